@@ -241,11 +241,11 @@ function directives(s: MmaSchedule, problem: Problem, atom: Atom, target: Target
     { name: "fragment", args: { step: atom.k, ...(s.firstOperand === "b" ? { first: "b" } : {}) } },
     {
       name: "ring",
-      args: { slots: s.stages, prefetch: s.registerPrefetch ? 1 : 0, ...(bulk ? { ahead: 0 } : {}) },
+      args: { slots: s.stages, registerPrefetch: s.registerPrefetch ? 1 : 0, ...(bulk ? { ahead: 0 } : {}) },
     },
     // A warp gives a slot back by itself: none waits for another in the main loop.
     bulk ? { name: "roles", args: { producer: 1, math: mathWarps(s), release: 1 } } : null,
-    bulk && s.persistent ? { name: "visit", args: { by: "stride" } } : null,
+    bulk && s.persistent ? { name: "persistent", args: { by: "stride" } } : null,
     s.frag > 1
       ? {
           name: "rotate",
@@ -263,12 +263,15 @@ function directives(s: MmaSchedule, problem: Problem, atom: Atom, target: Target
       : null,
     meeting === null
       ? null
-      : { name: "meet", args: meeting.axis === 0 ? { rows: meeting.unit } : { columns: meeting.unit } },
+      : {
+          name: "dsmemReduction",
+          args: meeting.axis === 0 ? { rows: meeting.unit } : { columns: meeting.unit },
+        },
     s.matrices !== 0 ? { name: "matrices", args: { most: s.matrices } } : null,
     { name: "vector", args: { copy: Math.max(1, s.copyBytes / sizeOf(atom.a)), store: s.storeElements } },
     staging === null
       ? null
-      : { name: "epilogue", args: { way: "threads", cols: staging.cols, late: staging.late ? 1 : 0 } },
+      : { name: "epilogue", args: { way: "threads", cols: staging.cols, aliased: staging.late ? 1 : 0 } },
     // Bulk copies have swizzles of their own.
     bulk
       ? {

@@ -133,7 +133,7 @@ const edits: readonly (readonly [schedule: string, edits: readonly Edit[]])[] = 
         from: "counter.clear",
         to: "",
         says: /not 0 for the next launch/,
-        line: "combine %acc {",
+        line: "reduce %acc {",
         ptx: /st\.global\.u32/,
       },
       {
@@ -155,7 +155,7 @@ const edits: readonly (readonly [schedule: string, edits: readonly Edit[]])[] = 
         from: "partial.clear %acc",
         to: "",
         says: /the sum is not 0/,
-        line: "combine %acc by atomics {",
+        line: "reduce %acc by atomics {",
         ptx: /st\.global/,
       },
       {

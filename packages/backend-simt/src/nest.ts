@@ -81,7 +81,7 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
   });
   // Its blocks come as those of the kernel before it leave, where a grid can wait for another.
   const overlap = s.transpose !== "off" && hasFeature(target, "cluster");
-  return overlap ? { ...program, launch: { ...program.launch, overlap } } : program;
+  return overlap ? { ...program, launch: { ...program.launch, pdl: overlap } } : program;
 }
 
 /** Blocks that meet in a cluster, the axis along which they slice the tile, and the rows or columns of one run of all threads. */
@@ -158,23 +158,29 @@ function directives(problem: Problem, s: SimtSchedule, meeting: Meeting | null):
       : { name: "stage", args: { operands: s.stagedOperands, transport: s.copy } },
     { name: "fragment", args: { step: 1 } },
     staged
-      ? { name: "ring", args: { slots: s.stages, prefetch: s.registerPrefetch && s.stages > 1 ? 1 : 0 } }
+      ? {
+          name: "ring",
+          args: { slots: s.stages, registerPrefetch: s.registerPrefetch && s.stages > 1 ? 1 : 0 },
+        }
       : null,
     s.frag > 1 ? { name: "rotate", args: { slots: s.frag, store: landing(s) } } : null,
     s.copySpread > 1
       ? {
           name: "spread",
-          args: { steps: s.copySpread, ...(s.vectorsPerThread > 1 ? { pieces: s.vectorsPerThread } : {}) },
+          args: { steps: s.copySpread, ...(s.vectorsPerThread > 1 ? { vectors: s.vectorsPerThread } : {}) },
         }
       : null,
     drainDirective(problem, s),
     meeting === null
       ? null
-      : { name: "meet", args: meeting.axis === 0 ? { rows: meeting.unit } : { columns: meeting.unit } },
+      : {
+          name: "dsmemReduction",
+          args: meeting.axis === 0 ? { rows: meeting.unit } : { columns: meeting.unit },
+        },
     s.copyElements > 1 || s.storeElements > 1
       ? { name: "vector", args: { copy: s.copyElements, store: s.storeElements } }
       : null,
-    s.vectorsPerThread > 1 ? { name: "deal", args: { pieces: s.vectorsPerThread } } : null,
+    s.vectorsPerThread > 1 ? { name: "deal", args: { vectors: s.vectorsPerThread } } : null,
     s.sharedLayout !== "plain" ? { name: "smem", args: { mode: s.sharedLayout } } : null,
     walkDirective(s),
     rasterDirective(s.raster),

@@ -63,7 +63,7 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
     share,
     directives: directives(s, kind, splits > 1 || share !== null),
   });
-  return s.pdl ? { ...program, launch: { ...program.launch, overlap: true } } : program;
+  return s.pdl ? { ...program, launch: { ...program.launch, pdl: true } } : program;
 }
 
 /** What the passes shall do (`meets`: tiles are shared by several blocks, which add up their parts); an optimisation that is off has no directive. */
@@ -76,22 +76,24 @@ function directives(s: TensorSchedule, kind: TensorKind, meets: boolean): readon
         operands: "ab",
         transport: "tma",
         ...(kind.packed ? { packed: 1 } : {}),
-        ...(kind.scaled ? { factors: "tensor" } : {}),
+        ...(kind.scaled ? { scaleFactors: "tensor" } : {}),
       },
     },
-    s.swapAB ? { name: "swap", args: {} } : null,
+    s.swapAB ? { name: "swapAB", args: {} } : null,
     // Parts of a tile meet in registers, all columns at once.
     { name: "accumulate", args: { columns: meets ? (s.swapAB ? s.tileM : s.tileN) : s.loadColumns } },
-    { name: "ring", args: { slots: s.stages, prefetch: 0, ahead: 0 } },
-    { name: "engines", args: { early: s.earlyAccumulatorRelease ? 1 : 0 } },
-    s.epilogueLoad === "tma" ? { name: "addend", args: { way: "tma" } } : null,
-    stays ? { name: "visit", args: { by: "stride" } } : null,
+    { name: "ring", args: { slots: s.stages, registerPrefetch: 0, ahead: 0 } },
+    { name: "engines", args: { earlyAccumulatorRelease: s.earlyAccumulatorRelease ? 1 : 0 } },
+    s.epilogueLoad === "tma" ? { name: "epilogueLoad", args: { way: "tma" } } : null,
+    stays ? { name: "persistent", args: { by: "stride" } } : null,
     stays && s.accumulators > 1 && s.overlappedColumns === 0
-      ? { name: "sums", args: { slots: s.accumulators } }
+      ? { name: "accumulators", args: { slots: s.accumulators } }
       : null,
-    stays && s.overlappedColumns > 0 ? { name: "lap", args: { columns: s.overlappedColumns } } : null,
+    stays && s.overlappedColumns > 0
+      ? { name: "overlapAccumulators", args: { columns: s.overlappedColumns } }
+      : null,
     s.sched === "clc" || s.sched === "atomic"
-      ? { name: "fetch", args: { by: s.sched, slots: s.schedulerStages } }
+      ? { name: "schedulerPipeline", args: { by: s.sched, slots: s.schedulerStages } }
       : null,
     s.ctaGroup === 2 ? { name: "pair", args: { blocks: 2 } } : null,
     s.clusterM * s.clusterN > 1 ? { name: "multicast", args: { operands: "ab" } } : null,

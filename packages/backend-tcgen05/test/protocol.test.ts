@@ -62,7 +62,7 @@ it.each(["ctaGroup=1 tile=128x128x64 stages=2", "ctaGroup=2 tile=256x128x64 stag
       const sized = { m: 1024, n: 512, k: 1280, dtype: "bf16", b: { layout: "col" } };
       const program = machineProgram(tcgen05, arch, problemOf({ ...sized, ...more }), schedule);
       const text = printProgram(program);
-      expect(text).toContain("visit %vt by stride part %pt chunks (%k + 63) / 64");
+      expect(text).toContain("visit %vt by stride tiles %pt chunks (%k + 63) / 64");
       expect(parseProgram(text)).toEqual({ ok: true, value: program });
       // One proof for both: a program of a group is that of its problem.
       if ("batch" in more) expect(proveProtocol(ownProgram(program), target)).toEqual([]);
@@ -196,7 +196,7 @@ describe("planted faults: none unseen", () => {
     it("the text is that of the program", () => {
       const parsed = parseProgram(text);
       expect(parsed.ok && printProgram(parsed.value)).toBe(text);
-      expect(text).toContain("ring %sums slots 1 lap 32 buffers(%acc)");
+      expect(text).toContain("ring %sums slots 1 overlapped 32 buffers(%acc)");
     });
 
     it.each([

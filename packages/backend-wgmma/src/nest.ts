@@ -129,9 +129,9 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
   });
   const launch = {
     ...program.launch,
-    ...(s.pdl ? { overlap: true as const } : {}),
-    ...(s.earlyProducerStart ? { early: true as const } : {}),
-    ...(s.nonPortableCluster ? { wide: true as const } : {}),
+    ...(s.pdl ? { pdl: true as const } : {}),
+    ...(s.earlyProducerStart ? { earlyProducerStart: true as const } : {}),
+    ...(s.nonPortableCluster ? { nonPortableCluster: true as const } : {}),
   };
   return { ...program, launch };
 }
@@ -299,10 +299,10 @@ function directives(s: WgmmaSchedule, problem: Problem, target: Target): readonl
   const list: (Directive | null)[] = [
     {
       name: "stage",
-      args: { operands: "ab", transport: s.copy, ...(problem.blockScales ? { factors: "global" } : {}) },
+      args: { operands: "ab", transport: s.copy, ...(problem.blockScales ? { scaleFactors: "global" } : {}) },
     },
-    s.swapAB ? { name: "swap", args: {} } : null,
-    { name: "ring", args: { slots: s.stages, prefetch: 0, ahead: apart ? 0 : 1 } },
+    s.swapAB ? { name: "swapAB", args: {} } : null,
+    { name: "ring", args: { slots: s.stages, registerPrefetch: 0, ahead: apart ? 0 : 1 } },
     apart
       ? {
           name: "roles",
@@ -315,23 +315,23 @@ function directives(s: WgmmaSchedule, problem: Problem, target: Target): readonl
           },
         }
       : null,
-    s.epilogueLoad === "tma" ? { name: "addend", args: { way: "tma", steps: 1, in: PRODUCER } } : null,
-    apart && s.persistent ? { name: "visit", args: { by: "stride" } } : null,
+    s.epilogueLoad === "tma" ? { name: "epilogueLoad", args: { way: "tma", steps: 1, in: PRODUCER } } : null,
+    apart && s.persistent ? { name: "persistent", args: { by: "stride" } } : null,
     bulk && s.counted
-      ? { name: "fetch", args: { by: "atomic", slots: s.schedulerStages, in: PRODUCER } }
+      ? { name: "schedulerPipeline", args: { by: "atomic", slots: s.schedulerStages, in: PRODUCER } }
       : null,
     bulk && s.multicast !== "off" && s.clusterM * s.clusterN > 1
       ? { name: "multicast", args: { operands: s.multicast } }
       : null,
-    bulk && s.l2Prefetch > 0 ? { name: "prefetch", args: { chunks: s.l2Prefetch } } : null,
+    bulk && s.l2Prefetch > 0 ? { name: "l2Prefetch", args: { chunks: s.l2Prefetch } } : null,
     s.peel && apart ? { name: "peel", args: { chunks: 1 } } : null,
-    isTwoLevel(problem) ? { name: "promote", args: { every: BLOCK_SCALE } } : null,
-    s.delayedRelease && apart ? { name: "late", args: { chunks: 1 } } : null,
+    isTwoLevel(problem) ? { name: "twoLevel", args: { every: BLOCK_SCALE } } : null,
+    s.delayedRelease && apart ? { name: "delayedRelease", args: { chunks: 1 } } : null,
     reducingBlocks(problem, s) > 1
-      ? { name: "meet", args: { [s.swapAB ? "rows" : "columns"]: SLICE_UNIT } }
+      ? { name: "dsmemReduction", args: { [s.swapAB ? "rows" : "columns"]: SLICE_UNIT } }
       : null,
     s.tail > 0 ? tailDirective(problem, s, most) : null,
-    s.pingPong > 1 ? { name: "turns", args: { roles: s.pingPong } } : null,
+    s.pingPong > 1 ? { name: "pingPong", args: { roles: s.pingPong } } : null,
     s.epi === "tma"
       ? {
           name: "epilogue",

@@ -355,7 +355,7 @@ test("a grid that overlaps the one before it waits for it before it touches memo
   if (!bound.ok) throw new Error(JSON.stringify(bound.error));
   expect(parseProgram(printProgram(bound.value))).toMatchObject({
     ok: true,
-    value: { launch: { overlap: true } },
+    value: { launch: { pdl: true } },
   });
   const lowered = wgmma.lower(bound.value, target);
   if (!lowered.ok) throw new Error(JSON.stringify(lowered.error));

@@ -130,11 +130,11 @@ export function copyBulk(ctx: Context, copy: StmtOf<"copy">): void {
     };
     const dst = addr(target, offset + piece.offset);
     ctx.emitAny(null, form, dst, box(0, 0), barrier, ...mask, ...policy.operands);
-    if (copy.prefetch !== undefined)
+    if (copy.l2Prefetch !== undefined)
       ctx.emitAny(
         null,
         `cp.async.bulk.prefetch.tensor.${dims}d.L2.global.tile${policy.hint}`,
-        box(...copy.prefetch),
+        box(...copy.l2Prefetch),
         ...policy.operands,
       );
   }

@@ -20,7 +20,7 @@ export type CachedAccess = "load" | "store" | "async" | "bulk";
 
 /** The hints of a buffer's accesses; a policy's register is made once for all tiles of a role. */
 export function cachePolicy(ctx: Context, buffer: string, access: CachedAccess): CachePolicyUse {
-  const { cache, fetch, passing } = bufferOf(ctx.program, buffer);
+  const { cache, l2PrefetchBytes: fetch, noAllocate: passing } = bufferOf(ctx.program, buffer);
   const first = passing === true && (access === "load" || access === "store") ? ".L1::no_allocate" : "";
   const last = fetch !== undefined && (access === "load" || access === "async") ? `.L2::${fetch}B` : "";
   if (cache === undefined) return first + last === "" ? asOthers : { hint: first + last, operands: [] };
@@ -38,6 +38,6 @@ export function cachePolicy(ctx: Context, buffer: string, access: CachedAccess):
 
 /** The PTX that a program's policies need. */
 export const ptxOfPolicies = ({ buffers }: TileProgram): PtxVersion =>
-  buffers.some((b) => b.cache !== undefined || b.fetch !== undefined || b.passing === true)
+  buffers.some((b) => b.cache !== undefined || b.l2PrefetchBytes !== undefined || b.noAllocate === true)
     ? HINTED_PTX
     : [1, 0];

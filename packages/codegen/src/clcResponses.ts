@@ -14,7 +14,7 @@ type U32 = Reg<"u32">;
 /** Address of the slot of answers at which a pipeline stands. */
 export function responseSlot(
   ctx: Context,
-  { ring, at }: StmtOf<"fetch" | "next">,
+  { ring, at }: StmtOf<"request" | "next">,
 ): { readonly pipeline: Pipeline; readonly slot: U32 } {
   if (at.kind !== "var") throw new CannotLower(`%${ring}`, "its slot is no pipeline");
   const pipeline = pipelineOf(ctx, at.name);
@@ -24,7 +24,7 @@ export function responseSlot(
   return { pipeline, slot };
 }
 
-export function lowerTileRequest(ctx: Context, stmt: StmtOf<"fetch">): void {
+export function lowerTileRequest(ctx: Context, stmt: StmtOf<"request">): void {
   if (!ctx.solo) throw new CannotLower(`%${stmt.ring}`, "tiles are asked for by a role of one thread");
   const { pipeline, slot } = responseSlot(ctx, stmt);
   refuseOthers(pipeline);

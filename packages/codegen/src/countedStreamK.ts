@@ -89,7 +89,7 @@ export function countStreamK(
   { share, counted }: { readonly share: StreamK; readonly counted: CountedStreamK },
   body: () => void,
 ): void {
-  if (ctx.loop !== null || ctx.active !== null || stmt.visit !== null || clusterSize(ctx.program) > 1)
+  if (ctx.loop !== null || ctx.active !== null || stmt.loop !== null || clusterSize(ctx.program) > 1)
     throw new CannotLower(
       "tiles",
       "shares of a line that the kernel counts are of blocks without roles and clusters",

@@ -33,8 +33,8 @@ export function counterBytes(program: TileProgram): number {
 /** The next number, at `ctx.body`; `tileNumbers` or more says that there is none. One thread of a cluster asks. */
 export function takeNumber(ctx: Context): Reg<"u32"> {
   const { entry, body, program } = ctx;
-  if (eachStmt(program.body).some((stmt) => stmt.kind === "combine"))
-    throw new CannotLower("fetch", "tiles that a counter hands out are not shared");
+  if (eachStmt(program.body).some((stmt) => stmt.kind === "reduce"))
+    throw new CannotLower("request", "tiles that a counter hands out are not shared");
   const base = pointer(ctx, WORKSPACE);
   const batch = batchIndex(ctx);
   let counter = base;

@@ -137,7 +137,7 @@ export function specOf(program: TileProgram, kernel: KernelDeclaration): KernelS
       dynamicSmem: main ? (program.machine?.memory.shared ?? 0) : 0,
       staticSmem: 0,
       cooperative: false,
-      ...(main && program.launch.overlap ? { programmatic: true } : {}),
+      ...(main && program.launch.pdl ? { programmatic: true } : {}),
       ...(cluster.reduce((n, extent) => n * extent, 1) > PORTABLE_CLUSTER
         ? { nonPortableCluster: true }
         : {}),

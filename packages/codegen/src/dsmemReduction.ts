@@ -29,9 +29,9 @@ function* inRuns({ vector, step }: Runs, registers: readonly Reg[]) {
  * Every CTA has room for one slice of each CTA of the cluster, in the order of their ranks, and an mbarrier that counts the bytes which arrive. A thread holds the
  * same elements in all CTAs, so that what it adds has come from its likes, and lies as they hold it.
  */
-export function beginExchange(ctx: Context, { into }: StmtOf<"combine">): Exchange {
+export function beginExchange(ctx: Context, { into }: StmtOf<"reduce">): Exchange {
   const room = ctx.shared.meeting;
-  if (into === null || room === null) throw new CannotLower("combine", "has no cluster to meet in");
+  if (into === null || room === null) throw new CannotLower("reduce", "has no cluster to meet in");
   const { entry, body } = ctx;
   const sum = ownedTile(ctx, into.buffer, 0);
   const threads = 32 * ctx.values.warps;
@@ -46,7 +46,7 @@ export function beginExchange(ctx: Context, { into }: StmtOf<"combine">): Exchan
 
 function exchangeOf(ctx: Context): Exchange {
   const { exchange } = reductionOf(ctx);
-  if (exchange === null) throw new CannotLower("combine", "has no cluster to meet in");
+  if (exchange === null) throw new CannotLower("reduce", "has no cluster to meet in");
   return exchange;
 }
 
@@ -134,7 +134,7 @@ function sliceOf(acc: OwnedTile, sum: OwnedTile, axis: 0 | 1, first: number): re
     .filter((_, i) => i % sum.packed === 0)
     .map(({ row, col }) => {
       const element = held.get(axis === 0 ? key(row + first, col) : key(row, col + first));
-      if (element === undefined) throw new CannotLower("combine", "a slice has elements of other threads");
+      if (element === undefined) throw new CannotLower("reduce", "a slice has elements of other threads");
       return acc.at(element);
     });
 }

@@ -47,7 +47,8 @@ const arithmetic: Readonly<Record<Kind, { readonly mul: string; readonly fma: st
  */
 export function lowerEpilogue(ctx: Context, stmt: Epilogue): void {
   ctx.placeLate();
-  const early = ctx.program.launch.early === true && ctx.engine.earlyEpilogue?.(ctx.program) === true;
+  const early =
+    ctx.program.launch.earlyProducerStart === true && ctx.engine.earlyEpilogue?.(ctx.program) === true;
   if (!early) ctx.restartInvariants();
   const own = ownerOf(bufferOf(ctx.program, stmt.acc.buffer));
   const acc = ownedTile(ctx, stmt.acc.buffer, 0);

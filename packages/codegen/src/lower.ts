@@ -187,7 +187,7 @@ function build(
  */
 const stays = (program: TileProgram): boolean =>
   program.buffers.some((b) => b.space === "tensor") ||
-  eachStmt(program.body).some((s) => s.kind === "tiles" && (s.visit !== null || s.share !== undefined));
+  eachStmt(program.body).some((s) => s.kind === "tiles" && (s.loop !== null || s.streamK !== undefined));
 
 /** Additions to several words of memory at once came with PTX ISA 8.1 (red). */
 const ptxOfParts = (parts: PartialTiles | null): PtxVersion =>

@@ -63,7 +63,7 @@ export function partialTilePlaces(ctx: Context, shared: PartialTiles): PartialTi
       : line !== null
         ? values.divide(line.start, line.each)
         : part && ofHalf(ctx, part.tile, share.tiles);
-  if (tile === null) throw new CannotLower("combine", "stands outside the parts of a share");
+  if (tile === null) throw new CannotLower("reduce", "stands outside the parts of a share");
   const counter = at(base, inBatch(shared.tiles, tile), shared.wordBytes);
   if (inOnePlace(shared.by)) {
     const first = place(tile);
@@ -71,7 +71,7 @@ export function partialTilePlaces(ctx: Context, shared: PartialTiles): PartialTi
   }
   if (share !== null) return { counter, ...sharePlaces(ctx, share, place) };
   const each = splits * shared.partBytes;
-  if (each >= 2 ** 32) throw new CannotLower("combine", `the parts of a tile have ${each} bytes`);
+  if (each >= 2 ** 32) throw new CannotLower("reduce", `the parts of a tile have ${each} bytes`);
   const first = at(mine, inBatch(shared.tiles, tile), each);
   return {
     counter,
@@ -89,7 +89,7 @@ export function partialTilePlaces(ctx: Context, shared: PartialTiles): PartialTi
 }
 
 function oneByOne(why: string): never {
-  throw new CannotLower("combine", why);
+  throw new CannotLower("reduce", why);
 }
 
 /** Number `index` of `count` among those of this block's half of tiles: of a pair the second block's follow those of the first. */

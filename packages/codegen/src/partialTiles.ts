@@ -108,7 +108,7 @@ export function reduceToPartial(
 ): void {
   const { values, entry, body } = ctx;
   const start = ctx.shared.reduction;
-  if (start === null) throw new CannotLower("combine", "has no shared memory for bulk copies to add from");
+  if (start === null) throw new CannotLower("reduce", "has no shared memory for bulk copies to add from");
   const { type, vector } = shared;
   const bytes = 32 * vector * bytesOf(type);
   const runs = [...accesses(shared, registers)];

@@ -4,7 +4,7 @@ import { CannotLower, type Context } from "./context.ts";
 /** By the thread that initialises the barriers, which is the role's. */
 export function lowerPrologue(ctx: Context, lowerBody: () => void): void {
   if (ctx.lead === null)
-    throw new CannotLower("lead", "leads nothing: the barrier of its copies is not made first");
+    throw new CannotLower("prologue", "leads nothing: the barrier of its copies is not made first");
   const outer = ctx.body;
   ctx.body = ctx.lead;
   ctx.crewScope(ctx.values.crew, lowerBody);

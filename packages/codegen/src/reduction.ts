@@ -9,9 +9,9 @@ import type { OwnedTile } from "./registers.ts";
 import type { SharedMap } from "./smem.ts";
 import type { PartialTiles } from "./workspace.ts";
 
-/** The `combine` being emitted: where its partial tiles are, and where those go that leave it. */
+/** The `reduce` being emitted: where its partial tiles are, and where those go that leave it. */
 export interface Reduction {
-  readonly combine: StmtOf<"combine">;
+  readonly combine: StmtOf<"reduce">;
   /** Partial tiles in the workspace; null where CTAs exchange slices in a cluster. */
   readonly partial: { readonly shared: PartialTiles; readonly place: PartialTilePlaces } | null;
   readonly exchange: Exchange | null;
@@ -69,6 +69,6 @@ export function endOf(ctx: Context): LabelRef {
 /** Partial tiles in the workspace, of the reduction around. */
 export function partialOf(ctx: Context): NonNullable<Reduction["partial"]> {
   const { partial } = reductionOf(ctx);
-  if (partial === null) throw new CannotLower("combine", "has no partial tiles in the workspace");
+  if (partial === null) throw new CannotLower("reduce", "has no partial tiles in the workspace");
   return partial;
 }

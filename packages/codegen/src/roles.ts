@@ -38,7 +38,7 @@ export function lowerRole(
     const way = stmt.registers < launched ? "dec" : "inc";
     ctx.emitAny(null, `setmaxnreg.${way}.sync.aligned.u32`, imm(stmt.registers));
   }
-  const solo = stmt.one === true;
+  const solo = stmt.elected === true;
   if (solo) {
     if (stmt.warps > 1) {
       const idle = entry.reg("pred", "p");

@@ -46,7 +46,7 @@ export function openKernel(ctx: Context): void {
  * is then over, and the next grid may begin (PTX ISA, griddepcontrol). Of other kernels nothing.
  */
 function awaitGridBefore({ program, body }: Context): void {
-  if (!program.launch.overlap) return;
+  if (!program.launch.pdl) return;
   body.emitAny(null, "griddepcontrol.wait", []);
   body.emitAny(null, "griddepcontrol.launch_dependents", []);
 }
@@ -77,7 +77,7 @@ function initialise(ctx: Context, declared: readonly Barrier[]): void {
 /** The ring of which a chunk leads: the copying role begins with it. */
 function leadingRing(copying: StmtOf<"role"> | null): string | null {
   const [first] = copying?.body ?? [];
-  const pipeline = first?.kind === "lead" ? first.body.find((s) => s.kind === "pipeline") : undefined;
+  const pipeline = first?.kind === "prologue" ? first.body.find((s) => s.kind === "pipeline") : undefined;
   return pipeline?.kind === "pipeline" ? pipeline.of : null;
 }
 

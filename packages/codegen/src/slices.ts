@@ -43,10 +43,10 @@ interface Slices {
   readonly col: Distance;
 }
 
-function slicesOfTile(stmt: StmtOf<"combine">, acc: OwnedTile, blocks: number): Slices {
+function slicesOfTile(stmt: StmtOf<"reduce">, acc: OwnedTile, blocks: number): Slices {
   const [epilogue, ...more] = withSum(stmt);
   if (more.length > 0 || epilogue?.kind !== "epilogue" || epilogue.via !== null)
-    throw new CannotLower("combine", "slices are stored from registers, by one epilogue");
+    throw new CannotLower("reduce", "slices are stored from registers, by one epilogue");
   const groups = groupAlong(acc.elements, 1, Math.max(epilogue.vector, acc.packed));
   for (let most = blocks; ; most--) {
     const count = slicesOf(groups.length, most);
@@ -88,7 +88,7 @@ function distance(ctx: Context, own: Reg<"u32">, { period, along, across }: Dist
 
 /** A sum in slices: whose, where its partial tiles lie, where threads meet, and where those go that leave. */
 interface SlicedSum {
-  readonly combine: StmtOf<"combine">;
+  readonly combine: StmtOf<"reduce">;
   readonly shared: PartialTiles;
   readonly place: PartialTilePlaces;
   readonly id: number;
@@ -98,11 +98,11 @@ interface SlicedSum {
 /** The registers of a partial tile, slice by slice. Throws `CannotLower` where blocks are more than the counter has bits. */
 export function registersInSlices(
   ctx: Context,
-  combine: StmtOf<"combine">,
+  combine: StmtOf<"reduce">,
   { splits }: PartialTiles,
 ): OwnedTile["registers"] {
   const acc = ownedTile(ctx, combine.acc.buffer, 0);
-  if (splits > MOST_SLICES) throw new CannotLower("combine", `${splits} blocks have ${MOST_SLICES} bits`);
+  if (splits > MOST_SLICES) throw new CannotLower("reduce", `${splits} blocks have ${MOST_SLICES} bits`);
   return slicesOfTile(combine, acc, splits)
     .registers.flat()
     .map((at) => acc.at(at * acc.packed));

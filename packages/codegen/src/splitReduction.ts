@@ -21,7 +21,7 @@ import { countOperand } from "./sizes.ts";
 import { lowerSlices, registersInSlices } from "./slices.ts";
 import { partialTiles } from "./workspace.ts";
 
-type Combine = StmtOf<"combine">;
+type Combine = StmtOf<"reduce">;
 type Lower = (stmts: readonly Stmt[]) => void;
 
 export function lowerReduction(ctx: Context, stmt: Combine, lower: Lower): void {
@@ -53,7 +53,7 @@ function enterReduction(ctx: Context, { unless, body }: StmtOf<"reduction">, low
     return;
   }
   const shared = partialTiles(ctx.program, ctx.engine, ctx.target);
-  if (shared === null) throw new CannotLower("combine", "has no workspace");
+  if (shared === null) throw new CannotLower("reduce", "has no workspace");
   const sum = ctx.entry.label("sum");
   if (unless !== null) {
     if (unless.lhs.kind !== "var" || unless.op !== "==")

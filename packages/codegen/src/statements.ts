@@ -29,7 +29,7 @@ const shared: Omit<Statements, OwnKind> = {
   fill: lowerFill,
   copy: lowerCopy,
   epilogue: lowerEpilogue,
-  combine: (ctx, stmt) => lowerReduction(ctx, stmt, (stmts) => lowerStmts(ctx, stmts)),
+  reduce: (ctx, stmt) => lowerReduction(ctx, stmt, (stmts) => lowerStmts(ctx, stmts)),
   barrier(ctx, { id, threads = ctx.values.warps * 32, arrive = false }) {
     // Under no predicate: one would have ptxas branch between products and the wait for them, and then serialise them (C7514).
     if (arrive) ctx.body.emit(null, "bar.arrive", imm(id), imm(threads));
@@ -39,8 +39,8 @@ const shared: Omit<Statements, OwnKind> = {
   role: (ctx, stmt) => lowerRole(ctx, stmt, (stmts) => lowerStmts(ctx, stmts)),
   ...machineStatements(lowerStmts),
   ...reductionStatements(lowerStmts),
-  lead: (ctx, { body }) => lowerPrologue(ctx, () => lowerStmts(ctx, body)),
-  fetch: lowerTileRequest,
+  prologue: (ctx, { body }) => lowerPrologue(ctx, () => lowerStmts(ctx, body)),
+  request: lowerTileRequest,
   next: lowerNext,
 };
 

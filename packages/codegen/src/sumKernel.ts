@@ -1,4 +1,4 @@
-/** The second kernel of `combine … by kernel`: adds up the parts that the first has left, and goes on with the sum. */
+/** The second kernel of `reduce … by kernel`: adds up the parts that the first has left, and goes on with the sum. */
 import { eachStmt, type KernelDeclaration, type LaunchExpr, type TileProgram, withSum } from "@tilewright/ir";
 import { clusterSize, numberClusters } from "./clusters.ts";
 import { CannotLower } from "./context.ts";
@@ -77,7 +77,7 @@ function sumProgram(program: TileProgram): TileProgram {
   const { cluster, pair } = program.launch;
   for (const stmt of eachStmt(withSum(combine)))
     if (stmt.kind !== "epilogue" || stmt.via !== null)
-      throw new CannotLower("combine", "a second kernel has registers only: D goes to memory from there");
+      throw new CannotLower("reduce", "a second kernel has registers only: D goes to memory from there");
   const used = new Set(["C", "D", combine.acc.buffer]);
   return {
     ...program,
@@ -85,18 +85,18 @@ function sumProgram(program: TileProgram): TileProgram {
     launch: { threads: 32, cluster, ...(pair ? { pair } : {}) },
     buffers: program.buffers.filter(({ name }) => used.has(name)),
     rings: [],
-    body: [{ ...tiles, split: null, visit: null, body: [combine] }],
+    body: [{ ...tiles, split: null, loop: null, body: [combine] }],
   };
 }
 
 function meetingOf(program: TileProgram): {
   readonly tiles: StmtOf<"tiles">;
-  readonly combine: StmtOf<"combine">;
+  readonly combine: StmtOf<"reduce">;
 } {
   let tiles: StmtOf<"tiles"> | null = null;
   for (const stmt of eachStmt(program.body)) {
     if (stmt.kind === "tiles") tiles = stmt;
-    if (stmt.kind === "combine" && tiles !== null) return { tiles, combine: stmt };
+    if (stmt.kind === "reduce" && tiles !== null) return { tiles, combine: stmt };
   }
-  throw new CannotLower("combine", "is missing");
+  throw new CannotLower("reduce", "is missing");
 }

@@ -57,7 +57,7 @@ export function threadPasses(
       takes: (elements) => elements.every((e) => e.col >= pass * cols && e.col < (pass + 1) * cols),
       address: (at, e) => sharedAddress(ctx, from, at, e.row, e.col - pass * cols),
       begin() {
-        if (pass > 0 || tile.late !== true) settle();
+        if (pass > 0 || tile.aliased !== true) settle();
         else meet(ctx);
       },
       end() {

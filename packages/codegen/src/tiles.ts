@@ -28,16 +28,16 @@ type Tiles = StmtOf<"tiles">;
 type U32 = Reg<"u32">;
 
 export function lowerTiles(ctx: Context, stmt: Tiles, lower: (stmts: readonly Stmt[]) => void): void {
-  if (stmt.share !== undefined) {
+  if (stmt.streamK !== undefined) {
     const body = (): void => lower(stmt.body);
-    const { counted } = stmt.share;
-    if (counted !== undefined) countStreamK(ctx, stmt, { share: stmt.share, counted }, body);
-    else if (stmt.visit === null) shareOut(ctx, stmt, stmt.share, body);
-    else walkStreamK(ctx, stmt, stmt.share, { ...own(ctx, stmt), body });
-  } else if (stmt.visit === null) {
+    const { counted } = stmt.streamK;
+    if (counted !== undefined) countStreamK(ctx, stmt, { share: stmt.streamK, counted }, body);
+    else if (stmt.loop === null) shareOut(ctx, stmt, stmt.streamK, body);
+    else walkStreamK(ctx, stmt, stmt.streamK, { ...own(ctx, stmt), body });
+  } else if (stmt.loop === null) {
     placeTile(ctx, stmt);
     lower(stmt.body);
-  } else visitAll(ctx, stmt, stmt.visit, lower);
+  } else visitAll(ctx, stmt, stmt.loop, lower);
 }
 
 /**
@@ -196,7 +196,7 @@ const own = (ctx: Context, stmt: Tiles): Omit<Walk, "body"> => ({
     return d;
   },
   place(tile) {
-    const late = stmt.visit !== null && ctx.engine.lateTiles === true && !copies(stmt);
+    const late = stmt.loop !== null && ctx.engine.lateTiles === true && !copies(stmt);
     if (late) ctx.recordLate(() => place(ctx, stmt, tile));
     else place(ctx, stmt, tile);
   },
@@ -277,7 +277,7 @@ function takeLast(ctx: Context, at: Turn, tile: U32, single: U32, count: U32 | I
 /** In a role of blocks (or pairs) that stay: the parts of the share, then whole tiles, one in `blocks`. */
 export function walkStreamK(ctx: Context, stmt: Tiles, share: StreamK, walk: Walk): void {
   refuseShares(ctx);
-  if (stmt.visit !== null && stmt.visit.of > 1)
+  if (stmt.loop !== null && stmt.loop.of > 1)
     throw new CannotLower("tiles", "roles that take turns have no shares");
   const { entry } = ctx;
   const all = stmt.extents[0] * stmt.extents[1];
@@ -327,15 +327,15 @@ export function gridOf(program: TileProgram): readonly [LaunchExpr, LaunchExpr, 
   const problems = problemsOf(program.problem);
   for (const stmt of eachStmt(program.body)) {
     if (stmt.kind !== "tiles") continue;
-    if (stmt.share?.counted !== undefined)
-      return [stmt.share.counted.blocks, program.problem.batch.kind === "grouped" ? 1 : problems, 1];
-    if (stmt.share !== undefined)
+    if (stmt.streamK?.counted !== undefined)
+      return [stmt.streamK.counted.blocks, program.problem.batch.kind === "grouped" ? 1 : problems, 1];
+    if (stmt.streamK !== undefined)
       return [
-        streamKGrid(stmt.share, stmt.extents[0] * stmt.extents[1]) * blocksOfTile(program),
+        streamKGrid(stmt.streamK, stmt.extents[0] * stmt.extents[1]) * blocksOfTile(program),
         problems,
         1,
       ];
-    if (stmt.visit === null) {
+    if (stmt.loop === null) {
       const tiles = tilesOf(stmt);
       // All groups may be empty.
       const most: LaunchExpr = program.problem.batch.kind === "grouped" ? ["max", 1, tiles] : tiles;
@@ -351,7 +351,7 @@ export function gridOf(program: TileProgram): readonly [LaunchExpr, LaunchExpr, 
       const most: LaunchExpr = ["min", resident, ["max", 1, ["mul", problems, clusters]]];
       return [size === 1 ? most : ["mul", most, size], 1, 1];
     }
-    if (stmt.visit.by === "ring") {
+    if (stmt.loop.by === "ring") {
       const asking: LaunchExpr = ["min", clusters, resident];
       return [size === 1 ? asking : ["mul", asking, size], problems, 1];
     }

@@ -102,7 +102,7 @@ export function buildTransposeKernel(at: FurtherKernel, copies: readonly Transpo
   const blocks = copies.map((copy) => blocksOf(program, copy));
   buildFurtherKernel({ ...at, program: ownProgram(program) }, (ctx) => {
     // The main kernel's blocks may come as these leave: they wait for this grid before they read.
-    if (program.launch.overlap && hasFeature(target, "cluster"))
+    if (program.launch.pdl && hasFeature(target, "cluster"))
       ctx.emitAny(null, "griddepcontrol.launch_dependents");
     let first = 0;
     copies.forEach((copy, i) => {

@@ -63,14 +63,14 @@ export interface PartialTiles {
 
 /** The workspace of a program whose register tiles the engine holds. */
 export function partialTiles(program: TileProgram, engine: Engine, target: Target): PartialTiles | null {
-  let combine: StmtOf<"combine"> | null = null;
+  let combine: StmtOf<"reduce"> | null = null;
   let tiles: StmtOf<"tiles"> | null = null;
   for (const stmt of eachStmt(program.body)) {
-    if (stmt.kind === "combine") combine = stmt;
+    if (stmt.kind === "reduce") combine = stmt;
     if (stmt.kind === "tiles") tiles = stmt;
   }
   if (combine === null || tiles === null) return null;
-  const { split, share = null } = tiles;
+  const { split, streamK: share = null } = tiles;
   if ((split === null && share === null) || combine.by === "cluster") return null;
   const counted = share?.counted ?? null;
   // Groups stand in one line.
@@ -180,7 +180,7 @@ const bulkVector = (type: RegisterType, registers: number): number =>
   [4, 2, 1].find((v) => registers % v === 0 && v * bytesOf(type) <= WIDEST) ?? 1;
 
 /** Registers side by side of slices, which are whole groups of elements that are stored together. */
-function sliceVector(combine: StmtOf<"combine">, type: RegisterType, packed: number): number {
+function sliceVector(combine: StmtOf<"reduce">, type: RegisterType, packed: number): number {
   const [stored] = withSum(combine);
   const group = stored?.kind === "epilogue" ? Math.max(1, stored.vector / packed) : 1;
   return [4, 2, 1].find((v) => group % v === 0 && v * bytesOf(type) <= WIDEST) ?? 1;

@@ -13,7 +13,7 @@ import { describe, expect, test } from "vitest";
 import { type Engine, lowerWith } from "../src/index.ts";
 
 /** One math warpgroup, one producer warp; a cluster of two along m shares B; D goes through shared memory. */
-const TEXT = `tile.ir 2
+const TEXT = `tile.ir 3
 tile.kernel @small stage bound arch sm_90a {
   problem m=200 n=64 k=256 a=bf16:row:256:16 b=bf16:col:256:16 d=bf16:row:64:16 acc=f32 alpha=1 beta=0 batch=none epilogue=none
   launch threads=160 cluster=2x1
@@ -27,7 +27,7 @@ tile.kernel @small stage bound arch sm_90a {
   ring %ring slots 3 buffers(%sA, %sB) transport tma full mbarrier:1 empty mbarrier:2
 
   role math first 0 warps 4 {
-    tiles %mt < 4, %nt < 1 raster row visit %vt by stride {
+    tiles %mt < 4, %nt < 1 raster row persistent %vt by stride {
       fill %acc = 0
       for %kt = 0 .. 4 {
         wait %ring @ %vt * 4 + %kt pending 0
@@ -38,7 +38,7 @@ tile.kernel @small stage bound arch sm_90a {
     }
   }
   role producer first 4 warps 1 {
-    tiles %mt < 4, %nt < 1 raster row visit %vt by stride {
+    tiles %mt < 4, %nt < 1 raster row persistent %vt by stride {
       for %kt = 0 .. 4 {
         acquire %ring @ %vt * 4 + %kt
         copy %sA[slot (%vt * 4 + %kt) % 3] <- %A[%mt * 64 : 64, %kt * 64 : 64] transport tma guard(rows)
@@ -203,11 +203,11 @@ describe("roles and bulk copies", () => {
   test("one tile a block: roles inside the tiles, no loop over them", () => {
     const once = kernel([
       [
-        "  role math first 0 warps 4 {\n    tiles %mt < 4, %nt < 1 raster row visit %vt by stride {",
+        "  role math first 0 warps 4 {\n    tiles %mt < 4, %nt < 1 raster row persistent %vt by stride {",
         "  tiles %mt < 4, %nt < 1 raster row {\n    role math first 0 warps 4 {",
       ],
       [
-        "  }\n  role producer first 4 warps 1 {\n    tiles %mt < 4, %nt < 1 raster row visit %vt by stride {",
+        "  }\n  role producer first 4 warps 1 {\n    tiles %mt < 4, %nt < 1 raster row persistent %vt by stride {",
         "    role producer first 4 warps 1 {",
       ],
       ["%vt * 4 + ", ""],

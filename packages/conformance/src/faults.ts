@@ -35,7 +35,7 @@ const protocolKinds: ReadonlySet<Stmt["kind"]> = new Set<Stmt["kind"]>([
   "warp.sync",
   "wgmma.wait",
   "barrier",
-  "fetch",
+  "request",
   "next",
   "copy",
   "mma",

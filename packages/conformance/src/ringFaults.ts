@@ -20,7 +20,7 @@ const protocolKinds: readonly Stmt["kind"][] = [
   "commit",
   "wait",
   "release",
-  "fetch",
+  "request",
   "next",
   "copy",
   "mma",

@@ -16,7 +16,7 @@ const isInAnyOrder = (way: unknown): boolean => way === "atomics" || way === "bu
 
 /** Whether parts of a tile are added in the order in which blocks come: bits of a float D may then differ from run to run. */
 export const addsAsTheyCome = ({ problem, body }: Pick<TileProgram, "problem" | "body">): boolean =>
-  !isExact(problem) && eachStmt(body).some((stmt) => stmt.kind === "combine" && isInAnyOrder(stmt.by));
+  !isExact(problem) && eachStmt(body).some((stmt) => stmt.kind === "reduce" && isInAnyOrder(stmt.by));
 
 /**
  * Why bits of results may differ from run to run, all reasons: sums of floats over blocks depend on who comes first, be they results of the epilogue (floats
@@ -50,6 +50,6 @@ export function disorderOf(program: TileProgram): readonly Diagnostic[] {
   ];
 }
 
-/** A schedule with the parts of tiles added in their order, if it has them added as they come (`combine`, a field of the core, says how). */
+/** A schedule with the parts of tiles added in their order, if it has them added as they come (`reduce`, a field of the core, says how). */
 export const inSplitOrder = (problem: Problem, schedule: Schedule): Schedule =>
   isInAnyOrder(schedule.reduction) && !isExact(problem) ? { ...schedule, reduction: "last" } : schedule;

@@ -44,7 +44,7 @@ const backend = (id: string, over: Partial<Backend> = {}): Backend => ({
       directives: [
         { name: "stage", args: { operands: "ab", transport: "direct" } },
         { name: "fragment", args: { step: 1 } },
-        { name: "ring", args: { slots: Number(s.stages), prefetch: 0 } },
+        { name: "ring", args: { slots: Number(s.stages), registerPrefetch: 0 } },
       ],
     }),
   passes,
@@ -162,7 +162,7 @@ describe("createCompiler", () => {
       "TW1901",
       "did you mean second?",
     ],
-    ["a text that does not parse", { from: "tile.ir 2\ntile.kernel", target: sm80 }, "TW3001", "write @name"],
+    ["a text that does not parse", { from: "tile.ir 3\ntile.kernel", target: sm80 }, "TW3001", "write @name"],
   ] as const)("refuses %s", (_what, input, code, hint) => {
     const result = compiler.compile(input);
     if (result.ok) throw new Error("should be refused");

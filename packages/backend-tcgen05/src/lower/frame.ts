@@ -73,11 +73,11 @@ function gridOfUnits(program: TileProgram): KernelSpec["launch"]["grid"] {
   const grid = gridOf(program);
   const loop = eachStmt(program.body).find((s) => s.kind === "tiles");
   // Shares are cut for so many blocks, however many the GPU holds.
-  if (loop?.kind !== "tiles" || loop.share !== undefined) return grid;
+  if (loop?.kind !== "tiles" || loop.streamK !== undefined) return grid;
   const blocks = clusterSize(program);
   const works = program.launch.pair === true ? 2 : 1;
   // The launch control hands out tiles that were launched, as if for blocks of their own.
-  const stays = loop.visit !== null && !program.rings.some(({ transport }) => transport === "clc");
+  const stays = loop.loop !== null && !program.rings.some(({ transport }) => transport === "clc");
   const whole = wholeClusters(tilesOf(loop), works, blocks);
   const [, y, z] = grid;
   if (!stays) return [whole, y, z];

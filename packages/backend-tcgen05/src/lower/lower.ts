@@ -38,7 +38,7 @@ export const engine: Engine = {
     fill: lowerFill,
     role: lowerRole,
     tiles: lowerTiles,
-    fetch: lowerTileRequest,
+    request: lowerTileRequest,
     next: lowerNext,
     "tcgen05.commit": lowerCommit,
   },

@@ -269,7 +269,7 @@ function slotColumn(ctx: Context, at: Pipeline, name: string): Reg<"u32"> {
   return ofSlot(at, `tensor ${name}`, () => {
     const tile = bufferOf(ctx.program, name);
     const [slot, step] =
-      at.ring.lap !== undefined
+      at.ring.overlapped !== undefined
         ? [placeByPhase(ctx, at), slotColumns(ctx.program, tile)]
         : [at.ring.slots > 1 ? at.stage() : null, tensorPlace(tile)?.width ?? 0];
     const address = slot === null ? tensor : scratch(ctx, "tm");

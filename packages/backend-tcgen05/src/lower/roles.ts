@@ -15,7 +15,7 @@ export function lowerRole(ctx: Context, role: Role): void {
   const { entry } = ctx;
   const end = entry.label(`end_${role.name}`);
   skipUnlessOurs(ctx, role, end);
-  const single = role.one === true;
+  const single = role.elected === true;
   ctx.restartInvariants();
   if (single) {
     const others = entry.reg("pred", "el");

@@ -38,26 +38,26 @@ function ownNumber(ctx: Context, code: Code, name: "%ctaid.x" | "%nctaid.x", pre
 }
 
 export function lowerTiles(ctx: Context, stmt: Tiles): void {
-  if (stmt.share !== undefined) {
-    walkStreamK(ctx, stmt, stmt.share, {
+  if (stmt.streamK !== undefined) {
+    walkStreamK(ctx, stmt, stmt.streamK, {
       number: (prefix) => ownNumber(ctx, ctx.body, "%ctaid.x", prefix),
       place: (tile) => enterTile(ctx, stmt, tile),
       body: () => lowerStmts(ctx, stmt.body),
     });
     return;
   }
-  if (stmt.visit === null) {
+  if (stmt.loop === null) {
     placeTile(ctx, stmt);
     lowerStmts(ctx, stmt.body);
     return;
   }
   if (stmt.split) throw new CannotLower("split", "blocks that stay do not share tiles");
   const role = roleOf(ctx, "tiles");
-  if (stmt.visit.of !== 1) throw new CannotLower("visit", "roles of this backend do not take turns");
+  if (stmt.loop.of !== 1) throw new CannotLower("tiles", "roles of this backend do not take turns");
   const { entry } = ctx;
   if (ctx.groups !== null) {
-    if (stmt.visit.by !== "stride") throw new CannotLower("visit", "a list of groups is walked at a stride");
-    walkTileList(ctx, stmt, stmt.visit, {
+    if (stmt.loop.by !== "stride") throw new CannotLower("tiles", "a list of groups is walked at a stride");
+    walkTileList(ctx, stmt, stmt.loop, {
       number: (prefix) => ownNumber(ctx, ctx.body, "%ctaid.x", prefix),
       step: (prefix) => ownNumber(ctx, ctx.body, "%nctaid.x", prefix),
       tiles: () => clustersOf(ctx, stmt),
@@ -69,8 +69,8 @@ export function lowerTiles(ctx: Context, stmt: Tiles): void {
   const tile = ownNumber(ctx, ctx.body, "%ctaid.x");
   role.tile = tile;
   ctx.batch = answered(ctx, stmt) ? ownProblem(ctx) : null;
-  const step = stmt.visit.by === "stride" ? ownNumber(ctx, ctx.body, "%nctaid.x") : null;
-  const visits = countVisits(ctx, stmt.visit, stmt);
+  const step = stmt.loop.by === "stride" ? ownNumber(ctx, ctx.body, "%nctaid.x") : null;
+  const visits = countVisits(ctx, stmt.loop, stmt);
   const label = entry.label(`tiles_${role.name}`);
   ctx.body.label(label);
   forgetSlots(ctx);
@@ -86,7 +86,7 @@ export function lowerTiles(ctx: Context, stmt: Tiles): void {
     body.emit(null, "setp.lt.u32", more, tile, typeof count === "number" ? imm(count) : count);
     body.emit(more, "bra", label);
   } else {
-    if (role.more === null) throw new CannotLower("visit", "nothing reads which tile follows");
+    if (role.more === null) throw new CannotLower("tiles", "nothing reads which tile follows");
     body.emit(role.more, "bra", label);
   }
   ctx.batch = null;
@@ -111,7 +111,7 @@ export function placeTile(ctx: Context, stmt: Tiles): void {
 }
 
 /** Whether the launch control hands out tiles of a batch: any block may then be answered with a tile of any problem. */
-function answered({ program }: Context, { visit }: Tiles): boolean {
+function answered({ program }: Context, { loop: visit }: Tiles): boolean {
   const ring = program.rings.find(({ name }) => name === visit?.ring);
   return ring?.transport === "clc" && program.problem.batch.kind === "strided";
 }
@@ -138,7 +138,7 @@ function enterTile(ctx: Context, stmt: Tiles, number: Reg<"u32">): void {
 }
 
 /** The request, whose answer every block of the cluster gets in its own slot. */
-export function lowerTileRequest(ctx: Context, stmt: StmtOf<"fetch">): void {
+export function lowerTileRequest(ctx: Context, stmt: StmtOf<"request">): void {
   const { pipeline, slot } = responseSlot(ctx, stmt);
   const { transport } = pipeline.ring;
   if (transport === "atomic") {

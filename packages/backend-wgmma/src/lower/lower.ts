@@ -52,7 +52,7 @@ export const engine: Engine = {
       lowerEpilogue(ctx, stmt);
       if (stmt.columns?.to === stmt.columns?.of) comeTogether(ctx, stmt.acc.buffer);
     },
-    combine(ctx, stmt) {
+    reduce(ctx, stmt) {
       readSums(ctx, stmt.acc.buffer);
       lowerReduction(ctx, stmt, (stmts) => lowerStmts(ctx, stmts));
     },
@@ -71,7 +71,7 @@ const FEW_ACCUMULATORS = 64;
 function earlyEpilogue(program: TileProgram): boolean {
   let math = program.launch.threads;
   for (const stmt of eachStmt(program.body)) {
-    if (stmt.kind === "tiles" && stmt.visit !== null) return false;
+    if (stmt.kind === "tiles" && stmt.loop !== null) return false;
     if (stmt.kind === "role" && eachStmt(stmt.body).some(({ kind }) => kind === "mma"))
       math = 32 * stmt.warps;
   }

@@ -82,7 +82,7 @@ function beginWithZeros(ctx: Context, buffer: string, tile: OwnedTile): void {
 /** Whether a tile takes sums that are made elsewhere. */
 function isPromotedTo(ctx: Context, buffer: string): boolean {
   for (const stmt of eachStmt(ctx.program.body))
-    if (stmt.kind === "mma" && stmt.acc.buffer === buffer) return stmt.promote !== undefined;
+    if (stmt.kind === "mma" && stmt.acc.buffer === buffer) return stmt.twoLevel !== undefined;
   return false;
 }
 
@@ -165,7 +165,7 @@ export function lowerProducts(ctx: Context, mma: StmtOf<"mma">): void {
   if (!hasWarpgroupAtom(ctx.target, atom))
     throw new CannotLower("mma", `${ctx.target.arch} has no ${mma.atom}: it needs ${atom.feature}`);
   if (ctx.active !== null) throw new CannotLower("mma", "products of a warpgroup take no part in conditions");
-  if (mma.scales !== undefined && mma.promote === undefined)
+  if (mma.scales !== undefined && mma.twoLevel === undefined)
     throw new CannotLower("mma", "factors scale sums that are promoted: write `promote PART every 128`");
   if (mma.columns !== undefined) standApart(ctx, mma.acc.buffer);
   const sumTile = bufferOf(ctx.program, mma.acc.buffer);
@@ -206,12 +206,12 @@ export function lowerProducts(ctx: Context, mma: StmtOf<"mma">): void {
         ]);
     body.emit(null, "wgmma.commit_group.sync.aligned");
   };
-  if (mma.promote === undefined) {
+  if (mma.twoLevel === undefined) {
     group(ownedTile(ctx, mma.acc.buffer, 0), 0, chunk, accumulates(ctx, mma.acc.buffer));
     if (ctx.loop !== null) stateOf(ctx).looped = true;
   } else
     promoteEach(ctx, mma, chunk, (sums, from, to) => {
-      beginWithZeros(ctx, mma.promote?.part.buffer ?? "", sums);
+      beginWithZeros(ctx, mma.twoLevel?.part.buffer ?? "", sums);
       group(sums, from, to, imm(0));
     });
   // The tile's divisions hide behind the products of its first chunk.
@@ -228,7 +228,7 @@ function promoteEach(
   chunk: number,
   make: (sums: OwnedTile, from: number, to: number) => void,
 ): void {
-  const { part, every } = mma.promote ?? { part: mma.acc, every: chunk };
+  const { part, every } = mma.twoLevel ?? { part: mma.acc, every: chunk };
   const [acc, sums] = [ownedTile(ctx, mma.acc.buffer, 0), ownedTile(ctx, part.buffer, 0)];
   const runs = Math.ceil(chunk / every);
   const factors = mma.scales === undefined ? [] : chunkFactors(ctx, mma, acc, runs);
@@ -280,7 +280,7 @@ function accumulates(ctx: Context, acc: string): Operand {
 
 /** Whether blocks loop over tiles. */
 function staysForTiles(ctx: Context): boolean {
-  for (const stmt of eachStmt(ctx.program.body)) if (stmt.kind === "tiles") return stmt.visit !== null;
+  for (const stmt of eachStmt(ctx.program.body)) if (stmt.kind === "tiles") return stmt.loop !== null;
   return false;
 }
 

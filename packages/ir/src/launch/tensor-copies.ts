@@ -207,7 +207,7 @@ export function tensorMapFor(program: TileProgram, global: string, cut: TensorCu
     elementStrides: [1, 1, ...(dealt ? [1] : []), ...(batch === null ? [] : [1])],
     interleave: "none",
     swizzle: cut.swizzle,
-    l2: promotionNames[buffer.promote ?? 256],
+    l2: promotionNames[buffer.l2Promotion ?? 256],
     oob: "zero",
   };
 }

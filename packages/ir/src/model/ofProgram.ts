@@ -76,17 +76,17 @@ export function kernelOf(program: TileProgram, residents: number): ModelKernel |
     sched: schedOf(tiles),
     workers: null,
     // A second accumulator, or roles that take turns.
-    overlap: acc.slots > 1 || (tiles.visit?.of ?? 1) > 1,
+    overlap: acc.slots > 1 || (tiles.loop?.of ?? 1) > 1,
     storeBytes: epilogue.via === null ? storeBytes(program, epilogue, acc) : SECTOR,
     addend: epilogue.c === null ? "none" : epilogue.c.buffer === "C" ? "direct" : "ahead",
     raster: tiles.raster,
     split: tiles.split?.extent ?? 1,
-    streamk: tiles.share?.blocks ?? 0,
-    combine: stmts.find((stmt) => stmt.kind === "combine")?.by ?? "last",
+    streamk: tiles.streamK?.blocks ?? 0,
+    combine: stmts.find((stmt) => stmt.kind === "reduce")?.by ?? "last",
   };
 }
 
-function schedOf({ visit }: Tiles): ModelKernel["sched"] {
+function schedOf({ loop: visit }: Tiles): ModelKernel["sched"] {
   if (visit === null) return "tiles";
   // A counter's numbers come as early as the launch control's answers.
   return visit.by === "ring" ? "clc" : "persistent";

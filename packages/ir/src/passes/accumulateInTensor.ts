@@ -45,7 +45,7 @@ export const accumulateInTensor: Pass = {
     const part = partOf(acc, place, columns);
     const body = rewriteStmts(input.body, (stmt) => {
       // Bottom up: of a combine the epilogue has become its one step.
-      if (stmt.kind === "combine") return atOnce(stmt, name);
+      if (stmt.kind === "reduce") return atOnce(stmt, name);
       return stmt.kind === "epilogue" && stmt.acc.buffer === name ? inSteps(stmt, place, columns) : stmt;
     });
     return {
@@ -56,7 +56,7 @@ export const accumulateInTensor: Pass = {
 };
 
 /** The load of the one step goes in front of the combine, which is then of what it loads. Throws (a bug) where there are several steps. */
-function atOnce(stmt: Extract<Stmt, { kind: "combine" }>, name: string): readonly Stmt[] {
+function atOnce(stmt: Extract<Stmt, { kind: "reduce" }>, name: string): readonly Stmt[] {
   if (stmt.acc.buffer !== name) return [stmt];
   const [load, ...body] = stmt.body;
   if (load?.kind !== "copy" || load.src.buffer !== name)

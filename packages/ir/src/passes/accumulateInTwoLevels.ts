@@ -8,7 +8,7 @@ import type { Pass } from "./pass.ts";
 const PART = "part";
 
 /**
- * Directive `promote every=N`: each multiplication makes sums of N elements along k in a tile `part` of the accumulator's shape, which it then scales, where
+ * Directive `twoLevel every=N`: each multiplication makes sums of N elements along k in a tile `part` of the accumulator's shape, which it then scales, where
  * operands have factors, and adds to the accumulator. Off: products are added to the accumulator where they are made.
  */
 export const accumulateInTwoLevels: Pass = {
@@ -17,7 +17,7 @@ export const accumulateInTwoLevels: Pass = {
   from: "specialised",
   to: "specialised",
   run(program) {
-    const taken = takeDirective(program, "promote");
+    const taken = takeDirective(program, "twoLevel");
     if (!taken) return program;
     const every = taken.args.every;
     let part: Buffer | null = null;
@@ -25,7 +25,7 @@ export const accumulateInTwoLevels: Pass = {
       if (stmt.kind !== "mma") return stmt;
       const { dtype, shape } = bufferOf(program, stmt.acc.buffer);
       part ??= registerBuffer(PART, dtype, shape);
-      return { ...stmt, promote: { part: wholeView(part), every } };
+      return { ...stmt, twoLevel: { part: wholeView(part), every } };
     });
     const buffers = part === null ? program.buffers : [...program.buffers, part];
     return { ...withBody(taken.program, body), buffers };

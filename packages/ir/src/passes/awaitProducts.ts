@@ -69,7 +69,7 @@ class Walk {
         if (stmt.columns?.to === stmt.columns?.of) this.#apart.delete(stmt.acc.buffer);
         return [...wait, stmt];
       }
-      case "combine":
+      case "reduce":
         return [...this.#settleFor(), { ...stmt, body: this.list(stmt.body, within) }];
       case "if": {
         const body = this.list(stmt.body, within);
@@ -98,7 +98,7 @@ class Walk {
     const wait = apart ? this.#settle() : [];
     if (apart) this.#apart.add(stmt.acc.buffer);
     // Sums that are promoted have been waited for.
-    this.#pending = stmt.promote === undefined ? [...this.#pending, stmt.columns ?? null] : [];
+    this.#pending = stmt.twoLevel === undefined ? [...this.#pending, stmt.columns ?? null] : [];
     const slot = substituteExpr(stmt.a.slot, within.constants);
     this.#chunk = slot.kind === "mod" ? slot.lhs : null;
     return [...wait, stmt];

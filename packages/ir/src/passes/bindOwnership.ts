@@ -59,7 +59,7 @@ function bind(program: TileProgram): TileProgram {
       });
   }
   for (const stmt of eachStmt(program.body)) {
-    if (stmt.kind !== "combine" || stmt.into === null) continue;
+    if (stmt.kind !== "reduce" || stmt.into === null) continue;
     const acc = owners.get(stmt.acc.buffer);
     const meeting = dsmemReduction(program);
     if (acc !== undefined && meeting !== null)

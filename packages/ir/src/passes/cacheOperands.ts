@@ -4,8 +4,8 @@ import { type Buffer, cachePolicies, l2PrefetchSizes, l2Promotions } from "../ti
 import type { Pass } from "./pass.ts";
 
 /**
- * Directive `cache a=POLICY b=POLICY c=POLICY d=POLICY promote=128|64|0 fetch=64|128|256 l1=keep|skip`: loads and stores of a matrix carry its policy (what is streamed through gives way
- * to what is read again); `promote` is for the tensor maps of A and B. `fetch`: bytes that L2 fetches at once where copies of A and B by threads
+ * Directive `cache a=POLICY b=POLICY c=POLICY d=POLICY l2Promotion=128|64|0 l2PrefetchBytes=64|128|256 l1=keep|skip`: loads and stores of a matrix carry its policy (what is streamed through gives way
+ * to what is read again); `promote` is for the tensor maps of A and B. `request`: bytes that L2 fetches at once where copies of A and B by threads
  * miss. `l1=skip`: their loads and stores of any matrix leave no lines in L1. Without it lines of all matrices are alike, and misses of bulk copies bring 256 bytes.
  */
 export const cacheOperands: Pass = {
@@ -24,17 +24,17 @@ export const cacheOperands: Pass = {
         const matrix = (["a", "b", "c", "d"] as const).find((name) => name === b.name.toLowerCase());
         const cache = cachePolicies.find((policy) => matrix !== undefined && policy === args[matrix]);
         const promote =
-          b.name === "A" || b.name === "B" ? l2Promotions.find((way) => way === args.promote) : undefined;
+          b.name === "A" || b.name === "B" ? l2Promotions.find((way) => way === args.l2Promotion) : undefined;
         const fetch =
           b.name === "A" || b.name === "B"
-            ? l2PrefetchSizes.find((bytes) => bytes === args.fetch)
+            ? l2PrefetchSizes.find((bytes) => bytes === args.l2PrefetchBytes)
             : undefined;
         return {
           ...b,
-          ...(fetch === undefined ? {} : { fetch }),
-          ...(args.l1 === "skip" ? { passing: true } : {}),
+          ...(fetch === undefined ? {} : { l2PrefetchBytes: fetch }),
+          ...(args.l1 === "skip" ? { noAllocate: true } : {}),
           ...(cache === undefined ? {} : { cache }),
-          ...(promote === undefined ? {} : { promote }),
+          ...(promote === undefined ? {} : { l2Promotion: promote }),
         };
       }),
     };

@@ -5,7 +5,7 @@ import { bufferOf, rewriteStmts, takeDirective, withBody } from "../tile/rewrite
 import type { Pass } from "./pass.ts";
 
 /**
- * Directive `deal pieces=P`: threads that copy stand in shorter rows, so that each moves P vectors of a row of global memory, at constant distances from
+ * Directive `deal vectors=P`: threads that copy stand in shorter rows, so that each moves P vectors of a row of global memory, at constant distances from
  * one address, where rows have that many and threads side by side still bring whole sectors.
  */
 export const dealCopies: Pass = {
@@ -16,7 +16,7 @@ export const dealCopies: Pass = {
   run(program) {
     const taken = takeDirective(program, "deal");
     if (!taken) return program;
-    const pieces = taken.args.pieces;
+    const pieces = taken.args.vectors;
     return withBody(
       taken.program,
       rewriteStmts(taken.program.body, (stmt) => {

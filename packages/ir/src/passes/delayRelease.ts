@@ -11,7 +11,7 @@ type Release = Extract<Stmt, { kind: "release" }>;
 const LEAST_CHUNKS = 3;
 
 /**
- * Directive `late chunks=1`: of a loop over chunks that waits, multiplies and releases (with its first chunk peeled or not) chunk t is released behind the
+ * Directive `delayedRelease chunks=1`: of a loop over chunks that waits, multiplies and releases (with its first chunk peeled or not) chunk t is released behind the
  * products of chunk t + 1, and the last one behind the loop. Needs one slot more than the loop as it was.
  */
 export const delayRelease: Pass = {
@@ -20,7 +20,7 @@ export const delayRelease: Pass = {
   from: "specialised",
   to: "specialised",
   run(program) {
-    const taken = takeDirective(program, "late");
+    const taken = takeDirective(program, "delayedRelease");
     if (!taken) return program;
     return withBody(
       taken.program,

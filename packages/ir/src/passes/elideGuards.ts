@@ -32,7 +32,7 @@ function elide(program: TileProgram, stmts: readonly Stmt[], scope: Scope): read
   return stmts.map((stmt): Stmt => {
     switch (stmt.kind) {
       case "tiles":
-      case "combine":
+      case "reduce":
       case "for":
       case "if":
       case "role":
@@ -68,7 +68,7 @@ function inside(stmt: Stmt, scope: Scope): Scope {
             const count = stmt.symbolic?.[axis === 0 ? 0 : 1] ?? null;
             return count === null ? most : bounded(most, name, sub(count, 1));
           },
-          partEnds(stmt.share, scope.most),
+          partEnds(stmt.streamK, scope.most),
         ),
       };
     case "for":

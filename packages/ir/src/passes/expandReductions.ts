@@ -8,7 +8,7 @@ import type { Expr, ReductionKind, Split, Stmt, StreamK, TileProgram } from "../
 import type { Pass } from "./pass.ts";
 
 type Of<K extends Stmt["kind"]> = Extract<Stmt, { readonly kind: K }>;
-type Combine = Of<"combine">;
+type Combine = Of<"reduce">;
 
 /** Named barrier of the warps of a role that meet: 0 is that of all warps, where the others may be by then; 1 to 7 are those of stores, 8 to 10 those of turns. */
 const ROLE_BARRIER = 11;
@@ -22,11 +22,11 @@ export const expandReductions: Pass = {
   unfinished: true,
   run(program) {
     const inTiles = (tiles: Of<"tiles">): readonly Stmt[] =>
-      rewriteStmts(tiles.body, (stmt) => (stmt.kind === "combine" ? expand(program, tiles, stmt) : stmt));
+      rewriteStmts(tiles.body, (stmt) => (stmt.kind === "reduce" ? expand(program, tiles, stmt) : stmt));
     return withBody(
       program,
       rewriteStmts(program.body, (stmt) =>
-        stmt.kind === "tiles" && (stmt.split !== null || stmt.share !== undefined)
+        stmt.kind === "tiles" && (stmt.split !== null || stmt.streamK !== undefined)
           ? { ...stmt, body: inTiles(stmt) }
           : stmt,
       ),
@@ -35,7 +35,7 @@ export const expandReductions: Pass = {
 };
 
 function expand(program: TileProgram, tiles: Of<"tiles">, stmt: Combine): Stmt {
-  const { share = null, split } = tiles;
+  const { streamK: share = null, split } = tiles;
   const { acc } = stmt;
   const barrier = reducingThreads(program) === program.launch.threads ? 0 : ROLE_BARRIER;
   const meet: readonly Stmt[] = [

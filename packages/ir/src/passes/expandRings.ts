@@ -37,7 +37,7 @@ function expandRole(program: TileProgram, role: Role, lead: PrologueChunk | null
   const body = rings.expand(leads ? behindPrologue(lead) : role.body);
   return {
     ...role,
-    ...(isOne(program, role) ? { one: true } : {}),
+    ...(isOne(program, role) ? { elected: true } : {}),
     body: [...(leads ? [leading(program, lead)] : []), ...rings.pipelines(), ...body],
   };
 }
@@ -48,7 +48,7 @@ function leading(program: TileProgram, { role, loop }: PrologueChunk): Stmt {
   const [body] = rings.expand([{ ...loop, to: { kind: "const", value: 1 } }]);
   if (body?.kind !== "for") throw new RangeError("a chunk that leads is a turn of a loop");
   return {
-    kind: "lead",
+    kind: "prologue",
     body: [...rings.pipelines(), { ...body, body: body.body.filter(({ kind }) => kind !== "mbar.wait") }],
   };
 }

@@ -22,7 +22,7 @@ const GLOBAL_ALIGN = 16;
 const WARP = 32;
 
 /**
- * Directive `addend way=tma steps=0|1 in=ROLE`: a role of one warp copies C's tile into a ring of one slot, from which the epilogue reads it: the copy runs while the tile is multiplied, and
+ * Directive `epilogueLoad way=tma steps=0|1 in=ROLE`: a role of one warp copies C's tile into a ring of one slot, from which the epilogue reads it: the copy runs while the tile is multiplied, and
  * the slot is free again when the epilogue has read all of it. With `steps=1` the matrices and vectors that steps read come with it, each in a tile of its own. With `in` that
  * role copies them behind all else that it copies for the tile, and the epilogue waits for them only when it begins. Edges are mbarriers: one arrival with the bytes of the block's own part, one of each warp of the
  * epilogue. Off, or with nothing to bring: the epilogue's threads load for themselves.
@@ -33,7 +33,7 @@ export const loadSource: Pass = {
   from: "specialised",
   to: "specialised",
   run(program) {
-    const taken = takeDirective(program, "addend");
+    const taken = takeDirective(program, "epilogueLoad");
     if (taken?.args.way !== "tma") return taken?.program ?? program;
     const input = taken.program;
     const role = eachStmt(input.body).find((s): s is Role => s.kind === "role" && epiloguesOf(s).length > 0);

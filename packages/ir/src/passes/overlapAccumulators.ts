@@ -14,7 +14,7 @@ type Tiles = Extract<Stmt, { kind: "tiles" }>;
 const PLACES = 2;
 
 /**
- * Directive `lap columns=C`, instead of `sums`: blocks that stay have two accumulators, of which the second begins C columns before the first ends. The ring has one slot, whose tiles lie by turns in
+ * Directive `overlapAccumulators columns=C`, instead of `sums`: blocks that stay have two accumulators, of which the second begins C columns before the first ends. The ring has one slot, whose tiles lie by turns in
  * the two places: a tile may be multiplied when the shared columns of the one before have been loaded, and those of the one before that, which every thread has loaded
  * earlier. So epilogues begin with the shared columns, which are the last of the first place and the first of the second, give the slot back behind those (behind
  * their stores, where the accumulator was given back late), and go on with the others. C is a number of whole steps of the epilogue. Off: one
@@ -26,7 +26,7 @@ export const overlapAccumulators: Pass = {
   from: "specialised",
   to: "specialised",
   run(program) {
-    const taken = takeDirective(program, "lap");
+    const taken = takeDirective(program, "overlapAccumulators");
     const shared = taken ? taken.args.columns : 0;
     const input = taken?.program ?? program;
     const ring = input.rings.find(({ name }) => name === SUMS);
@@ -42,7 +42,7 @@ export const overlapAccumulators: Pass = {
     });
     return {
       ...withBody(placed, body),
-      rings: placed.rings.map((each): Ring => (each === ring ? { ...ring, lap: shared } : each)),
+      rings: placed.rings.map((each): Ring => (each === ring ? { ...ring, overlapped: shared } : each)),
     };
   },
 };
@@ -67,7 +67,7 @@ const loads = (loop: For, { buffers }: Ring): boolean =>
 /** Steps of the shared columns, the release among the last of them, the other steps; what else stands in the tiles stays where it is. */
 function sharedFirst(
   program: TileProgram,
-  { body, visit }: Tiles,
+  { body, loop: visit }: Tiles,
   { loop, early }: Steps,
   shared: number,
 ): readonly Stmt[] {

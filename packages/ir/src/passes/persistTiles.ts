@@ -14,7 +14,7 @@ const VISIT = "vt";
 const PARTS = "pt";
 
 /**
- * Directive `visit by=stride`: `tiles { roles }` becomes a loop over tiles in each role. Rings are not emptied between tiles, so that chunk t of the
+ * Directive `persistent by=stride`: `tiles { roles }` becomes a loop over tiles in each role. Rings are not emptied between tiles, so that chunk t of the
  * tile visited as number v is chunk v * chunks + t of the ring; where blocks have shares, or the launch says how many chunks there are, chunk t of a part comes behind
  * those of the parts before, and rings with one chunk a tile have one a part. Without the directive, or without roles, every tile has a block of its own.
  */
@@ -24,7 +24,7 @@ export const persistTiles: Pass = {
   from: "specialised",
   to: "specialised",
   run(program) {
-    const taken = takeDirective(program, "visit");
+    const taken = takeDirective(program, "persistent");
     if (taken?.args.by !== "stride") return taken?.program ?? program;
     return withBody(
       taken.program,
@@ -39,21 +39,21 @@ function inRoles(tiles: Tiles, rings: readonly Ring[]): readonly Stmt[] {
   const roles = tiles.body.filter((s): s is Role => s.kind === "role");
   if (roles.length === 0 || roles.length !== tiles.body.length) return [tiles];
   const chunks = chunksAtLaunch(tiles.body);
-  const uneven = tiles.share !== undefined || chunks !== null;
+  const uneven = tiles.streamK !== undefined || chunks !== null;
   // All roles bind the same variables, whichever of them ask for the number of the part.
   const looped = loopedRings(tiles.body);
   const counted = uneven && rings.some(({ name }) => !looped.has(name));
   return roles.map((role): Role => {
-    const visit: TileLoop = {
+    const loop: TileLoop = {
       var: VISIT,
-      by: tiles.share === undefined ? "stride" : "share",
-      ...(counted ? { parts: PARTS } : {}),
+      by: tiles.streamK === undefined ? "stride" : "streamk",
+      ...(counted ? { tiles: PARTS } : {}),
       ...(chunks === null ? {} : { chunks }),
       turn: 0,
       of: 1,
     };
     const body = numberThrough(role.body, rings, uneven ? looped : null);
-    return { ...role, body: [{ ...tiles, visit, body }] };
+    return { ...role, body: [{ ...tiles, loop, body }] };
   });
 }
 

@@ -8,7 +8,7 @@ import { MATH } from "./specialiseRoles.ts";
 type Role = Extract<Stmt, { kind: "role" }>;
 
 /**
- * Directive `turns roles=N`: the math role of a block that stays becomes N roles of as many warps each, of which number i takes the visits i, i + N, …, with an
+ * Directive `pingPong roles=N`: the math role of a block that stays becomes N roles of as many warps each, of which number i takes the visits i, i + N, …, with an
  * accumulator and a tile for D of its own. All read the one ring, whose chunks go to them tile by tile; answers about tiles go to all of them.
  */
 export const pingPongRoles: Pass = {
@@ -17,7 +17,7 @@ export const pingPongRoles: Pass = {
   from: "specialised",
   to: "specialised",
   run(program) {
-    const taken = takeDirective(program, "turns");
+    const taken = takeDirective(program, "pingPong");
     if (!taken) return program;
     const of = taken.args.roles;
     const math = taken.program.body.find((s): s is Role => s.kind === "role" && s.name === MATH);
@@ -56,7 +56,7 @@ function divide(program: TileProgram, math: Role, of: number): TileProgram {
 function readByAll({ launch }: TileProgram, ring: Ring, math: Role, added: number): Ring {
   const { empty } = ring;
   const [loop] = math.body;
-  if (loop?.kind !== "tiles" || loop.visit?.ring !== ring.name || empty?.kind !== "mbarrier") return ring;
+  if (loop?.kind !== "tiles" || loop.loop?.ring !== ring.name || empty?.kind !== "mbarrier") return ring;
   const blocks = launch.cluster[0] * launch.cluster[1];
   return { ...ring, empty: { ...empty, arrivals: empty.arrivals + added * blocks } };
 }
@@ -74,7 +74,7 @@ function ownBuffers(program: TileProgram, math: Role): ReadonlySet<string> {
 function turnOf(stmt: Stmt, turn: number, of: number, own: (view: View) => View): Stmt {
   switch (stmt.kind) {
     case "tiles":
-      return stmt.visit === null ? stmt : { ...stmt, visit: { ...stmt.visit, turn, of } };
+      return stmt.loop === null ? stmt : { ...stmt, loop: { ...stmt.loop, turn, of } };
     case "fill":
       return { ...stmt, dst: own(stmt.dst) };
     case "mma":

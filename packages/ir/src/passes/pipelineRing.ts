@@ -14,7 +14,7 @@ type For = Extract<Stmt, { kind: "for" }>;
 const RING = "ring";
 
 /**
- * Directive `ring slots=S prefetch=0|1 ahead=A`. One slot is the off state: fill, wait, compute, release.
+ * Directive `ring slots=S registerPrefetch=0|1 ahead=A`. One slot is the off state: fill, wait, compute, release.
  * With S slots, chunk t + A is copied while chunk t is multiplied; A is S - 1 unless it is 0: then chunk t is filled, waited for and released
  * in one turn, and roles that take the two sides apart (`specialiseRoles`) let the copies run ahead as far as the slots go. `prefetch` (transport `direct` only) splits that copy:
  * global -> registers before the arithmetic, registers -> shared after it, so that the load's latency hides behind it.
@@ -30,7 +30,7 @@ export const pipelineRing: Pass = {
     return pipeline(
       input,
       taken ? taken.args.slots : 1,
-      taken ? taken.args.prefetch === 1 : false,
+      taken ? taken.args.registerPrefetch === 1 : false,
       taken ? taken.args.ahead === 0 : false,
     );
   },

@@ -16,7 +16,7 @@ const ANSWERS = "answers";
 const SCHEDULER = "scheduler";
 
 /**
- * Directive `fetch by=clc|atomic slots=S in=ROLE`, for blocks that stay: the role asks for the tile after the one at hand when it begins with this, as soon
+ * Directive `schedulerPipeline by=clc|atomic slots=S in=ROLE`, for blocks that stay: the role asks for the tile after the one at hand when it begins with this, as soon
  * as the answer's slot is free: S tiles ahead of the slowest role at most, so that no tile is taken long before it is begun. Without `in` a warp more
  * does so, role `scheduler`, and nothing else. All roles, that one too, read every answer. Off: blocks visit tiles by stride.
  */
@@ -26,12 +26,12 @@ export const pipelineScheduler: Pass = {
   from: "specialised",
   to: "specialised",
   run(program) {
-    const taken = takeDirective(program, "fetch");
+    const taken = takeDirective(program, "schedulerPipeline");
     if (!taken) return program;
     const input = taken.program;
     const roles = input.body.filter((s): s is Role => s.kind === "role");
     const loops = roles.map((role) => role.body[0]);
-    if (roles.length === 0 || !loops.every((s) => s?.kind === "tiles" && s.visit)) return input;
+    if (roles.length === 0 || !loops.every((s) => s?.kind === "tiles" && s.loop)) return input;
     // Answers come by the launch control, or by a counter in memory, whose value who asks writes into the slots itself.
     const { slots, by: transport, in: asker } = taken.args;
     const answers: Buffer = {
@@ -96,19 +96,19 @@ const inRole = (stmt: Stmt, asks: boolean): Stmt => (stmt.kind === "tiles" ? fol
 
 /** The loop with what it takes to learn which tile follows, at the end of its body; who asks does so first of all. */
 function following(tiles: Tiles, asks: boolean): Tiles {
-  const { visit } = tiles;
+  const { loop: visit } = tiles;
   if (visit === null) return tiles;
   const at = v(visit.var);
-  const event = (kind: "acquire" | "fetch" | "commit" | "next" | "release"): Stmt => ({
+  const event = (kind: "acquire" | "request" | "commit" | "next" | "release"): Stmt => ({
     kind,
     ring: NEXT,
     at,
   });
   return {
     ...tiles,
-    visit: { ...visit, by: "ring", ring: NEXT },
+    loop: { ...visit, by: "ring", ring: NEXT },
     body: [
-      ...(asks ? [event("acquire"), event("fetch"), event("commit")] : []),
+      ...(asks ? [event("acquire"), event("request"), event("commit")] : []),
       ...tiles.body,
       { kind: "wait", ring: NEXT, at, pending: 0 },
       event("next"),

@@ -5,7 +5,7 @@ import type { Expr, Stmt } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
 
 /**
- * Directive `prefetch chunks=N`: with the bulk copies of a chunk L2 is asked for those of the chunk N further on: more is under way than the ring has slots.
+ * Directive `l2Prefetch chunks=N`: with the bulk copies of a chunk L2 is asked for those of the chunk N further on: more is under way than the ring has slots.
  * Chunks of the same tile only; behind its last lies nothing.
  */
 export const prefetchL2: Pass = {
@@ -14,7 +14,7 @@ export const prefetchL2: Pass = {
   from: "specialised",
   to: "specialised",
   run(program) {
-    const taken = takeDirective(program, "prefetch");
+    const taken = takeDirective(program, "l2Prefetch");
     if (!taken) return program;
     const chunks = taken.args.chunks;
     if (chunks < 1) return taken.program;
@@ -28,9 +28,9 @@ export const prefetchL2: Pass = {
 };
 
 function ahead(stmt: Stmt, loop: string, chunks: number): Stmt {
-  if (stmt.kind !== "copy" || stmt.transport !== "tma" || stmt.prefetch !== undefined) return stmt;
+  if (stmt.kind !== "copy" || stmt.transport !== "tma" || stmt.l2Prefetch !== undefined) return stmt;
   const step = (e: Expr): number => chunks * (asLinear(e)?.terms.get(loop) ?? 0);
   const [row, col] = stmt.src.origin;
   const by = [step(row), step(col)] as const;
-  return by[0] + by[1] > 0 ? { ...stmt, prefetch: by } : stmt;
+  return by[0] + by[1] > 0 ? { ...stmt, l2Prefetch: by } : stmt;
 }

@@ -7,13 +7,13 @@ import { bufferOf, eachStmt, rewriteStmts, takeDirective, wholeView, withBody } 
 import type { Expr, Split, Stmt, TileProgram, View } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
 
-type Combine = Extract<Stmt, { kind: "combine" }>;
+type Combine = Extract<Stmt, { kind: "reduce" }>;
 
 /** Name of the register tile that holds a block's columns of the sum. */
 const SUM = "sum";
 
 /**
- * Directive `meet columns=U` or `meet rows=U`: a split's blocks become a cluster, and the combine one `by cluster`. Each of them adds up and stores a slice of the
+ * Directive `dsmemReduction columns=U` or `meet rows=U`: a split's blocks become a cluster, and the combine one `by cluster`. Each of them adds up and stores a slice of the
  * tile's columns (or rows), whole groups of U, so that what each sends and adds is as little as can be; where the groups do not divide among the blocks fewer of them do
  * so. Without the directive they meet as the combine says. C and D are sliced with the sum; bits are those of `last`.
  */
@@ -23,7 +23,7 @@ export const reduceInCluster: Pass = {
   from: "specialised",
   to: "specialised",
   run(program) {
-    const taken = takeDirective(program, "meet");
+    const taken = takeDirective(program, "dsmemReduction");
     if (!taken) return program;
     const split = splitOf(taken.program);
     if (split === null) return taken.program;
@@ -38,7 +38,7 @@ function splitOf({ body }: TileProgram): Split | null {
 }
 
 function meet(program: TileProgram, split: Split, axis: 0 | 1, unit: number): TileProgram {
-  const combine = eachStmt(program.body).find((s): s is Combine => s.kind === "combine");
+  const combine = eachStmt(program.body).find((s): s is Combine => s.kind === "reduce");
   if (combine === undefined) return program;
   const { extent } = combine.acc;
   const own = extent[axis] / slicesOf(extent[axis] / unit, split.extent);
@@ -59,9 +59,7 @@ function meet(program: TileProgram, split: Split, axis: 0 | 1, unit: number): Ti
         : { ...stmt, acc: wholeView(sum), dst: sliced(stmt.dst), c: stmt.c === null ? null : sliced(stmt.c) },
     );
   const body = rewriteStmts(program.body, (stmt) =>
-    stmt.kind === "combine"
-      ? { ...stmt, by: "cluster", into: wholeView(sum), body: inside(stmt.body) }
-      : stmt,
+    stmt.kind === "reduce" ? { ...stmt, by: "cluster", into: wholeView(sum), body: inside(stmt.body) } : stmt,
   );
   return { ...withBody(program, body), buffers: [...program.buffers, sum] };
 }

@@ -7,7 +7,7 @@ import type { Pass } from "./pass.ts";
 
 /**
  * Of a grouped problem, whose k a group may have 0 of: the statements that copy or multiply chunks of A and B, or touch the rings of such chunks, stand under
- * `if 0 < %k`. All passes before this one may take it that there is a chunk; what follows the chunks, `combine` and `epilogue`, runs for every tile. Other
+ * `if 0 < %k`. All passes before this one may take it that there is a chunk; what follows the chunks, `reduce` and `epilogue`, runs for every tile. Other
  * problems have a k of 1 at least.
  */
 export const skipEmpty: Pass = {

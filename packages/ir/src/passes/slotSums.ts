@@ -5,14 +5,14 @@ import type { Expr, Ring, Stmt, TileLoop, TileProgram, View } from "../tile/type
 import type { Pass } from "./pass.ts";
 import { SUMS } from "./specialiseEngines.ts";
 
-/** Directive `sums slots=S`: tile (or part) t of a block that stays accumulates in slot t % S. Off: one slot. Blocks of one tile need no more. */
+/** Directive `accumulators slots=S`: tile (or part) t of a block that stays accumulates in slot t % S. Off: one slot. Blocks of one tile need no more. */
 export const slotSums: Pass = {
   name: "slotSums",
   summary: "Accumulators of consecutive tiles take turns in tensor memory",
   from: "specialised",
   to: "specialised",
   run(program) {
-    const taken = takeDirective(program, "sums");
+    const taken = takeDirective(program, "accumulators");
     const slots = taken ? taken.args.slots : 1;
     const input = taken?.program ?? program;
     const ring = input.rings.find((r) => r.name === SUMS);
@@ -29,7 +29,7 @@ export const isPersistent = (program: TileProgram): boolean => visitOf(program) 
 export function inPlaces(input: TileProgram, ring: Ring, places: number): TileProgram {
   const visit = visitOf(input);
   if (visit === null) return input;
-  const slot: Expr = mod(v(visit.parts ?? visit.var), places);
+  const slot: Expr = mod(v(visit.tiles ?? visit.var), places);
   const moved = (view: View): View => (ring.buffers.includes(view.buffer) ? { ...view, slot } : view);
   const body = rewriteStmts(input.body, (stmt): Stmt => {
     switch (stmt.kind) {
@@ -49,6 +49,6 @@ export function inPlaces(input: TileProgram, ring: Ring, places: number): TilePr
 
 /** How blocks go over tiles; null where each has one. */
 function visitOf(program: TileProgram): TileLoop | null {
-  for (const stmt of eachStmt(program.body)) if (stmt.kind === "tiles") return stmt.visit;
+  for (const stmt of eachStmt(program.body)) if (stmt.kind === "tiles") return stmt.loop;
   return null;
 }

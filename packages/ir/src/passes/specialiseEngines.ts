@@ -15,7 +15,7 @@ export const SUMS = "sums";
 const EPILOGUE_WARPS = 4;
 
 /**
- * Directive `engines early=0|1`: `tiles` become the roles `epilogue` (warps 0 to 3), `producer` and `multiply` (a warp each, of
+ * Directive `engines earlyAccumulatorRelease=0|1`: `tiles` become the roles `epilogue` (warps 0 to 3), `producer` and `multiply` (a warp each, of
  * which one thread does the work). The accumulator becomes a ring of one slot, which `multiply` fills and `epilogue` empties: right after its
  * last load (`early=1`), or when everything is stored. Edges become mbarriers: of the operand ring one arrival each, that of the thread which
  * issues the copies and that of the commit behind the multiplications; of the accumulators one of the commit, and one of each epilogue warp.
@@ -30,7 +30,7 @@ export const specialiseEngines: Pass = {
     const taken = takeDirective(program, "engines");
     const input: TileProgram = { ...(taken?.program ?? program), stage: "specialised" };
     if (!taken || !accumulatesInTensor(input)) return input;
-    const early = taken.args.early === 1;
+    const early = taken.args.earlyAccumulatorRelease === 1;
     const sums = [...accumulators(input)];
     return {
       ...withBody(

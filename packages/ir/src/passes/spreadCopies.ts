@@ -15,7 +15,7 @@ type For = Extract<Stmt, { kind: "for" }>;
 const WIDE_BYTES = 16;
 
 /**
- * Directive `spread steps=N pieces=P`: the block `if step == S { acquire; copies; commit }` of an unrolled step loop becomes one block a step for
+ * Directive `spread steps=N vectors=P`: the block `if step == S { acquire; copies; commit }` of an unrolled step loop becomes one block a step for
  * N steps from S on. Each asynchronous copy is cut into rectangles along its non-contiguous axis; the slot is acquired in the first step and
  * committed in the last one. Rectangles have P accesses of a thread (one unless said) where those share an address (`dealCopies`). Copies that pass through registers stay whole, each in a step of its own: loads from step 0 on, stores where they stood.
  */
@@ -28,7 +28,7 @@ export const spreadCopies: Pass = {
     const taken = takeDirective(program, "spread");
     if (!taken) return program;
     const steps = taken.args.steps;
-    const pieces = taken.args.pieces;
+    const pieces = taken.args.vectors;
     return withBody(
       taken.program,
       rewriteStmts(taken.program.body, (stmt) =>

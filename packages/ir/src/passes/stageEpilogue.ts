@@ -13,7 +13,7 @@ const BULK_ALIGN = 128;
 const TILE = "sD";
 
 /**
- * Directive `epilogue way=tma|threads cols=C slots=S late=0|1`: the epilogue passes D through a shared tile of all rows of the accumulator and C of its columns, as often as
+ * Directive `epilogue way=tma|threads cols=C slots=S aliased=0|1`: the epilogue passes D through a shared tile of all rows of the accumulator and C of its columns, as often as
  * that takes, by turns through S slots: one is filled while others are stored. A tile's parts go round whole slots, so that every tile begins with the first:
  * S is lowered to a divisor of their number. Meaning does not change; the last tile's stores may still be read from shared memory when the next tile begins.
  * `threads`: each warp stores what it has put there itself, from one slot; with `late=1` the tile lies where the rings are, which have been read by then.
@@ -31,7 +31,7 @@ export const stageEpilogue: Pass = {
       cols: taken.args.cols,
       slots: taken.args.slots,
       threads: way === "threads",
-      late: taken.args.late === 1,
+      late: taken.args.aliased === 1,
     });
   },
 };
@@ -62,7 +62,7 @@ function stage(program: TileProgram, { cols, slots, threads, late }: Staging): T
     layout: null,
     own: null,
     align: BULK_ALIGN,
-    ...(late ? { late } : {}),
+    ...(late ? { aliased: late } : {}),
     ...halvesOf(program, stmt),
   };
   const body = rewriteStmts(program.body, (each) => {

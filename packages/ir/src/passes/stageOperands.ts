@@ -9,7 +9,7 @@ import type { Pass } from "./pass.ts";
 const SHARED_ALIGN = 16;
 
 /**
- * Directive `stage operands=ab|a|b transport=direct|cp.async|tma packed=0|1 factors=shared|tensor|global`; without it operands are read from global
+ * Directive `stage operands=ab|a|b transport=direct|cp.async|tma packed=0|1 scaleFactors=shared|tensor|global`; without it operands are read from global
  * memory. `packed`: elements under 8 bits keep to their bits in shared memory, too. `factors`: those of block-scaled operands go with them to shared memory,
  * and on to tensor memory, or stay where they are.
  */
@@ -30,7 +30,7 @@ interface Staged {
 function stage(input: TileProgram): TileProgram {
   const taken = takeDirective(input, "stage");
   if (!taken) return input;
-  const { operands, transport, factors: way } = taken.args;
+  const { operands, transport, scaleFactors: way } = taken.args;
   const packed = taken.args.packed === 1;
   const [onward, kept] = [way === "tensor", way === "global"];
   const added: Buffer[] = [];

@@ -4,7 +4,7 @@ import type { Buffer } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
 
 /**
- * Directive `swap`: accumulators get `lanes cols`, so that what is multiplied there is the transpose of the tile: B^T * A^T. Of tensor memory lanes come in
+ * Directive `swapAB`: accumulators get `lanes cols`, so that what is multiplied there is the transpose of the tile: B^T * A^T. Of tensor memory lanes come in
  * 64 and 128, columns in steps of 8 and 16; a warpgroup's sum has 64 rows and columns in steps of 8. A D with few rows fills such tiles where it would leave most of
  * them without work. Meaning and shared tiles do not change. Without the directive rows go into lanes.
  */
@@ -14,7 +14,7 @@ export const swapAB: Pass = {
   from: "staged",
   to: "staged",
   run(program) {
-    const taken = takeDirective(program, "swap");
+    const taken = takeDirective(program, "swapAB");
     if (!taken) return program;
     const sums = new Set<string>();
     for (const stmt of eachStmt(program.body)) if (stmt.kind === "mma") sums.add(stmt.acc.buffer);

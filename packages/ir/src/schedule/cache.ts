@@ -74,16 +74,16 @@ export function asyncPolicyFault(cache: string): { readonly message: string; rea
 /** The directive of the fields `cache`, `l2Promotion`, `l2PrefetchBytes` and `l1`, of those that a schedule has; null where all are off. */
 export function cacheDirective(
   fields: { readonly cache: string } & Partial<{
-    readonly l2Promotion: ArgumentsOf<"cache">["promote"];
-    readonly l2PrefetchBytes: ArgumentsOf<"cache">["fetch"];
+    readonly l2Promotion: ArgumentsOf<"cache">["l2Promotion"];
+    readonly l2PrefetchBytes: ArgumentsOf<"cache">["l2PrefetchBytes"];
     readonly l1: ArgumentsOf<"cache">["l1"];
   }>,
 ): Directive | null {
   const { l2Promotion: promote = 256, l2PrefetchBytes: fetch = 0, l1 = "keep" } = fields;
   const args = {
     ...policiesOf(fields.cache),
-    ...(promote === 256 ? {} : { promote }),
-    ...(fetch > 0 ? { fetch } : {}),
+    ...(promote === 256 ? {} : { l2Promotion: promote }),
+    ...(fetch > 0 ? { l2PrefetchBytes: fetch } : {}),
     ...(l1 === "skip" ? { l1 } : {}),
   };
   return Object.keys(args).length === 0 ? null : { name: "cache", args };

@@ -93,8 +93,8 @@ const directiveTable = {
     b: policy("B"),
     c: policy("C"),
     d: policy("D"),
-    promote: oneOf("bytes of A and B that L2 fetches where a bulk copy misses", 256, 128, 64, 0),
-    fetch: oneOf(
+    l2Promotion: oneOf("bytes of A and B that L2 fetches where a bulk copy misses", 256, 128, 64, 0),
+    l2PrefetchBytes: oneOf(
       "bytes of A and B that L2 fetches where a copy by threads misses; 0: as the hardware has it",
       0,
       64,
@@ -108,9 +108,9 @@ const directiveTable = {
     operands: oneOf("operands that pass through shared memory", "ab", "a", "b"),
     transport: oneOf("what copies them", "direct", "cp.async", "tma"),
     packed: off("elements under 8 bits share bytes in shared memory"),
-    factors: oneOf("where scale factors are read", "shared", "tensor", "global"),
+    scaleFactors: oneOf("where scale factors are read", "shared", "tensor", "global"),
   },
-  swap: {},
+  swapAB: {},
   accumulate: { columns: count(32, "columns of an accumulator that one load takes", 1, COLUMNS) },
   fragment: {
     step: count(1, "elements of k a step", 1, STEPS),
@@ -118,7 +118,7 @@ const directiveTable = {
   },
   ring: {
     slots: count(1, "chunks in shared memory at once", 1, SLOTS),
-    prefetch: off("copies by threads are split into loads and stores"),
+    registerPrefetch: off("copies by threads are split into loads and stores"),
     ahead: on(
       "the threads that multiply also copy, slots - 1 chunks ahead; 0: chunks are filled and read in turn",
     ),
@@ -131,24 +131,26 @@ const directiveTable = {
     registersM: count(0, "registers of a thread that multiplies; 0: as launched", 0, 256),
   },
   engines: {
-    early: on("the accumulator is given back after its last load; 0: when the tile has been stored"),
+    earlyAccumulatorRelease: on(
+      "the accumulator is given back after its last load; 0: when the tile has been stored",
+    ),
   },
-  addend: {
+  epilogueLoad: {
     way: oneOf("how C comes to the epilogue", "direct", "tma"),
     steps: off("matrices and vectors that steps read come with it"),
     in: role("role that copies", "loader"),
   },
-  visit: { by: oneOf("how blocks that stay get their tiles", "none", "stride") },
-  sums: { slots: count(1, "accumulators in tensor memory", 1, SLOTS) },
-  lap: { columns: count(0, "columns that two accumulators share", 0, COLUMNS) },
-  fetch: {
+  persistent: { by: oneOf("how blocks that stay get their tiles", "none", "stride") },
+  accumulators: { slots: count(1, "accumulators in tensor memory", 1, SLOTS) },
+  overlapAccumulators: { columns: count(0, "columns that two accumulators share", 0, COLUMNS) },
+  schedulerPipeline: {
     by: oneOf("what hands out tiles", "clc", "atomic"),
     slots: count(2, "answers that may wait to be read", 1, SLOTS),
     in: role("role that asks", "scheduler"),
   },
   pair: { blocks: count(2, "blocks that work on one tile", 2, 2) },
   multicast: { operands: oneOf("operands whose copies the blocks of a cluster share", "ab", "a", "b") },
-  prefetch: { chunks: count(0, "chunks further on that L2 is asked for", 0, CHUNKS) },
+  l2Prefetch: { chunks: count(0, "chunks further on that L2 is asked for", 0, CHUNKS) },
   rotate: {
     slots: count(2, "fragments in flight", 1, 2),
     store: count(0, "step before which prefetched copies are stored; 0: none are", 0, STEPS),
@@ -156,16 +158,16 @@ const directiveTable = {
   refill: {},
   spread: {
     steps: count(1, "steps over which the copies of a chunk are spread", 1, STEPS),
-    pieces: count(1, "vectors of a row that a thread copies", 1, 64),
+    vectors: count(1, "vectors of a row that a thread copies", 1, 64),
   },
   drain: {
     chunks: count(1, "last chunks that stand apart", 1, CHUNKS),
     loop: off("they stand in a loop of their own"),
   },
   peel: { chunks: count(1, "first chunks that stand apart", 1, 1) },
-  promote: { every: count(128, "elements of k in a sum", 1, STEPS) },
-  late: { chunks: count(1, "chunks behind whose products a slot is given back", 1, 1) },
-  meet: {
+  twoLevel: { every: count(128, "elements of k in a sum", 1, STEPS) },
+  delayedRelease: { chunks: count(1, "chunks behind whose products a slot is given back", 1, 1) },
+  dsmemReduction: {
     columns: count(1, "columns of a group that one block adds up", 1, STEPS),
     rows: count(0, "rows of such a group; 0: columns are shared out", 0, STEPS),
   },
@@ -174,12 +176,12 @@ const directiveTable = {
     columns: count(0, "columns of the first half", 0, STEPS),
     of: count(0, "columns of a warpgroup", 0, STEPS),
   },
-  turns: { roles: count(1, "sets of math warps", 1, WARPS) },
+  pingPong: { roles: count(1, "sets of math warps", 1, WARPS) },
   epilogue: {
     way: oneOf("way of D to memory", "direct", "tma", "threads"),
     cols: count(0, "columns of the shared tile; 0: all", 0, STEPS),
     slots: count(1, "slots of the shared tile", 1, SLOTS),
-    late: off("the tile lies where the rings are"),
+    aliased: off("the tile lies where the rings are"),
   },
   matrices: { most: oneOf("matrices of one instruction", 4, 2, 1) },
   tensor: {
@@ -191,7 +193,7 @@ const directiveTable = {
     copy: count(1, "most elements of one copy", 1, 128),
     store: count(1, "most elements of one store", 1, 128),
   },
-  deal: { pieces: count(1, "vectors of a row that a thread copies", 1, 64) },
+  deal: { vectors: count(1, "vectors of a row that a thread copies", 1, 64) },
   smem: { mode: oneOf("remedy against bank conflicts", "plain", "auto", "pad", "swizzle") },
   walk: {
     order: oneOf("order of the multiply-adds", "rows", "cols", "snake-rows", "snake-cols"),

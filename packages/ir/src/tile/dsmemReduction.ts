@@ -4,7 +4,7 @@ import { bufferOf, eachStmt } from "./rewrite.ts";
 import type { Split, Stmt, TileProgram, View } from "./types.ts";
 
 export interface DsmemReduction {
-  readonly combine: Extract<Stmt, { kind: "combine" }>;
+  readonly combine: Extract<Stmt, { kind: "reduce" }>;
   /** Its blocks are the cluster, along the grid's third axis: the split's number is the rank. */
   readonly split: Split;
   /** Blocks that add up and store, the first ones: each has a slice of the rows (0) or columns (1). */
@@ -18,7 +18,7 @@ export function dsmemReduction({ body }: Pick<TileProgram, "body">): DsmemReduct
   let split: Split | null = null;
   for (const stmt of eachStmt(body)) {
     if (stmt.kind === "tiles") ({ split } = stmt);
-    if (stmt.kind !== "combine" || stmt.by !== "cluster" || stmt.into === null || split === null) continue;
+    if (stmt.kind !== "reduce" || stmt.by !== "cluster" || stmt.into === null || split === null) continue;
     const axis = stmt.into.extent[0] < stmt.acc.extent[0] ? 0 : 1;
     const slices = Math.max(1, Math.floor(stmt.acc.extent[axis] / stmt.into.extent[axis]));
     return { combine: stmt, split, slices, axis, slice: stmt.into };
@@ -40,13 +40,13 @@ export const REDUCTION_ROOM = 2048;
 export function reducingThreads(program: TileProgram): number {
   for (const stmt of eachStmt(program.body))
     if (stmt.kind === "role")
-      for (const inner of eachStmt(stmt.body)) if (inner.kind === "combine") return stmt.warps * 32;
+      for (const inner of eachStmt(stmt.body)) if (inner.kind === "reduce") return stmt.warps * 32;
   return program.launch.threads;
 }
 
 /** Bytes of shared memory through which the parts of a tile go to bulk copies that add them; 0 where none do. */
 export function reductionBytes(program: TileProgram): number {
-  const reduces = eachStmt(program.body).some((stmt) => stmt.kind === "combine" && stmt.by === "bulk");
+  const reduces = eachStmt(program.body).some((stmt) => stmt.kind === "reduce" && stmt.by === "bulk");
   return reduces ? (reducingThreads(program) / 32) * REDUCTION_ROOM : 0;
 }
 
@@ -58,6 +58,6 @@ export function dsmemReductionBytes(program: TileProgram): number {
   return meeting.split.extent * rows * columns * elementBytes(bufferOf(program, meeting.slice.buffer));
 }
 
-/** What a `combine` does with the sum, wherever that stands in it: its body, from stage machine on without the reduction in front. */
-export const withSum = ({ body }: Extract<Stmt, { kind: "combine" }>): readonly Stmt[] =>
+/** What a `reduce` does with the sum, wherever that stands in it: its body, from stage machine on without the reduction in front. */
+export const withSum = ({ body }: Extract<Stmt, { kind: "reduce" }>): readonly Stmt[] =>
   body.flatMap((stmt) => (stmt.kind === "reduction" ? [] : stmt.kind === "slices" ? stmt.body : [stmt]));

@@ -19,7 +19,7 @@ export function isElected(program: Pick<TileProgram, "rings">, stmts: readonly S
         return transportOf(stmt.ring) === "tma" || transportOf(stmt.ring) === "atomic";
       case "wait":
       case "release":
-      case "fetch":
+      case "request":
       case "next":
         return transportOf(stmt.ring) === "atomic";
       case "tiles":
@@ -40,8 +40,8 @@ export function codeOrder<S extends Stmt>(
   program: Pick<TileProgram, "rings" | "launch">,
   stmts: readonly S[],
 ): readonly S[] {
-  if (program.launch.early !== true || stmts.some(({ kind }) => kind !== "role")) return stmts;
+  if (program.launch.earlyProducerStart !== true || stmts.some(({ kind }) => kind !== "role")) return stmts;
   const solo = (stmt: S): boolean =>
-    (stmt.kind === "role" && stmt.one === true) || isElected(program, childrenOf(stmt));
+    (stmt.kind === "role" && stmt.elected === true) || isElected(program, childrenOf(stmt));
   return [...stmts.filter(solo), ...stmts.filter((stmt) => !solo(stmt))];
 }

@@ -167,7 +167,7 @@ export function gemmNest(options: GemmNestOptions): TileProgram {
       ],
     },
     splits > 1 || share
-      ? { kind: "combine", acc: wholeView(acc), by: options.combine ?? "last", into: null, body: [epilogue] }
+      ? { kind: "reduce", acc: wholeView(acc), by: options.combine ?? "last", into: null, body: [epilogue] }
       : epilogue,
   ];
   return {
@@ -187,9 +187,9 @@ export function gemmNest(options: GemmNestOptions): TileProgram {
         extents: [tilesM, tilesN],
         ...symbolicTiles(options, [tileM, tileN]),
         split: splits > 1 ? { var: "st", extent: splits } : null,
-        ...(share ? { share } : {}),
+        ...(share ? { streamK: share } : {}),
         raster: { kind: "row" },
-        visit: null,
+        loop: null,
         body,
       },
     ],

@@ -12,7 +12,7 @@ export interface PingPongPoints {
 export const PING_PONG_BARRIER = 8;
 
 /** What a role that takes turns does at visits of the others: it learns from the ring of answers which tile follows. */
-export const answering = ({ visit, body }: Extract<Stmt, { kind: "tiles" }>): readonly Stmt[] =>
+export const answering = ({ loop: visit, body }: Extract<Stmt, { kind: "tiles" }>): readonly Stmt[] =>
   visit?.ring === undefined || visit.of === 1
     ? []
     : body.filter((stmt) => "ring" in stmt && stmt.ring === visit.ring);

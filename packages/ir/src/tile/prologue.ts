@@ -10,9 +10,9 @@ type For = Extract<Stmt, { kind: "for" }>;
 
 /** The role whose one thread copies in bulk, where it may begin before the block has met (`Launch.early`), and no other block has to be ready. */
 export function earlyProducerRole({ launch, rings, body }: TileProgram): Role | null {
-  if (launch.early !== true || launch.cluster[0] * launch.cluster[1] > 1) return null;
+  if (launch.earlyProducerStart !== true || launch.cluster[0] * launch.cluster[1] > 1) return null;
   for (const stmt of eachStmt(body))
-    if (stmt.kind === "role" && (stmt.one === true || isElected({ rings }, stmt.body))) return stmt;
+    if (stmt.kind === "role" && (stmt.elected === true || isElected({ rings }, stmt.body))) return stmt;
   return null;
 }
 
@@ -28,13 +28,13 @@ export interface PrologueChunk {
  * with a loop that fills a ring from chunk 0 on, or goes from tile to tile; or where the grid before may still write what is copied.
  */
 export function prologueOf(program: TileProgram): PrologueChunk | null {
-  const role = program.launch.overlap ? null : earlyProducerRole(program);
+  const role = program.launch.pdl ? null : earlyProducerRole(program);
   const [loop] = role?.body ?? [];
   const once = program.body.some(
     (s) =>
       s.kind === "tiles" &&
-      s.visit === null &&
-      s.share === undefined &&
+      s.loop === null &&
+      s.streamK === undefined &&
       s.body.some((inner) => inner === role),
   );
   if (role === null || !once || loop?.kind !== "for" || loop.unroll || loop.apart !== undefined) return null;

@@ -80,7 +80,7 @@ function mostTiles(stmt: Extract<Stmt, { kind: "tiles" }>, axis: 0 | 1, ranges: 
 
 /** The greatest value of what counts visits, or the chunks of those before. */
 function lastVisit(stmt: Extract<Stmt, { kind: "tiles" }>, ranges: Ranges): number {
-  const chunks = stmt.visit?.chunks;
+  const chunks = stmt.loop?.chunks;
   const visits = mostTiles(stmt, 0, ranges) * mostTiles(stmt, 1, ranges);
   // Of a list of problems nothing says how many come before.
   return chunks === undefined ? visits - 1 : Number.POSITIVE_INFINITY;
@@ -95,8 +95,8 @@ export function rangesInside(stmt: Stmt, ranges: Ranges): Ranges {
         [stmt.vars[0], [0, mostTiles(stmt, 0, ranges) - 1]],
         [stmt.vars[1], [0, mostTiles(stmt, 1, ranges) - 1]],
         ...(stmt.split ? [[stmt.split.var, [0, stmt.split.extent - 1]] as const] : []),
-        ...(stmt.share ? shareRanges(stmt.share, ranges) : []),
-        ...tileLoopVars(stmt.visit).map((name) => [name, [0, lastVisit(stmt, ranges)]] as const),
+        ...(stmt.streamK ? shareRanges(stmt.streamK, ranges) : []),
+        ...tileLoopVars(stmt.loop).map((name) => [name, [0, lastVisit(stmt, ranges)]] as const),
       ]);
     case "for":
       return new Map([
@@ -241,8 +241,8 @@ export function counterexample(
             [stmt.vars[0], 0, stmt.extents[0]],
             [stmt.vars[1], 0, stmt.extents[1]],
             ...(stmt.split ? [[stmt.split.var, 0, stmt.split.extent] as const] : []),
-            ...(stmt.share ? shareLoops(stmt.share) : []),
-            ...tileLoopVars(stmt.visit).map((name) => [name, 0, tileCount(stmt)] as const),
+            ...(stmt.streamK ? shareLoops(stmt.streamK) : []),
+            ...tileLoopVars(stmt.loop).map((name) => [name, 0, tileCount(stmt)] as const),
           ]
         : stmt.kind === "for" && needed.has(stmt.var)
           ? [[stmt.var, evaluateExpr(stmt.from, env), evaluateExpr(stmt.to, env)]]
@@ -288,8 +288,8 @@ function relevant(parents: readonly Stmt[], when: Cond | null, exprs: readonly E
     }
     for (const stmt of parents)
       if (stmt.kind === "for" && needed.has(stmt.var)) freeVars(stmt.to, freeVars(stmt.from, needed));
-      else if (stmt.kind === "tiles" && stmt.share && needed.has(stmt.share.count))
-        needed.add(stmt.share.first);
+      else if (stmt.kind === "tiles" && stmt.streamK && needed.has(stmt.streamK.count))
+        needed.add(stmt.streamK.first);
   }
   return needed;
 }

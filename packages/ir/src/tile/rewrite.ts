@@ -9,10 +9,10 @@ export function childrenOf(stmt: Stmt): readonly Stmt[] {
     case "for":
     case "role":
     case "if":
-    case "combine":
+    case "reduce":
     case "response":
     case "leader":
-    case "lead":
+    case "prologue":
     case "reduction":
     case "slices":
       return stmt.body;
@@ -28,10 +28,10 @@ function withChildren(stmt: Stmt, children: readonly Stmt[]): Stmt {
     case "for":
     case "role":
     case "if":
-    case "combine":
+    case "reduce":
     case "response":
     case "leader":
-    case "lead":
+    case "prologue":
     case "reduction":
     case "slices":
       return { ...stmt, body: children };
@@ -41,7 +41,7 @@ function withChildren(stmt: Stmt, children: readonly Stmt[]): Stmt {
 }
 
 /**
- * Rebuild a list bottom-up: `visit` sees each statement after its children and answers with what stands in its place
+ * Rebuild a list bottom-up: `persistent` sees each statement after its children and answers with what stands in its place
  * (itself, another, several, or nothing). Lists that do not change keep their identity.
  */
 export function rewriteStmts(

@@ -71,14 +71,14 @@ export const operandViews = ({ a, b, scales }: Mma): readonly View[] =>
   scales === undefined ? [a, b] : [a, b, scales.a, scales.b];
 
 /** Views of what a multiplication adds to: the accumulator, and the sums on their way there. */
-export const sumViews = ({ acc, promote }: Mma): readonly View[] =>
+export const sumViews = ({ acc, twoLevel: promote }: Mma): readonly View[] =>
   promote === undefined ? [acc] : [acc, promote.part];
 
 /** The multiplication with other views in the places of what it adds to. */
 export const withSumViews = (stmt: Mma, view: (old: View) => View): Mma => ({
   ...stmt,
   acc: view(stmt.acc),
-  ...(stmt.promote === undefined ? {} : { promote: { ...stmt.promote, part: view(stmt.promote.part) } }),
+  ...(stmt.twoLevel === undefined ? {} : { twoLevel: { ...stmt.twoLevel, part: view(stmt.twoLevel.part) } }),
 });
 
 /** The multiplication with other views in the places of what it reads. */

@@ -171,7 +171,7 @@ export function sharedRegions(program: TileProgram): readonly Region[] {
     })),
     tiles: shared
       .filter((b) => !program.rings.some((ring) => ring.buffers.includes(b.name)))
-      .map((b) => ({ ...need(b), slots: b.slots, late: b.late === true })),
+      .map((b) => ({ ...need(b), slots: b.slots, late: b.aliased === true })),
     slices: dsmemReductionBytes(program),
     parts: reductionBytes(program),
     tensor: program.buffers.some((b) => b.space === "tensor"),

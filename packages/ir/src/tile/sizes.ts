@@ -135,8 +135,8 @@ export function programAt(program: TileProgram, problem: Problem): TileProgram {
         return e === null ? stmt.extents[axis] : evaluateExpr(e, values);
       };
       const extents = [count(0), count(1)] as const;
-      if (own.share === undefined) return { ...own, extents };
-      return { ...own, extents, share: streamKAt(own.share, extents[0] * extents[1], values) };
+      if (own.streamK === undefined) return { ...own, extents };
+      return { ...own, extents, streamK: streamKAt(own.streamK, extents[0] * extents[1], values) };
     }
     const sized = withExprs(stmt, expr);
     return sized.kind === "epilogue" ? { ...sized, steps: stepsAt(sized.steps, problem) } : sized;
@@ -177,14 +177,14 @@ type Epilogue = Extract<Stmt, { kind: "epilogue" }>;
 
 /** Where a visit's variable counts the chunks of those before: that is the visit's number times as many as the launch's sizes make. */
 function withVisitsCounted(stmt: Tiles, values: Env): Tiles {
-  if (stmt.visit?.chunks === undefined) return stmt;
-  const { chunks, parts, ...visit } = stmt.visit;
+  if (stmt.loop?.chunks === undefined) return stmt;
+  const { chunks, tiles: parts, ...visit } = stmt.loop;
   const number = v(visit.var);
   const before = new Map([
     [visit.var, mul(number, evaluateExpr(chunks, values))],
     ...(parts === undefined ? [] : [[parts, number] as const]),
   ]);
-  return { ...stmt, visit, body: rewriteStmts(stmt.body, (inner) => substituteStmt(inner, before)) };
+  return { ...stmt, loop: visit, body: rewriteStmts(stmt.body, (inner) => substituteStmt(inner, before)) };
 }
 
 /** The program at the problem's own sizes. */

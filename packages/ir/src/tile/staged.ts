@@ -99,7 +99,7 @@ export const lanesOf = (own: Ownership): readonly (readonly [row: number, col: n
   ]);
 
 /** Whether the first store of D through each slot of a tile waits for none before: of blocks that begin early and have one tile, where D's has memory of its own. */
-export const fillsOnce = (program: TileProgram, via: Pick<Buffer, "late">): boolean =>
-  program.launch.early === true &&
-  via.late !== true &&
-  eachStmt(program.body).every((s) => s.kind !== "tiles" || (s.visit === null && s.share === undefined));
+export const fillsOnce = (program: TileProgram, via: Pick<Buffer, "aliased">): boolean =>
+  program.launch.earlyProducerStart === true &&
+  via.aliased !== true &&
+  eachStmt(program.body).every((s) => s.kind !== "tiles" || (s.loop === null && s.streamK === undefined));

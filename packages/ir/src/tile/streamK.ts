@@ -85,7 +85,7 @@ export function partialTilesOf(share: StreamK, tiles: number): readonly PartialT
 
 /** The share of a program's tiles; null where tiles have blocks of their own, or are split. */
 export function streamKOf(program: TileProgram): StreamK | null {
-  for (const stmt of eachStmt(program.body)) if (stmt.kind === "tiles") return stmt.share ?? null;
+  for (const stmt of eachStmt(program.body)) if (stmt.kind === "tiles") return stmt.streamK ?? null;
   return null;
 }
 
@@ -97,8 +97,8 @@ export function withStreamK(
   return withBody(
     program,
     rewriteStmts(program.body, (stmt) =>
-      stmt.kind === "tiles" && stmt.share !== undefined
-        ? { ...stmt, extents: [sizes.tiles, 1], share: { ...stmt.share, ...sizes } }
+      stmt.kind === "tiles" && stmt.streamK !== undefined
+        ? { ...stmt, extents: [sizes.tiles, 1], share: { ...stmt.streamK, ...sizes } }
         : stmt,
     ),
   );
@@ -106,7 +106,7 @@ export function withStreamK(
 
 /** Whether roles visit the parts of shares, and carry their rings from part to part. */
 export const isPersistentStreamK = (program: TileProgram): boolean =>
-  eachStmt(program.body).some((stmt) => stmt.kind === "tiles" && stmt.visit?.by === "share");
+  eachStmt(program.body).some((stmt) => stmt.kind === "tiles" && stmt.loop?.by === "streamk");
 
 /** What a block does for a part of `count` chunks, as a program of one block a tile; statements keep their order and nesting. */
 export function partialTileProgram(program: TileProgram, count: number): TileProgram {
@@ -120,7 +120,7 @@ export function partialTileProgram(program: TileProgram, count: number): TilePro
     program,
     rewriteStmts(program.body, (stmt) => {
       if (stmt.kind !== "tiles") return substituteStmt(stmt, values);
-      const { share: _, ...tiles } = stmt;
+      const { streamK: _, ...tiles } = stmt;
       return tiles;
     }),
   );

@@ -79,7 +79,7 @@ export const widthOf = (buffer: Buffer): number => tensorPlace(buffer)?.width ??
 export function slotColumns({ rings }: Pick<TileProgram, "rings">, buffer: Buffer): number {
   if (buffer.place !== undefined) return buffer.place.every;
   const ring = rings.find(({ buffers }) => buffers.includes(buffer.name));
-  return widthOf(buffer) - (ring?.lap ?? 0);
+  return widthOf(buffer) - (ring?.overlapped ?? 0);
 }
 
 export interface TensorColumns {

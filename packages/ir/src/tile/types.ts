@@ -130,7 +130,7 @@ export interface Buffer {
    * Shared tiles that are written only when the chunks of all rings have been read: they lie where the rings do. In programs whose blocks have one
    * tile, or a part of one.
    */
-  readonly late?: true;
+  readonly aliased?: true;
   /**
    * Shared tiles of elements under 8 bits: they share bytes, as in global memory. Absent: each takes a byte, as instructions that mix them with
    * wider ones want it.
@@ -139,11 +139,11 @@ export interface Buffer {
   /** Global: how lines that the kernel reads or writes of it leave L2. Absent: as all others. */
   readonly cache?: CachePolicy;
   /** Global: bytes that L2 fetches at once where a bulk copy misses. Absent: 256. */
-  readonly promote?: L2Promotion;
+  readonly l2Promotion?: L2Promotion;
   /** Global: bytes that L2 fetches at once where a copy by the threads misses. Absent: as the hardware has it. */
-  readonly fetch?: L2PrefetchSize;
+  readonly l2PrefetchBytes?: L2PrefetchSize;
   /** Global: loads and stores by the threads leave no lines in L1. */
-  readonly passing?: true;
+  readonly noAllocate?: true;
   /**
    * A and B: what is read is a copy in the workspace, which a kernel before this one makes, and `layout` and `align` are the copy's (`transposed.ts`). Absent: the launch's
    * own matrix.
@@ -255,7 +255,7 @@ export interface Ring {
    * before the first ends. A release says that the columns which the next chunk's place shares have been read; the others of the chunk may be read until
    * the next chunk is released. Absent: chunks share nothing.
    */
-  readonly lap?: number;
+  readonly overlapped?: number;
   readonly buffers: readonly string[];
   readonly transport: Transport;
   /** From commit to wait. Set by the pass that specialises; null before. */
@@ -265,7 +265,7 @@ export interface Ring {
 }
 
 /** Places in which the chunks of a ring lie in turn: chunk t in place t % places, which is the slot of its views. */
-export const placesOf = ({ slots, lap }: Pick<Ring, "slots" | "lap">): number =>
+export const placesOf = ({ slots, overlapped: lap }: Pick<Ring, "slots" | "overlapped">): number =>
   lap === undefined ? slots : 2 * slots;
 
 /** Some columns of a tile: of every `of` of them (those of one of its warpgroups side by side, or all) `from` to `to` - 1. */
@@ -300,15 +300,15 @@ export type Raster =
  * after the other: each begins to wait for chunks when the one before has issued the products of its last (`pingPongPoints`).
  * Of answers each of them reads all: what the body says of the visit's own ring it does at visits of the others, too, and nothing else there.
  * `stride`: block b takes tiles b, b + blocks, … in the order of the raster. `ring`: begins like that, and then the answers in a
- * ring's slots (`fetch`, `next`) say which tile follows, and when none does. In programs of pairs it is pairs that take tiles. `share`: the parts of the
+ * ring's slots (`request`, `next`) say which tile follows, and when none does. In programs of pairs it is pairs that take tiles. `share`: the parts of the
  * block's share, then whole tiles; `var` counts the K chunks of the visits before, `parts` the visits themselves, where rings have a chunk for each. With
  * `chunks` it counts them too: as many a visit as that expression in sizes of the launch says; of a grouped problem the visits before may have had others.
  */
 export interface TileLoop {
   readonly var: string;
   /** Where `var` counts chunks: the variable that counts the visits from 0. Absent: nothing asks for it. */
-  readonly parts?: string;
-  readonly by: "stride" | "ring" | "share";
+  readonly tiles?: string;
+  readonly by: "stride" | "ring" | "streamk";
   /** Where the answers are; there iff `by` is `ring`. */
   readonly ring?: string;
   readonly chunks?: Expr;
@@ -369,12 +369,12 @@ export interface CountedStreamK {
 
 /** Variables that a visit binds. */
 export const tileLoopVars = (visit: TileLoop | null): readonly string[] =>
-  visit === null ? [] : visit.parts === undefined ? [visit.var] : [visit.var, visit.parts];
+  visit === null ? [] : visit.tiles === undefined ? [visit.var] : [visit.var, visit.tiles];
 
 export type Stmt =
   /**
    * Every output tile of the grid; one tile a block. `vars` are the tile's row and column number. With a `split` each tile is
-   * worked on by that many blocks, which share its K chunks and meet in a `combine`; with a `share`, by those whose shares meet it.
+   * worked on by that many blocks, which share its K chunks and meet in a `reduce`; with a `share`, by those whose shares meet it.
    */
   | {
       readonly kind: "tiles";
@@ -387,10 +387,10 @@ export type Stmt =
       readonly symbolic?: readonly [Expr | null, Expr | null];
       readonly split: Split | null;
       /** Blocks of tiles share them by chunks; not beside a `split`. Absent: each tile has its block, or its split. */
-      readonly share?: StreamK;
+      readonly streamK?: StreamK;
       readonly raster: Raster;
       /** Set inside roles of a block that stays and loops over tiles; null where every tile has a block of its own. */
-      readonly visit: TileLoop | null;
+      readonly loop: TileLoop | null;
       readonly body: readonly Stmt[];
     }
   /** Serial loop `for var = from .. to` (exclusive), step 1. */
@@ -418,7 +418,7 @@ export type Stmt =
       /** Only the leading block runs it: the first of its pair, or of its cluster. */
       readonly leader?: "pair" | "cluster";
       /** One elected thread of the first warp runs it; set in the stage machine. */
-      readonly one?: true;
+      readonly elected?: true;
       readonly body: readonly Stmt[];
     }
   | { readonly kind: "fill"; readonly dst: View; readonly value: number }
@@ -446,7 +446,7 @@ export type Stmt =
        * Transport tma: L2 is asked for the rectangle so many rows and columns further on, which a later copy will want. A hint: nothing moves, and what lies
        * outside of the matrix is not fetched.
        */
-      readonly prefetch?: readonly [rows: number, cols: number];
+      readonly l2Prefetch?: readonly [rows: number, cols: number];
     }
   /**
    * acc += a * b. Extents: acc m x n, a m x k, b k x n. With `scales` every element of a and b counts times its factor (`scaleTiles.ts`): tiles
@@ -461,7 +461,7 @@ export type Stmt =
       readonly a: View;
       readonly b: View;
       readonly scales?: { readonly a: View; readonly b: View };
-      readonly promote?: { readonly part: View; readonly every: number };
+      readonly twoLevel?: { readonly part: View; readonly every: number };
       readonly columns?: Columns;
       readonly atom: string;
       readonly walk: Walk;
@@ -483,7 +483,7 @@ export type Stmt =
    * Ask for the tile after that of chunk `at`; the answer, a tile or none, lands in the slot of the chunk, in all blocks of the cluster. Acquire, fetch and
    * commit of a ring of answers are those of the cluster's leading block; in the others, where they stand in a role that these run too, they do nothing.
    */
-  | { readonly kind: "fetch"; readonly ring: string; readonly at: Expr }
+  | { readonly kind: "request"; readonly ring: string; readonly at: Expr }
   /** Consumer of a ring of responses: read the slot of chunk `at`. The loop over tiles around it goes on with that tile, or ends. */
   | { readonly kind: "next"; readonly ring: string; readonly at: Expr }
   /**
@@ -493,7 +493,7 @@ export type Stmt =
    * has all columns. Blocks beyond the last slice end.
    */
   | {
-      readonly kind: "combine";
+      readonly kind: "reduce";
       readonly acc: View;
       readonly by: ReductionKind;
       /** A register tile; null but for `cluster`. */
@@ -561,7 +561,7 @@ export const fences = ["async", "cta", "gpu", "tensor-before", "tensor-after"] a
 type FenceKind = (typeof fences)[number];
 
 /**
- * Statements of the stage machine: one pattern of instructions each. There slots of views, and chunks of `fetch` and `next`, are pipelines by name: the slot at which
+ * Statements of the stage machine: one pattern of instructions each. There slots of views, and chunks of `request` and `next`, are pipelines by name: the slot at which
  * that one stands.
  */
 export type MachineStmt =
@@ -604,10 +604,10 @@ export type MachineStmt =
   | { readonly kind: "leader"; readonly body: readonly Stmt[] }
   | ReductionStmt
   /** Begins a role of one thread: what that does as soon as the barrier is ready on which its first copies arrive, before the other barriers are. */
-  | { readonly kind: "lead"; readonly body: readonly Stmt[] };
+  | { readonly kind: "prologue"; readonly body: readonly Stmt[] };
 
 /**
- * What the CTAs of a work tile do in a `combine`, until those that go on have the sum: partial tiles in the workspace with a counter beside them (split-K and stream-K fix-up), or slices
+ * What the CTAs of a work tile do in a `reduce`, until those that go on have the sum: partial tiles in the workspace with a counter beside them (split-K and stream-K fix-up), or slices
  * in the shared memory of a cluster (DSMEM reduction).
  */
 export type ReductionStmt =
@@ -623,7 +623,7 @@ export type ReductionStmt =
   | { readonly kind: "partial.add"; readonly acc: View; readonly parts: number | null }
   /** One thread adds to the work tile's counter (relaxed, at the scope of the GPU). */
   | { readonly kind: "counter.add"; readonly by: Expr }
-  /** All threads meet at a barrier and leave the `combine`, unless the counter has come to this number (at least 1) with that addition. */
+  /** All threads meet at a barrier and leave the `reduce`, unless the counter has come to this number (at least 1) with that addition. */
   | { readonly kind: "counter.leave"; readonly unless: Expr; readonly id: number }
   /** One thread sets the counter to 0, for the next launch. */
   | { readonly kind: "counter.clear" }
@@ -633,7 +633,7 @@ export type ReductionStmt =
   | { readonly kind: "cluster.wait" }
   /** Slice s of the registers, as large as the tile `into`, to the shared memory of CTA s of the cluster, whose mbarrier counts the bytes. */
   | { readonly kind: "dsmem.send"; readonly acc: View; readonly into: View }
-  /** CTAs of the cluster beyond the first `slices` leave the `combine`. */
+  /** CTAs of the cluster beyond the first `slices` leave the `reduce`. */
   | { readonly kind: "dsmem.leave"; readonly slices: number }
   /** One thread arrives at that mbarrier and tells how many bytes come; all threads wait for them. */
   | { readonly kind: "dsmem.expect"; readonly bytes: number }
@@ -662,14 +662,14 @@ export interface Launch {
    * The grid may begin while the one before it in the stream still runs, and lets the next one begin as soon as all its blocks have: what stands before
    * the statements needs nothing of memory, and then every thread waits for the grid before it.
    */
-  readonly overlap?: true;
+  readonly pdl?: true;
   /**
    * The role whose one thread copies in bulk begins with that as soon as it has made the rings' barriers ready, where else the whole block meets first, and with the only tile's
    * first chunk as soon as the barrier is ready on which that arrives (`prologueOf`); and places of D are computed while the first chunk is on its way.
    */
-  readonly early?: true;
+  readonly earlyProducerStart?: true;
   /** The cluster may have more blocks than every GPU of the target launches. */
-  readonly wide?: true;
+  readonly nonPortableCluster?: true;
 }
 
 export interface TileProgram {

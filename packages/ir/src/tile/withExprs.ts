@@ -29,7 +29,7 @@ export function withExprs(stmt: Stmt, expr: (e: Expr) => Expr): Stmt {
     case "commit":
     case "wait":
     case "release":
-    case "fetch":
+    case "request":
     case "next":
       return { ...stmt, at: expr(stmt.at) };
     case "fill":
@@ -40,7 +40,7 @@ export function withExprs(stmt: Stmt, expr: (e: Expr) => Expr): Stmt {
       return { ...stmt, by: expr(stmt.by) };
     case "counter.leave":
       return { ...stmt, unless: expr(stmt.unless) };
-    case "combine":
+    case "reduce":
       return { ...stmt, acc: view(stmt.acc), into: stmt.into === null ? null : view(stmt.into) };
     case "epilogue":
       return {

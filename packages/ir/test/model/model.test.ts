@@ -189,7 +189,7 @@ describe("kernelOf", () => {
   it("reads roles, bulk copies, multicast and blocks that stay", () => {
     const directives: Directive[] = [
       { name: "multicast", args: { operands: "ab" } },
-      { name: "visit", args: { by: "stride" } },
+      { name: "persistent", args: { by: "stride" } },
       { name: "epilogue", args: { way: "tma", cols: 8 } },
     ];
     const program = bind(nestOf({ m: 256, n: 32, k: 640, cluster: [2, 1], groups: 2, directives }));

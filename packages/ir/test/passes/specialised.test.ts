@@ -20,11 +20,11 @@ import {
 } from "../../src/index.ts";
 import { bind, type Case, nestOf, sm90 } from "../tile/support/specialised.ts";
 
-const VISIT: Directive = { name: "visit", args: { by: "stride" } };
+const VISIT: Directive = { name: "persistent", args: { by: "stride" } };
 const PEEL: Directive = { name: "peel", args: { chunks: 1 } };
 const STORE: Directive = { name: "epilogue", args: { way: "tma", cols: 8 } };
-const LATE: Directive = { name: "late", args: { chunks: 1 } };
-const TURNS: Directive = { name: "turns", args: { roles: 2 } };
+const LATE: Directive = { name: "delayedRelease", args: { chunks: 1 } };
+const TURNS: Directive = { name: "pingPong", args: { roles: 2 } };
 const TAIL: Directive = { name: "tail", args: { chunks: 2, columns: 8, of: 16 } };
 const SHARE: Directive = { name: "multicast", args: { operands: "ab" } };
 

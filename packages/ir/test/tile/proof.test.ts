@@ -21,7 +21,7 @@ import { bind, type Case, machineOf, nestOf, sm90 } from "./support/specialised.
 
 const directive = <N extends DirectiveName>(name: N, args: Partial<ArgumentsOf<N>>) =>
   ({ name, args }) as Directive;
-const STAY = directive("visit", { by: "stride" });
+const STAY = directive("persistent", { by: "stride" });
 const SHARE = directive("multicast", { operands: "ab" });
 const PEEL = directive("peel", { chunks: 1 });
 const STORE = directive("epilogue", { way: "tma", cols: 8 });
@@ -47,10 +47,10 @@ const shapes: readonly (readonly [name: string, options: Case])[] = [
       directives: [
         STAY,
         PEEL,
-        directive("late", { chunks: 1 }),
+        directive("delayedRelease", { chunks: 1 }),
         STORE,
         TAIL,
-        directive("turns", { roles: 2 }),
+        directive("pingPong", { roles: 2 }),
       ],
     },
   ],
@@ -226,7 +226,7 @@ describe("faults of a lowering", () => {
   const without = (test: (action: ProtocolAction) => boolean) => (action: ProtocolAction) =>
     test(action) ? null : action;
   it("of warpgroups that take turns the order between them: one would come to a phase before its time", () => {
-    const turns = directive("turns", { roles: 2 });
+    const turns = directive("pingPong", { roles: 2 });
     const taking = plan({ ...staying, groups: 1, directives: [STAY, turns] });
     expect(provePlan(taking)).toEqual([]);
     const faults = provePlan(

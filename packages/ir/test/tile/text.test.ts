@@ -72,11 +72,11 @@ const broken: readonly Broken[] = [
     what: "misspelt, unfit and repeated arguments of directives, all of them",
     edits: [
       ["directive walk order=snake-rows", "directive walk ordr=rows swap=2 lines=up lines=up"],
-      ["ring slots=3 prefetch=0", "ring slots=1000000 prefetch"],
+      ["ring slots=3 registerPrefetch=0", "ring slots=1000000 registerPrefetch"],
     ],
     errors: [
       { code: "TW3004", message: "'1000000' does not fit slots=1..64", hint: "nearest legal: slots=64" },
-      { code: "TW3004", message: "'' does not fit prefetch=0|1" },
+      { code: "TW3004", message: "'' does not fit registerPrefetch=0|1" },
       { code: "TW3002", message: "directive 'walk' has no argument 'ordr'", hint: "did you mean 'order'?" },
       { code: "TW3004", message: "'2' does not fit swap=0|1" },
       { code: "TW3005", message: "directive 'walk' says 'lines' twice", hint: "keep one" },
@@ -301,18 +301,18 @@ describe("errors in the text", () => {
     [
       "none",
       "",
-      "the text has no version line, and this release reads version 2; since version 2 texts begin",
+      "the text has no version line, and this release reads version 3; since version 2 texts begin",
       1,
     ],
     [
       "an older one",
       "// kept\ntile.ir 1\n",
-      "the text is of version 1, and this release reads version 2; since version 2",
+      "the text is of version 1, and this release reads version 3; since version 2",
       2,
     ],
-    ["a newer one", "tile.ir 3\n", "the text is of version 3, and this release reads version 2", 1],
+    ["a newer one", "tile.ir 4\n", "the text is of version 4, and this release reads version 3", 1],
   ])("of the version are the only ones: %s", (_what, line, message, at) => {
-    const text = edit(fixture("nest"), "tile.ir 2\n", line).replace("fill %acc", "fil %acc");
+    const text = edit(fixture("nest"), "tile.ir 3\n", line).replace("fill %acc", "fil %acc");
     const parsed = parseProgram(text);
     if (parsed.ok) throw new Error("should not parse");
     expect(parsed.error).toHaveLength(1);
@@ -320,7 +320,7 @@ describe("errors in the text", () => {
     expect(parsed.error[0]?.message).toContain(message);
     expect(parsed.error[0]?.location?.line).toBe(at);
     expect(parsed.error[0]?.hint).toContain(
-      line.includes("3") ? "print it again" : "write 'tile.ir 2' on a line before",
+      line.includes("4") ? "print it again" : "write 'tile.ir 3' on a line before",
     );
   });
 

@@ -446,7 +446,7 @@ const rejected: readonly Rejected[] = [
     code: "TW3122",
     what: "combine of one block's own tile",
     stage: "nest",
-    edits: [["    epilogue", "    combine %acc {\n    }\n    epilogue"]],
+    edits: [["    epilogue", "    reduce %acc {\n    }\n    epilogue"]],
   },
   {
     code: "TW3122",
@@ -454,7 +454,7 @@ const rejected: readonly Rejected[] = [
     stage: "nest",
     edits: [
       ["%nt < 2", "%nt < 2, split %st < 2"],
-      ["      mma", "      combine %acc {\n      }\n      mma"],
+      ["      mma", "      reduce %acc {\n      }\n      mma"],
     ],
   },
   {
@@ -463,7 +463,7 @@ const rejected: readonly Rejected[] = [
     stage: "nest",
     edits: [
       ["%nt < 2", "%nt < 2, split %st < 2"],
-      ["    epilogue", "    combine %acc by kernel {\n      fill %acc = 0\n    }\n    epilogue"],
+      ["    epilogue", "    reduce %acc by kernel {\n      fill %acc = 0\n    }\n    epilogue"],
     ],
   },
   {
@@ -472,7 +472,7 @@ const rejected: readonly Rejected[] = [
     stage: "nest",
     edits: [
       ["%nt < 2", "%nt < 2, split %st < 2"],
-      ["    epilogue", "    combine %acc by cluster {\n    }\n    epilogue"],
+      ["    epilogue", "    reduce %acc by cluster {\n    }\n    epilogue"],
     ],
   },
   {
@@ -481,7 +481,7 @@ const rejected: readonly Rejected[] = [
     stage: "nest",
     edits: [
       ["%nt < 2", "%nt < 2, split %st < 2"],
-      ["    epilogue", "    combine %acc {\n    epilogue"],
+      ["    epilogue", "    reduce %acc {\n    epilogue"],
       [" guard(rows, cols)\n  }", " guard(rows, cols)\n    }\n  }"],
     ],
   },
@@ -489,7 +489,7 @@ const rejected: readonly Rejected[] = [
     code: "TW3122",
     what: "shares of more tiles than there are, and of chunks that no loop asks for",
     stage: "nest",
-    edits: [["%nt < 2", "%nt < 2, share %k0, %kn < 4 by 3 tiles 100"]],
+    edits: [["%nt < 2", "%nt < 2, streamk %k0, %kn < 4 by 3 tiles 100"]],
   },
   {
     code: "TW3123",
@@ -503,7 +503,7 @@ const rejected: readonly Rejected[] = [
     code: "TW3124",
     what: "block without roles that stays",
     stage: "bound",
-    edits: [["%nt < 2 raster row", "%nt < 2 raster row visit %vt by stride"]],
+    edits: [["%nt < 2 raster row", "%nt < 2 raster row persistent %vt by stride"]],
   },
   {
     code: "TW3130",
@@ -515,7 +515,7 @@ const rejected: readonly Rejected[] = [
     code: "TW3131",
     what: "question about tiles outside a loop that follows its answers",
     stage: "bound",
-    edits: [["    epilogue", "    fetch %ring @ 0\n    epilogue"]],
+    edits: [["    epilogue", "    request %ring @ 0\n    epilogue"]],
   },
   {
     code: "TW3107",

@@ -28,7 +28,7 @@ import { Cursor, type Side, type Within } from "./cursor.ts";
 type Role = Extract<Stmt, { kind: "role" }>;
 type Tiles = Extract<Stmt, { kind: "tiles" }>;
 type For = Extract<Stmt, { kind: "for" }>;
-type RingEvent = Extract<Stmt, { kind: "acquire" | "commit" | "wait" | "release" | "fetch" | "next" }>;
+type RingEvent = Extract<Stmt, { kind: "acquire" | "commit" | "wait" | "release" | "request" | "next" }>;
 
 /** Threads of a warp and of a warpgroup. */
 const WARP = 32;
@@ -73,8 +73,10 @@ export class RoleRings {
       ),
     );
     const stmts = eachStmt(role.body);
-    this.#visit = stmts.find((s): s is Tiles => s.kind === "tiles")?.visit ?? null;
-    this.#lapped = stmts.some((s) => s.kind === "copy" && this.#ringOf.get(s.src.buffer)?.lap !== undefined);
+    this.#visit = stmts.find((s): s is Tiles => s.kind === "tiles")?.loop ?? null;
+    this.#lapped = stmts.some(
+      (s) => s.kind === "copy" && this.#ringOf.get(s.src.buffer)?.overlapped !== undefined,
+    );
   }
 
   expand(stmts: readonly Stmt[]): readonly Stmt[] {
@@ -149,7 +151,7 @@ export class RoleRings {
       case "commit":
       case "wait":
       case "release":
-      case "fetch":
+      case "request":
       case "next":
         return this.#event(stmt, within);
       default: {
@@ -202,7 +204,7 @@ export class RoleRings {
 
   /** The body of a loop over tiles: of roles that take turns with the turn's barriers, and past the chunks of the others. */
   #tiles(stmt: Tiles, within: Within): readonly Stmt[] {
-    const { visit } = stmt;
+    const { loop: visit } = stmt;
     if (visit === null || visit.of === 1) return this.#list(stmt.body, within);
     const points = pingPongPoints(stmt.body);
     const threads = 2 * WARP * this.#role.warps;
@@ -272,7 +274,7 @@ export class RoleRings {
         return this.#wait(ring, stmt.at, within);
       case "release":
         return this.#release(ring, stmt.at, within);
-      case "fetch":
+      case "request":
         return this.#asked(ring, this.#fetch(ring));
       case "next":
         return [
@@ -347,7 +349,7 @@ export class RoleRings {
       ...(ring.transport === "clc"
         ? [{ kind: "mbar.expect", barrier, bytes: RESPONSE_BYTES, to, leader: false } as const]
         : []),
-      { kind: "fetch", ring: ring.name, at: v(cursor.name) },
+      { kind: "request", ring: ring.name, at: v(cursor.name) },
     ];
   }
 
@@ -387,7 +389,7 @@ export class RoleRings {
 
   /** Of accumulators that share columns: those of the chunk at hand keep their place when the role goes on. */
   #holdLapped(cursor: Cursor): readonly Stmt[] {
-    if (cursor.ring.lap === undefined) return [];
+    if (cursor.ring.overlapped === undefined) return [];
     cursor.slot = `s_${cursor.name}`;
     return [{ kind: "hold", name: cursor.slot, pipeline: cursor.name, slots: true }];
   }

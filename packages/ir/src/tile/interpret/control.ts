@@ -39,7 +39,7 @@ export interface Thread {
   epoch: number;
   /** What `next` has read in this turn of a loop over tiles: the number of the visit that follows, null for the end. */
   following?: number | null | undefined;
-  /** It has left the `combine` around. */
+  /** It has left the `reduce` around. */
   left?: boolean;
 }
 
@@ -59,12 +59,12 @@ export type Op =
 
 /** Statements that touch data. */
 export type DataStmt = Extract<Stmt, { kind: "fill" | "copy" | "mma" | "epilogue" }>;
-type Machine = Exclude<MachineStmt, ReductionStmt | { kind: "lead" | "leader" | "response" }>;
-type Combine = Extract<Stmt, { kind: "combine" }>;
+type Machine = Exclude<MachineStmt, ReductionStmt | { kind: "prologue" | "leader" | "response" }>;
+type Combine = Extract<Stmt, { kind: "reduce" }>;
 /** Statements of a reduction that are no blocks. */
 export type ReductionStep = Exclude<ReductionStmt, { kind: "reduction" | "slices" }>;
 type RingStmt = Extract<Stmt, { kind: "acquire" | "commit" | "wait" | "release" }>;
-type TileStmt = Extract<Stmt, { kind: "fetch" | "next" }>;
+type TileStmt = Extract<Stmt, { kind: "request" | "next" }>;
 type Role = Extract<Stmt, { kind: "role" }>;
 
 export interface Hooks {
@@ -80,7 +80,7 @@ export interface Hooks {
     table: CellTable,
     at: string,
   ): (thread: Thread) => readonly (() => void)[];
-  /** What a statement of a reduction does; absent: nothing, and `combine` says who goes on. */
+  /** What a statement of a reduction does; absent: nothing, and `reduce` says who goes on. */
   reduction?(combine: Combine, stmt: ReductionStep, table: CellTable, at: string): (thread: Thread) => void;
   /** State of a ring at the start of a block. */
   ring(ring: Ring): RingState;
@@ -122,7 +122,7 @@ export class Control {
   readonly #named = new Map<number, number>();
   /** Whether a thread has the last part of its tile, of the tiles being compiled. */
   #lastPart: (thread: Thread) => boolean = () => true;
-  /** The `combine` being compiled. */
+  /** The `reduce` being compiled. */
   #combine: Combine | null = null;
   /** Turns of all loops so far. */
   #turns = 0;
@@ -251,7 +251,7 @@ export class Control {
     return run((parent) => {
       const threads = roles.map((role) => ({
         ...this.#thread(role.name, parent),
-        threads: role.one === true ? 1 : 32 * role.warps,
+        threads: role.elected === true ? 1 : 32 * role.warps,
         leader: role.leader ?? null,
       }));
       this.#schedule(threads, (thread) => bodies.get(thread.name) ?? []);
@@ -297,7 +297,7 @@ export class Control {
           if (test(thread.cells)) yield* runList(thread);
         });
       }
-      case "combine":
+      case "reduce":
         return this.#compileCombine(stmt, inRole, at);
       case "fill":
       case "copy":
@@ -311,7 +311,7 @@ export class Control {
       case "wait":
       case "release":
         return this.#compileRingEvent(stmt, at);
-      case "fetch":
+      case "request":
       case "next":
         return run(this.#compileTileEvent(stmt, at));
       case "barrier":
@@ -321,7 +321,7 @@ export class Control {
         return run((thread) => {
           thread.epoch++;
         });
-      case "lead":
+      case "prologue":
       case "leader":
       case "response":
       case "slices": {
@@ -483,18 +483,18 @@ export class Control {
   #compileTiles(stmt: Extract<Stmt, { kind: "tiles" }>, inRole: boolean): Op {
     const [rowCell, colCell] = [this.#table.cell(stmt.vars[0]), this.#table.cell(stmt.vars[1])];
     const splitCell = stmt.split === null ? null : this.#table.cell(stmt.split.var);
-    const visitCell = stmt.visit === null ? null : this.#table.cell(stmt.visit.var);
-    const partsCell = stmt.visit?.parts === undefined ? null : this.#table.cell(stmt.visit.parts);
-    const { turn, of } = stmt.visit ?? { turn: 0, of: 1 };
+    const visitCell = stmt.loop === null ? null : this.#table.cell(stmt.loop.var);
+    const partsCell = stmt.loop?.tiles === undefined ? null : this.#table.cell(stmt.loop.tiles);
+    const { turn, of } = stmt.loop ?? { turn: 0, of: 1 };
     const [, cols] = stmt.extents;
     const shareCells =
-      stmt.share === undefined
+      stmt.streamK === undefined
         ? null
-        : ([this.#table.cell(stmt.share.first), this.#table.cell(stmt.share.count)] as const);
+        : ([this.#table.cell(stmt.streamK.first), this.#table.cell(stmt.streamK.count)] as const);
     const splits = stmt.split?.extent ?? 1;
     const parts = partialTilesOfBlocks(stmt);
     const visits = workTilesOf(stmt, this.#program, this.#hooks.tiles);
-    const { chunks } = stmt.share ?? { chunks: 0 };
+    const { chunks } = stmt.streamK ?? { chunks: 0 };
     this.#lastPart = ({ cells }) => {
       if (splitCell !== null) return cells[splitCell] === splits - 1;
       if (shareCells !== null) return (cells[shareCells[0]] ?? 0) + (cells[shareCells[1]] ?? 0) === chunks;
@@ -535,7 +535,7 @@ export class Control {
       if (!inRole) this.#endBlock([thread]);
     };
     const at = this.#hooks.at(stmt);
-    const ring = stmt.visit?.ring;
+    const ring = stmt.loop?.ring;
     const named = this.#program.stage === "machine" && of > 1;
     const turns = (thread: Thread, id: number, arrives: boolean): Steps => {
       const op = this.#compileNamed(PING_PONG_BARRIER + id, 2 * thread.threads, arrives, at);
@@ -568,7 +568,7 @@ export class Control {
     }
   }
 
-  /** `fetch` answers in the order of the tiles; `next` reads the answer in the slot. */
+  /** `request` answers in the order of the tiles; `next` reads the answer in the slot. */
   #compileTileEvent(stmt: TileStmt, at: string): (thread: Thread) => void {
     const chunkOf = compileExpr(stmt.at, this.#table);
     const visits = this.#visits;

@@ -28,7 +28,7 @@ export interface MachineOptions {
 }
 
 type Action = (thread: Thread) => void;
-type Combine = Extract<Stmt, { kind: "combine" }>;
+type Combine = Extract<Stmt, { kind: "reduce" }>;
 
 /** What CTAs leave for each other: partial tiles of the work tile at hand, in the order of its CTAs, and how far its counter is. */
 interface Workspace {
@@ -176,7 +176,7 @@ export class Machine implements Hooks {
   emptied(ring: Ring): (place: number) => void {
     const memories = ring.buffers.flatMap((b) => this.#memories.get(b) ?? []);
     return (place) => {
-      for (const memory of memories) emptySlot(memory, place, ring.lap);
+      for (const memory of memories) emptySlot(memory, place, ring.overlapped);
     };
   }
 
@@ -196,7 +196,7 @@ export class Machine implements Hooks {
         return this.#copy(stmt, table, at);
       case "mma": {
         const [acc, a, b] = [view(stmt.acc), view(stmt.a), view(stmt.b)];
-        const part = stmt.promote === undefined ? null : view(stmt.promote.part);
+        const part = stmt.twoLevel === undefined ? null : view(stmt.twoLevel.part);
         const factors = stmt.scales && { a: view(stmt.scales.a), b: view(stmt.scales.b) };
         return (thread) => {
           const { cells } = thread;
@@ -209,7 +209,7 @@ export class Machine implements Hooks {
               multiply(columnsOf(sum, run), lhs, columnsOf(rhs, run), null, this.#scratch, at);
           else if (part === null) multiply(sum, lhs, rhs, scales, this.#scratch, at);
           else {
-            const { every } = stmt.promote ?? { every: 1 };
+            const { every } = stmt.twoLevel ?? { every: 1 };
             const sums = this.#written(part(cells), at);
             multiplyInTwoLevels({ acc: sum, part: sums, a: lhs, b: rhs, scales, every }, this.#scratch, at);
           }

@@ -114,7 +114,7 @@ export class RingState {
     this.#releases.delete(before);
     this.acquired = chunk;
     const slot = chunk % placesOf(this.ring);
-    for (const memory of this.#memories) emptySlot(memory, slot, this.ring.lap);
+    for (const memory of this.#memories) emptySlot(memory, slot, this.ring.overlapped);
   }
 
   commit(chunk: number, actor: Actor, at: string): void {
@@ -208,7 +208,11 @@ export class RingState {
     const state = this.#consumer(consumer, "reads", at);
     for (const t of state.open) if (t % placesOf(this.ring) === slot) return;
     // What a chunk shares with none may be read until the next is released.
-    if (this.ring.lap !== undefined && state.released >= 0 && state.released % placesOf(this.ring) === slot)
+    if (
+      this.ring.overlapped !== undefined &&
+      state.released >= 0 &&
+      state.released % placesOf(this.ring) === slot
+    )
       return;
     this.#fail(
       at,

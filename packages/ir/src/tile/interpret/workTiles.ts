@@ -11,7 +11,7 @@ export type TileChoice = "all" | "ends" | "one";
 type Tiles = Extract<Stmt, { kind: "tiles" }>;
 
 /** Parts of tiles that blocks share, in the order of the blocks; null where they have tiles, or split them. */
-export const partialTilesOfBlocks = ({ share, extents }: Tiles): readonly PartialTile[] | null =>
+export const partialTilesOfBlocks = ({ streamK: share, extents }: Tiles): readonly PartialTile[] | null =>
   share === undefined ? null : partialTilesOf(share, extents[0] * extents[1]);
 
 /** Numbers of the parts of the first tile, or of the first that blocks have in parts. */
@@ -28,8 +28,8 @@ export function workTilesOf(stmt: Tiles, program: TileProgram, choice: TileChoic
   if (choice === "all") return first(count);
   if (choice === "one") return partsOfOne(stmt);
   const withLast = (list: number[]): number[] => (list.length < count ? [...list, count - 1] : list);
-  if (stmt.share !== undefined) return first(count);
-  if (stmt.visit !== null) return withLast(first(repeatingVisits(program)));
+  if (stmt.streamK !== undefined) return first(count);
+  if (stmt.loop !== null) return withLast(first(repeatingVisits(program)));
   const vars = stmt.split === null ? stmt.vars : [...stmt.vars, stmt.split.var];
   return controlUses(stmt.body, vars) ? withLast(first(1)) : first(1);
 }

@@ -145,21 +145,24 @@ const bytesClause = <N extends number>(keyword: string, sizes: readonly N[]): Cl
 });
 
 /** Of bulk copies. */
-export const l2PromotionClause: Clause<L2Promotion | null> = bytesClause("promote", l2Promotions);
+export const l2PromotionClause: Clause<L2Promotion | null> = bytesClause("l2Promotion", l2Promotions);
 
 /** Of copies by threads. */
-export const l2PrefetchSizeClause: Clause<L2PrefetchSize | null> = bytesClause("fetch", l2PrefetchSizes);
+export const l2PrefetchSizeClause: Clause<L2PrefetchSize | null> = bytesClause(
+  "l2PrefetchBytes",
+  l2PrefetchSizes,
+);
 
-/** How far on the rectangle lies that L2 is asked for: `prefetch 0:256`. */
+/** How far on the rectangle lies that L2 is asked for: `l2Prefetch 0:256`. */
 export const l2PrefetchClause: Clause<readonly [number, number] | null> = {
-  keyword: "prefetch",
+  keyword: "l2Prefetch",
   syntax: "ROWS:COLS",
   default: null,
   print: (by) => (by === null ? "" : by.join(":")),
   parse: (c) => {
-    const rows = c.integer("the rows by which 'prefetch' looks ahead", 0);
-    c.expect(":", "between rows and columns of 'prefetch'");
-    return [rows, c.integer("the columns by which 'prefetch' looks ahead", 0)];
+    const rows = c.integer("the rows by which 'l2Prefetch' looks ahead", 0);
+    c.expect(":", "between rows and columns of 'l2Prefetch'");
+    return [rows, c.integer("the columns by which 'l2Prefetch' looks ahead", 0)];
   },
 };
 
@@ -192,23 +195,23 @@ export const rasterClause: Clause<Raster> = {
 };
 
 /**
- * `visit %vt by stride`, `visit %vt by ring %tiles`, `visit %vt by share part %pt`, and for roles that take turns `visit %vt by stride turn 1 of 2`;
- * `visit %vt by stride part %pt chunks (%k + 63) / 64` where the launch says how many a visit has.
+ * `persistent %vt by stride`, `persistent %vt by ring %tiles`, `persistent %vt by share part %pt`, and for roles that take turns `persistent %vt by stride turn 1 of 2`;
+ * `persistent %vt by stride tiles %pt chunks (%k + 63) / 64` where the launch says how many a visit has.
  */
 export const tileLoopClause: Clause<TileLoop | null> = {
-  keyword: "visit",
-  syntax: "%VAR by stride|ring %RING|share part %VAR chunks EXPR turn N of N",
+  keyword: "persistent",
+  syntax: "%VAR by stride|ring %RING|streamk tiles %VAR chunks EXPR turn N of N",
   default: null,
   print: (v) =>
     v === null
       ? ""
-      : `%${v.var} by ${v.by}${v.ring === undefined ? "" : ` %${v.ring}`}${v.parts === undefined ? "" : ` part %${v.parts}`}${v.chunks === undefined ? "" : ` chunks ${printExpr(v.chunks)}`}${v.of === 1 ? "" : ` turn ${v.turn} of ${v.of}`}`,
+      : `%${v.var} by ${v.by}${v.ring === undefined ? "" : ` %${v.ring}`}${v.tiles === undefined ? "" : ` tiles %${v.tiles}`}${v.chunks === undefined ? "" : ` chunks ${printExpr(v.chunks)}`}${v.of === 1 ? "" : ` turn ${v.turn} of ${v.of}`}`,
   parse: (c) => {
     const name = c.name("the variable that counts the visits");
     c.expect("by", "behind the variable");
-    const by = c.oneOf(["stride", "ring", "share"], "way to hand out tiles");
+    const by = c.oneOf(["stride", "ring", "streamk"], "way to hand out tiles");
     const ring = by === "ring" ? { ring: c.ring().name } : {};
-    const parts = c.eat("part") ? { parts: c.name("the variable that counts the parts") } : {};
+    const parts = c.eat("tiles") ? { tiles: c.name("the variable that counts work tiles") } : {};
     const chunks = c.eat("chunks") ? { chunks: parseExpr(c) } : {};
     if (!c.eat("turn")) return { var: name, by, ...ring, ...parts, ...chunks, turn: 0, of: 1 };
     const turn = c.integer("the role's turn", 0);

@@ -74,12 +74,12 @@ const bufferClauses = {
   align: integerClause("align", 0, 0),
   halves: axisClause("halves"),
   lanes: axisClause("lanes"),
-  late: flagClause("late"),
+  late: flagClause("aliased"),
   packed: flagClause("packed"),
   cache: optionalWordClause("cache", cachePolicies),
   promote: l2PromotionClause,
   fetch: l2PrefetchSizeClause,
-  passing: flagClause("passing"),
+  passing: flagClause("noAllocate"),
   transposed: flagClause("transposed"),
   every: integerClause("every", 0, 0),
 };
@@ -97,7 +97,7 @@ const noBuffers = new Map<string, Buffer>();
 const spaces = ["global", "shared", "register", "tensor"] as const satisfies readonly Space[];
 
 const printBuffer = (b: Buffer): string =>
-  `${b.space} %${b.name} ${b.place === undefined ? "" : `@${b.place.offset} `}${b.dtype}[${b.shape.join(", ")}]${printClauses(bufferClauses, { ...b, halves: b.halves ?? null, lanes: b.lanes ?? null, late: b.late ?? false, packed: b.packed ?? false, cache: b.cache ?? null, promote: b.promote ?? null, fetch: b.fetch ?? null, passing: b.passing ?? false, transposed: b.transposed ?? false, every: b.place?.every ?? 0 }, noBuffers)}`;
+  `${b.space} %${b.name} ${b.place === undefined ? "" : `@${b.place.offset} `}${b.dtype}[${b.shape.join(", ")}]${printClauses(bufferClauses, { ...b, halves: b.halves ?? null, lanes: b.lanes ?? null, late: b.aliased ?? false, packed: b.packed ?? false, cache: b.cache ?? null, promote: b.l2Promotion ?? null, fetch: b.l2PrefetchBytes ?? null, passing: b.noAllocate ?? false, transposed: b.transposed ?? false, every: b.place?.every ?? 0 }, noBuffers)}`;
 
 /** `@16384`: where something begins. */
 const parseOffset = (c: Cursor): number => {
@@ -106,7 +106,7 @@ const parseOffset = (c: Cursor): number => {
 };
 
 const bufferSyntax = (space: Space): DeclarationSyntax => ({
-  syntax: `${space} %NAME @PLACE DTYPE[ROWS, COLS] slots N layout L own O align BYTES halves rows|cols lanes cols late packed cache POLICY promote BYTES fetch BYTES passing transposed every N`,
+  syntax: `${space} %NAME @PLACE DTYPE[ROWS, COLS] slots N layout L own O align BYTES halves rows|cols lanes cols aliased packed cache POLICY promote BYTES fetch BYTES passing transposed every N`,
   // The order of declarations is part of the program, across spaces: the first space's row prints them all.
   print: (p) => (space === spaces[0] ? p.buffers.map(printBuffer) : []),
   parse: (c, head) => {
@@ -136,7 +136,7 @@ const bufferSyntax = (space: Space): DeclarationSyntax => ({
         token,
         parseCodes.badValue,
         `%${name} is no global buffer: caches keep nothing of it, and the workspace has no copy`,
-        "leave out 'cache', 'promote', 'fetch', 'passing' and 'transposed'",
+        "leave out 'cache', 'l2Promotion', 'l2PrefetchBytes', 'noAllocate' and 'transposed'",
       );
     const buffer: Buffer = {
       name,
@@ -146,12 +146,12 @@ const bufferSyntax = (space: Space): DeclarationSyntax => ({
       ...clauses,
       ...(halves === null ? {} : { halves }),
       ...(lanes === 1 ? { lanes } : {}),
-      ...(late ? { late } : {}),
+      ...(late ? { aliased: late } : {}),
       ...(packed ? { packed } : {}),
       ...(cache === null ? {} : { cache }),
-      ...(promote === null ? {} : { promote }),
-      ...(fetch === null ? {} : { fetch }),
-      ...(passing ? { passing } : {}),
+      ...(promote === null ? {} : { l2Promotion: promote }),
+      ...(fetch === null ? {} : { l2PrefetchBytes: fetch }),
+      ...(passing ? { noAllocate: passing } : {}),
       ...(transposed ? { transposed } : {}),
       ...(offset === null ? {} : { place: { offset, every } }),
     };
@@ -181,9 +181,9 @@ export const declarations: Readonly<Record<string, DeclarationSyntax>> = {
     },
   },
   launch: {
-    syntax: "launch threads=N cluster=CxR pair overlap early wide",
+    syntax: "launch threads=N cluster=CxR pair pdl earlyProducerStart nonPortableCluster",
     print: ({ launch }) => [
-      `launch threads=${launch.threads} cluster=${launch.cluster.join("x")}${launch.pair ? " pair" : ""}${launch.overlap ? " overlap" : ""}${launch.early ? " early" : ""}${launch.wide ? " wide" : ""}`,
+      `launch threads=${launch.threads} cluster=${launch.cluster.join("x")}${launch.pair ? " pair" : ""}${launch.pdl ? " pdl" : ""}${launch.earlyProducerStart ? " earlyProducerStart" : ""}${launch.nonPortableCluster ? " nonPortableCluster" : ""}`,
     ],
     parse: (c, head) => {
       c.expect("threads", "after 'launch'");
@@ -198,16 +198,16 @@ export const declarations: Readonly<Record<string, DeclarationSyntax>> = {
       if (second === undefined || Number(second) < 1 || Number(second) > 1024)
         c.fail(token, parseCodes.badValue, "a cluster has two extents, of 1 to 1024 blocks", "cluster=2x1");
       const pair = c.eat("pair");
-      const overlap = c.eat("overlap");
-      const early = c.eat("early");
-      const wide = c.eat("wide");
+      const overlap = c.eat("pdl");
+      const early = c.eat("earlyProducerStart");
+      const wide = c.eat("nonPortableCluster");
       head.launch = {
         threads,
         cluster: [columns, Number(second)],
         ...(pair ? { pair } : {}),
-        ...(overlap ? { overlap } : {}),
-        ...(early ? { early } : {}),
-        ...(wide ? { wide } : {}),
+        ...(overlap ? { pdl: overlap } : {}),
+        ...(early ? { earlyProducerStart: early } : {}),
+        ...(wide ? { nonPortableCluster: wide } : {}),
       };
     },
   },
@@ -236,18 +236,20 @@ export const declarations: Readonly<Record<string, DeclarationSyntax>> = {
   },
   ...Object.fromEntries(spaces.map((space) => [space, bufferSyntax(space)])),
   ring: {
-    syntax: "ring %NAME slots N lap COLUMNS buffers(%A, %B) transport T full EDGE empty EDGE",
+    syntax: "ring %NAME slots N overlapped COLUMNS buffers(%A, %B) transport T full EDGE empty EDGE",
     print: (p) =>
       p.rings.map(
         (r) =>
-          `ring %${r.name} slots ${r.slots}${r.lap === undefined ? "" : ` lap ${r.lap}`} buffers(${r.buffers.map((b) => `%${b}`).join(", ")})${printClauses(ringClauses, r, noBuffers)}`,
+          `ring %${r.name} slots ${r.slots}${r.overlapped === undefined ? "" : ` overlapped ${r.overlapped}`} buffers(${r.buffers.map((b) => `%${b}`).join(", ")})${printClauses(ringClauses, r, noBuffers)}`,
       ),
     parse: (c, head) => {
       const token = c.peek();
       const name = c.name("the ring's name");
       c.expect("slots", "after the ring's name");
       const slots = c.integer("the number of slots", 1);
-      const lap = c.eat("lap") ? { lap: c.integer("the columns that two places share", 1) } : {};
+      const lap = c.eat("overlapped")
+        ? { overlapped: c.integer("the columns that two places share", 1) }
+        : {};
       c.expect("buffers", "after the number of slots");
       const buffers = c.list("the ring's buffers", () => c.buffer().name);
       const ring: Ring = { name, slots, ...lap, buffers, ...parseClauses(c, ringClauses, "the ring") };

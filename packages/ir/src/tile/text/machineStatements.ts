@@ -160,10 +160,10 @@ export const machineSyntax: Rows = {
     print: () => "leader",
     parse: (_c, block) => ({ kind: "leader", body: block([]) }),
   },
-  lead: {
-    syntax: "lead { … }",
-    print: () => "lead",
-    parse: (_c, block) => ({ kind: "lead", body: block([]) }),
+  prologue: {
+    syntax: "prologue { … }",
+    print: () => "prologue",
+    parse: (_c, block) => ({ kind: "prologue", body: block([]) }),
   },
   ...reductionSyntax,
 };

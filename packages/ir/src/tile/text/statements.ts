@@ -47,7 +47,7 @@ import type { Of, StatementSyntax } from "./syntax.ts";
 
 export type { ParseBlock, StatementSyntax } from "./syntax.ts";
 
-const tilesClauses = { raster: rasterClause, visit: tileLoopClause };
+const tilesClauses = { raster: rasterClause, loop: tileLoopClause };
 const forClauses = { unroll: flagClause("unroll"), apart: integerClause("apart", 1, 0) };
 const leaders = ["pair", "cluster"] as const;
 const roleClauses = {
@@ -64,7 +64,7 @@ const roleClauses = {
     print: (of) => of ?? "",
     parse: (c) => c.oneOf(leaders, "leader"),
   } as Clause<"pair" | "cluster" | null>,
-  one: flagClause("one"),
+  one: flagClause("elected"),
 };
 const copyClauses = {
   transport: wordClause("transport", transports, "direct"),
@@ -131,11 +131,11 @@ const printSplit = (split: Split | null): string =>
 const printShare = (share: StreamK | undefined): string =>
   share === undefined
     ? ""
-    : `, share %${share.first}, %${share.count} < ${share.chunks} by ${share.each} tiles ${share.tiles}${share.blocks === undefined ? "" : ` on ${share.blocks}`}${share.counted === undefined ? "" : ` among ${share.counted.blocks} chunks ${printExpr(share.counted.chunks)}`}`;
+    : `, streamk %${share.first}, %${share.count} < ${share.chunks} by ${share.each} tiles ${share.tiles}${share.blocks === undefined ? "" : ` on ${share.blocks}`}${share.counted === undefined ? "" : ` among ${share.counted.blocks} chunks ${printExpr(share.counted.chunks)}`}`;
 
-/** `, share %first, %count < CHUNKS by EACH tiles TILES on BLOCKS among BLOCKS chunks EXPR`, the comma read already. */
+/** `, streamk %first, %count < CHUNKS by EACH tiles TILES on BLOCKS among BLOCKS chunks EXPR`, the comma read already. */
 function parseShare(c: Cursor): StreamK {
-  c.expect("share", "after the second comma");
+  c.expect("streamk", "after the second comma");
   const first = c.name("the variable of a part's first chunk");
   c.expect(",", "between the variables of a share");
   const count = c.name("the variable of a part's chunks");
@@ -179,8 +179,8 @@ function parseScales(c: Cursor): NonNullable<Of<"mma">["scales"]> {
   return { a, b: parseView(c) };
 }
 
-/** `promote PART every N`, the keyword read already. */
-function parsePromotion(c: Cursor): NonNullable<Of<"mma">["promote"]> {
+/** `twoLevel PART every N`, the keyword read already. */
+function parsePromotion(c: Cursor): NonNullable<Of<"mma">["twoLevel"]> {
   const part = parseView(c);
   c.expect("every", "before the elements of k in a sum");
   return { part, every: c.integer("the elements of k in a sum", 1) };
@@ -205,9 +205,9 @@ function parseCount(c: Cursor, what: string): readonly [number, Expr | null] {
 export const statementSyntax: { readonly [K in StmtKind]: StatementSyntax<Of<K>> } = {
   tiles: {
     syntax:
-      "tiles %mt < ROWS, %nt < COLS, split %st < BLOCKS | share %k0, %kn < CHUNKS by EACH tiles TILES on BLOCKS among BLOCKS chunks E raster R visit %v by stride|ring %ring|share part %p chunks E { … }",
+      "tiles %mt < ROWS, %nt < COLS, split %st < BLOCKS | streamk %k0, %kn < CHUNKS by EACH tiles TILES on BLOCKS among BLOCKS chunks E raster R persistent %v by stride|ring %ring|streamk tiles %p chunks E { … }",
     print: (s, b) =>
-      `tiles %${s.vars[0]} < ${printCount(s, 0)}, %${s.vars[1]} < ${printCount(s, 1)}${printSplit(s.split)}${printShare(s.share)}${printClauses(tilesClauses, s, b)}`,
+      `tiles %${s.vars[0]} < ${printCount(s, 0)}, %${s.vars[1]} < ${printCount(s, 1)}${printSplit(s.split)}${printShare(s.streamK)}${printClauses(tilesClauses, s, b)}`,
     parse: (c, block) => {
       const axis = (what: string): readonly [string, number, Expr | null] => {
         const name = c.name(`the variable of the tile's ${what}`);
@@ -219,7 +219,7 @@ export const statementSyntax: { readonly [K in StmtKind]: StatementSyntax<Of<K>>
       const [col, cols, colsOf] = axis("column");
       const shared = c.at(",");
       if (shared) c.next();
-      const share = shared && c.at("share") ? parseShare(c) : null;
+      const share = shared && c.at("streamk") ? parseShare(c) : null;
       const split = shared && share === null ? parseSplit(c) : null;
       const clauses = parseClauses(c, tilesClauses, "tiles");
       const vars = [
@@ -227,7 +227,7 @@ export const statementSyntax: { readonly [K in StmtKind]: StatementSyntax<Of<K>>
         col,
         ...(split ? [split.var] : []),
         ...(share ? [share.first, share.count] : []),
-        ...tileLoopVars(clauses.visit),
+        ...tileLoopVars(clauses.loop),
       ];
       return {
         kind: "tiles",
@@ -235,7 +235,7 @@ export const statementSyntax: { readonly [K in StmtKind]: StatementSyntax<Of<K>>
         extents: [rows, cols],
         ...(rowsOf === null && colsOf === null ? {} : { symbolic: [rowsOf, colsOf] as const }),
         split,
-        ...(share ? { share } : {}),
+        ...(share ? { streamK: share } : {}),
         ...clauses,
         body: block(vars),
       };
@@ -269,9 +269,9 @@ export const statementSyntax: { readonly [K in StmtKind]: StatementSyntax<Of<K>>
     parse: (c, block) => ({ kind: "if", cond: parseCond(c), body: block([]) }),
   },
   role: {
-    syntax: "role NAME first WARP warps COUNT registers N leader pair|cluster one { … }",
+    syntax: "role NAME first WARP warps COUNT registers N leader pair|cluster elected { … }",
     print: (s, b) =>
-      `role ${s.name}${printClauses(roleClauses, { ...s, leader: s.leader ?? null, one: s.one ?? false }, b)}`,
+      `role ${s.name}${printClauses(roleClauses, { ...s, leader: s.leader ?? null, one: s.elected ?? false }, b)}`,
     parse: (c, block) => {
       const name = c.word("the role's name");
       const { leader, one, ...clauses } = parseClauses(c, roleClauses, "role");
@@ -280,7 +280,7 @@ export const statementSyntax: { readonly [K in StmtKind]: StatementSyntax<Of<K>>
         name,
         ...clauses,
         ...(leader === null ? {} : { leader }),
-        ...(one ? { one } : {}),
+        ...(one ? { elected: one } : {}),
         body: block([]),
       };
     },
@@ -297,19 +297,19 @@ export const statementSyntax: { readonly [K in StmtKind]: StatementSyntax<Of<K>>
   copy: {
     syntax: "copy VIEW <- VIEW …",
     print: (s, b) =>
-      `copy ${printView(s.dst, b)} <- ${printView(s.src, b)}${printClauses(copyClauses, { ...s, prefetch: s.prefetch ?? null }, b)}`,
+      `copy ${printView(s.dst, b)} <- ${printView(s.src, b)}${printClauses(copyClauses, { ...s, prefetch: s.l2Prefetch ?? null }, b)}`,
     parse: (c) => {
       const dst = parseView(c);
       c.expect("<-", "between destination and source");
       const src = parseView(c);
       const { prefetch, ...clauses } = parseClauses(c, copyClauses, "copy");
-      return { kind: "copy", dst, src, ...clauses, ...(prefetch === null ? {} : { prefetch }) };
+      return { kind: "copy", dst, src, ...clauses, ...(prefetch === null ? {} : { l2Prefetch: prefetch }) };
     },
   },
   mma: {
-    syntax: "mma ACC += A * B [scaled SFA, SFB] [promote PART every N] atom NAME walk W …",
+    syntax: "mma ACC += A * B [scaled SFA, SFB] [twoLevel PART every N] atom NAME walk W …",
     print: (s, b) =>
-      `mma ${printView(s.acc, b)} += ${printView(s.a, b)} * ${printView(s.b, b)}${s.scales === undefined ? "" : ` scaled ${printView(s.scales.a, b)}, ${printView(s.scales.b, b)}`}${s.promote === undefined ? "" : ` promote ${printView(s.promote.part, b)} every ${s.promote.every}`}${printClauses(mmaClauses, { ...s, columns: s.columns ?? null }, b)}`,
+      `mma ${printView(s.acc, b)} += ${printView(s.a, b)} * ${printView(s.b, b)}${s.scales === undefined ? "" : ` scaled ${printView(s.scales.a, b)}, ${printView(s.scales.b, b)}`}${s.twoLevel === undefined ? "" : ` promote ${printView(s.twoLevel.part, b)} every ${s.twoLevel.every}`}${printClauses(mmaClauses, { ...s, columns: s.columns ?? null }, b)}`,
     parse: (c) => {
       const acc = parseView(c);
       c.expect("+=", "after the accumulator");
@@ -317,7 +317,7 @@ export const statementSyntax: { readonly [K in StmtKind]: StatementSyntax<Of<K>>
       c.expect("*", "between A and B");
       const b = parseView(c);
       const scales = c.eat("scaled") ? { scales: parseScales(c) } : {};
-      const promote = c.eat("promote") ? { promote: parsePromotion(c) } : {};
+      const promote = c.eat("twoLevel") ? { twoLevel: parsePromotion(c) } : {};
       const { columns, ...clauses } = parseClauses(c, mmaClauses, "mma");
       return {
         kind: "mma",
@@ -351,23 +351,23 @@ export const statementSyntax: { readonly [K in StmtKind]: StatementSyntax<Of<K>>
     print: printRingEvent,
     parse: (c) => ({ kind: "release", ...parseRingEvent(c) }),
   },
-  fetch: {
-    syntax: "fetch %ring @ CHUNK",
+  request: {
+    syntax: "request %ring @ CHUNK",
     print: printRingEvent,
-    parse: (c) => ({ kind: "fetch", ...parseRingEvent(c) }),
+    parse: (c) => ({ kind: "request", ...parseRingEvent(c) }),
   },
   next: {
     syntax: "next %ring @ CHUNK",
     print: printRingEvent,
     parse: (c) => ({ kind: "next", ...parseRingEvent(c) }),
   },
-  combine: {
-    syntax: "combine ACC by last|atomics|kernel|cluster|slices|bulk into VIEW { … }",
-    print: (s, b) => `combine ${printView(s.acc, b)}${printClauses(combineClauses, s, b)}`,
+  reduce: {
+    syntax: "reduce ACC by last|atomics|kernel|cluster|slices|bulk into VIEW { … }",
+    print: (s, b) => `reduce ${printView(s.acc, b)}${printClauses(combineClauses, s, b)}`,
     parse: (c, block) => {
       const acc = parseView(c);
-      const clauses = parseClauses(c, combineClauses, "combine");
-      return { kind: "combine", acc, ...clauses, body: block([]) };
+      const clauses = parseClauses(c, combineClauses, "reduce");
+      return { kind: "reduce", acc, ...clauses, body: block([]) };
     },
   },
   barrier: {

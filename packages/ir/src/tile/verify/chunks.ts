@@ -165,7 +165,7 @@ export function withChunkCount(program: TileProgram, count: number): TileProgram
   // Blocks that stay number their chunks through: visit * chunks + chunk.
   const visits = new Set<string>();
   for (const stmt of eachStmt(program.body))
-    if (stmt.kind === "tiles" && stmt.visit !== null) visits.add(stmt.visit.var);
+    if (stmt.kind === "tiles" && stmt.loop !== null) visits.add(stmt.loop.var);
   const renumbered = (e: Expr): Expr => {
     if (visits.size === 0) return e;
     if (e.kind === "mod") return mod(renumbered(e.lhs), e.divisor);
@@ -195,7 +195,7 @@ export function withChunkCount(program: TileProgram, count: number): TileProgram
   const rebuild = (stmt: Stmt): Stmt => {
     switch (stmt.kind) {
       case "tiles":
-      case "combine":
+      case "reduce":
       case "role":
         return { ...stmt, body: stmt.body.map(rebuild) };
       case "acquire":

@@ -68,7 +68,7 @@ const chunkOf = ({ sites }: Subject): number =>
   );
 
 const divides = (stmt: Extract<Stmt, { kind: "tiles" }>): boolean =>
-  stmt.share !== undefined || (stmt.split !== null && stmt.visit === null);
+  stmt.streamK !== undefined || (stmt.split !== null && stmt.loop === null);
 
 /** Counts what the parts of the first tile read. */
 class Counting implements Hooks {
@@ -112,7 +112,7 @@ class Counting implements Hooks {
   /** Rows of A, or columns of B, of a tile: those of the accumulator that is handed in. */
   #across(operand: Operand): number | null {
     for (const { stmt } of this.#subject.sites)
-      if (stmt.kind === "combine") return stmt.acc.extent[operand === "A" ? 0 : 1];
+      if (stmt.kind === "reduce") return stmt.acc.extent[operand === "A" ? 0 : 1];
     return null;
   }
 

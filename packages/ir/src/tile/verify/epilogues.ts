@@ -88,8 +88,8 @@ function* byThreads(
       message: `pieces of ${stmt.stores} elements do not divide among the lanes what a warp has of %${tile.name}`,
       hint: "write stores 1, or a tile of whole parts of the warps",
     };
-  if (tile.late !== true) return;
-  const loops = site.parents.some((s) => s.kind === "tiles" && (s.visit !== null || s.share !== undefined));
+  if (tile.aliased !== true) return;
+  const loops = site.parents.some((s) => s.kind === "tiles" && (s.loop !== null || s.streamK !== undefined));
   if (stmt.stores === undefined || loops)
     yield {
       at: site,
@@ -129,7 +129,7 @@ export const output: Verifier = {
 };
 
 /** Statements around an epilogue that are no loops or conditions of its own. */
-const onceATile: ReadonlySet<StmtKind> = new Set(["role", "combine", "slices"]);
+const onceATile: ReadonlySet<StmtKind> = new Set(["role", "reduce", "slices"]);
 
 /** An epilogue in a loop stores another part in each turn. */
 function againFaults(site: Site): readonly Fault[] {

@@ -62,7 +62,7 @@ function* needs(
     const feature = stmt.kind === "copy" ? transportNeeds[stmt.transport] : null;
     if (feature !== null) yield { at: site, feature };
     if (stmt.kind === "epilogue" && storesInBulk(stmt)) yield { at: site, feature: "tma" };
-    if (stmt.kind === "combine" && stmt.by === "bulk") yield { at: site, feature: "tma" };
+    if (stmt.kind === "reduce" && stmt.by === "bulk") yield { at: site, feature: "tma" };
     if (stmt.kind === "copy" && stmt.multicast !== null) yield { at: site, feature: "cluster" };
     if (stmt.kind === "role" && stmt.registers !== null) yield { at: site, feature: "setmaxnreg" };
   }

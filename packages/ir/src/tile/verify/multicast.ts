@@ -64,23 +64,23 @@ export const copiesRead: Verifier = {
     "blocks that stay loop over tiles inside roles, all roles over the same tiles in the same order, and roles that take turns take all of them",
   from: "specialised",
   *check(subject) {
-    const loops = subject.sites.filter(({ stmt }) => stmt.kind === "tiles" && stmt.visit !== null);
+    const loops = subject.sites.filter(({ stmt }) => stmt.kind === "tiles" && stmt.loop !== null);
     const [first] = loops;
     if (first?.stmt.kind !== "tiles") return;
     const same = first.stmt;
     for (const site of loops) {
       const { stmt } = site;
-      if (stmt.kind !== "tiles" || stmt.visit === null) continue;
-      const { turn, of } = stmt.visit;
+      if (stmt.kind !== "tiles" || stmt.loop === null) continue;
+      const { turn, of } = stmt.loop;
       if (!site.parents.some((p) => p.kind === "role"))
         yield {
           at: site,
           message: "a block without roles has one tile",
-          hint: "remove visit, or put the tiles into roles",
+          hint: "remove persistent, or put the tiles into roles",
         };
       if (turn >= of) yield { at: site, message: `turn ${turn} of ${of}`, hint: `turns are 0 to ${of - 1}` };
       const order = (t: Tiles): string =>
-        JSON.stringify([t.extents, t.split?.extent ?? 1, t.share ?? null, t.raster]);
+        JSON.stringify([t.extents, t.split?.extent ?? 1, t.streamK ?? null, t.raster]);
       if (order(stmt) !== order(same))
         yield {
           at: site,

@@ -96,7 +96,7 @@ function* checkSite(subject: Subject, site: Site, scope: ReadonlySet<string>): I
 function ringNamed(stmt: Stmt): string | undefined {
   if ("barrier" in stmt) return stmt.barrier.ring;
   if (stmt.kind === "pipeline") return stmt.of;
-  return "ring" in stmt ? stmt.ring : stmt.kind === "tiles" ? stmt.visit?.ring : undefined;
+  return "ring" in stmt ? stmt.ring : stmt.kind === "tiles" ? stmt.loop?.ring : undefined;
 }
 
 /** Loop variables that a statement binds for its body. */
@@ -105,8 +105,8 @@ function boundBy(stmt: Stmt): readonly string[] {
     return [
       ...stmt.vars,
       ...(stmt.split ? [stmt.split.var] : []),
-      ...(stmt.share ? [stmt.share.first, stmt.share.count] : []),
-      ...tileLoopVars(stmt.visit),
+      ...(stmt.streamK ? [stmt.streamK.first, stmt.streamK.count] : []),
+      ...tileLoopVars(stmt.loop),
     ];
   if (stmt.kind === "role") return pipelineNames(stmt.body);
   return stmt.kind === "for" ? [stmt.var] : [];
@@ -123,7 +123,7 @@ export function viewsOf(stmt: Stmt): readonly View[] {
   switch (stmt.kind) {
     case "fill":
       return [stmt.dst];
-    case "combine":
+    case "reduce":
       return stmt.into === null ? [stmt.acc] : [stmt.acc, stmt.into];
     case "copy":
       return [stmt.dst, stmt.src];
@@ -155,7 +155,7 @@ export function viewsOf(stmt: Stmt): readonly View[] {
 function exprsOf(stmt: Stmt): readonly Expr[] {
   const own = stmt.kind === "for" ? [stmt.from, stmt.to] : "at" in stmt ? [stmt.at] : countsOf(stmt);
   const counts =
-    stmt.kind === "tiles" ? [...(stmt.symbolic ?? []), stmt.visit?.chunks].flatMap((e) => e ?? []) : [];
+    stmt.kind === "tiles" ? [...(stmt.symbolic ?? []), stmt.loop?.chunks].flatMap((e) => e ?? []) : [];
   return [...own, ...counts, ...viewsOf(stmt).flatMap((view) => [view.slot, ...view.origin])];
 }
 

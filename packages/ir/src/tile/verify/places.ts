@@ -142,7 +142,7 @@ function* columnsPlaced({ program }: Subject): Iterable<Fault> {
     if (tile.space !== "tensor" || tile.place === undefined) continue;
     const { offset } = tile.place;
     const every = slotColumns(program, tile);
-    const shared = program.rings.find(({ buffers }) => buffers.includes(tile.name))?.lap ?? 0;
+    const shared = program.rings.find(({ buffers }) => buffers.includes(tile.name))?.overlapped ?? 0;
     const width = widthOf(tile);
     if (tile.slots > 1 && every < width - shared)
       yield {

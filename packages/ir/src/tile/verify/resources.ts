@@ -87,7 +87,7 @@ export const threads: Verifier = {
       maxClusterSize: size,
       maxWideClusterSize: size,
     };
-    const largest = program.launch.wide === true ? maxWideClusterSize : maxClusterSize;
+    const largest = program.launch.nonPortableCluster === true ? maxWideClusterSize : maxClusterSize;
     if (target !== null && size > largest)
       yield {
         at: "launch",

@@ -57,10 +57,10 @@ export const rings: Verifier = {
         if (buffer.slots !== places)
           yield {
             at: ring,
-            message: `has ${ring.slots} slots${ring.lap === undefined ? "" : ", each of two places"}, and its buffer %${name} has ${buffer.slots}`,
+            message: `has ${ring.slots} slots${ring.overlapped === undefined ? "" : ", each of two places"}, and its buffer %${name} has ${buffer.slots}`,
             hint: `write slots ${places} behind %${name}`,
           };
-        if (ring.lap !== undefined) yield* lapped(ring, buffer, ring.lap);
+        if (ring.overlapped !== undefined) yield* lapped(ring, buffer, ring.overlapped);
         const other = owner.get(name);
         if (other !== undefined)
           yield { at: ring, message: `manages %${name}, as ring %${other} does`, hint: "one ring a buffer" };

@@ -48,7 +48,7 @@ export const shapes: Verifier = {
             message: `takes columns ${from} to ${to - 1} of every ${of} of ${width}`,
             hint: `write columns FROM .. TO of ${width}, or of a divisor of it`,
           };
-        else if (stmt.kind === "mma" && (stmt.scales !== undefined || stmt.promote !== undefined))
+        else if (stmt.kind === "mma" && (stmt.scales !== undefined || stmt.twoLevel !== undefined))
           yield {
             at: site,
             message: "some columns of sums that are scaled or promoted",
@@ -98,8 +98,8 @@ type Mma = Extract<Stmt, { kind: "mma" }>;
 
 /** Sums on their way to the accumulator are a register tile of its shape and dtype. */
 function* promotionFaults(subject: Subject, site: Site, stmt: Mma): Iterable<Fault> {
-  if (stmt.promote === undefined) return;
-  const { part, every } = stmt.promote;
+  if (stmt.twoLevel === undefined) return;
+  const { part, every } = stmt.twoLevel;
   const [acc, sums] = [bufferAt(subject, stmt.acc.buffer), bufferAt(subject, part.buffer)];
   if (differs(part, stmt.acc) || sums.dtype !== acc.dtype || sums.space !== acc.space || sums === acc)
     yield {

@@ -18,7 +18,7 @@ export const splits: Verifier = {
     const { program, sites } = subject;
     for (const site of sites) {
       const { stmt } = site;
-      if (stmt.kind === "combine") {
+      if (stmt.kind === "reduce") {
         yield* placed(site);
         yield* sliced(subject, site, stmt);
         const event = eachStmt(stmt.body).find((s) => "ring" in s);
@@ -45,7 +45,7 @@ export const splits: Verifier = {
             hint: "leave one epilogue without `via` in the combine, or write `by last`",
           };
       }
-      if (stmt.kind === "combine" && stmt.by === "slices")
+      if (stmt.kind === "reduce" && stmt.by === "slices")
         for (const tiles of sites)
           if (tiles.stmt.kind === "tiles" && (tiles.stmt.split?.extent ?? 0) > MOST_SLICES)
             yield {
@@ -53,22 +53,22 @@ export const splits: Verifier = {
               message: `${tiles.stmt.split?.extent} blocks of a tile, and the word in which they count themselves has ${MOST_SLICES} bits for them`,
               hint: `split among at most ${MOST_SLICES}, or write by last`,
             };
-      if (stmt.kind === "tiles" && stmt.share !== undefined)
-        yield* shared(site, stmt, stmt.share, reached(program.stage, "bound"));
+      if (stmt.kind === "tiles" && stmt.streamK !== undefined)
+        yield* shared(site, stmt, stmt.streamK, reached(program.stage, "bound"));
       if (stmt.kind === "tiles" && sharers(stmt) !== null) {
         // Of tiles that several roles visit, those who hold the sums meet.
         const inRole = site.parents.some((p) => p.kind === "role");
         const meetings = sites.filter(
-          (s) => s.stmt.kind === "combine" && (inRole || s.parents.includes(stmt)),
+          (s) => s.stmt.kind === "reduce" && (inRole || s.parents.includes(stmt)),
         );
         if (meetings.length !== 1)
           yield {
             at: site,
-            message: `${meetings.length} combines for ${stmt.share ? "the blocks that share" : `the ${sharers(stmt)} blocks of`} a tile`,
+            message: `${meetings.length} combines for ${stmt.streamK ? "the blocks that share" : `the ${sharers(stmt)} blocks of`} a tile`,
             hint: "write one combine around the epilogue",
           };
       }
-      if (stmt.kind === "epilogue" && split(site) && !site.parents.some((p) => p.kind === "combine"))
+      if (stmt.kind === "epilogue" && split(site) && !site.parents.some((p) => p.kind === "reduce"))
         yield {
           at: site,
           message: "every block of the tile stores its part as if it were the whole",
@@ -82,7 +82,7 @@ export const splits: Verifier = {
 const operands: ReadonlySet<string> = new Set(["A", "B"]);
 
 /** How many blocks may have parts of one tile; null where each has a block. */
-const sharers = ({ split, share }: Tiles): number | null =>
+const sharers = ({ split, streamK: share }: Tiles): number | null =>
   share === undefined ? (split?.extent ?? null) : Math.ceil((share.tiles * share.chunks) / share.each);
 
 const split = (site: Site): boolean =>
@@ -97,13 +97,13 @@ function* shared(site: Site, tiles: Tiles, share: StreamK, bound: boolean): Iter
       message: `shares ${share.tiles} tiles, and there are ${count}`,
       hint: `write tiles ${count}`,
     };
-  if (tiles.split !== null || (tiles.visit !== null && tiles.visit.by !== "share"))
+  if (tiles.split !== null || (tiles.loop !== null && tiles.loop.by !== "streamk"))
     yield {
       at: site,
       message: "blocks that have shares neither split tiles nor visit them otherwise",
-      hint: "remove the split, or write visit %vt by share",
+      hint: "remove the split, or write persistent %vt by streamk",
     };
-  if (tiles.visit !== null && share.blocks === undefined)
+  if (tiles.loop !== null && share.blocks === undefined)
     yield {
       at: site,
       message: "roles visit shares, and nothing says how many blocks stay",
@@ -112,13 +112,13 @@ function* shared(site: Site, tiles: Tiles, share: StreamK, bound: boolean): Iter
   // Until visits are bound, a share says only what they will be.
   if (
     bound &&
-    tiles.visit === null &&
+    tiles.loop === null &&
     (share.blocks !== undefined || tiles.body.some((s) => s.kind === "role"))
   )
     yield {
       at: site,
       message: "blocks stay, or have roles, and no role visits their tiles",
-      hint: "put the tiles into the roles with visit %vt by share, or remove `on BLOCKS` and let all warps do everything",
+      hint: "put the tiles into the roles with persistent %vt by streamk, or remove `on BLOCKS` and let all warps do everything",
     };
   const inside = eachStmt(tiles.body);
   // Roles that hold nothing but sums go over no chunks.
@@ -132,7 +132,7 @@ function* shared(site: Site, tiles: Tiles, share: StreamK, bound: boolean): Iter
 }
 
 /** A cluster's blocks divide the rows or columns between them, and only those do. */
-function* sliced(subject: Subject, site: Site, stmt: Extract<Stmt, { kind: "combine" }>): Iterable<Fault> {
+function* sliced(subject: Subject, site: Site, stmt: Extract<Stmt, { kind: "reduce" }>): Iterable<Fault> {
   const { into, by } = stmt;
   if ((by === "cluster") !== (into !== null)) {
     yield {
@@ -180,7 +180,7 @@ function* placed(site: Site): Iterable<Fault> {
       message: "one block works on the tile: there is nothing to combine",
       hint: "write `split %st < BLOCKS` behind the tiles, or remove the combine",
     };
-  if (site.parents.some((p) => p.kind === "for" || p.kind === "if" || p.kind === "combine"))
+  if (site.parents.some((p) => p.kind === "for" || p.kind === "if" || p.kind === "reduce"))
     yield {
       at: site,
       message: "blocks meet in a loop, a condition or another combine",

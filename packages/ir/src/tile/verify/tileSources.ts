@@ -14,15 +14,15 @@ export const tileSources: Verifier = {
     const { sites } = subject;
     for (const site of sites) {
       const { stmt } = site;
-      if (stmt.kind === "fetch" || stmt.kind === "next") yield* placed(site);
-      if (stmt.kind === "tiles" && stmt.visit?.ring !== undefined) yield* followed(subject, site, stmt);
+      if (stmt.kind === "request" || stmt.kind === "next") yield* placed(site);
+      if (stmt.kind === "tiles" && stmt.loop?.ring !== undefined) yield* followed(subject, site, stmt);
     }
     const asking = new Map<string, Site[]>();
     for (const site of sites)
-      if (site.stmt.kind === "fetch")
+      if (site.stmt.kind === "request")
         asking.set(site.stmt.ring, [...(asking.get(site.stmt.ring) ?? []), site]);
     const followedRings = new Set(
-      sites.flatMap(({ stmt }) => (stmt.kind === "tiles" && stmt.visit?.ring ? [stmt.visit.ring] : [])),
+      sites.flatMap(({ stmt }) => (stmt.kind === "tiles" && stmt.loop?.ring ? [stmt.loop.ring] : [])),
     );
     for (const ring of followedRings) {
       const count = asking.get(ring)?.length ?? 0;
@@ -38,13 +38,13 @@ export const tileSources: Verifier = {
 
 function* placed(site: Site): Iterable<Fault> {
   const { stmt, parents } = site;
-  if (stmt.kind !== "fetch" && stmt.kind !== "next") return;
+  if (stmt.kind !== "request" && stmt.kind !== "next") return;
   const loop = parents.findLast(({ kind }) => kind !== "leader" && kind !== "response");
-  if (loop?.kind !== "tiles" || loop.visit?.ring !== stmt.ring)
+  if (loop?.kind !== "tiles" || loop.loop?.ring !== stmt.ring)
     yield {
       at: site,
       message: `is not directly in a loop over tiles that follows %${stmt.ring}`,
-      hint: `write visit %vt by ring %${stmt.ring} behind the tiles, and the statement straight into their body`,
+      hint: `write persistent %vt by ring %${stmt.ring} behind the tiles, and the statement straight into their body`,
     };
 }
 
@@ -56,6 +56,6 @@ function* followed({ sites }: Subject, site: Site, stmt: Tiles): Iterable<Fault>
     yield {
       at: site,
       message: `${reads} statements read which tile follows`,
-      hint: `write next %${stmt.visit?.ring} @ %${stmt.visit?.var} once, between wait and release`,
+      hint: `write next %${stmt.loop?.ring} @ %${stmt.loop?.var} once, between wait and release`,
     };
 }

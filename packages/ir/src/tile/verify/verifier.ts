@@ -126,13 +126,13 @@ export function labelOf(stmt: Stmt): string {
     case "epilogue":
       return `${stmt.kind} %${stmt.dst.buffer}`;
     case "mma":
-    case "combine":
+    case "reduce":
       return `${stmt.kind} %${stmt.acc.buffer}`;
     case "acquire":
     case "commit":
     case "wait":
     case "release":
-    case "fetch":
+    case "request":
     case "next":
       return `${stmt.kind} %${stmt.ring}`;
     case "barrier":

@@ -19,7 +19,7 @@ const recipe = (transport: "direct" | "cp.async", slots: number): Recipe => ({
   directives: [
     { name: "stage", args: { operands: "ab", transport } },
     { name: "fragment", args: { step: 1 } },
-    { name: "ring", args: { slots, prefetch: transport === "direct" ? 1 : 0 } },
+    { name: "ring", args: { slots, registerPrefetch: transport === "direct" ? 1 : 0 } },
     { name: "vector", args: { copy: 2, store: 2 } },
     { name: "smem", args: { mode: "pad" } },
     { name: "walk", args: { order: "snake-rows" } },

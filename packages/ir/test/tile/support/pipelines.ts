@@ -183,7 +183,7 @@ export const recipes = (largest = 40): fc.Arbitrary<Recipe> =>
             ? []
             : directive("stage", { operands: r.operands, transport: r.transport })),
           ...directive("fragment", { step: 1, first: r.first }),
-          ...directive("ring", { slots: r.slots, prefetch: split ? 1 : 0 }, staged),
+          ...directive("ring", { slots: r.slots, registerPrefetch: split ? 1 : 0 }, staged),
           ...directive(
             "rotate",
             { slots: 2, store: Math.floor(r.tileK / 2) },
@@ -192,7 +192,7 @@ export const recipes = (largest = 40): fc.Arbitrary<Recipe> =>
           ...directive("refill", {}, r.refill),
           ...directive("drain", { chunks: r.slots - 1 }, staged && r.drain && r.slots > 1),
           ...directive("vector", { copy: r.vector, store: r.vector }, r.vector > 1),
-          ...directive("deal", { pieces: r.pieces }, r.pieces > 1),
+          ...directive("deal", { vectors: r.pieces }, r.pieces > 1),
           ...directive("smem", { mode: r.smem }, r.smem !== "plain"),
           ...directive("walk", { order: r.walk }, r.walk !== "rows"),
           ...directive("raster", { order: r.raster, group: 2 }, r.raster !== "row"),

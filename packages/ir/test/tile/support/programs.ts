@@ -85,11 +85,11 @@ const anyBuffer: fc.Arbitrary<Omit<Buffer, "name">> = fc.record(
     halves: fc.constantFrom(0, 1),
     packed: fc.constant<true>(true),
     cache: fc.constantFrom(...cachePolicies),
-    promote: fc.constantFrom(...l2Promotions),
-    fetch: fc.constantFrom(...l2PrefetchSizes),
-    passing: fc.constant<true>(true),
+    l2Promotion: fc.constantFrom(...l2Promotions),
+    l2PrefetchBytes: fc.constantFrom(...l2PrefetchSizes),
+    noAllocate: fc.constant<true>(true),
     transposed: fc.constant<true>(true),
-    late: fc.constant<true>(true),
+    aliased: fc.constant<true>(true),
     place: fc.record({ offset: fc.nat(300_000), every: fc.nat(65_536) }),
   },
   { requiredKeys: ["space", "dtype", "shape", "slots", "layout", "own", "align"] },
@@ -97,14 +97,14 @@ const anyBuffer: fc.Arbitrary<Omit<Buffer, "name">> = fc.record(
 
 /** L2 keeps global buffers only. */
 const buffer = anyBuffer.map(
-  ({ cache, promote, fetch, passing, transposed, place, ...rest }): Omit<Buffer, "name"> =>
+  ({ cache, l2Promotion, l2PrefetchBytes, noAllocate, transposed, place, ...rest }): Omit<Buffer, "name"> =>
     rest.space === "global"
       ? {
           ...rest,
           ...(cache ? { cache } : {}),
-          ...(promote ? { promote } : {}),
-          ...(fetch ? { fetch } : {}),
-          ...(passing ? { passing } : {}),
+          ...(l2Promotion ? { l2Promotion } : {}),
+          ...(l2PrefetchBytes ? { l2PrefetchBytes } : {}),
+          ...(noAllocate ? { noAllocate } : {}),
           ...(transposed ? { transposed } : {}),
         }
       : { ...rest, ...(place && rest.space !== "register" ? { place } : {}) },
@@ -224,7 +224,7 @@ const view = (buffers: readonly Buffer[], vars: readonly string[]): fc.Arbitrary
 
 const visit: fc.Arbitrary<TileLoop> = fc.record({
   var: id,
-  by: fc.constantFrom("stride", "share"),
+  by: fc.constantFrom("stride", "streamk"),
   turn: fc.constant(0),
   of: fc.constantFrom(1, 2, 3),
 });
@@ -255,7 +255,7 @@ function statement(
         ),
         vector: fc.tuple(small, small),
         multicast: fc.constantFrom(null, null, "m", "n"),
-        prefetch: fc.tuple(fc.nat(300), fc.nat(300)),
+        l2Prefetch: fc.tuple(fc.nat(300), fc.nat(300)),
       },
       { requiredKeys: ["kind", "dst", "src", "transport", "guard", "when", "dist", "vector", "multicast"] },
     ),
@@ -292,7 +292,7 @@ function statement(
     const ring = fc.constantFrom(...rings).map((r) => r.name);
     leaf.push(
       fc.record({
-        kind: fc.constantFrom("acquire", "commit", "release", "fetch", "next"),
+        kind: fc.constantFrom("acquire", "commit", "release", "request", "next"),
         ring,
         at: expr(vars),
       }) as fc.Arbitrary<Stmt>,
@@ -328,12 +328,12 @@ function statement(
           extents: fc.tuple(small, small),
           split: fc.constant(split),
           // One or the other stands behind the second comma.
-          ...(share === null || split !== null ? {} : { share: fc.constant(share) }),
+          ...(share === null || split !== null ? {} : { streamK: fc.constant(share) }),
           raster: fc.oneof(
             fc.constantFrom({ kind: "row" }, { kind: "col" }, { kind: "hilbert" }),
             fc.record({ kind: fc.constantFrom("grouped", "snake"), group: small }),
           ),
-          visit: fc.constant(turns),
+          loop: fc.constant(turns),
           body: body([
             row,
             col,
@@ -354,7 +354,7 @@ function statement(
       }),
     ),
     fc.record({
-      kind: fc.constant("combine"),
+      kind: fc.constant("reduce"),
       acc: v,
       by: fc.constantFrom(...reductionKinds),
       into: fc.option(v),

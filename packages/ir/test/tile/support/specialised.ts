@@ -100,7 +100,7 @@ export function nestOf({
     atom: "m64n16k16.f32.bf16.bf16",
     directives: [
       { name: "stage", args: { operands: "ab", transport: "tma" } },
-      { name: "ring", args: { slots, prefetch: 0, ahead: 0 } },
+      { name: "ring", args: { slots, registerPrefetch: 0, ahead: 0 } },
       { name: "roles", args: { producer: 1, math: 4 * groups } },
       { name: "tensor", args: { swizzle: "128B" } },
       ...directives,

@@ -62,7 +62,7 @@ export function symbolicNest(problem: Problem = symbolicProblem()): TileProgram 
     directives: [
       { name: "stage", args: { operands: "ab", transport: "cp.async" } },
       { name: "fragment", args: { step: 1 } },
-      { name: "ring", args: { slots: 2, prefetch: 0 } },
+      { name: "ring", args: { slots: 2, registerPrefetch: 0 } },
       { name: "vector", args: { copy: 4, store: 1 } },
       { name: "guards", args: { elide: 1 } },
     ],

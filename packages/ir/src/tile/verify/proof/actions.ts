@@ -99,7 +99,7 @@ export function actionsOf(ctx: Context, role: Role, stmt: Stmt): readonly Action
     }
     case "mbar.arrive": {
       const { ring, edge, pipeline: at } = stmt.barrier;
-      const threads = role.one === true ? 1 : role.warps * WARP;
+      const threads = role.elected === true ? 1 : role.warps * WARP;
       const count = Math.max(1, Math.ceil(threads / groups[stmt.by]));
       const grouped = stmt.by === "warp" || stmt.by === "warpgroup";
       return [
@@ -130,12 +130,12 @@ export function actionsOf(ctx: Context, role: Role, stmt: Stmt): readonly Action
       return [
         ...multiply(ctx, stmt, stmt.acc, operandViews(stmt)),
         // Sums that are promoted are waited for where they are made.
-        ...(stmt.promote === undefined ? [] : [{ ...all, kind: "drain", pending: 0 } as const]),
+        ...(stmt.twoLevel === undefined ? [] : [{ ...all, kind: "drain", pending: 0 } as const]),
       ];
     case "fill":
       // The first matrix instruction of a tile overwrites: to the protocol that is a write like any other.
       return isTensor(ctx, stmt.dst.buffer) ? multiply(ctx, stmt, stmt.dst, []) : [];
-    case "fetch": {
+    case "request": {
       const on = { ...one, ring: stmt.ring, at: stmt.at.kind === "var" ? stmt.at.name : "" };
       const reach = "cluster";
       if (ctx.rings.get(stmt.ring)?.transport === "atomic") return [{ ...on, kind: "put", reach }];
@@ -145,7 +145,7 @@ export function actionsOf(ctx: Context, role: Role, stmt: Stmt): readonly Action
       const at = stmt.at.kind === "var" ? stmt.at.name : "";
       return [{ ...all, kind: "read", proxy: "generic", pending: false, ring: stmt.ring, at }];
     }
-    case "combine":
+    case "reduce":
       return [{ ...all, kind: "sums", columns: null }];
     case "epilogue":
       return [
@@ -222,7 +222,7 @@ function copy(ctx: Context, stmt: Of<"copy">): readonly Action[] {
       kind: "read",
       proxy: tensor ? "tensor" : "generic",
       pending: tensor,
-      ...(from.lap === undefined ? {} : { columns: columnsOf(ctx, stmt.src) }),
+      ...(from.overlapped === undefined ? {} : { columns: columnsOf(ctx, stmt.src) }),
     },
     ...(tensor ? [{ stmt, lanes: "warps", kind: "loaded" } as const] : []),
   ];
@@ -264,7 +264,7 @@ function multiply(
 function staged(ctx: Context, stmt: Of<"epilogue">, via: View): readonly Action[] {
   const tile = ctx.program.buffers.find(({ name }) => name === via.buffer);
   // A warp stores what it has put there itself. Where the rings have been all warps meet first.
-  if (!storesInBulk(stmt)) return tile?.late === true ? [{ stmt, lanes: "warps", kind: "gather" }] : [];
+  if (!storesInBulk(stmt)) return tile?.aliased === true ? [{ stmt, lanes: "warps", kind: "gather" }] : [];
   const [width, slots] = [tile?.shape[1] ?? stmt.acc.extent[1], tile?.slots ?? 1];
   const passes = Math.max(1, Math.floor(stmt.acc.extent[1] / width));
   const all = { stmt, lanes: "warps" } as const;

@@ -134,7 +134,7 @@ export type Step =
       readonly kind: "tiles";
       /** Variable that counts the tiles of a block that stays; null where a block has one. */
       readonly visit: string | null;
-      /** Of blocks that have shares: `visit` counts the K chunks of the parts before. Null elsewhere. */
+      /** Of blocks that have shares: `persistent` counts the K chunks of the parts before. Null elsewhere. */
       readonly share: StreamKNames | null;
       /** The ring of answers that says which tile follows. */
       readonly ring: string | null;

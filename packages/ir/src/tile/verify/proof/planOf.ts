@@ -11,7 +11,7 @@ import { actionsOf, type Context } from "./actions.ts";
 import type { Action, Plan, PlanRing, PlanRole, Step } from "./plan.ts";
 
 type Role = Extract<Stmt, { kind: "role" }>;
-type Lead = Extract<Stmt, { kind: "lead" }>;
+type Lead = Extract<Stmt, { kind: "prologue" }>;
 
 /** Null for programs whose rings have no mbarriers between roles: there all threads of the block meet at barriers, which `ringProtocol` proves of the bound program. */
 export function planOf(program: TileProgram): Plan | null {
@@ -24,7 +24,7 @@ export function planOf(program: TileProgram): Plan | null {
   const blocks = program.launch.cluster[0] * program.launch.cluster[1];
   const chunks = streamKOf(program) === null ? (chunkCount(program) ?? 0) : null;
   const chunked = chunkedRings(program);
-  const leader = roles.find(({ body }) => body[0]?.kind === "lead");
+  const leader = roles.find(({ body }) => body[0]?.kind === "prologue");
   const [lead] = leader?.body ?? [];
   return {
     cluster: program.launch.cluster,
@@ -34,7 +34,7 @@ export function planOf(program: TileProgram): Plan | null {
     rings: program.rings.map((ring) => ringPlan(program, ring, chunked)),
     roles: codeOrder(program, roles).map((role) => rolePlan(program, role, chunked)),
     begin:
-      leader !== undefined && lead?.kind === "lead"
+      leader !== undefined && lead?.kind === "prologue"
         ? leading(program, leader, lead)
         : beginning(columns, pair),
     end: ending(columns, pair, blocks, stages(program)),
@@ -138,7 +138,7 @@ function ringPlan(program: TileProgram, ring: Ring, chunked: ReadonlySet<string>
 }
 
 /** Columns of an accumulator and those that it shares; null where it shares none. */
-function lapOf(program: TileProgram, { lap, buffers }: Ring): PlanRing["lap"] {
+function lapOf(program: TileProgram, { overlapped: lap, buffers }: Ring): PlanRing["lap"] {
   const tile = program.buffers.find(({ name }) => name === buffers[0]);
   const width = tile === undefined ? undefined : tensorPlace(tile)?.width;
   return lap === undefined || width === undefined ? null : { columns: width, shared: lap };
@@ -153,10 +153,10 @@ function contextOf(program: TileProgram, role: Role): Context {
   for (const stmt of stmts) {
     if (stmt.kind === "pipeline") pipelines.set(stmt.name, stmt.of);
     if (stmt.kind === "hold") pipelines.set(stmt.name, pipelines.get(stmt.pipeline) ?? "");
-    if (stmt.kind === "fetch" && stmt.at.kind === "var") producers.add(stmt.at.name);
+    if (stmt.kind === "request" && stmt.at.kind === "var") producers.add(stmt.at.name);
     if (stmt.kind === "mbar.expect") producers.add(stmt.barrier.pipeline);
     if (stmt.kind === "mbar.wait" && stmt.barrier.edge === "empty") producers.add(stmt.barrier.pipeline);
-    if (stmt.kind === "tiles" && (stmt.visit?.of ?? 1) > 1) for (const s of stmt.body) skips.add(s);
+    if (stmt.kind === "tiles" && (stmt.loop?.of ?? 1) > 1) for (const s of stmt.body) skips.add(s);
   }
   return {
     program,
@@ -171,7 +171,7 @@ function contextOf(program: TileProgram, role: Role): Context {
 
 function rolePlan(program: TileProgram, role: Role, chunked: ReadonlySet<string>): PlanRole {
   const ctx = contextOf(program, role);
-  const stmts = role.body.filter(({ kind }) => kind !== "lead");
+  const stmts = role.body.filter(({ kind }) => kind !== "prologue");
   const begins = stmts.filter(({ kind }) => kind === "pipeline");
   const body = stepsOf(
     ctx,
@@ -184,7 +184,7 @@ function rolePlan(program: TileProgram, role: Role, chunked: ReadonlySet<string>
     name: role.name,
     warps: role.warps,
     leader: role.leader ?? null,
-    one: role.one === true,
+    one: role.elected === true,
     // A non-persistent program has its tiles around the roles: the role then has the one tile of the block.
     body: [
       first,
@@ -216,16 +216,16 @@ function stepsOf(
     const inner = (): readonly Step[] => stepsOf(ctx, role, childrenOf(stmt), chunked);
     switch (stmt.kind) {
       case "tiles": {
-        const { turn, of } = stmt.visit ?? { turn: 0, of: 1 };
+        const { turn, of } = stmt.loop ?? { turn: 0, of: 1 };
         const responses = stmt.body.flatMap((s) => (s.kind === "response" ? s.body : []));
         const tiles: Step = {
           kind: "tiles",
-          visit: stmt.visit?.var ?? null,
+          visit: stmt.loop?.var ?? null,
           share:
-            stmt.share === undefined
+            stmt.streamK === undefined
               ? null
-              : { parts: stmt.visit?.parts ?? null, first: stmt.share.first, count: stmt.share.count },
-          ring: stmt.visit?.ring ?? null,
+              : { parts: stmt.loop?.tiles ?? null, first: stmt.streamK.first, count: stmt.streamK.count },
+          ring: stmt.loop?.ring ?? null,
           turn,
           of,
           others: stepsOf(ctx, role, responses, chunked),
@@ -244,7 +244,7 @@ function stepsOf(
         const body = inner();
         const pipeline = (s: Stmt): string =>
           s.kind === "advance" ? s.pipeline : "barrier" in s ? s.barrier.pipeline : "";
-        const led = role.body[0]?.kind === "lead" && stmt.from.kind === "const" && stmt.from.value === 1;
+        const led = role.body[0]?.kind === "prologue" && stmt.from.kind === "const" && stmt.from.value === 1;
         const goesOn = eachStmt(stmt.body).some((s) => chunked.has(ctx.pipelines.get(pipeline(s)) ?? ""));
         return body.length === 0
           ? []
@@ -254,7 +254,7 @@ function stepsOf(
         return [{ kind: "if", cond: stmt.cond, body: inner() }];
       case "leader":
         return inCluster(inner());
-      case "combine":
+      case "reduce":
         return [{ kind: "do", actions: actionsOf(ctx, role, stmt) }, ...inner()];
       case "response":
       case "role":

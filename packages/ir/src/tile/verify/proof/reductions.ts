@@ -61,18 +61,18 @@ const fresh = (): State => ({
 export function reductionFindings(program: TileProgram): readonly Finding[] {
   if (program.stage !== "machine") return [];
   return eachStmt(program.body).flatMap((tiles) =>
-    tiles.kind === "tiles" && (tiles.split !== null || tiles.share !== undefined)
+    tiles.kind === "tiles" && (tiles.split !== null || tiles.streamK !== undefined)
       ? eachStmt(tiles.body).flatMap((stmt) =>
-          stmt.kind === "combine" ? ofCombine(program, tiles, stmt) : [],
+          stmt.kind === "reduce" ? ofCombine(program, tiles, stmt) : [],
         )
       : [],
   );
 }
 
-function ofCombine(program: TileProgram, tiles: Tiles, combine: Of<"combine">): readonly Finding[] {
+function ofCombine(program: TileProgram, tiles: Tiles, combine: Of<"reduce">): readonly Finding[] {
   const findings: Finding[] = [];
   const report: Report = (stmt, message, hint) =>
-    findings.push({ rule: "reductions", at: `combine %${combine.acc.buffer}`, message, hint, stmt });
+    findings.push({ rule: "reductions", at: `reduce %${combine.acc.buffer}`, message, hint, stmt });
   const reductions = combine.body.filter((s): s is Of<"reduction"> => s.kind === "reduction");
   const [reduction] = reductions;
   if (reduction === undefined || reductions.length > 1 || combine.body[0] !== reduction) {
@@ -97,7 +97,7 @@ function ofCombine(program: TileProgram, tiles: Tiles, combine: Of<"combine">): 
 interface At {
   readonly program: TileProgram;
   readonly tiles: Tiles;
-  readonly combine: Of<"combine">;
+  readonly combine: Of<"reduce">;
   readonly state: State;
   readonly report: Report;
 }
@@ -105,7 +105,7 @@ interface At {
 /** CTAs that have a whole tile go past the reduction, and no others. */
 function skipped(tiles: Tiles, reduction: Of<"reduction">, report: Report): void {
   const { unless } = reduction;
-  const { share } = tiles;
+  const { streamK: share } = tiles;
   if (share === undefined) {
     if (unless !== null)
       report(reduction, "is left out, and every CTA has a part of its tile", "remove the condition");
@@ -126,7 +126,7 @@ function skipped(tiles: Tiles, reduction: Of<"reduction">, report: Report): void
 }
 
 /** Whether an expression is what the counter of a work tile comes to. */
-function isComplete({ share, split }: Tiles, e: Expr): boolean {
+function isComplete({ streamK: share, split }: Tiles, e: Expr): boolean {
   if (share === undefined) return e.kind === "const" && e.value === (split?.extent ?? 1);
   if (share.counted !== undefined && sameValue(e, share.counted.chunks)) return true;
   // At one launch's sizes; a tile without a chunk counts as one.
@@ -134,7 +134,7 @@ function isComplete({ share, split }: Tiles, e: Expr): boolean {
 }
 
 /** What each CTA adds: 1, or the chunks of its part. */
-function isOwnCount({ share }: Tiles, e: Expr): boolean {
+function isOwnCount({ streamK: share }: Tiles, e: Expr): boolean {
   if (share === undefined) return e.kind === "const" && e.value === 1;
   return e.kind === "var" && e.name === share.count;
 }
@@ -198,7 +198,7 @@ function step(at: At, stmt: Stmt): void {
         report(
           stmt,
           "adds what is not the CTA's own part",
-          tiles.share === undefined ? "write counter.add 1" : `write counter.add %${tiles.share.count}`,
+          tiles.streamK === undefined ? "write counter.add 1" : `write counter.add %${tiles.streamK.count}`,
         );
       state.counted = stmt.by;
       return;
@@ -210,7 +210,7 @@ function step(at: At, stmt: Stmt): void {
         report(
           stmt,
           "waits for a number to which the counter does not come, or comes too early",
-          `write the ${tiles.share === undefined ? "CTAs" : "K chunks"} of a tile`,
+          `write the ${tiles.streamK === undefined ? "CTAs" : "K chunks"} of a tile`,
         );
       state.last = true;
       return;
@@ -314,7 +314,7 @@ function inSlices({ program, tiles, combine, state, report }: At, stmt: Of<"dsme
 }
 
 /** What holds when the sum is used. */
-function ending(combine: Of<"combine">, state: State, report: Report): void {
+function ending(combine: Of<"reduce">, state: State, report: Report): void {
   const want = (holds: boolean, message: string, hint: string): void => {
     if (!holds) report(combine, message, hint);
   };
