@@ -82,7 +82,7 @@ function makeApi() {
         "--readme",
         "none",
       ],
-      ...["--entryFileName", "index", "--disableSources", "--logLevel", "Error", "--router", "module"],
+      ...["--entryFileName", "index", "--disableSources", "--logLevel", "Error", "--router", "member"],
       ...entries.flatMap((entry) => ["--entryPoints", entry]),
     ],
     root,

@@ -92,6 +92,7 @@ const stepsOf = (name: string): readonly string[] =>
 
 const pages = [
   ...["README.md", "docs/tutorial.md", "docs/course.md", "docs/debug-a-kernel.md", "docs/for-pytorch.md"],
+  ...["docs/for-compiler-authors.md", "docs/tune-your-gpu.md"],
   "scripts/docs/index.md",
 ];
 

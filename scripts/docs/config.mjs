@@ -17,7 +17,18 @@ export default {
   description: "GEMM compiler: problem and GPU target in, PTX and launch manifest out",
   cleanUrls: true,
   themeConfig: {
-    search: { provider: "local" },
+    search: {
+      provider: "local",
+      options: {
+        miniSearch: {
+          searchOptions: {
+            // Guides before the reference, and that before the API.
+            boostDocument: (/** @type {string} */ id) =>
+              /^\/?api\//.test(id) ? 0.1 : /^\/?reference\//.test(id) ? 0.6 : 1,
+          },
+        },
+      },
+    },
     nav: [
       { text: "Explorer", link: "/explorer/index.html", target: "_self" },
       page("Course", "/course"),
@@ -33,6 +44,8 @@ export default {
           page("Course", "/course"),
           page("For PyTorch users", "/for-pytorch"),
           page("For kernel debuggers", "/debug-a-kernel"),
+          page("For compiler authors", "/for-compiler-authors"),
+          page("Tune your GPU", "/tune-your-gpu"),
           page("Timed", "/newcomer"),
           page("Support matrix", "/reference/support"),
           page("Command line", "/reference/cli"),
@@ -54,6 +67,10 @@ export default {
         collapsed: true,
         items: under("reference/schedule"),
       },
+      {
+        text: "Reference",
+        items: [page("Epilogue", "/reference/epilogue"), page("Manifest", "/reference/manifest")],
+      },
       { text: "When something is wrong", items: [page("Errors", "/errors"), page("Hazards", "/hazards/")] },
       { text: "Measurements", link: "/perf/", collapsed: true, items: under("perf") },
       {
@@ -67,7 +84,17 @@ export default {
       },
       {
         text: "Packages",
-        items: [page("Sizes", "/packages"), ...(existsSync("api") ? [page("API", "/api/")] : [])],
+        items: [
+          page("Sizes", "/packages"),
+          ...(existsSync("api")
+            ? [
+                page("API", "/api/"),
+                ...readdirSync("api", { withFileTypes: true })
+                  .filter((entry) => entry.isDirectory())
+                  .map(({ name }) => page(name, `/api/${name}/src/`)),
+              ]
+            : []),
+        ],
       },
     ],
   },

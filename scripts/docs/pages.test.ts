@@ -1,11 +1,12 @@
 import { existsSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { dtypeNames } from "@tilewright/ir";
-import { backends } from "tilewright";
+import { defineProblem, dtypeNames, findTarget, parseEpilogue, printManifest } from "@tilewright/ir";
+import { backends, compiler } from "tilewright";
 import { beforeAll, expect, test } from "vitest";
 import { filesUnder, root } from "../lib/files.ts";
 import { charts } from "./charts.ts";
 import { generatedPages, type Pages } from "./pages.ts";
+import { stepSchemas, topics } from "./reference.ts";
 import { figuresIn } from "./worth.ts";
 
 // The generated half of the site: complete, and without a link into nowhere. `npm run docs` builds the whole.
@@ -27,6 +28,57 @@ test("a page for every field of every schedule, naming the backends that have it
   for (const { id, schedule } of backends)
     for (const { name } of schedule.fields)
       expect(pages.get(`reference/schedule/${name}.md`)).toContain(`| ${id} | `);
+});
+
+test("every field of a schedule stands under one topic", () => {
+  const fields = backends.flatMap(({ schedule }) => schedule.fields.map(({ name }) => name));
+  expect(topics.flatMap(([, names]) => names).toSorted()).toEqual([...new Set(fields)].toSorted());
+});
+
+test("the steps of an epilogue are all there, with a text form that is read back", () => {
+  const page = pages.get("reference/epilogue.md") ?? "";
+  const examples = [
+    ...["bias(n,f32)", "scale(m,f32)", "activation(relu)", "clamp(0,1)", "residual(f16:row:64:16)"],
+    ...["gate(f16:row:64:16)", "cast(f16,saturate)", "output(f16:row:64:16)", "reduce(sum,n,f32)"],
+  ];
+  const steps = stepSchemas();
+  expect(steps.map(({ kind }) => kind).toSorted()).toEqual(examples.map((x) => x.split("(")[0]).toSorted());
+  for (const { kind, text } of steps) {
+    const example = examples.find((x) => x.startsWith(`${kind}(`)) ?? "";
+    // As many arguments as the text form names, and no others.
+    expect(example.split(/[,:]/).length).toBe(text.split(/[,:]/).length);
+    expect(parseEpilogue(example)).toMatchObject({ ok: true, value: [{ kind }] });
+    expect(page).toContain(`## ${kind}\n`);
+  }
+});
+
+test("the manifest's page has every field of a manifest", () => {
+  const page = pages.get("reference/manifest.md") ?? "";
+  const problem = defineProblem({
+    m: 256,
+    n: 256,
+    k: 256,
+    dtype: "bf16",
+    epilogue: [{ kind: "bias", along: "n", dtype: "f32" }],
+  });
+  const target = findTarget("sm_90a");
+  if (!problem.ok || !target.ok) throw new Error("a problem and a target");
+  const made = compiler.compile({ problem: problem.value, target: target.value });
+  if (!made.ok) throw new Error("a kernel");
+  const paths = (value: unknown, path: string): readonly string[] => {
+    if (Array.isArray(value)) return value.flatMap((each) => paths(each, `${path}[]`));
+    if (typeof value !== "object" || value === null) return [];
+    return Object.entries(value).flatMap(([name, each]) => {
+      const at = path === "" ? name : `${path}.${name}`;
+      return [at, ...paths(each, at)];
+    });
+  };
+  // What a schedule has depends on the backend; expressions are trees of one shape.
+  const fixed = [...new Set(paths(JSON.parse(printManifest(made.value.manifest)), ""))].filter(
+    (path) => !/^plan\.fields\.|\.(args|expr|left|right)\b|\.value\./.test(path),
+  );
+  expect(fixed.filter((path) => !page.includes(`| \`${path}\``))).toEqual([]);
+  expect(fixed.length).toBeGreaterThan(40);
 });
 
 test("the page of a field quotes what was measured of it, or says that nothing was", () => {

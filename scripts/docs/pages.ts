@@ -12,6 +12,7 @@ import {
 } from "@tilewright/ir";
 import { backends, type Context, compiler, main } from "tilewright";
 import { root } from "../lib/files.ts";
+import { epiloguePage, escaped, manifestPage, topics } from "./reference.ts";
 import { measuredOf } from "./worth.ts";
 
 /** Text of a page by its path in the site. */
@@ -58,9 +59,6 @@ function passes(): ReadonlyMap<string, PassUse> {
   }
   return found;
 }
-
-/** Angle brackets and bars mean something to Markdown outside of code. */
-const escaped = (text: string): string => text.replace(/[<>|{}]/g, (c) => `&#${c.charCodeAt(0)};`);
 
 function passPage(name: string, { summary, uses }: PassUse): string {
   const sections = uses.map(({ backend, arch, stages, diff }) =>
@@ -198,12 +196,21 @@ async function cliPage(): Promise<string> {
   return `# Command line\n\n\`\`\`text\n${overview.trimEnd()}\n\`\`\`\n\n${sections.join("\n")}`;
 }
 
-const list = (
-  title: string,
-  about: string,
-  rows: readonly (readonly [name: string, text: string])[],
-): string =>
-  `# ${title}\n\n${about}\n\n${rows.map(([name, text]) => `* [${name}](./${name}.md): ${escaped(text)}`).join("\n")}\n`;
+/** Links to pages of a folder, each with its sentence. */
+const links = (rows: readonly (readonly [name: string, text: string])[]): string =>
+  rows.map(([name, text]) => `* [${name}](./${name}.md): ${escaped(text)}`).join("\n");
+
+/** Fields under their topics; a field without one is a fault of the table. */
+const byTopic = (fields: ReadonlyMap<string, string>): string =>
+  topics
+    .map(([topic, names]) => {
+      const rows = names.flatMap((name) => {
+        const summary = fields.get(name);
+        return summary === undefined ? [] : [[name, summary] as const];
+      });
+      return `## ${topic}\n\n${links(rows)}\n`;
+    })
+    .join("\n");
 
 /** Every generated page. */
 export async function generatedPages(): Promise<Pages> {
@@ -212,11 +219,7 @@ export async function generatedPages(): Promise<Pages> {
   for (const [name, use] of found) pages.set(`reference/passes/${name}.md`, passPage(name, use));
   pages.set(
     "reference/passes/index.md",
-    list(
-      "Passes",
-      "In the order in which they first run.",
-      [...found].map(([name, { summary }]) => [name, summary] as const),
-    ),
+    `# Passes\n\nIn the order in which they first run.\n\n${links([...found].map(([name, { summary }]) => [name, summary] as const))}\n`,
   );
   const fields = new Map(
     backends.flatMap(({ schedule }) => schedule.fields.map(({ name, summary }) => [name, summary] as const)),
@@ -228,9 +231,11 @@ export async function generatedPages(): Promise<Pages> {
   );
   pages.set(
     "reference/schedule/index.md",
-    `${list("Schedule fields", "A schedule is a line of them; what is left out takes its default. Each backend has its own:", [...fields])}\n## Defaults\n\n${best.join("\n")}\n`,
+    `# Schedule fields\n\nA schedule is a line of them; what is left out takes its default. Each backend has its own.\n\n${byTopic(fields)}\n## Defaults\n\n${best.join("\n")}\n`,
   );
   pages.set("reference/support.md", supportPage());
+  pages.set("reference/epilogue.md", epiloguePage());
+  pages.set("reference/manifest.md", manifestPage());
   pages.set("reference/cli.md", await cliPage());
   return pages;
 }

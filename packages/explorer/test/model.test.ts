@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { statementCounts } from "../src/model/counts.ts";
 import { plants, without } from "../src/model/faults.ts";
 import { heatOf } from "../src/model/heat.ts";
 import { fromHash, type State, toHash } from "../src/model/state.ts";
@@ -163,4 +164,39 @@ describe("steps of a log", () => {
     ]);
     expect([3, 4, 11, 12].map(role)).toEqual([null, "math", "math", null]);
   });
+});
+
+test("what a statement came to: its instructions, and registers where they are first written", () => {
+  const ptx =
+    ".reg .b64 %rd<2>;\n.reg .f32 %f;\n.reg .pred %p<1>;\nmov.b64 %rd0, 1;\n@%p0 add.rn.f32 %f, %f, %f;\nadd.s64 %rd1, %rd0, %rd0;\nret;";
+  const counts = statementCounts(ptx, [0, 0, 0, 4, 4, 9, 0]);
+  expect(counts.get(4)).toEqual({
+    ...{ instructions: 2, registers: 3, predicates: 0 },
+    opcodes: [
+      ["mov", 1],
+      ["add", 1],
+    ],
+  });
+  expect(counts.get(9)).toMatchObject({ instructions: 1, registers: 2 });
+  expect(counts.size).toBe(2);
+});
+
+test("every step that is said to be editable compiles from its text, to the same kernel", () => {
+  const ask = {
+    arch: "sm_90a",
+    gpu: "",
+    backend: "",
+    schedule: "",
+    problem: { m: 128, n: 128, k: 128, dtype: "bf16" },
+    edit: null,
+    unproven: false,
+  };
+  const { kernel } = compileAsk(ask).compiled;
+  const steps = kernel?.steps ?? [];
+  const read = steps.filter(({ editable }) => !editable).map(({ pass }) => pass);
+  expect(read).toEqual(["expandRings"]);
+  for (const { pass, text, changed, editable } of steps.filter((step) => step.changed)) {
+    const { compiled } = compileAsk({ ...ask, edit: { step: pass, text } });
+    expect([pass, changed, compiled.kernel?.ptx === kernel?.ptx]).toEqual([pass, true, editable]);
+  }
 });

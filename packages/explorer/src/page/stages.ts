@@ -1,4 +1,5 @@
 /** Every step of a kernel's path: the text after each pass with what it changed, the PTX beside it, all of it editable. */
+import { type StatementCounts, statementCounts } from "../model/counts.ts";
 import { plants, without } from "../model/faults.ts";
 import type { Kernel, Step } from "../worker/compiling.ts";
 import { showDiagnostics } from "./diagnostics.ts";
@@ -34,6 +35,8 @@ export class StagesPanel {
   );
   readonly #text: Editor;
   readonly #ptx: Editor;
+  readonly #counted = h("p", { class: "hint counted", "aria-live": "polite" });
+  #counts: ReadonlyMap<number, StatementCounts> = new Map();
   #drawn: Kernel | null = null;
   #marks: readonly number[] = [];
 
@@ -77,6 +80,7 @@ export class StagesPanel {
           "section",
           { class: "ptx", "aria-label": "PTX" },
           h("div", { class: "bar" }, h("h2", {}, "PTX")),
+          this.#counted,
           ptx,
         ),
       ),
@@ -89,7 +93,9 @@ export class StagesPanel {
       changed: (edited) => session.set({ edit: { step: this.#step, text: edited } }),
       moved: (line) => this.#linkFromText(line),
       plants: (shown) =>
-        new Set(plants(this.#step === "ptx" ? "ptx" : "tile", shown).map(({ line }) => line)),
+        new Set(
+          this.#editable ? plants(this.#step === "ptx" ? "ptx" : "tile", shown).map(({ line }) => line) : [],
+        ),
       planted: (line) => this.plant(line),
     });
     this.#ptx = new Editor({
@@ -144,6 +150,21 @@ export class StagesPanel {
     this.#ptx.link(lines);
   }
 
+  /** Whether what is shown can be compiled from. */
+  get #editable(): boolean {
+    return this.#steps.find(({ pass }) => pass === this.#step)?.editable ?? true;
+  }
+
+  /** Say what a statement of the last stage came to. */
+  #count(line: number): void {
+    const found = this.#counts.get(line);
+    const most = found?.opcodes.slice(0, 5).map(([name, count]) => `${name} ${count}`) ?? [];
+    this.#counted.textContent =
+      found === undefined
+        ? ""
+        : `Line ${line}: ${found.instructions} instructions (${most.join(", ")}${found.opcodes.length > 5 ? ", …" : ""}), ${found.registers} new registers of 32 bits, ${found.predicates} predicates`;
+  }
+
   #linkFromText(line: number): void {
     const links = this.#session.kernel?.links;
     if (
@@ -153,6 +174,7 @@ export class StagesPanel {
     )
       return;
     this.#ptx.link(links.ofPtx.flatMap((of, i) => (of === line ? [i + 1] : [])));
+    this.#count(line);
     this.#text.link([line], false);
   }
 
@@ -160,6 +182,7 @@ export class StagesPanel {
     const links = this.#session.kernel?.links;
     const of = links?.ofPtx[line - 1] ?? 0;
     if (links == null || of === 0) return;
+    this.#count(of);
     this.#ptx.link(
       links.ofPtx.flatMap((each, i) => (each === of ? [i + 1] : [])),
       false,
@@ -237,12 +260,22 @@ export class StagesPanel {
     this.#drawRail();
     this.#title.textContent = step === "ptx" ? "PTX" : `${step} (${shown?.stage ?? ""})`;
     this.#about.textContent =
-      step === "ptx" ? "Edit it: what runs on the emulator is this text." : (shown?.summary ?? "");
+      step === "ptx"
+        ? "Edit it: what runs on the emulator is this text."
+        : this.#editable
+          ? (shown?.summary ?? "")
+          : `${shown?.summary ?? ""}. Read only: the next pass completes it. Edit that one, or one before.`;
     // What somebody is typing stays what they typed; only the answer to it comes late.
     const mine = edited !== null && this.#text.view.hasFocus && this.#text.text === edited;
-    if (!mine) this.#text.show(edited ?? own, { before: this.#diff.checked ? before : null });
+    if (!mine)
+      this.#text.show(edited ?? own, {
+        before: this.#diff.checked ? before : null,
+        editable: this.#editable,
+      });
     if (this.#drawn !== kernel) {
       this.#ptx.show(kernel.ptx);
+      this.#counts = statementCounts(kernel.ptx, kernel.links?.ofPtx ?? []);
+      this.#counted.textContent = "";
       this.#drawn = kernel;
       this.#marks = [];
     }

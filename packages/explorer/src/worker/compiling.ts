@@ -20,6 +20,8 @@ export interface Step {
   readonly summary: string;
   readonly stage: string;
   readonly changed: boolean;
+  /** It can be fed back in: not where the next pass has to complete it. */
+  readonly editable: boolean;
   readonly text: string;
 }
 

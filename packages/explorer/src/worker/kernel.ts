@@ -14,7 +14,7 @@ import {
   type Target,
 } from "@tilewright/ir";
 import { checkModule, parseModule } from "@tilewright/ptx";
-import { compiler } from "tilewright";
+import { backends, compiler } from "tilewright";
 import type { Ask, Compiled, Kernel, Step } from "./compiling.ts";
 import { linksOf } from "./links.ts";
 
@@ -63,12 +63,18 @@ function fromRequest(ask: Ask, target: Target): Checked<Artifact> {
   });
 }
 
+/** Passes whose program only the next one completes. */
+const unfinished = new Set(
+  backends.flatMap(({ passes }) => passes.flatMap((pass) => (pass.unfinished === true ? [pass.name] : []))),
+);
+
 const stepsOf = ({ trace }: Artifact): readonly Step[] =>
   trace.map((step) => ({
     pass: step.pass,
     summary: step.summary,
     stage: step.program.stage,
     changed: step.changed,
+    editable: !unfinished.has(step.pass),
     text: step.text(),
   }));
 

@@ -1,5 +1,5 @@
 /** A page of the built explorer in headless Chromium, and tests of it that are counted by part. */
-import { accessSync, constants, existsSync, readFileSync } from "node:fs";
+import { accessSync, constants, existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { delimiter, extname, join } from "node:path";
@@ -75,6 +75,73 @@ export async function openPage(
   await page.goto(url);
   await page.waitForSelector("html[data-ready]", { timeout: 20_000 });
   return page;
+}
+
+/** Screenshots that pages are held against, a quarter of their size; UPDATE_SHOTS=1 writes them anew. */
+const shots = fileURLToPath(new URL("shots/", import.meta.url));
+
+/** Squares of so many pixels of a stored screenshot are compared by their mean; a letter set otherwise changes no square much, a thing out of place does. */
+const square = 8;
+/** Of 255: how much a square may differ; and how many of a hundred may differ by more. */
+const tolerance = { level: 24, percent: 2 } as const;
+
+/** Hold what the window shows against the stored screenshot of this name. Returns what is wrong; null where nothing is. */
+export async function comparedWithStored(page: Page, name: string): Promise<string | null> {
+  const file = join(shots, `${name}.webp`);
+  const taken = (await page.screenshot()).toString("base64");
+  const update = process.env.UPDATE_SHOTS === "1";
+  const stored = existsSync(file) && !update ? readFileSync(file).toString("base64") : null;
+  const { image, far, size } = await page.evaluate(
+    async ([shot, before, side, level]) => {
+      const load = async (type: string, data: string): Promise<HTMLImageElement> => {
+        const loaded = new Image();
+        loaded.src = `data:image/${type};base64,${data}`;
+        await loaded.decode();
+        return loaded;
+      };
+      const draw = (from: HTMLImageElement, wide: number, high: number) => {
+        const canvas = document.createElement("canvas");
+        [canvas.width, canvas.height] = [wide, high];
+        const context = canvas.getContext("2d");
+        if (context === null) throw new TypeError("a canvas has a context");
+        context.imageSmoothingQuality = "high";
+        context.drawImage(from, 0, 0, wide, high);
+        return { canvas, pixels: context.getImageData(0, 0, wide, high).data };
+      };
+      const now = await load("png", shot);
+      const [wide, high] = [Math.round(now.width / 4), Math.round(now.height / 4)];
+      const small = draw(now, wide, high);
+      const webp = small.canvas.toDataURL("image/webp", 0.7).split(",")[1] ?? "";
+      if (before === null) return { image: webp, far: 0, size: "" };
+      const then = await load("webp", before);
+      if (then.width !== wide || then.height !== high)
+        return { image: webp, far: 100, size: `${then.width} x ${then.height}` };
+      const old = draw(then, wide, high);
+      let [squares, differ] = [0, 0];
+      for (let y = 0; y + side <= high; y += side)
+        for (let x = 0; x + side <= wide; x += side) {
+          const sums = [0, 0, 0];
+          for (let row = 0; row < side; row++)
+            for (let column = 0; column < side; column++)
+              for (const c of [0, 1, 2]) {
+                const at = 4 * ((y + row) * wide + x + column) + c;
+                sums[c] = (sums[c] ?? 0) + (small.pixels[at] ?? 0) - (old.pixels[at] ?? 0);
+              }
+          squares += 1;
+          if (sums.some((sum) => Math.abs(sum) / side ** 2 > level)) differ += 1;
+        }
+      return { image: webp, far: (100 * differ) / squares, size: "" };
+    },
+    [taken, stored, square, tolerance.level] as const,
+  );
+  if (update) {
+    mkdirSync(shots, { recursive: true });
+    writeFileSync(file, Buffer.from(image, "base64"));
+    return null;
+  }
+  if (stored === null) return `${name}: no screenshot is stored; UPDATE_SHOTS=1 stores one`;
+  if (far <= tolerance.percent) return null;
+  return `${name}: ${size === "" ? `${far.toFixed(1)} % of it differs` : `it is of another size than ${size}`} from the stored screenshot`;
 }
 
 export interface Outcome {

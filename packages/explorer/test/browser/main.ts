@@ -9,7 +9,16 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { gzipSync } from "node:zlib";
 import type { Browser, Page } from "playwright-core";
-import { dist, findChromium, launch, openPage, Suite, serveDist, type View } from "./harness.ts";
+import {
+  comparedWithStored,
+  dist,
+  findChromium,
+  launch,
+  openPage,
+  Suite,
+  serveDist,
+  type View,
+} from "./harness.ts";
 
 const parts = [
   "request",
@@ -167,6 +176,20 @@ async function linked(browser: Browser, url: string): Promise<void> {
     );
     await page.click(".stages .ptx .cm-line.cm-linked");
     assert.match(await text(page, `${program} .cm-linked`), /copy %sA/);
+    assert.match(await text(page, ".counted"), /^Line \d+: \d+ instructions \(.*cp \d+.*new registers/);
+  });
+  await suite.test("a program that cannot be compiled from is read only, and says so", async () => {
+    await page.click(".rail button:has-text('expandRings')");
+    await says(page, ".stages .text > .hint", "Read only");
+    const before = await text(page, status);
+    await page.click(program);
+    await page.keyboard.type("x");
+    assert.equal(await text(page, status), before);
+    assert.equal(await page.locator(".stages .text .cm-plants span:visible").count(), 0);
+    await page.click(".rail button:has-text('declareLaunches')");
+    await page.waitForFunction(
+      () => !document.querySelector(".stages .text > .hint")?.textContent?.includes("Read only"),
+    );
   });
   await page.close();
 }
@@ -415,7 +438,7 @@ async function page(browser: Browser, url: string): Promise<void> {
   const axe = readFileSync(fileURLToPath(import.meta.resolve("axe-core/axe.min.js")), "utf8");
   for (const view of views)
     await suite.test(
-      `axe finds nothing serious, and nothing is wider than the page: ${view.width} px, ${view.scheme}`,
+      `axe finds nothing serious, nothing is wider than the page, and it looks as it did: ${view.width} px, ${view.scheme}`,
       async () => {
         const shown = await openPage(browser, url, view);
         await shown.evaluate(axe);
@@ -445,6 +468,10 @@ async function page(browser: Browser, url: string): Promise<void> {
               );
           const wide = await shown.evaluate(() => document.documentElement.scrollWidth - innerWidth);
           if (wide > 0) found.push(`${tab}: ${wide} px wider than the window`);
+          if (view.scheme === "light") {
+            const far = await comparedWithStored(shown, `${tab}-${view.width}`);
+            if (far !== null) found.push(far);
+          }
         }
         await shown.close();
         assert.deepEqual(found, []);
