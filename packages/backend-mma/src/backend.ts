@@ -40,11 +40,13 @@ import {
   stageEpilogue,
   stageOperands,
   type Target,
+  usualMachine,
   type Verdict,
   vectorise,
 } from "@tilewright/ir";
 import { checkSchedule, isLegal } from "./check.ts";
 import { claims } from "./claims.ts";
+import { modelKernel } from "./cost.ts";
 import { explainSchedule } from "./explain.ts";
 import { rankSchedules } from "./heuristic.ts";
 import { ladders } from "./ladders.ts";
@@ -61,11 +63,13 @@ export const mma: Backend = {
   supports,
   accepts,
   claims,
-  *schedules(problem, target) {
-    for (const schedule of rankSchedules(problem, target))
+  *schedules(problem, target, machine = usualMachine(target)) {
+    for (const schedule of rankSchedules(problem, target, machine))
       if (isLegal(problem, schedule, target)) yield schedule;
   },
   check: checkSchedule,
+  engine: "mma",
+  kernel: modelKernel,
   explain: (problem, schedule, target) => explainSchedule(problem, schedule, target, mma.passes),
   tile: tileProblem,
   passes: [

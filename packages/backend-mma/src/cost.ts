@@ -6,7 +6,10 @@
 import {
   copyBytes,
   dtypes,
+  type Machine,
+  type ModelKernel,
   type Problem,
+  plainKernel,
   residentInClusters,
   type Schedule,
   sizeOf,
@@ -16,9 +19,6 @@ import {
 import { acceptedAtom, blockBytes, chunkK, interleaves } from "./nest.ts";
 import { estimateRegisters } from "./registers.ts";
 import { type MmaSchedule, mathWarps, readSchedule, threadsOf } from "./schedule.ts";
-
-/** SMs to balance rounds for: an H100's or H200's. */
-export const TYPICAL_SMS = 132;
 
 const machine = {
   /** Products of 16-bit elements a cycle: four tensor pipes, an m16n8k16 in 6.5 cycles each. */
@@ -104,7 +104,7 @@ const cyclesOf = (r: Round): number =>
   norm(machine.chunkNorm, r.multiply, r.fragments) + r.waiting + r.fixed + r.meeting;
 
 /** Estimated cost. Sizes of problem and tile in elements, results in cycles. */
-export function estimateCost(problem: Problem, schedule: Schedule, target: Target): Cost {
+export function estimateCost(problem: Problem, schedule: Schedule, target: Target, gpu: Machine): Cost {
   const asked = readSchedule(schedule);
   const atom = acceptedAtom(problem, target, asked);
   const s = { ...asked, tileK: chunkK(problem, asked, atom) };
@@ -116,7 +116,7 @@ export function estimateCost(problem: Problem, schedule: Schedule, target: Targe
   const resident = blocksPerSm(s, problem, target);
   const blocks = tiles * splits;
   const inClusters = s.reduction === "cluster" && splits > 1;
-  const sms = inClusters ? residentInClusters(splits, resident) / resident : TYPICAL_SMS;
+  const sms = inClusters ? residentInClusters(splits, resident) / resident : gpu.sms;
   const full = Math.floor(blocks / (sms * resident));
   const rest = blocks - full * sms * resident;
   const roundOf = (count: number): Round => roundCost(problem, s, count);
@@ -194,6 +194,36 @@ function blocksPerSm(s: MmaSchedule, problem: Problem, target: Target): number {
       Math.floor(limits.smemPerSm / bytes),
     ),
   );
+}
+
+const SECTOR = 32;
+/** Lanes of a warp that store to one row of D, two columns each. */
+const ROW_LANES = 4;
+const LANE_COLUMNS = 2;
+
+/** The kernel of a schedule as the cost model of `@tilewright/ir` sees it. */
+export function modelKernel(problem: Problem, schedule: Schedule, target: Target): ModelKernel {
+  const asked = readSchedule(schedule);
+  const atom = acceptedAtom(problem, target, asked);
+  const s = { ...asked, tileK: chunkK(problem, asked, atom) };
+  const bytes = Math.min(movedBytes(problem, s, "a"), movedBytes(problem, s, "b"));
+  const whole = s.staged || interleaves(problem, s);
+  return {
+    ...plainKernel("mma", [s.tileM, s.tileN, s.tileK], [s.warpM, s.warpN]),
+    threads: threadsOf(s),
+    stages: s.stages,
+    specialised: s.copy === "tma",
+    copyVector: s.copy === "tma" ? 0 : bytes / sizeOf(problem.a.dtype),
+    through: s.copy === "direct",
+    residents: blocksPerSm(s, problem, target),
+    sched: s.persistent ? "persistent" : "tiles",
+    storeBytes: whole ? SECTOR : Math.min(SECTOR, ROW_LANES * LANE_COLUMNS * sizeOf(problem.d.dtype)),
+    addend: problem.c === null ? "none" : "direct",
+    raster: s.raster,
+    split: splitChunks(problem.k, s).splits,
+    streamk: s.persistent ? s.streamk : 0,
+    combine: s.reduction,
+  };
 }
 
 /** Bytes that a copy of an operand moves, as the schedule and the alignment leave it. */

@@ -13,9 +13,10 @@ import {
   sizeOf,
   type Target,
   tileAccesses,
+  usualMachine,
 } from "@tilewright/ir";
 import { claims } from "./claims.ts";
-import { estimateCost, movedBytes, TYPICAL_SMS } from "./cost.ts";
+import { estimateCost, movedBytes } from "./cost.ts";
 import { acceptedAtom, interleaves, tileProblem } from "./nest.ts";
 import { type MmaSchedule, readSchedule } from "./schedule.ts";
 
@@ -87,10 +88,12 @@ function conflictReason(s: MmaSchedule): string {
 }
 
 function estimateRemarks(problem: Problem, schedule: Schedule, target: Target): readonly Remark[] {
+  const machine = usualMachine(target);
   const { cycles, bound, arithmetic, l2, memory, rounds, resident, round } = estimateCost(
     problem,
     schedule,
     target,
+    machine,
   );
   const parts = [
     `multiply ${thousands(round.multiply)}`,
@@ -102,7 +105,7 @@ function estimateRemarks(problem: Problem, schedule: Schedule, target: Target): 
   return [
     {
       topic: "estimate",
-      text: `${thousands(cycles)} cycles, bound by ${boundWords[bound]} (SMs ${thousands(arithmetic)}, L2 ${thousands(l2)}, memory ${thousands(memory)}; modelled on ${TYPICAL_SMS} SMs of an H200)`,
+      text: `${thousands(cycles)} cycles, bound by ${boundWords[bound]} (SMs ${thousands(arithmetic)}, L2 ${thousands(l2)}, memory ${thousands(memory)}; modelled on ${machine.sms} SMs of an ${machine.gpu})`,
     },
     {
       topic: "a round",

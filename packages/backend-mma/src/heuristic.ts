@@ -5,6 +5,7 @@ import {
   type DType,
   defaultSchedule,
   hasFeature,
+  type Machine,
   type Problem,
   proposedAtLaunch,
   type Schedule,
@@ -241,23 +242,25 @@ function staged(problem: Problem, schedule: Schedule, target: Target): Schedule 
 const SLICED = 512;
 
 /** Blocks that share a tile add up slices of it, where there are many parts and all blocks are there at once. */
-function sliced(problem: Problem, schedule: Schedule, target: Target): Schedule {
+function sliced(problem: Problem, schedule: Schedule, target: Target, machine: Machine): Schedule {
   const s = readSchedule(schedule);
   if (s.split === 1 || s.staged || (s.split * s.warpM * s.warpN) / LANES < SLICED) return schedule;
   const among = { ...schedule, reduction: "slices" };
-  if (estimateCost(problem, among, target).rounds > 1) return schedule;
+  if (estimateCost(problem, among, target, machine).rounds > 1) return schedule;
   return isLegal(problem, among, target) ? among : schedule;
 }
 
 /** Blocks that share a tile meet in a cluster where there are clusters of so many, all of them are there at once, and the model finds that faster. */
-function clustered(problem: Problem, schedule: Schedule, target: Target): Schedule {
+function clustered(problem: Problem, schedule: Schedule, target: Target, machine: Machine): Schedule {
   const s = readSchedule(schedule);
   if (s.split === 1 || s.staged || !hasFeature(target, "cluster")) return schedule;
   // Columns that are not dealt out are cut into finer slices.
   const among = { ...schedule, reduction: "cluster", interleave: "off" };
   if (!isLegal(problem, among, target)) return schedule;
-  const cost = estimateCost(problem, among, target);
-  return cost.rounds <= 1 && cost.cycles < estimateCost(problem, schedule, target).cycles ? among : schedule;
+  const cost = estimateCost(problem, among, target, machine);
+  return cost.rounds <= 1 && cost.cycles < estimateCost(problem, schedule, target, machine).cycles
+    ? among
+    : schedule;
 }
 
 /** Estimates this close are as good as each other: the model does not see as far, and the table has the larger tiles first. */
@@ -266,7 +269,7 @@ const ALIKE = 0.02;
 const rankOf = (cycles: number): number => Math.round(Math.log(cycles) / ALIKE);
 
 /** What measurements found best, then candidates by estimated time, best first; those that are alike in the order of the table. */
-export function rankSchedules(problem: Problem, target: Target): readonly Schedule[] {
+export function rankSchedules(problem: Problem, target: Target, machine: Machine): readonly Schedule[] {
   const atom = acceptedAtom(problem, target);
   const base = defaultSchedule(scheduleModel);
   const perByte = 1 / sizeOf(atom.a);
@@ -306,9 +309,9 @@ export function rankSchedules(problem: Problem, target: Target): readonly Schedu
       const copies = copiesPerThread(schedule, perByte, least);
       return copies <= mostCopies && (!heldCopies || fitsBeside(schedule, atom, target, copies));
     })
-    .map((schedule) => sliced(problem, staged(problem, schedule, target), target))
-    .map((schedule) => clustered(problem, schedule, target))
-    .map((schedule) => ({ schedule, rank: rankOf(estimateCost(problem, schedule, target).cycles) }))
+    .map((schedule) => sliced(problem, staged(problem, schedule, target), target, machine))
+    .map((schedule) => clustered(problem, schedule, target, machine))
+    .map((schedule) => ({ schedule, rank: rankOf(estimateCost(problem, schedule, target, machine).cycles) }))
     .sort((x, y) => x.rank - y.rank)
     .map(({ schedule }) => schedule);
   const all = [

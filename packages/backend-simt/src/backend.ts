@@ -27,6 +27,7 @@ import {
   stageOperands,
   type Target,
   transposeOperands,
+  usualMachine,
   type Verdict,
   vectorise,
 } from "@tilewright/ir";
@@ -51,8 +52,8 @@ export const simt: Backend = {
   ladders,
   supports,
   accepts,
-  *schedules(problem, target) {
-    for (const schedule of rankSchedules(problem, target))
+  *schedules(problem, target, machine = usualMachine(target)) {
+    for (const schedule of rankSchedules(problem, target, machine))
       if (isLegal(problem, schedule, target)) yield schedule;
   },
   check: checkSchedule,

@@ -20,8 +20,6 @@ import { blockBytes, estimateRegisters, threadsOf } from "./check.ts";
 import { slicesBytes } from "./nest.ts";
 import { readSchedule, type SimtSchedule } from "./schedule.ts";
 
-/** SMs to balance rounds for: an H100's or H200's. */
-const TYPICAL_SMS = 132;
 /** Schedulers of an SM, each of which issues an instruction of 32 lanes a cycle. */
 const SCHEDULERS = 4;
 
@@ -73,14 +71,14 @@ const norm = (power: number, ...terms: readonly number[]): number =>
   terms.reduce((sum, term) => sum + Math.max(0, term) ** power, 0) ** (1 / power);
 
 /** Estimated cycles. Sizes of problem and tile in elements of f32. */
-export function estimateTime(given: Problem, schedule: Schedule, target: Target): number {
+export function estimateTime(given: Problem, schedule: Schedule, target: Target, sms: number): number {
   const s = readSchedule(schedule);
   const problem = afterTransposing(given, s);
   const { m, n, k } = problem;
   const tiles = Math.ceil(m / s.tileM) * Math.ceil(n / s.tileN);
   const { splits, chunks } = splitChunks(k, s);
   const share = streamKFor(tiles, chunks, s.streamk);
-  const work = (blocks: number, each: number): number => rounds(problem, s, target, blocks, each);
+  const work = (blocks: number, each: number): number => rounds(problem, s, target, blocks, each, sms);
   // Whole tiles in their rounds, and one round in which every block has its share of chunks.
   const arithmetic =
     share === null
@@ -92,7 +90,7 @@ export function estimateTime(given: Problem, schedule: Schedule, target: Target)
   return (
     fitted.launch +
     norm(fitted.wholeNorm, arithmetic, l2, memory) +
-    meetingTime(s, parts) +
+    meetingTime(s, parts, sms) +
     transposingTime(given, s)
   );
 }
@@ -145,7 +143,7 @@ const NEAR_INSTRUCTIONS = 1400;
 /** Registers of parts that the last block has in flight together (codegen's `partialTiles.ts`). */
 const PARTS_TOGETHER = 64;
 
-function meetingTime(s: SimtSchedule, { together, handed }: Parts): number {
+function meetingTime(s: SimtSchedule, { together, handed }: Parts, sms: number): number {
   if (handed === 0) return 0;
   const sums = s.threadM * s.threadN;
   switch (s.reduction) {
@@ -156,7 +154,7 @@ function meetingTime(s: SimtSchedule, { together, handed }: Parts): number {
     case "atomics":
       return fitted.atomicsFixed + sums * fitted.atomicsSum;
     case "kernel":
-      return fitted.kernelFixed + (together * sums * fitted.kernelSum * handed) / together / TYPICAL_SMS;
+      return fitted.kernelFixed + (together * sums * fitted.kernelSum * handed) / together / sms;
     case "cluster":
       return fitted.clusterFixed + sums * fitted.clusterSum;
     default:
@@ -164,18 +162,25 @@ function meetingTime(s: SimtSchedule, { together, handed }: Parts): number {
   }
 }
 
-/** Blocks that are resident at once on the GPU that rounds are balanced for: those that shares are for. */
-export const residentBlocks = (problem: Problem, schedule: Schedule, target: Target): number =>
-  TYPICAL_SMS * blocksPerSm(problem, readSchedule(schedule), target);
+/** Blocks that are resident at once on a GPU of `sms` SMs: those that shares are for. */
+export const residentBlocks = (problem: Problem, schedule: Schedule, target: Target, sms: number): number =>
+  sms * blocksPerSm(problem, readSchedule(schedule), target);
 
 /** Blocks come in rounds of all that are resident; the last round lasts as long as its busiest SM. */
-function rounds(problem: Problem, s: SimtSchedule, target: Target, blocks: number, chunks: number): number {
+function rounds(
+  problem: Problem,
+  s: SimtSchedule,
+  target: Target,
+  blocks: number,
+  chunks: number,
+  sms: number,
+): number {
   if (blocks <= 0) return 0;
   const resident = blocksPerSm(problem, s, target);
   const round = (count: number): number => fitted.latency + chunks * chunkTime(problem, s, count);
-  const full = Math.floor(blocks / (TYPICAL_SMS * resident));
-  const rest = blocks - full * TYPICAL_SMS * resident;
-  return full * round(resident) + (rest > 0 ? round(Math.ceil(rest / TYPICAL_SMS)) : 0);
+  const full = Math.floor(blocks / (sms * resident));
+  const rest = blocks - full * sms * resident;
+  return full * round(resident) + (rest > 0 ? round(Math.ceil(rest / sms)) : 0);
 }
 
 /** Cycles in which `count` blocks of an SM do a chunk each: their issue slots, or what a warp waits for alone, or memory behind a ring that is too short. */

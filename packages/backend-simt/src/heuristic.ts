@@ -2,6 +2,7 @@
 import {
   defaultSchedule,
   hasFeature,
+  type Machine,
   type Problem,
   proposedAtLaunch,
   type Schedule,
@@ -166,7 +167,7 @@ function transposing(problem: Problem, direct: Schedule): readonly Schedule[] {
 }
 
 /** The stored winner, then candidates by estimated time, best first; ties keep the order of the table. */
-export function rankSchedules(problem: Problem, target: Target): readonly Schedule[] {
+export function rankSchedules(problem: Problem, target: Target, { sms }: Machine): readonly Schedule[] {
   const base = defaultSchedule(scheduleModel);
   const candidates = shapesFor(problem).flatMap((shape): Schedule[] => {
     const direct = { ...base, ...shape };
@@ -186,7 +187,7 @@ export function rankSchedules(problem: Problem, target: Target): readonly Schedu
     );
     return transports.flatMap((schedule) => {
       const found = large && !wide && schedule === asynchronous ? searchedShares : {};
-      const sharing = { ...schedule, ...found, streamk: residentBlocks(problem, schedule, target) };
+      const sharing = { ...schedule, ...found, streamk: residentBlocks(problem, schedule, target, sms) };
       // In a cluster blocks meet without a way through memory, and with the same bits each time.
       const met = shared.filter((split) => split > 1 && split <= target.limits.maxClusterSize);
       return [
@@ -197,7 +198,7 @@ export function rankSchedules(problem: Problem, target: Target): readonly Schedu
     });
   });
   const ranked = candidates
-    .map((schedule) => ({ schedule, time: estimateTime(problem, schedule, target) }))
+    .map((schedule) => ({ schedule, time: estimateTime(problem, schedule, target, sms) }))
     .sort((x, y) => x.time - y.time)
     .map(({ schedule }) => schedule);
   const first = ranked.find((schedule) => schedule.streamk === 0 || sharesWell(problem, schedule));

@@ -40,10 +40,12 @@ import {
   swapAB,
   type Target,
   tensorAccessFault,
+  usualMachine,
   type Verdict,
   vectorise,
 } from "@tilewright/ir";
 import { checkSchedule, isLegal } from "./check.ts";
+import { modelKernel } from "./cost.ts";
 import { rankSchedules } from "./heuristic.ts";
 import { ladders } from "./ladders.ts";
 import { engine, lower } from "./lower/lower.ts";
@@ -58,11 +60,13 @@ export const tcgen05: Backend = {
   ladders,
   supports,
   accepts,
-  *schedules(problem, target) {
-    for (const schedule of rankSchedules(problem, target))
+  *schedules(problem, target, machine = usualMachine(target)) {
+    for (const schedule of rankSchedules(problem, target, machine))
       if (isLegal(problem, schedule, target)) yield schedule;
   },
   check: checkSchedule,
+  engine: "tcgen05",
+  kernel: modelKernel,
   tile: tileProblem,
   passes: [
     stageOperands,

@@ -1,17 +1,13 @@
 /** What a schedule is predicted to take: the analytic model of `@tilewright/ir`. Nothing of it was measured by this project on a Blackwell. */
 import {
-  gpuFor,
   type Machine,
   type ModelKernel,
-  machineOf,
-  machines,
   type Problem,
   plainKernel,
   predict,
   type Schedule,
   sizeOf,
   splitChunks,
-  type Target,
   TENSOR_LANES,
 } from "@tilewright/ir";
 import { readSchedule, type TensorSchedule } from "./schedule.ts";
@@ -22,19 +18,9 @@ const rows: Readonly<Record<string, number>> = { "128B": 128, "64B": 64, "32B": 
 /** Bytes of a sector of global memory. */
 const SECTOR = 32;
 
-/** The machine that a target's text runs on; kin of one that has a description are taken for it. */
-function machineFor(target: Target): Machine {
-  const gpu = gpuFor(target.arch);
-  const machine = (gpu && machineOf(gpu)) ?? machines.find((m) => m.flopsPerCycle.tcgen05 !== undefined);
-  if (!machine) throw new RangeError("the model has no machine with tensor memory");
-  return machine;
-}
-
-/** Blocks, or pairs, that a GPU of the target holds at once: as many as stream-K shares the last wave out to. */
-export function persistentUnits(target: Target, cta: 1 | 2): number {
-  const { clusters, sms } = machineFor(target);
-  return cta === 1 ? sms : (clusters[cta] ?? Math.floor(sms / cta));
-}
+/** Blocks, or pairs, that a GPU holds at once: as many as stream-K shares the last wave out to. */
+export const persistentUnits = ({ clusters, sms }: Machine, cta: 1 | 2): number =>
+  cta === 1 ? sms : (clusters[cta] ?? Math.floor(sms / cta));
 
 /**
  * Bytes that the lanes of a warp store side by side. Bulk stores write whole sectors, and so do lanes that hold columns of a row; of 16 lanes the fragment
@@ -50,7 +36,8 @@ function storedBytes(problem: Problem, s: TensorSchedule, rowsOfBlock: number): 
 }
 
 /** The schedule as the model sees it. */
-function modelKernel(problem: Problem, s: TensorSchedule): ModelKernel {
+export function modelKernel(problem: Problem, schedule: Schedule): ModelKernel {
+  const s = readSchedule(schedule);
   const [inLanes, across] = s.swapAB ? [s.tileN, s.tileM] : [s.tileM, s.tileN];
   const rowsOfBlock = inLanes / s.ctaGroup;
   const plain = plainKernel(
@@ -79,5 +66,5 @@ function modelKernel(problem: Problem, s: TensorSchedule): ModelKernel {
 }
 
 /** Predicted time in microseconds. */
-export const estimateTime = (problem: Problem, schedule: Schedule, target: Target): number =>
-  predict(problem, modelKernel(problem, readSchedule(schedule)), machineFor(target)).timeUs;
+export const estimateTime = (problem: Problem, schedule: Schedule, machine: Machine): number =>
+  predict(problem, modelKernel(problem, schedule), machine).timeUs;

@@ -1,6 +1,7 @@
 /** Which schedule first: the candidates, by an estimate of their time. */
 import {
   defaultSchedule,
+  type Machine,
   type Problem,
   type Schedule,
   sizeOf,
@@ -78,7 +79,7 @@ const MOST_LOAD = 64;
 const orders = ["grouped:8", "grouped:2", "row"] as const;
 
 /** Candidates by estimated time, best first; ties keep the order of the table. */
-export function rankSchedules(problem: Problem, target: Target): readonly Schedule[] {
+export function rankSchedules(problem: Problem, target: Target, machine: Machine): readonly Schedule[] {
   const kind = acceptedKind(problem);
   const base = defaultSchedule(scheduleModel);
   // An instruction takes 32 bytes of K.
@@ -110,7 +111,7 @@ export function rankSchedules(problem: Problem, target: Target): readonly Schedu
       ),
     );
   const candidates = shapesFor(problem).flatMap(({ cta, m, n, swapAB }): Schedule[] => {
-    const units = persistentUnits(target, cta);
+    const units = persistentUnits(machine, cta);
     const share = streamKFor(Math.ceil(problem.m / m) * Math.ceil(problem.n / n), chunks, units, true);
     const streams =
       share === null || share.each < FEWEST_CHUNKS
@@ -144,7 +145,7 @@ export function rankSchedules(problem: Problem, target: Target): readonly Schedu
     });
   });
   return candidates
-    .map((schedule) => ({ schedule, time: estimateTime(problem, schedule, target) }))
+    .map((schedule) => ({ schedule, time: estimateTime(problem, schedule, machine) }))
     .sort((x, y) => x.time - y.time)
     .map(({ schedule }) => schedule);
 }

@@ -40,11 +40,13 @@ import {
   stageOperands,
   swapAB,
   type Target,
+  usualMachine,
   type Verdict,
   vectorise,
   widensTo,
 } from "@tilewright/ir";
 import { checkSchedule } from "./check.ts";
+import { modelKernel } from "./cost.ts";
 import { rankSchedules } from "./heuristic.ts";
 import { ladders } from "./ladders.ts";
 import { engine, lower } from "./lower/lower.ts";
@@ -59,10 +61,12 @@ export const wgmma: Backend = {
   ladders,
   supports,
   accepts,
-  *schedules(problem, target) {
-    yield* rankSchedules(problem, target);
+  *schedules(problem, target, machine = usualMachine(target)) {
+    yield* rankSchedules(problem, target, machine);
   },
   check: checkSchedule,
+  engine: "wgmma",
+  kernel: modelKernel,
   tile: tileProblem,
   passes: [
     cacheOperands,

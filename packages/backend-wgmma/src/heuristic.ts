@@ -1,6 +1,7 @@
 /** Which schedule first: what won on hardware, then the candidates by an estimate of their time. */
 import {
   defaultSchedule,
+  type Machine,
   type Problem,
   type Schedule,
   sizeOf,
@@ -10,7 +11,7 @@ import {
   type Target,
 } from "@tilewright/ir";
 import { isLegal } from "./check.ts";
-import { estimateTime, SMS } from "./cost.ts";
+import { estimateTime } from "./cost.ts";
 import { isKMajor, isTwoLevel, needsKMajor, widensA } from "./nest.ts";
 import { readSchedule, scheduleModel } from "./schedule.ts";
 import { winners, winningDTypes } from "./winners.ts";
@@ -33,15 +34,23 @@ const shapes: readonly Shape[] = [
   { tile: [128, 128], groups: [1, 1], pingPong: 2 },
   { tile: [64, 256], groups: [1, 1], pingPong: 2 },
   { tile: [128, 224], groups: [2, 1] },
+  { tile: [128, 208], groups: [2, 1] },
   { tile: [128, 192], groups: [2, 1] },
+  { tile: [128, 176], groups: [2, 1] },
   { tile: [128, 160], groups: [2, 1] },
+  { tile: [128, 144], groups: [2, 1] },
   { tile: [128, 128], groups: [2, 1] },
+  { tile: [192, 128], groups: [3, 1] },
   { tile: [192, 96], groups: [3, 1] },
   { tile: [256, 128], groups: [2, 1] },
+  { tile: [64, 192], groups: [1, 1], pingPong: 2 },
+  { tile: [128, 112], groups: [2, 1] },
+  { tile: [128, 96], groups: [2, 1] },
   { tile: [64, 256], groups: [1, 1] },
   { tile: [64, 128], groups: [1, 2] },
   { tile: [128, 64], groups: [2, 1] },
   { tile: [64, 128], groups: [1, 1] },
+  { tile: [64, 96], groups: [1, 1] },
   { tile: [64, 64], groups: [1, 1] },
   { tile: [64, 32], groups: [1, 1] },
   { tile: [64, 16], groups: [1, 1] },
@@ -97,7 +106,6 @@ const TWO_ROWS = 64 * 128;
 /** A tail, of blocks with one tile whose warpgroups, one above the other, have columns for two halves of 128: 0.4 to 1.5 % at five sizes (docs/perf/wgmma.md). */
 const TAIL = 3;
 const TAIL_COLUMNS = 256;
-const ONE_ROUND = 132;
 
 /** Bytes of a line of L2: a row of a chunk that begins inside one ends inside the next, and misses of such rows had better not bring their neighbours. */
 const LINE_BYTES = 128;
@@ -137,7 +145,7 @@ function winnerOf(problem: Problem): readonly Schedule[] {
  * The stored winner, then candidates by estimated time, best first; ties keep the order of the table. Each has as many stages as fit, up to eight; where
  * bulk copies or stores cannot take an operand, the threads do it.
  */
-export function rankSchedules(problem: Problem, target: Target): readonly Schedule[] {
+export function* rankSchedules(problem: Problem, target: Target, machine: Machine): Iterable<Schedule> {
   const base = defaultSchedule(scheduleModel);
   const legal = (schedule: Schedule): boolean => isLegal(problem, schedule, target);
   // Registers of a widened A are free only when its products are done.
@@ -168,16 +176,33 @@ export function rankSchedules(problem: Problem, target: Target): readonly Schedu
             ...cacheFor(problem, shape),
           } as Schedule,
           legal,
+          machine.sms,
         ),
       ),
   );
-  const ranked = candidates
-    .map((schedule) => ({ schedule, time: estimateTime(problem, schedule, target) }))
-    .sort((x, y) => x.time - y.time)
-    .map(({ schedule }) => schedule);
-  return [...winnerOf(problem).filter(legal), ...ranked].flatMap((schedule) =>
-    roomy(problem, schedule, legal),
-  );
+  const timed = (candidate: Candidate) => ({
+    ...candidate,
+    time: estimateTime(problem, candidate.schedule, machine),
+  });
+  const ranked = candidates.map(timed).sort((x, y) => x.time - y.time);
+  for (const schedule of winnerOf(problem).filter(legal)) yield* roomy(problem, schedule, legal);
+  for (let first = ranked.shift(); first !== undefined; first = ranked.shift()) {
+    const schedule = first.resolve();
+    if (schedule === undefined) continue;
+    const legalOne = timed({ schedule, resolve: () => schedule });
+    const next = ranked[0];
+    // With fewer stages than were estimated it may come later.
+    if (schedule !== first.schedule && next !== undefined && next.time < legalOne.time) {
+      const behind = ranked.findIndex(({ time }) => time >= legalOne.time);
+      ranked.splice(behind < 0 ? ranked.length : behind, 0, legalOne);
+    } else yield* roomy(problem, schedule, legal);
+  }
+}
+
+/** A schedule to estimate, and the legal one that it stands for; what costs most of a ranking is asked only of those that are taken. */
+interface Candidate {
+  readonly schedule: Schedule;
+  readonly resolve: () => Schedule | undefined;
 }
 
 /**
@@ -248,16 +273,27 @@ function fieldsOf(
   };
 }
 
-/** A shape with the most stages that fit, by the first way that its operands allow; staying, one block a tile, and shared. */
+/** Blocks that share the copies of an operand: what counts where L2 is slow, for rows begin inside its sectors (docs/perf/model.md). */
+const clusters = [
+  [2, 1],
+  [1, 2],
+] as const;
+
+/** A shape with the most stages that fit, by the first way that its operands allow; staying, one block a tile, in clusters, and shared. */
 function candidatesOf(
   problem: Problem,
   shape: Schedule,
   legal: (schedule: Schedule) => boolean,
-): readonly Schedule[] {
+  sms: number,
+): readonly Candidate[] {
   const [m = 1, n = 1] = Array.isArray(shape.tile) ? shape.tile : [];
   const [groupsM = 1, groupsN = 1] = Array.isArray(shape.warpgroups) ? shape.warpgroups : [];
   const tiles = Math.ceil(problem.m / m) * Math.ceil(problem.n / n);
   const problems = problem.batch.kind === "none" ? 1 : problem.batch.count;
+  const candidate = (schedule: Schedule): Candidate => ({
+    schedule,
+    resolve: () => (legal(schedule) ? schedule : undefined),
+  });
   // Hints are those of bulk copies.
   const threads = { cache: "none", l2Promotion: "256" } as const;
   const ways: readonly Partial<Schedule>[] = [
@@ -279,28 +315,31 @@ function candidatesOf(
     for (const stages of stageCounts) {
       const schedule = { ...shape, stages, ...way } as Schedule;
       if (!legal(schedule)) continue;
-      const found = [schedule];
       const alone = { ...schedule, sched: "tiles" };
-      if (legal(alone)) found.push(alone);
-      const stored = { ...alone, tail: TAIL };
-      if (tiles <= ONE_ROUND && groupsM > 1 && n / groupsN >= TAIL_COLUMNS && legal(stored))
-        found.push(stored);
+      const found = [candidate(schedule), candidate(alone)];
+      if (schedule.copy === "tma" && shape.swapAB !== "on" && problem.batch.kind !== "grouped")
+        found.push(...clusters.map((cluster) => candidate({ ...schedule, cluster: [...cluster] })));
+      if (tiles <= sms && groupsM > 1 && n / groupsN >= TAIL_COLUMNS)
+        found.push(candidate({ ...alone, tail: TAIL }));
       // Few tiles of a long K: blocks share them.
-      if (tiles <= SPLIT_TILES)
-        for (const split of splits)
-          for (const reduction of [
-            {},
-            // Blocks that are there at once need no second kernel.
-            { reduction: problems * tiles * split <= SMS ? "slices" : "kernel", epi: "direct" },
-            { reduction: "cluster" },
-          ]) {
-            // Where slices arrive there is less room for the ring.
-            const shared = stageCounts
+      for (const split of tiles <= SPLIT_TILES ? splits : []) {
+        if (problem.k < split * MIN_SPLIT_K) continue;
+        for (const reduction of [
+          {},
+          // Blocks that are there at once need no second kernel.
+          { reduction: problems * tiles * split <= sms ? "slices" : "kernel", epi: "direct" },
+          { reduction: "cluster" },
+        ]) {
+          const shared = { ...alone, split, ...reduction } as Schedule;
+          // Where slices arrive there is less room for the ring.
+          const fitting = () =>
+            stageCounts
               .filter((fewer) => fewer <= stages)
-              .map((fewer) => ({ ...alone, stages: fewer, split, ...reduction }))
+              .map((fewer) => ({ ...shared, stages: fewer }))
               .find(legal);
-            if (problem.k >= split * MIN_SPLIT_K && shared !== undefined) found.push(shared);
-          }
+          found.push({ schedule: shared, resolve: fitting });
+        }
+      }
       return found;
     }
   return [];

@@ -54,8 +54,42 @@ describe("plan", () => {
     expect(plan.prediction.tflops).toBeLessThan(plan.roofline.attainableTflops);
     expect(plan.prediction.timeUs).toBeGreaterThan(plan.roofline.timeUs);
     expect(plan.prediction.watts).toBeLessThanOrEqual(700);
-    const unknown = await cli("plan --arch sm_70 -m 4096 -n 4096 -k 4096");
-    expect(unknown.stdout).toContain("the model has no numbers for this kernel on V100 SXM2");
+  });
+
+  test("constants that a GPU's data file does not state are those of the GPU that it is like", async () => {
+    const line = "plan --arch sm_80 -m 4096 -n 4096 -k 4096 --dtype f16";
+    expect((await cli(`${line} --gpu L4`)).stdout).toMatch(
+      /constants +of L4: \d+ derived, .*measured on H200/,
+    );
+    expect((await cli(`${line} --gpu H200`)).stdout).toMatch(/constants +of H200: .*\d+ measured/);
+    expect((await cli(`${line} --gpu L4`)).stdout).toContain("power is not known");
+  });
+
+  test("what else was weighed: other schedules, and the first of every other backend, with what they lose by", async () => {
+    const line = "plan --arch sm_90a -m 3000 -n 4000 -k 4104 --dtype bf16 --b-layout col --json";
+    const [plan] = JSON.parse((await cli(line)).stdout).plans;
+    expect(plan.backend).toBe("wgmma");
+    const mma = plan.runnersUp.find(({ backend }: { backend: string }) => backend === "mma");
+    expect(mma.timeUs).toBeGreaterThan(plan.prediction.timeUs);
+    expect(mma.why).toMatch(/us for .*limited by/);
+    expect(plan.constants.map(({ name }: { name: string }) => name)).toContain("unalignedRows");
+  });
+
+  test("the GPU that is named is ranked for: fewer SMs, other schedules", async () => {
+    const schedule = async (gpu: string) => {
+      const line = `plan --arch sm_80 -m 2048 -n 2560 -k 4096 --dtype f16 --gpu ${gpu} --json`;
+      return JSON.parse((await cli(line)).stdout).plans[0].schedule;
+    };
+    expect(await schedule("L4")).not.toBe(await schedule("H200"));
+    const text = async (gpu: string) =>
+      (await cli(`compile --arch sm_80 -m 2048 -n 2560 -k 4096 --dtype f16 --gpu ${gpu} -o -`)).stdout;
+    expect(await text("L4")).not.toBe(await text("H200"));
+  });
+
+  test("a GPU that nobody knows is refused", async () => {
+    const { stderr, code } = await cli("compile --arch sm_80 -m 64 -n 64 -k 64 --gpu H201 -o -");
+    expect(code).toBe(2);
+    expect(stderr).toContain("TW1102");
   });
 
   test("padding takes bank conflicts away, as the oracle counts them", async () => {

@@ -6,6 +6,8 @@ import type { Checked, Diagnostic, SourceLocation, Verdict } from "./diagnostics
 import type { DType } from "./dtype.ts";
 import type { Ladder } from "./ladder.ts";
 import type { KernelSpec, Manifest } from "./manifest.ts";
+import type { ModelKernel } from "./model/kernel.ts";
+import type { Engine, Machine } from "./model/machine.ts";
 import type { Pass } from "./passes/pass.ts";
 import type { Problem } from "./problem.ts";
 import type { Schedule, ScheduleModel } from "./schedule.ts";
@@ -52,8 +54,12 @@ export interface Backend {
    * method, where it keeps its place. Only what was measured is a reason.
    */
   claims?(problem: Problem, target: Target): string | null;
-  /** Legal schedules, best first, lazily; never empty when `accepts` says yes. */
-  schedules(problem: Problem, target: Target): Iterable<Schedule>;
+  /** Legal schedules, best first on a GPU, lazily; never empty when `accepts` says yes. Without a machine: the GPU of `usualMachine`. */
+  schedules(problem: Problem, target: Target, machine?: Machine): Iterable<Schedule>;
+  /** What multiplies: bounds what the backend can do, whatever the schedule. */
+  readonly engine?: Engine;
+  /** The kernel of a legal schedule as the cost model sees it, by which backends that serve the same problem compete; without it a backend keeps its place in the compiler's list. */
+  kernel?(problem: Problem, schedule: Schedule, target: Target): ModelKernel;
   /** Every reason why a schedule is illegal here, each with the nearest legal value; empty when it is legal. */
   check(problem: Problem, schedule: Schedule, target: Target): readonly Diagnostic[];
   /** Why a legal schedule is expected to do what it does, and what the problem keeps it from; for `plan`. */

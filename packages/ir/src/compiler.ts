@@ -9,18 +9,19 @@ import { type Checked, type Diagnostic, InternalError, type SourceLocation } fro
 import { err, ok } from "./ids.ts";
 import { makeManifest } from "./makeManifest.ts";
 import type { KernelSpec, Manifest } from "./manifest.ts";
+import type { Machine } from "./model/machine.ts";
 import { runPasses, type Verification } from "./passes/runPasses.ts";
 import {
   ableTo,
   type BackendVerdict,
-  bestPlans,
   candidates,
   collect,
   compilerCodes,
   givenPlan,
-  inOrder,
   meantFor,
   type Plan,
+  type PlanOptions,
+  plansOf,
   verdictOf,
 } from "./plans.ts";
 import type { Problem } from "./problem.ts";
@@ -38,8 +39,10 @@ import { proveProtocol } from "./tile/verify/proof/index.ts";
 interface CompileBase {
   /** The target, or its name: an unknown one is refused (TW1101). */
   readonly target: Target | ArchName;
-  /** Id of the backend to use; unless told otherwise the first that can, or one behind it that claims the problem. */
+  /** Id of the backend to use; unless told otherwise the one that the cost model predicts to be fastest. */
   readonly backend?: string;
+  /** The GPU that schedules and backends are ranked for; `usualMachine` of the target unless given. */
+  readonly machine?: Machine;
   /** The same bits in every run, or no kernel: parts of tiles are added in their order, and what cannot be is refused (TW1905). */
   readonly deterministic?: boolean;
   /** Verify the program before and after all passes (`ends`) unless told otherwise. */
@@ -102,7 +105,7 @@ export interface Compiler {
   plan(
     problem: Problem,
     target: Target,
-    options?: { readonly backend?: string; readonly count?: number; readonly deterministic?: boolean },
+    options?: PlanOptions & { readonly backend?: string },
   ): Checked<readonly Plan[]>;
   /** Errors: TW1901 to TW1906, and those of backends, schedules, tile text and verifiers; all reasons of all candidates. */
   compile(input: CompileInput): Checked<Artifact>;
@@ -123,13 +126,10 @@ export function createCompiler(options: CompilerOptions): Compiler {
     backends,
     verdicts: (problem, target) =>
       backends.map((backend) => ({ backend, verdict: verdictOf(backend, problem, target) })),
-    plan(problem, target, { backend, count = 1, deterministic = false } = {}) {
+    plan(problem, target, { backend, ...options } = {}) {
       const chosen = candidates(backends, backend);
       if (!chosen.ok) return chosen;
-      return collect(inOrder(chosen.value, problem, target), true, (candidate) => {
-        const verdict = verdictOf(candidate, problem, target);
-        return verdict.ok ? bestPlans(candidate, problem, target, { count, deterministic }) : verdict;
-      });
+      return plansOf(chosen.value, problem, target, options);
     },
     compile(input) {
       const chosen = candidates(backends, input.backend);
@@ -154,20 +154,18 @@ function compileProblem(
   input: ProblemInput,
   version: string,
 ): Checked<Artifact> {
-  const { problem, target, schedule, deterministic = false } = input;
+  const { problem, target, schedule, deterministic = false, machine } = input;
   const able = ableTo(backends, problem, target);
   if (!able.ok) return able;
-  const ordered =
-    schedule === undefined ? inOrder(able.value, problem, target) : meantFor(able.value, schedule);
-  const planned = collect(
-    ordered,
-    false,
-    (backend) =>
-      schedule === undefined
-        ? bestPlans(backend, problem, target, { deterministic })
-        : givenPlan(backend, problem, target, schedule),
-    able.value.length > 1,
-  );
+  const planned =
+    schedule === undefined
+      ? plansOf(able.value, problem, target, { deterministic, first: true, ...(machine && { machine }) })
+      : collect(
+          meantFor(able.value, schedule),
+          false,
+          (backend) => givenPlan(backend, problem, target, schedule),
+          able.value.length > 1,
+        );
   if (!planned.ok) return planned;
   const [plan] = planned.value;
   if (plan === undefined) throw new InternalError("a plan was promised and not made");

@@ -156,6 +156,7 @@ export type {
 } from "./manifest.ts";
 export { WORKSPACE_ALIGN } from "./manifest.ts";
 export {
+  constantsOf,
   type Engine,
   engines,
   kernelOf,
@@ -166,6 +167,8 @@ export {
   type Prediction,
   plainKernel,
   predict,
+  type UsedConstant,
+  usualMachine,
 } from "./model/index.ts";
 export { didYouMean, editDistance, nearest } from "./nearest.ts";
 export { exponentOf, f32Bits, f32FromBits, f64Bits, f64FromBits, signBit } from "./numerics/bits.ts";

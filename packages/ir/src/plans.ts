@@ -3,6 +3,9 @@ import type { Backend } from "./backend.ts";
 import { inSplitOrder } from "./determinism.ts";
 import type { Checked, Diagnostic, Verdict } from "./diagnostics.ts";
 import { err, ok } from "./ids.ts";
+import type { Machine } from "./model/machine.ts";
+import { usualMachine } from "./model/machines.ts";
+import { leastTime, predict } from "./model/predict.ts";
 import { didYouMean } from "./nearest.ts";
 import type { Problem } from "./problem.ts";
 import { parseSchedule, printSchedule, scheduleFromRecord } from "./schedule/codec.ts";
@@ -58,15 +61,57 @@ export function verdictOf(backend: Backend, problem: Problem, target: Target): V
   return supported.ok ? backend.accepts(problem, target) : supported;
 }
 
-/** In the compiler's order, but those that claim the problem first. */
-export function inOrder(backends: readonly Backend[], problem: Problem, target: Target): readonly Backend[] {
-  const claiming = backends.filter(
-    (backend) =>
-      backend.claims !== undefined &&
-      verdictOf(backend, problem, target).ok &&
-      backend.claims(problem, target) !== null,
-  );
-  return [...claiming, ...backends.filter((backend) => !claiming.includes(backend))];
+/** Predicted time over that of a backend ahead in the list, below which one behind it takes its place: the model is not surer than that. */
+const CLEARLY = 0.95;
+
+/** A backend's first schedules, with the time that the model predicts for the first of them; null where the backend has no kernel for the model, or the GPU no such engine. */
+interface Contender {
+  readonly backend: Backend;
+  readonly plans: Checked<readonly Plan[]>;
+  readonly timeUs: number | null;
+  readonly claims: boolean;
+}
+
+/**
+ * The first schedules of all backends, the fastest backend first: those that claim the problem by measurements, then those that the model predicts to be clearly faster than
+ * what stands ahead of them in the compiler's list. A backend whose engine could not be faster if it did nothing but multiply is not asked for more than one.
+ */
+function contenders(
+  backends: readonly Backend[],
+  problem: Problem,
+  target: Target,
+  options: PlanOptions,
+): readonly Contender[] {
+  const machine = options.machine ?? usualMachine(target);
+  const first: Contender[] = [];
+  for (const backend of backends) {
+    const ahead = first[0];
+    const bound = backend.engine === undefined ? 0 : leastTime(problem, backend.engine, machine);
+    if (options.first && ahead?.plans.ok && ahead.timeUs !== null && bound >= CLEARLY * ahead.timeUs)
+      continue;
+    const verdict = verdictOf(backend, problem, target);
+    const plans = verdict.ok ? bestPlans(backend, problem, target, options) : verdict;
+    const claims = verdict.ok && (backend.claims?.(problem, target) ?? null) !== null;
+    const timeUs = plans.ok ? predicted(plans.value[0], problem, target, machine) : null;
+    const faster = (other: Contender): boolean =>
+      timeUs !== null && other.timeUs !== null && timeUs < CLEARLY * other.timeUs;
+    const place = first.findIndex(
+      (other) => plans.ok && (!other.plans.ok || (claims === other.claims ? faster(other) : claims)),
+    );
+    first.splice(place < 0 ? first.length : place, 0, { backend, plans, timeUs, claims });
+  }
+  return first;
+}
+
+function predicted(
+  plan: Plan | undefined,
+  problem: Problem,
+  target: Target,
+  machine: Machine,
+): number | null {
+  const kernel = plan?.backend.kernel?.(problem, plan.schedule, target);
+  if (kernel === undefined || machine.flopsPerCycle[kernel.engine] === undefined) return null;
+  return predict(problem, kernel, machine).timeUs;
 }
 
 /**
@@ -116,15 +161,43 @@ export function collect<T>(
   ]);
 }
 
-/** The first schedules of a backend, at least one; `deterministic`: with the parts of tiles added in their order. Error: TW1903. */
+/** How backends are asked for schedules. */
+export interface PlanOptions {
+  /** Schedules of each backend, 1 unless given. */
+  readonly count?: number;
+  /** With the parts of tiles added in their order. */
+  readonly deterministic?: boolean;
+  /** The GPU that schedules are ranked for; `usualMachine` unless given. */
+  readonly machine?: Machine;
+  /** Only the fastest backend matters: those that cannot be are left out. */
+  readonly first?: boolean;
+}
+
+/** The first schedules of every backend that serves the problem, the fastest backend first; the reasons of all where none does. */
+export const plansOf = (
+  backends: readonly Backend[],
+  problem: Problem,
+  target: Target,
+  options: PlanOptions,
+): Checked<readonly Plan[]> => {
+  const found = contenders(backends, problem, target, options);
+  return collect(
+    found.map(({ backend }) => backend),
+    options.first !== true,
+    (backend) => found.find((one) => one.backend === backend)?.plans ?? ok([]),
+    backends.length > 1,
+  );
+};
+
+/** The first schedules of a backend, at least one. Error: TW1903. */
 export function bestPlans(
   backend: Backend,
   problem: Problem,
   target: Target,
-  { count = 1, deterministic = false }: { readonly count?: number; readonly deterministic?: boolean } = {},
+  { count = 1, deterministic = false, machine }: PlanOptions = {},
 ): Checked<readonly Plan[]> {
   const plans: Plan[] = [];
-  for (const found of backend.schedules(problem, target)) {
+  for (const found of backend.schedules(problem, target, machine)) {
     if (plans.length === count) break;
     const schedule = deterministic ? inSplitOrder(problem, found) : found;
     if (schedule !== found && backend.check(problem, schedule, target).length > 0) continue;

@@ -14,13 +14,14 @@ import { choice, list, text, toggle } from "../kit/flags.ts";
 import { compileLibrary, libraryFlags } from "../library/command.ts";
 import { formatBytes } from "../output/format.ts";
 import { renderTable } from "../output/table.ts";
-import { compileFlags, problemFlags } from "../request/flags.ts";
+import { compileFlags, gpuFlag, problemFlags } from "../request/flags.ts";
 
 const group = "Results";
 
 const args = z.strictObject({
   ...problemFlags,
   ...compileFlags,
+  ...gpuFlag,
   ...sourceFlags,
   emit: list("what to write (default ptx,manifest); cubin needs ptxas, ir is one file a stage", emitFormats, {
     hint: "ptx,manifest,cubin,ir",

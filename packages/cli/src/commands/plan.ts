@@ -31,10 +31,13 @@ const args = z.strictObject({
   ...problemFlags,
   ...compileFlags,
   ...sourceFlags,
-  gpu: text("GPU to plan for (default: the first known of the architecture); tilewright targets --gpus", {
-    hint: "NAME",
-    group: "Planning",
-  }),
+  gpu: text(
+    "GPU to choose and plan for (default: the first known of the architecture, with a choice for an H200); tilewright targets --gpus",
+    {
+      hint: "NAME",
+      group: "Planning",
+    },
+  ),
   smem: toggle(
     "map each shared-memory access of a warp, lanes by banks, without and with its padding or swizzle",
     {
@@ -103,7 +106,8 @@ function show(
             renderPlan(
               plan,
               artifact.problem,
-              (schedule) => briefSchedule(compilerOf(session.context), artifact.backend, schedule),
+              (schedule, backend = artifact.backend) =>
+                briefSchedule(compilerOf(session.context), backend, schedule),
               session.paint,
             ) + (args.smem ? renderBankMaps(maps, session.paint) : ""),
         )

@@ -32,7 +32,7 @@ import { choice, count, switchOn, text } from "../kit/flags.ts";
 import { formatTime, trim } from "../output/format.ts";
 import { briefSchedule } from "../output/schedule.ts";
 import { renderPairs } from "../output/table.ts";
-import { compileFlags, problemFlags } from "../request/flags.ts";
+import { compileFlags, gpuFlag, problemFlags } from "../request/flags.ts";
 import { buildRequest, type Request } from "../request/request.ts";
 import { usualArch } from "../request/usual.ts";
 import { openRunDevice, type RunDevice } from "../run/device.ts";
@@ -50,6 +50,7 @@ const operand = (summary: string) => text(summary, { hint: "FILE", longLetters: 
 const args = z.strictObject({
   ...problemFlags,
   ...compileFlags,
+  ...gpuFlag,
   ...sourceFlags,
   a: operand("A from NAME.npy or NAME.safetensors#TENSOR; sizes and layout follow from it"),
   b: operand("B, likewise"),

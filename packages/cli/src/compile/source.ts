@@ -28,7 +28,11 @@ export const sourceFlags = {
 };
 
 type SourceArgs = ProblemArgs &
-  CompileArgs & { readonly from?: string | undefined; readonly unproven: boolean };
+  CompileArgs & {
+    readonly from?: string | undefined;
+    readonly unproven: boolean;
+    readonly gpu?: string | undefined;
+  };
 
 /** `--unproven` is about a text that was edited. */
 export const misplacedUnproven = ({ from, unproven }: SourceArgs): readonly Diagnostic[] =>
@@ -80,7 +84,7 @@ function compileText(
 /** Compile a request for each of its targets. */
 export const compileRequest = (
   compiler: Compiler,
-  { problem, targets, backend, schedule, deterministic }: Request,
+  { problem, targets, backend, schedule, deterministic, machine }: Request,
 ): readonly Checked<Artifact>[] =>
   targets.map((target) =>
     compiler.compile({
@@ -89,6 +93,7 @@ export const compileRequest = (
       deterministic,
       ...(backend === null ? {} : { backend }),
       ...(schedule === null ? {} : { schedule }),
+      ...(machine === undefined ? {} : { machine }),
     }),
   );
 

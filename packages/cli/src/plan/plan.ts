@@ -6,6 +6,7 @@ import {
   type Checked,
   type Compiler,
   clusterUnits,
+  constantsOf,
   type Diagnostic,
   dtypes,
   eachStmt,
@@ -17,6 +18,7 @@ import {
   type Gpu,
   kernelOf,
   launchEnvironment,
+  type Machine,
   machineOf,
   type Occupancy,
   occupancy,
@@ -37,6 +39,7 @@ import {
   type Target,
   type TileProgram,
   tileAccesses,
+  type UsedConstant,
 } from "@tilewright/ir";
 import { codes, problemWith } from "../codes.ts";
 import { entryOf } from "../compile/artefacts.ts";
@@ -79,6 +82,16 @@ interface BankUse {
   readonly ways: number;
 }
 
+/** A schedule that was not taken. */
+interface RunnerUp {
+  readonly backend: string;
+  readonly schedule: string;
+  /** Null where the model has no numbers. */
+  readonly timeUs: number | null;
+  /** What it loses by. */
+  readonly why: string;
+}
+
 export interface Plan {
   readonly arch: string;
   readonly gpu: Gpu;
@@ -92,6 +105,8 @@ export interface Plan {
   readonly remarks: readonly Remark[];
   /** The schedules that come next, best first. */
   readonly alternatives: readonly string[];
+  /** What else was weighed: further schedules of the backend, and the first of every other that serves the problem. */
+  readonly runnersUp: readonly RunnerUp[];
   readonly grid: readonly number[];
   readonly block: readonly number[];
   readonly cluster: readonly number[];
@@ -116,6 +131,8 @@ export interface Plan {
   readonly roofline: Roofline;
   /** Time by the model of the machine; null where the GPU has none, or the kernel multiplies in a way that the model does not have. */
   readonly prediction: Prediction | null;
+  /** The constants of the GPU that the prediction uses, and where each is from. */
+  readonly constants: readonly UsedConstant[];
   readonly banks: readonly BankUse[];
 }
 
@@ -157,15 +174,42 @@ const bankUses = (program: TileProgram): readonly BankUse[] =>
 /** How many further schedules to name. */
 const named = 4;
 
-/** The schedules of the same backend that come after the one taken; all of them where the user gave one. */
-function alternativesTo(
+/** What comes after the schedule taken: further ones of its backend, the first of each other. */
+function runnersUp(
   compiler: Compiler,
   { problem, target, backend, schedule }: Artifact,
-  deterministic: boolean,
-): readonly string[] {
-  const plans = compiler.plan(problem, target, { backend, count: named + 1, deterministic });
-  const texts = plans.ok ? plans.value.map((plan) => plan.text) : [];
-  return texts.filter((text) => text !== schedule).slice(0, named);
+  { machine, deterministic }: { readonly machine: Machine; readonly deterministic: boolean },
+  taken: Prediction | null,
+): readonly RunnerUp[] {
+  const plans = compiler.plan(problem, target, { count: named + 1, deterministic, machine });
+  const others = (plans.ok ? plans.value : []).filter(({ text }) => text !== schedule);
+  const own = others.filter((plan) => plan.backend.id === backend).slice(0, named);
+  const seen = new Set([backend]);
+  const firsts = others.filter(({ backend: { id } }) => !seen.has(id) && seen.add(id));
+  return [...own, ...firsts].map((plan) => {
+    const kernel = plan.backend.kernel?.(problem, plan.schedule, target);
+    const prediction =
+      kernel === undefined || machine.flopsPerCycle[kernel.engine] === undefined
+        ? null
+        : predict(problem, kernel, machine);
+    const why =
+      prediction === null || taken === null ? "ranked behind by its backend" : lossOf(prediction, taken);
+    return { backend: plan.backend.id, schedule: plan.text, timeUs: prediction?.timeUs ?? null, why };
+  });
+}
+
+/** The part of the time in which a schedule loses most, and what limits it. */
+function lossOf(other: Prediction, taken: Prediction): string {
+  const parts = [
+    ["K chunks", other.parts.chunksUs, taken.parts.chunksUs],
+    ["starts, epilogues and meetings", other.parts.tilesUs, taken.parts.tilesUs],
+    ["DRAM", other.busyUs.DRAM, taken.busyUs.DRAM],
+  ] as const;
+  const [name, its, best] = parts.reduce((most, part) =>
+    part[1] - part[2] > most[1] - most[2] ? part : most,
+  );
+  if (its <= best) return `no part of it is slower: ${other.bound} limits both`;
+  return `${name} ${its.toFixed(1)} us for ${best.toFixed(1)}, limited by ${other.bound}`;
 }
 
 function remarksOn(
@@ -193,7 +237,7 @@ export function checkGpu(gpu: Gpu, target: Target): Checked<true> {
 /** A prediction, not a measurement: docs/perf/model.md says how near it is. */
 function predictionOf({ program, problem }: Artifact, gpu: Gpu, blocksPerSm: number): Prediction | null {
   const [machine, kernel] = [machineOf(gpu), kernelOf(program, blocksPerSm)];
-  if (machine === null || kernel === null || machine.flopsPerCycle[kernel.engine] === undefined) return null;
+  if (kernel === null || machine.flopsPerCycle[kernel.engine] === undefined) return null;
   return predict(problem, kernel, machine);
 }
 
@@ -250,6 +294,9 @@ export function planOf(
   const blocks = grid.reduce((product, extent) => product * extent, 1);
   const perWave = Math.max(1, fit.blocksPerSm) * gpu.sms;
   const rest = blocks % perWave;
+  const prediction = predictionOf(artifact, gpu, fit.blocksPerSm);
+  const machine = machineOf(gpu);
+  const others = runnersUp(compiler, artifact, { machine, deterministic }, prediction);
   return ok({
     arch: target.arch,
     gpu,
@@ -259,7 +306,8 @@ export function planOf(
     schedule: artifact.manifest.plan.schedule,
     deterministic: artifact.manifest.numerics.deterministic,
     remarks: remarksOn(compiler, artifact),
-    alternatives: alternativesTo(compiler, artifact, deterministic),
+    alternatives: others.flatMap((other) => (other.backend === backend ? [other.schedule] : [])),
+    runnersUp: others,
     grid,
     block: kernel.launch.block,
     cluster: kernel.launch.cluster,
@@ -269,7 +317,8 @@ export function planOf(
     waves: { blocks, perWave, waves: blocks / perWave, lastWave: rest === 0 ? 1 : rest / perWave },
     raster: rasterOf(program, perWave),
     roofline: roofline(problem, gpu),
-    prediction: predictionOf(artifact, gpu, fit.blocksPerSm),
+    prediction,
+    constants: constantsOf(gpu.name),
     banks: bankUses(program),
   });
 }

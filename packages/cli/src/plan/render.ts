@@ -64,10 +64,21 @@ function renderRoofline({ roofline, gpu }: Plan): string {
   ]);
 }
 
-function renderPrediction({ prediction, gpu }: Plan): string {
+/** How many constants are of which origin, of the GPU itself and of the one that it is like. */
+function constantsLine(constants: Plan["constants"], gpu: string): string {
+  const counts = new Map<string, number>();
+  for (const { from, gpu: whose } of constants) {
+    const key = whose === gpu ? from : `${from} on ${whose}`;
+    counts.set(key, (counts.get(key) ?? 0) + 1);
+  }
+  return `of ${gpu}: ${[...counts].map(([key, count]) => `${count} ${key}`).join(", ")}`;
+}
+
+function renderPrediction({ prediction, gpu, constants }: Plan): string {
   if (prediction === null) return `none: the model has no numbers for this kernel on ${gpu.name}\n`;
-  const { timeUs, tflops, ghz, watts, bound, busy, parts } = prediction;
+  const { timeUs, tflops, ghz, watts, bound, busy, parts, busyUs } = prediction;
   const us = (value: number): string => formatTime(value / 1000);
+  const capped = constants.some(({ name, value }) => name === "powerCap" && value !== null);
   return renderPairs([
     ["time", `${us(timeUs)}, ${trim(tflops)} TFLOP/s: a prediction of docs/perf/model.md, not a measurement`],
     [
@@ -75,7 +86,15 @@ function renderPrediction({ prediction, gpu }: Plan): string {
       `${us(parts.chunksUs)} K chunks, ${us(parts.tilesUs)} starts and epilogues, ${us(parts.launchUs)} launch`,
     ],
     ["limit", `${bound}; multiplying units busy for ${percent(busy)} of the time`],
-    ["clock", `${trim(ghz)} GHz at ${trim(watts)} W`],
+    [
+      "busy",
+      Object.entries(busyUs)
+        .filter(([, value]) => value > 0)
+        .map(([unit, value]) => `${unit} ${us(value)}`)
+        .join(", "),
+    ],
+    ["clock", capped ? `${trim(ghz)} GHz at ${trim(watts)} W` : `${trim(ghz)} GHz; power is not known`],
+    ["constants", constantsLine(constants, gpu.name)],
   ]);
 }
 
@@ -139,15 +158,23 @@ const renderRemarks = ({ remarks, deterministic }: Plan): string =>
 export function renderPlan(
   plan: Plan,
   problem: Problem,
-  brief: (schedule: string) => string,
+  brief: (schedule: string, backend?: string) => string,
   paint: Paint,
 ): string {
   const section = (title: string, body: string) => `${paint("bold", title)}\n${body}`;
-  const others = plan.alternatives.length === 0 ? "none\n" : `${plan.alternatives.map(brief).join("\n")}\n`;
+  const others =
+    plan.runnersUp.length === 0
+      ? "none\n"
+      : plan.runnersUp
+          .map(({ backend, schedule, timeUs, why }) => {
+            const time = timeUs === null ? "no prediction" : formatTime(timeUs / 1000);
+            return `${backend}, ${time}: ${brief(schedule, backend)}\n  ${why}\n`;
+          })
+          .join("");
   return [
     `${printProblem(problem)}\n${plan.arch} on ${plan.gpu.name}\n`,
     section("Backends", renderVerdicts(plan.backends, paint)),
-    section("Schedule", `${brief(plan.schedule)}\n${renderRemarks(plan)}`),
+    section("Schedule", `${plan.backend}: ${brief(plan.schedule)}\n${renderRemarks(plan)}`),
     section("Next best", others),
     section("Fit", renderFit(plan)),
     section("Roofline", renderRoofline(plan)),

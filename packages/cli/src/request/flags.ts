@@ -55,6 +55,17 @@ export const problemFlags = {
 
 const compiling = "Compilation";
 
+/** The GPU to choose for, by name. */
+export const gpuFlag = {
+  gpu: text(
+    "GPU to choose backend and schedule for (default: an H200, or the target's own with tensor memory)",
+    {
+      hint: "NAME",
+      group: compiling,
+    },
+  ),
+};
+
 export const compileFlags = {
   arch: list(
     "architectures to compile for (needed by compile and plan); tilewright targets lists them",

@@ -4,7 +4,10 @@ import {
   type Diagnostic,
   diagnosticsOfIssues,
   err,
+  findGpu,
   findTarget,
+  type Machine,
+  machineOf,
   ok,
   type Problem,
   parseBlockScales,
@@ -21,6 +24,10 @@ import { readJsonFile } from "../files/json.ts";
 import type { compileFlags, problemFlags } from "./flags.ts";
 
 export type ProblemArgs = z.output<z.ZodObject<typeof problemFlags>>;
+/** `--gpu` of commands that rank for one, by its name or by the index of a device. */
+interface GpuArgs {
+  readonly gpu?: string | number | undefined;
+}
 export type CompileArgs = z.output<z.ZodObject<typeof compileFlags>>;
 
 /** A request file without what flags may supply instead; the problem has checks of its own. */
@@ -34,6 +41,8 @@ interface Wishes {
   readonly schedule: NonNullable<FileWishes["schedule"]> | null;
   /** The same bits in every run. */
   readonly deterministic: boolean;
+  /** The GPU that schedules are ranked for; without it the compiler's usual one. */
+  readonly machine?: Machine;
 }
 
 export interface Request extends Wishes {
@@ -134,7 +143,7 @@ function readRequest(
  */
 export function buildRequest(
   context: Context,
-  args: ProblemArgs & CompileArgs,
+  args: ProblemArgs & CompileArgs & GpuArgs,
   known: Known = {},
   fallbackArch?: (problem: Problem) => string | null,
 ): Checked<Request> {
@@ -150,6 +159,8 @@ export function buildRequest(
   const usual = problem.ok ? fallbackArch?.(problem.value) : undefined;
   const targets = findTargets(named.length === 0 && typeof usual === "string" ? [usual] : named);
   if (!targets.ok) found.push(...targets.error);
+  const gpu = typeof args.gpu === "string" ? findGpu(args.gpu) : null;
+  if (gpu?.ok === false) found.push(...gpu.error);
   if (found.length > 0 || !problem.ok || !targets.ok) return err(found);
   return ok({
     problem: problem.value,
@@ -157,6 +168,7 @@ export function buildRequest(
     backend: args.backend ?? file.value.wishes.backend ?? null,
     schedule: args.schedule ?? file.value.wishes.schedule ?? null,
     deterministic: args.deterministic || (file.value.wishes.deterministic ?? false),
+    ...(gpu?.ok ? { machine: machineOf(gpu.value) } : {}),
   });
 }
 

@@ -1,6 +1,7 @@
 /** One K chunk on one SM: what each of its units is busy for, in cycles, and how long the chunk takes. */
 import { type DType, dtypes } from "../dtype.ts";
 import { isScaled, scaledTypes } from "../numerics/scaled.ts";
+import type { Operand, Problem } from "../problem.ts";
 import { gpus } from "../targets/gpus.ts";
 import type { ModelKernel } from "./kernel.ts";
 import type { Engine, Machine } from "./machine.ts";
@@ -19,6 +20,8 @@ export interface ChunkCost {
   readonly ring: number;
   /** What nothing hides within one block: its one role turns from loads to multiplications and back. */
   readonly exposed: number;
+  /** Of each chunk whatever else it does: its loop, and sums that are added up elsewhere. */
+  readonly fixed: number;
   /** Blocks of a cluster that meet: nobody begins the next chunk before. */
   readonly meeting: number;
   /** Bytes behind `shared` and `intake`, for the energy. */
@@ -47,7 +50,7 @@ const fmaOverhead = {
   loop: 28,
 } as const;
 
-/** Share of the issue slots that are FFMA: fragments are loaded by four, copies by `copyVector`. */
+/** BlockTile of the issue slots that are FFMA: fragments are loaded by four, copies by `copyVector`. */
 function fmaFraction(kernel: ModelKernel): number {
   const [tm, tn] = kernel.instruction;
   const [m, n, k] = kernel.tile;
@@ -92,8 +95,44 @@ const sameRate: Readonly<Partial<Record<DType, DType>>> = {
 const bytesAlongK = (dtype: DType, count: number): number =>
   count * (dtypes[dtype].bits / 8 + (isScaled(dtype) ? 1 / scaledTypes[dtype].block : 0));
 
-/** What a chunk of `dtype` costs at a clock of `ghz`. */
-export function chunkCost(machine: Machine, kernel: ModelKernel, dtype: DType, ghz: number): ChunkCost {
+/** Bytes of a line of L2, and of the sectors that it is moved in. */
+const LINE = 128;
+const SECTOR = 32;
+
+/** How the rows of a chunk lie in lines of L2: the share of them that begin inside a line and so end in the next, and whether some begin inside a sector. */
+export function linesOf(
+  operand: Operand,
+  contiguous: number,
+): { readonly split: number; readonly unaligned: boolean } {
+  const pitch = (operand.ld * dtypes[operand.dtype].bits) / 8;
+  // Places in a line at which rows begin: multiples of the largest power of two that divides the pitch.
+  let step = 1;
+  while (step < LINE && pitch % (2 * step) === 0) step *= 2;
+  return { split: contiguous < SECTOR ? 0 : 1 - step / LINE, unaligned: step < SECTOR };
+}
+
+/** Rows that threads copy come in smaller pieces than those of an engine: 41 bytes a ns and SM at 4096x4096x4100 and 38 at 4098, whatever the tile [measured, H200]. */
+const piecemeal = 1.25;
+
+/** Cycles of the load and store unit for an element that threads copy: an instruction of 32 lanes takes four, through registers a load and a store [measured, H100: 105 kernels at 17 sizes of odd pitch]. */
+const copyCycles = ({ copyVector, through }: ModelKernel): number =>
+  ((through ? 2 : 1) * 4) / (32 * copyVector);
+
+/** Loads of a thread on their way to registers before it waits for them: two turns of 48 copies and their lines take the 2.2 us of a chunk at 4096x4096x4098 [measured, H200]. */
+const IN_FLIGHT = 32;
+
+/** Lanes of an SM that add in f32. */
+const ADDERS = 128;
+
+/** What a chunk of `problem` costs at a clock of `ghz`, where `active` SMs work on theirs at one time. */
+export function chunkCost(
+  machine: Machine,
+  kernel: ModelKernel,
+  problem: Problem,
+  ghz: number,
+  active: number,
+): ChunkCost {
+  const { dtype } = problem.a;
   const share = blockTileOf(kernel);
   const kBytes = bytesAlongK(dtype, kernel.tile[2]);
   const peak = machine.flopsPerCycle[kernel.engine] ?? 0;
@@ -107,7 +146,20 @@ export function chunkCost(machine: Machine, kernel: ModelKernel, dtype: DType, g
   const sharedBytes = readBytes(kernel, share, kBytes);
   const intakeBytes = (share.rows + share.loadedCols) * kBytes;
   const shared = sharedBytes / machine.sharedBytes;
-  const intake = intakeBytes / machine.intakeBytes;
+  const [linesA, linesB] = [linesOf(problem.a, kBytes), linesOf(problem.b, kBytes)];
+  // A row that lies in two lines comes in two pieces.
+  const pieces = share.rows * (1 + linesA.split) + share.loadedCols * (1 + linesB.split);
+  // Blocks of a cluster ask for each row once.
+  const [clusterM, clusterN] = kernel.multicast;
+  const asked =
+    (linesA.unaligned ? share.rows / clusterN : 0) + (linesB.unaligned ? share.loadedCols / clusterM : 0);
+  const rowsOfLines = kBytes / LINE;
+  const byThreads = kernel.copyVector > 0;
+  const intake = Math.max(
+    (pieces * kBytes) / machine.intakeBytes,
+    ((active * asked * rowsOfLines) / machine.unalignedRows) * (byThreads ? piecemeal : 1),
+    byThreads ? (share.rows + share.loadedCols) * kernel.tile[2] * copyCycles(kernel) : 0,
+  );
   const requests =
     kernel.copyVector > 0
       ? 0
@@ -122,13 +174,20 @@ export function chunkCost(machine: Machine, kernel: ModelKernel, dtype: DType, g
     load + Math.max(intake, requests) + Math.max(multiply, shared) + (asynchronous ? handOver : barrier);
   // One role that issues loads and multiplications waits for the one before it starts the other.
   const turn = kernel.specialised ? 0 : asynchronous ? handOver : barrier;
+  // Nor does a thread multiply while it waits for what it copies.
+  const copies = byThreads
+    ? ((share.rows + share.loadedCols) * kernel.tile[2]) / kernel.copyVector / kernel.threads
+    : 0;
+  const waited = kernel.through ? load * Math.ceil(copies / IN_FLIGHT) + Math.min(intake, multiply) : 0;
+  const promoted = kernel.promotions / ADDERS;
   return {
     multiply,
     shared,
     intake,
     requests,
-    ring: round / kernel.stages,
-    exposed: turn,
+    ring: (round + (clusterM * clusterN > 1 ? machine.clusterNs * ghz : 0)) / kernel.stages,
+    exposed: turn + waited,
+    fixed: (kernel.overlap ? 0 : machine.chunkNs * ghz) + promoted / Math.min(2, kernel.sets),
     meeting: kernel.meets ? 2 * handOver : 0,
     sharedBytes,
     intakeBytes,
@@ -137,6 +196,18 @@ export function chunkCost(machine: Machine, kernel: ModelKernel, dtype: DType, g
 
 /** Cycles that `residents` blocks of an SM take for a chunk each: the busiest unit of all, or one block's own chain. */
 export function chunkCycles(cost: ChunkCost, residents: number): number {
-  const busy = Math.max(cost.multiply, cost.shared, cost.intake, cost.requests);
-  return Math.max(residents * busy, busy + cost.exposed, cost.ring) + cost.meeting;
+  const busy = norm(chunkNorm, cost.multiply, cost.shared, cost.intake, cost.requests);
+  return (
+    norm(chunkNorm, Math.max(residents * busy, busy + cost.exposed), cost.ring) + cost.meeting + cost.fixed
+  );
 }
+
+/** Stands for "the slower of": what is close to the limit on two sides pays on both. */
+export const norm = (p: number, ...parts: readonly number[]): number => {
+  const most = Math.max(...parts);
+  return most === 0 ? 0 : most * parts.reduce((sum, x) => sum + (x / most) ** p, 0) ** (1 / p);
+};
+
+/** Exponents: of what keeps an SM busy in a chunk, and of the SMs beside DRAM [measured, H200]. */
+const chunkNorm = 7;
+export const wholeNorm = 4;

@@ -27,6 +27,14 @@ export interface ModelKernel {
   readonly boxBytes: number;
   /** Elements that one instruction of a thread copies; 0 where an engine copies. */
   readonly copyVector: number;
+  /** Copies pass through registers of the threads that multiply, which wait for them. */
+  readonly through: boolean;
+  /** Additions to a second set of accumulators in a chunk; 0 where sums stay where they are. */
+  readonly promotions: number;
+  /** Sets of threads that multiply tiles or parts of one beside each other, which hide what one of them does alone. */
+  readonly sets: number;
+  /** Columns of a half of the tile, stored while the other is multiplied; 0: no halves. */
+  readonly halves: number;
   /** Blocks that share a load: each takes a part and multicasts it. */
   readonly multicast: readonly [m: number, n: number];
   /** Blocks an SM holds. */
@@ -67,6 +75,10 @@ export const plainKernel = (
   meets: false,
   boxBytes: 128,
   copyVector: 0,
+  through: false,
+  promotions: 0,
+  sets: 1,
+  halves: 0,
   multicast: [1, 1],
   residents: 1,
   sched: "tiles",

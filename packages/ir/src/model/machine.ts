@@ -1,9 +1,4 @@
-/**
- * What the model knows of a GPU beside its row in the table of GPUs: rates of an SM in bytes or FLOP a cycle, latencies in
- * nanoseconds, energies. Every number says where it is from: `isa` the instruction set, `data` a datasheet, `seen` counters or timings on the
- * hardware, `read` published by others, `derived` from those by the arithmetic in its comment. What only a Blackwell could tell and
- * nobody published is taken over from Hopper, and marked `hopper`.
- */
+/** What the model knows of a GPU: rates of an SM in bytes or FLOP a cycle, latencies in nanoseconds, energies. The data files of targets/gpus say where each number is from. */
 /** What multiplies. */
 export const engines = ["fma", "mma", "wgmma", "tcgen05"] as const;
 export type Engine = (typeof engines)[number];
@@ -22,6 +17,8 @@ export interface Machine {
   readonly sharedBytes: number;
   /** Bytes a cycle that an SM takes in from L2. */
   readonly intakeBytes: number;
+  /** Rows of 128 bytes that begin inside a sector, which L2 gives to all SMs a cycle. */
+  readonly unalignedRows: number;
   /** Bytes a cycle that an SM stores towards L2, in whole sectors. */
   readonly storeBytes: number;
   /** Bulk copies: rows of a box (requests) a cycle of an SM. */
@@ -34,13 +31,21 @@ export interface Machine {
   readonly handOverNs: number;
   /** Of a block's meeting at a barrier with warps that go on where they were. */
   readonly barrierNs: number;
+  /** Of a chunk beside its products, where no other set of warpgroups multiplies meanwhile. */
+  readonly chunkNs: number;
+  /** Of a slot that is filled by multicast, until every block of the cluster has given it back. */
+  readonly clusterNs: number;
   /** Of a launch with nothing in it, from event to event. */
   readonly launchNs: number;
   /** Of a block before its first load: scheduling, barriers, tensor-memory allocation, descriptors. */
   readonly startNs: number;
+  /** The same of a block that takes the place of one that ended. */
+  readonly nextNs: number;
   /** One answer of cluster launch control, where nobody asked ahead. */
   readonly fetchNs: number;
   readonly memoryGBs: number;
+  /** Share of that which kernels reach. */
+  readonly memoryShare: number;
   readonly l2Bytes: number;
   /** Clusters of each size that are resident at once; sizes that are absent fill the GPU. */
   readonly clusters: Readonly<Record<number, number>>;

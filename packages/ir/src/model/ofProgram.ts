@@ -69,6 +69,10 @@ export function kernelOf(program: TileProgram, residents: number): ModelKernel |
     meets: false,
     boxBytes: bulk ? boxBytes(buffers.get(load?.dst.buffer ?? "")) : 128,
     copyVector: bulk ? 0 : (load?.vector[0] ?? 1),
+    through: !bulk && load?.transport !== "cp.async",
+    promotions: 0,
+    sets: 1,
+    halves: 0,
     multicast: stmts.some((stmt) => stmt.kind === "copy" && stmt.multicast !== null)
       ? program.launch.cluster
       : [1, 1],

@@ -1,250 +1,60 @@
 /**
- * GPUs by name, for the planner: vendor datasheets. Peaks are dense (without 2:4 sparsity), at the boost clock, in TFLOP/s (TOP/s for
- * integers), by dtype of A and B with an f32 (s32, f64) accumulator; GeForce cards run f16 and fp8 with f32 accumulation at half
- * rate, and that half is what stands here. f32 is the FFMA peak. A dtype without tensor-core support is absent.
+ * GPUs by name: one data file each under gpus/. Its head is the vendor's datasheet: peaks are dense (without 2:4 sparsity), at the boost clock, in TFLOP/s (TOP/s for
+ * integers), by dtype of A and B with an f32 (s32, f64) accumulator; GeForce cards run f16 and fp8 with f32 accumulation at half rate, and that half is what stands
+ * there. f32 is the FFMA peak. A dtype without tensor-core support is absent. `model` holds what the cost model knows beside it (model/machines.ts).
  */
 import type { Gpu } from "../target.ts";
+import a10 from "./gpus/a10.json" with { type: "json" };
+import a100Sxm from "./gpus/a100-sxm.json" with { type: "json" };
+import b200 from "./gpus/b200.json" with { type: "json" };
+import b300 from "./gpus/b300.json" with { type: "json" };
+import gh200 from "./gpus/gh200.json" with { type: "json" };
+import h100Pcie from "./gpus/h100-pcie.json" with { type: "json" };
+import h100Sxm from "./gpus/h100-sxm.json" with { type: "json" };
+import h200 from "./gpus/h200.json" with { type: "json" };
+import l4 from "./gpus/l4.json" with { type: "json" };
+import l40s from "./gpus/l40s.json" with { type: "json" };
+import orin from "./gpus/orin.json" with { type: "json" };
+import rtx3090 from "./gpus/rtx-3090.json" with { type: "json" };
+import rtx4090 from "./gpus/rtx-4090.json" with { type: "json" };
+import rtx5090 from "./gpus/rtx-5090.json" with { type: "json" };
+import rtxPro6000 from "./gpus/rtx-pro-6000.json" with { type: "json" };
+import t4 from "./gpus/t4.json" with { type: "json" };
+import v100Sxm2 from "./gpus/v100-sxm2.json" with { type: "json" };
 
-const MiB = 1024 * 1024;
+/** A constant of the cost model: measured by this project, published by others, derived from those by the arithmetic in `how`, or taken over from another GPU. */
+export interface ModelConstant {
+  readonly value: number | null;
+  readonly from: string;
+  readonly how: string;
+}
 
-const hopperPeaks = {
-  f32: 66.9,
-  f64: 67,
-  tf32: 494.7,
-  f16: 989.4,
-  bf16: 989.4,
-  e4m3: 1979,
-  e5m2: 1979,
-  s8: 1979,
-  u8: 1979,
-};
+/** A data file: the GPU, and its constants of the model; those that it does not state are those of the GPU `like`. */
+export interface GpuData extends Gpu {
+  readonly note?: string;
+  readonly model: {
+    readonly like: string | null;
+    readonly constants: Readonly<Record<string, ModelConstant>>;
+  };
+}
 
 /** Every named GPU, oldest first. */
-export const gpus: readonly Gpu[] = [
-  {
-    name: "V100 SXM2",
-    arch: "sm_70",
-    sms: 80,
-    boostMHz: 1530,
-    memoryGBs: 900,
-    l2Bytes: 6 * MiB,
-    peakTflops: { f32: 15.7, f64: 7.8, f16: 125 },
-  },
-  {
-    name: "T4",
-    arch: "sm_75",
-    sms: 40,
-    boostMHz: 1590,
-    memoryGBs: 320,
-    l2Bytes: 4 * MiB,
-    peakTflops: { f32: 8.1, f64: 0.25, f16: 65, s8: 130, u8: 130 },
-  },
-  {
-    name: "A100 SXM",
-    arch: "sm_80",
-    sms: 108,
-    boostMHz: 1410,
-    memoryGBs: 2039,
-    l2Bytes: 40 * MiB,
-    peakTflops: { f32: 19.5, f64: 19.5, tf32: 156, f16: 312, bf16: 312, s8: 624, u8: 624 },
-  },
-  {
-    name: "A10",
-    arch: "sm_86",
-    sms: 72,
-    boostMHz: 1695,
-    memoryGBs: 600,
-    l2Bytes: 6 * MiB,
-    peakTflops: { f32: 31.2, tf32: 62.5, f16: 125, bf16: 125, s8: 250, u8: 250 },
-  },
-  {
-    name: "RTX 3090",
-    arch: "sm_86",
-    sms: 82,
-    boostMHz: 1695,
-    memoryGBs: 936,
-    l2Bytes: 6 * MiB,
-    peakTflops: { f32: 35.6, tf32: 35.6, f16: 71, bf16: 71, s8: 284, u8: 284 },
-  },
-  // Jetson AGX Orin 64 GB: GPU only, without its deep-learning accelerators.
-  {
-    name: "Orin",
-    arch: "sm_87",
-    sms: 16,
-    boostMHz: 1300,
-    memoryGBs: 204.8,
-    l2Bytes: 4 * MiB,
-    peakTflops: { f32: 5.3, tf32: 21.3, f16: 42.6, bf16: 42.6, s8: 85, u8: 85 },
-  },
-  {
-    name: "L4",
-    arch: "sm_89",
-    sms: 58,
-    boostMHz: 2040,
-    memoryGBs: 300,
-    l2Bytes: 48 * MiB,
-    peakTflops: { f32: 30.3, tf32: 60, f16: 121, bf16: 121, e4m3: 242, e5m2: 242, s8: 242, u8: 242 },
-  },
-  {
-    name: "L40S",
-    arch: "sm_89",
-    sms: 142,
-    boostMHz: 2520,
-    memoryGBs: 864,
-    l2Bytes: 96 * MiB,
-    peakTflops: { f32: 91.6, tf32: 183, f16: 362, bf16: 362, e4m3: 733, e5m2: 733, s8: 733, u8: 733 },
-  },
-  {
-    name: "RTX 4090",
-    arch: "sm_89",
-    sms: 128,
-    boostMHz: 2520,
-    memoryGBs: 1008,
-    l2Bytes: 72 * MiB,
-    peakTflops: {
-      f32: 82.6,
-      tf32: 82.6,
-      f16: 165.2,
-      bf16: 165.2,
-      e4m3: 330.3,
-      e5m2: 330.3,
-      s8: 660.6,
-      u8: 660.6,
-    },
-  },
-  {
-    name: "H100 SXM",
-    arch: "sm_90a",
-    sms: 132,
-    boostMHz: 1980,
-    memoryGBs: 3350,
-    l2Bytes: 50 * MiB,
-    peakTflops: hopperPeaks,
-  },
-  {
-    name: "H100 PCIe",
-    arch: "sm_90a",
-    sms: 114,
-    boostMHz: 1755,
-    memoryGBs: 2039,
-    l2Bytes: 50 * MiB,
-    peakTflops: {
-      f32: 51.2,
-      f64: 51.2,
-      tf32: 378,
-      f16: 756,
-      bf16: 756,
-      e4m3: 1513,
-      e5m2: 1513,
-      s8: 1513,
-      u8: 1513,
-    },
-  },
-  {
-    name: "H200",
-    arch: "sm_90a",
-    sms: 132,
-    boostMHz: 1980,
-    memoryGBs: 4800,
-    l2Bytes: 50 * MiB,
-    peakTflops: hopperPeaks,
-  },
-  // The 96 GB HBM3 version; the 144 GB one has 4900 GB/s.
-  {
-    name: "GH200",
-    arch: "sm_90a",
-    sms: 132,
-    boostMHz: 1980,
-    memoryGBs: 4000,
-    l2Bytes: 50 * MiB,
-    peakTflops: hopperPeaks,
-  },
-  {
-    name: "B200",
-    arch: "sm_100a",
-    sms: 148,
-    boostMHz: 1965,
-    memoryGBs: 8000,
-    l2Bytes: 126 * MiB,
-    peakTflops: {
-      f32: 75,
-      f64: 37,
-      tf32: 1125,
-      f16: 2250,
-      bf16: 2250,
-      e4m3: 4500,
-      e5m2: 4500,
-      s8: 4500,
-      u8: 4500,
-      mxf8: 4500,
-      mxf4: 9000,
-      nvf4: 9000,
-    },
-  },
-  // Trades fp64 and int8 for fp4, which runs at K = 96.
-  {
-    name: "B300",
-    arch: "sm_103a",
-    sms: 148,
-    boostMHz: 1965,
-    memoryGBs: 8000,
-    l2Bytes: 126 * MiB,
-    peakTflops: {
-      f32: 75,
-      f64: 1.2,
-      tf32: 1100,
-      f16: 2250,
-      bf16: 2250,
-      e4m3: 4500,
-      e5m2: 4500,
-      s8: 150,
-      u8: 150,
-      mxf8: 4500,
-      mxf4: 13300,
-      nvf4: 13300,
-    },
-  },
-  {
-    name: "RTX 5090",
-    arch: "sm_120a",
-    sms: 170,
-    boostMHz: 2407,
-    memoryGBs: 1792,
-    l2Bytes: 96 * MiB,
-    peakTflops: {
-      f32: 104.8,
-      tf32: 104.8,
-      f16: 209.5,
-      bf16: 209.5,
-      e4m3: 419,
-      e5m2: 419,
-      s8: 838,
-      u8: 838,
-      mxf8: 419,
-      mxf4: 1676,
-      nvf4: 1676,
-    },
-  },
-  // Workstation edition.
-  {
-    name: "RTX PRO 6000",
-    arch: "sm_120a",
-    sms: 188,
-    boostMHz: 2617,
-    memoryGBs: 1792,
-    l2Bytes: 128 * MiB,
-    peakTflops: {
-      f32: 126,
-      tf32: 251.9,
-      f16: 503.8,
-      bf16: 503.8,
-      e4m3: 1007.6,
-      e5m2: 1007.6,
-      s8: 1007.6,
-      u8: 1007.6,
-      mxf8: 1007.6,
-      mxf4: 2015.2,
-      nvf4: 2015.2,
-    },
-  },
+export const gpus: readonly GpuData[] = [
+  v100Sxm2,
+  t4,
+  a100Sxm,
+  a10,
+  rtx3090,
+  orin,
+  l4,
+  l40s,
+  rtx4090,
+  h100Sxm,
+  h100Pcie,
+  h200,
+  gh200,
+  b200,
+  b300,
+  rtx5090,
+  rtxPro6000,
 ];
