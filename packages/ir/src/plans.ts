@@ -4,7 +4,7 @@ import { inSplitOrder } from "./determinism.ts";
 import type { Checked, Diagnostic, Verdict } from "./diagnostics.ts";
 import { err, ok } from "./ids.ts";
 import type { Machine } from "./model/machine.ts";
-import { usualMachine } from "./model/machines.ts";
+import { constantsOf, usualMachine } from "./model/machines.ts";
 import { leastTime, predict } from "./model/predict.ts";
 import { didYouMean } from "./nearest.ts";
 import type { Problem } from "./problem.ts";
@@ -61,8 +61,12 @@ export function verdictOf(backend: Backend, problem: Problem, target: Target): V
   return supported.ok ? backend.accepts(problem, target) : supported;
 }
 
-/** Predicted time over that of a backend ahead in the list, below which one behind it takes its place: the model is not surer than that. */
-const CLEARLY = 0.95;
+/**
+ * Predicted time over that of a backend ahead in the list, below which one behind it takes its place: the model is not surer than that, and of a GPU that nobody measured it
+ * is not sure at all.
+ */
+const clearly = ({ gpu }: Machine): number =>
+  constantsOf(gpu).some((constant) => constant.gpu === gpu && constant.from === "measured") ? 0.95 : 0.5;
 
 /** A backend's first schedules, with the time that the model predicts for the first of them; null where the backend has no kernel for the model, or the GPU no such engine. */
 interface Contender {
@@ -83,18 +87,18 @@ function contenders(
   options: PlanOptions,
 ): readonly Contender[] {
   const machine = options.machine ?? usualMachine(target);
+  const share = clearly(machine);
   const first: Contender[] = [];
   for (const backend of backends) {
     const ahead = first[0];
     const bound = backend.engine === undefined ? 0 : leastTime(problem, backend.engine, machine);
-    if (options.first && ahead?.plans.ok && ahead.timeUs !== null && bound >= CLEARLY * ahead.timeUs)
-      continue;
+    if (options.first && ahead?.plans.ok && ahead.timeUs !== null && bound >= share * ahead.timeUs) continue;
     const verdict = verdictOf(backend, problem, target);
     const plans = verdict.ok ? bestPlans(backend, problem, target, options) : verdict;
     const claims = verdict.ok && (backend.claims?.(problem, target) ?? null) !== null;
     const timeUs = plans.ok ? predicted(plans.value[0], problem, target, machine) : null;
     const faster = (other: Contender): boolean =>
-      timeUs !== null && other.timeUs !== null && timeUs < CLEARLY * other.timeUs;
+      timeUs !== null && other.timeUs !== null && timeUs < share * other.timeUs;
     const place = first.findIndex(
       (other) => plans.ok && (!other.plans.ok || (claims === other.claims ? faster(other) : claims)),
     );
