@@ -194,7 +194,7 @@ export const plansOf = (
 };
 
 /** The first schedules of a backend, at least one. Error: TW1903. */
-export function bestPlans(
+function bestPlans(
   backend: Backend,
   problem: Problem,
   target: Target,

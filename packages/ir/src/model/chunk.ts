@@ -100,7 +100,7 @@ const LINE = 128;
 const SECTOR = 32;
 
 /** How the rows of a chunk lie in lines of L2: the share of them that begin inside a line and so end in the next, and whether some begin inside a sector. */
-export function linesOf(
+function linesOf(
   operand: Operand,
   contiguous: number,
 ): { readonly split: number; readonly unaligned: boolean } {
