@@ -9,7 +9,7 @@ import { parseArguments, slotsOf } from "../src/kit/parse.ts";
 import { painterFor } from "../src/output/colour.ts";
 import { formatBytes, formatTime, plural, trim } from "../src/output/format.ts";
 import { toJson } from "../src/output/json.ts";
-import { createProgress } from "../src/output/progress.ts";
+import { createProgress, tellerOf } from "../src/output/progress.ts";
 import { renderPairs, renderTable } from "../src/output/table.ts";
 import { fit } from "../src/output/wrap.ts";
 import { contextIn } from "./harness.ts";
@@ -195,12 +195,15 @@ describe("output", () => {
 
 describe("progress", () => {
   /** A clock that the test moves, and what was written. */
-  function fake(isTTY: boolean) {
+  function fake(isTTY: boolean, columns?: number) {
     let time = 0;
     let tick: (() => void) | null = null;
     const written: string[] = [];
     const begin = createProgress(
-      { isTTY, write: (data) => void written.push(String(data)) },
+      {
+        ...{ isTTY, write: (data) => void written.push(String(data)) },
+        ...(columns === undefined ? {} : { columns }),
+      },
       {
         now: () => time,
         every: (_ms, callback) => {
@@ -256,6 +259,31 @@ describe("progress", () => {
     pass(2);
     done.end();
     expect(written).toEqual(["\r\u001b[Kemulating … 1 s", "\r\u001b[Kemulating … 2 s", "\r\u001b[K"]);
+  });
+
+  test("of a line that is too long, how far the work is stays", () => {
+    const { begin, pass, written } = fake(true, 40);
+    const work = begin("running on a device with a long name");
+    work.at("7 %, about 9 s left");
+    pass(1);
+    expect(written).toEqual(["\r\u001b[Krunning on …: 7 %, about 9 s left … 1 s"]);
+    expect(written[0]?.length).toBeLessThanOrEqual(40 + "\r\u001b[K".length);
+  });
+
+  test("runs of a kernel: percent of all of them and the time that is left, four times a second at most", () => {
+    const said: string[] = [];
+    let time = 0;
+    const context = { ...contextIn("."), now: () => time, progressAt: (word: string) => said.push(word) };
+    const tell = tellerOf(context, 2);
+    for (let ended = 1; ended <= 100; ended++) {
+      time += 100;
+      tell(0)(ended, 100);
+    }
+    expect(said.length).toBe(33);
+    expect(said.at(-1)).toBe("49 %, about 11 s left");
+    time += 10_000;
+    tell(1)(100, 100);
+    expect(said.at(-1)).toMatch(/^100 %/);
   });
 });
 

@@ -63,6 +63,8 @@ export interface LaunchConfig {
   readonly fuel?: number;
   /** Takes the event log of the launch, event by event (TraceEvent). A launch with a log runs in one piece; a search has none. */
   readonly trace?: TraceSink;
+  /** Called as each cluster ends (block, without clusters): how many have ended, of how many. Not of launches that several threads share. */
+  readonly progress?: (ended: number, clusters: number) => void;
 }
 
 /** Something wrong that a run has shown. */

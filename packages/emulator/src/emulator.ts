@@ -187,10 +187,11 @@ class EmulatedDevice implements Emulator {
     if (!isIndependent(program)) return alone();
     const parts = Math.min(this.#threads.count, this.#waves(program, config));
     if (parts < 2) return alone();
+    const { progress: _, ...whole } = config;
     const results = await this.#threads.run(parts, {
       text,
       entry,
-      config,
+      config: whole,
       variables: module.variables.map(({ variable }) => variable.offset),
       ...this.#arena.heap(),
       residentBlocks: this.#resident,
@@ -291,6 +292,7 @@ class EmulatedDevice implements Emulator {
       race,
       global,
       interleaver,
+      progress: config.progress,
     });
     const paths = new MemoryPaths({
       arena: this.#arena,

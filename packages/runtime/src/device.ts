@@ -84,6 +84,8 @@ export interface LaunchRequest {
   readonly fuel?: number;
   /** Takes the event log of the launch. */
   readonly trace?: TraceSink;
+  /** Called on the emulator as each cluster ends: how many have, of how many. */
+  readonly progress?: (ended: number, clusters: number) => void;
   /** Architecture whose tensor cores compute; the module's target unless given. */
   readonly arithmetic?: string;
   /** What the grid before of a programmatic dependent launch writes and reads: not to be touched before `griddepcontrol.wait`. */

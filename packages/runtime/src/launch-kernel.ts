@@ -29,7 +29,10 @@ import { fail } from "./diagnostics.ts";
 /** Buffers by the names of the pointer parameters: `a`, `b`, `c`, `d`, `workspace`, `epilogueI`. */
 export type KernelBuffers = Readonly<Record<string, DeviceBuffer>>;
 
-export type KernelLaunchOptions = Pick<LaunchRequest, "order" | "seed" | "checks" | "fuel" | "trace"> & {
+export type KernelLaunchOptions = Pick<
+  LaunchRequest,
+  "order" | "seed" | "checks" | "fuel" | "trace" | "progress"
+> & {
   /** Conditions of the manifest, checked before anything is launched. */
   readonly constraints?: readonly Constraint[];
 };

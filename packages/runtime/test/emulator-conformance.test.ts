@@ -31,7 +31,15 @@ describe("only the emulator", () => {
     using device = open("sm_70");
     const buffer = must(device.alloc(256));
     const kernel = must(must(device.load(axpyPtx)).kernel("axpy"));
-    const result = must(kernel.launch({ grid: [2, 1, 1], block: [32, 1, 1], args: [buffer, 64, 1] }));
+    const ended: (readonly [number, number])[] = [];
+    const progress = (...far: readonly [number, number]): void => void ended.push(far);
+    const result = must(
+      kernel.launch({ grid: [2, 1, 1], block: [32, 1, 1], args: [buffer, 64, 1], progress }),
+    );
+    expect(ended).toEqual([
+      [1, 2],
+      [2, 2],
+    ]);
     expect(result.findings.map((finding) => finding.check)).toContain("uninitialised");
   });
 

@@ -59,9 +59,10 @@ export class Launcher {
     this.#options = options;
   }
 
-  run(plan: RunPlan): Checked<Run> {
+  /** `progress`: called as clusters end: how many have, of how many. */
+  run(plan: RunPlan, progress?: LaunchRequest["progress"]): Checked<Run> {
     return this.#withMemory((memory) => {
-      const result = this.#launch(plan, memory);
+      const result = this.#launch(plan, memory, progress);
       return result.ok ? this.#collect(plan, result.value, memory) : result;
     });
   }
@@ -116,13 +117,21 @@ export class Launcher {
     return module.value.kernel(launch.entry);
   }
 
-  #launch(plan: RunPlan, memory: ReadonlyMap<string, DeviceBuffer>): Checked<LaunchResult> {
+  #launch(
+    plan: RunPlan,
+    memory: ReadonlyMap<string, DeviceBuffer>,
+    progress: LaunchRequest["progress"],
+  ): Checked<LaunchResult> {
     const kernel = this.#kernel();
     if (!kernel.ok) return kernel;
     const request = this.#request(plan, memory);
     if (!request.ok) return request;
     const { trace } = this.#options;
-    const result = kernel.value.launch({ ...request.value, ...trace?.begin() });
+    const result = kernel.value.launch({
+      ...request.value,
+      ...trace?.begin(),
+      ...(progress === undefined ? {} : { progress }),
+    });
     if (result.ok) trace?.end(result.value.findings);
     return result;
   }

@@ -5,6 +5,7 @@ import { z } from "zod";
 import { codes, problemWith } from "../codes.ts";
 import type { Session } from "../kit/command.ts";
 import { argument, text } from "../kit/flags.ts";
+import { tellerOf } from "../output/progress.ts";
 import { floatSums } from "./differences.ts";
 import {
   checksOf,
@@ -105,8 +106,12 @@ export function launchAll(
   });
   const { entry } = prepared.launch;
   const runs: Run[] = [];
-  for (const plan of plansOf(args, inputs.schedule)) {
-    const run = session.working(`emulating ${entry} (${runName(plan)})`, () => launcher.run(plan));
+  const plans = plansOf(args, inputs.schedule);
+  const tell = tellerOf(session.context, plans.length);
+  for (const plan of plans) {
+    const run = session.working(`emulating ${entry} (${runName(plan)})`, () =>
+      launcher.run(plan, tell(runs.length)),
+    );
     if (!run.ok) return run;
     runs.push(run.value);
   }

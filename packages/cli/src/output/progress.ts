@@ -2,7 +2,8 @@
  * Progress on stderr for work that takes over a second. The ticking happens on the main thread while commands run on a
  * worker (bin.ts), so it goes on while an emulation blocks the worker.
  */
-import type { Sink } from "../context.ts";
+import type { Context, Sink } from "../context.ts";
+import { formatDuration } from "./format.ts";
 
 /** Work shorter than this is not worth a line. */
 const quietMs = 1000;
@@ -30,7 +31,9 @@ export function createProgress(sink: Sink, timers: Timers): (label: string) => T
     const seconds = () => ((timers.now() - start) / 1000).toFixed(0);
     const stop = timers.every(quietMs, () => {
       const line = `${label}${far === "" ? "" : `: ${far}`}`;
-      if (sink.isTTY) sink.write(`\r\u001b[K${cut(`${line} … ${seconds()} s`, sink.columns)}`);
+      const end = `${far === "" ? "" : `: ${far}`} … ${seconds()} s`;
+      // Of a line that is too long, what the work is gives way to how far it is.
+      if (sink.isTTY) sink.write(`\r\u001b[K${cut(label, sink.columns && sink.columns - end.length)}${end}`);
       else if (!shown || (far !== "" && ticks % 60 === 0)) sink.write(`${line} …\n`);
       shown = true;
       ticks += 1;
@@ -51,6 +54,26 @@ export function createProgress(sink: Sink, timers: Timers): (label: string) => T
 /** What fits into one line of a terminal: a longer one would be left behind when it is rewritten. */
 const cut = (line: string, columns: number | undefined): string =>
   columns === undefined || line.length < columns ? line : `${line.slice(0, Math.max(0, columns - 2))}…`;
+
+/** Milliseconds between two words of how far work is. */
+const wordMs = 250;
+
+/** What tells how far `runs` runs of one kernel are, each by its number from 0: `41 %, about 40 s left`. */
+export function tellerOf(
+  context: Context,
+  runs: number,
+): (run: number) => (ended: number, all: number) => void {
+  const began = context.now();
+  let told = began;
+  return (run) => (ended, all) => {
+    const now = context.now();
+    if (now - told < wordMs) return;
+    told = now;
+    const share = (run + ended / all) / runs;
+    const left = ((now - began) / 1000) * (1 / share - 1);
+    context.progressAt?.(`${Math.floor(share * 100)} %, about ${formatDuration(left)} left`);
+  };
+}
 
 /** Real timers that never keep the process alive. */
 export const systemTimers: Timers = {

@@ -15,6 +15,7 @@ import { atStatements, diagnoseHazard, hazardsOf, mergeFindings } from "../emula
 import type { TraceFile } from "../emulation/trace.ts";
 import type { Session } from "../kit/command.ts";
 import { formatDuration, plural, trim } from "../output/format.ts";
+import { tellerOf } from "../output/progress.ts";
 import { type Check, checkResult } from "./check.ts";
 import type { RunDevice } from "./device.ts";
 import type { Inputs } from "./inputs.ts";
@@ -96,9 +97,14 @@ export async function execute(
   const problem = artifact.manifest.request;
   const orders = device.kind === "cuda" ? options.orders.slice(0, 1) : options.orders;
   const runs: { readonly order: Order; readonly result: GemmResult }[] = [];
+  const tell = tellerOf(session.context, orders.length);
   for (const order of orders) {
     const label = `running on ${device.name}${orders.length > 1 ? `, order ${order}` : ""} (${workOf(problem)})`;
-    const knobs = { order, seed: options.seed, checks: options.hazards, ...options.trace?.begin() };
+    const knobs = {
+      ...{ order, seed: options.seed, checks: options.hazards, ...options.trace?.begin() },
+      // A GPU's launches are made in another process.
+      ...(device.kind === "emulator" ? { progress: tell(runs.length) } : {}),
+    };
     const result = await session.working(label, () => device.gemm(artifact, inputs.host, knobs));
     if (!result.ok) return result;
     options.trace?.end(result.value.findings);

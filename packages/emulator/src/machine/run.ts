@@ -1,5 +1,5 @@
 /** One launch: blocks made resident cluster by cluster, their warps scheduled, and what came of it. */
-import type { Counters, Order, Waits } from "../api.ts";
+import type { Counters, LaunchConfig, Order, Waits } from "../api.ts";
 import { type Findings, LaunchStopped } from "../checkers/findings.ts";
 import type { Touched } from "../checkers/global-shadow.ts";
 import type { RuleId } from "../checkers/rules.ts";
@@ -62,6 +62,7 @@ export interface RunFields {
   /** Whose schedule decides which warp runs; null where the order does. */
   readonly interleaver: Interleaver | null;
   readonly trace: Recorder | null;
+  readonly progress: LaunchConfig["progress"];
 }
 
 export class LaunchRun implements Machine {
@@ -73,6 +74,8 @@ export class LaunchRun implements Machine {
   readonly arithmetic: TensorArithmetic;
   readonly trace: Recorder | null;
   readonly #fields: RunFields;
+  #clusters = 0;
+  #ended = 0;
   readonly #random: Random;
   readonly #blocks: readonly RunnableBlock[];
   readonly #stepper: Stepper;
@@ -171,6 +174,7 @@ export class LaunchRun implements Machine {
     const { shape } = this.#fields;
     const clusters = clusterCounts(shape);
     const total = clusters[0] * clusters[1] * clusters[2];
+    this.#clusters = total;
     // Blocks that wait for one another count on being started in ascending order unless all fit.
     const shuffle = shape.order === "random" && (shape.resident === 1 || shape.resident >= total);
     const sequence = shuffle ? this.#random.permutation(total) : Array.from({ length: total }, (_, k) => k);
@@ -297,6 +301,8 @@ export class LaunchRun implements Machine {
   readonly #begun = new WeakMap<ClusterState, number>();
 
   #finish(cluster: ClusterState): void {
+    this.#ended += 1;
+    this.#fields.progress?.(this.#ended, this.#clusters);
     // What is still in flight belongs to the block's memory, which the next block is about to take.
     while (this.events.force());
     this.#tally.lived((this.executed - (this.#begun.get(cluster) ?? 0)) * cluster.blocks.length);

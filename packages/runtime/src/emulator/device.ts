@@ -307,6 +307,7 @@ class EmulatorKernel implements Kernel {
       ...(request.arithmetic === undefined ? {} : { arithmetic: request.arithmetic }),
       ...(request.fuel === undefined ? {} : { fuel: request.fuel }),
       ...(request.trace === undefined ? {} : { trace: request.trace }),
+      ...(request.progress === undefined ? {} : { progress: request.progress }),
       ...(request.before === undefined
         ? {}
         : {
