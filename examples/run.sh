@@ -1,5 +1,5 @@
 #!/bin/sh
-# Every client of this folder on this machine's GPU: compiles what they launch, runs them, and prints a table last.
+# Every client of this folder on this machine's GPU but inductor, which takes minutes: compiles what they launch, runs them, and prints a table last.
 #   examples/run.sh [TILEWRIGHT]    the command line to use, for instance that of the portable bundle; npx tilewright unless given
 # PYTHON names another python3. What a client needs and is absent (gcc, torch, cupy, the npm packages) is said and skipped.
 # Exit code 1 if one failed, 4 without a GPU.

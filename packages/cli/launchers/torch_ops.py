@@ -25,6 +25,11 @@ _grad_enabled, _autocast = torch.is_grad_enabled, torch.is_autocast_enabled
 _dispatch_modes, _function_modes = torch._C._len_torch_dispatch_stack, torch._C._len_torch_function_stack
 
 
+# A torch without CUDA has neither; what it computes is fallback.
+_stream = getattr(torch._C, "_cuda_getCurrentRawStream", lambda device: 0)
+_device_now = getattr(torch._C, "_cuda_getDevice", lambda: -1)
+
+
 def _transforms():
     return torch._C._functorch.peek_interpreter_stack() is not None
 
@@ -80,7 +85,7 @@ class _Entry:
 
     def launch(self, tensors):
         """The outputs. All memory is torch's, so that a CUDA graph that is being recorded owns it."""
-        stream = torch._C._cuda_getCurrentRawStream(self.device)
+        stream = _stream(self.device)
         made = []
         for shape, strides, dtype, reduced in self.outs:
             made.append(_empty(shape, strides, dtype))
@@ -241,7 +246,7 @@ class _Operation:
             if len(plans) >= _MOST_KEPT:
                 self.forget()
             plans[key] = entry
-        with contextlib.nullcontext() if torch._C._cuda_getDevice() == entry.device else torch.cuda.device(entry.device):
+        with contextlib.nullcontext() if _device_now() == entry.device else torch.cuda.device(entry.device):
             made = entry.launch(tensors)
             # Behind the launch, when its context is the current one.
             if fresh and not numbers:
@@ -298,7 +303,7 @@ class _Operation:
     def function(self):
         """What users call."""
         local, slow, op = self.local, self.slow, self.op
-        compiling, stream, device_now = torch.compiler.is_compiling, torch._C._cuda_getCurrentRawStream, torch._C._cuda_getDevice
+        compiling, stream, device_now = torch.compiler.is_compiling, _stream, _device_now
         local.plans = {}
 
         def call(*tensors, **options):

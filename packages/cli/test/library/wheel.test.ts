@@ -316,6 +316,18 @@ describe.skipIf(!python).each(["compiled", "TILEWRIGHT_SHIM=0"])("installed, lau
     if (name !== "no gradients") expect(launches(found)).toEqual([]);
   });
 
+  test("a torch without CUDA computes itself, if asked to", () => {
+    const script = `import torch; del torch._C._cuda_getDevice, torch._C._cuda_getCurrentRawStream
+from torch import Tensor, device; from linear import linear_gelu
+print(*linear_gelu(*(Tensor(each, device=device("cpu")) for each in ((77, 192), (256, 192), (256,))), fallback=True).shape)`;
+    const env = {
+      ...process.env,
+      PYTHONPATH: `${at("site")}:${here("python")}`,
+      PYTHONDONTWRITEBYTECODE: "1",
+    };
+    expect(execFileSync("python3", ["-c", script], { env, encoding: "utf8" })).toBe("77 256\n");
+  });
+
   test("torch computes where no kernel serves, if asked to", () => {
     expect(outcome("fallback size")).toMatchObject({
       calls: ["matmul"],
