@@ -147,7 +147,7 @@ const table: Readonly<Record<string, Readonly<Record<string, Case>>>> = {
       launch: { params: [{ bufer: "x" }, 1, 2] },
       code: 2,
       says: ["TW7012 (invalid) at params[0]"],
-      hint: 'one of {"buffer": ...}, a number, {"int": ...}, {"value": ...}, {"bytes": ...}, {"tensorMap": ...}',
+      hint: 'one of {"buffer": ...}, a number, {"int": ...}, {"value": ...}, {"bytes": ...}, {"size": ...}, {"tensorMap": ...}',
     },
   },
   "launches beyond limits": {

@@ -3,7 +3,7 @@ import type { RuleId, SearchOptions, SearchReport } from "@tilewright/emulator";
 import { type Checked, InternalError, ok } from "@tilewright/ir";
 import type { DeviceBuffer, DeviceModule, Kernel, LaunchRequest, LaunchResult } from "@tilewright/runtime";
 import { type BufferCheck, type BufferDifference, compareBuffer, differenceOf } from "../launch/compare.ts";
-import { argumentsOf, known } from "../launch/params.ts";
+import { argumentsOf, fieldBytes, known } from "../launch/params.ts";
 import { type Launch, threeOf } from "../launch/schema.ts";
 import { encodeTensorMaps } from "../launch/tensor-maps.ts";
 import type { RunPlan } from "./flags.ts";
@@ -17,6 +17,12 @@ export interface Run extends RunPlan {
   readonly contents: ReadonlyMap<string, Uint8Array>;
   /** Buffers that are not as the first run has left them. */
   readonly differences: readonly BufferDifference[];
+}
+
+/** A buffer as a run has left it. */
+interface Left {
+  readonly bytes: Uint8Array;
+  readonly address: bigint;
 }
 
 /** A search, and the byte of a buffer in which the failure differs from the schedule without switches. */
@@ -51,8 +57,8 @@ export class Launcher {
   readonly #prepared: Omit<Prepared, "folder">;
   readonly #options: RunOptions;
   #module: DeviceModule | null = null;
-  /** What the first run that completed has left in every buffer. */
-  #first: ReadonlyMap<string, Uint8Array> | null = null;
+  /** What the first run that completed has left in every buffer, and where they were. */
+  #first: ReadonlyMap<string, Left> | null = null;
 
   constructor(prepared: Omit<Prepared, "folder">, options: RunOptions) {
     this.#prepared = prepared;
@@ -140,6 +146,11 @@ export class Launcher {
     const { launch, device } = this.#prepared;
     const maps = encodeTensorMaps(launch.tensorMaps, device, (name) => known(memory, name).address);
     if (!maps.ok) return maps;
+    for (const [name, { fields }] of Object.entries(launch.buffers))
+      for (const [at, bytes] of fieldBytes(fields, memory, maps.value)) {
+        const written = known(memory, name).write(bytes, at);
+        if (!written.ok) return written;
+      }
     const fuel = this.#options.fuel ?? launch.fuel;
     return ok({
       grid: threeOf(launch.grid),
@@ -160,22 +171,31 @@ export class Launcher {
 
   #collect(plan: RunPlan, result: LaunchResult, memory: ReadonlyMap<string, DeviceBuffer>): Checked<Run> {
     const { launch, buffers, expectations } = this.#prepared;
-    const all = new Map<string, Uint8Array>();
+    const all = new Map<string, Left>();
+    const samePlace = (expected: bigint, actual: bigint): boolean =>
+      [...memory].some(([name, { address, size }]) => {
+        const offset = actual - address;
+        const before = this.#first?.get(name)?.address ?? 0n;
+        return offset >= 0n && offset < BigInt(size) && expected - before === offset;
+      });
     const checks: BufferCheck[] = [];
     const differences: BufferDifference[] = [];
     for (const buffer of buffers) {
       const bytes = known(memory, buffer.name).read();
       if (!bytes.ok) return bytes;
-      all.set(buffer.name, bytes.value);
+      all.set(buffer.name, { bytes: bytes.value, address: known(memory, buffer.name).address });
       const first = this.#first?.get(buffer.name);
       const difference =
-        first === undefined || !result.completed ? null : differenceOf(buffer.name, first, bytes.value);
+        first === undefined || !result.completed
+          ? null
+          : differenceOf(buffer.name, first.bytes, bytes.value, samePlace);
       if (difference !== null) differences.push(difference);
       const check = expectations.has(buffer.name) ? compareBuffer(buffer, bytes.value, expectations) : null;
       if (check !== null) checks.push(check);
     }
     if (result.completed) this.#first ??= all;
-    const contents = new Map([...all].filter(([name]) => Object.hasOwn(launch.outputs, name)));
+    const contents = new Map<string, Uint8Array>();
+    for (const [name, { bytes }] of all) if (Object.hasOwn(launch.outputs, name)) contents.set(name, bytes);
     return ok({ ...plan, result, checks, contents, differences });
   }
 }

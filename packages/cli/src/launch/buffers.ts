@@ -22,7 +22,8 @@ import {
   isIntegral,
   isRandomType,
 } from "./elements.ts";
-import { type Launch, type LaunchBuffer, type Scalar, scalarValue } from "./schema.ts";
+import { sizeOfField } from "./params.ts";
+import { type Field, type Launch, type LaunchBuffer, type Scalar, scalarValue } from "./schema.ts";
 
 export interface HostBuffer {
   readonly name: string;
@@ -189,8 +190,47 @@ export function makeBuffers(
     const wrong = scalarProblem(param.dtype, param.value);
     if (wrong !== null) found.push(problemWith(codes.badJson, `params[${i}]`, wrong));
   }
+  for (const [at, fields, size] of structuresOf(launch, buffers))
+    found.push(...fieldProblems(at, fields, size));
   return { buffers, problems: found };
 }
+
+/** Everything that fields stand in: its place in the launch file, and its bytes. */
+const structuresOf = (
+  launch: Launch,
+  buffers: readonly HostBuffer[],
+): readonly (readonly [at: string, fields: readonly Field[], size: number])[] => [
+  ...Object.entries(launch.buffers).map(
+    ([name, { fields }]) =>
+      [
+        `buffers.${name}`,
+        fields,
+        buffers.find((buffer) => buffer.name === name)?.size ?? Number.POSITIVE_INFINITY,
+      ] as const,
+  ),
+  ...launch.params.flatMap((param, i) =>
+    typeof param === "object" && "fields" in param
+      ? [[`params[${i}]`, param.fields, param.size] as const]
+      : [],
+  ),
+];
+
+/** Fields that reach beyond what they stand in, and numbers that their type does not hold. */
+const fieldProblems = (at: string, fields: readonly Field[], size: number): readonly Diagnostic[] =>
+  fields.flatMap((field, k) => {
+    const place = `${at}.fields[${k}]`;
+    const wrong =
+      "value" in field && isElementType(field.dtype) ? scalarProblem(field.dtype, field.value) : null;
+    if (wrong !== null) return [problemWith(codes.badJson, place, wrong)];
+    const end = field.at + sizeOfField(field);
+    return end <= size
+      ? []
+      : [
+          problemWith(codes.badJson, place, `the field ends at byte ${end} of ${size}`, {
+            hint: "make it larger",
+          }),
+        ];
+  });
 
 /** Buffers and tensor maps that are named where there is none of that name. */
 function danglingNames(launch: Launch): readonly Diagnostic[] {
@@ -205,12 +245,16 @@ function danglingNames(launch: Launch): readonly Diagnostic[] {
           }),
         ];
   const inBuffers = (at: string, name: string) => missing(at, "buffer", name, buffers);
+  const named = (at: string, what: Field | Launch["params"][number]) => {
+    if (typeof what !== "object") return [];
+    if ("buffer" in what) return inBuffers(at, what.buffer);
+    return "tensorMap" in what ? missing(at, "tensor map", what.tensorMap, maps) : [];
+  };
   return [
-    ...launch.params.flatMap((param, i) => {
-      if (typeof param !== "object") return [];
-      if ("buffer" in param) return inBuffers(`params[${i}]`, param.buffer);
-      return "tensorMap" in param ? missing(`params[${i}]`, "tensor map", param.tensorMap, maps) : [];
-    }),
+    ...launch.params.flatMap((param, i) => named(`params[${i}]`, param)),
+    ...structuresOf(launch, []).flatMap(([at, fields]) =>
+      fields.flatMap((field, k) => named(`${at}.fields[${k}]`, field)),
+    ),
     ...Object.entries(launch.tensorMaps).flatMap(([name, map]) =>
       inBuffers(`tensorMaps.${name}.buffer`, map.buffer),
     ),

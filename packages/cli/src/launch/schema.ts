@@ -34,6 +34,25 @@ const fill = z
   ])
   .default("none");
 
+const hex = z
+  .string()
+  .regex(/^([0-9a-fA-F]{2})*$/, "no bytes: two hexadecimal digits each")
+  .describe("in hexadecimal");
+const byteOffset = z.int().nonnegative().default(0).describe("bytes added to the address");
+const at = z.int().nonnegative().describe("bytes from the start");
+
+const field = z
+  .union([
+    z.strictObject({ at, tensorMap: z.string().describe("name of a tensor map: its 128 bytes") }),
+    z.strictObject({
+      ...{ at, buffer: z.string().describe("name of a buffer: its address") },
+      offset: byteOffset,
+    }),
+    z.strictObject({ at, value: scalar, dtype: elementType }),
+    z.strictObject({ at, bytes: hex }),
+  ])
+  .describe("what stands at a place of a structure");
+
 const buffer = z
   .strictObject({
     bytes: positive.optional().describe("size, for a buffer without a dtype"),
@@ -44,13 +63,17 @@ const buffer = z
       .optional()
       .describe("extents in elements, C order; a file brings its own"),
     fill,
+    fields: z
+      .array(field)
+      .default([])
+      .describe("tensor maps, addresses and numbers that stand in it, over what it is filled with"),
   })
   .describe("device memory, by bytes or by dtype and shape");
 
 const param = z.union([
   z.strictObject({
     buffer: z.string().describe("name of a buffer: its address"),
-    offset: z.int().nonnegative().default(0).describe("bytes added to the address"),
+    offset: byteOffset,
   }),
   z.number().describe("a scalar of the type that the entry declares"),
   z.strictObject({
@@ -62,12 +85,10 @@ const param = z.union([
   z
     .strictObject({ value: scalar, dtype: elementType })
     .describe("a scalar of a type that PTX declares as bits, such as f16 in .b16"),
-  z.strictObject({
-    bytes: z
-      .string()
-      .regex(/^([0-9a-fA-F]{2})*$/, "no bytes: two hexadecimal digits each")
-      .describe("a .b8 array, in hexadecimal"),
-  }),
+  z.strictObject({ bytes: hex }).describe("a .b8 array"),
+  z
+    .strictObject({ size: positive.describe("bytes of the structure"), fields: z.array(field) })
+    .describe("a .b8 array that is a structure, zero where no field stands"),
   z.strictObject({ tensorMap: z.string().describe("name of a tensor map: its 128 bytes") }),
 ]);
 
@@ -128,6 +149,7 @@ export const launchSchema = z
 export type Launch = z.output<typeof launchSchema>;
 export type LaunchBuffer = Launch["buffers"][string];
 export type LaunchParam = Launch["params"][number];
+export type Field = LaunchBuffer["fields"][number];
 export type Scalar = z.output<typeof scalar>;
 export type Dim = z.output<typeof dim3>;
 
