@@ -50,7 +50,7 @@ SPACES = {
         "operandOrder": ["ab", "ba"],
         "raster": ["grouped:4", "grouped:8", "grouped:16", "snake:8", "row"],
         "copySpread": ["1", "2", "3", "4", "5", "6", "7"],
-        "prefetchStoreStep": ["3", "4", "5", "6"],
+        "registerStoreStep": ["3", "4", "5", "6"],
         "stages": ["3", "4", "5"],
         "drain": ["0", "1", "2", "2", "3", "3"],
         "vectorsPerThread": ["1", "2", "4", "8"],
@@ -103,7 +103,7 @@ def schedule_of(genes):
         g["stages"], g["registerPrefetch"] = str(min(3, int(g["stages"]))), "on"
         g["copySpread"], g["drain"] = str(min(2, int(g["copySpread"]))), str(min(1, int(g["drain"])))
     else:
-        g.pop("prefetchStoreStep", None)
+        g.pop("registerStoreStep", None)
         g["registerPrefetch"] = "off"
         g["drain"] = str(min(int(g["drain"]), int(g["stages"]) - 1))
     if g.get("frag") == "1":

@@ -236,16 +236,16 @@ const rules: readonly Rule[] = [
   },
   {
     code: "TW2121",
-    at: "schedule.prefetchStoreStep",
+    at: "schedule.registerStoreStep",
     find: ({ s }) =>
-      s.prefetchStoreStep > 0 &&
-      (!(s.registerPrefetch && s.stages > 1) || s.frag === 1 || s.prefetchStoreStep > s.tileK - 2)
+      s.registerStoreStep > 0 &&
+      (!(s.registerPrefetch && s.stages > 1) || s.frag === 1 || s.registerStoreStep > s.tileK - 2)
         ? {
-            message: `prefetchStoreStep=${s.prefetchStoreStep} says before which of the first ${s.tileK - 1} K steps prefetched copies are stored, which needs registerPrefetch=on and frag=2`,
+            message: `registerStoreStep=${s.registerStoreStep} says before which of the first ${s.tileK - 1} K steps prefetched copies are stored, which needs registerPrefetch=on and frag=2`,
             hint:
               s.registerPrefetch && s.stages > 1 && s.frag > 1
-                ? `nearest legal: prefetchStoreStep=${Math.max(0, s.tileK - 2)}`
-                : "nearest legal: prefetchStoreStep=0",
+                ? `nearest legal: registerStoreStep=${Math.max(0, s.tileK - 2)}`
+                : "nearest legal: registerStoreStep=0",
           }
         : null,
   },

@@ -132,7 +132,7 @@ function walkDirective({
 }
 
 /** Stores of a split copy stand far into the chunk: the loads have had time, the barrier is still to come. */
-const landing = ({ prefetchStoreStep: land, tileK }: SimtSchedule): number =>
+const landing = ({ registerStoreStep: land, tileK }: SimtSchedule): number =>
   land > 0 ? land : Math.floor((tileK * 5) / 8);
 
 /**

@@ -81,7 +81,7 @@ export const scheduleModel = {
       max: 64,
     }),
     intField({
-      name: "prefetchStoreStep",
+      name: "registerStoreStep",
       summary:
         "K step before which prefetched copies are stored to shared memory; 0: five eighths into the chunk",
       default: 0,

@@ -23,7 +23,7 @@ export function stepsOf(s: TensorSchedule): { readonly columns: number; readonly
 }
 
 /** The fewest columns that two accumulators have to share for both to fit into so many; null where they fit as they are, or in no way that the epilogue can take. */
-export function overlapThatFits(s: TensorSchedule, columns: number): number | null {
+export function overlappedColumnsThatFit(s: TensorSchedule, columns: number): number | null {
   const { width, stacks, form } = accumulatorOf(s);
   const step = stepsOf(s).columns;
   const lap = Math.ceil((2 * width - columns) / step) * step;

@@ -10,7 +10,7 @@ import {
   type Target,
   tensorAccessFault,
 } from "@tilewright/ir";
-import { accumulatorOf, overlapThatFits } from "./accumulators.ts";
+import { accumulatorOf, overlappedColumnsThatFit } from "./accumulators.ts";
 import { estimateTime, persistentUnits } from "./cost.ts";
 import { factorColumns, stagesThatFit } from "./footprint.ts";
 import { acceptedKind } from "./nest.ts";
@@ -133,7 +133,7 @@ export function rankSchedules(problem: Problem, target: Target, machine: Machine
       const fits = Math.max(1, Math.min(2, Math.floor(free / width)));
       const two = { ...tile, loadColumns: load, accumulators: 2 };
       // Where two accumulators do not fit side by side they may share columns.
-      const lap = fits === 1 ? overlapThatFits(readSchedule(two), free) : null;
+      const lap = fits === 1 ? overlappedColumnsThatFit(readSchedule(two), free) : null;
       const shape: Schedule =
         split === 1 && streamk === 0 && lap !== null && epilogueLoad === "direct"
           ? { ...two, overlappedColumns: lap }

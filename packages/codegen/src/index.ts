@@ -83,7 +83,7 @@ export { mapShared, type RingBarriers, type SharedMap, SMEM } from "./smem.ts";
 export { lowerReduction } from "./splitReduction.ts";
 export { lowerIf, lowerStmts } from "./statements.ts";
 export { type Element, StepChain } from "./steps.ts";
-export { loadCut, mapAddress, sharersOf } from "./tensorMaps.ts";
+export { loadCut, mapAddress, readersOf } from "./tensorMaps.ts";
 export {
   type DistributedStep,
   distributedSteps,

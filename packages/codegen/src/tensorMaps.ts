@@ -28,11 +28,11 @@ const WARPGROUP = 4;
 
 /** The boxes of a bulk copy into shared memory; blocks that share it take a part each. */
 export function loadCut(program: TileProgram, copy: StmtOf<"copy">): TensorCut {
-  return cutOf(program, copy.dst.buffer, sharersOf(program, copy));
+  return cutOf(program, copy.dst.buffer, readersOf(program, copy));
 }
 
 /** Units of a cluster (blocks, or pairs) that share a bulk copy. */
-export function sharersOf({ launch }: TileProgram, { multicast }: StmtOf<"copy">): number {
+export function readersOf({ launch }: TileProgram, { multicast }: StmtOf<"copy">): number {
   const [m, n] = clusterUnits(launch);
   return multicast === null ? 1 : multicast === "m" ? m : n;
 }

@@ -59,7 +59,7 @@ export function randomSchedule(random: Random, problem: Problem, target: Target)
       registerPrefetch: copy === "direct" ? pick(random, ["on", "off"]) : "off",
       frag: random.integer(1, 2),
       copySpread: pick(random, [1, 1, 2, 5]),
-      prefetchStoreStep: pick(random, [0, 0, 1, 4]),
+      registerStoreStep: pick(random, [0, 0, 1, 4]),
       drain: random.integer(0, 3),
       copyElements: pick(random, [1, 2, 4]),
       sharedLayout: pick(random, ["auto", "pad", "swizzle", "plain"]),

@@ -9,8 +9,8 @@ import {
   mapAddress,
   ownedTile,
   type Reg,
+  readersOf,
   type StmtOf,
-  sharersOf,
   signalOf,
   slotAddress,
   smemBase,
@@ -46,7 +46,7 @@ export function copyTensor(ctx: Context, copy: Copy): void {
   const group = feedsEpilogue(ctx.program, ring) ? 1 : stateOf(ctx).group;
   const slot = moved(ctx, target);
   const barrier = barrierAt(ctx, signalOf(copy, ring), group === 2 ? ofLeader(ctx) : null);
-  const parts = sharersOf(ctx.program, copy);
+  const parts = readersOf(ctx.program, copy);
   const cut = loadCut(ctx.program, copy);
   const map = mapAddress(ctx, copy.src.buffer);
   const across = 1 - cut.contiguous;

@@ -1,6 +1,6 @@
 /** What a target holds: tensor memory, shared memory, clusters, the launch control. */
 import { hasFeature } from "@tilewright/ir";
-import { accumulatorOf, overlapThatFits } from "../accumulators.ts";
+import { accumulatorOf, overlappedColumnsThatFit } from "../accumulators.ts";
 import {
   accumulatorColumns,
   factorColumns,
@@ -27,7 +27,7 @@ export const resourceRules: readonly Rule[] = [
       if (rounded <= most) return null;
       const fits = Math.floor((most - factors) / accumulatorOf(s).width);
       const beside = factors > 0 ? ` and scale factors of ${factors}` : "";
-      const lap = overlapThatFits(s, most - factors);
+      const lap = overlappedColumnsThatFit(s, most - factors);
       const fewer =
         fits > 0 || factors === 0 ? `nearest legal: accumulators=${Math.max(1, fits)}` : "use a smaller tile";
       return {

@@ -13,7 +13,7 @@ const renamedFields: ReadonlyMap<string, readonly string[]> = new Map([
   ["factors", ["operandOrder"]],
   ["fetch", ["l2PrefetchBytes"]],
   ["groups", ["warpgroups"]],
-  ["land", ["prefetchStoreStep"]],
+  ["land", ["registerStoreStep"]],
   ["lap", ["overlappedColumns"]],
   ["late", ["delayedRelease"]],
   ["lead", ["firstOperand"]],

@@ -20,7 +20,7 @@ import {
   useLoaded,
   within,
 } from "./thread.ts";
-import { type Blocked, BlockReduction, PingPongTurns, type Steps } from "./waits.ts";
+import { type Blocked, BlockReduction, PingPongOrder, type Steps } from "./waits.ts";
 
 /** K chunks of each tile of a block, in order. */
 export type Sequence = readonly number[];
@@ -71,7 +71,7 @@ class Run {
   readonly #threads: readonly Thread[];
   readonly #memory: Memory;
   readonly #engines: Engines;
-  readonly #turns = new PingPongTurns();
+  readonly #turns = new PingPongOrder();
   readonly #meeting: BlockReduction;
 
   constructor(plan: Plan, sequence: Sequence, order: Order) {

@@ -18,7 +18,7 @@ interface Given {
 }
 
 /** Turns handed to the roles of blocks, with the clocks that came with them, and those that they have taken. */
-export class PingPongTurns {
+export class PingPongOrder {
   readonly #turns = new Map<string, Given>();
 
   #of(thread: Thread, to: number): Given {
