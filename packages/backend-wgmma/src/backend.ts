@@ -51,6 +51,7 @@ import { rankSchedules } from "./heuristic.ts";
 import { ladders } from "./ladders.ts";
 import { engine, lower } from "./lower/lower.ts";
 import { tileProblem, widensA, widthsOf } from "./nest.ts";
+import { issueProducts } from "./passes/issueProducts.ts";
 import { scheduleModel } from "./schedule.ts";
 
 export const wgmma: Backend = {
@@ -98,6 +99,7 @@ export const wgmma: Backend = {
     awaitProducts,
     expandRings,
     expandReductions,
+    issueProducts,
     allocate,
     declareLaunches(engine),
   ],

@@ -96,7 +96,9 @@ it("planted faults: none unseen", () => {
 it("planted faults where a role's threads copy: none unseen", () => {
   const program = machine("tile=64x64x64 warpgroups=1x1 stages=2 copy=cp.async epi=direct");
   const { unseen } = plant(program, target);
-  expect(unseen.filter((name) => !harmless.test(name))).toEqual([]);
+  // Behind a fence of threads' copies stands that of registers: either may come first.
+  const fences = /: fence async.*, after what follows it$/;
+  expect(unseen.filter((name) => !harmless.test(name) && !fences.test(name))).toEqual([]);
 });
 
 it("planted faults of roles that take turns: none unseen", () => {

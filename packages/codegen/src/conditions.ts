@@ -7,7 +7,7 @@ import type { Context } from "./context.ts";
 import { countOf, countOperand, isSizeOnly } from "./sizes.ts";
 
 /** PTX names of signed comparisons. */
-const comparisons: Readonly<Record<Cond["op"], string>> = {
+export const comparisons: Readonly<Record<Cond["op"], string>> = {
   "<": "lt",
   "<=": "le",
   "==": "eq",

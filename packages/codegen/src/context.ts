@@ -138,6 +138,10 @@ export class Context {
   /** Predicate of the enclosing `if`s; null outside. */
   active: Pred | null = null;
   readonly registers = new Map<string, readonly Reg[]>();
+  /** Registers that tiles had before they were renamed. */
+  readonly renamed = new Map<string, readonly Reg[]>();
+  /** Stands before the fence of the products to come: where their addresses are computed. Null where no fence is open. */
+  beforeFence: Code | null = null;
   /** The last pointer into each array that was computed where it was used: `at` strides of the launch beyond `base`. */
   readonly recent = new Map<
     string,

@@ -23,7 +23,16 @@ export type Lowering<K extends StmtKind> = (ctx: Context, stmt: StmtOf<K>) => vo
 export type Statements = { readonly [K in StmtKind]: Lowering<K> };
 
 /** Statements that no shared code lowers: those of a backend's own instructions, and those that `expandRings` has replaced. */
-export type OwnKind = "mma" | "wgmma.wait" | "tcgen05.commit" | "acquire" | "commit" | "wait" | "release";
+export type OwnKind =
+  | "mma"
+  | "wgmma.fence"
+  | "wgmma.commit"
+  | "wgmma.wait"
+  | "tcgen05.commit"
+  | "acquire"
+  | "commit"
+  | "wait"
+  | "release";
 
 /** Types of the registers that hold register tiles. */
 export type RegisterType = "f32" | "f64" | "s32" | "b32";

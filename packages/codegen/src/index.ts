@@ -6,6 +6,7 @@ export { type StagedPass, stagedPasses } from "./bulkStores.ts";
 export { responseSlot } from "./clcResponses.ts";
 export { clusterPlace, clusterRank, clusterSize, multicastMask } from "./clusters.ts";
 export { Code, type Pred, type Reg } from "./code.ts";
+export { comparisons } from "./conditions.ts";
 export { CannotLower, Context, type LoopState } from "./context.ts";
 export {
   copyAsync,
@@ -30,6 +31,7 @@ export type {
   StmtOf,
 } from "./engine.ts";
 export { lowerEpilogue } from "./epilogue.ts";
+export { fillOnce } from "./fills.ts";
 export {
   cast,
   clamped,
@@ -81,7 +83,7 @@ export { firstOf, lowerRole, placeIn } from "./roles.ts";
 export { sharedAddress } from "./sharedAddress.ts";
 export { mapShared, type RingBarriers, type SharedMap, SMEM } from "./smem.ts";
 export { lowerReduction } from "./splitReduction.ts";
-export { lowerIf, lowerStmts } from "./statements.ts";
+export { lowerStmts } from "./statements.ts";
 export { type Element, StepChain } from "./steps.ts";
 export { loadCut, mapAddress, readersOf } from "./tensorMaps.ts";
 export {

@@ -197,7 +197,14 @@ function inFirst(ctx: Context, make: () => void): void {
 
 type Shared = Omit<
   { readonly [K in MachineStmt["kind"]]: Statements[K] },
-  "wgmma.wait" | "tcgen05.commit" | "prologue" | ReductionStmt["kind"]
+  | "wgmma.fence"
+  | "wgmma.commit"
+  | "wgmma.wait"
+  | "tcgen05.commit"
+  | "pin"
+  | "rename"
+  | "prologue"
+  | ReductionStmt["kind"]
 >;
 
 export const machineStatements = (lower: (ctx: Context, stmts: Of<"leader">["body"]) => void): Shared => ({

@@ -1,17 +1,18 @@
 /** The table of statements: which lowering each kind takes. The backend's own come first. */
 import { codeOrder, type Expr, freeVars, rangeOf, type Stmt } from "@tilewright/ir";
-import { f32imm, f64imm, imm, type Operand } from "@tilewright/ptx";
+import { imm, type Operand } from "@tilewright/ptx";
 import { isBranch, lowerBranch } from "./branches.ts";
 import { lowerNext, lowerTileRequest } from "./clcResponses.ts";
 import { Code, type Reg } from "./code.ts";
 import { CannotLower, type Context, type LoopState } from "./context.ts";
 import { lowerCopy } from "./copyRoutes.ts";
-import type { OwnKind, RegisterType, Statements, StmtOf } from "./engine.ts";
+import type { OwnKind, Statements, StmtOf } from "./engine.ts";
 import { lowerEpilogue } from "./epilogue.ts";
+import { fillTile, lowerFill } from "./fills.ts";
 import { machineStatements } from "./machine.ts";
 import { forgetSlots } from "./pipelines.ts";
 import { lowerPrologue } from "./prologueChunk.ts";
-import { ownedTile } from "./registers.ts";
+import { arriveAtBarrier, lowerPin, lowerRename } from "./quirks.ts";
 import { lowerRole } from "./roles.ts";
 import { countOf, isSizeOnly } from "./sizes.ts";
 import { lowerReduction, reductionStatements } from "./splitReduction.ts";
@@ -25,20 +26,21 @@ export function lowerStmts(ctx: Context, stmts: readonly Stmt[]): void {
 const shared: Omit<Statements, OwnKind> = {
   tiles: (ctx, stmt) => lowerTiles(ctx, stmt, (stmts) => lowerStmts(ctx, stmts)),
   for: lowerFor,
-  if: (ctx, stmt) => lowerIf(ctx, stmt),
+  if: lowerIf,
   fill: lowerFill,
   copy: lowerCopy,
   epilogue: lowerEpilogue,
   reduce: (ctx, stmt) => lowerReduction(ctx, stmt, (stmts) => lowerStmts(ctx, stmts)),
   barrier(ctx, { id, threads = ctx.values.warps * 32, arrive = false }) {
-    // Under no predicate: one would have ptxas branch between products and the wait for them, and then serialise them (C7514).
-    if (arrive) ctx.body.emit(null, "bar.arrive", imm(id), imm(threads));
+    if (arrive) arriveAtBarrier(ctx, id, threads);
     else if (threads === ctx.program.launch.threads) ctx.emit(null, "bar.sync", imm(id));
     else ctx.emit(null, "bar.sync", imm(id), imm(threads));
   },
   role: (ctx, stmt) => lowerRole(ctx, stmt, (stmts) => lowerStmts(ctx, stmts)),
   ...machineStatements(lowerStmts),
   ...reductionStatements(lowerStmts),
+  pin: lowerPin,
+  rename: lowerRename,
   prologue: (ctx, { body }) => lowerPrologue(ctx, () => lowerStmts(ctx, body)),
   request: lowerTileRequest,
   next: lowerNext,
@@ -58,43 +60,30 @@ function lowerStmt(ctx: Context, stmt: Stmt): void {
   origin.location = outer;
 }
 
-/** `branch`: what a backend puts at the end of code that is branched to, and in the place of code that is not. */
-export function lowerIf(
-  ctx: Context,
-  stmt: StmtOf<"if">,
-  branch: { readonly end?: () => void; readonly otherwise?: () => void } = {},
-): void {
+/** The threads go by together where there are loops inside, else the statements inside are predicated. */
+function lowerIf(ctx: Context, stmt: StmtOf<"if">): void {
+  const zeros = (): void => {
+    for (const name of stmt.zeros ?? []) fillTile(ctx, name, 0);
+  };
   if (isBranch(ctx, stmt)) {
-    const lower = (): void => {
-      lowerStmts(ctx, stmt.body);
-      branch.end?.();
-    };
-    lowerBranch(ctx, stmt.cond, lower, branch.otherwise);
+    lowerBranch(ctx, stmt.cond, () => lowerStmts(ctx, stmt.body), stmt.zeros && zeros);
     return;
   }
   const condition = ctx.condition(stmt.cond);
-  if (condition === false) return;
+  if (condition === false) {
+    zeros();
+    return;
+  }
   const outer = ctx.active;
   if (condition !== true) ctx.active = ctx.both(outer, condition);
   lowerStmts(ctx, stmt.body);
   ctx.active = outer;
-}
-
-/** Constants of each register type. Packed elements begin with 0 only: their halves are not of one type. */
-const constants: Readonly<Record<RegisterType, (value: number) => Operand>> = {
-  f32: f32imm,
-  f64: f64imm,
-  s32: imm,
-  b32(value) {
-    if (value !== 0) throw new CannotLower("fill", "packed elements begin with 0");
-    return imm(0);
-  },
-};
-
-function lowerFill(ctx: Context, stmt: StmtOf<"fill">): void {
-  const tile = ownedTile(ctx, stmt.dst.buffer, ctx.constant(stmt.dst.slot, "slot"));
-  const value = constants[tile.type](stmt.value);
-  for (const register of tile.registers) ctx.emitAny(null, `mov.${tile.type}`, register, value);
+  if (condition === true || stmt.zeros === undefined) return;
+  const not = ctx.entry.reg("pred", "p");
+  ctx.body.emit(null, "not.pred", not, condition);
+  ctx.active = ctx.both(outer, not);
+  zeros();
+  ctx.active = outer;
 }
 
 function lowerFor(ctx: Context, stmt: StmtOf<"for">): void {

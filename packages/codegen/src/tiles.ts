@@ -19,6 +19,7 @@ import { cutStreamK } from "./cutStreamK.ts";
 import type { StmtOf } from "./engine.ts";
 import { ownWalk, walkTileList } from "./listTiles.ts";
 import { forgetSlots } from "./pipelines.ts";
+import { arriveAtBarrier } from "./quirks.ts";
 import { countOperand } from "./sizes.ts";
 import { blocksOfTile, problemsOf, tilesOf } from "./tileCounts.ts";
 import { clustersOf, place, placeTile } from "./tilePlace.ts";
@@ -168,9 +169,8 @@ const turnThreads = (ctx: Context): number => 2 * 32 * ctx.values.warps;
 const awaitTurn = (ctx: Context, { turn }: Turn): void =>
   ctx.body.emit(null, "bar.sync", imm(PING_PONG_BARRIER + turn), imm(turnThreads(ctx)));
 
-/** Under no predicate: one would have ptxas branch between products and the wait for them, and then serialise them (C7514). */
 const handOn = (ctx: Context, { turn, of }: Turn): void =>
-  ctx.body.emit(null, "bar.arrive", imm(PING_PONG_BARRIER + ((turn + 1) % of)), imm(turnThreads(ctx)));
+  arriveAtBarrier(ctx, PING_PONG_BARRIER + ((turn + 1) % of), turnThreads(ctx));
 
 /** Registers that lead a block through its chunks, counted along the line of the tiles: where it is, and where its share or its whole tile ends. */
 interface Line {

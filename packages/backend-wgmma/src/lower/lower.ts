@@ -1,12 +1,5 @@
 /** What warpgroup matrix instructions bring to lowering: products from descriptors, and waits for them where slots are given back. */
-import {
-  type Engine,
-  lowerEpilogue,
-  lowerReduction,
-  lowerStmts,
-  lowerWith,
-  type RegisterType,
-} from "@tilewright/codegen";
+import { type Engine, lowerWith, type RegisterType } from "@tilewright/codegen";
 import {
   type Backend,
   type DType,
@@ -17,7 +10,7 @@ import {
   widensTo,
 } from "@tilewright/ir";
 import { imm } from "@tilewright/ptx";
-import { comeTogether, lowerBranchOfProducts, lowerFill, lowerProducts, readSums } from "./products.ts";
+import { lowerCommit, lowerFence, lowerProducts } from "./products.ts";
 
 /** wgmma, mbarrier.try_wait and bulk tensor copies came with 8.0 (PTX ISA, release notes). */
 const OLDEST_PTX: PtxVersion = [8, 0];
@@ -44,18 +37,9 @@ export const engine: Engine = {
   budget: { copyRegisters: 16, invariants: "recomputed" },
   statements: {
     mma: lowerProducts,
-    fill: lowerFill,
-    if: lowerBranchOfProducts,
+    "wgmma.fence": lowerFence,
+    "wgmma.commit": lowerCommit,
     "wgmma.wait": (ctx, { pending }) => ctx.body.emit(null, "wgmma.wait_group.sync.aligned", imm(pending)),
-    epilogue(ctx, stmt) {
-      if (stmt.columns === undefined) readSums(ctx, stmt.acc.buffer);
-      lowerEpilogue(ctx, stmt);
-      if (stmt.columns?.to === stmt.columns?.of) comeTogether(ctx, stmt.acc.buffer);
-    },
-    reduce(ctx, stmt) {
-      readSums(ctx, stmt.acc.buffer);
-      lowerReduction(ctx, stmt, (stmts) => lowerStmts(ctx, stmts));
-    },
   },
   copies: {},
   lateTiles: true,

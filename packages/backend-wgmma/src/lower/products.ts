@@ -3,7 +3,8 @@ import {
   CannotLower,
   type Code,
   type Context,
-  lowerIf,
+  comparisons,
+  fillOnce,
   type OwnedTile,
   ownedTile,
   ownerOf,
@@ -16,21 +17,21 @@ import {
 import {
   bufferOf,
   type Columns,
-  eachStmt,
   findWarpgroupAtom,
   hasWarpgroupAtom,
   type OwnedRegister,
   type OwnershipMode,
   registersPerThread,
+  sub,
   takesColumn,
   type View,
   type WarpgroupAtom,
   weighted,
 } from "@tilewright/ir";
-import { addr, f32imm, imm, type Operand, special, sym, vec } from "@tilewright/ptx";
+import { imm, type Operand, special, sym, vec } from "@tilewright/ptx";
 import { type OperandTile, operandTile } from "./descriptors.ts";
 import { chunkFactors } from "./factors.ts";
-import { widenedFragments } from "./fragments.ts";
+import { type Fragments, widenedFragments } from "./fragments.ts";
 
 /** Warps of a warpgroup. */
 const WARPS = 4;
@@ -38,125 +39,17 @@ const WARPS = 4;
 /** Bits of an address that a descriptor holds, in units of 16 bytes. Of a cluster's shared memory they leave the block's rank out. */
 const ADDRESS_MASK = 0x3fff;
 
-interface State {
-  /** Accumulators that have been filled with 0 and not multiplied into since: the next product overwrites them. */
-  readonly fresh: Set<string>;
-  /** Accumulators whose columns are multiplied apart, and the registers that they had before. */
-  readonly apart: Map<string, readonly Reg[]>;
-  /** Whether products stood in a loop over chunks. */
-  looped: boolean;
+/** Orders registers before the products behind it, whose addresses are computed in front of it. */
+export function lowerFence(ctx: Context): void {
+  ctx.beforeFence = ctx.body.nest();
+  ctx.body.emit(null, "wgmma.fence.sync.aligned");
 }
 
-const states = new WeakMap<Context, State>();
-
-function stateOf(ctx: Context): State {
-  const known = states.get(ctx);
-  if (known) return known;
-  const made: State = { fresh: new Set(), apart: new Map(), looped: false };
-  states.set(ctx, made);
-  return made;
-}
-
-/** Zeros are not written where the first products overwrite what is there; sums that are promoted are added to them. */
-export function lowerFill(ctx: Context, stmt: StmtOf<"fill">): void {
-  if (stmt.value !== 0) throw new CannotLower("fill", "accumulators of this backend begin with 0");
-  const tile = ownedTile(ctx, stmt.dst.buffer, 0);
-  if (isPromotedTo(ctx, stmt.dst.buffer)) {
-    putZeros(ctx, tile);
-    return;
-  }
-  beginWithZeros(ctx, stmt.dst.buffer, tile);
-  stateOf(ctx).fresh.add(stmt.dst.buffer);
-}
-
-const zeroOf = (tile: OwnedTile): Operand => (tile.type === "f32" ? f32imm(0) : imm(0));
-
-/** Once, so that no register is read before it was written, if only to be multiplied by nothing. */
-function beginWithZeros(ctx: Context, buffer: string, tile: OwnedTile): void {
-  ctx.crewValue(`zeros of ${buffer}`, (code) => {
-    for (const register of tile.registers) code.emitAny(null, `mov.${tile.type}`, [register, zeroOf(tile)]);
-    return tile.at(0);
-  });
-}
-
-/** Whether a tile takes sums that are made elsewhere. */
-function isPromotedTo(ctx: Context, buffer: string): boolean {
-  for (const stmt of eachStmt(ctx.program.body))
-    if (stmt.kind === "mma" && stmt.acc.buffer === buffer) return stmt.twoLevel !== undefined;
-  return false;
-}
-
-/** Where a branch of products is not taken, tiles that they would have overwritten are zeros. */
-export function lowerBranchOfProducts(ctx: Context, stmt: StmtOf<"if">): void {
-  const tiles = [...stateOf(ctx).fresh];
-  lowerIf(ctx, stmt, {
-    otherwise() {
-      for (const name of tiles) putZeros(ctx, ownedTile(ctx, name, 0));
-    },
-  });
-}
-
-const putZeros = (ctx: Context, tile: OwnedTile): void => {
-  for (const register of tile.registers) ctx.emitAny(null, `mov.${tile.type}`, register, zeroOf(tile));
-};
-
-/** Accumulators are read from here on; where no chunk was multiplied they are zeros. */
-export function readSums(ctx: Context, acc: string): void {
-  useAll(ctx, acc);
-  const { fresh } = stateOf(ctx);
-  if (!fresh.delete(acc)) return;
-  putZeros(ctx, ownedTile(ctx, acc, 0));
-}
-
-/**
- * An accumulator that instructions of fewer columns go on with gets other registers. They are the same to ptxas, which moves nothing, but where it sees the
- * registers of one wide instruction in several narrow ones it may find no places for them, and then serialises the products (C7511: ptxas 13.0).
- */
-function standApart(ctx: Context, acc: string): void {
-  const { apart } = stateOf(ctx);
-  if (apart.has(acc)) return;
-  const { registers, type } = ownedTile(ctx, acc, 0);
-  apart.set(acc, registers);
-  const own = registers.map((register) => {
-    const other = ctx.entry.reg(type, "apart");
-    ctx.body.emitAny(null, `mov.${type}`, [other, register]);
-    return other;
-  });
-  ctx.registers.set(acc, own);
-}
-
-/** The next tile's products begin in the registers that the accumulator had: where they may add to them, ptxas has to see that these hold nothing else. */
-export function comeTogether(ctx: Context, acc: string): void {
-  const { apart } = stateOf(ctx);
-  const before = apart.get(acc);
-  if (before === undefined) return;
-  const { registers, type } = ownedTile(ctx, acc, 0);
-  for (const [i, register] of before.entries()) {
-    const now = registers[i];
-    if (now) ctx.body.emitAny(null, `mov.${type}`, [register, now]);
-  }
-  ctx.registers.set(acc, before);
-  apart.delete(acc);
-}
-
-/**
- * Accumulators that lie outside of D for all threads are read by nobody. ptxas gives such registers of straight code away while the products still write
- * them, and waits for them there (C7517, C7519: ptxas 13.0). So they get a reader that never runs; in straight code behind copies by threads all do, whose
- * stores ptxas also moves before the wait.
- */
-function useAll(ctx: Context, acc: string): void {
-  const { m, n } = ctx.program.problem;
-  const [rows, cols] = bufferOf(ctx.program, acc).shape;
-  const byThreads = ctx.program.rings.some((ring) => ring.transport !== "tma");
-  if (stateOf(ctx).looped || (m >= rows && n >= cols && !byThreads)) return;
-  const { body, entry } = ctx;
-  const [blocks, never] = [entry.reg("u32", "blocks"), entry.reg("pred", "p")];
-  body.emit(null, "mov.u32", blocks, special("%nctaid.x"));
-  body.emit(null, "setp.eq.u32", never, blocks, imm(0));
-  const tile = ownedTile(ctx, acc, 0);
-  const bits = tile.type === "s32" ? "s32" : tile.type === "f32" ? "f32" : "b32";
-  for (const register of tile.registers)
-    body.emitAny(never, `st.shared.${bits}`, [addr(sym(SMEM)), register]);
+/** The group's products; the work tile's divisions hide behind those of its first chunk. */
+export function lowerCommit(ctx: Context): void {
+  ctx.body.emit(null, "wgmma.commit_group.sync.aligned");
+  ctx.beforeFence = null;
+  if (ctx.loop === null) ctx.placeLate();
 }
 
 export function lowerProducts(ctx: Context, mma: StmtOf<"mma">): void {
@@ -167,7 +60,6 @@ export function lowerProducts(ctx: Context, mma: StmtOf<"mma">): void {
   if (ctx.active !== null) throw new CannotLower("mma", "products of a warpgroup take no part in conditions");
   if (mma.scales !== undefined && mma.twoLevel === undefined)
     throw new CannotLower("mma", "factors scale sums that are promoted: write `promote PART every 128`");
-  if (mma.columns !== undefined) standApart(ctx, mma.acc.buffer);
   const sumTile = bufferOf(ctx.program, mma.acc.buffer);
   const own = ownerOf(sumTile);
   // The instruction's A has the 64 rows of its sum: B where operands have changed places.
@@ -179,23 +71,28 @@ export function lowerProducts(ctx: Context, mma: StmtOf<"mma">): void {
     throw new CannotLower("mma", "only A is widened, and its operands have changed places");
   const a = widens ? null : operandTile(ctx, first.view.buffer, first.kAxis);
   const b = operandTile(ctx, second.view.buffer, second.kAxis);
-  const descA = a === null ? null : descriptorBase(ctx, a, first);
-  const descB = descriptorBase(ctx, b, second);
-  const flags = flagsOf(atom, a, b);
-  const form = `wgmma.mma_async.sync.aligned.${atom.shape}.${atom.acc}.${atom.a}.${atom.b}`;
-
-  const { body } = ctx;
   const chunk = mma.a.extent[1];
-  /** One group: products of k `from` to `to` into a tile, which the first either adds to or overwrites. */
-  const group = (sums: OwnedTile, from: number, to: number, scale: Operand): void => {
-    const list = instances(sums, atom, mma.columns);
-    // Before the fence, which orders what threads have written into registers and what instructions read there.
-    const rows = list.map(({ row }) => row);
-    const fragments = widens ? widenedFragments(ctx, mma, atom, rows) : null;
-    body.emit(null, "wgmma.fence.sync.aligned");
+  const prepared = (): Omit<Group, "sums" | "from" | "to"> => ({
+    descA: a === null ? null : descriptorBase(ctx, a, first),
+    descB: descriptorBase(ctx, b, second),
+    scale: mma.twoLevel === undefined ? accumulates(ctx, mma.keep) : imm(0),
+  });
+  const form = `wgmma.mma_async.sync.aligned.${atom.shape}.${atom.acc}.${atom.a}.${atom.b}`;
+  const flags = flagsOf(atom, a, b);
+  const fragmentsOf = (list: readonly Instance[]): Fragments | null =>
+    widens
+      ? widenedFragments(
+          ctx,
+          mma,
+          atom,
+          list.map(({ row }) => row),
+        )
+      : null;
+  /** Products of k `from` to `to` into a tile, which the first either adds to or overwrites. */
+  const multiply = ({ sums, from, to, descA, descB, scale }: Group, fragments: Fragments | null): void => {
     for (let k = from; k < to; k += atom.k)
-      for (const { row, col, registers } of list)
-        body.emitAny(null, form, [
+      for (const { row, col, registers } of instances(sums, atom, mma.columns))
+        ctx.body.emitAny(null, form, [
           vec(...registers),
           a === null || descA === null
             ? vec(...(fragments?.(row, k) ?? []))
@@ -204,18 +101,46 @@ export function lowerProducts(ctx: Context, mma: StmtOf<"mma">): void {
           k === from ? scale : imm(1),
           ...flags,
         ]);
-    body.emit(null, "wgmma.commit_group.sync.aligned");
   };
   if (mma.twoLevel === undefined) {
-    group(ownedTile(ctx, mma.acc.buffer, 0), 0, chunk, accumulates(ctx, mma.acc.buffer));
-    if (ctx.loop !== null) stateOf(ctx).looped = true;
-  } else
-    promoteEach(ctx, mma, chunk, (sums, from, to) => {
-      beginWithZeros(ctx, mma.twoLevel?.part.buffer ?? "", sums);
-      group(sums, from, to, imm(0));
-    });
-  // The tile's divisions hide behind the products of its first chunk.
+    const sums = ownedTile(ctx, mma.acc.buffer, 0);
+    // Fragments, too: the fence orders what threads have written into registers and what instructions read there.
+    const [group, fragments] = aheadOfFence(
+      ctx,
+      () => [prepared(), fragmentsOf(instances(sums, atom, mma.columns))] as const,
+    );
+    multiply({ ...group, sums, from: 0, to: chunk }, fragments);
+    return;
+  }
+  const group = prepared();
+  promoteEach(ctx, mma, chunk, (sums, from, to) => {
+    fillOnce(ctx, mma.twoLevel?.part.buffer ?? "", 0);
+    const fragments = fragmentsOf(instances(sums, atom));
+    ctx.body.emit(null, "wgmma.fence.sync.aligned");
+    multiply({ ...group, sums, from, to }, fragments);
+    ctx.body.emit(null, "wgmma.commit_group.sync.aligned");
+  });
   if (ctx.loop === null) ctx.placeLate();
+}
+
+/** Products that are issued together. */
+interface Group {
+  readonly sums: OwnedTile;
+  readonly from: number;
+  readonly to: number;
+  readonly descA: Descriptor | null;
+  readonly descB: Descriptor;
+  /** scale-d of the first. */
+  readonly scale: Operand;
+}
+
+/** What `make` emits stands before the open fence; here where none is. */
+function aheadOfFence<T>(ctx: Context, make: () => T): T {
+  const { body } = ctx;
+  ctx.body = ctx.beforeFence ?? body;
+  const made = make();
+  ctx.body = body;
+  return made;
 }
 
 /**
@@ -266,22 +191,17 @@ function flagsOf(atom: WarpgroupAtom, a: OperandTile | null, b: OperandTile): re
   return a === null ? [...signs, flag(b)] : [...signs, flag(a), flag(b)];
 }
 
-/** scale-d of the next products: 0 overwrites the accumulator. In a loop that begins with a fresh one its first turn does. */
-function accumulates(ctx: Context, acc: string): Operand {
-  const { fresh } = stateOf(ctx);
-  // Of a block's only tile the zeros of the start are added to.
-  if (!fresh.delete(acc) || !staysForTiles(ctx)) return imm(1);
-  const { loop } = ctx;
-  if (loop === null) return imm(0);
+/** scale-d of the first products: 0 overwrites the accumulator. */
+function accumulates(ctx: Context, keep: StmtOf<"mma">["keep"]): Operand {
+  if (keep === undefined || keep === false) return imm(keep === undefined ? 1 : 0);
+  const { constant, terms } = ctx.linear(sub(keep.lhs, keep.rhs));
+  const [term, more] = [...terms];
+  if (!term) return imm(ctx.condition(keep) === true ? 1 : 0);
+  if (more || term[1] !== 1)
+    throw new CannotLower("mma", "what an accumulator keeps depends on one variable and a constant");
   const p = ctx.entry.reg("pred", "p");
-  ctx.body.emit(null, "setp.ne.u32", p, loop.counter, imm(loop.from));
+  ctx.body.emitAny(null, `setp.${comparisons[keep.op]}.u32`, [p, ctx.variable(term[0]), imm(-constant)]);
   return p;
-}
-
-/** Whether blocks loop over tiles. */
-function staysForTiles(ctx: Context): boolean {
-  for (const stmt of eachStmt(ctx.program.body)) if (stmt.kind === "tiles") return stmt.loop !== null;
-  return false;
 }
 
 /** An operand of a multiplication: what it has of the accumulator's warpgroups, along its axis `axis`. */

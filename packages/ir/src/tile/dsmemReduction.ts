@@ -58,6 +58,8 @@ export function dsmemReductionBytes(program: TileProgram): number {
   return meeting.split.extent * rows * columns * elementBytes(bufferOf(program, meeting.slice.buffer));
 }
 
-/** What a `reduce` does with the sum, wherever that stands in it: its body, from stage machine on without the reduction in front. */
+/** What a `reduce` does with the sum, wherever that stands in it: its body, from stage machine on without the reduction in front, and without what is there for ptxas. */
 export const withSum = ({ body }: Extract<Stmt, { kind: "reduce" }>): readonly Stmt[] =>
-  body.flatMap((stmt) => (stmt.kind === "reduction" ? [] : stmt.kind === "slices" ? stmt.body : [stmt]));
+  body
+    .flatMap((stmt) => (stmt.kind === "slices" ? stmt.body : [stmt]))
+    .filter(({ kind }) => kind !== "reduction" && kind !== "pin");

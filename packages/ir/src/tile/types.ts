@@ -407,7 +407,13 @@ export type Stmt =
       readonly apart?: number;
       readonly body: readonly Stmt[];
     }
-  | { readonly kind: "if"; readonly cond: Cond; readonly body: readonly Stmt[] }
+  /** `zeros`: register tiles that are 0 where the condition does not hold; set in the stage machine. */
+  | {
+      readonly kind: "if";
+      readonly cond: Cond;
+      readonly zeros?: readonly string[];
+      readonly body: readonly Stmt[];
+    }
   /** Warps `first .. first + warps` of the block run `body`; `registers` is the setmaxnreg budget or null. Roles do not nest. */
   | {
       readonly kind: "role";
@@ -421,7 +427,8 @@ export type Stmt =
       readonly elected?: true;
       readonly body: readonly Stmt[];
     }
-  | { readonly kind: "fill"; readonly dst: View; readonly value: number }
+  /** `once`: before the first work tile of the role only; set in the stage machine. */
+  | { readonly kind: "fill"; readonly dst: View; readonly value: number; readonly once?: true }
   /**
    * dst <- src, same extents. Reads outside a global buffer give 0, writes there are dropped, and only along the axes in `guard`;
    * an access outside along an unguarded axis is an error. `when`: a uniform predicate; false means nothing moves.
@@ -452,7 +459,8 @@ export type Stmt =
    * acc += a * b. Extents: acc m x n, a m x k, b k x n. With `scales` every element of a and b counts times its factor (`scaleTiles.ts`): tiles
    * of words for whole 128 rows and 4 factors, or of f32, rows of factors by runs of 128 of k, as many rows for each factor as the extents say.
    * With `promote` sums of `every` elements along k are made in `part`, which begins with 0, and then scaled and added to acc. With `columns` only these of b
-   * and acc take part, by instructions of their own `atom`. `atom` names a row of the backend's atom table (`fma`, …).
+   * and acc take part, by instructions of their own `atom`. `atom` names a row of the backend's atom table (`fma`, …). In the stage machine `keep` says whether acc is
+   * added to: false overwrites it, a condition does so where it does not hold; absent: acc is added to.
    * Operands in global memory (stage `nest`) read 0 outside the matrix: guards are attributes of copies only.
    */
   | {
@@ -463,6 +471,7 @@ export type Stmt =
       readonly scales?: { readonly a: View; readonly b: View };
       readonly twoLevel?: { readonly part: View; readonly every: number };
       readonly columns?: Columns;
+      readonly keep?: Cond | false;
       readonly atom: string;
       readonly walk: Walk;
       /** Order of the walk's runs, and of the elements of the first one. */
@@ -596,8 +605,14 @@ export type MachineStmt =
   /** The thread's copies since the last of these are a group; all but the last `pending` groups are complete. */
   | { readonly kind: "cp.async.commit" }
   | { readonly kind: "cp.async.wait"; readonly pending: number }
-  /** All groups of products of the warpgroup but the last `pending` are done. */
+  /** Orders the warpgroup's accesses to registers before the products behind it, which read and write them asynchronously (PTX ISA, wgmma.fence). */
+  | { readonly kind: "wgmma.fence" }
+  /** The products since the last of these are a group; all groups of the warpgroup but the last `pending` are done. */
+  | { readonly kind: "wgmma.commit" }
   | { readonly kind: "wgmma.wait"; readonly pending: number }
+  /** A register tile gets a reader that never runs; it goes on in registers of its own, or (`back`) in those that it had: for ptxas, which does so without moving anything. */
+  | { readonly kind: "pin"; readonly tile: string }
+  | { readonly kind: "rename"; readonly tile: string; readonly back: boolean }
   /** Reads the scheduler's response for a work tile: done at those of the other consumers, too, which take turns with this one. */
   | { readonly kind: "response"; readonly body: readonly Stmt[] }
   /** In the first block of the cluster only. */

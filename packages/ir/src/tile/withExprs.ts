@@ -24,7 +24,10 @@ export function withExprs(stmt: Stmt, expr: (e: Expr) => Expr): Stmt {
         when: stmt.when === null ? null : cond(stmt.when),
       };
     case "mma":
-      return withSumViews(withOperandViews(stmt, view), view);
+      return {
+        ...withSumViews(withOperandViews(stmt, view), view),
+        ...(stmt.keep ? { keep: cond(stmt.keep) } : {}),
+      };
     case "acquire":
     case "commit":
     case "wait":

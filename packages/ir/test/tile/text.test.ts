@@ -160,7 +160,7 @@ const broken: readonly Broken[] = [
   {
     what: "two statements on a line",
     edits: [["fill %acc = 0", "fill %acc = 0 fill %acc = 1"]],
-    errors: [{ code: "TW3001", message: "unexpected 'fill' after 'fill'" }],
+    errors: [{ code: "TW3002", message: "fill has no attribute 'fill'" }],
   },
   {
     what: "declaration among statements",

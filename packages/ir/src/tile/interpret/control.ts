@@ -70,6 +70,8 @@ type Role = Extract<Stmt, { kind: "role" }>;
 export interface Hooks {
   /** What a data statement does; null: nothing that matters here. */
   data(stmt: DataStmt, table: CellTable, at: string): ((thread: Thread) => void) | null;
+  /** Zeros for all of a tile. */
+  zero(tile: string, table: CellTable, at: string): (thread: Thread) => void;
   /**
    * A thread hands in its part of a tile, in their order, `last` at the end; how it goes on with the sum: not at all, or once for each entry, which makes ready
    * for it. One thread stands for all blocks that go on.
@@ -291,10 +293,12 @@ export class Control {
       case "if": {
         const test = compileCond(stmt.cond, this.#table);
         const body = this.#compileList(childrenOf(stmt), inRole);
-        if (body.length === 0) return null;
+        const zeros = (stmt.zeros ?? []).map((name) => this.#hooks.zero(name, this.#table, at));
+        if (body.length === 0 && zeros.length === 0) return null;
         const runList = (thread: Thread) => this.#runList(body, thread);
         return steps(function* (thread) {
           if (test(thread.cells)) yield* runList(thread);
+          else for (const zero of zeros) zero(thread);
         });
       }
       case "reduce":
@@ -304,7 +308,13 @@ export class Control {
       case "mma":
       case "epilogue": {
         const action = this.#hooks.data(stmt, this.#table, at);
-        return action === null ? null : run(action);
+        if (action === null) return null;
+        if (stmt.kind !== "fill" || stmt.once !== true || !inRole) return run(action);
+        const filled = new WeakSet<Thread>();
+        return run((thread) => {
+          if (!filled.has(thread)) action(thread);
+          filled.add(thread);
+        });
       }
       case "acquire":
       case "commit":
@@ -457,7 +467,11 @@ export class Control {
         });
       case "fence":
       case "warp.sync":
+      case "wgmma.fence":
+      case "wgmma.commit":
       case "wgmma.wait":
+      case "pin":
+      case "rename":
         return null;
     }
   }

@@ -3,6 +3,7 @@ import type { EpilogueStep } from "../../problem.ts";
 import { columnRuns, type Run } from "../columns.ts";
 import { dsmemReduction } from "../dsmemReduction.ts";
 import { printHead } from "../print.ts";
+import { bufferOf, wholeView } from "../rewrite.ts";
 import type { Buffer, Ring, Stmt, TileProgram, View } from "../types.ts";
 import { type Cells, type CellTable, compileCond, compileExpr } from "./compileExpr.ts";
 import { Control, type DataStmt, type Hooks, type ReductionStep, type Thread } from "./control.ts";
@@ -185,6 +186,11 @@ export class Machine implements Hooks {
     return new RingState(ring, memories, consumersOf(this.#program, ring.name));
   }
 
+  zero(tile: string, table: CellTable, at: string): Action {
+    const place = compileView(wholeView(bufferOf(this.#program, tile)), this.#memories, table, at);
+    return ({ cells }) => fill(place(cells), 0, at);
+  }
+
   data(stmt: DataStmt, table: CellTable, at: string): Action {
     const view = (v: View) => compileView(v, this.#memories, table, at);
     switch (stmt.kind) {
@@ -197,6 +203,8 @@ export class Machine implements Hooks {
       case "mma": {
         const [acc, a, b] = [view(stmt.acc), view(stmt.a), view(stmt.b)];
         const part = stmt.twoLevel === undefined ? null : view(stmt.twoLevel.part);
+        const { keep } = stmt;
+        const keeps = keep ? compileCond(keep, table) : () => keep !== false;
         const factors = stmt.scales && { a: view(stmt.scales.a), b: view(stmt.scales.b) };
         return (thread) => {
           const { cells } = thread;
@@ -204,8 +212,10 @@ export class Machine implements Hooks {
           const [lhs, rhs] = [read(a), read(b)];
           const scales = factors === undefined ? null : { a: read(factors.a), b: read(factors.b) };
           const sum = this.#written(acc(cells), at);
+          const runs = columnRuns(stmt.columns, sum.cols);
+          if (!keeps(cells)) for (const run of runs) fill(columnsOf(sum, run), 0, at);
           if (stmt.columns !== undefined)
-            for (const run of columnRuns(stmt.columns, sum.cols))
+            for (const run of runs)
               multiply(columnsOf(sum, run), lhs, columnsOf(rhs, run), null, this.#scratch, at);
           else if (part === null) multiply(sum, lhs, rhs, scales, this.#scratch, at);
           else {

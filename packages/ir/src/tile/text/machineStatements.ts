@@ -16,6 +16,8 @@ const toClauses = { to: wordClause("to", reaches, "own") };
 const pendingClauses = { pending: integerClause("pending", 0, undefined) };
 const holdClauses = { slots: flagClause("slots") };
 
+const renameClauses = { back: flagClause("back") };
+
 const edges = ["full", "empty"] as const;
 
 /** `%ring_full[%c]`: the barrier's declared name. */
@@ -149,6 +151,30 @@ export const machineSyntax: Rows = {
     syntax: "wgmma.wait pending N",
     print: (s, b) => `wgmma.wait${printClauses(pendingClauses, s, b)}`,
     parse: (c) => ({ kind: "wgmma.wait", ...parseClauses(c, pendingClauses, "wgmma.wait") }),
+  },
+  "wgmma.fence": {
+    syntax: "wgmma.fence",
+    print: () => "wgmma.fence",
+    parse: () => ({ kind: "wgmma.fence" }),
+  },
+  "wgmma.commit": {
+    syntax: "wgmma.commit",
+    print: () => "wgmma.commit",
+    parse: () => ({ kind: "wgmma.commit" }),
+  },
+  pin: {
+    syntax: "pin %TILE",
+    print: (s) => `pin %${s.tile}`,
+    parse: (c) => ({ kind: "pin", tile: c.buffer().name }),
+  },
+  rename: {
+    syntax: "rename %TILE back",
+    print: (s, b) => `rename %${s.tile}${printClauses(renameClauses, s, b)}`,
+    parse: (c) => ({
+      kind: "rename",
+      tile: c.buffer().name,
+      ...parseClauses(c, renameClauses, "rename"),
+    }),
   },
   response: {
     syntax: "response { … }",

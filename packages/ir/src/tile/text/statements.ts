@@ -82,6 +82,20 @@ const mmaClauses = {
   along: lineOrderClause("along"),
   swap: flagClause("swap"),
   columns: columnsClause,
+  keep: { ...whenClause, keyword: "keep" },
+};
+const fillClauses = { once: flagClause("once") };
+const ifClauses = {
+  zeros: {
+    keyword: "else",
+    syntax: "zero(%TILE, …)",
+    default: [],
+    print: (names) => `zero(${names.map((name) => `%${name}`).join(", ")})`,
+    parse: (c) => {
+      c.expect("zero", "behind 'else'");
+      return c.list("the tiles", () => c.buffer().name);
+    },
+  } as Clause<readonly string[]>,
 };
 const barrierClauses = { threads: integerClause("threads", 32, 0), arrive: flagClause("arrive") };
 const combineClauses = { by: wordClause("by", reductionKinds, "last"), into: viewClause("into") };
@@ -264,9 +278,13 @@ export const statementSyntax: { readonly [K in StmtKind]: StatementSyntax<Of<K>>
     },
   },
   if: {
-    syntax: "if CONDITION { … }",
-    print: (s) => `if ${printCond(s.cond)}`,
-    parse: (c, block) => ({ kind: "if", cond: parseCond(c), body: block([]) }),
+    syntax: "if CONDITION else zero(%TILE, …) { … }",
+    print: (s, b) => `if ${printCond(s.cond)}${printClauses(ifClauses, { zeros: s.zeros ?? [] }, b)}`,
+    parse: (c, block) => {
+      const cond = parseCond(c);
+      const { zeros } = parseClauses(c, ifClauses, "if");
+      return { kind: "if", cond, ...(zeros.length > 0 ? { zeros } : {}), body: block([]) };
+    },
   },
   role: {
     syntax: "role NAME first WARP warps COUNT registers N leader pair|cluster elected { … }",
@@ -286,12 +304,15 @@ export const statementSyntax: { readonly [K in StmtKind]: StatementSyntax<Of<K>>
     },
   },
   fill: {
-    syntax: "fill VIEW = NUMBER",
-    print: (s, b) => `fill ${printView(s.dst, b)} = ${printNumber(s.value)}`,
+    syntax: "fill VIEW = NUMBER once",
+    print: (s, b) =>
+      `fill ${printView(s.dst, b)} = ${printNumber(s.value)}${printClauses(fillClauses, { once: s.once ?? false }, b)}`,
     parse: (c) => {
       const dst = parseView(c);
       c.expect("=", "before the value");
-      return { kind: "fill", dst, value: c.number("the value") };
+      const value = c.number("the value");
+      const { once } = parseClauses(c, fillClauses, "fill");
+      return { kind: "fill", dst, value, ...(once ? { once } : {}) };
     },
   },
   copy: {
@@ -307,18 +328,23 @@ export const statementSyntax: { readonly [K in StmtKind]: StatementSyntax<Of<K>>
     },
   },
   mma: {
-    syntax: "mma ACC += A * B [scaled SFA, SFB] [twoLevel PART every N] atom NAME walk W …",
+    syntax: "mma ACC +=|= A * B [scaled SFA, SFB] [twoLevel PART every N] atom NAME walk W keep CONDITION …",
     print: (s, b) =>
-      `mma ${printView(s.acc, b)} += ${printView(s.a, b)} * ${printView(s.b, b)}${s.scales === undefined ? "" : ` scaled ${printView(s.scales.a, b)}, ${printView(s.scales.b, b)}`}${s.twoLevel === undefined ? "" : ` promote ${printView(s.twoLevel.part, b)} every ${s.twoLevel.every}`}${printClauses(mmaClauses, { ...s, columns: s.columns ?? null }, b)}`,
+      `mma ${printView(s.acc, b)} ${s.keep === false ? "=" : "+="} ${printView(s.a, b)} * ${printView(s.b, b)}${s.scales === undefined ? "" : ` scaled ${printView(s.scales.a, b)}, ${printView(s.scales.b, b)}`}${s.twoLevel === undefined ? "" : ` twoLevel ${printView(s.twoLevel.part, b)} every ${s.twoLevel.every}`}${printClauses(mmaClauses, { ...s, keep: s.keep || null, columns: s.columns ?? null }, b)}`,
     parse: (c) => {
       const acc = parseView(c);
-      c.expect("+=", "after the accumulator");
+      const sign = c.peek();
+      const overwrites = c.eat("=");
+      if (!overwrites) c.expect("+=", "after the accumulator");
       const a = parseView(c);
       c.expect("*", "between A and B");
       const b = parseView(c);
       const scales = c.eat("scaled") ? { scales: parseScales(c) } : {};
       const promote = c.eat("twoLevel") ? { twoLevel: parsePromotion(c) } : {};
-      const { columns, ...clauses } = parseClauses(c, mmaClauses, "mma");
+      const { columns, keep, ...clauses } = parseClauses(c, mmaClauses, "mma");
+      if (overwrites && keep !== null)
+        c.fail(sign, parseCodes.badValue, "'=' keeps nothing of the accumulator", "write '+=', or no 'keep'");
+      const kept = overwrites ? false : (keep ?? undefined);
       return {
         kind: "mma",
         acc,
@@ -328,6 +354,7 @@ export const statementSyntax: { readonly [K in StmtKind]: StatementSyntax<Of<K>>
         ...promote,
         ...clauses,
         ...(columns === null ? {} : { columns }),
+        ...(kept === undefined ? {} : { keep: kept }),
       };
     },
   },

@@ -88,6 +88,10 @@ class Counting implements Hooks {
     this.#control = new Control(subject.program, this);
   }
 
+  zero(): () => void {
+    return () => {};
+  }
+
   /** False where the program cannot run: another verifier says why. */
   run(): boolean {
     try {

@@ -81,8 +81,8 @@ function* checkSite(subject: Subject, site: Site, scope: ReadonlySet<string>): I
     if (scope.has(name))
       yield { at: site, message: `loop variable %${name} hides an outer one`, hint: "rename the inner one" };
   }
-  for (const view of viewsOf(stmt))
-    if (!subject.buffers.has(view.buffer)) yield missing(site, "buffer", view.buffer, subject.buffers.keys());
+  for (const name of [...viewsOf(stmt).map(({ buffer }) => buffer), ...tilesNamed(stmt)])
+    if (!subject.buffers.has(name)) yield missing(site, "buffer", name, subject.buffers.keys());
   const ring = ringNamed(stmt);
   if (ring !== undefined && !subject.rings.has(ring)) yield missing(site, "ring", ring, subject.rings.keys());
   for (const name of pipelinesOf(stmt))
@@ -92,6 +92,10 @@ function* checkSite(subject: Subject, site: Site, scope: ReadonlySet<string>): I
   for (const c of condsOf(stmt)) for (const name of condVars(c)) used.add(name);
   for (const name of used) if (!scope.has(name)) yield missing(site, "loop variable in scope", name, scope);
 }
+
+/** Tiles that a statement names as a whole. */
+const tilesNamed = (stmt: Stmt): readonly string[] =>
+  stmt.kind === "if" ? (stmt.zeros ?? []) : stmt.kind === "pin" || stmt.kind === "rename" ? [stmt.tile] : [];
 
 function ringNamed(stmt: Stmt): string | undefined {
   if ("barrier" in stmt) return stmt.barrier.ring;
@@ -168,5 +172,6 @@ function countsOf(stmt: Stmt): readonly Expr[] {
 function condsOf(stmt: Stmt): readonly Cond[] {
   if (stmt.kind === "if") return [stmt.cond];
   if (stmt.kind === "reduction") return stmt.unless === null ? [] : [stmt.unless];
+  if (stmt.kind === "mma") return stmt.keep ? [stmt.keep] : [];
   return stmt.kind === "copy" && stmt.when !== null ? [stmt.when] : [];
 }

@@ -188,6 +188,10 @@ class DryRun implements Hooks {
     return 0;
   }
 
+  zero(): () => void {
+    return () => {};
+  }
+
   newBlock(): void {
     this.#accesses = new Map();
   }

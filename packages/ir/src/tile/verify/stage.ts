@@ -51,6 +51,10 @@ const since: Readonly<Record<StmtKind, Stage>> = {
   "dsmem.expect": "machine",
   "dsmem.wait": "machine",
   "dsmem.add": "machine",
+  "wgmma.fence": "machine",
+  "wgmma.commit": "machine",
+  pin: "machine",
+  rename: "machine",
 };
 
 /** Statements of rings: `expandRings` replaces them. */

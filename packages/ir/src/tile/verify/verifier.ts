@@ -149,6 +149,9 @@ export function labelOf(stmt: Stmt): string {
       return `${stmt.kind} %${stmt.barrier.ring}.${stmt.barrier.edge}`;
     case "fence":
       return `fence ${stmt.what}`;
+    case "pin":
+    case "rename":
+      return `${stmt.kind} %${stmt.tile}`;
     default:
       return stmt.kind;
   }

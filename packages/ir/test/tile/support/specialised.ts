@@ -18,12 +18,14 @@ import {
   persistTiles,
   pingPongRoles,
   pipelineRing,
+  rewriteStmts,
   runPasses,
   specialiseRoles,
   splitTail,
   stageEpilogue,
   stageOperands,
   type TileProgram,
+  withBody,
 } from "../../../src/index.ts";
 import { target } from "./pipelines.ts";
 
@@ -110,7 +112,18 @@ export function nestOf({
 
 /** The same at stage machine. */
 export const machineOf = (program: TileProgram): TileProgram =>
-  [awaitProducts, expandRings, allocate].reduce((at, pass) => pass.run(at, sm90), bind(program));
+  [awaitProducts, expandRings, issued, allocate].reduce((at, pass) => pass.run(at, sm90), bind(program));
+
+/** Products in groups of their own, as a backend issues them: none in a text of zeros that are written for every work tile. */
+const issued: Pick<Pass, "run"> = {
+  run: (program) =>
+    withBody(
+      program,
+      rewriteStmts(program.body, (stmt) =>
+        stmt.kind === "mma" ? [{ kind: "wgmma.fence" }, stmt, { kind: "wgmma.commit" }] : stmt,
+      ),
+    ),
+};
 
 export function bind(program: TileProgram): TileProgram {
   const done = runPasses(program, sm90, specialisedPasses);

@@ -119,6 +119,10 @@ export function actionsOf(ctx: Context, role: Role, stmt: Stmt): readonly Action
       return stmt.what === "gpu" ? [] : [{ ...all, kind: "fence", what: fenceNames[stmt.what] }];
     case "warp.sync":
       return [{ ...all, kind: "sync" }];
+    case "wgmma.fence":
+      return [{ ...all, kind: "fence", what: "registers" }];
+    case "wgmma.commit":
+      return [{ ...all, kind: "group" }];
     case "wgmma.wait":
       return [{ ...all, kind: "drain", pending: stmt.pending }];
     case "barrier":
@@ -127,14 +131,19 @@ export function actionsOf(ctx: Context, role: Role, stmt: Stmt): readonly Action
     case "copy":
       return copy(ctx, stmt);
     case "mma":
+      if (stmt.twoLevel === undefined) return multiply(ctx, stmt, stmt.acc, operandViews(stmt));
+      // Sums that are promoted are grouped and waited for where they are made.
       return [
+        { ...all, kind: "fence", what: "registers" },
         ...multiply(ctx, stmt, stmt.acc, operandViews(stmt)),
-        // Sums that are promoted are waited for where they are made.
-        ...(stmt.twoLevel === undefined ? [] : [{ ...all, kind: "drain", pending: 0 } as const]),
+        { ...all, kind: "group" },
+        { ...all, kind: "drain", pending: 0 },
+        { ...all, kind: "touch" },
       ];
     case "fill":
       // The first matrix instruction of a tile overwrites: to the protocol that is a write like any other.
-      return isTensor(ctx, stmt.dst.buffer) ? multiply(ctx, stmt, stmt.dst, []) : [];
+      if (isTensor(ctx, stmt.dst.buffer)) return multiply(ctx, stmt, stmt.dst, []);
+      return [{ ...all, kind: "zero", tile: stmt.dst.buffer, once: stmt.once === true }];
     case "request": {
       const on = { ...one, ring: stmt.ring, at: stmt.at.kind === "var" ? stmt.at.name : "" };
       const reach = "cluster";
@@ -146,11 +155,11 @@ export function actionsOf(ctx: Context, role: Role, stmt: Stmt): readonly Action
       return [{ ...all, kind: "read", proxy: "generic", pending: false, ring: stmt.ring, at }];
     }
     case "reduce":
-      return [{ ...all, kind: "sums", columns: null }];
+      return [{ ...all, kind: "sums", tile: stmt.acc.buffer, columns: null }];
     case "epilogue":
       return [
         { ...all, kind: "use" },
-        { ...all, kind: "sums", columns: stmt.columns ?? null },
+        { ...all, kind: "sums", tile: stmt.acc.buffer, columns: stmt.columns ?? null },
         ...brought(ctx, stmt),
         ...(stmt.via === null ? [] : staged(ctx, stmt, stmt.via)),
       ];
@@ -256,6 +265,8 @@ function multiply(
       sums: sums === undefined ? null : { ring: sums.name, at: pipelineOf(acc) },
       group: ctx.pair ? 2 : 1,
       columns: stmt.kind === "mma" ? (stmt.columns ?? null) : null,
+      tile: acc.buffer,
+      keep: stmt.kind === "mma" ? (stmt.keep ?? true) : true,
     },
   ];
 }

@@ -4,7 +4,7 @@ import { chunkAt } from "./counting.ts";
 import { type Access, Broken, type End, type Memory } from "./machine.ts";
 import type { Action, Plan, PlanRing } from "./plan.ts";
 import { blocksOf, type Reached } from "./reach.ts";
-import { chunkName, type Thread, tensorUse, within } from "./thread.ts";
+import { chunkName, registersUse, type Thread, tensorUse, within } from "./thread.ts";
 
 export class Engines {
   /** Blocks that threads of others have touched, and when. */
@@ -108,7 +108,6 @@ export class Engines {
     columns: Columns | null = null,
   ): void {
     const who = thread.label;
-    if (!committed) thread.products++;
     for (const { ring: name, at } of operands) {
       const ring = this.ring(name);
       const chunk = chunkAt(thread, ring, at);
@@ -127,16 +126,17 @@ export class Engines {
           : { who, chunk, ends: own, from: 0 };
         for (const slot of this.#memory.slots(ring, chunk, block)) slot.read(access, thread.clock);
         if (committed) thread.issued.push({ block, access, writes: false });
-        else thread.matrix.push({ group: thread.products, columns, ends: own });
+        else thread.matrix.push({ group: thread.products + 1, columns, ends: own });
       }
     }
   }
 
   /** Matrix instructions are issued: they read slots of operands and write their sums. */
-  multiply(thread: Thread, action: Extract<Action, { kind: "multiply" }>): void {
+  multiply(thread: Thread, action: Extract<Action, { kind: "multiply" }>, keeps: boolean): void {
     const who = thread.label;
     const both = blocksOf(this.#plan, thread.block, action.group === 2 ? "pair" : "own");
     if (action.sums !== null) tensorUse(thread, "multiplies");
+    else registersUse(thread, action.tile, thread.cut ? null : keeps, action.columns);
     this.readOperands(thread, action, action.sums !== null, action.columns);
     if (action.sums === null) return;
     const ring = this.ring(action.sums.ring);

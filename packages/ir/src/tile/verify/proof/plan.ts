@@ -95,8 +95,10 @@ export type Action = Common &
         readonly operands: readonly OnRing[];
         readonly sums: OnRing | null;
         readonly group: 1 | 2;
-        /** Columns of the sums, where those are in registers. */
+        /** Of sums in registers: their tile, its columns, and whether (or when) they are added to. */
         readonly columns: Columns | null;
+        readonly tile: string;
+        readonly keep: boolean | Cond;
       }
     /** The tensor core takes scale factors from slots of operand rings, in order with matrix instructions: a commit tells of both. */
     | { readonly kind: "factors"; readonly operands: readonly OnRing[]; readonly group: 1 | 2 }
@@ -104,10 +106,14 @@ export type Action = Common &
     | { readonly kind: "loaded" }
     /** Registers that were loaded are read; those into which matrix instructions accumulate, some columns of them. */
     | { readonly kind: "use" }
-    | { readonly kind: "sums"; readonly columns: Columns | null }
+    | { readonly kind: "sums"; readonly tile: string; readonly columns: Columns | null }
+    /** Zeros for a tile of sums; `once`: before the first work tile only. */
+    | { readonly kind: "zero"; readonly tile: string; readonly once: boolean }
+    /** The products since the last of these are a group; threads have written registers of sums. */
+    | { readonly kind: "group" | "touch" }
     /** All groups of products but the last `pending` are done. */
     | { readonly kind: "drain"; readonly pending: number }
-    | { readonly kind: "fence"; readonly what: "tensor after" | "tensor before" | "async" | "cta" | "init" }
+    | { readonly kind: "fence"; readonly what: FenceName }
     /** The lanes of each warp meet. */
     | { readonly kind: "sync" }
     /** Threads write a slot of a staging tile; a bulk store reads it; all stores so far but the last `pending` have read what they store. */
@@ -127,6 +133,8 @@ export type Action = Common &
     | { readonly kind: "alloc" | "dealloc"; readonly columns: number; readonly group: 1 | 2 }
     | { readonly kind: "relinquish"; readonly group: 1 | 2 }
   );
+
+export type FenceName = "tensor after" | "tensor before" | "async" | "cta" | "init" | "registers";
 
 export type Step =
   | { readonly kind: "do"; readonly actions: readonly Action[] }
@@ -155,7 +163,13 @@ export type Step =
       readonly led: boolean;
       readonly body: readonly Step[];
     }
-  | { readonly kind: "if"; readonly cond: Cond; readonly body: readonly Step[] };
+  /** `zeros`: tiles of sums that are 0 where the condition does not hold. */
+  | {
+      readonly kind: "if";
+      readonly cond: Cond;
+      readonly zeros?: readonly string[];
+      readonly body: readonly Step[];
+    };
 
 /** Variables of a part: its number (where something asks for it), its first chunk, and how many chunks it has. */
 export interface StreamKNames {

@@ -251,7 +251,7 @@ function stepsOf(
           : [{ kind: "for", variable: stmt.var, from: stmt.from, to: stmt.to, chunks: goesOn, led, body }];
       }
       case "if":
-        return [{ kind: "if", cond: stmt.cond, body: inner() }];
+        return [{ kind: "if", cond: stmt.cond, zeros: stmt.zeros ?? [], body: inner() }];
       case "leader":
         return inCluster(inner());
       case "reduce":

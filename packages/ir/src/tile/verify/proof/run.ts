@@ -19,6 +19,7 @@ import {
   tensorUse,
   useLoaded,
   within,
+  zeroSums,
 } from "./thread.ts";
 import { type Blocked, BlockReduction, PingPongOrder, type Steps } from "./waits.ts";
 
@@ -173,11 +174,13 @@ class Run {
           break;
         case "if":
           if (holds(this.#plan, thread, step.cond)) yield* this.#steps(thread, step.body);
+          else for (const tile of step.zeros ?? []) zeroSums(thread, tile, false);
           break;
         case "for": {
           const [from, to] = [step.from, step.to].map((e) =>
             step.chunks ? boundAt(this.#plan, thread, e) : valueAt(thread, e),
           );
+          if (step.chunks && (from ?? 0) >= (to ?? 0)) thread.cut = true;
           for (let i = step.led ? 1 : (from ?? 0); i < (to ?? 0); i++) {
             thread.values.set(step.variable, i);
             yield* this.#steps(thread, step.body);
@@ -198,6 +201,7 @@ class Run {
       thread.ordinal = ordinal;
       if (ordinal % step.of === step.turn) {
         thread.count = count;
+        thread.cut = false;
         thread.before = before;
         if (step.visit !== null) thread.values.set(step.visit, step.share === null ? ordinal : before);
         if (step.share !== null) setPart(thread, step.share, ordinal, count);
@@ -299,7 +303,11 @@ class Run {
         return null;
       }
       case "multiply":
-        this.#engines.multiply(thread, action);
+        this.#engines.multiply(
+          thread,
+          action,
+          typeof action.keep === "boolean" ? action.keep : holds(this.#plan, thread, action.keep),
+        );
         return null;
       case "factors":
         tensorUse(thread, "copies factors");
@@ -312,7 +320,17 @@ class Run {
         useLoaded(thread);
         return null;
       case "sums":
-        readSums(thread, action.columns);
+        readSums(thread, action.tile, action.columns);
+        return null;
+      case "zero":
+        zeroSums(thread, action.tile, action.once);
+        return null;
+      case "group":
+        thread.products++;
+        thread.ordered = false;
+        return null;
+      case "touch":
+        thread.ordered = false;
         return null;
       case "drain":
         this.#engines.drain(thread, action.pending, step);

@@ -2,7 +2,7 @@
 import { evaluateExpr } from "../../expr.ts";
 import type { Columns, Stmt } from "../../types.ts";
 import { type Access, type Actor, Broken, type End } from "./machine.ts";
-import type { Action, PlanRing, PlanRole } from "./plan.ts";
+import type { Action, FenceName, PlanRing, PlanRole } from "./plan.ts";
 
 /** What a matrix instruction reads or writes, in one block. */
 export interface Engine {
@@ -46,6 +46,12 @@ export interface Thread extends Actor {
   matrix: { readonly group: number; readonly columns: Columns | null; readonly ends: End[] }[];
   /** Groups of products that accumulate in registers, so far. */
   products: number;
+  /** A fence stands behind the last group of products, and behind whatever threads have done with registers of sums. */
+  ordered: boolean;
+  /** A loop over chunks had no turn for the number at hand, and what stands behind it in the text may then be first. */
+  cut: boolean;
+  /** What tiles of sums in registers hold. */
+  readonly sums: Map<string, "zeros" | "products" | "what was read">;
   /** Loads from slots that bulk copies fill, since the last fence that ends them; by lanes that have not met since. */
   loading: boolean;
   apart: boolean;
@@ -91,6 +97,9 @@ export const newThread = (
   loads: [],
   matrix: [],
   products: 0,
+  ordered: false,
+  cut: false,
+  sums: new Map(),
   loading: false,
   apart: false,
   issued: [],
@@ -162,11 +171,11 @@ export function within(thread: Thread, ring: PlanRing, chunk: number, what: "fil
   if (what === "read") place?.seen.add(chunk);
 }
 
-export function fence(
-  thread: Thread,
-  what: "tensor after" | "tensor before" | "async" | "cta" | "init",
-): void {
+export function fence(thread: Thread, what: FenceName): void {
   switch (what) {
+    case "registers":
+      thread.ordered = true;
+      return;
     case "tensor after":
       thread.fencedAfter = true;
       return;
@@ -191,14 +200,53 @@ const meets = (a: Columns | null, b: Columns | null): boolean =>
   a === null || b === null || (a.from < b.to && b.from < a.to);
 
 /** Sums in registers are read, some columns of them. */
-export function readSums(thread: Thread, columns: Columns | null): void {
-  if (thread.matrix.some((each) => meets(each.columns, columns)))
-    throw new Broken(
-      "order",
-      thread.label,
-      "reads sums while products into them are under way",
-      "wait for the products first (wgmma.wait)",
+export function readSums(thread: Thread, tile: string, columns: Columns | null): void {
+  thread.ordered = false;
+  if (columns === null || columns.to === columns.of) thread.sums.set(tile, "what was read");
+  const running = thread.matrix.filter((each) => meets(each.columns, columns));
+  if (running.length === 0) return;
+  const open = running.some(({ group }) => group > thread.products);
+  throw new Broken(
+    "order",
+    thread.label,
+    `reads or writes sums while products into them are under way${open ? ", in no group that a wait could wait for" : ""}`,
+    open ? "wgmma.commit behind the products, then wgmma.wait" : "wait for the products first (wgmma.wait)",
+  );
+}
+
+/** Sums begin with zeros. */
+export function zeroSums(thread: Thread, tile: string, once: boolean): void {
+  if (once && thread.sums.has(tile)) return;
+  thread.ordered = false;
+  thread.sums.set(tile, "zeros");
+}
+
+/** Products take registers that threads have written, and go on without them. `keeps`: whether they are added to the sums; null: not known. */
+export function registersUse(
+  thread: Thread,
+  tile: string,
+  keeps: boolean | null,
+  columns: Columns | null,
+): void {
+  const broken = (what: string, hint: string): never => {
+    throw new Broken("order", thread.label, what, hint);
+  };
+  if (!thread.ordered)
+    broken(
+      "multiplies without a wgmma.fence behind its last group of products and its last access to the sums",
+      "wgmma.fence before the first product of each group",
     );
+  const held = thread.sums.get(tile);
+  if (keeps === true && held !== "zeros" && held !== "products")
+    broken(
+      held === undefined
+        ? `adds products to %${tile}, which nobody has written`
+        : `adds products to what %${tile} held of the work tile before`,
+      "write '=', or 'keep' with the condition that it is not the first chunk",
+    );
+  if (keeps === false && held === "products" && columns === null)
+    broken(`overwrites products in %${tile} that nobody has read`, "write '+='");
+  thread.sums.set(tile, "products");
 }
 
 export function tensorUse(thread: Thread, what: string): void {

@@ -1,0 +1,145 @@
+/** Products as the statements that issue them: fences, groups, what overwrites accumulators, and what ptxas wants around them. */
+import {
+  cond,
+  eachStmt,
+  freeVars,
+  launchRanges,
+  type Pass,
+  type Stmt,
+  type TileProgram,
+  v,
+  wholeView,
+} from "@tilewright/ir";
+
+type Of<K extends Stmt["kind"]> = Extract<Stmt, { kind: K }>;
+
+export const issueProducts: Pass = {
+  name: "issueProducts",
+  summary: "Products get their fences and groups; the first ones of a work tile overwrite their accumulator",
+  from: "machine",
+  to: "machine",
+  // Barriers have no places yet.
+  unfinished: true,
+  run: (program) => ({ ...program, body: new Walk(program).list(program.body, null) }),
+};
+
+/** The loop over chunks that is open. */
+type Loop = Pick<Of<"for">, "var" | "from"> | null;
+
+/** Statements in the order of the threads that run them. */
+class Walk {
+  readonly #program: TileProgram;
+  readonly #sizes: ReadonlyMap<string, unknown>;
+  /** Whether blocks loop over work tiles: the zeros of the start are then not there again. */
+  readonly #stays: boolean;
+  /** Accumulators that products are not added to but sums of products. */
+  readonly #promoted: ReadonlySet<string>;
+  /** Accumulators of 0 into which nothing has been multiplied since. */
+  readonly #fresh = new Set<string>();
+  /** Accumulators that have other registers, for products of some columns. */
+  readonly #renamed = new Set<string>();
+  /** Products have stood in a loop over chunks. */
+  #looped = false;
+
+  constructor(program: TileProgram) {
+    const all = eachStmt(program.body);
+    this.#program = program;
+    this.#sizes = launchRanges(program.problem);
+    this.#stays = all.some((s) => s.kind === "tiles" && s.loop !== null);
+    this.#promoted = new Set(
+      all.flatMap((s) => (s.kind === "mma" && s.twoLevel !== undefined ? [s.acc.buffer] : [])),
+    );
+  }
+
+  list(stmts: readonly Stmt[], loop: Loop): readonly Stmt[] {
+    return stmts.flatMap((stmt) => this.#stmt(stmt, loop));
+  }
+
+  #stmt(stmt: Stmt, loop: Loop): readonly Stmt[] {
+    switch (stmt.kind) {
+      case "fill":
+        if (stmt.value !== 0 || this.#promoted.has(stmt.dst.buffer)) return [stmt];
+        this.#fresh.add(stmt.dst.buffer);
+        // Once all the same, so that no register is read before it was written, if only to be multiplied by nothing.
+        return [{ ...stmt, once: true }];
+      case "for":
+        return this.#for(stmt, loop);
+      case "if": {
+        const zeros = this.#isBranch(stmt, loop) ? [...this.#fresh] : [];
+        return [{ ...stmt, ...(zeros.length > 0 ? { zeros } : {}), body: this.list(stmt.body, loop) }];
+      }
+      case "mma":
+        return this.#multiply(stmt, loop);
+      case "epilogue": {
+        const { buffer } = stmt.acc;
+        const before = stmt.columns === undefined ? this.#read(stmt) : [];
+        const last = stmt.columns?.to === stmt.columns?.of && this.#renamed.delete(buffer);
+        return [...before, stmt, ...(last ? [{ kind: "rename", tile: buffer, back: true } as const] : [])];
+      }
+      case "reduce":
+        // A second kernel multiplies nothing.
+        if (stmt.by === "kernel") return [...this.#read(stmt), stmt];
+        return [...this.#read(stmt), { ...stmt, body: this.list(stmt.body, loop) }];
+      default:
+        return ["body" in stmt ? { ...stmt, body: this.list(stmt.body, loop) } : stmt];
+    }
+  }
+
+  #for(stmt: Of<"for">, loop: Loop): readonly Stmt[] {
+    const { from, to } = stmt;
+    const once = from.kind === "const" && to.kind === "const" && to.value - from.value <= 1;
+    // Of turns that follow each other as statements only one could overwrite.
+    const zeros = stmt.unroll && !once && eachStmt(stmt.body).some(({ kind }) => kind === "mma");
+    return [
+      ...(zeros ? [...this.#fresh].flatMap((name) => this.#zero(name)) : []),
+      { ...stmt, body: this.list(stmt.body, once || stmt.unroll ? loop : stmt) },
+    ];
+  }
+
+  #multiply(stmt: Of<"mma">, loop: Loop): readonly Stmt[] {
+    const { buffer } = stmt.acc;
+    // Sums that are promoted are issued, waited for and added by one statement.
+    if (stmt.twoLevel !== undefined) return [stmt];
+    const renames = stmt.columns !== undefined && !this.#renamed.has(buffer);
+    if (renames) this.#renamed.add(buffer);
+    if (loop !== null) this.#looped = true;
+    const first = this.#fresh.delete(buffer) && this.#stays;
+    const keep = first ? { keep: loop === null ? (false as const) : cond(v(loop.var), "!=", loop.from) } : {};
+    return [
+      ...(renames ? [{ kind: "rename", tile: buffer, back: false } as const] : []),
+      { kind: "wgmma.fence" },
+      { ...stmt, ...keep },
+      { kind: "wgmma.commit" },
+    ];
+  }
+
+  /** Accumulators are read; where no chunk was multiplied they are zeros. */
+  #read({ acc }: Of<"epilogue" | "reduce">): readonly Stmt[] {
+    const { problem, rings, buffers } = this.#program;
+    const [rows, columns] = buffers.find(({ name }) => name === acc.buffer)?.shape ?? [0, 0];
+    const inside = problem.m >= rows && problem.n >= columns;
+    // Copies by threads of straight code are such stores, too, as ptxas moves before the wait.
+    const pins = !this.#looped && !(inside && rings.every(({ transport }) => transport === "tma"));
+    return [
+      ...(pins ? [{ kind: "pin", tile: acc.buffer } as const] : []),
+      ...(this.#fresh.has(acc.buffer) ? this.#zero(acc.buffer) : []),
+    ];
+  }
+
+  #zero(name: string): readonly Stmt[] {
+    this.#fresh.delete(name);
+    const dst = this.#program.buffers.find((b) => b.name === name);
+    return dst === undefined ? [] : [{ kind: "fill", dst: wholeView(dst), value: 0 }];
+  }
+
+  /** Whether threads go by a condition together: it asks for sizes of the launch, and has a loop in it. */
+  #isBranch({ cond: { lhs, rhs }, body }: Of<"if">, loop: Loop): boolean {
+    const used = [...freeVars(rhs, freeVars(lhs))];
+    return (
+      loop === null &&
+      used.length > 0 &&
+      used.every((name) => this.#sizes.has(name)) &&
+      eachStmt(body).some((s) => s.kind === "for" && !s.unroll)
+    );
+  }
+}
