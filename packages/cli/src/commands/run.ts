@@ -361,15 +361,6 @@ async function runGrouped(session: Session, args: Args, path: string): Promise<n
 async function runPrepared(session: Session, args: Args, prepared: Prepared): Promise<number> {
   const { artifact, files, factors } = prepared;
   const { problem, target } = artifact;
-  const inputs = session.working("making the inputs", () =>
-    makeInputs(
-      problem,
-      files,
-      { distribution: { kind: args.inputs ?? "normal" }, seed: args.seed, checked: args.check },
-      factors,
-    ),
-  );
-  if (!inputs.ok) return session.fail(inputs.error);
   const device = await openRunDevice({
     kind: args.device ?? "auto",
     arch: target.arch,
@@ -386,6 +377,15 @@ async function runPrepared(session: Session, args: Args, prepared: Prepared): Pr
     const trace = new TraceFile(args.trace);
     const orders = ordersOf(args.order);
     if (device.value.kind === "emulator") warnOfTime(session, problem, orders.length);
+    const inputs = session.working("making the inputs", () =>
+      makeInputs(
+        problem,
+        files,
+        { distribution: { kind: args.inputs ?? "normal" }, seed: args.seed, checked: args.check },
+        factors,
+      ),
+    );
+    if (!inputs.ok) return session.fail(inputs.error);
     const options = {
       orders,
       seed: args.seed,
