@@ -162,7 +162,7 @@ export const topics: readonly (readonly [topic: string, fields: readonly string[
       "l1",
       "registerPrefetch",
       "transpose",
-      "prefetchStoreStep",
+      "registerStoreStep",
       "earlyProducerStart",
       "delayedRelease",
     ],

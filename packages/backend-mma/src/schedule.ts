@@ -115,7 +115,7 @@ export const scheduleModel = {
     withDefault(coreFields.raster, "grouped:8"),
     wordField({
       name: "sched",
-      summary: "one block a tile, or with copy=tma blocks that stay and loop over tiles",
+      summary: "one block a tile, or with copy=tma persistent CTAs that loop over tiles",
       words: ["tiles", "persistent"],
       default: "tiles",
       off: "tiles",
@@ -124,7 +124,7 @@ export const scheduleModel = {
     wordField({
       name: "reduction",
       summary:
-        "how parts of a shared tile are added: in order by the last block to come, by atomics (in any order), in order by a second kernel, in order by all blocks that are still there, a slice each, or by blocks that exchange slices as a cluster (sm_90 and later)",
+        "how the partial tiles of split-K and stream-K are added: in order by the last block to come, by atomics (in any order), in order by a second kernel, in order by all blocks that are still there, a slice each, or by blocks that exchange slices as a cluster (sm_90 and later)",
       words: ["last", "atomics", "kernel", "cluster", "slices"],
       default: "last",
       off: "last",
@@ -143,7 +143,7 @@ export const scheduleModel = {
     wordField({
       name: "epi",
       summary:
-        "way of D to memory: straight from registers, or through shared memory, from where each warp stores whole rows",
+        "how D is stored: from registers, or through shared memory, from where each warp stores whole rows",
       words: ["direct", "smem"],
       default: "direct",
       off: "direct",

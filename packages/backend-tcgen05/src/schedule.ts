@@ -28,8 +28,7 @@ export const scheduleModel = {
     }),
     flagField({
       name: "swapAB",
-      summary:
-        "columns of D rather than rows go into lanes: A and B of the matrix instructions change places",
+      summary: "swap A and B of the matrix instructions, so that columns of D lie in lanes",
       default: "off",
     }),
     {
@@ -64,15 +63,14 @@ export const scheduleModel = {
     wordField({
       name: "sched",
       summary:
-        "one block a tile, or blocks that stay: they visit tiles by stride, as an atomic counter tells them, or as cluster launch control answers",
+        "one block a tile, or persistent CTAs that get work tiles by stride, from an atomic counter or from cluster launch control",
       words: ["tiles", "persistent", "atomic", "clc"],
       default: "persistent",
       off: "tiles",
     }),
     intField({
       name: "schedulerStages",
-      summary:
-        "answers of the counter or the launch control that may wait to be read; more would take tiles long before they are begun",
+      summary: "stages of the scheduler pipeline: work tiles requested ahead",
       default: 2,
       off: 1,
       min: 1,
@@ -98,12 +96,12 @@ export const scheduleModel = {
     }),
     flagField({
       name: "earlyAccumulatorRelease",
-      summary: "the accumulator is given back after its last load; off: when the tile has been stored",
+      summary: "the accumulator is released after its last load; off: when the tile has been stored",
       default: "on",
     }),
     wordField({
       name: "epi",
-      summary: "way of D to memory: bulk tensor stores out of shared memory, or stores by the threads",
+      summary: "how D is stored: bulk tensor stores out of shared memory, or stores by the threads",
       words: ["tma", "direct"],
       default: "tma",
       off: "direct",
@@ -119,7 +117,7 @@ export const scheduleModel = {
     wordField({
       name: "epilogueLoad",
       summary:
-        "way of C to the epilogue: bulk copies into shared memory by a role of its own, or loads by the threads",
+        "how C is loaded: bulk copies into shared memory by a role of its own, or loads by the threads",
       words: ["tma", "direct"],
       default: "direct",
       off: "direct",

@@ -41,14 +41,14 @@ export const scheduleModel = {
     withDefault(coreFields.regs, "none"),
     intField({
       name: "pingPong",
-      summary: "sets of math warpgroups that take tiles by turns: one multiplies while another stores",
+      summary: "sets of consumer warpgroups in ping-pong: one multiplies while another stores",
       default: 1,
       off: 1,
       max: 3,
     }),
     flagField({
       name: "delayedRelease",
-      summary: "slots are given back one chunk late, so that products of two chunks are under way",
+      summary: "stages are released one chunk later, so that products of two chunks are in flight",
       default: "off",
     }),
     intField({
@@ -85,15 +85,14 @@ export const scheduleModel = {
     wordField({
       name: "sched",
       summary:
-        "blocks that stay and loop over tiles by stride or as an atomic counter tells their producer, or one block a tile",
+        "persistent CTAs that loop over tiles by stride or as an atomic counter tells their producer, or one block a tile",
       words: ["persistent", "atomic", "tiles"],
       default: "persistent",
       off: "tiles",
     }),
     intField({
       name: "schedulerStages",
-      summary:
-        "numbers of the counter that may wait to be read; more would take tiles long before they are begun",
+      summary: "stages of the scheduler pipeline: work tiles requested ahead",
       default: 2,
       off: 1,
       min: 1,
@@ -106,7 +105,7 @@ export const scheduleModel = {
     wordField({
       name: "reduction",
       summary:
-        "how parts of a shared tile are added: in order by the last block to come, by atomics (in any order), in order by a second kernel, or in order by the blocks themselves, a slice each: as a cluster, or through memory; or by bulk copies that add (in any order)",
+        "how the partial tiles of split-K and stream-K are added: in order by the last block to come, by atomics (in any order), in order by a second kernel, or in order by the blocks themselves, a slice each: as a cluster, or through memory; or by bulk copies that add (in any order)",
       words: reductionKinds,
       default: "last",
       off: "last",
@@ -126,7 +125,7 @@ export const scheduleModel = {
     }),
     wordField({
       name: "epi",
-      summary: "way of D to memory: bulk tensor stores out of shared memory, or stores by the threads",
+      summary: "how D is stored: bulk tensor stores out of shared memory, or stores by the threads",
       words: ["tma", "direct"],
       default: "tma",
       off: "direct",
@@ -134,7 +133,7 @@ export const scheduleModel = {
     wordField({
       name: "epilogueLoad",
       summary:
-        "way of C, and of matrices and vectors that steps read, to the epilogue: bulk copies of the producer into shared memory while the tile is multiplied, or loads by the threads",
+        "how C and what epilogue steps read are loaded: bulk copies of the producer into shared memory while the tile is multiplied, or loads by the threads",
       words: ["tma", "direct"],
       default: "direct",
       off: "direct",

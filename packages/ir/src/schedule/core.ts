@@ -49,7 +49,7 @@ export const coreFields = {
   sched: wordField({
     name: "sched",
     summary:
-      "one block a tile, blocks that stay and loop over tiles, stream-K, or tiles handed out by an atomic counter or by cluster launch control",
+      "one block a tile, persistent CTAs that loop over tiles, stream-K, or tiles handed out by an atomic counter or by cluster launch control",
     words: ["tiles", "persistent", "streamk", "atomic", "clc"],
     default: "tiles",
     off: "tiles",
@@ -64,7 +64,7 @@ export const coreFields = {
   reduction: wordField({
     name: "reduction",
     summary:
-      "how parts of a shared tile are added: in order by the last block to come, by atomics (in any order), or in order by a second kernel",
+      "how the partial tiles of split-K and stream-K are added: in order by the last block to come, by atomics (in any order), or in order by a second kernel",
     words: ["last", "atomics", "kernel"],
     default: "last",
     off: "last",
@@ -111,12 +111,12 @@ export const coreFields = {
   }),
   pdl: flagField({
     name: "pdl",
-    summary: "begin while the kernel before in the stream still runs (programmatic dependent launch)",
+    summary: "programmatic dependent launch: start before the kernel ahead in the stream ends",
     default: "off",
   }),
   epi: wordField({
     name: "epi",
-    summary: "way of D to memory: from registers, through shared memory, or by bulk tensor store",
+    summary: "how D is stored: from registers, through shared memory, or by bulk tensor store",
     words: ["direct", "smem", "tma"],
     default: "direct",
     off: "direct",
@@ -127,7 +127,7 @@ export const coreFields = {
 export const reductionOrDsmem = wordField({
   name: "reduction",
   summary:
-    "how parts of a shared tile are added: in order by the last block to come, by atomics (in any order), in order by a second kernel, or in order by the blocks themselves, which exchange slices as a cluster",
+    "how the partial tiles of split-K and stream-K are added: in order by the last block to come, by atomics (in any order), in order by a second kernel, or in order by the blocks themselves, which exchange slices as a cluster",
   words: ["last", "atomics", "kernel", "cluster"],
   default: "last",
   off: "last",

@@ -108,7 +108,7 @@ test("policies of L2: matrices in their order, each once", () => {
   expect(cache.nearest?.("b:evict_lst,a:evictfirst")).toBe("a:evict_first,b:evict_last");
   expect(cacheDirective({ cache: "a:evict_first", l2Promotion: 64 })?.args).toEqual({
     a: "evict_first",
-    promote: 64,
+    l2Promotion: 64,
   });
   expect(cacheDirective({ cache: "none", l2Promotion: 256 })).toBeNull();
 });
