@@ -9,6 +9,22 @@ const advance = /(add|setp\.\w+|selp|sub|xor)\.[ubs]32|@%p (xor|sub)/;
 
 const cooperative: readonly HandEdit[] = [
   {
+    what: "a role goes on to a work tile more than there are",
+    change: { kind: "replace", line: /scheduler/, from: /below 4/, to: "below 5" },
+    code: "TW3163",
+    line: /tiles.*below 5/,
+    ptx: /setp\.lt\.u32/,
+    emulator: stuck,
+  },
+  {
+    what: "two CTAs take a number together, and there is no cluster",
+    change: { kind: "replace", line: /scheduler/, from: /unit 1/, to: "unit 2" },
+    code: "TW3163",
+    line: /tiles.*unit 2/,
+    ptx: /mov\.u32 %tile, %n?(clusterid|ctaid)\.x/,
+    emulator: null,
+  },
+  {
     what: "products do not wait for their first chunk",
     change: { kind: "drop", line: /mbar\.wait %ring_full/ },
     code: "TW3157",

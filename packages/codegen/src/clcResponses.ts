@@ -40,7 +40,7 @@ export function lowerNext(ctx: Context, stmt: StmtOf<"next">): void {
   const { pipeline, slot } = responseSlot(ctx, stmt);
   refuseOthers(pipeline);
   ctx.body.emit(null, "ld.shared.u32", number, addr(slot));
-  ctx.body.emit(null, "setp.lt.u32", more, number, imm(tileNumbers(ctx.program)));
+  ctx.body.emit(null, "setp.lt.u32", more, number, imm(tileNumbers(ctx)));
   loop.following = { number, more };
 }
 

@@ -122,6 +122,8 @@ export class Context {
   tileLoop: {
     following: { readonly number: Reg<"u32">; readonly more: Pred } | null;
     readonly visit: TileLoop;
+    /** Numbers of work tiles that there are; null where the launch supplies them. */
+    readonly below: number | null;
   } | null = null;
   /** The role being emitted is run by one thread. */
   solo = false;

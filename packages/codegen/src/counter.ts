@@ -3,7 +3,7 @@
  * last tile. So all clusters together ask once for every tile: as many as there are, and once in vain each, in place of the one that it began with. A counter
  * that wraps behind that many is 0 again when the launch ends, where the next one needs it, and nobody has to be the one who resets it.
  */
-import { clusterUnits, eachStmt, type TileProgram } from "@tilewright/ir";
+import type { TileProgram } from "@tilewright/ir";
 import { addr, imm, special } from "@tilewright/ptx";
 import { clusterSize } from "./clusters.ts";
 import type { Reg } from "./code.ts";
@@ -15,12 +15,11 @@ import { WORKSPACE } from "./workspace.ts";
 /** Bytes of a counter. */
 const WORD = 4;
 
-/** Numbers that the clusters of a launch share: tiles, or the rectangles of tiles that a cluster takes at a time, of one problem. */
-export function tileNumbers(program: TileProgram): number {
-  const [m, n] = clusterUnits(program.launch);
-  for (const stmt of eachStmt(program.body))
-    if (stmt.kind === "tiles") return (stmt.extents[0] * stmt.extents[1]) / (m * n);
-  return 1;
+/** Numbers that the loop at hand hands out: work tiles, or the rectangles of those that a cluster takes at a time. Throws `CannotLower` outside of one, and where the launch supplies them. */
+export function tileNumbers({ tileLoop }: Context): number {
+  const numbers = tileLoop?.below ?? null;
+  if (numbers === null) throw new CannotLower("fetch", "a counter hands out as many tiles as the text says");
+  return numbers;
 }
 
 /** Bytes of the workspace that counters take, one for each problem of a batch; 0 where none hands out tiles. */
@@ -33,8 +32,6 @@ export function counterBytes(program: TileProgram): number {
 /** The next number, at `ctx.body`; `tileNumbers` or more says that there is none. One thread of a cluster asks. */
 export function takeNumber(ctx: Context): Reg<"u32"> {
   const { entry, body, program } = ctx;
-  if (eachStmt(program.body).some((stmt) => stmt.kind === "reduce"))
-    throw new CannotLower("request", "tiles that a counter hands out are not shared");
   const base = pointer(ctx, WORKSPACE);
   const batch = batchIndex(ctx);
   let counter = base;
@@ -44,7 +41,7 @@ export function takeNumber(ctx: Context): Reg<"u32"> {
   }
   const number = entry.reg("u32", "number");
   const clusters = entry.reg("u32", "clusters");
-  const last = tileNumbers(program) - 1;
+  const last = tileNumbers(ctx) - 1;
   body.emit(null, "atom.relaxed.gpu.global.inc.u32", number, addr(counter), imm(last));
   body.emit(null, "mov.u32", clusters, special("%nctaid.x"));
   const size = clusterSize(program);

@@ -79,11 +79,6 @@ export interface Frame {
 
 export interface Engine {
   /**
-   * Roles of blocks that stay which copy nothing get the coordinates of their tile late: where the engine's own lowering calls `ctx.placeLate` (behind
-   * its first asynchronous products), or at the epilogue.
-   */
-  readonly lateTiles?: boolean;
-  /**
    * Whether, in programs that begin early, what the epilogue computes of places and bounds stands where the role begins and waits for its first chunk, and holds registers
    * through the main loop; else it stands behind that loop.
    */

@@ -94,7 +94,7 @@ export {
   type ThreadPosition,
 } from "./threads.ts";
 export { problemsOf, tilesOf } from "./tileCounts.ts";
-export { clustersAlong, clustersOf, mostTiles } from "./tilePlace.ts";
+export { clustersAlong, clustersOf, mostTiles, schedulerOf } from "./tilePlace.ts";
 export { gridOf, walkStreamK } from "./tiles.ts";
 export { Values } from "./values.ts";
 export { walkOrder } from "./walk.ts";

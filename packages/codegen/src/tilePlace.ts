@@ -11,6 +11,12 @@ import { type Count, countOf } from "./sizes.ts";
 type Tiles = StmtOf<"tiles">;
 type U32 = Reg<"u32">;
 
+/** How a loop over work tiles counts. Throws `CannotLower` where it does not say. */
+export function schedulerOf({ scheduler }: Tiles): NonNullable<Tiles["scheduler"]> {
+  if (scheduler === undefined) throw new CannotLower("tiles", "has no tile scheduler");
+  return scheduler;
+}
+
 /** Coordinates of the one tile of a block. */
 export function placeTile(ctx: Context, stmt: Tiles): void {
   if (ctx.groups !== null) leaveBeyond(ctx, stmt);

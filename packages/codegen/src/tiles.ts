@@ -22,7 +22,7 @@ import { forgetSlots } from "./pipelines.ts";
 import { arriveAtBarrier } from "./quirks.ts";
 import { countOperand } from "./sizes.ts";
 import { blocksOfTile, problemsOf, tilesOf } from "./tileCounts.ts";
-import { clustersOf, place, placeTile } from "./tilePlace.ts";
+import { clustersOf, place, placeTile, schedulerOf } from "./tilePlace.ts";
 import { times } from "./workspace.ts";
 
 type Tiles = StmtOf<"tiles">;
@@ -50,7 +50,8 @@ function visitAll(ctx: Context, stmt: Tiles, visit: TileLoop, lower: (stmts: rea
     throw new CannotLower("tiles", "a loop over tiles inside another");
   if (stmt.split !== null) throw new CannotLower("tiles", "blocks that stay do not share tiles");
   const { entry } = ctx;
-  const clustered = clusterSize(ctx.program) > 1;
+  const { unit, below, late } = schedulerOf(stmt);
+  const clustered = unit > 1;
   const asks = visit.by === "ring";
   const { turn, of } = visit;
   if (visit.chunks !== undefined && of > 1)
@@ -65,12 +66,12 @@ function visitAll(ctx: Context, stmt: Tiles, visit: TileLoop, lower: (stmts: rea
     );
     return;
   }
-  const count = countOperand(clustersOf(ctx, stmt));
+  const count = countOperand(below ?? clustersOf(ctx, stmt));
   const tile = entry.reg("u32", "tile");
   const step = entry.reg("u32", "tile");
   ctx.body.emit(null, "mov.u32", tile, special(clustered ? "%clusterid.x" : "%ctaid.x"));
   if (!asks) ctx.body.emit(null, "mov.u32", step, special(clustered ? "%nclusterid.x" : "%nctaid.x"));
-  ctx.tileLoop = { following: null, visit };
+  ctx.tileLoop = { following: null, visit, below };
   const again = entry.label("tiles");
   const none = entry.label("no_tiles");
   const single = of === 1 ? step : entry.reg("u32", "tile");
@@ -89,8 +90,7 @@ function visitAll(ctx: Context, stmt: Tiles, visit: TileLoop, lower: (stmts: rea
   ctx.body.label(again);
   forgetSlots(ctx);
   ctx.scope(() => {
-    if (ctx.engine.lateTiles === true && stmt.symbolic === undefined && !copies(stmt))
-      ctx.recordLate(() => place(ctx, stmt, tile));
+    if (late) ctx.recordLate(() => place(ctx, stmt, tile));
     else place(ctx, stmt, tile);
     lower(stmt.body);
   });
@@ -196,8 +196,7 @@ const own = (ctx: Context, stmt: Tiles): Omit<Walk, "body"> => ({
     return d;
   },
   place(tile) {
-    const late = stmt.loop !== null && ctx.engine.lateTiles === true && !copies(stmt);
-    if (late) ctx.recordLate(() => place(ctx, stmt, tile));
+    if (schedulerOf(stmt).late) ctx.recordLate(() => place(ctx, stmt, tile));
     else place(ctx, stmt, tile);
   },
 });
@@ -310,13 +309,6 @@ function refuseShares(ctx: Context): void {
   if (ctx.loop !== null || ctx.active !== null) throw new CannotLower("tiles", "shares inside a loop");
   if (clusterSize(ctx.program) > blocksOfTile(ctx.program))
     throw new CannotLower("tiles", "blocks of a cluster have no shares");
-}
-
-/** Whether a role needs its tile's coordinates at once: it copies from matrices, or reads factors where it multiplies. */
-function copies(stmt: Tiles): boolean {
-  for (const inner of eachStmt(stmt.body))
-    if (inner.kind === "copy" || (inner.kind === "mma" && inner.scales !== undefined)) return true;
-  return false;
 }
 
 /**

@@ -6,6 +6,7 @@ import {
   type LineOrder,
   type LoweredKernel,
   parseProgram,
+  scheduleTiles,
   type TileProgram,
   type Walk,
 } from "@tilewright/ir";
@@ -58,7 +59,8 @@ function programOf(text: string): TileProgram {
   const parsed = parseProgram(text);
   if (!parsed.ok) throw new Error(JSON.stringify(parsed.error));
   const { value } = parsed;
-  return allocate.run(value.stage === "bound" ? expandRings.run(value, target) : value, target);
+  const expanded = value.stage === "bound" ? expandRings.run(value, target) : value;
+  return allocate.run(scheduleTiles("first").run(expanded, target), target);
 }
 
 function kernelOf(engine: Engine, text = TEXT): LoweredKernel {

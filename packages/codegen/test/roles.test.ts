@@ -5,6 +5,7 @@ import {
   findTarget,
   type LoweredKernel,
   parseProgram,
+  scheduleTiles,
   type Target,
   type TileProgram,
 } from "@tilewright/ir";
@@ -62,6 +63,7 @@ const engine: Engine = {
 function lower(
   edits: readonly (readonly [string, string])[] = [],
   by: Engine = engine,
+  place: "first" | "late" = "first",
 ): LoweredKernel | string {
   const target = findTarget("sm_90a");
   if (!target.ok) throw new Error("sm_90a is a target");
@@ -72,23 +74,27 @@ function lower(
   }
   const program = parseProgram(text);
   if (!program.ok) throw new Error(JSON.stringify(program.error));
-  const machine = machineOf(program.value, target.value);
+  const machine = machineOf(program.value, target.value, place);
   if (typeof machine === "string") return machine;
   const lowered = lowerWith(by, machine, target.value);
   return lowered.ok ? lowered.value : lowered.error.map((d) => `${d.code} ${d.at}: ${d.message}`).join("\n");
 }
 
 /** What the passes make of it, or why they cannot. */
-function machineOf(program: TileProgram, target: Target): TileProgram | string {
+function machineOf(program: TileProgram, target: Target, place: "first" | "late"): TileProgram | string {
   try {
-    return allocate.run(expandRings.run(program, target), target);
+    return allocate.run(scheduleTiles(place).run(expandRings.run(program, target), target), target);
   } catch (error) {
     return String(error);
   }
 }
 
-function kernel(edits: readonly (readonly [string, string])[] = [], by: Engine = engine): LoweredKernel {
-  const made = lower(edits, by);
+function kernel(
+  edits: readonly (readonly [string, string])[] = [],
+  by: Engine = engine,
+  place: "first" | "late" = "first",
+): LoweredKernel {
+  const made = lower(edits, by, place);
   if (typeof made === "string") throw new Error(made);
   return made;
 }
@@ -184,7 +190,7 @@ describe("roles and bulk copies", () => {
     const at = (text: string): boolean =>
       math(text).indexOf("div.u32") < math(text).indexOf("mbarrier.try_wait");
     expect(at(kernel(raster).ptx)).toBe(true);
-    expect(at(kernel(raster, { ...engine, lateTiles: true }).ptx)).toBe(false);
+    expect(at(kernel(raster, engine, "late").ptx)).toBe(false);
   });
 
   test("register budgets become setmaxnreg, for whole warpgroups and with the launch that ptxas needs to follow them", () => {

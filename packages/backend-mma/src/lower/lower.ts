@@ -106,7 +106,6 @@ export const engine: Engine = {
     "shared -> register direct": loadElements,
   },
   // The coordinates of a tile hold no registers through its main loop.
-  lateTiles: true,
   frame: { registers, blocksPerSm },
 };
 

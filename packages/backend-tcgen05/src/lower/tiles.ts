@@ -15,12 +15,13 @@ import {
   rasterise,
   responseSlot,
   type StmtOf,
+  schedulerOf,
   takeNumber,
   tileNumbers,
   walkStreamK,
   walkTileList,
 } from "@tilewright/codegen";
-import { clusterUnits, eachStmt, freeVars, type TileLoop } from "@tilewright/ir";
+import { clusterUnits, type TileLoop } from "@tilewright/ir";
 import { addr, imm, special } from "@tilewright/ptx";
 import { scratch } from "./barriers.ts";
 import { clusterSize, roleOf } from "./state.ts";
@@ -70,7 +71,9 @@ export function lowerTiles(ctx: Context, stmt: Tiles): void {
   role.tile = tile;
   ctx.batch = answered(ctx, stmt) ? ownProblem(ctx) : null;
   const step = stmt.loop.by === "stride" ? ownNumber(ctx, ctx.body, "%nctaid.x") : null;
-  const visits = countVisits(ctx, stmt.loop, stmt);
+  const { counts, below } = schedulerOf(stmt);
+  ctx.tileLoop = { following: null, visit: stmt.loop, below };
+  const visits = counts ? countVisits(ctx, stmt.loop) : null;
   const label = entry.label(`tiles_${role.name}`);
   ctx.body.label(label);
   forgetSlots(ctx);
@@ -82,7 +85,7 @@ export function lowerTiles(ctx: Context, stmt: Tiles): void {
   if (step !== null) {
     const more = entry.reg("pred", "more");
     body.emit(null, "add.u32", tile, tile, step);
-    const count = clustersOf(ctx, stmt);
+    const count = below ?? clustersOf(ctx, stmt);
     body.emit(null, "setp.lt.u32", more, tile, typeof count === "number" ? imm(count) : count);
     body.emit(more, "bra", label);
   } else {
@@ -90,14 +93,11 @@ export function lowerTiles(ctx: Context, stmt: Tiles): void {
     body.emit(role.more, "bra", label);
   }
   ctx.batch = null;
+  ctx.tileLoop = null;
 }
 
-/** A register that counts the visits, where places in tiles depend on them; else null. Slots and phases have registers of their own. */
-function countVisits(ctx: Context, { var: name }: TileLoop, stmt: Tiles): Reg<"u32"> | null {
-  const depends = eachStmt(stmt.body).some(
-    (s) => s.kind === "copy" && s.src.origin.some((e) => freeVars(e).has(name)),
-  );
-  if (!depends) return null;
+/** A register that counts the work tiles. Slots and phases have registers of their own. */
+function countVisits(ctx: Context, { var: name }: TileLoop): Reg<"u32"> {
   const d = scratch(ctx, "visits");
   ctx.body.emit(null, "mov.u32", d, imm(0));
   ctx.tileVars.set(name, { reg: d, extent: Number.MAX_SAFE_INTEGER });
@@ -165,7 +165,7 @@ export function lowerNext(ctx: Context, stmt: StmtOf<"next">): void {
     const number = scratch(ctx, "number");
     const follows = entry.reg("pred", "more");
     body.emit(null, "ld.shared.u32", number, addr(slot));
-    body.emit(null, "setp.lt.u32", follows, number, imm(tileNumbers(ctx.program)));
+    body.emit(null, "setp.lt.u32", follows, number, imm(tileNumbers(ctx)));
     body.emit(follows, "mov.u32", role.tile, number);
     role.more = follows;
     return;

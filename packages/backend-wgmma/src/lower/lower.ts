@@ -42,7 +42,6 @@ export const engine: Engine = {
     "wgmma.wait": (ctx, { pending }) => ctx.body.emit(null, "wgmma.wait_group.sync.aligned", imm(pending)),
   },
   copies: {},
-  lateTiles: true,
   columns: true,
   earlyEpilogue,
   frame: {},

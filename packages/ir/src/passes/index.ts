@@ -34,6 +34,7 @@ export { reduceInCluster } from "./reduceInCluster.ts";
 export { refillAtBarrier } from "./refillAtBarrier.ts";
 export { rotateFragments } from "./rotateFragments.ts";
 export { rotateInRoles } from "./rotateInRoles.ts";
+export { scheduleTiles } from "./scheduleTiles.ts";
 export { skipEmpty } from "./skipEmpty.ts";
 export { slotSums } from "./slotSums.ts";
 export { specialiseEngines } from "./specialiseEngines.ts";

@@ -371,6 +371,20 @@ export interface CountedStreamK {
 export const tileLoopVars = (visit: TileLoop | null): readonly string[] =>
   visit === null ? [] : visit.tiles === undefined ? [visit.var] : [visit.var, visit.tiles];
 
+/**
+ * How CTAs come by the number of a work tile. A unit of so many CTAs (a cluster) begins with its own number in the grid; a persistent one goes on by as many as there are units (`by stride`), or by what
+ * counter or CLC response say (`by ring`), while the number is below the count.
+ */
+export interface TileScheduler {
+  readonly unit: number;
+  /** Numbers that there are: work tiles, or rectangles of those that a cluster takes at a time. Null: the launch's sizes say. */
+  readonly below: number | null;
+  /** The tile's row and column are computed behind the first products, or at the epilogue. */
+  readonly late: boolean;
+  /** A register counts the work tiles: places in tiles depend on it. */
+  readonly counts: boolean;
+}
+
 export type Stmt =
   /**
    * Every output tile of the grid; one tile a block. `vars` are the tile's row and column number. With a `split` each tile is
@@ -391,6 +405,8 @@ export type Stmt =
       readonly raster: Raster;
       /** Set inside roles of a block that stays and loops over tiles; null where every tile has a block of its own. */
       readonly loop: TileLoop | null;
+      /** From stage machine on. */
+      readonly scheduler?: TileScheduler;
       readonly body: readonly Stmt[];
     }
   /** Serial loop `for var = from .. to` (exclusive), step 1. */

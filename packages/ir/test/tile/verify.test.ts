@@ -626,6 +626,12 @@ const rejected: readonly Rejected[] = [
     edits: [["  memory", "  mbar %ring_full @1824 slots 3\n  memory"]],
   },
   {
+    code: "TW3163",
+    what: "a tile scheduler with more numbers than tiles",
+    stage: "machine",
+    edits: [["scheduler(unit 1, below ", "scheduler(unit 1, below 9"]],
+  },
+  {
     code: "TW3139",
     what: "parameter in another's place, and a size that no launch has",
     stage: "machine",

@@ -1,7 +1,7 @@
 /** Which tiles, or parts of tiles, a loop over tiles visits. */
 import { freeVars } from "../expr.ts";
 import { tileCount } from "../ranges.ts";
-import { eachStmt } from "../rewrite.ts";
+import { clusterUnits, eachStmt } from "../rewrite.ts";
 import { type PartialTile, partialTilesOf } from "../streamK.ts";
 import type { Cond, Expr, Stmt, TileProgram } from "../types.ts";
 
@@ -23,7 +23,9 @@ function partsOfOne(stmt: Tiles): readonly number[] {
 
 /** Numbers of the tiles (or parts) that a loop visits, in order. */
 export function workTilesOf(stmt: Tiles, program: TileProgram, choice: TileChoice): readonly number[] {
-  const count = partialTilesOfBlocks(stmt)?.length ?? tileCount(stmt);
+  const [m, n] = clusterUnits(program.launch);
+  const below = (stmt.scheduler?.below ?? Number.POSITIVE_INFINITY) * m * n * (stmt.split?.extent ?? 1);
+  const count = partialTilesOfBlocks(stmt)?.length ?? Math.min(tileCount(stmt), below);
   const first = (n: number): number[] => Array.from({ length: Math.min(n, count) }, (_, i) => i);
   if (choice === "all") return first(count);
   if (choice === "one") return partsOfOne(stmt);

@@ -19,6 +19,7 @@ import {
   type StepView,
   type Tier,
   type TileLoop,
+  type TileScheduler,
   type Transport,
   tiers,
   type View,
@@ -225,6 +226,31 @@ export const tileLoopClause: Clause<TileLoop | null> = {
       turn,
       of: c.integer("the number of roles that take turns", 1),
     };
+  },
+};
+
+/** `scheduler(unit 2, below 256, late, counts)`. */
+export const schedulerClause: Clause<TileScheduler | null> = {
+  keyword: "scheduler",
+  syntax: "(unit CTAS, below NUMBERS, late, counts)",
+  default: null,
+  print: (s) =>
+    s === null
+      ? ""
+      : `(unit ${s.unit}${s.below === null ? "" : `, below ${s.below}`}${s.late ? ", late" : ""}${s.counts ? ", counts" : ""})`,
+  parse(c) {
+    const first = c.peek();
+    const fields = c.list("scheduler", (): Partial<TileScheduler> => {
+      if (c.eat("unit")) return { unit: c.integer("the CTAs of a unit", 1) };
+      if (c.eat("below")) return { below: c.integer("the numbers that there are", 1) };
+      if (c.eat("late")) return { late: true };
+      c.expect("counts", "in the scheduler");
+      return { counts: true };
+    });
+    const { unit, ...rest } = Object.assign({}, ...fields) as Partial<TileScheduler>;
+    if (unit === undefined)
+      return c.fail(first, parseCodes.syntax, "a scheduler lacks its unit", "write scheduler(unit CTAS)");
+    return { below: null, late: false, counts: false, ...rest, unit };
   },
 };
 

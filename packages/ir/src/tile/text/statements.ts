@@ -33,6 +33,7 @@ import {
   lineOrderClause,
   multicastClause,
   rasterClause,
+  schedulerClause,
   tileLoopClause,
   transports,
   vectorPairClause,
@@ -47,7 +48,7 @@ import type { Of, StatementSyntax } from "./syntax.ts";
 
 export type { ParseBlock, StatementSyntax } from "./syntax.ts";
 
-const tilesClauses = { raster: rasterClause, loop: tileLoopClause };
+const tilesClauses = { raster: rasterClause, loop: tileLoopClause, scheduler: schedulerClause };
 const forClauses = { unroll: flagClause("unroll"), apart: integerClause("apart", 1, 0) };
 const leaders = ["pair", "cluster"] as const;
 const roleClauses = {
@@ -219,9 +220,9 @@ function parseCount(c: Cursor, what: string): readonly [number, Expr | null] {
 export const statementSyntax: { readonly [K in StmtKind]: StatementSyntax<Of<K>> } = {
   tiles: {
     syntax:
-      "tiles %mt < ROWS, %nt < COLS, split %st < BLOCKS | streamk %k0, %kn < CHUNKS by EACH tiles TILES on BLOCKS among BLOCKS chunks E raster R persistent %v by stride|ring %ring|streamk tiles %p chunks E { … }",
+      "tiles %mt < ROWS, %nt < COLS, split %st < BLOCKS | streamk %k0, %kn < CHUNKS by EACH tiles TILES on BLOCKS among BLOCKS chunks E raster R persistent %v by stride|ring %ring|streamk tiles %p chunks E scheduler(unit U, below N, late, counts) { … }",
     print: (s, b) =>
-      `tiles %${s.vars[0]} < ${printCount(s, 0)}, %${s.vars[1]} < ${printCount(s, 1)}${printSplit(s.split)}${printShare(s.streamK)}${printClauses(tilesClauses, s, b)}`,
+      `tiles %${s.vars[0]} < ${printCount(s, 0)}, %${s.vars[1]} < ${printCount(s, 1)}${printSplit(s.split)}${printShare(s.streamK)}${printClauses(tilesClauses, { ...s, scheduler: s.scheduler ?? null }, b)}`,
     parse: (c, block) => {
       const axis = (what: string): readonly [string, number, Expr | null] => {
         const name = c.name(`the variable of the tile's ${what}`);
@@ -235,7 +236,7 @@ export const statementSyntax: { readonly [K in StmtKind]: StatementSyntax<Of<K>>
       if (shared) c.next();
       const share = shared && c.at("streamk") ? parseShare(c) : null;
       const split = shared && share === null ? parseSplit(c) : null;
-      const clauses = parseClauses(c, tilesClauses, "tiles");
+      const { scheduler, ...clauses } = parseClauses(c, tilesClauses, "tiles");
       const vars = [
         row,
         col,
@@ -251,6 +252,7 @@ export const statementSyntax: { readonly [K in StmtKind]: StatementSyntax<Of<K>>
         split,
         ...(share ? { streamK: share } : {}),
         ...clauses,
+        ...(scheduler === null ? {} : { scheduler }),
         body: block(vars),
       };
     },

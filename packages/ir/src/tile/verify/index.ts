@@ -26,6 +26,7 @@ import { blockBarriers, protocolFault, ringProtocol, sharedBarriers } from "./pr
 import { sharedMemory, tensorMemory, threads } from "./resources.ts";
 import { rings } from "./rings.ts";
 import { roles } from "./roles.ts";
+import { schedulers } from "./schedulers.ts";
 import { shapes } from "./shapes.ts";
 import { splits } from "./splits.ts";
 import { stageLegality } from "./stage.ts";
@@ -67,6 +68,7 @@ const groups: readonly (readonly Verifier[])[] = [
     multicast,
     copiesRead,
     declarations,
+    schedulers,
     parameters,
   ],
   [placement],

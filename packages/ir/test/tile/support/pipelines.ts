@@ -24,6 +24,7 @@ import {
   readProblemRequest,
   refillAtBarrier,
   rotateFragments,
+  scheduleTiles,
   stageOperands,
   type Target,
   type TileProgram,
@@ -46,6 +47,7 @@ export const passes: readonly Pass[] = [
   bindRaster,
   elideGuards,
   expandRings,
+  scheduleTiles("first"),
   allocate,
 ];
 

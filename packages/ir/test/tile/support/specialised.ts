@@ -20,6 +20,7 @@ import {
   pipelineRing,
   rewriteStmts,
   runPasses,
+  scheduleTiles,
   specialiseRoles,
   splitTail,
   stageEpilogue,
@@ -112,7 +113,10 @@ export function nestOf({
 
 /** The same at stage machine. */
 export const machineOf = (program: TileProgram): TileProgram =>
-  [awaitProducts, expandRings, issued, allocate].reduce((at, pass) => pass.run(at, sm90), bind(program));
+  [awaitProducts, expandRings, issued, scheduleTiles("late"), allocate].reduce(
+    (at, pass) => pass.run(at, sm90),
+    bind(program),
+  );
 
 /** Products in groups of their own, as a backend issues them: none in a text of zeros that are written for every work tile. */
 const issued: Pick<Pass, "run"> = {

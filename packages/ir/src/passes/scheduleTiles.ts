@@ -1,0 +1,43 @@
+/** The tile scheduler of each loop over work tiles: which CTAs take a number together, how many numbers there are, and where the tile's coordinates stand. */
+import { freeVars } from "../tile/expr.ts";
+import { clusterUnits, eachStmt, rewriteStmts, withBody } from "../tile/rewrite.ts";
+import type { Stmt, TileProgram, TileScheduler } from "../tile/types.ts";
+import type { Pass } from "./pass.ts";
+
+type Tiles = Extract<Stmt, { kind: "tiles" }>;
+
+/**
+ * `late`: roles of persistent CTAs that copy nothing compute the coordinates of a work tile behind their first asynchronous products, or at the epilogue, where the arithmetic costs
+ * nothing; else before all else.
+ */
+export const scheduleTiles = (place: "first" | "late"): Pass => ({
+  name: "scheduleTiles",
+  summary: "Loops over work tiles say what their scheduler counts by",
+  from: "machine",
+  to: "machine",
+  // Nothing has its place yet.
+  unfinished: true,
+  run: (program) =>
+    withBody(
+      program,
+      rewriteStmts(program.body, (stmt) =>
+        stmt.kind === "tiles" ? { ...stmt, scheduler: schedulerOf(program, stmt, place === "late") } : stmt,
+      ),
+    ),
+});
+
+function schedulerOf({ launch }: TileProgram, tiles: Tiles, late: boolean): TileScheduler {
+  const [m, n] = clusterUnits(launch);
+  const { loop, symbolic, extents } = tiles;
+  const inner = eachStmt(tiles.body);
+  const copies = inner.some((s) => s.kind === "copy" || (s.kind === "mma" && s.scales !== undefined));
+  const numbers = (extents[0] * extents[1]) / (m * n);
+  return {
+    unit: launch.cluster[0] * launch.cluster[1],
+    below: symbolic === undefined && Number.isInteger(numbers) ? numbers : null,
+    late: late && loop !== null && symbolic === undefined && !copies,
+    counts:
+      loop !== null &&
+      inner.some((s) => s.kind === "copy" && s.src.origin.some((e) => freeVars(e).has(loop.var))),
+  };
+}
