@@ -417,7 +417,7 @@ const pingPong: readonly HandEdit[] = [
     what: "a number is written over one that is still read",
     change: { kind: "drop", line: /mbar\.wait %next_empty/ },
     code: "TW3157",
-    line: /fetch %next/,
+    line: /request %next/,
     ptx: /./,
     emulator: /^H010/,
   },
