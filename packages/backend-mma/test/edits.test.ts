@@ -173,7 +173,7 @@ const bulkCopies: readonly HandEdit[] = [
   },
   {
     what: "every lane of the producer issues the copies",
-    change: { kind: "replace", line: /role producer/, from: / one/, to: "" },
+    change: { kind: "replace", line: /role producer/, from: / elected/, to: "" },
     code: "TW3153",
     line: /role producer/,
     ptx: /elect\.sync|not\.pred|end_producer/,

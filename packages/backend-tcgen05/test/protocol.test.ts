@@ -62,7 +62,7 @@ it.each(["ctaGroup=1 tile=128x128x64 stages=2", "ctaGroup=2 tile=256x128x64 stag
       const sized = { m: 1024, n: 512, k: 1280, dtype: "bf16", b: { layout: "col" } };
       const program = machineProgram(tcgen05, arch, problemOf({ ...sized, ...more }), schedule);
       const text = printProgram(program);
-      expect(text).toContain("visit %vt by stride tiles %pt chunks (%k + 63) / 64");
+      expect(text).toContain("persistent %vt by stride tiles %pt chunks (%k + 63) / 64");
       expect(parseProgram(text)).toEqual({ ok: true, value: program });
       // One proof for both: a program of a group is that of its problem.
       if ("batch" in more) expect(proveProtocol(ownProgram(program), target)).toEqual([]);

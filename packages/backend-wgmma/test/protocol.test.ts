@@ -70,7 +70,7 @@ it("sizes of the launch, and groups: the text is what was proven of the same pro
   ] as const) {
     const problem = problemOf({ m: 1024, n: 1024, k: 2560, dtype: "bf16", b: { layout: "col" }, ...more });
     const program = machineProgram(wgmma, arch, problem, "tile=128x128x64 stages=3 epi=direct cluster=2x1");
-    expect(printProgram(program)).toContain("visit %vt by stride chunks (%k + 63) / 64");
+    expect(printProgram(program)).toContain("persistent %vt by stride chunks (%k + 63) / 64");
     expect(parseProgram(printProgram(program))).toEqual({ ok: true, value: program });
     const own = ownProgram(program);
     expect(proveProtocol(own, target)).toEqual([]);
