@@ -186,7 +186,7 @@ const edits: readonly (readonly [schedule: string, edits: readonly Edit[]])[] = 
     [
       {
         what: "stores to CTAs that may not run",
-        from: "cluster.wait",
+        from: "cluster.wait any",
         to: "",
         says: /may not have begun/,
         line: "dsmem.send %acc into %sum",

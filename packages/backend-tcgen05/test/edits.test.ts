@@ -8,7 +8,7 @@ const stuck = /^H0(20|30)/;
 const edits: readonly HandEdit[] = [
   {
     what: "accumulators are read behind no fence",
-    change: { kind: "drop", line: /fence tensor-after/ },
+    change: { kind: "drop", line: /fence tensor-after/, nth: 1 },
     code: "TW3147",
     line: /copy %part/,
     ptx: /^-.*after_thread_sync/,
@@ -16,7 +16,7 @@ const edits: readonly HandEdit[] = [
   },
   {
     what: "accumulators are written behind no fence",
-    change: { kind: "drop", line: /fence tensor-after/, nth: 1 },
+    change: { kind: "drop", line: /fence tensor-after/, nth: 2 },
     code: "TW3147",
     line: /fill %acc/,
     ptx: /^-.*after_thread_sync/,
@@ -24,7 +24,7 @@ const edits: readonly HandEdit[] = [
   },
   {
     what: "operands are multiplied behind no fence",
-    change: { kind: "drop", line: /fence tensor-after/, nth: 2 },
+    change: { kind: "drop", line: /fence tensor-after/, nth: 3 },
     code: "TW3147",
     line: /mma %acc/,
     ptx: /^-.*after_thread_sync/,
@@ -32,7 +32,7 @@ const edits: readonly HandEdit[] = [
   },
   {
     what: "accumulators are given back before no fence",
-    change: { kind: "drop", line: /fence tensor-before/ },
+    change: { kind: "drop", line: /fence tensor-before/, nth: 1 },
     code: "TW3153",
     line: /mbar\.arrive %sums_empty/,
     ptx: /^-.*before_thread_sync/,
@@ -159,12 +159,52 @@ const edits: readonly HandEdit[] = [
     emulator: /^H081/,
   },
   {
-    what: "fewer columns of tensor memory than are used",
-    change: { kind: "replace", line: /memory shared/, from: /tensor=128/, to: "tensor=64" },
-    code: "TW3133",
-    line: /tensor %acc/,
-    ptx: /tcgen05\.(de)?alloc/,
+    what: "fewer columns of tensor memory than are declared",
+    change: { kind: "replace", line: /tmem\.alloc/, from: /128/, to: "64" },
+    code: "TW3160",
+    line: /tmem\.alloc/,
+    ptx: /tcgen05\.alloc/,
     emulator: /^H080/,
+  },
+  {
+    what: "the permit to allocate is kept",
+    change: { kind: "drop", line: /tmem\.relinquish/ },
+    code: "TW3150",
+    line: /tmem\.alloc/,
+    ptx: /^-.*relinquish/,
+    emulator: null,
+  },
+  {
+    what: "tensor memory is not given back",
+    change: { kind: "drop", line: /tmem\.dealloc/ },
+    code: "TW3150",
+    line: /tmem\.alloc/,
+    ptx: /^-.*dealloc/,
+    emulator: /^H088/,
+  },
+  {
+    what: "the address of tensor memory is handed on behind no fence",
+    change: { kind: "drop", line: /fence tensor-before/ },
+    code: "TW3147",
+    line: /tmem\.alloc/,
+    ptx: /^-.*before_thread_sync/,
+    emulator: null,
+  },
+  {
+    what: "a pair begins before the other's barriers are initialised",
+    change: { kind: "drop", line: /cluster\.wait/ },
+    code: "TW3160",
+    line: /cluster\.arrive/,
+    ptx: /^-.*cluster\.wait/,
+    emulator: /^H/,
+  },
+  {
+    what: "a block ends while the other reaches into it",
+    change: { kind: "drop", line: /cluster\.wait any/ },
+    code: "TW3160",
+    line: /cluster\.arrive any/,
+    ptx: /^-.*cluster\.wait/,
+    emulator: null,
   },
 ];
 

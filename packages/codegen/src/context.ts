@@ -135,6 +135,8 @@ export class Context {
   slice: TileSlice | null = null;
   /** Where the copies of a chunk go that leads: behind the barrier on which they arrive. Null where none does. */
   lead: Code | null = null;
+  /** Start of shared memory, while the statements around the roles have it in a register. */
+  smem: Reg<"u32"> | null = null;
   /** Pipelines of the role being emitted, and slots that it keeps, by name. */
   readonly pipelines = new Map<string, Pipeline>();
   /** Predicate of the enclosing `if`s; null outside. */

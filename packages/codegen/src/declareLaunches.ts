@@ -77,7 +77,6 @@ export function launchesOf(engine: Engine, program: TileProgram, target: Target)
   const workspace = workspaceOf(engine, program, target);
   const { parts, results, resultsEnd, copies, end } = workspace;
   const plain = placedParameters(program, results, end !== 0);
-  const common = [...plain, ...tensorMaps(program, endOfParams(plain))];
   const row = rowOfGroups(program);
   // ptxas follows register budgets only where it knows how many registers a thread begins with.
   const budgeted = rolesOf(program).some((role) => role.registers !== null);
@@ -91,7 +90,7 @@ export function launchesOf(engine: Engine, program: TileProgram, target: Target)
     ctas: frame.blocksPerSm?.(program) ?? (budgeted ? 1 : null),
     maxnreg,
     workspace: end,
-    params: [...common, ...(frame.params?.(program, endOfParams(common)) ?? [])],
+    params: [...plain, ...tensorMaps(program, endOfParams(plain))],
     ...(row === null ? {} : { row }),
   };
   return {

@@ -83,7 +83,6 @@ function send(ctx: Context, { acc: { buffer, extent }, into }: StmtOf<"dsmem.sen
  * that may have ended: it stays until it has all of its slices.
  */
 export const dsmemStatements = {
-  "cluster.wait": (ctx: Context) => ctx.body.emitAny(null, "barrier.cluster.wait.acquire", []),
   "dsmem.send": send,
   "dsmem.leave"(ctx: Context, { slices }: StmtOf<"dsmem.leave">) {
     const end = endOf(ctx);

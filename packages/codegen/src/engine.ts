@@ -2,16 +2,7 @@
  * What a backend brings to lowering: the statements and copies that it lowers itself, and how its register tiles hold
  * elements. Everything else (`statements.ts`, `copyRoutes.ts`) is shared. Nothing here knows which backends there are.
  */
-import type {
-  DType,
-  KernelSpec,
-  ParamSpec,
-  PtxVersion,
-  Stmt,
-  StmtKind,
-  Target,
-  TileProgram,
-} from "@tilewright/ir";
+import type { DType, KernelSpec, PtxVersion, Stmt, StmtKind, Target, TileProgram } from "@tilewright/ir";
 import type { Context } from "./context.ts";
 import type { Pipeline } from "./pipelines.ts";
 
@@ -29,6 +20,10 @@ export type OwnKind =
   | "wgmma.commit"
   | "wgmma.wait"
   | "tcgen05.commit"
+  | "tmem.alloc"
+  | "tmem.relinquish"
+  | "tmem.base"
+  | "tmem.dealloc"
   | "acquire"
   | "commit"
   | "wait"
@@ -61,18 +56,12 @@ export interface Budget {
   readonly sumsTogether?: number;
 }
 
-/** Code and facts around the statements: barriers and tensor memory to set up, tensor maps as parameters, another grid. */
+/** Facts around the statements: what ptxas is told, another grid. */
 export interface Frame {
   /** Blocks that shall fit an SM (`.minnctapersm`); null leaves ptxas to its own aim. */
   blocksPerSm?(program: TileProgram): number | null;
   /** Registers of a thread (`.maxnreg`), where ptxas would take more than a launch can have; null leaves them to ptxas. */
   registers?(program: TileProgram, target: Target): number | null;
-  /** Emits what stands before the program's statements. */
-  open?(ctx: Context): void;
-  /** Emits what stands after them, before the kernel returns. */
-  close?(ctx: Context): void;
-  /** Parameters behind the shared ones, given where those end (bytes). */
-  params?(program: TileProgram, offset: number): readonly ParamSpec[];
   /** The grid, where it is not that of one block a tile. */
   grid?(program: TileProgram): KernelSpec["launch"]["grid"];
 }

@@ -80,6 +80,7 @@ export {
 } from "./refusals.ts";
 export { groupAlong, type OwnedTile, ownedTile, ownerOf, stagedRun } from "./registers.ts";
 export { firstOf, lowerRole, placeIn } from "./roles.ts";
+export { smemStart } from "./setup.ts";
 export { sharedAddress } from "./sharedAddress.ts";
 export { mapShared, type RingBarriers, type SharedMap, SMEM } from "./smem.ts";
 export { lowerReduction } from "./splitReduction.ts";

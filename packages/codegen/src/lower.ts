@@ -31,7 +31,7 @@ import { ptxOfFormats } from "./formats.ts";
 import { GROUP_MAPS_PTX } from "./groupMaps.ts";
 import { declareParameters, memoryDTypes } from "./params.ts";
 import { buildResultKernel } from "./results.ts";
-import { closeKernel, openKernel } from "./setup.ts";
+import { threadIsNot } from "./setup.ts";
 import { mapShared, type SharedMap, SMEM } from "./smem.ts";
 import { lowerStmts } from "./statements.ts";
 import { buildSumKernel } from "./sumKernel.ts";
@@ -122,7 +122,6 @@ function build(
   target: Target,
   locations: Context["locations"],
 ): LoweredModule {
-  const { frame } = engine;
   const shared = mapShared(program);
   const workspace = workspaceOf(engine, program, target);
   const { parts, results } = workspace;
@@ -157,11 +156,9 @@ function build(
   ctx.groups = main.row ?? null;
   ctx.results = results;
   ctx.copies = workspace.copies;
-  openKernel(ctx);
-  frame.open?.(ctx);
+  // The first predicate of every kernel: who is not thread 0, unless another begins; ptxas drops it where nobody asks.
+  if (program.body[0]?.kind !== "only") threadIsNot(ctx, 0);
   lowerStmts(ctx, program.body);
-  frame.close?.(ctx);
-  closeKernel(ctx);
   ctx.body.emit(null, "ret");
   ctx.root.replay(entry);
   for (const kernel of launches.kernels) {

@@ -1,5 +1,5 @@
 /** Statements of the stage machine that wait, arrive and order: a few instructions each. */
-import type { MachineStmt, Reach, ReductionStmt } from "@tilewright/ir";
+import type { FrameKind, MachineStmt, Reach, ReductionStmt } from "@tilewright/ir";
 import { type AddressOperand, imm, sink } from "@tilewright/ptx";
 import { clusterRank, clusterSize, peerRank } from "./clusters.ts";
 import type { Pred, Reg } from "./code.ts";
@@ -171,6 +171,7 @@ const fenceText = {
   async: "fence.proxy.async.shared::cta",
   cta: "membar.cta",
   gpu: "fence.acq_rel.gpu",
+  init: "fence.mbarrier_init.release.cluster",
   "tensor-before": "tcgen05.fence::before_thread_sync",
   "tensor-after": "tcgen05.fence::after_thread_sync",
 } as const;
@@ -205,6 +206,7 @@ type Shared = Omit<
   | "rename"
   | "prologue"
   | ReductionStmt["kind"]
+  | FrameKind
 >;
 
 export const machineStatements = (lower: (ctx: Context, stmts: Of<"leader">["body"]) => void): Shared => ({

@@ -14,6 +14,7 @@ import { forgetSlots } from "./pipelines.ts";
 import { lowerPrologue } from "./prologueChunk.ts";
 import { arriveAtBarrier, lowerPin, lowerRename } from "./quirks.ts";
 import { lowerRole } from "./roles.ts";
+import { meetAhead, setupStatements } from "./setup.ts";
 import { countOf, isSizeOnly } from "./sizes.ts";
 import { lowerReduction, reductionStatements } from "./splitReduction.ts";
 import { lowerTiles } from "./tiles.ts";
@@ -31,14 +32,17 @@ const shared: Omit<Statements, OwnKind> = {
   copy: lowerCopy,
   epilogue: lowerEpilogue,
   reduce: (ctx, stmt) => lowerReduction(ctx, stmt, (stmts) => lowerStmts(ctx, stmts)),
-  barrier(ctx, { id, threads = ctx.values.warps * 32, arrive = false }) {
-    if (arrive) arriveAtBarrier(ctx, id, threads);
+  barrier(ctx, stmt) {
+    const { id, threads = ctx.values.warps * 32, arrive = false, ahead } = stmt;
+    if (ahead !== undefined) meetAhead(ctx, stmt, ahead);
+    else if (arrive) arriveAtBarrier(ctx, id, threads);
     else if (threads === ctx.program.launch.threads) ctx.emit(null, "bar.sync", imm(id));
     else ctx.emit(null, "bar.sync", imm(id), imm(threads));
   },
   role: (ctx, stmt) => lowerRole(ctx, stmt, (stmts) => lowerStmts(ctx, stmts)),
   ...machineStatements(lowerStmts),
   ...reductionStatements(lowerStmts),
+  ...setupStatements(lowerStmts),
   pin: lowerPin,
   rename: lowerRename,
   prologue: (ctx, { body }) => lowerPrologue(ctx, () => lowerStmts(ctx, body)),

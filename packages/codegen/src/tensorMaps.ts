@@ -3,7 +3,6 @@ import {
   blockShape,
   bufferOf,
   clusterUnits,
-  eachStmt,
   type Ownership,
   type OwnershipMode,
   type ParamSpec,
@@ -149,20 +148,6 @@ export function tensorMaps(program: TileProgram, offset: number): readonly Param
     return spec;
   });
 }
-
-/** Whether a program has bulk tensor copies. */
-export function usesTensorMaps(program: TileProgram): boolean {
-  for (const stmt of eachStmt(program.body))
-    if (
-      (stmt.kind === "copy" && stmt.transport === "tma") ||
-      (stmt.kind === "epilogue" && storesInBulk(stmt))
-    )
-      return true;
-  return false;
-}
-
-/** Whether a program's epilogue stores in bulk. */
-export const usesBulkStores = (program: TileProgram): boolean => bulkStoreOf(program) !== null;
 
 /** Address of an operand's map. */
 export const mapAddress = (ctx: Context, global: string): Reg<"u64"> =>

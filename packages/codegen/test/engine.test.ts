@@ -10,7 +10,6 @@ import {
   type TileProgram,
   type Walk,
 } from "@tilewright/ir";
-import { imm } from "@tilewright/ptx";
 import { expect, test } from "vitest";
 import { type Engine, lowerWith, walkOrder } from "../src/index.ts";
 
@@ -105,41 +104,10 @@ test("a copy, a transport or a role that nobody lowers is a diagnostic that says
   );
 });
 
-test("the frame adds code, parameters and another launch", () => {
-  const { ptx, kernel } = kernelOf({
-    ...none,
-    frame: {
-      open: (ctx) => ctx.emit(null, "bar.sync", imm(7)),
-      close: (ctx) => ctx.emit(null, "bar.sync", imm(8)),
-      params: (_program, offset) => [
-        {
-          kind: "tensorMap",
-          name: "mapA",
-          offset: Math.ceil(offset / 64) * 64,
-          size: 128,
-          tensorMap: {
-            operand: "a",
-            dtype: "f32",
-            dims: [4, 8],
-            strides: [16],
-            box: [4, 8],
-            elementStrides: [1, 1],
-            interleave: "none",
-            swizzle: "none",
-            l2: "none",
-            oob: "zero",
-          },
-        },
-      ],
-      grid: () => ["numSms", 1, 1],
-    },
-  });
-  expect(ptx).toMatch(/\.param \.align 64 \.b8 p_mapA\[128\]/);
-  expect(ptx.indexOf("bar.sync 7")).toBeLessThan(ptx.indexOf("cp.async"));
-  expect(ptx.indexOf("bar.sync 8")).toBeGreaterThan(ptx.indexOf("st.global"));
+test("the frame gives another grid", () => {
+  const { kernel } = kernelOf({ ...none, frame: { grid: () => ["numSms", 1, 1] } });
   expect(kernel.launch.dynamicSmem).toBe(128);
   expect(kernel.launch.grid).toEqual(["numSms", 1, 1]);
-  expect(kernel.params.at(-1)?.offset).toBe(64);
 });
 
 test("walks visit every element once; a snake turns at the end of each run", () => {

@@ -4,6 +4,7 @@ import {
   expandRings,
   findTarget,
   type LoweredKernel,
+  openKernel,
   parseProgram,
   scheduleTiles,
   type Target,
@@ -83,7 +84,8 @@ function lower(
 /** What the passes make of it, or why they cannot. */
 function machineOf(program: TileProgram, target: Target, place: "first" | "late"): TileProgram | string {
   try {
-    return allocate.run(scheduleTiles(place).run(expandRings.run(program, target), target), target);
+    const scheduled = scheduleTiles(place).run(expandRings.run(program, target), target);
+    return allocate.run(openKernel.run(scheduled, target), target);
   } catch (error) {
     return String(error);
   }

@@ -398,6 +398,7 @@ export {
   type Distribution,
   type Edge,
   type Expr,
+  type FrameKind,
   type KernelDeclaration,
   type L2Promotion,
   type Launch,

@@ -1,7 +1,6 @@
-/** What whole warps and blocks do together. */
+/** What whole warps do together. */
 import { type Context, type Pred, type Reg, WARP_MASK } from "@tilewright/codegen";
 import { imm, pair, sink } from "@tilewright/ptx";
-import { clusterSize } from "./state.ts";
 
 /** Clears the bit in which addresses of the two blocks of a pair differ: what is left names the leader's (PTX ISA, cta_group::2). */
 export const LEADER_MASK = 0xfeffffff;
@@ -28,12 +27,3 @@ export function elect(ctx: Context): Pred {
 }
 
 export const syncWarp = (ctx: Context): void => ctx.body.emit(null, "bar.warp.sync", imm(WARP_MASK));
-
-/** The blocks of a cluster that have something to tell one another meet; a block by itself meets its own warps. */
-export function syncAll(ctx: Context): void {
-  const { body } = ctx;
-  if (clusterSize(ctx.program) > 1) {
-    body.emit(null, "barrier.cluster.arrive.release.aligned");
-    body.emit(null, "barrier.cluster.wait.acquire.aligned");
-  } else body.emit(null, "bar.sync", imm(0));
-}

@@ -1,71 +1,54 @@
-/** Around the roles: barriers and tensor memory before, meeting and giving back after. */
-import { type Context, type Frame, gridOf, problemsOf, SMEM, tilesOf } from "@tilewright/codegen";
+/** Tensor memory around the roles, and the grid. */
+import {
+  CannotLower,
+  type Context,
+  type Frame,
+  gridOf,
+  problemsOf,
+  type Statements,
+  smemStart,
+  tilesOf,
+} from "@tilewright/codegen";
 import { eachStmt, type KernelSpec, type LaunchExpr, type TileProgram } from "@tilewright/ir";
-import { type AddressOperand, addr, imm, sym } from "@tilewright/ptx";
-import { scratch, syncAll } from "./barriers.ts";
+import { type AddressOperand, addr, imm } from "@tilewright/ptx";
 import { clusterSize, stateOf } from "./state.ts";
 
 export const frame: Frame = {
-  open,
-  close,
   // Without it ptxas keeps to 64 registers in clusters, and spills.
   blocksPerSm: () => 1,
   grid: gridOfUnits,
 };
 
-/** The warp that allocates tensor memory, and gives it back: that of the matrix instructions, which has nothing else to begin with. */
-const ALLOCATOR = 5;
+/** Tensor memory, by one warp of each block: of a pair both allocate, and give back. */
+export const tensorStatements = {
+  "tmem.alloc"(ctx, { columns }) {
+    const group = `cta_group::${stateOf(ctx).group}`;
+    ctx.body.emitAny(null, `tcgen05.alloc.${group}.sync.aligned.shared::cta.b32`, [word(ctx), imm(columns)]);
+  },
+  "tmem.relinquish"(ctx) {
+    const group = `cta_group::${stateOf(ctx).group}`;
+    ctx.body.emitAny(null, `tcgen05.relinquish_alloc_permit.${group}.sync.aligned`, []);
+  },
+  "tmem.base"(ctx) {
+    const tensor = ctx.entry.reg("u32", "tensor");
+    ctx.body.emit(null, "ld.shared.u32", tensor, word(ctx));
+    stateOf(ctx).tensor = tensor;
+    ctx.restartInvariants();
+  },
+  "tmem.dealloc"(ctx, { columns }) {
+    const { tensor, group } = stateOf(ctx);
+    if (tensor === null)
+      throw new CannotLower("tmem.dealloc", "gives back columns whose address is not known");
+    ctx.body.emitAny(null, `tcgen05.dealloc.cta_group::${group}.sync.aligned.b32`, [tensor, imm(columns)]);
+  },
+} satisfies Partial<Statements>;
 
-/** Barriers have been made ready before this. */
-function open(ctx: Context): void {
+/** Where the allocation leaves the address of its first column. */
+function word(ctx: Context): AddressOperand {
   const { tensorAddress } = ctx.shared;
-  if (tensorAddress === null) return;
-  const base = scratch(ctx, "smb");
-  ctx.body.emit(null, "mov.u32", base, sym(SMEM));
-  allocate(ctx, addr(base, tensorAddress));
-  ctx.restartInvariants();
-}
-
-/** One warp allocates (in both blocks of a pair); the fences order that before what other threads do with the columns. */
-function allocate(ctx: Context, address: AddressOperand): void {
-  const state = stateOf(ctx);
-  const { body, entry } = ctx;
-  const done = entry.label("allocated");
-  const others = entry.reg("pred", "other");
-  const group = `cta_group::${state.group}`;
-  body.emit(null, "setp.ne.u32", others, ctx.values.warp(), imm(ALLOCATOR));
-  body.emit(others, "bra", done);
-  body.emitAny(null, `tcgen05.alloc.${group}.sync.aligned.shared::cta.b32`, [
-    address,
-    imm(state.columns.columns),
-  ]);
-  body.emitAny(null, `tcgen05.relinquish_alloc_permit.${group}.sync.aligned`, []);
-  body.label(done);
-  body.emit(null, "tcgen05.fence::before_thread_sync");
-  syncAll(ctx);
-  body.emit(null, "tcgen05.fence::after_thread_sync");
-  const tensor = entry.reg("u32", "tensor");
-  body.emit(null, "ld.shared.u32", tensor, address);
-  state.tensor = tensor;
-}
-
-/** No block ends before the last access of its neighbours to it; then the warp that allocated gives back. */
-function close(ctx: Context): void {
-  const state = stateOf(ctx);
-  const { body, entry } = ctx;
-  body.emit(null, "tcgen05.fence::before_thread_sync");
-  syncAll(ctx);
-  body.emit(null, "tcgen05.fence::after_thread_sync");
-  if (state.tensor === null) return;
-  const done = entry.label("given_back");
-  const others = entry.reg("pred", "other");
-  body.emit(null, "setp.ne.u32", others, ctx.values.warp(), imm(ALLOCATOR));
-  body.emit(others, "bra", done);
-  body.emitAny(null, `tcgen05.dealloc.cta_group::${state.group}.sync.aligned.b32`, [
-    state.tensor,
-    imm(state.columns.columns),
-  ]);
-  body.label(done);
+  if (tensorAddress === null)
+    throw new CannotLower("tmem.alloc", "has no word in shared memory for its address");
+  return addr(smemStart(ctx), tensorAddress);
 }
 
 /** A block or pair a tile; those that stay are as many as the GPU holds. */

@@ -11,7 +11,7 @@ import {
 import { lowerCommit } from "./commits.ts";
 import { copyTensor, loadTensor } from "./copies.ts";
 import { copyFactors } from "./factors.ts";
-import { frame } from "./frame.ts";
+import { frame, tensorStatements } from "./frame.ts";
 import { holdSlot, lowerFill, lowerMultiply } from "./multiply.ts";
 import { lowerRole } from "./roles.ts";
 import { lowerNext, lowerTileRequest, lowerTiles, placeTile } from "./tiles.ts";
@@ -41,6 +41,7 @@ export const engine: Engine = {
     request: lowerTileRequest,
     next: lowerNext,
     "tcgen05.commit": lowerCommit,
+    ...tensorStatements,
   },
   placeTile,
   copies: {

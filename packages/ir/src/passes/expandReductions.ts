@@ -91,7 +91,7 @@ function inCluster(program: TileProgram, { acc, into }: Combine, { extent }: Spl
   const slices = (acc.extent[0] / rows) * (acc.extent[1] / columns);
   const bytes = rows * columns * elementBytes(bufferOf(program, into.buffer));
   return [
-    { kind: "cluster.wait" },
+    { kind: "cluster.wait", any: true },
     { kind: "dsmem.send", acc, into },
     ...(slices < extent ? [{ kind: "dsmem.leave", slices } as const] : []),
     { kind: "dsmem.expect", bytes: (extent - 1) * bytes },

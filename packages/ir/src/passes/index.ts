@@ -19,6 +19,7 @@ export { loadFragments } from "./loadFragments.ts";
 export { loadMatrices } from "./loadMatrices.ts";
 export { loadSource } from "./loadSource.ts";
 export { multicastCopies, multicastPeers } from "./multicastCopies.ts";
+export { openKernel } from "./openKernel.ts";
 export { orderWalk } from "./orderWalk.ts";
 export { overlapAccumulators } from "./overlapAccumulators.ts";
 export { pairBlocks } from "./pairBlocks.ts";

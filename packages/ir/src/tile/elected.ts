@@ -1,4 +1,5 @@
 /** Roles whose work one thread issues. */
+import { framed } from "./frame.ts";
 import { childrenOf } from "./rewrite.ts";
 import type { Ring, Stmt, TileProgram } from "./types.ts";
 
@@ -34,14 +35,15 @@ export function isElected(program: Pick<TileProgram, "rings">, stmts: readonly S
 
 /**
  * Roles in the order of their code: of a program that begins early (`Launch.early`) those of one thread come first. What is no list of roles, or begins when the block
- * has met, stays as it stands.
+ * has met, stays as it stands, and so does what stands before and behind them.
  */
 export function codeOrder<S extends Stmt>(
   program: Pick<TileProgram, "rings" | "launch">,
   stmts: readonly S[],
 ): readonly S[] {
-  if (program.launch.earlyProducerStart !== true || stmts.some(({ kind }) => kind !== "role")) return stmts;
+  const { head, middle, end } = framed(stmts);
+  if (program.launch.earlyProducerStart !== true || middle.some(({ kind }) => kind !== "role")) return stmts;
   const solo = (stmt: S): boolean =>
     (stmt.kind === "role" && stmt.elected === true) || isElected(program, childrenOf(stmt));
-  return [...stmts.filter(solo), ...stmts.filter((stmt) => !solo(stmt))];
+  return [...head, ...middle.filter(solo), ...middle.filter((stmt) => !solo(stmt)), ...end];
 }

@@ -15,6 +15,7 @@ export function childrenOf(stmt: Stmt): readonly Stmt[] {
     case "prologue":
     case "reduction":
     case "slices":
+    case "only":
       return stmt.body;
     default:
       return none;
@@ -34,6 +35,7 @@ function withChildren(stmt: Stmt, children: readonly Stmt[]): Stmt {
     case "prologue":
     case "reduction":
     case "slices":
+    case "only":
       return { ...stmt, body: children };
     default:
       return stmt;

@@ -527,9 +527,15 @@ export type Stmt =
     }
   /**
    * All threads of the role (or block) meet at barrier `id`. With `threads` so many of the block do, those that come later or go on at once (`arrive`) among them
-   * (PTX ISA, bar.sync and bar.arrive).
+   * (PTX ISA, bar.sync and bar.arrive). The warps `ahead` of all of the block arrive once their lanes have met, and go on; the others wait for them.
    */
-  | { readonly kind: "barrier"; readonly id: number; readonly threads?: number; readonly arrive?: true }
+  | {
+      readonly kind: "barrier";
+      readonly id: number;
+      readonly threads?: number;
+      readonly arrive?: true;
+      readonly ahead?: { readonly first: number; readonly warps: number };
+    }
   | MachineStmt
   /** dst <- steps(alpha * acc + beta * c), with the guard rules of `copy`; with `columns` only these. `c` is null iff beta is 0. */
   | {
@@ -581,8 +587,8 @@ export const reaches = [
 ] as const;
 export type Reach = (typeof reaches)[number];
 
-/** Orders what a thread did through one proxy, or before, with what others do behind it (PTX ISA, fence.proxy.async, membar.cta, fence.acq_rel.gpu, tcgen05.fence). */
-export const fences = ["async", "cta", "gpu", "tensor-before", "tensor-after"] as const;
+/** Orders what a thread did through one proxy, or before, with what others do behind it; `init`: its initialised mbarriers (PTX ISA, fence.proxy.async, membar.cta, fence.acq_rel.gpu, fence.mbarrier_init, tcgen05.fence). */
+export const fences = ["async", "cta", "gpu", "init", "tensor-before", "tensor-after"] as const;
 type FenceKind = (typeof fences)[number];
 
 /**
@@ -634,8 +640,41 @@ export type MachineStmt =
   /** In the first block of the cluster only. */
   | { readonly kind: "leader"; readonly body: readonly Stmt[] }
   | ReductionStmt
-  /** Begins a role of one thread: what that does as soon as the barrier is ready on which its first copies arrive, before the other barriers are. */
-  | { readonly kind: "prologue"; readonly body: readonly Stmt[] };
+  /** Begins a role of one thread: what that does at the head's `prologue.at`, as soon as the barrier is ready on which its first copies arrive, before the other barriers are. */
+  | { readonly kind: "prologue"; readonly body: readonly Stmt[] }
+  | FrameStmt;
+
+/** Statements before and behind the tiles and roles of a kernel, of the whole block. */
+export type FrameStmt =
+  /** One thread of the block, or one warp. */
+  | {
+      readonly kind: "only";
+      readonly unit: "thread" | "warp";
+      readonly number: number;
+      readonly body: readonly Stmt[];
+    }
+  /** The map of a matrix of global memory comes nearer; a hint (PTX ISA, prefetch.tensormap). */
+  | { readonly kind: "tensormap.prefetch"; readonly buffer: string }
+  /** The mbarriers of a declaration, with its count. */
+  | { readonly kind: "mbar.init"; readonly barriers: string }
+  /** Here the thread runs what a role leads with. */
+  | { readonly kind: "prologue.at"; readonly role: string }
+  /** Blocks of the cluster meet: `release` publishes what came before; `any`: the threads of a warp need not come together (PTX ISA, barrier.cluster). */
+  | { readonly kind: "cluster.arrive"; readonly release: boolean; readonly any: boolean }
+  /** Also where slices of a cluster's CTAs meet, which arrived when they began. */
+  | { readonly kind: "cluster.wait"; readonly any: boolean }
+  /** The grid before this one in the stream is over; the next may begin (PTX ISA, griddepcontrol). */
+  | { readonly kind: "pdl.wait" }
+  | { readonly kind: "pdl.launch" }
+  /** All but the thread's last `pending` bulk stores have read what they store (PTX ISA, cp.async.bulk.wait_group.read). */
+  | { readonly kind: "bulk.wait"; readonly pending: number }
+  /** Columns of tensor memory; the permit to allocate more; the address of the first column, out of its word in shared memory; columns back (PTX ISA, tcgen05.alloc). */
+  | { readonly kind: "tmem.alloc"; readonly columns: number }
+  | { readonly kind: "tmem.dealloc"; readonly columns: number }
+  | { readonly kind: "tmem.relinquish" }
+  | { readonly kind: "tmem.base" };
+
+export type FrameKind = FrameStmt["kind"];
 
 /**
  * What the CTAs of a work tile do in a `reduce`, until those that go on have the sum: partial tiles in the workspace with a counter beside them (split-K and stream-K fix-up), or slices
@@ -660,8 +699,6 @@ export type ReductionStmt =
   | { readonly kind: "counter.clear" }
   /** CTAs that still run when all partial tiles have come add up and store a slice each; the last also those of CTAs that have left. Their threads meet at a barrier. */
   | { readonly kind: "slices"; readonly id: number; readonly body: readonly Stmt[] }
-  /** The wait for all CTAs of the cluster, which arrived when they began (PTX ISA, barrier.cluster.wait.acquire). */
-  | { readonly kind: "cluster.wait" }
   /** Slice s of the registers, as large as the tile `into`, to the shared memory of CTA s of the cluster, whose mbarrier counts the bytes. */
   | { readonly kind: "dsmem.send"; readonly acc: View; readonly into: View }
   /** CTAs of the cluster beyond the first `slices` leave the `reduce`. */

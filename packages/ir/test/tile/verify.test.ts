@@ -609,6 +609,18 @@ const rejected: readonly Rejected[] = [
     edits: [["alpha 1 beta 2", "alpha 3 beta 4 steps activation(relu)"]],
   },
   {
+    code: "TW3160",
+    what: "threads, warps, barriers and roles that are not there, a grid that is waited for, a head in the tiles",
+    stage: "machine",
+    edits: [
+      [
+        "  tiles",
+        "  only thread 4096 {\n    mbar.init %nothing\n  }\n  barrier 0 ahead 0 .. 9\n  prologue.at nobody\n  pdl.wait\n  tiles",
+      ],
+      ["      barrier 0", "      pdl.launch\n      barrier 0"],
+    ],
+  },
+  {
     code: "TW3132",
     what: "shared tile without a place",
     stage: "machine",

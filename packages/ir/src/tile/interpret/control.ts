@@ -5,6 +5,7 @@
 import { withSum } from "../dsmemReduction.ts";
 import { answering, PING_PONG_BARRIER } from "../pingPong.ts";
 import { childrenOf } from "../rewrite.ts";
+import { barrierName } from "../sharedMemory.ts";
 import type {
   BarrierRef,
   MachineStmt,
@@ -59,7 +60,7 @@ export type Op =
 
 /** Statements that touch data. */
 export type DataStmt = Extract<Stmt, { kind: "fill" | "copy" | "mma" | "epilogue" }>;
-type Machine = Exclude<MachineStmt, ReductionStmt | { kind: "prologue" | "leader" | "response" }>;
+type Machine = Exclude<MachineStmt, ReductionStmt | { kind: "prologue" | "leader" | "only" | "response" }>;
 type Combine = Extract<Stmt, { kind: "reduce" }>;
 /** Statements of a reduction that are no blocks. */
 export type ReductionStep = Exclude<ReductionStmt, { kind: "reduction" | "slices" }>;
@@ -120,6 +121,8 @@ export class Control {
   #barriers: Barriers;
   /** Pipelines of the role being compiled. */
   readonly #pipelines = new Map<string, PipelineCells>();
+  /** Declared mbarriers that have been initialised. */
+  readonly #ready = new Set<string>();
   /** Threads that have come to a named barrier. */
   readonly #named = new Map<number, number>();
   /** Whether a thread has the last part of its tile, of the tiles being compiled. */
@@ -333,6 +336,7 @@ export class Control {
         });
       case "prologue":
       case "leader":
+      case "only":
       case "response":
       case "slices": {
         const body = this.#compileList(stmt.body, inRole);
@@ -434,7 +438,9 @@ export class Control {
         const passed = ({ cells }: Thread): boolean =>
           this.#barriers.passed(barrier, cells[own.place] ?? 0, cells[own.parity] ?? 0);
         const emptied = barrier.edge === "empty" ? this.#hooks.emptied?.(own.ring) : undefined;
+        const initialised = this.#initialised(barrier, at);
         return steps(function* (thread) {
+          initialised();
           const ready = (): boolean => passed(thread);
           if (!ready()) yield { ready, at, why: `the wait for %${barrier.ring}.${barrier.edge}` };
           emptied?.(thread.cells[own.place] ?? 0);
@@ -465,6 +471,9 @@ export class Control {
           for (const { flights } of groups.closed.splice(0, Math.max(0, groups.closed.length - stmt.pending)))
             land(flights);
         });
+      case "mbar.init":
+        return run(() => void this.#ready.add(stmt.barriers));
+      // Only the orders of threads, proxies and blocks are different with them, which the proof judges.
       case "fence":
       case "warp.sync":
       case "wgmma.fence":
@@ -472,13 +481,43 @@ export class Control {
       case "wgmma.wait":
       case "pin":
       case "rename":
+      case "tensormap.prefetch":
+      case "prologue.at":
+      case "cluster.arrive":
+      case "cluster.wait":
+      case "pdl.wait":
+      case "pdl.launch":
+      case "bulk.wait":
+      case "tmem.alloc":
+      case "tmem.relinquish":
+      case "tmem.base":
+      case "tmem.dealloc":
         return null;
     }
   }
 
+  /** Throws where a barrier is used that nothing has initialised; of programs without declarations nothing is known of that. */
+  #initialised({ ring, edge }: BarrierRef, at: string): () => void {
+    const name = barrierName(ring, edge);
+    if (this.#program.machine === undefined) return () => {};
+    return () => {
+      if (!this.#ready.has(name))
+        throw new InterpretFailure(
+          interpretCodes.protocol,
+          at,
+          `%${name} is used, and nothing has initialised it`,
+          `mbar.init %${name} before the roles`,
+        );
+    };
+  }
+
   #arrival(barrier: BarrierRef, count: (thread: Thread) => number, at: string): Op {
     const own = this.#pipeline(barrier.pipeline);
-    return run((thread) => this.#barriers.arrive(barrier, thread.cells[own.place] ?? 0, count(thread), at));
+    const initialised = this.#initialised(barrier, at);
+    return run((thread) => {
+      initialised();
+      this.#barriers.arrive(barrier, thread.cells[own.place] ?? 0, count(thread), at);
+    });
   }
 
   #pipeline(name: string): PipelineCells {

@@ -158,3 +158,18 @@ export const printNumber = (value: number): string => {
   if (!Number.isFinite(value)) return value < 0 ? "-inf" : "inf";
   return Object.is(value, -0) ? "-0" : String(value);
 };
+
+/** Warps of a block from one to before another, or none. */
+export const warpsClause = (
+  keyword: string,
+): Clause<{ readonly first: number; readonly warps: number } | null> => ({
+  keyword,
+  syntax: "FIRST .. END",
+  default: null,
+  print: (value) => (value === null ? "" : `${value.first} .. ${value.first + value.warps}`),
+  parse: (c) => {
+    const first = c.integer("the first warp", 0);
+    c.expect("..", "between the first warp and the end");
+    return { first, warps: c.integer("the warp behind the last", first + 1) - first };
+  },
+});

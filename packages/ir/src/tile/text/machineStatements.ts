@@ -1,11 +1,11 @@
 /** The rows of the stage machine: how its statements are written and read back. */
-import { arrivers, type BarrierRef, fences, type MachineStmt, reaches } from "../types.ts";
+import { arrivers, type BarrierRef, type FrameKind, fences, type MachineStmt, reaches } from "../types.ts";
 import { flagClause, integerClause, parseClauses, printClauses, wordClause } from "./clause.ts";
 import { type Cursor, parseCodes } from "./cursor.ts";
 import { reductionSyntax } from "./reductionStatements.ts";
 import type { Of, StatementSyntax } from "./syntax.ts";
 
-type Rows = { readonly [K in MachineStmt["kind"]]: StatementSyntax<Of<K>> };
+type Rows = { readonly [K in Exclude<MachineStmt["kind"], FrameKind>]: StatementSyntax<Of<K>> };
 
 const pipelineClauses = { stage: integerClause("stage", 0, 0), phase: integerClause("phase", 0, undefined) };
 const byClauses = { by: integerClause("by", 1, 1) };
@@ -132,7 +132,7 @@ export const machineSyntax: Rows = {
     }),
   },
   fence: {
-    syntax: "fence async|cta|gpu|tensor-before|tensor-after",
+    syntax: "fence async|cta|gpu|init|tensor-before|tensor-after",
     print: (s) => `fence ${s.what}`,
     parse: (c) => ({ kind: "fence", what: c.oneOf(fences, "fence") }),
   },

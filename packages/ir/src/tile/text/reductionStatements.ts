@@ -85,11 +85,6 @@ export const reductionSyntax: Rows = {
     print: (s, b) => `slices${printClauses(leaveClauses, s, b)}`,
     parse: (c, block) => ({ kind: "slices", ...parseClauses(c, leaveClauses, "slices"), body: block([]) }),
   },
-  "cluster.wait": {
-    syntax: "cluster.wait",
-    print: () => "cluster.wait",
-    parse: () => ({ kind: "cluster.wait" }),
-  },
   "dsmem.send": {
     syntax: "dsmem.send VIEW into VIEW",
     print: (s, b) => `dsmem.send ${printView(s.acc, b)} into ${printView(s.into, b)}`,

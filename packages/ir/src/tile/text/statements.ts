@@ -22,6 +22,7 @@ import {
   printClauses,
   printNumber,
   scalarClause,
+  warpsClause,
   wordClause,
 } from "./clause.ts";
 import {
@@ -43,6 +44,7 @@ import {
 } from "./clauses.ts";
 import { type Cursor, parseCodes } from "./cursor.ts";
 import { parseCond, parseExpr, parseView, printView } from "./expressions.ts";
+import { frameSyntax } from "./frameStatements.ts";
 import { machineSyntax } from "./machineStatements.ts";
 import type { Of, StatementSyntax } from "./syntax.ts";
 
@@ -98,7 +100,11 @@ const ifClauses = {
     },
   } as Clause<readonly string[]>,
 };
-const barrierClauses = { threads: integerClause("threads", 32, 0), arrive: flagClause("arrive") };
+const barrierClauses = {
+  threads: integerClause("threads", 32, 0),
+  arrive: flagClause("arrive"),
+  ahead: warpsClause("ahead"),
+};
 const combineClauses = { by: wordClause("by", reductionKinds, "last"), into: viewClause("into") };
 const waitClauses = { pending: integerClause("pending", 0, undefined) };
 /** `steps bias(n,f32)|activation(relu)`: the problem's own text for the chain, checked against the problem. */
@@ -400,16 +406,23 @@ export const statementSyntax: { readonly [K in StmtKind]: StatementSyntax<Of<K>>
     },
   },
   barrier: {
-    syntax: "barrier ID threads N arrive",
+    syntax: "barrier ID threads N arrive ahead FIRST .. END",
     print: (s, b) =>
-      `barrier ${s.id}${printClauses(barrierClauses, { threads: s.threads ?? 0, arrive: s.arrive ?? false }, b)}`,
+      `barrier ${s.id}${printClauses(barrierClauses, { threads: s.threads ?? 0, arrive: s.arrive ?? false, ahead: s.ahead ?? null }, b)}`,
     parse: (c) => {
       const id = c.integer("the barrier's number", 0);
-      const { threads, arrive } = parseClauses(c, barrierClauses, "barrier");
-      return { kind: "barrier", id, ...(threads > 0 ? { threads } : {}), ...(arrive ? { arrive } : {}) };
+      const { threads, arrive, ahead } = parseClauses(c, barrierClauses, "barrier");
+      return {
+        kind: "barrier",
+        id,
+        ...(threads > 0 ? { threads } : {}),
+        ...(arrive ? { arrive } : {}),
+        ...(ahead === null ? {} : { ahead }),
+      };
     },
   },
   ...machineSyntax,
+  ...frameSyntax,
   epilogue: {
     syntax: "epilogue VIEW <- ACC c VIEW alpha X beta X …",
     print: (s, b) =>

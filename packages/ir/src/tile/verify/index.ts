@@ -13,6 +13,7 @@ import { distributions } from "./distributions.ts";
 import { dtypesAgree } from "./dtypes.ts";
 import { epilogues, output } from "./epilogues.ts";
 import { featuresPresent } from "./features.ts";
+import { frame } from "./frame.ts";
 import { layouts } from "./layouts.ts";
 import { copiesRead, multicast } from "./multicast.ts";
 import { names } from "./names.ts";
@@ -54,6 +55,7 @@ const groups: readonly (readonly Verifier[])[] = [
     splits,
     tileSources,
     pipelines,
+    frame,
   ],
   [
     slotRange,

@@ -45,7 +45,6 @@ const since: Readonly<Record<StmtKind, Stage>> = {
   "counter.leave": "machine",
   "counter.clear": "machine",
   slices: "machine",
-  "cluster.wait": "machine",
   "dsmem.send": "machine",
   "dsmem.leave": "machine",
   "dsmem.expect": "machine",
@@ -55,6 +54,19 @@ const since: Readonly<Record<StmtKind, Stage>> = {
   "wgmma.commit": "machine",
   pin: "machine",
   rename: "machine",
+  only: "machine",
+  "tensormap.prefetch": "machine",
+  "mbar.init": "machine",
+  "prologue.at": "machine",
+  "cluster.arrive": "machine",
+  "cluster.wait": "machine",
+  "pdl.wait": "machine",
+  "pdl.launch": "machine",
+  "bulk.wait": "machine",
+  "tmem.alloc": "machine",
+  "tmem.relinquish": "machine",
+  "tmem.base": "machine",
+  "tmem.dealloc": "machine",
 };
 
 /** Statements of rings: `expandRings` replaces them. */

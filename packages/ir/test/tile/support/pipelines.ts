@@ -16,6 +16,7 @@ import {
   gemmNest,
   loadFragments,
   type OwnershipMode,
+  openKernel,
   orderWalk,
   type Pass,
   type Problem,
@@ -48,6 +49,7 @@ export const passes: readonly Pass[] = [
   elideGuards,
   expandRings,
   scheduleTiles("first"),
+  openKernel,
   allocate,
 ];
 

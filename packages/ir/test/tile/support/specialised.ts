@@ -13,6 +13,7 @@ import {
   gemmNest,
   multicastCopies,
   type OwnershipMode,
+  openKernel,
   type Pass,
   peelFirst,
   persistTiles,
@@ -113,7 +114,7 @@ export function nestOf({
 
 /** The same at stage machine. */
 export const machineOf = (program: TileProgram): TileProgram =>
-  [awaitProducts, expandRings, issued, scheduleTiles("late"), allocate].reduce(
+  [awaitProducts, expandRings, issued, scheduleTiles("late"), openKernel, allocate].reduce(
     (at, pass) => pass.run(at, sm90),
     bind(program),
   );

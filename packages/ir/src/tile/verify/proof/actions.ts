@@ -38,9 +38,10 @@ export interface Context {
 /** The pipeline that a view's slot names. */
 const pipelineOf = ({ slot }: View): string => (slot.kind === "var" ? slot.name : "");
 
-const fenceNames = {
+export const fenceNames = {
   async: "async",
   cta: "cta",
+  init: "init",
   "tensor-before": "tensor before",
   "tensor-after": "tensor after",
 } as const;

@@ -73,7 +73,7 @@ function* broken(plan: Plan, given = false): Iterable<Found> {
     actors.flatMap(({ block }, i) => (tried.has(block) ? [i] : [])),
   );
   // A part of a share has one chunk at least, on which peeled loops build, and so has a block that copies its first before the roles begin.
-  const leads = plan.begin.some((action) => action.kind === "init" && action.lead !== undefined);
+  const leads = plan.begin.some(({ kind }) => kind === "copy");
   const least = Math.max(
     leads || (plan.chunks === null && plan.roles.some(({ body }) => peels(body))) ? 1 : 0,
     columnsApart(plan),

@@ -128,8 +128,8 @@ export type Action = Common &
     | { readonly kind: "gather" }
     /** All threads of all blocks of the cluster meet. */
     | { readonly kind: "meet" }
-    /** Barriers are initialised: all, or of a ring of which a chunk leads that on which its copies arrive, or all but that. */
-    | { readonly kind: "init"; readonly lead?: { readonly ring: string; readonly own: boolean } }
+    /** Declared barriers are initialised. */
+    | { readonly kind: "init"; readonly barriers: string }
     | { readonly kind: "alloc" | "dealloc"; readonly columns: number; readonly group: 1 | 2 }
     | { readonly kind: "relinquish"; readonly group: 1 | 2 }
   );

@@ -1,17 +1,16 @@
 /** The plan of a machine program: its rings, its frame, and the steps of its roles, whose statements `actions.ts` reads. */
 import { transactionBytes } from "../../../launch/tensor-copies.ts";
 import { codeOrder } from "../../elected.ts";
+import { framed } from "../../frame.ts";
 import { childrenOf, eachStmt } from "../../rewrite.ts";
-import { storesInBulk } from "../../staged.ts";
 import { streamKOf } from "../../streamK.ts";
 import { tensorColumns, tensorPlace } from "../../tensor.ts";
 import type { Ring, Stmt, TileProgram } from "../../types.ts";
 import { chunkCount, chunkCuts } from "../chunks.ts";
-import { actionsOf, type Context } from "./actions.ts";
+import { actionsOf, type Context, fenceNames } from "./actions.ts";
 import type { Action, Plan, PlanRing, PlanRole, Step } from "./plan.ts";
 
 type Role = Extract<Stmt, { kind: "role" }>;
-type Lead = Extract<Stmt, { kind: "prologue" }>;
 
 /** Null for programs whose rings have no mbarriers between roles: there all threads of the block meet at barriers, which `ringProtocol` proves of the bound program. */
 export function planOf(program: TileProgram): Plan | null {
@@ -21,11 +20,9 @@ export function planOf(program: TileProgram): Plan | null {
     return null;
   const pair = program.launch.pair === true;
   const { columns } = tensorColumns(program);
-  const blocks = program.launch.cluster[0] * program.launch.cluster[1];
   const chunks = streamKOf(program) === null ? (chunkCount(program) ?? 0) : null;
   const chunked = chunkedRings(program);
-  const leader = roles.find(({ body }) => body[0]?.kind === "prologue");
-  const [lead] = leader?.body ?? [];
+  const { head, end } = framed(program.body);
   return {
     cluster: program.launch.cluster,
     pair,
@@ -33,80 +30,72 @@ export function planOf(program: TileProgram): Plan | null {
     ...(chunks === null ? {} : { cuts: chunkCuts(program, chunks) }),
     rings: program.rings.map((ring) => ringPlan(program, ring, chunked)),
     roles: codeOrder(program, roles).map((role) => rolePlan(program, role, chunked)),
-    begin:
-      leader !== undefined && lead?.kind === "prologue"
-        ? leading(program, leader, lead)
-        : beginning(columns, pair),
-    end: ending(columns, pair, blocks, stages(program)),
+    begin: frameActions(program, head),
+    end: frameActions(program, end),
     columns,
   };
 }
 
-const frame = { stmt: null, lanes: "warps" } as const;
-const meet: Action = { ...frame, kind: "meet" };
+const frame = { lanes: "warps" } as const;
 
-/** Barriers are there, and tensor memory is, before any role begins. */
-function beginning(columns: number, pair: boolean): readonly Action[] {
-  const group = pair ? 2 : 1;
-  const init: readonly Action[] = [
-    { ...frame, kind: "init", lanes: "one" },
-    { ...frame, kind: "fence", what: "init", lanes: "one" },
-  ];
-  if (columns === 0) return [...init, meet];
-  return [
-    ...init,
-    meet,
-    { ...frame, kind: "alloc", columns, group },
-    { ...frame, kind: "relinquish", group },
-    { ...frame, kind: "fence", what: "tensor before" },
-    meet,
-    { ...frame, kind: "fence", what: "tensor after" },
-  ];
+/** What stands before the roles, or behind them: statements of the whole block, and of one of its threads or warps. */
+export function frameActions(program: TileProgram, stmts: readonly Stmt[]): readonly Action[] {
+  const group = program.launch.pair === true ? 2 : 1;
+  const alone = program.launch.cluster[0] * program.launch.cluster[1] === 1;
+  let arrived = false;
+  return stmts.flatMap((stmt): readonly Action[] => {
+    const all = { ...frame, stmt };
+    switch (stmt.kind) {
+      case "only":
+        return frameActions(program, stmt.body).map((action) =>
+          stmt.unit === "thread" ? { ...action, lanes: "one" } : action,
+        );
+      case "mbar.init":
+        return [{ ...all, kind: "init", barriers: stmt.barriers }];
+      case "prologue.at":
+        return leading(program, stmt.role);
+      case "barrier":
+        return alone && (stmt.threads ?? program.launch.threads) === program.launch.threads
+          ? [{ ...all, kind: "meet" }]
+          : [];
+      case "cluster.arrive":
+        arrived = true;
+        return [];
+      case "cluster.wait":
+        return arrived ? [{ ...all, kind: "meet" }] : [];
+      case "fence":
+        return stmt.what === "gpu" ? [] : [{ ...all, kind: "fence", what: fenceNames[stmt.what] }];
+      case "tmem.alloc":
+      case "tmem.dealloc":
+        return [
+          { ...all, kind: stmt.kind === "tmem.alloc" ? "alloc" : "dealloc", columns: stmt.columns, group },
+        ];
+      case "tmem.relinquish":
+        return [{ ...all, kind: "relinquish", group }];
+      case "bulk.wait":
+        return [{ ...all, kind: "stored", pending: stmt.pending }];
+      default:
+        return [];
+    }
+  });
 }
 
-/** The copies of the first chunk stand between the barrier on which they arrive and all others; no tenant of its slot is waited for. */
-function leading(program: TileProgram, role: Role, { body }: Lead): readonly Action[] {
-  const ctx = contextOf(program, role);
-  const stmts = eachStmt(body);
+/** The copies of the first chunk; no tenant of its slot is waited for. */
+function leading(program: TileProgram, name: string): readonly Action[] {
+  const role = eachStmt(program.body).find((s): s is Role => s.kind === "role" && s.name === name);
+  const [lead] = role?.body ?? [];
+  if (role === undefined || lead?.kind !== "prologue") return [];
+  const stmts = eachStmt(lead.body);
   const pipeline = stmts.find((s) => s.kind === "pipeline");
   const on = {
     ring: pipeline?.kind === "pipeline" ? pipeline.of : "",
     at: pipeline?.kind === "pipeline" ? pipeline.name : "",
   };
-  const init = (own: boolean): readonly Action[] => [
-    { ...frame, kind: "init", lanes: "one", lead: { ring: on.ring, own } },
-    { ...frame, kind: "fence", what: "init", lanes: "one" },
-  ];
-  const actions = stmts.flatMap((stmt) => actionsOf(ctx, role, stmt));
+  const actions = stmts.flatMap((stmt) => actionsOf(contextOf(program, role), role, stmt));
   const begin = actions.filter(({ kind }) => kind === "begin");
   const copied = actions.filter(({ kind }) => kind !== "begin");
-  return [
-    ...init(true),
-    ...begin,
-    { ...frame, kind: "mark", event: "acquire", ...on },
-    ...copied,
-    ...init(false),
-    meet,
-  ];
+  return [...begin, { ...frame, stmt: lead, kind: "mark", event: "acquire", ...on }, ...copied];
 }
-
-/** All stores have read shared memory; all roles of all blocks have ended before tensor memory goes, or a block that others reach into. */
-function ending(columns: number, pair: boolean, blocks: number, staged: boolean): readonly Action[] {
-  const group = pair ? 2 : 1;
-  const stored: readonly Action[] = staged ? [{ ...frame, kind: "stored", pending: 0 }] : [];
-  const last: readonly Action[] = blocks > 1 ? [meet] : [];
-  const free: readonly Action[] = [
-    { ...frame, kind: "fence", what: "tensor after" },
-    { ...frame, kind: "dealloc", columns, group },
-  ];
-  if (columns > 0)
-    return [{ ...frame, kind: "fence", what: "tensor before" }, meet, ...free, ...stored, ...last];
-  return [...stored, ...last];
-}
-
-/** Whether D goes to memory by bulk stores, which read shared memory when the roles have ended. */
-const stages = (program: TileProgram): boolean =>
-  eachStmt(program.body).some((s) => s.kind === "epilogue" && storesInBulk(s));
 
 /** Rings whose chunks are K chunks: their pipelines go on in loops. */
 function chunkedRings({ body }: TileProgram): ReadonlySet<string> {

@@ -157,8 +157,13 @@ class Run {
     yield* this.#steps(thread, [
       { kind: "do", actions: begin.filter(({ kind }) => first || kind === "meet") },
       ...thread.role.body,
+    ]);
+    // What a role has left open is its last statement's.
+    const { stmt } = thread;
+    yield* this.#steps(thread, [
       { kind: "do", actions: end.filter(({ kind }) => first || kind === "meet" || kind === "stored") },
     ]);
+    thread.stmt = stmt;
     openEnds(thread);
   }
 

@@ -2,7 +2,9 @@
 
 import { tensorAccessFault, tensorCut } from "../../../launch/tensor-copies.ts";
 import type { Target } from "../../../target.ts";
+import { framed } from "../../frame.ts";
 import { blockShape, clusterUnits, eachStmt } from "../../rewrite.ts";
+import { barrierName } from "../../sharedMemory.ts";
 import { extentMultiple } from "../../sizes.ts";
 import { storesInBulk } from "../../staged.ts";
 import { streamKOf } from "../../streamK.ts";
@@ -12,7 +14,7 @@ import { roles as rolesVerifier } from "../roles.ts";
 import { splits as splitsVerifier } from "../splits.ts";
 import { subjectOf } from "../verifier.ts";
 import type { Action, Plan } from "./plan.ts";
-import { planOf } from "./planOf.ts";
+import { frameActions, planOf } from "./planOf.ts";
 import { reductionFindings } from "./reductions.ts";
 import type { Finding } from "./rules.ts";
 
@@ -28,6 +30,11 @@ export function* programFindings(program: TileProgram, target: Target | null): I
   yield* namedBarriers(program);
   yield* numbering(program);
   yield* reductionFindings(program);
+  if (program.machine !== undefined)
+    yield* initialised(
+      frameActions(program, framed(program.body).head),
+      program.machine.barriers.map(({ name }) => name),
+    );
 }
 
 /** All findings of a plan. */
@@ -37,6 +44,10 @@ export function* planFindings(plan: Plan): Iterable<Finding> {
   yield* frameFences(plan);
   yield* convergence(plan);
   yield* oneWay(plan);
+  yield* initialised(
+    plan.begin,
+    plan.rings.flatMap(({ name }) => [barrierName(name, "full"), barrierName(name, "empty")]),
+  );
 }
 
 /** Rules that verifiers of any program check already. */
@@ -191,13 +202,14 @@ function* groups(plan: Plan): Iterable<Finding> {
 function* frame(plan: Plan): Iterable<Finding> {
   const all = [...actionsIn(plan)];
   const of = (kind: Action["kind"]) => all.filter(([, action]) => action.kind === kind);
+  const allocs = of("alloc");
   const broken = (at: string, message: string, hint: string): Finding => ({
     rule: "tensorMemory",
     at,
     message,
     hint,
+    stmt: allocs[0]?.[1].stmt ?? null,
   });
-  const allocs = of("alloc");
   if (plan.columns > 0 && allocs.length !== 1)
     yield broken("begin", `${allocs.length} allocations of tensor memory`, "one, by one warp of each block");
   for (const [where, action] of [...allocs, ...of("dealloc")]) {
@@ -230,27 +242,48 @@ function* frame(plan: Plan): Iterable<Finding> {
       "keeps the permit to allocate: the next kernel's blocks wait for it",
       "relinquish it behind the allocation",
     );
-  if (plan.rings.length > 0 && !plan.begin.some((a) => a.kind === "meet" || plan.roles.length === 0))
-    yield {
-      rule: "phases",
-      at: "begin",
-      message: "roles begin before the barriers are initialised",
-      hint: "meet behind the initialisation",
-    };
-  const [init, fence, meet] = (["init", "fence", "meet"] as const).map((kind) =>
-    plan.begin.findIndex((a) => a.kind === kind && (a.kind !== "fence" || a.what === "init")),
+}
+
+/** Before the roles each mbarrier is initialised once, and that is seen by engines and by all threads. `barriers`: the declared ones. */
+function* initialised(begin: readonly Action[], barriers: readonly string[]): Iterable<Finding> {
+  const broken = (message: string, stmt: Finding["stmt"] = null, at = "begin"): Finding => ({
+    rule: "phases",
+    at,
+    message,
+    hint: "mbar.init, fence init, then a meeting of all threads",
+    ...(stmt === null ? {} : { stmt }),
+  });
+  const inits = begin.flatMap((action, i) => (action.kind === "init" ? [[action.barriers, i] as const] : []));
+  for (const name of barriers) {
+    const own = inits.filter(([other]) => other === name);
+    const first = own[0] === undefined ? null : begin[own[0][1]]?.stmt;
+    if (own.length !== 1)
+      yield broken(
+        `%${name} is initialised ${own.length === 0 ? "nowhere" : `${own.length} times`}`,
+        first,
+        `%${name}`,
+      );
+  }
+  const after = (i: number, test: (action: Action) => boolean): number =>
+    begin.findIndex((action, j) => j > i && test(action));
+  const fenced = (i: number): number => after(i, (a) => a.kind === "fence" && a.what === "init");
+  for (const [name, i] of inits) {
+    const fence = fenced(i);
+    // A chunk may be copied before the roles begin, by the thread that initialises.
+    const copy = after(i, (a) => (a.kind === "expect" || a.kind === "copy") && name === `${a.ring}_full`);
+    if (fence < 0 || after(fence, ({ kind }) => kind === "meet") < 0 || (copy >= 0 && copy < fence))
+      yield broken(
+        `%${name} is not initialised, fenced and met in this order: engines and other blocks may see it as it was`,
+        begin[i]?.stmt ?? null,
+      );
+  }
+  const early = begin.find(
+    (a, i) =>
+      (a.kind === "expect" || a.kind === "copy") &&
+      !inits.some(([name, at]) => at < i && name === `${a.ring}_full`),
   );
-  if (init === undefined || fence === undefined || meet === undefined) return;
-  // A chunk may be copied before the roles begin, by the thread that initialises.
-  const copying = plan.begin.findIndex(({ kind }) => kind === "expect" || kind === "copy");
-  if (init < 0 || fence < init || meet < fence || (copying >= 0 && copying < fence))
-    yield {
-      rule: "phases",
-      at: "begin",
-      message:
-        "barriers are not initialised, fenced and met in this order: engines and other blocks may see them as they were",
-      hint: "mbarrier.init, fence.mbarrier_init.release.cluster, then a meeting of all threads",
-    };
+  if (early !== undefined)
+    yield broken("a chunk is copied before its barrier is initialised", early.stmt ?? null);
 }
 
 /** The address of tensor memory, and its end, are handed from thread to thread like tensor memory itself. */
@@ -268,6 +301,7 @@ function* frameFences({ begin, end, columns }: Plan): Iterable<Finding> {
     yield {
       rule: "tensorFences",
       at: where,
+      stmt: list.find(({ kind }) => kind === "alloc" || kind === "dealloc")?.stmt ?? null,
       message: `the ${where} has no meeting between two fences of tensor memory`,
       hint: "tcgen05.fence::before_thread_sync, the meeting, tcgen05.fence::after_thread_sync",
     };
