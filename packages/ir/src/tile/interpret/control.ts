@@ -107,7 +107,7 @@ export const BLOCK = "block";
 const countsItself: ReadonlySet<ReductionKind> = new Set(["last", "atomics", "bulk"]);
 
 const isReductionStep = (stmt: Machine | ReductionStep): stmt is ReductionStep =>
-  /^(partial|counter|dsmem|cluster)\./.test(stmt.kind);
+  /^(partial|counter|dsmem)\./.test(stmt.kind);
 
 const run = (action: (thread: Thread) => void): Op => ({ kind: "run", run: action });
 const steps = (action: (thread: Thread) => Steps): Op => ({ kind: "steps", steps: action });
