@@ -209,7 +209,10 @@ describe("planted faults: none unseen", () => {
           ["AFTER", "%vt % 2 * 2"],
         ),
       ],
-      ["of which more are shared than have been loaded", edited(["slots 1 lap 32", "slots 1 lap 48"])],
+      [
+        "of which more are shared than have been loaded",
+        edited(["slots 1 overlapped 32", "slots 1 overlapped 48"]),
+      ],
     ])("%s", (_name, program) => {
       const codes = proveProtocol(program, target).map(({ code }) => code);
       // A slot that is freed too early, a chunk that is not there, or a release of what was not read.
