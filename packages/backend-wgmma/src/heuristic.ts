@@ -1,5 +1,6 @@
 /** Which schedule first: what won on hardware, then the candidates by an estimate of their time. */
 import {
+  copyBytes,
   defaultSchedule,
   type Machine,
   type Problem,
@@ -12,6 +13,7 @@ import {
 } from "@tilewright/ir";
 import { isLegal } from "./check.ts";
 import { estimateTime } from "./cost.ts";
+import { fittedTime } from "./fit.ts";
 import { isKMajor, isTwoLevel, needsKMajor, widensA } from "./nest.ts";
 import { readSchedule, scheduleModel } from "./schedule.ts";
 import { winners, winningDTypes } from "./winners.ts";
@@ -107,6 +109,9 @@ const TWO_ROWS = 64 * 128;
 const TAIL = 3;
 const TAIL_COLUMNS = 256;
 
+/** Alignment of what bulk copies take (PTX ISA, cp.async.bulk). */
+const BULK_BYTES = 16;
+
 /** Bytes of a line of L2: a row of a chunk that begins inside one ends inside the next, and misses of such rows had better not bring their neighbours. */
 const LINE_BYTES = 128;
 
@@ -180,9 +185,11 @@ export function* rankSchedules(problem: Problem, target: Target, machine: Machin
         ),
       ),
   );
+  const inBulk = (["a", "b"] as const).every((operand) => copyBytes(problem, operand) >= BULK_BYTES);
+  const estimate = inBulk && sizeOf(problem.b.dtype) !== 2 ? fittedTime : estimateTime;
   const timed = (candidate: Candidate) => ({
     ...candidate,
-    time: estimateTime(problem, candidate.schedule, machine),
+    time: estimate(problem, candidate.schedule, machine),
   });
   const ranked = candidates.map(timed).sort((x, y) => x.time - y.time);
   for (const schedule of winnerOf(problem).filter(legal)) yield* roomy(problem, schedule, legal);
