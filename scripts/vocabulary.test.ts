@@ -41,7 +41,7 @@ const instead: ReadonlyMap<string, string> = new Map(
 
 /** Terms that a word above belongs to. The last three are PTX instructions. */
 const terms =
-  /overlapAccumulators|earlyProducer(?:Start)?|earlyAccumulatorRelease|(?:l2|register)Prefetch|prefetchL2|bulkPrefetch|tensorPrefetch|tensormapPrefetch/gi;
+  /overlapAccumulators|earlyProducer(?:Start)?|earlyAccumulatorRelease|(?:l2|register)Prefetch|prefetchL2|bulkPrefetch|tensorPrefetch|tensormap\.?prefetch/gi;
 
 /** `leadChunk` or `cut-part` as words in lower case, a plural as its singular where that is what the table has. */
 const wordsOf = (name: string): readonly string[] =>

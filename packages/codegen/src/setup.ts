@@ -63,7 +63,7 @@ export function smemStart(ctx: Context): Reg<"u32"> {
 }
 
 /** The warps that are ahead arrive and go on, all others wait for them: what one of them has initialised is theirs already, once its lanes have met. */
-export function meetAhead(
+export function barrierAhead(
   ctx: Context,
   { id, threads = ctx.program.launch.threads }: StmtOf<"barrier">,
   ahead: NonNullable<StmtOf<"barrier">["ahead"]>,

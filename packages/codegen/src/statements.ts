@@ -14,7 +14,7 @@ import { forgetSlots } from "./pipelines.ts";
 import { lowerPrologue } from "./prologueChunk.ts";
 import { arriveAtBarrier, lowerPin, lowerRename } from "./quirks.ts";
 import { lowerRole } from "./roles.ts";
-import { meetAhead, setupStatements } from "./setup.ts";
+import { barrierAhead, setupStatements } from "./setup.ts";
 import { countOf, isSizeOnly } from "./sizes.ts";
 import { lowerReduction, reductionStatements } from "./splitReduction.ts";
 import { lowerTiles } from "./tiles.ts";
@@ -34,7 +34,7 @@ const shared: Omit<Statements, OwnKind> = {
   reduce: (ctx, stmt) => lowerReduction(ctx, stmt, (stmts) => lowerStmts(ctx, stmts)),
   barrier(ctx, stmt) {
     const { id, threads = ctx.values.warps * 32, arrive = false, ahead } = stmt;
-    if (ahead !== undefined) meetAhead(ctx, stmt, ahead);
+    if (ahead !== undefined) barrierAhead(ctx, stmt, ahead);
     else if (arrive) arriveAtBarrier(ctx, id, threads);
     else if (threads === ctx.program.launch.threads) ctx.emit(null, "bar.sync", imm(id));
     else ctx.emit(null, "bar.sync", imm(id), imm(threads));

@@ -54,18 +54,24 @@ export const products: Verifier = {
   },
 };
 
-/** Elements of K that a tile's blocks read at once: the last of these may be filled up with zeros. */
+/** Elements of K that a tile's blocks multiply in one turn of their loops: those of the last may be filled up with zeros. */
 const chunkOf = ({ sites }: Subject): number =>
   Math.max(...sites.map(({ stmt }) => (stmt.kind === "tiles" ? (stmt.split?.extent ?? 1) : 1))) *
   Math.max(
-    ...sites.flatMap(({ stmt }) =>
-      stmt.kind === "mma"
-        ? [stmt.a.extent[1]]
-        : stmt.kind === "copy" && stmt.src.buffer === "A"
-          ? [stmt.src.extent[1]]
-          : [],
-    ),
+    ...sites.flatMap(({ stmt, parents }) => {
+      if (stmt.kind === "mma") return [stmt.a.extent[1] * innerTurns(parents)];
+      if (stmt.kind !== "copy") return [];
+      const { buffer, extent } = stmt.src;
+      return buffer === "A" || buffer === "B" ? [extent[K_AXIS[buffer]]] : [];
+    }),
   );
+
+/** Turns of the innermost loop, over the steps of a chunk, where it stands in one over chunks. */
+function innerTurns(parents: readonly Stmt[]): number {
+  const [loop, around] = parents.filter((stmt) => stmt.kind === "for").reverse();
+  const constant = loop?.from.kind === "const" && loop.to.kind === "const";
+  return around !== undefined && constant ? loop.to.value - loop.from.value : 1;
+}
 
 const divides = (stmt: Extract<Stmt, { kind: "tiles" }>): boolean =>
   stmt.streamK !== undefined || (stmt.split !== null && stmt.loop === null);
