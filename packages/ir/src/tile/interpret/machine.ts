@@ -34,6 +34,8 @@ type Combine = Extract<Stmt, { kind: "reduce" }>;
 /** What CTAs leave for each other: partial tiles of the work tile at hand, in the order of its CTAs, and how far its counter is. */
 interface Workspace {
   readonly parts: ValueArray[];
+  /** All CTAs of the tile have come. */
+  complete: boolean;
   counter: number;
 }
 
@@ -123,7 +125,7 @@ export class Machine implements Hooks {
   }
 
   #workspaceOf(combine: Combine): Workspace {
-    const known = this.#workspaces.get(combine) ?? { parts: [], counter: 0 };
+    const known = this.#workspaces.get(combine) ?? { parts: [], counter: 0, complete: false };
     this.#workspaces.set(combine, known);
     return known;
   }
@@ -136,7 +138,12 @@ export class Machine implements Hooks {
       case "partial.store":
       case "partial.reduce":
       case "dsmem.send":
-        return ({ cells }) => workspace.parts.push(takeOut(acc(cells), at));
+        return ({ cells }) => {
+          // The first CTA of a tile finds what the tile before has left.
+          if (workspace.complete) workspace.parts.length = 0;
+          workspace.complete = false;
+          workspace.parts.push(takeOut(acc(cells), at));
+        };
       case "counter.add": {
         const by = compileExpr(stmt.by, table);
         return ({ cells }) => {
@@ -152,22 +159,19 @@ export class Machine implements Hooks {
       case "counter.clear":
         return () => {
           workspace.counter = 0;
+          workspace.complete = true;
         };
       // Of partial tiles that were added up in memory the sum lies there.
       case "partial.load": {
         const all = combine.by !== "last";
-        return ({ cells }) =>
-          putSum(acc(cells), workspace.parts.splice(0, all ? workspace.parts.length : 1), at);
+        return ({ cells }) => putSum(acc(cells), all ? workspace.parts : workspace.parts.slice(0, 1), at);
       }
       case "partial.add":
         return ({ cells }) => {
           const place = acc(cells);
           const { parts } = stmt;
-          putSum(
-            place,
-            [takeOut(place, at), ...workspace.parts.splice(0, parts ?? workspace.parts.length)],
-            at,
-          );
+          const further = workspace.parts.slice(1, parts === null ? undefined : 1 + parts);
+          putSum(place, [takeOut(place, at), ...further], at);
         };
       default:
         return () => {};
