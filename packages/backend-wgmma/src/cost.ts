@@ -64,8 +64,8 @@ function storedBytes({ d }: Problem, s: WgmmaSchedule): number {
   return Math.min(SECTOR, ROW_LANES * size * (pairs ? 2 : 1));
 }
 
-/** Blocks that are resident together: as many as their shared memory lets, where they do not stay. */
-function blocksPerSm(s: WgmmaSchedule, problem: Problem): number {
+/** CTAs that are resident together on an SM: one that is persistent, else as many as their shared memory lets, four at most. */
+export function blocksPerSm(s: WgmmaSchedule, problem: Problem): number {
   if (s.persistent) return 1;
   const bytes = blockBytes(problem, { ...s, pingPong: 1 }, SMEM_BYTES);
   return Math.max(1, Math.min(4, Math.floor(SMEM_BYTES / (bytes + RESERVED))));

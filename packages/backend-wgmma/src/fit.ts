@@ -13,11 +13,9 @@ import {
   sizeOf,
   splitChunks,
 } from "@tilewright/ir";
-import { blockBytes, chunkK, isTwoLevel } from "./nest.ts";
+import { blocksPerSm } from "./cost.ts";
+import { chunkK, isTwoLevel } from "./nest.ts";
 import { mathGroups, readSchedule, type WgmmaSchedule } from "./schedule.ts";
-
-/** Bytes of shared memory of an SM. */
-const SMEM_BYTES = 232_448;
 
 /** Products of 16-bit elements that an SM's tensor cores finish in 1000 cycles (m64n256k16 in 128 cycles). */
 const PRODUCTS = 2048 * 1000;
@@ -41,12 +39,12 @@ const SPLIT_LINES = 2.38;
 /** From asking for a chunk to having it; the slots of the ring share it out. */
 const LATENCY = 0.78;
 
-/** Of a chunk beside its products: waits and barriers, hidden where sets of warpgroups take turns. */
+/** Of a chunk beside its products: waits and barriers, hidden by ping-pong. */
 const CHUNK = 0.008;
 
 /** Of a tile what does not overlap with products: barriers and stores, less where the other set multiplies meanwhile. */
 const TILE = 1.07;
-const TILE_OF_TURNS = 0.49;
+const PING_PONG_TILE = 0.49;
 
 /**
  * Of that what hides behind the products of a tail's second half, where blocks have one tile: 0.32 to 0.44 with halves of 128 columns (H200, five sizes). Where they have several, the
@@ -60,8 +58,8 @@ const WIDE_HALF = 128;
 const STORE_WORD = 0.093;
 const STORE_HALF = 0.3;
 
-/** Blocks that stay wait for such stores before their next tile; new blocks begin beside them. */
-const STAYING = 1.2;
+/** Persistent CTAs wait for such stores before their next tile; new CTAs begin beside them. */
+const PERSISTENT = 1.2;
 
 /** Good kernels run into the board's power limit: SMs with nothing to do in the last round leave clock to the others, so this share of it costs nothing. */
 const SHARED_POWER = 0.1;
@@ -70,10 +68,10 @@ const SHARED_POWER = 0.1;
 const MEMORY_BYTES = 3.83e6;
 
 /**
- * Blocks that meet: microseconds, and bytes of parts a microsecond: of a tile's parts where its last block adds them, of all parts where memory takes them, of one part where
- * each block sends its own. Slices: 2.4 µs for 4.2 MB, 3.9 for 8.4, of kernels of one round.
+ * Reductions: microseconds, and bytes of partial tiles a microsecond: of one tile's where its last CTA adds them, of all where memory takes them, of one partial tile where
+ * each CTA sends its own. Slices: 2.4 µs for 4.2 MB, 3.9 for 8.4, of kernels of one round.
  */
-const meetings = {
+const reductions = {
   last: { fixed: 7.26, bytes: 96_260, of: "tile" },
   atomics: { fixed: 1.29, bytes: 1.23e6, of: "all" },
   // As fast as atomics, within 1.5 %, wherever both were timed.
@@ -84,7 +82,7 @@ const meetings = {
 } as const;
 
 /** Of a cluster with few rows to exchange: 8x4096x4096, 32x4096x4096 and 16x4096x11008 gain 0.4 to 0.5 µs where two blocks share each of 64 tiles. */
-const FEW_ROWS_MEET = 0.1;
+const FEW_ROWS_REDUCTION = 0.1;
 
 /** Copies by the threads are waited for: no ring hides them. */
 const DIRECT = 2.5;
@@ -131,21 +129,21 @@ export function fittedTime(problem: Problem, schedule: Schedule, { sms }: Pick<M
     batch *
     ((sizeA * problem.m + size * problem.n) * problem.k +
       (dtypes[problem.d.dtype].bits / 8) * problem.m * problem.n);
-  return LAUNCH + norm(WHOLE_NORM, main, bytes / MEMORY_BYTES) + meetingTime(s, tiles, splits);
+  return LAUNCH + norm(WHOLE_NORM, main, bytes / MEMORY_BYTES) + reductionTime(s, tiles, splits);
 }
 
-/** SMs that clusters of so many blocks can fill. */
+/** SMs that clusters of so many blocks can fill: of an H100 or H200, on which the fit was made. */
 const reachable = (blocks: number, sms: number): number =>
   blocks === 1 ? sms : residentInClusters(blocks, 1);
 
 /** Microseconds that a tile's epilogue adds to a round. */
 function epilogueTime(problem: Problem, s: WgmmaSchedule): number {
-  const fixed = s.pingPong === 1 ? TILE : TILE_OF_TURNS;
+  const fixed = s.pingPong === 1 ? TILE : PING_PONG_TILE;
   if (s.epi === "tma") return fixed;
   const elements = (s.tileM * s.tileN) / (128 * mathGroups(s));
   const { dtype, ld, align } = problem.d;
   const words = sizeOf(dtype) >= 4 || (align >= 4 && (ld * sizeOf(dtype)) % 4 === 0 && s.storeElements > 1);
-  return fixed + elements * (words ? STORE_WORD : STORE_HALF) * (s.persistent ? STAYING : 1);
+  return fixed + elements * (words ? STORE_WORD : STORE_HALF) * (s.persistent ? PERSISTENT : 1);
 }
 
 /** Microseconds of a tile's epilogue that a tail hides. */
@@ -155,17 +153,10 @@ function hiddenTime(s: WgmmaSchedule, load: number): number {
   return load <= 1 ? HIDDEN : 0;
 }
 
-function meetingTime(s: WgmmaSchedule, tiles: number, splits: number): number {
+function reductionTime(s: WgmmaSchedule, tiles: number, splits: number): number {
   if (splits === 1) return 0;
-  const { bytes, of } = meetings[s.reduction];
-  const fixed = s.swapAB && s.reduction === "cluster" ? FEW_ROWS_MEET : meetings[s.reduction].fixed;
+  const { bytes, of } = reductions[s.reduction];
+  const fixed = s.swapAB && s.reduction === "cluster" ? FEW_ROWS_REDUCTION : reductions[s.reduction].fixed;
   const parts = { part: 1, tile: splits, all: splits * tiles }[of];
   return fixed + (parts * s.tileM * s.tileN * 4) / bytes;
-}
-
-/** Blocks that are resident together: as many as their shared memory lets, where they do not stay. */
-function blocksPerSm(s: WgmmaSchedule, problem: Problem): number {
-  if (s.persistent) return 1;
-  const bytes = blockBytes(problem, { ...s, pingPong: 1 }, SMEM_BYTES);
-  return Math.max(1, Math.min(4, Math.floor(SMEM_BYTES / (bytes + 1024))));
 }

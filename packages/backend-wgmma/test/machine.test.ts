@@ -1,6 +1,6 @@
-/** Schedule legality and `allocate` count shared memory alike. */
+/** Machine texts: shared memory counted as legality counts it, and two-level sums. */
 import { plainProblem } from "@tilewright/conformance";
-import { createCompiler, findTarget, formatDiagnostic, parseSchedule } from "@tilewright/ir";
+import { createCompiler, defineProblem, findTarget, formatDiagnostic, parseSchedule } from "@tilewright/ir";
 import { expect, test } from "vitest";
 import { wgmma } from "../src/backend.ts";
 import { blockBytes } from "../src/nest.ts";
@@ -28,4 +28,22 @@ test.each([
   expect(blockBytes(problem, readSchedule(schedule.value), target.limits.maxSmemPerBlock)).toBe(
     made.value.program.machine?.memory.shared,
   );
+});
+
+test("the text of two-level sums is read back", () => {
+  const problem = defineProblem({
+    m: 256,
+    n: 256,
+    k: 512,
+    a: { dtype: "e4m3" },
+    b: { dtype: "e4m3", layout: "col" },
+    precision: "promoted",
+  });
+  if (!problem.ok) throw new Error(problem.error.map(formatDiagnostic).join("\n"));
+  const made = compiler.compile({ problem: problem.value, target });
+  if (!made.ok) throw new Error(made.error.map(formatDiagnostic).join("\n"));
+  const text = made.value.textAt("machine") ?? "";
+  expect(text).toMatch(/mma .* twoLevel\b/);
+  const again = compiler.compile({ from: text, target });
+  expect(again.ok ? again.value.ptx : again.error).toBe(made.value.ptx);
 });

@@ -180,39 +180,47 @@ export function programFaults(program: TileProgram): readonly Fault<TileProgram>
         withStmt(program, stmt, (list, i) => list.with(i, to)),
       );
   }
-  const ringWith = (ring: Ring, change: Partial<Ring>): TileProgram => ({
-    ...program,
-    rings: program.rings.map((each) => (each === ring ? { ...ring, ...change } : each)),
-  });
-  for (const ring of program.rings) {
+  for (const [name, it] of frameFaults(program, (stmt) => stmt.kind === "advance")) put(name, it);
+  return out.filter(({ it }) => JSON.stringify(it) !== JSON.stringify(program));
+}
+
+/** A program with another ring in the place of one. */
+export const withRing = (program: TileProgram, ring: Ring, change: Partial<Ring>): TileProgram => ({
+  ...program,
+  rings: program.rings.map((each) => (each === ring ? { ...ring, ...change } : each)),
+});
+
+/** Counts of edges, loops over chunks and roles that are off by one; `counts`: whether a statement goes on by a chunk. */
+export function* frameFaults(
+  program: TileProgram,
+  counts: (stmt: Stmt) => boolean,
+): Iterable<readonly [name: string, it: TileProgram]> {
+  for (const ring of program.rings)
     for (const edge of ["full", "empty"] as const) {
       const now = ring[edge];
       if (now?.kind !== "mbarrier") continue;
       for (const more of [1, -1])
-        put(
+        yield [
           `%${ring.name} ${edge} edge of ${now.arrivals + more} arrivals`,
-          ringWith(ring, { [edge]: { ...now, arrivals: now.arrivals + more } }),
-        );
+          withRing(program, ring, { [edge]: { ...now, arrivals: now.arrivals + more } }),
+        ];
     }
-  }
   for (const role of eachStmt(program.body)) {
     if (role.kind !== "role") continue;
     const loops = eachStmt(role.body).filter((s) => s.kind === "for");
     for (const [n, loop] of loops.entries()) {
-      if (loop.kind !== "for" || loop.to.kind !== "const") continue;
-      if (!eachStmt(loop.body).some((s) => s.kind === "advance")) continue;
+      if (loop.kind !== "for" || loop.to.kind !== "const" || !eachStmt(loop.body).some(counts)) continue;
       const { value } = loop.to;
-      put(
+      yield [
         `${role.name}: loop ${n} ends a chunk early`,
         withStmt(program, loop, (list, i) => list.with(i, { ...loop, to: lit(value - 1) })),
-      );
+      ];
     }
-    put(
+    yield [
       `${role.name}: a warp more`,
       withStmt(program, role, (list, i) => list.with(i, { ...role, warps: role.warps + 1 })),
-    );
+    ];
   }
-  return out.filter(({ it }) => JSON.stringify(it) !== JSON.stringify(program));
 }
 
 /** Twice is as good as once. */

@@ -4,7 +4,6 @@ import {
   eachStmt,
   labelOf,
   lit,
-  type Ring,
   rewriteStmts,
   type Stmt,
   type Target,
@@ -13,7 +12,7 @@ import {
   verifyChunkCounts,
   verifyProgram,
 } from "@tilewright/ir";
-import { type Fault, withStmt } from "./faults.ts";
+import { type Fault, frameFaults, withRing, withStmt } from "./faults.ts";
 
 const protocolKinds: readonly Stmt["kind"][] = [
   "acquire",
@@ -108,42 +107,12 @@ function ringFaults(program: TileProgram): readonly Fault<TileProgram>[] {
         );
     }
   }
-  const ringWith = (ring: Ring, change: Partial<Ring>): TileProgram => ({
-    ...program,
-    rings: program.rings.map((each) => (each === ring ? { ...ring, ...change } : each)),
-  });
-  for (const ring of program.rings) {
-    for (const edge of ["full", "empty"] as const) {
-      const now = ring[edge];
-      if (now?.kind !== "mbarrier") continue;
-      for (const more of [1, -1])
-        put(
-          `%${ring.name} ${edge} edge of ${now.arrivals + more} arrivals`,
-          ringWith(ring, { [edge]: { ...now, arrivals: now.arrivals + more } }),
-        );
-    }
+  for (const [name, it] of frameFaults(program, (stmt) => "at" in stmt)) put(name, it);
+  for (const ring of program.rings)
     put(
       `%${ring.name} with ${ring.slots + 1} slots and tiles with ${ring.slots}`,
-      ringWith(ring, { slots: ring.slots + 1 }),
+      withRing(program, ring, { slots: ring.slots + 1 }),
     );
-  }
-  for (const role of eachStmt(program.body)) {
-    if (role.kind !== "role") continue;
-    const loops = eachStmt(role.body).filter((s) => s.kind === "for");
-    for (const [n, loop] of loops.entries()) {
-      if (loop.kind !== "for" || loop.to.kind !== "const") continue;
-      if (!eachStmt(loop.body).some((s) => "at" in s)) continue;
-      const { value } = loop.to;
-      put(
-        `role ${role.name}: loop ${n} ends a chunk early`,
-        withStmt(program, loop, (list, i) => list.with(i, { ...loop, to: lit(value - 1) })),
-      );
-    }
-    put(
-      `role ${role.name} with a warp more`,
-      withStmt(program, role, (list, i) => list.with(i, { ...role, warps: role.warps + 1 })),
-    );
-  }
   // Rings that begin anew with every tile.
   const restarted = rewriteStmts(program.body, (stmt) =>
     stmt.kind === "acquire" || stmt.kind === "commit" || stmt.kind === "wait" || stmt.kind === "release"
