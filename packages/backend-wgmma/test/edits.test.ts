@@ -535,6 +535,42 @@ const pingPong: readonly HandEdit[] = [
   },
 ];
 
+/** The first chunk is copied as soon as its barrier is initialised, before the barriers of the other slots. */
+const oneTile: readonly HandEdit[] = [
+  {
+    what: "the first chunk is copied before its barrier is initialised",
+    change: { kind: "replace", line: /slots 0 \.\. 1/, from: /0 \.\. 1/, to: "1 .. 2" },
+    code: "TW3145",
+    line: /mbar\.init/,
+    ptx: /mbarrier\.init/,
+    emulator: /^H/,
+  },
+  {
+    what: "the barrier of one slot is initialised twice",
+    change: { kind: "replace", line: /slots 1 \.\. 3/, from: /1/, to: "0" },
+    code: "TW3145",
+    line: /mbar\.init/,
+    ptx: /^\+.*mbarrier\.init/,
+    emulator: /^H/,
+  },
+  {
+    what: "the last slot's barrier is not initialised",
+    change: { kind: "replace", line: /slots 1 \.\. 3/, from: /3/, to: "2" },
+    code: "TW3145",
+    line: /mbar\.init/,
+    ptx: /^-.*mbarrier\.init/,
+    emulator: /^H/,
+  },
+  {
+    what: "barriers of more slots than the ring has are initialised",
+    change: { kind: "replace", line: /slots 1 \.\. 3/, from: /3/, to: "4" },
+    code: "TW3160",
+    line: /mbar\.init/,
+    ptx: /^\+.*mbarrier\.init/,
+    emulator: /^H/,
+  },
+];
+
 handEdits(
   wgmma,
   "sm_90a",
@@ -550,4 +586,12 @@ handEdits(
   [256, 256, 192],
   "tile=64x64x64 warpgroups=1x1 pingPong=2 stages=3 sched=atomic epi=tma",
   pingPong,
+);
+handEdits(
+  wgmma,
+  "sm_90a",
+  "bf16",
+  [256, 256, 384],
+  "tile=128x128x64 warpgroups=2x1 stages=3 sched=tiles epi=tma",
+  oneTile,
 );

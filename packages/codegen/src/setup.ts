@@ -26,12 +26,13 @@ export const setupStatements = (lower: (ctx: Context, stmts: readonly Stmt[]) =>
   },
   "tensormap.prefetch": (ctx, { buffer }) =>
     ctx.body.emitAny(null, "prefetch.tensormap", [addr(mapAddress(ctx, buffer))]),
-  "mbar.init"(ctx, { barriers }) {
+  "mbar.init"(ctx, { barriers, slots }) {
     const declared = ctx.program.machine?.barriers.find(({ name }) => name === barriers);
     if (declared === undefined) throw new CannotLower(`%${barriers}`, "is not declared");
-    const { offset, slots, count } = declared;
+    const { offset, count } = declared;
+    const { from, to } = slots ?? { from: 0, to: declared.slots };
     const base = smemStart(ctx);
-    for (let slot = 0; slot < slots; slot++)
+    for (let slot = from; slot < to; slot++)
       ctx.body.emitAny(null, "mbarrier.init.shared::cta.b64", [
         addr(base, offset + MBARRIER_BYTES * slot),
         imm(count),

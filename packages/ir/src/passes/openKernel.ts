@@ -50,7 +50,7 @@ function head(program: TileProgram): readonly Stmt[] {
   ];
 }
 
-/** By one thread: maps that are copied through are needed first, then barriers, of which that of a chunk that leads is the first. */
+/** By one thread: maps that are copied through are needed first, then barriers, first that on which the chunk of a prologue arrives. */
 function readying(
   program: TileProgram,
   early: ReturnType<typeof earlyProducerRole>,
@@ -60,19 +60,34 @@ function readying(
   const fetch = (names: readonly string[]): readonly Stmt[] =>
     names.map((buffer) => ({ kind: "tensormap.prefetch", buffer }));
   // Seen by the asynchronous proxy and by the cluster's other blocks.
-  const init = (names: readonly string[]): readonly Stmt[] => [
-    ...names.map((name) => ({ kind: "mbar.init", barriers: name }) as const),
-    ...(names.length === 0 ? [] : [{ kind: "fence", what: "init" } as const]),
+  const init = (inits: readonly FrameStmt[]): readonly Stmt[] => [
+    ...inits,
+    ...(inits.length === 0 ? [] : [{ kind: "fence", what: "init" } as const]),
   ];
   const [lead] = early?.body ?? [];
   const pipeline = lead?.kind === "prologue" ? lead.body.find((s) => s.kind === "pipeline") : undefined;
-  const first = pipeline?.kind === "pipeline" ? barrierName(pipeline.of, "full") : null;
+  const ring = program.rings.find(
+    ({ name }) => early !== null && pipeline?.kind === "pipeline" && name === pipeline.of,
+  );
+  const first = ring === undefined ? null : barrierName(ring.name, "full");
+  const others = barriers.flatMap((name): readonly FrameStmt[] => {
+    if (name !== first) return [{ kind: "mbar.init", barriers: name }];
+    const slots = ring?.slots ?? 1;
+    return slots === 1 ? [] : [{ kind: "mbar.init", barriers: name, slots: { from: 1, to: slots } }];
+  });
   return [
     ...fetch(sources),
     ...(first === null || early === null
       ? []
-      : [...init([first]), { kind: "prologue.at", role: early.name } as const]),
-    ...init(barriers.filter((name) => name !== first)),
+      : [
+          ...init([
+            ring?.slots === 1
+              ? { kind: "mbar.init", barriers: first }
+              : { kind: "mbar.init", barriers: first, slots: { from: 0, to: 1 } },
+          ]),
+          { kind: "prologue.at", role: early.name } as const,
+        ]),
+    ...init(others),
     ...fetch(targets),
   ];
 }

@@ -167,6 +167,12 @@ export interface Barrier {
   readonly count: number;
 }
 
+/** Slots `from` to `to` - 1. */
+export interface SlotRange {
+  readonly from: number;
+  readonly to: number;
+}
+
 /** Shared memory that is no tile: slices and parts of accumulators on their way, the address of tensor memory. */
 export interface Scratch {
   readonly name: string;
@@ -655,8 +661,8 @@ export type FrameStmt =
     }
   /** The map of a matrix of global memory comes nearer; a hint (PTX ISA, prefetch.tensormap). */
   | { readonly kind: "tensormap.prefetch"; readonly buffer: string }
-  /** The mbarriers of a declaration, with its count. */
-  | { readonly kind: "mbar.init"; readonly barriers: string }
+  /** The mbarriers of a declaration, with its count: those of slots `from` to `to` - 1, of all unless given. */
+  | { readonly kind: "mbar.init"; readonly barriers: string; readonly slots?: SlotRange }
   /** Here the thread runs what a role leads with. */
   | { readonly kind: "prologue.at"; readonly role: string }
   /** Blocks of the cluster meet: `release` publishes what came before; `any`: the threads of a warp need not come together (PTX ISA, barrier.cluster). */

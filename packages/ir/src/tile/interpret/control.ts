@@ -12,6 +12,7 @@ import type {
   ReductionKind,
   ReductionStmt,
   Ring,
+  SlotRange,
   Stmt,
   TileProgram,
 } from "../types.ts";
@@ -121,8 +122,8 @@ export class Control {
   #barriers: Barriers;
   /** Pipelines of the role being compiled. */
   readonly #pipelines = new Map<string, PipelineCells>();
-  /** Declared mbarriers that have been initialised. */
-  readonly #ready = new Set<string>();
+  /** Slots of each declaration whose mbarriers nothing has initialised yet, where anything has been of them. */
+  readonly #unready = new Map<string, ReadonlySet<number>>();
   /** Threads that have come to a named barrier. */
   readonly #named = new Map<number, number>();
   /** Whether a thread has the last part of its tile, of the tiles being compiled. */
@@ -472,7 +473,7 @@ export class Control {
             land(flights);
         });
       case "mbar.init":
-        return run(() => void this.#ready.add(stmt.barriers));
+        return run(() => this.#initialise(stmt.barriers, stmt.slots));
       // Only the orders of threads, proxies and blocks are different with them, which the proof judges.
       case "fence":
       case "warp.sync":
@@ -496,12 +497,19 @@ export class Control {
     }
   }
 
+  #initialise(name: string, range: SlotRange | undefined): void {
+    const { slots = 1 } = this.#program.machine?.barriers.find((one) => one.name === name) ?? {};
+    const { from, to } = range ?? { from: 0, to: slots };
+    const left = this.#unready.get(name) ?? new Set(Array.from({ length: slots }, (_, slot) => slot));
+    this.#unready.set(name, new Set([...left].filter((slot) => slot < from || slot >= to)));
+  }
+
   /** Throws where a barrier is used that nothing has initialised; of programs without declarations nothing is known of that. */
   #initialised({ ring, edge }: BarrierRef, at: string): () => void {
     const name = barrierName(ring, edge);
     if (this.#program.machine === undefined) return () => {};
     return () => {
-      if (!this.#ready.has(name))
+      if (this.#unready.get(name)?.size !== 0)
         throw new InterpretFailure(
           interpretCodes.protocol,
           at,

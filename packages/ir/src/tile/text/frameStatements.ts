@@ -36,9 +36,16 @@ export const frameSyntax: { readonly [K in FrameKind]: StatementSyntax<Of<K>> } 
     parse: (c) => ({ kind: "tensormap.prefetch", buffer: c.buffer().name }),
   },
   "mbar.init": {
-    syntax: "mbar.init %NAME",
-    print: (s) => `mbar.init %${s.barriers}`,
-    parse: (c) => ({ kind: "mbar.init", barriers: c.name("the declared mbarriers") }),
+    syntax: "mbar.init %NAME [slots A .. B]",
+    print: (s) => `mbar.init %${s.barriers}${s.slots ? ` slots ${s.slots.from} .. ${s.slots.to}` : ""}`,
+    parse: (c) => {
+      const barriers = c.name("the declared mbarriers");
+      if (!c.at("slots")) return { kind: "mbar.init", barriers };
+      c.next();
+      const from = c.integer("the first slot", 0);
+      c.expect("..", "slots A .. B");
+      return { kind: "mbar.init", barriers, slots: { from, to: c.integer("the slot behind the last", 1) } };
+    },
   },
   "prologue.at": {
     syntax: "prologue.at ROLE",

@@ -90,6 +90,14 @@ function* numbersOf({ program }: Subject, site: Site): Iterable<Fault> {
   }
   if (stmt.kind === "mbar.init" && program.machine !== undefined) {
     const names = program.machine.barriers.map(({ name }) => name);
+    const { slots: own } = program.machine.barriers.find(({ name }) => name === stmt.barriers) ?? {};
+    const { from, to } = stmt.slots ?? { from: 0, to: own ?? 1 };
+    if (own !== undefined && (from >= to || to > own))
+      yield {
+        at: site,
+        message: `slots ${from} .. ${to}, and %${stmt.barriers} has ${own}`,
+        hint: `slots from 0 .. 1 to 0 .. ${own}`,
+      };
     if (!names.includes(stmt.barriers))
       yield {
         at: site,

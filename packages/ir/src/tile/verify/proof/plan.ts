@@ -1,6 +1,6 @@
 /** What a proof runs: the statements of a machine program that synchronise, with their counts, bytes and blocks. */
 
-import type { Columns, Cond, Expr, Stmt } from "../../types.ts";
+import type { Columns, Cond, Expr, SlotRange, Stmt } from "../../types.ts";
 import type { ChunkCuts } from "../chunks.ts";
 
 export type EdgeName = "full" | "empty";
@@ -129,7 +129,7 @@ export type Action = Common &
     /** All threads of all blocks of the cluster meet. */
     | { readonly kind: "meet" }
     /** Declared barriers are initialised. */
-    | { readonly kind: "init"; readonly barriers: string }
+    | { readonly kind: "init"; readonly barriers: string; readonly slots: SlotRange | null }
     | { readonly kind: "alloc" | "dealloc"; readonly columns: number; readonly group: 1 | 2 }
     | { readonly kind: "relinquish"; readonly group: 1 | 2 }
   );

@@ -51,7 +51,7 @@ export function frameActions(program: TileProgram, stmts: readonly Stmt[]): read
           stmt.unit === "thread" ? { ...action, lanes: "one" } : action,
         );
       case "mbar.init":
-        return [{ ...all, kind: "init", barriers: stmt.barriers }];
+        return [{ ...all, kind: "init", barriers: stmt.barriers, slots: stmt.slots ?? null }];
       case "prologue.at":
         return leading(program, stmt.role);
       case "barrier":

@@ -8,7 +8,7 @@ import { barrierName } from "../../sharedMemory.ts";
 import { extentMultiple } from "../../sizes.ts";
 import { storesInBulk } from "../../staged.ts";
 import { streamKOf } from "../../streamK.ts";
-import type { Buffer, Stmt, TileProgram } from "../../types.ts";
+import type { Barrier, Buffer, Stmt, TileProgram } from "../../types.ts";
 import { chunkCount, runsOverPartialTiles } from "../chunks.ts";
 import { roles as rolesVerifier } from "../roles.ts";
 import { splits as splitsVerifier } from "../splits.ts";
@@ -31,10 +31,7 @@ export function* programFindings(program: TileProgram, target: Target | null): I
   yield* numbering(program);
   yield* reductionFindings(program);
   if (program.machine !== undefined)
-    yield* initialised(
-      frameActions(program, framed(program.body).head),
-      program.machine.barriers.map(({ name }) => name),
-    );
+    yield* initialised(frameActions(program, framed(program.body).head), program.machine.barriers);
 }
 
 /** All findings of a plan. */
@@ -46,7 +43,10 @@ export function* planFindings(plan: Plan): Iterable<Finding> {
   yield* oneWay(plan);
   yield* initialised(
     plan.begin,
-    plan.rings.flatMap(({ name }) => [barrierName(name, "full"), barrierName(name, "empty")]),
+    plan.rings.flatMap(({ name, slots }) => [
+      { name: barrierName(name, "full"), slots },
+      { name: barrierName(name, "empty"), slots },
+    ]),
   );
 }
 
@@ -245,7 +245,10 @@ function* frame(plan: Plan): Iterable<Finding> {
 }
 
 /** Before the roles each mbarrier is initialised once, and that is seen by engines and by all threads. `barriers`: the declared ones. */
-function* initialised(begin: readonly Action[], barriers: readonly string[]): Iterable<Finding> {
+function* initialised(
+  begin: readonly Action[],
+  barriers: readonly Pick<Barrier, "name" | "slots">[],
+): Iterable<Finding> {
   const broken = (message: string, stmt: Finding["stmt"] = null, at = "begin"): Finding => ({
     rule: "phases",
     at,
@@ -253,21 +256,24 @@ function* initialised(begin: readonly Action[], barriers: readonly string[]): It
     hint: "mbar.init, fence init, then a meeting of all threads",
     ...(stmt === null ? {} : { stmt }),
   });
-  const inits = begin.flatMap((action, i) => (action.kind === "init" ? [[action.barriers, i] as const] : []));
-  for (const name of barriers) {
-    const own = inits.filter(([other]) => other === name);
-    const first = own[0] === undefined ? null : begin[own[0][1]]?.stmt;
-    if (own.length !== 1)
+  const inits = begin.flatMap((action, at) => (action.kind === "init" ? [{ ...action, at }] : []));
+  const covers = ({ slots }: (typeof inits)[number], slot: number): boolean =>
+    slots === null || (slots.from <= slot && slot < slots.to);
+  for (const { name, slots } of barriers) {
+    const own = inits.filter(({ barriers: other }) => other === name);
+    const times = Array.from({ length: slots }, (_, slot) => own.filter((one) => covers(one, slot)).length);
+    const wrong = times.findIndex((count) => count !== 1);
+    if (wrong >= 0)
       yield broken(
-        `%${name} is initialised ${own.length === 0 ? "nowhere" : `${own.length} times`}`,
-        first,
+        `%${name} is initialised ${times[wrong] === 0 ? "nowhere" : `${times[wrong]} times`}${own.some((one) => one.slots !== null) ? ` in slot ${wrong}` : ""}`,
+        own[0]?.stmt ?? null,
         `%${name}`,
       );
   }
   const after = (i: number, test: (action: Action) => boolean): number =>
     begin.findIndex((action, j) => j > i && test(action));
   const fenced = (i: number): number => after(i, (a) => a.kind === "fence" && a.what === "init");
-  for (const [name, i] of inits) {
+  for (const { barriers: name, at: i } of inits) {
     const fence = fenced(i);
     // A chunk may be copied before the roles begin, by the thread that initialises.
     const copy = after(i, (a) => (a.kind === "expect" || a.kind === "copy") && name === `${a.ring}_full`);
@@ -277,10 +283,13 @@ function* initialised(begin: readonly Action[], barriers: readonly string[]): It
         begin[i]?.stmt ?? null,
       );
   }
+  // Chunks lie in their order, from slot 0 on.
+  const slotAt = (ring: string, i: number): number =>
+    begin.slice(0, i).filter((a) => a.kind === "advance" && a.ring === ring).length;
   const early = begin.find(
     (a, i) =>
       (a.kind === "expect" || a.kind === "copy") &&
-      !inits.some(([name, at]) => at < i && name === `${a.ring}_full`),
+      !inits.some((one) => one.at < i && one.barriers === `${a.ring}_full` && covers(one, slotAt(a.ring, i))),
   );
   if (early !== undefined)
     yield broken("a chunk is copied before its barrier is initialised", early.stmt ?? null);
