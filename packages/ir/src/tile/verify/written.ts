@@ -1,20 +1,23 @@
 /** Accumulators begin with something. */
-import { childrenOf } from "../rewrite.ts";
-import type { Stmt } from "../types.ts";
-import type { Verifier } from "./verifier.ts";
+import { foldCond, substituteCond } from "../cond.ts";
+import { rangeOf } from "../ranges.ts";
+import type { Expr, Stmt } from "../types.ts";
+import type { Site, Verifier } from "./verifier.ts";
+
+type Of<K extends Stmt["kind"]> = Extract<Stmt, { kind: K }>;
 
 export const written: Verifier = {
   name: "written",
   code: "TW3158",
-  property: "every work tile fills the accumulator before the first product is added to it",
+  property: "every work tile fills or overwrites the accumulator before the first product is added to it",
   from: "nest",
   waivable: true,
   given: true,
   *check({ program, sites }) {
-    const stale = new Set<Stmt>();
-    walk(program.body, new Set(), stale);
-    for (const site of sites)
-      if (site.stmt.kind === "mma" && stale.has(site.stmt))
+    const walk = new Walk(new Map(sites.map((site) => [site.stmt, site])));
+    walk.list(program.body, new Filled(), new Map());
+    for (const site of walk.stale)
+      if (site.stmt.kind === "mma")
         yield {
           at: site,
           message: `adds to %${site.stmt.acc.buffer}, which nothing has filled in this tile`,
@@ -23,11 +26,100 @@ export const written: Verifier = {
   },
 };
 
-/** Collects in `stale` the products that add to an accumulator outside `filled`. A loop over tiles and a role begin with nothing filled. */
-function walk(stmts: readonly Stmt[], filled: Set<string>, stale: Set<Stmt>): void {
-  for (const stmt of stmts) {
-    if (stmt.kind === "fill") filled.add(stmt.dst.buffer);
-    if (stmt.kind === "mma" && !filled.has(stmt.acc.buffer)) stale.add(stmt);
-    walk(childrenOf(stmt), stmt.kind === "tiles" || stmt.kind === "role" ? new Set() : filled, stale);
+/** Accumulators that hold something whatever path led here, and those of which products of some columns have overwritten these. */
+class Filled {
+  readonly #names: Set<string>;
+
+  constructor(names: Iterable<string> = []) {
+    this.#names = new Set(names);
+  }
+
+  add(tile: string, columns?: Of<"mma">["columns"]): void {
+    this.#names.add(key(tile, columns));
+  }
+
+  has({ acc, columns }: Of<"mma">): boolean {
+    return this.#names.has(acc.buffer) || this.#names.has(key(acc.buffer, columns));
+  }
+
+  copy(): Filled {
+    return new Filled(this.#names);
+  }
+
+  /** What both hold, as where two paths meet. */
+  meet(other: Filled): Filled {
+    return new Filled([...this.#names].filter((name) => other.#names.has(name)));
+  }
+}
+
+const key = (tile: string, columns: Of<"mma">["columns"]): string =>
+  columns === undefined ? tile : `${tile} ${columns.from}..${columns.to} of ${columns.of}`;
+
+/** Statements in the order of their first run in a work tile. */
+class Walk {
+  /** Products that add to what nothing has filled. */
+  readonly stale = new Set<Site>();
+  readonly #sites: ReadonlyMap<Stmt, Site>;
+
+  constructor(sites: ReadonlyMap<Stmt, Site>) {
+    this.#sites = sites;
+  }
+
+  /** `first`: variables of the loops around that begin anew with the work tile, in their first turn. `persists`: more work tiles follow, which do not repeat what is done `once`. */
+  list(stmts: readonly Stmt[], before: Filled, first: ReadonlyMap<string, Expr>, persists = false): Filled {
+    return stmts.reduce((filled, stmt) => this.#stmt(stmt, filled, first, persists), before);
+  }
+
+  #stmt(stmt: Stmt, filled: Filled, first: ReadonlyMap<string, Expr>, persists: boolean): Filled {
+    switch (stmt.kind) {
+      case "fill":
+        if (stmt.once !== true || !persists) filled.add(stmt.dst.buffer);
+        return filled;
+      case "mma":
+        return this.#multiply(stmt, filled, first);
+      case "tiles":
+        this.list(stmt.body, new Filled(), new Map(), stmt.loop !== null);
+        return filled;
+      case "role":
+        this.list(stmt.body, new Filled(), new Map());
+        return filled;
+      case "for": {
+        if (foldCond({ lhs: stmt.from, op: ">=", rhs: stmt.to }) === true) return filled;
+        const inside = this.list(
+          stmt.body,
+          filled.copy(),
+          new Map([...first, [stmt.var, stmt.from]]),
+          persists,
+        );
+        return this.#runs(stmt) ? inside : filled;
+      }
+      case "if": {
+        const known = foldCond(stmt.cond);
+        if (known === false) return filled;
+        const inside = this.list(stmt.body, filled.copy(), first, persists);
+        if (known === true) return inside;
+        const otherwise = filled.copy();
+        for (const tile of stmt.zeros ?? []) otherwise.add(tile);
+        return inside.meet(otherwise);
+      }
+      default:
+        return "body" in stmt ? this.list(stmt.body, filled, first, persists) : filled;
+    }
+  }
+
+  #multiply(stmt: Of<"mma">, filled: Filled, first: ReadonlyMap<string, Expr>): Filled {
+    const overwrites =
+      stmt.keep === false ||
+      (stmt.keep !== undefined && foldCond(substituteCond(stmt.keep, first)) === false);
+    const site = this.#sites.get(stmt);
+    if (overwrites) filled.add(stmt.acc.buffer, stmt.columns);
+    else if (!filled.has(stmt) && site !== undefined) this.stale.add(site);
+    return filled;
+  }
+
+  /** Whether a loop has a turn at all sizes of the launch. */
+  #runs(stmt: Of<"for">): boolean {
+    const ranges = this.#sites.get(stmt)?.ranges();
+    return ranges === undefined || rangeOf(stmt.to, ranges)[0] > rangeOf(stmt.from, ranges)[1];
   }
 }
