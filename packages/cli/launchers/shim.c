@@ -3,14 +3,19 @@
  * called, without an interpreted line between. shim.py compiles it, once a machine; without it launcher.py does the same.
  *
  * Launch: one Plan of launcher.py, by the addresses of its memory, which the Plan owns.
- * Table: launches by what their tensors are, which torch's DLPack exchange API says (DLPack 1.3).
+ * Table: launches of one thread by what their tensors are, which torch's DLPack exchange API says (DLPack 1.3).
+ * Operation: what users call; a function of Python answers what the thread's table does not.
  */
 #define PY_SSIZE_T_CLEAN
+#define _GNU_SOURCE
 #include <Python.h>
+#include <dlfcn.h>
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
-enum { MOST_POINTERS = 24, MOST_INPUTS = 16, MOST_WORDS = 192, BUCKETS = 256, MAP_ALIGN = 16 };
+enum { MOST_POINTERS = 24, MOST_INPUTS = 16, MOST_WORDS = 192, BUCKETS = 256, MAP_ALIGN = 16, MOST_OPERATIONS = 256 };
 
 /* ---- Launch */
 
@@ -210,32 +215,53 @@ enum { DL_CUDA = 2 };
 
 typedef struct Entry {
   struct Entry *next;
-  uint64_t hash;
   int words;
   Launch *launch;
   void *context;
-  PyObject *run, *out[3];
+  PyObject *run, *out; /* out: arguments of what makes the output */
   int32_t device;
   int64_t word[];
 } Entry;
+
+/* Where torch keeps the flags of a thread, by functions and symbols of its libraries; all 0 in a torch that lacks one. */
+typedef struct {
+  void *library; /* of the symbol `keys` */
+  bool (*function_modes)(void);
+  bool (*grad)(void);
+} Flags;
 
 typedef struct {
   PyObject_HEAD
   const Exchange *exchange;
   int (*current)(void **context);
   PyObject *types, *guards, *grad, *empty;
-  Entry *bucket[BUCKETS];
+  Flags flags;
+  uint64_t clear[2]; /* dispatch keys with which all guards were false */
+  Entry *latest, *bucket[BUCKETS];
+  int operation;
 } Table;
 
+typedef struct {
+  PyObject_HEAD
+  vectorcallfunc call;
+  PyObject *dict, *otherwise;
+  int number;
+} Operation;
+
+static PyTypeObject OperationType;
+/* Tables of this thread by their operation, which Python's thread owns. */
+static __thread Table *tables[MOST_OPERATIONS];
+/* The dispatch keys that this thread includes and excludes (c10::impl::raw_local_dispatch_key_set). */
+static __thread const uint64_t *included;
 static PyObject *requires_grad;
 
 /* What decides how a launch is made, as words, and the addresses. How many words; 0 where a tensor is none for a launch from here. */
-static int facts(const Exchange *exchange, PyObject *tensors, int64_t *word, uint64_t *pointers, int32_t *device) {
+static int facts(const Exchange *exchange, PyObject *const *tensors, Py_ssize_t count, int64_t *word, uint64_t *pointers, int32_t *device) {
   Py_ssize_t i;
   int at = 0, d;
-  for (i = 0; i < PyTuple_GET_SIZE(tensors); i++) {
+  for (i = 0; i < count; i++) {
     Tensor tensor = {0};
-    if (exchange->view(PyTuple_GET_ITEM(tensors, i), &tensor) != 0) return PyErr_Clear(), 0;
+    if (exchange->view(tensors[i], &tensor) != 0) return PyErr_Clear(), 0;
     if (tensor.device_type != DL_CUDA || tensor.strides == NULL || at + 2 + 2 * tensor.rank > MOST_WORDS) return 0;
     *device = tensor.device_id;
     word[at++] = (int64_t)((uint64_t)tensor.code | (uint64_t)tensor.bits << 8 | (uint64_t)tensor.lanes << 16 | (uint64_t)(uint32_t)tensor.rank << 32);
@@ -255,28 +281,35 @@ static uint64_t hash_of(const int64_t *word, int words) {
   return hash ^ hash >> 29;
 }
 
-static Entry *find(const Table *self, uint64_t hash, const int64_t *word, int words) {
-  Entry *entry = self->bucket[hash % BUCKETS];
-  while (entry && (entry->hash != hash || entry->words != words || memcmp(entry->word, word, sizeof *word * (size_t)words) != 0)) entry = entry->next;
+static int is_of(const Entry *entry, const int64_t *word, int words) {
+  return entry->words == words && memcmp(entry->word, word, sizeof *word * (size_t)words) == 0;
+}
+
+static Entry *find(Table *self, const int64_t *word, int words) {
+  Entry *entry = self->latest;
+  if (entry && is_of(entry, word, words)) return entry;
+  entry = self->bucket[hash_of(word, words) % BUCKETS];
+  while (entry && !is_of(entry, word, words)) entry = entry->next;
+  if (entry) self->latest = entry;
   return entry;
 }
 
 static void free_entries(Table *self) {
   int i;
+  self->latest = NULL;
   for (i = 0; i < BUCKETS; i++)
     while (self->bucket[i]) {
       Entry *entry = self->bucket[i];
       self->bucket[i] = entry->next;
       Py_XDECREF(entry->launch);
       Py_XDECREF(entry->run);
-      Py_XDECREF(entry->out[0]);
-      Py_XDECREF(entry->out[1]);
-      Py_XDECREF(entry->out[2]);
+      Py_XDECREF(entry->out);
       PyMem_Free(entry);
     }
 }
 
 static void free_table(Table *self) {
+  if (tables[self->operation] == self) tables[self->operation] = NULL;
   free_entries(self);
   Py_XDECREF(self->types);
   Py_XDECREF(self->guards);
@@ -285,15 +318,18 @@ static void free_table(Table *self) {
   Py_TYPE(self)->tp_free((PyObject *)self);
 }
 
-/* Table(exchange, current, types, guards, grad, empty): torch's exchange capsule; address of cuCtxGetCurrent; types of tensors, exactly; functions that are
- * false where a call is plain; whether gradients are recorded; what makes an output of shape, strides, dtype. ValueError: an exchange API of another version. */
+/* Table(operation, exchange, current, types, guards, grad, empty, flags): the Operation that it answers for, in this thread; torch's exchange capsule; address of
+ * cuCtxGetCurrent; types of tensors, exactly; functions that are false where a call is plain; whether gradients are recorded; what makes an output of shape,
+ * strides, dtype; Flags as addresses. ValueError: an exchange API of another version. */
 static PyObject *new_table(PyTypeObject *type, PyObject *args, PyObject *options) {
-  PyObject *capsule, *types, *guards, *grad, *empty;
-  unsigned long long current;
+  PyObject *operation, *capsule, *types, *guards, *grad, *empty;
+  unsigned long long current, library, modes, recording;
   const Exchange *exchange;
   Table *self;
   if (options && PyDict_GET_SIZE(options) > 0) return PyErr_SetString(PyExc_TypeError, "no keywords"), NULL;
-  if (!PyArg_ParseTuple(args, "OKO!O!OO", &capsule, &current, &PyTuple_Type, &types, &PyTuple_Type, &guards, &grad, &empty)) return NULL;
+  if (!PyArg_ParseTuple(args, "O!OKO!O!OO(KKK)", &OperationType, &operation, &capsule, &current, &PyTuple_Type, &types, &PyTuple_Type, &guards, &grad, &empty,
+                        &library, &modes, &recording))
+    return NULL;
   exchange = PyCapsule_GetPointer(capsule, "dlpack_exchange_api");
   if (!exchange) return NULL;
   if (exchange->major != 1 || !exchange->view || !exchange->stream) return PyErr_SetString(PyExc_ValueError, "another exchange API"), NULL;
@@ -305,38 +341,41 @@ static PyObject *new_table(PyTypeObject *type, PyObject *args, PyObject *options
   self->guards = Py_NewRef(guards);
   self->grad = Py_NewRef(grad);
   self->empty = Py_NewRef(empty);
+  if (library != 0 && modes != 0 && recording != 0)
+    self->flags = (Flags){(void *)(uintptr_t)library, (bool (*)(void))(uintptr_t)modes, (bool (*)(void))(uintptr_t)recording};
+  memset(self->clear, 0xff, sizeof self->clear); /* no such keys */
+  self->operation = ((Operation *)operation)->number;
+  tables[self->operation] = self;
   return (PyObject *)self;
 }
 
-/* add(tensors, launch, run, shape, strides, dtype): a launch of these tensors' kind on the current context, with one output. run(pointers, stream) is the long
- * way. Whether it was taken. */
+/* add(tensors, launch, run, out): a launch of these tensors' kind on the current context, with one output, whose shape, strides and dtype are out.
+ * run(pointers, stream) is the long way. Whether it was taken. */
 static PyObject *add(Table *self, PyObject *args) {
-  PyObject *tensors, *run, *shape, *strides, *dtype;
+  PyObject *tensors, *run, *out;
   int64_t word[MOST_WORDS];
   uint64_t pointers[MOST_POINTERS];
   void *context = NULL;
   Launch *launch;
-  Entry *entry;
+  Entry *entry, **bucket;
   int words;
   int32_t device = 0;
-  if (!PyArg_ParseTuple(args, "O!O!OOOO", &PyTuple_Type, &tensors, &LaunchType, &launch, &run, &shape, &strides, &dtype)) return NULL;
+  if (!PyArg_ParseTuple(args, "O!O!OO!", &PyTuple_Type, &tensors, &LaunchType, &launch, &run, &PyTuple_Type, &out)) return NULL;
   if (PyTuple_GET_SIZE(tensors) > MOST_INPUTS || launch->pointers != PyTuple_GET_SIZE(tensors) + 2) Py_RETURN_FALSE;
-  words = facts(self->exchange, tensors, word, pointers, &device);
+  words = facts(self->exchange, &PyTuple_GET_ITEM(tensors, 0), PyTuple_GET_SIZE(tensors), word, pointers, &device);
   if (words == 0 || self->current(&context) != 0 || !context) Py_RETURN_FALSE;
   entry = PyMem_Calloc(1, sizeof *entry + sizeof *word * (size_t)words);
   if (!entry) return PyErr_NoMemory();
-  entry->hash = hash_of(word, words);
   entry->words = words;
   memcpy(entry->word, word, sizeof *word * (size_t)words);
   entry->launch = (Launch *)Py_NewRef((PyObject *)launch);
   entry->context = context;
   entry->device = device;
   entry->run = Py_NewRef(run);
-  entry->out[0] = Py_NewRef(shape);
-  entry->out[1] = Py_NewRef(strides);
-  entry->out[2] = Py_NewRef(dtype);
-  entry->next = self->bucket[entry->hash % BUCKETS];
-  self->bucket[entry->hash % BUCKETS] = entry;
+  entry->out = Py_NewRef(out);
+  bucket = &self->bucket[hash_of(word, words) % BUCKETS];
+  entry->next = *bucket;
+  *bucket = entry;
   Py_RETURN_TRUE;
 }
 
@@ -353,45 +392,60 @@ static int truth(PyObject *made) {
   return value;
 }
 
-/* Whether these are tensors themselves, outside of modes and transforms, and without gradients to record; -1 with an exception set. */
-static int plain(const Table *self, PyObject *tensors) {
-  Py_ssize_t i, t;
+/* Whether no mode, transform or autocast is active in this thread: 1, 0, or -1 with an exception set. */
+static int outside(Table *self) {
+  const uint64_t *keys = NULL;
+  Py_ssize_t i;
   int answer;
-  for (i = 0; i < PyTuple_GET_SIZE(tensors); i++) {
-    PyObject *type = (PyObject *)Py_TYPE(PyTuple_GET_ITEM(tensors, i));
-    for (t = 0; t < PyTuple_GET_SIZE(self->types) && PyTuple_GET_ITEM(self->types, t) != type; t++) continue;
-    if (t == PyTuple_GET_SIZE(self->types)) return 0;
+  if (self->flags.library) {
+    if (!included) included = dlsym(self->flags.library, "_ZN3c104impl26raw_local_dispatch_key_setE");
+    keys = included;
   }
+  /* Each but modes of functions shows in the keys. */
+  if (keys && keys[0] == self->clear[0] && keys[1] == self->clear[1] && !self->flags.function_modes()) return 1;
   for (i = 0; i < PyTuple_GET_SIZE(self->guards); i++)
     if ((answer = truth(PyObject_CallNoArgs(PyTuple_GET_ITEM(self->guards, i)))) != 0) return answer < 0 ? -1 : 0;
-  if ((answer = truth(PyObject_CallNoArgs(self->grad))) <= 0) return answer < 0 ? -1 : 1;
-  for (i = 0; i < PyTuple_GET_SIZE(tensors); i++)
-    if ((answer = truth(PyObject_GetAttr(PyTuple_GET_ITEM(tensors, i), requires_grad))) != 0) return answer < 0 ? -1 : 0;
+  if (keys) memcpy(self->clear, keys, sizeof self->clear);
   return 1;
 }
 
-/* call(tensors): the output, or None where the call is none of those that were added, and nothing was done. */
-static PyObject *call(Table *self, PyObject *tensors) {
+/* Whether these are tensors themselves, outside of modes and transforms, and without gradients to record; -1 with an exception set. */
+static int plain(Table *self, PyObject *const *tensors, Py_ssize_t count) {
+  Py_ssize_t i, t;
+  int answer;
+  for (i = 0; i < count; i++) {
+    PyObject *type = (PyObject *)Py_TYPE(tensors[i]);
+    for (t = 0; t < PyTuple_GET_SIZE(self->types) && PyTuple_GET_ITEM(self->types, t) != type; t++) continue;
+    if (t == PyTuple_GET_SIZE(self->types)) return 0;
+  }
+  if ((answer = outside(self)) <= 0) return answer;
+  answer = self->flags.grad ? self->flags.grad() : truth(PyObject_CallNoArgs(self->grad));
+  if (answer <= 0) return answer < 0 ? -1 : 1;
+  for (i = 0; i < count; i++)
+    if ((answer = truth(PyObject_GetAttr(tensors[i], requires_grad))) != 0) return answer < 0 ? -1 : 0;
+  return 1;
+}
+
+/* The output; NULL without an exception where the call is none of those that were added, and nothing was done. */
+static PyObject *quick(Table *self, PyObject *const *tensors, Py_ssize_t inputs) {
   int64_t word[MOST_WORDS];
-  uint64_t pointers[MOST_POINTERS] = {0};
-  Py_ssize_t inputs = PyTuple_Check(tensors) ? PyTuple_GET_SIZE(tensors) : MOST_INPUTS + 1;
+  uint64_t pointers[MOST_POINTERS];
   void *context = NULL, *stream = NULL;
   PyObject *made, *told, *given;
   Tensor out = {0};
   Entry *entry;
   int words, status;
   int32_t device = 0;
-  if (inputs > MOST_INPUTS) Py_RETURN_NONE;
-  status = plain(self, tensors);
-  if (status < 0) return NULL;
-  if (status == 0 || (words = facts(self->exchange, tensors, word, pointers, &device)) == 0) Py_RETURN_NONE;
-  entry = find(self, hash_of(word, words), word, words);
-  if (!entry || self->current(&context) != 0 || context != entry->context) Py_RETURN_NONE;
-  if (self->exchange->stream(DL_CUDA, device, &stream) != 0) return PyErr_Clear(), Py_NewRef(Py_None);
-  made = PyObject_Vectorcall(self->empty, entry->out, 3, NULL);
+  if (inputs > MOST_INPUTS || plain(self, tensors, inputs) <= 0) return NULL;
+  words = facts(self->exchange, tensors, inputs, word, pointers, &device);
+  entry = words == 0 ? NULL : find(self, word, words);
+  if (!entry || self->current(&context) != 0 || context != entry->context) return NULL;
+  if (self->exchange->stream(DL_CUDA, device, &stream) != 0) return PyErr_Clear(), NULL;
+  made = PyObject_Call(self->empty, entry->out, NULL);
   if (!made) return NULL;
   if (self->exchange->view(made, &out) != 0) return Py_DECREF(made), NULL;
   pointers[inputs] = (uint64_t)(uintptr_t)out.data + out.offset;
+  pointers[inputs + 1] = 0; /* the workspace, of which there is none */
   status = queue(entry->launch, pointers, (uint64_t)(uintptr_t)stream);
   if (status == QUEUED) return made;
   /* The long way says what is wrong, or encodes maps. */
@@ -404,10 +458,8 @@ static PyObject *call(Table *self, PyObject *tensors) {
   return made;
 }
 
-static PyMethodDef table_methods[] = {{"call", (PyCFunction)call, METH_O, NULL},
-                                      {"add", (PyCFunction)add, METH_VARARGS, NULL},
-                                      {"clear", (PyCFunction)clear, METH_NOARGS, NULL},
-                                      {NULL, NULL, 0, NULL}};
+static PyMethodDef table_methods[] = {
+    {"add", (PyCFunction)add, METH_VARARGS, NULL}, {"clear", (PyCFunction)clear, METH_NOARGS, NULL}, {NULL, NULL, 0, NULL}};
 static PyTypeObject TableType = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "shim.Table",
     .tp_basicsize = sizeof(Table),
@@ -417,15 +469,90 @@ static PyTypeObject TableType = {
     .tp_methods = table_methods,
 };
 
-static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "shim", NULL, -1, NULL, NULL, NULL, NULL, NULL};
+/* ---- Operation */
+
+static PyObject *call_operation(Operation *self, PyObject *const *args, size_t count, PyObject *names) {
+  Table *table = tables[self->number];
+  if (table && !names) {
+    PyObject *made = quick(table, args, PyVectorcall_NARGS(count));
+    if (made || PyErr_Occurred()) return made;
+  }
+  return PyObject_Vectorcall(self->otherwise, args, count, names);
+}
+
+/* Operation(otherwise): what a thread without a table calls. It has attributes. */
+static PyObject *new_operation(PyTypeObject *type, PyObject *args, PyObject *options) {
+  static int count;
+  PyObject *otherwise;
+  Operation *self;
+  if (options && PyDict_GET_SIZE(options) > 0) return PyErr_SetString(PyExc_TypeError, "no keywords"), NULL;
+  if (!PyArg_ParseTuple(args, "O", &otherwise)) return NULL;
+  if (count >= MOST_OPERATIONS) return PyErr_SetString(PyExc_ValueError, "too many operations"), NULL;
+  self = (Operation *)type->tp_alloc(type, 0);
+  if (!self) return NULL;
+  self->call = (vectorcallfunc)call_operation;
+  self->otherwise = Py_NewRef(otherwise);
+  self->number = count++;
+  return (PyObject *)self;
+}
+
+static int visit_operation(Operation *self, visitproc visit, void *arg) {
+  Py_VISIT(self->dict);
+  Py_VISIT(self->otherwise);
+  return 0;
+}
+static int clear_operation(Operation *self) {
+  Py_CLEAR(self->dict);
+  Py_CLEAR(self->otherwise);
+  return 0;
+}
+static void free_operation(Operation *self) {
+  PyObject_GC_UnTrack(self);
+  clear_operation(self);
+  Py_TYPE(self)->tp_free((PyObject *)self);
+}
+
+/* By its name, as functions are copied and pickled. */
+static PyObject *reduce_operation(PyObject *self, PyObject *unused) {
+  (void)unused;
+  return PyObject_GetAttrString(self, "__name__");
+}
+
+static PyMethodDef operation_methods[] = {{"__reduce__", reduce_operation, METH_NOARGS, NULL}, {NULL, NULL, 0, NULL}};
+static PyGetSetDef operation_members[] = {{"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, NULL, NULL}, {NULL, NULL, NULL, NULL, NULL}};
+static PyTypeObject OperationType = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "shim.Operation",
+    .tp_basicsize = sizeof(Operation),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,
+    .tp_vectorcall_offset = offsetof(Operation, call),
+    .tp_dictoffset = offsetof(Operation, dict),
+    .tp_call = PyVectorcall_Call,
+    .tp_new = new_operation,
+    .tp_dealloc = (destructor)free_operation,
+    .tp_traverse = (traverseproc)visit_operation,
+    .tp_clear = (inquiry)clear_operation,
+    .tp_methods = operation_methods,
+    .tp_getset = operation_members,
+};
+
+/* traced_as(function): what compilers of Python see as Operation.__call__; calls do not go through it. */
+static PyObject *traced_as(PyObject *unused, PyObject *function) {
+  (void)unused;
+  if (PyDict_SetItemString(OperationType.tp_dict, "__call__", function) != 0) return NULL;
+  PyType_Modified(&OperationType);
+  Py_RETURN_NONE;
+}
+
+static PyMethodDef functions[] = {{"traced_as", traced_as, METH_O, NULL}, {NULL, NULL, 0, NULL}};
+static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "shim", NULL, -1, functions, NULL, NULL, NULL, NULL};
 
 PyMODINIT_FUNC PyInit_shim(void) {
   PyObject *made;
-  if (PyType_Ready(&LaunchType) < 0 || PyType_Ready(&TableType) < 0) return NULL;
+  if (PyType_Ready(&LaunchType) < 0 || PyType_Ready(&TableType) < 0 || PyType_Ready(&OperationType) < 0) return NULL;
   requires_grad = PyUnicode_InternFromString("requires_grad");
   made = requires_grad ? PyModule_Create(&module) : NULL;
   if (made && PyModule_AddObject(made, "Launch", Py_NewRef((PyObject *)&LaunchType)) == 0 &&
-      PyModule_AddObject(made, "Table", Py_NewRef((PyObject *)&TableType)) == 0)
+      PyModule_AddObject(made, "Table", Py_NewRef((PyObject *)&TableType)) == 0 && PyModule_AddObject(made, "Operation", Py_NewRef((PyObject *)&OperationType)) == 0)
     return made;
   Py_XDECREF(made);
   return NULL;

@@ -5,6 +5,7 @@ import inspect
 import itertools
 import math
 import operator
+import os
 import sys
 import threading
 
@@ -60,17 +61,33 @@ _ACTIVATIONS = {
 
 
 _guards = (_transforms, _dispatch_modes, _function_modes, _autocast)
+_exchange = getattr(torch.Tensor, "__dlpack_c_exchange_api__", None)
 
 
-def _table(driver):
-    """What launches known calls in C; None without a compiler, and before torch 2.10, which tells C nothing of its tensors."""
-    native, exchange = _shim.module(), getattr(torch.Tensor, "__dlpack_c_exchange_api__", None)
-    if native is None or exchange is None:
-        return None
-    current = _launcher.ctypes.cast(driver.library.cuCtxGetCurrent, _launcher.ctypes.c_void_p).value
+def _native():
+    """shim.c; None without a compiler, and before torch 2.10, which tells C nothing of its tensors."""
+    return _shim.module() if _exchange is not None else None
+
+
+def _flags():
+    """Where this torch keeps the flags of a thread: its library of them, whether modes of functions are active, whether gradients are recorded; zeros where
+    it has no such symbols."""
+    folder, ctypes = os.path.join(os.path.dirname(torch.__file__), "lib"), _launcher.ctypes
     try:
-        return native.Table(exchange, current, (torch.Tensor, torch.nn.Parameter), _guards, _grad_enabled, _empty)
-    except ValueError:  # of another DLPack
+        core, aten = (ctypes.CDLL(os.path.join(folder, name), os.RTLD_LAZY | os.RTLD_NOLOAD) for name in ("libc10.so", "libtorch_cpu.so"))
+        names = "_ZN2at4impl27torch_function_mode_enabledEv", "aoti_torch_grad_mode_is_enabled"
+        return (core._handle, *(ctypes.cast(getattr(aten, name), ctypes.c_void_p).value for name in names))
+    except (OSError, AttributeError):
+        return 0, 0, 0
+
+
+def _table(operation, driver):
+    """What launches known calls of an operation in C, in this thread; None of another DLPack."""
+    current = _launcher.ctypes.cast(driver.library.cuCtxGetCurrent, _launcher.ctypes.c_void_p).value
+    types = torch.Tensor, torch.nn.Parameter
+    try:
+        return _native().Table(operation, _exchange, current, types, _guards, _grad_enabled, _empty, _flags())
+    except ValueError:
         return None
 
 
@@ -262,15 +279,13 @@ class _Operation:
 
     def keep_in_c(self, tensors, entry):
         """Have calls like this one answered by the shim from now on, in this thread."""
-        if not entry.simple or entry.plan.native is None:
+        if not entry.simple or entry.plan.native is None or _native() is None:
             return
         local = self.local.__dict__
         if "table" not in local:
-            local["table"] = _table(entry.plan._driver)
+            local["table"] = _table(self.called, entry.plan._driver)
         if local["table"] is not None:
-            shape, strides, dtype, _ = entry.outs[0]
-            if local["table"].add(tuple(tensors), entry.plan.native, entry.plan.run, shape, strides, dtype):
-                local["quick"] = local["table"].call
+            local["table"].add(tuple(tensors), entry.plan.native, entry.plan.run, entry.outs[0][:3])
 
     def slow(self, tensors, options):
         """A call that is not the plain one: keywords, arrays of others, gradients, modes; and the first of each kind."""
@@ -309,11 +324,6 @@ class _Operation:
         def call(*tensors, **options):
             if compiling():
                 return op(*tensors, **options)
-            quick = None if options else getattr(local, "quick", None)
-            if quick is not None:
-                made = quick(tensors)
-                if made is not None:
-                    return made
             if not options and _plain(map(type, tensors)) and not (_transforms() or _dispatch_modes() or _function_modes() or _autocast()):
                 key = (tuple(map(_facts, tensors)), tuple(map(_strides, tensors)), tuple(map(_device_of, tensors)))
                 try:
@@ -327,6 +337,13 @@ class _Operation:
                     return made
             return slow(tensors, options)
 
+        native = _native()
+        if native is not None:
+            native.traced_as(_traced)
+            call = native.Operation(call)
+            call.op = op
+        self.called = call
+        call.__module__ = self.catalogue.index["name"]
         call.__name__ = call.__qualname__ = self.name
         call.__doc__ = self.document
         position, keyword = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
@@ -502,6 +519,11 @@ class _Operation:
         torch.library.register_fake(qualified, self.fake, lib=library)
         torch.library.register_autograd(qualified, self.backward, setup_context=self.setup_context, lib=library)
         self.op = getattr(getattr(torch.ops, self.catalogue.index["name"]), self.name).default
+
+
+def _traced(operation, *tensors, **options):
+    """What torch.compile sees in a call."""
+    return operation.op(*tensors, **options)
 
 
 def _space(array):

@@ -115,6 +115,8 @@ interface Outcome {
   readonly calls: readonly string[];
   /** Tensors that were looked at from C. */
   readonly views: number;
+  /** Calls of torch's functions that say whether a transform is active. */
+  readonly guards: number;
   readonly driver: readonly { readonly call: string; readonly [field: string]: unknown }[];
 }
 
@@ -159,7 +161,11 @@ describe.skipIf(!python)("shim.c", () => {
   });
 });
 
-describe.skipIf(!python).each(["compiled", "TILEWRIGHT_SHIM=0"])("installed, launches %s", (shim) => {
+describe.skipIf(!python).each([
+  { way: "compiled", shim: "compiled", flags: true },
+  { way: "compiled, of a torch that hides its flags", shim: "compiled", flags: false },
+  { way: "by Python", shim: "TILEWRIGHT_SHIM=0", flags: false },
+])("installed, launches $way", ({ shim, flags }) => {
   const outcomes = new Map<string, Outcome>();
   const outcome = (name: string): Outcome => {
     const found = outcomes.get(name);
@@ -170,7 +176,13 @@ describe.skipIf(!python).each(["compiled", "TILEWRIGHT_SHIM=0"])("installed, lau
 
   beforeAll(() => {
     if (!existsSync(at("site"))) {
-      execFileSync("gcc", ["-shared", "-fPIC", "-o", at("libcuda.so.1"), here("stub-cuda.c")]);
+      mkdirSync(at("torch/lib"), { recursive: true });
+      for (const [library, source] of [
+        ["libcuda.so.1", "stub-cuda.c"],
+        ["torch/lib/libc10.so", "stub-torch.c"],
+        ["torch/lib/libtorch_cpu.so", "stub-torch.c"],
+      ] as const)
+        execFileSync("gcc", ["-shared", "-fPIC", "-o", at(library), here(source)]);
       const pip = [
         "-m",
         "pip",
@@ -187,6 +199,7 @@ describe.skipIf(!python).each(["compiled", "TILEWRIGHT_SHIM=0"])("installed, lau
       ...{ PYTHONPATH: `${at("site")}:${here("python")}`, PYTHONDONTWRITEBYTECODE: "1" },
       ...{ LD_LIBRARY_PATH: folder.path, STUB_LOG: at("journal"), STUB_CC: "90", STUB_SMS: "132" },
       ...{ XDG_CACHE_HOME: at("cache"), TILEWRIGHT_SHIM: shim === "compiled" ? "1" : "0" },
+      ...(flags ? { STUB_TORCH: at("torch") } : {}),
     };
     writeFileSync(at("journal"), "");
     const { status, stdout, stderr } = spawnSync("python3", [here("python/wheel_calls.py")], {
@@ -222,9 +235,17 @@ describe.skipIf(!python).each(["compiled", "TILEWRIGHT_SHIM=0"])("installed, lau
     // Three tensors and the output.
     expect(outcome("known").views).toBe(shim === "compiled" ? 4 : 0);
     expect(outcome("new pointers").views).toBe(shim === "compiled" ? 4 : 0);
+    // A thread's flags that were found plain once are compared only, and changed ones are seen.
+    expect([outcome("new pointers").guards, outcome("no_grad known").guards]).toEqual(
+      flags ? [0, 0] : [1, 1],
+    );
+    expect([outcome("autocast known"), outcome("gradients known")].map(({ calls }) => calls[0])).toEqual([
+      "op linear_gelu",
+      "op linear_gelu",
+    ]);
     expect(outcome("unaligned again").message).toContain("linear_gelu: x is not aligned to 16 bytes, as");
     expect(outcome("missing").message).toBe("linear_gelu: x is missing");
-    const { views, ...known } = outcome("known after that");
+    const known = outcome("known after that");
     expect(known).toMatchObject({ made: outcome("right").made, calls: ["empty"] });
     // The output is new, its operands are where they were.
     const [before, after] = [outcome("known"), outcome("known after that")].map(
@@ -359,5 +380,6 @@ print(*linear_gelu(*(Tensor(each, device=device("cpu")) for each in ((77, 192), 
       "linear_gelu(Tensor x, Tensor weight, Tensor bias, *, bool fallback=False) -> Tensor",
     );
     expect(outcome("help").text).toContain("weight: [n, k], f16");
+    expect(outcome("copies").text).toBe("linear linear_gelu ['x', 'weight', 'bias', 'fallback'] True True");
   });
 });

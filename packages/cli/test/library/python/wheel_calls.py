@@ -1,6 +1,9 @@
 """Right and wrong calls of the wheel `linear`, by the torch beside this file: a line of JSON for each."""
+import copy
+import inspect
 import json
 import os
+import pickle
 import threading
 
 import torch
@@ -29,7 +32,7 @@ def bias(**over):
 def attempt(name, call):
     """How a call ends, and what torch and the driver were asked for."""
     state.calls.clear()
-    state.views = 0
+    state.views = state.guards = 0
     journal.read()
     try:
         made = call()
@@ -38,7 +41,7 @@ def attempt(name, call):
     except Exception as error:
         told = {"error": type(error).__name__, "message": str(error)}
     driver = [json.loads(line) for line in journal.read().splitlines()]
-    print(json.dumps({"name": name, **told, "calls": list(state.calls), "driver": driver, "views": state.views}))
+    print(json.dumps({"name": name, **told, "calls": list(state.calls), "driver": driver, "views": state.views, "guards": state.guards}))
 
 
 def graph(name, call):
@@ -107,17 +110,20 @@ attempt("fallback dtype", lambda: linear_gelu(x(dtype=torch.float32), weight(), 
 
 with torch.autocast("cuda"):
     attempt("autocast", lambda: linear_gelu(x(dtype=torch.float32), weight(dtype=torch.float32), bias()))
+    attempt("autocast known", lambda: linear_gelu(*known))
 state.vmap = True
 attempt("vmap", lambda: linear_gelu(*known))
 state.vmap = False
 state.compiling = True
-attempt("compiling", lambda: linear_gelu(*known))
+attempt("compiling", lambda: type(linear_gelu).__call__(linear_gelu, *known))  # as compilers trace it
 state.compiling = False
 attempt("fake", lambda: torch.ops.linear.linear_gelu.fake(*known))
 needing = x(requires_grad=True), weight(requires_grad=True), bias(requires_grad=True)
 graph("gradients", lambda: linear_gelu(*needing))
 with torch.no_grad():
     attempt("no_grad", lambda: linear_gelu(*needing))
+    attempt("no_grad known", lambda: linear_gelu(*needing))
+attempt("gradients known", lambda: linear_gelu(*needing))
 attempt("no gradients", lambda: linear.scaled(Tensor((64, 64), requires_grad=True), Tensor((64, 64))).backward(Tensor((64, 64))))
 torch.set_device(1)
 attempt("another current device", lambda: linear_gelu(*known))
@@ -132,3 +138,6 @@ attempt("split again", lambda: linear.split(Tensor((64, 2048)), Tensor((2048, 64
 print(json.dumps({"name": "shim", "text": linear._shim.state()}))
 print(json.dumps({"name": "schema", "text": torch.ops.linear.linear_gelu.schema}))
 print(json.dumps({"name": "help", "text": linear_gelu.__doc__}))
+same = copy.deepcopy(linear_gelu) is linear_gelu, pickle.loads(pickle.dumps(linear_gelu)) is linear_gelu
+said = linear_gelu.__module__, linear_gelu.__name__, list(inspect.signature(linear_gelu).parameters), *same
+print(json.dumps({"name": "copies", "text": " ".join(map(str, said))}))

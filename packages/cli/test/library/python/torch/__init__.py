@@ -1,6 +1,7 @@
 """As much of torch as a wheel of kernels touches, without values: tensors have an address, a dtype, a device, a shape and strides."""
 import contextlib
 import ctypes
+import os
 import types
 
 _next = [0x20000000]
@@ -180,7 +181,23 @@ def from_dlpack(array):
     return array.__dlpack__()
 
 
-state = types.SimpleNamespace(grad=True, autocast=False, vmap=False, compiling=False, device=0, stream=0x5000, calls=[], views=0)
+_libraries = []
+if "STUB_TORCH" in os.environ:
+    __file__ = os.path.join(os.environ["STUB_TORCH"], "__init__.py")
+    _libraries = [ctypes.CDLL(os.path.join(os.environ["STUB_TORCH"], "lib", name)) for name in ("libc10.so", "libtorch_cpu.so")]
+
+
+class _State(types.SimpleNamespace):
+    """What torch's libraries hold too, where they have symbols for it."""
+
+    def __setattr__(self, name, value):
+        super().__setattr__(name, value)
+        for each in _libraries:
+            each.stub_flags(self.vmap + 2 * self.autocast, self.grad)
+
+
+state = _State(grad=True, autocast=False, vmap=False, compiling=False, device=0, stream=0x5000, calls=[], views=0, guards=0)
+state.grad = True
 
 
 @contextlib.contextmanager
@@ -210,10 +227,15 @@ def is_autocast_enabled():
     return state.autocast
 
 
+def _vmapping():
+    state.guards += 1
+    return state.vmap
+
+
 _C = types.SimpleNamespace(
     _len_torch_dispatch_stack=lambda: 0,
     _len_torch_function_stack=lambda: 0,
-    _are_functorch_transforms_active=lambda: state.vmap,
+    _are_functorch_transforms_active=_vmapping,
     _cuda_getDevice=lambda: state.device,
     _cuda_getCurrentRawStream=lambda device: state.stream + device,
 )
