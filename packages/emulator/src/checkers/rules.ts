@@ -334,6 +334,12 @@ export const rules = {
     severity: "error",
     sentence: "A matrix descriptor of wgmma has bits set that mean nothing.",
   },
+  H068: {
+    name: "sparse-metadata",
+    check: "bounds",
+    severity: "error",
+    sentence: "Metadata of a sparse product names elements that it cannot name.",
+  },
   H070: {
     name: "tcgen05-instruction-descriptor",
     check: "async",

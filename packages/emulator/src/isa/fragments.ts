@@ -93,6 +93,8 @@ export interface Fragments {
   readonly m: number;
   readonly n: number;
   readonly k: number;
+  /** Elements of a row of A that are stored: k, or half of it where A is sparse. */
+  readonly depth: number;
   /** Tiles multiplied side by side. */
   readonly tiles: number;
   readonly a: Fragment;
@@ -144,11 +146,13 @@ export interface FragmentRequest {
   readonly dBits: number;
   readonly aOrder: "row" | "col";
   readonly bOrder: "row" | "col";
+  /** A is sparse (.sp): it lies as in the dense shape of half the depth, and B has further registers for the other half. */
+  readonly sparse?: boolean;
 }
 
 /** The layouts of a form; null for forms that do not exist. */
 export function fragmentsOf(request: FragmentRequest): Fragments | null {
-  const { shape, bits, cBits, dBits, aOrder, bOrder } = request;
+  const { shape, bits, cBits, dBits, aOrder, bOrder, sparse = false } = request;
   const extents = /^m(\d+)n(\d+)k(\d+)$/.exec(shape);
   if (extents === null) return null;
   const [m, n, k] = [Number(extents[1]), Number(extents[2]), Number(extents[3])];
@@ -157,9 +161,20 @@ export function fragmentsOf(request: FragmentRequest): Fragments | null {
       width === 16 || width === 32 ? parseLayout(volta.c[width]) : null;
     const [c, d] = [accumulator(cBits), accumulator(dBits)];
     if (c === null || d === null) return null;
-    return { m, n, k, tiles: 4, a: parseLayout(volta.a[aOrder]), b: parseLayout(volta.b[bOrder]), c, d };
+    return {
+      m,
+      n,
+      k,
+      depth: k,
+      tiles: 4,
+      a: parseLayout(volta.a[aOrder]),
+      b: parseLayout(volta.b[bOrder]),
+      c,
+      d,
+    };
   }
-  const row = fragmentRows.find((r) => r.shape === shape && r.bits === bits);
+  const depth = sparse ? k / 2 : k;
+  const row = fragmentRows.find((r) => r.shape === `m${m}n${n}k${depth}` && r.bits === bits);
   const [c, d] = [accumulators[`${m}/${cBits}`], accumulators[`${m}/${dBits}`]];
   if (row === undefined || c === undefined || d === undefined || aOrder !== "row" || bOrder !== "col")
     return null;
@@ -167,9 +182,10 @@ export function fragmentsOf(request: FragmentRequest): Fragments | null {
     m,
     n,
     k,
+    depth,
     tiles: 1,
     a: parseLayout(row.a),
-    b: parseLayout(row.b),
+    b: parseLayout(sparse ? row.b.replace(/ \|([^|]*)$/, ` k${depth} |$1`) : row.b),
     c: parseLayout(c),
     d: parseLayout(d),
   };
@@ -240,7 +256,7 @@ export function wmmaFragments(
     return parseLayout(width === 16 ? joined(lanes, spread, ["n1"]) : joined(lanes, ["n1", ...spread], []));
   };
   return {
-    ...{ m, n, k, tiles: 1, a: operand("m", m), b: operand("n", n) },
+    ...{ m, n, k, depth: k, tiles: 1, a: operand("m", m), b: operand("n", n) },
     ...{ c: accumulator(cBits), d: accumulator(dBits) },
   };
 }

@@ -1,6 +1,7 @@
 /** Forms of mma: shapes, element types, and which go together. */
 import type { Register } from "../load/types.ts";
 import { type Coordinates, type Fragments, fragmentIndex } from "./fragments.ts";
+import type { Sparsity } from "./sparse.ts";
 
 export const shapes = [
   "m8n8k4",
@@ -52,9 +53,10 @@ export interface Form {
   readonly b: readonly Register[];
   readonly c: readonly Register[];
   readonly d: readonly Register[];
+  readonly sparsity: Sparsity | null;
 }
 
-/** Element numbers of the operands in row-major A[m][k], B[n][k], C[m][n], tiles behind one another. */
+/** Element numbers of the operands in row-major A[m][depth], B[n][k], C[m][n], tiles behind one another. */
 interface Indices {
   readonly a: Int32Array;
   readonly b: Int32Array;
@@ -63,13 +65,14 @@ interface Indices {
 }
 
 export function indicesOf(
-  { m, n, k, a, b, c, d }: Fragments,
+  { m, n, k, depth, a, b, c, d }: Fragments,
   place: (k: number) => number = (at) => at,
+  bPlace = place,
 ): Indices {
   const accumulator = (at: Coordinates): number => (at.t * m + at.m) * n + at.n;
   return {
-    a: fragmentIndex(a, (at) => (at.t * m + at.m) * k + place(at.k)),
-    b: fragmentIndex(b, (at) => (at.t * n + at.n) * k + place(at.k)),
+    a: fragmentIndex(a, (at) => (at.t * m + at.m) * depth + place(at.k)),
+    b: fragmentIndex(b, (at) => (at.t * n + at.n) * k + bPlace(at.k)),
     c: fragmentIndex(c, accumulator),
     d: fragmentIndex(d, accumulator),
   };

@@ -5,17 +5,20 @@ import { tileDotInt } from "../numerics/tensor-dot.ts";
 import { laneZero } from "./aligned.ts";
 import type { Fragments } from "./fragments.ts";
 import { type ElementType, elementTypes, type Form, indicesOf } from "./mma-forms.ts";
+import { gatherStored, type StoredPositions } from "./sparse.ts";
 
 // ---------------------------------------------------------------- integers
 
 /** Exact; beyond 32 bits the result wraps, or stops at the ends with .satfinite. */
-export function integerProduct(machine: Machine, form: Form): (warp: Warp) => void {
-  const { m, n, k } = form.fragments;
+export function integerProduct(machine: Machine, form: Form, stored: StoredPositions): (warp: Warp) => void {
+  const { m, n, k, depth } = form.fragments;
   const { combine, saturate } = form;
   const index = indicesOf(form.fragments);
-  const a = new Int16Array(m * k);
+  const a = new Int16Array(m * depth);
   const b = new Int16Array(n * k);
   const c = new Int32Array(m * n);
+  const met = new Int16Array(n * depth);
+  const rowShape = { m: 1, n, k: depth };
   return (warp) => {
     loadIntegers(machine, warp, form.a, index.a, form.aType, a);
     loadIntegers(machine, warp, form.b, index.b, form.bType, b);
@@ -24,7 +27,14 @@ export function integerProduct(machine: Machine, form: Form): (warp: Warp) => vo
       const base = laneZero(warp, register);
       for (let l = 0; l < 32; l++) c[index.c[r * 32 + l] as number] = words[base + l] as number;
     });
-    if (combine === "multiply") tileDotInt(form.fragments, a, b, c, saturate);
+    if (stored !== null) {
+      const positions = stored(warp);
+      for (let row = 0; row < m; row++) {
+        gatherStored(b, k, positions, row, met);
+        const [from, to] = [a.subarray(row * depth, (row + 1) * depth), c.subarray(row * n, (row + 1) * n)];
+        tileDotInt(rowShape, from, met, to, saturate);
+      }
+    } else if (combine === "multiply") tileDotInt(form.fragments, a, b, c, saturate);
     else combineBits(combine, form.fragments, a, b, c);
     form.d.forEach((register, r) => {
       const base = laneZero(warp, register);

@@ -21,8 +21,10 @@ import {
 } from "./mma-forms.ts";
 import { integerProduct } from "./mma-integer.ts";
 import type { Decoder, Row, Table } from "./row.ts";
+import { decodeSparsity, gatherStored, type StoredPositions, storedPositions } from "./sparse.ts";
 
 const mma: Row = (d) => {
+  const sparse = d.option("sp", "sp::ordered_metadata");
   d.choice("sync");
   d.choice("aligned");
   const shape = d.choice(...shapes);
@@ -49,6 +51,7 @@ const mma: Row = (d) => {
     dBits: accumulatorBits[dType],
     aOrder,
     bOrder,
+    sparse: sparse !== null,
   });
   if (fragments === null) return d.refuse(`.${shape}.${aOrder}.${bOrder} does not exist for .${aType}`);
   const form: Form = {
@@ -61,6 +64,7 @@ const mma: Row = (d) => {
     saturate,
     combine: bitOperation ?? "multiply",
     ...productOperands(d, fragments, aType, cType, dType),
+    sparsity: sparse === null ? null : decodeSparsity(d, 4, sparse === "sp::ordered_metadata"),
   };
   return productOf(form);
 };
@@ -86,14 +90,22 @@ export function productOperands(
 /** The operation of a form; all lanes of the warp take part. */
 export function productOf(form: Form): Operation {
   const { kind } = elementTypes[form.aType];
-  const read = [...form.a, ...form.b, ...form.c];
+  const { sparsity } = form;
+  const read = [...form.a, ...form.b, ...form.c, ...(sparsity === null ? [] : [sparsity.metadata])];
   return aligned((machine, instruction: Instruction) => {
+    const stored =
+      sparsity === null
+        ? null
+        : storedPositions(machine, instruction, sparsity, {
+            bits: elementTypes[form.aType].bits,
+            k: form.fragments.k,
+          });
     const run =
       kind === "float"
-        ? floatProduct(machine, form)
+        ? floatProduct(machine, form, stored)
         : kind === "double"
           ? doubleProduct(machine, form)
-          : integerProduct(machine, form);
+          : integerProduct(machine, form, stored);
     return (warp) => {
       checkWritten(machine, instruction, warp, read);
       run(warp);
@@ -106,34 +118,38 @@ export function productOf(form: Form): Operation {
 
 const isOperandFormat = (type: ElementType): type is OperandFormat => elementTypes[type].kind === "float";
 
-function floatProduct(machine: Machine, form: Form): (warp: Warp) => void {
+function floatProduct(machine: Machine, form: Form, stored: StoredPositions): (warp: Warp) => void {
   const { fragments, aType, bType, dType } = form;
   const { m, n, k, tiles } = fragments;
+  // Of a sparse A half the columns are stored, and the tensor core adds up products of those alone.
+  const depth = stored === null ? k : k / 2;
   if (!isOperandFormat(aType) || !isOperandFormat(bType)) return () => undefined;
   const known = stepOf(machine.arithmetic, aType);
   const { unpacked } = known;
   // Unpacked: the lower two of each four elements fill the first half of K, which is one step.
-  const place = (at: number): number => ((at & 2) === 0 ? 0 : k / 2) + (at >> 2) * 2 + (at & 1);
-  const index = unpacked ? indicesOf(fragments, place) : indicesOf(fragments);
-  const arithmetic = unpacked ? { ...known, step: k / 2 } : known;
+  const place = (at: number): number =>
+    unpacked ? ((at & 2) === 0 ? 0 : depth / 2) + (at >> 2) * 2 + (at & 1) : at;
+  const index = indicesOf(fragments, place, stored === null ? place : (at) => at);
+  const arithmetic = unpacked ? { ...known, step: depth / 2 } : known;
   const half = dType === "f16";
   const shape = {
     aKind: unpacked ? "f16" : aType,
     bKind: unpacked ? "f16" : bType,
-    m,
+    m: stored === null ? m : 1,
     n,
-    k,
+    k: depth,
     accumulator: half ? "f16" : "f32",
   } as const;
-  const a = new Float32Array(m * k * tiles);
+  const a = new Float32Array(m * depth * tiles);
   const b = new Float32Array(n * k * tiles);
   const c = new Float32Array(m * n * tiles);
   const cBits = new Int32Array(c.buffer);
-  // Tiles lie behind one another.
-  const parts = Array.from({ length: tiles }, (_, t) => ({
-    a: a.subarray(t * m * k, (t + 1) * m * k),
-    b: b.subarray(t * n * k, (t + 1) * n * k),
-    c: c.subarray(t * m * n, (t + 1) * m * n),
+  const met = new Float32Array(n * depth);
+  // Tiles lie behind one another. Each row of a sparse A meets elements of B of its own.
+  const parts = Array.from({ length: stored === null ? tiles : m }, (_, t) => ({
+    a: a.subarray(t * shape.m * depth, (t + 1) * shape.m * depth),
+    b: stored === null ? b.subarray(t * n * k, (t + 1) * n * k) : met,
+    c: c.subarray(t * shape.m * n, (t + 1) * shape.m * n),
   }));
   const accumulators = new Float32Array(unpacked ? c.length : 0);
   const loadA = loader(machine, form.a, index.a, aType, a);
@@ -146,7 +162,11 @@ function floatProduct(machine: Machine, form: Form): (warp: Warp) => void {
       accumulators.set(c);
       c.fill(0);
     }
-    for (const part of parts) stepDot(arithmetic, shape, part.a, part.b, part.c);
+    const positions = stored?.(warp);
+    for (const [row, part] of parts.entries()) {
+      if (positions !== undefined) gatherStored(b, k, positions, row, met, place);
+      stepDot(arithmetic, shape, part.a, part.b, part.c);
+    }
     if (unpacked) addAccumulators(accumulators, c, cBits, half);
     storeAccumulators(machine, warp, form, index.d, c, cBits);
   };

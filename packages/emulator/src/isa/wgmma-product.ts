@@ -8,10 +8,14 @@ import { fragmentDot, fragmentUnit, fragmentWord, tileDot, tileDotInt } from "..
 import { asyncStepOf } from "../numerics/tensorcore.ts";
 import { laneZero } from "./aligned.ts";
 import { type Fragment, fragmentIndex, warpgroupAccumulator, warpgroupOperand } from "./fragments.ts";
+import { gatherStored, type Sparsity } from "./sparse.ts";
 
 export interface WgmmaForm {
   readonly n: number;
   readonly k: number;
+  /** Elements of a row of A that are stored: k, or half of it where A is sparse. */
+  readonly depth: number;
+  readonly sparsity: Sparsity | null;
   readonly dType: "f32" | "f16" | "s32";
   readonly aType: "f16" | "bf16" | "tf32" | "e4m3" | "e5m2" | "s8" | "u8";
   readonly bType: WgmmaForm["aType"];
@@ -33,12 +37,16 @@ export interface WgmmaForm {
 const m = 64;
 const warpRows = 16;
 
-/** Pieces are those of the operands in shared memory; A's is null when it is in registers. */
+/**
+ * Pieces are those of the operands in shared memory; A's is null when it is in registers. Positions: where the stored elements of a sparse
+ * A stand, warp by warp; none for a dense A.
+ */
 export type WgmmaProduct = (
   warps: readonly Warp[],
   accumulate: boolean,
   a: Int32Array | null,
   b: Int32Array,
+  positions: readonly Int32Array[],
 ) => void;
 
 /** Element numbers in [rows][width] of a fragment of 16 rows. */
@@ -47,7 +55,7 @@ const indexOf = (fragment: Fragment, width: number, column: "n" | "k"): Int32Arr
 
 /** A's registers as the bytes of its rows. */
 function registerRows(machine: Machine, form: WgmmaForm): (warps: readonly Warp[]) => Uint8Array {
-  const { bits, k } = form;
+  const { bits, depth: k } = form;
   const fragment = warpgroupOperand(bits);
   const index = indexOf(fragment, k, "k");
   const bytes = new Uint8Array((m * k * bits) / 8);
@@ -79,33 +87,33 @@ export function wgmmaProduct(machine: Machine, form: WgmmaForm): WgmmaProduct {
 
 function rowsOf(machine: Machine, form: WgmmaForm) {
   const fromRegisters = registerRows(machine, form);
-  const shared = (warp: Warp, pieces: Int32Array, rows: number, major: "k" | "mn"): Uint8Array =>
-    gatherRows(machine.arena, warp.sharedBase, pieces, { rows, k: form.k, bits: form.bits, major });
+  const shared = (warp: Warp, pieces: Int32Array, rows: number, k: number, major: "k" | "mn"): Uint8Array =>
+    gatherRows(machine.arena, warp.sharedBase, pieces, { rows, k, bits: form.bits, major });
   return {
     a: (warps: readonly Warp[], pieces: Int32Array | null): Uint8Array => {
       const [warp] = warps;
       return pieces === null || warp === undefined
         ? fromRegisters(warps)
-        : shared(warp, pieces, m, form.aMajor);
+        : shared(warp, pieces, m, form.depth, form.aMajor);
     },
-    b: (warp: Warp, pieces: Int32Array): Uint8Array => shared(warp, pieces, form.n, form.bMajor),
+    b: (warp: Warp, pieces: Int32Array): Uint8Array => shared(warp, pieces, form.n, form.k, form.bMajor),
   };
 }
 
 function floats(machine: Machine, form: WgmmaForm): WgmmaProduct {
-  const { n, k, aType, bType, dType } = form;
+  const { n, k, depth, sparsity, aType, bType, dType } = form;
   if (aType === "s8" || aType === "u8" || bType === "s8" || bType === "u8") return () => undefined;
   const half = dType === "f16";
-  const shape = { aKind: aType, bKind: bType, m, n, k, accumulator: half ? "f16" : "f32" } as const;
+  const shape = { aKind: aType, bKind: bType, m, n, k: depth, accumulator: half ? "f16" : "f32" } as const;
   const rows = rowsOf(machine, form);
-  const a = new Float32Array(m * k);
+  const a = new Float32Array(m * depth);
   const b = new Float32Array(n * k);
   const d = new Float32Array(m * n);
   const bits = new Int32Array(d.buffer);
   const index = indexOf(warpgroupAccumulator(half ? 16 : 32, n), n, "n");
   const step = asyncStepOf(machine.arithmetic, aType);
-  const unit = half ? null : fragmentUnit(step, k);
-  return (warps, accumulate, aPieces, bPieces) => {
+  const unit = half || sparsity !== null ? null : fragmentUnit(step, k);
+  return (warps, accumulate, aPieces, bPieces, positions) => {
     const [first] = warps;
     if (first === undefined) return;
     const { words } = machine.arena;
@@ -127,7 +135,7 @@ function floats(machine: Machine, form: WgmmaForm): WgmmaProduct {
       });
       return;
     }
-    decodeRow(aType, rows.a(warps, aPieces), 0, m * k, a, 0);
+    decodeRow(aType, rows.a(warps, aPieces), 0, m * depth, a, 0);
     decodeRow(bType, rows.b(first, bPieces), 0, n * k, b, 0);
     if (form.aSign < 0) negate(a);
     if (form.bSign < 0) negate(b);
@@ -143,7 +151,11 @@ function floats(machine: Machine, form: WgmmaForm): WgmmaProduct {
           }
         }
       });
-    tileDot(machine.arithmetic, shape, a, b, d);
+    if (sparsity === null) tileDot(machine.arithmetic, shape, a, b, d);
+    else
+      eachSparseRow(form, positions, a, b, d, (row, met, sums) =>
+        tileDot(machine.arithmetic, { ...shape, m: 1 }, row, met, sums),
+      );
     each(warps, form, (at, base, r) => {
       for (let lane = 0; lane < 32; lane++) {
         if (!half) words[at + lane] = bits[base + (index[r * 32 + lane] as number)] as number;
@@ -175,6 +187,24 @@ function moveAccumulators(
   });
 }
 
+/** The rows of a sparse A, each with the elements of B that it meets and its row of D. */
+function eachSparseRow<T extends Float32Array | Int16Array, D extends Float32Array | Int32Array>(
+  { n, k, depth }: WgmmaForm,
+  positions: readonly Int32Array[],
+  a: T,
+  b: T,
+  d: D,
+  visit: (row: T, met: T, sums: D) => void,
+): void {
+  const met = b.slice(0, n * depth) as T;
+  for (let row = 0; row < m; row++) {
+    const where = positions[Math.floor(row / warpRows)];
+    if (where === undefined) continue;
+    gatherStored(b, k, where, row % warpRows, met);
+    visit(a.subarray(row * depth, (row + 1) * depth) as T, met, d.subarray(row * n, (row + 1) * n) as D);
+  }
+}
+
 function negate(values: Float32Array): void {
   for (let i = 0; i < values.length; i++) values[i] = -(values[i] as number);
 }
@@ -193,9 +223,9 @@ function each(
 }
 
 function integers(machine: Machine, form: WgmmaForm): WgmmaProduct {
-  const { n, k } = form;
+  const { n, k, depth } = form;
   const rows = rowsOf(machine, form);
-  const a = new Int16Array(m * k);
+  const a = new Int16Array(m * depth);
   const b = new Int16Array(n * k);
   const d = new Int32Array(m * n);
   const index = indexOf(warpgroupAccumulator(32, n), n, "n");
@@ -205,7 +235,7 @@ function integers(machine: Machine, form: WgmmaForm): WgmmaProduct {
       to[i] = signed ? (byte << 24) >> 24 : byte;
     }
   };
-  return (warps, accumulate, aPieces, bPieces) => {
+  return (warps, accumulate, aPieces, bPieces, positions) => {
     const [first] = warps;
     if (first === undefined) return;
     extend(rows.a(warps, aPieces), a, form.aType === "s8");
@@ -217,7 +247,11 @@ function integers(machine: Machine, form: WgmmaForm): WgmmaProduct {
         for (let lane = 0; lane < 32; lane++)
           d[base + (index[r * 32 + lane] as number)] = words[at + lane] as number;
       });
-    tileDotInt({ m, n, k }, a, b, d, form.saturate);
+    if (form.sparsity === null) tileDotInt({ m, n, k }, a, b, d, form.saturate);
+    else
+      eachSparseRow(form, positions, a, b, d, (row, met, sums) =>
+        tileDotInt({ m: 1, n, k: depth }, row, met, sums, form.saturate),
+      );
     each(warps, form, (at, base, r) => {
       for (let lane = 0; lane < 32; lane++)
         words[at + lane] = d[base + (index[r * 32 + lane] as number)] as number;

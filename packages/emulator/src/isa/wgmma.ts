@@ -20,6 +20,7 @@ import {
 } from "../machine/warpgroups.ts";
 import { aligned, checkWritten, markWritten, registersIn } from "./aligned.ts";
 import type { Decoder, Row, Table } from "./row.ts";
+import { decodeSparsity, type StoredPositions, storedPositions } from "./sparse.ts";
 import { type WgmmaForm, type WgmmaProduct, wgmmaProduct } from "./wgmma-product.ts";
 
 /** Operand types, by bits of an element; K of an instruction is 32 bytes. */
@@ -27,15 +28,15 @@ const elementBits = { f16: 16, bf16: 16, tf32: 32, e4m3: 8, e5m2: 8, s8: 8, u8: 
 const rowBits = 256;
 
 const shapes = Array.from({ length: 32 }, (_, i) => 8 * (i + 1)).flatMap((n) =>
-  [8, 16, 32].map((k) => `m64n${n}k${k}` as const),
+  [8, 16, 32, 64].map((k) => `m64n${n}k${k}` as const),
 );
 
 const isInteger = (type: keyof typeof elementBits): type is "s8" | "u8" => type === "s8" || type === "u8";
 
 function decodeForm(d: Decoder): WgmmaForm & { readonly accumulate: Operand } {
+  const sparse = d.flag("sp");
   d.choice("sync");
   d.choice("aligned");
-  if (d.flag("sp")) d.refuse("sparse operands are not modelled");
   const shape = d.choice(...shapes);
   const n = Number(/n(\d+)/.exec(shape)?.[1] ?? 0);
   const k = Number(/k(\d+)/.exec(shape)?.[1] ?? 0);
@@ -51,7 +52,7 @@ function decodeForm(d: Decoder): WgmmaForm & { readonly accumulate: Operand } {
     : dType === "f32" || (dType === "f16" && aType !== "bf16" && aType !== "tf32");
   if (!mixed || !result) d.refuse(`.${dType}.${aType}.${bType} is no form of it`);
   if (saturate && !integer) d.refuse("only integers saturate");
-  if (k * bits !== rowBits) d.refuse(`.${shape} does not exist for .${aType}`);
+  if (k * bits !== rowBits * (sparse ? 2 : 1)) d.refuse(`.${shape} does not exist for .${aType}`);
   const accumulators = registersIn(
     d,
     d.def(0, dType === "f32" ? "float" : "int"),
@@ -62,21 +63,25 @@ function decodeForm(d: Decoder): WgmmaForm & { readonly accumulate: Operand } {
   const fromRegisters = a.kind === "vector";
   const aRegisters = fromRegisters ? registersIn(d, a, 4) : [];
   const b = d.use(2, "int");
-  const accumulate = d.use(3);
+  const sparsity = sparse ? decodeSparsity(d, 3, false) : null;
+  // Operands behind B.
+  const rest = sparse ? 5 : 3;
+  const accumulate = d.use(rest);
   const sign = (index: number): 1 | -1 => {
     const value = d.literal(index);
     return value === 1 || value === -1 ? value : d.refuse("imm-scale-a and imm-scale-b are 1 or -1");
   };
-  const [aSign, bSign] = integer ? ([1, 1] as const) : [sign(4), sign(5)];
+  const [aSign, bSign] = integer ? ([1, 1] as const) : [sign(rest + 1), sign(rest + 2)];
   const major = (index: number): "k" | "mn" => {
     const value = d.literal(index);
     return value === 0 ? "k" : value === 1 ? "mn" : d.refuse("imm-trans-a and imm-trans-b are 0 or 1");
   };
-  const aMajor = bits === 16 && !fromRegisters ? major(6) : "k";
-  const bMajor = bits === 16 ? major(fromRegisters ? 6 : 7) : "k";
+  const aMajor = bits === 16 && !fromRegisters ? major(rest + 3) : "k";
+  const bMajor = bits === 16 ? major(rest + (fromRegisters ? 3 : 4)) : "k";
   return {
     n,
     k,
+    depth: sparse ? k / 2 : k,
     dType,
     aType,
     bType,
@@ -91,6 +96,7 @@ function decodeForm(d: Decoder): WgmmaForm & { readonly accumulate: Operand } {
     aMajor,
     bMajor,
     bits,
+    sparsity,
   };
 }
 
@@ -254,13 +260,17 @@ const multiply: Row = (d) => {
   const shape = `m64n${form.n}.${form.dType}`;
   const operation = aligned((machine, instruction) => {
     const product = wgmmaProduct(machine, form);
-    const shared = (name: "A" | "B", rows: number, major: "k" | "mn"): SharedOperand => ({
+    const shared = (name: "A" | "B", rows: number, k: number, major: "k" | "mn"): SharedOperand => ({
       name,
-      shape: { rows, k: form.k, bits: form.bits, major },
+      shape: { rows, k, bits: form.bits, major },
       places: new Map(),
     });
-    const operands = { a: shared("A", 64, form.aMajor), b: shared("B", form.n, form.bMajor) };
-    return (warp) => issue(machine, instruction, form, shape, operands, product, warp);
+    const operands = {
+      a: shared("A", 64, form.depth, form.aMajor),
+      b: shared("B", form.n, form.k, form.bMajor),
+    };
+    const stored = form.sparsity && storedPositions(machine, instruction, form.sparsity, form);
+    return (warp) => issue(machine, instruction, form, shape, operands, { product, stored }, warp);
   });
   return { ...operation, holds: [...form.accumulators, ...form.aRegisters] };
 };
@@ -271,7 +281,7 @@ function issue(
   form: WgmmaForm & { readonly accumulate: Operand },
   shape: string,
   shared: { readonly a: SharedOperand; readonly b: SharedOperand },
-  product: WgmmaProduct,
+  { product, stored }: { readonly product: WgmmaProduct; readonly stored: StoredPositions },
   warp: Warp,
 ): void {
   const accumulate = machine.lane(warp, form.accumulate, 0) !== 0;
@@ -279,10 +289,12 @@ function issue(
     a: form.a === null ? null : descriptorWords(machine, instruction, warp, form.a),
     b: descriptorWords(machine, instruction, warp, form.b),
     accumulate,
+    positions: stored?.(warp).slice() ?? null,
   };
   if (machine.checked) {
     if (accumulate) checkWritten(machine, instruction, warp, form.accumulators);
     checkWritten(machine, instruction, warp, form.aRegisters);
+    if (form.sparsity !== null) checkWritten(machine, instruction, warp, [form.sparsity.metadata]);
     checkFence(machine, instruction, warp, form, accumulate);
     checkFlight(machine, instruction, warp, form, shape);
   }
@@ -294,34 +306,42 @@ function issue(
     instruction,
     operands,
     shape,
-    products: 64 * form.n * form.k,
+    products: 64 * form.n * form.depth,
     issued: 0,
     traced: null,
     warps: [],
+    positions: [],
     accumulators: form.accumulators,
     aRegisters: form.aRegisters,
     op: race === null ? null : beginOp(warp, instruction),
     joined: 0,
     done: false,
   });
-  const operation = join(machine, warp, instruction, operands, begin, ({ warps, operands: agreed }) => {
-    if (b === null || (operands.a !== null && a === null)) return;
-    for (const [name, read] of [
-      ["A", a],
-      ["B", b],
-    ] as const) {
-      if (read === null || !machine.checked) continue;
-      const missing = unwrittenIn(machine.arena, warp.sharedBase, read, 4);
-      if (missing !== null)
-        machine.report(
-          "H006",
-          instruction,
-          warp,
-          () => `${name} has bytes at shared address ${hex(missing)} that nobody has written`,
-        );
-    }
-    runOnAll(machine, warps, number, () => product(warps, agreed.accumulate, a, b));
-  });
+  const operation = join(
+    machine,
+    warp,
+    instruction,
+    operands,
+    begin,
+    ({ warps, positions, operands: agreed }) => {
+      if (b === null || (operands.a !== null && a === null)) return;
+      for (const [name, read] of [
+        ["A", a],
+        ["B", b],
+      ] as const) {
+        if (read === null || !machine.checked) continue;
+        const missing = unwrittenIn(machine.arena, warp.sharedBase, read, 4);
+        if (missing !== null)
+          machine.report(
+            "H006",
+            instruction,
+            warp,
+            () => `${name} has bytes at shared address ${hex(missing)} that nobody has written`,
+          );
+      }
+      runOnAll(machine, warps, number, () => product(warps, agreed.accumulate, a, b, positions));
+    },
+  );
   // Each warp has to have ordered what the operation reads: the first is asked for every byte, the others for some.
   if (race !== null && operation.op !== null) {
     const op: AsyncOp = { ...operation.op, warp };
@@ -332,7 +352,7 @@ function issue(
   holdRegisters(warp, operation);
   countIssue(heldRegisters(warp).carried, form.accumulators);
   markWritten(machine, warp, form.accumulators);
-  const bytes = 32 * (form.n + (operands.a === null ? 0 : 64));
+  const bytes = (form.bits / 8) * (form.k * form.n + (operands.a === null ? 0 : form.depth * 64));
   machine.countTraffic("shared", bytes / warpsPerWarpgroup, 0);
 }
 

@@ -18,6 +18,8 @@ export interface WgmmaOperands {
   readonly b: readonly [number, number];
   /** D = A * B + D rather than A * B. */
   readonly accumulate: boolean;
+  /** Of a sparse A, where this warp's metadata has the stored elements. */
+  readonly positions: Int32Array | null;
 }
 
 export interface WgmmaOperation {
@@ -29,6 +31,8 @@ export interface WgmmaOperation {
   readonly products: number;
   /** Warps that have issued it, by their place in the warpgroup. */
   readonly warps: Warp[];
+  /** Those of each warp's operands, of a sparse A. */
+  readonly positions: Int32Array[];
   readonly accumulators: readonly Register[];
   readonly aRegisters: readonly Register[];
   readonly op: AsyncOp | null;
@@ -103,6 +107,7 @@ export function join(
     warpgroup.queue.push(operation);
   } else if (machine.checked) disagreement(machine, warp, instruction, operands, operation);
   operation.warps[warp.id % warpsPerWarpgroup] = warp;
+  if (operands.positions !== null) operation.positions[warp.id % warpsPerWarpgroup] = operands.positions;
   operation.joined += 1;
   operation.issued = Math.max(operation.issued, warp.clock);
   issued.open.push(operation);

@@ -12,6 +12,7 @@ import { mbarrierRows } from "./mbarrier.ts";
 import { memoryRows } from "./memory.ts";
 import { moveRows } from "./move.ts";
 import type { InstructionRow } from "./row.ts";
+import { sparseRows } from "./sparse.ts";
 import { tcgen05Rows } from "./tcgen05.ts";
 import { warpRows } from "./warp.ts";
 import { wgmmaRows } from "./wgmma.ts";
@@ -40,7 +41,7 @@ export type TableRow = (typeof allRows)[number];
 export type Opcode = TableRow["opcode"];
 
 /** Every instruction form that this package knows. */
-export const rows: readonly InstructionRow[] = [...allRows, ...wmmaRows];
+export const rows: readonly InstructionRow[] = [...allRows, ...sparseRows, ...wmmaRows];
 
 /** The rows of each opcode, in table order. */
 export const rowsByOpcode: ReadonlyMap<string, readonly InstructionRow[]> = groupByOpcode();

@@ -1,4 +1,4 @@
-/** Warp-level matrices: mma, ldmatrix, stmatrix, movmatrix (PTX ISA 9.0 §9.7.14). Sparse mma has no rows. */
+/** Warp-level matrices: mma, ldmatrix, stmatrix, movmatrix (PTX ISA 9.0 §9.7.14); sparse products are in sparse.ts. */
 import { BLACKWELL_ALL, type InstructionRow } from "./row.ts";
 
 const FP8 = "e4m3|e5m2";

@@ -1,4 +1,4 @@
-/** Hopper's asynchronous warpgroup matrix instructions (PTX ISA 9.0 §9.7.15); sparse forms have no rows. */
+/** Hopper's asynchronous warpgroup matrix instructions (PTX ISA 9.0 §9.7.15); sparse forms are in sparse.ts. */
 import type { InstructionRow } from "./row.ts";
 
 /** `m64n8k16|m64n16k16|…`: n is a multiple of 8 up to 256. */
