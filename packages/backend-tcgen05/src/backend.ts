@@ -52,6 +52,7 @@ import { rankSchedules } from "./heuristic.ts";
 import { ladders } from "./ladders.ts";
 import { engine, lower } from "./lower/lower.ts";
 import { kindOf, tileProblem } from "./nest.ts";
+import { overwriteFirst } from "./passes/overwriteFirst.ts";
 import { scheduleModel } from "./schedule.ts";
 
 export const tcgen05: Backend = {
@@ -92,6 +93,7 @@ export const tcgen05: Backend = {
     skipEmpty,
     elideGuards,
     expandRings,
+    overwriteFirst,
     expandReductions,
     scheduleTiles("first"),
     openKernel,

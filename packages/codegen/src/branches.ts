@@ -4,7 +4,7 @@ import type { Context } from "./context.ts";
 import type { StmtOf } from "./engine.ts";
 import { forgetSlots } from "./pipelines.ts";
 
-/** Whether an `if` asks for sizes of the launch and has a loop in it: its threads go by together, where others are predicated. */
+/** Whether an `if` asks for sizes of the launch and has a loop in it, or what whole warps do: its threads go by together, where others are predicated. */
 export function isBranch(ctx: Context, { cond, body }: StmtOf<"if">): boolean {
   const used = [...freeVars(cond.rhs, freeVars(cond.lhs))];
   return (
@@ -12,7 +12,9 @@ export function isBranch(ctx: Context, { cond, body }: StmtOf<"if">): boolean {
     ctx.active === null &&
     used.length > 0 &&
     used.every((name) => ctx.sizes.has(name)) &&
-    eachStmt(body).some((s) => s.kind === "for" && !s.unroll)
+    eachStmt(body).some(
+      (s) => (s.kind === "for" && !s.unroll) || (s.kind === "copy" && s.transport === "tcgen05.ld"),
+    )
   );
 }
 

@@ -1,6 +1,5 @@
 /** Public surface of `@tilewright/codegen`, from the whole to the parts. */
 export { lowerActivation } from "./activations.ts";
-export { lowerBranch } from "./branches.ts";
 export { coordinatesOf, copyBulk, indexValue, signalOf } from "./bulkCopies.ts";
 export { type StagedPass, stagedPasses } from "./bulkStores.ts";
 export { responseSlot } from "./clcResponses.ts";

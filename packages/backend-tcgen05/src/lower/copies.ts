@@ -5,7 +5,6 @@ import {
   CannotLower,
   type Context,
   loadCut,
-  lowerBranch,
   mapAddress,
   ownedTile,
   type Reg,
@@ -23,11 +22,9 @@ import {
   elementBytes,
   feedsEpilogue,
   LANE_STRIDE,
-  lit,
   tensorPlace,
-  v,
 } from "@tilewright/ir";
-import { addr, f32imm, type IntegerOperand, imm, tensorAddr, vec } from "@tilewright/ptx";
+import { addr, type IntegerOperand, imm, tensorAddr, vec } from "@tilewright/ptx";
 import { LEADER_MASK, moved, scratch } from "./barriers.ts";
 import { tensorAddress } from "./multiply.ts";
 import { stateOf } from "./state.ts";
@@ -156,22 +153,8 @@ function coordinate(ctx: Context, origin: Origin | undefined, offset: number): R
 /** Most registers of one load (PTX ISA, tcgen05.ld). */
 const MOST_REGISTERS = 128;
 
-/** What a tile has that was multiplied; zeros of a group without chunks, of which nothing was written: `fill` only has the first instruction overwrite. */
-export function loadTensor(ctx: Context, copy: Copy): void {
-  lowerBranch(
-    ctx,
-    { lhs: lit(0), op: "<", rhs: ctx.groups === null ? lit(1) : v("k") },
-    () => loadSums(ctx, copy),
-    () => {
-      const { type, registers } = ownedTile(ctx, copy.dst.buffer, 0);
-      for (const register of registers)
-        ctx.body.emitAny(null, `mov.${type}`, [register, type === "f32" ? f32imm(0) : imm(0)]);
-    },
-  );
-}
-
 /** Each warp loads its own lanes: a lane a row and a register a column, or, of 16 lanes, the fragment of D in mma.sync. */
-function loadSums(ctx: Context, copy: Copy): void {
+export function loadTensor(ctx: Context, copy: Copy): void {
   const at = `%${copy.dst.buffer} <- %${copy.src.buffer}`;
   if (ctx.solo) throw new CannotLower(at, "tensor memory is loaded by whole warps");
   const tile = ownedTile(ctx, copy.dst.buffer, 0);

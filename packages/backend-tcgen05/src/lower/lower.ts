@@ -12,7 +12,7 @@ import { lowerCommit } from "./commits.ts";
 import { copyTensor, loadTensor } from "./copies.ts";
 import { copyFactors } from "./factors.ts";
 import { frame, tensorStatements } from "./frame.ts";
-import { holdSlot, lowerFill, lowerMultiply } from "./multiply.ts";
+import { holdSlot, lowerMultiply } from "./multiply.ts";
 import { lowerRole } from "./roles.ts";
 import { lowerNext, lowerTileRequest, lowerTiles, placeTile } from "./tiles.ts";
 
@@ -35,7 +35,6 @@ export const engine: Engine = {
   budget: { copyRegisters: 16, invariants: "recomputed" },
   statements: {
     mma: lowerMultiply,
-    fill: lowerFill,
     role: lowerRole,
     tiles: lowerTiles,
     request: lowerTileRequest,

@@ -4,6 +4,7 @@ import {
   type Context,
   ofSlot,
   type Pipeline,
+  type Pred,
   pipelineOfView,
   type Reg,
   type StmtOf,
@@ -13,6 +14,7 @@ import {
   type Buffer,
   blockShape,
   bufferOf,
+  type Cond,
   elementBytes,
   findTensorKind,
   isScaled,
@@ -40,7 +42,7 @@ import {
 import { moved, scratch } from "./barriers.ts";
 import { ADDRESS_MASK, UNIT } from "./descriptors.ts";
 import { type Factors, factorAddresses, factorPlace, factorsOf } from "./factors.ts";
-import { roleOf, stateOf } from "./state.ts";
+import { stateOf } from "./state.ts";
 
 /** Swizzles of tensor maps as descriptors name them. */
 const sharedSwizzles: Readonly<Record<TensorSwizzle, SharedSwizzle>> = {
@@ -56,13 +58,12 @@ const PATTERN_ROWS = 8;
 
 /**
  * The whole tile, K chunk by K chunk of one instruction; tiles of more rows than one instruction has take several, of which each has columns of its own. Where
- * columns of D lie in lanes, B is the first operand. The first instruction of a tile overwrites: `fill` has asked for it.
+ * columns of D lie in lanes, B is the first operand.
  */
 export function lowerMultiply(ctx: Context, stmt: StmtOf<"mma">): void {
   const at = `%${stmt.acc.buffer}`;
   const kind = findTensorKind(stmt.atom);
   if (kind === null) throw new CannotLower(at, `${stmt.atom} is no instruction of tensor memory`);
-  const role = roleOf(ctx, at);
   if (!ctx.solo) throw new CannotLower(at, "a role of one warp multiplies");
   const state = stateOf(ctx);
   const place = tensorPlace(bufferOf(ctx.program, stmt.acc.buffer));
@@ -76,9 +77,9 @@ export function lowerMultiply(ctx: Context, stmt: StmtOf<"mma">): void {
   const paired = bufferOf(ctx.program, stmt.acc.buffer).halves === place.lanes;
   const factors = factorsOf(ctx, stmt, kind);
   const d = tensorAddress(ctx, stmt.acc);
-  const always = ctx.entry.reg("pred", "acc_p");
-  const begins = role.accumulate ?? always;
-  ctx.body.emit(null, "setp.eq.u32", always, d, d);
+  const keeps = keepPredicate(ctx, d);
+  const begins = keeps(stmt.keep ?? true);
+  const always = k > kind.k ? keeps(true) : begins;
   const targets = Array.from({ length: place.stacks }, (_, stack) => {
     const target = ctx.entry.reg("b32", "acc_b");
     if (stack === 0) ctx.body.emit(null, "mov.b32", target, d);
@@ -117,20 +118,18 @@ export function lowerMultiply(ctx: Context, stmt: StmtOf<"mma">): void {
       ]);
     });
   }
-  if (role.accumulate) ctx.body.emit(null, "setp.eq.u32", role.accumulate, d, d);
 }
 
-/** `fill` of an accumulator with 0: the next multiplication does not read it. */
-export function lowerFill(ctx: Context, stmt: StmtOf<"fill">): void {
-  const at = `%${stmt.dst.buffer}`;
-  const role = roleOf(ctx, at);
-  if (bufferOf(ctx.program, stmt.dst.buffer).space !== "tensor" || stmt.value !== 0)
-    throw new CannotLower(at, "only accumulators in tensor memory are filled, with 0");
-  role.accumulate ??= ctx.entry.reg("pred", "add_p");
-  const zero = scratch(ctx);
-  ctx.body.emit(null, "mov.u32", zero, imm(0));
-  ctx.body.emit(null, "setp.ne.u32", role.accumulate, zero, imm(0));
-}
+/** Predicates of enable-input-d: whether an instruction adds to its accumulator, which lies at `d`. */
+const keepPredicate =
+  (ctx: Context, d: Reg<"u32">) =>
+  (keep: boolean | Cond): Pred => {
+    const known = typeof keep === "boolean" ? keep : ctx.condition(keep);
+    if (typeof known !== "boolean") return known;
+    const p = ctx.entry.reg("pred", "acc_p");
+    ctx.body.emit(null, known ? "setp.eq.u32" : "setp.ne.u32", p, d, d);
+    return p;
+  };
 
 interface OperandTile {
   readonly buffer: Buffer;

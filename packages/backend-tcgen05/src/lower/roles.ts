@@ -27,7 +27,6 @@ export function lowerRole(ctx: Context, role: Role): void {
     single,
     tile: null,
     more: null,
-    accumulate: null,
   };
   ctx.crewScope({ first: role.first, warps: role.warps }, () => {
     state.role = own;

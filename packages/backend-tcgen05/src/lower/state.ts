@@ -11,8 +11,6 @@ export interface RoleState {
   tile: Reg<"u32"> | null;
   /** Whether there is a tile after this one; null before `next`. */
   more: Pred | null;
-  /** Whether the next multiplication adds to its accumulator. */
-  accumulate: Pred | null;
 }
 
 export interface KernelState {

@@ -310,7 +310,8 @@ export class RoleRings {
     const barrier = this.#barrier(ring, "full", cursor);
     return [
       { kind: "mbar.wait", barrier: this.#barrier(ring, "empty", cursor), cluster: remote },
-      ...(tensor ? [{ kind: "fence", what: "tensor-after" } as const, ...this.#holdLapped(cursor)] : []),
+      // The first products stand behind the fence of their operands' wait.
+      ...(tensor ? this.#holdLapped(cursor) : []),
       ...(ring.transport === "tma" ? [this.#expect(ring, barrier)] : []),
     ];
   }

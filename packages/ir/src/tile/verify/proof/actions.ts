@@ -132,18 +132,16 @@ export function actionsOf(ctx: Context, role: Role, stmt: Stmt): readonly Action
     case "copy":
       return copy(ctx, stmt);
     case "mma":
-      if (stmt.twoLevel === undefined) return multiply(ctx, stmt, stmt.acc, operandViews(stmt));
+      if (stmt.twoLevel === undefined) return multiply(ctx, stmt);
       // Sums that are promoted are grouped and waited for where they are made.
       return [
         { ...all, kind: "fence", what: "registers" },
-        ...multiply(ctx, stmt, stmt.acc, operandViews(stmt)),
+        ...multiply(ctx, stmt),
         { ...all, kind: "group" },
         { ...all, kind: "drain", pending: 0 },
         { ...all, kind: "touch" },
       ];
     case "fill":
-      // The first matrix instruction of a tile overwrites: to the protocol that is a write like any other.
-      if (isTensor(ctx, stmt.dst.buffer)) return multiply(ctx, stmt, stmt.dst, []);
       return [{ ...all, kind: "zero", tile: stmt.dst.buffer, once: stmt.once === true }];
     case "request": {
       const on = { ...one, ring: stmt.ring, at: stmt.at.kind === "var" ? stmt.at.name : "" };
@@ -245,13 +243,9 @@ function columnsOf({ program }: Context, view: View): { readonly from: Expr; rea
   return { from: view.origin[across], count: view.extent[across] };
 }
 
-function multiply(
-  ctx: Context,
-  stmt: Of<"mma" | "fill">,
-  acc: View,
-  from: readonly View[],
-): readonly Action[] {
-  const operands = from.flatMap((view) => {
+function multiply(ctx: Context, stmt: Of<"mma">): readonly Action[] {
+  const { acc } = stmt;
+  const operands = operandViews(stmt).flatMap((view) => {
     const ring = ctx.ringOf.get(view.buffer);
     return ring === undefined ? [] : [{ ring: ring.name, at: pipelineOf(view) }];
   });
@@ -265,9 +259,9 @@ function multiply(
       operands,
       sums: sums === undefined ? null : { ring: sums.name, at: pipelineOf(acc) },
       group: ctx.pair ? 2 : 1,
-      columns: stmt.kind === "mma" ? (stmt.columns ?? null) : null,
+      columns: stmt.columns ?? null,
       tile: acc.buffer,
-      keep: stmt.kind === "mma" ? (stmt.keep ?? true) : true,
+      keep: stmt.keep ?? true,
     },
   ];
 }

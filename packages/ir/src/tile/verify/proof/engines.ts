@@ -4,7 +4,7 @@ import { chunkAt } from "./counting.ts";
 import { type Access, Broken, type End, type Memory } from "./machine.ts";
 import type { Action, Plan, PlanRing } from "./plan.ts";
 import { blocksOf, type Reached } from "./reach.ts";
-import { chunkName, registersUse, type Thread, tensorUse, within } from "./thread.ts";
+import { chunkName, columnsUse, registersUse, type Thread, tensorUse, within } from "./thread.ts";
 
 export class Engines {
   /** Blocks that threads of others have touched, and when. */
@@ -142,6 +142,7 @@ export class Engines {
     const ring = this.ring(action.sums.ring);
     const chunk = chunkAt(thread, ring, action.sums.at);
     within(thread, ring, chunk, "fill");
+    if (!thread.cut) columnsUse(thread, action.tile, chunk, keeps);
     for (const block of both) {
       const access: Access = { who, chunk, ends: thread.commits, from: thread.commits.length };
       for (const slot of this.#memory.slots(ring, chunk, block)) slot.write(access, thread.clock);

@@ -95,7 +95,7 @@ export type Action = Common &
         readonly operands: readonly OnRing[];
         readonly sums: OnRing | null;
         readonly group: 1 | 2;
-        /** Of sums in registers: their tile, its columns, and whether (or when) they are added to. */
+        /** The tile of the sums, its columns, and whether (or when) they are added to. */
         readonly columns: Columns | null;
         readonly tile: string;
         readonly keep: boolean | Cond;

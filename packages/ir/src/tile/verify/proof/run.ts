@@ -292,7 +292,11 @@ class Run {
         const ring = this.#engines.ring(action.ring);
         const chunk = chunkAt(thread, ring, action.at);
         within(thread, ring, chunk, "read");
-        if (action.proxy === "tensor") tensorUse(thread, `loads ${chunkName(chunk, ring)}`);
+        if (action.proxy === "tensor") {
+          tensorUse(thread, `loads ${chunkName(chunk, ring)}`);
+          // Only groups whose k is 0 have no K chunks; nothing is multiplied for them, and nothing loaded.
+          if (thread.count === 0) return null;
+        }
         const ends = action.pending ? [] : [{ entry: thread.index, reached: step }];
         const access: Access = { who, chunk, ends, from: 0 };
         const columns = action.columns && {

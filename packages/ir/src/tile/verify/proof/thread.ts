@@ -52,6 +52,8 @@ export interface Thread extends Actor {
   cut: boolean;
   /** What tiles of sums in registers hold. */
   readonly sums: Map<string, "zeros" | "products" | "what was read">;
+  /** Whose products tiles of sums in tensor memory hold: the number of the tile's chunk of its ring. */
+  readonly multiplied: Map<string, number>;
   /** Loads from slots that bulk copies fill, since the last fence that ends them; by lanes that have not met since. */
   loading: boolean;
   apart: boolean;
@@ -100,6 +102,7 @@ export const newThread = (
   ordered: false,
   cut: false,
   sums: new Map(),
+  multiplied: new Map(),
   loading: false,
   apart: false,
   issued: [],
@@ -238,15 +241,37 @@ export function registersUse(
     );
   const held = thread.sums.get(tile);
   if (keeps === true && held !== "zeros" && held !== "products")
-    broken(
-      held === undefined
-        ? `adds products to %${tile}, which nobody has written`
-        : `adds products to what %${tile} held of the work tile before`,
-      "write '=', or 'keep' with the condition that it is not the first chunk",
-    );
-  if (keeps === false && held === "products" && columns === null)
-    broken(`overwrites products in %${tile} that nobody has read`, "write '+='");
+    addsToStale(thread, tile, held !== undefined);
+  if (keeps === false && held === "products" && columns === null) overwritesUnread(thread, tile);
   thread.sums.set(tile, "products");
+}
+
+function addsToStale(thread: Thread, tile: string, earlier: boolean): never {
+  throw new Broken(
+    "order",
+    thread.label,
+    earlier
+      ? `adds products to what %${tile} held of the work tile before`
+      : `adds products to %${tile}, which nobody has written`,
+    "write '=', or 'keep' with the condition that it is not the first chunk",
+  );
+}
+
+function overwritesUnread(thread: Thread, tile: string): never {
+  throw new Broken(
+    "order",
+    thread.label,
+    `overwrites products in %${tile} that nobody has read`,
+    "write '+='",
+  );
+}
+
+/** Products go to a slot of sums in tensor memory, for the work tile of `chunk`: the first overwrite what lies there, the others add. */
+export function columnsUse(thread: Thread, tile: string, chunk: number, keeps: boolean): void {
+  const first = thread.multiplied.get(tile) !== chunk;
+  if (first && keeps) addsToStale(thread, tile, thread.multiplied.has(tile));
+  if (!first && !keeps) overwritesUnread(thread, tile);
+  thread.multiplied.set(tile, chunk);
 }
 
 export function tensorUse(thread: Thread, what: string): void {
