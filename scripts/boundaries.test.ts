@@ -62,10 +62,11 @@ const use = (name: string) => index(`import { here as there } from "${name}";\ne
 
 test("the design's directions pass, and types that name each other", () => {
   const { broken, output } = cruise({
+    "packages/core/src/index.ts": index(),
     "packages/ir/src/index.ts": use("./tree.ts"),
     "packages/ir/src/tree.ts": `import type { Leaf } from "./leaf.ts";\nexport interface Tree { leaf: Leaf }\n${index()}`,
     "packages/ir/src/leaf.ts": `import type { Tree } from "./tree.ts";\nexport interface Leaf { tree: Tree }\n`,
-    "packages/ptx/src/index.ts": use("@tilewright/ir"),
+    "packages/ptx/src/index.ts": use("@tilewright/core"),
     "packages/codegen/src/index.ts": use("@tilewright/ptx"),
     "packages/backend-simt/src/index.ts": use("@tilewright/codegen"),
     "packages/emulator/src/index.ts": use("@tilewright/ptx"),
@@ -79,6 +80,9 @@ test("the design's directions pass, and types that name each other", () => {
 test("each planted violation is reported, and nothing else", () => {
   const node = `import { readFileSync } from "node:fs";\nexport { readFileSync };\n`;
   const { broken } = cruise({
+    "packages/core/src/index.ts": index(),
+    "packages/core/src/up.ts": use("@tilewright/ir"),
+    "packages/core/src/node.ts": node,
     "packages/ir/src/index.ts": index(),
     "packages/ptx/src/index.ts": index(),
     "packages/backend-simt/src/index.ts": index(),
@@ -87,12 +91,12 @@ test("each planted violation is reported, and nothing else", () => {
     "packages/cli/src/index.ts": index(),
     // A row of the table each.
     "packages/ir/src/up.ts": use("@tilewright/ptx"),
-    "packages/ptx/src/up.ts": use("@tilewright/emulator"),
+    "packages/ptx/src/up.ts": use("@tilewright/ir"),
     "packages/codegen/src/index.ts": index(),
     "packages/codegen/src/up.ts": use("@tilewright/backend-simt"),
     "packages/backend-mma/src/index.ts": use("@tilewright/backend-simt"),
     "packages/backend-simt/src/up.ts": use("@tilewright/emulator"),
-    "packages/emulator/src/up.ts": use("@tilewright/runtime"),
+    "packages/emulator/src/up.ts": use("@tilewright/ir"),
     "packages/runtime/src/up.ts": use("@tilewright/backend-simt"),
     "packages/runtime/src/top.ts": use("tilewright"),
     "packages/emulator/src/type.ts": `export type { Row } from "@tilewright/runtime";\n`,
@@ -102,8 +106,8 @@ test("each planted violation is reported, and nothing else", () => {
     "packages/backend-simt/src/node.ts": node,
     "packages/emulator/src/node.ts": node,
     // A path into another package; a cycle; imports that lead nowhere or are for development only.
-    "packages/ir/src/inner.ts": index(),
-    "packages/ptx/src/path.ts": use("../../ir/src/inner.ts"),
+    "packages/core/src/inner.ts": index(),
+    "packages/ptx/src/path.ts": use("../../core/src/inner.ts"),
     "packages/ir/src/a.ts": use("./b.ts"),
     "packages/ir/src/b.ts": use("./a.ts"),
     "packages/ir/src/absent.ts": use("./not-there.ts"),
@@ -114,11 +118,13 @@ test("each planted violation is reported, and nothing else", () => {
     "backend-*-imports-only-its-row: backend-mma/src/index.ts",
     "backend-*-imports-only-its-row: backend-simt/src/up.ts",
     "codegen-imports-only-its-row: codegen/src/up.ts",
+    "core-imports-only-its-row: core/src/up.ts",
     "emulator-imports-only-its-row: emulator/src/type.ts",
     "emulator-imports-only-its-row: emulator/src/up.ts",
     "ir-imports-only-its-row: ir/src/up.ts",
     "no-cycles: ir/src/a.ts",
     "no-node-in-portable-packages: backend-simt/src/node.ts",
+    "no-node-in-portable-packages: core/src/node.ts",
     "no-node-in-portable-packages: emulator/src/node.ts",
     "no-node-in-portable-packages: ir/src/node.ts",
     "no-node-in-portable-packages: ptx/src/node.ts",

@@ -64,7 +64,7 @@ function adapt(folder) {
 
 /** Reference of every exported name, from the sources. */
 function makeApi() {
-  const entries = ["ir", "ptx", "codegen", "emulator", "runtime", "cli"].map(
+  const entries = ["core", "ir", "ptx", "codegen", "emulator", "runtime", "cli"].map(
     (name) => `packages/${name}/src/index.ts`,
   );
   must(

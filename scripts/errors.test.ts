@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { exitCodeOf } from "@tilewright/ir";
+import { exitCodeOf } from "@tilewright/core";
 import { expect, test } from "vitest";
 import { filesUnder, packageFolders, root } from "./lib/files.ts";
 

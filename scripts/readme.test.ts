@@ -11,7 +11,8 @@ import { toolNode } from "./lib/workspace.mjs";
 const prints: Readonly<Record<string, RegExp>> = {
   "packages/cli": /^mma Float64Array\(4\) \[/,
   "packages/emulator": /^\[\] 7 Uint8Array\(16\) \[ 0, 0, 0, 0, 2, 0, 0, 0, 4, 0, 0, 0, 6, 0, 0, 0 \] $/,
-  "packages/ir": /^m=300 n=200 k=77 .*none true $/,
+  "packages/core": /^m=300 n=200 k=77 .*none true $/,
+  "packages/ir": /^tile\.ir \d+ 0 true $/,
   "packages/ptx": /^\.version 6\.3 .*\.entry scale\(.*fma\.rn\.f32 /,
   "packages/runtime": /^1\.5 $/,
 };

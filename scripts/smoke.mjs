@@ -220,7 +220,7 @@ try {
     for (const line of MISTYPED)
       expect(
         typeCheck(
-          `import { defineProblem } from "@tilewright/ir";\nimport { gemm } from "tilewright";\n${line}`,
+          `import { defineProblem } from "@tilewright/core";\nimport { gemm } from "tilewright";\n${line}`,
         ).startsWith("call.ts(3,"),
         `this type-checks: ${line}`,
       );

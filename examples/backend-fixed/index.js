@@ -8,7 +8,8 @@
  * value like any other. A backend with instructions of its own writes `tile`, `passes` and `lower` itself (docs/add-a-backend.md).
  */
 import { simt } from "@tilewright/backend-simt";
-import { defaultSchedule, err, intField, ok } from "@tilewright/ir";
+import { err, ok } from "@tilewright/core";
+import { defaultSchedule, intField } from "@tilewright/ir";
 
 const sizes = [16, 32, 64];
 

@@ -10,7 +10,7 @@
 import { createServer } from "node:http";
 import { join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
-import { encodeArray } from "@tilewright/ir";
+import { encodeArray } from "@tilewright/core";
 import { openDevice } from "@tilewright/runtime";
 
 const [N, K, BYTES] = [256, 192, 2];

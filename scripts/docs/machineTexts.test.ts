@@ -1,7 +1,7 @@
 /** docs/tile-ir.md shows stage machine of one kernel of each generation, as `compile --ir machine` prints it today. `TILEWRIGHT_UPDATE_DOCS=1` rewrites them. */
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { type DType, defineProblem, formatDiagnostic } from "@tilewright/ir";
+import { type DType, defineProblem, formatDiagnostic } from "@tilewright/core";
 import { compiler } from "tilewright";
 import { expect, test } from "vitest";
 import { root } from "../lib/files.ts";

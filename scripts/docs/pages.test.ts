@@ -1,6 +1,6 @@
 import { existsSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { defineProblem, dtypeNames, findTarget, parseEpilogue, printManifest } from "@tilewright/ir";
+import { defineProblem, dtypeNames, findTarget, parseEpilogue, printManifest } from "@tilewright/core";
 import { backends, compiler } from "tilewright";
 import { beforeAll, expect, test } from "vitest";
 import { filesUnder, root } from "../lib/files.ts";
@@ -162,4 +162,17 @@ test("the site's own pages are there", () => {
 test("charts are what the tables of docs/perf say; scripts/docs/charts.ts draws them anew", () => {
   for (const [name, chart] of charts())
     expect(readFileSync(join(root, "docs/pictures", name), "utf8"), name).toBe(chart);
+});
+
+test("the names that moved to core are exported there, and nowhere else", () => {
+  const page = readFileSync(join(root, "docs/moving-to-core.md"), "utf8");
+  const of = (name: string) => readFileSync(join(root, `packages/${name}/src/index.ts`), "utf8");
+  const [core, ir] = [of("core"), of("ir")];
+  const rows = page.split("\n").filter((line) => line.startsWith("| ") && line.includes("`"));
+  const names = rows.flatMap((line) => [...line.matchAll(/`(\w+)`/g)].map(([, name = ""]) => name));
+  expect(names.length).toBeGreaterThan(200);
+  for (const name of names) {
+    expect(core).toMatch(new RegExp(`\\b${name}\\b`));
+    expect(ir).not.toMatch(new RegExp(`\\b${name}\\b`));
+  }
 });

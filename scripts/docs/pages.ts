@@ -1,15 +1,6 @@
 /** Pages that follow from the code: passes with their diffs, schedule fields, the support matrix, the command line. Made when the site is built. */
-import {
-  type Artifact,
-  type Backend,
-  type DType,
-  defineProblem,
-  dtypeNames,
-  findTarget,
-  printSchedule,
-  targets,
-  unifiedDiff,
-} from "@tilewright/ir";
+import { type DType, defineProblem, dtypeNames, findTarget, targets } from "@tilewright/core";
+import { type Artifact, type Backend, printSchedule, unifiedDiff } from "@tilewright/ir";
 import { backends, type Context, compiler, main } from "tilewright";
 import { root } from "../lib/files.ts";
 import { epiloguePage, escaped, manifestPage, topics } from "./reference.ts";

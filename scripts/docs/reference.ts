@@ -1,5 +1,5 @@
 /** Reference pages that follow from the schemas: the epilogue's steps, the manifest; and the topics of schedule fields. */
-import { type EpilogueStep, jsonSchemaOf, printStep } from "@tilewright/ir";
+import { type EpilogueStep, jsonSchemaOf, printStep } from "@tilewright/core";
 
 /** As much of a JSON Schema as these have. */
 interface Schema {

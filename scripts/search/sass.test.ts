@@ -5,7 +5,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { simt } from "@tilewright/backend-simt";
 import { firstOf, hasPtxas, scheduleOf } from "@tilewright/conformance";
-import { createCompiler, defineProblem, findTarget, type Problem, type Schedule } from "@tilewright/ir";
+import { defineProblem, findTarget, type Problem, type Schedule } from "@tilewright/core";
+import { createCompiler } from "@tilewright/ir";
 import { afterAll, expect, test } from "vitest";
 import { scoreLoop } from "./sass.ts";
 

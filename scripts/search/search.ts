@@ -19,16 +19,8 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { parseArgs } from "node:util";
 import { simt } from "@tilewright/backend-simt";
-import {
-  createCompiler,
-  createRandom,
-  defineProblem,
-  findTarget,
-  type Problem,
-  parseSchedule,
-  printSchedule,
-  type Target,
-} from "@tilewright/ir";
+import { createRandom, defineProblem, findTarget, type Problem, type Target } from "@tilewright/core";
+import { createCompiler, parseSchedule, printSchedule } from "@tilewright/ir";
 import { type LoopScore, scoreLoop } from "./sass.ts";
 
 /** What was made of a schedule. `score` is null for machine code that spills, or that another schedule has given, too. */

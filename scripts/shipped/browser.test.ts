@@ -15,7 +15,8 @@ const names = readdirSync(join(root, "packages"))
 
 /** PTX of the showcase of each backend, by id and architecture; the same text runs in Node and in the page. */
 const program = `
-import { createCompiler, defineProblem, findTarget } from "@tilewright/ir";
+import { defineProblem, findTarget } from "@tilewright/core";
+import { createCompiler } from "@tilewright/ir";
 ${names.map((name, i) => `import * as module${i} from "${name}";`).join("\n")}
 const modules = [${names.map((_, i) => `module${i}`).join(", ")}];
 const backends = modules.flatMap((module) => Object.values(module)).filter((value) => typeof value?.lower === "function" && typeof value.id === "string");

@@ -8,6 +8,15 @@ import {
   unsupported,
 } from "@tilewright/codegen";
 import {
+  type Diagnostic,
+  err,
+  hasFeature,
+  ok,
+  type Problem,
+  type Target,
+  type Verdict,
+} from "@tilewright/core";
+import {
   allocate,
   type Backend,
   bindLayouts,
@@ -15,19 +24,14 @@ import {
   bindRaster,
   bindTensorLayouts,
   cacheOperands,
-  type Diagnostic,
   elideGuards,
-  err,
   expandReductions,
   expandRings,
   hasAtom,
-  hasFeature,
   loadFragments,
   loadMatrices,
-  ok,
   openKernel,
   orderWalk,
-  type Problem,
   peelDrain,
   persistTiles,
   pipelineRing,
@@ -41,9 +45,7 @@ import {
   spreadCopies,
   stageEpilogue,
   stageOperands,
-  type Target,
   usualMachine,
-  type Verdict,
   vectorise,
 } from "@tilewright/ir";
 import { checkSchedule, isLegal } from "./check.ts";

@@ -1,5 +1,5 @@
 /** Where mma.sync was measured ahead of the target's own matrix instructions. */
-import { copyBytes, hasFeature, type Problem, type Target } from "@tilewright/ir";
+import { copyBytes, hasFeature, type Problem, type Target } from "@tilewright/core";
 
 /**
  * Rows up to which tiles of 16 rows beat wgmma's where B lies along n: 8x4096x4096 and 16x14336x4096 in bf16 took 13.6 and 31.8 us on an H200, wgmma's 14.2 and 33.6. Of a B that

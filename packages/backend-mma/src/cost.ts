@@ -6,16 +6,13 @@
 import {
   copyBytes,
   dtypes,
-  type Machine,
-  type ModelKernel,
   type Problem,
-  plainKernel,
   residentInClusters,
   type Schedule,
   sizeOf,
-  splitChunks,
   type Target,
-} from "@tilewright/ir";
+} from "@tilewright/core";
+import { type Machine, type ModelKernel, plainKernel, splitChunks } from "@tilewright/ir";
 import { acceptedAtom, blockBytes, chunkK, interleaves } from "./nest.ts";
 import { estimateRegisters } from "./registers.ts";
 import { type MmaSchedule, mathWarps, readSchedule, threadsOf } from "./schedule.ts";

@@ -1,17 +1,19 @@
 /** Why a schedule, in words: where its time is expected to go, and what the problem's layouts and alignments keep it from. */
 import {
-  bankConflicts,
-  byteOffset,
   type CopiedMatrix,
   copyBytes,
   copyPromises,
-  type Pass,
   type Problem,
-  type Remark,
-  runPasses,
   type Schedule,
   sizeOf,
   type Target,
+} from "@tilewright/core";
+import {
+  bankConflicts,
+  byteOffset,
+  type Pass,
+  type Remark,
+  runPasses,
   tileAccesses,
   usualMachine,
 } from "@tilewright/ir";

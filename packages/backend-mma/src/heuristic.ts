@@ -1,19 +1,21 @@
 /** Which schedule first: what measurements found best, then the candidates by an estimate of their time. */
 import {
-  type Atom,
   copyBytes,
   type DType,
-  defaultSchedule,
   hasFeature,
-  type Machine,
   type Problem,
-  proposedAtLaunch,
   type Schedule,
   sizeOf,
-  storedSchedule,
-  streamPolicies,
   symbolicSizes,
   type Target,
+} from "@tilewright/core";
+import {
+  type Atom,
+  defaultSchedule,
+  type Machine,
+  proposedAtLaunch,
+  storedSchedule,
+  streamPolicies,
   tensorAccessFault,
 } from "@tilewright/ir";
 import { isLegal } from "./check.ts";

@@ -1,27 +1,29 @@
 /** From problem and schedule to the program at stage `nest`. The last place that reads the schedule. */
 import {
+  dtypes,
+  type Problem,
+  type Schedule,
+  sizeMost,
+  sizeMultiple,
+  sizeOf,
+  type Target,
+} from "@tilewright/core";
+import {
   type Atom,
   atomFor,
   cacheDirective,
   countedStreamKFor,
   type Directive,
-  dtypes,
   entryName,
   gemmNest,
   type OwnershipMode,
-  type Problem,
   placeShared,
   rasterDirective,
   regionsOf,
-  type Schedule,
   type SharedNeeds,
-  sizeMost,
-  sizeMultiple,
-  sizeOf,
   slicesOf,
   splitChunks,
   streamKFor,
-  type Target,
   type TileProgram,
 } from "@tilewright/ir";
 import { type MmaSchedule, mathWarps, readSchedule, threadsOf } from "./schedule.ts";

@@ -1,5 +1,6 @@
 /** Registers of a thread: what a schedule needs, estimated, and what its block may have. */
-import { type Atom, dtypes, hasFeature, launchableRegisters, sizeOf, type Target } from "@tilewright/ir";
+import { dtypes, hasFeature, launchableRegisters, sizeOf, type Target } from "@tilewright/core";
+import type { Atom } from "@tilewright/ir";
 import { type MmaSchedule, threadsOf } from "./schedule.ts";
 
 /**

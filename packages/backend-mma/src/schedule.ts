@@ -1,10 +1,9 @@
 /** The schedule of a tensor-core kernel: its fields, and what they mean together. */
+import type { Schedule, ScheduleModel } from "@tilewright/core";
 import {
   coreFields,
   flagField,
   intField,
-  type Schedule,
-  type ScheduleModel,
   scheduleValues,
   sizeField,
   tupleField,

@@ -1,5 +1,5 @@
 /** The shared tile that D passes through: how many of its columns at once, and where it lies. */
-import { type Problem, sizeOf } from "@tilewright/ir";
+import { type Problem, sizeOf } from "@tilewright/core";
 import type { MmaSchedule } from "./schedule.ts";
 
 export interface Staging {

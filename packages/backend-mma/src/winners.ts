@@ -2,7 +2,7 @@
  * Schedules known to be best from measurements: data. Found by timing these kernels on one NVIDIA H200 (driver 580.159.04, 2026-11-21 and 22) beside cuBLASLt, in
  * f16, B contiguous along k; docs/perf/mma.md has the tables. Sizes between are left to the model (cost.ts).
  */
-import type { DType, Feature } from "@tilewright/ir";
+import type { DType, Feature } from "@tilewright/core";
 
 export interface Winner {
   readonly sizes: readonly (readonly [m: number, n: number, k: number])[];

@@ -1,6 +1,7 @@
 /** Warps that load from slots of bulk copies wait for their loads before they give a slot back: without the fence the emulator finds the copy that overtakes them. */
 import { caseData, problemOf, Session, scheduleOf, targetOf } from "@tilewright/conformance";
-import { createCompiler, formatDiagnostic } from "@tilewright/ir";
+import { formatDiagnostic } from "@tilewright/core";
+import { createCompiler } from "@tilewright/ir";
 import { openDevice } from "@tilewright/runtime";
 import { expect, test } from "vitest";
 import { mma } from "../src/backend.ts";

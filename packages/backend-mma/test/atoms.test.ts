@@ -1,22 +1,25 @@
 /** Matrix instructions as data: every fragment is a bijection, and is where the emulator's instruction has it. */
-import { createEmulator } from "@tilewright/emulator";
+
 import {
-  type Atom,
-  atoms,
   bytesOfStorage,
   type DType,
   dtypes,
-  elementsPerRegister,
   formatDiagnostic,
   makeStorage,
-  modeCoordinate,
-  type Ownership,
-  type OwnershipMode,
-  ownedRegisters,
   readElement,
   sizeOf,
   storageFromBytes,
   writeElement,
+} from "@tilewright/core";
+import { createEmulator } from "@tilewright/emulator";
+import {
+  type Atom,
+  atoms,
+  elementsPerRegister,
+  modeCoordinate,
+  type Ownership,
+  type OwnershipMode,
+  ownedRegisters,
 } from "@tilewright/ir";
 import { describe, expect, test } from "vitest";
 

@@ -8,7 +8,8 @@ import {
   scheduleOf,
   targetOf,
 } from "@tilewright/conformance";
-import { defaultSchedule, defineProblem, ladderSchedules, type Problem, type Schedule } from "@tilewright/ir";
+import { defineProblem, type Problem, type Schedule } from "@tilewright/core";
+import { defaultSchedule, ladderSchedules } from "@tilewright/ir";
 import { describe, expect, test } from "vitest";
 import { mma } from "../src/backend.ts";
 import { ladders } from "../src/ladders.ts";

@@ -1,15 +1,11 @@
 /** Default schedules read and write shared memory without bank conflicts, for every dtype and pair of layouts: by the oracle, and as run. */
 import { build, problemOf, targetOf } from "@tilewright/conformance";
+import { bytesOfStorage, formatDiagnostic, operandElements, randomStorage, sizeOf } from "@tilewright/core";
 import {
   type Artifact,
   bankConflicts,
   byteOffset,
-  bytesOfStorage,
   createCompiler,
-  formatDiagnostic,
-  operandElements,
-  randomStorage,
-  sizeOf,
   type TileProgram,
   tileAccesses,
 } from "@tilewright/ir";

@@ -1,6 +1,7 @@
 /** f32 by three products of tf32 parts: as near to float64 as SGEMM is, on a K over which sums of tensor cores alone would not be. */
 import { caseData, problemOf, Session, scheduleOf, targetOf } from "@tilewright/conformance";
-import { createCompiler, decodeArray, formatDiagnostic, type Problem } from "@tilewright/ir";
+import { decodeArray, formatDiagnostic, type Problem } from "@tilewright/core";
+import { createCompiler } from "@tilewright/ir";
 import { openDevice } from "@tilewright/runtime";
 import { expect, test } from "vitest";
 import { mma } from "../src/backend.ts";

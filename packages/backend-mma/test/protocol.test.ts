@@ -9,7 +9,8 @@ import {
   scheduleOf,
   targetOf,
 } from "@tilewright/conformance";
-import { createCompiler, formatDiagnostic, proveProtocol } from "@tilewright/ir";
+import { formatDiagnostic } from "@tilewright/core";
+import { createCompiler, proveProtocol } from "@tilewright/ir";
 import { expect, it } from "vitest";
 import { mma } from "../src/index.ts";
 

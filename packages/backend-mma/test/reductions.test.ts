@@ -1,6 +1,7 @@
 /** Reductions of work tiles in texts of stage machine: each edit is convicted by rule and line, and with `unproven` it is what the kernel does. */
 import { plainProblem } from "@tilewright/conformance";
-import { createCompiler, findTarget, formatDiagnostic, unifiedDiff } from "@tilewright/ir";
+import { findTarget, formatDiagnostic } from "@tilewright/core";
+import { createCompiler, unifiedDiff } from "@tilewright/ir";
 import { describe, expect, test } from "vitest";
 import { mma } from "../src/backend.ts";
 

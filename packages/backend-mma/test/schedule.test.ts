@@ -1,5 +1,6 @@
 import { build, pick, problemOf, scheduleOf, targetOf } from "@tilewright/conformance";
-import { createRandom, defaultSchedule, hasFeature, parseSchedule, printSchedule } from "@tilewright/ir";
+import { createRandom, hasFeature } from "@tilewright/core";
+import { defaultSchedule, parseSchedule, printSchedule } from "@tilewright/ir";
 import { describe, expect, test } from "vitest";
 import { mma } from "../src/backend.ts";
 import { winners } from "../src/winners.ts";

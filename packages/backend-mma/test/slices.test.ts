@@ -1,6 +1,7 @@
 /** Blocks that add up slices: the bits of `last`, whether all blocks of a tile are there together or none is, through memory or in a cluster. */
 import { caseData, problemOf, Session, scheduleOf, targetOf } from "@tilewright/conformance";
-import { createCompiler, formatDiagnostic, type Problem } from "@tilewright/ir";
+import { formatDiagnostic, type Problem } from "@tilewright/core";
+import { createCompiler } from "@tilewright/ir";
 import { openDevice } from "@tilewright/runtime";
 import { expect, test } from "vitest";
 import { mma } from "../src/backend.ts";

@@ -1,24 +1,28 @@
 /** The SIMT backend: fp32 multiply-adds on CUDA cores, of f32, f16 and bf16 matrices, for sm_70 and everything after it. */
 import { declareLaunches, refuseBatch, refuseSteps, servedFormats } from "@tilewright/codegen";
 import {
+  type Diagnostic,
+  type DType,
+  err,
+  ok,
+  type Problem,
+  type Target,
+  type Verdict,
+} from "@tilewright/core";
+import {
   allocate,
   type Backend,
   bindEdges,
   bindLayouts,
   bindOwnership,
   bindRaster,
-  type Diagnostic,
-  type DType,
   dealCopies,
   elideGuards,
-  err,
   expandReductions,
   expandRings,
   loadFragments,
-  ok,
   openKernel,
   orderWalk,
-  type Problem,
   peelDrain,
   pipelineRing,
   reduceInCluster,
@@ -27,10 +31,8 @@ import {
   skipEmpty,
   spreadCopies,
   stageOperands,
-  type Target,
   transposeOperands,
   usualMachine,
-  type Verdict,
   vectorise,
 } from "@tilewright/ir";
 import { checkSchedule, isLegal } from "./check.ts";

@@ -1,22 +1,18 @@
 /** Legality of a schedule: every reason at once, each with the nearest value that would do. */
 import { countedRasterFault } from "@tilewright/codegen";
+import { type Diagnostic, type Problem, type Schedule, sizeOf, type Target } from "@tilewright/core";
 import {
   asyncTargetFault,
-  type Diagnostic,
   dsmemReductionFault,
   LEAST_ASYNC_BYTES,
   legality,
   nearestMultiple,
-  type Problem,
   placeShared,
   regionsOf,
   ruleFaults,
-  type Schedule,
   type ScheduleRule,
-  sizeOf,
   splitChunks,
   splitKFaults,
-  type Target,
   transposeFault,
 } from "@tilewright/ir";
 import { slicesBytes } from "./nest.ts";

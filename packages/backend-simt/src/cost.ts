@@ -4,14 +4,11 @@
  *
  * The form is the machine's; the constants were fitted to schedules measured on an H200 (docs/perf/simt.md says how many, and has the rank correlation).
  */
+import type { MatrixLayout, Problem, Schedule, Target } from "@tilewright/core";
 import {
-  type MatrixLayout,
-  type Problem,
-  type Schedule,
   type StreamK,
   splitChunks,
   streamKFor,
-  type Target,
   transposedBytes,
   transposedStrides,
   vectorsOf,

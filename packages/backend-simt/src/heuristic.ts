@@ -1,14 +1,10 @@
 /** Which schedule first: what won a search on hardware, then the candidates by the time that the model of cost.ts gives them. */
+import { hasFeature, type Problem, type Schedule, sizeOf, type Target } from "@tilewright/core";
 import {
   defaultSchedule,
-  hasFeature,
   type Machine,
-  type Problem,
   proposedAtLaunch,
-  type Schedule,
-  sizeOf,
   storedSchedule,
-  type Target,
   transposedBytes,
   transposeFault,
 } from "@tilewright/ir";

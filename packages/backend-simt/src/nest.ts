@@ -1,20 +1,16 @@
 /** From problem and schedule to the program at stage `nest`. The last place that reads the schedule. */
+import { hasFeature, type Problem, type Schedule, sizeMost, type Target } from "@tilewright/core";
 import {
   countedStreamKFor,
   type Directive,
   entryName,
   gemmNest,
-  hasFeature,
   type LineOrder,
   type OwnershipMode,
-  type Problem,
   rasterDirective,
-  type Schedule,
-  sizeMost,
   slicesOf,
   splitChunks,
   streamKFor,
-  type Target,
   type TileProgram,
 } from "@tilewright/ir";
 import { readSchedule, type SimtSchedule } from "./schedule.ts";

@@ -1,12 +1,11 @@
 /** The schedule of a SIMT kernel: its fields, and what they mean together. */
+import type { Schedule, ScheduleModel } from "@tilewright/core";
 import {
   coreFields,
   flagField,
   intField,
   lineOrderField,
   reductionOrDsmem,
-  type Schedule,
-  type ScheduleModel,
   scheduleValues,
   tupleField,
   withDefault,

@@ -2,7 +2,7 @@
  * Schedules that won a search on hardware: data, found by timing some hundred candidates a size and kept with what they were
  * measured on. docs/perf/simt.md tells how; sizes between are left to the model (cost.ts).
  */
-import type { MatrixLayout } from "@tilewright/ir";
+import type { MatrixLayout } from "@tilewright/core";
 
 export interface Winner {
   readonly m: number;

@@ -6,7 +6,6 @@ import {
   bytesOfStorage,
   compareMatrix,
   compareWithBound,
-  createCompiler,
   createRandom,
   formatDiagnostic,
   type OperandData,
@@ -17,7 +16,8 @@ import {
   randomStorage,
   referenceGemm,
   storageFromBytes,
-} from "@tilewright/ir";
+} from "@tilewright/core";
+import { createCompiler } from "@tilewright/ir";
 import { type Device, deviceOperands, openDevice, runGemm } from "@tilewright/runtime";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { simt } from "../src/backend.ts";

@@ -1,5 +1,5 @@
 /** Conversions of the epilogue, over every code that is read and values around every code that is written, with and without the hardware's own. */
-import { type DType, decodeArray, encodeArray, roundTo } from "@tilewright/ir";
+import { type DType, decodeArray, encodeArray, roundTo } from "@tilewright/core";
 import { type Device, openDevice, runGemm } from "@tilewright/runtime";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { simt } from "../src/backend.ts";

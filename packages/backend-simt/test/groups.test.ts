@@ -1,6 +1,6 @@
 /** Groups whose blocks share tiles, in each way, one of them without work and one without chunks: numbers, orders and hazards as of every other kernel. */
 import { checkCase, problemOf, scheduleOf, targetOf } from "@tilewright/conformance";
-import { formatDiagnostic } from "@tilewright/ir";
+import { formatDiagnostic } from "@tilewright/core";
 import { type Device, openDevice } from "@tilewright/runtime";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { simt } from "../src/backend.ts";

@@ -1,15 +1,8 @@
 /** The ladder of optimisations: each rung changes what the one before lacks, and shows in the text. */
 
 import { fileCheck } from "@tilewright/conformance";
-import {
-  bankConflicts,
-  byteOffset,
-  ladderSchedules,
-  type Schedule,
-  sizeOf,
-  type TileProgram,
-  tileAccesses,
-} from "@tilewright/ir";
+import { type Schedule, sizeOf } from "@tilewright/core";
+import { bankConflicts, byteOffset, ladderSchedules, type TileProgram, tileAccesses } from "@tilewright/ir";
 import { describe, expect, test } from "vitest";
 import { ladders } from "../src/ladders.ts";
 import { scheduleModel } from "../src/schedule.ts";

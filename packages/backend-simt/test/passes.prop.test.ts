@@ -1,11 +1,5 @@
-import {
-  formatDiagnostic,
-  interpret,
-  parseProgram,
-  printProgram,
-  printSchedule,
-  runPasses,
-} from "@tilewright/ir";
+import { formatDiagnostic } from "@tilewright/core";
+import { interpret, parseProgram, printProgram, printSchedule, runPasses } from "@tilewright/ir";
 import { describe, expect, test } from "vitest";
 import { simt } from "../src/backend.ts";
 import { randomCase } from "./support/cases.ts";

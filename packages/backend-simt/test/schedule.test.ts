@@ -1,4 +1,5 @@
-import { createRandom, defaultSchedule, parseSchedule, printSchedule } from "@tilewright/ir";
+import { createRandom } from "@tilewright/core";
+import { defaultSchedule, parseSchedule, printSchedule } from "@tilewright/ir";
 import { describe, expect, test } from "vitest";
 import { simt } from "../src/backend.ts";
 import { scheduleModel } from "../src/schedule.ts";

@@ -1,13 +1,7 @@
 /** The kernels on a real GPU: right against float64, and the same bits as the emulator. Skipped where there is no GPU. */
 import { conformanceOnGpu } from "@tilewright/conformance";
-import {
-  createRandom,
-  type Problem,
-  printProblem,
-  printSchedule,
-  type Schedule,
-  type Target,
-} from "@tilewright/ir";
+import { createRandom, type Problem, printProblem, type Schedule, type Target } from "@tilewright/core";
+import { printSchedule } from "@tilewright/ir";
 import { type Device, describeCuda, type GemmResult, openDevice, runGemm } from "@tilewright/runtime";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { simt } from "../src/backend.ts";

@@ -1,13 +1,6 @@
 /** The IR is the truth: the text of any stage, fed back, yields the kernel; the edited text yields the edited kernel. */
-import {
-  formatDiagnostic,
-  parseProgram,
-  printProgram,
-  runPasses,
-  type Stage,
-  stages,
-  type TileProgram,
-} from "@tilewright/ir";
+import { formatDiagnostic } from "@tilewright/core";
+import { parseProgram, printProgram, runPasses, type Stage, stages, type TileProgram } from "@tilewright/ir";
 import { describe, expect, test } from "vitest";
 import { simt } from "../src/backend.ts";
 import { build, scheduleOf } from "./support/build.ts";

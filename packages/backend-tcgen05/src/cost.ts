@@ -1,12 +1,10 @@
 /** What a schedule is predicted to take: the analytic model of `@tilewright/ir`. Nothing of it was measured by this project on a Blackwell. */
+import { type Problem, type Schedule, sizeOf } from "@tilewright/core";
 import {
   type Machine,
   type ModelKernel,
-  type Problem,
   plainKernel,
   predict,
-  type Schedule,
-  sizeOf,
   splitChunks,
   TENSOR_LANES,
 } from "@tilewright/ir";

@@ -4,17 +4,14 @@ import {
   dtypes,
   isScaled,
   type Problem,
-  placeShared,
-  regionsOf,
-  SCALE_COLUMNS,
   SCALE_FACTORS,
   SCALE_ROWS,
   SCALE_WORDS,
-  type SharedNeeds,
   scaledTypes,
   sizeOf,
   type Target,
-} from "@tilewright/ir";
+} from "@tilewright/core";
+import { placeShared, regionsOf, SCALE_COLUMNS, type SharedNeeds } from "@tilewright/ir";
 import { accumulatorOf, stepsOf } from "./accumulators.ts";
 import { acceptedKind } from "./nest.ts";
 import type { TensorSchedule } from "./schedule.ts";

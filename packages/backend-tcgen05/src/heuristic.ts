@@ -1,15 +1,6 @@
 /** Which schedule first: the candidates, by an estimate of their time. */
-import {
-  defaultSchedule,
-  type Machine,
-  type Problem,
-  type Schedule,
-  sizeOf,
-  streamKFor,
-  symbolicSizes,
-  type Target,
-  tensorAccessFault,
-} from "@tilewright/ir";
+import { type Problem, type Schedule, sizeOf, symbolicSizes, type Target } from "@tilewright/core";
+import { defaultSchedule, type Machine, streamKFor, tensorAccessFault } from "@tilewright/ir";
 import { accumulatorOf, overlappedColumnsThatFit } from "./accumulators.ts";
 import { estimateTime, persistentUnits } from "./cost.ts";
 import { factorColumns, stagesThatFit } from "./footprint.ts";

@@ -1,15 +1,13 @@
 /** From problem and schedule to the program at stage `nest`. The last place that reads the schedule. */
+import type { Problem, Schedule, Target } from "@tilewright/core";
 import {
   type Directive,
   entryName,
   gemmNest,
   type OwnershipMode,
-  type Problem,
   rasterDirective,
-  type Schedule,
   splitChunks,
   streamKFor,
-  type Target,
   type TensorKind,
   type TileProgram,
   tensorKindFor,

@@ -1,14 +1,6 @@
 /** The schedule of a kernel that accumulates in tensor memory: its fields, and what they mean together. */
-import {
-  coreFields,
-  flagField,
-  intField,
-  type Schedule,
-  type ScheduleModel,
-  scheduleValues,
-  withDefault,
-  wordField,
-} from "@tilewright/ir";
+import type { Schedule, ScheduleModel } from "@tilewright/core";
+import { coreFields, flagField, intField, scheduleValues, withDefault, wordField } from "@tilewright/ir";
 
 /** An instruction has at most 256 columns, of which the narrowest leave 8 alone. */
 export const MOST_OVERLAPPED = 248;

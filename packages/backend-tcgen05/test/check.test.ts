@@ -1,9 +1,6 @@
 /** Illegal schedules get every reason with the nearest legal value; what the backend does not serve is refused with what would work. */
+import { createRandom, type Diagnostic, findTarget, type Problem } from "@tilewright/core";
 import {
-  createRandom,
-  type Diagnostic,
-  findTarget,
-  type Problem,
   parseProgram,
   printProgram,
   proveProtocol,

@@ -1,5 +1,5 @@
 /** Every form of kernel that this backend makes, on the tile interpreter, on the emulator in three orders, and through ptxas. */
-import { formatDiagnostic } from "@tilewright/ir";
+import { formatDiagnostic } from "@tilewright/core";
 import { type Device, openDevice } from "@tilewright/runtime";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { check } from "./support/cases.ts";

@@ -1,13 +1,7 @@
 /** The protocol proof on this backend's bound programs, and the faults that it finds in them. */
 import { machineProgram, plainProblem, plant, problemOf, targetOf } from "@tilewright/conformance";
-import {
-  defineProblem,
-  ownProgram,
-  parseProgram,
-  printProgram,
-  proveProtocol,
-  type TileProgram,
-} from "@tilewright/ir";
+import { defineProblem } from "@tilewright/core";
+import { ownProgram, parseProgram, printProgram, proveProtocol, type TileProgram } from "@tilewright/ir";
 import { describe, expect, it } from "vitest";
 import { tcgen05 } from "../src/index.ts";
 

@@ -6,12 +6,10 @@ import {
   dtypes,
   type Problem,
   printProblem,
-  printSchedule,
-  proveProtocol,
   type Random,
   readProblemRequest,
-  runPasses,
-} from "@tilewright/ir";
+} from "@tilewright/core";
+import { printSchedule, proveProtocol, runPasses } from "@tilewright/ir";
 import { expect, it } from "vitest";
 import { tcgen05 } from "../src/index.ts";
 import { randomSchedule } from "./support/cases.ts";

@@ -7,6 +7,16 @@ import {
   servedFormats,
 } from "@tilewright/codegen";
 import {
+  type Diagnostic,
+  err,
+  hasFeature,
+  ok,
+  type Problem,
+  type Target,
+  type Verdict,
+  widensTo,
+} from "@tilewright/core";
+import {
   accumulateInTwoLevels,
   allocate,
   awaitProducts,
@@ -15,18 +25,13 @@ import {
   bindRaster,
   bindTensorLayouts,
   cacheOperands,
-  type Diagnostic,
   delayRelease,
   elideGuards,
-  err,
   expandReductions,
   expandRings,
-  hasFeature,
   loadSource,
   multicastCopies,
-  ok,
   openKernel,
-  type Problem,
   peelFirst,
   persistTiles,
   pingPongRoles,
@@ -41,11 +46,8 @@ import {
   stageEpilogue,
   stageOperands,
   swapAB,
-  type Target,
   usualMachine,
-  type Verdict,
   vectorise,
-  widensTo,
 } from "@tilewright/ir";
 import { checkSchedule } from "./check.ts";
 import { modelKernel } from "./cost.ts";

@@ -1,17 +1,6 @@
 /** What a schedule is predicted to take: its kernel as the cost model of `@tilewright/ir` sees it. docs/perf/model.md has the model beside measurements. */
-import {
-  BLOCK_SCALE,
-  copyBytes,
-  dtypes,
-  type Machine,
-  type ModelKernel,
-  type Problem,
-  plainKernel,
-  predict,
-  type Schedule,
-  sizeOf,
-  splitChunks,
-} from "@tilewright/ir";
+import { BLOCK_SCALE, copyBytes, dtypes, type Problem, type Schedule, sizeOf } from "@tilewright/core";
+import { type Machine, type ModelKernel, plainKernel, predict, splitChunks } from "@tilewright/ir";
 import { blockBytes, chunkK, isTwoLevel } from "./nest.ts";
 import { mathGroups, readSchedule, threadsOf, type WgmmaSchedule } from "./schedule.ts";
 

@@ -6,13 +6,12 @@
 import {
   BLOCK_SCALE,
   dtypes,
-  type Machine,
   type Problem,
   residentInClusters,
   type Schedule,
   sizeOf,
-  splitChunks,
-} from "@tilewright/ir";
+} from "@tilewright/core";
+import { type Machine, splitChunks } from "@tilewright/ir";
 import { blocksPerSm } from "./cost.ts";
 import { chunkK, isTwoLevel } from "./nest.ts";
 import { mathGroups, readSchedule, type WgmmaSchedule } from "./schedule.ts";

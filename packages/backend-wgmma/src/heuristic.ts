@@ -1,16 +1,6 @@
 /** Which schedule first: what won on hardware, then the candidates by an estimate of their time. */
-import {
-  copyBytes,
-  defaultSchedule,
-  type Machine,
-  type Problem,
-  type Schedule,
-  sizeOf,
-  storedSchedule,
-  streamPolicies,
-  symbolicSizes,
-  type Target,
-} from "@tilewright/ir";
+import { copyBytes, type Problem, type Schedule, sizeOf, symbolicSizes, type Target } from "@tilewright/core";
+import { defaultSchedule, type Machine, storedSchedule, streamPolicies } from "@tilewright/ir";
 import { isLegal } from "./check.ts";
 import { estimateTime } from "./cost.ts";
 import { fittedTime } from "./fit.ts";

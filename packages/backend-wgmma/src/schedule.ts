@@ -1,11 +1,10 @@
 /** The schedule of a Hopper kernel: its fields, and what they mean together. */
+import type { Schedule, ScheduleModel } from "@tilewright/core";
 import {
   coreFields,
   flagField,
   intField,
   reductionKinds,
-  type Schedule,
-  type ScheduleModel,
   scheduleValues,
   tupleField,
   withDefault,

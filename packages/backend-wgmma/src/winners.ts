@@ -2,7 +2,7 @@
  * Schedules that won on hardware: data, found by timing some twenty candidates a size beside cuBLASLt (docs/perf/wgmma.md). Sizes between are left to the
  * model (cost.ts). Only such as give the same bits every time: parts of a split K are added in their order.
  */
-import type { DType } from "@tilewright/ir";
+import type { DType } from "@tilewright/core";
 
 export interface Winner {
   readonly m: number;

@@ -1,15 +1,7 @@
 /** What the whole conformance table found on a GPU machine, kept as cases; and the property that would have found the first of them. */
 import { checkCase, pick, problemOf, targetOf } from "@tilewright/conformance";
-import {
-  type Checked,
-  createRandom,
-  eachStmt,
-  findWarpgroupAtom,
-  parseProblem,
-  parseSchedule,
-  printSchedule,
-  runPasses,
-} from "@tilewright/ir";
+import { type Checked, createRandom, parseProblem } from "@tilewright/core";
+import { eachStmt, findWarpgroupAtom, parseSchedule, printSchedule, runPasses } from "@tilewright/ir";
 import { type Device, openDevice } from "@tilewright/runtime";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { wgmma } from "../src/backend.ts";

@@ -1,6 +1,7 @@
 /** Machine texts: shared memory counted as legality counts it, and two-level sums. */
 import { plainProblem } from "@tilewright/conformance";
-import { createCompiler, defineProblem, findTarget, formatDiagnostic, parseSchedule } from "@tilewright/ir";
+import { defineProblem, findTarget, formatDiagnostic } from "@tilewright/core";
+import { createCompiler, parseSchedule } from "@tilewright/ir";
 import { expect, test } from "vitest";
 import { wgmma } from "../src/backend.ts";
 import { blockBytes } from "../src/nest.ts";

@@ -1,6 +1,7 @@
 /** The protocol of every kind of kernel that the backend makes, proved on the bound program for any number of K chunks and tiles. */
 import { problemOf, targetOf } from "@tilewright/conformance";
-import { createRandom, printSchedule, proveProtocol, runPasses } from "@tilewright/ir";
+import { createRandom } from "@tilewright/core";
+import { printSchedule, proveProtocol, runPasses } from "@tilewright/ir";
 import { expect, test } from "vitest";
 import { wgmma } from "../src/backend.ts";
 import { randomSchedule } from "./support/cases.ts";

@@ -1,6 +1,6 @@
 /** ptxas keeps the products of a chunk together: as many matrix instructions, starts and waits in SASS as in PTX. */
 import { build, hasPtxas, plainProblem, scheduleOf, targetOf, warpgroupCode } from "@tilewright/conformance";
-import type { DType } from "@tilewright/ir";
+import type { DType } from "@tilewright/core";
 import { expect, test } from "vitest";
 import { wgmma } from "../src/index.ts";
 

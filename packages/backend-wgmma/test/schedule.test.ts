@@ -1,15 +1,13 @@
 /** Schedules: what is refused, with every reason and the nearest legal value; what comes first; that ptxas takes them as they are meant. */
 import { assemble, hasPtxas, problemOf, targetOf } from "@tilewright/conformance";
+import { createRandom, type Problem, type Schedule } from "@tilewright/core";
 import {
-  createRandom,
   defaultSchedule,
-  type Problem,
   parseProgram,
   parseSchedule,
   printProgram,
   printSchedule,
   runPasses,
-  type Schedule,
   storedSchedule,
   usualMachine,
 } from "@tilewright/ir";

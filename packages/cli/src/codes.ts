@@ -2,7 +2,7 @@
  * Diagnostic codes of the command line and its files (7xxx), one meaning each, never reused.
  * The other ranges belong to the packages that raise them.
  */
-import type { Diagnostic, DiagnosticKind, SourceLocation } from "@tilewright/ir";
+import type { Diagnostic, DiagnosticKind, SourceLocation } from "@tilewright/core";
 
 interface CodeRow {
   readonly code: `TW7${string}`;

@@ -3,7 +3,7 @@
  * `main` takes its whole outside as a `Context`, so it can be embedded and tested without a process.
  */
 /** Numbers to the memory of an element type (`pack("bf16", numbers)`), and back. */
-export { decodeArray as unpack, encodeArray as pack } from "@tilewright/ir";
+export { decodeArray as unpack, encodeArray as pack } from "@tilewright/core";
 export type { Numbers } from "./api/data.ts";
 export { type GemmCall, type GemmOutcome, gemm } from "./api/gemm.ts";
 export { backends } from "./backends.ts";

@@ -2,7 +2,8 @@
 import { createRequire } from "node:module";
 import { join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
-import { type Backend, type Checked, type Compiler, createCompiler, err, ok } from "@tilewright/ir";
+import { type Checked, err, ok } from "@tilewright/core";
+import { type Backend, type Compiler, createCompiler } from "@tilewright/ir";
 import { codes, problemWith } from "./codes.ts";
 import { compilerOf } from "./compiler.ts";
 import type { Context } from "./context.ts";

@@ -1,5 +1,5 @@
 /** The command line: argv and a context in, an exit code out. Nothing here ends the process. */
-import { type Diagnostic, didYouMean, InternalError } from "@tilewright/ir";
+import { type Diagnostic, didYouMean, InternalError } from "@tilewright/core";
 import { codes, problemWith } from "./codes.ts";
 import { commands } from "./commands/index.ts";
 import type { Context } from "./context.ts";

@@ -1,7 +1,8 @@
 import { execFileSync, spawnSync } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { type Artifact, barePtx, defineProblem } from "@tilewright/ir";
+import { defineProblem } from "@tilewright/core";
+import { type Artifact, barePtx } from "@tilewright/ir";
 import { describe, expect, test } from "vitest";
 import { compiler } from "../src/compiler.ts";
 import { cli } from "./harness.ts";

@@ -2,7 +2,8 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { type Backend, createCompiler, defineProblem, findTarget } from "@tilewright/ir";
+import { defineProblem, findTarget } from "@tilewright/core";
+import { type Backend, createCompiler } from "@tilewright/ir";
 import { describe, expect, test } from "vitest";
 import { backends } from "../src/backends.ts";
 import { cli } from "./harness.ts";

@@ -2,7 +2,7 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { simt } from "@tilewright/backend-simt";
-import { targets } from "@tilewright/ir";
+import { targets } from "@tilewright/core";
 import { afterEach, describe, expect, test, vi } from "vitest";
 import { commands } from "../src/commands/index.ts";
 import { compiler } from "../src/compiler.ts";

@@ -3,14 +3,8 @@ import { mma } from "@tilewright/backend-mma";
 import { simt } from "@tilewright/backend-simt";
 import { tcgen05 } from "@tilewright/backend-tcgen05";
 import { wgmma } from "@tilewright/backend-wgmma";
-import {
-  type ArchName,
-  type Backend,
-  createCompiler,
-  type DType,
-  defineProblem,
-  formatDiagnostic,
-} from "@tilewright/ir";
+import { type ArchName, type DType, defineProblem, formatDiagnostic } from "@tilewright/core";
+import { type Backend, createCompiler } from "@tilewright/ir";
 import { test } from "vitest";
 
 const rows: readonly (readonly [backend: Backend, arch: ArchName, dtype: DType])[] = [

@@ -3,7 +3,7 @@ import { copyFileSync, writeFileSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { encodeArray } from "@tilewright/ir";
+import { encodeArray } from "@tilewright/core";
 import { expect, test } from "vitest";
 import { encodeNpy } from "../src/files/npy.ts";
 import { npyOf } from "../src/launch/elements.ts";

@@ -1,6 +1,6 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { encodeArray } from "@tilewright/ir";
+import { encodeArray } from "@tilewright/core";
 import { describe, expect, test } from "vitest";
 import { loadTensor } from "../src/files/load.ts";
 import { encodeNpy } from "../src/files/npy.ts";

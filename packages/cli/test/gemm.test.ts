@@ -1,5 +1,5 @@
 /** The one-call API: right calls against float64, wrong ones by name. */
-import { defineProblem, formatDiagnostic, type ProblemRequest } from "@tilewright/ir";
+import { defineProblem, formatDiagnostic, type ProblemRequest } from "@tilewright/core";
 import { describe, expect, expectTypeOf, test } from "vitest";
 import { type GemmCall, gemm, pack, unpack } from "../src/index.ts";
 

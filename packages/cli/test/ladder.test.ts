@@ -1,5 +1,5 @@
 /** `ladder` on the emulator, and on a GPU that is made up. */
-import { ok } from "@tilewright/ir";
+import { ok } from "@tilewright/core";
 import { describe, expect, test } from "vitest";
 import { ladderCommand } from "../src/commands/ladder.ts";
 import { compiler } from "../src/compiler.ts";

@@ -2,7 +2,7 @@ import { execFileSync } from "node:child_process";
 import { copyFileSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { decodeArray, encodeArray } from "@tilewright/ir";
+import { decodeArray, encodeArray } from "@tilewright/core";
 import { describe, expect, test } from "vitest";
 import { loadMatrix } from "../src/files/load.ts";
 import { encodeNpy } from "../src/files/npy.ts";

@@ -1,7 +1,7 @@
 import { copyFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { decodeArray, encodeArray } from "@tilewright/ir";
+import { decodeArray, encodeArray } from "@tilewright/core";
 import type * as Runtime from "@tilewright/runtime";
 import { describe, expect, test, vi } from "vitest";
 

@@ -1,5 +1,5 @@
 /** Activations on one f32 register, from ex2.approx and rcp.approx (PTX ISA: 2^-22 and 1 ulp); the caller's predicate guards each. */
-import type { Activation } from "@tilewright/ir";
+import type { Activation } from "@tilewright/core";
 import { f32imm } from "@tilewright/ptx";
 import type { Pred, Reg } from "./code.ts";
 import type { Context } from "./context.ts";

@@ -2,17 +2,16 @@
  * D through shared memory: the threads that own rows put them into a tile, one of them has bulk copies take it to global memory while the others go on.
  * The tile has some of the columns; it is filled as often as that takes.
  */
+import { hasFeature, sizeOf } from "@tilewright/core";
 import {
   blockShape,
   bufferOf,
   contiguousAxis,
   fillsOnce,
-  hasFeature,
   lit,
   matrixLoad,
   type OwnedRegister,
   ownedRegisters,
-  sizeOf,
   stagedOwner,
   takesColumn,
   type View,

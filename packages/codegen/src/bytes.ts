@@ -2,7 +2,7 @@
  * The 8-bit floats as values: by the conversions of sm_89 and later, by integer arithmetic before. Rounding is to nearest even; beyond the
  * range comes the largest finite value where the caller saturates, else infinity (e5m2) or NaN (e4m3, which has no infinity).
  */
-import { hasFeature, type Target } from "@tilewright/ir";
+import { hasFeature, type Target } from "@tilewright/core";
 import { f32imm, imm, vec } from "@tilewright/ptx";
 import type { Pred, Reg } from "./code.ts";
 import type { Context } from "./context.ts";

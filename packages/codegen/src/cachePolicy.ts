@@ -1,5 +1,6 @@
 /** Cache hints of matrices: qualifiers of the accesses, and the register that says what a policy means. */
-import { bufferOf, type PtxVersion, type TileProgram } from "@tilewright/ir";
+import type { PtxVersion } from "@tilewright/core";
+import { bufferOf, type TileProgram } from "@tilewright/ir";
 import { f32imm, type Operand } from "@tilewright/ptx";
 import { CannotLower, type Context } from "./context.ts";
 

@@ -2,7 +2,7 @@
  * Recorded instructions. Code is made out of order (a copy in the main loop needs an address computed in the prologue),
  * so lowering fills nested lists and replays them in program order into the PTX builder at the end.
  */
-import type { SourceLocation } from "@tilewright/ir";
+import type { SourceLocation } from "@tilewright/core";
 import {
   type EntryBuilder,
   type LabelRef,

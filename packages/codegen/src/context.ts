@@ -1,16 +1,13 @@
 /** What lowering carries along: the program, the emitted code, loop state, the active predicate, and memoised values of both scopes. */
+import type { GroupRow, ParamSpec, SourceLocation, Target } from "@tilewright/core";
 import {
   asLinear,
   type Cond,
   type Expr,
-  type GroupRow,
   launchRanges,
-  type ParamSpec,
   type Range,
-  type SourceLocation,
   substituteCond,
   substituteExpr,
-  type Target,
   type TileLoop,
   type TileProgram,
   v,

@@ -1,5 +1,6 @@
 /** Copies between global and shared memory by the threads of a block: through registers, or by cp.async. */
-import { bufferOf, type Distribution, type DType, sizeOf } from "@tilewright/ir";
+import { type DType, sizeOf } from "@tilewright/core";
+import { bufferOf, type Distribution } from "@tilewright/ir";
 import { imm, type Operand } from "@tilewright/ptx";
 import { type CachePolicyUse, cachePolicy } from "./cachePolicy.ts";
 import type { Code, Pred, Reg } from "./code.ts";

@@ -1,14 +1,12 @@
 /** Kernels, their grids and parameters, and the workspace: what a launch needs to know, as declarations of the program. */
+import type { KernelSpec, LaunchExpr, Target } from "@tilewright/core";
 import {
   bufferOf,
   eachStmt,
   type KernelDeclaration,
-  type KernelSpec,
-  type LaunchExpr,
   type MachineDeclarations,
   type Pass,
   rolesOf,
-  type Target,
   type TileProgram,
   transposedOperands,
 } from "@tilewright/ir";

@@ -2,7 +2,8 @@
  * What a backend brings to lowering: the statements and copies that it lowers itself, and how its register tiles hold
  * elements. Everything else (`statements.ts`, `copyRoutes.ts`) is shared. Nothing here knows which backends there are.
  */
-import type { DType, KernelSpec, PtxVersion, Stmt, StmtKind, Target, TileProgram } from "@tilewright/ir";
+import type { DType, KernelSpec, PtxVersion, Target } from "@tilewright/core";
+import type { Stmt, StmtKind, TileProgram } from "@tilewright/ir";
 import type { Context } from "./context.ts";
 import type { Pipeline } from "./pipelines.ts";
 

@@ -1,11 +1,9 @@
 /** The epilogue: steps(alpha * acc + beta * C), stored where the tile lies inside D. */
+import { type DType, epilogueKind, type Scalar } from "@tilewright/core";
 import {
   bufferOf,
   contiguousAxis,
-  type DType,
-  epilogueKind,
   type OwnedRegister,
-  type Scalar,
   type Stmt,
   stagedOwner,
   takesColumn,

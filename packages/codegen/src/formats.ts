@@ -1,5 +1,5 @@
 /** Elements of a memory dtype as values that the epilogue computes with: loads with conversion, stores with rounding, casts. */
-import { type DType, type EpilogueKind, type PtxVersion, sizeOf, type Target } from "@tilewright/ir";
+import { type DType, type EpilogueKind, type PtxVersion, sizeOf, type Target } from "@tilewright/core";
 import { f32imm, imm, type Operand } from "@tilewright/ptx";
 import { convertsBytes, readByteFloat, writeByteFloat } from "./bytes.ts";
 import { asOthers, type CachePolicyUse } from "./cachePolicy.ts";

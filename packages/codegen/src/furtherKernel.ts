@@ -1,5 +1,6 @@
 /** Kernels that are launched beside the main one: behind it over what it has left in the workspace, or before it to leave something there. */
-import type { KernelDeclaration, Target, TileProgram } from "@tilewright/ir";
+import type { Target } from "@tilewright/core";
+import type { KernelDeclaration, TileProgram } from "@tilewright/ir";
 import type { ModuleBuilder } from "@tilewright/ptx";
 import { Context } from "./context.ts";
 import type { Engine } from "./engine.ts";

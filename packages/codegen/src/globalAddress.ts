@@ -1,5 +1,6 @@
 /** Addresses and bounds of global memory: base pointer in the prologue, running pointer along the chunk loop, constants as offsets. */
-import { bufferOf, leadingNames, sizeOf, transposedStrides, type View } from "@tilewright/ir";
+import { leadingNames, sizeOf } from "@tilewright/core";
+import { bufferOf, transposedStrides, type View } from "@tilewright/ir";
 import { type AddressOperand, addr, imm, special } from "@tilewright/ptx";
 import type { Code, Pred, Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";

@@ -9,16 +9,8 @@
  * Each group of threads that stores by itself has two slots for maps of D, which its one storing thread writes by turns. Between two maps in a slot lies another group, with a
  * store at least: when all but the last of the thread's stores have been read, those through the old map have.
  */
-import {
-  eachStmt,
-  extentNames,
-  type LaunchExpr,
-  leadingNames,
-  type PtxVersion,
-  storesInBulk,
-  type TileProgram,
-  v,
-} from "@tilewright/ir";
+import { extentNames, type LaunchExpr, leadingNames, type PtxVersion } from "@tilewright/core";
+import { eachStmt, storesInBulk, type TileProgram, v } from "@tilewright/ir";
 import { addr, imm, param, special, vec } from "@tilewright/ptx";
 import { storeGroup } from "./bulkStores.ts";
 import { clusterSize } from "./clusters.ts";

@@ -9,7 +9,7 @@ import {
   type Problem,
   sizeExpr,
   symbolicSizes,
-} from "@tilewright/ir";
+} from "@tilewright/core";
 import { type AddressOperand, addr, imm, special } from "@tilewright/ptx";
 import type { Reg } from "./code.ts";
 import type { Context } from "./context.ts";

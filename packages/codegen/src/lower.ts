@@ -1,17 +1,15 @@
 /** Tile program to PTX: the module, its text, and how to launch it. */
 import {
   type Checked,
-  eachStmt,
   err,
   type KernelSpec,
-  type LoweredKernel,
   type Manifest,
   ok,
   type PtxVersion,
   type SourceLocation,
   type Target,
-  type TileProgram,
-} from "@tilewright/ir";
+} from "@tilewright/core";
+import { eachStmt, type LoweredKernel, type TileProgram } from "@tilewright/ir";
 import {
   type Instruction,
   moduleBuilder,

@@ -1,19 +1,16 @@
 /** The kernel's parameters, as the manifest lists them. */
 import {
-  type Buffer,
-  childrenOf,
   type DType,
   type EpilogueStep,
   type GroupRow,
   type ParamSpec,
-  type Stmt,
   sizeExpr,
   sizeOf,
   stepBuffer,
   symbolicSizes,
-  type TileProgram,
   WORKSPACE_ALIGN,
-} from "@tilewright/ir";
+} from "@tilewright/core";
+import { type Buffer, childrenOf, type Stmt, type TileProgram } from "@tilewright/ir";
 import type { ParamOptions } from "@tilewright/ptx";
 import type { StmtOf } from "./engine.ts";
 import { groupRow, type OperandParam, tableParam } from "./groups.ts";

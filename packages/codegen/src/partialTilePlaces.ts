@@ -1,5 +1,6 @@
 /** Where in the workspace a block finds the counter and the parts of its tile. */
-import { type LaunchExpr, type StreamK, streamKBlocks } from "@tilewright/ir";
+import type { LaunchExpr } from "@tilewright/core";
+import { type StreamK, streamKBlocks } from "@tilewright/ir";
 import { imm, special } from "@tilewright/ptx";
 import type { Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";

@@ -1,5 +1,6 @@
 /** What the shared lowering cannot express of any problem, as the reasons of a backend's verdict. */
-import { type Diagnostic, type Problem, type Raster, symbolicSizes } from "@tilewright/ir";
+import { type Diagnostic, type Problem, symbolicSizes } from "@tilewright/core";
+import type { Raster } from "@tilewright/ir";
 import { servedFormats } from "./formats.ts";
 
 /** Blocks along the second axis of a grid (CUDA C++ Programming Guide, technical specifications). */

@@ -1,9 +1,9 @@
 /** Registers of register tiles: those that threads own elements of, and those that hold a copy under way as memory does. */
+import type { DType } from "@tilewright/core";
 import {
   type Buffer,
   bufferOf,
   type Distribution,
-  type DType,
   type OwnedRegister,
   type Ownership,
   ownedRegisters,

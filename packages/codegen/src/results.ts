@@ -4,17 +4,14 @@
  */
 import {
   type EpilogueStep,
-  eachStmt,
-  type KernelDeclaration,
   type LaunchExpr,
   type Manifest,
   type ParamSpec,
   type Problem,
   sizeMost,
   sizeOf,
-  type TileProgram,
-  v,
-} from "@tilewright/ir";
+} from "@tilewright/core";
+import { eachStmt, type KernelDeclaration, type TileProgram, v } from "@tilewright/ir";
 import { addr, imm } from "@tilewright/ptx";
 import type { Reg } from "./code.ts";
 import type { Context } from "./context.ts";

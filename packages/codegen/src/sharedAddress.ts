@@ -1,4 +1,5 @@
 /** Addresses of shared memory: thread part in the prologue, ring slot as one running offset, everything else constant. */
+import { sizeOf } from "@tilewright/core";
 import {
   applySwizzle,
   type Buffer,
@@ -7,7 +8,6 @@ import {
   type Layout,
   linearOffset,
   type Swizzle,
-  sizeOf,
   type View,
 } from "@tilewright/ir";
 import { type AddressOperand, addr, imm, sym } from "@tilewright/ptx";

@@ -1,16 +1,14 @@
 /** Sizes that the launch supplies, as registers: counts of tiles and chunks, and strides in bytes. */
 import {
-  asLinear,
-  type Expr,
   extentNames,
   type Operand,
   operandStrides,
   type Problem,
   type SizeName,
-  simplify,
   sizeOf,
   strideNames,
-} from "@tilewright/ir";
+} from "@tilewright/core";
+import { asLinear, type Expr, simplify } from "@tilewright/ir";
 import { type IntegerOperand, imm, param } from "@tilewright/ptx";
 import { CannotLower } from "./cannotLower.ts";
 import type { Reg } from "./code.ts";

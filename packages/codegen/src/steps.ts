@@ -1,5 +1,6 @@
 /** The epilogue's chain of steps on one element at a time, and the reductions that it feeds. */
-import { type DType, type EpilogueStep, type Stmt, sizeOf, stepMatrix } from "@tilewright/ir";
+import { type DType, type EpilogueStep, sizeOf, stepMatrix } from "@tilewright/core";
+import type { Stmt } from "@tilewright/ir";
 import { type AddressOperand, addr, f32imm, imm } from "@tilewright/ptx";
 import { lowerActivation } from "./activations.ts";
 import type { Pred, Reg } from "./code.ts";

@@ -1,5 +1,6 @@
 /** The second kernel of `reduce … by kernel`: adds up the parts that the first has left, and goes on with the sum. */
-import { eachStmt, type KernelDeclaration, type LaunchExpr, type TileProgram, withSum } from "@tilewright/ir";
+import type { LaunchExpr } from "@tilewright/core";
+import { eachStmt, type KernelDeclaration, type TileProgram, withSum } from "@tilewright/ir";
 import { clusterSize, numberClusters } from "./clusters.ts";
 import { CannotLower } from "./context.ts";
 import type { StmtOf } from "./engine.ts";

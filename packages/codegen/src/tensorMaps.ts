@@ -1,14 +1,13 @@
 /** Tensor maps: parameters of the kernel, made from the copies that use them. */
+import type { ParamSpec, TensorMapRecipe } from "@tilewright/core";
 import {
   blockShape,
   bufferOf,
   clusterUnits,
   type Ownership,
   type OwnershipMode,
-  type ParamSpec,
   storesInBulk,
   type TensorCut,
-  type TensorMapRecipe,
   type TileProgram,
   tensorCut,
   tensorMapFor,

@@ -1,5 +1,6 @@
 /** How many tiles and problems a launch has: numbers, or expressions in the sizes that it supplies. */
-import { type LaunchExpr, launchExprOf, type Problem, type TileProgram } from "@tilewright/ir";
+import type { LaunchExpr, Problem } from "@tilewright/core";
+import { launchExprOf, type TileProgram } from "@tilewright/ir";
 import type { StmtOf } from "./engine.ts";
 
 /** Output tiles of one problem. */

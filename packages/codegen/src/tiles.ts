@@ -1,7 +1,7 @@
 /** Tiles: one a block, or a loop over those that a block gets; and the grid that goes with it. */
+import type { LaunchExpr } from "@tilewright/core";
 import {
   eachStmt,
-  type LaunchExpr,
   PING_PONG_BARRIER,
   type Stmt,
   type StreamK,

@@ -4,16 +4,8 @@
  * A thread loads four vectors of four elements, one of each of four neighbouring lines, and has then in its registers four vectors along the other axis: nothing passes
  * through shared memory, and nobody waits for anybody. Its loads are all issued before its first store.
  */
-import {
-  hasFeature,
-  type KernelDeclaration,
-  type LaunchExpr,
-  matrixAlign,
-  operandShape,
-  sizeOf,
-  type TileProgram,
-  transposedStrides,
-} from "@tilewright/ir";
+import { hasFeature, type LaunchExpr, operandShape, sizeOf } from "@tilewright/core";
+import { type KernelDeclaration, matrixAlign, type TileProgram, transposedStrides } from "@tilewright/ir";
 import { addr, imm } from "@tilewright/ptx";
 import type { Pred, Reg } from "./code.ts";
 import type { Context } from "./context.ts";

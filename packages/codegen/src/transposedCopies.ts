@@ -1,11 +1,6 @@
 /** Where transposed copies of A and B lie in the workspace. */
-import {
-  type Problem,
-  type TileProgram,
-  transposedBytes,
-  transposedOperands,
-  WORKSPACE_ALIGN,
-} from "@tilewright/ir";
+import { type Problem, WORKSPACE_ALIGN } from "@tilewright/core";
+import { type TileProgram, transposedBytes, transposedOperands } from "@tilewright/ir";
 import { imm } from "@tilewright/ptx";
 import type { Reg } from "./code.ts";
 import type { Context } from "./context.ts";

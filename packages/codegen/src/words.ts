@@ -2,7 +2,7 @@
  * Runs: neighbours in memory as registers. f32 elements have a register each; all others lie in words of 32 bits as memory has them, so that
  * sixteen bytes of any dtype are one access.
  */
-import { type DType, sizeOf } from "@tilewright/ir";
+import { type DType, sizeOf } from "@tilewright/core";
 import { f32imm, imm, type Operand, vec } from "@tilewright/ptx";
 import { asOthers, type CachePolicyUse } from "./cachePolicy.ts";
 import type { Pred, Reg } from "./code.ts";

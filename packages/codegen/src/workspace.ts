@@ -1,19 +1,15 @@
 /** What the blocks that share a tile leave for each other: the layout of the workspace. */
+import { hasFeature, type LaunchExpr, type Manifest, sizeMost, type Target } from "@tilewright/core";
 import {
   bufferOf,
   eachStmt,
-  hasFeature,
-  type LaunchExpr,
-  type Manifest,
   type ReductionKind,
   rangeOf,
   reducingThreads,
   registersPerThread,
   type StreamK,
-  sizeMost,
   sizeRanges,
   streamKBlocks,
-  type Target,
   type TileProgram,
   withSum,
 } from "@tilewright/ir";

@@ -1,8 +1,8 @@
 /** The tables that an engine fills in: its own lowerings come first, the shared ones serve the rest, what neither knows is a diagnostic. */
+import { findTarget } from "@tilewright/core";
 import {
   allocate,
   expandRings,
-  findTarget,
   type LineOrder,
   type LoweredKernel,
   parseProgram,

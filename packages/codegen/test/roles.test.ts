@@ -1,13 +1,12 @@
 /** Roles, rings with mbarriers, bulk copies, clusters and blocks that stay, as text; that they run right is the backends' conformance. */
+import { findTarget, type Target } from "@tilewright/core";
 import {
   allocate,
   expandRings,
-  findTarget,
   type LoweredKernel,
   openKernel,
   parseProgram,
   scheduleTiles,
-  type Target,
   type TileProgram,
 } from "@tilewright/ir";
 import { parseModule } from "@tilewright/ptx";

@@ -1,16 +1,6 @@
 /** A problem and a schedule's text to the bound program, for tests that look at the IR. */
-import {
-  type Backend,
-  type DType,
-  defineProblem,
-  dtypes,
-  formatDiagnostic,
-  type Pass,
-  type Problem,
-  runPasses,
-  scheduleCodec,
-  type TileProgram,
-} from "@tilewright/ir";
+import { type DType, defineProblem, dtypes, formatDiagnostic, type Problem } from "@tilewright/core";
+import { type Backend, type Pass, runPasses, scheduleCodec, type TileProgram } from "@tilewright/ir";
 import { targetOf } from "./random.ts";
 
 /** K-contiguous operands of one dtype and the usual D, aligned for every copy. Throws where the problem is none. */

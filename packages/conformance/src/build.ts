@@ -1,15 +1,6 @@
 /** From a request to PTX in one call. All of these throw on what is not legal: they are for tests. */
-import {
-  type Backend,
-  formatDiagnostic,
-  type LoweredKernel,
-  type Problem,
-  parseSchedule,
-  runPasses,
-  type Schedule,
-  type Target,
-  type TileProgram,
-} from "@tilewright/ir";
+import { formatDiagnostic, type Problem, type Schedule, type Target } from "@tilewright/core";
+import { type Backend, type LoweredKernel, parseSchedule, runPasses, type TileProgram } from "@tilewright/ir";
 
 /** A schedule from text; fields left out take their default. */
 export function scheduleOf(backend: Backend, text: string): Schedule {

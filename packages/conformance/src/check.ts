@@ -1,20 +1,22 @@
 /** One problem with one schedule through every oracle that is here: interpreter, ptxas, emulator in three orders, GPU. */
 import {
-  type Artifact,
   activations,
-  addsAsTheyCome,
-  type Backend,
   type Checked,
-  createCompiler,
   createRandom,
   formatDiagnostic,
   isEmptyGroup,
   type Problem,
   printProblem,
-  printSchedule,
-  programAt,
   type Schedule,
   type Target,
+} from "@tilewright/core";
+import {
+  type Artifact,
+  addsAsTheyCome,
+  type Backend,
+  createCompiler,
+  printSchedule,
+  programAt,
 } from "@tilewright/ir";
 import type { Device } from "@tilewright/runtime";
 import { assemble, hasPtxas, SPILLED } from "./assemble.ts";

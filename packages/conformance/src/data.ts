@@ -18,7 +18,7 @@ import {
   randomStorage,
   referenceGemm,
   sizeOf,
-} from "@tilewright/ir";
+} from "@tilewright/core";
 import { deviceOperands } from "@tilewright/runtime";
 
 /**

@@ -1,7 +1,7 @@
 /** Edited texts of a kernel: each is refused or compiles, soon; and what compiles computes on the emulator what the interpreter says. */
+import { activations } from "@tilewright/core";
 import {
   type Artifact,
-  activations,
   addsAsTheyCome,
   type Backend,
   createCompiler,

@@ -2,6 +2,7 @@
  * Faults planted systematically in a program of the stage machine: in its statements, its edges and its roles. What the protocol proof misses of them is a hole in it,
  * or no fault: each backend's test lists those with the reason.
  */
+import type { Target } from "@tilewright/core";
 import {
   eachStmt,
   labelOf,
@@ -10,7 +11,6 @@ import {
   proveProtocol,
   type Ring,
   type Stmt,
-  type Target,
   type TileProgram,
   type View,
   v,

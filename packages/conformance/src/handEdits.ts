@@ -1,12 +1,6 @@
 /** Edits of a kernel's machine text as a person would make them: what the compiler says of each, what it changes in the PTX, and what the emulator finds. */
-import {
-  type Artifact,
-  type Backend,
-  createCompiler,
-  type DType,
-  formatDiagnostic,
-  unifiedDiff,
-} from "@tilewright/ir";
+import { type DType, formatDiagnostic } from "@tilewright/core";
+import { type Artifact, type Backend, createCompiler, unifiedDiff } from "@tilewright/ir";
 import { type Device, openDevice } from "@tilewright/runtime";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { plainProblem } from "./bound.ts";

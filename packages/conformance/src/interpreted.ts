@@ -3,15 +3,14 @@ import {
   type Checked,
   decodeArray,
   encodeArray,
-  interpret,
   type OperandData,
   ok,
   operandElements,
   operandSpan,
   type Problem,
   packedStride,
-  type TileProgram,
-} from "@tilewright/ir";
+} from "@tilewright/core";
+import { interpret, type TileProgram } from "@tilewright/ir";
 import type { CaseData } from "./data.ts";
 import type { Stored } from "./judge.ts";
 

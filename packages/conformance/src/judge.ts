@@ -11,7 +11,7 @@ import {
   packedStride,
   readElement,
   roundTo,
-} from "@tilewright/ir";
+} from "@tilewright/core";
 import { batchStrideOf, type CaseData, operandMask, stepMask } from "./data.ts";
 
 /** What a run stored: D and the second outputs, each in its dtype, gaps included. */

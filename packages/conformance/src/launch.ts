@@ -1,6 +1,5 @@
 /** Running an artefact on a device, from pointers as badly aligned as the problem allows to what lies around the results. */
 import {
-  type Artifact,
   bytesOfStorage,
   type Checked,
   type DType,
@@ -20,9 +19,9 @@ import {
   SCALE_ALIGN,
   sizeOf,
   storageFromBytes,
-  TENSOR_ALIGN,
   tensorMapOf,
-} from "@tilewright/ir";
+} from "@tilewright/core";
+import { type Artifact, TENSOR_ALIGN } from "@tilewright/ir";
 import {
   type Device,
   type DeviceBuffer,

@@ -10,7 +10,7 @@ import {
   type SizeName,
   sizeValue,
   symbolicSizes,
-} from "@tilewright/ir";
+} from "@tilewright/core";
 import { must } from "./launch.ts";
 import { pick } from "./random.ts";
 

@@ -1,5 +1,5 @@
 /** Edits of a tile program's text as a hand could make them, and slips of one: from a seed, token by token and line by line. */
-import { createRandom, type Random } from "@tilewright/ir";
+import { createRandom, type Random } from "@tilewright/core";
 import { pick } from "./random.ts";
 
 /** Words, names, numbers, operators and what lies between them: the text is their sum. */

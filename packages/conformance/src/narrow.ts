@@ -1,5 +1,5 @@
 /** Requests for operands whose elements share bytes or scale factors: what the problem model asks of their sizes. */
-import { type DType, dtypes, isScaled, scaledTypes } from "@tilewright/ir";
+import { type DType, dtypes, isScaled, scaledTypes } from "@tilewright/core";
 
 /** A request for a problem, as far as it is looked at here. */
 interface Request {

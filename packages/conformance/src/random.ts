@@ -10,7 +10,7 @@ import {
   type Random,
   readProblemRequest,
   type Target,
-} from "@tilewright/ir";
+} from "@tilewright/core";
 import { inWholeBytes } from "./narrow.ts";
 
 /** A part of a request that says the dtypes: `{ dtype: "f16" }`, or more where the usual D and accumulator are not meant. */

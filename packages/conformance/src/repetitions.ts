@@ -1,5 +1,6 @@
 /** One launch many times over on a GPU: races that a single launch hides show as other bits. */
-import { type Backend, createCompiler, formatDiagnostic, type Problem } from "@tilewright/ir";
+import { formatDiagnostic, type Problem } from "@tilewright/core";
+import { type Backend, createCompiler } from "@tilewright/ir";
 import { describeCuda, openDevice } from "@tilewright/runtime";
 import { describe, expect, test } from "vitest";
 import { scheduleOf } from "./build.ts";

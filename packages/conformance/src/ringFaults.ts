@@ -1,4 +1,5 @@
 /** Faults planted systematically in the ring statements of a bound program whose threads meet at barriers: the verifiers report every one. */
+import type { Target } from "@tilewright/core";
 import {
   add,
   eachStmt,
@@ -6,7 +7,6 @@ import {
   lit,
   rewriteStmts,
   type Stmt,
-  type Target,
   type TileProgram,
   type View,
   verifyChunkCounts,

@@ -1,19 +1,21 @@
 /** The schedule space of a backend: every schedule in it either compiles or is refused with reasons that say what would do. */
 import {
-  type Backend,
-  type Compiler,
-  createCompiler,
   createRandom,
   type Diagnostic,
-  defaultSchedule,
   formatDiagnostic,
   type Problem,
-  parseSchedule,
-  printSchedule,
   type Random,
   type Schedule,
   type ScheduleField,
   type Target,
+} from "@tilewright/core";
+import {
+  type Backend,
+  type Compiler,
+  createCompiler,
+  defaultSchedule,
+  parseSchedule,
+  printSchedule,
 } from "@tilewright/ir";
 import { expect, test } from "vitest";
 import { pick, problemOf, targetOf } from "./random.ts";

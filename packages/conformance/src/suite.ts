@@ -1,17 +1,15 @@
 /** The suite as tests. */
 import {
-  type Backend,
-  createCompiler,
   createRandom,
   type Diagnostic,
   defineProblem,
   formatDiagnostic,
   type Problem,
   type Random,
-  reductionKinds,
   type Schedule,
   type Target,
-} from "@tilewright/ir";
+} from "@tilewright/core";
+import { type Backend, createCompiler, reductionKinds } from "@tilewright/ir";
 import { type Device, describeCuda, openDevice } from "@tilewright/runtime";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { hasPtxas } from "./assemble.ts";

@@ -1,5 +1,5 @@
 /** The table of problems: everything that the problem model can say, a few small problems for each, from a seed. */
-import { createRandom, type DType, dtypes } from "@tilewright/ir";
+import { createRandom, type DType, dtypes } from "@tilewright/core";
 import { takesSpecials } from "./data.ts";
 import { type DTypes, pick } from "./random.ts";
 import { addChains, addNarrowSteps, addResults, addSteps } from "./tableEpilogues.ts";

@@ -1,5 +1,5 @@
 /** Rows of the epilogue: each step alone, steps after one another, what reductions store. */
-import type { Activation, DType, Random } from "@tilewright/ir";
+import type { Activation, DType, Random } from "@tilewright/core";
 import { pick } from "./random.ts";
 import { even, layouts, ragged, type Table } from "./tableRows.ts";
 

@@ -1,5 +1,5 @@
 /** Rows of the table of problems, and what those that fill it share. */
-import type { DType, Problem, Random } from "@tilewright/ir";
+import type { DType, Problem, Random } from "@tilewright/core";
 import type { Case } from "./check.ts";
 import { inWholeBytes, isNarrow } from "./narrow.ts";
 import { type DTypes, pick, problemOf, randomOperand, requestTypes } from "./random.ts";

@@ -1,12 +1,6 @@
 /** The IR is the truth: the text of any stage leads to the kernel that it was printed from. */
-import {
-  type Artifact,
-  type Backend,
-  createCompiler,
-  formatDiagnostic,
-  printProgram,
-  type TileProgram,
-} from "@tilewright/ir";
+import { formatDiagnostic } from "@tilewright/core";
+import { type Artifact, type Backend, createCompiler, printProgram, type TileProgram } from "@tilewright/ir";
 
 /** The last program of each stage that an artefact went through, in their order. */
 export const stagePrograms = ({ trace }: Artifact): readonly TileProgram[] => [

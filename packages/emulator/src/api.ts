@@ -1,5 +1,5 @@
 /** Public types of the emulator. */
-import type { Checked, Diagnostic, SourceLocation, TensorMapSpec } from "@tilewright/ir";
+import type { Checked, Diagnostic, SourceLocation, TensorMapSpec } from "@tilewright/core";
 import type { RuleId } from "./checkers/rules.ts";
 import type { Switch } from "./machine/interleave.ts";
 import type { SearchOptions, SearchReport } from "./search.ts";

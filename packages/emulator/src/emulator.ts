@@ -1,5 +1,5 @@
 /** The emulated device: memory, modules and launches. */
-import { type Checked, editDistance, err, InternalError, ok, type TensorMapSpec } from "@tilewright/ir";
+import { type Checked, editDistance, err, InternalError, ok, type TensorMapSpec } from "@tilewright/core";
 import type { DevicePointer, Emulator, LaunchConfig, LaunchReport, LoadedModule } from "./api.ts";
 import { encodeTensorMap } from "./bulk/map.ts";
 import { allChecks, Findings, LaunchStopped } from "./checkers/findings.ts";

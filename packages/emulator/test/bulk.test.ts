@@ -1,5 +1,5 @@
 /** Bulk copies that the replay of an H200 does not have: between windows, with byte masks, barriers of the peer, prefetches, four rows. */
-import type { TensorMapSpec } from "@tilewright/ir";
+import type { TensorMapSpec } from "@tilewright/core";
 import { describe, expect, test } from "vitest";
 import type { LaunchReport, Order } from "../src/index.ts";
 import { clean, generator, machine, orders, value } from "./support.ts";

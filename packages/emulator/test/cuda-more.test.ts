@@ -1,5 +1,5 @@
 /** More CUDA C++ through nvcc 13.0: rows of neural networks, ordinary control flow, whole blocks at work. */
-import { decode, encode } from "@tilewright/ir";
+import { decode, encode } from "@tilewright/core";
 import { describe, expect, test } from "vitest";
 import { clean, fixture, generator, machine, orders } from "./support.ts";
 

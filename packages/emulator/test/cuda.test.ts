@@ -1,5 +1,5 @@
 /** CUDA C++ compiled by nvcc 13.0 (`nvcc -ptx`, sources beside the .ptx): the code that people bring. */
-import { decode, encode } from "@tilewright/ir";
+import { decode, encode } from "@tilewright/core";
 import { describe, expect, test } from "vitest";
 import { clean, fixture, generator, machine, orders } from "./support.ts";
 

@@ -1,5 +1,5 @@
 /** Bulk and tensor copies: right kernels are clean in every order, each fault is found and the kernel next to it is not blamed. */
-import type { TensorMapSpec } from "@tilewright/ir";
+import type { TensorMapSpec } from "@tilewright/core";
 import { describe, expect, test } from "vitest";
 import type { LaunchConfig, LaunchReport } from "../src/index.ts";
 import { clean, machine, orders, value } from "./support.ts";

@@ -1,7 +1,7 @@
 /** The corpus' GEMMs for sm_90a, set up to be launched. */
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import type { TensorMapSpec } from "@tilewright/ir";
+import type { TensorMapSpec } from "@tilewright/core";
 import type { LaunchConfig, LaunchReport } from "../src/index.ts";
 import { generator, machine, value } from "./support.ts";
 

@@ -1,5 +1,5 @@
 /** The API: what loads and what is refused, launches that cannot start, memory, reproducibility, counters. */
-import { type Checked, formatDiagnostic } from "@tilewright/ir";
+import { type Checked, formatDiagnostic } from "@tilewright/core";
 import { describe, expect, test } from "vitest";
 import { createEmulator, type LaunchConfig } from "../src/index.ts";
 import { clean, fixture, kernel, machine, value } from "./support.ts";

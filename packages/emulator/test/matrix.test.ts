@@ -1,5 +1,5 @@
 /** Matrix instructions as kernels use them: products of integers, ldmatrix, stmatrix and movmatrix, and what they refuse. */
-import { encode, type FloatFormat } from "@tilewright/ir";
+import { encode, type FloatFormat } from "@tilewright/core";
 import { describe, expect, test } from "vitest";
 import { createEmulator } from "../src/index.ts";
 import { type Fragment, fragmentsOf } from "../src/isa/fragments.ts";

@@ -1,5 +1,5 @@
 /** Conversions of elements of 4 and 6 bits and of scale factors; stmatrix of bytes. */
-import { decode, decodeUe8m0, encode, encodeUe8m0 } from "@tilewright/ir";
+import { decode, decodeUe8m0, encode, encodeUe8m0 } from "@tilewright/core";
 import { describe, expect, test } from "vitest";
 import { clean, kernel, machine } from "./support.ts";
 

@@ -1,5 +1,5 @@
 /** Launches by two threads: memory, findings and counters are those of one. */
-import type { TensorMapSpec } from "@tilewright/ir";
+import type { TensorMapSpec } from "@tilewright/core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { LaunchConfig, LaunchReport } from "../src/index.ts";
 import { toF16 } from "../src/numerics/floats.ts";

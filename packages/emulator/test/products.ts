@@ -4,7 +4,7 @@
  */
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import type { Checked, TensorMapSpec } from "@tilewright/ir";
+import type { Checked, TensorMapSpec } from "@tilewright/core";
 import {
   createEmulator,
   type Emulator,

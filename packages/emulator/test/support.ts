@@ -1,7 +1,7 @@
 /** Helpers of the emulator's tests: a device with typed buffers, and expectations on reports. */
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import { type Checked, formatDiagnostic } from "@tilewright/ir";
+import { type Checked, formatDiagnostic } from "@tilewright/core";
 import { expect } from "vitest";
 import { createEmulator, type LaunchConfig, type LaunchReport, type Order } from "../src/index.ts";
 

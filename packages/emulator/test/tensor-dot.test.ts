@@ -1,5 +1,5 @@
 /** Tile products: the WebAssembly form against the JavaScript form, bit for bit, and rows as they lie in memory. */
-import { encode, f32Bits } from "@tilewright/ir";
+import { encode, f32Bits } from "@tilewright/core";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { bitsOfKind, decodeRow, type RowFormat } from "../src/numerics/decode-rows.ts";

@@ -1,5 +1,5 @@
 /** The arithmetic of tensor cores against big integers, and the fragment layouts. */
-import { decode } from "@tilewright/ir";
+import { decode } from "@tilewright/core";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { fragmentRows, fragmentsOf } from "../src/isa/fragments.ts";

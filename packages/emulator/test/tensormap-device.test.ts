@@ -1,5 +1,5 @@
 /** Tensor maps that the kernel makes: out of zeros by tensormap.replace, as Triton and CUTLASS do, and by plain stores. */
-import type { TensorMapSpec } from "@tilewright/ir";
+import type { TensorMapSpec } from "@tilewright/core";
 import { describe, expect, test } from "vitest";
 import { clean, machine, orders, value } from "./support.ts";
 

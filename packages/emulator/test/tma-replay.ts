@@ -7,7 +7,7 @@ import {
   tensorMapL2Promotions,
   tensorMapSwizzles,
   tensorMapTypes,
-} from "@tilewright/ir";
+} from "@tilewright/core";
 import {
   createEmulator,
   type Emulator,

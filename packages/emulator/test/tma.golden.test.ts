@@ -1,5 +1,5 @@
 /** Tensor and bulk copies, byte for byte as an H200 does them: layouts, fills, roundings, reductions, and what it traps on. */
-import { sha256 } from "@tilewright/ir";
+import { sha256 } from "@tilewright/core";
 import { expect, test } from "vitest";
 import { fixture, orders } from "./support.ts";
 import { parseCase, Replay } from "./tma-replay.ts";

@@ -7,7 +7,7 @@ import {
   type TensorMapSpec,
   type TensorMapSwizzle,
   type TensorMapType,
-} from "@tilewright/ir";
+} from "@tilewright/core";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { orders } from "./support.ts";

@@ -1,5 +1,5 @@
 /** Kernels of TMA, mbarriers and wgmma that ran on an H200: its 65 536 words, in all orders, without findings. */
-import type { TensorMapSpec } from "@tilewright/ir";
+import type { TensorMapSpec } from "@tilewright/core";
 import { describe, expect, test } from "vitest";
 import { toF16 } from "../src/numerics/floats.ts";
 import { clean, fixture, fixtureBytes, generator, machine, orders, value } from "./support.ts";

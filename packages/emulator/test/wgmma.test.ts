@@ -1,6 +1,6 @@
 /** wgmma: every form by meaning, its layouts against CuTe's, its rules, and the bits of a GPU where they are recorded. */
 import { createHash } from "node:crypto";
-import { decode, encode } from "@tilewright/ir";
+import { decode, encode } from "@tilewright/core";
 import { decodeWgmmaDescriptor, encodeWgmmaDescriptor, wgmmaAddress } from "@tilewright/ptx";
 import { describe, expect, test } from "vitest";
 import { inputClasses } from "./mma-forms.ts";

@@ -1,5 +1,5 @@
 /** wmma as nvcc writes it: every shape, against sums in JavaScript. The numbers are small integers, so that every sum is exact. */
-import { decode, encode } from "@tilewright/ir";
+import { decode, encode } from "@tilewright/core";
 import { describe, expect, test } from "vitest";
 import { clean, fixture, generator, machine, orders } from "./support.ts";
 

@@ -2,16 +2,23 @@
  * What a backend is: a value that answers "can you", "how" and "why not" as data, and turns a program of stage `machine` into PTX.
  * Nothing in the shared code names a backend or an architecture.
  */
-import type { Checked, Diagnostic, SourceLocation, Verdict } from "./diagnostics.ts";
-import type { DType } from "./dtype.ts";
+import type {
+  Checked,
+  Diagnostic,
+  DType,
+  KernelSpec,
+  Manifest,
+  Problem,
+  Schedule,
+  ScheduleModel,
+  SourceLocation,
+  Target,
+  Verdict,
+} from "@tilewright/core";
 import type { Ladder } from "./ladder.ts";
-import type { KernelSpec, Manifest } from "./manifest.ts";
 import type { ModelKernel } from "./model/kernel.ts";
 import type { Engine, Machine } from "./model/machine.ts";
 import type { Pass } from "./passes/pass.ts";
-import type { Problem } from "./problem.ts";
-import type { Schedule, ScheduleModel } from "./schedule.ts";
-import type { Target } from "./target.ts";
 import type { TileProgram } from "./tile/types.ts";
 
 /** PTX text of one kernel and everything that a launcher must know about it. */

@@ -2,13 +2,21 @@
  * From a request to an artefact: which backend, which schedule, the passes, PTX and manifest. A compiler is a frozen list of
  * backends; nothing here names one.
  */
+
+import type { ArchName, KernelSpec, Manifest, Problem, Schedule, Target } from "@tilewright/core";
+import {
+  type Checked,
+  type Diagnostic,
+  err,
+  findTarget,
+  InternalError,
+  ok,
+  type SourceLocation,
+} from "@tilewright/core";
 import { type AnnotatedPtx, annotatePtx } from "./annotate.ts";
 import type { Backend, LoweredKernel } from "./backend.ts";
 import { disorderOf } from "./determinism.ts";
-import { type Checked, type Diagnostic, InternalError, type SourceLocation } from "./diagnostics.ts";
-import { err, ok } from "./ids.ts";
 import { makeManifest } from "./makeManifest.ts";
-import type { KernelSpec, Manifest } from "./manifest.ts";
 import type { Machine } from "./model/machine.ts";
 import { runPasses, type Verification } from "./passes/runPasses.ts";
 import {
@@ -24,11 +32,6 @@ import {
   plansOf,
   verdictOf,
 } from "./plans.ts";
-import type { Problem } from "./problem.ts";
-import type { Schedule } from "./schedule.ts";
-import type { Target } from "./target.ts";
-import { findTarget } from "./targets/find.ts";
-import type { ArchName } from "./targets/table.ts";
 import { parseProgramWithLocations } from "./tile/parse.ts";
 import { printProgram } from "./tile/print.ts";
 import { ownProgram } from "./tile/sizes.ts";

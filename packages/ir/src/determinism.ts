@@ -1,8 +1,6 @@
 /** Whether a kernel stores the same bits in every run, and why not. */
-import type { Diagnostic } from "./diagnostics.ts";
-import { dtypes } from "./dtype.ts";
-import type { Problem } from "./problem.ts";
-import type { Schedule } from "./schedule.ts";
+import type { Diagnostic, Problem, Schedule } from "@tilewright/core";
+import { dtypes } from "@tilewright/core";
 import { eachStmt } from "./tile/rewrite.ts";
 import type { TileProgram } from "./tile/types.ts";
 

@@ -21,47 +21,7 @@ export {
   type TraceStep,
 } from "./compiler.ts";
 export { addsAsTheyCome } from "./determinism.ts";
-export {
-  type Checked,
-  type Diagnostic,
-  type DiagnosticKind,
-  exitCodeOf,
-  formatDiagnostic,
-  InternalError,
-  type SourceLocation,
-  type Verdict,
-} from "./diagnostics.ts";
-export {
-  type DType,
-  dtypeNames,
-  dtypes,
-  isDType,
-  mixable,
-  mixes,
-  productDType,
-  sizeOf,
-  widensTo,
-} from "./dtype.ts";
-export { sha256 } from "./hash.ts";
-export { type Bytes, bytes, type Elements, elements, err, ok, type Result } from "./ids.ts";
 export { type Ladder, type LadderStep, ladderSchedules } from "./ladder.ts";
-export {
-  evaluateConstraints,
-  evaluateLaunchExpr,
-  type LaunchEnvironment,
-  launchEnvironment,
-  printLaunchExpr,
-  type ResolvedLaunch,
-  resolveLaunch,
-} from "./launch/evaluate.ts";
-export {
-  checkGroup,
-  type GroupArguments,
-  groupConstraints,
-  groupTable,
-  isEmptyGroup,
-  launchOfGroups,
-} from "./launch/groups.ts";
 export { launchExprOf } from "./launch/ofExpr.ts";
 export {
   boxedRun,
@@ -74,23 +34,6 @@ export {
   tensorMapFor,
   transactionBytes,
 } from "./launch/tensor-copies.ts";
-export {
-  checkTensorMap,
-  type TensorMapRecipe,
-  type TensorMapSpec,
-  type TensorMapSwizzle,
-  type TensorMapType,
-  tensorMapBoxBytes,
-  tensorMapElementBytes,
-  tensorMapExtent,
-  tensorMapGlobalBytes,
-  tensorMapInterleaves,
-  tensorMapL2Promotions,
-  tensorMapOf,
-  tensorMapSwizzles,
-  tensorMapTypeOf,
-  tensorMapTypes,
-} from "./launch/tensor-map.ts";
 export { coalesce, compose, coordinateAtByte, divide, invert, select } from "./layout/algebra.ts";
 export {
   type AccessWidth,
@@ -141,20 +84,6 @@ export {
 } from "./layout/swizzle.ts";
 export { parseLayout, printLayout, printSwizzle } from "./layout/text.ts";
 export type { Layout, Panels, Swizzle } from "./layout/types.ts";
-export type {
-  Certificate,
-  Constraint,
-  GroupField,
-  GroupRow,
-  KernelResources,
-  KernelSpec,
-  LaunchExpr,
-  Manifest,
-  ManifestImage,
-  ManifestResources,
-  ParamSpec,
-} from "./manifest.ts";
-export { WORKSPACE_ALIGN } from "./manifest.ts";
 export {
   constantsOf,
   type Engine,
@@ -170,128 +99,8 @@ export {
   type UsedConstant,
   usualMachine,
 } from "./model/index.ts";
-export { didYouMean, editDistance, nearest } from "./nearest.ts";
-export { exponentOf, f32Bits, f32FromBits, f64Bits, f64FromBits, signBit } from "./numerics/bits.ts";
-export { gemmBound, roundingBound } from "./numerics/bounds.ts";
-export { fmaF32 } from "./numerics/fma.ts";
-export {
-  decode,
-  decodeUe8m0,
-  encode,
-  encodeUe8m0,
-  epsilonOf,
-  type FloatFormat,
-  formats,
-  maxFinite,
-  type Overflow,
-  type Rounding,
-  roundToFormat,
-} from "./numerics/formats.ts";
-export {
-  decodeScale,
-  decodeScaled,
-  encodeScaled,
-  isScaled,
-  type ScaledArray,
-  type ScaledDType,
-  type ScaleFormat,
-  scaledTypes,
-} from "./numerics/scaled.ts";
-export {
-  bytesOfStorage,
-  decodeArray,
-  encodeArray,
-  makeStorage,
-  readElement,
-  roundTo,
-  type Storage,
-  storageBytes,
-  storageFromBytes,
-  type Values,
-  writeElement,
-} from "./numerics/storage.ts";
 export * from "./passes/index.ts";
 export { type BackendVerdict, compilerCodes, type Plan } from "./plans.ts";
-export { checkProblem, maxExtent, maxOperandBytes } from "./problem/check.ts";
-export { problemCodes } from "./problem/codes.ts";
-export { type CopiedMatrix, copyBytes, copyPromises } from "./problem/copyBytes.ts";
-export { readProblem } from "./problem/define.ts";
-export { type EpilogueKind, epilogueKind } from "./problem/epilogueKind.ts";
-export { defineProblem, readProblemRequest } from "./problem/request.ts";
-export {
-  BLOCK_SCALE,
-  type BlockFactors,
-  blockFactors,
-  factorsSize,
-  packScales,
-  SCALE_ALIGN,
-  SCALE_FACTORS,
-  SCALE_ROWS,
-  SCALE_WORDS,
-  type ScaleMatrix,
-  scaleMatrix,
-  scaleOffset,
-} from "./problem/scales.ts";
-export { operandElements, operandSpan, packedStride } from "./problem/size.ts";
-export { type StepMatrix, stepBuffer, stepMatrix } from "./problem/stepInputs.ts";
-export {
-  extentNames,
-  fixedProblem,
-  type LaunchSizes,
-  type LeadingName,
-  leadingNames,
-  problemAt,
-  problemOfGroup,
-  type SizeName,
-  type SizeRange,
-  type SymbolicSizes,
-  sizeExpr,
-  sizeMost,
-  sizeMultiple,
-  sizeNames,
-  sizeValue,
-  strideNames,
-  symbolicSizes,
-} from "./problem/symbolic.ts";
-export {
-  parseBlockScales,
-  parseEpilogue,
-  parseProblem,
-  parseSymbolic,
-  printEpilogue,
-  printOperand,
-  printProblem,
-  printStep,
-  printSymbolic,
-} from "./problem/text.ts";
-export {
-  type Activation,
-  type Batch,
-  type BlockForm,
-  type BlockScales,
-  blockForms,
-  type EpilogueStep,
-  type MatrixLayout,
-  type Operand,
-  operandShape,
-  operandStrides,
-  type Precision,
-  type Problem,
-  precisions,
-  type Scalar,
-} from "./problem.ts";
-export { activations, erf } from "./reference/activations.ts";
-export { type Comparison, compareMatrix, compareWithBound, type WorstElement } from "./reference/compare.ts";
-export {
-  type Expectation,
-  type Reference,
-  type ReferenceInputs,
-  type ReferenceOptions,
-  referenceGemm,
-} from "./reference/gemm.ts";
-export type { OperandData } from "./reference/multiply.ts";
-export { createRandom, type InputDistribution, type Random, randomStorage } from "./reference/random.ts";
-export { applyScales, randomFactorCodes, randomScales } from "./reference/scales.ts";
 export { asyncTargetFault, asyncWidthFault, LEAST_ASYNC_BYTES } from "./schedule/asyncCopies.ts";
 export { asyncPolicyFault, cacheDirective, streamPolicies } from "./schedule/cache.ts";
 export {
@@ -332,57 +141,6 @@ export {
   type SplitKFields,
   splitKFaults,
 } from "./schedule/splitK.ts";
-export type { FieldValue, Schedule, ScheduleCodec, ScheduleField, ScheduleModel } from "./schedule.ts";
-export { diagnosticsOfIssues } from "./schema/issues.ts";
-export {
-  type LibraryDevice,
-  type LibraryIndex,
-  type LibraryOperationRequest,
-  type LibraryRequest,
-  libraryIndexSchemaId,
-  librarySchema,
-  printLibraryIndex,
-  readLibraryIndex,
-} from "./schema/library.ts";
-export { manifestSchema, manifestSchemaId, printManifest, readManifest } from "./schema/manifest.ts";
-export {
-  type OperandRequest,
-  operandRequestSchema,
-  operandSchema,
-  type ProblemRequest,
-  problemRequestSchema,
-  problemSchema,
-} from "./schema/problem.ts";
-export {
-  type CompileRequest,
-  jsonSchemaOf,
-  requestSchema,
-  type SchemaName,
-  schemaNames,
-} from "./schema/request.ts";
-export { scheduleSchema } from "./schema/schedule.ts";
-export {
-  type Feature,
-  features,
-  type Gpu,
-  hasFeature,
-  type PtxVersion,
-  type Target,
-  type TargetLimits,
-} from "./target.ts";
-export { findGpu, findTarget, gpuFor, runsOn, targetsSupporting } from "./targets/find.ts";
-export { gpus } from "./targets/gpus.ts";
-export {
-  type BlockUse,
-  launchableRegisters,
-  type Occupancy,
-  type OccupancyLimiter,
-  occupancy,
-  residentInClusters,
-} from "./targets/occupancy.ts";
-export { firstCudaFor, type PtxVersionRow, ptxVersions } from "./targets/ptxVersions.ts";
-export { type Roofline, roofline } from "./targets/roofline.ts";
-export { type ArchName, targets } from "./targets/table.ts";
 export * from "./tile/index.ts";
 export {
   type Arriver,

@@ -2,11 +2,9 @@
  * Ladders: a kernel built up from schedules alone, each of which changes a few fields of the one before, so that the difference between
  * two neighbours is what that change is worth. Data of a backend; the command line runs them.
  */
-import type { Checked } from "./diagnostics.ts";
-import { ok } from "./ids.ts";
+import type { Checked, Feature, Schedule, ScheduleModel } from "@tilewright/core";
+import { ok } from "@tilewright/core";
 import { parseSchedule } from "./schedule/codec.ts";
-import type { Schedule, ScheduleModel } from "./schedule.ts";
-import type { Feature } from "./target.ts";
 
 export interface LadderStep {
   /** A word or two: `ldmatrix`. */

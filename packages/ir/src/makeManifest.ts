@@ -1,22 +1,25 @@
 /** The manifest of an artefact, from what the compiler knows. */
-import { disorderOf } from "./determinism.ts";
-import { dtypes } from "./dtype.ts";
-import { sha256 } from "./hash.ts";
+
+import type { Problem, PtxVersion, Schedule, Target } from "@tilewright/core";
 import {
   type Constraint,
+  dtypes,
+  extentNames,
+  firstCudaFor,
+  gemmBound,
   type KernelSpec,
   type LaunchExpr,
+  leadingNames,
   type Manifest,
+  manifestSchemaId,
+  printProblem,
+  sha256,
+  sizeMost,
+  strideNames,
+  symbolicSizes,
   WORKSPACE_ALIGN,
-} from "./manifest.ts";
-import { gemmBound } from "./numerics/bounds.ts";
-import { extentNames, leadingNames, sizeMost, strideNames, symbolicSizes } from "./problem/symbolic.ts";
-import { printProblem } from "./problem/text.ts";
-import type { Problem } from "./problem.ts";
-import type { Schedule } from "./schedule.ts";
-import { manifestSchemaId } from "./schema/manifest.ts";
-import type { PtxVersion, Target } from "./target.ts";
-import { firstCudaFor } from "./targets/ptxVersions.ts";
+} from "@tilewright/core";
+import { disorderOf } from "./determinism.ts";
 import { printProgram } from "./tile/print.ts";
 import type { TileProgram } from "./tile/types.ts";
 import { featuresOf } from "./tile/verify/features.ts";

@@ -1,17 +1,14 @@
 /** Which backends serve a problem, and with which schedules: the part of compiling that decides. */
+
+import type { Checked, Diagnostic, Problem, Schedule, Target, Verdict } from "@tilewright/core";
+import { didYouMean, err, ok } from "@tilewright/core";
 import type { Backend } from "./backend.ts";
 import { inSplitOrder } from "./determinism.ts";
-import type { Checked, Diagnostic, Verdict } from "./diagnostics.ts";
-import { err, ok } from "./ids.ts";
 import type { Machine } from "./model/machine.ts";
 import { constantsOf, usualMachine } from "./model/machines.ts";
 import { leastTime, predict } from "./model/predict.ts";
-import { didYouMean } from "./nearest.ts";
-import type { Problem } from "./problem.ts";
 import { parseSchedule, printSchedule, scheduleFromRecord } from "./schedule/codec.ts";
 import { nearestLegal, shortText } from "./schedule/nearestLegal.ts";
-import type { Schedule } from "./schedule.ts";
-import type { Target } from "./target.ts";
 
 export const compilerCodes = {
   unknownBackend: "TW1901",

@@ -1,9 +1,4 @@
-import { describe, expect, it } from "vitest";
 import {
-  type Backend,
-  type CompileInput,
-  coreFields,
-  createCompiler,
   type EpilogueStep,
   err,
   formatDiagnostic,
@@ -13,7 +8,9 @@ import {
   readManifest,
   type Schedule,
   sha256,
-} from "../src/index.ts";
+} from "@tilewright/core";
+import { describe, expect, it } from "vitest";
+import { type Backend, type CompileInput, coreFields, createCompiler } from "../src/index.ts";
 import { edit, fixture, parse } from "./tile/support/fixtures.ts";
 import { build, passes, problem, target } from "./tile/support/pipelines.ts";
 

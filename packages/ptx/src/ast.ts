@@ -5,7 +5,7 @@
  * Every node is a plain immutable object. Locations are 1-based and null on nodes that a builder made;
  * comments are kept only on nodes that a builder made (the parser skips them).
  */
-import type { Diagnostic, PtxVersion, SourceLocation } from "@tilewright/ir";
+import type { Diagnostic, PtxVersion, SourceLocation } from "@tilewright/core";
 
 /** Types a register, parameter or variable may be declared with. */
 export type ScalarType =

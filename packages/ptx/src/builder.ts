@@ -5,7 +5,7 @@
  * of first use, so equal calls give equal text. Every instruction is checked against the table as it is emitted;
  * one that does not fit is a bug of the backend and throws InternalError.
  */
-import { InternalError, type PtxVersion } from "@tilewright/ir";
+import { InternalError, type PtxVersion } from "@tilewright/core";
 import type {
   AddressOperand,
   FloatOperand,

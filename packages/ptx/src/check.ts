@@ -4,7 +4,7 @@
  *
  * It checks modules of any origin; for parsed ones operands and registers were already checked by the parser.
  */
-import type { Diagnostic, SourceLocation } from "@tilewright/ir";
+import type { Diagnostic, SourceLocation } from "@tilewright/core";
 import type {
   AddressOperand,
   Initialiser,

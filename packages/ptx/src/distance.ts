@@ -1,5 +1,5 @@
 /** The nearest of some words, for "did you mean". */
-import { editDistance } from "@tilewright/ir";
+import { editDistance } from "@tilewright/core";
 
 /** The nearest candidate, first in order on ties; null where none is near enough to be meant (about a third of the word). */
 export function closest(word: string, candidates: Iterable<string>): string | null {

@@ -1,5 +1,5 @@
 /** PTX text to the syntax tree. Everything is looked up in the table; what is not known is refused by name and place. */
-import { type Checked, type Diagnostic, err, ok, type PtxVersion } from "@tilewright/ir";
+import { type Checked, type Diagnostic, err, ok, type PtxVersion } from "@tilewright/core";
 import type {
   FileDirective,
   FunctionDirective,

@@ -1,5 +1,5 @@
 /** Does a module's `.version` and `.target` have what an instruction needs? */
-import type { PtxVersion } from "@tilewright/ir";
+import type { PtxVersion } from "@tilewright/core";
 import { closest } from "./distance.ts";
 import type { Requirement } from "./table/row.ts";
 

@@ -1,5 +1,5 @@
 /** Characters to words: positions, blanks and comments, names, numbers, constant expressions. */
-import type { SourceLocation } from "@tilewright/ir";
+import type { SourceLocation } from "@tilewright/core";
 import type { FloatOperand, IntegerOperand } from "./ast.ts";
 
 /** A fault in the text at an offset. Thrown inside the parser only, which turns it into a diagnostic and goes on. */

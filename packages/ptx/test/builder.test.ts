@@ -1,6 +1,6 @@
 import { execFileSync } from "node:child_process";
 import { fileURLToPath } from "node:url";
-import { InternalError } from "@tilewright/ir";
+import { InternalError } from "@tilewright/core";
 import { describe, expect, test } from "vitest";
 import {
   addr,

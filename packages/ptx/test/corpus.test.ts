@@ -1,4 +1,4 @@
-import { formatDiagnostic } from "@tilewright/ir";
+import { formatDiagnostic } from "@tilewright/core";
 import { describe, expect, test } from "vitest";
 import { checkModule, flattenFunction, type PtxModule, parseModule, printModule } from "../src/index.ts";
 import { assembling, corpus, neutral, refused } from "./support/corpus.ts";

@@ -1,4 +1,4 @@
-import { formatDiagnostic } from "@tilewright/ir";
+import { formatDiagnostic } from "@tilewright/core";
 import { describe, expect, test } from "vitest";
 import { checkModule, parseModule, printModule } from "../src/index.ts";
 

@@ -1,4 +1,4 @@
-import { formatDiagnostic } from "@tilewright/ir";
+import { formatDiagnostic } from "@tilewright/core";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import {

@@ -1,5 +1,5 @@
 /** Launch arguments against the parameters that an entry declares: count, kind, range; then bytes. */
-import { type Checked, type Diagnostic, ok } from "@tilewright/ir";
+import { type Checked, type Diagnostic, ok } from "@tilewright/core";
 import type { DeviceBuffer, LaunchArgument } from "./device.ts";
 import { diagnose } from "./diagnostics.ts";
 import type { ParamInfo } from "./ptx-header.ts";

@@ -2,6 +2,8 @@
  * One interface over the CUDA driver and the emulator.
  * Nothing here throws for an expected reason: a full GPU, a faulting kernel and a freed buffer are all diagnostics.
  */
+
+import type { Checked, TensorMapSpec } from "@tilewright/core";
 import type {
   CheckName,
   Counters,
@@ -13,7 +15,6 @@ import type {
   Switch,
   TraceSink,
 } from "@tilewright/emulator";
-import type { Checked, TensorMapSpec } from "@tilewright/ir";
 
 export type DeviceKind = "cuda" | "emulator";
 

@@ -1,5 +1,5 @@
 /** The runtime's diagnostics: one row per code. TW6xxx, each for one meaning. */
-import type { Diagnostic, DiagnosticKind } from "@tilewright/ir";
+import type { Diagnostic, DiagnosticKind } from "@tilewright/core";
 
 interface Row {
   readonly code: `TW6${string}`;

@@ -1,5 +1,5 @@
 /** What `tilewright doctor` shows of CUDA: what is there, what is not, and why not. Never fails. */
-import type { Checked, Diagnostic } from "@tilewright/ir";
+import type { Checked, Diagnostic } from "@tilewright/core";
 import type { CudaDriver } from "./cuda/driver.ts";
 import { type CudaDeviceInfo, describeDevice, startDriver } from "./cuda/info.ts";
 import { type KoffiDriverOptions, loadKoffi, openKoffiDriver } from "./cuda/koffi.ts";

@@ -1,5 +1,5 @@
 /** One GEMM on a device, from host bytes to host bytes. */
-import type { Counters, Finding } from "@tilewright/emulator";
+
 import {
   type Checked,
   checkProblem,
@@ -13,7 +13,8 @@ import {
   ok,
   type Problem,
   problemAt,
-} from "@tilewright/ir";
+} from "@tilewright/core";
+import type { Counters, Finding } from "@tilewright/emulator";
 import { addCounters } from "./counters.ts";
 import type { Device, DeviceBuffer, DeviceModule } from "./device.ts";
 import { diagnose } from "./diagnostics.ts";

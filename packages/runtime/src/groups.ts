@@ -15,7 +15,7 @@ import {
   ok,
   type Problem,
   problemOfGroup,
-} from "@tilewright/ir";
+} from "@tilewright/core";
 import type { Device, DeviceBuffer } from "./device.ts";
 import { diagnose } from "./diagnostics.ts";
 import {

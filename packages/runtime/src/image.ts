@@ -1,5 +1,5 @@
 /** What a loaded image is: PTX text with its header and entries, or machine code. */
-import { type Checked, didYouMean, ok } from "@tilewright/ir";
+import { type Checked, didYouMean, ok } from "@tilewright/core";
 import { fail } from "./diagnostics.ts";
 import { type ParamInfo, type PtxHeader, readEntries, readPtxHeader } from "./ptx-header.ts";
 

@@ -15,7 +15,7 @@ import {
   type TensorMapSpec,
   tensorMapOf,
   tensorMapTypes,
-} from "@tilewright/ir";
+} from "@tilewright/core";
 import type {
   Device,
   DeviceBuffer,

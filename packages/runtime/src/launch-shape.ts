@@ -1,5 +1,5 @@
 /** Grid, block, cluster and shared memory of a launch against a device's limits: all that does not fit, at once. */
-import type { Diagnostic } from "@tilewright/ir";
+import type { Diagnostic } from "@tilewright/core";
 import type { Dim3, LaunchRequest } from "./device.ts";
 import { diagnose } from "./diagnostics.ts";
 

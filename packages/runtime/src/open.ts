@@ -1,5 +1,5 @@
 /** Open a device by what it has to run. */
-import { createEmulator } from "@tilewright/emulator";
+
 import {
   type Checked,
   type Diagnostic,
@@ -8,7 +8,8 @@ import {
   type PtxVersion,
   type Target,
   targets,
-} from "@tilewright/ir";
+} from "@tilewright/core";
+import { createEmulator } from "@tilewright/emulator";
 import { type Arch, parseArch, unfitReason } from "./arch.ts";
 import { ModuleCache, type ModuleCacheOptions } from "./cache/modules.ts";
 import { openCudaDevice } from "./cuda/device.ts";

@@ -10,7 +10,7 @@ import {
   type Problem,
   packedStride,
   scaleMatrix,
-} from "@tilewright/ir";
+} from "@tilewright/core";
 
 /** `sfa`, `sfb`: scale factors of A and B. `epilogueI`: what step I of the epilogue reads or stores. */
 export type OperandName = "a" | "b" | "c" | "d" | "sfa" | "sfb" | `epilogue${number}`;

@@ -2,7 +2,7 @@
  * The few facts of a PTX text that a launcher needs: version, target, and the parameters of an entry.
  * A scanner and not the parser of @tilewright/ptx: the driver may accept instructions which that table lacks.
  */
-import type { PtxVersion } from "@tilewright/ir";
+import type { PtxVersion } from "@tilewright/core";
 
 export interface PtxHeader {
   readonly version: PtxVersion;

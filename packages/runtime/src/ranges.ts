@@ -1,5 +1,5 @@
 /** Byte ranges inside a buffer. */
-import type { Checked, Diagnostic } from "@tilewright/ir";
+import type { Checked, Diagnostic } from "@tilewright/core";
 import { diagnose, fail } from "./diagnostics.ts";
 
 /** Null when [offset, offset + count) lies inside `size` bytes. */

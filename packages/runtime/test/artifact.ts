@@ -1,5 +1,5 @@
 /** A GEMM artefact made by hand, for tests of the launcher. */
-import type { KernelSpec, Operand, Problem, Scalar } from "@tilewright/ir";
+import type { KernelSpec, Operand, Problem, Scalar } from "@tilewright/core";
 import type { GemmArtifact } from "../src/gemm.ts";
 import { gemmPtx } from "./kernels.ts";
 

@@ -1,6 +1,6 @@
 /** What the CUDA device asks of the driver. */
 
-import { ptxVersions } from "@tilewright/ir";
+import { ptxVersions } from "@tilewright/core";
 import { describe, expect, test } from "vitest";
 import { openCudaDevice } from "../src/cuda/device.ts";
 import type { CudaLaunchConfig } from "../src/cuda/driver.ts";

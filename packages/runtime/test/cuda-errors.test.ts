@@ -1,5 +1,5 @@
 /** Every driver call fails with every CUDA error: nothing throws, every failure is explained, nothing is left behind. */
-import { type Checked, formatDiagnostic, ok } from "@tilewright/ir";
+import { type Checked, formatDiagnostic, ok } from "@tilewright/core";
 import { describe, expect, test } from "vitest";
 import type { CudaBuffer } from "../src/cuda/buffer.ts";
 import { type CudaDevice, openCudaDevice } from "../src/cuda/device.ts";

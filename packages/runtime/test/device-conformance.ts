@@ -1,5 +1,5 @@
 /** What every `Device` does, whatever is behind it: one suite, run on the emulator, on the CUDA device over the fake driver, and on a GPU. */
-import { formatDiagnostic, launchEnvironment } from "@tilewright/ir";
+import { formatDiagnostic, launchEnvironment } from "@tilewright/core";
 import { afterEach, describe, expect, test } from "vitest";
 import type { Device, DeviceBuffer, Kernel } from "../src/device.ts";
 import { runGemm } from "../src/gemm.ts";

@@ -1,5 +1,5 @@
+import { targets } from "@tilewright/core";
 import { createEmulator } from "@tilewright/emulator";
-import { targets } from "@tilewright/ir";
 import { describe, expect, test } from "vitest";
 import { EmulatorDevice, limitsOf } from "../src/emulator/device.ts";
 import { runGemm } from "../src/gemm.ts";

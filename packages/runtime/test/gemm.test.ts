@@ -5,7 +5,7 @@ import {
   type GroupRow,
   type KernelSpec,
   type Problem,
-} from "@tilewright/ir";
+} from "@tilewright/core";
 import { describe, expect, test } from "vitest";
 import { addCounters } from "../src/counters.ts";
 import { openCudaDevice } from "../src/cuda/device.ts";

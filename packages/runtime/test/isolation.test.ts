@@ -2,7 +2,7 @@
 import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { formatDiagnostic } from "@tilewright/ir";
+import { formatDiagnostic } from "@tilewright/core";
 import { afterAll, expect, test } from "vitest";
 import { IsolatedDevice, type IsolatedOptions } from "../src/isolation/isolated.ts";
 import { workerFile } from "../src/isolation/process.ts";

@@ -2,7 +2,7 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { formatDiagnostic } from "@tilewright/ir";
+import { formatDiagnostic } from "@tilewright/core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { CudaBuffer } from "../src/cuda/buffer.ts";
 import { openCudaDevice } from "../src/cuda/device.ts";

@@ -1,7 +1,7 @@
 /** Launching on a real GPU: overhead, leaks, survival, tensor maps, clusters, dependent launches, graphs. Skipped where there is none. */
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
-import type { TensorMapSpec } from "@tilewright/ir";
+import type { TensorMapSpec } from "@tilewright/core";
 import { describe, expect, test } from "vitest";
 import { CudaBuffer } from "../src/cuda/buffer.ts";
 import { type CudaDevice, openCudaDevice } from "../src/cuda/device.ts";

@@ -1,5 +1,5 @@
 /** Which device is opened, and what is said when none is. */
-import { err, formatDiagnostic, ok } from "@tilewright/ir";
+import { err, formatDiagnostic, ok } from "@tilewright/core";
 import { describe, expect, test } from "vitest";
 import {
   createFakeDriver,

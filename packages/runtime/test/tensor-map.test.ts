@@ -1,5 +1,5 @@
 /** Tensor maps: from a manifest's recipe to the parameter of a launch, and every way in which they are refused. */
-import type { KernelSpec, TensorMapSpec } from "@tilewright/ir";
+import type { KernelSpec, TensorMapSpec } from "@tilewright/core";
 import { expect, test } from "vitest";
 import { openCudaDevice } from "../src/cuda/device.ts";
 import { createFakeDriver, type FakeKernel, fakeA100, readFakeTensorMap } from "../src/cuda/fake/index.ts";

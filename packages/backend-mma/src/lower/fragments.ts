@@ -11,7 +11,8 @@ import {
   type StmtOf,
   sharedAddress,
 } from "@tilewright/codegen";
-import { bufferOf, matrixLoad, type OwnedRegister, ownedRegisters, sizeOf } from "@tilewright/ir";
+import { sizeOf } from "@tilewright/core";
+import { bufferOf, matrixLoad, type OwnedRegister, ownedRegisters } from "@tilewright/ir";
 import { imm, type Operand, vec } from "@tilewright/ptx";
 
 /** A fragment by ldmatrix: addresses and registers follow from the owner. */

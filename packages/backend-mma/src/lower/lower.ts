@@ -1,16 +1,7 @@
 /** What warp-level matrix instructions bring to lowering: packed fragments by ldmatrix, and `mma.sync`. */
 import { type Engine, lowerToModuleWith, lowerWith, type RegisterType } from "@tilewright/codegen";
-import {
-  type Backend,
-  type DType,
-  dtypes,
-  eachStmt,
-  elementsPerRegister,
-  launchableRegisters,
-  type PtxVersion,
-  type Target,
-  type TileProgram,
-} from "@tilewright/ir";
+import { type DType, dtypes, launchableRegisters, type PtxVersion, type Target } from "@tilewright/core";
+import { type Backend, eachStmt, elementsPerRegister, type TileProgram } from "@tilewright/ir";
 import { loadElements, loadMatrices } from "./fragments.ts";
 import { lowerMultiply } from "./multiply.ts";
 

@@ -5,7 +5,8 @@
  * sum, over the atom's k, is added to the accumulators in f32, to nearest.
  */
 import { CannotLower, type Context, type Reg } from "@tilewright/codegen";
-import { type Atom, hasFeature } from "@tilewright/ir";
+import { hasFeature } from "@tilewright/core";
+import type { Atom } from "@tilewright/ir";
 import { f32imm, imm, type Operand, vec } from "@tilewright/ptx";
 
 /** One instruction of a walk: accumulators, and the fragments that it multiplies. */

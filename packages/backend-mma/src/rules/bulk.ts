@@ -1,5 +1,6 @@
 /** Bulk copies, and the warp of its own that makes them. */
-import { hasFeature, sizeOf, tensorAccessFault } from "@tilewright/ir";
+import { hasFeature, sizeOf } from "@tilewright/core";
+import { tensorAccessFault } from "@tilewright/ir";
 import type { Rule } from "./rule.ts";
 
 export const bulkRules: readonly Rule[] = [

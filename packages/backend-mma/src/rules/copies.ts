@@ -1,5 +1,6 @@
 /** Copies by the threads, how far they and the loads of fragments run ahead, and what L2 is told about them. */
-import { asyncPolicyFault, asyncTargetFault, asyncWidthFault, hasFeature } from "@tilewright/ir";
+import { hasFeature } from "@tilewright/core";
+import { asyncPolicyFault, asyncTargetFault, asyncWidthFault } from "@tilewright/ir";
 import type { Rule } from "./rule.ts";
 
 export const copyRules: readonly Rule[] = [

@@ -1,5 +1,6 @@
 /** Shared memory and registers of a block. */
-import type { Atom, Target } from "@tilewright/ir";
+import type { Target } from "@tilewright/core";
+import type { Atom } from "@tilewright/ir";
 import { blockBytes, chunkK, ringBytes } from "../nest.ts";
 import { estimateRegisters, mostRegisters } from "../registers.ts";
 import { type MmaSchedule, threadsOf } from "../schedule.ts";

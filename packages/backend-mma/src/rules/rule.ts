@@ -1,5 +1,6 @@
 /** What rules are made of: their form, and what they judge. */
-import type { Atom, Problem, ScheduleRule, Target } from "@tilewright/ir";
+import type { Problem, Target } from "@tilewright/core";
+import type { Atom, ScheduleRule } from "@tilewright/ir";
 import type { MmaSchedule } from "../schedule.ts";
 
 interface Subject {

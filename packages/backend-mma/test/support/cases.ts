@@ -1,14 +1,7 @@
 /** Random legal schedules from a seed. */
 import { pick } from "@tilewright/conformance";
-import {
-  atomFor,
-  defaultSchedule,
-  hasFeature,
-  type Problem,
-  type Random,
-  type Schedule,
-  type Target,
-} from "@tilewright/ir";
+import { hasFeature, type Problem, type Random, type Schedule, type Target } from "@tilewright/core";
+import { atomFor, defaultSchedule } from "@tilewright/ir";
 import { isLegal } from "../../src/check.ts";
 import { scheduleModel } from "../../src/schedule.ts";
 

@@ -1,6 +1,7 @@
 /** What fp32 multiply-adds on CUDA cores bring to lowering: fragments widened to f32 registers, and the walk over them. */
 import { type Engine, lowerToModuleWith, lowerWith } from "@tilewright/codegen";
-import { type Backend, type DType, sizeOf, type Target, type TileProgram } from "@tilewright/ir";
+import { type DType, sizeOf, type Target } from "@tilewright/core";
+import type { Backend, TileProgram } from "@tilewright/ir";
 import { loadFragment } from "./fragments.ts";
 import { lowerMultiply } from "./multiply.ts";
 

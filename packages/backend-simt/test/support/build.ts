@@ -1,6 +1,6 @@
 /** From a request to PTX in one call, for tests. */
 import * as suite from "@tilewright/conformance";
-import type { Problem, Schedule, Target } from "@tilewright/ir";
+import type { Problem, Schedule, Target } from "@tilewright/core";
 import { simt } from "../../src/backend.ts";
 
 export { hasPtxas } from "@tilewright/conformance";

@@ -2,15 +2,14 @@
 import { type DTypes, pick, problemOf, randomProblem, targetOf } from "@tilewright/conformance";
 import {
   createRandom,
-  defaultSchedule,
   hasFeature,
   type Problem,
   type Random,
   type Schedule,
   sizeOf,
   type Target,
-  transposeFault,
-} from "@tilewright/ir";
+} from "@tilewright/core";
+import { defaultSchedule, transposeFault } from "@tilewright/ir";
 import { checkSchedule } from "../../src/check.ts";
 import { scheduleModel } from "../../src/schedule.ts";
 

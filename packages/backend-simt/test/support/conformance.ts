@@ -1,6 +1,6 @@
 /** What this backend asks of the conformance suite. */
 import type { ConformanceOptions } from "@tilewright/conformance";
-import { activations, type Problem } from "@tilewright/ir";
+import { activations, type Problem } from "@tilewright/core";
 import { randomSchedule } from "./cases.ts";
 
 /** The interpreter adds products in the kernel's order; its activations are exact where the kernel's are not. */

@@ -8,7 +8,7 @@ import {
   type Reference,
   randomStorage,
   referenceGemm,
-} from "@tilewright/ir";
+} from "@tilewright/core";
 
 export interface CaseData {
   readonly a: Float32Array;

@@ -1,12 +1,6 @@
 /** Kernels compiled and run on the emulator of one file's tests, which open it once. */
-import {
-  type Artifact,
-  bytesOfStorage,
-  createCompiler,
-  formatDiagnostic,
-  type Problem,
-  type Target,
-} from "@tilewright/ir";
+import { bytesOfStorage, formatDiagnostic, type Problem, type Target } from "@tilewright/core";
+import { type Artifact, createCompiler } from "@tilewright/ir";
 import { type Device, openDevice, runGemm } from "@tilewright/runtime";
 import { afterAll, beforeAll, expect } from "vitest";
 import { simt } from "../../src/backend.ts";

@@ -1,17 +1,7 @@
 /** Scale factors: blocks of 512 bytes from shared to tensor memory, and where an instruction finds those that it multiplies by. */
 import { CannotLower, type Context, type Reg, type StmtOf, slotAddress } from "@tilewright/codegen";
-import {
-  blockShape,
-  bufferOf,
-  isScaled,
-  SCALE_COLUMNS,
-  SCALE_FACTORS,
-  SCALE_WORDS,
-  type ScaleFormat,
-  scaledTypes,
-  type TensorKind,
-  type View,
-} from "@tilewright/ir";
+import { isScaled, SCALE_FACTORS, SCALE_WORDS, type ScaleFormat, scaledTypes } from "@tilewright/core";
+import { blockShape, bufferOf, SCALE_COLUMNS, type TensorKind, type View } from "@tilewright/ir";
 import { addr, encodeSharedDescriptor, imm, type Tcgen05ScaleVector } from "@tilewright/ptx";
 import { moved, scratch } from "./barriers.ts";
 import { ADDRESS_MASK, UNIT } from "./descriptors.ts";

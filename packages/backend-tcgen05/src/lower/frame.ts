@@ -9,7 +9,8 @@ import {
   smemStart,
   tilesOf,
 } from "@tilewright/codegen";
-import { eachStmt, type KernelSpec, type LaunchExpr, type TileProgram } from "@tilewright/ir";
+import type { KernelSpec, LaunchExpr } from "@tilewright/core";
+import { eachStmt, type TileProgram } from "@tilewright/ir";
 import { type AddressOperand, addr, imm } from "@tilewright/ptx";
 import { clusterSize, stateOf } from "./state.ts";
 

@@ -1,13 +1,7 @@
 /** What tensor memory and its engines bring to lowering. */
 import { type Engine, lowerToModuleWith, lowerWith, type RegisterType } from "@tilewright/codegen";
-import {
-  type Backend,
-  type DType,
-  eachStmt,
-  type PtxVersion,
-  type Target,
-  type TileProgram,
-} from "@tilewright/ir";
+import type { DType, PtxVersion, Target } from "@tilewright/core";
+import { type Backend, eachStmt, type TileProgram } from "@tilewright/ir";
 import { lowerCommit } from "./commits.ts";
 import { copyTensor, loadTensor } from "./copies.ts";
 import { copyFactors } from "./factors.ts";

@@ -10,6 +10,7 @@ import {
   type StmtOf,
   slotAddress,
 } from "@tilewright/codegen";
+import { isScaled, scaledTypes } from "@tilewright/core";
 import {
   type Buffer,
   blockShape,
@@ -17,9 +18,7 @@ import {
   type Cond,
   elementBytes,
   findTensorKind,
-  isScaled,
   linearOffset,
-  scaledTypes,
   slotColumns,
   type TensorKind,
   type TensorSwizzle,

@@ -1,5 +1,6 @@
 /** Ways of D and C between the accumulators and memory. */
-import { type DType, nearestMultiple, sizeOf, tensorAccessFault } from "@tilewright/ir";
+import { type DType, sizeOf } from "@tilewright/core";
+import { nearestMultiple, tensorAccessFault } from "@tilewright/ir";
 import { accumulatorOf, stepsOf } from "../accumulators.ts";
 import { MOST_OVERLAPPED, type TensorSchedule } from "../schedule.ts";
 import { axesOf, nearest, type Rule } from "./rule.ts";

@@ -1,14 +1,6 @@
 /** Tiles that the matrix instructions of a kind have, and the swizzles that go with their operands. */
-import {
-  dtypes,
-  isScaled,
-  nearestMultiple,
-  type Problem,
-  SCALE_FACTORS,
-  SCALE_ROWS,
-  scaledTypes,
-  TENSOR_LANES,
-} from "@tilewright/ir";
+import { dtypes, isScaled, type Problem, SCALE_FACTORS, SCALE_ROWS, scaledTypes } from "@tilewright/core";
+import { nearestMultiple, TENSOR_LANES } from "@tilewright/ir";
 import { tcgen05ShapeFaults } from "@tilewright/ptx";
 import type { TensorSchedule } from "../schedule.ts";
 import { axesOf, nearest, type Rule, type Subject, transposed } from "./rule.ts";

@@ -1,5 +1,5 @@
 /** What a target holds: tensor memory, shared memory, clusters, the launch control. */
-import { hasFeature } from "@tilewright/ir";
+import { hasFeature } from "@tilewright/core";
 import { accumulatorOf, overlappedColumnsThatFit } from "../accumulators.ts";
 import {
   accumulatorColumns,

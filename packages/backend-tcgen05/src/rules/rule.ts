@@ -1,5 +1,6 @@
 /** What rules are made of: their form, what they judge, and what several of them ask. */
-import type { Problem, ScheduleRule, Target, TensorKind } from "@tilewright/ir";
+import type { Problem, Target } from "@tilewright/core";
+import type { ScheduleRule, TensorKind } from "@tilewright/ir";
 import type { TensorSchedule } from "../schedule.ts";
 
 export interface Subject {

@@ -1,18 +1,17 @@
 /** Problems and schedules that the tests of this package run, small enough for the emulator: tiles of 128 x 64, K of a few chunks. */
 import { type Case, checkCase, pick } from "@tilewright/conformance";
 import {
-  defaultSchedule,
   findTarget,
   formatDiagnostic,
   isScaled,
   type Problem,
-  parseSchedule,
   type Random,
   readProblemRequest,
   type Schedule,
   sizeOf,
   type Target,
-} from "@tilewright/ir";
+} from "@tilewright/core";
+import { defaultSchedule, parseSchedule } from "@tilewright/ir";
 import type { Device } from "@tilewright/runtime";
 import { isLegal } from "../../src/check.ts";
 import { tcgen05 } from "../../src/index.ts";

@@ -8,7 +8,7 @@ import {
   packedStride,
   type SymbolicSizes,
   sizeOf,
-} from "@tilewright/ir";
+} from "@tilewright/core";
 import { kindOf } from "../../src/nest.ts";
 import { randomSchedule } from "./cases.ts";
 

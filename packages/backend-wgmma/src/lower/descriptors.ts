@@ -1,7 +1,8 @@
 /** Matrix descriptors of operand tiles, from the layout of the tile. */
 
 import { CannotLower, type Context } from "@tilewright/codegen";
-import { type Buffer, bufferOf, linearOffset, sizeOf, tensorSwizzleName } from "@tilewright/ir";
+import { sizeOf } from "@tilewright/core";
+import { type Buffer, bufferOf, linearOffset, tensorSwizzleName } from "@tilewright/ir";
 import { encodeWgmmaDescriptor } from "@tilewright/ptx";
 
 /** A pattern of every swizzle, and a core matrix, has eight rows (PTX ISA, wgmma: strides of the canonical layouts). */

@@ -14,10 +14,8 @@ import {
   type ThreadCoord,
   type ThreadPosition,
 } from "@tilewright/codegen";
+import { BLOCK_SCALE, type BlockFactors, blockFactors } from "@tilewright/core";
 import {
-  BLOCK_SCALE,
-  type BlockFactors,
-  blockFactors,
   bufferOf,
   type Expr,
   lit,

@@ -10,7 +10,8 @@ import {
   sharedAddress,
   type Word,
 } from "@tilewright/codegen";
-import { bufferOf, type DType, type WarpgroupAtom } from "@tilewright/ir";
+import type { DType } from "@tilewright/core";
+import { bufferOf, type WarpgroupAtom } from "@tilewright/ir";
 import { imm, vec } from "@tilewright/ptx";
 
 type Mma = StmtOf<"mma">;

@@ -1,14 +1,7 @@
 /** What warpgroup matrix instructions bring to lowering: products from descriptors, and waits for them where slots are given back. */
 import { type Engine, lowerWith, type RegisterType } from "@tilewright/codegen";
-import {
-  type Backend,
-  type DType,
-  eachStmt,
-  elementsPerRegister,
-  type PtxVersion,
-  type TileProgram,
-  widensTo,
-} from "@tilewright/ir";
+import { type DType, type PtxVersion, widensTo } from "@tilewright/core";
+import { type Backend, eachStmt, elementsPerRegister, type TileProgram } from "@tilewright/ir";
 import { imm } from "@tilewright/ptx";
 import { lowerCommit, lowerFence, lowerProducts } from "./products.ts";
 

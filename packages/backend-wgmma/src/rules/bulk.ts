@@ -1,5 +1,6 @@
 /** What tensor maps and clusters take of copies, stores and tiles. */
-import { boxedRun, nearestMultiple, sizeOf, stepAccessFault, tensorAccessFault } from "@tilewright/ir";
+import { sizeOf } from "@tilewright/core";
+import { boxedRun, nearestMultiple, stepAccessFault, tensorAccessFault } from "@tilewright/ir";
 import { chunkK, isKMajor, needsKMajor, sourceOperands } from "../nest.ts";
 import { hasProducer } from "../schedule.ts";
 import { copiesAsync } from "./producers.ts";

@@ -1,5 +1,6 @@
 /** What a producer has to be for what it is asked to do. */
-import { asyncPolicyFault, asyncWidthFault, type Problem, sizeOf } from "@tilewright/ir";
+import { type Problem, sizeOf } from "@tilewright/core";
+import { asyncPolicyFault, asyncWidthFault } from "@tilewright/ir";
 import { isKMajor, isTwoLevel, needsKMajor, SWIZZLE_BYTES, tailColumns, widensA } from "../nest.ts";
 import type { WgmmaSchedule } from "../schedule.ts";
 import type { Found, Rule } from "./rule.ts";

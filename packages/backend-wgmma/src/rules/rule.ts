@@ -1,5 +1,6 @@
 /** What rules are made of: what they judge, what they find, and what several of them ask. */
-import type { Problem, ScheduleFault, ScheduleRule, Target } from "@tilewright/ir";
+import type { Problem, Target } from "@tilewright/core";
+import type { ScheduleFault, ScheduleRule } from "@tilewright/ir";
 import type { WgmmaSchedule } from "../schedule.ts";
 
 interface Subject {

@@ -1,5 +1,6 @@
 /** Tiles: what instructions, and squares of factors, divide. */
-import { BLOCK_SCALE, nearestMultiple } from "@tilewright/ir";
+import { BLOCK_SCALE } from "@tilewright/core";
+import { nearestMultiple } from "@tilewright/ir";
 import { ATOM_ROWS, atomK, atomOf, isTwoLevel, widensA, widthsOf } from "../nest.ts";
 import { sumSides } from "../schedule.ts";
 import type { Found, Rule } from "./rule.ts";

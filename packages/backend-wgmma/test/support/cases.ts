@@ -1,13 +1,7 @@
 /** Random legal schedules from a seed. */
 import { pick } from "@tilewright/conformance";
-import {
-  defaultSchedule,
-  type Problem,
-  type Random,
-  type Schedule,
-  stepMatrix,
-  type Target,
-} from "@tilewright/ir";
+import { type Problem, type Random, type Schedule, stepMatrix, type Target } from "@tilewright/core";
+import { defaultSchedule } from "@tilewright/ir";
 import { isLegal } from "../../src/check.ts";
 import { atomK, widthsOf } from "../../src/nest.ts";
 import { scheduleModel } from "../../src/schedule.ts";

@@ -10,7 +10,7 @@ import {
   makeStorage,
   ok,
   type Storage,
-} from "@tilewright/ir";
+} from "@tilewright/core";
 import { codes, problemWith } from "../codes.ts";
 
 /**

@@ -1,7 +1,6 @@
 /** A product in one call: a kernel for it, its launch, its result. */
 import {
   type ArchName,
-  type Artifact,
   type Checked,
   type Diagnostic,
   type DType,
@@ -15,7 +14,8 @@ import {
   type Storage,
   sizeOf,
   storageFromBytes,
-} from "@tilewright/ir";
+} from "@tilewright/core";
+import type { Artifact } from "@tilewright/ir";
 import { deviceOperands, type GemmInputs, openDevice, runGemm } from "@tilewright/runtime";
 import { codes, problemWith } from "../codes.ts";
 import { compiler } from "../compiler.ts";

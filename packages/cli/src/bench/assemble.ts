@@ -1,5 +1,5 @@
 /** From what was measured to records. */
-import { formatDiagnostic } from "@tilewright/ir";
+import { formatDiagnostic } from "@tilewright/core";
 import type { BenchOutcome, BenchRatio, BenchRegime } from "@tilewright/runtime";
 import { version } from "../version.ts";
 import type { CommandTime } from "./command-peer.ts";

@@ -4,7 +4,7 @@
  * `{"m": 512, "n": 512, "k": 512, "name": "cutlass", "us": [microseconds of each sample]}`. It runs after our own measurement, in a process of its own:
  * its ratios are unpaired, and say so.
  */
-import { type Checked, diagnosticsOfIssues, err, ok, type Problem } from "@tilewright/ir";
+import { type Checked, diagnosticsOfIssues, err, ok, type Problem } from "@tilewright/core";
 import { type Estimate, medianEstimate, type Regime, type Summary, summarise } from "@tilewright/runtime";
 import { z } from "zod";
 import { codes, problemWith } from "../codes.ts";

@@ -1,8 +1,6 @@
 /** From flags to what is to be measured: each size with its compiled candidates. */
 import {
-  type Artifact,
   type Checked,
-  type Compiler,
   type Diagnostic,
   err,
   findTarget,
@@ -10,7 +8,8 @@ import {
   type Problem,
   printProblem,
   type Target,
-} from "@tilewright/ir";
+} from "@tilewright/core";
+import type { Artifact, Compiler } from "@tilewright/ir";
 import type { BenchJob, InputKind, Regime } from "@tilewright/runtime";
 import { codes, problemWith } from "../codes.ts";
 import { compilerOf } from "../compiler.ts";

@@ -1,6 +1,6 @@
 /** What `bench` touches of the machine, so that its tests run on fakes. */
 import { spawn } from "node:child_process";
-import type { Checked } from "@tilewright/ir";
+import type { Checked } from "@tilewright/core";
 import {
   type Bench,
   type CublasLt,

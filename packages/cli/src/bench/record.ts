@@ -1,5 +1,5 @@
 /** One line of a results file: one problem in one regime, with everything that is needed to believe it. A contract: fields are added, never changed. */
-import { problemSchema } from "@tilewright/ir";
+import { problemSchema } from "@tilewright/core";
 import { inputKinds, regimes } from "@tilewright/runtime";
 import { z } from "zod";
 

@@ -1,5 +1,5 @@
 /** The problem sizes to measure: a file of named groups, or a list on the command line. */
-import { type Checked, diagnosticsOfIssues, err, ok } from "@tilewright/ir";
+import { type Checked, diagnosticsOfIssues, err, ok } from "@tilewright/core";
 import { z } from "zod";
 import { codes, problemWith } from "../codes.ts";
 import type { Context } from "../context.ts";

@@ -1,7 +1,7 @@
 /** Results files: JSON lines, written whole to a temporary file and renamed after every problem, so that a killed run leaves a good file. */
 import { existsSync } from "node:fs";
 import { resolve } from "node:path";
-import { type Checked, type Diagnostic, diagnosticsOfIssues, err, ok } from "@tilewright/ir";
+import { type Checked, type Diagnostic, diagnosticsOfIssues, err, ok } from "@tilewright/core";
 import { codes, problemWith } from "../codes.ts";
 import type { Context } from "../context.ts";
 import { writeFiles } from "../files/atomic.ts";

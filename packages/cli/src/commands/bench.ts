@@ -1,5 +1,5 @@
 /** `tilewright bench`: kernels beside their peers on a GPU, measured so that nobody is flattered. */
-import { type Checked, type Diagnostic, err, ok } from "@tilewright/ir";
+import { type Checked, type Diagnostic, err, ok } from "@tilewright/core";
 import { type Bench, inputKinds, type Regime, regimes } from "@tilewright/runtime";
 import { z } from "zod";
 import { recordOf } from "../bench/assemble.ts";

@@ -1,7 +1,7 @@
 /** `tilewright check`: which kernels of a folder the emulator can run. */
 import { readdirSync, statSync } from "node:fs";
 import { join, resolve } from "node:path";
-import { type Checked, type Diagnostic, err, ok } from "@tilewright/ir";
+import { type Checked, type Diagnostic, err, ok } from "@tilewright/core";
 import { z } from "zod";
 import { codes, problemWith } from "../codes.ts";
 import type { Context } from "../context.ts";

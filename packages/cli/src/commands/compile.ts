@@ -1,6 +1,7 @@
 /** `tilewright compile`: a problem, or an edited tile program, to PTX, manifest, cubin and IR. */
 import { join } from "node:path";
-import { type Artifact, type Diagnostic, type Stage, stages } from "@tilewright/ir";
+import type { Diagnostic } from "@tilewright/core";
+import { type Artifact, type Stage, stages } from "@tilewright/ir";
 import { z } from "zod";
 import { codes, problemWith } from "../codes.ts";
 import { type EmitFormat, type EmittedFile, emitFormats, entryOf, filesOf } from "../compile/artefacts.ts";

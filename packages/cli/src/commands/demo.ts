@@ -1,14 +1,7 @@
 /** `tilewright demo`: what `npm start` shows. Every backend makes a kernel, runs it, and has every element checked. */
 import { join } from "node:path";
-import {
-  type Artifact,
-  type Backend,
-  type Checked,
-  type Diagnostic,
-  defineProblem,
-  findTarget,
-  ok,
-} from "@tilewright/ir";
+import { type Checked, type Diagnostic, defineProblem, findTarget, ok } from "@tilewright/core";
+import type { Artifact, Backend } from "@tilewright/ir";
 import { z } from "zod";
 import { entryOf, filesOf } from "../compile/artefacts.ts";
 import { compiler } from "../compiler.ts";

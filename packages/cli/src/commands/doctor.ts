@@ -1,5 +1,5 @@
 /** `tilewright doctor`: what this machine has, what is missing, and what to do about it. */
-import { formatDiagnostic } from "@tilewright/ir";
+import { formatDiagnostic } from "@tilewright/core";
 import { z } from "zod";
 import { examine, type Finding, type Status } from "../doctor/findings.ts";
 import { defineCommand, type Session } from "../kit/command.ts";

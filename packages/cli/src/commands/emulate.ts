@@ -1,5 +1,5 @@
 /** `tilewright emulate`: run any PTX kernel on the emulator as a launch file says. */
-import type { Checked, Diagnostic } from "@tilewright/ir";
+import type { Checked, Diagnostic } from "@tilewright/core";
 import { codes, problemWith } from "../codes.ts";
 import { located } from "../compile/source.ts";
 import { renderCounters } from "../emulation/counters.ts";

@@ -1,6 +1,7 @@
 /** `tilewright explain`: what a hazard rule or a diagnostic means. */
+
+import { didYouMean } from "@tilewright/core";
 import { type RuleId, rules } from "@tilewright/emulator";
-import { didYouMean } from "@tilewright/ir";
 import { z } from "zod";
 import { codes, problemWith } from "../codes.ts";
 import { type CodePage, type Page, type RulePage, readPages } from "../emulation/pages.ts";

@@ -1,5 +1,5 @@
 /** `tilewright ladder`: a kernel built up from schedules alone, each step beside the one before. */
-import { type Checked, type Diagnostic, err, type Gpu, gpuFor, ok } from "@tilewright/ir";
+import { type Checked, type Diagnostic, err, type Gpu, gpuFor, ok } from "@tilewright/core";
 import type { chooseDevice } from "@tilewright/runtime";
 import { z } from "zod";
 import type { BenchPorts } from "../bench/ports.ts";

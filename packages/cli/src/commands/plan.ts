@@ -1,15 +1,6 @@
 /** `tilewright plan`: why this schedule, and what to expect of it, without a GPU. */
-import {
-  type Artifact,
-  type Checked,
-  type Compiler,
-  err,
-  findGpu,
-  type Gpu,
-  gpuFor,
-  ok,
-  type Target,
-} from "@tilewright/ir";
+import { type Checked, err, findGpu, type Gpu, gpuFor, ok, type Target } from "@tilewright/core";
+import type { Artifact, Compiler } from "@tilewright/ir";
 import { z } from "zod";
 import { codes, problemWith } from "../codes.ts";
 import { compileFrom, compileRequest, sourceFlags } from "../compile/source.ts";

@@ -1,8 +1,6 @@
 /** `tilewright run`: compile a GEMM, run it on a GPU or the emulator, and check every element. */
 import {
-  type Artifact,
   type Checked,
-  type Compiler,
   type Diagnostic,
   type DType,
   err,
@@ -14,7 +12,8 @@ import {
   sizeOf,
   storageFromBytes,
   writeElement,
-} from "@tilewright/ir";
+} from "@tilewright/core";
+import type { Artifact, Compiler } from "@tilewright/ir";
 import { openDevice } from "@tilewright/runtime";
 import { z } from "zod";
 import { codes, problemWith } from "../codes.ts";

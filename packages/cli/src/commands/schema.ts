@@ -1,12 +1,6 @@
 /** `tilewright schema`: JSON Schemas of everything that goes in and out. */
-import {
-  type Backend,
-  didYouMean,
-  jsonSchemaOf,
-  type SchemaName,
-  scheduleSchema,
-  schemaNames,
-} from "@tilewright/ir";
+import { didYouMean, jsonSchemaOf, type SchemaName, scheduleSchema, schemaNames } from "@tilewright/core";
+import type { Backend } from "@tilewright/ir";
 import { z } from "zod";
 import { backends } from "../backends.ts";
 import { benchRecordSchema } from "../bench/record.ts";

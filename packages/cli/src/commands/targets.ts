@@ -1,5 +1,5 @@
 /** `tilewright targets`: architectures with their limits, what serves them, and named GPUs. */
-import { gpus, targets } from "@tilewright/ir";
+import { gpus, targets } from "@tilewright/core";
 import { z } from "zod";
 import { backends } from "../backends.ts";
 import { defineCommand, type Session } from "../kit/command.ts";

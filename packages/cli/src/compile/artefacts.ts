@@ -1,6 +1,5 @@
 /** The files of a compiled kernel: PTX, cubin, IR, and the manifest that says how to launch it. */
 import {
-  type Artifact,
   type Certificate,
   type Checked,
   type Diagnostic,
@@ -14,7 +13,8 @@ import {
   printManifest,
   runsOn,
   type Target,
-} from "@tilewright/ir";
+} from "@tilewright/core";
+import type { Artifact } from "@tilewright/ir";
 import { codes, problemWith } from "../codes.ts";
 import type { Context } from "../context.ts";
 import { sha256 } from "../files/hash.ts";

@@ -1,14 +1,6 @@
 /** What to compile: a problem from flags for one or more targets, or the edited text of a tile program. */
-import {
-  type Artifact,
-  type Checked,
-  type Compiler,
-  type Diagnostic,
-  err,
-  findTarget,
-  ok,
-  parseProgram,
-} from "@tilewright/ir";
+import { type Checked, type Diagnostic, err, findTarget, ok } from "@tilewright/core";
+import { type Artifact, type Compiler, parseProgram } from "@tilewright/ir";
 import { codes, problemWith } from "../codes.ts";
 import { compilerOf } from "../compiler.ts";
 import type { Context } from "../context.ts";

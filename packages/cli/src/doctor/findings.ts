@@ -1,5 +1,5 @@
 /** What `doctor` looks for, one function a part of the machine; each says what to do where something is missing. */
-import { type Diagnostic, targets } from "@tilewright/ir";
+import { type Diagnostic, targets } from "@tilewright/core";
 import { type CudaReport, describeCuda, openKoffiCublasLt, openKoffiNvml } from "@tilewright/runtime";
 import { backends } from "../backends.ts";
 import type { Context } from "../context.ts";

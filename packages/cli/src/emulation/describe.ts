@@ -1,7 +1,7 @@
 /** `emulate` without a launch file: what there is to launch, and a launch file to complete. */
 import { existsSync } from "node:fs";
 import { resolve } from "node:path";
-import type { Checked } from "@tilewright/ir";
+import type { Checked } from "@tilewright/core";
 import { writeFiles } from "../files/atomic.ts";
 import type { Session } from "../kit/command.ts";
 import { exitCodes } from "../kit/exit.ts";

@@ -1,5 +1,5 @@
 /** What a kernel leaves in memory must not depend on the order: buffers of all runs are compared with the first one's. */
-import type { Diagnostic } from "@tilewright/ir";
+import type { Diagnostic } from "@tilewright/core";
 import { codes, problemWith } from "../codes.ts";
 import { runName } from "./flags.ts";
 import type { Run } from "./launches.ts";

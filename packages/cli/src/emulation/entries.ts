@@ -1,8 +1,8 @@
 /** What a PTX text says of its launches by itself: entries, parameters, block; and what Triton's JSON beside it adds. */
 import { existsSync } from "node:fs";
 import { resolve } from "node:path";
+import { type Checked, type Diagnostic, ok } from "@tilewright/core";
 import { createEmulator, type KernelInfo } from "@tilewright/emulator";
-import { type Checked, type Diagnostic, ok } from "@tilewright/ir";
 import { z } from "zod";
 import { located } from "../compile/source.ts";
 import type { Context } from "../context.ts";

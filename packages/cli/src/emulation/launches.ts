@@ -1,6 +1,7 @@
 /** The runs of an emulation: fresh memory, one launch, and what its buffers held afterwards. */
+
+import { type Checked, InternalError, ok } from "@tilewright/core";
 import type { RuleId, SearchOptions, SearchReport } from "@tilewright/emulator";
-import { type Checked, InternalError, ok } from "@tilewright/ir";
 import type { DeviceBuffer, DeviceModule, Kernel, LaunchRequest, LaunchResult } from "@tilewright/runtime";
 import { type BufferCheck, type BufferDifference, compareBuffer, differenceOf } from "../launch/compare.ts";
 import { argumentsOf, fieldBytes, known } from "../launch/params.ts";

@@ -1,7 +1,7 @@
 /** What the documentation says of a rule or a diagnostic: docs/hazards/README.md and docs/errors.md, one source for readers and for `explain`. */
 import { existsSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import { type Checked, err, ok } from "@tilewright/ir";
+import { type Checked, err, ok } from "@tilewright/core";
 import { codes, problemWith } from "../codes.ts";
 
 /** Beside the built command line, or in the workspace. */

@@ -1,6 +1,6 @@
 /** Everything that an emulation reads, checked before anything runs: all errors at once. */
 import { dirname, resolve } from "node:path";
-import { type Checked, type Diagnostic, diagnosticsOfIssues, err, ok } from "@tilewright/ir";
+import { type Checked, type Diagnostic, diagnosticsOfIssues, err, ok } from "@tilewright/core";
 import { checkModule, type PtxModule, parseModule } from "@tilewright/ptx";
 import { type Device, openDevice } from "@tilewright/runtime";
 import { codes, problemWith } from "../codes.ts";

@@ -1,6 +1,8 @@
 /** What runs on the emulator showed: findings as diagnostics, counters as text. */
+
+import type { Diagnostic } from "@tilewright/core";
 import { type Finding, rules } from "@tilewright/emulator";
-import type { Artifact, Diagnostic } from "@tilewright/ir";
+import type { Artifact } from "@tilewright/ir";
 import { codes, problemWith } from "../codes.ts";
 import { plural } from "../output/format.ts";
 import { type Profile, type RunPlan, runName } from "./flags.ts";

@@ -1,6 +1,7 @@
 /** Hazard rules by the names that --disable takes. */
+
+import { didYouMean } from "@tilewright/core";
 import { type RuleId, rules } from "@tilewright/emulator";
-import { didYouMean } from "@tilewright/ir";
 import { z } from "zod";
 import { flagRegistry } from "../kit/flags.ts";
 

@@ -3,8 +3,8 @@
  * hosts show beside the text.
  */
 import { isAbsolute, relative } from "node:path";
+import type { Diagnostic, SourceLocation } from "@tilewright/core";
 import { type Finding, type RuleId, rules } from "@tilewright/emulator";
-import type { Diagnostic, SourceLocation } from "@tilewright/ir";
 import { codes } from "../codes.ts";
 import { version } from "../version.ts";
 import type { RunPlan } from "./flags.ts";

@@ -1,6 +1,7 @@
 /** The search of interleavings on the command line: what it covered, the schedule that it ended at, and files of those. */
+
+import { type Checked, type Diagnostic, diagnosticsOfIssues, err, ok } from "@tilewright/core";
 import type { SearchReport, Switch } from "@tilewright/emulator";
-import { type Checked, type Diagnostic, diagnosticsOfIssues, err, ok } from "@tilewright/ir";
 import { z } from "zod";
 import { codes, problemWith } from "../codes.ts";
 import type { Context } from "../context.ts";

@@ -1,6 +1,7 @@
 /** Findings that are known and wanted: named on the command line, or written into a baseline by an earlier run. */
+
+import { type Checked, diagnosticsOfIssues, err, ok } from "@tilewright/core";
 import type { Finding } from "@tilewright/emulator";
-import { type Checked, diagnosticsOfIssues, err, ok } from "@tilewright/ir";
 import { z } from "zod";
 import { codes } from "../codes.ts";
 import type { Context } from "../context.ts";

@@ -1,6 +1,7 @@
 /** The runs of `emulate`: which, what they are judged by, and what they have shown. */
+
+import { type Checked, err, ok } from "@tilewright/core";
 import type { Finding, Order } from "@tilewright/emulator";
-import { type Checked, err, ok } from "@tilewright/ir";
 import { z } from "zod";
 import { codes, problemWith } from "../codes.ts";
 import type { Session } from "../kit/command.ts";

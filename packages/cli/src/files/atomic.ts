@@ -1,7 +1,7 @@
 /** Output files: written beside their place and renamed into it, so that a reader never sees half a file and a failure leaves none. */
 import { mkdirSync, renameSync, rmdirSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
-import { type Checked, type Diagnostic, err, ok } from "@tilewright/ir";
+import { type Checked, type Diagnostic, err, ok } from "@tilewright/core";
 import { codes, problemWith } from "../codes.ts";
 
 export interface OutputFile {

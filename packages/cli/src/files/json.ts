@@ -1,5 +1,5 @@
 /** JSON files, with the place of a syntax error. */
-import { type Checked, type Diagnostic, err, ok } from "@tilewright/ir";
+import { type Checked, type Diagnostic, err, ok } from "@tilewright/core";
 import { codes, problemWith } from "../codes.ts";
 import type { Context } from "../context.ts";
 import { placeAt, placesOf } from "./json-places.ts";

@@ -1,5 +1,5 @@
 /** Which format a path names, and what a matrix is. */
-import { type Checked, err, ok } from "@tilewright/ir";
+import { type Checked, err, ok } from "@tilewright/core";
 import { codes, problemWith } from "../codes.ts";
 import type { Context } from "../context.ts";
 import { readNpy } from "./npy.ts";

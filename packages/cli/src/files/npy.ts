@@ -11,7 +11,7 @@ import {
   ok,
   type Storage,
   storageFromBytes,
-} from "@tilewright/ir";
+} from "@tilewright/core";
 import { dump, parse } from "npyjs";
 import { codes, problemWith } from "../codes.ts";
 import type { RandomAccess } from "./read.ts";

@@ -2,7 +2,7 @@
 import { closeSync, fstatSync, openSync, readSync, statSync } from "node:fs";
 import { totalmem } from "node:os";
 import { resolve } from "node:path";
-import { type Checked, err, ok } from "@tilewright/ir";
+import { type Checked, err, ok } from "@tilewright/core";
 import { codes, problemWith } from "../codes.ts";
 import type { Context } from "../context.ts";
 import { formatBytes } from "../output/format.ts";

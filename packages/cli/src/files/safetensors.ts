@@ -12,7 +12,7 @@ import {
   ok,
   storageBytes,
   storageFromBytes,
-} from "@tilewright/ir";
+} from "@tilewright/core";
 import { z } from "zod";
 import { codes, problemWith } from "../codes.ts";
 import type { RandomAccess } from "./read.ts";

@@ -1,5 +1,5 @@
 /** Arrays as files hold them. */
-import type { DType, MatrixLayout, Storage } from "@tilewright/ir";
+import type { DType, MatrixLayout, Storage } from "@tilewright/core";
 
 export interface Tensor {
   /** As the user wrote it, for messages. */

@@ -1,5 +1,5 @@
 /** What a command is: a name, its arguments as a zod object, examples, and a function from checked arguments to an exit code. */
-import { type Diagnostic, formatDiagnostic } from "@tilewright/ir";
+import { type Diagnostic, formatDiagnostic } from "@tilewright/core";
 import { z } from "zod";
 import type { Context } from "../context.ts";
 import { compilerWith, loadBackend, namesModule } from "../loadBackend.ts";

@@ -1,5 +1,5 @@
 /** Completion scripts for shells, from the commands themselves. */
-import { targets } from "@tilewright/ir";
+import { targets } from "@tilewright/core";
 import type { HelpSource } from "./help.ts";
 import { type Slot, spell } from "./parse.ts";
 

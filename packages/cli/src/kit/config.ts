@@ -1,7 +1,7 @@
 /** The user's own defaults: a JSON file where the XDG base directories say. Flags, and what files of a request say, go before them. */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
-import { type Checked, diagnosticsOfIssues, err, ok } from "@tilewright/ir";
+import { type Checked, diagnosticsOfIssues, err, ok } from "@tilewright/core";
 import { z } from "zod";
 import { codes } from "../codes.ts";
 import type { Context } from "../context.ts";

@@ -1,5 +1,5 @@
 /** Exit codes of the command line (a contract: scripts depend on them). */
-import type { Diagnostic, DiagnosticKind } from "@tilewright/ir";
+import type { Diagnostic, DiagnosticKind } from "@tilewright/core";
 
 export const exitCodes = {
   ok: 0,

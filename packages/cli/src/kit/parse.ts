@@ -1,6 +1,6 @@
 /** From argv to the checked arguments of a command: node tokenises, zod coerces, and every error is reported at once. */
 import { type ParseArgsConfig, parseArgs } from "node:util";
-import { type Checked, type Diagnostic, err, nearest, ok } from "@tilewright/ir";
+import { type Checked, type Diagnostic, err, nearest, ok } from "@tilewright/core";
 import type { z } from "zod";
 import { codes, problemWith } from "../codes.ts";
 import { type FlagMeta, flagRegistry } from "./flags.ts";

@@ -1,5 +1,5 @@
 /** Steps of a ladder on the emulator: numbers, hazards, and what each executed and moved. */
-import { type Checked, type Diagnostic, ok } from "@tilewright/ir";
+import { type Checked, type Diagnostic, ok } from "@tilewright/core";
 import { entryOf } from "../compile/artefacts.ts";
 import type { Session } from "../kit/command.ts";
 import type { RunDevice } from "../run/device.ts";

@@ -1,5 +1,5 @@
 /** Steps of a ladder on a GPU: interleaved in one process beside cuBLASLt, as `bench` measures. */
-import { type Checked, type Diagnostic, err, ok } from "@tilewright/ir";
+import { type Checked, type Diagnostic, err, ok } from "@tilewright/core";
 import type { Bench } from "@tilewright/runtime";
 import { jobOf } from "../bench/jobs.ts";
 import { measureOrder, type WorkOrder } from "../bench/measure.ts";

@@ -1,22 +1,24 @@
 /** Which ladders are asked for, and their steps compiled. */
 import {
-  type Artifact,
-  type Backend,
   type Checked,
-  type Compiler,
   type Diagnostic,
   didYouMean,
   err,
   findTarget,
   hasFeature,
+  ok,
+  type Problem,
+  type Schedule,
+  type Target,
+} from "@tilewright/core";
+import {
+  type Artifact,
+  type Backend,
+  type Compiler,
   type Ladder,
   type LadderStep,
   ladderSchedules,
-  ok,
-  type Problem,
   printSchedule,
-  type Schedule,
-  type Target,
 } from "@tilewright/ir";
 import { codes, problemWith } from "../codes.ts";
 import { compilerOf } from "../compiler.ts";

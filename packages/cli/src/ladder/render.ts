@@ -1,5 +1,5 @@
 /** Ladders as text. */
-import { printProblem, problemSchema } from "@tilewright/ir";
+import { printProblem, problemSchema } from "@tilewright/core";
 import type { Paint } from "../output/colour.ts";
 import { formatTime, trim } from "../output/format.ts";
 import { type Column, type Row, renderTable } from "../output/table.ts";

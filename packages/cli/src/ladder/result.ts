@@ -1,5 +1,5 @@
 /** What `ladder --json` prints. A contract: fields are added, never changed. */
-import { problemSchema } from "@tilewright/ir";
+import { problemSchema } from "@tilewright/core";
 import { z } from "zod";
 
 const real = z.union([z.number(), z.enum(["Infinity", "NaN"])]);

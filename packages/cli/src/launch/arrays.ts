@@ -1,5 +1,5 @@
 /** Arrays that launch files name: every element type that kernels compute with. */
-import { bytesOfStorage, type Checked, err, type MatrixLayout, ok } from "@tilewright/ir";
+import { bytesOfStorage, type Checked, err, type MatrixLayout, ok } from "@tilewright/core";
 import { codes, problemWith } from "../codes.ts";
 import type { Context } from "../context.ts";
 import { loadTensor } from "../files/load.ts";

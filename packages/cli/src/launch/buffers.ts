@@ -8,7 +8,7 @@ import {
   type InputDistribution,
   ok,
   randomStorage,
-} from "@tilewright/ir";
+} from "@tilewright/core";
 import { codes, problemWith } from "../codes.ts";
 import { countOf } from "../files/tensor.ts";
 import { formatBytes } from "../output/format.ts";

@@ -1,5 +1,5 @@
 /** What buffers hold after a launch against what they should. */
-import { type Checked, dtypes, encodeArray, err, isDType, ok } from "@tilewright/ir";
+import { type Checked, dtypes, encodeArray, err, isDType, ok } from "@tilewright/core";
 import { codes, problemWith } from "../codes.ts";
 import { countOf } from "../files/tensor.ts";
 import type { ArrayLoader, LaunchArray } from "./arrays.ts";

@@ -9,7 +9,7 @@ import {
   isDType,
   storageBytes,
   storageFromBytes,
-} from "@tilewright/ir";
+} from "@tilewright/core";
 import { encodeNpy, encodeNpyIntegers } from "../files/npy.ts";
 
 /** Integers that are no dtype of a matrix product. */

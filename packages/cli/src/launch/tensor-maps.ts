@@ -14,7 +14,7 @@ import {
   tensorMapL2Promotions,
   tensorMapSwizzles,
   tensorMapTypes,
-} from "@tilewright/ir";
+} from "@tilewright/core";
 import type { Device } from "@tilewright/runtime";
 import { z } from "zod";
 import { codes, problemWith } from "../codes.ts";

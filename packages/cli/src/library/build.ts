@@ -1,6 +1,5 @@
 /** Compiles the kernels of a library and makes its files. */
 import {
-  type Artifact,
   type Certificate,
   type Checked,
   type Diagnostic,
@@ -9,7 +8,8 @@ import {
   type Manifest,
   ok,
   readManifest,
-} from "@tilewright/ir";
+} from "@tilewright/core";
+import type { Artifact } from "@tilewright/ir";
 import { codes, problemWith } from "../codes.ts";
 import { type EmitFormat, entryOf, filesOf } from "../compile/artefacts.ts";
 import { compileRequest } from "../compile/source.ts";

@@ -1,8 +1,6 @@
 /** What a kernel of a library was checked by before it ships: every completion order on the emulator, and a GPU's bits where one is here. */
-import { rules } from "@tilewright/emulator";
+
 import {
-  type Artifact,
-  addsAsTheyCome,
   type Certificate,
   type Checked,
   defineProblem,
@@ -11,7 +9,9 @@ import {
   ok,
   type Problem,
   type ProblemRequest,
-} from "@tilewright/ir";
+} from "@tilewright/core";
+import { rules } from "@tilewright/emulator";
+import { type Artifact, addsAsTheyCome } from "@tilewright/ir";
 import { compileRequest } from "../compile/source.ts";
 import { compilerOf } from "../compiler.ts";
 import { ordersOf } from "../emulation/flags.ts";

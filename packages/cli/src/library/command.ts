@@ -1,6 +1,6 @@
 /** `compile --library DIR`: many kernels, an index with a dispatch table, and launchers, in one folder. */
 import { join } from "node:path";
-import { type Checked, err, ok, printLibraryIndex } from "@tilewright/ir";
+import { type Checked, err, ok, printLibraryIndex } from "@tilewright/core";
 import { codes, problemWith } from "../codes.ts";
 import type { EmitFormat } from "../compile/artefacts.ts";
 import { type OutputFile, writeFiles } from "../files/atomic.ts";

@@ -1,5 +1,5 @@
 /** Launch expressions as source text of C and Rust. */
-import type { Constraint, LaunchExpr } from "@tilewright/ir";
+import type { Constraint, LaunchExpr } from "@tilewright/core";
 
 type Operation = Exclude<LaunchExpr, number | string>[0];
 

@@ -1,5 +1,5 @@
 /** The products that the gradients of a matrix product are made of, as problems: `launchers/torch_ops.py` calls them by these suffixes. */
-import type { Operand, Problem, ProblemRequest, SizeName } from "@tilewright/ir";
+import type { Operand, Problem, ProblemRequest, SizeName } from "@tilewright/core";
 
 type Extent = "m" | "n" | "k";
 

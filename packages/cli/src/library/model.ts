@@ -1,6 +1,6 @@
 /** A kernel library between compiling and writing: what the index, the dispatch table and the launchers are made of. */
-import type { Constraint, LibraryDevice, LibraryIndex, Manifest, Problem, Target } from "@tilewright/ir";
-import { libraryIndexSchemaId } from "@tilewright/ir";
+import type { Constraint, LibraryDevice, LibraryIndex, Manifest, Problem, Target } from "@tilewright/core";
+import { libraryIndexSchemaId } from "@tilewright/core";
 import { version } from "../version.ts";
 
 /** One artefact of a library: its manifest as it is written, and where. */

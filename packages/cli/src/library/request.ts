@@ -12,7 +12,7 @@ import {
   type Problem,
   readProblemRequest,
   type Target,
-} from "@tilewright/ir";
+} from "@tilewright/core";
 import { codes, problemWith } from "../codes.ts";
 import type { Context } from "../context.ts";
 import { readJsonFile } from "../files/json.ts";

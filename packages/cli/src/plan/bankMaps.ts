@@ -1,4 +1,5 @@
 /** Lanes by banks for each shared-memory access of a warp, in the layout that was chosen and in the one without padding and swizzle. */
+import { sizeOf } from "@tilewright/core";
 import {
   type BankCell,
   bankCells,
@@ -7,7 +8,6 @@ import {
   contiguousAxis,
   type Layout,
   printLayout,
-  sizeOf,
   type TileAccess,
   type TileProgram,
   tileAccesses,

@@ -1,5 +1,5 @@
 /** A plan as text. */
-import { type Problem, printProblem } from "@tilewright/ir";
+import { type Problem, printProblem } from "@tilewright/core";
 import type { Paint } from "../output/colour.ts";
 import { formatBytes, formatTime, trim } from "../output/format.ts";
 import { type Row, renderPairs, renderTable } from "../output/table.ts";

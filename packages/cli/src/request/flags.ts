@@ -1,5 +1,5 @@
 /** The flags that state a problem and how to compile it; `compile`, `run` and `plan` share them. */
-import { precisions } from "@tilewright/ir";
+import { precisions } from "@tilewright/core";
 import { choice, list, number, text, toggle } from "../kit/flags.ts";
 
 const group = "Problem";

@@ -6,8 +6,6 @@ import {
   err,
   findGpu,
   findTarget,
-  type Machine,
-  machineOf,
   ok,
   type Problem,
   parseBlockScales,
@@ -16,7 +14,8 @@ import {
   readProblemRequest,
   requestSchema,
   type Target,
-} from "@tilewright/ir";
+} from "@tilewright/core";
+import { type Machine, machineOf } from "@tilewright/ir";
 import type { z } from "zod";
 import { codes, problemWith } from "../codes.ts";
 import type { Context } from "../context.ts";

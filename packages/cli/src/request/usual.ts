@@ -1,5 +1,6 @@
 /** The architecture where nobody names one. */
-import { type Compiler, findTarget, type Problem } from "@tilewright/ir";
+import { findTarget, type Problem } from "@tilewright/core";
+import type { Compiler } from "@tilewright/ir";
 
 /** That of the first backend that serves the problem where it is best shown. */
 export const usualArch =

@@ -10,7 +10,7 @@ import {
   sizeOf,
   storageFromBytes,
   type WorstElement,
-} from "@tilewright/ir";
+} from "@tilewright/core";
 import type { GemmResult } from "@tilewright/runtime";
 
 /** What a run stored. */

@@ -1,5 +1,5 @@
 /** The device that a command runs GEMMs on: the emulator in this process, a GPU in one of its own unless told otherwise. */
-import { type Checked, ok } from "@tilewright/ir";
+import { type Checked, ok } from "@tilewright/core";
 import {
   chooseDevice,
   type Device,

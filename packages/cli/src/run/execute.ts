@@ -1,14 +1,8 @@
 /** Run a compiled GEMM on a device, in one or more completion orders, and check every element. */
+
+import { type Checked, type Diagnostic, ok, type Problem, referenceGemm } from "@tilewright/core";
 import type { CheckName, Counters, Finding, Order } from "@tilewright/emulator";
-import {
-  type Artifact,
-  addsAsTheyCome,
-  type Checked,
-  type Diagnostic,
-  ok,
-  type Problem,
-  referenceGemm,
-} from "@tilewright/ir";
+import { type Artifact, addsAsTheyCome } from "@tilewright/ir";
 import type { GemmArtifact, GemmResult } from "@tilewright/runtime";
 import { codes, problemWith } from "../codes.ts";
 import { atStatements, diagnoseHazard, hazardsOf, mergeFindings } from "../emulation/report.ts";

@@ -13,7 +13,7 @@ import {
   packScales,
   type ScaleFormat,
   scaleMatrix,
-} from "@tilewright/ir";
+} from "@tilewright/core";
 import { codes, problemWith } from "../codes.ts";
 import type { Context } from "../context.ts";
 import { loadMatrix } from "../files/load.ts";

@@ -14,7 +14,7 @@ import {
   type Problem,
   type Storage,
   writeElement,
-} from "@tilewright/ir";
+} from "@tilewright/core";
 import { codes, problemWith } from "../codes.ts";
 import type { Context } from "../context.ts";
 import { loadMatrix } from "../files/load.ts";

@@ -1,7 +1,5 @@
 /** `--groups FILE.json`: the groups of one launch, from a list of sizes to a checked run. */
 import {
-  type Artifact,
-  addsAsTheyCome,
   type Checked,
   checkGroup,
   type Diagnostic,
@@ -13,7 +11,8 @@ import {
   type Problem,
   problemOfGroup,
   referenceGemm,
-} from "@tilewright/ir";
+} from "@tilewright/core";
+import { type Artifact, addsAsTheyCome } from "@tilewright/ir";
 import { type Device, type Group, type GroupsResult, runGroups } from "@tilewright/runtime";
 import { z } from "zod";
 import { codes, problemWith } from "../codes.ts";

@@ -16,7 +16,7 @@ import {
   randomStorage,
   type Storage,
   sizeOf,
-} from "@tilewright/ir";
+} from "@tilewright/core";
 import { deviceOperands, type GemmInputs } from "@tilewright/runtime";
 import { codes, problemWith } from "../codes.ts";
 import { formatBytes } from "../output/format.ts";

@@ -1,5 +1,5 @@
 /** What `run --json` prints. A contract: fields are added, never changed. */
-import { problemSchema } from "@tilewright/ir";
+import { problemSchema } from "@tilewright/core";
 import { z } from "zod";
 
 /** JSON has no infinities: `Infinity` and `NaN` are written as text. */

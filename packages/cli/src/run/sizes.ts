@@ -1,6 +1,5 @@
 /** `--sizes m=300,k=80`: what one launch supplies of the sizes that a kernel leaves to it. */
 import {
-  type Artifact,
   type Checked,
   checkProblem,
   type Diagnostic,
@@ -10,7 +9,8 @@ import {
   problemAt,
   type SizeName,
   sizeNames,
-} from "@tilewright/ir";
+} from "@tilewright/core";
+import type { Artifact } from "@tilewright/ir";
 import { codes, problemWith } from "../codes.ts";
 
 /** What is missing of a grouped problem that nobody gives sizes of groups; null of others. `hint`: where they could come from. */

@@ -1,6 +1,7 @@
 /** The cost model's choices beside what was timed on GPUs: of schedules and of backends, at sizes that no list of winners has. */
 import { readFileSync } from "node:fs";
-import { defineProblem, findTarget, machineOf, type Problem, parseSchedule, predict } from "@tilewright/ir";
+import { defineProblem, findTarget, type Problem } from "@tilewright/core";
+import { machineOf, parseSchedule, predict } from "@tilewright/ir";
 import { describe, expect, test } from "vitest";
 import { compiler } from "../../src/compiler.ts";
 

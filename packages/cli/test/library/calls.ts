@@ -13,7 +13,7 @@ import {
   tensorMapOf,
   tensorMapSwizzles,
   tensorMapTypes,
-} from "@tilewright/ir";
+} from "@tilewright/core";
 import { unfitReason } from "@tilewright/runtime";
 import type { Library } from "../../src/library/model.ts";
 

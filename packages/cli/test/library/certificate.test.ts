@@ -1,8 +1,8 @@
 /** `compile --library --certify`: what a manifest says of the runs that its kernel has passed. */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
+import { readLibraryIndex, readManifest } from "@tilewright/core";
 import { rules } from "@tilewright/emulator";
-import { readLibraryIndex, readManifest } from "@tilewright/ir";
 import { describe, expect, test, vi } from "vitest";
 import type * as Devices from "../../src/run/device.ts";
 import { cli } from "../harness.ts";

@@ -14,7 +14,7 @@ import {
   tensorMapSwizzles,
   tensorMapTypeOf,
   tensorMapTypes,
-} from "@tilewright/ir";
+} from "@tilewright/core";
 import { createFakeDriver, fakeH200, KernelLibrary, openCudaDevice, openDevice } from "@tilewright/runtime";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { scratch } from "../scratch.ts";

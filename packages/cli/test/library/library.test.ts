@@ -3,7 +3,7 @@ import { execFileSync, spawn, spawnSync } from "node:child_process";
 import { readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { decodeArray, encodeArray, readLibraryIndex, readManifest } from "@tilewright/ir";
+import { decodeArray, encodeArray, readLibraryIndex, readManifest } from "@tilewright/core";
 import { KernelLibrary, openDevice } from "@tilewright/runtime";
 import { describe, expect, test } from "vitest";
 import { sha256 } from "../../src/files/hash.ts";

@@ -8,7 +8,7 @@ import {
   type ParamSpec,
   printLibraryIndex,
   printManifest,
-} from "@tilewright/ir";
+} from "@tilewright/core";
 import type { OutputFile } from "../../src/files/atomic.ts";
 import { sha256 } from "../../src/files/hash.ts";
 import { languages, launcherFiles } from "../../src/library/launchers/index.ts";

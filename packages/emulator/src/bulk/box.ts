@@ -1,5 +1,5 @@
 /** A box of a tensor, row by row: where each row comes from and where its words lie in shared memory. Pure functions. */
-import type { TensorMapSwizzle } from "@tilewright/ir";
+import type { TensorMapSwizzle } from "@tilewright/core";
 import type { MapGeometry } from "./map.ts";
 
 /** Which rows a copy moves: a tile at coordinates, or four rows of a 2-D tensor (gather4 and scatter4). */

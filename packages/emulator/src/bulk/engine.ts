@@ -3,7 +3,7 @@
  * complete on an mbarrier when their event runs; stores read shared memory in one event and write global memory in a second, so
  * that the two kinds of wait_group differ.
  */
-import type { TensorMapSpec } from "@tilewright/ir";
+import type { TensorMapSpec } from "@tilewright/core";
 import type { AsyncOp } from "../checkers/race.ts";
 import type { Instruction } from "../load/types.ts";
 import { completeTx, type Mbarrier } from "../machine/mbarriers.ts";

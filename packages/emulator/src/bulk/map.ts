@@ -29,7 +29,7 @@ import {
   tensorMapL2Promotions,
   tensorMapSwizzles,
   tensorMapTypes,
-} from "@tilewright/ir";
+} from "@tilewright/core";
 
 export const tensorMapBytes = 128;
 /** Maps lie at multiples of this wherever they are used. */

@@ -1,5 +1,5 @@
 /** Reductions of bulk copies: elementwise `old op new`, in global or shared memory. PTX ISA 9.0, chapters 9.7.9.25.4.2 and 9.7.9.27.1.3. */
-import { decode, encode } from "@tilewright/ir";
+import { decode, encode } from "@tilewright/core";
 
 export type ReduceOp = "add" | "min" | "max" | "inc" | "dec" | "and" | "or" | "xor";
 

@@ -1,5 +1,5 @@
 /** Collects what a launch shows: one finding per rule and instruction, with a count. */
-import type { SourceLocation } from "@tilewright/ir";
+import type { SourceLocation } from "@tilewright/core";
 import type { CheckName, Finding } from "../api.ts";
 import { type Rule, type RuleId, rules } from "./rules.ts";
 

@@ -5,7 +5,7 @@
  * Values have four shapes (see RegisterClass); an operand can be read in any of them, and a register of another class is
  * converted bit for bit.
  */
-import { f32Bits, f32FromBits, f64Bits, f64FromBits, InternalError } from "@tilewright/ir";
+import { f32Bits, f32FromBits, f64Bits, f64FromBits, InternalError } from "@tilewright/core";
 import { specialRegisters } from "../isa/special.ts";
 import type { Instruction, Operand, Register } from "../load/types.ts";
 import { globalTag } from "../memory/arena.ts";

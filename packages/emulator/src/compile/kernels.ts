@@ -1,5 +1,5 @@
 /** Compiled code of a device's kernels. */
-import { InternalError } from "@tilewright/ir";
+import { InternalError } from "@tilewright/core";
 import type { KernelProgram } from "../load/module.ts";
 import type { Arena } from "../memory/arena.ts";
 import type { Piece } from "./blocks.ts";

@@ -3,7 +3,7 @@
  * several times faster than the JavaScript form of the same run and, above all, fast from the first call: the exact FMA costs
  * some 400 ns a lane while V8 still interprets it, and an optimised version of 256 of them takes V8 up to a second.
  */
-import { f32FromBits, f64FromBits, InternalError } from "@tilewright/ir";
+import { f32FromBits, f64FromBits, InternalError } from "@tilewright/core";
 import type { Instruction, Operand, Register, VectorForm } from "../load/types.ts";
 import { FunctionCode } from "./wasm.ts";
 

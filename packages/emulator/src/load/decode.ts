@@ -1,5 +1,5 @@
 /** One instruction from syntax to what it does: names resolved, modifiers and operands handed to the table's row. */
-import type { SourceLocation } from "@tilewright/ir";
+import type { SourceLocation } from "@tilewright/core";
 import type { Instruction as PtxInstruction, Operand as PtxOperand } from "@tilewright/ptx";
 import { printInstruction } from "@tilewright/ptx";
 import { type Decoder, registersOf, type View } from "../isa/row.ts";

@@ -3,7 +3,7 @@
  * parameters to the caller's variables, so parameter memory needs no copies. A call through a pointer becomes a chain of
  * comparisons with the functions that it can mean, each inlined; recursion is refused.
  */
-import type { Diagnostic, SourceLocation } from "@tilewright/ir";
+import type { Diagnostic, SourceLocation } from "@tilewright/core";
 import type {
   PtxFunction,
   Instruction as PtxInstruction,

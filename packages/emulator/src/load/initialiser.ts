@@ -1,5 +1,5 @@
 /** Initial bytes of module variables. */
-import { f32FromBits, f64FromBits } from "@tilewright/ir";
+import { f32FromBits, f64FromBits } from "@tilewright/core";
 import type { Initialiser, VariableDecl } from "@tilewright/ptx";
 import { bitsOf } from "../isa/row.ts";
 import { globalTag } from "../memory/arena.ts";

@@ -1,5 +1,5 @@
 /** A module ready to launch: kernels decoded, variables laid out. */
-import { type Checked, type Diagnostic, err, ok, type SourceLocation } from "@tilewright/ir";
+import { type Checked, type Diagnostic, err, ok, type SourceLocation } from "@tilewright/core";
 import { type ParamDecl, type PtxFunction, parseModule, type VariableDecl } from "@tilewright/ptx";
 import type { KernelInfo, LoadedModule } from "../api.ts";
 import { type Block, basicBlocks } from "../compile/blocks.ts";

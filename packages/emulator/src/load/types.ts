@@ -1,5 +1,5 @@
 /** The decoded form of a kernel: what the loader makes of PTX syntax and the compiler and the scheduler run. */
-import type { SourceLocation } from "@tilewright/ir";
+import type { SourceLocation } from "@tilewright/core";
 import type { ScalarType } from "@tilewright/ptx";
 import type { Site } from "../checkers/findings.ts";
 import type { RuleId } from "../checkers/rules.ts";

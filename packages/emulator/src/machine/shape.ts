@@ -1,5 +1,5 @@
 /** What a launch is: which blocks are there together, how much each of them takes, and where it lies. */
-import { type Checked, ok } from "@tilewright/ir";
+import { type Checked, ok } from "@tilewright/core";
 import type { LaunchConfig, MemoryRange, Order } from "../api.ts";
 import type { Range } from "../checkers/global-race.ts";
 import type { Block } from "../compile/blocks.ts";

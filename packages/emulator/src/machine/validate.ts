@@ -1,5 +1,5 @@
 /** What has to hold before a launch can start; every reason at once. */
-import { type Checked, type Diagnostic, didYouMean, err, ok } from "@tilewright/ir";
+import { type Checked, type Diagnostic, didYouMean, err, ok } from "@tilewright/core";
 import type { LaunchConfig } from "../api.ts";
 import { rules } from "../checkers/rules.ts";
 import type { Kernel } from "../load/types.ts";

@@ -7,7 +7,7 @@
  * allocated. So one comparison of the shadow with all ones answers "allocated and initialised" for an access of 4, 8 or 16
  * bytes (through the 8-, 16- and 32-bit views of the shadow), and everything else takes the slow path that finds out why.
  */
-import { type Checked, err, ok } from "@tilewright/ir";
+import { type Checked, err, ok } from "@tilewright/core";
 import { createMemory, pageBytes, type WasmMemory } from "../compile/wasm.ts";
 
 /** High word of the address of every global byte; the low word is its offset in the arena. A truncated pointer faults. */

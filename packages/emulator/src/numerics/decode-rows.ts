@@ -1,5 +1,5 @@
 /** Elements of tensor operands as they lie in shared or tensor memory, decoded to numbers. */
-import { decodeUe8m0 } from "@tilewright/ir";
+import { decodeUe8m0 } from "@tilewright/core";
 import { decodeFloat, fromF16 } from "./floats.ts";
 import { tf32Mask } from "./operands.ts";
 import type { TensorKind } from "./tensorcore.ts";

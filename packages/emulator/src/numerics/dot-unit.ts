@@ -2,7 +2,7 @@
  * Memory for the WebAssembly form of tensor products and the functions that work in it. One unit serves all: a product is made
  * from load to result without a pause. Null where the host has no WebAssembly SIMD.
  */
-import { InternalError } from "@tilewright/ir";
+import { InternalError } from "@tilewright/core";
 import {
   createMemory,
   type FunctionCode,

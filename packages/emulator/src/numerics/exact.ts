@@ -5,7 +5,7 @@
  * right in every mode (Boldo and Melquiond, "Emulation of a FMA and correctly rounded sums", 2008). *Big integers*: an
  * exact value `mantissa * 2^exponent`, plus a sticky flag for what lies below it; slow, and right for every format.
  */
-import { f64Bits, f64FromBits, type Rounding, roundToFormat, signBit } from "@tilewright/ir";
+import { f64Bits, f64FromBits, type Rounding, roundToFormat, signBit } from "@tilewright/core";
 
 /** An exact number: (-1)^negative * mantissa * 2^exponent, plus a positive amount below one unit when `sticky`. */
 export interface Exact {

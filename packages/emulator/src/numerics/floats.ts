@@ -6,7 +6,7 @@ import {
   type Overflow,
   type Rounding,
   roundToFormat,
-} from "@tilewright/ir";
+} from "@tilewright/core";
 import * as exact from "./exact.ts";
 import { HI } from "./integers.ts";
 
@@ -138,7 +138,7 @@ export function toBf16(x: number): number {
 }
 
 /** Scale factors: see `@tilewright/ir`. */
-export { decodeUe8m0, encodeUe8m0 } from "@tilewright/ir";
+export { decodeUe8m0, encodeUe8m0 } from "@tilewright/core";
 export const encodeFloat = (format: FloatFormat, x: number, rounding: Rounding, overflow: Overflow): number =>
   encode(format, x, rounding, overflow);
 export const decodeFloat = (format: FloatFormat, code: number): number => decode(format, code);

@@ -2,7 +2,7 @@
  * Decoded operands made ready for the products of dot-code.ts, as WebAssembly SIMD: the exponents that alignment goes by, and B
  * from [n][k] to [k][n].
  */
-import { f32Bits } from "@tilewright/ir";
+import { f32Bits } from "@tilewright/core";
 import { FunctionCode } from "../compile/wasm.ts";
 import { specialExponent16, zeroExponent16 } from "./dot-code.ts";
 

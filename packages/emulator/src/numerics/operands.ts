@@ -3,7 +3,7 @@
  * subnormals have their format's least one. A zero takes no part in the alignment, whatever it is multiplied by (measured on
  * an H200: 0 * 2^127 beside products below 1).
  */
-import { exponentOf, formats } from "@tilewright/ir";
+import { exponentOf, formats } from "@tilewright/core";
 import { decodeFloat } from "./floats.ts";
 import type { OperandFormat } from "./tensorcore.ts";
 

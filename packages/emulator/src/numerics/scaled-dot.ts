@@ -5,7 +5,7 @@
  * factors exactly, and those few sums are aligned by the factors' exponents and cut 35 bits below the largest. Results are
  * cut towards zero.
  */
-import { formats } from "@tilewright/ir";
+import { formats } from "@tilewright/core";
 import { truncateToF32 } from "./fused-dot.ts";
 import { alignmentExponent, specialExponent } from "./operands.ts";
 import type { DotShape } from "./tensor-dot.ts";

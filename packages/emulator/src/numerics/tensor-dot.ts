@@ -5,7 +5,7 @@
  * Operands are decoded (decode-rows.ts), row-major with K contiguous. What the hardware aligns by follows from the value and
  * its format: exponents are not normalised, subnormals have their format's least one.
  */
-import { formats, InternalError } from "@tilewright/ir";
+import { formats, InternalError } from "@tilewright/core";
 import type { WasmFunction } from "../compile/wasm.ts";
 import { decodeRow } from "./decode-rows.ts";
 import { columnsAtOnce, fragmentRow, halfStride } from "./dot-code.ts";

@@ -1,5 +1,5 @@
 /** The side that asks: parts of launches to the threads, and their replies. */
-import { InternalError } from "@tilewright/ir";
+import { InternalError } from "@tilewright/core";
 import type { LaunchPort, RangeReply, RangeRequest, RangeResult } from "./ports.ts";
 
 export class LaunchThreads {

@@ -2,7 +2,7 @@
  * What the page runs: the golden kernels on the emulator, in hosts with and without WebAssembly. Classic script and main thread,
  * where browsers are strictest about compiling at once; all done before the page counts as loaded.
  */
-import { formatDiagnostic, type TensorMapSpec } from "@tilewright/ir";
+import { formatDiagnostic, type TensorMapSpec } from "@tilewright/core";
 import { createEmulator } from "../../src/index.ts";
 import { toF16 } from "../../src/numerics/floats.ts";
 import { generator } from "../random.ts";

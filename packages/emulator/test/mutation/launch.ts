@@ -1,5 +1,5 @@
 /** How a subject of the mutation suite is launched, as data that a fault may change, and what a launch shows. */
-import type { TensorMapSpec } from "@tilewright/ir";
+import type { TensorMapSpec } from "@tilewright/core";
 import type { LaunchConfig } from "../../src/index.ts";
 import { toF16 } from "../../src/numerics/floats.ts";
 import { generator, machine, value } from "../support.ts";

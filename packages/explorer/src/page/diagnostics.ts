@@ -1,5 +1,5 @@
 /** Diagnostics as a list: code, place, message, what would work. */
-import type { Diagnostic } from "@tilewright/ir";
+import type { Diagnostic } from "@tilewright/core";
 import { fill, h } from "./dom.ts";
 
 const mostShown = 12;

@@ -15,7 +15,7 @@ import {
   keymap,
   lineNumbers,
 } from "@codemirror/view";
-import type { Diagnostic } from "@tilewright/ir";
+import type { Diagnostic } from "@tilewright/core";
 import { colours, type LanguageName, languages } from "./languages.ts";
 
 const setLinked = StateEffect.define<readonly number[]>();

@@ -1,14 +1,6 @@
 /** Schedules that stand to choose, with what the model says of each. */
-import {
-  type Artifact,
-  type Backend,
-  defaultSchedule,
-  type Gpu,
-  ladderSchedules,
-  printSchedule,
-  type Schedule,
-  targets,
-} from "@tilewright/ir";
+import { type Gpu, type Schedule, targets } from "@tilewright/core";
+import { type Artifact, type Backend, defaultSchedule, ladderSchedules, printSchedule } from "@tilewright/ir";
 import { compiler, type Plan, planOf } from "tilewright";
 import type { Candidate, RungReport } from "./compiling.ts";
 import { problemOf } from "./kernel.ts";

@@ -1,5 +1,6 @@
 /** The compiling worker: kernels, plans, pictures and ladders. Keeps the last kernel, of which plans and pictures are asked. */
-import { dtypeNames, gpus, stages, targets } from "@tilewright/ir";
+import { dtypeNames, gpus, targets } from "@tilewright/core";
+import { stages } from "@tilewright/ir";
 import { compiler, version } from "tilewright";
 import { candidatesOf, ladderOf } from "./candidates.ts";
 import type { Ask, Candidate, Compiled, Pictures, RungReport, World } from "./compiling.ts";

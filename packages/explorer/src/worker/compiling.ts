@@ -1,5 +1,5 @@
 /** What the compiling worker answers with: plain data, so that it can be cloned. */
-import type { Diagnostic } from "@tilewright/ir";
+import type { Diagnostic } from "@tilewright/core";
 import type { BankMap, Plan } from "tilewright";
 import type { Edit } from "../model/state.ts";
 

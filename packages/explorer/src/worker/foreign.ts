@@ -1,6 +1,7 @@
 /** Any PTX on the emulator, as a launch file says: what `tilewright emulate` does, without a file system. */
+
+import { type Checked, type Diagnostic, err, findTarget, ok, targets } from "@tilewright/core";
 import { createEmulator } from "@tilewright/emulator";
-import { type Checked, type Diagnostic, err, findTarget, ok, targets } from "@tilewright/ir";
 import { checkModule, parseModule } from "@tilewright/ptx";
 import { EmulatorDevice, limitsOf } from "@tilewright/runtime";
 import { type ArrayLoader, archOf, checkLaunch, Launcher, npyArray } from "tilewright";

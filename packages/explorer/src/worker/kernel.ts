@@ -1,6 +1,5 @@
 /** From what the page asks to a kernel: the compiler, run on a request or on an edited stage of its kernel. */
 import {
-  type Artifact,
   type Checked,
   type Diagnostic,
   defineProblem,
@@ -8,11 +7,11 @@ import {
   InternalError,
   type Problem,
   parseEpilogue,
-  parseProgram,
   printManifest,
   printProblem,
   type Target,
-} from "@tilewright/ir";
+} from "@tilewright/core";
+import { type Artifact, parseProgram } from "@tilewright/ir";
 import { checkModule, parseModule } from "@tilewright/ptx";
 import { backends, compiler } from "tilewright";
 import type { Ask, Compiled, Kernel, Step } from "./compiling.ts";

@@ -1,11 +1,9 @@
 /** What can be drawn of a kernel without running it. */
+import { findGpu, type Gpu, gpuFor, type Target } from "@tilewright/core";
 import {
   type Artifact,
   atoms,
   eachStmt,
-  findGpu,
-  type Gpu,
-  gpuFor,
   hasAtom,
   hasWarpgroupAtom,
   linearOffset,
@@ -14,7 +12,6 @@ import {
   ownedRegisters,
   printRaster,
   rasterTile,
-  type Target,
   warpgroupAtom,
 } from "@tilewright/ir";
 import { bankMaps, compiler, planOf } from "tilewright";

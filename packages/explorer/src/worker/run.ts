@@ -1,5 +1,5 @@
 /** The running worker: a kernel on the emulator in one or more completion orders, against float64. */
-import { createEmulator } from "@tilewright/emulator";
+
 import {
   decodeArray,
   findTarget,
@@ -10,7 +10,8 @@ import {
   referenceGemm,
   sizeOf,
   storageFromBytes,
-} from "@tilewright/ir";
+} from "@tilewright/core";
+import { createEmulator } from "@tilewright/emulator";
 import { EmulatorDevice, type GemmResult, limitsOf, runGemm } from "@tilewright/runtime";
 import { checkResult, randomInputs } from "tilewright";
 import { type Heat, heatOf } from "../model/heat.ts";

@@ -1,6 +1,7 @@
 /** What the running worker is asked and answers. */
+
+import type { Diagnostic } from "@tilewright/core";
 import type { Counters, Finding } from "@tilewright/emulator";
-import type { Diagnostic } from "@tilewright/ir";
 import type { Heat } from "../model/heat.ts";
 
 export type Order = "eager" | "lazy" | "random";

@@ -3,9 +3,9 @@
  * (PTX ISA 9.0, chapter 9.7.14.5: matrix fragments for mma). Fragments are `Ownership`s of the tiers `thread` and `register`; a register
  * counts elements, and elements of fewer than 32 bits are packed in the order of their numbers.
  */
-import { type DType, dtypes } from "../dtype.ts";
-import type { Precision } from "../problem.ts";
-import { type Feature, hasFeature, type Target } from "../target.ts";
+
+import type { Precision } from "@tilewright/core";
+import { type DType, dtypes, type Feature, hasFeature, type Target } from "@tilewright/core";
 import type { Ownership, OwnershipMode } from "../tile/types.ts";
 
 export interface Atom {

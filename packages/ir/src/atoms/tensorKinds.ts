@@ -2,8 +2,9 @@
  * Matrix instructions that accumulate in tensor memory, as data (PTX ISA 9.0, tcgen05.mma kinds): what they multiply. One instruction takes a whole
  * tile of rows and columns, so that a kind has no shape but its K; which M and N are legal is said by the tables of `@tilewright/ptx`.
  */
-import { type DType, mixable } from "../dtype.ts";
-import type { Feature } from "../target.ts";
+
+import type { Feature } from "@tilewright/core";
+import { type DType, mixable } from "@tilewright/core";
 
 export interface TensorKind {
   /** Its name in a program's text: `tcgen05.f16`. */

@@ -2,8 +2,7 @@
  * Matrix instructions of a warpgroup as data: A and B come from shared memory through descriptors (or A from registers), the accumulator lies in the
  * registers of four warps (PTX ISA 9.0, chapter 9.7.15: wgmma). Every shape has m = 64; n is a multiple of 8 up to 256.
  */
-import { type DType, dtypes } from "../dtype.ts";
-import { type Feature, hasFeature, type Target } from "../target.ts";
+import { type DType, dtypes, type Feature, hasFeature, type Target } from "@tilewright/core";
 import type { Ownership, OwnershipMode } from "../tile/types.ts";
 import { elementsPerRegister } from "./atoms.ts";
 

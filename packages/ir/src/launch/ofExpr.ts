@@ -1,5 +1,5 @@
 /** Expressions of a tile program in sizes of the launch, as the launcher evaluates them. */
-import type { LaunchExpr } from "../manifest.ts";
+import type { LaunchExpr } from "@tilewright/core";
 import type { Expr } from "../tile/types.ts";
 
 /** The launch expression of an expression whose variables are `m`, `n` and `k`; `(m + 127) / 128` becomes `ceilDiv(m, 128)`. */

@@ -2,29 +2,32 @@
  * Bulk tensor copies (TMA) from the layouts of a bound program: into which boxes a tile is cut, which map describes the matrix behind it, and
  * how many bytes a ring's barrier has to expect. Nothing here is chosen; it all follows from the tile's layout.
  */
-import { type DType, dtypes } from "../dtype.ts";
-import { linearOffset } from "../layout/layout.ts";
-import { type TensorSwizzle, tensorSwizzleName } from "../layout/swizzle.ts";
-import type { LaunchExpr } from "../manifest.ts";
-import { isScaled, scaledTypes } from "../numerics/scaled.ts";
-import { SCALE_FACTORS, scaleMatrix } from "../problem/scales.ts";
-import { packedStride } from "../problem/size.ts";
-import { stepMatrix, stepOfBuffer } from "../problem/stepInputs.ts";
+
+import type { LaunchExpr, Operand, Problem, TensorMapRecipe } from "@tilewright/core";
 import {
+  type DType,
+  dtypes,
   extentNames,
+  isScaled,
   leadingNames,
+  packedStride,
+  SCALE_FACTORS,
   type SizeName,
+  scaledTypes,
+  scaleMatrix,
   sizeExpr,
   sizeMost,
   sizeMultiple,
+  stepMatrix,
+  stepOfBuffer,
   strideNames,
-} from "../problem/symbolic.ts";
-import type { Operand, Problem } from "../problem.ts";
+} from "@tilewright/core";
+import { linearOffset } from "../layout/layout.ts";
+import { type TensorSwizzle, tensorSwizzleName } from "../layout/swizzle.ts";
 import { elementBytes } from "../tile/elementBytes.ts";
 import { bufferOf } from "../tile/rewrite.ts";
 import { symbolicExtent, symbolicLeading } from "../tile/sizes.ts";
 import type { Buffer, Ring, TileProgram } from "../tile/types.ts";
-import type { TensorMapRecipe } from "./tensor-map.ts";
 
 /** What maps call the bytes that a miss brings. */
 const promotionNames = { 256: "256B", 128: "128B", 64: "64B", 0: "none" } as const;

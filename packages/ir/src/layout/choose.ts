@@ -1,5 +1,5 @@
 /** Choice of a shared-memory layout: padding or swizzle, judged by the bank oracle. */
-import type { Bytes } from "../ids.ts";
+import type { Bytes } from "@tilewright/core";
 import { type AccessWidth, bankConflicts } from "./banks.ts";
 import { byteOffset, footprint, vectorLength, withPadding, withSwizzle } from "./layout.ts";
 import { swizzlePeriod } from "./swizzle.ts";

@@ -1,6 +1,6 @@
 /** Text form of layouts: `(128,8):(1,132) swizzle<3,4,3>`, `(128,128):(64,1) panels<1,64,8192> swizzle<3,4,3>`, `(64,128):(1,64) dealt<1,4,2048>`. */
-import type { Checked } from "../diagnostics.ts";
-import { err, ok } from "../ids.ts";
+import type { Checked } from "@tilewright/core";
+import { err, ok } from "@tilewright/core";
 import { dealtFault, panelsFault } from "./layout.ts";
 import { swizzleFault } from "./swizzle.ts";
 import type { Dealt, Layout, Panels, Swizzle } from "./types.ts";

@@ -1,8 +1,7 @@
 /** One K chunk on one SM: what each of its units is busy for, in cycles, and how long the chunk takes. */
-import { type DType, dtypes } from "../dtype.ts";
-import { isScaled, scaledTypes } from "../numerics/scaled.ts";
-import type { Operand, Problem } from "../problem.ts";
-import { gpus } from "../targets/gpus.ts";
+
+import type { Operand, Problem } from "@tilewright/core";
+import { type DType, dtypes, gpus, isScaled, scaledTypes } from "@tilewright/core";
 import type { ModelKernel } from "./kernel.ts";
 import type { Engine, Machine } from "./machine.ts";
 

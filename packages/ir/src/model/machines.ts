@@ -1,7 +1,13 @@
 /** The machine of each GPU: its data file's datasheet and constants as the model takes them. */
-import { type Gpu, hasFeature, type Target } from "../target.ts";
-import { gpuFor } from "../targets/find.ts";
-import { type GpuData, gpus, type ModelConstant } from "../targets/gpus.ts";
+import {
+  type Gpu,
+  type GpuData,
+  gpuFor,
+  gpus,
+  hasFeature,
+  type ModelConstant,
+  type Target,
+} from "@tilewright/core";
 import { type Engine, engines, type Machine } from "./machine.ts";
 
 /** A constant with the GPU whose data file states it. */

@@ -1,8 +1,9 @@
 /** The model's kernel of a bound program: what the IR says, and nothing of the schedule that it came from. */
+
+import { sizeOf } from "@tilewright/core";
 import { findAtom } from "../atoms/atoms.ts";
 import { findTensorKind } from "../atoms/tensorKinds.ts";
 import { findWarpgroupAtom } from "../atoms/warpgroup.ts";
-import { sizeOf } from "../dtype.ts";
 import { elementBytes } from "../tile/elementBytes.ts";
 import { eachStmt } from "../tile/rewrite.ts";
 import { TENSOR_LANES } from "../tile/tensor.ts";

@@ -2,9 +2,9 @@
  * Time of a kernel on a GPU from what the machine is, for ranking schedules and for `plan`. A prediction: docs/perf/model.md has it
  * beside published and measured figures, with its errors.
  */
-import { dtypes } from "../dtype.ts";
-import type { Problem } from "../problem.ts";
-import { residentInClusters } from "../targets/occupancy.ts";
+
+import type { Problem } from "@tilewright/core";
+import { dtypes, residentInClusters } from "@tilewright/core";
 import { streamKFor } from "../tile/streamK.ts";
 import type { ReductionKind } from "../tile/types.ts";
 import { blockTileOf, chunkCost, chunkCycles, dtypeSpeed, norm, wholeNorm } from "./chunk.ts";

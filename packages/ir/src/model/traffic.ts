@@ -1,6 +1,7 @@
 /** Bytes between L2 and DRAM: what the units that run at one time share, and what L2 keeps for those after them. */
-import { dtypes } from "../dtype.ts";
-import type { Problem } from "../problem.ts";
+
+import type { Problem } from "@tilewright/core";
+import { dtypes } from "@tilewright/core";
 import type { ModelKernel } from "./kernel.ts";
 
 /** Share of L2 that holds operands: the rest is outputs and the copies that both halves keep. */

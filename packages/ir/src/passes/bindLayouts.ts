@@ -1,11 +1,12 @@
 /** Give every shared tile its layout: the axis that fragments run along is contiguous, padded or swizzled as the bank oracle says. */
-import { sizeOf } from "../dtype.ts";
+
+import type { Target } from "@tilewright/core";
+import { sizeOf } from "@tilewright/core";
 import type { AccessWidth } from "../layout/banks.ts";
 import { chooseLayout, swizzleCandidates, type TileAccess } from "../layout/choose.ts";
 import { footprint, panelled, withPadding } from "../layout/layout.ts";
 import { tensorSwizzles } from "../layout/swizzle.ts";
 import type { Layout, Swizzle } from "../layout/types.ts";
-import type { Target } from "../target.ts";
 import { contiguousAxis, sharedAccesses, usesAtom } from "../tile/accesses.ts";
 import { eachStmt, takeDirective } from "../tile/rewrite.ts";
 import type { Buffer, TileProgram } from "../tile/types.ts";

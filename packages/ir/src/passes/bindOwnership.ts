@@ -1,8 +1,9 @@
 /** Say which thread holds which element: register tiles get an owner, copies from global memory a distribution. */
+
+import { sizeOf } from "@tilewright/core";
 import { type Atom, findAtom } from "../atoms/atoms.ts";
 import { spreadAtom } from "../atoms/spread.ts";
 import { findWarpgroupAtom } from "../atoms/warpgroup.ts";
-import { sizeOf } from "../dtype.ts";
 import { dsmemReduction } from "../tile/dsmemReduction.ts";
 import { distribute, ownedAxis, registersPerThread, sliceOwner } from "../tile/ownership.ts";
 import { bufferOf, eachStmt, rewriteStmts, withBody } from "../tile/rewrite.ts";

@@ -1,13 +1,12 @@
 /** Lay shared tiles out as tensor engines want them: panels as wide as the widest swizzle that divides the contiguous axis. */
 
+import { SCALE_WORDS, stepMatrix, stepOfBuffer } from "@tilewright/core";
 import { findTensorKind } from "../atoms/tensorKinds.ts";
 import { findWarpgroupAtom } from "../atoms/warpgroup.ts";
 import { boxedRun } from "../launch/tensor-copies.ts";
 import { dealtOver, panelled } from "../layout/layout.ts";
 import { type TensorSwizzle, tensorSwizzles } from "../layout/swizzle.ts";
 import type { Layout } from "../layout/types.ts";
-import { SCALE_WORDS } from "../problem/scales.ts";
-import { stepMatrix, stepOfBuffer } from "../problem/stepInputs.ts";
 import { contiguousAxis, matrixAxis, operandRole } from "../tile/accesses.ts";
 import { elementBytes } from "../tile/elementBytes.ts";
 import { feedsEpilogue } from "../tile/operandRings.ts";

@@ -1,5 +1,5 @@
 /** Give each thread several vectors of a row of a staging copy, so that one pointer serves them all. */
-import { sizeOf } from "../dtype.ts";
+import { sizeOf } from "@tilewright/core";
 import { distribute } from "../tile/ownership.ts";
 import { bufferOf, rewriteStmts, takeDirective, withBody } from "../tile/rewrite.ts";
 import type { Pass } from "./pass.ts";

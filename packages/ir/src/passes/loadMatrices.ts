@@ -1,6 +1,7 @@
 /** Load fragments by ldmatrix where lanes and registers of their owners are those of 8 x 8 matrices. */
+
+import { sizeOf } from "@tilewright/core";
 import { MATRIX_ROW_BYTES, matrixLoad } from "../atoms/matrixLoad.ts";
-import { sizeOf } from "../dtype.ts";
 import { contiguousAxis } from "../tile/accesses.ts";
 import { bufferOf, rewriteStmts, takeDirective, withBody } from "../tile/rewrite.ts";
 import type { Stmt, TileProgram } from "../tile/types.ts";

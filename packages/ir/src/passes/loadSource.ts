@@ -1,5 +1,5 @@
 /** Bring C, and what steps of the epilogue read, into shared memory by bulk copies while the tile is multiplied. */
-import { stepBuffer, stepMatrix } from "../problem/stepInputs.ts";
+import { stepBuffer, stepMatrix } from "@tilewright/core";
 import { lit, simplify, sub, substituteExpr } from "../tile/expr.ts";
 import { bufferOf, eachStmt, rewriteStmts, takeDirective, wholeView, withBody } from "../tile/rewrite.ts";
 import type { Buffer, Edge, Expr, Ring, Stmt, TileProgram, View } from "../tile/types.ts";

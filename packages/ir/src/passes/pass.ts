@@ -1,6 +1,6 @@
 /** A pass: one named step from program to program. One pass per file, named for its function. */
 
-import type { Target } from "../target.ts";
+import type { Target } from "@tilewright/core";
 import type { Stage, TileProgram } from "../tile/types.ts";
 
 export interface Pass {

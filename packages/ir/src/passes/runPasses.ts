@@ -1,7 +1,7 @@
 /** Running a list of passes: stages checked at every step, programs verified before the first and after each or the last. */
-import { type Checked, type Diagnostic, InternalError, type SourceLocation } from "../diagnostics.ts";
-import { err, ok } from "../ids.ts";
-import type { Target } from "../target.ts";
+
+import type { Target } from "@tilewright/core";
+import { type Checked, type Diagnostic, err, InternalError, ok, type SourceLocation } from "@tilewright/core";
 import { type Stage, stages, type TileProgram } from "../tile/types.ts";
 import { verifyChunkCounts, verifyProgram } from "../tile/verify/index.ts";
 import type { Pass } from "./pass.ts";

@@ -1,5 +1,5 @@
 /** Spread the copies of a chunk over the K steps, so that they do not stand in one clump in front of the arithmetic. */
-import { sizeOf } from "../dtype.ts";
+import { sizeOf } from "@tilewright/core";
 import { contiguousAxis } from "../tile/accesses.ts";
 import { cond } from "../tile/cond.ts";
 import { add, v } from "../tile/expr.ts";

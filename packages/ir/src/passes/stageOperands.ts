@@ -1,5 +1,5 @@
 /** Make shared tiles explicit: `mma` reads shared memory, a copy per K chunk fills it. */
-import { dtypes, sizeOf } from "../dtype.ts";
+import { dtypes, sizeOf } from "@tilewright/core";
 import { bufferOf, rewriteStmts, takeDirective, wholeView, withBody } from "../tile/rewrite.ts";
 import { scaleTileInTensor } from "../tile/scaleTiles.ts";
 import type { Buffer, Stmt, TileProgram, View } from "../tile/types.ts";

@@ -1,5 +1,5 @@
 /** Widen copies and stores to vectors wherever sizes, leading dimensions, alignment and ownership allow. */
-import { sizeOf } from "../dtype.ts";
+import { sizeOf } from "@tilewright/core";
 import { contiguousAxis, vectorAxis } from "../tile/accesses.ts";
 import { isMultiple } from "../tile/expr.ts";
 import { distribute, registerRun } from "../tile/ownership.ts";

@@ -1,7 +1,7 @@
 /** What copy=cp.async asks of a target and of the operands. */
-import { copyBytes } from "../problem/copyBytes.ts";
-import type { Problem } from "../problem.ts";
-import { hasFeature, type Target } from "../target.ts";
+
+import type { Problem } from "@tilewright/core";
+import { copyBytes, hasFeature, type Target } from "@tilewright/core";
 
 /** Bytes of the least copy (PTX ISA, cp.async: cp-size is 4, 8 or 16). */
 export const LEAST_ASYNC_BYTES = 4;

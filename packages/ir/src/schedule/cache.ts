@@ -1,8 +1,7 @@
 /** The field that gives matrices their policies in L2. */
-import { type DType, sizeOf } from "../dtype.ts";
-import { nearest } from "../nearest.ts";
-import type { Problem } from "../problem.ts";
-import type { Schedule, ScheduleField } from "../schedule.ts";
+
+import type { Problem, Schedule, ScheduleField } from "@tilewright/core";
+import { type DType, nearest, sizeOf } from "@tilewright/core";
 import type { ArgumentsOf, Directive } from "../tile/directives.ts";
 import { type CachePolicy, cachePolicies } from "../tile/types.ts";
 

@@ -1,8 +1,7 @@
 /** Schedules as text: `tile=128x128x8 stages=2 raster=grouped:8`. */
-import { type Checked, type Diagnostic, InternalError } from "../diagnostics.ts";
-import { err, ok } from "../ids.ts";
-import { didYouMean } from "../nearest.ts";
-import type { FieldValue, Schedule, ScheduleCodec, ScheduleField, ScheduleModel } from "../schedule.ts";
+
+import type { FieldValue, Schedule, ScheduleCodec, ScheduleField, ScheduleModel } from "@tilewright/core";
+import { type Checked, type Diagnostic, didYouMean, err, InternalError, ok } from "@tilewright/core";
 import { currentValue, renamedField } from "./renamed.ts";
 
 /** Diagnostics of the codec; backends number their legality rules from TW2100. */

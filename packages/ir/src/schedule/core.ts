@@ -1,5 +1,5 @@
 /** Fields that mean the same in every backend. A backend lists those it has, with its own defaults, and adds its own. */
-import type { ScheduleField } from "../schedule.ts";
+import type { ScheduleField } from "@tilewright/core";
 import { l2PrefetchSizes, l2Promotions } from "../tile/types.ts";
 import { cacheField } from "./cache.ts";
 import { flagField, intField, rasterField, sizeField, tupleField, wordField } from "./fields.ts";

@@ -1,6 +1,7 @@
 /** Constructors of schedule fields: each gives grammar, default and off value of one field. */
-import { nearest } from "../nearest.ts";
-import type { FieldValue, ScheduleField } from "../schedule.ts";
+
+import type { FieldValue, ScheduleField } from "@tilewright/core";
+import { nearest } from "@tilewright/core";
 import {
   type LineOrder,
   lineOrderKinds,

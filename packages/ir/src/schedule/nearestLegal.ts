@@ -1,6 +1,5 @@
 /** The legal schedule nearest to one that is not: what to write instead of all of it, where the reasons name what is wrong field by field. */
-import type { Diagnostic } from "../diagnostics.ts";
-import type { FieldValue, Schedule, ScheduleField, ScheduleModel } from "../schedule.ts";
+import type { Diagnostic, FieldValue, Schedule, ScheduleField, ScheduleModel } from "@tilewright/core";
 
 /** Schedules that are gone on from at a time, and steps after which the search is given up: each step changes one number or word. */
 const BEAM = 6;

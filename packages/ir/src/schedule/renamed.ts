@@ -1,5 +1,5 @@
 /** Former names of schedule fields and values: one table for the refusal of an old text and for the conversion of stored ones. */
-import type { ScheduleModel } from "../schedule.ts";
+import type { ScheduleModel } from "@tilewright/core";
 
 /** Former field name to its present names: one a meaning, of which a model has at most one. */
 const renamedFields: ReadonlyMap<string, readonly string[]> = new Map([

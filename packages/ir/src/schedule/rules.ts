@@ -1,8 +1,5 @@
 /** Legality as a table: what a backend's rules find wrong with a schedule, as diagnostics. */
-import type { Diagnostic } from "../diagnostics.ts";
-import type { Problem } from "../problem.ts";
-import type { Schedule } from "../schedule.ts";
-import type { Target } from "../target.ts";
+import type { Diagnostic, Problem, Schedule, Target } from "@tilewright/core";
 
 /** What a rule finds. `unsupported`: nothing is malformed, but the backend does not do it. */
 export interface ScheduleFault {

@@ -1,8 +1,6 @@
 /** What the fields that divide K among blocks allow each other, in every backend. */
-import type { Diagnostic } from "../diagnostics.ts";
-import type { Problem } from "../problem.ts";
-import type { Schedule } from "../schedule.ts";
-import { hasFeature, type Target } from "../target.ts";
+import type { Diagnostic, Problem, Schedule } from "@tilewright/core";
+import { hasFeature, type Target } from "@tilewright/core";
 import { MOST_SLICES, type ReductionKind } from "../tile/types.ts";
 import type { ScheduleFault } from "./rules.ts";
 

@@ -2,11 +2,12 @@
  * The shared-memory accesses of a program as lane coordinates: what the bank oracle, the layout choice and `plan` look at.
  * One pattern per copy and per kind of instruction; the other registers of a thread repeat it at constant offsets.
  */
+
+import { sizeOf } from "@tilewright/core";
 import { findAtom } from "../atoms/atoms.ts";
 import { matrixLoad } from "../atoms/matrixLoad.ts";
 import { findTensorKind } from "../atoms/tensorKinds.ts";
 import { findWarpgroupAtom } from "../atoms/warpgroup.ts";
-import { sizeOf } from "../dtype.ts";
 import {
   distributedVector,
   modeCoordinate,

@@ -1,5 +1,5 @@
 /** What a directive may say: one row a directive, from which its type, its text, its checks and what its pass reads follow. */
-import { nearest } from "../nearest.ts";
+import { nearest } from "@tilewright/core";
 import {
   type LineOrder,
   lineOrderKinds,

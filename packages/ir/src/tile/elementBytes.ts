@@ -1,5 +1,5 @@
 /** Bytes of elements under 8 bits, which depend on where they lie. */
-import { dtypes, sizeOf } from "../dtype.ts";
+import { dtypes, sizeOf } from "@tilewright/core";
 import type { Buffer } from "./types.ts";
 
 /**

@@ -1,14 +1,17 @@
 /** The program that every backend starts from: the loop nest of one GEMM, at stage `nest`. */
-import type { DType } from "../dtype.ts";
+import type { DType } from "@tilewright/core";
 import {
   BLOCK_SCALE,
   blockFactors,
+  type Operand,
+  operandShape,
+  operandStrides,
+  type Problem,
   SCALE_ALIGN,
   SCALE_ROWS,
   SCALE_WORDS,
   scaleMatrix,
-} from "../problem/scales.ts";
-import { type Operand, operandShape, operandStrides, type Problem } from "../problem.ts";
+} from "@tilewright/core";
 import type { Directive } from "./directives.ts";
 import { add, div, lit, mul, v } from "./expr.ts";
 import { wholeView } from "./rewrite.ts";

@@ -2,12 +2,20 @@
  * The meaning of a tile program: runs any stage on the CPU with typed arrays. Layouts, ownership, distributions, vector
  * widths and raster do not matter here; slots, guards, asynchronous arrival and the ring protocol do.
  */
-import type { Checked } from "../diagnostics.ts";
-import { err, ok } from "../ids.ts";
-import { blockFactors, SCALE_FACTORS, scaleMatrix } from "../problem/scales.ts";
-import { packedStride } from "../problem/size.ts";
-import { stepMatrix, stepOfBuffer } from "../problem/stepInputs.ts";
-import { type EpilogueStep, operandStrides, type Problem } from "../problem.ts";
+import type { Checked } from "@tilewright/core";
+import {
+  blockFactors,
+  type EpilogueStep,
+  err,
+  ok,
+  operandStrides,
+  type Problem,
+  packedStride,
+  SCALE_FACTORS,
+  scaleMatrix,
+  stepMatrix,
+  stepOfBuffer,
+} from "@tilewright/core";
 import type { StepInput, StepOutputs } from "./interpret/epilogue.ts";
 import { InterpretFailure, interpretCodes } from "./interpret/failure.ts";
 import { Machine, type Order } from "./interpret/machine.ts";

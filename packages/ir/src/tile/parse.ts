@@ -2,8 +2,8 @@
  * Text to tile programs. Every error carries line, column and, where something near is known, a hint; after an error
  * parsing resumes at the next line, so independent errors are reported together.
  */
-import type { Checked, SourceLocation } from "../diagnostics.ts";
-import { err, ok } from "../ids.ts";
+import type { Checked, SourceLocation } from "@tilewright/core";
+import { err, ok } from "@tilewright/core";
 import { Cursor, describe, ParseEnd, ParseFailure, parseCodes } from "./text/cursor.ts";
 import { declarations, type Head, missingDeclarations } from "./text/declarations.ts";
 import { nearestHint } from "./text/nearest.ts";

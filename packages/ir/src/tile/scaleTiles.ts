@@ -3,7 +3,7 @@
  * operand), whose words follow each other block by block. In tensor memory a block is 32 lanes by 4 columns, row r in lane r % 32 and column r / 32;
  * the blocks of one 4 factors lie side by side, and behind them those of the next (PTX ISA 9.0, tcgen05.mma scale factor layouts).
  */
-import { SCALE_FACTORS, SCALE_ROWS, SCALE_WORDS, scaleWordOf } from "../problem/scales.ts";
+import { SCALE_FACTORS, SCALE_ROWS, SCALE_WORDS, scaleWordOf } from "@tilewright/core";
 import { eachStmt } from "./rewrite.ts";
 import type { Buffer, Stmt, TileProgram, View } from "./types.ts";
 

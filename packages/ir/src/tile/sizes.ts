@@ -3,18 +3,22 @@
  * buffers, and extents of tiles, are those at the problem's own sizes; which of them the launch supplies the problem says.
  */
 
-import { sizeOf } from "../dtype.ts";
-import { stepMatrix, stepOfBuffer } from "../problem/stepInputs.ts";
 import {
   extentNames,
   fixedProblem,
   leadingNames,
+  type Operand,
+  operandShape,
+  operandStrides,
+  type Problem,
   type SizeName,
   sizeMost,
   sizeMultiple,
+  sizeOf,
+  stepMatrix,
+  stepOfBuffer,
   strideNames,
-} from "../problem/symbolic.ts";
-import { type Operand, operandShape, operandStrides, type Problem } from "../problem.ts";
+} from "@tilewright/core";
 import { add, div, type Env, evaluateExpr, freeVars, lit, mul, substituteExpr, v } from "./expr.ts";
 import { rewriteStmts } from "./rewrite.ts";
 import { streamKAt, substituteStmt } from "./streamK.ts";

@@ -1,6 +1,5 @@
 /** Copies of A and B in the workspace that lie along the other axis: `transposed` of a global buffer. */
-import { sizeOf } from "../dtype.ts";
-import { operandShape, type Problem } from "../problem.ts";
+import { operandShape, type Problem, sizeOf } from "@tilewright/core";
 import type { Buffer, TileProgram } from "./types.ts";
 
 /** Bytes of a line of L2: what a line of the copy is rounded up to, and what it begins at a multiple of. */

@@ -18,10 +18,18 @@
  * The text form (print.ts, parse.ts) shows every field here; nothing else exists.
  */
 
-import type { DType } from "../dtype.ts";
+import type {
+  DType,
+  EpilogueStep,
+  GroupRow,
+  KernelSpec,
+  LaunchExpr,
+  Manifest,
+  ParamSpec,
+  Problem,
+  Scalar,
+} from "@tilewright/core";
 import type { Layout } from "../layout/types.ts";
-import type { GroupRow, KernelSpec, LaunchExpr, Manifest, ParamSpec } from "../manifest.ts";
-import type { EpilogueStep, Problem, Scalar } from "../problem.ts";
 import type { Directive } from "./directives.ts";
 import type { LineOrder } from "./lineOrder.ts";
 

@@ -1,7 +1,7 @@
+import type { DType } from "@tilewright/core";
 import { describe, expect, it } from "vitest";
 import {
   atoms,
-  type DType,
   findAtom,
   findWarpgroupAtom,
   modeCoordinate,

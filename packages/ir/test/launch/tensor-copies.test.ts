@@ -1,10 +1,10 @@
+import { defineProblem } from "@tilewright/core";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import {
   applySwizzle,
   type Buffer,
   dealtOver,
-  defineProblem,
   elementOffset,
   isInjective,
   type Layout,

@@ -1,5 +1,6 @@
 /** Predictions beside figures: ratios and rank correlation. */
-import { type DType, defineProblem, predict } from "../../src/index.ts";
+import { type DType, defineProblem } from "@tilewright/core";
+import { predict } from "../../src/index.ts";
 import { type ModelKernel, machines, type Prediction } from "../../src/model/index.ts";
 import type { Ladder } from "./ladders.ts";
 import type { Measured } from "./measured.ts";

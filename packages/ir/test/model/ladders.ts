@@ -2,7 +2,7 @@
  * Published ladders of tcgen05 kernels, as far as a step can be expressed as a schedule. `published` is the author's figure; what the
  * author does not say of a step (tile, stages) is taken to be the usual one and stands in the schedule like the rest.
  */
-import type { DType } from "../../src/index.ts";
+import type { DType } from "@tilewright/core";
 import { type ModelKernel, plainKernel } from "../../src/model/index.ts";
 
 interface Step {

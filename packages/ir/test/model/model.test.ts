@@ -1,6 +1,7 @@
+import { defineProblem, findGpu, type Problem } from "@tilewright/core";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { type Directive, defineProblem, findGpu, type Problem } from "../../src/index.ts";
+import type { Directive } from "../../src/index.ts";
 import {
   kernelOf,
   type ModelKernel,

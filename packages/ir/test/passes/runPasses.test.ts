@@ -1,13 +1,7 @@
+import { InternalError } from "@tilewright/core";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import {
-  InternalError,
-  type Pass,
-  runPasses,
-  stages,
-  type TileProgram,
-  unifiedDiff,
-} from "../../src/index.ts";
+import { type Pass, runPasses, stages, type TileProgram, unifiedDiff } from "../../src/index.ts";
 import { edit, fixture, parse } from "../tile/support/fixtures.ts";
 import { passes, target } from "../tile/support/pipelines.ts";
 

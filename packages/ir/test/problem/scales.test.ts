@@ -1,5 +1,5 @@
 /** Scale factors: where they lie, what the reference makes of them, and the tiles that kernels see. */
-import { describe, expect, test } from "vitest";
+
 import {
   blockFactors,
   createRandom,
@@ -8,14 +8,10 @@ import {
   encodeArray,
   encodeScaled,
   formatDiagnostic,
-  gemmNest,
-  interpret,
   type Problem,
   packScales,
   parseProblem,
-  parseProgram,
   printProblem,
-  printProgram,
   randomScales,
   randomStorage,
   referenceGemm,
@@ -24,8 +20,9 @@ import {
   scaledTypes,
   scaleMatrix,
   scaleOffset,
-  verifyProgram,
-} from "../../src/index.ts";
+} from "@tilewright/core";
+import { describe, expect, test } from "vitest";
+import { gemmNest, interpret, parseProgram, printProgram, verifyProgram } from "../../src/index.ts";
 
 function problemOf(request: object): Problem {
   const made = defineProblem({ m: 130, n: 70, k: 160, dtype: "mxf8", b: { layout: "col" }, ...request });

@@ -1,8 +1,7 @@
 /** Sizes that come with the launch: the model, its text, the problem of one launch, and what a launch must meet. */
-import { describe, expect, test } from "vitest";
+
 import {
   checkProblem,
-  countOf,
   defineProblem,
   evaluateConstraints,
   fixedProblem,
@@ -16,7 +15,9 @@ import {
   problemOfGroup,
   readProblem,
   symbolicSizes,
-} from "../../src/index.ts";
+} from "@tilewright/core";
+import { describe, expect, test } from "vitest";
+import { countOf } from "../../src/index.ts";
 import { makeManifest } from "../../src/makeManifest.ts";
 import { boundSymbolic, sm80 } from "../tile/support/symbolic.ts";
 

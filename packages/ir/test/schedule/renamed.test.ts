@@ -1,4 +1,6 @@
 /** Former names of schedule fields: refused with the present name, and converted by the same table. */
+
+import type { ScheduleModel } from "@tilewright/core";
 import { describe, expect, test } from "vitest";
 import {
   convertSchedule,
@@ -6,7 +8,6 @@ import {
   flagField,
   intField,
   parseSchedule,
-  type ScheduleModel,
   scheduleFromRecord,
 } from "../../src/index.ts";
 

@@ -1,7 +1,8 @@
 import { fc, test as property } from "@fast-check/vitest";
+import type { FieldValue, ScheduleModel } from "@tilewright/core";
+import { formatDiagnostic, scheduleSchema } from "@tilewright/core";
 import { describe, expect, test } from "vitest";
 import { z } from "zod";
-import { formatDiagnostic } from "../../src/diagnostics.ts";
 import { cacheDirective } from "../../src/schedule/cache.ts";
 import {
   defaultSchedule,
@@ -11,8 +12,6 @@ import {
 } from "../../src/schedule/codec.ts";
 import { coreFields } from "../../src/schedule/core.ts";
 import { flagField, intField, rasterOf, withDefault } from "../../src/schedule/fields.ts";
-import type { FieldValue, ScheduleModel } from "../../src/schedule.ts";
-import { scheduleSchema } from "../../src/schema/schedule.ts";
 
 const model: ScheduleModel = {
   fields: [

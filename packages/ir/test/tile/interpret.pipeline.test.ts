@@ -1,13 +1,7 @@
+import { formatDiagnostic } from "@tilewright/core";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import {
-  formatDiagnostic,
-  interpret,
-  parseProgram,
-  printProgram,
-  runPasses,
-  type TileProgram,
-} from "../../src/index.ts";
+import { interpret, parseProgram, printProgram, runPasses, type TileProgram } from "../../src/index.ts";
 import { at, build, operands, passes, recipes, reference, target } from "./support/pipelines.ts";
 
 describe("random problems through all passes", () => {

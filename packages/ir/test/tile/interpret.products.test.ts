@@ -1,7 +1,7 @@
 /** Dense products of the interpreter: bit for bit those of the plain loop, whatever is left out of them. */
+
+import { createRandom, fmaF32 } from "@tilewright/core";
 import { describe, expect, test } from "vitest";
-import { fmaF32 } from "../../src/numerics/fma.ts";
-import { createRandom } from "../../src/reference/random.ts";
 import { multiplyDense } from "../../src/tile/interpret/products.ts";
 
 const kinds = [

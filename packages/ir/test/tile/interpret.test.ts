@@ -1,8 +1,6 @@
+import { type Diagnostic, fmaF32, formatDiagnostic } from "@tilewright/core";
 import { describe, expect, it } from "vitest";
 import {
-  type Diagnostic,
-  fmaF32,
-  formatDiagnostic,
   type InterpretInputs,
   type InterpretOptions,
   interpret,

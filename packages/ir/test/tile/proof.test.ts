@@ -1,10 +1,10 @@
 import { readFileSync } from "node:fs";
+import { formatDiagnostic } from "@tilewright/core";
 import { describe, expect, it } from "vitest";
 import {
   type ArgumentsOf,
   type Directive,
   type DirectiveName,
-  formatDiagnostic,
   type ProtocolAction,
   type ProtocolPlan,
   type ProtocolStep,

@@ -1,4 +1,6 @@
 /** Programs whose sizes come with the launch: text, verification at many sizes, meaning, and what passes may conclude. */
+
+import { problemAt, randomStorage, referenceGemm } from "@tilewright/core";
 import { describe, expect, test } from "vitest";
 import {
   eachStmt,
@@ -6,10 +8,7 @@ import {
   parseProgram,
   parseProgramWithLocations,
   printProgram,
-  problemAt,
   programAt,
-  randomStorage,
-  referenceGemm,
   verifyProgram,
 } from "../../src/index.ts";
 import { boundSymbolic, sm80, symbolicNest, symbolicProblem } from "./support/symbolic.ts";

@@ -1,13 +1,7 @@
+import { type Diagnostic, formatDiagnostic } from "@tilewright/core";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import {
-  type Diagnostic,
-  formatDiagnostic,
-  parseProgram,
-  parseProgramWithLocations,
-  printProgram,
-  stages,
-} from "../../src/index.ts";
+import { parseProgram, parseProgramWithLocations, printProgram, stages } from "../../src/index.ts";
 import { edit, fixture, parse } from "./support/fixtures.ts";
 import { programs } from "./support/programs.ts";
 

@@ -1,7 +1,6 @@
+import { type Diagnostic, formatDiagnostic } from "@tilewright/core";
 import { describe, expect, it } from "vitest";
 import {
-  type Diagnostic,
-  formatDiagnostic,
   parseProgramWithLocations,
   type Stage,
   stages,

@@ -2,7 +2,7 @@
  * Enumerators and structure layouts of cuBLASLt, from cublasLt.h, cublas_api.h and library_types.h of CUDA 11.8 to 13.0 (the cuBLAS
  * documentation lists the same numbers under "cuBLASLt Datatypes Reference"). They have not changed within these versions.
  */
-import type { DType } from "@tilewright/ir";
+import type { DType } from "@tilewright/core";
 
 /** Major versions of the library whose numbers these are. */
 export const knownMajors = [11, 12, 13] as const;

@@ -1,5 +1,5 @@
 /** cuBLASLt without a GPU, for tests: keeps the rules of its objects, records calls, and runs products on a fake driver's clock. */
-import { err, ok } from "@tilewright/ir";
+import { err, ok } from "@tilewright/core";
 import { algoBytes, descAttribute } from "./enums.ts";
 import type { CublasAlgorithm, CublasLt, CublasResult, MatmulCall } from "./library.ts";
 

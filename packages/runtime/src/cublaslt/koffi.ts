@@ -1,5 +1,5 @@
 /** cuBLASLt through koffi. */
-import { type Checked, err, ok } from "@tilewright/ir";
+import { type Checked, err, ok } from "@tilewright/core";
 import { loadKoffi } from "../cuda/koffi.ts";
 import { measuringFailure } from "../timing/diagnostics.ts";
 import { bindFunctions, type ForeignFunctions } from "../timing/foreign.ts";

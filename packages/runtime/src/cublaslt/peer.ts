@@ -1,5 +1,5 @@
 /** cuBLASLt as a peer: one product described once, its algorithms ready to be queued on any buffer set. */
-import { type Checked, type Diagnostic, err, ok, type Problem } from "@tilewright/ir";
+import { type Checked, type Diagnostic, err, ok, type Problem } from "@tilewright/core";
 import { measuringProblem } from "../timing/diagnostics.ts";
 import type { Contender } from "../timing/stream.ts";
 import {

@@ -12,7 +12,7 @@ import {
   operandShape,
   type Problem,
   scaledTypes,
-} from "@tilewright/ir";
+} from "@tilewright/core";
 import { measuringProblem } from "../timing/diagnostics.ts";
 import {
   type CublasDataType,

@@ -1,5 +1,5 @@
 /** Memory of a GPU. */
-import { type Checked, type Diagnostic, err } from "@tilewright/ir";
+import { type Checked, type Diagnostic, err } from "@tilewright/core";
 import { isBuffer } from "../arguments.ts";
 import type { DeviceBuffer, LaunchArgument } from "../device.ts";
 import { diagnose, fail } from "../diagnostics.ts";

@@ -1,5 +1,5 @@
 /** A driver status as a diagnostic: name, meaning, what to do next. */
-import type { Checked, Diagnostic } from "@tilewright/ir";
+import type { Checked, Diagnostic } from "@tilewright/core";
 import { diagnose } from "../diagnostics.ts";
 import type { CudaDriver, CudaResult, CudaStatus } from "./driver.ts";
 import { cudaErrors } from "./errors.ts";

@@ -2,7 +2,7 @@
  * One GPU in use: its primary context, one stream, the two events around a launch, and every call to the driver on its behalf.
  * The context is made current before each call, because another device of this process may have been used in between.
  */
-import { type Checked, type Diagnostic, err, ok } from "@tilewright/ir";
+import { type Checked, type Diagnostic, err, ok } from "@tilewright/core";
 import type { ModuleCache } from "../cache/modules.ts";
 import { diagnose, useEmulator } from "../diagnostics.ts";
 import { Resources, unwatch, watch } from "../resources.ts";

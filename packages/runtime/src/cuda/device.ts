@@ -1,5 +1,5 @@
 /** A GPU as a `Device`. */
-import { type Checked, ok, type TensorMapSpec } from "@tilewright/ir";
+import { type Checked, ok, type TensorMapSpec } from "@tilewright/core";
 import type { ModuleCache } from "../cache/modules.ts";
 import type { Device, DeviceBuffer, DeviceModule } from "../device.ts";
 import { disposeSymbol } from "../dispose.ts";

@@ -2,7 +2,7 @@
  * The part of the CUDA driver API that the runtime needs, typed.
  * Names follow the C functions; enumerators are those of cuda.h. Two implementations: `koffi.ts` (the real library) and `fake/` (a model of it, for tests).
  */
-import type { Result } from "@tilewright/ir";
+import type { Result } from "@tilewright/core";
 
 /** `CUresult`: never 0 here, because success is the other arm. */
 export type CudaStatus = number;

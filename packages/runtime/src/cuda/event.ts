@@ -1,5 +1,5 @@
 /** Points in a stream: to wait for, and to take times between. */
-import { type Checked, ok } from "@tilewright/ir";
+import { type Checked, ok } from "@tilewright/core";
 import { fail } from "../diagnostics.ts";
 import { disposeSymbol } from "../dispose.ts";
 import type { CudaContext } from "./context.ts";

@@ -1,5 +1,5 @@
 /** Launches and copies recorded once and replayed with a single call. */
-import { type Checked, ok } from "@tilewright/ir";
+import { type Checked, ok } from "@tilewright/core";
 import { fail } from "../diagnostics.ts";
 import { disposeSymbol } from "../dispose.ts";
 import type { CudaContext } from "./context.ts";

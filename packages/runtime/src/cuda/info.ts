@@ -1,5 +1,5 @@
 /** What the driver says of its devices. */
-import { type Checked, err, ok } from "@tilewright/ir";
+import { type Checked, err, ok } from "@tilewright/core";
 import { archOf, type ComputeCapability } from "../arch.ts";
 import { diagnose, fail, useEmulator } from "../diagnostics.ts";
 import type { LaunchLimits } from "../launch-shape.ts";

@@ -1,5 +1,5 @@
 /** Kernels on a GPU: their attributes, launches, occupancy. */
-import { type Checked, err, ok } from "@tilewright/ir";
+import { type Checked, err, ok } from "@tilewright/core";
 import { encodeArguments } from "../arguments.ts";
 import type { Kernel, KernelAttributes, LaunchArgument, LaunchRequest, LaunchResult } from "../device.ts";
 import { fail } from "../diagnostics.ts";

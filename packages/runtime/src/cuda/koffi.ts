@@ -2,7 +2,7 @@
  * The real driver: libcuda through koffi, both found at run time.
  * koffi is an optional dependency; a machine without it or without a driver gets a diagnostic and never an exception.
  */
-import { type Checked, err, ok } from "@tilewright/ir";
+import { type Checked, err, ok } from "@tilewright/core";
 import { fail } from "../diagnostics.ts";
 import {
   type CudaDriver,

@@ -1,5 +1,5 @@
 /** Loaded code and kernels on a GPU. */
-import { type Checked, type Diagnostic, err, ok } from "@tilewright/ir";
+import { type Checked, type Diagnostic, err, ok } from "@tilewright/core";
 import { parseArch, unfitReason } from "../arch.ts";
 import type { DeviceModule, Kernel } from "../device.ts";
 import { diagnose, fail, useEmulator } from "../diagnostics.ts";

@@ -3,7 +3,7 @@
  * The bytes are JavaScript's own and are registered with the driver, not allocated by it: a view that outlives `free` still reads plain
  * memory, and nothing a program does with it can touch memory that is gone.
  */
-import { type Checked, ok } from "@tilewright/ir";
+import { type Checked, ok } from "@tilewright/core";
 import { fail } from "../diagnostics.ts";
 import { disposeSymbol } from "../dispose.ts";
 import { checkSize } from "../ranges.ts";

@@ -1,5 +1,5 @@
 /** A launch that is checked and packed: made again and again for a few microseconds each, without allocating. */
-import { type Checked, err, ok } from "@tilewright/ir";
+import { type Checked, err, ok } from "@tilewright/core";
 import { encodeArguments } from "../arguments.ts";
 import type { LaunchArgument } from "../device.ts";
 import { fail } from "../diagnostics.ts";

@@ -1,5 +1,5 @@
 /** A queue of work on a GPU: copies, launches, graphs, in order. Nothing here waits, except `synchronize`. */
-import { type Checked, err, ok } from "@tilewright/ir";
+import { type Checked, err, ok } from "@tilewright/core";
 import type { Kernel, LaunchRequest } from "../device.ts";
 import { fail } from "../diagnostics.ts";
 import { disposeSymbol } from "../dispose.ts";

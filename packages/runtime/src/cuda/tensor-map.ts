@@ -9,7 +9,7 @@ import {
   tensorMapL2Promotions,
   tensorMapSwizzles,
   tensorMapTypes,
-} from "@tilewright/ir";
+} from "@tilewright/core";
 import { fail } from "../diagnostics.ts";
 import type { CudaContext } from "./context.ts";
 

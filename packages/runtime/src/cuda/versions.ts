@@ -1,5 +1,5 @@
 /** Whether a driver understands a PTX version; the table of both is in `@tilewright/ir`. */
-import { firstCudaFor, type PtxVersion } from "@tilewright/ir";
+import { firstCudaFor, type PtxVersion } from "@tilewright/core";
 
 const compare = (a: readonly [number, number], b: readonly [number, number]): number =>
   a[0] - b[0] || a[1] - b[1];

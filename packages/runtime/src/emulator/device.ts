@@ -1,4 +1,6 @@
 /** The emulator as a `Device`: the same calls, with findings and counters. */
+
+import { type Checked, err, ok, type Target, type TensorMapSpec } from "@tilewright/core";
 import type {
   Emulator,
   KernelInfo,
@@ -7,7 +9,6 @@ import type {
   SearchOptions,
   SearchReport,
 } from "@tilewright/emulator";
-import { type Checked, err, ok, type Target, type TensorMapSpec } from "@tilewright/ir";
 import { parseArch, unfitReason } from "../arch.ts";
 import { encodeArguments, isBuffer } from "../arguments.ts";
 import type {

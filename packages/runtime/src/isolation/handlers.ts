@@ -1,5 +1,5 @@
 /** What the worker does for each kind of job. */
-import { type Checked, ok } from "@tilewright/ir";
+import { type Checked, ok } from "@tilewright/core";
 import type { CudaDevice } from "../cuda/device.ts";
 import type { DeviceBuffer, LaunchArgument } from "../device.ts";
 import { fail } from "../diagnostics.ts";

@@ -2,7 +2,7 @@
  * A GPU behind a process boundary. A kernel that hangs, faults or takes its process down costs that process only: the job is reported with
  * the kernel's identity and a replay, and the next job runs in a fresh process.
  */
-import { type Checked, type Diagnostic, err, ok, type Result } from "@tilewright/ir";
+import { type Checked, type Diagnostic, err, ok, type Result } from "@tilewright/core";
 import { diagnose, fail } from "../diagnostics.ts";
 import { disposeSymbol } from "../dispose.ts";
 import type { GemmArtifact, GemmInputs, GemmOptions, GemmResult } from "../gemm.ts";

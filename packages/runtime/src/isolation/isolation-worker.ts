@@ -3,7 +3,7 @@
  * killed by whoever watches it. Never imported: `isolated.ts` forks it.
  */
 import { Worker } from "node:worker_threads";
-import type { Checked } from "@tilewright/ir";
+import type { Checked } from "@tilewright/core";
 import { ModuleCache } from "../cache/modules.ts";
 import { openCudaDevice } from "../cuda/device.ts";
 import { openKoffiDriver } from "../cuda/koffi.ts";

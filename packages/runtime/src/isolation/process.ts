@@ -2,7 +2,7 @@
 import { type ChildProcess, fork } from "node:child_process";
 import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import type { Checked } from "@tilewright/ir";
+import type { Checked } from "@tilewright/core";
 import { fail } from "../diagnostics.ts";
 import type { BenchStage } from "../timing/outcome.ts";
 import type { Question, StageNews, WorkerReply } from "./protocol.ts";

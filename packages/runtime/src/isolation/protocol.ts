@@ -1,5 +1,5 @@
 /** What the process that asks and the process that holds the GPU say to each other. Everything is plain data (structured clone). */
-import type { Checked, TensorMapSpec } from "@tilewright/ir";
+import type { Checked, TensorMapSpec } from "@tilewright/core";
 import type { ModuleCacheOptions } from "../cache/modules.ts";
 import type { Dim3 } from "../device.ts";
 import type { GemmArtifact, GemmInputs, GemmOptions, GemmResult } from "../gemm.ts";

@@ -11,7 +11,7 @@ import {
   type ParamSpec,
   resolveLaunch,
   tensorMapOf,
-} from "@tilewright/ir";
+} from "@tilewright/core";
 import type { Dim3 } from "../device.ts";
 import {
   type GemmArtifact,

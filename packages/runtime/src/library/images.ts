@@ -1,5 +1,5 @@
 /** Which image of an artefact a GPU takes. */
-import type { LibraryDevice, ManifestImage } from "@tilewright/ir";
+import type { LibraryDevice, ManifestImage } from "@tilewright/core";
 import { type ComputeCapability, parseArch, unfitReason } from "../arch.ts";
 
 /** Which GPUs an image runs on: a cubin stays within its major version. Throws (a bug) for an architecture that is none. */

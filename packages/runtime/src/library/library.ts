@@ -16,7 +16,7 @@ import {
   readLibraryIndex,
   readManifest,
   symbolicSizes,
-} from "@tilewright/ir";
+} from "@tilewright/core";
 import { archOf, type ComputeCapability, parseArch } from "../arch.ts";
 import { CudaBuffer } from "../cuda/buffer.ts";
 import type { CudaStream } from "../cuda/stream.ts";

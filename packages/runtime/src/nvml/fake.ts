@@ -1,5 +1,5 @@
 /** NVML of a GPU that exists only in memory, for tests. */
-import { err, ok } from "@tilewright/ir";
+import { err, ok } from "@tilewright/core";
 import type { Nvml, NvmlResult } from "./nvml.ts";
 
 export interface FakeNvmlOptions {

@@ -1,5 +1,5 @@
 /** NVML through koffi. The library comes with the driver. */
-import { type Checked, err, ok } from "@tilewright/ir";
+import { type Checked, err, ok } from "@tilewright/core";
 import { loadKoffi } from "../cuda/koffi.ts";
 import { textOf } from "../cuda/layout.ts";
 import { measuringFailure } from "../timing/diagnostics.ts";

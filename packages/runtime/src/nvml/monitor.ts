@@ -1,5 +1,5 @@
 /** Clocks, power and temperature around a run. What NVML does not know stays null; a benchmark goes on without. */
-import { type Checked, type Diagnostic, err, ok } from "@tilewright/ir";
+import { type Checked, type Diagnostic, err, ok } from "@tilewright/core";
 import { measuringProblem } from "../timing/diagnostics.ts";
 import { summarise } from "../timing/statistics.ts";
 import { type ClockReason, clockReasons, type Nvml, type NvmlResult } from "./nvml.ts";

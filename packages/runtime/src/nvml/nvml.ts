@@ -2,7 +2,7 @@
  * The part of NVML that a benchmark needs, typed. Signatures and enumerators are those of nvml.h (NVML API reference, "Device Queries").
  * Two implementations: `koffi.ts` (the library of the driver) and `fake.ts`.
  */
-import type { Result } from "@tilewright/ir";
+import type { Result } from "@tilewright/core";
 
 /** `nvmlReturn_t` without 0, which is success. */
 type NvmlStatus = number;

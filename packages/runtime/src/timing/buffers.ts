@@ -7,7 +7,7 @@ import {
   ok,
   type Problem,
   scaleMatrix,
-} from "@tilewright/ir";
+} from "@tilewright/core";
 import { CudaBuffer } from "../cuda/buffer.ts";
 import type { CudaContext } from "../cuda/context.ts";
 import { type DeviceOperand, deviceOperands, type OperandName } from "../operands.ts";

@@ -24,7 +24,7 @@ import {
   sizeOf,
   storageFromBytes,
   writeElement,
-} from "@tilewright/ir";
+} from "@tilewright/core";
 import type { DeviceBuffer } from "../device.ts";
 import type { BenchBuffers } from "./buffers.ts";
 

@@ -1,5 +1,5 @@
 /** Choosing among the algorithms that a library proposes. */
-import { type Checked, type Diagnostic, ok } from "@tilewright/ir";
+import { type Checked, type Diagnostic, ok } from "@tilewright/core";
 import type { CublasPeer } from "../cublaslt/peer.ts";
 import { measuringProblem } from "./diagnostics.ts";
 import { defaultMeasure, Measurement } from "./measure.ts";

@@ -1,5 +1,5 @@
 /** The measuring loop's stream on a GPU: events for markers, a sleeping kernel for pauses, stream capture for replays. */
-import { type Checked, err, ok } from "@tilewright/ir";
+import { type Checked, err, ok } from "@tilewright/core";
 import { statusDiagnostic } from "../cuda/call.ts";
 import type { CudaContext } from "../cuda/context.ts";
 import type { CudaResult } from "../cuda/driver.ts";

@@ -1,5 +1,5 @@
 /** Diagnostics of measuring: TW604x, each for one meaning. */
-import type { Diagnostic, DiagnosticKind } from "@tilewright/ir";
+import type { Diagnostic, DiagnosticKind } from "@tilewright/core";
 
 interface Row {
   readonly code: `TW6${string}`;

@@ -1,5 +1,5 @@
 /** The least time that a launch can take on a GPU, and what share of its peak a time is, at the clock that it really ran at. */
-import { findGpu, type Gpu, type Problem, roofline } from "@tilewright/ir";
+import { findGpu, type Gpu, type Problem, roofline } from "@tilewright/core";
 
 /** The GPU as it is: what the driver and NVML say. */
 export interface MeasuredGpu {

@@ -14,7 +14,7 @@ import {
   randomStorage,
   type ScaleFormat,
   storageFromBytes,
-} from "@tilewright/ir";
+} from "@tilewright/core";
 import type { DeviceBuffer } from "../device.ts";
 
 /** `normal` unless asked otherwise: zeros and small integers switch fewer wires, draw less power and run faster. */

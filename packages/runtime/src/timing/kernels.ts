@@ -6,7 +6,7 @@ import {
   type LaunchEnvironment,
   launchEnvironment,
   ok,
-} from "@tilewright/ir";
+} from "@tilewright/core";
 import { CudaBuffer } from "../cuda/buffer.ts";
 import type { CudaContext } from "../cuda/context.ts";
 import { CudaKernel } from "../cuda/kernel.ts";

@@ -3,7 +3,7 @@
  * host: a wait per sample adds microseconds to short kernels and pulls every ratio towards 1. All contenders run in one shuffled round, on
  * the buffer sets in turn; the host waits once a batch.
  */
-import { type Checked, createRandom, ok, type Random } from "@tilewright/ir";
+import { type Checked, createRandom, ok, type Random } from "@tilewright/core";
 import { isStarved, measuringFailure } from "./diagnostics.ts";
 import { median } from "./statistics.ts";
 import type { Contender, TimingStream } from "./stream.ts";

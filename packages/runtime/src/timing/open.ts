@@ -1,5 +1,5 @@
 /** A benchmark's GPU with all that is told beside its times: NVML where there is one, cuBLASLt where it takes part. */
-import { type Checked, type Diagnostic, err, ok, type Result } from "@tilewright/ir";
+import { type Checked, type Diagnostic, err, ok, type Result } from "@tilewright/core";
 import { openKoffiCublasLt } from "../cublaslt/koffi.ts";
 import type { CudaDriver } from "../cuda/driver.ts";
 import { openKoffiDriver } from "../cuda/koffi.ts";

@@ -1,5 +1,5 @@
 /** What a benchmark is asked and what it answers: plain data, so that both cross a process boundary. */
-import type { Diagnostic, Problem } from "@tilewright/ir";
+import type { Diagnostic, Problem } from "@tilewright/core";
 import type { GemmArtifact } from "../gemm.ts";
 import type { GpuState } from "../nvml/monitor.ts";
 import type { NumbersCheck } from "./check.ts";

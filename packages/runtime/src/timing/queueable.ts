@@ -1,5 +1,5 @@
 /** Whether a launch only queues: an algorithm of a library may wait for the device inside of its launch, and no lead is long enough for that. */
-import { type Checked, ok } from "@tilewright/ir";
+import { type Checked, ok } from "@tilewright/core";
 import { median } from "./statistics.ts";
 import type { Contender, TimingStream } from "./stream.ts";
 

@@ -1,5 +1,5 @@
 /** A candidate of a benchmark as files that `tilewright emulate` runs. */
-import { dtypes } from "@tilewright/ir";
+import { dtypes } from "@tilewright/core";
 import { type LaunchFile, type Replay, replayOf } from "../isolation/replay.ts";
 import type { DeviceOperand } from "../operands.ts";
 import { operandDType } from "./buffers.ts";

@@ -1,5 +1,5 @@
 /** Rounds of samples: which of them can be, and the ratios that they give. */
-import { type Checked, ok } from "@tilewright/ir";
+import { type Checked, ok } from "@tilewright/core";
 import { measuringFailure } from "./diagnostics.ts";
 import type { Floor } from "./floors.ts";
 import type { Samples } from "./measure.ts";

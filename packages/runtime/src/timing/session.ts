@@ -2,7 +2,7 @@
  * A benchmark's GPU: one context in which jobs are measured, one after the other. Jobs and results are plain data, so that a session can
  * live in a child process.
  */
-import { type Checked, type Diagnostic, err, ok, type Problem, sha256 } from "@tilewright/ir";
+import { type Checked, type Diagnostic, err, ok, type Problem, sha256 } from "@tilewright/core";
 import type { CublasLt } from "../cublaslt/library.ts";
 import { CublasPeer, type PeerBuffers, peerWorkspaceBytes } from "../cublaslt/peer.ts";
 import { CudaBuffer } from "../cuda/buffer.ts";

@@ -1,5 +1,5 @@
 /** Order statistics of times, and how sure they are. */
-import { createRandom } from "@tilewright/ir";
+import { createRandom } from "@tilewright/core";
 
 /** Linear interpolation between order statistics (the definition of NumPy and R-7). `sorted` ascending and not empty. */
 export function quantile(sorted: readonly number[], fraction: number): number {

@@ -1,5 +1,5 @@
 /** What the measuring loop needs of a GPU: one queue of work that never waits for the host unless told to. */
-import type { Checked } from "@tilewright/ir";
+import type { Checked } from "@tilewright/core";
 
 /** Launches recorded once and replayed with a single call. */
 export interface Replay {

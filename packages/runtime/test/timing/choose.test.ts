@@ -1,5 +1,5 @@
 /** Choosing among a library's algorithms on a simulated GPU, one of which waits for the device in its launch. */
-import { ok } from "@tilewright/ir";
+import { ok } from "@tilewright/core";
 import { describe, expect, test } from "vitest";
 import type { PeerAlgorithm } from "../../src/cublaslt/peer.ts";
 import { fastest } from "../../src/timing/choose.ts";

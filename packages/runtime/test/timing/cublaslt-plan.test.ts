@@ -1,5 +1,5 @@
 /** Layouts in cuBLASLt's terms, by meaning: the column-major product of the plan is our D, for every combination of layouts. */
-import { type Problem, readProblemRequest } from "@tilewright/ir";
+import { type Problem, readProblemRequest } from "@tilewright/core";
 import { describe, expect, test } from "vitest";
 import { FakeCublasLt } from "../../src/cublaslt/fake.ts";
 import { cublasCandidates } from "../../src/cublaslt/find.ts";

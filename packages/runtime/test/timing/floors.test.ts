@@ -1,5 +1,5 @@
 /** Floors and peaks against arithmetic done by hand. */
-import { gpus, type Problem, readProblemRequest } from "@tilewright/ir";
+import { gpus, type Problem, readProblemRequest } from "@tilewright/core";
 import { describe, expect, test } from "vitest";
 import { floorOf, flopsPerClock, gpuByDeviceName, peakAtClock } from "../../src/timing/floors.ts";
 

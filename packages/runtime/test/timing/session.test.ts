@@ -2,7 +2,7 @@
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { bytesOfStorage, ok, readProblemRequest, referenceGemm } from "@tilewright/ir";
+import { bytesOfStorage, ok, readProblemRequest, referenceGemm } from "@tilewright/core";
 import { describe, expect, test } from "vitest";
 import type { FakeKernel } from "../../src/cuda/fake/index.ts";
 import { keepReplay } from "../../src/isolation/replay.ts";

@@ -1,5 +1,5 @@
 /** A GPU of numbers: kernels take cycles, the clock falls under load and recovers in pauses, the L2 remembers the last set it read. */
-import { type Checked, createRandom, ok, type Random } from "@tilewright/ir";
+import { type Checked, createRandom, ok, type Random } from "@tilewright/core";
 import type { Contender, Replay, TimingStream } from "../../src/timing/stream.ts";
 
 export interface SimulatedOptions {

@@ -1,5 +1,5 @@
 /** Order statistics by their definitions, intervals by how often they hold the truth. */
-import { createRandom } from "@tilewright/ir";
+import { createRandom } from "@tilewright/core";
 import { describe, expect, test } from "vitest";
 import { median, medianEstimate, quantile, ratioEstimate, summarise } from "../../src/timing/statistics.ts";
 

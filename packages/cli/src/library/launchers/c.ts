@@ -1,5 +1,5 @@
 /** The C launcher: `launchers/launcher.h` with the tables of a library in it. */
-import type { KernelSpec, LaunchExpr, ParamSpec } from "@tilewright/ir";
+import type { KernelSpec, LaunchExpr, ParamSpec } from "@tilewright/core";
 import { imageDevice, imagePath, imagesInOrder } from "@tilewright/runtime";
 import type { OutputFile } from "../../files/atomic.ts";
 import { launcherSource } from "../../launchers.ts";

@@ -17,7 +17,7 @@ import {
   tensorMapSwizzles,
   tensorMapTypeOf,
   tensorMapTypes,
-} from "@tilewright/ir";
+} from "@tilewright/core";
 import type { Library } from "../model.ts";
 
 /** Most epilogue steps of any kernel, at least 1: arrays of none are no C. */

@@ -1,9 +1,7 @@
 /** dst <- steps(alpha * acc + beta * c), element by element. */
-import { fmaF32 } from "../../numerics/fma.ts";
-import { roundTo } from "../../numerics/storage.ts";
-import { type EpilogueKind, epilogueKind } from "../../problem/epilogueKind.ts";
-import type { EpilogueStep, Problem } from "../../problem.ts";
-import { activations } from "../../reference/activations.ts";
+
+import type { EpilogueStep, Problem } from "@tilewright/core";
+import { activations, type EpilogueKind, epilogueKind, fmaF32, roundTo } from "@tilewright/core";
 import { InterpretFailure, interpretCodes } from "./failure.ts";
 import {
   clip,

@@ -1,5 +1,5 @@
 /** Faults that the interpreter finds while running; never leaves the interpreter. */
-import type { Diagnostic } from "../../diagnostics.ts";
+import type { Diagnostic } from "@tilewright/core";
 
 /** Codes of the interpreter; ../README.md says what each means. */
 export const interpretCodes = {

@@ -1,5 +1,5 @@
 /** Running a program on data: the hooks that move, multiply and store tiles. */
-import type { EpilogueStep } from "../../problem.ts";
+import type { EpilogueStep } from "@tilewright/core";
 import { columnRuns, type Run } from "../columns.ts";
 import { dsmemReduction } from "../dsmemReduction.ts";
 import { printHead } from "../print.ts";

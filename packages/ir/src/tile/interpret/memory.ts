@@ -1,5 +1,5 @@
 /** Buffers at run time: typed arrays, which elements have been written, and rectangles of them. */
-import type { DType } from "../../dtype.ts";
+import type { DType } from "@tilewright/core";
 import type { Buffer, View } from "../types.ts";
 import { type Cells, type CellTable, compileExpr } from "./compileExpr.ts";
 import { InterpretFailure, interpretCodes } from "./failure.ts";

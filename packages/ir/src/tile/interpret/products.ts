@@ -1,5 +1,5 @@
 /** Products of dense operands into an accumulator, in the arithmetic of its array. */
-import { fmaF32 } from "../../numerics/fma.ts";
+import { fmaF32 } from "@tilewright/core";
 import type { ValueArray } from "./memory.ts";
 
 /** Rows of A, columns of B, and the elements that they have in common. */

@@ -1,8 +1,14 @@
 /** The statements that touch data, on places: fill, copy, multiply. */
-import type { DType } from "../../dtype.ts";
-import { decodeScale, isScaled, scaledTypes } from "../../numerics/scaled.ts";
-import { roundTo } from "../../numerics/storage.ts";
-import { BLOCK_SCALE, SCALE_FACTORS, SCALE_WORDS } from "../../problem/scales.ts";
+import type { DType } from "@tilewright/core";
+import {
+  BLOCK_SCALE,
+  decodeScale,
+  isScaled,
+  roundTo,
+  SCALE_FACTORS,
+  SCALE_WORDS,
+  scaledTypes,
+} from "@tilewright/core";
 import { SCALE_COLUMNS, scaleBlockInTensor, scaleWordPlace } from "../scaleTiles.ts";
 import { InterpretFailure, interpretCodes } from "./failure.ts";
 import {

@@ -2,7 +2,7 @@
  * Clauses: `keyword value` pairs behind a statement or declaration. One row drives the printer and the parser.
  * A clause whose value equals its default is not printed; one without a default is always printed and required.
  */
-import type { Scalar } from "../../problem.ts";
+import type { Scalar } from "@tilewright/core";
 import type { Buffer } from "../types.ts";
 import { type Cursor, describe, parseCodes } from "./cursor.ts";
 import { nearestHint } from "./nearest.ts";

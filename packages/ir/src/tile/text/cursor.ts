@@ -1,6 +1,5 @@
 /** A scanner with expectations: what the parsers of expressions, clauses and statements are written against. */
-import type { Diagnostic, SourceLocation } from "../../diagnostics.ts";
-import type { Problem } from "../../problem.ts";
+import type { Diagnostic, Problem, SourceLocation } from "@tilewright/core";
 import type { Buffer, Ring } from "../types.ts";
 import { nearestHint } from "./nearest.ts";
 import { Scanner, type Token } from "./scanner.ts";

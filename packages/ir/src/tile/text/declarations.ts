@@ -1,8 +1,6 @@
 /** The head of a program: problem, launch, nest, directives, buffers, rings. One row per declaration. */
-import type { Diagnostic } from "../../diagnostics.ts";
-import { dtypeNames } from "../../dtype.ts";
-import { parseProblem, printProblem } from "../../problem/text.ts";
-import type { Problem } from "../../problem.ts";
+import type { Diagnostic, Problem } from "@tilewright/core";
+import { dtypeNames, parseProblem, printProblem } from "@tilewright/core";
 import { argumentsOf, type Directive, directiveNames } from "../directives.ts";
 import { sizeVariables } from "../sizes.ts";
 import {

@@ -1,6 +1,7 @@
 /** Kernels, their parameters and the workspace as declarations of stage machine. */
-import { dtypeNames } from "../../dtype.ts";
-import type { GroupField, LaunchExpr, ParamSpec } from "../../manifest.ts";
+
+import type { GroupField, LaunchExpr, ParamSpec } from "@tilewright/core";
+import { dtypeNames } from "@tilewright/core";
 import type { KernelDeclaration, MachineDeclarations } from "../types.ts";
 import { type Cursor, describe, parseCodes } from "./cursor.ts";
 

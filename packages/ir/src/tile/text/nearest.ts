@@ -1,5 +1,5 @@
 /** "Did you mean" for names with a sigil, or nothing where nothing is near. */
-import { nearest } from "../../nearest.ts";
+import { nearest } from "@tilewright/core";
 
 /** `did you mean 'x'?`, or null when nothing is near. */
 export function nearestHint(word: string, candidates: Iterable<string>, prefix = ""): string | null {

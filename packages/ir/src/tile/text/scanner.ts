@@ -1,5 +1,5 @@
 /** Characters to tokens, on demand: some lines (`problem`, `directive`) are raw text with a grammar of their own. */
-import type { SourceLocation } from "../../diagnostics.ts";
+import type { SourceLocation } from "@tilewright/core";
 
 /**
  * `word`: keywords and values such as `cp.async`, `snake-rows`; `name`: `%As`; `entry`: `@gemm`; text holds the bare name.

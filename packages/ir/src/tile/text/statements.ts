@@ -1,6 +1,7 @@
 /** One row per statement: how it is written and how it is read back. The statement's keyword is its kind. */
-import { parseProblem, printEpilogue, printProblem } from "../../problem/text.ts";
-import type { EpilogueStep } from "../../problem.ts";
+
+import type { EpilogueStep } from "@tilewright/core";
+import { parseProblem, printEpilogue, printProblem } from "@tilewright/core";
 import { evaluateExpr, freeVars } from "../expr.ts";
 import { printCond, printExpr } from "../printExpr.ts";
 import { ownSizes } from "../sizes.ts";

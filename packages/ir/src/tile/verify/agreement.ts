@@ -1,6 +1,7 @@
 /** Lines that say the same thing say it alike: problem, nest, directives, tiles, accumulators and epilogues, by the facts that `gemmNest` makes them from. */
-import { printEpilogue } from "../../problem/text.ts";
-import type { Problem } from "../../problem.ts";
+
+import type { Problem } from "@tilewright/core";
+import { printEpilogue } from "@tilewright/core";
 import { sameValue } from "../expr.ts";
 import { tierExtent, tileExtent } from "../gemm.ts";
 import type { Nest, OwnershipMode, Stmt } from "../types.ts";

@@ -1,5 +1,5 @@
 /** Element types agree where tiles meet. */
-import { type DType, dtypes, mixes, productDType } from "../../dtype.ts";
+import { type DType, dtypes, mixes, productDType } from "@tilewright/core";
 import { bufferAt, type Verifier } from "./verifier.ts";
 
 /** tf32 is fp32 in memory. */

@@ -1,6 +1,6 @@
 /** The target has what the program uses. */
 
-import { type Feature, features, hasFeature } from "../../target.ts";
+import { type Feature, features, hasFeature } from "@tilewright/core";
 import { storesInBulk } from "../staged.ts";
 import type { Edge, TileProgram, Transport } from "../types.ts";
 import { type Fault, type Site, subjectOf, type Verifier } from "./verifier.ts";

@@ -1,7 +1,5 @@
 /** The verifiers in order, and running those that apply to a program's stage. README.md lists what each checks. */
-import type { Diagnostic, SourceLocation } from "../../diagnostics.ts";
-import type { Problem } from "../../problem.ts";
-import type { Target } from "../../target.ts";
+import type { Diagnostic, Problem, SourceLocation, Target } from "@tilewright/core";
 import { eachStmt } from "../rewrite.ts";
 import { ownProgram, programAt, sampleProblems, sizeVariables } from "../sizes.ts";
 import { reached, type TileProgram } from "../types.ts";

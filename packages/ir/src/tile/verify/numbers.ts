@@ -1,5 +1,5 @@
 /** Numbers stay within what hardware and checks can count: runs before anything looks at elements, turns or slots one by one. */
-import { sizeOf } from "../../dtype.ts";
+import { sizeOf } from "@tilewright/core";
 import { isDead, type Range, rangeOf } from "../ranges.ts";
 import type { Buffer, Space, Stmt } from "../types.ts";
 import { withExprs } from "../withExprs.ts";

@@ -1,8 +1,17 @@
 /** Global buffers are the operands of the problem. */
-import type { DType } from "../../dtype.ts";
-import { blockFactors, SCALE_ALIGN, SCALE_WORDS, scaleMatrix } from "../../problem/scales.ts";
-import { stepMatrix, stepOfBuffer } from "../../problem/stepInputs.ts";
-import { type Operand, operandShape, operandStrides, type Problem } from "../../problem.ts";
+import type { DType } from "@tilewright/core";
+import {
+  blockFactors,
+  type Operand,
+  operandShape,
+  operandStrides,
+  type Problem,
+  SCALE_ALIGN,
+  SCALE_WORDS,
+  scaleMatrix,
+  stepMatrix,
+  stepOfBuffer,
+} from "@tilewright/core";
 import { nearestHint } from "../text/nearest.ts";
 import { TRANSPOSED_ALIGN, transposedStrides, transposeFault } from "../transposed.ts";
 import type { Buffer } from "../types.ts";

@@ -1,7 +1,7 @@
 /** Kernels of a program of stage `machine`, as its launch declares them. */
 
-import type { LaunchExpr, ParamSpec } from "../../manifest.ts";
-import { symbolicSizes } from "../../problem/symbolic.ts";
+import type { LaunchExpr, ParamSpec } from "@tilewright/core";
+import { symbolicSizes } from "@tilewright/core";
 import type { KernelDeclaration } from "../types.ts";
 import type { Fault, Subject, Verifier } from "./verifier.ts";
 

@@ -1,5 +1,5 @@
 /** What the target can hold: shared memory, threads, cluster. */
-import { sizeOf } from "../../dtype.ts";
+import { sizeOf } from "@tilewright/core";
 import { printLayout } from "../../layout/text.ts";
 import { dsmemReduction } from "../dsmemReduction.ts";
 import { blockShape } from "../rewrite.ts";

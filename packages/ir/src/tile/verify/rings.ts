@@ -1,5 +1,5 @@
 /** Rings and the buffers they manage fit together. */
-import { sizeOf } from "../../dtype.ts";
+import { sizeOf } from "@tilewright/core";
 import { equalExpr } from "../expr.ts";
 import { tensorPlace } from "../tensor.ts";
 import { type Buffer, type Cond, placesOf, type Ring, type Stmt, type View } from "../types.ts";

@@ -1,7 +1,13 @@
 /** Tiles that meet in a statement have matching extents. */
-import { isScaled, scaledTypes } from "../../numerics/scaled.ts";
-import { BLOCK_SCALE, SCALE_FACTORS, SCALE_ROWS, SCALE_WORDS } from "../../problem/scales.ts";
-import { stepMatrix } from "../../problem/stepInputs.ts";
+import {
+  BLOCK_SCALE,
+  isScaled,
+  SCALE_FACTORS,
+  SCALE_ROWS,
+  SCALE_WORDS,
+  scaledTypes,
+  stepMatrix,
+} from "@tilewright/core";
 import { SCALE_LANES, scaleTileInTensor, scaleWords } from "../scaleTiles.ts";
 import type { Stmt, View } from "../types.ts";
 import { bufferAt, type Fault, type Site, type Subject, type Verifier, viewText } from "./verifier.ts";

@@ -1,6 +1,7 @@
 /** Vector accesses are contiguous, aligned and at most 16 bytes wide. */
+
+import { sizeOf } from "@tilewright/core";
 import { MATRIX_ROW_BYTES, matrixLoad } from "../../atoms/matrixLoad.ts";
-import { sizeOf } from "../../dtype.ts";
 import { vectorAxis } from "../accesses.ts";
 import { evaluateExpr, isMultiple } from "../expr.ts";
 import { registerRun } from "../ownership.ts";

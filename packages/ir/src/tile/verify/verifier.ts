@@ -1,7 +1,5 @@
 /** What a verifier is: one property, checked on any program of its stages, reported with the place in the program. */
-import type { Diagnostic, SourceLocation } from "../../diagnostics.ts";
-import type { ParamSpec } from "../../manifest.ts";
-import type { Target } from "../../target.ts";
+import type { Diagnostic, ParamSpec, SourceLocation, Target } from "@tilewright/core";
 import { type Ranges, rangesInside } from "../ranges.ts";
 import { childrenOf, eachStmt } from "../rewrite.ts";
 import type {

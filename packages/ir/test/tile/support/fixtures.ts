@@ -1,12 +1,6 @@
 /** Small programs as text, at every stage: what fixtures of verifiers, parser and interpreter are edited from. */
-import {
-  formatDiagnostic,
-  parseProgram,
-  printProgram,
-  runPasses,
-  type Stage,
-  type TileProgram,
-} from "../../../src/index.ts";
+import { formatDiagnostic } from "@tilewright/core";
+import { parseProgram, printProgram, runPasses, type Stage, type TileProgram } from "../../../src/index.ts";
 import { build, passes, problem, type Recipe, target } from "./pipelines.ts";
 
 const recipe = (transport: "direct" | "cp.async", slots: number): Recipe => ({

@@ -1,4 +1,6 @@
 /** Random problems and directives through the shared passes: the programs that the tests of the tile IR run on. */
+
+import { findTarget, type Problem, readProblemRequest, type Target } from "@tilewright/core";
 import fc from "fast-check";
 import {
   type ArgumentsOf,
@@ -12,22 +14,18 @@ import {
   dealCopies,
   elideGuards,
   expandRings,
-  findTarget,
   gemmNest,
   loadFragments,
   type OwnershipMode,
   openKernel,
   orderWalk,
   type Pass,
-  type Problem,
   peelDrain,
   pipelineRing,
-  readProblemRequest,
   refillAtBarrier,
   rotateFragments,
   scheduleTiles,
   stageOperands,
-  type Target,
   type TileProgram,
   vectorise,
 } from "../../../src/index.ts";

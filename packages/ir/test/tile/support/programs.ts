@@ -1,20 +1,19 @@
 /** Random well-formed programs: everything types.ts can say, whether or not it makes sense. For the text form. */
+
+import { dtypeNames, type LaunchExpr, type ParamSpec } from "@tilewright/core";
 import fc from "fast-check";
 import {
   type Buffer,
   type Cond,
   cachePolicies,
   type Directive,
-  dtypeNames,
   type Edge,
   type Expr,
   type KernelDeclaration,
-  type LaunchExpr,
   l2PrefetchSizes,
   l2Promotions,
   type MachineDeclarations,
   type OwnershipMode,
-  type ParamSpec,
   type Ring,
   reductionKinds,
   type Stmt,

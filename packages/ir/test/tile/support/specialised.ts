@@ -1,4 +1,5 @@
 /** Bound programs with roles, bulk copies, clusters and blocks that stay, small enough to run. */
+import { defineProblem } from "@tilewright/core";
 import {
   allocate,
   awaitProducts,
@@ -6,7 +7,6 @@ import {
   bindRaster,
   bindTensorLayouts,
   type Directive,
-  defineProblem,
   delayRelease,
   elideGuards,
   expandRings,

@@ -1,17 +1,14 @@
 /** A kernel whose sizes come with the launch, taken through the passes of a simple schedule. */
+import { defineProblem, findTarget, formatDiagnostic, type Problem } from "@tilewright/core";
 import {
   bindEdges,
   bindLayouts,
   bindOwnership,
-  defineProblem,
   elideGuards,
   entryName,
-  findTarget,
-  formatDiagnostic,
   gemmNest,
   loadFragments,
   type OwnershipMode,
-  type Problem,
   pipelineRing,
   runPasses,
   stageOperands,

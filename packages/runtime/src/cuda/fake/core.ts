@@ -2,7 +2,7 @@
  * State of the fake driver and the layers that every call goes through: record and script, then started, then in a context.
  * Work on streams is queued and runs at the next synchronisation, as late as a GPU may: whoever forgets to wait sees old bytes.
  */
-import { err, ok } from "@tilewright/ir";
+import { err, ok } from "@tilewright/core";
 import type { ParamInfo } from "../../ptx-header.ts";
 import type {
   CudaDriver,

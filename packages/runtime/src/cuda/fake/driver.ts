@@ -5,7 +5,7 @@
  * misuse, and says what was never given back.
  * What the real driver cannot notice but would crash on (PTX without its NUL, parameters of the wrong size) throws: that is a bug of the runtime.
  */
-import { err, ok } from "@tilewright/ir";
+import { err, ok } from "@tilewright/core";
 import { readEntries } from "../../ptx-header.ts";
 import type {
   CudaDriver,

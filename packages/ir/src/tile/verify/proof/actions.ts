@@ -1,5 +1,5 @@
 /** What the statements of a machine program stand for in a proof, one by one. */
-import { dtypes } from "../../../dtype.ts";
+import { dtypes } from "@tilewright/core";
 import { takesColumn } from "../../columns.ts";
 import { add, mod } from "../../expr.ts";
 import { feedsEpilogue } from "../../operandRings.ts";

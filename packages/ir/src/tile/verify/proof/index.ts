@@ -1,6 +1,5 @@
 /** The protocol proof: what a bound program with roles asks of barriers, engines and tensor memory, for every number of K chunks. */
-import type { Diagnostic, SourceLocation } from "../../../diagnostics.ts";
-import type { Target } from "../../../target.ts";
+import type { Diagnostic, SourceLocation, Target } from "@tilewright/core";
 import type { Stmt, TileProgram } from "../../types.ts";
 import { namedIn } from "../verifier.ts";
 import type { Plan, Step } from "./plan.ts";

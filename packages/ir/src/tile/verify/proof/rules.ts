@@ -1,5 +1,5 @@
 /** The rules of asynchronous kernels, each learnt from a kernel that broke it, with what the proof checks and what it leaves to others. */
-import type { Diagnostic } from "../../../diagnostics.ts";
+import type { Diagnostic } from "@tilewright/core";
 import type { Stmt } from "../../types.ts";
 
 export interface Rule {

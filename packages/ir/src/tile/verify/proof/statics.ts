@@ -1,7 +1,7 @@
 /** Rules that a program keeps or breaks whatever runs: allocation, swizzles, budgets, warps, splits. */
 
+import type { Target } from "@tilewright/core";
 import { tensorAccessFault, tensorCut } from "../../../launch/tensor-copies.ts";
-import type { Target } from "../../../target.ts";
 import { framed } from "../../frame.ts";
 import { blockShape, clusterUnits, eachStmt } from "../../rewrite.ts";
 import { barrierName } from "../../sharedMemory.ts";

@@ -1,0 +1,3 @@
+import { defineLibrary } from "../../scripts/tsup.ts";
+
+export default defineLibrary(["src/index.ts"]);
