@@ -2,7 +2,7 @@
  * Products of a sparse A. The reference is the dense product of A with its zeros put in, by plain loops; which lane holds which element and which
  * metadata is written here by formulas, independent of the emulator's tables.
  */
-import { encode, type FloatFormat } from "@tilewright/ir";
+import { encode, type FloatFormat } from "@tilewright/core";
 import { describe, expect, test } from "vitest";
 import { clean, generator, machine } from "./support.ts";
 
