@@ -3,7 +3,7 @@
 import { spawnSync } from "node:child_process";
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { join, relative } from "node:path";
 import { root, Stop } from "../lib/workspace.mjs";
 import { bundleCode, licencesOf } from "./code.mjs";
 
@@ -103,10 +103,10 @@ export function contents(compression = "gz") {
     },
     ...files,
     // The command line reads them beside its own folder.
-    ...readdirSync(join(root, LAUNCHERS)).map((name) => ({
-      path: `launchers/${name}`,
-      data: read(join(LAUNCHERS, name)),
-    })),
+    ...readdirSync(join(root, LAUNCHERS), { recursive: true, withFileTypes: true })
+      .filter((entry) => entry.isFile())
+      .map(({ parentPath, name }) => relative(join(root, LAUNCHERS), join(parentPath, name)))
+      .map((path) => ({ path: `launchers/${path}`, data: read(join(LAUNCHERS, path)) })),
     // And what `explain` prints beside its code.
     ...["errors.md", "hazards/README.md"].map((page) => ({
       path: `lib/docs/${page}`,

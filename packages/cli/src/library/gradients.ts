@@ -1,4 +1,4 @@
-/** The products that the gradients of a matrix product are made of, as problems: `launchers/torch_ops.py` calls them by these suffixes. */
+/** The products that the gradients of a matrix product are made of, as problems: `launchers/python/_torch_reference.py` calls them by these suffixes. */
 import type { Operand, Problem, ProblemRequest, SizeName } from "@tilewright/core";
 
 type Extent = "m" | "n" | "k";

@@ -6,14 +6,11 @@ import { launcherSource } from "../launchers.ts";
 import { version as generator } from "../version.ts";
 import type { Library } from "./model.ts";
 
-/** Module of the wheel's package, and the launcher's source that it is. */
-const modules = {
-  "__init__.py": "wheel_init.py",
-  "_launcher.py": "launcher.py",
-  "_shim.py": "shim.py",
-  "shim.c": "shim.c",
-  "_torch.py": "torch_ops.py",
-} as const;
+/** The package's own files: those of `launchers/python`. */
+const modules = [
+  ...["__init__", "_expressions", "_operands", "_plans", "_library", "_shim"].map((name) => `${name}.py`),
+  ...["shim.c", "shim_launch.h", "_torch.py", "_torch_reference.py"],
+];
 
 const hashOf = (data: string | Uint8Array): string =>
   createHash("sha256").update(data).digest("base64url").replace(/=+$/, "");
@@ -34,10 +31,7 @@ export function wheelOf(library: Library, files: readonly OutputFile[], version:
   const { name } = library;
   const info = `${name}-${version}.dist-info`;
   const content: readonly OutputFile[] = [
-    ...Object.entries(modules).map(([path, source]) => ({
-      path: `${name}/${path}`,
-      data: launcherSource(source),
-    })),
+    ...modules.map((path) => ({ path: `${name}/${path}`, data: launcherSource(`python/${path}`) })),
     ...files.map(({ path, data }) => ({ path: `${name}/${path}`, data })),
     { path: `${info}/METADATA`, data: metadata(library, version) },
     {

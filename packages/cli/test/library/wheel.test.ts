@@ -128,15 +128,15 @@ describe.skipIf(!python)("shim.c", () => {
   /** A folder for the cache with the sources beside it, and what they say of themselves there. */
   function state(cache: string, over: Record<string, string> = {}): string {
     mkdirSync(at(cache), { recursive: true });
-    for (const name of ["shim.py", "shim.c"])
-      copyFileSync(here(`../../launchers/${name}`), at(`${cache}/${name}`));
-    const argv = ["-c", "import shim; print(shim.state())"];
+    for (const name of ["_shim.py", "shim.c", "shim_launch.h"])
+      copyFileSync(here(`../../launchers/python/${name}`), at(`${cache}/${name}`));
+    const argv = ["-c", "import _shim; print(_shim.state())"];
     return execFileSync("python3", argv, { env: env(cache, over), encoding: "utf8" }).trim();
   }
 
   test("is compiled once for all processes, and nothing else is left in the cache", async () => {
     state("many", { TILEWRIGHT_SHIM: "0" });
-    const argv = ["-c", "import shim; print(shim.state())"];
+    const argv = ["-c", "import _shim; print(_shim.state())"];
     const each = Array.from({ length: 4 }, () =>
       promisify(execFile)("python3", argv, { env: env("many", {}), encoding: "utf8" }),
     );

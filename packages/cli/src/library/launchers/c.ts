@@ -1,14 +1,13 @@
-/** The C launcher: `launchers/launcher.h` with the tables of a library in it. */
+/** The C launcher: `launchers/c/launcher.h` with the tables of a library in it. */
 import type { KernelSpec, LaunchExpr, ParamSpec } from "@tilewright/core";
 import { imageDevice, imagePath, imagesInOrder } from "@tilewright/runtime";
 import type { OutputFile } from "../../files/atomic.ts";
-import { launcherSource } from "../../launchers.ts";
-import { version } from "../../version.ts";
 import { constraintText, type ExpressionStyle, namesOf, writeConstraint, writeExpr } from "../expressions.ts";
 import type { Library, LibraryArtefact, LibraryOperation } from "../model.ts";
 import {
   defaultsOf,
   describeOperation,
+  filled,
   inOrder,
   mapNumbers,
   mostSteps,
@@ -255,21 +254,6 @@ LIB_LINKAGE int LIB_${name}(LIB_library *lib, const LIB_args *args, LIB_stream s
 `;
 }
 
-/** Fills a launcher's source in: the library's name and the tables. `LIB` stands for the name. */
-export function filled(source: string, library: Library, parts: Readonly<Record<string, string>>): string {
-  const all: Readonly<Record<string, string>> = {
-    ...{ VERSION: version, FIRST: library.operations[0]?.name ?? "" },
-    ...parts,
-  };
-  return Object.entries(all)
-    .reduce(
-      (text, [name, value]) =>
-        text.replaceAll(new RegExp(`(?:/[/*] )?@${name}@(?: \\*/)?`, "g"), () => value),
-      launcherSource(source),
-    )
-    .replaceAll(/\bLIB(?=[_.,]|\b)/g, library.name);
-}
-
 /** `NAME.h`, `NAME.hpp` and `NAME.c`. */
 export function cLauncher(library: Library): readonly OutputFile[] {
   const { name, artefacts, operations } = library;
@@ -284,13 +268,13 @@ export function cLauncher(library: Library): readonly OutputFile[] {
   return [
     {
       path: `${name}.h`,
-      data: filled("launcher.h", library, {
+      data: filled("c/launcher.h", library, {
         LIMITS: limits.join("\n"),
         TABLES: tables(library),
         OPERATIONS: operations.map(operationText).join(""),
       }),
     },
-    { path: `${name}.hpp`, data: filled("launcher.hpp", library, { METHODS: methods.join("\n") }) },
-    { path: `${name}.c`, data: filled("launcher.c", library, {}) },
+    { path: `${name}.hpp`, data: filled("c/launcher.hpp", library, { METHODS: methods.join("\n") }) },
+    { path: `${name}.c`, data: filled("c/launcher.c", library, {}) },
   ];
 }

@@ -18,6 +18,8 @@ import {
   tensorMapTypeOf,
   tensorMapTypes,
 } from "@tilewright/core";
+import { joinedHeader } from "../../launchers.ts";
+import { version } from "../../version.ts";
 import type { Library } from "../model.ts";
 
 /** Most epilogue steps of any kernel, at least 1: arrays of none are no C. */
@@ -123,7 +125,7 @@ const hostTypes = ["f16", "bf16", "f32", "f64", "s8", "u8", "s32", "e4m3", "e5m2
 const hostType = (dtype: DType): OperandRow["dtype"] =>
   hostTypes.find((name) => name === (dtype === "tf32" ? "f32" : dtype)) ?? null;
 
-/** The operands of a problem, `launchers/launcher.py` names them alike. */
+/** The operands of a problem, `launchers/python/_operands.py` names them alike. */
 export function operandRows(problem: Problem): readonly OperandRow[] {
   const linear = problem.a.layout === "row" && problem.b.layout === "col";
   const row = (
@@ -179,4 +181,19 @@ function vectorExtent(step: Problem["epilogue"][number]): "m" | "n" | null | und
     default:
       return undefined;
   }
+}
+
+/** A launcher's source of the folder `launchers` with the library's name, which `LIB` stands for, and its tables. */
+export function filled(path: string, library: Library, parts: Readonly<Record<string, string>>): string {
+  const all: Readonly<Record<string, string>> = {
+    ...{ VERSION: version, FIRST: library.operations[0]?.name ?? "" },
+    ...parts,
+  };
+  return Object.entries(all)
+    .reduce(
+      (text, [name, value]) =>
+        text.replaceAll(new RegExp(`(?:/[/*] )?@${name}@(?: \\*/)?`, "g"), () => value),
+      joinedHeader(path),
+    )
+    .replaceAll(/\bLIB(?=[_.,]|\b)/g, library.name);
 }

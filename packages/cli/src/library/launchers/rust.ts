@@ -1,7 +1,6 @@
-/** The Rust launcher: `launchers/launcher.rs`, which binds to the functions of the C launcher. */
+/** The Rust launcher: `launchers/rust/launcher.rs`, which binds to the functions of the C launcher. */
 import type { Library, LibraryOperation } from "../model.ts";
-import { filled } from "./c.ts";
-import { describeOperation, mostSteps } from "./common.ts";
+import { describeOperation, filled, mostSteps } from "./common.ts";
 
 function operationText({ name, problem }: LibraryOperation): string {
   const about = describeOperation(problem).map((line) => `    /// * ${line}`);
@@ -16,7 +15,7 @@ ${about.join("\n")}
 
 /** Text of `NAME.rs`. */
 export const rustLauncher = (library: Library): string =>
-  filled("launcher.rs", library, {
+  filled("rust/launcher.rs", library, {
     STEPS: String(mostSteps(library)),
     OPERATIONS: library.operations.map(operationText).join(""),
   });

@@ -7,7 +7,8 @@ operation for torch.compile, torch.export and torch.library. NAME.Library launch
 """
 import os
 
-from ._launcher import Catalogue, LaunchError, Library, NoKernel
+from ._expressions import LaunchError, NoKernel
+from ._library import Catalogue, Library
 
 catalogue = Catalogue(os.path.dirname(os.path.abspath(__file__)))
 __all__ = ["LaunchError", "Library", "NoKernel", "catalogue", *catalogue.dispatch]

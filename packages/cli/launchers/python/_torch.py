@@ -1,9 +1,7 @@
 """The operations of a kernel library for torch: eager calls at the cost of a launch, and torch.library's operators beside them."""
 import contextlib
-import functools
+import ctypes
 import inspect
-import itertools
-import math
 import operator
 import os
 import sys
@@ -11,11 +9,12 @@ import threading
 
 import torch
 
-from . import _launcher, _shim
-from ._launcher import LaunchError, NoKernel, View
+from . import _shim
+from ._expressions import LaunchError, NoKernel
+from ._library import Library
+from ._operands import View, view
+from ._torch_reference import _TORCH, Described
 
-_TORCH = {ours: getattr(torch, theirs, None) for theirs, ours in _launcher._DTYPES.items()}
-_TORCH["tf32"] = torch.float32
 _MOST_KEPT = 1024  # launches kept ready, a thread
 
 # What an eager call asks of each tensor. The functions below run in C; each call of Python would cost as much as all of them.
@@ -47,19 +46,6 @@ def _allocator():
 
 _empty = _allocator()
 
-_ACTIVATIONS = {
-    "relu": (torch.relu, lambda dy, x: dy * (x > 0)),
-    "gelu": (torch.nn.functional.gelu, lambda dy, x: torch.ops.aten.gelu_backward(dy, x, approximate="none")),
-    "gelu_tanh": (
-        functools.partial(torch.nn.functional.gelu, approximate="tanh"),
-        lambda dy, x: torch.ops.aten.gelu_backward(dy, x, approximate="tanh"),
-    ),
-    "silu": (torch.nn.functional.silu, lambda dy, x: torch.ops.aten.silu_backward(dy, x)),
-    "sigmoid": (torch.sigmoid, lambda dy, x: dy * torch.sigmoid(x) * (1 - torch.sigmoid(x))),
-    "tanh": (torch.tanh, lambda dy, x: dy * (1 - torch.tanh(x) ** 2)),
-}
-
-
 _guards = (_transforms, _dispatch_modes, _function_modes, _autocast)
 _exchange = getattr(torch.Tensor, "__dlpack_c_exchange_api__", None)
 
@@ -72,7 +58,7 @@ def _native():
 def _flags():
     """Where this torch keeps the flags of a thread: its library of them, whether modes of functions are active, whether gradients are recorded; zeros where
     it has no such symbols."""
-    folder, ctypes = os.path.join(os.path.dirname(torch.__file__), "lib"), _launcher.ctypes
+    folder = os.path.join(os.path.dirname(torch.__file__), "lib")
     try:
         core, aten = (ctypes.CDLL(os.path.join(folder, name), os.RTLD_LAZY | os.RTLD_NOLOAD) for name in ("libc10.so", "libtorch_cpu.so"))
         names = "_ZN2at4impl27torch_function_mode_enabledEv", "aoti_torch_grad_mode_is_enabled"
@@ -83,7 +69,7 @@ def _flags():
 
 def _table(operation, driver):
     """What launches known calls of an operation in C, in this thread; None of another DLPack."""
-    current = _launcher.ctypes.cast(driver.library.cuCtxGetCurrent, _launcher.ctypes.c_void_p).value
+    current = ctypes.cast(driver.library.cuCtxGetCurrent, ctypes.c_void_p).value
     types = torch.Tensor, torch.nn.Parameter
     try:
         return _native().Table(operation, _exchange, current, types, _guards, _grad_enabled, _empty, _flags())
@@ -117,89 +103,14 @@ class _Entry:
         return made[0] if len(made) == 1 else tuple(made)
 
 
-class _Operation:
-    """One operation: what it takes and gives, its launches, its operator."""
+class _Operation(Described):
+    """One operation: its launches, its operator."""
 
     def __init__(self, catalogue, name, libraries):
-        self.name, self.catalogue, self.libraries = name, catalogue, libraries
-        self.problem = catalogue.problem(name)
-        operands = catalogue.operands(name)
-        self.inputs = [each for each in operands if not each.out and each.kind != "number"]
-        self.outs = [each for each in operands if each.out]
-        self.numbers = {each.label: each.name for each in operands if each.kind == "number"}
-        self.numbers.update((factor, factor) for factor in ("alpha", "beta") if self.problem[factor] == "runtime")
-        self.batched = self.problem["batch"]["kind"] == "strided"
-        self.steps = {each.name: index for index, each in enumerate(self.inputs)}
+        super().__init__(catalogue, name)
+        self.libraries = libraries
         self.local = threading.local()
         self.op = None
-
-    # What it takes.
-
-    @property
-    def signature(self):
-        """The operator's schema without its name."""
-        taken = ["Tensor %s" % each.label for each in self.inputs]
-        factors = ["float %s=%s" % (label, 0.0 if label == "beta" else 1.0) for label in self.numbers]
-        given = ", ".join("Tensor" for _ in self.outs)
-        return "(%s) -> %s" % (", ".join([*taken, "*", *factors, "bool fallback=False"]), "(%s)" % given if len(self.outs) > 1 else given)
-
-    @property
-    def document(self):
-        """For help()."""
-        lines = ["%s%s\n" % (self.name, self.signature)]
-        for each in self.inputs + self.outs:
-            extents = ", ".join(filter(None, each.memory)) if each.kind == "matrix" else each.rows or ""
-            lines.append("    %s%s: [%s], %s" % ("out " if each.out else "", each.label, extents, each.dtype))
-        lines.append("    fallback: compute with torch where no kernel serves, instead of raising NoKernel")
-        return "\n".join(lines)
-
-    def sizes(self, shapes, strides):
-        """(m, n, k, batch) that A and B say. Where they do not agree with each other or with the rest, fit() says so."""
-
-        def extents(operand, shape, stride):
-            if len(shape) == 0:
-                raise LaunchError("%s: %s has no dimensions" % (self.name, operand.label))
-            if self.batched and len(shape) == 3:
-                shape, stride = shape[1:], stride[1:]
-            if len(shape) == 1:
-                return 1, shape[0]
-            if operand.layout == "row":
-                return math.prod(shape[:-1]), shape[-1]
-            logical = len(shape) == 2 and stride[0] == 1 and stride[1] != 1
-            return (shape[0], shape[1]) if logical else (shape[-1], shape[-2])
-
-        m, k = extents(self.inputs[0], shapes[0], strides[0])
-        depth, n = extents(self.inputs[1], shapes[1], strides[1])
-        if depth != k:
-            one, two = self.inputs[:2]
-            text = "%s: %s has shape %s = %s, whose k is %s; that of %s is %s"
-            dims = _launcher._dims
-            raise LaunchError(text % (self.name, two.label, dims(shapes[1]), dims(two.memory), depth, one.label, k))
-        return m, n, k, shapes[0][0] if self.batched and len(shapes[0]) == 3 else 1
-
-    def shapes_out(self, shapes, strides):
-        """Of each output shape, strides, dtype and whether it begins as zero."""
-        m, n, k, batch = self.sizes(shapes, strides)
-        extents = {"m": m, "n": n}
-        row = self.inputs[0].layout == "row" and not self.batched
-        lead = tuple(shapes[0][:-1]) if row else (batch, m) if self.batched else (m,)
-        for each in self.outs:
-            dtype = _TORCH[each.dtype]
-            if each.kind == "value":
-                yield (batch,) if self.batched else (), (1,) if self.batched else (), dtype, each.reduced
-            elif each.kind == "vector":
-                shape = (batch, extents[each.rows]) if self.batched else (extents[each.rows],)
-                yield shape, _launcher._packed(shape), dtype, each.reduced
-            else:
-                made = self.catalogue.defaults(self.name)["d"][0] if each.name == "d" else each.ld
-                ld = made if isinstance(made, int) else extents[each.memory[1]]
-                if each.layout == "row":
-                    shape = lead + (n,)
-                    packed = tuple(reversed(list(itertools.accumulate(reversed(lead[1:]), operator.mul, initial=ld))))
-                    yield shape, (packed if lead else ()) + (1,), dtype, False
-                else:
-                    shape = (batch, m, n) if self.batched else (m, n)
-                    yield shape, (ld * n, 1, ld) if self.batched else (1, ld), dtype, False
 
     # Launches.
 
@@ -210,12 +121,12 @@ class _Operation:
     def library(self, device):
         """The library on a GPU; loaded once for all threads."""
         if device not in self.libraries:
-            self.libraries[device] = _launcher.Library(device, catalogue=self.catalogue)
+            self.libraries[device] = Library(device, catalogue=self.catalogue)
         return self.libraries[device]
 
     def prepare(self, tensors, numbers):
         """A launch for these tensors. Raises LaunchError with what one of them breaks."""
-        views = {operand.name: _launcher.view(tensor) for operand, tensor in zip(self.inputs, tensors)}
+        views = {operand.name: view(tensor) for operand, tensor in zip(self.inputs, tensors)}
         first = views["a"]
         for operand in self.inputs:
             seen = views[operand.name]
@@ -354,132 +265,6 @@ class _Operation:
         )
         return call
 
-    # The same in torch, for fallback and gradients.
-
-    def _logical(self, index, tensor):
-        operand = self.inputs[index]
-        if operand.layout == "row" or (tensor.dim() == 2 and tensor.stride(0) == 1 and tensor.stride(1) != 1):
-            return tensor
-        return tensor.transpose(-1, -2)
-
-    def _chain(self, value, tensors, numbers):
-        """The epilogue on a value: what each step began with, and the outputs."""
-        before, outs = [], []
-        for step, each in enumerate(self.problem["epilogue"]):
-            before.append(value)
-            kind, name = each["kind"], "epilogue%d" % step
-            other = tensors[self.steps[name]] if name in self.steps else None
-            if other is not None and each.get("along", each.get("by")) == "m":
-                other = other.unsqueeze(-1)
-            if kind == "activation":
-                value = _ACTIVATIONS[each["fn"]][0](value)
-            elif kind == "clamp":
-                value = value.clamp(each["min"], each["max"])
-            elif kind in ("bias", "residual"):
-                value = value + other
-            elif kind == "gate":
-                value = value * other
-            elif kind == "scale":
-                value = value * (other if other is not None else numbers.get(self._label(name), 1.0))
-            elif kind == "cast":
-                value = value.to(_TORCH[each["dtype"]]).to(value.dtype)
-            elif kind == "output":
-                outs.append(value.to(_TORCH[each["operand"]["dtype"]]))
-            else:
-                dims = {"n": -1, "m": -2, "all": (-2, -1)}[each["over"]]
-                outs.append((value.float().sum(dims) if each["op"] == "sum" else value.abs().amax(dims)).to(_TORCH[each["dtype"]]))
-        return before, [value.to(_TORCH[self.problem["d"]["dtype"]]), *outs]
-
-    def _label(self, name):
-        return next(label for label, each in self.numbers.items() if each == name)
-
-    def _factor(self, name, numbers):
-        fixed = self.problem[name]
-        return numbers.get(name, 1.0 if name == "alpha" else 0.0) if fixed == "runtime" else fixed
-
-    def _accumulator(self, product, tensors, numbers):
-        alpha, beta = self._factor("alpha", numbers), self._factor("beta", numbers)
-        value = product if alpha == 1 else product * alpha
-        return value + beta * tensors[self.steps["c"]] if beta != 0 and "c" in self.steps else value
-
-    def reference(self, *tensors, **numbers):
-        """The operation by torch."""
-        a, b = self._logical(0, tensors[0]), self._logical(1, tensors[1])
-        if self.problem["a"]["dtype"] not in ("f16", "bf16", "f32", "tf32", "f64"):
-            a, b = a.float(), b.float()
-        _, outs = self._chain(self._accumulator(torch.matmul(a, b), tensors, numbers), tensors, numbers)
-        return outs[0] if len(outs) == 1 else tuple(outs)
-
-    def _product(self, name, torch_way, fallback, *tensors):
-        """A product by the operation of that name of the same library."""
-        if name in self.catalogue.dispatch:
-            return getattr(getattr(torch.ops, self.catalogue.index["name"]), name).default(*tensors, fallback=fallback)
-        if fallback:
-            return torch_way()
-        text = '%s has no gradient: the library lacks %s; compile it with "gradients": true, or call with fallback=True'
-        raise LaunchError(text % (self.name, name))
-
-    def setup_context(self, ctx, inputs, keyword_only_inputs, output):
-        """What the backward pass needs."""
-        ctx.save_for_backward(*inputs)
-        ctx.options = dict(keyword_only_inputs)
-
-    def backward(self, ctx, *grads):
-        """Gradients of the inputs: the epilogue's by torch, those of A and B by products of the same library."""
-        tensors, numbers = ctx.saved_tensors, dict(ctx.options)
-        fallback = numbers.pop("fallback", False)
-        found = [None] * len(tensors)
-        steps = self.problem["epilogue"]
-        before = [None] * len(steps)
-        a, b = tensors[0], tensors[1]
-        if any(each["kind"] not in ("bias", "residual", "cast", "output") for each in steps):
-            logical = functools.partial(torch.matmul, self._logical(0, a), self._logical(1, b))
-            product = self._product(self.name + "_product", logical, fallback, a, b)
-            before, _ = self._chain(self._accumulator(product, tensors, numbers), tensors, numbers)
-        dy, extra = grads[0], iter(grads[1:])
-        behind = {step: next(extra) for step, each in enumerate(steps) if each["kind"] in ("output", "reduce")}
-        for step, each in reversed(list(enumerate(steps))):
-            kind, name = each["kind"], "epilogue%d" % step
-            index = self.steps.get(name)
-            other = None if index is None else tensors[index]
-            by = each.get("along", each.get("by"))
-            wide = other.unsqueeze(-1) if other is not None and by == "m" else other
-            if kind == "activation":
-                dy = _ACTIVATIONS[each["fn"]][1](dy, before[step])
-            elif kind == "clamp":
-                dy = dy * ((before[step] >= each["min"]) & (before[step] <= each["max"]))
-            elif kind == "output":
-                dy = dy if behind[step] is None else dy + behind[step]
-            elif kind == "reduce":
-                if behind[step] is not None and each["op"] == "sum":
-                    spread = {"n": lambda g: g.unsqueeze(-1), "m": lambda g: g.unsqueeze(-2), "all": lambda g: g}[each["over"]]
-                    dy = dy + spread(behind[step]).to(dy.dtype)
-            if index is not None and ctx.needs_input_grad[index]:
-                of = dy if kind in ("bias", "residual") else dy * before[step]
-                found[index] = _summed(of, other, by)
-            if kind in ("gate", "scale"):
-                dy = dy * (wide if wide is not None else numbers.get(self._label(name), 1.0))
-        if "c" in self.steps and ctx.needs_input_grad[self.steps["c"]]:
-            found[self.steps["c"]] = (dy * self._factor("beta", numbers)).to(tensors[self.steps["c"]].dtype)
-        alpha = self._factor("alpha", numbers)
-        dy = (dy if alpha == 1 else dy * alpha).to(a.dtype).contiguous()
-        flat = dy if self.batched else dy.reshape(-1, dy.shape[-1])
-        la, lb = self._logical(0, a), self._logical(1, b)
-        if ctx.needs_input_grad[0]:
-            row = self.inputs[0].layout == "row"
-            by_torch = lambda: dy @ lb.transpose(-1, -2) if row else lb @ dy.transpose(-1, -2)  # noqa: E731
-            taken = (flat, b) if row else (b, flat)
-            got = self._product(self.name + "_da", by_torch, fallback, *taken)
-            found[0] = got.reshape(a.shape) if row else _like(got, a)
-        if ctx.needs_input_grad[1]:
-            rows = la if self.batched else la.reshape(-1, la.shape[-1])
-            row = self.inputs[1].layout == "row"
-            by_torch = lambda: (rows.transpose(-1, -2) @ flat) if row else (flat.transpose(-1, -2) @ rows)  # noqa: E731
-            held = a if self.batched or self.inputs[0].layout == "col" else a.reshape(-1, a.shape[-1])
-            taken = (held, flat) if row else (flat, held)
-            found[1] = _like(self._product(self.name + "_db", by_torch, fallback, *taken), b)
-        return tuple(found)
-
     # The operator.
 
     def fake(self, *tensors, **_):
@@ -531,22 +316,6 @@ def _space(array):
     module = sys.modules.get(type(array).__module__.split(".")[0])
     space = array.__array_namespace__() if hasattr(array, "__array_namespace__") else module
     return space if hasattr(space, "from_dlpack") else None
-
-
-def _summed(gradient, operand, by):
-    """The gradient of what an epilogue step adds or multiplies by: summed over what it is spread over."""
-    if by == "n":
-        gradient = gradient.reshape(-1, gradient.shape[-1]).sum(0)
-    elif by == "m":
-        gradient = gradient.reshape(-1, operand.shape[0], gradient.shape[-1]).sum((0, 2))
-    elif by == "tensor":
-        gradient = gradient.sum().reshape(operand.shape)
-    return gradient.to(operand.dtype)
-
-
-def _like(gradient, operand):
-    """A matrix as it lies in memory, seen as its operand was."""
-    return gradient if gradient.shape == operand.shape and operand.stride(-1) == 1 else gradient.transpose(-1, -2)
 
 
 _lock = threading.RLock()

@@ -71,14 +71,16 @@ def _load():
     free = sysconfig.get_config_var("Py_GIL_DISABLED")
     if not sys.platform.startswith("linux") or sys.implementation.name != "cpython" or sys.version_info < (3, 10) or free:
         raise _Unfit("it is for CPython 3.10 or later with its lock, on Linux")
-    source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "shim.c")
-    with open(source, "rb") as file:
-        text = file.read()
+    folder = os.path.dirname(os.path.abspath(__file__))
+    texts = []
+    for name in ("shim.c", "shim_launch.h"):
+        with open(os.path.join(folder, name), "rb") as file:
+            texts.append(file.read())
     suffix = sysconfig.get_config_var("EXT_SUFFIX")
-    key = hashlib.sha256(b"\0".join([text, sys.version.encode(), suffix.encode()])).hexdigest()[:16]
+    key = hashlib.sha256(b"\0".join([*texts, sys.version.encode(), suffix.encode()])).hexdigest()[:16]
     path = os.path.join(_cache(), "shim-%s%s" % (key, suffix))
     if not os.path.exists(path):
-        _compile(source, path)
+        _compile(os.path.join(folder, "shim.c"), path)
     if os.stat(path).st_uid != os.geteuid():
         raise _Unfit("%s is another user's" % path)
     loader = importlib.machinery.ExtensionFileLoader("shim", path)

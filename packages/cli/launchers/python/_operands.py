@@ -1,0 +1,287 @@
+"""What an operation takes, what tensors and arrays say of themselves, and whether they fit."""
+import ctypes
+import math
+import sys
+
+from ._expressions import LaunchError
+
+# By the names that torch, numpy and jax share; tf32 is f32 in memory.
+_DTYPES = {
+    "float16": "f16",
+    "bfloat16": "bf16",
+    "float32": "f32",
+    "float64": "f64",
+    "int8": "s8",
+    "uint8": "u8",
+    "int32": "s32",
+    "float8_e4m3fn": "e4m3",
+    "float8_e5m2": "e5m2",
+}
+# DLPack's type codes with their bits.
+_DLPACK_DTYPES = {
+    (2, 16): "f16",
+    (4, 16): "bf16",
+    (2, 32): "f32",
+    (2, 64): "f64",
+    (0, 8): "s8",
+    (1, 8): "u8",
+    (0, 32): "s32",
+    (10, 8): "e4m3",
+    (12, 8): "e5m2",
+}
+_DLPACK_CUDA = (2, 13)  # kDLCUDA, kDLCUDAManaged
+
+
+class Operand:
+    """What an operation takes or gives in one place: a matrix, a vector, or one value."""
+
+    def __init__(self, name, label, kind, dtype, rows=None, columns=None, layout="row", ld=None, out=False, reduced=False):
+        self.name, self.label, self.kind, self.dtype = name, label, kind, dtype
+        self.rows, self.columns, self.layout = rows, columns, layout
+        # Of matrices of the epilogue, whose leading dimension no launch gives: a number, or None where it is packed.
+        self.ld = ld
+        self.out, self.reduced = out, reduced
+
+    @property
+    def memory(self):
+        """Names of the extents as they lie in memory, the contiguous one last."""
+        return (self.rows, self.columns) if self.layout == "row" else (self.columns, self.rows)
+
+
+_EXTENTS = {"a": ("m", "k"), "b": ("k", "n"), "c": ("m", "n"), "d": ("m", "n")}
+_OUTER = {"a": "strideA", "b": "strideB", "c": "strideC", "d": "strideD"}
+
+
+def operands_of(problem):
+    """The operands of a problem: A, B, C, D, then those of the epilogue by step."""
+    linear = problem["a"]["layout"] == "row" and problem["b"]["layout"] == "col"
+    labels = dict(zip("ab", ("x", "weight"))) if linear else {}
+    found = []
+    for name, (rows, columns) in _EXTENTS.items():
+        matrix = problem[name]
+        if matrix is not None:
+            label = labels.get(name, name)
+            found.append(Operand(name, label, "matrix", matrix["dtype"], rows, columns, matrix["layout"], out=name == "d"))
+    taken = {each.label for each in found}
+    for step, each in enumerate(problem["epilogue"]):
+        kind = each["kind"]
+        label = kind if kind not in taken else kind + str(step)
+        taken.add(label)
+        name = "epilogue%d" % step
+        if "operand" in each:
+            matrix = each["operand"]
+            ld = None if name_of_ld(step) in (problem.get("symbolic") or {}) else matrix["ld"]
+            out = kind == "output"
+            found.append(Operand(name, label, "matrix", matrix["dtype"], "m", "n", matrix["layout"], ld, out=out))
+        elif kind == "bias" or (kind == "scale" and each["by"] in ("m", "n")):
+            found.append(Operand(name, label, "vector", each["dtype"], each.get("along", each.get("by"))))
+        elif kind == "scale" and each["by"] == "tensor":
+            found.append(Operand(name, label, "value", each["dtype"]))
+        elif kind == "scale":
+            found.append(Operand(name, label, "number", each["dtype"]))
+        elif kind == "reduce":
+            rows = {"n": "m", "m": "n", "all": None}[each["over"]]
+            shape = "vector" if rows else "value"
+            found.append(Operand(name, label, shape, each["dtype"], rows, out=True, reduced=True))
+    return found
+
+
+def name_of_ld(step):
+    """Name of the leading dimension of the matrix of a step of the epilogue."""
+    return "ldepilogue%d" % step
+
+
+def defaults_of(problem):
+    """Values that arguments have unless told otherwise; a leading dimension may name the extent that it equals, and with it the
+    distance between matrices of a batch: a number, or the extent that multiplies the leading dimension."""
+    symbolic = problem.get("symbolic") or {}
+    batch = problem["batch"]
+    values = {
+        "batch": batch.get("count", 1),
+        "alpha": 1 if problem["alpha"] == "runtime" else problem["alpha"],
+        "beta": 0 if problem["beta"] == "runtime" else problem["beta"],
+    }
+    for name, (rows, columns) in _EXTENTS.items():
+        matrix = problem[name]
+        if matrix is None:
+            continue
+        inner, outer = (columns, rows) if matrix["layout"] == "row" else (rows, columns)
+        ld = inner if matrix["ld"] == problem[inner] or "ld" + name in symbolic else matrix["ld"]
+        packed = matrix["ld"] * problem[outer]
+        between = batch.get(_OUTER[name], packed)
+        values[name] = (ld, outer if between == packed or _OUTER[name] in symbolic else between)
+    return values
+
+
+class View:
+    """An operand as its owner describes it. What is not known is None. Strides are in elements. device: a GPU's number, or where else it is."""
+
+    __slots__ = ("address", "dtype", "device", "shape", "strides", "stream", "keep")
+
+    def __init__(self, address=0, dtype=None, device=None, shape=None, strides=None, stream=None, keep=None):
+        self.address, self.dtype, self.device = address, dtype, device
+        self.shape, self.strides, self.stream, self.keep = shape, strides, stream, keep
+
+    @property
+    def facts(self):
+        """All but the address: what decides how a launch is made."""
+        return self.dtype, self.device, self.shape, self.strides
+
+
+def _dtype(value):
+    name = str(getattr(value, "name", value)).rsplit(".", 1)[-1]
+    return _DTYPES.get(name, name)
+
+
+def _torch_stream(device):
+    return sys.modules["torch"]._C._cuda_getCurrentRawStream(device)
+
+
+def _cupy_stream(_):
+    return sys.modules["cupy"].cuda.get_current_stream().ptr
+
+
+def _packed(shape):
+    strides, size = [], 1
+    for extent in reversed(shape):
+        strides.append(size)
+        size *= extent
+    return tuple(reversed(strides))
+
+
+class _DLTensor(ctypes.Structure):
+    _fields_ = [
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int32),
+        ("device_id", ctypes.c_int32),
+        ("rank", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("offset", ctypes.c_uint64),
+    ]
+
+
+def _of_dlpack(operand):
+    kind, number = operand.__dlpack_device__()
+    if kind not in _DLPACK_CUDA:
+        return View(device="cpu")
+    capsule = operand.__dlpack__()
+    pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    tensor = _DLTensor.from_address(pointer(capsule, b"dltensor"))
+    shape = tuple(tensor.shape[: tensor.rank])
+    strides = tuple(tensor.strides[: tensor.rank]) if tensor.strides else _packed(shape)
+    dtype = _DLPACK_DTYPES.get((tensor.code, tensor.bits), "DLPack type %d of %d bits" % (tensor.code, tensor.bits))
+    # The capsule keeps what it describes until the launch is queued.
+    return View((tensor.data or 0) + tensor.offset, dtype, number, shape, strides, keep=capsule)
+
+
+def view(operand):
+    """The view of an operand: an address, None, a torch tensor, or an object with __cuda_array_interface__ or __dlpack__."""
+    if operand is None or isinstance(operand, int):
+        return View(operand or 0)
+    if hasattr(operand, "data_ptr"):
+        if not hasattr(operand, "stride"):
+            return View(operand.data_ptr())
+        device = operand.device
+        if device.type != "cuda":
+            return View(0, _dtype(operand.dtype), str(device), tuple(operand.shape), tuple(operand.stride()))
+        return View(
+            operand.data_ptr(), _dtype(operand.dtype), device.index, tuple(operand.shape), tuple(operand.stride()), _torch_stream
+        )
+    interface = getattr(operand, "__cuda_array_interface__", None)
+    if interface is not None:
+        shape = tuple(interface["shape"])
+        size = int(interface["typestr"][2:])
+        strides = interface.get("strides")
+        strides = _packed(shape) if strides is None else tuple(stride // size for stride in strides)
+        device = getattr(getattr(operand, "device", None), "id", None)
+        stream = _cupy_stream if type(operand).__module__.split(".")[0] == "cupy" else None
+        return View(interface["data"][0], _dtype(operand.dtype), device, shape, strides, stream)
+    if hasattr(operand, "__dlpack_device__"):
+        return _of_dlpack(operand)
+    if hasattr(operand, "__array_interface__"):
+        return View(device="cpu")
+    raise TypeError("%s is no operand: a tensor, an array with __dlpack__, or an address" % type(operand).__name__)
+
+
+def _flat(shape, strides):
+    """Shape and strides as two dimensions: those before the last become one where memory allows it, else None."""
+    if len(shape) == 1:
+        return (1,) + shape, (shape[0],) + strides
+    rows, step = 1, strides[-2]
+    for extent, stride in zip(reversed(shape[:-1]), reversed(strides[:-1])):
+        if extent != 1 and rows != 1 and stride != step * rows:
+            return None
+        step = stride if rows == 1 and extent != 1 else step
+        rows *= extent
+    return (rows, shape[-1]), (step, strides[-1])
+
+
+def _dims(values):
+    return "[%s]" % ", ".join(map(str, values))
+
+
+def fit(operation, operand, seen, sizes, batch):
+    """Leading dimension and distance between matrices of an operand, from its strides; None where its owner says nothing or nothing
+    follows. Raises LaunchError with what does not fit: dtype, shape, strides. sizes: values of m, n and k."""
+    label, dtype = operand.label, operand.dtype
+    memory_dtype = "f32" if dtype == "tf32" else dtype
+    if isinstance(seen.device, str):
+        raise LaunchError("%s: %s is on %s, and the kernels run on a GPU" % (operation, label, seen.device))
+    if seen.dtype is not None and seen.dtype != memory_dtype:
+        raise LaunchError("%s: %s is %s, and the kernels take %s" % (operation, label, seen.dtype, memory_dtype))
+    if seen.shape is None:
+        return None, None
+    shape, strides = seen.shape, seen.strides
+    if operand.kind != "matrix":
+        copies = batch if operand.reduced else 1
+        wanted = copies * (1 if operand.rows is None else sizes[operand.rows])
+        count = math.prod(shape)
+        if count != wanted or (operand.rows is not None and len(shape) != (1 if copies == 1 else 2)):
+            name = "1 element" if operand.rows is None else "[%s] = [%d]" % (operand.rows, wanted)
+            raise LaunchError("%s: %s has shape %s, and the kernels take %s" % (operation, label, _dims(shape), name))
+        if count > 1 and strides != _packed(shape):
+            raise LaunchError("%s: %s has strides %s, and the kernels take a contiguous vector" % (operation, label, _dims(strides)))
+        return None, None
+    names = operand.memory
+    wanted = tuple(sizes[name] for name in names)
+    between = None
+    if batch != 1 or (len(shape) == 3 and shape[0] == batch):
+        if len(shape) != 3 or shape[0] != batch:
+            text = "%s = %s" % (_dims(("batch",) + names), _dims((batch,) + wanted))
+            raise LaunchError("%s: %s has shape %s, and the kernels take %s" % (operation, label, _dims(shape), text))
+        between = strides[0] if batch > 1 else None
+        shape, strides = shape[1:], strides[1:]
+    elif operand.layout == "row" and len(shape) != 2 and len(shape) > 0:
+        flat = _flat(shape, strides)
+        if flat is None:
+            text = "%s: %s has shape %s and strides %s, whose rows lie at no constant distance; make it contiguous"
+            raise LaunchError(text % (operation, label, _dims(shape), _dims(strides)))
+        shape, strides = flat
+    # A matrix in columns comes as it lies in memory (a weight [n, k]), or as the view with rows first.
+    reversed_view = operand.layout == "col" and shape == wanted[::-1] and strides[0] == 1
+    if reversed_view and not (shape == wanted and strides[1] == 1):
+        shape, strides = shape[::-1], strides[::-1]
+    if shape != wanted:
+        text = "%s = %s" % (_dims(names), _dims(wanted))
+        raise LaunchError("%s: %s has shape %s, and the kernels take %s" % (operation, label, _dims(seen.shape), text))
+    if wanted[1] > 1 and strides[1] != 1:
+        text = "%s: %s has strides %s, and the kernels take %s contiguous (stride 1, not %d)"
+        raise LaunchError(text % (operation, label, _dims(seen.strides), names[1], strides[1]))
+    if wanted[0] > 1 and strides[0] < wanted[1]:
+        text = "%s: %s has strides %s, so that its rows of %d overlap"
+        raise LaunchError(text % (operation, label, _dims(seen.strides), wanted[1]))
+    ld = strides[0] if wanted[0] > 1 else None
+    if operand.name.startswith("epilogue"):
+        made = wanted[1] if operand.ld is None else operand.ld
+        if ld is not None and ld != made:
+            text = "%s: %s has strides %s, and its kernels were made for a leading dimension of %d"
+            raise LaunchError(text % (operation, label, _dims(seen.strides), made))
+        if between is not None and between != made * wanted[0]:
+            raise LaunchError("%s: the matrices of %s do not follow each other" % (operation, label))
+        return None, None
+    return ld, between
