@@ -23,7 +23,7 @@ export const ladders: readonly Ladder[] = [
       },
       {
         name: "swizzle",
-        summary: "rows permuted so that no two lanes meet in a bank",
+        summary: "rows swizzled against bank conflicts",
         change: "sharedLayout=swizzle",
       },
       {
@@ -37,9 +37,21 @@ export const ladders: readonly Ladder[] = [
         change: "frag=2",
       },
       { name: "spread", summary: "the copies of a chunk are spread over K steps", change: "copySpread=2" },
-      { name: "snake", summary: "the walk reuses one operand at each turn", change: "walk=snake-rows" },
-      { name: "stores", summary: "stores of D move a lane's two neighbours", change: "storeElements=2" },
-      { name: "raster", summary: "16 tile rows at a time share tiles in L2", change: "raster=grouped:16" },
+      {
+        name: "snake",
+        summary: "a serpentine walk reuses one fragment at each turn",
+        change: "walk=snake-rows",
+      },
+      {
+        name: "stores",
+        summary: "a store of D moves two neighbouring elements of a lane",
+        change: "storeElements=2",
+      },
+      {
+        name: "raster",
+        summary: "a rasterisation of 16 tile rows, for reuse in L2",
+        change: "raster=grouped:16",
+      },
     ],
   },
   {
@@ -61,7 +73,7 @@ export const ladders: readonly Ladder[] = [
       },
       {
         name: "swizzle",
-        summary: "rows permuted so that no two lanes meet in a bank",
+        summary: "rows swizzled against bank conflicts",
         change: "sharedLayout=swizzle",
       },
       {
@@ -69,13 +81,21 @@ export const ladders: readonly Ladder[] = [
         summary: "asynchronous copies of the next chunk",
         change: "copy=cp.async stages=2",
       },
-      { name: "raster", summary: "8 tile rows at a time share tiles in L2", change: "raster=grouped:8" },
+      {
+        name: "raster",
+        summary: "a rasterisation of 8 tile rows, for reuse in L2",
+        change: "raster=grouped:8",
+      },
       {
         name: "pipelined",
         summary: "fragments of the next K step load while this one multiplies",
         change: "frag=2",
       },
-      { name: "stores", summary: "stores of D move a lane's two neighbours", change: "storeElements=2" },
+      {
+        name: "stores",
+        summary: "a store of D moves two neighbouring elements of a lane",
+        change: "storeElements=2",
+      },
     ],
   },
   {
@@ -96,11 +116,19 @@ export const ladders: readonly Ladder[] = [
         change: "copy=cp.async stages=3",
       },
       { name: "pipelined", summary: "fragments of the next K step load early", change: "frag=2" },
-      { name: "snake", summary: "the walk reuses one operand at each turn", change: "walk=snake-rows" },
-      { name: "raster", summary: "8 tile rows at a time share tiles in L2", change: "raster=grouped:8" },
+      {
+        name: "snake",
+        summary: "a serpentine walk reuses one fragment at each turn",
+        change: "walk=snake-rows",
+      },
+      {
+        name: "raster",
+        summary: "a rasterisation of 8 tile rows, for reuse in L2",
+        change: "raster=grouped:8",
+      },
       {
         name: "interleave",
-        summary: "columns dealt to the instructions so that a lane stores 16 bytes of D",
+        summary: "columns of B interleaved so that a lane stores 16 bytes of D",
         change: "interleave=on storeElements=8",
       },
     ],
@@ -115,13 +143,13 @@ export const ladders: readonly Ladder[] = [
     steps: [
       {
         name: "cp.async",
-        summary: "all warps copy, and meet once a chunk",
+        summary: "all warps copy; one barrier of the CTA per chunk",
         change:
           "tile=128x256x64 warp=64x64 stages=3 copy=cp.async ldmatrix=x4 sharedLayout=swizzle frag=2 walk=snake-rows raster=grouped:8 interleave=off storeElements=2",
       },
       {
         name: "producer",
-        summary: "one thread of a warp more has bulk copies made; mbarriers, and no warp waits for another",
+        summary: "a producer warp issues TMA copies; full and empty mbarriers instead of the CTA's barrier",
         change: "copy=tma frag=1",
       },
       {
@@ -131,7 +159,7 @@ export const ladders: readonly Ladder[] = [
       },
       {
         name: "persistent",
-        summary: "blocks stay: the next tile's first chunks arrive during the epilogue",
+        summary: "persistent CTAs: the first chunks of the next work tile arrive during the epilogue",
         change: "sched=persistent",
       },
       { name: "stages", summary: "a fourth stage", change: "stages=4" },

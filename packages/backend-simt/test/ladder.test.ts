@@ -79,12 +79,12 @@ const checks: Readonly<Record<string, string>> = {
     CHECK: loop_kt:
     CHECK: setp.lt.s32
     CHECK: fma.rn.f32 %acc_28, %fB_4, %fA_3, %acc_28;`,
-  steady: `
+  drain: `
     CHECK: loop_kt:
     NOT: setp.lt.s32
     CHECK: bra loop_kt;
     CHECK: setp.lt.s32`,
-  shares: `
+  "stream-K": `
     CHECK: shares:
     CHECK: loop_kt:
     CHECK: atom.relaxed.gpu.global.add.u32

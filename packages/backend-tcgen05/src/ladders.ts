@@ -14,12 +14,12 @@ const steps: Ladder["steps"] = [
   },
   {
     name: "swizzled",
-    summary: "rows of 128 bytes: a box an operand, no bank conflicts",
+    summary: "rows of 128 bytes: one TMA box per operand, no bank conflicts",
     change: "swizzle=128B",
   },
   {
     name: "pipelined",
-    summary: "warp-specialised in earnest: copies run four chunks ahead of the matrix instructions",
+    summary: "warp-specialised: copies run four chunks ahead of the matrix instructions",
     change: "stages=4",
   },
   {
@@ -29,30 +29,30 @@ const steps: Ladder["steps"] = [
   },
   {
     name: "persistent",
-    summary: "blocks stay; two accumulators, each given back after its last load",
+    summary: "persistent CTAs; two accumulators, each released after its last load",
     change: "sched=persistent accumulators=2 earlyAccumulatorRelease=on",
   },
   {
     name: "bulk stores",
-    summary: "D through swizzled shared memory, by bulk stores that run beside the next tile",
+    summary: "D through swizzled shared memory, by TMA stores that overlap the next tile",
     change: "epi=tma storeStages=2",
   },
   {
     name: "clc",
-    summary: "the launch control says which tile follows",
+    summary: "cluster launch control assigns the next work tile",
     change: "sched=clc schedulerStages=2",
   },
-  { name: "multicast", summary: "two tiles along m share their copies of B", change: "cluster=2x1" },
+  { name: "multicast", summary: "two CTAs along m multicast B", change: "cluster=2x1" },
   {
     name: "pair",
-    summary: "two blocks share a tile, and the leader multiplies for both",
+    summary: "a CTA pair computes a tile; its leader issues the products",
     change: "tile=256x128x64 ctaGroup=2 cluster=1x1",
   },
   { name: "wide pair", summary: "256 columns: all of tensor memory", change: "tile=256x256x64" },
-  { name: "raster", summary: "8 tile rows at a time share tiles in L2", change: "raster=grouped:8" },
+  { name: "raster", summary: "a rasterisation of 8 tile rows, for reuse in L2", change: "raster=grouped:8" },
   {
     name: "macro tile",
-    summary: "512 rows: two accumulators of a pair share B",
+    summary: "512 rows: the pair's two accumulators share B",
     change: "tile=512x256x64 accumulators=1 stages=4",
   },
 ];

@@ -84,6 +84,7 @@ export const codes = {
     kind: "toolchain",
     meaning: "ptxas rejected the PTX, or cannot assemble for the target",
   },
+  nvdisasmFailed: { code: "TW7052", kind: "toolchain", meaning: "nvdisasm makes no code of a cubin" },
   wrongNumbers: {
     code: "TW7060",
     kind: "check",

@@ -259,6 +259,7 @@ describe("doctor", () => {
       "NVML",
       "cuBLASLt",
       "ptxas",
+      "nvdisasm",
       "compute-sanitizer",
     ]);
   });

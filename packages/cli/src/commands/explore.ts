@@ -1,8 +1,10 @@
 /** `tilewright explore`: the explorer in a browser, from this machine's own files. */
 import { z } from "zod";
-import { serveExplorer } from "../explore/serve.ts";
+import { type Disassembler, serveExplorer } from "../explore/serve.ts";
 import { defineCommand } from "../kit/command.ts";
 import { number } from "../kit/flags.ts";
+import { disassemble, nvdisasmVersion } from "../tools/nvdisasm.ts";
+import { ptxasVersion } from "../tools/ptxas.ts";
 
 const args = z.strictObject({
   port: number("port to listen on (default: a free one)", { hint: "N" }),
@@ -12,17 +14,27 @@ export const explore = defineCommand({
   name: "explore",
   summary: "kernels in a browser: every stage, edited and run as one types",
   about: `Serves the explorer on 127.0.0.1 until it is interrupted, and prints its address. The page compiles and emulates in the browser:
-nothing leaves this machine. What it shows stands in its address, which can be kept and sent.`,
+nothing leaves this machine. Its address holds what it shows, and can be kept and sent. With ptxas and nvdisasm on this machine the page shows
+the SASS of a kernel beside its PTX (TILEWRIGHT_PTXAS and TILEWRIGHT_NVDISASM name them where they are not on PATH).`,
   args,
   examples: [
     { what: "open the printed address in a browser", line: "explore" },
     { what: "on a port of your choice", line: "explore --port 8080" },
   ],
   async run(session, { port = 0 }) {
-    const served = await serveExplorer(port);
+    const { context } = session;
+    const [ptxas, nvdisasm] = await Promise.all([ptxasVersion(context), nvdisasmVersion(context)]);
+    const sass: Disassembler | null =
+      ptxas === null || nvdisasm === null ? null : (ptx, arch) => disassemble(context, ptx, arch);
+    const served = await serveExplorer(port, undefined, sass);
     if (!served.ok) return session.fail(served.error);
     const { url } = served.value;
     session.result({ ok: true, url }, () => `${url}\n`);
+    session.note(
+      sass === null
+        ? "no SASS: that takes ptxas and nvdisasm"
+        : `SASS by ptxas ${ptxas}, nvdisasm ${nvdisasm}`,
+    );
     session.note("Ctrl-C ends it");
     return new Promise<number>(() => {});
   },

@@ -4,6 +4,7 @@ import { type CudaReport, describeCuda, openKoffiCublasLt, openKoffiNvml } from 
 import { backends } from "../backends.ts";
 import type { Context } from "../context.ts";
 import { formatBytes } from "../output/format.ts";
+import { getNvdisasm, nvdisasmVersion } from "../tools/nvdisasm.ts";
 import { getPtxas, ptxasVersion } from "../tools/ptxas.ts";
 import { findSanitizer, getSanitizer } from "../tools/sanitizer.ts";
 import { version } from "../version.ts";
@@ -107,7 +108,11 @@ async function cublasFinding(context: Context): Promise<Finding> {
 }
 
 async function toolFindings(context: Context): Promise<readonly Finding[]> {
-  const [ptxas, sanitizer] = await Promise.all([ptxasVersion(context), findSanitizer(context)]);
+  const [ptxas, nvdisasm, sanitizer] = await Promise.all([
+    ptxasVersion(context),
+    nvdisasmVersion(context),
+    findSanitizer(context),
+  ]);
   return [
     ptxas === null
       ? {
@@ -117,6 +122,14 @@ async function toolFindings(context: Context): Promise<readonly Finding[]> {
           hint: getPtxas,
         }
       : { what: "ptxas", status: "ok", found: ptxas },
+    nvdisasm === null
+      ? {
+          what: "nvdisasm",
+          status: "optional",
+          found: "not found: the explorer shows no SASS",
+          hint: getNvdisasm,
+        }
+      : { what: "nvdisasm", status: "ok", found: nvdisasm },
     sanitizer === null
       ? { what: "compute-sanitizer", status: "optional", found: "not found", hint: getSanitizer }
       : { what: "compute-sanitizer", status: "ok", found: `${sanitizer.version} (${sanitizer.program})` },

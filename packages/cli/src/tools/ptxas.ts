@@ -71,14 +71,19 @@ function kernelsOfLog(log: string): readonly AssembledKernel[] {
 export const getPtxas =
   "install the CUDA toolkit, or `pip install nvidia-cuda-nvcc` and name its bin/ptxas in TILEWRIGHT_PTXAS; PTX alone needs none: the driver compiles it, and --device emulator runs it";
 
-/** Assemble for exactly `arch`. */
-export async function assemble(context: Context, ptx: string, arch: string): Promise<Checked<Assembled>> {
+/** Assemble for exactly `arch`. `options`: of ptxas, e.g. `-lineinfo`. */
+export async function assemble(
+  context: Context,
+  ptx: string,
+  arch: string,
+  options: readonly string[] = [],
+): Promise<Checked<Assembled>> {
   const folder = mkdtempSync(join(tmpdir(), "tilewright-"));
   try {
     const input = join(folder, "kernel.ptx");
     const output = join(folder, "kernel.cubin");
     writeFileSync(input, ptx);
-    const result = await runPtxas(context, ["-v", `-arch=${arch}`, input, "-o", output]);
+    const result = await runPtxas(context, ["-v", `-arch=${arch}`, ...options, input, "-o", output]);
     const log = (result.all ?? "").replaceAll(input, "kernel.ptx");
     if (result.exitCode === undefined && result.failed)
       return err([
@@ -93,7 +98,7 @@ export async function assemble(context: Context, ptx: string, arch: string): Pro
     return ok({
       cubin: new Uint8Array(readFileSync(output)),
       version: (await ptxasVersion(context)) ?? "unknown",
-      flags: [`-arch=${arch}`],
+      flags: [`-arch=${arch}`, ...options],
       log,
       kernels: kernelsOfLog(log),
     });

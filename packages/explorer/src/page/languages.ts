@@ -1,4 +1,4 @@
-/** Colours of tile programs, PTX and schedules: words by their kind, no grammar. */
+/** Colours of tile programs, PTX, SASS and schedules: words by their kind, no grammar. */
 import { HighlightStyle, StreamLanguage, type StringStream, syntaxHighlighting } from "@codemirror/language";
 import { tags } from "@lezer/highlight";
 
@@ -33,6 +33,18 @@ function ptxToken(stream: StringStream): string | null {
   return "punctuation";
 }
 
+function sassToken(stream: StringStream): string | null {
+  if (stream.sol() && stream.match(/^[0-9a-f]{5,}(?= )/)) return "comment";
+  if (stream.eatSpace()) return null;
+  if (stream.match(/^[.\w$]+:$/)) return "labelName";
+  if (stream.match(/^@?!?U?P(?:\d|T)\b/)) return "definitionKeyword";
+  if (stream.match(/^U?R(?:\d+|Z)\b|^SR_[\w.]+/)) return "variableName";
+  if (stream.match(/^(?:-?0x[\da-f]+|-?\d[\d.]*)/)) return "number";
+  if (stream.match(/^[A-Z][\w.]*/)) return "keyword";
+  stream.next();
+  return "punctuation";
+}
+
 function scheduleToken(stream: StringStream): string | null {
   if (stream.eatSpace()) return null;
   if (stream.match(/^\w+(?==)/)) return "keyword";
@@ -56,6 +68,7 @@ const language = (name: string, token: (stream: StringStream) => string | null) 
 export const languages = {
   tile: language("tile", tileToken),
   ptx: language("ptx", ptxToken),
+  sass: language("sass", sassToken),
   schedule: language("schedule", scheduleToken),
   json: language("json", jsonToken),
 } as const;

@@ -5,6 +5,7 @@ import type { Kernel, Step } from "../worker/compiling.ts";
 import { showDiagnostics } from "./diagnostics.ts";
 import { fill, h, short } from "./dom.ts";
 import { Editor } from "./editor.ts";
+import { offersSass, SassColumn } from "./sass.ts";
 import type { Session } from "./session.ts";
 
 /** Lines that a text has and another has not, as a count of a multiset: what a rail needs to say. */
@@ -35,6 +36,7 @@ export class StagesPanel {
   );
   readonly #text: Editor;
   readonly #ptx: Editor;
+  readonly #sass: SassColumn | null;
   readonly #counted = h("p", { class: "hint counted", "aria-live": "polite" });
   #counts: ReadonlyMap<number, StatementCounts> = new Map();
   #drawn: Kernel | null = null;
@@ -49,11 +51,18 @@ export class StagesPanel {
     unproven.addEventListener("change", () =>
       session.set({ unproven: unproven.checked ? "yes" : "no", edit: session.state.edit }),
     );
+    this.#sass = offersSass()
+      ? new SassColumn(
+          session,
+          (line) => this.#linkFromPtx(line),
+          () => this.#count(this.#counting),
+        )
+      : null;
     fill(
       parent,
       h(
         "div",
-        { class: "stages" },
+        { class: this.#sass === null ? "stages" : "stages with-sass" },
         h("nav", { "aria-label": "Passes" }, this.#rail),
         h(
           "section",
@@ -83,6 +92,7 @@ export class StagesPanel {
           this.#counted,
           ptx,
         ),
+        this.#sass?.root ?? null,
       ),
     );
     this.#text = new Editor({
@@ -155,14 +165,23 @@ export class StagesPanel {
     return this.#steps.find(({ pass }) => pass === this.#step)?.editable ?? true;
   }
 
-  /** Say what a statement of the last stage came to. */
+  /** Lines of PTX that a statement of the last stage was made into. */
+  #ptxOf(line: number): readonly number[] {
+    return this.#session.kernel?.links?.ofPtx.flatMap((of, i) => (of === line ? [i + 1] : [])) ?? [];
+  }
+
+  #counting = 0;
+
+  /** Say what a statement of the last stage was made into. */
   #count(line: number): void {
+    this.#counting = line;
     const found = this.#counts.get(line);
+    const sass = this.#sass?.count(this.#ptxOf(line)) ?? 0;
     const most = found?.opcodes.slice(0, 5).map(([name, count]) => `${name} ${count}`) ?? [];
     this.#counted.textContent =
       found === undefined
         ? ""
-        : `Line ${line}: ${found.instructions} instructions (${most.join(", ")}${found.opcodes.length > 5 ? ", …" : ""}), ${found.registers} new registers of 32 bits, ${found.predicates} predicates`;
+        : `Line ${line}: ${found.instructions} ${found.instructions === 1 ? "instruction" : "instructions"} (${most.join(", ")}${found.opcodes.length > 5 ? ", …" : ""}), ${found.registers} new registers of 32 bits, ${found.predicates} predicates${sass === 0 ? "" : `; ${sass} of SASS`}`;
   }
 
   #linkFromText(line: number): void {
@@ -173,7 +192,8 @@ export class StagesPanel {
       (this.#step !== this.#steps.at(-1)?.pass && !this.#sameAsLast())
     )
       return;
-    this.#ptx.link(links.ofPtx.flatMap((of, i) => (of === line ? [i + 1] : [])));
+    this.#ptx.link(this.#ptxOf(line));
+    this.#sass?.link(this.#ptxOf(line));
     this.#count(line);
     this.#text.link([line], false);
   }
@@ -183,10 +203,9 @@ export class StagesPanel {
     const of = links?.ofPtx[line - 1] ?? 0;
     if (links == null || of === 0) return;
     this.#count(of);
-    this.#ptx.link(
-      links.ofPtx.flatMap((each, i) => (each === of ? [i + 1] : [])),
-      false,
-    );
+    this.#ptx.link(this.#ptxOf(of), false);
+    // From a line of PTX its own instructions, which stand together.
+    this.#sass?.link([line]);
     if (this.#sameAsLast()) this.#text.link([of]);
   }
 

@@ -1,7 +1,18 @@
 /** A page of the built explorer in headless Chromium, and tests of it that are counted by part. */
-import { accessSync, constants, existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { spawn } from "node:child_process";
+import {
+  accessSync,
+  constants,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
 import { delimiter, extname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { type Browser, chromium, type Page } from "playwright-core";
@@ -45,6 +56,44 @@ export async function serveDist(): Promise<{ readonly url: string; readonly serv
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`, server };
+}
+
+/** What `ptxas` and `nvdisasm -c -gp` do as far as the page sees it: an instruction for each of the PTX, in the format of nvdisasm 13.1. */
+const fakeTools = {
+  ptxas: 'while [ $# -gt 2 ]; do shift; done; last=$2; cp "$(dirname "$last")/kernel.ptx" "$last"',
+  nvdisasm: String.raw`echo '.text.kernel:'; awk '/^ +(@!?%[a-z0-9_]+ )?[a-z][a-z0-9_.:]* .*;/ {
+  printf "\t//## File \".nv_debug_ptx_txt\", line %d\n        /*%04x*/                   %s ;\n", NR, 16 * n++, toupper($1) }' "$3"`,
+} as const;
+
+/** `tilewright explore` with such programs. */
+export async function serveWithSass(): Promise<{ readonly url: string; readonly end: () => void }> {
+  const folder = mkdtempSync(join(tmpdir(), "tilewright-explorer-"));
+  for (const [name, body] of Object.entries(fakeTools)) {
+    const version = '[ "$1" = --version ] && echo "Cuda compilation tools, release 13.1, V13.1.80" && exit 0';
+    writeFileSync(join(folder, name), `#!/bin/sh\n${version}\n${body}\n`, { mode: 0o755 });
+  }
+  const bin = fileURLToPath(new URL("../../../cli/src/bin.ts", import.meta.url));
+  const child = spawn(
+    process.execPath,
+    ["--conditions=@tilewright/source", "--no-warnings", bin, "explore"],
+    {
+      env: {
+        ...process.env,
+        TILEWRIGHT_PTXAS: join(folder, "ptxas"),
+        TILEWRIGHT_NVDISASM: join(folder, "nvdisasm"),
+      },
+      stdio: ["ignore", "pipe", "inherit"],
+    },
+  );
+  const url = await new Promise<string>((resolve, reject) => {
+    child.stdout.on("data", (data) => resolve(String(data).trim()));
+    child.on("exit", (code) => reject(new Error(`tilewright explore ended with ${code}`)));
+  });
+  const end = (): void => {
+    child.kill();
+    rmSync(folder, { recursive: true, force: true });
+  };
+  return { url, end };
 }
 
 /** No sandbox: as root Chromium starts with none, and what runs is this repository's page. No look-ups in the background. */

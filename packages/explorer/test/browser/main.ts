@@ -17,6 +17,7 @@ import {
   openPage,
   Suite,
   serveDist,
+  serveWithSass,
   type View,
 } from "./harness.ts";
 
@@ -31,6 +32,8 @@ const parts = [
   "ladders",
 ];
 const root = fileURLToPath(new URL("../../../../", import.meta.url));
+/** Names of parts to run alone: `npm run test:explorer -- "linked lines"`. */
+const only = process.argv.slice(2);
 /** Turbo runs it within `npm test`, and has built the page before. */
 const quick = process.env.TURBO_HASH !== undefined;
 /** Beside other tasks times say little: there is room for them then. */
@@ -176,7 +179,7 @@ async function linked(browser: Browser, url: string): Promise<void> {
     );
     await page.click(".stages .ptx .cm-line.cm-linked");
     assert.match(await text(page, `${program} .cm-linked`), /copy %sA/);
-    assert.match(await text(page, ".counted"), /^Line \d+: \d+ instructions \(.*cp \d+.*new registers/);
+    assert.match(await text(page, ".counted"), /^Line \d+: \d+ instructions? \(.*cp \d+.*new registers/);
   });
   await suite.test("a program that cannot be compiled from is read only, and says so", async () => {
     await page.click(".rail button:has-text('expandRings')");
@@ -192,6 +195,32 @@ async function linked(browser: Browser, url: string): Promise<void> {
     );
   });
   await page.close();
+  await suite.test("SASS stands beside the PTX where the local command has a disassembler", async () => {
+    const without = await openPage(browser, url);
+    assert.equal(await without.locator(".stages .sass").count(), 0);
+    await without.close();
+    const { url: local, end } = await serveWithSass();
+    try {
+      const shown = await openPage(browser, `${local}${link(generations[2])}`);
+      await says(shown, ".stages .sass .hint", "instructions");
+      await shown.uncheck("text=difference");
+      await shown.click(`${program} .cm-line:has-text('copy %sA')`);
+      await shown.waitForSelector(".stages .sass .cm-linked");
+      const marked = await shown.locator(".stages .sass .cm-linked").allTextContents();
+      assert.ok(
+        marked.some((line) => line.includes("CP.ASYNC.BULK.TENSOR")),
+        marked.join("\n"),
+      );
+      // The fake makes one of each instruction of PTX.
+      assert.match(await text(shown, ".counted"), /: (\d+) instructions .*; \1 of SASS$/);
+      const of = await text(shown, ".counted");
+      await shown.locator(".stages .sass .cm-line:not(.cm-linked)").first().click();
+      await shown.waitForFunction((before) => document.querySelector(".counted")?.textContent !== before, of);
+      await shown.close();
+    } finally {
+      end();
+    }
+  });
 }
 
 async function run(browser: Browser, url: string): Promise<void> {
@@ -515,11 +544,14 @@ async function main(): Promise<void> {
   const tests = [request, passes, linked, run, pictures, foreign, permalinks, ladders];
   try {
     for (const [i, test] of tests.entries()) {
+      if (only.length > 0 && !only.includes(parts[i] ?? "")) continue;
       suite.part(`${i + 1}. ${parts[i]}`);
       await suite.test("opens", () => test(browser, url));
     }
-    suite.part("the page itself");
-    await page(browser, url);
+    if (only.length === 0 || only.includes("the page itself")) {
+      suite.part("the page itself");
+      await page(browser, url);
+    }
   } finally {
     await browser.close();
     server.close();
