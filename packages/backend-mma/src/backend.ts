@@ -1,12 +1,6 @@
 /** The mma backend: tensor cores by mma.sync, ldmatrix and cp.async, for sm_75 and everything after it. */
-import {
-  declareLaunches,
-  refuseBatch,
-  refuseSteps,
-  refuseTwoLevel,
-  servedFormats,
-  unsupported,
-} from "@tilewright/codegen";
+
+import { refuseBatch, refuseSteps, refuseTwoLevel, servedFormats, unsupported } from "@tilewright/codegen";
 import {
   type Diagnostic,
   err,
@@ -24,6 +18,7 @@ import {
   bindRaster,
   bindTensorLayouts,
   cacheOperands,
+  declareLaunches,
   elideGuards,
   expandReductions,
   expandRings,
@@ -53,8 +48,9 @@ import { claims } from "./claims.ts";
 import { modelKernel } from "./cost.ts";
 import { explainSchedule } from "./explain.ts";
 import { rankSchedules } from "./heuristic.ts";
+import { hints } from "./hints.ts";
 import { ladders } from "./ladders.ts";
-import { engine, lower } from "./lower/lower.ts";
+import { lower } from "./lower/lower.ts";
 import { atomOf, tileProblem } from "./nest.ts";
 import { scheduleModel } from "./schedule.ts";
 
@@ -107,7 +103,7 @@ export const mma: Backend = {
     scheduleTiles("late"),
     openKernel,
     allocate,
-    declareLaunches(engine),
+    declareLaunches(hints),
   ],
   lower,
 };

@@ -120,6 +120,14 @@ const asyncCopies: readonly HandEdit[] = [
     ptx: "manifest",
     emulator: /^H001/,
   },
+  {
+    what: "a grid for fewer tiles than there are",
+    change: { kind: "replace", line: /kernel main/, from: /grid\(4,/, to: "grid(3," },
+    code: "TW3139",
+    line: /kernel main/,
+    ptx: "manifest",
+    emulator: /^D/,
+  },
 ];
 
 const bulkCopies: readonly HandEdit[] = [

@@ -1,5 +1,6 @@
 /** The SIMT backend: fp32 multiply-adds on CUDA cores, of f32, f16 and bf16 matrices, for sm_70 and everything after it. */
-import { declareLaunches, refuseBatch, refuseSteps, servedFormats } from "@tilewright/codegen";
+
+import { refuseBatch, refuseSteps, servedFormats } from "@tilewright/codegen";
 import {
   type Diagnostic,
   type DType,
@@ -17,6 +18,7 @@ import {
   bindOwnership,
   bindRaster,
   dealCopies,
+  declareLaunches,
   elideGuards,
   expandReductions,
   expandRings,
@@ -37,8 +39,9 @@ import {
 } from "@tilewright/ir";
 import { checkSchedule, isLegal } from "./check.ts";
 import { rankSchedules } from "./heuristic.ts";
+import { hints } from "./hints.ts";
 import { ladders } from "./ladders.ts";
-import { engine, lower } from "./lower/lower.ts";
+import { lower } from "./lower/lower.ts";
 import { tileProblem } from "./nest.ts";
 import { scheduleModel } from "./schedule.ts";
 
@@ -87,7 +90,7 @@ export const simt: Backend = {
     scheduleTiles("first"),
     openKernel,
     allocate,
-    declareLaunches(engine),
+    declareLaunches(hints),
   ],
   lower,
 };

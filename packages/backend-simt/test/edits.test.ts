@@ -51,6 +51,14 @@ const edits: readonly HandEdit[] = [
     ptx: /shared|%s/,
     emulator: /^H0|^D/,
   },
+  {
+    what: "a grid for fewer tiles than there are",
+    change: { kind: "replace", line: /kernel main/, from: /grid\(8,/, to: "grid(7," },
+    code: "TW3139",
+    line: /kernel main/,
+    ptx: "manifest",
+    emulator: /^D/,
+  },
 ];
 
 handEdits(

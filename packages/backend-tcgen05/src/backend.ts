@@ -1,12 +1,6 @@
 /** The tcgen05 backend: tensor memory, bulk copies, pairs of blocks and cluster launch control, for sm_100a and its kin. */
-import {
-  declareLaunches,
-  refuseBatch,
-  refuseSteps,
-  refuseSymbolic,
-  refuseTwoLevel,
-  servedFormats,
-} from "@tilewright/codegen";
+
+import { refuseBatch, refuseSteps, refuseSymbolic, refuseTwoLevel, servedFormats } from "@tilewright/codegen";
 import {
   type Diagnostic,
   dtypes,
@@ -26,6 +20,7 @@ import {
   bindRaster,
   bindTensorLayouts,
   bindTensorTiles,
+  declareLaunches,
   elideGuards,
   expandReductions,
   expandRings,
@@ -51,8 +46,9 @@ import {
 import { checkSchedule, isLegal } from "./check.ts";
 import { modelKernel } from "./cost.ts";
 import { rankSchedules } from "./heuristic.ts";
+import { hints } from "./hints.ts";
 import { ladders } from "./ladders.ts";
-import { engine, lower } from "./lower/lower.ts";
+import { lower } from "./lower/lower.ts";
 import { kindOf, tileProblem } from "./nest.ts";
 import { overwriteFirst } from "./passes/overwriteFirst.ts";
 import { scheduleModel } from "./schedule.ts";
@@ -100,7 +96,7 @@ export const tcgen05: Backend = {
     scheduleTiles("first"),
     openKernel,
     allocate,
-    declareLaunches(engine),
+    declareLaunches(hints),
   ],
   lower,
 };

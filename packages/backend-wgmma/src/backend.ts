@@ -1,11 +1,6 @@
 /** The wgmma backend: Hopper's bulk tensor copies, mbarriers and warpgroup matrix instructions, for sm_90a. */
-import {
-  declareLaunches,
-  refuseBatch,
-  refuseSteps,
-  refuseSymbolic,
-  servedFormats,
-} from "@tilewright/codegen";
+
+import { refuseBatch, refuseSteps, refuseSymbolic, servedFormats } from "@tilewright/codegen";
 import {
   type Diagnostic,
   err,
@@ -25,6 +20,7 @@ import {
   bindRaster,
   bindTensorLayouts,
   cacheOperands,
+  declareLaunches,
   delayRelease,
   elideGuards,
   expandReductions,
@@ -52,8 +48,9 @@ import {
 import { checkSchedule } from "./check.ts";
 import { modelKernel } from "./cost.ts";
 import { rankSchedules } from "./heuristic.ts";
+import { hints } from "./hints.ts";
 import { ladders } from "./ladders.ts";
-import { engine, lower } from "./lower/lower.ts";
+import { lower } from "./lower/lower.ts";
 import { tileProblem, widensA, widthsOf } from "./nest.ts";
 import { issueProducts } from "./passes/issueProducts.ts";
 import { scheduleModel } from "./schedule.ts";
@@ -107,7 +104,7 @@ export const wgmma: Backend = {
     scheduleTiles("late"),
     openKernel,
     allocate,
-    declareLaunches(engine),
+    declareLaunches(hints),
   ],
   lower,
 };

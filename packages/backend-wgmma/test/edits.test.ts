@@ -396,6 +396,54 @@ const cooperative: readonly HandEdit[] = [
     emulator: null,
   },
   {
+    what: "a grid for fewer tiles than there are",
+    change: { kind: "replace", line: /kernel main/, from: /grid\(ceilDiv\(4,/, to: "grid(ceilDiv(3," },
+    code: "TW3139",
+    line: /kernel main/,
+    ptx: "manifest",
+    emulator: null,
+  },
+  {
+    what: "a map of another matrix",
+    change: { kind: "replace", line: /param %tma_b/, from: /map %b/, to: "map %a" },
+    code: "TW3139",
+    line: /param %tma_b/,
+    ptx: "manifest",
+    emulator: /^D/,
+  },
+  {
+    what: "a map with another pitch",
+    change: { kind: "replace", line: /param %tma_a/, from: /strides\(768\)/, to: "strides(512)" },
+    code: "TW3139",
+    line: /param %tma_a/,
+    ptx: "manifest",
+    emulator: /^D/,
+  },
+  {
+    what: "a map of fewer rows",
+    change: { kind: "replace", line: /param %tma_a/, from: /dims\(384, 256\)/, to: "dims(384, 128)" },
+    code: "TW3139",
+    line: /param %tma_a/,
+    ptx: "manifest",
+    emulator: /^D/,
+  },
+  {
+    what: "a map with another swizzle",
+    change: { kind: "replace", line: /param %tma_b/, from: /swizzle 128B/, to: "swizzle none" },
+    code: "TW3139",
+    line: /param %tma_b/,
+    ptx: "manifest",
+    emulator: /^D/,
+  },
+  {
+    what: "a pointer that may begin anywhere",
+    change: { kind: "replace", line: /param %a /, from: /align 16/, to: "align 2" },
+    code: "TW3139",
+    line: /param %a /,
+    ptx: "manifest",
+    emulator: null,
+  },
+  {
     what: "other threads than the launch's",
     change: { kind: "replace", line: /threads 288/, from: /threads 288/, to: "threads 256" },
     code: "TW3139",
@@ -406,6 +454,22 @@ const cooperative: readonly HandEdit[] = [
 ];
 
 const pingPong: readonly HandEdit[] = [
+  {
+    what: "a workspace without the counter",
+    change: { kind: "replace", line: /kernel main/, from: /workspace 4/, to: "workspace 0" },
+    code: "TW3139",
+    line: /kernel main/,
+    ptx: "manifest",
+    emulator: null,
+  },
+  {
+    what: "a counter that nobody sets to 0",
+    change: { kind: "replace", line: /workspace init/, from: /zeroOnce/, to: "none" },
+    code: "TW3139",
+    line: /workspace init/,
+    ptx: "manifest",
+    emulator: null,
+  },
   {
     what: "the second role's first products add to what its registers hold",
     change: { kind: "replace", line: /mma %acc1 =/, from: /=/, to: "+=" },

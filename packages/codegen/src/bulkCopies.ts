@@ -1,5 +1,5 @@
 /** Bulk tensor copies from global into shared memory: one thread issues them, a ring's barrier counts their bytes. */
-import { type BarrierRef, bufferOf, type Expr, type Ring } from "@tilewright/ir";
+import { type BarrierRef, bufferOf, type Expr, loadCut, type Ring } from "@tilewright/ir";
 import { addr, type IntegerOperand, imm, tensorAddr } from "@tilewright/ptx";
 import { cachePolicy } from "./cachePolicy.ts";
 import { clusterPlace, multicastMask } from "./clusters.ts";
@@ -8,7 +8,7 @@ import { CannotLower, type Context } from "./context.ts";
 import type { StmtOf } from "./engine.ts";
 import { batchIndex } from "./globalAddress.ts";
 import { barrierAt, slotAddress } from "./pipelines.ts";
-import { loadCut, mapAddress } from "./tensorMaps.ts";
+import { mapAddress } from "./tensorMaps.ts";
 
 type U32 = Reg<"u32">;
 /** What a tensor coordinate may be. */

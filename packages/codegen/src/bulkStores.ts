@@ -6,12 +6,14 @@ import { hasFeature, sizeOf } from "@tilewright/core";
 import {
   blockShape,
   bufferOf,
+  bulkStore,
   contiguousAxis,
   fillsOnce,
   lit,
   matrixLoad,
   type OwnedRegister,
   ownedRegisters,
+  type StoreGroups,
   stagedOwner,
   takesColumn,
   type View,
@@ -27,7 +29,7 @@ import type { StmtOf } from "./engine.ts";
 import { firstOf } from "./roles.ts";
 import { sharedAddress } from "./sharedAddress.ts";
 import { SMEM } from "./smem.ts";
-import { mapAddress, type StoreGroups, storeCut, storeGroups } from "./tensorMaps.ts";
+import { mapAddress } from "./tensorMaps.ts";
 import { insideBlock, ownedPosition, type ThreadPosition } from "./threads.ts";
 
 type U32 = Reg<"u32">;
@@ -57,14 +59,13 @@ export function stagedPasses(ctx: Context, stmt: StmtOf<"epilogue">, view: View)
   if (!place) throw new CannotLower(`%${via}`, "is in no shared memory");
   const own = bufferOf(program, stmt.acc.buffer).own;
   const { warps } = ctx.values.crew;
-  const groups = storeGroups(program, stmt, warps);
+  const { groups, cut } = bulkStore(program, stmt, warps);
   const count = groups.m * groups.n;
   const { number: group, threads } = storeGroup(ctx, groups);
   // A group's part of the tile, and of the accumulator.
   const rows = blockShape(tile)[0] / groups.m;
   const cols = tile.shape[1] / groups.n;
   const width = stmt.acc.extent[1] / groups.n;
-  const cut = storeCut(program, via, groups);
   const each = cut.pieces.filter((piece) => piece.row < rows && piece.col < cols);
   const offsetOf = (row: number, col: number): number =>
     cut.pieces.find((piece) => piece.row === row && piece.col === col)?.offset ?? 0;

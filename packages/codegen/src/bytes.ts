@@ -28,7 +28,7 @@ const rows: Readonly<Record<"e4m3" | "e5m2", ByteFloat>> = {
 };
 
 /** cvt from and to pairs of 8-bit floats came with the products of them (PTX ISA, cvt: target ISA notes). */
-export const convertsBytes = (target: Target): boolean => hasFeature(target, "mma.e4m3");
+const convertsBytes = (target: Target): boolean => hasFeature(target, "mma.e4m3");
 
 const word = (ctx: Context): Word => ctx.entry.reg("b32", "word");
 

@@ -1,6 +1,5 @@
 /** Cache hints of matrices: qualifiers of the accesses, and the register that says what a policy means. */
-import type { PtxVersion } from "@tilewright/core";
-import { bufferOf, type TileProgram } from "@tilewright/ir";
+import { bufferOf } from "@tilewright/ir";
 import { f32imm, type Operand } from "@tilewright/ptx";
 import { CannotLower, type Context } from "./context.ts";
 
@@ -12,9 +11,6 @@ export interface CachePolicyUse {
 
 /** Without a policy. */
 export const asOthers: CachePolicyUse = { hint: "", operands: [] };
-
-/** Cache hints came with 7.4, policies for sm_80 and later (PTX ISA, createpolicy). */
-const HINTED_PTX: PtxVersion = [7, 4];
 
 /** Loads and stores by threads; asynchronous copies by them; bulk copies, whose maps say what misses bring. */
 export type CachedAccess = "load" | "store" | "async" | "bulk";
@@ -36,9 +32,3 @@ export function cachePolicy(ctx: Context, buffer: string, access: CachedAccess):
   });
   return { hint: `${first}.L2::cache_hint${last}`, operands: [policy] };
 }
-
-/** The PTX that a program's policies need. */
-export const ptxOfPolicies = ({ buffers }: TileProgram): PtxVersion =>
-  buffers.some((b) => b.cache !== undefined || b.l2PrefetchBytes !== undefined || b.noAllocate === true)
-    ? HINTED_PTX
-    : [1, 0];

@@ -2,23 +2,12 @@
  * Blocks of a cluster: where this one stands, who shares its copies. A cluster's blocks lie along x of the grid; rank r of a cluster of M x N blocks has
  * tile row r % M and column r / M inside the cluster's tiles.
  */
-import { dsmemReduction, type TileProgram } from "@tilewright/ir";
+import { clusterSize } from "@tilewright/ir";
 import { imm, special } from "@tilewright/ptx";
 import type { Reg } from "./code.ts";
 import type { Context } from "./context.ts";
 
 type U32 = Reg<"u32">;
-
-/** Blocks of a cluster. */
-export const clusterSize = (program: TileProgram): number =>
-  program.launch.cluster[0] * program.launch.cluster[1];
-
-/** Extents of the clusters along the grid's axes: blocks that share a tile's K loop and meet in a cluster lie along the third. */
-export const clusterExtents = (program: TileProgram): readonly [number, number, number] => [
-  clusterSize(program),
-  1,
-  dsmemReduction(program)?.split.extent ?? 1,
-];
 
 /** Number of this block's cluster along x of the grid. */
 export const clusterNumber = (ctx: Context): U32 =>

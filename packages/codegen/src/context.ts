@@ -11,6 +11,7 @@ import {
   type TileLoop,
   type TileProgram,
   v,
+  type WorkspaceLayout,
 } from "@tilewright/ir";
 import {
   type AddressOperand,
@@ -26,10 +27,8 @@ import { truthOf } from "./conditions.ts";
 import type { Engine } from "./engine.ts";
 import type { Pipeline } from "./pipelines.ts";
 import type { Reduction } from "./reduction.ts";
-import type { WideResult } from "./results.ts";
 import type { Count } from "./sizes.ts";
 import type { SharedMap } from "./smem.ts";
-import type { TransposedCopy } from "./transposedCopies.ts";
 import { type RoleThreads, Values } from "./values.ts";
 
 export { CannotLower };
@@ -93,10 +92,8 @@ export class Context {
   sizes: ReadonlyMap<string, Range>;
   /** The row of this block's group, of a grouped problem. */
   groups: GroupRow | null = null;
-  /** Reductions whose results are combined in the workspace. */
-  results: readonly WideResult[] = [];
-  /** Copies of A and B in the workspace that are read in their place. */
-  copies: readonly TransposedCopy[] = [];
+  /** Where partial tiles, results and copies lie in the workspace. */
+  readonly workspace: WorkspaceLayout;
   readonly root = new Code();
   /** Places of the program's statements in its text, where they are asked for. */
   locations: ReadonlyMap<object, SourceLocation> | null = null;
@@ -163,6 +160,7 @@ export class Context {
     entry: EntryBuilder,
     shared: SharedMap,
     params: readonly ParamSpec[],
+    workspace: WorkspaceLayout,
     crew: RoleThreads = { first: 0, warps: program.launch.threads / 32 },
   ) {
     this.program = program;
@@ -170,6 +168,7 @@ export class Context {
     this.engine = engine;
     this.entry = entry;
     this.shared = shared;
+    this.workspace = workspace;
     this.#params = new Set(params.map(({ name }) => name));
     this.sizes = launchRanges(program.problem);
     this.keepsFlips = engine.budget.invariants === "kept" || (engine.budget.flips?.(program) ?? false);

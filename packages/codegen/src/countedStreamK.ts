@@ -3,9 +3,8 @@
  * and each block takes an equal share of it. Where a share begins follows from the number of tiles of the groups before, which every block counts for itself: once
  * through the rows of the table for the length of the line, then group by group to its own place, and on from there.
  */
-import { type CountedStreamK, rangeOf, type StreamK } from "@tilewright/ir";
+import { type CountedStreamK, clusterSize, rangeOf, type StreamK } from "@tilewright/ir";
 import { type IntegerOperand, imm } from "@tilewright/ptx";
-import { clusterSize } from "./clusters.ts";
 import type { Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
 import { cutStreamK } from "./cutStreamK.ts";

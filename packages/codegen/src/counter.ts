@@ -3,14 +3,12 @@
  * last tile. So all clusters together ask once for every tile: as many as there are, and once in vain each, in place of the one that it began with. A counter
  * that wraps behind that many is 0 again when the launch ends, where the next one needs it, and nobody has to be the one who resets it.
  */
-import type { TileProgram } from "@tilewright/ir";
+import { clusterSize, WORKSPACE } from "@tilewright/ir";
 import { addr, imm, special } from "@tilewright/ptx";
-import { clusterSize } from "./clusters.ts";
 import type { Reg } from "./code.ts";
 
 import { CannotLower, type Context } from "./context.ts";
 import { batchIndex, pointer } from "./globalAddress.ts";
-import { WORKSPACE } from "./workspace.ts";
 
 /** Bytes of a counter. */
 const WORD = 4;
@@ -20,13 +18,6 @@ export function tileNumbers({ tileLoop }: Context): number {
   const numbers = tileLoop?.below ?? null;
   if (numbers === null) throw new CannotLower("fetch", "a counter hands out as many tiles as the text says");
   return numbers;
-}
-
-/** Bytes of the workspace that counters take, one for each problem of a batch; 0 where none hands out tiles. */
-export function counterBytes(program: TileProgram): number {
-  if (!program.rings.some(({ transport }) => transport === "atomic")) return 0;
-  const { batch } = program.problem;
-  return WORD * (batch.kind === "strided" ? Math.max(1, batch.count) : 1);
 }
 
 /** The next number, at `ctx.body`; `tileNumbers` or more says that there is none. One thread of a cluster asks. */

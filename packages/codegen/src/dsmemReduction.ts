@@ -4,12 +4,11 @@ import type { Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
 import type { RegisterType, StmtOf } from "./engine.ts";
 import { spin } from "./machine.ts";
-import { additions } from "./partialTiles.ts";
+import { additions, bytesOf } from "./partialTiles.ts";
 import { type Exchange, endOf, type Runs, reductionOf } from "./reduction.ts";
 import { type OwnedTile, ownedTile } from "./registers.ts";
 import { SMEM } from "./smem.ts";
 import { operandOf } from "./words.ts";
-import { bytesOf } from "./workspace.ts";
 
 /** Most bytes that one instruction stores in another block's shared memory (PTX ISA, st.async). */
 const WIDEST = 16;

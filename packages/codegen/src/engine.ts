@@ -2,8 +2,8 @@
  * What a backend brings to lowering: the statements and copies that it lowers itself, and how its register tiles hold
  * elements. Everything else (`statements.ts`, `copyRoutes.ts`) is shared. Nothing here knows which backends there are.
  */
-import type { DType, KernelSpec, PtxVersion, Target } from "@tilewright/core";
-import type { Stmt, StmtKind, TileProgram } from "@tilewright/ir";
+import type { DType, PtxVersion, Target } from "@tilewright/core";
+import type { LaunchHints, Stmt, StmtKind, TileProgram } from "@tilewright/ir";
 import type { Context } from "./context.ts";
 import type { Pipeline } from "./pipelines.ts";
 
@@ -57,16 +57,6 @@ export interface Budget {
   readonly sumsTogether?: number;
 }
 
-/** Facts around the statements: what ptxas is told, another grid. */
-export interface Frame {
-  /** Blocks that shall fit an SM (`.minnctapersm`); null leaves ptxas to its own aim. */
-  blocksPerSm?(program: TileProgram): number | null;
-  /** Registers of a thread (`.maxnreg`), where ptxas would take more than a launch can have; null leaves them to ptxas. */
-  registers?(program: TileProgram, target: Target): number | null;
-  /** The grid, where it is not that of one block a tile. */
-  grid?(program: TileProgram): KernelSpec["launch"]["grid"];
-}
-
 export interface Engine {
   /**
    * Whether, in programs that begin early, what the epilogue computes of places and bounds stands where the role begins and waits for its first chunk, and holds registers
@@ -77,8 +67,8 @@ export interface Engine {
   readonly columns?: boolean;
   /** Binds the coordinates of a block's one tile, where the engine lowers loops over tiles itself: for kernels that are all shared code. */
   placeTile?(ctx: Context, stmt: StmtOf<"tiles">): void;
-  /** Oldest PTX that the program's text needs beside what the target asks. */
-  ptxVersion(program: TileProgram): PtxVersion;
+  /** Oldest PTX of its texts, beside what the target and their instructions ask. */
+  readonly oldestPtx: PtxVersion;
   /** How a register tile of a dtype is held. */
   holding(dtype: DType): Holding;
   readonly budget: Budget;
@@ -88,5 +78,6 @@ export interface Engine {
   readonly copies: Readonly<Record<string, Lowering<"copy">>>;
   /** Computes what views of a slot's tiles need beside addresses in shared memory, where the role goes on and the slot keeps a name. */
   holdSlot?(ctx: Context, at: Pipeline): void;
-  readonly frame: Frame;
+  /** What ptxas is told of a kernel whose text does not declare it. */
+  hints(program: TileProgram, target: Target): LaunchHints;
 }

@@ -1,7 +1,7 @@
 /** Elements of a memory dtype as values that the epilogue computes with: loads with conversion, stores with rounding, casts. */
-import { type DType, type EpilogueKind, type PtxVersion, sizeOf, type Target } from "@tilewright/core";
+import { type DType, type EpilogueKind, sizeOf, type Target } from "@tilewright/core";
 import { f32imm, imm, type Operand } from "@tilewright/ptx";
-import { convertsBytes, readByteFloat, writeByteFloat } from "./bytes.ts";
+import { readByteFloat, writeByteFloat } from "./bytes.ts";
 import { asOthers, type CachePolicyUse } from "./cachePolicy.ts";
 import type { Pred, Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
@@ -118,10 +118,6 @@ const formats: Readonly<Partial<Record<DType, Format>>> = {
 
 /** dtypes that the epilogue reads, stores and casts to as f32 values, beside f64 and s32 in their own arithmetic. */
 export const servedFormats = Object.keys(formats) as readonly DType[];
-
-/** PTX that the conversions between f32 and some dtypes need on a target (PTX ISA, cvt). */
-export const ptxOfFormats = (dtypes: readonly DType[], target: Target): PtxVersion =>
-  convertsBytes(target) && dtypes.some((dtype) => dtype === "e4m3" || dtype === "e5m2") ? [8, 1] : [1, 0];
 
 function formatOf(dtype: DType): Format {
   const format = formats[dtype];

@@ -1,6 +1,6 @@
 /** Kernels that are launched beside the main one: behind it over what it has left in the workspace, or before it to leave something there. */
 import type { Target } from "@tilewright/core";
-import type { KernelDeclaration, TileProgram } from "@tilewright/ir";
+import type { KernelDeclaration, TileProgram, WorkspaceLayout } from "@tilewright/ir";
 import type { ModuleBuilder } from "@tilewright/ptx";
 import { Context } from "./context.ts";
 import type { Engine } from "./engine.ts";
@@ -16,20 +16,18 @@ export interface FurtherKernel {
   /** The main kernel's program, of which it has its own part. */
   readonly program: TileProgram;
   readonly kernel: KernelDeclaration;
+  readonly workspace: WorkspaceLayout;
 }
-
-/** What ptxas is told of none of them. */
-export const further = { exact: false, ctas: null, maxnreg: null } as const;
 
 /** Adds a kernel without clusters and without shared memory to the text; `fill` emits its code. `crew`: the threads that run it; those of its block unless given. */
 export function buildFurtherKernel(
-  { engine, target, builder, program, kernel }: FurtherKernel,
+  { engine, target, builder, program, kernel, workspace }: FurtherKernel,
   fill: (ctx: Context) => void,
   crew?: RoleThreads,
 ): void {
   const { params, threads, row } = kernel;
   const entry = builder.entry(kernel.name, { params: declareParameters(params), maxntid: [threads, 1, 1] });
-  const ctx = new Context(program, target, engine, entry, noShared, params, crew);
+  const ctx = new Context(program, target, engine, entry, noShared, params, workspace, crew);
   ctx.groups = row ?? null;
   fill(ctx);
   ctx.body.emit(null, "ret");

@@ -29,7 +29,7 @@ function globalArray(ctx: Context, buffer: string): GlobalArray {
   const name = buffer.toLowerCase();
   const operand = name === "a" || name === "b" || name === "c" || name === "d" ? problem[name] : null;
   if (operand === null || !(name in leadingNames)) throw new CannotLower(`%${buffer}`, "is no operand");
-  const copy = ctx.copies.find(({ which }) => which === name);
+  const copy = ctx.workspace.copies.find(({ which }) => which === name);
   if (copy !== undefined) {
     const [row, column] = transposedStrides(problem, copy.which);
     const unit = sizeOf(operand.dtype);

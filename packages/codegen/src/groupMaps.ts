@@ -9,88 +9,57 @@
  * Each group of threads that stores by itself has two slots for maps of D, which its one storing thread writes by turns. Between two maps in a slot lies another group, with a
  * store at least: when all but the last of the thread's stores have been read, those through the old map have.
  */
-import { extentNames, type LaunchExpr, leadingNames, type PtxVersion } from "@tilewright/core";
-import { eachStmt, storesInBulk, type TileProgram, v } from "@tilewright/ir";
+import { extentNames, leadingNames, type PtxVersion } from "@tilewright/core";
+import {
+  bulkAccesses,
+  bulkStore,
+  copiesByMatrix,
+  copyMapSlots,
+  groupMapBytesOfBlock,
+  loadCut,
+  MAP_BYTES,
+  mapName,
+  STORE_MAP_SLOTS,
+  v,
+  WORKSPACE,
+} from "@tilewright/ir";
 import { addr, imm, param, special, vec } from "@tilewright/ptx";
 import { storeGroup } from "./bulkStores.ts";
-import { clusterSize } from "./clusters.ts";
 import type { Pred, Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
 import type { StmtOf } from "./engine.ts";
 import { pointer } from "./globalAddress.ts";
 import { firstOf } from "./roles.ts";
 import { countOf, countOperand, extentOf, matrixStrides, strideRegister } from "./sizes.ts";
-import { bulkStoreOf, loadCut, MAP_BYTES, mapAddress, mapName, storeCut, storeGroups } from "./tensorMaps.ts";
-import { WORKSPACE } from "./workspace.ts";
+import { mapAddress } from "./tensorMaps.ts";
 
 type U64 = Reg<"u64">;
-type Epilogue = StmtOf<"epilogue">;
 
 /** tensormap.replace came with 8.3; since the ptxas of 8.5 (CUDA 12.5) it takes strides in bytes, before without their last four bits. */
 export const GROUP_MAPS_PTX: PtxVersion = [8, 5];
 
-/** Copies into shared memory through tensor maps, by matrix: the first of each. */
-function copiesOf(stmts: TileProgram["body"]): ReadonlyMap<string, StmtOf<"copy">> {
-  const found = new Map<string, StmtOf<"copy">>();
-  for (const stmt of eachStmt(stmts))
-    if (stmt.kind === "copy" && stmt.transport === "tma" && !found.has(stmt.src.buffer))
-      found.set(stmt.src.buffer, stmt);
-  return found;
-}
-
-/** Slots of a block for maps of one kind: one more than the ring has that the copies go into. */
-function slotsOf(program: TileProgram, copies: ReadonlyMap<string, StmtOf<"copy">>): number {
-  const buffers = new Set([...copies.values()].map((copy) => copy.dst.buffer));
-  return (
-    1 + Math.max(0, ...program.rings.filter((r) => r.buffers.some((b) => buffers.has(b))).map((r) => r.slots))
-  );
-}
-
-/** Slots of a group of threads for maps of D. */
-const STORE_SLOTS = 2;
-
-/** Bytes of the workspace that the maps of a block take, those of its copies first, then those of its stores; 0 where the launch makes all maps. */
-function blockBytes(program: TileProgram): { readonly copies: number; readonly stores: number } {
-  if (program.problem.batch.kind !== "grouped") return { copies: 0, stores: 0 };
-  const copies = copiesOf(program.body);
-  const store = bulkStoreOf(program);
-  const groups = store === null ? null : storeGroups(program, store.stmt, store.warps);
-  return {
-    copies: copies.size === 0 ? 0 : slotsOf(program, copies) * copies.size * MAP_BYTES,
-    stores: groups === null ? 0 : groups.m * groups.n * STORE_SLOTS * MAP_BYTES,
-  };
-}
-
-/** Bytes of the workspace that maps of groups take. */
-export function groupMapBytes(program: TileProgram): LaunchExpr {
-  const { copies, stores } = blockBytes(program);
-  const each = copies + stores;
-  const size = clusterSize(program);
-  // A grid of blocks that stay has no more of them than there are SMs, but a cluster at least.
-  return each === 0 ? 0 : ["mul", size === 1 ? "numSms" : ["max", "numSms", size], each];
-}
-
 /** Where the role copies or stores in bulk: the maps of the group that it is at, made anew where it has turned to it. One thread does so, of a role that stores one of each group of threads. */
 export function switchToMaps(ctx: Context, stmt: StmtOf<"tiles">, group: Reg<"u32">): void {
   const { program } = ctx;
-  const copies = copiesOf(stmt.body);
-  const store = eachStmt(stmt.body).find((s): s is Epilogue => s.kind === "epilogue" && storesInBulk(s));
+  const accesses = bulkAccesses(stmt.body, ctx.values.crew.warps);
+  const copies = copiesByMatrix(accesses);
+  const store = accesses.map((each) => each.stmt).find((each) => each.kind === "epilogue");
   if (copies.size > 0) {
     if (!ctx.solo) throw new CannotLower("tiles", "maps of groups are made by a role of one thread");
     const kinds = [...copies].map(([global, copy]) => ({
       global,
       contiguous: loadCut(program, copy).contiguous,
     }));
-    makeMaps(ctx, group, { kinds, slots: slotsOf(program, copies), offset: 0, by: null });
+    makeMaps(ctx, group, { kinds, slots: copyMapSlots(program, [...copies.values()]), offset: 0, by: null });
   }
   if (store?.via == null) return;
-  const groups = storeGroups(program, store, ctx.values.crew.warps);
+  const { groups, cut } = bulkStore(program, store, ctx.values.crew.warps);
   const { number, threads } = storeGroup(ctx, groups);
-  const { contiguous } = storeCut(program, store.via.buffer, groups);
+  const { contiguous } = cut;
   makeMaps(ctx, group, {
     kinds: [{ global: store.dst.buffer, contiguous }],
-    slots: STORE_SLOTS,
-    offset: blockBytes(program).copies,
+    slots: STORE_MAP_SLOTS,
+    offset: groupMapBytesOfBlock(program).copies,
     by: { first: firstOf(ctx, threads), group: number },
   });
 }
@@ -109,7 +78,7 @@ interface MapSet {
 function makeMaps(ctx: Context, group: Reg<"u32">, { kinds, slots, offset, by }: MapSet): void {
   const { program, entry } = ctx;
   const setBytes = kinds.length * MAP_BYTES;
-  const sum = blockBytes(program);
+  const sum = groupMapBytesOfBlock(program);
   const value = (key: string, start: number) =>
     ctx.crewValue(key, (code) => {
       const d = entry.reg("u32", "maps");

@@ -3,7 +3,7 @@ export { lowerActivation } from "./activations.ts";
 export { coordinatesOf, copyBulk, indexValue, signalOf } from "./bulkCopies.ts";
 export { type StagedPass, stagedPasses } from "./bulkStores.ts";
 export { responseSlot } from "./clcResponses.ts";
-export { clusterPlace, clusterRank, clusterSize, multicastMask } from "./clusters.ts";
+export { clusterPlace, clusterRank, multicastMask } from "./clusters.ts";
 export { Code, type Pred, type Reg } from "./code.ts";
 export { comparisons } from "./conditions.ts";
 export { CannotLower, Context, type LoopState } from "./context.ts";
@@ -17,12 +17,10 @@ export {
   storeStaged,
 } from "./copy.ts";
 export { lowerCopy, routeOf } from "./copyRoutes.ts";
-export { counterBytes, inBlock, putNumber, takeNumber, tileNumbers } from "./counter.ts";
-export { declareLaunches } from "./declareLaunches.ts";
+export { inBlock, putNumber, takeNumber, tileNumbers } from "./counter.ts";
 export type {
   Budget,
   Engine,
-  Frame,
   Holding,
   Lowering,
   RegisterType,
@@ -55,7 +53,6 @@ export {
 export { walkTileList } from "./listTiles.ts";
 export { type LoweredModule, lowerToModuleWith, lowerWith } from "./lower.ts";
 export { isLeader, spin, WARP_MASK } from "./machine.ts";
-export { parameters } from "./params.ts";
 export {
   barrierAt,
   forgetSlots,
@@ -85,7 +82,7 @@ export { mapShared, type RingBarriers, type SharedMap, SMEM } from "./smem.ts";
 export { lowerReduction } from "./splitReduction.ts";
 export { lowerStmts } from "./statements.ts";
 export { type Element, StepChain } from "./steps.ts";
-export { loadCut, mapAddress, readersOf } from "./tensorMaps.ts";
+export { mapAddress } from "./tensorMaps.ts";
 export {
   type DistributedStep,
   distributedSteps,
@@ -93,9 +90,8 @@ export {
   type ThreadCoord,
   type ThreadPosition,
 } from "./threads.ts";
-export { problemsOf, tilesOf } from "./tileCounts.ts";
 export { clustersAlong, clustersOf, mostTiles, schedulerOf } from "./tilePlace.ts";
-export { gridOf, walkStreamK } from "./tiles.ts";
+export { walkStreamK } from "./tiles.ts";
 export { Values } from "./values.ts";
 export { walkOrder } from "./walk.ts";
 export {
@@ -110,4 +106,3 @@ export {
   type Word,
   zeroOf,
 } from "./words.ts";
-export { type PartialTiles, partialTiles, WORKSPACE, workspaceBytes } from "./workspace.ts";

@@ -2,9 +2,8 @@
  * Blocks that stay and go through the tiles of all groups of a grouped problem: one list, in the order of the groups and of the raster in each. Every role of a
  * block walks it by itself, a group's row of the table at a time, and takes one tile in as many as there are blocks (or clusters).
  */
-import type { TileLoop } from "@tilewright/ir";
+import { clusterSize, type TileLoop } from "@tilewright/ir";
 import { imm, special } from "@tilewright/ptx";
-import { clusterSize } from "./clusters.ts";
 import type { Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
 import type { StmtOf } from "./engine.ts";

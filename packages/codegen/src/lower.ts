@@ -9,7 +9,15 @@ import {
   type SourceLocation,
   type Target,
 } from "@tilewright/core";
-import { eachStmt, type LoweredKernel, type TileProgram } from "@tilewright/ir";
+import {
+  clusterExtents,
+  eachStmt,
+  type LoweredKernel,
+  launchesOf,
+  specOf,
+  type TileProgram,
+  workspaceOf,
+} from "@tilewright/ir";
 import {
   type Instruction,
   moduleBuilder,
@@ -17,24 +25,20 @@ import {
   printInstruction,
   printModule,
   type Statement,
+  versionNeeded,
 } from "@tilewright/ptx";
 
-import { ptxOfPolicies } from "./cachePolicy.ts";
-import { clusterExtents } from "./clusters.ts";
 import { CannotLower, Context } from "./context.ts";
-import { launchesOf, specOf, workspaceOf } from "./declareLaunches.ts";
 import { withWholeDefinitions } from "./definitions.ts";
 import type { Engine } from "./engine.ts";
-import { ptxOfFormats } from "./formats.ts";
 import { GROUP_MAPS_PTX } from "./groupMaps.ts";
-import { declareParameters, memoryDTypes } from "./params.ts";
+import { declareParameters } from "./params.ts";
 import { buildResultKernel } from "./results.ts";
 import { threadIsNot } from "./setup.ts";
-import { mapShared, type SharedMap, SMEM } from "./smem.ts";
+import { mapShared, SMEM } from "./smem.ts";
 import { lowerStmts } from "./statements.ts";
 import { buildSumKernel } from "./sumKernel.ts";
 import { buildTransposeKernel } from "./transposeKernel.ts";
-import type { PartialTiles } from "./workspace.ts";
 
 /** Alignment of the block's dynamic shared memory: the period of the widest swizzle (bits 3, base 4, shift 3). */
 const SMEM_ALIGN = 1024;
@@ -121,24 +125,15 @@ function build(
   locations: Context["locations"],
 ): LoweredModule {
   const shared = mapShared(program);
-  const workspace = workspaceOf(engine, program, target);
-  const { parts, results } = workspace;
-  const launches = program.machine?.launches ?? launchesOf(engine, program, target);
+  const workspace = workspaceOf(program);
+  const launches = program.machine?.launches ?? launchesOf(program, engine.hints(program, target));
   const main = launches.kernels.find(({ role }) => role === "main");
   if (main === undefined) throw new CannotLower("kernel", "no kernel is the main one");
   const cluster = clusterExtents(program);
   const block = [main.threads, 1, 1] as const;
 
   const builder = moduleBuilder({
-    version: [
-      target.minPtx,
-      engine.ptxVersion(program),
-      ptxOfFormats(memoryDTypes(program), target),
-      ptxOfParts(parts),
-      ptxOfMeeting(shared),
-      workspace.maps === 0 ? ([1, 0] as const) : GROUP_MAPS_PTX,
-      ptxOfPolicies(program),
-    ].reduce(newer),
+    version: target.minPtx,
     target: program.arch,
   });
   if (shared.totalBytes > 0) builder.externShared(SMEM, { align: SMEM_ALIGN });
@@ -149,27 +144,28 @@ function build(
     ...(main.maxnreg === null ? {} : { maxnreg: main.maxnreg }),
     ...(cluster.some((extent) => extent > 1) ? { cluster } : {}),
   });
-  const ctx = new Context(program, target, engine, entry, shared, main.params);
+  const ctx = new Context(program, target, engine, entry, shared, main.params, workspace);
   ctx.locations = locations;
   ctx.groups = main.row ?? null;
-  ctx.results = results;
-  ctx.copies = workspace.copies;
   // The first predicate of every kernel: who is not thread 0, unless another begins; ptxas drops it where nobody asks.
   if (program.body[0]?.kind !== "only") threadIsNot(ctx, 0);
   lowerStmts(ctx, program.body);
   ctx.body.emit(null, "ret");
   ctx.root.replay(entry);
   for (const kernel of launches.kernels) {
-    const at = { engine, target, builder, program, kernel };
-    if (kernel.role === "prepare") buildTransposeKernel(at, workspace.copies);
-    else if (kernel.role === "reduce" && kernel.name.endsWith("_results")) buildResultKernel(at, results);
-    else if (kernel.role === "reduce" && parts !== null) buildSumKernel(at, parts, results);
+    const at = { engine, target, builder, program, kernel, workspace };
+    if (kernel.role === "prepare") buildTransposeKernel(at);
+    else if (kernel.role === "reduce" && kernel.name.endsWith("_results")) buildResultKernel(at);
+    else if (kernel.role === "reduce" && workspace.partials !== null) buildSumKernel(at);
   }
   const specs = launches.kernels.map((kernel) => specOf(program, kernel));
   const at = launches.kernels.indexOf(main);
   const [before, then] = [specs.slice(0, at), specs.slice(at + 1)];
+  const module = builder.build();
+  const oldest = workspace.maps === 0 ? engine.oldestPtx : newer(engine.oldestPtx, GROUP_MAPS_PTX);
+  const version = newer(newer(target.minPtx, oldest), versionNeeded(module));
   return {
-    module: withWholeDefinitions(builder.build(), stays(program)),
+    module: withWholeDefinitions({ ...module, version }, stays(program)),
     kernel: specOf(program, main),
     before,
     then,
@@ -183,13 +179,6 @@ function build(
 const stays = (program: TileProgram): boolean =>
   program.buffers.some((b) => b.space === "tensor") ||
   eachStmt(program.body).some((s) => s.kind === "tiles" && (s.loop !== null || s.streamK !== undefined));
-
-/** Additions to several words of memory at once came with PTX ISA 8.1 (red). */
-const ptxOfParts = (parts: PartialTiles | null): PtxVersion =>
-  parts !== null && parts.vector > 1 ? [8, 1] : [1, 0];
-
-/** Stores in another block's shared memory that an mbarrier counts (st.async) came with 8.1, too. */
-const ptxOfMeeting = ({ meeting }: SharedMap): PtxVersion => (meeting === null ? [1, 0] : [8, 1]);
 
 const newer = (a: PtxVersion, b: PtxVersion): PtxVersion =>
   a[0] > b[0] || (a[0] === b[0] && a[1] > b[1]) ? a : b;

@@ -1,7 +1,13 @@
 /** Statements of the stage machine that wait, arrive and order: a few instructions each. */
-import type { FrameKind, MachineStmt, Reach, ReductionStmt } from "@tilewright/ir";
+import {
+  clusterSize,
+  type FrameKind,
+  type MachineStmt,
+  type Reach,
+  type ReductionStmt,
+} from "@tilewright/ir";
 import { type AddressOperand, imm, sink } from "@tilewright/ptx";
-import { clusterRank, clusterSize, peerRank } from "./clusters.ts";
+import { clusterRank, peerRank } from "./clusters.ts";
 import type { Pred, Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
 import type { Statements } from "./engine.ts";

@@ -1,13 +1,19 @@
 /** Where in the workspace a block finds the counter and the parts of its tile. */
 import type { LaunchExpr } from "@tilewright/core";
-import { type StreamK, streamKBlocks } from "@tilewright/ir";
+import {
+  blocksOfTile,
+  COUNTER_LINE,
+  inOnePlace,
+  type StreamK,
+  streamKBlocks,
+  WORKSPACE,
+} from "@tilewright/ir";
 import { imm, special } from "@tilewright/ptx";
 import type { Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
 import { batchIndex, pointer } from "./globalAddress.ts";
 import { groupNumber } from "./groups.ts";
-import { blocksOfTile } from "./tileCounts.ts";
-import { bytesOf, inOnePlace, LINE, type PartialTiles, WORKSPACE } from "./workspace.ts";
+import { bytesOf, type Partials } from "./partialTiles.ts";
 
 /** Parts after the first of a tile: registers that the addition counts on and down. */
 export interface FurtherPartials {
@@ -26,7 +32,7 @@ export interface PartialTilePlaces {
   further(along: number): FurtherPartials;
 }
 
-export function partialTilePlaces(ctx: Context, shared: PartialTiles): PartialTilePlaces {
+export function partialTilePlaces(ctx: Context, shared: Partials): PartialTilePlaces {
   const { values, entry, part } = ctx;
   const base = pointer(ctx, WORKSPACE);
   const line = part?.line ?? null;
@@ -52,8 +58,11 @@ export function partialTilePlaces(ctx: Context, shared: PartialTiles): PartialTi
     ctx.prologue.emit(null, "add.s64", parts, base, imm(shared.counterBytes));
   else {
     const count = batch === null ? along("x") : values.product(along("x"), along("y"));
-    const line = values.divide(values.sum(values.scale(count, shared.wordBytes), imm(LINE - 1)), LINE);
-    ctx.prologue.emit(null, "mad.wide.u32", parts, line, imm(LINE), base);
+    const line = values.divide(
+      values.sum(values.scale(count, shared.wordBytes), imm(COUNTER_LINE - 1)),
+      COUNTER_LINE,
+    );
+    ctx.prologue.emit(null, "mad.wide.u32", parts, line, imm(COUNTER_LINE), base);
   }
   const mine = at(parts, values.thread(), shared.vector * bytesOf(shared.type));
   const place = (index: Reg<"u32">): Reg<"u64"> => at(mine, inBatch(shared.parts, index), shared.partBytes);

@@ -1,13 +1,64 @@
 /** The parts of accumulators that blocks leave in the workspace: how registers go there, come back and are added. */
-import { REDUCTION_ROOM } from "@tilewright/ir";
+import { hasFeature } from "@tilewright/core";
+import { type PartialTiles, REDUCTION_ROOM, withSum } from "@tilewright/ir";
 import { addr, imm, type Operand, sym } from "@tilewright/ptx";
 import type { Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
-import type { RegisterType } from "./engine.ts";
+import type { RegisterType, StmtOf } from "./engine.ts";
 import type { FurtherPartials } from "./partialTilePlaces.ts";
+import { ownedTile } from "./registers.ts";
 import { SMEM } from "./smem.ts";
 import { operandOf } from "./words.ts";
-import { bytesOf, type PartialTiles } from "./workspace.ts";
+
+/** Partial tiles in the workspace, and how a thread's registers go there. */
+export interface Partials extends PartialTiles {
+  /** Registers of a thread, and their type. */
+  readonly registers: number;
+  readonly type: RegisterType;
+  /** Registers of one access: groups of so many follow each other group by group, thread by thread, so that a warp's accesses are whole lines. */
+  readonly vector: number;
+}
+
+/** Bytes of a register. */
+export const bytesOf = (type: RegisterType): number => (type === "f64" ? 8 : 4);
+
+/** The partial tiles of the kernel's workspace, of a `reduce`. */
+export function partialsOf(ctx: Context, combine: StmtOf<"reduce">): Partials {
+  const { partials } = ctx.workspace;
+  if (partials === null) throw new CannotLower("reduce", "has no workspace");
+  const { type, packed, registers } = ownedTile(ctx, combine.acc.buffer, 0);
+  const of = { type, registers: registers.length };
+  return { ...partials, ...of, vector: vectorOf(ctx, combine, packed, of) };
+}
+
+/** Most bytes that one instruction loads. */
+const WIDEST = 16;
+
+/** Registers side by side of one access. */
+function vectorOf(
+  { target }: Context,
+  combine: StmtOf<"reduce">,
+  packed: number,
+  { type, registers }: Pick<Partials, "type" | "registers">,
+): number {
+  const most = (count: number): number =>
+    [4, 2, 1].find((v) => count % v === 0 && v * bytesOf(type) <= WIDEST) ?? 1;
+  switch (combine.by) {
+    // f32 additions in memory that one instruction makes: up to four side by side (PTX ISA, red).
+    case "atomics":
+      return type === "f32" && hasFeature(target, "red.vector") ? most(registers) : 1;
+    // Those of a warp are a whole number of the copies' 16 bytes.
+    case "bulk":
+      return most(registers);
+    // Whole groups of elements that are stored together.
+    case "slices": {
+      const [stored] = withSum(combine);
+      return most(stored?.kind === "epilogue" ? Math.max(1, stored.vector / packed) : 1);
+    }
+    default:
+      return 1;
+  }
+}
 
 /** How partial sums of an accumulator's registers are added. */
 export const additions: Readonly<Record<RegisterType, string>> = {
@@ -32,7 +83,7 @@ export const barrierOperands = (ctx: Context, id: number): readonly Operand[] =>
 
 /** Accesses to a part: the registers of each, and its distance in bytes from the thread's first. */
 function* accesses(
-  shared: PartialTiles,
+  shared: Partials,
   registers: readonly Reg[],
 ): Generator<{ readonly run: readonly Reg[]; readonly at: number }> {
   const { vector, threads, type } = shared;
@@ -40,28 +91,28 @@ function* accesses(
     yield { run: registers.slice(i, i + vector), at: i * threads * bytesOf(type) };
 }
 
-const vectorOf = ({ vector }: PartialTiles): string => (vector > 1 ? `.v${vector}` : "");
+const suffixOf = ({ vector }: Partials): string => (vector > 1 ? `.v${vector}` : "");
 
 /** The registers to a part. */
 export function storePartial(
   ctx: Context,
-  shared: PartialTiles,
+  shared: Partials,
   registers: readonly Reg[],
   part: Reg<"u64">,
 ): void {
   for (const { run, at } of accesses(shared, registers))
-    ctx.emitAny(null, `st.global${vectorOf(shared)}.${shared.type}`, addr(part, at), operandOf(run));
+    ctx.emitAny(null, `st.global${suffixOf(shared)}.${shared.type}`, addr(part, at), operandOf(run));
 }
 
 /** A part to the registers. */
 export function loadPartial(
   ctx: Context,
-  shared: PartialTiles,
+  shared: Partials,
   registers: readonly Reg[],
   part: Reg<"u64">,
 ): void {
   for (const { run, at } of accesses(shared, registers))
-    ctx.emitAny(null, `ld.global${vectorOf(shared)}.${shared.type}`, operandOf(run), addr(part, at));
+    ctx.emitAny(null, `ld.global${suffixOf(shared)}.${shared.type}`, operandOf(run), addr(part, at));
 }
 
 /** How registers are added to memory: of packed halves subnormals stay, as they do in registers. */
@@ -77,12 +128,12 @@ const reduced: Readonly<Record<RegisterType, string>> = { f32: "f32", f64: "f64"
 /** The registers added to a part in memory, in whatever order blocks come. */
 export function addToPartial(
   ctx: Context,
-  shared: PartialTiles,
+  shared: Partials,
   registers: readonly Reg[],
   part: Reg<"u64">,
 ): void {
   const { type } = shared;
-  const mnemonic = `red.relaxed.gpu.global.${reductions[type]}${vectorOf(shared)}.${reduced[type]}`;
+  const mnemonic = `red.relaxed.gpu.global.${reductions[type]}${suffixOf(shared)}.${reduced[type]}`;
   for (const { run, at } of accesses(shared, registers))
     ctx.emitAny(null, mnemonic, addr(part, at), operandOf(run));
 }
@@ -102,7 +153,7 @@ const bulkAdditions: Readonly<Record<RegisterType, string>> = {
  */
 export function reduceToPartial(
   ctx: Context,
-  shared: PartialTiles,
+  shared: Partials,
   registers: readonly Reg[],
   part: Reg<"u64">,
 ): void {
@@ -128,7 +179,7 @@ export function reduceToPartial(
     }
     const some = runs.slice(from, from + each);
     some.forEach(({ run }, i) => {
-      ctx.emitAny(null, `st.shared${vectorOf(shared)}.${type}`, addr(mine, half + i * bytes), operandOf(run));
+      ctx.emitAny(null, `st.shared${suffixOf(shared)}.${type}`, addr(mine, half + i * bytes), operandOf(run));
     });
     ctx.emit(null, "fence.proxy.async.shared::cta");
     ctx.emit(null, "bar.warp.sync", together);
@@ -148,7 +199,7 @@ export function reduceToPartial(
 }
 
 /** Zeros to a part, for the next launch. */
-export function clearPartial(ctx: Context, shared: PartialTiles, zero: Operand, part: Reg<"u64">): void {
+export function clearPartial(ctx: Context, shared: Partials, zero: Operand, part: Reg<"u64">): void {
   const { type, registers, threads } = shared;
   for (let i = 0; i < registers; i++) {
     const within = (i % shared.vector) * bytesOf(type);
@@ -163,7 +214,7 @@ export function clearPartial(ctx: Context, shared: PartialTiles, zero: Operand, 
  */
 export function addPartials(
   ctx: Context,
-  shared: PartialTiles,
+  shared: Partials,
   registers: readonly Reg[],
   further: FurtherPartials,
 ): void {
@@ -189,7 +240,7 @@ export function addPartials(
 /** A loop over parts, `each` a turn, until fewer are left. It has one turn at least. */
 function addTurns(
   ctx: Context,
-  shared: PartialTiles,
+  shared: Partials,
   registers: readonly Reg[],
   { before, left }: FurtherPartials,
   each: number,
@@ -211,7 +262,7 @@ function addTurns(
 }
 
 /** Adds one part to the registers. */
-function addPart(ctx: Context, shared: PartialTiles, registers: readonly Reg[], part: Reg<"u64">): void {
+function addPart(ctx: Context, shared: Partials, registers: readonly Reg[], part: Reg<"u64">): void {
   const { threads, type } = shared;
   for (let from = 0; from < registers.length; from += IN_FLIGHT) {
     const group = registers.slice(from, from + IN_FLIGHT);
@@ -229,7 +280,7 @@ function addPart(ctx: Context, shared: PartialTiles, registers: readonly Reg[], 
 /** Adds the `count` parts after the one at `before`, all of them in flight together. */
 function addSmallParts(
   ctx: Context,
-  shared: PartialTiles,
+  shared: Partials,
   registers: readonly Reg[],
   before: Reg<"u64">,
   count: number,

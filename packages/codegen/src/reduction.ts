@@ -5,15 +5,15 @@ import type { Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
 import type { StmtOf } from "./engine.ts";
 import type { PartialTilePlaces } from "./partialTilePlaces.ts";
+import type { Partials } from "./partialTiles.ts";
 import type { OwnedTile } from "./registers.ts";
 import type { SharedMap } from "./smem.ts";
-import type { PartialTiles } from "./workspace.ts";
 
 /** The `reduce` being emitted: where its partial tiles are, and where those go that leave it. */
 export interface Reduction {
   readonly combine: StmtOf<"reduce">;
   /** Partial tiles in the workspace; null where CTAs exchange slices in a cluster. */
-  readonly partial: { readonly shared: PartialTiles; readonly place: PartialTilePlaces } | null;
+  readonly partial: { readonly shared: Partials; readonly place: PartialTilePlaces } | null;
   readonly exchange: Exchange | null;
   /** Behind the statement; null until something branches there. */
   end: LabelRef | null;

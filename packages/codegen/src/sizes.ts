@@ -8,7 +8,7 @@ import {
   sizeOf,
   strideNames,
 } from "@tilewright/core";
-import { asLinear, type Expr, simplify } from "@tilewright/ir";
+import { asLinear, type Expr, simplify, sizeDType } from "@tilewright/ir";
 import { type IntegerOperand, imm, param } from "@tilewright/ptx";
 import { CannotLower } from "./cannotLower.ts";
 import type { Reg } from "./code.ts";
@@ -26,9 +26,6 @@ export const countOperand = (count: Count): U32 | IntegerOperand =>
 
 /** Bytes from one place to the next: a number, or `unit` bytes times the product of sizes that the launch supplies. */
 export type Stride = number | { readonly unit: number; readonly sizes: readonly SizeName[] };
-
-/** Strides of batches may pass 32 bits; all other sizes have 32. */
-export const sizeDType = (name: SizeName): "u32" | "u64" => (name.startsWith("stride") ? "u64" : "u32");
 
 const isSymbolic = (problem: Problem, name: SizeName): boolean => problem.symbolic?.[name] !== undefined;
 

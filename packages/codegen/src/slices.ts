@@ -5,10 +5,9 @@ import type { Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
 import type { StmtOf } from "./engine.ts";
 import type { PartialTilePlaces } from "./partialTilePlaces.ts";
-import { additions, barrierOperands } from "./partialTiles.ts";
+import { additions, barrierOperands, bytesOf, type Partials } from "./partialTiles.ts";
 import { groupAlong, type OwnedTile, ownedTile } from "./registers.ts";
 import { operandOf } from "./words.ts";
-import { bytesOf, type PartialTiles } from "./workspace.ts";
 
 /**
  * Times that a block looks whether the others have come before it leaves its slice to the last of them: a look takes 0.6 to 0.7 µs, so that it waits for
@@ -89,7 +88,7 @@ function distance(ctx: Context, own: Reg<"u32">, { period, along, across }: Dist
 /** A sum in slices: whose, where its partial tiles lie, where threads meet, and where those go that leave. */
 interface SlicedSum {
   readonly combine: StmtOf<"reduce">;
-  readonly shared: PartialTiles;
+  readonly shared: Partials;
   readonly place: PartialTilePlaces;
   readonly id: number;
   readonly end: LabelRef;
@@ -99,7 +98,7 @@ interface SlicedSum {
 export function registersInSlices(
   ctx: Context,
   combine: StmtOf<"reduce">,
-  { splits }: PartialTiles,
+  { splits }: Partials,
 ): OwnedTile["registers"] {
   const acc = ownedTile(ctx, combine.acc.buffer, 0);
   if (splits > MOST_SLICES) throw new CannotLower("reduce", `${splits} blocks have ${MOST_SLICES} bits`);
@@ -259,7 +258,7 @@ export function lowerSlices(
 /** The registers become the sums of all blocks' parts of them; those of the first block lie at `first`. */
 function addSlice(
   ctx: Context,
-  shared: PartialTiles,
+  shared: Partials,
   registers: OwnedTile["registers"],
   first: PartialTilePlaces["first"],
 ): void {

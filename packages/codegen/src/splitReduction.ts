@@ -12,6 +12,7 @@ import {
   barrierOperands,
   clearPartial,
   loadPartial,
+  partialsOf,
   reduceToPartial,
   storePartial,
 } from "./partialTiles.ts";
@@ -19,7 +20,6 @@ import { endOf, partialOf, type Reduction, reductionOf } from "./reduction.ts";
 import { ownedTile } from "./registers.ts";
 import { countOperand } from "./sizes.ts";
 import { lowerSlices, registersInSlices } from "./slices.ts";
-import { partialTiles } from "./workspace.ts";
 
 type Combine = StmtOf<"reduce">;
 type Lower = (stmts: readonly Stmt[]) => void;
@@ -52,8 +52,7 @@ function enterReduction(ctx: Context, { unless, body }: StmtOf<"reduction">, low
     lower(body);
     return;
   }
-  const shared = partialTiles(ctx.program, ctx.engine, ctx.target);
-  if (shared === null) throw new CannotLower("reduce", "has no workspace");
+  const shared = partialsOf(ctx, combine);
   const sum = ctx.entry.label("sum");
   if (unless !== null) {
     if (unless.lhs.kind !== "var" || unless.op !== "==")

@@ -1,13 +1,13 @@
 /** The epilogue's chain of steps on one element at a time, and the reductions that it feeds. */
 import { type DType, type EpilogueStep, sizeOf, stepMatrix } from "@tilewright/core";
-import type { Stmt } from "@tilewright/ir";
+import { RESULT_BYTES, type Stmt } from "@tilewright/ir";
 import { type AddressOperand, addr, f32imm, imm } from "@tilewright/ptx";
 import { lowerActivation } from "./activations.ts";
 import type { Pred, Reg } from "./code.ts";
 import type { Context } from "./context.ts";
 import { cast, clamped, loadElements, storeElements } from "./formats.ts";
 import { arrayAddress, axisBound, type GlobalArray, pointer } from "./globalAddress.ts";
-import { RESULT_BYTES, resultStride, widePointer } from "./results.ts";
+import { resultStride, widePointer } from "./results.ts";
 import { sharedAddress } from "./sharedAddress.ts";
 import { matrixStrides, productOf, stepLeading } from "./sizes.ts";
 import { NOWHERE, type ThreadPosition } from "./threads.ts";
@@ -202,7 +202,7 @@ export class StepChain {
   #combine(step: Extract<EpilogueStep, { kind: "reduce" }>, index: number, part: Partial): void {
     const ctx = this.#ctx;
     const { problem } = ctx.program;
-    const wide = ctx.results.find((result) => result.index === index);
+    const wide = ctx.workspace.results.find((result) => result.index === index);
     const array: GlobalArray = {
       name: wide === undefined ? `epilogue${index}` : `results${index}`,
       ...(wide === undefined ? {} : { base: widePointer(ctx, wide) }),

@@ -1,7 +1,7 @@
 /** Where a tile lies: its coordinates from its number in the raster, and how many tiles there are. */
-import { clusterUnits, rangeOf } from "@tilewright/ir";
+import { clusterSize, clusterUnits, rangeOf } from "@tilewright/ir";
 import { type IntegerOperand, imm } from "@tilewright/ptx";
-import { clusterNumber, clusterPlace, clusterSize } from "./clusters.ts";
+import { clusterNumber, clusterPlace } from "./clusters.ts";
 import type { Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
 import type { StmtOf } from "./engine.ts";

@@ -1,17 +1,13 @@
-/** Tiles: one a block, or a loop over those that a block gets; and the grid that goes with it. */
-import type { LaunchExpr } from "@tilewright/core";
 import {
-  eachStmt,
+  blocksOfTile,
+  clusterSize,
   PING_PONG_BARRIER,
   type Stmt,
   type StreamK,
   streamKBlocks,
-  streamKGrid,
   type TileLoop,
-  type TileProgram,
 } from "@tilewright/ir";
 import { type IntegerOperand, imm, type SymbolOperand, special } from "@tilewright/ptx";
-import { clusterSize } from "./clusters.ts";
 import type { Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
 import { countStreamK } from "./countedStreamK.ts";
@@ -21,9 +17,7 @@ import { ownWalk, walkTileList } from "./listTiles.ts";
 import { forgetSlots } from "./pipelines.ts";
 import { arriveAtBarrier } from "./quirks.ts";
 import { countOperand } from "./sizes.ts";
-import { blocksOfTile, problemsOf, tilesOf } from "./tileCounts.ts";
 import { clustersOf, place, placeTile, schedulerOf } from "./tilePlace.ts";
-import { times } from "./workspace.ts";
 
 type Tiles = StmtOf<"tiles">;
 type U32 = Reg<"u32">;
@@ -309,47 +303,4 @@ function refuseShares(ctx: Context): void {
   if (ctx.loop !== null || ctx.active !== null) throw new CannotLower("tiles", "shares inside a loop");
   if (clusterSize(ctx.program) > blocksOfTile(ctx.program))
     throw new CannotLower("tiles", "blocks of a cluster have no shares");
-}
-
-/**
- * Blocks along x for tiles, along y for the problems of a batch, along z for blocks that share a tile. Where blocks stay, as few as take the same number of
- * rounds as one on every SM would, so that all have the same number of tiles but for the last round; where they ask for tiles, as many as there are SMs.
- */
-export function gridOf(program: TileProgram): readonly [LaunchExpr, LaunchExpr, LaunchExpr] {
-  const problems = problemsOf(program.problem);
-  for (const stmt of eachStmt(program.body)) {
-    if (stmt.kind !== "tiles") continue;
-    if (stmt.streamK?.counted !== undefined)
-      return [stmt.streamK.counted.blocks, program.problem.batch.kind === "grouped" ? 1 : problems, 1];
-    if (stmt.streamK !== undefined)
-      return [
-        streamKGrid(stmt.streamK, stmt.extents[0] * stmt.extents[1]) * blocksOfTile(program),
-        problems,
-        1,
-      ];
-    if (stmt.loop === null) {
-      const tiles = tilesOf(stmt);
-      // All groups may be empty.
-      const most: LaunchExpr = program.problem.batch.kind === "grouped" ? ["max", 1, tiles] : tiles;
-      return [most, problems, stmt.split?.extent ?? 1];
-    }
-    const size = clusterSize(program);
-    const tiles = tilesOf(stmt);
-    const clusters: LaunchExpr =
-      typeof tiles === "number" ? tiles / size : size === 1 ? tiles : ["div", tiles, size];
-    const resident: LaunchExpr = size === 1 ? "numSms" : ["max", 1, ["div", "numSms", size]];
-    if (program.problem.batch.kind === "grouped") {
-      // No group has more tiles than that of the launch; blocks without one leave. All groups may be empty.
-      const most: LaunchExpr = ["min", resident, ["max", 1, ["mul", problems, clusters]]];
-      return [size === 1 ? most : ["mul", most, size], 1, 1];
-    }
-    if (stmt.loop.by === "ring") {
-      const asking: LaunchExpr = ["min", clusters, resident];
-      return [size === 1 ? asking : ["mul", asking, size], problems, 1];
-    }
-    const rounds: LaunchExpr = ["ceilDiv", times(clusters, problems), resident];
-    const blocks: LaunchExpr = ["ceilDiv", clusters, rounds];
-    return [size === 1 ? blocks : ["mul", blocks, size], problems, 1];
-  }
-  return [1, problems, 1];
 }

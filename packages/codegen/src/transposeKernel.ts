@@ -4,95 +4,37 @@
  * A thread loads four vectors of four elements, one of each of four neighbouring lines, and has then in its registers four vectors along the other axis: nothing passes
  * through shared memory, and nobody waits for anybody. Its loads are all issued before its first store.
  */
-import { hasFeature, type LaunchExpr, operandShape, sizeOf } from "@tilewright/core";
-import { type KernelDeclaration, matrixAlign, type TileProgram, transposedStrides } from "@tilewright/ir";
+import { hasFeature, sizeOf } from "@tilewright/core";
+import {
+  copyBlocks,
+  linesOf,
+  matrixAlign,
+  type TileProgram,
+  TRANSPOSING_SIDE,
+  type TransposedCopy,
+  transposedBlock,
+  transposedStrides,
+  transposeProgram,
+  transposing,
+} from "@tilewright/ir";
 import { addr, imm } from "@tilewright/ptx";
 import type { Pred, Reg } from "./code.ts";
 import type { Context } from "./context.ts";
-import { buildFurtherKernel, type FurtherKernel, further } from "./furtherKernel.ts";
+import { buildFurtherKernel, type FurtherKernel } from "./furtherKernel.ts";
 import { advance, batchIndex, pointer } from "./globalAddress.ts";
-import { endOfParams, operandPointers, workspacePointer } from "./params.ts";
 import { batchStrideOf } from "./sizes.ts";
-import { problemsOf } from "./tileCounts.ts";
-import { copyPointer, type TransposedCopy } from "./transposedCopies.ts";
+import { copyPointer } from "./transposedCopies.ts";
 import { loadRun, storeRun, zeroOf } from "./words.ts";
 
-/** Elements that one access has at most, 16 bytes of them: side of the square that a thread turns round. */
-const SIDE = 4;
+const [SIDE, BLOCK] = [TRANSPOSING_SIDE, transposedBlock];
+const { squares: SQUARES, lanes: LANES, warps: WARPS } = transposing;
 
-/**
- * Squares of a thread along and across the lines of the copy: 128 bytes in flight a thread, with which few warps fill the memory system.
- */
-const SQUARES = { along: 2, across: 1 } as const;
-
-/**
- * Lanes, in the same way: eight of them load a whole line of L2 from each matrix line, and the two squares of four store one. Loads of half lines (8 along, 4 across) take 6 % longer,
- * as do loads that leave nothing in L1 or go first from there (docs/perf/simt.md).
- */
-const LANES = { along: 4, across: 8 } as const;
-
-/** Warps of a block, in the same way. */
-const WARPS = { along: 4, across: 2 } as const;
-
-/** Elements of a block: along the lines of the copy, and of the matrix. */
-const BLOCK = {
-  along: SIDE * LANES.along * SQUARES.along * WARPS.along,
-  across: SIDE * LANES.across * SQUARES.across * WARPS.across,
-} as const;
-
-const THREADS = 32 * WARPS.along * WARPS.across;
-
-/** Blocks that make the copy of one matrix. */
-const blocksOf = (program: TileProgram, copy: TransposedCopy): number => {
-  const { lines, run } = extentsOf(program, copy);
-  return Math.ceil(lines / BLOCK.along) * Math.ceil(run / BLOCK.across);
-};
-
-/** Lines of a matrix, and elements of each, which are neighbours in memory. */
-function extentsOf(
-  { problem }: TileProgram,
-  { which }: TransposedCopy,
-): { readonly lines: number; readonly run: number } {
-  const [rows, columns] = operandShape(problem, which);
-  return problem[which].layout === "row" ? { lines: rows, run: columns } : { lines: columns, run: rows };
-}
-
-/** The program that makes copies: nothing but the matrices, as the launch has them. */
-const ownProgram = (program: TileProgram): TileProgram => ({
-  ...program,
-  name: `${program.name}_transposed`,
-  launch: { threads: THREADS, cluster: [1, 1] },
-  buffers: program.buffers.flatMap(({ transposed, ...b }) =>
-    transposed === true ? [{ ...b, align: matrixAlign(program.problem, b.name === "A" ? "a" : "b") }] : [],
-  ),
-  rings: [],
-  body: [],
-});
-
-/** The grid has the blocks of all copies along x, and problems along y. */
-export function transposeDeclaration(
-  program: TileProgram,
-  copies: readonly TransposedCopy[],
-  workspace: LaunchExpr,
-): KernelDeclaration {
-  const own = ownProgram(program);
-  const pointers = operandPointers(own);
-  return {
-    role: "prepare",
-    name: own.name,
-    grid: [copies.reduce((sum, copy) => sum + blocksOf(program, copy), 0), problemsOf(program.problem), 1],
-    ...further,
-    threads: THREADS,
-    workspace,
-    params: [...pointers, workspacePointer(endOfParams(pointers))],
-  };
-}
-
-/** Its code. */
-export function buildTransposeKernel(at: FurtherKernel, copies: readonly TransposedCopy[]): void {
-  const { program, target } = at;
-  const blocks = copies.map((copy) => blocksOf(program, copy));
-  buildFurtherKernel({ ...at, program: ownProgram(program) }, (ctx) => {
+/** The code of the kernel that makes the workspace's copies. */
+export function buildTransposeKernel(at: FurtherKernel): void {
+  const { program, target, workspace } = at;
+  const { copies } = workspace;
+  const blocks = copies.map(({ which }) => copyBlocks(program.problem, which));
+  buildFurtherKernel({ ...at, program: transposeProgram(program) }, (ctx) => {
     // The main kernel's blocks may come as these leave: they wait for this grid before they read.
     if (program.launch.pdl && hasFeature(target, "cluster"))
       ctx.emitAny(null, "griddepcontrol.launch_dependents");
@@ -119,7 +61,7 @@ function transpose(ctx: Context, copy: TransposedCopy, first: number): void {
   const { problem } = program;
   const { which } = copy;
   const { dtype, ld } = problem[which];
-  const { lines, run } = extentsOf(program, copy);
+  const { lines, run } = linesOf(problem, which);
   const copyLine = Math.max(...transposedStrides(problem, which));
   const size = sizeOf(dtype);
   const width = widthOf(program, which, run);

@@ -40,12 +40,12 @@ tile.kernel @small stage bound arch sm_80 {
 `;
 
 const none: Engine = {
-  ptxVersion: () => [7, 0],
+  oldestPtx: [7, 0],
   holding: () => ({ type: "f32", packed: 1 }),
   budget: { copyRegisters: 16, invariants: "kept" },
   statements: { mma() {} },
   copies: { "shared -> register direct"() {} },
-  frame: {},
+  hints: () => ({ ctas: null, maxnreg: null }),
 };
 
 const target = (() => {
@@ -104,10 +104,12 @@ test("a copy, a transport or a role that nobody lowers is a diagnostic that says
   );
 });
 
-test("the frame gives another grid", () => {
-  const { kernel } = kernelOf({ ...none, frame: { grid: () => ["numSms", 1, 1] } });
+test("a text without kernels has those that its statements ask for, and its engine's hints", () => {
+  const { kernel, ptx } = kernelOf({ ...none, hints: () => ({ ctas: 2, maxnreg: 64 }) });
   expect(kernel.launch.dynamicSmem).toBe(128);
-  expect(kernel.launch.grid).toEqual(["numSms", 1, 1]);
+  expect(kernel.launch.grid).toEqual([1, 1, 1]);
+  expect(ptx).toContain(".minnctapersm 2");
+  expect(ptx).toContain(".maxnreg 64");
 });
 
 test("walks visit every element once; a snake turns at the end of each run", () => {

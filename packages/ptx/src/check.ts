@@ -27,6 +27,7 @@ import { printInstruction } from "./print.ts";
 import { noTarget, type PtxTarget, parseTarget, unmet, versionOfTarget } from "./requirement.ts";
 import { resolveMnemonic } from "./resolve.ts";
 import { RegisterScope } from "./scope.ts";
+import { cheapest } from "./since.ts";
 import { specialRegisters } from "./special.ts";
 import { operandTypes, type Requirement } from "./table/row.ts";
 
@@ -392,19 +393,6 @@ class Checker {
     );
   }
 }
-
-/** Of several forms that the operands fit, the one that is there earliest decides what is required. */
-function cheapest(forms: readonly Form[], first: Form, operands: readonly Operand[]): Form["requirements"] {
-  let best = first;
-  for (const form of forms) {
-    if (form === best || selectForm([form], operands) === null) continue;
-    if (compare(form.row, best.row) < 0) best = form;
-  }
-  return best.requirements;
-}
-
-const compare = (a: Requirement, b: Requirement): number =>
-  a.since[2] - b.since[2] || a.since[0] - b.since[0] || a.since[1] - b.since[1];
 
 const MEMORY_OPCODES = new Set(["ld", "st", "atom", "red", "ldu"]);
 

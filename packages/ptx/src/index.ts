@@ -17,6 +17,7 @@ export { type ParseOptions, parseModule } from "./parse.ts";
 export { printInstruction, printModule } from "./print.ts";
 export { floatValue, printOperand } from "./print-operand.ts";
 export { type Resolution, resolveMnemonic } from "./resolve.ts";
+export { versionNeeded } from "./since.ts";
 export { type SpecialRegister, specialRegisters } from "./special.ts";
 export { type Opcode, rows, rowsByOpcode } from "./table/index.ts";
 export type { Effect, InstructionRow, OperandType, Requirement } from "./table/row.ts";

@@ -1,38 +1,15 @@
 /** What warp-level matrix instructions bring to lowering: packed fragments by ldmatrix, and `mma.sync`. */
+
 import { type Engine, lowerToModuleWith, lowerWith, type RegisterType } from "@tilewright/codegen";
-import { type DType, dtypes, launchableRegisters, type PtxVersion, type Target } from "@tilewright/core";
+import type { DType, Target } from "@tilewright/core";
 import { type Backend, eachStmt, elementsPerRegister, type TileProgram } from "@tilewright/ir";
+import { hints } from "../hints.ts";
 import { loadElements, loadMatrices } from "./fragments.ts";
 import { lowerMultiply } from "./multiply.ts";
-
-/** Oldest PTX that the text needs: m16n8k16 and m16n8k32 came with 7.0, fp8 with 8.4 (PTX ISA, release notes). */
-const OLDEST_PTX: PtxVersion = [7, 0];
-const FP8_PTX: PtxVersion = [8, 4];
-/** Bulk tensor copies and elect.sync. */
-const BULK_PTX: PtxVersion = [8, 0];
-
-/** min.xorsign.abs. */
-const PARTS_PTX: PtxVersion = [7, 2];
-
-const usesFp8 = (program: TileProgram): boolean =>
-  dtypes[program.problem.a.dtype].bits === 8 && dtypes[program.problem.a.dtype].kind === "float";
 
 /** Type of the registers that hold a tile of a dtype; packed ones and tf32, which no arithmetic takes, are untyped. */
 const registerType = (dtype: DType): RegisterType =>
   dtype === "f32" || dtype === "f64" || dtype === "s32" ? dtype : "b32";
-
-/** ptxas shares out the registers of a block evenly, and a kernel of nine warps is then refused by the launch (measured on an H200: error 701). */
-function registers({ launch }: TileProgram, target: Target): number | null {
-  const { maxRegistersPerThread, registersPerBlock } = target.limits;
-  const most = launchableRegisters(launch.threads / 32, target);
-  const shared = Math.floor(registersPerBlock / launch.threads / REGISTER_UNIT) * REGISTER_UNIT;
-  return most < Math.min(maxRegistersPerThread, shared) ? most : null;
-}
-
-/** Registers of a thread are given out in units of 8. */
-const REGISTER_UNIT = 8;
-
-const usesBulk = (program: TileProgram): boolean => program.rings.some((ring) => ring.transport === "tma");
 
 /** Accumulators of a thread beside which two sets of fragments and the addresses of copies leave registers for eight more addresses (ptxas 13.0: 232 of 255). */
 const ROOMY = 128;
@@ -54,39 +31,10 @@ function keepsFlips({ body, buffers, problem, launch }: TileProgram): boolean {
   return inside && most <= ROOMY && problem.precision !== "3xtf32";
 }
 
-/** Threads. */
-const SMALL_BLOCK = 128;
-
-/**
- * Left alone, ptxas 13.0 lowers its register aim for small blocks whose fragments are put together from single elements or, of 8-bit floats, widened, and meets it by
- * spilling some (8 bytes at 96 registers, 24 at 128, where 114 and 154 hold all). Where bulk copies bring chunks, and in
- * larger blocks, it fits by itself and, told that one block is enough, spills 52 to 84 at 255.
- */
-function blocksPerSm(program: TileProgram): number | null {
-  const { body, buffers, launch } = program;
-  if (usesBulk(program) || launch.threads > SMALL_BLOCK) return null;
-  const isIn = (name: string, space: string): boolean =>
-    buffers.some((b) => b.name === name && b.space === space);
-  const bySingles = eachStmt(body).some(
-    (s) =>
-      s.kind === "copy" &&
-      s.transport === "direct" &&
-      isIn(s.src.buffer, "shared") &&
-      isIn(s.dst.buffer, "register"),
-  );
-  return bySingles || usesFp8(program) ? 1 : null;
-}
-
 /** What the backend brings to lowering. */
-export const engine: Engine = {
-  ptxVersion: (program) =>
-    usesFp8(program)
-      ? FP8_PTX
-      : usesBulk(program)
-        ? BULK_PTX
-        : program.problem.precision === "3xtf32"
-          ? PARTS_PTX
-          : OLDEST_PTX,
+const engine: Engine = {
+  // m16n8k16 (PTX ISA, release notes).
+  oldestPtx: [7, 0],
   // As the matrix instructions want them.
   holding: (dtype) => ({ type: registerType(dtype), packed: elementsPerRegister(dtype) }),
   // Half of what the fragments of a large warp tile leave.
@@ -96,8 +44,7 @@ export const engine: Engine = {
     "shared -> register ldmatrix": loadMatrices,
     "shared -> register direct": loadElements,
   },
-  // The coordinates of a tile hold no registers through its main loop.
-  frame: { registers, blocksPerSm },
+  hints,
 };
 
 /** The text and the launch of a program of stage machine, or why it cannot be expressed (hand-edited programs only). */

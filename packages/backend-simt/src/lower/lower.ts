@@ -1,22 +1,16 @@
 /** What fp32 multiply-adds on CUDA cores bring to lowering: fragments widened to f32 registers, and the walk over them. */
+
 import { type Engine, lowerToModuleWith, lowerWith } from "@tilewright/codegen";
-import { type DType, sizeOf, type Target } from "@tilewright/core";
+import type { Target } from "@tilewright/core";
 import type { Backend, TileProgram } from "@tilewright/ir";
+import { hints } from "../hints.ts";
 import { loadFragment } from "./fragments.ts";
 import { lowerMultiply } from "./multiply.ts";
 
-/** What the kernel reads and stores, with repetitions. */
-const dtypesOf = ({ buffers, problem }: TileProgram): readonly DType[] => [
-  ...buffers.map(({ dtype }) => dtype),
-  ...problem.epilogue.flatMap((step) =>
-    "operand" in step ? [step.operand.dtype] : "dtype" in step ? [step.dtype] : [],
-  ),
-];
-
 /** What the backend brings to lowering. */
-export const engine: Engine = {
+const engine: Engine = {
   // 6.3 brought nothing we use, but is the oldest that current drivers are tested with for sm_70.
-  ptxVersion: () => [6, 3],
+  oldestPtx: [6, 3],
   // Register tiles feed arithmetic, so their registers are f32 whatever their dtype.
   holding: () => ({ type: "f32", packed: 1 }),
   budget: { copyRegisters: Number.POSITIVE_INFINITY, invariants: "kept", sumsTogether: 1 },
@@ -26,10 +20,7 @@ export const engine: Engine = {
     "global -> register direct": loadFragment,
     "shared -> register direct": loadFragment,
   },
-  frame: {
-    // Left alone, ptxas 13.0 lowers its register aim for kernels with 16-bit values, and meets it by spilling some.
-    blocksPerSm: (program) => (dtypesOf(program).some((dtype) => sizeOf(dtype) < 4) ? 1 : null),
-  },
+  hints,
 };
 
 /** The text and the launch of a program of stage machine, or why it cannot be expressed (hand-edited programs only). */

@@ -4,11 +4,9 @@ import {
   batchIndex,
   CannotLower,
   type Context,
-  loadCut,
   mapAddress,
   ownedTile,
   type Reg,
-  readersOf,
   type StmtOf,
   signalOf,
   slotAddress,
@@ -22,6 +20,8 @@ import {
   elementBytes,
   feedsEpilogue,
   LANE_STRIDE,
+  loadCut,
+  readersOf,
   tensorPlace,
 } from "@tilewright/ir";
 import { addr, type IntegerOperand, imm, tensorAddr, vec } from "@tilewright/ptx";

@@ -1,24 +1,7 @@
-/** Tensor memory around the roles, and the grid. */
-import {
-  CannotLower,
-  type Context,
-  type Frame,
-  gridOf,
-  problemsOf,
-  type Statements,
-  smemStart,
-  tilesOf,
-} from "@tilewright/codegen";
-import type { KernelSpec, LaunchExpr } from "@tilewright/core";
-import { eachStmt, type TileProgram } from "@tilewright/ir";
+/** Tensor memory around the roles. */
+import { CannotLower, type Context, type Statements, smemStart } from "@tilewright/codegen";
 import { type AddressOperand, addr, imm } from "@tilewright/ptx";
-import { clusterSize, stateOf } from "./state.ts";
-
-export const frame: Frame = {
-  // Without it ptxas keeps to 64 registers in clusters, and spills.
-  blocksPerSm: () => 1,
-  grid: gridOfUnits,
-};
+import { stateOf } from "./state.ts";
 
 /** Tensor memory, by one warp of each block: of a pair both allocate, and give back. */
 export const tensorStatements = {
@@ -50,32 +33,4 @@ function word(ctx: Context): AddressOperand {
   if (tensorAddress === null)
     throw new CannotLower("tmem.alloc", "has no word in shared memory for its address");
   return addr(smemStart(ctx), tensorAddress);
-}
-
-/** A block or pair a tile; those that stay are as many as the GPU holds. */
-function gridOfUnits(program: TileProgram): KernelSpec["launch"]["grid"] {
-  const grid = gridOf(program);
-  const loop = eachStmt(program.body).find((s) => s.kind === "tiles");
-  // Shares are cut for so many blocks, however many the GPU holds.
-  if (loop?.kind !== "tiles" || loop.streamK !== undefined) return grid;
-  const blocks = clusterSize(program);
-  const works = program.launch.pair === true ? 2 : 1;
-  // The launch control hands out tiles that were launched, as if for blocks of their own.
-  const stays = loop.loop !== null && !program.rings.some(({ transport }) => transport === "clc");
-  const whole = wholeClusters(tilesOf(loop), works, blocks);
-  const [, y, z] = grid;
-  if (!stays) return [whole, y, z];
-  const resident =
-    blocks === 1 ? "numSms" : (["mul", blocks, ["max", 1, ["div", "numSms", blocks]]] as const);
-  if (program.problem.batch.kind !== "grouped") return [["min", whole, resident], y, z];
-  // No group has more tiles than that of the launch; blocks without one leave. All groups may be empty.
-  const all: LaunchExpr = ["max", blocks, ["mul", problemsOf(program.problem), whole]];
-  return [["min", all, resident], 1, 1];
-}
-
-/** Blocks for all tiles, `works` each, in whole clusters. */
-function wholeClusters(tiles: LaunchExpr, works: number, blocks: number): LaunchExpr {
-  if (typeof tiles === "number") return Math.ceil((tiles * works) / blocks) * blocks;
-  // Tiles are counted in those of whole clusters where the launch counts them.
-  return works === 1 ? tiles : ["mul", tiles, works];
 }

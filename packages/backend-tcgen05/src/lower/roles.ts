@@ -1,8 +1,10 @@
 /** Roles: which warps run what, and what they begin with. */
+
 import { CannotLower, type Context, isLeader, lowerStmts, type StmtOf } from "@tilewright/codegen";
+import { clusterSize } from "@tilewright/ir";
 import { imm } from "@tilewright/ptx";
 import { elect, syncWarp } from "./barriers.ts";
-import { clusterSize, type RoleState, stateOf } from "./state.ts";
+import { type RoleState, stateOf } from "./state.ts";
 
 type Role = StmtOf<"role">;
 

@@ -1,6 +1,6 @@
 /** What lowering of one kernel carries along beside the context: where barriers lie, and the role being emitted. */
 import { CannotLower, type Context, type Pred, type Reg } from "@tilewright/codegen";
-import { type TensorColumns, type TileProgram, tensorColumns } from "@tilewright/ir";
+import { type TensorColumns, tensorColumns } from "@tilewright/ir";
 
 /** The role being emitted. */
 export interface RoleState {
@@ -44,6 +44,3 @@ export function roleOf(ctx: Context, what: string): RoleState {
   if (role === null) throw new CannotLower(what, "stands outside the roles of this backend");
   return role;
 }
-
-/** Blocks of a cluster. */
-export const clusterSize = ({ launch }: TileProgram): number => launch.cluster[0] * launch.cluster[1];

@@ -21,10 +21,10 @@ import {
   walkStreamK,
   walkTileList,
 } from "@tilewright/codegen";
-import { clusterUnits, type TileLoop } from "@tilewright/ir";
+import { clusterSize, clusterUnits, type TileLoop } from "@tilewright/ir";
 import { addr, imm, special } from "@tilewright/ptx";
 import { scratch } from "./barriers.ts";
-import { clusterSize, roleOf } from "./state.ts";
+import { roleOf } from "./state.ts";
 import { unitAlong } from "./units.ts";
 
 type Tiles = StmtOf<"tiles">;

@@ -1,30 +1,19 @@
 /** What warpgroup matrix instructions bring to lowering: products from descriptors, and waits for them where slots are given back. */
+
 import { type Engine, lowerWith, type RegisterType } from "@tilewright/codegen";
-import { type DType, type PtxVersion, widensTo } from "@tilewright/core";
+import type { DType } from "@tilewright/core";
 import { type Backend, eachStmt, elementsPerRegister, type TileProgram } from "@tilewright/ir";
 import { imm } from "@tilewright/ptx";
+import { hints } from "../hints.ts";
 import { lowerCommit, lowerFence, lowerProducts } from "./products.ts";
-
-/** wgmma, mbarrier.try_wait and bulk tensor copies came with 8.0 (PTX ISA, release notes). */
-const OLDEST_PTX: PtxVersion = [8, 0];
-
-/** Signed by unsigned bytes came later (ptxas 13.0: "WGMMA with mixed integer types"). */
-const MIXED_PTX: PtxVersion = [8, 4];
-
-/** Pairs of 8-bit floats to f16 (PTX ISA, cvt). */
-const WIDENING_PTX: PtxVersion = [8, 1];
 
 const registerType = (dtype: DType): RegisterType =>
   dtype === "f32" || dtype === "f64" || dtype === "s32" ? dtype : "b32";
 
 /** What the backend brings to lowering. */
-export const engine: Engine = {
-  ptxVersion: ({ problem: { a, b, acc } }) =>
-    a.dtype === b.dtype || (acc !== "s32" && !widensTo(a.dtype, b.dtype))
-      ? OLDEST_PTX
-      : acc === "s32"
-        ? MIXED_PTX
-        : WIDENING_PTX,
+const engine: Engine = {
+  // wgmma, mbarrier.try_wait and bulk tensor copies (PTX ISA, release notes).
+  oldestPtx: [8, 0],
   // As the matrix instructions want them.
   holding: (dtype) => ({ type: registerType(dtype), packed: elementsPerRegister(dtype) }),
   budget: { copyRegisters: 16, invariants: "recomputed" },
@@ -37,7 +26,7 @@ export const engine: Engine = {
   copies: {},
   columns: true,
   earlyEpilogue,
-  frame: {},
+  hints,
 };
 
 /** Accumulators of a thread that leave it registers for what the epilogue needs, which then need not be computed between the last product and the first store. */

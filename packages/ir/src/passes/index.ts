@@ -11,6 +11,7 @@ export { bindTensorLayouts } from "./bindTensorLayouts.ts";
 export { bindTensorTiles } from "./bindTensorTiles.ts";
 export { cacheOperands } from "./cacheOperands.ts";
 export { dealCopies } from "./dealCopies.ts";
+export { declareLaunches } from "./declareLaunches.ts";
 export { delayRelease } from "./delayRelease.ts";
 export { elideGuards } from "./elideGuards.ts";
 export { expandReductions } from "./expandReductions.ts";

@@ -65,6 +65,7 @@ export type { StepInput, StepOutputs } from "./interpret/epilogue.ts";
 export type { Order } from "./interpret/machine.ts";
 export { makeValues, type ValueArray } from "./interpret/memory.ts";
 export { type Interpreted, type InterpretInputs, type InterpretOptions, interpret } from "./interpret.ts";
+export * from "./launches/index.ts";
 export { type LineOrder, linesInOrder } from "./lineOrder.ts";
 export { feedsEpilogue, ownBytes } from "./operandRings.ts";
 export {
@@ -158,11 +159,16 @@ export {
   tensorTileLayout,
 } from "./tensor.ts";
 export {
+  copyBlocks,
+  linesOf,
   TRANSPOSED_ALIGN,
+  TRANSPOSING_SIDE,
+  transposedBlock,
   transposedBytes,
   transposedOperands,
   transposedStrides,
   transposeFault,
+  transposing,
 } from "./transposed.ts";
 export { featuresOf } from "./verify/features.ts";
 export { verifiers, verifyChunkCounts, verifyProgram } from "./verify/index.ts";

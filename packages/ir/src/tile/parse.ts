@@ -2,8 +2,7 @@
  * Text to tile programs. Every error carries line, column and, where something near is known, a hint; after an error
  * parsing resumes at the next line, so independent errors are reported together.
  */
-import type { Checked, SourceLocation } from "@tilewright/core";
-import { err, ok } from "@tilewright/core";
+import { type Checked, err, ok, type SourceLocation } from "@tilewright/core";
 import { Cursor, describe, ParseEnd, ParseFailure, parseCodes } from "./text/cursor.ts";
 import { declarations, type Head, missingDeclarations } from "./text/declarations.ts";
 import { nearestHint } from "./text/nearest.ts";
@@ -84,8 +83,7 @@ function parseKernel(c: Cursor): TileProgram | null {
     barriers: [],
     scratch: [],
     memory: null,
-    kernels: [],
-    init: null,
+    launches: { kernels: [], init: "none" },
   };
   const stage = header?.stage ?? "nest";
   let inHead = true;
@@ -135,9 +133,7 @@ function parseKernel(c: Cursor): TileProgram | null {
             barriers: head.barriers,
             scratch: head.scratch,
             memory: head.memory,
-            ...(head.kernels.length === 0
-              ? {}
-              : { launches: { kernels: head.kernels, init: head.init ?? "none" } }),
+            ...(head.launches.kernels.length === 0 ? {} : { launches: head.launches }),
           },
         }),
     body,

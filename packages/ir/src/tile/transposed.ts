@@ -24,6 +24,44 @@ export function transposedBytes(problem: Problem, which: "a" | "b"): number {
   return (rowStride === 1 ? columnStride * columns : rowStride * rows) * sizeOf(problem[which].dtype);
 }
 
+/** Elements that one access has at most, 16 bytes of them: side of the square that a thread turns round. */
+export const TRANSPOSING_SIDE = 4;
+
+/**
+ * How the kernel that makes copies divides a matrix, along and across the lines of the copy. Squares of a thread: 128 bytes in flight, with which few warps fill the memory
+ * system. Lanes: eight of them load a whole line of L2 from each matrix line, and the two squares of four store one. Loads of half lines (8 along, 4 across) take 6 % longer, as do
+ * loads that leave nothing in L1 or go first from there (docs/perf/simt.md).
+ */
+export const transposing = {
+  squares: { along: 2, across: 1 },
+  lanes: { along: 4, across: 8 },
+  warps: { along: 4, across: 2 },
+} as const;
+
+/** Elements of a CTA: along the lines of the copy, and of the matrix. */
+export const transposedBlock = {
+  along: TRANSPOSING_SIDE * transposing.lanes.along * transposing.squares.along * transposing.warps.along,
+  across: TRANSPOSING_SIDE * transposing.lanes.across * transposing.squares.across * transposing.warps.across,
+} as const;
+
+/** Threads of such a CTA. */
+export const TRANSPOSING_THREADS = 32 * transposing.warps.along * transposing.warps.across;
+
+/** Lines of a matrix, and elements of each, which are neighbours in memory. */
+export function linesOf(
+  problem: Problem,
+  which: "a" | "b",
+): { readonly lines: number; readonly run: number } {
+  const [rows, columns] = operandShape(problem, which);
+  return problem[which].layout === "row" ? { lines: rows, run: columns } : { lines: columns, run: rows };
+}
+
+/** CTAs that make the copy of one matrix. */
+export function copyBlocks(problem: Problem, which: "a" | "b"): number {
+  const { lines, run } = linesOf(problem, which);
+  return Math.ceil(lines / transposedBlock.along) * Math.ceil(run / transposedBlock.across);
+}
+
 /** Operands of which a program reads copies. */
 export const transposedOperands = ({ buffers }: Pick<TileProgram, "buffers">): readonly ("a" | "b")[] =>
   (["a", "b"] as const).filter((which) =>

@@ -157,11 +157,11 @@ const faults: readonly (readonly [
     "math waits at the full edge of slot 0 of %ring for chunk 0",
   ],
   [
-    "a swizzle that bulk copies lack",
+    "a matrix that begins where bulk copies cannot",
     "swizzles",
     { m: 64, n: 16, k },
-    [["swizzle<3,4,3>", "swizzle<2,4,4>"]],
-    "%sA: bulk copies cannot make its layout",
+    [[/ a=(\S+):16 /, " a=$1:8 "]],
+    "%A: A may begin at any multiple of 8 bytes",
   ],
   [
     "a budget for one role only",

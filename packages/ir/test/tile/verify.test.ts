@@ -637,6 +637,23 @@ const rejected: readonly Rejected[] = [
     edits: [["  memory", "  mbar %ring_full @1824 slots 3\n  memory"]],
   },
   {
+    code: "TW3164",
+    what: "a tile with gaps that bulk copies are to fill",
+    stage: "bound",
+    variant: "single",
+    edits: [
+      ["transport direct full barrier:0 empty barrier:0", "transport tma full mbarrier:1 empty barrier:0"],
+      [
+        "guard(rows, cols) dist(threads 64, along 4, vector 1, fastest cols)",
+        "transport tma guard(rows, cols)",
+      ],
+      [
+        "guard(rows, cols) dist(threads 64, along 16, vector 2, fastest cols) vector 2:2",
+        "transport tma guard(rows, cols)",
+      ],
+    ],
+  },
+  {
     code: "TW3163",
     what: "a tile scheduler with more numbers than tiles",
     stage: "machine",

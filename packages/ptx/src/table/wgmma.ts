@@ -105,6 +105,8 @@ export const wgmmaRows = [
   {
     opcode: "wgmma.mma_async",
     mods: `${MMA} ${shapes(32, N_INT8)} s32 satfinite? s8|u8 s8|u8`,
+    // ptxas 13.0 ("WGMMA with mixed integer types").
+    needs: { "s8.u8": { since: [8, 4, 90] } },
     args: ["+s32*N/2", "r:u64", "r:u64", "!pred/imm"],
     ...HOPPER,
     effect: "async",
@@ -112,6 +114,8 @@ export const wgmmaRows = [
   {
     opcode: "wgmma.mma_async",
     mods: `${MMA} ${shapes(32, N_INT8)} s32 satfinite? s8|u8 s8|u8`,
+    // ptxas 13.0 ("WGMMA with mixed integer types").
+    needs: { "s8.u8": { since: [8, 4, 90] } },
     args: ["+s32*N/2", "r:u32*4", "r:u64", "!pred/imm"],
     ...HOPPER,
     effect: "async",

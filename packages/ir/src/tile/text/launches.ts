@@ -1,7 +1,6 @@
 /** Kernels, their parameters and the workspace as declarations of stage machine. */
 
-import type { GroupField, LaunchExpr, ParamSpec } from "@tilewright/core";
-import { dtypeNames } from "@tilewright/core";
+import { dtypeNames, type GroupField, type LaunchExpr, type ParamSpec } from "@tilewright/core";
 import type { KernelDeclaration, MachineDeclarations } from "../types.ts";
 import { type Cursor, describe, parseCodes } from "./cursor.ts";
 
@@ -22,7 +21,7 @@ const mapWords = {
 const pointerNames = ["a", "b", "c", "d", "sfa", "sfb", "workspace", "groups"] as const;
 
 /** `min(512, numSms)`: names are those of a launch. */
-const printLaunch = (e: LaunchExpr): string =>
+export const printLaunch = (e: LaunchExpr): string =>
   typeof e === "object" ? `${e[0]}(${printLaunch(e[1])}, ${printLaunch(e[2])})` : String(e);
 
 function parseLaunch(c: Cursor): LaunchExpr {
@@ -113,7 +112,8 @@ function parseMap(c: Cursor): TensorMap {
   };
 }
 
-const printParam = (p: ParamSpec): string => {
+/** `param %a @0 pointer align 16 read` */
+export const printParam = (p: ParamSpec): string => {
   const head = `param %${p.name} @${p.offset}`;
   switch (p.kind) {
     case "pointer":
@@ -125,10 +125,14 @@ const printParam = (p: ParamSpec): string => {
   }
 };
 
-const printField = (f: GroupField): string =>
+/** `field %m @32 size = m` */
+export const printField = (f: GroupField): string =>
   f.kind === "pointer"
     ? `field %${f.name} @${f.offset} pointer align ${f.align} ${f.access}`
     : `field %${f.name} @${f.offset} size = ${printLaunch(f.value)}`;
+
+/** `grid(numSms, 1, 1)` */
+export const printGrid = (grid: KernelDeclaration["grid"]): string => `grid${numbers(grid)}`;
 
 function printKernel(k: KernelDeclaration): readonly string[] {
   const flags = [
@@ -137,11 +141,13 @@ function printKernel(k: KernelDeclaration): readonly string[] {
     ...(k.maxnreg === null ? [] : [` maxnreg ${k.maxnreg}`]),
   ].join("");
   return [
-    `kernel ${k.role} @${k.name} grid${numbers(k.grid)} threads ${k.threads}${flags} workspace ${printLaunch(k.workspace)}`,
+    `kernel ${k.role} @${k.name} ${printGrid(k.grid)} threads ${k.threads}${flags} workspace ${printLaunch(k.workspace)}`,
     ...k.params.map(printParam),
     ...(k.row === undefined ? [] : [`row bytes ${k.row.bytes}`, ...k.row.fields.map(printField)]),
   ];
 }
+
+type Launches = NonNullable<MachineDeclarations["launches"]>;
 
 /** Kernels as far as they have been read. */
 type KernelHead = Omit<KernelDeclaration, "params" | "row"> & {
@@ -150,8 +156,7 @@ type KernelHead = Omit<KernelDeclaration, "params" | "row"> & {
 };
 
 export interface LaunchHead {
-  readonly kernels: KernelHead[];
-  init: NonNullable<MachineDeclarations["launches"]>["init"] | null;
+  readonly launches: { readonly kernels: KernelHead[]; init: Launches["init"] };
 }
 
 const place = (c: Cursor): number => {
@@ -161,7 +166,7 @@ const place = (c: Cursor): number => {
 
 /** The kernel whose lines are being read. */
 const current = (c: Cursor, head: LaunchHead): KernelHead => {
-  const kernel = head.kernels.at(-1);
+  const kernel = head.launches.kernels.at(-1);
   return (
     kernel ??
     c.fail(c.peek(), parseCodes.syntax, "no kernel stands before it", "write kernel main @NAME … first")
@@ -272,7 +277,7 @@ export const launchDeclarations: Readonly<Record<string, LaunchSyntax>> = {
         params: [],
       };
       c.locations.set(kernel, c.scanner.locate(token.offset));
-      head.kernels.push(kernel);
+      head.launches.kernels.push(kernel);
     },
   },
   param: {
@@ -293,7 +298,9 @@ export const launchDeclarations: Readonly<Record<string, LaunchSyntax>> = {
     parse: (c, head) => {
       const kernel = current(c, head);
       c.expect("bytes", "after 'row'");
+      const at = c.scanner.locate(c.peek().offset);
       kernel.row = { bytes: c.integer("the bytes of a row", 1), fields: [] };
+      c.locations.set(kernel.row, at);
     },
   },
   field: {
@@ -308,7 +315,10 @@ export const launchDeclarations: Readonly<Record<string, LaunchSyntax>> = {
           "no row stands before the field",
           "write row bytes N first",
         );
-      row.fields.push(parseField(c));
+      const at = c.scanner.locate(c.peek().offset);
+      const field = parseField(c);
+      c.locations.set(field, at);
+      row.fields.push(field);
     },
   },
   workspace: {
@@ -317,7 +327,8 @@ export const launchDeclarations: Readonly<Record<string, LaunchSyntax>> = {
       machine?.launches === undefined ? [] : [`workspace init ${machine.launches.init}`],
     parse: (c, head) => {
       c.expect("init", "after 'workspace'");
-      head.init = c.oneOf(inits, "state of a workspace");
+      c.locations.set(head.launches, c.scanner.locate(c.peek().offset));
+      head.launches.init = c.oneOf(inits, "state of a workspace");
     },
   },
 };

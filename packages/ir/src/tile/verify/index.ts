@@ -5,6 +5,7 @@ import { ownProgram, programAt, sampleProblems, sizeVariables } from "../sizes.t
 import { reached, type TileProgram } from "../types.ts";
 import { agreement } from "./agreement.ts";
 import { bounds, slotRange } from "./bounds.ts";
+import { bulkTiles } from "./bulkTiles.ts";
 import { complete } from "./complete.ts";
 import { coverage, products } from "./coverage.ts";
 import { distributions } from "./distributions.ts";
@@ -12,13 +13,13 @@ import { dtypesAgree } from "./dtypes.ts";
 import { epilogues, output } from "./epilogues.ts";
 import { featuresPresent } from "./features.ts";
 import { frame } from "./frame.ts";
+import { launches } from "./launches.ts";
 import { layouts } from "./layouts.ts";
 import { copiesRead, multicast } from "./multicast.ts";
 import { names } from "./names.ts";
 import { numbers } from "./numbers.ts";
 import { operands } from "./operands.ts";
 import { ownership } from "./ownership.ts";
-import { parameters } from "./parameters.ts";
 import { pipelines } from "./pipelines.ts";
 import { apart, declarations, placement } from "./places.ts";
 import { blockBarriers, protocolFault, ringProtocol, sharedBarriers } from "./protocol.ts";
@@ -66,10 +67,10 @@ const groups: readonly (readonly Verifier[])[] = [
     tensorMemory,
     featuresPresent,
     multicast,
+    bulkTiles,
     copiesRead,
     declarations,
     schedulers,
-    parameters,
   ],
   [placement],
   [
@@ -84,6 +85,7 @@ const groups: readonly (readonly Verifier[])[] = [
     coverage,
     products,
   ],
+  [launches],
 ];
 
 export const verifiers: readonly Verifier[] = groups.flat();
@@ -105,7 +107,9 @@ export function verifyProgram(
   const asked = groups.map((group) =>
     group.filter(
       (verifier) =>
-        !(unproven && verifier.waivable) && !(made && verifier.given) && (fixed || verifier !== agreement),
+        !(unproven && verifier.waivable) &&
+        !(made && verifier.given) &&
+        (fixed || (verifier !== agreement && verifier !== launches)),
     ),
   );
   if (fixed) return verifyGroups(asked, program, target, locations);
@@ -121,7 +125,7 @@ export function verifyProgram(
     if (found.length > 0)
       return found.map((fault) => ({ ...fault, message: `${fault.message} ${atText(program, problem)}` }));
   }
-  return [];
+  return unproven ? [] : verifyGroups([[launches]], program, target, locations);
 }
 
 /** `(m = 5, k = 9)`: the sizes of a sample. */

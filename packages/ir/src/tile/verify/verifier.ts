@@ -1,5 +1,5 @@
 /** What a verifier is: one property, checked on any program of its stages, reported with the place in the program. */
-import type { Diagnostic, ParamSpec, SourceLocation, Target } from "@tilewright/core";
+import type { Diagnostic, GroupField, GroupRow, ParamSpec, SourceLocation, Target } from "@tilewright/core";
 import { type Ranges, rangesInside } from "../ranges.ts";
 import { childrenOf, eachStmt } from "../rewrite.ts";
 import type {
@@ -34,6 +34,9 @@ export interface Fault {
     | MachineDeclarations["memory"]
     | KernelDeclaration
     | ParamSpec
+    | GroupRow
+    | GroupField
+    | NonNullable<MachineDeclarations["launches"]>
     | string;
   readonly message: string;
   readonly hint: string;
@@ -161,7 +164,8 @@ const isSite = (at: Exclude<Fault["at"], string>): at is Site => "stmt" in at;
 function pathOf(at: Fault["at"]): string {
   if (typeof at === "string") return at;
   if (isSite(at)) return [...at.parents, at.stmt].map(labelOf).join("/");
-  return "name" in at ? `%${at.name}` : "memory";
+  if ("name" in at) return `%${at.name}`;
+  return "init" in at ? "workspace" : "fields" in at ? "row" : "memory";
 }
 
 /** What a name in a fault stands for: `%ring`, `role math`, `math of block 1`. Null where nothing of the program has it. */

@@ -95,7 +95,7 @@ export const proofRules = {
     11,
     "TW3151",
     "swizzles",
-    "bulk copies have boxes that the swizzle allows, from pitches of whole 16 bytes, into tiles aligned to the swizzle's pattern",
+    "bulk copies take matrices whose pitches are whole 16 bytes, and deal whole turns of their rows (`bulkTiles` checks the boxes)",
     "that map, descriptor and epilogue use the layout: each is computed from the one layout of the tile",
   ),
   registers: rule(

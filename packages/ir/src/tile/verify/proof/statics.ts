@@ -1,12 +1,11 @@
 /** Rules that a program keeps or breaks whatever runs: allocation, swizzles, budgets, warps, splits. */
 
 import type { Target } from "@tilewright/core";
-import { tensorAccessFault, tensorCut } from "../../../launch/tensor-copies.ts";
+import { tensorAccessFault } from "../../../launch/tensor-copies.ts";
 import { framed } from "../../frame.ts";
-import { blockShape, clusterUnits, eachStmt } from "../../rewrite.ts";
+import { blockShape, eachStmt } from "../../rewrite.ts";
 import { barrierName } from "../../sharedMemory.ts";
 import { extentMultiple } from "../../sizes.ts";
-import { storesInBulk } from "../../staged.ts";
 import { streamKOf } from "../../streamK.ts";
 import type { Barrier, Buffer, Stmt, TileProgram } from "../../types.ts";
 import { chunkCount, runsOverPartialTiles } from "../chunks.ts";
@@ -73,31 +72,13 @@ function* verified(program: TileProgram, target: Target | null): Iterable<Findin
 }
 
 /** The tile as one block has it. */
-const inBlock = (tile: Buffer): Buffer => ({ ...tile, shape: blockShape(tile) });
+const _inBlock = (tile: Buffer): Buffer => ({ ...tile, shape: blockShape(tile) });
 
 /** Bulk copies make boxes of a tile's layout; a layout that they cannot make is one that engine and copy would see differently. */
 function* swizzles(program: TileProgram): Iterable<Finding> {
-  const units = clusterUnits(program.launch);
   for (const stmt of eachStmt(program.body)) {
-    if (stmt.kind === "epilogue" && stmt.via !== null && storesInBulk(stmt)) {
-      const tile = program.buffers.find(({ name }) => name === stmt.via?.buffer);
-      if (tile !== undefined && tile.layout !== null && tensorCut(inBlock(tile)) === null)
-        yield fault(
-          stmt.via.buffer,
-          "bulk stores cannot take it",
-          "rows as long as the swizzle's span, at most 256 elements a box",
-        );
-      continue;
-    }
     if (stmt.kind !== "copy" || stmt.transport !== "tma") continue;
     const tile = program.buffers.find(({ name }) => name === stmt.dst.buffer);
-    const parts = stmt.multicast === null ? 1 : units[stmt.multicast === "m" ? 0 : 1];
-    if (tile !== undefined && tile.layout !== null && tensorCut(inBlock(tile), parts) === null)
-      yield fault(
-        tile.name,
-        `bulk copies${parts > 1 ? ` in ${parts} parts` : ""} cannot make its layout`,
-        "rows as long as the swizzle's span, at most 256 elements a box, parts of whole swizzle patterns",
-      );
     const { buffer } = stmt.src;
     if (buffer !== "A" && buffer !== "B") continue;
     const { dealt } = tile?.layout ?? {};

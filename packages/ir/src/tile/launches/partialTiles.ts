@@ -1,33 +1,33 @@
-/** What the blocks that share a tile leave for each other: the layout of the workspace. */
-import { hasFeature, type LaunchExpr, type Manifest, sizeMost, type Target } from "@tilewright/core";
-import {
-  bufferOf,
-  eachStmt,
-  type ReductionKind,
-  rangeOf,
-  reducingThreads,
-  registersPerThread,
-  type StreamK,
-  sizeRanges,
-  streamKBlocks,
-  type TileProgram,
-  withSum,
-} from "@tilewright/ir";
-import type { Engine, RegisterType, StmtOf } from "./engine.ts";
-import { ownerOf } from "./registers.ts";
-import { blocksOfTile, problemsOf, tilesOf } from "./tileCounts.ts";
-
-/** Name of the parameter. */
-export const WORKSPACE = "workspace";
+/** Partial tiles in the workspace: what the CTAs that share a tile leave for each other. */
+import { type LaunchExpr, type Manifest, type Problem, sizeMost, sizeOf } from "@tilewright/core";
+import { must } from "../../must.ts";
+import { reducingThreads } from "../dsmemReduction.ts";
+import { registersPerThread } from "../ownership.ts";
+import { rangeOf } from "../ranges.ts";
+import { bufferOf, eachStmt } from "../rewrite.ts";
+import { sizeRanges } from "../sizes.ts";
+import { streamKBlocks } from "../streamK.ts";
+import type { ReductionKind, Stmt, StreamK, TileProgram } from "../types.ts";
+import { blocksOfTile, problemsOf, type Tiles, tilesOf, times } from "./counts.ts";
 
 /** Bytes of a counter; of one that also says who has left, two words. */
 const WORD = 4;
 const wordOf = (by: ReductionKind): number => (by === "slices" ? 2 * WORD : WORD);
 
-export const bytesOf = (type: RegisterType): number => (type === "f64" ? 8 : 4);
-
 /** The counters come first; what follows them begins at a multiple of this, a line of L2. */
-export const LINE = 128;
+export const COUNTER_LINE = 128;
+
+/** The work tiles of a program that CTAs share, and where they meet; null where none do. */
+export function meetingOf(
+  program: TileProgram,
+): { readonly tiles: Tiles; readonly combine: Extract<Stmt, { kind: "reduce" }> } | null {
+  let tiles: Tiles | null = null;
+  for (const stmt of eachStmt(program.body)) {
+    if (stmt.kind === "tiles") tiles = stmt;
+    if (stmt.kind === "reduce" && tiles !== null) return { tiles, combine: stmt };
+  }
+  return null;
+}
 
 /** Whether the parts of a tile are added up as they come, in one place. */
 export const inOnePlace = (by: ReductionKind): boolean => by === "atomics" || by === "bulk";
@@ -42,30 +42,22 @@ export interface PartialTiles {
   readonly problems: LaunchExpr;
   readonly tiles: LaunchExpr;
   readonly parts: LaunchExpr;
-  /** Threads that hold the accumulators, and the registers of each. */
+  /** Threads that hold the accumulators. */
   readonly threads: number;
-  readonly registers: number;
-  readonly type: RegisterType;
-  /** Registers of one access: groups of so many follow each other group by group, thread by thread, so that a warp's accesses are whole lines. */
-  readonly vector: number;
   /** Of a tile's counter, and of all of them. */
   readonly wordBytes: number;
   readonly counterBytes: LaunchExpr;
   /** What the workspace must be before a launch. */
   readonly init: Manifest["workspace"]["init"];
-  /** One block's accumulators. */
+  /** One CTA's accumulators. */
   readonly partBytes: number;
 }
 
-/** The workspace of a program whose register tiles the engine holds. */
-export function partialTiles(program: TileProgram, engine: Engine, target: Target): PartialTiles | null {
-  let combine: StmtOf<"reduce"> | null = null;
-  let tiles: StmtOf<"tiles"> | null = null;
-  for (const stmt of eachStmt(program.body)) {
-    if (stmt.kind === "reduce") combine = stmt;
-    if (stmt.kind === "tiles") tiles = stmt;
-  }
-  if (combine === null || tiles === null) return null;
+/** The partial tiles of a program; null when no tile is shared, or CTAs meet in a cluster. */
+export function partialTilesIn(program: TileProgram): PartialTiles | null {
+  const meeting = meetingOf(program);
+  if (meeting === null) return null;
+  const { tiles, combine } = meeting;
   const { split, streamK: share = null } = tiles;
   if ((split === null && share === null) || combine.by === "cluster") return null;
   const counted = share?.counted ?? null;
@@ -91,31 +83,22 @@ export function partialTiles(program: TileProgram, engine: Engine, target: Targe
   const all = times(problems, count);
   const fixed = typeof all === "number";
   const acc = bufferOf(program, combine.acc.buffer);
-  const { type, packed } = engine.holding(acc.dtype);
-  const registers = registersPerThread(ownerOf(acc)) / packed;
   const threads = reducingThreads(program);
+  // A column of tensor memory is a word, whatever it holds; else registers are full.
+  const word = program.buffers.some(({ space }) => space === "tensor");
+  const bytes = word ? WORD : sizeOf(acc.dtype);
   return {
-    by: combine.by,
+    by,
     share,
     splits,
     problems,
     tiles: count,
     parts: inOnePlace(by) ? count : apart,
     threads,
-    registers,
-    type,
-    vector:
-      by === "atomics"
-        ? atomicVector(type, registers, target)
-        : by === "bulk"
-          ? bulkVector(type, registers)
-          : by === "slices"
-            ? sliceVector(combine, type, packed)
-            : 1,
     wordBytes: wordOf(by),
     counterBytes: by === "kernel" ? 0 : lines(!fixed && most <= MOST_COUNTERS ? most : all, wordOf(by)),
     init: initOf(by, fixed || most <= MOST_COUNTERS),
-    partBytes: registers * threads * bytesOf(type),
+    partBytes: registersPerThread(must(acc.own, "accumulators have an owner")) * threads * bytes,
   };
 }
 
@@ -134,18 +117,14 @@ function initOf(by: ReductionKind, fixed: boolean): Manifest["workspace"]["init"
   return inOnePlace(by) || fixed ? "zeroOnce" : "zeroEach";
 }
 
-/** The product, folded where it can be. */
-export const times = (a: LaunchExpr, b: LaunchExpr): LaunchExpr =>
-  typeof a === "number" && typeof b === "number" ? a * b : b === 1 ? a : ["mul", a, b];
-
 /** Whole lines of counters, in bytes. */
 const lines = (count: LaunchExpr, word: number): LaunchExpr =>
   typeof count === "number"
-    ? Math.ceil((count * word) / LINE) * LINE
-    : ["mul", ["ceilDiv", ["mul", count, word], LINE], LINE];
+    ? Math.ceil((count * word) / COUNTER_LINE) * COUNTER_LINE
+    : ["mul", ["ceilDiv", ["mul", count, word], COUNTER_LINE], COUNTER_LINE];
 
 /** The most problems of any launch. */
-const mostProblemsOf = (problem: TileProgram["problem"]): number =>
+const mostProblemsOf = (problem: Problem): number =>
   problem.batch.kind === "none"
     ? 1
     : problem.batch.kind === "grouped"
@@ -153,7 +132,7 @@ const mostProblemsOf = (problem: TileProgram["problem"]): number =>
       : sizeMost(problem, "batch");
 
 /** The most output tiles of one problem. */
-function mostTilesOf(problem: TileProgram["problem"], { extents, symbolic }: StmtOf<"tiles">): number {
+function mostTilesOf(problem: Problem, { extents, symbolic }: Tiles): number {
   const ranges = sizeRanges(problem);
   const most = (axis: 0 | 1): number => {
     const count = symbolic?.[axis] ?? null;
@@ -162,30 +141,8 @@ function mostTilesOf(problem: TileProgram["problem"], { extents, symbolic }: Stm
   return most(0) * most(1);
 }
 
-/** f32 additions in memory that one instruction makes: up to four side by side (PTX ISA, red). */
-function atomicVector(type: RegisterType, registers: number, target: Target): number {
-  if (type !== "f32" || !hasFeature(target, "red.vector")) return 1;
-  return registers % 4 === 0 ? 4 : registers % 2 === 0 ? 2 : 1;
-}
-
-/** Most bytes that one instruction loads. */
-const WIDEST = 16;
-
-/** Registers side by side that a thread stores at once for bulk copies: those of a warp are a whole number of the copies' 16 bytes. */
-const bulkVector = (type: RegisterType, registers: number): number =>
-  [4, 2, 1].find((v) => registers % v === 0 && v * bytesOf(type) <= WIDEST) ?? 1;
-
-/** Registers side by side of slices, which are whole groups of elements that are stored together. */
-function sliceVector(combine: StmtOf<"reduce">, type: RegisterType, packed: number): number {
-  const [stored] = withSum(combine);
-  const group = stored?.kind === "epilogue" ? Math.max(1, stored.vector / packed) : 1;
-  return [4, 2, 1].find((v) => group % v === 0 && v * bytesOf(type) <= WIDEST) ?? 1;
-}
-
-/** Bytes of a workspace. */
-export function workspaceBytes(shared: PartialTiles | null): LaunchExpr {
-  if (shared === null) return 0;
-  const { counterBytes, problems, parts, partBytes } = shared;
+/** Bytes of the workspace that counters and partial tiles take. */
+export function partialTileBytes({ counterBytes, problems, parts, partBytes }: PartialTiles): LaunchExpr {
   const bytes = times(times(problems, parts), partBytes);
   if (typeof counterBytes === "number" && typeof bytes === "number") return counterBytes + bytes;
   return counterBytes === 0 ? bytes : ["add", counterBytes, bytes];

@@ -1,0 +1,48 @@
+/** What ptxas is told of a kernel. */
+import { dtypes, launchableRegisters, type Target } from "@tilewright/core";
+import { eachStmt, type LaunchHints, type TileProgram } from "@tilewright/ir";
+
+const usesFp8 = (program: TileProgram): boolean =>
+  dtypes[program.problem.a.dtype].bits === 8 && dtypes[program.problem.a.dtype].kind === "float";
+
+/** ptxas shares out the registers of a block evenly, and a kernel of nine warps is then refused by the launch (measured on an H200: error 701). */
+function registers({ launch }: TileProgram, target: Target): number | null {
+  const { maxRegistersPerThread, registersPerBlock } = target.limits;
+  const most = launchableRegisters(launch.threads / 32, target);
+  const shared = Math.floor(registersPerBlock / launch.threads / REGISTER_UNIT) * REGISTER_UNIT;
+  return most < Math.min(maxRegistersPerThread, shared) ? most : null;
+}
+
+/** Registers of a thread are given out in units of 8. */
+const REGISTER_UNIT = 8;
+
+const usesBulk = (program: TileProgram): boolean => program.rings.some((ring) => ring.transport === "tma");
+
+/** Threads. */
+const SMALL_BLOCK = 128;
+
+/**
+ * Left alone, ptxas 13.0 lowers its register aim for small blocks whose fragments are put together from single elements or, of 8-bit floats, widened, and meets it by
+ * spilling some (8 bytes at 96 registers, 24 at 128, where 114 and 154 hold all). Where bulk copies bring chunks, and in
+ * larger blocks, it fits by itself and, told that one block is enough, spills 52 to 84 at 255.
+ */
+function blocksPerSm(program: TileProgram): number | null {
+  const { body, buffers, launch } = program;
+  if (usesBulk(program) || launch.threads > SMALL_BLOCK) return null;
+  const isIn = (name: string, space: string): boolean =>
+    buffers.some((b) => b.name === name && b.space === space);
+  const bySingles = eachStmt(body).some(
+    (s) =>
+      s.kind === "copy" &&
+      s.transport === "direct" &&
+      isIn(s.src.buffer, "shared") &&
+      isIn(s.dst.buffer, "register"),
+  );
+  return bySingles || usesFp8(program) ? 1 : null;
+}
+
+/** Of a program of stage machine. */
+export const hints = (program: TileProgram, target: Target): LaunchHints => ({
+  ctas: blocksPerSm(program),
+  maxnreg: registers(program, target),
+});

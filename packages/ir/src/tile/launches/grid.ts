@@ -1,0 +1,62 @@
+/** The grid of a program's own kernel. */
+import type { KernelSpec, LaunchExpr } from "@tilewright/core";
+import { eachStmt } from "../rewrite.ts";
+import { streamKGrid } from "../streamK.ts";
+import type { TileProgram } from "../types.ts";
+import { blocksOfTile, clusterSize, problemsOf, type Tiles, tilesOf, times } from "./counts.ts";
+
+type Grid = KernelSpec["launch"]["grid"];
+
+/**
+ * CTAs along x for tiles, along y for the problems of a batch, along z for CTAs that share a tile. Of persistent CTAs as few as take the same number of
+ * rounds as one on every SM would, so that all have the same number of tiles but for the last round; where they ask for tiles, or their accumulators lie in tensor
+ * memory, as many as there are SMs.
+ */
+export function gridOf(program: TileProgram): Grid {
+  const tiles = eachStmt(program.body).find((s) => s.kind === "tiles");
+  const problems = problemsOf(program.problem);
+  const grouped = program.problem.batch.kind === "grouped";
+  if (tiles?.kind !== "tiles") return [1, problems, 1];
+  const { streamK, loop } = tiles;
+  if (streamK?.counted !== undefined) return [streamK.counted.blocks, grouped ? 1 : problems, 1];
+  if (streamK !== undefined)
+    return [streamKGrid(streamK, tiles.extents[0] * tiles.extents[1]) * blocksOfTile(program), problems, 1];
+  if (program.buffers.some(({ space }) => space === "tensor")) return gridOfUnits(program, tiles);
+  if (loop === null) {
+    const count = tilesOf(tiles);
+    // All groups may be empty.
+    return [grouped ? ["max", 1, count] : count, problems, tiles.split?.extent ?? 1];
+  }
+  const size = clusterSize(program);
+  const count = tilesOf(tiles);
+  const clusters: LaunchExpr =
+    typeof count === "number" ? count / size : size === 1 ? count : ["div", count, size];
+  const resident: LaunchExpr = size === 1 ? "numSms" : ["max", 1, ["div", "numSms", size]];
+  const blocks = (of: LaunchExpr): LaunchExpr => (size === 1 ? of : ["mul", of, size]);
+  // No group has more tiles than that of the launch; CTAs without one leave. All groups may be empty.
+  if (grouped) return [blocks(["min", resident, ["max", 1, ["mul", problems, clusters]]]), 1, 1];
+  if (loop.by === "ring") return [blocks(["min", clusters, resident]), problems, 1];
+  const rounds: LaunchExpr = ["ceilDiv", times(clusters, problems), resident];
+  return [blocks(["ceilDiv", clusters, rounds]), problems, 1];
+}
+
+/** A CTA or pair a tile; of those that are persistent as many as the GPU holds. */
+function gridOfUnits(program: TileProgram, tiles: Tiles): Grid {
+  const problems = problemsOf(program.problem);
+  const size = clusterSize(program);
+  // The launch control hands out tiles that were launched, as if for CTAs of their own.
+  const persistent = tiles.loop !== null && !program.rings.some(({ transport }) => transport === "clc");
+  const whole = wholeClusters(tilesOf(tiles), blocksOfTile(program), size);
+  if (!persistent) return [whole, problems, tiles.loop === null ? (tiles.split?.extent ?? 1) : 1];
+  const resident: LaunchExpr = size === 1 ? "numSms" : ["mul", size, ["max", 1, ["div", "numSms", size]]];
+  if (program.problem.batch.kind !== "grouped") return [["min", whole, resident], problems, 1];
+  // No group has more tiles than that of the launch; CTAs without one leave. All groups may be empty.
+  return [["min", ["max", size, ["mul", problems, whole]], resident], 1, 1];
+}
+
+/** CTAs for all tiles, `works` each, in whole clusters. */
+function wholeClusters(tiles: LaunchExpr, works: number, size: number): LaunchExpr {
+  if (typeof tiles === "number") return Math.ceil((tiles * works) / size) * size;
+  // Tiles are counted in those of whole clusters where the launch counts them.
+  return works === 1 ? tiles : ["mul", tiles, works];
+}

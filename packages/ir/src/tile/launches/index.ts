@@ -1,0 +1,35 @@
+/** What a launch takes: grids, parameters, tensor maps and the workspace, from the statements of a program. */
+export { blocksOfTile, clusterExtents, clusterSize, problemsOf } from "./counts.ts";
+export {
+  type Launches,
+  type LaunchHints,
+  launchesOf,
+  placeParam,
+  specOf,
+  sumProgram,
+  transposeProgram,
+} from "./kernels.ts";
+export { GROUP_TABLE, sizeDType, WORKSPACE } from "./parameters.ts";
+export { COUNTER_LINE, inOnePlace, type PartialTiles } from "./partialTiles.ts";
+export {
+  bulkAccesses,
+  bulkStore,
+  copiesByMatrix,
+  copyMapSlots,
+  groupMapBytesOfBlock,
+  loadCut,
+  MAP_BYTES,
+  mapName,
+  readersOf,
+  STORE_MAP_SLOTS,
+  type StoreGroups,
+} from "./tensorMaps.ts";
+export {
+  RESULT_BYTES,
+  resultAxis,
+  resultPlaces,
+  type TransposedCopy,
+  type WideResult,
+  type WorkspaceLayout,
+  workspaceOf,
+} from "./workspace.ts";

@@ -1,0 +1,199 @@
+/** Kernels with their grids and parameters, and the workspace: what a launch needs to know, as declarations of the program. */
+import type { KernelSpec, LaunchExpr, ParamSpec } from "@tilewright/core";
+import { must } from "../../must.ts";
+import { reducingThreads } from "../dsmemReduction.ts";
+import { eachStmt } from "../rewrite.ts";
+import { matrixAlign } from "../sizes.ts";
+import { copyBlocks, TRANSPOSING_THREADS } from "../transposed.ts";
+import type { KernelDeclaration, MachineDeclarations, TileProgram } from "../types.ts";
+import { blocksOfTile, clusterExtents, problemsOf, tilesOf, times } from "./counts.ts";
+import { gridOf } from "./grid.ts";
+import { endOfParams, operandPointers, parameters, rowOfGroups, workspacePointer } from "./parameters.ts";
+import { meetingOf } from "./partialTiles.ts";
+import { tensorMaps } from "./tensorMaps.ts";
+import { resultPlaces, type WideResult, type WorkspaceLayout, workspaceOf } from "./workspace.ts";
+
+export type Launches = NonNullable<MachineDeclarations["launches"]>;
+
+/** What ptxas is told of the main kernel: CTAs that shall fit an SM, and registers of a thread; null leaves them to ptxas. */
+export type LaunchHints = Pick<KernelDeclaration, "ctas" | "maxnreg">;
+
+/** What ptxas is told of kernels beside the main one. */
+const further = { exact: false, ctas: null, maxnreg: null } as const;
+
+/** The declarations that a program asks for; hints are those of its backend. */
+export function launchesOf(program: TileProgram, { ctas, maxnreg }: LaunchHints): Launches {
+  const workspace = workspaceOf(program);
+  const { partials, results, copies, end } = workspace;
+  const plain = placedParameters(program, results, end !== 0);
+  // ptxas follows register budgets only where it knows how many registers a thread begins with.
+  const budgeted = eachStmt(program.body).some((s) => s.kind === "role" && s.registers !== null);
+  const main: KernelDeclaration = {
+    role: "main",
+    name: program.name,
+    grid: gridOf(program),
+    threads: program.launch.threads,
+    exact: budgeted || maxnreg !== null,
+    ctas: ctas ?? (budgeted ? 1 : null),
+    maxnreg,
+    workspace: end,
+    params: [...plain, ...tensorMaps(program, endOfParams(plain))],
+    ...rowOfGroups(program),
+  };
+  return {
+    kernels: [
+      ...(copies.length === 0 ? [] : [transposeDeclaration(program, workspace)]),
+      main,
+      ...(partials?.by === "kernel" ? [sumDeclaration(program, workspace)] : []),
+      ...(results.length > 0 ? [resultDeclaration(program, workspace)] : []),
+    ],
+    init: workspace.init,
+  };
+}
+
+/** The kernel before one that reads transposed copies: CTAs of all copies along x, and problems along y. */
+function transposeDeclaration(program: TileProgram, { copies, end }: WorkspaceLayout): KernelDeclaration {
+  const own = transposeProgram(program);
+  const pointers = operandPointers(own);
+  const blocks = copies.reduce((sum, { which }) => sum + copyBlocks(program.problem, which), 0);
+  return {
+    role: "prepare",
+    name: own.name,
+    grid: [blocks, problemsOf(program.problem), 1],
+    ...further,
+    threads: own.launch.threads,
+    workspace: end,
+    params: [...pointers, workspacePointer(endOfParams(pointers))],
+  };
+}
+
+/** The program that makes copies: nothing but the matrices, as the launch has them. */
+export const transposeProgram = (program: TileProgram): TileProgram => ({
+  ...program,
+  name: `${program.name}_transposed`,
+  launch: { threads: TRANSPOSING_THREADS, cluster: [1, 1] },
+  buffers: program.buffers.flatMap(({ transposed, ...b }) =>
+    transposed === true ? [{ ...b, align: matrixAlign(program.problem, b.name === "A" ? "a" : "b") }] : [],
+  ),
+  rings: [],
+  body: [],
+});
+
+/**
+ * The second kernel of `reduce … by kernel`. One warp a CTA: no thread needs another's sum, and so a tile occupies as many SMs as its accumulators have warps. The grid has
+ * tiles along x and problems along y, as the first kernel's, and the warps of a tile along z.
+ */
+function sumDeclaration(program: TileProgram, { results, resultsEnd }: WorkspaceLayout): KernelDeclaration {
+  const { program: sum, tiles } = sumProgram(program);
+  const count = tilesOf(tiles);
+  // All groups may be empty.
+  const most: LaunchExpr = program.problem.batch.kind === "grouped" ? ["max", 1, count] : count;
+  return {
+    role: "reduce",
+    name: sum.name,
+    grid: [times(most, blocksOfTile(program)), problemsOf(program.problem), reducingThreads(program) / 32],
+    ...further,
+    threads: sum.launch.threads,
+    workspace: resultsEnd,
+    params: placedParameters(sum, results, true),
+    ...rowOfGroups(program),
+  };
+}
+
+/** The part of a program that the second kernel runs, nothing of A and B, and CTAs of their own; with its work tiles and their reduction. */
+export function sumProgram(
+  program: TileProgram,
+): { readonly program: TileProgram } & NonNullable<ReturnType<typeof meetingOf>> {
+  const { tiles, combine } = must(meetingOf(program), "a second kernel adds up what CTAs share");
+  const { cluster, pair } = program.launch;
+  const used = new Set(["C", "D", combine.acc.buffer]);
+  const own = { ...tiles, split: null, loop: null, body: [combine] };
+  return {
+    tiles: own,
+    combine,
+    program: {
+      ...program,
+      name: `${program.name}_sum`,
+      launch: { threads: 32, cluster, ...(pair ? { pair } : {}) },
+      buffers: program.buffers.filter(({ name }) => used.has(name)),
+      rings: [],
+      body: [own],
+    },
+  };
+}
+
+/** Threads of a CTA that stores results; one has one of each step. */
+const RESULT_THREADS = 128;
+
+/** The kernel that stores results: along x one thread a result, along y problems or groups. */
+function resultDeclaration(
+  program: TileProgram,
+  { results, resultsEnd }: WorkspaceLayout,
+): KernelDeclaration {
+  const blocks = results.map(({ step }): LaunchExpr => {
+    const places = resultPlaces(program.problem, step);
+    return typeof places === "number"
+      ? Math.ceil(places / RESULT_THREADS)
+      : ["ceilDiv", places, RESULT_THREADS];
+  });
+  const most = (a: LaunchExpr, b: LaunchExpr): LaunchExpr =>
+    typeof a === "number" && typeof b === "number" ? Math.max(a, b) : ["max", a, b];
+  return {
+    role: "reduce",
+    name: `${program.name}_results`,
+    grid: [blocks.reduce(most), problemsOf(program.problem), 1],
+    ...further,
+    threads: RESULT_THREADS,
+    workspace: resultsEnd,
+    params: placedParameters({ ...program, buffers: [] }, results, true),
+    ...rowOfGroups(program),
+  };
+}
+
+/** Name of the parameter that says where the results of a step lie, where only the launch knows. */
+export const placeParam = (step: number): string => `place${step}`;
+
+/** Parameters of a program, and behind them those that say where results lie, naturally aligned. */
+function placedParameters(
+  program: TileProgram,
+  results: readonly WideResult[],
+  workspace: boolean,
+): readonly ParamSpec[] {
+  const own = parameters(program, workspace);
+  let offset = Math.ceil(endOfParams(own) / 8) * 8;
+  const places = results.flatMap(({ index, at }): readonly ParamSpec[] => {
+    if (typeof at === "number") return [];
+    offset += 8;
+    const name = placeParam(index);
+    return [{ kind: "scalar", name, dtype: "u64", offset: offset - 8, size: 8, value: at }];
+  });
+  return [...own, ...places];
+}
+
+/** CTAs of a cluster that every GPU with clusters launches (CUDA programming guide). */
+const PORTABLE_CLUSTER = 8;
+
+/** How a declared kernel is launched. Kernels beside the main one have no clusters and no shared memory. */
+export function specOf(program: TileProgram, kernel: KernelDeclaration): KernelSpec {
+  const main = kernel.role === "main";
+  const cluster = main ? clusterExtents(program) : ([1, 1, 1] as const);
+  return {
+    entry: kernel.name,
+    role: kernel.role,
+    launch: {
+      grid: kernel.grid,
+      block: [kernel.threads, 1, 1],
+      cluster,
+      dynamicSmem: main ? (program.machine?.memory.shared ?? 0) : 0,
+      staticSmem: 0,
+      cooperative: false,
+      ...(main && program.launch.pdl ? { programmatic: true } : {}),
+      ...(cluster.reduce((n, extent) => n * extent, 1) > PORTABLE_CLUSTER
+        ? { nonPortableCluster: true }
+        : {}),
+    },
+    params: kernel.params,
+    ...(kernel.row === undefined ? {} : { groups: kernel.row }),
+    workspaceBytes: kernel.workspace,
+  };
+}

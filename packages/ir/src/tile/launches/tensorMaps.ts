@@ -1,0 +1,197 @@
+/** Tensor maps: parameters of the kernel, made from the copies and stores that use them. */
+import type { LaunchExpr, ParamSpec, TensorMapRecipe } from "@tilewright/core";
+import { type TensorCut, tensorCut, tensorMapFor } from "../../launch/tensor-copies.ts";
+import { must } from "../../must.ts";
+import { blockShape, bufferOf, childrenOf, clusterUnits } from "../rewrite.ts";
+import { storesInBulk } from "../staged.ts";
+import type { Ownership, OwnershipMode, Stmt, TileProgram } from "../types.ts";
+import { clusterSize } from "./counts.ts";
+
+type Copy = Extract<Stmt, { kind: "copy" }>;
+type Epilogue = Extract<Stmt, { kind: "epilogue" }>;
+
+/** A tensor map lies at a multiple of 64 bytes (PTX ISA, tensor maps), and has 128. */
+const MAP_ALIGN = 64;
+export const MAP_BYTES = 128;
+
+/** Warps of a warpgroup. */
+const WARPGROUP = 4;
+
+/** Units of a cluster (CTAs, or pairs) that share a bulk copy. */
+export function readersOf({ launch }: TileProgram, { multicast }: Copy): number {
+  const [m, n] = clusterUnits(launch);
+  return multicast === null ? 1 : multicast === "m" ? m : n;
+}
+
+/** The boxes of a bulk copy into shared memory, of which each reader copies a part; null where bulk copies cannot make the tile's layout. */
+export const loadCutOf = (program: TileProgram, copy: Copy): TensorCut | null =>
+  cutOf(program, copy.dst.buffer, readersOf(program, copy));
+
+/** The same of a program that `bulkTiles` has verified. */
+export const loadCut = (program: TileProgram, copy: Copy): TensorCut =>
+  must(loadCutOf(program, copy), "a verified tile has boxes");
+
+/** Groups of warps that store their part of an epilogue's tile by themselves: how many below each other, and side by side. */
+export interface StoreGroups {
+  readonly m: number;
+  readonly n: number;
+}
+
+/** How an epilogue stores in bulk: the groups that do, and the boxes, of which none reaches over two groups. */
+export interface BulkStore {
+  readonly groups: StoreGroups;
+  readonly cut: TensorCut;
+}
+
+/**
+ * Warpgroups, where rows go to them in order, and parts of the columns to those side by side, which count first; else all warps together. A string says
+ * what of the layouts stands against it.
+ */
+export function bulkStoreOf(program: TileProgram, stmt: Epilogue, warps: number): BulkStore | string {
+  const groups = storeGroups(program, stmt, warps);
+  if (typeof groups === "string" || stmt.via === null) return groups as string;
+  const whole = cutOf(program, stmt.via.buffer, 1);
+  const parts = whole?.contiguous === 1 ? groups.m : groups.n;
+  const cut = parts === 1 ? whole : cutOf(program, stmt.via.buffer, parts);
+  return cut === null ? "has a layout that bulk tensor copies cannot make" : { groups, cut };
+}
+
+/** The same of a program that `bulkTiles` has verified. */
+export function bulkStore(program: TileProgram, stmt: Epilogue, warps: number): BulkStore {
+  const store = bulkStoreOf(program, stmt, warps);
+  return must(typeof store === "string" ? null : store, "a verified epilogue has stores");
+}
+
+function storeGroups(program: TileProgram, stmt: Epilogue, warps: number): StoreGroups | string {
+  const own = bufferOf(program, stmt.acc.buffer).own;
+  const beside = own === null ? null : besides(own);
+  const n = beside?.extent ?? 1;
+  if (beside !== null && beside.stride !== WARPGROUP)
+    return "warps that share rows cannot pass them through one tile";
+  const m = warps / WARPGROUP / n;
+  const [outermost] = own?.rows.filter((f) => f.extent > 1) ?? [];
+  const inOrder =
+    m === 1 ||
+    (outermost?.tier === "warp" &&
+      (outermost.extent === m * WARPGROUP && n === 1
+        ? outermost.stride === 1
+        : outermost.extent === m && outermost.stride === WARPGROUP * n));
+  const tile = stmt.via === null ? null : bufferOf(program, stmt.via.buffer);
+  const parts = tile === null || tile.layout === null ? null : tensorCut(tile)?.contiguous === 0 ? n : m;
+  if (Number.isInteger(m) && inOrder && tile !== null && parts !== null && tensorCut(tile, parts) !== null)
+    return { m, n };
+  return n > 1 ? "has no part of its own for each warpgroup" : { m: 1, n: 1 };
+}
+
+/** The factor by which warpgroups share the columns of a tile; null where none does, or where the warps of one do, which store together. */
+const besides = (own: Ownership): OwnershipMode | null =>
+  own.cols.find((f) => f.tier === "warp" && f.extent > 1 && f.stride * f.extent > WARPGROUP) ?? null;
+
+function cutOf(program: TileProgram, tile: string, parts: number): TensorCut | null {
+  const buffer = bufferOf(program, tile);
+  return tensorCut({ ...buffer, shape: blockShape(buffer) }, parts);
+}
+
+/** `tma_a`: the map through which bulk copies see an operand. */
+export const mapName = (global: string): string => `tma_${global.toLowerCase()}`;
+
+/** The template of a map of a grouped problem: over the table itself, which is there in every launch. Only what is no group's own counts. */
+const templateOf = (map: TensorMapRecipe): TensorMapRecipe => ({
+  ...map,
+  operand: "groups",
+  dims: [1, 1],
+  strides: [TEMPLATE_PITCH],
+});
+
+/** Any pitch that maps take. */
+const TEMPLATE_PITCH = 16;
+
+/** A bulk copy or store of a program, and the warps that run it. */
+export interface BulkAccess {
+  readonly stmt: Copy | Epilogue;
+  readonly warps: number;
+}
+
+/** The bulk copies into shared memory and bulk stores of statements that so many warps run, in their order. */
+export function bulkAccesses(stmts: readonly Stmt[], warps: number): readonly BulkAccess[] {
+  const found: BulkAccess[] = [];
+  const visit = (warps: number, stmts: readonly Stmt[]): void => {
+    for (const stmt of stmts) {
+      if (stmt.kind === "copy" ? stmt.transport === "tma" : stmt.kind === "epilogue" && storesInBulk(stmt))
+        found.push({ stmt: stmt as Copy | Epilogue, warps });
+      visit(stmt.kind === "role" ? stmt.warps : warps, childrenOf(stmt));
+    }
+  };
+  visit(warps, stmts);
+  return found;
+}
+
+/** The same of a program. */
+export const bulkAccessesOf = ({ body, launch }: TileProgram): readonly BulkAccess[] =>
+  bulkAccesses(body, launch.threads / 32);
+
+/** One map for each matrix that bulk copies read or write, behind the parameters that end at `offset`. */
+export function tensorMaps(program: TileProgram, offset: number): readonly ParamSpec[] {
+  const found = new Map<string, TensorCut>();
+  for (const { stmt, warps } of bulkAccessesOf(program))
+    if (stmt.kind === "copy") found.set(stmt.src.buffer, loadCut(program, stmt));
+    else found.set(stmt.dst.buffer, bulkStore(program, stmt, warps).cut);
+  const grouped = program.problem.batch.kind === "grouped";
+  let end = offset;
+  return [...found].map(([global, cut]): ParamSpec => {
+    const at = Math.ceil(end / MAP_ALIGN) * MAP_ALIGN;
+    end = at + MAP_BYTES;
+    const map = tensorMapFor(program, global, cut);
+    return {
+      kind: "tensorMap",
+      name: mapName(global),
+      offset: at,
+      size: MAP_BYTES,
+      tensorMap: grouped ? templateOf(map) : map,
+    };
+  });
+}
+
+/** Slots of a group of threads for maps of D. */
+export const STORE_MAP_SLOTS = 2;
+
+/** Slots of a CTA for maps of A and B: one more than the ring has that the copies go into. */
+export function copyMapSlots(program: TileProgram, copies: readonly Copy[]): number {
+  const tiles = new Set(copies.map((copy) => copy.dst.buffer));
+  return (
+    1 + Math.max(0, ...program.rings.filter((r) => r.buffers.some((b) => tiles.has(b))).map((r) => r.slots))
+  );
+}
+
+/** The first bulk copy of each matrix that statements have. */
+export function copiesByMatrix(accesses: readonly BulkAccess[]): ReadonlyMap<string, Copy> {
+  const found = new Map<string, Copy>();
+  for (const { stmt } of accesses)
+    if (stmt.kind === "copy" && !found.has(stmt.src.buffer)) found.set(stmt.src.buffer, stmt);
+  return found;
+}
+
+/** Bytes of the workspace that the maps of a CTA of a grouped problem take, those of its copies first, then those of its stores; 0 where the launch makes all maps. */
+export function groupMapBytesOfBlock(program: TileProgram): {
+  readonly copies: number;
+  readonly stores: number;
+} {
+  if (program.problem.batch.kind !== "grouped") return { copies: 0, stores: 0 };
+  const accesses = bulkAccessesOf(program);
+  const copies = copiesByMatrix(accesses);
+  const store = accesses.find(({ stmt }) => stmt.kind === "epilogue");
+  const groups = store?.stmt.kind === "epilogue" ? bulkStore(program, store.stmt, store.warps).groups : null;
+  return {
+    copies: copies.size === 0 ? 0 : copyMapSlots(program, [...copies.values()]) * copies.size * MAP_BYTES,
+    stores: groups === null ? 0 : groups.m * groups.n * STORE_MAP_SLOTS * MAP_BYTES,
+  };
+}
+
+/** Bytes of the workspace that maps of groups take. */
+export function groupMapBytes(program: TileProgram): LaunchExpr {
+  const { copies, stores } = groupMapBytesOfBlock(program);
+  const each = copies + stores;
+  const size = clusterSize(program);
+  // A grid of persistent CTAs has no more of them than there are SMs, but a cluster at least.
+  return each === 0 ? 0 : ["mul", size === 1 ? "numSms" : ["max", "numSms", size], each];
+}

@@ -1,0 +1,86 @@
+/** What a program of stage `machine` declares of its launch, against what its statements take. */
+import type { GroupRow } from "@tilewright/core";
+import { launchesOf } from "../launches/kernels.ts";
+import { printField, printGrid, printLaunch, printParam } from "../text/launches.ts";
+import type { KernelDeclaration } from "../types.ts";
+import type { Fault, Verifier } from "./verifier.ts";
+
+export const launches: Verifier = {
+  name: "launches",
+  code: "TW3139",
+  property:
+    "kernels, their grids, workspaces, parameters, tensor maps and rows of groups are those that the statements take, value by value; what ptxas is told of them is free",
+  from: "machine",
+  waivable: true,
+  *check({ program }) {
+    const declared = program.machine?.launches;
+    if (declared === undefined) return;
+    const main = declared.kernels.find(({ role }) => role === "main");
+    const taken = launchesOf(program, { ctas: main?.ctas ?? null, maxnreg: main?.maxnreg ?? null });
+    const names = taken.kernels.map((kernel) => `@${kernel.name}`).join(", then ");
+    for (const [i, kernel] of declared.kernels.entries()) {
+      const own = taken.kernels[i];
+      if (own === undefined || own.name !== kernel.name || own.role !== kernel.role)
+        yield { at: kernel, message: "is no kernel of this program here", hint: `launch ${names}` };
+      else yield* compared(kernel, own);
+    }
+    if (declared.kernels.length < taken.kernels.length)
+      yield {
+        at: declared.kernels.at(-1) ?? "memory",
+        message: "a kernel is missing behind it",
+        hint: `launch ${names}`,
+      };
+    if (declared.init !== taken.init)
+      yield {
+        at: declared,
+        message: `the workspace is ${declared.init} before a launch, and has to be ${taken.init}`,
+        hint: `workspace init ${taken.init}`,
+      };
+  },
+};
+
+function* compared(kernel: KernelDeclaration, own: KernelDeclaration): Iterable<Fault> {
+  const differs = function* (at: Fault["at"], what: string, is: string, takes: string): Iterable<Fault> {
+    if (is !== takes) yield { at, message: `${is}, and ${what} ${takes}`, hint: takes };
+  };
+  yield* differs(kernel, "the work tiles take", printGrid(kernel.grid), printGrid(own.grid));
+  yield* differs(kernel, "the kernel has", `threads ${kernel.threads}`, `threads ${own.threads}`);
+  yield* differs(
+    kernel,
+    "the statements take",
+    `workspace ${printLaunch(kernel.workspace)}`,
+    `workspace ${printLaunch(own.workspace)}`,
+  );
+  if (own.exact && !kernel.exact)
+    yield {
+      at: kernel,
+      message: "roles have register budgets, which count from exact threads",
+      hint: "exact",
+    };
+  const params = new Map(own.params.map((param) => [param.name, param]));
+  for (const param of kernel.params) {
+    const needed = params.get(param.name);
+    params.delete(param.name);
+    if (needed === undefined) yield { at: param, message: "no statement uses it", hint: "remove it" };
+    else yield* differs(param, "the statements take", printParam(param), printParam(needed));
+  }
+  for (const missing of params.values())
+    yield { at: kernel, message: `%${missing.name} is no parameter`, hint: printParam(missing) };
+  yield* rows(kernel, own.row);
+}
+
+function* rows(kernel: KernelDeclaration, own: GroupRow | undefined): Iterable<Fault> {
+  const { row } = kernel;
+  if (row === undefined && own === undefined) return;
+  if (row === undefined || own === undefined || row.bytes !== own.bytes) {
+    const hint = own === undefined ? "remove the row" : `row bytes ${own.bytes}`;
+    yield { at: row ?? kernel, message: "has not the row of the problem's groups", hint };
+    return;
+  }
+  const fields = own.fields.map(printField);
+  for (const [i, field] of row.fields.entries())
+    if (printField(field) !== fields[i])
+      yield { at: field, message: "is no field of a group here", hint: fields[i] ?? "remove it" };
+  const missing = fields[row.fields.length];
+  if (missing !== undefined) yield { at: row, message: "a field is missing", hint: missing };
+}
