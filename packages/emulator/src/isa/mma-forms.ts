@@ -1,5 +1,5 @@
 /** Forms of mma: shapes, element types, and which go together. */
-import type { Register } from "../load/types.ts";
+import type { Operand, Register } from "../load/types.ts";
 import { type Coordinates, type Fragments, fragmentIndex } from "./fragments.ts";
 import type { Sparsity } from "./sparse.ts";
 
@@ -24,6 +24,10 @@ export const elementTypes = {
   tf32: { bits: 32, kind: "float" },
   e4m3: { bits: 8, kind: "float" },
   e5m2: { bits: 8, kind: "float" },
+  // Below 8 bits an element takes a byte, but where two of 4 bits share one (mxf4).
+  e3m2: { bits: 8, kind: "float" },
+  e2m3: { bits: 8, kind: "float" },
+  e2m1: { bits: 8, kind: "float" },
   f64: { bits: 64, kind: "double" },
   s8: { bits: 8, kind: "integer" },
   u8: { bits: 8, kind: "integer" },
@@ -54,6 +58,25 @@ export interface Form {
   readonly c: readonly Register[];
   readonly d: readonly Register[];
   readonly sparsity: Sparsity | null;
+  /** Two elements of 4 bits in a byte. */
+  readonly packed: boolean;
+  readonly scales: BlockScales | null;
+}
+
+/** Scale factors of a block-scaled product. */
+export interface BlockScales {
+  readonly format: "ue8m0" | "ue4m3";
+  /** Factors of a row of A, and of a column of B. */
+  readonly count: 1 | 2 | 4;
+  readonly a: ScaleOperand;
+  readonly b: ScaleOperand;
+}
+
+/** A register of factors, and the first byte and the lane of four (of two for A) that are read. */
+export interface ScaleOperand {
+  readonly register: Register;
+  readonly byte: Operand;
+  readonly thread: Operand;
 }
 
 /** Element numbers of the operands in row-major A[m][depth], B[n][k], C[m][n], tiles behind one another. */

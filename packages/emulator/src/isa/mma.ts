@@ -1,21 +1,25 @@
 /** mma.sync: products of fragments that a warp's lanes hold in registers. PTX ISA 9.0, chapter 9.7.14.5. */
 import type { Instruction, Operation, Register } from "../load/types.ts";
 import type { Machine, Warp } from "../machine/state.ts";
+import { decodeRow } from "../numerics/decode-rows.ts";
 import { fromF16, toF16 } from "../numerics/floats.ts";
 import { operandTable, tf32Mask } from "../numerics/operands.ts";
+import { type ScaleFactors, scaledDot } from "../numerics/scaled-dot.ts";
 import { stepDot } from "../numerics/tensor-dot.ts";
-import { type OperandFormat, stepOf } from "../numerics/tensorcore.ts";
+import { stepOf, type TensorKind } from "../numerics/tensorcore.ts";
 import { aligned, checkWritten, laneZero, markWritten, registersIn } from "./aligned.ts";
 import { type Fragments, fragmentsOf } from "./fragments.ts";
 import { doubleProduct } from "./mma-double.ts";
 import {
   type AccumulatorType,
   accumulatorBits,
+  type BlockScales,
   type ElementType,
   elementNames,
   elementTypes,
   type Form,
   indicesOf,
+  type ScaleOperand,
   shapes,
   typesAgree,
 } from "./mma-forms.ts";
@@ -31,6 +35,10 @@ const mma: Row = (d) => {
   const aOrder = d.choice("row", "col");
   const bOrder = d.choice("row", "col");
   const rounding = d.option("rn", "rz", "rm", "rp");
+  const narrow = d.option("kind::f8f6f4", "kind::mxf8f6f4", "kind::mxf4", "kind::mxf4nvf4");
+  const packed = narrow === "kind::mxf4" || narrow === "kind::mxf4nvf4";
+  const scaled = d.flag("block_scale");
+  const vector = d.option("scale_vec::1X", "scale_vec::2X", "scale_vec::4X");
   const saturate = d.flag("satfinite");
   const dType = d.type("f16", "f32", "f64", "s32");
   const aType = d.type(...elementNames);
@@ -38,7 +46,9 @@ const mma: Row = (d) => {
   const cType = d.type("f16", "f32", "f64", "s32");
   const bitOperation = d.option("xor", "and");
   if (bitOperation !== null) d.choice("popc");
-  const { kind, bits } = elementTypes[aType];
+  const scaleType = scaled ? d.choice("ue8m0", "ue4m3") : null;
+  const { kind } = elementTypes[aType];
+  const bits = packed ? 4 : elementTypes[aType].bits;
   if (!typesAgree(aType, bType, cType, dType))
     d.refuse(`.${dType}.${aType}.${bType}.${cType} is no form of it`);
   if ((aType === "b1") !== (bitOperation !== null)) d.refuse("single bits are combined by .xor or .and");
@@ -64,6 +74,9 @@ const mma: Row = (d) => {
     saturate,
     combine: bitOperation ?? "multiply",
     ...productOperands(d, fragments, aType, cType, dType),
+    packed,
+    scales:
+      scaleType === null ? null : decodeScales(d, scaleType, vector === "scale_vec::4X" ? 4 : packed ? 2 : 1),
     sparsity: sparse === null ? null : decodeSparsity(d, 4, sparse === "sp::ordered_metadata"),
   };
   return productOf(form);
@@ -91,13 +104,17 @@ export function productOperands(
 export function productOf(form: Form): Operation {
   const { kind } = elementTypes[form.aType];
   const { sparsity } = form;
-  const read = [...form.a, ...form.b, ...form.c, ...(sparsity === null ? [] : [sparsity.metadata])];
+  const further = [
+    ...(sparsity === null ? [] : [sparsity.metadata]),
+    ...(form.scales === null ? [] : [form.scales.a.register, form.scales.b.register]),
+  ];
+  const read = [...form.a, ...form.b, ...form.c, ...further];
   return aligned((machine, instruction: Instruction) => {
     const stored =
       sparsity === null
         ? null
         : storedPositions(machine, instruction, sparsity, {
-            bits: elementTypes[form.aType].bits,
+            bits: form.packed ? 4 : elementTypes[form.aType].bits,
             k: form.fragments.k,
           });
     const run =
@@ -116,14 +133,14 @@ export function productOf(form: Form): Operation {
 
 // ---------------------------------------------------------------- floating point
 
-const isOperandFormat = (type: ElementType): type is OperandFormat => elementTypes[type].kind === "float";
+const isTensorKind = (type: ElementType): type is TensorKind => elementTypes[type].kind === "float";
 
 function floatProduct(machine: Machine, form: Form, stored: StoredPositions): (warp: Warp) => void {
   const { fragments, aType, bType, dType } = form;
   const { m, n, k, tiles } = fragments;
   // Of a sparse A half the columns are stored, and the tensor core adds up products of those alone.
   const depth = stored === null ? k : k / 2;
-  if (!isOperandFormat(aType) || !isOperandFormat(bType)) return () => undefined;
+  if (!isTensorKind(aType) || !isTensorKind(bType)) return () => undefined;
   const known = stepOf(machine.arithmetic, aType);
   const { unpacked } = known;
   // Unpacked: the lower two of each four elements fill the first half of K, which is one step.
@@ -152,8 +169,9 @@ function floatProduct(machine: Machine, form: Form, stored: StoredPositions): (w
     c: c.subarray(t * shape.m * n, (t + 1) * shape.m * n),
   }));
   const accumulators = new Float32Array(unpacked ? c.length : 0);
-  const loadA = loader(machine, form.a, index.a, aType, a);
-  const loadB = loader(machine, form.b, index.b, bType, b);
+  const loadA = loader(machine, form.a, index.a, aType, form.packed, a);
+  const loadB = loader(machine, form.b, index.b, bType, form.packed, b);
+  const loadScales = form.scales === null ? null : scaleLoader(machine, form.scales, fragments);
   return (warp) => {
     loadA(warp);
     loadB(warp);
@@ -165,10 +183,61 @@ function floatProduct(machine: Machine, form: Form, stored: StoredPositions): (w
     const positions = stored?.(warp);
     for (const [row, part] of parts.entries()) {
       if (positions !== undefined) gatherStored(b, k, positions, row, met, place);
-      stepDot(arithmetic, shape, part.a, part.b, part.c);
+      if (loadScales === null) stepDot(arithmetic, shape, part.a, part.b, part.c);
+      else scaledDot(shape, part.a, part.b, part.c, loadScales(warp));
     }
     if (unpacked) addAccumulators(accumulators, c, cBits, half);
     storeAccumulators(machine, warp, form, index.d, c, cBits);
+  };
+}
+
+/** Registers of scale factors and their selectors, operands 4 to 7. */
+function decodeScales(d: Decoder, format: BlockScales["format"], count: BlockScales["count"]): BlockScales {
+  const operand = (index: number): ScaleOperand => {
+    const [register] = registersIn(d, d.use(index, "int"), 1);
+    const selector = d.use(index + 1, "int");
+    const [byte, thread] = selector.kind === "vector" ? selector.elements : [];
+    if (register === undefined || byte === undefined || thread === undefined)
+      return d.refuse("scale factors have a register, and a byte and a thread in braces");
+    return { register, byte, thread };
+  };
+  return { format, count, a: operand(4), b: operand(6) };
+}
+
+/** The factors that the selectors choose: rows i and i + 8 of A have the first or the second two lanes of four, columns of B any lane. */
+function scaleLoader(
+  machine: Machine,
+  { format, count, a, b }: BlockScales,
+  { m, n, k }: Fragments,
+): (warp: Warp) => ScaleFactors {
+  const bytes = new Uint8Array(Math.max(m, n) * count);
+  const factors: ScaleFactors = {
+    block: k / count === 16 ? 16 : 32,
+    format,
+    a: new Float32Array(m * count),
+    b: new Float32Array(n * count),
+  };
+  const load = (
+    warp: Warp,
+    operand: ScaleOperand,
+    lane: (row: number, thread: number) => number,
+    to: Float32Array,
+  ): void => {
+    const { words } = machine.arena;
+    const [byte, thread] = [
+      machine.lane(warp, operand.byte, 0) & 3,
+      machine.lane(warp, operand.thread, 0) & 3,
+    ];
+    for (let row = 0; row < to.length / count; row++) {
+      const word = words[laneZero(warp, operand.register) + lane(row, thread)] as number;
+      for (let i = 0; i < count; i++) bytes[row * count + i] = word >>> (8 * (byte + i));
+    }
+    decodeRow(format, bytes, 0, to.length, to, 0);
+  };
+  return (warp) => {
+    load(warp, a, (row, thread) => (row & 7) * 4 + (thread & 1) * 2 + (row >> 3), factors.a);
+    load(warp, b, (column, thread) => column * 4 + thread, factors.b);
+    return factors;
   };
 }
 
@@ -191,7 +260,8 @@ function loader(
   machine: Machine,
   registers: readonly Register[],
   index: Int32Array,
-  format: OperandFormat,
+  format: TensorKind,
+  packed: boolean,
   to: Float32Array,
 ): (warp: Warp) => void {
   if (format === "tf32") {
@@ -207,9 +277,11 @@ function loader(
     };
   }
   const { values } = operandTable(format);
-  const bits = elementTypes[format].bits;
+  const bits = packed ? 4 : elementTypes[format].bits;
   const parts = 32 / bits;
-  const mask = 2 ** bits - 1;
+  const mask = values.length - 1;
+  // In a byte of its own an element of 4 bits has bits 2 to 5.
+  const low = format === "e2m1" && !packed ? 2 : 0;
   return (warp) => {
     const { words } = machine.arena;
     let from = 0;
@@ -218,7 +290,7 @@ function loader(
       for (let l = 0; l < 32; l++) {
         const word = words[base + l] as number;
         for (let p = 0; p < parts; p++) {
-          to[index[from] as number] = values[(word >>> (p * bits)) & mask] as number;
+          to[index[from] as number] = values[(word >>> (p * bits + low)) & mask] as number;
           from += 1;
         }
       }

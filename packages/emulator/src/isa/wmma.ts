@@ -50,7 +50,7 @@ const multiply: Row = (d) => {
     ...{ fragments, aType, bType, cType, dType, saturate },
     rounding: rounding ?? "rn",
     combine: combine ?? "multiply",
-    sparsity: null,
+    ...{ sparsity: null, packed: false, scales: null },
     ...productOperands(d, fragments, aType, cType, dType),
   });
 };

@@ -5,7 +5,7 @@
  */
 import { exponentOf, formats } from "@tilewright/core";
 import { decodeFloat } from "./floats.ts";
-import type { OperandFormat } from "./tensorcore.ts";
+import type { TensorKind } from "./tensorcore.ts";
 
 /** Exponent of infinities and NaN: above every finite sum of two, so that one comparison finds them. */
 export const specialExponent = 1 << 20;
@@ -21,15 +21,15 @@ export interface OperandTable {
 const tables = new Map<string, OperandTable>();
 
 /**
- * The table of a format of 8 or 16 bits; made when first asked for.
+ * The table of a format of at most 16 bits; made when first asked for.
  *
  * @param unpacked fp8 that arrives as f16: its subnormals are normal numbers there.
  */
-export function operandTable(format: Exclude<OperandFormat, "tf32">, unpacked = false): OperandTable {
+export function operandTable(format: Exclude<TensorKind, "tf32">, unpacked = false): OperandTable {
   const key = `${format}/${unpacked}`;
   const known = tables.get(key);
   if (known !== undefined) return known;
-  const codes = format === "e4m3" || format === "e5m2" ? 256 : 65536;
+  const codes = 2 * formats[format].sign;
   const values = new Float64Array(codes);
   const exponents = new Int32Array(codes);
   const { minExponent } = formats[unpacked ? "f16" : format];

@@ -7,11 +7,8 @@
  * Hopper was compared with an H200 over all forms (test/mma.golden.test.ts); how it multiplies fp8 was found there.
  */
 
-/** Operand formats of mma.sync's fused floating-point dot product; the 8-bit ones come in any mixture. */
-export type OperandFormat = "f16" | "bf16" | "tf32" | "e4m3" | "e5m2";
-
-/** Those of the asynchronous instructions (wgmma, tcgen05): those of 8 bits and fewer come in any mixture. */
-export type TensorKind = OperandFormat | "e2m3" | "e3m2" | "e2m1";
+/** Operand formats of the fused floating-point dot products; those of 8 bits and fewer come in any mixture. */
+export type TensorKind = "f16" | "bf16" | "tf32" | "e4m3" | "e5m2" | "e2m3" | "e3m2" | "e2m1";
 
 export interface StepArithmetic {
   /** Bits kept below the largest exponent. */
@@ -84,39 +81,17 @@ export function arithmeticOf(target: string): TensorArithmetic | null {
   return found;
 }
 
-/** How wgmma and tcgen05.mma with operands of `kind` compute. */
-export function asyncStepOf(arithmetic: TensorArithmetic, kind: TensorKind): StepArithmetic {
-  switch (kind) {
-    case "f16":
-    case "bf16":
-      return arithmetic.half;
-    case "tf32":
-      return arithmetic.tf32;
-    case "e4m3":
-    case "e5m2":
-    case "e2m3":
-    case "e3m2":
-    case "e2m1":
-      return arithmetic.asyncFp8;
-    default:
-      kind satisfies never;
-      return arithmetic.half;
-  }
-}
+const stepOfKind = (
+  arithmetic: TensorArithmetic,
+  kind: TensorKind,
+  narrow: StepArithmetic,
+): StepArithmetic =>
+  kind === "tf32" ? arithmetic.tf32 : kind === "f16" || kind === "bf16" ? arithmetic.half : narrow;
 
-/** How mma.sync with operands of `format` computes. */
-export function stepOf(arithmetic: TensorArithmetic, format: OperandFormat): StepArithmetic {
-  switch (format) {
-    case "f16":
-    case "bf16":
-      return arithmetic.half;
-    case "tf32":
-      return arithmetic.tf32;
-    case "e4m3":
-    case "e5m2":
-      return arithmetic.fp8;
-    default:
-      format satisfies never;
-      return arithmetic.half;
-  }
-}
+/** How wgmma and tcgen05.mma with operands of `kind` compute. */
+export const asyncStepOf = (arithmetic: TensorArithmetic, kind: TensorKind): StepArithmetic =>
+  stepOfKind(arithmetic, kind, arithmetic.asyncFp8);
+
+/** How mma.sync with operands of `kind` computes. */
+export const stepOf = (arithmetic: TensorArithmetic, kind: TensorKind): StepArithmetic =>
+  stepOfKind(arithmetic, kind, arithmetic.fp8);

@@ -2,11 +2,11 @@
 import { BLACKWELL_ALL, type InstructionRow } from "./row.ts";
 
 const FP8 = "e4m3|e5m2";
-const F8F6F4 = "e4m3|e5m2|e3m2|e2m3|e2m1";
+export const F8F6F4 = "e4m3|e5m2|e3m2|e2m3|e2m1";
 const B8_SPACE = { since: [8, 6, 100], only: BLACKWELL_ALL } as const;
 const SHARED = "shared|shared::cta?";
 const NEEDS = { "shared::cta": { since: [7, 8, 75] } } as const;
-const SM120 = { since: [8, 7, 120], only: ["sm_120a", "sm_120f", "sm_121a", "sm_121f"] } as const;
+export const SM120 = { since: [8, 7, 120], only: ["sm_120a", "sm_120f", "sm_121a", "sm_121f"] } as const;
 
 export const matrixRows = [
   {
@@ -285,28 +285,28 @@ export const matrixRows = [
   {
     opcode: "mma",
     mods: `sync aligned m16n8k32 row col kind::mxf8f6f4 block_scale scale_vec::1X? f32 ${F8F6F4} ${F8F6F4} f32 ue8m0`,
-    args: ["=f32*4", "r:word*4", "r:word*2", "r:f32*4", "r:u32", "u16*2", "r:u32", "u16*2"],
+    args: ["=f32*4", "r:word*4", "r:word*2", "r:f32*4", "r:u32*1", "u16*2", "r:u32*1", "u16*2"],
     ...SM120,
     effect: "collective",
   },
   {
     opcode: "mma",
     mods: "sync aligned m16n8k64 row col kind::mxf4 block_scale scale_vec::2X? f32 e2m1 e2m1 f32 ue8m0",
-    args: ["=f32*4", "r:word*4", "r:word*2", "r:f32*4", "r:u32", "u16*2", "r:u32", "u16*2"],
+    args: ["=f32*4", "r:word*4", "r:word*2", "r:f32*4", "r:u32*1", "u16*2", "r:u32*1", "u16*2"],
     ...SM120,
     effect: "collective",
   },
   {
     opcode: "mma",
     mods: "sync aligned m16n8k64 row col kind::mxf4nvf4 block_scale scale_vec::2X f32 e2m1 e2m1 f32 ue8m0",
-    args: ["=f32*4", "r:word*4", "r:word*2", "r:f32*4", "r:u32", "u16*2", "r:u32", "u16*2"],
+    args: ["=f32*4", "r:word*4", "r:word*2", "r:f32*4", "r:u32*1", "u16*2", "r:u32*1", "u16*2"],
     ...SM120,
     effect: "collective",
   },
   {
     opcode: "mma",
     mods: "sync aligned m16n8k64 row col kind::mxf4nvf4 block_scale scale_vec::4X f32 e2m1 e2m1 f32 ue4m3",
-    args: ["=f32*4", "r:word*4", "r:word*2", "r:f32*4", "r:u32", "u16*2", "r:u32", "u16*2"],
+    args: ["=f32*4", "r:word*4", "r:word*2", "r:f32*4", "r:u32*1", "u16*2", "r:u32*1", "u16*2"],
     ...SM120,
     effect: "collective",
   },

@@ -1,4 +1,5 @@
 /** Products of a sparse A: mma.sp and wgmma.mma_async.sp (PTX ISA 9.0 §9.7.14.6 and §9.7.15.6). Metadata and selector follow C or B. */
+import { F8F6F4, SM120 } from "./matrix.ts";
 import type { InstructionRow } from "./row.ts";
 import { wgmmaRows } from "./wgmma.ts";
 
@@ -32,6 +33,15 @@ const mmaRows: readonly InstructionRow[] = [
     ];
   }),
   mma("m16n8k64 row col f32 e4m3|e5m2 e4m3|e5m2 f32", wide("word", 4), 0, [8, 4, 89]),
+  ...(["f32", "f16"] as const).map((d) => ({
+    ...mma(
+      `m16n8k64 row col kind::f8f6f4 ${d} ${F8F6F4} ${F8F6F4} ${d}`,
+      d === "f32" ? wide("word", 4) : ["f16x2*2", "word*4", "f16x2*2"],
+      0,
+      SM120.since,
+    ),
+    only: SM120.only,
+  })),
   mma("m16n8k32 row col satfinite? s32 u8|s8 u8|s8 s32", integers(2), 1, AMPERE),
   mma("m16n8k64 row col satfinite? s32 u8|s8 u8|s8 s32", integers(4), 0, AMPERE),
   mma("m16n8k64 row col satfinite? s32 u4|s4 u4|s4 s32", integers(2), 1, AMPERE),
