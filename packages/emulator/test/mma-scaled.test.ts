@@ -2,7 +2,7 @@
  * mma.sync of operands below 8 bits, with and without scale factors, against plain loops over numbers whose sums an f32 holds exactly. Where
  * elements, factors and results lie is written here by formulas; those of the factors were probed on a GeForce RTX of compute capability 12.0.
  */
-import { encode, type FloatFormat } from "@tilewright/ir";
+import { encode, type FloatFormat } from "@tilewright/core";
 import { describe, expect, test } from "vitest";
 import { clean, generator, machine } from "./support.ts";
 

@@ -1,4 +1,4 @@
-/** Tensor maps of launch files: what cuTensorMapEncodeTiled takes, with a buffer in place of an address. */
+/** Tensor maps of launch files: what cuTensorMapEncodeTiled and cuTensorMapEncodeIm2col take, with a buffer in place of an address. */
 import {
   type Checked,
   checkTensorMap,
@@ -32,12 +32,19 @@ export const tensorMapSchema = z
     strides: z.array(z.int()).default([]).describe("bytes, of dimensions 1 and up"),
     box: z.array(positive).min(1).describe("extents of one copy, in elements"),
     elementStrides: z.array(positive).optional().describe("1 in every dimension unless given"),
+    im2col: z
+      .strictObject({
+        lower: z.array(z.int()).describe("first pixel in each dimension between the first and the last"),
+        upper: z.array(z.int()).describe("added to those extents: where the pixels end"),
+      })
+      .optional()
+      .describe("makes it an im2col map: box is the channels and the pixels of one copy"),
     interleave: z.enum(tensorMapInterleaves).default("none"),
     swizzle: z.enum(keysOf<TensorMapSwizzle>(tensorMapSwizzles)).default("none"),
     fill: z.enum(["zero", "nan"]).default("zero").describe("what elements outside of the tensor read as"),
     l2: z.enum(tensorMapL2Promotions).default("none").describe("L2 promotion"),
   })
-  .describe("a tiled tensor map");
+  .describe("a tensor map");
 
 type LaunchTensorMap = z.output<typeof tensorMapSchema>;
 type Maps = Readonly<Record<string, LaunchTensorMap>>;

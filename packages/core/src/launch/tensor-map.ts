@@ -118,11 +118,20 @@ export interface TensorMapSpec {
   readonly l2: (typeof tensorMapL2Promotions)[number];
   /** What elements outside the tensor read as. */
   readonly fill: "zero" | "nan";
+  /**
+   * A map for convolutions (`cuTensorMapEncodeIm2col`): `box` is the channels and the pixels of a copy, whose pixels are walked from `lower` on in
+   * each dimension between the first and the last, and stay below the dimension's extent and `upper`.
+   */
+  readonly im2col?: { readonly lower: readonly number[]; readonly upper: readonly number[] } | undefined;
 }
 
 /** Elements that one copy moves along each dimension. */
-export const tensorMapExtent = (spec: Pick<TensorMapSpec, "box" | "elementStrides">): readonly number[] =>
-  spec.box.map((n, k) => (k === 0 ? n : Math.ceil(n / (spec.elementStrides[k] ?? 1))));
+export const tensorMapExtent = (
+  spec: Pick<TensorMapSpec, "box" | "elementStrides" | "im2col">,
+): readonly number[] =>
+  spec.box.map((n, k) =>
+    k === 0 || spec.im2col !== undefined ? n : Math.ceil(n / (spec.elementStrides[k] ?? 1)),
+  );
 
 /** Bytes of one element in shared memory, gaps between groups of 16 included; sub-byte types without gaps give fractions. */
 export const tensorMapElementBytes = (dtype: TensorMapType): number => {
@@ -137,8 +146,9 @@ export const tensorMapGlobalBytes = (dtype: TensorMapType): number => typeRow(dt
  * Bytes that one copy of the box brings, elements outside the tensor included: what a barrier has to expect. The gaps that padded types leave in
  * shared memory do not count (CUTLASS and DeepGEMM expect the bytes of global memory).
  */
-export const tensorMapBoxBytes = (spec: Pick<TensorMapSpec, "dtype" | "box" | "elementStrides">): number =>
-  tensorMapExtent(spec).reduce((n, x) => n * x, tensorMapGlobalBytes(spec.dtype));
+export const tensorMapBoxBytes = (
+  spec: Pick<TensorMapSpec, "dtype" | "box" | "elementStrides" | "im2col">,
+): number => tensorMapExtent(spec).reduce((n, x) => n * x, tensorMapGlobalBytes(spec.dtype));
 
 /** `boxBytes`: what a block of sm_90 and sm_100 can have as shared memory; the driver refuses boxes beyond. */
 const limits = {
@@ -146,6 +156,10 @@ const limits = {
   dimension: 2 ** 32,
   stride: 2 ** 40,
   box: 256,
+  /** Of an im2col copy. */
+  pixels: 1024,
+  /** Corners of im2col boxes lie within so many pixels of the tensor's, by rank. */
+  corner: { 3: 2 ** 15, 4: 2 ** 7, 5: 2 ** 4 } as Readonly<Record<number, number>>,
   elementStride: 8,
   boxBytes: 227 * 1024,
 } as const;
@@ -170,17 +184,20 @@ export function checkTensorMap(spec: TensorMapSpec, target?: Target): readonly D
     found.push({ code, kind, at: `tensorMap.${at}`, message, hint });
   };
   if (target !== undefined) onTarget(spec, target, fault);
-  const least = spec.interleave === "none" ? 1 : 3;
+  const { im2col } = spec;
+  const least = spec.interleave === "none" && im2col === undefined ? 1 : 3;
   if (rank < least || rank > limits.rank)
     fault(
       "TW1311",
       "dims",
-      `a map of rank ${rank}${least > 1 ? ` with interleave ${spec.interleave}` : ""}`,
+      `a map of rank ${rank}${least > 1 ? ` ${im2col === undefined ? `with interleave ${spec.interleave}` : "for im2col"}` : ""}`,
       `ranks ${least} to ${limits.rank} work`,
     );
   for (const [name, have, want] of [
     ["strides", spec.strides.length, rank - 1],
-    ["box", spec.box.length, rank],
+    ["box", spec.box.length, im2col === undefined ? rank : 2],
+    ["im2col.lower", im2col?.lower.length ?? Math.max(0, rank - 2), rank - 2],
+    ["im2col.upper", im2col?.upper.length ?? Math.max(0, rank - 2), rank - 2],
     ["elementStrides", spec.elementStrides.length, rank],
   ] as const)
     if (have !== Math.max(0, want))
@@ -219,6 +236,11 @@ export function checkTensorMap(spec: TensorMapSpec, target?: Target): readonly D
       );
   });
   boxRules(spec, row, fault);
+  const corner = limits.corner[rank] ?? 1;
+  for (const name of ["lower", "upper"] as const)
+    for (const [k, n] of (im2col?.[name] ?? []).entries())
+      if (!Number.isInteger(n) || n < -corner || n >= corner)
+        fault("TW1315", `im2col.${name}[${k}]`, `a corner at ${n}`, `${-corner} to ${corner - 1} work`);
   spec.elementStrides.forEach((n, k) => {
     if (!Number.isInteger(n) || n < 1 || n > limits.elementStride)
       fault("TW1316", `elementStrides[${k}]`, `an element stride of ${n}`, "1 to 8 work");
@@ -262,8 +284,9 @@ function onTarget(spec: TensorMapSpec, target: Target, fault: Fault): void {
 function boxRules(spec: TensorMapSpec, row: TensorMapTypeRow, fault: Fault): void {
   const { packed } = row;
   spec.box.forEach((n, k) => {
-    if (!Number.isInteger(n) || n < 1 || n > limits.box)
-      fault("TW1315", `box[${k}]`, `${n} elements`, "1 to 256 work");
+    const most = spec.im2col !== undefined && k === 1 ? limits.pixels : limits.box;
+    if (!Number.isInteger(n) || n < 1 || n > most)
+      fault("TW1315", `box[${k}]`, `${n} elements`, `1 to ${most} work`);
   });
   const [inner] = spec.box;
   if (inner === undefined || !Number.isInteger(inner) || inner < 1) return;

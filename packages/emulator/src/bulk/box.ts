@@ -1,15 +1,21 @@
 /** A box of a tensor, row by row: where each row comes from and where its words lie in shared memory. Pure functions. */
-import type { TensorMapSwizzle } from "@tilewright/core";
+import type { TensorMapSpec, TensorMapSwizzle } from "@tilewright/core";
 import type { MapGeometry } from "./map.ts";
 
-/** Which rows a copy moves: a tile at coordinates, or four rows of a 2-D tensor (gather4 and scatter4). */
+/** Which rows a copy moves: a tile at coordinates, pixels of an im2col map, or four rows of a 2-D tensor (gather4 and scatter4). */
 export type Box =
   | { readonly kind: "tile"; readonly coordinates: readonly number[] }
+  | {
+      readonly kind: "pixels";
+      readonly coordinates: readonly number[];
+      /** Pixels that each one lies further on, in the dimensions between the first and the last. */
+      readonly offsets: readonly number[];
+    }
   | { readonly kind: "rows"; readonly column: number; readonly rows: readonly number[] };
 
 /** Rows of a copy. */
 export const rowsOf = (map: MapGeometry, box: Box): number =>
-  box.kind === "tile" ? map.rows : box.rows.length;
+  box.kind === "rows" ? box.rows.length : map.rows;
 
 /** Bytes that a copy counts on a barrier. */
 export const bytesOf = (map: MapGeometry, box: Box): number => rowsOf(map, box) * map.rowBytes;
@@ -29,7 +35,7 @@ export function walkBox(
   visit: (row: number, global: number, from: number, to: number) => void,
 ): void {
   const { spec, elementBytes, extent } = map;
-  const first = box.kind === "tile" ? (box.coordinates[0] ?? 0) : box.column;
+  const first = box.kind === "rows" ? box.column : (box.coordinates[0] ?? 0);
   const length = extent[0] ?? 1;
   const from = Math.min(length, Math.max(0, -first)) * elementBytes;
   const to = Math.max(from / elementBytes, Math.min(length, (spec.dims[0] ?? 1) - first)) * elementBytes;
@@ -42,6 +48,21 @@ export function walkBox(
     return;
   }
   const rank = spec.dims.length;
+  if (box.kind === "pixels") {
+    const at = [...box.coordinates];
+    for (let row = 0; row < map.rows; row++) {
+      let global = inner;
+      let inside = true;
+      for (let k = 1; k < rank; k++) {
+        const x = (at[k] ?? 0) + (box.offsets[k - 1] ?? 0);
+        if (x < 0 || x >= (spec.dims[k] ?? 1)) inside = false;
+        global += x * (spec.strides[k - 1] ?? 0);
+      }
+      visit(row, global, inside ? from : 0, inside ? to : 0);
+      nextPixel(spec, at);
+    }
+    return;
+  }
   const index = new Array<number>(rank).fill(0);
   for (let row = 0; row < map.rows; row++) {
     let global = inner;
@@ -58,6 +79,18 @@ export function walkBox(
       if (next < (extent[k] ?? 1)) break;
     }
   }
+}
+
+/** The pixel behind one of an im2col box, which is walked by its first dimension first and image after image. */
+function nextPixel({ dims, elementStrides, im2col }: TensorMapSpec, at: number[]): void {
+  const last = dims.length - 1;
+  for (let k = 1; k < last; k++) {
+    const next = (at[k] ?? 0) + (elementStrides[k] ?? 1);
+    const inside = next < (dims[k] ?? 1) + (im2col?.upper[k - 1] ?? 0);
+    at[k] = inside ? next : (im2col?.lower[k - 1] ?? 0);
+    if (inside) return;
+  }
+  at[last] = (at[last] ?? 0) + 1;
 }
 
 /**

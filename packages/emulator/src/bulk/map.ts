@@ -7,10 +7,12 @@
  * |---|---|
  * | 0..3 | mark |
  * | 4..10 | type, rank, interleave, swizzle, atomicity, L2 promotion, fill: numbers as in `tensormap.replace` |
+ * | 11 | 1 in an im2col map |
  * | 16..23 | address |
  * | 24..43 | dims - 1, 32 bits each |
  * | 48..79 | strides of dimensions 1 to 4, 64 bits each |
  * | 80..99 | box - 1, 32 bits each: replaced values are not limited until the map is used |
+ * | 88..99 | in an im2col map the corners of the box: three lower ones and three upper ones, 16 bits each |
  * | 100..119 | element strides - 1, 32 bits each |
  */
 import {
@@ -67,6 +69,8 @@ export const fieldPlaces = {
 } as const;
 
 const promotionPlace = 9;
+const im2colPlace = 11;
+const cornerPlaces = { lower: 88, upper: 94 } as const;
 
 /** The object for a map. Errors: TW131x as `checkTensorMap` has them, TW5032 for what the emulator does not copy. */
 export function encodeTensorMap(spec: TensorMapSpec): Checked<Uint8Array> {
@@ -105,6 +109,12 @@ export function encodeTensorMap(spec: TensorMapSpec): Checked<Uint8Array> {
   spec.box.forEach((n, k) => {
     view.setUint32(fieldPlaces.box_dim.at + 4 * k, n - 1, true);
   });
+  if (spec.im2col !== undefined) {
+    bytes[im2colPlace] = 1;
+    for (const corner of ["lower", "upper"] as const)
+      for (const [k, n] of spec.im2col[corner].entries())
+        view.setInt16(cornerPlaces[corner] + 2 * k, n, true);
+  }
   spec.elementStrides.forEach((n, k) => {
     view.setUint32(fieldPlaces.element_stride.at + 4 * k, n - 1, true);
   });
@@ -171,6 +181,11 @@ export function decodeTensorMap(view: DataView, at: number): MapGeometry | strin
   const list = (place: { readonly at: number }, count: number): readonly number[] =>
     Array.from({ length: Math.max(0, count) }, (_, k) => view.getUint32(at + place.at + 4 * k, true) + 1);
   if (rank > 5) return `rank ${rank}`;
+  const corner = (name: keyof typeof cornerPlaces): readonly number[] =>
+    Array.from({ length: Math.max(0, rank - 2) }, (_, k) =>
+      view.getInt16(at + cornerPlaces[name] + 2 * k, true),
+    );
+  const im2col = view.getUint8(at + im2colPlace) === 1;
   const spec: TensorMapSpec = {
     dtype,
     address: view.getBigUint64(at + fieldPlaces.global_address.at, true),
@@ -178,12 +193,13 @@ export function decodeTensorMap(view: DataView, at: number): MapGeometry | strin
     strides: Array.from({ length: rank - 1 }, (_, k) =>
       Number(view.getBigUint64(at + fieldPlaces.global_stride.at + 8 * k, true)),
     ),
-    box: list(fieldPlaces.box_dim, rank),
+    box: list(fieldPlaces.box_dim, im2col ? 2 : rank),
     elementStrides: list(fieldPlaces.element_stride, rank),
     interleave,
     swizzle,
     l2,
     fill,
+    ...(im2col ? { im2col: { lower: corner("lower"), upper: corner("upper") } } : {}),
   };
   const broken = checkTensorMap(spec);
   if (broken.length > 0) return broken.map((d) => `${d.message} (${d.at})`).join("; ");

@@ -4,7 +4,7 @@ import { type Issuer, loadBox, type Reduction, storeBox } from "../bulk/engine.t
 import type { MapGeometry } from "../bulk/map.ts";
 import { tensorMapsOf } from "../bulk/maps.ts";
 import { type ReduceOp, type ReduceType, reduces } from "../bulk/reduce.ts";
-import type { TensorOperand } from "../load/types.ts";
+import type { Operand, TensorOperand } from "../load/types.ts";
 import { destinationsOf, directionOf, eachLane, ownPlace, reduceOpOf } from "./bulk.ts";
 import type { Decoder, Row } from "./row.ts";
 
@@ -20,15 +20,21 @@ interface Shape {
   readonly rank: number;
   /** gather4 or scatter4: a column and four rows. */
   readonly four: boolean;
+  /** Pixels of an im2col map; stores have no offsets. */
+  readonly im2col: boolean;
+  readonly offsets: boolean;
 }
 
-/** Dimensions and mode of a tensor instruction; im2col is refused by name. */
+/** Dimensions and mode of a tensor instruction. */
 function shapeOf(d: Decoder): Shape {
   const rank = ranks.indexOf(d.choice(...ranks)) + 1;
-  for (const word of d.mnemonic.split("."))
-    if (word.startsWith("im2col")) d.refuse(`${word} copies are for convolutions; tile mode is emulated`);
-  const mode = d.option("tile", "tile::gather4", "tile::scatter4");
-  return { rank, four: mode === "tile::gather4" || mode === "tile::scatter4" };
+  const mode = d.option("tile", "tile::gather4", "tile::scatter4", "im2col", "im2col_no_offs");
+  return {
+    rank,
+    four: mode === "tile::gather4" || mode === "tile::scatter4",
+    im2col: mode === "im2col" || mode === "im2col_no_offs",
+    offsets: mode === "im2col",
+  };
 }
 
 /** The map that the operand names, after checking that the instruction fits it; ends the launch where it does not. */
@@ -38,6 +44,12 @@ function mapOf(issuer: Issuer, operand: TensorOperand, shape: Shape): MapGeometr
   const rank = map.spec.dims.length;
   if (rank !== shape.rank)
     refuse(issuer, () => `a ${shape.rank}-dimensional copy with a tensor map of rank ${rank}`);
+  if (shape.im2col !== (map.spec.im2col !== undefined))
+    refuse(
+      issuer,
+      () =>
+        `a copy in ${shape.im2col ? "im2col" : "tile"} mode with ${shape.im2col ? "a tiled" : "an im2col"} map`,
+    );
   if (shape.four && (map.extent[1] ?? 1) !== 1)
     refuse(
       issuer,
@@ -51,8 +63,15 @@ function refuse({ machine, warp, lane, instruction }: Issuer, message: () => str
   return machine.stop();
 }
 
-/** The box at the operand's coordinates. */
-function boxOf(issuer: Issuer, operand: TensorOperand, shape: Shape, map: MapGeometry, store: boolean): Box {
+/** The box at the operand's coordinates. `offsets`: what an im2col load gives for each of its spatial dimensions. */
+function boxOf(
+  issuer: Issuer,
+  operand: TensorOperand,
+  shape: Shape,
+  map: MapGeometry,
+  store: boolean,
+  offsets: Operand | null = null,
+): Box {
   const { machine, warp, lane } = issuer;
   const coordinates = operand.coordinates.map((x) => machine.lane(warp, x, lane) | 0);
   const [first = 0] = coordinates;
@@ -68,6 +87,14 @@ function boxOf(issuer: Issuer, operand: TensorOperand, shape: Shape, map: MapGeo
       () =>
         `coordinate 0 is ${first}, ${first * map.elementBytes} bytes into the row; TMA takes multiples of 16 bytes, here of ${16 / map.elementBytes} elements`,
     );
+  if (shape.im2col) {
+    const elements = offsets === null ? [] : offsets.kind === "vector" ? offsets.elements : [offsets];
+    return {
+      kind: "pixels",
+      coordinates,
+      offsets: elements.map((x) => machine.lane(warp, x, lane) & 0xffff),
+    };
+  }
   const negative = store ? coordinates.findIndex((x) => x < 0) : -1;
   if (negative >= 0)
     refuse(
@@ -150,13 +177,14 @@ export const tensorCopy: Row = (d) => {
   const tensor = d.tensor(1);
   const barrier = d.address(2);
   let next = 3;
+  const offsets = shape.offsets ? d.use(next++, "int") : null;
   const mask = multicast ? d.use(next++, "int") : null;
   if (policy) d.use(next++, "int");
   checkCount(d, tensor, shape);
   return eachLane((issuer) => {
     const { machine, warp, lane } = issuer;
     const map = mapOf(issuer, tensor, shape);
-    const box = boxOf(issuer, tensor, shape, map, false);
+    const box = boxOf(issuer, tensor, shape, map, false, offsets);
     const destinations = destinationsOf(
       issuer,
       machine.address(warp, to, lane),
@@ -181,10 +209,11 @@ export const tensorPrefetch: Row = (d) => {
   d.choice("global");
   const policy = d.flag("L2::cache_hint");
   const tensor = d.tensor(0);
-  if (policy) d.use(1, "int");
+  const offsets = shape.offsets ? d.use(1, "int") : null;
+  if (policy) d.use(offsets === null ? 1 : 2, "int");
   checkCount(d, tensor, shape);
   return eachLane((issuer) => {
     const map = mapOf(issuer, tensor, shape);
-    boxOf(issuer, tensor, shape, map, false);
+    boxOf(issuer, tensor, shape, map, false, offsets);
   });
 };

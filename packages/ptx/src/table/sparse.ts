@@ -34,12 +34,8 @@ const mmaRows: readonly InstructionRow[] = [
   }),
   mma("m16n8k64 row col f32 e4m3|e5m2 e4m3|e5m2 f32", wide("word", 4), 0, [8, 4, 89]),
   ...(["f32", "f16"] as const).map((d) => ({
-    ...mma(
-      `m16n8k64 row col kind::f8f6f4 ${d} ${F8F6F4} ${F8F6F4} ${d}`,
-      d === "f32" ? wide("word", 4) : ["f16x2*2", "word*4", "f16x2*2"],
-      0,
-      SM120.since,
-    ),
+    ...mma("", d === "f32" ? wide("word", 4) : ["f16x2*2", "word*4", "f16x2*2"], 0, SM120.since),
+    mods: `sp::ordered_metadata sync aligned m16n8k64 row col kind::f8f6f4 ${d} ${F8F6F4} ${F8F6F4} ${d}`,
     only: SM120.only,
   })),
   mma("m16n8k32 row col satfinite? s32 u8|s8 u8|s8 s32", integers(2), 1, AMPERE),

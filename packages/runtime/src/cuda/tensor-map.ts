@@ -24,6 +24,13 @@ export function encodeTensorMap(context: CudaContext, spec: TensorMapSpec): Chec
       "choose a schedule without TMA, or a GPU of sm_90 or later",
     );
   }
+  if (spec.im2col !== undefined)
+    return fail(
+      "deviceUnfit",
+      at,
+      "im2col maps are made for the emulator only",
+      "run it there, or tile the copy",
+    );
   const broken = checkTensorMap(spec);
   if (broken.length > 0) return err(broken);
   const encoded = context.call(at, (driver) =>
