@@ -3,8 +3,8 @@
     tilewright compile --library out --kernels examples/inductor/library.json --wheel
     python examples/inductor/models.py out
 
-Needs torch with CUDA, and takes about 3 minutes, most of it max-autotune's. `python examples/inductor/models.py out --device cpu` shows which
-products are replaced where there is no GPU: the wheel's operators compute with torch there.
+Needs torch with CUDA, and takes about 4 minutes, most of it max-autotune's; `--models bert` takes one of them. `--device cpu` shows which products are
+replaced where there is no GPU: the wheel's operators compute with torch there.
 """
 import argparse
 import glob
@@ -20,6 +20,7 @@ from torch import nn
 parser = argparse.ArgumentParser()
 parser.add_argument("folder", help="of the library, with its wheel")
 parser.add_argument("--device", default="cuda", choices=["cuda", "cpu"])
+parser.add_argument("--models", default="bert,llama,decode", help="which, with commas between (default bert,llama,decode)")
 arguments = parser.parse_args()
 device = arguments.device
 
@@ -95,11 +96,13 @@ def to_library(graph):
 
 
 class Llama(nn.Module):
-    """A block of a Llama: RMS norms, causal attention, gated FFN."""
+    """A block of a Llama: RMS norms, causal attention, gated FFN. past: tokens before, whose keys and values are at hand."""
 
-    def __init__(self, width=2048, hidden=5632, heads=16):
+    def __init__(self, past=None, width=2048, hidden=5632, heads=16):
         super().__init__()
-        self.heads = heads
+        self.heads, self.past = heads, past
+        for name in ("keys", "values") if past else ():
+            self.register_buffer(name, torch.randn(past[0], heads, past[1], width // heads))
         self.norms = nn.ModuleList(nn.RMSNorm(width) for _ in range(2))
         self.q, self.k, self.v, self.o = (nn.Linear(width, width, bias=False) for _ in range(4))
         self.gate, self.up = (nn.Linear(width, hidden, bias=False) for _ in range(2))
@@ -109,7 +112,9 @@ class Llama(nn.Module):
         b, s, w = x.shape
         y = self.norms[0](x)
         q, k, v = (each(y).view(b, s, self.heads, -1).transpose(1, 2) for each in (self.q, self.k, self.v))
-        x = x + self.o(F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).reshape(b, s, w))
+        if self.past:
+            k, v = torch.cat([self.keys, k], 2), torch.cat([self.values, v], 2)
+        x = x + self.o(F.scaled_dot_product_attention(q, k, v, is_causal=not self.past).transpose(1, 2).reshape(b, s, w))
         y = self.norms[1](x)
         return x + self.down(F.silu(self.gate(y)) * self.up(y))
 
@@ -152,7 +157,7 @@ def milliseconds(model, x):
     return sorted(times)[15]
 
 
-def compare(kind, shape, depth):
+def compare(label, kind, shape, depth):
     """One model: products replaced, errors against float64, and on a GPU times."""
     torch.manual_seed(0)
     model = nn.Sequential(*(kind() for _ in range(depth))).to(device, torch.bfloat16).eval()
@@ -171,7 +176,7 @@ def compare(kind, shape, depth):
             ours = torch.compile(model, mode="reduce-overhead" if device == "cuda" else None, fullgraph=True)
             measured["library"] = (ours(x).double() - want).abs().max().item(), device == "cuda" and milliseconds(ours, x)
     names = [str(each).split(".")[1] for each in replaced]
-    print(kind.__name__, "by the library:", ", ".join("%d %s" % (names.count(name), name) for name in dict.fromkeys(names)))
+    print(label, "by the library:", ", ".join("%d %s" % (names.count(name), name) for name in dict.fromkeys(names)), flush=True)
     for name, (error, time) in measured.items():
         print("  %-13s error %.3g%s" % (name, error, ", %.3f ms a forward" % time if time else ""))
     if not replaced or measured["library"][0] > 2 * measured["eager"][0] + 1e-2:
@@ -179,5 +184,11 @@ def compare(kind, shape, depth):
 
 
 depth = 4 if device == "cuda" else 1
-compare(Llama, (4, 512, 2048) if device == "cuda" else (1, 32, 2048), depth)
-compare(Bert, (16, 128, 768), depth)
+cuda = device == "cuda"
+runs = {
+    "bert": ("BERT-shaped, 16 x 128 tokens", Bert, (16, 128, 768)),
+    "llama": ("Llama-shaped, 4 x 512 tokens", Llama, (4, 512, 2048) if cuda else (1, 32, 2048)),
+    "decode": ("Llama-shaped, a token behind 512, 4 at once", lambda: Llama((4, 512)), (4, 1, 2048)),
+}
+for name in arguments.models.split(","):
+    compare(*runs[name], depth)

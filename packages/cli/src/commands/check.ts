@@ -75,7 +75,7 @@ Ends with exit code 3 when a kernel needs what the emulator has not.`,
         ]),
         session.paint,
       );
-      return `${table}${rows.length - lacking.length} of ${plural(rows.length, "kernel")} run\n`;
+      return `${table}${rows.length - lacking.length} of ${plural(rows.length, "kernel")} ${rows.length === 1 ? "runs" : "run"}\n`;
     });
     return lacking.length === 0 ? exitCodes.ok : exitCodes.unsupported;
   },

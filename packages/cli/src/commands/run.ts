@@ -274,7 +274,7 @@ function render(
       check === null
         ? "not checked"
         : [
-            `${trim(check.boundRatio)} of the bound, at most ${check.maxAbs}`,
+            `${trim(check.boundRatio)} of the bound, at most ${Number(check.maxAbs.toPrecision(3))}`,
             ...(check.nan === 0
               ? []
               : [`${check.nan} of ${check.elements} elements are NaN, as they should be`]),

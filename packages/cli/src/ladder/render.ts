@@ -59,7 +59,7 @@ function countedTable({ steps }: LadderOutcome, paint: Paint): string {
     right("bank conflicts"),
     right("of wavefronts"),
     right("shared read"),
-    right("shared written"),
+    right("written"),
     right("global read"),
     right("written"),
     right("tensor read"),

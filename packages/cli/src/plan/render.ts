@@ -1,7 +1,7 @@
 /** A plan as text. */
 import { type Problem, printProblem } from "@tilewright/core";
 import type { Paint } from "../output/colour.ts";
-import { formatBytes, formatTime, trim } from "../output/format.ts";
+import { formatBytes, formatTime, plural, trim } from "../output/format.ts";
 import { type Row, renderPairs, renderTable } from "../output/table.ts";
 import type { BackendVerdict, Plan } from "./plan.ts";
 
@@ -34,14 +34,14 @@ function renderFit({ occupancy, waves, raster, gpu, registers, block, grid, shar
   const limits = occupancy.limiters.map((limiter) => limiterWords[limiter]).join(" and ");
   const last = waves.lastWave === 1 ? "the last one full" : `the last one ${percent(waves.lastWave)} full`;
   return renderPairs([
-    ["grid", `${grid.join(" x ")} = ${waves.blocks} blocks of ${threads} threads`],
+    ["grid", `${grid.join(" x ")} = ${plural(waves.blocks, "block")} of ${threads} threads`],
     ["registers", `about ${registers} a thread (estimated from the IR; ptxas decides)`],
     ["shared memory", `${formatBytes(shared.bytes)} a block, of ${shared.limit} B`],
     [
       "occupancy",
-      `${occupancy.blocksPerSm} blocks, ${occupancy.warpsPerSm} warps an SM (${percent(occupancy.fraction)}); limited by ${limits}`,
+      `${plural(occupancy.blocksPerSm, "block")}, ${plural(occupancy.warpsPerSm, "warp")} an SM (${percent(occupancy.fraction)}); limited by ${limits}`,
     ],
-    ["waves", `${trim(waves.waves)} on ${gpu.sms} SMs (${waves.perWave} blocks each), ${last}`],
+    ["waves", `${trim(waves.waves)} on ${gpu.sms} SMs (${plural(waves.perWave, "block")} each), ${last}`],
     [
       "raster",
       `${raster.order}: ${raster.tiles.join(" x ")} tiles; a wave spans ${trim(raster.span[0])} tile rows and ${trim(raster.span[1])} tile columns`,
