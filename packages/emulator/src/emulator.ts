@@ -12,6 +12,7 @@ import { type KernelProgram, loadProgram, type Program } from "./load/module.ts"
 import { Refusal } from "./load/refusal.ts";
 import { Interleaver, type Stretch, type Switch } from "./machine/interleave.ts";
 import { MemoryPaths } from "./machine/paths.ts";
+import { Polls } from "./machine/polls.ts";
 import { LaunchRun } from "./machine/run.ts";
 import { defaultFuel, fillGeometry, placeLaunch, shapeOf, type WaveRange } from "./machine/shape.ts";
 import { encodeParameters, validateLaunch } from "./machine/validate.ts";
@@ -52,7 +53,7 @@ class EmulatedDevice implements Emulator {
     this.#threads = new LaunchThreads(options.threads ?? []);
     this.#arena = new Arena(options.memoryLimit ?? defaultMemory);
     this.#resident = options.residentBlocks ?? null;
-    this.#host = { paths: idlePaths, observe: () => undefined };
+    this.#host = { paths: idlePaths, observe: () => undefined, polls: new Polls() };
     this.#kernels = new CompiledKernels(this.#arena, this.#scratch, this.#host);
   }
 
@@ -292,6 +293,7 @@ class EmulatedDevice implements Emulator {
       race,
       global,
       interleaver,
+      polls: this.#host.polls,
       progress: config.progress,
     });
     const paths = new MemoryPaths({

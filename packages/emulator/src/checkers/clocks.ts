@@ -11,6 +11,8 @@
  * a completion (mbarrier, commit, wait_group) reaches.
  */
 import { strength } from "../compile/access.ts";
+import { Flag, FlagTable } from "./flags.ts";
+import { Carried, type Handed, joinFenced, joinPending, raise } from "./handed.ts";
 import { type Knowledge, Past } from "./past.ts";
 
 /** How an engine's operations relate to one another and to memory. */
@@ -27,109 +29,25 @@ export interface EngineTraits {
   readonly owner?: number;
 }
 
-/** `array`, or a longer copy of it where it has fewer than `size` entries. */
-function atLeast(array: Int32Array, size: number): Int32Array {
-  if (array.length >= size) return array;
-  const wider = new Int32Array(Math.max(size, 2 * array.length));
-  wider.set(array);
-  return wider;
-}
-
-/** Raise entries of `into` to those of `from`. */
-function raise(into: Int32Array, from: Int32Array, at: number, size: number): void {
-  for (let a = 0; a < size; a++) {
-    const value = from[at + a] as number;
-    if (value > (into[a] as number)) into[a] = value;
-  }
-}
-
 /** The same for a row of one table from the same row of another. */
 function raiseRow(into: Int32Array, from: Int32Array, base: number, size: number): void {
   for (let k = base; k < base + size; k++)
     if ((from[k] as number) > (into[k] as number)) into[k] = from[k] as number;
 }
 
-/**
- * What a barrier, an mbarrier's phase or a flag hands on: clocks V, P, G and X, the past in other clusters, what fences have made ready to be told by strong
- * writes, and what strong reads have seen that counts after the next fence.
- */
-export class Carried {
-  v: Int32Array = new Int32Array(0);
-  p: Int32Array = new Int32Array(0);
-  g: Int32Array = new Int32Array(0);
-  x: Int32Array = new Int32Array(0);
-  past: Past | null = null;
-  fenced: Handed | null = null;
-  pending: Handed | null = null;
-
-  /** Make room for `size` agents. */
-  fit(size: number): void {
-    if (this.v.length >= size) return;
-    this.v = atLeast(this.v, size);
-    this.p = atLeast(this.p, size);
-    this.g = atLeast(this.g, size);
-    this.x = atLeast(this.x, size);
-  }
-
-  /** Take over the clocks and the past of another. */
-  add(other: Carried): void {
-    const size = other.v.length;
-    this.fit(size);
-    raise(this.v, other.v, 0, size);
-    raise(this.p, other.p, 0, size);
-    raise(this.g, other.g, 0, size);
-    raise(this.x, other.x, 0, size);
-    this.past = Past.join(this.past, other.past);
-  }
-
-  join(other: Carried): void {
-    this.add(other);
-    this.fenced = joinFenced(this.fenced, other.fenced);
-    this.pending = joinPending(this.pending, other.pending);
-  }
-
-  /** Whether nothing in `other` is missing here. */
-  covers(other: Carried): boolean {
-    if (other.past !== null && other.past !== this.past) return false;
-    return (["v", "p", "g", "x"] as const).every((table) => {
-      const mine = this[table];
-      return other[table].every((clock, agent) => clock <= (mine[agent] ?? 0));
-    });
-  }
-}
-
-/** What a fence covers, or a strong read has seen: within the cluster, and for others or from them. Never changed. */
-export interface Handed {
-  readonly near: Carried;
-  readonly far: Past | null;
-}
-
-/** Both; one of the two where it holds the other, so that warps which meet again and again keep one object. */
-function joinHanded(
-  a: Handed | null,
-  b: Handed | null,
-  holds: (far: Past | null, other: Past | null) => boolean,
-) {
-  if (a === null || a === b) return b;
-  if (b === null) return a;
-  if (holds(b.far, a.far) && b.near.covers(a.near)) return b;
-  if (holds(a.far, b.far) && a.near.covers(b.near)) return a;
-  const near = new Carried();
-  near.add(a.near);
-  near.add(b.near);
-  return { near, far: Past.join(a.far, b.far) };
-}
-/** Who knows of a fence knows what it tells other clusters: both have come the same way. */
-const joinFenced = (a: Handed | null, b: Handed | null): Handed | null =>
-  joinHanded(a, b, (far, other) => far !== null || other === null);
-const joinPending = (a: Handed | null, b: Handed | null): Handed | null =>
-  joinHanded(a, b, (far, other) => far === other || other === null);
-
 /** In place of the instruction at which a warp began a new clock: one that waits for the warp's loads. */
 const settling = -1;
 
 /** Agents that rows have room for at first, beyond the warps. */
 const spareAgents = 8;
+
+/** The flag that a warp has last taken over, and how. */
+interface Taken {
+  flag: Flag | null;
+  version: number;
+  acquired: boolean;
+  wide: boolean;
+}
 
 export class Clocks {
   readonly warps: number;
@@ -153,8 +71,12 @@ export class Clocks {
   readonly #taken: Set<Past>[];
   /** Per warp and clock: the instruction that ended it, or `settling`. */
   readonly #ends: number[][];
-  /** What the last strong write to an address carries. */
-  readonly #flags = new Map<number, Carried>();
+  /** What the last strong write to an address of shared memory carries. */
+  readonly #flags = new FlagTable();
+  /** Per warp: what it would hand on but for its own clock, while that stays so; and the flags that it last took and wrote. */
+  readonly #snapshots: (Carried | null)[];
+  readonly #last: Taken[];
+  readonly #written: (Flag | null)[];
 
   constructor(warps: number) {
     this.warps = warps;
@@ -173,6 +95,14 @@ export class Clocks {
     this.#pending = new Array<Handed | null>(warps).fill(null);
     this.#past = new Array<Past | null>(warps).fill(null);
     this.#taken = Array.from({ length: warps }, () => new Set());
+    this.#snapshots = new Array<Carried | null>(warps).fill(null);
+    this.#last = Array.from({ length: warps }, () => ({
+      flag: null,
+      version: 0,
+      acquired: false,
+      wide: false,
+    }));
+    this.#written = new Array<Flag | null>(warps).fill(null);
   }
 
   // ---------------------------------------------------------------- engines
@@ -238,6 +168,7 @@ export class Clocks {
 
   /** The warp itself has waited for the engine's operations up to `clock` (wait_group). */
   waited(warp: number, engine: number, clock: number): void {
+    this.#snapshots[warp] = null;
     const index = warp * this.stride + engine;
     if (clock > (this.known[index] ?? 0)) this.known[index] = clock;
     if (clock > (this.#executed[index] ?? 0)) this.#executed[index] = clock;
@@ -291,6 +222,7 @@ export class Clocks {
   }
 
   acquire(warp: number, from: Carried): void {
+    this.#snapshots[warp] = null;
     const base = warp * this.stride;
     const size = Math.min(from.v.length, this.agents);
     for (let a = 0; a < size; a++) {
@@ -310,6 +242,7 @@ export class Clocks {
 
   /** A `.relaxed` wait: that those who arrived have run is known now, their memory after the next fence. */
   acquireRelaxed(warp: number, from: Carried): void {
+    this.#snapshots[warp] = null;
     const base = warp * this.stride;
     const size = Math.min(from.x.length, this.agents);
     for (let a = 0; a < size; a++) {
@@ -322,6 +255,7 @@ export class Clocks {
   #defer(warp: number, from: Carried, far: Past | null): void {
     const pending = this.#pending[warp] ?? null;
     if (pending?.far === far && pending.near.covers(from)) return;
+    this.#snapshots[warp] = null;
     const near = this.empty();
     near.add(from);
     this.#pending[warp] = joinPending(pending, { near, far });
@@ -357,6 +291,7 @@ export class Clocks {
   /** `fence.proxy.async`: what the warp knows is visible to the async proxy from here on, in the spaces that the fence names. */
   proxyFence(warp: number, spaces = { shared: true, global: true }): void {
     const base = warp * this.stride;
+    this.#snapshots[warp] = null;
     if (spaces.shared) raiseRow(this.#proxied, this.known, base, this.agents);
     if (spaces.global) {
       raiseRow(this.#global, this.known, base, this.agents);
@@ -383,6 +318,7 @@ export class Clocks {
    */
   fence(warp: number, cluster: number | null): void {
     const pending = this.#pending[warp] ?? null;
+    this.#snapshots[warp] = null;
     if (pending !== null) {
       const far = cluster === null ? pending.far : null;
       this.#pending[warp] = far === null ? null : { near: new Carried(), far };
@@ -407,21 +343,12 @@ export class Clocks {
     return new Past(cluster, own, past === null ? [] : [past]);
   }
 
-  /** Whether a fence of the warp covers anything that its strong writes hand on. */
-  fenced(warp: number): boolean {
-    return (this.#fenced[warp] ?? null) !== null;
-  }
-
-  /** What the warp's last fence of scope `.gpu` covers, for its strong writes after it. */
-  fencedPast(warp: number): Past | null {
-    return this.#fenced[warp]?.far ?? null;
-  }
-
   acquirePast(warp: number, past: Past): void {
     const taken = this.#taken[warp];
     // A flag that is polled hands over the same again and again.
     if (taken === undefined || taken.has(past)) return;
     taken.add(past);
+    this.#snapshots[warp] = null;
     this.#past[warp] = Past.join(this.#past[warp] ?? null, past);
   }
 
@@ -430,30 +357,58 @@ export class Clocks {
     if (this.#taken[warp]?.has(past) !== true) this.#defer(warp, new Carried(), past);
   }
 
-  /** A strong read of what `flag` is carried by: `bits` of `strength` (compile/access.ts). */
-  takeFlag(warp: number, flag: Carried, bits: number): void {
-    if ((bits & strength.acquire) !== 0) this.acquire(warp, flag);
-    else this.acquireRelaxed(warp, flag);
+  /** A strong read of what `flag` is handed on by, in cluster number `cluster`; `wide`: of a scope that reaches other clusters. `bits` of `strength`. */
+  takeFlag(warp: number, flag: Flag, cluster: number, bits: number, wide: boolean): void {
+    const last = this.#last[warp];
+    const acquired = (bits & strength.acquire) !== 0;
+    // Lanes mostly read one flag, and read it again and again.
+    if (last === undefined) return;
+    if (last.flag === flag && last.version === flag.version && last.acquired >= acquired && last.wide >= wide)
+      return;
+    [last.flag, last.version, last.acquired, last.wide] = [flag, flag.version, acquired, wide];
+    const near = flag.near(cluster);
+    if (near !== undefined) {
+      if (acquired) this.acquire(warp, near);
+      else this.acquireRelaxed(warp, near);
+    }
+    const far = wide ? flag.far() : null;
+    if (far === null) return;
+    if (acquired) this.acquirePast(warp, far);
+    else this.deferPast(warp, far);
   }
 
-  /** A strong write adds what it hands on, within the cluster, to `flag`. */
-  handFlag(warp: number, flag: Carried, bits: number): void {
-    if ((bits & strength.release) !== 0) this.release(warp, flag);
-    else {
-      const fenced = this.#fenced[warp] ?? null;
-      if (fenced !== null) flag.add(fenced.near);
+  /** What a strong write hands on; null for nothing. */
+  handFlag(warp: number, cluster: number, bits: number, wide: boolean): Flag | null {
+    if ((bits & strength.release) !== 0) {
+      this.#snapshots[warp] ??= this.#snapshot(warp);
+      const clock = this.known[warp * this.stride + warp] ?? 0;
+      const flag = new Flag(cluster, this.#snapshots[warp], warp, clock, wide, undefined);
+      this.step(warp, settling);
+      return flag;
     }
+    const fenced = this.#fenced[warp] ?? null;
+    if (fenced === null) return null;
+    const known = this.#written[warp] ?? null;
+    if (known?.of(fenced.near, wide) === true) return known;
+    const flag = new Flag(cluster, fenced.near, warp, 0, wide, fenced.far);
+    this.#written[warp] = flag;
+    return flag;
+  }
+
+  #snapshot(warp: number): Carried {
+    const into = this.empty();
+    this.#copyTo(warp, into);
+    into.fenced = this.#fenced[warp] ?? null;
+    into.pending = this.#pending[warp] ?? null;
+    return into;
   }
 
   /** A strong access at arena offset `at` of shared memory: `mode` as in compile/access.ts. */
   strong(warp: number, at: number, mode: number, bits: number): void {
     const flag = this.#flags.get(at);
-    if (mode !== 1 && flag !== undefined) this.takeFlag(warp, flag, bits);
+    if (mode !== 1 && flag !== null) this.takeFlag(warp, flag, 0, bits, false);
     if (mode === 0) return;
-    // A read-modify-write hands on what was there before; a store replaces it.
-    const carried = mode === 2 && flag !== undefined ? flag : this.empty();
-    this.handFlag(warp, carried, bits);
-    this.#flags.set(at, carried);
+    this.#flags.hand(at, this.handFlag(warp, 0, bits, false), mode, 0);
   }
 
   // ---------------------------------------------------------------- questions

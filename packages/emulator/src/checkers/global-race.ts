@@ -3,22 +3,25 @@
  * (clocks.ts) order the agents of a cluster, flags and pasts (past.ts) clusters among one another, and a shadow (global-shadow.ts) keeps accesses.
  */
 import { scopeShift, strength } from "../compile/access.ts";
+import type { Followed } from "../compile/environment.ts";
 import type { Warp } from "../machine/state.ts";
 import { type Arena, heapBase } from "../memory/arena.ts";
-import { Carried } from "./clocks.ts";
+import { FlagTable } from "./flags.ts";
 import { type AccessKind, GlobalReports, type Place } from "./global-reports.ts";
 import {
   type AccessRecord,
   GlobalShadow,
   infoScopeShift,
   infoStrong,
+  placeInPage,
+  type ShadowPages,
   type Touched,
   wordInPage,
 } from "./global-shadow.ts";
 import { Past } from "./past.ts";
 import type { AsyncOp, Race } from "./race.ts";
 import type { RaceReport } from "./race-reports.ts";
-import { severalLanes } from "./shadow.ts";
+import { byteMasks, severalLanes } from "./shadow.ts";
 
 /** A stretch of global memory: arena offset and bytes. */
 export interface Range {
@@ -28,6 +31,8 @@ export interface Range {
 
 export interface GlobalFields {
   readonly arena: Arena;
+  readonly followed: Followed;
+  readonly pages: ShadowPages;
   /** Look for races; flags are followed in any case, since what they order may lie in shared memory. */
   readonly checked: boolean;
   /** Instructions of the kernel. */
@@ -38,37 +43,47 @@ export interface GlobalFields {
   readonly before: { readonly writes: readonly Range[]; readonly reads: readonly Range[] };
 }
 
-/** What a strong write of an address hands on: to the clusters that took part in it, and to all others. */
-interface Flag {
-  readonly near: Map<number, Carried>;
-  far: Past | null;
-}
-
 /** How an access stands to one before it. */
 type Relation = "ordered" | "same" | "narrow" | "unordered";
 
 /** Number of the grid before, as a cluster of one warp with one clock. */
 const gridBefore = 0;
 
-/** A conflict that is none if the store leaves the bytes as they are. */
-interface Suspect {
-  readonly at: number;
-  readonly old: Uint8Array;
-  readonly tell: () => void;
-}
-
 /** Bytes of its word that an access touches, a bit each. */
 const bytesOf = (x: number, size: number): number => (size >= 4 ? 15 : ((1 << size) - 1) << (x & 3));
+
+/** Accesses that lanes have made by one instruction of a region. */
+interface Lanes {
+  /** Places of their offsets and of the words that they have replaced, among those that are followed. */
+  readonly at: number;
+  readonly old: number;
+  readonly size: number;
+  readonly site: number;
+  /** As in compile/access.ts. */
+  readonly mode: number;
+  /** Of `strength`. */
+  readonly bits: number;
+}
+
+/** The first lane after `lane` whose bytes do not follow those of the lane before it, on the same page of the shadow. */
+function stretchEnd(places: Int32Array, at: number, lane: number, mask: number, size: number): number {
+  let next = lane + 1;
+  for (let x = (places[at + lane] as number) + size; next < 32; next++, x += size)
+    if (((mask >>> next) & 1) === 0 || places[at + next] !== x || wordInPage(x) === 0) break;
+  return next;
+}
 
 export class GlobalRace {
   readonly checked: boolean;
   readonly #arena: Arena;
-  readonly #shadow = new GlobalShadow();
+  readonly #followed: Followed;
+  readonly #shadow: GlobalShadow;
   readonly #reports: GlobalReports;
-  readonly #flags = new Map<number, Flag>();
+  readonly #flags = new FlagTable();
   readonly #dependency: Past | null;
   #clusters = 0;
-  #suspects: Suspect[] = [];
+  /** The word that the write which is looked into has replaced. */
+  #replaced = 0;
   /** By instruction and place in the word: the agent whose record it is, its clock, the node of its record, and what readers become by it. */
   readonly #who: Int32Array;
   readonly #clock: Int32Array;
@@ -84,6 +99,8 @@ export class GlobalRace {
 
   constructor(fields: GlobalFields) {
     this.#arena = fields.arena;
+    this.#followed = fields.followed;
+    this.#shadow = new GlobalShadow(fields.pages);
     this.checked = fields.checked;
     this.#reports = new GlobalReports(fields.arena, fields.report, fields.place);
     const slots = (): Int32Array => new Int32Array(4 * fields.sites);
@@ -117,11 +134,6 @@ export class GlobalRace {
     if (this.#dependency !== null) w.block.race?.clocks.acquirePast(w.agent, this.#dependency);
   }
 
-  /** The launch has ended. */
-  end(): void {
-    this.#settle();
-  }
-
   /** Words of the heap that the launch has accessed; null where no races are looked for. */
   touched(): Touched | null {
     return this.checked ? this.#shadow.touched(heapBase, this.#arena.heapTop) : null;
@@ -147,10 +159,139 @@ export class GlobalRace {
     return slot;
   }
 
+  /** Accesses by one instruction, in the lanes of `mask`, which have been made. */
+  access(race: Race, w: Warp, mask: number, lanes: Lanes): void {
+    const { mode, bits } = lanes;
+    if ((bits & strength.strong) === 0) {
+      if (mode === 0) this.#reads(race, w, mask, lanes);
+      else this.#writes(race, w, mask, lanes);
+      return;
+    }
+    const { clocks, cluster } = race;
+    const wide = ((bits >> scopeShift) & 3) >= 2;
+    if (mode !== 1)
+      this.#each(mask, lanes, (x) => {
+        const flag = this.#flags.get(x);
+        if (flag !== null) clocks.takeFlag(w.agent, flag, cluster, bits, wide);
+      });
+    if (mode === 0) {
+      this.#reads(race, w, mask, lanes);
+      return;
+    }
+    this.#writes(race, w, mask, lanes);
+    const handed = clocks.handFlag(w.agent, cluster, bits, wide);
+    if (handed !== null || mode === 1)
+      this.#each(mask, lanes, (x) => this.#flags.hand(x, handed, mode, cluster));
+  }
+
+  #each(mask: number, { at }: Lanes, act: (x: number) => void): void {
+    for (let lane = 0; lane < 32; lane++)
+      if (((mask >>> lane) & 1) !== 0) act(this.#followed.places[at + lane] as number);
+  }
+
+  #reads(race: Race, w: Warp, mask: number, lanes: Lanes): void {
+    if (!this.checked) return;
+    const { places } = this.#followed;
+    const { at, size, site, bits } = lanes;
+    const words = size >> 2;
+    const nonCoherent = (bits & strength.nonCoherent) !== 0;
+    let [slot, own, from, to, cleared] = [-1, 0, -1, -1, 0];
+    for (let lane = 0, next = 0; lane < 32; lane = next) {
+      next = lane + 1;
+      if (((mask >>> lane) & 1) === 0) continue;
+      const x = places[at + lane] as number;
+      if (words === 0 || x < heapBase) {
+        this.#read(race, w, lane, x, size, site, bits);
+        continue;
+      }
+      if (slot < 0) {
+        slot = this.#slot(race, w, x, size, site, bits);
+        own = this.#own[slot] as number;
+        from = this.#from[slot] as number;
+        to = this.#to[slot] as number;
+        cleared = nonCoherent ? -1 : (this.#cleared[slot] as number);
+      }
+      next = stretchEnd(places, at, lane, mask, size);
+      const { reads, readLane, writes, writeLane } = this.#shadow.page(x);
+      let q = wordInPage(x);
+      for (let l = lane; l < next; l++)
+        for (const end = q + words; q < end; q++) {
+          const writer = writes[q] as number;
+          if (writer !== 0 && writer !== cleared) {
+            this.#readAfter(race, w, l, slot, writer, placeInPage(x, q), writeLane[q] as number, bits);
+            if (!nonCoherent) cleared = this.#cleared[slot] as number;
+          }
+          const old = reads[q] as number;
+          if (old === to) {
+            if (readLane[q] !== l) readLane[q] = severalLanes;
+            continue;
+          }
+          if (old !== from) {
+            from = old;
+            to = this.#shadow.after(old, own, "read");
+          }
+          reads[q] = to;
+          readLane[q] = l;
+        }
+    }
+    if (slot < 0) return;
+    this.#from[slot] = from;
+    this.#to[slot] = to;
+  }
+
+  #writes(race: Race, w: Warp, mask: number, lanes: Lanes): void {
+    if (!this.checked) return;
+    const { at, old, size, site, bits } = lanes;
+    const { places, replaced } = this.#followed;
+    const words = size >> 2;
+    let [slot, own, alone, cleared] = [-1, 0, 0, 0];
+    for (let lane = 0, next = 0; lane < 32; lane = next) {
+      next = lane + 1;
+      if (((mask >>> lane) & 1) === 0) continue;
+      const x = places[at + lane] as number;
+      if (words === 0 || x < heapBase) {
+        this.#replaced = replaced[old + lane] as number;
+        this.#write(race, w, lane, x, size, site, bits);
+        continue;
+      }
+      if (slot < 0) {
+        slot = this.#slot(race, w, x, size, site, bits);
+        own = this.#own[slot] as number;
+        cleared = this.#cleared[slot] as number;
+      }
+      next = stretchEnd(places, at, lane, mask, size);
+      const { reads, readLane, writes, writeLane } = this.#shadow.page(x);
+      let q = wordInPage(x);
+      for (let l = lane; l < next; l++)
+        for (let k = 0; k < words; k++, q++) {
+          const reader = reads[q] as number;
+          const writer = writes[q] as number;
+          if (reader !== 0) {
+            // Mostly the lane itself has read the word, and nobody else.
+            if (reader !== alone && this.#shadow.isOnly(reader, race.cluster, w.agent, 15)) alone = reader;
+            if (reader !== alone || readLane[q] !== l) {
+              this.#replaced = replaced[old + 32 * k + l] as number;
+              const other = readLane[q] as number;
+              this.#writeAfter(race, w, l, slot, reader, placeInPage(x, q), other, "read", bits);
+            }
+            reads[q] = 0;
+          }
+          if (writer === own && writeLane[q] === l) continue;
+          if (writer !== 0 && writer !== cleared) {
+            this.#replaced = replaced[old + 32 * k + l] as number;
+            const other = writeLane[q] as number;
+            this.#writeAfter(race, w, l, slot, writer, placeInPage(x, q), other, "write", bits);
+            cleared = this.#cleared[slot] as number;
+          }
+          writes[q] = own;
+          writeLane[q] = l;
+        }
+    }
+  }
+
   /** A read of `size` bytes at arena offset `x`; `bits` of `strength`. */
-  read(race: Race, w: Warp, lane: number, x: number, size: number, site: number, bits: number): void {
-    if (x < heapBase || !this.checked) return;
-    if (this.#suspects.length > 0) this.#settle();
+  #read(race: Race, w: Warp, lane: number, x: number, size: number, site: number, bits: number): void {
+    if (x < heapBase) return;
     const slot = this.#slot(race, w, x, size, site, bits);
     const page = this.#shadow.page(x);
     const first = wordInPage(x);
@@ -184,6 +325,10 @@ export class GlobalRace {
     otherLane: number,
     bits: number,
   ): void {
+    if ((bits & strength.nonCoherent) === 0 && this.#harmless(race, w.agent, slot, writer)) {
+      this.#cleared[slot] = writer;
+      return;
+    }
     const mine = this.#mine(slot);
     let clear = true;
     for (let node = writer; node !== 0; node = this.#shadow.before(node)) {
@@ -203,9 +348,8 @@ export class GlobalRace {
   }
 
   /** A write, or an atomic's read and write. */
-  write(race: Race, w: Warp, lane: number, x: number, size: number, site: number, bits: number): void {
-    if (x < heapBase || !this.checked) return;
-    if (this.#suspects.length > 0) this.#settle();
+  #write(race: Race, w: Warp, lane: number, x: number, size: number, site: number, bits: number): void {
+    if (x < heapBase) return;
     const slot = this.#slot(race, w, x, size, site, bits);
     const page = this.#shadow.page(x);
     const bytes = bytesOf(x, size);
@@ -250,6 +394,10 @@ export class GlobalRace {
     did: AccessKind,
     bits: number,
   ): boolean {
+    if (this.#harmless(race, w.agent, slot, last)) {
+      if (did === "write") this.#cleared[slot] = last;
+      return this.#shadow.covers(this.#own[slot] as number, last);
+    }
     const mine = this.#mine(slot);
     let [covers, clear] = [true, true];
     for (let node = last; node !== 0; node = this.#shadow.before(node)) {
@@ -280,24 +428,28 @@ export class GlobalRace {
         tell = () =>
           this.#reports.conflict(race, w, x, mine.site, other, relation === "narrow", "write", did);
       // Who writes the value that is there already leaves the other's write as it is.
-      if (did === "write" && (bits & strength.atomic) === 0) this.#suspect(x, tell);
-      else tell();
+      const changed = (this.#replaced ^ (this.#arena.words[x >> 2] as number)) & byteMasks(mine.info);
+      if (did === "read" || (bits & strength.atomic) !== 0 || changed !== 0) tell();
     }
     if (clear && did === "write") this.#cleared[slot] = last;
     return covers;
   }
 
-  #suspect(x: number, tell: () => void): void {
-    const at = x & ~3;
-    this.#suspects.push({ at, old: this.#arena.bytes.slice(at, at + 4), tell });
-  }
-
-  /** The stores that conflicted have been made. */
-  #settle(): void {
-    const suspects = this.#suspects;
-    this.#suspects = [];
-    for (const { at, old, tell } of suspects)
-      if (old.some((byte, k) => byte !== this.#arena.bytes[at + k])) tell();
+  /** Whether a node, mostly one with none before it, is surely before the record of a slot, or both are strong enough. Makes no objects. */
+  #harmless(race: Race, agent: number, slot: number, node: number): boolean {
+    const shadow = this.#shadow;
+    if (shadow.before(node) !== 0) return false;
+    const { records } = shadow;
+    const [other, mine] = [shadow.recordAt(node), shadow.recordAt(this.#own[slot] as number)];
+    const by = records[other + 1] as number;
+    const near = records[other] === race.cluster;
+    if (near && by === agent && records[other + 2] !== records[mine + 2]) return true;
+    if (near && by !== agent && race.clocks.knows(agent, by, records[other + 2] as number)) return true;
+    const [a, b] = [records[mine + 4] as number, records[other + 4] as number];
+    if ((a & b & infoStrong) === 0) return false;
+    return (
+      Math.min((a >> infoScopeShift) & 3, (b >> infoScopeShift) & 3) >= (near ? race.reach(agent, by) : 2)
+    );
   }
 
   #mine(slot: number): AccessRecord {
@@ -321,57 +473,11 @@ export class GlobalRace {
     return strong ? "narrow" : "unordered";
   }
 
-  /** An atomic, or a volatile, relaxed, acquire or release access: `mode` as in compile/access.ts. */
-  strong(
-    race: Race,
-    w: Warp,
-    lane: number,
-    x: number,
-    size: number,
-    site: number,
-    mode: number,
-    bits: number,
-  ): void {
-    const { clocks, cluster } = race;
-    const wide = ((bits >> scopeShift) & 3) >= 2;
-    const flag = this.#flags.get(x);
-    if (mode !== 1 && flag !== undefined) {
-      const near = flag.near.get(cluster);
-      if (near !== undefined) clocks.takeFlag(w.agent, near, bits);
-      if (flag.far !== null && wide) {
-        if ((bits & strength.acquire) !== 0) clocks.acquirePast(w.agent, flag.far);
-        else clocks.deferPast(w.agent, flag.far);
-      }
-    }
-    if (mode === 0) {
-      this.read(race, w, lane, x, size, site, bits);
-      return;
-    }
-    this.write(race, w, lane, x, size, site, bits);
-    const releases = (bits & strength.release) !== 0;
-    if (mode === 1) this.#flags.delete(x);
-    if (!releases && !clocks.fenced(w.agent)) return;
-    const carried: Flag = (mode === 2 ? flag : undefined) ?? { near: new Map(), far: null };
-    if (wide)
-      carried.far = Past.join(
-        carried.far,
-        releases ? clocks.handPast(w.agent, cluster) : clocks.fencedPast(w.agent),
-      );
-    let near = carried.near.get(cluster);
-    if (near === undefined) {
-      near = new Carried();
-      carried.near.set(cluster, near);
-    }
-    clocks.handFlag(w.agent, near, bits);
-    this.#flags.set(x, carried);
-  }
-
   // ---------------------------------------------------------------- accesses of engines
 
   /** An operation reads or writes `bytes` bytes at arena offset `at`; reductions are relaxed atomics of scope `.gpu`. */
   async(race: Race, op: AsyncOp, at: number, bytes: number, kind: AccessKind, reduces = false): void {
     if (at < heapBase || !this.checked) return;
-    if (this.#suspects.length > 0) this.#settle();
     const shadow = this.#shadow;
     if (this.#operation !== op) {
       // Lanes of one instruction share their operation.

@@ -11,6 +11,9 @@ const longestHistory = 16;
 /** Nodes before and records share the bits of a number that is exact. */
 const recordBits = 2 ** 26;
 
+/** Pages that a device keeps between launches: 40 MiB. */
+const mostPages = 1024;
+
 /** What a record says beside who and where: the bytes of the word, whether the access is strong, and of which scope. */
 export const infoStrong = 16;
 export const infoScopeShift = 5;
@@ -26,6 +29,36 @@ interface Page {
   /** Lane of the last write and of the last read. */
   readonly writeLane: Uint8Array;
   readonly readLane: Uint8Array;
+}
+
+/** Pages of a device, which one launch after another uses. */
+export class ShadowPages {
+  readonly #free: Page[] = [];
+  #lent: Page[] = [];
+
+  /** A page on which nothing has been accessed. */
+  take(): Page {
+    const words = (): Int32Array => new Int32Array(wordsPerPage);
+    const lanes = (): Uint8Array => new Uint8Array(wordsPerPage);
+    const page = this.#free.pop() ?? {
+      writes: words(),
+      reads: words(),
+      writeLane: lanes(),
+      readLane: lanes(),
+    };
+    this.#lent.push(page);
+    return page;
+  }
+
+  /** A launch begins: the one before has no more use for its pages. */
+  reclaim(): void {
+    for (const page of this.#lent.slice(0, mostPages - this.#free.length)) {
+      page.writes.fill(0);
+      page.reads.fill(0);
+      this.#free.push(page);
+    }
+    this.#lent = [];
+  }
 }
 
 /** Words of a stretch of memory, a bit each. */
@@ -55,15 +88,19 @@ export class GlobalShadow {
   #nodeCount = 1;
   readonly #children = new Map<number, number>();
   readonly #steps = new Map<number, number>();
+  readonly #source: ShadowPages;
+
+  constructor(source: ShadowPages) {
+    source.reclaim();
+    this.#source = source;
+  }
 
   /** The page of arena offset `x`, made when it is first asked for. */
   page(x: number): Page {
     const at = x >>> pageShift;
     let page = this.#pages[at];
     if (page === undefined) {
-      const words = (): Int32Array => new Int32Array(wordsPerPage);
-      const lanes = (): Uint8Array => new Uint8Array(wordsPerPage);
-      page = { writes: words(), reads: words(), writeLane: lanes(), readLane: lanes() };
+      page = this.#source.take();
       this.#pages[at] = page;
     }
     return page;
@@ -112,6 +149,22 @@ export class GlobalShadow {
       this.#records[at + 1] === agent &&
       ((this.#records[at + 4] as number) & 15 & ~bytes) === 0
     );
+  }
+
+  /** Fields of all records, in the order of `AccessRecord`. */
+  get records(): Int32Array {
+    return this.#records;
+  }
+
+  /** Where the fields of a node's record begin. */
+  recordAt(node: number): number {
+    return recordSize * (this.#nodes[nodeSize * node] as number);
+  }
+
+  /** Whether the access of a node touches all bytes of the word that another's does. */
+  covers(node: number, other: number): boolean {
+    const r = this.#records;
+    return ((r[this.recordAt(other) + 4] as number) & ~(r[this.recordAt(node) + 4] as number) & 15) === 0;
   }
 
   /** The record of a node. */
@@ -192,3 +245,6 @@ function doubled(array: Int32Array): Int32Array<ArrayBuffer> {
 
 /** Word of arena offset `x` in its page. */
 export const wordInPage = (x: number): number => (x >>> 2) & (wordsPerPage - 1);
+
+/** Arena offset of word `q` of the page that offset `x` lies on. */
+export const placeInPage = (x: number, q: number): number => (x & -(4 * wordsPerPage)) + 4 * q;

@@ -10,9 +10,10 @@ import type { Block, Warp } from "../machine/state.ts";
 import { Clocks } from "./clocks.ts";
 import type { GlobalRace } from "./global-race.ts";
 import { type RaceReport, RaceReports } from "./race-reports.ts";
-import { clockShift, Shadow, severalLanes, wholeWord, writeKind } from "./shadow.ts";
+import { byteMasks, clockShift, Shadow, severalLanes, wholeWord, writeKind } from "./shadow.ts";
 
-export { Carried, Clocks } from "./clocks.ts";
+export { Clocks } from "./clocks.ts";
+export { Carried } from "./handed.ts";
 
 /** An operation of an engine, begun by a warp. */
 export interface AsyncOp {
@@ -49,13 +50,6 @@ interface Overwrite {
   readonly writeSite: number;
   readonly before: number;
 }
-
-/** All bits of the bytes of a word that four bits name. */
-const byteMasks = (bytes: number): number =>
-  (bytes & 1 ? 0xff : 0) |
-  (bytes & 2 ? 0xff00 : 0) |
-  (bytes & 4 ? 0xff0000 : 0) |
-  (bytes & 8 ? 0xff000000 : 0);
 
 /** The shadow of the shared windows of a cluster. */
 export class Race {

@@ -90,3 +90,10 @@ export class Shadow {
     }
   }
 }
+
+/** All bits of the bytes of a word that four bits name. */
+export const byteMasks = (bytes: number): number =>
+  (bytes & 1 ? 0xff : 0) |
+  (bytes & 2 ? 0xff00 : 0) |
+  (bytes & 4 ? 0xff0000 : 0) |
+  (bytes & 8 ? 0xff000000 : 0);

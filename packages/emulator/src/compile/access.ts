@@ -60,6 +60,7 @@ export function emitAccess(
   const kind = modeCode[mode];
   const add = address.offset === 0 ? "" : `+${address.offset}`;
   const misaligned = size === 1 ? "" : `(${x}&${size - 1})!==0||`;
+  const noted = e.polls && mode !== "write" ? `polled(${x},${size});` : "";
   const observed = e.options.observe ? `observe(w,${x},${size},${index},${kind});` : "";
   switch (space) {
     case "shared":
@@ -88,7 +89,7 @@ export function emitAccess(
         e.sampled.push({ index, bytes: size });
         code += `if(bk>=0)BK[bk+${place}+l]=${a};`;
       }
-      return { code: code + observed, offset: x };
+      return { code: code + noted + observed, offset: x };
     }
     case "global":
     case "const":
@@ -100,14 +101,11 @@ export function emitAccess(
       const extra = space === "generic" ? `,${strong}` : "";
       code += `if(${h}!==${globalTag}||${misaligned}(${x}>>>0)>gt-${size}||${shadowFails(x, size)})${x}=${name}(w,l,${index},${x},${h},${size},${kind}${extra});`;
       if (e.options.race && space !== "const") {
-        const call =
-          (strong & strength.strong) !== 0
-            ? `strongGlobal(w,l,${x},${size},${index},${kind},${strong});`
-            : `${mode === "read" ? "globalRead" : "globalWrite"}(w,l,${x},${size},${index},${strong});`;
-        if (e.options.global || (strong & strength.strong) !== 0)
-          code += space === "generic" ? `if(${h}===${globalTag})${call}` : call;
+        const followed = e.options.global || (strong & strength.strong) !== 0;
+        const tell = followed ? follow(e, x, size, kind, strong) : "";
+        code += space === "generic" && tell !== "" ? `if(${h}===${globalTag}){${tell}}` : tell;
       }
-      return { code: code + observed, offset: x };
+      return { code: code + noted + observed, offset: x };
     }
     case "local": {
       const [low] = e.pair(address.base);
@@ -126,6 +124,17 @@ export function emitAccess(
       space satisfies never;
       return { code: "", offset: x };
   }
+}
+
+/** Note an access of global memory, which the race checker is told of at the end of the region, for all lanes at once: where, and what a write replaces. */
+function follow(e: LaneEmitter, x: string, size: number, mode: number, strong: number): string {
+  const place = e.followed.length;
+  const words = mode === 0 ? 0 : (size + 3) >> 2;
+  const old = e.replacedWords;
+  e.followed.push({ index: e.instruction.index, size, mode, strong, old });
+  e.replacedWords += 32 * words;
+  const kept = Array.from({ length: words }, (_, k) => `OLD[${old + 32 * k}+l]=R[(${x}>>2)+${k}];`).join("");
+  return `f${place}|=1<<l;PLACE[${32 * place}+l]=${x};${kept}`;
 }
 
 /** Statement that puts the element at byte `at` past offset `x` into a register, extended to the register's width. */

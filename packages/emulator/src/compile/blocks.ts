@@ -77,6 +77,13 @@ const publishes = ({ traffic }: Instruction): boolean =>
 const rereads = (instruction: Instruction): boolean =>
   instruction.strongRead && /^atom\..*\b(cas|exch|or|and)\b/.test(instruction.mnemonic);
 
+/**
+ * Whether an instruction of lanes hands knowledge on or takes it over. It is a region by itself, so that the race checker has heard of all lanes' accesses before
+ * it, and of none behind it.
+ */
+export const isStrong = ({ traffic, mnemonic }: Instruction): boolean =>
+  traffic !== null && /^(atom|red)\b|\.(volatile|relaxed|acquire|release|cv|wt)\b/.test(mnemonic);
+
 function pieces(body: readonly Instruction[]): readonly Piece[] {
   const out: Piece[] = [];
   let run: Instruction[] = [];
@@ -90,7 +97,12 @@ function pieces(body: readonly Instruction[]): readonly Piece[] {
     if (instruction.operation.kind === "warp") {
       flush();
       out.push({ kind: "warp", instruction });
-    } else run.push(instruction);
+    } else {
+      const alone = isStrong(instruction);
+      if (alone) flush();
+      run.push(instruction);
+      if (alone) flush();
+    }
   }
   flush();
   return out;

@@ -1,20 +1,20 @@
 /** Programs whose regions end before accesses that others see, so that warps can be preempted there. */
 import type { KernelProgram } from "../load/module.ts";
 import type { Instruction } from "../load/types.ts";
-import type { Block, Piece } from "./blocks.ts";
+import { type Block, isStrong, type Piece } from "./blocks.ts";
 
 /** Where a warp may be preempted: before accesses of global memory and strong ones of shared memory, or before all but local ones. */
 export type Cut = "strong" | "all";
 
-const strongShared = /^(atom|red)\b|\.(volatile|relaxed|acquire|release)\b/;
 /** Instructions of a whole warp that change what others wait for. */
 const signals = /^(mbarrier|cp|st|red|tensormap|clusterlaunchcontrol)\b/;
 
 /** Whether others may see what an instruction does, or it may see what they do. */
-export function isSeen({ traffic, mnemonic, operation }: Instruction, cut: Cut): boolean {
+export function isSeen(instruction: Instruction, cut: Cut): boolean {
+  const { traffic, mnemonic, operation } = instruction;
   if (operation.kind === "warp") return signals.test(mnemonic);
   if (traffic === null || traffic.space === "local") return false;
-  return traffic.space !== "shared" || cut === "all" || strongShared.test(mnemonic);
+  return traffic.space !== "shared" || cut === "all" || isStrong(instruction);
 }
 
 function cutPiece(piece: Piece, cut: Cut): readonly Piece[] {

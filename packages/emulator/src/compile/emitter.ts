@@ -39,6 +39,7 @@ const words = (bits: bigint): readonly [number, number] => [
 
 export class LaneEmitter {
   readonly options: CompileOptions;
+  readonly polls: boolean;
   /** Registers that have a local variable in this run, and whether it starts from the register file. */
   readonly #locals = new Map<Register, { load: boolean; dirty: boolean }>();
   #prefix = "";
@@ -49,8 +50,21 @@ export class LaneEmitter {
   /** Shared accesses whose addresses are recorded for the bank counters: instruction and bytes. */
   readonly sampled: { readonly index: number; readonly bytes: number }[] = [];
 
-  constructor(options: CompileOptions) {
+  /** @param polls the run belongs to a loop that polls. */
+  /** Accesses of global memory that the race checker follows: `mode` as in access.ts; `old` is the place of what a write replaces, 32 entries for each word of a lane's. */
+  readonly followed: {
+    readonly index: number;
+    readonly size: number;
+    readonly mode: number;
+    readonly strong: number;
+    readonly old: number;
+  }[] = [];
+  /** Words so far that writes replace. */
+  replacedWords = 0;
+
+  constructor(options: CompileOptions, polls = false) {
     this.options = options;
+    this.polls = polls;
   }
 
   /** The instruction being emitted. */

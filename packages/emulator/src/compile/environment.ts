@@ -1,5 +1,7 @@
 /** The names that generated code refers to: memory views, arithmetic, and the machine's slow paths. */
 
+import { ShadowPages } from "../checkers/global-shadow.ts";
+import type { Polls } from "../machine/polls.ts";
 import type { SpecialReader } from "../machine/special.ts";
 import { popcount, type Warp } from "../machine/state.ts";
 import type { Arena } from "../memory/arena.ts";
@@ -50,12 +52,20 @@ export interface Host {
   paths: SlowPaths;
   /** Told of accesses by code that has been compiled to tell: arena offset, bytes, instruction and mode. */
   observe: (warp: Warp, at: number, size: number, index: number, mode: number) => void;
+  /** Told of reads in loops that poll. */
+  readonly polls: Polls;
 }
 
 /** Sizes of the scratch arrays. */
 const threadsPerBlock = 1024;
 /** Shared accesses of one region that can be sampled at once: a region has at most 256 instructions. */
 const sampledAccesses = 256;
+
+/** By instruction and lane: the arena offset, and for writes the words that are replaced, 32 entries for each word of a lane's. */
+export interface Followed {
+  readonly places: Int32Array;
+  readonly replaced: Int32Array;
+}
 
 /** Per-launch data that generated code reads. */
 export interface Scratch {
@@ -65,6 +75,10 @@ export interface Scratch {
   readonly tid: readonly [Int32Array, Int32Array, Int32Array];
   /** Addresses of sampled shared accesses, 32 lanes each; -1 for lanes that did not execute. */
   readonly bank: Int32Array;
+  /** For the race checker of global memory. */
+  readonly pages: ShadowPages;
+  /** Accesses of global memory by the region that runs. */
+  readonly followed: Followed;
   /** Special registers that warp instructions have read so far. */
   readonly readers: Map<string, SpecialReader>;
 }
@@ -73,6 +87,11 @@ export const createScratch = (): Scratch => ({
   geometry: new Int32Array(12),
   tid: [new Int32Array(threadsPerBlock), new Int32Array(threadsPerBlock), new Int32Array(threadsPerBlock)],
   bank: new Int32Array(32 * sampledAccesses),
+  pages: new ShadowPages(),
+  followed: {
+    places: new Int32Array(32 * sampledAccesses),
+    replaced: new Int32Array(32 * 8 * sampledAccesses),
+  },
   readers: new Map(),
 });
 
@@ -101,6 +120,8 @@ export function createEnvironment(
     TY: scratch.tid[1],
     TZ: scratch.tid[2],
     BK: scratch.bank,
+    PLACE: scratch.followed.places,
+    OLD: scratch.followed.replaced,
     TALLY: tally,
     fround: Math.fround,
     imul: Math.imul,
@@ -146,19 +167,21 @@ export function createEnvironment(
       host.paths.wrongWindow(w, l, i, low, high, space),
     readUnwritten: (w: Warp, l: number, i: number, register: number) =>
       host.paths.unwritten(w, l, i, register),
-    globalRead: (w: Warp, l: number, x: number, size: number, i: number, strong: number) => {
+    globalLanes: (
+      w: Warp,
+      mask: number,
+      at: number,
+      size: number,
+      i: number,
+      mode: number,
+      strong: number,
+      old: number,
+    ) => {
       const { race } = w.block;
-      race?.global?.read(race, w, l, x, size, i, strong);
-    },
-    globalWrite: (w: Warp, l: number, x: number, size: number, i: number, strong: number) => {
-      const { race } = w.block;
-      race?.global?.write(race, w, l, x, size, i, strong);
-    },
-    strongGlobal: (w: Warp, l: number, x: number, size: number, i: number, mode: number, strong: number) => {
-      const { race } = w.block;
-      race?.global?.strong(race, w, l, x, size, i, mode, strong);
+      race?.global?.access(race, w, mask, { at, old, size, site: i, mode, bits: strong });
     },
     clock: () => host.paths.clock(),
+    polled: (at: number, size: number) => host.polls.note(arena.words, at, size),
     observe: (w: Warp, at: number, size: number, index: number, mode: number) =>
       host.observe(w, at, size, index, mode),
     raceRead: (w: Warp, l: number, x: number, size: number, i: number) =>

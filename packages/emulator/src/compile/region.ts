@@ -36,9 +36,10 @@ const identifiers = (text: string): ReadonlySet<string> => new Set(text.match(/[
 function regionSource(
   instructions: Extract<Piece, { kind: "region" }>["instructions"],
   options: CompileOptions,
+  polls: boolean,
   liveAfter: (register: Register) => boolean,
 ): { readonly source: string; readonly sampled: CompiledRegion["sampled"] } {
-  const emitter = new LaneEmitter(options);
+  const emitter = new LaneEmitter(options, polls);
   let counters = "";
   let flush = "";
   const statements = instructions.map((instruction) => {
@@ -51,6 +52,10 @@ function regionSource(
       extra = `${name}++;`;
     }
     return emitter.statement(instruction, extra);
+  });
+  emitter.followed.forEach(({ index, size, mode, strong, old }, k) => {
+    counters += `let f${k}=0;`;
+    flush += `if(f${k}!==0)globalLanes(w,f${k},${32 * k},${size},${index},${mode},${strong},${old});`;
   });
   const body = statements.join("\n");
   const { before, after } = emitter.frame(liveAfter);
@@ -105,8 +110,9 @@ export function compileRegions(
 ): RegionScript {
   const live = liveAfterPieces(kernel, blocks);
   const pieces = blocks.flatMap((block) => block.pieces.filter((piece) => piece.kind === "region"));
+  const polling = new Set<Piece>(blocks.flatMap((block) => (block.polls ? block.pieces : [])));
   const regions = pieces.map((piece) =>
-    regionSource(piece.instructions, options, live.get(piece) ?? (() => true)),
+    regionSource(piece.instructions, options, polling.has(piece), live.get(piece) ?? (() => true)),
   );
   const body = `return [${regions.map((r) => r.source).join(",\n")}];`;
   const used = identifiers(body);

@@ -272,7 +272,9 @@ const testWait: Row = (d) => {
   return {
     kind: "warp",
     bind: (machine, instruction) => (warp, mask) => {
-      const ready = answers(machine, instruction, form, warp, mask, new Set());
+      const seen = new Set<Mbarrier>();
+      const ready = answers(machine, instruction, form, warp, mask, seen);
+      for (const barrier of seen) machine.polls.asked(barrier);
       answer(machine, instruction, form, warp, mask, ready);
       if (ready === 0) machine.trace?.polled(warp);
       else machine.trace?.passed(warp, null, instruction);

@@ -52,6 +52,8 @@ export class Places {
       ? null
       : new GlobalRace({
           arena,
+          followed: fields.scratch.followed,
+          pages: fields.scratch.pages,
           checked: fields.global,
           sites: instructions.length,
           report: this.#report,

@@ -19,6 +19,7 @@ import type { Interleaver } from "./interleave.ts";
 import type { MemoryPaths } from "./paths.ts";
 import { PendingClusters } from "./pending.ts";
 import { clusterCounts, clusterPosition, Places } from "./places.ts";
+import type { Polls } from "./polls.ts";
 import { Random } from "./random.ts";
 import { checkWarpgroups } from "./registers.ts";
 import type { LaunchArea, LaunchShape, Vector } from "./shape.ts";
@@ -61,6 +62,8 @@ export interface RunFields {
   readonly global: boolean;
   /** Whose schedule decides which warp runs; null where the order does. */
   readonly interleaver: Interleaver | null;
+  /** What polling loops read is noted here. */
+  readonly polls: Polls;
   readonly trace: Recorder | null;
   readonly progress: LaunchConfig["progress"];
 }
@@ -73,6 +76,7 @@ export class LaunchRun implements Machine {
   at: Instruction | null = null;
   readonly arithmetic: TensorArithmetic;
   readonly trace: Recorder | null;
+  readonly polls: Polls;
   readonly #fields: RunFields;
   #clusters = 0;
   #ended = 0;
@@ -100,6 +104,7 @@ export class LaunchRun implements Machine {
     this.arithmetic = fields.shape.arithmetic;
     const { trace } = fields;
     this.trace = trace;
+    this.polls = fields.polls;
     this.#random = new Random(fields.shape.seed);
     this.#places = new Places(fields);
     this.events = new EventQueue(fields.shape.order, this.#random);
@@ -125,6 +130,7 @@ export class LaunchRun implements Machine {
         this.#polls += 1;
         fields.interleaver?.polled();
       },
+      polls: fields.interleaver === null ? fields.polls : null,
       pause:
         fields.interleaver !== null
           ? () => true
@@ -162,7 +168,6 @@ export class LaunchRun implements Machine {
   run(): boolean {
     try {
       this.#runClusters();
-      this.#places.global?.end();
       return true;
     } catch (error) {
       if (error instanceof LaunchStopped) return false;
@@ -226,7 +231,7 @@ export class LaunchRun implements Machine {
       }
       if (moved && this.events.size > 0) this.#relieve(active);
       if (!moved && this.events.force()) this.touch();
-      else if (!moved && !this.#expire()) this.#deadlock(active);
+      else if (!moved && !this.#rouse(active) && !this.#expire()) this.#deadlock(active);
       if (
         this.#polls > pollLimit * 32 &&
         this.events.size === 0 &&
@@ -240,6 +245,11 @@ export class LaunchRun implements Machine {
   /** Warps that only poll count as blocked: what they poll for may have to be completed first. */
   #relieve(active: readonly ClusterState[]): void {
     if (this.#polls > pollsBeforeEvent * this.#liveWarps(active) && this.events.force()) this.touch();
+  }
+
+  /** Nothing can move but those that poll: let them. */
+  #rouse(active: readonly ClusterState[]): boolean {
+    return this.#stepper.rouse(active.flatMap(({ blocks }) => blocks.flatMap(({ warps }) => warps)));
   }
 
   /** Nothing can move: let bounded waits (try_wait) run into their limit, unless that has led nowhere before. */

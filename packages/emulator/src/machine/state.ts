@@ -9,6 +9,7 @@ import type { Recorder, Traced } from "../trace/recorder.ts";
 import type { Barrier } from "./barriers.ts";
 import type { EventQueue } from "./events.ts";
 import type { Mbarrier } from "./mbarriers.ts";
+import type { Polls, Sleep } from "./polls.ts";
 
 /** Lanes of a warp that are at the same place. */
 export interface Group {
@@ -20,6 +21,8 @@ export interface Group {
   step: number;
   /** The block's body has run; its terminator is what they wait at. */
   atTerminator: boolean;
+  /** It polls, and what it has read is still so; null where it is awake. */
+  sleep: Sleep | null;
   /** State that a wait operation keeps while the group is blocked; null when it has not been asked yet. */
   wait: WaitState | null;
 }
@@ -115,7 +118,7 @@ export class Warp {
     this.agent = fields.agent;
     this.lanes = fields.lanes;
     this.registerCount = fields.registerCount;
-    this.groups = [{ at: 0, mask: fields.lanes, step: 0, atTerminator: false, wait: null }];
+    this.groups = [{ at: 0, mask: fields.lanes, step: 0, atTerminator: false, sleep: null, wait: null }];
   }
 
   /** Lanes that have not exited. */
@@ -266,6 +269,8 @@ export interface Machine {
   cancelCluster(): readonly [number, number, number] | null;
   /** Number from 0 to 1 of the launch's random sequence. */
   random(): number;
+  /** What the iteration of a polling loop that is running has read. */
+  readonly polls: Polls;
   /** State that others wait for has changed: what is blocked may go on. */
   touch(): void;
   /** Rises when nothing could move and bounded waits (try_wait) ran into their limit. */

@@ -10,6 +10,7 @@ import type { Arena } from "../memory/arena.ts";
 import type { Recorder } from "../trace/recorder.ts";
 import { tryComplete, tryCompleteCluster } from "./barriers.ts";
 import type { RunnableBlock } from "./compiled.ts";
+import type { Polls } from "./polls.ts";
 import { type Group, hex, placeOf, popcount, registerWord, type Warp } from "./state.ts";
 
 /** Blocks a warp runs before another gets its turn. */
@@ -29,6 +30,8 @@ export interface StepHooks {
   exited(warp: Warp): void;
   /** A warp ran a block that only polls. */
   polled(): void;
+  /** What polling loops read; null where a schedule decides who runs. */
+  readonly polls: Polls | null;
   /** Asked before a step that others may see, but for the first of a turn: whether the warp has to let others go first. Null: never. */
   readonly pause: (() => boolean) | null;
   readonly trace: Recorder | null;
@@ -42,6 +45,10 @@ export class Stepper {
   /** The warp has run a step in this turn; it is to stop before the next. */
   #begun = false;
   #paused = false;
+  /** The group whose reads are noted. */
+  #polling: Group | null = null;
+  /** All groups have been roused: the next one to run polls for its whole turn. */
+  #roused = false;
 
   constructor(hooks: StepHooks) {
     this.#hooks = hooks;
@@ -52,6 +59,7 @@ export class Stepper {
   run(warp: Warp): boolean {
     let progress = false;
     this.#begun = false;
+    this.#polling = null;
     for (let budget = slice; budget > 0 && !warp.done; budget--) {
       const { groups } = warp;
       let lead = 0;
@@ -64,20 +72,37 @@ export class Stepper {
         const group = groups[(lead + k) % groups.length];
         if (group !== undefined) moved = this.#advance(warp, group);
       }
-      if (!moved) return progress;
+      if (!moved) break;
       progress = true;
       if (this.#paused) {
         this.#paused = false;
-        return true;
+        break;
       }
     }
+    if (progress) this.#roused = false;
     return progress;
+  }
+
+  /** Wake the groups of these warps that sleep. Returns whether there were any. */
+  rouse(warps: Iterable<Warp>): boolean {
+    let any = false;
+    for (const { groups } of warps)
+      for (const group of groups) {
+        if (group.sleep !== null) any = true;
+        group.sleep = null;
+      }
+    this.#roused = any;
+    return any;
   }
 
   /** One block of one group. Returns false when the group is blocked at the terminator. */
   #advance(warp: Warp, group: Group): boolean {
     const block = this.#blocks[group.at];
     if (block === undefined) throw new LaunchStopped("ran off the program");
+    if (group.sleep !== null) {
+      if (group.sleep.lasts(this.#hooks.arena.words)) return false;
+      group.sleep = null;
+    }
     if (!group.atTerminator) {
       if (!this.#body(warp, group, block)) {
         this.#paused = true;
@@ -103,6 +128,10 @@ export class Stepper {
   #body(warp: Warp, group: Group, block: RunnableBlock): boolean {
     const { steps } = block;
     const hooks = this.#hooks;
+    if (block.basic.polls && this.#polling !== group) {
+      hooks.polls?.begin();
+      this.#polling = group;
+    }
     if (group.step === 0) {
       if (block.basic.polls) hooks.polled();
       else hooks.progress();
@@ -155,6 +184,7 @@ export class Stepper {
             () => `taken by lanes ${hex(taken)} of ${hex(group.mask)}`,
           );
         this.#split(warp, group, taken, block.target, basic.id + 1);
+        if (basic.polls && block.target <= basic.id && group.at === block.target) this.#again(group);
         return true;
       case "indexed-branch":
         this.#indexed(warp, group, taken, block, operation.index, basic.id + 1);
@@ -178,6 +208,13 @@ export class Stepper {
         operation satisfies never;
         return true;
     }
+  }
+
+  /** A group begins another iteration of a loop: where it polls, it sleeps until it would read something else. */
+  #again(group: Group): void {
+    if (this.#roused || this.#polling !== group || this.#blocks[group.at]?.basic.polls !== true) return;
+    group.sleep = this.#hooks.polls?.sleep() ?? null;
+    this.#polling = null;
   }
 
   /** Lanes of `mask` in which a guard holds. */
@@ -206,7 +243,7 @@ export class Stepper {
   /** Lanes of `taken` go to one block, the group's others to another. */
   #split(warp: Warp, group: Group, taken: number, to: number, other: number): void {
     if (taken !== 0 && taken !== group.mask) {
-      warp.groups.push({ at: to, mask: taken, step: 0, atTerminator: false, wait: null });
+      warp.groups.push({ at: to, mask: taken, step: 0, atTerminator: false, sleep: null, wait: null });
       group.mask &= ~taken;
       this.#goto(warp, group, other);
     } else this.#goto(warp, group, taken === 0 ? other : to);
@@ -244,7 +281,7 @@ export class Stepper {
         this.#goto(warp, group, target);
         return;
       }
-      warp.groups.push({ at: target, mask: same, step: 0, atTerminator: false, wait: null });
+      warp.groups.push({ at: target, mask: same, step: 0, atTerminator: false, sleep: null, wait: null });
       group.mask &= ~same;
     }
     this.#goto(warp, group, next);
@@ -315,7 +352,14 @@ export class Stepper {
         return true;
       }
       if (held !== group.mask) {
-        warp.groups.push({ at: next, mask: group.mask & ~held, step: 0, atTerminator: false, wait: null });
+        warp.groups.push({
+          at: next,
+          mask: group.mask & ~held,
+          step: 0,
+          atTerminator: false,
+          sleep: null,
+          wait: null,
+        });
         group.mask = held;
       }
       const required = this.#required(warp, group, operation.members);
@@ -362,6 +406,7 @@ export class Stepper {
     group.at = at;
     group.step = 0;
     group.atTerminator = false;
+    group.sleep = null;
     group.wait = null;
     const { groups } = warp;
     if (groups.length < 2) return;
