@@ -4,7 +4,7 @@
  */
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import type { Checked } from "@tilewright/ir";
+import type { Checked } from "@tilewright/core";
 import type { createEmulator, LaunchConfig } from "../src/index.ts";
 
 type Config = Pick<LaunchConfig, "checks" | "disable" | "order" | "seed">;
