@@ -10,39 +10,16 @@ import json
 import os
 import sys
 
-OPERATIONS = {
-    "add": lambda x, y: x + y,
-    "sub": lambda x, y: x - y,
-    "mul": lambda x, y: x * y,
-    "div": lambda x, y: x // y,
-    "ceilDiv": lambda x, y: -(-x // y),
-    "mod": lambda x, y: x % y,
-    "min": min,
-    "max": max,
-}
 
-
-def evaluate(expr, env):
-    """A launch expression: a number, a name, or [operation, left, right]."""
-    if isinstance(expr, str):
-        return env[expr]
-    if isinstance(expr, list):
-        return OPERATIONS[expr[0]](evaluate(expr[1], env), evaluate(expr[2], env))
-    return expr
-
-
-def launches(manifest, num_sms):
+def launches(manifest):
     """Entry, grid, block, bytes of shared memory and parameter names of each kernel."""
-    problem = manifest["request"]
-    env = {name: problem[name] for name in "mnk"}
-    env.update(numSms=num_sms, batch=1, **{"ld" + name: problem[name]["ld"] for name in "abd"})
     for kernel in manifest["kernels"]:
         launch = kernel["launch"]
-        grid = tuple(evaluate(expr, env) for expr in launch["grid"])
         params = sorted(kernel["params"], key=lambda param: param["offset"])
-        if any(param["kind"] != "pointer" or param["name"] == "workspace" for param in params):
-            sys.exit("this kernel takes more than pointers: use the Python launcher")
-        yield kernel["entry"], grid, tuple(launch["block"]), launch["dynamicSmem"], [param["name"] for param in params]
+        fixed = all(isinstance(extent, int) for extent in launch["grid"])
+        if not fixed or any(param["kind"] != "pointer" or param["name"] == "workspace" for param in params):
+            sys.exit("this kernel takes more than pointers and a fixed grid: use the Python launcher")
+        yield kernel["entry"], tuple(launch["grid"]), tuple(launch["block"]), launch["dynamicSmem"], [param["name"] for param in params]
 
 
 def main(path):
@@ -59,8 +36,7 @@ def main(path):
         "b": cupy.random.standard_normal((k, n), dtype=cupy.float32),
         "d": cupy.empty((m, n), dtype=cupy.float32),
     }
-    num_sms = cupy.cuda.Device().attributes["MultiProcessorCount"]
-    for entry, grid, block, smem, names in launches(manifest, num_sms):
+    for entry, grid, block, smem, names in launches(manifest):
         kernel = module.get_function(entry)
         if smem > 48 * 1024:
             kernel.max_dynamic_shared_size_bytes = smem

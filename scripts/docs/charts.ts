@@ -223,6 +223,19 @@ function prediction(): string {
   ]);
 }
 
+/** Microseconds of each step of a call. */
+function steps(): string {
+  const said = read("wheel.md");
+  const heading = /^## Where it goes/m;
+  const rows = rowsOf(said, heading, ["step", "us"]);
+  return bars({
+    title: "One call of the wheel in PyTorch: microseconds of the host",
+    source: [whenOf(said, heading), "64³ in f16, 1,000 queued calls, medians; from docs/perf/wheel.md"],
+    rows: rows.map(({ label, value }) => ({ label: label.replaceAll("`", ""), value })),
+    ...{ from: 0, to: 5, mark: 0, marks: "", ticks: [1, 2, 3, 4, 5] },
+  });
+}
+
 /** Every picture by its file name in docs/pictures. */
 export const charts = (): ReadonlyMap<string, string> =>
   new Map([
@@ -259,6 +272,7 @@ export const charts = (): ReadonlyMap<string, string> =>
       ),
     ],
     ["prediction.svg", prediction()],
+    ["wheel-host.svg", steps()],
   ]);
 
 if (process.argv[1]?.endsWith("charts.ts")) {

@@ -251,7 +251,7 @@ describe("clients", () => {
       });
       const path = folder.list().find((file) => file.endsWith(".gemm.json")) ?? "";
       const script = `import json, sys; sys.path.insert(0, sys.argv[1]); sys.dont_write_bytecode = True
-import raw_module; print(json.dumps(list(raw_module.launches(json.load(open(sys.argv[2])), 108))))`;
+import raw_module; print(json.dumps(list(raw_module.launches(json.load(open(sys.argv[2]))))))`;
       const said = execFileSync("python3", ["-c", script, join(examples, "cupy"), join(folder.path, path)], {
         encoding: "utf8",
       });
