@@ -99,6 +99,9 @@ export class FlagTable {
   /** Of halves and bytes that do not begin a word. */
   readonly #within = new Map<number, Flag>();
 
+  /** Whether nothing has been handed on. */
+  empty = true;
+
   get(x: number): Flag | null {
     if ((x & 3) !== 0) return this.#within.get(x) ?? null;
     return this.#pages[Math.floor(x / (4 * pageWords))]?.[(x >>> 2) & (pageWords - 1)] ?? null;
@@ -112,6 +115,7 @@ export class FlagTable {
   }
 
   #set(x: number, flag: Flag | null): void {
+    this.empty = false;
     if ((x & 3) !== 0) {
       if (flag === null) this.#within.delete(x);
       else this.#within.set(x, flag);

@@ -13,6 +13,8 @@ import {
   GlobalShadow,
   infoScopeShift,
   infoStrong,
+  lineInPage,
+  patternOf,
   placeInPage,
   type ShadowPages,
   type Touched,
@@ -169,7 +171,7 @@ export class GlobalRace {
     }
     const { clocks, cluster } = race;
     const wide = ((bits >> scopeShift) & 3) >= 2;
-    if (mode !== 1)
+    if (mode !== 1 && !this.#flags.empty)
       this.#each(mask, lanes, (x) => {
         const flag = this.#flags.get(x);
         if (flag !== null) clocks.takeFlag(w.agent, flag, cluster, bits, wide);
@@ -195,6 +197,7 @@ export class GlobalRace {
     const { at, size, site, bits } = lanes;
     const words = size >> 2;
     const nonCoherent = (bits & strength.nonCoherent) !== 0;
+    if (this.#areLines(mask, lanes) && this.#readLines(race, w, lanes)) return;
     let [slot, own, from, to, cleared] = [-1, 0, -1, -1, 0];
     for (let lane = 0, next = 0; lane < 32; lane = next) {
       next = lane + 1;
@@ -212,7 +215,7 @@ export class GlobalRace {
         cleared = nonCoherent ? -1 : (this.#cleared[slot] as number);
       }
       next = stretchEnd(places, at, lane, mask, size);
-      const { reads, readLane, writes, writeLane } = this.#shadow.page(x);
+      const { reads, readLane, writes, writeLane } = this.#shadow.page(x, words * (next - lane));
       let q = wordInPage(x);
       for (let l = lane; l < next; l++)
         for (const end = q + words; q < end; q++) {
@@ -244,6 +247,8 @@ export class GlobalRace {
     const { at, old, size, site, bits } = lanes;
     const { places, replaced } = this.#followed;
     const words = size >> 2;
+    const whole = this.#areLines(mask, lanes);
+    if (whole && this.#writeLines(race, w, lanes)) return;
     let [slot, own, alone, cleared] = [-1, 0, 0, 0];
     for (let lane = 0, next = 0; lane < 32; lane = next) {
       next = lane + 1;
@@ -260,7 +265,7 @@ export class GlobalRace {
         cleared = this.#cleared[slot] as number;
       }
       next = stretchEnd(places, at, lane, mask, size);
-      const { reads, readLane, writes, writeLane } = this.#shadow.page(x);
+      const { reads, readLane, writes, writeLane } = this.#shadow.page(x, words * (next - lane));
       let q = wordInPage(x);
       for (let l = lane; l < next; l++)
         for (let k = 0; k < words; k++, q++) {
@@ -287,6 +292,78 @@ export class GlobalRace {
           writeLane[q] = l;
         }
     }
+    // All words of the lines have been written alike.
+    if (whole) this.#shadow.join(places[at] as number, words, own);
+  }
+
+  /** Whether a whole warp accesses lines of the shadow, its lanes side by side. */
+  #areLines(mask: number, { at, size }: Lanes): boolean {
+    const { places } = this.#followed;
+    const x = places[at] as number;
+    if (mask !== -1 || size < 4 || x < heapBase || lineInPage(x) < 0) return false;
+    return stretchEnd(places, at, 0, mask, size) === 32;
+  }
+
+  /** Reads of lines by a warp. False where their words have to be looked into; that what could be done has been does no harm. */
+  #readLines(race: Race, w: Warp, { at, size, site, bits }: Lanes): boolean {
+    const x = this.#followed.places[at] as number;
+    const page = this.#shadow.whole(x);
+    const slot = this.#slot(race, w, x, size, site, bits);
+    const first = lineInPage(x);
+    for (let line = first; line < first + (size >> 2); line++) {
+      const pattern = patternOf(line - first, size >> 2);
+      if (page.split[line] === 1) return false;
+      const writer = page.lineWrites[line] as number;
+      if (writer !== 0) {
+        if ((bits & strength.nonCoherent) !== 0) return false;
+        const alike = page.writePattern[line] === pattern;
+        if (!this.#passes(race, w, slot, writer, alike)) return false;
+      }
+      const old = page.lineReads[line] as number;
+      if (old === this.#to[slot]) {
+        if (page.readPattern[line] !== pattern) return false;
+        continue;
+      }
+      if (old !== this.#from[slot]) {
+        this.#from[slot] = old;
+        this.#to[slot] = this.#shadow.after(old, this.#own[slot] as number, "read");
+      }
+      page.lineReads[line] = this.#to[slot] as number;
+      page.readPattern[line] = pattern;
+    }
+    return true;
+  }
+
+  /** The same for writes. */
+  #writeLines(race: Race, w: Warp, { at, size, site, bits }: Lanes): boolean {
+    const x = this.#followed.places[at] as number;
+    const page = this.#shadow.whole(x);
+    const slot = this.#slot(race, w, x, size, site, bits);
+    const first = lineInPage(x);
+    for (let line = first; line < first + (size >> 2); line++) {
+      const pattern = patternOf(line - first, size >> 2);
+      if (page.split[line] === 1) return false;
+      const reader = page.lineReads[line] as number;
+      const alone =
+        page.readPattern[line] === pattern && this.#shadow.isOnly(reader, race.cluster, w.agent, 15);
+      if (reader !== 0 && !alone && !this.#harmless(race, w.agent, slot, reader)) return false;
+      const writer = page.lineWrites[line] as number;
+      const alike = page.writePattern[line] === pattern;
+      if (writer !== 0 && !this.#passes(race, w, slot, writer, alike)) return false;
+      page.lineWrites[line] = this.#own[slot] as number;
+      page.writePattern[line] = pattern;
+      page.lineReads[line] = 0;
+    }
+    return true;
+  }
+
+  /** Whether an access surely comes after the write of a line; `alike`: by the same lanes, if it is the same warp's. */
+  #passes(race: Race, w: Warp, slot: number, writer: number, alike: boolean): boolean {
+    if (writer === this.#cleared[slot]) return true;
+    if (alike && this.#shadow.isOnly(writer, race.cluster, w.agent, 15)) return true;
+    if (!this.#harmless(race, w.agent, slot, writer)) return false;
+    this.#cleared[slot] = writer;
+    return true;
   }
 
   /** A read of `size` bytes at arena offset `x`; `bits` of `strength`. */

@@ -29,7 +29,21 @@ interface Page {
   /** Lane of the last write and of the last read. */
   readonly writeLane: Uint8Array;
   readonly readLane: Uint8Array;
+  /** By line: 1 where its words are kept one by one. Else all have the nodes of the line, and their lanes follow from its patterns. */
+  readonly split: Uint8Array;
+  readonly lineWrites: Int32Array;
+  readonly lineReads: Int32Array;
+  readonly writePattern: Uint8Array;
+  readonly readPattern: Uint8Array;
 }
+
+/** Words of a line: what a warp accesses at once where its lanes stand side by side. */
+const lineShift = 5;
+const linesPerPage = wordsPerPage >> lineShift;
+
+/** The lanes of line number `k` of those that a warp accesses at once, `words` (a power of two) in each lane: the first one, and the words of each as a shift. */
+export const patternOf = (k: number, words: number): number =>
+  ((31 - Math.clz32(words)) << 5) | ((k << lineShift) >> (31 - Math.clz32(words)));
 
 /** Pages of a device, which one launch after another uses. */
 export class ShadowPages {
@@ -38,13 +52,16 @@ export class ShadowPages {
 
   /** A page on which nothing has been accessed. */
   take(): Page {
-    const words = (): Int32Array => new Int32Array(wordsPerPage);
-    const lanes = (): Uint8Array => new Uint8Array(wordsPerPage);
     const page = this.#free.pop() ?? {
-      writes: words(),
-      reads: words(),
-      writeLane: lanes(),
-      readLane: lanes(),
+      writes: new Int32Array(wordsPerPage),
+      reads: new Int32Array(wordsPerPage),
+      writeLane: new Uint8Array(wordsPerPage),
+      readLane: new Uint8Array(wordsPerPage),
+      split: new Uint8Array(linesPerPage),
+      lineWrites: new Int32Array(linesPerPage),
+      lineReads: new Int32Array(linesPerPage),
+      writePattern: new Uint8Array(linesPerPage),
+      readPattern: new Uint8Array(linesPerPage),
     };
     this.#lent.push(page);
     return page;
@@ -53,8 +70,9 @@ export class ShadowPages {
   /** A launch begins: the one before has no more use for its pages. */
   reclaim(): void {
     for (const page of this.#lent.slice(0, mostPages - this.#free.length)) {
-      page.writes.fill(0);
-      page.reads.fill(0);
+      page.split.fill(0);
+      page.lineWrites.fill(0);
+      page.lineReads.fill(0);
       this.#free.push(page);
     }
     this.#lent = [];
@@ -95,8 +113,24 @@ export class GlobalShadow {
     this.#source = source;
   }
 
-  /** The page of arena offset `x`, made when it is first asked for. */
-  page(x: number): Page {
+  /** The page of arena offset `x`, the `words` words from there on kept one by one. */
+  page(x: number, words = 1): Page {
+    const page = this.whole(x);
+    const first = wordInPage(x);
+    for (let line = first >> lineShift; line <= (first + words - 1) >> lineShift; line++) {
+      if (page.split[line] === 1) continue;
+      page.split[line] = 1;
+      const from = line << lineShift;
+      page.writes.fill(page.lineWrites[line] as number, from, from + (1 << lineShift));
+      page.reads.fill(page.lineReads[line] as number, from, from + (1 << lineShift));
+      spread(page.writeLane, from, page.writePattern[line] as number);
+      spread(page.readLane, from, page.readPattern[line] as number);
+    }
+    return page;
+  }
+
+  /** The page of arena offset `x`, made when it is first asked for, its lines as they are. */
+  whole(x: number): Page {
     const at = x >>> pageShift;
     let page = this.#pages[at];
     if (page === undefined) {
@@ -106,17 +140,34 @@ export class GlobalShadow {
     return page;
   }
 
+  /** Lines from arena offset `x` on have been written by node `own`, `words` words in each lane of a warp, and not read since. */
+  join(x: number, words: number, own: number): void {
+    const page = this.whole(x);
+    const first = lineInPage(x);
+    for (let k = 0; k < words; k++) {
+      page.split[first + k] = 0;
+      page.lineWrites[first + k] = own;
+      page.lineReads[first + k] = 0;
+      page.writePattern[first + k] = patternOf(k, words);
+    }
+  }
+
   /** The words from arena offset `from` up to `to` that have been accessed. */
   touched(from: number, to: number): Touched {
     const bytes = Math.ceil((to - from) / 32);
     const touched = { used: new Uint8Array(bytes), written: new Uint8Array(bytes) };
-    this.#pages.forEach(({ writes, reads }, at) => {
+    this.#pages.forEach((page, at) => {
       for (let q = 0; q < wordsPerPage; q++) {
         const word = at * wordsPerPage + q - (from >> 2);
         const byte = word >> 3;
-        if (writes[q] === 0 && reads[q] === 0) continue;
+        const line = q >> lineShift;
+        const split = page.split[line] === 1;
+        const [write, read] = split
+          ? [page.writes[q], page.reads[q]]
+          : [page.lineWrites[line], page.lineReads[line]];
+        if (write === 0 && read === 0) continue;
         touched.used[byte] = (touched.used[byte] as number) | (1 << (word & 7));
-        if (writes[q] !== 0) touched.written[byte] = (touched.written[byte] as number) | (1 << (word & 7));
+        if (write !== 0) touched.written[byte] = (touched.written[byte] as number) | (1 << (word & 7));
       }
     });
     return touched;
@@ -237,6 +288,11 @@ export class GlobalShadow {
   }
 }
 
+/** The lanes of a line's words, by its pattern. */
+function spread(lanes: Uint8Array, from: number, pattern: number): void {
+  for (let k = 0; k < 1 << lineShift; k++) lanes[from + k] = (pattern & 31) + (k >> (pattern >> 5));
+}
+
 function doubled(array: Int32Array): Int32Array<ArrayBuffer> {
   const wider = new Int32Array(2 * array.length);
   wider.set(array);
@@ -248,3 +304,7 @@ export const wordInPage = (x: number): number => (x >>> 2) & (wordsPerPage - 1);
 
 /** Arena offset of word `q` of the page that offset `x` lies on. */
 export const placeInPage = (x: number, q: number): number => (x & -(4 * wordsPerPage)) + 4 * q;
+
+/** Line of arena offset `x` in its page; -1 where none begins there. */
+export const lineInPage = (x: number): number =>
+  (x & ((4 << lineShift) - 1)) === 0 ? wordInPage(x) >> lineShift : -1;

@@ -102,7 +102,7 @@ export function emitAccess(
       code += `if(${h}!==${globalTag}||${misaligned}(${x}>>>0)>gt-${size}||${shadowFails(x, size)})${x}=${name}(w,l,${index},${x},${h},${size},${kind}${extra});`;
       if (e.options.race && space !== "const") {
         const followed = e.options.global || (strong & strength.strong) !== 0;
-        const tell = followed ? follow(e, x, size, kind, strong) : "";
+        const tell = followed ? follow(e, x, size, kind, strong, space === "generic") : "";
         code += space === "generic" && tell !== "" ? `if(${h}===${globalTag}){${tell}}` : tell;
       }
       return { code: code + noted + observed, offset: x };
@@ -127,14 +127,22 @@ export function emitAccess(
 }
 
 /** Note an access of global memory, which the race checker is told of at the end of the region, for all lanes at once: where, and what a write replaces. */
-function follow(e: LaneEmitter, x: string, size: number, mode: number, strong: number): string {
+function follow(
+  e: LaneEmitter,
+  x: string,
+  size: number,
+  mode: number,
+  strong: number,
+  generic: boolean,
+): string {
   const place = e.followed.length;
   const words = mode === 0 ? 0 : (size + 3) >> 2;
   const old = e.replacedWords;
-  e.followed.push({ index: e.instruction.index, size, mode, strong, old });
+  const some = generic || e.instruction.guard !== null;
+  e.followed.push({ index: e.instruction.index, size, mode, strong, old, some });
   e.replacedWords += 32 * words;
   const kept = Array.from({ length: words }, (_, k) => `OLD[${old + 32 * k}+l]=R[(${x}>>2)+${k}];`).join("");
-  return `f${place}|=1<<l;PLACE[${32 * place}+l]=${x};${kept}`;
+  return `${some ? `f${place}|=1<<l;` : ""}PLACE[${32 * place}+l]=${x};${kept}`;
 }
 
 /** Statement that puts the element at byte `at` past offset `x` into a register, extended to the register's width. */

@@ -51,13 +51,14 @@ export class LaneEmitter {
   readonly sampled: { readonly index: number; readonly bytes: number }[] = [];
 
   /** @param polls the run belongs to a loop that polls. */
-  /** Accesses of global memory that the race checker follows: `mode` as in access.ts; `old` is the place of what a write replaces, 32 entries for each word of a lane's. */
+  /** Accesses of global memory that the race checker follows: `mode` as in access.ts; `old` is the place of what a write replaces, 32 entries for each word of a lane's; `some`: lanes of the warp may leave it out. */
   readonly followed: {
     readonly index: number;
     readonly size: number;
     readonly mode: number;
     readonly strong: number;
     readonly old: number;
+    readonly some: boolean;
   }[] = [];
   /** Words so far that writes replace. */
   replacedWords = 0;

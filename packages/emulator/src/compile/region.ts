@@ -53,9 +53,11 @@ function regionSource(
     }
     return emitter.statement(instruction, extra);
   });
-  emitter.followed.forEach(({ index, size, mode, strong, old }, k) => {
-    counters += `let f${k}=0;`;
-    flush += `if(f${k}!==0)globalLanes(w,f${k},${32 * k},${size},${index},${mode},${strong},${old});`;
+  emitter.followed.forEach(({ index, size, mode, strong, old, some }, k) => {
+    const call = (lanes: string): string =>
+      `globalLanes(w,${lanes},${32 * k},${size},${index},${mode},${strong},${old});`;
+    if (some) counters += `let f${k}=0;`;
+    flush += some ? `if(f${k}!==0)${call(`f${k}`)}` : call("mask");
   });
   const body = statements.join("\n");
   const { before, after } = emitter.frame(liveAfter);
