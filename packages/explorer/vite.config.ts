@@ -11,7 +11,11 @@ const withoutFiles = {
   name: "without-files",
   enforce: "pre" as const,
   load: (id: string) =>
-    id.endsWith("/cli/src/launchers.ts") ? "export const launcherSource = () => '';" : null,
+    id.endsWith("/cli/src/launchers.ts")
+      ? ["launcherSource", "joinedHeader", "joinedPython"]
+          .map((name) => `export const ${name} = () => '';`)
+          .join("\n")
+      : null,
 };
 
 // On the packages' sources, so that no build has to come before it. Relative addresses: the same files serve from any folder.

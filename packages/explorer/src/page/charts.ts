@@ -149,7 +149,7 @@ export interface RooflinePoint {
   readonly label: string;
   readonly intensity: number;
   readonly tflops: number;
-  readonly kind: "prediction" | "measured" | "limit";
+  readonly kind: "prediction" | "measured" | "limit" | "other";
 }
 
 /** The roof of a GPU over FLOP per byte, both axes logarithmic. */
@@ -194,12 +194,53 @@ export function rooflineChart(
       s(
         "g",
         { class: `point ${kind}` },
-        s("circle", { cx: x(intensity), cy: y(tflops), r: 5 }),
-        s("text", { x: x(intensity) - 9, y: y(tflops) + 4, class: "axis" }, `${label} ${short(tflops)}`),
+        s(
+          "circle",
+          { cx: x(intensity), cy: y(tflops), r: kind === "other" ? 3.5 : 5 },
+          title(`${label}: ${short(tflops)} TFLOP/s`),
+        ),
+        kind === "other"
+          ? null
+          : s(
+              "text",
+              // Beside each other where both stand at one height.
+              kind === "measured"
+                ? { x: x(intensity) + 9, y: y(tflops) + 16 }
+                : { x: x(intensity) - 9, y: y(tflops) + (kind === "limit" ? -8 : 16), class: "axis" },
+              `${label} ${short(tflops)}`,
+            ),
       ),
     ),
     s("text", { x: width - 10, y: height - 6, class: "axis" }, "FLOP per byte of device memory"),
     s("text", { x: 6, y: 12 }, "TFLOP/s"),
+  );
+}
+
+/** A bar for each step, that of the shown one filled; the line is at 1. */
+export function stepChart(
+  steps: readonly { readonly name: string; readonly value: number }[],
+  shown: string,
+): SVGElement {
+  const [width, left, pitch] = [560, 120, 20];
+  const most = Math.max(1, ...steps.map(({ value }) => value)) * 1.12;
+  const x = (value: number): number => left + (value / most) * (width - left);
+  return s(
+    "svg",
+    {
+      viewBox: `0 0 ${width} ${pitch * steps.length + 4}`,
+      role: "img",
+      class: "chart",
+      "aria-label": `Share of cuBLASLt's speed: ${steps.map(({ name, value }) => `${name} ${value}`).join(", ")}`,
+    },
+    s("line", { x1: x(1), x2: x(1), y1: 0, y2: pitch * steps.length, class: "grid" }),
+    steps.map(({ name, value }, i) => [
+      s("text", { x: left - 8, y: pitch * i + 14, class: "axis" }, name),
+      s("rect", {
+        ...{ x: left, y: pitch * i + 3, width: Math.max(1, x(value) - left), height: 14 },
+        class: name === shown ? "step shown" : "step",
+      }),
+      s("text", { x: x(value) + 5, y: pitch * i + 14 }, value),
+    ]),
   );
 }
 

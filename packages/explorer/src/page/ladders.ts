@@ -1,5 +1,8 @@
-/** Ladders as a story: one step a screen, what it changed in the program and in the counts. */
+/** Ladders as a story: one step a screen, what it changed in the program, in shared memory and in the counts, and what it was worth on a GPU. */
+import { ladderRun } from "../model/measured.ts";
+import { runs } from "../model/runs.ts";
 import type { RungReport } from "../worker/compiling.ts";
+import { barChart, stepChart } from "./charts.ts";
 import { bytesText, fill, h, short, table } from "./dom.ts";
 import { Editor } from "./editor.ts";
 import type { Session } from "./session.ts";
@@ -98,11 +101,49 @@ export class LaddersPanel {
       h("h2", {}, `${to + 1} of ${this.#rungs.length}: ${rung.name}`),
       h("p", {}, rung.summary),
       h("p", {}, h("code", { class: "schedule" }, rung.change), " ", open),
+      h("div", { class: "columns" }, this.#worth(rung.name), this.#shared(rung)),
       rung.refused === null
         ? this.#counts(rung, before)
         : h("p", { class: "bad" }, `Not legal here: ${rung.refused.join("; ")}`),
     );
     this.#text.show(rung.text, { before: before?.text ?? null });
+  }
+
+  /** Speed of each step on the GPU that the ladder was timed on. */
+  #worth(step: string): HTMLElement {
+    const run = ladderRun(runs, this.#loaded.split(" ")[1] ?? "");
+    const row = run?.rows.find((each) => each.step === step);
+    if (run === null) return h("p", { class: "hint" }, "This ladder has not been timed on a GPU.");
+    return h(
+      "figure",
+      {},
+      h("h3", {}, "On a GPU"),
+      stepChart(
+        run.rows.map((each) => ({ name: each.step ?? "", value: Number(each["of cuBLASLt"]) })),
+        step,
+      ),
+      h(
+        "figcaption",
+        { class: "hint" },
+        row === undefined ? "" : `This step: ${row.µs} µs, ${row["TFLOP/s"]} TFLOP/s. `,
+        `Share of cuBLASLt's speed at ${run.facts.get("size")}; ${run.where}; ${run.facts.get("command")}.`,
+      ),
+    );
+  }
+
+  #shared({ shared, sharedLimit }: RungReport): HTMLElement | null {
+    return shared.length === 0
+      ? null
+      : h(
+          "figure",
+          {},
+          h("h3", {}, "Shared memory"),
+          barChart(
+            shared.map(({ name, bytes }) => ({ name, value: bytes, text: bytesText(bytes) })),
+            sharedLimit,
+            "Tiles in shared memory",
+          ),
+        );
   }
 
   #counts(rung: RungReport, before: RungReport | undefined): HTMLElement {

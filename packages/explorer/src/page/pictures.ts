@@ -1,4 +1,6 @@
 /** Pictures of the kernel at hand: where time and bytes go, banks, fragments, the order of tiles. */
+import { measuredOf } from "../model/measured.ts";
+import { runs } from "../model/runs.ts";
 import type { Pictures } from "../worker/compiling.ts";
 import { bankChart, barChart, ownerChart, type RooflinePoint, rasterChart, rooflineChart } from "./charts.ts";
 import { showDiagnostics } from "./diagnostics.ts";
@@ -94,6 +96,17 @@ export class PicturesPanel {
         tflops: prediction.tflops,
         kind: "prediction",
       });
+    const { m, n, k } = this.#session.state.problem;
+    const stored = measuredOf(runs, this.#session.state.problem);
+    const here = stored.get(gpu.name) ?? [];
+    for (const { size, intensity, tflops } of here) {
+      const same = size[0] === m && size[1] === n && size[2] === k;
+      points.push({
+        label: same ? "measured" : size.join(" x "),
+        kind: same ? "measured" : "other",
+        ...{ intensity, tflops },
+      });
+    }
     const facts: (readonly [string, string])[] = [
       [
         "grid",
@@ -119,6 +132,7 @@ export class PicturesPanel {
         `Roofline of ${gpu.name}`,
         "The most that this problem can reach, and what the model predicts of this kernel.",
         rooflineChart(roofline.peakTflops, gpu.memoryGBs, points),
+        this.#stored(here[0]?.where ?? null, [...stored.keys()]),
       ),
       prediction === null
         ? null
@@ -172,6 +186,34 @@ export class PicturesPanel {
         ),
       ),
     );
+  }
+
+  /** Where the stored measurements are from, or which GPU has some. */
+  #stored(where: string | null, others: readonly string[]): HTMLElement {
+    if (where !== null)
+      return h(
+        "p",
+        { class: "hint" },
+        `Rings: stored measurements of this dtype and these layouts, each by its size; ${where}.`,
+      );
+    const { arch } = this.#session.state;
+    const serves = (name: string): boolean =>
+      this.#session.world.gpus.some(
+        (gpu) => gpu.name === name && gpu.arch.replace(/[af]$/, "") === arch.replace(/[af]$/, ""),
+      );
+    const other = others.find(serves);
+    return other === undefined
+      ? h("p", { class: "hint" }, "No measurements are stored of this dtype and these layouts.")
+      : h(
+          "p",
+          { class: "hint" },
+          "Measurements are stored of another GPU: ",
+          h(
+            "button",
+            { type: "button", class: "link", onclick: () => this.#session.set({ gpu: other }) },
+            `show ${other}`,
+          ),
+        );
   }
 
   #tensor({ tensor }: Pictures): HTMLElement | null {

@@ -93,7 +93,15 @@ export function ladderOf(
       return {
         ...common,
         refused: made.error.map(({ code, message }) => `${code} ${message}`),
-        ...{ text: "", ptxLines: 0, instructions: {}, sharedBytes: 0, timeUs: null },
+        ...{
+          text: "",
+          ptxLines: 0,
+          instructions: {},
+          sharedBytes: 0,
+          shared: [],
+          sharedLimit: 1,
+          timeUs: null,
+        },
       };
     const plan = planned(made.value, gpuOf(target.arch));
     return {
@@ -103,6 +111,10 @@ export function ladderOf(
       ptxLines: made.value.ptx.split("\n").length,
       instructions: countInstructions(made.value.ptx),
       sharedBytes: plan?.shared.bytes ?? 0,
+      shared:
+        plan?.shared.tiles.map(({ name: tile, bytes, slots }) => ({ name: `%${tile} x ${slots}`, bytes })) ??
+        [],
+      sharedLimit: plan?.shared.limit ?? 1,
       timeUs: plan?.prediction?.timeUs ?? null,
     };
   });

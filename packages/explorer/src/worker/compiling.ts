@@ -145,6 +145,9 @@ export interface RungReport {
   readonly ptxLines: number;
   readonly instructions: Readonly<Record<string, number>>;
   readonly sharedBytes: number;
+  /** Tiles in shared memory, bytes of all their slots, and how much a block may have. */
+  readonly shared: readonly { readonly name: string; readonly bytes: number }[];
+  readonly sharedLimit: number;
   readonly timeUs: number | null;
   readonly problem: Readonly<Record<string, unknown>>;
 }

@@ -348,6 +348,19 @@ async function pictures(browser: Browser, url: string): Promise<void> {
     assert.notEqual(await text(page, "figure:has(h3:has-text('Order')) [aria-live]"), said);
     await page.close();
   });
+  await measurements(browser, url);
+}
+
+async function measurements(browser: Browser, url: string): Promise<void> {
+  await suite.test("stored measurements stand in the roofline of the GPU that they are of", async () => {
+    const size = { m: "4096", n: "4096", k: "4096" };
+    const page = await openPage(browser, `${url}${link(generations[2], { tab: "pictures", ...size })}`);
+    await page.click("text=show H200");
+    await page.waitForSelector(".point.measured");
+    assert.match(await text(page, ".point.measured"), /measured 776/);
+    assert.ok((await page.locator(".point.other").count()) > 20);
+    await page.close();
+  });
 }
 
 async function foreign(browser: Browser, url: string): Promise<void> {
@@ -421,6 +434,9 @@ async function ladders(browser: Browser, url: string): Promise<void> {
     const first = await text(page, ".story");
     await page.click("text=Next step");
     await says(page, ".story h2", "2 of");
+    // Its picture and what it was worth on a GPU.
+    assert.match(await text(page, ".story"), /On a GPU.*This step: [\d.]+ µs.*NVIDIA H200.*Shared memory/s);
+    assert.equal(await page.locator(".story rect.shown").count(), 1);
     assert.notEqual(await text(page, ".story"), first);
     await page.waitForSelector(".ladder .cm-changedLine");
   });
