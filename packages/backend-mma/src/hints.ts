@@ -41,8 +41,29 @@ function blocksPerSm(program: TileProgram): number | null {
   return bySingles || usesFp8(program) ? 1 : null;
 }
 
+/** Accumulators of a thread beside which two sets of fragments and the addresses of copies leave registers for eight more addresses (ptxas 13.0: 232 of 255). */
+const ROOMY = 128;
+
+/**
+ * Fragments' addresses are kept where every tile lies inside of its matrices, so that no bounds take registers, and f32 is not taken apart: eight instructions of 96
+ * beside the products of a chunk, and 0.9 to 1.2 % of the time at 4096 and 8192 (docs/perf/mma.md).
+ */
+function keepsFlips({ body, buffers, problem, launch }: TileProgram): boolean {
+  const inside = eachStmt(body).every(
+    (s) => s.kind !== "copy" || s.transport !== "cp.async" || !s.guard.includes(true),
+  );
+  const most = Math.max(
+    ...eachStmt(body).flatMap((s) => {
+      const acc = s.kind === "mma" ? buffers.find((b) => b.name === s.acc.buffer) : undefined;
+      return acc === undefined ? [] : [(acc.shape[0] * acc.shape[1]) / launch.threads];
+    }),
+  );
+  return inside && most <= ROOMY && problem.precision !== "3xtf32";
+}
+
 /** Of a program of stage machine. */
 export const hints = (program: TileProgram, target: Target): LaunchHints => ({
   ctas: blocksPerSm(program),
   maxnreg: registers(program, target),
+  keeps: keepsFlips(program) ? ["addresses"] : [],
 });

@@ -13,5 +13,5 @@ const dtypesOf = ({ buffers, problem }: TileProgram): readonly DType[] => [
 /** Left alone, ptxas 13.0 lowers its register aim for kernels with 16-bit values, and meets it by spilling some. */
 export const hints = (program: TileProgram): LaunchHints => ({
   ctas: dtypesOf(program).some((dtype) => sizeOf(dtype) < 4) ? 1 : null,
-  maxnreg: null,
+  keeps: ["addresses"],
 });

@@ -513,7 +513,7 @@ const pingPong: readonly HandEdit[] = [
   },
   {
     what: "the number of the next tile is read too soon",
-    change: { kind: "drop", line: /mbar\.wait %next_full/ },
+    change: { kind: "drop", line: /mbar\.wait %next_full/, nth: 1 },
     code: "TW3157",
     line: /next %next/,
     ptx: /./,
@@ -521,7 +521,7 @@ const pingPong: readonly HandEdit[] = [
   },
   {
     what: "a number is read behind its release",
-    change: { kind: "move", line: /^ +next %next/, by: 2 },
+    change: { kind: "move", line: /^ +next %next/, nth: 1, by: 2 },
     code: "TW3157",
     line: /mbar\.arrive %next_empty/,
     ptx: /bar\.warp\.sync|mbarrier\.arrive|ld\.shared|mov|mad|mul|add/,
@@ -545,7 +545,7 @@ const pingPong: readonly HandEdit[] = [
   },
   {
     what: "a role keeps the slot of a number",
-    change: { kind: "drop", line: /mbar\.arrive %next_empty/, nth: 2 },
+    change: { kind: "drop", line: /mbar\.arrive %next_empty/, nth: 0 },
     code: "TW3141",
     line: /mbar\.wait %next_empty/,
     ptx: /^-.*mbarrier\.arrive/,

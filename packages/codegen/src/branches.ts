@@ -1,20 +1,14 @@
 /** Conditions as branches of the whole block or role, around code that has loops of its own. */
-import { type Cond, eachStmt, freeVars, narrow } from "@tilewright/ir";
+import { type Cond, freeVars, narrow } from "@tilewright/ir";
 import type { Context } from "./context.ts";
 import type { StmtOf } from "./engine.ts";
 import { forgetSlots } from "./pipelines.ts";
 
 /** Whether an `if` asks for sizes of the launch and has a loop in it, or what whole warps do: its threads go by together, where others are predicated. */
-export function isBranch(ctx: Context, { cond, body }: StmtOf<"if">): boolean {
+export function isBranch(ctx: Context, { cond }: StmtOf<"if">): boolean {
   const used = [...freeVars(cond.rhs, freeVars(cond.lhs))];
   return (
-    ctx.loop === null &&
-    ctx.active === null &&
-    used.length > 0 &&
-    used.every((name) => ctx.sizes.has(name)) &&
-    eachStmt(body).some(
-      (s) => (s.kind === "for" && !s.unroll) || (s.kind === "copy" && s.transport === "tcgen05.ld"),
-    )
+    ctx.loop === null && ctx.active === null && used.length > 0 && used.every((name) => ctx.sizes.has(name))
   );
 }
 

@@ -8,7 +8,6 @@ import {
   bufferOf,
   bulkStore,
   contiguousAxis,
-  fillsOnce,
   lit,
   matrixLoad,
   type OwnedRegister,
@@ -90,7 +89,10 @@ export function stagedPasses(ctx: Context, stmt: StmtOf<"epilogue">, view: View)
   // A pair's block stores its own half of the tile.
   const half = own === null ? null : ownedPosition(ctx.values, own, ["cluster"]);
 
-  const fresh = fillsOnce(program, tile) ? tile.slots : 0;
+  // The first store through each slot waits for none before, of CTAs that begin early and have one tile, where D's has memory of its own.
+  const oneTile = ctx.tileLoop === null && ctx.part === null;
+  const fresh =
+    program.launch.earlyProducerStart === true && tile.aliased !== true && oneTile ? tile.slots : 0;
 
   const { columns } = stmt;
   if (

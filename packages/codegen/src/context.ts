@@ -1,9 +1,11 @@
 /** What lowering carries along: the program, the emitted code, loop state, the active predicate, and memoised values of both scopes. */
-import type { GroupRow, ParamSpec, SourceLocation, Target } from "@tilewright/core";
+import type { GroupRow, SourceLocation, Target } from "@tilewright/core";
 import {
   asLinear,
   type Cond,
   type Expr,
+  type KeptValues,
+  type KernelDeclaration,
   launchRanges,
   type Range,
   substituteCond,
@@ -86,8 +88,8 @@ export class Context {
   readonly engine: Engine;
   readonly entry: EntryBuilder;
   readonly shared: SharedMap;
-  /** Whether addresses in shared memory, one for each flip of a swizzle, stay in registers. */
-  readonly keepsFlips: boolean;
+  /** What the kernel keeps in registers through the main loop. */
+  readonly keeps: ReadonlySet<KeptValues>;
   /** Ranges of the sizes that the launch supplies, as far as conditions around narrow them. */
   sizes: ReadonlyMap<string, Range>;
   /** The row of this block's group, of a grouped problem. */
@@ -114,11 +116,19 @@ export class Context {
   reduction: Reduction | null = null;
   /** The loop over tiles being emitted, where answers say which tile follows; `following` is set where one is read. */
   tileLoop: {
+    /** The register with the work tile's number. */
+    readonly number: Reg<"u32">;
     following: { readonly number: Reg<"u32">; readonly more: Pred } | null;
     readonly visit: TileLoop;
     /** Numbers of work tiles that there are; null where the launch supplies them. */
     readonly below: number | null;
   } | null = null;
+  /** Whether the epilogue stands in a loop, too: CTAs loop over tiles or parts of them, or roles wait in loops for accumulators that no register holds. */
+  loopsOverTiles = false;
+  /** Name of the role being emitted, where an engine lowers roles itself. */
+  role: string | null = null;
+  /** Address of the first column of tensor memory, once it has been read. */
+  tensor: Reg<"u32"> | null = null;
   /** The role being emitted is run by one thread. */
   solo = false;
   /** Which problem of the batch the tile at hand belongs to, where something says so for every tile; null: the block's own. */
@@ -159,7 +169,7 @@ export class Context {
     engine: Engine,
     entry: EntryBuilder,
     shared: SharedMap,
-    params: readonly ParamSpec[],
+    { params, keeps }: Pick<KernelDeclaration, "params" | "keeps">,
     workspace: WorkspaceLayout,
     crew: RoleThreads = { first: 0, warps: program.launch.threads / 32 },
   ) {
@@ -171,7 +181,7 @@ export class Context {
     this.workspace = workspace;
     this.#params = new Set(params.map(({ name }) => name));
     this.sizes = launchRanges(program.problem);
-    this.keepsFlips = engine.budget.invariants === "kept" || (engine.budget.flips?.(program) ?? false);
+    this.keeps = new Set(keeps);
     this.crewPrologue = this.root.nest();
     this.prologue = this.root.nest();
     this.body = this.root.nest();

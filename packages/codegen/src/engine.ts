@@ -48,21 +48,11 @@ export interface Budget {
    * each chunk (`recomputed`, fewer registers; a large warp tile has more bounds than there are predicates).
    */
   readonly invariants: "kept" | "recomputed";
-  /**
-   * Where invariants are recomputed: whether addresses in shared memory, one for each pattern of bits that a swizzle flips, are kept all the same. No such
-   * program unless given.
-   */
-  flips?(program: TileProgram): boolean;
   /** Accumulators that one access outside the main loop may move side by side, which ties their registers to each other in the loop, too; as many as fit unless given. */
   readonly sumsTogether?: number;
 }
 
 export interface Engine {
-  /**
-   * Whether, in programs that begin early, what the epilogue computes of places and bounds stands where the role begins and waits for its first chunk, and holds registers
-   * through the main loop; else it stands behind that loop.
-   */
-  earlyEpilogue?(program: TileProgram): boolean;
   /** Multiplies some columns of a tile where a statement says so; else all that an `mma` has. */
   readonly columns?: boolean;
   /** Binds the coordinates of a block's one tile, where the engine lowers loops over tiles itself: for kernels that are all shared code. */
@@ -78,6 +68,6 @@ export interface Engine {
   readonly copies: Readonly<Record<string, Lowering<"copy">>>;
   /** Computes what views of a slot's tiles need beside addresses in shared memory, where the role goes on and the slot keeps a name. */
   holdSlot?(ctx: Context, at: Pipeline): void;
-  /** What ptxas is told of a kernel whose text does not declare it. */
+  /** Hints for a kernel that its text does not declare. */
   hints(program: TileProgram, target: Target): LaunchHints;
 }

@@ -45,9 +45,7 @@ const arithmetic: Readonly<Record<Kind, { readonly mul: string; readonly fma: st
  */
 export function lowerEpilogue(ctx: Context, stmt: Epilogue): void {
   ctx.placeLate();
-  const early =
-    ctx.program.launch.earlyProducerStart === true && ctx.engine.earlyEpilogue?.(ctx.program) === true;
-  if (!early) ctx.restartInvariants();
+  if (!ctx.keeps.has("epilogue")) ctx.restartInvariants();
   const own = ownerOf(bufferOf(ctx.program, stmt.acc.buffer));
   const acc = ownedTile(ctx, stmt.acc.buffer, 0);
   const { slice } = ctx;

@@ -27,7 +27,7 @@ export function buildFurtherKernel(
 ): void {
   const { params, threads, row } = kernel;
   const entry = builder.entry(kernel.name, { params: declareParameters(params), maxntid: [threads, 1, 1] });
-  const ctx = new Context(program, target, engine, entry, noShared, params, workspace, crew);
+  const ctx = new Context(program, target, engine, entry, noShared, kernel, workspace, crew);
   ctx.groups = row ?? null;
   fill(ctx);
   ctx.body.emit(null, "ret");

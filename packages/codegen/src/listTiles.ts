@@ -73,7 +73,7 @@ export function walkTileList(ctx: Context, stmt: Tiles, visit: TileLoop, walk: L
   });
   ctx.body.emit(null, "bra", again);
   ctx.body.label(found);
-  ctx.tileLoop = { following: null, visit, below: null };
+  ctx.tileLoop = { number: tile, following: null, visit, below: null };
   ctx.scope(() => {
     switchToMaps(ctx, stmt, group);
     walk.place(ctx.values.difference(tile, first));

@@ -11,7 +11,6 @@ import {
 } from "@tilewright/core";
 import {
   clusterExtents,
-  eachStmt,
   type LoweredKernel,
   launchesOf,
   specOf,
@@ -144,7 +143,7 @@ function build(
     ...(main.maxnreg === null ? {} : { maxnreg: main.maxnreg }),
     ...(cluster.some((extent) => extent > 1) ? { cluster } : {}),
   });
-  const ctx = new Context(program, target, engine, entry, shared, main.params, workspace);
+  const ctx = new Context(program, target, engine, entry, shared, main, workspace);
   ctx.locations = locations;
   ctx.groups = main.row ?? null;
   // The first predicate of every kernel: who is not thread 0, unless another begins; ptxas drops it where nobody asks.
@@ -165,20 +164,13 @@ function build(
   const oldest = workspace.maps === 0 ? engine.oldestPtx : newer(engine.oldestPtx, GROUP_MAPS_PTX);
   const version = newer(newer(target.minPtx, oldest), versionNeeded(module));
   return {
-    module: withWholeDefinitions({ ...module, version }, stays(program)),
+    module: withWholeDefinitions({ ...module, version }, ctx.loopsOverTiles),
     kernel: specOf(program, main),
     before,
     then,
     workspaceInit: launches.init,
   };
 }
-
-/**
- * Whether the epilogue stands in a loop, too: blocks loop over tiles or parts of them, or roles wait in loops for accumulators that no register holds.
- */
-const stays = (program: TileProgram): boolean =>
-  program.buffers.some((b) => b.space === "tensor") ||
-  eachStmt(program.body).some((s) => s.kind === "tiles" && (s.loop !== null || s.streamK !== undefined));
 
 const newer = (a: PtxVersion, b: PtxVersion): PtxVersion =>
   a[0] > b[0] || (a[0] === b[0] && a[1] > b[1]) ? a : b;

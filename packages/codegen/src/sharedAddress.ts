@@ -53,7 +53,7 @@ export function sharedAddress(
   const element = swizzled(ctx, buffer.layout, thread, fixed);
 
   // Kept in registers, an address for each flip costs the loop nothing; recomputed, one register serves all K steps.
-  const early = ctx.keepsFlips;
+  const early = ctx.keeps.has("addresses");
   const origin = early && element.reg ? flipped(ctx, ctx.invariant, element.reg, element.flip) : element.reg;
   const base = ctx.invariant(`${buffer.name} at ${origin?.name ?? "0"}`, (code) => {
     const d = ctx.entry.reg("u32", "sb");

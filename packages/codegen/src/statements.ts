@@ -1,5 +1,5 @@
 /** The table of statements: which lowering each kind takes. The backend's own come first. */
-import { codeOrder, type Expr, freeVars, rangeOf, type Stmt } from "@tilewright/ir";
+import { type Expr, freeVars, rangeOf, type Stmt } from "@tilewright/ir";
 import { imm, type Operand } from "@tilewright/ptx";
 import { isBranch, lowerBranch } from "./branches.ts";
 import { lowerNext, lowerTileRequest } from "./clcResponses.ts";
@@ -19,9 +19,9 @@ import { countOf, isSizeOnly } from "./sizes.ts";
 import { lowerReduction, reductionStatements } from "./splitReduction.ts";
 import { lowerTiles } from "./tiles.ts";
 
-/** Lower a list at `ctx.body`, in program order; of roles, whose order means nothing, in that of their code. */
+/** Lower a list at `ctx.body`, in program order. */
 export function lowerStmts(ctx: Context, stmts: readonly Stmt[]): void {
-  for (const stmt of codeOrder(ctx.program, stmts)) lowerStmt(ctx, stmt);
+  for (const stmt of stmts) lowerStmt(ctx, stmt);
 }
 
 const shared: Omit<Statements, OwnKind> = {

@@ -1,5 +1,5 @@
 /** The second kernel of `reduce … by kernel`: adds up the parts that the first has left, and goes on with the sum. */
-import { clusterSize, reducingThreads, sumProgram, withSum } from "@tilewright/ir";
+import { clusterSize, must, sumProgram, withSum } from "@tilewright/ir";
 import { numberClusters } from "./clusters.ts";
 import { buildFurtherKernel, type FurtherKernel } from "./furtherKernel.ts";
 import { partialTilePlaces } from "./partialTilePlaces.ts";
@@ -12,7 +12,7 @@ import { placeTile } from "./tilePlace.ts";
 export function buildSumKernel(at: FurtherKernel): void {
   const { engine } = at;
   const { program: sum, tiles, combine } = sumProgram(at.program);
-  const warps = reducingThreads(at.program) / 32;
+  const warps = must(at.workspace.partials, "CTAs share tiles").threads / 32;
   buildFurtherKernel(
     { ...at, program: sum },
     (ctx) => {

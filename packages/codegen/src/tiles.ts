@@ -23,6 +23,7 @@ type Tiles = StmtOf<"tiles">;
 type U32 = Reg<"u32">;
 
 export function lowerTiles(ctx: Context, stmt: Tiles, lower: (stmts: readonly Stmt[]) => void): void {
+  ctx.loopsOverTiles ||= stmt.loop !== null || stmt.streamK !== undefined;
   if (stmt.streamK !== undefined) {
     const body = (): void => lower(stmt.body);
     const { counted } = stmt.streamK;
@@ -65,7 +66,7 @@ function visitAll(ctx: Context, stmt: Tiles, visit: TileLoop, lower: (stmts: rea
   const step = entry.reg("u32", "tile");
   ctx.body.emit(null, "mov.u32", tile, special(clustered ? "%clusterid.x" : "%ctaid.x"));
   if (!asks) ctx.body.emit(null, "mov.u32", step, special(clustered ? "%nclusterid.x" : "%nctaid.x"));
-  ctx.tileLoop = { following: null, visit, below };
+  ctx.tileLoop = { number: tile, following: null, visit, below };
   const again = entry.label("tiles");
   const none = entry.label("no_tiles");
   const single = of === 1 ? step : entry.reg("u32", "tile");

@@ -5,6 +5,7 @@ import {
   expandRings,
   type LineOrder,
   type LoweredKernel,
+  noHints,
   parseProgram,
   scheduleTiles,
   type TileProgram,
@@ -45,7 +46,7 @@ const none: Engine = {
   budget: { copyRegisters: 16, invariants: "kept" },
   statements: { mma() {} },
   copies: { "shared -> register direct"() {} },
-  hints: () => ({ ctas: null, maxnreg: null }),
+  hints: noHints,
 };
 
 const target = (() => {

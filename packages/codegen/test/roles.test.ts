@@ -4,6 +4,7 @@ import {
   allocate,
   expandRings,
   type LoweredKernel,
+  noHints,
   openKernel,
   parseProgram,
   scheduleTiles,
@@ -57,7 +58,7 @@ const engine: Engine = {
   budget: { copyRegisters: 16, invariants: "recomputed" },
   statements: { mma() {} },
   copies: {},
-  hints: () => ({ ctas: null, maxnreg: null }),
+  hints: noHints,
 };
 
 function lower(

@@ -99,6 +99,7 @@ export {
   type UsedConstant,
   usualMachine,
 } from "./model/index.ts";
+export { must } from "./must.ts";
 export * from "./passes/index.ts";
 export { type BackendVerdict, compilerCodes, type Plan } from "./plans.ts";
 export { asyncTargetFault, asyncWidthFault, LEAST_ASYNC_BYTES } from "./schedule/asyncCopies.ts";
@@ -157,6 +158,7 @@ export {
   type Edge,
   type Expr,
   type FrameKind,
+  type KeptValues,
   type KernelDeclaration,
   type L2Promotion,
   type Launch,

@@ -1,4 +1,5 @@
 /** Copies of this backend: bulk tensor copies into the ring of operands, and loads of accumulators. */
+
 import {
   barrierAt,
   batchIndex,
@@ -12,13 +13,14 @@ import {
   slotAddress,
   smemBase,
 } from "@tilewright/codegen";
+import { stepOfBuffer } from "@tilewright/core";
 import {
   type Buffer,
   blockShape,
+  blocksOfTile,
   bufferOf,
   type Expr,
   elementBytes,
-  feedsEpilogue,
   LANE_STRIDE,
   loadCut,
   readersOf,
@@ -27,7 +29,6 @@ import {
 import { addr, type IntegerOperand, imm, tensorAddr, vec } from "@tilewright/ptx";
 import { LEADER_MASK, moved, scratch } from "./barriers.ts";
 import { tensorAddress } from "./multiply.ts";
-import { stateOf } from "./state.ts";
 import { copyMask, unitAlong } from "./units.ts";
 
 type Copy = StmtOf<"copy">;
@@ -40,7 +41,8 @@ export function copyTensor(ctx: Context, copy: Copy): void {
   const target = slotAddress(ctx, copy.dst);
   const { ring } = target.at;
   // What each block reads by itself comes to its own barrier.
-  const group = feedsEpilogue(ctx.program, ring) ? 1 : stateOf(ctx).group;
+  const ofEpilogue = copy.src.buffer === "C" || stepOfBuffer(copy.src.buffer) !== null;
+  const group = ofEpilogue ? 1 : blocksOfTile(ctx.program);
   const slot = moved(ctx, target);
   const barrier = barrierAt(ctx, signalOf(copy, ring), group === 2 ? ofLeader(ctx) : null);
   const parts = readersOf(ctx.program, copy);

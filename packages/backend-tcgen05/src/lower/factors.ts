@@ -1,11 +1,17 @@
 /** Scale factors: blocks of 512 bytes from shared to tensor memory, and where an instruction finds those that it multiplies by. */
 import { CannotLower, type Context, type Reg, type StmtOf, slotAddress } from "@tilewright/codegen";
 import { isScaled, SCALE_FACTORS, SCALE_WORDS, type ScaleFormat, scaledTypes } from "@tilewright/core";
-import { blockShape, bufferOf, SCALE_COLUMNS, type TensorKind, type View } from "@tilewright/ir";
+import {
+  blockShape,
+  blocksOfTile,
+  bufferOf,
+  SCALE_COLUMNS,
+  type TensorKind,
+  type View,
+} from "@tilewright/ir";
 import { addr, encodeSharedDescriptor, imm, type Tcgen05ScaleVector } from "@tilewright/ptx";
 import { moved, scratch } from "./barriers.ts";
 import { ADDRESS_MASK, UNIT } from "./descriptors.ts";
-import { stateOf } from "./state.ts";
 
 /** Bytes of a block: a word of 4 factors for each of 128 rows. */
 const BLOCK = SCALE_WORDS * 4;
@@ -22,7 +28,7 @@ export function copyFactors(ctx: Context, copy: StmtOf<"copy">): void {
   const step = source.layout.panels?.step ?? SCALE_WORDS * rows;
   if (step !== SCALE_WORDS * rows || source.layout.stride[0] !== SCALE_WORDS)
     throw new CannotLower(at, "blocks of factors have to lie one behind the other, those of one K first");
-  const { group } = stateOf(ctx);
+  const group = blocksOfTile(ctx.program);
   const word = encodeSharedDescriptor({
     address: 0,
     leading: 0,
@@ -52,11 +58,11 @@ export function copyFactors(ctx: Context, copy: StmtOf<"copy">): void {
 
 /** Address of a tile of factors, which no ring manages: the thread that fills it is the one that reads it. */
 function factorTile(ctx: Context, name: string): Reg<"b32"> {
-  const { tensor, columns } = stateOf(ctx);
-  const first = columns.first.get(name);
-  if (tensor === null || first === undefined) throw new CannotLower(`%${name}`, "is no tensor tile");
+  const { tensor } = ctx;
+  const { place } = bufferOf(ctx.program, name);
+  if (tensor === null || place === undefined) throw new CannotLower(`%${name}`, "is no tensor tile");
   const d = ctx.entry.reg("b32", "sf");
-  ctx.body.emit(null, "add.u32", d, tensor, imm(first));
+  ctx.body.emit(null, "add.u32", d, tensor, imm(place.offset));
   return d;
 }
 

@@ -1,26 +1,29 @@
 /** Tensor memory around the roles. */
+
 import { CannotLower, type Context, type Statements, smemStart } from "@tilewright/codegen";
+import { blocksOfTile } from "@tilewright/ir";
 import { type AddressOperand, addr, imm } from "@tilewright/ptx";
-import { stateOf } from "./state.ts";
 
 /** Tensor memory, by one warp of each block: of a pair both allocate, and give back. */
 export const tensorStatements = {
   "tmem.alloc"(ctx, { columns }) {
-    const group = `cta_group::${stateOf(ctx).group}`;
+    const group = `cta_group::${blocksOfTile(ctx.program)}`;
     ctx.body.emitAny(null, `tcgen05.alloc.${group}.sync.aligned.shared::cta.b32`, [word(ctx), imm(columns)]);
   },
   "tmem.relinquish"(ctx) {
-    const group = `cta_group::${stateOf(ctx).group}`;
+    const group = `cta_group::${blocksOfTile(ctx.program)}`;
     ctx.body.emitAny(null, `tcgen05.relinquish_alloc_permit.${group}.sync.aligned`, []);
   },
   "tmem.base"(ctx) {
     const tensor = ctx.entry.reg("u32", "tensor");
     ctx.body.emit(null, "ld.shared.u32", tensor, word(ctx));
-    stateOf(ctx).tensor = tensor;
+    ctx.tensor = tensor;
+    ctx.loopsOverTiles = true;
     ctx.restartInvariants();
   },
   "tmem.dealloc"(ctx, { columns }) {
-    const { tensor, group } = stateOf(ctx);
+    const { tensor } = ctx;
+    const group = blocksOfTile(ctx.program);
     if (tensor === null)
       throw new CannotLower("tmem.dealloc", "gives back columns whose address is not known");
     ctx.body.emitAny(null, `tcgen05.dealloc.cta_group::${group}.sync.aligned.b32`, [tensor, imm(columns)]);

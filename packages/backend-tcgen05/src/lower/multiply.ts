@@ -14,12 +14,12 @@ import { isScaled, scaledTypes } from "@tilewright/core";
 import {
   type Buffer,
   blockShape,
+  blocksOfTile,
   bufferOf,
   type Cond,
   elementBytes,
   findTensorKind,
   linearOffset,
-  slotColumns,
   type TensorKind,
   type TensorSwizzle,
   tensorPlace,
@@ -41,7 +41,6 @@ import {
 import { moved, scratch } from "./barriers.ts";
 import { ADDRESS_MASK, UNIT } from "./descriptors.ts";
 import { type Factors, factorAddresses, factorPlace, factorsOf } from "./factors.ts";
-import { stateOf } from "./state.ts";
 
 /** Swizzles of tensor maps as descriptors name them. */
 const sharedSwizzles: Readonly<Record<TensorSwizzle, SharedSwizzle>> = {
@@ -64,7 +63,6 @@ export function lowerMultiply(ctx: Context, stmt: StmtOf<"mma">): void {
   const kind = findTensorKind(stmt.atom);
   if (kind === null) throw new CannotLower(at, `${stmt.atom} is no instruction of tensor memory`);
   if (!ctx.solo) throw new CannotLower(at, "a role of one warp multiplies");
-  const state = stateOf(ctx);
   const place = tensorPlace(bufferOf(ctx.program, stmt.acc.buffer));
   if (place === null) throw new CannotLower(at, "has rows that no matrix instruction has");
   const k = stmt.a.extent[1];
@@ -89,7 +87,7 @@ export function lowerMultiply(ctx: Context, stmt: StmtOf<"mma">): void {
     }
     return target;
   });
-  const mnemonic = `tcgen05.mma.cta_group::${state.group}.kind::${kind.kind}${factors?.suffix ?? ""}`;
+  const mnemonic = `tcgen05.mma.cta_group::${blocksOfTile(ctx.program)}.kind::${kind.kind}${factors?.suffix ?? ""}`;
   // One for each byte of a word at which factors begin.
   const instructions = new Map<number, Reg<"u32">>();
   const instruction = (byte: number): Reg<"u32"> => {
@@ -194,7 +192,7 @@ function descriptorOf(
   byte: number,
 ): number {
   const [a, b] = tiles;
-  const { group } = stateOf(ctx);
+  const group = blocksOfTile(ctx.program);
   const form = {
     kind: kind.kind,
     group,
@@ -261,18 +259,15 @@ export function tensorAddress(ctx: Context, view: View): Reg<"u32"> {
 }
 
 function slotColumn(ctx: Context, at: Pipeline, name: string): Reg<"u32"> {
-  const { tensor, columns } = stateOf(ctx);
-  const first = columns.first.get(name);
-  if (tensor === null || first === undefined) throw new CannotLower(`%${name}`, "is no tensor tile");
+  const { tensor } = ctx;
+  const { place } = bufferOf(ctx.program, name);
+  if (tensor === null || place === undefined) throw new CannotLower(`%${name}`, "is no tensor tile");
   return ofSlot(at, `tensor ${name}`, () => {
-    const tile = bufferOf(ctx.program, name);
-    const [slot, step] =
-      at.ring.overlapped !== undefined
-        ? [placeByPhase(ctx, at), slotColumns(ctx.program, tile)]
-        : [at.ring.slots > 1 ? at.stage() : null, tensorPlace(tile)?.width ?? 0];
+    const slot =
+      at.ring.overlapped !== undefined ? placeByPhase(ctx, at) : at.ring.slots > 1 ? at.stage() : null;
     const address = slot === null ? tensor : scratch(ctx, "tm");
-    if (slot !== null) ctx.body.emit(null, "mad.lo.u32", address, slot, imm(step), tensor);
-    return moved(ctx, { base: address, offset: first });
+    if (slot !== null) ctx.body.emit(null, "mad.lo.u32", address, slot, imm(place.every), tensor);
+    return moved(ctx, { base: address, offset: place.offset });
   });
 }
 

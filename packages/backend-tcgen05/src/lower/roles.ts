@@ -4,14 +4,12 @@ import { CannotLower, type Context, isLeader, lowerStmts, type StmtOf } from "@t
 import { clusterSize } from "@tilewright/ir";
 import { imm } from "@tilewright/ptx";
 import { elect, syncWarp } from "./barriers.ts";
-import { type RoleState, stateOf } from "./state.ts";
 
 type Role = StmtOf<"role">;
 
 /** A role of one thread: copies, matrix instructions and requests are all issued by one. */
 export function lowerRole(ctx: Context, role: Role): void {
-  const state = stateOf(ctx);
-  if (state.role !== null) throw new CannotLower(`role ${role.name}`, "stands in another role");
+  if (ctx.role !== null) throw new CannotLower(`role ${role.name}`, "stands in another role");
   if (role.registers !== null)
     throw new CannotLower(`role ${role.name}`, "register budgets are not served by this backend");
   const { entry } = ctx;
@@ -24,19 +22,13 @@ export function lowerRole(ctx: Context, role: Role): void {
     ctx.body.emit(null, "not.pred", others, elect(ctx));
     ctx.body.emit(others, "bra", end);
   }
-  const own: RoleState = {
-    name: role.name,
-    single,
-    tile: null,
-    more: null,
-  };
   ctx.crewScope({ first: role.first, warps: role.warps }, () => {
-    state.role = own;
+    ctx.role = role.name;
     ctx.solo = single;
     // What the role computes at its beginning stands inside it.
     ctx.restartInvariants();
     lowerStmts(ctx, role.body);
-    state.role = null;
+    ctx.role = null;
     ctx.solo = false;
   });
   ctx.body.label(end);

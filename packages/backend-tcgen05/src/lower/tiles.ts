@@ -24,7 +24,6 @@ import {
 import { clusterSize, clusterUnits, type TileLoop } from "@tilewright/ir";
 import { addr, imm, special } from "@tilewright/ptx";
 import { scratch } from "./barriers.ts";
-import { roleOf } from "./state.ts";
 import { unitAlong } from "./units.ts";
 
 type Tiles = StmtOf<"tiles">;
@@ -53,7 +52,7 @@ export function lowerTiles(ctx: Context, stmt: Tiles): void {
     return;
   }
   if (stmt.split) throw new CannotLower("split", "blocks that stay do not share tiles");
-  const role = roleOf(ctx, "tiles");
+  if (ctx.role === null) throw new CannotLower("tiles", "stands outside the roles of this backend");
   if (stmt.loop.of !== 1) throw new CannotLower("tiles", "roles of this backend do not take turns");
   const { entry } = ctx;
   if (ctx.groups !== null) {
@@ -68,13 +67,12 @@ export function lowerTiles(ctx: Context, stmt: Tiles): void {
     return;
   }
   const tile = ownNumber(ctx, ctx.body, "%ctaid.x");
-  role.tile = tile;
   ctx.batch = answered(ctx, stmt) ? ownProblem(ctx) : null;
   const step = stmt.loop.by === "stride" ? ownNumber(ctx, ctx.body, "%nctaid.x") : null;
   const { counts, below } = schedulerOf(stmt);
-  ctx.tileLoop = { following: null, visit: stmt.loop, below };
+  ctx.tileLoop = { number: tile, following: null, visit: stmt.loop, below };
   const visits = counts ? countVisits(ctx, stmt.loop) : null;
-  const label = entry.label(`tiles_${role.name}`);
+  const label = entry.label(`tiles_${ctx.role}`);
   ctx.body.label(label);
   forgetSlots(ctx);
   ctx.restartInvariants();
@@ -89,8 +87,9 @@ export function lowerTiles(ctx: Context, stmt: Tiles): void {
     body.emit(null, "setp.lt.u32", more, tile, typeof count === "number" ? imm(count) : count);
     body.emit(more, "bra", label);
   } else {
-    if (role.more === null) throw new CannotLower("tiles", "nothing reads which tile follows");
-    body.emit(role.more, "bra", label);
+    const { following } = ctx.tileLoop;
+    if (following === null) throw new CannotLower("tiles", "nothing reads which tile follows");
+    body.emit(following.more, "bra", label);
   }
   ctx.batch = null;
   ctx.tileLoop = null;
@@ -157,17 +156,18 @@ export function lowerTileRequest(ctx: Context, stmt: StmtOf<"request">): void {
 
 /** What the slot says: whether a tile follows, and which. */
 export function lowerNext(ctx: Context, stmt: StmtOf<"next">): void {
-  const role = roleOf(ctx, `%${stmt.ring}`);
   const { pipeline, slot } = responseSlot(ctx, stmt);
-  if (role.tile === null) throw new CannotLower(`%${stmt.ring}`, "is read outside a loop over tiles");
+  const { tileLoop } = ctx;
+  if (tileLoop === null) throw new CannotLower(`%${stmt.ring}`, "is read outside a loop over tiles");
+  const { number: tile } = tileLoop;
   const { body, entry } = ctx;
   if (pipeline.ring.transport === "atomic") {
     const number = scratch(ctx, "number");
     const follows = entry.reg("pred", "more");
     body.emit(null, "ld.shared.u32", number, addr(slot));
     body.emit(null, "setp.lt.u32", follows, number, imm(tileNumbers(ctx)));
-    body.emit(follows, "mov.u32", role.tile, number);
-    role.more = follows;
+    body.emit(follows, "mov.u32", tile, number);
+    tileLoop.following = { number: tile, more: follows };
     return;
   }
   const words = entry.regs("u64", 2, "answer");
@@ -176,10 +176,10 @@ export function lowerNext(ctx: Context, stmt: StmtOf<"next">): void {
   body.emitAny(null, "ld.shared.v2.b64", [{ kind: "vector", elements: words }, addr(slot)]);
   body.emitAny(null, "mov.b128", [whole, { kind: "vector", elements: words }]);
   body.emit(null, "clusterlaunchcontrol.query_cancel.is_canceled.pred.b128", more, whole);
-  body.emit(more, "clusterlaunchcontrol.query_cancel.get_first_ctaid::x.b32.b128", role.tile, whole);
+  body.emit(more, "clusterlaunchcontrol.query_cancel.get_first_ctaid::x.b32.b128", tile, whole);
   if (ctx.batch !== null)
     body.emit(more, "clusterlaunchcontrol.query_cancel.get_first_ctaid::y.b32.b128", ctx.batch, whole);
   const blocks = clusterSize(ctx.program);
-  if (blocks > 1) body.emit(more, "div.u32", role.tile, role.tile, imm(blocks));
-  role.more = more;
+  if (blocks > 1) body.emit(more, "div.u32", tile, tile, imm(blocks));
+  tileLoop.following = { number: tile, more };
 }

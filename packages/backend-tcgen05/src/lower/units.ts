@@ -1,14 +1,13 @@
 /** Where a block stands in its cluster: the unit (block or pair) along m and n, and which blocks a copy or a commit reaches. */
 import type { Context, Reg } from "@tilewright/codegen";
-import { clusterUnits } from "@tilewright/ir";
+import { blocksOfTile, clusterUnits } from "@tilewright/ir";
 import { imm } from "@tilewright/ptx";
-import { stateOf } from "./state.ts";
 
 type U32 = Reg<"u32">;
 
 /** Blocks of a cluster are numbered along m first; a pair is two neighbours. */
 export function unitAlong(ctx: Context, axis: "m" | "n"): U32 {
-  const { group } = stateOf(ctx);
+  const group = blocksOfTile(ctx.program);
   const [across] = ctx.program.launch.cluster;
   const { values } = ctx;
   if (axis === "n") return values.divide(values.rank(), across);
@@ -19,7 +18,7 @@ export function unitAlong(ctx: Context, axis: "m" | "n"): U32 {
 const comb = (bits: number, every: number, count: number): number =>
   Array.from({ length: count }, (_, i) => bits * 2 ** (every * i)).reduce((sum, x) => sum + x, 0);
 
-const blocksOfUnit = (ctx: Context): number => (stateOf(ctx).group === 2 ? 3 : 1);
+const blocksOfUnit = (ctx: Context): number => (blocksOfTile(ctx.program) === 2 ? 3 : 1);
 
 function shifted(ctx: Context, key: string, mask: number, by: U32): U32 {
   return ctx.invariant(key, (code) => {
@@ -42,7 +41,7 @@ const half = (ctx: Context, key: string, make: () => U32): Reg<"u16"> =>
 /** The blocks of this unit. */
 export const unitMask = (ctx: Context): Reg<"u16"> =>
   half(ctx, "unit's blocks", () => {
-    const { group } = stateOf(ctx);
+    const group = blocksOfTile(ctx.program);
     const first = ctx.values.scale(ctx.values.divide(ctx.values.rank(), group), group);
     return shifted(ctx, "unit's blocks", blocksOfUnit(ctx), first);
   });
@@ -50,7 +49,7 @@ export const unitMask = (ctx: Context): Reg<"u16"> =>
 /** The blocks into whose slots this block copies along an axis: those that hold the same half of the same operand. */
 export const copyMask = (ctx: Context, axis: "m" | "n"): Reg<"u16"> =>
   half(ctx, `copies along ${axis}`, () => {
-    const { group } = stateOf(ctx);
+    const group = blocksOfTile(ctx.program);
     const [across] = ctx.program.launch.cluster;
     const [m, n] = clusterUnits(ctx.program.launch);
     const { values } = ctx;
@@ -69,7 +68,7 @@ export const copyMask = (ctx: Context, axis: "m" | "n"): Reg<"u16"> =>
 /** The blocks that copy into the slots of this unit: they may do so again once it has read them. */
 export const writersMask = (ctx: Context, shared: ReadonlySet<"m" | "n">): Reg<"u16"> =>
   half(ctx, "writers", () => {
-    const { group } = stateOf(ctx);
+    const group = blocksOfTile(ctx.program);
     const [across] = ctx.program.launch.cluster;
     const [m, n] = clusterUnits(ctx.program.launch);
     const bits = blocksOfUnit(ctx);

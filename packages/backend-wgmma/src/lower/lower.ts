@@ -2,7 +2,7 @@
 
 import { type Engine, lowerWith, type RegisterType } from "@tilewright/codegen";
 import type { DType } from "@tilewright/core";
-import { type Backend, eachStmt, elementsPerRegister, type TileProgram } from "@tilewright/ir";
+import { type Backend, elementsPerRegister } from "@tilewright/ir";
 import { imm } from "@tilewright/ptx";
 import { hints } from "../hints.ts";
 import { lowerCommit, lowerFence, lowerProducts } from "./products.ts";
@@ -25,26 +25,8 @@ const engine: Engine = {
   },
   copies: {},
   columns: true,
-  earlyEpilogue,
   hints,
 };
-
-/** Accumulators of a thread that leave it registers for what the epilogue needs, which then need not be computed between the last product and the first store. */
-const FEW_ACCUMULATORS = 64;
-
-/** Of blocks with one tile of few accumulators: blocks that stay compute places of D behind the first products of each tile. */
-function earlyEpilogue(program: TileProgram): boolean {
-  let math = program.launch.threads;
-  for (const stmt of eachStmt(program.body)) {
-    if (stmt.kind === "tiles" && stmt.loop !== null) return false;
-    if (stmt.kind === "role" && eachStmt(stmt.body).some(({ kind }) => kind === "mma"))
-      math = 32 * stmt.warps;
-  }
-  const held = program.buffers
-    .filter((b) => b.space === "register")
-    .reduce((sum, b) => sum + (b.slots * b.shape[0] * b.shape[1]) / elementsPerRegister(b.dtype), 0);
-  return held <= FEW_ACCUMULATORS * math;
-}
 
 /** The text and the launch of a program of stage machine, or why it cannot be expressed (hand-edited programs only). */
 export const lower: Backend["lower"] = (...given) => lowerWith(engine, ...given);

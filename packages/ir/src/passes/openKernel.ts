@@ -1,6 +1,7 @@
 /** What a kernel does before its tiles and roles, and behind them: barriers, tensor maps, tensor memory, the grids beside it in the stream. */
 
 import { dsmemReduction } from "../tile/dsmemReduction.ts";
+import { codeOrder } from "../tile/elected.ts";
 import { earlyProducerRole } from "../tile/prologue.ts";
 import { eachStmt } from "../tile/rewrite.ts";
 import { barrierName, sharedRegions } from "../tile/sharedMemory.ts";
@@ -17,8 +18,17 @@ export const openKernel: Pass = {
   to: "machine",
   // Barriers have no places yet.
   unfinished: true,
-  run: (program) => ({ ...program, body: [...head(program), ...program.body, ...end(program)] }),
+  run: (program) => ({
+    ...program,
+    body: [...head(program), ...inCodeOrder(program, program.body), ...end(program)],
+  }),
 };
+
+/** Roles in the order of their code, here and inside the tiles of CTAs that have one. */
+const inCodeOrder = (program: TileProgram, stmts: TileProgram["body"]): TileProgram["body"] =>
+  codeOrder(program, stmts).map((stmt) =>
+    stmt.kind === "tiles" ? { ...stmt, body: inCodeOrder(program, stmt.body) } : stmt,
+  );
 
 const blocksOf = ({ launch }: TileProgram): number => launch.cluster[0] * launch.cluster[1];
 

@@ -188,6 +188,13 @@ export interface Scratch {
   readonly bytes: number;
 }
 
+/**
+ * Values that the emission keeps in registers through the main loop rather than compute them where they are used. `addresses`: of shared memory, one for each pattern of bits
+ * that a swizzle flips. `epilogue`: places and bounds of D, which then stand where the role begins and waits for its first chunk.
+ */
+export const keptValues = ["addresses", "epilogue"] as const;
+export type KeptValues = (typeof keptValues)[number];
+
 /** A kernel of the artefact: the program's own, or one that is launched before or behind it. */
 export interface KernelDeclaration {
   readonly role: KernelSpec["role"];
@@ -200,6 +207,8 @@ export interface KernelDeclaration {
   /** Blocks that shall fit an SM, and registers of a thread; null leaves them to ptxas. */
   readonly ctas: number | null;
   readonly maxnreg: number | null;
+  /** What holds registers through the main loop. */
+  readonly keeps: readonly KeptValues[];
   /** Bytes of workspace that it needs; the kernels of one launch share it. */
   readonly workspace: LaunchExpr;
   /** In the order of the entry's parameters. */

@@ -30,7 +30,7 @@ export const problemsOf = ({ batch, symbolic }: Problem): LaunchExpr =>
   batch.kind === "none" ? 1 : symbolic?.batch === undefined ? batch.count : "batch";
 
 /** CTAs along the grid's first axis that work on one tile: those of a pair. */
-export const blocksOfTile = ({ launch }: Pick<TileProgram, "launch">): number =>
+export const blocksOfTile = ({ launch }: Pick<TileProgram, "launch">): 1 | 2 =>
   launch.pair === true ? 2 : 1;
 
 /** CTAs of a cluster. */

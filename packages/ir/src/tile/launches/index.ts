@@ -4,6 +4,7 @@ export {
   type Launches,
   type LaunchHints,
   launchesOf,
+  noHints,
   placeParam,
   specOf,
   sumProgram,

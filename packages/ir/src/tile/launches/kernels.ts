@@ -9,20 +9,29 @@ import type { KernelDeclaration, MachineDeclarations, TileProgram } from "../typ
 import { blocksOfTile, clusterExtents, problemsOf, tilesOf, times } from "./counts.ts";
 import { gridOf } from "./grid.ts";
 import { endOfParams, operandPointers, parameters, rowOfGroups, workspacePointer } from "./parameters.ts";
-import { meetingOf } from "./partialTiles.ts";
+import { reductionIn } from "./partialTiles.ts";
 import { tensorMaps } from "./tensorMaps.ts";
 import { resultPlaces, type WideResult, type WorkspaceLayout, workspaceOf } from "./workspace.ts";
 
 export type Launches = NonNullable<MachineDeclarations["launches"]>;
 
-/** What ptxas is told of the main kernel: CTAs that shall fit an SM, and registers of a thread; null leaves them to ptxas. */
-export type LaunchHints = Pick<KernelDeclaration, "ctas" | "maxnreg">;
+/**
+ * What no statement says of the main kernel: CTAs that shall fit an SM and registers of a thread, of which ptxas is told (null leaves them to it), and what the emission keeps
+ * in registers; nothing unless given.
+ */
+export type LaunchHints = Partial<Pick<KernelDeclaration, "ctas" | "maxnreg" | "keeps">>;
+
+/** Of a kernel that leaves all to ptxas. */
+export const noHints = (): LaunchHints => ({});
 
 /** What ptxas is told of kernels beside the main one. */
-const further = { exact: false, ctas: null, maxnreg: null } as const;
+const further = { exact: false, ctas: null, maxnreg: null, keeps: [] } as const;
 
 /** The declarations that a program asks for; hints are those of its backend. */
-export function launchesOf(program: TileProgram, { ctas, maxnreg }: LaunchHints): Launches {
+export function launchesOf(
+  program: TileProgram,
+  { ctas = null, maxnreg = null, keeps = [] }: LaunchHints,
+): Launches {
   const workspace = workspaceOf(program);
   const { partials, results, copies, end } = workspace;
   const plain = placedParameters(program, results, end !== 0);
@@ -36,6 +45,7 @@ export function launchesOf(program: TileProgram, { ctas, maxnreg }: LaunchHints)
     exact: budgeted || maxnreg !== null,
     ctas: ctas ?? (budgeted ? 1 : null),
     maxnreg,
+    keeps,
     workspace: end,
     params: [...plain, ...tensorMaps(program, endOfParams(plain))],
     ...rowOfGroups(program),
@@ -103,8 +113,8 @@ function sumDeclaration(program: TileProgram, { results, resultsEnd }: Workspace
 /** The part of a program that the second kernel runs, nothing of A and B, and CTAs of their own; with its work tiles and their reduction. */
 export function sumProgram(
   program: TileProgram,
-): { readonly program: TileProgram } & NonNullable<ReturnType<typeof meetingOf>> {
-  const { tiles, combine } = must(meetingOf(program), "a second kernel adds up what CTAs share");
+): { readonly program: TileProgram } & NonNullable<ReturnType<typeof reductionIn>> {
+  const { tiles, combine } = must(reductionIn(program), "a second kernel adds up what CTAs share");
   const { cluster, pair } = program.launch;
   const used = new Set(["C", "D", combine.acc.buffer]);
   const own = { ...tiles, split: null, loop: null, body: [combine] };

@@ -18,7 +18,7 @@ const wordOf = (by: ReductionKind): number => (by === "slices" ? 2 * WORD : WORD
 export const COUNTER_LINE = 128;
 
 /** The work tiles of a program that CTAs share, and where they meet; null where none do. */
-export function meetingOf(
+export function reductionIn(
   program: TileProgram,
 ): { readonly tiles: Tiles; readonly combine: Extract<Stmt, { kind: "reduce" }> } | null {
   let tiles: Tiles | null = null;
@@ -55,7 +55,7 @@ export interface PartialTiles {
 
 /** The partial tiles of a program; null when no tile is shared, or CTAs meet in a cluster. */
 export function partialTilesIn(program: TileProgram): PartialTiles | null {
-  const meeting = meetingOf(program);
+  const meeting = reductionIn(program);
   if (meeting === null) return null;
   const { tiles, combine } = meeting;
   const { split, streamK: share = null } = tiles;

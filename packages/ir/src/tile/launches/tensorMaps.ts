@@ -133,9 +133,12 @@ export const bulkAccessesOf = ({ body, launch }: TileProgram): readonly BulkAcce
 /** One map for each matrix that bulk copies read or write, behind the parameters that end at `offset`. */
 export function tensorMaps(program: TileProgram, offset: number): readonly ParamSpec[] {
   const found = new Map<string, TensorCut>();
-  for (const { stmt, warps } of bulkAccessesOf(program))
+  const accesses = bulkAccessesOf(program);
+  // Stores first, whatever the order of the roles.
+  for (const { stmt, warps } of accesses)
+    if (stmt.kind === "epilogue") found.set(stmt.dst.buffer, bulkStore(program, stmt, warps).cut);
+  for (const { stmt } of accesses)
     if (stmt.kind === "copy") found.set(stmt.src.buffer, loadCut(program, stmt));
-    else found.set(stmt.dst.buffer, bulkStore(program, stmt, warps).cut);
   const grouped = program.problem.batch.kind === "grouped";
   let end = offset;
   return [...found].map(([global, cut]): ParamSpec => {

@@ -1,7 +1,7 @@
 /** Kernels, their parameters and the workspace as declarations of stage machine. */
 
 import { dtypeNames, type GroupField, type LaunchExpr, type ParamSpec } from "@tilewright/core";
-import type { KernelDeclaration, MachineDeclarations } from "../types.ts";
+import { type KernelDeclaration, keptValues, type MachineDeclarations } from "../types.ts";
 import { type Cursor, describe, parseCodes } from "./cursor.ts";
 
 type TensorMap = Extract<ParamSpec, { readonly kind: "tensorMap" }>["tensorMap"];
@@ -139,6 +139,7 @@ function printKernel(k: KernelDeclaration): readonly string[] {
     ...(k.exact ? [" exact"] : []),
     ...(k.ctas === null ? [] : [` ctas ${k.ctas}`]),
     ...(k.maxnreg === null ? [] : [` maxnreg ${k.maxnreg}`]),
+    ...(k.keeps.length === 0 ? [] : [` keep(${k.keeps.join(", ")})`]),
   ].join("");
   return [
     `kernel ${k.role} @${k.name} ${printGrid(k.grid)} threads ${k.threads}${flags} workspace ${printLaunch(k.workspace)}`,
@@ -241,7 +242,8 @@ interface LaunchSyntax {
 
 export const launchDeclarations: Readonly<Record<string, LaunchSyntax>> = {
   kernel: {
-    syntax: "kernel prepare|main|reduce @NAME grid(X, Y, Z) threads N exact ctas N maxnreg N workspace BYTES",
+    syntax:
+      "kernel prepare|main|reduce @NAME grid(X, Y, Z) threads N exact ctas N maxnreg N keep(VALUES) workspace BYTES",
     print: ({ machine }) => (machine?.launches?.kernels ?? []).flatMap(printKernel),
     parse: (c, head) => {
       const role = c.oneOf(roles, "role of a kernel");
@@ -263,6 +265,7 @@ export const launchDeclarations: Readonly<Record<string, LaunchSyntax>> = {
       const exact = c.eat("exact");
       const ctas = c.eat("ctas") ? c.integer("the blocks of an SM", 1) : null;
       const maxnreg = c.eat("maxnreg") ? c.integer("the registers of a thread", 1) : null;
+      const keeps = c.eat("keep") ? c.list("what is kept", () => c.oneOf(keptValues, "kind of values")) : [];
       c.expect("workspace", "after what ptxas is told");
       const workspace = parseLaunch(c);
       const kernel: KernelHead = {
@@ -273,6 +276,7 @@ export const launchDeclarations: Readonly<Record<string, LaunchSyntax>> = {
         exact,
         ctas,
         maxnreg,
+        keeps,
         workspace,
         params: [],
       };

@@ -16,7 +16,7 @@ export const launches: Verifier = {
     const declared = program.machine?.launches;
     if (declared === undefined) return;
     const main = declared.kernels.find(({ role }) => role === "main");
-    const taken = launchesOf(program, { ctas: main?.ctas ?? null, maxnreg: main?.maxnreg ?? null });
+    const taken = launchesOf(program, main ?? {});
     const names = taken.kernels.map((kernel) => `@${kernel.name}`).join(", then ");
     for (const [i, kernel] of declared.kernels.entries()) {
       const own = taken.kernels[i];

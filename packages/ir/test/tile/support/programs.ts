@@ -161,6 +161,7 @@ const kernelLines: fc.Arbitrary<KernelDeclaration> = fc.record({
   exact: fc.boolean(),
   ctas: fc.option(small),
   maxnreg: fc.option(small),
+  keeps: fc.subarray(["addresses", "epilogue"] as const),
   workspace: launchExpr,
   params: fc.array(param, { maxLength: 3 }),
 });
