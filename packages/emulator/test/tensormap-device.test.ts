@@ -96,3 +96,19 @@ test("what is still wrong: other bytes, and no acquire", () => {
   expect(rules(`${zeros}${replaced}${published}`)).toEqual(["H052"]);
   expect(rules(`@%p0 prefetch.tensormap [%made];${copied}${acquired}`, "map")).toEqual(["H052"]);
 });
+
+test("a map that stores change under a copy, unless the copy has been waited for", () => {
+  const load = `@%p0 mbarrier.init.shared::cta.b64 [%bar+8], 1; @%p0 fence.mbarrier_init.release.cluster; bar.warp.sync -1;
+add.s32 %r10, %bar, 8; add.s32 %r11, %sm, 2048;
+@%p0 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r10], ${columns * 4 * 2};
+@%p0 cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%r11], [%made, {%r0, %r0}], [%r10];`;
+  const wait = "V: mbarrier.try_wait.parity.shared::cta.b64 %p1, [%r10], 0; @!%p1 bra V;";
+  const found = (order: (typeof orders)[number], first: string, last: string) =>
+    launch(`${load}${first}${copied}${released}${acquired}${last}`, order, "map").report.findings.map(
+      ({ rule, message }) => `${rule} ${/changed by stores/.test(message)}`,
+    );
+  for (const order of orders) {
+    expect(found(order, wait, "")).toEqual([]);
+    expect(found(order, "", wait)).toEqual(["H091 true"]);
+  }
+});

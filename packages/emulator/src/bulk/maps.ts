@@ -142,9 +142,14 @@ export class TensorMaps {
     uses.set(op.engine, { cluster: op.warp.block.cluster, op });
   }
 
-  /** The bytes at `at` are changed by tensormap.replace or a copy. H091 where a copy that uses the map may still be under way. */
+  /** The bytes at `at` are changed by tensormap.replace or a copy. */
   changed(warp: Warp, instruction: Instruction, at: number): void {
     this.#note(at, deedOf(warp));
+    this.#checkUses(warp, instruction, at, "is changed");
+  }
+
+  /** H091 where a copy that uses the map at `at` may still be under way for all that a warp knows which changes it, or sees it changed. */
+  #checkUses(warp: Warp, instruction: Instruction, at: number, how: string): void {
     const { race, cluster } = warp.block;
     const uses = this.#uses.get(at);
     if (race === null || uses === undefined) return;
@@ -155,7 +160,7 @@ export class TensorMaps {
           instruction,
           warp,
           () =>
-            `the tensor map at ${hex(at)} is changed while a copy of warp ${use.op.warp.id} that uses it may still be under way: ${use.op.instruction.text}`,
+            `the tensor map at ${hex(at)} ${how} while a copy of warp ${use.op.warp.id} that uses it may still be under way: ${use.op.instruction.text}`,
         );
     uses.clear();
   }
@@ -174,13 +179,14 @@ export class TensorMaps {
    * Plain stores change a map as well (a copy of one into a workspace, say), which nobody sees until it is acquired or used:
    * by then whoever released it has been met.
    */
-  #notice(warp: Warp, at: number): void {
+  #notice(warp: Warp, instruction: Instruction, at: number): void {
     const known = this.#known.get(at);
     const { words } = this.#machine.arena;
     const first = at >> 2;
     if (known === undefined || known.words.every((word, k) => word === words[first + k])) return;
     this.#known.delete(at);
     this.#note(at, null);
+    this.#checkUses(warp, instruction, at, "has been changed by stores");
     const by = [...this.#releases.values()].find((deed) => isKnown(warp, deed));
     const change = this.#changed.get(at);
     if (by === undefined || change === undefined) return;
@@ -200,8 +206,8 @@ export class TensorMaps {
   }
 
   /** A warp acquires the map at `at` as it was released last, if it knows of that. */
-  acquire(warp: Warp, at: number): void {
-    this.#notice(warp, at);
+  acquire(warp: Warp, instruction: Instruction, at: number): void {
+    this.#notice(warp, instruction, at);
     const change = this.#changed.get(at);
     if (change === undefined || !isKnown(warp, change.releasedBy)) return;
     const ofBlock = change.acquired.get(warp.block) ?? new Map();

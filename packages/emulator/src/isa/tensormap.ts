@@ -110,7 +110,7 @@ export const tensormapFence: Row = (d) => {
     bind: (machine, instruction) => (warp, mask) => {
       const maps = tensorMapsOf(machine);
       for (const lane of lanesOf(mask))
-        maps.acquire(warp, maps.locate(warp, lane, instruction, address.base, address.offset));
+        maps.acquire(warp, instruction, maps.locate(warp, lane, instruction, address.base, address.offset));
     },
   };
 };
