@@ -22,7 +22,8 @@ interface Pair {
 // %d0 is the buffer, %d1 the thread's word in it, %r0 the block's number; %p0 holds in thread 0.
 const head = `ld.param.u64 %d0, [out]; mad.wide.u32 %d1, %t, 4, %d0; mov.u32 %r0, %ctaid.x; setp.eq.u32 %p0, %t, 0;
   mov.u32 %r14, tile; mov.u32 %r15, bar; mad.lo.u32 %r13, %t, 4, %r14;`;
-const module = ".shared .align 128 .b8 tile[1024]; .shared .align 8 .b64 bar;";
+const module =
+  ".shared .align 128 .b8 tile[1024]; .shared .align 8 .b64 bar; .shared .align 128 .b8 map[128];";
 const barrier = "@%p0 mbarrier.init.shared.b64 [%r15], 1; fence.mbarrier_init.release.cluster; bar.sync 0;";
 const load = (to: string, from: string): string =>
   `mbarrier.arrive.expect_tx.shared.b64 _, [%r15], 256; cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [${to}], [${from}], 256, [%r15];`;
@@ -292,6 +293,45 @@ const pairs: readonly Pair[] = [
     bug: "",
     fix: "fence.proxy.async.shared::cta",
     rules: ["H090"],
+  },
+  {
+    thread: "NVIDIA/cutlass#3324",
+    what: "an arrival of a block's scope hands what threads wrote to the async proxy of another block",
+    body: `${barrier} barrier.cluster.arrive; barrier.cluster.wait; mapa.shared::cluster.u32 %r11, %r15, 0; setp.eq.u32 %p3, %r0, 0; @%p3 bra LEAD;
+      st.shared.u32 [%r13], %t; fence.proxy.async.shared::cta; bar.sync 0; @!%p0 bra IN; @; IN: ${wait(0)} bra.uni DONE;
+      LEAD: WL: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 %p2, [%r15], 0; @!%p2 bra WL; @!%p0 bra DONE;
+      mapa.shared::cluster.u32 %r10, %r15, 1; mapa.shared::cluster.u32 %r12, %r14, 1; mbarrier.arrive.expect_tx.release.cluster.shared::cluster.b64 _, [%r10], 256;
+      cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r12], [%d0], 256, [%r10]; DONE: barrier.cluster.arrive; barrier.cluster.wait;`,
+    bug: "mbarrier.arrive.shared::cluster.b64 _, [%r11]",
+    fix: "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r11]",
+    rules: ["H033"],
+    grid: 2,
+    rest: () => ({ cluster: [2, 1, 1] }),
+  },
+  {
+    thread: "deepseek-ai/DeepGEMM#343",
+    what: "a tensor map is published again over one that loads in flight still use",
+    body: `${barrier} mov.u32 %r11, map; mad.lo.u32 %r12, %t, 2, %r11; mov.b16 %h0, 0; st.shared.b16 [%r12], %h0; bar.sync 0; setp.ge.u32 %p3, %t, 32; @%p3 bra DONE; add.u64 %d3, %d0, 4096; mov.u64 %d4, 256;
+      ${[
+        "global_address.shared::cta.b1024.b64 [%r11], %d0",
+        "rank.shared::cta.b1024.b32 [%r11], 0",
+        ...["box_dim", "global_dim"].map((field) => `${field}.shared::cta.b1024.b32 [%r11], 0, 64`),
+        "element_stride.shared::cta.b1024.b32 [%r11], 0, 1",
+        "elemtype.shared::cta.b1024.b32 [%r11], 2",
+        ...["interleave_layout", "swizzle_mode", "fill_mode"].map(
+          (field) => `${field}.shared::cta.b1024.b32 [%r11], 0`,
+        ),
+      ]
+        .map((field) => `@%p0 tensormap.replace.tile.${field};`)
+        .join(" ")} bar.warp.sync -1;
+      tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned [%d3], [%r11], 128;
+      fence.proxy.tensormap::generic.acquire.gpu [%d3], 128; mov.u32 %r1, 0; @%p0 mbarrier.arrive.expect_tx.shared.b64 _, [%r15], 256;
+      @%p0 cp.async.bulk.tensor.1d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%r14], [%d3, {%r1}], [%r15];
+      @; @%p0 tensormap.replace.tile.global_address.shared::cta.b1024.b64 [%r11], %d3; bar.warp.sync -1;
+      tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned [%d3], [%r11], 128; DONE: ${wait(0)}`,
+    bug: "",
+    fix: wait(0).replaceAll("W0", "DRAIN").slice(0, -1),
+    rules: ["H091"],
   },
   {
     thread: "MoonshotAI/FlashKDA#24 (mbarrier)",

@@ -221,6 +221,19 @@ export class Clocks {
     this.step(warp, site);
   }
 
+  /**
+   * What an arrival of a block's scope tells another block of `carried`: what has happened, but not that generic writes are visible to the async proxy. Fences
+   * hand on nothing.
+   */
+  narrowed(carried: Carried): Carried {
+    const { v, x, p, g, past } = carried;
+    const seen = (table: Int32Array): Int32Array =>
+      table.map((clock, agent) =>
+        agent >= this.warps && this.traits(agent).proxy !== "generic" ? clock : 0,
+      );
+    return Object.assign(new Carried(), { v: v.slice(), x: x.slice(), p: seen(p), g: seen(g), past });
+  }
+
   acquire(warp: number, from: Carried): void {
     this.#snapshots[warp] = null;
     const base = warp * this.stride;

@@ -25,11 +25,10 @@ const spuriousLimit = 3;
 const spaceOf = (d: Decoder): SharedSpace =>
   sharedSpace(d.option("shared", "shared::cta", "shared::cluster"));
 
-/** Semantics (with a scope) of arrivals and waits; true when `.relaxed`. */
-function relaxedOf(d: Decoder): boolean {
-  const order = d.option("release", "acquire", "relaxed");
-  d.option("cta", "cluster");
-  return order === "relaxed";
+/** Semantics of arrivals and waits, and whether their scope is a block alone, which it is where the text names none. */
+function semanticsOf(d: Decoder): { readonly relaxed: boolean; readonly narrow: boolean } {
+  const relaxed = d.option("release", "acquire", "relaxed") === "relaxed";
+  return { relaxed, narrow: d.option("cta", "cluster") !== "cluster" };
 }
 
 /** Report an operation that only the barrier's own block may make. Returns whether it is one of another block. */
@@ -104,7 +103,7 @@ const inval: Row = (d) => {
 const transaction =
   (complete: boolean): Row =>
   (d) => {
-    relaxedOf(d);
+    semanticsOf(d);
     const space = spaceOf(d);
     d.type("b64");
     const address = d.address(0);
@@ -124,7 +123,7 @@ const arrival =
   (d) => {
     const expects = d.flag("expect_tx");
     const noComplete = d.flag("noComplete");
-    const relaxed = relaxedOf(d);
+    const { relaxed, narrow } = semanticsOf(d);
     const space = spaceOf(d);
     d.type("b64");
     const to = d.def(0, "int");
@@ -166,7 +165,9 @@ const arrival =
             if (relaxed) race?.clocks.releaseRelaxed(warp.agent, carried, instruction.index);
             else race?.clocks.release(warp.agent, carried, instruction.index);
           }
-          arrive(machine, warp, instruction, barrier, count, again ? null : carried);
+          const across = carried !== null && narrow && place.block !== warp.block;
+          const told = across ? (race?.clocks.narrowed(carried) ?? null) : carried;
+          arrive(machine, warp, instruction, barrier, count, again ? null : told);
         }
       },
     };
@@ -184,7 +185,7 @@ interface WaitForm {
 
 function decodeWait(d: Decoder, hint: boolean): WaitForm {
   const parity = d.flag("parity");
-  const relaxed = relaxedOf(d);
+  const { relaxed } = semanticsOf(d);
   const space = spaceOf(d);
   d.type("b64");
   const form = { to: d.def(0, "int"), address: d.address(1), space, parity, phase: d.use(2, "int"), relaxed };
