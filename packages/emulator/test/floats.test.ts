@@ -493,8 +493,10 @@ describe("special values", () => {
       );
       values.forEach((x, k) => {
         const want = f(Math.fround(x));
+        // The ISA bounds sin and cos from -pi to pi; further out the argument's own cut counts (the bits are in mufu.test.ts).
+        const far = /^(sin|cos)/.test(op) && x > Math.PI ? x : 1;
         expect(Math.abs(fromBits(got[k]) - want), `${op} ${x}`).toBeLessThanOrEqual(
-          error * Math.max(1, Math.abs(want)),
+          error * Math.max(far, Math.abs(want)),
         );
       });
     }

@@ -8,6 +8,7 @@ import type { Arena } from "../memory/arena.ts";
 import * as bits from "../numerics/bits.ts";
 import * as floats from "../numerics/floats.ts";
 import * as integers from "../numerics/integers.ts";
+import * as mufu from "../numerics/mufu.ts";
 
 /** What generated code calls when the usual case does not hold. Addresses and offsets are signed 32-bit words. */
 export interface SlowPaths {
@@ -134,13 +135,12 @@ export function createEnvironment(
     max: Math.max,
     minNaN: Math.min,
     maxNaN: Math.max,
-    sin: Math.sin,
-    cos: Math.cos,
     tanh: Math.tanh,
     popcount,
     ...bits,
     ...integers,
     ...floats,
+    ...mufu,
     slowGlobal: (w: Warp, l: number, i: number, low: number, high: number, size: number, mode: number) =>
       host.paths.global(w, l, i, low, high, size, mode),
     slowGeneric: (

@@ -161,7 +161,7 @@ const divide: Row = (d) => {
       mode === "approx"
         ? `divApprox(${x},${y})`
         : mode === "full"
-          ? `fround(${x}/${y})`
+          ? `divFull(${x},${y})`
           : `divF32(${x},${y},"${mode}")`;
     return e.setF32(to, finish(value, ftz, false));
   });
@@ -186,18 +186,15 @@ const rooted =
         e.setF64(to, name === "rcp" ? `divF64(1,${e.f64(a)},"${mode}")` : `sqrtF64(${e.f64(a)},"${mode}")`),
       );
     }
-    const rounding = mode === "approx" ? "rn" : mode;
     return lane((e) => {
       const x = f32Of(e, a, ftz);
-      const value = name === "rcp" ? `divF32(1,${x},"${rounding}")` : `sqrtF32(${x},"${rounding}")`;
+      const exact = name === "rcp" ? `divF32(1,${x},"${mode}")` : `sqrtF32(${x},"${mode}")`;
+      const value = mode === "approx" ? `${name}Approx(${x})` : exact;
       return e.setF32(to, finish(value, ftz, false));
     });
   };
 
-/**
- * Approximate functions. The hardware's tables are not public; the correctly rounded value lies within every error the ISA
- * documents (ex2 2^-22.5, lg2 2^-22.6, sin and cos 2^-20.5, rsqrt 2^-22.9, tanh 2^-11 relative).
- */
+/** Approximate functions: the hardware's bits, but for tanh and rsqrt.f64, which are the correctly rounded values. */
 const approximate =
   (name: string): Row =>
   (d) => {
@@ -210,9 +207,11 @@ const approximate =
     const a = d.use(1, "float");
     if (type === "f64") {
       if (name !== "rsqrt") d.refuse(`${name} is not defined for .f64`);
-      return lane((e) => e.setF64(to, `rsqrt(${e.f64(a)})`));
+      return lane((e) => e.setF64(to, `rsqrt64(${e.f64(a)})`));
     }
-    return lane((e) => e.setF32(to, finish(`fround(${name}(${f32Of(e, a, ftz)}))`, ftz, false)));
+    const value = name === "tanh" ? "fround(tanh" : `(${name}Approx`;
+    const mode = name === "ex2" ? `,${ftz}` : "";
+    return lane((e) => e.setF32(to, finish(`${value}(${f32Of(e, a, ftz)}${mode}))`, ftz, false)));
   };
 
 function sign(d: Decoder, op: "neg" | "abs"): Operation | null {

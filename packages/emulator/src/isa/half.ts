@@ -23,7 +23,7 @@ const forms: Readonly<Record<string, HalfForm>> = {
   abs: { operands: 1, value: (a) => `abs(${a})`, exact: true },
   min: { operands: 2, value: (a, b) => `min2(${a},${b})`, exact: true },
   max: { operands: 2, value: (a, b) => `max2(${a},${b})`, exact: true },
-  ex2: { operands: 1, value: (a) => `ex2(${a})` },
+  ex2: { operands: 1, value: (a) => `ex2Approx(${a})` },
   tanh: { operands: 1, value: (a) => `tanh(${a})` },
 };
 
@@ -62,6 +62,7 @@ export function packedHalf(d: Decoder, name: string): Operation | null {
     if (suffix !== "") value = value.replace("2(", `${suffix}(`);
     if (relu) value = `reluHalf(${value})`;
     if (saturate) value = `saturate(${value})`;
+    if (name === "ex2") value = `cut${format}(${value})`;
     const bits = `to${format}(${value})`;
     return ftz ? `flushHalfBits(${bits})` : bits;
   };

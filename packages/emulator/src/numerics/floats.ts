@@ -42,12 +42,6 @@ export const divF64 = exact.div64;
 export const sqrtF64 = exact.sqrt64;
 export const { fmaOdd, roundInteger } = exact;
 
-/** div.approx: as the ISA says, a divisor beyond 2^126 gives 0, or NaN for an infinite dividend. */
-export function divApprox(a: number, b: number): number {
-  const magnitude = Math.abs(b);
-  if (magnitude > 2 ** 126 && magnitude < 2 ** 128) return Number.isFinite(a) ? a * b * 0 : Number.NaN;
-  return Math.fround(a / b);
-}
 /** rcp.approx.ftz.f64 works on the upper 32 bits of its operand and result: 20 fraction bits. */
 export function rcpApprox64(a: number): number {
   if (Math.abs(a) < 2 ** -1022)
@@ -62,9 +56,7 @@ export function rcpApprox64(a: number): number {
   return Math.abs(result) < 2 ** -1022 ? result * 0 : result;
 }
 
-export const rsqrt = (x: number): number => 1 / Math.sqrt(x);
-export const ex2 = (x: number): number => 2 ** x;
-export const lg2 = (x: number): number => Math.log2(x);
+export const rsqrt64 = (x: number): number => 1 / Math.sqrt(x);
 
 export function testp(x: number, op: string, smallestNormal: number): boolean {
   switch (op) {

@@ -1,0 +1,54 @@
+/** The approximate functions against an H100: sums over the outputs of 2^20 consecutive bit patterns (scripts/corpus/approx.cu). */
+import { describe, expect, it } from "vitest";
+import * as mufu from "../src/numerics/mufu.ts";
+
+const float = new Float32Array(1);
+const word = new Uint32Array(float.buffer);
+
+/** The two sums that hash_NAME of approx.cu makes of a block. */
+function sums(block: number, value: (x: number) => number): readonly [number, number] {
+  let [first, second] = [0, 0];
+  for (let k = 0; k < 2 ** 20; k++) {
+    const i = (block * 2 ** 20 + k) >>> 0;
+    word[0] = i;
+    const result = value(float[0] ?? 0);
+    float[0] = result;
+    const bits = Number.isNaN(result) ? 0x7fffffff : (word[0] ?? 0);
+    const a = Math.imul(bits ^ Math.imul(i, 0x9e3779b1), 0x85ebca6b);
+    const b = Math.imul((bits + Math.imul(i, 0xc2b2ae35)) | 0, 0x27d4eb2f);
+    first = (first + (a ^ (a >>> 15))) | 0;
+    second = (second + (b ^ (b >>> 13))) | 0;
+  }
+  return [first >>> 0, second >>> 0];
+}
+
+/** Function, block of 2^20 arguments, sums on an H100. 0x3f9 is 1.125 to 1.25; block 0 and 1 are subnormal numbers. */
+const measured = [
+  ["rcp", mufu.rcpApprox, 0xbf9, 78224880, 1201829845],
+  ["rsqrt", mufu.rsqrtApprox, 0x3f9, 5525597, 584094977],
+  ["rsqrt", mufu.rsqrtApprox, 0x001, 2858808791, 2739773658],
+  ["sqrt", mufu.sqrtApprox, 0x3f9, 952991198, 3618059259],
+  ["sqrt", mufu.sqrtApprox, 0x001, 1319114294, 1527885378],
+  ["ex2", mufu.ex2Approx, 0x3f9, 4202342795, 3579228426],
+  ["ex2", mufu.ex2Approx, 0xbf9, 94663069, 3685486834],
+  ["lg2", mufu.lg2Approx, 0x3f9, 883273333, 1463547547],
+  ["lg2", mufu.lg2Approx, 0x001, 2201983887, 1657904755],
+  ["sin", mufu.sinApprox, 0xbf9, 1588886511, 2787494756],
+  ["cos", mufu.cosApprox, 0x3f9, 1314763026, 317793255],
+] as const;
+
+describe("approximate functions", () => {
+  it.each(measured)("%s gives an H100's bits (%#)", (_name, value, block, first, second) => {
+    expect(sums(block, (x) => value(x))).toEqual([first, second]);
+  });
+
+  it("keep the special cases that the ISA lists", () => {
+    expect(mufu.rcpApprox(-0)).toBe(Number.NEGATIVE_INFINITY);
+    expect(mufu.rsqrtApprox(-1)).toBeNaN();
+    expect(mufu.ex2Approx(Number.NEGATIVE_INFINITY)).toBe(0);
+    expect(mufu.lg2Approx(0)).toBe(Number.NEGATIVE_INFINITY);
+    expect(mufu.cosApprox(Number.POSITIVE_INFINITY)).toBeNaN();
+    expect(mufu.divApprox(1, 2 ** 127)).toBe(0);
+    expect(mufu.divFull(1, 2 ** 127)).toBe(2 ** -127);
+  });
+});
