@@ -517,16 +517,17 @@ export class GlobalRace {
     const shadow = this.#shadow;
     if (shadow.before(node) !== 0) return false;
     const { records } = shadow;
-    const [other, mine] = [shadow.recordAt(node), shadow.recordAt(this.#own[slot] as number)];
-    const by = records[other + 1] as number;
-    const near = records[other] === race.cluster;
-    if (near && by === agent && records[other + 2] !== records[mine + 2]) return true;
-    if (near && by !== agent && race.clocks.knows(agent, by, records[other + 2] as number)) return true;
+    const other = shadow.recordAt(node);
+    const mine = shadow.recordAt(this.#own[slot] as number);
     const [a, b] = [records[mine + 4] as number, records[other + 4] as number];
-    if ((a & b & infoStrong) === 0) return false;
-    return (
-      Math.min((a >> infoScopeShift) & 3, (b >> infoScopeShift) & 3) >= (near ? race.reach(agent, by) : 2)
-    );
+    const strong = (a & b & infoStrong) !== 0;
+    const scope = strong ? Math.min((a >> infoScopeShift) & 3, (b >> infoScopeShift) & 3) : -1;
+    if (scope >= 2) return true;
+    if (records[other] !== race.cluster) return false;
+    const by = records[other + 1] as number;
+    const clock = records[other + 2] as number;
+    if (by === agent) return strong || clock !== records[mine + 2];
+    return race.clocks.knows(agent, by, clock) || (strong && scope >= race.reach(agent, by));
   }
 
   #mine(slot: number): AccessRecord {
