@@ -46,7 +46,7 @@ function installTools() {
   );
 }
 
-/** Links of docs/ that lead out of it point at the repository; README.md of a folder is its index. @param {string} folder */
+/** Links of docs/ that lead out of it or to files of runs point at the repository; README.md of a folder is its index. @param {string} folder */
 function adapt(folder) {
   for (const entry of readdirSync(folder, { withFileTypes: true, recursive: true })) {
     if (!entry.isFile() || !entry.name.endsWith(".md")) continue;
@@ -55,6 +55,7 @@ function adapt(folder) {
     const up = "../".repeat(depth + 1);
     const text = readFileSync(path, "utf8")
       .replaceAll(`](${up}`, `](${blob}/`)
+      .replace(/\]\((runs\/[^)]+\.csv)\)/g, `](${blob}/docs/perf/$1)`)
       .replaceAll("README.md", "index.md");
     const target = entry.name === "README.md" ? join(entry.parentPath, "index.md") : path;
     if (target !== path) rmSync(path);

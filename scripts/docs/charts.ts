@@ -245,7 +245,7 @@ export const charts = (): ReadonlyMap<string, string> =>
       "ladder-hopper.svg",
       ladder(
         "wgmma.md",
-        /^### What each technique gave at 4096³/m,
+        /^## Why: what each step gives/m,
         "step",
         "Hopper, bf16: each step's share of cuBLASLt's speed",
         "tilewright ladder hopper --arch sm_90a",

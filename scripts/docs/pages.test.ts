@@ -7,6 +7,7 @@ import { filesUnder, root } from "../lib/files.ts";
 import { charts } from "./charts.ts";
 import { generatedPages, type Pages } from "./pages.ts";
 import { stepSchemas, topics } from "./reference.ts";
+import { pagesWithTables, runOf, withTables } from "./tables.ts";
 import { figuresIn } from "./worth.ts";
 
 // The generated half of the site: complete, and without a link into nowhere. `npm run docs` builds the whole.
@@ -157,6 +158,18 @@ test("the site's own pages are there", () => {
     "architecture",
   ])
     expect(existsSync(join(root, `docs/${path}.md`)), path).toBe(true);
+});
+
+test("tables of docs/perf are what the files of runs say; scripts/docs/tables.ts writes them anew", () => {
+  for (const name of pagesWithTables) {
+    const text = readFileSync(join(root, "docs/perf", name), "utf8");
+    expect(withTables(text), name).toBe(text);
+  }
+  const [size] = runOf("wgmma/defaults").rows;
+  expect(withTables("<!-- table wgmma/defaults: µs -->\n| old |\n")).toContain(
+    `| µs |\n| --- |\n| ${size?.µs} |`,
+  );
+  expect(() => withTables("<!-- table wgmma/defaults: nothing -->\n")).toThrow("no column nothing");
 });
 
 test("charts are what the tables of docs/perf say; scripts/docs/charts.ts draws them anew", () => {

@@ -2,6 +2,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { root } from "../lib/files.ts";
+import { runOf } from "./tables.ts";
 
 /** Rows of one table, under the heading that they stand under. */
 export interface Figures {
@@ -44,13 +45,33 @@ export function figuresIn(text: string, field: string): readonly Omit<Figures, "
   });
 }
 
+/** A file of runs as the section of a page. */
+function sectionOf(name: string): string {
+  const { title, columns, rows } = runOf(name);
+  const lines = [
+    columns,
+    columns.map(() => "---"),
+    ...rows.map((row) => columns.map((one) => row[one] ?? "")),
+  ];
+  return `## ${title}\n\n${lines.map((cells) => `| ${cells.map((cell) => cell.replaceAll("|", "\\|")).join(" | ")} |`).join("\n")}\n`;
+}
+
+/** The text of a page and, where its runs are files, theirs. */
+function measuredText(folder: string, page: string): string {
+  const text = readFileSync(join(folder, page), "utf8");
+  const backend = page.replace(".md", "");
+  if (!text.includes("<!-- table ")) return text;
+  return readdirSync(join(folder, "runs", backend))
+    .sort()
+    .map((file) => sectionOf(`${backend}/${file.replace(".csv", "")}`))
+    .join("\n");
+}
+
 /** All that was measured of a field; empty where nothing was. */
 export function measuredOf(field: string): readonly Figures[] {
   const folder = join(root, "docs/perf");
   return readdirSync(folder)
     .filter((name) => name.endsWith(".md") && name !== "README.md")
     .sort()
-    .flatMap((page) =>
-      figuresIn(readFileSync(join(folder, page), "utf8"), field).map((found) => ({ page, ...found })),
-    );
+    .flatMap((page) => figuresIn(measuredText(folder, page), field).map((found) => ({ page, ...found })));
 }
