@@ -5,9 +5,8 @@ import { commands } from "./commands/index.ts";
 import type { Context } from "./context.ts";
 import { jsonOf, openSession } from "./kit/command.ts";
 import { exitCodes } from "./kit/exit.ts";
-import { painterFor } from "./output/colour.ts";
 import { renderPairs } from "./output/table.ts";
-import { fit, wrap } from "./output/wrap.ts";
+import { wrap } from "./output/wrap.ts";
 import { version } from "./version.ts";
 
 /** Where a bug is reported, and what to put into the report. */
@@ -19,7 +18,7 @@ export async function main(argv: readonly string[], context: Context): Promise<n
   const [name, ...rest] = commandFirst(argv);
   try {
     if (name === undefined || name === "help" || name === "--help" || name === "-h")
-      return help(context, rest[0]);
+      return help(context, rest);
     if (name === "--version" || name === "-V") {
       openSession(context, { json: jsonOf(rest) }).result({ version }, () => `tilewright ${version}\n`);
       return exitCodes.ok;
@@ -52,35 +51,34 @@ function unknownCommand(name: string): Diagnostic {
   return problemWith(codes.unknownCommand, name, what, { hint: near });
 }
 
-async function help(context: Context, topic: string | undefined): Promise<number> {
+async function help(context: Context, words: readonly string[]): Promise<number> {
+  const topic = words.find((word) => !sharedFlag.test(word));
   const command = commands.find((candidate) => candidate.name === topic);
   if (command !== undefined) return command.start(context, ["--help"]);
-  if (topic !== undefined) return openSession(context, {}).fail([unknownCommand(topic)]);
-  const paint = painterFor(context, context.stdout, "auto");
-  context.stdout.write(
-    fit(
-      [
-        "tilewright: from a matrix multiplication and a GPU target to PTX and how to launch it",
+  const session = openSession(context, { json: jsonOf(words) });
+  if (topic !== undefined) return session.fail([unknownCommand(topic)]);
+  const { paint } = session;
+  session.result({ version, commands: commands.map(({ name, summary }) => ({ name, summary })) }, () =>
+    [
+      "tilewright: from a matrix multiplication and a GPU target to PTX and how to launch it",
+      "",
+      paint("bold", "Examples"),
+      "  tilewright demo",
+      "  tilewright compile --arch sm_70 -m 512 -n 512 -k 512 -o out",
+      "  tilewright run --arch sm_70 -m 300 -n 200 -k 77",
+      "",
+      paint("bold", "Commands"),
+      renderPairs(
+        commands.map((entry) => [entry.name, entry.summary]),
+        "  ",
+      ),
+      wrap(
+        "tilewright COMMAND -h shows examples of a command, --help all of it; --version the version.",
+        paint.width,
         "",
-        paint("bold", "Examples"),
-        "  tilewright demo",
-        "  tilewright compile --arch sm_70 -m 512 -n 512 -k 512 -o out",
-        "  tilewright run --arch sm_70 -m 300 -n 200 -k 77",
-        "",
-        paint("bold", "Commands"),
-        renderPairs(
-          commands.map((entry) => [entry.name, entry.summary]),
-          "  ",
-        ),
-        wrap(
-          "tilewright COMMAND -h shows examples of a command, --help all of it; --version the version.",
-          paint.width,
-          "",
-        ),
-        "",
-      ].join("\n"),
-      paint.width,
-    ),
+      ),
+      "",
+    ].join("\n"),
   );
   return exitCodes.ok;
 }

@@ -112,6 +112,11 @@ describe("the command", () => {
       (await run("--ir machine")).stdout,
     );
     expect((await run("-o -")).stdout).toBe(annotated);
+    const said = JSON.parse((await run("-o - --json=line")).stdout.trim());
+    expect(said).toMatchObject({
+      ok: true,
+      kernels: [{ entry, files: [{ format: "ptx", text: annotated }] }],
+    });
     const bare = (await run("-o - --bare")).stdout;
     expect(bare).not.toMatch(/\.loc|\.file|\/\//);
     expect(barePtx(annotated)).toBe(bare);

@@ -97,6 +97,13 @@ describe("JSON and CSV", () => {
     expect(stdout.trimEnd().split("\n")).toHaveLength(1);
     expect(stdout).toBe(`${JSON.stringify(JSON.parse((await cli("targets --json")).stdout))}\n`);
     expect(JSON.parse((await cli("--version --json")).stdout)).toEqual({ version: expect.any(String) });
+    const lines = await Promise.all(
+      ["--help --json=line", "schema launch --json=line"].map((line) => cli(line)),
+    );
+    for (const { code, stdout: line } of lines) {
+      expect(code).toBe(0);
+      expect(line).toBe(`${JSON.stringify(JSON.parse(line))}\n`);
+    }
     const failed = await cli("--json=line compile -m 0");
     expect(JSON.parse(failed.stdout)).toMatchObject({ ok: false });
     expect(failed.stdout.trimEnd()).not.toContain("\n");

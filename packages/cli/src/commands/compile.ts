@@ -90,19 +90,32 @@ function printPasses(session: Session, kernels: readonly Artifact[]): number {
   return exitCodes.ok;
 }
 
-/** One text on standard output, as it is: for a pipe. */
-function pipe(session: Session, files: readonly EmittedFile[]): number {
-  const [only, ...others] = files;
+/** One text on standard output, as it is, for a pipe; with --json in the result. */
+function pipe(
+  session: Session,
+  kernels: readonly { readonly artifact: Artifact; readonly files: readonly EmittedFile[] }[],
+): number {
+  const texts = kernels.flatMap(({ artifact, files }) => files.map((file) => ({ artifact, file })));
+  const [only, ...others] = texts;
   if (only === undefined || others.length > 0)
     return session.fail([
       problemWith(
         codes.conflict,
         "-o",
-        `-o - takes one result, not ${files.map(({ name }) => name).join(", ")}`,
+        `-o - takes one result, not ${texts.map(({ file }) => file.name).join(", ")}`,
         { hint: "name one: --emit ptx, and one architecture" },
       ),
     ]);
-  session.context.stdout.write(only.data);
+  const { format, data } = only.file;
+  if (!session.json) session.context.stdout.write(data);
+  else {
+    const content =
+      typeof data === "string" ? { text: data } : { base64: Buffer.from(data).toString("base64") };
+    session.result(
+      { ok: true, kernels: [{ ...describe(only.artifact), files: [{ format, ...content }] }] },
+      () => "",
+    );
+  }
   return exitCodes.ok;
 }
 
@@ -129,7 +142,10 @@ async function emit(session: Session, args: Args, kernels: readonly Artifact[]):
   if (args.out === "-")
     return pipe(
       session,
-      files.flat().filter(({ format }) => formats.includes(format)),
+      kernels.map((artifact, i) => ({
+        artifact,
+        files: (files[i] ?? []).filter(({ format }) => formats.includes(format)),
+      })),
     );
   const folder = args.out ?? ".";
   const pathOf = ({ name }: EmittedFile) => join(folder, name);

@@ -87,7 +87,8 @@ export const schema = defineCommand({
   run(session, { name }) {
     const row = name === undefined ? undefined : Object.hasOwn(rows, name) ? rows[name] : undefined;
     if (row !== undefined) {
-      session.context.stdout.write(toJson(row.make()));
+      const made = row.make();
+      session.result(made, () => toJson(made), "verbatim");
       return exitCodes.ok;
     }
     const list = Object.entries(rows).map(([key, { summary }]) => [key, summary] as const);
