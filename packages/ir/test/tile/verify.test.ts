@@ -637,6 +637,29 @@ const rejected: readonly Rejected[] = [
     edits: [["  memory", "  mbar %ring_full @1824 slots 3\n  memory"]],
   },
   {
+    code: "TW3107",
+    what: "a product that overwrites before stage machine says which do",
+    stage: "nest",
+    edits: [["mma %acc +=", "mma %acc ="]],
+  },
+  {
+    code: "TW3139",
+    what: "parameters in another order",
+    stage: "machine",
+    edits: [
+      [
+        "  memory",
+        "  kernel main @gemm grid(4, 1, 1) threads 64 workspace 0\n  param %b @8 pointer align 16 read\n  param %a @0 pointer align 16 read\n  param %c @16 pointer align 16 read\n  param %d @24 pointer align 16 write\n  memory",
+      ],
+    ],
+  },
+  {
+    code: "TW3113",
+    what: "a distribution whose vectors the matrix does not have",
+    stage: "bound",
+    edits: [["along 4, vector 1, fastest cols", "along 4, vector 2, fastest cols"]],
+  },
+  {
     code: "TW3164",
     what: "a tile with gaps that bulk copies are to fill",
     stage: "bound",

@@ -57,15 +57,18 @@ function* compared(kernel: KernelDeclaration, own: KernelDeclaration): Iterable<
       message: "roles have register budgets, which count from exact threads",
       hint: "exact",
     };
-  const params = new Map(own.params.map((param) => [param.name, param]));
-  for (const param of kernel.params) {
-    const needed = params.get(param.name);
-    params.delete(param.name);
-    if (needed === undefined) yield { at: param, message: "no statement uses it", hint: "remove it" };
+  // By place: the order of the lines is that of the entry's parameters.
+  const names = new Set(own.params.map(({ name }) => name));
+  for (const [i, param] of kernel.params.entries()) {
+    const needed = own.params[i];
+    if (!names.has(param.name) || needed === undefined)
+      yield { at: param, message: "no statement uses it", hint: "remove it" };
     else yield* differs(param, "the statements take", printParam(param), printParam(needed));
+    names.delete(param.name);
   }
-  for (const missing of params.values())
-    yield { at: kernel, message: `%${missing.name} is no parameter`, hint: printParam(missing) };
+  for (const missing of own.params)
+    if (names.has(missing.name))
+      yield { at: kernel, message: `%${missing.name} is no parameter`, hint: printParam(missing) };
   yield* rows(kernel, own.row);
 }
 

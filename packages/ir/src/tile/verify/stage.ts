@@ -81,7 +81,7 @@ export const stageLegality: Verifier = {
   name: "stage",
   code: "TW3107",
   property:
-    "statements, shared tiles, rings and places appear from their stage on; ring edges are set from specialised on",
+    "statements, shared tiles, rings, places and products that overwrite appear from their stage on; ring edges are set from specialised on",
   from: "nest",
   *check(subject) {
     const { program, sites } = subject;
@@ -93,6 +93,12 @@ export const stageLegality: Verifier = {
           at: site,
           message: `'${site.stmt.kind}' at stage ${stage}`,
           hint: `it begins with stage ${first}`,
+        };
+      if (site.stmt.kind === "mma" && site.stmt.keep !== undefined && stage !== "machine")
+        yield {
+          at: site,
+          message: `a product that overwrites at stage ${stage}`,
+          hint: "write +=: passes say from stage machine on which products overwrite",
         };
       if (stage === "machine" && until.has(site.stmt.kind))
         yield {

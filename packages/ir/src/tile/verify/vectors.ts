@@ -47,7 +47,12 @@ function* checkCopy(subject: Subject, site: Site, copy: Copy): Iterable<Fault> {
   const owned = [copy.dst, copy.src].find((view) => bufferAt(subject, view.buffer).own !== null);
   const own = owned === undefined ? null : bufferAt(subject, owned.buffer).own;
   const axis = copy.dist?.fastest ?? (own === null ? null : vectorAxis(own));
-  const [src, dst] = copy.vector;
+  const [given, dst] = copy.vector;
+  // From global memory a thread takes a vector of its distribution at once.
+  const isRead =
+    copy.dist !== null && copy.transport !== "tma" && bufferAt(subject, copy.src.buffer).space === "global";
+  const src =
+    isRead && reached(subject.program.stage, "bound") ? Math.max(given, copy.dist?.vector ?? 1) : given;
   if (axis === null) {
     if (src > 1 || dst > 1)
       yield {
