@@ -265,8 +265,8 @@ export const charts = (): ReadonlyMap<string, string> =>
       "ladder-simt.svg",
       ladder(
         "simt.md",
-        /^### The ladders at 4096³/m,
-        "step of `sgemm`",
+        /^## Why: what each step gives/m,
+        "step",
         "fp32 on CUDA cores: each step's share of cuBLASLt's speed",
         "tilewright ladder sgemm --arch sm_80",
       ),
