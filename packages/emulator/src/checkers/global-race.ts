@@ -568,8 +568,10 @@ export class GlobalRace {
     const own = this.#operationNode;
     const mine = shadow.of(own);
     let [cleared, from, to] = [0, -1, -1];
+    let page = shadow.page(at);
     for (let x = at & ~3; x < at + bytes; x += 4) {
-      const page = shadow.page(x);
+      // One line after another.
+      if (lineInPage(x) >= 0) page = shadow.page(x);
       const q = wordInPage(x);
       const writer = page.writes[q] as number;
       if (writer !== 0 && writer !== cleared && this.#asyncAfter(race, op, mine, writer, x, kind, "write"))
