@@ -128,7 +128,7 @@ const edits: readonly HandEdit[] = [
   },
   {
     what: "a response is overwritten behind no fence",
-    change: { kind: "drop", line: /fence async/ },
+    change: { kind: "drop", line: /fence async/, nth: 2 },
     code: "TW3146",
     line: /mbar\.arrive %next_empty/,
     ptx: /^-.*fence\.proxy\.async/,
@@ -165,6 +165,31 @@ const edits: readonly HandEdit[] = [
     line: /mma %acc/,
     ptx: /setp\.\w+\.[us]32|tcgen05\.mma/,
     emulator: /^D/,
+  },
+  {
+    what: "the slot of the next store is waited for, and not that before it",
+    change: { kind: "replace", line: /^ {4,}bulk\.wait/, from: /1/, to: "2" },
+    code: "TW3146",
+    line: /stage %sD/,
+    ptx: /wait_group\.read/,
+    // Each CTA has one work tile of the emulated launch, and a slot for each of its parts.
+    emulator: null,
+  },
+  {
+    what: "the engine may not see what threads have put into the tile",
+    change: { kind: "drop", line: /^ {8,}fence async/ },
+    code: "TW3146",
+    line: /bulk\.store/,
+    ptx: /^-.*fence\.proxy\.async/,
+    emulator: /^H/,
+  },
+  {
+    what: "a slot is stored before all threads have written it",
+    change: { kind: "drop", line: /barrier 1 threads 128 groups 1/, nth: 1 },
+    code: "TW3153",
+    line: /bulk\.store/,
+    ptx: /^-.*bar\.sync/,
+    emulator: /^H/,
   },
   {
     what: "fewer columns of tensor memory than are declared",

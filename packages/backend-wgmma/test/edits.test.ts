@@ -60,15 +60,15 @@ const cooperative: readonly HandEdit[] = [
   },
   {
     what: "the block leaves while its stores read",
-    change: { kind: "drop", line: /bulk\.wait/ },
+    change: { kind: "drop", line: /^ {2}bulk\.wait/ },
     code: "TW3146",
-    line: /epilogue %D/,
+    line: /bulk\.commit/,
     ptx: /^-.*wait_group\.read/,
     emulator: /^H/,
   },
   {
     what: "a grid waits where none may run before it",
-    change: { kind: "replace", line: /bulk\.wait/, from: /$/, to: "\n  pdl.wait" },
+    change: { kind: "replace", line: /^ {2}bulk\.wait/, from: /$/, to: "\n  pdl.wait" },
     code: "TW3160",
     line: /pdl\.wait/,
     ptx: /^\+.*griddepcontrol\.wait/,
@@ -637,6 +637,90 @@ const oneTile: readonly HandEdit[] = [
   },
 ];
 
+/** Columns of D in two parts, which one slot of the tile takes one after the other. */
+const staging: readonly HandEdit[] = [
+  {
+    what: "threads write a slot of the tile while the store before reads it",
+    change: { kind: "drop", line: /^ {4,}bulk\.wait/ },
+    code: "TW3146",
+    line: /stage %sD/,
+    ptx: /^-.*wait_group\.read/,
+    emulator: /^H/,
+  },
+  {
+    what: "threads do not meet the one that has waited for the slot",
+    change: { kind: "drop", line: /barrier 1 threads 128 groups 2/, nth: 1 },
+    code: "TW3153",
+    line: /stage %sD/,
+    ptx: /^-.*bar\.sync/,
+    emulator: /^H/,
+  },
+  {
+    what: "the engine may not see what threads have put into the tile",
+    change: { kind: "drop", line: /^ +fence async/ },
+    code: "TW3146",
+    line: /bulk\.store/,
+    ptx: /^-.*fence\.proxy\.async/,
+    emulator: /^H/,
+  },
+  {
+    what: "a slot is stored before all threads have written it",
+    change: { kind: "drop", line: /barrier 1 threads 128 groups 2/ },
+    code: "TW3153",
+    line: /bulk\.store/,
+    ptx: /^-.*bar\.sync/,
+    emulator: /^H/,
+  },
+  {
+    what: "a store is in no group that a wait could wait for",
+    change: { kind: "drop", line: /bulk\.commit/ },
+    code: "TW3146",
+    line: /epilogue|bulk\.store|stage/,
+    ptx: /^-.*commit_group/,
+    emulator: /^H/,
+  },
+  {
+    what: "columns are not stored",
+    change: { kind: "drop", line: /bulk\.store/ },
+    code: "TW3165",
+    line: /stage %sD/,
+    ptx: /^-.*cp\.async\.bulk\.tensor|add|%/,
+    emulator: /^D/,
+  },
+  {
+    what: "columns are stored twice",
+    change: { kind: "repeat", line: /bulk\.store/ },
+    code: "TW3165",
+    line: /bulk\.store/,
+    ptx: /^\+.*cp\.async\.bulk\.tensor|add|%/,
+    emulator: null,
+  },
+  {
+    what: "the warpgroups meet each other, and not each its own threads",
+    change: { kind: "replace", line: /barrier 1 threads 128 groups 2/, from: /128/, to: "256" },
+    code: "TW3165",
+    line: /barrier 1 threads 256/,
+    ptx: /bar\.sync/,
+    emulator: /^H/,
+  },
+  {
+    what: "a wait for stores leaves one under way",
+    change: { kind: "replace", line: /^ {4,}bulk\.wait/, from: /0/, to: "1" },
+    code: "TW3146",
+    line: /stage %sD/,
+    ptx: /wait_group\.read/,
+    emulator: /^H/,
+  },
+  {
+    what: "columns go twice through the tile",
+    change: { kind: "replace", line: /stage %sD columns 128/, from: /128 \.\. 256/, to: "0 .. 128" },
+    code: "TW3165",
+    line: /epilogue|bulk\.store/,
+    ptx: /stmatrix|cvt|%/,
+    emulator: /^D/,
+  },
+];
+
 handEdits(
   wgmma,
   "sm_90a",
@@ -660,6 +744,15 @@ handEdits(
   [256, 256, 384],
   "tile=128x128x64 warpgroups=2x1 stages=3 sched=tiles epi=tma",
   oneTile,
+);
+
+handEdits(
+  wgmma,
+  "sm_90a",
+  "bf16",
+  [256, 256, 384],
+  "tile=128x256x64 warpgroups=2x1 stages=3 sched=tiles epi=tma",
+  staging,
 );
 
 test("products that overwrite their accumulator need no zeros before them", () => {

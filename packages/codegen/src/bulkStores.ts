@@ -12,9 +12,9 @@ import {
   matrixLoad,
   type OwnedRegister,
   ownedRegisters,
+  type Stmt,
   type StoreGroups,
   stagedOwner,
-  takesColumn,
   type View,
   vectorAxis,
   wholeView,
@@ -25,6 +25,7 @@ import { cachePolicy } from "./cachePolicy.ts";
 import type { Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
 import type { StmtOf } from "./engine.ts";
+import { fenceText } from "./machine.ts";
 import { firstOf } from "./roles.ts";
 import { sharedAddress } from "./sharedAddress.ts";
 import { SMEM } from "./smem.ts";
@@ -33,33 +34,38 @@ import { insideBlock, ownedPosition, type ThreadPosition } from "./threads.ts";
 
 type U32 = Reg<"u32">;
 
-/** Some columns of D, from registers into the tile and on. */
-export interface StagedPass {
+/** Some columns of D, from registers into the tile. */
+export interface StagedColumns {
   /** Whether these elements are among the columns. */
   takes(group: readonly OwnedRegister[]): boolean;
   /** Where they go. */
   address(position: ThreadPosition, element: OwnedRegister): AddressOperand;
-  /** Before the first: the tile's last contents have been read. */
-  begin(): void;
-  /** After the last: have it stored. */
-  end(): void;
 }
 
-/** Named barriers beside 0, one for each group of rows. */
-const FIRST_BARRIER = 1;
+/** The statements of an epilogue by bulk stores but `stage`, in the order in which they are emitted. */
+export type StoreLowering = (stmt: Exclude<Stmt, StmtOf<"stage">>) => void;
 
-/** The passes of an epilogue through the shared tile `via`. */
-export function stagedPasses(ctx: Context, stmt: StmtOf<"epilogue">, view: View): readonly StagedPass[] {
+/** Columns of a `stage` statement: those of one group of warps lie in the tile from its first on. */
+export const stagedColumns = (ctx: Context, { via, columns }: StmtOf<"stage">): StagedColumns => {
+  const tile = bufferOf(ctx.program, via.buffer);
+  const slot = ctx.constant(via.slot, `slot of %${via.buffer}`);
+  const { from, to } = columns;
+  return {
+    takes: (elements) => elements.every((e) => e.col >= from && e.col < to),
+    address: (position, e) =>
+      sharedAddress(ctx, { ...wholeView(tile), slot: lit(slot) }, position, e.row, e.col - from),
+  };
+};
+
+/** How threads meet, wait and store in an epilogue through the shared tile `via`: each group of its warps by itself. */
+export function storeLowering(ctx: Context, stmt: StmtOf<"epilogue">, { buffer: via }: View): StoreLowering {
   const { program } = ctx;
-  const via = view.buffer;
   const tile = bufferOf(program, via);
-  const first = ctx.constant(view.slot, `slot of %${via}`);
   const place = ctx.shared.places.get(via);
   if (!place) throw new CannotLower(`%${via}`, "is in no shared memory");
   const own = bufferOf(program, stmt.acc.buffer).own;
   const { warps } = ctx.values.crew;
   const { groups, cut } = bulkStore(program, stmt, warps);
-  const count = groups.m * groups.n;
   const { number: group, threads } = storeGroup(ctx, groups);
   // A group's part of the tile, and of the accumulator.
   const rows = blockShape(tile)[0] / groups.m;
@@ -69,15 +75,8 @@ export function stagedPasses(ctx: Context, stmt: StmtOf<"epilogue">, view: View)
   const offsetOf = (row: number, col: number): number =>
     cut.pieces.find((piece) => piece.row === row && piece.col === col)?.offset ?? 0;
   const [below, beside] = placeOfGroup(ctx, group, groups);
-  // Roles that take turns have groups of their own.
-  const lowest = FIRST_BARRIER + (ctx.tileLoop?.visit.turn ?? 0) * count;
-  const barrier = ctx.crewValue("barrier of the group", (code) => {
-    const d = ctx.entry.reg("u32", "bar");
-    if (group === null) code.emit(null, "mov.u32", d, imm(lowest));
-    else code.emit(null, "add.u32", d, group, imm(lowest));
-    return d;
-  });
-  const meet = (): void => ctx.emit(null, "bar.sync", barrier, imm(threads));
+  // Once for all statements, where they begin.
+  for (const each of stmt.body) if (each.kind === "barrier") groupBarrier(ctx, group, each.id);
   const storing = firstOf(ctx, isPowerOfTwo(threads) ? threads : refuse(via));
   const base = tileBase(ctx, [
     [below, offsetOf(rows, 0)],
@@ -88,65 +87,67 @@ export function stagedPasses(ctx: Context, stmt: StmtOf<"epilogue">, view: View)
   const form = `cp.async.bulk.tensor.${dims}d.global.shared::cta.tile.bulk_group${policy.hint}`;
   // A pair's block stores its own half of the tile.
   const half = own === null ? null : ownedPosition(ctx.values, own, ["cluster"]);
-
-  // The first store through each slot waits for none before, of CTAs that begin early and have one tile, where D's has memory of its own.
-  const oneTile = ctx.tileLoop === null && ctx.part === null;
-  const fresh =
-    program.launch.earlyProducerStart === true && tile.aliased !== true && oneTile ? tile.slots : 0;
-
-  const { columns } = stmt;
-  if (
-    columns !== undefined &&
-    (columns.of !== width || [columns.from, columns.to].some((at) => at % cols !== 0))
-  )
-    throw new CannotLower(
-      "epilogue",
-      `columns ${columns.from} to ${columns.to - 1} are no whole parts of %${via}`,
-    );
-  return Array.from({ length: width / cols }, (_, pass): StagedPass | null => {
-    const from = pass * cols;
-    if (!takesColumn(columns, from)) return null;
-    const slot = (first + pass) % tile.slots;
-    return {
-      takes: (elements) => elements.every((e) => e.col >= from && e.col < from + cols),
-      address: (position, e) =>
-        sharedAddress(ctx, { ...wholeView(tile), slot: lit(slot) }, position, e.row, e.col - from),
-      begin() {
-        if (pass < fresh) return;
-        ctx.emit(storing, "cp.async.bulk.wait_group.read", imm(tile.slots - 1));
-        meet();
-      },
-      end() {
-        // What the threads wrote, to the proxy that copies it.
-        ctx.emit(null, "fence.proxy.async.shared::cta");
-        meet();
-        for (const piece of each) {
-          const row = moved(ctx, indexValue(ctx, stmt.dst.origin[0], piece.row), [
-            below && ctx.values.scale(below, rows),
-            half?.row.reg ?? null,
-          ]);
-          const col = moved(ctx, indexValue(ctx, stmt.dst.origin[1], from + piece.col), [
-            beside && ctx.values.scale(beside, width),
-            half?.col.reg ?? null,
-          ]);
-          const map = tensorAddr(
-            mapAddress(ctx, stmt.dst.buffer),
-            ...coordinatesOf(ctx, cut.contiguous, row, col),
-          );
-          const source = addr(base, place.offset + slot * place.every + piece.offset);
-          ctx.emitAny(storing, form, map, source, ...policy.operands);
-        }
+  const store = ({ via: view, columns }: StmtOf<"bulk.store">): void => {
+    if (columns.of !== width || columns.to - columns.from !== cols)
+      throw new CannotLower(
+        "bulk.store",
+        `columns ${columns.from} to ${columns.to - 1} of ${columns.of} are not those of a slot of %${via}`,
+      );
+    const slot = ctx.constant(view.slot, `slot of %${via}`);
+    for (const piece of each) {
+      const row = moved(ctx, indexValue(ctx, stmt.dst.origin[0], piece.row), [
+        below && ctx.values.scale(below, rows),
+        half?.row.reg ?? null,
+      ]);
+      const col = moved(ctx, indexValue(ctx, stmt.dst.origin[1], columns.from + piece.col), [
+        beside && ctx.values.scale(beside, width),
+        half?.col.reg ?? null,
+      ]);
+      const map = tensorAddr(
+        mapAddress(ctx, stmt.dst.buffer),
+        ...coordinatesOf(ctx, cut.contiguous, row, col),
+      );
+      const source = addr(base, place.offset + slot * place.every + piece.offset);
+      ctx.emitAny(storing, form, map, source, ...policy.operands);
+    }
+  };
+  return (each) => {
+    switch (each.kind) {
+      case "barrier":
+        ctx.emit(null, "bar.sync", groupBarrier(ctx, group, each.id), imm(each.threads ?? threads));
+        return;
+      case "fence":
+        ctx.emitAny(null, fenceText[each.what]);
+        return;
+      case "bulk.store":
+        store(each);
+        return;
+      case "bulk.commit":
         ctx.emit(storing, "cp.async.bulk.commit_group");
-      },
-    };
-  }).filter((pass) => pass !== null);
+        return;
+      case "bulk.wait":
+        ctx.emit(storing, "cp.async.bulk.wait_group.read", imm(each.pending));
+        return;
+      default:
+        throw new CannotLower(each.kind, "stands in an epilogue");
+    }
+  };
 }
+
+/** The barrier of the thread's group: `first` is that of the first. */
+const groupBarrier = (ctx: Context, group: U32 | null, first: number): U32 =>
+  ctx.crewValue(`barrier ${first} of the group`, (code) => {
+    const d = ctx.entry.reg("u32", "bar");
+    if (group === null) code.emit(null, "mov.u32", d, imm(first));
+    else code.emit(null, "add.u32", d, group, imm(first));
+    return d;
+  });
 
 /** One stmatrix: four matrices of 8 x 8 elements of 16 bits, a word of two neighbours in a row from every lane for each. */
 export interface MatrixStore {
   /** Whether a pair of neighbours is one of its words; they come in the order of the matrices. */
   takes(group: readonly OwnedRegister[]): boolean;
-  emit(pass: StagedPass, words: readonly Reg[]): void;
+  emit(pass: StagedColumns, words: readonly Reg[]): void;
 }
 
 /** Matrices of one stmatrix, and words of each lane. */

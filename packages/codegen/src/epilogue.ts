@@ -10,12 +10,20 @@ import {
   vectorAxis,
 } from "@tilewright/ir";
 import { f32imm, f64imm, imm, type Operand } from "@tilewright/ptx";
-import { MATRICES, type MatrixStore, matrixStores, type StagedPass, stagedPasses } from "./bulkStores.ts";
+import {
+  MATRICES,
+  type MatrixStore,
+  matrixStores,
+  type StagedColumns,
+  stagedColumns,
+  storeLowering,
+} from "./bulkStores.ts";
 import { cachePolicy } from "./cachePolicy.ts";
 import type { Pred, Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
 import { type Kind, loadElements, roundedWords, storeElements, valueRegister, widened } from "./formats.ts";
 import { elementGuard, globalAddress } from "./globalAddress.ts";
+import { located } from "./located.ts";
 import { groupAlong, type OwnedTile, ownedTile, ownerOf } from "./registers.ts";
 import { sharedAddress } from "./sharedAddress.ts";
 import { StepChain } from "./steps.ts";
@@ -62,12 +70,9 @@ export function lowerEpilogue(ctx: Context, stmt: Epilogue): void {
   const inside = placed(ownedPosition(ctx.values, own, insideBlock));
   const chain = new StepChain(ctx, stmt, position, inside);
   const kind = epilogueKind(ctx.program.problem);
+  const stores = stmt.via === null || stmt.stores !== undefined ? null : storeLowering(ctx, stmt, stmt.via);
   const passes =
-    stmt.via === null
-      ? null
-      : stmt.stores === undefined
-        ? stagedPasses(ctx, stmt, stmt.via)
-        : threadPasses(ctx, stmt, stmt.via, stmt.stores);
+    stmt.via === null || stmt.stores === undefined ? null : threadPasses(ctx, stmt, stmt.via, stmt.stores);
   if (stmt.columns !== undefined && stmt.stores !== undefined)
     throw new CannotLower("epilogue", "threads store all columns of a shared tile at once");
   const elements = acc.elements.filter(
@@ -78,23 +83,35 @@ export function lowerEpilogue(ctx: Context, stmt: Epilogue): void {
   const along = vectorAxis(own);
   const apart = tile !== null && (along === 0 || contiguousAxis(ctx.program, tile.name) === 0);
   const words = apart ? groupAlong(acc.elements, along, 2) : groups;
-  const matrices = passes === null || (stmt.vector !== 2 && !apart) ? null : matrixStores(ctx, stmt);
-  for (const pass of passes ?? [null]) {
-    pass?.begin();
-    const stores = pass === null || matrices === null ? null : wholeStores(pass, matrices);
-    if (pass !== null && stores !== null)
-      for (const { store, taken } of stores)
-        store.emit(
-          pass,
-          taken.map((group) => (apart ? lowerPair(group) : lowerWord(group))),
-        );
-    else for (const group of groups) if (pass === null || pass.takes(group)) lowerGroup(group, pass);
-    pass?.end();
-  }
+  const matrices = stmt.via === null || (stmt.vector !== 2 && !apart) ? null : matrixStores(ctx, stmt);
+  if (stores !== null)
+    for (const each of stmt.body)
+      located(ctx, each, () => (each.kind === "stage" ? stage(stagedColumns(ctx, each)) : stores(each)));
+  else if (passes === null) for (const group of groups) lowerGroup(group, null);
+  else
+    for (const pass of passes) {
+      pass.begin();
+      stage(pass);
+      pass.end();
+    }
   chain.finish();
 
+  /** Some columns into the shared tile. */
+  function stage(columns: StagedColumns): void {
+    const whole = matrices === null ? null : wholeStores(columns, matrices);
+    if (whole === null) {
+      for (const group of groups) if (columns.takes(group)) lowerGroup(group, columns);
+      return;
+    }
+    for (const { store, taken } of whole)
+      store.emit(
+        columns,
+        taken.map((group) => (apart ? lowerPair(group) : lowerWord(group))),
+      );
+  }
+
   /** The matrix stores of a part with their words; null where the part, 8 columns of a fragment for instance, ends inside one. */
-  function wholeStores(pass: StagedPass, all: readonly MatrixStore[]): readonly WholeStore[] | null {
+  function wholeStores(pass: StagedColumns, all: readonly MatrixStore[]): readonly WholeStore[] | null {
     const taking = all
       .map((store) => ({
         store,
@@ -145,7 +162,7 @@ export function lowerEpilogue(ctx: Context, stmt: Epilogue): void {
     return made as Reg;
   }
 
-  function lowerGroup(group: readonly OwnedRegister[], pass: StagedPass | null): void {
+  function lowerGroup(group: readonly OwnedRegister[], pass: StagedColumns | null): void {
     const [first] = group;
     if (!first) return;
     const { dtype: stored } = bufferOf(ctx.program, stmt.dst.buffer);

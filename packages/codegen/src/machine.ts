@@ -173,7 +173,7 @@ function arriveAtPeers(
 }
 
 /** PTX ISA: fence.proxy, membar, fence, tcgen05.fence. */
-const fenceText = {
+export const fenceText = {
   async: "fence.proxy.async.shared::cta",
   cta: "membar.cta",
   gpu: "fence.acq_rel.gpu",
@@ -208,6 +208,9 @@ type Shared = Omit<
   | "wgmma.commit"
   | "wgmma.wait"
   | "tcgen05.commit"
+  | "stage"
+  | "bulk.store"
+  | "bulk.commit"
   | "pin"
   | "rename"
   | "prologue"

@@ -9,6 +9,7 @@ import { lowerCopy } from "./copyRoutes.ts";
 import type { OwnKind, Statements, StmtOf } from "./engine.ts";
 import { lowerEpilogue } from "./epilogue.ts";
 import { fillTile, lowerFill } from "./fills.ts";
+import { located } from "./located.ts";
 import { machineStatements } from "./machine.ts";
 import { forgetSlots } from "./pipelines.ts";
 import { lowerPrologue } from "./prologueChunk.ts";
@@ -54,14 +55,10 @@ function lowerStmt(ctx: Context, stmt: Stmt): void {
   if (stmt.kind === "mma" && stmt.columns !== undefined && ctx.engine.columns !== true)
     throw new CannotLower("mma", "multiplies some columns, and this backend's instructions all of a tile");
   const table: Partial<Statements> = { ...shared, ...ctx.engine.statements };
-  const { origin } = ctx.root;
-  const outer = origin.location;
-  origin.location = ctx.locations?.get(stmt) ?? outer;
   // The key picks the lowering of the statement's own kind, which a union of functions cannot say.
   const own = table[stmt.kind] as ((ctx: Context, stmt: Stmt) => void) | undefined;
   if (own === undefined) throw new CannotLower(stmt.kind, "is no statement of this backend");
-  own(ctx, stmt);
-  origin.location = outer;
+  located(ctx, stmt, () => own(ctx, stmt));
 }
 
 /** The threads go by together where there are loops inside, else the statements inside are predicated. */

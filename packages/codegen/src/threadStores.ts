@@ -12,7 +12,7 @@ import {
   wholeView,
 } from "@tilewright/ir";
 import { imm } from "@tilewright/ptx";
-import type { StagedPass } from "./bulkStores.ts";
+import type { StagedColumns } from "./bulkStores.ts";
 import { cachePolicy } from "./cachePolicy.ts";
 import type { Pred } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
@@ -28,6 +28,14 @@ const TOGETHER = 4;
 
 /** Named barrier of the warps of a role: those of bulk stores, of which there are none beside these. */
 const BARRIER = 1;
+
+/** Some columns of D, from registers into the tile and on. */
+export interface StagedPass extends StagedColumns {
+  /** Before the first: the tile's last contents have been read. */
+  begin(): void;
+  /** After the last: have it stored. */
+  end(): void;
+}
 
 /** The passes of an epilogue whose threads store from the shared tile `view`, `width` elements at once. */
 export function threadPasses(

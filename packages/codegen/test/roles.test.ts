@@ -3,6 +3,7 @@ import { findTarget, type Target } from "@tilewright/core";
 import {
   allocate,
   expandRings,
+  expandStores,
   type LoweredKernel,
   noHints,
   openKernel,
@@ -85,7 +86,7 @@ function lower(
 function machineOf(program: TileProgram, target: Target, place: "first" | "late"): TileProgram | string {
   try {
     const scheduled = scheduleTiles(place).run(expandRings.run(program, target), target);
-    return allocate.run(openKernel.run(scheduled, target), target);
+    return allocate.run(openKernel.run(expandStores.run(scheduled, target), target), target);
   } catch (error) {
     return String(error);
   }

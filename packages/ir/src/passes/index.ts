@@ -16,6 +16,7 @@ export { delayRelease } from "./delayRelease.ts";
 export { elideGuards } from "./elideGuards.ts";
 export { expandReductions } from "./expandReductions.ts";
 export { expandRings } from "./expandRings.ts";
+export { expandStores } from "./expandStores.ts";
 export { loadFragments } from "./loadFragments.ts";
 export { loadMatrices } from "./loadMatrices.ts";
 export { loadSource } from "./loadSource.ts";

@@ -141,6 +141,7 @@ export function gemmNest(options: GemmNestOptions): TileProgram {
     guard: [true, true],
     vector: 1,
     via: null,
+    body: [],
   };
   const body: Stmt[] = [
     { kind: "fill", dst: wholeView(acc), value: 0 },

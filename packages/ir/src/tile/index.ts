@@ -135,7 +135,11 @@ export {
   symbolicExtent,
   symbolicLeading,
 } from "./sizes.ts";
-export { fillsOnce, stagedOwner, storeOwners, storesInBulk } from "./staged.ts";
+export {
+  stagedOwner,
+  storeOwners,
+  storesInBulk,
+} from "./staged.ts";
 export {
   type PartialTile,
   partialTileProgram,

@@ -28,8 +28,9 @@ export const printStmt = (s: Stmt, buffers: Buffers = new Map()): string =>
 export const printHead = (s: Stmt, buffers: Buffers = new Map()): string =>
   (statementSyntax[s.kind] as StatementSyntax<Stmt>).print(s, buffers);
 
-/** The statements inside a statement, or null where it has no body. */
-export const bodyOf = (s: Stmt): readonly Stmt[] | null => ("body" in s ? s.body : null);
+/** The statements inside a statement, or null where it has no body: of epilogues only those through bulk stores have one. */
+export const bodyOf = (s: Stmt): readonly Stmt[] | null =>
+  "body" in s && (s.kind !== "epilogue" || s.body.length > 0) ? s.body : null;
 
 function printLines(s: Stmt, buffers: Buffers, indent: string): string[] {
   const head = indent + printHead(s, buffers);

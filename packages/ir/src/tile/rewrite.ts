@@ -16,6 +16,7 @@ export function childrenOf(stmt: Stmt): readonly Stmt[] {
     case "reduction":
     case "slices":
     case "only":
+    case "epilogue":
       return stmt.body;
     default:
       return none;
@@ -36,6 +37,7 @@ function withChildren(stmt: Stmt, children: readonly Stmt[]): Stmt {
     case "reduction":
     case "slices":
     case "only":
+    case "epilogue":
       return { ...stmt, body: children };
     default:
       return stmt;

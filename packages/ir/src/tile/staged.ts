@@ -103,3 +103,6 @@ export const fillsOnce = (program: TileProgram, via: Pick<Buffer, "aliased">): b
   program.launch.earlyProducerStart === true &&
   via.aliased !== true &&
   eachStmt(program.body).every((s) => s.kind !== "tiles" || (s.loop === null && s.streamK === undefined));
+
+/** Named barriers of the groups of warps that store: those beside 0, the barrier of all. */
+export const STORE_BARRIER = 1;

@@ -558,6 +558,8 @@ export type Stmt =
       readonly threads?: number;
       readonly arrive?: true;
       readonly ahead?: { readonly first: number; readonly warps: number };
+      /** In an epilogue: so many groups of the role's warps, of `threads` each, meet apart, the first at barrier `id`, each next one at the next. */
+      readonly groups?: number;
     }
   | MachineStmt
   /** dst <- steps(alpha * acc + beta * c), with the guard rules of `copy`; with `columns` only these. `c` is null iff beta is 0. */
@@ -581,6 +583,8 @@ export type Stmt =
       readonly inputs?: readonly StepView[];
       /** With `via`: not bulk stores take D from the tile but its threads, each warp what it has put there itself, so many elements at once. */
       readonly stores?: number;
+      /** In stage machine how D goes through the tile by bulk stores, some columns at a time; empty elsewhere. */
+      readonly body: readonly Stmt[];
     };
 
 /** An mbarrier of a ring's edge: that of the slot at which a pipeline of the ring stands. Its count is the edge's. */
@@ -662,6 +666,11 @@ export type MachineStmt =
   | { readonly kind: "response"; readonly body: readonly Stmt[] }
   /** In the first block of the cluster only. */
   | { readonly kind: "leader"; readonly body: readonly Stmt[] }
+  /** In an epilogue: its threads put these columns of D into a slot of the tile; one thread of each group of its warps has them stored from there (PTX ISA, cp.async.bulk.tensor). */
+  | { readonly kind: "stage"; readonly via: View; readonly columns: Columns }
+  | { readonly kind: "bulk.store"; readonly via: View; readonly columns: Columns }
+  /** That thread's stores since the last of these are a group. */
+  | { readonly kind: "bulk.commit" }
   | ReductionStmt
   /** Begins a role of one thread: what that does at the head's `prologue.at`, as soon as the barrier is ready on which its first copies arrive, before the other barriers are. */
   | { readonly kind: "prologue"; readonly body: readonly Stmt[] }
@@ -689,7 +698,7 @@ export type FrameStmt =
   /** The grid before this one in the stream is over; the next may begin (PTX ISA, griddepcontrol). */
   | { readonly kind: "pdl.wait" }
   | { readonly kind: "pdl.launch" }
-  /** All but the thread's last `pending` bulk stores have read what they store (PTX ISA, cp.async.bulk.wait_group.read). */
+  /** All but the thread's last `pending` groups of bulk stores have read what they store (PTX ISA, cp.async.bulk.wait_group.read); in an epilogue it is the thread that stores who waits. */
   | { readonly kind: "bulk.wait"; readonly pending: number }
   /** Columns of tensor memory; the permit to allocate more; the address of the first column, out of its word in shared memory; columns back (PTX ISA, tcgen05.alloc). */
   | { readonly kind: "tmem.alloc"; readonly columns: number }

@@ -37,6 +37,9 @@ export function withExprs(stmt: Stmt, expr: (e: Expr) => Expr): Stmt {
       return { ...stmt, at: expr(stmt.at) };
     case "fill":
       return { ...stmt, dst: view(stmt.dst) };
+    case "stage":
+    case "bulk.store":
+      return { ...stmt, via: view(stmt.via) };
     case "reduction":
       return { ...stmt, unless: stmt.unless && cond(stmt.unless) };
     case "counter.add":

@@ -677,6 +677,12 @@ const rejected: readonly Rejected[] = [
     ],
   },
   {
+    code: "TW3165",
+    what: "stores that stand in no epilogue",
+    stage: "machine",
+    edits: [["    epilogue ", "    bulk.commit\n    epilogue "]],
+  },
+  {
     code: "TW3163",
     what: "a tile scheduler with more numbers than tiles",
     stage: "machine",

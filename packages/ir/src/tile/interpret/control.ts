@@ -68,6 +68,8 @@ export type ReductionStep = Exclude<ReductionStmt, { kind: "reduction" | "slices
 type RingStmt = Extract<Stmt, { kind: "acquire" | "commit" | "wait" | "release" }>;
 type TileStmt = Extract<Stmt, { kind: "request" | "next" }>;
 type Role = Extract<Stmt, { kind: "role" }>;
+type Epilogue = Extract<Stmt, { kind: "epilogue" }>;
+export type StagingStmt = Extract<Stmt, { kind: "stage" | "bulk.store" }>;
 
 export interface Hooks {
   /** What a data statement does; null: nothing that matters here. */
@@ -84,6 +86,8 @@ export interface Hooks {
     table: CellTable,
     at: string,
   ): (thread: Thread) => readonly (() => void)[];
+  /** What a statement of an epilogue by bulk stores does; absent: nothing, and the epilogue is done as a whole. */
+  staged?(epilogue: Epilogue, stmt: StagingStmt, table: CellTable, at: string): (thread: Thread) => void;
   /** What a statement of a reduction does; absent: nothing, and `reduce` says who goes on. */
   reduction?(combine: Combine, stmt: ReductionStep, table: CellTable, at: string): (thread: Thread) => void;
   /** State of a ring at the start of a block. */
@@ -130,6 +134,8 @@ export class Control {
   #lastPart: (thread: Thread) => boolean = () => true;
   /** The `reduce` being compiled. */
   #combine: Combine | null = null;
+  /** The epilogue by bulk stores being compiled. */
+  #epilogue: Epilogue | null = null;
   /** Turns of all loops so far. */
   #turns = 0;
   /** Visits of the loop over tiles being compiled. */
@@ -311,6 +317,8 @@ export class Control {
       case "copy":
       case "mma":
       case "epilogue": {
+        if (stmt.kind === "epilogue" && stmt.body.length > 0 && this.#hooks.staged !== undefined)
+          return this.#compileStaged(stmt, inRole);
         const action = this.#hooks.data(stmt, this.#table, at);
         if (action === null) return null;
         if (stmt.kind !== "fill" || stmt.once !== true || !inRole) return run(action);
@@ -329,7 +337,7 @@ export class Control {
       case "next":
         return run(this.#compileTileEvent(stmt, at));
       case "barrier":
-        if (stmt.threads !== undefined)
+        if (stmt.threads !== undefined && stmt.groups === undefined)
           return this.#compileNamed(stmt.id, stmt.threads, stmt.arrive === true, at);
         // Threads of one role move together here, so there is nobody to wait for.
         return run((thread) => {
@@ -360,6 +368,13 @@ export class Control {
         }
         return this.#compileMachine(stmt, at);
     }
+  }
+
+  #compileStaged(stmt: Epilogue, inRole: boolean): Op {
+    this.#epilogue = stmt;
+    const body = this.#compileList(stmt.body, inRole);
+    this.#epilogue = null;
+    return steps((thread) => this.#runList(body, thread));
   }
 
   /** In stage machine the statements of a reduction say who goes on, but where one thread stands for several: for CTAs with slices, and of a kernel behind. */
@@ -472,6 +487,12 @@ export class Control {
           for (const { flights } of groups.closed.splice(0, Math.max(0, groups.closed.length - stmt.pending)))
             land(flights);
         });
+      case "stage":
+      case "bulk.store": {
+        const epilogue = this.#epilogue;
+        const staged = epilogue && this.#hooks.staged?.(epilogue, stmt, this.#table, at);
+        return staged ? run(staged) : null;
+      }
       case "mbar.init":
         return run(() => this.#initialise(stmt.barriers, stmt.slots));
       // Only the orders of threads, proxies and blocks are different with them, which the proof judges.
@@ -489,6 +510,7 @@ export class Control {
       case "pdl.wait":
       case "pdl.launch":
       case "bulk.wait":
+      case "bulk.commit":
       case "tmem.alloc":
       case "tmem.relinquish":
       case "tmem.base":

@@ -6,8 +6,16 @@ import { printHead } from "../print.ts";
 import { bufferOf, wholeView } from "../rewrite.ts";
 import type { Buffer, Ring, Stmt, TileProgram, View } from "../types.ts";
 import { type Cells, type CellTable, compileCond, compileExpr } from "./compileExpr.ts";
-import { Control, type DataStmt, type Hooks, type ReductionStep, type Thread } from "./control.ts";
+import {
+  Control,
+  type DataStmt,
+  type Hooks,
+  type ReductionStep,
+  type StagingStmt,
+  type Thread,
+} from "./control.ts";
 import { EpilogueChain, runEpilogue, type StepInput, type StepOutputs } from "./epilogue.ts";
+import { InterpretFailure, interpretCodes } from "./failure.ts";
 import { compileView, type Memory, type Place, resetTile, type ValueArray } from "./memory.ts";
 import { emptySlot, type Flight, land, RingState } from "./rings.ts";
 import { consumersOf, ringsByBuffer } from "./ringUse.ts";
@@ -30,6 +38,7 @@ export interface MachineOptions {
 
 type Action = (thread: Thread) => void;
 type Combine = Extract<Stmt, { kind: "reduce" }>;
+type Epilogue = Extract<Stmt, { kind: "epilogue" }>;
 
 /** What CTAs leave for each other: partial tiles of the work tile at hand, in the order of its CTAs, and how far its counter is. */
 interface Workspace {
@@ -59,6 +68,8 @@ export class Machine implements Hooks {
   /** One chain for all epilogue statements with the same steps: they write parts of the same outputs. */
   readonly #chains = new Map<string, EpilogueChain>();
   readonly #control: Control;
+  /** What has been put into slots of tiles, for bulk stores. */
+  readonly #staged = new Map<string, { readonly key: string; readonly store: () => void }>();
   readonly #workspaces = new Map<Combine, Workspace>();
   /** Tiles whose copies count at a barrier. */
   readonly #counted: ReadonlySet<string>;
@@ -234,7 +245,29 @@ export class Machine implements Hooks {
     }
   }
 
-  #epilogue(stmt: Extract<Stmt, { kind: "epilogue" }>, table: CellTable, at: string): Action {
+  /** D's columns are as they are where a bulk store takes them out of the slot in which they were put. */
+  staged(epilogue: Epilogue, stmt: StagingStmt, table: CellTable, at: string): Action {
+    const { buffer } = stmt.via;
+    const slot = compileExpr(stmt.via.slot, table);
+    const key = JSON.stringify(stmt.columns);
+    const put =
+      stmt.kind === "stage" ? this.#epilogue({ ...epilogue, columns: stmt.columns }, table, at) : null;
+    return (thread) => {
+      const place = `${buffer} ${slot(thread.cells)}`;
+      const held = this.#staged.get(place);
+      if (put !== null) this.#staged.set(place, { key, store: () => put(thread) });
+      else if (held?.key !== key)
+        throw new InterpretFailure(
+          interpretCodes.protocol,
+          at,
+          `stores columns that nobody has put into slot ${slot(thread.cells)} of %${buffer}`,
+          "stage the same columns in front of it",
+        );
+      else held.store();
+    };
+  }
+
+  #epilogue(stmt: Epilogue, table: CellTable, at: string): Action {
     const [dst, acc] = [stmt.dst, stmt.acc].map((v) => compileView(v, this.#memories, table, at));
     const c = stmt.c === null ? null : compileView(stmt.c, this.#memories, table, at);
     if (dst === undefined || acc === undefined) throw new RangeError("two views give two places");

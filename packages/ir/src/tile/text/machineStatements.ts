@@ -1,7 +1,9 @@
 /** The rows of the stage machine: how its statements are written and read back. */
 import { arrivers, type BarrierRef, type FrameKind, fences, type MachineStmt, reaches } from "../types.ts";
-import { flagClause, integerClause, parseClauses, printClauses, wordClause } from "./clause.ts";
+import { type Buffers, flagClause, integerClause, parseClauses, printClauses, wordClause } from "./clause.ts";
+import { columnsClause } from "./clauses.ts";
 import { type Cursor, parseCodes } from "./cursor.ts";
+import { parseView, printView } from "./expressions.ts";
 import { reductionSyntax } from "./reductionStatements.ts";
 import type { Of, StatementSyntax } from "./syntax.ts";
 
@@ -55,6 +57,21 @@ function parsePipeline(c: Cursor): string {
     );
   return name;
 }
+
+/** Columns of D and the slot of the tile through which they go. */
+const ofColumns = <K extends "stage" | "bulk.store">(kind: K) => ({
+  syntax: `${kind} VIEW columns FROM .. TO of N`,
+  print: (s: Of<"stage" | "bulk.store">, b: Buffers) =>
+    `${kind} ${printView(s.via, b)}${printClauses({ columns: columnsClause }, s, b)}`,
+  parse: (c: Cursor) => {
+    const via = parseView(c);
+    const token = c.peek();
+    const { columns } = parseClauses(c, { columns: columnsClause }, kind);
+    if (columns === null)
+      return c.fail(token, parseCodes.badValue, `'${kind}' has no columns`, "columns 0 .. 64 of 128");
+    return { kind, via, columns };
+  },
+});
 
 export const machineSyntax: Rows = {
   pipeline: {
@@ -175,6 +192,13 @@ export const machineSyntax: Rows = {
       tile: c.buffer().name,
       ...parseClauses(c, renameClauses, "rename"),
     }),
+  },
+  stage: ofColumns("stage"),
+  "bulk.store": ofColumns("bulk.store"),
+  "bulk.commit": {
+    syntax: "bulk.commit",
+    print: () => "bulk.commit",
+    parse: () => ({ kind: "bulk.commit" }),
   },
   response: {
     syntax: "response { … }",

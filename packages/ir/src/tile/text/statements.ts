@@ -105,6 +105,7 @@ const barrierClauses = {
   threads: integerClause("threads", 32, 0),
   arrive: flagClause("arrive"),
   ahead: warpsClause("ahead"),
+  groups: integerClause("groups", 1, 0),
 };
 const combineClauses = { by: wordClause("by", reductionKinds, "last"), into: viewClause("into") };
 const waitClauses = { pending: integerClause("pending", 0, undefined) };
@@ -407,28 +408,29 @@ export const statementSyntax: { readonly [K in StmtKind]: StatementSyntax<Of<K>>
     },
   },
   barrier: {
-    syntax: "barrier ID threads N arrive ahead FIRST .. END",
+    syntax: "barrier ID threads N arrive ahead FIRST .. END groups N",
     print: (s, b) =>
-      `barrier ${s.id}${printClauses(barrierClauses, { threads: s.threads ?? 0, arrive: s.arrive ?? false, ahead: s.ahead ?? null }, b)}`,
+      `barrier ${s.id}${printClauses(barrierClauses, { threads: s.threads ?? 0, arrive: s.arrive ?? false, ahead: s.ahead ?? null, groups: s.groups ?? 0 }, b)}`,
     parse: (c) => {
       const id = c.integer("the barrier's number", 0);
-      const { threads, arrive, ahead } = parseClauses(c, barrierClauses, "barrier");
+      const { threads, arrive, ahead, groups } = parseClauses(c, barrierClauses, "barrier");
       return {
         kind: "barrier",
         id,
         ...(threads > 0 ? { threads } : {}),
         ...(arrive ? { arrive } : {}),
         ...(ahead === null ? {} : { ahead }),
+        ...(groups > 0 ? { groups } : {}),
       };
     },
   },
   ...machineSyntax,
   ...frameSyntax,
   epilogue: {
-    syntax: "epilogue VIEW <- ACC c VIEW alpha X beta X …",
+    syntax: "epilogue VIEW <- ACC c VIEW alpha X beta X … [{ … }]",
     print: (s, b) =>
       `epilogue ${printView(s.dst, b)} <- ${printView(s.acc, b)}${printClauses(epilogueClauses, { ...s, stores: s.stores ?? null, inputs: s.inputs ?? [], columns: s.columns ?? null }, b)}`,
-    parse: (c) => {
+    parse: (c, block) => {
       const dst = parseView(c);
       c.expect("<-", "between destination and accumulator");
       const acc = parseView(c);
@@ -441,6 +443,7 @@ export const statementSyntax: { readonly [K in StmtKind]: StatementSyntax<Of<K>>
         ...(stores === null ? {} : { stores }),
         ...(inputs.length === 0 ? {} : { inputs }),
         ...(columns === null ? {} : { columns }),
+        body: c.at("{") ? block([]) : [],
       };
     },
   },

@@ -16,7 +16,7 @@ export const frame: Verifier = {
   *check(subject) {
     const { program, sites } = subject;
     for (const site of sites) {
-      if (outside.test(site.stmt.kind) && site.parents.some(({ kind }) => kind !== "only") && !meets(site))
+      if (outside.test(site.stmt.kind) && site.parents.some(({ kind }) => kind !== "only") && !inside(site))
         yield {
           at: site,
           message: `${site.stmt.kind} stands in ${site.parents.at(-1)?.kind}`,
@@ -57,9 +57,10 @@ function* meetings({ program, sites }: Subject): Iterable<Fault> {
   }
 }
 
-/** Where slices of a cluster's blocks meet. */
-const meets = ({ stmt, parents }: Site): boolean =>
-  stmt.kind === "cluster.wait" && parents.at(-1)?.kind === "reduction";
+/** Where slices of a cluster's blocks meet, and in epilogues by bulk stores. */
+const inside = ({ stmt, parents }: Site): boolean =>
+  (stmt.kind === "cluster.wait" && parents.at(-1)?.kind === "reduction") ||
+  (stmt.kind === "bulk.wait" && parents.at(-1)?.kind === "epilogue");
 
 function* numbersOf({ program }: Subject, site: Site): Iterable<Fault> {
   const { stmt } = site;

@@ -30,6 +30,7 @@ import { schedulers } from "./schedulers.ts";
 import { shapes } from "./shapes.ts";
 import { splits } from "./splits.ts";
 import { stageLegality } from "./stage.ts";
+import { stores } from "./stores.ts";
 import { tileSources } from "./tileSources.ts";
 import { vectors } from "./vectors.ts";
 import { diagnosticOf, subjectOf, type Verifier } from "./verifier.ts";
@@ -71,6 +72,7 @@ const groups: readonly (readonly Verifier[])[] = [
     copiesRead,
     declarations,
     schedulers,
+    stores,
   ],
   [placement],
   [

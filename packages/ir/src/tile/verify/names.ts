@@ -141,6 +141,9 @@ export function viewsOf(stmt: Stmt): readonly View[] {
       return [stmt.acc, stmt.into];
     case "dsmem.add":
       return [stmt.into];
+    case "stage":
+    case "bulk.store":
+      return [stmt.via];
     case "mma":
       return [...sumViews(stmt), ...operandViews(stmt)];
     case "epilogue":

@@ -22,7 +22,7 @@ export const roles: Verifier = {
       const { stmt } = site;
       if (stmt.kind === "role" && site.parents.some((p) => p.kind === "role"))
         yield { at: site, message: "a role inside a role", hint: "roles stand side by side" };
-      if (stmt.kind === "barrier" && stmt.id >= NAMED_BARRIERS)
+      if (stmt.kind === "barrier" && stmt.id + (stmt.groups ?? 1) > NAMED_BARRIERS)
         yield {
           at: site,
           message: `barrier ${stmt.id}`,

@@ -229,6 +229,7 @@ const visit: fc.Arbitrary<TileLoop> = fc.record({
   of: fc.constantFrom(1, 2, 3),
 });
 
+const columns = fc.record({ from: fc.nat(300), to: small, of: small });
 const lineOrder = fc.record({ kind: fc.constantFrom("up", "down", "flip"), from: fc.nat(15) });
 const scalar = fc.oneof(fc.constant<"runtime">("runtime"), fc.double({ noNaN: true }));
 const guard = fc.tuple(fc.boolean(), fc.boolean());
@@ -286,6 +287,19 @@ function statement(
       guard,
       vector: small,
       via: fc.option(v),
+      body: fc.array(
+        fc.oneof(
+          fc.record({ kind: fc.constantFrom("stage", "bulk.store"), via: v, columns }),
+          fc.constant({ kind: "bulk.commit" }),
+          fc.record({
+            kind: fc.constant("barrier"),
+            id: fc.nat(15),
+            threads: fc.integer({ min: 32, max: 512 }),
+            groups: small,
+          }),
+        ),
+        { maxLength: 3 },
+      ),
     }),
   ] as fc.Arbitrary<Stmt>[];
   if (rings.length > 0) {

@@ -10,6 +10,7 @@ import {
   delayRelease,
   elideGuards,
   expandRings,
+  expandStores,
   gemmNest,
   multicastCopies,
   type OwnershipMode,
@@ -114,7 +115,7 @@ export function nestOf({
 
 /** The same at stage machine. */
 export const machineOf = (program: TileProgram): TileProgram =>
-  [awaitProducts, expandRings, issued, scheduleTiles("late"), openKernel, allocate].reduce(
+  [awaitProducts, expandRings, issued, scheduleTiles("late"), expandStores, openKernel, allocate].reduce(
     (at, pass) => pass.run(at, sm90),
     bind(program),
   );

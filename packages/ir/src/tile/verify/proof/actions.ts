@@ -1,12 +1,10 @@
 /** What the statements of a machine program stand for in a proof, one by one. */
 import { dtypes } from "@tilewright/core";
-import { takesColumn } from "../../columns.ts";
-import { add, mod } from "../../expr.ts";
 import { feedsEpilogue } from "../../operandRings.ts";
 import { PING_PONG_BARRIER } from "../../pingPong.ts";
 import { clusterUnits } from "../../rewrite.ts";
 import { operandViews } from "../../scaleTiles.ts";
-import { fillsOnce, storesInBulk } from "../../staged.ts";
+import { storesInBulk } from "../../staged.ts";
 import { broughtViews } from "../../stepViews.ts";
 import type { Arriver, Expr, Ring, Stmt, TileProgram, View } from "../../types.ts";
 import type { Action } from "./plan.ts";
@@ -127,7 +125,7 @@ export function actionsOf(ctx: Context, role: Role, stmt: Stmt): readonly Action
     case "wgmma.wait":
       return [{ ...all, kind: "drain", pending: stmt.pending }];
     case "barrier":
-      if (stmt.threads === undefined) return [{ ...all, kind: "gather" }];
+      if (stmt.threads === undefined || stmt.groups !== undefined) return [{ ...all, kind: "gather" }];
       return [{ ...all, kind: stmt.arrive === true ? "pass" : "turn", to: stmt.id - PING_PONG_BARRIER }];
     case "copy":
       return copy(ctx, stmt);
@@ -160,8 +158,18 @@ export function actionsOf(ctx: Context, role: Role, stmt: Stmt): readonly Action
         { ...all, kind: "use" },
         { ...all, kind: "sums", tile: stmt.acc.buffer, columns: stmt.columns ?? null },
         ...brought(ctx, stmt),
-        ...(stmt.via === null ? [] : staged(ctx, stmt, stmt.via)),
+        ...meetsFirst(ctx, stmt),
       ];
+    case "stage":
+    case "bulk.store": {
+      const { buffer, slot } = stmt.via;
+      if (stmt.kind === "stage") return [{ ...all, kind: "stage", buffer, slot }];
+      return [{ ...one, kind: "store", buffer, slot }];
+    }
+    case "bulk.commit":
+      return [{ ...one, kind: "stores" }];
+    case "bulk.wait":
+      return [{ ...all, kind: "stored", pending: stmt.pending }];
     default:
       return [];
   }
@@ -266,30 +274,8 @@ function multiply(ctx: Context, stmt: Of<"mma">): readonly Action[] {
   ];
 }
 
-/** D's columns go through the tile a few at a time, by turns through its slots. */
-function staged(ctx: Context, stmt: Of<"epilogue">, via: View): readonly Action[] {
-  const tile = ctx.program.buffers.find(({ name }) => name === via.buffer);
-  // A warp stores what it has put there itself. Where the rings have been all warps meet first.
-  if (!storesInBulk(stmt)) return tile?.aliased === true ? [{ stmt, lanes: "warps", kind: "gather" }] : [];
-  const [width, slots] = [tile?.shape[1] ?? stmt.acc.extent[1], tile?.slots ?? 1];
-  const passes = Math.max(1, Math.floor(stmt.acc.extent[1] / width));
-  const all = { stmt, lanes: "warps" } as const;
-  const fresh = tile !== undefined && fillsOnce(ctx.program, tile) ? slots : 0;
-  // Of one of the warpgroups side by side a pass has these columns of its own.
-  const each = stmt.columns === undefined ? 0 : stmt.columns.of / passes;
-  return Array.from({ length: passes }, (_, pass): readonly Action[] => {
-    if (!takesColumn(stmt.columns, pass * each)) return [];
-    const into = { buffer: via.buffer, slot: mod(add(via.slot, pass), slots) };
-    const before: readonly Action[] = [
-      { ...all, kind: "stored", pending: slots - 1 },
-      { ...all, kind: "gather" },
-    ];
-    return [
-      ...(pass < fresh ? [] : before),
-      { ...all, kind: "stage", ...into },
-      { ...all, kind: "fence", what: "async" },
-      { ...all, kind: "gather" },
-      { stmt, lanes: "one", kind: "store", ...into },
-    ];
-  }).flat();
+/** A warp stores what it has put into the tile itself; where that lies where the rings have been all warps meet first. */
+function meetsFirst({ program }: Context, stmt: Of<"epilogue">): readonly Action[] {
+  const tile = program.buffers.find(({ name }) => name === stmt.via?.buffer);
+  return tile?.aliased === true && !storesInBulk(stmt) ? [{ stmt, lanes: "warps", kind: "gather" }] : [];
 }

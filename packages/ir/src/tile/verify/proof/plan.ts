@@ -116,8 +116,10 @@ export type Action = Common &
     | { readonly kind: "fence"; readonly what: FenceName }
     /** The lanes of each warp meet. */
     | { readonly kind: "sync" }
-    /** Threads write a slot of a staging tile; a bulk store reads it; all stores so far but the last `pending` have read what they store. */
+    /** Threads write a slot of a staging tile; a bulk store reads it; all groups of stores so far but the last `pending` have read what they store. */
     | { readonly kind: "stage" | "store"; readonly buffer: string; readonly slot: Expr }
+    /** The stores since the last of these are a group. */
+    | { readonly kind: "stores" }
     | { readonly kind: "stored"; readonly pending: number }
     /** The role waits until its turn has come; it hands the turn to role number `to` of those that take turns. */
     | { readonly kind: "turn"; readonly to: number }

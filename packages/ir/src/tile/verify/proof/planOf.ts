@@ -244,6 +244,7 @@ function stepsOf(
       case "leader":
         return inCluster(inner());
       case "reduce":
+      case "epilogue":
         return [{ kind: "do", actions: actionsOf(ctx, role, stmt) }, ...inner()];
       case "response":
       case "role":

@@ -374,6 +374,7 @@ class Run {
         return null;
       case "stage":
       case "store":
+      case "stores":
       case "stored":
       case "gather":
         stage(thread, action);

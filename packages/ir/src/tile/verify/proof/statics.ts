@@ -130,7 +130,7 @@ function* namedBarriers(program: TileProgram): Iterable<Finding> {
   for (const role of roles) {
     for (const stmt of eachStmt(role.body)) {
       if (stmt.kind !== "barrier") continue;
-      if (stmt.threads !== undefined) {
+      if (stmt.threads !== undefined && stmt.groups === undefined) {
         const all = threadsAt(stmt.id);
         if (stmt.threads !== all)
           yield {
@@ -142,15 +142,18 @@ function* namedBarriers(program: TileProgram): Iterable<Finding> {
           };
         continue;
       }
-      const other = users.get(stmt.id) ?? role.name;
-      users.set(stmt.id, role.name);
-      if (other !== role.name)
-        yield {
-          rule: "namedBarriers",
-          at: `role ${role.name}`,
-          message: `meets at barrier ${stmt.id}, where role ${other} meets too`,
-          hint: "give each role a barrier of its own",
-        };
+      for (let id = stmt.id; id < stmt.id + (stmt.groups ?? 1); id++) {
+        const other = users.get(id) ?? role.name;
+        users.set(id, role.name);
+        if (other !== role.name)
+          yield {
+            rule: "namedBarriers",
+            at: `role ${role.name}`,
+            stmt,
+            message: `meets at barrier ${id}, where role ${other} meets too`,
+            hint: "give each role a barrier of its own",
+          };
+      }
     }
   }
 }

@@ -68,7 +68,7 @@ export interface Thread extends Actor {
   copied: number;
   /** Slots of staging tiles: what has been done since they were written, and which store of the role took them. */
   readonly staging: Map<string, { fenced: boolean; met: boolean; stored: number | null; read: boolean }>;
-  /** Stores so far. */
+  /** Groups of stores so far. */
   stores: number;
   /** Tensor memory of the block. */
   columns: { readonly columns: number; readonly group: 1 | 2 } | null;
@@ -294,11 +294,15 @@ export function tensorUse(thread: Thread, what: string): void {
 /** A slot of a staging tile: written by all, fenced by all, met, stored by one, read by the engine, met, written again. */
 export function stage(
   thread: Thread,
-  action: Extract<Action, { kind: "stage" | "store" | "stored" | "gather" }>,
+  action: Extract<Action, { kind: "stage" | "store" | "stores" | "stored" | "gather" }>,
 ): void {
   switch (action.kind) {
     case "gather":
-      for (const state of thread.staging.values()) state.met = true;
+      // Whose writes no fence has ordered yet does not meet the one that stores.
+      for (const state of thread.staging.values()) if (state.fenced) state.met = true;
+      return;
+    case "stores":
+      thread.stores++;
       return;
     case "stored":
       for (const state of thread.staging.values())
@@ -349,10 +353,11 @@ export function stage(
         throw new Broken(
           "convergence",
           thread.label,
-          `stores ${name} before its threads have met`,
-          "meet between the writes and the store",
+          `stores ${name} before its threads have met behind their fence`,
+          "meet between the fence and the store",
         );
-      state.stored = ++thread.stores;
+      // Done when the group that is open is.
+      state.stored = thread.stores + 1;
       state.met = false;
     }
   }
