@@ -25,16 +25,13 @@ import {
   expandStores,
   hasAtom,
   loadFragments,
-  loadMatrices,
   openKernel,
   orderWalk,
   peelDrain,
   persistTiles,
   pipelineRing,
   reduceInCluster,
-  refillAtBarrier,
   rotateFragments,
-  rotateInRoles,
   scheduleTiles,
   skipEmpty,
   specialiseRoles,
@@ -53,6 +50,9 @@ import { hints } from "./hints.ts";
 import { ladders } from "./ladders.ts";
 import { lower } from "./lower/lower.ts";
 import { atomOf, tileProblem } from "./nest.ts";
+import { loadMatrices } from "./passes/loadMatrices.ts";
+import { refillAtBarrier } from "./passes/refillAtBarrier.ts";
+import { rotateInRoles } from "./passes/rotateInRoles.ts";
 import { scheduleModel } from "./schedule.ts";
 
 export const mma: Backend = {

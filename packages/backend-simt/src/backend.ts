@@ -17,7 +17,6 @@ import {
   bindLayouts,
   bindOwnership,
   bindRaster,
-  dealCopies,
   declareLaunches,
   elideGuards,
   expandReductions,
@@ -33,7 +32,6 @@ import {
   skipEmpty,
   spreadCopies,
   stageOperands,
-  transposeOperands,
   usualMachine,
   vectorise,
 } from "@tilewright/ir";
@@ -43,6 +41,8 @@ import { hints } from "./hints.ts";
 import { ladders } from "./ladders.ts";
 import { lower } from "./lower/lower.ts";
 import { tileProblem } from "./nest.ts";
+import { dealCopies } from "./passes/dealCopies.ts";
+import { transposeOperands } from "./passes/transposeOperands.ts";
 import { scheduleModel } from "./schedule.ts";
 
 /** Oldest architecture: independent thread scheduling and the `.sync` forms that the texts are written for. */

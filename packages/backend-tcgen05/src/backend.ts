@@ -14,12 +14,10 @@ import {
   type Verdict,
 } from "@tilewright/core";
 import {
-  accumulateInTensor,
   allocate,
   type Backend,
   bindRaster,
   bindTensorLayouts,
-  bindTensorTiles,
   declareLaunches,
   elideGuards,
   expandReductions,
@@ -28,15 +26,11 @@ import {
   loadSource,
   multicastCopies,
   openKernel,
-  overlapAccumulators,
-  pairBlocks,
   persistTiles,
   pipelineRing,
   pipelineScheduler,
   scheduleTiles,
   skipEmpty,
-  slotSums,
-  specialiseEngines,
   stageEpilogue,
   stageOperands,
   swapAB,
@@ -51,7 +45,13 @@ import { hints } from "./hints.ts";
 import { ladders } from "./ladders.ts";
 import { lower } from "./lower/lower.ts";
 import { kindOf, tileProblem } from "./nest.ts";
+import { accumulateInTensor } from "./passes/accumulateInTensor.ts";
+import { bindTensorTiles } from "./passes/bindTensorTiles.ts";
+import { overlapAccumulators } from "./passes/overlapAccumulators.ts";
 import { overwriteFirst } from "./passes/overwriteFirst.ts";
+import { pairBlocks } from "./passes/pairBlocks.ts";
+import { slotSums } from "./passes/slotSums.ts";
+import { specialiseEngines } from "./passes/specialiseEngines.ts";
 import { scheduleModel } from "./schedule.ts";
 
 export const tcgen05: Backend = {

@@ -12,16 +12,13 @@ import {
   widensTo,
 } from "@tilewright/core";
 import {
-  accumulateInTwoLevels,
   allocate,
-  awaitProducts,
   type Backend,
   bindOwnership,
   bindRaster,
   bindTensorLayouts,
   cacheOperands,
   declareLaunches,
-  delayRelease,
   elideGuards,
   expandReductions,
   expandRings,
@@ -29,17 +26,13 @@ import {
   loadSource,
   multicastCopies,
   openKernel,
-  peelFirst,
   persistTiles,
-  pingPongRoles,
   pipelineRing,
   pipelineScheduler,
-  prefetchL2,
   reduceInCluster,
   scheduleTiles,
   skipEmpty,
   specialiseRoles,
-  splitTail,
   stageEpilogue,
   stageOperands,
   swapAB,
@@ -53,7 +46,14 @@ import { hints } from "./hints.ts";
 import { ladders } from "./ladders.ts";
 import { lower } from "./lower/lower.ts";
 import { tileProblem, widensA, widthsOf } from "./nest.ts";
+import { accumulateInTwoLevels } from "./passes/accumulateInTwoLevels.ts";
+import { awaitProducts } from "./passes/awaitProducts.ts";
+import { delayRelease } from "./passes/delayRelease.ts";
 import { issueProducts } from "./passes/issueProducts.ts";
+import { peelFirst } from "./passes/peelFirst.ts";
+import { pingPongRoles } from "./passes/pingPongRoles.ts";
+import { prefetchL2 } from "./passes/prefetchL2.ts";
+import { splitTail } from "./passes/splitTail.ts";
 import { scheduleModel } from "./schedule.ts";
 
 export const wgmma: Backend = {

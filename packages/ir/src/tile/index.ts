@@ -91,7 +91,7 @@ export { answering, PING_PONG_BARRIER, type PingPongPoints, pingPongPoints } fro
 export { bodyOf, printHead, printProgram, printStmt } from "./print.ts";
 export { printCond, printExpr } from "./printExpr.ts";
 export { behindPrologue, earlyProducerRole, type PrologueChunk, prologueOf } from "./prologue.ts";
-export { narrow, type Range, rangeOf } from "./ranges.ts";
+export { narrow, type Range, type Ranges, rangeOf } from "./ranges.ts";
 export {
   HILBERT_SIDE,
   hilbertSide,
@@ -112,7 +112,14 @@ export {
   wholeView,
   withBody,
 } from "./rewrite.ts";
-export { operandViews, SCALE_COLUMNS, scaleWords, withOperandViews } from "./scaleTiles.ts";
+export {
+  operandViews,
+  SCALE_COLUMNS,
+  SCALE_LANES,
+  scaleWords,
+  withOperandViews,
+  withSumViews,
+} from "./scaleTiles.ts";
 export {
   barrierName,
   MBARRIER_BYTES,
@@ -188,3 +195,4 @@ export { planOf as protocolPlan } from "./verify/proof/planOf.ts";
 export { proofRules, type Rule as ProofRule } from "./verify/proof/rules.ts";
 export type { Fault, Site, Subject, Verifier } from "./verify/verifier.ts";
 export { labelOf } from "./verify/verifier.ts";
+export { withExprs } from "./withExprs.ts";

@@ -1,7 +1,6 @@
 import { defineProblem, findGpu, type Problem } from "@tilewright/core";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import type { Directive } from "../../src/index.ts";
 import {
   kernelOf,
   type ModelKernel,
@@ -11,7 +10,6 @@ import {
   predict,
 } from "../../src/model/index.ts";
 import { fixture, parse } from "../tile/support/fixtures.ts";
-import { bind, nestOf } from "../tile/support/specialised.ts";
 import { columnOf, factorOf, median, pointsOf, rankCorrelation } from "./compare.ts";
 import { ladders } from "./ladders.ts";
 import { measured } from "./measured.ts";
@@ -184,23 +182,6 @@ describe("kernelOf", () => {
       copyVector: 1,
       residents: 3,
       storeBytes: 32,
-    });
-  });
-
-  it("reads roles, bulk copies, multicast and blocks that stay", () => {
-    const directives: Directive[] = [
-      { name: "multicast", args: { operands: "ab" } },
-      { name: "persistent", args: { by: "stride" } },
-      { name: "epilogue", args: { way: "tma", cols: 8 } },
-    ];
-    const program = bind(nestOf({ m: 256, n: 32, k: 640, cluster: [2, 1], groups: 2, directives }));
-    expect(kernelOf(program, 1)).toEqual({
-      ...plainKernel("wgmma", [128, 16, 64], [64, 16]),
-      threads: 288,
-      stages: 3,
-      specialised: true,
-      multicast: [2, 1],
-      sched: "persistent",
     });
   });
 

@@ -1,8 +1,7 @@
 /** Double-buffer the fragments of the role that multiplies, which waits for chunks that another role copies. */
-import { rewriteStmts, withBody } from "../tile/rewrite.ts";
-import type { Pass } from "./pass.ts";
-import { peelLast } from "./peelDrain.ts";
-import { rotateAll } from "./rotateFragments.ts";
+
+import type { Pass } from "@tilewright/ir";
+import { peelLast, rewriteStmts, rotateAll, withBody } from "@tilewright/ir";
 
 /**
  * Directive `rotate slots=2` of a program with roles, as `rotateFragments` does it without: step kk + 1 loads while step kk multiplies, and the last

@@ -1,8 +1,16 @@
 /** Let two neighbouring blocks work on one tile: each holds half of the operands and of the accumulators. */
-import { bufferOf, eachStmt, rewriteStmts, takeDirective, wholeView, withBody } from "../tile/rewrite.ts";
-import { SCALE_LANES, withOperandViews } from "../tile/scaleTiles.ts";
-import type { Buffer, Stmt, TileProgram, View } from "../tile/types.ts";
-import type { Pass } from "./pass.ts";
+
+import type { Buffer, Pass, Stmt, TileProgram, View } from "@tilewright/ir";
+import {
+  bufferOf,
+  eachStmt,
+  rewriteStmts,
+  SCALE_LANES,
+  takeDirective,
+  wholeView,
+  withBody,
+  withOperandViews,
+} from "@tilewright/ir";
 
 /**
  * Directive `pair blocks=2`: A is halved along its rows, B along its columns, and the accumulators along what goes into lanes, as matrix instructions of pairs want them. Scale

@@ -1,11 +1,16 @@
 /** Load fragments by ldmatrix where lanes and registers of their owners are those of 8 x 8 matrices. */
 
 import { sizeOf } from "@tilewright/core";
-import { MATRIX_ROW_BYTES, matrixLoad } from "../atoms/matrixLoad.ts";
-import { contiguousAxis } from "../tile/accesses.ts";
-import { bufferOf, rewriteStmts, takeDirective, withBody } from "../tile/rewrite.ts";
-import type { Stmt, TileProgram } from "../tile/types.ts";
-import type { Pass } from "./pass.ts";
+import type { Pass, Stmt, TileProgram } from "@tilewright/ir";
+import {
+  bufferOf,
+  contiguousAxis,
+  MATRIX_ROW_BYTES,
+  matrixLoad,
+  rewriteStmts,
+  takeDirective,
+  withBody,
+} from "@tilewright/ir";
 
 /**
  * Directive `matrices most=1|2|4`: matrices of one instruction. A fragment that cannot be loaded so (32-bit elements across the contiguous

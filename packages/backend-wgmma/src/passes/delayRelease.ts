@@ -1,8 +1,7 @@
 /** Give slots back one chunk late, so that products of the next chunk are under way when those of the last one are waited for. */
-import { freeVars, lit, sub } from "../tile/expr.ts";
-import { eachStmt, rewriteStmts, takeDirective, withBody } from "../tile/rewrite.ts";
-import type { Stmt } from "../tile/types.ts";
-import type { Pass } from "./pass.ts";
+
+import type { Pass, Stmt } from "@tilewright/ir";
+import { eachStmt, freeVars, lit, rewriteStmts, sub, takeDirective, withBody } from "@tilewright/ir";
 
 type For = Extract<Stmt, { kind: "for" }>;
 type Release = Extract<Stmt, { kind: "release" }>;

@@ -1,9 +1,16 @@
 /** Copy into the slot that has just been read, right behind the barrier that says so: one chunk further ahead in as many slots. */
-import { add, lit, substituteExpr, v } from "../tile/expr.ts";
-import { rewriteStmts, takeDirective, withBody } from "../tile/rewrite.ts";
-import type { Stmt } from "../tile/types.ts";
-import { withExprs } from "../tile/withExprs.ts";
-import type { Pass } from "./pass.ts";
+
+import type { Pass, Stmt } from "@tilewright/ir";
+import {
+  add,
+  lit,
+  rewriteStmts,
+  substituteExpr,
+  takeDirective,
+  v,
+  withBody,
+  withExprs,
+} from "@tilewright/ir";
 
 type Of<K extends Stmt["kind"]> = Extract<Stmt, { kind: K }>;
 

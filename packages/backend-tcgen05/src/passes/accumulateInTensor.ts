@@ -1,10 +1,22 @@
 /** Keep the accumulators in tensor memory; the epilogue takes them out a few columns at a time. */
-import { add, lit, mul, v } from "../tile/expr.ts";
-import { registerBuffer } from "../tile/gemm.ts";
-import { bufferOf, eachStmt, rewriteStmts, takeDirective, withBody } from "../tile/rewrite.ts";
-import { TENSOR_LANES, type TensorForm, type TensorPlace, tensorPlace } from "../tile/tensor.ts";
-import type { Buffer, Expr, OwnershipMode, Stmt, TileProgram, View } from "../tile/types.ts";
-import type { Pass } from "./pass.ts";
+
+import type { Buffer, Expr, OwnershipMode, Pass, Stmt, TileProgram, View } from "@tilewright/ir";
+import {
+  add,
+  bufferOf,
+  eachStmt,
+  lit,
+  mul,
+  registerBuffer,
+  rewriteStmts,
+  TENSOR_LANES,
+  type TensorForm,
+  type TensorPlace,
+  takeDirective,
+  tensorPlace,
+  v,
+  withBody,
+} from "@tilewright/ir";
 
 type Epilogue = Extract<Stmt, { kind: "epilogue" }>;
 

@@ -1,13 +1,12 @@
-import { describe, expect, it } from "vitest";
 import {
   bindTensorLayouts,
   type Directive,
   eachStmt,
   interpret,
+  kernelOf,
   multicastCopies,
   multicastPeers,
   parseProgram,
-  peelFirst,
   persistTiles,
   pipelineRing,
   printProgram,
@@ -17,8 +16,10 @@ import {
   stageOperands,
   transactionBytes,
   verifyProgram,
-} from "../../src/index.ts";
-import { bind, type Case, nestOf, sm90 } from "../tile/support/specialised.ts";
+} from "@tilewright/ir";
+import { describe, expect, it } from "vitest";
+import { peelFirst } from "../../src/passes/peelFirst.ts";
+import { bind, type Case, nestOf, sm90 } from "./programs.ts";
 
 const VISIT: Directive = { name: "persistent", args: { by: "stride" } };
 const PEEL: Directive = { name: "peel", args: { chunks: 1 } };
@@ -213,5 +214,20 @@ describe("verifiers of shared copies and visits", () => {
     ],
   ] as const)("refuse %s", (_what, edits, options, message) => {
     expect(texts(edits, options)).toContain(message);
+  });
+});
+
+it("the cost model reads roles, bulk copies, multicast and persistent CTAs", () => {
+  const directives: Directive[] = [SHARE, VISIT, STORE];
+  const program = bind(nestOf({ m: 256, n: 32, k: 640, cluster: [2, 1], groups: 2, directives }));
+  expect(kernelOf(program, 1)).toMatchObject({
+    engine: "wgmma",
+    tile: [128, 16, 64],
+    instruction: [64, 16],
+    threads: 288,
+    stages: 3,
+    specialised: true,
+    multicast: [2, 1],
+    sched: "persistent",
   });
 });

@@ -1,9 +1,7 @@
 /** Where warpgroups wait for products: before their slots are given back, and before their sums are read. */
-import { freeVars, lit, sameValue, substituteExpr } from "../tile/expr.ts";
-import { eachStmt } from "../tile/rewrite.ts";
-import { launchRanges } from "../tile/sizes.ts";
-import type { Columns, Expr, Stmt, TileProgram } from "../tile/types.ts";
-import type { Pass } from "./pass.ts";
+
+import type { Columns, Expr, Pass, Stmt, TileProgram } from "@tilewright/ir";
+import { eachStmt, freeVars, launchRanges, lit, sameValue, substituteExpr } from "@tilewright/ir";
 
 type Of<K extends Stmt["kind"]> = Extract<Stmt, { kind: K }>;
 

@@ -1,10 +1,17 @@
 /** Take the first chunk out of the steady state, whose multiplications then always add to what is there. */
-import { freeVars, lit } from "../tile/expr.ts";
-import { type Ranges, rangeOf } from "../tile/ranges.ts";
-import { eachStmt, rewriteStmts, takeDirective, withBody } from "../tile/rewrite.ts";
-import { sizeRanges } from "../tile/sizes.ts";
-import type { Stmt } from "../tile/types.ts";
-import type { Pass } from "./pass.ts";
+
+import type { Pass, Stmt } from "@tilewright/ir";
+import {
+  eachStmt,
+  freeVars,
+  lit,
+  type Ranges,
+  rangeOf,
+  rewriteStmts,
+  sizeRanges,
+  takeDirective,
+  withBody,
+} from "@tilewright/ir";
 
 /**
  * Directive `peel chunks=1`: `for t = 0 .. K` with multiplications becomes `for t = 0 .. 1` and `for t = 1 .. K` over the same body, so that matrix

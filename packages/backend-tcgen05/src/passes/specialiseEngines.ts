@@ -1,9 +1,8 @@
 /** One role an engine: bulk copies fill the operand ring, matrix instructions empty it into an accumulator ring, four warps empty that. */
-import { lit } from "../tile/expr.ts";
-import { childrenOf, eachStmt, takeDirective, withBody } from "../tile/rewrite.ts";
-import type { Edge, Ring, Stmt, TileProgram } from "../tile/types.ts";
+
+import type { Edge, Pass, Ring, Stmt, TileProgram } from "@tilewright/ir";
+import { childrenOf, eachStmt, lit, takeDirective, withBody } from "@tilewright/ir";
 import { accumulatesInTensor } from "./accumulateInTensor.ts";
-import type { Pass } from "./pass.ts";
 
 type Tiles = Extract<Stmt, { kind: "tiles" }>;
 type Role = Extract<Stmt, { kind: "role" }>;

@@ -1,8 +1,7 @@
 /** Give each thread several vectors of a row of a staging copy, so that one pointer serves them all. */
 import { sizeOf } from "@tilewright/core";
-import { distribute } from "../tile/ownership.ts";
-import { bufferOf, rewriteStmts, takeDirective, withBody } from "../tile/rewrite.ts";
-import type { Pass } from "./pass.ts";
+import type { Pass } from "@tilewright/ir";
+import { bufferOf, distribute, rewriteStmts, takeDirective, withBody } from "@tilewright/ir";
 
 /**
  * Directive `deal vectors=P`: threads that copy stand in shorter rows, so that each moves P vectors of a row of global memory, at constant distances from

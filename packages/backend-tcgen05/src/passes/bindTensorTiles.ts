@@ -1,7 +1,7 @@
 /** Say where tensor tiles lie: as matrix instructions write them. */
-import { tensorTileLayout } from "../tile/tensor.ts";
-import type { Buffer } from "../tile/types.ts";
-import type { Pass } from "./pass.ts";
+
+import type { Buffer, Pass } from "@tilewright/ir";
+import { tensorTileLayout } from "@tilewright/ir";
 
 /** Tensor tiles get their layout; a program that accumulates there needs its nest no more, since no owner is derived from it. */
 export const bindTensorTiles: Pass = {

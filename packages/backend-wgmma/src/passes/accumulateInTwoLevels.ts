@@ -1,8 +1,7 @@
 /** Keep sums along k short where tensor cores keep few bits of them: each is made apart and then added to the accumulator. */
-import { registerBuffer } from "../tile/gemm.ts";
-import { bufferOf, rewriteStmts, takeDirective, wholeView, withBody } from "../tile/rewrite.ts";
-import type { Buffer } from "../tile/types.ts";
-import type { Pass } from "./pass.ts";
+
+import type { Buffer, Pass } from "@tilewright/ir";
+import { bufferOf, registerBuffer, rewriteStmts, takeDirective, wholeView, withBody } from "@tilewright/ir";
 
 /** The register tile in which sums are made. */
 const PART = "part";

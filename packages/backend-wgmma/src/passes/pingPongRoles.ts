@@ -1,9 +1,7 @@
 /** Let several sets of math warps take tiles by turns: one multiplies while another stores (ping-pong). */
-import { rewriteStmts, takeDirective, withBody } from "../tile/rewrite.ts";
-import { withSumViews } from "../tile/scaleTiles.ts";
-import type { Buffer, Ring, Stmt, TileProgram, View } from "../tile/types.ts";
-import type { Pass } from "./pass.ts";
-import { MATH } from "./specialiseRoles.ts";
+
+import type { Buffer, Pass, Ring, Stmt, TileProgram, View } from "@tilewright/ir";
+import { MATH, rewriteStmts, takeDirective, withBody, withSumViews } from "@tilewright/ir";
 
 type Role = Extract<Stmt, { kind: "role" }>;
 

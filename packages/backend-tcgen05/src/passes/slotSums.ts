@@ -1,8 +1,7 @@
 /** Give the accumulator ring more slots, so that one tile is multiplied while another is stored. */
-import { mod, v } from "../tile/expr.ts";
-import { eachStmt, rewriteStmts, takeDirective, withBody } from "../tile/rewrite.ts";
-import type { Expr, Ring, Stmt, TileLoop, TileProgram, View } from "../tile/types.ts";
-import type { Pass } from "./pass.ts";
+
+import type { Expr, Pass, Ring, Stmt, TileLoop, TileProgram, View } from "@tilewright/ir";
+import { eachStmt, mod, rewriteStmts, takeDirective, v, withBody } from "@tilewright/ir";
 import { SUMS } from "./specialiseEngines.ts";
 
 /** Directive `accumulators slots=S`: tile (or part) t of a block that stays accumulates in slot t % S. Off: one slot. Blocks of one tile need no more. */

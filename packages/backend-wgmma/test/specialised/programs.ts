@@ -1,13 +1,13 @@
 /** Bound programs with roles, bulk copies, clusters and blocks that stay, small enough to run. */
+
+import { targetOf } from "@tilewright/conformance";
 import { defineProblem } from "@tilewright/core";
 import {
   allocate,
-  awaitProducts,
   bindOwnership,
   bindRaster,
   bindTensorLayouts,
   type Directive,
-  delayRelease,
   elideGuards,
   expandRings,
   expandStores,
@@ -16,23 +16,24 @@ import {
   type OwnershipMode,
   openKernel,
   type Pass,
-  peelFirst,
   persistTiles,
-  pingPongRoles,
   pipelineRing,
   rewriteStmts,
   runPasses,
   scheduleTiles,
   specialiseRoles,
-  splitTail,
   stageEpilogue,
   stageOperands,
   type TileProgram,
   withBody,
-} from "../../../src/index.ts";
-import { target } from "./pipelines.ts";
+} from "@tilewright/ir";
+import { awaitProducts } from "../../src/passes/awaitProducts.ts";
+import { delayRelease } from "../../src/passes/delayRelease.ts";
+import { peelFirst } from "../../src/passes/peelFirst.ts";
+import { pingPongRoles } from "../../src/passes/pingPongRoles.ts";
+import { splitTail } from "../../src/passes/splitTail.ts";
 
-export const sm90 = target("sm_90a");
+export const sm90 = targetOf("sm_90a");
 
 const specialisedPasses: readonly Pass[] = [
   stageOperands,

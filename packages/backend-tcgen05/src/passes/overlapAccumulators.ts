@@ -1,9 +1,21 @@
 /** Let two accumulators share columns of tensor memory, where two that share none do not fit. */
-import { add, lit, mod, mul, sub, substituteExpr, v } from "../tile/expr.ts";
-import { bufferOf, eachStmt, rewriteStmts, takeDirective, withBody } from "../tile/rewrite.ts";
-import { tensorPlace } from "../tile/tensor.ts";
-import type { Expr, Ring, Stmt, TileProgram, View } from "../tile/types.ts";
-import type { Pass } from "./pass.ts";
+
+import type { Expr, Pass, Ring, Stmt, TileProgram, View } from "@tilewright/ir";
+import {
+  add,
+  bufferOf,
+  eachStmt,
+  lit,
+  mod,
+  mul,
+  rewriteStmts,
+  sub,
+  substituteExpr,
+  takeDirective,
+  tensorPlace,
+  v,
+  withBody,
+} from "@tilewright/ir";
 import { inPlaces, isPersistent } from "./slotSums.ts";
 import { SUMS } from "./specialiseEngines.ts";
 

@@ -1,8 +1,7 @@
 /** Ask L2 for chunks before their copies are issued. */
-import { asLinear } from "../tile/expr.ts";
-import { rewriteStmts, takeDirective, withBody } from "../tile/rewrite.ts";
-import type { Expr, Stmt } from "../tile/types.ts";
-import type { Pass } from "./pass.ts";
+
+import type { Expr, Pass, Stmt } from "@tilewright/ir";
+import { asLinear, rewriteStmts, takeDirective, withBody } from "@tilewright/ir";
 
 /**
  * Directive `l2Prefetch chunks=N`: with the bulk copies of a chunk L2 is asked for those of the chunk N further on: more is under way than the ring has slots.

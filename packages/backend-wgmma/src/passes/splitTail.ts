@@ -1,9 +1,17 @@
 /** Multiply the last chunks of a tile in two halves of its columns, so that one is stored while the other is multiplied. */
-import { findWarpgroupAtom, warpgroupAtom, warpgroupWidths } from "../atoms/warpgroup.ts";
-import { freeVars, lit, sameValue } from "../tile/expr.ts";
-import { rewriteStmts, takeDirective, withBody } from "../tile/rewrite.ts";
-import type { Columns, Stmt } from "../tile/types.ts";
-import type { Pass } from "./pass.ts";
+
+import type { Columns, Pass, Stmt } from "@tilewright/ir";
+import {
+  findWarpgroupAtom,
+  freeVars,
+  lit,
+  rewriteStmts,
+  sameValue,
+  takeDirective,
+  warpgroupAtom,
+  warpgroupWidths,
+  withBody,
+} from "@tilewright/ir";
 
 type For = Extract<Stmt, { kind: "for" }>;
 type Mma = Extract<Stmt, { kind: "mma" }>;

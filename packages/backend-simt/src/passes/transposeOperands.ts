@@ -1,8 +1,7 @@
 /** Read copies of A and B that a kernel before this one has transposed. */
-import { takeDirective } from "../tile/rewrite.ts";
-import { TRANSPOSED_ALIGN, transposedStrides } from "../tile/transposed.ts";
-import type { Buffer } from "../tile/types.ts";
-import type { Pass } from "./pass.ts";
+
+import type { Buffer, Pass } from "@tilewright/ir";
+import { TRANSPOSED_ALIGN, takeDirective, transposedStrides } from "@tilewright/ir";
 
 /** Directive `transpose operands=ab|a|b`; without it matrices are read where the launch has them. */
 export const transposeOperands: Pass = {
