@@ -1,6 +1,6 @@
 /**
  * Structured sparsity: of each chunk of a row of A half the elements are stored, and metadata says which. PTX ISA 9.0,
- * chapters 9.7.14.6 and 9.7.15.6; which lane holds which bits is what CUTLASS writes (checked there by its own products).
+ * chapters 9.7.14.6 and 9.7.15.6; which lane holds which bits is what an H100 reads (318 products, bit for bit).
  */
 import type { Instruction, Register } from "../load/types.ts";
 import type { Machine, Warp } from "../machine/state.ts";
