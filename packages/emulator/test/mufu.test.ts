@@ -52,3 +52,10 @@ describe("approximate functions", () => {
     expect(mufu.divFull(1, 2 ** 127)).toBe(2 ** -127);
   });
 });
+
+it("the 16-bit forms of ex2 cut towards zero, to the digits and the least place of their format", () => {
+  expect(mufu.cutF16(1 + 2 ** -10 + 2 ** -11)).toBe(1 + 2 ** -10);
+  expect(mufu.cutF16(2 ** -24 * 1.75)).toBe(2 ** -24);
+  expect(mufu.cutBf16(1 + 2 ** -7 + 2 ** -8)).toBe(1 + 2 ** -7);
+  expect(mufu.cutBf16(Number.POSITIVE_INFINITY)).toBe(Number.POSITIVE_INFINITY);
+});

@@ -399,7 +399,7 @@ export const groups: Readonly<Record<string, readonly BadInput[]>> = {
   programs: program(
     "",
     "hello",
-    "tile.ir 3\n",
+    "tile.ir 4\n",
     "tile.ir 999\n",
     "tile.kernel @x",
     "{".repeat(10_000),

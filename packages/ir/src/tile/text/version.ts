@@ -1,4 +1,4 @@
-/** The first line of a text, `tile.ir 3`: the version of all that follows it, however many kernels that are. */
+/** The first line of a text, `tile.ir 4`: the version of all that follows it, however many kernels that are. */
 import { type Cursor, parseCodes } from "./cursor.ts";
 
 const KEYWORD = "tile.ir";
@@ -16,13 +16,19 @@ const history: readonly Version[] = [
     version: 2,
     changed:
       "texts begin with their version, directives take no arguments but their own, and stage machine follows bound",
-    convert: "write 'tile.ir 3' on a line before 'tile.kernel', then correct what is refused",
+    convert: "write 'tile.ir 4' on a line before 'tile.kernel', then correct what is refused",
   },
   {
     version: 3,
     changed:
       "'combine' is 'reduce', 'fetch' 'request', 'lead' 'prologue'; 'visit' is 'persistent' and 'share' 'streamk'; 'late' is 'aliased', 'lap' 'overlapped', 'one' 'elected', 'promote' of a product 'twoLevel', 'prefetch' of a copy 'l2Prefetch'; buffers have 'l2Promotion', 'l2PrefetchBytes' and 'noAllocate', launches 'pdl', 'earlyProducerStart' and 'nonPortableCluster'; directives have the names of the schedule's fields",
-    convert: "write 'tile.ir 3' in its first line and these names, or print it again from its schedule",
+    convert: "write 'tile.ir 4' in its first line and these names, or print it again from its schedule",
+  },
+  {
+    version: 4,
+    changed:
+      "in stage machine an epilogue through shared memory has its stores as statements, the first product of a tensor accumulator overwrites it where it was filled, 'mbar.init' names slots, and kernels say with 'keep' what stays in registers",
+    convert: "write 'tile.ir 4' in its first line, and print a text of stage machine again from its schedule",
   },
 ];
 
