@@ -149,6 +149,10 @@ describe("registers that some lanes have not written", () => {
       "computed with, and stored under the mask of the load",
       "add.u32 %r1, %r0, 5; mul.lo.u32 %r2, %r1, %r1; @%p0 st.global.b32 [%d1], %r2;",
     ],
+    [
+      "handed to another lane, which does not choose it",
+      "shfl.sync.idx.b32 %r1, %r0, 20, 31, -1; selp.b32 %r2, 7, %r1, %p0; @%p0 st.global.b32 [%d1], %r2;",
+    ],
     ["replaced by selp", "selp.b32 %r1, %r0, 7, %p0; st.global.b32 [%d1], %r1;"],
     [
       "compared, and the predicate joined into nothing",
@@ -169,9 +173,9 @@ describe("registers that some lanes have not written", () => {
     ["a branch", "setp.gt.u32 %p1, %r0, 3; @%p1 bra L; st.global.b32 [%d1], %t; L:", "@%p1 bra L;"],
     ["chosen by selp", "selp.b32 %r1, 7, %r0, %p0; st.global.b32 [%d1], %r1;", "st.global.b32 [%d1], %r1;"],
     [
-      "handed to another lane",
+      "handed to another lane, which stores it",
       "shfl.sync.bfly.b32 %r1, %r0, 16, 31, -1; @%p0 st.global.b32 [%d1], %r1;",
-      "shfl.sync.bfly.b32 %r1, %r0, 16, 31, -1;",
+      "@%p0 st.global.b32 [%d1], %r1;",
     ],
   ])("%s: that is an error", (_, body, instruction) => {
     expect(run(body).rules).toEqual([`H008 ${instruction}`]);

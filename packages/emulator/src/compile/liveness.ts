@@ -159,7 +159,9 @@ export function markUnwritten(kernel: Kernel, blocks: readonly Block[]): void {
       if (instruction.guard === null) for (const r of instruction.defs) written.add(r.id);
     }
   }
-  const computing = kernel.instructions.filter(handsOnDoubt);
+  const computing = kernel.instructions.filter(
+    (one) => handsOnDoubt(one) || (one.operation.kind === "wait" && one.operation.handsOn === true),
+  );
   for (let before = -1; before !== doubtful.size; ) {
     before = doubtful.size;
     for (const { uses, defs } of computing)
@@ -183,7 +185,7 @@ export function markUnwritten(kernel: Kernel, blocks: readonly Block[]): void {
 
 /**
  * Whether an instruction only computes: reading a register that has not been written makes its results undefined, which is
- * an error where they reach memory, an address, a branch or another lane.
+ * an error where they reach memory, an address or a branch.
  */
 export const handsOnDoubt = ({ operation, accesses, defs }: Instruction): boolean =>
   operation.kind === "lane" && !accesses && defs.length > 0;

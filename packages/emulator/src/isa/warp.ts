@@ -73,6 +73,14 @@ function checkMembers(
   }
 }
 
+/** What a register of 32 bits holds that its lane has not written; null where it has. */
+function doubtful({ arena: { words } }: Machine, warp: Warp, operand: Operand, lane: number): number | null {
+  if (operand.kind !== "register") return null;
+  const { register } = operand;
+  if (register.written === null || words[registerWord(warp, register.written, lane, 0)] !== 0) return null;
+  return words[registerWord(warp, register, lane, 0)] ?? 0;
+}
+
 const shfl: Row = (d) => {
   d.choice("sync");
   const mode = d.choice("up", "down", "bfly", "idx");
@@ -86,8 +94,9 @@ const shfl: Row = (d) => {
   const predicate = to.kind === "pair" ? to.second : null;
   d.link(value, from);
   const values = new Int32Array(32);
+  const defined = new Uint8Array(32);
   const inside = new Uint8Array(32);
-  return collective(members, (machine, instruction) => (warp, mask) => {
+  const exchange = collective(members, (machine, instruction) => (warp, mask) => {
     for (let l = 0; l < 32; l++) {
       if (((mask >>> l) & 1) === 0) continue;
       const b = machine.lane(warp, offset, l) & 31;
@@ -123,15 +132,20 @@ const shfl: Row = (d) => {
           warp,
           () => `lane ${l} reads lane ${source}, which does not take part`,
         );
-      values[l] = machine.lane(warp, from, source);
+      const doubt = doubtful(machine, warp, from, source);
+      defined[l] = doubt === null ? 1 : 0;
+      values[l] = doubt ?? machine.lane(warp, from, source);
       inside[l] = ok ? 1 : 0;
     }
     for (let l = 0; l < 32; l++) {
       if (((mask >>> l) & 1) === 0) continue;
       machine.setLane(warp, value, l, values[l] ?? 0);
+      if (defined[l] === 0 && value.kind === "register" && value.register.written !== null)
+        machine.arena.words[registerWord(warp, value.register.written, l, 0)] = 0;
       if (predicate !== null) machine.setLane(warp, predicate, l, inside[l] ?? 0);
     }
   });
+  return { ...exchange, handsOn: true };
 };
 
 const vote: Row = (d) => {

@@ -102,6 +102,8 @@ export interface WaitOperation {
   readonly holds?: readonly Register[];
   /** The rule that is broken when the lanes never come together; H017 for `warp` and H020 for member masks unless given. */
   readonly divergence?: RuleId;
+  /** Hands values on among lanes: a result is as defined as what its lane was given. */
+  readonly handsOn?: true;
 }
 
 interface BranchOperation {
