@@ -49,10 +49,18 @@ module.exports = {
     ...packageRules,
     {
       name: "through-the-front-door",
-      comment: "Another package is imported by its name, never by a path into its files.",
+      comment:
+        "Another package is imported by its name, never by a path into its files; only tests share fakes.",
       severity: "error",
       from: { path: "^packages/([^/]+)/" },
-      to: { path: "^packages/", pathNot: "^packages/(?:$1/|[^/]+/src/index\\.ts$)" },
+      to: { path: "^packages/", pathNot: "^packages/(?:$1/|[^/]+/(?:src|test/fake)/index\\.ts$)" },
+    },
+    {
+      name: "no-tests-in-sources",
+      comment: "Fakes and fixtures stay out of what is published.",
+      severity: "error",
+      from: { path: "^packages/[^/]+/src/" },
+      to: { path: "^packages/[^/]+/test/" },
     },
     {
       name: "no-node-in-portable-packages",

@@ -113,6 +113,12 @@ test("each planted violation is reported, and nothing else", () => {
     "packages/ir/src/absent.ts": use("./not-there.ts"),
     "packages/cli/src/absent.ts": use("not-installed-anywhere"),
     "packages/cli/src/dev.ts": use("dev-tool"),
+    // Fakes are for tests, which reach them by their front door only.
+    "packages/runtime/test/fake/index.ts": index(),
+    "packages/runtime/test/fake/nvml.ts": index(),
+    "packages/cli/src/fake.ts": use("../../runtime/test/fake/index.ts"),
+    "packages/cli/test/fake.test.ts": use("../../runtime/test/fake/index.ts"),
+    "packages/cli/test/nvml.test.ts": use("../../runtime/test/fake/nvml.ts"),
   });
   expect(broken).toEqual([
     "backend-*-imports-only-its-row: backend-mma/src/index.ts",
@@ -128,12 +134,14 @@ test("each planted violation is reported, and nothing else", () => {
     "no-node-in-portable-packages: emulator/src/node.ts",
     "no-node-in-portable-packages: ir/src/node.ts",
     "no-node-in-portable-packages: ptx/src/node.ts",
+    "no-tests-in-sources: cli/src/fake.ts",
     "no-undeclared-dependency: cli/src/dev.ts",
     "no-unresolvable: cli/src/absent.ts",
     "no-unresolvable: ir/src/absent.ts",
     "ptx-imports-only-its-row: ptx/src/up.ts",
     "runtime-imports-only-its-row: runtime/src/top.ts",
     "runtime-imports-only-its-row: runtime/src/up.ts",
+    "through-the-front-door: cli/test/nvml.test.ts",
     "through-the-front-door: ptx/src/path.ts",
   ]);
 });

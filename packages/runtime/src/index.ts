@@ -7,13 +7,6 @@ export { CudaDevice, openCudaDevice } from "./cuda/device.ts";
 export type { CudaDriver, CudaLaunchConfig, CudaLoad, CudaResult } from "./cuda/driver.ts";
 export { cudaErrors } from "./cuda/errors.ts";
 export { CudaEvent } from "./cuda/event.ts";
-export {
-  createFakeDriver,
-  type FakeDevice,
-  type FakeDriver,
-  type FakeDriverOptions,
-  fakeH200,
-} from "./cuda/fake/index.ts";
 export { CudaGraph } from "./cuda/graph.ts";
 export type { CudaDeviceInfo } from "./cuda/info.ts";
 export { CudaKernel } from "./cuda/kernel.ts";

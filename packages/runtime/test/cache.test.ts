@@ -17,8 +17,8 @@ import { afterEach, expect, test } from "vitest";
 import { cacheFolder, ModuleCache } from "../src/cache/modules.ts";
 import { FileStore } from "../src/cache/store.ts";
 import { openCudaDevice } from "../src/cuda/device.ts";
-import { createFakeDriver, fakeA100, fakeH200 } from "../src/cuda/fake/index.ts";
 import { codesOf, floatsOf, must } from "./device-conformance.ts";
+import { createFakeDriver, fakeA100, fakeH200 } from "./fake/cuda/index.ts";
 import { axpy, axpyPtx } from "./kernels.ts";
 
 const folders: string[] = [];

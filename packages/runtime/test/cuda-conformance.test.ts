@@ -1,7 +1,7 @@
 import { afterEach, expect, test } from "vitest";
 import { openCudaDevice } from "../src/cuda/device.ts";
-import { createFakeDriver, type FakeDriver } from "../src/cuda/fake/index.ts";
 import { deviceConformance, must } from "./device-conformance.ts";
+import { createFakeDriver, type FakeDriver } from "./fake/cuda/index.ts";
 import { axpy, gemm } from "./kernels.ts";
 
 const drivers: FakeDriver[] = [];

@@ -4,10 +4,10 @@ import { ptxVersions } from "@tilewright/core";
 import { describe, expect, test } from "vitest";
 import { openCudaDevice } from "../src/cuda/device.ts";
 import type { CudaLaunchConfig } from "../src/cuda/driver.ts";
-import { createFakeDriver, type FakeDriver, fakeA100, fakeH200, fakeV100 } from "../src/cuda/fake/index.ts";
 import { driverTooOld } from "../src/cuda/versions.ts";
 import type { LaunchRequest } from "../src/device.ts";
 import { codesOf, must } from "./device-conformance.ts";
+import { createFakeDriver, type FakeDriver, fakeA100, fakeH200, fakeV100 } from "./fake/cuda/index.ts";
 import { axpyPtx } from "./kernels.ts";
 
 const launchOn = (driver: FakeDriver, request: Partial<LaunchRequest>) => {

@@ -4,13 +4,13 @@ import { describe, expect, test } from "vitest";
 import type { CudaBuffer } from "../src/cuda/buffer.ts";
 import { type CudaDevice, openCudaDevice } from "../src/cuda/device.ts";
 import { cudaErrors } from "../src/cuda/errors.ts";
-import { createFakeDriver, type FakeCallName } from "../src/cuda/fake/index.ts";
 import type { CudaGraph } from "../src/cuda/graph.ts";
 import type { CudaKernel } from "../src/cuda/kernel.ts";
 import { rows } from "../src/diagnostics.ts";
 import { runGemm } from "../src/gemm.ts";
 import { gemmArtifact, integers } from "./artifact.ts";
 import { bytesOf, codesOf, must } from "./device-conformance.ts";
+import { createFakeDriver, type FakeCallName } from "./fake/cuda/index.ts";
 import { axpyPtx, gemm } from "./kernels.ts";
 
 /** What each call's failure stops. `release`: giving back, whose failure nobody can do anything about. */

@@ -9,12 +9,12 @@ import {
 import { describe, expect, test } from "vitest";
 import { addCounters } from "../src/counters.ts";
 import { openCudaDevice } from "../src/cuda/device.ts";
-import { createFakeDriver } from "../src/cuda/fake/index.ts";
 import { type GemmArtifact, runGemm } from "../src/gemm.ts";
 import { runGroups } from "../src/groups.ts";
 import { deviceOperands } from "../src/operands.ts";
 import { gemmArtifact, gemmProblem, gemmSpec, integers, row } from "./artifact.ts";
 import { bytesOf, codesOf, must } from "./device-conformance.ts";
+import { createFakeDriver } from "./fake/cuda/index.ts";
 import { u64 } from "./kernels.ts";
 
 const problem = gemmProblem({ m: 5, n: 7, k: 3, alpha: 1 });

@@ -1,6 +1,6 @@
 /** The driver of a worker process under test: kernels that hang, crash and fault, by name. */
 import { ok } from "@tilewright/core";
-import { createFakeDriver, type FakeKernel } from "../src/cuda/fake/index.ts";
+import { createFakeDriver, type FakeKernel } from "./fake/cuda/index.ts";
 import { axpy, gemm } from "./kernels.ts";
 import { benchDriver, onPoison } from "./timing/bench-driver.ts";
 

@@ -1,5 +1,5 @@
 /** Kernels for tests: the PTX, and the same effect as functions for the fake driver. */
-import type { FakeKernel } from "../src/cuda/fake/index.ts";
+import type { FakeKernel } from "./fake/cuda/index.ts";
 
 /** `p[i] += x` for i < n, one thread an element. */
 export const axpyPtx = `.version 6.0

@@ -1,17 +1,11 @@
 /** Which device is opened, and what is said when none is. */
 import { err, formatDiagnostic, ok } from "@tilewright/core";
 import { describe, expect, test } from "vitest";
-import {
-  createFakeDriver,
-  type FakeDriverOptions,
-  fakeA100,
-  fakeH200,
-  fakeV100,
-} from "../src/cuda/fake/index.ts";
 import { openKoffiDriver } from "../src/cuda/koffi.ts";
 import { describeCuda } from "../src/doctor.ts";
 import { listDevices, type OpenDeviceOptions, openDevice } from "../src/open.ts";
 import { codesOf, must } from "./device-conformance.ts";
+import { createFakeDriver, type FakeDriverOptions, fakeA100, fakeH200, fakeV100 } from "./fake/cuda/index.ts";
 
 const fake =
   (options: FakeDriverOptions = {}) =>

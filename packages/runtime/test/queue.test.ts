@@ -5,9 +5,9 @@ import { afterEach, describe, expect, test } from "vitest";
 import { CudaBuffer } from "../src/cuda/buffer.ts";
 import { type CudaDevice, openCudaDevice } from "../src/cuda/device.ts";
 import type { CudaLaunchConfig } from "../src/cuda/driver.ts";
-import { createFakeDriver, type FakeDriver, fakeA100, fakeH200 } from "../src/cuda/fake/index.ts";
 import { CudaKernel } from "../src/cuda/kernel.ts";
 import { bytesOf, codesOf, floatsOf, must } from "./device-conformance.ts";
+import { createFakeDriver, type FakeDriver, fakeA100, fakeH200 } from "./fake/cuda/index.ts";
 import { axpy, axpyPtx } from "./kernels.ts";
 
 setFlagsFromString("--expose-gc");

@@ -27,7 +27,8 @@ function replaced(code: string, from: string, to: string): string {
 }
 
 const preamble = `
-import { createFakeDriver, measureSurvivors, openCudaDevice, openIsolatedBench, IsolatedDevice } from "@tilewright/runtime";
+import { measureSurvivors, openCudaDevice, openIsolatedBench, IsolatedDevice } from "@tilewright/runtime";
+import { createFakeDriver } from "${here("./fake/index.ts")}";
 import { axpy, axpyPtx } from "${here("./kernels.ts")}";
 import { gemmArtifact } from "${here("./artifact.ts")}";
 import { benchJob } from "${here("./timing/bench-driver.ts")}";

@@ -3,10 +3,10 @@ import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { expect, test } from "vitest";
 import { openCudaDevice } from "../src/cuda/device.ts";
-import { createFakeDriver, type FakeDriver } from "../src/cuda/fake/index.ts";
 import { disposeSymbol } from "../src/dispose.ts";
 import { Resources } from "../src/resources.ts";
 import { must } from "./device-conformance.ts";
+import { createFakeDriver, type FakeDriver } from "./fake/cuda/index.ts";
 import { axpyPtx } from "./kernels.ts";
 
 setFlagsFromString("--expose-gc");

@@ -2,11 +2,11 @@
 import type { KernelSpec, TensorMapSpec } from "@tilewright/core";
 import { expect, test } from "vitest";
 import { openCudaDevice } from "../src/cuda/device.ts";
-import { createFakeDriver, type FakeKernel, fakeA100, readFakeTensorMap } from "../src/cuda/fake/index.ts";
 import { runGemm } from "../src/gemm.ts";
 import { openDevice } from "../src/open.ts";
 import { gemmProblem } from "./artifact.ts";
 import { bytesOf, codesOf, floatsOf, must } from "./device-conformance.ts";
+import { createFakeDriver, type FakeKernel, fakeA100, readFakeTensorMap } from "./fake/cuda/index.ts";
 import { tmaPtx } from "./gpu-kernels.ts";
 import { u64 } from "./kernels.ts";
 

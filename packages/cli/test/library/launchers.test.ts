@@ -15,8 +15,9 @@ import {
   tensorMapTypeOf,
   tensorMapTypes,
 } from "@tilewright/core";
-import { createFakeDriver, fakeH200, KernelLibrary, openCudaDevice, openDevice } from "@tilewright/runtime";
+import { KernelLibrary, openCudaDevice, openDevice } from "@tilewright/runtime";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { createFakeDriver, fakeH200 } from "../../../runtime/test/fake/index.ts";
 import { scratch } from "../scratch.ts";
 import { type Call, type Expected, expectedOf, type Gpu, randomCalls } from "./calls.ts";
 import { mixed, mixedFiles } from "./mixed.ts";

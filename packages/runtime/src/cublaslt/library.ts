@@ -1,4 +1,4 @@
-/** The part of cuBLASLt that a peer needs, typed. Two implementations: `koffi.ts` and `fake.ts`. Handles are opaque; 0n is none. */
+/** The part of cuBLASLt that a peer needs, typed. Two implementations: `koffi.ts` and `test/fake/cublaslt.ts`. Handles are opaque; 0n is none. */
 import type { Result } from "@tilewright/core";
 
 /** `cublasStatus_t` without 0, which is success. */

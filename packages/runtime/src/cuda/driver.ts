@@ -1,6 +1,6 @@
 /**
  * The part of the CUDA driver API that the runtime needs, typed.
- * Names follow the C functions; enumerators are those of cuda.h. Two implementations: `koffi.ts` (the real library) and `fake/` (a model of it, for tests).
+ * Names follow the C functions; enumerators are those of cuda.h. Two implementations: `koffi.ts` (the real library) and `test/fake/cuda/` (a model of it, for tests).
  */
 import type { Result } from "@tilewright/core";
 

@@ -1,6 +1,6 @@
 /**
  * The part of NVML that a benchmark needs, typed. Signatures and enumerators are those of nvml.h (NVML API reference, "Device Queries").
- * Two implementations: `koffi.ts` (the library of the driver) and `fake.ts`.
+ * Two implementations: `koffi.ts` (the library of the driver) and `test/fake/nvml.ts`.
  */
 import type { Result } from "@tilewright/core";
 

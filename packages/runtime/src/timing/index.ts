@@ -1,12 +1,10 @@
 /** What the package exports of measuring. */
 
-export { FakeCublasLt, type FakeCublasOptions, type FakeMatmul } from "../cublaslt/fake.ts";
 export { cublasCandidates, cublasVariable, type FindOptions } from "../cublaslt/find.ts";
 export { openKoffiCublasLt, versionProblem } from "../cublaslt/koffi.ts";
 export type { CublasLt, MatmulCall } from "../cublaslt/library.ts";
 export { CublasPeer, type PeerAlgorithm, type PeerBuffers, peerWorkspaceBytes } from "../cublaslt/peer.ts";
 export { type MatmulPlan, planMatmul } from "../cublaslt/plan.ts";
-export { FakeNvml, type FakeNvmlOptions } from "../nvml/fake.ts";
 export { openKoffiNvml } from "../nvml/koffi.ts";
 export { GpuMonitor, type GpuReading, type GpuState, type Span } from "../nvml/monitor.ts";
 export type { Nvml } from "../nvml/nvml.ts";

@@ -1,10 +1,10 @@
 /** A fake driver whose kernels and library calls take the times that a test says, and a job on it. */
 
-import { FakeCublasLt, type FakeCublasOptions } from "../../src/cublaslt/fake.ts";
-import type { FakeKernel } from "../../src/cuda/fake/index.ts";
-import { FakeDriver, fakeH200 } from "../../src/cuda/fake/index.ts";
 import type { BenchJob } from "../../src/timing/outcome.ts";
 import { gemmArtifact, gemmProblem } from "../artifact.ts";
+import { FakeCublasLt, type FakeCublasOptions } from "../fake/cublaslt.ts";
+import type { FakeKernel } from "../fake/cuda/index.ts";
+import { FakeDriver, fakeH200 } from "../fake/cuda/index.ts";
 import { gemm, u64 } from "../kernels.ts";
 
 /** An L2 of 4 KiB, so that few sets are twice as much. */

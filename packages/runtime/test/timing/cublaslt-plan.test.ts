@@ -1,10 +1,10 @@
 /** Layouts in cuBLASLt's terms, by meaning: the column-major product of the plan is our D, for every combination of layouts. */
 import { type Problem, readProblemRequest } from "@tilewright/core";
 import { describe, expect, test } from "vitest";
-import { FakeCublasLt } from "../../src/cublaslt/fake.ts";
 import { cublasCandidates } from "../../src/cublaslt/find.ts";
 import { readHeuristics, versionProblem } from "../../src/cublaslt/koffi.ts";
 import { type MatmulPlan, type PlanMatrix, planMatmul } from "../../src/cublaslt/plan.ts";
+import { FakeCublasLt } from "../fake/cublaslt.ts";
 
 const define = (request: object): Problem => {
   const made = readProblemRequest(request);

@@ -4,15 +4,15 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { bytesOfStorage, ok, readProblemRequest, referenceGemm } from "@tilewright/core";
 import { describe, expect, test } from "vitest";
-import type { FakeKernel } from "../../src/cuda/fake/index.ts";
 import { keepReplay } from "../../src/isolation/replay.ts";
-import { FakeNvml } from "../../src/nvml/fake.ts";
 import { deviceOperands, type OperandName } from "../../src/operands.ts";
 import { CudaTimingStream } from "../../src/timing/cuda-stream.ts";
 import type { BenchJob, BenchOutcome, BenchStage } from "../../src/timing/outcome.ts";
 import { benchReplays } from "../../src/timing/replay.ts";
 import { type BenchMachine, BenchSession } from "../../src/timing/session.ts";
 import { gemmProblem, gemmSpec } from "../artifact.ts";
+import type { FakeKernel } from "../fake/cuda/index.ts";
+import { FakeNvml } from "../fake/nvml.ts";
 import { gemm, u64 } from "../kernels.ts";
 import { type BenchDriver, benchCublas, benchDriver, benchJob, onPoison, size } from "./bench-driver.ts";
 

@@ -3,7 +3,6 @@
  * Work on streams is queued and runs at the next synchronisation, as late as a GPU may: whoever forgets to wait sees old bytes.
  */
 import { err, ok } from "@tilewright/core";
-import type { ParamInfo } from "../../ptx-header.ts";
 import type {
   CudaDriver,
   CudaLaunchConfig,
@@ -11,8 +10,9 @@ import type {
   CudaStatus,
   captureMode,
   FunctionAttribute,
-} from "../driver.ts";
-import { cudaErrors } from "../errors.ts";
+} from "../../../src/cuda/driver.ts";
+import { cudaErrors } from "../../../src/cuda/errors.ts";
+import type { ParamInfo } from "../../../src/ptx-header.ts";
 import { type FakeDevice, fakeH200 } from "./devices.ts";
 import { FakeHost } from "./host.ts";
 import { FakeMemory } from "./memory.ts";

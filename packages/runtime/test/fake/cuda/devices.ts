@@ -1,6 +1,6 @@
 /** GPUs for the fake driver, with the limits of the real ones (CUDA programming guide, compute capabilities). */
-import type { ComputeCapability } from "../../arch.ts";
-import type { DeviceAttribute } from "../driver.ts";
+import type { ComputeCapability } from "../../../src/arch.ts";
+import type { DeviceAttribute } from "../../../src/cuda/driver.ts";
 
 export interface FakeDevice {
   readonly name: string;

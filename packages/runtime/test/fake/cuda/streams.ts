@@ -1,6 +1,6 @@
 /** Streams, events, copies in order with them, and graphs of the fake driver. */
 import { err, ok } from "@tilewright/core";
-import type { CudaDriver, CudaResult } from "../driver.ts";
+import type { CudaDriver, CudaResult } from "../../../src/cuda/driver.ts";
 import { type FakeCallName, FakeCore, type FakeGraph, type FakeWork } from "./core.ts";
 import { status } from "./rules.ts";
 

@@ -1,7 +1,7 @@
 /** cuBLASLt without a GPU, for tests: keeps the rules of its objects, records calls, and runs products on a fake driver's clock. */
 import { err, ok } from "@tilewright/core";
-import { algoBytes, descAttribute } from "./enums.ts";
-import type { CublasAlgorithm, CublasLt, CublasResult, MatmulCall } from "./library.ts";
+import { algoBytes, descAttribute } from "../../src/cublaslt/enums.ts";
+import type { CublasAlgorithm, CublasLt, CublasResult, MatmulCall } from "../../src/cublaslt/library.ts";
 
 export interface FakeCublasOptions {
   /** 130000 (13.0) unless given. */
@@ -15,7 +15,7 @@ export interface FakeCublasOptions {
 }
 
 /** What the objects of a product were made with. */
-export interface FakeMatmul {
+interface FakeMatmul {
   readonly compute: number;
   readonly scale: number;
   /** By number. */

@@ -6,7 +6,6 @@
  * What the real driver cannot notice but would crash on (PTX without its NUL, parameters of the wrong size) throws: that is a bug of the runtime.
  */
 import { err, ok } from "@tilewright/core";
-import { readEntries } from "../../ptx-header.ts";
 import type {
   CudaDriver,
   CudaLaunchConfig,
@@ -16,8 +15,9 @@ import type {
   CudaResult,
   CudaStatus,
   FunctionAttribute,
-} from "../driver.ts";
-import { cudaErrors } from "../errors.ts";
+} from "../../../src/cuda/driver.ts";
+import { cudaErrors } from "../../../src/cuda/errors.ts";
+import { readEntries } from "../../../src/ptx-header.ts";
 import { type FakeCallName, type FakeModule, firstDevice } from "./core.ts";
 import {
   assertParams,

@@ -3,7 +3,7 @@ import type { FakeDriverOptions } from "./core.ts";
 import { FakeDriver } from "./driver.ts";
 
 export type { FakeCallName, FakeDriverOptions, FakeKernel } from "./core.ts";
-export { type FakeDevice, fakeA100, fakeH200, fakeV100 } from "./devices.ts";
+export { fakeA100, fakeH200, fakeV100 } from "./devices.ts";
 export { FakeDriver } from "./driver.ts";
 export { readFakeTensorMap } from "./tensor-map.ts";
 

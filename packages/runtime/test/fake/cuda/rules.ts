@@ -1,8 +1,8 @@
 /** What the fake driver refuses: texts, launches, parameters. Pure functions of a device and a request. */
-import { parseArch, unfitReason } from "../../arch.ts";
-import { type ParamInfo, readPtxHeader } from "../../ptx-header.ts";
-import type { CudaLaunchConfig, CudaStatus, FunctionAttribute } from "../driver.ts";
-import { driverTooOld } from "../versions.ts";
+import { parseArch, unfitReason } from "../../../src/arch.ts";
+import type { CudaLaunchConfig, CudaStatus, FunctionAttribute } from "../../../src/cuda/driver.ts";
+import { driverTooOld } from "../../../src/cuda/versions.ts";
+import { type ParamInfo, readPtxHeader } from "../../../src/ptx-header.ts";
 import type { FakeDevice } from "./devices.ts";
 
 /** CUresult values that the model gives by itself. */

@@ -1,6 +1,6 @@
 /** NVML of a GPU that exists only in memory, for tests. */
 import { err, ok } from "@tilewright/core";
-import type { Nvml, NvmlResult } from "./nvml.ts";
+import type { Nvml, NvmlResult } from "../../src/nvml/nvml.ts";
 
 export interface FakeNvmlOptions {
   /** PCI addresses, in NVML's order. */

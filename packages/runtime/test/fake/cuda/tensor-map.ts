@@ -1,5 +1,5 @@
 /** Tensor maps of the fake driver: the rules of cuTensorMapEncodeTiled, and a layout of its own that fake kernels can read. */
-import type { CudaTensorMap } from "../driver.ts";
+import type { CudaTensorMap } from "../../../src/cuda/driver.ts";
 
 /** Bytes of an element by `CUtensorMapDataType`. */
 const elementBytes = [1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4, 4, 4, 0.5, 0.5, 0.75] as const;
