@@ -85,6 +85,8 @@ export {
 export { parseLayout, printLayout, printSwizzle } from "./layout/text.ts";
 export type { Layout, Panels, Swizzle } from "./layout/types.ts";
 export {
+  type Cause,
+  causes,
   constantsOf,
   type Engine,
   engines,
@@ -101,7 +103,8 @@ export {
 } from "./model/index.ts";
 export { must } from "./must.ts";
 export * from "./passes/index.ts";
-export { type BackendVerdict, compilerCodes, type Plan } from "./plans.ts";
+export { type BackendVerdict, compilerCodes, type Plan, predictionOf } from "./plans.ts";
+export { type Candidate, type RankOptions, rankCandidates } from "./rank.ts";
 export { asyncTargetFault, asyncWidthFault, LEAST_ASYNC_BYTES } from "./schedule/asyncCopies.ts";
 export { asyncPolicyFault, cacheDirective, streamPolicies } from "./schedule/cache.ts";
 export {

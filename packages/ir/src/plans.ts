@@ -6,7 +6,7 @@ import type { Backend } from "./backend.ts";
 import { inSplitOrder } from "./determinism.ts";
 import type { Machine } from "./model/machine.ts";
 import { constantsOf, usualMachine } from "./model/machines.ts";
-import { leastTime, predict } from "./model/predict.ts";
+import { leastTime, type Prediction, predict } from "./model/predict.ts";
 import { parseSchedule, printSchedule, scheduleFromRecord } from "./schedule/codec.ts";
 import { nearestLegal, shortText } from "./schedule/nearestLegal.ts";
 
@@ -93,7 +93,11 @@ function contenders(
     const verdict = verdictOf(backend, problem, target);
     const plans = verdict.ok ? bestPlans(backend, problem, target, options) : verdict;
     const claims = verdict.ok && (backend.claims?.(problem, target) ?? null) !== null;
-    const timeUs = plans.ok ? predicted(plans.value[0], problem, target, machine) : null;
+    const plan = plans.ok ? plans.value[0] : undefined;
+    const timeUs =
+      plan === undefined
+        ? null
+        : (predictionOf(backend, problem, plan.schedule, target, machine)?.timeUs ?? null);
     const faster = (other: Contender): boolean =>
       timeUs !== null && other.timeUs !== null && timeUs < share * other.timeUs;
     const place = first.findIndex(
@@ -104,15 +108,17 @@ function contenders(
   return first;
 }
 
-function predicted(
-  plan: Plan | undefined,
+/** What the model predicts of a legal schedule; null where it has no numbers. */
+export function predictionOf(
+  backend: Backend,
   problem: Problem,
+  schedule: Schedule,
   target: Target,
   machine: Machine,
-): number | null {
-  const kernel = plan?.backend.kernel?.(problem, plan.schedule, target);
+): Prediction | null {
+  const kernel = backend.kernel?.(problem, schedule, target);
   if (kernel === undefined || machine.flopsPerCycle[kernel.engine] === undefined) return null;
-  return predict(problem, kernel, machine).timeUs;
+  return predict(problem, kernel, machine);
 }
 
 /**

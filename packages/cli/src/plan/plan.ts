@@ -15,14 +15,18 @@ import {
   type Roofline,
   roofline,
   runsOn,
+  type Schedule,
   sizeOf,
   type Target,
 } from "@tilewright/core";
 import {
   type Artifact,
+  type Backend,
   bankConflicts,
   byteOffset,
+  type Cause,
   type Compiler,
+  causes,
   clusterUnits,
   constantsOf,
   eachStmt,
@@ -34,6 +38,7 @@ import {
   type Prediction,
   parseSchedule,
   predict,
+  predictionOf,
   printLayout,
   printRaster,
   type Remark,
@@ -189,38 +194,30 @@ function runnersUp(
   const seen = new Set([backend]);
   const firsts = others.filter(({ backend: { id } }) => !seen.has(id) && seen.add(id));
   return [...own, ...firsts].map((plan) => {
-    const kernel = plan.backend.kernel?.(problem, plan.schedule, target);
-    const prediction =
-      kernel === undefined || machine.flopsPerCycle[kernel.engine] === undefined
-        ? null
-        : predict(problem, kernel, machine);
+    const prediction = predictionOf(plan.backend, problem, plan.schedule, target, machine);
     const why =
       prediction === null || taken === null ? "ranked behind by its backend" : lossOf(prediction, taken);
     return { backend: plan.backend.id, schedule: plan.text, timeUs: prediction?.timeUs ?? null, why };
   });
 }
 
-/** The part of the time in which a schedule loses most, and what limits it. */
+/** The cause by which a schedule loses most. */
 function lossOf(other: Prediction, taken: Prediction): string {
-  const parts = [
-    ["K chunks", other.parts.chunksUs, taken.parts.chunksUs],
-    ["starts, epilogues and meetings", other.parts.tilesUs, taken.parts.tilesUs],
-    ["DRAM", other.busyUs.DRAM, taken.busyUs.DRAM],
-  ] as const;
-  const [name, its, best] = parts.reduce((most, part) =>
-    part[1] - part[2] > most[1] - most[2] ? part : most,
-  );
-  if (its <= best) return `no part of it is slower: ${other.bound} limits both`;
-  return `${name} ${its.toFixed(1)} us for ${best.toFixed(1)}, limited by ${other.bound}`;
+  const lost = (cause: Cause): number => other.causes[cause] - taken.causes[cause];
+  const most = causes.reduce((worst, cause) => (lost(cause) > lost(worst) ? cause : worst));
+  if (lost(most) <= 0) return `no part of it is slower: ${other.bound} limits both`;
+  return `${most} ${other.causes[most].toFixed(1)} us for ${taken.causes[most].toFixed(1)}, limited by ${other.bound}`;
 }
 
-function remarksOn(
+/** The backend and schedule of an artefact; null for an edited program. */
+function scheduleOf(
   compiler: Compiler,
-  { problem, target, backend: id, schedule: text }: Artifact,
-): readonly Remark[] {
+  { backend: id, schedule: text }: Artifact,
+): { readonly backend: Backend; readonly schedule: Schedule } | null {
   const backend = compiler.backends.find((each) => each.id === id);
-  const schedule = backend === undefined || text === null ? null : parseSchedule(backend.schedule, text);
-  return schedule?.ok ? (backend?.explain?.(problem, schedule.value, target) ?? []) : [];
+  if (backend === undefined || text === null) return null;
+  const schedule = parseSchedule(backend.schedule, text);
+  return schedule.ok ? { backend, schedule: schedule.value } : null;
 }
 
 /** A GPU that does not run code for the target. */
@@ -236,9 +233,9 @@ export function checkGpu(gpu: Gpu, target: Target): Checked<true> {
   ]);
 }
 
-/** A prediction, not a measurement: docs/perf/model.md says how near it is. */
-function predictionOf({ program, problem }: Artifact, gpu: Gpu, blocksPerSm: number): Prediction | null {
-  const [machine, kernel] = [machineOf(gpu), kernelOf(program, blocksPerSm)];
+/** A prediction, not a measurement, of the program as it stands: docs/perf/model.md says how near it is. */
+function predictionOfProgram({ program, problem }: Artifact, gpu: Gpu, blocks: number): Prediction | null {
+  const [machine, kernel] = [machineOf(gpu), kernelOf(program, blocks)];
   if (kernel === null || machine.flopsPerCycle[kernel.engine] === undefined) return null;
   return predict(problem, kernel, machine);
 }
@@ -255,7 +252,7 @@ function fitOf({ target, program, kernels }: Artifact) {
 
 /** The time that the machine model predicts on a GPU; null where it has no numbers. */
 export const predictFor = (artifact: Artifact, gpu: Gpu): Prediction | null =>
-  predictionOf(artifact, gpu, fitOf(artifact).fit.blocksPerSm);
+  predictionOfProgram(artifact, gpu, fitOf(artifact).fit.blocksPerSm);
 
 /** Rows and columns of tiles, and how many of them a wave of blocks touches; blocks that share a tile count once. */
 function rasterOf(program: TileProgram, perWave: number): Plan["raster"] {
@@ -296,8 +293,13 @@ export function planOf(
   const blocks = grid.reduce((product, extent) => product * extent, 1);
   const perWave = Math.max(1, fit.blocksPerSm) * gpu.sms;
   const rest = blocks % perWave;
-  const prediction = predictionOf(artifact, gpu, fit.blocksPerSm);
   const machine = machineOf(gpu);
+  const taken = scheduleOf(compiler, artifact);
+  // By what it was chosen for; an edited program has no schedule.
+  const prediction =
+    taken === null
+      ? predictionOfProgram(artifact, gpu, fit.blocksPerSm)
+      : predictionOf(taken.backend, problem, taken.schedule, target, machine);
   const others = runnersUp(compiler, artifact, { machine, deterministic }, prediction);
   return ok({
     arch: target.arch,
@@ -307,7 +309,7 @@ export function planOf(
     entry: entryOf(artifact),
     schedule: artifact.manifest.plan.schedule,
     deterministic: artifact.manifest.numerics.deterministic,
-    remarks: remarksOn(compiler, artifact),
+    remarks: taken?.backend.explain?.(problem, taken.schedule, target) ?? [],
     alternatives: others.flatMap((other) => (other.backend === backend ? [other.schedule] : [])),
     runnersUp: others,
     grid,

@@ -74,16 +74,23 @@ function constantsLine(constants: Plan["constants"], gpu: string): string {
   return `of ${gpu}: ${[...counts].map(([key, count]) => `${count} ${key}`).join(", ")}`;
 }
 
+/** Causes of less than this share of the time are not worth a word. */
+const LEAST_SHARE = 0.005;
+
 function renderPrediction({ prediction, gpu, constants }: Plan): string {
   if (prediction === null) return `none: the model has no numbers for this kernel on ${gpu.name}\n`;
-  const { timeUs, tflops, ghz, watts, bound, busy, parts, busyUs } = prediction;
+  const { timeUs, tflops, ghz, watts, bound, busy, causes, busyUs } = prediction;
   const us = (value: number): string => formatTime(value / 1000);
   const capped = constants.some(({ name, value }) => name === "powerCap" && value !== null);
   return renderPairs([
     ["time", `${us(timeUs)}, ${trim(tflops)} TFLOP/s: a prediction of docs/perf/model.md, not a measurement`],
     [
       "of it",
-      `${us(parts.chunksUs)} K chunks, ${us(parts.tilesUs)} starts and epilogues, ${us(parts.launchUs)} launch`,
+      Object.entries(causes)
+        .filter(([, value]) => value >= LEAST_SHARE * timeUs)
+        .sort(([, x], [, y]) => y - x)
+        .map(([cause, value]) => `${cause} ${us(value)}`)
+        .join(", "),
     ],
     ["limit", `${bound}; multiplying units busy for ${percent(busy)} of the time`],
     [

@@ -2,4 +2,4 @@ export { type ModelKernel, plainKernel } from "./kernel.ts";
 export { type Engine, engines, type Machine } from "./machine.ts";
 export { constantsOf, machineOf, machines, type UsedConstant, usualMachine } from "./machines.ts";
 export { kernelOf } from "./ofProgram.ts";
-export { type Prediction, predict } from "./predict.ts";
+export { type Cause, causes, type Prediction, predict } from "./predict.ts";

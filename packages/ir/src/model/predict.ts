@@ -7,10 +7,29 @@ import type { Problem } from "@tilewright/core";
 import { dtypes, residentInClusters } from "@tilewright/core";
 import { streamKFor } from "../tile/streamK.ts";
 import type { ReductionKind } from "../tile/types.ts";
-import { blockTileOf, chunkCost, chunkCycles, dtypeSpeed, norm, wholeNorm } from "./chunk.ts";
+import { blockTileOf, type ChunkCost, chunkCost, chunkCycles, dtypeSpeed, norm, wholeNorm } from "./chunk.ts";
 import type { ModelKernel } from "./kernel.ts";
 import { type Engine, energyGHz, type Machine, narrowExponent, voltageExponent } from "./machine.ts";
 import { memoryBytes } from "./traffic.ts";
+
+/**
+ * What time goes to: products; what a chunk takes longer than its products, by the unit that it waits for (`latency`: ring and hand-overs, which no unit explains); SMs that
+ * have no tile in the last round; starts of blocks with their first loads; epilogues; reductions of split tiles; DRAM beyond what the SMs take; the launch.
+ */
+export const causes = [
+  "multiply",
+  "shared memory",
+  "L2",
+  "copy engine",
+  "latency",
+  "idle SMs",
+  "start",
+  "epilogue",
+  "reduction",
+  "DRAM",
+  "launch",
+] as const;
+export type Cause = (typeof causes)[number];
 
 export interface Prediction {
   readonly timeUs: number;
@@ -27,6 +46,8 @@ export interface Prediction {
   readonly busy: number;
   /** Parts of `timeUs`: all chunks, starts and ends of blocks or tiles that nothing hides, the launch. */
   readonly parts: { readonly chunksUs: number; readonly tilesUs: number; readonly launchUs: number };
+  /** Microseconds of `timeUs` by cause; their sum is `timeUs`. */
+  readonly causes: Readonly<Record<Cause, number>>;
   /** Microseconds in which each unit of an SM is busy with chunks, and DRAM with the launch: they overlap. */
   readonly busyUs: Readonly<Record<"multiply" | "shared memory" | "L2" | "copy engine" | "DRAM", number>>;
 }
@@ -35,6 +56,7 @@ interface Run {
   readonly us: number;
   readonly chunksUs: number;
   readonly tilesUs: number;
+  readonly causes: Prediction["causes"];
   readonly rounds: number;
   readonly multiplyUs: number;
   readonly bound: Prediction["bound"];
@@ -104,6 +126,7 @@ export function predict(problem: Problem, kernel: ModelKernel, machine: Machine)
     rounds: run.rounds,
     busy: run.multiplyUs / run.us,
     busyUs: run.busyUs,
+    causes: run.causes,
     parts: { chunksUs: run.chunksUs, tilesUs: run.tilesUs, launchUs: machine.launchNs / 1e3 },
   };
 }
@@ -237,7 +260,21 @@ function runAt(problem: Problem, kernel: ModelKernel, machine: Machine, ghz: num
   const memoryUs = bytes / (machine.memoryGBs * machine.memoryShare * 1e3);
   const all = tiles * kernel.unit * chunks;
   const busy = (cycles: number): number => (all * cycles) / active / (ghz * 1e3);
+  const toUs = (cycles: number): number => cycles / (ghz * 1e3);
+  const launchUs = machine.launchNs / 1e3;
+  const starts = kernel.sched === "tiles" ? start - next + rounds * (next + load) : start + load;
+  const ends = Math.max(0, cycles - mainCycles);
+  const filled = rounds === 0 ? 1 : Math.min(1, tiles / (units * Math.max(1, kernel.residents)) / rounds);
   return {
+    causes: {
+      ...chunkCauses(cost, kernel, toUs(mainCycles) * filled),
+      "idle SMs": toUs(mainCycles) * (1 - filled),
+      start: toUs(Math.min(starts, ends)),
+      epilogue: toUs(Math.max(0, ends - starts)),
+      reduction: meetingUs,
+      DRAM: norm(wholeNorm, smUs, memoryUs) - smUs,
+      launch: launchUs,
+    },
     busyUs: {
       multiply: busy(cost.multiply),
       "shared memory": busy(cost.shared),
@@ -245,7 +282,7 @@ function runAt(problem: Problem, kernel: ModelKernel, machine: Machine, ghz: num
       "copy engine": busy(cost.requests),
       DRAM: memoryUs,
     },
-    us: norm(wholeNorm, smUs, memoryUs) + meetingUs + machine.launchNs / 1e3,
+    us: norm(wholeNorm, smUs, memoryUs) + meetingUs + launchUs,
     chunksUs: mainCycles / (ghz * 1e3),
     tilesUs: (cycles - mainCycles) / (ghz * 1e3) + meetingUs,
     rounds,
@@ -267,7 +304,23 @@ function streamKCut(
   return shares === null ? null : { each: shares.each, whole: Math.floor(tiles / units) };
 }
 
-function boundOf(cost: ReturnType<typeof chunkCost>, residents: number): Prediction["bound"] {
+/** `us` of chunks by cause: products first, what is left by the slowest unit. */
+function chunkCauses(cost: ChunkCost, { residents }: ModelKernel, us: number) {
+  const bound = boundOf(cost, residents);
+  const all = chunkCycles(cost, residents);
+  const multiply = all === 0 ? 0 : us * Math.min(1, (residents * cost.multiply) / all);
+  const rest = us - multiply;
+  const of = (name: Prediction["bound"]): number => (bound === name ? rest : 0);
+  return {
+    multiply: multiply + of("multiply"),
+    "shared memory": of("shared memory"),
+    L2: of("L2"),
+    "copy engine": of("copy engine"),
+    latency: of("ring") + of("hand-over"),
+  };
+}
+
+function boundOf(cost: ChunkCost, residents: number): Prediction["bound"] {
   const busy: readonly (readonly [Prediction["bound"], number])[] = [
     ["multiply", residents * cost.multiply],
     ["shared memory", residents * cost.shared],
