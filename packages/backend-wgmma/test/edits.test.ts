@@ -766,3 +766,20 @@ test("products that overwrite their accumulator need no zeros before them", () =
   const taken = compiler.compile({ from: without, target });
   expect(taken.ok ? [] : taken.error).toEqual([]);
 });
+
+test.each([
+  ["0 .. 128 of 128", "0 .. 2147483647 of 2147483647"],
+  ["0 .. 128 of 128", "0 .. 2147483647 of 128"],
+  ["0 .. 128 of 128", "0 .. 64 of 64"],
+])("columns of a staged tile are those of a group of warps: %s as %s", (from, to) => {
+  const compiler = createCompiler({ backends: [wgmma] });
+  const target = targetOf("sm_90a");
+  const schedule = "tile=128x128x64 warpgroups=2x1 stages=3 sched=persistent epi=tma";
+  const made = compiler.compile({ problem: plainProblem(256, 256, 384, "bf16"), target, schedule });
+  const text = made.ok
+    ? made.value.textAt("machine").replace(`stage %sD columns ${from}`, `stage %sD columns ${to}`)
+    : "";
+  expect(text).toContain(to);
+  const edited = compiler.compile({ from: text, target });
+  expect(edited.ok ? [] : edited.error.map((d) => d.code)).toContain("TW3165");
+});

@@ -80,6 +80,15 @@ function* epilogueFaults(subject: Subject, site: Site, stmt: Epilogue): Iterable
         break;
       }
       case "stage": {
+        const { from, to, of } = each.columns;
+        if (of !== width || from >= to || to > width) {
+          yield {
+            at: at(each),
+            message: `puts columns ${from} .. ${to} of ${of} into the tile, and a group of warps owns ${width}`,
+            hint: `from < to <= ${width}, of ${width}`,
+          };
+          break;
+        }
         const key = JSON.stringify(each.via);
         if (open.has(key))
           yield {
@@ -87,7 +96,7 @@ function* epilogueFaults(subject: Subject, site: Site, stmt: Epilogue): Iterable
             message: "fills a slot again, and nothing has stored what was put into it",
             hint: "bulk.store behind the fence and the barrier, before it",
           };
-        for (let col = each.columns.from; col < each.columns.to; col++) staged[col] = (staged[col] ?? 0) + 1;
+        for (let col = from; col < to; col++) staged[col] = (staged[col] ?? 0) + 1;
         open.set(key, each.columns);
         break;
       }
