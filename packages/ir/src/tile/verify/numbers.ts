@@ -29,15 +29,15 @@ export const numbers: Verifier = {
   name: "numbers",
   code: "TW3135",
   property:
-    "loops and indices count in 32 bits, and unrolled loops at most 4096 turns within each other; tiles have no more elements than their memory, alignments are powers of two, rings have at most 64 slots",
+    "loops and indices count in 32 bits, and unrolled loops at most 4096 turns within each other; tiles have no more elements than their memory, alignments are powers of two, rings and their mbarriers have at most 64 slots",
   from: "nest",
   *check({ program, sites }) {
     for (const buffer of program.buffers) yield* tile(buffer);
-    for (const ring of program.rings)
-      if (ring.slots > MOST_SLOTS)
+    for (const one of [...program.rings, ...(program.machine?.barriers ?? [])])
+      if (one.slots > MOST_SLOTS)
         yield {
-          at: ring,
-          message: `has ${ring.slots} slots, and a ring has at most ${MOST_SLOTS}`,
+          at: one,
+          message: `has ${one.slots} slots, and a ring has at most ${MOST_SLOTS}`,
           hint: `write slots ${MOST_SLOTS} or fewer`,
         };
     for (const site of sites) {
