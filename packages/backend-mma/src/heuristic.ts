@@ -2,6 +2,7 @@
 import {
   copyBytes,
   type DType,
+  findTarget,
   hasFeature,
   type Problem,
   type Schedule,
@@ -14,6 +15,7 @@ import {
   defaultSchedule,
   type Machine,
   proposedAtLaunch,
+  shippedFor,
   storedSchedule,
   streamPolicies,
   tensorAccessFault,
@@ -23,7 +25,6 @@ import { estimateCost } from "./cost.ts";
 import { acceptedAtom, interleaves } from "./nest.ts";
 import { estimateRegisters, mostRegisters } from "./registers.ts";
 import { type Copy, type MmaSchedule, readSchedule, scheduleModel, threadsOf } from "./schedule.ts";
-import { winners } from "./winners.ts";
 
 /** Tile and warp tile in elements, large to small; thin ones serve problems of few rows or columns. */
 const shapes: readonly {
@@ -110,19 +111,28 @@ function fitsBeside(schedule: Schedule, atom: Atom, target: Target, copies: numb
   return estimateRegisters(s, atom, target) + copies <= mostRegisters(s, target);
 }
 
-/** Stored schedules of this size, the best first. */
-function winnersOf({ m, n, k, a, b }: Problem, copy: Copy, target: Target): readonly Schedule[] {
-  return winners
-    .filter(
-      ({ sizes, dtypes, where, lacks, layoutB = b.layout }) =>
-        (where === copy || (where === "tma" && copy === "cp.async" && hasFeature(target, "tma"))) &&
-        (lacks === undefined || !hasFeature(target, lacks)) &&
-        layoutB === b.layout &&
-        dtypes.includes(a.dtype) &&
-        a.dtype === b.dtype &&
-        sizes.some((s) => s[0] === m && s[1] === n && s[2] === k),
-    )
-    .map(({ schedule }) => storedSchedule(scheduleModel, schedule));
+/** Instructions of bf16 take as long as those of f16. */
+const timedAs = (dtype: DType): DType => (dtype === "bf16" ? "f16" : dtype);
+
+/**
+ * Shipped schedules of this size, the best first: those timed in text of targets with bulk copies are for such targets, the others where blocks copy by cp.async. f32 in parts is timed
+ * by layout of B and by how a target clamps (`min.xorsign`): texts that clamp by one instruction spill 12 bytes by rows.
+ */
+function winnersOf(problem: Problem, copy: Copy, target: Target, machine: Machine): readonly Schedule[] {
+  const { a, b, precision } = problem;
+  const clamps = (of: Target): boolean => precision === "3xtf32" && hasFeature(of, "min.xorsign");
+  const timed = shippedFor("mma", problem, target, machine).flatMap(({ entry, problem: own }) => {
+    const on = findTarget(entry.arch);
+    if (!on.ok || own.a.dtype !== timedAs(a.dtype) || a.dtype !== b.dtype) return [];
+    if (precision === "3xtf32" && own.b.layout !== b.layout) return [];
+    const fits = hasFeature(on.value, "tma")
+      ? hasFeature(target, "tma") && copy !== "direct"
+      : copy === "cp.async";
+    return fits ? [{ schedule: entry.schedule, alike: clamps(on.value) === clamps(target) }] : [];
+  });
+  return [...timed.filter(({ alike }) => alike), ...timed.filter(({ alike }) => !alike)].map(({ schedule }) =>
+    storedSchedule(scheduleModel, schedule),
+  );
 }
 
 /**
@@ -317,7 +327,9 @@ export function rankSchedules(problem: Problem, target: Target, machine: Machine
     .sort((x, y) => x.rank - y.rank)
     .map(({ schedule }) => schedule);
   const all = [
-    ...winnersOf(problem, copy, target).map((schedule) => staged(problem, before(problem, schedule), target)),
+    ...winnersOf(problem, copy, target, machine).map((schedule) =>
+      staged(problem, before(problem, schedule), target),
+    ),
     ...ranked,
   ];
   return all.flatMap((schedule) => {

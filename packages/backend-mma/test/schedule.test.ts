@@ -1,9 +1,8 @@
 import { build, pick, problemOf, scheduleOf, targetOf } from "@tilewright/conformance";
-import { createRandom, hasFeature } from "@tilewright/core";
+import { createRandom, hasFeature, shippedTuned } from "@tilewright/core";
 import { defaultSchedule, parseSchedule, printSchedule } from "@tilewright/ir";
 import { describe, expect, test } from "vitest";
 import { mma } from "../src/backend.ts";
-import { winners } from "../src/winners.ts";
 import { randomSchedule } from "./support/cases.ts";
 
 const problem = problemOf({ m: 300, n: 200, k: 200, dtype: "f16" });
@@ -180,19 +179,21 @@ describe("schedules()", () => {
   });
 
   test("what measurements found best comes first", () => {
-    for (const { sizes, dtypes: types, where, lacks, layoutB = "col", schedule } of winners)
-      for (const [m, n, k] of sizes)
-        for (const dtype of types) {
-          const parts = dtype === "f32" ? { precision: "3xtf32" } : {};
-          const some = problemOf({ m, n, k, dtype, ...parts, b: { layout: layoutB } });
-          for (const arch of where === "tma" ? ["sm_90"] : ["sm_80", "sm_87"]) {
-            // f32 in parts: those of targets that clamp by two instructions come before the others.
-            if (dtype === "f32" && layoutB === "col")
-              if ((lacks !== undefined) === hasFeature(targetOf(arch), "min.xorsign")) continue;
-            const [first] = mma.schedules(some, targetOf(arch));
-            expect(first).toEqual(scheduleOf(mma, schedule));
-          }
+    const shipped = shippedTuned("mma");
+    expect(shipped.length).toBeGreaterThan(20);
+    for (const { entry, problem } of shipped) {
+      const { m, n, k, a, b, precision } = problem;
+      const parts = precision === "3xtf32";
+      for (const dtype of a.dtype === "f16" ? ["f16", "bf16"] : [a.dtype]) {
+        const some = problemOf({ m, n, k, dtype, ...(parts ? { precision } : {}), b: { layout: b.layout } });
+        // f32 in parts: those of targets that clamp by two instructions come before the others there.
+        const own = parts && b.layout === "col" ? [entry.arch] : ["sm_80", "sm_87"];
+        for (const arch of entry.arch === "sm_90" ? ["sm_90"] : own) {
+          const [first] = mma.schedules(some, targetOf(arch));
+          expect(first).toEqual(scheduleOf(mma, entry.schedule));
         }
+      }
+    }
   });
 
   test("a warp of its own copies where the target and the matrices allow", () => {

@@ -1,16 +1,23 @@
 /** Which schedule first: what won a search on hardware, then the candidates by the time that the model of cost.ts gives them. */
-import { hasFeature, type Problem, type Schedule, sizeOf, type Target } from "@tilewright/core";
+import {
+  hasFeature,
+  type MatrixLayout,
+  type Problem,
+  type Schedule,
+  sizeOf,
+  type Target,
+} from "@tilewright/core";
 import {
   defaultSchedule,
   type Machine,
   proposedAtLaunch,
+  shippedFor,
   storedSchedule,
   transposedBytes,
   transposeFault,
 } from "@tilewright/ir";
 import { estimateTime, residentBlocks } from "./cost.ts";
 import { readSchedule, scheduleModel } from "./schedule.ts";
-import { winners } from "./winners.ts";
 
 type Shape = Pick<Schedule, "tile" | "thread" | "lanes" | "strip">;
 
@@ -87,15 +94,16 @@ const transposable = (problem: Problem): string =>
     )
     .join("") || "off";
 
-/** The stored winners of this size: of these layouts, or of row-major ones where there is none. The first one that the target can have is the schedule to take. */
-function winnersOf(problem: Problem, target: Target): readonly Schedule[] {
-  const { m, n, k, a, b } = problem;
+/** The shipped schedules of this size: of these layouts, or of row-major ones where there is none. The first one that the target can have is the schedule to take. */
+function winnersOf(problem: Problem, target: Target, machine: Machine): readonly Schedule[] {
   if (!hasFeature(target, "cp.async")) return [];
-  const ofSize = winners.filter((w) => w.m === m && w.n === n && w.k === k);
-  const ofLayouts = ofSize.filter(({ layouts }) => layouts?.[0] === a.layout && layouts[1] === b.layout);
-  const found = ofLayouts.length > 0 ? ofLayouts : ofSize.filter(({ layouts }) => layouts === undefined);
-  return found.map(({ schedule }) => {
-    const stored = storedSchedule(scheduleModel, schedule);
+  const ofSize = shippedFor("simt", problem, target, machine);
+  const lain = (a: MatrixLayout, b: MatrixLayout) =>
+    ofSize.filter(({ problem: own }) => own.a.layout === a && own.b.layout === b);
+  const ofLayouts = lain(problem.a.layout, problem.b.layout);
+  const found = ofLayouts.length > 0 ? ofLayouts : lain("row", "row");
+  return found.map(({ entry }) => {
+    const stored = storedSchedule(scheduleModel, entry.schedule);
     return stored.transpose === "off" ? stored : { ...stored, transpose: transposable(problem) };
   });
 }
@@ -163,7 +171,8 @@ function transposing(problem: Problem, direct: Schedule): readonly Schedule[] {
 }
 
 /** The stored winner, then candidates by estimated time, best first; ties keep the order of the table. */
-export function rankSchedules(problem: Problem, target: Target, { sms }: Machine): readonly Schedule[] {
+export function rankSchedules(problem: Problem, target: Target, machine: Machine): readonly Schedule[] {
+  const { sms } = machine;
   const base = defaultSchedule(scheduleModel);
   const candidates = shapesFor(problem).flatMap((shape): Schedule[] => {
     const direct = { ...base, ...shape };
@@ -199,7 +208,7 @@ export function rankSchedules(problem: Problem, target: Target, { sms }: Machine
     .map(({ schedule }) => schedule);
   const first = ranked.find((schedule) => schedule.streamk === 0 || sharesWell(problem, schedule));
   const all = [
-    ...winnersOf(problem, target),
+    ...winnersOf(problem, target, machine),
     ...(first ? [first] : []),
     ...ranked.filter((s) => s !== first),
   ];

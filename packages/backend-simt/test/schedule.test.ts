@@ -1,9 +1,8 @@
-import { createRandom } from "@tilewright/core";
+import { createRandom, printProblem, shippedTuned } from "@tilewright/core";
 import { defaultSchedule, parseSchedule, printSchedule } from "@tilewright/ir";
 import { describe, expect, test } from "vitest";
 import { simt } from "../src/backend.ts";
 import { scheduleModel } from "../src/schedule.ts";
-import { winners } from "../src/winners.ts";
 import { scheduleOf } from "./support/build.ts";
 import { problemOf, randomF32, randomSchedule, targetOf } from "./support/cases.ts";
 
@@ -73,10 +72,12 @@ describe("schedules()", () => {
     (arch) => {
       const target = targetOf(arch);
       const seen = new Set<string>();
-      for (const { m, n, k, layouts, schedule } of winners) {
-        const [a, b] = (layouts ?? ["row", "row"]).map((layout) => ({ layout }));
-        const some = problemOf({ m, n, k, dtype: "f32", a, b });
-        const size = `${m} ${n} ${k} ${layouts}`;
+      const shipped = shippedTuned("simt");
+      for (const {
+        problem: some,
+        entry: { schedule },
+      } of shipped) {
+        const size = printProblem(some);
         const legal = simt.check(some, scheduleOf(schedule), target).length === 0;
         expect(legal || schedule.includes("reduction=cluster")).toBe(true);
         if (!legal || seen.has(size)) continue;
@@ -86,9 +87,7 @@ describe("schedules()", () => {
         const [older] = simt.schedules(some, sm70);
         expect(older?.copy).toBe("direct");
       }
-      expect(seen.size).toBe(
-        new Set(winners.map(({ m, n, k, layouts }) => `${m} ${n} ${k} ${layouts}`)).size,
-      );
+      expect(seen.size).toBe(new Set(shipped.map(({ problem }) => printProblem(problem))).size);
     },
   );
 

@@ -1,12 +1,19 @@
 /** Which schedule first: what won on hardware, then the candidates by an estimate of their time. */
-import { copyBytes, type Problem, type Schedule, sizeOf, symbolicSizes, type Target } from "@tilewright/core";
-import { defaultSchedule, type Machine, storedSchedule, streamPolicies } from "@tilewright/ir";
+import {
+  copyBytes,
+  type DType,
+  type Problem,
+  type Schedule,
+  sizeOf,
+  symbolicSizes,
+  type Target,
+} from "@tilewright/core";
+import { defaultSchedule, type Machine, shippedFor, storedSchedule, streamPolicies } from "@tilewright/ir";
 import { isLegal } from "./check.ts";
 import { estimateTime } from "./cost.ts";
 import { fittedTime } from "./fit.ts";
 import { isKMajor, isTwoLevel, needsKMajor, widensA } from "./nest.ts";
 import { readSchedule, scheduleModel } from "./schedule.ts";
-import { winners, winningDTypes } from "./winners.ts";
 
 interface Shape {
   readonly tile: readonly [number, number];
@@ -117,19 +124,17 @@ const cacheFor = (problem: Problem, { tile, swapAB }: Shape): Partial<Schedule> 
     : {}),
 });
 
-/** The stored winner of this size, these dtypes and sums; none has factors of blocks. Of 16 bits in every layout, where 128x320 alone is slower with a B that lies along n. */
-function winnerOf(problem: Problem): readonly Schedule[] {
-  const { m, n, k, a, b, batch } = problem;
-  const winner = winners.find(
-    (w) =>
-      w.m === m &&
-      w.n === n &&
-      w.k === k &&
-      (w.dtypes ?? winningDTypes).includes(a.dtype) &&
-      (w.promoted ?? false) === (problem.precision === "promoted"),
+/** Instructions of f16 take as long as those of bf16. */
+const timedAs = (dtype: DType): DType => (dtype === "f16" ? "bf16" : dtype);
+
+/** The shipped schedule of this size, these dtypes and sums; none has factors of blocks. Of 16 bits in every layout, where 128x320 alone is slower with a B that lies along n. */
+function winnerOf(problem: Problem, target: Target, machine: Machine): readonly Schedule[] {
+  const { a, b, batch } = problem;
+  const winner = shippedFor("wgmma", problem, target, machine).find(
+    ({ problem: own }) => own.a.dtype === timedAs(a.dtype) && own.precision === problem.precision,
   );
   if (winner === undefined || a.dtype !== b.dtype || batch.kind !== "none" || problem.blockScales) return [];
-  const schedule = storedSchedule(scheduleModel, winner.schedule);
+  const schedule = storedSchedule(scheduleModel, winner.entry.schedule);
   const { tileN, groupsN } = readSchedule(schedule);
   return isKMajor(problem) || (!needsKMajor(problem) && wholePanels(problem, tileN / groupsN))
     ? [schedule]
@@ -182,7 +187,8 @@ export function* rankSchedules(problem: Problem, target: Target, machine: Machin
     time: estimate(problem, candidate.schedule, machine),
   });
   const ranked = candidates.map(timed).sort((x, y) => x.time - y.time);
-  for (const schedule of winnerOf(problem).filter(legal)) yield* roomy(problem, schedule, legal);
+  for (const schedule of winnerOf(problem, target, machine).filter(legal))
+    yield* roomy(problem, schedule, legal);
   for (let first = ranked.shift(); first !== undefined; first = ranked.shift()) {
     const schedule = first.resolve();
     if (schedule === undefined) continue;

@@ -1,8 +1,9 @@
 /** Schedules: what is refused, with every reason and the nearest legal value; what comes first; that ptxas takes them as they are meant. */
 import { assemble, hasPtxas, problemOf, targetOf } from "@tilewright/conformance";
-import { createRandom, type Problem, type Schedule } from "@tilewright/core";
+import { createRandom, findGpu, type Problem, type Schedule, shippedTuned } from "@tilewright/core";
 import {
   defaultSchedule,
+  machineOf,
   parseProgram,
   parseSchedule,
   printProgram,
@@ -15,7 +16,6 @@ import { describe, expect, test } from "vitest";
 import { wgmma } from "../src/backend.ts";
 import { estimateTime } from "../src/cost.ts";
 import { scheduleModel } from "../src/schedule.ts";
-import { winners, winningDTypes } from "../src/winners.ts";
 import { randomSchedule } from "./support/cases.ts";
 
 const target = targetOf("sm_90a");
@@ -300,14 +300,31 @@ describe("what comes first", () => {
   });
 
   test("what won on hardware is legal, and first where it was measured", () => {
-    for (const { m, n, k, dtypes = winningDTypes, promoted, schedule } of winners)
-      for (const dtype of dtypes) {
-        const precision = promoted ? ({ precision: "promoted" } as const) : {};
-        const problem = problemOf({ m, n, k, dtype, b: { layout: "col" }, ...precision });
-        expect(first(problem)).toEqual(storedSchedule(wgmma.schedule, schedule));
-      }
-    const [stored] = winners.filter(({ dtypes }) => dtypes?.includes("s8"));
-    expect(stored).toMatchObject({ m: 4096, n: 4096, k: 4096 });
+    const shipped = shippedTuned("wgmma");
+    expect(new Set(shipped.map(({ problem }) => problem.a.dtype))).toEqual(
+      new Set(["bf16", "e4m3", "s8", "tf32"]),
+    );
+    for (const { entry, problem } of shipped) {
+      const { m, n, k, a } = problem;
+      const stored = storedSchedule(wgmma.schedule, entry.schedule);
+      expect(first(problem)).toEqual(stored);
+      // Instructions of f16 take as long.
+      if (a.dtype === "bf16")
+        expect(first(problemOf({ m, n, k, dtype: "f16", b: { layout: "col" } }))).toEqual(stored);
+    }
+  });
+
+  test("what won on one GPU does not count on another", () => {
+    const machineFor = (name: string) => {
+      const gpu = findGpu(name);
+      if (!gpu.ok) throw new Error(name);
+      return machineOf(gpu.value);
+    };
+    const problem = problemOf({ m: 1536, n: 1536, k: 1536, dtype: "bf16", b: { layout: "col" } });
+    const firstOn = (name: string) => [...wgmma.schedules(problem, target, machineFor(name))][0];
+    expect(firstOn("H100 SXM")).toEqual(first(problem));
+    // 114 SMs for 132.
+    expect(firstOn("H100 PCIe")).not.toEqual(first(problem));
   });
 
   test("an operand that few tiles read makes room for the other in L2; rows that begin inside lines bring one line", () => {

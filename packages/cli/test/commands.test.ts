@@ -202,6 +202,7 @@ describe("schema", () => {
       "problem",
       "manifest",
       "library",
+      "tuned",
       "library-index",
       "schedule",
       "launch",

@@ -228,6 +228,7 @@ export {
   schemaNames,
 } from "./schema/request.ts";
 export { scheduleSchema } from "./schema/schedule.ts";
+export { type TunedEntry, tunedSchema } from "./schema/tuned.ts";
 export {
   type Feature,
   features,
@@ -250,3 +251,14 @@ export {
 export { firstCudaFor, type PtxVersionRow, ptxVersions } from "./targets/ptxVersions.ts";
 export { type Roofline, roofline } from "./targets/roofline.ts";
 export { type ArchName, targets } from "./targets/table.ts";
+export {
+  briefRequest,
+  findTuned,
+  mergeTuned,
+  printTuned,
+  readTuned,
+  shippedTuned,
+  type Tuned,
+  type TunedOrigin,
+  tunedKey,
+} from "./tuned/store.ts";

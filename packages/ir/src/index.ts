@@ -98,6 +98,7 @@ export {
   type Prediction,
   plainKernel,
   predict,
+  shippedFor,
   type UsedConstant,
   usualMachine,
 } from "./model/index.ts";

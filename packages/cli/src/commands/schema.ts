@@ -45,6 +45,7 @@ const summaries: Record<SchemaName, string> = {
   problem: "a complete problem, as manifests hold it",
   manifest: "how to launch a compiled kernel: *.gemm.json",
   library: "what compile --library reads with --kernels",
+  tuned: "one line of a schedule store: tuned.jsonl",
   "library-index": "index.json of a kernel library: which kernel for which arguments",
 };
 

@@ -3,6 +3,7 @@ import { z } from "zod";
 import { libraryIndexSchema, libraryIndexSchemaId, librarySchema } from "./library.ts";
 import { manifestSchema, manifestSchemaId } from "./manifest.ts";
 import { problemRequestSchema, problemSchema } from "./problem.ts";
+import { tunedSchema } from "./tuned.ts";
 
 /** One kernel to make: the JSON form of `compile`'s flags. */
 export const requestSchema = z
@@ -31,6 +32,7 @@ const schemas = {
   problem: { schema: problemSchema, id: "https://tilewright.dev/schema/problem-1.json" },
   manifest: { schema: manifestSchema, id: manifestSchemaId },
   library: { schema: librarySchema, id: "https://tilewright.dev/schema/library-1.json" },
+  tuned: { schema: tunedSchema, id: "https://tilewright.dev/schema/tuned-1.json" },
   "library-index": { schema: libraryIndexSchema, id: libraryIndexSchemaId },
 } as const;
 

@@ -3,3 +3,4 @@ export { type Engine, engines, type Machine } from "./machine.ts";
 export { constantsOf, machineOf, machines, type UsedConstant, usualMachine } from "./machines.ts";
 export { kernelOf } from "./ofProgram.ts";
 export { type Cause, causes, type Prediction, predict } from "./predict.ts";
+export { shippedFor } from "./shipped.ts";
