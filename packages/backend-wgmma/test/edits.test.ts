@@ -729,6 +729,58 @@ handEdits(
   "tile=128x128x64 warpgroups=2x1 stages=3 sched=persistent epi=tma",
   cooperative,
 );
+/** Blocks without roles: their threads copy, meet and multiply. */
+const direct: readonly HandEdit[] = [
+  {
+    what: "products without a fence before them",
+    change: { kind: "drop", line: /wgmma\.fence/ },
+    code: "TW3138",
+    line: /mma %acc/,
+    ptx: /^-.*wgmma\.fence/,
+    emulator: /^H061/,
+  },
+  {
+    what: "products in no group",
+    change: { kind: "drop", line: /wgmma\.commit/ },
+    code: "TW3138",
+    line: /copy %sA/,
+    ptx: /^-.*wgmma\.commit_group/,
+    emulator: /^H06/,
+  },
+  {
+    what: "sums that are read while products go on",
+    change: { kind: "drop", line: /wgmma\.wait/ },
+    code: "TW3138",
+    line: /copy %sA/,
+    ptx: /^-.*wgmma\.wait_group/,
+    emulator: /^H06/,
+  },
+  {
+    what: "a group of products too many is pending",
+    change: { kind: "replace", line: /wgmma\.wait/, from: /0/, to: "1" },
+    code: "TW3138",
+    line: /copy %sA/,
+    ptx: /wgmma\.wait_group/,
+    emulator: /^H06/,
+  },
+  {
+    what: "products of copies that the async proxy does not see",
+    change: { kind: "drop", line: /fence async/, nth: 1 },
+    code: "TW3138",
+    line: /mma %acc/,
+    ptx: /^-.*fence\.proxy\.async/,
+    emulator: /^H/,
+  },
+];
+
+handEdits(
+  wgmma,
+  "sm_90a",
+  "bf16",
+  [256, 128, 192],
+  "tile=128x64x64 warpgroups=2x1 stages=2 copy=direct sched=tiles epi=direct",
+  direct,
+);
 handEdits(
   wgmma,
   "sm_90a",

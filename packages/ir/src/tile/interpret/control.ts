@@ -69,6 +69,7 @@ type RingStmt = Extract<Stmt, { kind: "acquire" | "commit" | "wait" | "release" 
 type TileStmt = Extract<Stmt, { kind: "request" | "next" }>;
 type Role = Extract<Stmt, { kind: "role" }>;
 type Epilogue = Extract<Stmt, { kind: "epilogue" }>;
+export type OrderingStmt = Extract<Stmt, { kind: "fence" | "wgmma.fence" | "wgmma.commit" | "wgmma.wait" }>;
 export type StagingStmt = Extract<Stmt, { kind: "stage" | "bulk.store" }>;
 
 export interface Hooks {
@@ -90,6 +91,8 @@ export interface Hooks {
   staged?(epilogue: Epilogue, stmt: StagingStmt, table: CellTable, at: string): (thread: Thread) => void;
   /** What a statement of a reduction does; absent: nothing, and `reduce` says who goes on. */
   reduction?(combine: Combine, stmt: ReductionStep, table: CellTable, at: string): (thread: Thread) => void;
+  /** What a statement that only orders accesses does; absent: nothing. */
+  ordering?(stmt: OrderingStmt, at: string): (thread: Thread) => void;
   /** State of a ring at the start of a block. */
   ring(ring: Ring): RingState;
   /** What a slot held is gone, when its producer may fill it again. */
@@ -497,10 +500,13 @@ export class Control {
         return run(() => this.#initialise(stmt.barriers, stmt.slots));
       // Only the orders of threads, proxies and blocks are different with them, which the proof judges.
       case "fence":
-      case "warp.sync":
       case "wgmma.fence":
       case "wgmma.commit":
-      case "wgmma.wait":
+      case "wgmma.wait": {
+        const ordered = this.#hooks.ordering?.(stmt, at);
+        return ordered ? run(ordered) : null;
+      }
+      case "warp.sync":
       case "pin":
       case "rename":
       case "tensormap.prefetch":

@@ -4,7 +4,8 @@ import { chunkAt } from "./counting.ts";
 import { type Access, Broken, type End, type Memory } from "./machine.ts";
 import type { Action, Plan, PlanRing } from "./plan.ts";
 import { blocksOf, type Reached } from "./reach.ts";
-import { chunkName, columnsUse, registersUse, type Thread, tensorUse, within } from "./thread.ts";
+import { registersUse } from "./registerSums.ts";
+import { chunkName, columnsUse, type Thread, tensorUse, within } from "./thread.ts";
 
 export class Engines {
   /** Blocks that threads of others have touched, and when. */
@@ -126,7 +127,10 @@ export class Engines {
           : { who, chunk, ends: own, from: 0 };
         for (const slot of this.#memory.slots(ring, chunk, block)) slot.read(access, thread.clock);
         if (committed) thread.issued.push({ block, access, writes: false });
-        else thread.matrix.push({ group: thread.products + 1, columns, ends: own });
+        else {
+          const end = (reached: number): void => void own.push({ entry: thread.index, reached });
+          thread.running.push({ group: thread.products + 1, columns, end });
+        }
       }
     }
   }
@@ -148,12 +152,5 @@ export class Engines {
       for (const slot of this.#memory.slots(ring, chunk, block)) slot.write(access, thread.clock);
       thread.issued.push({ block, access, writes: true });
     }
-  }
-
-  /** All groups of products but the last `pending` are done. */
-  drain(thread: Thread, pending: number, step: number): void {
-    const done = ({ group }: Thread["matrix"][number]): boolean => group <= thread.products - pending;
-    for (const each of thread.matrix) if (done(each)) each.ends.push({ entry: thread.index, reached: step });
-    thread.matrix = thread.matrix.filter((each) => !done(each));
   }
 }

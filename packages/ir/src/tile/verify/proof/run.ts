@@ -4,6 +4,7 @@ import { Engines } from "./engines.ts";
 import { type Access, Broken, ended, join, Memory } from "./machine.ts";
 import type { Action, Plan, PlanRing, PlanRole, Step, StreamKNames } from "./plan.ts";
 import { blocksOf, checkEnds, isLeader } from "./reach.ts";
+import { commitProducts, readSums, waitForProducts, zeroSums } from "./registerSums.ts";
 import type { Finding } from "./rules.ts";
 import {
   chunkName,
@@ -13,13 +14,11 @@ import {
   mark,
   newThread,
   openEnds,
-  readSums,
   stage,
   type Thread,
   tensorUse,
   useLoaded,
   within,
-  zeroSums,
 } from "./thread.ts";
 import { type Blocked, BlockReduction, PingPongOrder, type Steps } from "./waits.ts";
 
@@ -335,14 +334,13 @@ class Run {
         zeroSums(thread, action.tile, action.once);
         return null;
       case "group":
-        thread.products++;
-        thread.ordered = false;
+        commitProducts(thread);
         return null;
       case "touch":
         thread.ordered = false;
         return null;
       case "drain":
-        this.#engines.drain(thread, action.pending, step);
+        waitForProducts(thread, action.pending, step);
         return null;
       case "sync":
         // Loads that a lane has not fenced may still be under way behind the meeting.

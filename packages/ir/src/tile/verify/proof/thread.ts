@@ -1,8 +1,9 @@
 /** A role in one block: where it stands, and the rules that it can keep or break by itself. */
 import { evaluateExpr } from "../../expr.ts";
-import type { Columns, Stmt } from "../../types.ts";
+import type { Stmt } from "../../types.ts";
 import { type Access, type Actor, Broken, type End } from "./machine.ts";
 import type { Action, FenceName, PlanRing, PlanRole } from "./plan.ts";
+import { addsToStale, newSums, overwritesUnread, type RegisterSums } from "./registerSums.ts";
 
 /** What a matrix instruction reads or writes, in one block. */
 export interface Engine {
@@ -23,7 +24,7 @@ interface Place {
   kept: number;
 }
 
-export interface Thread extends Actor {
+export interface Thread extends Actor, RegisterSums {
   readonly role: PlanRole;
   readonly values: Map<string, number>;
   /** K chunks of the tile at hand, and of those before it. */
@@ -43,15 +44,8 @@ export interface Thread extends Actor {
   ordinal: number;
   /** Reads whose end is still to come, by what ends them. */
   loads: { readonly ends: End[] }[];
-  matrix: { readonly group: number; readonly columns: Columns | null; readonly ends: End[] }[];
-  /** Groups of products that accumulate in registers, so far. */
-  products: number;
-  /** A fence stands behind the last group of products, and behind whatever threads have done with registers of sums. */
-  ordered: boolean;
   /** A loop over chunks had no turn for the number at hand, and what stands behind it in the text may then be first. */
   cut: boolean;
-  /** What tiles of sums in registers hold. */
-  readonly sums: Map<string, "zeros" | "products" | "what was read">;
   /** Whose products tiles of sums in tensor memory hold: the number of the tile's chunk of its ring. */
   readonly multiplied: Map<string, number>;
   /** Loads from slots that bulk copies fill, since the last fence that ends them; by lanes that have not met since. */
@@ -85,7 +79,6 @@ export const newThread = (
   index,
   block,
   role,
-  label,
   clock: new Int32Array(clockSize),
   values: new Map(),
   count: 0,
@@ -97,11 +90,8 @@ export const newThread = (
   ordinal: 0,
   stmt: null,
   loads: [],
-  matrix: [],
-  products: 0,
-  ordered: false,
+  ...newSums(label),
   cut: false,
-  sums: new Map(),
   multiplied: new Map(),
   loading: false,
   apart: false,
@@ -196,74 +186,6 @@ export function fence(thread: Thread, what: FenceName): void {
       return;
     case "init":
   }
-}
-
-/** Whether products of some columns (null: of all) are those of others. */
-const meets = (a: Columns | null, b: Columns | null): boolean =>
-  a === null || b === null || (a.from < b.to && b.from < a.to);
-
-/** Sums in registers are read, some columns of them. */
-export function readSums(thread: Thread, tile: string, columns: Columns | null): void {
-  thread.ordered = false;
-  if (columns === null || columns.to === columns.of) thread.sums.set(tile, "what was read");
-  const running = thread.matrix.filter((each) => meets(each.columns, columns));
-  if (running.length === 0) return;
-  const open = running.some(({ group }) => group > thread.products);
-  throw new Broken(
-    "order",
-    thread.label,
-    `reads or writes sums while products into them are under way${open ? ", in no group that a wait could wait for" : ""}`,
-    open ? "wgmma.commit behind the products, then wgmma.wait" : "wait for the products first (wgmma.wait)",
-  );
-}
-
-/** Sums begin with zeros. */
-export function zeroSums(thread: Thread, tile: string, once: boolean): void {
-  if (once && thread.sums.has(tile)) return;
-  thread.ordered = false;
-  thread.sums.set(tile, "zeros");
-}
-
-/** Products take registers that threads have written, and go on without them. `keeps`: whether they are added to the sums; null: not known. */
-export function registersUse(
-  thread: Thread,
-  tile: string,
-  keeps: boolean | null,
-  columns: Columns | null,
-): void {
-  const broken = (what: string, hint: string): never => {
-    throw new Broken("order", thread.label, what, hint);
-  };
-  if (!thread.ordered)
-    broken(
-      "multiplies without a wgmma.fence behind its last group of products and its last access to the sums",
-      "wgmma.fence before the first product of each group",
-    );
-  const held = thread.sums.get(tile);
-  if (keeps === true && held !== "zeros" && held !== "products")
-    addsToStale(thread, tile, held !== undefined);
-  if (keeps === false && held === "products" && columns === null) overwritesUnread(thread, tile);
-  thread.sums.set(tile, "products");
-}
-
-function addsToStale(thread: Thread, tile: string, earlier: boolean): never {
-  throw new Broken(
-    "order",
-    thread.label,
-    earlier
-      ? `adds products to what %${tile} held of the work tile before`
-      : `adds products to %${tile}, which nobody has written`,
-    "write '=', or 'keep' with the condition that it is not the first chunk",
-  );
-}
-
-function overwritesUnread(thread: Thread, tile: string): never {
-  throw new Broken(
-    "order",
-    thread.label,
-    `overwrites products in %${tile} that nobody has read`,
-    "write '+='",
-  );
 }
 
 /** Products go to a slot of sums in tensor memory, for the work tile of `chunk`: the first overwrite what lies there, the others add. */
