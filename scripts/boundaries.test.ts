@@ -1,11 +1,12 @@
 import { spawnSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { afterEach, expect, test } from "vitest";
+import { afterEach, describe, expect, test } from "vitest";
 
-// The rules of .dependency-cruiser.cjs, run on small workspaces made for the purpose: a rule that lets its own
+// The rules of .dependency-cruiser.cjs and of shared-names.mjs, run on small workspaces made for the purpose: a rule that lets its own
 // violation pass guards nothing.
 
 const root = fileURLToPath(new URL("..", import.meta.url));
@@ -18,14 +19,20 @@ afterEach(() => {
 
 const scopedName = (folder: string) => (folder === "cli" ? "tilewright" : `@tilewright/${folder}`);
 
-/** Builds a workspace with these source files (path -> text); `broken` lists "rule: file" for what it violates. */
-function cruise(files: Readonly<Record<string, string>>): { broken: string[]; output: string } {
+/** A folder of these files (path -> text). */
+function folderOf(files: Readonly<Record<string, string>>): string {
   const dir = mkdtempSync(join(tmpdir(), "tilewright-boundaries-"));
   made.push(dir);
   for (const [path, text] of Object.entries(files)) {
     mkdirSync(dirname(join(dir, path)), { recursive: true });
     writeFileSync(join(dir, path), text);
   }
+  return dir;
+}
+
+/** Builds a workspace with these source files (path -> text); `broken` lists "rule: file" for what it violates. */
+function cruise(files: Readonly<Record<string, string>>): { broken: string[]; output: string } {
+  const dir = folderOf(files);
   mkdirSync(join(dir, "node_modules/@tilewright"), { recursive: true });
   mkdirSync(join(dir, "node_modules/dev-tool"));
   writeFileSync(join(dir, "node_modules/dev-tool/package.json"), `{"name": "dev-tool", "main": "index.js"}`);
@@ -99,6 +106,9 @@ test("each planted violation is reported, and nothing else", () => {
     "packages/emulator/src/up.ts": use("@tilewright/ir"),
     "packages/runtime/src/up.ts": use("@tilewright/backend-simt"),
     "packages/runtime/src/top.ts": use("tilewright"),
+    "packages/cli/src/page.ts": use("@tilewright/explorer"),
+    "packages/explorer/src/index.ts": use("@tilewright/codegen"),
+    "packages/conformance/src/index.ts": use("@tilewright/ptx"),
     "packages/emulator/src/type.ts": `export type { Row } from "@tilewright/runtime";\n`,
     // Node in portable packages.
     "packages/ir/src/node.ts": node,
@@ -123,10 +133,13 @@ test("each planted violation is reported, and nothing else", () => {
   expect(broken).toEqual([
     "backend-*-imports-only-its-row: backend-mma/src/index.ts",
     "backend-*-imports-only-its-row: backend-simt/src/up.ts",
+    "cli-imports-only-its-row: cli/src/page.ts",
     "codegen-imports-only-its-row: codegen/src/up.ts",
+    "conformance-imports-only-its-row: conformance/src/index.ts",
     "core-imports-only-its-row: core/src/up.ts",
     "emulator-imports-only-its-row: emulator/src/type.ts",
     "emulator-imports-only-its-row: emulator/src/up.ts",
+    "explorer-imports-only-its-row: explorer/src/index.ts",
     "ir-imports-only-its-row: ir/src/up.ts",
     "no-cycles: ir/src/a.ts",
     "no-node-in-portable-packages: backend-simt/src/node.ts",
@@ -144,9 +157,80 @@ test("each planted violation is reported, and nothing else", () => {
     "through-the-front-door: cli/test/nvml.test.ts",
     "through-the-front-door: ptx/src/path.ts",
   ]);
+  const { forbidden } = createRequire(import.meta.url)("../.dependency-cruiser.cjs") as {
+    forbidden: { name: string }[];
+  };
+  expect(new Set(broken.map((line) => line.split(":")[0]))).toEqual(
+    new Set(forbidden.map((rule) => rule.name)),
+  );
 });
 
 test("a new package needs a row in the table", () => {
   const { output } = cruise({ "packages/surprise/src/index.ts": index() });
   expect(output).toContain("packages/surprise has no row in the table ALLOWED");
+});
+
+describe("nothing shared names a backend or an architecture", () => {
+  /** Exit status, and lines about violations. */
+  const check = (files: Readonly<Record<string, string>>) => {
+    const dir = folderOf({
+      "packages/backend-simt/src/index.ts": index(),
+      "packages/backend-wgmma/src/index.ts": index(),
+      ...files,
+    });
+    const { status, stdout } = spawnSync(process.execPath, [join(root, "scripts/shared-names.mjs"), dir], {
+      encoding: "utf8",
+    });
+    return { status, faults: stdout.split("\n").filter((line) => line.startsWith("shared-names:")) };
+  };
+
+  test.each([
+    {
+      what: "an architecture in a hint",
+      text: "export const hint = `needs sm_90a or later`;",
+      says: "architecture sm_90a",
+    },
+    { what: "a generation in a name", text: "export const isHopper = 1;", says: "architecture hopper" },
+    {
+      what: "a comparison with a backend",
+      text: 'export const own = (engine: string) => engine === "wgmma";',
+      says: "backend wgmma",
+    },
+    { what: "a backend in a name", text: "export const simtTile = 1;", says: "backend simt" },
+    { what: "a flag", text: 'export const hint = "use --backend mma";', says: "flag --backend mma" },
+    {
+      what: "a place after a value",
+      text: "export const hint = (n: number) => `$" + "{n} of simt`;",
+      says: "backend simt",
+    },
+  ])("$what", ({ text, says }) => {
+    expect(check({ "packages/ir/src/planted.ts": `\n${text}\n` })).toEqual({
+      status: 1,
+      faults: [`shared-names: packages/ir/src/planted.ts:2: ${says}`],
+    });
+  });
+
+  test("a file's name", () => {
+    expect(check({ "packages/codegen/src/wgmma/fence.ts": index() }).faults).toEqual([
+      "shared-names: packages/codegen/src/wgmma/fence.ts:1: backend wgmma in the path",
+    ]);
+  });
+
+  test("instructions, capabilities, comments, and the packages that own an architecture", () => {
+    const text = `
+      // sm_90 and the simt backend
+      export const fence = "wgmma.fence";
+      export const row = { feature: "wgmma", kind: "mma" };
+      export const has = (target: string) => hasFeature(target, "wgmma");
+    `;
+    const own = 'export const arch = "sm_90a";';
+    expect(
+      check({
+        "packages/ir/src/index.ts": text,
+        "packages/core/src/targets/table.ts": own,
+        "packages/backend-wgmma/src/arch.ts": own,
+        "packages/ptx/src/rows.ts": own,
+      }),
+    ).toEqual({ status: 0, faults: [] });
+  });
 });

@@ -131,8 +131,8 @@ function accepts(problem: Problem, target: Target): Verdict {
     reasons.push({ code, kind: "unsupported", at, message, hint });
   };
   refuseDTypes(problem, target, refuse);
-  reasons.push(...refuseTwoLevel(problem, "TW1818"));
-  reasons.push(...refuseBatch(problem, { grouped: null, count: "TW1816" }));
+  reasons.push(...refuseTwoLevel(problem, "TW1818", "use --arch sm_90a --backend wgmma"));
+  reasons.push(...refuseBatch(problem, "TW1816"));
   reasons.push(...stepReasons(problem));
   return reasons.length === 0 ? ok(true) : err(reasons);
 }

@@ -139,7 +139,7 @@ function accepts(problem: Problem): Verdict {
       `the simt backend multiplies f32 in f32, not by ${problem.precision}`,
       "leave precision out, or use the mma backend on sm_80 or later",
     );
-  reasons.push(...refuseBatch(problem, { grouped: null, count: "TW1806" }));
+  reasons.push(...refuseBatch(problem, "TW1806"));
   reasons.push(...refuseSteps(problem, "TW1805"));
   return reasons.length === 0 ? ok(true) : err(reasons);
 }

@@ -17,7 +17,7 @@ describe("illegal schedules get every reason, each with the nearest legal value"
       "TW2101 4x4 is 16 lanes; a warp has 32; nearest legal: lanes=4x8",
       "TW2102 tile m 100 is no multiple of lanes x thread = 64; nearest legal: tile m 128",
       "TW2104 thread m 16 is no multiple of strip 3; nearest legal: strip m 2",
-      "TW2109 sm_70 has no cp.async; nearest legal: copy=direct (cp.async needs sm_80 or later)",
+      "TW2109 sm_70 has no cp.async; nearest legal: copy=direct (sm_80 and later have cp.async)",
       "TW2112 frag=2 alternates two fragments, so tile k must be even, not 7; nearest legal: tile k 8, or frag=1",
       "TW2113 cp.async already runs ahead; prefetch splits copies that go through registers; nearest legal: registerPrefetch=off, or copy=direct",
     ]);

@@ -125,8 +125,8 @@ function accepts(problem: Problem, target: Target): Verdict {
   };
   refuseDTypes(problem, target, refuse);
   refuseFactors(problem, refuse);
-  reasons.push(...refuseTwoLevel(problem, "TW1842"));
-  reasons.push(...refuseBatch(problem, { grouped: null, count: "TW1834" }));
+  reasons.push(...refuseTwoLevel(problem, "TW1842", "use --arch sm_90a --backend wgmma"));
+  reasons.push(...refuseBatch(problem, "TW1834"));
   for (const name of ["A", "B"] as const) {
     const fault = tensorAccessFault(problem, name, kindOf(problem)?.packed);
     if (fault !== null)
@@ -138,7 +138,7 @@ function accepts(problem: Problem, target: Target): Verdict {
       );
   }
   reasons.push(...refuseSteps(problem, "TW1837"));
-  if (isNarrow(problem)) reasons.push(...refuseSymbolic(problem, "TW1839"));
+  if (isNarrow(problem)) reasons.push(...refuseSymbolic(problem, "TW1839", "--backend mma or simt"));
   return reasons.length === 0 ? ok(true) : err(reasons);
 }
 

@@ -166,10 +166,10 @@ function accepts(problem: Problem, _target: Target): Verdict {
         `${name.toUpperCase()} in ${operand.dtype} is not served yet`,
         `use one of ${servedFormats.join(", ")}`,
       );
-  reasons.push(...refuseBatch(problem, { grouped: null, count: "TW1825" }));
+  reasons.push(...refuseBatch(problem, "TW1825"));
   reasons.push(...refuseSteps(problem, "TW1826"));
   // Sums are promoted, and factors lie, by numbers of chunks that are known.
   if (problem.blockScales !== undefined || problem.precision === "promoted")
-    reasons.push(...refuseSymbolic(problem, "TW1827"));
+    reasons.push(...refuseSymbolic(problem, "TW1827", "--backend mma or simt"));
   return reasons.length === 0 ? ok(true) : err(reasons);
 }

@@ -102,7 +102,7 @@ describe("what check refuses", () => {
     ],
     [
       { copy: "cp.async", cache: "a:evict_first,b:evict_last,d:evict_first" },
-      "TW2332 A and B cannot have a policy of L2 with copy=cp.async: GPUs of sm_90 stop at a cp.async that has one, and run kernels made for sm_80 too / nearest legal: cache=d:evict_first, or copy=direct or tma",
+      "TW2332 A and B cannot have a policy of L2 with copy=cp.async: later GPUs that run the kernel too stop at a cp.async that has one / nearest legal: cache=d:evict_first, or copy=direct or tma",
     ],
     [
       { delayedRelease: "on", stages: 1 },

@@ -23,7 +23,7 @@ export function cachePolicy(ctx: Context, buffer: string, access: CachedAccess):
   if (cache === undefined) return first + last === "" ? asOthers : { hint: first + last, operands: [] };
   // asyncPolicyFault of ir says why.
   if (access === "async")
-    throw new CannotLower(`%${buffer}`, "has a policy of L2, and cp.async cannot carry one on sm_90");
+    throw new CannotLower(`%${buffer}`, "has a policy of L2, which cp.async cannot carry");
   const policy = ctx.crewValue(`policy ${cache}`, (code) => {
     const d = ctx.entry.reg("u64", "policy");
     // For all of the accesses.

@@ -1,5 +1,5 @@
 /** Elements of a memory dtype as values that the epilogue computes with: loads with conversion, stores with rounding, casts. */
-import { type DType, type EpilogueKind, sizeOf, type Target } from "@tilewright/core";
+import { type DType, type EpilogueKind, hasFeature, sizeOf, type Target } from "@tilewright/core";
 import { f32imm, imm, type Operand } from "@tilewright/ptx";
 import { readByteFloat, writeByteFloat } from "./bytes.ts";
 import { asOthers, type CachePolicyUse } from "./cachePolicy.ts";
@@ -30,7 +30,7 @@ export const valueRegister = (ctx: Context, kind: Kind, prefix = "e"): Reg<Kind>
   ctx.entry.reg(kind, kind === "f32" ? prefix : `${prefix}_${kind}_`);
 
 /** cvt to bf16, and to two halves at once, came with sm_80 (PTX ISA, cvt). */
-const hasPairs = (target: Target): boolean => target.major >= 8;
+const hasPairs = (target: Target): boolean => hasFeature(target, "mma.bf16");
 
 const f16: Format = {
   read(ctx, guard, from, d) {

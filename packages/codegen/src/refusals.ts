@@ -14,39 +14,36 @@ export const unsupported = (
   hint: string,
 ): Diagnostic => ({ code, kind: "unsupported", at, message, hint });
 
-/** Batches that a grid with a problem in each place of its second axis cannot hold, and grouped ones for backends that serve none (`grouped` is null for those that do). Each backend has codes of its own. */
-export function refuseBatch(
-  { batch }: Problem,
-  codes: { readonly grouped: Diagnostic["code"] | null; readonly count: Diagnostic["code"] },
-): readonly Diagnostic[] {
-  const at = "problem.batch";
-  if (batch.kind === "grouped" && codes.grouped !== null)
-    return [unsupported(codes.grouped, at, "grouped batches are not served yet", "use --backend simt")];
+/** Batches that a grid with a problem in each place of its second axis cannot hold. Each backend has codes of its own. */
+export function refuseBatch({ batch }: Problem, code: Diagnostic["code"]): readonly Diagnostic[] {
   if (batch.kind === "none" || batch.count <= MAX_BATCH) return [];
   const message = `${batch.count} problems; the grid's second axis takes ${MAX_BATCH}`;
-  return [unsupported(codes.count, at, message, `launch batches of at most ${MAX_BATCH}`)];
+  return [unsupported(code, "problem.batch", message, `launch batches of at most ${MAX_BATCH}`)];
 }
 
 /** Sums that are promoted, and factors of 128 along k, of a backend that has neither. */
 export function refuseTwoLevel(
   { precision, blockScales }: Problem,
   code: Diagnostic["code"],
+  hint: string,
 ): readonly Diagnostic[] {
   const asked = [
     ...(precision === "promoted" ? [["precision", "sums that are promoted to f32"] as const] : []),
     ...(blockScales !== undefined ? [["blockScales", "factors of 128 along k"] as const] : []),
   ];
-  return asked.map(([field, what]) =>
-    unsupported(code, `problem.${field}`, `${what} are not served`, "use --arch sm_90a --backend wgmma"),
-  );
+  return asked.map(([field, what]) => unsupported(code, `problem.${field}`, `${what} are not served`, hint));
 }
 
 /** Sizes that come with the launch, of a backend whose kernels have theirs compiled in. */
-export function refuseSymbolic(problem: Problem, code: Diagnostic["code"]): readonly Diagnostic[] {
+export function refuseSymbolic(
+  problem: Problem,
+  code: Diagnostic["code"],
+  others: string,
+): readonly Diagnostic[] {
   const names = symbolicSizes(problem);
   if (names.length === 0) return [];
   const message = `kernels with ${names.join(", ")} at launch are not served yet`;
-  return [unsupported(code, "problem.symbolic", message, "use --backend mma or simt, or fixed sizes")];
+  return [unsupported(code, "problem.symbolic", message, `use ${others}, or fixed sizes`)];
 }
 
 /** Of rasters that ask how many tiles there are. */

@@ -238,7 +238,7 @@ export {
   type Target,
   type TargetLimits,
 } from "./target.ts";
-export { findGpu, findTarget, gpuFor, runsOn, targetsSupporting } from "./targets/find.ts";
+export { findGpu, findTarget, gpuFor, runsOn } from "./targets/find.ts";
 export { type GpuData, gpus, type ModelConstant } from "./targets/gpus.ts";
 export {
   type BlockUse,
@@ -250,7 +250,7 @@ export {
 } from "./targets/occupancy.ts";
 export { firstCudaFor, type PtxVersionRow, ptxVersions } from "./targets/ptxVersions.ts";
 export { type Roofline, roofline } from "./targets/roofline.ts";
-export { type ArchName, targets } from "./targets/table.ts";
+export { type ArchName, archsWith, targets, targetsSupporting } from "./targets/table.ts";
 export {
   briefRequest,
   findTuned,

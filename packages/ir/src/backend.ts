@@ -42,7 +42,7 @@ export interface Remark {
 }
 
 export interface Backend {
-  /** Short name: `simt`, `mma`, `wgmma`, `tcgen05`. */
+  /** Short name, as `--backend` takes it. */
   readonly id: string;
   /** One line for tables and --help. */
   readonly summary: string;

@@ -8,6 +8,7 @@ import type { DType } from "../dtype.ts";
 import { err, ok } from "../ids.ts";
 import type { ParamSpec } from "../manifest.ts";
 import { hasFeature, type Target } from "../target.ts";
+import { archsWith } from "../targets/table.ts";
 import { evaluateLaunchExpr, type LaunchEnvironment } from "./evaluate.ts";
 
 interface TensorMapTypeRow {
@@ -83,18 +84,21 @@ export type TensorMapType = keyof typeof tensorMapTypes;
 
 const typeRow = (dtype: TensorMapType): TensorMapTypeRow => tensorMapTypes[dtype];
 
-/** Swizzles in the driver's order; `span` is the most bytes of a box row. The atom variants came with sm_100. */
+/** Swizzles in the driver's order; `span` is the most bytes of a box row. `major`: of the first compute capability that has it. */
 export const tensorMapSwizzles = {
-  none: { driver: 0, span: null, blackwell: false },
-  "32B": { driver: 1, span: 32, blackwell: false },
-  "64B": { driver: 2, span: 64, blackwell: false },
-  "128B": { driver: 3, span: 128, blackwell: false },
-  "128B_ATOM_32B": { driver: 4, span: 128, blackwell: true },
-  "128B_ATOM_32B_FLIP_8B": { driver: 5, span: 128, blackwell: true },
-  "128B_ATOM_64B": { driver: 6, span: 128, blackwell: true },
+  none: { driver: 0, span: null, major: 9 },
+  "32B": { driver: 1, span: 32, major: 9 },
+  "64B": { driver: 2, span: 64, major: 9 },
+  "128B": { driver: 3, span: 128, major: 9 },
+  "128B_ATOM_32B": { driver: 4, span: 128, major: 10 },
+  "128B_ATOM_32B_FLIP_8B": { driver: 5, span: 128, major: 10 },
+  "128B_ATOM_64B": { driver: 6, span: 128, major: 10 },
 } as const;
 
 export type TensorMapSwizzle = keyof typeof tensorMapSwizzles;
+
+/** Major compute capability of the first targets that have maps of packed types. */
+const PACKED_MAJOR = 10;
 
 /** In the driver's order, as are the promotions. */
 export const tensorMapInterleaves = ["none", "16B", "32B"] as const;
@@ -260,22 +264,22 @@ type Fault = (
 
 function onTarget(spec: TensorMapSpec, target: Target, fault: Fault): void {
   if (!hasFeature(target, "tma"))
-    fault("TW1310", "target", `${target.arch} has no TMA`, "sm_90 and later have", "unsupported");
-  else if (target.major < 10) {
-    if (tensorMapSwizzles[spec.swizzle].blackwell)
+    fault("TW1310", "target", `${target.arch} has no TMA`, `${archsWith("tma")} have`, "unsupported");
+  else {
+    if (target.major < tensorMapSwizzles[spec.swizzle].major)
       fault(
         "TW1310",
         "swizzle",
         `${target.arch} has no swizzle ${spec.swizzle}`,
-        "sm_100 has; none, 32B, 64B and 128B work here",
+        "later targets have; none, 32B, 64B and 128B work here",
         "unsupported",
       );
-    if (typeRow(spec.dtype).packed !== undefined)
+    if (typeRow(spec.dtype).packed !== undefined && target.major < PACKED_MAJOR)
       fault(
         "TW1310",
         "dtype",
         `${target.arch} has no maps of ${spec.dtype}`,
-        "sm_100 has; packed data can be copied as u8",
+        "later targets have; packed data can be copied as u8",
         "unsupported",
       );
   }

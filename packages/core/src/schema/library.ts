@@ -45,7 +45,7 @@ const sizesSchema = z
   })
   .describe("sizes of kernels; lists stand for every combination");
 
-const archs = z.array(z.string()).min(1).describe("architectures, e.g. sm_80 and sm_90a");
+const archs = z.array(z.string()).min(1).describe("architectures: names that `tilewright targets` lists");
 
 const operationSchema = z
   .strictObject({

@@ -8,7 +8,7 @@ import { tunedSchema } from "./tuned.ts";
 /** One kernel to make: the JSON form of `compile`'s flags. */
 export const requestSchema = z
   .strictObject({
-    arch: z.string().describe("target, e.g. sm_70 or sm_90a"),
+    arch: z.string().describe("target: a name that `tilewright targets` lists"),
     problem: problemRequestSchema,
     schedule: z
       .union([z.string(), z.record(z.string(), z.union([z.number(), z.string(), z.array(z.number())]))])

@@ -2,7 +2,7 @@
 import type { Checked } from "../diagnostics.ts";
 import { err, ok } from "../ids.ts";
 import { nearest } from "../nearest.ts";
-import { type Feature, type Gpu, hasFeature, type Target } from "../target.ts";
+import type { Gpu, Target } from "../target.ts";
 import { gpus } from "./gpus.ts";
 import { targets } from "./table.ts";
 
@@ -82,10 +82,6 @@ export function findGpu(name: string): Checked<Gpu> {
 /** The planner's default GPU for an architecture: the first one listed, or the first of its number with another suffix; null when the table has none. */
 export const gpuFor = (arch: string): Gpu | null =>
   gpus.find((gpu) => gpu.arch === arch) ?? gpus.find((gpu) => gpu.arch.replace(/[af]$/, "") === arch) ?? null;
-
-/** Targets that have a feature, oldest first. */
-export const targetsSupporting = (feature: Feature): readonly Target[] =>
-  targets.filter((target) => hasFeature(target, feature));
 
 /**
  * Whether PTX for `target` runs on a device of this compute capability: portable text on every later one, `arch` text on exactly its

@@ -5,7 +5,7 @@
  * cluster size); PTX ISA release notes (the first version that knows the target); PTX ISA, "Target ISA Notes" of each instruction
  * (features). What ptxas accepts for each feature and target is checked in test/targets/ptxas.test.ts.
  */
-import type { Feature, PtxVersion, Target, TargetLimits } from "../target.ts";
+import { type Feature, hasFeature, type PtxVersion, type Target, type TargetLimits } from "../target.ts";
 
 const KiB = 1024;
 
@@ -136,3 +136,16 @@ export const targets: readonly Target[] = rows;
 
 /** The name of a target: `sm_90a`. */
 export type ArchName = (typeof rows)[number]["arch"];
+
+/** Targets that have a feature, oldest first. */
+export const targetsSupporting = (feature: Feature): readonly Target[] =>
+  targets.filter((target) => hasFeature(target, feature));
+
+/** Which targets have a feature, for hints: `sm_80 and later`, or their names where a later one lacks it. */
+export function archsWith(feature: Feature): string {
+  const [first, ...others] = targetsSupporting(feature).map((target) => target.arch);
+  const later = targets.slice(targets.findIndex((target) => target.arch === first) + 1);
+  return later.length === others.length && later.length > 0
+    ? `${first} and later`
+    : [first, ...others].join(", ");
+}

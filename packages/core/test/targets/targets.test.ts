@@ -5,11 +5,11 @@ import { isDType } from "../../src/dtype.ts";
 import { editDistance, nearest } from "../../src/nearest.ts";
 import { defineProblem } from "../../src/problem/request.ts";
 import { type Feature, features, hasFeature } from "../../src/target.ts";
-import { findGpu, findTarget, gpuFor, runsOn, targetsSupporting } from "../../src/targets/find.ts";
+import { findGpu, findTarget, gpuFor, runsOn } from "../../src/targets/find.ts";
 import { gpus } from "../../src/targets/gpus.ts";
 import { occupancy } from "../../src/targets/occupancy.ts";
 import { roofline } from "../../src/targets/roofline.ts";
-import { targets } from "../../src/targets/table.ts";
+import { targets, targetsSupporting } from "../../src/targets/table.ts";
 
 const target = (arch: string) => {
   const found = findTarget(arch);

@@ -71,13 +71,13 @@ interface AtomRow {
 }
 
 /** m16n8k16 of f16 and m16n8k32 of integers came together with bf16 (PTX ISA, target ISA notes of mma). */
-const AMPERE: Feature = "mma.bf16";
+const WITH_BF16: Feature = "mma.bf16";
 
 /** One row a shape and family of dtypes; of rows for the same dtypes the one to prefer first. Every shape has n = 8. */
 const rows: readonly AtomRow[] = [
-  { m: 16, k: 16, acc: "f32", types: ["f16"], feature: AMPERE },
-  { m: 16, k: 16, acc: "f32", types: ["bf16"], feature: AMPERE },
-  { m: 16, k: 16, acc: "f16", types: ["f16"], feature: AMPERE },
+  { m: 16, k: 16, acc: "f32", types: ["f16"], feature: WITH_BF16 },
+  { m: 16, k: 16, acc: "f32", types: ["bf16"], feature: WITH_BF16 },
+  { m: 16, k: 16, acc: "f16", types: ["f16"], feature: WITH_BF16 },
   { m: 16, k: 8, acc: "f32", types: ["tf32"], feature: "mma.tf32" },
   // Some steps of the instruction to one addition: the longer the sums of the tensor cores, the more their truncation costs, and the fewer additions there are.
   ...([2, 1, 4] as const).map(
@@ -91,7 +91,7 @@ const rows: readonly AtomRow[] = [
       precision: "3xtf32",
     }),
   ),
-  { m: 16, k: 32, acc: "s32", types: ["s8", "u8"], feature: AMPERE },
+  { m: 16, k: 32, acc: "s32", types: ["s8", "u8"], feature: WITH_BF16 },
   { m: 16, k: 32, acc: "f32", types: ["e4m3", "e5m2"], feature: "mma.e4m3" },
   { m: 8, k: 4, acc: "f64", types: ["f64"], feature: "mma.f64" },
   // What Turing has of f16 and of bytes.

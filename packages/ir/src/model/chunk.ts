@@ -3,7 +3,7 @@
 import type { Operand, Problem } from "@tilewright/core";
 import { type DType, dtypes, gpus, isScaled, scaledTypes } from "@tilewright/core";
 import type { ModelKernel } from "./kernel.ts";
-import type { Engine, Machine } from "./machine.ts";
+import { type Engine, engineRow, type Machine } from "./machine.ts";
 
 /** Cycles of an SM. */
 export interface ChunkCost {
@@ -136,8 +136,8 @@ export function chunkCost(
   const kBytes = bytesAlongK(dtype, kernel.tile[2]);
   const peak = machine.flopsPerCycle[kernel.engine] ?? 0;
   if (peak === 0) throw new RangeError(`${machine.gpu} has no ${kernel.engine}`);
-  // tcgen05 has 128 rows of tensor memory, and an instruction of 64 rows takes as long.
-  const filled = kernel.engine === "tcgen05" ? Math.min(1, share.rows / 128) : 1;
+  const { asynchronous, fullRows } = engineRow(kernel.engine);
+  const filled = fullRows === 0 ? 1 : Math.min(1, share.rows / fullRows);
   const rate =
     peak * dtypeSpeed(machine, dtype, kernel.engine) * filled * (machine.sustained[kernel.engine] ?? 1);
   const issue = kernel.engine === "fma" ? fmaFraction(kernel) : 1;
@@ -168,7 +168,6 @@ export function chunkCost(
   const [load, handOver, barrier] = [machine.loadNs, machine.handOverNs, machine.barrierNs].map(
     (ns) => ns * ghz,
   ) as [number, number, number];
-  const asynchronous = kernel.engine === "wgmma" || kernel.engine === "tcgen05";
   const round =
     load + Math.max(intake, requests) + Math.max(multiply, shared) + (asynchronous ? handOver : barrier);
   // One role that issues loads and multiplications waits for the one before it starts the other.

@@ -1,7 +1,29 @@
 /** What the model knows of a GPU: rates of an SM in bytes or FLOP a cycle, latencies in nanoseconds, energies. The data files of targets/gpus say where each number is from. */
-/** What multiplies. */
-export const engines = ["fma", "mma", "wgmma", "tcgen05"] as const;
-export type Engine = (typeof engines)[number];
+import type { Feature } from "@tilewright/core";
+
+/** What multiplies, by the instruction: the names that data files of GPUs give rates for. */
+interface EngineRow {
+  /** Products run beside the thread that asked for them. */
+  readonly asynchronous: boolean;
+  /** Rows of a block's tile below which an instruction takes as long; 0 for none. */
+  readonly fullRows: number;
+}
+
+const engineRows = {
+  fma: { asynchronous: false, fullRows: 0 },
+  mma: { asynchronous: false, fullRows: 0 },
+  wgmma: { asynchronous: true, fullRows: 0 },
+  // 128 lanes of tensor memory.
+  tcgen05: { asynchronous: true, fullRows: 128 },
+} as const satisfies Record<string, EngineRow>;
+
+export type Engine = keyof typeof engineRows;
+export const engines = Object.keys(engineRows) as readonly Engine[];
+export const engineRow = (engine: Engine): EngineRow => engineRows[engine];
+
+/** The engine of an atom: its feature is named after the instruction. Null where the model has none. */
+export const engineOfFeature = (feature: Feature): Engine | null =>
+  engines.find((engine) => engine === feature.split(".")[0]) ?? null;
 
 export interface Machine {
   /** A name of the table of GPUs. */

@@ -111,5 +111,5 @@ export function usualMachine(target: Target): Machine {
   if (!hasFeature(target, "tcgen05")) return machineOf({ name: MEASURED });
   const own = gpuFor(target.arch);
   const machine = own === null ? null : machineOf(own);
-  return machine?.flopsPerCycle.tcgen05 === undefined ? machineOf({ name: KIN }) : machine;
+  return machine === null || machine.tensorMemoryBytes === 0 ? machineOf({ name: KIN }) : machine;
 }

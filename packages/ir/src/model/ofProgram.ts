@@ -9,7 +9,7 @@ import { eachStmt } from "../tile/rewrite.ts";
 import { TENSOR_LANES } from "../tile/tensor.ts";
 import type { Buffer, OwnershipMode, Stmt, TileProgram } from "../tile/types.ts";
 import type { ModelKernel } from "./kernel.ts";
-import type { Engine } from "./machine.ts";
+import { type Engine, engineOfFeature } from "./machine.ts";
 
 type Copy = Extract<Stmt, { kind: "copy" }>;
 type Tiles = Extract<Stmt, { kind: "tiles" }>;
@@ -26,16 +26,17 @@ function engineOf(
   acc: Buffer,
   unit: number,
 ): { readonly engine: Engine; readonly instruction: ModelKernel["instruction"] } | null {
-  if (findTensorKind(name) !== null) {
+  const [tensor, group] = [findTensorKind(name), findWarpgroupAtom(name)];
+  const atom = tensor ?? group ?? findAtom(name);
+  const engine = name === "fma" ? "fma" : atom === null ? null : engineOfFeature(atom.feature);
+  if (engine === null) return null;
+  if (tensor !== null) {
     const lanes = acc.lanes ?? 0;
     const across = acc.shape[lanes === 0 ? 1 : 0];
-    return { engine: "tcgen05", instruction: [Math.min(TENSOR_LANES, acc.shape[lanes] / unit), across] };
+    return { engine, instruction: [Math.min(TENSOR_LANES, acc.shape[lanes] / unit), across] };
   }
-  const group = findWarpgroupAtom(name);
-  if (group !== null) return { engine: "wgmma", instruction: [group.m, group.n] };
+  if (group !== null) return { engine, instruction: [group.m, group.n] };
   if (acc.own === null) return null;
-  const engine = name === "fma" ? "fma" : findAtom(name)?.feature.startsWith("mma") === true ? "mma" : null;
-  if (engine === null) return null;
   const tiers = engine === "fma" ? (["register"] as const) : (["thread", "register", "atom"] as const);
   return { engine, instruction: [product(acc.own.rows, tiers), product(acc.own.cols, tiers)] };
 }

@@ -1,7 +1,7 @@
 /** What copy=cp.async asks of a target and of the operands. */
 
 import type { Problem } from "@tilewright/core";
-import { copyBytes, hasFeature, type Target } from "@tilewright/core";
+import { archsWith, copyBytes, hasFeature, type Target } from "@tilewright/core";
 
 /** Bytes of the least copy (PTX ISA, cp.async: cp-size is 4, 8 or 16). */
 export const LEAST_ASYNC_BYTES = 4;
@@ -14,7 +14,7 @@ export const asyncTargetFault = (
     ? null
     : {
         message: `${target.arch} has no cp.async`,
-        hint: "nearest legal: copy=direct (cp.async needs sm_80 or later)",
+        hint: `nearest legal: copy=direct (${archsWith("cp.async")} have cp.async)`,
         unsupported: true,
       };
 

@@ -65,7 +65,7 @@ export function asyncPolicyFault(cache: string): { readonly message: string; rea
     policies[name] === undefined ? [] : [`${name}:${policies[name]}`],
   );
   return {
-    message: `${operands.map((name) => name.toUpperCase()).join(" and ")} cannot have a policy of L2 with copy=cp.async: GPUs of sm_90 stop at a cp.async that has one, and run kernels made for sm_80 too`,
+    message: `${operands.map((name) => name.toUpperCase()).join(" and ")} cannot have a policy of L2 with copy=cp.async: later GPUs that run the kernel too stop at a cp.async that has one`,
     hint: `nearest legal: cache=${rest.length === 0 ? "none" : rest.join(",")}, or copy=direct or tma`,
   };
 }

@@ -1,6 +1,6 @@
 /** What the fields that divide K among blocks allow each other, in every backend. */
 import type { Diagnostic, Problem, Schedule } from "@tilewright/core";
-import { hasFeature, type Target } from "@tilewright/core";
+import { archsWith, hasFeature, type Target } from "@tilewright/core";
 import { MOST_SLICES, type ReductionKind } from "../tile/types.ts";
 import type { ScheduleFault } from "./rules.ts";
 
@@ -122,7 +122,7 @@ export function dsmemReductionFault(problem: Problem, target: Target, splits: nu
   if (!hasFeature(target, "cluster"))
     return {
       message: `${target.arch} has no clusters in which blocks could meet`,
-      hint: "nearest legal: reduction=last (clusters need sm_90 or later)",
+      hint: `nearest legal: reduction=last (${archsWith("cluster")} have clusters)`,
       unsupported: true,
     };
   if (problem.batch.kind === "grouped")

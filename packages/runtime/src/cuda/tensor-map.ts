@@ -1,5 +1,6 @@
 /** Tensor maps through the driver: the rules first, each violation named; then its 128 bytes. */
 import {
+  archsWith,
   type Checked,
   checkTensorMap,
   err,
@@ -21,7 +22,7 @@ export function encodeTensorMap(context: CudaContext, spec: TensorMapSpec): Chec
       "deviceUnfit",
       at,
       `${context.info.name} has no tensor maps`,
-      "choose a schedule without TMA, or a GPU of sm_90 or later",
+      `choose a schedule without TMA, or a GPU of ${archsWith("tma")}`,
     );
   }
   if (spec.im2col !== undefined)

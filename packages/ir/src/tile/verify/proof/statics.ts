@@ -178,7 +178,7 @@ function* groups(plan: Plan): Iterable<Finding> {
         rule: "groups",
         at: where,
         message: `${action.kind} has cta_group::${action.group} in a kernel of ${plan.pair ? "pairs" : "single blocks"}`,
-        hint: `every tcgen05 instruction of a kernel has one group: ${wanted}`,
+        hint: `every instruction on tensor memory of a kernel has one group: ${wanted}`,
       };
 }
 
