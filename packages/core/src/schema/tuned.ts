@@ -32,7 +32,7 @@ export const tunedSchema = z
     kind: z.literal("tilewright-tuned"),
     version: z.literal(1),
     gpu: z.string().min(1).describe("name in the table of GPUs (tilewright targets --gpus), or the driver's"),
-    arch: z.string().describe("target of the text, e.g. sm_90a"),
+    arch: z.string().describe("target of the text"),
     problem: problemRequestSchema,
     backend: z.string(),
     schedule: z.string().min(1).describe("text; fields left out take their defaults"),
