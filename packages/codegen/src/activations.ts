@@ -1,48 +1,8 @@
 /** Activations on one f32 register, from ex2.approx and rcp.approx (PTX ISA: 2^-22 and 1 ulp); the caller's predicate guards each. */
 import type { Activation } from "@tilewright/core";
-import { f32imm } from "@tilewright/ptx";
-import type { Pred, Reg } from "./code.ts";
+import { Arithmetic, type F32 } from "./arithmetic.ts";
+import type { Pred } from "./code.ts";
 import type { Context } from "./context.ts";
-
-type F32 = Reg<"f32">;
-
-/** Emits f32 instructions under one predicate, each into a fresh register. */
-class Arithmetic {
-  readonly #ctx: Context;
-  readonly #guard: Pred | null;
-
-  constructor(ctx: Context, guard: Pred | null) {
-    this.#ctx = ctx;
-    this.#guard = guard;
-  }
-
-  #make(emit: (d: F32) => void): F32 {
-    const d = this.#ctx.entry.reg("f32", "e");
-    emit(d);
-    return d;
-  }
-
-  mul = (a: F32, b: F32 | number): F32 =>
-    this.#make((d) => this.#ctx.emit(this.#guard, "mul.rn.f32", d, a, value(b)));
-  add = (a: F32, b: F32 | number): F32 =>
-    this.#make((d) => this.#ctx.emit(this.#guard, "add.rn.f32", d, a, value(b)));
-  fma = (a: F32, b: F32 | number, c: F32 | number): F32 =>
-    this.#make((d) => this.#ctx.emit(this.#guard, "fma.rn.f32", d, a, value(b), value(c)));
-  abs = (a: F32): F32 => this.#make((d) => this.#ctx.emit(this.#guard, "abs.f32", d, a));
-  exp2 = (a: F32): F32 => this.#make((d) => this.#ctx.emit(this.#guard, "ex2.approx.f32", d, a));
-  reciprocal = (a: F32): F32 => this.#make((d) => this.#ctx.emit(this.#guard, "rcp.approx.f32", d, a));
-  withSignOf = (magnitude: F32, sign: F32): F32 =>
-    this.#make((d) => this.#ctx.emit(this.#guard, "copysign.f32", d, sign, magnitude));
-
-  /** x < limit ? then : otherwise. A NaN takes `otherwise`. */
-  selectBelow(x: F32, limit: number, then: F32 | number, otherwise: F32): F32 {
-    const p = this.#ctx.entry.reg("pred", "p");
-    this.#ctx.emit(this.#guard, "setp.lt.f32", p, x, f32imm(limit));
-    return this.#make((d) => this.#ctx.emit(this.#guard, "selp.f32", d, value(then), otherwise, p));
-  }
-}
-
-const value = (x: F32 | number) => (typeof x === "number" ? f32imm(x) : x);
 
 /** 1 / (1 + 2^(-x log2 e)); the power overflows to infinity for very negative x, and its reciprocal is 0. */
 const sigmoid = (on: Arithmetic, x: F32): F32 => on.reciprocal(on.add(on.exp2(on.mul(x, -Math.LOG2E)), 1));

@@ -1,10 +1,11 @@
 /** The epilogue's chain of steps on one element at a time, and the reductions that it feeds. */
-import { type DType, type EpilogueStep, sizeOf, stepMatrix } from "@tilewright/core";
+import { type DType, type EpilogueStep, mapOf, type Operand, sizeOf, stepMatrix } from "@tilewright/core";
 import { RESULT_BYTES, type Stmt } from "@tilewright/ir";
 import { type AddressOperand, addr, f32imm, imm } from "@tilewright/ptx";
 import { lowerActivation } from "./activations.ts";
 import type { Pred, Reg } from "./code.ts";
 import type { Context } from "./context.ts";
+import { lowerExpression } from "./expressions.ts";
 import { cast, clamped, loadElements, storeElements } from "./formats.ts";
 import { arrayAddress, axisBound, type GlobalArray, pointer } from "./globalAddress.ts";
 import { resultStride, widePointer } from "./results.ts";
@@ -51,7 +52,8 @@ export class StepChain {
   }
 
   apply(x: F32, at: Element): F32 {
-    return this.#stmt.steps.reduce((value, step, index) => this.#step(value, step, index, at), x);
+    const loaded = new Map<number, F32>();
+    return this.#stmt.steps.reduce((value, step, index) => this.#step(value, step, index, at, loaded), x);
   }
 
   /** Combine the thread's parts of the reductions with those of all others. */
@@ -62,29 +64,41 @@ export class StepChain {
     });
   }
 
-  #step(x: F32, step: EpilogueStep, index: number, at: Element): F32 {
+  /** `loaded`: what the steps before have read of the element for expressions. */
+  #step(x: F32, step: EpilogueStep, index: number, at: Element, loaded: Map<number, F32>): F32 {
     const ctx = this.#ctx;
+    const factor = (by: "scalar" | "m" | "n" | "tensor", dtype: DType): F32 =>
+      by === "m" || by === "n" ? this.#vector(index, by, dtype, at) : this.#single(index, by, dtype);
+    const matrix = (operand: Operand): F32 => {
+      const tile = this.#tile(index, at.row, at.col);
+      const from = tile ?? this.#matrix(index, operand, at);
+      return this.#load(operand.dtype, at.guard, from, "m", tile !== null);
+    };
     switch (step.kind) {
       case "bias":
         return this.#arithmetic("add.rn.f32", x, this.#vector(index, step.along, step.dtype, at), at);
-      case "scale": {
-        const factor =
-          step.by === "m" || step.by === "n"
-            ? this.#vector(index, step.by, step.dtype, at)
-            : this.#single(index, step.by, step.dtype);
-        return this.#arithmetic("mul.rn.f32", x, factor, at);
-      }
+      case "scale":
+        return this.#arithmetic("mul.rn.f32", x, factor(step.by, step.dtype), at);
+      case "load":
+        loaded.set(index, factor(step.by, step.dtype));
+        return x;
+      case "source":
+        loaded.set(index, matrix(step.operand));
+        return x;
+      case "map":
+        return lowerExpression(ctx, at.guard, mapOf(this.#stmt.steps, index), {
+          acc: x,
+          up: null,
+          loaded: (from) => loaded.get(from) ?? x,
+        });
       case "activation":
         return lowerActivation(ctx, at.guard, step.fn, x);
       case "clamp":
         return clamped(ctx, at.guard, x, step.min, step.max);
       case "residual":
-      case "gate": {
-        const tile = this.#tile(index, at.row, at.col);
-        const from = tile ?? this.#matrix(index, step.operand, at);
-        const d = this.#load(step.operand.dtype, at.guard, from, "m", tile !== null);
-        return this.#arithmetic(step.kind === "residual" ? "add.rn.f32" : "mul.rn.f32", x, d, at);
-      }
+        return this.#arithmetic("add.rn.f32", x, matrix(step.operand), at);
+      case "gate":
+        return this.#arithmetic("mul.rn.f32", x, matrix(step.operand), at);
       case "output":
         storeElements(ctx, at.guard, "f32", step.operand.dtype, [x], this.#matrix(index, step.operand, at));
         return x;
@@ -147,11 +161,7 @@ export class StepChain {
     });
   }
 
-  #matrix(
-    index: number,
-    operand: Extract<EpilogueStep, { kind: "residual" }>["operand"],
-    at: Element,
-  ): AddressOperand {
+  #matrix(index: number, operand: Operand, at: Element): AddressOperand {
     const { problem } = this.#ctx.program;
     const leading = stepLeading(index);
     const [rowStride, colStride] = matrixStrides(problem, operand, leading);

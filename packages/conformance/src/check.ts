@@ -1,9 +1,9 @@
 /** One problem with one schedule through every oracle that is here: interpreter, ptxas, emulator in three orders, GPU. */
 import {
-  activations,
   type Checked,
   createRandom,
   formatDiagnostic,
+  isApproximateEpilogue,
   isEmptyGroup,
   type Problem,
   printProblem,
@@ -227,7 +227,7 @@ function checkGpu(
   const found = [...run.faults, ...judge(problem, data, run)];
   faults.push(...found.map((what) => `GPU, ${data.kind}: ${what}`));
   // The emulator rounds `ex2.approx` and its like correctly, inside the documented error; a GPU's bits are its own.
-  if (problem.epilogue.some((step) => step.kind === "activation" && activations[step.fn].approximate)) return;
+  if (isApproximateEpilogue(problem.epilogue)) return;
   const bits = addsAsTheyCome(program) ? 0 : differing(problem, emulated, run);
   if (bits > 0) faults.push(`GPU, ${data.kind}: ${bits} elements differ from the emulator's`);
 }

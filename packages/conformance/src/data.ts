@@ -6,6 +6,7 @@ import {
   dtypes,
   encodeArray,
   type InputDistribution,
+  isLaunchScalar,
   type Operand,
   type OperandData,
   operandElements,
@@ -167,7 +168,7 @@ export function caseData(
     ),
   );
   const steps = problem.epilogue.map((step, i): OperandData | number | null => {
-    if (step.kind === "scale" && step.by === "scalar") return SCALE[kind];
+    if (isLaunchScalar(step)) return SCALE[kind];
     const bytes = read.get(`epilogue${i}`);
     if (bytes === undefined) return null;
     const operand = "operand" in step ? step.operand : null;

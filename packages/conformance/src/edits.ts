@@ -1,5 +1,5 @@
 /** Edited texts of a kernel: each is refused or compiles, soon; and what compiles computes on the emulator what the interpreter says. */
-import { activations } from "@tilewright/core";
+import { isApproximateEpilogue } from "@tilewright/core";
 import {
   type Artifact,
   addsAsTheyCome,
@@ -90,7 +90,7 @@ function isSmall(program: TileProgram): boolean {
     symbolic === undefined &&
     acc !== "f16" &&
     !addsAsTheyCome(program) &&
-    !epilogue.some((step) => step.kind === "activation" && activations[step.fn].approximate)
+    !isApproximateEpilogue(epilogue)
   );
 }
 

@@ -1,10 +1,10 @@
 /** Results against what must come out, as sentences: no sentence, no fault. */
 import {
-  activations,
   bytesOfStorage,
   compareMatrix,
   decodeArray,
   type Expectation,
+  isApproximateEpilogue,
   type Operand,
   type OperandData,
   type Problem,
@@ -27,12 +27,11 @@ const EXACT_BELOW = 2 ** 20;
 /** Whether integers in mean exact values out: no approximate function on the way, nothing too large for the accumulator. */
 function isExact(problem: Problem, data: CaseData): boolean {
   if (data.kind === "normal") return false;
-  const approximate = problem.epilogue.some(
-    (step) => step.kind === "activation" && activations[step.fn].approximate,
-  );
+  const approximate = isApproximateEpilogue(problem.epilogue);
   const limit = problem.acc === "f16" ? 2 ** 9 : EXACT_BELOW;
+  const exact = !approximate && problem.epilogue.every((step) => step.kind !== "map");
   return (
-    !approximate &&
+    exact &&
     [data.reference.sumAbs, data.reference.d.values].every((values) =>
       values.every((x) => !Number.isFinite(x) || Math.abs(x) < limit),
     )

@@ -2,7 +2,7 @@
 import { createRandom, type DType, dtypes } from "@tilewright/core";
 import { takesSpecials } from "./data.ts";
 import { type DTypes, pick } from "./random.ts";
-import { addChains, addNarrowSteps, addResults, addSteps } from "./tableEpilogues.ts";
+import { addChains, addExpressions, addNarrowSteps, addResults, addSteps } from "./tableEpilogues.ts";
 import { addGroups, addSymbolic } from "./tableLaunches.ts";
 import { even, layouts, type Row, ragged, SIZES, Table, type Variation } from "./tableRows.ts";
 
@@ -21,6 +21,7 @@ export function problemTable(types: DTypes, seed: number): readonly Row[] {
   addGroups(table);
   addResults(table);
   addSplits(table);
+  addExpressions(table);
   return table.rows;
 }
 

@@ -109,3 +109,50 @@ export function addResults(table: Table): void {
     { split: 3 },
   );
 }
+
+const EXPRESSIONS = 6;
+
+/** Expressions at random: operands of every form, used once or twice, constants, functions of two values. */
+export function addExpressions(table: Table): void {
+  const { random } = table;
+  const add = (name: string, epilogue: string): void =>
+    table.add(`${name}: ${epilogue}`, pick(random, random.integer(0, 1) ? ragged : even), { epilogue });
+  add("chain", "silu(acc * scale[n] + bias[n]:bf16) * gate[m,n]:f16:col");
+  add("gated by itself", "(acc + b[m]) * sigmoid(acc * s[scalar] + b[m]) - t[tensor] / 4");
+  for (let i = 0; i < EXPRESSIONS; i++)
+    add(
+      `expression ${i}`,
+      `acc * v0[n] + ${randomExpression(random, 3)}|relu|max(acc, ${random.integer(-3, 3)})`,
+    );
+}
+
+/** Operands v0, v1, … of one form each, so that the same name is the same operand. */
+const randomOperands = [
+  "v0[n]",
+  "v1[m]:bf16",
+  "v2[m,n]:bf16:col",
+  "v3[m,n]",
+  "v4[scalar]",
+  "v5[tensor]",
+] as const;
+
+function randomExpression(random: Random, depth: number): string {
+  if (depth === 0) return pick(random, ["acc", "0.5", "-2", ...randomOperands]);
+  const [x, y] = [
+    randomExpression(random, depth - 1),
+    randomExpression(random, random.integer(0, depth - 1)),
+  ];
+  return pick(random, [
+    `(${x} + ${y})`,
+    `(${x} - ${y})`,
+    `${x} * (${y})`,
+    `(${x}) / (2 + abs(${y}))`,
+    `-${y}`,
+    `max(${x}, ${y})`,
+    `min(${y}, 1.5)`,
+    `clamp(${x}, -4, 4)`,
+    `exp(min(${y}, 1))`,
+    `bf16(${x})`,
+    `${pick(random, activations)}(${y})`,
+  ]);
+}

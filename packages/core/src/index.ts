@@ -21,6 +21,19 @@ export {
   sizeOf,
   widensTo,
 } from "./dtype.ts";
+export { parseExpression } from "./expression/parse.ts";
+export {
+  type Expression,
+  type Fold,
+  type FunctionName,
+  foldExpression,
+  isPlain,
+  isRounding,
+  nodesOf,
+  type PlainFunction,
+  plainValues,
+  printExpression,
+} from "./expression/tree.ts";
 export { sha256 } from "./hash.ts";
 export { type Bytes, bytes, type Elements, elements, err, ok, type Result } from "./ids.ts";
 export {
@@ -115,6 +128,7 @@ export { checkProblem, maxExtent, maxOperandBytes } from "./problem/check.ts";
 export { problemCodes } from "./problem/codes.ts";
 export { type CopiedMatrix, copyBytes, copyPromises } from "./problem/copyBytes.ts";
 export { readProblem } from "./problem/define.ts";
+export { foldMap, isApproximateEpilogue, type MapLeaf, mapOf } from "./problem/epilogueExpression.ts";
 export { type EpilogueKind, epilogueKind } from "./problem/epilogueKind.ts";
 export { defineProblem, readProblemRequest } from "./problem/request.ts";
 export {
@@ -133,7 +147,13 @@ export {
   scaleWordOf,
 } from "./problem/scales.ts";
 export { operandElements, operandSpan, packedStride } from "./problem/size.ts";
-export { type StepMatrix, stepBuffer, stepMatrix, stepOfBuffer } from "./problem/stepInputs.ts";
+export {
+  isLaunchScalar,
+  type StepMatrix,
+  stepBuffer,
+  stepMatrix,
+  stepOfBuffer,
+} from "./problem/stepInputs.ts";
 export {
   extentNames,
   fixedProblem,

@@ -41,18 +41,38 @@ export type Batch =
 
 export type Activation = "relu" | "gelu" | "gelu_tanh" | "silu" | "sigmoid" | "tanh";
 
-/** One step of the epilogue chain; steps apply in order to the fp32 (or s32, f64) accumulator value. */
+/** One step of the epilogue chain; steps apply in order to the fp32 (or s32, f64) accumulator value. `name`: of the operand in the expression it comes from. */
 export type EpilogueStep =
   /** Add a vector indexed by m (one value a row) or n (one a column). */
-  | { readonly kind: "bias"; readonly along: "m" | "n"; readonly dtype: DType }
+  | {
+      readonly kind: "bias";
+      readonly along: "m" | "n";
+      readonly dtype: DType;
+      readonly name?: string | undefined;
+    }
   /** Multiply by a launch-time scalar, a vector along m or n, or one value read from device memory. */
-  | { readonly kind: "scale"; readonly by: "scalar" | "m" | "n" | "tensor"; readonly dtype: DType }
+  | {
+      readonly kind: "scale";
+      readonly by: "scalar" | "m" | "n" | "tensor";
+      readonly dtype: DType;
+      readonly name?: string | undefined;
+    }
   | { readonly kind: "activation"; readonly fn: Activation }
   | { readonly kind: "clamp"; readonly min: number; readonly max: number }
   /** Add an m x n matrix. */
-  | { readonly kind: "residual"; readonly operand: Operand }
+  | { readonly kind: "residual"; readonly operand: Operand; readonly name?: string | undefined }
   /** Multiply by an m x n matrix, elementwise. */
-  | { readonly kind: "gate"; readonly operand: Operand }
+  | { readonly kind: "gate"; readonly operand: Operand; readonly name?: string | undefined }
+  /** Load what `scale` would multiply by, or an m x n matrix, for `map` steps after it; the value stays as it is. */
+  | {
+      readonly kind: "load";
+      readonly by: "scalar" | "m" | "n" | "tensor";
+      readonly dtype: DType;
+      readonly name?: string | undefined;
+    }
+  | { readonly kind: "source"; readonly operand: Operand; readonly name?: string | undefined }
+  /** An expression of the value (`acc`) and of what step i has loaded (`$i`): `silu(acc*$0+$1)*$1`, without spaces. */
+  | { readonly kind: "map"; readonly expression: string }
   /** Round to another dtype; `saturate` clamps to its finite range. */
   | { readonly kind: "cast"; readonly dtype: DType; readonly saturate: boolean }
   /** Store the value at this point as a second output. */

@@ -92,10 +92,12 @@ function stepOperand(problem: Problem, index: number): DeviceOperand | null {
     case "bias":
       return vector(step.along === "m" ? m : n, step.dtype, "in");
     case "scale":
+    case "load":
       return step.by === "scalar"
         ? null
         : vector(step.by === "tensor" ? 1 : step.by === "m" ? m : n, step.dtype, "in");
     case "residual":
+    case "source":
     case "gate":
       return matrix(step.operand, "in");
     case "output":
@@ -103,6 +105,7 @@ function stepOperand(problem: Problem, index: number): DeviceOperand | null {
     case "reduce":
       return vector(batches * (step.over === "n" ? m : step.over === "m" ? n : 1), step.dtype, "reduced");
     case "activation":
+    case "map":
     case "clamp":
     case "cast":
       return null;

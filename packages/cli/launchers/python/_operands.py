@@ -65,7 +65,8 @@ def operands_of(problem):
     taken = {each.label for each in found}
     for step, each in enumerate(problem["epilogue"]):
         kind = each["kind"]
-        label = kind if kind not in taken else kind + str(step)
+        label = each.get("name", kind)
+        label = label if label not in taken else label + str(step)
         taken.add(label)
         name = "epilogue%d" % step
         if "operand" in each:
@@ -73,11 +74,11 @@ def operands_of(problem):
             ld = None if name_of_ld(step) in (problem.get("symbolic") or {}) else matrix["ld"]
             out = kind == "output"
             found.append(Operand(name, label, "matrix", matrix["dtype"], "m", "n", matrix["layout"], ld, out=out))
-        elif kind == "bias" or (kind == "scale" and each["by"] in ("m", "n")):
+        elif kind == "bias" or (kind in ("scale", "load") and each["by"] in ("m", "n")):
             found.append(Operand(name, label, "vector", each["dtype"], each.get("along", each.get("by"))))
-        elif kind == "scale" and each["by"] == "tensor":
+        elif kind in ("scale", "load") and each["by"] == "tensor":
             found.append(Operand(name, label, "value", each["dtype"]))
-        elif kind == "scale":
+        elif kind in ("scale", "load"):
             found.append(Operand(name, label, "number", each["dtype"]))
         elif kind == "reduce":
             rows = {"n": "m", "m": "n", "all": None}[each["over"]]

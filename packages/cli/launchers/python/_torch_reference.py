@@ -3,6 +3,7 @@ import functools
 import itertools
 import math
 import operator
+import re
 
 import torch
 
@@ -23,6 +24,42 @@ _ACTIVATIONS = {
     "sigmoid": (torch.sigmoid, lambda dy, x: dy * torch.sigmoid(x) * (1 - torch.sigmoid(x))),
     "tanh": (torch.tanh, lambda dy, x: dy * (1 - torch.tanh(x) ** 2)),
 }
+
+
+def _where(wins):
+    """The first of two values unless the second one wins over it, as kernels have it: NaN of the first stays."""
+
+    def chosen(x, y):
+        x, y = torch.as_tensor(x), torch.as_tensor(y)
+        return torch.where(wins(x, y), y, x)
+
+    return chosen
+
+
+def _rounded(dtype):
+    return lambda x: x.to(_TORCH[dtype]).to(x.dtype)
+
+
+@functools.cache
+def _functions():
+    """What expressions call."""
+    found = {name: of for name, (of, _) in _ACTIVATIONS.items()}
+    found.update({name: _rounded(name) for name in ("f16", "bf16", "e4m3", "e5m2")})
+    found.update(abs=torch.abs, exp=torch.exp, max=_where(torch.lt), min=_where(torch.gt))
+    return found
+
+
+_TOKEN = re.compile(r"\d[\d.]*(?:e[-+]?\d+)?|\$\d+|[a-z_][a-z_0-9]*|[-+*/(),]")
+
+
+def _map(text, value, loaded):
+    """The expression of a map step; nothing but numbers, operators and functions of ours is evaluated."""
+    tokens = _TOKEN.findall(text)
+    names = {token for token in tokens if token[0].isalpha()}
+    if "".join(tokens) != text or not names <= {"acc", *_functions()}:
+        raise LaunchError("a library's expression is malformed: %s" % text)
+    code = "".join("loaded[%s]" % token[1:] if token[0] == "$" else token for token in tokens)
+    return eval(code, {"__builtins__": {}, **_functions(), "acc": value, "loaded": loaded})
 
 
 def _summed(gradient, operand, by):
@@ -130,7 +167,7 @@ class Described:
 
     def _chain(self, value, tensors, numbers):
         """The epilogue on a value: what each step began with, and the outputs."""
-        before, outs = [], []
+        before, outs, loaded = [], [], {}
         for step, each in enumerate(self.problem["epilogue"]):
             before.append(value)
             kind, name = each["kind"], "epilogue%d" % step
@@ -147,6 +184,10 @@ class Described:
                 value = value * other
             elif kind == "scale":
                 value = value * (other if other is not None else numbers.get(self._label(name), 1.0))
+            elif kind in ("load", "source"):
+                loaded[step] = other if other is not None else numbers.get(self._label(name), 1.0)
+            elif kind == "map":
+                value = _map(each["expression"], value, loaded)
             elif kind == "cast":
                 value = value.to(_TORCH[each["dtype"]]).to(value.dtype)
             elif kind == "output":
@@ -155,6 +196,22 @@ class Described:
                 dims = {"n": -1, "m": -2, "all": (-2, -1)}[each["over"]]
                 outs.append((value.float().sum(dims) if each["op"] == "sum" else value.abs().amax(dims)).to(_TORCH[each["dtype"]]))
         return before, [value.to(_TORCH[self.problem["d"]["dtype"]]), *outs]
+
+    def _through(self, step, value, dy, tensors, numbers, loads):
+        """The gradient of what a map began with; those of what was loaded for it are added to `loads`."""
+        steps = self.problem["epilogue"]
+        taken = {at: self.steps.get("epilogue%d" % at) for at in range(step) if steps[at]["kind"] in ("load", "source")}
+        leaves = {at: tensors[index].detach().requires_grad_() for at, index in taken.items() if index is not None}
+        with torch.enable_grad():
+            value = value.detach().requires_grad_()
+            wide = {at: each.unsqueeze(-1) if steps[at].get("by") == "m" else each for at, each in leaves.items()}
+            given = {at: numbers.get(self._label("epilogue%d" % at), 1.0) for at in taken if at not in wide}
+            made = _map(steps[step]["expression"], value, {**wide, **given})
+        first, *others = torch.autograd.grad(made, [value, *leaves.values()], dy.to(made.dtype), allow_unused=True)
+        for at, each in zip(leaves, others):
+            if each is not None:
+                loads[at] = each if at not in loads else loads[at] + each
+        return torch.zeros_like(value) if first is None else first
 
     def _label(self, name):
         return next(label for label, each in self.numbers.items() if each == name)
@@ -203,6 +260,7 @@ class Described:
             product = self._product(self.name + "_product", logical, fallback, a, b)
             before, _ = self._chain(self._accumulator(product, tensors, numbers), tensors, numbers)
         dy, extra = grads[0], iter(grads[1:])
+        loads = {}
         behind = {step: next(extra) for step, each in enumerate(steps) if each["kind"] in ("output", "reduce")}
         for step, each in reversed(list(enumerate(steps))):
             kind, name = each["kind"], "epilogue%d" % step
@@ -220,7 +278,12 @@ class Described:
                 if behind[step] is not None and each["op"] == "sum":
                     spread = {"n": lambda g: g.unsqueeze(-1), "m": lambda g: g.unsqueeze(-2), "all": lambda g: g}[each["over"]]
                     dy = dy + spread(behind[step]).to(dy.dtype)
-            if index is not None and ctx.needs_input_grad[index]:
+            elif kind == "map":
+                dy = self._through(step, before[step], dy, tensors, numbers, loads)
+            if kind in ("load", "source"):
+                if index is not None and ctx.needs_input_grad[index] and step in loads:
+                    found[index] = loads[step]
+            elif index is not None and ctx.needs_input_grad[index]:
                 of = dy if kind in ("bias", "residual") else dy * before[step]
                 found[index] = _summed(of, other, by)
             if kind in ("gate", "scale"):

@@ -6,6 +6,7 @@ import {
   type DType,
   didYouMean,
   err,
+  isLaunchScalar,
   ok,
   type Problem,
   type ProblemRequest,
@@ -215,7 +216,7 @@ function inputsOf(call: GemmCall, problem: Problem): Checked<GemmInputs> {
         ),
       );
   const steps = problem.epilogue.map((step, index): Uint8Array | number | null => {
-    if (step.kind !== "scale" || step.by !== "scalar") return read.get(`epilogue${index}`) ?? null;
+    if (!isLaunchScalar(step)) return read.get(`epilogue${index}`) ?? null;
     const value = call.steps?.[index - before];
     found.push(...notANumber(`steps[${index - before}]`, value));
     return typeof value === "number" ? value : null;

@@ -46,7 +46,10 @@ export const problemFlags = {
     "sizes given at launch, one kernel for all: m,n,k%8,lda,… with bounds and divisibility (k:8..4096%8); -m -n -k are then those it is tuned for",
     { hint: "SIZES", group },
   ),
-  epilogue: text("steps on D, joined by |: bias(n,f32)|relu|cast(f16,saturate)|…", { hint: "STEPS", group }),
+  epilogue: text(
+    'what D is of acc, e.g. "silu(acc * scale[n] + bias[n]:bf16) * gate[m,n]"; or steps joined by |: bias(n,f32)|relu|cast(f16,saturate)|…',
+    { hint: "EXPRESSION|STEPS", group },
+  ),
   request: text(
     "read the problem from a JSON file (- is standard input); flags override it. tilewright schema request",
     { hint: "FILE.json", group },

@@ -8,6 +8,7 @@ import {
   type EpilogueStep,
   err,
   type InputDistribution,
+  isLaunchScalar,
   ok,
   operandElements,
   type Problem,
@@ -99,7 +100,7 @@ export function randomInputs(
       .map(({ name, bytes }) => [name, bytes]),
   );
   const steps = problem.epilogue.map((step, i): Storage | number | null => {
-    if (step.kind === "scale" && step.by === "scalar") return 0.5;
+    if (isLaunchScalar(step)) return 0.5;
     const bytes = read.get(`epilogue${i}`);
     const dtype = stepDType(step);
     return bytes === undefined || dtype === null ? null : random(3 + i, dtype, bytes / sizeOf(dtype));

@@ -12,6 +12,7 @@ import {
 } from "../problem.ts";
 import { checkBlockScales, checkDTypes, checkPrecision } from "./checkTypes.ts";
 import { invalid, problemCodes } from "./codes.ts";
+import { parseMap } from "./epilogueExpression.ts";
 import { operandSpan } from "./size.ts";
 import { maxOfSize, type SizeName, type SizeRange, sizeNames, sizeValue } from "./symbolic.ts";
 
@@ -183,6 +184,7 @@ function checkStep(problem: Problem, step: EpilogueStep, at: string): Diagnostic
   switch (step.kind) {
     case "bias":
     case "scale":
+    case "load":
     case "cast":
     case "reduce":
       return step.dtype in dtypes && dtypes[step.dtype].kind === "scaled"
@@ -212,7 +214,12 @@ function checkStep(problem: Problem, step: EpilogueStep, at: string): Diagnostic
             ),
           ];
     }
+    case "map": {
+      const made = parseMap(step.expression, problem.epilogue, Number(/\d+/.exec(at)?.[0]), false);
+      return made.ok ? [] : [...made.error];
+    }
     case "residual":
+    case "source":
     case "gate":
     case "output":
       return checkOperand(`${at}.operand`, step.operand, problem.m, problem.n);

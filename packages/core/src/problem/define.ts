@@ -12,6 +12,7 @@ import {
 } from "../schema/problem.ts";
 import { checkProblem, dtypeHint } from "./check.ts";
 import { problemCodes } from "./codes.ts";
+import { canonicalMap } from "./epilogueExpression.ts";
 import { packedStride } from "./size.ts";
 import {
   leadingNames,
@@ -83,9 +84,11 @@ function complete(request: StructuredRequest): Problem {
     alpha: request.alpha ?? 1,
     beta,
     batch: batch.kind === "strided" ? strides(batch) : batch,
-    epilogue: (request.epilogue ?? []).map(
-      (step): EpilogueStep => ("operand" in step ? { ...step, operand: like(step.operand) } : step),
-    ),
+    epilogue: (request.epilogue ?? [])
+      .map((step): EpilogueStep => ("operand" in step ? { ...step, operand: like(step.operand) } : step))
+      .map((step, i, steps) =>
+        step.kind === "map" ? { ...step, expression: canonicalMap(step.expression, steps, i) } : step,
+      ),
     ...(symbolic === null ? {} : { symbolic }),
   };
   return withImpliedSizes(problem, saidSizes(request));

@@ -1,6 +1,6 @@
 /** What steps of the epilogue read of device memory: matrices of D's shape, vectors along m or n, as matrices of one column or row. */
 import type { DType } from "../dtype.ts";
-import { type Operand, operandStrides, type Problem } from "../problem.ts";
+import { type EpilogueStep, type Operand, operandStrides, type Problem } from "../problem.ts";
 
 /** The matrix or vector that a step reads. */
 export interface StepMatrix {
@@ -24,6 +24,10 @@ export function stepOfBuffer(name: string): number | null {
   return digits === undefined ? null : Number(digits);
 }
 
+/** Whether the launch supplies what a step reads, as a number. */
+export const isLaunchScalar = (step: EpilogueStep | undefined): boolean =>
+  (step?.kind === "scale" || step?.kind === "load") && step.by === "scalar";
+
 /** What a step reads element by element; null for steps that read nothing, or one value for all. */
 export function stepMatrix({ m, n, epilogue }: Problem, index: number): StepMatrix | null {
   const step = epilogue[index];
@@ -36,6 +40,7 @@ export function stepMatrix({ m, n, epilogue }: Problem, index: number): StepMatr
   });
   switch (step?.kind) {
     case "residual":
+    case "source":
     case "gate": {
       const { operand } = step;
       return { dtype: operand.dtype, shape: [m, n], strides: operandStrides(operand), operand, across: null };
@@ -43,6 +48,7 @@ export function stepMatrix({ m, n, epilogue }: Problem, index: number): StepMatr
     case "bias":
       return vector(step.along, step.dtype);
     case "scale":
+    case "load":
       return step.by === "m" || step.by === "n" ? vector(step.by, step.dtype) : null;
     default:
       return null;

@@ -8,6 +8,7 @@ import { didYouMean } from "../nearest.ts";
 import type { Batch, EpilogueStep, Operand, Problem } from "../problem.ts";
 import { problemCodes } from "./codes.ts";
 import { readStructuredRequest } from "./define.ts";
+import { expressionSteps, isExpression } from "./epilogueExpression.ts";
 import { rangeOfSize, type SizeName, type SizeRange, symbolicSizes } from "./symbolic.ts";
 
 /** `dtype:layout:ld:align`. */
@@ -31,13 +32,17 @@ export function printStep(step: EpilogueStep): string {
     case "bias":
       return `bias(${step.along},${step.dtype})`;
     case "scale":
-      return `scale(${step.by},${step.dtype})`;
+    case "load":
+      return `${step.kind}(${step.by},${step.dtype})`;
+    case "map":
+      return `map(${step.expression})`;
     case "activation":
       return `activation(${step.fn})`;
     case "clamp":
       return `clamp(${step.min},${step.max})`;
     case "residual":
     case "gate":
+    case "source":
     case "output":
       return `${step.kind}(${printOperand(step.operand)})`;
     case "cast":
@@ -124,6 +129,9 @@ const stepArguments: Readonly<Record<EpilogueStep["kind"], readonly string[]>> =
   clamp: ["min", "max"],
   residual: ["operand"],
   gate: ["operand"],
+  load: ["by", "dtype"],
+  source: ["operand"],
+  map: ["expression"],
   cast: ["dtype", "saturate"],
   output: ["operand"],
   reduce: ["op", "over", "dtype"],
@@ -144,43 +152,63 @@ function argument(name: string, text: string): Json {
   return text;
 }
 
-/** The chain after `epilogue=`: `bias(n,f32)|activation(relu)`; `relu` alone is short for `activation(relu)`. */
+/** The chain after `epilogue=`: `bias(n,f32)|activation(relu)`; `relu` alone is short for `activation(relu)`. A part may be an expression. */
 function epilogueText(text: string, faults: Diagnostic[]): readonly Json[] {
   if (text === "none" || text === "") return [];
-  return text.split("|").flatMap((part, i): readonly Json[] => {
-    const at = `epilogue[${i}]`;
-    const match = /^(\w+)(?:\(([^()]*)\))?$/.exec(part);
-    const kind = match?.[1] ?? "";
-    if (
-      match &&
-      match[2] === undefined &&
-      ["relu", "gelu", "gelu_tanh", "silu", "sigmoid", "tanh"].includes(kind)
-    )
-      return [{ kind: "activation", fn: kind }];
-    if (!match || !Object.hasOwn(stepArguments, kind)) {
-      faults.push(
-        fault(
-          at,
-          `'${part}' is not an epilogue step`,
-          didYouMean(kind, Object.keys(stepArguments), `steps: ${Object.keys(stepArguments).join(", ")}`),
-        ),
+  const parts = text.split("|");
+  const steps: Json[] = [];
+  for (const [i, part] of parts.entries()) {
+    const map = /^map\((.*)\)$/.exec(part.trim())?.[1];
+    if (map === undefined && isExpression(part)) {
+      const found = expressionSteps(
+        part,
+        steps.length,
+        parts.length === 1 ? "epilogue" : `epilogue, part ${i + 1}`,
       );
-      return [];
-    }
-    const names = stepArguments[kind as EpilogueStep["kind"]];
-    const values = match[2] === undefined || match[2] === "" ? [] : match[2].split(",");
-    if (values.length !== names.length) {
-      faults.push(
-        fault(
-          at,
-          `${kind} takes ${names.length} arguments, not ${values.length}`,
-          `write ${kind}(${names.join(",")})`,
-        ),
+      if (found.ok) steps.push(...found.value);
+      else faults.push(...found.error);
+    } else
+      steps.push(
+        ...(map === undefined ? stepText(part.trim(), i, faults) : [{ kind: "map", expression: map }]),
       );
-      return [];
-    }
-    return [{ kind, ...Object.fromEntries(names.map((name, j) => [name, argument(name, values[j] ?? "")])) }];
-  });
+  }
+  return steps;
+}
+
+/** One step: none where it is malformed. */
+function stepText(part: string, i: number, faults: Diagnostic[]): readonly Json[] {
+  const at = `epilogue[${i}]`;
+  const match = /^(\w+)(?:\(([^()]*)\))?$/.exec(part);
+  const kind = match?.[1] ?? "";
+  if (
+    match &&
+    match[2] === undefined &&
+    ["relu", "gelu", "gelu_tanh", "silu", "sigmoid", "tanh"].includes(kind)
+  )
+    return [{ kind: "activation", fn: kind }];
+  if (!match || !Object.hasOwn(stepArguments, kind)) {
+    faults.push(
+      fault(
+        at,
+        `'${part}' is not an epilogue step`,
+        didYouMean(kind, Object.keys(stepArguments), `steps: ${Object.keys(stepArguments).join(", ")}`),
+      ),
+    );
+    return [];
+  }
+  const names = stepArguments[kind as EpilogueStep["kind"]];
+  const values = match[2] === undefined || match[2] === "" ? [] : match[2].split(",");
+  if (values.length !== names.length) {
+    faults.push(
+      fault(
+        at,
+        `${kind} takes ${names.length} arguments, not ${values.length}`,
+        `write ${kind}(${names.join(",")})`,
+      ),
+    );
+    return [];
+  }
+  return [{ kind, ...Object.fromEntries(names.map((name, j) => [name, argument(name, values[j] ?? "")])) }];
 }
 
 /** `m,k:8..4096%8`: sizes by name; a part that has another form becomes a name that the schema refuses. */

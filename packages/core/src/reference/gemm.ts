@@ -1,12 +1,14 @@
 /** The float64 reference: what D should be, and how far a correct kernel may be from it. */
 import type { DType } from "../dtype.ts";
+import type { FunctionName } from "../expression/tree.ts";
 import { gemmBound, roundingBound } from "../numerics/bounds.ts";
 import { epsilonOf } from "../numerics/formats.ts";
 import { decodeArray, roundTo } from "../numerics/storage.ts";
+import { foldMap, mapOf } from "../problem/epilogueExpression.ts";
 import { BLOCK_SCALE, blockFactors, scaleMatrix } from "../problem/scales.ts";
 import { operandElements, packedStride } from "../problem/size.ts";
 import type { EpilogueStep, Problem, Scalar } from "../problem.ts";
-import { activations } from "./activations.ts";
+import { type Approximate, applyApproximately, castValue, type Slip } from "./expression.ts";
 import { gather, multiply, type OperandData, valuesOf } from "./multiply.ts";
 import { isTf32Exact } from "./random.ts";
 import { applyScales, type FactorTable, factorTable } from "./scales.ts";
@@ -68,12 +70,8 @@ function underflow(acc: DType): number {
   return acc === "f16" ? 2 ** -25 : 2 ** -150;
 }
 
-// One rounding of an f32 result, and the few of an approximate exponential (ex2.approx: 2^-22 relative, then a division).
+/** One rounding of an f32 result. */
 const stepUnit = 2 ** -23;
-const approximation = 2 ** -20;
-
-/** Error of one rounded operation with this result. */
-type Slip = (result: number) => number;
 
 /** The tile of one problem of the batch while it goes through the epilogue. */
 interface Tile {
@@ -210,13 +208,15 @@ export function referenceGemm(
         return [v + term, e + (exact ? 0 : slip(term) + slip(v + term))];
       });
     }
-    for (const [index, step] of problem.epilogue.entries()) {
-      const result = applyStep(step, tile, {
+    const loaded: StepContext["loaded"] = new Map();
+    for (const index of problem.epilogue.keys()) {
+      const result = applyStep(index, tile, {
         problem,
         rows,
         item,
         slip,
         input: inputs.steps?.[index] ?? null,
+        loaded,
         partial,
       });
       if (result !== null) stepResults.set(index, [...(stepResults.get(index) ?? []), result]);
@@ -237,22 +237,6 @@ function storeBound(dtype: DType, value: number, error: number): number {
   if (error === 0 && roundTo(dtype, value) === value) return 0;
   // The kernel rounds its own value, which may lie up to `error` further out.
   return Math.max(roundingBound(dtype, value), roundingBound(dtype, Math.abs(value) + error));
-}
-
-/**
- * A cast really rounds, because what follows sees the rounded value (and may turn an overflow into NaN). A kernel whose value is off by
- * `error` may round to another neighbour, at most that error and a unit away, or over the edge of the range.
- */
-function castValue(
-  step: Extract<EpilogueStep, { kind: "cast" }>,
-  value: number,
-  error: number,
-): readonly [number, number] {
-  const rounded = roundTo(step.dtype, value, "rn", step.saturate ? "saturate" : "ieee");
-  if (error === 0) return [rounded, Number.isFinite(rounded) ? 0 : Number.POSITIVE_INFINITY];
-  if (!step.saturate && !Number.isFinite(roundingBound(step.dtype, Math.abs(value) + error)))
-    return [rounded, Number.POSITIVE_INFINITY];
-  return [rounded, error + 2 * roundingBound(step.dtype, rounded)];
 }
 
 /** The factors that an operand's elements still have to be multiplied by; null where there are none, or the values have them. */
@@ -279,68 +263,89 @@ interface StepContext {
   readonly item: number;
   readonly slip: Slip;
   readonly input: OperandData | number | null;
+  /** What the steps before have loaded of an element, by position. */
+  readonly loaded: Map<number, (row: number, column: number) => number>;
   readonly partial: boolean;
 }
 
-/** Apply one step to the tile; `output` and `reduce` steps leave it and return what they store. */
-function applyStep(step: EpilogueStep, tile: Tile, context: StepContext): Expectation | null {
-  const { problem, rows, item, slip, input } = context;
+/** What a step reads for an element of the tile. */
+function readerOf(step: EpilogueStep, context: StepContext): (row: number, column: number) => number {
+  const { problem, rows, item, input } = context;
   const { m, n } = problem;
   const data = (): OperandData =>
     input === null || typeof input === "number" ? missing(`the input of ${step.kind}`) : input;
-  const matrix = (operand: Problem["d"]): Float64Array =>
-    gather(operand, valuesOf(operand.dtype, data()), rows, n, item * packedStride(operand, m, n));
-  switch (step.kind) {
-    case "bias": {
-      const vector = valuesOf(step.dtype, data());
-      update(tile, n, (v, e, row, column) => {
-        const sum = v + (vector[step.along === "m" ? (rows[row] ?? 0) : column] ?? missing("a longer bias"));
-        return [sum, e + slip(sum)];
-      });
+  if ("operand" in step) {
+    const { operand } = step;
+    const matrix = gather(
+      operand,
+      valuesOf(operand.dtype, data()),
+      rows,
+      n,
+      item * packedStride(operand, m, n),
+    );
+    return (row, column) => matrix[row * n + column] ?? 0;
+  }
+  if (typeof input === "number") return () => input;
+  if (step.kind !== "bias" && step.kind !== "scale" && step.kind !== "load") return missing("an operand");
+  const vector = valuesOf(step.dtype, data());
+  const by = step.kind === "bias" ? step.along : step.by;
+  return (row, column) =>
+    vector[by === "m" ? (rows[row] ?? 0) : by === "n" ? column : 0] ?? missing(`a longer ${step.kind}`);
+}
+
+/** Apply one step to the tile; `output` and `reduce` steps leave it and return what they store. */
+function applyStep(index: number, tile: Tile, context: StepContext): Expectation | null {
+  const { problem, rows, slip, loaded } = context;
+  const { n, epilogue } = problem;
+  const step = epilogue[index];
+  const combine = (fn: FunctionName, step: EpilogueStep): null => {
+    const read = readerOf(step, context);
+    update(tile, n, (v, e, row, column) =>
+      applyApproximately(
+        fn,
+        [
+          [v, e],
+          [read(row, column), 0],
+        ],
+        slip,
+      ),
+    );
+    return null;
+  };
+  switch (step?.kind) {
+    case undefined:
+      return null;
+    case "bias":
+    case "residual":
+      return combine("add", step);
+    case "scale":
+    case "gate":
+      return combine("mul", step);
+    case "load":
+    case "source":
+      loaded.set(index, readerOf(step, context));
+      return null;
+    case "map": {
+      const tree = mapOf(epilogue, index);
+      update(tile, n, (v, e, row, column) =>
+        foldMap<Approximate>(tree, {
+          acc: [v, e],
+          up: null,
+          loaded: (from) => [loaded.get(from)?.(row, column) ?? missing(`what step ${from} loads`), 0],
+          number: (x) => [x, 0],
+          apply: (fn, args) => applyApproximately(fn, args, slip),
+        }),
+      );
       return null;
     }
-    case "scale": {
-      const vector = typeof input === "number" ? null : valuesOf(step.dtype, data());
-      update(tile, n, (v, e, row, column) => {
-        const at = step.by === "m" ? (rows[row] ?? 0) : step.by === "n" ? column : 0;
-        const factor = vector === null ? Number(input) : (vector[at] ?? missing("a longer scale"));
-        return [v * factor, e * Math.abs(factor) + slip(v * factor)];
-      });
+    case "activation":
+      update(tile, n, (v, e) => applyApproximately(step.fn, [[v, e]], slip));
       return null;
-    }
-    case "activation": {
-      const { value, slope, approximate } = activations[step.fn];
-      update(tile, n, (v, e) => {
-        const result = value(v);
-        return [
-          result,
-          e * slope +
-            (approximate ? (Math.abs(result) + Math.min(1, Math.abs(v))) * approximation + slip(result) : 0),
-        ];
-      });
-      return null;
-    }
     case "clamp":
       update(tile, n, (v, e) => [Math.min(step.max, Math.max(step.min, v)), e]);
       return null;
-    case "residual": {
-      const other = matrix(step.operand);
-      update(tile, n, (v, e, row, column) => {
-        const sum = v + (other[row * n + column] ?? 0);
-        return [sum, e + slip(sum)];
-      });
-      return null;
-    }
-    case "gate": {
-      const other = matrix(step.operand);
-      update(tile, n, (v, e, row, column) => {
-        const factor = other[row * n + column] ?? 0;
-        return [v * factor, e * Math.abs(factor) + slip(v * factor)];
-      });
-      return null;
-    }
     case "cast":
-      update(tile, n, (v, e) => castValue(step, v, e));
+      update(tile, n, (v, e) => castValue(step, [v, e]));
       return null;
     case "output":
       return {

@@ -33,22 +33,39 @@ export const operandRequestSchema = z
   })
   .describe("one matrix in device memory; what is left out takes the usual value");
 
+/** Where a step's operand lies: see `EpilogueStep`. */
+const factor = z.enum(["scalar", "m", "n", "tensor"]);
+const name = z
+  .string()
+  .regex(/^[A-Za-z_]\w*$/)
+  .optional()
+  .describe("what the operand is called in the expression that the step comes from");
+
 const epilogueSteps = <T extends z.ZodType>(operand: T) =>
   z.array(
     z.discriminatedUnion("kind", [
       z
-        .strictObject({ kind: z.literal("bias"), along: z.enum(["m", "n"]), dtype })
+        .strictObject({ kind: z.literal("bias"), along: z.enum(["m", "n"]), dtype, name })
         .describe("add a vector along m or n"),
       z
-        .strictObject({ kind: z.literal("scale"), by: z.enum(["scalar", "m", "n", "tensor"]), dtype })
+        .strictObject({ kind: z.literal("scale"), by: factor, dtype, name })
         .describe("multiply by a launch-time scalar, a vector along m or n, or one value in device memory"),
       z.strictObject({
         kind: z.literal("activation"),
         fn: z.enum(["relu", "gelu", "gelu_tanh", "silu", "sigmoid", "tanh"]),
       }),
       z.strictObject({ kind: z.literal("clamp"), min: z.number(), max: z.number() }),
-      z.strictObject({ kind: z.literal("residual"), operand }).describe("add an m x n matrix"),
-      z.strictObject({ kind: z.literal("gate"), operand }).describe("multiply by an m x n matrix"),
+      z.strictObject({ kind: z.literal("residual"), operand, name }).describe("add an m x n matrix"),
+      z.strictObject({ kind: z.literal("gate"), operand, name }).describe("multiply by an m x n matrix"),
+      z
+        .strictObject({ kind: z.literal("load"), by: factor, dtype, name })
+        .describe("load what scale would multiply by, for a map"),
+      z
+        .strictObject({ kind: z.literal("source"), operand, name })
+        .describe("load an m x n matrix, for a map"),
+      z
+        .strictObject({ kind: z.literal("map"), expression: z.string() })
+        .describe("an expression of acc, the value so far, and $i, what step i has loaded"),
       z
         .strictObject({ kind: z.literal("cast"), dtype, saturate: z.boolean() })
         .describe("round to another dtype"),

@@ -145,12 +145,15 @@ function latticeInputs(
       case "bias":
         return vector(step.along === "m" ? rows : columns);
       case "scale":
+      case "load":
         if (step.by === "scalar") return scalars.steps[index] ?? 1;
         return vector(step.by === "m" ? rows : step.by === "n" ? columns : [0]);
       case "residual":
+      case "source":
       case "gate":
         return gather(name, step.operand, item * packedStride(step.operand, m, n), rows, columns);
       case "activation":
+      case "map":
       case "clamp":
       case "cast":
       case "output":

@@ -2,6 +2,7 @@
 import {
   type DType,
   extentNames as extents,
+  isLaunchScalar,
   leadingNames,
   type Operand,
   operandShape,
@@ -96,8 +97,7 @@ export function describeOperation(problem: Problem): readonly string[] {
       lines.push(
         `${matrix(name, ["m", "n"], step.operand)}, leading dimension ${leadingOf(problem, i, step.operand)}: ${text}`,
       );
-    else if (step.kind === "scale" && step.by === "scalar")
-      lines.push(`${name}: a number given at launch: ${text}`);
+    else if (isLaunchScalar(step)) lines.push(`${name}: a number given at launch: ${text}`);
     else lines.push(`${name}: ${text}`);
   });
   return lines;
@@ -147,7 +147,8 @@ export function operandRows(problem: Problem): readonly OperandRow[] {
   const taken = new Set(found.map(({ label }) => label));
   problem.epilogue.forEach((step, i) => {
     const name = `epilogue${i}`;
-    const label = taken.has(step.kind) ? `${step.kind}${i}` : step.kind;
+    const said = ("name" in step ? step.name : undefined) ?? step.kind;
+    const label = taken.has(said) ? `${said}${i}` : said;
     taken.add(label);
     const none = { ldName: null, strideName: null };
     if ("operand" in step)

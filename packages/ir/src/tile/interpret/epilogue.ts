@@ -1,7 +1,18 @@
 /** dst <- steps(alpha * acc + beta * c), element by element. */
 
 import type { EpilogueStep, Problem } from "@tilewright/core";
-import { activations, type EpilogueKind, epilogueKind, fmaF32, roundTo } from "@tilewright/core";
+import {
+  activations,
+  type EpilogueKind,
+  epilogueKind,
+  fmaF32,
+  foldMap,
+  isPlain,
+  isRounding,
+  mapOf,
+  plainValues,
+  roundTo,
+} from "@tilewright/core";
 import { InterpretFailure, interpretCodes } from "./failure.ts";
 import {
   clip,
@@ -72,12 +83,14 @@ function vectorInput(
 export class EpilogueChain {
   readonly outputs: StepOutputs;
   readonly #applies: readonly Apply[];
+  /** What `load` and `source` steps have read of the element at hand, by position. */
+  readonly #loaded: number[] = [];
   readonly arithmetic: Arithmetic;
 
   constructor(problem: Problem, steps: readonly EpilogueStep[], inputs: readonly (StepInput | undefined)[]) {
     this.arithmetic = arithmetics[epilogueKind(problem)];
     this.outputs = steps.map(() => undefined);
-    this.#applies = steps.map((step, i) => this.#compile(problem, step, inputs[i], i));
+    this.#applies = steps.map((step, i) => this.#compile(problem, steps, step, inputs[i], i));
   }
 
   /** `own`: what steps read out of tiles, by the step's position. */
@@ -87,37 +100,69 @@ export class EpilogueChain {
     return value;
   }
 
-  #compile(problem: Problem, step: EpilogueStep, input: StepInput | undefined, i: number): Apply {
+  #compile(
+    problem: Problem,
+    steps: readonly EpilogueStep[],
+    step: EpilogueStep,
+    input: StepInput | undefined,
+    i: number,
+  ): Apply {
     const { add, mul, round } = this.arithmetic;
+    const keep = (x: number, y: number): number => {
+      this.#loaded[i] = y;
+      return x;
+    };
     switch (step.kind) {
       case "bias": {
         const alongM = step.along === "m";
         const bias = vectorInput(input, alongM ? problem.m : problem.n, i, "a bias");
         return (x, row, col, own) => add(x, own ?? bias[alongM ? row : col] ?? 0);
       }
+      case "load":
       case "scale": {
+        const use = step.kind === "scale" ? mul : keep;
         if (step.by === "scalar" || step.by === "tensor") {
           const value = typeof input === "number" ? input : input?.[0];
-          if (value === undefined) return invalid(i, "a scale needs its value", `pass inputs.epilogue[${i}]`);
-          return (x) => mul(x, value);
+          if (value === undefined)
+            return invalid(i, `a ${step.kind} needs its value`, `pass inputs.epilogue[${i}]`);
+          return (x) => use(x, value);
         }
         const alongM = step.by === "m";
-        const scale = vectorInput(input, alongM ? problem.m : problem.n, i, "a scale");
-        return (x, row, col, own) => mul(x, own ?? scale[alongM ? row : col] ?? 0);
+        const scale = vectorInput(input, alongM ? problem.m : problem.n, i, `a ${step.kind}`);
+        return (x, row, col, own) => use(x, own ?? scale[alongM ? row : col] ?? 0);
       }
       case "activation": {
         // In double, rounded once: hardware's approximations differ within their stated error.
         const { value } = activations[step.fn];
         return (x) => round(value(x));
       }
+      case "map": {
+        const tree = mapOf(steps, i);
+        return (x) =>
+          foldMap(tree, {
+            acc: x,
+            up: null,
+            loaded: (from) => this.#loaded[from] ?? 0,
+            number: (value) => value,
+            apply: (fn, [x = 0, y = 0]) =>
+              round(
+                isPlain(fn)
+                  ? plainValues[fn](x, y)
+                  : isRounding(fn)
+                    ? roundTo(fn, x)
+                    : activations[fn].value(x),
+              ),
+          });
+      }
       case "clamp":
         return (x) => Math.min(step.max, Math.max(step.min, x));
       case "residual":
+      case "source":
       case "gate": {
         const [rs, cs] = step.operand.layout === "row" ? [step.operand.ld, 1] : [1, step.operand.ld];
         const size = (problem.m - 1) * rs + (problem.n - 1) * cs + 1;
         const matrix = vectorInput(input, size, i, `a ${step.kind}`);
-        const combine = step.kind === "residual" ? add : mul;
+        const combine = { residual: add, gate: mul, source: keep }[step.kind];
         return (x, row, col, own) => combine(x, own ?? matrix[row * rs + col * cs] ?? 0);
       }
       case "cast":

@@ -3,6 +3,7 @@ import {
   type EpilogueStep,
   type GroupField,
   type GroupRow,
+  isLaunchScalar,
   type ParamSpec,
   type SizeName,
   sizeExpr,
@@ -65,7 +66,7 @@ export function parameters(program: TileProgram, hasWorkspace: boolean): readonl
     offset += size;
   }
   steps.forEach((step, index) => {
-    if (step.kind !== "scale" || step.by !== "scalar") return;
+    if (!isLaunchScalar(step)) return;
     const name = `epilogue${index}`;
     out.push({ kind: "scalar", name, dtype: "f32", offset, size: 4, value: name });
     offset += 4;
@@ -150,15 +151,18 @@ function stepAccess(step: EpilogueStep): "read" | "write" | "readwrite" | null {
   switch (step.kind) {
     case "bias":
     case "residual":
+    case "source":
     case "gate":
       return "read";
     case "scale":
+    case "load":
       return step.by === "scalar" ? null : "read";
     case "output":
       return "write";
     case "reduce":
       return "readwrite";
     case "activation":
+    case "map":
     case "clamp":
     case "cast":
       return null;

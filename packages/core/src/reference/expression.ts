@@ -1,0 +1,71 @@
+/** Expressions in f64, with how far a kernel that rounds each operation may be from them. */
+
+import {
+  type FunctionName,
+  isPlain,
+  isRounding,
+  type PlainFunction,
+  plainValues,
+} from "../expression/tree.ts";
+import { roundingBound } from "../numerics/bounds.ts";
+import { roundTo } from "../numerics/storage.ts";
+import { activations } from "./activations.ts";
+
+/** A value and the largest error of a kernel's. */
+export type Approximate = readonly [value: number, error: number];
+
+/** Error of one rounded operation with this result. */
+export type Slip = (result: number) => number;
+
+/** The few roundings of an approximate exponential (ex2.approx: 2^-22 relative, then a division). */
+const approximation = 2 ** -20;
+
+/** An error times a factor; none stays none, whatever the factor. */
+const stretched = (error: number, factor: number): number => (error === 0 ? 0 : error * Math.abs(factor));
+
+/** What arguments' errors make of the result, without its own rounding. */
+const plainErrors: Readonly<
+  Record<PlainFunction, (x: Approximate, y: Approximate, result: number) => number>
+> = {
+  add: ([, e], [, f]) => e + f,
+  sub: ([, e], [, f]) => e + f,
+  mul: ([x, e], [y, f]) => stretched(e, y) + stretched(f, x) + e * f,
+  div: ([, e], [y, f], result) =>
+    Math.abs(y) > f ? (e + stretched(f, result)) / (Math.abs(y) - f) : Number.POSITIVE_INFINITY,
+  neg: ([, e]) => e,
+  abs: ([, e]) => e,
+  max: ([, e], [, f]) => Math.max(e, f),
+  min: ([, e], [, f]) => Math.max(e, f),
+  // The exponent is rounded before ex2.approx takes it.
+  exp: ([x, e], _, result) => result * (Math.expm1(e) + Math.abs(x) * 2 ** -22 + approximation),
+};
+const exact: readonly FunctionName[] = ["neg", "abs", "max", "min"];
+
+/**
+ * A cast really rounds, because what follows sees the rounded value (and may turn an overflow into NaN). A kernel whose value is off by
+ * `error` may round to another neighbour, at most that error and a unit away, or over the edge of the range.
+ */
+export function castValue(
+  step: { readonly dtype: Parameters<typeof roundTo>[0]; readonly saturate: boolean },
+  [value, error]: Approximate,
+): Approximate {
+  const rounded = roundTo(step.dtype, value, "rn", step.saturate ? "saturate" : "ieee");
+  if (error === 0) return [rounded, Number.isFinite(rounded) ? 0 : Number.POSITIVE_INFINITY];
+  if (!step.saturate && !Number.isFinite(roundingBound(step.dtype, Math.abs(value) + error)))
+    return [rounded, Number.POSITIVE_INFINITY];
+  return [rounded, error + 2 * roundingBound(step.dtype, rounded)];
+}
+
+/** One function of an expression. */
+export function applyApproximately(fn: FunctionName, args: readonly Approximate[], slip: Slip): Approximate {
+  const [x = [0, 0], y = [0, 0]] = args;
+  if (isRounding(fn)) return castValue({ dtype: fn, saturate: false }, x);
+  if (isPlain(fn)) {
+    const value = plainValues[fn](x[0], y[0]);
+    return [value, plainErrors[fn](x, y, value) + (exact.includes(fn) ? 0 : slip(value))];
+  }
+  const { value: of, slope, approximate } = activations[fn];
+  const value = of(x[0]);
+  const own = approximate ? (Math.abs(value) + Math.min(1, Math.abs(x[0]))) * approximation + slip(value) : 0;
+  return [value, x[1] * slope + own];
+}
