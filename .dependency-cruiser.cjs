@@ -50,10 +50,13 @@ module.exports = {
     {
       name: "through-the-front-door",
       comment:
-        "Another package is imported by its name, never by a path into its files; only tests share fakes.",
+        "Another package is imported by its name, never by a path into its files; only tests share fakes and fixtures.",
       severity: "error",
       from: { path: "^packages/([^/]+)/" },
-      to: { path: "^packages/", pathNot: "^packages/(?:$1/|[^/]+/(?:src|test/fake)/index\\.ts$)" },
+      to: {
+        path: "^packages/",
+        pathNot: "^packages/(?:$1/|[^/]+/(?:src|test/fake|test/support)/index\\.ts$)",
+      },
     },
     {
       name: "no-tests-in-sources",

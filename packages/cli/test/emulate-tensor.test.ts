@@ -11,6 +11,7 @@ import { cli } from "./harness.ts";
 import { scratch } from "./scratch.ts";
 
 const golden = fileURLToPath(new URL("../../emulator/test/golden/", import.meta.url));
+const corpus = fileURLToPath(new URL("../../ptx/test/corpus/", import.meta.url));
 const [m, n, k] = [256, 256, 512];
 
 /** The numbers that the golden data was made from. */
@@ -29,7 +30,7 @@ test("tensor maps as parameters, exact bits, in all orders", async () => {
   writeFileSync(path("a.npy"), encodeNpy([m, k], "f16", halves(m * k, state)));
   writeFileSync(path("b.npy"), encodeNpy([n, k], "f16", halves(n * k, state)));
   writeFileSync(path("want.npy"), npyOf("f32", [m, n], await readFile(`${golden}wgmma_f16.f32`)));
-  copyFileSync(`${golden}wgmma_f16.ptx`, path("wgmma.ptx"));
+  copyFileSync(`${corpus}golden/wgmma_f16.ptx`, path("wgmma.ptx"));
   const map = (buffer: string, rows: number) => ({
     buffer,
     dtype: "f16",

@@ -10,7 +10,7 @@ import { build } from "esbuild";
 import { beforeAll, describe, expect, test } from "vitest";
 import { findChromium, resultOf } from "./browser/chromium.ts";
 import type { BrowserKernel, PageData, PageResult } from "./browser/protocol.ts";
-import { fixture, fixtureBytes } from "./support.ts";
+import { corpus, fixtureBytes } from "./support.ts";
 
 const folder = fileURLToPath(new URL("..", import.meta.url));
 
@@ -50,7 +50,7 @@ const kernels: readonly BrowserKernel[] = [
     ...{ name: "wgmma_cluster2", ...hopper, bBox: 64 },
     launch: { ...launch(2, 384, 132_224), cluster: [2, 1, 1] },
   },
-].map((kernel) => ({ ...kernel, text: fixture(`golden/${kernel.name}.ptx`) }) as BrowserKernel);
+].map((kernel) => ({ ...kernel, text: corpus(`golden/${kernel.name}`) }) as BrowserKernel);
 
 describe("the bundle", () => {
   test("has no module of Node, nothing to import and a size worth a download", async () => {

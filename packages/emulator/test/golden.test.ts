@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { clean, fixture, fixtureBytes, generator, machine, orders } from "./support.ts";
+import { clean, corpus, fixtureBytes, generator, machine, orders } from "./support.ts";
 
 describe("kernels that ran on hardware", () => {
   test("simt_f32 gives the GPU's 65 536 words bit for bit, in all three orders", () => {
@@ -8,7 +8,7 @@ describe("kernels that ran on hardware", () => {
     const random = (): number => Math.fround(next() - 0.5);
     const a = Float32Array.from({ length: m * k }, random);
     const b = Float32Array.from({ length: k * n }, random);
-    const device = machine(fixture("golden/simt_f32.ptx"));
+    const device = machine(corpus("golden/simt_f32"));
     const c = device.blank(m * n * 4);
     const [pa, pb] = [device.put(a), device.put(b)];
     const golden = fixtureBytes("golden/simt_f32.f32");
@@ -27,7 +27,7 @@ describe("kernels that ran on hardware", () => {
   ];
   for (const { file, shared, grid, streamK } of gemms)
     test(`${file} multiplies integers exactly in all three orders`, () => {
-      const device = machine(fixture(`golden/${file}.ptx`));
+      const device = machine(corpus(`hand/${file}`));
       for (const [m, n, k] of [
         [128, 128, 40],
         [256, 256, 64],

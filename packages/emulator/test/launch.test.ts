@@ -2,7 +2,7 @@
 import { type Checked, formatDiagnostic } from "@tilewright/core";
 import { describe, expect, test } from "vitest";
 import { createEmulator, type LaunchConfig } from "../src/index.ts";
-import { clean, fixture, kernel, machine, value } from "./support.ts";
+import { clean, corpus, fixture, kernel, machine, value } from "./support.ts";
 
 const messages = (checked: Checked<unknown>): string[] =>
   checked.ok ? [] : checked.error.map(formatDiagnostic);
@@ -80,12 +80,12 @@ st.global.f32 [%d0], %f0;`),
       ["u32", 4, 28],
       ["u32", 4, 32],
     ]);
-    expect(machine(fixture("golden/simt_f32.ptx")).module.kernels[0]?.maxThreads).toBe(256);
+    expect(machine(corpus("golden/simt_f32")).module.kernels[0]?.maxThreads).toBe(256);
   });
 });
 
 describe("launches that cannot start", () => {
-  const device = machine(fixture("golden/simt_f32.ptx"));
+  const device = machine(corpus("golden/simt_f32"));
   const reducer = machine(fixture("cuda/reduce.ptx"));
   const p = device.put(new Uint8Array(64));
   const config: LaunchConfig = { grid: [1, 1, 1], block: [256, 1, 1], params: [p, p, p, 128, 128, 8] };

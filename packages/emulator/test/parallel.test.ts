@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { LaunchConfig, LaunchReport } from "../src/index.ts";
 import { toF16 } from "../src/numerics/floats.ts";
 import { startThreads, type Threads } from "./parallel/threads.ts";
-import { fixture, generator, kernel, machine, orders, value } from "./support.ts";
+import { corpus, generator, kernel, machine, orders, value } from "./support.ts";
 
 let threads: Threads;
 /** Parts that threads have been given. */
@@ -82,7 +82,7 @@ describe("with two threads", () => {
     const next = generator(5);
     const data = (count: number): Float32Array => Float32Array.from({ length: count }, () => next() - 0.5);
     const [a, b] = [data(m * k), data(k * n)];
-    const given = await compare(fixture("golden/simt_f32.ptx"), (device) => {
+    const given = await compare(corpus("golden/simt_f32"), (device) => {
       const c = device.blank(m * n * 4);
       const params = [device.put(a), device.put(b), c, m, n, k];
       const config = { grid: [n / 128, m / 128, 1], block: [256, 1, 1], params } as const;
@@ -95,7 +95,7 @@ describe("with two threads", () => {
     const size = 256;
     const next = generator(6);
     const data = Uint16Array.from({ length: size * 64 }, () => toF16(Math.fround(next() - 0.5)));
-    const given = await compare(fixture("golden/wgmma_cluster2.ptx"), (device) => {
+    const given = await compare(corpus("golden/wgmma_cluster2"), (device) => {
       const map = (address: bigint, rows: number): Uint8Array => {
         const spec: TensorMapSpec = {
           ...{ dtype: "f16", address, dims: [64, size], strides: [128], box: [64, rows] },

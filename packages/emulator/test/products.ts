@@ -51,7 +51,7 @@ function launcher(
   };
 }
 
-export const simtText = textOf("golden/simt_f32.ptx");
+export const simtText = textOf("../../ptx/test/corpus/golden/simt_f32.ptx");
 
 /** `text` is the kernel's, perhaps with a comment that makes it another module. */
 export function simt(size: number, threads: readonly LaunchPort[] = [], text = simtText): Product {
@@ -75,7 +75,11 @@ function mma(size: number, threads: readonly LaunchPort[] = []): Product {
   const [a, b] = [put(emulator, narrow(size)), put(emulator, narrow(size))];
   const params = [a, b, value(emulator.alloc(4 * size * size)), size, size, size];
   const grid = [size / 128, size / 128, 1] as const;
-  return launcher(emulator, textOf("golden/mma_f16.ptx"), "mma_f16", { grid, block: [128, 1, 1], params });
+  return launcher(emulator, textOf("../../ptx/test/corpus/golden/mma_f16.ptx"), "mma_f16", {
+    grid,
+    block: [128, 1, 1],
+    params,
+  });
 }
 
 /** The map of a square matrix, boxes of 128 rows of 128 bytes. */
@@ -98,7 +102,7 @@ function mapOf(emulator: Emulator, dtype: "f16" | "bf16", address: bigint, size:
 function wgmma(size: number, threads: readonly LaunchPort[] = []): Product {
   const emulator = createEmulator({ threads });
   const maps = [0, 1].map(() => mapOf(emulator, "f16", put(emulator, narrow(size)), size));
-  return launcher(emulator, textOf("golden/wgmma_f16.ptx"), "wgmma_f16", {
+  return launcher(emulator, textOf("../../ptx/test/corpus/golden/wgmma_f16.ptx"), "wgmma_f16", {
     grid: [size / 128, size / 128, 1],
     block: [384, 1, 1],
     params: [...maps, value(emulator.alloc(4 * size * size)), size, size, size],

@@ -16,6 +16,8 @@ export function value<T>(checked: Checked<T>): T {
 
 export const fixture = (name: string): string =>
   readFileSync(fileURLToPath(new URL(`./${name}`, import.meta.url)), "utf8");
+/** A module of the PTX corpus: `golden/simt_f32`. */
+export const corpus = (name: string): string => fixture(`../../ptx/test/corpus/${name}.ptx`);
 export const fixtureBytes = (name: string): Uint8Array =>
   readFileSync(fileURLToPath(new URL(`./${name}`, import.meta.url)));
 

@@ -1,7 +1,7 @@
 /** Kernels with tensor cores: the GPU's bits, and right numbers without findings. */
 import { describe, expect, test } from "vitest";
 import { fromF16, toF16 } from "../src/numerics/floats.ts";
-import { clean, fixture, fixtureBytes, generator, machine, orders } from "./support.ts";
+import { clean, corpus, fixtureBytes, generator, machine, orders } from "./support.ts";
 
 const halves = (count: number, next: () => number): Uint16Array =>
   Uint16Array.from({ length: count }, () => toF16(Math.fround(next())));
@@ -14,7 +14,7 @@ describe("mma_f16, which ran on an H200", () => {
   const golden = fixtureBytes("golden/mma_f16.f32");
 
   test("gives the GPU's 65 536 words bit for bit with the arithmetic of sm_90, in all three orders", () => {
-    const device = machine(fixture("golden/mma_f16.ptx"));
+    const device = machine(corpus("golden/mma_f16"));
     const c = device.blank(m * n * 4);
     const [pa, pb] = [device.put(a), device.put(b)];
     for (const order of orders) {
@@ -31,7 +31,7 @@ describe("mma_f16, which ran on an H200", () => {
 });
 
 describe("best_mma_cpasync_128x256x64: 3 stages of cp.async, ldmatrix.x4, m16n8k16", () => {
-  const text = fixture("golden/best_mma_cpasync_128x256x64.ptx");
+  const text = corpus("hand/best_mma_cpasync_128x256x64");
   const run = (ptx: string, shape: readonly [number, number, number], seed: number, value: () => number) => {
     const [m, n, k] = shape;
     const device = machine(ptx);

@@ -9,7 +9,7 @@ import {
   timelineOf,
 } from "../src/index.ts";
 import { gemms, hopperGemm } from "./hopper.ts";
-import { fixture, machine, orders } from "./support.ts";
+import { corpus, machine, orders } from "./support.ts";
 
 const logged = (edit?: (ptx: string) => string) => {
   const gemm = gemms.find(({ file }) => file === "best_sm90_64x128_small");
@@ -132,7 +132,7 @@ describe.each(gemms.filter(({ turns }) => turns === undefined).slice(1, 3))("$fi
 });
 
 test("cp.async: groups are waited for when their copies are over", () => {
-  const device = machine(fixture("golden/best_mma_cpasync_128x256x64.ptx"));
+  const device = machine(corpus("hand/best_mma_cpasync_128x256x64"));
   const [kernel] = device.module.kernels;
   const { events, sink } = collectTrace(1e6);
   const data = device.put(new Uint16Array(128 * 256));

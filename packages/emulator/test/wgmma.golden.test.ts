@@ -2,7 +2,7 @@
 import type { TensorMapSpec } from "@tilewright/core";
 import { describe, expect, test } from "vitest";
 import { toF16 } from "../src/numerics/floats.ts";
-import { clean, fixture, fixtureBytes, generator, machine, orders, value } from "./support.ts";
+import { clean, corpus, fixtureBytes, generator, machine, orders, value } from "./support.ts";
 
 const [m, n, k] = [256, 256, 512];
 
@@ -50,7 +50,7 @@ describe("kernels that ran on an H200", () => {
   const b = halves(n * k);
 
   test.each(kernels)("$file", ({ file, grid, shared, bBox, cluster, stores }) => {
-    const device = machine(fixture(`golden/${file}.ptx`));
+    const device = machine(corpus(`golden/${file}`));
     const golden = fixtureBytes(`golden/${file}.f32`);
     const c = device.blank(m * n * 4);
     const encoded = (spec: TensorMapSpec): Uint8Array => value(device.emulator.encodeTensorMap(spec));

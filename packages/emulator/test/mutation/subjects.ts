@@ -17,7 +17,7 @@ export interface Subject {
 }
 
 const read = (path: string): string => readFileSync(fileURLToPath(new URL(path, import.meta.url)), "utf8");
-const golden = (name: string): string => read(`../golden/${name}.ptx`);
+const golden = (name: string): string => read(`../../../ptx/test/corpus/golden/${name}.ptx`);
 const corpus = (name: string): string => read(`../../../ptx/test/corpus/hand/${name}.ptx`);
 
 const elementBytes = { f32: 4, f16: 2, bf16: 2 } as const;
@@ -164,7 +164,7 @@ export const subjects: readonly Subject[] = [
     name: "best_mma_cpasync",
     costly: true,
     generation: "sm_80",
-    text: golden("best_mma_cpasync_128x256x64"),
+    text: corpus("best_mma_cpasync_128x256x64"),
     launch: ampere("cp_S3_once", 256, [128, 256, 320], "f16", 3 * 49152),
   },
   {

@@ -22,12 +22,38 @@ export interface Refused {
 
 export const refused: readonly Refused[] = JSON.parse(readFileSync(join(root, "refused.json"), "utf8"));
 
-export const corpus: readonly CorpusModule[] = ["hand", "golden", "nvcc"].flatMap((folder) =>
-  readdirSync(join(root, folder))
-    .filter((file) => file.endsWith(".ptx"))
-    .sort()
-    .map((file) => ({ name: `${folder}/${file}`, text: readFileSync(join(root, folder, file), "utf8") })),
+const textOf = (name: string): string => readFileSync(join(root, name), "utf8");
+
+/** Lines that a variant replaces: the first, counted from 1, how many, and what stands there instead. */
+type Edit = readonly [at: number, drop: number, ...lines: string[]];
+
+/** A text with edits in ascending order made. */
+const edited = (text: string, edits: readonly Edit[]): string =>
+  edits
+    .reduceRight<readonly string[]>(
+      (lines, [at, drop, ...more]) => lines.toSpliced(at - 1, drop, ...more),
+      text.split("\n"),
+    )
+    .join("\n");
+
+/** By the file of `hand/` that they differ from in few lines. */
+const variants: Readonly<Record<string, Readonly<Record<string, readonly Edit[]>>>> = JSON.parse(
+  textOf("variants.json"),
 );
+
+export const corpus: readonly CorpusModule[] = [
+  ...["hand", "golden", "nvcc"].flatMap((folder) =>
+    readdirSync(join(root, folder)).flatMap((file) =>
+      file.endsWith(".ptx") ? [{ name: `${folder}/${file}`, text: textOf(`${folder}/${file}`) }] : [],
+    ),
+  ),
+  ...Object.entries(variants).flatMap(([base, files]) =>
+    Object.entries(files).map(([file, edits]) => ({
+      name: `hand/${file}`,
+      text: edited(textOf(`hand/${base}`), edits),
+    })),
+  ),
+].sort((a, b) => (a.name < b.name ? -1 : 1));
 
 const isRefused = (module: CorpusModule): boolean => refused.some((r) => `hand/${r.file}` === module.name);
 

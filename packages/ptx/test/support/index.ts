@@ -1,0 +1,2 @@
+/** The PTX corpus, for the tests of every package. */
+export { corpus, refused } from "./corpus.ts";
