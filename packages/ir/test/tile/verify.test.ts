@@ -64,6 +64,17 @@ const rejected: readonly Rejected[] = [
     edits: [["    fill %acc = 0\n", ""]],
   },
   {
+    code: "TW3158",
+    what: "sums that are stored before the last product",
+    stage: "nest",
+    edits: [
+      [
+        " guard(rows, cols)\n",
+        " guard(rows, cols)\n    mma %acc += %A[0 : 16, 0 : 4] * %B[0 : 4, 0 : 16] atom fma walk rows\n",
+      ],
+    ],
+  },
+  {
     code: "TW3159",
     what: "a chunk of K that is copied and not multiplied",
     stage: "staged",
@@ -217,6 +228,28 @@ const rejected: readonly Rejected[] = [
     what: "registers with a gap",
     stage: "bound",
     edits: [["thread 4, register 2:2)", "thread 4, register 2:4)"]],
+  },
+  {
+    code: "TW3111",
+    what: "warps that there are not",
+    stage: "bound",
+    edits: [
+      [
+        "own rows(warp 2, register 1:4, thread 4, register 2:2)",
+        "own rows(warp 2:2, register 1:4, thread 4, register 2:2)",
+      ],
+    ],
+  },
+  {
+    code: "TW3111",
+    what: "fragments that others multiply",
+    stage: "bound",
+    edits: [
+      [
+        "register %fB f32[1, 16] own rows(register 1:2) cols(warp 1, register 1:2, thread 8:4",
+        "register %fB f32[1, 16] own rows(register 1:2) cols(warp 1, register 1:2, thread 8:1",
+      ],
+    ],
   },
   {
     code: "TW3111",
@@ -524,6 +557,18 @@ const rejected: readonly Rejected[] = [
   },
   {
     code: "TW3135",
+    what: "zeros that are no number of the accumulator",
+    stage: "nest",
+    edits: [["fill %acc = 0", "fill %acc = 99999999999999"]],
+  },
+  {
+    code: "TW3135",
+    what: "more chunks than K has elements",
+    stage: "nest",
+    edits: [["%nt < 2", "%nt < 2, streamk %k0, %kn < 1000000 by 2 tiles 4"]],
+  },
+  {
+    code: "TW3135",
     what: "loop beyond 32 bits",
     stage: "nest",
     edits: [
@@ -606,6 +651,12 @@ const rejected: readonly Rejected[] = [
     what: "epilogue with other factors and steps than the problem's",
     stage: "nest",
     edits: [["alpha 1 beta 2", "alpha 3 beta 4 steps activation(relu)"]],
+  },
+  {
+    code: "TW3160",
+    what: "barriers that every thread initialises",
+    stage: "machine",
+    edits: [["  tiles", "  mbar.init %nothing\n  tiles"]],
   },
   {
     code: "TW3160",

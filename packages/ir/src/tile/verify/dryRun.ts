@@ -59,6 +59,8 @@ export class DryRun implements Hooks {
   readonly #control: Control;
   #accesses = new Map<string, Access>();
   #sums = newSums("");
+  /** An epilogue has put D where the rings are. */
+  #overlaid = false;
 
   constructor(subject: Subject, what: Check) {
     const { program } = subject;
@@ -97,6 +99,7 @@ export class DryRun implements Hooks {
   newBlock(): void {
     this.#accesses = new Map();
     this.#sums = newSums("");
+    this.#overlaid = false;
   }
 
   combine({ acc }: Combine, _last: unknown, _table: CellTable, at: string): () => readonly (() => void)[] {
@@ -187,8 +190,13 @@ export class DryRun implements Hooks {
         const { buffer } = stmt.dst;
         return () => proved(at, () => zeroSums(this.#sums, buffer, stmt.once === true));
       }
-      case "epilogue":
-        return () => proved(at, () => readSums(this.#sums, stmt.acc.buffer, stmt.columns ?? null));
+      case "epilogue": {
+        const overlays = stmt.via !== null && bufferAt(this.#subject, stmt.via.buffer).aliased === true;
+        return () => {
+          proved(at, () => readSums(this.#sums, stmt.acc.buffer, stmt.columns ?? null));
+          this.#overlaid ||= overlays;
+        };
+      }
       case "mma": {
         const shared = operandViews(stmt).filter((view) => space(view) === "shared");
         if (shared.length === 0 || space(stmt.acc) !== "register") return null;
@@ -261,6 +269,13 @@ export class DryRun implements Hooks {
     };
     this.#accesses.set(key, access);
     if (access.thread !== thread.name) return;
+    if (this.#overlaid && bufferAt(this.#subject, buffer).aliased !== true)
+      throw new InterpretFailure(
+        interpretCodes.protocol,
+        at,
+        `%${buffer} is used behind an epilogue whose tile lies in its place`,
+        "put the epilogue behind all copies and products",
+      );
     if (kind === "read" && access.flying > 0)
       throw new InterpretFailure(
         interpretCodes.protocol,

@@ -10,7 +10,7 @@ export const frame: Verifier = {
   name: "frame",
   code: "TW3160",
   property:
-    "barriers are initialised, tensor maps fetched, tensor memory allocated and grids and blocks waited for before the roles and tiles or behind them, of threads, warps, barriers and roles that there are; blocks of a cluster arrive and wait by turns; a grid that may begin early waits for the one before it, and no other does",
+    "barriers are initialised, tensor maps fetched, tensor memory allocated and grids and blocks waited for before the roles and tiles or behind them, by one thread or warp where one is wanted, of threads, warps, barriers and roles that there are; blocks of a cluster arrive and wait by turns; a grid that may begin early waits for the one before it, and no other does",
   from: "machine",
   waivable: true,
   *check(subject) {
@@ -22,6 +22,7 @@ export const frame: Verifier = {
           message: `${site.stmt.kind} stands in ${site.parents.at(-1)?.kind}`,
           hint: "it belongs before the roles and tiles, or behind them",
         };
+      yield* alone(site);
       yield* numbersOf(subject, site);
     }
     const waiting = sites.filter(({ stmt }) => stmt.kind === "pdl.wait");
@@ -39,6 +40,25 @@ export const frame: Verifier = {
     yield* meetings(subject);
   },
 };
+
+/** Of whom there is one: more than one of them would do it again (PTX ISA, mbarrier.init, tcgen05.alloc). */
+const units: ReadonlyMap<string, "thread" | "warp"> = new Map([
+  ["mbar.init", "thread"],
+  ["tmem.alloc", "warp"],
+  ["tmem.dealloc", "warp"],
+  ["tmem.relinquish", "warp"],
+]);
+
+function* alone(site: Site): Iterable<Fault> {
+  const unit = units.get(site.stmt.kind);
+  const around = site.parents.at(-1);
+  if (unit === undefined || (around?.kind === "only" && around.unit === unit)) return;
+  yield {
+    at: site,
+    message: `${site.stmt.kind} is done by ${around?.kind === "only" ? `one ${around.unit}` : "all threads"}, and one ${unit} does it`,
+    hint: `only ${unit} 0 { ${site.stmt.kind} … }`,
+  };
+}
 
 /** Blocks of a cluster arrive and wait by turns; an arrival more is undefined (PTX ISA, barrier.cluster). A lone block's may be waited for where parts of a tile meet. */
 function* meetings({ program, sites }: Subject): Iterable<Fault> {

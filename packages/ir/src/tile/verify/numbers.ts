@@ -1,5 +1,5 @@
 /** Numbers stay within what hardware and checks can count: runs before anything looks at elements, turns or slots one by one. */
-import { sizeOf } from "@tilewright/core";
+import { roundTo, sizeOf } from "@tilewright/core";
 import { isDead, type Range, rangeOf } from "../ranges.ts";
 import type { Buffer, Space, Stmt } from "../types.ts";
 import { withExprs } from "../withExprs.ts";
@@ -29,9 +29,9 @@ export const numbers: Verifier = {
   name: "numbers",
   code: "TW3135",
   property:
-    "loops and indices count in 32 bits, and unrolled loops at most 4096 turns within each other; tiles have no more elements than their memory, alignments are powers of two, rings and their mbarriers have at most 64 slots",
+    "loops and indices count in 32 bits, and unrolled loops at most 4096 turns within each other; tiles have no more elements than their memory, and begin with values that these have; alignments are powers of two, rings and their mbarriers have at most 64 slots, tiles no more K chunks than K has elements",
   from: "nest",
-  *check({ program, sites }) {
+  *check({ program, sites, buffers }) {
     for (const buffer of program.buffers) yield* tile(buffer);
     for (const one of [...program.rings, ...(program.machine?.barriers ?? [])])
       if (one.slots > MOST_SLOTS)
@@ -42,7 +42,24 @@ export const numbers: Verifier = {
         };
     for (const site of sites) {
       yield* values(site);
-      if (site.stmt.kind === "for") yield* loop(site, site.stmt);
+      const { stmt } = site;
+      if (stmt.kind === "for") yield* loop(site, stmt);
+      if (stmt.kind === "tiles" && (stmt.streamK?.chunks ?? 1) > Math.max(1, program.problem.k))
+        yield {
+          at: site,
+          message: `has ${stmt.streamK?.chunks} K chunks a tile, and K has ${program.problem.k} elements`,
+          hint: "write as many chunks as the loops over them take",
+        };
+      if (stmt.kind === "fill") {
+        const dtype = buffers.get(stmt.dst.buffer)?.dtype ?? "f64";
+        const held = roundTo(dtype, stmt.value);
+        if (held !== stmt.value)
+          yield {
+            at: site,
+            message: `begins with ${stmt.value}, which no ${dtype} is`,
+            hint: `write ${Number.isFinite(held) ? held : 0}`,
+          };
+      }
     }
   },
 };

@@ -1,7 +1,10 @@
 /** Every element of a register tile is held by exactly one (warp, lane, register), up to replication over whole tiers. */
-import type { Buffer, OwnershipMode, Tier } from "../types.ts";
+import { weighted } from "../ownership.ts";
+import type { Buffer, OwnershipMode, Stmt, Tier } from "../types.ts";
 import { threadsAt } from "./distributions.ts";
-import { bufferAt, type Fault, type Verifier } from "./verifier.ts";
+import { bufferAt, type Fault, type Subject, type Verifier } from "./verifier.ts";
+
+type Of<K extends Stmt["kind"]> = Extract<Stmt, { kind: K }>;
 
 const inside: readonly Tier[] = ["cluster", "warpgroup", "warp", "thread", "register", "atom"];
 
@@ -11,10 +14,12 @@ export const ownership: Verifier = {
   name: "ownership",
   code: "TW3111",
   property:
-    "owners cover their tile: extents multiply to the shape, factors of a tier do not overlap, registers leave no gaps, an accumulator is spread over all warps and lanes",
+    "owners cover their tile: extents multiply to the shape, factors of a tier do not overlap, registers leave no gaps, an accumulator is spread over all warps and lanes without gaps, and its fragments are those of the same warps (of multiply-adds by threads, of the same lanes)",
   from: "nest",
   *check(subject) {
-    for (const buffer of subject.program.buffers) yield* checkBuffer(buffer);
+    const alone = subject.program.buffers.flatMap((buffer) => [...checkBuffer(buffer)]);
+    yield* alone;
+    if (alone.length > 0) return;
     for (const site of subject.sites) {
       if (site.stmt.kind !== "mma") continue;
       const acc = bufferAt(subject, site.stmt.acc.buffer);
@@ -31,8 +36,50 @@ export const ownership: Verifier = {
           message: `is spread over ${warps} warps of ${lanes} lanes, and ${threads / 32} warps of 32 multiply it`,
           hint: "the extents of tier warp multiply to the warps, those of tier thread to 32",
         };
+      else if (reachOf(factors, "warp") > threads / 32)
+        yield {
+          at: acc,
+          message: `is warp ${reachOf(factors, "warp") - 1}'s, too, and warps 0 to ${threads / 32 - 1} multiply it`,
+          hint: "strides of tier warp without gaps: that of a factor is the product of the extents below it",
+        };
+      else yield* fragments(subject, acc, site.stmt);
     }
   },
+};
+
+/** One more than the largest index of a tier. */
+const reachOf = (factors: readonly OwnershipMode[], tier: Tier): number =>
+  factors.reduce((reach, f) => (f.tier === tier ? reach + (f.extent - 1) * f.stride : reach), 1);
+
+/** Fragments in registers lie with those who add their products up: rows of A with the accumulator's, columns of B; along k nobody has less than another. */
+function* fragments(subject: Subject, acc: Buffer, { a, b, atom }: Of<"mma">): Iterable<Fault> {
+  const tiers: readonly Tier[] = atom === "fma" ? ["warp", "thread"] : ["warp"];
+  for (const [view, across, along] of [
+    [a, "rows", "cols"],
+    [b, "cols", "rows"],
+  ] as const) {
+    const { own, name, shape } = bufferAt(subject, view.buffer);
+    if (own === null || acc.own === null) continue;
+    const size = shape[across === "rows" ? 0 : 1];
+    for (const tier of tiers)
+      if (
+        own[along].some((f) => f.tier === tier && f.extent > 1) ||
+        digits(own[across], tier, size) !== digits(acc.own[across], tier, size)
+      )
+        yield {
+          at: `%${name}`,
+          message: `has its ${across} with other ${tier}s than %${acc.name}`,
+          hint: `the factors of tier ${tier} that the ${across} of %${acc.name} have, none in its ${along}`,
+        };
+  }
+}
+
+/** Whose of a tier each element along an axis is. */
+const digits = (factors: readonly OwnershipMode[], tier: Tier, size: number): string => {
+  const own = weighted(factors).filter((f) => f.tier === tier && f.extent > 1);
+  return Array.from({ length: size }, (_, i) =>
+    own.reduce((sum, f) => sum + (Math.floor(i / f.weight) % f.extent) * f.stride, 0),
+  ).join();
 };
 
 function* checkBuffer(buffer: Buffer): Iterable<Fault> {

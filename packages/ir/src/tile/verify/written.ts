@@ -1,7 +1,9 @@
-/** Accumulators begin with something. */
+/** Accumulators begin with something, and are read when nothing more is added. */
 import { foldCond, substituteCond } from "../cond.ts";
 import { rangeOf } from "../ranges.ts";
+import { eachStmt } from "../rewrite.ts";
 import type { Expr, Stmt } from "../types.ts";
+import { meets } from "./proof/registerSums.ts";
 import type { Site, Verifier } from "./verifier.ts";
 
 type Of<K extends Stmt["kind"]> = Extract<Stmt, { kind: K }>;
@@ -9,7 +11,8 @@ type Of<K extends Stmt["kind"]> = Extract<Stmt, { kind: K }>;
 export const written: Verifier = {
   name: "written",
   code: "TW3158",
-  property: "every work tile fills or overwrites the accumulator before the first product is added to it",
+  property:
+    "every work tile fills or overwrites the accumulator before the first product is added to it, and adds none behind its epilogue",
   from: "nest",
   waivable: true,
   given: true,
@@ -23,6 +26,12 @@ export const written: Verifier = {
           message: `adds to %${site.stmt.acc.buffer}, which nothing has filled in this tile`,
           hint: `write fill %${site.stmt.acc.buffer} = 0 before it`,
         };
+    for (const site of walk.late)
+      yield {
+        at: site,
+        message: "reads an accumulator to which products are added behind it",
+        hint: "put it behind the loops over K chunks",
+      };
   },
 };
 
@@ -59,6 +68,10 @@ const key = (tile: string, columns: Of<"mma">["columns"]): string =>
 class Walk {
   /** Products that add to what nothing has filled. */
   readonly stale = new Set<Site>();
+  /** Statements that read sums to which products come later. */
+  readonly late = new Set<Site>();
+  /** Statements of the work tile that have read sums. */
+  #read: readonly Of<"epilogue" | "reduce">[] = [];
   readonly #sites: ReadonlyMap<Stmt, Site>;
 
   constructor(sites: ReadonlyMap<Stmt, Site>) {
@@ -77,10 +90,16 @@ class Walk {
         return filled;
       case "mma":
         return this.#multiply(stmt, filled, first);
+      case "epilogue":
+      case "reduce":
+        this.#read = [...this.#read, stmt];
+        return this.list(stmt.body, filled, first, persists);
       case "tiles":
+        this.#read = [];
         this.list(stmt.body, new Filled(), new Map(), stmt.loop !== null);
         return filled;
       case "role":
+        this.#read = [];
         this.list(stmt.body, new Filled(), new Map());
         return filled;
       case "for": {
@@ -91,6 +110,8 @@ class Walk {
           new Map([...first, [stmt.var, stmt.from]]),
           persists,
         );
+        // What the next turn adds comes behind what this one reads.
+        for (const product of eachStmt(stmt.body)) if (product.kind === "mma") this.#behind(product);
         return this.#runs(stmt) ? inside : filled;
       }
       case "if": {
@@ -111,10 +132,21 @@ class Walk {
     const overwrites =
       stmt.keep === false ||
       (stmt.keep !== undefined && foldCond(substituteCond(stmt.keep, first)) === false);
+    this.#behind(stmt);
     const site = this.#sites.get(stmt);
     if (overwrites) filled.add(stmt.acc.buffer, stmt.columns);
     else if (!filled.has(stmt) && site !== undefined) this.stale.add(site);
     return filled;
+  }
+
+  /** Products of the columns that a statement has read come too late for it. */
+  #behind({ acc, columns }: Of<"mma">): void {
+    for (const read of this.#read) {
+      const site = this.#sites.get(read);
+      const of = "columns" in read ? read.columns : undefined;
+      if (site !== undefined && read.acc.buffer === acc.buffer && meets(of ?? null, columns ?? null))
+        this.late.add(site);
+    }
   }
 
   /** Whether a loop has a turn at all sizes of the launch. */

@@ -29,7 +29,7 @@ export const newSums = (label: string): RegisterSums => ({
 });
 
 /** Whether products of some columns (null: of all) are those of others. */
-const meets = (a: Columns | null, b: Columns | null): boolean =>
+export const meets = (a: Columns | null, b: Columns | null): boolean =>
   a === null || b === null || (a.from < b.to && b.from < a.to);
 
 /** Sums in registers are read, some columns of them. */
