@@ -16,6 +16,8 @@ class LongFirst extends BaseSequencer {
 
 // For workers, which each compile vitest, and for the processes that tests start.
 process.env.NODE_COMPILE_CACHE ??= compileCache;
+// Schedules are those that every machine gets, whatever its user has tuned.
+process.env.TILEWRIGHT_TUNED = "none";
 
 // Tests run on the sources (export condition @tilewright/source), so none but project "dist" needs a build.
 const conditions = ["@tilewright/source", "node", "import", "default"];

@@ -87,6 +87,8 @@ function command(tree, argv) {
     const options = ["--conditions=@tilewright/source", "--no-warnings", "packages/cli/src/bin.ts"];
     const child = spawn(toolNode(), [...options, ...argv], {
       cwd: tree,
+      // What every machine gets, whatever its user has tuned.
+      env: { ...process.env, TILEWRIGHT_TUNED: "none" },
       stdio: ["ignore", "ignore", "pipe"],
     });
     let stderr = "";

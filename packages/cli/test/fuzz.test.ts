@@ -39,7 +39,7 @@ function kernel() {
 function problemOf() {
   const request = buildRequest(contextIn("/"), {
     ...{ m: 64, n: 48, k: 40, dtype: "f16", bLayout: "col", epilogue: "bias(n,f32)|relu" },
-    ...{ arch: ["sm_80"], deterministic: false },
+    ...{ arch: ["sm_80"], deterministic: false, store: [] },
   });
   if (!request.ok) throw new Error("the example is no problem");
   return request.value.problem;
@@ -139,7 +139,7 @@ const request = JSON.stringify({
   },
   schedule: "stages=2",
 });
-const wishes = { most: 50, archs: null, backend: null, schedule: null, deterministic: false };
+const wishes = { most: 50, archs: null, backend: null, schedule: null, deterministic: false, store: [] };
 
 /** Every format: texts that are right, and the reader; what it gives is a value or diagnostics. */
 const formats: Readonly<

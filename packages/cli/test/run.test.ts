@@ -56,6 +56,7 @@ describe("random inputs", () => {
       "deviceName",
       "problem",
       "schedule",
+      "choice",
       "error",
       "hazards",
       "timeMs",

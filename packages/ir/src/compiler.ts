@@ -3,7 +3,7 @@
  * backends; nothing here names one.
  */
 
-import type { ArchName, KernelSpec, Manifest, Problem, Schedule, Target } from "@tilewright/core";
+import type { ArchName, KernelSpec, Manifest, Problem, Schedule, Target, Tuned } from "@tilewright/core";
 import {
   type Checked,
   type Diagnostic,
@@ -15,6 +15,7 @@ import {
 } from "@tilewright/core";
 import { type AnnotatedPtx, annotatePtx } from "./annotate.ts";
 import type { Backend, LoweredKernel } from "./backend.ts";
+import { type Choice, given, shippedChoice, tunedPlan } from "./choice.ts";
 import { disorderOf } from "./determinism.ts";
 import { makeManifest } from "./makeManifest.ts";
 import type { Machine } from "./model/machine.ts";
@@ -57,6 +58,8 @@ export type CompileInput =
   | (CompileBase & {
       readonly problem: Problem;
       readonly schedule?: string | Schedule;
+      /** Measured schedules of this problem and target (`findTuned`): without a `schedule` the first that is legal goes before what backends would choose. */
+      readonly tuned?: readonly Tuned[];
       readonly from?: undefined;
     })
   | (CompileBase & {
@@ -83,6 +86,8 @@ export interface Artifact {
   readonly target: Target;
   /** Canonical text; null when compiled from a tile program. */
   readonly schedule: string | null;
+  /** Where the schedule is from. */
+  readonly choice: Choice;
   readonly trace: readonly TraceStep[];
   /** The program at stage machine. */
   readonly program: TileProgram;
@@ -160,20 +165,29 @@ function compileProblem(
   const { problem, target, schedule, deterministic = false, machine } = input;
   const able = ableTo(backends, problem, target);
   if (!able.ok) return able;
+  const entries = schedule === undefined ? (input.tuned ?? []) : [];
+  const measured = tunedPlan(able.value, entries, problem, target, deterministic);
   const planned =
-    schedule === undefined
-      ? plansOf(able.value, problem, target, { deterministic, first: true, ...(machine && { machine }) })
-      : collect(
-          meantFor(able.value, schedule),
-          false,
-          (backend) => givenPlan(backend, problem, target, schedule),
-          able.value.length > 1,
-        );
+    measured.plan !== null
+      ? ok([measured.plan])
+      : schedule === undefined
+        ? plansOf(able.value, problem, target, { deterministic, first: true, ...(machine && { machine }) })
+        : collect(
+            meantFor(able.value, schedule),
+            false,
+            (backend) => givenPlan(backend, problem, target, schedule),
+            able.value.length > 1,
+          );
   if (!planned.ok) return planned;
   const [plan] = planned.value;
   if (plan === undefined) throw new InternalError("a plan was promised and not made");
   const program = plan.backend.tile(problem, plan.schedule, target);
   return finish({
+    choice: () => {
+      if (schedule !== undefined) return given;
+      const shipped = measured.plan === null ? shippedChoice(plan, problem, target, machine) : null;
+      return shipped === null ? measured.choice : { ...measured.choice, from: "shipped", tuned: shipped };
+    },
     backend: plan.backend,
     target,
     version,
@@ -210,6 +224,7 @@ function compileProgram(
   if (backend === undefined) throw new InternalError("a backend was promised and not found");
   try {
     return finish({
+      choice: () => given,
       backend,
       target: input.target,
       version,
@@ -246,6 +261,7 @@ function beyondPasses(failure: InternalError, program: TileProgram): readonly Di
 }
 
 interface Start {
+  readonly choice: () => Choice;
   readonly backend: Backend;
   readonly target: Target;
   readonly version: string;
@@ -306,11 +322,16 @@ function artifactOf(
   const { backend, target, version, plan } = start;
   const kernels = [...(lowered.before ?? []), lowered.kernel, ...(lowered.then ?? [])];
   let manifest: Manifest | null = null;
+  let choice: Choice | null = null;
   const artifact: Artifact = {
     backend: backend.id,
     problem: program.problem,
     target,
     schedule: plan?.text ?? null,
+    get choice() {
+      choice ??= start.choice();
+      return choice;
+    },
     trace,
     program,
     ptx: lowered.ptx,

@@ -12,6 +12,7 @@ export {
   warpgroupWidths,
 } from "./atoms/warpgroup.ts";
 export type { Backend, LoweredKernel, Remark } from "./backend.ts";
+export type { Choice, RefusedEntry } from "./choice.ts";
 export {
   type Artifact,
   type CompileInput,

@@ -1,6 +1,7 @@
 /** From what was measured to records. */
 import { formatDiagnostic } from "@tilewright/core";
 import type { BenchOutcome, BenchRatio, BenchRegime } from "@tilewright/runtime";
+import { choiceData } from "../tuned/choice.ts";
 import { version } from "../version.ts";
 import type { CommandTime } from "./command-peer.ts";
 import type { Planned, Wishes } from "./jobs.ts";
@@ -37,6 +38,7 @@ export function recordOf(outcome: BenchOutcome, regime: BenchRegime, about: Circ
         arch: artifact?.target.arch ?? null,
         backend: artifact?.backend ?? null,
         schedule: artifact?.manifest.plan.schedule ?? null,
+        ...(artifact === undefined ? {} : { choice: choiceData(artifact) }),
         detail: contender.detail,
         ptxSha256: contender.ptxSha256,
         cubinSha256: contender.cubinSha256,

@@ -1,22 +1,16 @@
 /** From flags to what is to be measured: each size with its compiled candidates. */
-import {
-  type Checked,
-  type Diagnostic,
-  err,
-  findTarget,
-  ok,
-  type Problem,
-  printProblem,
-  type Target,
-} from "@tilewright/core";
-import type { Artifact, Compiler } from "@tilewright/ir";
+import { type Checked, type Diagnostic, err, ok, type Problem, printProblem } from "@tilewright/core";
+import type { Artifact } from "@tilewright/ir";
 import type { BenchJob, InputKind, Regime } from "@tilewright/runtime";
 import { codes, problemWith } from "../codes.ts";
+import { compileRequest } from "../compile/source.ts";
 import { compilerOf } from "../compiler.ts";
 import type { Context } from "../context.ts";
 import { sha256 } from "../files/hash.ts";
-import { buildRequest, type CompileArgs, type ProblemArgs, type Request } from "../request/request.ts";
+import { buildRequest, type CompileArgs, type ProblemArgs } from "../request/request.ts";
+import { usualArch } from "../request/usual.ts";
 import { groupsFault, RUN_GROUPS } from "../run/sizes.ts";
+import { openStore } from "../tuned/files.ts";
 import { readShapes, type Shape, shapeText } from "./shapes.ts";
 
 interface Candidate {
@@ -50,17 +44,6 @@ function shapesOf(context: Context, args: PlanArgs): Checked<readonly Shape[]> {
   return readShapes(context, args.shapes, args.groups ?? null);
 }
 
-/** The architecture where none is named: where the first backend that serves the problem is at home. */
-const usualArch =
-  (compiler: Compiler) =>
-  (problem: Problem): string | null => {
-    const serving = compiler.backends.find(({ id, showcase }) => {
-      const target = findTarget(showcase.arch);
-      return target.ok && compiler.plan(problem, target.value, { backend: id }).ok;
-    });
-    return (serving ?? compiler.backends[0])?.showcase.arch ?? null;
-  };
-
 /** `a; b` are two schedules. */
 const schedulesOf = (text: string | undefined): readonly (string | undefined)[] =>
   text === undefined ? [undefined] : text.split(";").map((one) => one.trim());
@@ -73,7 +56,11 @@ export function planJobs(context: Context, args: PlanArgs): Checked<readonly Pla
   const found: Diagnostic[] = [];
   const seen = new Set<string>();
   const planned: Planned[] = [];
-  const { schedule, ...rest } = args;
+  const { schedule, tuned, ...more } = args;
+  // Once, not for each size.
+  const store = openStore(context, tuned);
+  if (!store.ok) return store;
+  const rest = { ...more, tuned: "none" };
   for (const shape of shapes.value) {
     const { m, n, k } = shape;
     const sized = args.shapes === undefined ? rest : { ...rest, m, n, k };
@@ -90,7 +77,9 @@ export function planJobs(context: Context, args: PlanArgs): Checked<readonly Pla
     const candidates: Candidate[] = [];
     for (const target of targets)
       for (const [index, text] of schedulesOf(schedule).entries()) {
-        const compiled = compileOne(compiler, request.value, target, text);
+        const wanted = { ...request.value, targets: [target], schedule: text ?? null, store: store.value };
+        const [compiled] = compileRequest(compiler, wanted);
+        if (compiled === undefined) continue;
         if (compiled.ok)
           candidates.push({
             name: nameOf(compiled.value, schedulesOf(schedule).length > 1 ? index : null),
@@ -105,20 +94,6 @@ export function planJobs(context: Context, args: PlanArgs): Checked<readonly Pla
   }
   return found.length > 0 ? err(found) : ok(planned);
 }
-
-const compileOne = (
-  compiler: Compiler,
-  { problem, backend, deterministic }: Request,
-  target: Target,
-  schedule: string | undefined,
-) =>
-  compiler.compile({
-    problem,
-    target,
-    deterministic,
-    ...(backend === null ? {} : { backend }),
-    ...(schedule === undefined ? {} : { schedule }),
-  });
 
 /** `simt/sm_80`, with a number where several schedules compete. */
 const nameOf = ({ backend, target }: Artifact, index: number | null): string =>

@@ -2,6 +2,7 @@
 import { problemSchema } from "@tilewright/core";
 import { inputKinds, regimes } from "@tilewright/runtime";
 import { z } from "zod";
+import { choiceSchema } from "../tuned/choice.ts";
 
 const span = z.strictObject({ min: z.number(), median: z.number(), max: z.number() }).nullable();
 const summary = z.strictObject({
@@ -30,6 +31,7 @@ const contender = z.strictObject({
   arch: z.string().nullable(),
   backend: z.string().nullable(),
   schedule: z.string().nullable().describe("canonical text: every field"),
+  choice: choiceSchema.optional(),
   detail: z.string().describe("registers of a kernel, algorithm of a library"),
   ptxSha256: z.string().nullable(),
   cubinSha256: z.string().nullable().describe("machine code that the driver made of the PTX"),

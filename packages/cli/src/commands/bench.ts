@@ -22,6 +22,7 @@ import { exitCodeFor, exitCodes } from "../kit/exit.ts";
 import { choice, list, number, optionalArgument, seed, switchOn, text, toggle } from "../kit/flags.ts";
 import { toCsv } from "../output/csv.ts";
 import { compileFlags, problemFlags } from "../request/flags.ts";
+import { tellChoice } from "../tuned/choice.ts";
 
 const measuring = "Measuring";
 const results = "Results";
@@ -175,6 +176,8 @@ async function measureAll(session: Session, args: Args, ports: BenchPorts): Prom
   session.context.onInterrupt(interruptHint(args.out, store.value));
   const planned = session.working("compiling", () => planJobs(session.context, args));
   if (!planned.ok) return session.fail(planned.error);
+  for (const { candidates } of planned.value)
+    for (const { artifact } of candidates) tellChoice(session, artifact);
   const peers = await peersOf(session, args, ports);
   if (!peers.ok) return session.fail(peers.error);
 

@@ -16,6 +16,7 @@ import { compileLibrary, libraryFlags } from "../library/command.ts";
 import { formatBytes } from "../output/format.ts";
 import { renderTable } from "../output/table.ts";
 import { compileFlags, gpuFlag, problemFlags } from "../request/flags.ts";
+import { choiceData, tellChoice } from "../tuned/choice.ts";
 
 const group = "Results";
 
@@ -54,6 +55,7 @@ const describe = (artifact: Artifact) => ({
   backend: artifact.backend,
   entry: entryOf(artifact),
   schedule: artifact.manifest.plan.schedule,
+  choice: choiceData(artifact),
   problem: artifact.problem,
 });
 
@@ -164,11 +166,11 @@ async function emit(session: Session, args: Args, kernels: readonly Artifact[]):
     })),
   }));
   session.result({ ok: true, kernels: results }, () => {
-    const rows = results.flatMap(({ arch, backend, files }) =>
-      files.map(({ format, path, bytes }) => [arch, backend, format, formatBytes(bytes), path]),
+    const rows = results.flatMap(({ arch, backend, choice, files }) =>
+      files.map(({ format, path, bytes }) => [arch, backend, choice.from, format, formatBytes(bytes), path]),
     );
     return renderTable(
-      ["arch", "backend", "what", "size", "file"].map((head) => ({ head })),
+      ["arch", "backend", "schedule", "what", "size", "file"].map((head) => ({ head })),
       rows,
       session.paint,
     );
@@ -225,6 +227,7 @@ shows what each pass does to it, and --from compiles an edited text to the edite
       ]);
     const kernels = compileSource(session.context, args);
     if (!kernels.ok) return session.fail(kernels.error);
+    for (const artifact of kernels.value) tellChoice(session, artifact);
     if (args.ir !== undefined) return printStage(session, kernels.value, args.ir);
     if (args.printPasses) return printPasses(session, kernels.value);
     return emit(session, args, kernels.value);

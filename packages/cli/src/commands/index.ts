@@ -16,6 +16,7 @@ import { run } from "./run.ts";
 import { schema } from "./schema.ts";
 import { shellCommands } from "./shell.ts";
 import { targetsCommand } from "./targets.ts";
+import { tunedCommand } from "./tuned.ts";
 
 const own: readonly Command[] = [
   demo,
@@ -28,6 +29,7 @@ const own: readonly Command[] = [
   check,
   explain,
   explore,
+  tunedCommand,
   targetsCommand,
   schema,
   doctor,

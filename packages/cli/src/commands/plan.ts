@@ -17,6 +17,7 @@ import { renderBankMaps } from "../plan/renderBankMaps.ts";
 import { bankMapsSvg } from "../plan/svg.ts";
 import { compileFlags, problemFlags } from "../request/flags.ts";
 import { buildRequest, type Request } from "../request/request.ts";
+import { choiceText, tellChoice } from "../tuned/choice.ts";
 
 const args = z.strictObject({
   ...problemFlags,
@@ -100,6 +101,7 @@ function show(
               (schedule, backend = artifact.backend) =>
                 briefSchedule(compilerOf(session.context), backend, schedule),
               session.paint,
+              choiceText(artifact.choice),
             ) + (args.smem ? renderBankMaps(maps, session.paint) : ""),
         )
         .join("\n"),
@@ -112,6 +114,7 @@ function show(
 function planAll(session: Session, args: Args, compiled: readonly Checked<Artifact>[]): number {
   const plans = compiled.map((each) => {
     if (!each.ok) return each;
+    tellChoice(session, each.value);
     const plan = planned(compilerOf(session.context), each.value, args);
     return plan.ok ? ok({ plan: plan.value, artifact: each.value }) : plan;
   });

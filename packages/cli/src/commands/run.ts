@@ -42,6 +42,7 @@ import { executeGroups, knownFromGroups, loadGroups, makeGroups } from "../run/g
 import { makeInputs } from "../run/inputs.ts";
 import type { RunResult } from "../run/result.ts";
 import { launchedAt, problemOfLaunch } from "../run/sizes.ts";
+import { choiceData, choiceText, tellChoice } from "../tuned/choice.ts";
 
 const matrices = "Matrices";
 const operand = (summary: string) => text(summary, { hint: "FILE", longLetters: true, group: matrices });
@@ -188,6 +189,7 @@ function prepare(session: Session, args: Args): Checked<Prepared> {
   const [artifact] = compileRequest(compilerOf(session.context), request.value);
   if (artifact === undefined) throw new TypeError("a request has a target");
   if (!artifact.ok) return artifact;
+  tellChoice(session, artifact.value);
   const launched = launchedAt(artifact.value, args.sizes);
   return launched.ok ? ok({ artifact: launched.value, ...given }) : launched;
 }
@@ -225,6 +227,7 @@ function resultOf(
     deviceName: device.name,
     problem: artifact.problem as RunResult["problem"],
     schedule: artifact.manifest.plan.schedule,
+    choice: choiceData(artifact),
     error:
       check === null
         ? null
@@ -245,7 +248,7 @@ function render(
   device: Pick<RunDevice, "kind" | "name">,
   execution: Execution,
 ): string {
-  const { problem, target, backend, manifest } = prepared.artifact;
+  const { problem, target, backend, manifest, choice } = prepared.artifact;
   const { check, hazards, timeMs, wrong } = execution;
   const verdict =
     wrong.length > 0
@@ -267,7 +270,10 @@ function render(
       `${problem.batch.kind === "grouped" ? `${problem.batch.count} groups of up to ` : ""}${problem.m} x ${problem.n} x ${problem.k}, ${problem.a.dtype}`,
     ],
     ["arch", `${target.arch} (${backend})`],
-    ["schedule", briefSchedule(compilerOf(session.context), backend, manifest.plan.schedule)],
+    [
+      "schedule",
+      `${briefSchedule(compilerOf(session.context), backend, manifest.plan.schedule)} (${choiceText(choice)})`,
+    ],
     ["device", device.name],
     [
       "error",

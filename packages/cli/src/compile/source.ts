@@ -1,6 +1,6 @@
 /** What to compile: a problem from flags for one or more targets, or the edited text of a tile program. */
-import { type Checked, type Diagnostic, err, findTarget, ok } from "@tilewright/core";
-import { type Artifact, type Compiler, parseProgram } from "@tilewright/ir";
+import { type Checked, type Diagnostic, err, findTarget, findTuned, ok } from "@tilewright/core";
+import { type Artifact, type Compiler, parseProgram, usualMachine } from "@tilewright/ir";
 import { codes, problemWith } from "../codes.ts";
 import { compilerOf } from "../compiler.ts";
 import type { Context } from "../context.ts";
@@ -73,10 +73,10 @@ function compileText(
   });
 }
 
-/** Compile a request for each of its targets. */
+/** Compile a request for each of its targets, by what its store has measured where it names no schedule. */
 export const compileRequest = (
   compiler: Compiler,
-  { problem, targets, backend, schedule, deterministic, machine }: Request,
+  { problem, targets, backend, schedule, deterministic, machine, store }: Request,
 ): readonly Checked<Artifact>[] =>
   targets.map((target) =>
     compiler.compile({
@@ -86,6 +86,10 @@ export const compileRequest = (
       ...(backend === null ? {} : { backend }),
       ...(schedule === null ? {} : { schedule }),
       ...(machine === undefined ? {} : { machine }),
+      tuned: findTuned(store, problem, target.arch, {
+        named: machine?.gpu,
+        usual: usualMachine(target).gpu,
+      }),
     }),
   );
 

@@ -20,11 +20,17 @@ export const configSchema = z
 
 export type Config = z.output<typeof configSchema>;
 
+/** The user's folder by the XDG base directories; null where nothing says. */
+export function configFolder(env: Context["env"]): string | null {
+  const home = env.XDG_CONFIG_HOME || (env.HOME ? join(env.HOME, ".config") : null);
+  return home === null ? null : join(home, "tilewright");
+}
+
 /** Where the file is looked for; null where nothing says. TILEWRIGHT_CONFIG names another, or none when it is empty. */
 function configPath({ env }: Pick<Context, "env">): string | null {
   if (env.TILEWRIGHT_CONFIG !== undefined) return env.TILEWRIGHT_CONFIG === "" ? null : env.TILEWRIGHT_CONFIG;
-  const home = env.XDG_CONFIG_HOME || (env.HOME ? join(env.HOME, ".config") : null);
-  return home === null ? null : join(home, "tilewright", "config.json");
+  const folder = configFolder(env);
+  return folder === null ? null : join(folder, "config.json");
 }
 
 /** The file's defaults; none where there is no file, unless TILEWRIGHT_CONFIG names it. */

@@ -18,6 +18,7 @@ import type { Context } from "../context.ts";
 import type { OutputFile } from "../files/atomic.ts";
 import { sha256 } from "../files/hash.ts";
 import { formatDuration } from "../output/format.ts";
+import { choiceData } from "../tuned/choice.ts";
 import {
   deviceOf,
   dispatchOrder,
@@ -48,6 +49,8 @@ export interface BuildOptions {
   readonly formats: readonly EmitFormat[];
   /** Architectures that cubins are made for; each artefact's own if there are none. */
   readonly cubins: readonly string[];
+  /** Told of each kernel. */
+  readonly made?: (artifact: Artifact) => void;
   /** What makes the certificate of a kernel; null for none. */
   readonly certify: ((request: KernelRequest, artifact: Artifact) => Promise<Checked<Certificate>>) | null;
 }
@@ -77,7 +80,10 @@ export async function buildLibrary(
       return [];
     }
     const made = compileRequest(compilerOf(context), { ...request, targets: [target] })[0];
-    if (made?.ok === true) return [{ request, artifact: made.value }];
+    if (made?.ok === true) {
+      options.made?.(made.value);
+      return [{ request, artifact: made.value }];
+    }
     for (const one of made?.error ?? [])
       found.push({ ...one, message: `${request.at} on ${target.arch}: ${one.message}` });
     return [];
@@ -160,7 +166,13 @@ async function writeArtefact(
   const text = String(written?.data);
   return ok({
     files: made.value.map(({ name, data }): OutputFile => ({ path: `${KERNELS}/${name}`, data })),
-    artefact: { manifest: manifestOf(text), path, sha256: sha256(text), device: deviceOf(artifact.target) },
+    artefact: {
+      manifest: manifestOf(text),
+      choice: choiceData(artifact),
+      path,
+      sha256: sha256(text),
+      device: deviceOf(artifact.target),
+    },
   });
 }
 

@@ -1,6 +1,7 @@
 /** `compile --library DIR`: many kernels, an index with a dispatch table, and launchers, in one folder. */
 import { join } from "node:path";
-import { type Checked, err, ok, printLibraryIndex } from "@tilewright/core";
+import { type Checked, err, findGpu, ok, printLibraryIndex } from "@tilewright/core";
+import { machineOf } from "@tilewright/ir";
 import { codes, problemWith } from "../codes.ts";
 import type { EmitFormat } from "../compile/artefacts.ts";
 import { type OutputFile, writeFiles } from "../files/atomic.ts";
@@ -11,6 +12,8 @@ import { formatBytes, plural } from "../output/format.ts";
 import { renderTable } from "../output/table.ts";
 import { problemFlags } from "../request/flags.ts";
 import { buildRequest, type CompileArgs, type ProblemArgs } from "../request/request.ts";
+import { tellChoice } from "../tuned/choice.ts";
+import { openStore } from "../tuned/files.ts";
 import { type BuiltLibrary, buildLibrary } from "./build.ts";
 import { certificateOf } from "./certificate.ts";
 import { type Language, languages, launcherFiles } from "./launchers/index.ts";
@@ -58,6 +61,7 @@ export type LibraryArgs = ProblemArgs &
     readonly cubins?: readonly string[] | undefined;
     readonly out?: string | undefined;
     readonly from?: string | undefined;
+    readonly gpu?: string | undefined;
     readonly ir?: string | undefined;
     readonly printPasses: boolean;
   };
@@ -69,7 +73,7 @@ const single = ["out", "from", "ir"] as const;
 function planOfFlags(session: Session, args: LibraryArgs): Checked<LibraryPlan> {
   const request = buildRequest(session.context, args);
   if (!request.ok) return request;
-  const { problem, targets, backend, schedule, deterministic } = request.value;
+  const { problem, targets, backend, schedule, deterministic, machine, store } = request.value;
   // A file may give a schedule by field; a library's kernels name theirs by text.
   if (schedule !== null && typeof schedule !== "string")
     return err([
@@ -84,6 +88,7 @@ function planOfFlags(session: Session, args: LibraryArgs): Checked<LibraryPlan> 
       backend,
       schedule,
       deterministic,
+      ...{ machine, store },
     })),
   });
 }
@@ -113,13 +118,18 @@ function planOf(session: Session, args: LibraryArgs): Checked<LibraryPlan> {
     ]);
   if (args.kernels === undefined) return planOfFlags(session, args);
   const request = readLibraryRequest(session.context, args.kernels);
-  if (!request.ok) return request;
+  const store = openStore(session.context, args.tuned);
+  const gpu = args.gpu === undefined ? ok(undefined) : findGpu(args.gpu);
+  if (!request.ok || !store.ok || !gpu.ok)
+    return err([request, store, gpu].flatMap((each) => (each.ok ? [] : each.error)));
   return planLibrary(request.value, {
     most: args.mostKernels ?? 10_000,
     archs: args.arch ?? null,
     backend: args.backend ?? null,
     schedule: args.schedule ?? null,
     deterministic: args.deterministic,
+    machine: gpu.value && machineOf(gpu.value),
+    store: store.value,
   });
 }
 
@@ -140,6 +150,7 @@ function show(
         arch: artefact?.manifest.target.arch ?? "",
         backend: artefact?.manifest.generator.backend ?? "",
         schedule: artefact?.manifest.plan.schedule ?? "",
+        choice: artefact?.choice,
         ...{ m: request?.m, n: request?.n, k: request?.k },
         manifest: join(folder, artefact?.path ?? ""),
       };
@@ -153,15 +164,16 @@ function show(
     },
     () => {
       const rows = operations.flatMap(({ name, kernels }) =>
-        kernels.map(({ arch, backend, m, n, k, manifest }) => [
+        kernels.map(({ arch, backend, choice, m, n, k, manifest }) => [
           name,
           arch,
           backend,
+          choice?.from ?? "",
           `${m} x ${n} x ${k}`,
           manifest,
         ]),
       );
-      const heads = ["operation", "arch", "backend", "size", "kernel"].map((head) => ({ head }));
+      const heads = ["operation", "arch", "backend", "schedule", "size", "kernel"].map((head) => ({ head }));
       const what = `${plural(library.artefacts.length, "kernel")}, ${formatBytes(bytes)}`;
       return `${renderTable(heads, rows, session.paint)}${what}; launchers: ${launchers.join(", ")}\n${wheel === undefined ? "" : `wheel: ${join(folder, wheel.path)}, ${formatBytes(wheel.data.length)}\n`}`;
     },
@@ -178,6 +190,7 @@ export async function compileLibrary(session: Session, args: LibraryArgs, folder
     buildLibrary(session.context, plan.value, {
       formats: args.cubins === undefined ? emit : [...emit, "cubin"],
       cubins: args.cubins ?? [],
+      made: (artifact) => tellChoice(session, artifact),
       certify: args.certify ? (request, artifact) => certificateOf(session, request, artifact) : null,
     }),
   );

@@ -1,11 +1,14 @@
 /** A kernel library between compiling and writing: what the index, the dispatch table and the launchers are made of. */
 import type { Constraint, LibraryDevice, LibraryIndex, Manifest, Problem, Target } from "@tilewright/core";
 import { libraryIndexSchemaId } from "@tilewright/core";
+import type { choiceData } from "../tuned/choice.ts";
 import { version } from "../version.ts";
 
 /** One artefact of a library: its manifest as it is written, and where. */
 export interface LibraryArtefact {
   readonly manifest: Manifest;
+  /** Where its schedule is from. */
+  readonly choice: ReturnType<typeof choiceData>;
   /** Path of the manifest, relative to the library's folder; its images lie beside it. */
   readonly path: string;
   readonly sha256: string;

@@ -12,7 +12,9 @@ import {
   type Problem,
   readProblemRequest,
   type Target,
+  type Tuned,
 } from "@tilewright/core";
+import type { Machine } from "@tilewright/ir";
 import { codes, problemWith } from "../codes.ts";
 import type { Context } from "../context.ts";
 import { readJsonFile } from "../files/json.ts";
@@ -29,6 +31,8 @@ export interface KernelRequest {
   readonly backend: string | null;
   readonly schedule: string | null;
   readonly deterministic: boolean;
+  readonly machine?: Machine | undefined;
+  readonly store: readonly Tuned[];
 }
 
 /** Of a wheel whose library names none. */
@@ -49,6 +53,9 @@ export interface LibraryWishes {
   readonly backend: string | null;
   readonly schedule: string | null;
   readonly deterministic: boolean;
+  /** The GPU to choose for, and the user's schedule store. */
+  readonly machine?: Machine | undefined;
+  readonly store: readonly Tuned[];
 }
 
 interface Sizes {
@@ -141,12 +148,13 @@ export function planLibrary(request: LibraryRequest, wishes: LibraryWishes): Che
         found.push(...problem.error);
         return [];
       }
-      const { deterministic } = wishes;
+      const { deterministic, machine, store } = wishes;
+      const same = { deterministic, machine, store };
       const own = targets.map((target) => ({
         ...{ operation: operation.name, at: place, problem: problem.value, target },
         backend: wishes.backend ?? operation.backend ?? null,
         schedule: wishes.schedule ?? schedule ?? operation.schedule ?? null,
-        deterministic,
+        ...same,
       }));
       if (operation.gradients !== true) return own;
       const derived = gradientProblems(problem.value).flatMap(({ suffix, request: asked }) => {
@@ -159,7 +167,7 @@ export function planLibrary(request: LibraryRequest, wishes: LibraryWishes): Che
         ...own,
         ...derived.map(({ suffix, problem: asked, target }) => ({
           ...{ operation: `${operation.name}_${suffix}`, at: `${place}, gradients`, problem: asked, target },
-          ...{ backend: null, schedule: null, deterministic },
+          ...{ backend: null, schedule: null, ...same },
         })),
       ];
     });

@@ -50,6 +50,7 @@ import {
 } from "@tilewright/ir";
 import { codes, problemWith } from "../codes.ts";
 import { entryOf } from "../compile/artefacts.ts";
+import { choiceData } from "../tuned/choice.ts";
 
 /** Whether a backend serves a problem; every reason if not. */
 export interface BackendVerdict {
@@ -106,6 +107,8 @@ export interface Plan {
   readonly backend: string;
   readonly entry: string;
   readonly schedule: string;
+  /** Where it is from. */
+  readonly choice: ReturnType<typeof choiceData>;
   /** The same bits in every run. */
   readonly deterministic: boolean;
   /** What the backend says of the schedule; empty for edited programs, which have none. */
@@ -308,6 +311,7 @@ export function planOf(
     backend,
     entry: entryOf(artifact),
     schedule: artifact.manifest.plan.schedule,
+    choice: choiceData(artifact),
     deterministic: artifact.manifest.numerics.deterministic,
     remarks: taken?.backend.explain?.(problem, taken.schedule, target) ?? [],
     alternatives: others.flatMap((other) => (other.backend === backend ? [other.schedule] : [])),

@@ -150,8 +150,9 @@ function renderBanks(plan: Plan, paint: Paint): string {
 }
 
 /** What the backend says of the schedule, and what of the result is left to chance. */
-const renderRemarks = ({ remarks, deterministic }: Plan): string =>
+const renderRemarks = ({ remarks, deterministic }: Plan, from: string): string =>
   renderPairs([
+    ["from", from],
     ...remarks.map(({ topic, text }): [string, string] => [topic, text]),
     ...(deterministic
       ? []
@@ -167,6 +168,7 @@ export function renderPlan(
   problem: Problem,
   brief: (schedule: string, backend?: string) => string,
   paint: Paint,
+  from: string,
 ): string {
   const section = (title: string, body: string) => `${paint("bold", title)}\n${body}`;
   const others =
@@ -181,7 +183,7 @@ export function renderPlan(
   return [
     `${printProblem(problem)}\n${plan.arch} on ${plan.gpu.name}\n`,
     section("Backends", renderVerdicts(plan.backends, paint)),
-    section("Schedule", `${plan.backend}: ${brief(plan.schedule)}\n${renderRemarks(plan)}`),
+    section("Schedule", `${plan.backend}: ${brief(plan.schedule)}\n${renderRemarks(plan, from)}`),
     section("Next best", others),
     section("Fit", renderFit(plan)),
     section("Roofline", renderRoofline(plan)),

@@ -86,6 +86,10 @@ export const compileFlags = {
     "the same bits in every run: parts of tiles are added in their order, and sums of the epilogue refused",
     { group: compiling },
   ),
+  tuned: text(
+    "schedule store whose measurements go first (default: TILEWRIGHT_TUNED, else tuned.jsonl in ~/.config/tilewright); none: what comes with the compiler",
+    { hint: "FILE|none", group: compiling },
+  ),
   schedule: text('take this schedule, e.g. "tile=128x128x8 stages=2"; fields left out take their defaults', {
     hint: '"FIELD=VALUE …"',
     group: compiling,

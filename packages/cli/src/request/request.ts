@@ -14,12 +14,14 @@ import {
   readProblemRequest,
   requestSchema,
   type Target,
+  type Tuned,
 } from "@tilewright/core";
 import { type Machine, machineOf } from "@tilewright/ir";
 import type { z } from "zod";
 import { codes, problemWith } from "../codes.ts";
 import type { Context } from "../context.ts";
 import { readJsonFile } from "../files/json.ts";
+import { openStore } from "../tuned/files.ts";
 import type { compileFlags, problemFlags } from "./flags.ts";
 
 export type ProblemArgs = z.output<z.ZodObject<typeof problemFlags>>;
@@ -41,7 +43,9 @@ interface Wishes {
   /** The same bits in every run. */
   readonly deterministic: boolean;
   /** The GPU that schedules are ranked for; without it the compiler's usual one. */
-  readonly machine?: Machine;
+  readonly machine?: Machine | undefined;
+  /** The user's schedule store. */
+  readonly store: readonly Tuned[];
 }
 
 export interface Request extends Wishes {
@@ -159,8 +163,10 @@ export function buildRequest(
   const targets = findTargets(named.length === 0 && typeof usual === "string" ? [usual] : named);
   if (!targets.ok) found.push(...targets.error);
   const gpu = typeof args.gpu === "string" ? findGpu(args.gpu) : null;
+  const store = openStore(context, args.tuned);
+  if (!store.ok) found.push(...store.error);
   if (gpu?.ok === false) found.push(...gpu.error);
-  if (found.length > 0 || !problem.ok || !targets.ok) return err(found);
+  if (found.length > 0 || !problem.ok || !targets.ok || !store.ok) return err(found);
   return ok({
     problem: problem.value,
     targets: targets.value,
@@ -168,6 +174,7 @@ export function buildRequest(
     schedule: args.schedule ?? file.value.wishes.schedule ?? null,
     deterministic: args.deterministic || (file.value.wishes.deterministic ?? false),
     ...(gpu?.ok ? { machine: machineOf(gpu.value) } : {}),
+    store: store.value,
   });
 }
 

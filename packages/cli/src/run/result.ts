@@ -1,6 +1,7 @@
 /** What `run --json` prints. A contract: fields are added, never changed. */
 import { problemSchema } from "@tilewright/core";
 import { z } from "zod";
+import { choiceSchema } from "../tuned/choice.ts";
 
 /** JSON has no infinities: `Infinity` and `NaN` are written as text. */
 const real = z.union([z.number(), z.enum(["Infinity", "NaN"])]);
@@ -13,6 +14,7 @@ export const runResultSchema = z
     deviceName: z.string(),
     problem: problemSchema,
     schedule: z.string().describe("canonical text: every field"),
+    choice: choiceSchema,
     error: z
       .strictObject({
         maxAbs: real.describe("largest |actual - expected|"),

@@ -68,7 +68,19 @@ const library = (...all: readonly (string | object)[]): readonly BadInput[] =>
 const program = (...all: readonly string[]): readonly BadInput[] =>
   contents("compile --from p.tile -o out", "p.tile", all);
 
+/** Stores of one line. */
+const stores = (...all: readonly (string | object)[]): readonly BadInput[] =>
+  contents(
+    "compile $P -o out --tuned s.jsonl",
+    "s.jsonl",
+    all.map((each) => (typeof each === "string" ? each : JSON.stringify({ ...tuned, ...each }))),
+  );
+
 const problem = { m: 64, n: 48, k: 40 };
+const tuned = {
+  ...{ kind: "tilewright-tuned", version: 1, gpu: "L4", arch: "sm_70", problem },
+  ...{ backend: "simt", schedule: "stages=2", date: "2026-11-20" },
+};
 const operation = { name: "linear", problem };
 
 export const groups: Readonly<Record<string, readonly BadInput[]>> = {
@@ -210,6 +222,48 @@ export const groups: Readonly<Record<string, readonly BadInput[]>> = {
       '-m 64 -n 48 -k 40 --schedule "=;="',
     ].map((words) => (words.includes("--arch") ? `compile ${words}` : `compile --arch sm_70 ${words}`)),
   ),
+  stores: [
+    ...lines(
+      "compile $P --tuned none.jsonl",
+      "compile $P --tuned /dev/zero",
+      "compile $P --tuned",
+      "run $P --tuned .",
+      "bench $P --tuned none.jsonl",
+      "plan $P --tuned none.jsonl",
+      "compile --library out $P --tuned none.jsonl --gpu H1000",
+      "tuned",
+      "tuned lst",
+      "tuned list a.jsonl",
+      "tuned list --gpu H1000",
+      "tuned list --gpu H100 --size 3",
+      "tuned merge",
+      "tuned merge none.jsonl",
+      "tuned merge none.jsonl --tuned none",
+      "tuned prune",
+      "tuned export -o /proc/none/x.jsonl",
+    ),
+    ...stores(
+      "{",
+      "[]",
+      "7",
+      "x\n".repeat(12),
+      "{}",
+      { kind: "tilewright-bench" },
+      { version: 2 },
+      { gpu: "" },
+      { problem: { m: 64 } },
+      { problem: { ...problem, dtype: "f33" } },
+      { problem: { ...problem, m: -1 } },
+      { schedule: 7 },
+      { schedule: "" },
+      { ptxSha256: "abc" },
+      { us: { median: 0, low: 1, high: 1, runs: 1 } },
+      { us: 7 },
+      { peer: { name: "cublas" } },
+      { date: "yesterday" },
+      { shedule: "stages=2" },
+    ),
+  ],
   files: [
     ...lines(
       "run --a none.npy -n 4",

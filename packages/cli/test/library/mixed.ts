@@ -167,7 +167,7 @@ function artefact(
   const text = printManifest(manifest);
   const path = `kernels/k${number}.gemm.json`;
   return {
-    artefact: { manifest, path, sha256: sha256(text), device },
+    artefact: { manifest, choice: { from: "given" }, path, sha256: sha256(text), device },
     files: [
       { path, data: text },
       { path: `kernels/k${number}.ptx`, data: ptx },

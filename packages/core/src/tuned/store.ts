@@ -59,12 +59,11 @@ export function readTuned(text: string, file: string): Checked<readonly Tuned[]>
       continue;
     }
     const [first] = read?.error ?? [];
-    const why = first === undefined ? "the line is not JSON" : `${first.at}: ${first.message}`;
     found.push({
       code: "TW1701",
       kind: "invalid",
-      at: `${file}:${index + 1}`,
-      message: why,
+      at: first?.at ?? "entry",
+      message: first?.message ?? "the line is not JSON",
       hint: `${first?.hint === undefined ? "" : `${first.hint}; `}correct or delete the line, or leave the store out: --tuned none`,
       location: { line: index + 1, column: 1, file },
     });
