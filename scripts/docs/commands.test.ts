@@ -4,23 +4,12 @@ import { join } from "node:path";
 import { type Context, main } from "tilewright";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { root } from "../lib/files.ts";
+import { npy } from "../lib/npy.mjs";
 
 // The commands of the pages that people read first run as they stand there, in a folder that has the files they name.
 
 const folder = mkdtempSync(join(tmpdir(), "tilewright-commands-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
-
-/** A float32 matrix as numpy.save writes it: magic, version 1.0, the header's length, the header, the elements. */
-function npy(rows: number, columns: number): Uint8Array {
-  const text = `{'descr': '<f4', 'fortran_order': False, 'shape': (${rows}, ${columns}), }`;
-  const header = Buffer.from(`${text.padEnd(117)}\n`);
-  const numbers = Float32Array.from({ length: rows * columns }, (_, i) => i % 7);
-  return Buffer.concat([
-    Buffer.from("\x93NUMPY\x01\x00v\x00", "latin1"),
-    header,
-    new Uint8Array(numbers.buffer),
-  ]);
-}
 
 beforeAll(() => {
   cpSync(join(root, "examples"), join(folder, "examples"), { recursive: true });
