@@ -256,6 +256,22 @@ for (const from of types)
     if (!fits) add(`cvt.sat.${to}.${from} $0, $1;`, store, [from], model(true));
   }
 
+// Numbers in the place of predicates: ptxas folds each of these to the same, for 2, 3 and 4 too. Triton writes `mov.pred %p, -1`.
+for (const [number, truth] of [
+  ["0", 0n],
+  ["-1", 1n],
+  ["2", 1n],
+] as const) {
+  const p = (x: bigint): bigint => (u(32, x) !== 0n ? 1n : 0n);
+  add(`mov.pred $0, ${number}; not.pred $0, $0;`, "pred", ["pred"], () => 1n - truth);
+  add(`not.pred $0, ${number};`, "pred", ["pred"], () => 1n - truth);
+  add(`and.pred $0, $1, ${number};`, "pred", ["pred"], (a) => p(a) & truth);
+  add(`xor.pred $0, ${number}, $1;`, "pred", ["pred"], (a) => p(a) ^ truth);
+  add(`setp.eq.xor.b32 $0, $1, $1, ${number};`, "pred", ["b32"], () => 1n ^ truth);
+  add(`selp.u32 $0, $1, $2, ${number};`, "u32", ["u32", "u32"], (a, b) => (truth === 1n ? a : b));
+  add(`vote.sync.any.pred $0, ${number}, -1; not.pred $0, $0;`, "pred", ["pred"], () => 1n - truth);
+}
+
 describe("integer instructions", () => {
   for (const row of rows)
     test.prop([tuples], { numRuns: 2 })(row.text, (list) => {

@@ -36,7 +36,7 @@ function decodeBarrier(d: Decoder, aligned: boolean): Operation {
   const to = d.def(0, "int");
   const id = d.use(1, "int");
   const count = d.operandCount > 3 ? d.use(2, "int") : null;
-  const predicate = d.use(d.operandCount - 1, "int");
+  const predicate = d.predicate(d.operandCount - 1);
   return barrierOperation({
     kind,
     aligned: isAligned,

@@ -122,7 +122,7 @@ const setp: Row = (d) => {
   const to = d.def(0, "int");
   const a = d.use(1, view);
   const b = d.use(2, view);
-  const c = bool === null ? null : d.use(3, "int");
+  const c = bool === null ? null : d.predicate(3);
   if (type === "f16x2" || type === "bf16x2") {
     if (to.kind !== "pair") return d.refuse("the packed form writes two predicates");
     const format = type === "f16x2" ? "F16" : "Bf16";
@@ -165,7 +165,7 @@ const set: Row = (d) => {
   const to = d.def(0, result === "f32" ? "float" : "int");
   const a = d.use(1, float ? "float" : "int");
   const b = d.use(2, float ? "float" : "int");
-  const c = bool === null ? null : d.use(3, "int");
+  const c = bool === null ? null : d.predicate(3);
   const packed = type.endsWith("x2");
   const one = result.startsWith("f16") ? "0x3c00" : result.startsWith("bf16") ? "0x3f80" : "0xffff";
   return lane((e) => {
@@ -195,7 +195,7 @@ const selp: Row = (d) => {
   const to = d.def(0);
   const a = d.use(1);
   const b = d.use(2);
-  const p = d.use(3, "int");
+  const p = d.predicate(3);
   d.link(to, a);
   d.link(to, b);
   return {

@@ -10,8 +10,7 @@ const logic =
   (d) => {
     const bits = bitsOf(d.type("pred", "b16", "b32", "b64"));
     const to = d.def(0, "int");
-    const a = d.use(1, "int");
-    const b = d.use(2, "int");
+    const [a, b] = bits === 1 ? [d.predicate(1), d.predicate(2)] : [d.use(1, "int"), d.use(2, "int")];
     return lane((e) => {
       if (bits < 64) return e.setNarrow(to, bits === 1 ? 32 : bits, `${e.int(a)}${op}${e.int(b)}`);
       const [al, ah] = e.pair(a);
@@ -23,7 +22,7 @@ const logic =
 const not: Row = (d) => {
   const bits = bitsOf(d.type("pred", "b16", "b32", "b64"));
   const to = d.def(0, "int");
-  const a = d.use(1, "int");
+  const a = bits === 1 ? d.predicate(1) : d.use(1, "int");
   return lane((e) => {
     if (bits === 1) return e.setInt(to, `${e.int(a)}^1`);
     if (bits < 64) return e.setNarrow(to, bits, `~${e.int(a)}`);
@@ -158,7 +157,7 @@ const lop3: Row = (d) => {
   const b = d.use(2, "int");
   const c = d.use(3, "int");
   const table = d.literal(4) & 0xff;
-  const q = combine === null ? null : d.use(5, "int");
+  const q = combine === null ? null : d.predicate(5);
   return lane((e) => {
     const value = lop3Expression(table, e.int(a), e.int(b), e.int(c));
     if (q === null || to.kind !== "pair") return e.setInt(to, `${value}|0`);

@@ -57,7 +57,7 @@ const mov: Row = (d) => {
   );
   const bits = bitsOf(type);
   const to = d.def(0);
-  const from = d.use(1);
+  const from = type === "pred" ? d.predicate(1) : d.use(1);
   if (type === "b128") return mov128(d, to, from);
   if (to.kind === "vector") {
     const each = bits / to.elements.length;

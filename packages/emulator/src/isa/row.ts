@@ -25,6 +25,8 @@ export interface Decoder {
   def(index: number, view?: View): Operand;
   /** Operand that is read. */
   use(index: number, view?: View): Operand;
+  /** Predicate that is read: of numbers all but zero are true, as ptxas has it. */
+  predicate(index: number): Operand;
   /** Whether the operand is an address in brackets. */
   isAddress(index: number): boolean;
   /** Operand of type address. */

@@ -153,7 +153,7 @@ const vote: Row = (d) => {
   const mode = d.choice("all", "any", "uni", "ballot");
   d.type("pred", "b32");
   const to = d.def(0, "int");
-  const predicate = d.use(1, "int");
+  const predicate = d.predicate(1);
   const members = d.use(2, "int");
   return collective(members, (machine) => (warp, mask) => {
     let ballot = 0;

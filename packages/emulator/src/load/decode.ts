@@ -95,6 +95,11 @@ class InstructionDecoder implements Decoder {
     return operand;
   }
 
+  predicate(index: number): Operand {
+    const operand = this.use(index, "int");
+    return operand.kind === "immediate" ? { ...operand, bits: operand.bits === 0n ? 0n : 1n } : operand;
+  }
+
   isAddress(index: number): boolean {
     return this.#operands[index]?.kind === "address";
   }

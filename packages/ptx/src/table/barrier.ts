@@ -24,7 +24,7 @@ export const barrierRows = [
   {
     opcode: "bar",
     mods: "cta? red popc u32",
-    args: ["=u32", "u32", "!pred"],
+    args: ["=u32", "u32", "!pred/imm"],
     since: [2, 0, 20],
     needs: CTA,
     effect: "barrier",
@@ -32,7 +32,7 @@ export const barrierRows = [
   {
     opcode: "bar",
     mods: "cta? red popc u32",
-    args: ["=u32", "u32", "u32%32", "!pred"],
+    args: ["=u32", "u32", "u32%32", "!pred/imm"],
     since: [2, 0, 20],
     needs: CTA,
     effect: "barrier",
@@ -40,7 +40,7 @@ export const barrierRows = [
   {
     opcode: "bar",
     mods: "cta? red and|or pred",
-    args: ["=pred", "u32", "!pred"],
+    args: ["=pred", "u32", "!pred/imm"],
     since: [2, 0, 20],
     needs: CTA,
     effect: "barrier",
@@ -48,7 +48,7 @@ export const barrierRows = [
   {
     opcode: "bar",
     mods: "cta? red and|or pred",
-    args: ["=pred", "u32", "u32%32", "!pred"],
+    args: ["=pred", "u32", "u32%32", "!pred/imm"],
     since: [2, 0, 20],
     needs: CTA,
     effect: "barrier",
@@ -73,7 +73,7 @@ export const barrierRows = [
   {
     opcode: "barrier",
     mods: "cta? red popc aligned? u32",
-    args: ["=u32", "u32", "!pred"],
+    args: ["=u32", "u32", "!pred/imm"],
     since: [6, 0, 30],
     needs: CTA,
     effect: "barrier",
@@ -81,7 +81,7 @@ export const barrierRows = [
   {
     opcode: "barrier",
     mods: "cta? red popc aligned? u32",
-    args: ["=u32", "u32", "u32%32", "!pred"],
+    args: ["=u32", "u32", "u32%32", "!pred/imm"],
     since: [6, 0, 30],
     needs: CTA,
     effect: "barrier",
@@ -89,7 +89,7 @@ export const barrierRows = [
   {
     opcode: "barrier",
     mods: "cta? red and|or aligned? pred",
-    args: ["=pred", "u32", "!pred"],
+    args: ["=pred", "u32", "!pred/imm"],
     since: [6, 0, 30],
     needs: CTA,
     effect: "barrier",
@@ -97,7 +97,7 @@ export const barrierRows = [
   {
     opcode: "barrier",
     mods: "cta? red and|or aligned? pred",
-    args: ["=pred", "u32", "u32%32", "!pred"],
+    args: ["=pred", "u32", "u32%32", "!pred/imm"],
     since: [6, 0, 30],
     needs: CTA,
     effect: "barrier",

@@ -13,14 +13,14 @@ export const warpRows = [
   {
     opcode: "vote.sync",
     mods: "all|any|uni pred",
-    args: ["=pred", "!pred", "u32"],
+    args: ["=pred", "!pred/imm", "u32"],
     since: [6, 0, 30],
     effect: "collective",
   },
   {
     opcode: "vote.sync",
     mods: "ballot b32",
-    args: ["=u32", "!pred", "u32"],
+    args: ["=u32", "!pred/imm", "u32"],
     since: [6, 0, 30],
     effect: "collective",
   },
