@@ -357,6 +357,10 @@ describe("barriers and warp instructions", () => {
       "H020 lane 16 executes it, but its member mask is 0xffff",
     );
     expectFindings(
+      run("setp.lt.u32 %p0, %t, 7; selp.b32 %r1, 0xff, -1, %p0; vote.sync.ballot.b32 %r0, %p0, %r1;", 32),
+      "H020 lane 0 names the lanes 0xff, and lane 7 of them names 0xffffffff",
+    );
+    expectFindings(
       run("setp.lt.u32 %p0, %t, 7; @%p0 bra A; bar.warp.sync -1; A: vote.sync.ballot.b32 %r0, %p0, -1;", 32),
       /^H020 lanes 0xffffff80 of warp 0 wait here for lanes 0x7f, which wait elsewhere$/,
       /^H020 lanes 0x7f of warp 0 wait here/,

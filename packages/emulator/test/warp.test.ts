@@ -70,6 +70,28 @@ describe("redux, match, elect, vote", () => {
       const got = perLane(`redux.sync.${op} %r0, %r1, -1;`, values);
       for (const [x] of got) expect(x).toBe(model(values));
     });
+  // Lanes of one value name each other, and a group comes or stays away as its value says: the hardware takes disjoint groups one by one.
+  test.prop([fc.array(fc.integer({ min: 0, max: 4 }), { minLength: 32, maxLength: 32 })], { numRuns: 6 })(
+    "groups of lanes that match.any makes",
+    (values) => {
+      const groupOf = (l: number): readonly number[] =>
+        values.flatMap((x, k) => (x === at(values, l) ? [k] : []));
+      const grouped = (body: string): number[][] =>
+        perLane(
+          `mov.u32 %r0, 0; match.any.sync.b32 %r3, %r1, -1; setp.lt.u32 %p0, %r1, 2; @%p0 bra A; mov.u32 %r2, 7; A:
+          setp.eq.u32 %p1, %r1, 3; @%p1 bra B; ${body} B:`,
+          values,
+        );
+      const expected = (of: (l: number, group: readonly number[]) => number): number[][] =>
+        values.map((x, l) => [x === 3 ? 0 : of(l, groupOf(l))]);
+      expect(grouped("redux.sync.max.u32 %r0, %t, %r3;")).toEqual(expected((_, group) => Math.max(...group)));
+      expect(grouped("redux.sync.add.s32 %r0, 1, %r3;")).toEqual(expected((_, group) => group.length));
+      expect(grouped("setp.ge.u32 %p2, %t, 16; vote.sync.ballot.b32 %r0, %p2, %r3;")).toEqual(
+        expected((_, group) => group.filter((k) => k >= 16).reduce((mask, k) => mask | (1 << k), 0)),
+      );
+      expect(grouped("elect.sync %r0|%p2, %r3;")).toEqual(expected((_, group) => Math.min(...group)));
+    },
+  );
   test("match.all, elect and a vote of half a warp", () => {
     const same = new Array<number>(32).fill(5);
     expect(perLane("match.all.sync.b32 %r0|%p0, %r1, -1; selp.b32 %r2, 1, 0, %p0;", same, true)[3]).toEqual([

@@ -30,7 +30,7 @@ export function alike(machine: Machine, operand: Operand, warp: Warp, mask: numb
   return true;
 }
 
-/** A warp-level operation with a member mask: waits for the named lanes, then runs once for those that are here. */
+/** A warp-level operation with a member mask: waits for the named lanes, then runs once for each group of them. */
 function collective(
   members: Operand,
   run: (machine: Machine, instruction: Instruction) => (warp: Warp, mask: number) => void,
@@ -41,36 +41,44 @@ function collective(
     bind: (machine, instruction) => {
       const body = run(machine, instruction);
       return (warp, _group, mask) => {
-        checkMembers(machine, instruction, warp, mask, members);
-        body(warp, mask);
+        for (const part of partsOf(machine, instruction, warp, mask, members)) body(warp, part);
         return true;
       };
     },
   };
 }
 
-/** Every lane that executes names itself, and all name the same lanes. */
-function checkMembers(
+/**
+ * The groups of lanes that execute together: those that name the same lanes. They are disjoint, as match.any makes them, and all lanes name themselves; the
+ * hardware takes one after the other. All at once where that is not so.
+ */
+function partsOf(
   machine: Machine,
   instruction: Instruction,
   warp: Warp,
   mask: number,
   members: Operand,
-): void {
-  let seen: number | null = null;
-  for (let l = 0; l < 32; l++) {
-    if (((mask >>> l) & 1) === 0) continue;
-    const named = machine.lane(warp, members, l);
-    if (((named >>> l) & 1) === 0 || (seen !== null && seen !== named)) {
+): readonly number[] {
+  const parts: number[] = [];
+  for (let left = mask; left !== 0; ) {
+    const lead = firstLane(left);
+    const named = machine.lane(warp, members, lead);
+    let part = 0;
+    for (const l of lanesOf(left)) if (machine.lane(warp, members, l) === named) part |= 1 << l;
+    if (part !== (named & mask)) {
+      const stray = lanesOf(part).find((l) => ((named >>> l) & 1) === 0);
+      const [other = 0] = lanesOf(named & mask & ~part);
       machine.report("H020", instruction, warp, () =>
-        ((named >>> l) & 1) === 0
-          ? `lane ${l} executes it, but its member mask is ${hex(named)}`
-          : `lanes name different member masks, ${hex(named)} and ${hex(seen ?? 0)}`,
+        stray === undefined
+          ? `lane ${lead} names the lanes ${hex(named)}, and lane ${other} of them names ${hex(machine.lane(warp, members, other))}`
+          : `lane ${stray} executes it, but its member mask is ${hex(named)}`,
       );
-      return;
+      return [mask];
     }
-    seen = named;
+    parts.push(part);
+    left &= ~part;
   }
+  return parts;
 }
 
 /** What a register of 32 bits holds that its lane has not written; null where it has. */

@@ -362,8 +362,12 @@ export class Stepper {
         });
         group.mask = held;
       }
-      const required = this.#required(warp, group, operation.members);
-      if ((required & ~group.mask) !== 0) return false;
+      const ready = this.#ready(warp, group, operation.members);
+      if (ready === 0) return false;
+      if (ready !== group.mask) {
+        warp.groups.push({ ...group, mask: group.mask & ~ready });
+        group.mask = ready;
+      }
       block.terminations += 1;
       this.#hooks.burn(1, warp, instruction);
       if (block.touches !== null) block.touches(warp);
@@ -392,14 +396,20 @@ export class Stepper {
     }
   }
 
-  /** Live lanes that have to be at the instruction. */
-  #required(warp: Warp, group: Group, members: "warp" | "none" | Operand): number {
-    if (members === "none") return 0;
-    if (members === "warp") return warp.live;
-    if (members.kind === "immediate") return Number(BigInt.asIntN(32, members.bits)) & warp.live;
-    if (members.kind !== "register") return warp.live;
-    const lane = 31 - Math.clz32(group.mask & -group.mask);
-    return (this.#hooks.arena.words[registerWord(warp, members.register, lane, 0)] ?? 0) & warp.live;
+  /** The lanes of a group that wait for no other: all live ones that they name are at the instruction. */
+  #ready(warp: Warp, group: Group, members: "warp" | "none" | Operand): number {
+    if (members === "none") return group.mask;
+    const absent = warp.live & ~group.mask;
+    const all = (named: number): number => ((named & absent) === 0 ? group.mask : 0);
+    if (members === "warp") return all(-1);
+    if (members.kind === "immediate") return all(Number(BigInt.asIntN(32, members.bits)));
+    if (members.kind !== "register" || absent === 0) return all(-1);
+    let ready = 0;
+    for (let l = 0; l < 32; l++) {
+      const named = this.#hooks.arena.words[registerWord(warp, members.register, l, 0)] ?? 0;
+      if (((group.mask >>> l) & 1) !== 0 && (named & absent) === 0) ready |= 1 << l;
+    }
+    return ready;
   }
 
   #goto(warp: Warp, group: Group, at: number): void {
