@@ -1,5 +1,5 @@
 /** Asynchronous copies: cp.async, bulk and tensor copies, tensor maps, st.async and red.async (PTX ISA 9.0 §9.7.9.25 to §9.7.9.27). */
-import { BLACKWELL, HOPPER_AND_BLACKWELL, type InstructionRow } from "./row.ts";
+import { BLACKWELL, family, HOPPER_AND_BLACKWELL, type InstructionRow } from "./row.ts";
 
 const HINT = "L2::cache_hint?";
 const POLICY = "r:u64@L2::cache_hint";
@@ -37,38 +37,26 @@ const CP_ASYNC_NEEDS = {
 
 export const asyncRows = [
   // cp-size is a literal; a shorter src-size zero-fills, a true ignore-src zero-fills all.
-  {
-    opcode: "cp.async",
-    mods: `ca shared|shared::cta global ${HINT} L2::64B|L2::128B|L2::256B?`,
-    args: ["[shared]", "[global]", "imm:4,8,16", "u32?", POLICY],
-    since: [7, 0, 80],
-    needs: CP_ASYNC_NEEDS,
-    effect: "async",
-  },
-  {
-    opcode: "cp.async",
-    mods: `cg shared|shared::cta global ${HINT} L2::64B|L2::128B|L2::256B?`,
-    args: ["[shared]", "[global]", "imm:16", "u32?", POLICY],
-    since: [7, 0, 80],
-    needs: CP_ASYNC_NEEDS,
-    effect: "async",
-  },
-  {
-    opcode: "cp.async",
-    mods: `ca shared|shared::cta global ${HINT} L2::64B|L2::128B|L2::256B?`,
-    args: ["[shared]", "[global]", "imm:4,8,16", "!pred", POLICY],
-    since: [7, 5, 80],
-    needs: CP_ASYNC_NEEDS,
-    effect: "async",
-  },
-  {
-    opcode: "cp.async",
-    mods: `cg shared|shared::cta global ${HINT} L2::64B|L2::128B|L2::256B?`,
-    args: ["[shared]", "[global]", "imm:16", "!pred", POLICY],
-    since: [7, 5, 80],
-    needs: CP_ASYNC_NEEDS,
-    effect: "async",
-  },
+  ...family({ opcode: "cp.async", effect: "async", since: [7, 0, 80], needs: CP_ASYNC_NEEDS }, [
+    [
+      `ca shared|shared::cta global ${HINT} L2::64B|L2::128B|L2::256B?`,
+      ["[shared]", "[global]", "imm:4,8,16", "u32?", POLICY],
+    ],
+    [
+      `cg shared|shared::cta global ${HINT} L2::64B|L2::128B|L2::256B?`,
+      ["[shared]", "[global]", "imm:16", "u32?", POLICY],
+    ],
+    [
+      `ca shared|shared::cta global ${HINT} L2::64B|L2::128B|L2::256B?`,
+      ["[shared]", "[global]", "imm:4,8,16", "!pred", POLICY],
+      { since: [7, 5, 80] },
+    ],
+    [
+      `cg shared|shared::cta global ${HINT} L2::64B|L2::128B|L2::256B?`,
+      ["[shared]", "[global]", "imm:16", "!pred", POLICY],
+      { since: [7, 5, 80] },
+    ],
+  ]),
   { opcode: "cp.async.commit_group", mods: "", args: [], since: [7, 0, 80], effect: "async" },
   { opcode: "cp.async.wait_group", mods: "", args: ["imm"], since: [7, 0, 80], effect: "wait" },
   { opcode: "cp.async.wait_all", mods: "", args: [], since: [7, 0, 80], effect: "wait" },
@@ -82,37 +70,24 @@ export const asyncRows = [
   },
 
   // Sizes in bytes, multiples of 16; operands of the destination's, source's and barrier's address in this order.
-  {
-    opcode: "cp.async.bulk",
-    mods: `shared::cluster|shared::cta global ${BYTES} ${HINT}`,
-    args: ["[shared]", "[global]", "u32%16", "[shared]", POLICY],
-    since: [8, 0, 90],
-    needs: NEEDS,
-    effect: "async",
-  },
-  {
-    opcode: "cp.async.bulk",
-    mods: `shared::cluster global ${BYTES} multicast::cluster ${HINT}`,
-    args: ["[shared]", "[global]", "u32%16", "[shared]", "u16", POLICY],
-    since: [8, 0, 90],
-    needs: NEEDS,
-    effect: "async",
-  },
-  {
-    opcode: "cp.async.bulk",
-    mods: `shared::cluster shared::cta ${BYTES}`,
-    args: ["[shared]", "[shared]", "u32%16", "[shared]"],
-    since: [8, 0, 90],
-    effect: "async",
-  },
-  {
-    opcode: "cp.async.bulk",
-    mods: `global shared::cta bulk_group ${HINT} cp_mask?`,
-    args: ["[global]", "[shared]", "u32%16", POLICY, "u16@cp_mask"],
-    since: [8, 0, 90],
-    needs: STORE_NEEDS,
-    effect: "async",
-  },
+  ...family({ opcode: "cp.async.bulk", effect: "async", since: [8, 0, 90] }, [
+    [
+      `shared::cluster|shared::cta global ${BYTES} ${HINT}`,
+      ["[shared]", "[global]", "u32%16", "[shared]", POLICY],
+      { needs: NEEDS },
+    ],
+    [
+      `shared::cluster global ${BYTES} multicast::cluster ${HINT}`,
+      ["[shared]", "[global]", "u32%16", "[shared]", "u16", POLICY],
+      { needs: NEEDS },
+    ],
+    [`shared::cluster shared::cta ${BYTES}`, ["[shared]", "[shared]", "u32%16", "[shared]"]],
+    [
+      `global shared::cta bulk_group ${HINT} cp_mask?`,
+      ["[global]", "[shared]", "u32%16", POLICY, "u16@cp_mask"],
+      { needs: STORE_NEEDS },
+    ],
+  ]),
   {
     opcode: "cp.async.bulk.prefetch",
     mods: `L2 global ${HINT}`,
@@ -122,129 +97,70 @@ export const asyncRows = [
   },
   { opcode: "cp.async.bulk.commit_group", mods: "", args: [], since: [8, 0, 90], effect: "async" },
   { opcode: "cp.async.bulk.wait_group", mods: "read?", args: ["imm"], since: [8, 0, 90], effect: "wait" },
-  {
-    opcode: "cp.reduce.async.bulk",
-    mods: `shared::cluster shared::cta ${BYTES} and.b32|or.b32|xor.b32|add.u32|add.s32|add.u64|min.u32|min.s32|max.u32|max.s32|inc.u32|dec.u32`,
-    args: ["[shared]", "[shared]", "u32%16", "[shared]"],
-    since: [8, 0, 90],
-    effect: "async",
-  },
-  {
-    opcode: "cp.reduce.async.bulk",
-    mods: `global shared::cta bulk_group ${HINT} ${BULK_GLOBAL}`,
-    args: ["[global]", "[shared]", "u32%16", POLICY],
-    since: [8, 0, 90],
-    effect: "async",
-  },
+  ...family({ opcode: "cp.reduce.async.bulk", effect: "async", since: [8, 0, 90] }, [
+    [
+      `shared::cluster shared::cta ${BYTES} and.b32|or.b32|xor.b32|add.u32|add.s32|add.u64|min.u32|min.s32|max.u32|max.s32|inc.u32|dec.u32`,
+      ["[shared]", "[shared]", "u32%16", "[shared]"],
+    ],
+    [`global shared::cta bulk_group ${HINT} ${BULK_GLOBAL}`, ["[global]", "[shared]", "u32%16", POLICY]],
+  ]),
 
-  {
-    opcode: "cp.async.bulk.tensor",
-    mods: `${DIM} shared::cluster global tile? ${BYTES} multicast::cluster? ${GROUP} ${HINT}`,
-    args: ["[shared]", "[tensor]", "[shared]", "u16@multicast::cluster", POLICY],
-    since: [8, 0, 90],
-    needs: NEEDS,
-    effect: "async",
-  },
-  {
-    opcode: "cp.async.bulk.tensor",
-    mods: `${DIM} shared::cta global tile? ${BYTES} ${GROUP} ${HINT}`,
-    args: ["[shared]", "[tensor]", "[shared]", POLICY],
-    since: [8, 6, 90],
-    needs: NEEDS,
-    effect: "async",
-  },
-  {
-    opcode: "cp.async.bulk.tensor",
-    mods: `2d shared::cluster global tile::gather4 ${BYTES} multicast::cluster? ${GROUP} ${HINT}`,
-    args: ["[shared]", "[tensor]", "[shared]", "u16@multicast::cluster", POLICY],
-    since: [8, 6, 100],
-    needs: NEEDS,
-    effect: "async",
-  },
-  {
-    opcode: "cp.async.bulk.tensor",
-    mods: `2d shared::cta global tile::gather4 ${BYTES} ${GROUP} ${HINT}`,
-    args: ["[shared]", "[tensor]", "[shared]", POLICY],
-    since: [8, 6, 100],
-    needs: NEEDS,
-    effect: "async",
-  },
-  // im2col takes an offset for each spatial dimension, im2col::w a halo and an offset.
-  {
-    opcode: "cp.async.bulk.tensor",
-    mods: `${CONV} shared::cluster global im2col|im2col::w|im2col::w::128 ${BYTES} multicast::cluster? ${GROUP} ${HINT}`,
-    args: ["[shared]", "[tensor]", "[shared]", "r:u16*I", "u16@multicast::cluster", POLICY],
-    since: [8, 0, 90],
-    needs: NEEDS,
-    effect: "async",
-  },
-  {
-    opcode: "cp.async.bulk.tensor",
-    mods: `${CONV} shared::cta global im2col|im2col::w|im2col::w::128 ${BYTES} ${GROUP} ${HINT}`,
-    args: ["[shared]", "[tensor]", "[shared]", "r:u16*I", POLICY],
-    since: [8, 6, 90],
-    needs: NEEDS,
-    effect: "async",
-  },
-  {
-    opcode: "cp.async.bulk.tensor",
-    mods: `${DIM} global shared::cta tile? bulk_group ${HINT}`,
-    args: ["[tensor]", "[shared]", POLICY],
-    since: [8, 0, 90],
-    effect: "async",
-  },
-  {
-    opcode: "cp.async.bulk.tensor",
-    mods: `2d global shared::cta tile::scatter4 bulk_group ${HINT}`,
-    args: ["[tensor]", "[shared]", POLICY],
-    since: [8, 6, 100],
-    only: BLACKWELL,
-    effect: "async",
-  },
-  {
-    opcode: "cp.async.bulk.tensor",
-    mods: `${CONV} global shared::cta im2col_no_offs bulk_group ${HINT}`,
-    args: ["[tensor]", "[shared]", POLICY],
-    since: [8, 0, 90],
-    effect: "async",
-  },
-  {
-    opcode: "cp.reduce.async.bulk.tensor",
-    mods: `${DIM} global shared::cta ${OPERATIONS} tile? bulk_group ${HINT}`,
-    args: ["[tensor]", "[shared]", POLICY],
-    since: [8, 0, 90],
-    effect: "async",
-  },
-  {
-    opcode: "cp.reduce.async.bulk.tensor",
-    mods: `${CONV} global shared::cta ${OPERATIONS} im2col_no_offs bulk_group ${HINT}`,
-    args: ["[tensor]", "[shared]", POLICY],
-    since: [8, 0, 90],
-    effect: "async",
-  },
-  {
-    opcode: "cp.async.bulk.prefetch.tensor",
-    mods: `${DIM} L2 global tile? ${HINT}`,
-    args: ["[tensor]", POLICY],
-    since: [8, 0, 90],
-    effect: "hint",
-  },
-  {
-    opcode: "cp.async.bulk.prefetch.tensor",
-    mods: `2d L2 global tile::gather4 ${HINT}`,
-    args: ["[tensor]", POLICY],
-    since: [8, 6, 100],
-    only: BLACKWELL,
-    effect: "hint",
-  },
-  {
-    opcode: "cp.async.bulk.prefetch.tensor",
-    mods: `${CONV} L2 global im2col|im2col::w|im2col::w::128 ${HINT}`,
-    args: ["[tensor]", "r:u16*I", POLICY],
-    since: [8, 0, 90],
-    needs: NEEDS,
-    effect: "hint",
-  },
+  ...family({ opcode: "cp.async.bulk.tensor", effect: "async", since: [8, 0, 90] }, [
+    [
+      `${DIM} shared::cluster global tile? ${BYTES} multicast::cluster? ${GROUP} ${HINT}`,
+      ["[shared]", "[tensor]", "[shared]", "u16@multicast::cluster", POLICY],
+      { needs: NEEDS },
+    ],
+    [
+      `${DIM} shared::cta global tile? ${BYTES} ${GROUP} ${HINT}`,
+      ["[shared]", "[tensor]", "[shared]", POLICY],
+      { since: [8, 6, 90], needs: NEEDS },
+    ],
+    [
+      `2d shared::cluster global tile::gather4 ${BYTES} multicast::cluster? ${GROUP} ${HINT}`,
+      ["[shared]", "[tensor]", "[shared]", "u16@multicast::cluster", POLICY],
+      { since: [8, 6, 100], needs: NEEDS },
+    ],
+    [
+      `2d shared::cta global tile::gather4 ${BYTES} ${GROUP} ${HINT}`,
+      ["[shared]", "[tensor]", "[shared]", POLICY],
+      { since: [8, 6, 100], needs: NEEDS },
+    ],
+    // im2col takes an offset for each spatial dimension, im2col::w a halo and an offset.
+    [
+      `${CONV} shared::cluster global im2col|im2col::w|im2col::w::128 ${BYTES} multicast::cluster? ${GROUP} ${HINT}`,
+      ["[shared]", "[tensor]", "[shared]", "r:u16*I", "u16@multicast::cluster", POLICY],
+      { needs: NEEDS },
+    ],
+    [
+      `${CONV} shared::cta global im2col|im2col::w|im2col::w::128 ${BYTES} ${GROUP} ${HINT}`,
+      ["[shared]", "[tensor]", "[shared]", "r:u16*I", POLICY],
+      { since: [8, 6, 90], needs: NEEDS },
+    ],
+    [`${DIM} global shared::cta tile? bulk_group ${HINT}`, ["[tensor]", "[shared]", POLICY]],
+    [
+      `2d global shared::cta tile::scatter4 bulk_group ${HINT}`,
+      ["[tensor]", "[shared]", POLICY],
+      { since: [8, 6, 100], only: BLACKWELL },
+    ],
+    [`${CONV} global shared::cta im2col_no_offs bulk_group ${HINT}`, ["[tensor]", "[shared]", POLICY]],
+  ]),
+  ...family({ opcode: "cp.reduce.async.bulk.tensor", effect: "async", since: [8, 0, 90] }, [
+    [`${DIM} global shared::cta ${OPERATIONS} tile? bulk_group ${HINT}`, ["[tensor]", "[shared]", POLICY]],
+    [
+      `${CONV} global shared::cta ${OPERATIONS} im2col_no_offs bulk_group ${HINT}`,
+      ["[tensor]", "[shared]", POLICY],
+    ],
+  ]),
+  ...family({ opcode: "cp.async.bulk.prefetch.tensor", effect: "hint", since: [8, 0, 90] }, [
+    [`${DIM} L2 global tile? ${HINT}`, ["[tensor]", POLICY]],
+    [`2d L2 global tile::gather4 ${HINT}`, ["[tensor]", POLICY], { since: [8, 6, 100], only: BLACKWELL }],
+    [
+      `${CONV} L2 global im2col|im2col::w|im2col::w::128 ${HINT}`,
+      ["[tensor]", "r:u16*I", POLICY],
+      { needs: NEEDS },
+    ],
+  ]),
 
   {
     opcode: "st.async",
@@ -261,46 +177,16 @@ export const asyncRows = [
     effect: "async",
   },
 
-  {
-    opcode: "tensormap.replace.tile",
-    mods: "global_address global|shared::cta? b1024 b64",
-    args: ["[]", "u64"],
-    since: [8, 3, 90],
-    only: HOPPER_AND_BLACKWELL,
-    effect: "write",
-  },
-  {
-    opcode: "tensormap.replace.tile",
-    mods: "rank global|shared::cta? b1024 b32",
-    args: ["[]", "u32"],
-    since: [8, 3, 90],
-    only: HOPPER_AND_BLACKWELL,
-    effect: "write",
-  },
-  {
-    opcode: "tensormap.replace.tile",
-    mods: "box_dim|global_dim|element_stride global|shared::cta? b1024 b32",
-    args: ["[]", "imm:0:4", "u32"],
-    since: [8, 3, 90],
-    only: HOPPER_AND_BLACKWELL,
-    effect: "write",
-  },
-  {
-    opcode: "tensormap.replace.tile",
-    mods: "global_stride global|shared::cta? b1024 b64",
-    args: ["[]", "imm:0:4", "u64"],
-    since: [8, 3, 90],
-    only: HOPPER_AND_BLACKWELL,
-    effect: "write",
-  },
-  {
-    opcode: "tensormap.replace.tile",
-    mods: "elemtype|interleave_layout|swizzle_mode|fill_mode global|shared::cta? b1024 b32",
-    args: ["[]", "imm"],
-    since: [8, 3, 90],
-    only: HOPPER_AND_BLACKWELL,
-    effect: "write",
-  },
+  ...family(
+    { opcode: "tensormap.replace.tile", effect: "write", since: [8, 3, 90], only: HOPPER_AND_BLACKWELL },
+    [
+      ["global_address global|shared::cta? b1024 b64", ["[]", "u64"]],
+      ["rank global|shared::cta? b1024 b32", ["[]", "u32"]],
+      ["box_dim|global_dim|element_stride global|shared::cta? b1024 b32", ["[]", "imm:0:4", "u32"]],
+      ["global_stride global|shared::cta? b1024 b64", ["[]", "imm:0:4", "u64"]],
+      ["elemtype|interleave_layout|swizzle_mode|fill_mode global|shared::cta? b1024 b32", ["[]", "imm"]],
+    ],
+  ),
   {
     opcode: "tensormap.cp_fenceproxy",
     mods: "global shared::cta tensormap::generic release cta|cluster|gpu|sys sync aligned",

@@ -1,27 +1,17 @@
 /** Control flow, and what changes or waits for the machine (PTX ISA 9.0 §9.7.12, §9.7.19). */
-import { HOPPER_AND_BLACKWELL, type InstructionRow } from "./row.ts";
+import { family, HOPPER_AND_BLACKWELL, type InstructionRow } from "./row.ts";
 
 export const controlRows = [
   { opcode: "bra", mods: "uni?", args: ["label"], since: [1, 0, 10], effect: "control" },
   { opcode: "brx.idx", mods: "uni?", args: ["u32", "targets"], since: [6, 0, 30], effect: "control" },
-  { opcode: "call", mods: "uni?", args: ["callee"], since: [1, 0, 10], effect: "control" },
-  { opcode: "call", mods: "uni?", args: ["callee", "list"], since: [1, 0, 10], effect: "control" },
-  {
-    opcode: "call",
-    mods: "uni?",
-    args: ["r:u64", "list", "prototype"],
-    since: [2, 1, 20],
-    effect: "control",
-  },
-  { opcode: "call", mods: "uni?", args: ["list", "callee"], since: [1, 0, 10], effect: "control" },
-  { opcode: "call", mods: "uni?", args: ["list", "callee", "list"], since: [1, 0, 10], effect: "control" },
-  {
-    opcode: "call",
-    mods: "uni?",
-    args: ["list", "r:u64", "list", "prototype"],
-    since: [2, 1, 20],
-    effect: "control",
-  },
+  ...family({ opcode: "call", effect: "control", since: [1, 0, 10] }, [
+    ["uni?", ["callee"]],
+    ["uni?", ["callee", "list"]],
+    ["uni?", ["r:u64", "list", "prototype"], { since: [2, 1, 20] }],
+    ["uni?", ["list", "callee"]],
+    ["uni?", ["list", "callee", "list"]],
+    ["uni?", ["list", "r:u64", "list", "prototype"], { since: [2, 1, 20] }],
+  ]),
   { opcode: "ret", mods: "uni?", args: [], since: [1, 0, 10], effect: "control" },
   { opcode: "exit", mods: "", args: [], since: [1, 0, 10], effect: "control" },
   { opcode: "trap", mods: "", args: [], since: [1, 0, 10], effect: "system" },

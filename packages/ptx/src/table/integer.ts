@@ -1,40 +1,48 @@
 /** Integer arithmetic and extended precision (PTX ISA 9.0 §9.7.1, §9.7.2, §9.7.10 video subset). */
-import type { InstructionRow } from "./row.ts";
+import { family, type InstructionRow } from "./row.ts";
 
 const INT = "u16|u32|u64|s16|s32|s64";
 const INT32_64 = "u32|s32|u64|s64";
 
 export const integerRows = [
-  { opcode: "add", mods: INT, args: ["=T", "T", "T"], since: [1, 0, 10], effect: "pure" },
-  { opcode: "add", mods: "sat s32", args: ["=T", "T", "T"], since: [1, 0, 10], effect: "pure" },
-  { opcode: "add", mods: "u16x2|s16x2", args: ["=T", "T", "T"], since: [8, 0, 90], effect: "pure" },
-  { opcode: "sub", mods: INT, args: ["=T", "T", "T"], since: [1, 0, 10], effect: "pure" },
-  { opcode: "sub", mods: "sat s32", args: ["=T", "T", "T"], since: [1, 0, 10], effect: "pure" },
-  { opcode: "mul", mods: `lo|hi ${INT}`, args: ["=T", "T", "T"], since: [1, 0, 10], effect: "pure" },
-  { opcode: "mul", mods: "wide u16|u32|s16|s32", args: ["=W", "T", "T"], since: [1, 0, 10], effect: "pure" },
-  { opcode: "mad", mods: `lo|hi ${INT}`, args: ["=T", "T", "T", "T"], since: [1, 0, 10], effect: "pure" },
-  {
-    opcode: "mad",
-    mods: "wide u16|u32|s16|s32",
-    args: ["=W", "T", "T", "W"],
-    since: [1, 0, 10],
-    effect: "pure",
-  },
-  { opcode: "mad", mods: "hi sat s32", args: ["=T", "T", "T", "T"], since: [1, 0, 10], effect: "pure" },
+  ...family({ opcode: "add", effect: "pure", since: [1, 0, 10] }, [
+    [INT, ["=T", "T", "T"]],
+    ["sat s32", ["=T", "T", "T"]],
+    ["u16x2|s16x2", ["=T", "T", "T"], { since: [8, 0, 90] }],
+  ]),
+  ...family({ opcode: "sub", effect: "pure", since: [1, 0, 10] }, [
+    [INT, ["=T", "T", "T"]],
+    ["sat s32", ["=T", "T", "T"]],
+  ]),
+  ...family({ opcode: "mul", effect: "pure", since: [1, 0, 10] }, [
+    [`lo|hi ${INT}`, ["=T", "T", "T"]],
+    ["wide u16|u32|s16|s32", ["=W", "T", "T"]],
+  ]),
+  ...family({ opcode: "mad", effect: "pure", since: [1, 0, 10] }, [
+    [`lo|hi ${INT}`, ["=T", "T", "T", "T"]],
+    ["wide u16|u32|s16|s32", ["=W", "T", "T", "W"]],
+    ["hi sat s32", ["=T", "T", "T", "T"]],
+  ]),
   { opcode: "mul24", mods: "lo|hi u32|s32", args: ["=T", "T", "T"], since: [1, 0, 10], effect: "pure" },
-  { opcode: "mad24", mods: "lo|hi u32|s32", args: ["=T", "T", "T", "T"], since: [1, 0, 10], effect: "pure" },
-  { opcode: "mad24", mods: "hi sat s32", args: ["=T", "T", "T", "T"], since: [1, 0, 10], effect: "pure" },
+  ...family({ opcode: "mad24", effect: "pure", since: [1, 0, 10] }, [
+    ["lo|hi u32|s32", ["=T", "T", "T", "T"]],
+    ["hi sat s32", ["=T", "T", "T", "T"]],
+  ]),
   { opcode: "sad", mods: INT, args: ["=T", "T", "T", "T"], since: [1, 0, 10], effect: "pure" },
   { opcode: "div", mods: INT, args: ["=T", "T", "T"], since: [1, 0, 10], effect: "pure" },
   { opcode: "rem", mods: INT, args: ["=T", "T", "T"], since: [1, 0, 10], effect: "pure" },
   { opcode: "abs", mods: "s16|s32|s64", args: ["=T", "T"], since: [1, 0, 10], effect: "pure" },
   { opcode: "neg", mods: "s16|s32|s64", args: ["=T", "T"], since: [1, 0, 10], effect: "pure" },
-  { opcode: "min", mods: INT, args: ["=T", "T", "T"], since: [1, 0, 10], effect: "pure" },
-  { opcode: "min", mods: "relu? s16x2|s32", args: ["=T", "T", "T"], since: [8, 0, 90], effect: "pure" },
-  { opcode: "min", mods: "u16x2", args: ["=T", "T", "T"], since: [8, 0, 90], effect: "pure" },
-  { opcode: "max", mods: INT, args: ["=T", "T", "T"], since: [1, 0, 10], effect: "pure" },
-  { opcode: "max", mods: "relu? s16x2|s32", args: ["=T", "T", "T"], since: [8, 0, 90], effect: "pure" },
-  { opcode: "max", mods: "u16x2", args: ["=T", "T", "T"], since: [8, 0, 90], effect: "pure" },
+  ...family({ opcode: "min", effect: "pure", since: [8, 0, 90] }, [
+    [INT, ["=T", "T", "T"], { since: [1, 0, 10] }],
+    ["relu? s16x2|s32", ["=T", "T", "T"]],
+    ["u16x2", ["=T", "T", "T"]],
+  ]),
+  ...family({ opcode: "max", effect: "pure", since: [8, 0, 90] }, [
+    [INT, ["=T", "T", "T"], { since: [1, 0, 10] }],
+    ["relu? s16x2|s32", ["=T", "T", "T"]],
+    ["u16x2", ["=T", "T", "T"]],
+  ]),
   { opcode: "popc", mods: "b32|b64", args: ["=u32", "T"], since: [2, 0, 20], effect: "pure" },
   { opcode: "clz", mods: "b32|b64", args: ["=u32", "T"], since: [2, 0, 20], effect: "pure" },
   { opcode: "bfind", mods: `shiftamt? ${INT32_64}`, args: ["=u32", "T"], since: [2, 0, 20], effect: "pure" },

@@ -1,5 +1,5 @@
 /** Logic, shifts and byte permutation (PTX ISA 9.0 §9.7.8, prmt §9.7.9). */
-import type { InstructionRow } from "./row.ts";
+import { family, type InstructionRow } from "./row.ts";
 
 export const logicRows = [
   { opcode: "and", mods: "b16|b32|b64", args: ["=T", "T", "T"], since: [1, 0, 10], effect: "pure" },
@@ -29,20 +29,10 @@ export const logicRows = [
   },
   { opcode: "not", mods: "pred", args: ["=pred", "!pred/imm"], since: [1, 0, 10], effect: "pure" },
   { opcode: "cnot", mods: "b16|b32|b64", args: ["=T", "T"], since: [1, 0, 10], effect: "pure" },
-  {
-    opcode: "lop3",
-    mods: "b32",
-    args: ["=T", "T", "T", "T", "imm:0:255"],
-    since: [4, 3, 50],
-    effect: "pure",
-  },
-  {
-    opcode: "lop3",
-    mods: "or|and b32",
-    args: ["=_T&pred", "T", "T", "T", "imm:0:255", "!pred/imm"],
-    since: [8, 2, 70],
-    effect: "pure",
-  },
+  ...family({ opcode: "lop3", effect: "pure" }, [
+    ["b32", ["=T", "T", "T", "T", "imm:0:255"], { since: [4, 3, 50] }],
+    ["or|and b32", ["=_T&pred", "T", "T", "T", "imm:0:255", "!pred/imm"], { since: [8, 2, 70] }],
+  ]),
   {
     opcode: "shf",
     mods: "l|r clamp|wrap b32",

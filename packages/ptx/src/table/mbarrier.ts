@@ -1,5 +1,5 @@
 /** mbarrier: transaction barriers in shared memory (PTX ISA 9.0 §9.7.13.15). */
-import type { InstructionRow } from "./row.ts";
+import { family, type InstructionRow } from "./row.ts";
 
 const SHARED = "shared|shared::cta?";
 const EITHER = "shared|shared::cta|shared::cluster?";
@@ -61,22 +61,10 @@ export const mbarrierRows = [
     needs: NEEDS,
     effect: "wait",
   },
-  {
-    opcode: "mbarrier.test_wait.parity",
-    mods: `${WAIT} ${SHARED} b64`,
-    args: ["=pred", "[shared]", "r:u32"],
-    since: [7, 1, 80],
-    needs: NEEDS,
-    effect: "wait",
-  },
-  {
-    opcode: "mbarrier.test_wait.parity",
-    mods: `${WAIT} ${SHARED} b64`,
-    args: ["=pred", "[shared]", "imm:0:1"],
-    since: [7, 1, 80],
-    needs: NEEDS,
-    effect: "wait",
-  },
+  ...family({ opcode: "mbarrier.test_wait.parity", effect: "wait", since: [7, 1, 80], needs: NEEDS }, [
+    [`${WAIT} ${SHARED} b64`, ["=pred", "[shared]", "r:u32"]],
+    [`${WAIT} ${SHARED} b64`, ["=pred", "[shared]", "imm:0:1"]],
+  ]),
   {
     opcode: "mbarrier.try_wait",
     mods: `${WAIT} ${SHARED} b64`,
@@ -85,22 +73,10 @@ export const mbarrierRows = [
     needs: NEEDS,
     effect: "wait",
   },
-  {
-    opcode: "mbarrier.try_wait.parity",
-    mods: `${WAIT} ${SHARED} b64`,
-    args: ["=pred", "[shared]", "r:u32", "u32?"],
-    since: [7, 8, 90],
-    needs: NEEDS,
-    effect: "wait",
-  },
-  {
-    opcode: "mbarrier.try_wait.parity",
-    mods: `${WAIT} ${SHARED} b64`,
-    args: ["=pred", "[shared]", "imm:0:1", "u32?"],
-    since: [7, 8, 90],
-    needs: NEEDS,
-    effect: "wait",
-  },
+  ...family({ opcode: "mbarrier.try_wait.parity", effect: "wait", since: [7, 8, 90], needs: NEEDS }, [
+    [`${WAIT} ${SHARED} b64`, ["=pred", "[shared]", "r:u32", "u32?"]],
+    [`${WAIT} ${SHARED} b64`, ["=pred", "[shared]", "imm:0:1", "u32?"]],
+  ]),
   {
     opcode: "mbarrier.pending_count",
     mods: "b64",
@@ -113,46 +89,15 @@ export const mbarrierRows = [
 /** arrive and arrive_drop have the same forms. Another block's barrier gives no state: the sink, or nothing, stands for it. */
 function arrivals<A extends string, E extends string, N extends string>(arrive: A, expect: E, noComplete: N) {
   return [
-    {
-      opcode: arrive,
-      mods: `release.cta? ${SHARED} b64`,
-      args: ["=_u64", "[shared]"],
-      since: [7, 0, 80],
-      needs: NEEDS,
-      effect: "barrier",
-    },
-    {
-      opcode: arrive,
-      mods: `${ARRIVE} ${SHARED} b64`,
-      args: ["=_u64", "[shared]", "u32?"],
-      since: [7, 8, 90],
-      needs: NEEDS,
-      effect: "barrier",
-    },
-    {
-      opcode: arrive,
-      mods: `${ARRIVE} shared::cluster b64`,
-      args: ["sink", "[shared]", "u32?"],
-      since: [8, 0, 90],
-      needs: NEEDS,
-      effect: "barrier",
-    },
-    {
-      opcode: expect,
-      mods: `${ARRIVE} ${SHARED} b64`,
-      args: ["=_u64", "[shared]", "u32"],
-      since: [8, 0, 90],
-      needs: NEEDS,
-      effect: "barrier",
-    },
-    {
-      opcode: expect,
-      mods: `${ARRIVE} shared::cluster b64`,
-      args: ["sink", "[shared]", "u32"],
-      since: [8, 0, 90],
-      needs: NEEDS,
-      effect: "barrier",
-    },
+    ...family({ opcode: arrive, effect: "barrier", needs: NEEDS }, [
+      [`release.cta? ${SHARED} b64`, ["=_u64", "[shared]"], { since: [7, 0, 80] }],
+      [`${ARRIVE} ${SHARED} b64`, ["=_u64", "[shared]", "u32?"], { since: [7, 8, 90] }],
+      [`${ARRIVE} shared::cluster b64`, ["sink", "[shared]", "u32?"], { since: [8, 0, 90] }],
+    ]),
+    ...family({ opcode: expect, effect: "barrier", since: [8, 0, 90], needs: NEEDS }, [
+      [`${ARRIVE} ${SHARED} b64`, ["=_u64", "[shared]", "u32"]],
+      [`${ARRIVE} shared::cluster b64`, ["sink", "[shared]", "u32"]],
+    ]),
     {
       opcode: noComplete,
       mods: `release.cta? ${SHARED} b64`,

@@ -37,6 +37,23 @@ export interface InstructionRow extends Requirement {
   readonly effect: Effect;
 }
 
+/** What a row of a family states: modifiers, operands, and what differs from the others or is its own. */
+type Member = readonly [mods: string, args: readonly string[], own?: Partial<InstructionRow>];
+
+type RowOf<C, M> = M extends readonly [infer Mods, infer Args, (infer Own)?]
+  ? Omit<C, keyof Own> & Own & { readonly mods: Mods; readonly args: Args }
+  : never;
+
+/** Rows that have the rest in common: opcode, effect, requirements. */
+export function family<const C extends Partial<InstructionRow>, const M extends readonly Member[]>(
+  common: C,
+  members: M,
+): { readonly [K in keyof M]: RowOf<C, M[K]> } {
+  return members.map(([mods, args, own]) => ({ ...common, mods, args, ...own })) as {
+    readonly [K in keyof M]: RowOf<C, M[K]>;
+  };
+}
+
 /** Datacentre Blackwell, where tcgen05 and its companions are: family (`f`) and architecture (`a`) targets. */
 export const BLACKWELL = [
   "sm_100a",

@@ -1,5 +1,5 @@
 /** Blackwell: tensor memory and tcgen05, cluster launch control (PTX ISA 9.0 §9.7.16, §9.7.13.17); sparse forms have no rows. */
-import { BLACKWELL, type InstructionRow } from "./row.ts";
+import { BLACKWELL, family, type InstructionRow } from "./row.ts";
 
 const TC = { since: [8, 6, 100], only: BLACKWELL } as const;
 /** Reduction on load is in the later datacentre parts only. */
@@ -36,34 +36,14 @@ const SCALE_NEEDS = {
 } as const;
 
 export const tcgen05Rows = [
-  {
-    opcode: "tcgen05.alloc",
-    mods: `${GROUP} sync aligned shared::cta? b32`,
-    args: ["[shared]", "r:u32"],
-    ...TC,
-    effect: "system",
-  },
-  {
-    opcode: "tcgen05.alloc",
-    mods: `${GROUP} sync aligned shared::cta? b32`,
-    args: ["[shared]", COLUMNS],
-    ...TC,
-    effect: "system",
-  },
-  {
-    opcode: "tcgen05.dealloc",
-    mods: `${GROUP} sync aligned b32`,
-    args: ["r:u32", "r:u32"],
-    ...TC,
-    effect: "system",
-  },
-  {
-    opcode: "tcgen05.dealloc",
-    mods: `${GROUP} sync aligned b32`,
-    args: ["r:u32", COLUMNS],
-    ...TC,
-    effect: "system",
-  },
+  ...family({ opcode: "tcgen05.alloc", effect: "system", ...TC }, [
+    [`${GROUP} sync aligned shared::cta? b32`, ["[shared]", "r:u32"]],
+    [`${GROUP} sync aligned shared::cta? b32`, ["[shared]", COLUMNS]],
+  ]),
+  ...family({ opcode: "tcgen05.dealloc", effect: "system", ...TC }, [
+    [`${GROUP} sync aligned b32`, ["r:u32", "r:u32"]],
+    [`${GROUP} sync aligned b32`, ["r:u32", COLUMNS]],
+  ]),
   {
     opcode: "tcgen05.relinquish_alloc_permit",
     mods: `${GROUP} sync aligned`,
@@ -73,102 +53,32 @@ export const tcgen05Rows = [
   },
 
   // Registers per lane: X, 2X or 4X of the `.xX` repetitions, by the width of a row of the shape.
-  {
-    opcode: "tcgen05.ld",
-    mods: `sync aligned 32x32b|16x64b ${X128} pack::16b? b32`,
-    args: ["=b32*X", "[tmem]"],
-    ...TC,
-    effect: "async",
-  },
-  {
-    opcode: "tcgen05.ld",
-    mods: `sync aligned 16x128b ${X64} pack::16b? b32`,
-    args: ["=b32*X*2", "[tmem]"],
-    ...TC,
-    effect: "async",
-  },
-  {
-    opcode: "tcgen05.ld",
-    mods: `sync aligned 16x256b ${X32} pack::16b? b32`,
-    args: ["=b32*X*4", "[tmem]"],
-    ...TC,
-    effect: "async",
-  },
-  {
-    opcode: "tcgen05.ld",
-    mods: `sync aligned 16x32bx2 ${X128} pack::16b? b32`,
-    args: ["=b32*X", "[tmem]", "imm"],
-    ...TC,
-    effect: "async",
-  },
-  {
-    opcode: "tcgen05.ld.red",
-    mods: `sync aligned 32x32b x2|x4|x8|x16|x32|x64|x128 min|max ${RED_TYPE}`,
-    args: ["=T*X", "=T", "[tmem]"],
-    ...TC_RED,
-    effect: "async",
-  },
-  {
-    opcode: "tcgen05.ld.red",
-    mods: `sync aligned 16x32bx2 x2|x4|x8|x16|x32|x64|x128 min|max ${RED_TYPE}`,
-    args: ["=T*X", "=T", "[tmem]", "imm"],
-    ...TC_RED,
-    effect: "async",
-  },
-  {
-    opcode: "tcgen05.st",
-    mods: `sync aligned 32x32b|16x64b ${X128} unpack::16b? b32`,
-    args: ["[tmem]", "r:b32*X"],
-    ...TC,
-    effect: "async",
-  },
-  {
-    opcode: "tcgen05.st",
-    mods: `sync aligned 16x128b ${X64} unpack::16b? b32`,
-    args: ["[tmem]", "r:b32*X*2"],
-    ...TC,
-    effect: "async",
-  },
-  {
-    opcode: "tcgen05.st",
-    mods: `sync aligned 16x256b ${X32} unpack::16b? b32`,
-    args: ["[tmem]", "r:b32*X*4"],
-    ...TC,
-    effect: "async",
-  },
-  {
-    opcode: "tcgen05.st",
-    mods: `sync aligned 16x32bx2 ${X128} unpack::16b? b32`,
-    args: ["[tmem]", "imm", "r:b32*X"],
-    ...TC,
-    effect: "async",
-  },
+  ...family({ opcode: "tcgen05.ld", effect: "async", ...TC }, [
+    [`sync aligned 32x32b|16x64b ${X128} pack::16b? b32`, ["=b32*X", "[tmem]"]],
+    [`sync aligned 16x128b ${X64} pack::16b? b32`, ["=b32*X*2", "[tmem]"]],
+    [`sync aligned 16x256b ${X32} pack::16b? b32`, ["=b32*X*4", "[tmem]"]],
+    [`sync aligned 16x32bx2 ${X128} pack::16b? b32`, ["=b32*X", "[tmem]", "imm"]],
+  ]),
+  ...family({ opcode: "tcgen05.ld.red", effect: "async", ...TC_RED }, [
+    [`sync aligned 32x32b x2|x4|x8|x16|x32|x64|x128 min|max ${RED_TYPE}`, ["=T*X", "=T", "[tmem]"]],
+    [`sync aligned 16x32bx2 x2|x4|x8|x16|x32|x64|x128 min|max ${RED_TYPE}`, ["=T*X", "=T", "[tmem]", "imm"]],
+  ]),
+  ...family({ opcode: "tcgen05.st", effect: "async", ...TC }, [
+    [`sync aligned 32x32b|16x64b ${X128} unpack::16b? b32`, ["[tmem]", "r:b32*X"]],
+    [`sync aligned 16x128b ${X64} unpack::16b? b32`, ["[tmem]", "r:b32*X*2"]],
+    [`sync aligned 16x256b ${X32} unpack::16b? b32`, ["[tmem]", "r:b32*X*4"]],
+    [`sync aligned 16x32bx2 ${X128} unpack::16b? b32`, ["[tmem]", "imm", "r:b32*X"]],
+  ]),
   { opcode: "tcgen05.wait::ld", mods: "sync aligned", args: [], ...TC, effect: "wait" },
   { opcode: "tcgen05.wait::st", mods: "sync aligned", args: [], ...TC, effect: "wait" },
   { opcode: "tcgen05.fence::before_thread_sync", mods: "", args: [], ...TC, effect: "fence" },
   { opcode: "tcgen05.fence::after_thread_sync", mods: "", args: [], ...TC, effect: "fence" },
 
-  {
-    opcode: "tcgen05.cp",
-    mods: `${GROUP} 128x256b|4x256b|128x128b b8x16.b6x16_p32|b8x16.b4x16_p64?`,
-    args: ["[tmem]", "r:u64"],
-    ...TC,
-    effect: "async",
-  },
-  {
-    opcode: "tcgen05.cp",
-    mods: `${GROUP} 64x128b warpx2::02_13|warpx2::01_23 b8x16.b6x16_p32|b8x16.b4x16_p64?`,
-    args: ["[tmem]", "r:u64"],
-    ...TC,
-    effect: "async",
-  },
-  {
-    opcode: "tcgen05.cp",
-    mods: `${GROUP} 32x128b warpx4 b8x16.b6x16_p32|b8x16.b4x16_p64?`,
-    args: ["[tmem]", "r:u64"],
-    ...TC,
-    effect: "async",
-  },
+  ...family({ opcode: "tcgen05.cp", effect: "async", ...TC }, [
+    [`${GROUP} 128x256b|4x256b|128x128b b8x16.b6x16_p32|b8x16.b4x16_p64?`, ["[tmem]", "r:u64"]],
+    [`${GROUP} 64x128b warpx2::02_13|warpx2::01_23 b8x16.b6x16_p32|b8x16.b4x16_p64?`, ["[tmem]", "r:u64"]],
+    [`${GROUP} 32x128b warpx4 b8x16.b6x16_p32|b8x16.b4x16_p64?`, ["[tmem]", "r:u64"]],
+  ]),
   { opcode: "tcgen05.shift", mods: `${GROUP} down`, args: ["[tmem]"], ...TC, effect: "async" },
   {
     opcode: "tcgen05.commit",
@@ -180,49 +90,29 @@ export const tcgen05Rows = [
 
   // Operands: [d], a (descriptor, or [a] in tensor memory), b (descriptor), instruction descriptor,
   // then the disabled output lanes (4 words, 8 for a CTA pair), whether d is read, and an exponent that scales d.
-  {
-    opcode: "tcgen05.mma",
-    mods: `${GROUP} ${KIND} ${COLLECTOR}`,
-    args: ["[tmem b32]", "r:u64", "r:u64", "r:u32", "r:u32*L?", "!pred/imm"],
-    ...TC,
-    effect: "async",
-  },
-  {
-    opcode: "tcgen05.mma",
-    mods: `${GROUP} ${KIND} ${SHIFTED}`,
-    args: ["[tmem b32]", "[tmem b32]", "r:u64", "r:u32", "r:u32*L?", "!pred/imm"],
-    ...TC,
-    effect: "async",
-  },
-  {
-    opcode: "tcgen05.mma",
-    mods: `${GROUP} kind::f16|kind::tf32 ${COLLECTOR}`,
-    args: ["[tmem b32]", "r:u64", "r:u64", "r:u32", "r:u32*L?", "!pred/imm", "imm:0:15"],
-    ...TC,
-    effect: "async",
-  },
-  {
-    opcode: "tcgen05.mma",
-    mods: `${GROUP} kind::f16|kind::tf32 ${SHIFTED}`,
-    args: ["[tmem b32]", "[tmem b32]", "r:u64", "r:u32", "r:u32*L?", "!pred/imm", "imm:0:15"],
-    ...TC,
-    effect: "async",
-  },
+  ...family({ opcode: "tcgen05.mma", effect: "async", ...TC }, [
+    [`${GROUP} ${KIND} ${COLLECTOR}`, ["[tmem b32]", "r:u64", "r:u64", "r:u32", "r:u32*L?", "!pred/imm"]],
+    [`${GROUP} ${KIND} ${SHIFTED}`, ["[tmem b32]", "[tmem b32]", "r:u64", "r:u32", "r:u32*L?", "!pred/imm"]],
+    [
+      `${GROUP} kind::f16|kind::tf32 ${COLLECTOR}`,
+      ["[tmem b32]", "r:u64", "r:u64", "r:u32", "r:u32*L?", "!pred/imm", "imm:0:15"],
+    ],
+    [
+      `${GROUP} kind::f16|kind::tf32 ${SHIFTED}`,
+      ["[tmem b32]", "[tmem b32]", "r:u64", "r:u32", "r:u32*L?", "!pred/imm", "imm:0:15"],
+    ],
+  ]),
   ...SCALED.flatMap(({ kind, since }) => scaledMma(kind, since)),
-  {
-    opcode: "tcgen05.mma.ws",
-    mods: `cta_group::1 ${KIND} ${WS_COLLECTOR}`,
-    args: ["[tmem b32]", "r:u64", "r:u64", "r:u32", "!pred/imm", "r:u64?"],
-    ...TC,
-    effect: "async",
-  },
-  {
-    opcode: "tcgen05.mma.ws",
-    mods: `cta_group::1 ${KIND} ${WS_COLLECTOR}`,
-    args: ["[tmem b32]", "[tmem b32]", "r:u64", "r:u32", "!pred/imm", "r:u64?"],
-    ...TC,
-    effect: "async",
-  },
+  ...family({ opcode: "tcgen05.mma.ws", effect: "async", ...TC }, [
+    [
+      `cta_group::1 ${KIND} ${WS_COLLECTOR}`,
+      ["[tmem b32]", "r:u64", "r:u64", "r:u32", "!pred/imm", "r:u64?"],
+    ],
+    [
+      `cta_group::1 ${KIND} ${WS_COLLECTOR}`,
+      ["[tmem b32]", "[tmem b32]", "r:u64", "r:u32", "!pred/imm", "r:u64?"],
+    ],
+  ]),
 
   {
     opcode: "clusterlaunchcontrol.try_cancel",
@@ -232,49 +122,25 @@ export const tcgen05Rows = [
     needs: { "multicast::cluster::all": { since: [8, 6, 100], only: [...BLACKWELL, "sm_120a", "sm_120f"] } },
     effect: "async",
   },
-  {
-    opcode: "clusterlaunchcontrol.query_cancel",
-    mods: "is_canceled pred b128",
-    args: ["=pred", "r:b128"],
-    since: [8, 6, 100],
-    effect: "pure",
-  },
-  {
-    opcode: "clusterlaunchcontrol.query_cancel",
-    mods: "get_first_ctaid v4 b32 b128",
-    args: ["=_u32*4", "r:b128"],
-    since: [8, 6, 100],
-    effect: "pure",
-  },
-  {
-    opcode: "clusterlaunchcontrol.query_cancel",
-    mods: "get_first_ctaid::x|get_first_ctaid::y|get_first_ctaid::z b32 b128",
-    args: ["=u32", "r:b128"],
-    since: [8, 6, 100],
-    effect: "pure",
-  },
+  ...family({ opcode: "clusterlaunchcontrol.query_cancel", effect: "pure", since: [8, 6, 100] }, [
+    ["is_canceled pred b128", ["=pred", "r:b128"]],
+    ["get_first_ctaid v4 b32 b128", ["=_u32*4", "r:b128"]],
+    ["get_first_ctaid::x|get_first_ctaid::y|get_first_ctaid::z b32 b128", ["=u32", "r:b128"]],
+  ]),
 ] as const satisfies readonly InstructionRow[];
 
 /** Block-scaled mma: two tensor-memory addresses of scale factors after the instruction descriptor. */
 function scaledMma(kind: string, since: readonly [number, number, number]) {
   return [
-    {
-      opcode: "tcgen05.mma",
-      mods: `${GROUP} ${kind} ${COLLECTOR}`,
-      args: ["[tmem b32]", "r:u64", "r:u64", "r:u32", "[tmem b32]", "[tmem b32]", "!pred/imm"],
-      ...TC,
-      since,
-      needs: SCALE_NEEDS,
-      effect: "async",
-    },
-    {
-      opcode: "tcgen05.mma",
-      mods: `${GROUP} ${kind} ${COLLECTOR}`,
-      args: ["[tmem b32]", "[tmem b32]", "r:u64", "r:u32", "[tmem b32]", "[tmem b32]", "!pred/imm"],
-      ...TC,
-      since,
-      needs: SCALE_NEEDS,
-      effect: "async",
-    },
+    ...family({ opcode: "tcgen05.mma", effect: "async", needs: SCALE_NEEDS, ...TC, since }, [
+      [
+        `${GROUP} ${kind} ${COLLECTOR}`,
+        ["[tmem b32]", "r:u64", "r:u64", "r:u32", "[tmem b32]", "[tmem b32]", "!pred/imm"],
+      ],
+      [
+        `${GROUP} ${kind} ${COLLECTOR}`,
+        ["[tmem b32]", "[tmem b32]", "r:u64", "r:u32", "[tmem b32]", "[tmem b32]", "!pred/imm"],
+      ],
+    ]),
   ] as const;
 }

@@ -1,5 +1,5 @@
 /** Hopper's asynchronous warpgroup matrix instructions (PTX ISA 9.0 §9.7.15); sparse forms are in sparse.ts. */
-import type { InstructionRow } from "./row.ts";
+import { family, type InstructionRow } from "./row.ts";
 
 /** `m64n8k16|m64n16k16|…`: n is a multiple of 8 up to 256. */
 const shapes = (k: number, ns: readonly number[]): string => ns.map((n) => `m64n${n}k${k}`).join("|");
@@ -18,106 +18,64 @@ export const wgmmaRows = [
   { opcode: "wgmma.fence", mods: MMA, args: [], ...HOPPER, effect: "fence" },
   { opcode: "wgmma.commit_group", mods: MMA, args: [], ...HOPPER, effect: "async" },
   { opcode: "wgmma.wait_group", mods: MMA, args: ["imm:0:7"], ...HOPPER, effect: "wait" },
-  {
-    opcode: "wgmma.mma_async",
-    mods: `${MMA} ${shapes(16, N)} f32 f16 f16`,
-    args: ["+f32*N/2", "r:u64", "r:u64", "!pred/imm", "imm:-1,1", "imm:-1,1", "imm:0,1", "imm:0,1"],
-    ...HOPPER,
-    effect: "async",
-  },
-  {
-    opcode: "wgmma.mma_async",
-    mods: `${MMA} ${shapes(16, N)} f32 f16 f16`,
-    args: ["+f32*N/2", "r:f16x2*4", "r:u64", "!pred/imm", "imm:-1,1", "imm:-1,1", "imm:0,1"],
-    ...HOPPER,
-    effect: "async",
-  },
-  {
-    opcode: "wgmma.mma_async",
-    mods: `${MMA} ${shapes(16, N)} f32 bf16 bf16`,
-    args: ["+f32*N/2", "r:u64", "r:u64", "!pred/imm", "imm:-1,1", "imm:-1,1", "imm:0,1", "imm:0,1"],
-    ...HOPPER,
-    effect: "async",
-  },
-  {
-    opcode: "wgmma.mma_async",
-    mods: `${MMA} ${shapes(16, N)} f32 bf16 bf16`,
-    args: ["+f32*N/2", "r:word*4", "r:u64", "!pred/imm", "imm:-1,1", "imm:-1,1", "imm:0,1"],
-    ...HOPPER,
-    effect: "async",
-  },
-  {
-    opcode: "wgmma.mma_async",
-    mods: `${MMA} ${shapes(16, N)} f16 f16 f16`,
-    args: ["+f16x2*N/4", "r:u64", "r:u64", "!pred/imm", "imm:-1,1", "imm:-1,1", "imm:0,1", "imm:0,1"],
-    ...HOPPER,
-    effect: "async",
-  },
-  {
-    opcode: "wgmma.mma_async",
-    mods: `${MMA} ${shapes(16, N)} f16 f16 f16`,
-    args: ["+f16x2*N/4", "r:f16x2*4", "r:u64", "!pred/imm", "imm:-1,1", "imm:-1,1", "imm:0,1"],
-    ...HOPPER,
-    effect: "async",
-  },
-  {
-    opcode: "wgmma.mma_async",
-    mods: `${MMA} ${shapes(8, N)} f32 tf32 tf32`,
-    args: ["+f32*N/2", "r:u64", "r:u64", "!pred/imm", "imm:-1,1", "imm:-1,1"],
-    ...HOPPER,
-    effect: "async",
-  },
-  {
-    opcode: "wgmma.mma_async",
-    mods: `${MMA} ${shapes(8, N)} f32 tf32 tf32`,
-    args: ["+f32*N/2", "r:word*4", "r:u64", "!pred/imm", "imm:-1,1", "imm:-1,1"],
-    ...HOPPER,
-    effect: "async",
-  },
-  {
-    opcode: "wgmma.mma_async",
-    mods: `${MMA} ${shapes(32, N)} f32 ${FP8} ${FP8}`,
-    args: ["+f32*N/2", "r:u64", "r:u64", "!pred/imm", "imm:-1,1", "imm:-1,1"],
-    ...HOPPER,
-    effect: "async",
-  },
-  {
-    opcode: "wgmma.mma_async",
-    mods: `${MMA} ${shapes(32, N)} f32 ${FP8} ${FP8}`,
-    args: ["+f32*N/2", "r:word*4", "r:u64", "!pred/imm", "imm:-1,1", "imm:-1,1"],
-    ...HOPPER,
-    effect: "async",
-  },
-  {
-    opcode: "wgmma.mma_async",
-    mods: `${MMA} ${shapes(32, N)} f16 ${FP8} ${FP8}`,
-    args: ["+f16x2*N/4", "r:u64", "r:u64", "!pred/imm", "imm:-1,1", "imm:-1,1"],
-    ...HOPPER,
-    effect: "async",
-  },
-  {
-    opcode: "wgmma.mma_async",
-    mods: `${MMA} ${shapes(32, N)} f16 ${FP8} ${FP8}`,
-    args: ["+f16x2*N/4", "r:word*4", "r:u64", "!pred/imm", "imm:-1,1", "imm:-1,1"],
-    ...HOPPER,
-    effect: "async",
-  },
-  {
-    opcode: "wgmma.mma_async",
-    mods: `${MMA} ${shapes(32, N_INT8)} s32 satfinite? s8|u8 s8|u8`,
-    // ptxas 13.0 ("WGMMA with mixed integer types").
-    needs: { "s8.u8": { since: [8, 4, 90] } },
-    args: ["+s32*N/2", "r:u64", "r:u64", "!pred/imm"],
-    ...HOPPER,
-    effect: "async",
-  },
-  {
-    opcode: "wgmma.mma_async",
-    mods: `${MMA} ${shapes(32, N_INT8)} s32 satfinite? s8|u8 s8|u8`,
-    // ptxas 13.0 ("WGMMA with mixed integer types").
-    needs: { "s8.u8": { since: [8, 4, 90] } },
-    args: ["+s32*N/2", "r:u32*4", "r:u64", "!pred/imm"],
-    ...HOPPER,
-    effect: "async",
-  },
+  ...family({ opcode: "wgmma.mma_async", effect: "async", ...HOPPER }, [
+    [
+      `${MMA} ${shapes(16, N)} f32 f16 f16`,
+      ["+f32*N/2", "r:u64", "r:u64", "!pred/imm", "imm:-1,1", "imm:-1,1", "imm:0,1", "imm:0,1"],
+    ],
+    [
+      `${MMA} ${shapes(16, N)} f32 f16 f16`,
+      ["+f32*N/2", "r:f16x2*4", "r:u64", "!pred/imm", "imm:-1,1", "imm:-1,1", "imm:0,1"],
+    ],
+    [
+      `${MMA} ${shapes(16, N)} f32 bf16 bf16`,
+      ["+f32*N/2", "r:u64", "r:u64", "!pred/imm", "imm:-1,1", "imm:-1,1", "imm:0,1", "imm:0,1"],
+    ],
+    [
+      `${MMA} ${shapes(16, N)} f32 bf16 bf16`,
+      ["+f32*N/2", "r:word*4", "r:u64", "!pred/imm", "imm:-1,1", "imm:-1,1", "imm:0,1"],
+    ],
+    [
+      `${MMA} ${shapes(16, N)} f16 f16 f16`,
+      ["+f16x2*N/4", "r:u64", "r:u64", "!pred/imm", "imm:-1,1", "imm:-1,1", "imm:0,1", "imm:0,1"],
+    ],
+    [
+      `${MMA} ${shapes(16, N)} f16 f16 f16`,
+      ["+f16x2*N/4", "r:f16x2*4", "r:u64", "!pred/imm", "imm:-1,1", "imm:-1,1", "imm:0,1"],
+    ],
+    [
+      `${MMA} ${shapes(8, N)} f32 tf32 tf32`,
+      ["+f32*N/2", "r:u64", "r:u64", "!pred/imm", "imm:-1,1", "imm:-1,1"],
+    ],
+    [
+      `${MMA} ${shapes(8, N)} f32 tf32 tf32`,
+      ["+f32*N/2", "r:word*4", "r:u64", "!pred/imm", "imm:-1,1", "imm:-1,1"],
+    ],
+    [
+      `${MMA} ${shapes(32, N)} f32 ${FP8} ${FP8}`,
+      ["+f32*N/2", "r:u64", "r:u64", "!pred/imm", "imm:-1,1", "imm:-1,1"],
+    ],
+    [
+      `${MMA} ${shapes(32, N)} f32 ${FP8} ${FP8}`,
+      ["+f32*N/2", "r:word*4", "r:u64", "!pred/imm", "imm:-1,1", "imm:-1,1"],
+    ],
+    [
+      `${MMA} ${shapes(32, N)} f16 ${FP8} ${FP8}`,
+      ["+f16x2*N/4", "r:u64", "r:u64", "!pred/imm", "imm:-1,1", "imm:-1,1"],
+    ],
+    [
+      `${MMA} ${shapes(32, N)} f16 ${FP8} ${FP8}`,
+      ["+f16x2*N/4", "r:word*4", "r:u64", "!pred/imm", "imm:-1,1", "imm:-1,1"],
+    ],
+    [
+      `${MMA} ${shapes(32, N_INT8)} s32 satfinite? s8|u8 s8|u8`,
+      ["+s32*N/2", "r:u64", "r:u64", "!pred/imm"],
+      { needs: { "s8.u8": { since: [8, 4, 90] } } },
+    ],
+    [
+      `${MMA} ${shapes(32, N_INT8)} s32 satfinite? s8|u8 s8|u8`,
+      ["+s32*N/2", "r:u32*4", "r:u64", "!pred/imm"],
+      { needs: { "s8.u8": { since: [8, 4, 90] } } },
+    ],
+  ]),
 ] as const satisfies readonly InstructionRow[];
