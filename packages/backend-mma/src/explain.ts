@@ -8,29 +8,13 @@ import {
   sizeOf,
   type Target,
 } from "@tilewright/core";
-import {
-  bankConflicts,
-  byteOffset,
-  type Pass,
-  type Remark,
-  runPasses,
-  tileAccesses,
-  usualMachine,
-} from "@tilewright/ir";
+import { bankConflicts, byteOffset, type Pass, type Remark, runPasses, tileAccesses } from "@tilewright/ir";
 import { claims } from "./claims.ts";
-import { estimateCost, movedBytes } from "./cost.ts";
+import { movedBytes } from "./cost.ts";
 import { acceptedAtom, interleaves, tileProblem } from "./nest.ts";
 import { type MmaSchedule, readSchedule } from "./schedule.ts";
 
-const thousands = (cycles: number): string => `${(cycles / 1000).toFixed(1)} k`;
-
-const boundWords = {
-  arithmetic: "the SMs",
-  l2: "the bandwidth of L2",
-  memory: "the bandwidth of memory",
-} as const;
-
-/** Remarks on a legal schedule, whose program `passes` bind. Cycles are the model's (cost.ts), at an H200's rates. */
+/** Remarks on a legal schedule, whose program `passes` bind. */
 export function explainSchedule(
   problem: Problem,
   schedule: Schedule,
@@ -41,7 +25,6 @@ export function explainSchedule(
   const claim = claims(problem, target);
   return [
     ...(claim === null ? [] : [{ topic: "backend", text: claim }]),
-    ...estimateRemarks(problem, schedule, target),
     { topic: "instruction", text: acceptedAtom(problem, target, s).name },
     ...(["a", "b"] as const).flatMap((which) =>
       narrowRemark(problem, which, movedBytes(problem, s, which), [s.copyBytes, `copyBytes=${s.copyBytes}`]),
@@ -87,33 +70,6 @@ function conflictReason(s: MmaSchedule): string {
     return "bulk copies have swizzles of 16-byte units along whole rows only, and these fragments want another; copy=cp.async takes one that the bank oracle finds";
   if (s.sharedLayout === "pad") return "no padding that fits separates its lanes";
   return "a tile of these sizes has no swizzle that separates its lanes";
-}
-
-function estimateRemarks(problem: Problem, schedule: Schedule, target: Target): readonly Remark[] {
-  const machine = usualMachine(target);
-  const { cycles, bound, arithmetic, l2, memory, rounds, resident, round } = estimateCost(
-    problem,
-    schedule,
-    target,
-    machine,
-  );
-  const parts = [
-    `multiply ${thousands(round.multiply)}`,
-    `fragments beside it ${thousands(round.fragments)}`,
-    `waiting ${thousands(round.waiting)}`,
-    `start and epilogue ${thousands(round.fixed)}`,
-    ...(round.meeting > 0 ? [`adding parts ${thousands(round.meeting)}`] : []),
-  ];
-  return [
-    {
-      topic: "estimate",
-      text: `${thousands(cycles)} cycles, bound by ${boundWords[bound]} (SMs ${thousands(arithmetic)}, L2 ${thousands(l2)}, memory ${thousands(memory)}; modelled on ${machine.sms} SMs of an ${machine.gpu})`,
-    },
-    {
-      topic: "a round",
-      text: `${parts.join(", ")} cycles; ${rounds.toFixed(2)} rounds of ${resident} ${resident === 1 ? "block" : "blocks"} an SM`,
-    },
-  ];
 }
 
 /** Why stores of D that could be 16 bytes wide are narrower: those of long rows, and those of columns that are dealt. */

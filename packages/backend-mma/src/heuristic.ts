@@ -21,7 +21,7 @@ import {
   tensorAccessFault,
 } from "@tilewright/ir";
 import { isLegal } from "./check.ts";
-import { estimateCost } from "./cost.ts";
+import { estimate } from "./cost.ts";
 import { acceptedAtom, interleaves } from "./nest.ts";
 import { estimateRegisters, mostRegisters } from "./registers.ts";
 import { type Copy, type MmaSchedule, readSchedule, scheduleModel, threadsOf } from "./schedule.ts";
@@ -258,7 +258,7 @@ function sliced(problem: Problem, schedule: Schedule, target: Target, machine: M
   const s = readSchedule(schedule);
   if (s.split === 1 || s.staged || (s.split * s.warpM * s.warpN) / LANES < SLICED) return schedule;
   const among = { ...schedule, reduction: "slices" };
-  if (estimateCost(problem, among, target, machine).rounds > 1) return schedule;
+  if (estimate(problem, among, target, machine).rounds > 1) return schedule;
   return isLegal(problem, among, target) ? among : schedule;
 }
 
@@ -269,16 +269,14 @@ function clustered(problem: Problem, schedule: Schedule, target: Target, machine
   // Columns that are not dealt out are cut into finer slices.
   const among = { ...schedule, reduction: "cluster", interleave: "off" };
   if (!isLegal(problem, among, target)) return schedule;
-  const cost = estimateCost(problem, among, target, machine);
-  return cost.rounds <= 1 && cost.cycles < estimateCost(problem, schedule, target, machine).cycles
-    ? among
-    : schedule;
+  const { rounds, timeUs } = estimate(problem, among, target, machine);
+  return rounds <= 1 && timeUs < estimate(problem, schedule, target, machine).timeUs ? among : schedule;
 }
 
 /** Estimates this close are as good as each other: the model does not see as far, and the table has the larger tiles first. */
 const ALIKE = 0.02;
 
-const rankOf = (cycles: number): number => Math.round(Math.log(cycles) / ALIKE);
+const rankOf = (us: number): number => Math.round(Math.log(us) / ALIKE);
 
 /** What measurements found best, then candidates by estimated time, best first; those that are alike in the order of the table. */
 export function rankSchedules(problem: Problem, target: Target, machine: Machine): readonly Schedule[] {
@@ -323,7 +321,7 @@ export function rankSchedules(problem: Problem, target: Target, machine: Machine
     })
     .map((schedule) => sliced(problem, staged(problem, schedule, target), target, machine))
     .map((schedule) => clustered(problem, schedule, target, machine))
-    .map((schedule) => ({ schedule, rank: rankOf(estimateCost(problem, schedule, target, machine).cycles) }))
+    .map((schedule) => ({ schedule, rank: rankOf(estimate(problem, schedule, target, machine).timeUs) }))
     .sort((x, y) => x.rank - y.rank)
     .map(({ schedule }) => schedule);
   const all = [

@@ -278,12 +278,8 @@ describe("plan's remarks", () => {
     const schedule = [...mma.schedules(some, target)][0] ?? defaultSchedule(mma.schedule);
     return (mma.explain?.(some, schedule, target) ?? []).map(({ topic, text }) => `${topic}: ${text}`);
   };
-  test("where the time goes, and the instruction", () => {
-    const [estimate, round, instruction, ...rest] = remarks({ b: { layout: "col" } });
-    expect(estimate).toMatch(/^estimate: [\d.]+ k cycles, bound by /);
-    expect(round).toMatch(/multiply [\d.]+ k, .* rounds of \d+ blocks? an SM$/);
-    expect(instruction).toBe("instruction: m16n8k16.f32.f16.f16");
-    expect(rest).toEqual([]);
+  test("the instruction, and nothing where nothing is in the way", () => {
+    expect(remarks({ b: { layout: "col" } })).toEqual(["instruction: m16n8k16.f32.f16.f16"]);
   });
 
   test("bank conflicts are told, with what is in the way", () => {

@@ -36,6 +36,7 @@ import {
   vectorise,
 } from "@tilewright/ir";
 import { checkSchedule, isLegal } from "./check.ts";
+import { modelKernel } from "./cost.ts";
 import { rankSchedules } from "./heuristic.ts";
 import { hints } from "./hints.ts";
 import { ladders } from "./ladders.ts";
@@ -63,6 +64,8 @@ export const simt: Backend = {
     for (const schedule of rankSchedules(problem, target, machine))
       if (isLegal(problem, schedule, target)) yield schedule;
   },
+  engine: "fma",
+  kernel: modelKernel,
   check: checkSchedule,
   tile: tileProblem,
   passes: [

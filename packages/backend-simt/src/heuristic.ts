@@ -1,4 +1,4 @@
-/** Which schedule first: what won a search on hardware, then the candidates by the time that the model of cost.ts gives them. */
+/** Which schedule first: what won a search on hardware, then the candidates by the time that the cost model gives them. */
 import {
   hasFeature,
   type MatrixLayout,
@@ -10,13 +10,14 @@ import {
 import {
   defaultSchedule,
   type Machine,
+  predict,
   proposedAtLaunch,
   shippedFor,
   storedSchedule,
   transposedBytes,
   transposeFault,
 } from "@tilewright/ir";
-import { estimateTime, residentBlocks } from "./cost.ts";
+import { modelKernel, residentBlocks } from "./cost.ts";
 import { readSchedule, scheduleModel } from "./schedule.ts";
 
 type Shape = Pick<Schedule, "tile" | "thread" | "lanes" | "strip">;
@@ -172,7 +173,6 @@ function transposing(problem: Problem, direct: Schedule): readonly Schedule[] {
 
 /** The stored winner, then candidates by estimated time, best first; ties keep the order of the table. */
 export function rankSchedules(problem: Problem, target: Target, machine: Machine): readonly Schedule[] {
-  const { sms } = machine;
   const base = defaultSchedule(scheduleModel);
   const candidates = shapesFor(problem).flatMap((shape): Schedule[] => {
     const direct = { ...base, ...shape };
@@ -192,7 +192,11 @@ export function rankSchedules(problem: Problem, target: Target, machine: Machine
     );
     return transports.flatMap((schedule) => {
       const found = large && !wide && schedule === asynchronous ? searchedShares : {};
-      const sharing = { ...schedule, ...found, streamk: residentBlocks(problem, schedule, target, sms) };
+      const sharing = {
+        ...schedule,
+        ...found,
+        streamk: residentBlocks(problem, schedule, target, machine.sms),
+      };
       // In a cluster blocks meet without a way through memory, and with the same bits each time.
       const met = shared.filter((split) => split > 1 && split <= target.limits.maxClusterSize);
       return [
@@ -203,7 +207,10 @@ export function rankSchedules(problem: Problem, target: Target, machine: Machine
     });
   });
   const ranked = candidates
-    .map((schedule) => ({ schedule, time: estimateTime(problem, schedule, target, sms) }))
+    .map((schedule) => ({
+      schedule,
+      time: predict(problem, modelKernel(problem, schedule, target), machine).timeUs,
+    }))
     .sort((x, y) => x.time - y.time)
     .map(({ schedule }) => schedule);
   const first = ranked.find((schedule) => schedule.streamk === 0 || sharesWell(problem, schedule));

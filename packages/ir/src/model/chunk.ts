@@ -2,8 +2,10 @@
 
 import type { Operand, Problem } from "@tilewright/core";
 import { type DType, dtypes, gpus, isScaled, scaledTypes } from "@tilewright/core";
+import { issuedChunk, issueEngine } from "./issue.ts";
 import type { ModelKernel } from "./kernel.ts";
 import { type Engine, engineRow, type Machine } from "./machine.ts";
+import { norm } from "./norm.ts";
 
 /** Cycles of an SM. */
 export interface ChunkCost {
@@ -19,6 +21,8 @@ export interface ChunkCost {
   readonly ring: number;
   /** What nothing hides within one block: its one role turns from loads to multiplications and back. */
   readonly exposed: number;
+  /** Of that, waiting for copies that pass through registers. */
+  readonly waited: number;
   /** Of each chunk whatever else it does: its loop, and sums that are added up elsewhere. */
   readonly fixed: number;
   /** Blocks of a cluster that meet: nobody begins the next chunk before. */
@@ -26,6 +30,7 @@ export interface ChunkCost {
   /** Bytes behind `shared` and `intake`, for the energy. */
   readonly sharedBytes: number;
   readonly intakeBytes: number;
+  readonly kBytes: number;
 }
 
 /** The part of the tile in one SM: rows of A, rows (columns of D) of B that it loads, columns that it multiplies; A and B as the instruction has them. */
@@ -39,24 +44,6 @@ export interface BlockTile {
 export function blockTileOf({ tile: [m, n], unit, swapped }: ModelKernel): BlockTile {
   const [rows, cols] = swapped ? [n, m] : [m, n];
   return { rows: rows / unit, loadedCols: cols / unit, cols };
-}
-
-/** Instructions of a thread for each FFMA beside the FFMA itself, by what they are for. */
-const fmaOverhead = {
-  /** Instructions around a copied vector: load, store, address, predicate. */
-  copy: 4,
-  /** Of a chunk: barrier, counters, branch. */
-  loop: 28,
-} as const;
-
-/** BlockTile of the issue slots that are FFMA: fragments are loaded by four, copies by `copyVector`. */
-function fmaFraction(kernel: ModelKernel): number {
-  const [tm, tn] = kernel.instruction;
-  const [m, n, k] = kernel.tile;
-  const fma = tm * tn * k;
-  const fragments = (Math.ceil(tm / 4) + Math.ceil(tn / 4)) * k;
-  const vectors = ((m + n) * k) / kernel.threads / Math.max(1, kernel.copyVector);
-  return fma / (fma + fragments + vectors * fmaOverhead.copy + fmaOverhead.loop);
 }
 
 /** Bytes that the operands of a chunk make the multiplication read from shared memory. */
@@ -113,12 +100,12 @@ function linesOf(
 /** Rows that threads copy come in smaller pieces than those of an engine: 41 bytes a ns and SM at 4096x4096x4100 and 38 at 4098, whatever the tile [measured, H200]. */
 const piecemeal = 1.25;
 
-/** Cycles of the load and store unit for an element that threads copy: an instruction of 32 lanes takes four, through registers a load and a store [measured, H100: 105 kernels at 17 sizes of odd pitch]. */
-const copyCycles = ({ copyVector, through }: ModelKernel): number =>
-  ((through ? 2 : 1) * 4) / (32 * copyVector);
-
-/** Loads of a thread on their way to registers before it waits for them: two turns of 48 copies and their lines take the 2.2 us of a chunk at 4096x4096x4098 [measured, H200]. */
-const IN_FLIGHT = 32;
+/**
+ * Cycles of the load and store unit for an element that threads copy: an instruction of 32 lanes takes four, through registers a load and a store take 5.5 together. Of these
+ * a warp waits for each (fewer warps have fewer on their way), beside what a chunk waits for once, nanoseconds [measured, H100: 105 kernels at 17 sizes of odd pitch].
+ */
+const copyCycles = ({ copyVector, through }: ModelKernel): number => (through ? 5.5 : 4) / (32 * copyVector);
+const waitNs = { chunk: 250, copy: 25, threads: 128 } as const;
 
 /** Lanes of an SM that add in f32. */
 const ADDERS = 128;
@@ -140,8 +127,7 @@ export function chunkCost(
   const filled = fullRows === 0 ? 1 : Math.min(1, share.rows / fullRows);
   const rate =
     peak * dtypeSpeed(machine, dtype, kernel.engine) * filled * (machine.sustained[kernel.engine] ?? 1);
-  const issue = kernel.engine === "fma" ? fmaFraction(kernel) : 1;
-  const multiply = (2 * share.rows * share.cols * kernel.tile[2]) / (rate * issue);
+  const multiply = (2 * share.rows * share.cols * kernel.tile[2]) / rate;
   const sharedBytes = readBytes(kernel, share, kBytes);
   const intakeBytes = (share.rows + share.loadedCols) * kBytes;
   const shared = sharedBytes / machine.sharedBytes;
@@ -176,7 +162,9 @@ export function chunkCost(
   const copies = byThreads
     ? ((share.rows + share.loadedCols) * kernel.tile[2]) / kernel.copyVector / kernel.threads
     : 0;
-  const waited = kernel.through ? load * Math.ceil(copies / IN_FLIGHT) + Math.min(intake, multiply) : 0;
+  const waited = kernel.through
+    ? ghz * (waitNs.chunk + (waitNs.copy * copies * waitNs.threads) / kernel.threads)
+    : 0;
   const promoted = kernel.promotions / ADDERS;
   return {
     multiply,
@@ -185,26 +173,59 @@ export function chunkCost(
     requests,
     ring: (round + (clusterM * clusterN > 1 ? machine.clusterNs * ghz : 0)) / kernel.stages,
     exposed: turn + waited,
+    waited,
     fixed: (kernel.overlap ? 0 : machine.chunkNs * ghz) + promoted / Math.min(2, kernel.sets),
     meeting: kernel.meets ? 2 * handOver : 0,
     sharedBytes,
     intakeBytes,
+    kBytes,
   };
 }
 
-/** Cycles that `residents` blocks of an SM take for a chunk each: the busiest unit of all, or one block's own chain. */
-export function chunkCycles(cost: ChunkCost, residents: number): number {
-  const busy = norm(chunkNorm, cost.multiply, cost.shared, cost.intake, cost.requests);
-  return (
-    norm(chunkNorm, Math.max(residents * busy, busy + cost.exposed), cost.ring) + cost.meeting + cost.fixed
-  );
+/** Cycles of blocks of an SM that do a chunk each: all of it, and how long each unit is busy; `ring`: a slot's way round its ring. */
+export interface Chunk {
+  readonly cycles: number;
+  readonly multiply: number;
+  readonly shared: number;
+  readonly intake: number;
+  readonly requests: number;
+  readonly ring: number;
 }
 
-/** Stands for "the slower of": what is close to the limit on two sides pays on both. */
-export const norm = (p: number, ...parts: readonly number[]): number => {
-  const most = Math.max(...parts);
-  return most === 0 ? 0 : most * parts.reduce((sum, x) => sum + (x / most) ** p, 0) ** (1 / p);
-};
+/** A chunk of `count` blocks of an SM: the busiest unit of all, or one block's own chain. */
+export function chunkAt(
+  machine: Machine,
+  kernel: ModelKernel,
+  problem: Problem,
+  cost: ChunkCost,
+  count: number,
+): Chunk {
+  const [intake, requests] = [count * cost.intake, count * cost.requests];
+  if (issueEngine(kernel) !== undefined) {
+    const { cycles, multiply, shared } = issuedChunk(machine, kernel, problem, cost, count);
+    // FFMA counts what its own copies wait for.
+    const waits = kernel.engine !== "fma" && kernel.through;
+    const alone = waits ? issuedChunk(machine, kernel, problem, cost, 1).cycles + cost.waited : 0;
+    return {
+      cycles: Math.max(norm(chunkNorm, cycles, intake, requests), alone),
+      multiply,
+      shared,
+      intake,
+      requests,
+      ring: 0,
+    };
+  }
+  const busy = norm(chunkNorm, cost.multiply, cost.shared, cost.intake, cost.requests);
+  const chain = norm(chunkNorm, Math.max(count * busy, busy + cost.exposed), cost.ring);
+  return {
+    cycles: chain + cost.meeting + cost.fixed,
+    multiply: count * cost.multiply,
+    shared: count * cost.shared,
+    intake,
+    requests,
+    ring: cost.ring,
+  };
+}
 
 /** Exponents: of what keeps an SM busy in a chunk, and of the SMs beside DRAM [measured, H200]. */
 const chunkNorm = 7;

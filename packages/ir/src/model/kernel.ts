@@ -2,6 +2,21 @@
 import type { Raster, ReductionKind } from "../tile/types.ts";
 import type { Engine } from "./machine.ts";
 
+/** FFMA: instructions of a thread beside its multiply-adds. */
+export interface ThreadWork {
+  /** Loads of fragments from shared memory in a K step. */
+  readonly fragmentLoads: number;
+  /** Fragments in registers at once; 2: those of the next K step come while this one multiplies. */
+  readonly fragments: number;
+  /** Copies of a chunk, with an address each; of those the elements that lie in a line of their own. */
+  readonly copies: number;
+  readonly lines: number;
+  /** Chunks under way while one is multiplied. */
+  readonly ahead: number;
+  /** Both operands pass through shared memory. */
+  readonly staged: boolean;
+}
+
 export interface ModelKernel {
   readonly engine: Engine;
   /** Output tile and K chunk of the unit that works on one tile, in elements: a block, or a pair of blocks. */
@@ -29,6 +44,10 @@ export interface ModelKernel {
   readonly copyVector: number;
   /** Copies pass through registers of the threads that multiply, which wait for them. */
   readonly through: boolean;
+  /** FFMA: what backends count; null: what follows from the fields above. */
+  readonly work: ThreadWork | null;
+  /** Bytes that a kernel before this one transposes. */
+  readonly transposedBytes: number;
   /** Additions to a second set of accumulators in a chunk; 0 where sums stay where they are. */
   readonly promotions: number;
   /** Sets of threads that multiply tiles or parts of one beside each other, which hide what one of them does alone. */
@@ -76,6 +95,8 @@ export const plainKernel = (
   boxBytes: 128,
   copyVector: 0,
   through: false,
+  work: null,
+  transposedBytes: 0,
   promotions: 0,
   sets: 1,
   halves: 0,

@@ -72,6 +72,8 @@ export function kernelOf(program: TileProgram, residents: number): ModelKernel |
     boxBytes: bulk ? boxBytes(buffers.get(load?.dst.buffer ?? "")) : 128,
     copyVector: bulk ? 0 : (load?.vector[0] ?? 1),
     through: !bulk && load?.transport !== "cp.async",
+    work: null,
+    transposedBytes: 0,
     promotions: 0,
     sets: 1,
     halves: 0,

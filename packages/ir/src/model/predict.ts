@@ -6,10 +6,20 @@
 import type { Problem } from "@tilewright/core";
 import { dtypes, residentInClusters } from "@tilewright/core";
 import { streamKFor } from "../tile/streamK.ts";
-import type { ReductionKind } from "../tile/types.ts";
-import { blockTileOf, type ChunkCost, chunkCost, chunkCycles, dtypeSpeed, norm, wholeNorm } from "./chunk.ts";
+import {
+  blockTileOf,
+  type Chunk,
+  type ChunkCost,
+  chunkAt,
+  chunkCost,
+  dtypeSpeed,
+  wholeNorm,
+} from "./chunk.ts";
+import { blockCycles, issueEngine } from "./issue.ts";
 import type { ModelKernel } from "./kernel.ts";
 import { type Engine, energyGHz, type Machine, narrowExponent, voltageExponent } from "./machine.ts";
+import { norm } from "./norm.ts";
+import { reductionTime } from "./reductions.ts";
 import { memoryBytes } from "./traffic.ts";
 
 /**
@@ -74,12 +84,13 @@ const GPC_SMS = 132;
 function unitsOf(machine: Machine, kernel: ModelKernel): number {
   const meeting = kernel.combine === "cluster" ? kernel.split : 1;
   const cluster = kernel.unit * kernel.multicast[0] * kernel.multicast[1] * meeting;
+  const residents = Math.max(1, kernel.residents);
   // Clusters lie in a GPC each, some of whose SMs stay empty.
   const clusters =
     machine.clusters[cluster] ??
     (cluster <= 2
       ? Math.floor(machine.sms / cluster)
-      : Math.floor((residentInClusters(cluster, 1) * machine.sms) / GPC_SMS / cluster));
+      : Math.floor((residentInClusters(cluster, residents) * machine.sms) / GPC_SMS / residents / cluster));
   const units = (clusters * cluster) / kernel.unit;
   return kernel.workers === null || kernel.sched === "tiles" ? units : Math.min(units, kernel.workers);
 }
@@ -107,7 +118,8 @@ export function predict(problem: Problem, kernel: ModelKernel, machine: Machine)
   };
   let ghz = machine.boostGHz;
   const cap = machine.powerCap ?? Number.POSITIVE_INFINITY;
-  if (at(ghz).watts > cap) {
+  // The constants of the others hold at the clock that their load leaves.
+  if (issueEngine(kernel) === undefined && at(ghz).watts > cap) {
     let [low, high] = [ghz / 4, ghz];
     for (let i = 0; i < 30; i++) {
       const middle = (low + high) / 2;
@@ -127,7 +139,7 @@ export function predict(problem: Problem, kernel: ModelKernel, machine: Machine)
     busy: run.multiplyUs / run.us,
     busyUs: run.busyUs,
     causes: run.causes,
-    parts: { chunksUs: run.chunksUs, tilesUs: run.tilesUs, launchUs: machine.launchNs / 1e3 },
+    parts: { chunksUs: run.chunksUs, tilesUs: run.tilesUs, launchUs: run.causes.launch },
   };
 }
 
@@ -159,30 +171,29 @@ function storeCycles(problem: Problem, kernel: ModelKernel, bytes: number, machi
 const halvesNs = { wide: -380, narrow: 160 } as const;
 const WIDE_HALF = 128;
 
-/**
- * Blocks that share a tile: microseconds, and bytes of parts a microsecond: of a tile's parts where its last block adds them, of all parts where memory takes them, of
- * one part where each block sends its own [measured, H200: least squares over 467 wgmma kernels of 18 sizes].
- */
-const meetings = {
-  last: { fixed: 1.5, bytes: 140_000, of: "tile" },
-  atomics: { fixed: 1.29, bytes: 1.23e6, of: "all" },
-  bulk: { fixed: 1.29, bytes: 1.23e6, of: "all" },
-  kernel: { fixed: 3.8, bytes: 2.57e6, of: "all" },
-  cluster: { fixed: 1, bytes: 60_000, of: "part" },
-  slices: { fixed: 0.9, bytes: 2.8e6, of: "all" },
-} as const satisfies Record<ReductionKind, unknown>;
-/** Of a cluster with few rows to exchange: 8x4096x4096, 32x4096x4096 and 16x4096x11008 gain 0.4 to 0.5 us where two blocks share each of 64 tiles. */
-const FEW_ROWS_MEET = 0.1;
+/** Of a kernel that transposes operands before the main one, beside what it moves [measured, H200: four layouts at 2048, 4096 and 8192]. */
+const TRANSPOSING_US = 1;
 
-/** Microseconds for `part` bytes a block and `parts` of a tile. */
-function meetingTime({ combine, swapped }: ModelKernel, part: number, parts: number, blocks: number): number {
-  const { fixed, bytes, of } = meetings[combine];
-  const counted = { part: 1, tile: parts, all: blocks }[of];
-  return (swapped && combine === "cluster" ? FEW_ROWS_MEET : fixed) + (counted * part) / bytes;
+/** What the SMs do: tiles (parts of them, where blocks share them) and the chunks of each, on units that the launch has at once. */
+interface Work {
+  readonly tiles: number;
+  readonly chunks: number;
+  readonly units: number;
+  readonly batch: number;
+  readonly cost: ChunkCost;
+  readonly ghz: number;
+}
+
+/** Cycles of the busiest SM: all, those of chunks, those of starts and first loads; and rounds of units. */
+interface Busiest {
+  readonly cycles: number;
+  readonly main: number;
+  readonly starts: number;
+  readonly rounds: number;
 }
 
 function runAt(problem: Problem, kernel: ModelKernel, machine: Machine, ghz: number): Run {
-  const { m, n, k, d } = problem;
+  const { m, n, k } = problem;
   const batch = problem.batch.kind === "none" ? 1 : problem.batch.count;
   const [tm, tn, tk] = kernel.tile;
   const [clusterM, clusterN] = kernel.multicast;
@@ -194,104 +205,146 @@ function runAt(problem: Problem, kernel: ModelKernel, machine: Machine, ghz: num
   const units = unitsOf(machine, kernel);
   const active = Math.min(machine.sms, tiles * kernel.unit);
   const cost = chunkCost(machine, kernel, problem, ghz, active);
-  const share = blockTileOf(kernel);
+  const issue = issueEngine(kernel);
+  const work: Work = { tiles, chunks, units, batch, cost, ghz };
+  const busiest = (issue === undefined ? besideWarps : issuedByWarps)(problem, kernel, machine, work);
+  const { cycles, main, starts, rounds } = busiest;
 
-  const store = (share.rows * share.cols * dtypes[d.dtype].bits) / 8;
   // Blocks that share a tile leave their parts in the workspace.
   const streams = streamKCut(kernel.streamk, tiles / batch, chunks);
+  const share = blockTileOf(kernel);
   const part = kernel.split > 1 || streams !== null ? share.rows * share.cols * 4 : 0;
-  const epilogueBusy = Math.max(
-    storeCycles(problem, kernel, store, machine) + part / machine.storeBytes,
-    machine.tensorMemoryBytes > 0 ? (share.rows * share.cols * 4) / machine.tensorMemoryBytes : 0,
-  );
-  // C comes in as D goes out, lane by lane; brought ahead it is there when the accumulator is.
-  const sourceTileBytes =
-    kernel.addend === "direct" ? (share.rows * share.cols * dtypes[(problem.c ?? d).dtype].bits) / 8 : 0;
-  const addendBusy = sourceTileBytes / Math.min(1, kernel.storeBytes / 32) / machine.intakeBytes;
-  const [load, handOver, start, next] = [
-    machine.loadNs,
-    machine.handOverNs,
-    machine.startNs,
-    machine.nextNs,
-  ].map((ns) => ns * ghz) as [number, number, number, number];
-  // Stores need as long to L2 as loads from it; then the accumulator, or the block, is free.
   const parts = streams === null ? kernel.split : Math.ceil(chunks / streams.each) + 1;
-  const oneRound = tiles <= machine.sms;
-  const hidden =
-    kernel.halves === 0 ? 0 : kernel.halves < WIDE_HALF ? halvesNs.narrow : oneRound ? halvesNs.wide : 0;
-  const epilogue =
-    hidden * ghz + epilogueBusy + addendBusy + (kernel.addend === "direct" ? load : 0) + load + handOver;
+  const handed = streams === null ? tiles : kernel.streamk + streams.tiles;
+  const reductionUs = part === 0 ? 0 : reductionTime(kernel, part, parts, handed);
 
-  let cycles = 0;
-  let mainCycles = 0;
-  let rounds = 0;
-  if (kernel.sched === "tiles") {
-    const resident = Math.max(1, kernel.residents);
-    const round = (count: number): number => {
-      const main = chunks * chunkCycles(cost, count);
-      mainCycles += main;
-      // Other blocks of the SM multiply while one starts or ends.
-      const ends = next + load + epilogue;
-      return main + Math.max(ends - main * (1 - 1 / count), count * epilogueBusy);
-    };
-    const full = Math.floor(tiles / (units * resident));
-    const rest = Math.ceil((tiles - full * units * resident) / units);
-    const one = full > 0 ? round(resident) : 0;
-    mainCycles *= full;
-    cycles = full * one + (rest > 0 ? round(rest) : 0);
-    rounds = full + (rest > 0 ? 1 : 0);
-    cycles += start - next;
-  } else {
-    rounds =
-      streams === null
-        ? Math.ceil(tiles / units)
-        : Math.ceil((kernel.streamk * batch) / units) * (streams.whole + streams.each / chunks);
-    const main = chunks * chunkCycles(cost, 1);
-    const fetch = kernel.sched === "clc-late" ? machine.fetchNs * ghz : 0;
-    const tile = kernel.overlap ? Math.max(main + handOver, epilogue) : main + epilogue;
-    mainCycles = rounds * main;
-    // Nothing hides the last tile's epilogue.
-    const last = Math.min(1, rounds) * main + epilogue;
-    cycles = start + load + Math.max(0, rounds - 1) * tile + last + rounds * fetch;
-  }
-  const meetingUs = part === 0 ? 0 : meetingTime(kernel, part, parts, tiles);
-  const bytes = memoryBytes(problem, kernel, units * kernel.residents, machine.l2Bytes);
-  const smUs = cycles / (ghz * 1e3);
-  const memoryUs = bytes / (machine.memoryGBs * machine.memoryShare * 1e3);
+  const toUs = (of: number): number => of / (ghz * 1e3);
   const all = tiles * kernel.unit * chunks;
-  const busy = (cycles: number): number => (all * cycles) / active / (ghz * 1e3);
-  const toUs = (cycles: number): number => cycles / (ghz * 1e3);
-  const launchUs = machine.launchNs / 1e3;
-  const starts = kernel.sched === "tiles" ? start - next + rounds * (next + load) : start + load;
-  const ends = Math.max(0, cycles - mainCycles);
-  const filled = rounds === 0 ? 1 : Math.min(1, tiles / (units * Math.max(1, kernel.residents)) / rounds);
+  const bytes = memoryBytes(problem, kernel, units * kernel.residents, machine.l2Bytes);
+  const memoryRate = machine.memoryGBs * machine.memoryShare * 1e3;
+  const memoryUs = bytes / memoryRate;
+  const transposed = kernel.transposedBytes;
+  const transposingUs = transposed === 0 ? 0 : TRANSPOSING_US + (2 * transposed) / memoryRate;
+  const partBytes = kernel.combine === "cluster" || part === 0 ? 0 : 2 * handed * part;
+  const l2Us =
+    issue === undefined ? 0 : toUs((all * cost.intakeBytes + partBytes) / (issue.l2Bytes * machine.sms));
+  // DRAM and L2 are at rest while the first blocks begin.
+  const apart = issue === undefined ? 0 : Math.min(cycles, blockCycles(kernel, problem));
+  const smUs = toUs(cycles);
+  const wholeUs = toUs(apart) + norm(issue?.norm ?? wholeNorm, toUs(cycles - apart), l2Us, memoryUs);
+  const launchUs = (machine.launchNs + (issue?.launchNs ?? 0)) / 1e3;
+  const ends = Math.max(0, cycles - main - starts);
+  const resident = Math.max(1, kernel.residents);
+  const filled = rounds === 0 ? 1 : Math.min(1, tiles / (units * resident) / rounds);
+  const chunk = chunkAt(machine, kernel, problem, cost, resident);
+  const busy = (each: number): number => (all * toUs(each)) / active / resident;
   return {
     causes: {
-      ...chunkCauses(cost, kernel, toUs(mainCycles) * filled),
-      "idle SMs": toUs(mainCycles) * (1 - filled),
-      start: toUs(Math.min(starts, ends)),
-      epilogue: toUs(Math.max(0, ends - starts)),
-      reduction: meetingUs,
-      DRAM: norm(wholeNorm, smUs, memoryUs) - smUs,
+      ...chunkCauses(chunk, toUs(main) * filled),
+      "idle SMs": toUs(main) * (1 - filled),
+      start: toUs(Math.min(starts, cycles - main)),
+      epilogue: toUs(ends),
+      reduction: reductionUs,
+      DRAM: wholeUs - smUs + transposingUs,
       launch: launchUs,
     },
     busyUs: {
-      multiply: busy(cost.multiply),
-      "shared memory": busy(cost.shared),
-      L2: busy(cost.intake),
-      "copy engine": busy(cost.requests),
+      multiply: busy(chunk.multiply),
+      "shared memory": busy(chunk.shared),
+      L2: Math.max(l2Us, busy(chunk.intake)),
+      "copy engine": busy(chunk.requests),
       DRAM: memoryUs,
     },
-    us: norm(wholeNorm, smUs, memoryUs) + meetingUs + launchUs,
-    chunksUs: mainCycles / (ghz * 1e3),
-    tilesUs: (cycles - mainCycles) / (ghz * 1e3) + meetingUs,
+    us: wholeUs + transposingUs + reductionUs + launchUs,
+    chunksUs: toUs(main),
+    tilesUs: toUs(cycles - main) + reductionUs,
     rounds,
-    multiplyUs: (all * cost.multiply) / machine.sms / (ghz * 1e3),
-    bound: memoryUs > smUs ? "DRAM" : boundOf(cost, kernel.residents),
+    multiplyUs: (busy(chunk.multiply) * active) / machine.sms,
+    bound: memoryUs > smUs ? "DRAM" : l2Us > smUs ? "L2" : boundOf(chunk),
     sharedBytes: all * cost.sharedBytes,
     intakeBytes: all * cost.intakeBytes,
     memoryBytes: bytes,
   };
+}
+
+/** Blocks come in rounds of all that are resident; the last one lasts as long as its busiest SM. */
+function issuedByWarps(problem: Problem, kernel: ModelKernel, machine: Machine, work: Work): Busiest {
+  const { tiles, chunks, units, batch, cost } = work;
+  const resident = Math.max(1, kernel.residents);
+  const block = blockCycles(kernel, problem);
+  const inRounds = (blocks: number, each: number) => {
+    const full = Math.floor(blocks / (units * resident));
+    const rest = Math.ceil((blocks - full * units * resident) / units);
+    const of = (count: number): number =>
+      count === 0 ? 0 : each * chunkAt(machine, kernel, problem, cost, count).cycles;
+    return { main: full * of(resident) + of(rest), rounds: full + (rest > 0 ? 1 : 0) };
+  };
+  const streams = streamKCut(kernel.streamk, tiles / batch, chunks);
+  const parts =
+    streams === null
+      ? [inRounds(tiles, chunks)]
+      : [inRounds(tiles - streams.tiles * batch, chunks), inRounds(kernel.streamk * batch, streams.each)];
+  const main = parts.reduce((sum, part) => sum + part.main, 0);
+  const rounds = parts.reduce((sum, part) => sum + part.rounds, 0);
+  return { main, rounds, starts: 0, cycles: main + rounds * block };
+}
+
+/** Products run beside the warps: what one tile does alone hides behind another's products, by residents, ping-pong or a second accumulator. */
+function besideWarps(problem: Problem, kernel: ModelKernel, machine: Machine, work: Work): Busiest {
+  const { tiles, chunks, units, batch, cost, ghz } = work;
+  const share = blockTileOf(kernel);
+  const area = share.rows * share.cols;
+  const streams = streamKCut(kernel.streamk, tiles / batch, chunks);
+  const part = kernel.split > 1 || streams !== null ? area * 4 : 0;
+  const store = (area * dtypes[problem.d.dtype].bits) / 8;
+  const epilogueBusy = Math.max(
+    storeCycles(problem, kernel, store, machine) + part / machine.storeBytes,
+    machine.tensorMemoryBytes > 0 ? (area * 4) / machine.tensorMemoryBytes : 0,
+  );
+  // C comes in as D goes out, lane by lane; brought ahead it is there when the accumulator is.
+  const source = problem.c ?? problem.d;
+  const sourceTileBytes = kernel.addend === "direct" ? (area * dtypes[source.dtype].bits) / 8 : 0;
+  const sourceBusy = sourceTileBytes / Math.min(1, kernel.storeBytes / 32) / machine.intakeBytes;
+  const load = machine.loadNs * ghz;
+  const handOver = machine.handOverNs * ghz;
+  const start = machine.startNs * ghz;
+  const next = machine.nextNs * ghz;
+  const oneRound = tiles <= machine.sms;
+  const hidden =
+    kernel.halves === 0 ? 0 : kernel.halves < WIDE_HALF ? halvesNs.narrow : oneRound ? halvesNs.wide : 0;
+  // Stores need as long to L2 as loads from it; then the accumulator, or the block, is free.
+  const epilogue =
+    hidden * ghz + epilogueBusy + sourceBusy + (kernel.addend === "direct" ? load : 0) + load + handOver;
+  const mainOf = (count: number): number => chunks * chunkAt(machine, kernel, problem, cost, count).cycles;
+  if (kernel.sched === "tiles") {
+    const resident = Math.max(1, kernel.residents);
+    // Other blocks of the SM multiply while one starts or ends.
+    const ends = (count: number, main: number): number =>
+      Math.max(next + load + epilogue - main * (1 - 1 / count), count * epilogueBusy);
+    const full = Math.floor(tiles / (units * resident));
+    const rest = Math.ceil((tiles - full * units * resident) / units);
+    const [whole, last] = [full > 0 ? mainOf(resident) : 0, rest > 0 ? mainOf(rest) : 0];
+    const rounds = full + (rest > 0 ? 1 : 0);
+    const main = full * whole + last;
+    const ended = (full > 0 ? full * ends(resident, whole) : 0) + (rest > 0 ? ends(rest, last) : 0);
+    return {
+      main,
+      rounds,
+      starts: start - next + rounds * (next + load),
+      cycles: main + ended + start - next,
+    };
+  }
+  const rounds =
+    streams === null
+      ? Math.ceil(tiles / units)
+      : Math.ceil((kernel.streamk * batch) / units) * (streams.whole + streams.each / chunks);
+  const main = mainOf(1);
+  const fetch = kernel.sched === "clc-late" ? machine.fetchNs * ghz : 0;
+  const tile = kernel.overlap ? Math.max(main + handOver, epilogue) : main + epilogue;
+  // Nothing hides the last tile's epilogue.
+  const last = Math.min(1, rounds) * main + epilogue;
+  const cycles = start + load + Math.max(0, rounds - 1) * tile + last + rounds * fetch;
+  return { main: rounds * main, rounds, starts: start + load, cycles };
 }
 
 /** Chunks of each of so many units that share the tiles of the last wave, and the whole tiles of each; null where tiles fill whole waves, or nobody shares. */
@@ -299,16 +352,17 @@ function streamKCut(
   units: number,
   tiles: number,
   chunks: number,
-): { readonly each: number; readonly whole: number } | null {
+): { readonly each: number; readonly whole: number; readonly tiles: number } | null {
   const shares = streamKFor(tiles, chunks, units, true);
-  return shares === null ? null : { each: shares.each, whole: Math.floor(tiles / units) };
+  return shares === null
+    ? null
+    : { each: shares.each, whole: Math.floor(tiles / units), tiles: shares.tiles };
 }
 
 /** `us` of chunks by cause: products first, what is left by the slowest unit. */
-function chunkCauses(cost: ChunkCost, { residents }: ModelKernel, us: number) {
-  const bound = boundOf(cost, residents);
-  const all = chunkCycles(cost, residents);
-  const multiply = all === 0 ? 0 : us * Math.min(1, (residents * cost.multiply) / all);
+function chunkCauses(chunk: Chunk, us: number) {
+  const bound = boundOf(chunk);
+  const multiply = chunk.cycles === 0 ? 0 : us * Math.min(1, chunk.multiply / chunk.cycles);
   const rest = us - multiply;
   const of = (name: Prediction["bound"]): number => (bound === name ? rest : 0);
   return {
@@ -320,15 +374,15 @@ function chunkCauses(cost: ChunkCost, { residents }: ModelKernel, us: number) {
   };
 }
 
-function boundOf(cost: ChunkCost, residents: number): Prediction["bound"] {
+function boundOf({ cycles, multiply, shared, intake, requests, ring }: Chunk): Prediction["bound"] {
   const busy: readonly (readonly [Prediction["bound"], number])[] = [
-    ["multiply", residents * cost.multiply],
-    ["shared memory", residents * cost.shared],
-    ["L2", residents * cost.intake],
-    ["copy engine", residents * cost.requests],
-    ["ring", cost.ring],
+    ["multiply", multiply],
+    ["shared memory", shared],
+    ["L2", intake],
+    ["copy engine", requests],
+    ["ring", ring],
   ];
   const worst = busy.reduce((most, each) => (each[1] > most[1] ? each : most));
   // A chain that no unit explains.
-  return chunkCycles(cost, residents) > worst[1] * 1.1 ? "hand-over" : worst[0];
+  return cycles > worst[1] * 1.1 ? "hand-over" : worst[0];
 }

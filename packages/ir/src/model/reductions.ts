@@ -1,0 +1,56 @@
+/** What blocks that share a tile take to add it up. */
+import type { ReductionKind } from "../tile/types.ts";
+import type { ModelKernel } from "./kernel.ts";
+
+interface Reduction {
+  /** Microseconds. */
+  readonly fixed: number;
+  /** Bytes a microsecond: of the tile's parts where its last block adds them, of all parts where memory takes them, of one part where each block sends its own. */
+  readonly bytes: number;
+  readonly of: "tile" | "all" | "part";
+}
+
+/** Least squares over 467 wgmma kernels of 18 sizes on an H200; fits of mma.sync and FFMA give a tile's parts 121,000 and 134,000 bytes a microsecond. */
+const reductions = {
+  last: { fixed: 1.5, bytes: 140_000, of: "tile" },
+  atomics: { fixed: 1.29, bytes: 1.23e6, of: "all" },
+  bulk: { fixed: 1.29, bytes: 1.23e6, of: "all" },
+  kernel: { fixed: 3.8, bytes: 2.57e6, of: "all" },
+  cluster: { fixed: 1, bytes: 60_000, of: "part" },
+  slices: { fixed: 0.9, bytes: 2.8e6, of: "all" },
+} as const satisfies Record<ReductionKind, Reduction>;
+
+/** The same where warps that issue products exchange parts through their registers [fits of both engines, H200]. */
+const byWarps: Readonly<Record<"fma" | "mma", Readonly<Partial<Record<ReductionKind, Reduction>>>>> = {
+  fma: {
+    last: { fixed: 2.82, bytes: 133_000, of: "tile" },
+    atomics: { fixed: 1.94, bytes: 13_600, of: "part" },
+    kernel: { fixed: 4.07, bytes: 2.3e6, of: "all" },
+    cluster: { fixed: 1.42, bytes: 28_700, of: "part" },
+  },
+  mma: {
+    last: { fixed: 1.43, bytes: 121_000, of: "tile" },
+    cluster: { fixed: 0.35, bytes: 28_000, of: "part" },
+    slices: { fixed: 2.4, bytes: 30_000, of: "part" },
+  },
+};
+
+/** Parts that the last block of FFMA has in flight together wait once for L2: registers of a thread for them, microseconds. */
+const IN_FLIGHT = 64;
+const ROUND_TRIP = 0.46;
+
+/** Of a cluster with few rows to exchange: 8x4096x4096, 32x4096x4096 and 16x4096x11008 gain 0.4 to 0.5 us where two blocks share each of 64 tiles. */
+const FEW_ROWS = 0.1;
+
+/** Microseconds for parts of `bytes` each, of which a tile has `parts` and all tiles `all`. */
+export function reductionTime(kernel: ModelKernel, bytes: number, parts: number, all: number): number {
+  const { combine, swapped, engine } = kernel;
+  const own = engine === "fma" || engine === "mma" ? byWarps[engine][combine] : undefined;
+  const reduction: Reduction = own ?? reductions[combine];
+  const counted = { part: 1, tile: parts, all }[reduction.of];
+  const sums = kernel.instruction[0] * kernel.instruction[1];
+  const turns =
+    engine === "fma" && combine === "last" ? parts / Math.max(1, Math.floor(IN_FLIGHT / sums)) : 0;
+  const fixed = swapped && combine === "cluster" ? FEW_ROWS : reduction.fixed;
+  return fixed + turns * ROUND_TRIP + (counted * bytes) / reduction.bytes;
+}
