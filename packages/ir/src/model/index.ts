@@ -1,4 +1,4 @@
-export { type ModelKernel, plainKernel, type ThreadWork } from "./kernel.ts";
+export { type ModelKernel, plainKernel } from "./kernel.ts";
 export { type Engine, engines, type Machine } from "./machine.ts";
 export { constantsOf, machineOf, machines, type UsedConstant, usualMachine } from "./machines.ts";
 export { kernelOf } from "./ofProgram.ts";

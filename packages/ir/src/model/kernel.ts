@@ -3,7 +3,7 @@ import type { Raster, ReductionKind } from "../tile/types.ts";
 import type { Engine } from "./machine.ts";
 
 /** FFMA: instructions of a thread beside its multiply-adds. */
-export interface ThreadWork {
+interface ThreadWork {
   /** Loads of fragments from shared memory in a K step. */
   readonly fragmentLoads: number;
   /** Fragments in registers at once; 2: those of the next K step come while this one multiplies. */

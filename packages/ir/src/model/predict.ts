@@ -112,14 +112,15 @@ export function predict(problem: Problem, kernel: ModelKernel, machine: Machine)
   const flopEnergy =
     (machine.energy.flop[kernel.engine] ?? 0) *
     dtypeSpeed(machine, problem.a.dtype, kernel.engine) ** narrowExponent;
+  // Where warps issue products, the constants hold at the clock that their load leaves.
+  const fixed = issueEngine(kernel) === undefined ? null : runAt(problem, kernel, machine, machine.boostGHz);
   const at = (ghz: number) => {
-    const run = runAt(problem, kernel, machine, ghz);
+    const run = fixed ?? runAt(problem, kernel, machine, ghz);
     return { run, watts: wattsOf(run, flops * flopEnergy, machine, ghz) };
   };
   let ghz = machine.boostGHz;
   const cap = machine.powerCap ?? Number.POSITIVE_INFINITY;
-  // The constants of the others hold at the clock that their load leaves.
-  if (issueEngine(kernel) === undefined && at(ghz).watts > cap) {
+  if (at(ghz).watts > cap) {
     let [low, high] = [ghz / 4, ghz];
     for (let i = 0; i < 30; i++) {
       const middle = (low + high) / 2;

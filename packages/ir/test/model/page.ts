@@ -118,7 +118,8 @@ A K chunk of a tile keeps the units of an SM busy: tensor cores (or FFMA issue s
 chunk takes as long as the busiest of them, or as a slot needs for its way round the ring (load, multiplication, hand-over, over the number of
 stages), or as the one role needs that must issue both. A tile adds what nothing hides: start of the block, first load, epilogue. Tiles come in rounds
 of the units that fit at once. DRAM gets what a wave of tiles does not share and L2 does not keep. The clock is what the power cap allows: energies of
-FLOP and bytes grow with the fourth power of the clock.
+FLOP and bytes grow with the fourth power of the clock. FFMA and mma.sync are issued by the warps that read their operands: their chunks are issue slots, fragment
+reads and what a warp waits for (\`packages/ir/src/model/issue.ts\`), fitted on an H200 at the clock that their load leaves.
 
 No number was fitted to a row, but the form of the model and the round latencies were written with the ladders known, and what an author leaves unsaid of a
 step was filled in by us: the correlations say that few physical terms suffice to explain the ladders, not that they were foreseen. Blackwell's are Hopper's where nobody published one (\`packages/ir/src/model/machines.ts\` says for each where it is from), so
@@ -142,7 +143,7 @@ ${table(["", ...machines.map(({ gpu }) => gpu)], machineRows())}
 * Power at work on a B300: its clock stays at boost, and long runs come out too fast. Data that is not random, boards that differ (published cuBLAS figures
   of one problem on a B200 go from 1359 to 1763 TFLOP/s).
 * Where long problems are slower than short ones because a board warms up (Triton Gluon's pair at K = 8192).
-* FFMA kernels with scalar copies or one stage: latency that two blocks of an SM hide only in part. backend-simt has a cost model of its own.
+* FFMA kernels with scalar copies or one stage: latency that two blocks of an SM hide only in part.
 * Tiles of few rows that live on L2 at 8192 and above: the 64x128 row of the first Hopper table is up to ${number(Math.max(...hopper.map(factorOf)))} times slower than predicted, because L2 as a
   whole gives less than its paths to the SMs take.
 
