@@ -63,6 +63,21 @@ test("m16n16k8 of tf32", () => {
   expect([...device.f32(out, 256)]).toEqual(product(16, 16, 8, a, b));
 });
 
+test("m16n16k8 of tf32 adds four products at a time, as an H100 does", () => {
+  // 2^24 - 2^24 in the first four leave nothing; with 2^-3 beside them its bit would be cut off.
+  const a = Array.from({ length: 16 }, () => [4096, 4096, 0, 0, 0.125, 0, 0, 0]).flat();
+  const columnsOfB = Array.from({ length: 16 }, () => [4096, -4096, 0, 0, 1, 0, 0, 0]).flat();
+  const out = device.blank(1024);
+  clean(
+    device.launch("tf", 1, 32, [
+      device.put(Float32Array.from(a)),
+      device.put(Float32Array.from(columnsOfB)),
+      out,
+    ]),
+  );
+  expect([...device.f32(out, 256)]).toEqual(new Array(256).fill(0.125));
+});
+
 test("m8n8k4 of f64", () => {
   const [a, b] = [small(32), small(32)];
   const out = device.blank(512);

@@ -141,7 +141,9 @@ function floatProduct(machine: Machine, form: Form, stored: StoredPositions): (w
   // Of a sparse A half the columns are stored, and the tensor core adds up products of those alone.
   const depth = stored === null ? k : k / 2;
   if (!isTensorKind(aType) || !isTensorKind(bType)) return () => undefined;
-  const known = stepOf(machine.arithmetic, aType);
+  const of = stepOf(machine.arithmetic, aType);
+  // wmma.mma of tf32 is two products of 4 elements of K, where mma.sync takes 8 at once: an H100 has these bits in all of cuda-samples' tf32 products.
+  const known = aType === "tf32" && n === 16 ? { ...of, step: Math.min(of.step, 4) } : of;
   const { unpacked } = known;
   // Unpacked: the lower two of each four elements fill the first half of K, which is one step.
   const place = (at: number): number =>
