@@ -13,6 +13,7 @@ import {
 import {
   allocate,
   type Backend,
+  bindElements,
   bindLayouts,
   bindOwnership,
   bindRaster,
@@ -91,6 +92,7 @@ export const mma: Backend = {
     stageEpilogue,
     bindTensorLayouts,
     bindOwnership,
+    bindElements,
     // Before the layouts: the oracle judges the accesses as wide as they will be.
     loadMatrices,
     vectorise,

@@ -14,6 +14,7 @@ import {
   allocate,
   type Backend,
   bindEdges,
+  bindElements,
   bindLayouts,
   bindOwnership,
   bindRaster,
@@ -80,6 +81,7 @@ export const simt: Backend = {
     bindEdges,
     reduceInCluster,
     bindOwnership,
+    bindElements,
     // Before the layouts: the oracle judges the accesses as wide as they will be.
     vectorise,
     dealCopies,

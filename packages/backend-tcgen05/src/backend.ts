@@ -16,6 +16,7 @@ import {
 import {
   allocate,
   type Backend,
+  bindElements,
   bindRaster,
   bindTensorLayouts,
   declareLaunches,
@@ -85,6 +86,7 @@ export const tcgen05: Backend = {
     pipelineScheduler,
     multicastCopies,
     stageEpilogue,
+    bindElements,
     bindTensorLayouts,
     vectorise,
     bindTensorTiles,

@@ -14,6 +14,7 @@ import {
 import {
   allocate,
   type Backend,
+  bindElements,
   bindOwnership,
   bindRaster,
   bindTensorLayouts,
@@ -94,6 +95,7 @@ export const wgmma: Backend = {
     // Before ownership and widths, which follow the tiles' contiguous axes.
     bindTensorLayouts,
     bindOwnership,
+    bindElements,
     vectorise,
     bindRaster,
     skipEmpty,

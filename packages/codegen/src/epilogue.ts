@@ -250,7 +250,13 @@ function guardOfC(ctx: Context, guard: Pred | null, kind: Kind, beta: Scalar): P
 }
 
 /** An accumulator in the kind of the epilogue. */
-function accumulator(ctx: Context, guard: Pred | null, kind: Kind, acc: OwnedTile, e: OwnedRegister): Reg {
+export function accumulator(
+  ctx: Context,
+  guard: Pred | null,
+  kind: Kind,
+  acc: OwnedTile,
+  e: OwnedRegister,
+): Reg {
   const register = acc.at(e.register);
   if (acc.type === kind) return register;
   if (acc.packed > 1) {

@@ -6,6 +6,7 @@ import { lowerNext, lowerTileRequest } from "./clcResponses.ts";
 import { Code, type Reg } from "./code.ts";
 import { CannotLower, type Context, type LoopState } from "./context.ts";
 import { lowerCopy } from "./copyRoutes.ts";
+import { lowerMap, lowerRowReduction } from "./elements.ts";
 import type { OwnKind, Statements, StmtOf } from "./engine.ts";
 import { lowerEpilogue } from "./epilogue.ts";
 import { fillTile, lowerFill } from "./fills.ts";
@@ -31,6 +32,8 @@ const shared: Omit<Statements, OwnKind> = {
   if: lowerIf,
   fill: lowerFill,
   copy: lowerCopy,
+  map: lowerMap,
+  "reduce.row": lowerRowReduction,
   epilogue: lowerEpilogue,
   reduce: (ctx, stmt) => lowerReduction(ctx, stmt, (stmts) => lowerStmts(ctx, stmts)),
   barrier(ctx, stmt) {

@@ -21,6 +21,20 @@ export {
   sizeOf,
   widensTo,
 } from "./dtype.ts";
+export {
+  argumentsOf,
+  arityOf,
+  type ElementFunction,
+  type Elementwise,
+  elementFunctions,
+  evaluateElement,
+  infix,
+  leavesOf,
+  type Measured,
+  mapLeaves,
+  measureElement,
+  printElement,
+} from "./elementwise.ts";
 export { parseExpression } from "./expression/parse.ts";
 export {
   type Expression,

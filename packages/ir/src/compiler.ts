@@ -33,6 +33,9 @@ import {
   plansOf,
   verdictOf,
 } from "./plans.ts";
+import { isAxisProgram, parseAxisProgram } from "./program/parse.ts";
+import { anchorOf, PROGRAM_SHAPE, scheduleProgram } from "./program/schedule.ts";
+import type { AxisProgram } from "./program/types.ts";
 import { parseProgramWithLocations } from "./tile/parse.ts";
 import { printProgram } from "./tile/print.ts";
 import { ownProgram } from "./tile/sizes.ts";
@@ -88,6 +91,8 @@ export interface Artifact {
   readonly schedule: string | null;
   /** Where the schedule is from. */
   readonly choice: Choice;
+  /** The program over named axes that it was compiled from; absent where it was compiled from a problem, or from a later text. */
+  readonly source?: AxisProgram;
   readonly trace: readonly TraceStep[];
   /** The program at stage machine. */
   readonly program: TileProgram;
@@ -206,6 +211,7 @@ function compileProgram(
   from: string | TileProgram,
   version: string,
 ): Checked<Artifact> {
+  if (typeof from === "string" && isAxisProgram(from)) return compileAxes(backends, input, from, version);
   const parsed =
     typeof from === "string"
       ? parseProgramWithLocations(from)
@@ -242,6 +248,80 @@ function compileProgram(
   }
 }
 
+/** Schedules of a program's product that are tried on the program, of each backend. */
+const MOST_TRIED = 4;
+
+/** A program over named axes: with the first schedule of its product that its other statements go with, of the first backend that has one. */
+function compileAxes(
+  backends: readonly Backend[],
+  input: Aimed<CompileInput>,
+  text: string,
+  version: string,
+): Checked<Artifact> {
+  const { target } = input;
+  const source = parseAxisProgram(text);
+  if (!source.ok) return source;
+  const anchor = anchorOf(source.value);
+  if (!anchor.ok) return anchor;
+  const { problem } = anchor.value;
+  const able = ableTo(backends, problem, target);
+  if (!able.ok) return able;
+  const reasons: Diagnostic[] = [];
+  for (const backend of able.value) {
+    let tried = 0;
+    for (const schedule of backend.schedules(problem, target, input.machine)) {
+      const program = scheduleProgram(source.value, anchor.value, backend.tile(problem, schedule, target));
+      if (program === null) continue;
+      const made = attemptProgram(() =>
+        finish({
+          backend,
+          target,
+          version,
+          program,
+          source: source.value,
+          plan: null,
+          choice: () => given,
+          first: {
+            pass: "schedule",
+            summary: "The program on the nest of its product, factored as the schedule says",
+          },
+          deterministic: input.deterministic ?? false,
+          verify: input.verify ?? "ends",
+          locations: undefined,
+        }),
+      );
+      if (made.ok) return made;
+      reasons.push(...made.error);
+      tried++;
+      if (tried === MOST_TRIED) break;
+    }
+    if (tried === 0)
+      reasons.push({
+        code: PROGRAM_SHAPE,
+        kind: "unsupported",
+        at: `@${source.value.name}`,
+        message: `no schedule of backend ${backend.id} has tiles that hold the axes that are whole`,
+        hint: "make the axis shorter, or reduce in a loop over it",
+      });
+  }
+  return err(reasons);
+}
+
+/** A program that the passes of a backend do not take is none that they tile. */
+function attemptProgram(make: () => Checked<Artifact>): Checked<Artifact> {
+  try {
+    return make();
+  } catch (failure) {
+    if (!(failure instanceof InternalError)) throw failure;
+    const [message = ""] = failure.message.split("\n");
+    const hint = "another target or other sizes; the reasons follow";
+    return err([
+      { code: compilerCodes.editBeyondPasses, kind: "invalid", at: "schedule", message, hint },
+      ...failure.diagnostics,
+    ]);
+  }
+}
+
 /** Passes are made for what backends tile; of a program edited by hand, failing on it is no bug. */
 function beyondPasses(failure: InternalError, program: TileProgram): readonly Diagnostic[] {
   const [message = ""] = failure.message.split("\n");
@@ -266,6 +346,7 @@ interface Start {
   readonly target: Target;
   readonly version: string;
   readonly program: TileProgram;
+  readonly source?: AxisProgram;
   readonly plan: Plan | null;
   readonly first: { readonly pass: string; readonly summary: string };
   readonly deterministic: boolean;
@@ -332,6 +413,7 @@ function artifactOf(
       choice ??= start.choice();
       return choice;
     },
+    ...(start.source === undefined ? {} : { source: start.source }),
     trace,
     program,
     ptx: lowered.ptx,

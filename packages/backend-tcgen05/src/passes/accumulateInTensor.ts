@@ -5,6 +5,8 @@ import {
   add,
   bufferOf,
   eachStmt,
+  elementViews,
+  isElementStmt,
   lit,
   mul,
   registerBuffer,
@@ -15,7 +17,9 @@ import {
   takeDirective,
   tensorPlace,
   v,
+  wholeView,
   withBody,
+  withElementViews,
 } from "@tilewright/ir";
 
 type Epilogue = Extract<Stmt, { kind: "epilogue" }>;
@@ -53,9 +57,12 @@ export const accumulateInTensor: Pass = {
     const acc = bufferOf(input, name);
     const place = tensorPlace(acc);
     if (place === null) return input;
-    const columns = stepOf(place, taken.args.columns);
+    // Expressions of whole rows have all columns of a tile at once.
+    const elements = eachStmt(input.body).filter(isElementStmt).flatMap(elementViews);
+    const whole = elements.some(({ buffer }) => buffer === name);
+    const columns = whole ? place.columns : stepOf(place, taken.args.columns);
     const part = partOf(acc, place, columns);
-    const body = rewriteStmts(input.body, (stmt) => {
+    const body = rewriteStmts(whole ? held(input.body, acc, part) : input.body, (stmt) => {
       // Bottom up: of a combine the epilogue has become its one step.
       if (stmt.kind === "reduce") return atOnce(stmt, name);
       return stmt.kind === "epilogue" && stmt.acc.buffer === name ? inSteps(stmt, place, columns) : stmt;
@@ -66,6 +73,40 @@ export const accumulateInTensor: Pass = {
     };
   },
 };
+
+/** All of an accumulator in registers, from the first statement on that reads it behind its products. */
+function held(stmts: readonly Stmt[], acc: Buffer, part: Buffer): readonly Stmt[] {
+  const moved = (view: View): View => (view.buffer === acc.name ? { ...view, buffer: part.name } : view);
+  const reads = (stmt: Stmt): boolean =>
+    isElementStmt(stmt) && elementViews(stmt).some(({ buffer }) => buffer === acc.name);
+  return rewriteStmts(stmts, (stmt) => {
+    if (stmt.kind !== "tiles") return stmt;
+    const first = stmt.body.findIndex(reads);
+    return {
+      ...stmt,
+      body: stmt.body.flatMap((inner, at): readonly Stmt[] => {
+        const own: Stmt = isElementStmt(inner)
+          ? withElementViews(inner, moved)
+          : inner.kind === "epilogue"
+            ? { ...inner, acc: moved(inner.acc) }
+            : inner;
+        return at === first ? [load(wholeView(part), wholeView(acc)), own] : [own];
+      }),
+    };
+  });
+}
+
+const load = (dst: View, src: View): Stmt => ({
+  kind: "copy",
+  dst,
+  src,
+  transport: "tcgen05.ld",
+  guard: [false, false],
+  when: null,
+  dist: null,
+  vector: [1, 1],
+  multicast: null,
+});
 
 /** The load of the one step goes in front of the combine, which is then of what it loads. Throws (a bug) where there are several steps. */
 function atOnce(stmt: Extract<Stmt, { kind: "reduce" }>, name: string): readonly Stmt[] {
@@ -157,17 +198,7 @@ function inSteps(stmt: Epilogue, { lanes, columns: all }: TensorPlace, columns: 
       extent: cut(stmt.acc.extent),
     };
     return [
-      {
-        kind: "copy",
-        dst: part,
-        src: shifted(stmt.acc),
-        transport: "tcgen05.ld",
-        guard: [false, false],
-        when: null,
-        dist: null,
-        vector: [1, 1],
-        multicast: null,
-      },
+      load(part, shifted(stmt.acc)),
       { ...stmt, dst: shifted(stmt.dst), acc: part, c: stmt.c && shifted(stmt.c) },
     ];
   };

@@ -67,6 +67,9 @@ class Walk {
         if (stmt.columns?.to === stmt.columns?.of) this.#apart.delete(stmt.acc.buffer);
         return [...wait, stmt];
       }
+      case "map":
+      case "reduce.row":
+        return [...this.#settleFor(), stmt];
       case "reduce":
         return [...this.#settleFor(), { ...stmt, body: this.list(stmt.body, within) }];
       case "if": {

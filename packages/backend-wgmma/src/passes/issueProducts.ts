@@ -2,6 +2,7 @@
 import {
   cond,
   eachStmt,
+  elementSources,
   freeVars,
   launchRanges,
   type Pass,
@@ -32,8 +33,8 @@ class Walk {
   readonly #sizes: ReadonlyMap<string, unknown>;
   /** Whether blocks loop over work tiles: the zeros of the start are then not there again. */
   readonly #stays: boolean;
-  /** Accumulators that products are not added to but sums of products. */
-  readonly #promoted: ReadonlySet<string>;
+  /** Accumulators that products are added to; others take sums of products. */
+  readonly #multiplied: ReadonlySet<string>;
   /** Accumulators of 0 into which nothing has been multiplied since. */
   readonly #fresh = new Set<string>();
   /** Accumulators that have other registers, for products of some columns. */
@@ -46,8 +47,8 @@ class Walk {
     this.#program = program;
     this.#sizes = launchRanges(program.problem);
     this.#stays = all.some((s) => s.kind === "tiles" && s.loop !== null);
-    this.#promoted = new Set(
-      all.flatMap((s) => (s.kind === "mma" && s.twoLevel !== undefined ? [s.acc.buffer] : [])),
+    this.#multiplied = new Set(
+      all.flatMap((s) => (s.kind === "mma" && s.twoLevel === undefined ? [s.acc.buffer] : [])),
     );
   }
 
@@ -58,7 +59,7 @@ class Walk {
   #stmt(stmt: Stmt, loop: Loop): readonly Stmt[] {
     switch (stmt.kind) {
       case "fill":
-        if (stmt.value !== 0 || this.#promoted.has(stmt.dst.buffer)) return [stmt];
+        if (stmt.value !== 0 || !this.#multiplied.has(stmt.dst.buffer)) return [stmt];
         this.#fresh.add(stmt.dst.buffer);
         // Once all the same, so that no register is read before it was written, if only to be multiplied by nothing.
         return [{ ...stmt, once: true }];
@@ -76,6 +77,14 @@ class Walk {
         const last = stmt.columns?.to === stmt.columns?.of && this.#renamed.delete(buffer);
         return [...before, stmt, ...(last ? [{ kind: "rename", tile: buffer, back: true } as const] : [])];
       }
+      case "map":
+      case "reduce.row":
+        return [
+          ...elementSources(stmt.value).flatMap((acc) =>
+            this.#multiplied.has(acc.buffer) ? this.#read({ acc }) : [],
+          ),
+          stmt,
+        ];
       case "reduce":
         // A second kernel multiplies nothing.
         if (stmt.by === "kernel") return [...this.#read(stmt), stmt];
@@ -114,7 +123,7 @@ class Walk {
   }
 
   /** Accumulators are read; where no chunk was multiplied they are zeros. */
-  #read({ acc }: Of<"epilogue" | "reduce">): readonly Stmt[] {
+  #read({ acc }: Pick<Of<"epilogue">, "acc">): readonly Stmt[] {
     const { problem, rings, buffers } = this.#program;
     const [rows, columns] = buffers.find(({ name }) => name === acc.buffer)?.shape ?? [0, 0];
     const inside = problem.m >= rows && problem.n >= columns;

@@ -1,7 +1,7 @@
 /** Let several sets of math warps take tiles by turns: one multiplies while another stores (ping-pong). */
 
 import type { Buffer, Pass, Ring, Stmt, TileProgram, View } from "@tilewright/ir";
-import { MATH, rewriteStmts, takeDirective, withBody, withSumViews } from "@tilewright/ir";
+import { MATH, rewriteStmts, takeDirective, withBody, withElementViews, withSumViews } from "@tilewright/ir";
 
 type Role = Extract<Stmt, { kind: "role" }>;
 
@@ -75,6 +75,9 @@ function turnOf(stmt: Stmt, turn: number, of: number, own: (view: View) => View)
       return stmt.loop === null ? stmt : { ...stmt, loop: { ...stmt.loop, turn, of } };
     case "fill":
       return { ...stmt, dst: own(stmt.dst) };
+    case "map":
+    case "reduce.row":
+      return withElementViews(stmt, own);
     case "mma":
       return withSumViews(stmt, own);
     case "epilogue":

@@ -1,6 +1,6 @@
 /** What to compile: a problem from flags for one or more targets, or the edited text of a tile program. */
 import { type Checked, type Diagnostic, err, findTarget, findTuned, ok } from "@tilewright/core";
-import { type Artifact, type Compiler, parseProgram, usualMachine } from "@tilewright/ir";
+import { type Artifact, type Compiler, isAxisProgram, parseProgram, usualMachine } from "@tilewright/ir";
 import { codes, problemWith } from "../codes.ts";
 import { compilerOf } from "../compiler.ts";
 import type { Context } from "../context.ts";
@@ -41,15 +41,18 @@ const answered = [...Object.keys(problemFlags), "arch", "schedule"] as const;
 
 /** Compile the edited text of a tile program; its problem and target are those in the text. */
 export function compileFrom(context: Context, path: string, args: SourceArgs): Checked<Artifact> {
-  const given = answered.filter((key) => args[key as keyof SourceArgs] !== undefined);
+  const source = readText(context, path);
+  if (!source.ok) return source;
+  const open = isAxisProgram(source.value);
+  const given = answered.filter(
+    (key) => args[key as keyof SourceArgs] !== undefined && !(open && key === "arch"),
+  );
   if (given.length > 0) {
     const message = `a tile program states its problem, target and schedule; ${given.join(", ")} would contradict it`;
     return err([
       problemWith(codes.conflict, "--from", message, { hint: "edit the text, or leave --from out" }),
     ]);
   }
-  const source = readText(context, path);
-  if (!source.ok) return source;
   const compiled = compileText(compilerOf(context), source.value, args);
   return compiled.ok ? compiled : err(located(compiled.error, path));
 }
@@ -57,8 +60,9 @@ export function compileFrom(context: Context, path: string, args: SourceArgs): C
 function compileText(
   compiler: Compiler,
   text: string,
-  { backend, deterministic, unproven }: SourceArgs,
+  { backend, deterministic, unproven, arch }: SourceArgs,
 ): Checked<Artifact> {
+  if (isAxisProgram(text)) return compileAxes(compiler, text, { backend, deterministic, arch });
   // The text names its target, which the compiler wants to know first.
   const program = parseProgram(text);
   if (!program.ok) return program;
@@ -69,6 +73,29 @@ function compileText(
     from: text,
     deterministic,
     unproven,
+    ...(backend === undefined ? {} : { backend }),
+  });
+}
+
+/** A program over named axes names no target. */
+function compileAxes(
+  compiler: Compiler,
+  text: string,
+  { backend, deterministic, arch }: Pick<SourceArgs, "backend" | "deterministic" | "arch">,
+): Checked<Artifact> {
+  const [name, more] = arch ?? [];
+  if (name === undefined || more !== undefined)
+    return err([
+      problemWith(codes.missing, "--arch", "a program over axes names no architecture", {
+        hint: "add --arch sm_90a, or another; one",
+      }),
+    ]);
+  const target = findTarget(name);
+  if (!target.ok) return target;
+  return compiler.compile({
+    target: target.value,
+    from: text,
+    deterministic,
     ...(backend === undefined ? {} : { backend }),
   });
 }

@@ -13,6 +13,7 @@ import { tellerOf } from "../output/progress.ts";
 import { type Check, checkResult } from "./check.ts";
 import type { RunDevice } from "./device.ts";
 import type { Inputs } from "./inputs.ts";
+import { referenceProgram } from "./program.ts";
 
 export interface ExecuteOptions {
   /** Completion orders, one run each; a GPU has its own and runs once. */
@@ -83,7 +84,7 @@ export function diagnoseNumbers(check: Check, order: string, output = "D"): read
 export async function execute(
   session: Session,
   device: Pick<RunDevice, "kind" | "name" | "gemm">,
-  artifact: GemmArtifact & Pick<Artifact, "program" | "lines">,
+  artifact: GemmArtifact & Pick<Artifact, "program" | "lines" | "source">,
   inputs: Inputs,
   options: ExecuteOptions,
   file: string,
@@ -118,7 +119,9 @@ export async function execute(
     );
   if (options.check && complete.length > 0) {
     const reference = session.working(`checking against float64 (${workOf(problem)})`, () =>
-      referenceGemm(problem, inputs.reference),
+      artifact.source === undefined
+        ? referenceGemm(problem, inputs.reference)
+        : referenceProgram(artifact.source, inputs.reference),
     );
     for (const { order, result } of complete) {
       const check = checkResult(problem, result, reference);

@@ -1,6 +1,7 @@
 /** The passes that several backends use, in the order in which they run from `nest` to `machine`. Backends list those they use. */
 export { allocate } from "./allocate.ts";
 export { bindEdges } from "./bindEdges.ts";
+export { bindElements } from "./bindElements.ts";
 export { bindLayouts, tileAccesses } from "./bindLayouts.ts";
 export { bindOwnership } from "./bindOwnership.ts";
 export { bindRaster, rasterDirective } from "./bindRaster.ts";

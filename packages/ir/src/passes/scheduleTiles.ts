@@ -1,4 +1,5 @@
 /** The tile scheduler of each loop over work tiles: which CTAs take a number together, how many numbers there are, and where the tile's coordinates stand. */
+import { readsBy } from "../tile/elements.ts";
 import { freeVars } from "../tile/expr.ts";
 import { clusterUnits, eachStmt, rewriteStmts, withBody } from "../tile/rewrite.ts";
 import type { Stmt, TileProgram, TileScheduler } from "../tile/types.ts";
@@ -30,7 +31,9 @@ function schedulerOf({ launch }: TileProgram, tiles: Tiles, late: boolean): Tile
   const [m, n] = clusterUnits(launch);
   const { loop, symbolic, extents } = tiles;
   const inner = eachStmt(tiles.body);
-  const copies = inner.some((s) => s.kind === "copy" || (s.kind === "mma" && s.scales !== undefined));
+  const copies = inner.some(
+    (s) => s.kind === "copy" || readsBy(s, tiles.vars) || (s.kind === "mma" && s.scales !== undefined),
+  );
   const numbers = (extents[0] * extents[1]) / (m * n);
   return {
     unit: launch.cluster[0] * launch.cluster[1],

@@ -34,6 +34,14 @@ export {
 export { codeOrder, holdsResponses, isElected } from "./elected.ts";
 export { elementBytes } from "./elementBytes.ts";
 export {
+  type ElementStmt,
+  elementDomain,
+  elementSources,
+  elementViews,
+  isElementStmt,
+  withElementViews,
+} from "./elements.ts";
+export {
   add,
   asLinear,
   div,

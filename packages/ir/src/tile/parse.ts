@@ -3,9 +3,10 @@
  * parsing resumes at the next line, so independent errors are reported together.
  */
 import { type Checked, err, ok, type SourceLocation } from "@tilewright/core";
-import { Cursor, describe, ParseEnd, ParseFailure, parseCodes } from "./text/cursor.ts";
+import { Cursor, describe, ParseEnd, parseCodes } from "./text/cursor.ts";
 import { declarations, type Head, missingDeclarations } from "./text/declarations.ts";
 import { nearestHint } from "./text/nearest.ts";
+import { attempt as attemptAt, endOfLine, type Resume } from "./text/recover.ts";
 import { type ParseBlock, type StatementSyntax, statementKinds, statementSyntax } from "./text/statements.ts";
 import { parseVersion } from "./text/version.ts";
 import { type Stage, type Stmt, stages, type TileProgram } from "./types.ts";
@@ -197,47 +198,9 @@ function parseStatements(c: Cursor, vars: readonly string[]): Stmt[] {
   return body;
 }
 
-/** A statement or declaration owns its line: what follows on it is an error. */
-function endOfLine(c: Cursor, what: string): void {
-  const token = c.peek();
-  if (token.startsLine || token.kind === "end" || c.at("}")) return;
-  c.fail(
-    token,
-    parseCodes.syntax,
-    `unexpected ${describe(token)} after '${what}'`,
-    "one statement a line; // starts a comment",
-  );
-}
-
-/**
- * Run a parser; on failure record the diagnostic and go on where `resume` says, with the names on the failed line. Names of a
- * failed declaration go to `suspects`.
- */
-function attempt<T>(c: Cursor, parse: () => T, suspects?: Set<string>, resume: Resume = recover): T | null {
-  const before = c.vars.length;
-  const start = c.peek().offset;
-  try {
-    return parse();
-  } catch (failure) {
-    if (!(failure instanceof ParseFailure) || failure instanceof ParseEnd) throw failure;
-    if (failure.diagnostic !== null) c.report(failure.diagnostic);
-    c.vars.length = before;
-    const names = namesOnLine(c.scanner.text, start);
-    for (const name of names) suspects?.add(name);
-    // A line that fails at its first word would be read for ever.
-    if (c.peek().offset === start) c.next();
-    resume(c, names);
-    return null;
-  }
-}
-
-/** Every word of the line: what stands where a variable should may be one without its sign. */
-function namesOnLine(text: string, start: number): string[] {
-  const end = text.indexOf("\n", start);
-  return text.slice(start, end < 0 ? text.length : end).match(/[A-Za-z_]\w*/g) ?? [];
-}
-
-type Resume = (c: Cursor, names: readonly string[]) => void;
+/** As `attempt` of text/recover.ts; a body on the failed line is parsed for its own errors. */
+const attempt = <T>(c: Cursor, parse: () => T, suspects?: Set<string>, resume: Resume = recover): T | null =>
+  attemptAt(c, parse, resume, suspects);
 
 /** The kernel's own brace, or the next line. */
 function skipToBrace(c: Cursor): void {

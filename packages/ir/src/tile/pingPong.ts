@@ -1,4 +1,5 @@
 /** Roles that take turns: where in a tile the turn is taken and handed on. */
+import { isElementStmt } from "./elements.ts";
 import { eachStmt } from "./rewrite.ts";
 import type { Stmt } from "./types.ts";
 
@@ -30,7 +31,7 @@ export function pingPongPoints(body: readonly Stmt[]): PingPongPoints | null {
   const take = body.findIndex((stmt) => has(stmt, "wait"));
   const last = body.findLastIndex((stmt) => has(stmt, "mma"));
   if (take < 0 || last < take) return null;
-  const store = body.findIndex((stmt) => stmt.kind === "epilogue");
+  const store = body.findIndex((stmt, at) => stmt.kind === "epilogue" || (at > last && isElementStmt(stmt)));
   if (store < 0 || isPlain(body[store])) return { take, pass: last + 1 };
   // The wait for the products of what is stored belongs to the epilogue.
   return { take, pass: body[store - 1]?.kind === "wgmma.wait" ? store - 1 : store };

@@ -20,6 +20,7 @@
 
 import type {
   DType,
+  Elementwise,
   EpilogueStep,
   GroupRow,
   KernelSpec,
@@ -408,6 +409,19 @@ export interface TileScheduler {
   readonly counts: boolean;
 }
 
+/** What an expression of elements begins with: an element of a view (broadcast where that has one row or column), or the element's own row or column in the tile. */
+export type ElementLeaf =
+  | { readonly kind: "view"; readonly view: View }
+  | { readonly kind: "row" }
+  | { readonly kind: "col" };
+
+/** An expression of one element of a tile. */
+export type ElementExpr = Elementwise<ElementLeaf>;
+
+/** What `reduce.row` makes of a row. */
+export const rowReductions = ["sum", "max"] as const;
+export type RowReduction = (typeof rowReductions)[number];
+
 export type Stmt =
   /**
    * Every output tile of the grid; one tile a block. `vars` are the tile's row and column number. With a `split` each tile is
@@ -465,6 +479,21 @@ export type Stmt =
       /** One elected thread of the first warp runs it; set in the stage machine. */
       readonly elected?: true;
       readonly body: readonly Stmt[];
+    }
+  /** Every element of dst (registers or shared memory) becomes the expression's value, rounded to its dtype. Views of global memory read 0 outside. */
+  | { readonly kind: "map"; readonly dst: View; readonly value: ElementExpr }
+  /**
+   * Each row of dst, which has one column, becomes the sum or maximum of the expression over the columns of the register tiles in it, of those `below` a
+   * column only; `adds`: what the row was takes part. `via`: a shared tile through which warps that have parts of a row exchange them, set with ownership.
+   */
+  | {
+      readonly kind: "reduce.row";
+      readonly dst: View;
+      readonly op: RowReduction;
+      readonly value: ElementExpr;
+      readonly adds: boolean;
+      readonly below: number | null;
+      readonly via: View | null;
     }
   /** `once`: before the first work tile of the role only; set in the stage machine. */
   | { readonly kind: "fill"; readonly dst: View; readonly value: number; readonly once?: true }

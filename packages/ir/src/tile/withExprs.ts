@@ -1,4 +1,5 @@
 /** Every expression of a statement in one place: what puts values for variables goes through it. */
+import { withElementViews } from "./elements.ts";
 import { withOperandViews, withSumViews } from "./scaleTiles.ts";
 import { withInputs } from "./stepViews.ts";
 import type { Cond, Expr, Stmt, View } from "./types.ts";
@@ -37,6 +38,9 @@ export function withExprs(stmt: Stmt, expr: (e: Expr) => Expr): Stmt {
       return { ...stmt, at: expr(stmt.at) };
     case "fill":
       return { ...stmt, dst: view(stmt.dst) };
+    case "map":
+    case "reduce.row":
+      return withElementViews(stmt, view);
     case "stage":
     case "bulk.store":
       return { ...stmt, via: view(stmt.via) };

@@ -93,6 +93,15 @@ const rejected: readonly Rejected[] = [
     edits: [["register %acc f32", "register %acc s32"]],
   },
   {
+    code: "TW3166",
+    what: "a row's maximum of a tile with other rows",
+    stage: "nest",
+    edits: [
+      ["  register %acc", "  register %top f32[4, 1]\n  register %acc"],
+      ["    epilogue", "    reduce.row %top = max(%acc)\n    epilogue"],
+    ],
+  },
+  {
     code: "TW3104",
     what: "unknown global buffer",
     stage: "nest",

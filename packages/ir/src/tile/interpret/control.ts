@@ -60,7 +60,7 @@ export type Op =
   | { readonly kind: "steps"; readonly steps: (thread: Thread) => Steps };
 
 /** Statements that touch data. */
-export type DataStmt = Extract<Stmt, { kind: "fill" | "copy" | "mma" | "epilogue" }>;
+export type DataStmt = Extract<Stmt, { kind: "fill" | "copy" | "mma" | "epilogue" | "map" | "reduce.row" }>;
 type Machine = Exclude<MachineStmt, ReductionStmt | { kind: "prologue" | "leader" | "only" | "response" }>;
 type Combine = Extract<Stmt, { kind: "reduce" }>;
 /** Statements of a reduction that are no blocks. */
@@ -319,6 +319,8 @@ export class Control {
       case "fill":
       case "copy":
       case "mma":
+      case "map":
+      case "reduce.row":
       case "epilogue": {
         if (stmt.kind === "epilogue" && stmt.body.length > 0 && this.#hooks.staged !== undefined)
           return this.#compileStaged(stmt, inRole);

@@ -2,6 +2,7 @@
 import type { EpilogueStep } from "@tilewright/core";
 import { columnRuns, type Run } from "../columns.ts";
 import { dsmemReduction } from "../dsmemReduction.ts";
+import { type ElementStmt, elementSources } from "../elements.ts";
 import { printHead } from "../print.ts";
 import { bufferOf, wholeView } from "../rewrite.ts";
 import type { Buffer, Ring, Stmt, TileProgram, View } from "../types.ts";
@@ -14,6 +15,7 @@ import {
   type StagingStmt,
   type Thread,
 } from "./control.ts";
+import { runElements } from "./elements.ts";
 import { EpilogueChain, runEpilogue, type StepInput, type StepOutputs } from "./epilogue.ts";
 import { InterpretFailure, interpretCodes } from "./failure.ts";
 import { compileView, type Memory, type Place, resetTile, type ValueArray } from "./memory.ts";
@@ -240,6 +242,9 @@ export class Machine implements Hooks {
           }
         };
       }
+      case "map":
+      case "reduce.row":
+        return this.#elements(stmt, table, at);
       case "epilogue":
         return this.#epilogue(stmt, table, at);
     }
@@ -264,6 +269,15 @@ export class Machine implements Hooks {
           "stage the same columns in front of it",
         );
       else held.store();
+    };
+  }
+
+  #elements(stmt: ElementStmt, table: CellTable, at: string): Action {
+    const dst = compileView(stmt.dst, this.#memories, table, at);
+    const sources = elementSources(stmt.value).map((v) => compileView(v, this.#memories, table, at));
+    return (thread) => {
+      const places = sources.map((source) => this.#read(source(thread.cells), thread, at));
+      runElements(stmt, this.#written(dst(thread.cells), at), places, at);
     };
   }
 

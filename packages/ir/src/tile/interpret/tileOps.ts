@@ -138,7 +138,7 @@ const intersect = (a: Clip, b: Clip): Clip => ({
 });
 
 /** tf32 is fp32 in memory. */
-const memoryType = (d: DType): DType => (d === "tf32" ? "f32" : d);
+export const memoryType = (d: DType): DType => (d === "tf32" ? "f32" : d);
 
 /** Rounding to the destination's dtype, or null where every source value fits. */
 function conversion(from: DType, to: DType): ((x: number) => number) | null {

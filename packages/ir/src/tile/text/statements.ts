@@ -44,6 +44,7 @@ import {
   whenClause,
 } from "./clauses.ts";
 import { type Cursor, parseCodes } from "./cursor.ts";
+import { dataSyntax } from "./dataStatements.ts";
 import { parseCond, parseExpr, parseView, printView } from "./expressions.ts";
 import { frameSyntax } from "./frameStatements.ts";
 import { machineSyntax } from "./machineStatements.ts";
@@ -424,6 +425,7 @@ export const statementSyntax: { readonly [K in StmtKind]: StatementSyntax<Of<K>>
       };
     },
   },
+  ...dataSyntax,
   ...machineSyntax,
   ...frameSyntax,
   epilogue: {

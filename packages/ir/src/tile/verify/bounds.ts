@@ -1,4 +1,5 @@
 /** Slots exist, and rectangles lie inside their tiles; in global memory, along axes without a guard, inside the matrix. */
+import { elementSources, isElementStmt } from "../elements.ts";
 import { evaluateExpr } from "../expr.ts";
 import { counterexample, describeEnv, isDead, narrow, rangeOf } from "../ranges.ts";
 import { operandViews } from "../scaleTiles.ts";
@@ -54,7 +55,11 @@ export const bounds: Verifier = {
 /** Guards, and what an mma reads straight from global memory (stage nest), make leaving the matrix harmless. */
 function mayLeave(stmt: Stmt, buffer: Buffer, axis: 0 | 1): boolean {
   if (buffer.space !== "global") return false;
-  return stmt.kind === "mma" || ((stmt.kind === "copy" || stmt.kind === "epilogue") && stmt.guard[axis]);
+  return (
+    stmt.kind === "mma" ||
+    isElementStmt(stmt) ||
+    ((stmt.kind === "copy" || stmt.kind === "epilogue") && stmt.guard[axis])
+  );
 }
 
 const whenOf = (stmt: Stmt): Cond | null => (stmt.kind === "copy" ? stmt.when : null);
@@ -91,6 +96,9 @@ export function readsOf(stmt: Stmt): readonly View[] {
       return [stmt.src];
     case "mma":
       return operandViews(stmt);
+    case "map":
+    case "reduce.row":
+      return elementSources(stmt.value);
     case "epilogue":
       return [stmt.acc, ...(stmt.c === null ? [] : [stmt.c]), ...(stmt.inputs ?? []).map(({ view }) => view)];
     default:

@@ -1,4 +1,5 @@
 /** A block's control flow without its data: who writes, reads and multiplies what, and whether barriers, groups and fences order it. */
+import { elementViews } from "../elements.ts";
 import { type CellTable, compileCond, compileExpr } from "../interpret/compileExpr.ts";
 import { Control, type DataStmt, type Hooks, type OrderingStmt, type Thread } from "../interpret/control.ts";
 import { InterpretFailure, interpretCodes } from "../interpret/failure.ts";
@@ -132,7 +133,7 @@ export class DryRun implements Hooks {
   }
 
   data(stmt: DataStmt, table: CellTable, at: string): ((thread: Thread) => void) | null {
-    const writes = stmt.kind === "copy" || stmt.kind === "fill" ? [stmt.dst] : [];
+    const writes = stmt.kind === "copy" || stmt.kind === "fill" || stmt.kind === "map" ? [stmt.dst] : [];
     const checks = [
       ...writes.flatMap((view) => this.#check(view, "write", table, at) ?? []),
       ...readsOf(stmt).flatMap((view) => this.#check(view, "read", table, at) ?? []),
@@ -189,6 +190,11 @@ export class DryRun implements Hooks {
       case "fill": {
         const { buffer } = stmt.dst;
         return () => proved(at, () => zeroSums(this.#sums, buffer, stmt.once === true));
+      }
+      case "map":
+      case "reduce.row": {
+        const tiles = new Set(elementViews(stmt).map(({ buffer }) => buffer));
+        return () => proved(at, () => tiles.forEach((tile) => readSums(this.#sums, tile, null)));
       }
       case "epilogue": {
         const overlays = stmt.via !== null && bufferAt(this.#subject, stmt.via.buffer).aliased === true;

@@ -10,6 +10,7 @@ import { complete } from "./complete.ts";
 import { coverage, products } from "./coverage.ts";
 import { distributions } from "./distributions.ts";
 import { dtypesAgree } from "./dtypes.ts";
+import { elements } from "./elements.ts";
 import { epilogues, output } from "./epilogues.ts";
 import { featuresPresent } from "./features.ts";
 import { frame } from "./frame.ts";
@@ -47,6 +48,7 @@ const groups: readonly (readonly Verifier[])[] = [
     shapes,
     operands,
     dtypesAgree,
+    elements,
     stageLegality,
     layouts,
     threads,

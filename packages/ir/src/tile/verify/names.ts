@@ -1,5 +1,6 @@
 /** Names are well formed, unique, and every use resolves. Runs first: the others rely on it. */
 import { condVars } from "../cond.ts";
+import { elementViews } from "../elements.ts";
 import { freeVars } from "../expr.ts";
 import { pipelineNames } from "../ranges.ts";
 import { operandViews, sumViews } from "../scaleTiles.ts";
@@ -127,6 +128,9 @@ export function viewsOf(stmt: Stmt): readonly View[] {
   switch (stmt.kind) {
     case "fill":
       return [stmt.dst];
+    case "map":
+    case "reduce.row":
+      return elementViews(stmt);
     case "reduce":
       return stmt.into === null ? [stmt.acc] : [stmt.acc, stmt.into];
     case "copy":

@@ -1,4 +1,5 @@
 /** The tile schedulers of a machine program count the work tiles that there are, by the CTAs that it has. */
+import { readsBy } from "../elements.ts";
 import { freeVars } from "../expr.ts";
 import { clusterUnits, eachStmt } from "../rewrite.ts";
 import type { Fault, Verifier } from "./verifier.ts";
@@ -36,8 +37,11 @@ export const schedulers: Verifier = {
           `write below ${all}`,
         );
       const inner = eachStmt(stmt.body);
-      if (late && inner.some((s) => s.kind === "copy"))
-        yield fault("computes coordinates late, and begins with copies that need them", "remove late");
+      if (late && inner.some((s) => s.kind === "copy" || readsBy(s, stmt.vars)))
+        yield fault(
+          "computes coordinates late, and begins with copies or reads that need them",
+          "remove late",
+        );
       if (loop === null || counts) continue;
       if (inner.some((s) => s.kind === "copy" && s.src.origin.some((e) => freeVars(e).has(loop.var))))
         yield fault(`copies go by %${loop.var}, and nothing counts it`, "write counts");

@@ -11,6 +11,8 @@ const since: Readonly<Record<StmtKind, Stage>> = {
   mma: "nest",
   epilogue: "nest",
   reduce: "nest",
+  map: "nest",
+  "reduce.row": "nest",
   copy: "staged",
   acquire: "pipelined",
   commit: "pipelined",

@@ -124,6 +124,8 @@ export function labelOf(stmt: Stmt): string {
       return `role ${stmt.name}`;
     case "fill":
     case "copy":
+    case "map":
+    case "reduce.row":
     case "epilogue":
       return `${stmt.kind} %${stmt.dst.buffer}`;
     case "mma":

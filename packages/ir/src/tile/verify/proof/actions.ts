@@ -1,5 +1,6 @@
 /** What the statements of a machine program stand for in a proof, one by one. */
 import { dtypes } from "@tilewright/core";
+import { elementViews } from "../../elements.ts";
 import { feedsEpilogue } from "../../operandRings.ts";
 import { PING_PONG_BARRIER } from "../../pingPong.ts";
 import { clusterUnits } from "../../rewrite.ts";
@@ -153,6 +154,18 @@ export function actionsOf(ctx: Context, role: Role, stmt: Stmt): readonly Action
     }
     case "reduce":
       return [{ ...all, kind: "sums", tile: stmt.acc.buffer, columns: null }];
+    case "map":
+    case "reduce.row": {
+      const tiles = new Set(elementViews(stmt).map(({ buffer }) => buffer));
+      return [
+        { ...all, kind: "use" },
+        ...[...tiles].map((tile): Action => ({ ...all, kind: "sums", tile, columns: null })),
+        // Warps that have parts of a row meet twice: when these are there, and when they have been read.
+        ...(stmt.kind === "reduce.row" && stmt.via !== null
+          ? [{ ...all, kind: "gather" } as const, { ...all, kind: "gather" } as const]
+          : []),
+      ];
+    }
     case "epilogue":
       return [
         { ...all, kind: "use" },

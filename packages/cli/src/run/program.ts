@@ -1,0 +1,34 @@
+/** What a program over named axes computes of a run's inputs, for the check of every element. */
+import { type OperandData, type Reference, type ReferenceInputs, readElement } from "@tilewright/core";
+import { type AxisProgram, anchorOf, measureProgram, type Parameter } from "@tilewright/ir";
+
+/** The reference of a program that has been compiled: its parameters are operands of its product. */
+export function referenceProgram(source: AxisProgram, { a, b }: ReferenceInputs): Reference {
+  const anchor = anchorOf(source);
+  if (!anchor.ok) throw new TypeError("a program that was compiled has a product");
+  const { product, stored } = anchor.value;
+  const inputs = new Map(
+    source.params.flatMap((param) => {
+      const data = param.name === product.a ? a : param.name === product.b ? b : null;
+      return data === null ? [] : [[param.name, valuesOf(source, param, data)] as const];
+    }),
+  );
+  const made = measureProgram(source, inputs).get(stored.param);
+  if (made === undefined) throw new TypeError("a program stores its result");
+  return {
+    rows: Array.from({ length: made.rows }, (_, row) => row),
+    d: { values: made.values, bounds: made.bounds },
+    sumAbs: new Float64Array(0),
+    steps: new Map(),
+  };
+}
+
+/** A matrix row by row. */
+function valuesOf({ axes }: AxisProgram, param: Parameter, data: OperandData): Float64Array {
+  const extent = (name: string): number => axes.find((axis) => axis.name === name)?.extent ?? 1;
+  const [rows, columns] = [extent(param.axes[0]), extent(param.axes[1])];
+  return Float64Array.from({ length: rows * columns }, (_, i) => {
+    const [row, col] = [Math.floor(i / columns), i % columns];
+    return readElement(param.dtype, data, param.layout === "row" ? i : col * rows + row);
+  });
+}

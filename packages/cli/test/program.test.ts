@@ -1,0 +1,54 @@
+import { spawnSync } from "node:child_process";
+import { devNull } from "node:os";
+import { fileURLToPath } from "node:url";
+import { describe, expect, test } from "vitest";
+import { cli } from "./harness.ts";
+
+const example = (name: string): string =>
+  fileURLToPath(new URL(`../../../examples/${name}.tile`, import.meta.url));
+
+const hasPtxas = spawnSync("ptxas", ["--version"]).status === 0;
+
+/** What ptxas says of a text; ptxas 13 assembles sm_70's for sm_75. */
+function assembled(ptx: string, arch: string): string {
+  const [input, target] =
+    arch === "sm_70" ? [ptx.replace(".target sm_70", ".target sm_75"), "sm_75"] : [ptx, arch];
+  const run = spawnSync("ptxas", ["-v", `-arch=${target}`, "-", "-o", devNull], { encoding: "utf8", input });
+  return `${run.status} ${run.stdout}${run.stderr}`;
+}
+
+const programs = ["softmax", "rmsnorm"] as const;
+const archs = ["sm_70", "sm_80", "sm_90a", "sm_100a"] as const;
+const all = programs.flatMap((name) => archs.map((arch) => [name, arch] as const));
+
+describe("programs over axes", () => {
+  test.each(all)("%s on %s is right, without hazards, in every order", async (name, arch) => {
+    const { code, stdout, stderr } = await cli(
+      `run --from ${example(name)} --arch ${arch} --device emulator --order all --json`,
+    );
+    const result = JSON.parse(stdout);
+    expect([code, stderr, result.ok, result.hazards]).toEqual([0, "", true, []]);
+    expect(result.error.boundRatio).toBeGreaterThan(0);
+    expect(result.error.boundRatio).toBeLessThan(1);
+  });
+
+  test.skipIf(!hasPtxas).each(all)("ptxas takes %s for %s without spills", async (name, arch) => {
+    const { code, stdout } = await cli(`compile --from ${example(name)} --arch ${arch} -o -`);
+    expect(code).toBe(0);
+    const said = assembled(stdout, arch);
+    expect(said).toMatch(/^0 /);
+    expect(said).toContain(" 0 bytes spill stores, 0 bytes spill loads");
+    expect(said).not.toMatch(/warning|C75\d\d/i);
+  });
+
+  test("every stage is text that compiles on", async () => {
+    const { code, stdout } = await cli(`compile --from ${example("softmax")} --arch sm_80 --ir machine -o -`);
+    expect(code).toBe(0);
+    expect(stdout).toContain("reduce.row %x = max(%acc) below 96 via %sRows");
+  });
+
+  test("no architecture is named: --arch is needed", async () => {
+    const { code, stderr } = await cli(`compile --from ${example("softmax")} -o -`);
+    expect([code, stderr]).toEqual([2, expect.stringContaining("--arch")]);
+  });
+});

@@ -1,0 +1,370 @@
+/**
+ * `map` and `reduce.row`: expressions of the elements that a thread holds. What the elements of a row share is computed once. A row's sum or maximum comes
+ * from the owner of its tile: over the thread's registers, then among the lanes that hold the row, then, through shared memory, among the warps.
+ */
+import { argumentsOf, type ElementFunction, type Elementwise } from "@tilewright/core";
+import {
+  bufferOf,
+  contiguousAxis,
+  type ElementLeaf,
+  type ElementStmt,
+  elementDomain,
+  elementSources,
+  type OwnedRegister,
+  type Ownership,
+  ownedRegisters,
+  registerRun,
+  type View,
+  weighted,
+} from "@tilewright/ir";
+import { f32imm, imm } from "@tilewright/ptx";
+import { isActivation, lowerActivation } from "./activations.ts";
+import { cachePolicy } from "./cachePolicy.ts";
+import type { Pred, Reg } from "./code.ts";
+import { CannotLower, type Context } from "./context.ts";
+import type { StmtOf } from "./engine.ts";
+import { accumulator } from "./epilogue.ts";
+import { cast, loadElements, storeElements } from "./formats.ts";
+import { elementGuard, globalAddress } from "./globalAddress.ts";
+import { groupAlong, ownedTile, ownerOf } from "./registers.ts";
+import { sharedAddress } from "./sharedAddress.ts";
+import { insideBlock, NOWHERE, ownedPosition, type ThreadPosition } from "./threads.ts";
+
+type F32 = Reg<"f32">;
+type Value = Elementwise<ElementLeaf>;
+type At = Pick<OwnedRegister, "row" | "col">;
+
+/** Barrier of the warps of a role, where they are not all of the block. */
+const ROLE_BARRIER = 1;
+const ALL_LANES = 0xffffffff;
+
+/** The register tile whose owner says who computes which element: as many rows and columns as the statement goes through. */
+function domainOwner(ctx: Context, stmt: ElementStmt): Ownership {
+  const [rows, cols] = elementDomain(stmt);
+  const views = stmt.kind === "map" ? [stmt.dst, ...elementSources(stmt.value)] : elementSources(stmt.value);
+  const found = views
+    .filter(({ extent }) => extent[0] === rows && extent[1] === cols)
+    .map(({ buffer }) => bufferOf(ctx.program, buffer))
+    .find(({ space }) => space === "register");
+  if (found === undefined) throw new CannotLower(stmt.kind, "has no register tile of its rows and columns");
+  return ownerOf(found);
+}
+
+/** Instructions of functions with one instruction. */
+const simple: Readonly<Partial<Record<ElementFunction, string>>> = {
+  add: "add.rn.f32",
+  sub: "sub.rn.f32",
+  mul: "mul.rn.f32",
+  max: "max.f32",
+  min: "min.f32",
+  neg: "neg.f32",
+  abs: "abs.f32",
+  exp2: "ex2.approx.f32",
+  rsqrt: "rsqrt.approx.f32",
+  sqrt: "sqrt.approx.f32",
+  rcp: "rcp.approx.f32",
+};
+
+/** An expression as registers, one element at a time. */
+class Elements {
+  readonly #ctx: Context;
+  readonly #own: Ownership;
+  readonly #position: ThreadPosition;
+  /** What does not depend on the column, or on neither, by expression and row. */
+  readonly #shared = new Map<Value, Map<string, F32>>();
+  readonly #tiles = new Map<string, ReadonlyMap<string, F32>>();
+
+  constructor(ctx: Context, own: Ownership) {
+    this.#ctx = ctx;
+    this.#own = own;
+    this.#position = ownedPosition(ctx.values, own);
+  }
+
+  value(e: Value, at: At): F32 {
+    const key = `${this.#depends(e, 0) ? at.row : ""} ${this.#depends(e, 1) ? at.col : ""}`;
+    const known = this.#shared.get(e) ?? new Map<string, F32>();
+    this.#shared.set(e, known);
+    const made = known.get(key) ?? this.#make(e, at);
+    known.set(key, made);
+    return made;
+  }
+
+  #fresh(): F32 {
+    return this.#ctx.entry.reg("f32", "e");
+  }
+
+  /** Whether the value differs along an axis. */
+  #depends(e: Value, axis: 0 | 1): boolean {
+    if (e.kind === "leaf")
+      return e.leaf.kind === "view"
+        ? e.leaf.view.extent[axis] > 1
+        : e.leaf.kind === (axis === 0 ? "row" : "col");
+    return argumentsOf(e).some((arg) => this.#depends(arg, axis));
+  }
+
+  #make(e: Value, at: At): F32 {
+    const ctx = this.#ctx;
+    switch (e.kind) {
+      case "number": {
+        const d = this.#fresh();
+        ctx.emit(null, "mov.f32", d, f32imm(e.value));
+        return d;
+      }
+      case "leaf":
+        return e.leaf.kind === "view" ? this.#load(e.leaf.view, at) : this.#coordinate(e.leaf.kind, at);
+      case "cast":
+        return cast(ctx, null, { dtype: e.dtype, saturate: false }, this.value(e.of, at));
+      case "select": {
+        const [lhs, rhs, then, otherwise] = argumentsOf(e).map((arg) => this.value(arg, at));
+        const [p, d] = [ctx.entry.reg("pred", "p"), this.#fresh()];
+        ctx.emitAny(null, "setp.lt.f32", p, lhs as F32, rhs as F32);
+        ctx.emitAny(null, "selp.f32", d, then as F32, otherwise as F32, p);
+        return d;
+      }
+      case "call":
+        return this.#call(
+          e.fn,
+          e.args.map((arg) => this.value(arg, at)),
+        );
+    }
+  }
+
+  #call(fn: ElementFunction, args: readonly F32[]): F32 {
+    const ctx = this.#ctx;
+    const [x, y] = args;
+    if (x === undefined) throw new CannotLower(fn, "has no argument");
+    if (isActivation(fn)) return lowerActivation(ctx, null, fn, x);
+    const mnemonic = simple[fn];
+    const d = this.#fresh();
+    if (mnemonic !== undefined) ctx.emitAny(null, mnemonic, d, ...args);
+    else if (fn === "exp") {
+      const scaled = this.#fresh();
+      ctx.emit(null, "mul.rn.f32", scaled, x, f32imm(Math.LOG2E));
+      ctx.emit(null, "ex2.approx.f32", d, scaled);
+    } else ctx.emitAny(null, "div.full.f32", d, x, y as F32);
+    return d;
+  }
+
+  /** The element's row or column in the tile. */
+  #coordinate(axis: "row" | "col", at: At): F32 {
+    const ctx = this.#ctx;
+    const d = this.#fresh();
+    const { reg } = this.#position[axis];
+    if (reg === null) ctx.emit(null, "mov.f32", d, f32imm(at[axis]));
+    else {
+      ctx.emitAny(null, "cvt.rn.f32.u32", d, reg);
+      ctx.emit(null, "add.rn.f32", d, d, f32imm(at[axis]));
+    }
+    return d;
+  }
+
+  #load(view: View, at: At): F32 {
+    const ctx = this.#ctx;
+    const { space, dtype } = bufferOf(ctx.program, view.buffer);
+    const [row, col] = [view.extent[0] === 1 ? 0 : at.row, view.extent[1] === 1 ? 0 : at.col];
+    if (space === "register") {
+      const held = this.#registers(view.buffer).get(`${row} ${col}`);
+      if (held === undefined) throw new CannotLower(`%${view.buffer}`, "is held by other threads");
+      return held;
+    }
+    const of = (own: ThreadPosition): ThreadPosition => ({
+      row: view.extent[0] === 1 ? NOWHERE : own.row,
+      col: view.extent[1] === 1 ? NOWHERE : own.col,
+    });
+    if (space === "shared") {
+      const from = sharedAddress(ctx, view, of(ownedPosition(ctx.values, this.#own, insideBlock)), row, col);
+      return loadElements(ctx, null, "f32", dtype, 1, from, "m", "shared")[0] as F32;
+    }
+    const position = of(this.#position);
+    const guard = elementGuard(ctx, view, [true, true], position, row, col, (a, b) => ctx.conjunction(a, b));
+    const policy = cachePolicy(ctx, view.buffer, "load");
+    const load = (p: Pred | null): F32 =>
+      loadElements(
+        ctx,
+        p,
+        "f32",
+        dtype,
+        1,
+        globalAddress(ctx, view, position, row, col),
+        "m",
+        "global",
+        policy,
+      )[0] as F32;
+    if (guard === null) return load(null);
+    const d = this.#fresh();
+    ctx.emit(null, "mov.f32", d, f32imm(0));
+    if (guard !== "outside") ctx.emit(guard, "mov.f32", d, load(guard));
+    return d;
+  }
+
+  /** A register tile as f32 values, by place. */
+  #registers(name: string): ReadonlyMap<string, F32> {
+    const known = this.#tiles.get(name);
+    if (known !== undefined) return known;
+    const tile = ownedTile(this.#ctx, name, 0);
+    const made = new Map(
+      tile.elements.map((e) => [`${e.row} ${e.col}`, accumulator(this.#ctx, null, "f32", tile, e) as F32]),
+    );
+    this.#tiles.set(name, made);
+    return made;
+  }
+}
+
+/** Every element is computed before the first is written: the tile may be in the expression. */
+export function lowerMap(ctx: Context, stmt: StmtOf<"map">): void {
+  begin(ctx);
+  const own = domainOwner(ctx, stmt);
+  const elements = new Elements(ctx, own);
+  const dst = bufferOf(ctx.program, stmt.dst.buffer);
+  if (dst.space === "register") {
+    const tile = ownedTile(ctx, dst.name, 0);
+    if (tile.type !== "f32") throw new CannotLower(`%${dst.name}`, "is no tile of f32");
+    const made = tile.elements.map((e) => [tile.at(e.register), elements.value(stmt.value, e)] as const);
+    for (const [register, value] of made)
+      if (register !== value) ctx.emitAny(null, "mov.f32", register, value);
+    return;
+  }
+  const axis = contiguousAxis(ctx.program, dst.name);
+  const run = registerRun(axis === 1 ? own.cols : own.rows);
+  const position = ownedPosition(ctx.values, own, insideBlock);
+  for (const group of groupAlong(ownedRegisters(own), axis, run % 2 === 0 ? 2 : 1)) {
+    const [first] = group;
+    if (first === undefined) continue;
+    const values = group.map((e) => elements.value(stmt.value, e));
+    const to = sharedAddress(ctx, stmt.dst, position, first.row, first.col);
+    storeElements(ctx, null, "f32", dst.dtype, values, to, "shared");
+  }
+}
+
+/** What the main loop has left to be computed later stands here; values of a loop are its own. */
+function begin(ctx: Context): void {
+  ctx.placeLate();
+  if (ctx.loop === null) ctx.restartInvariants();
+}
+
+export function lowerRowReduction(ctx: Context, stmt: StmtOf<"reduce.row">): void {
+  begin(ctx);
+  const own = domainOwner(ctx, stmt);
+  const elements = new Elements(ctx, own);
+  const position = ownedPosition(ctx.values, own);
+  const dst = ownedTile(ctx, stmt.dst.buffer, 0);
+  const join = stmt.op === "max" ? "max.f32" : "add.rn.f32";
+  const nothing = f32imm(stmt.op === "max" ? Number.NEGATIVE_INFINITY : 0);
+  const rows = new Map<number, F32>();
+  for (const e of ownedRegisters(own)) {
+    const inside = insideColumns(ctx, own, position, e.col, stmt.below);
+    if (inside === "outside") continue;
+    let value = elements.value(stmt.value, e);
+    if (inside !== null) {
+      const masked = ctx.entry.reg("f32", "e");
+      ctx.emitAny(null, "selp.f32", masked, value, nothing, inside);
+      value = masked;
+    }
+    const sum = rows.get(e.row);
+    const next = ctx.entry.reg("f32", "rx");
+    if (sum === undefined) ctx.emit(null, "mov.f32", next, value);
+    else ctx.emitAny(null, join, next, sum, value);
+    rows.set(e.row, next);
+  }
+  const made = dst.elements.map(({ register, row }): readonly [Reg, number, F32] => {
+    let sum = rows.get(row);
+    if (sum === undefined) {
+      sum = ctx.entry.reg("f32", "rx");
+      ctx.emitAny(null, "mov.f32", sum, nothing);
+    }
+    return [dst.at(register), row, amongLanes(ctx, own, join, sum)];
+  });
+  const all = stmt.via === null ? made : amongWarps(ctx, own, stmt.via, join, made);
+  for (const [register, , sum] of all)
+    if (stmt.adds) ctx.emitAny(null, join, register, register, sum);
+    else ctx.emitAny(null, "mov.f32", register, sum);
+}
+
+/** Whether a column counts: always (null), never, or as a predicate says. */
+function insideColumns(
+  ctx: Context,
+  own: Ownership,
+  position: ThreadPosition,
+  col: number,
+  below: number | null,
+): Pred | null | "outside" {
+  if (below === null) return null;
+  const furthest = weighted(own.cols).reduce(
+    (sum, f) => (f.tier === "register" ? sum : sum + (f.extent - 1) * f.weight),
+    0,
+  );
+  if (col + furthest < below) return null;
+  if (col >= below) return "outside";
+  const { reg } = position.col;
+  if (reg === null) return null;
+  const p = ctx.entry.reg("pred", "p");
+  ctx.emit(null, "setp.lt.s32", p, reg, imm(below - col));
+  return p;
+}
+
+/** The lanes that hold parts of a row, by halves. */
+function amongLanes(ctx: Context, own: Ownership, join: string, from: F32): F32 {
+  let sum = from;
+  for (const { tier, extent, stride } of own.cols)
+    for (let step = 1; tier === "thread" && step < extent; step *= 2) {
+      const [other, next] = [ctx.entry.reg("f32", "rl"), ctx.entry.reg("f32", "rx")];
+      ctx.emitAny(null, "shfl.sync.bfly.b32", other, sum, imm(step * stride), imm(31), imm(ALL_LANES));
+      ctx.emitAny(null, join, next, sum, other);
+      sum = next;
+    }
+  return sum;
+}
+
+/** Each warp puts its part of a row into the shared tile, and all read those of all. */
+function amongWarps(
+  ctx: Context,
+  own: Ownership,
+  via: View,
+  join: string,
+  parts: readonly (readonly [Reg, number, F32])[],
+): readonly (readonly [Reg, number, F32])[] {
+  const rows = own.rows;
+  const warps = own.cols.filter(({ tier }) => tier === "warp");
+  const from = ownedPosition(ctx.values, { rows, cols: warps }, insideBlock);
+  const lanes = ownedPosition(ctx.values, {
+    rows: [],
+    cols: own.cols.filter(({ tier }) => tier === "thread"),
+  });
+  let first: Pred | null = null;
+  if (lanes.col.reg !== null) {
+    first = ctx.entry.reg("pred", "p");
+    ctx.emit(null, "setp.eq.u32", first, lanes.col.reg, imm(0));
+  }
+  for (const [, row, sum] of parts)
+    ctx.emitAny(first, "st.shared.f32", sharedAddress(ctx, via, from, row, 0), sum);
+  meet(ctx);
+  const made = parts.map(([register, row]): readonly [Reg, number, F32] => {
+    let sum: F32 | null = null;
+    for (let warp = 0; warp < via.extent[1]; warp++) {
+      const part = ctx.entry.reg("f32", "rw");
+      ctx.emitAny(
+        null,
+        "ld.shared.f32",
+        part,
+        sharedAddress(ctx, via, { row: from.row, col: NOWHERE }, row, warp),
+      );
+      if (sum === null) sum = part;
+      else {
+        const next: F32 = ctx.entry.reg("f32", "rx");
+        ctx.emitAny(null, join, next, sum, part);
+        sum = next;
+      }
+    }
+    if (sum === null) throw new CannotLower(`%${via.buffer}`, "has no columns");
+    return [register, row, sum];
+  });
+  meet(ctx);
+  return made;
+}
+
+/** All threads that hold parts of rows. */
+function meet(ctx: Context): void {
+  const threads = ctx.values.warps * 32;
+  if (threads === ctx.program.launch.threads) ctx.emit(null, "bar.sync", imm(0));
+  else ctx.emit(null, "bar.sync", imm(ROLE_BARRIER), imm(threads));
+}

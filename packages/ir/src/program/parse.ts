@@ -1,0 +1,403 @@
+/** Text to programs over named axes, with everything that is wrong with one: names, axes and dtypes are checked where they stand. */
+import {
+  type Checked,
+  type DType,
+  dtypeNames,
+  dtypes,
+  err,
+  leavesOf,
+  ok,
+  productDType,
+} from "@tilewright/core";
+import { Cursor, describe, ParseFailure, parseCodes } from "../tile/text/cursor.ts";
+import { parseElement } from "../tile/text/dataStatements.ts";
+import { nearestHint } from "../tile/text/nearest.ts";
+import { attempt, endOfLine } from "../tile/text/recover.ts";
+import { parseVersion } from "../tile/text/version.ts";
+import { rowReductions } from "../tile/types.ts";
+import type {
+  AxisDeclaration,
+  AxisProgram,
+  AxisStmt,
+  Named,
+  NamedExpr,
+  NamedLeaf,
+  Parameter,
+} from "./types.ts";
+
+/** Largest extent of an axis: sizes of problems end there (TW1002). */
+const MOST = 2 ** 31 - 1;
+const LAYOUTS = ["row", "col"] as const;
+
+/** Whether a text is a program over named axes: the first line of such a kernel says nothing of an architecture. */
+export const isAxisProgram = (text: string): boolean =>
+  /^(?:\s|\/\/[^\n]*)*tile\.ir\s+\d+(?:\s|\/\/[^\n]*)*tile\.kernel\s+@[\w$]+\s+stage\s+nest\s*\{/.test(text);
+
+/** A program from its text, or every error found. */
+export function parseAxisProgram(text: string): Checked<AxisProgram> {
+  const c = new Cursor(text);
+  const reader = new Reader(c);
+  const program = attempt(c, () => reader.program());
+  return program === null || c.diagnostics.length > 0 ? err(c.diagnostics) : ok(program);
+}
+
+class Reader {
+  readonly #c: Cursor;
+  readonly #axes = new Map<string, AxisDeclaration>();
+  readonly #named = new Map<string, Named & { readonly global: boolean }>();
+  readonly #written = new Set<string>();
+  #grid: readonly [string, string] | null = null;
+
+  constructor(c: Cursor) {
+    this.#c = c;
+  }
+
+  program(): AxisProgram | null {
+    const c = this.#c;
+    parseVersion(c);
+    c.expect("tile.kernel", "at the start of a program");
+    const token = c.peek();
+    if (token.kind !== "entry")
+      c.fail(token, parseCodes.syntax, `expected the kernel's name, found ${describe(token)}`, "write @name");
+    c.next();
+    c.expect("stage", "after the kernel's name");
+    c.expect("nest", "after 'stage'");
+    c.expect("{", "before the program");
+    let body: readonly AxisStmt[] = [];
+    while (!c.at("}") && c.peek().kind !== "end")
+      attempt(
+        c,
+        () => {
+          const word = c.peek();
+          const kind = c.oneOf(["axis", "param", "tile", "tiles"] as const, "declaration");
+          if (this.#grid !== null)
+            c.fail(
+              word,
+              parseCodes.syntax,
+              `'${kind}' behind the tiles`,
+              "a program has one 'tiles', at its end",
+            );
+          if (kind === "axis") this.#axis();
+          else if (kind === "tiles") body = this.#tiles();
+          else this.#declare(kind === "param");
+          endOfLine(c, kind);
+        },
+        undefined,
+        c.suspects,
+      );
+    c.expect("}", "to close the program");
+    if (c.peek().kind !== "end")
+      c.fail(
+        c.peek(),
+        parseCodes.syntax,
+        `unexpected ${describe(c.peek())} after the program`,
+        "one program a file",
+      );
+    if (this.#grid === null) {
+      if (c.diagnostics.length === 0)
+        c.fail(
+          c.peek(),
+          parseCodes.syntax,
+          "the program has no work tiles",
+          "write tiles ROWS, COLUMNS { … }",
+        );
+      return null;
+    }
+    const all = [...this.#named.values()];
+    const strip = ({ global: _, ...rest }: Named & { readonly global: boolean }): Named => rest;
+    return {
+      name: token.text,
+      axes: [...this.#axes.values()],
+      params: all.filter(({ global }) => global).map((each) => strip(each) as Parameter),
+      tiles: all.filter(({ global }) => !global).map(strip),
+      grid: this.#grid,
+      body,
+    };
+  }
+
+  /** `axis n = 96 whole` */
+  #axis(): void {
+    const c = this.#c;
+    const token = c.peek();
+    const name = c.word("the axis's name");
+    if (this.#axes.has(name)) c.fail(token, parseCodes.repeated, `two axes are called ${name}`, "rename one");
+    c.expect("=", "before the extent");
+    const extent = c.integer("the extent of an axis", 1, MOST);
+    this.#axes.set(name, { name, extent, whole: c.eat("whole") });
+  }
+
+  /** `%A f16[m, k] layout col` */
+  #declare(global: boolean): void {
+    const c = this.#c;
+    const token = c.peek();
+    const name = c.name(global ? "the parameter" : "the tile");
+    if (this.#named.has(name)) c.fail(token, parseCodes.repeated, `two are called %${name}`, "rename one");
+    const typed = c.peek();
+    const dtype = c.oneOf(dtypeNames as readonly DType[], "dtype");
+    if (dtypes[dtype].kind === "scaled")
+      c.fail(
+        typed,
+        parseCodes.badValue,
+        `${dtype} has scale factors, which programs over axes lack`,
+        "use f16",
+      );
+    c.expect("[", "before the axes");
+    const axes = [this.#axisName()];
+    while (c.eat(",")) axes.push(this.#axisName());
+    c.expect("]", "after the axes");
+    const wanted = global ? 2 : Math.min(2, axes.length);
+    if (axes.length !== wanted)
+      c.fail(token, parseCodes.badValue, `%${name} has ${axes.length} axes`, `write ${wanted}`);
+    const layout = global && c.eat("layout") ? c.oneOf(LAYOUTS, "layout") : "row";
+    this.#named.set(name, {
+      name,
+      dtype,
+      axes: axes as unknown as readonly [string, string],
+      ...(global ? { layout } : {}),
+      global,
+    } as Named & { readonly global: boolean });
+  }
+
+  #axisName(): string {
+    const c = this.#c;
+    const token = c.peek();
+    const name = c.word("an axis");
+    if (this.#axes.has(name)) return name;
+    if (c.suspects.has(name)) throw new ParseFailure(null);
+    return c.fail(
+      token,
+      parseCodes.unknownName,
+      `no axis is called ${name}`,
+      nearestHint(name, [...this.#axes.keys()]) ??
+        (this.#axes.size > 0
+          ? `axes: ${[...this.#axes.keys()].join(", ")}`
+          : "declare it: axis NAME = EXTENT"),
+    );
+  }
+
+  #tiles(): readonly AxisStmt[] {
+    const c = this.#c;
+    const rows = this.#axisName();
+    c.expect(",", "between the axes of rows and columns");
+    this.#grid = [rows, this.#axisName()];
+    return this.#block(null);
+  }
+
+  #block(loop: string | null): readonly AxisStmt[] {
+    const c = this.#c;
+    c.expect("{", "before the body");
+    const body: AxisStmt[] = [];
+    while (!c.at("}") && c.peek().kind !== "end") {
+      const stmt = attempt(c, () => this.#stmt(loop));
+      if (stmt !== null) body.push(stmt);
+    }
+    c.expect("}", "to close the body");
+    return body;
+  }
+
+  #stmt(loop: string | null): AxisStmt {
+    const c = this.#c;
+    const kind = c.oneOf(["fill", "for", "mma", "map", "reduce", "store"] as const, "statement");
+    const stmt = this.#rest(kind, loop);
+    endOfLine(c, kind);
+    return stmt;
+  }
+
+  #rest(kind: AxisStmt["kind"], loop: string | null): AxisStmt {
+    const c = this.#c;
+    switch (kind) {
+      case "fill": {
+        const tile = this.#target(false);
+        c.expect("=", "before the value");
+        const value = c.number("the value");
+        this.#written.add(tile.name);
+        return { kind, tile: tile.name, value };
+      }
+      case "for": {
+        const token = c.peek();
+        const axis = this.#axisName();
+        if (loop !== null)
+          c.fail(
+            token,
+            parseCodes.badValue,
+            `a loop over ${axis} inside one over ${loop}`,
+            "loops follow each other",
+          );
+        return { kind, axis, body: this.#block(axis) };
+      }
+      case "mma":
+        return this.#mma(loop);
+      case "map": {
+        const tile = this.#target(false);
+        c.expect("=", "before the expression");
+        const value = this.#value(tile.axes, loop);
+        this.#written.add(tile.name);
+        return { kind, tile: tile.name, value };
+      }
+      case "reduce":
+        return this.#reduce(loop);
+      case "store": {
+        const param = this.#target(true);
+        c.expect("=", "before the expression");
+        return { kind, param: param.name, value: this.#value(param.axes, loop) };
+      }
+    }
+  }
+
+  /** What a statement writes: a tile, or a parameter. */
+  #target(global: boolean): Named {
+    const token = this.#c.peek();
+    const found = this.#name();
+    if (this.#named.get(found.name)?.global !== global)
+      this.#c.fail(
+        token,
+        parseCodes.badValue,
+        global ? `%${found.name} is no parameter` : `%${found.name} is a parameter`,
+        global ? "store into a parameter" : "write a tile here; 'store' writes parameters",
+      );
+    return found;
+  }
+
+  #name(): Named {
+    const c = this.#c;
+    const token = c.peek();
+    const name = c.name("a parameter or tile");
+    const found = this.#named.get(name);
+    if (found !== undefined) return found;
+    if (c.suspects.has(name)) throw new ParseFailure(null);
+    const known = [...this.#named.keys()];
+    return c.fail(
+      token,
+      parseCodes.unknownName,
+      `nothing is called %${name}`,
+      nearestHint(name, known, "%") ?? `there are: ${known.map((each) => `%${each}`).join(", ")}`,
+    );
+  }
+
+  /** What a statement reads: a parameter, or a tile that has been written. */
+  #read(): Named {
+    const token = this.#c.peek();
+    const found = this.#name();
+    if (this.#named.get(found.name)?.global === false && !this.#written.has(found.name))
+      this.#c.fail(
+        token,
+        parseCodes.badValue,
+        `%${found.name} is read before anything is written to it`,
+        `fill %${found.name} = 0, or map it, before`,
+      );
+    return found;
+  }
+
+  #mma(loop: string | null): AxisStmt {
+    const c = this.#c;
+    const token = c.peek();
+    const acc = this.#read();
+    c.expect("+=", "after the accumulator");
+    const a = this.#read();
+    c.expect("*", "between the factors");
+    const b = this.#read();
+    const [m, n] = acc.axes;
+    const k = a.axes[1];
+    if (a.axes[0] !== m || b.axes[1] !== n || b.axes[0] !== k || k === undefined || n === undefined)
+      c.fail(
+        token,
+        parseCodes.badValue,
+        `multiplies ${shown(a)} by ${shown(b)} into ${shown(acc)}`,
+        "axes are [m, k], [k, n] and [m, n]",
+      );
+    if (loop !== k)
+      c.fail(
+        token,
+        parseCodes.badValue,
+        `a product over ${k} outside a loop over it`,
+        `write for ${k} { … }`,
+      );
+    if (a.dtype !== b.dtype)
+      c.fail(token, parseCodes.badValue, `multiplies ${a.dtype} by ${b.dtype}`, `make %${b.name} ${a.dtype}`);
+    if (dtypes[productDType(a.dtype, b.dtype)].acc !== acc.dtype || acc.dtype !== "f32")
+      c.fail(
+        token,
+        parseCodes.badValue,
+        `accumulates products of ${a.dtype} in ${acc.dtype}`,
+        "programs over axes accumulate in f32",
+      );
+    return { kind: "mma", acc: acc.name, a: a.name, b: b.name };
+  }
+
+  #reduce(loop: string | null): AxisStmt {
+    const c = this.#c;
+    const token = c.peek();
+    const tile = this.#target(false);
+    const adds = c.eat("+=");
+    if (adds && !this.#written.has(tile.name))
+      c.fail(
+        token,
+        parseCodes.badValue,
+        `adds to %${tile.name}, which nothing has filled`,
+        `fill %${tile.name} = 0`,
+      );
+    if (!adds) c.expect("=", "before what is reduced");
+    const op = c.oneOf(rowReductions, "reduction");
+    c.expect("(", "before the expression");
+    const start = c.peek();
+    const { value, axes } = this.#expression();
+    c.expect(")", "behind the expression");
+    c.expect("along", "before the axis");
+    const axisAt = c.peek();
+    const along = this.#axisName();
+    const [rows] = tile.axes;
+    if (tile.axes.length !== 1 || tile.dtype !== "f32")
+      c.fail(token, parseCodes.badValue, `${shown(tile)} is no row of f32`, "reduce into a tile f32[rows]");
+    for (const axis of axes)
+      if (axis !== rows && axis !== along)
+        c.fail(
+          start,
+          parseCodes.badValue,
+          `the expression has axis ${axis}`,
+          `its axes are ${rows} and ${along}`,
+        );
+    const declared = this.#axes.get(along);
+    if (loop !== null && (loop !== along || !adds))
+      c.fail(
+        axisAt,
+        parseCodes.badValue,
+        `reduces along ${along} in a loop over ${loop}`,
+        `write += … along ${loop}`,
+      );
+    if (loop === null && declared?.whole !== true)
+      c.fail(
+        axisAt,
+        parseCodes.badValue,
+        `a tile does not hold whole rows along ${along}`,
+        `declare it whole: axis ${along} = ${declared?.extent ?? "EXTENT"} whole, or reduce in a loop over it`,
+      );
+    this.#written.add(tile.name);
+    return { kind: "reduce", tile: tile.name, op, value, along, adds };
+  }
+
+  /** An expression whose axes are among those of what it is written to. */
+  #value(into: readonly string[], loop: string | null): NamedExpr {
+    const start = this.#c.peek();
+    const { value, axes } = this.#expression();
+    for (const axis of axes)
+      if (!into.includes(axis) || loop === axis)
+        this.#c.fail(
+          start,
+          parseCodes.badValue,
+          `the expression has axis ${axis}, and what it is written to has ${into.join(", ")}`,
+          `reduce it along ${axis}`,
+        );
+    return value;
+  }
+
+  #expression(): { readonly value: NamedExpr; readonly axes: ReadonlySet<string> } {
+    const c = this.#c;
+    const value = parseElement<NamedLeaf>(c, () =>
+      c.peek().kind === "name" ? { name: this.#read().name } : null,
+    );
+    const axes = new Set(leavesOf(value).flatMap(({ name }) => this.#named.get(name)?.axes ?? []));
+    return { value, axes };
+  }
+}
+
+const shown = ({ name, dtype, axes }: Named): string => `%${name} ${dtype}[${axes.join(", ")}]`;

@@ -1,0 +1,45 @@
+/** The views of statements that compute with elements. */
+import { leavesOf, mapLeaves } from "@tilewright/core";
+import { freeVars } from "./expr.ts";
+import type { ElementExpr, Stmt, View } from "./types.ts";
+
+/** `map` and `reduce.row`. */
+export type ElementStmt = Extract<Stmt, { readonly kind: "map" | "reduce.row" }>;
+
+export const isElementStmt = (stmt: Stmt): stmt is ElementStmt =>
+  stmt.kind === "map" || stmt.kind === "reduce.row";
+
+/** What the expression reads. */
+export const elementSources = (value: ElementExpr): readonly View[] =>
+  leavesOf(value).flatMap((leaf) => (leaf.kind === "view" ? [leaf.view] : []));
+
+/** Every view of the statement. */
+export const elementViews = (stmt: ElementStmt): readonly View[] => [
+  stmt.dst,
+  ...elementSources(stmt.value),
+  ...(stmt.kind === "reduce.row" && stmt.via !== null ? [stmt.via] : []),
+];
+
+/** Whether the statement reads by variables: of the work tile, for instance. */
+export const readsBy = (stmt: Stmt, vars: readonly string[]): boolean =>
+  isElementStmt(stmt) &&
+  elementSources(stmt.value).some(({ origin }) =>
+    origin.some((e) => [...freeVars(e)].some((name) => vars.includes(name))),
+  );
+
+/** The same statement with other views. */
+export function withElementViews(stmt: ElementStmt, view: (view: View) => View): ElementStmt {
+  const value: ElementExpr = mapLeaves(stmt.value, (leaf) => ({
+    kind: "leaf",
+    leaf: leaf.kind === "view" ? { ...leaf, view: view(leaf.view) } : leaf,
+  }));
+  if (stmt.kind === "map") return { ...stmt, dst: view(stmt.dst), value };
+  return { ...stmt, dst: view(stmt.dst), value, via: stmt.via && view(stmt.via) };
+}
+
+/** Rows and columns that the statement goes through: those of what it writes, or of the widest tile that it reduces. */
+export function elementDomain(stmt: ElementStmt): readonly [rows: number, cols: number] {
+  if (stmt.kind === "map") return stmt.dst.extent;
+  const widest = Math.max(...elementSources(stmt.value).map(({ extent }) => extent[1]), 1);
+  return [stmt.dst.extent[0], widest];
+}

@@ -1,0 +1,56 @@
+/** `map` and `reduce.row` on places, in f32 arithmetic. */
+import { evaluateElement, mapLeaves, roundTo } from "@tilewright/core";
+import { type ElementStmt, elementDomain } from "../elements.ts";
+import type { ElementLeaf } from "../types.ts";
+import { clip, markWritten, offsetOf, type Place, requireWritten } from "./memory.ts";
+import { memoryType, storeOf } from "./tileOps.ts";
+
+/** A leaf whose view is a place. */
+type Source = Exclude<ElementLeaf, { kind: "view" }> | { readonly kind: "place"; readonly place: Place };
+
+/** `sources`: the places of the expression's views, in their order. What lies outside a global one reads 0. */
+export function runElements(stmt: ElementStmt, dst: Place, sources: readonly Place[], at: string): void {
+  let next = 0;
+  const value = mapLeaves<ElementLeaf, Source>(stmt.value, (leaf) => {
+    if (leaf.kind !== "view") return { kind: "leaf", leaf };
+    const place = sources[next++];
+    if (place === undefined) throw new RangeError("a place for each view");
+    return { kind: "leaf", leaf: { kind: "place", place } };
+  });
+  const [rows, cols] = elementDomain(stmt);
+  const inside = sources.map((place) => {
+    const guard = place.memory.buffer.space === "global";
+    const box = clip(place, [guard, guard], at);
+    requireWritten(place, box, at);
+    return [place, box] as const;
+  });
+  const boxes = new Map(inside);
+  const element = (row: number, col: number): number =>
+    evaluateElement(value, (leaf) => {
+      if (leaf.kind !== "place") return leaf.kind === "row" ? row : col;
+      const { place } = leaf;
+      const box = boxes.get(place);
+      const [r, c] = [place.rows === 1 ? 0 : row, place.cols === 1 ? 0 : col];
+      if (box === undefined || r < box.row0 || r >= box.row1 || c < box.col0 || c >= box.col1) return 0;
+      return place.memory.data[offsetOf(place, r, c)] ?? 0;
+    });
+  const out = storeOf(dst.memory, at);
+  const rounded = (x: number): number => roundTo(memoryType(dst.memory.buffer.dtype), x);
+  const box = clip(dst, [false, false], at);
+  if (stmt.kind === "map") {
+    const made = Array.from({ length: rows * cols }, (_, i) => element(Math.floor(i / cols), i % cols));
+    for (const [i, x] of made.entries()) out[offsetOf(dst, Math.floor(i / cols), i % cols)] = rounded(x);
+    markWritten(dst, box);
+    return;
+  }
+  if (stmt.adds) requireWritten(dst, box, at);
+  const join =
+    stmt.op === "max" ? Math.max : (x: number, y: number): number => Math.fround(Math.fround(x) + y);
+  for (let row = 0; row < rows; row++) {
+    const place = offsetOf(dst, row, 0);
+    let sum = stmt.adds ? (out[place] ?? 0) : stmt.op === "max" ? Number.NEGATIVE_INFINITY : 0;
+    for (let col = 0; col < Math.min(cols, stmt.below ?? cols); col++) sum = join(sum, element(row, col));
+    out[place] = rounded(sum);
+  }
+  markWritten(dst, box);
+}

@@ -1,0 +1,69 @@
+/** Statements that compute with elements: tiles that meet, and threads that hold them. */
+import { elementDomain, elementSources, elementViews, isElementStmt } from "../elements.ts";
+import type { OwnershipMode } from "../types.ts";
+import { bufferAt, type Verifier, viewText } from "./verifier.ts";
+
+const text = (factors: readonly OwnershipMode[]): string =>
+  JSON.stringify(factors.filter((f) => f.extent > 1 && f.tier !== "register"));
+
+export const elements: Verifier = {
+  name: "elements",
+  code: "TW3166",
+  property:
+    "what map and reduce.row read has the statement's rows and columns, or one of them; they write registers of f32 or shared memory, and one register tile says which thread has which element",
+  from: "nest",
+  *check(subject) {
+    for (const site of subject.sites) {
+      const { stmt } = site;
+      if (!isElementStmt(stmt)) continue;
+      const [rows, cols] = elementDomain(stmt);
+      const dst = bufferAt(subject, stmt.dst.buffer);
+      for (const view of elementSources(stmt.value))
+        if (![1, rows].includes(view.extent[0]) || ![1, cols].includes(view.extent[1]))
+          yield {
+            at: site,
+            message: `reads ${viewText(view)} for ${rows} x ${cols} elements`,
+            hint: "as many rows and columns, or one",
+          };
+      const written = stmt.kind === "map" ? ["register", "shared"] : ["register"];
+      if (!written.includes(dst.space) || (dst.space === "register" && dst.dtype !== "f32"))
+        yield {
+          at: site,
+          message: `writes %${dst.name}, ${dst.dtype} in ${dst.space} memory`,
+          hint: `write a register tile of f32${stmt.kind === "map" ? ", or a shared tile" : ""}`,
+        };
+      if (stmt.kind === "reduce.row" && stmt.dst.extent[1] !== 1)
+        yield {
+          at: site,
+          message: `reduces rows into ${viewText(stmt.dst)}`,
+          hint: "a row has one sum or maximum: write a tile of one column",
+        };
+      for (const view of elementViews(stmt))
+        if (bufferAt(subject, view.buffer).space === "tensor")
+          yield {
+            at: site,
+            message: `uses %${view.buffer}, tensor memory`,
+            hint: "copy it into a register tile",
+          };
+      const held = elementViews(stmt)
+        .map((view) => ({ view, buffer: bufferAt(subject, view.buffer) }))
+        .filter(({ buffer }) => buffer.space === "register");
+      const like = held.find(({ view }) => view.extent[0] === rows && view.extent[1] === cols);
+      if (like === undefined)
+        yield {
+          at: site,
+          message: `no register tile has its ${rows} x ${cols} elements`,
+          hint: "map the values into a register tile first",
+        };
+      for (const { buffer } of held) {
+        const [own, other] = [like?.buffer.own, buffer.own];
+        if (!own || !other || text(own.rows) === text(other.rows)) continue;
+        yield {
+          at: site,
+          message: `%${buffer.name} and %${like?.buffer.name} lie with different threads`,
+          hint: "the same own rows(…) for both",
+        };
+      }
+    }
+  },
+};

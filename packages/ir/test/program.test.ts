@@ -1,0 +1,86 @@
+import { readFileSync } from "node:fs";
+import { formatDiagnostic } from "@tilewright/core";
+import { describe, expect, test } from "vitest";
+import { measureProgram, parseAxisProgram, printAxisProgram } from "../src/index.ts";
+
+const example = (name: string): string =>
+  readFileSync(new URL(`../../../examples/${name}.tile`, import.meta.url), "utf8");
+
+const parse = (text: string) => {
+  const parsed = parseAxisProgram(text);
+  if (!parsed.ok) throw new Error(parsed.error.map(formatDiagnostic).join("\n"));
+  return parsed.value;
+};
+
+/** What is said of the example after some edits: place, message and hint. */
+function faults(name: string, ...edits: readonly (readonly [string, string])[]): readonly string[] {
+  const text = edits.reduce((before, [from, to]) => {
+    expect(before).toContain(from);
+    return before.replace(from, to);
+  }, example(name));
+  const parsed = parseAxisProgram(text);
+  return parsed.ok
+    ? []
+    : parsed.error.map(({ location, message, hint }) => `${location?.line}: ${message}; ${hint}`);
+}
+
+describe("programs over axes", () => {
+  test.each(["softmax", "rmsnorm"])("%s prints and parses back", (name) => {
+    const text = example(name);
+    expect(text.split("\n").length).toBeLessThan(60);
+    expect(text).not.toMatch(/sm_|warp|thread|lane/);
+    const program = parse(text);
+    expect(printAxisProgram(program)).toBe(text.replace(/\/\/.*\n/g, ""));
+    expect(parse(printAxisProgram(program))).toEqual(program);
+  });
+
+  test("errors have line and hint, all at once", () => {
+    expect(
+      faults(
+        "softmax",
+        ["param %B f16[k, n]", "param %B bf16[k, n]"],
+        ["tile %x f32[m]", "tile %x f32[mm]"],
+        ["axis k = 80", "axis k = 99999999999"],
+      ),
+    ).toEqual([
+      "6: the extent of an axis must be an integer of at most 2147483647, found 99999999999; write an integer of at most 2147483647",
+      "11: no axis is called mm; did you mean 'm'?",
+    ]);
+    expect(faults("softmax", ["param %B f16[k, n]", "param %B bf16[k, n]"])).toEqual([
+      "16: multiplies f16 by bf16; make %B f16",
+    ]);
+  });
+
+  test.each([
+    [["along n\n    map", "along q\n    map"], "no axis is called q"],
+    [["axis n = 96 whole", "axis n = 96"], "a tile does not hold whole rows along n"],
+    [["exp(%S - %x)", "exp(%S - %A)"], "the expression has axis k"],
+    [["exp(%S - %x)", "max(%S)"], "'max' takes 2, found 1"],
+    [["exp(%S - %x)", "expp(%S)"], "'expp' is no function of elements"],
+    [["store %D = %S / %x", "store %S = %x"], "%S is no parameter"],
+    [["    fill %S = 0\n", ""], "%S is read before anything is written to it"],
+    [["mma %S += %A * %B", "mma %S += %B * %A"], "multiplies %B f16[k, n] by %A f16[m, k]"],
+    [["for k {", "for n {"], "a product over k outside a loop over it"],
+  ] as const)("%j: %s", (edit, message) => {
+    expect(faults("softmax", edit).some((fault) => fault.includes(message))).toBe(true);
+  });
+
+  test("rows of a softmax add up to 1, within their bounds", () => {
+    const program = parse(example("softmax").replace("axis m = 200", "axis m = 3"));
+    const values = (count: number): Float64Array =>
+      Float64Array.from({ length: count }, (_, i) => ((i * 7) % 11) / 8);
+    const made = measureProgram(
+      program,
+      new Map([
+        ["A", values(3 * 80)],
+        ["B", values(80 * 96)],
+      ]),
+    ).get("D");
+    for (let row = 0; row < 3; row++) {
+      const sum = made?.values.slice(row * 96, (row + 1) * 96).reduce((total, x) => total + x, 0);
+      expect(sum).toBeCloseTo(1, 12);
+    }
+    expect(Math.max(...(made?.bounds ?? []))).toBeLessThan(1e-3);
+    expect(Math.min(...(made?.bounds ?? []))).toBeGreaterThan(0);
+  });
+});
