@@ -194,7 +194,10 @@ export class DryRun implements Hooks {
       case "map":
       case "reduce.row": {
         const tiles = new Set(elementViews(stmt).map(({ buffer }) => buffer));
-        return () => proved(at, () => tiles.forEach((tile) => readSums(this.#sums, tile, null)));
+        return () =>
+          proved(at, () => {
+            for (const tile of tiles) readSums(this.#sums, tile, null);
+          });
       }
       case "epilogue": {
         const overlays = stmt.via !== null && bufferAt(this.#subject, stmt.via.buffer).aliased === true;
