@@ -116,7 +116,7 @@ export function manifestPage(): string {
     "# Manifest",
     "",
     "`NAME.gemm.json` beside a kernel's PTX says what it computes and how to launch it: grid, block and shared memory as expressions of sizes, every parameter with its place, tensor maps as recipes, constraints to be checked before.",
-    "`tilewright schema manifest` prints the JSON Schema that these rows are from; `readManifest` of `@tilewright/ir` checks one.",
+    "`tilewright schema manifest` prints the JSON Schema that these rows are from; `readManifest` of `@tilewright/core` checks one.",
     "",
     "| field | type | meaning |",
     "|---|---|---|",

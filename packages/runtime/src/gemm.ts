@@ -35,7 +35,7 @@ export interface GemmInputs {
   readonly b: Uint8Array;
   /** Needed exactly when the problem has C. */
   readonly c?: Uint8Array | null;
-  /** Scale factors of A and B, needed exactly when they are block-scaled; in the order of `scaleOffset` (`@tilewright/ir`). */
+  /** Scale factors of A and B, needed exactly when they are block-scaled; in the order of `scaleOffset` (`@tilewright/core`). */
   readonly sfa?: Uint8Array | null;
   readonly sfb?: Uint8Array | null;
   /** What each epilogue step reads, by its position: bytes, or a number for a launch-time scalar. */
