@@ -202,6 +202,16 @@ describe("races in shared memory", () => {
     clean(run(body("bar.warp.sync -1;"), 32));
     clean(run(body("bar.sync 0;"), 32));
   });
+  test("H012 bytes of one word: each lane its own is no race, its neighbour's is one", () => {
+    const body = (shift: number): string =>
+      `${head} add.u32 %r0, %t, %r1; cvt.u16.u32 %h0, %t; st.shared.u8 [%r0], %h0; bar.sync 0; ld.shared.u8 %h1, [%r0];
+      add.u32 %r2, %t, ${shift}; and.b32 %r2, %r2, 31; add.u32 %r2, %r2, %r1; st.shared.u8 [%r2], %h1;`;
+    for (const order of orders) {
+      clean(run(body(0), 32, { order }));
+      const found = seen(run(body(1), 32, { order, checks: ["race"] }));
+      expect(found.some((text) => /^H012 lane \d+ of warp 0 writes/.test(text))).toBe(true);
+    }
+  });
   test("halves of one word by different lanes and warps are no race", () => {
     clean(
       run(

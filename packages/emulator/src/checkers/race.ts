@@ -137,7 +137,7 @@ export class Race {
       const old = reads[q] as number;
       if (old >> 6 === entry >> 6) {
         if (old === entry || (old & 63) === severalLanes) continue;
-        if (shadow.writer[q] !== me + 1) {
+        if (shadow.writer[q] !== me + 1 && bytes === 15) {
           reads[q] = old | severalLanes;
           continue;
         }
@@ -184,6 +184,7 @@ export class Race {
         else if (writer === w.copyEngine) this.#unpublished(w, q, lane, site);
       }
     }
+    if (bytes !== 15) shadow.noteBytes(q, bytes, me, clock, lane);
     // Within one clock keep all bytes read; two lanes become "several".
     const reads = shadow.planes[me] as Int32Array;
     const old = reads[q] as number;
@@ -279,7 +280,12 @@ export class Race {
         // The next read has to look at this write: its entry must not look like a repetition.
         plane[q] = bytes === 15 ? 0 : read & ~(bytes << 6);
         if (a === me) {
-          if (read >> clockShift === clock && (read & 63) !== lane && kind === writeKind.plain)
+          if (
+            read >> clockShift === clock &&
+            (read & 63) !== lane &&
+            kind === writeKind.plain &&
+            !shadow.readAlone(q, bytes & (read >> 6), me, clock, lane)
+          )
             this.#reports.lanes(w, q, lane, site, read & 63, "writes", "read", shadow.readSite[q] as number);
         } else if (read >> clockShift > (known[me * stride + a] as number))
           this.#reports.overwritten(clocks, w, q, site, a, "warp");

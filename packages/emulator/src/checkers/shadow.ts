@@ -32,6 +32,8 @@ export class Shadow {
   /** Agent of each plane in the order of their making, which numbers the bits of `readers`. */
   readonly order: number[] = [];
   readonly #bits: number[] = [];
+  /** The last read of each byte that was read as part of a word: agent plus one, and clock * 64 + lane. Made where there are such reads. */
+  #byteReads: { readonly agent: Int16Array; readonly entry: Int32Array } | null = null;
 
   /** @param base arena offset of the first window. @param size bytes of all of them. */
   constructor(base: number, size: number) {
@@ -72,11 +74,38 @@ export class Shadow {
     }
   }
 
+  /** A lane reads some bytes of word q, and not all of them. */
+  noteBytes(q: number, bytes: number, agent: number, clock: number, lane: number): void {
+    this.#byteReads ??= { agent: new Int16Array(4 * this.words), entry: new Int32Array(4 * this.words) };
+    const { agent: agents, entry } = this.#byteReads;
+    for (let b = 0; b < 4; b++) {
+      if (((bytes >> b) & 1) === 0) continue;
+      const at = 4 * q + b;
+      const again = agents[at] === agent + 1 && (entry[at] as number) >> 6 === clock;
+      const other = again && ((entry[at] as number) & 63) !== lane;
+      agents[at] = agent + 1;
+      entry[at] = (clock << 6) | (other ? severalLanes : lane);
+    }
+  }
+
+  /** Whether none but this lane of the warp has read these bytes of word q in this clock, as far as is known. */
+  readAlone(q: number, bytes: number, agent: number, clock: number, lane: number): boolean {
+    if (this.#byteReads === null) return false;
+    const { agent: agents, entry } = this.#byteReads;
+    for (let b = 0; b < 4; b++) {
+      const at = 4 * q + b;
+      if (((bytes >> b) & 1) !== 0 && (agents[at] !== agent + 1 || entry[at] !== ((clock << 6) | lane)))
+        return false;
+    }
+    return true;
+  }
+
   /** Forget everything: other blocks come to the windows. Planes of warps are kept, those of engines made anew. */
   reset(warps: number): void {
     this.writer.fill(0);
     this.readers.fill(0);
     this.kind.fill(0);
+    this.#byteReads = null;
     for (const agent of this.order) {
       if (agent < warps) this.planes[agent]?.fill(0);
       else this.planes[agent] = undefined;
