@@ -10,6 +10,8 @@ const ENTRIES = {
   tilewright: "packages/cli/src/bin.ts",
   // Forked by the runtime, which looks for it beside itself.
   "isolation-worker": "packages/runtime/src/isolation/isolation-worker.ts",
+  // Started by `tilewright tune`, which looks for it beside itself.
+  "compile-worker": "packages/cli/src/tune/compile-worker.ts",
   "self-test": "scripts/bundle/self-test.ts",
   "gpu/device": "packages/runtime/test/device.gpu.test.ts",
   "gpu/launching": "packages/runtime/test/launching.gpu.test.ts",

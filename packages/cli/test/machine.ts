@@ -1,6 +1,7 @@
 /** A GPU that is made up: what the process that measures answers, for tests of what is done with the answer. */
-import type { BenchFailure, BenchJob, BenchOutcome, Summary } from "@tilewright/runtime";
+import type { BenchCandidate, BenchFailure, BenchJob, BenchOutcome, Summary } from "@tilewright/runtime";
 import { type BenchPorts, type OpenBench, systemPorts } from "../src/bench/ports.ts";
+import type { Context } from "../src/context.ts";
 import type { Command } from "../src/kit/command.ts";
 import { contextIn, type Outcome } from "./harness.ts";
 
@@ -20,13 +21,17 @@ const check = {
   unwritten: 0,
 } as const;
 
-/** What a GPU might have answered: ours at 50 TFLOP/s over `speed`, cuBLAS at 50. */
-function answer(job: BenchJob, speed: number): BenchOutcome {
+/** What a GPU might have answered: ours at 50 TFLOP/s over `speed` (of a candidate), cuBLAS at 50. */
+function answer(job: BenchJob, speed: Speed): BenchOutcome {
   const { m, n, k } = job.problem;
   const flops = 2 * m * n * k;
   const us = flops / 50e6;
+  const speedOf = (name: string): number => {
+    const candidate = job.candidates.find((one) => one.name === name);
+    return typeof speed === "number" || candidate === undefined ? Number(speed) : speed(candidate);
+  };
   const names = [...job.candidates.map(({ name }) => name), ...(job.cublas === null ? [] : ["cublas"])];
-  const medianOf = (name: string): number => (name === "cublas" ? us : us / speed);
+  const medianOf = (name: string): number => (name === "cublas" ? us : us / speedOf(name));
   return {
     gpu: {
       name: "NVIDIA H200",
@@ -77,7 +82,7 @@ function answer(job: BenchJob, speed: number): BenchOutcome {
           : job.candidates.map(({ name }) => ({
               candidate: name,
               peer: "cublas",
-              ratio: { value: speed, low: speed * 0.999, high: speed * 1.001 },
+              ratio: { value: speedOf(name), low: speedOf(name) * 0.999, high: speedOf(name) * 1.001 },
             })),
     })),
     graph: [],
@@ -94,8 +99,10 @@ export interface Machine extends BenchPorts {
   running: number;
 }
 
+type Speed = number | ((candidate: BenchCandidate) => number);
+
 interface MachineOptions extends Partial<BenchPorts> {
-  readonly speed?: number;
+  readonly speed?: Speed;
   readonly gpu?: string;
   readonly reply?: (job: BenchJob) => BenchFailure | undefined;
 }
@@ -139,7 +146,12 @@ export function machine({
 }
 
 /** Run a command on ports of its own. A string is split at spaces. */
-export async function startCommand(command: Command, line: string, cwd: string): Promise<Outcome> {
+export async function startCommand(
+  command: Command,
+  line: string,
+  cwd: string,
+  more: Partial<Context> = {},
+): Promise<Outcome> {
   const out = { stdout: "", stderr: "" };
   const sink = (name: "stdout" | "stderr") => ({
     isTTY: false,
@@ -148,7 +160,7 @@ export async function startCommand(command: Command, line: string, cwd: string):
     },
   });
   const code = await command.start(
-    { ...contextIn(cwd), stdout: sink("stdout"), stderr: sink("stderr") },
+    { ...contextIn(cwd), ...more, stdout: sink("stdout"), stderr: sink("stderr") },
     line.split(" "),
   );
   return { code, ...out };

@@ -31,7 +31,7 @@ export interface PlanArgs extends ProblemArgs, CompileArgs {
 }
 
 /** The sizes asked for: of `--shapes`, or the one of `-m -n -k`. */
-function shapesOf(context: Context, args: PlanArgs): Checked<readonly Shape[]> {
+export function shapesOf(context: Context, args: PlanArgs): Checked<readonly Shape[]> {
   if (args.shapes === undefined) {
     const { m = 1, n = 1, k = 1 } = args;
     return ok([{ group: "given", m, n, k }]);

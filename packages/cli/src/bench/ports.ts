@@ -1,6 +1,6 @@
 /** What `bench` touches of the machine, so that its tests run on fakes. */
 import { spawn } from "node:child_process";
-import type { Checked } from "@tilewright/core";
+import { type Checked, type Diagnostic, err, ok } from "@tilewright/core";
 import {
   type Bench,
   type CublasLt,
@@ -9,6 +9,8 @@ import {
   openIsolatedBench,
   openKoffiCublasLt,
 } from "@tilewright/runtime";
+import { codes, problemWith } from "../codes.ts";
+import type { Session } from "../kit/command.ts";
 
 /** How a program ended that was given its input. */
 export type Ended =
@@ -86,3 +88,34 @@ export function runProgram(
     });
   });
 }
+
+export interface Peers {
+  /** Path of libcublasLt; null without cuBLAS. */
+  readonly cublas: string | null;
+  readonly commands: readonly string[];
+}
+
+/** The peers asked for. cuBLAS that nobody asked for and that is not there is a note. */
+export async function peersOf(
+  session: Session,
+  args: { readonly vs?: readonly string[] | undefined; readonly cublaslt?: string | undefined },
+  ports: Pick<BenchPorts, "cublas">,
+): Promise<Checked<Peers>> {
+  const names = args.vs ?? ["cublas"];
+  const commands = names.filter((name) => name !== "cublas" && name !== "none");
+  if (names.includes("none") && names.length > 1)
+    return err([problemWith(codes.conflict, "--vs", "none stands alone", { hint: "leave it out" })]);
+  if (!names.includes("cublas")) return ok({ cublas: null, commands });
+  const found = await ports.cublas({ library: args.cublaslt, env: session.context.env });
+  if (found.ok) return ok({ cublas: found.value.library, commands });
+  if (args.vs !== undefined || args.cublaslt !== undefined) return found;
+  session.note(`without cuBLAS: ${found.error.map((one) => one.message).join("; ")}`);
+  return ok({ cublas: null, commands });
+}
+
+/** The runtime's hints name the emulator as the way on, and there is no speed to be had there. */
+export const withoutEmulator = (problem: Diagnostic): Diagnostic => {
+  const { hint = "", ...rest } = problem;
+  const kept = hint.split("; ").filter((part) => !part.includes("--device emulator"));
+  return { ...rest, hint: [...kept, "tilewright plan estimates without a GPU"].join("; ") };
+};

@@ -1,5 +1,5 @@
 /** `tilewright bench`: kernels beside their peers on a GPU, measured so that nobody is flattered. */
-import { type Checked, type Diagnostic, err, ok } from "@tilewright/core";
+import { type Checked, type Diagnostic, ok } from "@tilewright/core";
 import { type Bench, inputKinds, type Regime, regimes } from "@tilewright/runtime";
 import { z } from "zod";
 import { recordOf } from "../bench/assemble.ts";
@@ -8,7 +8,7 @@ import { compareRecords } from "../bench/compare.ts";
 import { jobOf, keyOf, type Planned, planJobs, type Wishes } from "../bench/jobs.ts";
 import { measureOrder, type WorkOrder } from "../bench/measure.ts";
 import { renderPlot } from "../bench/plot.ts";
-import type { BenchPorts } from "../bench/ports.ts";
+import { type BenchPorts, type Peers, peersOf, withoutEmulator } from "../bench/ports.ts";
 import type { BenchRecord } from "../bench/record.ts";
 import { renderChanges, renderRecords, stateText } from "../bench/render.ts";
 import { shapeText } from "../bench/shapes.ts";
@@ -22,6 +22,7 @@ import { exitCodeFor, exitCodes } from "../kit/exit.ts";
 import { choice, list, number, optionalArgument, seed, switchOn, text, toggle } from "../kit/flags.ts";
 import { toCsv } from "../output/csv.ts";
 import { compileFlags, problemFlags } from "../request/flags.ts";
+import { hopeless } from "../tune/measure.ts";
 import { tellChoice } from "../tuned/choice.ts";
 
 const measuring = "Measuring";
@@ -135,38 +136,8 @@ function conflicts(args: Args): readonly Diagnostic[] {
   return found;
 }
 
-interface Peers {
-  /** Path of libcublasLt; null without cuBLAS. */
-  readonly cublas: string | null;
-  readonly commands: readonly string[];
-}
-
-/** The peers asked for. cuBLAS that nobody asked for and that is not there is a note. */
-async function peersOf(session: Session, args: Args, ports: BenchPorts): Promise<Checked<Peers>> {
-  const names = args.vs ?? ["cublas"];
-  const commands = names.filter((name) => name !== "cublas" && name !== "none");
-  if (names.includes("none") && names.length > 1)
-    return err([problemWith(codes.conflict, "--vs", "none stands alone", { hint: "leave it out" })]);
-  if (!names.includes("cublas")) return ok({ cublas: null, commands });
-  const found = await ports.cublas({ library: args.cublaslt, env: session.context.env });
-  if (found.ok) return ok({ cublas: found.value.library, commands });
-  if (args.vs !== undefined || args.cublaslt !== undefined) return found;
-  session.note(`without cuBLAS: ${found.error.map((one) => one.message).join("; ")}`);
-  return ok({ cublas: null, commands });
-}
-
 const regimesOf = (regime: Args["regime"]): readonly Regime[] =>
   regime === "all" ? regimes : [regime ?? "idle"];
-
-/** A failure of the machine, not of one kernel: every other problem would end the same way. */
-const hopeless = /^TW60(0[1-6]|26)$/;
-
-/** The runtime's hints name the emulator as the way on, and there is no speed to be had there. */
-const withoutEmulator = (problem: Diagnostic): Diagnostic => {
-  const { hint = "", ...rest } = problem;
-  const kept = hint.split("; ").filter((part) => !part.includes("--device emulator"));
-  return { ...rest, hint: [...kept, "tilewright plan estimates without a GPU"].join("; ") };
-};
 
 async function measureAll(session: Session, args: Args, ports: BenchPorts): Promise<number> {
   const wrong = conflicts(args);

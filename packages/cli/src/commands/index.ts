@@ -16,6 +16,7 @@ import { run } from "./run.ts";
 import { schema } from "./schema.ts";
 import { shellCommands } from "./shell.ts";
 import { targetsCommand } from "./targets.ts";
+import { tuneCommand } from "./tune.ts";
 import { tunedCommand } from "./tuned.ts";
 
 const own: readonly Command[] = [
@@ -29,6 +30,7 @@ const own: readonly Command[] = [
   check,
   explain,
   explore,
+  tuneCommand(systemPorts),
   tunedCommand,
   targetsCommand,
   schema,
