@@ -49,6 +49,8 @@ export function operandTile(ctx: Context, name: string, kAxis: 0 | 1): OperandTi
     throw new CannotLower(`%${name}`, `rows of ${panel} bytes do not fill swizzle ${swizzle}`);
   const next = (layout.panels?.step ?? 0) * size;
   const pattern = PATTERN_ROWS * span;
+  if (next % (swizzle === "none" ? CORE_BYTES : pattern) !== 0)
+    throw new CannotLower(`%${name}`, `panels ${next} bytes apart are no whole patterns of ${pattern} bytes`);
   // Without a swizzle the two offsets change places for transposed operands (PTX ISA, matrix descriptor).
   const [leading, stride] = transposed && swizzle === "none" ? [pattern, next] : [next, pattern];
   const word = encodeWgmmaDescriptor({

@@ -68,6 +68,9 @@ export interface TensorCut {
   readonly pieces: readonly TensorRange[];
 }
 
+/** Where copies may write shared memory (PTX ISA, cp.async.bulk.tensor). */
+const WRITE_ALIGN = 128;
+
 /**
  * The boxes of a shared tile. `parts`: cut evenly along the axis across, for the blocks of a cluster that share a copy or the warpgroups that share
  * a store. Null where bulk copies cannot make the layout: padded rows, a swizzle that TMA lacks, rows longer than a box, parts that cut the
@@ -94,12 +97,17 @@ export function tensorCut(buffer: Buffer, parts = 1): TensorCut | null {
   const outer = turns > 1 ? across / turns : largestDivisor(across / parts, MAX_BOX);
   if (swizzle !== "none" && outer * turns < across && outer % PATTERN_ROWS !== 0) return null;
   const size = elementBytes(buffer);
+  const span = swizzle === "none" ? null : Number.parseInt(swizzle, 10);
+  // Rows of a box lie as far apart as the swizzle reaches.
+  if (span !== null && inner * size !== span) return null;
   const pieces: TensorRange[] = [];
   for (let o = 0; o < across; o += outer * turns)
     for (let i = 0; i < buffer.shape[contiguous]; i += inner) {
       const [row, col] = contiguous === 1 ? [o, i] : [i, o];
       pieces.push({ row, col, offset: linearOffset(layout, [row, col]) * size });
     }
+  const aligned = span === null ? WRITE_ALIGN : PATTERN_ROWS * span;
+  if (pieces.some(({ offset }) => offset % aligned !== 0)) return null;
   const spread = dtypes[buffer.dtype].bits < 8 && buffer.packed !== true;
   return { contiguous, box: [inner, outer], turns, swizzle, spread, pieces };
 }
@@ -109,9 +117,6 @@ function largestDivisor(n: number, most: number): number {
   while (n % d !== 0) d--;
   return d;
 }
-
-/** Where copies may write shared memory (PTX ISA, cp.async.bulk.tensor). */
-const WRITE_ALIGN = 128;
 
 /** Elements of the boxes that a vector of a tile comes in: all, or the most that divide it and begin where copies may write; null where neither fits a box. */
 export function boxedRun(elements: number, size: number): number | null {

@@ -1,4 +1,6 @@
 /** Blocks that divide the K of a tile multiply each of its elements once between them. */
+
+import { operandRole } from "../accesses.ts";
 import type { CellTable } from "../interpret/compileExpr.ts";
 import { compileCond, compileExpr } from "../interpret/compileExpr.ts";
 import { Control, type DataStmt, type Hooks, type Thread } from "../interpret/control.ts";
@@ -36,7 +38,7 @@ export const coverage: Verifier = {
 export const products: Verifier = {
   name: "products",
   code: "TW3159",
-  property: "the products of a work tile go over K once",
+  property: "the products of a work tile go over K once, of A and B at the same elements",
   from: "nest",
   waivable: true,
   given: true,
@@ -45,7 +47,17 @@ export const products: Verifier = {
     const first = subject.sites.find(({ stmt }) => stmt.kind === "mma");
     if (first === undefined || k > MOST_ITERATIONS) return;
     const count = new Counting(subject);
-    if (!count.run() || (count.products >= k && count.products < k + chunkOf(subject))) return;
+    if (!count.run()) return;
+    // Where roles meet at mbarriers the proof says which wait or slot is at fault.
+    const proven = subject.program.rings.some(({ full }) => full?.kind === "mbarrier");
+    for (const [stmt, [a, b]] of proven ? [] : count.apart)
+      yield {
+        at: subject.sites.find((site) => site.stmt === stmt) ?? first,
+        message: `multiplies A ${alongK(a)} by B ${alongK(b)}`,
+        hint: "copy fragments and slots of both from the same chunk and step",
+      };
+    if ((!proven && count.apart.size > 0) || (count.products >= k && count.products < k + chunkOf(subject)))
+      return;
     yield {
       at: first,
       message: `the products of a tile go over ${count.products} elements of K, and the problem has ${k}`,
@@ -53,6 +65,9 @@ export const products: Verifier = {
     };
   },
 };
+
+const alongK = (element: number): string =>
+  Number.isNaN(element) ? "that nobody has copied" : `at element ${element} along K`;
 
 /** Elements of K that a tile's blocks multiply in one turn of their loops: those of the last may be filled up with zeros. */
 const chunkOf = ({ sites }: Subject): number =>
@@ -82,15 +97,25 @@ class Counting implements Hooks {
   readonly turns = MOST_ITERATIONS;
   /** Elements of K over which the tile's products have gone. */
   products = 0;
+  /** Products of A and B at different elements of K, and at which first. */
+  readonly apart = new Map<Stmt, readonly [a: number, b: number]>();
+  /** Where along K the first element of each tile's slot is from. */
+  #from = new Map<string, number>();
   readonly #subject: Subject;
   /** Elements across K that were read at each position of K. */
   readonly #read: Readonly<Record<Operand, Float64Array>>;
+  /** Operands of which tiles have copies. */
+  readonly #roles = new Map<string, Operand>();
   readonly #control: Control;
 
   constructor(subject: Subject) {
     const { k } = subject.program.problem;
     this.#subject = subject;
     this.#read = { A: new Float64Array(k), B: new Float64Array(k) };
+    for (const { name } of subject.program.buffers) {
+      const role = operandRole(subject.program, name);
+      if (role !== null) this.#roles.set(name, role === "a" ? "A" : "B");
+    }
     this.#control = new Control(subject.program, this);
   }
 
@@ -134,7 +159,9 @@ class Counting implements Hooks {
     return 0;
   }
 
-  newBlock(): void {}
+  newBlock(): void {
+    this.#from = new Map();
+  }
 
   combine(): () => readonly (() => void)[] {
     return () => [];
@@ -146,12 +173,44 @@ class Counting implements Hooks {
 
   data(stmt: DataStmt, table: CellTable): ((thread: Thread) => void) | null {
     const reads = this.#reads(stmt, table);
+    if (stmt.kind === "copy") return this.#moves(stmt, table, reads);
     if (stmt.kind !== "mma") return reads;
     const { columns } = stmt;
     const width = stmt.a.extent[1] * (columns === undefined ? 1 : (columns.to - columns.from) / columns.of);
+    const [a, b] = [this.#place(stmt.a, K_AXIS.A, table), this.#place(stmt.b, K_AXIS.B, table)];
     return (thread) => {
       this.products += width;
+      const [from, other] = [a(thread), b(thread)];
+      if (from !== other && !this.apart.has(stmt)) this.apart.set(stmt, [from, other]);
       reads?.(thread);
+    };
+  }
+
+  /** Along K: of a view of A or B where it begins, of their copies where that lies which they begin with; NaN of what nothing has been copied to. */
+  #place(view: View, axis: 0 | 1, table: CellTable): (thread: Thread) => number {
+    const origin = compileExpr(view.origin[axis], table);
+    if (view.buffer === "A" || view.buffer === "B") return ({ cells }) => origin(cells);
+    const slot = compileExpr(view.slot, table);
+    return ({ cells }) => (this.#from.get(`${view.buffer} ${slot(cells)}`) ?? Number.NaN) + origin(cells);
+  }
+
+  /** What a copy brings, and where along K that is from. */
+  #moves(
+    stmt: Extract<Stmt, { kind: "copy" }>,
+    table: CellTable,
+    reads: ((thread: Thread) => void) | null,
+  ): ((thread: Thread) => void) | null {
+    const role = this.#roles.get(stmt.dst.buffer);
+    if (role === undefined) return reads;
+    const from = this.#place(stmt.src, K_AXIS[role], table);
+    const origin = compileExpr(stmt.dst.origin[K_AXIS[role]], table);
+    const slot = compileExpr(stmt.dst.slot, table);
+    const when = stmt.when === null ? null : compileCond(stmt.when, table);
+    return (thread) => {
+      const { cells } = thread;
+      reads?.(thread);
+      if (when === null || when(cells))
+        this.#from.set(`${stmt.dst.buffer} ${slot(cells)}`, from(thread) - origin(cells));
     };
   }
 

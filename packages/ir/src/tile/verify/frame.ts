@@ -49,14 +49,20 @@ const units: ReadonlyMap<string, "thread" | "warp"> = new Map([
   ["tmem.relinquish", "warp"],
 ]);
 
+/** What all threads come to. */
+const meeting = /^(?:barrier|cluster\.|pdl\.|tmem\.base)/;
+
 function* alone(site: Site): Iterable<Fault> {
-  const unit = units.get(site.stmt.kind);
+  const { kind } = site.stmt;
+  const unit = units.get(kind) ?? (meeting.test(kind) ? null : undefined);
   const around = site.parents.at(-1);
-  if (unit === undefined || (around?.kind === "only" && around.unit === unit)) return;
+  const found = around?.kind === "only" ? around.unit : null;
+  if (unit === undefined || found === unit) return;
+  const who = (one: typeof unit): string => (one === null ? "all threads" : `one ${one}`);
   yield {
     at: site,
-    message: `${site.stmt.kind} is done by ${around?.kind === "only" ? `one ${around.unit}` : "all threads"}, and one ${unit} does it`,
-    hint: `only ${unit} 0 { ${site.stmt.kind} … }`,
+    message: `${kind} is done by ${who(found)}, and is to be by ${who(unit)}`,
+    hint: unit === null ? `${kind} by itself` : `only ${unit} 0 { ${kind} … }`,
   };
 }
 

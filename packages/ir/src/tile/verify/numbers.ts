@@ -3,12 +3,15 @@ import { roundTo, sizeOf } from "@tilewright/core";
 import { isDead, type Range, rangeOf } from "../ranges.ts";
 import type { Buffer, Space, Stmt } from "../types.ts";
 import { withExprs } from "../withExprs.ts";
+import { viewsOf } from "./names.ts";
 import type { Fault, Site, Verifier } from "./verifier.ts";
 
 /** Largest index of a kernel, and largest turn of a loop: sizes of problems end there too (TW1002). */
 const MOST = 2 ** 31 - 1;
 /** Most turns of loops within each other that are unrolled: one holds the steps of a K chunk. */
 const MOST_UNROLLED = 4096;
+/** Elements behind the end of a matrix, beside some lengths of it, at which a rectangle may begin: chunks are asked for ahead. */
+const MOST_AHEAD = 2 ** 20;
 /** Most chunks of a ring: the field `stages` ends there. */
 const MOST_SLOTS = 64;
 /** Most places of a tile: accumulators that share columns have two for each slot. */
@@ -29,7 +32,7 @@ export const numbers: Verifier = {
   name: "numbers",
   code: "TW3135",
   property:
-    "loops and indices count in 32 bits, and unrolled loops at most 4096 turns within each other; tiles have no more elements than their memory, and begin with values that these have; alignments are powers of two, rings and their mbarriers have at most 64 slots, tiles no more K chunks than K has elements",
+    "loops and indices count in 32 bits, rectangles of matrices begin near them, and unrolled loops at most 4096 turns within each other; tiles have no more elements than their memory, and begin with values that these have; alignments are powers of two, rings and their mbarriers have at most 64 slots, tiles no more K chunks than K has elements",
   from: "nest",
   *check({ program, sites, buffers }) {
     for (const buffer of program.buffers) yield* tile(buffer);
@@ -41,7 +44,8 @@ export const numbers: Verifier = {
           hint: `write slots ${MOST_SLOTS} or fewer`,
         };
     for (const site of sites) {
-      yield* values(site);
+      const beyond = [...values(site)];
+      yield* beyond.length > 0 ? beyond : rectangles(site, buffers);
       const { stmt } = site;
       if (stmt.kind === "for") yield* loop(site, stmt);
       if (stmt.kind === "tiles" && (stmt.streamK?.chunks ?? 1) > Math.max(1, program.problem.k))
@@ -106,6 +110,25 @@ function* values(site: Site): Iterable<Fault> {
       message: `takes values from ${beyond[0]} to ${beyond[1]}, and kernels count in 32 bits`,
       hint: `values of -${MOST + 1} to ${MOST}`,
     };
+}
+
+/** Rectangles of matrices begin near them. */
+function* rectangles(site: Site, buffers: ReadonlyMap<string, Buffer>): Iterable<Fault> {
+  const ranges = site.ranges();
+  if (isDead(ranges)) return;
+  for (const { buffer, origin } of viewsOf(site.stmt)) {
+    const matrix = buffers.get(buffer);
+    if (matrix?.space !== "global") continue;
+    for (const axis of [0, 1] as const) {
+      const [, most] = rangeOf(origin[axis], ranges);
+      if (most > 4 * matrix.shape[axis] + MOST_AHEAD)
+        yield {
+          at: site,
+          message: `begins at ${most} of %${buffer}, which has ${matrix.shape[axis]} ${axis === 0 ? "rows" : "columns"}`,
+          hint: "let rectangles follow each other from tile to tile and from chunk to chunk",
+        };
+    }
+  }
 }
 
 function* loop(site: Site, stmt: Extract<Stmt, { readonly kind: "for" }>): Iterable<Fault> {

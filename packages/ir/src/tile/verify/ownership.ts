@@ -2,7 +2,7 @@
 import { weighted } from "../ownership.ts";
 import type { Buffer, OwnershipMode, Stmt, Tier } from "../types.ts";
 import { threadsAt } from "./distributions.ts";
-import { bufferAt, type Fault, type Subject, type Verifier } from "./verifier.ts";
+import { bufferAt, type Fault, type Site, type Subject, type Verifier } from "./verifier.ts";
 
 type Of<K extends Stmt["kind"]> = Extract<Stmt, { kind: K }>;
 
@@ -20,7 +20,12 @@ export const ownership: Verifier = {
     const alone = subject.program.buffers.flatMap((buffer) => [...checkBuffer(buffer)]);
     yield* alone;
     if (alone.length > 0) return;
+    const seen = new Set<string>();
     for (const site of subject.sites) {
+      const sums = site.stmt.kind === "mma" || site.stmt.kind === "epilogue" ? site.stmt.acc.buffer : null;
+      const beyond = sums === null || seen.has(sums) ? [] : [...reach(subject, site, sums)];
+      if (sums !== null) seen.add(sums);
+      yield* beyond;
       if (site.stmt.kind !== "mma") continue;
       const acc = bufferAt(subject, site.stmt.acc.buffer);
       if (acc.own === null) continue;
@@ -36,20 +41,26 @@ export const ownership: Verifier = {
           message: `is spread over ${warps} warps of ${lanes} lanes, and ${threads / 32} warps of 32 multiply it`,
           hint: "the extents of tier warp multiply to the warps, those of tier thread to 32",
         };
-      else if (reachOf(factors, "warp") > threads / 32)
-        yield {
-          at: acc,
-          message: `is warp ${reachOf(factors, "warp") - 1}'s, too, and warps 0 to ${threads / 32 - 1} multiply it`,
-          hint: "strides of tier warp without gaps: that of a factor is the product of the extents below it",
-        };
-      else yield* fragments(subject, acc, site.stmt);
+      else if (beyond.length === 0) yield* fragments(subject, acc, site.stmt);
     }
   },
 };
 
-/** One more than the largest index of a tier. */
-const reachOf = (factors: readonly OwnershipMode[], tier: Tier): number =>
-  factors.reduce((reach, f) => (f.tier === tier ? reach + (f.extent - 1) * f.stride : reach), 1);
+/** Sums are of warps that there are. */
+function* reach(subject: Subject, site: Site, name: string): Iterable<Fault> {
+  const { own } = bufferAt(subject, name);
+  const warps = threadsAt(subject, site) / 32;
+  const last = [...(own?.rows ?? []), ...(own?.cols ?? [])].reduce(
+    (sum, f) => (f.tier === "warp" ? sum + (f.extent - 1) * f.stride : sum),
+    0,
+  );
+  if (last >= warps)
+    yield {
+      at: `%${name}`,
+      message: `is warp ${last}'s, too, and warps 0 to ${warps - 1} run ${site.stmt.kind}`,
+      hint: "strides of tier warp without gaps: that of a factor is the product of the extents below it",
+    };
+}
 
 /** Fragments in registers lie with those who add their products up: rows of A with the accumulator's, columns of B; along k nobody has less than another. */
 function* fragments(subject: Subject, acc: Buffer, { a, b, atom }: Of<"mma">): Iterable<Fault> {

@@ -67,8 +67,8 @@ function* checkCopy(subject: Subject, site: Site, copy: Copy): Iterable<Fault> {
     [copy.dst, dst],
   ] as const) {
     if (width === 1) continue;
-    if (bufferAt(subject, view.buffer).space === "register")
-      yield* checkRun(subject, site, view, axis, width);
+    const both = Math.max(src, dst);
+    if (bufferAt(subject, view.buffer).space === "register") yield* checkRun(subject, site, view, axis, both);
     else yield* checkMemory(subject, site, view, axis, width, copy.guard[axis]);
   }
   if (copy.transport !== "cp.async") return;

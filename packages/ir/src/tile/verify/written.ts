@@ -26,6 +26,12 @@ export const written: Verifier = {
           message: `adds to %${site.stmt.acc.buffer}, which nothing has filled in this tile`,
           hint: `write fill %${site.stmt.acc.buffer} = 0 before it`,
         };
+    for (const site of walk.wiped)
+      yield {
+        at: site,
+        message: "begins anew in each turn of the loop that adds to it",
+        hint: "put it before the loop",
+      };
     for (const site of walk.late)
       yield {
         at: site,
@@ -70,6 +76,8 @@ class Walk {
   readonly stale = new Set<Site>();
   /** Statements that read sums to which products come later. */
   readonly late = new Set<Site>();
+  /** Zeros in a loop over chunks, for sums of the chunks before. */
+  readonly wiped = new Set<Site>();
   /** Statements of the work tile that have read sums. */
   #read: readonly Of<"epilogue" | "reduce">[] = [];
   readonly #sites: ReadonlyMap<Stmt, Site>;
@@ -111,7 +119,12 @@ class Walk {
           persists,
         );
         // What the next turn adds comes behind what this one reads.
-        for (const product of eachStmt(stmt.body)) if (product.kind === "mma") this.#behind(product);
+        const within = eachStmt(stmt.body);
+        const added = new Set(within.flatMap((s) => (s.kind === "mma" ? [s.acc.buffer] : [])));
+        for (const again of within) {
+          if (again.kind === "mma") this.#behind(again);
+          if (again.kind === "fill" && added.has(again.dst.buffer)) this.#found(this.wiped, again);
+        }
         return this.#runs(stmt) ? inside : filled;
       }
       case "if": {
@@ -142,11 +155,14 @@ class Walk {
   /** Products of the columns that a statement has read come too late for it. */
   #behind({ acc, columns }: Of<"mma">): void {
     for (const read of this.#read) {
-      const site = this.#sites.get(read);
       const of = "columns" in read ? read.columns : undefined;
-      if (site !== undefined && read.acc.buffer === acc.buffer && meets(of ?? null, columns ?? null))
-        this.late.add(site);
+      if (read.acc.buffer === acc.buffer && meets(of ?? null, columns ?? null)) this.#found(this.late, read);
     }
+  }
+
+  #found(list: Set<Site>, stmt: Stmt): void {
+    const site = this.#sites.get(stmt);
+    if (site !== undefined) list.add(site);
   }
 
   /** Whether a loop has a turn at all sizes of the launch. */
