@@ -60,7 +60,7 @@ const texts = {
   H054: "bulk-never-waited | async omission | A thread exits with bulk stores whose reading of shared memory nothing has waited for.",
   H055: "bulk-into-exited | async | A bulk copy lands in the shared memory of a block that has exited.",
   H060: "wgmma-registers-in-flight | async | A register is touched while a wgmma in flight writes or reads it.",
-  H061: "wgmma-missing-fence | async | A warp issues wgmma on registers that no wgmma.fence has ordered.",
+  H061: "wgmma-missing-fence | async omission | A warp issues wgmma on registers that no wgmma.fence has ordered.",
   H062: "wgmma-operand-out-of-window | bounds | An operand of wgmma reaches beyond the block's shared memory.",
   H063: "wgmma-warps-disagree | barrier | Warps of a warpgroup do not execute the same wgmma with the same descriptors.",
   H064: "wgmma-not-committed | async | A wgmma is waited for that belongs to no group.",
