@@ -13,12 +13,15 @@ import {
 import {
   type Atom,
   defaultSchedule,
+  inOrder,
   type Machine,
   proposedAtLaunch,
   shippedFor,
+  splitChunks,
   storedSchedule,
   streamPolicies,
   tensorAccessFault,
+  tileBound,
 } from "@tilewright/ir";
 import { isLegal } from "./check.ts";
 import { estimate } from "./cost.ts";
@@ -279,7 +282,7 @@ const ALIKE = 0.02;
 const rankOf = (us: number): number => Math.round(Math.log(us) / ALIKE);
 
 /** What measurements found best, then candidates by estimated time, best first; those that are alike in the order of the table. */
-export function rankSchedules(problem: Problem, target: Target, machine: Machine): readonly Schedule[] {
+export function* rankSchedules(problem: Problem, target: Target, machine: Machine): Iterable<Schedule> {
   const atom = acceptedAtom(problem, target);
   const base = defaultSchedule(scheduleModel);
   const perByte = 1 / sizeOf(atom.a);
@@ -294,7 +297,8 @@ export function rankSchedules(problem: Problem, target: Target, machine: Machine
   const mostCopies = problem.precision === "3xtf32" ? MOST_COPIES_IN_PARTS : MOST_COPIES;
   // The parts of fragments take the registers that fragments of the next step would.
   const parts = problem.precision === "3xtf32" ? { frag: 1 } : {};
-  const candidates = shapes.flatMap(({ tile: [m, n], warp }): Schedule[] => {
+  const candidates = shapes.flatMap(({ tile, warp }) => {
+    const [m, n] = tile;
     const tiles = Math.ceil(problem.m / m) * Math.ceil(problem.n / n);
     // How many tiles all groups have, only the launch knows.
     const shared = splits.filter(
@@ -302,36 +306,48 @@ export function rankSchedules(problem: Problem, target: Target, machine: Machine
     );
     return (few ? FEW_ROWS_BYTES : chunkBytes[copy]).flatMap((bytes) =>
       (few ? FEW_ROWS_STAGES : stageCounts[copy]).flatMap((stages) =>
-        shared.map((split) => {
-          const schedule = { ...base, ...parts, tile: [m, n, bytes * perByte], warp, stages, split, copy };
-          if (copy === "tma") return bulk(problem, schedule, atom, target);
-          const ahead = copy === "direct" && stages > 1 && least >= WIDE_ENOUGH;
-          return ahead && !hasFeature(target, "cp.async")
-            ? { ...schedule, registerPrefetch: "on" }
-            : steady(problem, schedule, copiesPerThread(schedule, perByte, least));
+        shared.map((asked) => {
+          const tileK = bytes * perByte;
+          const { splits: split } = splitChunks(problem.k, { tileK, split: asked });
+          return {
+            tile,
+            split,
+            schedule: { ...parts, tile: [m, n, tileK], warp, stages, split: asked, copy },
+          };
         }),
       ),
     );
   });
-  const ranked = candidates
-    .filter((schedule) => {
-      if (copy === "tma") return true;
-      const copies = copiesPerThread(schedule, perByte, least);
-      return copies <= mostCopies && (!heldCopies || fitsBeside(schedule, atom, target, copies));
-    })
-    .map((schedule) => sliced(problem, staged(problem, schedule, target), target, machine))
-    .map((schedule) => clustered(problem, schedule, target, machine))
-    .map((schedule) => ({ schedule, rank: rankOf(estimate(problem, schedule, target, machine).timeUs) }))
-    .sort((x, y) => x.rank - y.rank)
-    .map(({ schedule }) => schedule);
-  const all = [
-    ...winnersOf(problem, copy, target, machine).map((schedule) =>
-      staged(problem, before(problem, schedule), target),
-    ),
-    ...ranked,
-  ];
-  return all.flatMap((schedule) => {
+  const completed = (fields: Schedule): Schedule | null => {
+    const schedule = { ...base, ...fields };
+    if (copy === "tma") return bulk(problem, schedule, atom, target);
+    const ahead = copy === "direct" && readSchedule(schedule).stages > 1 && least >= WIDE_ENOUGH;
+    const copies = copiesPerThread(schedule, perByte, least);
+    const whole =
+      ahead && !hasFeature(target, "cp.async")
+        ? { ...schedule, registerPrefetch: "on" }
+        : steady(problem, schedule, copies);
+    return copies <= mostCopies && (!heldCopies || fitsBeside(whole, atom, target, copies)) ? whole : null;
+  };
+  for (const schedule of winnersOf(problem, copy, target, machine)) {
+    const proposed = proposedAtLaunch(problem, staged(problem, before(problem, schedule), target));
+    if (proposed !== null) yield proposed;
+  }
+  const bound = tileBound(problem, "mma", machine);
+  const ranked = inOrder(
+    candidates,
+    (candidate) => rankOf(bound(candidate)),
+    ({ schedule: fields }) => {
+      const whole = completed(fields);
+      if (whole === null) return null;
+      const among = sliced(problem, staged(problem, whole, target), target, machine);
+      const schedule = clustered(problem, among, target, machine);
+      return { schedule, rank: rankOf(estimate(problem, schedule, target, machine).timeUs) };
+    },
+    ({ rank }) => rank,
+  );
+  for (const { schedule } of ranked) {
     const proposed = proposedAtLaunch(problem, schedule);
-    return proposed === null ? [] : [proposed];
-  });
+    if (proposed !== null) yield proposed;
+  }
 }

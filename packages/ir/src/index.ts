@@ -86,8 +86,11 @@ export {
 export { parseLayout, printLayout, printSwizzle } from "./layout/text.ts";
 export type { Layout, Panels, Swizzle } from "./layout/types.ts";
 export {
+  type BoundedTile,
   type Cause,
   causes,
+  inOrder,
+  tileBound,
   constantsOf,
   type Engine,
   engines,

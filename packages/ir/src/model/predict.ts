@@ -118,17 +118,7 @@ export function predict(problem: Problem, kernel: ModelKernel, machine: Machine)
     const run = fixed ?? runAt(problem, kernel, machine, ghz);
     return { run, watts: wattsOf(run, flops * flopEnergy, machine, ghz) };
   };
-  let ghz = machine.boostGHz;
-  const cap = machine.powerCap ?? Number.POSITIVE_INFINITY;
-  if (at(ghz).watts > cap) {
-    let [low, high] = [ghz / 4, ghz];
-    for (let i = 0; i < 30; i++) {
-      const middle = (low + high) / 2;
-      if (at(middle).watts > cap) high = middle;
-      else low = middle;
-    }
-    ghz = low;
-  }
+  const ghz = clockUnder(machine, (clock) => at(clock).watts);
   const { run, watts } = at(ghz);
   return {
     timeUs: run.us,
@@ -142,6 +132,26 @@ export function predict(problem: Problem, kernel: ModelKernel, machine: Machine)
     causes: run.causes,
     parts: { chunksUs: run.chunksUs, tilesUs: run.tilesUs, launchUs: run.causes.launch },
   };
+}
+
+/** Of the power cap: how far below it the clock may leave the power. */
+const NEAR_CAP = 3e-5;
+
+/** The highest clock, GHz, at which the power stays at the cap: power grows with nearly the fifth power of the clock, by which each step aims at it. */
+function clockUnder(machine: Machine, wattsAt: (ghz: number) => number): number {
+  let ghz = machine.boostGHz;
+  const cap = machine.powerCap ?? Number.POSITIVE_INFINITY;
+  let watts = wattsAt(ghz);
+  if (watts <= cap) return ghz;
+  let exponent = 5;
+  for (let step = 0; step < 20 && (watts > cap || watts < cap * (1 - NEAR_CAP)); step++) {
+    const next = Math.max(machine.boostGHz / 4, ghz * ((cap * (1 - NEAR_CAP / 2)) / watts) ** (1 / exponent));
+    const then = wattsAt(next);
+    const slope = Math.log(then / watts) / Math.log(next / ghz);
+    exponent = Number.isFinite(slope) ? Math.min(8, Math.max(1, slope)) : exponent;
+    [ghz, watts] = [next, then];
+  }
+  return ghz;
 }
 
 /**
