@@ -48,14 +48,14 @@ export function modelKernel(problem: Problem, schedule: Schedule, target: Target
   const asked = readSchedule(schedule);
   const atom = acceptedAtom(problem, target, asked);
   const s = { ...asked, tileK: chunkK(problem, asked, atom) };
-  const bytes = Math.min(movedBytes(problem, s, "a"), movedBytes(problem, s, "b"));
+  const vector = (which: "a" | "b"): number => movedBytes(problem, s, which) / sizeOf(problem[which].dtype);
   const whole = s.staged || interleaves(problem, s);
   return {
     ...plainKernel("mma", [s.tileM, s.tileN, s.tileK], [s.warpM, s.warpN]),
     threads: threadsOf(s),
     stages: s.stages,
     specialised: s.copy === "tma",
-    copyVector: s.copy === "tma" ? 0 : bytes / sizeOf(problem.a.dtype),
+    copyVector: s.copy === "tma" ? null : [vector("a"), vector("b")],
     through: s.copy === "direct",
     residents: blocksPerSm(s, problem, target),
     sched: s.persistent ? "persistent" : "tiles",

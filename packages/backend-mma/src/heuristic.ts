@@ -114,11 +114,13 @@ function fitsBeside(schedule: Schedule, atom: Atom, target: Target, copies: numb
   return estimateRegisters(s, atom, target) + copies <= mostRegisters(s, target);
 }
 
+const leastCopy = (problem: Problem): number => Math.min(copyBytes(problem, "a"), copyBytes(problem, "b"));
+
 /** Instructions of bf16 take as long as those of f16. */
 const timedAs = (dtype: DType): DType => (dtype === "bf16" ? "f16" : dtype);
 
 /**
- * Shipped schedules of this size, the best first: those timed in text of targets with bulk copies are for such targets, the others where blocks copy by cp.async. f32 in parts is timed
+ * Shipped schedules of this size, those of the same layouts first: those timed in text of targets with bulk copies are for such targets, the others where blocks copy by cp.async. f32 in parts is timed
  * by layout of B and by how a target clamps (`min.xorsign`): texts that clamp by one instruction spill 12 bytes by rows.
  */
 function winnersOf(problem: Problem, copy: Copy, target: Target, machine: Machine): readonly Schedule[] {
@@ -128,14 +130,19 @@ function winnersOf(problem: Problem, copy: Copy, target: Target, machine: Machin
     const on = findTarget(entry.arch);
     if (!on.ok || own.a.dtype !== timedAs(a.dtype) || a.dtype !== b.dtype) return [];
     if (precision === "3xtf32" && own.b.layout !== b.layout) return [];
+    const direct = transportOf(own, target, leastCopy(own)) === "direct";
     const fits = hasFeature(on.value, "tma")
       ? hasFeature(target, "tma") && copy !== "direct"
       : copy === "cp.async";
-    return fits ? [{ schedule: entry.schedule, alike: clamps(on.value) === clamps(target) }] : [];
+    if (copy === "direct" ? !direct : !fits) return [];
+    const clamped = clamps(on.value) === clamps(target) ? 0 : 4;
+    const lain = own.a.layout === a.layout && own.b.layout === b.layout ? 0 : 2;
+    const bulk = hasFeature(on.value, "tma") === hasFeature(target, "tma") ? 0 : 1;
+    return [{ schedule: entry.schedule, unlike: clamped + lain + bulk }];
   });
-  return [...timed.filter(({ alike }) => alike), ...timed.filter(({ alike }) => !alike)].map(({ schedule }) =>
-    storedSchedule(scheduleModel, schedule),
-  );
+  return timed
+    .sort((x, y) => x.unlike - y.unlike)
+    .map(({ schedule }) => storedSchedule(scheduleModel, schedule));
 }
 
 /**
@@ -286,7 +293,7 @@ export function* rankSchedules(problem: Problem, target: Target, machine: Machin
   const atom = acceptedAtom(problem, target);
   const base = defaultSchedule(scheduleModel);
   const perByte = 1 / sizeOf(atom.a);
-  const least = Math.min(copyBytes(problem, "a"), copyBytes(problem, "b"));
+  const least = leastCopy(problem);
   const copy = transportOf(problem, target, least);
   const few = copy === "cp.async" && Math.min(problem.m, problem.n) <= FEW && problem.precision !== "3xtf32";
   const heldCopies =

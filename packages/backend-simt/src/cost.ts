@@ -31,7 +31,7 @@ export function modelKernel(given: Problem, schedule: Schedule, target: Target):
     ...plainKernel("fma", [s.tileM, s.tileN, s.tileK], [s.threadM, s.threadN]),
     threads: threadsOf(s),
     stages: s.stages,
-    copyVector: width,
+    copyVector: [width, width],
     through,
     work: {
       fragmentLoads:

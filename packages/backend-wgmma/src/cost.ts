@@ -18,6 +18,7 @@ export function modelKernel(problem: Problem, schedule: Schedule): ModelKernel {
   const s = readSchedule(schedule);
   const tileK = chunkK(problem, s.tileK);
   const { splits } = splitChunks(problem.k, { tileK, split: s.split });
+  const vector = Math.min(copyBytes(problem, "a"), copyBytes(problem, "b")) / sizeOf(problem.b.dtype);
   const across = s.swapAB ? s.tileM / s.groupsM : s.tileN / s.groupsN;
   return {
     ...plainKernel("wgmma", [s.tileM, s.tileN, tileK], [ROWS, across]),
@@ -25,10 +26,7 @@ export function modelKernel(problem: Problem, schedule: Schedule): ModelKernel {
     threads: threadsOf(s),
     stages: s.stages,
     specialised: s.copy !== "direct",
-    copyVector:
-      s.copy === "tma"
-        ? 0
-        : Math.min(copyBytes(problem, "a"), copyBytes(problem, "b")) / sizeOf(problem.b.dtype),
+    copyVector: s.copy === "tma" ? null : [vector, vector],
     through: s.copy === "direct",
     promotions: isTwoLevel(problem) ? s.tileM * s.tileN * Math.ceil(tileK / BLOCK_SCALE) : 0,
     sets: mathGroups(s),

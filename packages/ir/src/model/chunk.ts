@@ -104,7 +104,7 @@ const piecemeal = 1.25;
  * Cycles of the load and store unit for an element that threads copy: an instruction of 32 lanes takes four, through registers a load and a store take 5.5 together. Of these
  * a warp waits for each (fewer warps have fewer on their way), beside what a chunk waits for once, nanoseconds [measured, H100: 105 kernels at 17 sizes of odd pitch].
  */
-const copyCycles = ({ copyVector, through }: ModelKernel): number => (through ? 5.5 : 4) / (32 * copyVector);
+const copyCycles = { through: 5.5 / 32, asynchronous: 4 / 32 } as const;
 const waitNs = { chunk: 250, copy: 25, threads: 128 } as const;
 
 /** Lanes of an SM that add in f32. */
@@ -139,17 +139,20 @@ export function chunkCost(
   const asked =
     (linesA.unaligned ? share.rows / clusterN : 0) + (linesB.unaligned ? share.loadedCols / clusterM : 0);
   const rowsOfLines = kBytes / LINE;
-  const byThreads = kernel.copyVector > 0;
+  const vectors = kernel.copyVector;
+  const byThreads = vectors !== null;
+  // Instructions of a lane for a chunk.
+  const copied =
+    vectors === null ? 0 : (share.rows / vectors[0] + share.loadedCols / vectors[1]) * kernel.tile[2];
   const intake = Math.max(
     (pieces * kBytes) / machine.intakeBytes,
     ((active * asked * rowsOfLines) / machine.unalignedRows) * (byThreads ? piecemeal : 1),
-    byThreads ? (share.rows + share.loadedCols) * kernel.tile[2] * copyCycles(kernel) : 0,
+    copied * copyCycles[kernel.through ? "through" : "asynchronous"],
   );
-  const requests =
-    kernel.copyVector > 0
-      ? 0
-      : ((share.rows + share.loadedCols) * Math.ceil(kBytes / Math.min(128, kernel.boxBytes))) /
-        machine.copyRequests;
+  const requests = byThreads
+    ? 0
+    : ((share.rows + share.loadedCols) * Math.ceil(kBytes / Math.min(128, kernel.boxBytes))) /
+      machine.copyRequests;
 
   const [load, handOver, barrier] = [machine.loadNs, machine.handOverNs, machine.barrierNs].map(
     (ns) => ns * ghz,
@@ -159,9 +162,7 @@ export function chunkCost(
   // One role that issues loads and multiplications waits for the one before it starts the other.
   const turn = kernel.specialised ? 0 : asynchronous ? handOver : barrier;
   // Nor does a thread multiply while it waits for what it copies.
-  const copies = byThreads
-    ? ((share.rows + share.loadedCols) * kernel.tile[2]) / kernel.copyVector / kernel.threads
-    : 0;
+  const copies = copied / kernel.threads;
   const waited = kernel.through
     ? ghz * (waitNs.chunk + (waitNs.copy * copies * waitNs.threads) / kernel.threads)
     : 0;

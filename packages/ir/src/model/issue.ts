@@ -107,9 +107,10 @@ export const issuedChunk = (
 function fmaChunk(kernel: ModelKernel, { sharedBytes }: Counted, count: number): IssuedChunk {
   const [tm, tn] = kernel.instruction;
   const [m, n, k] = kernel.tile;
+  const [vectorA, vectorB] = kernel.copyVector ?? [4, 4];
   const { fragmentLoads, copies, lines, fragments, ahead, staged } = kernel.work ?? {
     fragmentLoads: Math.ceil(tm / 4) + Math.ceil(tn / 4),
-    copies: ((kernel.through ? 2 : 1) * (m + n) * k) / kernel.threads / Math.max(1, kernel.copyVector),
+    copies: ((kernel.through ? 2 : 1) * (m / vectorA + n / vectorB) * k) / kernel.threads,
     lines: 0,
     fragments: 2,
     ahead: kernel.stages - 1,

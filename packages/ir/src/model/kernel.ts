@@ -40,8 +40,8 @@ export interface ModelKernel {
   readonly meets: boolean;
   /** Bytes of a copied row in shared memory: 128 where a swizzled box is loaded, 16 where eight rows of 16 bytes stand side by side. */
   readonly boxBytes: number;
-  /** Elements that one instruction of a thread copies; 0 where an engine copies. */
-  readonly copyVector: number;
+  /** Elements of A and of B that one instruction of a thread copies; null where an engine copies. */
+  readonly copyVector: readonly [a: number, b: number] | null;
   /** Copies pass through registers of the threads that multiply, which wait for them. */
   readonly through: boolean;
   /** FFMA: what backends count; null: what follows from the fields above. */
@@ -93,7 +93,7 @@ export const plainKernel = (
   specialised: false,
   meets: false,
   boxBytes: 128,
-  copyVector: 0,
+  copyVector: null,
   through: false,
   work: null,
   transposedBytes: 0,

@@ -70,7 +70,7 @@ export function kernelOf(program: TileProgram, residents: number): ModelKernel |
     specialised: stmts.some((stmt) => stmt.kind === "role"),
     meets: false,
     boxBytes: bulk ? boxBytes(buffers.get(load?.dst.buffer ?? "")) : 128,
-    copyVector: bulk ? 0 : (load?.vector[0] ?? 1),
+    copyVector: bulk ? null : [load?.vector[0] ?? 1, load?.vector[0] ?? 1],
     through: !bulk && load?.transport !== "cp.async",
     work: null,
     transposedBytes: 0,

@@ -227,7 +227,9 @@ function runAt(problem: Problem, kernel: ModelKernel, machine: Machine, ghz: num
   const part = kernel.split > 1 || streams !== null ? share.rows * share.cols * 4 : 0;
   const parts = streams === null ? kernel.split : Math.ceil(chunks / streams.each) + 1;
   const handed = streams === null ? tiles : kernel.streamk + streams.tiles;
-  const reductionUs = part === 0 ? 0 : reductionTime(kernel, part, parts, handed);
+  // Where the warps that multiply reduce, each round of their blocks does.
+  const turns = kernel.engine === "mma" ? Math.max(1, rounds) : 1;
+  const reductionUs = part === 0 ? 0 : turns * reductionTime(kernel, part, parts, handed);
 
   const toUs = (of: number): number => of / (ghz * 1e3);
   const all = tiles * kernel.unit * chunks;

@@ -163,14 +163,14 @@ const warp = (
   ...plainKernel("mma", [m, n, k], [64, 64]),
   stages,
   storeBytes: 16,
-  copyVector: 8,
+  copyVector: [8, 8],
   raster: { kind: "grouped", group: 8 },
   ...change,
 });
 const producer: Partial<ModelKernel> = {
   specialised: true,
   sched: "persistent",
-  copyVector: 0,
+  copyVector: null,
   storeBytes: 64,
 };
 const wide: Partial<ModelKernel> = { storeBytes: 64 };
@@ -221,7 +221,7 @@ const thread = (
   ...plainKernel("fma", [m, n, 8], [tm, tn]),
   threads: (m * n) / tm / tn,
   stages: 2,
-  copyVector: 4,
+  copyVector: [4, 4],
   residents,
   raster: { kind: "grouped", group: 8 },
   ...change,
@@ -237,7 +237,7 @@ const threads: Measured = {
     ["default 128x128x8", [0.567, 1.005, 1.008, 1.012], thread(128, 128, 16, 8, 2)],
     ["raster=row", [0.566, 1.002, 1.005, 1.012], thread(128, 128, 16, 8, 2, { raster: { kind: "row" } })],
     ["stages=1", [0.441, 0.739, 0.827, 0.832], thread(128, 128, 16, 8, 2, { stages: 1 })],
-    ["copyBytes=1", [0.394, 0.741, 0.722, 0.712], thread(128, 128, 16, 8, 2, { copyVector: 1 })],
+    ["copyBytes=1", [0.394, 0.741, 0.722, 0.712], thread(128, 128, 16, 8, 2, { copyVector: [1, 1] })],
     ["tile=64x64x8 thread=8x8", [0.973, 0.827, 0.914, 0.947], thread(64, 64, 8, 8, 8)],
   ],
 };

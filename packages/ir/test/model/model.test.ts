@@ -179,7 +179,7 @@ describe("kernelOf", () => {
       addend: "direct",
       threads: 64,
       stages: 3,
-      copyVector: 1,
+      copyVector: [1, 1],
       residents: 3,
       storeBytes: 32,
     });
