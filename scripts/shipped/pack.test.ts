@@ -26,6 +26,7 @@ const more: Readonly<Record<string, readonly string[]>> = {
     "dist/docs/errors.md",
     "dist/docs/hazards/README.md",
     "dist/explorer/index.html",
+    ...["d.ts", "js", "js.map"].map((suffix) => `dist/tune/compile-worker.${suffix}`),
     ...["types", "open", "operands", "plan", "run", "dispatch"].map((part) => `launchers/c/${part}.h`),
     ...["c", "h", "hpp"].map((suffix) => `launchers/c/launcher.${suffix}`),
     ...["js", "d.ts"].map((suffix) => `launchers/esm/launcher.${suffix}`),
