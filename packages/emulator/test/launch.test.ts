@@ -29,6 +29,19 @@ describe("load", () => {
     expect(messages(load("min.xorsign.abs.f16 %h0, %h1, %h2;"))[0]).toMatch(/TW5011 .*xorsign/);
   });
 
+  test("what the table of instructions has not is refused, whatever a decoder would make of it", () => {
+    const lines = [
+      "mul.wide.s64 %d0, %d1, %d2;",
+      "add.sat.u32 %r0, %r1, %r2;",
+      "ld.release.gpu.global.u32 %r0, [%d1];",
+      "atom.global.inc.s32 %r0, [%d1], %r2;",
+      "setp.lo.f32 %p0, %f0, %f1;",
+      "rcp.f32 %f0, %f1;",
+      "cvt.rzi.u32.s32 %r0, %r1;",
+    ];
+    for (const line of lines) expect(messages(load(line))[0], line).toMatch(/TW4003 \(invalid\)/);
+  });
+
   test("calls: recursion and functions without a body are refused", () => {
     const module = `.func f() { call f; ret; }\n.extern .func g();`;
     const got = createEmulator().load(kernel("call f;\ncall g;", { module }));

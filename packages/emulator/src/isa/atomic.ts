@@ -55,19 +55,6 @@ function word(op: AtomicOperation, type: string, old: string, b: string, c: stri
   }
 }
 
-const legalTypes: Readonly<Record<AtomicOperation, readonly string[]>> = {
-  add: ["u32", "s32", "u64", "s64", "f16", "f16x2", "bf16", "bf16x2", "f32", "f64"],
-  min: ["u32", "s32", "u64", "s64", "f16", "f16x2", "bf16", "bf16x2"],
-  max: ["u32", "s32", "u64", "s64", "f16", "f16x2", "bf16", "bf16x2"],
-  inc: ["u32"],
-  dec: ["u32"],
-  and: ["b32", "b64"],
-  or: ["b32", "b64"],
-  xor: ["b32", "b64"],
-  exch: ["b32", "b64"],
-  cas: ["b16", "b32", "b64"],
-};
-
 function halfWords(op: AtomicOperation, format: string, old: string, b: string): string {
   const x = `from${format}(${old})`;
   const y = `from${format}(${b})`;
@@ -83,7 +70,6 @@ function atomic(d: Decoder, returns: boolean): Operation {
   const cachePolicy = d.flag("L2::cache_hint");
   const vector = d.option("v2", "v4", "v8");
   const type = d.type(...types);
-  if (!legalTypes[op].includes(type)) d.refuse(`.${op} is not defined for .${type}`);
   const count = vector === null ? 1 : Number(vector.slice(1));
   const bytes = bitsOf(type) / 8;
   const float = type === "f32" || type === "f64";

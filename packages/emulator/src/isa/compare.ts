@@ -1,7 +1,7 @@
 /** Comparison and selection: PTX ISA 9.0, chapter 9.7.6 (and 9.7.7 for halves). */
 import type { LaneEmitter } from "../compile/emitter.ts";
 import type { Operand, Operation } from "../load/types.ts";
-import { bitsOf, type Decoder, isSigned, type Row, type Table } from "./row.ts";
+import { bitsOf, isSigned, type Row, type Table } from "./row.ts";
 
 const lane = (emit: (e: LaneEmitter) => string): Operation => ({ kind: "lane", emit });
 
@@ -99,14 +99,6 @@ function test(e: LaneEmitter, op: Comparison, type: string, a: Operand, b: Opera
   return `compare${signed ? "S" : "U"}64(${al},${ah},${bl},${bh})${operator}0`;
 }
 
-function legal(d: Decoder, op: Comparison, type: string): void {
-  const float = type.includes("f");
-  if (!float && operators[op] === undefined) d.refuse(`.${op} is for floating point`);
-  if (float && ["lo", "ls", "hi", "hs"].includes(op)) d.refuse(`.${op} is for integers`);
-  if (type.startsWith("b") && !float && op !== "eq" && op !== "ne")
-    d.refuse(`.${op} needs a signed or unsigned type`);
-}
-
 /** Combines a comparison with a predicate operand, which may be negated. */
 const combine = (value: string, op: "and" | "or" | "xor" | null, other: string | null): string =>
   op === null || other === null ? value : `${value}${{ and: "&", or: "|", xor: "^" }[op]}${other}`;
@@ -116,7 +108,6 @@ const setp: Row = (d) => {
   const bool = d.option("and", "or", "xor");
   const ftz = d.flag("ftz");
   const type = d.type(...compareTypes);
-  legal(d, op, type);
   const float = type === "f32" || type === "f64";
   const view = float ? "float" : "int";
   const to = d.def(0, "int");
@@ -160,7 +151,6 @@ const set: Row = (d) => {
   const ftz = d.flag("ftz");
   const result = d.type("u32", "s32", "f32", "u16", "s16", "f16", "f16x2", "bf16", "bf16x2");
   const type = d.type(...compareTypes);
-  legal(d, op, type);
   const float = type === "f32" || type === "f64";
   const to = d.def(0, result === "f32" ? "float" : "int");
   const a = d.use(1, float ? "float" : "int");

@@ -270,8 +270,7 @@ const cvt: Row = (d) => {
       );
     });
   }
-  const explicit = d.option(...floatRoundings);
-  const rounding = explicit ?? "rn";
+  const rounding = d.option(...floatRoundings) ?? "rn";
   const ftz = d.flag("ftz");
   const saturate = d.flag("sat");
   const relu = d.flag("relu");
@@ -282,17 +281,8 @@ const cvt: Row = (d) => {
   const floatOut = !isInteger(dst);
   const to = d.def(0, dst === "f32" || dst === "f64" ? "float" : "int");
   const a = d.use(1, src === "f32" || src === "f64" ? "float" : "int");
-  if (!floatIn && !floatOut) {
-    if (explicit !== null || integral !== null || ftz || relu || satfinite)
-      d.refuse("rounding between integers");
-    return lane((e) => integerToInteger(e, to, a, dst, src, saturate));
-  }
-  if (!floatIn) {
-    if (relu || satfinite || integral !== null)
-      d.refuse("this modifier is for conversions from floating point");
-    if (dst === "bf16" && bitsOf(src) === 64) d.refuse("64-bit integer to bf16");
-    return lane((e) => integerToFloat(e, to, a, dst, src, rounding, saturate));
-  }
+  if (!floatIn && !floatOut) return lane((e) => integerToInteger(e, to, a, dst, src, saturate));
+  if (!floatIn) return lane((e) => integerToFloat(e, to, a, dst, src, rounding, saturate));
   if (!floatOut) {
     if (integral === null) return d.refuse("a conversion to an integer needs .rni, .rzi, .rmi or .rpi");
     return lane((e) => floatToInteger(e, to, readFloat(e, a, src, ftz), dst, integral));
@@ -304,7 +294,7 @@ const cvt: Row = (d) => {
 
 /** cvt.pack.sat: two 32-bit integers to two 16-bit, or to two bytes above the low half of c. */
 function convertPack(d: Decoder): Operation {
-  if (!d.flag("sat")) d.refuse("cvt.pack needs .sat");
+  d.choice("sat");
   const dst = d.type("u16", "s16", "u8", "s8");
   d.type("s32");
   const bits = bitsOf(dst);

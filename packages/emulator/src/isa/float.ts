@@ -54,7 +54,6 @@ function arithmetic(d: Decoder, op: PairOperation): Operation {
   const a = d.use(1, "float");
   const b = d.use(2, "float");
   if (type === "f64") {
-    if (ftz || saturate) d.refuse(".ftz and .sat are not defined for .f64");
     return lane((e) =>
       e.setF64(
         to,
@@ -143,17 +142,13 @@ function fused(d: Decoder): Operation {
 }
 
 const divide: Row = (d) => {
-  const mode = d.option("approx", "full", ...roundings);
-  if (mode === null) d.refuse("division needs .approx, .full or a rounding mode");
+  const mode = d.choice("approx", "full", ...roundings);
   const ftz = d.flag("ftz");
   const type = d.type("f32", "f64");
   const to = d.def(0, "float");
   const a = d.use(1, "float");
   const b = d.use(2, "float");
-  if (type === "f64") {
-    if (mode === "approx" || mode === "full" || ftz) d.refuse(`.${mode} is not defined for .f64`);
-    return lane((e) => e.setF64(to, `divF64(${e.f64(a)},${e.f64(b)},"${mode}")`));
-  }
+  if (type === "f64") return lane((e) => e.setF64(to, `divF64(${e.f64(a)},${e.f64(b)},"${mode}")`));
   return lane((e) => {
     const x = f32Of(e, a, ftz);
     const y = f32Of(e, b, ftz);
@@ -171,17 +166,14 @@ const divide: Row = (d) => {
 const rooted =
   (name: "rcp" | "sqrt"): Row =>
   (d) => {
-    const mode = d.option("approx", ...roundings);
-    if (mode === null) d.refuse("needs .approx or a rounding mode");
+    const mode = d.choice("approx", ...roundings);
     const ftz = d.flag("ftz");
     const type = d.type("f32", "f64");
     const to = d.def(0, "float");
     const a = d.use(1, "float");
     if (type === "f64") {
-      if (mode === "approx") {
-        if (!(ftz && name === "rcp")) d.refuse(`.approx of ${name}.f64 exists only as rcp.approx.ftz.f64`);
-        return lane((e) => e.setF64(to, `rcpApprox64(${e.f64(a)})`));
-      }
+      // Only rcp.approx.ftz.f64 exists.
+      if (mode === "approx") return lane((e) => e.setF64(to, `rcpApprox64(${e.f64(a)})`));
       return lane((e) =>
         e.setF64(to, name === "rcp" ? `divF64(1,${e.f64(a)},"${mode}")` : `sqrtF64(${e.f64(a)},"${mode}")`),
       );
@@ -205,10 +197,8 @@ const approximate =
     const type = d.type("f32", "f64");
     const to = d.def(0, "float");
     const a = d.use(1, "float");
-    if (type === "f64") {
-      if (name !== "rsqrt") d.refuse(`${name} is not defined for .f64`);
-      return lane((e) => e.setF64(to, `rsqrt64(${e.f64(a)})`));
-    }
+    // Only rsqrt has f64.
+    if (type === "f64") return lane((e) => e.setF64(to, `rsqrt64(${e.f64(a)})`));
     const value = name === "tanh" ? "fround(tanh" : `(${name}Approx`;
     const mode = name === "ex2" ? `,${ftz}` : "";
     return lane((e) => e.setF32(to, finish(`${value}(${f32Of(e, a, ftz)}${mode}))`, ftz, false)));

@@ -44,7 +44,6 @@ export function packedHalf(d: Decoder, name: string): Operation | null {
   const relu = d.flag("relu");
   const xorsign = d.flag("xorsign");
   if (xorsign) d.refuse(".xorsign on half precision");
-  if (nan && name !== "min" && name !== "max") d.refuse(".NaN is for min and max");
   const type = d.type(...halfTypes);
   const packed = type.endsWith("x2");
   const format = type.startsWith("bf") ? "Bf16" : "F16";

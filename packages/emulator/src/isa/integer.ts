@@ -47,7 +47,6 @@ export function addSub(d: Decoder, op: "+" | "-"): Operation {
   const carryOut = d.flag("cc");
   if (carryOut) return extended(d, op, false);
   const type = d.type(...addTypes);
-  if (saturate && type !== "s32") d.refuse(".sat is for .s32");
   if (type === "u16x2" || type === "s16x2") {
     const to = d.def(0, "int");
     const a = d.use(1, "int");
@@ -130,7 +129,6 @@ const mul: Row = (d) => {
   const a = d.use(1, "int");
   const b = d.use(2, "int");
   const result = part === "wide" ? bits * 2 : bits;
-  if (result > 64) d.refuse(`.wide is not defined for .${type}`);
   return lane((e) => {
     const { low, high } = multiply(e, part, bits, signed, a, b);
     return result === 64 ? e.setPair(to, low, high) : e.setNarrow(to, result, low);
@@ -142,7 +140,6 @@ const mad: Row = (d) => {
   const saturate = d.flag("sat");
   const carryOut = d.flag("cc");
   const type = d.type(...integers);
-  if (saturate && !(part === "hi" && type === "s32")) d.refuse(".sat is for mad.hi.s32");
   const bits = bitsOf(type);
   const signed = isSigned(type);
   const to = d.def(0, "int");
@@ -190,7 +187,6 @@ interface MadForm {
 function finishMad(d: Decoder, form: MadForm): Operation {
   const { part, bits, signed, saturate, to, a, b, c, carryIn, carryOut } = form;
   const result = part === "wide" ? bits * 2 : bits;
-  if (result > 64) d.refuse("the .wide form of 64-bit operands is not defined");
   const flag = carryIn ? d.use(-1, "int") : null;
   const out = carryOut ? d.def(-1, "int") : null;
   return lane((e) => {
@@ -280,7 +276,6 @@ export function minMaxInteger(d: Decoder, op: "min" | "max"): Operation {
       );
     });
   }
-  if (relu && type !== "s32") d.refuse(".relu is for .s32 and .s16x2");
   return emitBinary(
     d,
     { narrow: (x, y) => (relu ? `max(0,${op}(${x},${y}))` : `${op}(${x},${y})`), wide: pick },

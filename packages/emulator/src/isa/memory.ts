@@ -85,10 +85,7 @@ function common(d: Decoder, load: boolean): Common {
   let strong: number = strength.weak;
   let scope: (typeof scopes)[number] | null = null;
   const order = d.option("weak", "volatile", "relaxed", "acquire", "release", "mmio");
-  if (order === "relaxed" || order === "acquire" || order === "release") {
-    scope = d.option(...scopes);
-    if (scope === null) d.refuse(`.${order} needs a scope`);
-  }
+  if (order === "relaxed" || order === "acquire" || order === "release") scope = d.choice(...scopes);
   if (order === "mmio") {
     d.choice("relaxed");
     d.choice("sys");
@@ -96,8 +93,6 @@ function common(d: Decoder, load: boolean): Common {
   if (order !== null && order !== "weak") strong = strength.strong;
   if (order === "acquire") strong |= strength.acquire;
   if (order === "release") strong |= strength.release;
-  if (load && order === "release") d.refuse("a load cannot be a release");
-  if (!load && order === "acquire") d.refuse("a store cannot be an acquire");
   const space = spaceOf(d.option(...spaces));
   if (load) {
     d.flag("unified");
@@ -134,7 +129,6 @@ const load: Row = (d) => {
   const { type, count } = elementType(d, vector);
   const bytes = bitsOf(type) / 8;
   const size = bytes * count;
-  if (size > 32) d.refuse("accesses end at 32 bytes");
   const to = elementsOf(d.def(0), count, d);
   const address = d.address(1);
   if (cachePolicy) d.use(2, "int");
@@ -157,7 +151,6 @@ const store: Row = (d) => {
   const { type, count } = elementType(d, vector);
   const bytes = bitsOf(type) / 8;
   const size = bytes * count;
-  if (size > 32) d.refuse("accesses end at 32 bytes");
   const address = d.address(0);
   const from = elementsOf(d.use(1), count, d);
   if (cachePolicy) d.use(2, "int");

@@ -100,22 +100,3 @@ export function indicesOf(
     d: fragmentIndex(d, accumulator),
   };
 }
-
-export function typesAgree(a: ElementType, b: ElementType, c: AccumulatorType, d: AccumulatorType): boolean {
-  const { kind, bits } = elementTypes[a];
-  if (elementTypes[b].kind !== kind || elementTypes[b].bits !== bits) return false;
-  switch (kind) {
-    case "float":
-      if (bits !== 8 && a !== b) return false;
-      if (a === "bf16" || a === "tf32") return c === "f32" && d === "f32";
-      // Volta alone has f32 results from f16 accumulators; its layout is the only one for that pair.
-      return (c === "f16" || c === "f32") && (d === c || (d === "f32" && a === "f16"));
-    case "double":
-      return c === "f64" && d === "f64";
-    case "integer":
-      return c === "s32" && d === "s32";
-    default:
-      kind satisfies never;
-      return false;
-  }
-}

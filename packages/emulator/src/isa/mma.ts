@@ -21,7 +21,6 @@ import {
   indicesOf,
   type ScaleOperand,
   shapes,
-  typesAgree,
 } from "./mma-forms.ts";
 import { integerProduct } from "./mma-integer.ts";
 import type { Decoder, Row, Table } from "./row.ts";
@@ -47,13 +46,7 @@ const mma: Row = (d) => {
   const bitOperation = d.option("xor", "and");
   if (bitOperation !== null) d.choice("popc");
   const scaleType = scaled ? d.choice("ue8m0", "ue4m3") : null;
-  const { kind } = elementTypes[aType];
   const bits = packed ? 4 : elementTypes[aType].bits;
-  if (!typesAgree(aType, bType, cType, dType))
-    d.refuse(`.${dType}.${aType}.${bType}.${cType} is no form of it`);
-  if ((aType === "b1") !== (bitOperation !== null)) d.refuse("single bits are combined by .xor or .and");
-  if (rounding !== null && kind !== "double") d.refuse("only .f64 has a rounding mode");
-  if (saturate && kind !== "integer") d.refuse("only integers saturate");
   const fragments = fragmentsOf({
     shape,
     bits,

@@ -1,7 +1,8 @@
 /**
  * The contract of the instruction table. A row reads the modifiers and operands of one instruction through `Decoder` and
  * returns what it does. Every modifier has to be consumed by name and every operand read: what is left over refuses the
- * module, so that a modifier can never be dropped silently.
+ * module, so that a modifier can never be dropped silently. Which modifiers go together is said by the table of `@tilewright/ptx`,
+ * which the parser asks: a row meets no combination that is not PTX.
  */
 import type { ScalarType } from "@tilewright/ptx";
 import type { Operand, Operation, Register, TensorOperand } from "../load/types.ts";

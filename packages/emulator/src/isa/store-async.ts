@@ -150,7 +150,6 @@ export const reduceAsync: Row = (d) => {
   const type = d.type("b32", "u32", "s32", "u64");
   const wide = type === "u64";
   const reduce = reductions[`${op}.${type}`];
-  if (wide ? op !== "add" : reduce === undefined) d.refuse(`.${op} is not defined for .${type}`);
   const destination = d.address(0);
   const value = d.use(1, "int");
   const barrier = d.address(2);

@@ -16,8 +16,6 @@ export function tcgen05Mma(d: Decoder): Operation {
   const group = d.choice("cta_group::1", "cta_group::2") === "cta_group::2" ? 2 : 1;
   const kind = kinds.find((name) => d.flag(`kind::${name}`)) ?? d.refuse("needs a kind");
   const scaled = d.flag("block_scale");
-  if (scaled !== (tcgen05KindRow(kind).scales !== null))
-    d.refuse(scaled ? `kind::${kind} has no .block_scale` : `kind::${kind} needs .block_scale`);
   const scaleVector = scaled ? vectorOf(d, kind) : null;
   const shifted = d.flag("ashift");
   const collector = collectorOf(d, weightStationary);

@@ -17,7 +17,6 @@ export function tensorReduction(d: Decoder): (words: readonly number[]) => numbe
   const type = d.type("f32", "u32", "s32");
   const better = (a: number, b: number): boolean => (op === "min" ? a < b : a > b);
   if (type !== "f32") {
-    if (magnitude || nan) d.refuse("abs and NaN belong to .f32");
     const value = (word: number): number => (isSigned(type) ? word | 0 : word >>> 0);
     return (words) => words.reduce((best, word) => (better(value(word), value(best)) ? word : best)) | 0;
   }

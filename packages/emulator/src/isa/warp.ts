@@ -210,8 +210,6 @@ const redux: Row = (d) => {
   const magnitude = d.flag("abs");
   const nan = d.flag("NaN");
   const type = d.type("s32", "u32", "b32", "f32");
-  if (type === "f32" ? op !== "min" && op !== "max" : magnitude || nan)
-    d.refuse(`.${op} with these modifiers`);
   const to = d.def(0, "int");
   const from = d.use(1, "int");
   const members = d.use(2, "int");

@@ -25,7 +25,6 @@ import { type WgmmaForm, type WgmmaProduct, wgmmaProduct } from "./wgmma-product
 
 /** Operand types, by bits of an element; K of an instruction is 32 bytes. */
 const elementBits = { f16: 16, bf16: 16, tf32: 32, e4m3: 8, e5m2: 8, s8: 8, u8: 8 } as const;
-const rowBits = 256;
 
 const shapes = Array.from({ length: 32 }, (_, i) => 8 * (i + 1)).flatMap((n) =>
   [8, 16, 32, 64].map((k) => `m64n${n}k${k}` as const),
@@ -46,13 +45,6 @@ function decodeForm(d: Decoder): WgmmaForm & { readonly accumulate: Operand } {
   const saturate = d.flag("satfinite");
   const bits = elementBits[aType];
   const integer = isInteger(aType);
-  const mixed = aType === bType || (bits === 8 && integer === isInteger(bType) && elementBits[bType] === 8);
-  const result = integer
-    ? dType === "s32"
-    : dType === "f32" || (dType === "f16" && aType !== "bf16" && aType !== "tf32");
-  if (!mixed || !result) d.refuse(`.${dType}.${aType}.${bType} is no form of it`);
-  if (saturate && !integer) d.refuse("only integers saturate");
-  if (k * bits !== rowBits * (sparse ? 2 : 1)) d.refuse(`.${shape} does not exist for .${aType}`);
   const accumulators = registersIn(
     d,
     d.def(0, dType === "f32" ? "float" : "int"),

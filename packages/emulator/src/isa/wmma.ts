@@ -5,7 +5,7 @@ import { sharedTag } from "../memory/arena.ts";
 import { aligned, checkWritten, laneZero, markWritten, registersIn } from "./aligned.ts";
 import { type Coordinates, type Fragment, wmmaFragments } from "./fragments.ts";
 import { productOf, productOperands } from "./mma.ts";
-import { accumulatorBits, type ElementType, elementNames, elementTypes, typesAgree } from "./mma-forms.ts";
+import { accumulatorBits, type ElementType, elementNames, elementTypes } from "./mma-forms.ts";
 import type { Decoder, Row, Table } from "./row.ts";
 
 const accumulatorTypes = ["f16", "f32", "f64", "s32"] as const;
@@ -43,8 +43,6 @@ const multiply: Row = (d) => {
   const bType = isHalf ? "f16" : d.type(...elementNames);
   const cType = d.type(...accumulatorTypes);
   const saturate = d.flag("satfinite");
-  if (!isHalf && !typesAgree(aType, bType, cType, dType))
-    d.refuse(`.${dType}.${aType}.${bType}.${cType} is no form of it`);
   const fragments = fragmentsFor(d, shape, aType, accumulatorBits[cType], accumulatorBits[dType]);
   return productOf({
     ...{ fragments, aType, bType, cType, dType, saturate },
