@@ -1,8 +1,11 @@
 import { spawnSync } from "node:child_process";
+import { readFileSync, writeFileSync } from "node:fs";
 import { devNull } from "node:os";
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { describe, expect, test } from "vitest";
 import { cli } from "./harness.ts";
+import { scratch } from "./scratch.ts";
 
 const example = (name: string): string =>
   fileURLToPath(new URL(`../../../examples/${name}.tile`, import.meta.url));
@@ -46,6 +49,35 @@ describe("programs over axes", () => {
     expect(code).toBe(0);
     expect(stdout).toContain("reduce.row %x = max(%acc) below 96 via %sRows");
   });
+
+  test.each(archs)("columns are masked by their position on %s", async (arch) => {
+    using folder = scratch();
+    const path = join(folder.path, "masked.tile");
+    const text = readFileSync(example("softmax"), "utf8").replace("m = 200", "m = 40");
+    writeFileSync(
+      path,
+      text
+        .replace("max(%S)", "max(select(n, 50, %S, -inf))")
+        .replace("exp(%S - %x)", "exp(select(n, 50, %S, -inf) - %x)"),
+    );
+    const { stdout } = await cli(`run --from ${path} --arch ${arch} --device emulator --json`);
+    const result = JSON.parse(stdout);
+    expect([result.ok, result.hazards, result.error.boundRatio < 1]).toEqual([true, [], true]);
+  });
+
+  test.each(["nest", "bound", "machine"])(
+    "text of stage %s goes on to the same kernel, and has no reference",
+    async (stage) => {
+      using folder = scratch();
+      const from = `compile --from ${example("softmax")} --arch sm_80`;
+      const [text, ptx] = [await cli(`${from} --ir ${stage} -o -`), await cli(`${from} -o -`)];
+      const path = join(folder.path, "later.tile");
+      writeFileSync(path, text.stdout);
+      expect((await cli(`compile --from ${path} -o -`)).stdout).toBe(ptx.stdout);
+      const { code, stderr } = await cli(`run --from ${path} --device emulator`);
+      expect([code, stderr]).toEqual([3, expect.stringContaining("--no-check")]);
+    },
+  );
 
   test("no architecture is named: --arch is needed", async () => {
     const { code, stderr } = await cli(`compile --from ${example("softmax")} -o -`);

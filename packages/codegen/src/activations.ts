@@ -53,9 +53,6 @@ const table: Readonly<Record<Activation, (on: Arithmetic, x: F32) => F32>> = {
   },
 };
 
-/** Whether a function of elements is an activation. */
-export const isActivation = (fn: string): fn is Activation => Object.hasOwn(table, fn);
-
 /** The activation of `x` under a predicate. */
 export const lowerActivation = (ctx: Context, guard: Pred | null, fn: Activation, x: F32): F32 =>
   table[fn](new Arithmetic(ctx, guard), x);

@@ -38,6 +38,10 @@ export class Arithmetic {
   div = (a: F32, b: F32 | number): F32 =>
     this.#make((d) => this.#ctx.emit(this.#guard, "div.rn.f32", d, a, value(b)));
   neg = (a: F32): F32 => this.#make((d) => this.#ctx.emit(this.#guard, "neg.f32", d, a));
+  sqrt = (a: F32): F32 => this.#make((d) => this.#ctx.emit(this.#guard, "sqrt.approx.f32", d, a));
+  rsqrt = (a: F32): F32 => this.#make((d) => this.#ctx.emit(this.#guard, "rsqrt.approx.f32", d, a));
+  /** A constant in a register of its own. */
+  register = (x: F32 | number): F32 => (typeof x === "number" ? this.constant(x) : x);
   constant = (x: number): F32 => this.#make((d) => this.#ctx.emit(this.#guard, "mov.f32", d, f32imm(x)));
 
   /** x < limit ? then : otherwise. A NaN takes `otherwise`. */

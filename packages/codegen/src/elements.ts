@@ -2,7 +2,7 @@
  * `map` and `reduce.row`: expressions of the elements that a thread holds. What the elements of a row share is computed once. A row's sum or maximum comes
  * from the owner of its tile: over the thread's registers, then among the lanes that hold the row, then, through shared memory, among the warps.
  */
-import { argumentsOf, type ElementFunction, type Elementwise } from "@tilewright/core";
+import type { Expression } from "@tilewright/core";
 import {
   bufferOf,
   contiguousAxis,
@@ -18,20 +18,20 @@ import {
   weighted,
 } from "@tilewright/ir";
 import { f32imm, imm } from "@tilewright/ptx";
-import { isActivation, lowerActivation } from "./activations.ts";
+import { Arithmetic, type F32 } from "./arithmetic.ts";
 import { cachePolicy } from "./cachePolicy.ts";
 import type { Pred, Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
 import type { StmtOf } from "./engine.ts";
 import { accumulator } from "./epilogue.ts";
-import { cast, loadElements, storeElements } from "./formats.ts";
+import { lowerFunction, type Value } from "./expressions.ts";
+import { loadElements, storeElements } from "./formats.ts";
 import { elementGuard, globalAddress } from "./globalAddress.ts";
 import { groupAlong, ownedTile, ownerOf } from "./registers.ts";
 import { sharedAddress } from "./sharedAddress.ts";
 import { insideBlock, NOWHERE, ownedPosition, type ThreadPosition } from "./threads.ts";
 
-type F32 = Reg<"f32">;
-type Value = Elementwise<ElementLeaf>;
+type Expr = Expression<ElementLeaf>;
 type At = Pick<OwnedRegister, "row" | "col">;
 
 /** Barrier of the warps of a role, where they are not all of the block. */
@@ -50,20 +50,18 @@ function domainOwner(ctx: Context, stmt: ElementStmt): Ownership {
   return ownerOf(found);
 }
 
-/** Instructions of functions with one instruction. */
-const simple: Readonly<Partial<Record<ElementFunction, string>>> = {
-  add: "add.rn.f32",
-  sub: "sub.rn.f32",
-  mul: "mul.rn.f32",
-  max: "max.f32",
-  min: "min.f32",
-  neg: "neg.f32",
-  abs: "abs.f32",
-  exp2: "ex2.approx.f32",
-  rsqrt: "rsqrt.approx.f32",
-  sqrt: "sqrt.approx.f32",
-  rcp: "rcp.approx.f32",
-};
+function dependsOf(
+  e: Expr,
+  of: (arg: Expr) => readonly [boolean, boolean],
+): readonly [rows: boolean, cols: boolean] {
+  if (e.kind === "number") return [false, false];
+  if (e.kind === "leaf")
+    return e.leaf.kind === "view"
+      ? [e.leaf.view.extent[0] > 1, e.leaf.view.extent[1] > 1]
+      : [e.leaf.kind === "row", e.leaf.kind === "col"];
+  const all = e.args.map(of);
+  return [all.some(([rows]) => rows), all.some(([, cols]) => cols)];
+}
 
 /** An expression as registers, one element at a time. */
 class Elements {
@@ -71,7 +69,8 @@ class Elements {
   readonly #own: Ownership;
   readonly #position: ThreadPosition;
   /** What does not depend on the column, or on neither, by expression and row. */
-  readonly #shared = new Map<Value, Map<string, F32>>();
+  readonly #shared = new Map<Expr, Map<string, Value>>();
+  readonly #axes = new Map<Expr, readonly [boolean, boolean]>();
   readonly #tiles = new Map<string, ReadonlyMap<string, F32>>();
 
   constructor(ctx: Context, own: Ownership) {
@@ -80,9 +79,15 @@ class Elements {
     this.#position = ownedPosition(ctx.values, own);
   }
 
-  value(e: Value, at: At): F32 {
-    const key = `${this.#depends(e, 0) ? at.row : ""} ${this.#depends(e, 1) ? at.col : ""}`;
-    const known = this.#shared.get(e) ?? new Map<string, F32>();
+  /** The element's value in a register. */
+  value(e: Expr, at: At): F32 {
+    return new Arithmetic(this.#ctx, null).register(this.#value(e, at));
+  }
+
+  #value(e: Expr, at: At): Value {
+    const [rows, cols] = this.#depends(e);
+    const key = `${rows ? at.row : ""} ${cols ? at.col : ""}`;
+    const known = this.#shared.get(e) ?? new Map<string, Value>();
     this.#shared.set(e, known);
     const made = known.get(key) ?? this.#make(e, at);
     known.set(key, made);
@@ -93,56 +98,29 @@ class Elements {
     return this.#ctx.entry.reg("f32", "e");
   }
 
-  /** Whether the value differs along an axis. */
-  #depends(e: Value, axis: 0 | 1): boolean {
-    if (e.kind === "leaf")
-      return e.leaf.kind === "view"
-        ? e.leaf.view.extent[axis] > 1
-        : e.leaf.kind === (axis === 0 ? "row" : "col");
-    return argumentsOf(e).some((arg) => this.#depends(arg, axis));
+  /** Whether the value differs along rows and along columns. */
+  #depends(e: Expr): readonly [rows: boolean, cols: boolean] {
+    const known = this.#axes.get(e);
+    if (known !== undefined) return known;
+    const made = dependsOf(e, (arg) => this.#depends(arg));
+    this.#axes.set(e, made);
+    return made;
   }
 
-  #make(e: Value, at: At): F32 {
-    const ctx = this.#ctx;
+  #make(e: Expr, at: At): Value {
     switch (e.kind) {
-      case "number": {
-        const d = this.#fresh();
-        ctx.emit(null, "mov.f32", d, f32imm(e.value));
-        return d;
-      }
+      case "number":
+        return Math.fround(e.value);
       case "leaf":
         return e.leaf.kind === "view" ? this.#load(e.leaf.view, at) : this.#coordinate(e.leaf.kind, at);
-      case "cast":
-        return cast(ctx, null, { dtype: e.dtype, saturate: false }, this.value(e.of, at));
-      case "select": {
-        const [lhs, rhs, then, otherwise] = argumentsOf(e).map((arg) => this.value(arg, at));
-        const [p, d] = [ctx.entry.reg("pred", "p"), this.#fresh()];
-        ctx.emitAny(null, "setp.lt.f32", p, lhs as F32, rhs as F32);
-        ctx.emitAny(null, "selp.f32", d, then as F32, otherwise as F32, p);
-        return d;
-      }
-      case "call":
-        return this.#call(
+      case "apply":
+        return lowerFunction(
+          this.#ctx,
+          null,
           e.fn,
-          e.args.map((arg) => this.value(arg, at)),
+          e.args.map((arg) => this.#value(arg, at)),
         );
     }
-  }
-
-  #call(fn: ElementFunction, args: readonly F32[]): F32 {
-    const ctx = this.#ctx;
-    const [x, y] = args;
-    if (x === undefined) throw new CannotLower(fn, "has no argument");
-    if (isActivation(fn)) return lowerActivation(ctx, null, fn, x);
-    const mnemonic = simple[fn];
-    const d = this.#fresh();
-    if (mnemonic !== undefined) ctx.emitAny(null, mnemonic, d, ...args);
-    else if (fn === "exp") {
-      const scaled = this.#fresh();
-      ctx.emit(null, "mul.rn.f32", scaled, x, f32imm(Math.LOG2E));
-      ctx.emit(null, "ex2.approx.f32", d, scaled);
-    } else ctx.emitAny(null, "div.full.f32", d, x, y as F32);
-    return d;
   }
 
   /** The element's row or column in the tile. */

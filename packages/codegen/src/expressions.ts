@@ -1,6 +1,5 @@
 /** Expressions of the epilogue on one element: an instruction a node, rounded as the interpreter rounds it. */
 import {
-  activations,
   type Expression,
   type FunctionName,
   foldMap,
@@ -8,8 +7,7 @@ import {
   isRounding,
   type MapLeaf,
   type PlainFunction,
-  plainValues,
-  roundTo,
+  valueOfFunction,
 } from "@tilewright/core";
 import { lowerActivation } from "./activations.ts";
 import { Arithmetic, type F32 } from "./arithmetic.ts";
@@ -17,27 +15,47 @@ import type { Pred } from "./code.ts";
 import type { Context } from "./context.ts";
 import { cast } from "./formats.ts";
 
-type Value = F32 | number;
+/** A register, or a constant. */
+export type Value = F32 | number;
 
 const commutative: readonly FunctionName[] = ["add", "mul"];
 
-const table: Readonly<Record<PlainFunction, (on: Arithmetic, x: F32, y: Value) => F32>> = {
-  add: (on, x, y) => on.add(x, y),
-  sub: (on, x, y) => on.sub(x, y),
-  mul: (on, x, y) => on.mul(x, y),
-  div: (on, x, y) => on.div(x, y),
-  neg: (on, x) => on.neg(x),
-  abs: (on, x) => on.abs(x),
-  // By comparisons: max.f32 and min.f32 would turn NaN into a bound.
-  max: (on, x, y) => on.selectBelow(x, y, y, x),
-  min: (on, x, y) => on.selectAbove(x, y, y, x),
-  exp: (on, x) => on.exp2(on.mul(x, Math.LOG2E)),
-};
+const table: Readonly<Record<PlainFunction, (on: Arithmetic, x: F32, y: Value, a: Value, b: Value) => F32>> =
+  {
+    add: (on, x, y) => on.add(x, y),
+    sub: (on, x, y) => on.sub(x, y),
+    mul: (on, x, y) => on.mul(x, y),
+    div: (on, x, y) => on.div(x, y),
+    neg: (on, x) => on.neg(x),
+    abs: (on, x) => on.abs(x),
+    // By comparisons: max.f32 and min.f32 would turn NaN into a bound.
+    max: (on, x, y) => on.selectBelow(x, y, y, x),
+    min: (on, x, y) => on.selectAbove(x, y, y, x),
+    exp: (on, x) => on.exp2(on.mul(x, Math.LOG2E)),
+    sqrt: (on, x) => on.sqrt(x),
+    rsqrt: (on, x) => on.rsqrt(x),
+    select: (on, x, y, a, b) => on.selectBelow(x, y, a, on.register(b)),
+  };
 
 /** The value of a function of constants. */
-function constant(fn: FunctionName, [x = 0, y = 0]: readonly number[]): number {
-  if (isPlain(fn)) return Math.fround(plainValues[fn](x, y));
-  return isRounding(fn) ? roundTo(fn, x) : Math.fround(activations[fn].value(x));
+const constant = (fn: FunctionName, args: readonly number[]): number =>
+  Math.fround(valueOfFunction(fn, args));
+
+/** A function of registers and constants under a predicate. */
+export function lowerFunction(
+  ctx: Context,
+  guard: Pred | null,
+  fn: FunctionName,
+  args: readonly Value[],
+): Value {
+  if (args.every((arg) => typeof arg === "number")) return constant(fn, args);
+  const on = new Arithmetic(ctx, guard);
+  const [first = 0, second = 0, a = 0, b = 0] = args;
+  const [x, y] = typeof first === "number" && commutative.includes(fn) ? [second, first] : [first, second];
+  if (isPlain(fn)) return table[fn](on, on.register(x), y, a, b);
+  return isRounding(fn)
+    ? cast(ctx, guard, { dtype: fn, saturate: false }, on.register(x))
+    : lowerActivation(ctx, guard, fn, on.register(x));
 }
 
 /** The value of an expression under a predicate. */
@@ -47,21 +65,10 @@ export function lowerExpression(
   tree: Expression<MapLeaf>,
   leaves: { readonly acc: F32; readonly up: F32 | null; readonly loaded: (step: number) => F32 },
 ): F32 {
-  const on = new Arithmetic(ctx, guard);
-  const register = (value: Value): F32 => (typeof value === "number" ? on.constant(value) : value);
   const made = foldMap<Value>(tree, {
     ...leaves,
     number: (value) => value,
-    apply(fn, args) {
-      if (args.every((arg) => typeof arg === "number")) return constant(fn, args);
-      const [first = 0, second = 0] = args;
-      const [x, y] =
-        typeof first === "number" && commutative.includes(fn) ? [second, first] : [first, second];
-      if (isPlain(fn)) return table[fn](on, register(x), y);
-      return isRounding(fn)
-        ? cast(ctx, guard, { dtype: fn, saturate: false }, register(x))
-        : lowerActivation(ctx, guard, fn, register(x));
-    },
+    apply: (fn, args) => lowerFunction(ctx, guard, fn, args),
   });
-  return register(made);
+  return new Arithmetic(ctx, guard).register(made);
 }

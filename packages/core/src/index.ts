@@ -21,28 +21,18 @@ export {
   sizeOf,
   widensTo,
 } from "./dtype.ts";
-export {
-  argumentsOf,
-  arityOf,
-  type ElementFunction,
-  type Elementwise,
-  elementFunctions,
-  evaluateElement,
-  infix,
-  leavesOf,
-  type Measured,
-  mapLeaves,
-  measureElement,
-  printElement,
-} from "./elementwise.ts";
+export { valueOfFunction } from "./expression/evaluate.ts";
 export { parseExpression } from "./expression/parse.ts";
 export {
   type Expression,
+  elementCalls,
   type Fold,
   type FunctionName,
   foldExpression,
   isPlain,
   isRounding,
+  leavesOf,
+  mapLeaves,
   nodesOf,
   type PlainFunction,
   plainValues,
@@ -216,7 +206,9 @@ export {
 } from "./problem.ts";
 export { activations, erf } from "./reference/activations.ts";
 export { type Comparison, compareMatrix, compareWithBound, type WorstElement } from "./reference/compare.ts";
+export { type Approximate, applyApproximately } from "./reference/expression.ts";
 export {
+  accumulatorUnit,
   type Expectation,
   type Reference,
   type ReferenceInputs,

@@ -13,7 +13,7 @@ import {
   storageFromBytes,
   writeElement,
 } from "@tilewright/core";
-import type { Artifact, Compiler } from "@tilewright/ir";
+import { type Artifact, type Compiler, eachStmt, isElementStmt } from "@tilewright/ir";
 import { openDevice } from "@tilewright/runtime";
 import { z } from "zod";
 import { codes, problemWith } from "../codes.ts";
@@ -167,6 +167,18 @@ function prepareEdited(
   if (!compiled.ok) return compiled;
   const { problem } = compiled.value;
   const shapes = knownFrom(given.files, problem, "program");
+  const { source, program } = made.value;
+  if (args.check && source === undefined && eachStmt(program.body).some(isElementStmt))
+    return err([
+      problemWith(
+        codes.notRunnable,
+        "--from",
+        "a text of a later stage has no reference for what it maps and reduces",
+        {
+          hint: "add --no-check, or run the text over axes that it came from",
+        },
+      ),
+    ]);
   const found = [...(shapes.ok ? [] : shapes.error), ...objections(problem, given, args)];
   return found.length > 0 ? err(found) : ok({ artifact: compiled.value, ...given });
 }

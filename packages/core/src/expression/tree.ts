@@ -8,8 +8,21 @@ export type Expression<Leaf = string> =
   | { readonly kind: "leaf"; readonly leaf: Leaf }
   | { readonly kind: "apply"; readonly fn: FunctionName; readonly args: readonly Expression<Leaf>[] };
 
-/** Rounded once each (nearest even), but for `max`, `min`, `abs` and `neg`, which are exact. */
-const plain = ["add", "sub", "mul", "div", "neg", "abs", "max", "min", "exp"] as const;
+/** Rounded once each (nearest even), but for `max`, `min`, `abs`, `neg` and `select`, which are exact. `select(x, y, a, b)` is a where x < y, else b. */
+const plain = [
+  "add",
+  "sub",
+  "mul",
+  "div",
+  "neg",
+  "abs",
+  "max",
+  "min",
+  "exp",
+  "sqrt",
+  "rsqrt",
+  "select",
+] as const;
 /** Rounding to a dtype and back; what is too large overflows as IEEE 754 has it. */
 const roundings = ["f16", "bf16", "e4m3", "e5m2"] as const;
 export type PlainFunction = (typeof plain)[number];
@@ -23,6 +36,9 @@ export const calls: Readonly<Record<string, number>> = {
   min: 2,
   clamp: 3,
 };
+
+/** Those of tile programs: of epilogues, and those whose names only tile programs know. */
+export const elementCalls: Readonly<Record<string, number>> = { ...calls, sqrt: 1, rsqrt: 1, select: 4 };
 
 /** One value of each node, from those below it. Numbers are given as f32 holds them. */
 export interface Fold<Leaf, T> {
@@ -50,8 +66,29 @@ export function nodesOf<Leaf>(expression: Expression<Leaf>): readonly Expression
   return [expression, ...(expression.kind === "apply" ? expression.args.flatMap(nodesOf) : [])];
 }
 
+/** The values that stand for names, from left to right. */
+export const leavesOf = <Leaf>(expression: Expression<Leaf>): readonly Leaf[] =>
+  nodesOf(expression).flatMap((node) => (node.kind === "leaf" ? [node.leaf] : []));
+
+/** The same expression of other leaves. */
+export const mapLeaves = <Leaf, Other>(
+  expression: Expression<Leaf>,
+  leaf: (leaf: Leaf) => Other,
+): Expression<Other> => {
+  switch (expression.kind) {
+    case "number":
+      return expression;
+    case "leaf":
+      return { kind: "leaf", leaf: leaf(expression.leaf) };
+    case "apply":
+      return { ...expression, args: expression.args.map((arg) => mapLeaves(arg, leaf)) };
+  }
+};
+
 /** The values of the functions that are neither activations nor roundings, in double. `max` and `min` keep the first argument where either is NaN. */
-export const plainValues: Readonly<Record<PlainFunction, (x: number, y: number) => number>> = {
+export const plainValues: Readonly<
+  Record<PlainFunction, (x: number, y: number, a?: number, b?: number) => number>
+> = {
   add: (x, y) => x + y,
   sub: (x, y) => x - y,
   mul: (x, y) => x * y,
@@ -61,6 +98,9 @@ export const plainValues: Readonly<Record<PlainFunction, (x: number, y: number) 
   max: (x, y) => (x < y ? y : x),
   min: (x, y) => (x > y ? y : x),
   exp: (x) => Math.exp(x),
+  sqrt: (x) => Math.sqrt(x),
+  rsqrt: (x) => 1 / Math.sqrt(x),
+  select: (x, y, a = 0, b = 0) => (x < y ? a : b),
 };
 
 export const isPlain = (fn: FunctionName): fn is PlainFunction => plain.some((name) => name === fn);
@@ -68,7 +108,10 @@ export const isRounding = (fn: FunctionName): fn is Rounding => roundings.some((
 
 /** Whether kernels evaluate a function with approximate instructions, so that bits may differ from the interpreter's. */
 export const isApproximate = (fn: FunctionName): boolean =>
-  fn === "exp" || (!isPlain(fn) && !isRounding(fn) && activations[fn].approximate);
+  fn === "exp" ||
+  fn === "sqrt" ||
+  fn === "rsqrt" ||
+  (!isPlain(fn) && !isRounding(fn) && activations[fn].approximate);
 
 const infix: Readonly<Partial<Record<FunctionName, readonly [sign: string, level: number]>>> = {
   add: ["+", 1],
@@ -84,8 +127,8 @@ export function printExpression<Leaf>(expression: Expression<Leaf>, leaf: (leaf:
     if (node.kind === "leaf") return leaf(node.leaf);
     if (node.kind === "number")
       return node.value < 0 || Object.is(node.value, -0)
-        ? `(${node.value === 0 ? "-0" : node.value})`
-        : String(node.value);
+        ? `(${node.value === 0 ? "-0" : node.value})`.replace("Infinity", "inf")
+        : String(node.value).replace("Infinity", "inf");
     const [first, second] = node.args;
     const sign = infix[node.fn];
     if (node.fn === "neg" && first) return wrapped(`-${print(first, 3)}`, 2.5, level);

@@ -25,7 +25,10 @@ const stretched = (error: number, factor: number): number => (error === 0 ? 0 : 
 
 /** What arguments' errors make of the result, without its own rounding. */
 const plainErrors: Readonly<
-  Record<PlainFunction, (x: Approximate, y: Approximate, result: number) => number>
+  Record<
+    PlainFunction,
+    (x: Approximate, y: Approximate, result: number, rest: readonly Approximate[]) => number
+  >
 > = {
   add: ([, e], [, f]) => e + f,
   sub: ([, e], [, f]) => e + f,
@@ -37,9 +40,17 @@ const plainErrors: Readonly<
   max: ([, e], [, f]) => Math.max(e, f),
   min: ([, e], [, f]) => Math.max(e, f),
   // The exponent is rounded before ex2.approx takes it.
-  exp: ([x, e], _, result) => result * (Math.expm1(e) + Math.abs(x) * 2 ** -22 + approximation),
+  sqrt: ([x, e], _, result) => result - Math.sqrt(Math.max(x - e, 0)) + result * approximation,
+  rsqrt: ([x, e], _, result) => 1 / Math.sqrt(Math.max(x - e, 0)) - result + result * approximation,
+  // Where the errors leave open which is less it may be either.
+  select: ([x, e], [y, f], result, [a = [0, 0], b = [0, 0]]) =>
+    Math.abs(x - y) > e + f || e + f === 0
+      ? (x < y ? a : b)[1]
+      : Math.max(a[1] + Math.abs(a[0] - result), b[1] + Math.abs(b[0] - result)),
+  exp: ([x, e], _, result) =>
+    result === 0 ? 0 : result * (Math.expm1(e) + Math.abs(x) * 2 ** -22 + approximation),
 };
-const exact: readonly FunctionName[] = ["neg", "abs", "max", "min"];
+const exact: readonly FunctionName[] = ["neg", "abs", "max", "min", "select"];
 
 /**
  * A cast really rounds, because what follows sees the rounded value (and may turn an overflow into NaN). A kernel whose value is off by
@@ -58,11 +69,11 @@ export function castValue(
 
 /** One function of an expression. */
 export function applyApproximately(fn: FunctionName, args: readonly Approximate[], slip: Slip): Approximate {
-  const [x = [0, 0], y = [0, 0]] = args;
+  const [x = [0, 0], y = [0, 0], ...rest] = args;
   if (isRounding(fn)) return castValue({ dtype: fn, saturate: false }, x);
   if (isPlain(fn)) {
-    const value = plainValues[fn](x[0], y[0]);
-    return [value, plainErrors[fn](x, y, value) + (exact.includes(fn) ? 0 : slip(value))];
+    const value = plainValues[fn](x[0], y[0], rest[0]?.[0], rest[1]?.[0]);
+    return [value, plainErrors[fn](x, y, value, rest) + (exact.includes(fn) ? 0 : slip(value))];
   }
   const { value: of, slope, approximate } = activations[fn];
   const value = of(x[0]);

@@ -55,7 +55,7 @@ export interface ReferenceOptions {
 const fp8Unit = 2 ** -13;
 
 /** Spacing of the accumulator near 1. Integers accumulate exactly. */
-function accumulatorUnit(acc: DType, a: DType, b: DType): number {
+export function accumulatorUnit(acc: DType, a: DType, b: DType): number {
   const byteFloat = (dtype: DType): boolean => dtype === "e4m3" || dtype === "e5m2";
   if (byteFloat(a) && byteFloat(b)) return Math.max(fp8Unit, acc === "f16" ? epsilonOf("f16") : 0);
   if (acc === "f64") return 2 ** -52;

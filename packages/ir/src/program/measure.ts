@@ -1,6 +1,13 @@
 /** What a program over named axes computes, in f64, with how far a correct kernel may be from it. */
-import { gemmBound, type Measured, measureElement, roundingBound } from "@tilewright/core";
-import { type AxisProgram, type AxisStmt, axisOf, namedIn } from "./types.ts";
+import {
+  type Approximate,
+  accumulatorUnit,
+  applyApproximately,
+  foldExpression,
+  gemmBound,
+  roundingBound,
+} from "@tilewright/core";
+import { type AxisProgram, type AxisStmt, axisOf, type NamedExpr, type NamedLeaf, namedIn } from "./types.ts";
 
 /** A matrix of values with their errors, row by row; a vector has one column. */
 export interface MeasuredMatrix {
@@ -39,19 +46,21 @@ export function measureProgram(
     held.set(name, found);
     return found;
   };
-  const put = (name: string, at: number, { value, error }: Measured): void => {
+  const put = (name: string, at: number, [value, error]: Approximate): void => {
     const { dtype } = namedIn(program, name);
     const to = matrix(name);
     to.values[at] = value;
     to.bounds[at] = dtype === "f32" ? error : error + roundingBound(dtype, Math.abs(value) + error);
   };
-  /** The element of `name` at these coordinates. */
-  const element = (name: string, at: ReadonlyMap<string, number>): Measured => {
+  /** The value of a leaf at these coordinates. */
+  const element = (leaf: NamedLeaf, at: ReadonlyMap<string, number>): Approximate => {
+    if (leaf.kind === "position") return [at.get(leaf.axis) ?? 0, 0];
+    const { name } = leaf;
     const { axes } = namedIn(program, name);
     const from = matrix(name);
     const [row, col] = [at.get(axes[0] ?? "") ?? 0, at.get(axes[1] ?? "") ?? 0];
     const place = row * from.columns + col;
-    return { value: from.values[place] ?? 0, error: from.bounds[place] ?? 0 };
+    return [from.values[place] ?? 0, from.bounds[place] ?? 0];
   };
   const run = (stmt: AxisStmt): void => {
     switch (stmt.kind) {
@@ -65,19 +74,24 @@ export function measureProgram(
         return;
       }
       case "mma":
-        multiply(matrix(stmt.acc), matrix(stmt.a), matrix(stmt.b));
+        multiply(
+          matrix(stmt.acc),
+          matrix(stmt.a),
+          matrix(stmt.b),
+          accumulatorUnit("f32", namedIn(program, stmt.a).dtype, namedIn(program, stmt.b).dtype),
+        );
         return;
       case "map":
       case "store": {
         const name = stmt.kind === "map" ? stmt.tile : stmt.param;
         const [rows, cols] = namedIn(program, name).axes;
         const { columns, values } = fresh(namedIn(program, name).axes);
-        const made = Array.from(values, (_, i): Measured => {
+        const made = Array.from(values, (_, i): Approximate => {
           const at = new Map([
             [rows ?? "", Math.floor(i / columns)],
             [cols ?? "", i % columns],
           ]);
-          return measureElement(stmt.value, (leaf) => element(leaf.name, at));
+          return evaluate(stmt.value, (leaf) => element(leaf, at));
         });
         for (const [i, value] of made.entries()) put(name, i, value);
         return;
@@ -87,9 +101,9 @@ export function measureProgram(
         const length = extent(stmt.along);
         for (let row = 0; row < extent(rows); row++) {
           const parts = Array.from({ length }, (_, i) =>
-            measureElement(stmt.value, (leaf) =>
+            evaluate(stmt.value, (leaf) =>
               element(
-                leaf.name,
+                leaf,
                 new Map([
                   [rows, row],
                   [stmt.along, i],
@@ -97,7 +111,7 @@ export function measureProgram(
               ),
             ),
           );
-          if (stmt.adds) parts.push(element(stmt.tile, new Map([[rows, row]])));
+          if (stmt.adds) parts.push(element({ kind: "element", name: stmt.tile }, new Map([[rows, row]])));
           put(stmt.tile, row, stmt.op === "max" ? largest(parts) : sumOf(parts));
         }
       }
@@ -112,23 +126,30 @@ export function measureProgram(
   );
 }
 
-const largest = (parts: readonly Measured[]): Measured => ({
-  value: Math.max(...parts.map(({ value }) => value)),
-  error: Math.max(...parts.map(({ error }) => error)),
-});
+/** One rounding of an f32 result. */
+const slip = (result: number): number => (Number.isFinite(result) ? Math.abs(result) * ULP : 0);
+
+const evaluate = (e: NamedExpr, leaf: (leaf: NamedLeaf) => Approximate): Approximate =>
+  foldExpression<NamedLeaf, Approximate>(e, {
+    number: (value) => [value, 0],
+    leaf,
+    apply: (fn, args) => applyApproximately(fn, args, slip),
+  });
+
+const largest = (parts: readonly Approximate[]): Approximate => [
+  parts.reduce((most, [value]) => Math.max(most, value), Number.NEGATIVE_INFINITY),
+  parts.reduce((most, [, error]) => Math.max(most, error), 0),
+];
 
 /** In whatever order: as the bound of a dot product has it. */
-function sumOf(parts: readonly Measured[]): Measured {
-  const value = parts.reduce((sum, part) => sum + part.value, 0);
-  const size = parts.reduce((sum, part) => sum + Math.abs(part.value) + part.error, 0);
-  return {
-    value,
-    error: parts.reduce((sum, { error }) => sum + error, 0) + (parts.length / 8 + 8) * ULP * 2 * size,
-  };
+function sumOf(parts: readonly Approximate[]): Approximate {
+  const value = parts.reduce((sum, [x]) => sum + x, 0);
+  const size = parts.reduce((sum, [x, error]) => sum + Math.abs(x) + error, 0);
+  return [value, parts.reduce((sum, [, error]) => sum + error, 0) + gemmBound(parts.length, size)];
 }
 
 /** acc += a * b, with the bound of one product, and what the errors of its factors make of it. */
-function multiply(acc: MeasuredMatrix, a: MeasuredMatrix, b: MeasuredMatrix): void {
+function multiply(acc: MeasuredMatrix, a: MeasuredMatrix, b: MeasuredMatrix, unit: number): void {
   for (let row = 0; row < a.rows; row++)
     for (let col = 0; col < b.columns; col++) {
       let [sum, size, spread] = [0, 0, 0];
@@ -144,6 +165,6 @@ function multiply(acc: MeasuredMatrix, a: MeasuredMatrix, b: MeasuredMatrix): vo
       const before = acc.values[at] ?? 0;
       acc.values[at] = before + sum;
       acc.bounds[at] =
-        (acc.bounds[at] ?? 0) + spread + gemmBound(a.columns, size + spread + Math.abs(before));
+        (acc.bounds[at] ?? 0) + spread + gemmBound(a.columns, size + spread + Math.abs(before), unit);
     }
 }

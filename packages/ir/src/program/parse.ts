@@ -9,7 +9,7 @@ import {
   ok,
   productDType,
 } from "@tilewright/core";
-import { Cursor, describe, ParseFailure, parseCodes } from "../tile/text/cursor.ts";
+import { Cursor, describe, ParseEnd, ParseFailure, parseCodes } from "../tile/text/cursor.ts";
 import { parseElement } from "../tile/text/dataStatements.ts";
 import { nearestHint } from "../tile/text/nearest.ts";
 import { attempt, endOfLine } from "../tile/text/recover.ts";
@@ -36,9 +36,19 @@ export const isAxisProgram = (text: string): boolean =>
 /** A program from its text, or every error found. */
 export function parseAxisProgram(text: string): Checked<AxisProgram> {
   const c = new Cursor(text);
-  const reader = new Reader(c);
-  const program = attempt(c, () => reader.program());
+  const program = whole(c);
   return program === null || c.diagnostics.length > 0 ? err(c.diagnostics) : ok(program);
+}
+
+/** The program, or null where nothing more can be read. */
+function whole(c: Cursor): AxisProgram | null {
+  try {
+    return attempt(c, () => new Reader(c).program());
+  } catch (end) {
+    if (!(end instanceof ParseEnd)) throw end;
+    if (end.diagnostic !== null) c.diagnostics.push(end.diagnostic);
+    return null;
+  }
 }
 
 class Reader {
@@ -392,10 +402,25 @@ class Reader {
 
   #expression(): { readonly value: NamedExpr; readonly axes: ReadonlySet<string> } {
     const c = this.#c;
-    const value = parseElement<NamedLeaf>(c, () =>
-      c.peek().kind === "name" ? { name: this.#read().name } : null,
+    const value = parseElement<NamedLeaf>(c, () => {
+      const token = c.peek();
+      if (token.kind === "name") return { kind: "element", name: this.#read().name };
+      if (token.kind !== "word" || !this.#axes.has(token.text)) return null;
+      if (this.#axes.get(token.text)?.whole !== true || this.#grid?.[1] !== token.text)
+        c.fail(
+          token,
+          parseCodes.badValue,
+          `a tile does not know positions along ${token.text}`,
+          "positions are those along the columns of the tiles, where they are whole",
+        );
+      c.next();
+      return { kind: "position", axis: token.text };
+    });
+    const axes = new Set(
+      leavesOf(value).flatMap((leaf) =>
+        leaf.kind === "position" ? [leaf.axis] : (this.#named.get(leaf.name)?.axes ?? []),
+      ),
     );
-    const axes = new Set(leavesOf(value).flatMap(({ name }) => this.#named.get(name)?.axes ?? []));
     return { value, axes };
   }
 }

@@ -1,5 +1,5 @@
 /** Programs over named axes as text, read back by parse.ts to an equal object. */
-import { printElement } from "@tilewright/core";
+import { printExpression } from "@tilewright/core";
 import { printNumber } from "../tile/text/clause.ts";
 import { versionLine } from "../tile/text/version.ts";
 import type { AxisProgram, AxisStmt, NamedExpr } from "./types.ts";
@@ -23,7 +23,8 @@ export function printAxisProgram({ name, axes, params, tiles, grid, body }: Axis
   return `${lines.join("\n")}\n`;
 }
 
-const textOf = (value: NamedExpr): string => printElement(value, ({ name }) => `%${name}`);
+const textOf = (value: NamedExpr): string =>
+  printExpression(value, (leaf) => (leaf.kind === "position" ? leaf.axis : `%${leaf.name}`));
 
 function linesOf(stmt: AxisStmt, indent: string): readonly string[] {
   switch (stmt.kind) {

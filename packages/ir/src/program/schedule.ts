@@ -145,7 +145,10 @@ class Body {
         const epilogue = eachStmt(this.#base.body).find((each) => each.kind === "epilogue");
         if (epilogue === undefined) throw new TypeError("a matrix product stores its sums");
         const { value } = stmt;
-        const plain = value.kind === "leaf" && value.leaf.name === this.#anchor.product.acc;
+        const plain =
+          value.kind === "leaf" &&
+          value.leaf.kind === "element" &&
+          value.leaf.name === this.#anchor.product.acc;
         const dst = wholeView(this.#acc);
         return [...(plain ? [] : [{ kind: "map", dst, value: this.#value(value, turn) } as const]), epilogue];
       }
@@ -185,10 +188,9 @@ class Body {
   }
 
   #value(e: NamedExpr, turn: Turn | null): ElementExpr {
-    return mapLeaves(e, ({ name }) => ({
-      kind: "leaf",
-      leaf: { kind: "view", view: this.#view(name, turn) },
-    }));
+    return mapLeaves(e, (leaf) =>
+      leaf.kind === "position" ? { kind: "col" } : { kind: "view", view: this.#view(leaf.name, turn) },
+    );
   }
 
   /** The part of a parameter that the work tile, or the turn, has; or all of a tile. */

@@ -2,7 +2,7 @@
  * Programs over named axes: what a kernel computes, before anything is said of threads, tiles' sizes or an architecture. A statement speaks of the work tile at hand:
  * `%A` is the part of a parameter that the tile, or the turn of a loop, has. `scheduleProgram` makes a tile program of it.
  */
-import type { DType, Elementwise } from "@tilewright/core";
+import type { DType, Expression } from "@tilewright/core";
 import type { RowReduction } from "../tile/types.ts";
 
 /** An axis; of one that is `whole` every work tile has all. */
@@ -27,12 +27,12 @@ interface ProgramTile {
   readonly axes: readonly string[];
 }
 
-/** An element of a parameter or tile. */
-export interface NamedLeaf {
-  readonly name: string;
-}
+/** An element of a parameter or tile, or its position along an axis that is whole. */
+export type NamedLeaf =
+  | { readonly kind: "element"; readonly name: string }
+  | { readonly kind: "position"; readonly axis: string };
 
-export type NamedExpr = Elementwise<NamedLeaf>;
+export type NamedExpr = Expression<NamedLeaf>;
 
 export type AxisStmt =
   | { readonly kind: "fill"; readonly tile: string; readonly value: number }

@@ -29,10 +29,9 @@ export const readsBy = (stmt: Stmt, vars: readonly string[]): boolean =>
 
 /** The same statement with other views. */
 export function withElementViews(stmt: ElementStmt, view: (view: View) => View): ElementStmt {
-  const value: ElementExpr = mapLeaves(stmt.value, (leaf) => ({
-    kind: "leaf",
-    leaf: leaf.kind === "view" ? { ...leaf, view: view(leaf.view) } : leaf,
-  }));
+  const value: ElementExpr = mapLeaves(stmt.value, (leaf) =>
+    leaf.kind === "view" ? { ...leaf, view: view(leaf.view) } : leaf,
+  );
   if (stmt.kind === "map") return { ...stmt, dst: view(stmt.dst), value };
   return { ...stmt, dst: view(stmt.dst), value, via: stmt.via && view(stmt.via) };
 }

@@ -20,8 +20,8 @@
 
 import type {
   DType,
-  Elementwise,
   EpilogueStep,
+  Expression,
   GroupRow,
   KernelSpec,
   LaunchExpr,
@@ -416,7 +416,7 @@ export type ElementLeaf =
   | { readonly kind: "col" };
 
 /** An expression of one element of a tile. */
-export type ElementExpr = Elementwise<ElementLeaf>;
+export type ElementExpr = Expression<ElementLeaf>;
 
 /** What `reduce.row` makes of a row. */
 export const rowReductions = ["sum", "max"] as const;

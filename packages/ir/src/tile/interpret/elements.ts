@@ -1,5 +1,5 @@
 /** `map` and `reduce.row` on places, in f32 arithmetic. */
-import { evaluateElement, mapLeaves, roundTo } from "@tilewright/core";
+import { foldExpression, mapLeaves, roundTo, valueOfFunction } from "@tilewright/core";
 import { type ElementStmt, elementDomain } from "../elements.ts";
 import type { ElementLeaf } from "../types.ts";
 import { clip, markWritten, offsetOf, type Place, requireWritten } from "./memory.ts";
@@ -12,10 +12,10 @@ type Source = Exclude<ElementLeaf, { kind: "view" }> | { readonly kind: "place";
 export function runElements(stmt: ElementStmt, dst: Place, sources: readonly Place[], at: string): void {
   let next = 0;
   const value = mapLeaves<ElementLeaf, Source>(stmt.value, (leaf) => {
-    if (leaf.kind !== "view") return { kind: "leaf", leaf };
+    if (leaf.kind !== "view") return leaf;
     const place = sources[next++];
     if (place === undefined) throw new RangeError("a place for each view");
-    return { kind: "leaf", leaf: { kind: "place", place } };
+    return { kind: "place", place };
   });
   const [rows, cols] = elementDomain(stmt);
   const inside = sources.map((place) => {
@@ -26,13 +26,17 @@ export function runElements(stmt: ElementStmt, dst: Place, sources: readonly Pla
   });
   const boxes = new Map(inside);
   const element = (row: number, col: number): number =>
-    evaluateElement(value, (leaf) => {
-      if (leaf.kind !== "place") return leaf.kind === "row" ? row : col;
-      const { place } = leaf;
-      const box = boxes.get(place);
-      const [r, c] = [place.rows === 1 ? 0 : row, place.cols === 1 ? 0 : col];
-      if (box === undefined || r < box.row0 || r >= box.row1 || c < box.col0 || c >= box.col1) return 0;
-      return place.memory.data[offsetOf(place, r, c)] ?? 0;
+    foldExpression(value, {
+      number: (x) => x,
+      apply: (fn, args) => Math.fround(valueOfFunction(fn, args)),
+      leaf: (leaf) => {
+        if (leaf.kind !== "place") return leaf.kind === "row" ? row : col;
+        const { place } = leaf;
+        const box = boxes.get(place);
+        const [r, c] = [place.rows === 1 ? 0 : row, place.cols === 1 ? 0 : col];
+        if (box === undefined || r < box.row0 || r >= box.row1 || c < box.col0 || c >= box.col1) return 0;
+        return place.memory.data[offsetOf(place, r, c)] ?? 0;
+      },
     });
   const out = storeOf(dst.memory, at);
   const rounded = (x: number): number => roundTo(memoryType(dst.memory.buffer.dtype), x);

@@ -7,11 +7,9 @@ import {
   epilogueKind,
   fmaF32,
   foldMap,
-  isPlain,
-  isRounding,
   mapOf,
-  plainValues,
   roundTo,
+  valueOfFunction,
 } from "@tilewright/core";
 import { InterpretFailure, interpretCodes } from "./failure.ts";
 import {
@@ -144,14 +142,7 @@ export class EpilogueChain {
             up: null,
             loaded: (from) => this.#loaded[from] ?? 0,
             number: (value) => value,
-            apply: (fn, [x = 0, y = 0]) =>
-              round(
-                isPlain(fn)
-                  ? plainValues[fn](x, y)
-                  : isRounding(fn)
-                    ? roundTo(fn, x)
-                    : activations[fn].value(x),
-              ),
+            apply: (fn, args) => round(valueOfFunction(fn, args)),
           });
       }
       case "clamp":

@@ -1,18 +1,9 @@
 /** Statements that compute with elements of tiles: `map` and `reduce.row`, and the expressions in them. */
-import {
-  arityOf,
-  dtypeNames,
-  type ElementFunction,
-  type Elementwise,
-  elementFunctions,
-  infix,
-  isDType,
-  printElement,
-} from "@tilewright/core";
+import { type Expression, elementCalls, type FunctionName, printExpression } from "@tilewright/core";
 import { type ElementExpr, type ElementLeaf, rowReductions } from "../types.ts";
 import { type Buffers, type Clause, integerClause, parseClauses, printClauses } from "./clause.ts";
 import { viewClause } from "./clauses.ts";
-import { type Cursor, describe, parseCodes } from "./cursor.ts";
+import { type Cursor, describe, MOST_DEEP, parseCodes } from "./cursor.ts";
 import { parseView, printView } from "./expressions.ts";
 import { nearestHint } from "./nearest.ts";
 import type { Of, StatementSyntax } from "./syntax.ts";
@@ -20,29 +11,35 @@ import type { Of, StatementSyntax } from "./syntax.ts";
 /** Reads a leaf at the cursor, or null where none begins. */
 export type LeafParser<L> = (c: Cursor) => L | null;
 
-/** sum := product (('+' | '-') product)*, and so on up to functions, casts and leaves. */
-export function parseElement<L>(c: Cursor, leaf: LeafParser<L>, level = 1): Elementwise<L> {
-  if (level > 2) return parseUnary(c, leaf);
+/** Operators that are written between their arguments, by how tightly they bind. */
+const infix = [
+  { "+": "add", "-": "sub" },
+  { "*": "mul", "/": "div" },
+] as const satisfies readonly Readonly<Record<string, FunctionName>>[];
+
+/** sum := product (('+' | '-') product)*, and so on down to functions, casts and leaves. */
+export function parseElement<L>(c: Cursor, leaf: LeafParser<L>, level = 0): Expression<L> {
+  const signs = infix[level];
+  if (signs === undefined) return parseUnary(c, leaf);
   let lhs = parseElement(c, leaf, level + 1);
-  for (;;) {
-    const fn = (Object.keys(infix) as (keyof typeof infix)[]).find(
-      (name) => infix[name].level === level && !c.peek().startsLine && c.at(infix[name].sign),
-    );
-    if (fn === undefined) return lhs;
+  for (let terms = 1; ; terms++) {
+    const found = Object.entries(signs).find(([sign]) => !c.peek().startsLine && c.at(sign));
+    if (found === undefined) return lhs;
+    if (terms > MOST_DEEP)
+      c.fail(c.peek(), parseCodes.badValue, `an expression has at most ${MOST_DEEP} terms`, "write fewer");
     c.next();
-    const left = lhs;
-    lhs = { kind: "call", fn, args: [left, c.within("operators", () => parseElement(c, leaf, level + 1))] };
+    lhs = { kind: "apply", fn: found[1], args: [lhs, parseElement(c, leaf, level + 1)] };
   }
 }
 
-function parseUnary<L>(c: Cursor, leaf: LeafParser<L>): Elementwise<L> {
+function parseUnary<L>(c: Cursor, leaf: LeafParser<L>): Expression<L> {
   const token = c.peek();
   if (token.kind === "number" || c.at("inf")) return { kind: "number", value: c.number("a constant") };
   if (c.eat("-")) {
     const of = c.within("signs", () => parseUnary(c, leaf));
     return of.kind === "number"
       ? { kind: "number", value: -of.value }
-      : { kind: "call", fn: "neg", args: [of] };
+      : { kind: "apply", fn: "neg", args: [of] };
   }
   if (c.eat("(")) {
     const inner = c.within("parentheses", () => parseElement(c, leaf));
@@ -54,46 +51,35 @@ function parseUnary<L>(c: Cursor, leaf: LeafParser<L>): Elementwise<L> {
   return c.within("functions", () => parseCall(c, leaf));
 }
 
-const functionNames = elementFunctions.filter((name) => !Object.hasOwn(infix, name));
-
-/** `exp(x)`, `max(x, y)`, `select(x < y, a, b)`, `f16(x)`. */
-function parseCall<L>(c: Cursor, leaf: LeafParser<L>): Elementwise<L> {
+/** `exp(x)`, `max(x, y)`, `clamp(x, low, high)`, `select(x, y, a, b)`, `f16(x)`. */
+function parseCall<L>(c: Cursor, leaf: LeafParser<L>): Expression<L> {
   const token = c.peek();
-  const name = token.kind === "word" ? token.text : "";
-  const fn = functionNames.find((each) => each === name);
-  if (fn === undefined && name !== "select" && !isDType(name))
+  const arity =
+    token.kind === "word" && Object.hasOwn(elementCalls, token.text) ? elementCalls[token.text] : undefined;
+  const names = Object.keys(elementCalls);
+  const hint = `a number, a tile, (…) or one of: ${names.join(", ")}`;
+  if (token.kind !== "word")
+    c.fail(token, parseCodes.syntax, `expected an element, found ${describe(token)}`, hint);
+  if (arity === undefined)
     c.fail(
       token,
-      token.kind === "word" ? parseCodes.unknownWord : parseCodes.syntax,
-      token.kind === "word"
-        ? `'${name}' is no function of elements`
-        : `expected an element, found ${describe(token)}`,
-      (name === "" ? null : nearestHint(name, [...functionNames, "select", ...dtypeNames])) ??
-        `a number, a tile, (…) or one of: ${[...functionNames, "select"].join(", ")}, and a dtype to round to`,
+      parseCodes.unknownWord,
+      `'${token.text}' is no function of elements`,
+      nearestHint(token.text, names) ?? hint,
     );
   c.next();
-  c.expect("(", `behind '${name}'`);
-  const inner = (): Elementwise<L> => parseElement(c, leaf);
-  if (name === "select") {
-    const lhs = inner();
-    c.expect("<", "between what is compared");
-    const rhs = inner();
-    c.expect(",", "behind the comparison");
-    const less = inner();
-    c.expect(",", "between the two values");
-    const otherwise = inner();
-    c.expect(")", "behind the values");
-    return { kind: "select", args: [lhs, rhs, less, otherwise] };
-  }
-  const args = [inner()];
-  while (c.eat(",")) args.push(inner());
-  c.expect(")", `behind the arguments of '${name}'`);
-  const arity = fn === undefined ? 1 : arityOf(fn);
+  const args = c.list(`the arguments of '${token.text}'`, () => parseElement(c, leaf));
   if (args.length !== arity)
-    c.fail(token, parseCodes.badValue, `'${name}' takes ${arity}, found ${args.length}`, `write ${arity}`);
-  const [of] = args;
-  if (isDType(name) && of !== undefined) return { kind: "cast", dtype: name, of };
-  return { kind: "call", fn: fn as ElementFunction, args };
+    c.fail(
+      token,
+      parseCodes.badValue,
+      `'${token.text}' takes ${arity}, found ${args.length}`,
+      `write ${arity}`,
+    );
+  const [x, low, high] = args;
+  if (token.text === "clamp" && x && low && high)
+    return { kind: "apply", fn: "min", args: [{ kind: "apply", fn: "max", args: [x, low] }, high] };
+  return { kind: "apply", fn: token.text as FunctionName, args };
 }
 
 /** `%tile`, a part of one, or the element's own `row` or `col`. */
@@ -104,7 +90,7 @@ const elementLeaf: LeafParser<ElementLeaf> = (c) => {
 };
 
 const printValue = (e: ElementExpr, buffers: Buffers): string =>
-  printElement(e, (leaf) => (leaf.kind === "view" ? printView(leaf.view, buffers) : leaf.kind));
+  printExpression(e, (leaf) => (leaf.kind === "view" ? printView(leaf.view, buffers) : leaf.kind));
 
 const rowClauses = {
   below: { ...integerClause("below", 1, 0), default: null } as Clause<number | null>,
