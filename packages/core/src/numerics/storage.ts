@@ -110,18 +110,8 @@ export function storageFromBytes(dtype: DType, bytes: Uint8Array, count: number,
       return new Int32Array(buffer, at, count);
     case "s8":
       return new Int8Array(buffer, at, count);
-    case "u8":
-    case "e4m3":
-    case "e5m2":
-    case "e2m3":
-    case "e3m2":
-    case "e2m1":
-    case "mxf8":
-    case "mxf8e5m2":
-    case "mxf6e2m3":
-    case "mxf6e3m2":
-    case "mxf4":
-    case "nvf4":
+    default:
+      // Elements of at most a byte.
       return new Uint8Array(buffer, at, size);
   }
 }

@@ -2,47 +2,13 @@
 import { type ArgumentsOf, type DirectiveName, withDefaults } from "./directives.ts";
 import type { Buffer, Launch, Stmt, TileProgram, View } from "./types.ts";
 
-/** The statement's nested lists, or none. */
-export function childrenOf(stmt: Stmt): readonly Stmt[] {
-  switch (stmt.kind) {
-    case "tiles":
-    case "for":
-    case "role":
-    case "if":
-    case "reduce":
-    case "response":
-    case "leader":
-    case "prologue":
-    case "reduction":
-    case "slices":
-    case "only":
-    case "epilogue":
-      return stmt.body;
-    default:
-      return none;
-  }
-}
 const none: readonly Stmt[] = [];
 
-function withChildren(stmt: Stmt, children: readonly Stmt[]): Stmt {
-  switch (stmt.kind) {
-    case "tiles":
-    case "for":
-    case "role":
-    case "if":
-    case "reduce":
-    case "response":
-    case "leader":
-    case "prologue":
-    case "reduction":
-    case "slices":
-    case "only":
-    case "epilogue":
-      return { ...stmt, body: children };
-    default:
-      return stmt;
-  }
-}
+/** The statement's nested list, or none. */
+export const childrenOf = (stmt: Stmt): readonly Stmt[] => ("body" in stmt ? stmt.body : none);
+
+const withChildren = (stmt: Stmt, children: readonly Stmt[]): Stmt =>
+  "body" in stmt ? { ...stmt, body: children } : stmt;
 
 /**
  * Rebuild a list bottom-up: `persistent` sees each statement after its children and answers with what stands in its place

@@ -1,5 +1,5 @@
 /** Buffers at run time: typed arrays, which elements have been written, and rectangles of them. */
-import type { DType } from "@tilewright/core";
+import { type DType, dtypes } from "@tilewright/core";
 import type { Buffer, View } from "../types.ts";
 import { type Cells, type CellTable, compileExpr } from "./compileExpr.ts";
 import { InterpretFailure, interpretCodes } from "./failure.ts";
@@ -9,30 +9,8 @@ export type ValueArray = Float32Array | Float64Array | Int32Array;
 
 /** The array for `count` values of a dtype. */
 export function makeValues(dtype: DType, count: number): ValueArray {
-  switch (dtype) {
-    case "f64":
-      return new Float64Array(count);
-    case "s8":
-    case "u8":
-    case "s32":
-      return new Int32Array(count);
-    case "f32":
-    case "tf32":
-    case "f16":
-    case "bf16":
-    case "e4m3":
-    case "e5m2":
-    case "e2m3":
-    case "e3m2":
-    case "e2m1":
-    case "mxf8":
-    case "mxf8e5m2":
-    case "mxf6e2m3":
-    case "mxf6e3m2":
-    case "mxf4":
-    case "nvf4":
-      return new Float32Array(count);
-  }
+  if (dtype === "f64") return new Float64Array(count);
+  return dtypes[dtype].kind === "int" ? new Int32Array(count) : new Float32Array(count);
 }
 
 /** A buffer while the program runs. Element (slot, r, c) is at `base + slot * slotStride + r * rowStride + c * colStride`. */
