@@ -166,6 +166,34 @@ describe("a search", () => {
   });
 });
 
+test("behind cuBLAS it goes on through other tiles until the time is out", async () => {
+  using folder = scratch();
+  let clock = 0;
+  const line = one.replace("-k 256", "-k 512");
+  const run = (budget: string, speed: (candidate: BenchCandidate) => number) => {
+    const ports = gpu({
+      speed,
+      reply() {
+        clock += 1000;
+        return undefined;
+      },
+    });
+    return startCommand(tuneCommand(ports), `${line} --budget ${budget}`, folder.path, {
+      ...here,
+      now: () => clock,
+    });
+  };
+  // Ahead, and no kernel faster than the first ones: nothing more is to be had.
+  expect((await run("60s", () => 1.1)).stderr).toContain("nothing more is to be had");
+  const { stderr } = await run("9s", (candidate) => 0.5 * speedOf(candidate));
+  expect(stderr).toContain("the time is spent");
+  const tiles = storeIn(folder.path, "s.journal.jsonl").map(({ schedule }) => schedule.split(" ")[0] ?? "");
+  const first = new Set(tiles.slice(0, 8));
+  const later = tiles.slice(8).filter((tile) => !first.has(tile));
+  expect(new Set(later).size).toBeGreaterThan(2);
+  for (const tile of later) expect(later.filter((each) => each === tile).length).toBeLessThanOrEqual(4);
+});
+
 test("schedules that make the same kernel are timed once", async () => {
   using folder = scratch();
   const ports = gpu();

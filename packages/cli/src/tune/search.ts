@@ -22,6 +22,8 @@ const PATIENCE = 4;
 const GAIN = 0.005;
 /** Batches before the model may end the search: its error on this problem has to be seen first. */
 const LEAST_BATCHES = 2;
+/** Candidates of one tile that are timed before others have their turn, where the model's first ones are slower than cuBLAS: what it likes alike, it misjudges alike. */
+const SAME_TILE = 4;
 
 const first: Effort = { budgetMs: 100, warmupMs: 40, minRounds: 5, algorithms: null };
 const again: Effort = { budgetMs: 300, warmupMs: 80, minRounds: 9, algorithms: null };
@@ -159,7 +161,8 @@ export async function search(
   };
 
   // First: batches in the order of the model.
-  const queue = options.candidates[Symbol.iterator]();
+  const behind = (): boolean => best !== null && peerUs !== null && best.us > peerUs;
+  const queue = spread(options.candidates, behind);
   const take = (): readonly Candidate[] => {
     const batch: Candidate[] = [];
     while (batch.length < BATCH) {
@@ -181,7 +184,8 @@ export async function search(
       end = "the time is spent";
       break;
     }
-    if (batches >= LEAST_BATCHES && (idle >= PATIENCE || !promising(batch, entrants))) {
+    // Behind cuBLAS the model is known to be wrong, or the best is still to come: then only the time ends the search.
+    if (!behind() && batches >= LEAST_BATCHES && (idle >= PATIENCE || !promising(batch, entrants))) {
       end = "nothing more is to be had";
       break;
     }
@@ -220,6 +224,26 @@ export async function search(
     best = final[0] ?? best;
   }
   return { found: best === null ? null : { best, timed: timedCount, end }, hopeless };
+}
+
+/** Candidates in their order; while `behind` says so at most {@link SAME_TILE} of each tile, the others behind all that are left. */
+function* spread(candidates: Iterable<Candidate>, behind: () => boolean): Generator<Candidate, undefined> {
+  const counts = new Map<string, number>();
+  const held: Candidate[] = [];
+  for (const candidate of candidates) {
+    const [tile = ""] = candidate.text.split(" ");
+    const key = candidateKey(candidate.backend.id, tile);
+    const count = counts.get(key) ?? 0;
+    if (behind() && count >= SAME_TILE) {
+      held.push(candidate);
+      continue;
+    }
+    if (!behind()) yield* held.splice(0);
+    counts.set(key, count + 1);
+    yield candidate;
+  }
+  yield* held;
+  return undefined;
 }
 
 /**
