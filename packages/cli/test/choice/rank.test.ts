@@ -1,6 +1,6 @@
 /** `rankCandidates` over all backends: its order, its laziness, and the causes of a prediction. */
 import { defineProblem, findTarget } from "@tilewright/core";
-import { causes, machineOf, rankCandidates } from "@tilewright/ir";
+import { causes, inOrder, machineOf, rankCandidates, tileBound } from "@tilewright/ir";
 import { expect, test } from "vitest";
 import { compiler } from "../../src/compiler.ts";
 
@@ -41,4 +41,61 @@ test("candidates of all backends that serve are merged by predicted time, none t
   const found = take(ranked("sm_90a", [4, 4096, 4097], "bf16", "H100 SXM"), 60);
   expect(new Set(found.map(({ backend, text }) => `${backend.id} ${text}`)).size).toBe(found.length);
   expect(new Set(found.map(({ backend }) => backend.id)).size).toBeGreaterThan(1);
+});
+
+test("no schedule is predicted faster than the bound of its tile", () => {
+  for (const [arch, sizes, dtype, gpu] of [
+    ["sm_90a", [700, 2048, 4090], "bf16", "H100 SXM"],
+    ["sm_90a", [4096, 4096, 4096], "bf16", "H100 PCIe"],
+    ["sm_80", [33, 5003, 3001], "bf16", "L40S"],
+    ["sm_70", [257, 1000, 4096], "f32", "V100 SXM2"],
+  ] as const) {
+    const [m, n, k] = sizes;
+    const problem = defineProblem({ m, n, k, a: { dtype }, b: { dtype, layout: "col" } });
+    const target = findTarget(arch);
+    if (!problem.ok || !target.ok) throw new TypeError("not a request");
+    for (const { backend, schedule, text, prediction } of take(ranked(arch, sizes, dtype, gpu), 80)) {
+      const kernel = backend.kernel?.(problem.value, schedule, target.value);
+      if (kernel === undefined || prediction === null || kernel.streamk > 0) continue;
+      const [tm, tn] = kernel.tile;
+      const bound = tileBound(problem.value, kernel.engine, machineOf({ name: gpu }));
+      expect(bound({ tile: [tm, tn], split: kernel.split, unit: kernel.unit }), text).toBeLessThanOrEqual(
+        prediction.timeUs,
+      );
+    }
+  }
+});
+
+test("inOrder is the order of a sort by key, and leaves what cannot come first alone", () => {
+  const items = Array.from({ length: 500 }, (_, i) => ({ i, key: (i * 7919) % 101 }));
+  let evaluated = 0;
+  const found = inOrder(
+    items,
+    ({ key }) => key - 3,
+    (item) => {
+      evaluated++;
+      return item.i % 5 === 0 ? null : item;
+    },
+    ({ key }) => key,
+  );
+  const wanted = items.filter(({ i }) => i % 5 !== 0).sort((x, y) => x.key - y.key || x.i - y.i);
+  expect(take(found, 10)).toEqual(wanted.slice(0, 10));
+  expect(evaluated).toBeLessThan(60);
+  expect([
+    ...inOrder(
+      items,
+      () => 0,
+      (item) => item,
+      ({ key }) => key,
+    ),
+  ]).toEqual([...items].sort((x, y) => x.key - y.key || x.i - y.i));
+});
+
+test("a first schedule for a new problem takes less than 50 ms of one core once the code is warm", () => {
+  const times = Array.from({ length: 24 }, (_, i) => {
+    const start = process.cpuUsage().user;
+    take(ranked("sm_90a", [100 + 37 * i, 2048 + 72 * i, 4096 + 8 * i], "bf16", "H200"), 1);
+    return (process.cpuUsage().user - start) / 1000;
+  }).sort((x, y) => x - y);
+  expect(times[4]).toBeLessThan(50);
 });

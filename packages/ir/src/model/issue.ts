@@ -101,10 +101,15 @@ export const issuedChunk = (
   count: number,
 ): IssuedChunk =>
   kernel.engine === "fma"
-    ? fmaChunk(kernel, counted, count)
+    ? fmaChunk(machine, kernel, counted, count)
     : mmaChunk(machine, kernel, problem, counted, count);
 
-function fmaChunk(kernel: ModelKernel, { sharedBytes }: Counted, count: number): IssuedChunk {
+function fmaChunk(
+  machine: Machine,
+  kernel: ModelKernel,
+  { sharedBytes }: Counted,
+  count: number,
+): IssuedChunk {
   const [tm, tn] = kernel.instruction;
   const [m, n, k] = kernel.tile;
   const [vectorA, vectorB] = kernel.copyVector ?? [4, 4];
@@ -122,13 +127,16 @@ function fmaChunk(kernel: ModelKernel, { sharedBytes }: Counted, count: number):
     lines * fma.line +
     fma.loop;
   const warps = Math.ceil((count * kernel.threads) / LANES / SCHEDULERS);
+  // Where an SM has fewer lanes than its schedulers issue for, they are busy longer than the slots.
+  const lanes = (machine.flopsPerCycle.fma ?? 0) / 2;
+  const busy = Math.max(slots, (k * tm * tn * fma.multiplyAdd * LANES * SCHEDULERS) / lanes);
   // Fragments that come from memory are waited for in each step that loads them, or once where ptxas loads all of a chunk.
   const straight = staged ? 0 : fragments > 1 ? (k * fma.latency) / 2 : fma.latency;
   const far = Math.max(0, slots - fma.near) * fma.fetch;
   const through = kernel.through ? fma.through : 0;
   const bare = ahead === 0 && staged ? fma.latency : 0;
-  const alone = slots + k * (fragments > 1 ? fma.step : fma.bareStep) + fma.chunk + straight + bare + through;
-  const multiply = warps * (slots + far + through / 2);
+  const alone = busy + k * (fragments > 1 ? fma.step : fma.bareStep) + fma.chunk + straight + bare + through;
+  const multiply = warps * (busy + far + through / 2);
   const cycles = norm(fma.norm, multiply, alone, staged && ahead > 0 ? fma.latency / ahead : 0);
   return { cycles, multiply, shared: (count * sharedBytes) / 128 };
 }

@@ -22,7 +22,8 @@ export function tileBound(
   const rate =
     (machine.flopsPerCycle[engine] ?? 0) *
     dtypeSpeed(machine, a.dtype, engine) *
-    (machine.sustained[engine] ?? 1) *
+    // Slots of FFMA are counted one by one.
+    (engine === "fma" ? 1 : (machine.sustained[engine] ?? 1)) *
     machine.boostGHz *
     1e3;
   const launchUs = (machine.launchNs + (issueEngine({ engine })?.launchNs ?? 0)) / 1e3;
