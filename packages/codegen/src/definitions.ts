@@ -31,11 +31,16 @@ function whole(body: readonly Statement[], stay: boolean): readonly Statement[] 
   const defined = new Set<string>();
   const inner = chunkLoops(body, stay);
   const paths = new Paths();
+  const asked = registersUnderPredicates(body);
   /** What comes before the statement of this index. */
   const before = new Map<number, Instruction[]>();
   const made = body.map((statement, index): Statement => {
     if (statement.kind === "label") paths.meet(statement.name);
     if (statement.kind !== "instruction") return statement;
+    if (statement.guard === null && !statement.operands.some((operand) => names(operand, asked))) {
+      paths.leave(statement);
+      return statement;
+    }
     const { form, operands } = bindInstruction(statement);
     const written = operands.flatMap(({ argument, operand }) =>
       argument.access === "write" ? registersOf(operand) : [],
@@ -61,6 +66,21 @@ function whole(body: readonly Statement[], stay: boolean): readonly Statement[] 
   });
   return made.flatMap((statement, index) => [...(before.get(index) ?? []), statement]);
 }
+
+/** Names of the registers of instructions with a predicate: what is written to others is nothing to them. */
+const registersUnderPredicates = (body: readonly Statement[]): ReadonlySet<string> =>
+  new Set(
+    body.flatMap((statement) =>
+      statement.kind === "instruction" && statement.guard !== null
+        ? statement.operands.flatMap(registersOf).map(({ name }) => name)
+        : [],
+    ),
+  );
+
+const names = (operand: Operand, wanted: ReadonlySet<string>): boolean =>
+  operand.kind === "register"
+    ? wanted.has(operand.name)
+    : registersOf(operand).some(({ name }) => wanted.has(name));
 
 /** Registers that every way to the statement at hand has written. */
 class Paths {

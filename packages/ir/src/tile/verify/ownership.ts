@@ -1,5 +1,5 @@
 /** Every element of a register tile is held by exactly one (warp, lane, register), up to replication over whole tiers. */
-import { weighted } from "../ownership.ts";
+import { type WeightedMode, weighted } from "../ownership.ts";
 import type { Buffer, OwnershipMode, Stmt, Tier } from "../types.ts";
 import { threadsAt } from "./distributions.ts";
 import { bufferAt, type Fault, type Site, type Subject, type Verifier } from "./verifier.ts";
@@ -75,7 +75,7 @@ function* fragments(subject: Subject, acc: Buffer, { a, b, atom }: Of<"mma">): I
     for (const tier of tiers)
       if (
         own[along].some((f) => f.tier === tier && f.extent > 1) ||
-        digits(own[across], tier, size) !== digits(acc.own[across], tier, size)
+        !alike(own[across], acc.own[across], tier, size)
       )
         yield {
           at: `%${name}`,
@@ -85,13 +85,20 @@ function* fragments(subject: Subject, acc: Buffer, { a, b, atom }: Of<"mma">): I
   }
 }
 
-/** Whose of a tier each element along an axis is. */
-const digits = (factors: readonly OwnershipMode[], tier: Tier, size: number): string => {
-  const own = weighted(factors).filter((f) => f.tier === tier && f.extent > 1);
-  return Array.from({ length: size }, (_, i) =>
-    own.reduce((sum, f) => sum + (Math.floor(i / f.weight) % f.extent) * f.stride, 0),
-  ).join();
-};
+/** Whether each element along an axis is the same one's of a tier. */
+function alike(a: readonly OwnershipMode[], b: readonly OwnershipMode[], tier: Tier, size: number): boolean {
+  const of = (factors: readonly OwnershipMode[]): readonly WeightedMode[] =>
+    weighted(factors).filter((f) => f.tier === tier && f.extent > 1);
+  const [own, other] = [of(a), of(b)];
+  const same = (f: WeightedMode, i: number): boolean => {
+    const g = other[i];
+    return g !== undefined && f.extent === g.extent && f.stride === g.stride && f.weight === g.weight;
+  };
+  if (own.length === other.length && own.every(same)) return true;
+  const at = (factors: readonly WeightedMode[], i: number): number =>
+    factors.reduce((sum, f) => sum + (Math.floor(i / f.weight) % f.extent) * f.stride, 0);
+  return Array.from({ length: size }, (_, i) => i).every((i) => at(own, i) === at(other, i));
+}
 
 function* checkBuffer(buffer: Buffer): Iterable<Fault> {
   const { own, space } = buffer;
