@@ -34,6 +34,7 @@ import {
   reduceInCluster,
   rotateFragments,
   scheduleTiles,
+  servingGated,
   skipEmpty,
   specialiseRoles,
   spreadCopies,
@@ -54,9 +55,9 @@ import { atomOf, tileProblem } from "./nest.ts";
 import { loadMatrices } from "./passes/loadMatrices.ts";
 import { refillAtBarrier } from "./passes/refillAtBarrier.ts";
 import { rotateInRoles } from "./passes/rotateInRoles.ts";
-import { scheduleModel } from "./schedule.ts";
+import { readSchedule, scheduleModel } from "./schedule.ts";
 
-export const mma: Backend = {
+const products: Backend = {
   id: "mma",
   summary: "tensor cores by mma.sync and ldmatrix, sm_75 and up",
   schedule: scheduleModel,
@@ -111,6 +112,15 @@ export const mma: Backend = {
   ],
   lower,
 };
+
+/** The backend; of gated products threads store D straight from registers. */
+export const mma: Backend = servingGated(products, (schedule) => {
+  if (readSchedule(schedule).epi === "direct") return [];
+  const message = "a gated product: warps store whole rows of tiles that have the columns of their sums";
+  return [
+    { code: "TW1907", kind: "unsupported", at: "schedule.epi", message, hint: "nearest legal: epi=direct" },
+  ];
+});
 
 function supports(target: Target): Verdict {
   if (hasFeature(target, "mma.f16") && hasFeature(target, "ldmatrix")) return ok(true);

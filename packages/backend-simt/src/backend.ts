@@ -30,6 +30,7 @@ import {
   reduceInCluster,
   rotateFragments,
   scheduleTiles,
+  servingGated,
   skipEmpty,
   spreadCopies,
   stageOperands,
@@ -53,7 +54,7 @@ const MIN_MAJOR = 7;
 /** dtypes of A and B. */
 const inputDTypes: readonly DType[] = ["f32", "f16", "bf16"];
 
-export const simt: Backend = {
+const products: Backend = {
   id: "simt",
   summary: "fp32 FFMA on CUDA cores, sm_70 and up",
   schedule: scheduleModel,
@@ -99,6 +100,9 @@ export const simt: Backend = {
   ],
   lower,
 };
+
+/** The backend, gated products among what it serves. */
+export const simt: Backend = servingGated(products);
 
 function supports(target: Target): Verdict {
   if (target.major >= MIN_MAJOR) return ok(true);

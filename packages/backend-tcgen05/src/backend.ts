@@ -127,6 +127,13 @@ function accepts(problem: Problem, target: Target): Verdict {
   };
   refuseDTypes(problem, target, refuse);
   refuseFactors(problem, refuse);
+  if (problem.gated !== undefined)
+    refuse(
+      "TW1908",
+      "problem.gated",
+      "a gated product's sums lie in two parts of tensor memory",
+      "use --backend mma",
+    );
   reasons.push(...refuseTwoLevel(problem, "TW1842", "use --arch sm_90a --backend wgmma"));
   reasons.push(...refuseBatch(problem, "TW1834"));
   for (const name of ["A", "B"] as const) {

@@ -32,6 +32,7 @@ import {
   pipelineScheduler,
   reduceInCluster,
   scheduleTiles,
+  servingGated,
   skipEmpty,
   specialiseRoles,
   stageEpilogue,
@@ -55,9 +56,9 @@ import { peelFirst } from "./passes/peelFirst.ts";
 import { pingPongRoles } from "./passes/pingPongRoles.ts";
 import { prefetchL2 } from "./passes/prefetchL2.ts";
 import { splitTail } from "./passes/splitTail.ts";
-import { scheduleModel } from "./schedule.ts";
+import { readSchedule, scheduleModel } from "./schedule.ts";
 
-export const wgmma: Backend = {
+const products: Backend = {
   id: "wgmma",
   summary: "Hopper's warpgroup matrix instructions with bulk tensor copies and roles, sm_90a",
   schedule: scheduleModel,
@@ -112,6 +113,15 @@ export const wgmma: Backend = {
   ],
   lower,
 };
+
+/** The backend; pairs of columns stand in one warpgroup. */
+export const wgmma: Backend = servingGated(products, (schedule) => {
+  const { groupsM, groupsN } = readSchedule(schedule);
+  if (groupsN === 1) return [];
+  const message = "a gated product: a warpgroup has both of a pair of columns";
+  const hint = `nearest legal: warpgroups=${groupsM}x1`;
+  return [{ code: "TW1907", kind: "unsupported", at: "schedule.warpgroups", message, hint }];
+});
 
 function supports(target: Target): Verdict {
   if (hasFeature(target, "wgmma")) return ok(true);

@@ -104,7 +104,8 @@ export function copyBulk(ctx: Context, copy: StmtOf<"copy">): void {
   const parts = multicast === null ? 1 : multicast === "m" ? m : n;
   const place = multicast === null ? null : clusterPlace(ctx, multicast);
   const each = cut.pieces.length / parts;
-  const across = bufferOf(program, copy.dst.buffer).shape[cut.contiguous === 1 ? 0 : 1] / parts;
+  const axis = cut.contiguous === 1 ? 0 : 1;
+  const across = Math.min(bufferOf(program, copy.dst.buffer).shape[axis], copy.dst.extent[axis]) / parts;
   const { at, base, offset } = slotAddress(ctx, copy.dst);
   const barrier = barrierAt(ctx, signalOf(copy, at.ring));
   const [first, second] = [cut.pieces[0], cut.pieces[each]];

@@ -75,14 +75,16 @@ export function lowerEpilogue(ctx: Context, stmt: Epilogue): void {
     stmt.via === null || stmt.stores === undefined ? null : threadPasses(ctx, stmt, stmt.via, stmt.stores);
   if (stmt.columns !== undefined && stmt.stores !== undefined)
     throw new CannotLower("epilogue", "threads store all columns of a shared tile at once");
-  const elements = acc.elements.filter(
+  const pairs = stmt.gated === true ? upRegisters(acc, stmt.acc.extent[1]) : null;
+  const sums = pairs === null ? acc.elements : acc.elements.filter(({ register }) => pairs.has(register));
+  const elements = sums.filter(
     (e) => slice?.elements.has(e.register) !== false && takesColumn(stmt.columns, e.col),
   );
   const groups = groupAlong(elements, 1, stmt.vector);
   // Pairs along rows are whole or absent as vectors of D are, into rows; else each element has its own guard.
   const along = vectorAxis(own);
   const apart = tile !== null && (along === 0 || contiguousAxis(ctx.program, tile.name) === 0);
-  const words = apart ? groupAlong(acc.elements, along, 2) : groups;
+  const words = apart ? groupAlong(sums, along, 2) : groups;
   const matrices = stmt.via === null || (stmt.vector !== 2 && !apart) ? null : matrixStores(ctx, stmt);
   if (stores !== null)
     for (const each of stmt.body)
@@ -222,11 +224,29 @@ export function lowerEpilogue(ctx: Context, stmt: Epilogue): void {
     }
     if (kind === "f32")
       values = values.map((value, i) => {
-        const { row, col } = group[i] ?? first;
-        return chain.apply(value as Reg<"f32">, { row, col, guard });
+        const e = group[i] ?? first;
+        const second = pairs?.get(e.register);
+        const up =
+          second === undefined
+            ? null
+            : scaled(ctx, guard, kind, stmt.alpha, accumulator(ctx, guard, kind, acc, second));
+        return chain.apply(value as Reg<"f32">, { row: e.row, col: e.col, guard }, up as Reg<"f32"> | null);
       });
     return values;
   }
+}
+
+/** Where a thread has the second sums of a gated product: so many columns behind the first ones, by the register of the first. */
+function upRegisters(acc: OwnedTile, distance: number): ReadonlyMap<number, OwnedRegister> {
+  const found = new Map<number, OwnedRegister>();
+  for (const e of acc.elements) {
+    if (e.col >= distance) continue;
+    const second = acc.elements.find(({ row, col }) => row === e.row && col === e.col + distance);
+    if (second === undefined)
+      throw new CannotLower("epilogue", "the sums of a gated product are not in pairs in one thread");
+    found.set(e.register, second);
+  }
+  return found;
 }
 
 /** A run of zeros. */

@@ -1,6 +1,6 @@
 /** Addresses and bounds of global memory: base pointer in the prologue, running pointer along the chunk loop, constants as offsets. */
 import { leadingNames, sizeOf } from "@tilewright/core";
-import { bufferOf, transposedStrides, type View } from "@tilewright/ir";
+import { bufferOf, gatedLayout, transposedStrides, type View } from "@tilewright/ir";
 import { type AddressOperand, addr, imm, special } from "@tilewright/ptx";
 import type { Code, Pred, Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
@@ -42,7 +42,13 @@ function globalArray(ctx: Context, buffer: string): GlobalArray {
     };
   }
   const which = name as keyof typeof leadingNames;
-  const [rowStride, colStride] = matrixStrides(problem, operand, leadingNames[which]);
+  // Interleaved columns are further apart than the leading dimension; their sizes are fixed.
+  const [row, column] = gatedLayout(problem).stride;
+  const unit = sizeOf(operand.dtype);
+  const [rowStride, colStride]: readonly [Stride, Stride] =
+    which === "b" && problem.gated === "interleaved"
+      ? [row * unit, column * unit]
+      : matrixStrides(problem, operand, leadingNames[which]);
   return { name, rowStride, colStride, batchStride: batchStrideOf(problem, which) };
 }
 

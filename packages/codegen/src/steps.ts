@@ -34,6 +34,12 @@ interface Partial {
   readonly col: number;
 }
 
+/** What expressions read of an element beside its value: what steps have loaded, by position, and the second sum of a gated product. */
+interface Loaded {
+  readonly steps: Map<number, F32>;
+  readonly up: F32 | null;
+}
+
 /** The steps of one epilogue. `apply` per element, in any order; `finish` once after all of them. */
 export class StepChain {
   readonly #ctx: Context;
@@ -51,8 +57,9 @@ export class StepChain {
     this.#position = position;
   }
 
-  apply(x: F32, at: Element): F32 {
-    const loaded = new Map<number, F32>();
+  /** `up`: the second sum of the element, of a gated product. */
+  apply(x: F32, at: Element, up: F32 | null = null): F32 {
+    const loaded = { steps: new Map<number, F32>(), up };
     return this.#stmt.steps.reduce((value, step, index) => this.#step(value, step, index, at, loaded), x);
   }
 
@@ -64,8 +71,7 @@ export class StepChain {
     });
   }
 
-  /** `loaded`: what the steps before have read of the element for expressions. */
-  #step(x: F32, step: EpilogueStep, index: number, at: Element, loaded: Map<number, F32>): F32 {
+  #step(x: F32, step: EpilogueStep, index: number, at: Element, loaded: Loaded): F32 {
     const ctx = this.#ctx;
     const factor = (by: "scalar" | "m" | "n" | "tensor", dtype: DType): F32 =>
       by === "m" || by === "n" ? this.#vector(index, by, dtype, at) : this.#single(index, by, dtype);
@@ -80,16 +86,16 @@ export class StepChain {
       case "scale":
         return this.#arithmetic("mul.rn.f32", x, factor(step.by, step.dtype), at);
       case "load":
-        loaded.set(index, factor(step.by, step.dtype));
+        loaded.steps.set(index, factor(step.by, step.dtype));
         return x;
       case "source":
-        loaded.set(index, matrix(step.operand));
+        loaded.steps.set(index, matrix(step.operand));
         return x;
       case "map":
         return lowerExpression(ctx, at.guard, mapOf(this.#stmt.steps, index), {
           acc: x,
-          up: null,
-          loaded: (from) => loaded.get(from) ?? x,
+          up: loaded.up,
+          loaded: (from) => loaded.steps.get(from) ?? x,
         });
       case "activation":
         return lowerActivation(ctx, at.guard, step.fn, x);

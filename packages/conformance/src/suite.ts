@@ -238,9 +238,15 @@ function rowCase(
     options.randomSchedule === undefined || seed % 3 === 0
       ? ownSchedule(backend, problem, target, random)
       : null;
-  const draw = (): Schedule =>
-    options.randomSchedule?.(random, problem, target) ?? ownSchedule(backend, problem, target, random);
   const legal = (made: Schedule): boolean => backend.check(problem, made, target).length === 0;
+  const drawn = (): Schedule =>
+    options.randomSchedule?.(random, problem, target) ?? ownSchedule(backend, problem, target, random);
+  // Draws know nothing of pairs of columns.
+  const draw = (): Schedule =>
+    problem.gated === undefined
+      ? drawn()
+      : (Array.from({ length: SHARING_DRAWS }, drawn).find(legal) ??
+        ownSchedule(backend, problem, target, random));
   const first = own ?? draw();
   const whole = options.wholeGroups === true && problem.batch.kind === "grouped";
   let schedule = sharing(backend, first, split, seed, legal);

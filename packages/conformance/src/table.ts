@@ -2,7 +2,14 @@
 import { createRandom, type DType, dtypes } from "@tilewright/core";
 import { takesSpecials } from "./data.ts";
 import { type DTypes, pick } from "./random.ts";
-import { addChains, addExpressions, addNarrowSteps, addResults, addSteps } from "./tableEpilogues.ts";
+import {
+  addChains,
+  addExpressions,
+  addGated,
+  addNarrowSteps,
+  addResults,
+  addSteps,
+} from "./tableEpilogues.ts";
 import { addGroups, addSymbolic } from "./tableLaunches.ts";
 import { even, layouts, type Row, ragged, SIZES, Table, type Variation } from "./tableRows.ts";
 
@@ -22,6 +29,7 @@ export function problemTable(types: DTypes, seed: number): readonly Row[] {
   addResults(table);
   addSplits(table);
   addExpressions(table);
+  addGated(table);
   return table.rows;
 }
 

@@ -1,5 +1,6 @@
 /** Rows of the epilogue: each step alone, steps after one another, what reductions store. */
 import type { Activation, DType, Random } from "@tilewright/core";
+import { isNarrow } from "./narrow.ts";
 import { pick } from "./random.ts";
 import { even, layouts, ragged, type Table } from "./tableRows.ts";
 
@@ -155,4 +156,34 @@ function randomExpression(random: Random, depth: number): string {
     `bf16(${x})`,
     `${pick(random, activations)}(${y})`,
   ]);
+}
+
+const GATED = 3;
+
+/** Gated products: both forms of B, biases of both sums, steps behind them, batches; sizes at random. */
+export function addGated(table: Table): void {
+  const { random, types } = table;
+  const dtype = types.bDType ?? types.dtype;
+  if (types.blockScales !== undefined || isNarrow(dtype) || !["f32", "f16"].includes(table.acc)) return;
+  const add = (epilogue: string, more: object = {}): void => {
+    const size = { m: random.integer(1, 140), n: random.integer(1, 140), k: random.integer(1, 100) };
+    const b = { dtype, layout: pick(random, layouts) };
+    const whole = "gated" in more ? { k: 128 * random.integer(1, 2) } : {};
+    table.add(
+      `gated: ${epilogue} ${JSON.stringify(more)}`,
+      { ...size, ...whole },
+      { gated: "halves", b, epilogue, ...more },
+    );
+  };
+  const b = { dtype, layout: "col" };
+  const form = { gated: "interleaved", b };
+  add("silu(acc) * up");
+  add("gelu(acc + bg[n]) * (up + bu[n]:bf16) | bias(m,f32)", { alpha: 0.5, b });
+  add("gelu_tanh(acc) * up * s[scalar]", { batch: { kind: "strided", count: 2 } });
+  add("silu(acc) * up + c[m,n]:f16", form);
+  for (let i = 0; i < GATED; i++)
+    add(
+      `relu(acc - up) + ${pick(random, ["up", "2", "acc"])} | output(f32) | scale(n,f32)`,
+      i === 0 ? form : {},
+    );
 }

@@ -71,7 +71,15 @@ export class Table {
 
   /** D's dtype. */
   get out(): DType {
-    return problemOf(inWholeBytes({ ...requestTypes(this.types), m: 1, n: 1, k: 1 })).d.dtype;
+    return this.#usual().d.dtype;
+  }
+
+  get acc(): DType {
+    return this.#usual().acc;
+  }
+
+  #usual(): Problem {
+    return problemOf(inWholeBytes({ ...requestTypes(this.types), m: 1, n: 1, k: 1 }));
   }
 
   size(): number {

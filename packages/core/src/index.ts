@@ -134,7 +134,7 @@ export { type CopiedMatrix, copyBytes, copyPromises } from "./problem/copyBytes.
 export { readProblem } from "./problem/define.ts";
 export { foldMap, isApproximateEpilogue, type MapLeaf, mapOf } from "./problem/epilogueExpression.ts";
 export { type EpilogueKind, epilogueKind } from "./problem/epilogueKind.ts";
-export { defineProblem, readProblemRequest } from "./problem/request.ts";
+export { defineProblem, operations, readProblemRequest } from "./problem/request.ts";
 export {
   BLOCK_SCALE,
   type BlockFactors,
@@ -195,6 +195,7 @@ export {
   type BlockScales,
   blockForms,
   type EpilogueStep,
+  gatedForms,
   type MatrixLayout,
   type Operand,
   operandShape,
@@ -202,6 +203,7 @@ export {
   type Precision,
   type Problem,
   precisions,
+  productColumns,
   type Scalar,
 } from "./problem.ts";
 export { activations, erf } from "./reference/activations.ts";

@@ -106,6 +106,13 @@ export interface BlockScales {
   readonly b: BlockForm;
 }
 
+/**
+ * How the columns of the two factors of a gated product lie in B: `halves`, those of the first one before those of the second one; `interleaved`, one of each
+ * in turn.
+ */
+export const gatedForms = ["halves", "interleaved"] as const;
+export type GatedForm = (typeof gatedForms)[number];
+
 export interface Problem {
   readonly m: number;
   readonly n: number;
@@ -118,6 +125,11 @@ export interface Problem {
   readonly acc: DType;
   /** Absent: as the dtypes say. */
   readonly precision?: Precision | undefined;
+  /**
+   * A gated product: B has 2n columns, those of a gate and of an up projection. An epilogue sees both sums of an element, `acc` and `up`, and its first `map`
+   * joins them. Absent: B has n columns.
+   */
+  readonly gated?: GatedForm | undefined;
   /** A and B have factors beside them (`problem/scales.ts`), which multiply sums of 128 along K; absent: none but those of block-scaled dtypes. */
   readonly blockScales?: BlockScales | undefined;
   readonly alpha: Scalar;
@@ -131,13 +143,17 @@ export interface Problem {
   readonly symbolic?: SymbolicSizes | undefined;
 }
 
+/** Columns of A.B: of a gated product twice those of D. */
+export const productColumns = ({ n, gated }: Pick<Problem, "n" | "gated">): number =>
+  gated === undefined ? n : 2 * n;
+
 /** Rows x columns of each operand of a problem. */
 export function operandShape(problem: Problem, which: "a" | "b" | "c" | "d"): readonly [number, number] {
   switch (which) {
     case "a":
       return [problem.m, problem.k];
     case "b":
-      return [problem.k, problem.n];
+      return [problem.k, productColumns(problem)];
     case "c":
     case "d":
       return [problem.m, problem.n];

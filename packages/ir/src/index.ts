@@ -22,6 +22,7 @@ export {
   type TraceStep,
 } from "./compiler.ts";
 export { addsAsTheyCome } from "./determinism.ts";
+export { servingGated } from "./gatedBackend.ts";
 export { type Ladder, type LadderStep, ladderSchedules } from "./ladder.ts";
 export { launchExprOf } from "./launch/ofExpr.ts";
 export {
@@ -155,6 +156,7 @@ export {
   type SplitKFields,
   splitKFaults,
 } from "./schedule/splitK.ts";
+export { gatedLayout } from "./tile/gated.ts";
 export * from "./tile/index.ts";
 export {
   type Arriver,

@@ -1,11 +1,10 @@
 /** What this backend asks of the conformance suite. */
 import type { ConformanceOptions } from "@tilewright/conformance";
-import { activations, type Problem } from "@tilewright/core";
+import { isApproximateEpilogue, type Problem } from "@tilewright/core";
 import { randomSchedule } from "./cases.ts";
 
 /** The interpreter adds products in the kernel's order; its activations are exact where the kernel's are not. */
-const sameArithmetic = (problem: Problem): boolean =>
-  !problem.epilogue.some((step) => step.kind === "activation" && activations[step.fn].approximate);
+const sameArithmetic = (problem: Problem): boolean => !isApproximateEpilogue(problem.epilogue);
 
 /** 105 pairs an architecture, one of `sample` in every run; sizes 1 to 300 in each dimension, not in all at once. */
 export const optionsFor = (arch: string, first: number, sample: number): ConformanceOptions => ({

@@ -1,11 +1,22 @@
 /** The flags that state a problem and how to compile it; `compile`, `run` and `plan` share them. */
-import { precisions } from "@tilewright/core";
+import { gatedForms, operations, precisions } from "@tilewright/core";
 import { choice, list, number, text, toggle } from "../kit/flags.ts";
 
 const group = "Problem";
 const layouts = ["row", "col"] as const;
 
 export const problemFlags = {
+  op: choice("ffn: D = act(A.Wg) * (A.Wu), -n of each, B holds both; gemm (default)", operations, { group }),
+  act: choice(
+    "activation of an ffn (default: silu)",
+    ["silu", "gelu", "gelu_tanh", "relu", "sigmoid", "tanh"],
+    { group },
+  ),
+  gated: choice(
+    "how B of an ffn holds Wg and Wu: halves (default), side by side; interleaved, column by column",
+    gatedForms,
+    { group },
+  ),
   m: number("rows of A and D", { aliases: ["M"], hint: "M", group }),
   n: number("columns of B and D", { aliases: ["N"], hint: "N", group }),
   k: number("columns of A, rows of B", { aliases: ["K"], hint: "K", group }),

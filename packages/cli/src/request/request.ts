@@ -9,7 +9,6 @@ import {
   ok,
   type Problem,
   parseBlockScales,
-  parseEpilogue,
   parseSymbolic,
   readProblemRequest,
   requestSchema,
@@ -75,11 +74,12 @@ function merge(under: JsonObject, over: JsonObject): JsonObject {
   return merged;
 }
 
-/** What the flags say, in the words of a request; a flag that does not parse is a complaint, and the others count. */
-function requestOfFlags(args: ProblemArgs, found: Diagnostic[]): JsonObject {
-  const epilogue = args.epilogue === undefined ? ok(undefined) : parseEpilogue(args.epilogue);
-  if (!epilogue.ok) found.push(...epilogue.error);
+/** What the flags say, in the words of a request */
+function requestOfFlags(args: ProblemArgs): JsonObject {
   return {
+    op: args.op,
+    act: args.act,
+    gated: args.gated,
     m: args.m,
     n: args.n,
     k: args.k,
@@ -89,7 +89,7 @@ function requestOfFlags(args: ProblemArgs, found: Diagnostic[]): JsonObject {
     blockScales: args.blockScales === undefined ? undefined : parseBlockScales(args.blockScales),
     alpha: args.alpha,
     beta: args.beta,
-    epilogue: epilogue.ok ? epilogue.value : undefined,
+    epilogue: args.epilogue,
     symbolic: args.symbolic === undefined ? undefined : parseSymbolic(args.symbolic),
     batch: args.batch === undefined ? undefined : { kind: "strided", count: args.batch },
     a: { layout: args.aLayout, ld: args.lda },
@@ -153,7 +153,7 @@ export function buildRequest(
   const found: Diagnostic[] = [];
   const file = readRequest(context, args.request);
   if (!file.ok) return file;
-  const merged = merge(merge(known, file.value.problem), requestOfFlags(args, found));
+  const merged = merge(merge(known, file.value.problem), requestOfFlags(args));
   const problem = readProblemRequest(fillSizes(merged, found));
   if (!problem.ok) found.push(...problem.error);
   const named = args.arch ?? (file.value.wishes.arch === undefined ? [] : [file.value.wishes.arch]);

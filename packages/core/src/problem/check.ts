@@ -12,7 +12,7 @@ import {
 } from "../problem.ts";
 import { checkBlockScales, checkDTypes, checkPrecision } from "./checkTypes.ts";
 import { invalid, problemCodes } from "./codes.ts";
-import { parseMap } from "./epilogueExpression.ts";
+import { parseMap, readsUp } from "./epilogueExpression.ts";
 import { operandSpan } from "./size.ts";
 import { maxOfSize, type SizeName, type SizeRange, sizeNames, sizeValue } from "./symbolic.ts";
 
@@ -215,7 +215,12 @@ function checkStep(problem: Problem, step: EpilogueStep, at: string): Diagnostic
           ];
     }
     case "map": {
-      const made = parseMap(step.expression, problem.epilogue, Number(/\d+/.exec(at)?.[0]), false);
+      const made = parseMap(
+        step.expression,
+        problem.epilogue,
+        Number(/\d+/.exec(at)?.[0]),
+        problem.gated !== undefined,
+      );
       return made.ok ? [] : [...made.error];
     }
     case "residual":
@@ -224,6 +229,54 @@ function checkStep(problem: Problem, step: EpilogueStep, at: string): Diagnostic
     case "output":
       return checkOperand(`${at}.operand`, step.operand, problem.m, problem.n);
   }
+}
+
+/** A gated product has fixed sizes and one factor of both sums, which a map joins. */
+function checkGated(problem: Problem): Diagnostic[] {
+  if (problem.gated === undefined) return [];
+  const found: Diagnostic[] = [];
+  const fault = (at: string, message: string, hint: string): void => {
+    found.push(invalid(problemCodes.gated, at, message, hint));
+  };
+  const { epilogue } = problem;
+  const joins = epilogue.findIndex((_, i) => readsUp(epilogue, i));
+  if (joins < 0)
+    fault(
+      "epilogue",
+      "nothing joins the two sums of a gated product",
+      'use --act silu, or an epilogue with both: "silu(acc) * up"',
+    );
+  const kept = epilogue.findIndex(({ kind }, i) => i < joins && kind !== "load" && kind !== "source");
+  if (kept >= 0)
+    fault(
+      `epilogue[${kept}]`,
+      `${epilogue[kept]?.kind} applies to one sum of a gated product`,
+      `put it into the expression, or behind it: "silu(acc) * up | ${epilogue[kept]?.kind}…"`,
+    );
+  const again = epilogue.findIndex((_, i) => i > joins && readsUp(epilogue, i));
+  if (joins >= 0 && again >= 0)
+    fault(`epilogue[${again}]`, "the sums are joined before", "read up in one expression");
+  if (problem.beta !== 0)
+    fault(
+      "beta",
+      "C is added to one sum, and a gated product has two",
+      "add it behind the product: --epilogue with + c[m,n]",
+    );
+  if (problem.batch.kind === "grouped" || problem.symbolic !== undefined)
+    fault(
+      "symbolic",
+      "the columns of a gated product's B begin where n says, which the launch supplies",
+      "fix the sizes",
+    );
+  if (problem.gated === "interleaved" && problem.b.layout === "row")
+    fault(
+      "b.layout",
+      "interleaved columns of a row-major B are no tiles that copies can bring",
+      "use --b-layout col, or halves",
+    );
+  if (problem.acc === "s32" || problem.acc === "f64")
+    fault("acc", `a gated product is joined in f32, not in ${problem.acc}`, "use f32");
+  return found;
 }
 
 /** Sizes that the launch supplies: of the problem, with a range that has a multiple in it, the problem's own value among them. */
@@ -290,6 +343,7 @@ export function checkProblem(problem: Problem): readonly Diagnostic[] {
     ...checkBlockScales(problem),
     ...checkScalars(problem),
     ...checkBatch(problem),
+    ...checkGated(problem),
   );
   for (const [i, step] of problem.epilogue.entries())
     found.push(...checkStep(problem, step, `epilogue[${i}]`));

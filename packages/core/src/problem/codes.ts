@@ -18,6 +18,7 @@ export const problemCodes = {
   precision: "TW1014",
   symbolic: "TW1016",
   blockScales: "TW1017",
+  gated: "TW1018",
 } as const;
 
 type Code = (typeof problemCodes)[keyof typeof problemCodes];

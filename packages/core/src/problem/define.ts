@@ -2,7 +2,14 @@
 import type { Checked, Diagnostic } from "../diagnostics.ts";
 import { type DType, dtypes, isDType, productDType } from "../dtype.ts";
 import { err, ok } from "../ids.ts";
-import type { Batch, EpilogueStep, MatrixLayout, Operand, Problem } from "../problem.ts";
+import {
+  type Batch,
+  type EpilogueStep,
+  type MatrixLayout,
+  type Operand,
+  type Problem,
+  productColumns,
+} from "../problem.ts";
 import { diagnosticsOfIssues } from "../schema/issues.ts";
 import {
   type OperandRequest,
@@ -11,7 +18,7 @@ import {
   type StructuredRequest,
 } from "../schema/problem.ts";
 import { checkProblem, dtypeHint } from "./check.ts";
-import { problemCodes } from "./codes.ts";
+import { invalid, problemCodes } from "./codes.ts";
 import { canonicalMap } from "./epilogueExpression.ts";
 import { packedStride } from "./size.ts";
 import {
@@ -51,7 +58,8 @@ function complete(request: StructuredRequest): Problem {
   const { m, n, k } = request;
   const dtype = request.a?.dtype ?? request.dtype ?? request.b?.dtype ?? "f32";
   const a = operandOf(request.a ?? {}, dtype, "row", m, k);
-  const b = operandOf(request.b ?? {}, request.dtype ?? dtype, "row", k, n);
+  const columns = productColumns({ n, gated: request.gated });
+  const b = operandOf(request.b ?? {}, request.dtype ?? dtype, "row", k, columns);
   const product = productDType(a.dtype, b.dtype);
   const acc = request.acc ?? dtypes[product].acc;
   // A half-precision accumulator has nothing more to give than f16.
@@ -64,7 +72,7 @@ function complete(request: StructuredRequest): Problem {
     kind: "strided",
     count: batch.count,
     strideA: batch.strideA ?? packedStride(a, m, k),
-    strideB: batch.strideB ?? packedStride(b, k, n),
+    strideB: batch.strideB ?? packedStride(b, k, columns),
     strideC: batch.strideC ?? (c === null ? 0 : packedStride(c, m, n)),
     strideD: batch.strideD ?? packedStride(d, m, n),
   });
@@ -80,6 +88,7 @@ function complete(request: StructuredRequest): Problem {
     d,
     acc,
     ...(request.precision === undefined ? {} : { precision: request.precision }),
+    ...(request.gated === undefined ? {} : { gated: request.gated }),
     ...(request.blockScales === undefined ? {} : { blockScales: request.blockScales }),
     alpha: request.alpha ?? 1,
     beta,
@@ -162,7 +171,16 @@ const checked = (problem: Problem): Checked<Problem> => {
  */
 export function readStructuredRequest(request: unknown): Checked<Problem> {
   const parsed = problemRequestSchema.safeParse(request);
-  return parsed.success ? checked(complete(parsed.data)) : err(structural(parsed.error.issues, request));
+  if (!parsed.success) return err(structural(parsed.error.issues, request));
+  const made = checked(complete(parsed.data));
+  if (parsed.data.act === undefined) return made;
+  const found = invalid(
+    problemCodes.gated,
+    "act",
+    "is of a gated product",
+    "use op ffn, or an epilogue: silu",
+  );
+  return err([found, ...(made.ok ? [] : made.error)]);
 }
 
 /** A problem that must be complete already, e.g. from a manifest. Same faults as `readStructuredRequest`. */

@@ -230,6 +230,13 @@ export function mapOf(steps: readonly EpilogueStep[], index: number): Expression
   return made.value;
 }
 
+/** Whether a step reads the second sum of a gated product. */
+export function readsUp(steps: readonly EpilogueStep[], index: number): boolean {
+  const step = steps[index];
+  const made = step?.kind === "map" ? parseMap(step.expression, steps, index, true) : null;
+  return made?.ok === true && nodesOf(made.value).some((node) => node.kind === "leaf" && node.leaf === "up");
+}
+
 /** Whether kernels evaluate a part of an epilogue with approximate instructions. */
 export const isApproximateEpilogue = (steps: readonly EpilogueStep[]): boolean =>
   steps.some((step, index) =>

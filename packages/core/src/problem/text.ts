@@ -85,6 +85,7 @@ export function printProblem(problem: Problem): string {
     ...(problem.blockScales === undefined
       ? []
       : [`blockScales=${problem.blockScales.a},${problem.blockScales.b}`]),
+    ...(problem.gated === undefined ? [] : [`gated=${problem.gated}`]),
     `alpha=${problem.alpha}`,
     `beta=${problem.beta}`,
     `batch=${printBatch(problem.batch)}`,
@@ -248,6 +249,7 @@ const readers: Readonly<Record<string, (text: string, faults: Diagnostic[]) => J
   d: operandText,
   acc: (text) => text,
   precision: (text) => text,
+  gated: (text) => text,
   blockScales: blockScalesText,
   alpha: number,
   beta: number,

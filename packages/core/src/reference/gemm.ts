@@ -7,7 +7,7 @@ import { decodeArray, roundTo } from "../numerics/storage.ts";
 import { foldMap, mapOf } from "../problem/epilogueExpression.ts";
 import { BLOCK_SCALE, blockFactors, scaleMatrix } from "../problem/scales.ts";
 import { operandElements, packedStride } from "../problem/size.ts";
-import type { EpilogueStep, Problem, Scalar } from "../problem.ts";
+import { type EpilogueStep, type Problem, productColumns, type Scalar } from "../problem.ts";
 import { type Approximate, applyApproximately, castValue, type Slip } from "./expression.ts";
 import { gather, multiply, type OperandData, valuesOf } from "./multiply.ts";
 import { isTf32Exact } from "./random.ts";
@@ -179,22 +179,37 @@ export function referenceGemm(
   const sumAbs = new Float64Array(count * size);
   const stepResults = new Map<number, Expectation[]>();
   const everyK = Array.from({ length: k }, (_, i) => i);
-  const everyN = Array.from({ length: n }, (_, i) => i);
+  const width = productColumns(problem);
+  const everyN = Array.from({ length: width }, (_, i) => i);
 
   for (let item = 0; item < count; item++) {
     const offset = (stride: "strideA" | "strideB" | "strideC") =>
       batch.kind === "strided" ? item * batch[stride] : 0;
     const aDense = gather(problem.a, aValues, rows, k, offset("strideA"));
-    const bDense = gather(problem.b, bValues, everyK, n, offset("strideB"));
+    const bDense = gather(problem.b, bValues, everyK, width, offset("strideB"));
     if (aFactors !== null) applyScales(aDense, aFactors, item, rows, k, [k, 1]);
-    if (bFactors !== null) applyScales(bDense, bFactors, item, everyN, k, [1, n]);
-    const product = multiply(aDense, bDense, rows.length, n, k);
-    const tile: Tile = {
-      values: product.sum,
-      bounds: product.sumAbs.map((s) => sumBound(s) + tf32Loss * s + lost),
+    if (bFactors !== null) applyScales(bDense, bFactors, item, everyN, k, [1, width]);
+    const product = multiply(aDense, bDense, rows.length, width, k);
+    const sumsOf = (column: (j: number) => number): Tile & { readonly sumAbs: Float64Array } => {
+      const at = (values: Float64Array): Float64Array =>
+        width === n
+          ? values
+          : Float64Array.from(
+              { length: size },
+              (_, i) => values[Math.floor(i / n) * width + column(i % n)] ?? 0,
+            );
+      const [values, sumAbs] = [at(product.sum), at(product.sumAbs)];
+      const tile = { values, sumAbs, bounds: sumAbs.map((s) => sumBound(s) + tf32Loss * s + lost) };
+      if (alpha !== 1) update(tile, n, (v, e) => [v * alpha, e * Math.abs(alpha) + slip(v * alpha)]);
+      return tile;
     };
-    sumAbs.set(product.sumAbs, item * size);
-    if (alpha !== 1) update(tile, n, (v, e) => [v * alpha, e * Math.abs(alpha) + slip(v * alpha)]);
+    const apart = problem.gated === "interleaved";
+    const tile = sumsOf((j) => (apart ? 2 * j : j));
+    const up = problem.gated === undefined ? null : sumsOf((j) => (apart ? 2 * j + 1 : n + j));
+    sumAbs.set(
+      tile.sumAbs.map((s, i) => Math.max(s, up?.sumAbs[i] ?? 0)),
+      item * size,
+    );
     if (problem.c !== null && cValues !== null) {
       const c = gather(problem.c, cValues, rows, n, offset("strideC"));
       // Integers with an integral beta stay integers; anything else rounds product and sum.
@@ -217,6 +232,7 @@ export function referenceGemm(
         slip,
         input: inputs.steps?.[index] ?? null,
         loaded,
+        up,
         partial,
       });
       if (result !== null) stepResults.set(index, [...(stepResults.get(index) ?? []), result]);
@@ -263,6 +279,8 @@ interface StepContext {
   readonly item: number;
   readonly slip: Slip;
   readonly input: OperandData | number | null;
+  /** The second sums of a gated product. */
+  readonly up: Tile | null;
   /** What the steps before have loaded of an element, by position. */
   readonly loaded: Map<number, (row: number, column: number) => number>;
   readonly partial: boolean;
@@ -295,7 +313,7 @@ function readerOf(step: EpilogueStep, context: StepContext): (row: number, colum
 
 /** Apply one step to the tile; `output` and `reduce` steps leave it and return what they store. */
 function applyStep(index: number, tile: Tile, context: StepContext): Expectation | null {
-  const { problem, rows, slip, loaded } = context;
+  const { problem, rows, slip, loaded, up } = context;
   const { n, epilogue } = problem;
   const step = epilogue[index];
   const combine = (fn: FunctionName, step: EpilogueStep): null => {
@@ -330,7 +348,7 @@ function applyStep(index: number, tile: Tile, context: StepContext): Expectation
       update(tile, n, (v, e, row, column) =>
         foldMap<Approximate>(tree, {
           acc: [v, e],
-          up: null,
+          up: up && [up.values[row * n + column] ?? 0, up.bounds[row * n + column] ?? 0],
           loaded: (from) => [loaded.get(from)?.(row, column) ?? missing(`what step ${from} loads`), 0],
           number: (x) => [x, 0],
           apply: (fn, args) => applyApproximately(fn, args, slip),

@@ -4,7 +4,7 @@
  */
 import { z } from "zod";
 import { dtypeNames } from "../dtype.ts";
-import { blockForms, precisions } from "../problem.ts";
+import { blockForms, gatedForms, precisions } from "../problem.ts";
 
 const dtype = z.enum(dtypeNames);
 /** A number in TypeScript, an integer in the JSON Schema: `checkProblem` says more about 1.5 than zod does. */
@@ -99,6 +99,13 @@ const blockScales = z
     "f32 factors of e4m3 and e5m2, buffers sfa and sfb of the launch: of each row of A (column of B) and 128 along K, 128 along K after the other; or of squares of 128, their K contiguous and padded to a multiple of 4",
   );
 
+const gated = z
+  .enum(gatedForms)
+  .optional()
+  .describe(
+    "a gated product: B has 2n columns, of a gate and of an up projection, in halves or interleaved; the epilogue has both sums, acc and up",
+  );
+
 const dims = {
   m: integer(1, "rows of A and D"),
   n: integer(1, "columns of B and D"),
@@ -125,6 +132,7 @@ export const problemSchema = z
     d: operandSchema,
     acc: dtype.describe("accumulator"),
     precision,
+    gated,
     blockScales,
     alpha: scalar.describe("factor of A.B, or runtime"),
     beta: scalar.describe("factor of C, or runtime"),
@@ -152,6 +160,16 @@ export const problemSchema = z
 export const problemRequestSchema = z
   .strictObject({
     ...dims,
+    op: z
+      .enum(["gemm", "ffn"])
+      .optional()
+      .describe(
+        "ffn: a gated product, D = act(A.Wg) * (A.Wu); n is that of each factor, and B has both; gemm unless given",
+      ),
+    act: z
+      .enum(["silu", "gelu", "gelu_tanh", "relu", "sigmoid", "tanh"])
+      .optional()
+      .describe("activation of an ffn; silu unless given"),
     dtype: dtype.optional().describe("dtype of A and B; f32 unless told otherwise"),
     a: operandRequestSchema.optional(),
     b: operandRequestSchema.optional(),
@@ -159,6 +177,7 @@ export const problemRequestSchema = z
     d: operandRequestSchema.optional(),
     acc: dtype.optional().describe("accumulator; by default the usual one for the dtype of A"),
     precision,
+    gated,
     blockScales,
     alpha: scalar.optional().describe("factor of A.B; 1"),
     beta: scalar.optional().describe("factor of C; 0"),

@@ -128,7 +128,7 @@ describe("refusals", () => {
     ],
     [
       { lda: 3 },
-      "TW1008 (invalid) at lda: there is no field 'lda'\n  hint: fields: m, n, k, dtype, a, b, c, d, acc, precision, blockScales, alpha, beta, batch, epilogue, symbolic",
+      "TW1008 (invalid) at lda: there is no field 'lda'\n  hint: fields: m, n, k, op, act, dtype, a, b, c, d, acc, precision, gated, blockScales, alpha, beta, batch, epilogue, symbolic",
     ],
     [
       { a: { layuot: "row" } },
@@ -206,7 +206,7 @@ describe("text", () => {
 
   test("faults of syntax and of meaning together", () => {
     expect(textFaults("m=5 n=six k=7 q=1 m=6 stray a=f32:row:7:16:9 epilogue=bais(n,f32)|clamp(1)")).toEqual([
-      "TW1013 (invalid) at q: there is no field 'q'\n  hint: fields: m, n, k, dtype, a, b, c, d, acc, precision, blockScales, alpha, beta, batch, epilogue, symbolic",
+      "TW1013 (invalid) at q: there is no field 'q'\n  hint: fields: m, n, k, dtype, a, b, c, d, acc, precision, gated, blockScales, alpha, beta, batch, epilogue, symbolic",
       "TW1013 (invalid) at m: 'm' is given more than once\n  hint: keep one of them",
       "TW1013 (invalid) at problem: 'stray' is not name=value\n  hint: e.g. m=300 n=200 k=77 a=f32:row:77:16",
       "TW1013 (invalid) at epilogue[0]: 'bais(n,f32)' is not an epilogue step\n  hint: did you mean bias?",

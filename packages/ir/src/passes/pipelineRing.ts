@@ -49,14 +49,16 @@ function pipeline(input: TileProgram, slots: number, prefetch: boolean, together
     const fills = stmt.body.filter(isFill);
     const [first] = fills;
     if (!first) return stmt;
-    const buffers = fills.map((copy) => copy.dst.buffer);
+    const buffers = [...new Set(fills.map((copy) => copy.dst.buffer))];
     rings.push({ name: RING, slots, buffers, transport: first.transport, full: null, empty: null });
     const loop: RingLoop = { stmt, slots, fills, buffers, compute: stmt.body.filter((s) => !isFill(s)) };
     if (slots === 1 || together) return oneTurn(loop);
     if (!prefetch) return multiSlot(loop, null);
-    const held = fills.map((copy) => {
+    const held = fills.map((copy, i) => {
       const shared = bufferOf(input, copy.dst.buffer);
-      const buffer = registerBuffer(`r${shared.name.slice(1)}`, shared.dtype, shared.shape);
+      // Where two copies fill a tile, each has registers of its own.
+      const again = fills.findIndex((other) => other.dst.buffer === shared.name) < i ? "1" : "";
+      const buffer = registerBuffer(`r${shared.name.slice(1)}${again}`, shared.dtype, copy.dst.extent);
       staging.push(buffer);
       return buffer;
     });

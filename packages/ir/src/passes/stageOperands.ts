@@ -35,14 +35,16 @@ function stage(input: TileProgram): TileProgram {
   const [onward, kept] = [way === "tensor", way === "global"];
   const added: Buffer[] = [];
 
-  const throughShared = (view: View, name: string): Staged => {
+  /** `beside`: columns that come into the same tile, behind those of the view. */
+  const throughShared = (view: View, name: string, beside?: View): Staged => {
     const source = bufferOf(input, view.buffer);
     if (source.space !== "global") return { view, copies: [] };
+    const width = view.extent[1] + (beside?.extent[1] ?? 0);
     const shared: Buffer = {
       name,
       space: "shared",
       dtype: source.dtype,
-      shape: view.extent,
+      shape: [view.extent[0], width],
       slots: 1,
       layout: null,
       own: null,
@@ -51,21 +53,20 @@ function stage(input: TileProgram): TileProgram {
     };
     added.push(shared);
     const dst = wholeView(shared);
+    const copy = (src: View, from: number): Stmt => ({
+      kind: "copy",
+      dst: { ...dst, origin: [dst.origin[0], { kind: "const", value: from }], extent: src.extent },
+      src,
+      transport,
+      guard: [true, true],
+      when: null,
+      dist: null,
+      vector: [1, 1],
+      multicast: null,
+    });
     return {
       view: dst,
-      copies: [
-        {
-          kind: "copy",
-          dst,
-          src: view,
-          transport,
-          guard: [true, true],
-          when: null,
-          dist: null,
-          vector: [1, 1],
-          multicast: null,
-        },
-      ],
+      copies: [copy(view, 0), ...(beside === undefined ? [] : [copy(beside, view.extent[1])])],
     };
   };
 
@@ -90,10 +91,11 @@ function stage(input: TileProgram): TileProgram {
     return { view: dst, copies: [...staged.copies, on] };
   };
 
-  const body = rewriteStmts(input.body, (stmt) => {
-    if (stmt.kind !== "mma") return stmt;
+  const body = rewriteStmts(input.body, (given) => {
+    if (given.kind !== "mma") return given;
+    const { beside, ...stmt } = given;
     const a = operands.includes("a") ? throughShared(stmt.a, "sA") : { view: stmt.a, copies: [] };
-    const b = operands.includes("b") ? throughShared(stmt.b, "sB") : { view: stmt.b, copies: [] };
+    const b = operands.includes("b") ? throughShared(stmt.b, "sB", beside) : { view: stmt.b, copies: [] };
     if (stmt.scales === undefined || kept)
       return [...a.copies, ...b.copies, { ...stmt, a: a.view, b: b.view }];
     const sfa = throughTensor(throughShared(stmt.scales.a, "sSFA"), "tSFA");

@@ -42,13 +42,14 @@ export const tierExtent = (factors: readonly OwnershipMode[], tier: OwnershipMod
  * `gemm_f16_nt_300x200x77`: dtype of A (and how it is multiplied, where that is said), transposition in BLAS terms (n: row-major, t: column-major), sizes; `mx200xk` where the launch supplies
  * m and k.
  */
-export function entryName({ a, b, m, n, k, precision, blockScales, symbolic }: Problem): string {
+export function entryName({ a, b, m, n, k, precision, blockScales, gated, symbolic }: Problem): string {
   const letter = ({ layout }: Operand): string => (layout === "row" ? "n" : "t");
   const sizes = Object.entries({ m, n, k }).map(([name, size]) =>
     symbolic?.[name as "m" | "n" | "k"] === undefined ? size : name,
   );
+  const pairs = gated === undefined ? "" : "_gated";
   const way = blockScales === undefined ? (precision === undefined ? "" : `_${precision}`) : "_scaled";
-  return `gemm_${a.dtype}${way}_${letter(a)}${letter(b)}_${sizes.join("x")}`;
+  return `gemm_${a.dtype}${way}${pairs}_${letter(a)}${letter(b)}_${sizes.join("x")}`;
 }
 
 export interface GemmNestOptions {

@@ -67,8 +67,12 @@ export function holdsScales(program: TileProgram, name: string): boolean {
 type Mma = Extract<Stmt, { kind: "mma" }>;
 
 /** Views that a multiplication reads: A, B, and the factors of both. */
-export const operandViews = ({ a, b, scales }: Mma): readonly View[] =>
-  scales === undefined ? [a, b] : [a, b, scales.a, scales.b];
+export const operandViews = ({ a, b, beside, scales }: Mma): readonly View[] => [
+  a,
+  b,
+  ...(beside === undefined ? [] : [beside]),
+  ...(scales === undefined ? [] : [scales.a, scales.b]),
+];
 
 /** Views of what a multiplication adds to: the accumulator, and the sums on their way there. */
 export const sumViews = ({ acc, twoLevel: promote }: Mma): readonly View[] =>
@@ -86,5 +90,6 @@ export const withOperandViews = (stmt: Mma, view: (old: View) => View): Mma => (
   ...stmt,
   a: view(stmt.a),
   b: view(stmt.b),
+  ...(stmt.beside === undefined ? {} : { beside: view(stmt.beside) }),
   ...(stmt.scales === undefined ? {} : { scales: { a: view(stmt.scales.a), b: view(stmt.scales.b) } }),
 });

@@ -1,4 +1,5 @@
 /** What an epilogue reads beside its accumulators. */
+import { add } from "./expr.ts";
 import type { Stmt, View } from "./types.ts";
 
 type Epilogue = Extract<Stmt, { kind: "epilogue" }>;
@@ -8,6 +9,9 @@ export const broughtViews = (stmt: Epilogue): readonly View[] => [
   ...(stmt.c === null ? [] : [stmt.c]),
   ...(stmt.inputs ?? []).map(({ view }) => view),
 ];
+
+/** Where the second sums of a gated epilogue begin in its accumulator: behind the first ones. */
+export const upOrigin = ({ origin, extent }: View): View["origin"] => [origin[0], add(origin[1], extent[1])];
 
 /** The inputs of an epilogue's steps with other views in their places; nothing where it has none. */
 export const withInputs = ({ inputs }: Epilogue, view: (old: View) => View): Pick<Epilogue, "inputs"> =>

@@ -536,6 +536,8 @@ export type Stmt =
       readonly acc: View;
       readonly a: View;
       readonly b: View;
+      /** Columns beside those of `b`, in stage nest: the accumulator has both, those of `b` first. */
+      readonly beside?: View;
       readonly scales?: { readonly a: View; readonly b: View };
       readonly twoLevel?: { readonly part: View; readonly every: number };
       readonly columns?: Columns;
@@ -596,6 +598,8 @@ export type Stmt =
       readonly kind: "epilogue";
       readonly dst: View;
       readonly acc: View;
+      /** Each column of `acc` goes with that `acc`'s width behind it in the same accumulator: the second sum that steps call `up`. */
+      readonly gated?: true;
       readonly columns?: Columns;
       readonly c: View | null;
       readonly alpha: Scalar;

@@ -83,6 +83,8 @@ export class EpilogueChain {
   readonly #applies: readonly Apply[];
   /** What `load` and `source` steps have read of the element at hand, by position. */
   readonly #loaded: number[] = [];
+  /** The second sum of the element at hand, of a gated product. */
+  #up: number | null = null;
   readonly arithmetic: Arithmetic;
 
   constructor(problem: Problem, steps: readonly EpilogueStep[], inputs: readonly (StepInput | undefined)[]) {
@@ -92,8 +94,15 @@ export class EpilogueChain {
   }
 
   /** `own`: what steps read out of tiles, by the step's position. */
-  apply(x: number, row: number, col: number, own: readonly (number | undefined)[] = []): number {
+  apply(
+    x: number,
+    row: number,
+    col: number,
+    own: readonly (number | undefined)[] = [],
+    up: number | null = null,
+  ): number {
     let value = x;
+    this.#up = up;
     for (const [i, step] of this.#applies.entries()) value = step(value, row, col, own[i]);
     return value;
   }
@@ -139,7 +148,7 @@ export class EpilogueChain {
         return (x) =>
           foldMap(tree, {
             acc: x,
-            up: null,
+            up: this.#up,
             loaded: (from) => this.#loaded[from] ?? 0,
             number: (value) => value,
             apply: (fn, args) => round(valueOfFunction(fn, args)),
@@ -185,6 +194,8 @@ export class EpilogueChain {
 export interface EpiloguePlaces {
   readonly dst: Place;
   readonly acc: Place;
+  /** Second sums of a gated product. */
+  readonly up?: Place | null;
   readonly c: Place | null;
   /** What steps read out of tiles: matrices of the tile's extents, one row, or one column. */
   readonly inputs: readonly { readonly step: number; readonly place: Place }[];
@@ -195,7 +206,7 @@ export interface EpiloguePlaces {
  * of C widen exactly; the result is rounded to D's dtype last (nearest even).
  */
 export function runEpilogue(
-  { dst, acc, c, inputs }: EpiloguePlaces,
+  { dst, acc, up = null, c, inputs }: EpiloguePlaces,
   alpha: number,
   beta: number,
   chain: EpilogueChain,
@@ -203,7 +214,8 @@ export function runEpilogue(
   at: string,
 ): void {
   const box = clip(dst, guard, at);
-  requireWritten(acc, clip(acc, [false, false], at), at);
+  for (const sums of up === null ? [acc] : [acc, up])
+    requireWritten(sums, clip(sums, [false, false], at), at);
   const out = storeOf(dst.memory, at);
   const values = acc.memory.data;
   const { dtype } = dst.memory.buffer;
@@ -225,13 +237,18 @@ export function runEpilogue(
   const own: (number | undefined)[] = [];
   for (let r = box.row0; r < box.row1; r++)
     for (let col = box.col0; col < box.col1; col++) {
-      const sum = round(values[offsetOf(acc, r, col)] ?? 0);
-      const scaled = alpha === 1 ? sum : mul(alpha, sum);
+      const scaledAt = (place: Place): number => {
+        const sum = round(values[offsetOf(place, r, col)] ?? 0);
+        return alpha === 1 ? sum : mul(alpha, sum);
+      };
+      const scaled = scaledAt(acc);
       const value = c === null ? scaled : fma(beta, round(c.memory.data[offsetOf(c, r, col)] ?? 0), scaled);
       for (const { step, place } of inputs)
         own[step] =
           place.memory.data[offsetOf(place, place.rows === 1 ? 0 : r, place.cols === 1 ? 0 : col)] ?? 0;
-      out[offsetOf(dst, r, col)] = stored(chain.apply(value, dst.row + r, dst.col + col, own));
+      out[offsetOf(dst, r, col)] = stored(
+        chain.apply(value, dst.row + r, dst.col + col, own, up && scaledAt(up)),
+      );
     }
   markWritten(dst, box);
 }

@@ -5,6 +5,7 @@ import { dsmemReduction } from "../dsmemReduction.ts";
 import { type ElementStmt, elementSources } from "../elements.ts";
 import { printHead } from "../print.ts";
 import { bufferOf, wholeView } from "../rewrite.ts";
+import { upOrigin } from "../stepViews.ts";
 import type { Buffer, Ring, Stmt, TileProgram, View } from "../types.ts";
 import { type Cells, type CellTable, compileCond, compileExpr } from "./compileExpr.ts";
 import {
@@ -222,6 +223,7 @@ export class Machine implements Hooks {
         const part = stmt.twoLevel === undefined ? null : view(stmt.twoLevel.part);
         const { keep } = stmt;
         const keeps = keep ? compileCond(keep, table) : () => keep !== false;
+        const beside = stmt.beside === undefined ? null : view(stmt.beside);
         const factors = stmt.scales && { a: view(stmt.scales.a), b: view(stmt.scales.b) };
         return (thread) => {
           const { cells } = thread;
@@ -231,7 +233,18 @@ export class Machine implements Hooks {
           const sum = this.#written(acc(cells), at);
           const runs = columnRuns(stmt.columns, sum.cols);
           if (!keeps(cells)) for (const run of runs) fill(columnsOf(sum, run), 0, at);
-          if (stmt.columns !== undefined)
+          if (beside !== null) {
+            const width = rhs.cols;
+            multiply(columnsOf(sum, { from: 0, to: width }), lhs, rhs, null, this.#scratch, at);
+            multiply(
+              columnsOf(sum, { from: width, to: sum.cols }),
+              lhs,
+              read(beside),
+              null,
+              this.#scratch,
+              at,
+            );
+          } else if (stmt.columns !== undefined)
             for (const run of runs)
               multiply(columnsOf(sum, run), lhs, columnsOf(rhs, run), null, this.#scratch, at);
           else if (part === null) multiply(sum, lhs, rhs, scales, this.#scratch, at);
@@ -282,6 +295,8 @@ export class Machine implements Hooks {
   }
 
   #epilogue(stmt: Epilogue, table: CellTable, at: string): Action {
+    const second = stmt.gated === true ? { ...stmt.acc, origin: upOrigin(stmt.acc) } : null;
+    const up = second === null ? null : compileView(second, this.#memories, table, at);
     const [dst, acc] = [stmt.dst, stmt.acc].map((v) => compileView(v, this.#memories, table, at));
     const c = stmt.c === null ? null : compileView(stmt.c, this.#memories, table, at);
     if (dst === undefined || acc === undefined) throw new RangeError("two views give two places");
@@ -295,6 +310,7 @@ export class Machine implements Hooks {
     return (thread) => {
       const { cells } = thread;
       const sum = this.#read(acc(cells), thread, at);
+      const second = up === null ? null : this.#read(up(cells), thread, at);
       const given = inputs.map(({ step, place }) => ({ step, place: this.#read(place(cells), thread, at) }));
       const [to, addend] = [dst(cells), c === null ? null : c(cells)];
       for (const run of columnRuns(stmt.columns, sum.cols)) {
@@ -302,6 +318,7 @@ export class Machine implements Hooks {
         const places = {
           dst: some(to),
           acc: some(sum),
+          up: second && some(second),
           c: addend && some(addend),
           // A vector along m has one column for all.
           inputs: given.map(({ step, place }) => ({

@@ -1,7 +1,9 @@
 /** Tensor maps: parameters of the kernel, made from the copies and stores that use them. */
 import type { LaunchExpr, ParamSpec, TensorMapRecipe } from "@tilewright/core";
 import { type TensorCut, tensorCut, tensorMapFor } from "../../launch/tensor-copies.ts";
+import { linearOffset } from "../../layout/layout.ts";
 import { must } from "../../must.ts";
+import { elementBytes } from "../elementBytes.ts";
 import { blockShape, bufferOf, childrenOf, clusterUnits } from "../rewrite.ts";
 import { storesInBulk } from "../staged.ts";
 import type { Ownership, OwnershipMode, Stmt, TileProgram } from "../types.ts";
@@ -24,8 +26,17 @@ export function readersOf({ launch }: TileProgram, { multicast }: Copy): number 
 }
 
 /** The boxes of a bulk copy into shared memory, of which each reader copies a part; null where bulk copies cannot make the tile's layout. */
-export const loadCutOf = (program: TileProgram, copy: Copy): TensorCut | null =>
-  cutOf(program, copy.dst.buffer, readersOf(program, copy));
+export function loadCutOf(program: TileProgram, copy: Copy): TensorCut | null {
+  const { dst } = copy;
+  const tile = bufferOf(program, dst.buffer);
+  const [row, col] = dst.origin.map((at) => (at.kind === "const" ? at.value : 0));
+  const part = dst.extent.some((extent, axis) => extent !== tile.shape[axis]);
+  const cut = cutOf(program, dst.buffer, readersOf(program, copy), part ? dst.extent : blockShape(tile));
+  if (!part || cut === null || tile.layout === null) return cut;
+  // Pieces of a part of the tile begin where it does.
+  const first = linearOffset(tile.layout, [row ?? 0, col ?? 0]) * elementBytes(tile);
+  return { ...cut, pieces: cut.pieces.map((piece) => ({ ...piece, offset: piece.offset + first })) };
+}
 
 /** The same of a program that `bulkTiles` has verified. */
 export const loadCut = (program: TileProgram, copy: Copy): TensorCut =>
@@ -87,9 +98,13 @@ function storeGroups(program: TileProgram, stmt: Epilogue, warps: number): Store
 const besides = (own: Ownership): OwnershipMode | null =>
   own.cols.find((f) => f.tier === "warp" && f.extent > 1 && f.stride * f.extent > WARPGROUP) ?? null;
 
-function cutOf(program: TileProgram, tile: string, parts: number): TensorCut | null {
-  const buffer = bufferOf(program, tile);
-  return tensorCut({ ...buffer, shape: blockShape(buffer) }, parts);
+function cutOf(
+  program: TileProgram,
+  tile: string,
+  parts: number,
+  shape = blockShape(bufferOf(program, tile)),
+): TensorCut | null {
+  return tensorCut({ ...bufferOf(program, tile), shape }, parts);
 }
 
 /** `tma_a`: the map through which bulk copies see an operand. */

@@ -127,6 +127,7 @@ const stepsClause: Clause<readonly EpilogueStep[]> = {
   },
 };
 const epilogueClauses = {
+  gated: flagClause("gated"),
   c: viewClause("c"),
   alpha: scalarClause("alpha"),
   beta: scalarClause("beta"),
@@ -339,9 +340,10 @@ export const statementSyntax: { readonly [K in StmtKind]: StatementSyntax<Of<K>>
     },
   },
   mma: {
-    syntax: "mma ACC +=|= A * B [scaled SFA, SFB] [twoLevel PART every N] atom NAME walk W keep CONDITION …",
+    syntax:
+      "mma ACC +=|= A * B [beside B] [scaled SFA, SFB] [twoLevel PART every N] atom NAME walk W keep CONDITION …",
     print: (s, b) =>
-      `mma ${printView(s.acc, b)} ${s.keep === false ? "=" : "+="} ${printView(s.a, b)} * ${printView(s.b, b)}${s.scales === undefined ? "" : ` scaled ${printView(s.scales.a, b)}, ${printView(s.scales.b, b)}`}${s.twoLevel === undefined ? "" : ` twoLevel ${printView(s.twoLevel.part, b)} every ${s.twoLevel.every}`}${printClauses(mmaClauses, { ...s, keep: s.keep || null, columns: s.columns ?? null }, b)}`,
+      `mma ${printView(s.acc, b)} ${s.keep === false ? "=" : "+="} ${printView(s.a, b)} * ${printView(s.b, b)}${s.beside === undefined ? "" : ` beside ${printView(s.beside, b)}`}${s.scales === undefined ? "" : ` scaled ${printView(s.scales.a, b)}, ${printView(s.scales.b, b)}`}${s.twoLevel === undefined ? "" : ` twoLevel ${printView(s.twoLevel.part, b)} every ${s.twoLevel.every}`}${printClauses(mmaClauses, { ...s, keep: s.keep || null, columns: s.columns ?? null }, b)}`,
     parse: (c) => {
       const acc = parseView(c);
       const sign = c.peek();
@@ -350,6 +352,7 @@ export const statementSyntax: { readonly [K in StmtKind]: StatementSyntax<Of<K>>
       const a = parseView(c);
       c.expect("*", "between A and B");
       const b = parseView(c);
+      const beside = c.eat("beside") ? { beside: parseView(c) } : {};
       const scales = c.eat("scaled") ? { scales: parseScales(c) } : {};
       const promote = c.eat("twoLevel") ? { twoLevel: parsePromotion(c) } : {};
       const { columns, keep, ...clauses } = parseClauses(c, mmaClauses, "mma");
@@ -361,6 +364,7 @@ export const statementSyntax: { readonly [K in StmtKind]: StatementSyntax<Of<K>>
         acc,
         a,
         b,
+        ...beside,
         ...scales,
         ...promote,
         ...clauses,
@@ -429,20 +433,21 @@ export const statementSyntax: { readonly [K in StmtKind]: StatementSyntax<Of<K>>
   ...machineSyntax,
   ...frameSyntax,
   epilogue: {
-    syntax: "epilogue VIEW <- ACC c VIEW alpha X beta X … [{ … }]",
+    syntax: "epilogue VIEW <- ACC gated c VIEW alpha X beta X … [{ … }]",
     print: (s, b) =>
-      `epilogue ${printView(s.dst, b)} <- ${printView(s.acc, b)}${printClauses(epilogueClauses, { ...s, stores: s.stores ?? null, inputs: s.inputs ?? [], columns: s.columns ?? null }, b)}`,
+      `epilogue ${printView(s.dst, b)} <- ${printView(s.acc, b)}${printClauses(epilogueClauses, { ...s, stores: s.stores ?? null, gated: s.gated ?? false, inputs: s.inputs ?? [], columns: s.columns ?? null }, b)}`,
     parse: (c, block) => {
       const dst = parseView(c);
       c.expect("<-", "between destination and accumulator");
       const acc = parseView(c);
-      const { stores, inputs, columns, ...clauses } = parseClauses(c, epilogueClauses, "epilogue");
+      const { stores, gated, inputs, columns, ...clauses } = parseClauses(c, epilogueClauses, "epilogue");
       return {
         kind: "epilogue",
         dst,
         acc,
         ...clauses,
         ...(stores === null ? {} : { stores }),
+        ...(gated ? { gated } : {}),
         ...(inputs.length === 0 ? {} : { inputs }),
         ...(columns === null ? {} : { columns }),
         body: c.at("{") ? block([]) : [],

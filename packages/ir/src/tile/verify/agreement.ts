@@ -55,12 +55,13 @@ type Epilogue = Extract<Stmt, { readonly kind: "epilogue" }>;
 
 /** What both say, as text: of the epilogue, and of the problem. */
 const epilogueFacts = (
-  { alpha, beta, steps }: Epilogue,
+  { alpha, beta, steps, gated }: Epilogue,
   problem: Problem,
 ): readonly (readonly [what: string, here: string, there: string])[] => [
   ["alpha", String(alpha), String(problem.alpha)],
   ["beta", String(beta), String(problem.beta)],
   ["steps", printEpilogue(steps), printEpilogue(problem.epilogue)],
+  ["gated", String(gated === true), String(problem.gated !== undefined)],
 ];
 
 /** Threads of a warp. */

@@ -12,6 +12,7 @@ import {
   stepMatrix,
   stepOfBuffer,
 } from "@tilewright/core";
+import { gatedLayout } from "../gated.ts";
 import { nearestHint } from "../text/nearest.ts";
 import { TRANSPOSED_ALIGN, transposedStrides, transposeFault } from "../transposed.ts";
 import type { Buffer } from "../types.ts";
@@ -77,7 +78,11 @@ function* compare(buffer: Buffer, name: Letter, problem: Problem): Iterable<Faul
     yield* compareCopy(buffer, name, problem);
     return;
   }
-  yield* mismatches(buffer, operand.dtype, operandShape(problem, letters[name]), operandStrides(operand));
+  const { shape, stride } =
+    name === "B"
+      ? gatedLayout(problem)
+      : { shape: operandShape(problem, letters[name]), stride: operandStrides(operand) };
+  yield* mismatches(buffer, operand.dtype, shape, stride);
   if (buffer.align > operand.align)
     yield {
       at: buffer,

@@ -85,8 +85,8 @@ export const shapes: Verifier = {
       }
       if (stmt.kind === "mma") {
         const [m, n] = stmt.acc.extent;
-        const fits =
-          stmt.a.extent[0] === m && stmt.b.extent[1] === n && stmt.a.extent[1] === stmt.b.extent[0];
+        const columns = stmt.b.extent[1] + (stmt.beside?.extent[1] ?? 0);
+        const fits = stmt.a.extent[0] === m && columns === n && stmt.a.extent[1] === stmt.b.extent[0];
         if (!fits)
           yield {
             at: site,

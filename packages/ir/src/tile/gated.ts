@@ -1,0 +1,129 @@
+/**
+ * Gated products: from the program of the product of 2n columns to one whose tiles hold gate and up columns of the same columns of D. A tile of B has both, first
+ * those of the gate, in two copies; the accumulator's columns then pair at half its width, in the registers of one thread, and the epilogue stores half as many.
+ */
+import { dtypes, operandStrides, type Problem, productColumns } from "@tilewright/core";
+import { add, lit, mul, v } from "./expr.ts";
+import { entryName } from "./gemm.ts";
+import { rewriteStmts } from "./rewrite.ts";
+import { matrixAlign } from "./sizes.ts";
+import type { Expr, OwnershipMode, TileProgram, View } from "./types.ts";
+
+/** The product that schedules are chosen for: as many multiply-adds and bytes of A and B, twice the columns of D, in rows as long as they are. */
+export function productOf(problem: Problem): Problem {
+  const { gated: _, ...rest } = problem;
+  return { ...rest, n: productColumns(problem) };
+}
+
+/** How the columns of a tile lie in a thread: the two halves of the tile are its registers'. Null where no register mode divides by two. */
+function pairedModes(modes: readonly OwnershipMode[]): readonly OwnershipMode[] | null {
+  const inside = modes.filter(({ extent }) => extent > 1);
+  const spread = inside.findIndex(({ tier }) => tier !== "register" && tier !== "atom");
+  // A fragment has runs of all its columns in every thread.
+  if (spread < 0) return modes;
+  const at = modes.findIndex(({ tier, extent }) => tier === "register" && extent % 2 === 0);
+  const mode = modes[at];
+  if (mode === undefined) return null;
+  const half = mode.extent / 2;
+  return [
+    { ...mode, extent: 2, stride: mode.stride * half },
+    ...modes.map((each, i) => (i === at ? { ...mode, extent: half } : each)),
+  ];
+}
+
+const grids = (modes: readonly OwnershipMode[]): number => modes.filter(({ tier }) => tier === "grid").length;
+
+/** The columns that a thread's registers have to come in pairs of. */
+const PAIRED_RUN = 8;
+
+/** Bits of the widest swizzle's span: halves of a tile that lies along n are whole spans. */
+const SPAN_BITS = 1024;
+
+/** Why the program of the product of a gated problem cannot hold pairs of columns in a thread; null where it can. */
+export function pairingFault(program: TileProgram, { b, k, gated }: Problem): string | null {
+  const { nest } = program;
+  const mma = program.body.flatMap((s) => (s.kind === "tiles" ? s.body : [])).find((s) => s.kind === "for");
+  const acc = mma?.kind === "for" ? mma.body.find((s) => s.kind === "mma") : undefined;
+  if (nest === null || acc?.kind !== "mma") return "it is no plain loop over k";
+  const width = acc.acc.extent[1];
+  if (width % (2 * PAIRED_RUN) !== 0)
+    return `its tiles have ${width} columns, no multiple of ${2 * PAIRED_RUN}`;
+  if (gated === "interleaved" && k % acc.b.extent[0] !== 0)
+    return `its chunks of ${acc.b.extent[0]} do not divide k, and would go on into the next column`;
+  const run = b.layout === "row" ? (2 * SPAN_BITS) / dtypes[b.dtype].bits : 0;
+  if (run > 0 && width % run !== 0)
+    return `half a tile of a row-major B has ${width / 2} columns, no multiple of ${run / 2}`;
+  return pairedModes(nest.n.slice(grids(nest.n))) === null
+    ? "no thread has two halves of a tile's columns"
+    : null;
+}
+
+/** The program of a gated problem, from that of its product, at stage `nest`. */
+export function pairColumns(program: TileProgram, problem: Problem): TileProgram {
+  const { nest } = program;
+  if (nest === null) throw new TypeError("columns are paired at stage nest");
+  const outer = grids(nest.n);
+  const paired = pairedModes(nest.n.slice(outer));
+  if (paired === null) throw new TypeError("no thread has two halves of a tile's columns");
+  const halved = (view: View, from: Expr, back: Expr = lit(0)): View => ({
+    ...view,
+    origin: [add(view.origin[0], back), from],
+    extent: [view.extent[0], view.extent[1] / 2],
+  });
+  const column = (view: View): Expr => mul(v("nt"), view.extent[1] / 2);
+  const body = rewriteStmts(program.body, (stmt) => {
+    if (stmt.kind === "mma") {
+      const { b } = stmt;
+      const [gate, up] =
+        problem.gated === "interleaved"
+          ? [halved(b, column(b)), halved(b, column(b), lit(problem.b.ld))]
+          : [halved(b, column(b)), halved(b, add(column(b), lit(problem.n)))];
+      return { ...stmt, b: gate, beside: up };
+    }
+    if (stmt.kind !== "epilogue") return stmt;
+    const { dst, acc } = stmt;
+    return { ...stmt, dst: halved(dst, column(dst)), acc: halved(acc, lit(0)), gated: true as const };
+  });
+  return {
+    ...program,
+    name: entryName(problem),
+    problem,
+    nest: { ...nest, n: [...nest.n.slice(0, outer), ...paired] },
+    directives: program.directives.map((directive) => {
+      const { cols } = directive.args as { readonly cols?: unknown };
+      if (directive.name !== "epilogue" || typeof cols !== "number") return directive;
+      const width = body
+        .flatMap((s) => (s.kind === "tiles" ? s.body : []))
+        .find((s) => s.kind === "epilogue");
+      const whole = width?.kind === "epilogue" ? width.dst.extent[1] : cols;
+      return { ...directive, args: { ...directive.args, cols: whole % cols === 0 ? cols : whole } };
+    }),
+    buffers: program.buffers.map((buffer) => {
+      const operand = buffer.name === "B" ? problem.b : buffer.name === "D" ? problem.d : null;
+      if (operand === null) return buffer;
+      const { shape, stride } =
+        buffer.name === "B"
+          ? gatedLayout(problem)
+          : { shape: [problem.m, problem.n] as const, stride: operandStrides(operand) };
+      return {
+        ...buffer,
+        shape,
+        layout: { shape, stride, swizzle: null },
+        align: matrixAlign(problem, buffer.name === "B" ? "b" : "d"),
+      };
+    }),
+    body,
+  };
+}
+
+/**
+ * B of a gated problem as copies see it. Interleaved columns are one matrix of n columns twice as far apart, whose rows from the leading dimension on are those of
+ * the up projection.
+ */
+export function gatedLayout({ k, n, b, gated }: Problem): {
+  readonly shape: readonly [number, number];
+  readonly stride: readonly [number, number];
+} {
+  if (gated === "interleaved") return { shape: [b.ld + k, n], stride: [1, 2 * b.ld] };
+  return { shape: [k, gated === undefined ? n : 2 * n], stride: operandStrides(b) };
+}
