@@ -111,7 +111,7 @@ export interface BlockScales {
  * in turn.
  */
 export const gatedForms = ["halves", "interleaved"] as const;
-export type GatedForm = (typeof gatedForms)[number];
+type GatedForm = (typeof gatedForms)[number];
 
 export interface Problem {
   readonly m: number;
