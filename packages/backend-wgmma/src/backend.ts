@@ -115,13 +115,17 @@ const products: Backend = {
 };
 
 /** The backend; pairs of columns stand in one warpgroup. */
-export const wgmma: Backend = servingGated(products, (schedule) => {
-  const { groupsM, groupsN } = readSchedule(schedule);
-  if (groupsN === 1) return [];
-  const message = "a gated product: a warpgroup has both of a pair of columns";
-  const hint = `nearest legal: warpgroups=${groupsM}x1`;
-  return [{ code: "TW1907", kind: "unsupported", at: "schedule.warpgroups", message, hint }];
-});
+export const wgmma: Backend = servingGated(
+  products,
+  (schedule) => {
+    const { groupsM, groupsN } = readSchedule(schedule);
+    if (groupsN === 1) return [];
+    const message = "a gated product: a warpgroup has both of a pair of columns";
+    const hint = `nearest legal: warpgroups=${groupsM}x1`;
+    return [{ code: "TW1907", kind: "unsupported", at: "schedule.warpgroups", message, hint }];
+  },
+  true,
+);
 
 function supports(target: Target): Verdict {
   if (hasFeature(target, "wgmma")) return ok(true);

@@ -25,16 +25,17 @@ const fault = (at: string, message: string, hint: string): Diagnostic => ({
   hint,
 });
 
-/** `more`: what the backend has to say of schedules beside what all have in common. */
+/** `more`: what the backend has to say of schedules beside what all have in common; `interleaved`: whether it serves columns in turn. */
 export function servingGated(
   backend: Backend,
-  more: (schedule: Schedule) => readonly Diagnostic[] = () => [],
+  more: (schedule: Schedule, problem: Problem) => readonly Diagnostic[] = () => [],
+  interleaved = false,
 ): Backend {
   const faultsOf = (problem: Problem, schedule: Schedule, target: Target): readonly Diagnostic[] => {
     const product = productOf(problem);
     // D has the columns of one factor, and what lies along them.
     const own = { ...product, n: problem.n };
-    const found = [...backend.check(product, schedule, target), ...more(schedule)];
+    const found = [...backend.check(product, schedule, target), ...more(schedule, problem)];
     if (found.length === 0) found.push(...backend.check(own, schedule, target));
     for (const field of backend.schedule.fields) {
       const wanted = plain[field.name];
@@ -55,7 +56,13 @@ export function servingGated(
     accepts(problem, target) {
       const verdict = backend.accepts(productOf(problem), target);
       const bits = problem.k * dtypes[problem.b.dtype].bits;
-      if (problem.gated !== "interleaved" || bits % WHOLE_BITS === 0) return verdict;
+      if (problem.gated !== "interleaved" || (interleaved && bits % WHOLE_BITS === 0)) return verdict;
+      if (!interleaved) {
+        const message = "columns of two factors in turn come by bulk tensor copies only";
+        const hint = "use --gated halves, or a backend with bulk tensor copies";
+        const none: Diagnostic = { code: "TW1908", kind: "unsupported", at: "problem.gated", message, hint };
+        return err([...(verdict.ok ? [] : verdict.error), none]);
+      }
       const found: Diagnostic = {
         code: "TW1908",
         kind: "unsupported",
