@@ -117,8 +117,20 @@ const products: Backend = {
 /** The backend; pairs of columns stand in one warpgroup. */
 export const wgmma: Backend = servingGated(
   products,
-  (schedule) => {
-    const { groupsM, groupsN } = readSchedule(schedule);
+  (schedule, { gated }) => {
+    const { groupsM, groupsN, copy } = readSchedule(schedule);
+    if (gated === "interleaved" && copy !== "tma") {
+      const message = "a gated product: columns of two factors in turn come by bulk tensor copies only";
+      return [
+        {
+          code: "TW1907",
+          kind: "unsupported",
+          at: "schedule.copy",
+          message,
+          hint: "nearest legal: copy=tma",
+        },
+      ];
+    }
     if (groupsN === 1) return [];
     const message = "a gated product: a warpgroup has both of a pair of columns";
     const hint = `nearest legal: warpgroups=${groupsM}x1`;
