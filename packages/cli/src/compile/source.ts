@@ -42,17 +42,17 @@ const answered = [...Object.keys(problemFlags), "arch", "schedule"] as const;
 /** Compile the edited text of a tile program; its problem and target are those in the text. */
 export function compileFrom(context: Context, path: string, args: SourceArgs): Checked<Artifact> {
   const source = readText(context, path);
-  if (!source.ok) return source;
-  const open = isAxisProgram(source.value);
+  const open = source.ok && isAxisProgram(source.value);
   const given = answered.filter(
     (key) => args[key as keyof SourceArgs] !== undefined && !(open && key === "arch"),
   );
-  if (given.length > 0) {
+  if (given.some((key) => key !== "arch" || source.ok)) {
     const message = `a tile program states its problem, target and schedule; ${given.join(", ")} would contradict it`;
     return err([
       problemWith(codes.conflict, "--from", message, { hint: "edit the text, or leave --from out" }),
     ]);
   }
+  if (!source.ok) return source;
   const compiled = compileText(compilerOf(context), source.value, args);
   return compiled.ok ? compiled : err(located(compiled.error, path));
 }

@@ -3,7 +3,7 @@ import { foldCond, substituteCond } from "../cond.ts";
 import { rangeOf } from "../ranges.ts";
 import { eachStmt } from "../rewrite.ts";
 import type { Expr, Stmt } from "../types.ts";
-import { shareColumns } from "./proof/registerSums.ts";
+import { commonColumns } from "./proof/registerSums.ts";
 import type { Site, Verifier } from "./verifier.ts";
 
 type Of<K extends Stmt["kind"]> = Extract<Stmt, { kind: K }>;
@@ -156,7 +156,8 @@ class Walk {
   #behind({ acc, columns }: Of<"mma">): void {
     for (const read of this.#read) {
       const of = "columns" in read ? read.columns : undefined;
-      if (read.acc.buffer === acc.buffer && shareColumns(of ?? null, columns ?? null)) this.#found(this.late, read);
+      if (read.acc.buffer === acc.buffer && commonColumns(of ?? null, columns ?? null))
+        this.#found(this.late, read);
     }
   }
 

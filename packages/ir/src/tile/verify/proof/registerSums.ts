@@ -29,14 +29,14 @@ export const newSums = (label: string): RegisterSums => ({
 });
 
 /** Whether products of some columns (null: of all) are those of others. */
-export const shareColumns = (a: Columns | null, b: Columns | null): boolean =>
+export const commonColumns = (a: Columns | null, b: Columns | null): boolean =>
   a === null || b === null || (a.from < b.to && b.from < a.to);
 
 /** Sums in registers are read, some columns of them. */
 export function readSums(sums: RegisterSums, tile: string, columns: Columns | null): void {
   sums.ordered = false;
   if (columns === null || columns.to === columns.of) sums.tiles.set(tile, "what was read");
-  const running = sums.running.filter((each) => shareColumns(each.columns, columns));
+  const running = sums.running.filter((each) => commonColumns(each.columns, columns));
   if (running.length === 0) return;
   const open = running.some(({ group }) => group > sums.products);
   throw new Broken(
