@@ -156,7 +156,7 @@ export {
   type SplitKFields,
   splitKFaults,
 } from "./schedule/splitK.ts";
-export { gatedLayout } from "./tile/gated.ts";
+export { gatedLayout, productOf } from "./tile/gated.ts";
 export * from "./tile/index.ts";
 export {
   type Arriver,

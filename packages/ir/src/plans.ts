@@ -9,6 +9,7 @@ import { constantsOf, usualMachine } from "./model/machines.ts";
 import { leastTime, type Prediction, predict } from "./model/predict.ts";
 import { parseSchedule, printSchedule, scheduleFromRecord } from "./schedule/codec.ts";
 import { nearestLegal, shortText } from "./schedule/nearestLegal.ts";
+import { productOf } from "./tile/gated.ts";
 
 export const compilerCodes = {
   unknownBackend: "TW1901",
@@ -118,7 +119,7 @@ export function predictionOf(
 ): Prediction | null {
   const kernel = backend.kernel?.(problem, schedule, target);
   if (kernel === undefined || machine.flopsPerCycle[kernel.engine] === undefined) return null;
-  return predict(problem, kernel, machine);
+  return predict(productOf(problem), kernel, machine);
 }
 
 /**

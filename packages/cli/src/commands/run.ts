@@ -8,6 +8,7 @@ import {
   ok,
   operandStrides,
   type Problem,
+  productColumns,
   readElement,
   sizeOf,
   storageFromBytes,
@@ -271,7 +272,11 @@ function render(
           ? session.paint("green", "correct")
           : session.paint("yellow", "ran; nothing to check: all of D is NaN, by the reference as well");
   const flops =
-    2 * problem.m * problem.n * problem.k * (problem.batch.kind === "none" ? 1 : problem.batch.count);
+    2 *
+    problem.m *
+    productColumns(problem) *
+    problem.k *
+    (problem.batch.kind === "none" ? 1 : problem.batch.count);
   const grouped = problem.batch.kind === "grouped";
   const speed =
     device.kind !== "cuda" ? " of emulation" : grouped ? "" : `, ${trim(flops / (timeMs * 1e9))} TFLOP/s`;

@@ -41,6 +41,7 @@ import {
   predictionOf,
   printLayout,
   printRaster,
+  productOf,
   type Remark,
   rasterSpan,
   registersPerThread,
@@ -240,7 +241,7 @@ export function checkGpu(gpu: Gpu, target: Target): Checked<true> {
 function predictionOfProgram({ program, problem }: Artifact, gpu: Gpu, blocks: number): Prediction | null {
   const [machine, kernel] = [machineOf(gpu), kernelOf(program, blocks)];
   if (kernel === null || machine.flopsPerCycle[kernel.engine] === undefined) return null;
-  return predict(problem, kernel, machine);
+  return predict(productOf(problem), kernel, machine);
 }
 
 /** How the main kernel of an artefact fills an SM, and what for: registers are estimated from the program. */

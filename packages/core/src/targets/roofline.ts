@@ -1,7 +1,7 @@
 /** The least time a GEMM can take on a GPU. */
 import { dtypes, productDType } from "../dtype.ts";
 import { factorsSize } from "../problem/scales.ts";
-import { type Operand, operandShape, type Problem } from "../problem.ts";
+import { type Operand, operandShape, type Problem, productColumns } from "../problem.ts";
 import type { Gpu } from "../target.ts";
 
 export interface Roofline {
@@ -42,7 +42,7 @@ export function roofline(problem: Problem, gpu: Gpu): Roofline {
   for (const which of ["a", "b"] as const) bytes += factorsSize(problem, which);
   for (const step of problem.epilogue) if ("operand" in step) bytes += bytesOf(step.operand, "d", count);
 
-  const flops = 2 * problem.m * problem.n * problem.k * count;
+  const flops = 2 * problem.m * productColumns(problem) * problem.k * count;
   const peakTflops = gpu.peakTflops[productDType(problem.a.dtype, problem.b.dtype)] ?? null;
   const computeUs = peakTflops === null ? null : flops / (peakTflops * 1e6);
   const memoryUs = bytes / (gpu.memoryGBs * 1e3);

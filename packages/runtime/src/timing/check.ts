@@ -17,6 +17,7 @@ import {
   operandStrides,
   type Problem,
   packedStride,
+  productColumns,
   readElement,
   referenceGemm,
   scaleMatrix,
@@ -64,7 +65,7 @@ function latticeProblem(problem: Problem, rows: number, columns: number): Proble
     m: rows,
     n: columns,
     a: dense(problem.a, problem.k),
-    b: dense(problem.b, columns),
+    b: dense(problem.b, productColumns({ n: columns, gated: problem.gated })),
     c: problem.c === null ? null : dense(problem.c, columns),
     d: dense(problem.d, columns),
     batch: { kind: "none" },
@@ -164,7 +165,8 @@ function latticeInputs(
     }
   });
   const a = gather("a", problem.a, item * strides.strideA, rows, all);
-  const b = gather("b", problem.b, item * strides.strideB, all, columns);
+  const ofB = columnsOfB(problem, columns);
+  const b = gather("b", problem.b, item * strides.strideB, all, ofB);
   /** Elements times their factors: element (at[i], k) stands at i * step[0] + k * step[1]. */
   const scale = (
     which: "a" | "b",
@@ -182,7 +184,7 @@ function latticeInputs(
     applyScales(dense, table, item, at, k, step);
   };
   scale("a", a, rows, [k, 1]);
-  scale("b", b, columns, [1, columns.length]);
+  scale("b", b, ofB, [1, ofB.length]);
   return {
     a,
     b,
@@ -192,6 +194,14 @@ function latticeInputs(
     steps,
   };
 }
+
+/** The columns of B whose products make some columns of D: of a gated product there are two for each, side by side or n apart. */
+const columnsOfB = ({ n, gated }: Problem, columns: readonly number[]): readonly number[] =>
+  gated === undefined
+    ? columns
+    : gated === "interleaved"
+      ? columns.flatMap((column) => [2 * column, 2 * column + 1])
+      : [...columns, ...columns.map((column) => n + column)];
 
 /** Elements of K under a factor of A or B, and the element of its buffer where that of a row (column of B) stands; null where there are none. */
 function factorPlaces(
