@@ -66,6 +66,12 @@ export function verdictOf(backend: Backend, problem: Problem, target: Target): V
 const clearly = ({ gpu }: Machine): number =>
   constantsOf(gpu).some((constant) => constant.gpu === gpu && constant.from === "measured") ? 0.95 : 0.5;
 
+/**
+ * And by how much, in microseconds: what a kernel takes that does next to nothing is not predicted nearer than this. On an H200 mma.sync's of 512 x 512 x 512 was predicted 1.2 us
+ * faster than wgmma's and is 0.8 us slower, FFMA's of 300 x 200 x 77 2 us faster and is 0.6 us slower (bf16, docs/perf/runs).
+ */
+const LEAST_GAIN_US = 2.5;
+
 /** A backend's first schedules, with the time that the model predicts for the first of them; null where the backend has no kernel for the model, or the GPU no such engine. */
 interface Contender {
   readonly backend: Backend;
@@ -100,7 +106,9 @@ function contenders(
         ? null
         : (predictionOf(backend, problem, plan.schedule, target, machine)?.timeUs ?? null);
     const faster = (other: Contender): boolean =>
-      timeUs !== null && other.timeUs !== null && timeUs < share * other.timeUs;
+      timeUs !== null &&
+      other.timeUs !== null &&
+      timeUs < Math.min(share * other.timeUs, other.timeUs - LEAST_GAIN_US);
     const place = first.findIndex(
       (other) => plans.ok && (!other.plans.ok || (claims === other.claims ? faster(other) : claims)),
     );
