@@ -248,8 +248,9 @@ const STAGED_TILE = 64 * 64;
  */
 function staged(problem: Problem, schedule: Schedule, target: Target): Schedule {
   const s = readSchedule(schedule);
-  if (sizeOf(problem.d.dtype) > 2 || s.tileM * s.tileN < STAGED_TILE || interleaves(problem, s))
-    return schedule;
+  // Of a tile of 64 x 64 bytes across lie in shared memory with bank conflicts.
+  const least = sizeOf(problem.b.dtype) === 1 ? 2 * STAGED_TILE : STAGED_TILE;
+  if (sizeOf(problem.d.dtype) > 2 || s.tileM * s.tileN < least || interleaves(problem, s)) return schedule;
   // Rows and columns that are asked for, and what an epilogue reads of them, do not fit beside a tile on its way (ptxas 13.0: 460 to 1040 bytes spilled at 4102 rows).
   const guarded = problem.m % s.tileM !== 0 || problem.n % s.tileN !== 0;
   if (guarded && problem.epilogue.length > 0) return schedule;

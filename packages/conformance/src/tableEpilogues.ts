@@ -164,7 +164,8 @@ const GATED = 3;
 export function addGated(table: Table): void {
   const { random, types } = table;
   const dtype = types.bDType ?? types.dtype;
-  if (types.blockScales !== undefined || isNarrow(dtype) || !["f32", "f16"].includes(table.acc)) return;
+  const narrow = isNarrow(dtype) || isNarrow(types.dtype);
+  if (types.blockScales !== undefined || narrow || !["f32", "f16"].includes(table.acc)) return;
   const add = (epilogue: string, more: object = {}): void => {
     const size = { m: random.integer(1, 140), n: random.integer(1, 140), k: random.integer(1, 100) };
     const b = { dtype, layout: pick(random, layouts) };

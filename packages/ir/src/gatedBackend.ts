@@ -5,13 +5,15 @@ import { dtypes, err } from "@tilewright/core";
 import type { Backend } from "./backend.ts";
 import { pairColumns, pairingFault, productOf } from "./tile/gated.ts";
 
-/** Fields of schedules, and what they have to be: partial tiles and instructions that exchange A and B know nothing of pairs of columns. */
+/** Fields of schedules, and what they have to be: partial tiles, transposing kernels, fragments of global memory and instructions that exchange A and B know nothing of pairs of columns. */
 const plain: Readonly<Record<string, string>> = {
   split: "1",
   streamk: "0",
   swapAB: "off",
   tail: "0",
   pair: "off",
+  stagedOperands: "ab",
+  transpose: "off",
 };
 
 /** Bits of a column of a chunk: a multiple of these has chunks that end with it. */
@@ -42,7 +44,11 @@ export function servingGated(
       const value = schedule[field.name];
       if (wanted === undefined || value === undefined || field.print(value) === wanted) continue;
       found.push(
-        fault(`schedule.${field.name}`, `tiles are whole`, `nearest legal: ${field.name}=${wanted}`),
+        fault(
+          `schedule.${field.name}`,
+          `pairs of columns need ${field.name}=${wanted}`,
+          `nearest legal: ${field.name}=${wanted}`,
+        ),
       );
     }
     if (found.length > 0) return found;
