@@ -65,6 +65,23 @@ describe("programs over axes", () => {
     expect([result.ok, result.hazards, result.error.boundRatio < 1]).toEqual([true, [], true]);
   });
 
+  test.each([
+    [80, "sum(exp(%A))"],
+    [20, "max(-abs(%A))"],
+  ])("of %d columns, no multiple of a turn's, none outside counts: %s", async (k, reduction) => {
+    using folder = scratch();
+    const path = join(folder.path, "turns.tile");
+    const text = readFileSync(example("rmsnorm"), "utf8").replace("m = 200", "m = 40");
+    const edited = text.replace("k = 96", `k = ${k}`).replace("sum(%A * %A)", reduction);
+    writeFileSync(
+      path,
+      edited.replace("fill %r = 0", "fill %r = -1000").replace("rsqrt(%r / 96 + 0.00001)", "%r"),
+    );
+    const { stdout } = await cli(`run --from ${path} --arch sm_80 --device emulator --json`);
+    const result = JSON.parse(stdout);
+    expect([result.ok, result.hazards, result.error.boundRatio < 1]).toEqual([true, [], true]);
+  });
+
   test.each(["nest", "bound", "machine"])(
     "text of stage %s goes on to the same kernel, and has no reference",
     async (stage) => {

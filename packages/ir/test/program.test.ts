@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { formatDiagnostic } from "@tilewright/core";
 import { describe, expect, test } from "vitest";
-import { measureProgram, parseAxisProgram, printAxisProgram } from "../src/index.ts";
+import { anchorOf, measureProgram, parseAxisProgram, printAxisProgram } from "../src/index.ts";
 
 const example = (name: string): string =>
   readFileSync(new URL(`../../../examples/${name}.tile`, import.meta.url), "utf8");
@@ -64,8 +64,32 @@ describe("programs over axes", () => {
     [["    fill %S = 0\n", ""], "%S is read before anything is written to it"],
     [["mma %S += %A * %B", "mma %S += %B * %A"], "multiplies %B f16[k, n] by %A f16[m, k]"],
     [["for k {", "for n {"], "a product over k outside a loop over it"],
+    [["param %B f16[k, n]", "param %B f16[n, n]"], "%B has axis n twice"],
   ] as const)("%j: %s", (edit, message) => {
     expect(faults("softmax", edit).some((fault) => fault.includes(message))).toBe(true);
+  });
+
+  const multiplied = "      mma %S += %A * %B\n";
+  test.each([
+    ["softmax", multiplied, `${multiplied}      fill %x = 0\n`, "does more than multiply in the loop over k"],
+    ["rmsnorm", "      reduce %r", "      map %r = %r + 1\n      reduce %r", "has 'map' in the loop over k"],
+    ["rmsnorm", "sum(%A * %A)", "sum(%A * %r)", "reads %r in the loop over k"],
+    [
+      "softmax",
+      "    reduce %x = max(%S) along n\n",
+      "    fill %x = 0\n    for n {\n      reduce %x += sum(%S) along n\n    }\n",
+      "reads %S in the loop over n",
+    ],
+    ["softmax", "store %D = %S", "store %D = %D", "reads %D, which it stores"],
+    [
+      "softmax",
+      "  param %D",
+      "  param %C f32[m, n]\n  param %D",
+      "has parameter %C, which is neither multiplied nor stored",
+    ],
+  ])("%s with %j as %j is not scheduled: %s", (name, from, to, message) => {
+    const anchor = anchorOf(parse(example(name).replace(from, to)));
+    expect(anchor.ok ? [] : anchor.error).toMatchObject([{ code: "TW3170", message }]);
   });
 
   test("rows of a softmax add up to 1, within their bounds", () => {

@@ -158,6 +158,13 @@ class Reader {
     const wanted = global ? 2 : Math.min(2, axes.length);
     if (axes.length !== wanted)
       c.fail(token, parseCodes.badValue, `%${name} has ${axes.length} axes`, `write ${wanted}`);
+    if (new Set(axes).size < axes.length)
+      c.fail(
+        token,
+        parseCodes.repeated,
+        `%${name} has axis ${axes[0]} twice`,
+        "declare another axis of the same extent",
+      );
     const layout = global && c.eat("layout") ? c.oneOf(LAYOUTS, "layout") : "row";
     this.#named.set(name, {
       name,

@@ -4,6 +4,7 @@ import {
   type Diagnostic,
   defineProblem,
   err,
+  leavesOf,
   mapLeaves,
   ok,
   type Problem,
@@ -54,6 +55,22 @@ export function anchorOf(program: AxisProgram): Checked<Anchor> {
     return err(
       refuse(program.name, `tiles, sums and what is stored differ in axes`, `write tiles ${m}, ${n}`),
     );
+  const roles = [product.a, product.b, stored.param];
+  const other = program.params.find(({ name }) => !roles.includes(name));
+  if (other !== undefined)
+    return err(
+      refuse(
+        program.name,
+        `has parameter %${other.name}, which is neither multiplied nor stored`,
+        "compute with the product's parameters and with tiles",
+      ),
+    );
+  if (eachAxisStmt(program.body).some((stmt) => readsOf(stmt).includes(stored.param)))
+    return err(refuse(program.name, `reads %${stored.param}, which it stores`, "keep the value in a tile"));
+  for (const stmt of program.body) {
+    const fault = stmt.kind === "for" ? loopFault(program, stmt) : null;
+    if (fault !== null) return err(refuse(program.name, ...fault));
+  }
   const extent = (name: string): number => axisOf(program, name).extent;
   const problem = defineProblem({
     m: extent(m),
@@ -64,6 +81,36 @@ export function anchorOf(program: AxisProgram): Checked<Anchor> {
     d: { dtype: d.dtype, layout: d.layout },
   });
   return problem.ok ? ok({ problem: problem.value, product, stored }) : problem;
+}
+
+const eachAxisStmt = (stmts: readonly AxisStmt[]): readonly AxisStmt[] =>
+  stmts.flatMap((stmt) => (stmt.kind === "for" ? eachAxisStmt(stmt.body) : [stmt]));
+
+/** Names in the expression of a statement. */
+const readsOf = (stmt: AxisStmt): readonly string[] =>
+  "value" in stmt && typeof stmt.value === "object"
+    ? leavesOf(stmt.value).flatMap((leaf) => (leaf.kind === "element" ? [leaf.name] : []))
+    : [];
+
+/** Turns of a loop have parts of the axis: a product, or sums that nothing else of the loop reads. Anything else would see how far the turns have come. */
+function loopFault(
+  program: AxisProgram,
+  { axis, body }: Extract<AxisStmt, { kind: "for" }>,
+): readonly [message: string, hint: string] | null {
+  const apart = `write it outside the loop over ${axis}`;
+  if (body.length > 1 && products(body).length > 0)
+    return [`does more than multiply in the loop over ${axis}`, `write another loop over ${axis}`];
+  const written = body.flatMap((stmt) => (stmt.kind === "reduce" ? [stmt.tile] : []));
+  for (const stmt of body) {
+    if (stmt.kind === "mma") continue;
+    if (stmt.kind !== "reduce") return [`has '${stmt.kind}' in the loop over ${axis}`, apart];
+    for (const name of readsOf(stmt)) {
+      const named = namedIn(program, name);
+      if (written.includes(name) || (!("layout" in named) && named.axes.includes(axis)))
+        return [`reads %${name} in the loop over ${axis}`, apart];
+    }
+  }
+  return null;
 }
 
 /** Directives after which an accumulator's rows are in no one's hands for a `reduce.row`, or its columns come apart. */
@@ -98,10 +145,11 @@ export function scheduleProgram(program: AxisProgram, anchor: Anchor, base: Tile
   };
 }
 
-/** Turns of a loop over an axis that nothing is multiplied in. */
+/** A turn of a loop over an axis that nothing is multiplied in; `below`: columns of the last one, null where it is whole. */
 interface Turn {
   readonly axis: string;
   readonly at: Expr;
+  readonly below: number | null;
 }
 
 class Body {
@@ -134,7 +182,7 @@ class Body {
       case "fill":
         return [{ kind: "fill", dst: wholeView(this.#held(stmt.tile)), value: stmt.value }];
       case "for":
-        return products(stmt.body).length > 0 ? this.#chunks() : [this.#turns(stmt)];
+        return products(stmt.body).length > 0 ? this.#chunks() : this.#turns(stmt);
       case "mma":
         return [];
       case "map":
@@ -162,11 +210,19 @@ class Body {
     );
   }
 
-  #turns(stmt: Extract<AxisStmt, { kind: "for" }>): Stmt {
-    const name = `${stmt.axis}t`;
-    const turns = Math.ceil(axisOf(this.#program, stmt.axis).extent / CHUNK);
-    const body = this.list(stmt.body, { axis: stmt.axis, at: mul(v(name), CHUNK) });
-    return { kind: "for", var: name, from: lit(0), to: lit(turns), unroll: false, body };
+  /** What is left of the axis behind the loop has a turn of its own: outside a parameter reads give 0, of which an expression may make anything. */
+  #turns({ axis, body }: Extract<AxisStmt, { kind: "for" }>): readonly Stmt[] {
+    const name = `${axis}t`;
+    const { extent } = axisOf(this.#program, axis);
+    const [turns, rest] = [Math.floor(extent / CHUNK), extent % CHUNK];
+    const inside = this.list(body, { axis, at: mul(v(name), CHUNK), below: null });
+    const behind = { axis, at: lit(turns * CHUNK), below: rest };
+    return [
+      ...(turns === 0
+        ? []
+        : [{ kind: "for", var: name, from: lit(0), to: lit(turns), unroll: false, body: inside } as const]),
+      ...(rest === 0 ? [] : this.list(body, behind)),
+    ];
   }
 
   /** Of parameters, whose elements nobody holds, a register tile first: its owner says who reads what. */
@@ -183,7 +239,7 @@ class Body {
     const leaf = { kind: "leaf", leaf: { kind: "view", view: wholeView(part) } } as const;
     return [
       { kind: "map", dst: wholeView(part), value },
-      { ...reduced, value: leaf, below: null },
+      { ...reduced, value: leaf, below: turn.below },
     ];
   }
 
