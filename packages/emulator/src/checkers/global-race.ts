@@ -1,18 +1,17 @@
 /**
  * Happens-before for global memory: between lanes of a warp, warps of a block, blocks, and with the grid before in a programmatic dependent launch. Clocks
- * (clocks.ts) order the agents of a cluster, flags and pasts (past.ts) clusters among one another, and a shadow (global-shadow.ts) keeps accesses.
+ * (clocks.ts) order the agents of a cluster, flags and pasts (past.ts) clusters among one another, and a shadow (global-shadow.ts) keeps accesses. Here lanes
+ * and engines walk lines and words of the shadow; global-order.ts says what an access means beside those that they find.
  */
 import { scopeShift, strength } from "../compile/access.ts";
 import type { Followed } from "../compile/environment.ts";
 import type { Warp } from "../machine/state.ts";
 import { type Arena, heapBase } from "../memory/arena.ts";
 import { FlagTable } from "./flags.ts";
-import { type AccessKind, GlobalReports, type Place } from "./global-reports.ts";
+import { bytesOf, GlobalOrder } from "./global-order.ts";
+import type { AccessKind, Place } from "./global-reports.ts";
 import {
-  type AccessRecord,
   GlobalShadow,
-  infoScopeShift,
-  infoStrong,
   lineInPage,
   patternOf,
   placeInPage,
@@ -23,7 +22,7 @@ import {
 import { Past } from "./past.ts";
 import type { AsyncOp, Race } from "./race.ts";
 import type { RaceReport } from "./race-reports.ts";
-import { byteMasks, severalLanes } from "./shadow.ts";
+import { severalLanes } from "./shadow.ts";
 
 /** A stretch of global memory: arena offset and bytes. */
 export interface Range {
@@ -45,14 +44,8 @@ export interface GlobalFields {
   readonly before: { readonly writes: readonly Range[]; readonly reads: readonly Range[] };
 }
 
-/** How an access stands to one before it. */
-type Relation = "ordered" | "same" | "narrow" | "unordered";
-
 /** Number of the grid before, as a cluster of one warp with one clock. */
 const gridBefore = 0;
-
-/** Bytes of its word that an access touches, a bit each. */
-const bytesOf = (x: number, size: number): number => (size >= 4 ? 15 : ((1 << size) - 1) << (x & 3));
 
 /** Accesses that lanes have made by one instruction of a region. */
 interface Lanes {
@@ -80,38 +73,17 @@ export class GlobalRace {
   readonly #arena: Arena;
   readonly #followed: Followed;
   readonly #shadow: GlobalShadow;
-  readonly #reports: GlobalReports;
+  readonly #order: GlobalOrder;
   readonly #flags = new FlagTable();
   readonly #dependency: Past | null;
   #clusters = 0;
-  /** The word that the write which is looked into has replaced. */
-  #replaced = 0;
-  /** By instruction and place in the word: the agent whose record it is, its clock, the node of its record, and what readers become by it. */
-  readonly #who: Int32Array;
-  readonly #clock: Int32Array;
-  readonly #own: Int32Array;
-  readonly #from: Int32Array;
-  readonly #to: Int32Array;
-  /** Writers that have been found to be before the record. */
-  readonly #cleared: Int32Array;
-
-  /** The operation that has accessed memory last, and the node of its record. */
-  #operation: AsyncOp | null = null;
-  #operationNode = 0;
 
   constructor(fields: GlobalFields) {
     this.#arena = fields.arena;
     this.#followed = fields.followed;
     this.#shadow = new GlobalShadow(fields.pages);
     this.checked = fields.checked;
-    this.#reports = new GlobalReports(fields.arena, fields.report, fields.place);
-    const slots = (): Int32Array => new Int32Array(4 * fields.sites);
-    this.#who = slots();
-    this.#clock = slots();
-    this.#own = slots();
-    this.#from = slots();
-    this.#to = slots();
-    this.#cleared = slots();
+    this.#order = new GlobalOrder(this.#shadow, fields.arena, fields.report, fields.place, fields.sites);
     const { writes, reads } = fields.before;
     const known = { v: Int32Array.of(1), g: Int32Array.of(1) };
     this.#dependency = writes.length + reads.length === 0 ? null : new Past(gridBefore, known, []);
@@ -142,24 +114,6 @@ export class GlobalRace {
   }
 
   // ---------------------------------------------------------------- accesses of warps
-
-  /** The slot of an instruction's accesses at offset `x`, with a record of this warp's in it. */
-  #slot(race: Race, w: Warp, x: number, size: number, site: number, bits: number): number {
-    const slot = (site << 2) | (x & 3);
-    const clock = race.clocks.known[w.agent * race.clocks.stride + w.agent] as number;
-    const who = race.cluster * race.clocks.warps + w.agent;
-    if (this.#who[slot] === who && this.#clock[slot] === clock) return slot;
-    this.#who[slot] = who;
-    this.#clock[slot] = clock;
-    const strong =
-      (bits & strength.strong) === 0 ? 0 : infoStrong | (((bits >> scopeShift) & 3) << infoScopeShift);
-    const record = this.#shadow.record(race.cluster, w.agent, clock, site, bytesOf(x, size) | strong);
-    this.#own[slot] = this.#shadow.first(record);
-    this.#from[slot] = -1;
-    this.#to[slot] = -1;
-    this.#cleared[slot] = 0;
-    return slot;
-  }
 
   /** Accesses by one instruction, in the lanes of `mask`, which have been made. */
   access(race: Race, w: Warp, mask: number, lanes: Lanes): void {
@@ -193,6 +147,7 @@ export class GlobalRace {
 
   #reads(race: Race, w: Warp, mask: number, lanes: Lanes): void {
     if (!this.checked) return;
+    const order = this.#order;
     const { places } = this.#followed;
     const { at, size, site, bits } = lanes;
     const words = size >> 2;
@@ -204,15 +159,15 @@ export class GlobalRace {
       if (((mask >>> lane) & 1) === 0) continue;
       const x = places[at + lane] as number;
       if (words === 0 || x < heapBase) {
-        this.#read(race, w, lane, x, size, site, bits);
+        this.#read(race, w, lane, lanes);
         continue;
       }
       if (slot < 0) {
-        slot = this.#slot(race, w, x, size, site, bits);
-        own = this.#own[slot] as number;
-        from = this.#from[slot] as number;
-        to = this.#to[slot] as number;
-        cleared = nonCoherent ? -1 : (this.#cleared[slot] as number);
+        slot = order.slot(race, w, x, size, site, bits);
+        own = order.own[slot] as number;
+        from = order.from[slot] as number;
+        to = order.to[slot] as number;
+        cleared = nonCoherent ? -1 : (order.cleared[slot] as number);
       }
       next = stretchEnd(places, at, lane, mask, size);
       const { reads, readLane, writes, writeLane } = this.#shadow.page(x, words * (next - lane));
@@ -221,8 +176,8 @@ export class GlobalRace {
         for (const end = q + words; q < end; q++) {
           const writer = writes[q] as number;
           if (writer !== 0 && writer !== cleared) {
-            this.#readAfter(race, w, l, slot, writer, placeInPage(x, q), writeLane[q] as number, bits);
-            if (!nonCoherent) cleared = this.#cleared[slot] as number;
+            order.readAfter(race, w, l, slot, writer, placeInPage(x, q), writeLane[q] as number, bits);
+            if (!nonCoherent) cleared = order.cleared[slot] as number;
           }
           const old = reads[q] as number;
           if (old === to) {
@@ -238,12 +193,13 @@ export class GlobalRace {
         }
     }
     if (slot < 0) return;
-    this.#from[slot] = from;
-    this.#to[slot] = to;
+    order.from[slot] = from;
+    order.to[slot] = to;
   }
 
   #writes(race: Race, w: Warp, mask: number, lanes: Lanes): void {
     if (!this.checked) return;
+    const order = this.#order;
     const { at, old, size, site, bits } = lanes;
     const { places, replaced } = this.#followed;
     const words = size >> 2;
@@ -255,14 +211,13 @@ export class GlobalRace {
       if (((mask >>> lane) & 1) === 0) continue;
       const x = places[at + lane] as number;
       if (words === 0 || x < heapBase) {
-        this.#replaced = replaced[old + lane] as number;
-        this.#write(race, w, lane, x, size, site, bits);
+        this.#write(race, w, lane, lanes);
         continue;
       }
       if (slot < 0) {
-        slot = this.#slot(race, w, x, size, site, bits);
-        own = this.#own[slot] as number;
-        cleared = this.#cleared[slot] as number;
+        slot = order.slot(race, w, x, size, site, bits);
+        own = order.own[slot] as number;
+        cleared = order.cleared[slot] as number;
       }
       next = stretchEnd(places, at, lane, mask, size);
       const { reads, readLane, writes, writeLane } = this.#shadow.page(x, words * (next - lane));
@@ -275,18 +230,18 @@ export class GlobalRace {
             // Mostly the lane itself has read the word, and nobody else.
             if (reader !== alone && this.#shadow.isOnly(reader, race.cluster, w.agent, 15)) alone = reader;
             if (reader !== alone || readLane[q] !== l) {
-              this.#replaced = replaced[old + 32 * k + l] as number;
               const other = readLane[q] as number;
-              this.#writeAfter(race, w, l, slot, reader, placeInPage(x, q), other, "read", bits);
+              const before = replaced[old + 32 * k + l] as number;
+              order.writeAfter(race, w, l, slot, reader, placeInPage(x, q), other, "read", bits, before);
             }
             reads[q] = 0;
           }
           if (writer === own && writeLane[q] === l) continue;
           if (writer !== 0 && writer !== cleared) {
-            this.#replaced = replaced[old + 32 * k + l] as number;
             const other = writeLane[q] as number;
-            this.#writeAfter(race, w, l, slot, writer, placeInPage(x, q), other, "write", bits);
-            cleared = this.#cleared[slot] as number;
+            const before = replaced[old + 32 * k + l] as number;
+            order.writeAfter(race, w, l, slot, writer, placeInPage(x, q), other, "write", bits, before);
+            cleared = order.cleared[slot] as number;
           }
           writes[q] = own;
           writeLane[q] = l;
@@ -306,9 +261,10 @@ export class GlobalRace {
 
   /** Reads of lines by a warp. False where their words have to be looked into; that what could be done has been does no harm. */
   #readLines(race: Race, w: Warp, { at, size, site, bits }: Lanes): boolean {
+    const order = this.#order;
     const x = this.#followed.places[at] as number;
     const page = this.#shadow.whole(x);
-    const slot = this.#slot(race, w, x, size, site, bits);
+    const slot = order.slot(race, w, x, size, site, bits);
     const first = lineInPage(x);
     for (let line = first; line < first + (size >> 2); line++) {
       const pattern = patternOf(line - first, size >> 2);
@@ -317,18 +273,14 @@ export class GlobalRace {
       if (writer !== 0) {
         if ((bits & strength.nonCoherent) !== 0) return false;
         const alike = page.writePattern[line] === pattern;
-        if (!this.#passes(race, w, slot, writer, alike)) return false;
+        if (!order.passes(race, w, slot, writer, alike)) return false;
       }
       const old = page.lineReads[line] as number;
-      if (old === this.#to[slot]) {
+      if (old === order.to[slot]) {
         if (page.readPattern[line] !== pattern) return false;
         continue;
       }
-      if (old !== this.#from[slot]) {
-        this.#from[slot] = old;
-        this.#to[slot] = this.#shadow.after(old, this.#own[slot] as number, "read");
-      }
-      page.lineReads[line] = this.#to[slot] as number;
+      page.lineReads[line] = order.after(slot, old, "read");
       page.readPattern[line] = pattern;
     }
     return true;
@@ -336,9 +288,10 @@ export class GlobalRace {
 
   /** The same for writes. */
   #writeLines(race: Race, w: Warp, { at, size, site, bits }: Lanes): boolean {
+    const order = this.#order;
     const x = this.#followed.places[at] as number;
     const page = this.#shadow.whole(x);
-    const slot = this.#slot(race, w, x, size, site, bits);
+    const slot = order.slot(race, w, x, size, site, bits);
     const first = lineInPage(x);
     for (let line = first; line < first + (size >> 2); line++) {
       const pattern = patternOf(line - first, size >> 2);
@@ -346,209 +299,68 @@ export class GlobalRace {
       const reader = page.lineReads[line] as number;
       const alone =
         page.readPattern[line] === pattern && this.#shadow.isOnly(reader, race.cluster, w.agent, 15);
-      if (reader !== 0 && !alone && !this.#harmless(race, w.agent, slot, reader)) return false;
+      if (reader !== 0 && !alone && !order.harmless(race, w.agent, slot, reader)) return false;
       const writer = page.lineWrites[line] as number;
       const alike = page.writePattern[line] === pattern;
-      if (writer !== 0 && !this.#passes(race, w, slot, writer, alike)) return false;
-      page.lineWrites[line] = this.#own[slot] as number;
+      if (writer !== 0 && !order.passes(race, w, slot, writer, alike)) return false;
+      page.lineWrites[line] = order.own[slot] as number;
       page.writePattern[line] = pattern;
       page.lineReads[line] = 0;
     }
     return true;
   }
 
-  /** Whether an access surely comes after the write of a line; `alike`: by the same lanes, if it is the same warp's. */
-  #passes(race: Race, w: Warp, slot: number, writer: number, alike: boolean): boolean {
-    if (writer === this.#cleared[slot]) return true;
-    if (alike && this.#shadow.isOnly(writer, race.cluster, w.agent, 15)) return true;
-    if (!this.#harmless(race, w.agent, slot, writer)) return false;
-    this.#cleared[slot] = writer;
-    return true;
-  }
-
-  /** A read of `size` bytes at arena offset `x`; `bits` of `strength`. */
-  #read(race: Race, w: Warp, lane: number, x: number, size: number, site: number, bits: number): void {
+  /** A lane's read, of bytes or of what is no heap. */
+  #read(race: Race, w: Warp, lane: number, { at, size, site, bits }: Lanes): void {
+    const x = this.#followed.places[at + lane] as number;
     if (x < heapBase) return;
-    const slot = this.#slot(race, w, x, size, site, bits);
+    const order = this.#order;
+    const slot = order.slot(race, w, x, size, site, bits);
     const page = this.#shadow.page(x);
     const first = wordInPage(x);
     const end = first + ((size + 3) >> 2);
     for (let q = first; q < end; q++) {
       const writer = page.writes[q] as number;
-      if (writer !== 0 && (writer !== this.#cleared[slot] || (bits & strength.nonCoherent) !== 0))
-        this.#readAfter(race, w, lane, slot, writer, x + 4 * (q - first), page.writeLane[q] as number, bits);
+      if (writer !== 0 && (writer !== order.cleared[slot] || (bits & strength.nonCoherent) !== 0))
+        order.readAfter(race, w, lane, slot, writer, x + 4 * (q - first), page.writeLane[q] as number, bits);
       const old = page.reads[q] as number;
-      if (old === this.#to[slot]) {
+      if (old === order.to[slot]) {
         if (page.readLane[q] !== lane) page.readLane[q] = severalLanes;
         continue;
       }
-      if (old !== this.#from[slot]) {
-        this.#from[slot] = old;
-        this.#to[slot] = this.#shadow.after(old, this.#own[slot] as number, "read");
-      }
-      page.reads[q] = this.#to[slot] as number;
+      page.reads[q] = order.after(slot, old, "read");
       page.readLane[q] = lane;
     }
   }
 
-  /** A read comes after writes. */
-  #readAfter(
-    race: Race,
-    w: Warp,
-    lane: number,
-    slot: number,
-    writer: number,
-    x: number,
-    otherLane: number,
-    bits: number,
-  ): void {
-    if ((bits & strength.nonCoherent) === 0 && this.#harmless(race, w.agent, slot, writer)) {
-      this.#cleared[slot] = writer;
-      return;
-    }
-    const mine = this.#mine(slot);
-    let clear = true;
-    for (let node = writer; node !== 0; node = this.#shadow.before(node)) {
-      const other = this.#shadow.of(node);
-      if ((other.info & mine.info & 15) === 0) continue;
-      const relation = this.#relation(race, w.agent, mine, other);
-      if (relation !== "ordered") clear = false;
-      if (relation === "same") {
-        const weak = (other.info & infoStrong) === 0;
-        if (node === writer && weak && otherLane !== lane && otherLane !== severalLanes)
-          this.#reports.lanes(w, x, mine.site, other, lane, otherLane, "reads", "wrote");
-      } else if (relation !== "ordered")
-        this.#reports.conflict(race, w, x, mine.site, other, relation === "narrow", "read", "write");
-      if ((bits & strength.nonCoherent) !== 0) this.#reports.stale(w, x, mine.site, other);
-    }
-    if (clear) this.#cleared[slot] = writer;
-  }
-
-  /** A write, or an atomic's read and write. */
-  #write(race: Race, w: Warp, lane: number, x: number, size: number, site: number, bits: number): void {
+  /** The same for a write, or an atomic's read and write. */
+  #write(race: Race, w: Warp, lane: number, { at, old, size, site, bits }: Lanes): void {
+    const x = this.#followed.places[at + lane] as number;
+    const replaced = this.#followed.replaced[old + lane] as number;
     if (x < heapBase) return;
-    const slot = this.#slot(race, w, x, size, site, bits);
-    const page = this.#shadow.page(x);
-    const bytes = bytesOf(x, size);
+    const [shadow, order] = [this.#shadow, this.#order];
+    const slot = order.slot(race, w, x, size, site, bits);
+    const page = shadow.page(x);
     const first = wordInPage(x);
     const end = first + ((size + 3) >> 2);
     for (let q = first; q < end; q++) {
       const writer = page.writes[q] as number;
       const reader = page.reads[q] as number;
-      const at = x + 4 * (q - first);
+      const y = x + 4 * (q - first);
       // Mostly the lane itself has read the word, and nobody else.
       if (reader !== 0) {
-        const alone = page.readLane[q] === lane && this.#shadow.isOnly(reader, race.cluster, w.agent, bytes);
-        if (
-          alone ||
-          this.#writeAfter(race, w, lane, slot, reader, at, page.readLane[q] as number, "read", bits)
-        )
+        const by = page.readLane[q] as number;
+        const alone = by === lane && shadow.isOnly(reader, race.cluster, w.agent, bytesOf(x, size));
+        if (alone || order.writeAfter(race, w, lane, slot, reader, y, by, "read", bits, replaced))
           page.reads[q] = 0;
       }
-      if (writer !== 0 && writer !== this.#cleared[slot])
-        this.#writeAfter(race, w, lane, slot, writer, at, page.writeLane[q] as number, "write", bits);
-      if (size >= 4) page.writes[q] = this.#own[slot] as number;
-      else {
-        if (writer !== this.#from[slot]) {
-          this.#from[slot] = writer;
-          this.#to[slot] = this.#shadow.after(writer, this.#own[slot] as number, "write");
-        }
-        page.writes[q] = this.#to[slot] as number;
+      if (writer !== 0 && writer !== order.cleared[slot]) {
+        const by = page.writeLane[q] as number;
+        order.writeAfter(race, w, lane, slot, writer, y, by, "write", bits, replaced);
       }
+      page.writes[q] = size >= 4 ? (order.own[slot] as number) : order.after(slot, writer, "write");
       page.writeLane[q] = lane;
     }
-  }
-
-  /** A write comes after the accesses of a node; returns whether it covers the bytes of all of them. */
-  #writeAfter(
-    race: Race,
-    w: Warp,
-    lane: number,
-    slot: number,
-    last: number,
-    x: number,
-    otherLane: number,
-    did: AccessKind,
-    bits: number,
-  ): boolean {
-    if (this.#harmless(race, w.agent, slot, last)) {
-      if (did === "write") this.#cleared[slot] = last;
-      return this.#shadow.covers(this.#own[slot] as number, last);
-    }
-    const mine = this.#mine(slot);
-    let [covers, clear] = [true, true];
-    for (let node = last; node !== 0; node = this.#shadow.before(node)) {
-      const other = this.#shadow.of(node);
-      if ((other.info & ~mine.info & 15) !== 0) covers = false;
-      if ((other.info & mine.info & 15) === 0) continue;
-      const relation = this.#relation(race, w.agent, mine, other);
-      if (relation === "ordered") continue;
-      clear = false;
-      let tell: () => void;
-      if (relation === "same") {
-        const strong = (other.info & mine.info & infoStrong) !== 0;
-        // Lanes that write the same bytes by one instruction leave one of the values.
-        const repeated = did === "write" && (other.site === mine.site || otherLane === severalLanes);
-        if (node !== last || otherLane === lane || strong || repeated) continue;
-        tell = () =>
-          this.#reports.lanes(
-            w,
-            x,
-            mine.site,
-            other,
-            lane,
-            otherLane,
-            "writes",
-            did === "read" ? "read" : "wrote",
-          );
-      } else
-        tell = () =>
-          this.#reports.conflict(race, w, x, mine.site, other, relation === "narrow", "write", did);
-      // Who writes the value that is there already leaves the other's write as it is.
-      const changed = (this.#replaced ^ (this.#arena.words[x >> 2] as number)) & byteMasks(mine.info);
-      if (did === "read" || (bits & strength.atomic) !== 0 || changed !== 0) tell();
-    }
-    if (clear && did === "write") this.#cleared[slot] = last;
-    return covers;
-  }
-
-  /** Whether a node, mostly one with none before it, is surely before the record of a slot, or both are strong enough. Makes no objects. */
-  #harmless(race: Race, agent: number, slot: number, node: number): boolean {
-    const shadow = this.#shadow;
-    if (shadow.before(node) !== 0) return false;
-    const { records } = shadow;
-    const other = shadow.recordAt(node);
-    const mine = shadow.recordAt(this.#own[slot] as number);
-    const [a, b] = [records[mine + 4] as number, records[other + 4] as number];
-    const strong = (a & b & infoStrong) !== 0;
-    const scope = strong ? Math.min((a >> infoScopeShift) & 3, (b >> infoScopeShift) & 3) : -1;
-    if (scope >= 2) return true;
-    if (records[other] !== race.cluster) return false;
-    const by = records[other + 1] as number;
-    const clock = records[other + 2] as number;
-    if (by === agent) return strong || clock !== records[mine + 2];
-    return race.clocks.knows(agent, by, clock) || (strong && scope >= race.reach(agent, by));
-  }
-
-  #mine(slot: number): AccessRecord {
-    return this.#shadow.of(this.#own[slot] as number);
-  }
-
-  /** How an access by a warp, or by an operation that it issues now, stands to one before it. */
-  #relation(race: Race, agent: number, mine: AccessRecord, other: AccessRecord): Relation {
-    const { clocks } = race;
-    const near = other.cluster === race.cluster;
-    if (near && other.agent === mine.agent && mine.agent < clocks.warps)
-      return other.clock === mine.clock ? "same" : "ordered";
-    if (near && (other.agent === agent || clocks.knows(agent, other.agent, other.clock))) return "ordered";
-    const strong = (mine.info & other.info & infoStrong) !== 0;
-    if (strong) {
-      const scope = Math.min((mine.info >> infoScopeShift) & 3, (other.info >> infoScopeShift) & 3);
-      if (scope >= (near ? race.reach(mine.agent, other.agent) : 2)) return "ordered";
-    }
-    const known = clocks.knowledgeOf(agent, other.cluster)?.v[other.agent] ?? 0;
-    if (known >= other.clock) return "ordered";
-    return strong ? "narrow" : "unordered";
   }
 
   // ---------------------------------------------------------------- accesses of engines
@@ -557,16 +369,8 @@ export class GlobalRace {
   async(race: Race, op: AsyncOp, at: number, bytes: number, kind: AccessKind, reduces = false): void {
     if (at < heapBase || !this.checked) return;
     const shadow = this.#shadow;
-    if (this.#operation !== op) {
-      // Lanes of one instruction share their operation.
-      this.#operation = op;
-      const info = 15 | (reduces ? infoStrong | (2 << infoScopeShift) : 0);
-      this.#operationNode = shadow.first(
-        shadow.record(race.cluster, op.engine, op.clock, op.instruction.index, info),
-      );
-    }
-    const own = this.#operationNode;
-    const mine = shadow.of(own);
+    const order = this.#order;
+    const own = order.operation(race, op, reduces);
     let [cleared, from, to] = [0, -1, -1];
     let page = shadow.page(at);
     for (let x = at & ~3; x < at + bytes; x += 4) {
@@ -574,7 +378,7 @@ export class GlobalRace {
       if (lineInPage(x) >= 0) page = shadow.page(x);
       const q = wordInPage(x);
       const writer = page.writes[q] as number;
-      if (writer !== 0 && writer !== cleared && this.#asyncAfter(race, op, mine, writer, x, kind, "write"))
+      if (writer !== 0 && writer !== cleared && order.asyncAfter(race, op, own, writer, x, kind, "write"))
         cleared = writer;
       const reader = page.reads[q] as number;
       if (kind === "read") {
@@ -586,45 +390,11 @@ export class GlobalRace {
         continue;
       }
       if (reader !== 0) {
-        if (reader !== from) this.#asyncAfter(race, op, mine, reader, x, kind, "read");
+        if (reader !== from) order.asyncAfter(race, op, own, reader, x, kind, "read");
         from = reader;
         page.reads[q] = 0;
       }
       page.writes[q] = own;
     }
-  }
-
-  #asyncAfter(
-    race: Race,
-    op: AsyncOp,
-    mine: AccessRecord,
-    last: number,
-    x: number,
-    does: AccessKind,
-    did: AccessKind,
-  ): boolean {
-    const { clocks } = race;
-    const me = op.warp.agent;
-    let clear = true;
-    for (let node = last; node !== 0; node = this.#shadow.before(node)) {
-      const other = this.#shadow.of(node);
-      const near = other.cluster === race.cluster;
-      // Of one operation, or of lanes of one instruction.
-      if (near && other.agent === op.engine && other.clock === op.clock) continue;
-      const relation = this.#relation(race, me, mine, other);
-      if (relation !== "ordered") {
-        clear = false;
-        this.#reports.conflict(race, op.warp, x, mine.site, other, relation === "narrow", does, did);
-      } else if (did === "write" && clocks.traits(op.engine).proxy !== "generic") {
-        const seen =
-          (near && clocks.knowsGlobal(me, other.agent, other.clock)) ||
-          (clocks.knowledgeOf(me, other.cluster)?.g[other.agent] ?? 0) >= other.clock ||
-          (mine.info & other.info & infoStrong) !== 0;
-        if (seen) continue;
-        clear = false;
-        this.#reports.unfenced(race, op.warp, x, mine.site, other, does);
-      }
-    }
-    return clear;
   }
 }
