@@ -68,7 +68,8 @@ const clearly = ({ gpu }: Machine): number =>
 
 /**
  * And by how much, in microseconds: what a kernel takes that does next to nothing is not predicted nearer than this. On an H200 mma.sync's of 512 x 512 x 512 was predicted 1.2 us
- * faster than wgmma's and is 0.8 us slower, FFMA's of 300 x 200 x 77 2 us faster and is 0.6 us slower (bf16, docs/perf/runs).
+ * faster than wgmma's and is 0.8 us slower, FFMA's of 300 x 200 x 77 2 us faster and is 0.6 us slower (bf16,
+ * docs/perf/runs/2026-11-23-h200-small-products.json).
  */
 const LEAST_GAIN_US = 2.5;
 
