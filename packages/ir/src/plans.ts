@@ -206,20 +206,35 @@ export const plansOf = (
   );
 };
 
+/** The legal schedules of a backend in its own order, lazily, none twice; with the parts of tiles added in their order where that is asked for. */
+export function* plansInOrder(
+  backend: Backend,
+  problem: Problem,
+  target: Target,
+  { deterministic = false, machine }: Pick<PlanOptions, "deterministic" | "machine">,
+): Generator<Plan> {
+  const seen = new Set<string>();
+  for (const found of backend.schedules(problem, target, machine)) {
+    const schedule = deterministic ? inSplitOrder(problem, found) : found;
+    if (schedule !== found && backend.check(problem, schedule, target).length > 0) continue;
+    const text = printSchedule(backend.schedule, schedule);
+    if (seen.has(text)) continue;
+    seen.add(text);
+    yield { backend, schedule, text };
+  }
+}
+
 /** The first schedules of a backend, at least one. Error: TW1903. */
 function bestPlans(
   backend: Backend,
   problem: Problem,
   target: Target,
-  { count = 1, deterministic = false, machine }: PlanOptions = {},
+  { count = 1, ...options }: PlanOptions = {},
 ): Checked<readonly Plan[]> {
   const plans: Plan[] = [];
-  for (const found of backend.schedules(problem, target, machine)) {
-    if (plans.length === count) break;
-    const schedule = deterministic ? inSplitOrder(problem, found) : found;
-    if (schedule !== found && backend.check(problem, schedule, target).length > 0) continue;
-    const text = printSchedule(backend.schedule, schedule);
-    if (!plans.some((plan) => plan.text === text)) plans.push({ backend, schedule, text });
+  for (const plan of plansInOrder(backend, problem, target, options)) {
+    plans.push(plan);
+    if (plans.length >= count) break;
   }
   if (plans.length > 0) return ok(plans);
   return err([

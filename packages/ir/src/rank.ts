@@ -1,30 +1,23 @@
-/** One ranking of everything that could serve a problem: the schedules of all backends in the order of their predicted time. */
+/**
+ * Candidates to measure: the schedules of all backends in one order, by predicted time alone. What is compiled without a measurement is `plansOf`'s choice, which keeps the
+ * order of the compiler's list and a backend's claims where predictions are close.
+ */
 
-import type { Problem, Schedule, Target } from "@tilewright/core";
+import type { Problem, Target } from "@tilewright/core";
 import type { Backend } from "./backend.ts";
-import { inSplitOrder } from "./determinism.ts";
 import type { Machine } from "./model/machine.ts";
 import { usualMachine } from "./model/machines.ts";
 import type { Prediction } from "./model/predict.ts";
-import { predictionOf, verdictOf } from "./plans.ts";
-import { printSchedule } from "./schedule/codec.ts";
+import { type Plan, type PlanOptions, plansInOrder, predictionOf, verdictOf } from "./plans.ts";
 
 /** A legal schedule of a backend that serves the problem. */
-export interface Candidate {
-  readonly backend: Backend;
-  readonly schedule: Schedule;
-  /** Canonical text of the schedule. */
-  readonly text: string;
+export interface Candidate extends Plan {
   /** Predicted time and its causes on the machine; null where the model has no numbers for the kernel, or the machine no such engine. */
   readonly prediction: Prediction | null;
 }
 
-export interface RankOptions {
-  /** The GPU to rank for; `usualMachine` of the target unless given. */
-  readonly machine?: Machine;
-  /** With the parts of tiles added in their order. */
-  readonly deterministic?: boolean;
-}
+/** The GPU to rank for, and whether parts of tiles are added in their order. */
+export type RankOptions = Pick<PlanOptions, "machine" | "deterministic">;
 
 /**
  * The candidates of all backends that serve a problem, lazily: of each backend in its own order (what is known to be best by measurements stands first there), of the next
@@ -60,18 +53,6 @@ function* candidatesOf(
   machine: Machine,
   deterministic: boolean,
 ): Generator<Candidate> {
-  const seen = new Set<string>();
-  for (const found of backend.schedules(problem, target, machine)) {
-    const schedule = deterministic ? inSplitOrder(problem, found) : found;
-    if (schedule !== found && backend.check(problem, schedule, target).length > 0) continue;
-    const text = printSchedule(backend.schedule, schedule);
-    if (seen.has(text)) continue;
-    seen.add(text);
-    yield {
-      backend,
-      schedule,
-      text,
-      prediction: predictionOf(backend, problem, schedule, target, machine),
-    };
-  }
+  for (const plan of plansInOrder(backend, problem, target, { machine, deterministic }))
+    yield { ...plan, prediction: predictionOf(backend, problem, plan.schedule, target, machine) };
 }

@@ -41,6 +41,13 @@ test("candidates of all backends that serve are merged by predicted time, none t
   const found = take(ranked("sm_90a", [4, 4096, 4097], "bf16", "H100 SXM"), 60);
   expect(new Set(found.map(({ backend, text }) => `${backend.id} ${text}`)).size).toBe(found.length);
   expect(new Set(found.map(({ backend }) => backend.id)).size).toBeGreaterThan(1);
+  // Each comes before the next one of every other backend.
+  const timeOf = (index: number): number => found[index]?.prediction?.timeUs ?? Number.POSITIVE_INFINITY;
+  for (const [index, { backend, text }] of found.entries())
+    for (const { id } of compiler.backends) {
+      const next = found.findIndex((other, at) => at > index && other.backend.id === id);
+      if (id !== backend.id && next > 0) expect(timeOf(index), text).toBeLessThanOrEqual(timeOf(next));
+    }
 });
 
 test("no schedule is predicted faster than the bound of its tile", () => {
