@@ -3,4 +3,7 @@ import { conformanceOnGpu } from "@tilewright/conformance";
 import { wgmma } from "../src/backend.ts";
 import { dtypesServed, optionsFor } from "./support/conformance.ts";
 
-await conformanceOnGpu(wgmma, optionsFor(dtypesServed, ["TW1827", "TW1828"], { first: 3000, count: 60 }));
+await conformanceOnGpu(
+  wgmma,
+  optionsFor(dtypesServed, ["TW1827", "TW1828", "TW1908"], { first: 3000, count: 60 }),
+);

@@ -1,7 +1,7 @@
 /** A backend that serves gated products, by schedules and programs of the product of all columns of B. */
 
-import type { Diagnostic, Problem, Schedule, Target } from "@tilewright/core";
-import { dtypes, err } from "@tilewright/core";
+import type { Diagnostic, Problem, Schedule, Target, Verdict } from "@tilewright/core";
+import { dtypes, err, ok } from "@tilewright/core";
 import type { Backend } from "./backend.ts";
 import { pairColumns, pairingFault, productOf } from "./tile/gated.ts";
 
@@ -26,6 +26,27 @@ const fault = (at: string, message: string, hint: string): Diagnostic => ({
   message: `a gated product: ${message}`,
   hint,
 });
+
+const unserved = (at: string, message: string, hint: string): Diagnostic => ({
+  code: "TW1908",
+  kind: "unsupported",
+  at,
+  message,
+  hint,
+});
+
+/** What keeps columns of two factors in turn from being copied. `served`: the backend has bulk tensor copies for them. */
+function interleavedFaults({ k, b }: Problem, served: boolean): readonly Diagnostic[] {
+  if (!served) {
+    const message = "columns of two factors in turn come by bulk tensor copies only";
+    return [unserved("problem.gated", message, "use --gated halves, or a backend with bulk tensor copies")];
+  }
+  const { bits } = dtypes[b.dtype];
+  if ((k * bits) % WHOLE_BITS === 0) return [];
+  const message = `the last chunk of interleaved columns of ${k} elements goes on into the next column`;
+  const hint = `pad k with zeros to a multiple of ${WHOLE_BITS / bits}, or use --gated halves`;
+  return [unserved("problem.k", message, hint)];
+}
 
 /** `more`: what the backend has to say of schedules beside what all have in common; `interleaved`: whether it serves columns in turn. */
 export function servingGated(
@@ -57,26 +78,33 @@ export function servingGated(
     if (unpaired !== null) return [fault("schedule.tile", unpaired, "fewer warps along n, or a wider tile")];
     return [];
   };
+  /** A product whose schedules all keep the two sums of an element apart is not served; the one with the fewest faults says why. */
+  const servedBySome = (problem: Problem, target: Target): Verdict => {
+    let nearest: readonly Diagnostic[] | null = null;
+    for (const schedule of backend.schedules(productOf(problem), target)) {
+      const found = faultsOf(problem, schedule, target);
+      if (found.length === 0) return ok(true);
+      if (nearest === null || found.length < nearest.length) nearest = found;
+    }
+    return err([
+      unserved(
+        "problem.gated",
+        `no schedule of this backend makes it: ${nearest?.[0]?.message.replace(/^a gated product: /, "") ?? "there is none"}`,
+        problem.gated === "interleaved"
+          ? "use --gated halves, or rows of A and B at whole 16 bytes"
+          : "use another backend, or a column-major B",
+      ),
+    ]);
+  };
+  const { kernel } = backend;
   return {
     ...backend,
     accepts(problem, target) {
       const verdict = backend.accepts(productOf(problem), target);
-      const bits = problem.k * dtypes[problem.b.dtype].bits;
-      if (problem.gated !== "interleaved" || (interleaved && bits % WHOLE_BITS === 0)) return verdict;
-      if (!interleaved) {
-        const message = "columns of two factors in turn come by bulk tensor copies only";
-        const hint = "use --gated halves, or a backend with bulk tensor copies";
-        const none: Diagnostic = { code: "TW1908", kind: "unsupported", at: "problem.gated", message, hint };
-        return err([...(verdict.ok ? [] : verdict.error), none]);
-      }
-      const found: Diagnostic = {
-        code: "TW1908",
-        kind: "unsupported",
-        at: "problem.k",
-        message: `the last chunk of interleaved columns of ${problem.k} elements goes on into the next column`,
-        hint: `pad k with zeros to a multiple of ${WHOLE_BITS / dtypes[problem.b.dtype].bits}, or use --gated halves`,
-      };
-      return err([...(verdict.ok ? [] : verdict.error), found]);
+      if (problem.gated === undefined) return verdict;
+      const found = verdict.ok ? [] : [...verdict.error];
+      if (problem.gated === "interleaved") found.push(...interleavedFaults(problem, interleaved));
+      return found.length > 0 ? err(found) : servedBySome(problem, target);
     },
     ...(backend.claims && {
       claims: (problem, target) => backend.claims?.(productOf(problem), target) ?? null,
@@ -85,8 +113,8 @@ export function servingGated(
       for (const schedule of backend.schedules(productOf(problem), target, machine))
         if (problem.gated === undefined || faultsOf(problem, schedule, target).length === 0) yield schedule;
     },
-    ...(backend.kernel && {
-      kernel: (problem, schedule, target) => backend.kernel?.(productOf(problem), schedule, target) as never,
+    ...(kernel && {
+      kernel: (problem, schedule, target) => kernel(productOf(problem), schedule, target),
     }),
     check: (problem, schedule, target) =>
       problem.gated === undefined

@@ -189,7 +189,15 @@ class Counting implements Hooks {
   /** Along K: of a view of A or B where it begins, of their copies where that lies which they begin with; NaN of what nothing has been copied to. */
   #place(view: View, axis: 0 | 1, table: CellTable): (thread: Thread) => number {
     const origin = compileExpr(view.origin[axis], table);
-    if (view.buffer === "A" || view.buffer === "B") return ({ cells }) => origin(cells);
+    if (view.buffer === "A") return ({ cells }) => origin(cells);
+    const { gated, b } = this.#subject.program.problem;
+    // Of interleaved columns those of the second factor lie behind the leading dimension (gatedLayout).
+    const second = gated === "interleaved" ? b.ld : Number.POSITIVE_INFINITY;
+    if (view.buffer === "B")
+      return ({ cells }) => {
+        const at = origin(cells);
+        return at >= second ? at - second : at;
+      };
     const slot = compileExpr(view.slot, table);
     return ({ cells }) => (this.#from.get(`${view.buffer} ${slot(cells)}`) ?? Number.NaN) + origin(cells);
   }
