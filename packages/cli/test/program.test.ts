@@ -20,7 +20,7 @@ function assembled(ptx: string, arch: string): string {
   return `${run.status} ${run.stdout}${run.stderr}`;
 }
 
-const programs = ["softmax", "rmsnorm"] as const;
+const programs = ["softmax", "rmsnorm", "layernorm"] as const;
 const archs = ["sm_70", "sm_80", "sm_90a", "sm_100a"] as const;
 const all = programs.flatMap((name) => archs.map((arch) => [name, arch] as const));
 
@@ -63,6 +63,36 @@ describe("programs over axes", () => {
     const { stdout } = await cli(`run --from ${path} --arch ${arch} --device emulator --json`);
     const result = JSON.parse(stdout);
     expect([result.ok, result.hazards, result.error.boundRatio < 1]).toEqual([true, [], true]);
+  });
+
+  test.each(archs)("vectors and matrices beside the product's take part on %s", async (arch) => {
+    using folder = scratch();
+    const path = join(folder.path, "masked.tile");
+    const text = readFileSync(example("softmax"), "utf8").replace("m = 200", "m = 40");
+    const added = "  param %mask f32[n]\n  param %R bf16[m, n] layout col\n  param %v f16[m]\n  param %D";
+    const value = "    map %S = %S * 0.125 + %mask + %R * %v\n    reduce %x = max";
+    writeFileSync(path, text.replace("  param %D", added).replace("    reduce %x = max", value));
+    const { stdout } = await cli(`run --from ${path} --arch ${arch} --device emulator --order all --json`);
+    const result = JSON.parse(stdout);
+    expect([result.ok, result.hazards, result.error.boundRatio < 1]).toEqual([true, [], true]);
+  });
+
+  test.each([7, 33, 1500, 8192])("without a product, rows of %d", async (n) => {
+    using folder = scratch();
+    const path = join(folder.path, "rows.tile");
+    const text = readFileSync(example("layernorm"), "utf8").replace("m = 200", "m = 6");
+    writeFileSync(path, text.replace("n = 100", `n = ${n}`).replaceAll("/ 100", `/ ${n}`));
+    const { stdout } = await cli(`run --from ${path} --arch sm_80 --device emulator --order all --json`);
+    const result = JSON.parse(stdout);
+    expect([result.ok, result.hazards, result.error.boundRatio <= 1]).toEqual([true, [], true]);
+  });
+
+  test("without a product, rows that no block holds are refused", async () => {
+    using folder = scratch();
+    const path = join(folder.path, "long.tile");
+    writeFileSync(path, readFileSync(example("layernorm"), "utf8").replace("n = 100", "n = 8193"));
+    const { code, stderr } = await cli(`compile --from ${path} --arch sm_80 -o -`);
+    expect([code, stderr]).toEqual([3, expect.stringContaining("TW3170")]);
   });
 
   test.each([

@@ -1,11 +1,20 @@
 /** Addresses and bounds of global memory: base pointer in the prologue, running pointer along the chunk loop, constants as offsets. */
-import { leadingNames, sizeOf } from "@tilewright/core";
+import { leadingNames, type Problem, sizeOf, stepMatrix, stepOfBuffer } from "@tilewright/core";
 import { bufferOf, gatedLayout, transposedStrides, type View } from "@tilewright/ir";
 import { type AddressOperand, addr, imm, special } from "@tilewright/ptx";
 import type { Code, Pred, Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
 import { groupField } from "./groups.ts";
-import { batchStrideOf, extentOf, matrixStrides, type Stride, strideKey, strideRegister } from "./sizes.ts";
+import {
+  batchStrideOf,
+  extentOf,
+  matrixStrides,
+  productOf,
+  type Stride,
+  stepLeading,
+  strideKey,
+  strideRegister,
+} from "./sizes.ts";
 import type { ThreadCoord, ThreadPosition } from "./threads.ts";
 import { copyPointer } from "./transposedCopies.ts";
 
@@ -26,6 +35,8 @@ export function globalAddress(
 /** An operand of the problem as an array. */
 function globalArray(ctx: Context, buffer: string): GlobalArray {
   const { problem } = ctx.program;
+  const step = stepOfBuffer(buffer);
+  if (step !== null) return stepArray(problem, step);
   const name = buffer.toLowerCase();
   const operand = name === "a" || name === "b" || name === "c" || name === "d" ? problem[name] : null;
   if (operand === null || !(name in leadingNames)) throw new CannotLower(`%${buffer}`, "is no operand");
@@ -50,6 +61,24 @@ function globalArray(ctx: Context, buffer: string): GlobalArray {
       ? [row * unit, column * unit]
       : matrixStrides(problem, operand, leadingNames[which]);
   return { name, rowStride, colStride, batchStride: batchStrideOf(problem, which) };
+}
+
+/** What a step of the epilogue reads or stores: a matrix of D's shape, or a vector along m or n, which problems of a batch share. */
+export function stepArray(problem: Problem, index: number): GlobalArray {
+  const [name, step] = [`epilogue${index}`, problem.epilogue[index]];
+  if (step !== undefined && "operand" in step) {
+    const { operand } = step;
+    const leading = stepLeading(index);
+    const [rowStride, colStride] = matrixStrides(problem, operand, leading);
+    const lines = operand.layout === "row" ? (["m", problem.m] as const) : (["n", problem.n] as const);
+    const batchStride = productOf(problem, sizeOf(operand.dtype), [[leading, operand.ld], lines]);
+    return { name, rowStride, colStride, batchStride };
+  }
+  const matrix = stepMatrix(problem, index);
+  if (matrix === null) throw new CannotLower(name, "is no matrix and no vector");
+  const unit = sizeOf(matrix.dtype);
+  const [rowStride, colStride] = matrix.across === 0 ? [0, unit] : [unit, 0];
+  return { name, rowStride, colStride, batchStride: 0 };
 }
 
 /** An array in global memory: its parameter, and its strides in bytes (0 along an axis that it does not have). */

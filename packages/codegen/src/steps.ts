@@ -1,5 +1,5 @@
 /** The epilogue's chain of steps on one element at a time, and the reductions that it feeds. */
-import { type DType, type EpilogueStep, mapOf, type Operand, sizeOf, stepMatrix } from "@tilewright/core";
+import { type DType, type EpilogueStep, mapOf, type Operand, stepMatrix } from "@tilewright/core";
 import { RESULT_BYTES, type Stmt } from "@tilewright/ir";
 import { type AddressOperand, addr, f32imm, imm } from "@tilewright/ptx";
 import { lowerActivation } from "./activations.ts";
@@ -7,10 +7,9 @@ import type { Pred, Reg } from "./code.ts";
 import type { Context } from "./context.ts";
 import { lowerExpression } from "./expressions.ts";
 import { cast, clamped, loadElements, storeElements } from "./formats.ts";
-import { arrayAddress, axisBound, type GlobalArray, pointer } from "./globalAddress.ts";
+import { arrayAddress, axisBound, type GlobalArray, pointer, stepArray } from "./globalAddress.ts";
 import { resultStride, widePointer } from "./results.ts";
 import { sharedAddress } from "./sharedAddress.ts";
-import { matrixStrides, productOf, stepLeading } from "./sizes.ts";
 import { NOWHERE, type ThreadPosition } from "./threads.ts";
 
 type Epilogue = Extract<Stmt, { kind: "epilogue" }>;
@@ -48,12 +47,15 @@ export class StepChain {
   /** The thread's position in shared tiles. */
   readonly #inside: ThreadPosition;
   readonly #vectors = new Map<string, F32>();
+  /** Whether an expression reads what steps load. */
+  readonly #mapped: boolean;
   readonly #partials = new Map<number, Map<string, Partial>>();
 
   constructor(ctx: Context, stmt: Epilogue, position: ThreadPosition, inside: ThreadPosition) {
     this.#ctx = ctx;
     this.#inside = inside;
     this.#stmt = stmt;
+    this.#mapped = stmt.steps.some(({ kind }) => kind === "map");
     this.#position = position;
   }
 
@@ -77,7 +79,7 @@ export class StepChain {
       by === "m" || by === "n" ? this.#vector(index, by, dtype, at) : this.#single(index, by, dtype);
     const matrix = (operand: Operand): F32 => {
       const tile = this.#tile(index, at.row, at.col);
-      const from = tile ?? this.#matrix(index, operand, at);
+      const from = tile ?? this.#input(index, at.row, at.col);
       return this.#load(operand.dtype, at.guard, from, "m", tile !== null);
     };
     switch (step.kind) {
@@ -85,11 +87,12 @@ export class StepChain {
         return this.#arithmetic("add.rn.f32", x, this.#vector(index, step.along, step.dtype, at), at);
       case "scale":
         return this.#arithmetic("mul.rn.f32", x, factor(step.by, step.dtype), at);
+      // Statements before the epilogue may have read it already.
       case "load":
-        loaded.steps.set(index, factor(step.by, step.dtype));
+        if (this.#mapped) loaded.steps.set(index, factor(step.by, step.dtype));
         return x;
       case "source":
-        loaded.steps.set(index, matrix(step.operand));
+        if (this.#mapped) loaded.steps.set(index, matrix(step.operand));
         return x;
       case "map":
         return lowerExpression(ctx, at.guard, mapOf(this.#stmt.steps, index), {
@@ -106,7 +109,7 @@ export class StepChain {
       case "gate":
         return this.#arithmetic("mul.rn.f32", x, matrix(step.operand), at);
       case "output":
-        storeElements(ctx, at.guard, "f32", step.operand.dtype, [x], this.#matrix(index, step.operand, at));
+        storeElements(ctx, at.guard, "f32", step.operand.dtype, [x], this.#input(index, at.row, at.col));
         return x;
       case "reduce":
         this.#accumulate(x, step, index, at);
@@ -148,7 +151,7 @@ export class StepChain {
     const tile = this.#tile(index, row, col);
     // What lies in a tile is there for all its elements: outside of D zeros.
     const bound = tile === null ? this.#bound(along === "m" ? 0 : 1, row + col) : null;
-    const from = tile ?? this.#place(vectorArray(index, along, sizeOf(dtype)), row, col);
+    const from = tile ?? this.#input(index, row, col);
     const d = this.#load(dtype, bound, from, "b", tile !== null);
     this.#vectors.set(key, d);
     return d;
@@ -167,18 +170,8 @@ export class StepChain {
     });
   }
 
-  #matrix(index: number, operand: Operand, at: Element): AddressOperand {
-    const { problem } = this.#ctx.program;
-    const leading = stepLeading(index);
-    const [rowStride, colStride] = matrixStrides(problem, operand, leading);
-    const lines = operand.layout === "row" ? (["m", problem.m] as const) : (["n", problem.n] as const);
-    const array = {
-      name: `epilogue${index}`,
-      rowStride,
-      colStride,
-      batchStride: productOf(problem, sizeOf(operand.dtype), [[leading, operand.ld], lines]),
-    };
-    return this.#place(array, at.row, at.col);
+  #input(index: number, row: number, col: number): AddressOperand {
+    return this.#place(stepArray(this.#ctx.program.problem, index), row, col);
   }
 
   #place(array: GlobalArray, row: number, col: number): AddressOperand {
@@ -233,10 +226,3 @@ export class StepChain {
     else ctx.emit(guard, "red.global.max.u32", address, part.bits);
   }
 }
-
-const vectorArray = (index: number, along: "m" | "n", bytes: number): GlobalArray => ({
-  name: `epilogue${index}`,
-  rowStride: along === "m" ? bytes : 0,
-  colStride: along === "n" ? bytes : 0,
-  batchStride: 0,
-});

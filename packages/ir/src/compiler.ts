@@ -34,7 +34,7 @@ import {
   verdictOf,
 } from "./plans.ts";
 import { isAxisProgram, parseAxisProgram } from "./program/parse.ts";
-import { anchorOf, PROGRAM_SHAPE, scheduleProgram } from "./program/schedule.ts";
+import { type Anchor, anchorOf, PROGRAM_SHAPE, rowNest, scheduleProgram } from "./program/schedule.ts";
 import type { AxisProgram } from "./program/types.ts";
 import { parseProgramWithLocations } from "./tile/parse.ts";
 import { printProgram } from "./tile/print.ts";
@@ -269,8 +269,8 @@ function compileAxes(
   const reasons: Diagnostic[] = [];
   for (const backend of able.value) {
     let tried = 0;
-    for (const schedule of backend.schedules(problem, target, input.machine)) {
-      const program = scheduleProgram(source.value, anchor.value, backend.tile(problem, schedule, target));
+    for (const base of nestsOf(backend, anchor.value, input)) {
+      const program = scheduleProgram(source.value, anchor.value, base);
       if (program === null) continue;
       const made = attemptProgram(() =>
         finish({
@@ -305,6 +305,20 @@ function compileAxes(
       });
   }
   return err(reasons);
+}
+
+/** Nests that a program may be put on: those of the product's schedules, or the one of programs without a product. */
+function* nestsOf(
+  backend: Backend,
+  anchor: Anchor,
+  { target, machine }: Aimed<CompileInput>,
+): Iterable<TileProgram> {
+  const { problem, product } = anchor;
+  const rows = product === null ? rowNest(anchor, target.arch) : null;
+  if (rows !== null) yield rows;
+  if (product === null) return;
+  for (const schedule of backend.schedules(problem, target, machine))
+    yield backend.tile(problem, schedule, target);
 }
 
 /** A program that the passes of a backend do not take is none that they tile. */

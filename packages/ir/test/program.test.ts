@@ -25,7 +25,7 @@ function faults(name: string, ...edits: readonly (readonly [string, string])[]):
 }
 
 describe("programs over axes", () => {
-  test.each(["softmax", "rmsnorm"])("%s prints and parses back", (name) => {
+  test.each(["softmax", "rmsnorm", "layernorm"])("%s prints and parses back", (name) => {
     const text = example(name);
     expect(text.split("\n").length).toBeLessThan(60);
     expect(text).not.toMatch(/sm_|warp|thread|lane/);
@@ -84,8 +84,14 @@ describe("programs over axes", () => {
     [
       "softmax",
       "  param %D",
-      "  param %C f32[m, n]\n  param %D",
-      "has parameter %C, which is neither multiplied nor stored",
+      "  param %C f32[k, n]\n  param %D",
+      "has parameter %C, which is not multiplied and has other axes than the tiles",
+    ],
+    [
+      "softmax",
+      "tile %x f32[m]",
+      "tile %x f32[m]\n  tile %y f32[n]",
+      "tiles, sums and what is stored differ in axes",
     ],
   ])("%s with %j as %j is not scheduled: %s", (name, from, to, message) => {
     const anchor = anchorOf(parse(example(name).replace(from, to)));

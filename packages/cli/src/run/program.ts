@@ -3,14 +3,18 @@ import { type OperandData, type Reference, type ReferenceInputs, readElement } f
 import { type AxisProgram, anchorOf, measureProgram, type Parameter } from "@tilewright/ir";
 
 /** The reference of a program that has been compiled: its parameters are operands of its product. */
-export function referenceProgram(source: AxisProgram, { a, b }: ReferenceInputs): Reference {
+export function referenceProgram(source: AxisProgram, { a, b, steps }: ReferenceInputs): Reference {
   const anchor = anchorOf(source);
   if (!anchor.ok) throw new TypeError("a program that was compiled has a product");
-  const { product, stored } = anchor.value;
+  const { operands, stored } = anchor.value;
   const inputs = new Map(
     source.params.flatMap((param) => {
-      const data = param.name === product.a ? a : param.name === product.b ? b : null;
-      return data === null ? [] : [[param.name, valuesOf(source, param, data)] as const];
+      const operand = operands.get(param.name);
+      const step = operand?.startsWith("epilogue") ? steps?.[Number(operand.slice(8))] : undefined;
+      const data = operand === "a" ? a : operand === "b" ? b : step;
+      return data === undefined || data === null || typeof data === "number"
+        ? []
+        : [[param.name, valuesOf(source, param, data)] as const];
     }),
   );
   const made = measureProgram(source, inputs).get(stored.param);
@@ -26,7 +30,7 @@ export function referenceProgram(source: AxisProgram, { a, b }: ReferenceInputs)
 /** A matrix row by row. */
 function valuesOf({ axes }: AxisProgram, param: Parameter, data: OperandData): Float64Array {
   const extent = (name: string): number => axes.find((axis) => axis.name === name)?.extent ?? 1;
-  const [rows, columns] = [extent(param.axes[0]), extent(param.axes[1])];
+  const [rows = 1, columns = 1] = param.axes.map(extent);
   return Float64Array.from({ length: rows * columns }, (_, i) => {
     const [row, col] = [Math.floor(i / columns), i % columns];
     return readElement(param.dtype, data, param.layout === "row" ? i : col * rows + row);

@@ -1,6 +1,7 @@
 /** Bring C, and what steps of the epilogue read, into shared memory by bulk copies while the tile is multiplied. */
-import { stepBuffer, stepMatrix } from "@tilewright/core";
+import { stepMatrix } from "@tilewright/core";
 import { lit, simplify, sub, substituteExpr } from "../tile/expr.ts";
+import { stepInput } from "../tile/gemm.ts";
 import { bufferOf, eachStmt, rewriteStmts, takeDirective, wholeView, withBody } from "../tile/rewrite.ts";
 import type { Buffer, Edge, Expr, Ring, Stmt, TileProgram, View } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
@@ -88,17 +89,8 @@ function broughtBy(program: TileProgram, role: Role, first: Epilogue, steps: boo
     const matrix = stepMatrix(program.problem, step);
     if (matrix === null) continue;
     // A vector has one row, or one column, for all tiles.
-    const { operand, dtype, shape, strides, across } = matrix;
-    const from: Buffer = {
-      name: stepBuffer(step),
-      space: "global",
-      dtype,
-      shape,
-      slots: 1,
-      layout: { shape, stride: strides, swizzle: null },
-      own: null,
-      align: operand?.align ?? GLOBAL_ALIGN,
-    };
+    const { across } = matrix;
+    const from = stepInput(program.problem, step, GLOBAL_ALIGN);
     const alone = (axis: 0 | 1): boolean => axis === across;
     const extent = sums.acc.extent;
     out.push({

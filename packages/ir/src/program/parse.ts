@@ -155,9 +155,8 @@ class Reader {
     const axes = [this.#axisName()];
     while (c.eat(",")) axes.push(this.#axisName());
     c.expect("]", "after the axes");
-    const wanted = global ? 2 : Math.min(2, axes.length);
-    if (axes.length !== wanted)
-      c.fail(token, parseCodes.badValue, `%${name} has ${axes.length} axes`, `write ${wanted}`);
+    if (axes.length > 2)
+      c.fail(token, parseCodes.badValue, `%${name} has ${axes.length} axes`, "write 2, or 1");
     if (new Set(axes).size < axes.length)
       c.fail(
         token,
@@ -165,14 +164,8 @@ class Reader {
         `%${name} has axis ${axes[0]} twice`,
         "declare another axis of the same extent",
       );
-    const layout = global && c.eat("layout") ? c.oneOf(LAYOUTS, "layout") : "row";
-    this.#named.set(name, {
-      name,
-      dtype,
-      axes: axes as unknown as readonly [string, string],
-      ...(global ? { layout } : {}),
-      global,
-    } as Named & { readonly global: boolean });
+    const layout = global && axes.length > 1 && c.eat("layout") ? c.oneOf(LAYOUTS, "layout") : "row";
+    this.#named.set(name, { name, dtype, axes, ...(global ? { layout } : {}), global });
   }
 
   #axisName(): string {

@@ -8,12 +8,23 @@ import {
   mapLeaves,
   ok,
   type Problem,
+  sizeOf,
+  stepBuffer,
 } from "@tilewright/core";
 import { lit, mul, v } from "../tile/expr.ts";
-import { registerBuffer, tierExtent, tileExtent } from "../tile/gemm.ts";
+import { gemmNest, registerBuffer, stepInput, tierExtent, tileExtent } from "../tile/gemm.ts";
 import { bufferOf, eachStmt, wholeView, withBody } from "../tile/rewrite.ts";
-import type { Buffer, ElementExpr, Expr, Stmt, TileProgram, View } from "../tile/types.ts";
-import { type AxisProgram, type AxisStmt, axisOf, type NamedExpr, namedIn } from "./types.ts";
+import type {
+  Buffer,
+  ElementExpr,
+  Expr,
+  OwnershipMode,
+  Stmt,
+  Tier,
+  TileProgram,
+  View,
+} from "../tile/types.ts";
+import { type AxisProgram, type AxisStmt, axisOf, type Named, type NamedExpr, namedIn } from "./types.ts";
 
 type Product = Extract<AxisStmt, { kind: "mma" }>;
 
@@ -23,11 +34,16 @@ export const PROGRAM_SHAPE = "TW3170";
 /** Columns of a parameter that a turn of a loop reads where nothing multiplies it. */
 const CHUNK = 32;
 
-/** The product of a program and the parameters of its matrices. */
+/** A program's product, if it has one, and what its parameters are to the kernel. */
 export interface Anchor {
+  /** The product's; of a program without one, of D with a k of 1, whose A and B no kernel reads. */
   readonly problem: Problem;
-  readonly product: Product;
+  readonly product: Product | null;
   readonly stored: Extract<AxisStmt, { kind: "store" }>;
+  /** The tile that is stored: the product's sums, or the first matrix. */
+  readonly acc: string;
+  /** By parameter: the operand, as manifests call it. What is neither multiplied nor stored is what steps of the problem's epilogue read. */
+  readonly operands: ReadonlyMap<string, "a" | "b" | "d" | `epilogue${number}`>;
 }
 
 const refuse = (name: string, message: string, hint: string): readonly Diagnostic[] => [
@@ -37,50 +53,65 @@ const refuse = (name: string, message: string, hint: string): readonly Diagnosti
 const products = (stmts: readonly AxisStmt[]): readonly Product[] =>
   stmts.flatMap((stmt) => (stmt.kind === "for" ? products(stmt.body) : stmt.kind === "mma" ? [stmt] : []));
 
-/** The matrix product whose schedules the program takes. Errors: programs without one, or with more than this release schedules. */
+/** The matrix product whose schedules the program takes, and its parameters. Errors: programs with more than this release schedules. */
 export function anchorOf(program: AxisProgram): Checked<Anchor> {
-  const [product, second] = products(program.body);
+  const [product = null, second] = products(program.body);
   const stores = program.body.filter((stmt) => stmt.kind === "store");
   const [stored] = stores;
-  if (product === undefined || second !== undefined)
-    return err(refuse(program.name, "has no product, or several", "write one mma"));
+  if (second !== undefined) return err(refuse(program.name, "has several products", "write one mma"));
   if (stored === undefined || stores.length > 1 || program.body.at(-1) !== stored)
     return err(refuse(program.name, "stores nothing, or not at its end", "end with one store"));
-  const [a, b, acc, d] = [product.a, product.b, product.acc, stored.param].map((n) => namedIn(program, n));
-  if (!a || !b || !acc || !d || !("layout" in a && "layout" in b && "layout" in d))
+  const acc = product?.acc ?? program.tiles.find(({ axes }) => axes.length === 2)?.name;
+  if (acc === undefined) return err(refuse(program.name, "holds no matrix", "declare a tile of both axes"));
+  const d = namedIn(program, stored.param);
+  const [m, n] = program.grid;
+  for (const { axes } of [namedIn(program, acc), d, ...program.tiles])
+    if (axes[0] !== m || (axes[1] ?? n) !== n)
+      return err(
+        refuse(program.name, `tiles, sums and what is stored differ in axes`, `write tiles ${m}, ${n}`),
+      );
+  const factors = product === null ? null : [namedIn(program, product.a), namedIn(program, product.b)];
+  const [a, b] = factors ?? [];
+  if (!("layout" in d) || (factors !== null && !(a && b && "layout" in a && "layout" in b)))
     return err(refuse(program.name, "multiplies tiles", "multiply parameters"));
-  const [m = "", n = ""] = acc.axes;
-  const [, k = ""] = a.axes;
-  if (program.grid[0] !== m || program.grid[1] !== n || d.axes[0] !== m || d.axes[1] !== n)
-    return err(
-      refuse(program.name, `tiles, sums and what is stored differ in axes`, `write tiles ${m}, ${n}`),
-    );
-  const roles = [product.a, product.b, stored.param];
-  const other = program.params.find(({ name }) => !roles.includes(name));
-  if (other !== undefined)
-    return err(
-      refuse(
-        program.name,
-        `has parameter %${other.name}, which is neither multiplied nor stored`,
-        "compute with the product's parameters and with tiles",
-      ),
-    );
+  const operands = new Map<string, "a" | "b" | "d" | `epilogue${number}`>([[stored.param, "d"]]);
+  if (a !== undefined && b !== undefined) operands.set(a.name, "a").set(b.name, "b");
+  const inputs = program.params.filter(({ name }) => !operands.has(name));
+  for (const [i, { name, axes }] of inputs.entries()) {
+    const [first, second = n] = axes;
+    if (axes.length === 1 ? first !== m && first !== n : first !== m || second !== n)
+      return err(
+        refuse(
+          program.name,
+          `has parameter %${name}, which is not multiplied and has other axes than the tiles`,
+          `its axes can be ${m}, ${n}, or one of them`,
+        ),
+      );
+    operands.set(name, `epilogue${i}`);
+  }
   if (eachAxisStmt(program.body).some((stmt) => readsOf(stmt).includes(stored.param)))
     return err(refuse(program.name, `reads %${stored.param}, which it stores`, "keep the value in a tile"));
   for (const stmt of program.body) {
     const fault = stmt.kind === "for" ? loopFault(program, stmt) : null;
     if (fault !== null) return err(refuse(program.name, ...fault));
   }
-  const extent = (name: string): number => axisOf(program, name).extent;
+  const extent = (name: string | undefined): number => axisOf(program, name ?? "").extent;
+  const operand = (p: Named | undefined) =>
+    p && "layout" in p ? { dtype: p.dtype, layout: p.layout } : { dtype: "f32" as const };
   const problem = defineProblem({
     m: extent(m),
     n: extent(n),
-    k: extent(k),
-    a: { dtype: a.dtype, layout: a.layout },
-    b: { dtype: b.dtype, layout: b.layout },
-    d: { dtype: d.dtype, layout: d.layout },
+    k: a === undefined ? 1 : extent(a.axes[1]),
+    a: operand(a),
+    b: operand(b),
+    d: operand(d),
+    epilogue: inputs.map(({ name, dtype, axes, layout }) =>
+      axes.length === 1
+        ? { kind: "load", by: axes[0] === m ? "m" : "n", dtype, name }
+        : { kind: "source", operand: { dtype, layout }, name },
+    ),
   });
-  return problem.ok ? ok({ problem: problem.value, product, stored }) : problem;
+  return problem.ok ? ok({ problem: problem.value, product, stored, acc, operands }) : problem;
 }
 
 const eachAxisStmt = (stmts: readonly AxisStmt[]): readonly AxisStmt[] =>
@@ -138,11 +169,58 @@ export function scheduleProgram(program: AxisProgram, anchor: Anchor, base: Tile
   if (cut(rows, nest.m) || cut(columns, nest.n)) return null;
   const made = new Body(program, anchor, base, [tileExtent(nest.m), tileExtent(nest.n)]);
   const body = made.list(program.body, null);
+  const { problem } = anchor;
   return {
     ...withBody(base, [{ ...tiles, body }]),
     name: program.name,
-    buffers: [...base.buffers, ...made.added],
+    // What steps read is read by statements before the epilogue.
+    directives: base.directives.map((d) =>
+      d.name === "epilogueLoad" && problem.epilogue.length > 0 ? { ...d, args: { ...d.args, steps: 0 } } : d,
+    ),
+    buffers: [
+      ...base.buffers.filter(({ name }) => anchor.product !== null || (name !== "A" && name !== "B")),
+      ...problem.epilogue.map((step, i) => stepInput(problem, i, "dtype" in step ? sizeOf(step.dtype) : 1)),
+      ...made.added,
+    ],
   };
+}
+
+/** Warps of a block, and lanes of a warp. */
+const [WARPS, LANES] = [4, 32];
+/** Elements of a row that a thread holds at most. */
+const MOST_HELD = 64;
+
+/**
+ * The nest of a program without a product: each warp has a row, or, of a longer one, all of the block's. Null where a row is longer than a block holds.
+ */
+export function rowNest({ problem }: Anchor, arch: string): TileProgram | null {
+  const { m, n } = problem;
+  const wide = Math.ceil(n / LANES) > MOST_HELD / 2;
+  const [rows, across] = wide ? [1, WARPS] : [WARPS, 1];
+  const held = Math.ceil(n / (LANES * across));
+  if (held > MOST_HELD) return null;
+  const mode = (tier: Tier, extent: number, stride = 1): OwnershipMode => ({ tier, extent, stride });
+  const own = {
+    rows: [mode("warp", rows)],
+    cols: [mode("register", held), mode("warp", across), mode("thread", LANES)],
+  };
+  const present = (all: readonly OwnershipMode[]) => all.filter((f) => f.extent > 1);
+  const base = gemmNest({
+    name: "rows",
+    arch,
+    problem,
+    nest: {
+      m: [mode("grid", Math.ceil(m / rows)), ...present(own.rows)],
+      n: [mode("grid", 1), ...present(own.cols)],
+      k: [mode("block", 1)],
+    },
+    threads: WARPS * LANES,
+    cluster: [1, 1],
+    atom: "fma",
+    directives: [{ name: "guards", args: { elide: 1 } }],
+  });
+  const owned = { rows: present(own.rows), cols: present(own.cols) };
+  return { ...base, buffers: base.buffers.map((b) => (b.space === "register" ? { ...b, own: owned } : b)) };
 }
 
 /** A turn of a loop over an axis that nothing is multiplied in; `below`: columns of the last one, null where it is whole. */
@@ -194,9 +272,7 @@ class Body {
         if (epilogue === undefined) throw new TypeError("a matrix product stores its sums");
         const { value } = stmt;
         const plain =
-          value.kind === "leaf" &&
-          value.leaf.kind === "element" &&
-          value.leaf.name === this.#anchor.product.acc;
+          value.kind === "leaf" && value.leaf.kind === "element" && value.leaf.name === this.#anchor.acc;
         const dst = wholeView(this.#acc);
         return [...(plain ? [] : [{ kind: "map", dst, value: this.#value(value, turn) } as const]), epilogue];
       }
@@ -253,25 +329,29 @@ class Body {
   #view(name: string, turn: Turn | null): View {
     const named = namedIn(this.#program, name);
     if (!("layout" in named)) return wholeView(this.#held(name));
-    const { product, stored } = this.#anchor;
-    const roles = new Map([
-      [product.a, "A"],
-      [product.b, "B"],
-      [stored.param, "D"],
-    ]);
+    const operand = this.#anchor.operands.get(name) ?? name;
+    const buffer = operand.startsWith("epilogue")
+      ? stepBuffer(Number(operand.slice(8)))
+      : operand.toUpperCase();
     const span = (axis: string): readonly [Expr, number] => {
       if (turn?.axis === axis) return [turn.at, CHUNK];
       const at = axis === this.#program.grid[0] ? 0 : 1;
       return [this.#origin[at], this.#tile[at]];
     };
-    const [[row, rows], [col, cols]] = [span(named.axes[0]), span(named.axes[1])];
-    const buffer = roles.get(name) ?? name;
+    const [first = "", second] = named.axes;
+    const alone = [lit(0), 1] as const;
+    const [[row, rows], [col, cols]] =
+      second !== undefined
+        ? [span(first), span(second)]
+        : first === this.#program.grid[0]
+          ? [span(first), alone]
+          : [alone, span(first)];
     return { buffer, slot: lit(0), origin: [row, col], extent: [rows, cols] };
   }
 
   /** The register tile of a program's tile. */
   #held(name: string): Buffer {
-    if (name === this.#anchor.product.acc) return this.#acc;
+    if (name === this.#anchor.acc) return this.#acc;
     const { axes } = namedIn(this.#program, name);
     return this.#buffer(name, [this.#tile[0], axes.length === 1 ? 1 : this.#tile[1]]);
   }

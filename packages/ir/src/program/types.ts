@@ -12,11 +12,11 @@ export interface AxisDeclaration {
   readonly whole: boolean;
 }
 
-/** A matrix in global memory; the last axis is contiguous, with `layout col` the first. */
+/** A matrix in global memory, or a vector along one axis; the last axis is contiguous, with `layout col` the first. */
 export interface Parameter {
   readonly name: string;
   readonly dtype: DType;
-  readonly axes: readonly [string, string];
+  readonly axes: readonly string[];
   readonly layout: "row" | "col";
 }
 

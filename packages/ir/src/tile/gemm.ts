@@ -11,6 +11,8 @@ import {
   SCALE_ROWS,
   SCALE_WORDS,
   scaleMatrix,
+  stepBuffer,
+  stepMatrix,
 } from "@tilewright/core";
 import type { Directive } from "./directives.ts";
 import { add, div, lit, mul, v } from "./expr.ts";
@@ -248,6 +250,23 @@ function factorBuffer(problem: Problem, which: "a" | "b"): Buffer | null {
     layout: { shape, stride: blocks?.strides ?? [shape[1], 1], swizzle: null },
     own: null,
     align: SCALE_ALIGN,
+  };
+}
+
+/** The global buffer of what a step of the epilogue reads. `align`: of a vector, in bytes; a matrix says its own. */
+export function stepInput(problem: Problem, step: number, align: number): Buffer {
+  const matrix = stepMatrix(problem, step);
+  if (matrix === null) throw new TypeError(`step ${step} reads no matrix and no vector`);
+  const { operand, dtype, shape, strides } = matrix;
+  return {
+    name: stepBuffer(step),
+    space: "global",
+    dtype,
+    shape,
+    slots: 1,
+    layout: { shape, stride: strides, swizzle: null },
+    own: null,
+    align: operand?.align ?? align,
   };
 }
 

@@ -47,13 +47,9 @@ export const operands: Verifier = {
         };
       else yield* compare(buffer, buffer.name, problem);
     }
-    for (const name of ["A", "B", "D"])
-      if (buffers.get(name)?.space !== "global")
-        yield {
-          at: `%${name}`,
-          message: `there is no global buffer %${name}`,
-          hint: `declare global %${name}`,
-        };
+    // What multiplies names its operands; a program without a product has none.
+    if (buffers.get("D")?.space !== "global")
+      yield { at: "%D", message: "there is no global buffer %D", hint: "declare global %D" };
     for (const site of sites) {
       const { stmt } = site;
       if (stmt.kind !== "copy" && stmt.kind !== "fill" && stmt.kind !== "epilogue") continue;
