@@ -191,3 +191,80 @@ const bulkCopies: readonly HandEdit[] = [
 
 handEdits(mma, "sm_80", "f16", [128, 128, 128], "tile=64x64x32 warp=32x32 stages=3", asyncCopies);
 handEdits(mma, "sm_90", "f16", [128, 128, 128], "tile=64x64x32 warp=32x32 stages=3 copy=tma", bulkCopies);
+
+const throughTile: readonly HandEdit[] = [
+  {
+    what: "warps do not meet before D lies where chunks are read",
+    change: { kind: "drop", line: /barrier 0/, nth: 2 },
+    code: "TW3165",
+    line: /stage %sD columns 0/,
+    ptx: /^-.*bar\.sync/,
+    emulator: /^H0(06|09|1\d)/,
+  },
+  {
+    what: "lanes meet before D lies where other warps read chunks",
+    change: { kind: "replace", line: /barrier 0/, nth: 2, from: /barrier 0/, to: "warp.sync" },
+    code: "TW3165",
+    line: /stage %sD columns 0/,
+    ptx: /bar\.sync|bar\.warp\.sync/,
+    emulator: /^H0(06|09|1\d)/,
+  },
+  {
+    what: "the role's barrier where all threads of the block meet",
+    change: { kind: "replace", line: /barrier 0/, nth: 2, from: /0/, to: "1" },
+    code: "TW3165",
+    line: /barrier 1/,
+    ptx: /bar\.sync/,
+    emulator: null,
+  },
+  {
+    what: "lanes do not meet between what they put into the tile and what they store",
+    change: { kind: "drop", line: /warp\.sync/ },
+    code: "TW3165",
+    line: /warp\.store %sD columns 0/,
+    ptx: /^-.*bar\.warp\.sync/,
+    emulator: /^H0(06|09|1\d)/,
+  },
+  {
+    what: "lanes do not meet before the tile is filled again",
+    change: { kind: "drop", line: /warp\.sync/, nth: 1 },
+    code: "TW3165",
+    line: /stage %sD columns 32/,
+    ptx: /^-.*bar\.warp\.sync/,
+    emulator: /^H0(06|09|1\d)/,
+  },
+  {
+    what: "the store stands before the meeting",
+    change: { kind: "move", line: /warp\.store/, by: -1 },
+    code: "TW3165",
+    line: /warp\.store %sD columns 0/,
+    ptx: /shared|global|warp\.sync/,
+    emulator: /^H0(06|09|1\d)/,
+  },
+  {
+    what: "some columns are not stored",
+    change: { kind: "drop", line: /warp\.store/ },
+    code: "TW3165",
+    line: /epilogue %D|stage %sD columns 32/,
+    ptx: /^-/,
+    emulator: /^D/,
+  },
+  {
+    what: "the same columns are put into the tile twice",
+    change: { kind: "replace", line: /stage %sD/, nth: 1, from: /32 \.\. 64/, to: "0 .. 32" },
+    code: "TW3165",
+    line: /warp\.store %sD columns 32/,
+    ptx: /shared|global|warp\.sync/,
+    emulator: /^D/,
+  },
+  {
+    what: "the first columns are stored again in the place of the others",
+    change: { kind: "replace", line: /warp\.store/, nth: 1, from: /32 \.\. 64/, to: "0 .. 32" },
+    code: "TW3165",
+    line: /warp\.store %sD columns 0/,
+    ptx: /shared|global|warp\.sync/,
+    emulator: /^D/,
+  },
+];
+
+handEdits(mma, "sm_80", "tf32", [128, 128, 32], "tile=128x128x16 warp=64x64 stages=2 epi=smem", throughTile);

@@ -28,6 +28,7 @@ export type OwnKind =
   | "stage"
   | "bulk.store"
   | "bulk.commit"
+  | "warp.store"
   | "acquire"
   | "commit"
   | "wait"

@@ -27,8 +27,8 @@ import { located } from "./located.ts";
 import { groupAlong, type OwnedTile, ownedTile, ownerOf } from "./registers.ts";
 import { sharedAddress } from "./sharedAddress.ts";
 import { StepChain } from "./steps.ts";
-import { threadPasses } from "./threadStores.ts";
 import { insideBlock, moved, ownedPosition, type ThreadPosition } from "./threads.ts";
+import { warpStores } from "./warpStores.ts";
 import { freshRun, shifted, storeRun, type Word, zeroOf } from "./words.ts";
 
 type Epilogue = Extract<Stmt, { kind: "epilogue" }>;
@@ -70,11 +70,12 @@ export function lowerEpilogue(ctx: Context, stmt: Epilogue): void {
   const inside = placed(ownedPosition(ctx.values, own, insideBlock));
   const chain = new StepChain(ctx, stmt, position, inside);
   const kind = epilogueKind(ctx.program.problem);
-  const stores = stmt.via === null || stmt.stores !== undefined ? null : storeLowering(ctx, stmt, stmt.via);
-  const passes =
-    stmt.via === null || stmt.stores === undefined ? null : threadPasses(ctx, stmt, stmt.via, stmt.stores);
-  if (stmt.columns !== undefined && stmt.stores !== undefined)
-    throw new CannotLower("epilogue", "threads store all columns of a shared tile at once");
+  const stores =
+    stmt.via === null
+      ? null
+      : stmt.stores === undefined
+        ? storeLowering(ctx, stmt, stmt.via)
+        : warpStores(ctx, stmt, stmt.via, stmt.stores);
   const pairs = stmt.gated === true ? upRegisters(acc, stmt.acc.extent[1]) : null;
   const sums = pairs === null ? acc.elements : acc.elements.filter(({ register }) => pairs.has(register));
   const elements = sums.filter(
@@ -89,13 +90,7 @@ export function lowerEpilogue(ctx: Context, stmt: Epilogue): void {
   if (stores !== null)
     for (const each of stmt.body)
       located(ctx, each, () => (each.kind === "stage" ? stage(stagedColumns(ctx, each)) : stores(each)));
-  else if (passes === null) for (const group of groups) lowerGroup(group, null);
-  else
-    for (const pass of passes) {
-      pass.begin();
-      stage(pass);
-      pass.end();
-    }
+  else for (const group of groups) lowerGroup(group, null);
   chain.finish();
 
   /** Some columns into the shared tile. */

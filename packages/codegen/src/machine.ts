@@ -211,6 +211,7 @@ type Shared = Omit<
   | "stage"
   | "bulk.store"
   | "bulk.commit"
+  | "warp.store"
   | "pin"
   | "rename"
   | "prologue"

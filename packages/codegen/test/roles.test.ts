@@ -16,7 +16,7 @@ import { describe, expect, test } from "vitest";
 import { type Engine, lowerWith } from "../src/index.ts";
 
 /** One math warpgroup, one producer warp; a cluster of two along m shares B; D goes through shared memory. */
-const TEXT = `tile.ir 4
+const TEXT = `tile.ir 5
 tile.kernel @small stage bound arch sm_90a {
   problem m=200 n=64 k=256 a=bf16:row:256:16 b=bf16:col:256:16 d=bf16:row:64:16 acc=f32 alpha=1 beta=0 batch=none epilogue=none
   launch threads=160 cluster=2x1

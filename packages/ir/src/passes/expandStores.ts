@@ -1,17 +1,17 @@
-/** How D goes through its shared tile by bulk stores, as statements: waits for slots, threads that meet, fences, stores and their groups. */
+/** How D goes through its shared tile, as statements: waits for slots, threads that meet, fences, stores and their groups. */
 import { takesColumn } from "../tile/columns.ts";
 import { add, mod } from "../tile/expr.ts";
 import { bulkStoreOf } from "../tile/launches/tensorMaps.ts";
 import { bufferOf, childrenOf, withBody } from "../tile/rewrite.ts";
-import { fillsOnce, STORE_BARRIER, storesInBulk } from "../tile/staged.ts";
-import type { Stmt, TileProgram, View } from "../tile/types.ts";
+import { fillsOnce, STORE_BARRIER, warpColumns } from "../tile/staged.ts";
+import type { Columns, Stmt, TileProgram, View } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
 
 type Epilogue = Extract<Stmt, { readonly kind: "epilogue" }>;
 
 export const expandStores: Pass = {
   name: "expandStores",
-  summary: "Epilogues by bulk stores wait, meet, fence, store and commit by statements",
+  summary: "Epilogues through a shared tile wait, meet, fence, store and commit by statements",
   from: "machine",
   to: "machine",
   // Nothing has its place yet.
@@ -28,7 +28,11 @@ interface Within {
 
 function expanded(program: TileProgram, stmts: readonly Stmt[], within: Within): readonly Stmt[] {
   return stmts.map((stmt): Stmt => {
-    if (stmt.kind === "epilogue") return storesInBulk(stmt) ? staged(program, stmt, stmt.via, within) : stmt;
+    if (stmt.kind === "epilogue") {
+      if (stmt.via === null) return stmt;
+      const by = stmt.stores === undefined ? inBulk : byWarps;
+      return { ...stmt, body: by(program, stmt, stmt.via, within) };
+    }
     const inside: Within =
       stmt.kind === "role"
         ? { ...within, warps: stmt.warps }
@@ -41,10 +45,10 @@ function expanded(program: TileProgram, stmts: readonly Stmt[], within: Within):
 }
 
 /** Some columns at a time, by turns through the tile's slots: one is filled while others are stored. */
-function staged(program: TileProgram, stmt: Epilogue, via: View | null, { warps, turn }: Within): Epilogue {
+function inBulk(program: TileProgram, stmt: Epilogue, via: View, { warps, turn }: Within): readonly Stmt[] {
   const store = bulkStoreOf(program, stmt, warps);
   // What the layouts do not allow `bulkTiles` refuses.
-  if (via === null || typeof store === "string") return stmt;
+  if (typeof store === "string") return [];
   const { groups } = store;
   const tile = bufferOf(program, via.buffer);
   const count = groups.m * groups.n;
@@ -58,9 +62,7 @@ function staged(program: TileProgram, stmt: Epilogue, via: View | null, { warps,
     groups: count,
   };
   const fresh = fillsOnce(program, tile) ? tile.slots : 0;
-  const body = Array.from({ length: width / cols }, (_, pass): readonly Stmt[] => {
-    const columns = { from: pass * cols, to: (pass + 1) * cols, of: width };
-    if (!takesColumn(stmt.columns, columns.from)) return [];
+  return passes(stmt, cols, width, (columns, pass) => {
     const slot: View = { ...via, slot: mod(add(via.slot, pass), tile.slots) };
     return [
       // The slot's last contents have been read.
@@ -71,6 +73,31 @@ function staged(program: TileProgram, stmt: Epilogue, via: View | null, { warps,
       { kind: "bulk.store", via: slot, columns },
       { kind: "bulk.commit" },
     ];
+  });
+}
+
+/** Each warp puts some of its columns into the tile and stores them itself, from one slot; all meet where the tile lies on what others may still read. */
+function byWarps(program: TileProgram, stmt: Epilogue, via: View, { warps }: Within): readonly Stmt[] {
+  const tile = bufferOf(program, via.buffer);
+  const beside = warpColumns(bufferOf(program, stmt.acc.buffer).own);
+  const id = 32 * warps === program.launch.threads ? 0 : STORE_BARRIER;
+  return passes(stmt, tile.shape[1] / beside, stmt.acc.extent[1] / beside, (columns, pass) => [
+    pass === 0 && tile.aliased === true ? { kind: "barrier", id } : { kind: "warp.sync" },
+    { kind: "stage", via, columns },
+    { kind: "warp.sync" },
+    { kind: "warp.store", via, columns },
+  ]);
+}
+
+/** The statements for each `cols` of the `width` columns of a group of warps that the epilogue takes. */
+function passes(
+  stmt: Epilogue,
+  cols: number,
+  width: number,
+  make: (columns: Columns, pass: number) => readonly Stmt[],
+): readonly Stmt[] {
+  return Array.from({ length: width / cols }, (_, pass) => {
+    const columns = { from: pass * cols, to: (pass + 1) * cols, of: width };
+    return takesColumn(stmt.columns, columns.from) ? make(columns, pass) : [];
   }).flat();
-  return { ...stmt, body };
 }

@@ -82,6 +82,10 @@ export function storeOwners(own: Ownership, cols: number, axis: 0 | 1, width: nu
   };
 }
 
+/** Warps that stand side by side. */
+export const warpColumns = (own: Ownership | null): number =>
+  extentOf(own?.cols.filter((f) => f.tier === "warp") ?? []);
+
 /** The factors of warps, which have to be the outermost. */
 function warpsOf(factors: readonly OwnershipMode[]): readonly OwnershipMode[] | null {
   const used = factors.filter((f) => f.extent > 1);

@@ -616,7 +616,7 @@ export type Stmt =
       readonly inputs?: readonly StepView[];
       /** With `via`: not bulk stores take D from the tile but its threads, each warp what it has put there itself, so many elements at once. */
       readonly stores?: number;
-      /** In stage machine how D goes through the tile by bulk stores, some columns at a time; empty elsewhere. */
+      /** In stage machine how D goes through the tile, some columns at a time; empty elsewhere. */
       readonly body: readonly Stmt[];
     };
 
@@ -702,6 +702,8 @@ export type MachineStmt =
   /** In an epilogue: its threads put these columns of D into a slot of the tile; one thread of each group of its warps has them stored from there (PTX ISA, cp.async.bulk.tensor). */
   | { readonly kind: "stage"; readonly via: View; readonly columns: Columns }
   | { readonly kind: "bulk.store"; readonly via: View; readonly columns: Columns }
+  /** In an epilogue with `stores`: the lanes of each warp store these columns from the slot, which their warp has put there. */
+  | { readonly kind: "warp.store"; readonly via: View; readonly columns: Columns }
   /** That thread's stores since the last of these are a group. */
   | { readonly kind: "bulk.commit" }
   | ReductionStmt

@@ -43,6 +43,7 @@ export function withExprs(stmt: Stmt, expr: (e: Expr) => Expr): Stmt {
       return withElementViews(stmt, view);
     case "stage":
     case "bulk.store":
+    case "warp.store":
       return { ...stmt, via: view(stmt.via) };
     case "reduction":
       return { ...stmt, unless: stmt.unless && cond(stmt.unless) };

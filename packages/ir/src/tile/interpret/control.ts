@@ -70,7 +70,7 @@ type TileStmt = Extract<Stmt, { kind: "request" | "next" }>;
 type Role = Extract<Stmt, { kind: "role" }>;
 type Epilogue = Extract<Stmt, { kind: "epilogue" }>;
 export type OrderingStmt = Extract<Stmt, { kind: "fence" | "wgmma.fence" | "wgmma.commit" | "wgmma.wait" }>;
-export type StagingStmt = Extract<Stmt, { kind: "stage" | "bulk.store" }>;
+export type StagingStmt = Extract<Stmt, { kind: "stage" | "bulk.store" | "warp.store" }>;
 
 export interface Hooks {
   /** What a data statement does; null: nothing that matters here. */
@@ -87,7 +87,7 @@ export interface Hooks {
     table: CellTable,
     at: string,
   ): (thread: Thread) => readonly (() => void)[];
-  /** What a statement of an epilogue by bulk stores does; absent: nothing, and the epilogue is done as a whole. */
+  /** What a statement of an epilogue through a shared tile does; absent: nothing, and the epilogue is done as a whole. */
   staged?(epilogue: Epilogue, stmt: StagingStmt, table: CellTable, at: string): (thread: Thread) => void;
   /** What a statement of a reduction does; absent: nothing, and `reduce` says who goes on. */
   reduction?(combine: Combine, stmt: ReductionStep, table: CellTable, at: string): (thread: Thread) => void;
@@ -137,7 +137,7 @@ export class Control {
   #lastPart: (thread: Thread) => boolean = () => true;
   /** The `reduce` being compiled. */
   #combine: Combine | null = null;
-  /** The epilogue by bulk stores being compiled. */
+  /** The epilogue through a shared tile being compiled. */
   #epilogue: Epilogue | null = null;
   /** Turns of all loops so far. */
   #turns = 0;
@@ -493,7 +493,8 @@ export class Control {
             land(flights);
         });
       case "stage":
-      case "bulk.store": {
+      case "bulk.store":
+      case "warp.store": {
         const epilogue = this.#epilogue;
         const staged = epilogue && this.#hooks.staged?.(epilogue, stmt, this.#table, at);
         return staged ? run(staged) : null;

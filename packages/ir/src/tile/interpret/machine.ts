@@ -71,7 +71,7 @@ export class Machine implements Hooks {
   /** One chain for all epilogue statements with the same steps: they write parts of the same outputs. */
   readonly #chains = new Map<string, EpilogueChain>();
   readonly #control: Control;
-  /** What has been put into slots of tiles, for bulk stores. */
+  /** What has been put into slots of tiles, for stores. */
   readonly #staged = new Map<string, { readonly key: string; readonly store: () => void }>();
   readonly #workspaces = new Map<Combine, Workspace>();
   /** Tiles whose copies count at a barrier. */
@@ -263,7 +263,7 @@ export class Machine implements Hooks {
     }
   }
 
-  /** D's columns are as they are where a bulk store takes them out of the slot in which they were put. */
+  /** D's columns are as they are where a store takes them out of the slot in which they were put. */
   staged(epilogue: Epilogue, stmt: StagingStmt, table: CellTable, at: string): Action {
     const { buffer } = stmt.via;
     const slot = compileExpr(stmt.via.slot, table);

@@ -59,9 +59,9 @@ function parsePipeline(c: Cursor): string {
 }
 
 /** Columns of D and the slot of the tile through which they go. */
-const ofColumns = <K extends "stage" | "bulk.store">(kind: K) => ({
+const ofColumns = <K extends "stage" | "bulk.store" | "warp.store">(kind: K) => ({
   syntax: `${kind} VIEW columns FROM .. TO of N`,
-  print: (s: Of<"stage" | "bulk.store">, b: Buffers) =>
+  print: (s: Of<"stage" | "bulk.store" | "warp.store">, b: Buffers) =>
     `${kind} ${printView(s.via, b)}${printClauses({ columns: columnsClause }, s, b)}`,
   parse: (c: Cursor) => {
     const via = parseView(c);
@@ -195,6 +195,7 @@ export const machineSyntax: Rows = {
   },
   stage: ofColumns("stage"),
   "bulk.store": ofColumns("bulk.store"),
+  "warp.store": ofColumns("warp.store"),
   "bulk.commit": {
     syntax: "bulk.commit",
     print: () => "bulk.commit",

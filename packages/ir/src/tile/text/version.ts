@@ -1,7 +1,11 @@
-/** The first line of a text, `tile.ir 4`: the version of all that follows it, however many kernels that are. */
+/** The first line of a text, `tile.ir 5`: the version of all that follows it, however many kernels that are. */
 import { type Cursor, parseCodes } from "./cursor.ts";
 
 const KEYWORD = "tile.ir";
+const FORMAT_VERSION = 5;
+
+/** The line itself, without its end. */
+export const versionLine = `${KEYWORD} ${FORMAT_VERSION}`;
 
 interface Version {
   readonly version: number;
@@ -16,26 +20,26 @@ const history: readonly Version[] = [
     version: 2,
     changed:
       "texts begin with their version, directives take no arguments but their own, and stage machine follows bound",
-    convert: "write 'tile.ir 4' on a line before 'tile.kernel', then correct what is refused",
+    convert: `write '${versionLine}' on a line before 'tile.kernel', then correct what is refused`,
   },
   {
     version: 3,
     changed:
       "'combine' is 'reduce', 'fetch' 'request', 'lead' 'prologue'; 'visit' is 'persistent' and 'share' 'streamk'; 'late' is 'aliased', 'lap' 'overlapped', 'one' 'elected', 'promote' of a product 'twoLevel', 'prefetch' of a copy 'l2Prefetch'; buffers have 'l2Promotion', 'l2PrefetchBytes' and 'noAllocate', launches 'pdl', 'earlyProducerStart' and 'nonPortableCluster'; directives have the names of the schedule's fields",
-    convert: "write 'tile.ir 4' in its first line and these names, or print it again from its schedule",
+    convert: `write '${versionLine}' in its first line and these names, or print it again from its schedule`,
   },
   {
     version: 4,
     changed:
       "in stage machine an epilogue through shared memory has its stores as statements, the first product of a tensor accumulator overwrites it where it was filled, 'mbar.init' names slots, and kernels say with 'keep' what stays in registers",
-    convert: "write 'tile.ir 4' in its first line, and print a text of stage machine again from its schedule",
+    convert: `write '${versionLine}' in its first line, and print a text of stage machine again from its schedule`,
+  },
+  {
+    version: 5,
+    changed: "in stage machine an epilogue whose threads store from shared memory says so by statements",
+    convert: `write '${versionLine}' in its first line, and print a text of stage machine again from its schedule`,
   },
 ];
-
-const FORMAT_VERSION = history.at(-1)?.version ?? 1;
-
-/** The line itself, without its end. */
-export const versionLine = `${KEYWORD} ${FORMAT_VERSION}`;
 
 /** Reads the version line; returns true. Fails (TW3006) on another version and on none, and says how the text becomes one of this. */
 export function parseVersion(c: Cursor): true {
@@ -51,7 +55,7 @@ export function parseVersion(c: Cursor): true {
     token,
     parseCodes.version,
     `${what}, and this release reads version ${FORMAT_VERSION}${news}`,
-    later.map((row) => row.convert).join("; ") ||
+    [...new Set(later.map((row) => row.convert))].join("; ") ||
       "print it again with this release, or use the one that wrote it",
   );
 }

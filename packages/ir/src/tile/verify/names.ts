@@ -147,6 +147,7 @@ export function viewsOf(stmt: Stmt): readonly View[] {
       return [stmt.into];
     case "stage":
     case "bulk.store":
+    case "warp.store":
       return [stmt.via];
     case "mma":
       return [...sumViews(stmt), ...operandViews(stmt)];

@@ -58,6 +58,7 @@ const since: Readonly<Record<StmtKind, Stage>> = {
   rename: "machine",
   stage: "machine",
   "bulk.store": "machine",
+  "warp.store": "machine",
   "bulk.commit": "machine",
   only: "machine",
   "tensormap.prefetch": "machine",

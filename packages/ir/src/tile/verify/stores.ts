@@ -1,42 +1,43 @@
-/** How D goes through a shared tile by bulk stores: its columns once, by the groups of warps that own them. */
+/** How D goes through a shared tile: its columns once, by the warps, or groups of them, that own them. */
 import { takesColumn } from "../columns.ts";
 import { bulkStoreOf } from "../launches/tensorMaps.ts";
-import { storesInBulk } from "../staged.ts";
+import { bufferOf } from "../rewrite.ts";
+import { warpColumns } from "../staged.ts";
 import type { Columns, Stmt, StmtKind } from "../types.ts";
 import type { Fault, Site, Subject, Verifier } from "./verifier.ts";
 
 type Epilogue = Extract<Stmt, { kind: "epilogue" }>;
 
-/** What an epilogue by bulk stores is made of. */
-const within: ReadonlySet<StmtKind> = new Set([
-  "stage",
-  "fence",
-  "barrier",
-  "bulk.store",
-  "bulk.commit",
-  "bulk.wait",
-]);
+/** What an epilogue is made of whose tile bulk stores take, or the threads. */
+const within: Readonly<Record<"bulk" | "warps", ReadonlySet<StmtKind>>> = {
+  bulk: new Set(["stage", "fence", "barrier", "bulk.store", "bulk.commit", "bulk.wait"]),
+  warps: new Set(["stage", "warp.sync", "barrier", "warp.store"]),
+};
 /** Those that stand nowhere else. */
-const only: ReadonlySet<StmtKind> = new Set(["stage", "bulk.store", "bulk.commit"]);
+const only: ReadonlySet<StmtKind> = new Set(["stage", "bulk.store", "bulk.commit", "warp.store"]);
 
 export const stores: Verifier = {
   name: "stores",
   code: "TW3165",
   property:
-    "an epilogue by bulk stores puts each of its columns into a slot of its tile once, and has the slot stored before it is filled again; its barriers are those of the groups of warps that own rows and columns",
+    "an epilogue through a shared tile puts each of its columns into a slot once, and has the slot stored before it is filled again; bulk stores meet by the groups of warps that own rows and columns, warps that store what they have put there before and behind that",
   from: "machine",
   waivable: true,
   *check(subject) {
     for (const site of subject.sites) {
       const { stmt, parents } = site;
-      const inside = parents.at(-1)?.kind === "epilogue";
+      const around = parents.at(-1);
+      const inside = around?.kind === "epilogue";
+      const way = inside && around.stores !== undefined ? "warps" : "bulk";
       if (
-        inside ? !within.has(stmt.kind) : only.has(stmt.kind) || ("groups" in stmt && stmt.kind === "barrier")
+        inside
+          ? !within[way].has(stmt.kind)
+          : only.has(stmt.kind) || ("groups" in stmt && stmt.kind === "barrier")
       )
         yield {
           at: site,
-          message: `${stmt.kind} stands ${inside ? "in" : "outside of"} an epilogue by bulk stores`,
-          hint: `in an epilogue with via: ${[...within].join(", ")}`,
+          message: `${stmt.kind} stands ${inside ? "in" : "outside of"} an epilogue ${way === "bulk" ? "by bulk stores" : "whose threads store"}`,
+          hint: `in an epilogue with via: ${[...within[way]].join(", ")}`,
         };
       if (stmt.kind === "epilogue") yield* epilogueFaults(subject, site, stmt);
     }
@@ -45,12 +46,13 @@ export const stores: Verifier = {
 
 function* epilogueFaults(subject: Subject, site: Site, stmt: Epilogue): Iterable<Fault> {
   const { program, sites } = subject;
-  if (!storesInBulk(stmt)) {
+  const { via } = stmt;
+  if (via === null) {
     if (stmt.body.length > 0)
       yield {
         at: site,
-        message: "has statements of bulk stores, and D goes to memory otherwise",
-        hint: "write via %TILE without stores, or no statements",
+        message: "has statements of a shared tile, and D goes to memory straight from registers",
+        hint: "write via %TILE, or no statements",
       };
     return;
   }
@@ -58,18 +60,22 @@ function* epilogueFaults(subject: Subject, site: Site, stmt: Epilogue): Iterable
   if (program.machine === undefined) return;
   const role = site.parents.find((parent) => parent.kind === "role");
   const warps = role?.kind === "role" ? role.warps : program.launch.threads / 32;
-  const store = bulkStoreOf(program, stmt, warps);
+  const bulk = stmt.stores === undefined;
+  const store = bulk ? bulkStoreOf(program, stmt, warps) : null;
   // `bulkTiles` says so.
   if (typeof store === "string") return;
-  const { groups } = store;
+  const groups = store?.groups ?? { m: 1, n: warpColumns(bufferOf(program, stmt.acc.buffer).own) };
   const count = groups.m * groups.n;
+  if (!bulk) yield* warpFaults(subject, site, stmt, warps);
   const at = (each: Stmt): Site => sites.find((one) => one.stmt === each) ?? site;
+  const take = bulk ? "bulk.store behind the fence and the barrier" : "warp.store behind warp.sync";
   const width = stmt.acc.extent[1] / groups.n;
   const staged = new Array<number>(width).fill(0);
   const open = new Map<string, Columns>();
   for (const each of stmt.body)
     switch (each.kind) {
       case "barrier": {
+        if (!bulk) break;
         const threads = (32 * warps) / count;
         if (each.groups !== count || each.threads !== threads)
           yield {
@@ -94,13 +100,14 @@ function* epilogueFaults(subject: Subject, site: Site, stmt: Epilogue): Iterable
           yield {
             at: at(each),
             message: "fills a slot again, and nothing has stored what was put into it",
-            hint: "bulk.store behind the fence and the barrier, before it",
+            hint: `${take} before it`,
           };
         for (let col = from; col < to; col++) staged[col] = (staged[col] ?? 0) + 1;
         open.set(key, each.columns);
         break;
       }
-      case "bulk.store": {
+      case "bulk.store":
+      case "warp.store": {
         const key = JSON.stringify(each.via);
         const { from, to } = open.get(key) ?? { from: 0, to: 0 };
         open.delete(key);
@@ -119,13 +126,69 @@ function* epilogueFaults(subject: Subject, site: Site, stmt: Epilogue): Iterable
     yield {
       at: site,
       message: `column ${wrong < 0 ? width : wrong} of each ${width} goes through the tile ${staged[wrong] ?? 1} times`,
-      hint: "stage and bulk.store for each of the columns, once",
+      hint: `stage and ${take} for each of the columns, once`,
     };
   const [left] = open.values();
   if (left !== undefined)
     yield {
       at: site,
       message: `columns ${left.from} to ${left.to - 1} are in the tile, and nothing stores them`,
-      hint: "bulk.store behind the fence and the barrier",
+      hint: take,
     };
+}
+
+/** Lanes of a warp meet between what they put into the tile and what they take out of it, either way; all warps where the tile lies on what the others read. */
+function* warpFaults(
+  { program, sites }: Subject,
+  site: Site,
+  stmt: Epilogue,
+  warps: number,
+): Iterable<Fault> {
+  const lies = stmt.via !== null && bufferOf(program, stmt.via.buffer).aliased === true;
+  const whole = 32 * warps === program.launch.threads;
+  let met: "none" | "lanes" | "all" = "none";
+  let first = true;
+  for (const each of stmt.body) {
+    const at = sites.find((one) => one.stmt === each) ?? site;
+    switch (each.kind) {
+      case "warp.sync":
+        met = met === "none" ? "lanes" : met;
+        break;
+      case "barrier":
+        met = "all";
+        if (each.threads !== undefined || each.arrive === true || (each.id === 0) !== whole)
+          yield {
+            at,
+            message: `some of the ${32 * warps} threads meet that put D into the tile, or others`,
+            hint: whole ? "barrier 0" : "barrier 1, which is the role's alone",
+          };
+        break;
+      case "stage":
+        if (lies && first && met !== "all")
+          yield {
+            at,
+            message: "puts D where the rings are while other warps may still read chunks",
+            hint: `barrier ${whole ? 0 : 1} in front`,
+          };
+        else if (met === "none")
+          yield {
+            at,
+            message: "fills the tile while lanes of the warp may still store what was there before",
+            hint: "warp.sync in front",
+          };
+        met = "none";
+        first = false;
+        break;
+      case "warp.store":
+        if (met === "none")
+          yield {
+            at,
+            message: "stores what other lanes of the warp may not have put into the tile yet",
+            hint: "warp.sync in front",
+          };
+        met = "none";
+        break;
+      default:
+    }
+  }
 }

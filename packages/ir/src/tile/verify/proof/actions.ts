@@ -5,7 +5,6 @@ import { feedsEpilogue } from "../../operandRings.ts";
 import { PING_PONG_BARRIER } from "../../pingPong.ts";
 import { clusterUnits } from "../../rewrite.ts";
 import { operandViews } from "../../scaleTiles.ts";
-import { storesInBulk } from "../../staged.ts";
 import { broughtViews } from "../../stepViews.ts";
 import type { Arriver, Expr, Ring, Stmt, TileProgram, View } from "../../types.ts";
 import type { Action } from "./plan.ts";
@@ -171,7 +170,6 @@ export function actionsOf(ctx: Context, role: Role, stmt: Stmt): readonly Action
         { ...all, kind: "use" },
         { ...all, kind: "sums", tile: stmt.acc.buffer, columns: stmt.columns ?? null },
         ...brought(ctx, stmt),
-        ...meetsFirst(ctx, stmt),
       ];
     case "stage":
     case "bulk.store": {
@@ -285,10 +283,4 @@ function multiply(ctx: Context, stmt: Of<"mma">): readonly Action[] {
       keep: stmt.keep ?? true,
     },
   ];
-}
-
-/** A warp stores what it has put into the tile itself; where that lies where the rings have been all warps meet first. */
-function meetsFirst({ program }: Context, stmt: Of<"epilogue">): readonly Action[] {
-  const tile = program.buffers.find(({ name }) => name === stmt.via?.buffer);
-  return tile?.aliased === true && !storesInBulk(stmt) ? [{ stmt, lanes: "warps", kind: "gather" }] : [];
 }

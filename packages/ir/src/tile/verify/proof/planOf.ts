@@ -243,8 +243,13 @@ function stepsOf(
         return [{ kind: "if", cond: stmt.cond, zeros: stmt.zeros ?? [], body: inner() }];
       case "leader":
         return inCluster(inner());
-      case "reduce":
       case "epilogue":
+        // What warps store themselves is in order in one of them: `stores` looks at that.
+        return [
+          { kind: "do", actions: actionsOf(ctx, role, stmt) },
+          ...(stmt.stores === undefined ? inner() : []),
+        ];
+      case "reduce":
         return [{ kind: "do", actions: actionsOf(ctx, role, stmt) }, ...inner()];
       case "response":
       case "role":
