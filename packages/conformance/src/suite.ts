@@ -93,6 +93,7 @@ export function conformance(backend: Backend, options: ConformanceOptions): void
     });
     const counts: EditCounts = { refused: 0, compiled: 0, ran: 0 };
     testRefusals(planned, options.refuses);
+    testSchedules(backend, target, planned, everything ? 1 : options.dtypes.length);
     test.each(served(planned, sampleOf(options)))("%s", (_name, subject) => {
       expect(checkCase(backend, subject(), oracles())).toEqual([]);
     });
@@ -379,6 +380,20 @@ function randomPair(backend: Backend, target: Target, options: ConformanceOption
     const maySpill = options.spills === "own" && options.randomSchedule !== undefined;
     return { problem, schedule, target, seed, ...(maySpill ? { maySpill } : {}) };
   }
+}
+
+/** Turns of a row in consecutive dtypes are consecutive, so one of as many as there are dtypes has every row once. */
+function testSchedules(backend: Backend, target: Target, planned: readonly Planned[], one: number): void {
+  test("has a schedule for the problems of the table that it accepts", () => {
+    const accepted = planned.filter(
+      ({ row, turn }) => turn % one === 0 && backend.accepts(row.problem, target).ok,
+    );
+    const without = accepted.filter(({ row }) => {
+      const schedules = backend.schedules(row.problem, target);
+      return schedules[Symbol.iterator]().next().done;
+    });
+    expect(without.map(({ row }) => row.name)).toEqual([]);
+  });
 }
 
 function testRefusals(planned: readonly Planned[], expected: readonly string[]): void {
