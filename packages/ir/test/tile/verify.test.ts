@@ -784,6 +784,23 @@ const rejected: readonly Rejected[] = [
     edits: [["      cp.async.wait pending 1\n", ""]],
   },
   {
+    code: "TW3138",
+    what: "copies behind the last chunk that nothing waits for",
+    stage: "machine",
+    edits: [
+      [
+        "%nt * 16 : 16] transport cp.async guard(rows, cols) when %kt + 2 < 6",
+        "%nt * 16 : 16] transport cp.async guard(rows, cols) when %kt + 2 < 9",
+      ],
+    ],
+  },
+  {
+    code: "TW3107",
+    what: "a product of fragments that overwrites",
+    stage: "machine",
+    edits: [["mma %acc += %fA", "mma %acc = %fA"]],
+  },
+  {
     code: "TW3137",
     what: "pipeline at a stage that its ring does not have",
     stage: "machine",

@@ -190,14 +190,20 @@ export class Control {
   #endBlock(threads: readonly Thread[]): void {
     for (const ring of this.#rings.values()) ring.checkEnd();
     this.#barriers.checkEnd();
-    for (const { groups, name } of threads)
-      if (groups.open.length > 0)
+    for (const { groups, name } of threads) {
+      committed(groups, name);
+      // Of a ring `checkEnd` judges that; from stage machine on its groups are the thread's.
+      const left = groups.closed
+        .flatMap(({ ring, flights }) => (ring === "" ? flights : []))
+        .find(({ landed }) => !landed);
+      if (left !== undefined)
         throw new InterpretFailure(
           interpretCodes.inFlight,
-          name,
-          `${groups.open.length} asynchronous copies are never committed`,
-          "commit them, and wait for them",
+          left.at ?? name,
+          "asynchronous copies are never waited for",
+          "cp.async.wait behind their groups, or no copies there",
         );
+    }
   }
 
   /** Run threads until all have ended. */
@@ -270,14 +276,7 @@ export class Control {
         leader: role.leader ?? null,
       }));
       this.#schedule(threads, (thread) => bodies.get(thread.name) ?? []);
-      for (const { groups, name } of threads)
-        if (groups.open.length > 0)
-          throw new InterpretFailure(
-            interpretCodes.inFlight,
-            `role ${name}`,
-            `${groups.open.length} asynchronous copies are never committed`,
-            "commit them, and wait for them",
-          );
+      for (const { groups, name } of threads) committed(groups, `role ${name}`);
       parent.epoch = Math.max(parent.epoch, ...threads.map((t) => t.epoch));
     });
   }
@@ -730,6 +729,16 @@ export class Control {
         return run((thread) => state().release(chunkOf(thread.cells), thread, at));
     }
   }
+}
+
+function committed({ open }: Groups, at: string): void {
+  if (open.length > 0)
+    throw new InterpretFailure(
+      interpretCodes.inFlight,
+      at,
+      `${open.length} asynchronous copies are never committed`,
+      "commit them, and wait for them",
+    );
 }
 
 function noAnswer(ring: string, at: string): never {

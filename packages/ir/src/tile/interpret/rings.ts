@@ -7,6 +7,8 @@ import type { Memory } from "./memory.ts";
 export interface Flight {
   /** Moves the data; called once. */
   readonly land: () => void;
+  /** The statement that has issued it, as faults name it; where it matters. */
+  readonly at?: string;
   landed: boolean;
 }
 

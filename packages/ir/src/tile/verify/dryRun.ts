@@ -148,7 +148,7 @@ export class DryRun implements Hooks {
     if (checks.length === 0) return sums;
     const later =
       this.#what === "barriers" && stmt.kind === "copy" && stmt.transport === "cp.async"
-        ? this.#landing(stmt.dst, table)
+        ? this.#landing(stmt.dst, table, at)
         : null;
     const when = stmt.kind === "copy" && stmt.when !== null ? compileCond(stmt.when, table) : null;
     return (thread) => {
@@ -250,7 +250,7 @@ export class DryRun implements Hooks {
   }
 
   /** A copy by cp.async writes when its group is waited for. */
-  #landing(view: View, table: CellTable): ((thread: Thread) => void) | null {
+  #landing(view: View, table: CellTable, at: string): ((thread: Thread) => void) | null {
     if (this.#ringOfBuffer.has(view.buffer)) return null;
     const slot = compileExpr(view.slot, table);
     return (thread) => {
@@ -261,7 +261,7 @@ export class DryRun implements Hooks {
         access.flying--;
         access.written = thread.epoch;
       };
-      thread.groups.open.push({ land, landed: false });
+      thread.groups.open.push({ land, at, landed: false });
     };
   }
 

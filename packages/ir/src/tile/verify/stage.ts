@@ -1,6 +1,6 @@
 /** Which statements and declarations each stage may have. */
-import { type Buffer, reached, type Stage, type StmtKind } from "../types.ts";
-import { bufferAt, type Verifier } from "./verifier.ts";
+import { type Buffer, reached, type Stage, type Stmt, type StmtKind } from "../types.ts";
+import { bufferAt, type Subject, type Verifier } from "./verifier.ts";
 
 /** First stage of each statement. */
 const since: Readonly<Record<StmtKind, Stage>> = {
@@ -83,6 +83,10 @@ const before = (a: Stage, b: Stage): boolean => !reached(a, b);
 /** Accumulators in registers are owned; in tensor memory their place follows from their layout. */
 const ownerless = ({ space, own }: Buffer): boolean => space === "register" && own === null;
 
+/** Fragments are multiplied by fma and mma.sync, which have no form that overwrites; sums of two levels begin anew by themselves. */
+const addsOnly = (subject: Subject, { b, twoLevel }: Extract<Stmt, { kind: "mma" }>): boolean =>
+  twoLevel !== undefined || bufferAt(subject, b.buffer).space === "register";
+
 export const stageLegality: Verifier = {
   name: "stage",
   code: "TW3107",
@@ -105,6 +109,12 @@ export const stageLegality: Verifier = {
           at: site,
           message: `a product that overwrites at stage ${stage}`,
           hint: "write +=: passes say from stage machine on which products overwrite",
+        };
+      if (site.stmt.kind === "mma" && site.stmt.keep !== undefined && addsOnly(subject, site.stmt))
+        yield {
+          at: site,
+          message: "a product that overwrites, by instructions that only add",
+          hint: "write +=, behind fill of the accumulator",
         };
       if (stage === "machine" && until.has(site.stmt.kind))
         yield {
