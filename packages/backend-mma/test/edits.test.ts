@@ -265,6 +265,40 @@ const throughTile: readonly HandEdit[] = [
     ptx: /shared|global|warp\.sync/,
     emulator: /^D/,
   },
+  {
+    what: "rows of D's tile that vectors do not fit",
+    change: {
+      kind: "replace",
+      line: /shared %sD/,
+      from: /layout .* align/,
+      to: "layout (128,64):(65,1) align",
+    },
+    code: "TW3113",
+    line: /epilogue %D/,
+    ptx: null,
+    emulator: null,
+  },
 ];
 
 handEdits(mma, "sm_80", "tf32", [128, 128, 32], "tile=128x128x16 warp=64x64 stages=2 epi=smem", throughTile);
+
+const splitK: readonly HandEdit[] = [
+  {
+    what: "partial tiles are added to a fragment",
+    change: { kind: "replace", line: /partial\.add/, from: /%acc/, to: "%fA" },
+    code: "TW3162",
+    line: /partial\.add/,
+    ptx: /%left|add\.|partial|ld\.global|%w\b|%part|%sum|bra|mul|^[+-]\w+:/,
+    emulator: /^D|^H/,
+  },
+  {
+    what: "D begins where the CTA's share of K does",
+    change: { kind: "replace", line: /epilogue %D/, from: /%mt/, to: "%st" },
+    code: "TW3119",
+    line: /epilogue %D/,
+    ptx: null,
+    emulator: null,
+  },
+];
+
+handEdits(mma, "sm_80", "f16", [128, 128, 128], "tile=64x64x32 warp=32x32 stages=2 split=2", splitK);

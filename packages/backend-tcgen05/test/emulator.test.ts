@@ -149,6 +149,17 @@ const shared = [
     { m: 72, n: 40, k: 72, batch: { kind: "strided", count: 2 } },
   ],
   [
+    "D of contiguous columns, stored one column at a time",
+    "tile=256x48x128 ctaGroup=1 stages=3 sched=persistent accumulators=2 loadColumns=1 epi=tma storeStages=3",
+    {
+      m: 300,
+      n: 47,
+      k: 16,
+      dtype: "s8",
+      d: { dtype: "s32", layout: "col", ld: 304 },
+    },
+  ],
+  [
     "columns in the lanes of a pair",
     "tile=32x128x64 ctaGroup=2 swapAB=on stages=2 sched=tiles accumulators=1 epi=direct split=2 loadColumns=16",
     { m: 40, n: 136, k: 136 },

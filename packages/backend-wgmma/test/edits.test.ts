@@ -773,6 +773,26 @@ const direct: readonly HandEdit[] = [
   },
 ];
 
+const straight: readonly HandEdit[] = [
+  {
+    what: "accumulators get their reader before the products are waited for",
+    change: { kind: "move", line: /wgmma\.wait/, by: 2 },
+    code: "TW3138",
+    line: /pin %acc/,
+    ptx: /wgmma\.wait_group|^[-+]\s*\}$|st\.shared|setp|mov/,
+    emulator: /^H060/,
+  },
+];
+
+handEdits(
+  wgmma,
+  "sm_90a",
+  "bf16",
+  [60, 64, 64],
+  "tile=64x64x64 warpgroups=1x1 stages=1 copy=direct sched=tiles epi=direct",
+  straight,
+);
+
 handEdits(
   wgmma,
   "sm_90a",

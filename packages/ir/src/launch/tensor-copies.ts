@@ -43,7 +43,7 @@ const SPREAD_ALIGN = 32;
 const SPREAD_EXTENT = 128;
 
 /** Rows after which every swizzle repeats: pieces begin at multiples of it, so that each has the pattern of a whole tile. */
-const PATTERN_ROWS = 8;
+export const PATTERN_ROWS = 8;
 
 /** One box of a tile: where its first element stands in the tile, and where it lies from the slot's start. */
 export interface TensorRange {

@@ -3,7 +3,7 @@
 import { SCALE_WORDS, stepMatrix, stepOfBuffer } from "@tilewright/core";
 import { findTensorKind } from "../atoms/tensorKinds.ts";
 import { findWarpgroupAtom } from "../atoms/warpgroup.ts";
-import { boxedRun } from "../launch/tensor-copies.ts";
+import { boxedRun, PATTERN_ROWS } from "../launch/tensor-copies.ts";
 import { dealtOver, panelled } from "../layout/layout.ts";
 import { type TensorSwizzle, tensorSwizzles } from "../layout/swizzle.ts";
 import type { Layout } from "../layout/types.ts";
@@ -24,6 +24,9 @@ const spans = [
   ["32B", 32],
   ["none", 16],
 ] as const satisfies readonly (readonly [TensorSwizzle, number])[];
+
+/** Bytes of a core matrix's row. */
+const CORE_ROW = 16;
 
 /** Bulk copies write shared memory at multiples of 128 bytes (PTX ISA, cp.async.bulk.tensor). */
 const BULK_ALIGN = 128;
@@ -165,8 +168,12 @@ function tensorLayout(buffer: Buffer, axis: 0 | 1, part: number, widest: string)
   const shape = blockShape(buffer);
   const bytes = part * size;
   const from = spans.findIndex(([name]) => name === widest);
+  // Panels begin where the swizzle's pattern does; of a tile of fewer rows across than that has, boxes are as they come.
+  const begins = (span: number): boolean =>
+    span === shape[axis] * size || (shape[1 - axis] ?? 1) % PATTERN_ROWS === 0;
   for (const [name, span] of spans.slice(Math.max(0, from)))
-    if (bytes % span === 0) return panelled(shape, axis, span / size, tensorSwizzles[name]);
+    if (bytes % span === 0 && begins(span)) return panelled(shape, axis, span / size, tensorSwizzles[name]);
   // Shorter than a core matrix's row: no tensor engine takes it, and the backend says so.
-  return panelled(shape, axis, shape[axis], null);
+  const run = bytes % CORE_ROW === 0 ? boxedRun(part, size) : null;
+  return panelled(shape, axis, run ?? shape[axis], null);
 }

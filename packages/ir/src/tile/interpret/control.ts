@@ -69,7 +69,10 @@ type RingStmt = Extract<Stmt, { kind: "acquire" | "commit" | "wait" | "release" 
 type TileStmt = Extract<Stmt, { kind: "request" | "next" }>;
 type Role = Extract<Stmt, { kind: "role" }>;
 type Epilogue = Extract<Stmt, { kind: "epilogue" }>;
-export type OrderingStmt = Extract<Stmt, { kind: "fence" | "wgmma.fence" | "wgmma.commit" | "wgmma.wait" }>;
+export type OrderingStmt = Extract<
+  Stmt,
+  { kind: "fence" | "wgmma.fence" | "wgmma.commit" | "wgmma.wait" | "pin" }
+>;
 export type StagingStmt = Extract<Stmt, { kind: "stage" | "bulk.store" | "warp.store" }>;
 
 export interface Hooks {
@@ -504,12 +507,12 @@ export class Control {
       case "fence":
       case "wgmma.fence":
       case "wgmma.commit":
-      case "wgmma.wait": {
+      case "wgmma.wait":
+      case "pin": {
         const ordered = this.#hooks.ordering?.(stmt, at);
         return ordered ? run(ordered) : null;
       }
       case "warp.sync":
-      case "pin":
       case "rename":
       case "tensormap.prefetch":
       case "prologue.at":

@@ -122,6 +122,9 @@ export class DryRun implements Hooks {
         case "wgmma.commit":
           commitProducts(this.#sums);
           return;
+        case "pin":
+          proved(at, () => readSums(this.#sums, stmt.tile, null));
+          return;
         case "wgmma.wait":
           proved(at, () => waitForProducts(this.#sums, stmt.pending, thread.epoch));
       }

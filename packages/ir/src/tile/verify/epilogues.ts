@@ -198,6 +198,15 @@ function* axisFaults(
   const slices = meeting !== null && axis === meeting.axis ? meeting.slices : 1;
   const rank = meeting?.split.var ?? null;
   if (rank !== null) env.set(rank, 0);
+  const foreign = [...freeVars(stmt.dst.origin[axis])].find((name) => !env.has(name));
+  if (foreign !== undefined) {
+    yield {
+      at: site,
+      message: `${what} of %D begin where %${foreign} says, of which the tile has several values`,
+      hint: `write %${tiles.vars[axis]}, the tile's own number`,
+    };
+    return;
+  }
   let next = 0;
   for (let i = 0; i < count * slices; i++) {
     env.set(tiles.vars[axis], Math.floor(i / slices));

@@ -2,6 +2,7 @@
 
 import { sizeOf } from "@tilewright/core";
 import { MATRIX_ROW_BYTES, matrixLoad } from "../../atoms/matrixLoad.ts";
+import { findWarpgroupAtom } from "../../atoms/warpgroup.ts";
 import { vectorAxis } from "../accesses.ts";
 import { evaluateExpr, isMultiple } from "../expr.ts";
 import { registerRun } from "../ownership.ts";
@@ -25,9 +26,11 @@ export const vectors: Verifier = {
         yield* stmt.transport === "ldmatrix"
           ? checkMatrices(subject, site, stmt)
           : checkCopy(subject, site, stmt);
+      if (stmt.kind === "mma") yield* checkWidened(subject, site, stmt);
       if (stmt.kind !== "epilogue") continue;
       if (stmt.vector > 1) {
         yield* checkRun(subject, site, stmt.acc, 1, stmt.vector);
+        if (stmt.via !== null) yield* checkMemory(subject, site, stmt.via, 1, stmt.vector, false);
         // On the way to a tile that threads store from, D's own alignment does not matter.
         const stored = stmt.stores === undefined ? [stmt.dst] : [];
         for (const view of [...stored, ...(stmt.c === null ? [] : [stmt.c])])
@@ -36,10 +39,23 @@ export const vectors: Verifier = {
       if (stmt.stores !== undefined && stmt.stores > 1) {
         const axis = bufferAt(subject, stmt.dst.buffer).layout?.stride[1] === 1 ? 1 : 0;
         yield* checkMemory(subject, site, stmt.dst, axis, stmt.stores, stmt.guard[axis]);
+        if (stmt.via !== null) yield* checkMemory(subject, site, stmt.via, axis, stmt.stores, false);
       }
     }
   },
 };
+
+/** A of fewer bytes than its instruction takes is read by pairs along k, and widened in registers. */
+function* checkWidened(
+  subject: Subject,
+  site: Site,
+  { a, atom }: Extract<Stmt, { kind: "mma" }>,
+): Iterable<Fault> {
+  const wide = findWarpgroupAtom(atom)?.a;
+  const { space, dtype } = bufferAt(subject, a.buffer);
+  if (wide !== undefined && space === "shared" && sizeOf(wide) > sizeOf(dtype))
+    yield* checkMemory(subject, site, a, 1, 2, false);
+}
 
 type Copy = Extract<Stmt, { kind: "copy" }>;
 

@@ -153,6 +153,8 @@ export function actionsOf(ctx: Context, role: Role, stmt: Stmt): readonly Action
     }
     case "reduce":
       return [{ ...all, kind: "sums", tile: stmt.acc.buffer, columns: null }];
+    case "pin":
+      return [{ ...all, kind: "sums", tile: stmt.tile, columns: null }];
     case "map":
     case "reduce.row": {
       const tiles = new Set(elementViews(stmt).map(({ buffer }) => buffer));

@@ -174,6 +174,7 @@ function step(at: At, stmt: Stmt): void {
         wanted ? "write 0" : "a barrier of the role alone: write 11",
       );
   };
+  ofTheSum(at, stmt);
   switch (stmt.kind) {
     case "partial.store":
     case "partial.reduce":
@@ -286,6 +287,19 @@ function step(at: At, stmt: Stmt): void {
     default:
       report(stmt, `'${stmt.kind}' is no part of a reduction`, "put it in front, or behind");
   }
+}
+
+/** Every statement of a reduction is about the tile that is reduced, and the slice that each CTA goes on with. */
+function ofTheSum({ combine, report }: At, stmt: Stmt): void {
+  const wanted = (["acc", "into"] as const).find(
+    (field) => field in stmt && (stmt as Partial<Of<"reduce">>)[field]?.buffer !== combine[field]?.buffer,
+  );
+  if (wanted !== undefined)
+    report(
+      stmt,
+      `is about another tile than %${combine[wanted]?.buffer ?? ""}, of which the CTAs have parts`,
+      `write %${combine[wanted]?.buffer ?? ""}`,
+    );
 }
 
 const slicesOf = ({ acc, into }: Of<"dsmem.send">): number =>
