@@ -266,13 +266,8 @@ const throughTile: readonly HandEdit[] = [
     emulator: /^D/,
   },
   {
-    what: "rows of D's tile that vectors do not fit",
-    change: {
-      kind: "replace",
-      line: /shared %sD/,
-      from: /layout .* align/,
-      to: "layout (128,64):(65,1) align",
-    },
+    what: "a swizzle that splits the vectors of D's tile",
+    change: { kind: "replace", line: /shared %sD/, from: /swizzle<(\d),\d/, to: "swizzle<$1,3" },
     code: "TW3113",
     line: /epilogue %D/,
     ptx: null,
