@@ -255,7 +255,7 @@ export const charts = (): ReadonlyMap<string, string> =>
       "ladder-ampere.svg",
       ladder(
         "mma.md",
-        /^### The ladder at 4096³/m,
+        /^## Why: what each step gives/m,
         "step",
         "Ampere's instructions, f16: each step's share of cuBLASLt's speed",
         "tilewright ladder hgemm --arch sm_80",
