@@ -721,6 +721,115 @@ const staging: readonly HandEdit[] = [
   },
 ];
 
+const addedInBulk: readonly HandEdit[] = [
+  {
+    what: "copies that add are not fenced from what threads have put into the slot",
+    change: { kind: "drop", line: /fence async/ },
+    code: "TW3146",
+    line: /bulk\.reduce/,
+    ptx: /^-.*fence\.proxy\.async/,
+    emulator: /^H/,
+  },
+  {
+    what: "lanes do not meet before one of them copies",
+    change: { kind: "drop", line: /warp\.sync/, nth: 1 },
+    code: "TW3153",
+    line: /bulk\.reduce/,
+    ptx: /^-.*bar\.warp\.sync/,
+    // The emulator's lanes come there together, which those of hardware need not.
+    emulator: null,
+  },
+  {
+    what: "a slot is filled again while copies may read it",
+    change: { kind: "drop", line: /bulk\.wait pending 1/ },
+    code: "TW3146",
+    line: /partial\.stage/,
+    ptx: /^-.*wait_group\.read/,
+    emulator: /^H/,
+  },
+  {
+    what: "a group of copies too many may still read",
+    change: { kind: "replace", line: /bulk\.wait pending 1/, from: /1/, to: "2" },
+    code: "TW3146",
+    line: /partial\.stage/,
+    ptx: /wait_group\.read/,
+    emulator: /^H/,
+  },
+  {
+    what: "lanes fill a slot before the one that waits for it says so",
+    change: { kind: "drop", line: /warp\.sync/ },
+    code: "TW3153",
+    line: /partial\.stage/,
+    ptx: /^-.*bar\.warp\.sync/,
+    emulator: /^H/,
+  },
+  {
+    what: "copies are in no group",
+    change: { kind: "drop", line: /bulk\.commit/ },
+    code: "TW3146",
+    line: /partial\.stage/,
+    ptx: /^-.*commit_group/,
+    emulator: /^H/,
+  },
+  {
+    what: "the CTA is counted while its copies may still add",
+    change: { kind: "drop", line: /bulk\.wait pending 0 complete/ },
+    code: "TW3162",
+    line: /partial\.reduce/,
+    ptx: /^-.*wait_group/,
+    emulator: /^H|^D/,
+  },
+  {
+    what: "the CTA is counted when its copies have read what they add",
+    change: { kind: "replace", line: /bulk\.wait pending 0 complete/, from: / complete/, to: "" },
+    code: "TW3162",
+    line: /partial\.reduce/,
+    ptx: /wait_group/,
+    emulator: /^H|^D/,
+  },
+  {
+    what: "the other lanes go on while one waits for the copies",
+    change: { kind: "drop", line: /warp\.sync/, nth: 2 },
+    code: "TW3162",
+    line: /partial\.reduce/,
+    ptx: /^-.*bar\.warp\.sync/,
+    // Behind it all threads of the role meet, that lane among them.
+    emulator: null,
+  },
+  {
+    what: "registers are added in the place of others",
+    change: { kind: "replace", line: /bulk\.reduce/, from: /%part \* 8/, to: "%part * 4" },
+    code: "TW3162",
+    line: /bulk\.reduce/,
+    ptx: /cp\.reduce/,
+    emulator: /^D/,
+  },
+  {
+    what: "one slot is copied from where two are filled",
+    change: { kind: "replace", line: /bulk\.reduce/, from: /slot .*/, to: "slot 0" },
+    code: "TW3157",
+    line: /bulk\.reduce/,
+    ptx: /cp\.reduce/,
+    emulator: /^D|^H/,
+  },
+  {
+    what: "the last registers are not added",
+    change: { kind: "replace", line: /for %part/, from: /\.\. 4/, to: ".. 3" },
+    code: "TW3162",
+    line: /partial\.reduce/,
+    ptx: /^-/,
+    emulator: /^D/,
+  },
+  {
+    what: "registers are added twice",
+    change: { kind: "repeat", line: /bulk\.reduce/ },
+    code: "TW3157",
+    line: /bulk\.reduce/,
+    ptx: /^\+.*cp\.reduce/,
+    emulator: /^D/,
+  },
+];
+
 handEdits(
   wgmma,
   "sm_90a",
@@ -825,6 +934,15 @@ handEdits(
   [256, 256, 384],
   "tile=128x256x64 warpgroups=2x1 stages=3 sched=tiles epi=tma",
   staging,
+);
+
+handEdits(
+  wgmma,
+  "sm_90a",
+  "bf16",
+  [128, 64, 256],
+  "tile=64x64x64 warpgroups=1x1 stages=2 sched=tiles split=2 reduction=bulk epi=direct",
+  addedInBulk,
 );
 
 test("products that overwrite their accumulator need no zeros before them", () => {

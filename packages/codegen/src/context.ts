@@ -112,6 +112,8 @@ export class Context {
   readonly tileVars = new Map<string, TileVar>();
   /** The part of a tile that this block works on; null where blocks have whole tiles or split them. */
   part: PartialTileVars | null = null;
+  /** The thread that has bulk copies store, of those that come together; null where each does. */
+  storing: Pred | null = null;
   /** The reduction of a work tile being emitted. */
   reduction: Reduction | null = null;
   /** The loop over tiles being emitted, where answers say which tile follows; `following` is set where one is read. */

@@ -27,7 +27,6 @@ export type OwnKind =
   | "tmem.dealloc"
   | "stage"
   | "bulk.store"
-  | "bulk.commit"
   | "warp.store"
   | "acquire"
   | "commit"

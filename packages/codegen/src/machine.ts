@@ -210,7 +210,6 @@ type Shared = Omit<
   | "tcgen05.commit"
   | "stage"
   | "bulk.store"
-  | "bulk.commit"
   | "warp.store"
   | "pin"
   | "rename"
@@ -238,6 +237,7 @@ export const machineStatements = (lower: (ctx: Context, stmts: Of<"leader">["bod
   fence: (ctx, { what }) => ctx.body.emitAny(null, fenceText[what], []),
   "warp.sync": (ctx) => ctx.body.emitAny(null, "bar.warp.sync", [imm(WARP_MASK)]),
   "cp.async.commit": (ctx) => ctx.emit(null, "cp.async.commit_group"),
+  "bulk.commit": (ctx) => ctx.body.emit(ctx.storing, "cp.async.bulk.commit_group"),
   "cp.async.wait": (ctx, { pending }) => ctx.emit(null, "cp.async.wait_group", imm(pending)),
   response: (ctx, { body }) => lower(ctx, body),
   leader: (ctx, { body }) => inFirst(ctx, () => lower(ctx, body)),

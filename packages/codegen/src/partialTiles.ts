@@ -1,8 +1,8 @@
 /** The parts of accumulators that blocks leave in the workspace: how registers go there, come back and are added. */
 import { hasFeature } from "@tilewright/core";
-import { type PartialTiles, REDUCTION_ROOM, withSum } from "@tilewright/ir";
+import { type PartialTiles, REDUCTION_ROOM, REDUCTION_SLOTS, withSum } from "@tilewright/ir";
 import { addr, imm, type Operand, sym } from "@tilewright/ptx";
-import type { Reg } from "./code.ts";
+import type { Pred, Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
 import type { RegisterType, StmtOf } from "./engine.ts";
 import type { FurtherPartials } from "./partialTilePlaces.ts";
@@ -146,56 +146,62 @@ const bulkAdditions: Readonly<Record<RegisterType, string>> = {
   b32: "add.noftz.f16",
 };
 
-/**
- * The registers added to a part in memory by bulk copies, in whatever order blocks come. Each warp puts some of its registers into its room in shared memory, one half of it
- * while the copies of the other still read; its first lane copies. All has been added when the last copy is complete, which makes it visible to that
- * lane (PTX ISA, cp.reduce.async.bulk, cp.async.bulk.wait_group).
- */
-export function reduceToPartial(
-  ctx: Context,
-  shared: Partials,
-  registers: readonly Reg[],
-  part: Reg<"u64">,
-): void {
+/** Where a warp's registers pass on their way to bulk copies that add them, and the lane that copies. */
+export interface BulkRoom {
+  readonly start: number;
+  readonly warp: Reg<"u32">;
+  readonly lane: Reg<"u32">;
+  readonly first: Pred;
+}
+
+/** The room of the thread's warp in shared memory. */
+export function bulkRoom(ctx: Context, { vector, type }: Partials): BulkRoom {
   const { values, entry, body } = ctx;
   const start = ctx.shared.reduction;
   if (start === null) throw new CannotLower("reduce", "has no shared memory for bulk copies to add from");
-  const { type, vector } = shared;
-  const bytes = 32 * vector * bytesOf(type);
-  const runs = [...accesses(shared, registers)];
-  const each = REDUCTION_ROOM / 2 / bytes;
-  const [room, mine] = [entry.reg("u32", "room"), entry.reg("u32", "room")];
-  body.emit(null, "mov.u32", room, sym(SMEM));
-  body.emit(null, "mad.lo.u32", room, values.warp(), imm(REDUCTION_ROOM), room);
-  body.emit(null, "mad.lo.u32", mine, values.lane(), imm(vector * bytesOf(type)), room);
+  const [warp, lane] = [entry.reg("u32", "room"), entry.reg("u32", "room")];
+  body.emit(null, "mov.u32", warp, sym(SMEM));
+  body.emit(null, "mad.lo.u32", warp, values.warp(), imm(REDUCTION_ROOM), warp);
+  body.emit(null, "mad.lo.u32", lane, values.lane(), imm(vector * bytesOf(type)), warp);
   const first = entry.reg("pred", "p");
   ctx.emit(null, "setp.eq.u32", first, values.lane(), imm(0));
-  const together = imm(0xffffffff);
-  for (let from = 0, turn = 0; from < runs.length; from += each, turn++) {
-    const half = start + (turn % 2) * (REDUCTION_ROOM / 2);
-    if (turn > 1) {
-      ctx.emit(first, "cp.async.bulk.wait_group.read", imm(1));
-      ctx.emit(null, "bar.warp.sync", together);
-    }
-    const some = runs.slice(from, from + each);
-    some.forEach(({ run }, i) => {
-      ctx.emitAny(null, `st.shared${suffixOf(shared)}.${type}`, addr(mine, half + i * bytes), operandOf(run));
-    });
-    ctx.emit(null, "fence.proxy.async.shared::cta");
-    ctx.emit(null, "bar.warp.sync", together);
-    some.forEach(({ at }, i) => {
+  return { start, warp, lane, first };
+}
+
+/** Some of a thread's registers to a slot of its warp's room (`stage`), or from there by bulk copies to a part in memory, added to what is there. */
+export function moveInBulk(
+  ctx: Context,
+  shared: Partials,
+  room: BulkRoom,
+  all: readonly Reg[],
+  {
+    kind,
+    ...run
+  }: Omit<StmtOf<"partial.stage">, "kind"> & { readonly kind: "partial.stage" | "bulk.reduce" },
+  part: Reg<"u64">,
+): void {
+  const { type, vector } = shared;
+  const bytes = 32 * vector * bytesOf(type);
+  const from = ctx.constant(run.from, "first register");
+  const slot = room.start + ctx.constant(run.slot, "slot") * (REDUCTION_ROOM / REDUCTION_SLOTS);
+  const runs = [...accesses(shared, all)].slice(from / vector, (from + run.count) / vector);
+  runs.forEach(({ run: registers, at }, i) => {
+    if (kind === "partial.stage")
       ctx.emitAny(
-        first,
+        null,
+        `st.shared${suffixOf(shared)}.${type}`,
+        addr(room.lane, slot + i * bytes),
+        operandOf(registers),
+      );
+    else
+      ctx.emitAny(
+        room.first,
         `cp.reduce.async.bulk.global.shared::cta.bulk_group.${bulkAdditions[type]}`,
         addr(part, at),
-        addr(room, half + i * bytes),
+        addr(room.warp, slot + i * bytes),
         imm(bytes),
       );
-    });
-    ctx.emit(first, "cp.async.bulk.commit_group");
-  }
-  ctx.emit(first, "cp.async.bulk.wait_group", imm(0));
-  ctx.emit(null, "bar.warp.sync", together);
+  });
 }
 
 /** Zeros to a part, for the next launch. */

@@ -5,7 +5,7 @@ import type { Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
 import type { StmtOf } from "./engine.ts";
 import type { PartialTilePlaces } from "./partialTilePlaces.ts";
-import type { Partials } from "./partialTiles.ts";
+import type { BulkRoom, Partials } from "./partialTiles.ts";
 import type { OwnedTile } from "./registers.ts";
 import type { SharedMap } from "./smem.ts";
 
@@ -15,6 +15,8 @@ export interface Reduction {
   /** Partial tiles in the workspace; null where CTAs exchange slices in a cluster. */
   readonly partial: { readonly shared: Partials; readonly place: PartialTilePlaces } | null;
   readonly exchange: Exchange | null;
+  /** In a `partial.reduce` by bulk copies. */
+  room: BulkRoom | null;
   /** Behind the statement; null until something branches there. */
   end: LabelRef | null;
   /** What one thread has found in the counter, and added. */

@@ -51,7 +51,8 @@ export const setupStatements = (lower: (ctx: Context, stmts: readonly Stmt[]) =>
     ctx.body.emitAny(null, `barrier.cluster.wait.acquire${any ? "" : ".aligned"}`, []),
   "pdl.wait": (ctx) => ctx.body.emitAny(null, "griddepcontrol.wait", []),
   "pdl.launch": (ctx) => ctx.body.emitAny(null, "griddepcontrol.launch_dependents", []),
-  "bulk.wait": (ctx, { pending }) => ctx.body.emit(null, "cp.async.bulk.wait_group.read", imm(pending)),
+  "bulk.wait": (ctx, { pending, complete = false }) =>
+    ctx.body.emit(ctx.storing, `cp.async.bulk.wait_group${complete ? "" : ".read"}`, imm(pending)),
 });
 
 /** Start of the block's shared memory, in a register for the statements of one list. */

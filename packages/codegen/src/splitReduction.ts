@@ -10,10 +10,11 @@ import {
   addPartials,
   addToPartial,
   barrierOperands,
+  bulkRoom,
   clearPartial,
   loadPartial,
+  moveInBulk,
   partialsOf,
-  reduceToPartial,
   storePartial,
 } from "./partialTiles.ts";
 import { endOf, partialOf, type Reduction, reductionOf } from "./reduction.ts";
@@ -31,6 +32,7 @@ export function lowerReduction(ctx: Context, stmt: Combine, lower: Lower): void 
     combine: stmt,
     partial: null,
     exchange: null,
+    room: null,
     end: null,
     counted: null,
     leaving: null,
@@ -119,6 +121,13 @@ function leave(ctx: Context, { unless, id }: StmtOf<"counter.leave">): void {
 const registersOf = (ctx: Context, stmt: { readonly acc: Combine["acc"] }) =>
   ownedTile(ctx, stmt.acc.buffer, 0).registers;
 
+function moveRegisters(ctx: Context, stmt: StmtOf<"partial.stage"> | StmtOf<"bulk.reduce">): void {
+  const { room } = reductionOf(ctx);
+  if (room === null) throw new CannotLower(stmt.kind, "stands in no reduction by bulk copies");
+  const { shared, place } = partialOf(ctx);
+  moveInBulk(ctx, shared, room, registersOf(ctx, stmt), stmt, place.first);
+}
+
 type Rows = { readonly [K in ReductionStmt["kind"]]: Statements[K] };
 
 export const reductionStatements = (lowerIn: (ctx: Context, stmts: readonly Stmt[]) => void): Rows => ({
@@ -132,9 +141,19 @@ export const reductionStatements = (lowerIn: (ctx: Context, stmts: readonly Stmt
   },
   "partial.reduce"(ctx, stmt) {
     const { shared, place } = partialOf(ctx);
-    const add = stmt.by === "bulk" ? reduceToPartial : addToPartial;
-    add(ctx, shared, registersOf(ctx, stmt), place.first);
+    if (stmt.by === "atomics") {
+      addToPartial(ctx, shared, registersOf(ctx, stmt), place.first);
+      return;
+    }
+    const reduction = reductionOf(ctx);
+    reduction.room = bulkRoom(ctx, shared);
+    ctx.storing = reduction.room.first;
+    lowerIn(ctx, stmt.body);
+    reduction.room = null;
+    ctx.storing = null;
   },
+  "partial.stage": moveRegisters,
+  "bulk.reduce": moveRegisters,
   "partial.load"(ctx, stmt) {
     const { shared, place } = partialOf(ctx);
     loadPartial(ctx, shared, registersOf(ctx, stmt), place.first);

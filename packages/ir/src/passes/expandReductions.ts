@@ -1,10 +1,13 @@
 /** How CTAs of one work tile add up their partial tiles, as statements: stores, fences, counters and additions, or slices in shared memory of a cluster. */
 
-import { reducingThreads } from "../tile/dsmemReduction.ts";
+import { elementsPerRegister } from "../atoms/atoms.ts";
+import { must } from "../must.ts";
+import { REDUCTION_ROOM, REDUCTION_SLOTS, reducingThreads } from "../tile/dsmemReduction.ts";
 import { elementBytes } from "../tile/elementBytes.ts";
-import { lit, v } from "../tile/expr.ts";
+import { lit, mod, mul, v } from "../tile/expr.ts";
+import { registersPerThread } from "../tile/ownership.ts";
 import { bufferOf, rewriteStmts, withBody } from "../tile/rewrite.ts";
-import type { Expr, ReductionKind, Split, Stmt, StreamK, TileProgram } from "../tile/types.ts";
+import type { Expr, ReductionKind, Split, Stmt, StreamK, TileProgram, View } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
 
 type Of<K extends Stmt["kind"]> = Extract<Stmt, { readonly kind: K }>;
@@ -52,7 +55,7 @@ function expand(program: TileProgram, tiles: Of<"tiles">, stmt: Combine): Stmt {
     { kind: "partial.load", acc },
   ];
   const inOnePlace = (by: "atomics" | "bulk"): readonly Stmt[] => [
-    { kind: "partial.reduce", acc, by },
+    { kind: "partial.reduce", acc, by, body: by === "bulk" ? addedInBulk(program, acc) : [] },
     ...last,
     { kind: "partial.clear", acc },
   ];
@@ -78,6 +81,51 @@ function expand(program: TileProgram, tiles: Of<"tiles">, stmt: Combine): Stmt {
         ? [reduction, { kind: "slices", id: barrier, body: stmt.body }]
         : [reduction, ...stmt.body],
   };
+}
+
+/** Each warp puts as many registers as a slot of its room takes there, has its first lane copy them, and fills the other slot meanwhile. */
+function addedInBulk(program: TileProgram, acc: View): readonly Stmt[] {
+  const tile = bufferOf(program, acc.buffer);
+  const packed = elementsPerRegister(tile.dtype);
+  const registers = registersPerThread(must(tile.own, "accumulators have an owner")) / packed;
+  const each = REDUCTION_ROOM / REDUCTION_SLOTS / (32 * packed * elementBytes(tile));
+  const moved = (from: Expr, count: number, slot: Expr): readonly Stmt[] => [
+    { kind: "partial.stage", acc, from, count, slot },
+    { kind: "fence", what: "async" },
+    { kind: "warp.sync" },
+    { kind: "bulk.reduce", acc, from, count, slot },
+    { kind: "bulk.commit" },
+  ];
+  const emptied: readonly Stmt[] = [
+    { kind: "bulk.wait", pending: REDUCTION_SLOTS - 1 },
+    { kind: "warp.sync" },
+  ];
+  const whole = Math.floor(registers / each);
+  const turn = v("part");
+  const waits: Stmt = {
+    kind: "if",
+    cond: { lhs: turn, op: ">=", rhs: lit(REDUCTION_SLOTS) },
+    body: emptied,
+  };
+  const loop: Stmt = {
+    kind: "for",
+    var: "part",
+    from: lit(0),
+    to: lit(whole),
+    unroll: true,
+    body: [
+      ...(whole > REDUCTION_SLOTS ? [waits] : []),
+      ...moved(mul(turn, each), each, mod(turn, REDUCTION_SLOTS)),
+    ],
+  };
+  const rest = registers % each;
+  return [
+    ...(whole > 0 ? [loop] : []),
+    ...(rest > 0 && whole >= REDUCTION_SLOTS ? emptied : []),
+    ...(rest > 0 ? moved(lit(whole * each), rest, lit(whole % REDUCTION_SLOTS)) : []),
+    { kind: "bulk.wait", pending: 0, complete: true },
+    { kind: "warp.sync" },
+  ];
 }
 
 /** What a work tile's counter comes to: a chunk each of stream-K's, or a CTA each of split-K's. */

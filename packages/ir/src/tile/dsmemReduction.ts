@@ -33,8 +33,9 @@ export function slicesOf(units: number, blocks: number): number {
   return slices;
 }
 
-/** Bytes of shared memory through which a warp's sums go that bulk copies add to memory: two halves, which take turns. */
+/** Bytes of shared memory through which a warp's sums go that bulk copies add to memory, and its slots, which take turns. */
 export const REDUCTION_ROOM = 2048;
+export const REDUCTION_SLOTS = 2;
 
 /** Threads that hold the accumulators which meet: those of the role around the combine, or of the block. */
 export function reducingThreads(program: TileProgram): number {

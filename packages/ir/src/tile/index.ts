@@ -26,6 +26,7 @@ export {
   dsmemReduction,
   dsmemReductionBytes,
   REDUCTION_ROOM,
+  REDUCTION_SLOTS,
   reducingThreads,
   reductionBytes,
   slicesOf,

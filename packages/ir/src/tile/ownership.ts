@@ -30,6 +30,13 @@ export const modeCoordinate = (factors: readonly OwnershipMode[], at: TierIndex)
     0,
   );
 
+/** The register, of the thread that has it, of an element. */
+export const registerAt = (own: Ownership | null, row: number, col: number): number =>
+  [own?.rows ?? [], own?.cols ?? []]
+    .flatMap((factors, axis) => weighted(factors).map((f) => ({ ...f, at: axis === 0 ? row : col })))
+    .filter(({ tier }) => tier === "register")
+    .reduce((sum, f) => sum + (Math.floor(f.at / f.weight) % f.extent) * f.stride, 0);
+
 /** One register of a tile: its number and the constant part of its coordinates. */
 export interface OwnedRegister {
   readonly register: number;

@@ -28,9 +28,12 @@ export const printStmt = (s: Stmt, buffers: Buffers = new Map()): string =>
 export const printHead = (s: Stmt, buffers: Buffers = new Map()): string =>
   (statementSyntax[s.kind] as StatementSyntax<Stmt>).print(s, buffers);
 
-/** The statements inside a statement, or null where it has no body: of epilogues only those through bulk stores have one. */
+/** Statements that have a body in some forms only. */
+const sometimes: ReadonlySet<Stmt["kind"]> = new Set(["epilogue", "partial.reduce"]);
+
+/** The statements inside a statement, or null where it has no body. */
 export const bodyOf = (s: Stmt): readonly Stmt[] | null =>
-  "body" in s && (s.kind !== "epilogue" || s.body.length > 0) ? s.body : null;
+  "body" in s && (!sometimes.has(s.kind) || s.body.length > 0) ? s.body : null;
 
 function printLines(s: Stmt, buffers: Buffers, indent: string): string[] {
   const head = indent + printHead(s, buffers);

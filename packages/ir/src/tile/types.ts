@@ -733,8 +733,11 @@ export type FrameStmt =
   /** The grid before this one in the stream is over; the next may begin (PTX ISA, griddepcontrol). */
   | { readonly kind: "pdl.wait" }
   | { readonly kind: "pdl.launch" }
-  /** All but the thread's last `pending` groups of bulk stores have read what they store (PTX ISA, cp.async.bulk.wait_group.read); in an epilogue it is the thread that stores who waits. */
-  | { readonly kind: "bulk.wait"; readonly pending: number }
+  /**
+   * All but the thread's last `pending` groups of bulk stores have read what they store, or are `complete`: it is in memory (PTX ISA, cp.async.bulk.wait_group); in an
+   * epilogue and in a `partial.reduce` it is the thread that stores who waits.
+   */
+  | { readonly kind: "bulk.wait"; readonly pending: number; readonly complete?: true }
   /** Columns of tensor memory; the permit to allocate more; the address of the first column, out of its word in shared memory; columns back (PTX ISA, tcgen05.alloc). */
   | { readonly kind: "tmem.alloc"; readonly columns: number }
   | { readonly kind: "tmem.dealloc"; readonly columns: number }
@@ -752,8 +755,16 @@ export type ReductionStmt =
   | { readonly kind: "reduction"; readonly unless: Cond | null; readonly body: readonly Stmt[] }
   /** Registers to the CTA's own partial tile. */
   | { readonly kind: "partial.store"; readonly acc: View }
-  /** Registers added to the one partial tile of the work tile, by reductions of threads or of bulk copies through shared memory. */
-  | { readonly kind: "partial.reduce"; readonly acc: View; readonly by: "atomics" | "bulk" }
+  /** Registers added to the one partial tile of the work tile, by reductions of threads or of bulk copies through shared memory: the body, empty elsewhere, says how. */
+  | {
+      readonly kind: "partial.reduce";
+      readonly acc: View;
+      readonly by: "atomics" | "bulk";
+      readonly body: readonly Stmt[];
+    }
+  /** There: so many registers of each thread, from one on, to a slot of its warp's room in shared memory; from there the warp's first lane has them added (PTX ISA, cp.reduce.async.bulk). */
+  | ({ readonly kind: "partial.stage" } & RegisterRun)
+  | ({ readonly kind: "bulk.reduce" } & RegisterRun)
   /** The first partial tile (or the only one) to registers; the `parts` behind it added, in their order; zeros to the only one. Null: as many as shares met the tile. */
   | { readonly kind: "partial.load"; readonly acc: View }
   | { readonly kind: "partial.clear"; readonly acc: View }
@@ -775,6 +786,14 @@ export type ReductionStmt =
   | { readonly kind: "dsmem.wait" }
   /** Registers become the sum of so many slices, in the order of the ranks. */
   | { readonly kind: "dsmem.add"; readonly into: View; readonly parts: number };
+
+/** Registers `from` to `from + count - 1` of each thread's accumulators, and a slot of the warp's room. */
+interface RegisterRun {
+  readonly acc: View;
+  readonly from: Expr;
+  readonly count: number;
+  readonly slot: Expr;
+}
 
 export type StmtKind = Stmt["kind"];
 

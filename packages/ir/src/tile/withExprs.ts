@@ -45,6 +45,9 @@ export function withExprs(stmt: Stmt, expr: (e: Expr) => Expr): Stmt {
     case "bulk.store":
     case "warp.store":
       return { ...stmt, via: view(stmt.via) };
+    case "partial.stage":
+    case "bulk.reduce":
+      return { ...stmt, acc: view(stmt.acc), from: expr(stmt.from), slot: expr(stmt.slot) };
     case "reduction":
       return { ...stmt, unless: stmt.unless && cond(stmt.unless) };
     case "counter.add":

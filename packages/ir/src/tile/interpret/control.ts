@@ -118,7 +118,7 @@ export const BLOCK = "block";
 const countsItself: ReadonlySet<ReductionKind> = new Set(["last", "atomics", "bulk"]);
 
 const isReductionStep = (stmt: Machine | ReductionStep): stmt is ReductionStep =>
-  /^(partial|counter|dsmem)\./.test(stmt.kind);
+  /^(partial|counter|dsmem|bulk\.reduce)\b/.test(stmt.kind);
 
 const run = (action: (thread: Thread) => void): Op => ({ kind: "run", run: action });
 const steps = (action: (thread: Thread) => Steps): Op => ({ kind: "steps", steps: action });
@@ -365,6 +365,15 @@ export class Control {
         const runList = (thread: Thread) => this.#runList(body, thread);
         return steps(function* (thread) {
           if (test === null || !test(thread.cells)) yield* runList(thread);
+        });
+      }
+      case "partial.reduce": {
+        const handsIn = this.#combine && this.#hooks.reduction?.(this.#combine, stmt, this.#table, at);
+        const body = this.#compileList(stmt.body, inRole);
+        const runList = (thread: Thread) => this.#runList(body, thread);
+        return steps(function* (thread) {
+          handsIn?.(thread);
+          yield* runList(thread);
         });
       }
       default:

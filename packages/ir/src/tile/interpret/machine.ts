@@ -1,8 +1,10 @@
 /** Running a program on data: the hooks that move, multiply and store tiles. */
 import type { EpilogueStep } from "@tilewright/core";
+import { elementsPerRegister } from "../../atoms/atoms.ts";
 import { columnRuns, type Run } from "../columns.ts";
 import { dsmemReduction } from "../dsmemReduction.ts";
 import { type ElementStmt, elementSources } from "../elements.ts";
+import { registerAt } from "../ownership.ts";
 import { printHead } from "../print.ts";
 import { bufferOf, wholeView } from "../rewrite.ts";
 import { upOrigin } from "../stepViews.ts";
@@ -46,6 +48,11 @@ type Epilogue = Extract<Stmt, { kind: "epilogue" }>;
 /** What CTAs leave for each other: partial tiles of the work tile at hand, in the order of its CTAs, and how far its counter is. */
 interface Workspace {
   readonly parts: ValueArray[];
+  /** Registers that bulk copies are to add, by slots of the warps' rooms. */
+  readonly slots: Map<
+    number,
+    { readonly first: number; readonly count: number; readonly values: ValueArray }
+  >;
   /** All CTAs of the tile have come. */
   complete: boolean;
   counter: number;
@@ -57,6 +64,14 @@ const columnsOf = (place: Place, { from, to }: Run): Place => ({
   col: place.col + from,
   cols: to - from,
 });
+
+/** The register that holds each element of a tile, row by row. */
+function registersOf({ own, dtype, shape: [rows, cols] }: Buffer): readonly number[] {
+  const packed = elementsPerRegister(dtype);
+  return Array.from({ length: own === null ? 0 : rows * cols }, (_, i) =>
+    Math.floor(registerAt(own, Math.floor(i / cols), i % cols) / packed),
+  );
+}
 
 /** A program ready to run on its memories. */
 export class Machine implements Hooks {
@@ -139,7 +154,12 @@ export class Machine implements Hooks {
   }
 
   #workspaceOf(combine: Combine): Workspace {
-    const known = this.#workspaces.get(combine) ?? { parts: [], counter: 0, complete: false };
+    const known = this.#workspaces.get(combine) ?? {
+      parts: [],
+      slots: new Map(),
+      counter: 0,
+      complete: false,
+    };
     this.#workspaces.set(combine, known);
     return known;
   }
@@ -156,8 +176,12 @@ export class Machine implements Hooks {
           // The first CTA of a tile finds what the tile before has left.
           if (workspace.complete) workspace.parts.length = 0;
           workspace.complete = false;
-          workspace.parts.push(takeOut(acc(cells), at));
+          const part = takeOut(acc(cells), at);
+          workspace.parts.push(stmt.kind === "partial.reduce" && stmt.by === "bulk" ? part.fill(0) : part);
         };
+      case "partial.stage":
+      case "bulk.reduce":
+        return this.#addedInBulk(combine, stmt, table, at);
       case "counter.add": {
         const by = compileExpr(stmt.by, table);
         return ({ cells }) => {
@@ -190,6 +214,39 @@ export class Machine implements Hooks {
       default:
         return () => {};
     }
+  }
+
+  /** Registers of all threads on their way through a slot to the partial tile that was handed in last. */
+  #addedInBulk(
+    combine: Combine,
+    stmt: Extract<ReductionStep, { kind: "partial.stage" | "bulk.reduce" }>,
+    table: CellTable,
+    at: string,
+  ): Action {
+    const { parts, slots } = this.#workspaceOf(combine);
+    const acc = compileView(stmt.acc, this.#memories, table, at);
+    const [from, slot] = [compileExpr(stmt.from, table), compileExpr(stmt.slot, table)];
+    const registers = registersOf(bufferOf(this.#program, stmt.acc.buffer));
+    return ({ cells }) => {
+      const [first, number] = [from(cells), slot(cells)];
+      if (stmt.kind === "partial.stage") {
+        slots.set(number, { first, count: stmt.count, values: takeOut(acc(cells), at) });
+        return;
+      }
+      const held = slots.get(number);
+      const part = parts.at(-1);
+      if (held?.first !== first || held.count !== stmt.count || part === undefined)
+        throw new InterpretFailure(
+          interpretCodes.protocol,
+          at,
+          `adds registers that nobody has put into slot ${number}`,
+          "partial.stage of the same registers in front of it",
+        );
+      registers.forEach((register, i) => {
+        if (register >= first && register < first + held.count)
+          part[i] = (part[i] ?? 0) + (held.values[i] ?? 0);
+      });
+    };
   }
 
   emptied(ring: Ring): (place: number) => void {

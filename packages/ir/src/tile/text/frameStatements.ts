@@ -6,7 +6,7 @@ import type { Of, StatementSyntax } from "./syntax.ts";
 
 const arriveClauses = { release: flagClause("release"), any: flagClause("any") };
 const waitClauses = { any: flagClause("any") };
-const pendingClauses = { pending: integerClause("pending", 0, undefined) };
+const bulkClauses = { pending: integerClause("pending", 0, undefined), complete: flagClause("complete") };
 
 /** A statement of one word. */
 const bare = <K extends "pdl.wait" | "pdl.launch" | "tmem.relinquish" | "tmem.base">(
@@ -65,9 +65,12 @@ export const frameSyntax: { readonly [K in FrameKind]: StatementSyntax<Of<K>> } 
   "pdl.wait": bare("pdl.wait"),
   "pdl.launch": bare("pdl.launch"),
   "bulk.wait": {
-    syntax: "bulk.wait pending N",
-    print: (s, b) => `bulk.wait${printClauses(pendingClauses, s, b)}`,
-    parse: (c) => ({ kind: "bulk.wait", ...parseClauses(c, pendingClauses, "bulk.wait") }),
+    syntax: "bulk.wait pending N complete",
+    print: (s, b) => `bulk.wait${printClauses(bulkClauses, { ...s, complete: s.complete ?? false }, b)}`,
+    parse: (c) => {
+      const { pending, complete } = parseClauses(c, bulkClauses, "bulk.wait");
+      return { kind: "bulk.wait", pending, ...(complete ? { complete } : {}) };
+    },
   },
   "tmem.alloc": {
     syntax: "tmem.alloc COLUMNS",

@@ -30,6 +30,22 @@ const ofView = <K extends string>(kind: K) => ({
   parse: (c: Cursor) => ({ kind, acc: parseView(c) }),
 });
 
+/** Some registers of each thread, and a slot. */
+const ofRegisters = <K extends "partial.stage" | "bulk.reduce">(kind: K) => ({
+  syntax: `${kind} VIEW registers EXPR : N slot EXPR`,
+  print: ({ acc, from, count, slot }: Omit<Of<"partial.stage">, "kind">, b: Buffers) =>
+    `${kind} ${printView(acc, b)} registers ${printExpr(from)} : ${count} slot ${printExpr(slot)}`,
+  parse: (c: Cursor) => {
+    const acc = parseView(c);
+    c.expect("registers", "before the first of them");
+    const from = parseExpr(c);
+    c.expect(":", "before how many they are");
+    const count = c.integer("the registers", 1);
+    c.expect("slot", "before the slot of the warp's room");
+    return { kind, acc, from, count, slot: parseExpr(c) };
+  },
+});
+
 export const reductionSyntax: Rows = {
   reduction: {
     syntax: "reduction unless CONDITION { … }",
@@ -44,14 +60,17 @@ export const reductionSyntax: Rows = {
   "partial.load": ofView("partial.load"),
   "partial.clear": ofView("partial.clear"),
   "partial.reduce": {
-    syntax: "partial.reduce VIEW by atomics|bulk",
+    syntax: "partial.reduce VIEW by atomics|bulk [{ … }]",
     print: (s, b) => `partial.reduce ${printView(s.acc, b)}${printClauses(byClauses, s, b)}`,
-    parse: (c) => ({
+    parse: (c, block) => ({
       kind: "partial.reduce",
       acc: parseView(c),
       ...parseClauses(c, byClauses, "partial.reduce"),
+      body: c.at("{") ? block([]) : [],
     }),
   },
+  "partial.stage": ofRegisters("partial.stage"),
+  "bulk.reduce": ofRegisters("bulk.reduce"),
   "partial.add": {
     syntax: "partial.add VIEW parts N",
     print: (s, b) => `partial.add ${printView(s.acc, b)}${printClauses(partsClauses, s, b)}`,

@@ -36,7 +36,8 @@ const history: readonly Version[] = [
   },
   {
     version: 5,
-    changed: "in stage machine an epilogue whose threads store from shared memory says so by statements",
+    changed:
+      "in stage machine epilogues whose threads store from shared memory and reductions by bulk copies say by statements how they go",
     convert: `write '${versionLine}' in its first line, and print a text of stage machine again from its schedule`,
   },
 ];

@@ -83,10 +83,10 @@ function* meetings({ program, sites }: Subject): Iterable<Fault> {
   }
 }
 
-/** Where slices of a cluster's blocks meet, and in epilogues by bulk stores. */
+/** Where slices of a cluster's blocks meet, and in epilogues and reductions by bulk copies. */
 const inside = ({ stmt, parents }: Site): boolean =>
   (stmt.kind === "cluster.wait" && parents.at(-1)?.kind === "reduction") ||
-  (stmt.kind === "bulk.wait" && parents.at(-1)?.kind === "epilogue");
+  (stmt.kind === "bulk.wait" && parents.some(({ kind }) => kind === "epilogue" || kind === "partial.reduce"));
 
 function* numbersOf({ program }: Subject, site: Site): Iterable<Fault> {
   const { stmt } = site;

@@ -137,6 +137,8 @@ export function viewsOf(stmt: Stmt): readonly View[] {
       return [stmt.dst, stmt.src];
     case "partial.store":
     case "partial.reduce":
+    case "partial.stage":
+    case "bulk.reduce":
     case "partial.load":
     case "partial.add":
     case "partial.clear":
@@ -171,8 +173,9 @@ function exprsOf(stmt: Stmt): readonly Expr[] {
   return [...own, ...counts, ...viewsOf(stmt).flatMap((view) => [view.slot, ...view.origin])];
 }
 
-/** What a counter of partial tiles counts. */
+/** What a counter of partial tiles counts, and which registers go to them. */
 function countsOf(stmt: Stmt): readonly Expr[] {
+  if (stmt.kind === "partial.stage" || stmt.kind === "bulk.reduce") return [stmt.from, stmt.slot];
   if (stmt.kind === "counter.add") return [stmt.by];
   return stmt.kind === "counter.leave" ? [stmt.unless] : [];
 }

@@ -40,6 +40,8 @@ const since: Readonly<Record<StmtKind, Stage>> = {
   reduction: "machine",
   "partial.store": "machine",
   "partial.reduce": "machine",
+  "partial.stage": "machine",
+  "bulk.reduce": "machine",
   "partial.load": "machine",
   "partial.add": "machine",
   "partial.clear": "machine",

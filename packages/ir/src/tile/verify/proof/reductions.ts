@@ -8,11 +8,12 @@ import { elementBytes } from "../../elementBytes.ts";
 import { evaluateExpr, sameValue } from "../../expr.ts";
 import { bufferOf, eachStmt } from "../../rewrite.ts";
 import type { Expr, ReductionStmt, Stmt, TileProgram } from "../../types.ts";
+import { bulkReductionFinding } from "./bulkReduction.ts";
 import type { Finding } from "./rules.ts";
 
 type Of<K extends Stmt["kind"]> = Extract<Stmt, { readonly kind: K }>;
 type Tiles = Of<"tiles">;
-type Report = (at: Stmt, message: string, hint: string) => void;
+type Report = (at: Stmt, message: string, hint: string, rule?: Finding["rule"]) => void;
 
 /** What has happened in a line of statements so far. */
 interface State {
@@ -71,8 +72,8 @@ export function reductionFindings(program: TileProgram): readonly Finding[] {
 
 function ofCombine(program: TileProgram, tiles: Tiles, combine: Of<"reduce">): readonly Finding[] {
   const findings: Finding[] = [];
-  const report: Report = (stmt, message, hint) =>
-    findings.push({ rule: "reductions", at: `reduce %${combine.acc.buffer}`, message, hint, stmt });
+  const report: Report = (stmt, message, hint, rule = "reductions") =>
+    findings.push({ rule, at: `reduce %${combine.acc.buffer}`, message, hint, stmt });
   const reductions = combine.body.filter((s): s is Of<"reduction"> => s.kind === "reduction");
   const [reduction] = reductions;
   if (reduction === undefined || reductions.length > 1 || combine.body[0] !== reduction) {
@@ -177,12 +178,16 @@ function step(at: At, stmt: Stmt): void {
   ofTheSum(at, stmt);
   switch (stmt.kind) {
     case "partial.store":
-    case "partial.reduce":
+    case "partial.reduce": {
+      const found =
+        stmt.kind === "partial.reduce" && stmt.by === "bulk" ? bulkReductionFinding(program, stmt) : null;
+      if (found !== null) report(found.stmt ?? stmt, found.message, found.hint, found.rule);
       if (handsIn[combine.by] !== stmt.kind || ("by" in stmt && stmt.by !== combine.by))
         report(stmt, `is not how tiles are combined by ${combine.by}`, `write ${handsIn[combine.by]}`);
       if (state.handed) report(stmt, "hands in a partial tile twice", "once");
       Object.assign(state, { handed: true, fenced: false, met: false });
       return;
+    }
     case "fence":
       if (stmt.what !== "gpu") return;
       if (state.last) state.acquired = true;

@@ -138,7 +138,7 @@ export const proofRules = {
     18,
     "TW3162",
     "reductions",
-    "a CTA's partial tile is stored, fenced at the scope of the GPU and met over before it is counted, by as much as completes the count; who goes on fences before it reads, reads every partial tile once, and leaves counters and sums at 0; slices of a cluster are sent when all CTAs run, told of by their bytes and waited for",
+    "a CTA's partial tile is stored, or each of its registers added once by bulk copies that are complete, fenced at the scope of the GPU and met over before it is counted, by as much as completes the count; who goes on fences before it reads, reads every partial tile once, and leaves counters and sums at 0; slices of a cluster are sent when all CTAs run, told of by their bytes and waited for",
     "CTAs that add up slices, and their looks at the counter: the emulator's races between blocks",
   ),
 } as const;

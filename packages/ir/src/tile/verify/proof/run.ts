@@ -6,6 +6,7 @@ import type { Action, Plan, PlanRing, PlanRole, Step, StreamKNames } from "./pla
 import { blocksOf, checkEnds, isLeader } from "./reach.ts";
 import { commitProducts, readSums, waitForProducts, zeroSums } from "./registerSums.ts";
 import type { Finding } from "./rules.ts";
+import { stage } from "./staging.ts";
 import {
   chunkName,
   type Engine,
@@ -14,7 +15,6 @@ import {
   mark,
   newThread,
   openEnds,
-  stage,
   type Thread,
   tensorUse,
   useLoaded,

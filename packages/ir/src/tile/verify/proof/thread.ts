@@ -1,9 +1,9 @@
 /** A role in one block: where it stands, and the rules that it can keep or break by itself. */
-import { evaluateExpr } from "../../expr.ts";
 import type { Stmt } from "../../types.ts";
 import { type Access, type Actor, Broken, type End } from "./machine.ts";
 import type { Action, FenceName, PlanRing, PlanRole } from "./plan.ts";
 import { addsToStale, newSums, overwritesUnread, type RegisterSums } from "./registerSums.ts";
+import { fenceStaged, newStaging, type Staging, unstored } from "./staging.ts";
 
 /** What a matrix instruction reads or writes, in one block. */
 export interface Engine {
@@ -24,9 +24,8 @@ interface Place {
   kept: number;
 }
 
-export interface Thread extends Actor, RegisterSums {
+export interface Thread extends Actor, RegisterSums, Staging {
   readonly role: PlanRole;
-  readonly values: Map<string, number>;
   /** K chunks of the tile at hand, and of those before it. */
   count: number;
   before: number;
@@ -60,10 +59,6 @@ export interface Thread extends Actor, RegisterSums {
   proxied: boolean;
   /** Bytes that the role has copied by its threads since it last told of them. */
   copied: number;
-  /** Slots of staging tiles: what has been done since they were written, and which store of the role took them. */
-  readonly staging: Map<string, { fenced: boolean; met: boolean; stored: number | null; read: boolean }>;
-  /** Groups of stores so far. */
-  stores: number;
   /** Tensor memory of the block. */
   columns: { readonly columns: number; readonly group: 1 | 2 } | null;
 }
@@ -80,7 +75,6 @@ export const newThread = (
   block,
   role,
   clock: new Int32Array(clockSize),
-  values: new Map(),
   count: 0,
   before: 0,
   fencedAfter: true,
@@ -90,6 +84,7 @@ export const newThread = (
   ordinal: 0,
   stmt: null,
   loads: [],
+  ...newStaging(label),
   ...newSums(label),
   cut: false,
   multiplied: new Map(),
@@ -100,8 +95,6 @@ export const newThread = (
   unproxied: false,
   proxied: true,
   copied: 0,
-  staging: new Map(),
-  stores: 0,
   columns: null,
 });
 
@@ -179,7 +172,7 @@ export function fence(thread: Thread, what: FenceName): void {
       thread.unproxied = false;
       thread.proxied = true;
       thread.loading = false;
-      for (const state of thread.staging.values()) state.fenced = true;
+      fenceStaged(thread);
       return;
     case "cta":
       thread.loading = false;
@@ -211,93 +204,6 @@ export function tensorUse(thread: Thread, what: string): void {
       `${what} without tensor memory`,
       "allocate it before the roles begin",
     );
-}
-
-/** A slot of a staging tile: written by all, fenced by all, met, stored by one, read by the engine, met, written again. */
-export function stage(
-  thread: Thread,
-  action: Extract<Action, { kind: "stage" | "store" | "stores" | "stored" | "gather" }>,
-): void {
-  switch (action.kind) {
-    case "gather":
-      // Whose writes no fence has ordered yet does not meet the one that stores.
-      for (const state of thread.staging.values()) if (state.fenced) state.met = true;
-      return;
-    case "stores":
-      thread.stores++;
-      return;
-    case "stored":
-      for (const state of thread.staging.values())
-        if (state.stored !== null && !state.read && state.stored <= thread.stores - action.pending) {
-          state.read = true;
-          state.met = false;
-        }
-      return;
-    case "stage": {
-      const name = slotName(thread, action);
-      const old = thread.staging.get(name);
-      if (old !== undefined && old.stored !== null && !old.read)
-        throw new Broken(
-          "proxies",
-          thread.label,
-          `writes ${name} again while the store before may still read it`,
-          "wait until the stores have read (cp.async.bulk.wait_group.read)",
-        );
-      if (old !== undefined && old.stored !== null && !old.met)
-        throw new Broken(
-          "convergence",
-          thread.label,
-          `writes ${name} again before its threads have met the one that waited for the store`,
-          "meet behind the wait",
-        );
-      if (old !== undefined && old.stored === null) unstored(thread, name);
-      thread.staging.set(name, { fenced: false, met: false, stored: null, read: false });
-      return;
-    }
-    case "store": {
-      const name = slotName(thread, action);
-      const state = thread.staging.get(name);
-      if (state === undefined || state.stored !== null)
-        throw new Broken(
-          "order",
-          thread.label,
-          `stores ${name}, which nobody has written since the store before`,
-          "write, fence, meet, store",
-        );
-      if (!state.fenced)
-        throw new Broken(
-          "proxies",
-          thread.label,
-          `stores ${name} by the async proxy without a fence behind its threads' writes`,
-          "fence.proxy.async by every writing thread",
-        );
-      if (!state.met)
-        throw new Broken(
-          "convergence",
-          thread.label,
-          `stores ${name} before its threads have met behind their fence`,
-          "meet between the fence and the store",
-        );
-      // Done when the group that is open is.
-      state.stored = thread.stores + 1;
-      state.met = false;
-    }
-  }
-}
-
-/** `%sD`, or `slot 1 of %sD` where it is not the first. */
-function slotName(thread: Thread, { buffer, slot }: Extract<Action, { kind: "stage" | "store" }>): string {
-  const number = evaluateExpr(slot, thread.values);
-  return number === 0 ? `%${buffer}` : `slot ${number} of %${buffer}`;
-}
-
-function unstored(thread: Thread, slot: string): never {
-  throw new Broken(
-    "order",
-    thread.label,
-    `has written ${slot} and never stored it`,
-    "write, fence, meet, store",
-  );
 }
 
 /** A role that ends has waited for its own loads and stores, and leaves no chunk open. */
