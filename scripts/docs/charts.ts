@@ -5,6 +5,7 @@
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { root } from "../lib/files.ts";
+import { runOf } from "./tables.ts";
 
 interface Row {
   readonly label: string;
@@ -145,15 +146,16 @@ function speed(page: string, what: string): string {
   });
 }
 
-function ladder(page: string, heading: RegExp, column: string, title: string, command: string): string {
-  const rows = rowsOf(read(page), heading, [column, "of cuBLASLt"]).map(({ label, value }) => ({
-    label: label.replace(/\s*\(.*\)$/, ""),
-    value,
-  }));
+/** A ladder as the file of its run has it. */
+function ladder(run: string, title: string): string {
+  const { rows, where, facts } = runOf(run);
   return bars({
     title,
-    source: [`${command}, NVIDIA H200, 4096³; from docs/perf/${page}`],
-    rows,
+    source: [
+      where,
+      `${facts.get("command") ?? ""}, ${nice(facts.get("size") ?? "")}; from docs/perf/runs/${run}.csv`,
+    ],
+    rows: rows.map((row) => ({ label: row.step ?? "", value: Number(row["of cuBLASLt"]) })),
     ...{ from: 0, to: 1.15, mark: 0, marks: "", ticks: [0.25, 0.5, 0.75, 1] },
   });
 }
@@ -241,36 +243,12 @@ export const charts = (): ReadonlyMap<string, string> =>
   new Map([
     ["speed-bf16.svg", speed("wgmma.md", "bf16 on an H200")],
     ["speed-fp32.svg", speed("simt.md", "fp32 on an H200, no tensor cores")],
-    [
-      "ladder-hopper.svg",
-      ladder(
-        "wgmma.md",
-        /^## Why: what each step gives/m,
-        "step",
-        "Hopper, bf16: each step's share of cuBLASLt's speed",
-        "tilewright ladder hopper --arch sm_90a",
-      ),
-    ],
+    ["ladder-hopper.svg", ladder("wgmma/ladder", "Hopper, bf16: each step's share of cuBLASLt's speed")],
     [
       "ladder-ampere.svg",
-      ladder(
-        "mma.md",
-        /^## Why: what each step gives/m,
-        "step",
-        "Ampere's instructions, f16: each step's share of cuBLASLt's speed",
-        "tilewright ladder hgemm --arch sm_80",
-      ),
+      ladder("mma/ladder", "Ampere's instructions, f16: each step's share of cuBLASLt's speed"),
     ],
-    [
-      "ladder-simt.svg",
-      ladder(
-        "simt.md",
-        /^## Why: what each step gives/m,
-        "step",
-        "fp32 on CUDA cores: each step's share of cuBLASLt's speed",
-        "tilewright ladder sgemm --arch sm_80",
-      ),
-    ],
+    ["ladder-simt.svg", ladder("simt/ladder", "fp32 on CUDA cores: each step's share of cuBLASLt's speed")],
     ["prediction.svg", prediction()],
     ["wheel-host.svg", steps()],
   ]);
