@@ -31,6 +31,7 @@ import {
   pipelineRing,
   pipelineScheduler,
   scheduleTiles,
+  servingGated,
   skipEmpty,
   stageEpilogue,
   stageOperands,
@@ -55,7 +56,7 @@ import { slotSums } from "./passes/slotSums.ts";
 import { specialiseEngines } from "./passes/specialiseEngines.ts";
 import { scheduleModel } from "./schedule.ts";
 
-export const tcgen05: Backend = {
+const products: Backend = {
   id: "tcgen05",
   summary: "tensor memory, bulk copies, pairs of blocks and cluster launch control, sm_100a and its kin",
   schedule: scheduleModel,
@@ -105,6 +106,9 @@ export const tcgen05: Backend = {
   lower,
 };
 
+/** The backend; a step of a gated product's epilogue takes columns of both sums, from two places of tensor memory. */
+export const tcgen05: Backend = servingGated(products, undefined, true);
+
 function supports(target: Target): Verdict {
   if (hasFeature(target, "tcgen05") && hasFeature(target, "tma")) return ok(true);
   return err([
@@ -127,13 +131,6 @@ function accepts(problem: Problem, target: Target): Verdict {
   };
   refuseDTypes(problem, target, refuse);
   refuseFactors(problem, refuse);
-  if (problem.gated !== undefined)
-    refuse(
-      "TW1908",
-      "problem.gated",
-      "a gated product's sums lie in two parts of tensor memory",
-      "use --backend mma",
-    );
   reasons.push(...refuseTwoLevel(problem, "TW1842", "use --arch sm_90a --backend wgmma"));
   reasons.push(...refuseBatch(problem, "TW1834"));
   for (const name of ["A", "B"] as const) {

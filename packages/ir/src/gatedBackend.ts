@@ -10,6 +10,8 @@ const plain: Readonly<Record<string, string>> = {
   split: "1",
   streamk: "0",
   swapAB: "off",
+  ctaGroup: "1",
+  overlappedColumns: "0",
   tail: "0",
   pair: "off",
   stagedOperands: "ab",

@@ -158,6 +158,7 @@ export {
 } from "./schedule/splitK.ts";
 export { gatedLayout, productOf } from "./tile/gated.ts";
 export * from "./tile/index.ts";
+export { upOrigin } from "./tile/stepViews.ts";
 export {
   type Arriver,
   type Axis,

@@ -49,7 +49,7 @@ export function copyTensor(ctx: Context, copy: Copy): void {
   const cut = loadCut(ctx.program, copy);
   const map = mapAddress(ctx, copy.src.buffer);
   const across = 1 - cut.contiguous;
-  const step = (blockShape(tile)[across] ?? 0) / parts;
+  const step = Math.min(blockShape(tile)[across] ?? 0, copy.dst.extent[across] ?? 0) / parts;
   // Parts lie one behind the other across the contiguous axis, in every panel.
   const part = copy.multicast === null ? null : unitAlong(ctx, copy.multicast);
   const origin = [0, 1].map((axis) =>
@@ -171,11 +171,16 @@ export function loadTensor(ctx: Context, copy: Copy): void {
   ctx.body.emit(null, "add.u32", d, base, lanes);
   for (const [name, factor] of terms)
     ctx.body.emit(null, "add.u32", d, d, ctx.values.scale(ctx.variable(name), factor));
-  const words = ctx.entry.regs("b32", tile.registers.length, "row");
   // Registers of 16 lanes hold two columns each, as four of them hold eight.
   const [shape, unit, wide] =
     place.form === "half" ? (["16x256b", 4, 8] as const) : (["32x32b", 1, 1] as const);
-  const each = words.length / place.stacks;
+  const across = place.lanes === 0 ? 1 : 0;
+  const all = bufferOf(ctx.program, copy.dst.buffer).shape[across];
+  const share = tile.registers.length / place.stacks;
+  // Of the registers of each stack those of the columns that come.
+  const first = (ctx.constant(copy.dst.origin[across], at) / all) * share;
+  const each = (copy.dst.extent[across] / all) * share;
+  const words = ctx.entry.regs("b32", each * place.stacks, "row");
   for (let stack = 0; stack < place.stacks; stack++) {
     let done = 0;
     while (done < each) {
@@ -191,9 +196,9 @@ export function loadTensor(ctx: Context, copy: Copy): void {
   }
   ctx.body.emit(null, "tcgen05.wait::ld.sync.aligned");
   // Words have no type; what they hold has one.
-  tile.registers.forEach((register, i) => {
-    const word = words[i];
-    if (word) ctx.body.emitAny(null, `mov.${tile.type}`, [register, word]);
+  words.forEach((word, i) => {
+    const register = tile.registers[Math.floor(i / each) * share + first + (i % each)];
+    if (register) ctx.body.emitAny(null, `mov.${tile.type}`, [register, word]);
   });
 }
 

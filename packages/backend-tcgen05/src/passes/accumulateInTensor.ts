@@ -16,6 +16,7 @@ import {
   type TensorPlace,
   takeDirective,
   tensorPlace,
+  upOrigin,
   v,
   wholeView,
   withBody,
@@ -37,7 +38,7 @@ const HALF_COLUMNS = 8;
 
 /**
  * Directive `accumulate columns=C`: the accumulator becomes a tensor tile, and every epilogue a loop over C columns of it (rows where columns lie in lanes; fewer
- * where C does not divide them; all at once where two warps share a row), each loaded into registers as the lanes hold them. The last step stands behind the
+ * where C does not divide them; all at once where two warps share a row), of a gated product as many of either sum, each loaded into registers as the lanes hold them. The last step stands behind the
  * loop, so that the tile can be given back before its elements are stored. Blocks that share a tile meet with registers: those of a whole part, so that C has to be
  * all columns there. Without the directive accumulators stay in registers.
  */
@@ -60,12 +61,18 @@ export const accumulateInTensor: Pass = {
     // Expressions of whole rows have all columns of a tile at once.
     const elements = eachStmt(input.body).filter(isElementStmt).flatMap(elementViews);
     const whole = elements.some(({ buffer }) => buffer === name);
-    const columns = whole ? place.columns : stepOf(place, taken.args.columns);
-    const part = partOf(acc, place, columns);
+    // A step of a gated product takes columns of both sums.
+    const sums = eachStmt(input.body).some((s) => s.kind === "epilogue" && s.gated === true) ? 2 : 1;
+    const columns = whole
+      ? place.columns
+      : stepOf({ ...place, columns: place.columns / sums }, taken.args.columns);
+    const part = partOf(acc, place, sums * columns);
     const body = rewriteStmts(whole ? held(input.body, acc, part) : input.body, (stmt) => {
       // Bottom up: of a combine the epilogue has become its one step.
       if (stmt.kind === "reduce") return atOnce(stmt, name);
-      return stmt.kind === "epilogue" && stmt.acc.buffer === name ? inSteps(stmt, place, columns) : stmt;
+      return stmt.kind === "epilogue" && stmt.acc.buffer === name
+        ? inSteps(stmt, { ...place, columns: place.columns / sums }, columns)
+        : stmt;
     });
     return {
       ...withBody(input, body),
@@ -197,8 +204,10 @@ function inSteps(stmt: Epilogue, { lanes, columns: all }: TensorPlace, columns: 
       origin: [lit(0), lit(0)],
       extent: cut(stmt.acc.extent),
     };
+    const up: View = { ...part, origin: [lit(0), lit(columns)] };
     return [
       load(part, shifted(stmt.acc)),
+      ...(stmt.gated === true ? [load(up, shifted({ ...stmt.acc, origin: upOrigin(stmt.acc) }))] : []),
       { ...stmt, dst: shifted(stmt.dst), acc: part, c: stmt.c && shifted(stmt.c) },
     ];
   };

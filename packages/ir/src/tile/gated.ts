@@ -9,10 +9,17 @@ import { rewriteStmts } from "./rewrite.ts";
 import { matrixAlign } from "./sizes.ts";
 import type { Expr, OwnershipMode, TileProgram, View } from "./types.ts";
 
-/** The product that schedules are chosen for: as many multiply-adds and bytes of A and B, twice the columns of D, in rows as long as they are. */
+/**
+ * The product that schedules are chosen for: as many multiply-adds and bytes of A and B, twice the columns of D, in rows as long as they are. B is aligned as far as both
+ * factors are: the second one's columns of a row-major B begin inside its rows.
+ */
 export function productOf(problem: Problem): Problem {
-  const { gated: _, ...rest } = problem;
-  return { ...rest, n: productColumns(problem) };
+  const { gated, ...rest } = problem;
+  const { n, b } = problem;
+  let { align } = b;
+  if (gated === "halves" && b.layout === "row")
+    while (align > 1 && ((n * dtypes[b.dtype].bits) / 8) % align !== 0) align /= 2;
+  return { ...rest, n: productColumns(problem), b: { ...b, align } };
 }
 
 /** How the columns of a tile lie in a thread: the two halves of the tile are its registers'. Null where no register mode divides by two. */
@@ -50,6 +57,10 @@ export function pairingFault(program: TileProgram, { b, k, gated }: Problem): st
     return `its tiles have ${width} columns, no multiple of ${2 * PAIRED_RUN}`;
   if (gated === "interleaved" && k % acc.b.extent[0] !== 0)
     return `its chunks of ${acc.b.extent[0]} do not divide k, and would go on into the next column`;
+  // Blocks of a cluster below each other share a half, in whole patterns of the swizzle.
+  const sharers = program.directives.some(({ name }) => name === "multicast") ? program.launch.cluster[0] : 1;
+  if (b.layout === "col" && sharers > 1 && width % (2 * PAIRED_RUN * sharers) !== 0)
+    return `half of its tiles' ${width} columns does not divide into ${sharers} parts of whole ${PAIRED_RUN}`;
   const run = b.layout === "row" ? (2 * SPAN_BITS) / dtypes[b.dtype].bits : 0;
   if (run > 0 && width % run !== 0)
     return `half a tile of a row-major B has ${width / 2} columns, no multiple of ${run / 2}`;
