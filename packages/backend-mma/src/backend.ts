@@ -24,6 +24,7 @@ import {
   expandReductions,
   expandRings,
   expandStores,
+  handOverTiles,
   hasAtom,
   loadFragments,
   openKernel,
@@ -94,6 +95,7 @@ const products: Backend = {
     bindTensorLayouts,
     bindOwnership,
     bindElements,
+    handOverTiles,
     // Before the layouts: the oracle judges the accesses as wide as they will be.
     loadMatrices,
     vectorise,

@@ -22,6 +22,7 @@ import {
   elideGuards,
   expandReductions,
   expandRings,
+  handOverTiles,
   loadFragments,
   openKernel,
   orderWalk,
@@ -83,6 +84,7 @@ const products: Backend = {
     reduceInCluster,
     bindOwnership,
     bindElements,
+    handOverTiles,
     // Before the layouts: the oracle judges the accesses as wide as they will be.
     vectorise,
     dealCopies,

@@ -3,7 +3,10 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { devNull } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { decodeArray, formatDiagnostic, randomStorage } from "@tilewright/core";
+import { anchorOf, interpret, measureProgram } from "@tilewright/ir";
 import { describe, expect, test } from "vitest";
+import { compiler } from "../src/compiler.ts";
 import { cli } from "./harness.ts";
 import { scratch } from "./scratch.ts";
 
@@ -20,7 +23,7 @@ function assembled(ptx: string, arch: string): string {
   return `${run.status} ${run.stdout}${run.stderr}`;
 }
 
-const programs = ["softmax", "rmsnorm", "layernorm"] as const;
+const programs = ["softmax", "rmsnorm", "layernorm", "two-products"] as const;
 const archs = ["sm_70", "sm_80", "sm_90a", "sm_100a"] as const;
 const all = programs.flatMap((name) => archs.map((arch) => [name, arch] as const));
 
@@ -42,6 +45,64 @@ describe("programs over axes", () => {
     expect(said).toMatch(/^0 /);
     expect(said).toContain(" 0 bytes spill stores, 0 bytes spill loads");
     expect(said).not.toMatch(/warning|C75\d\d/i);
+  });
+
+  test.each(all)("%s on %s means the same after every pass", (name, arch) => {
+    const text = readFileSync(example(name), "utf8").replace("m = 200", "m = 20");
+    const made = compiler.compile({ from: text, target: arch });
+    const source = made.ok ? made.value.source : undefined;
+    if (!made.ok || source === undefined) throw new Error("did not compile");
+    const anchor = anchorOf(source);
+    if (!anchor.ok) throw new Error("is no program that is scheduled");
+    const { trace } = made.value;
+    const extent = (axis: string): number => source.axes.find(({ name }) => name === axis)?.extent ?? 1;
+    const values = new Map(
+      source.params.map(({ name, dtype, axes }, seed) => {
+        const count = axes.reduce((size, axis) => size * extent(axis), 1);
+        return [name, decodeArray(dtype, randomStorage(dtype, count, { kind: "uniform" }, seed))];
+      }),
+    );
+    const inputs = new Map(
+      [...anchor.value.operands].map(([name, operand]) => [operand, values.get(name) ?? []]),
+    );
+    const [a, b] = [inputs.get("a") ?? [0], inputs.get("b") ?? []];
+    const epilogue = anchor.value.launched.epilogue.map((_, i) => inputs.get(`epilogue${i}`) ?? []);
+    values.delete(anchor.value.stored.param);
+    const expected = measureProgram(source, values).get(anchor.value.stored.param);
+    for (const [i, { program, pass, changed }] of trace.entries()) {
+      if (!changed) continue;
+      const order = (["lazy", "eager", "random"] as const)[i % 3];
+      const run = interpret(program, { a, b, epilogue }, { order: order ?? "lazy" });
+      if (!run.ok) throw new Error(`${pass}: ${run.error.map(formatDiagnostic).join()}`);
+      const ratios = Array.from(
+        run.value.d,
+        (value, at) => Math.abs(value - (expected?.values[at] ?? 0)) / (expected?.bounds[at] ?? 0),
+      );
+      const worst = ratios.reduce((most, ratio) => Math.max(most, ratio), 0);
+      expect([pass, worst < 1]).toEqual([pass, true]);
+      expect(worst).toBeGreaterThan(0);
+    }
+  });
+
+  test.each(archs)("rows of a softmax are multiplied on %s, columns that are none are 0", async (arch) => {
+    using folder = scratch();
+    const path = join(folder.path, "attention.tile");
+    const text = readFileSync(example("two-products"), "utf8").replace("m = 200", "m = 20");
+    const softmax = [
+      "reduce %x = max(%P / 8) along j",
+      "map %P = exp(%P / 8 - %x)",
+      "reduce %x = sum(%P) along j",
+      "map %Q = %P + 1 / (j - 40)",
+    ];
+    const edited = text
+      .replace("axis j = 64", "axis j = 35")
+      .replace("  tile %S", "  tile %x f32[m]\n  tile %S")
+      .replace("map %Q = %P", softmax.join("\n    "))
+      .replace("store %D = %S", "store %D = %S / %x");
+    writeFileSync(path, edited);
+    const { stdout } = await cli(`run --from ${path} --arch ${arch} --device emulator --json`);
+    const result = JSON.parse(stdout);
+    expect([result.ok, result.hazards, result.error.boundRatio < 1]).toEqual([true, [], true]);
   });
 
   test("every stage is text that compiles on", async () => {

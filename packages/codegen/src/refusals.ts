@@ -88,9 +88,18 @@ export function groupedSplitFault(
   };
 }
 
-/** Epilogue steps whose data is of a dtype that they are not lowered for. */
+/** Epilogue steps whose data is of a dtype that they are not lowered for, and factors, which no epilogue multiplies by. */
 export const refuseSteps = ({ epilogue }: Problem, code: Diagnostic["code"]): readonly Diagnostic[] =>
   epilogue.flatMap((step, index) => {
+    if (step.kind === "factor")
+      return [
+        unsupported(
+          code,
+          `problem.epilogue[${index}]`,
+          "a further factor is no step of an epilogue",
+          "write a tile program: examples/two-products.tile",
+        ),
+      ];
     const dtype = "dtype" in step ? step.dtype : "operand" in step ? step.operand.dtype : "f32";
     if (servedFormats.includes(dtype)) return [];
     const at = `problem.epilogue[${index}]`;

@@ -94,6 +94,8 @@ export class StepChain {
       case "source":
         if (this.#mapped) loaded.steps.set(index, matrix(step.operand));
         return x;
+      case "factor":
+        return x;
       case "map":
         return lowerExpression(ctx, at.guard, mapOf(this.#stmt.steps, index), {
           acc: x,

@@ -155,6 +155,7 @@ export {
   isLaunchScalar,
   type StepMatrix,
   stepBuffer,
+  stepExtents,
   stepMatrix,
   stepOfBuffer,
 } from "./problem/stepInputs.ts";

@@ -71,6 +71,14 @@ export type EpilogueStep =
       readonly name?: string | undefined;
     }
   | { readonly kind: "source"; readonly operand: Operand; readonly name?: string | undefined }
+  /** A further factor of a tile program, of A.B or of the product before, as statements in front of the epilogue have it; the value stays as it is. */
+  | {
+      readonly kind: "factor";
+      readonly operand: Operand;
+      readonly rows: number;
+      readonly columns: number;
+      readonly name?: string | undefined;
+    }
   /** An expression of the value (`acc`) and of what step i has loaded (`$i`): `silu(acc*$0+$1)*$1`, without spaces. */
   | { readonly kind: "map"; readonly expression: string }
   /** Round to another dtype; `saturate` clamps to its finite range. */
@@ -143,9 +151,17 @@ export interface Problem {
   readonly symbolic?: SymbolicSizes | undefined;
 }
 
-/** Columns of A.B: of a gated product twice those of D. */
-export const productColumns = ({ n, gated }: Pick<Problem, "n" | "gated">): number =>
-  gated === undefined ? n : 2 * n;
+/** Columns of A.B: of a gated product twice those of D; where a further factor follows its rows. */
+export function productColumns({
+  n,
+  gated,
+  epilogue = [],
+}: Pick<Problem, "n" | "gated"> & {
+  readonly epilogue?: readonly { readonly kind: string; readonly rows?: number }[] | undefined;
+}): number {
+  const rows = epilogue.find(({ kind }) => kind === "factor")?.rows;
+  return rows ?? (gated === undefined ? n : 2 * n);
+}
 
 /** Rows x columns of each operand of a problem. */
 export function operandShape(problem: Problem, which: "a" | "b" | "c" | "d"): readonly [number, number] {

@@ -224,7 +224,9 @@ function compileProgram(
     const broken = proveProtocol(ownProgram(program), input.target, locations, true);
     if (broken.length > 0) return err(broken);
   }
-  const able = ableTo(backends, program.problem, input.target);
+  // Further factors are the program's own business.
+  const epilogue = program.problem.epilogue.filter(({ kind }) => kind !== "factor");
+  const able = ableTo(backends, { ...program.problem, epilogue }, input.target);
   if (!able.ok) return able;
   const [backend] = able.value;
   if (backend === undefined) throw new InternalError("a backend was promised and not found");
@@ -313,7 +315,8 @@ function* nestsOf(
   anchor: Anchor,
   { target, machine }: Aimed<CompileInput>,
 ): Iterable<TileProgram> {
-  const { problem, product } = anchor;
+  const { problem, products } = anchor;
+  const [product = null] = products;
   const rows = product === null ? rowNest(anchor, target.arch) : null;
   if (rows !== null) yield rows;
   if (product === null) return;

@@ -25,7 +25,7 @@ function faults(name: string, ...edits: readonly (readonly [string, string])[]):
 }
 
 describe("programs over axes", () => {
-  test.each(["softmax", "rmsnorm", "layernorm"])("%s prints and parses back", (name) => {
+  test.each(["softmax", "rmsnorm", "layernorm", "two-products"])("%s prints and parses back", (name) => {
     const text = example(name);
     expect(text.split("\n").length).toBeLessThan(60);
     expect(text).not.toMatch(/sm_|warp|thread|lane/);
@@ -92,6 +92,14 @@ describe("programs over axes", () => {
       "tile %x f32[m]",
       "tile %x f32[m]\n  tile %y f32[n]",
       "tiles, sums and what is stored differ in axes",
+    ],
+    ["two-products", "axis j = 64 whole", "axis j = 64", "has j in parts, along which a product follows"],
+    ["two-products", "map %Q = %P", "fill %Q = 1", "multiplies %Q, which is no result of a map"],
+    [
+      "two-products",
+      "f16[m, k]\n  param %B f16[k, j]",
+      "bf16[m, k]\n  param %B bf16[k, j]",
+      "multiplies f16 behind bf16",
     ],
   ])("%s with %j as %j is not scheduled: %s", (name, from, to, message) => {
     const anchor = anchorOf(parse(example(name).replace(from, to)));

@@ -10,6 +10,7 @@ import {
   type Problem,
   packedStride,
   scaleMatrix,
+  stepExtents,
 } from "@tilewright/core";
 
 /** `sfa`, `sfb`: scale factors of A and B. `epilogueI`: what step I of the epilogue reads or stores. */
@@ -71,8 +72,10 @@ export function deviceOperands(problem: Problem): readonly DeviceOperand[] {
 /** The buffer of one step of the epilogue; null where it has none. */
 function stepOperand(problem: Problem, index: number): DeviceOperand | null {
   const step = problem.epilogue[index];
+  if (step === undefined) return null;
   const name = `epilogue${index}` as const;
   const { m, n } = problem;
+  const extents = stepExtents(problem, step);
   const batches = problem.batch.kind === "none" ? 1 : problem.batch.count;
   const vector = (length: number, dtype: DType, direction: DeviceOperand["direction"]): DeviceOperand => ({
     name,
@@ -83,11 +86,13 @@ function stepOperand(problem: Problem, index: number): DeviceOperand | null {
   /** Matrices of a batch follow each other, each with its padding. */
   const matrix = (operand: Operand, direction: DeviceOperand["direction"]): DeviceOperand => ({
     name,
-    bytes: bytesOf((batches - 1) * packedStride(operand, m, n) + operandSpan(operand, m, n), operand.dtype),
-    shape: matrixText(operand, [m, n]),
+    bytes: bytesOf(
+      (batches - 1) * packedStride(operand, ...extents) + operandSpan(operand, ...extents),
+      operand.dtype,
+    ),
+    shape: matrixText(operand, extents),
     direction,
   });
-  if (step === undefined) return null;
   switch (step.kind) {
     case "bias":
       return vector(step.along === "m" ? m : n, step.dtype, "in");
@@ -99,6 +104,7 @@ function stepOperand(problem: Problem, index: number): DeviceOperand | null {
     case "residual":
     case "source":
     case "gate":
+    case "factor":
       return matrix(step.operand, "in");
     case "output":
       return matrix(step.operand, "out");

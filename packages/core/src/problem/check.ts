@@ -14,6 +14,7 @@ import { checkBlockScales, checkDTypes, checkPrecision } from "./checkTypes.ts";
 import { invalid, problemCodes } from "./codes.ts";
 import { parseMap, readsUp } from "./epilogueExpression.ts";
 import { operandSpan } from "./size.ts";
+import { stepExtents } from "./stepInputs.ts";
 import { maxOfSize, type SizeName, type SizeRange, sizeNames, sizeValue } from "./symbolic.ts";
 
 /** Indices of a dimension are 32-bit in kernels and tensor maps. */
@@ -227,7 +228,8 @@ function checkStep(problem: Problem, step: EpilogueStep, at: string): Diagnostic
     case "source":
     case "gate":
     case "output":
-      return checkOperand(`${at}.operand`, step.operand, problem.m, problem.n);
+    case "factor":
+      return checkOperand(`${at}.operand`, step.operand, ...stepExtents(problem, step));
   }
 }
 

@@ -58,7 +58,7 @@ function complete(request: StructuredRequest): Problem {
   const { m, n, k } = request;
   const dtype = request.a?.dtype ?? request.dtype ?? request.b?.dtype ?? "f32";
   const a = operandOf(request.a ?? {}, dtype, "row", m, k);
-  const columns = productColumns({ n, gated: request.gated });
+  const columns = productColumns({ n, gated: request.gated, epilogue: request.epilogue });
   const b = operandOf(request.b ?? {}, request.dtype ?? dtype, "row", k, columns);
   const product = productDType(a.dtype, b.dtype);
   const acc = request.acc ?? dtypes[product].acc;

@@ -28,8 +28,15 @@ export function stepOfBuffer(name: string): number | null {
 export const isLaunchScalar = (step: EpilogueStep | undefined): boolean =>
   (step?.kind === "scale" || step?.kind === "load") && step.by === "scalar";
 
+/** Rows and columns of the matrix of a step: D's unless it has its own. */
+export const stepExtents = (
+  { m, n }: Pick<Problem, "m" | "n">,
+  step: EpilogueStep,
+): readonly [number, number] => (step.kind === "factor" ? [step.rows, step.columns] : [m, n]);
+
 /** What a step reads element by element; null for steps that read nothing, or one value for all. */
-export function stepMatrix({ m, n, epilogue }: Problem, index: number): StepMatrix | null {
+export function stepMatrix(problem: Problem, index: number): StepMatrix | null {
+  const { m, n, epilogue } = problem;
   const step = epilogue[index];
   const vector = (along: "m" | "n", dtype: DType): StepMatrix => ({
     dtype,
@@ -41,9 +48,11 @@ export function stepMatrix({ m, n, epilogue }: Problem, index: number): StepMatr
   switch (step?.kind) {
     case "residual":
     case "source":
-    case "gate": {
+    case "gate":
+    case "factor": {
       const { operand } = step;
-      return { dtype: operand.dtype, shape: [m, n], strides: operandStrides(operand), operand, across: null };
+      const shape = stepExtents(problem, step);
+      return { dtype: operand.dtype, shape, strides: operandStrides(operand), operand, across: null };
     }
     case "bias":
       return vector(step.along, step.dtype);

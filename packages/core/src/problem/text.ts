@@ -45,6 +45,8 @@ export function printStep(step: EpilogueStep): string {
     case "source":
     case "output":
       return `${step.kind}(${printOperand(step.operand)})`;
+    case "factor":
+      return `factor(${step.rows},${step.columns},${printOperand(step.operand)})`;
     case "cast":
       return `cast(${step.dtype},${step.saturate ? "saturate" : "ieee"})`;
     case "reduce":
@@ -132,6 +134,7 @@ const stepArguments: Readonly<Record<EpilogueStep["kind"], readonly string[]>> =
   gate: ["operand"],
   load: ["by", "dtype"],
   source: ["operand"],
+  factor: ["rows", "columns", "operand"],
   map: ["expression"],
   cast: ["dtype", "saturate"],
   output: ["operand"],
@@ -148,7 +151,7 @@ const fault = (at: string, message: string, hint: string): Diagnostic => ({
 
 function argument(name: string, text: string): Json {
   if (name === "operand") return operandText(text);
-  if (name === "min" || name === "max") return number(text);
+  if (["min", "max", "rows", "columns"].includes(name)) return number(text);
   if (name === "saturate") return text === "saturate" ? true : text === "ieee" ? false : text;
   return text;
 }

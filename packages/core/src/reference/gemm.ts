@@ -332,6 +332,8 @@ function applyStep(index: number, tile: Tile, context: StepContext): Expectation
   };
   switch (step?.kind) {
     case undefined:
+    // Of a tile program, which has a reference of its own.
+    case "factor":
       return null;
     case "bias":
     case "residual":

@@ -41,6 +41,8 @@ const name = z
   .optional()
   .describe("what the operand is called in the expression that the step comes from");
 
+const extents = { rows: integer(1, "rows of the matrix"), columns: integer(1, "columns of the matrix") };
+
 const epilogueSteps = <T extends z.ZodType>(operand: T) =>
   z.array(
     z.discriminatedUnion("kind", [
@@ -63,6 +65,11 @@ const epilogueSteps = <T extends z.ZodType>(operand: T) =>
       z
         .strictObject({ kind: z.literal("source"), operand, name })
         .describe("load an m x n matrix, for a map"),
+      z
+        .strictObject({ kind: z.literal("factor"), operand, ...extents, name })
+        .describe(
+          "a further factor of a tile program: of A.B, whose columns are then its rows, or of the product before; the value stays as it is",
+        ),
       z
         .strictObject({ kind: z.literal("map"), expression: z.string() })
         .describe("an expression of acc, the value so far, and $i, what step i has loaded"),

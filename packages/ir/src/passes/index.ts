@@ -12,6 +12,7 @@ export { elideGuards } from "./elideGuards.ts";
 export { expandReductions } from "./expandReductions.ts";
 export { expandRings } from "./expandRings.ts";
 export { expandStores } from "./expandStores.ts";
+export { handOverTiles } from "./handOverTiles.ts";
 export { loadFragments } from "./loadFragments.ts";
 export { loadSource } from "./loadSource.ts";
 export { multicastCopies, multicastPeers } from "./multicastCopies.ts";

@@ -27,8 +27,8 @@ function split(input: TileProgram, step: number, reversed: boolean): TileProgram
     if (stmt.kind !== "mma") return stmt;
     if (bufferOf(input, stmt.a.buffer).space === "register") return stmt;
     const chunk = stmt.a.extent[1];
-    const a = registerBuffer("fA", bufferOf(input, stmt.a.buffer).dtype, [stmt.a.extent[0], step]);
-    const b = registerBuffer("fB", bufferOf(input, stmt.b.buffer).dtype, [step, stmt.b.extent[1]]);
+    const a = registerBuffer(nameOf(stmt.a), bufferOf(input, stmt.a.buffer).dtype, [stmt.a.extent[0], step]);
+    const b = registerBuffer(nameOf(stmt.b), bufferOf(input, stmt.b.buffer).dtype, [step, stmt.b.extent[1]]);
     added.push(a, b);
     const offset = mul(v("kk"), step);
     const loads = [
@@ -43,6 +43,9 @@ function split(input: TileProgram, step: number, reversed: boolean): TileProgram
   });
   return { ...withBody(input, body), buffers: [...input.buffers, ...added] };
 }
+
+/** `fA` of `A` and of `sA`. */
+const nameOf = ({ buffer }: View): string => `f${buffer.replace(/^s(?=.)/, "")}`;
 
 function sliceOf(view: View, axis: 0 | 1, offset: ReturnType<typeof mul>, extent: number): View {
   const [r, c] = view.origin;

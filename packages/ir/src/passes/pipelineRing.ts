@@ -10,8 +10,8 @@ import type { Pass } from "./pass.ts";
 type Copy = Extract<Stmt, { kind: "copy" }>;
 type For = Extract<Stmt, { kind: "for" }>;
 
-/** Name of the ring of the operand tiles. */
-const RING = "ring";
+/** Name of the ring of the operand tiles of a loop: the first, or a further one. */
+const ringName = (further: number): string => (further === 0 ? "ring" : `ring${further}`);
 
 /**
  * Directive `ring slots=S registerPrefetch=0|1 ahead=A`. One slot is the off state: fill, wait, compute, release.
@@ -36,7 +36,7 @@ export const pipelineRing: Pass = {
   },
 };
 
-function pipeline(input: TileProgram, slots: number, prefetch: boolean, together: boolean): TileProgram {
+function pipeline(input: TileProgram, most: number, prefetch: boolean, together: boolean): TileProgram {
   const isFill = (stmt: Stmt): stmt is Copy =>
     stmt.kind === "copy" &&
     bufferOf(input, stmt.src.buffer).space === "global" &&
@@ -50,8 +50,18 @@ function pipeline(input: TileProgram, slots: number, prefetch: boolean, together
     const [first] = fills;
     if (!first) return stmt;
     const buffers = [...new Set(fills.map((copy) => copy.dst.buffer))];
-    rings.push({ name: RING, slots, buffers, transport: first.transport, full: null, empty: null });
-    const loop: RingLoop = { stmt, slots, fills, buffers, compute: stmt.body.filter((s) => !isFill(s)) };
+    const name = ringName(rings.length);
+    // A loop over what a tile holds has few chunks.
+    const slots = rings.length > 0 && stmt.to.kind === "const" ? Math.min(most, stmt.to.value) : most;
+    rings.push({ name, slots, buffers, transport: first.transport, full: null, empty: null });
+    const loop: RingLoop = {
+      name,
+      stmt,
+      slots,
+      fills,
+      buffers,
+      compute: stmt.body.filter((s) => !isFill(s)),
+    };
     if (slots === 1 || together) return oneTurn(loop);
     if (!prefetch) return multiSlot(loop, null);
     const held = fills.map((copy, i) => {
@@ -65,18 +75,21 @@ function pipeline(input: TileProgram, slots: number, prefetch: boolean, together
     return multiSlot(loop, held);
   });
 
-  const slotted = new Set(rings.flatMap((ring) => ring.buffers));
+  const slotted = new Map(
+    rings.flatMap(({ buffers, slots }) => buffers.map((name) => [name, slots] as const)),
+  );
   return {
     ...withBody(input, body),
     rings: [...input.rings, ...rings],
     buffers: [
-      ...input.buffers.map((buffer) => (slotted.has(buffer.name) ? { ...buffer, slots } : buffer)),
+      ...input.buffers.map((buffer) => ({ ...buffer, slots: slotted.get(buffer.name) ?? buffer.slots })),
       ...staging,
     ],
   };
 }
 
 interface RingLoop {
+  readonly name: string;
   readonly stmt: For;
   readonly slots: number;
   readonly fills: readonly Copy[];
@@ -84,11 +97,15 @@ interface RingLoop {
   readonly compute: readonly Stmt[];
 }
 
-const edge = (kind: "acquire" | "commit" | "release", at: Expr): Stmt => ({ kind, ring: RING, at });
-const wait = (at: Expr, pending: number): Stmt => ({ kind: "wait", ring: RING, at, pending });
+/** Events of a loop's ring. */
+const eventsOf = ({ name: ring }: RingLoop) => ({
+  edge: (kind: "acquire" | "commit" | "release", at: Expr): Stmt => ({ kind, ring, at }),
+  wait: (at: Expr, pending: number): Stmt => ({ kind: "wait", ring, at, pending }),
+});
 
 function oneTurn(loop: RingLoop): Stmt {
   const { stmt, fills, slots } = loop;
+  const { edge, wait } = eventsOf(loop);
   const at = v(stmt.var);
   const compute = slots === 1 ? loop.compute : rewriteStmts(loop.compute, (s) => readSlot(loop, s, at));
   const copies = slots === 1 ? fills : fills.map((copy) => chunkOf(loop, copy, at));
@@ -101,6 +118,7 @@ function oneTurn(loop: RingLoop): Stmt {
 /** Prologue for chunks 0 .. slots-2, then the steady state; commits go on past the last chunk so that their count stays fixed. */
 function multiSlot(loop: RingLoop, held: readonly Buffer[] | null): readonly Stmt[] {
   const { stmt, slots, fills } = loop;
+  const { edge, wait } = eventsOf(loop);
   const at = v(stmt.var);
   const ahead = add(at, slots - 1);
   const chunkExists = (chunk: Expr): Cond => cond(chunk, "<", stmt.to);

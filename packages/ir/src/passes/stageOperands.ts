@@ -1,6 +1,7 @@
 /** Make shared tiles explicit: `mma` reads shared memory, a copy per K chunk fills it. */
 import { dtypes, sizeOf } from "@tilewright/core";
-import { bufferOf, rewriteStmts, takeDirective, wholeView, withBody } from "../tile/rewrite.ts";
+import { isElementStmt, withElementViews } from "../tile/elements.ts";
+import { bufferOf, eachStmt, rewriteStmts, takeDirective, wholeView, withBody } from "../tile/rewrite.ts";
 import { scaleTileInTensor } from "../tile/scaleTiles.ts";
 import type { Buffer, Stmt, TileProgram, View } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
@@ -18,8 +19,26 @@ export const stageOperands: Pass = {
   summary: "A and B pass through shared tiles, one copy per K chunk",
   from: "nest",
   to: "staged",
-  run: (program) => stage({ ...program, stage: "staged" }),
+  run: (program) => stage(shareFactors({ ...program, stage: "staged" })),
 };
+
+/** Register tiles that are multiplied, which element statements make, lie in shared memory: other threads than those that compute them read them. */
+function shareFactors(program: TileProgram): TileProgram {
+  const shared = new Map<string, Buffer>();
+  for (const stmt of eachStmt(program.body)) {
+    if (stmt.kind !== "mma") continue;
+    const tile = bufferOf(program, stmt.a.buffer);
+    if (tile.space === "register")
+      shared.set(tile.name, { ...tile, name: `s${tile.name}`, space: "shared", align: SHARED_ALIGN });
+  }
+  if (shared.size === 0) return program;
+  const moved = (view: View): View => ({ ...view, buffer: shared.get(view.buffer)?.name ?? view.buffer });
+  const body = rewriteStmts(program.body, (stmt) => {
+    if (stmt.kind === "mma") return { ...stmt, a: moved(stmt.a) };
+    return isElementStmt(stmt) ? withElementViews(stmt, moved) : stmt;
+  });
+  return { ...withBody(program, body), buffers: program.buffers.map((b) => shared.get(b.name) ?? b) };
+}
 
 /** A view in the memory that it has come to, and the copies that brought it there. */
 interface Staged {
@@ -36,9 +55,10 @@ function stage(input: TileProgram): TileProgram {
   const added: Buffer[] = [];
 
   /** `beside`: columns that come into the same tile, behind those of the view. */
-  const throughShared = (view: View, name: string, beside?: View): Staged => {
+  const throughShared = (view: View, beside?: View): Staged => {
     const source = bufferOf(input, view.buffer);
     if (source.space !== "global") return { view, copies: [] };
+    const name = `s${source.name}`;
     const width = view.extent[1] + (beside?.extent[1] ?? 0);
     const shared: Buffer = {
       name,
@@ -94,12 +114,12 @@ function stage(input: TileProgram): TileProgram {
   const body = rewriteStmts(input.body, (given) => {
     if (given.kind !== "mma") return given;
     const { beside, ...stmt } = given;
-    const a = operands.includes("a") ? throughShared(stmt.a, "sA") : { view: stmt.a, copies: [] };
-    const b = operands.includes("b") ? throughShared(stmt.b, "sB", beside) : { view: stmt.b, copies: [] };
+    const a = operands.includes("a") ? throughShared(stmt.a) : { view: stmt.a, copies: [] };
+    const b = operands.includes("b") ? throughShared(stmt.b, beside) : { view: stmt.b, copies: [] };
     if (stmt.scales === undefined || kept)
       return [...a.copies, ...b.copies, { ...stmt, a: a.view, b: b.view }];
-    const sfa = throughTensor(throughShared(stmt.scales.a, "sSFA"), "tSFA");
-    const sfb = throughTensor(throughShared(stmt.scales.b, "sSFB"), "tSFB");
+    const sfa = throughTensor(throughShared(stmt.scales.a), "tSFA");
+    const sfb = throughTensor(throughShared(stmt.scales.b), "tSFB");
     // Copies from global memory first: they fill a slot together.
     const copies = [a, b, sfa, sfb].flatMap((staged) => staged.copies);
     const fills = copies.filter((copy) => copy.kind === "copy" && copy.transport === transport);

@@ -406,12 +406,12 @@ class Reader {
       const token = c.peek();
       if (token.kind === "name") return { kind: "element", name: this.#read().name };
       if (token.kind !== "word" || !this.#axes.has(token.text)) return null;
-      if (this.#axes.get(token.text)?.whole !== true || this.#grid?.[1] !== token.text)
+      if (this.#axes.get(token.text)?.whole !== true || this.#grid?.[0] === token.text)
         c.fail(
           token,
           parseCodes.badValue,
           `a tile does not know positions along ${token.text}`,
-          "positions are those along the columns of the tiles, where they are whole",
+          "positions are those along the columns of a tile, where they are whole",
         );
       c.next();
       return { kind: "position", axis: token.text };

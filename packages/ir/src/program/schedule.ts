@@ -2,11 +2,14 @@
 import {
   type Checked,
   type Diagnostic,
+  type DType,
   defineProblem,
   err,
   leavesOf,
   mapLeaves,
   ok,
+  operandShape,
+  operandStrides,
   type Problem,
   sizeOf,
   stepBuffer,
@@ -14,6 +17,7 @@ import {
 import { lit, mul, v } from "../tile/expr.ts";
 import { gemmNest, registerBuffer, stepInput, tierExtent, tileExtent } from "../tile/gemm.ts";
 import { bufferOf, eachStmt, wholeView, withBody } from "../tile/rewrite.ts";
+import { matrixAlign } from "../tile/sizes.ts";
 import type {
   Buffer,
   ElementExpr,
@@ -24,7 +28,15 @@ import type {
   TileProgram,
   View,
 } from "../tile/types.ts";
-import { type AxisProgram, type AxisStmt, axisOf, type Named, type NamedExpr, namedIn } from "./types.ts";
+import {
+  type AxisProgram,
+  type AxisStmt,
+  axisOf,
+  type Named,
+  type NamedExpr,
+  namedIn,
+  type Parameter,
+} from "./types.ts";
 
 type Product = Extract<AxisStmt, { kind: "mma" }>;
 
@@ -34,17 +46,24 @@ export const PROGRAM_SHAPE = "TW3170";
 /** Columns of a parameter that a turn of a loop reads where nothing multiplies it. */
 const CHUNK = 32;
 
-/** A program's product, if it has one, and what its parameters are to the kernel. */
+/** The products of a program, each of which but the first multiplies what a tile holds, and what its parameters are to the kernel. */
 export interface Anchor {
-  /** The product's; of a program without one, of D with a k of 1, whose A and B no kernel reads. */
+  /**
+   * Whose schedules the program takes: the first product's rows and inner axis, and columns for every tile; of a program without one, of D with a k of 1, whose A and B no
+   * kernel reads.
+   */
   readonly problem: Problem;
-  readonly product: Product | null;
+  /** What a launch takes. Parameters that are neither operands of the first product nor stored are what steps of the epilogue read, factors of further products the last. */
+  readonly launched: Problem;
+  readonly products: readonly Product[];
   readonly stored: Extract<AxisStmt, { kind: "store" }>;
-  /** The tile that is stored: the product's sums, or the first matrix. */
+  /** The tile that is stored: the last product's sums, or the first matrix. */
   readonly acc: string;
-  /** By parameter: the operand, as manifests call it. What is neither multiplied nor stored is what steps of the problem's epilogue read. */
-  readonly operands: ReadonlyMap<string, "a" | "b" | "d" | `epilogue${number}`>;
+  /** By parameter: the operand, as manifests call it. */
+  readonly operands: ReadonlyMap<string, OperandName>;
 }
+
+type OperandName = "a" | "b" | "d" | `epilogue${number}`;
 
 const refuse = (name: string, message: string, hint: string): readonly Diagnostic[] => [
   { code: PROGRAM_SHAPE, kind: "unsupported", at: `@${name}`, message, hint },
@@ -53,65 +72,120 @@ const refuse = (name: string, message: string, hint: string): readonly Diagnosti
 const products = (stmts: readonly AxisStmt[]): readonly Product[] =>
   stmts.flatMap((stmt) => (stmt.kind === "for" ? products(stmt.body) : stmt.kind === "mma" ? [stmt] : []));
 
-/** The matrix product whose schedules the program takes, and its parameters. Errors: programs with more than this release schedules. */
+/** What a statement writes. */
+const writtenBy = (stmt: AxisStmt): string =>
+  stmt.kind === "for" ? "" : stmt.kind === "store" ? stmt.param : stmt.kind === "mma" ? stmt.acc : stmt.tile;
+
+/** Why products do not make a chain that is scheduled; null where they do. */
+function chainFault(
+  program: AxisProgram,
+  chain: readonly Product[],
+): readonly [message: string, hint: string] | null {
+  const named = (name: string): Named => namedIn(program, name);
+  for (const [i, { acc, a, b }] of chain.entries()) {
+    const [, columns = ""] = named(acc).axes;
+    if (!isParameter(named(b))) return [`multiplies by %${b}, a tile`, "let the right factor be a parameter"];
+    if (chain.findIndex((other) => other.acc === acc) < i)
+      return [`adds two products into %${acc}`, "give each product an accumulator"];
+    if (i < chain.length - 1 && !axisOf(program, columns).whole)
+      return [`has ${columns} in parts, along which a product follows`, `declare axis ${columns} whole`];
+    if (i === 0 && !isParameter(named(a))) return ["multiplies tiles first", "multiply parameters"];
+    if (i === 0) continue;
+    const [{ dtype: first }, { dtype }] = [named(chain[0]?.a ?? ""), named(a)];
+    if (dtype !== first)
+      return [`multiplies ${dtype} behind ${first}`, `let all products have factors of ${first}`];
+    if (isParameter(named(a)))
+      return [`multiplies parameters twice`, `multiply what is made of %${chain[i - 1]?.acc}`];
+    if (eachAxisStmt(program.body).some((stmt) => stmt.kind !== "map" && writtenBy(stmt) === a))
+      return [`multiplies %${a}, which is no result of a map`, `map it into a tile, and multiply that`];
+  }
+  return null;
+}
+
+/** The matrix products whose loops the program has, and its parameters. Errors: programs of forms that this release does not schedule. */
 export function anchorOf(program: AxisProgram): Checked<Anchor> {
-  const [product = null, second] = products(program.body);
+  const fault = (message: string, hint: string) => err(refuse(program.name, message, hint));
+  const chain = products(program.body);
+  const [product] = chain;
   const stores = program.body.filter((stmt) => stmt.kind === "store");
   const [stored] = stores;
-  if (second !== undefined) return err(refuse(program.name, "has several products", "write one mma"));
   if (stored === undefined || stores.length > 1 || program.body.at(-1) !== stored)
-    return err(refuse(program.name, "stores nothing, or not at its end", "end with one store"));
-  const acc = product?.acc ?? program.tiles.find(({ axes }) => axes.length === 2)?.name;
-  if (acc === undefined) return err(refuse(program.name, "holds no matrix", "declare a tile of both axes"));
-  const d = namedIn(program, stored.param);
+    return fault("stores nothing, or not at its end", "end with one store");
+  const broken = chainFault(program, chain);
+  if (broken !== null) return fault(...broken);
+  const acc = chain.at(-1)?.acc ?? program.tiles.find(({ axes }) => axes.length === 2)?.name;
+  if (acc === undefined) return fault("holds no matrix", "declare a tile of both axes");
+  const parameter = (name: string): Parameter => {
+    const found = namedIn(program, name);
+    if (!isParameter(found)) throw new TypeError("factors and what is stored are parameters");
+    return found;
+  };
+  const d = parameter(stored.param);
   const [m, n] = program.grid;
-  for (const { axes } of [namedIn(program, acc), d, ...program.tiles])
-    if (axes[0] !== m || (axes[1] ?? n) !== n)
-      return err(
-        refuse(program.name, `tiles, sums and what is stored differ in axes`, `write tiles ${m}, ${n}`),
-      );
-  const factors = product === null ? null : [namedIn(program, product.a), namedIn(program, product.b)];
-  const [a, b] = factors ?? [];
-  if (!("layout" in d) || (factors !== null && !(a && b && "layout" in a && "layout" in b)))
-    return err(refuse(program.name, "multiplies tiles", "multiply parameters"));
-  const operands = new Map<string, "a" | "b" | "d" | `epilogue${number}`>([[stored.param, "d"]]);
-  if (a !== undefined && b !== undefined) operands.set(a.name, "a").set(b.name, "b");
-  const inputs = program.params.filter(({ name }) => !operands.has(name));
-  for (const [i, { name, axes }] of inputs.entries()) {
+  for (const { axes } of [namedIn(program, acc), d, ...program.tiles]) {
+    const [rows, columns = n] = axes;
+    const inner = chain.slice(0, -1).some((each) => namedIn(program, each.acc).axes[1] === columns);
+    if (rows !== m || (columns !== n && !inner))
+      return fault("tiles, sums and what is stored differ in axes", `write tiles ${m}, ${n}`);
+  }
+  const factors = chain.slice(1).map((each) => parameter(each.b));
+  const operands = new Map<string, OperandName>([[stored.param, "d"]]);
+  if (product !== undefined) operands.set(product.a, "a").set(product.b, "b");
+  const inputs = program.params.filter((each) => !operands.has(each.name) && !factors.includes(each));
+  for (const { name, axes } of inputs) {
     const [first, second = n] = axes;
     if (axes.length === 1 ? first !== m && first !== n : first !== m || second !== n)
-      return err(
-        refuse(
-          program.name,
-          `has parameter %${name}, which is not multiplied and has other axes than the tiles`,
-          `its axes can be ${m}, ${n}, or one of them`,
-        ),
+      return fault(
+        `has parameter %${name}, which is not multiplied and has other axes than the tiles`,
+        `its axes can be ${m}, ${n}, or one of them`,
       );
+  }
+  for (const [i, { name }] of [...inputs, ...factors].entries()) {
+    if (operands.has(name)) return fault(`multiplies %${name} twice`, "declare it once for each product");
     operands.set(name, `epilogue${i}`);
   }
   if (eachAxisStmt(program.body).some((stmt) => readsOf(stmt).includes(stored.param)))
-    return err(refuse(program.name, `reads %${stored.param}, which it stores`, "keep the value in a tile"));
+    return fault(`reads %${stored.param}, which it stores`, "keep the value in a tile");
   for (const stmt of program.body) {
-    const fault = stmt.kind === "for" ? loopFault(program, stmt) : null;
-    if (fault !== null) return err(refuse(program.name, ...fault));
+    const found = stmt.kind === "for" ? loopFault(program, stmt) : null;
+    if (found !== null) return fault(...found);
   }
   const extent = (name: string | undefined): number => axisOf(program, name ?? "").extent;
-  const operand = (p: Named | undefined) =>
-    p && "layout" in p ? { dtype: p.dtype, layout: p.layout } : { dtype: "f32" as const };
-  const problem = defineProblem({
+  const matrix = ({ dtype, layout }: Parameter) => ({ dtype, layout });
+  const operand = (name: string | undefined) =>
+    name === undefined ? { dtype: "f32" as const } : matrix(parameter(name));
+  const request = {
     m: extent(m),
-    n: extent(n),
-    k: a === undefined ? 1 : extent(a.axes[1]),
-    a: operand(a),
-    b: operand(b),
-    d: operand(d),
-    epilogue: inputs.map(({ name, dtype, axes, layout }) =>
-      axes.length === 1
-        ? { kind: "load", by: axes[0] === m ? "m" : "n", dtype, name }
-        : { kind: "source", operand: { dtype, layout }, name },
-    ),
+    k: product === undefined ? 1 : extent(namedIn(program, product.a).axes[1]),
+    a: operand(product?.a),
+    b: operand(product?.b),
+    d: matrix(d),
+  };
+  const read = inputs.map(({ name, dtype, axes, layout }) =>
+    axes.length === 1
+      ? ({ kind: "load", by: axes[0] === m ? "m" : "n", dtype, name } as const)
+      : ({ kind: "source", operand: { dtype, layout }, name } as const),
+  );
+  const multiplied = factors.map(({ name, axes, ...of }) => {
+    const [rows, columns] = [extent(axes[0]), extent(axes[1])];
+    const ld = of.layout === "row" ? columns : rows;
+    return {
+      kind: "factor",
+      rows,
+      columns,
+      operand: { ...matrix({ name, axes, ...of }), ld },
+      name,
+    } as const;
   });
-  return problem.ok ? ok({ problem: problem.value, product, stored, acc, operands }) : problem;
+  const widest = Math.max(extent(n), ...chain.map((each) => extent(namedIn(program, each.acc).axes[1])));
+  const problem = defineProblem({ ...request, n: widest, epilogue: read });
+  const launched = defineProblem({ ...request, n: extent(n), epilogue: [...read, ...multiplied] });
+  if (!problem.ok) return problem;
+  if (!launched.ok) return launched;
+  return ok({
+    ...{ problem: problem.value, launched: launched.value },
+    ...{ products: chain, stored, acc, operands },
+  });
 }
 
 const eachAxisStmt = (stmts: readonly AxisStmt[]): readonly AxisStmt[] =>
@@ -122,6 +196,8 @@ const readsOf = (stmt: AxisStmt): readonly string[] =>
   "value" in stmt && typeof stmt.value === "object"
     ? leavesOf(stmt.value).flatMap((leaf) => (leaf.kind === "element" ? [leaf.name] : []))
     : [];
+
+const isParameter = (named: Named): named is Parameter => "layout" in named;
 
 /** Turns of a loop have parts of the axis: a product, or sums that nothing else of the loop reads. Anything else would see how far the turns have come. */
 function loopFault(
@@ -137,7 +213,7 @@ function loopFault(
     if (stmt.kind !== "reduce") return [`has '${stmt.kind}' in the loop over ${axis}`, apart];
     for (const name of readsOf(stmt)) {
       const named = namedIn(program, name);
-      if (written.includes(name) || (!("layout" in named) && named.axes.includes(axis)))
+      if (written.includes(name) || (!isParameter(named) && named.axes.includes(axis)))
         return [`reads %${name} in the loop over ${axis}`, apart];
     }
   }
@@ -167,22 +243,45 @@ export function scheduleProgram(program: AxisProgram, anchor: Anchor, base: Tile
   const cut = (axis: string, factors: typeof nest.m): boolean =>
     axisOf(program, axis).whole && tierExtent(factors, "grid") > 1;
   if (cut(rows, nest.m) || cut(columns, nest.n)) return null;
-  const made = new Body(program, anchor, base, [tileExtent(nest.m), tileExtent(nest.n)]);
+  const tile = [tileExtent(nest.m), tileExtent(nest.n)] as const;
+  // Tiles that products go on from hold all of their columns, in whole chunks.
+  const wide = anchor.products.slice(1).some(({ a }) => {
+    const [, axis = ""] = namedIn(program, a).axes;
+    return roundUp(axisOf(program, axis).extent, tileExtent(nest.k)) > tile[1];
+  });
+  if (wide || tierExtent(nest.n, "grid") !== Math.ceil(axisOf(program, columns).extent / tile[1]))
+    return null;
+  const made = new Body(program, anchor, base, tile);
   const body = made.list(program.body, null);
-  const { problem } = anchor;
+  const { problem, launched } = anchor;
   return {
     ...withBody(base, [{ ...tiles, body }]),
     name: program.name,
+    problem: launched,
     // What steps read is read by statements before the epilogue.
     directives: base.directives.map((d) =>
       d.name === "epilogueLoad" && problem.epilogue.length > 0 ? { ...d, args: { ...d.args, steps: 0 } } : d,
     ),
-    buffers: [
-      ...base.buffers.filter(({ name }) => anchor.product !== null || (name !== "A" && name !== "B")),
-      ...problem.epilogue.map((step, i) => stepInput(problem, i, "dtype" in step ? sizeOf(step.dtype) : 1)),
-      ...made.added,
-    ],
+    buffers: [...launchedBuffers(anchor, base), ...made.added],
   };
+}
+
+const roundUp = (size: number, by: number): number => Math.ceil(size / by) * by;
+
+/** Buffers of the nest, with matrices as the launch has them, and what steps read. */
+function launchedBuffers({ launched, products: chain }: Anchor, { buffers }: TileProgram): readonly Buffer[] {
+  const matrix = (like: Buffer, which: "b" | "d"): Buffer => {
+    const shape = operandShape(launched, which);
+    const layout = { shape, stride: operandStrides(launched[which]), swizzle: null };
+    return { ...like, shape, layout, align: matrixAlign(launched, which) };
+  };
+  return [
+    ...buffers.flatMap((b) => {
+      if (chain.length === 0 && (b.name === "A" || b.name === "B")) return [];
+      return [b.name === "B" ? matrix(b, "b") : b.name === "D" ? matrix(b, "d") : b];
+    }),
+    ...launched.epilogue.map((step, i) => stepInput(launched, i, "dtype" in step ? sizeOf(step.dtype) : 1)),
+  ];
 }
 
 /** Warps of a block, and lanes of a warp. */
@@ -237,6 +336,7 @@ class Body {
   readonly #base: TileProgram;
   readonly #tile: readonly [number, number];
   readonly #origin: readonly [Expr, Expr];
+  readonly #product: Extract<Stmt, { kind: "mma" }>;
   readonly #acc: Buffer;
 
   constructor(program: AxisProgram, anchor: Anchor, base: TileProgram, tile: readonly [number, number]) {
@@ -248,7 +348,9 @@ class Body {
     const [row, col] = tiles?.kind === "tiles" ? tiles.vars : ["", ""];
     this.#origin = [mul(v(row), tile[0]), mul(v(col), tile[1])];
     const product = eachStmt(base.body).find((stmt) => stmt.kind === "mma");
-    this.#acc = bufferOf(base, product?.acc.buffer ?? "");
+    if (product?.kind !== "mma") throw new TypeError("the nest of a product multiplies");
+    this.#product = product;
+    this.#acc = bufferOf(base, product.acc.buffer);
   }
 
   list(stmts: readonly AxisStmt[], turn: Turn | null): readonly Stmt[] {
@@ -259,36 +361,75 @@ class Body {
     switch (stmt.kind) {
       case "fill":
         return [{ kind: "fill", dst: wholeView(this.#held(stmt.tile)), value: stmt.value }];
-      case "for":
-        return products(stmt.body).length > 0 ? this.#chunks() : this.#turns(stmt);
+      case "for": {
+        const [product] = products(stmt.body);
+        return product === undefined ? this.#turns(stmt) : [this.#chunks(stmt.axis, product)];
+      }
       case "mma":
         return [];
       case "map":
-        return [{ kind: "map", dst: wholeView(this.#held(stmt.tile)), value: this.#value(stmt.value, turn) }];
+        return [{ kind: "map", dst: wholeView(this.#held(stmt.tile)), value: this.#mapped(stmt, turn) }];
       case "reduce":
         return this.#reduce(stmt, turn);
       case "store": {
         const epilogue = eachStmt(this.#base.body).find((each) => each.kind === "epilogue");
-        if (epilogue === undefined) throw new TypeError("a matrix product stores its sums");
+        if (epilogue?.kind !== "epilogue") throw new TypeError("a matrix product stores its sums");
         const { value } = stmt;
         const plain =
-          value.kind === "leaf" && value.leaf.kind === "element" && value.leaf.name === this.#anchor.acc;
+          value.kind === "leaf" && value.leaf.kind === "element" && this.#held(value.leaf.name) === this.#acc;
         const dst = wholeView(this.#acc);
-        return [...(plain ? [] : [{ kind: "map", dst, value: this.#value(value, turn) } as const]), epilogue];
+        const steps = this.#anchor.launched.epilogue;
+        return [
+          ...(plain ? [] : [{ kind: "map", dst, value: this.#value(value, turn) } as const]),
+          { ...epilogue, steps },
+        ];
       }
     }
   }
 
-  /** The product's loop as the matrix product has it. */
-  #chunks(): readonly Stmt[] {
-    return this.#base.body.flatMap((tiles) =>
-      tiles.kind === "tiles" ? tiles.body.filter((stmt) => stmt.kind === "for") : [],
-    );
+  /** The loop of a product in chunks, as that of the matrix product has them. */
+  #chunks(axis: string, { acc, a, b }: Product): Stmt {
+    const { extent } = axisOf(this.#program, axis);
+    const [rows, each] = this.#product.a.extent;
+    const name = this.#turn(axis);
+    const at = mul(v(name), each);
+    const held = namedIn(this.#program, a);
+    const left = isParameter(held)
+      ? { buffer: this.#global(a), slot: lit(0), origin: [this.#origin[0], at] as const }
+      : { ...wholeView(this.#held(a)), origin: [lit(0), at] as const };
+    const column = this.#span(namedIn(this.#program, b).axes[1] ?? "", null)[0];
+    const right = { buffer: this.#global(b), slot: lit(0), origin: [at, column] as const };
+    const product: Stmt = {
+      ...this.#product,
+      acc: wholeView(this.#held(acc)),
+      a: { ...left, extent: [rows, each] },
+      b: { ...right, extent: [each, this.#tile[1]] },
+    };
+    const to = lit(Math.ceil(extent / each));
+    return { kind: "for", var: name, from: lit(0), to, unroll: false, body: [product] };
+  }
+
+  /** The variable of a loop over an axis. */
+  #turn(axis: string): string {
+    const [tiles] = this.#base.body;
+    const name = `${axis}t`;
+    return tiles?.kind === "tiles" && tiles.vars.includes(name) ? `${name}_` : name;
+  }
+
+  /** Columns of a factor behind the axis's extent are 0: whatever an expression makes there meets zeros of the other factor, of which infinities would make more. */
+  #mapped({ tile, value }: Extract<AxisStmt, { kind: "map" }>, turn: Turn | null): ElementExpr {
+    const made = this.#value(value, turn);
+    const [, axis = ""] = namedIn(this.#program, tile).axes;
+    const extent = this.#isFactor(tile) ? axisOf(this.#program, axis).extent : this.#tile[1];
+    if (extent >= this.#tile[1]) return made;
+    const number = (x: number) => ({ kind: "number", value: x }) as const;
+    const col = { kind: "leaf", leaf: { kind: "col" } } as const;
+    return { kind: "apply", fn: "select", args: [col, number(extent), made, number(0)] };
   }
 
   /** What is left of the axis behind the loop has a turn of its own: outside a parameter reads give 0, of which an expression may make anything. */
   #turns({ axis, body }: Extract<AxisStmt, { kind: "for" }>): readonly Stmt[] {
-    const name = `${axis}t`;
+    const name = this.#turn(axis);
     const { extent } = axisOf(this.#program, axis);
     const [turns, rest] = [Math.floor(extent / CHUNK), extent % CHUNK];
     const inside = this.list(body, { axis, at: mul(v(name), CHUNK), below: null });
@@ -311,7 +452,7 @@ class Body {
       const { extent } = axisOf(this.#program, stmt.along);
       return [{ ...reduced, value, below: extent < this.#tile[1] ? extent : null }];
     }
-    const part = this.#buffer(`${stmt.tile}_part`, [this.#tile[0], CHUNK]);
+    const part = this.#buffer(`${stmt.tile}_part`, "f32", [this.#tile[0], CHUNK]);
     const leaf = { kind: "leaf", leaf: { kind: "view", view: wholeView(part) } } as const;
     return [
       { kind: "map", dst: wholeView(part), value },
@@ -328,39 +469,47 @@ class Body {
   /** The part of a parameter that the work tile, or the turn, has; or all of a tile. */
   #view(name: string, turn: Turn | null): View {
     const named = namedIn(this.#program, name);
-    if (!("layout" in named)) return wholeView(this.#held(name));
-    const operand = this.#anchor.operands.get(name) ?? name;
-    const buffer = operand.startsWith("epilogue")
-      ? stepBuffer(Number(operand.slice(8)))
-      : operand.toUpperCase();
-    const span = (axis: string): readonly [Expr, number] => {
-      if (turn?.axis === axis) return [turn.at, CHUNK];
-      const at = axis === this.#program.grid[0] ? 0 : 1;
-      return [this.#origin[at], this.#tile[at]];
-    };
+    if (!isParameter(named)) return wholeView(this.#held(name));
     const [first = "", second] = named.axes;
     const alone = [lit(0), 1] as const;
     const [[row, rows], [col, cols]] =
       second !== undefined
-        ? [span(first), span(second)]
+        ? [this.#span(first, turn), this.#span(second, turn)]
         : first === this.#program.grid[0]
-          ? [span(first), alone]
-          : [alone, span(first)];
-    return { buffer, slot: lit(0), origin: [row, col], extent: [rows, cols] };
+          ? [this.#span(first, turn), alone]
+          : [alone, this.#span(first, turn)];
+    return { buffer: this.#global(name), slot: lit(0), origin: [row, col], extent: [rows, cols] };
+  }
+
+  /** Where the part of an axis begins, and its length. */
+  #span(axis: string, turn: Turn | null): readonly [Expr, number] {
+    if (turn?.axis === axis) return [turn.at, CHUNK];
+    if (axis === this.#program.grid[0]) return [this.#origin[0], this.#tile[0]];
+    return [axis === this.#program.grid[1] ? this.#origin[1] : lit(0), this.#tile[1]];
+  }
+
+  #global(name: string): string {
+    const operand = this.#anchor.operands.get(name) ?? name;
+    return operand.startsWith("epilogue") ? stepBuffer(Number(operand.slice(8))) : operand.toUpperCase();
+  }
+
+  #isFactor(name: string): boolean {
+    return this.#anchor.products.some(({ a }) => a === name);
   }
 
   /** The register tile of a program's tile. */
   #held(name: string): Buffer {
     if (name === this.#anchor.acc) return this.#acc;
-    const { axes } = namedIn(this.#program, name);
-    return this.#buffer(name, [this.#tile[0], axes.length === 1 ? 1 : this.#tile[1]]);
+    const { axes, dtype } = namedIn(this.#program, name);
+    const factor = this.#isFactor(name) ? dtype : "f32";
+    return this.#buffer(name, factor, [this.#tile[0], axes.length === 1 ? 1 : this.#tile[1]]);
   }
 
-  #buffer(name: string, shape: readonly [number, number]): Buffer {
+  #buffer(name: string, dtype: DType, shape: readonly [number, number]): Buffer {
     const known = this.added.find((b) => b.name === name);
     if (known !== undefined) return known;
-    const taken = this.#base.buffers.some((b) => b.name === name);
-    const made = registerBuffer(taken ? `${name}_` : name, "f32", shape);
+    const taken = launchedBuffers(this.#anchor, this.#base).some((b) => b.name === name);
+    const made = registerBuffer(taken ? `${name}_` : name, dtype, shape);
     const same = this.added.find((b) => b.name === made.name);
     if (same !== undefined) return same;
     this.added.push(made);

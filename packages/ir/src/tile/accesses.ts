@@ -3,7 +3,7 @@
  * One pattern per copy and per kind of instruction; the other registers of a thread repeat it at constant offsets.
  */
 
-import { sizeOf } from "@tilewright/core";
+import { sizeOf, stepOfBuffer } from "@tilewright/core";
 import { findAtom } from "../atoms/atoms.ts";
 import { matrixLoad } from "../atoms/matrixLoad.ts";
 import { findTensorKind } from "../atoms/tensorKinds.ts";
@@ -52,6 +52,18 @@ export function operandRole(program: TileProgram, buffer: string): "a" | "b" | n
         grew = true;
       }
     }
+  }
+  return null;
+}
+
+/** The global matrix whose elements copies bring to a buffer: itself; null where none does. */
+export function sourceOf(program: TileProgram, buffer: string): Buffer | null {
+  const seen = new Set([buffer]);
+  for (const name of seen) {
+    const found = bufferOf(program, name);
+    if (found.space === "global") return found;
+    for (const stmt of eachStmt(program.body))
+      if (stmt.kind === "copy" && stmt.dst.buffer === name) seen.add(stmt.src.buffer);
   }
   return null;
 }
@@ -179,6 +191,10 @@ export function contiguousAxis(program: TileProgram, buffer: string): 0 | 1 {
       return bufferOf(program, stmt.dst.buffer).layout?.stride[1] === 1 ? 1 : 0;
   const role = operandRole(program, buffer);
   if (!usesAtom(program)) return role === "a" ? 0 : 1;
+  const source = role === null ? null : sourceOf(program, buffer);
+  // What threads compute lies row by row; further factors as global memory has them.
+  if (role !== null && source === null) return 1;
+  if (source !== null && stepOfBuffer(source.name) !== null) return source.layout?.stride[0] === 1 ? 0 : 1;
   return matrixAxis(program, role === "a" ? "A" : "B");
 }
 

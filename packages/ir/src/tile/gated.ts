@@ -2,7 +2,7 @@
  * Gated products: from the program of the product of 2n columns to one whose tiles hold gate and up columns of the same columns of D. A tile of B has both, first
  * those of the gate, in two copies; the accumulator's columns then pair at half its width, in the registers of one thread, and the epilogue stores half as many.
  */
-import { dtypes, operandStrides, type Problem, productColumns } from "@tilewright/core";
+import { dtypes, operandShape, operandStrides, type Problem, productColumns } from "@tilewright/core";
 import { add, lit, mul, v } from "./expr.ts";
 import { entryName } from "./gemm.ts";
 import { rewriteStmts } from "./rewrite.ts";
@@ -131,10 +131,11 @@ export function pairColumns(program: TileProgram, problem: Problem): TileProgram
  * B of a gated problem as copies see it. Interleaved columns are one matrix of n columns twice as far apart, whose rows from the leading dimension on are those of
  * the up projection.
  */
-export function gatedLayout({ k, n, b, gated }: Problem): {
+export function gatedLayout(problem: Problem): {
   readonly shape: readonly [number, number];
   readonly stride: readonly [number, number];
 } {
+  const { k, n, b, gated } = problem;
   if (gated === "interleaved") return { shape: [b.ld + k, n], stride: [1, 2 * b.ld] };
-  return { shape: [k, gated === undefined ? n : 2 * n], stride: operandStrides(b) };
+  return { shape: operandShape(problem, "b"), stride: operandStrides(b) };
 }

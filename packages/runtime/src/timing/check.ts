@@ -159,6 +159,7 @@ function latticeInputs(
       case "cast":
       case "output":
       case "reduce":
+      case "factor":
         return null;
       default:
         return step satisfies never;

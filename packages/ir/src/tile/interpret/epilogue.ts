@@ -154,6 +154,8 @@ export class EpilogueChain {
             apply: (fn, args) => round(valueOfFunction(fn, args)),
           });
       }
+      case "factor":
+        return (x) => x;
       case "clamp":
         return (x) => Math.min(step.max, Math.max(step.min, x));
       case "residual":

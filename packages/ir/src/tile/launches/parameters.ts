@@ -153,6 +153,7 @@ function stepAccess(step: EpilogueStep): "read" | "write" | "readwrite" | null {
     case "residual":
     case "source":
     case "gate":
+    case "factor":
       return "read";
     case "scale":
     case "load":

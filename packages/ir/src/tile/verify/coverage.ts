@@ -1,6 +1,7 @@
 /** Blocks that divide the K of a tile multiply each of its elements once between them. */
 
-import { operandRole } from "../accesses.ts";
+import { stepOfBuffer } from "@tilewright/core";
+import { operandRole, sourceOf } from "../accesses.ts";
 import type { CellTable } from "../interpret/compileExpr.ts";
 import { compileCond, compileExpr } from "../interpret/compileExpr.ts";
 import { Control, type DataStmt, type Hooks, type Thread } from "../interpret/control.ts";
@@ -106,6 +107,8 @@ class Counting implements Hooks {
   readonly #read: Readonly<Record<Operand, Float64Array>>;
   /** Operands of which tiles have copies. */
   readonly #roles = new Map<string, Operand>();
+  /** Products of A and B. */
+  readonly #ofOperands = new Set<Stmt>();
   readonly #control: Control;
 
   constructor(subject: Subject) {
@@ -116,6 +119,11 @@ class Counting implements Hooks {
       const role = operandRole(subject.program, name);
       if (role !== null) this.#roles.set(name, role === "a" ? "A" : "B");
     }
+    for (const { stmt } of subject.sites)
+      if (stmt.kind === "mma") {
+        const source = sourceOf(subject.program, stmt.b.buffer);
+        if (source === null || stepOfBuffer(source.name) === null) this.#ofOperands.add(stmt);
+      }
     this.#control = new Control(subject.program, this);
   }
 
@@ -176,6 +184,8 @@ class Counting implements Hooks {
     if (stmt.kind === "copy") return this.#moves(stmt, table, reads);
     if (stmt.kind !== "mma") return reads;
     const { columns } = stmt;
+    // Further products go over rows of other matrices.
+    if (!this.#ofOperands.has(stmt)) return null;
     const width = stmt.a.extent[1] * (columns === undefined ? 1 : (columns.to - columns.from) / columns.of);
     const [a, b] = [this.#place(stmt.a, K_AXIS.A, table), this.#place(stmt.b, K_AXIS.B, table)];
     return (thread) => {

@@ -1,6 +1,6 @@
 /** Statements that compute with elements: tiles that meet, and threads that hold them. */
 import { elementDomain, elementSources, elementViews, isElementStmt } from "../elements.ts";
-import type { OwnershipMode } from "../types.ts";
+import { type OwnershipMode, reached } from "../types.ts";
 import { bufferAt, type Verifier, viewText } from "./verifier.ts";
 
 const text = (factors: readonly OwnershipMode[]): string =>
@@ -10,7 +10,7 @@ export const elements: Verifier = {
   name: "elements",
   code: "TW3166",
   property:
-    "what map and reduce.row read has the statement's rows and columns, or one of them; they write registers of f32 or shared memory, and one register tile says which thread has which element",
+    "what map and reduce.row read has the statement's rows and columns, or one of them; from stage staged on they write registers of f32 or shared memory, and one register tile says which thread has which element",
   from: "nest",
   *check(subject) {
     for (const site of subject.sites) {
@@ -26,7 +26,9 @@ export const elements: Verifier = {
             hint: "as many rows and columns, or one",
           };
       const written = stmt.kind === "map" ? ["register", "shared"] : ["register"];
-      if (!written.includes(dst.space) || (dst.space === "register" && dst.dtype !== "f32"))
+      // At stage nest factors of products may be in registers still.
+      const rounded = dst.dtype !== "f32" && reached(subject.program.stage, "staged");
+      if (!written.includes(dst.space) || (dst.space === "register" && rounded))
         yield {
           at: site,
           message: `writes %${dst.name}, ${dst.dtype} in ${dst.space} memory`,
