@@ -69,3 +69,32 @@ handEdits(
   "tile=16x32x32 thread=2x2 lanes=4x8 strip=2x2 stages=2 frag=2 registerPrefetch=on",
   edits,
 );
+
+const shared: readonly HandEdit[] = [
+  {
+    what: "the block does not meet between its parts of two tiles",
+    change: { kind: "drop", line: /^ +barrier 0/, nth: -1 },
+    code: "TW3138",
+    line: /copy %sA/,
+    ptx: /^-.*bar\.sync/,
+    // No part of so short a line is a whole tile: all meet in its reduction.
+    emulator: null,
+  },
+  {
+    what: "the block meets in its loop, and not between its parts",
+    change: { kind: "replace", line: /boundary between/, from: /between/, to: "first" },
+    code: "TW3163",
+    line: /tiles %mt/,
+    ptx: /^-.*bar\.sync/,
+    emulator: null,
+  },
+];
+
+handEdits(
+  simt,
+  "sm_70",
+  "f32",
+  [64, 64, 96],
+  "tile=16x32x32 thread=2x2 lanes=4x8 strip=2x2 stages=2 frag=2 registerPrefetch=on streamk=3",
+  shared,
+);

@@ -79,14 +79,13 @@ function lengthOfLine(ctx: Context, stmt: Tiles, counted: CountedStreamK, count:
   return groups.to;
 }
 
-/**
- * The parts of this block's share, one after the other. Between parts the block meets: what one leaves in shared memory, the next overwrites.
- */
+/** The parts of this block's share, one after the other; `between` them what the boundary says. */
 export function countStreamK(
   ctx: Context,
   stmt: Tiles,
   { share, counted }: { readonly share: StreamK; readonly counted: CountedStreamK },
   body: () => void,
+  between: () => void,
 ): void {
   if (ctx.loop !== null || ctx.active !== null || stmt.loop !== null || clusterSize(ctx.program) > 1)
     throw new CannotLower(
@@ -136,7 +135,7 @@ export function countStreamK(
   ctx.group = null;
   ctx.body.emit(null, "setp.ge.u32", last, at, end);
   ctx.body.emit(last, "bra", done);
-  ctx.body.emit(null, "bar.sync", imm(0));
+  between();
   ctx.body.emit(null, "bra", again);
   ctx.body.label(done);
 }

@@ -220,6 +220,8 @@ type Shared = Omit<
 
 export const machineStatements = (lower: (ctx: Context, stmts: Of<"leader">["body"]) => void): Shared => ({
   pipeline: lowerPipeline,
+  // The loop around does it where it begins, goes on and ends.
+  boundary: () => {},
   advance: lowerAdvance,
   hold: lowerHold,
   "mbar.wait"(ctx, { barrier, cluster }) {

@@ -1,7 +1,7 @@
 import {
   blocksOfTile,
+  boundaryOf,
   clusterSize,
-  PING_PONG_BARRIER,
   type Stmt,
   type StreamK,
   streamKBlocks,
@@ -15,7 +15,6 @@ import { cutStreamK } from "./cutStreamK.ts";
 import type { StmtOf } from "./engine.ts";
 import { ownWalk, walkTileList } from "./listTiles.ts";
 import { forgetSlots } from "./pipelines.ts";
-import { arriveAtBarrier } from "./quirks.ts";
 import { countOperand } from "./sizes.ts";
 import { clustersOf, place, placeTile, schedulerOf } from "./tilePlace.ts";
 
@@ -26,9 +25,10 @@ export function lowerTiles(ctx: Context, stmt: Tiles, lower: (stmts: readonly St
   ctx.loopsOverTiles ||= stmt.loop !== null || stmt.streamK !== undefined;
   if (stmt.streamK !== undefined) {
     const body = (): void => lower(stmt.body);
+    const between = (): void => lower(boundaryOf(stmt, "between"));
     const { counted } = stmt.streamK;
-    if (counted !== undefined) countStreamK(ctx, stmt, { share: stmt.streamK, counted }, body);
-    else if (stmt.loop === null) shareOut(ctx, stmt, stmt.streamK, body);
+    if (counted !== undefined) countStreamK(ctx, stmt, { share: stmt.streamK, counted }, body, between);
+    else if (stmt.loop === null) shareOut(ctx, stmt, stmt.streamK, { ...own(ctx, stmt), body }, between);
     else walkStreamK(ctx, stmt, stmt.streamK, { ...own(ctx, stmt), body });
   } else if (stmt.loop === null) {
     placeTile(ctx, stmt);
@@ -71,7 +71,7 @@ function visitAll(ctx: Context, stmt: Tiles, visit: TileLoop, lower: (stmts: rea
   const none = entry.label("no_tiles");
   const single = of === 1 ? step : entry.reg("u32", "tile");
   if (of > 1 && !asks) ctx.body.emit(null, "mov.u32", single, step);
-  if (of > 1 && turn === of - 1) handOn(ctx, { turn, of });
+  lower(boundaryOf(stmt, "first"));
   // The turn behind the last tile, and where a role goes that has no tile and no turn left.
   const last = entry.label("last_turn");
   if (asks && turn > 0) followAnswers(ctx, stmt, lower, { tile, count: turn, none, last });
@@ -103,7 +103,7 @@ function visitAll(ctx: Context, stmt: Tiles, visit: TileLoop, lower: (stmts: rea
     ctx.tileLoop = null;
     ctx.body.emit(null, "bra", again);
     ctx.body.label(last);
-    awaitTurn(ctx, { turn, of });
+    lower(boundaryOf(stmt, "last"));
     ctx.body.label(none);
     return;
   }
@@ -113,7 +113,8 @@ function visitAll(ctx: Context, stmt: Tiles, visit: TileLoop, lower: (stmts: rea
   ctx.body.emit(null, "setp.lt.u32", more, tile, count);
   ctx.body.emit(more, "bra", again);
   if (turn > 0) ctx.body.label(none);
-  if (of > 1) takeLast(ctx, { turn, of }, tile, single, count);
+  const behind = boundaryOf(stmt, "last");
+  if (behind.length > 0) atLast(ctx, tile, single, count, () => lower(behind));
 }
 
 /** Off to a label where a predicate does not hold. */
@@ -152,20 +153,6 @@ function followAnswers(
     unless(ctx, following.more, i === count ? last : none);
   }
 }
-
-interface Turn {
-  readonly turn: number;
-  readonly of: number;
-}
-
-/** Threads at a barrier of turns: those of two roles, which have as many warps each. */
-const turnThreads = (ctx: Context): number => 2 * 32 * ctx.values.warps;
-
-const awaitTurn = (ctx: Context, { turn }: Turn): void =>
-  ctx.body.emit(null, "bar.sync", imm(PING_PONG_BARRIER + turn), imm(turnThreads(ctx)));
-
-const handOn = (ctx: Context, { turn, of }: Turn): void =>
-  arriveAtBarrier(ctx, PING_PONG_BARRIER + ((turn + 1) % of), turnThreads(ctx));
 
 /** Registers that lead a block through its chunks, counted along the line of the tiles: where it is, and where its share or its whole tile ends. */
 interface Line {
@@ -235,13 +222,11 @@ function doPart(ctx: Context, share: StreamK, { at, end }: Line, walk: Walk): vo
 }
 
 /**
- * The parts of this block's share, or its whole tile, one after the other. Between parts the block meets: what one leaves in shared memory, the next
- * overwrites.
+ * The parts of this block's share, or its whole tile, one after the other; `between` them what the boundary says.
  */
-function shareOut(ctx: Context, stmt: Tiles, share: StreamK, body: () => void): void {
+function shareOut(ctx: Context, stmt: Tiles, share: StreamK, walk: Walk, between: () => void): void {
   refuseShares(ctx);
   const { entry } = ctx;
-  const walk = { ...own(ctx, stmt), body };
   const line = beginShare(ctx, share, walk, stmt.extents[0] * stmt.extents[1] > share.tiles);
   const again = entry.label("shares");
   ctx.body.label(again);
@@ -249,13 +234,13 @@ function shareOut(ctx: Context, stmt: Tiles, share: StreamK, body: () => void): 
   const [last, done] = [entry.reg("pred", "p"), entry.label("shared")];
   ctx.body.emit(null, "setp.ge.u32", last, line.at, line.end);
   ctx.body.emit(last, "bra", done);
-  ctx.body.emit(null, "bar.sync", imm(0));
+  between();
   ctx.body.emit(null, "bra", again);
   ctx.body.label(done);
 }
 
-/** The turn behind the last tile is for the role that would have the next one: it takes it, so that nobody is left at a barrier. */
-function takeLast(ctx: Context, at: Turn, tile: U32, single: U32, count: U32 | IntegerOperand): void {
+/** What the role does that would have the tile behind the last one, of those that take turns. */
+function atLast(ctx: Context, tile: U32, single: U32, count: U32 | IntegerOperand, behind: () => void): void {
   const { entry, body } = ctx;
   const [before, mine] = [entry.reg("u32", "tile"), entry.reg("pred", "p")];
   body.emit(null, "sub.u32", before, tile, single);
@@ -264,7 +249,7 @@ function takeLast(ctx: Context, at: Turn, tile: U32, single: U32, count: U32 | I
   const not = entry.reg("pred", "p");
   body.emit(null, "not.pred", not, mine);
   body.emit(not, "bra", done);
-  awaitTurn(ctx, at);
+  behind();
   body.label(done);
 }
 

@@ -9,7 +9,7 @@ import { judge } from "./judge.ts";
 import { must, Session } from "./launch.ts";
 import { targetOf } from "./random.ts";
 
-/** A line of a text: the `nth` (from 0) that matches. */
+/** A line of a text: the `nth` (from 0; -1: the last) that matches. */
 interface LineAt {
   readonly line: RegExp;
   readonly nth?: number;
@@ -24,7 +24,7 @@ type Change =
 /** The text after a change. Throws where no line matches or nothing changes: the edit itself is wrong then. */
 function edited(text: string, change: Change): string {
   const lines = text.split("\n");
-  const at = lines.flatMap((line, i) => (change.line.test(line) ? [i] : []))[change.nth ?? 0];
+  const at = lines.flatMap((line, i) => (change.line.test(line) ? [i] : [])).at(change.nth ?? 0);
   if (at === undefined) throw new RangeError(`no line ${change.nth ?? 0} matches ${change.line}`);
   const [line = ""] = lines.splice(at, 1);
   switch (change.kind) {

@@ -30,12 +30,18 @@ export const expandReductions: Pass = {
       program,
       rewriteStmts(program.body, (stmt) =>
         stmt.kind === "tiles" && (stmt.split !== null || stmt.streamK !== undefined)
-          ? { ...stmt, body: inTiles(stmt) }
+          ? { ...stmt, body: [...inTiles(stmt), ...between(stmt)] }
           : stmt,
       ),
     );
   },
 };
+
+/** What a part of a share leaves in shared memory, the next one overwrites; roles carry their rings from part to part. */
+const between = ({ streamK, loop }: Of<"tiles">): readonly Stmt[] =>
+  streamK === undefined || loop !== null
+    ? []
+    : [{ kind: "boundary", bound: "between", body: [{ kind: "barrier", id: 0 }] }];
 
 function expand(program: TileProgram, tiles: Of<"tiles">, stmt: Combine): Stmt {
   const { streamK: share = null, split } = tiles;

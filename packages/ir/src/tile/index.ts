@@ -112,6 +112,7 @@ export {
 } from "./raster.ts";
 export {
   blockShape,
+  boundaryOf,
   bufferOf,
   childrenOf,
   clusterUnits,

@@ -1,11 +1,15 @@
 /** Walking and rebuilding statement lists: what every pass needs, in one place. */
 import { type ArgumentsOf, type DirectiveName, withDefaults } from "./directives.ts";
-import type { Buffer, Launch, Stmt, TileProgram, View } from "./types.ts";
+import type { Boundary, Buffer, Launch, Stmt, TileProgram, View } from "./types.ts";
 
 const none: readonly Stmt[] = [];
 
 /** The statement's nested list, or none. */
 export const childrenOf = (stmt: Stmt): readonly Stmt[] => ("body" in stmt ? stmt.body : none);
+
+/** What a loop over work tiles does at its bounds. */
+export const boundaryOf = ({ body }: Extract<Stmt, { kind: "tiles" }>, at: Boundary): readonly Stmt[] =>
+  body.flatMap((stmt) => (stmt.kind === "boundary" && stmt.bound === at ? stmt.body : []));
 
 const withChildren = (stmt: Stmt, children: readonly Stmt[]): Stmt =>
   "body" in stmt ? { ...stmt, body: children } : stmt;

@@ -9,6 +9,8 @@ export interface PartialTile {
   readonly tile: number;
   readonly first: number;
   readonly count: number;
+  /** The CTA that has it. */
+  readonly cta: number;
 }
 
 /** Blocks that take shares. */
@@ -75,11 +77,12 @@ export function partialTilesOf(share: StreamK, tiles: number): readonly PartialT
     for (let at = from; at < end; ) {
       const tile = Math.floor(at / chunks);
       const count = Math.min(end, (tile + 1) * chunks) - at;
-      parts.push({ tile, first: at - tile * chunks, count });
+      parts.push({ tile, first: at - tile * chunks, count, cta: from / each });
       at += count;
     }
   }
-  for (let tile = share.tiles; tile < tiles; tile++) parts.push({ tile, first: 0, count: chunks });
+  for (let tile = share.tiles; tile < tiles; tile++)
+    parts.push({ tile, first: 0, count: chunks, cta: streamKBlocks(share) + tile - share.tiles });
   return parts;
 }
 
@@ -98,7 +101,7 @@ export function withStreamK(
     program,
     rewriteStmts(program.body, (stmt) =>
       stmt.kind === "tiles" && stmt.streamK !== undefined
-        ? { ...stmt, extents: [sizes.tiles, 1], share: { ...stmt.streamK, ...sizes } }
+        ? { ...stmt, extents: [sizes.tiles, 1], streamK: { ...stmt.streamK, ...sizes } }
         : stmt,
     ),
   );

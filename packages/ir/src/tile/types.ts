@@ -620,6 +620,10 @@ export type Stmt =
       readonly body: readonly Stmt[];
     };
 
+/** Where a loop over work tiles begins, goes on and ends. */
+export const boundaries = ["first", "between", "last"] as const;
+export type Boundary = (typeof boundaries)[number];
+
 /** An mbarrier of a ring's edge: that of the slot at which a pipeline of the ring stands. Its count is the edge's. */
 export interface BarrierRef {
   readonly ring: string;
@@ -697,6 +701,11 @@ export type MachineStmt =
   | { readonly kind: "rename"; readonly tile: string; readonly back: boolean }
   /** Reads the scheduler's response for a work tile: done at those of the other consumers, too, which take turns with this one. */
   | { readonly kind: "response"; readonly body: readonly Stmt[] }
+  /**
+   * In a loop over work tiles, barriers at its bounds. `first`: before the first turn. `between`: behind a CTA's part of a tile when another one follows. `last`: behind the last turn, of
+   * the role among those that take turns which would have the next tile.
+   */
+  | { readonly kind: "boundary"; readonly bound: Boundary; readonly body: readonly Stmt[] }
   /** In the first block of the cluster only. */
   | { readonly kind: "leader"; readonly body: readonly Stmt[] }
   /** In an epilogue: its threads put these columns of D into a slot of the tile; one thread of each group of its warps has them stored from there (PTX ISA, cp.async.bulk.tensor). */

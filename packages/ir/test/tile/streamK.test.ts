@@ -31,10 +31,10 @@ property.prop([positive(40), positive(30), positive(50)])(
 test("two tiles of five chunks for three blocks", () => {
   const share = { first: "f", count: "n", chunks: 5, each: 4, tiles: 2 };
   expect(partialTilesOf(share, 3)).toEqual([
-    { tile: 0, first: 0, count: 4 },
-    { tile: 0, first: 4, count: 1 },
-    { tile: 1, first: 0, count: 3 },
-    { tile: 1, first: 3, count: 2 },
-    { tile: 2, first: 0, count: 5 },
+    { tile: 0, first: 0, count: 4, cta: 0 },
+    { tile: 0, first: 4, count: 1, cta: 1 },
+    { tile: 1, first: 0, count: 3, cta: 1 },
+    { tile: 1, first: 3, count: 2, cta: 2 },
+    { tile: 2, first: 0, count: 5, cta: 3 },
   ]);
 });

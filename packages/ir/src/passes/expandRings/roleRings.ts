@@ -245,7 +245,7 @@ export class RoleRings {
       ];
       return all.map(({ name }) => ({ kind: "advance", pipeline: name, by }));
     });
-    return [...body, ...skips];
+    return [...bounds({ ...visit, threads }), ...body, ...skips];
   }
 
   /** Whether slots of a ring are given back behind the wait for a later chunk, anywhere in the program: all roles then keep to it. */
@@ -588,3 +588,17 @@ function substituted(stmt: Stmt, values: ReadonlyMap<string, Expr>): Stmt {
   const own = withExprs(stmt, (e) => substituteExpr(e, values));
   return "body" in own ? { ...own, body: own.body.map((s) => substituted(s, values)) } : own;
 }
+
+/** The first turn is the last role's to give; the turn behind the last tile is for the role that would have the next one, so that nobody is left at a barrier. */
+const bounds = ({ turn, of, threads }: TileLoop & { readonly threads: number }): readonly Stmt[] => [
+  ...(turn < of - 1
+    ? []
+    : [
+        {
+          kind: "boundary",
+          bound: "first",
+          body: [{ kind: "barrier", id: PING_PONG_BARRIER, threads, arrive: true }],
+        } as const,
+      ]),
+  { kind: "boundary", bound: "last", body: [{ kind: "barrier", id: PING_PONG_BARRIER + turn, threads }] },
+];

@@ -3,11 +3,12 @@
  * as hooks, so that the interpreter and the protocol verifier run one and the same control flow.
  */
 import { withSum } from "../dsmemReduction.ts";
-import { answering, PING_PONG_BARRIER } from "../pingPong.ts";
-import { childrenOf } from "../rewrite.ts";
+import { answering } from "../pingPong.ts";
+import { boundaryOf, childrenOf } from "../rewrite.ts";
 import { barrierName } from "../sharedMemory.ts";
 import type {
   BarrierRef,
+  Boundary,
   MachineStmt,
   ReductionKind,
   ReductionStmt,
@@ -61,7 +62,10 @@ export type Op =
 
 /** Statements that touch data. */
 export type DataStmt = Extract<Stmt, { kind: "fill" | "copy" | "mma" | "epilogue" | "map" | "reduce.row" }>;
-type Machine = Exclude<MachineStmt, ReductionStmt | { kind: "prologue" | "leader" | "only" | "response" }>;
+type Machine = Exclude<
+  MachineStmt,
+  ReductionStmt | { kind: "prologue" | "leader" | "only" | "response" | "boundary" }
+>;
 type Combine = Extract<Stmt, { kind: "reduce" }>;
 /** Statements of a reduction that are no blocks. */
 export type ReductionStep = Exclude<ReductionStmt, { kind: "reduction" | "slices" }>;
@@ -350,6 +354,9 @@ export class Control {
         return run((thread) => {
           thread.epoch++;
         });
+      // The loop over work tiles does it where that begins, goes on and ends.
+      case "boundary":
+        return null;
       case "prologue":
       case "leader":
       case "only":
@@ -628,6 +635,16 @@ export class Control {
       const part = parts?.[index];
       return part === undefined ? 0 : part.tile * chunks + part.first;
     };
+    const runAt = (at: Boundary): ((thread: Thread) => Steps) => {
+      const ops = this.#compileList(boundaryOf(stmt, at), inRole);
+      return (thread) => this.#runList(ops, thread);
+    };
+    const [first, between, last] = [runAt("first"), runAt("between"), runAt("last")];
+    // From stage machine on a CTA does its parts one after the other.
+    const goesOn = (index: number): boolean =>
+      this.#program.stage === "machine" && !inRole && index > 0 && parts !== null
+        ? parts[index]?.cta === parts[index - 1]?.cta
+        : false;
     const begin = (thread: Thread): void => {
       if (inRole) return;
       this.#newBlock();
@@ -639,26 +656,21 @@ export class Control {
     };
     const at = this.#hooks.at(stmt);
     const ring = stmt.loop?.ring;
-    const named = this.#program.stage === "machine" && of > 1;
-    const turns = (thread: Thread, id: number, arrives: boolean): Steps => {
-      const op = this.#compileNamed(PING_PONG_BARRIER + id, 2 * thread.threads, arrives, at);
-      return this.#runList([op], thread);
-    };
     return steps(function* (thread) {
-      // The first turn is the last role's to give; who would have the next tile takes the turn that is left.
-      if (named && turn === of - 1) yield* turns(thread, 0, true);
+      yield* first(thread);
       yield* visitsIn(thread);
-      if (named && visits.length % of === turn) yield* turns(thread, turn, false);
+      if (visits.length % of === turn) yield* last(thread);
     });
     function* visitsIn(thread: Thread): Steps {
       for (let ordinal = 0; ordinal < visits.length; ) {
         if (ordinal % of === turn) {
-          begin(thread);
+          if (goesOn(ordinal)) yield* between(thread);
+          else begin(thread);
           if (visitCell !== null)
             thread.cells[visitCell] = parts === null ? ordinal : chunksBefore(visits[ordinal] ?? 0);
           if (partsCell !== null) thread.cells[partsCell] = ordinal;
           yield* visit(thread, visits[ordinal] ?? 0);
-          end(thread);
+          if (!goesOn(ordinal + 1)) end(thread);
         } else if (ring !== undefined) {
           if (visitCell !== null) thread.cells[visitCell] = ordinal;
           thread.following = undefined;

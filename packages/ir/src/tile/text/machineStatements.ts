@@ -1,5 +1,13 @@
 /** The rows of the stage machine: how its statements are written and read back. */
-import { arrivers, type BarrierRef, type FrameKind, fences, type MachineStmt, reaches } from "../types.ts";
+import {
+  arrivers,
+  type BarrierRef,
+  boundaries,
+  type FrameKind,
+  fences,
+  type MachineStmt,
+  reaches,
+} from "../types.ts";
 import { type Buffers, flagClause, integerClause, parseClauses, printClauses, wordClause } from "./clause.ts";
 import { columnsClause } from "./clauses.ts";
 import { type Cursor, parseCodes } from "./cursor.ts";
@@ -205,6 +213,11 @@ export const machineSyntax: Rows = {
     syntax: "response { … }",
     print: () => "response",
     parse: (_c, block) => ({ kind: "response", body: block([]) }),
+  },
+  boundary: {
+    syntax: "boundary first|between|last { … }",
+    print: ({ bound }) => `boundary ${bound}`,
+    parse: (c, block) => ({ kind: "boundary", bound: c.oneOf(boundaries, "boundary"), body: block([]) }),
   },
   leader: {
     syntax: "leader { … }",

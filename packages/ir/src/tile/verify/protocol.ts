@@ -1,5 +1,8 @@
 /** The ring protocol and barriers, by running the control flow of a block without its data. */
+import { cond } from "../cond.ts";
+import { lit } from "../expr.ts";
 import { ringsByBuffer } from "../interpret/ringUse.ts";
+import { rewriteStmts, withBody } from "../rewrite.ts";
 import { isPersistentStreamK, partialTileProgram, streamKOf, withStreamK } from "../streamK.ts";
 import type { TileProgram } from "../types.ts";
 import { chunkCount, withChunkCount } from "./chunks.ts";
@@ -56,11 +59,15 @@ const siteAt = (subject: Subject, index: number): Fault["at"] => subject.sites[i
 function* dryRun(given: Subject, what: Check): Iterable<Fault> {
   const share = streamKOf(given.program);
   const most = longest(Math.max(1, ...given.program.rings.map((ring) => ring.slots)));
+  const inLine = function* (subject: Subject, program: TileProgram): Iterable<Fault> {
+    // The other program has the same statements in the same places.
+    const fault = new DryRun(program === subject.program ? subject : subjectOf(program, null), what).run();
+    if (fault !== null)
+      yield { ...fault, at: typeof fault.at === "number" ? siteAt(subject, fault.at) : fault.at };
+  };
   // Roles carry rings from part to part: parts of all lengths, after each other.
   if (isPersistentStreamK(given.program)) {
-    const fault = new DryRun(subjectOf(sharedOut(given.program, most), null), what).run();
-    if (fault !== null)
-      yield { ...fault, at: typeof fault.at === "number" ? siteAt(given, fault.at) : fault.at };
+    yield* inLine(given, sharedOut(given.program, most));
     return;
   }
   // Elsewhere parts are blocks of their own to a ring: of several lengths, those up to the tile's.
@@ -77,16 +84,15 @@ function* dryRun(given: Subject, what: Check): Iterable<Fault> {
         return;
       }
     }
+    // And one after the other in a CTA, whole tiles among them.
+    if (what === "barriers" && given.program.stage === "machine")
+      yield* inLine(given, withoutReductions(sharedOut(given.program, most, most + 1)));
     return;
   }
   const subject = given;
   const { program } = subject;
   const count = chunkCount(program);
-  const short = count !== null && count > most ? withChunkCount(program, most) : null;
-  const fault = new DryRun(short === null ? subject : subjectOf(short, null), what).run();
-  // The shorter program has the same statements in the same places.
-  if (fault !== null)
-    yield { ...fault, at: typeof fault.at === "number" ? siteAt(subject, fault.at) : fault.at };
+  yield* inLine(subject, (count !== null && count > most ? withChunkCount(program, most) : null) ?? program);
 }
 
 /**
@@ -107,6 +113,15 @@ function withChunks(program: TileProgram, count: number): TileProgram | null {
   return count === 0 ? null : sharedOut(program, count);
 }
 
-/** As many tiles as they have chunks, in shares of one chunk less: the parts have every length up to a tile's. */
-const sharedOut = (program: TileProgram, chunks: number): TileProgram =>
-  withStreamK(program, { chunks, each: Math.max(1, chunks - 1), tiles: chunks });
+/** As if each CTA had its whole tile: it then meets nobody in a reduction. */
+const withoutReductions = (program: TileProgram): TileProgram =>
+  withBody(
+    program,
+    rewriteStmts(program.body, (stmt) =>
+      stmt.kind === "reduction" ? { ...stmt, unless: cond(lit(0), "==", lit(0)) } : stmt,
+    ),
+  );
+
+/** As many tiles as they have chunks, in shares of one chunk less, or of other sizes that do not divide a tile's: the parts have every length up to a tile's. */
+const sharedOut = (program: TileProgram, chunks: number, each = Math.max(1, chunks - 1)): TileProgram =>
+  withStreamK(program, { chunks, each, tiles: chunks });

@@ -2,13 +2,14 @@
 import { readsBy } from "../elements.ts";
 import { freeVars } from "../expr.ts";
 import { clusterUnits, eachStmt } from "../rewrite.ts";
-import type { Fault, Verifier } from "./verifier.ts";
+import type { Boundary, Stmt } from "../types.ts";
+import type { Fault, Site, Verifier } from "./verifier.ts";
 
 export const schedulers: Verifier = {
   name: "schedulers",
   code: "TW3163",
   property:
-    "loops over work tiles have a scheduler, whose unit is the cluster and whose numbers are the tiles that there are; roles that copy know their tile first, and count the tiles where copies go by their number",
+    "loops over work tiles have a scheduler, whose unit is the cluster and whose numbers are the tiles that there are; roles that copy know their tile first, and count the tiles where copies go by their number; barriers at a loop's bounds stand where it has such bounds",
   from: "machine",
   waivable: true,
   *check({ program, sites }) {
@@ -19,6 +20,7 @@ export const schedulers: Verifier = {
       const { stmt } = site;
       if (stmt.kind !== "tiles") continue;
       const { scheduler, extents, loop } = stmt;
+      yield* boundsOf(site, stmt);
       const fault = (message: string, hint: string): Fault => ({ at: site, message, hint });
       const all = (extents[0] * extents[1]) / (m * n);
       if (scheduler === undefined) {
@@ -48,3 +50,25 @@ export const schedulers: Verifier = {
     }
   },
 };
+
+/** What a loop does at its bounds are barriers: of roles that take turns at the first and the last, of a CTA with parts of tiles between them. */
+function* boundsOf(site: Site, { body, loop, streamK }: Extract<Stmt, { kind: "tiles" }>): Iterable<Fault> {
+  const has = (at: Boundary): boolean =>
+    at === "between" ? streamK !== undefined && loop === null : loop !== null && loop.of > 1;
+  for (const stmt of body) {
+    if (stmt.kind !== "boundary") continue;
+    const other = stmt.body.find(({ kind }) => kind !== "barrier");
+    if (has(stmt.bound) && other === undefined) continue;
+    yield {
+      at: site,
+      message:
+        other === undefined
+          ? `has 'boundary ${stmt.bound}', and its loop comes to no such bound`
+          : `does '${other.kind}' at a bound of its loop`,
+      hint:
+        other === undefined
+          ? "leave it out: 'first' and 'last' are of roles that take turns, 'between' of a CTA with parts of tiles"
+          : "barriers, and nothing else",
+    };
+  }
+}

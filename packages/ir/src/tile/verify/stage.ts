@@ -56,6 +56,7 @@ const since: Readonly<Record<StmtKind, Stage>> = {
   "dsmem.add": "machine",
   "wgmma.fence": "machine",
   "wgmma.commit": "machine",
+  boundary: "machine",
   pin: "machine",
   rename: "machine",
   stage: "machine",

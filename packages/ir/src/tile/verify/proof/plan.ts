@@ -124,8 +124,8 @@ export type Action = Common &
     /** The role waits until its turn has come; it hands the turn to role number `to` of those that take turns. */
     | { readonly kind: "turn"; readonly to: number }
     | { readonly kind: "pass"; readonly to: number }
-    /** Behind the last tile: of `of` roles the one that would have the next takes the turn that is left. */
-    | { readonly kind: "last turn"; readonly to: number; readonly of: number }
+    /** Behind the last tile, of `of` roles number `turn`: it takes the turn that is left if it would have the next tile. */
+    | { readonly kind: "last turn"; readonly to: number; readonly turn: number; readonly of: number }
     /** All threads of the role meet. */
     | { readonly kind: "gather" }
     /** All threads of all blocks of the cluster meet. */

@@ -2,7 +2,7 @@
 import { transactionBytes } from "../../../launch/tensor-copies.ts";
 import { codeOrder } from "../../elected.ts";
 import { framed } from "../../frame.ts";
-import { childrenOf, eachStmt } from "../../rewrite.ts";
+import { boundaryOf, childrenOf, eachStmt } from "../../rewrite.ts";
 import { streamKOf } from "../../streamK.ts";
 import { tensorColumns, tensorPlace } from "../../tensor.ts";
 import type { Ring, Stmt, TileProgram } from "../../types.ts";
@@ -220,15 +220,20 @@ function stepsOf(
           others: stepsOf(ctx, role, responses, chunked),
           body: inner(),
         };
-        if (of === 1) return [tiles];
-        const last: Step = {
-          kind: "do",
-          actions: [{ stmt, lanes: "warps", kind: "last turn", to: turn, of }],
-        };
-        const pass: Step = { kind: "do", actions: [{ stmt, lanes: "warps", kind: "pass", to: 0 }] };
-        // The first turn is the last role's to give.
-        return [...(turn === of - 1 ? [pass] : []), tiles, last];
+        const last = boundaryOf(stmt, "last")
+          .flatMap((inner) => actionsOf(ctx, role, inner))
+          .map(
+            (action): Action =>
+              action.kind === "turn" ? { ...action, kind: "last turn", turn, of } : action,
+          );
+        return [
+          ...stepsOf(ctx, role, boundaryOf(stmt, "first"), chunked),
+          tiles,
+          ...(last.length === 0 ? [] : [{ kind: "do", actions: last } as const]),
+        ];
       }
+      case "boundary":
+        return [];
       case "for": {
         const body = inner();
         const pipeline = (s: Stmt): string =>

@@ -363,7 +363,7 @@ class Run {
       case "turn":
         return this.#turns.take(thread, action.to);
       case "last turn":
-        return this.#sequence.length % action.of === action.to ? this.#turns.take(thread, action.to) : null;
+        return this.#sequence.length % action.of === action.turn ? this.#turns.take(thread, action.to) : null;
       case "pass":
         this.#turns.pass(thread, action.to);
         return null;

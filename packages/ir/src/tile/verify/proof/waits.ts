@@ -14,6 +14,8 @@ export type Steps = Generator<Blocked, void, void>;
 
 interface Given {
   readonly given: Clock[];
+  /** Who has handed on the last of them. */
+  by: Thread["stmt"];
   taken: number;
 }
 
@@ -23,7 +25,7 @@ export class PingPongOrder {
 
   #of(thread: Thread, to: number): Given {
     const key = `${thread.block}/${to}`;
-    const turns = this.#turns.get(key) ?? { given: [], taken: 0 };
+    const turns = this.#turns.get(key) ?? { given: [], by: null, taken: 0 };
     this.#turns.set(key, turns);
     return turns;
   }
@@ -54,18 +56,19 @@ export class PingPongOrder {
         "take a turn before handing it on",
       );
     turns.given.push(thread.clock.slice());
+    turns.by = thread.stmt;
   }
 
   /** Nobody's turn is left at its barrier. */
   checkEnd(): void {
-    for (const [key, { given, taken }] of this.#turns)
+    for (const [key, { given, by, taken }] of this.#turns)
       if (given.length > taken)
         throw new Broken(
           "exits",
           `turn ${key}`,
           "the block ends with a turn at its barrier that nobody takes",
           "let the role that would have the next tile take it",
-        );
+        ).at(by);
   }
 }
 
