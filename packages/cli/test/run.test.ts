@@ -421,3 +421,23 @@ describe("sizes at launch", () => {
     expect([fixed.code, fixed.stderr]).toEqual([3, expect.stringContaining("TW1015")]);
   });
 });
+
+describe("outputs of a batch that lie beside each other, as heads of attention do", () => {
+  const archs = ["sm_70", "sm_80", "sm_90a", "sm_100a"];
+  const operands = { a: { ld: 96 }, b: { layout: "col", ld: 96 } };
+  const strides = { kind: "strided", count: 4, strideA: 24, strideB: 24 };
+  test.each(
+    archs.flatMap((arch) => [
+      [arch, { dtype: "bf16", layout: "row", ld: 64 }, 16] as const,
+      [arch, { dtype: "bf16", layout: "col", ld: 160 }, 40] as const,
+    ]),
+  )("%s, %o", async (arch, d, strideD) => {
+    using folder = scratch();
+    const problem = { m: 40, n: 16, k: 24, dtype: "bf16", ...operands, d, batch: { ...strides, strideD } };
+    const path = join(folder.path, "heads.json");
+    writeFileSync(path, JSON.stringify({ problem }));
+    const { stdout } = await cli(`run --request ${path} --arch ${arch} --device emulator --order all --json`);
+    const { ok, hazards, error } = JSON.parse(stdout);
+    expect([ok, hazards, error?.boundRatio <= 1]).toEqual([true, [], true]);
+  });
+});

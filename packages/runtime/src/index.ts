@@ -38,7 +38,15 @@ export type {
   IsolatedLaunch,
   IsolatedLaunchResult,
 } from "./isolation/protocol.ts";
-export { type KernelBuffers, type KernelLaunchOptions, launchKernel } from "./launch-kernel.ts";
+export {
+  type KernelBuffers,
+  type KernelLaunchOptions,
+  launchKernel,
+  type MemoryPlace,
+  type PlannedArgument,
+  type PlannedLaunch,
+  planLaunch,
+} from "./launch-kernel.ts";
 export { imageDevice, imagePath, imagesInOrder } from "./library/images.ts";
 export { KernelLibrary, type LibraryArguments, type LibraryPick } from "./library/library.ts";
 export {

@@ -10,6 +10,7 @@ import {
   type LaunchEnvironment,
   ok,
   type ParamSpec,
+  type ResolvedLaunch,
   resolveLaunch,
   type TensorMapRecipe,
   type TensorMapSpec,
@@ -25,6 +26,8 @@ import type {
   LaunchResult,
 } from "./device.ts";
 import { fail } from "./diagnostics.ts";
+
+type ScalarParam = Extract<ParamSpec, { kind: "scalar" }>;
 
 /** Buffers by the names of the pointer parameters: `a`, `b`, `c`, `d`, `workspace`, `epilogueI`. */
 export type KernelBuffers = Readonly<Record<string, DeviceBuffer>>;
@@ -79,6 +82,45 @@ function launchLoaded(
 /** How a device makes its tensor maps: `device.encodeTensorMap`. */
 export type TensorMapEncoder = (spec: TensorMapSpec) => Checked<Uint8Array>;
 
+/** Where an operand lies: its address, and how many bytes there are. */
+export type MemoryPlace = Pick<DeviceBuffer, "address" | "size">;
+
+/** An argument as data. Pointers and tensor maps have the address of the operand's place. */
+export type PlannedArgument =
+  | { readonly kind: "pointer"; readonly name: string; readonly address: bigint }
+  | { readonly kind: "scalar"; readonly dtype: ScalarParam["dtype"]; readonly value: number }
+  | { readonly kind: "tensorMap"; readonly spec: TensorMapSpec };
+
+/** A launch as data, for hosts that plan before they have a device: addresses may be offsets into memory that is theirs to allocate. */
+export interface PlannedLaunch extends ResolvedLaunch {
+  readonly entry: string;
+  readonly programmatic: boolean;
+  readonly cooperative: boolean;
+  /** In the order of the entry's parameters. */
+  readonly args: readonly PlannedArgument[];
+}
+
+/** The launch that a manifest's kernel amounts to, for values as `launchEnvironment` makes them and places by the names of its operands. */
+export function planLaunch(
+  spec: KernelSpec,
+  env: LaunchEnvironment,
+  places: Readonly<Record<string, MemoryPlace>>,
+): Checked<PlannedLaunch> {
+  const geometry = resolveLaunch(spec, env);
+  const problems: Diagnostic[] = geometry.ok ? [] : [...geometry.error];
+  // Arguments are positional; offsets give the order, whatever order the manifest lists them in.
+  const params = [...spec.params].sort((a, b) => a.offset - b.offset);
+  const args = params.flatMap((param): readonly PlannedArgument[] => {
+    const argument = argumentOf(spec.entry, param, env, places);
+    if (argument.ok) return [argument.value];
+    problems.push(...argument.error);
+    return [];
+  });
+  if (!geometry.ok || problems.length > 0) return err(problems);
+  const { cooperative, programmatic = false } = spec.launch;
+  return ok({ entry: spec.entry, ...geometry.value, cooperative, programmatic, args });
+}
+
 /** The request that a manifest amounts to for given values. */
 export function launchRequest(
   spec: KernelSpec,
@@ -86,19 +128,23 @@ export function launchRequest(
   buffers: KernelBuffers,
   encode: TensorMapEncoder,
 ): Checked<LaunchRequest> {
-  const geometry = resolveLaunch(spec, env);
-  const problems: Diagnostic[] = geometry.ok ? [] : [...geometry.error];
-  // Arguments are positional; offsets give the order, whatever order the manifest lists them in.
-  const params = [...spec.params].sort((a, b) => a.offset - b.offset);
-  const args = params.map((param): LaunchArgument => {
-    const argument = argumentOf(spec.entry, param, env, buffers, encode);
-    if (argument.ok) return argument.value;
-    problems.push(...argument.error);
+  const planned = planLaunch(spec, env, buffers);
+  if (!planned.ok) return planned;
+  const { grid, block, cluster, dynamicSmem, cooperative, programmatic } = planned.value;
+  const problems: Diagnostic[] = [];
+  const args = planned.value.args.map((argument): LaunchArgument => {
+    if (argument.kind === "pointer") return buffers[argument.name] ?? argument.address;
+    // What is no integer stays a number, and is then refused where the type is known.
+    if (argument.kind === "scalar")
+      return argument.dtype === "u64" && Number.isSafeInteger(argument.value)
+        ? BigInt(argument.value)
+        : argument.value;
+    const map = encode(argument.spec);
+    if (map.ok) return map.value;
+    problems.push(...map.error);
     return 0;
   });
-  if (!geometry.ok || problems.length > 0) return err(problems);
-  const { grid, block, cluster, dynamicSmem } = geometry.value;
-  const { cooperative, programmatic = false } = spec.launch;
+  if (problems.length > 0) return err(problems);
   return ok({ grid, block, cluster, dynamicSmem, cooperative, programmatic, args });
 }
 
@@ -106,67 +152,54 @@ function argumentOf(
   entry: string,
   param: ParamSpec,
   env: LaunchEnvironment,
-  buffers: KernelBuffers,
-  encode: TensorMapEncoder,
-): Checked<LaunchArgument> {
+  places: Readonly<Record<string, MemoryPlace>>,
+): Checked<PlannedArgument> {
   const at = `${entry}.${param.name}`;
   switch (param.kind) {
     case "pointer": {
-      const buffer = buffers[param.name];
-      if (buffer === undefined) {
-        return fail(
-          "operand",
-          at,
-          `the kernel needs a buffer for ${param.name}`,
-          `pass buffers.${param.name}`,
-        );
-      }
-      if (buffer.address % BigInt(param.align) === 0n) return ok(buffer);
-      return fail(
-        "operand",
-        at,
-        `the address of ${param.name} is not a multiple of ${param.align} B`,
-        "align it",
-      );
+      const { name } = param;
+      const place = places[name];
+      if (place === undefined)
+        return fail("operand", at, `the kernel needs a buffer for ${name}`, `pass buffers.${name}`);
+      if (place.address % BigInt(param.align) === 0n)
+        return ok({ kind: "pointer", name, address: place.address });
+      return fail("operand", at, `the address of ${name} is not a multiple of ${param.align} B`, "align it");
     }
     case "scalar": {
       const value = evaluateLaunchExpr(param.value, env);
-      // What is no integer stays a number, and is then refused where the type is known.
-      const wide = param.dtype === "u64" && value.ok && Number.isSafeInteger(value.value);
-      return wide ? ok(BigInt(value.value)) : value;
+      return value.ok ? ok({ kind: "scalar", dtype: param.dtype, value: value.value }) : value;
     }
     case "tensorMap":
-      return tensorMapArgument(at, param.tensorMap, env, buffers, encode);
+      return tensorMapArgument(at, param.tensorMap, env, places);
     default:
       return param satisfies never;
   }
 }
 
-/** The 128 bytes of a recipe, over the buffer of its operand. */
+/** The tensor map of a recipe, over the place of its operand. */
 function tensorMapArgument(
   at: string,
   recipe: TensorMapRecipe,
   env: LaunchEnvironment,
-  buffers: KernelBuffers,
-  encode: TensorMapEncoder,
-): Checked<LaunchArgument> {
-  const buffer = buffers[recipe.operand];
-  if (buffer === undefined) {
+  places: Readonly<Record<string, MemoryPlace>>,
+): Checked<PlannedArgument> {
+  const place = places[recipe.operand];
+  if (place === undefined) {
     const hint = `pass buffers.${recipe.operand}`;
     return fail("operand", at, `the kernel needs a buffer for ${recipe.operand}, for its tensor map`, hint);
   }
-  const spec = tensorMapOf(recipe, env, buffer.address);
+  const spec = tensorMapOf(recipe, env, place.address);
   if (!spec.ok) return spec;
   const reach = reachOf(spec.value);
-  if (reach > buffer.size) {
+  if (reach > place.size) {
     return fail(
       "tensorMap",
       at,
-      `the tensor map reaches over ${reach} B, and the buffer of ${recipe.operand} has ${buffer.size} B`,
+      `the tensor map reaches over ${reach} B, and the buffer of ${recipe.operand} has ${place.size} B`,
       "its dims and strides must be those of the operand",
     );
   }
-  return encode(spec.value);
+  return ok({ kind: "tensorMap", spec: spec.value });
 }
 
 /** Bytes from the first element to the end of the last one. */

@@ -1,8 +1,9 @@
 /** Tensor maps: from a manifest's recipe to the parameter of a launch, and every way in which they are refused. */
-import type { KernelSpec, TensorMapSpec } from "@tilewright/core";
+import { type KernelSpec, launchEnvironment, type TensorMapSpec } from "@tilewright/core";
 import { expect, test } from "vitest";
 import { openCudaDevice } from "../src/cuda/device.ts";
 import { runGemm } from "../src/gemm.ts";
+import { planLaunch } from "../src/launch-kernel.ts";
 import { openDevice } from "../src/open.ts";
 import { gemmProblem } from "./artifact.ts";
 import { bytesOf, codesOf, floatsOf, must } from "./device-conformance.ts";
@@ -75,6 +76,22 @@ const run = (driver = createFakeDriver({ kernels: { copy } }), kernel = spec()) 
 
 test("a recipe becomes the map of its operand", () => {
   expect(floatsOf(must(run()).d)).toEqual(values);
+});
+
+test("a launch is data without a device: pointers and maps have the places that were given", () => {
+  const env = launchEnvironment(request, { numSms: 4 });
+  const place = (address: bigint) => ({ address, size: 128 });
+  const planned = planLaunch(spec(), env, { a: place(256n), d: place(512n) });
+  expect(must(planned)).toMatchObject({
+    entry: "copy",
+    grid: [1, 1, 1],
+    args: [
+      { kind: "tensorMap", spec: { address: 256n, dims: [4, 8], strides: [16] } },
+      { kind: "pointer", name: "d", address: 512n },
+    ],
+  });
+  // Everything at once: an address that is not aligned, and an operand without a place.
+  expect(codesOf(planLaunch(spec(), env, { d: place(2n) }))).toEqual(["TW6021", "TW6021"]);
 });
 
 test("a map that reaches beyond its buffer is refused before it is encoded", () => {

@@ -161,7 +161,7 @@ function checkBatch(problem: Problem): Diagnostic[] {
   }
   if (!isExtent(problem.m) || !isExtent(problem.n)) return found;
   const span = operandSpan(problem.d, problem.m, problem.n);
-  if (batch.count > 1 && batch.strideD < span)
+  if (batch.count > 1 && batch.strideD < span && !liesBeside(problem, batch.count, batch.strideD))
     found.push(
       invalid(
         problemCodes.batch,
@@ -171,6 +171,16 @@ function checkBatch(problem: Problem): Diagnostic[] {
       ),
     );
   return found;
+}
+
+/** Bits of the widest store, which may write behind the end of a line. */
+const WIDEST_STORE = 128;
+
+/** Whether the outputs of a batch lie beside each other in lines of one matrix, as the heads of attention do. */
+function liesBeside({ d, m, n }: Problem, count: number, stride: number): boolean {
+  const line = d.layout === "row" ? n : m;
+  const whole = (line * dtypes[d.dtype].bits) % WIDEST_STORE === 0;
+  return whole && stride >= line && (count - 1) * stride + line <= d.ld;
 }
 
 /** Every size of a grouped problem is left to its groups. */

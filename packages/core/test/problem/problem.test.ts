@@ -143,6 +143,11 @@ describe("refusals", () => {
       { batch: { kind: "strided", count: 2, strideD: 29 } },
       "TW1010 (invalid) at batch.strideD: 29 makes the outputs overlap: a D spans 30 elements\n  hint: the nearest legal value is 30",
     ],
+    // Beside each other in lines of 16, but no stores of 16 bytes could end where the next output begins.
+    [
+      { n: 6, d: { ld: 16 }, batch: { kind: "strided", count: 2, strideD: 8 } },
+      "TW1010 (invalid) at batch.strideD: 8 makes the outputs overlap: a D spans 70 elements\n  hint: the nearest legal value is 70",
+    ],
     [
       { batch: { kind: "strided", count: 1, strideA: -1.4 } },
       "TW1010 (invalid) at batch.strideA: must be an integer of 0 or more, not -1.4\n  hint: the nearest legal value is 0",
