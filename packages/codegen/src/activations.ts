@@ -1,11 +1,15 @@
-/** Activations on one f32 register, from ex2.approx and rcp.approx (PTX ISA: 2^-22 and 1 ulp); the caller's predicate guards each. */
+/**
+ * Activations on one f32 register, from ex2.approx and rcp.approx (PTX ISA: 2^-22 and 1 ulp); the caller's predicate guards each. Powers are added to 1 or stand in place of
+ * an error, and reciprocals are of 1 and more, so that flushing changes no result by more than 2^-126 of x.
+ */
 import type { Activation } from "@tilewright/core";
 import { Arithmetic, type F32 } from "./arithmetic.ts";
 import type { Pred } from "./code.ts";
 import type { Context } from "./context.ts";
 
 /** 1 / (1 + 2^(-x log2 e)); the power overflows to infinity for very negative x, and its reciprocal is 0. */
-const sigmoid = (on: Arithmetic, x: F32): F32 => on.reciprocal(on.add(on.exp2(on.mul(x, -Math.LOG2E)), 1));
+const sigmoid = (on: Arithmetic, x: F32): F32 =>
+  on.reciprocalFtz(on.add(on.exp2Ftz(on.mul(x, -Math.LOG2E)), 1));
 
 /** Below this |x| the quotient form of tanh cancels, and four terms of its series are exact to f32. */
 const TANH_SERIES_BELOW = 0.25;
@@ -17,7 +21,7 @@ function tanh(on: Arithmetic, x: F32): F32 {
   const slope = on.fma(on.fma(on.fma(square, 62 / 2835, -17 / 315), square, 2 / 15), square, -1 / 3);
   const series = on.fma(on.mul(slope, square), x, x);
   // 1 - 2 / (1 + e^(2|x|)): the power may overflow, the quotient is then 0.
-  const quotient = on.reciprocal(on.add(on.exp2(on.mul(magnitude, 2 * Math.LOG2E)), 1));
+  const quotient = on.reciprocalFtz(on.add(on.exp2Ftz(on.mul(magnitude, 2 * Math.LOG2E)), 1));
   const large = on.withSignOf(on.fma(quotient, -2, 1), x);
   return on.selectBelow(magnitude, TANH_SERIES_BELOW, series, large);
 }
@@ -25,12 +29,12 @@ function tanh(on: Arithmetic, x: F32): F32 {
 /** erf by Abramowitz and Stegun 7.1.26, absolute error 1.5e-7. */
 function erf(on: Arithmetic, x: F32): F32 {
   const magnitude = on.abs(x);
-  const t = on.reciprocal(on.fma(magnitude, 0.3275911, 1));
+  const t = on.reciprocalFtz(on.fma(magnitude, 0.3275911, 1));
   const rest = [1.421413741, -0.284496736, 0.254829592].reduce(
     (sum, coefficient) => on.fma(sum, t, coefficient),
     on.fma(t, 1.061405429, -1.453152027),
   );
-  const power = on.exp2(on.mul(on.mul(magnitude, magnitude), -Math.LOG2E));
+  const power = on.exp2Ftz(on.mul(on.mul(magnitude, magnitude), -Math.LOG2E));
   const tail = on.mul(on.mul(rest, t), power);
   return on.withSignOf(on.fma(tail, -1, 1), x);
 }
