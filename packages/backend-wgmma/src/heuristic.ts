@@ -8,7 +8,14 @@ import {
   symbolicSizes,
   type Target,
 } from "@tilewright/core";
-import { defaultSchedule, type Machine, shippedFor, storedSchedule, streamPolicies } from "@tilewright/ir";
+import {
+  defaultSchedule,
+  epilogueWork,
+  type Machine,
+  shippedFor,
+  storedSchedule,
+  streamPolicies,
+} from "@tilewright/ir";
 import { isLegal } from "./check.ts";
 import { estimateTime } from "./cost.ts";
 import { fittedTime } from "./fit.ts";
@@ -210,7 +217,8 @@ interface Candidate {
 
 /**
  * Registers for what an epilogue reads and computes beside the sums: 112 of them spill 48 and 128 spill 56 bytes as a block is launched, 160 and 192 of them 12 to 40 under any budget
- * (ptxas 13.0; a bias along m with silu, along n with gelu).
+ * (ptxas 13.0; a bias along m with silu, along n with gelu). Of a gated product that stages 16 bits of half as many columns 160 and 192 spill nothing (vectors along both axes with
+ * gelu).
  */
 function roomy(
   problem: Problem,
@@ -222,8 +230,11 @@ function roomy(
   if (s.copy === "direct" && sums > mostSumsOfDirect(problem)) return [];
   if (problem.epilogue.length === 0 || s.copy === "direct" || sums < TIGHT_SUMS) return [schedule];
   // Words staged for bulk stores of 32-bit results take the last of them where sets of warpgroups take turns (8 bytes).
-  const most = s.pingPong > 1 && sizeOf(problem.d.dtype) > 2 ? TIGHT_SUMS : ROOMY_SUMS;
-  if (sums > most) return [];
+  const narrow = sizeOf(problem.d.dtype) <= 2;
+  const most = s.pingPong > 1 && !narrow ? TIGHT_SUMS : ROOMY_SUMS;
+  const joined = epilogueWork(problem).share < 1 && narrow && s.epi === "tma";
+  const matrices = problem.epilogue.some((step) => "operand" in step);
+  if (sums > most && (!joined || matrices)) return [];
   const budgeted = { ...schedule, regs: s.copy === "tma" ? [24, 240] : [...BUSY_BUDGET] };
   return [s.regs === null && legal(budgeted) ? budgeted : schedule];
 }

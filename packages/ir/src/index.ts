@@ -93,6 +93,7 @@ export {
   constantsOf,
   type Engine,
   engines,
+  epilogueWork,
   inOrder,
   kernelOf,
   type Machine,

@@ -1,3 +1,4 @@
+export { epilogueWork } from "./epilogue.ts";
 export { type ModelKernel, plainKernel } from "./kernel.ts";
 export { type Engine, engines, type Machine } from "./machine.ts";
 export { constantsOf, machineOf, machines, type UsedConstant, usualMachine } from "./machines.ts";

@@ -15,6 +15,7 @@ import {
   dtypeSpeed,
   wholeNorm,
 } from "./chunk.ts";
+import { epilogueWork } from "./epilogue.ts";
 import { blockCycles, issueEngine } from "./issue.ts";
 import type { ModelKernel } from "./kernel.ts";
 import { type Engine, energyGHz, type Machine, narrowExponent, voltageExponent } from "./machine.ts";
@@ -309,7 +310,9 @@ function besideWarps(problem: Problem, kernel: ModelKernel, machine: Machine, wo
   const area = share.rows * share.cols;
   const streams = streamKCut(kernel.streamk, tiles / batch, chunks);
   const part = kernel.split > 1 || streams !== null ? area * 4 : 0;
-  const store = (area * dtypes[problem.d.dtype].bits) / 8;
+  const { cycles: elementCycles, share: stored } = epilogueWork(problem);
+  const store = (area * stored * dtypes[problem.d.dtype].bits) / 8;
+  const computed = area * stored * elementCycles;
   const epilogueBusy = Math.max(
     storeCycles(problem, kernel, store, machine) + part / machine.storeBytes,
     machine.tensorMemoryBytes > 0 ? (area * 4) / machine.tensorMemoryBytes : 0,
@@ -327,7 +330,13 @@ function besideWarps(problem: Problem, kernel: ModelKernel, machine: Machine, wo
     kernel.halves === 0 ? 0 : kernel.halves < WIDE_HALF ? halvesNs.narrow : oneRound ? halvesNs.wide : 0;
   // Stores need as long to L2 as loads from it; then the accumulator, or the block, is free.
   const epilogue =
-    hidden * ghz + epilogueBusy + sourceBusy + (kernel.addend === "direct" ? load : 0) + load + handOver;
+    hidden * ghz +
+    computed +
+    epilogueBusy +
+    sourceBusy +
+    (kernel.addend === "direct" ? load : 0) +
+    load +
+    handOver;
   const mainOf = (count: number): number => chunks * chunkAt(machine, kernel, problem, cost, count).cycles;
   if (kernel.sched === "tiles") {
     const resident = Math.max(1, kernel.residents);
@@ -353,7 +362,9 @@ function besideWarps(problem: Problem, kernel: ModelKernel, machine: Machine, wo
       : Math.ceil((kernel.streamk * batch) / units) * (streams.whole + streams.each / chunks);
   const main = mainOf(1);
   const fetch = kernel.sched === "clc-late" ? machine.fetchNs * ghz : 0;
-  const tile = kernel.overlap ? Math.max(main + handOver, epilogue) : main + epilogue;
+  // While one set computes another's products go on, as far as the ring reaches.
+  const beside = kernel.sets > 1 ? Math.min(computed, (kernel.stages - 1) * cost.multiply) : 0;
+  const tile = kernel.overlap ? Math.max(main + handOver, epilogue) : main + epilogue - beside;
   // Nothing hides the last tile's epilogue.
   const last = Math.min(1, rounds) * main + epilogue;
   const cycles = start + load + Math.max(0, rounds - 1) * tile + last + rounds * fetch;

@@ -2,6 +2,7 @@
 
 import type { Problem } from "@tilewright/core";
 import { dtypes } from "@tilewright/core";
+import { epilogueWork } from "./epilogue.ts";
 import type { ModelKernel } from "./kernel.ts";
 
 /** Share of L2 that holds operands: the rest is outputs and the copies that both halves keep. */
@@ -18,7 +19,8 @@ export function memoryBytes(problem: Problem, kernel: ModelKernel, units: number
   const batch = problem.batch.kind === "none" ? 1 : problem.batch.count;
   const aBytes = (m * k * dtypes[problem.a.dtype].bits) / 8;
   const bBytes = (n * k * dtypes[problem.b.dtype].bits) / 8;
-  const outputs = ((problem.c === null ? 1 : 2) * m * n * dtypes[problem.d.dtype].bits) / 8;
+  const { share } = epilogueWork(problem);
+  const outputs = ((problem.c === null ? 1 : 2) * m * n * share * dtypes[problem.d.dtype].bits) / 8;
   const wave = Math.max(1, Math.min(units, rows * cols));
   const [high, wide] = waveShape(kernel, wave, rows, cols);
   const waveBytes = Math.min(1, high / rows) * aBytes + Math.min(1, wide / cols) * bBytes;
