@@ -4,7 +4,7 @@
 // as vitest would write them, for scripts/test.mjs.
 
 import { execFileSync, spawnSync } from "node:child_process";
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { root, systemNode, toolNode } from "./lib/workspace.mjs";
@@ -149,9 +149,17 @@ const MISTYPED = [
   'defineProblem({ m: 1, n: 1, k: 1, dtype: "float" });',
 ];
 
-/** Type-checks a text in the project with the workspace's TypeScript. @param {string} text @returns {string} what it says */
+/** Type-checks a text in the project. @param {string} text @returns {string} what it says */
 function typeCheck(text) {
   writeFileSync(join(project, "call.ts"), text);
+  return compile("call.ts", ".");
+}
+
+/**
+ * Files of the project to JavaScript beside them, by the workspace's TypeScript.
+ * @param {string} file @param {string} folder @param {string[]} more flags @returns {string} what it says
+ */
+function compile(file, folder, ...more) {
   const flags = [
     "--module",
     "nodenext",
@@ -161,13 +169,13 @@ function typeCheck(text) {
     "--lib",
     "es2024,esnext.disposable,dom",
     "--outDir",
-    ".",
+    folder,
+    ...more,
   ];
-  const { stdout } = spawnSync(
-    toolNode(),
-    [join(root, "node_modules/typescript/bin/tsc"), ...flags, "call.ts"],
-    { cwd: project, encoding: "utf8" },
-  );
+  const { stdout } = spawnSync(toolNode(), [join(root, "node_modules/typescript/bin/tsc"), ...flags, file], {
+    cwd: project,
+    encoding: "utf8",
+  });
   return stdout.trim();
 }
 
@@ -226,6 +234,20 @@ try {
       );
     const said = typeCheck(CALL);
     expect(said === "", said);
+  });
+  check("examples/onnx: type-checks, and runs its model", () => {
+    cpSync(join(root, "examples/onnx"), join(project, "onnx"), { recursive: true });
+    const types = [join(root, "node_modules/@types"), "--types", "node"];
+    const said = compile(
+      "onnx/main.ts",
+      "onnx",
+      "--rewriteRelativeImportExtensions",
+      "--typeRoots",
+      ...types,
+    );
+    expect(said === "", said);
+    const text = run(own, "onnx/main.js", "run", "onnx/tiny.onnx", "--device", "emulator");
+    expect(/22 launches of 8 kernels.*from float64/s.test(text), text);
   });
   for (const node of nodes()) useOn(node);
 } catch (error) {

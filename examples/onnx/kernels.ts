@@ -69,7 +69,7 @@ export class Kernels {
     const [m = 1, n = 1] = x.shape;
     const [gamma, beta] = vectors;
     const head = [
-      ...["tile.ir 4", `tile.kernel @${op}_${m}x${n} stage nest {`, `axis m = ${m}`, `axis n = ${n} whole`],
+      ...["tile.ir 5", `tile.kernel @${op}_${m}x${n} stage nest {`, `axis m = ${m}`, `axis n = ${n} whole`],
       `param %X ${x.storage.dtype}[m, n]`,
       ...(gamma === undefined ? [] : ["param %gamma f32[n]"]),
       ...(beta === undefined ? [] : ["param %beta f32[n]"]),
