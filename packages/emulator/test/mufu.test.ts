@@ -35,6 +35,11 @@ const measured = [
   ["lg2", mufu.lg2Approx, 0x001, 2201983887, 1657904755],
   ["sin", mufu.sinApprox, 0xbf9, 1588886511, 2787494756],
   ["cos", mufu.cosApprox, 0x3f9, 1314763026, 317793255],
+  ["tanh", mufu.tanhApprox, 0x3b9, 1611958517, 1520827356],
+  ["tanh", mufu.tanhApprox, 0x3ea, 3259806998, 1290353372],
+  ["tanh", mufu.tanhApprox, 0x3f2, 549935311, 3518513240],
+  ["tanh", mufu.tanhApprox, 0x403, 2494297689, 2066350866],
+  ["tanh", mufu.tanhApprox, 0xbfd, 1887914130, 260185365],
 ] as const;
 
 describe("approximate functions", () => {
@@ -50,6 +55,12 @@ describe("approximate functions", () => {
     expect(mufu.cosApprox(Number.POSITIVE_INFINITY)).toBeNaN();
     expect(mufu.divApprox(1, 2 ** 127)).toBe(0);
     expect(mufu.divFull(1, 2 ** 127)).toBe(2 ** -127);
+    expect(mufu.tanhApprox(-0)).toBe(-0);
+    expect(mufu.tanhApprox(Number.NEGATIVE_INFINITY)).toBe(-1);
+    expect(mufu.rcpApprox64(-(2 ** -1060))).toBe(Number.NEGATIVE_INFINITY);
+    expect(mufu.rcpApprox64(2 ** 1023)).toBe(0);
+    expect(mufu.rsqrtFlushed64(2 ** -1060)).toBe(Number.POSITIVE_INFINITY);
+    expect(mufu.rsqrtApprox64(-1)).toBeNaN();
   });
 });
 
@@ -58,4 +69,28 @@ it("the 16-bit forms of ex2 cut towards zero, to the digits and the least place 
   expect(mufu.cutF16(2 ** -24 * 1.75)).toBe(2 ** -24);
   expect(mufu.cutBf16(1 + 2 ** -7 + 2 ** -8)).toBe(1 + 2 ** -7);
   expect(mufu.cutBf16(Number.POSITIVE_INFINITY)).toBe(Number.POSITIVE_INFINITY);
+});
+
+it("the f64 forms have an H200's upper words", () => {
+  const word = new DataView(new ArrayBuffer(8));
+  const upperOf = (value: (x: number) => number, high: number): number => {
+    word.setBigUint64(0, BigInt(high) << 32n);
+    word.setFloat64(0, value(word.getFloat64(0)));
+    return word.getUint32(0);
+  };
+  expect(upperOf(mufu.rcpApprox64, 0x3ff9abcd)).toBe(0x3fe3f1d1);
+  expect(upperOf(mufu.rcpApprox64, 0x3ff12345)).toBe(0x3fede022);
+  expect(upperOf(mufu.rsqrtFlushed64, 0x3ff9abcd)).toBe(0x3fe9435e);
+  expect(upperOf(mufu.rsqrtFlushed64, 0x3ff12345)).toBe(0x3feeeb65);
+  expect(upperOf(mufu.rsqrtFlushed64, 0x4009abcd)).toBe(0x3fe1dd1f);
+  expect(upperOf(mufu.rsqrtFlushed64, 0x40012345)).toBe(0x3fe5dd08);
+  expect(upperOf(mufu.rsqrtApprox64, 0x4009abcd)).toBe(0x3fe1dd1f);
+  expect(upperOf(mufu.rsqrtApprox64, 0x40012345)).toBe(0x3fe5dd08);
+});
+
+it("rsqrt.approx.f64 is within two units of the root, over all magnitudes", () => {
+  for (let exponent = -1070; exponent < 1024; exponent += 7) {
+    const x = 1.37 * 2 ** exponent;
+    expect(mufu.rsqrtApprox64(x) * Math.sqrt(x)).toBeCloseTo(1, 14);
+  }
 });

@@ -135,7 +135,6 @@ export function createEnvironment(
     max: Math.max,
     minNaN: Math.min,
     maxNaN: Math.max,
-    tanh: Math.tanh,
     popcount,
     ...bits,
     ...integers,

@@ -186,7 +186,7 @@ const rooted =
     });
   };
 
-/** Approximate functions: the hardware's bits, but for tanh and rsqrt.f64, which are the correctly rounded values. */
+/** Approximate functions, with the hardware's bits. */
 const approximate =
   (name: string): Row =>
   (d) => {
@@ -198,10 +198,12 @@ const approximate =
     const to = d.def(0, "float");
     const a = d.use(1, "float");
     // Only rsqrt has f64.
-    if (type === "f64") return lane((e) => e.setF64(to, `rsqrt64(${e.f64(a)})`));
-    const value = name === "tanh" ? "fround(tanh" : `(${name}Approx`;
+    if (type === "f64") {
+      const value = ftz ? "rsqrtFlushed64" : "rsqrtApprox64";
+      return lane((e) => e.setF64(to, `${value}(${e.f64(a)})`));
+    }
     const mode = name === "ex2" ? `,${ftz}` : "";
-    return lane((e) => e.setF32(to, finish(`${value}(${f32Of(e, a, ftz)}${mode}))`, ftz, false)));
+    return lane((e) => e.setF32(to, finish(`${name}Approx(${f32Of(e, a, ftz)}${mode})`, ftz, false)));
   };
 
 function sign(d: Decoder, op: "neg" | "abs"): Operation | null {

@@ -10,6 +10,8 @@ interface HalfForm {
   readonly value: (a: string, b: string, c: string) => string;
   /** The result is one of the operands or its sign flipped, so bits and NaN pass without rounding. */
   readonly exact?: boolean;
+  /** An approximate function, whose f32 result is cut towards zero. */
+  readonly cut?: boolean;
 }
 
 // Sums and products of 11- or 8-bit significands: the double result is exact for products; sums are rounded to odd, so
@@ -23,8 +25,8 @@ const forms: Readonly<Record<string, HalfForm>> = {
   abs: { operands: 1, value: (a) => `abs(${a})`, exact: true },
   min: { operands: 2, value: (a, b) => `min2(${a},${b})`, exact: true },
   max: { operands: 2, value: (a, b) => `max2(${a},${b})`, exact: true },
-  ex2: { operands: 1, value: (a) => `ex2Approx(${a})` },
-  tanh: { operands: 1, value: (a) => `tanh(${a})` },
+  ex2: { operands: 1, value: (a) => `ex2Approx(${a})`, cut: true },
+  tanh: { operands: 1, value: (a) => `tanhApprox(${a})`, cut: true },
 };
 
 /**
@@ -36,7 +38,7 @@ export function packedHalf(d: Decoder, name: string): Operation | null {
   if (!halfTypes.some((type) => parts.includes(type))) return null;
   const form = forms[name];
   if (form === undefined) return d.refuse("not defined for half precision");
-  if (name === "ex2" || name === "tanh") d.choice("approx");
+  if (form.cut === true) d.choice("approx");
   else d.option("rn");
   const ftz = d.flag("ftz");
   const nan = d.flag("NaN");
@@ -61,7 +63,7 @@ export function packedHalf(d: Decoder, name: string): Operation | null {
     if (suffix !== "") value = value.replace("2(", `${suffix}(`);
     if (relu) value = `reluHalf(${value})`;
     if (saturate) value = `saturate(${value})`;
-    if (name === "ex2") value = `cut${format}(${value})`;
+    if (form.cut === true) value = `cut${format}(${value})`;
     const bits = `to${format}(${value})`;
     return ftz ? `flushHalfBits(${bits})` : bits;
   };

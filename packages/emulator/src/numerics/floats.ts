@@ -42,22 +42,6 @@ export const divF64 = exact.div64;
 export const sqrtF64 = exact.sqrt64;
 export const { fmaOdd, roundInteger } = exact;
 
-/** rcp.approx.ftz.f64 works on the upper 32 bits of its operand and result: 20 fraction bits. */
-export function rcpApprox64(a: number): number {
-  if (Math.abs(a) < 2 ** -1022)
-    return a < 0 || Object.is(a, -0) ? Number.NEGATIVE_INFINITY : Number.POSITIVE_INFINITY;
-  const view = new DataView(new ArrayBuffer(8));
-  const cut = (x: number): number => {
-    view.setFloat64(0, x);
-    view.setInt32(4, 0);
-    return view.getFloat64(0);
-  };
-  const result = cut(1 / cut(a));
-  return Math.abs(result) < 2 ** -1022 ? result * 0 : result;
-}
-
-export const rsqrt64 = (x: number): number => 1 / Math.sqrt(x);
-
 export function testp(x: number, op: string, smallestNormal: number): boolean {
   switch (op) {
     case "finite":

@@ -2,9 +2,10 @@
  * The approximate functions bit for bit. The multi-function unit of sm_80 and sm_90 interpolates each by segments of 2^16 or 2^17
  * arguments: c0 + c1 t + c2 t^2, where columns of t^2 below a place are never summed, cut to 24 bits (the scheme of S. Oberman and
  * M. Siu, "A high-performance area-efficient multifunction interpolator", ARITH 2005). All 2^32 arguments of rcp, rsqrt, sqrt, ex2,
- * lg2, sin and cos give what an H100 gives.
+ * lg2, sin, cos and tanh give what an H100 or H200 gives.
  */
-import { ex2Rows, lg2Rows, rcpRows, rsqrtRows, sinRows, sqrtRows } from "./mufu-tables.ts";
+import { fmaNearest } from "./fma64.ts";
+import { ex2Rows, lg2Rows, rcpRows, rsqrtRows, sinRows, sqrtRows, tanhRows } from "./mufu-tables.ts";
 
 /** Fraction bits that a sum keeps below the last place of the result. */
 const guard = 2 ** 17;
@@ -37,6 +38,9 @@ const sqrtSegments = segments(sqrtRows, [2 ** 15, 32767, 1, 2]);
 const ex2Segments = segments(ex2Rows, [2 ** 15, 24456, 4, 4]);
 const lg2Segments = segments(lg2Rows, [2 ** 14, 3348, 4, 8]);
 const sinSegments = segments(sinRows, [2 ** 15, 0, 16, 16]);
+const tanhSegments = segments(tanhRows, [2 ** 15, 0, 4, 8]);
+/** Of each exponent from -8 to 2: its first segment; as many follow as the fraction has bits above 17. */
+const tanhFirst = [0, 1, 2, 3, 5, 7, 11, 15, 19, 27, 43, 51];
 
 /** t^2 over 2^column without what the columns below it would have carried. */
 function square(t: number, column: number): number {
@@ -129,13 +133,14 @@ export function ex2Approx(x: number, ftz = false): number {
   return Math.fround(root * root);
 }
 
-/** The 16-bit forms of ex2 cut what the f32 form gives: a positive number to `digits` bits, of places from `least` on. */
+/** The 16-bit forms of ex2 and tanh cut what the f32 form gives to `digits` bits, of places from `least` on. */
 const cutTo =
   (digits: number, least: number) =>
   (x: number): number => {
-    if (!(x > 0 && x < Number.POSITIVE_INFINITY)) return x;
-    const place = Math.max(2 ** (parts(Math.max(x, smallest))[1] + 1 - digits), least);
-    return Math.floor(x / place) * place;
+    const size = Math.abs(x);
+    if (!(size > 0 && size < Number.POSITIVE_INFINITY)) return x;
+    const place = Math.max(2 ** (parts(Math.max(size, smallest))[1] + 1 - digits), least);
+    return Math.trunc(x / place) * place;
   };
 export const cutF16 = cutTo(11, 2 ** -24);
 export const cutBf16 = cutTo(8, 2 ** -133);
@@ -173,6 +178,64 @@ export function sinApprox(x: number): number {
 /** cos.approx.f32. */
 export const cosApprox = (x: number): number =>
   Number.isFinite(x) ? sine((turnsOf(x) + 2 ** 23) % 2 ** 25) : Number.NaN;
+
+/** tanh.approx.f32: itself below 2^-8, 1 from 8 on; between, low bits of the argument are cut that its exponent's segments have no place for. */
+export function tanhApprox(x: number): number {
+  const size = Math.abs(x);
+  if (!(size >= 2 ** -8)) return x;
+  if (size >= 8) return Math.sign(x);
+  const [significand, exponent] = parts(size);
+  const first = tanhFirst[exponent + 8] ?? 0;
+  const count = (tanhFirst[exponent + 9] ?? 0) - first;
+  const argument = Math.floor((significand * count) / 64);
+  const sum = interpolate(tanhSegments, first * 2 ** 17 + argument);
+  return Math.sign(x) * cut((sum / guard) * 2 ** (Math.min(exponent, -1) - 23));
+}
+
+const double = new DataView(new ArrayBuffer(8));
+/** What lies in the upper 32 bits of an f64. */
+function upper(x: number): number {
+  double.setFloat64(0, x);
+  double.setInt32(4, 0);
+  return double.getFloat64(0);
+}
+
+/** Of a positive normal f64 the upper word's significand, 1 to 2, and the exponent. */
+function scaled(x: number): readonly [number, number] {
+  double.setFloat64(0, x);
+  const high = double.getInt32(0);
+  return [1 + (high & 0xfffff) * 2 ** -20, (high >> 20) - 1023];
+}
+
+const smallest64 = 2 ** -1022;
+
+/** rcp.approx.ftz.f64: f32's interpolation of the upper word, cut to an upper word. */
+export function rcpApprox64(x: number): number {
+  const size = Math.abs(x);
+  if (!(size >= smallest64)) return Number.isNaN(x) ? x : Object.is(x, -0) || x < 0 ? -1 / 0 : 1 / 0;
+  if (size === Number.POSITIVE_INFINITY) return 1 / x;
+  const [significand, exponent] = scaled(size);
+  const value = upper(rcpApprox(significand));
+  const whole = exponent < 1022 || (exponent === 1022 && value === 1) ? value * 2 ** -exponent : 0;
+  return x < 0 ? -whole : whole;
+}
+
+/** rsqrt.approx.ftz.f64, in the same way. */
+export function rsqrtFlushed64(x: number): number {
+  if (!(Math.abs(x) >= smallest64)) return Number.isNaN(x) ? x : Object.is(x, -0) || x < 0 ? -1 / 0 : 1 / 0;
+  if (!(x > 0 && x < Number.POSITIVE_INFINITY)) return x < 0 ? Number.NaN : 0;
+  const [significand, exponent] = scaled(x);
+  return upper(rsqrtApprox(significand * 2 ** (exponent & 1))) * 2 ** -(exponent >> 1);
+}
+
+/** rsqrt.approx.f64: the flushing form and one step behind it, as ptxas 13.0 has them; subnormal numbers are scaled. */
+export function rsqrtApprox64(x: number): number {
+  if (x > 0 && x < smallest64) return rsqrtApprox64(x * 2 ** 54) * 2 ** 27;
+  const first = rsqrtFlushed64(x);
+  if (!(x > 0 && x < Number.POSITIVE_INFINITY)) return first;
+  const rest = fmaNearest(x, -(first * first), 1);
+  return fmaNearest(fmaNearest(rest, 0.375, 0.5), first * rest, first);
+}
 
 /** div.full.f32: the product with a reciprocal, both scaled where the divisor or its reciprocal is no normal number. */
 export function divFull(a: number, b: number): number {
