@@ -41,6 +41,8 @@ export const TENSOR_ALIGN = 16;
 /** The same for maps that spread elements under 8 bits over a byte each, and what the contiguous extent has to be a multiple of, in elements. */
 const SPREAD_ALIGN = 32;
 const SPREAD_EXTENT = 128;
+/** Of both types of elements that are spread (CUDA driver API, cuTensorMapEncodeTiled). */
+const spreadSwizzles: ReadonlySet<TensorSwizzle> = new Set(["none", "128B"]);
 
 /** Rows after which every swizzle repeats: pieces begin at multiples of it, so that each has the pattern of a whole tile. */
 export const PATTERN_ROWS = 8;
@@ -109,6 +111,7 @@ export function tensorCut(buffer: Buffer, parts = 1): TensorCut | null {
   const aligned = span === null ? WRITE_ALIGN : PATTERN_ROWS * span;
   if (pieces.some(({ offset }) => offset % aligned !== 0)) return null;
   const spread = dtypes[buffer.dtype].bits < 8 && buffer.packed !== true;
+  if (spread && (inner !== SPREAD_EXTENT || !spreadSwizzles.has(swizzle))) return null;
   return { contiguous, box: [inner, outer], turns, swizzle, spread, pieces };
 }
 

@@ -1,7 +1,12 @@
 /** Tiles that bulk tensor copies fill and bulk stores empty. */
+
+import { dtypes } from "@tilewright/core";
+import { elementBytes } from "../elementBytes.ts";
 import { bulkAccessesOf, bulkStoreOf, loadCutOf } from "../launches/tensorMaps.ts";
 import { bufferOf } from "../rewrite.ts";
-import type { Fault, Subject, Verifier } from "./verifier.ts";
+import type { View } from "../types.ts";
+import { beginsAtMultiple } from "./vectors.ts";
+import type { Fault, Site, Subject, Verifier } from "./verifier.ts";
 
 const NEAREST =
   "rows as long as the swizzle's span, at most 256 elements a box, parts of whole swizzle patterns";
@@ -14,7 +19,11 @@ export const bulkTiles: Verifier = {
   from: "bound",
   *check({ program, sites }) {
     for (const { stmt, warps } of bulkAccessesOf(program)) {
-      const at = sites.find((site) => site.stmt === stmt) ?? "program";
+      const site = sites.find((one) => one.stmt === stmt);
+      const at = site ?? "program";
+      const [matrix, tile] = stmt.kind === "copy" ? [stmt.src, stmt.dst] : [stmt.dst, stmt.via];
+      const packed = tile !== null && bufferOf(program, tile.buffer).packed === true;
+      if (site !== undefined) yield* whereItBegins(program, site, matrix, packed);
       if (stmt.kind === "copy") yield* copied(program, at, stmt);
       else {
         const store =
@@ -27,6 +36,31 @@ export const bulkTiles: Verifier = {
     }
   },
 };
+
+/** Boxes begin at a multiple of so many bytes along the contiguous axis of the matrix. */
+const BOX_STEP = 16;
+/** Of elements under 8 bits, in elements: 16 bytes of packed ones, and whole groups of those that are spread. */
+const PACKED_STEP = 32;
+const SPREAD_STEP = 128;
+
+function* whereItBegins(
+  program: Subject["program"],
+  site: Site,
+  view: View,
+  packed: boolean,
+): Iterable<Fault> {
+  const matrix = bufferOf(program, view.buffer);
+  if (matrix.space !== "global" || matrix.layout === null) return;
+  const axis = matrix.layout.stride[1] === 1 ? 1 : 0;
+  const { bits } = dtypes[matrix.dtype];
+  const step = bits < 8 ? (packed ? PACKED_STEP : SPREAD_STEP) : Math.ceil(BOX_STEP / elementBytes(matrix));
+  if (!beginsAtMultiple(site, view, axis, step))
+    yield {
+      at: site,
+      message: `boxes of %${matrix.name} begin inside ${BOX_STEP} bytes`,
+      hint: `a first ${axis === 0 ? "row" : "column"} that is a multiple of ${step}`,
+    };
+}
 
 const isLaidOut = (program: Subject["program"], tile: string): boolean =>
   bufferOf(program, tile).layout !== null;

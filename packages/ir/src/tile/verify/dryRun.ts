@@ -136,7 +136,12 @@ export class DryRun implements Hooks {
   }
 
   data(stmt: DataStmt, table: CellTable, at: string): ((thread: Thread) => void) | null {
-    const writes = stmt.kind === "copy" || stmt.kind === "fill" || stmt.kind === "map" ? [stmt.dst] : [];
+    const writes =
+      stmt.kind === "copy" || stmt.kind === "fill" || stmt.kind === "map"
+        ? [stmt.dst]
+        : stmt.kind === "mma" && this.#ringOfBuffer.has(stmt.acc.buffer)
+          ? [stmt.acc]
+          : [];
     const checks = [
       ...writes.flatMap((view) => this.#check(view, "write", table, at) ?? []),
       ...readsOf(stmt).flatMap((view) => this.#check(view, "read", table, at) ?? []),

@@ -170,7 +170,7 @@ function* checkMemory(
 }
 
 /** Whether the origin along an axis is a multiple of `width` for all values of its variables. */
-function beginsAtMultiple(site: Site, view: View, axis: 0 | 1, width: number): boolean {
+export function beginsAtMultiple(site: Site, view: View, axis: 0 | 1, width: number): boolean {
   const e = view.origin[axis];
   if (isMultiple(e, width)) return true;
   if (isDead(site.ranges())) return true;

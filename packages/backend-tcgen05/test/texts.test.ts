@@ -1,0 +1,46 @@
+/** Edits of texts of earlier stages that were taken once, each for its class: the compiler refuses them by name. */
+import { problemOf, targetOf } from "@tilewright/conformance";
+import { createCompiler } from "@tilewright/ir";
+import { expect, test } from "vitest";
+import { tcgen05 } from "../src/index.ts";
+
+const target = targetOf("sm_100a");
+const compiler = createCompiler({ backends: [tcgen05] });
+
+test.each([
+  [
+    "an accumulator is handed over before its products",
+    "specialised",
+    { m: 128, n: 64, k: 64, a: { dtype: "bf16" }, b: { dtype: "bf16" } },
+    "tile=128x64x64 ctaGroup=1 stages=2 sched=persistent accumulators=2",
+    /( +for %kt = 0 \.\. 1 \{\n)([\s\S]*?\n {6}\}\n)( +commit %sums @ %vt\n)/,
+    "$1$3$2",
+    "TW3117",
+  ],
+  [
+    "a box begins inside 16 bytes",
+    "pipelined",
+    { m: 64, n: 64, k: 64, a: { dtype: "bf16" }, b: { dtype: "bf16" } },
+    "tile=128x32x64 ctaGroup=1 stages=2 sched=tiles accumulators=1",
+    /%nt \* 32 : 32\] transport tma/,
+    "%nt * 33 : 32] transport tma",
+    "TW3164",
+  ],
+  [
+    "elements of 6 bits in half of a box",
+    "pipelined",
+    { m: 128, n: 128, k: 128, a: { dtype: "e2m3" }, b: { dtype: "e2m3", layout: "col" } },
+    "tile=128x64x128 ctaGroup=1 stages=2 sched=tiles accumulators=1",
+    /swizzle=128B/,
+    "swizzle=64B",
+    "TW3164",
+  ],
+])("%s", (_what, stage, input, schedule, from, to, code) => {
+  const made = compiler.compile({ problem: problemOf(input), target, schedule });
+  if (!made.ok) throw new Error(JSON.stringify(made.error));
+  const text = made.value.textAt(stage as "pipelined") ?? "";
+  const edited = text.replace(from, to);
+  expect(edited).not.toBe(text);
+  const again = compiler.compile({ from: edited, target });
+  expect(again.ok ? [] : again.error.map((found) => found.code)).toContain(code);
+});
