@@ -24,7 +24,7 @@ static inline LIB_pointer LIB_pointer_of(const LIB_args *args, size_t at) {
   return *(const LIB_pointer *)(const void *)((const char *)args + at);
 }
 static inline int64_t LIB_extent(const LIB_args *args, char name) {
-  return name == 'm' ? args->m : name == 'n' ? args->n : name == 'k' ? args->k : 1;
+  return name == 'm' ? args->m : name == 'n' ? args->n : name == 'k' ? args->k : name == 'N' ? 2 * args->n : 1;
 }
 
 /*

@@ -49,6 +49,9 @@ class Operand:
 
 
 _EXTENTS = {"a": ("m", "k"), "b": ("k", "n"), "c": ("m", "n"), "d": ("m", "n")}
+
+# Columns of both factors of a gated product, which B has.
+_BOTH = "2n"
 _OUTER = {"a": "strideA", "b": "strideB", "c": "strideC", "d": "strideD"}
 
 
@@ -61,6 +64,7 @@ def operands_of(problem):
         matrix = problem[name]
         if matrix is not None:
             label = labels.get(name, name)
+            columns = _BOTH if name == "b" and "gated" in problem else columns
             found.append(Operand(name, label, "matrix", matrix["dtype"], rows, columns, matrix["layout"], out=name == "d"))
     taken = {each.label for each in found}
     for step, each in enumerate(problem["epilogue"]):
@@ -107,6 +111,12 @@ def defaults_of(problem):
         if matrix is None:
             continue
         inner, outer = (columns, rows) if matrix["layout"] == "row" else (rows, columns)
+        if name == "b" and "gated" in problem:
+            # Twice the columns of D, at fixed sizes: numbers, where no extent says them.
+            ld = inner if inner == "k" and matrix["ld"] == problem["k"] else matrix["ld"]
+            lines = 2 * problem["n"] if outer == "n" else problem[outer]
+            values[name] = (ld, batch.get(_OUTER[name], matrix["ld"] * lines))
+            continue
         ld = inner if matrix["ld"] == problem[inner] or "ld" + name in symbolic else matrix["ld"]
         packed = matrix["ld"] * problem[outer]
         between = batch.get(_OUTER[name], packed)
@@ -238,6 +248,7 @@ def fit(operation, operand, seen, sizes, batch):
     if seen.shape is None:
         return None, None
     shape, strides = seen.shape, seen.strides
+    sizes = {**sizes, _BOTH: 2 * sizes["n"]}
     if operand.kind != "matrix":
         copies = batch if operand.reduced else 1
         wanted = copies * (1 if operand.rows is None else sizes[operand.rows])

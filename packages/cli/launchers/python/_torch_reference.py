@@ -52,14 +52,14 @@ def _functions():
 _TOKEN = re.compile(r"\d[\d.]*(?:e[-+]?\d+)?|\$\d+|[a-z_][a-z_0-9]*|[-+*/(),]")
 
 
-def _map(text, value, loaded):
+def _map(text, value, loaded, up=None):
     """The expression of a map step; nothing but numbers, operators and functions of ours is evaluated."""
     tokens = _TOKEN.findall(text)
     names = {token for token in tokens if token[0].isalpha()}
-    if "".join(tokens) != text or not names <= {"acc", *_functions()}:
+    if "".join(tokens) != text or not names <= {"acc", *(() if up is None else ("up",)), *_functions()}:
         raise LaunchError("a library's expression is malformed: %s" % text)
     code = "".join("loaded[%s]" % token[1:] if token[0] == "$" else token for token in tokens)
-    return eval(code, {"__builtins__": {}, **_functions(), "acc": value, "loaded": loaded})
+    return eval(code, {"__builtins__": {}, **_functions(), "acc": value, "up": up, "loaded": loaded})
 
 
 def _summed(gradient, operand, by):
@@ -89,6 +89,7 @@ class Described:
         self.outs = [each for each in operands if each.out]
         self.numbers = {each.label: each.name for each in operands if each.kind == "number"}
         self.numbers.update((factor, factor) for factor in ("alpha", "beta") if self.problem[factor] == "runtime")
+        self.gated = self.problem.get("gated")
         self.batched = self.problem["batch"]["kind"] == "strided"
         self.steps = {each.name: index for index, each in enumerate(self.inputs)}
 
@@ -131,6 +132,11 @@ class Described:
             one, two = self.inputs[:2]
             text = "%s: %s has shape %s = %s, whose k is %s; that of %s is %s"
             raise LaunchError(text % (self.name, two.label, _dims(shapes[1]), _dims(two.memory), depth, one.label, k))
+        if self.gated is not None:
+            if n % 2 != 0:
+                text = "%s: %s has shape %s, and %s columns are no two factors"
+                raise LaunchError(text % (self.name, self.inputs[1].label, _dims(shapes[1]), n))
+            n //= 2
         return m, n, k, shapes[0][0] if self.batched and len(shapes[0]) == 3 else 1
 
     def shapes_out(self, shapes, strides):
@@ -165,8 +171,8 @@ class Described:
             return tensor
         return tensor.transpose(-1, -2)
 
-    def _chain(self, value, tensors, numbers):
-        """The epilogue on a value: what each step began with, and the outputs."""
+    def _chain(self, value, tensors, numbers, up=None):
+        """The epilogue on a value (of a gated product with the second sum beside it): what each step began with, and the outputs."""
         before, outs, loaded = [], [], {}
         for step, each in enumerate(self.problem["epilogue"]):
             before.append(value)
@@ -187,7 +193,7 @@ class Described:
             elif kind in ("load", "source"):
                 loaded[step] = other if other is not None else numbers.get(self._label(name), 1.0)
             elif kind == "map":
-                value = _map(each["expression"], value, loaded)
+                value = _map(each["expression"], value, loaded, up)
             elif kind == "cast":
                 value = value.to(_TORCH[each["dtype"]]).to(value.dtype)
             elif kind == "output":
@@ -230,7 +236,11 @@ class Described:
         a, b = self._logical(0, tensors[0]), self._logical(1, tensors[1])
         if self.problem["a"]["dtype"] not in ("f16", "bf16", "f32", "tf32", "f64"):
             a, b = a.float(), b.float()
-        _, outs = self._chain(self._accumulator(torch.matmul(a, b), tensors, numbers), tensors, numbers)
+        value, up = self._accumulator(torch.matmul(a, b), tensors, numbers), None
+        if self.gated is not None:
+            n = value.shape[-1] // 2
+            value, up = (value[..., ::2], value[..., 1::2]) if self.gated == "interleaved" else (value[..., :n], value[..., n:])
+        _, outs = self._chain(value, tensors, numbers, up)
         return outs[0] if len(outs) == 1 else tuple(outs)
 
     def _product(self, name, torch_way, fallback, *tensors):
@@ -252,6 +262,17 @@ class Described:
         tensors, numbers = ctx.saved_tensors, dict(ctx.options)
         fallback = numbers.pop("fallback", False)
         found = [None] * len(tensors)
+        if self.gated is not None:
+            if not fallback:
+                raise LaunchError("%s has no gradient: a gated product's is torch's alone; call with fallback=True" % self.name)
+            with torch.enable_grad():
+                leaves = [tensor.detach().requires_grad_(tensor.is_floating_point()) for tensor in tensors]
+                outs = self.reference(*leaves, **numbers)
+            outs = outs if isinstance(outs, tuple) else (outs,)
+            given = [(out, grad) for out, grad in zip(outs, grads) if grad is not None]
+            wanted = [leaf for leaf in leaves if leaf.requires_grad]
+            made = iter(torch.autograd.grad([out for out, _ in given], wanted, [grad for _, grad in given], allow_unused=True))
+            return tuple(next(made) if leaf.requires_grad else None for leaf in leaves)
         steps = self.problem["epilogue"]
         before = [None] * len(steps)
         a, b = tensors[0], tensors[1]

@@ -157,6 +157,12 @@ export function planLibrary(request: LibraryRequest, wishes: LibraryWishes): Che
         ...same,
       }));
       if (operation.gradients !== true) return own;
+      if (problem.value.gated !== undefined) {
+        const message = `${operation.name} is a gated product, of which only torch has a gradient`;
+        const hint = 'leave "gradients" out, and call with fallback=True where gradients are asked for';
+        found.push(problemWith(codes.conflict, `${at}.gradients`, message, { hint }));
+        return own;
+      }
       const derived = gradientProblems(problem.value).flatMap(({ suffix, request: asked }) => {
         const made = readProblemRequest(asked);
         if (!made.ok)

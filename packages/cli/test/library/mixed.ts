@@ -24,6 +24,16 @@ const problem = defineProblem({
 });
 if (!problem.ok) throw new Error("problem");
 
+const gated = defineProblem({
+  ...{ m: 64, n: 48, k: 32, dtype: "bf16", gated: "halves" },
+  b: { layout: "col" },
+  epilogue: [
+    { kind: "load", by: "n", dtype: "f32", name: "bg" },
+    { kind: "map", expression: "silu(acc + $0) * up" },
+  ],
+});
+if (!gated.ok) throw new Error("gated");
+
 const map = (operand: "a" | "b", offset: number): ParamSpec => ({
   ...{ kind: "tensorMap", name: `map_${operand}`, offset, size: 128 },
   tensorMap: {
@@ -241,12 +251,13 @@ const made: readonly Made[] = [
 
 const artefacts = made.map((each) => each.artefact);
 
-/** Two operations over the same artefacts, so that launchers have more than one. */
+/** Operations over the same artefacts, so that launchers have more than one. */
 export const mixed: Library = {
   ...{ name: "mixed", artefacts },
   operations: [
     { name: "variable", problem: problem.value, dispatch: dispatchOrder(artefacts, [0, 1]) },
     { name: "all", problem: problem.value, dispatch: dispatchOrder(artefacts, [0, 1, 2]) },
+    { name: "gated", problem: gated.value, dispatch: dispatchOrder(artefacts, [0, 1]) },
   ],
 };
 

@@ -79,7 +79,7 @@ beforeAll(async () => {
   const names = JSON.parse(stdout).operations.map(({ name }: { name: string }) => name);
   expect(names).toEqual([
     ...["linear_gelu", "linear_gelu_product", "linear_gelu_da", "linear_gelu_db"],
-    ...["scaled", "two_results", "split"],
+    ...["scaled", "two_results", "gated", "gated_batch", "split"],
   ]);
 });
 
@@ -263,7 +263,17 @@ describe.skipIf(!python).each([
       [[128, 256], [256, 1], "float16"],
       [[128, 256], [256, 1], "float32"],
     ]);
-    for (const name of ["keywords", "leading dimensions", "dlpack", "two results", "another current device"])
+    expect(outcome("gated").made).toEqual([[[128, 256], [256, 1], "float16"]]);
+    expect(outcome("gated batch").made).toEqual([[[2, 64, 64], [4096, 64, 1], "float16"]]);
+    for (const name of [
+      "gated",
+      "gated batch",
+      "keywords",
+      "leading dimensions",
+      "dlpack",
+      "two results",
+      "another current device",
+    ])
       expect(launches(outcome(name))).toHaveLength(1);
   });
 
@@ -328,13 +338,16 @@ describe.skipIf(!python).each([
     ],
     ["fallback dtype", "LaunchError", "linear_gelu: x is f32, and the kernels take f16"],
     ["vmap", "LaunchError", "linear_gelu: vmap is refused: the kernels have no batch to map over"],
+    ["one factor", "LaunchError", "gated: bg has shape [256], and the kernels take [n] = [128]"],
+    ["odd columns", "LaunchError", "gated: weight has shape [511, 192], and 511 columns are no two factors"],
+    ["gated gradient", "LaunchError", "gated has no gradient: a gated product's is torch's alone"],
     ["no gradients", "LaunchError", "scaled has no gradient: the library lacks scaled_da; compile it with"],
   ];
   test.each(wrong)("refused, and nothing launched: %s", (name, error, message) => {
     const found = outcome(name);
     expect([found.error, found.message]).toEqual([error, expect.stringContaining(message)]);
     // The operator itself ran where it is the gradient that is missing.
-    if (name !== "no gradients") expect(launches(found)).toEqual([]);
+    if (!["no gradients", "gated gradient"].includes(name)) expect(launches(found)).toEqual([]);
   });
 
   test("a torch without CUDA computes itself, if asked to", () => {

@@ -65,11 +65,16 @@ export function defaultsOf(problem: Problem): readonly DefaultOf[] {
     const [inner, outer] = operand.layout === "row" ? ([columns, rows] as const) : ([rows, columns] as const);
     const packed = packedStride(operand, ...operandShape(problem, which));
     const stride = problem.batch.kind === "strided" ? problem.batch[strideNames[which]] : packed;
+    // B of a gated product has columns of two factors, at fixed sizes.
+    const both = which === "b" && problem.gated !== undefined;
     return [
       {
         operand: which,
         ld: operand.ld === problem[inner] || atLaunch(problem, leadingNames[which]) ? inner : operand.ld,
-        stride: stride === packed || atLaunch(problem, strideNames[which]) ? outer : stride,
+        stride:
+          (stride === packed && !(both && outer === "n")) || atLaunch(problem, strideNames[which])
+            ? outer
+            : stride,
       },
     ];
   });
@@ -88,7 +93,9 @@ export function describeOperation(problem: Problem): readonly string[] {
   ): string => `${name}: ${rows} x ${columns}, ${dtype}, ${layout === "row" ? "rows" : "columns"} contiguous`;
   const lines = (["a", "b", "c", "d"] as const).flatMap((which) => {
     const operand = problem[which];
-    return operand === null ? [] : [matrix(which, extents[which], operand)];
+    const [rows, columns] = extents[which];
+    const both = which === "b" && problem.gated !== undefined;
+    return operand === null ? [] : [matrix(which, [rows, both ? `2${columns}` : columns], operand)];
   });
   problem.epilogue.forEach((step, i) => {
     const text = printEpilogue([step]);
@@ -103,6 +110,8 @@ export function describeOperation(problem: Problem): readonly string[] {
   return lines;
 }
 
+type Extent = "m" | "n" | "k" | "N";
+
 /** What an operation takes in one place, for checks at launch. */
 export interface OperandRow {
   readonly name: string;
@@ -110,9 +119,9 @@ export interface OperandRow {
   readonly label: string;
   /** Null for types that no tensor of a host has. */
   readonly dtype: (typeof hostTypes)[number] | null;
-  /** Extents as they lie in memory, the contiguous one last; null for those that it lacks. */
-  readonly outer: "m" | "n" | "k" | null;
-  readonly inner: "m" | "n" | "k" | null;
+  /** Extents as they lie in memory, the contiguous one last; null for those that it lacks. `N`: columns of both factors of a gated product, 2n. */
+  readonly outer: Extent | null;
+  readonly inner: Extent | null;
   readonly columnMajor: boolean;
   /** Of a matrix of the epilogue whose leading dimension is fixed; else 0. */
   readonly ld: number;
@@ -132,7 +141,7 @@ export function operandRows(problem: Problem): readonly OperandRow[] {
     name: string,
     label: string,
     { dtype, layout }: Operand,
-    [rows, columns]: readonly ["m" | "n" | "k", "m" | "n" | "k"],
+    [rows, columns]: readonly [Extent, Extent],
     more: Pick<OperandRow, "ld" | "ldName" | "strideName">,
   ): OperandRow => {
     const [outer, inner] = layout === "row" ? [rows, columns] : [columns, rows];
@@ -142,7 +151,9 @@ export function operandRows(problem: Problem): readonly OperandRow[] {
   const found = (["a", "b", "c", "d"] as const).flatMap((which): OperandRow[] => {
     const operand = problem[which];
     const more = { ld: 0, ldName: leadingNames[which], strideName: strideNames[which] };
-    return operand === null ? [] : [row(which, labels[which] ?? which, operand, extents[which], more)];
+    const own: readonly [Extent, Extent] =
+      which === "b" && problem.gated !== undefined ? ["k", "N"] : extents[which];
+    return operand === null ? [] : [row(which, labels[which] ?? which, operand, own, more)];
   });
   const taken = new Set(found.map(({ label }) => label));
   problem.epilogue.forEach((step, i) => {
@@ -176,6 +187,7 @@ function vectorExtent(step: Problem["epilogue"][number]): "m" | "n" | null | und
     case "bias":
       return step.along;
     case "scale":
+    case "load":
       return step.by === "scalar" ? undefined : step.by === "tensor" ? null : step.by;
     case "reduce":
       return step.over === "all" ? null : step.over === "n" ? "m" : "n";

@@ -46,6 +46,10 @@ int main(int argc, char **argv) {
   take("rows overlap", "a", view(64, 32, 16, 1));
   take("vector", "a", mixed_vector(0x10000100, mixed_BF16, 64));
   take("bias", "bias", mixed_vector(0x10000100, mixed_F32, 64));
+  mixed_gated_defaults(&args, 64, 48, 32);
+  say("both factors", mixed_gated_take(&lib, &args, "weight", mixed_matrix(0x11000000, mixed_BF16, 96, 32)));
+  say("gate's bias", mixed_gated_take(&lib, &args, "bg", mixed_vector(0x13000000, mixed_F32, 48)));
+  say("one factor", mixed_gated_take(&lib, &args, "weight", mixed_matrix(0x11000000, mixed_BF16, 48, 32)));
   tensor = mixed_matrix(0x10000100, mixed_BF16, 64, 32);
   tensor.device = 1;
   take("told GPU", "a", tensor);

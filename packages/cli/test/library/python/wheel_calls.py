@@ -79,6 +79,11 @@ attempt("transposed view", lambda: linear_gelu(x(), Tensor((K, N), strides=(1, K
 attempt("dlpack", lambda: linear_gelu(*map(Array, known)))
 attempt("empty", lambda: linear_gelu(Tensor((0, K)), weight(), bias()))
 attempt("two results", lambda: linear.two_results(x(), weight()))
+attempt("gated", lambda: linear.gated(x(), Tensor((2 * N, K)), bias()))
+attempt("gated batch", lambda: linear.gated_batch(Tensor((2, 64, 64)), Tensor((2, 64, 128))))
+attempt("one factor", lambda: linear.gated(x(), weight(), bias()))
+attempt("odd columns", lambda: linear.gated(x(), Tensor((2 * N - 1, K)), bias()))
+attempt("gated gradient", lambda: linear.gated(x(requires_grad=True), Tensor((2 * N, K)), bias()).backward(Tensor((M, N))))
 attempt("workspace", lambda: linear.split(Tensor((64, 2048)), Tensor((2048, 64))))
 attempt("scaled", lambda: linear.scaled(Tensor((64, 64)), Tensor((64, 64)), alpha=2.0))
 
