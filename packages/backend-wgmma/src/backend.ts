@@ -53,6 +53,7 @@ import { accumulateInTwoLevels } from "./passes/accumulateInTwoLevels.ts";
 import { awaitProducts } from "./passes/awaitProducts.ts";
 import { delayRelease } from "./passes/delayRelease.ts";
 import { issueProducts } from "./passes/issueProducts.ts";
+import { loadFactors } from "./passes/loadFactors.ts";
 import { peelFirst } from "./passes/peelFirst.ts";
 import { pingPongRoles } from "./passes/pingPongRoles.ts";
 import { prefetchL2 } from "./passes/prefetchL2.ts";
@@ -102,6 +103,7 @@ const products: Backend = {
     vectorise,
     bindRaster,
     skipEmpty,
+    loadFactors,
     elideGuards,
     awaitProducts,
     expandRings,

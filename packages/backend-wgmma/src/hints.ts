@@ -13,8 +13,10 @@ function keepsEpilogue(program: TileProgram): boolean {
     if (stmt.kind === "role" && eachStmt(stmt.body).some(({ kind }) => kind === "mma"))
       math = 32 * stmt.warps;
   }
+  // Every thread has the factors of sums that are promoted.
+  const copied = new Set(eachStmt(program.body).flatMap((s) => (s.kind === "copy" ? [s.dst.buffer] : [])));
   const held = program.buffers
-    .filter((b) => b.space === "register")
+    .filter((b) => b.space === "register" && !copied.has(b.name))
     .reduce((sum, b) => sum + (b.slots * b.shape[0] * b.shape[1]) / elementsPerRegister(b.dtype), 0);
   return held <= FEW_ACCUMULATORS * math;
 }

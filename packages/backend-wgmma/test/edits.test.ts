@@ -846,6 +846,131 @@ const addedInBulk: readonly HandEdit[] = [
   },
 ];
 
+const twoLevels: readonly HandEdit[] = [
+  {
+    what: "products behind a promotion without a fence between",
+    change: { kind: "drop", line: /wgmma\.fence/, nth: 1 },
+    code: "TW3157",
+    line: /mma %part/,
+    ptx: /^-.*wgmma\.fence/,
+    // The registers have been read, and the emulator's products write them when they are waited for.
+    emulator: null,
+  },
+  {
+    what: "sums are promoted while products into them go on",
+    change: { kind: "drop", line: /wgmma\.wait/, nth: 1 },
+    code: "TW3157",
+    line: /promote/,
+    ptx: /^-.*wait_group/,
+    emulator: /^H/,
+  },
+  {
+    what: "sums are promoted before they are waited for",
+    change: { kind: "move", line: /promote/, nth: 1, by: -1 },
+    code: "TW3157",
+    line: /promote/,
+    ptx: /fma|mul\.rn|wait_group/,
+    emulator: /^H/,
+  },
+  {
+    what: "sums are not promoted",
+    change: { kind: "drop", line: /promote/, nth: 1 },
+    code: "TW3157",
+    line: /mma %part/,
+    ptx: /^-.*(fma|mul)\.rn/,
+    emulator: /^D/,
+  },
+  {
+    what: "sums are promoted twice",
+    change: { kind: "repeat", line: /promote/, nth: 1 },
+    code: "TW3157",
+    line: /promote/,
+    ptx: /^\+.*(fma|mul)\.rn/,
+    emulator: /^D/,
+  },
+  {
+    what: "sums keep what has been promoted",
+    change: { kind: "replace", line: /mma %part/, nth: 1, from: / = /, to: " += " },
+    code: "TW3157",
+    line: /mma %part/,
+    ptx: /wgmma\.mma_async/,
+    emulator: /^D/,
+  },
+  {
+    what: "sums are promoted to what nobody has filled",
+    change: { kind: "drop", line: /fill %acc/ },
+    code: "TW3158",
+    line: /promote/,
+    ptx: /^-.*mov\.f32/,
+    emulator: /^H|^D/,
+  },
+  {
+    what: "the loop begins with factors that nobody has loaded",
+    change: { kind: "drop", line: /copy %nextA/ },
+    code: "TW3159",
+    line: /promote/,
+    ptx: /^-.*ld\.global|nextA/,
+    emulator: /^H|^D/,
+  },
+  {
+    what: "factors of the chunk before scale the next one",
+    change: { kind: "drop", line: /copy %fA <- %nextA/ },
+    code: "TW3159",
+    line: /promote/,
+    ptx: /^-.*mov\.f32/,
+    emulator: /^D/,
+  },
+  {
+    what: "the next factors are loaded before those at hand are taken",
+    change: { kind: "move", line: /copy %nextA/, nth: 1, by: -1 },
+    code: "TW3159",
+    line: /promote/,
+    ptx: /mov\.f32|ld\.global|setp|add\.|and\.pred/,
+    emulator: /^D/,
+  },
+  {
+    what: "the factors of a chunk are asked for again",
+    change: { kind: "replace", line: /copy %nextB/, nth: 1, from: /%kt \+ 1/, to: "%kt" },
+    code: "TW3159",
+    line: /promote/,
+    ptx: /ld\.global|setp|add\./,
+    emulator: /^D/,
+  },
+];
+
+const twoLevelsOfBlock: readonly HandEdit[] = [
+  {
+    what: "sums are promoted while products into them go on",
+    change: { kind: "drop", line: /wgmma\.wait/, nth: 1 },
+    code: "TW3138",
+    line: /promote/,
+    ptx: /^-.*wait_group/,
+    emulator: /^H/,
+  },
+  {
+    what: "the second run of a chunk is added to the first",
+    change: { kind: "replace", line: /mma %part/, nth: 1, from: / = /, to: " += " },
+    code: "TW3138",
+    line: /mma %part/,
+    ptx: /wgmma\.mma_async/,
+    emulator: /^D/,
+  },
+  {
+    what: "the first run's factors scale the second",
+    change: {
+      kind: "replace",
+      line: /promote/,
+      nth: 1,
+      from: /%fA\[0 : 64, 1 : 1\]/,
+      to: "%fA[0 : 64, 0 : 1]",
+    },
+    code: "TW3159",
+    line: /promote/,
+    ptx: /mul\.rn/,
+    emulator: /^D/,
+  },
+];
+
 handEdits(
   wgmma,
   "sm_90a",
@@ -959,6 +1084,28 @@ handEdits(
   [128, 64, 256],
   "tile=64x64x64 warpgroups=1x1 stages=2 sched=tiles split=2 reduction=bulk epi=direct",
   addedInBulk,
+);
+
+const factors = { blockScales: { a: "1x128", b: "128x128" } } as const;
+
+handEdits(
+  wgmma,
+  "sm_90a",
+  "e4m3",
+  [128, 64, 512],
+  "tile=64x64x128 warpgroups=1x1 stages=2 sched=tiles epi=direct",
+  twoLevels,
+  factors,
+);
+
+handEdits(
+  wgmma,
+  "sm_90a",
+  "e4m3",
+  [64, 64, 512],
+  "tile=64x64x256 warpgroups=1x1 stages=2 copy=direct sched=tiles epi=direct",
+  twoLevelsOfBlock,
+  factors,
 );
 
 test("products that overwrite their accumulator need no zeros before them", () => {

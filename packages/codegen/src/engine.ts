@@ -20,6 +20,7 @@ export type OwnKind =
   | "wgmma.fence"
   | "wgmma.commit"
   | "wgmma.wait"
+  | "promote"
   | "tcgen05.commit"
   | "tmem.alloc"
   | "tmem.relinquish"

@@ -207,6 +207,7 @@ type Shared = Omit<
   | "wgmma.fence"
   | "wgmma.commit"
   | "wgmma.wait"
+  | "promote"
   | "tcgen05.commit"
   | "stage"
   | "bulk.store"

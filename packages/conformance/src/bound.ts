@@ -1,11 +1,25 @@
 /** A problem and a schedule's text to the bound program, for tests that look at the IR. */
-import { type DType, defineProblem, dtypes, formatDiagnostic, type Problem } from "@tilewright/core";
+import {
+  type DType,
+  defineProblem,
+  dtypes,
+  formatDiagnostic,
+  type Problem,
+  type ProblemRequest,
+} from "@tilewright/core";
 import { type Backend, type Pass, runPasses, scheduleCodec, type TileProgram } from "@tilewright/ir";
 import { targetOf } from "./random.ts";
 
 /** K-contiguous operands of one dtype and the usual D, aligned for every copy. Throws where the problem is none. */
-export function plainProblem(m: number, n: number, k: number, dtype: DType): Problem {
+export function plainProblem(
+  m: number,
+  n: number,
+  k: number,
+  dtype: DType,
+  more: Pick<ProblemRequest, "blockScales" | "precision"> = {},
+): Problem {
   const problem = defineProblem({
+    ...more,
     m,
     n,
     k,

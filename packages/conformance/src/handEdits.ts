@@ -72,7 +72,7 @@ const orders = [
   { order: "random", seed: 1 },
 ] as const;
 
-/** A test for each edit of the machine text of a kernel of `backend`: [m, n, k] with operands of `dtype`, by a schedule. */
+/** A test for each edit of the machine text of a kernel of `backend`: [m, n, k] with operands of `dtype`, whose sums `more` may scale, by a schedule. */
 export function handEdits(
   backend: Backend,
   arch: string,
@@ -80,13 +80,14 @@ export function handEdits(
   [m, n, k]: readonly [m: number, n: number, k: number],
   schedule: string,
   edits: readonly HandEdit[],
+  more?: Parameters<typeof plainProblem>[4],
 ): void {
   describe(`edits of ${schedule}`, () => {
     let emulator: Device;
     let artifact: Artifact;
     beforeAll(async () => {
       emulator = must(await openDevice({ kind: "emulator", arch }));
-      const problem = plainProblem(m, n, k, dtype);
+      const problem = plainProblem(m, n, k, dtype, more);
       const compiler = createCompiler({ backends: [backend] });
       artifact = must(compiler.compile({ problem, target: targetOf(arch), schedule }));
     });

@@ -5,7 +5,8 @@ import type { DType } from "@tilewright/core";
 import { type Backend, elementsPerRegister } from "@tilewright/ir";
 import { imm } from "@tilewright/ptx";
 import { hints } from "../hints.ts";
-import { lowerCommit, lowerFence, lowerProducts } from "./products.ts";
+import { loadFactors, takeFactors } from "./factors.ts";
+import { lowerCommit, lowerFence, lowerProducts, lowerPromotion } from "./products.ts";
 
 const registerType = (dtype: DType): RegisterType =>
   dtype === "f32" || dtype === "f64" || dtype === "s32" ? dtype : "b32";
@@ -19,11 +20,12 @@ const engine: Engine = {
   budget: { copyRegisters: 16, invariants: "recomputed" },
   statements: {
     mma: lowerProducts,
+    promote: lowerPromotion,
     "wgmma.fence": lowerFence,
     "wgmma.commit": lowerCommit,
     "wgmma.wait": (ctx, { pending }) => ctx.body.emit(null, "wgmma.wait_group.sync.aligned", imm(pending)),
   },
-  copies: {},
+  copies: { "global -> register direct": loadFactors, "register -> register direct": takeFactors },
   columns: true,
   hints,
 };

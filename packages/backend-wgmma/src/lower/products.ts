@@ -4,7 +4,6 @@ import {
   type Code,
   type Context,
   comparisons,
-  fillOnce,
   type OwnedTile,
   ownedTile,
   ownerOf,
@@ -30,8 +29,8 @@ import {
 } from "@tilewright/ir";
 import { imm, type Operand, special, sym, vec } from "@tilewright/ptx";
 import { type OperandTile, operandTile } from "./descriptors.ts";
-import { chunkFactors } from "./factors.ts";
-import { type Fragments, widenedFragments } from "./fragments.ts";
+import { factorsOf } from "./factors.ts";
+import { widenedFragments } from "./fragments.ts";
 
 /** Warps of a warpgroup. */
 const WARPS = 4;
@@ -58,8 +57,8 @@ export function lowerProducts(ctx: Context, mma: StmtOf<"mma">): void {
   if (!hasWarpgroupAtom(ctx.target, atom))
     throw new CannotLower("mma", `${ctx.target.arch} has no ${mma.atom}: it needs ${atom.feature}`);
   if (ctx.active !== null) throw new CannotLower("mma", "products of a warpgroup take no part in conditions");
-  if (mma.scales !== undefined && mma.twoLevel === undefined)
-    throw new CannotLower("mma", "factors scale sums that are promoted: write `promote PART every 128`");
+  if (mma.scales !== undefined || mma.twoLevel !== undefined)
+    throw new CannotLower("mma", "sums are promoted by a statement behind the products: promote ACC += PART");
   const sumTile = bufferOf(ctx.program, mma.acc.buffer);
   const own = ownerOf(sumTile);
   // The instruction's A has the 64 rows of its sum: B where operands have changed places.
@@ -71,67 +70,35 @@ export function lowerProducts(ctx: Context, mma: StmtOf<"mma">): void {
     throw new CannotLower("mma", "only A is widened, and its operands have changed places");
   const a = widens ? null : operandTile(ctx, first.view.buffer, first.kAxis);
   const b = operandTile(ctx, second.view.buffer, second.kAxis);
-  const chunk = mma.a.extent[1];
-  const prepared = (): Omit<Group, "sums" | "from" | "to"> => ({
+  const form = `wgmma.mma_async.sync.aligned.${atom.shape}.${atom.acc}.${atom.a}.${atom.b}`;
+  const sums = instances(ownedTile(ctx, mma.acc.buffer, 0), atom, mma.columns);
+  // Fragments, too: the fence orders what threads have written into registers and what instructions read there.
+  const { descA, descB, scale, fragments } = aheadOfFence(ctx, () => ({
     descA: a === null ? null : descriptorBase(ctx, a, first),
     descB: descriptorBase(ctx, b, second),
-    scale: mma.twoLevel === undefined ? accumulates(ctx, mma.keep) : imm(0),
-  });
-  const form = `wgmma.mma_async.sync.aligned.${atom.shape}.${atom.acc}.${atom.a}.${atom.b}`;
-  const flags = flagsOf(atom, a, b);
-  const fragmentsOf = (list: readonly Instance[]): Fragments | null =>
-    widens
+    scale: accumulates(ctx, mma.keep),
+    fragments: widens
       ? widenedFragments(
           ctx,
           mma,
           atom,
-          list.map(({ row }) => row),
+          sums.map(({ row }) => row),
         )
-      : null;
-  /** Products of k `from` to `to` into a tile, which the first either adds to or overwrites. */
-  const multiply = ({ sums, from, to, descA, descB, scale }: Group, fragments: Fragments | null): void => {
-    for (let k = from; k < to; k += atom.k)
-      for (const { row, col, registers } of instances(sums, atom, mma.columns))
-        ctx.body.emitAny(null, form, [
-          vec(...registers),
-          a === null || descA === null
-            ? vec(...(fragments?.(row, k) ?? []))
-            : stepped(ctx, descA, a.offsetOf(...first.place(row, col, k))),
-          stepped(ctx, descB, b.offsetOf(...second.place(row, col, k))),
-          k === from ? scale : imm(1),
-          ...flags,
-        ]);
-  };
-  if (mma.twoLevel === undefined) {
-    const sums = ownedTile(ctx, mma.acc.buffer, 0);
-    // Fragments, too: the fence orders what threads have written into registers and what instructions read there.
-    const [group, fragments] = aheadOfFence(
-      ctx,
-      () => [prepared(), fragmentsOf(instances(sums, atom, mma.columns))] as const,
-    );
-    multiply({ ...group, sums, from: 0, to: chunk }, fragments);
-    return;
-  }
-  const group = prepared();
-  promoteEach(ctx, mma, chunk, (sums, from, to) => {
-    fillOnce(ctx, mma.twoLevel?.part.buffer ?? "", 0);
-    const fragments = fragmentsOf(instances(sums, atom));
-    ctx.body.emit(null, "wgmma.fence.sync.aligned");
-    multiply({ ...group, sums, from, to }, fragments);
-    ctx.body.emit(null, "wgmma.commit_group.sync.aligned");
-  });
-  if (ctx.loop === null) ctx.placeLate();
-}
-
-/** Products that are issued together. */
-interface Group {
-  readonly sums: OwnedTile;
-  readonly from: number;
-  readonly to: number;
-  readonly descA: Descriptor | null;
-  readonly descB: Descriptor;
-  /** scale-d of the first. */
-  readonly scale: Operand;
+      : null,
+  }));
+  const flags = flagsOf(atom, a, b);
+  const [fromA, fromB] = [first, second].map(({ view, kAxis }) => ctx.constant(view.origin[kAxis], "k"));
+  for (let k = 0; k < mma.a.extent[1]; k += atom.k)
+    for (const { row, col, registers } of sums)
+      ctx.body.emitAny(null, form, [
+        vec(...registers),
+        a === null || descA === null
+          ? vec(...(fragments?.(row, k) ?? []))
+          : stepped(ctx, descA, a.offsetOf(...first.place(row, col, k + (fromA ?? 0)))),
+        stepped(ctx, descB, b.offsetOf(...second.place(row, col, k + (fromB ?? 0)))),
+        k === 0 ? scale : imm(1),
+        ...flags,
+      ]);
 }
 
 /** What `make` emits stands before the open fence; here where none is. */
@@ -143,42 +110,26 @@ function aheadOfFence<T>(ctx: Context, make: () => T): T {
   return made;
 }
 
-/**
- * Sums of a chunk's runs along k, one after the other: made in a tile of their own by `make`, waited for, scaled and added to the accumulator. Factors are
- * asked for before the products, behind which their way from memory hides.
- */
-function promoteEach(
-  ctx: Context,
-  mma: StmtOf<"mma">,
-  chunk: number,
-  make: (sums: OwnedTile, from: number, to: number) => void,
-): void {
-  const { part, every } = mma.twoLevel ?? { part: mma.acc, every: chunk };
-  const [acc, sums] = [ownedTile(ctx, mma.acc.buffer, 0), ownedTile(ctx, part.buffer, 0)];
-  const runs = Math.ceil(chunk / every);
-  const factors = mma.scales === undefined ? [] : chunkFactors(ctx, mma, acc, runs);
-  for (let run = 0; run < runs; run++) {
-    const from = run * every;
-    const scaled = factors[run];
-    make(sums, from, Math.min(chunk, from + every));
-    ctx.body.emit(null, "wgmma.wait_group.sync.aligned", imm(0));
-    const products = new Map<string, Reg<"f32">>();
-    for (const element of acc.elements) {
-      const [d, x] = [acc.at(element.register), sums.at(element.register)];
-      if (scaled === undefined) {
-        ctx.body.emitAny(null, "add.rn.f32", [d, d, x]);
-        continue;
-      }
-      const [rowFactor, colFactor] = [scaled.a(element), scaled.b(element)];
-      const key = `${rowFactor.name} ${colFactor.name}`;
-      const known = products.get(key);
-      const factor = known ?? ctx.entry.reg("f32", "sf");
-      if (known === undefined) {
-        products.set(key, factor);
-        ctx.body.emit(null, "mul.rn.f32", factor, rowFactor, colFactor);
-      }
-      ctx.body.emitAny(null, "fma.rn.f32", [d, x, factor, d]);
+/** Sums that were made apart, added to the accumulator; factors of the same row and column are multiplied once. */
+export function lowerPromotion(ctx: Context, { acc, part, scales }: StmtOf<"promote">): void {
+  const [into, sums] = [ownedTile(ctx, acc.buffer, 0), ownedTile(ctx, part.buffer, 0)];
+  const factors = scales && { a: factorsOf(ctx, acc, scales.a, 0), b: factorsOf(ctx, acc, scales.b, 1) };
+  const products = new Map<string, Reg<"f32">>();
+  for (const element of into.elements) {
+    const [d, x] = [into.at(element.register), sums.at(element.register)];
+    if (factors === undefined) {
+      ctx.body.emitAny(null, "add.rn.f32", [d, d, x]);
+      continue;
     }
+    const [rowFactor, colFactor] = [factors.a(element), factors.b(element)];
+    const key = `${rowFactor.name} ${colFactor.name}`;
+    const known = products.get(key);
+    const factor = known ?? ctx.entry.reg("f32", "sf");
+    if (known === undefined) {
+      products.set(key, factor);
+      ctx.body.emitAny(null, "mul.rn.f32", [factor, rowFactor, colFactor]);
+    }
+    ctx.body.emitAny(null, "fma.rn.f32", [d, x, factor, d]);
   }
 }
 

@@ -1,13 +1,16 @@
 /** Products as the statements that issue them: fences, groups, what overwrites accumulators, and what ptxas wants around them. */
 import {
+  add,
   cond,
   eachStmt,
   elementSources,
   freeVars,
   launchRanges,
+  must,
   type Pass,
   type Stmt,
   type TileProgram,
+  type View,
   v,
   wholeView,
 } from "@tilewright/ir";
@@ -35,6 +38,8 @@ class Walk {
   readonly #stays: boolean;
   /** Accumulators that products are added to; others take sums of products. */
   readonly #multiplied: ReadonlySet<string>;
+  /** Tiles of sums that are promoted, by their accumulators. */
+  readonly #parts = new Map<string, Set<string>>();
   /** Accumulators of 0 into which nothing has been multiplied since. */
   readonly #fresh = new Set<string>();
   /** Accumulators that have other registers, for products of some columns. */
@@ -50,6 +55,9 @@ class Walk {
     this.#multiplied = new Set(
       all.flatMap((s) => (s.kind === "mma" && s.twoLevel === undefined ? [s.acc.buffer] : [])),
     );
+    for (const s of all)
+      if (s.kind === "mma" && s.twoLevel !== undefined)
+        this.#parts.set(s.acc.buffer, new Set(this.#parts.get(s.acc.buffer)).add(s.twoLevel.part.buffer));
   }
 
   list(stmts: readonly Stmt[], loop: Loop): readonly Stmt[] {
@@ -59,7 +67,8 @@ class Walk {
   #stmt(stmt: Stmt, loop: Loop): readonly Stmt[] {
     switch (stmt.kind) {
       case "fill":
-        if (stmt.value !== 0 || !this.#multiplied.has(stmt.dst.buffer)) return [stmt];
+        if (stmt.value !== 0 || !this.#multiplied.has(stmt.dst.buffer))
+          return [stmt, ...this.#zerosOnce(stmt.dst.buffer)];
         this.#fresh.add(stmt.dst.buffer);
         // Once all the same, so that no register is read before it was written, if only to be multiplied by nothing.
         return [{ ...stmt, once: true }];
@@ -107,8 +116,7 @@ class Walk {
 
   #multiply(stmt: Of<"mma">, loop: Loop): readonly Stmt[] {
     const { buffer } = stmt.acc;
-    // Sums that are promoted are issued, waited for and added by one statement.
-    if (stmt.twoLevel !== undefined) return [stmt];
+    if (stmt.twoLevel !== undefined) return promoted(stmt, stmt.twoLevel);
     const renames = stmt.columns !== undefined && !this.#renamed.has(buffer);
     if (renames) this.#renamed.add(buffer);
     if (loop !== null) this.#looped = true;
@@ -120,6 +128,14 @@ class Walk {
       { ...stmt, ...keep },
       { kind: "wgmma.commit" },
     ];
+  }
+
+  /** Tiles of sums that are promoted to an accumulator: once, so that no register is read before it was written, if only to be overwritten. */
+  #zerosOnce(acc: string): readonly Stmt[] {
+    return [...(this.#parts.get(acc) ?? [])].map((name) => {
+      const dst = this.#program.buffers.find((b) => b.name === name);
+      return { kind: "fill", dst: wholeView(must(dst, "sums have a tile")), value: 0, once: true };
+    });
   }
 
   /** Accumulators are read; where no chunk was multiplied they are zeros. */
@@ -151,4 +167,30 @@ class Walk {
       eachStmt(body).some((s) => s.kind === "for" && !s.unroll)
     );
   }
+}
+
+/** Runs of a chunk along k, one after the other: made apart, waited for, and added to the accumulator by their factors. */
+function promoted(
+  { twoLevel: _, scales, ...stmt }: Of<"mma">,
+  { part, every }: NonNullable<Of<"mma">["twoLevel"]>,
+): readonly Stmt[] {
+  const chunk = stmt.a.extent[1];
+  return Array.from({ length: Math.ceil(chunk / every) }, (_, run): readonly Stmt[] => {
+    const from = run * every;
+    const along = (view: View, axis: 0 | 1, at: number, extent: number): View => ({
+      ...view,
+      origin:
+        axis === 0 ? [add(view.origin[0], at), view.origin[1]] : [view.origin[0], add(view.origin[1], at)],
+      extent: axis === 0 ? [extent, view.extent[1]] : [view.extent[0], extent],
+    });
+    const k = Math.min(every, chunk - from);
+    const factors = scales && { a: along(scales.a, 1, run, 1), b: along(scales.b, 1, run, 1) };
+    return [
+      { kind: "wgmma.fence" },
+      { ...stmt, acc: part, a: along(stmt.a, 1, from, k), b: along(stmt.b, 0, from, k), keep: false },
+      { kind: "wgmma.commit" },
+      { kind: "wgmma.wait", pending: 0 },
+      { kind: "promote", acc: stmt.acc, part, ...(factors === undefined ? {} : { scales: factors }) },
+    ];
+  }).flat();
 }

@@ -1,8 +1,8 @@
 /** Threads, shared memory and registers of a block. */
 import { BLOCK_SCALE, dtypes, type Problem, type Target } from "@tilewright/core";
 import { nearestMultiple } from "@tilewright/ir";
-import { MOST_AHEAD } from "../lower/factors.ts";
 import { ATOM_ROWS, atomK, blockBytes, chunkK, isTwoLevel, widensA } from "../nest.ts";
+import { MOST_AHEAD } from "../passes/loadFactors.ts";
 import {
   hasProducer,
   mathGroups,

@@ -31,9 +31,7 @@ function schedulerOf({ launch }: TileProgram, tiles: Tiles, late: boolean): Tile
   const [m, n] = clusterUnits(launch);
   const { loop, symbolic, extents } = tiles;
   const inner = eachStmt(tiles.body);
-  const copies = inner.some(
-    (s) => s.kind === "copy" || readsBy(s, tiles.vars) || (s.kind === "mma" && s.scales !== undefined),
-  );
+  const copies = inner.some((s) => s.kind === "copy" || readsBy(s, tiles.vars));
   const numbers = (extents[0] * extents[1]) / (m * n);
   return {
     unit: launch.cluster[0] * launch.cluster[1],

@@ -100,7 +100,7 @@ export { answering, PING_PONG_BARRIER, type PingPongPoints, pingPongPoints } fro
 export { bodyOf, printHead, printProgram, printStmt } from "./print.ts";
 export { printCond, printExpr } from "./printExpr.ts";
 export { behindPrologue, earlyProducerRole, type PrologueChunk, prologueOf } from "./prologue.ts";
-export { narrow, type Range, type Ranges, rangeOf } from "./ranges.ts";
+export { narrow, type Range, type Ranges, rangeOf, rangesInside } from "./ranges.ts";
 export {
   HILBERT_SIDE,
   hilbertSide,

@@ -93,3 +93,12 @@ export const withOperandViews = (stmt: Mma, view: (old: View) => View): Mma => (
   ...(stmt.beside === undefined ? {} : { beside: view(stmt.beside) }),
   ...(stmt.scales === undefined ? {} : { scales: { a: view(stmt.scales.a), b: view(stmt.scales.b) } }),
 });
+
+type Promote = Extract<Stmt, { kind: "promote" }>;
+
+/** Views that a promotion reads and writes: the accumulator, the sums, the factors. */
+export const promotedViews = ({ acc, part, scales }: Promote): readonly View[] => [
+  acc,
+  part,
+  ...(scales === undefined ? [] : [scales.a, scales.b]),
+];

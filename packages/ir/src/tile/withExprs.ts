@@ -29,6 +29,13 @@ export function withExprs(stmt: Stmt, expr: (e: Expr) => Expr): Stmt {
         ...withSumViews(withOperandViews(stmt, view), view),
         ...(stmt.keep ? { keep: cond(stmt.keep) } : {}),
       };
+    case "promote":
+      return {
+        ...stmt,
+        acc: view(stmt.acc),
+        part: view(stmt.part),
+        ...(stmt.scales === undefined ? {} : { scales: { a: view(stmt.scales.a), b: view(stmt.scales.b) } }),
+      };
     case "acquire":
     case "commit":
     case "wait":

@@ -61,10 +61,13 @@ export type Op =
   | { readonly kind: "steps"; readonly steps: (thread: Thread) => Steps };
 
 /** Statements that touch data. */
-export type DataStmt = Extract<Stmt, { kind: "fill" | "copy" | "mma" | "epilogue" | "map" | "reduce.row" }>;
+export type DataStmt = Extract<
+  Stmt,
+  { kind: "fill" | "copy" | "mma" | "promote" | "epilogue" | "map" | "reduce.row" }
+>;
 type Machine = Exclude<
   MachineStmt,
-  ReductionStmt | { kind: "prologue" | "leader" | "only" | "response" | "boundary" }
+  ReductionStmt | { kind: "prologue" | "leader" | "only" | "response" | "boundary" | "promote" }
 >;
 type Combine = Extract<Stmt, { kind: "reduce" }>;
 /** Statements of a reduction that are no blocks. */
@@ -325,6 +328,7 @@ export class Control {
       case "fill":
       case "copy":
       case "mma":
+      case "promote":
       case "map":
       case "reduce.row":
       case "epilogue": {

@@ -26,7 +26,7 @@ import { emptySlot, type Flight, land, RingState } from "./rings.ts";
 import { consumersOf, ringsByBuffer } from "./ringUse.ts";
 import { putSlice, putSum, takeOut } from "./splitReduction.ts";
 import { copy, copyFactors, fill, multiply, Scratch } from "./tileOps.ts";
-import { multiplyInTwoLevels } from "./twoLevel.ts";
+import { addScaled, multiplyInTwoLevels } from "./twoLevel.ts";
 
 /** When asynchronous copies land: at issue, at the wait that covers them, or either. Roles take turns at random with `random`. */
 export type Order = "eager" | "lazy" | "random";
@@ -310,6 +310,16 @@ export class Machine implements Hooks {
             const sums = this.#written(part(cells), at);
             multiplyInTwoLevels({ acc: sum, part: sums, a: lhs, b: rhs, scales, every }, this.#scratch, at);
           }
+        };
+      }
+      case "promote": {
+        const [acc, part] = [view(stmt.acc), view(stmt.part)];
+        const factors = stmt.scales && { a: view(stmt.scales.a), b: view(stmt.scales.b) };
+        return (thread) => {
+          const { cells } = thread;
+          const read = (place: (cells: Cells) => Place): Place => this.#read(place(cells), thread, at);
+          const scales = factors === undefined ? null : { a: read(factors.a), b: read(factors.b) };
+          addScaled(this.#written(acc(cells), at), read(part), scales, 0, at);
         };
       }
       case "map":

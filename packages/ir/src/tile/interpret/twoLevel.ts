@@ -22,7 +22,6 @@ export function multiplyInTwoLevels(
 ): void {
   const whole = { row0: 0, row1: acc.rows, col0: 0, col1: acc.cols };
   requireWritten(acc, whole, at);
-  const [out, sums] = [storeOf(acc.memory, at), storeOf(part.memory, at)];
   for (let k = 0, run = 0; k < a.cols; k += every, run++) {
     const count = Math.min(every, a.cols - k);
     fill(part, 0, at);
@@ -34,14 +33,26 @@ export function multiplyInTwoLevels(
       scratch,
       at,
     );
-    for (let r = 0; r < acc.rows; r++) {
-      const rowFactor = scales === null ? 1 : blockFactor(scales.a, acc.rows, r, run);
-      for (let c = 0; c < acc.cols; c++) {
-        const factor = scales === null ? 1 : Math.fround(rowFactor * blockFactor(scales.b, acc.cols, c, run));
-        const i = offsetOf(acc, r, c);
-        out[i] = Math.fround((out[i] ?? 0) + factor * (sums[offsetOf(part, r, c)] ?? 0));
-      }
-    }
+    addScaled(acc, part, scales, run, at);
   }
   markWritten(acc, whole);
+}
+
+/** acc += factor of the row * factor of the column * part, by the factors of a run along k, each operation rounded to f32. */
+export function addScaled(
+  acc: Place,
+  part: Place,
+  scales: TwoLevelSums["scales"],
+  run: number,
+  at: string,
+): void {
+  const [out, sums] = [storeOf(acc.memory, at), storeOf(part.memory, at)];
+  for (let r = 0; r < acc.rows; r++) {
+    const rowFactor = scales === null ? 1 : blockFactor(scales.a, acc.rows, r, run);
+    for (let c = 0; c < acc.cols; c++) {
+      const factor = scales === null ? 1 : Math.fround(rowFactor * blockFactor(scales.b, acc.cols, c, run));
+      const i = offsetOf(acc, r, c);
+      out[i] = Math.fround((out[i] ?? 0) + factor * (sums[offsetOf(part, r, c)] ?? 0));
+    }
+  }
 }

@@ -11,7 +11,7 @@ import {
 import { type Buffers, flagClause, integerClause, parseClauses, printClauses, wordClause } from "./clause.ts";
 import { columnsClause } from "./clauses.ts";
 import { type Cursor, parseCodes } from "./cursor.ts";
-import { parseView, printView } from "./expressions.ts";
+import { parseScales, parseView, printScales, printView } from "./expressions.ts";
 import { reductionSyntax } from "./reductionStatements.ts";
 import type { Of, StatementSyntax } from "./syntax.ts";
 
@@ -186,6 +186,16 @@ export const machineSyntax: Rows = {
     syntax: "wgmma.commit",
     print: () => "wgmma.commit",
     parse: () => ({ kind: "wgmma.commit" }),
+  },
+  promote: {
+    syntax: "promote ACC += PART [scaled SFA, SFB]",
+    print: (s, b) => `promote ${printView(s.acc, b)} += ${printView(s.part, b)}${printScales(s.scales, b)}`,
+    parse: (c) => {
+      const acc = parseView(c);
+      c.expect("+=", "between the accumulator and the sums");
+      const part = parseView(c);
+      return { kind: "promote", acc, part, ...parseScales(c) };
+    },
   },
   pin: {
     syntax: "pin %TILE",

@@ -45,7 +45,7 @@ import {
 } from "./clauses.ts";
 import { type Cursor, parseCodes } from "./cursor.ts";
 import { dataSyntax } from "./dataStatements.ts";
-import { parseCond, parseExpr, parseView, printView } from "./expressions.ts";
+import { parseCond, parseExpr, parseScales, parseView, printScales, printView } from "./expressions.ts";
 import { frameSyntax } from "./frameStatements.ts";
 import { machineSyntax } from "./machineStatements.ts";
 import type { Of, StatementSyntax } from "./syntax.ts";
@@ -197,13 +197,6 @@ function parseSplit(c: Cursor): Split {
   return { var: name, extent: c.integer("the number of blocks a tile", 1) };
 }
 
-/** `scaled SFA, SFB`, the keyword read already. */
-function parseScales(c: Cursor): NonNullable<Of<"mma">["scales"]> {
-  const a = parseView(c);
-  c.expect(",", "between the factors of A and of B");
-  return { a, b: parseView(c) };
-}
-
 /** `twoLevel PART every N`, the keyword read already. */
 function parsePromotion(c: Cursor): NonNullable<Of<"mma">["twoLevel"]> {
   const part = parseView(c);
@@ -343,7 +336,7 @@ export const statementSyntax: { readonly [K in StmtKind]: StatementSyntax<Of<K>>
     syntax:
       "mma ACC +=|= A * B [beside B] [scaled SFA, SFB] [twoLevel PART every N] atom NAME walk W keep CONDITION …",
     print: (s, b) =>
-      `mma ${printView(s.acc, b)} ${s.keep === false ? "=" : "+="} ${printView(s.a, b)} * ${printView(s.b, b)}${s.beside === undefined ? "" : ` beside ${printView(s.beside, b)}`}${s.scales === undefined ? "" : ` scaled ${printView(s.scales.a, b)}, ${printView(s.scales.b, b)}`}${s.twoLevel === undefined ? "" : ` twoLevel ${printView(s.twoLevel.part, b)} every ${s.twoLevel.every}`}${printClauses(mmaClauses, { ...s, keep: s.keep || null, columns: s.columns ?? null }, b)}`,
+      `mma ${printView(s.acc, b)} ${s.keep === false ? "=" : "+="} ${printView(s.a, b)} * ${printView(s.b, b)}${s.beside === undefined ? "" : ` beside ${printView(s.beside, b)}`}${printScales(s.scales, b)}${s.twoLevel === undefined ? "" : ` twoLevel ${printView(s.twoLevel.part, b)} every ${s.twoLevel.every}`}${printClauses(mmaClauses, { ...s, keep: s.keep || null, columns: s.columns ?? null }, b)}`,
     parse: (c) => {
       const acc = parseView(c);
       const sign = c.peek();
@@ -353,7 +346,7 @@ export const statementSyntax: { readonly [K in StmtKind]: StatementSyntax<Of<K>>
       c.expect("*", "between A and B");
       const b = parseView(c);
       const beside = c.eat("beside") ? { beside: parseView(c) } : {};
-      const scales = c.eat("scaled") ? { scales: parseScales(c) } : {};
+      const scales = parseScales(c);
       const promote = c.eat("twoLevel") ? { twoLevel: parsePromotion(c) } : {};
       const { columns, keep, ...clauses } = parseClauses(c, mmaClauses, "mma");
       if (overwrites && keep !== null)

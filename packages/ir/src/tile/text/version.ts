@@ -37,7 +37,7 @@ const history: readonly Version[] = [
   {
     version: 5,
     changed:
-      "in stage machine epilogues whose threads store from shared memory and reductions by bulk copies say by statements how they go",
+      "in stage machine epilogues whose threads store from shared memory and reductions by bulk copies say by statements how they go; sums that are promoted are products of their own behind a fence, and 'promote' adds them by factors that 'copy' has loaded into registers",
     convert: `write '${versionLine}' in its first line, and print a text of stage machine again from its schedule`,
   },
 ];

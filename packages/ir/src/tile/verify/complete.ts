@@ -43,8 +43,7 @@ export const complete: Verifier = {
           };
       }
       if (stmt.kind === "mma")
-        // Threads that promote sums read the factors of theirs.
-        for (const view of stmt.twoLevel === undefined ? operandViews(stmt) : [stmt.a, stmt.b])
+        for (const view of operandViews(stmt))
           if (bufferAt(subject, view.buffer).space === "global")
             yield {
               at: site,

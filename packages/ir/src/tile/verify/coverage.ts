@@ -1,6 +1,6 @@
 /** Blocks that divide the K of a tile multiply each of its elements once between them. */
 
-import { stepOfBuffer } from "@tilewright/core";
+import { BLOCK_SCALE, stepOfBuffer } from "@tilewright/core";
 import { operandRole, sourceOf } from "../accesses.ts";
 import type { CellTable } from "../interpret/compileExpr.ts";
 import { compileCond, compileExpr } from "../interpret/compileExpr.ts";
@@ -39,7 +39,8 @@ export const coverage: Verifier = {
 export const products: Verifier = {
   name: "products",
   code: "TW3159",
-  property: "the products of a work tile go over K once, of A and B at the same elements",
+  property:
+    "the products of a work tile go over K once, of A and B at the same elements, and are scaled by the factors of these",
   from: "nest",
   waivable: true,
   given: true,
@@ -49,6 +50,12 @@ export const products: Verifier = {
     if (first === undefined || k > MOST_ITERATIONS) return;
     const count = new Counting(subject);
     if (!count.run()) return;
+    for (const [stmt, [sums, factors]] of count.scaled)
+      yield {
+        at: subject.sites.find((site) => site.stmt === stmt) ?? first,
+        message: `scales sums ${alongK(sums)} by factors ${alongK(factors)}`,
+        hint: "copy the factors of the chunk that is multiplied before it is promoted",
+      };
     // Where roles meet at mbarriers the proof says which wait or slot is at fault.
     const proven = subject.program.rings.some(({ full }) => full?.kind === "mbarrier");
     for (const [stmt, [a, b]] of proven ? [] : count.apart)
@@ -100,6 +107,8 @@ class Counting implements Hooks {
   products = 0;
   /** Products of A and B at different elements of K, and at which first. */
   readonly apart = new Map<Stmt, readonly [a: number, b: number]>();
+  /** Sums that factors of other elements of K scale, or of none, and at which first. */
+  readonly scaled = new Map<Stmt, readonly [sums: number, factors: number]>();
   /** Where along K the first element of each tile's slot is from. */
   #from = new Map<string, number>();
   readonly #subject: Subject;
@@ -180,6 +189,7 @@ class Counting implements Hooks {
   }
 
   data(stmt: DataStmt, table: CellTable): ((thread: Thread) => void) | null {
+    if (stmt.kind === "promote") return this.#promotes(stmt, table);
     const reads = this.#reads(stmt, table);
     if (stmt.kind === "copy") return this.#moves(stmt, table, reads);
     if (stmt.kind !== "mma") return reads;
@@ -192,6 +202,7 @@ class Counting implements Hooks {
       this.products += width;
       const [from, other] = [a(thread), b(thread)];
       if (from !== other && !this.apart.has(stmt)) this.apart.set(stmt, [from, other]);
+      this.#from.set(`${stmt.acc.buffer} 0`, from);
       reads?.(thread);
     };
   }
@@ -219,7 +230,7 @@ class Counting implements Hooks {
     reads: ((thread: Thread) => void) | null,
   ): ((thread: Thread) => void) | null {
     const role = this.#roles.get(stmt.dst.buffer);
-    if (role === undefined) return reads;
+    if (role === undefined) return this.#factors(stmt, table) ?? reads;
     const from = this.#place(stmt.src, K_AXIS[role], table);
     const origin = compileExpr(stmt.dst.origin[K_AXIS[role]], table);
     const slot = compileExpr(stmt.dst.slot, table);
@@ -229,6 +240,35 @@ class Counting implements Hooks {
       reads?.(thread);
       if (when === null || when(cells))
         this.#from.set(`${stmt.dst.buffer} ${slot(cells)}`, from(thread) - origin(cells));
+    };
+  }
+
+  /** Factors in registers, by the element along K of which they are: each is for a run. */
+  #factors(
+    { dst, src }: Extract<Stmt, { kind: "copy" }>,
+    table: CellTable,
+  ): ((thread: Thread) => void) | null {
+    const space = (name: string): string | undefined =>
+      this.#subject.program.buffers.find((buffer) => buffer.name === name)?.space;
+    if (space(dst.buffer) !== "register") return null;
+    const origin = compileExpr(src.origin[1], table);
+    const outside = space(src.buffer) === "global";
+    return ({ cells }) => {
+      const from = outside ? 0 : (this.#from.get(`${src.buffer} 0`) ?? Number.NaN);
+      this.#from.set(`${dst.buffer} 0`, from + BLOCK_SCALE * origin(cells));
+    };
+  }
+
+  /** Sums and the factors that scale them are of the same elements along K. */
+  #promotes(stmt: Extract<Stmt, { kind: "promote" }>, table: CellTable): (thread: Thread) => void {
+    const scales = stmt.scales === undefined ? [] : [stmt.scales.a, stmt.scales.b];
+    const factors = scales.map(({ buffer, origin }) => ({ buffer, run: compileExpr(origin[1], table) }));
+    return ({ cells }) => {
+      const sums = this.#from.get(`${stmt.part.buffer} 0`) ?? Number.NaN;
+      for (const { buffer, run } of factors) {
+        const of = (this.#from.get(`${buffer} 0`) ?? Number.NaN) + BLOCK_SCALE * run(cells);
+        if (of !== sums && !this.scaled.has(stmt)) this.scaled.set(stmt, [sums, of]);
+      }
     };
   }
 

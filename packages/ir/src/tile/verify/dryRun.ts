@@ -12,6 +12,7 @@ import { Broken } from "./proof/machine.ts";
 import {
   commitProducts,
   newSums,
+  promoteSums,
   readSums,
   registersUse,
   waitForProducts,
@@ -195,6 +196,8 @@ export class DryRun implements Hooks {
     switch (stmt.kind) {
       case "copy":
         return null;
+      case "promote":
+        return () => proved(at, () => promoteSums(this.#sums, stmt.acc.buffer, stmt.part.buffer));
       case "fill": {
         const { buffer } = stmt.dst;
         return () => proved(at, () => zeroSums(this.#sums, buffer, stmt.once === true));
@@ -223,18 +226,15 @@ export class DryRun implements Hooks {
             this.#multiply(
               stmt,
               slots.map(({ buffer, number }) => slotKey(buffer, number(thread.cells))),
-              thread,
             ),
           );
       }
     }
   }
 
-  /** Sums of two-level accumulation are fenced, grouped and waited for where they are made. */
-  #multiply({ acc, columns, twoLevel }: Of<"mma">, slots: readonly string[], thread: Thread): void {
+  #multiply({ acc, columns, keep }: Of<"mma">, slots: readonly string[]): void {
     const sums = this.#sums;
-    if (twoLevel !== undefined) sums.ordered = true;
-    registersUse(sums, acc.buffer, null, columns ?? null);
+    registersUse(sums, acc.buffer, keep ? null : keep !== false, columns ?? null);
     for (const slot of slots) {
       const access = this.#accesses.get(slot);
       if (access === undefined) continue;
@@ -252,9 +252,6 @@ export class DryRun implements Hooks {
       };
       sums.running.push({ group: sums.products + 1, columns: columns ?? null, end });
     }
-    if (twoLevel === undefined) return;
-    commitProducts(sums);
-    waitForProducts(sums, 0, thread.epoch);
   }
 
   /** A copy by cp.async writes when its group is waited for. */

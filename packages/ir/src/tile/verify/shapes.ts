@@ -9,7 +9,7 @@ import {
   stepMatrix,
 } from "@tilewright/core";
 import { SCALE_LANES, scaleTileInTensor, scaleWords } from "../scaleTiles.ts";
-import type { Stmt, View } from "../types.ts";
+import { reached, type Stmt, type View } from "../types.ts";
 import { bufferAt, type Fault, type Site, type Subject, type Verifier, viewText } from "./verifier.ts";
 
 const differs = (a: View, b: View): boolean => a.extent[0] !== b.extent[0] || a.extent[1] !== b.extent[1];
@@ -94,6 +94,16 @@ export const shapes: Verifier = {
             hint: `for a ${m} x ${n} accumulator A is ${m} x k and B is k x ${n}`,
           };
         yield* factorFaults(subject, site, stmt);
+        if (stmt.twoLevel !== undefined) yield* sumFaults(subject, site, stmt.acc, stmt.twoLevel.part);
+        if (stmt.twoLevel !== undefined && stmt.scales !== undefined && stmt.twoLevel.every !== BLOCK_SCALE)
+          yield {
+            at: site,
+            message: `scales sums of ${stmt.twoLevel.every} along k, and factors are for ${BLOCK_SCALE}`,
+            hint: `every ${BLOCK_SCALE}`,
+          };
+      }
+      if (stmt.kind === "promote") {
+        yield* sumFaults(subject, site, stmt.acc, stmt.part);
         yield* promotionFaults(subject, site, stmt);
       }
     }
@@ -101,24 +111,54 @@ export const shapes: Verifier = {
 };
 
 type Mma = Extract<Stmt, { kind: "mma" }>;
+type Promote = Extract<Stmt, { kind: "promote" }>;
 
 /** Sums on their way to the accumulator are a register tile of its shape and dtype. */
-function* promotionFaults(subject: Subject, site: Site, stmt: Mma): Iterable<Fault> {
-  if (stmt.twoLevel === undefined) return;
-  const { part, every } = stmt.twoLevel;
-  const [acc, sums] = [bufferAt(subject, stmt.acc.buffer), bufferAt(subject, part.buffer)];
-  if (differs(part, stmt.acc) || sums.dtype !== acc.dtype || sums.space !== acc.space || sums === acc)
+function* sumFaults(subject: Subject, site: Site, into: View, part: View): Iterable<Fault> {
+  const [acc, sums] = [bufferAt(subject, into.buffer), bufferAt(subject, part.buffer)];
+  if (differs(part, into) || sums.dtype !== acc.dtype || sums.space !== acc.space || sums === acc)
     yield {
       at: site,
-      message: `promotes sums of ${sums.dtype} in ${viewText(part)} to ${acc.dtype} in ${viewText(stmt.acc)}`,
+      message: `promotes sums of ${sums.dtype} in ${viewText(part)} to ${acc.dtype} in ${viewText(into)}`,
       hint: "a tile of its own, with the accumulator's space, dtype and extents",
     };
-  if (stmt.scales !== undefined && every !== BLOCK_SCALE)
+}
+
+/** A promotion scales by the factors of one run along k, in registers, where the problem has factors; the products of its sums go over no more of k. */
+function* promotionFaults(subject: Subject, site: Site, stmt: Promote): Iterable<Fault> {
+  const { blockScales } = subject.program.problem;
+  if ((blockScales === undefined) !== (stmt.scales === undefined))
     yield {
       at: site,
-      message: `scales sums of ${every} along k, and factors are for ${BLOCK_SCALE}`,
-      hint: `every ${BLOCK_SCALE}`,
+      message: `promotes sums ${stmt.scales === undefined ? "without" : "by"} factors, and the problem has ${blockScales === undefined ? "none" : "some"}`,
+      hint: blockScales === undefined ? "leave `scaled` out" : "write scaled SFA, SFB",
     };
+  for (const [axis, side] of (["a", "b"] as const).entries()) {
+    const view = stmt.scales?.[side];
+    if (view === undefined) continue;
+    const each = (stmt.acc.extent[axis] ?? 0) / view.extent[0];
+    if (
+      !Number.isInteger(each) ||
+      BLOCK_SCALE % each !== 0 ||
+      view.extent[1] !== 1 ||
+      bufferAt(subject, view.buffer).space !== "register"
+    )
+      yield {
+        at: site,
+        message: `scales ${viewText(stmt.acc)} by ${viewText(view)}`,
+        hint: "a column of factors in registers, each for 128 rows or columns of the sums or a part of them",
+      };
+  }
+  for (const other of subject.sites) {
+    const mma = other.stmt;
+    if (mma.kind !== "mma" || mma.acc.buffer !== stmt.part.buffer) continue;
+    if (mma.a.extent[1] > BLOCK_SCALE)
+      yield {
+        at: other,
+        message: `makes sums of ${mma.a.extent[1]} along k that are promoted`,
+        hint: `${BLOCK_SCALE} of k at most`,
+      };
+  }
 }
 
 /** Factors in f32: one for each row or for equal runs of them, and for each 128 along k. */
@@ -141,6 +181,9 @@ function* blockFactorFaults(site: Site, stmt: Mma, side: "a" | "b", view: View):
 /** Block-scaled operands have factors, of whole blocks; others have none, but 8-bit floats where the problem says so. */
 function* factorFaults(subject: Subject, site: Site, stmt: Mma): Iterable<Fault> {
   const { blockScales } = subject.program.problem;
+  // There `promote` has them.
+  if (blockScales !== undefined && stmt.scales === undefined && reached(subject.program.stage, "machine"))
+    return;
   for (const side of ["a", "b"] as const) {
     const { dtype } = bufferAt(subject, stmt[side].buffer);
     const view = stmt.scales?.[side];

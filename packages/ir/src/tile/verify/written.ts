@@ -2,7 +2,7 @@
 import { foldCond, substituteCond } from "../cond.ts";
 import { rangeOf } from "../ranges.ts";
 import { eachStmt } from "../rewrite.ts";
-import type { Expr, Stmt } from "../types.ts";
+import type { Expr, Stmt, View } from "../types.ts";
 import { commonColumns } from "./proof/registerSums.ts";
 import type { Site, Verifier } from "./verifier.ts";
 
@@ -20,7 +20,7 @@ export const written: Verifier = {
     const walk = new Walk(new Map(sites.map((site) => [site.stmt, site])));
     walk.list(program.body, new Filled(), new Map());
     for (const site of walk.stale)
-      if (site.stmt.kind === "mma")
+      if (site.stmt.kind === "mma" || site.stmt.kind === "promote")
         yield {
           at: site,
           message: `adds to %${site.stmt.acc.buffer}, which nothing has filled in this tile`,
@@ -41,6 +41,12 @@ export const written: Verifier = {
   },
 };
 
+/** What is added to an accumulator, or some columns of it. */
+interface Adds {
+  readonly acc: View;
+  readonly columns?: Of<"mma">["columns"];
+}
+
 /** Accumulators that hold something whatever path led here, and those of which products of some columns have overwritten these. */
 class Filled {
   readonly #names: Set<string>;
@@ -53,7 +59,7 @@ class Filled {
     this.#names.add(key(tile, columns));
   }
 
-  has({ acc, columns }: Of<"mma">): boolean {
+  has({ acc, columns }: Adds): boolean {
     return this.#names.has(acc.buffer) || this.#names.has(key(acc.buffer, columns));
   }
 
@@ -98,6 +104,12 @@ class Walk {
         return filled;
       case "mma":
         return this.#multiply(stmt, filled, first);
+      case "promote": {
+        const site = this.#sites.get(stmt);
+        this.#behind(stmt);
+        if (!filled.has(stmt) && site !== undefined) this.stale.add(site);
+        return filled;
+      }
       case "epilogue":
       case "reduce":
         this.#read = [...this.#read, stmt];
@@ -120,9 +132,11 @@ class Walk {
         );
         // What the next turn adds comes behind what this one reads.
         const within = eachStmt(stmt.body);
-        const added = new Set(within.flatMap((s) => (s.kind === "mma" ? [s.acc.buffer] : [])));
+        const added = new Set(
+          within.flatMap((s) => (s.kind === "mma" || s.kind === "promote" ? [s.acc.buffer] : [])),
+        );
         for (const again of within) {
-          if (again.kind === "mma") this.#behind(again);
+          if (again.kind === "mma" || again.kind === "promote") this.#behind(again);
           if (again.kind === "fill" && added.has(again.dst.buffer)) this.#found(this.wiped, again);
         }
         return this.#runs(stmt) ? inside : filled;
@@ -153,7 +167,7 @@ class Walk {
   }
 
   /** Products of the columns that a statement has read come too late for it. */
-  #behind({ acc, columns }: Of<"mma">): void {
+  #behind({ acc, columns }: Adds): void {
     for (const read of this.#read) {
       const of = "columns" in read ? read.columns : undefined;
       if (read.acc.buffer === acc.buffer && commonColumns(of ?? null, columns ?? null))

@@ -130,15 +130,9 @@ export function actionsOf(ctx: Context, role: Role, stmt: Stmt): readonly Action
     case "copy":
       return copy(ctx, stmt);
     case "mma":
-      if (stmt.twoLevel === undefined) return multiply(ctx, stmt);
-      // Sums that are promoted are grouped and waited for where they are made.
-      return [
-        { ...all, kind: "fence", what: "registers" },
-        ...multiply(ctx, stmt),
-        { ...all, kind: "group" },
-        { ...all, kind: "drain", pending: 0 },
-        { ...all, kind: "touch" },
-      ];
+      return multiply(ctx, stmt);
+    case "promote":
+      return [{ ...all, kind: "promote", tile: stmt.acc.buffer, part: stmt.part.buffer }];
     case "fill":
       return [{ ...all, kind: "zero", tile: stmt.dst.buffer, once: stmt.once === true }];
     case "request": {

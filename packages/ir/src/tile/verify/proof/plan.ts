@@ -109,8 +109,10 @@ export type Action = Common &
     | { readonly kind: "sums"; readonly tile: string; readonly columns: Columns | null }
     /** Zeros for a tile of sums; `once`: before the first work tile only. */
     | { readonly kind: "zero"; readonly tile: string; readonly once: boolean }
-    /** The products since the last of these are a group; threads have written registers of sums. */
-    | { readonly kind: "group" | "touch" }
+    /** Sums that were made apart are added to others. */
+    | { readonly kind: "promote"; readonly tile: string; readonly part: string }
+    /** The products since the last of these are a group. */
+    | { readonly kind: "group" }
     /** All groups of products but the last `pending` are done. */
     | { readonly kind: "drain"; readonly pending: number }
     | { readonly kind: "fence"; readonly what: FenceName }

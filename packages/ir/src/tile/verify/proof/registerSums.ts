@@ -47,6 +47,21 @@ export function readSums(sums: RegisterSums, tile: string, columns: Columns | nu
   );
 }
 
+/** Sums in `part` are added to those in a tile, once. */
+export function promoteSums(sums: RegisterSums, tile: string, part: string): void {
+  if (sums.tiles.get(part) !== "products")
+    throw new Broken(
+      "order",
+      sums.label,
+      `promotes %${part}, in which no products are that were not promoted`,
+      "promote once behind the products of each run",
+    );
+  readSums(sums, part, null);
+  const held = sums.tiles.get(tile);
+  if (held !== "zeros" && held !== "products") addsToStale(sums, tile, held !== undefined);
+  sums.tiles.set(tile, "products");
+}
+
 /** Sums begin with zeros. */
 export function zeroSums(sums: RegisterSums, tile: string, once: boolean): void {
   if (once && sums.tiles.has(tile)) return;
