@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { fc, test as property } from "@fast-check/vitest";
 import { type Checked, diagnosticsOfIssues, librarySchema, readManifest } from "@tilewright/core";
-import { parseProgram } from "@tilewright/ir";
+import { anchorOf, parseAxisProgram, parseProgram } from "@tilewright/ir";
 import { checkModule, parseModule } from "@tilewright/ptx";
 import { describe, expect } from "vitest";
 import { compiler } from "../src/compiler.ts";
@@ -181,6 +181,13 @@ const formats: Readonly<
   "tile IR": [
     (["nest", "staged", "bound", "machine"] as const).flatMap((stage) => artifact.textAt(stage) ?? []),
     parseProgram,
+  ],
+  "programs over axes": [
+    ["softmax", "rmsnorm", "layernorm"].map((name) => example(`${name}.tile`)),
+    (text) => {
+      const parsed = parseAxisProgram(text);
+      return parsed.ok ? anchorOf(parsed.value) : parsed;
+    },
   ],
 };
 

@@ -148,6 +148,27 @@ describe("programs over axes", () => {
     expect([result.ok, result.hazards, result.error.boundRatio <= 1]).toEqual([true, [], true]);
   });
 
+  test("the interpreter computes at every stage what the program says", () => {
+    const text = readFileSync(example("layernorm"), "utf8").replace("m = 200", "m = 6");
+    const made = compiler.compile({ from: text, target: "sm_80" });
+    if (!made.ok || made.value.source === undefined) throw new Error("the example does not compile");
+    const values = (count: number): Float32Array =>
+      Float32Array.from({ length: count }, (_, i) => ((i * 7) % 32) / 8 - 1);
+    const [x, gamma, beta] = [values(600), values(100), values(100).reverse()];
+    const named = { X: x, gamma, beta };
+    const wanted = measureProgram(
+      made.value.source,
+      new Map(Object.entries(named).map(([name, data]) => [name, Float64Array.from(data)])),
+    ).get("D");
+    const none = new Float32Array(100);
+    for (const { program } of made.value.trace) {
+      const run = interpret(program, { a: none, b: none, epilogue: [x, gamma, beta] });
+      if (!run.ok) throw new Error(run.error.map(({ message }) => message).join());
+      const off = Array.from(run.value.d, (d, i) => Math.abs(d - (wanted?.values[i] ?? Number.NaN)));
+      expect(off.every((error, i) => error <= (wanted?.bounds[i] ?? 0))).toBe(true);
+    }
+  });
+
   test("without a product, rows that no block holds are refused", async () => {
     using folder = scratch();
     const path = join(folder.path, "long.tile");
