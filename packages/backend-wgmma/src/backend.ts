@@ -48,7 +48,7 @@ import { rankSchedules } from "./heuristic.ts";
 import { hints } from "./hints.ts";
 import { ladders } from "./ladders.ts";
 import { lower } from "./lower/lower.ts";
-import { tileProblem, widensA, widthsOf } from "./nest.ts";
+import { pairedBytes, tileProblem, widensA, widthsOf } from "./nest.ts";
 import { accumulateInTwoLevels } from "./passes/accumulateInTwoLevels.ts";
 import { awaitProducts } from "./passes/awaitProducts.ts";
 import { delayRelease } from "./passes/delayRelease.ts";
@@ -121,24 +121,38 @@ const products: Backend = {
 /** The backend; pairs of columns stand in one warpgroup. */
 export const wgmma: Backend = servingGated(
   products,
-  (schedule, { gated }) => {
-    const { groupsM, groupsN, copy } = readSchedule(schedule);
-    if (gated === "interleaved" && copy !== "tma") {
-      const message = "a gated product: columns of two factors in turn come by bulk tensor copies only";
-      return [
-        {
-          code: "TW1907",
-          kind: "unsupported",
-          at: "schedule.copy",
-          message,
-          hint: "nearest legal: copy=tma",
-        },
-      ];
-    }
-    if (groupsN === 1) return [];
-    const message = "a gated product: a warpgroup has both of a pair of columns";
-    const hint = `nearest legal: warpgroups=${groupsM}x1`;
-    return [{ code: "TW1907", kind: "unsupported", at: "schedule.warpgroups", message, hint }];
+  (schedule, problem, target) => {
+    const s = readSchedule(schedule);
+    const fault = (at: string, message: string, nearest: string): readonly Diagnostic[] => [
+      {
+        code: "TW1907",
+        kind: "unsupported",
+        at,
+        message: `a gated product: ${message}`,
+        hint: `nearest legal: ${nearest}`,
+      },
+    ];
+    if (problem.gated === "interleaved" && s.copy !== "tma")
+      return fault(
+        "schedule.copy",
+        "columns of two factors in turn come by bulk tensor copies only",
+        "copy=tma",
+      );
+    if (s.groupsN > 1)
+      return fault(
+        "schedule.warpgroups",
+        "a warpgroup has both of a pair of columns",
+        `warpgroups=${s.groupsM}x1`,
+      );
+    const most = target.limits.maxSmemPerBlock;
+    const bytes = pairedBytes(problem, s, most);
+    return bytes <= most
+      ? []
+      : fault(
+          "schedule.stages",
+          `all of its tile's ${s.tileN / 2} columns of D pass through shared memory at once, ${bytes} B of ${most}`,
+          s.stages > 1 ? `stages=${s.stages - 1}` : "epi=direct",
+        );
   },
   true,
 );

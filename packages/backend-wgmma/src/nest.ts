@@ -270,6 +270,16 @@ function stagedBytes(problem: Problem, s: WgmmaSchedule, most: number): number {
   return s.pingPong * storedExtent(problem, s)[0] * columns * slots * sizeOf(problem.d.dtype);
 }
 
+/** Bytes of a block of a gated product, whose tile for D has half the columns: all of them where parts of a whole one do not divide them. */
+export function pairedBytes(problem: Problem, s: WgmmaSchedule, most: number): number {
+  if (s.epi !== "tma") return blockBytes(problem, s, most);
+  const [rows, columns] = storedExtent(problem, s);
+  const part = stagedColumns(problem, s, most);
+  const half = columns / 2;
+  const staged = s.pingPong * rows * (half % part === 0 ? part : half) * sizeOf(problem.d.dtype);
+  return bytesWith(problem, s, staged);
+}
+
 /** Bytes of a row of a panel, by swizzle. */
 export const SWIZZLE_BYTES = { "128B": 128, "64B": 64, "32B": 32, none: 16 } as const;
 

@@ -282,6 +282,25 @@ describe("what check refuses", () => {
   });
 });
 
+describe("gated products", () => {
+  const gated = (m: number, n: number, k: number): Problem =>
+    problemOf({ m, n, k, dtype: "bf16", b: { layout: "col" }, gated: "halves", epilogue: "silu(acc) * up" });
+
+  test("the tile that D passes through has half the columns, and fits beside the ring", () => {
+    const problem = gated(4096, 14336, 4096);
+    expect(faults({ tile: [128, 208, 64], stages: 5 }, problem)).toEqual([
+      "TW1907 a gated product: all of its tile's 104 columns of D pass through shared memory at once, 241744 B of 232448 / nearest legal: stages=4",
+    ]);
+    expect(faults({ tile: [128, 208, 64], stages: 4 }, problem)).toEqual([]);
+    expect(faults({ tile: [128, 224, 64], stages: 5 }, problem)).toEqual([]);
+  });
+
+  test("long products get more sums a thread in ping-pong than an epilogue leaves others", () => {
+    const [first] = wgmma.schedules(gated(4096, 14336, 4096), target);
+    expect(first).toMatchObject({ tile: [128, 192, 64], pingPong: 2, regs: [24, 240] });
+  });
+});
+
 describe("what comes first", () => {
   const first = (problem: Problem): Schedule => {
     const [schedule] = wgmma.schedules(problem, target);

@@ -53,14 +53,14 @@ function interleavedFaults({ k, b }: Problem, served: boolean): readonly Diagnos
 /** `more`: what the backend has to say of schedules beside what all have in common; `interleaved`: whether it serves columns in turn. */
 export function servingGated(
   backend: Backend,
-  more: (schedule: Schedule, problem: Problem) => readonly Diagnostic[] = () => [],
+  more: (schedule: Schedule, problem: Problem, target: Target) => readonly Diagnostic[] = () => [],
   interleaved = false,
 ): Backend {
   const faultsOf = (problem: Problem, schedule: Schedule, target: Target): readonly Diagnostic[] => {
     const product = productOf(problem);
     // D has the columns of one factor, and what lies along them.
     const own = { ...product, n: problem.n };
-    const found = [...backend.check(product, schedule, target), ...more(schedule, problem)];
+    const found = [...backend.check(product, schedule, target), ...more(schedule, problem, target)];
     if (found.length === 0) found.push(...backend.check(own, schedule, target));
     for (const field of backend.schedule.fields) {
       const wanted = plain[field.name];
