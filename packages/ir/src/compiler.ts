@@ -42,6 +42,7 @@ import { ownProgram } from "./tile/sizes.ts";
 import type { Stage, TileProgram } from "./tile/types.ts";
 import { verifyProgram } from "./tile/verify/index.ts";
 import { proveProtocol } from "./tile/verify/proof/index.ts";
+import { sharedMemory } from "./tile/verify/resources.ts";
 
 interface CompileBase {
   /** The target, or its name: an unknown one is refused (TW1101). */
@@ -272,26 +273,8 @@ function compileAxes(
   for (const backend of able.value) {
     let tried = 0;
     for (const base of nestsOf(backend, anchor.value, input)) {
-      const program = scheduleProgram(source.value, anchor.value, base);
-      if (program === null) continue;
-      const made = attemptProgram(() =>
-        finish({
-          backend,
-          target,
-          version,
-          program,
-          source: source.value,
-          plan: null,
-          choice: () => given,
-          first: {
-            pass: "schedule",
-            summary: "The program on the nest of its product, factored as the schedule says",
-          },
-          deterministic: input.deterministic ?? false,
-          verify: input.verify ?? "ends",
-          locations: undefined,
-        }),
-      );
+      const made = scheduled(backend, source.value, anchor.value, base, input, version);
+      if (made === null) continue;
       if (made.ok) return made;
       reasons.push(...made.error);
       tried++;
@@ -307,6 +290,41 @@ function compileAxes(
       });
   }
   return err(reasons);
+}
+
+/** The program on a nest, with as many slots as fit beside its other tiles; null where it does not go with the nest. */
+function scheduled(
+  backend: Backend,
+  source: AxisProgram,
+  anchor: Anchor,
+  base: TileProgram,
+  input: Aimed<CompileInput>,
+  version: string,
+): Checked<Artifact> | null {
+  let made: Checked<Artifact> | null = null;
+  for (let fewer = 0; ; fewer++) {
+    const program = scheduleProgram(source, anchor, base, fewer);
+    if (program === null) return made;
+    made = attemptProgram(() =>
+      finish({
+        backend,
+        target: input.target,
+        version,
+        program,
+        source,
+        plan: null,
+        choice: () => given,
+        first: {
+          pass: "schedule",
+          summary: "The program on the nest of its product, factored as the schedule says",
+        },
+        deterministic: input.deterministic ?? false,
+        verify: input.verify ?? "ends",
+        locations: undefined,
+      }),
+    );
+    if (made.ok || made.error.every(({ code }) => code !== sharedMemory.code)) return made;
+  }
 }
 
 /** Nests that a program may be put on: those of the product's schedules, or the one of programs without a product. */

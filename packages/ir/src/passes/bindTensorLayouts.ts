@@ -58,6 +58,9 @@ export const bindTensorLayouts: Pass = {
     for (const stmt of eachStmt(input.body))
       if (stmt.kind === "epilogue" && stmt.via !== null && storesInBulk(stmt)) staged.add(stmt.via.buffer);
     for (const name of staged) tiles.add(name);
+    // What threads compute for a product.
+    for (const stmt of eachStmt(input.body))
+      if (stmt.kind === "map" && operandRole(input, stmt.dst.buffer) !== null) tiles.add(stmt.dst.buffer);
     const layoutOf = (b: Buffer): Layout => {
       // A block of factors is what one copy to tensor memory takes.
       if (holdsScales(input, b.name)) return panelled(blockShape(b), 1, SCALE_WORDS, null);
@@ -111,6 +114,7 @@ function axisOf(program: TileProgram, buffer: Buffer, major: string): 0 | 1 {
     const alongK = major === "k" || (major === "a" && role === "a");
     return alongK ? (role === "a" ? 1 : 0) : contiguousAxis(program, buffer.name);
   }
+  if (operandRole(program, buffer.name) !== null) return contiguousAxis(program, buffer.name);
   const d = program.buffers.find((b) => b.name === "D");
   return d?.layout?.stride[1] === 1 ? 1 : 0;
 }

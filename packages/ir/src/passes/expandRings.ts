@@ -1,7 +1,8 @@
 /** Rings as what the machine has: barriers with phases, groups of copies, fences. */
 import { behindPrologue, type PrologueChunk, prologueOf } from "../tile/prologue.ts";
+import { rewriteStmts } from "../tile/rewrite.ts";
 import type { Ring, Stmt, TileProgram } from "../tile/types.ts";
-import { blockRingStmts } from "./expandRings/blockRings.ts";
+import { blockRingStmts, readByEngines } from "./expandRings/blockRings.ts";
 import { isOne, RoleRings } from "./expandRings/roleRings.ts";
 import type { Pass } from "./pass.ts";
 
@@ -18,9 +19,17 @@ export const expandRings: Pass = {
   run(program) {
     // Maps of groups are made by the role itself.
     const lead = program.problem.batch.kind === "grouped" ? null : prologueOf(program);
-    return { ...program, stage: "machine", body: expand(program, program.body, lead) };
+    return { ...program, stage: "machine", body: fenced(program, expand(program, program.body, lead)) };
   },
 };
+
+/** What threads compute and tensor engines read through the asynchronous proxy stands behind a fence, which they meet behind. */
+const fenced = (program: TileProgram, stmts: readonly Stmt[]): readonly Stmt[] =>
+  rewriteStmts(stmts, (stmt) =>
+    stmt.kind === "map" && readByEngines(program, { buffers: [stmt.dst.buffer] })
+      ? [stmt, { kind: "fence", what: "async" }]
+      : stmt,
+  );
 
 /** Statements of the block. */
 function expand(program: TileProgram, stmts: readonly Stmt[], lead: PrologueChunk | null): readonly Stmt[] {

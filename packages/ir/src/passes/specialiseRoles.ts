@@ -2,6 +2,7 @@
 import { childrenOf, eachStmt, takeDirective, withBody } from "../tile/rewrite.ts";
 import type { Edge, Ring, Stmt, TileProgram } from "../tile/types.ts";
 import { bindEdges } from "./bindEdges.ts";
+import { meetAtTiles } from "./handOverTiles.ts";
 import type { Pass } from "./pass.ts";
 
 type Tiles = Extract<Stmt, { kind: "tiles" }>;
@@ -38,11 +39,9 @@ export const specialiseRoles: Pass = {
       registers: { math: registersM || null, producer: registersP || null },
     };
     const arrivals = Math.max(1, Math.ceil(math / taken.args.release));
+    const body = input.body.map((stmt) => (stmt.kind === "tiles" ? specialise(input, stmt, roles) : stmt));
     return {
-      ...withBody(
-        input,
-        input.body.map((stmt) => (stmt.kind === "tiles" ? specialise(input, stmt, roles) : stmt)),
-      ),
+      ...meetAtTiles(withBody(input, body)),
       rings: input.rings.map((ring) => edgesOf(ring, roles.producer, arrivals)),
     };
   },

@@ -7,6 +7,7 @@ import {
   err,
   leavesOf,
   mapLeaves,
+  type Operand,
   ok,
   operandShape,
   operandStrides,
@@ -42,6 +43,9 @@ type Product = Extract<AxisStmt, { kind: "mma" }>;
 
 /** What is not expressed yet. */
 export const PROGRAM_SHAPE = "TW3170";
+
+/** Copies of a chunk run beside the products of another. */
+const LEAST_SLOTS = 2;
 
 /** Columns of a parameter that a turn of a loop reads where nothing multiplies it. */
 const CHUNK = 32;
@@ -178,14 +182,33 @@ export function anchorOf(program: AxisProgram): Checked<Anchor> {
     } as const;
   });
   const widest = Math.max(extent(n), ...chain.map((each) => extent(namedIn(program, each.acc).axes[1])));
-  const problem = defineProblem({ ...request, n: widest, epilogue: read });
   const launched = defineProblem({ ...request, n: extent(n), epilogue: [...read, ...multiplied] });
-  if (!problem.ok) return problem;
   if (!launched.ok) return launched;
+  // Copies are chosen for rows of all matrices, which are others than those of the one product.
+  const right = [launched.value.b, ...multiplied.map((step) => step.operand)].map(rowAlign);
+  const problem = defineProblem({
+    ...request,
+    ...(chain.length < 2
+      ? {}
+      : {
+          b: { ...request.b, align: Math.min(...right) },
+          d: { ...request.d, align: rowAlign(launched.value.d) },
+        }),
+    n: widest,
+    epilogue: read,
+  });
+  if (!problem.ok) return problem;
   return ok({
     ...{ problem: problem.value, launched: launched.value },
     ...{ products: chain, stored, acc, operands },
   });
+}
+
+/** Bytes, 16 at most, of which the rows (columns) of a matrix that begins at a multiple of 16 all begin at multiples. */
+function rowAlign({ dtype, ld }: Pick<Operand, "dtype" | "ld">): number {
+  let align = 16;
+  while ((ld * sizeOf(dtype)) % align !== 0) align /= 2;
+  return align;
 }
 
 const eachAxisStmt = (stmts: readonly AxisStmt[]): readonly AxisStmt[] =>
@@ -230,10 +253,15 @@ const incompatible: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * The program on the nest of `base`, the tile program of its product. Null where that does not fit: axes that are whole are cut, blocks share tiles,
- * accumulators do not lie by rows.
+ * The program on the nest of `base`, the tile program of its product, with `fewer` slots in the rings of operands. Null where that does not fit: axes that are whole are cut, blocks
+ * share tiles, accumulators do not lie by rows; or there are no slots left.
  */
-export function scheduleProgram(program: AxisProgram, anchor: Anchor, base: TileProgram): TileProgram | null {
+export function scheduleProgram(
+  program: AxisProgram,
+  anchor: Anchor,
+  base: TileProgram,
+  fewer = 0,
+): TileProgram | null {
   const { nest } = base;
   const [tiles] = base.body;
   if (nest === null || tiles?.kind !== "tiles" || tiles.split !== null || tiles.streamK !== undefined)
@@ -254,14 +282,18 @@ export function scheduleProgram(program: AxisProgram, anchor: Anchor, base: Tile
   const made = new Body(program, anchor, base, tile);
   const body = made.list(program.body, null);
   const { problem, launched } = anchor;
+  const ring = base.directives.find((d) => d.name === "ring");
+  if (fewer > 0 && (ring?.name !== "ring" || (ring.args.slots ?? 1) - fewer < LEAST_SLOTS)) return null;
   return {
     ...withBody(base, [{ ...tiles, body }]),
     name: program.name,
     problem: launched,
     // What steps read is read by statements before the epilogue.
-    directives: base.directives.map((d) =>
-      d.name === "epilogueLoad" && problem.epilogue.length > 0 ? { ...d, args: { ...d.args, steps: 0 } } : d,
-    ),
+    directives: base.directives.map((d) => {
+      if (d.name === "ring") return { ...d, args: { ...d.args, slots: (d.args.slots ?? 1) - fewer } };
+      const reads = d.name === "epilogueLoad" && problem.epilogue.length > 0;
+      return reads ? { ...d, args: { ...d.args, steps: 0 } } : d;
+    }),
     buffers: [...launchedBuffers(anchor, base), ...made.added],
   };
 }

@@ -9,7 +9,7 @@ const meet = (edge: Edge | null): readonly Stmt[] =>
   edge?.kind === "barrier" ? [{ kind: "barrier", id: edge.id }] : [];
 
 /** Whether matrix instructions read the ring's tiles where they lie, through the asynchronous proxy. */
-export const readByEngines = ({ body }: TileProgram, { buffers }: Ring): boolean =>
+export const readByEngines = ({ body }: TileProgram, { buffers }: Pick<Ring, "buffers">): boolean =>
   eachStmt(body).some(
     (s) => s.kind === "mma" && (buffers.includes(s.a.buffer) || buffers.includes(s.b.buffer)),
   );
