@@ -105,6 +105,28 @@ describe("programs over axes", () => {
     expect([result.ok, result.hazards, result.error.boundRatio < 1]).toEqual([true, [], true]);
   });
 
+  test.each([
+    ["wgmma", "m = 8960", "j = 64", "n = 64"],
+    ["wgmma", "m = 150", "j = 128", "n = 300"],
+  ])(
+    "%s multiplies twice in CTAs of several work tiles and chunks: %s, %s, %s",
+    async (backend, ...sizes) => {
+      using folder = scratch();
+      const path = join(folder.path, "many.tile");
+      const text = readFileSync(example("two-products"), "utf8");
+      const edited = sizes.reduce(
+        (before, size) => before.replace(new RegExp(`axis ${size.slice(0, 4)}\\d+`), `axis ${size}`),
+        text,
+      );
+      writeFileSync(path, edited);
+      const { stdout } = await cli(
+        `run --from ${path} --arch sm_90a --backend ${backend} --device emulator --order random --json`,
+      );
+      const result = JSON.parse(stdout);
+      expect([result.ok, result.hazards, result.error.boundRatio < 1]).toEqual([true, [], true]);
+    },
+  );
+
   test("every stage is text that compiles on", async () => {
     const { code, stdout } = await cli(`compile --from ${example("softmax")} --arch sm_80 --ir machine -o -`);
     expect(code).toBe(0);

@@ -6,6 +6,7 @@ import type { Expression } from "@tilewright/core";
 import {
   bufferOf,
   contiguousAxis,
+  ELEMENT_BARRIER,
   type ElementLeaf,
   type ElementStmt,
   elementDomain,
@@ -34,8 +35,6 @@ import { insideBlock, NOWHERE, ownedPosition, type ThreadPosition } from "./thre
 type Expr = Expression<ElementLeaf>;
 type At = Pick<OwnedRegister, "row" | "col">;
 
-/** Barrier of the warps of a role, where they are not all of the block. */
-const ROLE_BARRIER = 1;
 const ALL_LANES = 0xffffffff;
 
 /** The register tile whose owner says who computes which element: as many rows and columns as the statement goes through. */
@@ -344,5 +343,5 @@ function amongWarps(
 function meet(ctx: Context): void {
   const threads = ctx.values.warps * 32;
   if (threads === ctx.program.launch.threads) ctx.emit(null, "bar.sync", imm(0));
-  else ctx.emit(null, "bar.sync", imm(ROLE_BARRIER), imm(threads));
+  else ctx.emit(null, "bar.sync", imm(ELEMENT_BARRIER), imm(threads));
 }

@@ -285,8 +285,15 @@ function compileAxes(
         code: PROGRAM_SHAPE,
         kind: "unsupported",
         at: `@${source.value.name}`,
-        message: `no schedule of backend ${backend.id} has tiles that hold the axes that are whole`,
-        hint: "make the axis shorter, or reduce in a loop over it",
+        ...(anchor.value.products.length > 1
+          ? {
+              message: `backend ${backend.id} has no schedule for products that follow each other in tiles that hold the axes that are whole`,
+              hint: "make the axis shorter, or use another backend (--backend mma)",
+            }
+          : {
+              message: `no schedule of backend ${backend.id} has tiles that hold the axes that are whole`,
+              hint: "make the axis shorter, or reduce in a loop over it",
+            }),
       });
   }
   return err(reasons);

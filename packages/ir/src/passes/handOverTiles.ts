@@ -1,12 +1,12 @@
 /** Shared tiles outside rings that element statements compute and products read: threads meet in between, and loops know which part a turn reads. */
+import { ELEMENT_BARRIER } from "../tile/elements.ts";
 import { freeVars } from "../tile/expr.ts";
 import { bufferOf, eachStmt, rewriteStmts, withBody } from "../tile/rewrite.ts";
 import type { Stmt, TileProgram, View } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
 
-/** Barriers of all threads of a block, and of those of a role. */
+/** Barrier of all threads of a block. */
 const BLOCK_BARRIER = 0;
-const ROLE_BARRIER = 1;
 
 const isHandedOver = (program: TileProgram, stmt: Stmt): stmt is Extract<Stmt, { kind: "map" }> =>
   stmt.kind === "map" && bufferOf(program, stmt.dst.buffer).space === "shared";
@@ -19,7 +19,7 @@ export function meetAtTiles(program: TileProgram): TileProgram {
       if (isHandedOver(program, stmt)) return [...around, stmt, ...behind];
       if (!("body" in stmt)) return [stmt];
       if (stmt.kind !== "role") return [{ ...stmt, body: meet(stmt.body, around, behind) }];
-      const barrier: Stmt = { kind: "barrier", id: ROLE_BARRIER };
+      const barrier: Stmt = { kind: "barrier", id: ELEMENT_BARRIER };
       return [{ ...stmt, body: meet(stmt.body, [barrier], [barrier]) }];
     });
   return withBody(program, meet(program.body, [], [{ kind: "barrier", id: BLOCK_BARRIER }]));

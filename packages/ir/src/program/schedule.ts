@@ -252,6 +252,9 @@ const incompatible: ReadonlySet<string> = new Set([
   "overlapAccumulators",
 ]);
 
+/** Directives that take a program's loop over chunks for its only one: accumulators in tensor memory, consumers that take work tiles in turn. */
+const ofOneProduct: ReadonlySet<string> = new Set(["accumulate", "engines", "pingPong"]);
+
 /**
  * The program on the nest of `base`, the tile program of its product, with `fewer` slots in the rings of operands. Null where that does not fit: axes that are whole are cut, blocks
  * share tiles, accumulators do not lie by rows; or there are no slots left.
@@ -266,7 +269,9 @@ export function scheduleProgram(
   const [tiles] = base.body;
   if (nest === null || tiles?.kind !== "tiles" || tiles.split !== null || tiles.streamK !== undefined)
     return null;
-  if (base.directives.some(({ name }) => incompatible.has(name))) return null;
+  const several = anchor.products.length > 1;
+  if (base.directives.some(({ name }) => incompatible.has(name) || (several && ofOneProduct.has(name))))
+    return null;
   const [rows, columns] = program.grid;
   const cut = (axis: string, factors: typeof nest.m): boolean =>
     axisOf(program, axis).whole && tierExtent(factors, "grid") > 1;

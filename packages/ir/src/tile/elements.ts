@@ -6,6 +6,9 @@ import type { ElementExpr, Stmt, View } from "./types.ts";
 /** `map` and `reduce.row`. */
 export type ElementStmt = Extract<Stmt, { readonly kind: "map" | "reduce.row" }>;
 
+/** Barrier of the warps of a role around such statements: none of those at which groups of them meet, some of which may still be behind. */
+export const ELEMENT_BARRIER = 13;
+
 export const isElementStmt = (stmt: Stmt): stmt is ElementStmt =>
   stmt.kind === "map" || stmt.kind === "reduce.row";
 

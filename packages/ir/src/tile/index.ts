@@ -35,6 +35,7 @@ export {
 export { codeOrder, holdsResponses, isElected } from "./elected.ts";
 export { elementBytes } from "./elementBytes.ts";
 export {
+  ELEMENT_BARRIER,
   type ElementStmt,
   elementDomain,
   elementSources,
