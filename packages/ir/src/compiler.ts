@@ -288,7 +288,7 @@ function compileAxes(
         ...(anchor.value.products.length > 1
           ? {
               message: `backend ${backend.id} has no schedule for products that follow each other in tiles that hold the axes that are whole`,
-              hint: "make the axis shorter, or use another backend (--backend mma)",
+              hint: "make the axis shorter, or leave the choice of a backend open",
             }
           : {
               message: `no schedule of backend ${backend.id} has tiles that hold the axes that are whole`,

@@ -63,7 +63,7 @@ export function lowerProducts(ctx: Context, mma: StmtOf<"mma">): void {
   const own = ownerOf(sumTile);
   // The instruction's A has the 64 rows of its sum: B where operands have changed places.
   const swapped = sumTile.lanes === 1;
-  const sides = { a: operandSide(ctx, mma.a, own.rows, 0), b: operandSide(ctx, mma.b, own.cols, 1) };
+  const sides = { a: operandSide(mma.a, own.rows, 0), b: operandSide(mma.b, own.cols, 1) };
   const [first, second] = swapped ? [sides.b, sides.a] : [sides.a, sides.b];
   const widens = bufferOf(ctx.program, first.view.buffer).dtype !== atom.a;
   if (widens && swapped)
@@ -165,17 +165,13 @@ interface OperandSide {
   place(row: number, col: number, k: number): readonly [row: number, col: number];
 }
 
-function operandSide(ctx: Context, view: View, factors: readonly OwnershipMode[], axis: 0 | 1): OperandSide {
-  const at = `origin of %${view.buffer}`;
-  const [rows, columns] = [ctx.constant(view.origin[0], at), ctx.constant(view.origin[1], at)];
-  return {
-    view,
-    factors,
-    axis,
-    kAxis: axis === 0 ? 1 : 0,
-    place: (row, col, k) => (axis === 0 ? [rows + row, columns + k] : [rows + k, columns + col]),
-  };
-}
+const operandSide = (view: View, factors: readonly OwnershipMode[], axis: 0 | 1): OperandSide => ({
+  view,
+  factors,
+  axis,
+  kAxis: axis === 0 ? 1 : 0,
+  place: (row, col, k) => (axis === 0 ? [row, k] : [k, col]),
+});
 
 interface Descriptor {
   /** Address and leading offset, in units of 16 bytes. */
