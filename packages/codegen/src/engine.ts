@@ -20,7 +20,7 @@ export type OwnKind =
   | "wgmma.fence"
   | "wgmma.commit"
   | "wgmma.wait"
-  | "promote"
+  | "accumulate"
   | "tcgen05.commit"
   | "tmem.alloc"
   | "tmem.relinquish"

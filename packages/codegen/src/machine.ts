@@ -207,7 +207,7 @@ type Shared = Omit<
   | "wgmma.fence"
   | "wgmma.commit"
   | "wgmma.wait"
-  | "promote"
+  | "accumulate"
   | "tcgen05.commit"
   | "stage"
   | "bulk.store"

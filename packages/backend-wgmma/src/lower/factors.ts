@@ -69,7 +69,7 @@ export function factorsOf(ctx: Context, acc: View, view: View, axis: 0 | 1): (el
   );
   return ({ row, col }) => {
     const register = column.get(Math.floor((axis === 0 ? row : col) / each));
-    if (!register) throw new CannotLower("promote", "an element has no factor");
+    if (!register) throw new CannotLower("accumulate", "an element has no factor");
     return register;
   };
 }

@@ -6,7 +6,7 @@ import { type Backend, elementsPerRegister } from "@tilewright/ir";
 import { imm } from "@tilewright/ptx";
 import { hints } from "../hints.ts";
 import { loadFactors, takeFactors } from "./factors.ts";
-import { lowerCommit, lowerFence, lowerProducts, lowerPromotion } from "./products.ts";
+import { lowerAccumulate, lowerCommit, lowerFence, lowerProducts } from "./products.ts";
 
 const registerType = (dtype: DType): RegisterType =>
   dtype === "f32" || dtype === "f64" || dtype === "s32" ? dtype : "b32";
@@ -20,7 +20,7 @@ const engine: Engine = {
   budget: { copyRegisters: 16, invariants: "recomputed" },
   statements: {
     mma: lowerProducts,
-    promote: lowerPromotion,
+    accumulate: lowerAccumulate,
     "wgmma.fence": lowerFence,
     "wgmma.commit": lowerCommit,
     "wgmma.wait": (ctx, { pending }) => ctx.body.emit(null, "wgmma.wait_group.sync.aligned", imm(pending)),

@@ -58,7 +58,10 @@ export function lowerProducts(ctx: Context, mma: StmtOf<"mma">): void {
     throw new CannotLower("mma", `${ctx.target.arch} has no ${mma.atom}: it needs ${atom.feature}`);
   if (ctx.active !== null) throw new CannotLower("mma", "products of a warpgroup take no part in conditions");
   if (mma.scales !== undefined || mma.twoLevel !== undefined)
-    throw new CannotLower("mma", "sums are promoted by a statement behind the products: promote ACC += PART");
+    throw new CannotLower(
+      "mma",
+      "sums are promoted by a statement behind the products: accumulate ACC += PART",
+    );
   const sumTile = bufferOf(ctx.program, mma.acc.buffer);
   const own = ownerOf(sumTile);
   // The instruction's A has the 64 rows of its sum: B where operands have changed places.
@@ -111,7 +114,7 @@ function aheadOfFence<T>(ctx: Context, make: () => T): T {
 }
 
 /** Sums that were made apart, added to the accumulator; factors of the same row and column are multiplied once. */
-export function lowerPromotion(ctx: Context, { acc, part, scales }: StmtOf<"promote">): void {
+export function lowerAccumulate(ctx: Context, { acc, part, scales }: StmtOf<"accumulate">): void {
   const [into, sums] = [ownedTile(ctx, acc.buffer, 0), ownedTile(ctx, part.buffer, 0)];
   const factors = scales && { a: factorsOf(ctx, acc, scales.a, 0), b: factorsOf(ctx, acc, scales.b, 1) };
   const products = new Map<string, Reg<"f32">>();

@@ -190,7 +190,7 @@ function promoted(
       { ...stmt, acc: part, a: along(stmt.a, 1, from, k), b: along(stmt.b, 0, from, k), keep: false },
       { kind: "wgmma.commit" },
       { kind: "wgmma.wait", pending: 0 },
-      { kind: "promote", acc: stmt.acc, part, ...(factors === undefined ? {} : { scales: factors }) },
+      { kind: "accumulate", acc: stmt.acc, part, ...(factors === undefined ? {} : { scales: factors }) },
     ];
   }).flat();
 }

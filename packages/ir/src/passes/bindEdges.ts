@@ -1,6 +1,6 @@
 /** Say how each ring edge is realised when one set of threads both fills and reads the ring. */
 import type { Edge, Ring, TileProgram } from "../tile/types.ts";
-import { meetAtTiles } from "./handOverTiles.ts";
+import { syncAtTiles } from "./handOverTiles.ts";
 import type { Pass } from "./pass.ts";
 
 /** Barrier 0: all threads of the block. */
@@ -16,7 +16,7 @@ export const bindEdges: Pass = {
   from: "pipelined",
   to: "specialised",
   run: (program): TileProgram => ({
-    ...meetAtTiles(program),
+    ...syncAtTiles(program),
     stage: "specialised",
     rings: program.rings.map(
       (ring): Ring => ({

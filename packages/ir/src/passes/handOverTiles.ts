@@ -12,7 +12,7 @@ const isHandedOver = (program: TileProgram, stmt: Stmt): stmt is Extract<Stmt, {
   stmt.kind === "map" && bufferOf(program, stmt.dst.buffer).space === "shared";
 
 /** Barriers behind every `map` into a shared tile, and, in roles, which may take more than one work tile, in front of it, behind the reads of the last one. */
-export function meetAtTiles(program: TileProgram): TileProgram {
+export function syncAtTiles(program: TileProgram): TileProgram {
   if (!eachStmt(program.body).some((stmt) => isHandedOver(program, stmt))) return program;
   const meet = (stmts: readonly Stmt[], around: readonly Stmt[], behind: readonly Stmt[]): readonly Stmt[] =>
     stmts.flatMap((stmt): readonly Stmt[] => {

@@ -2,7 +2,7 @@
 import { childrenOf, eachStmt, takeDirective, withBody } from "../tile/rewrite.ts";
 import type { Edge, Ring, Stmt, TileProgram } from "../tile/types.ts";
 import { bindEdges } from "./bindEdges.ts";
-import { meetAtTiles } from "./handOverTiles.ts";
+import { syncAtTiles } from "./handOverTiles.ts";
 import type { Pass } from "./pass.ts";
 
 type Tiles = Extract<Stmt, { kind: "tiles" }>;
@@ -41,7 +41,7 @@ export const specialiseRoles: Pass = {
     const arrivals = Math.max(1, Math.ceil(math / taken.args.release));
     const body = input.body.map((stmt) => (stmt.kind === "tiles" ? specialise(input, stmt, roles) : stmt));
     return {
-      ...meetAtTiles(withBody(input, body)),
+      ...syncAtTiles(withBody(input, body)),
       rings: input.rings.map((ring) => edgesOf(ring, roles.producer, arrivals)),
     };
   },

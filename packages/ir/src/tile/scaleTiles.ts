@@ -94,10 +94,10 @@ export const withOperandViews = (stmt: Mma, view: (old: View) => View): Mma => (
   ...(stmt.scales === undefined ? {} : { scales: { a: view(stmt.scales.a), b: view(stmt.scales.b) } }),
 });
 
-type Promote = Extract<Stmt, { kind: "promote" }>;
+type Accumulate = Extract<Stmt, { kind: "accumulate" }>;
 
 /** Views that a promotion reads and writes: the accumulator, the sums, the factors. */
-export const promotedViews = ({ acc, part, scales }: Promote): readonly View[] => [
+export const accumulatedViews = ({ acc, part, scales }: Accumulate): readonly View[] => [
   acc,
   part,
   ...(scales === undefined ? [] : [scales.a, scales.b]),

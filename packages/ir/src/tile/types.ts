@@ -526,7 +526,7 @@ export type Stmt =
   /**
    * acc += a * b. Extents: acc m x n, a m x k, b k x n. With `scales` every element of a and b counts times its factor (`scaleTiles.ts`): tiles
    * of words for whole 128 rows and 4 factors, or of f32, rows of factors by runs of 128 of k, as many rows for each factor as the extents say.
-   * With `twoLevel` sums of `every` elements along k are made in `part`, and then scaled and added to acc; in the stage machine `promote` does that. With `columns` only these of b
+   * With `twoLevel` sums of `every` elements along k are made in `part`, and then scaled and added to acc; in the stage machine `accumulate` does that. With `columns` only these of b
    * and acc take part, by instructions of their own `atom`. `atom` names a row of the backend's atom table (`fma`, …). In the stage machine `keep` says whether acc is
    * added to: false overwrites it, a condition does so where it does not hold; absent: acc is added to.
    * Operands in global memory (stage `nest`) read 0 outside the matrix: guards are attributes of copies only.
@@ -698,7 +698,7 @@ export type MachineStmt =
   | { readonly kind: "wgmma.wait"; readonly pending: number }
   /** Sums that were made apart are added to an accumulator, each times the factors of its row and its column. */
   | {
-      readonly kind: "promote";
+      readonly kind: "accumulate";
       readonly acc: View;
       readonly part: View;
       readonly scales?: { readonly a: View; readonly b: View };

@@ -29,7 +29,7 @@ export function withExprs(stmt: Stmt, expr: (e: Expr) => Expr): Stmt {
         ...withSumViews(withOperandViews(stmt, view), view),
         ...(stmt.keep ? { keep: cond(stmt.keep) } : {}),
       };
-    case "promote":
+    case "accumulate":
       return {
         ...stmt,
         acc: view(stmt.acc),

@@ -63,11 +63,11 @@ export type Op =
 /** Statements that touch data. */
 export type DataStmt = Extract<
   Stmt,
-  { kind: "fill" | "copy" | "mma" | "promote" | "epilogue" | "map" | "reduce.row" }
+  { kind: "fill" | "copy" | "mma" | "accumulate" | "epilogue" | "map" | "reduce.row" }
 >;
 type Machine = Exclude<
   MachineStmt,
-  ReductionStmt | { kind: "prologue" | "leader" | "only" | "response" | "boundary" | "promote" }
+  ReductionStmt | { kind: "prologue" | "leader" | "only" | "response" | "boundary" | "accumulate" }
 >;
 type Combine = Extract<Stmt, { kind: "reduce" }>;
 /** Statements of a reduction that are no blocks. */
@@ -328,7 +328,7 @@ export class Control {
       case "fill":
       case "copy":
       case "mma":
-      case "promote":
+      case "accumulate":
       case "map":
       case "reduce.row":
       case "epilogue": {

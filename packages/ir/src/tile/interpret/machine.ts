@@ -312,7 +312,7 @@ export class Machine implements Hooks {
           }
         };
       }
-      case "promote": {
+      case "accumulate": {
         const [acc, part] = [view(stmt.acc), view(stmt.part)];
         const factors = stmt.scales && { a: view(stmt.scales.a), b: view(stmt.scales.b) };
         return (thread) => {

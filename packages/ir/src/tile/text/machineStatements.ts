@@ -187,14 +187,15 @@ export const machineSyntax: Rows = {
     print: () => "wgmma.commit",
     parse: () => ({ kind: "wgmma.commit" }),
   },
-  promote: {
-    syntax: "promote ACC += PART [scaled SFA, SFB]",
-    print: (s, b) => `promote ${printView(s.acc, b)} += ${printView(s.part, b)}${printScales(s.scales, b)}`,
+  accumulate: {
+    syntax: "accumulate ACC += PART [scaled SFA, SFB]",
+    print: (s, b) =>
+      `accumulate ${printView(s.acc, b)} += ${printView(s.part, b)}${printScales(s.scales, b)}`,
     parse: (c) => {
       const acc = parseView(c);
       c.expect("+=", "between the accumulator and the sums");
       const part = parseView(c);
-      return { kind: "promote", acc, part, ...parseScales(c) };
+      return { kind: "accumulate", acc, part, ...parseScales(c) };
     },
   },
   pin: {

@@ -189,7 +189,7 @@ class Counting implements Hooks {
   }
 
   data(stmt: DataStmt, table: CellTable): ((thread: Thread) => void) | null {
-    if (stmt.kind === "promote") return this.#promotes(stmt, table);
+    if (stmt.kind === "accumulate") return this.#accumulates(stmt, table);
     const reads = this.#reads(stmt, table);
     if (stmt.kind === "copy") return this.#moves(stmt, table, reads);
     if (stmt.kind !== "mma") return reads;
@@ -260,7 +260,7 @@ class Counting implements Hooks {
   }
 
   /** Sums and the factors that scale them are of the same elements along K. */
-  #promotes(stmt: Extract<Stmt, { kind: "promote" }>, table: CellTable): (thread: Thread) => void {
+  #accumulates(stmt: Extract<Stmt, { kind: "accumulate" }>, table: CellTable): (thread: Thread) => void {
     const scales = stmt.scales === undefined ? [] : [stmt.scales.a, stmt.scales.b];
     const factors = scales.map(({ buffer, origin }) => ({ buffer, run: compileExpr(origin[1], table) }));
     return ({ cells }) => {

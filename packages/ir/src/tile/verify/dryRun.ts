@@ -10,9 +10,9 @@ import type { Ring, Space, Stmt, TileProgram, View } from "../types.ts";
 import { readsOf } from "./bounds.ts";
 import { Broken } from "./proof/machine.ts";
 import {
+  accumulateSums,
   commitProducts,
   newSums,
-  promoteSums,
   readSums,
   registersUse,
   waitForProducts,
@@ -196,8 +196,8 @@ export class DryRun implements Hooks {
     switch (stmt.kind) {
       case "copy":
         return null;
-      case "promote":
-        return () => proved(at, () => promoteSums(this.#sums, stmt.acc.buffer, stmt.part.buffer));
+      case "accumulate":
+        return () => proved(at, () => accumulateSums(this.#sums, stmt.acc.buffer, stmt.part.buffer));
       case "fill": {
         const { buffer } = stmt.dst;
         return () => proved(at, () => zeroSums(this.#sums, buffer, stmt.once === true));

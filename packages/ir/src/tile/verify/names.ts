@@ -3,7 +3,7 @@ import { condVars } from "../cond.ts";
 import { elementViews } from "../elements.ts";
 import { freeVars } from "../expr.ts";
 import { pipelineNames } from "../ranges.ts";
-import { operandViews, promotedViews, sumViews } from "../scaleTiles.ts";
+import { accumulatedViews, operandViews, sumViews } from "../scaleTiles.ts";
 import { sizeVariables } from "../sizes.ts";
 import { nearestHint } from "../text/nearest.ts";
 import { type Cond, type Expr, type Stmt, tileLoopVars, type View } from "../types.ts";
@@ -153,8 +153,8 @@ export function viewsOf(stmt: Stmt): readonly View[] {
       return [stmt.via];
     case "mma":
       return [...sumViews(stmt), ...operandViews(stmt)];
-    case "promote":
-      return promotedViews(stmt);
+    case "accumulate":
+      return accumulatedViews(stmt);
     case "epilogue":
       return [
         stmt.dst,

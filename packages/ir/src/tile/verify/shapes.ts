@@ -102,16 +102,16 @@ export const shapes: Verifier = {
             hint: `every ${BLOCK_SCALE}`,
           };
       }
-      if (stmt.kind === "promote") {
+      if (stmt.kind === "accumulate") {
         yield* sumFaults(subject, site, stmt.acc, stmt.part);
-        yield* promotionFaults(subject, site, stmt);
+        yield* accumulationFaults(subject, site, stmt);
       }
     }
   },
 };
 
 type Mma = Extract<Stmt, { kind: "mma" }>;
-type Promote = Extract<Stmt, { kind: "promote" }>;
+type Accumulate = Extract<Stmt, { kind: "accumulate" }>;
 
 /** Sums on their way to the accumulator are a register tile of its shape and dtype. */
 function* sumFaults(subject: Subject, site: Site, into: View, part: View): Iterable<Fault> {
@@ -125,7 +125,7 @@ function* sumFaults(subject: Subject, site: Site, into: View, part: View): Itera
 }
 
 /** A promotion scales by the factors of one run along k, in registers, where the problem has factors; the products of its sums go over no more of k. */
-function* promotionFaults(subject: Subject, site: Site, stmt: Promote): Iterable<Fault> {
+function* accumulationFaults(subject: Subject, site: Site, stmt: Accumulate): Iterable<Fault> {
   const { blockScales } = subject.program.problem;
   if ((blockScales === undefined) !== (stmt.scales === undefined))
     yield {
@@ -181,7 +181,7 @@ function* blockFactorFaults(site: Site, stmt: Mma, side: "a" | "b", view: View):
 /** Block-scaled operands have factors, of whole blocks; others have none, but 8-bit floats where the problem says so. */
 function* factorFaults(subject: Subject, site: Site, stmt: Mma): Iterable<Fault> {
   const { blockScales } = subject.program.problem;
-  // There `promote` has them.
+  // There `accumulate` has them.
   if (blockScales !== undefined && stmt.scales === undefined && reached(subject.program.stage, "machine"))
     return;
   for (const side of ["a", "b"] as const) {

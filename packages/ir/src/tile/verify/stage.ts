@@ -57,7 +57,7 @@ const since: Readonly<Record<StmtKind, Stage>> = {
   "wgmma.fence": "machine",
   "wgmma.commit": "machine",
   boundary: "machine",
-  promote: "machine",
+  accumulate: "machine",
   pin: "machine",
   rename: "machine",
   stage: "machine",

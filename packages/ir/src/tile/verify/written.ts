@@ -20,7 +20,7 @@ export const written: Verifier = {
     const walk = new Walk(new Map(sites.map((site) => [site.stmt, site])));
     walk.list(program.body, new Filled(), new Map());
     for (const site of walk.stale)
-      if (site.stmt.kind === "mma" || site.stmt.kind === "promote")
+      if (site.stmt.kind === "mma" || site.stmt.kind === "accumulate")
         yield {
           at: site,
           message: `adds to %${site.stmt.acc.buffer}, which nothing has filled in this tile`,
@@ -104,7 +104,7 @@ class Walk {
         return filled;
       case "mma":
         return this.#multiply(stmt, filled, first);
-      case "promote": {
+      case "accumulate": {
         const site = this.#sites.get(stmt);
         this.#behind(stmt);
         if (!filled.has(stmt) && site !== undefined) this.stale.add(site);
@@ -133,10 +133,10 @@ class Walk {
         // What the next turn adds comes behind what this one reads.
         const within = eachStmt(stmt.body);
         const added = new Set(
-          within.flatMap((s) => (s.kind === "mma" || s.kind === "promote" ? [s.acc.buffer] : [])),
+          within.flatMap((s) => (s.kind === "mma" || s.kind === "accumulate" ? [s.acc.buffer] : [])),
         );
         for (const again of within) {
-          if (again.kind === "mma" || again.kind === "promote") this.#behind(again);
+          if (again.kind === "mma" || again.kind === "accumulate") this.#behind(again);
           if (again.kind === "fill" && added.has(again.dst.buffer)) this.#found(this.wiped, again);
         }
         return this.#runs(stmt) ? inside : filled;

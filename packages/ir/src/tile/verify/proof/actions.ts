@@ -131,8 +131,8 @@ export function actionsOf(ctx: Context, role: Role, stmt: Stmt): readonly Action
       return copy(ctx, stmt);
     case "mma":
       return multiply(ctx, stmt);
-    case "promote":
-      return [{ ...all, kind: "promote", tile: stmt.acc.buffer, part: stmt.part.buffer }];
+    case "accumulate":
+      return [{ ...all, kind: "accumulate", tile: stmt.acc.buffer, part: stmt.part.buffer }];
     case "fill":
       return [{ ...all, kind: "zero", tile: stmt.dst.buffer, once: stmt.once === true }];
     case "request": {

@@ -110,7 +110,7 @@ export type Action = Common &
     /** Zeros for a tile of sums; `once`: before the first work tile only. */
     | { readonly kind: "zero"; readonly tile: string; readonly once: boolean }
     /** Sums that were made apart are added to others. */
-    | { readonly kind: "promote"; readonly tile: string; readonly part: string }
+    | { readonly kind: "accumulate"; readonly tile: string; readonly part: string }
     /** The products since the last of these are a group. */
     | { readonly kind: "group" }
     /** All groups of products but the last `pending` are done. */

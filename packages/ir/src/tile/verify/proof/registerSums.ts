@@ -48,7 +48,7 @@ export function readSums(sums: RegisterSums, tile: string, columns: Columns | nu
 }
 
 /** Sums in `part` are added to those in a tile, once. */
-export function promoteSums(sums: RegisterSums, tile: string, part: string): void {
+export function accumulateSums(sums: RegisterSums, tile: string, part: string): void {
   if (sums.tiles.get(part) !== "products")
     throw new Broken(
       "order",

@@ -4,7 +4,7 @@ import { Engines } from "./engines.ts";
 import { type Access, Broken, ended, join, Memory } from "./machine.ts";
 import type { Action, Plan, PlanRing, PlanRole, Step, StreamKNames } from "./plan.ts";
 import { blocksOf, checkEnds, isLeader } from "./reach.ts";
-import { commitProducts, promoteSums, readSums, waitForProducts, zeroSums } from "./registerSums.ts";
+import { accumulateSums, commitProducts, readSums, waitForProducts, zeroSums } from "./registerSums.ts";
 import type { Finding } from "./rules.ts";
 import { stage } from "./staging.ts";
 import {
@@ -336,8 +336,8 @@ class Run {
       case "group":
         commitProducts(thread);
         return null;
-      case "promote":
-        promoteSums(thread, action.tile, action.part);
+      case "accumulate":
+        accumulateSums(thread, action.tile, action.part);
         return null;
       case "drain":
         waitForProducts(thread, action.pending, step);
