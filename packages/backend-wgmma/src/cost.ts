@@ -1,21 +1,36 @@
 /** What a schedule is predicted to take: its kernel as the cost model of `@tilewright/ir` sees it. docs/perf/model.md has the model beside measurements. */
-import { BLOCK_SCALE, copyBytes, dtypes, type Problem, type Schedule, sizeOf } from "@tilewright/core";
-import { type Machine, type ModelKernel, plainKernel, predict, splitChunks } from "@tilewright/ir";
-import { blockBytes, chunkK, isTwoLevel } from "./nest.ts";
+import {
+  BLOCK_SCALE,
+  copyBytes,
+  dtypes,
+  type Problem,
+  type Schedule,
+  sizeOf,
+  type Target,
+} from "@tilewright/core";
+import { type ModelKernel, plainKernel, splitChunks } from "@tilewright/ir";
+import { blockBytes, chunkK, isTwoLevel, storedBox } from "./nest.ts";
 import { mathGroups, readSchedule, threadsOf, type WgmmaSchedule } from "./schedule.ts";
 
-const SMEM_BYTES = 232_448;
-/** Bytes of shared memory that the system takes of each block. */
-const RESERVED = 1024;
 const SECTOR = 32;
 /** Rows of a warpgroup's instruction. */
 const ROWS = 64;
 /** Lanes of a warp that store to one row of D. */
 const ROW_LANES = 4;
+/** Lanes of a warp that have neighbouring rows of an instruction. */
+const COLUMN_LANES = 8;
 
 /** The kernel of a schedule. */
-export function modelKernel(problem: Problem, schedule: Schedule): ModelKernel {
-  const s = readSchedule(schedule);
+export const modelKernel = (problem: Problem, schedule: Schedule, target: Target): ModelKernel =>
+  kernelOf(problem, readSchedule(schedule), target);
+
+/** The same of a schedule that was read. */
+export function kernelOf(
+  problem: Problem,
+  s: WgmmaSchedule,
+  target: Target,
+  box = storedBox(problem, s, target.limits.maxSmemPerBlock),
+): ModelKernel {
   const tileK = chunkK(problem, s.tileK);
   const { splits } = splitChunks(problem.k, { tileK, split: s.split });
   const vector = Math.min(copyBytes(problem, "a"), copyBytes(problem, "b")) / sizeOf(problem.b.dtype);
@@ -32,10 +47,11 @@ export function modelKernel(problem: Problem, schedule: Schedule): ModelKernel {
     sets: mathGroups(s),
     halves: s.tail === 0 ? 0 : s.tileN / s.groupsN / 2,
     multicast: [s.clusterM, s.clusterN],
-    residents: blocksPerSm(s, problem),
+    residents: blocksPerSm(s, problem, target),
     sched: s.sched === "tiles" ? "tiles" : s.sched === "atomic" ? "clc" : "persistent",
     overlap: s.pingPong > 1,
     storeBytes: s.epi === "tma" ? SECTOR : storedBytes(problem, s),
+    storeBox: box,
     addend: problem.c === null ? "none" : s.epilogueLoad === "tma" ? "ahead" : "direct",
     raster: s.raster,
     split: splits,
@@ -47,17 +63,16 @@ export function modelKernel(problem: Problem, schedule: Schedule): ModelKernel {
 /** Bytes that the lanes of a row store side by side: a lane alone where rows of D begin at odd elements. */
 function storedBytes({ d }: Problem, s: WgmmaSchedule): number {
   const size = dtypes[d.dtype].bits / 8;
-  const pairs = size >= 4 || (d.align >= 4 && (d.ld * size) % 4 === 0 && s.storeElements > 1);
+  // Rows of the instruction lie along n: its fragments have one column of D in eight lanes.
+  if (s.swapAB) return Math.min(SECTOR, COLUMN_LANES * size);
+  const pair = 2 * size;
+  const pairs = d.align >= pair && (d.ld * size) % pair === 0 && s.storeElements > 1;
   return Math.min(SECTOR, ROW_LANES * size * (pairs ? 2 : 1));
 }
 
 /** CTAs that are resident together on an SM: one that is persistent, else as many as their shared memory lets, four at most. */
-export function blocksPerSm(s: WgmmaSchedule, problem: Problem): number {
+function blocksPerSm(s: WgmmaSchedule, problem: Problem, { limits }: Target): number {
   if (s.persistent) return 1;
-  const bytes = blockBytes(problem, { ...s, pingPong: 1 }, SMEM_BYTES);
-  return Math.max(1, Math.min(4, Math.floor(SMEM_BYTES / (bytes + RESERVED))));
+  const bytes = blockBytes(problem, { ...s, pingPong: 1 }, limits.maxSmemPerBlock);
+  return Math.max(1, Math.min(4, Math.floor(limits.smemPerSm / (bytes + limits.reservedSmemPerBlock))));
 }
-
-/** Predicted time in microseconds. */
-export const estimateTime = (problem: Problem, schedule: Schedule, machine: Machine): number =>
-  predict(problem, modelKernel(problem, schedule), machine).timeUs;

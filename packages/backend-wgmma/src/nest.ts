@@ -254,6 +254,15 @@ function stagedColumns(problem: Problem, s: WgmmaSchedule, most: number): number
   return (dividing.find(fits) ?? dividing.at(-1) ?? own) * s.groupsN;
 }
 
+/** Bytes of a row of the boxes through which D is stored; null where threads store it. */
+export function storedBox(problem: Problem, s: WgmmaSchedule, most: number): number | null {
+  if (s.epi !== "tma") return null;
+  const columns = stagedColumns(problem, s, most) / s.groupsN;
+  const bytes = columns * sizeOf(problem.d.dtype);
+  // Boxes are as wide as the widest swizzle that divides the rows.
+  return s.swapAB ? STAGED_ROW_BYTES : ([128, 64, 32, 16].find((width) => bytes % width === 0) ?? bytes);
+}
+
 /** Slots of the tile that D passes through, of so many columns: two where there is room for halves of a tail that do not wait for each other. */
 const stagedSlots = (problem: Problem, s: WgmmaSchedule, columns: number, most: number): number =>
   s.tail > 0 &&

@@ -275,7 +275,6 @@ export {
   type Occupancy,
   type OccupancyLimiter,
   occupancy,
-  residentInClusters,
 } from "./targets/occupancy.ts";
 export { firstCudaFor, type PtxVersionRow, ptxVersions } from "./targets/ptxVersions.ts";
 export { type Roofline, roofline } from "./targets/roofline.ts";

@@ -95,6 +95,7 @@ export {
   engines,
   epilogueWork,
   inOrder,
+  kernelBound,
   kernelOf,
   type Machine,
   type ModelKernel,

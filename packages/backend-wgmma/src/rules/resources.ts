@@ -1,7 +1,7 @@
 /** Threads, shared memory and registers of a block. */
 import { BLOCK_SCALE, dtypes, type Problem, type Target } from "@tilewright/core";
 import { nearestMultiple } from "@tilewright/ir";
-import { ATOM_ROWS, atomK, blockBytes, chunkK, isTwoLevel, widensA } from "../nest.ts";
+import { ATOM_ROWS, atomK, atomOf, blockBytes, chunkK, isTwoLevel, widensA } from "../nest.ts";
 import { MOST_AHEAD } from "../passes/loadFactors.ts";
 import {
   hasProducer,
@@ -62,6 +62,56 @@ const launchedRegisters = (s: WgmmaSchedule, target: Target): number =>
       REGISTERS.unit,
   );
 
+/** Most registers that a producer and a thread of math warpgroups share out, beside so many for the producer. */
+const mathBudget = (s: WgmmaSchedule, { limits }: Target, producer: number): number => {
+  const groups = mathGroups(s) * s.pingPong;
+  const each = Math.floor(limits.registersPerBlock / (128 * (groups + 1)) / REGISTERS.unit) * REGISTERS.unit;
+  const left = Math.floor(((groups + 1) * each - producer) / groups / REGISTERS.unit) * REGISTERS.unit;
+  return Math.min(MOST_BUDGET, left);
+};
+
+/** Beyond it registers gain nothing: 192 sums are the most that instructions have. */
+const MOST_BUDGET = 240;
+
+/** The budget with which the sums of a schedule find registers: null where those of the launch do, "none" where none does. */
+export function budgetFor(
+  s: WgmmaSchedule,
+  problem: Problem,
+  target: Target,
+): WgmmaSchedule["regs"] | "none" {
+  const held = accumulators(s, problem);
+  const threads = threadsOf({ ...s, regs: null });
+  if (threads > target.limits.maxThreadsPerBlock) return "none";
+  if (held + OVERHEAD.launched <= launchedRegisters({ ...s, regs: null }, target)) return null;
+  const busy = s.copy !== "tma" || problem.batch.kind === "grouped";
+  const producer = busy ? BUSY_PRODUCER : REGISTERS.least;
+  const math = mathBudget(s, target, producer);
+  return held + OVERHEAD.budgeted <= math ? { producer, math } : "none";
+}
+
+/** Registers of a producer that goes through a list of groups (TW2322) or whose threads copy. */
+const BUSY_PRODUCER = 40;
+
+/**
+ * Registers that an instruction needs beside its own sums: as launched, whatever budgets say later (ptxas 13.0, C7602: 128 registers are enough for 192 columns of f32 and
+ * not for 208; 256 need 154).
+ */
+const INSTRUCTION_OVERHEAD = 26;
+
+/** A fault of an instruction whose sums do not fit into what a thread is launched with. */
+function tooWide(s: WgmmaSchedule, problem: Problem, target: Target): Found | null {
+  const { axis, tile, groups } = sumSides(s).columns;
+  const width = atomOf(problem, tile / groups, s.swapAB)?.n ?? 0;
+  const launched = launchedRegisters(s, target);
+  const perColumn = (ATOM_ROWS * dtypes[problem.acc].bits) / 32 / 128;
+  if (width * perColumn + INSTRUCTION_OVERHEAD <= launched) return null;
+  const most = Math.floor((launched - INSTRUCTION_OVERHEAD) / perColumn / 16) * 16;
+  return {
+    message: `an instruction of ${width} columns needs ${width * perColumn + INSTRUCTION_OVERHEAD} registers, and threads of such a block are launched with ${launched}`,
+    hint: `nearest legal: tile ${axis} ${most * groups}, or fewer warpgroups`,
+  };
+}
+
 export const resourceRules: readonly Rule[] = [
   {
     code: "TW2304",
@@ -102,8 +152,8 @@ export const resourceRules: readonly Rule[] = [
       const held = accumulators(s, problem);
       const most = s.regs === null ? launchedRegisters(s, target) : s.regs.math;
       const free = most - (s.regs === null ? OVERHEAD.launched : OVERHEAD.budgeted);
-      if (held <= free) return null;
       const side = sumSides(s).columns;
+      if (held <= free) return tooWide(s, problem, target);
       const unit = 8 * side.groups;
       const fitting = Math.floor((side.tile * free) / held / unit) * unit;
       const columns = problem.blockScales?.b === "128x128" ? inSquares(fitting) : fitting;

@@ -69,13 +69,3 @@ export function occupancy(use: BlockUse, target: Target): Occupancy {
     limiters: names.filter((name) => fits[name] === blocksPerSm),
   };
 }
-
-/**
- * SMs of each GPC of an H100 or H200, which has a cluster whole, in pairs: so 30 clusters of four are resident at once and 14 of eight, as measured. 16 of six ran in one
- * round, 16 of seven in two.
- */
-const gpcs = [18, 18, 18, 18, 16, 16, 14, 14] as const;
-
-/** Blocks of such a GPU that are resident at once in clusters of `blocks`, where an SM has room for `perSm` of them. */
-export const residentInClusters = (blocks: number, perSm: number): number =>
-  blocks * gpcs.reduce((count, sms) => count + Math.floor((sms * perSm) / roundUp(blocks, 2)), 0);

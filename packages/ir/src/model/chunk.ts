@@ -110,6 +110,10 @@ const waitNs = { chunk: 250, copy: 25, threads: 128 } as const;
 /** Lanes of an SM that add in f32. */
 const ADDERS = 128;
 
+/** Of a chunk beside its products, nanoseconds. */
+const overlooked = (machine: Machine, kernel: ModelKernel): number =>
+  kernel.overlap ? 0 : kernel.sets > 1 ? machine.chunkNs : machine.loneNs;
+
 /** What a chunk of `problem` costs at a clock of `ghz`, where `active` SMs work on theirs at one time. */
 export function chunkCost(
   machine: Machine,
@@ -175,7 +179,7 @@ export function chunkCost(
     ring: (round + (clusterM * clusterN > 1 ? machine.clusterNs * ghz : 0)) / kernel.stages,
     exposed: turn + waited,
     waited,
-    fixed: (kernel.overlap ? 0 : machine.chunkNs * ghz) + promoted / Math.min(2, kernel.sets),
+    fixed: overlooked(machine, kernel) * ghz + promoted / Math.min(2, kernel.sets),
     meeting: kernel.meets ? 2 * handOver : 0,
     sharedBytes,
     intakeBytes,

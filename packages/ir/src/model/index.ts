@@ -4,5 +4,5 @@ export { type Engine, engines, type Machine } from "./machine.ts";
 export { constantsOf, machineOf, machines, type UsedConstant, usualMachine } from "./machines.ts";
 export { kernelOf } from "./ofProgram.ts";
 export { type Cause, causes, type Prediction, predict } from "./predict.ts";
-export { type BoundedTile, inOrder, tileBound } from "./search.ts";
+export { type BoundedTile, inOrder, kernelBound, tileBound } from "./search.ts";
 export { shippedFor } from "./shipped.ts";

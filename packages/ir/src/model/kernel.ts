@@ -66,6 +66,8 @@ export interface ModelKernel {
   readonly overlap: boolean;
   /** Bytes that a lane stores to neighbouring addresses: below 32 a sector is written in parts. 32 also where D goes through shared memory. */
   readonly storeBytes: number;
+  /** Bytes of a row of the boxes through which D is stored; null where threads store it. */
+  readonly storeBox: number | null;
   /** C: none; loaded by the threads that store D; or brought into shared memory while the tile is multiplied. */
   readonly addend: "none" | "direct" | "ahead";
   readonly raster: Raster;
@@ -106,6 +108,7 @@ export const plainKernel = (
   workers: null,
   overlap: false,
   storeBytes: 32,
+  storeBox: null,
   addend: "none",
   raster: { kind: "row" },
   split: 1,

@@ -55,6 +55,12 @@ export interface Machine {
   readonly barrierNs: number;
   /** Of a chunk beside its products, where no other set of warpgroups multiplies meanwhile. */
   readonly chunkNs: number;
+  /** The same where one warpgroup multiplies alone: it waits for its products before it asks for the next. */
+  readonly loneNs: number;
+  /** Of each further block that begins on an SM beside others. */
+  readonly besideNs: number;
+  /** Bytes a cycle and SM that L2 gives to all SMs together, beside what DRAM brings it. */
+  readonly l2Rate: number;
   /** Of a slot that is filled by multicast, until every block of the cluster has given it back. */
   readonly clusterNs: number;
   /** Of a launch with nothing in it, from event to event. */
@@ -71,6 +77,8 @@ export interface Machine {
   readonly l2Bytes: number;
   /** Clusters of each size that are resident at once; sizes that are absent fill the GPU. */
   readonly clusters: Readonly<Record<number, number>>;
+  /** GPCs by their SMs: a cluster lies in one, in pairs of SMs. Of another GPU where nobody counted this one's. */
+  readonly gpcs: readonly { readonly sms: number; readonly count: number }[];
   /** Power at which the clock gives way, watts; null: unknown, and the clock stays at boost. */
   readonly powerCap: number | null;
   /** Drawn whatever runs. */

@@ -52,10 +52,11 @@ function machineFrom({ name, sms, boostMHz, memoryGBs, l2Bytes }: GpuData): Mach
         return typeof value === "number" ? [[engine, value]] : [];
       }),
     );
-  const clusters = [...values].flatMap(([key, value]) => {
-    const [, blocks] = /^clusters(\d+)$/.exec(key) ?? [];
-    return blocks === undefined || value === null ? [] : [[Number(blocks), value] as const];
-  });
+  const counted = (prefix: string): readonly (readonly [of: number, count: number])[] =>
+    [...values].flatMap(([key, value]) => {
+      const digits = key.startsWith(prefix) ? key.slice(prefix.length) : "";
+      return /^\d+$/.test(digits) && value !== null ? [[Number(digits), value] as const] : [];
+    });
   return {
     gpu: name,
     sms,
@@ -72,6 +73,9 @@ function machineFrom({ name, sms, boostMHz, memoryGBs, l2Bytes }: GpuData): Mach
     handOverNs: of("handOverNs"),
     barrierNs: of("barrierNs"),
     chunkNs: of("chunkNs"),
+    loneNs: of("loneNs"),
+    besideNs: of("besideNs"),
+    l2Rate: of("l2Rate"),
     clusterNs: of("clusterNs"),
     launchNs: of("launchNs"),
     startNs: of("startNs"),
@@ -80,7 +84,8 @@ function machineFrom({ name, sms, boostMHz, memoryGBs, l2Bytes }: GpuData): Mach
     memoryGBs,
     memoryShare: of("memoryShare"),
     l2Bytes,
-    clusters: Object.fromEntries(clusters),
+    clusters: Object.fromEntries(counted("clusters")),
+    gpcs: counted("gpcs").map(([of, count]) => ({ sms: of, count })),
     powerCap: values.get("powerCap") ?? null,
     idleWatts: of("idleWatts"),
     energy: {

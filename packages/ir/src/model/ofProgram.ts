@@ -75,7 +75,7 @@ export function kernelOf(program: TileProgram, residents: number): ModelKernel |
     work: null,
     transposedBytes: 0,
     promotions: 0,
-    sets: 1,
+    sets: Math.max(1, multiplyingWarps(stmts) / WARPGROUP),
     halves: 0,
     multicast: stmts.some((stmt) => stmt.kind === "copy" && stmt.multicast !== null)
       ? program.launch.cluster
@@ -86,6 +86,7 @@ export function kernelOf(program: TileProgram, residents: number): ModelKernel |
     // A second accumulator, or roles that take turns.
     overlap: acc.slots > 1 || (tiles.loop?.of ?? 1) > 1,
     storeBytes: epilogue.via === null ? storeBytes(program, epilogue, acc) : SECTOR,
+    storeBox: epilogue.via === null ? null : boxBytes(buffers.get(epilogue.via.buffer)),
     addend: epilogue.c === null ? "none" : epilogue.c.buffer === "C" ? "direct" : "ahead",
     raster: tiles.raster,
     split: tiles.split?.extent ?? 1,
@@ -93,6 +94,16 @@ export function kernelOf(program: TileProgram, residents: number): ModelKernel |
     combine: stmts.find((stmt) => stmt.kind === "reduce")?.by ?? "last",
   };
 }
+
+const WARPGROUP = 4;
+
+/** Warps of the roles that multiply. */
+const multiplyingWarps = (stmts: readonly Stmt[]): number =>
+  stmts.reduce(
+    (sum, stmt) =>
+      stmt.kind === "role" && eachStmt(stmt.body).some(({ kind }) => kind === "mma") ? sum + stmt.warps : sum,
+    0,
+  );
 
 function schedOf({ loop: visit }: Tiles): ModelKernel["sched"] {
   if (visit === null) return "tiles";

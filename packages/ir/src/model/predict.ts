@@ -4,7 +4,7 @@
  */
 
 import type { Problem } from "@tilewright/core";
-import { dtypes, residentInClusters } from "@tilewright/core";
+import { dtypes } from "@tilewright/core";
 import { streamKFor } from "../tile/streamK.ts";
 import {
   blockTileOf,
@@ -78,8 +78,13 @@ interface Run {
   readonly memoryBytes: number;
 }
 
-/** SMs of the GPUs whose GPCs `residentInClusters` has. */
-const GPC_SMS = 132;
+/** Clusters of so many blocks that are resident at once, where an SM has room for `perSm` blocks: by the GPCs that are known, as if the GPU had as many of each for its SMs. */
+function clustersAtOnce({ gpcs, sms }: Machine, blocks: number, perSm: number): number {
+  const known = gpcs.reduce((sum, gpc) => sum + gpc.count * gpc.sms, 0);
+  const pairs = 2 * Math.ceil(blocks / 2);
+  const fit = gpcs.reduce((sum, gpc) => sum + gpc.count * Math.floor((gpc.sms * perSm) / pairs), 0);
+  return Math.floor((fit * sms) / known / perSm);
+}
 
 /** Units that a launch has at once. */
 function unitsOf(machine: Machine, kernel: ModelKernel): number {
@@ -89,9 +94,7 @@ function unitsOf(machine: Machine, kernel: ModelKernel): number {
   // Clusters lie in a GPC each, some of whose SMs stay empty.
   const clusters =
     machine.clusters[cluster] ??
-    (cluster <= 2
-      ? Math.floor(machine.sms / cluster)
-      : Math.floor((residentInClusters(cluster, residents) * machine.sms) / GPC_SMS / residents / cluster));
+    (cluster <= 2 ? Math.floor(machine.sms / cluster) : clustersAtOnce(machine, cluster, residents));
   const units = (clusters * cluster) / kernel.unit;
   return kernel.workers === null || kernel.sched === "tiles" ? units : Math.min(units, kernel.workers);
 }
@@ -169,14 +172,23 @@ function wattsOf(run: Run, picojoules: number, machine: Machine, ghz: number): n
 /** Bytes of a sector. */
 const SECTOR = 32;
 
-/** Cycles that L2 takes for a part of a sector from each of all SMs: where rows of D begin at sectors, and where they do not (1.19 of a kernel's 2.4 us a tile at 4095x4097x4104) [measured, H200]. */
-const partCycles = { aligned: 2, unaligned: 5 } as const;
+/**
+ * Cycles that L2 takes for a part of a sector from each of all SMs: where rows of D begin at sectors, where they do not, and of those the ends of
+ * rows of boxes that bulk stores write [fit, H200: docs/perf/model.md].
+ */
+const partCycles = { aligned: 2, unaligned: 3.9, bulk: 4.5 } as const;
 
 /** Cycles that an SM takes to hand a tile of `bytes` to L2. */
 function storeCycles(problem: Problem, kernel: ModelKernel, bytes: number, machine: Machine): number {
-  if (kernel.storeBytes >= SECTOR) return bytes / machine.storeBytes;
+  const run = kernel.storeBox ?? kernel.storeBytes;
   const pitch = (problem.d.ld * dtypes[problem.d.dtype].bits) / 8;
-  return (bytes / kernel.storeBytes) * partCycles[pitch % SECTOR === 0 ? "aligned" : "unaligned"];
+  // Places in a sector at which rows begin: multiples of the largest power of two that divides the pitch.
+  let step = 1;
+  while (step < SECTOR && pitch % (2 * step) === 0) step *= 2;
+  const split = 1 - step / SECTOR;
+  const whole = run < SECTOR ? (bytes / run) * partCycles.aligned : bytes / machine.storeBytes;
+  const part = kernel.storeBox === null ? partCycles.unaligned : partCycles.bulk;
+  return (1 - split) * whole + split * (bytes / run) * (run < SECTOR ? 1 : 2) * part;
 }
 
 /** Of an epilogue what hides behind the products of a tile's second half, where blocks have one tile and halves are wide; narrow ones cost more than they hide, nanoseconds [measured, H200]. */
@@ -240,8 +252,9 @@ function runAt(problem: Problem, kernel: ModelKernel, machine: Machine, ghz: num
   const transposed = kernel.transposedBytes;
   const transposingUs = transposed === 0 ? 0 : TRANSPOSING_US + (2 * transposed) / memoryRate;
   const partBytes = kernel.combine === "cluster" || part === 0 ? 0 : 2 * handed * part;
-  const l2Us =
-    issue === undefined ? 0 : toUs((all * cost.intakeBytes + partBytes) / (issue.l2Bytes * machine.sms));
+  const l2Us = toUs(
+    (all * cost.intakeBytes + partBytes) / ((issue?.l2Bytes ?? machine.l2Rate) * machine.sms),
+  );
   // DRAM and L2 are at rest while the first blocks begin.
   const apart = issue === undefined ? 0 : Math.min(cycles, blockCycles(kernel, problem));
   const smUs = toUs(cycles);
@@ -342,6 +355,7 @@ function besideWarps(problem: Problem, kernel: ModelKernel, machine: Machine, wo
     const resident = Math.max(1, kernel.residents);
     // Other blocks of the SM multiply while one starts or ends.
     const ends = (count: number, main: number): number =>
+      (count - 1) * machine.besideNs * ghz +
       Math.max(next + load + epilogue - main * (1 - 1 / count), count * epilogueBusy);
     const full = Math.floor(tiles / (units * resident));
     const rest = Math.ceil((tiles - full * units * resident) / units);

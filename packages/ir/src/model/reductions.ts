@@ -1,6 +1,7 @@
 /** What blocks that share a tile take to add it up. */
 import type { ReductionKind } from "../tile/types.ts";
 import type { ModelKernel } from "./kernel.ts";
+import type { Engine } from "./machine.ts";
 
 interface Reduction {
   /** Microseconds. */
@@ -20,8 +21,16 @@ const reductions = {
   slices: { fixed: 0.9, bytes: 2.8e6, of: "all" },
 } as const satisfies Record<ReductionKind, Reduction>;
 
-/** The same where warps that issue products exchange parts through their registers [fits of both engines, H200]. */
-const byWarps: Readonly<Record<"fma" | "mma", Readonly<Partial<Record<ReductionKind, Reduction>>>>> = {
+/**
+ * Of one engine: where warps that issue products exchange parts through their registers [fits of both, H200], and of wgmma over as many kernels as its other constants
+ * (docs/perf/model.md).
+ */
+const byEngine: Readonly<Partial<Record<Engine, Readonly<Partial<Record<ReductionKind, Reduction>>>>>> = {
+  wgmma: {
+    last: { fixed: 4.3, bytes: 62_000, of: "tile" },
+    cluster: { fixed: 0.26, bytes: 38_000, of: "part" },
+    slices: { fixed: 1.2, bytes: 2.8e6, of: "all" },
+  },
   fma: {
     last: { fixed: 2.82, bytes: 133_000, of: "tile" },
     atomics: { fixed: 1.94, bytes: 13_600, of: "part" },
@@ -39,18 +48,13 @@ const byWarps: Readonly<Record<"fma" | "mma", Readonly<Partial<Record<ReductionK
 const IN_FLIGHT = 64;
 const ROUND_TRIP = 0.46;
 
-/** Of a cluster with few rows to exchange: 8x4096x4096, 32x4096x4096 and 16x4096x11008 gain 0.4 to 0.5 us where two blocks share each of 64 tiles. */
-const FEW_ROWS = 0.1;
-
 /** Microseconds for parts of `bytes` each, of which a tile has `parts` and all tiles `all`. */
 export function reductionTime(kernel: ModelKernel, bytes: number, parts: number, all: number): number {
-  const { combine, swapped, engine } = kernel;
-  const own = engine === "fma" || engine === "mma" ? byWarps[engine][combine] : undefined;
-  const reduction: Reduction = own ?? reductions[combine];
+  const { combine, engine } = kernel;
+  const reduction: Reduction = byEngine[engine]?.[combine] ?? reductions[combine];
   const counted = { part: 1, tile: parts, all }[reduction.of];
   const sums = kernel.instruction[0] * kernel.instruction[1];
   const turns =
     engine === "fma" && combine === "last" ? parts / Math.max(1, Math.floor(IN_FLIGHT / sums)) : 0;
-  const fixed = swapped && combine === "cluster" ? FEW_ROWS : reduction.fixed;
-  return fixed + turns * ROUND_TRIP + (counted * bytes) / reduction.bytes;
+  return reduction.fixed + turns * ROUND_TRIP + (counted * bytes) / reduction.bytes;
 }

@@ -29,6 +29,8 @@ const coop = (m: number, n: number, stages: number, instruction: number = n): Mo
   ...plainKernel("wgmma", [m, n, 64], [64, instruction]),
   stages,
   specialised: true,
+  sets: 2,
+  storeBox: 128,
   sched: "persistent",
   raster: { kind: "grouped", group: 16 },
 });

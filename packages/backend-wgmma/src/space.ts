@@ -1,0 +1,311 @@
+/** The schedules that are tried for a problem: tiles that instructions and registers allow, and the ways of each to spread over the SMs. */
+import { type Problem, type Schedule, sizeOf, type Target } from "@tilewright/core";
+import {
+  defaultSchedule,
+  type Machine,
+  type ReductionKind,
+  splitChunks,
+  streamPolicies,
+  tensorAccessFault,
+} from "@tilewright/ir";
+import {
+  ATOM_ROWS,
+  blockBytes,
+  chunkK,
+  isKMajor,
+  isTwoLevel,
+  needsKMajor,
+  storedBox,
+  widensA,
+  widthsOf,
+} from "./nest.ts";
+import { copiesAsync } from "./rules/producers.ts";
+import { budgetFor } from "./rules/resources.ts";
+import { readSchedule, scheduleModel, type WgmmaSchedule } from "./schedule.ts";
+
+/** A tile of D in elements, the warpgroups that have it, and how many sets of them take turns. */
+export interface Form {
+  readonly tile: readonly [m: number, n: number];
+  readonly groups: readonly [m: number, n: number];
+  readonly pingPong: 1 | 2;
+  readonly swapAB: boolean;
+}
+
+/** How blocks come to tiles and share them; `direct`: threads store D, whatever else could. */
+interface Spread {
+  readonly sched: "persistent" | "tiles";
+  readonly cluster: readonly [m: number, n: number];
+  readonly tail: number;
+  readonly split: number;
+  readonly reduction: ReductionKind;
+  readonly direct: boolean;
+}
+
+/** A schedule to try. */
+export interface Trial {
+  readonly form: Form;
+  /** Elements of K in a chunk. */
+  readonly tileK: number;
+  readonly spread: Spread;
+  /** Blocks that share a tile. */
+  readonly split: number;
+}
+
+/** Warpgroups below and beside each other, and the rows that they have together: a warpgroup alone waits for its own products, so it has 64 rows, or another takes turns with it. */
+const arrangements: readonly (Pick<Form, "groups" | "pingPong"> & { readonly rows: readonly number[] })[] = [
+  { groups: [2, 1], pingPong: 1, rows: [128, 256] },
+  { groups: [1, 1], pingPong: 2, rows: [128, 64] },
+  { groups: [3, 1], pingPong: 1, rows: [192] },
+  { groups: [1, 2], pingPong: 1, rows: [128, 64] },
+  { groups: [1, 1], pingPong: 1, rows: [64] },
+];
+
+/** The same of operands that change places: rows of a sum lie along n. */
+const swapped: typeof arrangements = [
+  { groups: [1, 2], pingPong: 1, rows: [128, 256] },
+  { groups: [1, 1], pingPong: 1, rows: [64, 128, 256] },
+];
+
+/** Columns of a tile up to which they go by eights, and the steps beyond. */
+const FINE_COLUMNS = 64;
+const COARSE = 16;
+
+/** Most columns of a tile: a box's; side by side warpgroups have what one instruction does not reach. */
+const MOST_COLUMNS = 512;
+
+function* formsOf(problem: Problem): Generator<Form> {
+  const widths = widthsOf(problem)
+    .filter((n) => n <= FINE_COLUMNS || n % COARSE === 0)
+    .toReversed();
+  const kinds = [
+    { swapAB: false, of: arrangements, extent: problem.n },
+    ...(widensA(problem) || isTwoLevel(problem) ? [] : [{ swapAB: true, of: swapped, extent: problem.m }]),
+  ];
+  for (const { swapAB, of, extent } of kinds)
+    for (const { groups, pingPong, rows } of of)
+      for (const height of rows)
+        for (const width of widths) {
+          const beside = swapAB ? groups[0] : groups[1];
+          const columns = width * beside;
+          // The next narrower tile would have them, too.
+          if (columns > MOST_COLUMNS || (columns > 8 * beside && columns - 8 * beside >= extent)) continue;
+          // One instruction of all columns reads less of A than two of half of them.
+          if (beside > 1 && height > ATOM_ROWS && width * beside <= (widths[0] ?? 0)) continue;
+          if (!wholePanels(problem, width, swapAB)) continue;
+          yield { tile: swapAB ? [columns, height] : [height, columns], groups, pingPong, swapAB };
+        }
+}
+
+/** Columns of a panel of an operand that lies along them: a row of the widest swizzle in 16 bits. */
+const PANEL = 64;
+
+/**
+ * Whether a warpgroup's columns are whole panels, or part of one: instructions that begin inside a panel of an operand that lies along them are slower (128x320 with B
+ * along n at 4096x14336x4096 0.93 of cuBLASLt, 1.03 with B along k).
+ */
+export const wholePanels = ({ a, b }: Problem, columns: number, swapAB: boolean): boolean =>
+  (swapAB ? a.layout === "row" : b.layout === "col") || columns <= PANEL || columns % PANEL === 0;
+
+/** Bytes of K in a chunk: a row of the widest swizzle; two of them, or four, of tiles of so many elements at most, whose products are few between barriers. */
+const chunks = [
+  { bytes: 128, most: Number.POSITIVE_INFINITY },
+  { bytes: 256, most: 128 * 128 },
+  { bytes: 512, most: 64 * 64 },
+] as const;
+
+/** Most stages: more of them than this were never faster. */
+const MOST_STAGES = 8;
+
+/** Blocks that may share a tile, and the least k that each has. */
+const splits = [2, 3, 4, 6, 8, 12, 16] as const;
+const MIN_SPLIT_K = 512;
+
+/** A tail, of blocks with one tile whose warpgroups, one above the other, have columns for two halves of 128: 0.4 to 1.5 % at five sizes (docs/perf/wgmma.md). */
+const TAIL = 3;
+const TAIL_COLUMNS = 256;
+
+const persistent: Spread = {
+  sched: "persistent",
+  cluster: [1, 1],
+  tail: 0,
+  split: 1,
+  reduction: "last",
+  direct: false,
+};
+
+/** The spread of one block a tile, or of blocks that stay where the way allows it. */
+export const plainSpread = ({ copy }: Schedule): Spread =>
+  copy === "direct" ? { ...persistent, sched: "tiles" } : persistent;
+
+/** Blocks of a cluster share what both would bring: what counts where L2 is slow. */
+const clusters: readonly Spread[] = [
+  { ...persistent, cluster: [2, 1] },
+  { ...persistent, cluster: [1, 2] },
+];
+
+function spreads(problem: Problem, { tile, groups, pingPong, swapAB }: Form, sms: number): readonly Spread[] {
+  const stay = problem.batch.kind === "grouped" ? [persistent] : [persistent, ...clusters];
+  if (pingPong > 1) return stay;
+  const alone: Spread = { ...persistent, sched: "tiles" };
+  const batch = problem.batch.kind === "none" ? 1 : problem.batch.count;
+  const tiles = Math.ceil(problem.m / tile[0]) * Math.ceil(problem.n / tile[1]) * batch;
+  if (tiles > sms) return [...stay, alone];
+  const tailed = groups[0] > 1 && !swapAB && tile[1] / groups[1] >= TAIL_COLUMNS;
+  // Few tiles of a long K: blocks share them.
+  const shared = splits.filter((split) => problem.k >= split * MIN_SPLIT_K);
+  return [
+    ...stay,
+    alone,
+    ...(tailed ? [{ ...alone, tail: TAIL }] : []),
+    ...shared.flatMap((split): readonly Spread[] => [
+      { ...alone, split },
+      // Blocks that are there at once need no second kernel.
+      { ...alone, split, reduction: tiles * split <= sms ? "slices" : "kernel", direct: true },
+      { ...alone, split, reduction: "cluster" },
+    ]),
+  ];
+}
+
+/** What is tried: forms by bytes of a chunk by ways to spread over the SMs. Some of it is illegal, of which nobody is asked before its bound comes up. */
+export function trialsOf(problem: Problem, { sms }: Pick<Machine, "sms">): readonly Trial[] {
+  const trials: Trial[] = [];
+  const size = sizeOf(problem.b.dtype);
+  for (const form of formsOf(problem)) {
+    const { tile } = form;
+    const ways = spreads(problem, form, sms);
+    for (const { bytes, most } of chunks) {
+      if (tile[0] * tile[1] > most && !(isTwoLevel(problem) && bytes === 256)) continue;
+      const tileK = bytes / size;
+      // A chunk of more than k only multiplies zeros.
+      if (tileK > problem.k && bytes > 128) continue;
+      for (const spread of ways) {
+        const { splits: split } = splitChunks(problem.k, { tileK, split: spread.split });
+        trials.push({ form, tileK, split, spread });
+      }
+    }
+  }
+  return trials;
+}
+
+/** Bytes of a line of L2: a row of a chunk that begins inside one ends inside the next, and misses of such rows had better not bring their neighbours. */
+const LINE_BYTES = 128;
+
+/**
+ * What L2 does for the operands. A large one that only a tile or two read makes room for the other, which all read: 0.8 to 7 % at 16 to 128 rows. Where rows begin inside lines
+ * a miss brings a line rather than two: 6 % at 1000 x 1000 x 1000; with few rows that have changed places it is 1 to 4 % (docs/perf/wgmma.md).
+ */
+const cacheFor = (problem: Problem, { tile, swapAB }: Form): Partial<Schedule> => ({
+  ...streamPolicies(problem, tile),
+  ...(swapAB || [problem.a, problem.b].some(({ ld, dtype }) => (ld * sizeOf(dtype)) % LINE_BYTES !== 0)
+    ? { l2Promotion: "128" }
+    : {}),
+});
+
+/** How a problem's operands and results go, best first: bulk copies where they can take them, threads where not. */
+export function waysOf(problem: Problem): readonly Schedule[] {
+  const inBulk = (name: "A" | "B" | "D"): boolean => tensorAccessFault(problem, name) === null;
+  const lie = isKMajor(problem) || !needsKMajor(problem);
+  const stores = inBulk("D") ? [{}, { epi: "direct" }] : [{ epi: "direct" }];
+  return [
+    ...(inBulk("A") && inBulk("B") && lie ? stores : []),
+    ...(copiesAsync(problem) ? stores.map((store) => ({ ...store, copy: "cp.async" })) : []),
+    { copy: "direct", epi: "direct" },
+  ];
+}
+
+/** A schedule that fits, with the bytes of a row of the boxes that store D. */
+export interface Fitted extends WgmmaSchedule {
+  readonly box: number | null;
+}
+
+/** Bytes of the narrowest rows of boxes that store D. */
+const LEAST_BOX = 32;
+
+/** What a problem's trials become by one of its ways. */
+export interface Attempts {
+  /** With as many stages as fit, and registers for the sums; null where none do. */
+  readonly read: (trial: Trial) => Fitted | null;
+  readonly write: (trial: Trial, s: WgmmaSchedule) => Schedule;
+}
+
+export function attemptsBy(way: Schedule, problem: Problem, target: Target): Attempts {
+  const base = { ...defaultSchedule(scheduleModel), ...way };
+  const defaults = readSchedule(base);
+  const most = target.limits.maxSmemPerBlock;
+  const bulk = defaults.copy === "tma";
+  // Registers of a widened A are free only when its products are done.
+  const delayed = !widensA(problem);
+  const fit = (s: WgmmaSchedule): Pick<Fitted, "stages" | "regs" | "box"> | null => {
+    const regs = defaults.copy === "direct" ? null : budgetFor(s, problem, target);
+    if (regs === "none") return null;
+    const slot =
+      chunkK(problem, s.tileK) * (s.tileM * sizeOf(problem.a.dtype) + s.tileN * sizeOf(problem.b.dtype));
+    const stored = s.epi === "tma" ? s.pingPong * s.tileM * s.groupsN * LEAST_BOX : 0;
+    const beside = s.swapAB || s.reduction === "cluster" ? 0 : stored;
+    for (let stages = Math.min(MOST_STAGES, Math.floor((most - beside) / slot)); stages > 0; stages--) {
+      const fitted = { ...s, stages, regs };
+      if (blockBytes(problem, fitted, most) <= most)
+        return { stages, regs, box: storedBox(problem, fitted, most) };
+    }
+    return null;
+  };
+  // Trials that differ in what takes neither bytes nor registers are fitted once.
+  const known = new Map<string, ReturnType<typeof fit>>();
+  return {
+    read({ form: { tile, groups, pingPong, swapAB }, tileK, spread }) {
+      const { sched, cluster, tail, split, reduction, direct } = spread;
+      // Threads that load elements themselves share tiles of 32 rows and columns evenly; of others they load narrower vectors.
+      if (
+        defaults.copy === "direct" &&
+        (sched !== "tiles" || tile.some((size) => size > 32 && size % 32 !== 0))
+      )
+        return null;
+      if (!bulk && cluster[0] * cluster[1] > 1) return null;
+      const epi = direct ? "direct" : defaults.epi;
+      const s: WgmmaSchedule = {
+        ...defaults,
+        tileM: tile[0],
+        tileN: tile[1],
+        tileK,
+        groupsM: groups[0],
+        groupsN: groups[1],
+        pingPong,
+        delayedRelease: pingPong > 1 && delayed,
+        swapAB,
+        clusterM: cluster[0],
+        clusterN: cluster[1],
+        sched,
+        persistent: sched === "persistent",
+        tail,
+        split,
+        reduction,
+        epi,
+      };
+      const slices = reduction === "cluster" ? split : 1;
+      const key = `${tile} ${tileK} ${groups} ${pingPong} ${swapAB} ${tail} ${slices} ${epi}`;
+      let fitted = known.get(key);
+      if (fitted === undefined) {
+        fitted = fit(s);
+        known.set(key, fitted);
+      }
+      return fitted === null ? null : { ...s, ...fitted };
+    },
+    write: ({ form, tileK, spread }, s) => ({
+      ...base,
+      ...(bulk ? cacheFor(problem, form) : {}),
+      tile: [...form.tile, tileK],
+      warpgroups: [...form.groups],
+      swapAB: s.swapAB ? "on" : "off",
+      stages: s.stages,
+      regs: s.regs === null ? "none" : [s.regs.producer, s.regs.math],
+      pingPong: s.pingPong,
+      delayedRelease: s.delayedRelease ? "on" : "off",
+      cluster: [...spread.cluster],
+      sched: spread.sched,
+      tail: s.tail,
+      split: s.split,
+      reduction: s.reduction,
+      epi: s.epi,
+    }),
+  };
+}
