@@ -29,7 +29,7 @@ export function kernelOf(
   problem: Problem,
   s: WgmmaSchedule,
   target: Target,
-  box = storedBox(problem, s, target.limits.maxSmemPerBlock),
+  room = roomOf(problem, s, target),
 ): ModelKernel {
   const tileK = chunkK(problem, s.tileK);
   const { splits } = splitChunks(problem.k, { tileK, split: s.split });
@@ -47,11 +47,11 @@ export function kernelOf(
     sets: mathGroups(s),
     halves: s.tail === 0 ? 0 : s.tileN / s.groupsN / 2,
     multicast: [s.clusterM, s.clusterN],
-    residents: blocksPerSm(s, problem, target),
+    residents: s.persistent ? 1 : room.residents,
     sched: s.sched === "tiles" ? "tiles" : s.sched === "atomic" ? "clc" : "persistent",
     overlap: s.pingPong > 1,
     storeBytes: s.epi === "tma" ? SECTOR : storedBytes(problem, s),
-    storeBox: box,
+    storeBox: room.box,
     addend: problem.c === null ? "none" : s.epilogueLoad === "tma" ? "ahead" : "direct",
     raster: s.raster,
     split: splits,
@@ -70,9 +70,17 @@ function storedBytes({ d }: Problem, s: WgmmaSchedule): number {
   return Math.min(SECTOR, ROW_LANES * size * (pairs ? 2 : 1));
 }
 
-/** CTAs that are resident together on an SM: one that is persistent, else as many as their shared memory lets, four at most. */
-function blocksPerSm(s: WgmmaSchedule, problem: Problem, { limits }: Target): number {
-  if (s.persistent) return 1;
+/** What a block's shared memory makes of it: bytes of a row of the boxes that store D (null where threads do), and CTAs that an SM has room for, four at most. */
+export interface Room {
+  readonly box: number | null;
+  readonly residents: number;
+}
+
+export function roomOf(problem: Problem, s: WgmmaSchedule, { limits }: Target): Room {
   const bytes = blockBytes(problem, { ...s, pingPong: 1 }, limits.maxSmemPerBlock);
-  return Math.max(1, Math.min(4, Math.floor(limits.smemPerSm / (bytes + limits.reservedSmemPerBlock))));
+  const fit = Math.floor(limits.smemPerSm / (bytes + limits.reservedSmemPerBlock));
+  return {
+    box: storedBox(problem, s, limits.maxSmemPerBlock),
+    residents: Math.max(1, Math.min(4, fit)),
+  };
 }

@@ -58,8 +58,8 @@ export function* rankSchedules(problem: Problem, target: Target, machine: Machin
       let known = bounds.get(key);
       if (known === undefined) {
         const s = read({ form, tileK, split: 1, spread: plainSpread(way) });
-        const kernel = s && kernelOf(problem, { ...s, persistent: false }, target, s.box);
-        known = { of: kernel === null ? () => 0 : boundOf(kernel), alone: kernel?.residents === 1 };
+        const of = s === null ? () => 0 : boundOf(kernelOf(problem, s, target, s.room));
+        known = { of, alone: s?.room.residents === 1 };
         bounds.set(key, known);
       }
       return known.of(split, spread.sched === "persistent" || (known.alone && !spread.direct));
@@ -69,7 +69,9 @@ export function* rankSchedules(problem: Problem, target: Target, machine: Machin
       bound,
       (trial) => {
         const s = read(trial);
-        return s && { trial, s, time: predict(problem, kernelOf(problem, s, target, s.box), machine).timeUs };
+        return (
+          s && { trial, s, time: predict(problem, kernelOf(problem, s, target, s.room), machine).timeUs }
+        );
       },
       ({ time }) => time,
     );

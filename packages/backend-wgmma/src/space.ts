@@ -8,6 +8,7 @@ import {
   streamPolicies,
   tensorAccessFault,
 } from "@tilewright/ir";
+import { type Room, roomOf } from "./cost.ts";
 import {
   ATOM_ROWS,
   blockBytes,
@@ -15,7 +16,6 @@ import {
   isKMajor,
   isTwoLevel,
   needsKMajor,
-  storedBox,
   widensA,
   widthsOf,
 } from "./nest.ts";
@@ -24,7 +24,7 @@ import { budgetFor } from "./rules/resources.ts";
 import { readSchedule, scheduleModel, type WgmmaSchedule } from "./schedule.ts";
 
 /** A tile of D in elements, the warpgroups that have it, and how many sets of them take turns. */
-export interface Form {
+interface Form {
   readonly tile: readonly [m: number, n: number];
   readonly groups: readonly [m: number, n: number];
   readonly pingPong: 1 | 2;
@@ -73,6 +73,9 @@ const COARSE = 16;
 /** Most columns of a tile: a box's; side by side warpgroups have what one instruction does not reach. */
 const MOST_COLUMNS = 512;
 
+/** Columns that few tiles have: below 32, and between 32 and 64 those that are no sixteens. */
+const isNarrow = (columns: number): boolean => columns < 32 || columns % COARSE !== 0;
+
 function* formsOf(problem: Problem): Generator<Form> {
   const widths = widthsOf(problem)
     .filter((n) => n <= FINE_COLUMNS || n % COARSE === 0)
@@ -92,6 +95,9 @@ function* formsOf(problem: Problem): Generator<Form> {
           // One instruction of all columns reads less of A than two of half of them.
           if (beside > 1 && height > ATOM_ROWS && width * beside <= (widths[0] ?? 0)) continue;
           if (!wholePanels(problem, width, swapAB)) continue;
+          // Several warpgroups of a few columns are no faster than one of fewer rows, unless there are no more.
+          if ((height > ATOM_ROWS || groups[0] * groups[1] > 1) && isNarrow(columns) && columns < extent)
+            continue;
           yield { tile: swapAB ? [columns, height] : [height, columns], groups, pingPong, swapAB };
         }
 }
@@ -109,8 +115,8 @@ export const wholePanels = ({ a, b }: Problem, columns: number, swapAB: boolean)
 /** Bytes of K in a chunk: a row of the widest swizzle; two of them, or four, of tiles of so many elements at most, whose products are few between barriers. */
 const chunks = [
   { bytes: 128, most: Number.POSITIVE_INFINITY },
-  { bytes: 256, most: 128 * 128 },
-  { bytes: 512, most: 64 * 64 },
+  { bytes: 256, most: 64 * 128 },
+  { bytes: 512, most: 64 * 48 },
 ] as const;
 
 /** Most stages: more of them than this were never faster. */
@@ -213,9 +219,9 @@ export function waysOf(problem: Problem): readonly Schedule[] {
   ];
 }
 
-/** A schedule that fits, with the bytes of a row of the boxes that store D. */
-export interface Fitted extends WgmmaSchedule {
-  readonly box: number | null;
+/** A schedule that fits, and what its shared memory makes of it. */
+interface Fitted extends WgmmaSchedule {
+  readonly room: Room;
 }
 
 /** Bytes of the narrowest rows of boxes that store D. */
@@ -235,7 +241,7 @@ export function attemptsBy(way: Schedule, problem: Problem, target: Target): Att
   const bulk = defaults.copy === "tma";
   // Registers of a widened A are free only when its products are done.
   const delayed = !widensA(problem);
-  const fit = (s: WgmmaSchedule): Pick<Fitted, "stages" | "regs" | "box"> | null => {
+  const fit = (s: WgmmaSchedule): Pick<Fitted, "stages" | "regs" | "room"> | null => {
     const regs = defaults.copy === "direct" ? null : budgetFor(s, problem, target);
     if (regs === "none") return null;
     const slot =
@@ -245,7 +251,7 @@ export function attemptsBy(way: Schedule, problem: Problem, target: Target): Att
     for (let stages = Math.min(MOST_STAGES, Math.floor((most - beside) / slot)); stages > 0; stages--) {
       const fitted = { ...s, stages, regs };
       if (blockBytes(problem, fitted, most) <= most)
-        return { stages, regs, box: storedBox(problem, fitted, most) };
+        return { stages, regs, room: roomOf(problem, fitted, target) };
     }
     return null;
   };

@@ -1,9 +1,9 @@
-/** From request to PTX text at 4096^3, schedule given, default verification. Hoisted imports: the module runner's getters would be measured otherwise. */
+/** From request to PTX text at 4096^3, schedule given, default verification; and the first schedule for a new problem, over all backends. Hoisted imports: the module runner's getters would be measured otherwise. */
 import { mma } from "@tilewright/backend-mma";
 import { simt } from "@tilewright/backend-simt";
 import { tcgen05 } from "@tilewright/backend-tcgen05";
 import { wgmma } from "@tilewright/backend-wgmma";
-import { type ArchName, type DType, defineProblem, formatDiagnostic } from "@tilewright/core";
+import { type ArchName, type DType, defineProblem, findTarget, formatDiagnostic } from "@tilewright/core";
 import { type Backend, createCompiler } from "@tilewright/ir";
 import { test } from "vitest";
 
@@ -26,3 +26,17 @@ for (const [backend, arch, dtype] of rows)
     const schedule = chosen.value.schedule ?? "";
     await bench("4096^3", () => void compiler.compile({ ...request, schedule })).run();
   });
+
+// 1,200 to 7,500 trials by wgmma each, and those of mma and simt: sizes are never met twice.
+test("first schedule of a new problem, sm_90a", async ({ bench }) => {
+  const compiler = createCompiler({ backends: [wgmma, mma, simt] });
+  const target = findTarget("sm_90a");
+  let met = 0;
+  await bench("of one core", () => {
+    met++;
+    const b = { dtype: "bf16", layout: "col" } as const;
+    const problem = defineProblem({ m: 100 + 37 * met, n: 2048 + 8 * met, k: 4096, a: { dtype: "bf16" }, b });
+    if (!problem.ok || !target.ok) throw new Error("not a request");
+    compiler.plan(problem.value, target.value, { first: true });
+  }).run();
+});
