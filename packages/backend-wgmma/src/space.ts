@@ -139,9 +139,10 @@ const persistent: Spread = {
   direct: false,
 };
 
+const single: Spread = { ...persistent, sched: "tiles" };
+
 /** The spread of one block a tile, or of blocks that stay where the way allows it. */
-export const plainSpread = ({ copy }: Schedule): Spread =>
-  copy === "direct" ? { ...persistent, sched: "tiles" } : persistent;
+export const plainSpread = ({ copy }: Schedule): Spread => (copy === "direct" ? single : persistent);
 
 /** Blocks of a cluster share what both would bring: what counts where L2 is slow. */
 const clusters: readonly Spread[] = [
@@ -152,7 +153,7 @@ const clusters: readonly Spread[] = [
 function spreads(problem: Problem, { tile, groups, pingPong, swapAB }: Form, sms: number): readonly Spread[] {
   const stay = problem.batch.kind === "grouped" ? [persistent] : [persistent, ...clusters];
   if (pingPong > 1) return stay;
-  const alone: Spread = { ...persistent, sched: "tiles" };
+  const alone = single;
   const batch = problem.batch.kind === "none" ? 1 : problem.batch.count;
   const tiles = Math.ceil(problem.m / tile[0]) * Math.ceil(problem.n / tile[1]) * batch;
   if (tiles > sms) return [...stay, alone];
@@ -220,7 +221,7 @@ export function waysOf(problem: Problem): readonly Schedule[] {
 }
 
 /** A schedule that fits, and what its shared memory makes of it. */
-interface Fitted extends WgmmaSchedule {
+export interface Fitted extends WgmmaSchedule {
   readonly room: Room;
 }
 
