@@ -1,7 +1,7 @@
 /** What blocks that share a tile take to add it up. */
 import type { ReductionKind } from "../tile/types.ts";
 import type { ModelKernel } from "./kernel.ts";
-import type { Engine } from "./machine.ts";
+import { type Engine, engineRow } from "./machine.ts";
 
 interface Reduction {
   /** Microseconds. */
@@ -21,16 +21,17 @@ const reductions = {
   slices: { fixed: 0.9, bytes: 2.8e6, of: "all" },
 } as const satisfies Record<ReductionKind, Reduction>;
 
-/**
- * Of one engine: where warps that issue products exchange parts through their registers [fits of both, H200], and of wgmma over as many kernels as its other constants
- * (docs/perf/model.md).
- */
-const byEngine: Readonly<Partial<Record<Engine, Readonly<Partial<Record<ReductionKind, Reduction>>>>>> = {
-  wgmma: {
-    last: { fixed: 4.3, bytes: 62_000, of: "tile" },
-    cluster: { fixed: 0.26, bytes: 38_000, of: "part" },
-    slices: { fixed: 1.2, bytes: 2.8e6, of: "all" },
-  },
+type Own = Readonly<Partial<Record<ReductionKind, Reduction>>>;
+
+/** Of sums of warpgroups, whose products run beside them: least squares over as many kernels as the other constants of Hopper (docs/perf/model.md). */
+const ofWarpgroups: Own = {
+  last: { fixed: 4.3, bytes: 62_000, of: "tile" },
+  cluster: { fixed: 0.26, bytes: 38_000, of: "part" },
+  slices: { fixed: 1.2, bytes: 2.8e6, of: "all" },
+};
+
+/** Of engines whose warps issue products, and exchange parts through their registers [fits of both, H200]. */
+const byEngine: Readonly<Partial<Record<Engine, Own>>> = {
   fma: {
     last: { fixed: 2.82, bytes: 133_000, of: "tile" },
     atomics: { fixed: 1.94, bytes: 13_600, of: "part" },
@@ -48,10 +49,16 @@ const byEngine: Readonly<Partial<Record<Engine, Readonly<Partial<Record<Reductio
 const IN_FLIGHT = 64;
 const ROUND_TRIP = 0.46;
 
+function ownOf(engine: Engine): Own | undefined {
+  const { asynchronous, fullRows } = engineRow(engine);
+  // Sums that have no rows of their own to fill lie in registers, not in tensor memory.
+  return asynchronous && fullRows === 0 ? ofWarpgroups : byEngine[engine];
+}
+
 /** Microseconds for parts of `bytes` each, of which a tile has `parts` and all tiles `all`. */
 export function reductionTime(kernel: ModelKernel, bytes: number, parts: number, all: number): number {
   const { combine, engine } = kernel;
-  const reduction: Reduction = byEngine[engine]?.[combine] ?? reductions[combine];
+  const reduction: Reduction = ownOf(engine)?.[combine] ?? reductions[combine];
   const counted = { part: 1, tile: parts, all }[reduction.of];
   const sums = kernel.instruction[0] * kernel.instruction[1];
   const turns =
