@@ -30,7 +30,7 @@ const interrupted = 130;
 const internalError = 1;
 
 /** Milliseconds that the worker has to stop in after Ctrl-C. */
-const patience = 100;
+const patience = 150;
 
 function runMainThread(): void {
   const start: Start = {

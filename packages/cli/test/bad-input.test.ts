@@ -160,6 +160,7 @@ describe("schedules", () => {
     const { stderr } = await refused([...argv, "warpgroups=3x1 cluster=4x4 stages=5"], 2, [
       "TW2301 (invalid) at schedule.tile: wgmma: tile m 128 is no multiple of the 64 rows of each of 3 warpgroups",
       "TW2305",
+      "TW2306 (invalid) at schedule.tile: wgmma: an instruction of 256 columns needs 154 registers",
       "TW2310",
       "TW1906 (invalid) at schedule: wgmma: as a whole it is not legal for this problem on sm_90a",
     ]);

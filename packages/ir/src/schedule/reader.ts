@@ -5,10 +5,12 @@ import type { Schedule, ScheduleModel, ScheduleValues } from "@tilewright/core";
 export const scheduleValues = <const M extends ScheduleModel>(
   model: M,
   schedule: Schedule,
-): ScheduleValues<M> =>
-  Object.fromEntries(
-    model.fields.map((field) => {
-      const value = schedule[field.name] ?? field.default;
-      return [field.name, field.read === undefined ? value : field.read(value)];
-    }),
-  ) as ScheduleValues<M>;
+): ScheduleValues<M> => {
+  // Of thousands of schedules a problem: no list of pairs in between.
+  const values: Record<string, unknown> = {};
+  for (const { name, default: usual, read } of model.fields) {
+    const value = schedule[name] ?? usual;
+    values[name] = read === undefined ? value : read(value);
+  }
+  return values as ScheduleValues<M>;
+};

@@ -54,11 +54,11 @@ export function placeShared(regions: readonly Region[]): SharedPlaces {
   const places = new Map<string, Place>();
   const ends = { late: 0, all: 0 };
   for (let i = 0; i < regions.length; ) {
-    const [first, ...others] = regions.slice(i);
-    if (first === undefined) break;
-    const apart = others.findIndex((r) => first.ring === undefined || r.ring !== first.ring);
-    const group = [first, ...(apart < 0 ? others : others.slice(0, apart))];
-    const align = Math.max(1, ...group.map((r) => r.align));
+    const first = regions[i] as Region;
+    let next = i + 1;
+    while (first.ring !== undefined && regions[next]?.ring === first.ring) next++;
+    const group = regions.slice(i, next);
+    const align = group.reduce((most, region) => Math.max(most, region.align), 1);
     const base = roundUp(first.late ? ends.late : ends.all, align);
     let inner = 0;
     const offsets = group.map((region) => {
@@ -67,16 +67,15 @@ export function placeShared(regions: readonly Region[]): SharedPlaces {
       return at;
     });
     const every = roundUp(inner, align);
-    group.forEach(({ name, slots, ring }, at) => {
+    for (const [at, { name, slots, ring }] of group.entries())
       places.set(name, {
         offset: base + (offsets[at] ?? 0),
         every: slots > 1 || ring !== undefined ? every : 0,
       });
-    });
     const end = base + every * first.slots;
     if (first.late) ends.late = end;
     ends.all = Math.max(ends.all, end);
-    i += group.length;
+    i = next;
   }
   return { places, bytes: ends.all };
 }
