@@ -136,7 +136,7 @@ H200, wgmma, cuBLASLt's first choice beside it, idle regime ([runs](runs/2026-11
   1515x9240x288 where 192x192, by 64, takes 23; with rows at sectors they do not differ.
 * Clusters of six: 17 run at once though the GPCs had room for 20; 18 to 20 take two rounds.
 * A warpgroup that multiplies alone pays 16 ns a chunk, several 4; each further block that begins on an SM 390 ns.
-* Stream-K, whose parts the last block adds, was slower than the best other schedule at all of 26 sizes (78 kernels, by 5 to 200 us). It is not tried.
+* Stream-K, whose parts the last CTA adds, was slower than the best other schedule in 77 of 78 kernels at 26 sizes, by up to 200 us. It is not tried.
 * Clusters of two that share copies are worth something where rows begin inside sectors, and are near equal elsewhere.
 * A fit for 8 and 32 bits beside the model chose kernels that were slower by 4 to 10 %, and knew 29 tiles.
 * 192 x 208 and wider by three warpgroups: ptxas has 128 registers for an instruction that needs 130 (TW2306).
