@@ -164,6 +164,11 @@ describe("what check refuses", () => {
     expect(faults({ tile: [128, 96, 128], ...regs }, scaled("1x128", "128x128"))).toEqual([
       "TW2351 tiles of n 96 cut through the squares of 128 that share a factor of B / nearest legal: tile n 128",
     ]);
+    expect(
+      faults({ tile: [64, 384, 128], warpgroups: [1, 2], stages: 2 }, scaled("1x128", "128x128")),
+    ).toContain(
+      "TW2351 tiles of n 384 of each of 2 warpgroups cut through the squares of 128 that share a factor of B / nearest legal: tile n 256",
+    );
     expect(faults({ tile: [192, 32, 128], warpgroups: [3, 1] }, scaled("128x128", "1x128"))).toEqual([
       "TW2351 tiles of m 192 cut through the squares of 128 that share a factor of A / nearest legal: tile m 256",
     ]);
