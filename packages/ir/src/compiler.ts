@@ -33,8 +33,9 @@ import {
   plansOf,
   verdictOf,
 } from "./plans.ts";
+import { type Anchor, anchorOf, PROGRAM_SHAPE } from "./program/anchor.ts";
 import { isAxisProgram, parseAxisProgram } from "./program/parse.ts";
-import { type Anchor, anchorOf, PROGRAM_SHAPE, rowNest, scheduleProgram } from "./program/schedule.ts";
+import { rowNest, scheduleProgram } from "./program/schedule.ts";
 import type { AxisProgram } from "./program/types.ts";
 import { parseProgramWithLocations } from "./tile/parse.ts";
 import { printProgram } from "./tile/print.ts";

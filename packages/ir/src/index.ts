@@ -112,10 +112,11 @@ export {
 export { must } from "./must.ts";
 export * from "./passes/index.ts";
 export { type BackendVerdict, compilerCodes, type Plan, predictionOf } from "./plans.ts";
+export { anchorOf } from "./program/anchor.ts";
 export { type MeasuredMatrix, measureProgram, type ParameterValues } from "./program/measure.ts";
 export { isAxisProgram, parseAxisProgram } from "./program/parse.ts";
 export { printAxisProgram } from "./program/print.ts";
-export { anchorOf, scheduleProgram } from "./program/schedule.ts";
+export { scheduleProgram } from "./program/schedule.ts";
 export type { AxisProgram, Parameter } from "./program/types.ts";
 export { type Candidate, type RankOptions, rankCandidates } from "./rank.ts";
 export { asyncTargetFault, asyncWidthFault, LEAST_ASYNC_BYTES } from "./schedule/asyncCopies.ts";
