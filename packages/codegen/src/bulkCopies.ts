@@ -1,12 +1,12 @@
 /** Bulk tensor copies from global into shared memory: one thread issues them, a ring's barrier counts their bytes. */
-import { type BarrierRef, bufferOf, type Expr, loadCut, type Ring } from "@tilewright/ir";
+import { type BarrierRef, batchDimensions, bufferOf, type Expr, loadCut, type Ring } from "@tilewright/ir";
 import { addr, type IntegerOperand, imm, tensorAddr } from "@tilewright/ptx";
 import { cachePolicy } from "./cachePolicy.ts";
 import { clusterPlace, multicastMask } from "./clusters.ts";
 import type { Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
 import type { StmtOf } from "./engine.ts";
-import { batchIndex } from "./globalAddress.ts";
+import { batchCoordinate } from "./globalAddress.ts";
 import { barrierAt, slotAddress } from "./pipelines.ts";
 import { mapAddress } from "./tensorMaps.ts";
 
@@ -70,17 +70,22 @@ function moved(ctx: Context, from: U32, by: number): U32 {
 /** Boxes of a copy up to which their coordinates have registers of their own: a producer with a budget has 24 in all. */
 const KEPT_BOXES = 4;
 
-/** Innermost coordinate first, the batch's last. `turns`: more than 1 where rows across are dealt; a copy takes all runs of them. */
+/** Coordinates of the block's problem in the map of a global buffer. */
+export const batchCoordinates = (ctx: Context, buffer: string): readonly U32[] =>
+  batchDimensions(ctx.program.problem, buffer).map((axis) => batchCoordinate(ctx, axis));
+
+/** Of a box of a global buffer: innermost coordinate first, the batch's last. `turns`: more than 1 where rows across are dealt; a copy takes all runs of them. */
 export function coordinatesOf(
   ctx: Context,
+  buffer: string,
   contiguous: 0 | 1,
   row: U32 | IntegerOperand,
   col: U32 | IntegerOperand,
   turns = 1,
 ): Coordinates {
-  const batch = batchIndex(ctx);
+  const batch = batchCoordinates(ctx, buffer);
   const [inner, outer] = contiguous === 1 ? [col, row] : [row, col];
-  return [inner, outer, ...(turns > 1 ? [imm(0)] : []), ...(batch === null ? [] : [batch])];
+  return [inner, outer, ...(turns > 1 ? [imm(0)] : []), ...batch];
 }
 
 function offsetBy(ctx: Context, base: U32, index: U32, bytes: number): U32 {
@@ -113,7 +118,7 @@ export function copyBulk(ctx: Context, copy: StmtOf<"copy">): void {
   // This block's share begins `place` parts further on, in the matrix and in the slot.
   const along = place === null ? null : ctx.values.scale(place, across);
   const target = place === null ? base : offsetBy(ctx, base, place, apart);
-  const dims = 2 + (cut.turns > 1 ? 1 : 0) + (program.problem.batch.kind === "strided" ? 1 : 0);
+  const dims = 2 + (cut.turns > 1 ? 1 : 0) + batchDimensions(program.problem, copy.src.buffer).length;
   const [perRow, perCol] = cut.contiguous === 1 ? [cut.turns, 1] : [1, cut.turns];
   const policy = cachePolicy(ctx, copy.src.buffer, "bulk");
   const shared = multicast === null ? "" : ".multicast::cluster";
@@ -126,7 +131,7 @@ export function copyBulk(ctx: Context, copy: StmtOf<"copy">): void {
       const [down, right] = cut.contiguous === 1 ? [along, null] : [null, along];
       const row = indexValue(ctx, copy.src.origin[0], piece.row + rows, down, perRow, kept);
       const col = indexValue(ctx, copy.src.origin[1], piece.col + cols, right, perCol, kept);
-      const at = coordinatesOf(ctx, cut.contiguous, row, col, cut.turns);
+      const at = coordinatesOf(ctx, copy.src.buffer, cut.contiguous, row, col, cut.turns);
       return tensorAddr(mapAddress(ctx, copy.src.buffer), ...at);
     };
     const dst = addr(target, offset + piece.offset);

@@ -4,6 +4,7 @@
  */
 import { hasFeature, sizeOf } from "@tilewright/core";
 import {
+  batchDimensions,
   blockShape,
   bufferOf,
   bulkStore,
@@ -82,7 +83,7 @@ export function storeLowering(ctx: Context, stmt: StmtOf<"epilogue">, { buffer: 
     [below, offsetOf(rows, 0)],
     [beside, offsetOf(0, cols)],
   ]);
-  const dims = program.problem.batch.kind === "strided" ? 3 : 2;
+  const dims = 2 + batchDimensions(program.problem, stmt.dst.buffer).length;
   const policy = cachePolicy(ctx, stmt.dst.buffer, "bulk");
   const form = `cp.async.bulk.tensor.${dims}d.global.shared::cta.tile.bulk_group${policy.hint}`;
   // A pair's block stores its own half of the tile.
@@ -105,7 +106,7 @@ export function storeLowering(ctx: Context, stmt: StmtOf<"epilogue">, { buffer: 
       ]);
       const map = tensorAddr(
         mapAddress(ctx, stmt.dst.buffer),
-        ...coordinatesOf(ctx, cut.contiguous, row, col),
+        ...coordinatesOf(ctx, stmt.dst.buffer, cut.contiguous, row, col),
       );
       const source = addr(base, place.offset + slot * place.every + piece.offset);
       ctx.emitAny(storing, form, map, source, ...policy.operands);

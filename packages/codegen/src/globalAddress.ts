@@ -1,11 +1,20 @@
 /** Addresses and bounds of global memory: base pointer in the prologue, running pointer along the chunk loop, constants as offsets. */
-import { leadingNames, type Problem, sizeOf, stepMatrix, stepOfBuffer } from "@tilewright/core";
+import {
+  type BatchAxis,
+  leadingNames,
+  type Problem,
+  sizeOf,
+  stepMatrix,
+  stepOfBuffer,
+} from "@tilewright/core";
 import { bufferOf, gatedLayout, transposedStrides, type View } from "@tilewright/ir";
 import { type AddressOperand, addr, imm, special } from "@tilewright/ptx";
 import type { Code, Pred, Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
 import { groupField } from "./groups.ts";
 import {
+  axisStrides,
+  type BatchStride,
   batchStrideOf,
   extentOf,
   matrixStrides,
@@ -63,22 +72,24 @@ function globalArray(ctx: Context, buffer: string): GlobalArray {
   return { name, rowStride, colStride, batchStride: batchStrideOf(problem, which) };
 }
 
-/** What a step of the epilogue reads or stores: a matrix of D's shape, or a vector along m or n, which problems of a batch share. */
+/** What a step of the epilogue reads or stores: a matrix of D's shape, or a vector along m or n, which problems of a batch along one axis share. */
 export function stepArray(problem: Problem, index: number): GlobalArray {
-  const [name, step] = [`epilogue${index}`, problem.epilogue[index]];
+  const [name, step] = [`epilogue${index}` as const, problem.epilogue[index]];
   if (step !== undefined && "operand" in step) {
     const { operand } = step;
     const leading = stepLeading(index);
     const [rowStride, colStride] = matrixStrides(problem, operand, leading);
     const lines = operand.layout === "row" ? (["m", problem.m] as const) : (["n", problem.n] as const);
-    const batchStride = productOf(problem, sizeOf(operand.dtype), [[leading, operand.ld], lines]);
+    const batchStride =
+      axisStrides(problem, name, sizeOf(operand.dtype)) ??
+      productOf(problem, sizeOf(operand.dtype), [[leading, operand.ld], lines]);
     return { name, rowStride, colStride, batchStride };
   }
   const matrix = stepMatrix(problem, index);
   if (matrix === null) throw new CannotLower(name, "is no matrix and no vector");
   const unit = sizeOf(matrix.dtype);
   const [rowStride, colStride] = matrix.across === 0 ? [0, unit] : [unit, 0];
-  return { name, rowStride, colStride, batchStride: 0 };
+  return { name, rowStride, colStride, batchStride: axisStrides(problem, name, unit) ?? 0 };
 }
 
 /** An array in global memory: its parameter, and its strides in bytes (0 along an axis that it does not have). */
@@ -89,7 +100,7 @@ export interface GlobalArray {
   readonly rowStride: Stride;
   readonly colStride: Stride;
   /** Between the arrays of consecutive problems of a batch. */
-  readonly batchStride: Stride;
+  readonly batchStride: BatchStride;
 }
 
 /** Address of element `origin` + the thread's position + (row, col) of an array that is indexed like D. */
@@ -113,7 +124,7 @@ export function arrayAddress(
   );
   const far = Math.trunc(bytes / OFFSET_GRAIN) * OFFSET_GRAIN;
 
-  let base = advance(ctx, array.base ?? pointer(ctx, array.name), batchIndex(ctx), array.batchStride);
+  let base = ofProblem(ctx, array.base ?? pointer(ctx, array.name), array.batchStride);
   base = advance(ctx, base, axisIndex(ctx, r.terms, position.row), rowStride);
   base = advance(ctx, base, axisIndex(ctx, c.terms, position.col), colStride);
   if (far !== 0) {
@@ -172,6 +183,26 @@ export function batchIndex(ctx: Context): Reg<"u32"> | null {
   return ctx.values.memo("ctaid.y", "batch", (d) =>
     ctx.prologue.emit(null, "mov.u32", d, special("%ctaid.y")),
   );
+}
+
+/** Which neighbour along an axis of the batch the block's problem is. */
+export function batchCoordinate(ctx: Context, { extent, below }: BatchAxis): Reg<"u32"> {
+  const problem = batchIndex(ctx);
+  const { batch } = ctx.program.problem;
+  if (problem === null || batch.kind !== "strided") throw new CannotLower("batch", "has no axes");
+  if (below === 1 && extent >= batch.count) return problem;
+  return ctx.invariant(`${problem.name}/${below}%${extent}`, (code) => {
+    const d = ctx.entry.reg("u32", "along");
+    if (below > 1) code.emit(null, "div.u32", d, problem, imm(below));
+    if (extent * below < batch.count) code.emit(null, "rem.u32", d, below > 1 ? d : problem, imm(extent));
+    return d;
+  });
+}
+
+/** Where the matrix of the block's problem begins, of those that begin at `base`. */
+export function ofProblem(ctx: Context, base: Reg<"u64">, stride: BatchStride): Reg<"u64"> {
+  if (typeof stride === "number" || "unit" in stride) return advance(ctx, base, batchIndex(ctx), stride);
+  return stride.axes.reduce((at, axis) => advance(ctx, at, batchCoordinate(ctx, axis), axis.stride), base);
 }
 
 /** The operand's pointer, in the global window. */

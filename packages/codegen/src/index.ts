@@ -1,6 +1,6 @@
 /** Public surface of `@tilewright/codegen`, from the whole to the parts. */
 export { lowerActivation } from "./activations.ts";
-export { coordinatesOf, copyBulk, indexValue, signalOf } from "./bulkCopies.ts";
+export { batchCoordinates, coordinatesOf, copyBulk, indexValue, signalOf } from "./bulkCopies.ts";
 export { responseSlot } from "./clcResponses.ts";
 export { clusterPlace, clusterRank, multicastMask } from "./clusters.ts";
 export { Code, type Pred, type Reg } from "./code.ts";

@@ -1,5 +1,8 @@
 /** Sizes that the launch supplies, as registers: counts of tiles and chunks, and strides in bytes. */
 import {
+  type BatchAxis,
+  type BatchedOperand,
+  batchAxes,
   extentNames,
   type Operand,
   operandStrides,
@@ -113,13 +116,24 @@ export function matrixStrides(
   return operand.layout === "row" ? [far, column * unit] : [row * unit, far];
 }
 
+/** Bytes between consecutive matrices of a batch, or by axis. */
+export type BatchStride = Stride | { readonly axes: readonly BatchAxis[] };
+
+/** Bytes between neighbours along each axis of a batch over several axes, in elements of `unit` bytes; null for other batches. */
+export const axisStrides = (problem: Problem, which: BatchedOperand, unit: number): BatchStride | null =>
+  problem.batch.kind !== "strided" || problem.batch.axes === undefined
+    ? null
+    : { axes: batchAxes(problem, which).map((axis) => ({ ...axis, stride: axis.stride * unit })) };
+
 /** Bytes between consecutive matrices of an operand's batch. */
-export function batchStrideOf(problem: Problem, which: "a" | "b" | "c" | "d"): Stride {
+export function batchStrideOf(problem: Problem, which: "a" | "b" | "c" | "d"): BatchStride {
   const { batch } = problem;
   const operand = problem[which];
   if (batch.kind !== "strided" || operand === null) return 0;
   const name = strideNames[which];
   const unit = sizeOf(operand.dtype);
+  const byAxis = axisStrides(problem, which, unit);
+  if (byAxis !== null) return byAxis;
   return isSymbolic(problem, name) ? { unit, sizes: [name] } : batch[name] * unit;
 }
 

@@ -21,7 +21,7 @@ import { addr, imm } from "@tilewright/ptx";
 import type { Pred, Reg } from "./code.ts";
 import type { Context } from "./context.ts";
 import { buildFurtherKernel, type FurtherKernel } from "./furtherKernel.ts";
-import { advance, batchIndex, pointer } from "./globalAddress.ts";
+import { advance, batchIndex, ofProblem, pointer } from "./globalAddress.ts";
 import { batchStrideOf } from "./sizes.ts";
 import { copyPointer } from "./transposedCopies.ts";
 import { loadRun, storeRun, zeroOf } from "./words.ts";
@@ -110,7 +110,7 @@ function transpose(ctx: Context, copy: TransposedCopy, first: number): void {
     a === null || b === null ? (a ?? b) : ctx.conjunction(a, b);
 
   const batch = batchIndex(ctx);
-  const from = advance(ctx, pointer(ctx, which), batch, batchStrideOf(problem, which));
+  const from = ofProblem(ctx, pointer(ctx, which), batchStrideOf(problem, which));
   const source = advance(ctx, advance(ctx, from, line, ld * size), element, size);
   const to = advance(ctx, copyPointer(ctx, copy), batch, copy.stride);
   const target = advance(ctx, advance(ctx, to, element, copyLine * size), line, size);

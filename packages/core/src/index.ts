@@ -128,7 +128,17 @@ export {
   type Values,
   writeElement,
 } from "./numerics/storage.ts";
-export { checkProblem, maxExtent, maxOperandBytes } from "./problem/check.ts";
+export {
+  type BatchAxis,
+  type BatchedOperand,
+  batchAxes,
+  batchGrain,
+  batchOffset,
+  batchReach,
+  operandElements,
+} from "./problem/batch.ts";
+export { checkProblem, maxOperandBytes } from "./problem/check.ts";
+export { maxExtent } from "./problem/checkExtent.ts";
 export { problemCodes } from "./problem/codes.ts";
 export { type CopiedMatrix, copyBytes, copyPromises } from "./problem/copyBytes.ts";
 export { readProblem } from "./problem/define.ts";
@@ -150,7 +160,7 @@ export {
   scaleOffset,
   scaleWordOf,
 } from "./problem/scales.ts";
-export { operandElements, operandSpan, packedStride } from "./problem/size.ts";
+export { operandSpan, packedStride } from "./problem/size.ts";
 export {
   isLaunchScalar,
   type StepMatrix,

@@ -22,6 +22,16 @@ export interface Operand {
 /** A scalar that is known when the kernel is made, or one that the launch supplies. */
 export type Scalar = number | "runtime";
 
+/** The axes of a batch, the innermost last, and how far apart, in elements, neighbours along each are in each matrix: 0 where they share one. */
+export interface BatchAxes {
+  readonly extents: readonly number[];
+  readonly a: readonly number[];
+  readonly b: readonly number[];
+  readonly d: readonly number[];
+  /** Of what each step of the epilogue reads; empty where it reads nothing. */
+  readonly steps: readonly (readonly number[])[];
+}
+
 export type Batch =
   | { readonly kind: "none" }
   /** `count` problems of one shape; strides in elements between consecutive matrices (0 shares one matrix). */
@@ -32,6 +42,8 @@ export type Batch =
       readonly strideB: number;
       readonly strideC: number;
       readonly strideD: number;
+      /** A batch over several axes. The strides above are then what all distances of a matrix are multiples of. */
+      readonly axes?: BatchAxes | undefined;
     }
   /**
    * Problems of different shapes: sizes, leading dimensions and pointers come from a table in device memory (`launch/groups.ts`), all of them in

@@ -26,6 +26,7 @@ export { servingGated } from "./gatedBackend.ts";
 export { type Ladder, type LadderStep, ladderSchedules } from "./ladder.ts";
 export { launchExprOf } from "./launch/ofExpr.ts";
 export {
+  batchDimensions,
   boxedRun,
   stepAccessFault,
   TENSOR_ALIGN,

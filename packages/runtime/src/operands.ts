@@ -1,5 +1,7 @@
 /** The buffers that a problem needs on a device: their names in the manifest, their sizes, which way their bytes go. */
 import {
+  batchAxes,
+  batchReach,
   blockFactors,
   type DType,
   dtypes,
@@ -8,7 +10,6 @@ import {
   operandShape,
   operandSpan,
   type Problem,
-  packedStride,
   scaleMatrix,
   stepExtents,
 } from "@tilewright/core";
@@ -77,30 +78,27 @@ function stepOperand(problem: Problem, index: number): DeviceOperand | null {
   const { m, n } = problem;
   const extents = stepExtents(problem, step);
   const batches = problem.batch.kind === "none" ? 1 : problem.batch.count;
+  const reach = batchReach(batchAxes(problem, name));
   const vector = (length: number, dtype: DType, direction: DeviceOperand["direction"]): DeviceOperand => ({
     name,
     bytes: bytesOf(length, dtype),
     shape: `${length} ${dtype}`,
     direction,
   });
-  /** Matrices of a batch follow each other, each with its padding. */
   const matrix = (operand: Operand, direction: DeviceOperand["direction"]): DeviceOperand => ({
     name,
-    bytes: bytesOf(
-      (batches - 1) * packedStride(operand, ...extents) + operandSpan(operand, ...extents),
-      operand.dtype,
-    ),
+    bytes: bytesOf(reach + operandSpan(operand, ...extents), operand.dtype),
     shape: matrixText(operand, extents),
     direction,
   });
   switch (step.kind) {
     case "bias":
-      return vector(step.along === "m" ? m : n, step.dtype, "in");
+      return vector(reach + (step.along === "m" ? m : n), step.dtype, "in");
     case "scale":
     case "load":
       return step.by === "scalar"
         ? null
-        : vector(step.by === "tensor" ? 1 : step.by === "m" ? m : n, step.dtype, "in");
+        : vector(reach + (step.by === "tensor" ? 1 : step.by === "m" ? m : n), step.dtype, "in");
     case "residual":
     case "source":
     case "gate":

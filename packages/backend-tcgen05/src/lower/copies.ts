@@ -2,7 +2,7 @@
 
 import {
   barrierAt,
-  batchIndex,
+  batchCoordinates,
   CannotLower,
   type Context,
   mapAddress,
@@ -63,15 +63,15 @@ export function copyTensor(ctx: Context, copy: Copy): void {
   );
   const dst =
     part === null ? slot : plus(ctx, slot, scaledBy(ctx, part, step * cut.box[0] * elementBytes(tile)));
-  const batch = batchIndex(ctx);
-  const dims = batch === null ? 2 : 3;
+  const batch = batchCoordinates(ctx, copy.src.buffer);
+  const dims = 2 + batch.length;
   const form = `${part === null ? "" : ".multicast::cluster"}${group === 2 ? ".cta_group::2" : ""}`;
   const mask = copy.multicast === null ? [] : [copyMask(ctx, copy.multicast)];
   for (const piece of cut.pieces.slice(0, cut.pieces.length / parts)) {
     const coordinates = [
       coordinate(ctx, origin[cut.contiguous], cut.contiguous === 0 ? piece.row : piece.col),
       coordinate(ctx, origin[across], cut.contiguous === 0 ? piece.col : piece.row),
-      ...(batch === null ? [] : [batch]),
+      ...batch,
     ];
     ctx.body.emitAny(
       null,

@@ -2,47 +2,20 @@
 import type { Diagnostic } from "../diagnostics.ts";
 import { type DType, dtypes, sizeOf } from "../dtype.ts";
 import { nearest } from "../nearest.ts";
-import {
-  type Batch,
-  type EpilogueStep,
-  type Operand,
-  operandShape,
-  type Problem,
-  type Scalar,
-} from "../problem.ts";
+import { type EpilogueStep, type Operand, operandShape, type Problem, type Scalar } from "../problem.ts";
+import { checkBatch } from "./checkBatch.ts";
+import { checkExtent, isExtent, maxExtent } from "./checkExtent.ts";
 import { checkBlockScales, checkDTypes, checkPrecision } from "./checkTypes.ts";
 import { invalid, problemCodes } from "./codes.ts";
 import { parseMap, readsUp } from "./epilogueExpression.ts";
-import { operandSpan } from "./size.ts";
 import { stepExtents } from "./stepInputs.ts";
 import { maxOfSize, type SizeName, type SizeRange, sizeNames, sizeValue } from "./symbolic.ts";
-
-/** Indices of a dimension are 32-bit in kernels and tensor maps. */
-export const maxExtent = 2 ** 31 - 1;
 
 /** More than any GPU's memory: a size that is surely a slip. */
 export const maxOperandBytes = 2 ** 40;
 
-const isExtent = (value: number): boolean => Number.isInteger(value) && value >= 1 && value <= maxExtent;
-
 const powerOfTwo = (value: number): boolean =>
   Number.isInteger(value) && value >= 1 && Number.isInteger(Math.log2(value));
-
-/** A positive integer of at most `maxExtent`, or why not. */
-function checkExtent(name: string, value: number): Diagnostic[] {
-  if (value > maxExtent)
-    return [invalid(problemCodes.tooLarge, name, `${value} is too large`, `use at most ${maxExtent}`)];
-  if (isExtent(value)) return [];
-  const legal = Number.isFinite(value) ? Math.max(1, Math.round(value)) : 1;
-  return [
-    invalid(
-      problemCodes.size,
-      name,
-      `must be a positive integer, not ${value}`,
-      `the nearest legal value is ${legal}`,
-    ),
-  ];
-}
 
 /** Elements of `bits` each after which a byte ends: 4 of 6 bits, 2 of 4. */
 const wholeBytes = (bits: number): number => (bits === 6 ? 4 : bits === 4 ? 2 : 1);
@@ -139,56 +112,6 @@ function checkScalars(problem: Problem): Diagnostic[] {
       ),
     );
   return found;
-}
-
-function checkBatch(problem: Problem): Diagnostic[] {
-  const batch: Batch = problem.batch;
-  if (batch.kind === "none") return [];
-  const found = checkExtent("batch.count", batch.count);
-  if (batch.kind === "grouped") return [...found, ...checkGroupSizes(problem)];
-  for (const name of ["strideA", "strideB", "strideC", "strideD"] as const) {
-    const stride = batch[name];
-    if (Number.isInteger(stride) && stride >= 0 && stride <= Number.MAX_SAFE_INTEGER) continue;
-    const legal = Number.isFinite(stride) ? Math.max(0, Math.round(stride)) : 0;
-    found.push(
-      invalid(
-        problemCodes.batch,
-        `batch.${name}`,
-        `must be an integer of 0 or more, not ${stride}`,
-        `the nearest legal value is ${legal}`,
-      ),
-    );
-  }
-  if (!isExtent(problem.m) || !isExtent(problem.n)) return found;
-  const span = operandSpan(problem.d, problem.m, problem.n);
-  if (batch.count > 1 && batch.strideD < span && !liesBeside(problem, batch.count, batch.strideD))
-    found.push(
-      invalid(
-        problemCodes.batch,
-        "batch.strideD",
-        `${batch.strideD} makes the outputs overlap: a D spans ${span} elements`,
-        `the nearest legal value is ${span}`,
-      ),
-    );
-  return found;
-}
-
-/** Bits of the widest store, which may write behind the end of a line. */
-const WIDEST_STORE = 128;
-
-/** Whether the outputs of a batch lie beside each other in lines of one matrix, as the heads of attention do. */
-function liesBeside({ d, m, n }: Problem, count: number, stride: number): boolean {
-  const line = d.layout === "row" ? n : m;
-  const whole = (line * dtypes[d.dtype].bits) % WIDEST_STORE === 0;
-  return whole && stride >= line && (count - 1) * stride + line <= d.ld;
-}
-
-/** Every size of a grouped problem is left to its groups. */
-function checkGroupSizes(problem: Problem): Diagnostic[] {
-  const fixed = sizeNames(problem).filter((name) => problem.symbolic?.[name] === undefined);
-  if (fixed.length === 0) return [];
-  const message = `${fixed.join(", ")} of a grouped problem come from its table`;
-  return [invalid(problemCodes.symbolic, "symbolic", message, "give each a range; defineProblem does so")];
 }
 
 function checkStep(problem: Problem, step: EpilogueStep, at: string): Diagnostic[] {

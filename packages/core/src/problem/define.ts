@@ -17,6 +17,7 @@ import {
   problemSchema,
   type StructuredRequest,
 } from "../schema/problem.ts";
+import { batchGrain } from "./batch.ts";
 import { checkProblem, dtypeHint } from "./check.ts";
 import { invalid, problemCodes } from "./codes.ts";
 import { canonicalMap } from "./epilogueExpression.ts";
@@ -68,13 +69,18 @@ function complete(request: StructuredRequest): Problem {
   const like = (given: OperandRequest) => operandOf(given, d.dtype, d.layout, m, n);
   const wantsC = request.c === undefined ? beta !== 0 : request.c !== null;
   const c = wantsC ? like(request.c ?? {}) : null;
-  const strides = (batch: Extract<StructuredRequest["batch"], { kind: "strided" }>): Batch => ({
+  const strides = ({
+    count,
+    axes,
+    ...given
+  }: Extract<StructuredRequest["batch"], { kind: "strided" }>): Batch => ({
     kind: "strided",
-    count: batch.count,
-    strideA: batch.strideA ?? packedStride(a, m, k),
-    strideB: batch.strideB ?? packedStride(b, k, columns),
-    strideC: batch.strideC ?? (c === null ? 0 : packedStride(c, m, n)),
-    strideD: batch.strideD ?? packedStride(d, m, n),
+    count,
+    strideA: given.strideA ?? (axes ? batchGrain(axes.a) : packedStride(a, m, k)),
+    strideB: given.strideB ?? (axes ? batchGrain(axes.b) : packedStride(b, k, columns)),
+    strideC: given.strideC ?? (c === null || axes ? 0 : packedStride(c, m, n)),
+    strideD: given.strideD ?? (axes ? batchGrain(axes.d) : packedStride(d, m, n)),
+    ...(axes ? { axes } : {}),
   });
   const { batch = { kind: "none" } } = request;
   const symbolic = symbolicOf(request);

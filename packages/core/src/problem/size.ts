@@ -1,5 +1,5 @@
 /** How many elements the matrices of a problem span. */
-import { type Operand, operandShape, type Problem } from "../problem.ts";
+import type { Operand } from "../problem.ts";
 
 /** Elements from the first to the last one of a matrix, both included; what a buffer must hold. */
 export function operandSpan(operand: Operand, rows: number, columns: number): number {
@@ -11,16 +11,4 @@ export function operandSpan(operand: Operand, rows: number, columns: number): nu
 /** Elements between consecutive matrices of a batch that stand one after the other, each with its padding. */
 export function packedStride(operand: Operand, rows: number, columns: number): number {
   return operand.ld * (operand.layout === "row" ? rows : columns);
-}
-
-const strideNames = { a: "strideA", b: "strideB", c: "strideC", d: "strideD" } as const;
-
-/** Elements that the buffer of an operand must hold, the whole batch included; 0 for an absent C. Grouped: one problem at its upper bounds. */
-export function operandElements(problem: Problem, which: "a" | "b" | "c" | "d"): number {
-  const operand = problem[which];
-  if (operand === null) return 0;
-  const span = operandSpan(operand, ...operandShape(problem, which));
-  return problem.batch.kind === "strided"
-    ? (problem.batch.count - 1) * problem.batch[strideNames[which]] + span
-    : span;
 }

@@ -5,7 +5,7 @@
 import type { Checked, Diagnostic } from "../diagnostics.ts";
 import { err, ok } from "../ids.ts";
 import { didYouMean } from "../nearest.ts";
-import type { Batch, EpilogueStep, Operand, Problem } from "../problem.ts";
+import type { Batch, BatchAxes, EpilogueStep, Operand, Problem } from "../problem.ts";
 import { problemCodes } from "./codes.ts";
 import { readStructuredRequest } from "./define.ts";
 import { expressionSteps, isExpression } from "./epilogueExpression.ts";
@@ -20,11 +20,17 @@ function printBatch(batch: Batch): string {
     case "none":
       return "none";
     case "strided":
-      return `strided:${batch.count}:${batch.strideA}:${batch.strideB}:${batch.strideC}:${batch.strideD}`;
+      return `strided:${batch.count}:${batch.strideA}:${batch.strideB}:${batch.strideC}:${batch.strideD}${batch.axes === undefined ? "" : `:${printAxes(batch.axes)}`}`;
     case "grouped":
       return `grouped:${batch.count}`;
   }
 }
+
+const times = (values: readonly number[]): string => values.join("x");
+
+/** `2x4/128x32/0x0/128x32/`: extents, strides of A, B and D, and those of each step. */
+const printAxes = ({ extents, a, b, d, steps }: BatchAxes): string =>
+  [extents, a, b, d, ...steps].map(times).join("/");
 
 /** `bias(n,f32)`, `residual(f16:row:200:16)`, … */
 export function printStep(step: EpilogueStep): string {
@@ -121,8 +127,15 @@ function colons(text: string, names: readonly string[], numeric: readonly string
 const operandText = (text: string): Json =>
   text === "none" ? null : colons(text, ["dtype", "layout", "ld", "align"], ["ld", "align"]);
 
-const batchNames = ["kind", "count", "strideA", "strideB", "strideC", "strideD"];
-const batchText = (text: string): Json => colons(text, batchNames, batchNames.slice(1));
+const batchNames = ["kind", "count", "strideA", "strideB", "strideC", "strideD", "axes"];
+function batchText(text: string): Json {
+  const found = colons(text, batchNames, batchNames.slice(1, -1));
+  if (found === null || typeof found !== "object" || !("axes" in found) || typeof found.axes !== "string")
+    return found;
+  const numbers = (part: string): Json => (part === "" ? [] : part.split("x").map(number));
+  const [extents = [], a = [], b = [], d = [], ...steps] = found.axes.split("/").map(numbers);
+  return { ...found, axes: { extents, a, b, d, steps } };
+}
 
 /** Argument names of each step; a step with one operand takes its text. */
 const stepArguments: Readonly<Record<EpilogueStep["kind"], readonly string[]>> = {

@@ -1,6 +1,8 @@
 /** Actual against expected values. */
+
 import { type DType, dtypes } from "../dtype.ts";
 import { roundTo } from "../numerics/storage.ts";
+import { type BatchAxis, batchAxes, batchOffset } from "../problem/batch.ts";
 import { type Operand, operandStrides, type Problem } from "../problem.ts";
 import type { Expectation, Reference } from "./gemm.ts";
 import { type OperandData, valuesOf } from "./multiply.ts";
@@ -60,12 +62,16 @@ function rangeOf(dtype: DType): { readonly least: number; readonly most: number 
 const within = ({ least, most }: { readonly least: number; readonly most: number }, x: number): number =>
   Number.isNaN(x) ? 0 : Math.min(most, Math.max(least, x));
 
-/** Compare a matrix in memory with its expected rows. `stride`: elements between the matrices of a batch. */
+/** Compare a matrix in memory with its expected rows. `stride`: elements between the matrices of a batch, or its axes. */
 export function compareMatrix(
   operand: Operand,
   data: OperandData,
   expectation: Expectation,
-  shape: { readonly rows: readonly number[]; readonly columns: number; readonly stride: number },
+  shape: {
+    readonly rows: readonly number[];
+    readonly columns: number;
+    readonly stride: number | readonly BatchAxis[];
+  },
 ): Comparison {
   const actuals = valuesOf(operand.dtype, data);
   const [rowStride, columnStride] = operandStrides(operand);
@@ -77,11 +83,18 @@ export function compareMatrix(
   let worst: WorstElement | null = null;
   let failures = 0;
   let inexact = 0;
+  const starts = new Map<number, number>();
+  const startOf = (batch: number): number => {
+    const start = typeof stride === "number" ? batch * stride : batchOffset(stride, batch);
+    starts.set(batch, start);
+    return start;
+  };
   for (let i = 0; i < expectation.values.length; i++) {
     const batch = Math.floor(i / size);
     const row = rows[Math.floor((i % size) / columns)] ?? 0;
     const column = i % columns;
-    const actual = actuals[batch * stride + row * rowStride + column * columnStride] ?? Number.NaN;
+    const start = starts.get(batch) ?? startOf(batch);
+    const actual = actuals[start + row * rowStride + column * columnStride] ?? Number.NaN;
     const exact = expectation.values[i] ?? 0;
     const expected = range === null ? exact : within(range, exact);
     const bound = expectation.bounds[i] ?? 0;
@@ -100,6 +113,6 @@ export function compareMatrix(
 
 /** Compare D in memory (whole batch) with the reference. */
 export function compareWithBound(problem: Problem, d: OperandData, reference: Reference): Comparison {
-  const stride = problem.batch.kind === "strided" ? problem.batch.strideD : 0;
+  const stride = batchAxes(problem, "d");
   return compareMatrix(problem.d, d, reference.d, { rows: reference.rows, columns: problem.n, stride });
 }

@@ -4,9 +4,9 @@ import type { FunctionName } from "../expression/tree.ts";
 import { gemmBound, roundingBound } from "../numerics/bounds.ts";
 import { epsilonOf } from "../numerics/formats.ts";
 import { decodeArray, roundTo } from "../numerics/storage.ts";
+import { type BatchedOperand, batchAxes, batchOffset, operandElements } from "../problem/batch.ts";
 import { foldMap, mapOf } from "../problem/epilogueExpression.ts";
 import { BLOCK_SCALE, blockFactors, scaleMatrix } from "../problem/scales.ts";
-import { operandElements, packedStride } from "../problem/size.ts";
 import { type EpilogueStep, type Problem, productColumns, type Scalar } from "../problem.ts";
 import { type Approximate, applyApproximately, castValue, type Slip } from "./expression.ts";
 import { gather, multiply, type OperandData, valuesOf } from "./multiply.ts";
@@ -183,10 +183,9 @@ export function referenceGemm(
   const everyN = Array.from({ length: width }, (_, i) => i);
 
   for (let item = 0; item < count; item++) {
-    const offset = (stride: "strideA" | "strideB" | "strideC") =>
-      batch.kind === "strided" ? item * batch[stride] : 0;
-    const aDense = gather(problem.a, aValues, rows, k, offset("strideA"));
-    const bDense = gather(problem.b, bValues, everyK, width, offset("strideB"));
+    const offset = (which: BatchedOperand) => batchOffset(batchAxes(problem, which), item);
+    const aDense = gather(problem.a, aValues, rows, k, offset("a"));
+    const bDense = gather(problem.b, bValues, everyK, width, offset("b"));
     if (aFactors !== null) applyScales(aDense, aFactors, item, rows, k, [k, 1]);
     if (bFactors !== null) applyScales(bDense, bFactors, item, everyN, k, [1, width]);
     const product = multiply(aDense, bDense, rows.length, width, k);
@@ -211,7 +210,7 @@ export function referenceGemm(
       item * size,
     );
     if (problem.c !== null && cValues !== null) {
-      const c = gather(problem.c, cValues, rows, n, offset("strideC"));
+      const c = gather(problem.c, cValues, rows, n, offset("c"));
       // Integers with an integral beta stay integers; anything else rounds product and sum.
       const exact =
         problem.acc === "s32" &&
@@ -289,18 +288,13 @@ interface StepContext {
 /** What a step reads for an element of the tile. */
 function readerOf(step: EpilogueStep, context: StepContext): (row: number, column: number) => number {
   const { problem, rows, item, input } = context;
-  const { m, n } = problem;
+  const { n } = problem;
+  const start = batchOffset(batchAxes(problem, `epilogue${problem.epilogue.indexOf(step)}`), item);
   const data = (): OperandData =>
     input === null || typeof input === "number" ? missing(`the input of ${step.kind}`) : input;
   if ("operand" in step) {
     const { operand } = step;
-    const matrix = gather(
-      operand,
-      valuesOf(operand.dtype, data()),
-      rows,
-      n,
-      item * packedStride(operand, m, n),
-    );
+    const matrix = gather(operand, valuesOf(operand.dtype, data()), rows, n, start);
     return (row, column) => matrix[row * n + column] ?? 0;
   }
   if (typeof input === "number") return () => input;
@@ -308,7 +302,8 @@ function readerOf(step: EpilogueStep, context: StepContext): (row: number, colum
   const vector = valuesOf(step.dtype, data());
   const by = step.kind === "bias" ? step.along : step.by;
   return (row, column) =>
-    vector[by === "m" ? (rows[row] ?? 0) : by === "n" ? column : 0] ?? missing(`a longer ${step.kind}`);
+    vector[start + (by === "m" ? (rows[row] ?? 0) : by === "n" ? column : 0)] ??
+    missing(`a longer ${step.kind}`);
 }
 
 /** Apply one step to the tile; `output` and `reduce` steps leave it and return what they store. */

@@ -113,6 +113,19 @@ const gated = z
     "a gated product: B has 2n columns, of a gate and of an up projection, in halves or interleaved; the epilogue has both sums, acc and up",
   );
 
+const elements = z.array(integer(0, "elements between neighbours along an axis; 0 shares a matrix"));
+const batchAxes = z
+  .strictObject({
+    extents: z.array(integer(1, "extent of an axis")),
+    a: elements,
+    b: elements,
+    d: elements,
+    steps: z.array(elements).describe("of what each step of the epilogue reads"),
+  })
+  .describe(
+    "a batch over several axes, the innermost last; strides by axis. strideA to strideD are the greatest common divisors of those, and follow",
+  );
+
 const dims = {
   m: integer(1, "rows of A and D"),
   n: integer(1, "columns of B and D"),
@@ -152,6 +165,7 @@ export const problemSchema = z
         strideB: stride("B"),
         strideC: stride("C"),
         strideD: stride("D"),
+        axes: batchAxes.optional(),
       }),
       z.strictObject({ kind: z.literal("grouped"), count }),
     ]),
@@ -198,6 +212,7 @@ export const problemRequestSchema = z
           strideB: stride("B").optional(),
           strideC: stride("C").optional(),
           strideD: stride("D").optional(),
+          axes: batchAxes.optional(),
         }),
         z.strictObject({ kind: z.literal("grouped"), count }),
       ])

@@ -10,8 +10,9 @@ import {
   roundTo,
   writeElement,
 } from "../../src/numerics/storage.ts";
+import { operandElements } from "../../src/problem/batch.ts";
 import { readProblemRequest } from "../../src/problem/request.ts";
-import { operandElements, packedStride } from "../../src/problem/size.ts";
+import { packedStride } from "../../src/problem/size.ts";
 import { type Operand, operandStrides, type Problem } from "../../src/problem.ts";
 import { activations, erf } from "../../src/reference/activations.ts";
 import { compareWithBound } from "../../src/reference/compare.ts";

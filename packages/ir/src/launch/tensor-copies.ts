@@ -5,12 +5,14 @@
 
 import type { LaunchExpr, Operand, Problem, TensorMapRecipe } from "@tilewright/core";
 import {
+  type BatchAxis,
+  batchAxes,
+  batchGrain,
   type DType,
   dtypes,
   extentNames,
   isScaled,
   leadingNames,
-  packedStride,
   SCALE_FACTORS,
   type SizeName,
   scaledTypes,
@@ -134,28 +136,21 @@ type Letter = keyof typeof letters;
 
 const isLetter = (name: string): name is Letter => Object.hasOwn(letters, name);
 
-/** Elements between neighbouring matrices of a strided batch; null without one. Of steps matrices follow each other, vectors are shared. */
-function batchStride(
-  problem: Problem,
-  name: string,
-): { readonly count: number; readonly stride: number } | null {
+/**
+ * The dimensions that a strided batch adds to the map of a global buffer, the innermost first, and which part of the problem's number is the coordinate along
+ * each. One, of which matrices may be shared, unless the batch has several axes.
+ */
+export function batchDimensions(problem: Problem, name: string): readonly BatchAxis[] {
   const { batch } = problem;
-  if (batch.kind !== "strided") return null;
-  if (!isLetter(name)) {
-    const operand = stepMatrix(problem, stepOfBuffer(name) ?? 0)?.operand ?? null;
-    const packed = operand === null ? 0 : packedStride(operand, problem.m, problem.n);
-    return { count: Math.max(1, batch.count), stride: packed };
+  if (batch.kind !== "strided") return [];
+  const operand = isLetter(name) ? letters[name] : (`epilogue${stepOfBuffer(name) ?? 0}` as const);
+  if (operand !== "sfa" && operand !== "sfb") {
+    const found = batchAxes(problem, operand);
+    if (found.length > 0 || batch.axes !== undefined) return found.toReversed();
   }
   const words = (which: "a" | "b"): number => (scaleMatrix(problem, which)?.stride ?? 0) / SCALE_FACTORS;
-  const stride = {
-    A: batch.strideA,
-    B: batch.strideB,
-    C: batch.strideC,
-    D: batch.strideD,
-    SFA: words("a"),
-    SFB: words("b"),
-  }[name];
-  return { count: Math.max(1, batch.count), stride };
+  const stride = operand === "sfa" ? words("a") : operand === "sfb" ? words("b") : 0;
+  return [{ extent: Math.max(1, batch.count), below: 1, stride }];
 }
 
 const quotient = (value: LaunchExpr, by: number): LaunchExpr =>
@@ -168,7 +163,7 @@ const elementType = (dtype: DType): DType => (isScaled(dtype) ? scaledTypes[dtyp
 
 /**
  * The map of a global buffer for copies to or from a shared tile in boxes of `cut`. Dimensions: contiguous axis, the other one (of a tile whose
- * rows are dealt: every so-many-th, then which of them), and in a strided batch the problem's number. Throws (a bug) for buffers that are no operand.
+ * rows are dealt: every so-many-th, then which of them), and in a strided batch the problem's number, or its parts by axis. Throws (a bug) for buffers that are no operand.
  */
 export function tensorMapFor(program: TileProgram, global: string, cut: TensorCut): TensorMapRecipe {
   const buffer = bufferOf(program, global);
@@ -191,31 +186,30 @@ export function tensorMapFor(program: TileProgram, global: string, cut: TensorCu
       : outer === 1 && symbolicExtent(problem, global, other) === null
         ? Math.ceil((inner * size) / align) * align
         : (layout.stride[other] ?? 0) * size;
-  const batch = batchStride(problem, global);
+  const batch = batchDimensions(problem, global);
   const given = (which: SizeName, fixed: LaunchExpr): LaunchExpr =>
     problem.symbolic?.[which] === undefined ? fixed : which;
   // Scale factors have the strides that follow from fixed sizes.
   const stride =
     !isLetter(global) || global === "SFA" || global === "SFB" ? null : strideNames[letters[global]];
-  const third: LaunchExpr | null =
-    batch === null
-      ? null
-      : stride !== null && problem.symbolic?.[stride] !== undefined
-        ? ["mul", stride, size]
-        : batch.count === 1 && problem.symbolic?.batch === undefined
-          ? 0
-          : batch.stride * size;
+  const between = (axis: BatchAxis): LaunchExpr =>
+    stride !== null && problem.symbolic?.[stride] !== undefined
+      ? ["mul", stride, size]
+      : axis.extent === 1 && problem.symbolic?.batch === undefined
+        ? 0
+        : axis.stride * size;
+  const ones = batch.map(() => 1);
   return {
     operand,
     dtype: cut.spread ? elementType(buffer.dtype) : buffer.dtype,
     dims: [
       extent(cut.contiguous),
       ...(dealt ? [quotient(extent(other), cut.turns), cut.turns] : [extent(other)]),
-      ...(batch === null ? [] : [given("batch", batch.count)]),
+      ...batch.map(({ extent }) => given("batch", extent)),
     ],
-    strides: [...(dealt ? [product(pitch, cut.turns)] : []), pitch, ...(third === null ? [] : [third])],
-    box: [...cut.box, ...(dealt ? [cut.turns] : []), ...(batch === null ? [] : [1])],
-    elementStrides: [1, 1, ...(dealt ? [1] : []), ...(batch === null ? [] : [1])],
+    strides: [...(dealt ? [product(pitch, cut.turns)] : []), pitch, ...batch.map(between)],
+    box: [...cut.box, ...(dealt ? [cut.turns] : []), ...ones],
+    elementStrides: [1, 1, ...(dealt ? [1] : []), ...ones],
     interleave: "none",
     swizzle: cut.swizzle,
     l2: promotionNames[buffer.l2Promotion ?? 256],
@@ -246,7 +240,7 @@ export function tensorAccessFault(
   if (operand === null) return null;
   const extents = extentNames[letters[name]];
   const [rows, cols] = operand.layout === "row" ? extents : ([extents[1], extents[0]] as const);
-  const batched = batchStride(problem, name) !== null && sizeMost(problem, "batch") > 1;
+  const batched = problem.batch.kind === "strided" && sizeMost(problem, "batch") > 1;
   const access: Access = {
     name,
     at: name.toLowerCase(),
@@ -281,7 +275,7 @@ export function stepAccessFault(
       across: sizeMost(problem, rows),
       along: sizeMultiple(problem, cols),
       ld: sizeMultiple(problem, `ldepilogue${step}`),
-      stride: batched ? packedStride(operand, problem.m, problem.n) : null,
+      stride: batched ? batchGrain(batchAxes(problem, `epilogue${step}`).map(({ stride }) => stride)) : null,
     },
     false,
   );

@@ -4,13 +4,14 @@
  */
 import type { Checked } from "@tilewright/core";
 import {
+  batchAxes,
+  batchOffset,
+  batchReach,
   blockFactors,
-  type EpilogueStep,
   err,
   ok,
   operandStrides,
   type Problem,
-  packedStride,
   SCALE_FACTORS,
   scaleMatrix,
   stepMatrix,
@@ -127,17 +128,14 @@ function runProgram(program: TileProgram, inputs: InterpretInputs, options: Inte
   const outputs: StepOutputs[] = [];
   for (let batch = 0; batch < batches; batch++) {
     for (const memory of memories.values())
-      if (memory.buffer.space === "global")
-        memory.base =
-          batch *
-          (stepStride(problem, memory.buffer) ?? batchStride(problem, operandNames[memory.buffer.name]));
+      if (memory.buffer.space === "global") memory.base = startOf(problem, memory.buffer, batch);
     const machine = new Machine(program, memories, {
       order: options.order ?? "lazy",
       turns: options.turns ?? Number.POSITIVE_INFINITY,
       random: generator((options.seed ?? 1) + batch),
       alpha: problem.alpha === "runtime" ? (options.alpha ?? 1) : problem.alpha,
       beta: problem.beta === "runtime" ? (options.beta ?? 0) : problem.beta,
-      epilogue: problem.epilogue.map((step, i) => stepInputAt(problem, step, inputs.epilogue?.[i], batch)),
+      epilogue: problem.epilogue.map((_, i) => stepInputAt(problem, i, inputs.epilogue?.[i], batch)),
     });
     machine.run();
     for (const memory of memories.values()) if (memory.buffer.name === "D") checkComplete(memory);
@@ -156,35 +154,31 @@ function stepMemory(problem: Problem, buffer: Buffer, { epilogue }: InterpretInp
   return makeGlobal(buffer, data, null);
 }
 
-/** Elements between the matrices that a step reads in a batch, whose vectors are shared; null for other buffers. */
-function stepStride(problem: Problem, buffer: Buffer): number | null {
-  const step = stepOfBuffer(buffer.name);
-  const matrix = step === null ? null : stepMatrix(problem, step);
-  if (matrix === null) return null;
-  return matrix.operand === null ? 0 : packedStride(matrix.operand, problem.m, problem.n);
+/** Elements of a buffer before those of one problem of the batch. */
+function startOf(problem: Problem, { name }: Buffer, batch: number): number {
+  const step = stepOfBuffer(name);
+  const operand = step === null ? operandNames[name] : (`epilogue${step}` as const);
+  if (operand !== "sfa" && operand !== "sfb")
+    return operand === undefined ? 0 : batchOffset(batchAxes(problem, operand), batch);
+  const which = operand === "sfa" ? "a" : "b";
+  const words = blockFactors(problem, which)?.stride;
+  return batch * (words ?? (scaleMatrix(problem, which)?.stride ?? 0) / SCALE_FACTORS);
 }
 
-/** A step's input of one problem of the batch: matrices follow each other at their packed stride, vectors and scalars are shared. */
+/** A step's input of one problem of the batch, whose scalars, and vectors of a batch along one axis, are shared. */
 function stepInputAt(
-  { m, n }: Problem,
-  step: EpilogueStep,
+  problem: Problem,
+  index: number,
   input: StepInput | undefined,
   batch: number,
 ): StepInput | undefined {
-  if (!("operand" in step) || typeof input === "number" || batch === 0) return input;
-  return input && Array.prototype.slice.call(input, batch * packedStride(step.operand, m, n));
+  const start = batchOffset(batchAxes(problem, `epilogue${index}`), batch);
+  if (typeof input === "number" || start === 0) return input;
+  return input && Array.prototype.slice.call(input, start);
 }
 
 function fail(at: string, message: string, hint: string): never {
   throw new InterpretFailure(interpretCodes.input, at, message, hint);
-}
-
-function batchStride(problem: Problem, operand: OperandName | undefined): number {
-  if (problem.batch.kind !== "strided" || operand === undefined) return 0;
-  const { strideA, strideB, strideC, strideD } = problem.batch;
-  const words = (which: "a" | "b"): number =>
-    blockFactors(problem, which)?.stride ?? (scaleMatrix(problem, which)?.stride ?? 0) / SCALE_FACTORS;
-  return { a: strideA, b: strideB, c: strideC, d: strideD, sfa: words("a"), sfb: words("b") }[operand];
 }
 
 /** A matrix as the launch has it: a transposed copy holds the same elements elsewhere. */
@@ -200,7 +194,12 @@ function requiredLength(buffer: Buffer, problem: Problem, operand: OperandName):
   const [rs = 1, cs = 1] = buffer.layout?.stride ?? [];
   const one = (buffer.shape[0] - 1) * rs + (buffer.shape[1] - 1) * cs + 1;
   const count = problem.batch.kind === "strided" ? problem.batch.count : 1;
-  return one + (count - 1) * batchStride(problem, operand);
+  return (
+    one +
+    (operand === "sfa" || operand === "sfb"
+      ? startOf(problem, buffer, count - 1)
+      : batchReach(batchAxes(problem, operand)))
+  );
 }
 
 /** Every element of D of this matrix must have been written. */
