@@ -8,7 +8,7 @@ const steps: Ladder["steps"] = [
   {
     name: "tiled",
     summary:
-      "one chunk at a time: with one slot the roles take turns; operands without a swizzle in boxes of 16 bytes a row",
+      "one chunk at a time: with one slot the roles wait for each other; operands without a swizzle in boxes of 16 bytes a row",
     change:
       "tile=128x128x64 ctaGroup=1 stages=1 swizzle=none accumulators=1 sched=tiles raster=row loadColumns=8 earlyAccumulatorRelease=off epi=direct storeElements=2 guards=off",
   },

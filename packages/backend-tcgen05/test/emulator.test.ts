@@ -165,7 +165,7 @@ const shared = [
     { m: 40, n: 136, k: 136 },
   ],
   [
-    "shares of blocks that stay, and whole tiles behind them, D through shared memory",
+    "shares of persistent CTAs, and whole tiles behind them, D through shared memory",
     "tile=128x32x64 ctaGroup=1 stages=2 sched=persistent accumulators=2 loadColumns=16 streamk=3",
     { m: 500, n: 40, k: 200 },
   ],

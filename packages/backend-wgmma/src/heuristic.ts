@@ -115,7 +115,7 @@ function roomy(
   const sums = (s.tileM * s.tileN) / (s.groupsM * s.groupsN) / WARPGROUP;
   if (s.copy === "direct" && sums > mostSumsOfDirect(problem)) return [];
   if (problem.epilogue.length === 0 || s.copy === "direct" || sums < TIGHT_SUMS) return [schedule];
-  // Words staged for bulk stores of 32-bit results take the last of them where sets of warpgroups take turns (8 bytes).
+  // Words staged for bulk stores of 32-bit results take the last of them where sets of warpgroups ping-pong (8 bytes).
   const narrow = sizeOf(problem.d.dtype) <= 2;
   const most = s.pingPong > 1 && !narrow ? TIGHT_SUMS : ROOMY_SUMS;
   const joined = epilogueWork(problem).share < 1 && narrow && s.epi === "tma";

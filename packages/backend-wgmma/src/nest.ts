@@ -271,7 +271,7 @@ const stagedSlots = (problem: Problem, s: WgmmaSchedule, columns: number, most: 
     ? 2
     : 1;
 
-/** Bytes of the tile that D passes through, beside a ring that leaves it room in `most` bytes; of every set of warpgroups that take turns its own. */
+/** Bytes of the tile that D passes through, beside a ring that leaves it room in `most` bytes; of every ping-pong set of warpgroups its own. */
 function stagedBytes(problem: Problem, s: WgmmaSchedule, most: number): number {
   if (s.epi !== "tma") return 0;
   const columns = stagedColumns(problem, s, most);

@@ -23,7 +23,7 @@ import { copiesAsync } from "./rules/producers.ts";
 import { budgetFor } from "./rules/resources.ts";
 import { readSchedule, scheduleModel, type WgmmaSchedule } from "./schedule.ts";
 
-/** A tile of D in elements, the warpgroups that have it, and how many sets of them take turns. */
+/** A tile of D in elements, the warpgroups that have it, and how many ping-pong sets of them there are. */
 interface Form {
   readonly tile: readonly [m: number, n: number];
   readonly groups: readonly [m: number, n: number];
@@ -51,7 +51,7 @@ export interface Trial {
   readonly split: number;
 }
 
-/** Warpgroups below and beside each other, and the rows that they have together: a warpgroup alone waits for its own products, so it has 64 rows, or another takes turns with it. */
+/** Warpgroups below and beside each other, and the rows that they have together: a warpgroup alone waits for its own products, so it has 64 rows, or another one in ping-pong with it. */
 const arrangements: readonly (Pick<Form, "groups" | "pingPong"> & { readonly rows: readonly number[] })[] = [
   { groups: [2, 1], pingPong: 1, rows: [128, 256] },
   { groups: [1, 1], pingPong: 2, rows: [128, 64] },
@@ -141,7 +141,7 @@ const persistent: Spread = {
 
 const single: Spread = { ...persistent, sched: "tiles" };
 
-/** The spread of one block a tile, or of blocks that stay where the way allows it. */
+/** The spread of one block a tile, or of persistent CTAs where the way allows it. */
 export const plainSpread = ({ copy }: Schedule): Spread => (copy === "direct" ? single : persistent);
 
 /** Blocks of a cluster share what both would bring: what counts where L2 is slow. */

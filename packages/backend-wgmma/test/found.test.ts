@@ -44,7 +44,7 @@ describe("right, without findings, assembled without C75xx and spills", () => {
       "tile=256x32x16 warpgroups=2x1 stages=2 copy=direct sched=tiles split=2 epi=direct storeElements=1",
     ],
     [
-      "the same by bulk copies, blocks that stay",
+      "the same by bulk copies, persistent CTAs",
       "m=1 n=1 k=1 a=f16:col:2:16 b=f16:row:8:16 d=f16:col:1:8 acc=f32 alpha=1 beta=0 batch=none epilogue=output(f16:col:1:16)",
       "tile=64x32x64 warpgroups=1x1 stages=8 epi=direct",
     ],

@@ -101,7 +101,7 @@ it("planted faults where a role's threads copy: none unseen", () => {
   expect(unseen.filter((name) => !harmless.test(name) && !fences.test(name))).toEqual([]);
 });
 
-it("planted faults of roles that take turns: none unseen", () => {
+it("planted faults of ping-pong roles: none unseen", () => {
   const program = machine("tile=64x64x64 warpgroups=1x1 pingPong=2 delayedRelease=on stages=2");
   const { unseen } = plant(program, target);
   expect(unseen.filter((name) => !harmless.test(name))).toEqual([]);

@@ -111,7 +111,7 @@ describe("what check refuses", () => {
     ],
     [
       { pingPong: 2, sched: "tiles" },
-      "TW2318 warpgroups take turns on the tiles of blocks that stay / nearest legal: sched=persistent (or atomic), or pingPong=1",
+      "TW2318 ping-pong warpgroups share the tiles of persistent CTAs / nearest legal: sched=persistent (or atomic), or pingPong=1",
     ],
     [
       { copy: "cp.async", cache: "a:evict_first,b:evict_last,d:evict_first" },

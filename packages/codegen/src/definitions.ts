@@ -117,7 +117,7 @@ class Paths {
 /** Instructions behind which nothing follows. */
 const ends: ReadonlySet<string> = new Set(["bra", "ret", "exit"]);
 
-/** Loops, of blocks that stay those inside another one, from their label to the branch back, innermost first. */
+/** Loops, of persistent CTAs those inside another one, from their label to the branch back, innermost first. */
 function chunkLoops(
   body: readonly Statement[],
   stay: boolean,

@@ -1,5 +1,5 @@
 /**
- * Blocks that stay and go through the tiles of all groups of a grouped problem: one list, in the order of the groups and of the raster in each. Every role of a
+ * Persistent CTAs go through the tiles of all groups of a grouped problem: one list, in the order of the groups and of the raster in each. Every role of a
  * block walks it by itself, a group's row of the table at a time, and takes one tile in as many as there are blocks (or clusters).
  */
 import { clusterSize, type TileLoop } from "@tilewright/ir";

@@ -37,20 +37,20 @@ export function lowerTiles(ctx: Context, stmt: Tiles, lower: (stmts: readonly St
 }
 
 /**
- * Block (or cluster) b takes numbers b, b + blocks, …, or b and then those that it is told; there are no more blocks than tiles, so each has one at least. Of roles
- * that take turns those after the first may have none.
+ * Block (or cluster) b takes numbers b, b + blocks, …, or b and then those that it is told; there are no more blocks than tiles, so each has one at least. Of
+ * ping-pong roles those after the first may have none.
  */
 function visitAll(ctx: Context, stmt: Tiles, visit: TileLoop, lower: (stmts: readonly Stmt[]) => void): void {
   if (ctx.loop !== null || ctx.active !== null)
     throw new CannotLower("tiles", "a loop over tiles inside another");
-  if (stmt.split !== null) throw new CannotLower("tiles", "blocks that stay do not share tiles");
+  if (stmt.split !== null) throw new CannotLower("tiles", "persistent CTAs do not share tiles");
   const { entry } = ctx;
   const { unit, below, late } = schedulerOf(stmt);
   const clustered = unit > 1;
   const asks = visit.by === "ring";
   const { turn, of } = visit;
   if (visit.chunks !== undefined && of > 1)
-    throw new CannotLower("tiles", "roles that take turns go by chunks whose number is known");
+    throw new CannotLower("tiles", "ping-pong roles go by chunks whose number is known");
   if (ctx.groups !== null) {
     if (asks) throw new CannotLower("tiles", "a counter hands out the tiles of one problem");
     walkTileList(
@@ -125,7 +125,7 @@ function unless(ctx: Context, holds: Reg<"pred">, label: SymbolOperand): void {
 }
 
 /**
- * By `count` tiles of the roles that take turns with this one, to its own next: every answer is read. Where there is no tile more, the role that would have had it
+ * By `count` tiles of the other ping-pong roles, to its own next: every answer is read. Where there is no tile more, the role that would have had it
  * takes the turn that is left (`last`), and the others have none.
  */
 function followAnswers(
@@ -239,7 +239,7 @@ function shareOut(ctx: Context, stmt: Tiles, share: StreamK, walk: Walk, between
   ctx.body.label(done);
 }
 
-/** What the role does that would have the tile behind the last one, of those that take turns. */
+/** What the role does that would have the tile behind the last one, of the ping-pong roles. */
 function atLast(ctx: Context, tile: U32, single: U32, count: U32 | IntegerOperand, behind: () => void): void {
   const { entry, body } = ctx;
   const [before, mine] = [entry.reg("u32", "tile"), entry.reg("pred", "p")];
@@ -257,7 +257,7 @@ function atLast(ctx: Context, tile: U32, single: U32, count: U32 | IntegerOperan
 export function walkStreamK(ctx: Context, stmt: Tiles, share: StreamK, walk: Walk): void {
   refuseShares(ctx);
   if (stmt.loop !== null && stmt.loop.of > 1)
-    throw new CannotLower("tiles", "roles that take turns have no shares");
+    throw new CannotLower("tiles", "ping-pong roles have no shares");
   const { entry } = ctx;
   const all = stmt.extents[0] * stmt.extents[1];
   const line = beginShare(ctx, share, walk, false);

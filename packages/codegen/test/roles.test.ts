@@ -1,4 +1,4 @@
-/** Roles, rings with mbarriers, bulk copies, clusters and blocks that stay, as text; that they run right is the backends' conformance. */
+/** Roles, rings with mbarriers, bulk copies, clusters and persistent CTAs, as text; that they run right is the backends' conformance. */
 import { findTarget, type Target } from "@tilewright/core";
 import {
   allocate,

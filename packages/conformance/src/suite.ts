@@ -301,7 +301,7 @@ function sharing(
     { ...way, sched: "persistent", epi: "direct", epilogueLoad: "direct" },
     // Shares are cut before the launch, which may be what knows the sizes.
     { split, reduction: "last", sched: "tiles", epi: "direct", epilogueLoad: "direct" },
-    // Warpgroups take turns where blocks stay only.
+    // Only persistent CTAs have ping-pong.
     { split, reduction: "last", sched: "tiles", epi: "direct", epilogueLoad: "direct", pingPong: 1 },
   ].map((fields) => ({
     ...schedule,

@@ -23,7 +23,7 @@ export const launchRules: readonly Rule[] = [
       if (symbolicSizes(problem).length === 0) return null;
       if (s.persistent)
         return {
-          message: "blocks that stay number their chunks through, which only fixed sizes allow",
+          message: "persistent CTAs number their chunks through, which only fixed sizes allow",
           hint: "nearest legal: sched=tiles",
         };
       return s.copy === "tma" && s.frag > 1

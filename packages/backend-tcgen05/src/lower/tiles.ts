@@ -51,9 +51,9 @@ export function lowerTiles(ctx: Context, stmt: Tiles): void {
     lowerStmts(ctx, stmt.body);
     return;
   }
-  if (stmt.split) throw new CannotLower("split", "blocks that stay do not share tiles");
+  if (stmt.split) throw new CannotLower("split", "persistent CTAs do not share tiles");
   if (ctx.role === null) throw new CannotLower("tiles", "stands outside the roles of this backend");
-  if (stmt.loop.of !== 1) throw new CannotLower("tiles", "roles of this backend do not take turns");
+  if (stmt.loop.of !== 1) throw new CannotLower("tiles", "roles of this backend have no ping-pong");
   const { entry } = ctx;
   if (ctx.groups !== null) {
     if (stmt.loop.by !== "stride") throw new CannotLower("tiles", "a list of groups is walked at a stride");

@@ -26,7 +26,7 @@ type Tiles = Extract<Stmt, { kind: "tiles" }>;
 const PLACES = 2;
 
 /**
- * Directive `overlapAccumulators columns=C`, instead of `sums`: blocks that stay have two accumulators, of which the second begins C columns before the first ends. The ring has one slot, whose tiles lie by turns in
+ * Directive `overlapAccumulators columns=C`, instead of `sums`: persistent CTAs have two accumulators, of which the second begins C columns before the first ends. The ring has one slot, whose tiles lie by turns in
  * the two places: a tile may be multiplied when the shared columns of the one before have been loaded, and those of the one before that, which every thread has loaded
  * earlier. So epilogues begin with the shared columns, which are the last of the first place and the first of the second, give the slot back behind those (behind
  * their stores, where the accumulator was given back late), and go on with the others. C is a number of whole steps of the epilogue. Off: one

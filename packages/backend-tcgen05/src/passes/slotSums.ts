@@ -4,7 +4,7 @@ import type { Expr, Pass, Ring, Stmt, TileLoop, TileProgram, View } from "@tilew
 import { eachStmt, mod, rewriteStmts, takeDirective, v, withBody } from "@tilewright/ir";
 import { SUMS } from "./specialiseEngines.ts";
 
-/** Directive `accumulators slots=S`: tile (or part) t of a block that stays accumulates in slot t % S. Off: one slot. Blocks of one tile need no more. */
+/** Directive `accumulators slots=S`: tile (or part) t of a persistent CTA accumulates in slot t % S. Off: one slot. Blocks of one tile need no more. */
 export const slotSums: Pass = {
   name: "slotSums",
   summary: "Accumulators of consecutive tiles take turns in tensor memory",

@@ -6,7 +6,7 @@ import { MATH, rewriteStmts, takeDirective, withBody, withElementViews, withSumV
 type Role = Extract<Stmt, { kind: "role" }>;
 
 /**
- * Directive `pingPong roles=N`: the math role of a block that stays becomes N roles of as many warps each, of which number i takes the visits i, i + N, …, with an
+ * Directive `pingPong roles=N`: the math role of a persistent CTA becomes N roles of as many warps each, of which number i takes the visits i, i + N, …, with an
  * accumulator and a tile for D of its own. All read the one ring, whose chunks go to them tile by tile; answers about tiles go to all of them.
  */
 export const pingPongRoles: Pass = {

@@ -28,7 +28,7 @@ export const launchRules: readonly Rule[] = [
       const found = [];
       if (s.pingPong > 1)
         found.push({
-          message: "roles that take turns go by each other's chunks, whose number only the launch knows",
+          message: "ping-pong roles go by each other's chunks, whose number only the launch knows",
           hint: "nearest legal: pingPong=1",
         });
       if (s.delayedRelease)
@@ -58,7 +58,7 @@ export const launchRules: readonly Rule[] = [
       const found = [];
       if (!s.persistent)
         found.push({
-          message: "tensor maps of groups belong to blocks that stay, and go through the list of all groups",
+          message: "tensor maps of groups belong to persistent CTAs, and go through the list of all groups",
           hint: "nearest legal: sched=persistent, or copy=direct",
         });
       if (s.l2Prefetch > 0)

@@ -1,4 +1,4 @@
-/** Blocks that stay, blocks that share a tile, and warpgroups that share work. */
+/** Persistent CTAs, blocks that share a tile, and warpgroups that share work. */
 import { reductionFaults } from "@tilewright/ir";
 import { reducingBlocks } from "../nest.ts";
 import { mathGroups, sumSides } from "../schedule.ts";
@@ -80,7 +80,7 @@ export const splitKRules: readonly Rule[] = [
     find: ({ s }) =>
       s.pingPong > 1 && !s.persistent
         ? {
-            message: "warpgroups take turns on the tiles of blocks that stay",
+            message: "ping-pong warpgroups share the tiles of persistent CTAs",
             hint: "nearest legal: sched=persistent (or atomic), or pingPong=1",
           }
         : null,

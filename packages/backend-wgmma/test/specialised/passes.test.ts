@@ -37,8 +37,8 @@ const cases: readonly (readonly [name: string, options: Case])[] = [
   ["one tile, one chunk", { m: 64, n: 16, k: 64 }],
   ["tails everywhere", { m: 70, n: 24, k: 200 }],
   ["fewer rows than a tile and K shorter than a chunk", { m: 3, n: 8, k: 8 }],
-  ["blocks that stay", { m: 130, n: 40, k: 136, directives: [VISIT] }],
-  ["blocks that stay, first chunk peeled", { m: 130, n: 40, k: 264, slots: 2, directives: [VISIT, PEEL] }],
+  ["persistent CTAs", { m: 130, n: 40, k: 136, directives: [VISIT] }],
+  ["persistent CTAs, first chunk peeled", { m: 130, n: 40, k: 264, slots: 2, directives: [VISIT, PEEL] }],
   ["one slot", { m: 70, n: 24, k: 200, slots: 1, directives: [VISIT, PEEL] }],
   ["row-major B", { m: 70, n: 24, k: 200, b: "row", directives: [PEEL] }],
   ["clusters that share both operands", { m: 200, n: 40, k: 136, cluster: [2, 2], directives: [SHARE] }],
@@ -57,17 +57,17 @@ const cases: readonly (readonly [name: string, options: Case])[] = [
   ],
   ["of two none", { m: 70, n: 24, k: 128, directives: [PEEL, STORE, TAIL] }],
   [
-    "halves with stores in bulk, blocks that stay, two warpgroups",
+    "halves with stores in bulk, persistent CTAs, two warpgroups",
     { m: 260, n: 40, k: 64 * 5 + 8, groups: 2, slots: 2, directives: [VISIT, STORE, TAIL] },
   ],
   [
-    "halves of roles that take turns, slots given back late",
+    "halves of ping-pong roles, slots given back late",
     { m: 330, n: 40, k: 64 * 6, directives: [VISIT, PEEL, LATE, STORE, TAIL, TURNS] },
   ],
   ["all together", { m: 200, n: 40, k: 136, cluster: [2, 1], directives: [SHARE, VISIT, PEEL, STORE] }],
 ];
 
-describe("roles, bulk copies and blocks that stay", () => {
+describe("roles, bulk copies and persistent CTAs", () => {
   it.each(cases)("%s: the numbers of the nest, in every order", (_name, options) => {
     const nest = nestOf(options);
     const bound = bind(nest);

@@ -1,4 +1,4 @@
-/** Bound programs with roles, bulk copies, clusters and blocks that stay, small enough to run. */
+/** Bound programs with roles, bulk copies, clusters and persistent CTAs, small enough to run. */
 
 import { targetOf } from "@tilewright/conformance";
 import { defineProblem } from "@tilewright/core";

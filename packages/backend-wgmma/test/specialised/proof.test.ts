@@ -30,8 +30,8 @@ const k = 64 * 20;
 const shapes: readonly (readonly [name: string, options: Case])[] = [
   ["one tile a block", { m: 64, n: 16, k }],
   ["one slot", { m: 64, n: 16, k, slots: 1 }],
-  ["blocks that stay", { m: 130, n: 40, k, directives: [STAY] }],
-  ["blocks that stay, one slot, peeled", { m: 130, n: 40, k, slots: 1, directives: [STAY, PEEL] }],
+  ["persistent CTAs", { m: 130, n: 40, k, directives: [STAY] }],
+  ["persistent CTAs, one slot, peeled", { m: 130, n: 40, k, slots: 1, directives: [STAY, PEEL] }],
   ["two warpgroups, staged stores", { m: 200, n: 40, k, groups: 2, directives: [STAY, PEEL, STORE] }],
   ["the last chunks in halves", { m: 130, n: 40, k, directives: [STAY, PEEL, STORE, TAIL] }],
   ["as many as there are slots", { m: 130, n: 40, k, slots: 2, directives: [STAY, STORE, TAIL] }],

@@ -58,7 +58,7 @@ export interface ModelKernel {
   readonly multicast: readonly [m: number, n: number];
   /** Blocks an SM holds. */
   readonly residents: number;
-  /** One block a tile; blocks that stay; tiles handed out by the hardware, asked for one ahead or when needed. */
+  /** One block a tile; persistent CTAs; tiles handed out by the hardware, asked for one ahead or when needed. */
   readonly sched: "tiles" | "persistent" | "clc" | "clc-late";
   /** Units of a persistent grid; null: as many as fit. */
   readonly workers: number | null;

@@ -83,7 +83,7 @@ export function kernelOf(program: TileProgram, residents: number): ModelKernel |
     residents: Math.max(1, residents),
     sched: schedOf(tiles),
     workers: null,
-    // A second accumulator, or roles that take turns.
+    // A second accumulator, or ping-pong roles.
     overlap: acc.slots > 1 || (tiles.loop?.of ?? 1) > 1,
     storeBytes: epilogue.via === null ? storeBytes(program, epilogue, acc) : SECTOR,
     storeBox: epilogue.via === null ? null : boxBytes(buffers.get(epilogue.via.buffer)),

@@ -16,7 +16,7 @@ const ANSWERS = "answers";
 const SCHEDULER = "scheduler";
 
 /**
- * Directive `schedulerPipeline by=clc|atomic slots=S in=ROLE`, for blocks that stay: the role asks for the tile after the one at hand when it begins with this, as soon
+ * Directive `schedulerPipeline by=clc|atomic slots=S in=ROLE`, for persistent CTAs: the role asks for the tile after the one at hand when it begins with this, as soon
  * as the answer's slot is free: S tiles ahead of the slowest role at most, so that no tile is taken long before it is begun. Without `in` a warp more
  * does so, role `scheduler`, and nothing else. All roles, that one too, read every answer. Off: blocks visit tiles by stride.
  */

@@ -57,7 +57,7 @@ export function splitKFaults({
     ],
     [
       roles === "end",
-      "roles carry their rings from part to part, which they do in blocks that stay",
+      "roles carry their rings from part to part, which they do in persistent CTAs",
       "nearest legal: sched=persistent, or streamk=0",
     ],
     [

@@ -1,4 +1,4 @@
-/** Roles that take turns: where in a tile the turn is taken and handed on. */
+/** Ping-pong roles: where in a tile the turn is taken and handed on. */
 import { isElementStmt } from "./elements.ts";
 import { eachStmt } from "./rewrite.ts";
 import type { Stmt } from "./types.ts";
@@ -9,7 +9,7 @@ export interface PingPongPoints {
   readonly pass: number;
 }
 
-/** Named barriers of roles that take turns, one for each: behind those of warpgroups that store (a block has at most 7 of them beside a producer). */
+/** Named barriers of ping-pong roles, one for each: behind those of warpgroups that store (a block has at most 7 of them beside a producer). */
 export const PING_PONG_BARRIER = 8;
 
 /** What a role that takes turns does at visits of the others: it learns from the ring of answers which tile follows. */

@@ -319,7 +319,7 @@ export type Raster =
   | { readonly kind: "blocked"; readonly group: number };
 
 /**
- * Blocks that stay: inside a role `tiles` is a loop of that role over the tiles that its block gets, `var` counting them from 0. Every role of
+ * Persistent CTAs: inside a role `tiles` is a loop of that role over the tiles that its block gets, `var` counting them from 0. Every role of
  * the block visits the same tiles in the same order. With `of` roles taking turns, this one takes visits `turn`, `turn + of`, …, and they multiply one
  * after the other: each begins to wait for chunks when the one before has issued the products of its last (`pingPongPoints`).
  * Of answers each of them reads all: what the body says of the visit's own ring it does at visits of the others, too, and nothing else there.
@@ -376,7 +376,7 @@ export interface StreamK {
   readonly chunks: number;
   readonly each: number;
   readonly tiles: number;
-  /** Blocks that stay: each does its share and then whole tiles at that stride. Absent: whole tiles have blocks of their own. */
+  /** Persistent CTAs: each does its share and then whole tiles at that stride. Absent: whole tiles have blocks of their own. */
   readonly blocks?: number;
   /**
    * Shares that are cut when the kernel runs: the line has all tiles of the launch in it, of a grouped problem those of all groups one after the other, and
@@ -440,7 +440,7 @@ export type Stmt =
       /** Blocks of tiles share them by chunks; not beside a `split`. Absent: each tile has its block, or its split. */
       readonly streamK?: StreamK;
       readonly raster: Raster;
-      /** Set inside roles of a block that stays and loops over tiles; null where every tile has a block of its own. */
+      /** Set inside roles of a persistent CTA and loops over tiles; null where every tile has a block of its own. */
       readonly loop: TileLoop | null;
       /** From stage machine on. */
       readonly scheduler?: TileScheduler;

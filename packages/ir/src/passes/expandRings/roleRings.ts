@@ -202,7 +202,7 @@ export class RoleRings {
     }
   }
 
-  /** The body of a loop over tiles: of roles that take turns with the turn's barriers, and past the chunks of the others. */
+  /** The body of a loop over tiles: of ping-pong roles with the turn's barriers, and past the chunks of the others. */
   #tiles(stmt: Tiles, within: Within): readonly Stmt[] {
     const { loop: visit } = stmt;
     if (visit === null || visit.of === 1) return this.#list(stmt.body, within);

@@ -616,7 +616,7 @@ export class Control {
     };
     this.#visits = visits.length;
     const body = this.#compileList(stmt.body, inRole);
-    // At visits of roles that take turns with this one.
+    // At visits of ping-pong roles with this one.
     const response = stmt.body.filter(({ kind }) => kind === "response");
     const others = this.#compileList(response.length > 0 ? response : answering(stmt), inRole);
     const runOthers = (thread: Thread): Steps => this.#runList(others, thread);

@@ -196,7 +196,7 @@ export const rasterClause: Clause<Raster> = {
 };
 
 /**
- * `persistent %vt by stride`, `persistent %vt by ring %tiles`, `persistent %vt by share part %pt`, and for roles that take turns `persistent %vt by stride turn 1 of 2`;
+ * `persistent %vt by stride`, `persistent %vt by ring %tiles`, `persistent %vt by share part %pt`, and for ping-pong roles `persistent %vt by stride turn 1 of 2`;
  * `persistent %vt by stride tiles %pt chunks (%k + 63) / 64` where the launch says how many a visit has.
  */
 export const tileLoopClause: Clause<TileLoop | null> = {
@@ -224,7 +224,7 @@ export const tileLoopClause: Clause<TileLoop | null> = {
       ...parts,
       ...chunks,
       turn,
-      of: c.integer("the number of roles that take turns", 1),
+      of: c.integer("the number of ping-pong roles", 1),
     };
   },
 };

@@ -170,7 +170,7 @@ function parseShare(c: Cursor): StreamK {
   const each = c.integer("the number of chunks a block", 1);
   c.expect("tiles", "before the number of tiles that are shared");
   const tiles = c.integer("the number of tiles that are shared", 1);
-  const blocks = c.eat("on") ? { blocks: c.integer("the number of blocks that stay", 1) } : {};
+  const blocks = c.eat("on") ? { blocks: c.integer("the number of persistent CTAs", 1) } : {};
   return {
     first,
     count,

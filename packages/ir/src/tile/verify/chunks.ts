@@ -148,7 +148,7 @@ export function runsOverPartialTiles(program: TileProgram): boolean {
 
 /**
  * The program with `count` chunks: in the loops over chunks, and wherever `… < N` compares a variable or the first chunk with their number. Bounds in the
- * upper half of a peeled loop keep their distance from the end; chunk numbers of blocks that stay count `count` a tile. Null when the program does not say its number of chunks in
+ * upper half of a peeled loop keep their distance from the end; chunk numbers of persistent CTAs count `count` a tile. Null when the program does not say its number of chunks in
  * that form. Statements keep their order and nesting.
  */
 export function withChunkCount(program: TileProgram, count: number): TileProgram | null {
@@ -162,7 +162,7 @@ export function withChunkCount(program: TileProgram, count: number): TileProgram
     cond.op === "<" && constant(cond.rhs) === now && (freeVars(cond.lhs).size > 0 || constant(cond.lhs) === 0)
       ? { ...cond, rhs: { kind: "const", value: count } }
       : cond;
-  // Blocks that stay number their chunks through: visit * chunks + chunk.
+  // Persistent CTAs number their chunks through: visit * chunks + chunk.
   const visits = new Set<string>();
   for (const stmt of eachStmt(program.body))
     if (stmt.kind === "tiles" && stmt.loop !== null) visits.add(stmt.loop.var);

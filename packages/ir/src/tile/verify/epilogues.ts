@@ -162,7 +162,7 @@ function* columnFaults(stores: readonly Site[]): Iterable<Fault> {
     )
     .sort((x, y) => x.from - y.from);
   const [first] = parts;
-  // Of roles that take turns each has all.
+  // Of ping-pong roles each has all.
   if (first === undefined || parts.some(({ from }, i) => i > 0 && from === parts[i - 1]?.from)) return;
   let next = 0;
   for (const { site, from, to } of [...parts, { site: first.site, from: first.of, to: first.of }]) {

@@ -1,4 +1,4 @@
-/** Copies that the blocks of a cluster share, and tiles of blocks that stay. */
+/** Copies that the blocks of a cluster share, and tiles of persistent CTAs. */
 import { freeVars } from "../expr.ts";
 import { clusterUnits } from "../rewrite.ts";
 import type { Stmt } from "../types.ts";
@@ -61,7 +61,7 @@ export const copiesRead: Verifier = {
   name: "visits",
   code: "TW3124",
   property:
-    "blocks that stay loop over tiles inside roles, all roles over the same tiles in the same order, and roles that take turns take all of them",
+    "persistent CTAs loop over tiles inside roles, all roles over the same tiles in the same order, and ping-pong roles take all of them",
   from: "specialised",
   *check(subject) {
     const loops = subject.sites.filter(({ stmt }) => stmt.kind === "tiles" && stmt.loop !== null);

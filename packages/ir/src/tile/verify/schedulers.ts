@@ -51,7 +51,7 @@ export const schedulers: Verifier = {
   },
 };
 
-/** What a loop does at its bounds are barriers: of roles that take turns at the first and the last, of a CTA with parts of tiles between them. */
+/** What a loop does at its bounds are barriers: of ping-pong roles at the first and the last, of a CTA with parts of tiles between them. */
 function* boundsOf(site: Site, { body, loop, streamK }: Extract<Stmt, { kind: "tiles" }>): Iterable<Fault> {
   const has = (at: Boundary): boolean =>
     at === "between" ? streamK !== undefined && loop === null : loop !== null && loop.of > 1;
@@ -67,7 +67,7 @@ function* boundsOf(site: Site, { body, loop, streamK }: Extract<Stmt, { kind: "t
           : `does '${other.kind}' at a bound of its loop`,
       hint:
         other === undefined
-          ? "leave it out: 'first' and 'last' are of roles that take turns, 'between' of a CTA with parts of tiles"
+          ? "leave it out: 'first' and 'last' are of ping-pong roles, 'between' of a CTA with parts of tiles"
           : "barriers, and nothing else",
     };
   }

@@ -144,7 +144,7 @@ export type Step =
   | { readonly kind: "do"; readonly actions: readonly Action[] }
   | {
       readonly kind: "tiles";
-      /** Variable that counts the tiles of a block that stays; null where a block has one. */
+      /** Variable that counts the tiles of a persistent CTA; null where a block has one. */
       readonly visit: string | null;
       /** Of blocks that have shares: `persistent` counts the K chunks of the parts before. Null elsewhere. */
       readonly share: StreamKNames | null;
@@ -195,7 +195,7 @@ export interface PlanRing {
   readonly slots: number;
   /** Counts with which its barriers are initialised. */
   readonly arrivals: Readonly<Record<EdgeName, number>>;
-  /** Whether its chunks are K chunks, numbered through over the tiles of a block that stays; else one a tile. */
+  /** Whether its chunks are K chunks, numbered through over the tiles of a persistent CTA; else one a tile. */
   readonly chunked: boolean;
   /** Of accumulators that share columns: those of each, and those that two have in common. Null: a chunk has its slot to itself. */
   readonly lap: { readonly columns: number; readonly shared: number } | null;

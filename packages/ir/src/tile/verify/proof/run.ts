@@ -442,7 +442,7 @@ class Run {
         "phases",
         thread.label,
         `waits at ${barrier.label} for ${name} in phase ${phase} while phase ${barrier.phase} is open: their parities are equal, so the wait ends at once`,
-        "let a role come to a phase only when the phase before it is complete: order the roles that take turns",
+        "let a role come to a phase only when the phase before it is complete: order the ping-pong roles",
       );
     if (barrier.phase === phase)
       yield {

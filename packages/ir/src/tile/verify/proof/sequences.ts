@@ -3,7 +3,7 @@ import type { Leader, Plan, Step } from "./plan.ts";
 import type { Order, Sequence } from "./run.ts";
 
 /**
- * Every number of chunks from 0 to slots + 2 as a tile by itself; for blocks that stay, each of them also behind a tile that leaves off in any slot,
+ * Every number of chunks from 0 to slots + 2 as a tile by itself; for persistent CTAs, each of them also behind a tile that leaves off in any slot,
  * and in runs of four and five tiles, among them tiles without a chunk.
  */
 export function sequences(slots: number, stays: boolean): readonly Sequence[] {
