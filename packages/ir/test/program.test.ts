@@ -25,15 +25,18 @@ function faults(name: string, ...edits: readonly (readonly [string, string])[]):
 }
 
 describe("programs over axes", () => {
-  test.each(["softmax", "rmsnorm", "layernorm", "two-products"])("%s prints and parses back", (name) => {
-    const text = example(name);
-    expect(text.split("\n").length).toBeLessThan(60);
-    expect(text).not.toMatch(/sm_|warp|thread|lane/);
-    const program = parse(text);
-    const blank = (line: string): string => line.replace(/\/\/.*\n/g, "").replaceAll(" ", "");
-    expect(blank(printAxisProgram(program))).toBe(blank(text));
-    expect(parse(printAxisProgram(program))).toEqual(program);
-  });
+  test.each(["softmax", "rmsnorm", "layernorm", "two-products", "grouped-heads"])(
+    "%s prints and parses back",
+    (name) => {
+      const text = example(name);
+      expect(text.split("\n").length).toBeLessThan(60);
+      expect(text).not.toMatch(/sm_|warp|thread|lane/);
+      const program = parse(text);
+      const blank = (line: string): string => line.replace(/\/\/.*\n/g, "").replaceAll(" ", "");
+      expect(blank(printAxisProgram(program))).toBe(blank(text));
+      expect(parse(printAxisProgram(program))).toEqual(program);
+    },
+  );
 
   test("errors have line and hint, all at once", () => {
     expect(
@@ -69,6 +72,33 @@ describe("programs over axes", () => {
     expect(faults("softmax", edit).some((fault) => fault.includes(message))).toBe(true);
   });
 
+  test.each([
+    ["tile %S f32[q, s]", "tile %S f32[h, q, s]", "%S has an axis of the batch"],
+    ["tiles q, e", "tiles q, h", "h is an axis of the batch"],
+    ["for d {", "for g {", "g is an axis of the batch"],
+    ["%V bf16[b, h, s, e]", "%V bf16[b, h]", "%V has 0 axes beside those of the batch"],
+    ["%V bf16[b, h, s, e]", "%V bf16[s, e, h]", "%V is contiguous along none of s and e"],
+    ["%V bf16[b, h, s, e]", "%V bf16[b, h, s, e] strides 9, 5", "expected ','"],
+  ])("heads with %j as %j: %s", (from, to, message) => {
+    expect(faults("grouped-heads", [from, to]).filter((fault) => fault.includes(message))).toHaveLength(1);
+  });
+
+  test.each([
+    ["bf16[b, s, h, d]", [9856, 128, 64, 1], "col"],
+    ["bf16[b, h, s, d]", [9856, 4928, 64, 1], "col"],
+    ["bf16[b, h, d, s]", [9856, 4928, 77, 1], "row"],
+    ["bf16[b, h, d, s] layout col", [9856, 4928, 1, 64], "col"],
+    ["bf16[s, d] strides 80, 1", [80, 1], "col"],
+  ])("%%K as %s", (declared, strides, layout) => {
+    const text = example("grouped-heads").replace("bf16[b, s, h, d]", declared);
+    const program = parse(text);
+    const key = program.params.find(({ name }) => name === "K");
+    expect(key).toMatchObject({ axes: ["d", "s"], layout });
+    expect(key?.memory.map(({ stride }) => stride)).toEqual(strides);
+    expect(printAxisProgram(program)).toContain(`param %K ${declared}\n`);
+    expect(parse(printAxisProgram(program))).toEqual(program);
+  });
+
   const multiplied = "      mma %S += %A * %B\n";
   test.each([
     ["softmax", multiplied, `${multiplied}      fill %x = 0\n`, "does more than multiply in the loop over k"],
@@ -94,6 +124,7 @@ describe("programs over axes", () => {
       "tiles, sums and what is stored differ in axes",
     ],
     ["two-products", "axis j = 64 whole", "axis j = 64", "has j in parts, along which a product follows"],
+    ["grouped-heads", "O bf16[b, q, h, g, e]", "O bf16[b, q, h, e]", "stores %O, which lacks g"],
     ["two-products", "map %Q = %P", "fill %Q = 1", "multiplies %Q, which is no result of a map"],
     [
       "two-products",

@@ -1,38 +1,67 @@
 /** What a program over named axes computes of a run's inputs, for the check of every element. */
-import { type OperandData, type Reference, type ReferenceInputs, readElement } from "@tilewright/core";
+import {
+  type BatchedOperand,
+  batchAxes,
+  batchOffset,
+  type OperandData,
+  type Reference,
+  type ReferenceInputs,
+  readElement,
+} from "@tilewright/core";
 import { type AxisProgram, anchorOf, measureProgram, type Parameter } from "@tilewright/ir";
 
 /** The reference of a program that has been compiled: its parameters are operands of its product. */
 export function referenceProgram(source: AxisProgram, { a, b, steps }: ReferenceInputs): Reference {
   const anchor = anchorOf(source);
   if (!anchor.ok) throw new TypeError("a program that was compiled has a product");
-  const { operands, stored } = anchor.value;
-  const inputs = new Map(
-    source.params.flatMap((param) => {
-      const operand = operands.get(param.name);
-      const step = operand?.startsWith("epilogue") ? steps?.[Number(operand.slice(8))] : undefined;
-      const data = operand === "a" ? a : operand === "b" ? b : step;
-      return data === undefined || data === null || typeof data === "number"
-        ? []
-        : [[param.name, valuesOf(source, param, data)] as const];
-    }),
-  );
-  const made = measureProgram(source, inputs).get(stored.param);
-  if (made === undefined) throw new TypeError("a program stores its result");
+  const { operands, stored, launched } = anchor.value;
+  const operand = (name: string): BatchedOperand => {
+    const found = operands.get(name);
+    if (found === undefined) throw new TypeError("parameters are operands");
+    return found;
+  };
+  const dataOf = (name: string): OperandData | null => {
+    const which = operand(name);
+    const data = which === "a" ? a : which === "b" ? b : (steps?.[Number(which.slice(8))] ?? null);
+    return which === "d" || typeof data === "number" ? null : data;
+  };
+  const count = launched.batch.kind === "strided" ? launched.batch.count : 1;
+  const [values, bounds] = [[] as number[], [] as number[]];
+  let rows = 0;
+  for (let problem = 0; problem < count; problem++) {
+    const inputs = new Map(
+      source.params.flatMap((param) => {
+        const data = dataOf(param.name);
+        const start = batchOffset(batchAxes(launched, operand(param.name)), problem);
+        return data === null ? [] : [[param.name, valuesOf(source, param, data, start)] as const];
+      }),
+    );
+    const made = measureProgram(source, inputs).get(stored.param);
+    if (made === undefined) throw new TypeError("a program stores its result");
+    rows = made.rows;
+    for (const value of made.values) values.push(value);
+    for (const bound of made.bounds) bounds.push(bound);
+  }
   return {
-    rows: Array.from({ length: made.rows }, (_, row) => row),
-    d: { values: made.values, bounds: made.bounds },
+    rows: Array.from({ length: rows }, (_, row) => row),
+    d: { values: Float64Array.from(values), bounds: Float64Array.from(bounds) },
     sumAbs: new Float64Array(0),
     steps: new Map(),
   };
 }
 
-/** A matrix row by row. */
-function valuesOf({ axes }: AxisProgram, param: Parameter, data: OperandData): Float64Array {
-  const extent = (name: string): number => axes.find((axis) => axis.name === name)?.extent ?? 1;
-  const [rows = 1, columns = 1] = param.axes.map(extent);
-  return Float64Array.from({ length: rows * columns }, (_, i) => {
-    const [row, col] = [Math.floor(i / columns), i % columns];
-    return readElement(param.dtype, data, param.layout === "row" ? i : col * rows + row);
-  });
+/** A matrix row by row. `start`: elements before it. */
+function valuesOf(
+  { axes }: AxisProgram,
+  { axes: [first, second], dtype, memory }: Parameter,
+  data: OperandData,
+  start: number,
+): Float64Array {
+  const extent = (name: string | undefined): number => axes.find((axis) => axis.name === name)?.extent ?? 1;
+  const stride = (name: string | undefined): number => memory.find(({ axis }) => axis === name)?.stride ?? 0;
+  const [rows, columns] = [extent(first), extent(second)];
+  const [down, right] = [stride(first), stride(second)];
+  return Float64Array.from({ length: rows * columns }, (_, i) =>
+    readElement(dtype, data, start + Math.floor(i / columns) * down + (i % columns) * right),
+  );
 }

@@ -5,12 +5,20 @@ import {
   defineProblem,
   err,
   leavesOf,
-  type Operand,
   ok,
   type Problem,
   sizeOf,
 } from "@tilewright/core";
-import { type AxisProgram, type AxisStmt, axisOf, type Named, namedIn, type Parameter } from "./types.ts";
+import {
+  type AxisProgram,
+  type AxisStmt,
+  axisOf,
+  batchOf,
+  type Named,
+  namedIn,
+  type Parameter,
+  strideAlong,
+} from "./types.ts";
 
 /** A product of a program. */
 export type Product = Extract<AxisStmt, { kind: "mma" }>;
@@ -124,7 +132,16 @@ export function anchorOf(program: AxisProgram): Checked<Anchor> {
     if (found !== null) return fault(...found);
   }
   const extent = (name: string | undefined): number => axisOf(program, name ?? "").extent;
-  const matrix = ({ dtype, layout }: Parameter) => ({ dtype, layout });
+  const missing = batchOf(program).find((axis) => axis.extent > 1 && strideAlong(d, axis.name) === 0);
+  if (missing !== undefined)
+    return fault(
+      `stores %${d.name}, which lacks ${missing.name}`,
+      `declare %${d.name} with axis ${missing.name}`,
+    );
+  const matrix = (param: Parameter) => {
+    const { dtype, layout, axes } = param;
+    return { dtype, layout, ld: strideAlong(param, axes[layout === "row" ? 0 : 1] ?? "") };
+  };
   const operand = (name: string | undefined) =>
     name === undefined ? { dtype: "f32" as const } : matrix(parameter(name));
   const request = {
@@ -134,37 +151,57 @@ export function anchorOf(program: AxisProgram): Checked<Anchor> {
     b: operand(product?.b),
     d: matrix(d),
   };
-  const read = inputs.map(({ name, dtype, axes, layout }) =>
-    axes.length === 1
+  const read = inputs.map((param) => {
+    const { name, dtype, axes } = param;
+    return axes.length === 1
       ? ({ kind: "load", by: axes[0] === m ? "m" : "n", dtype, name } as const)
-      : ({ kind: "source", operand: { dtype, layout }, name } as const),
-  );
-  const multiplied = factors.map(({ name, axes, ...of }) => {
-    const [rows, columns] = [extent(axes[0]), extent(axes[1])];
-    const ld = of.layout === "row" ? columns : rows;
-    return {
-      kind: "factor",
-      rows,
-      columns,
-      operand: { ...matrix({ name, axes, ...of }), ld },
-      name,
-    } as const;
+      : ({ kind: "source", operand: matrix(param), name } as const);
   });
+  const multiplied = factors.map(
+    (param) =>
+      ({
+        kind: "factor",
+        rows: extent(param.axes[0]),
+        columns: extent(param.axes[1]),
+        operand: matrix(param),
+        name: param.name,
+      }) as const,
+  );
+  const batch = problemsOf(program, product, d, [...inputs, ...factors]);
   const widest = Math.max(extent(n), ...chain.map((each) => extent(namedIn(program, each.acc).axes[1])));
-  const launched = defineProblem({ ...request, n: extent(n), epilogue: [...read, ...multiplied] });
-  if (!launched.ok) return launched;
+  const launched = defineProblem({
+    ...request,
+    n: extent(n),
+    epilogue: [...read, ...multiplied],
+    ...(batch && { batch }),
+  });
+  if (!launched.ok || chain.length < 2)
+    return launched.ok
+      ? ok({ problem: launched.value, launched: launched.value, products: chain, stored, acc, operands })
+      : launched;
   // Copies are chosen for rows of all matrices, which are others than those of the one product.
-  const right = [launched.value.b, ...multiplied.map((step) => step.operand)].map(rowAlign);
+  const aligned = (param: Parameter) => {
+    const { dtype, layout } = param;
+    return { dtype, layout, align: lineAlign(program, param) };
+  };
+  const right = [product?.b ?? "", ...factors.map(({ name }) => name)].map(parameter).map(aligned);
   const problem = defineProblem({
     ...request,
-    ...(chain.length < 2
-      ? {}
-      : {
-          b: { ...request.b, align: Math.min(...right) },
-          d: { ...request.d, align: rowAlign(launched.value.d) },
-        }),
+    a: { ...request.a, align: lineAlign(program, parameter(product?.a ?? "")) },
+    // What columns of B that are neighbours in memory ask of a schedule goes for all where it goes for one.
+    b: {
+      ...right[0],
+      layout: right.every(({ layout }) => layout === "col") ? "col" : "row",
+      align: Math.min(...right.map(({ align }) => align)),
+    },
+    d: aligned(d),
     n: widest,
-    epilogue: read,
+    epilogue: read.map((step) =>
+      step.kind === "source"
+        ? { ...step, operand: { dtype: step.operand.dtype, layout: step.operand.layout } }
+        : step,
+    ),
+    ...(batch && { batch: { kind: "strided", count: batch.count } }),
   });
   if (!problem.ok) return problem;
   return ok({
@@ -173,10 +210,35 @@ export function anchorOf(program: AxisProgram): Checked<Anchor> {
   });
 }
 
-/** Bytes, 16 at most, of which the rows (columns) of a matrix that begins at a multiple of 16 all begin at multiples. */
-function rowAlign({ dtype, ld }: Pick<Operand, "dtype" | "ld">): number {
+/** The batch of what is launched: how its matrices lie along the program's axes of the batch. */
+function problemsOf(
+  program: AxisProgram,
+  product: Product | undefined,
+  d: Parameter,
+  steps: readonly Parameter[],
+) {
+  const axes = batchOf(program);
+  if (axes.length === 0) return null;
+  const strides = (param: Named | null): readonly number[] =>
+    axes.map(({ name }) => (param !== null && isParameter(param) ? strideAlong(param, name) : 0));
+  const factor = (which: "a" | "b") =>
+    strides(product === undefined ? null : namedIn(program, product[which]));
+  const extents = axes.map(({ extent }) => extent);
+  return {
+    kind: "strided",
+    count: extents.reduce((count, extent) => count * extent, 1),
+    axes: { extents, a: factor("a"), b: factor("b"), d: strides(d), steps: steps.map(strides) },
+  } as const;
+}
+
+/** Bytes, 16 at most, that rows (columns) of a parameter which begins at a multiple of 16 all begin and end at multiples of. */
+function lineAlign(program: AxisProgram, { dtype, axes, memory }: Parameter): number {
+  const grains = memory.map(({ axis, stride }) => {
+    const { extent } = axisOf(program, axis);
+    return stride === 1 && axes.includes(axis) ? extent : extent === 1 ? 0 : stride;
+  });
   let align = 16;
-  while ((ld * sizeOf(dtype)) % align !== 0) align /= 2;
+  while (grains.some((grain) => (grain * sizeOf(dtype)) % align !== 0)) align /= 2;
   return align;
 }
 
@@ -190,7 +252,7 @@ const readsOf = (stmt: AxisStmt): readonly string[] =>
     : [];
 
 /** Whether a name is a parameter's. */
-export const isParameter = (named: Named): named is Parameter => "layout" in named;
+export const isParameter = (named: Named): named is Parameter => "memory" in named;
 
 /** Turns of a loop have parts of the axis: a product, or sums that nothing else of the loop reads. Anything else would see how far the turns have come. */
 function loopFault(

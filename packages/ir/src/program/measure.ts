@@ -17,13 +17,13 @@ export interface MeasuredMatrix {
   readonly bounds: Float64Array;
 }
 
-/** Values of the parameters that the program reads, row by row whatever their layout. */
+/** Values of the parameters that the program reads at one position of its batch, row by row whatever their layout. */
 export type ParameterValues = ReadonlyMap<string, Float64Array>;
 
 /** Half a unit in the last place of f32, relative. */
 const ULP = 2 ** -24;
 
-/** What the program stores, by parameter. All of an axis counts at once: `for` is a matter of turns only. */
+/** What the program stores at one position of its batch, by parameter. All of an axis counts at once: `for` is a matter of turns only. */
 export function measureProgram(
   program: AxisProgram,
   inputs: ParameterValues,

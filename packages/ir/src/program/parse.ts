@@ -24,6 +24,7 @@ import type {
   NamedLeaf,
   Parameter,
 } from "./types.ts";
+import { packedStrides } from "./types.ts";
 
 /** Largest extent of an axis: sizes of problems end there (TW1002). */
 const MOST = 2 ** 31 - 1;
@@ -125,7 +126,7 @@ class Reader {
     };
   }
 
-  /** `axis n = 96 whole` */
+  /** `axis n = 96 whole`, `axis h = 8 batch` */
   #axis(): void {
     const c = this.#c;
     const token = c.peek();
@@ -133,10 +134,11 @@ class Reader {
     if (this.#axes.has(name)) c.fail(token, parseCodes.repeated, `two axes are called ${name}`, "rename one");
     c.expect("=", "before the extent");
     const extent = c.integer("the extent of an axis", 1, MOST);
-    this.#axes.set(name, { name, extent, whole: c.eat("whole") });
+    const whole = c.eat("whole");
+    this.#axes.set(name, { name, extent, whole, batch: !whole && c.eat("batch") });
   }
 
-  /** `%A f16[m, k] layout col` */
+  /** `%A f16[h, m, k] layout col`, `%A f16[m, h, k] strides 640, 80, 1` */
   #declare(global: boolean): void {
     const c = this.#c;
     const token = c.peek();
@@ -155,8 +157,21 @@ class Reader {
     const axes = [this.#axisName()];
     while (c.eat(",")) axes.push(this.#axisName());
     c.expect("]", "after the axes");
-    if (axes.length > 2)
-      c.fail(token, parseCodes.badValue, `%${name} has ${axes.length} axes`, "write 2, or 1");
+    const tiled = axes.filter((axis) => this.#axes.get(axis)?.batch !== true);
+    if (!global && tiled.length < axes.length)
+      c.fail(
+        token,
+        parseCodes.badValue,
+        `%${name} has an axis of the batch, of which a work tile has one position`,
+        "leave it out: a tile has rows and columns",
+      );
+    if (tiled.length > 2 || tiled.length === 0)
+      c.fail(
+        token,
+        parseCodes.badValue,
+        `%${name} has ${tiled.length} axes${global ? " beside those of the batch" : ""}`,
+        "write 2, or 1",
+      );
     if (new Set(axes).size < axes.length)
       c.fail(
         token,
@@ -164,8 +179,51 @@ class Reader {
         `%${name} has axis ${axes[0]} twice`,
         "declare another axis of the same extent",
       );
-    const layout = global && axes.length > 1 && c.eat("layout") ? c.oneOf(LAYOUTS, "layout") : "row";
-    this.#named.set(name, { name, dtype, axes, ...(global ? { layout } : {}), global });
+    this.#named.set(name, {
+      ...{ name, dtype, axes: tiled, global },
+      ...(global ? this.#memory(name, axes, tiled) : {}),
+    });
+  }
+
+  /** How a parameter lies: packed with the last axis contiguous, or the one before, or as strides say. */
+  #memory(
+    name: string,
+    axes: readonly string[],
+    tiled: readonly string[],
+  ): Pick<Parameter, "layout" | "memory"> {
+    const c = this.#c;
+    const token = c.peek();
+    const last = axes.length - 1;
+    const col = axes.length > 1 && c.eat("layout") && c.oneOf(LAYOUTS, "layout") === "col";
+    const order = axes.map((_, i) => (col && i >= last - 1 ? 2 * last - 1 - i : i));
+    const packed = packedStrides(order.map((i) => this.#axes.get(axes[i] ?? "")?.extent ?? 1));
+    const strides = order.map((i) => packed[i] ?? 1);
+    if (!col && c.eat("strides"))
+      for (const [i, axis] of axes.entries()) {
+        if (i > 0) c.expect(",", "between strides");
+        strides[i] = c.integer(`the stride along ${axis}`, 0, MOST);
+      }
+    const memory = axes.map((axis, i) => ({ axis, stride: strides[i] ?? 1 }));
+    const [rows, columns] = tiled.map((axis) => memory.find((each) => each.axis === axis)?.stride ?? 0);
+    const layout = columns === undefined || columns === 1 ? "row" : "col";
+    if (Math.min(rows ?? 0, columns ?? 1) !== 1 || (columns === undefined && rows !== 1))
+      c.fail(
+        token,
+        parseCodes.badValue,
+        `%${name} is contiguous along none of ${tiled.join(" and ")}`,
+        `let elements along ${tiled.at(-1)} be neighbours`,
+      );
+    return { layout, memory };
+  }
+
+  /** A parameter that a product reads by columns: `%K[s, d]` is the d x s factor of `%Q[q, d] * %K`. */
+  #turned(found: Named, axes: readonly [string, string]): Named {
+    const known = this.#named.get(found.name);
+    const [rows, columns] = found.axes;
+    if (!known?.global || !("memory" in known) || rows !== axes[1] || columns !== axes[0]) return found;
+    const turned = { ...known, axes, layout: known.layout === "row" ? "col" : "row" } as const;
+    this.#named.set(found.name, turned);
+    return turned;
   }
 
   #axisName(): string {
@@ -185,11 +243,24 @@ class Reader {
     );
   }
 
+  /** An axis that work tiles and loops have parts of. */
+  #tileAxis(): string {
+    const token = this.#c.peek();
+    const name = this.#axisName();
+    if (this.#axes.get(name)?.batch !== true) return name;
+    return this.#c.fail(
+      token,
+      parseCodes.badValue,
+      `${name} is an axis of the batch`,
+      "every work tile has one position along it; leave it out",
+    );
+  }
+
   #tiles(): readonly AxisStmt[] {
     const c = this.#c;
-    const rows = this.#axisName();
+    const rows = this.#tileAxis();
     c.expect(",", "between the axes of rows and columns");
-    this.#grid = [rows, this.#axisName()];
+    this.#grid = [rows, this.#tileAxis()];
     return this.#block(null);
   }
 
@@ -225,7 +296,7 @@ class Reader {
       }
       case "for": {
         const token = c.peek();
-        const axis = this.#axisName();
+        const axis = this.#tileAxis();
         if (loop !== null)
           c.fail(
             token,
@@ -305,9 +376,10 @@ class Reader {
     c.expect("+=", "after the accumulator");
     const a = this.#read();
     c.expect("*", "between the factors");
-    const b = this.#read();
+    const right = this.#read();
     const [m, n] = acc.axes;
     const k = a.axes[1];
+    const b = this.#turned(right, [k ?? "", n ?? ""]);
     if (a.axes[0] !== m || b.axes[1] !== n || b.axes[0] !== k || k === undefined || n === undefined)
       c.fail(
         token,

@@ -2,16 +2,27 @@
 import { printExpression } from "@tilewright/core";
 import { printNumber } from "../tile/text/clause.ts";
 import { versionLine } from "../tile/text/version.ts";
-import type { AxisProgram, AxisStmt, NamedExpr } from "./types.ts";
+import {
+  type AxisDeclaration,
+  type AxisProgram,
+  type AxisStmt,
+  type NamedExpr,
+  type Parameter,
+  packedStrides,
+} from "./types.ts";
 
 /** The text, with a final newline. */
 export function printAxisProgram({ name, axes, params, tiles, grid, body }: AxisProgram): string {
   const lines = [
     versionLine,
     `tile.kernel @${name} stage nest {`,
-    ...axes.map((axis) => `  axis ${axis.name} = ${axis.extent}${axis.whole ? " whole" : ""}`),
+    ...axes.map(
+      ({ name, extent, whole, batch }) =>
+        `  axis ${name} = ${extent}${whole ? " whole" : batch ? " batch" : ""}`,
+    ),
     ...params.map(
-      (p) => `  param %${p.name} ${p.dtype}[${p.axes.join(", ")}]${p.layout === "col" ? " layout col" : ""}`,
+      ({ name, dtype, memory }) =>
+        `  param %${name} ${dtype}[${memory.map(({ axis }) => axis).join(", ")}]${layoutOf(axes, memory)}`,
     ),
     ...tiles.map((t) => `  tile %${t.name} ${t.dtype}[${t.axes.join(", ")}]`),
     "",
@@ -21,6 +32,18 @@ export function printAxisProgram({ name, axes, params, tiles, grid, body }: Axis
     "}",
   ];
   return `${lines.join("\n")}\n`;
+}
+
+/** Nothing where the axes lie packed in their order. */
+function layoutOf(axes: readonly AxisDeclaration[], memory: Parameter["memory"]): string {
+  const extents = memory.map(({ axis }) => axes.find(({ name }) => name === axis)?.extent ?? 1);
+  const strides = memory.map(({ stride }) => stride);
+  const are = (packed: readonly number[]): boolean => packed.every((stride, i) => strides[i] === stride);
+  if (are(packedStrides(extents))) return "";
+  const [next = 1, last = 1] = extents.slice(-2);
+  const outer = packedStrides([...extents.slice(0, -2), last, next]);
+  if (extents.length > 1 && are([...outer.slice(0, -2), 1, outer.at(-2) ?? 1])) return " layout col";
+  return ` strides ${strides.join(", ")}`;
 }
 
 const textOf = (value: NamedExpr): string =>

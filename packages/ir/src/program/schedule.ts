@@ -1,5 +1,15 @@
 /** From a program over named axes to a tile program: its product is a matrix product's, with that one's nest and directives, and its other statements stand around it. */
-import { type DType, mapLeaves, operandShape, operandStrides, sizeOf, stepBuffer } from "@tilewright/core";
+import {
+  batchAxes,
+  batchGrain,
+  type DType,
+  mapLeaves,
+  operandShape,
+  operandStrides,
+  type Problem,
+  sizeOf,
+  stepBuffer,
+} from "@tilewright/core";
 import { lit, mul, v } from "../tile/expr.ts";
 import { gemmNest, registerBuffer, stepInput, tierExtent, tileExtent } from "../tile/gemm.ts";
 import { bufferOf, eachStmt, wholeView, withBody } from "../tile/rewrite.ts";
@@ -97,8 +107,19 @@ function launchedBuffers({ launched, products: chain }: Anchor, { buffers }: Til
       if (chain.length === 0 && (b.name === "A" || b.name === "B")) return [];
       return [b.name === "B" ? matrix(b, "b") : b.name === "D" ? matrix(b, "d") : b];
     }),
-    ...launched.epilogue.map((step, i) => stepInput(launched, i, "dtype" in step ? sizeOf(step.dtype) : 1)),
+    ...launched.epilogue.map((step, i) => {
+      const input = stepInput(launched, i, "dtype" in step ? sizeOf(step.dtype) : 1);
+      return { ...input, align: stepAlign(launched, i, input) };
+    }),
   ];
+}
+
+/** Bytes that every matrix of a step's begins at multiples of. */
+function stepAlign(launched: Problem, step: number, { align, dtype }: Buffer): number {
+  const grain = batchGrain(batchAxes(launched, `epilogue${step}`).map(({ stride }) => stride));
+  let most = align;
+  while (most > sizeOf(dtype) && (grain * sizeOf(dtype)) % most !== 0) most /= 2;
+  return most;
 }
 
 /** Warps of a block, and lanes of a warp. */

@@ -5,19 +5,24 @@
 import type { DType, Expression } from "@tilewright/core";
 import type { RowReduction } from "../tile/types.ts";
 
-/** An axis; of one that is `whole` every work tile has all. */
+/** An axis; of one that is `whole` every work tile has all, of one of the batch one position. */
 export interface AxisDeclaration {
   readonly name: string;
   readonly extent: number;
   readonly whole: boolean;
+  readonly batch: boolean;
 }
 
-/** A matrix in global memory, or a vector along one axis; the last axis is contiguous, with `layout col` the first. */
+/** A matrix in global memory, or a vector along one axis, for each position along its axes of the batch. */
 export interface Parameter {
   readonly name: string;
   readonly dtype: DType;
+  /** What a work tile sees: rows and columns. */
   readonly axes: readonly string[];
+  /** `row`: columns are contiguous. */
   readonly layout: "row" | "col";
+  /** All axes as declared, with elements between neighbours. */
+  readonly memory: readonly { readonly axis: string; readonly stride: number }[];
 }
 
 /** What a work tile holds: a matrix of two axes, or a vector along one. */
@@ -74,3 +79,15 @@ export const axisOf = (program: AxisProgram, name: string): AxisDeclaration => {
   if (found === undefined) throw new RangeError(`unresolved axis ${name}`);
   return found;
 };
+
+/** Axes of the batch, the innermost last. */
+export const batchOf = (program: AxisProgram): readonly AxisDeclaration[] =>
+  program.axes.filter(({ batch }) => batch);
+
+/** Elements between neighbours of a parameter along an axis; 0 along one that it lacks. */
+export const strideAlong = ({ memory }: Parameter, axis: string): number =>
+  memory.find((each) => each.axis === axis)?.stride ?? 0;
+
+/** Strides of axes of these extents that lie packed, the last one contiguous. */
+export const packedStrides = (extents: readonly number[]): readonly number[] =>
+  extents.map((_, i) => extents.slice(i + 1).reduce((product, extent) => product * extent, 1));
