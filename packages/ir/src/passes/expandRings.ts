@@ -3,7 +3,8 @@ import { behindPrologue, type PrologueChunk, prologueOf } from "../tile/prologue
 import { rewriteStmts } from "../tile/rewrite.ts";
 import type { Ring, Stmt, TileProgram } from "../tile/types.ts";
 import { blockRingStmts, readByEngines } from "./expandRings/blockRings.ts";
-import { isOne, RoleRings } from "./expandRings/roleRings.ts";
+import { isOne } from "./expandRings/ringReaders.ts";
+import { RoleRings } from "./expandRings/roleRings.ts";
 import type { Pass } from "./pass.ts";
 
 type Role = Extract<Stmt, { kind: "role" }>;

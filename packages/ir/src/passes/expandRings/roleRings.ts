@@ -1,41 +1,26 @@
 /** The statements of a role, with pipelines in the place of rings' chunks. */
 import { transactionBytes } from "../../launch/tensor-copies.ts";
-import { foldCond, substituteCond } from "../../tile/cond.ts";
-import { holdsResponses, isElected } from "../../tile/elected.ts";
+import { holdsResponses } from "../../tile/elected.ts";
 import { asLinear, lit, sub, substituteExpr, v } from "../../tile/expr.ts";
 import { feedsEpilogue, ownBytes } from "../../tile/operandRings.ts";
-import { PING_PONG_BARRIER, pingPongPoints } from "../../tile/pingPong.ts";
 import { eachStmt } from "../../tile/rewrite.ts";
-import { operandViews, withOperandViews, withSumViews } from "../../tile/scaleTiles.ts";
-import { withInputs } from "../../tile/stepViews.ts";
-import type {
-  Arriver,
-  BarrierRef,
-  Cond,
-  Expr,
-  Reach,
-  Ring,
-  Stmt,
-  TileLoop,
-  TileProgram,
-  View,
-} from "../../tile/types.ts";
-import { withExprs } from "../../tile/withExprs.ts";
-import { multicastPeers } from "../multicastCopies.ts";
+import type { BarrierRef, Expr, Ring, Stmt, TileLoop, TileProgram, View } from "../../tile/types.ts";
 import { readByEngines } from "./blockRings.ts";
+import { substituted, truthOf } from "./constants.ts";
 import { Cursor, type Side, type Within } from "./cursor.ts";
+import { arrivals, filled, requested } from "./edges.ts";
+import { pingPongBody } from "./pingPong.ts";
+
+import { readByTensorCores, releasesLate, usesTensorMemory } from "./ringReaders.ts";
+import { withViews } from "./views.ts";
 
 type Role = Extract<Stmt, { kind: "role" }>;
 type Tiles = Extract<Stmt, { kind: "tiles" }>;
 type For = Extract<Stmt, { kind: "for" }>;
 type RingEvent = Extract<Stmt, { kind: "acquire" | "commit" | "wait" | "release" | "request" | "next" }>;
 
-/** Threads of a warp and of a warpgroup. */
+/** Threads of a warp. */
 const WARP = 32;
-const WARPGROUP = 128;
-
-/** Bytes of a response of the launch control (PTX ISA, clusterlaunchcontrol.try_cancel). */
-const RESPONSE_BYTES = 16;
 
 const outside: Within = { loop: null, constants: new Map() };
 
@@ -50,12 +35,12 @@ export class RoleRings {
   readonly #role: Role;
   readonly #led: Led | null;
   readonly #cursors = new Map<string, Cursor>();
-  readonly #visit: TileLoop | null;
+  readonly #loop: TileLoop | null;
   readonly #blocks: number;
   readonly #pair: boolean;
   readonly #ringOf: ReadonlyMap<string, Ring>;
   /** Whether accumulators whose chunks share columns are loaded here. */
-  readonly #lapped: boolean;
+  readonly #loadsOverlapped: boolean;
   readonly #prefix: string;
   #holds = 0;
 
@@ -73,8 +58,8 @@ export class RoleRings {
       ),
     );
     const stmts = eachStmt(role.body);
-    this.#visit = stmts.find((s): s is Tiles => s.kind === "tiles")?.loop ?? null;
-    this.#lapped = stmts.some(
+    this.#loop = stmts.find((s): s is Tiles => s.kind === "tiles")?.loop ?? null;
+    this.#loadsOverlapped = stmts.some(
       (s) => s.kind === "copy" && this.#ringOf.get(s.src.buffer)?.overlapped !== undefined,
     );
   }
@@ -99,23 +84,23 @@ export class RoleRings {
     });
   }
 
-  /** Chunks that go by before the role's own first one: those that lead, and those of the roles whose turn comes before. */
+  /** Chunks that go by before the role's own first one: those that lead, and those of the ping-pong role before. */
   #chunksBefore(ring: Ring, side: Side): number {
     if (side === "producer") return this.#led?.ring === ring.name ? this.#led.chunks : 0;
-    const visit = this.#visit;
-    return visit === null || visit.turn === 0 || visit.ring === ring.name
+    const loop = this.#loop;
+    return loop === null || loop.turn === 0 || loop.ring === ring.name
       ? 0
-      : visit.turn * this.#chunksAtVisit(ring, visit);
+      : loop.turn * this.#chunksOfTile(ring, loop);
   }
 
-  /** Chunks of a ring at each visit: the factor of the visit's number in that of a chunk. */
-  #chunksAtVisit(ring: Ring, visit: TileLoop): number {
+  /** Chunks of a ring at each work tile: the factor of its ordinal in the number of a chunk. */
+  #chunksOfTile(ring: Ring, loop: TileLoop): number {
     for (const stmt of eachStmt(this.#role.body))
       if (stmt.kind === "wait" && stmt.ring === ring.name) {
-        const chunks = asLinear(stmt.at)?.terms.get(visit.var);
+        const chunks = asLinear(stmt.at)?.terms.get(loop.var);
         if (chunks !== undefined) return chunks;
       }
-    throw new RangeError(`chunks of %${ring.name} are not numbered by visits`);
+    throw new RangeError(`chunks of %${ring.name} are not numbered by work tiles`);
   }
 
   #cursor(ring: Ring, side: Side): Cursor {
@@ -202,64 +187,19 @@ export class RoleRings {
     }
   }
 
-  /** The body of a loop over tiles: of ping-pong roles with the turn's barriers, and past the chunks of the others. */
+  /** The body of a loop over work tiles: of ping-pong roles with their barriers, and past the chunks of the other role. */
   #tiles(stmt: Tiles, within: Within): readonly Stmt[] {
-    const { loop: visit } = stmt;
-    if (visit === null || visit.of === 1) return this.#list(stmt.body, within);
-    const points = pingPongPoints(stmt.body);
-    const threads = 2 * WARP * this.#role.warps;
-    const body: Stmt[] = [];
-    let response: Stmt[] = [];
-    const answer = (): void => {
-      if (response.length > 0) body.push({ kind: "response", body: response });
-      response = [];
-    };
-    for (const [i, inner] of stmt.body.entries()) {
-      const answers = "ring" in inner && inner.ring === visit.ring;
-      if (!answers) answer();
-      if (i === points?.take) body.push({ kind: "barrier", id: PING_PONG_BARRIER + visit.turn, threads });
-      if (i === points?.pass)
-        body.push({
-          kind: "barrier",
-          id: PING_PONG_BARRIER + ((visit.turn + 1) % visit.of),
-          threads,
-          arrive: true,
-        });
-      (answers ? response : body).push(...this.#stmt(inner, within));
-    }
-    answer();
-    if (points?.pass === stmt.body.length)
-      body.push({
-        kind: "barrier",
-        id: PING_PONG_BARRIER + ((visit.turn + 1) % visit.of),
-        threads,
-        arrive: true,
-      });
+    const { loop } = stmt;
+    if (loop === null || loop.of === 1) return this.#list(stmt.body, within);
+    const body = pingPongBody(stmt, loop, 2 * WARP * this.#role.warps, (inner) => this.#stmt(inner, within));
     const skips = this.#program.rings.flatMap((ring): readonly Stmt[] => {
       const waits = eachStmt(stmt.body).some((s) => s.kind === "wait" && s.ring === ring.name);
-      if (!waits || ring.name === visit.ring) return [];
-      const by = (visit.of - 1) * this.#chunksAtVisit(ring, visit);
-      const all = [
-        this.#cursor(ring, "consumer"),
-        ...(this.#givesBackLate(ring) ? [this.#cursor(ring, "giver")] : []),
-      ];
-      return all.map(({ name }) => ({ kind: "advance", pipeline: name, by }));
+      if (!waits || ring.name === loop.ring) return [];
+      const by = (loop.of - 1) * this.#chunksOfTile(ring, loop);
+      const sides: readonly Side[] = releasesLate(this.#program, ring) ? ["consumer", "giver"] : ["consumer"];
+      return sides.map((side) => ({ kind: "advance", pipeline: this.#cursor(ring, side).name, by }));
     });
-    return [...bounds({ ...visit, threads }), ...body, ...skips];
-  }
-
-  /** Whether slots of a ring are given back behind the wait for a later chunk, anywhere in the program: all roles then keep to it. */
-  #givesBackLate(ring: Ring): boolean {
-    return eachStmt(this.#program.body).some((loop) => {
-      if (loop.kind !== "for") return false;
-      const waits = loop.body.flatMap((s) => (s.kind === "wait" && s.ring === ring.name ? [s] : []));
-      return loop.body.some(
-        (s) =>
-          s.kind === "release" &&
-          s.ring === ring.name &&
-          waits.some((w) => asLinear(sub(w.at, s.at))?.constant === 1),
-      );
-    });
+    return [...body, ...skips];
   }
 
   #event(stmt: RingEvent, within: Within): readonly Stmt[] {
@@ -267,15 +207,15 @@ export class RoleRings {
     if (ring === undefined) throw new RangeError(`no ring %${stmt.ring}`);
     switch (stmt.kind) {
       case "acquire":
-        return this.#asked(ring, this.#acquire(ring, stmt.at, within));
+        return this.#byLeader(ring, this.#acquire(ring, stmt.at, within));
       case "commit":
-        return this.#asked(ring, this.#commit(ring));
+        return this.#byLeader(ring, this.#commit(ring));
       case "wait":
         return this.#wait(ring, stmt.at, within);
       case "release":
         return this.#release(ring, stmt.at, within);
       case "request":
-        return this.#asked(ring, this.#fetch(ring));
+        return this.#byLeader(ring, this.#request(ring));
       case "next":
         return [
           { ...stmt, at: v(this.#cursor(ring, "consumer").name) },
@@ -285,8 +225,8 @@ export class RoleRings {
     }
   }
 
-  /** What concerns a ring of answers is done by the cluster's first block; a role of that block alone need not ask. */
-  #asked(ring: Ring, stmts: readonly Stmt[]): readonly Stmt[] {
+  /** What concerns a ring of responses is done by the cluster's first block; a role of that block alone need not ask. */
+  #byLeader(ring: Ring, stmts: readonly Stmt[]): readonly Stmt[] {
     return !holdsResponses(ring) ||
       this.#blocks === 1 ||
       this.#role.leader === "cluster" ||
@@ -306,19 +246,19 @@ export class RoleRings {
     // Other blocks tell of it: of a cluster that the tensor cores of its blocks have read, of a pair its epilogues.
     const remote = tensor
       ? this.#pair
-      : this.#blocks > 1 && (holdsResponses(ring) || this.#readByTensorCores(ring));
+      : this.#blocks > 1 && (holdsResponses(ring) || readByTensorCores(this.#program, ring));
     const barrier = this.#barrier(ring, "full", cursor);
     return [
       { kind: "mbar.wait", barrier: this.#barrier(ring, "empty", cursor), cluster: remote },
       // The first products stand behind the fence of their operands' wait.
-      ...(tensor ? this.#holdLapped(cursor) : []),
+      ...(tensor ? this.#holdOverlapped(cursor) : []),
       ...(ring.transport === "tma" ? [this.#expect(ring, barrier)] : []),
     ];
   }
 
   /** Of a pair the first block expects the bytes of both; each block reads its own part of what an epilogue takes. */
   #expect(ring: Ring, barrier: BarrierRef): Stmt {
-    const own = feedsEpilogue(this.#program, ring) && this.#usesTensorMemory();
+    const own = feedsEpilogue(this.#program, ring) && usesTensorMemory(this.#program);
     const bytes = own ? ownBytes(this.#program, ring) : transactionBytes(this.#program, ring);
     return { kind: "mbar.expect", barrier, bytes, to: "own", leader: this.#pair && !own };
   }
@@ -328,37 +268,19 @@ export class RoleRings {
     const barrier = this.#barrier(ring, "full", cursor);
     cursor.open = false;
     cursor.slot = cursor.name;
-    const go: Stmt = { kind: "advance", pipeline: cursor.name, by: 1 };
-    switch (ring.transport) {
-      case "tcgen05.mma":
-        return [{ kind: "tcgen05.commit", barrier, to: this.#pair ? "pair" : "own" }, go];
-      case "cp.async":
-        return [{ kind: "mbar.arrive", barrier, by: "copies", to: "own" }, go];
-      case "atomic":
-        return [{ kind: "mbar.arrive", barrier, by: "thread", to: this.#blocks > 1 ? "cluster" : "own" }, go];
-      default:
-        return [go];
-    }
+    return [...filled(this.#program, ring, barrier), { kind: "advance", pipeline: cursor.name, by: 1 }];
   }
 
-  #fetch(ring: Ring): readonly Stmt[] {
+  #request(ring: Ring): readonly Stmt[] {
     const cursor = this.#cursor(ring, "producer");
-    const barrier = this.#barrier(ring, "full", cursor);
-    const to: Reach = this.#blocks > 1 ? "cluster" : "own";
-    return [
-      // The barriers of the slot are armed before the request, which every block of the cluster sees answered.
-      ...(ring.transport === "clc"
-        ? [{ kind: "mbar.expect", barrier, bytes: RESPONSE_BYTES, to, leader: false } as const]
-        : []),
-      { kind: "request", ring: ring.name, at: v(cursor.name) },
-    ];
+    return requested(this.#program, ring, this.#barrier(ring, "full", cursor));
   }
 
   #wait(ring: Ring, at: Expr, within: Within): readonly Stmt[] {
     const cursor = this.#cursor(ring, "consumer");
     const held = cursor.open ? this.#hold(ring, cursor, within) : [];
     cursor.begin(at, within);
-    const tensor = this.#usesTensorMemory();
+    const tensor = usesTensorMemory(this.#program);
     const answers = holdsResponses(ring);
     const remote =
       this.#blocks > 1 &&
@@ -371,7 +293,7 @@ export class RoleRings {
           : ring.transport === "cp.async" && readByEngines(this.#program, ring)
             ? "async"
             : null;
-    const late = this.#givesBackLate(ring);
+    const late = releasesLate(this.#program, ring);
     if (late) cursor.slot = `s_${cursor.name}`;
     return [
       ...held,
@@ -384,12 +306,12 @@ export class RoleRings {
           ]
         : []),
       ...(fence === null ? [] : [{ kind: "fence", what: fence } as const]),
-      ...(ring.transport === "tcgen05.mma" ? this.#holdLapped(cursor) : []),
+      ...(ring.transport === "tcgen05.mma" ? this.#holdOverlapped(cursor) : []),
     ];
   }
 
   /** Of accumulators that share columns: those of the chunk at hand keep their place when the role goes on. */
-  #holdLapped(cursor: Cursor): readonly Stmt[] {
+  #holdOverlapped(cursor: Cursor): readonly Stmt[] {
     if (cursor.ring.overlapped === undefined) return [];
     cursor.slot = `s_${cursor.name}`;
     return [{ kind: "hold", name: cursor.slot, pipeline: cursor.name, slots: true }];
@@ -401,7 +323,7 @@ export class RoleRings {
     if (at === null) return [];
     cursor.leaveLoop(within.loop);
     // Slots that are given back late have been left already.
-    if (this.#givesBackLate(ring)) {
+    if (releasesLate(this.#program, ring)) {
       if (!cursor.looped) cursor.held.push({ name: cursor.slot, at: cursor.at ?? at });
       return [];
     }
@@ -417,11 +339,11 @@ export class RoleRings {
 
   #release(ring: Ring, at: Expr, within: Within): readonly Stmt[] {
     const cursor = this.#cursor(ring, "consumer");
-    if (this.#givesBackLate(ring)) {
+    if (releasesLate(this.#program, ring)) {
       const giver = this.#cursor(ring, "giver");
       cursor.open = false;
       cursor.held.splice(0);
-      return [...this.#arrive(ring, giver.name), { kind: "advance", pipeline: giver.name, by: 1 }];
+      return [...this.#arrivals(ring, giver.name), { kind: "advance", pipeline: giver.name, by: 1 }];
     }
     const chunk = substituteExpr(at, within.constants);
     const [first] = cursor.held;
@@ -431,105 +353,17 @@ export class RoleRings {
       asLinear(sub(first.at, chunk))?.constant === 0
     ) {
       cursor.held.shift();
-      return this.#arrive(ring, first.name);
+      return this.#arrivals(ring, first.name);
     }
     if (!cursor.isAt(at, within, false))
       throw new RangeError(`a chunk of %${ring.name} is released before the next one is waited for`);
     cursor.open = false;
-    return [...this.#arrive(ring, cursor.name), { kind: "advance", pipeline: cursor.name, by: 1 }];
+    return [...this.#arrivals(ring, cursor.name), { kind: "advance", pipeline: cursor.name, by: 1 }];
   }
 
-  /** Tell a slot's producers that it has been read. */
-  #arrive(ring: Ring, pipeline: string): readonly Stmt[] {
-    const barrier: BarrierRef = { ring: ring.name, edge: "empty", pipeline };
-    const solo = this.#one();
-    const met: readonly Stmt[] = solo ? [] : [{ kind: "warp.sync" }];
-    const warp: Arriver = solo ? "thread" : "warp";
-    const before: readonly Stmt[] = [{ kind: "fence", what: "tensor-before" }];
-    if (ring.transport === "tcgen05.mma")
-      return [
-        ...before,
-        ...met,
-        { kind: "mbar.arrive", barrier, by: warp, to: this.#pair ? "leader" : "own" },
-      ];
-    if (holdsResponses(ring))
-      return [
-        // Columns that accumulators do not share are loaded behind the accumulators' own release.
-        ...(this.#lapped && !solo ? before : []),
-        ...met,
-        { kind: "mbar.arrive", barrier, by: warp, to: this.#blocks > 1 ? "first" : "own" },
-      ];
-    const axes = [...this.#sharedAxes(ring)].sort().join("");
-    const peers: Reach =
-      axes === "" ? "own" : axes === "m" ? "peers-m" : axes === "n" ? "peers-n" : "peers-mn";
-    if (this.#readByTensorCores(ring))
-      return [{ kind: "tcgen05.commit", barrier, to: peers === "own" && this.#pair ? "pair" : peers }];
-    // An arrive does not wait for loads that are under way, and a bulk copy writes past them: without this, double-buffered fragments had elements of the
-    // chunk after next on an H200 (docs/perf/mma.md). All lanes load, one arrives.
-    const feeds = feedsEpilogue(this.#program, ring);
-    // Of what an epilogue has read nothing goes to the other proxy: that the loads are done is enough.
-    const loaded: readonly Stmt[] = feeds
-      ? [{ kind: "fence", what: "cta" }, { kind: "warp.sync" }]
-      : this.#loadedByThreads(ring)
-        ? [{ kind: "fence", what: "async" }, { kind: "warp.sync" }]
-        : [];
-    if (feeds && this.#usesTensorMemory())
-      return [...loaded, { kind: "mbar.arrive", barrier, by: "warp", to: "own" }];
-    return [...loaded, { kind: "mbar.arrive", barrier, by: this.#arriver(ring), to: peers }];
-  }
-
-  /** Threads for which one arrives, so that the edge counts all of them. */
-  #arriver(ring: Ring): Arriver {
-    const { empty } = ring;
-    const arrivals = empty?.kind === "mbarrier" ? empty.arrivals : 0;
-    const peers = multicastPeers(this.#program, ring);
-    const threads = this.#role.warps * WARP;
-    const groups = [
-      [WARPGROUP, "warpgroup"],
-      [WARP, "warp"],
-      [1, "thread"],
-    ] as const;
-    const found = groups.find(([size]) => (threads / size) * peers === arrivals);
-    if (found === undefined || (peers > 1 && found[0] < peers))
-      throw new RangeError(
-        `the empty edge of %${ring.name} counts ${arrivals} arrivals; ${threads} threads arrive by warpgroup, by warp or each${peers > 1 ? ` at ${peers} blocks` : ""}`,
-      );
-    return found[1];
-  }
-
-  #sharedAxes(ring: Ring): ReadonlySet<"m" | "n"> {
-    const axes = new Set<"m" | "n">();
-    for (const s of eachStmt(this.#program.body))
-      if (s.kind === "copy" && s.multicast !== null && ring.buffers.includes(s.dst.buffer))
-        axes.add(s.multicast);
-    return axes;
-  }
-
-  /** Whether threads load from a ring's slots, where the others are read by matrix instructions, which have ended when a slot is given back. */
-  #loadedByThreads(ring: Ring): boolean {
-    return eachStmt(this.#program.body).some((s) => s.kind === "copy" && ring.buffers.includes(s.src.buffer));
-  }
-
-  #readByTensorCores(ring: Ring): boolean {
-    return eachStmt(this.#program.body).some(
-      (s) =>
-        s.kind === "mma" &&
-        this.#isTensor(s.acc.buffer) &&
-        operandViews(s).some(({ buffer }) => ring.buffers.includes(buffer)),
-    );
-  }
-
-  #isTensor(name: string): boolean {
-    return this.#program.buffers.some((b) => b.name === name && b.space === "tensor");
-  }
-
-  /** Whether one thread runs the role. */
-  #one(): boolean {
-    return isOne(this.#program, this.#role);
-  }
-
-  #usesTensorMemory(): boolean {
-    return this.#program.buffers.some(({ space }) => space === "tensor");
+  #arrivals(ring: Ring, pipeline: string): readonly Stmt[] {
+    const [program, role, loadsOverlapped] = [this.#program, this.#role, this.#loadsOverlapped];
+    return arrivals({ program, role, loadsOverlapped }, ring, pipeline);
   }
 
   /** The statement with pipelines for the slots of its views. */
@@ -548,57 +382,6 @@ export class RoleRings {
         return { ...view, slot: v(name) };
       };
     const [written, read] = [at("producer"), at("consumer")];
-    switch (stmt.kind) {
-      case "fill":
-        return { ...stmt, dst: written(stmt.dst) };
-      case "copy":
-        return { ...stmt, dst: written(stmt.dst), src: read(stmt.src) };
-      case "mma":
-        return withSumViews(withOperandViews(stmt, read), written);
-      case "epilogue":
-        return { ...stmt, c: stmt.c === null ? null : read(stmt.c), ...withInputs(stmt, read) };
-      default:
-        return stmt;
-    }
+    return withViews(stmt, written, read);
   }
 }
-
-/** Whether one thread runs a role: what it does is issued by one, or it has one warp beside tensor memory. */
-export const isOne = (program: TileProgram, role: Role): boolean =>
-  isElected(program, role.body) ||
-  (role.warps === 1 && program.buffers.some(({ space }) => space === "tensor"));
-
-/** Whether a condition holds in all turns of the open loop, or in none; null where neither is known. */
-function truthOf(cond: Cond, { loop, constants }: Within): boolean | null {
-  const folded = substituteCond(cond, constants);
-  const known = foldCond(folded);
-  if (known !== null || loop === null) return known;
-  const [from, to] = [loop.from, loop.to].map((e) => substituteExpr(e, constants));
-  const turn = asLinear(sub(folded.lhs, folded.rhs))?.terms;
-  if (from?.kind !== "const" || to?.kind !== "const" || turn?.size !== 1 || !turn.has(loop.var)) return null;
-  // Linear in the loop's variable: its ends decide.
-  const [first, last] = [from.value, to.value - 1].map((value) =>
-    foldCond(substituteCond(folded, new Map([[loop.var, lit(value)]]))),
-  );
-  return first === last && folded.op !== "==" && folded.op !== "!=" ? (first ?? null) : null;
-}
-
-/** A statement and its nested lists with values for variables. */
-function substituted(stmt: Stmt, values: ReadonlyMap<string, Expr>): Stmt {
-  const own = withExprs(stmt, (e) => substituteExpr(e, values));
-  return "body" in own ? { ...own, body: own.body.map((s) => substituted(s, values)) } : own;
-}
-
-/** The first turn is the last role's to give; the turn behind the last tile is for the role that would have the next one, so that nobody is left at a barrier. */
-const bounds = ({ turn, of, threads }: TileLoop & { readonly threads: number }): readonly Stmt[] => [
-  ...(turn < of - 1
-    ? []
-    : [
-        {
-          kind: "boundary",
-          bound: "first",
-          body: [{ kind: "barrier", id: PING_PONG_BARRIER, threads, arrive: true }],
-        } as const,
-      ]),
-  { kind: "boundary", bound: "last", body: [{ kind: "barrier", id: PING_PONG_BARRIER + turn, threads }] },
-];

@@ -3,120 +3,29 @@
  * as hooks, so that the interpreter and the protocol verifier run one and the same control flow.
  */
 import { withSum } from "../dsmemReduction.ts";
-import { answering } from "../pingPong.ts";
-import { boundaryOf, childrenOf } from "../rewrite.ts";
-import { barrierName } from "../sharedMemory.ts";
-import type {
-  BarrierRef,
-  Boundary,
-  MachineStmt,
-  ReductionKind,
-  ReductionStmt,
-  Ring,
-  SlotRange,
-  Stmt,
-  TileProgram,
-} from "../types.ts";
+import { childrenOf } from "../rewrite.ts";
+import type { ReductionKind, Stmt, TileProgram } from "../types.ts";
+import type { Barriers } from "./barriers.ts";
+import { CellTable, compileCond, compileExpr } from "./compileExpr.ts";
+import { compileRingEvent, Responses } from "./control/ringEvents.ts";
+import { Synchronisation } from "./control/synchronisation.ts";
 import {
-  advanceCells,
-  arrivals,
-  arrivalsFrom,
-  Barriers,
-  type PipelineCells,
-  pipelineCells,
-} from "./barriers.ts";
-import { type Cells, CellTable, compileCond, compileExpr } from "./compileExpr.ts";
+  type Blocked,
+  type Combine,
+  type Epilogue,
+  type Hooks,
+  type Op,
+  run,
+  type Steps,
+  steps,
+  type Thread,
+} from "./control/threads.ts";
+import { compileTiles } from "./control/workTiles.ts";
 import { InterpretFailure, interpretCodes } from "./failure.ts";
-import { type Groups, land, newGroups, type RingState } from "./rings.ts";
-import { partialTilesOfBlocks, type TileChoice, workTilesOf } from "./workTiles.ts";
+import { type Groups, newGroups, type RingState } from "./rings.ts";
+import { workTilesOf } from "./workTiles.ts";
 
-/** A role, or the whole block outside roles. */
-export interface Thread {
-  readonly name: string;
-  readonly cells: Cells;
-  readonly groups: Groups;
-  /** Threads of the block that it stands for; of leading blocks only, where a role is theirs. */
-  readonly threads: number;
-  readonly leader: "pair" | "cluster" | null;
-  /** Barriers passed: what happened in different epochs is ordered for all threads of the role. */
-  epoch: number;
-  /** What `next` has read in this turn of a loop over tiles: the number of the visit that follows, null for the end. */
-  following?: number | null | undefined;
-  /** It has left the `reduce` around. */
-  left?: boolean;
-}
-
-/** Where a thread stands still; it goes on when `ready` says so. */
-interface Blocked {
-  readonly ready: () => boolean;
-  readonly at: string;
-  readonly why: string;
-}
-
-type Steps = Generator<Blocked, void, void>;
-
-/** A compiled statement: `run` never blocks, `steps` may. */
-export type Op =
-  | { readonly kind: "run"; readonly run: (thread: Thread) => void }
-  | { readonly kind: "steps"; readonly steps: (thread: Thread) => Steps };
-
-/** Statements that touch data. */
-export type DataStmt = Extract<
-  Stmt,
-  { kind: "fill" | "copy" | "mma" | "accumulate" | "epilogue" | "map" | "reduce.row" }
->;
-type Machine = Exclude<
-  MachineStmt,
-  ReductionStmt | { kind: "prologue" | "leader" | "only" | "response" | "boundary" | "accumulate" }
->;
-type Combine = Extract<Stmt, { kind: "reduce" }>;
-/** Statements of a reduction that are no blocks. */
-export type ReductionStep = Exclude<ReductionStmt, { kind: "reduction" | "slices" }>;
-type RingStmt = Extract<Stmt, { kind: "acquire" | "commit" | "wait" | "release" }>;
-type TileStmt = Extract<Stmt, { kind: "request" | "next" }>;
 type Role = Extract<Stmt, { kind: "role" }>;
-type Epilogue = Extract<Stmt, { kind: "epilogue" }>;
-export type OrderingStmt = Extract<
-  Stmt,
-  { kind: "fence" | "wgmma.fence" | "wgmma.commit" | "wgmma.wait" | "pin" }
->;
-export type StagingStmt = Extract<Stmt, { kind: "stage" | "bulk.store" | "warp.store" }>;
-
-export interface Hooks {
-  /** What a data statement does; null: nothing that matters here. */
-  data(stmt: DataStmt, table: CellTable, at: string): ((thread: Thread) => void) | null;
-  /** Zeros for all of a tile. */
-  zero(tile: string, table: CellTable, at: string): (thread: Thread) => void;
-  /**
-   * A thread hands in its part of a tile, in their order, `last` at the end; how it goes on with the sum: not at all, or once for each entry, which makes ready
-   * for it. One thread stands for all blocks that go on.
-   */
-  combine(
-    stmt: Combine,
-    last: (thread: Thread) => boolean,
-    table: CellTable,
-    at: string,
-  ): (thread: Thread) => readonly (() => void)[];
-  /** What a statement of an epilogue through a shared tile does; absent: nothing, and the epilogue is done as a whole. */
-  staged?(epilogue: Epilogue, stmt: StagingStmt, table: CellTable, at: string): (thread: Thread) => void;
-  /** What a statement of a reduction does; absent: nothing, and `reduce` says who goes on. */
-  reduction?(combine: Combine, stmt: ReductionStep, table: CellTable, at: string): (thread: Thread) => void;
-  /** What a statement that only orders accesses does; absent: nothing. */
-  ordering?(stmt: OrderingStmt, at: string): (thread: Thread) => void;
-  /** State of a ring at the start of a block. */
-  ring(ring: Ring): RingState;
-  /** What a slot held is gone, when its producer may fill it again. */
-  emptied?(ring: Ring): (place: number) => void;
-  /** How a statement is named in faults. */
-  at(stmt: Stmt): string;
-  /** Shared memory and registers are fresh. */
-  newBlock(): void;
-  readonly tiles: TileChoice;
-  /** Most turns of loops over which the run goes on. */
-  readonly turns: number;
-  /** Picks the next of `count` threads that can go on. */
-  pick(count: number): number;
-}
 
 /** Name of the thread outside of roles. */
 export const BLOCK = "block";
@@ -124,25 +33,14 @@ export const BLOCK = "block";
 /** Ways to combine in which one CTA goes on, by the work tile's counter. */
 const countsItself: ReadonlySet<ReductionKind> = new Set(["last", "atomics", "bulk"]);
 
-const isReductionStep = (stmt: Machine | ReductionStep): stmt is ReductionStep =>
-  /^(partial|counter|dsmem|bulk\.reduce)\b/.test(stmt.kind);
-
-const run = (action: (thread: Thread) => void): Op => ({ kind: "run", run: action });
-const steps = (action: (thread: Thread) => Steps): Op => ({ kind: "steps", steps: action });
-
 export class Control {
   readonly #program: TileProgram;
   readonly #hooks: Hooks;
   readonly #table = new CellTable();
+  readonly #sync: Synchronisation;
+  readonly #responses: Responses;
   readonly #ops: readonly Op[];
   #rings: ReadonlyMap<string, RingState> = new Map();
-  #barriers: Barriers;
-  /** Pipelines of the role being compiled. */
-  readonly #pipelines = new Map<string, PipelineCells>();
-  /** Slots of each declaration whose mbarriers nothing has initialised yet, where anything has been of them. */
-  readonly #unready = new Map<string, ReadonlySet<number>>();
-  /** Threads that have come to a named barrier. */
-  readonly #named = new Map<number, number>();
   /** Whether a thread has the last part of its tile, of the tiles being compiled. */
   #lastPart: (thread: Thread) => boolean = () => true;
   /** The `reduce` being compiled. */
@@ -151,17 +49,14 @@ export class Control {
   #epilogue: Epilogue | null = null;
   /** Turns of all loops so far. */
   #turns = 0;
-  /** Visits of the loop over tiles being compiled. */
-  #visits = 0;
-  /** Answers by ring and chunk: the visit that follows, or null. */
-  readonly #answers = new Map<string, Map<number, number | null>>();
-  /** Answers that have been asked for, by ring. */
-  readonly #asked = new Map<string, number>();
+  /** Work tiles of the loop being compiled. */
+  #workTiles = 0;
 
   constructor(program: TileProgram, hooks: Hooks) {
     this.#program = program;
     this.#hooks = hooks;
-    this.#barriers = new Barriers(program);
+    this.#sync = new Synchronisation(program, this.#table, hooks);
+    this.#responses = new Responses(() => this.#rings, this.#table);
     this.#ops = this.#compileList(program.body, false);
   }
 
@@ -171,7 +66,7 @@ export class Control {
   }
 
   get barriers(): Barriers {
-    return this.#barriers;
+    return this.#sync.barriers;
   }
 
   run(): void {
@@ -189,17 +84,15 @@ export class Control {
 
   #newBlock(): void {
     this.#hooks.newBlock();
-    this.#answers.clear();
-    this.#asked.clear();
-    this.#barriers = new Barriers(this.#program);
-    this.#named.clear();
+    this.#responses.newBlock();
+    this.#sync.newBlock();
     if (this.#program.stage !== "machine")
       this.#rings = new Map(this.#program.rings.map((ring) => [ring.name, this.#hooks.ring(ring)]));
   }
 
   #endBlock(threads: readonly Thread[]): void {
     for (const ring of this.#rings.values()) ring.checkEnd();
-    this.#barriers.checkEnd();
+    this.#sync.barriers.checkEnd();
     for (const { groups, name } of threads) {
       committed(groups, name);
       // Of a ring `checkEnd` judges that; from stage machine on its groups are the thread's.
@@ -295,7 +188,7 @@ export class Control {
     const at = this.#hooks.at(stmt);
     switch (stmt.kind) {
       case "tiles":
-        return this.#compileTiles(stmt, inRole);
+        return this.#compileTiles(stmt, inRole, at);
       case "for": {
         const cell = this.#table.cell(stmt.var);
         const [from, to] = [compileExpr(stmt.from, this.#table), compileExpr(stmt.to, this.#table)];
@@ -347,13 +240,13 @@ export class Control {
       case "commit":
       case "wait":
       case "release":
-        return this.#compileRingEvent(stmt, at);
+        return compileRingEvent(stmt, () => this.#rings, this.#table, at);
       case "request":
       case "next":
-        return run(this.#compileTileEvent(stmt, at));
+        return run(this.#responses.compile(stmt, this.#workTiles, at));
       case "barrier":
         if (stmt.threads !== undefined && stmt.groups === undefined)
-          return this.#compileNamed(stmt.id, stmt.threads, stmt.arrive === true, at);
+          return this.#sync.compileNamed(stmt.id, stmt.threads, stmt.arrive === true, at);
         // Threads of one role move together here, so there is nobody to wait for.
         return run((thread) => {
           thread.epoch++;
@@ -387,14 +280,73 @@ export class Control {
           yield* runList(thread);
         });
       }
+      case "partial.store":
+      case "partial.stage":
+      case "partial.load":
+      case "partial.clear":
+      case "partial.add":
+      case "bulk.reduce":
+      case "counter.add":
+      case "counter.leave":
+      case "counter.clear":
+      case "dsmem.send":
+      case "dsmem.leave":
+      case "dsmem.expect":
+      case "dsmem.wait":
+      case "dsmem.add": {
+        const action = this.#combine && this.#hooks.reduction?.(this.#combine, stmt, this.#table, at);
+        return action ? run(action) : null;
+      }
+      case "stage":
+      case "bulk.store":
+      case "warp.store": {
+        const action = this.#epilogue && this.#hooks.staged?.(this.#epilogue, stmt, this.#table, at);
+        return action ? run(action) : null;
+      }
+      // Only the orders of threads, proxies and blocks are different with them, which the proof judges.
+      case "fence":
+      case "wgmma.fence":
+      case "wgmma.commit":
+      case "wgmma.wait":
+      case "pin": {
+        const ordered = this.#hooks.ordering?.(stmt, at);
+        return ordered ? run(ordered) : null;
+      }
+      case "warp.sync":
+      case "rename":
+      case "tensormap.prefetch":
+      case "prologue.at":
+      case "cluster.arrive":
+      case "cluster.wait":
+      case "pdl.wait":
+      case "pdl.launch":
+      case "bulk.wait":
+      case "bulk.commit":
+      case "tmem.alloc":
+      case "tmem.relinquish":
+      case "tmem.base":
+      case "tmem.dealloc":
+        return null;
       default:
-        if (isReductionStep(stmt)) {
-          const combine = this.#combine;
-          if (combine === null || this.#hooks.reduction === undefined) return null;
-          return run(this.#hooks.reduction(combine, stmt, this.#table, at));
-        }
-        return this.#compileMachine(stmt, at);
+        return this.#sync.compile(stmt, at);
     }
+  }
+
+  #compileTiles(stmt: Extract<Stmt, { kind: "tiles" }>, inRole: boolean, at: string): Op {
+    const workTiles = workTilesOf(stmt, this.#program, this.#hooks.tiles);
+    this.#workTiles = workTiles.length;
+    return compileTiles(stmt, workTiles, inRole, {
+      program: this.#program,
+      table: this.#table,
+      at,
+      list: (stmts, role) => this.#compileList(stmts, role),
+      runList: (ops, thread) => this.#runList(ops, thread),
+      newBlock: () => this.#newBlock(),
+      endBlock: (threads) => this.#endBlock(threads),
+      setLastPart: (last) => {
+        this.#lastPart = last;
+      },
+    });
   }
 
   #compileStaged(stmt: Epilogue, inRole: boolean): Op {
@@ -430,333 +382,6 @@ export class Control {
       }
     });
   }
-
-  /** Threads of two roles at a barrier: those that come to meet wait until all have come. */
-  #compileNamed(id: number, threads: number, arrives: boolean, at: string): Op {
-    const come = (thread: Thread): number => {
-      const before = this.#named.get(id) ?? 0;
-      this.#named.set(id, before + thread.threads);
-      return Math.floor(before / threads);
-    };
-    if (arrives) return run(come);
-    const named = this.#named;
-    return steps(function* (thread) {
-      const generation = come(thread);
-      const ready = (): boolean => (named.get(id) ?? 0) >= (generation + 1) * threads;
-      if (!ready()) yield { ready, at, why: `barrier ${id}` };
-    });
-  }
-
-  #compileMachine(stmt: Machine, at: string): Op | null {
-    const ringOf = (name: string): Ring => {
-      const ring = this.#program.rings.find((r) => r.name === name);
-      if (ring === undefined) throw new RangeError(`unresolved ring %${name}`);
-      return ring;
-    };
-    switch (stmt.kind) {
-      case "pipeline": {
-        const own = pipelineCells(this.#table, ringOf(stmt.of), stmt.name);
-        this.#pipelines.set(stmt.name, own);
-        return run(({ cells }) => {
-          cells[own.place] = stmt.stage;
-          cells[own.parity] = stmt.phase;
-        });
-      }
-      case "advance": {
-        const own = this.#pipeline(stmt.pipeline);
-        return run(({ cells }) => advanceCells(cells, own, stmt.by));
-      }
-      case "hold": {
-        const from = this.#pipeline(stmt.pipeline);
-        const own = pipelineCells(this.#table, from.ring, stmt.name);
-        this.#pipelines.set(stmt.name, own);
-        return run(({ cells }) => {
-          cells[own.place] = cells[from.place] ?? 0;
-          cells[own.parity] = cells[from.parity] ?? 0;
-        });
-      }
-      case "mbar.wait": {
-        const { barrier } = stmt;
-        const own = this.#pipeline(barrier.pipeline);
-        const passed = ({ cells }: Thread): boolean =>
-          this.#barriers.passed(barrier, cells[own.place] ?? 0, cells[own.parity] ?? 0);
-        const emptied = barrier.edge === "empty" ? this.#hooks.emptied?.(own.ring) : undefined;
-        const initialised = this.#initialised(barrier, at);
-        return steps(function* (thread) {
-          initialised();
-          const ready = (): boolean => passed(thread);
-          if (!ready()) yield { ready, at, why: `the wait for %${barrier.ring}.${barrier.edge}` };
-          emptied?.(thread.cells[own.place] ?? 0);
-        });
-      }
-      case "mbar.expect":
-        return this.#arrival(stmt.barrier, () => 1, at);
-      case "tcgen05.commit":
-        return this.#arrival(
-          stmt.barrier,
-          ({ leader }) => arrivalsFrom(this.#program.launch, stmt.to, leader),
-          at,
-        );
-      case "mbar.arrive":
-        return this.#arrival(
-          stmt.barrier,
-          ({ threads, leader }) =>
-            arrivals(threads, stmt.by) * arrivalsFrom(this.#program.launch, stmt.to, leader),
-          at,
-        );
-      case "cp.async.commit":
-        return run(({ groups }) => {
-          groups.closed.push({ ring: "", chunk: 0, flights: groups.open });
-          groups.open = [];
-        });
-      case "cp.async.wait":
-        return run(({ groups }) => {
-          for (const { flights } of groups.closed.splice(0, Math.max(0, groups.closed.length - stmt.pending)))
-            land(flights);
-        });
-      case "stage":
-      case "bulk.store":
-      case "warp.store": {
-        const epilogue = this.#epilogue;
-        const staged = epilogue && this.#hooks.staged?.(epilogue, stmt, this.#table, at);
-        return staged ? run(staged) : null;
-      }
-      case "mbar.init":
-        return run(() => this.#initialise(stmt.barriers, stmt.slots));
-      // Only the orders of threads, proxies and blocks are different with them, which the proof judges.
-      case "fence":
-      case "wgmma.fence":
-      case "wgmma.commit":
-      case "wgmma.wait":
-      case "pin": {
-        const ordered = this.#hooks.ordering?.(stmt, at);
-        return ordered ? run(ordered) : null;
-      }
-      case "warp.sync":
-      case "rename":
-      case "tensormap.prefetch":
-      case "prologue.at":
-      case "cluster.arrive":
-      case "cluster.wait":
-      case "pdl.wait":
-      case "pdl.launch":
-      case "bulk.wait":
-      case "bulk.commit":
-      case "tmem.alloc":
-      case "tmem.relinquish":
-      case "tmem.base":
-      case "tmem.dealloc":
-        return null;
-    }
-  }
-
-  #initialise(name: string, range: SlotRange | undefined): void {
-    const { slots = 1 } = this.#program.machine?.barriers.find((one) => one.name === name) ?? {};
-    const { from, to } = range ?? { from: 0, to: slots };
-    const left = this.#unready.get(name) ?? new Set(Array.from({ length: slots }, (_, slot) => slot));
-    this.#unready.set(name, new Set([...left].filter((slot) => slot < from || slot >= to)));
-  }
-
-  /** Throws where a barrier is used that nothing has initialised; of programs without declarations nothing is known of that. */
-  #initialised({ ring, edge }: BarrierRef, at: string): () => void {
-    const name = barrierName(ring, edge);
-    if (this.#program.machine === undefined) return () => {};
-    return () => {
-      if (this.#unready.get(name)?.size !== 0)
-        throw new InterpretFailure(
-          interpretCodes.protocol,
-          at,
-          `%${name} is used, and nothing has initialised it`,
-          `mbar.init %${name} before the roles`,
-        );
-    };
-  }
-
-  #arrival(barrier: BarrierRef, count: (thread: Thread) => number, at: string): Op {
-    const own = this.#pipeline(barrier.pipeline);
-    const initialised = this.#initialised(barrier, at);
-    return run((thread) => {
-      initialised();
-      this.#barriers.arrive(barrier, thread.cells[own.place] ?? 0, count(thread), at);
-    });
-  }
-
-  #pipeline(name: string): PipelineCells {
-    const own = this.#pipelines.get(name);
-    if (own === undefined)
-      throw new InterpretFailure(
-        interpretCodes.protocol,
-        `%${name}`,
-        `%${name} is used before it is declared`,
-        "declare pipelines where the role begins",
-      );
-    return own;
-  }
-
-  /** Outside roles every tile is a block of its own; inside, one persistent block visits all. */
-  #compileTiles(stmt: Extract<Stmt, { kind: "tiles" }>, inRole: boolean): Op {
-    const [rowCell, colCell] = [this.#table.cell(stmt.vars[0]), this.#table.cell(stmt.vars[1])];
-    const splitCell = stmt.split === null ? null : this.#table.cell(stmt.split.var);
-    const visitCell = stmt.loop === null ? null : this.#table.cell(stmt.loop.var);
-    const partsCell = stmt.loop?.tiles === undefined ? null : this.#table.cell(stmt.loop.tiles);
-    const { turn, of } = stmt.loop ?? { turn: 0, of: 1 };
-    const [, cols] = stmt.extents;
-    const shareCells =
-      stmt.streamK === undefined
-        ? null
-        : ([this.#table.cell(stmt.streamK.first), this.#table.cell(stmt.streamK.count)] as const);
-    const splits = stmt.split?.extent ?? 1;
-    const parts = partialTilesOfBlocks(stmt);
-    const visits = workTilesOf(stmt, this.#program, this.#hooks.tiles);
-    const { chunks } = stmt.streamK ?? { chunks: 0 };
-    this.#lastPart = ({ cells }) => {
-      if (splitCell !== null) return cells[splitCell] === splits - 1;
-      if (shareCells !== null) return (cells[shareCells[0]] ?? 0) + (cells[shareCells[1]] ?? 0) === chunks;
-      return true;
-    };
-    this.#visits = visits.length;
-    const body = this.#compileList(stmt.body, inRole);
-    // At visits of ping-pong roles with this one.
-    const response = stmt.body.filter(({ kind }) => kind === "response");
-    const others = this.#compileList(response.length > 0 ? response : answering(stmt), inRole);
-    const runOthers = (thread: Thread): Steps => this.#runList(others, thread);
-    const visit = (thread: Thread, index: number): Steps => {
-      // The blocks of one tile follow each other, so that the last of them is the one that goes on after a combine.
-      const part = parts?.[index];
-      const tile = part?.tile ?? Math.floor(index / splits);
-      if (part !== undefined && shareCells !== null) {
-        thread.cells[shareCells[0]] = part.first;
-        thread.cells[shareCells[1]] = part.count;
-      }
-      thread.cells[rowCell] = Math.floor(tile / cols);
-      thread.cells[colCell] = tile % cols;
-      if (splitCell !== null) thread.cells[splitCell] = index % splits;
-      thread.following = undefined;
-      return this.#runList(body, thread);
-    };
-    // One block visits all parts here, so that the chunks before are those along the line.
-    const chunksBefore = (index: number): number => {
-      const part = parts?.[index];
-      return part === undefined ? 0 : part.tile * chunks + part.first;
-    };
-    const runAt = (at: Boundary): ((thread: Thread) => Steps) => {
-      const ops = this.#compileList(boundaryOf(stmt, at), inRole);
-      return (thread) => this.#runList(ops, thread);
-    };
-    const [first, between, last] = [runAt("first"), runAt("between"), runAt("last")];
-    // From stage machine on a CTA does its parts one after the other.
-    const goesOn = (index: number): boolean =>
-      this.#program.stage === "machine" && !inRole && index > 0 && parts !== null
-        ? parts[index]?.cta === parts[index - 1]?.cta
-        : false;
-    const begin = (thread: Thread): void => {
-      if (inRole) return;
-      this.#newBlock();
-      thread.groups.open = [];
-      thread.groups.closed.length = 0;
-    };
-    const end = (thread: Thread): void => {
-      if (!inRole) this.#endBlock([thread]);
-    };
-    const at = this.#hooks.at(stmt);
-    const ring = stmt.loop?.ring;
-    return steps(function* (thread) {
-      yield* first(thread);
-      yield* visitsIn(thread);
-      if (visits.length % of === turn) yield* last(thread);
-    });
-    function* visitsIn(thread: Thread): Steps {
-      for (let ordinal = 0; ordinal < visits.length; ) {
-        if (ordinal % of === turn) {
-          if (goesOn(ordinal)) yield* between(thread);
-          else begin(thread);
-          if (visitCell !== null)
-            thread.cells[visitCell] = parts === null ? ordinal : chunksBefore(visits[ordinal] ?? 0);
-          if (partsCell !== null) thread.cells[partsCell] = ordinal;
-          yield* visit(thread, visits[ordinal] ?? 0);
-          if (!goesOn(ordinal + 1)) end(thread);
-        } else if (ring !== undefined) {
-          if (visitCell !== null) thread.cells[visitCell] = ordinal;
-          thread.following = undefined;
-          yield* runOthers(thread);
-        }
-        if (ring !== undefined && thread.following === null) return;
-        if (ring !== undefined) ordinal = (thread.following ?? noAnswer(ring, at)) - 1;
-        ordinal++;
-      }
-    }
-  }
-
-  /** `request` answers in the order of the tiles; `next` reads the answer in the slot. */
-  #compileTileEvent(stmt: TileStmt, at: string): (thread: Thread) => void {
-    const chunkOf = compileExpr(stmt.at, this.#table);
-    const visits = this.#visits;
-    const answers = (): Map<number, number | null> => {
-      const known = this.#answers.get(stmt.ring) ?? new Map<number, number | null>();
-      this.#answers.set(stmt.ring, known);
-      return known;
-    };
-    return (thread) => {
-      const chunk = chunkOf(thread.cells);
-      const ring = this.#rings.get(stmt.ring);
-      if (ring === undefined) {
-        // By the slot of a pipeline: answers follow each other in the order in which they are asked for.
-        if (stmt.kind === "next") thread.following = answers().get(chunk);
-        else {
-          const asked = this.#asked.get(stmt.ring) ?? 0;
-          this.#asked.set(stmt.ring, asked + 1);
-          answers().set(chunk, asked + 1 < visits ? asked + 1 : null);
-        }
-        return;
-      }
-      const slot = chunk % ring.ring.slots;
-      if (stmt.kind === "next") {
-        ring.checkRead(slot, thread.name, at);
-        thread.following = answers().get(chunk);
-        return;
-      }
-      ring.checkWrite(slot, at);
-      if (answers().get(chunk - 1) === null)
-        throw new InterpretFailure(
-          interpretCodes.protocol,
-          at,
-          `asks %${stmt.ring} for another tile after it has answered that there is none`,
-          "end the loop with the answer: read it with `next` in the scheduler too",
-        );
-      answers().set(chunk, chunk + 1 < visits ? chunk + 1 : null);
-    };
-  }
-
-  #compileRingEvent(stmt: RingStmt, at: string): Op {
-    const chunkOf = compileExpr(stmt.at, this.#table);
-    const state = (): RingState => {
-      const ring = this.#rings.get(stmt.ring);
-      if (ring === undefined) throw new RangeError(`unresolved ring %${stmt.ring}`);
-      return ring;
-    };
-    switch (stmt.kind) {
-      case "acquire":
-        return steps(function* (thread) {
-          const [ring, chunk] = [state(), chunkOf(thread.cells)];
-          const ready = (): boolean => ring.free(chunk);
-          const why = `acquire of chunk ${chunk} of %${stmt.ring}, whose slot still holds chunk ${chunk - ring.ring.slots}`;
-          if (!ready()) yield { ready, at, why };
-          ring.acquire(chunk, thread, at);
-        });
-      case "commit":
-        return run((thread) => state().commit(chunkOf(thread.cells), thread, at));
-      case "wait":
-        return steps(function* (thread) {
-          const [ring, chunk] = [state(), chunkOf(thread.cells)];
-          const ready = (): boolean => ring.committed >= chunk;
-          const why = `wait for chunk ${chunk} of %${stmt.ring}, which nobody has committed`;
-          if (!ready()) yield { ready, at, why };
-          ring.wait(chunk, stmt.pending, thread, at);
-        });
-      case "release":
-        return run((thread) => state().release(chunkOf(thread.cells), thread, at));
-    }
-  }
 }
 
 function committed({ open }: Groups, at: string): void {
@@ -767,13 +392,4 @@ function committed({ open }: Groups, at: string): void {
       `${open.length} asynchronous copies are never committed`,
       "commit them, and wait for them",
     );
-}
-
-function noAnswer(ring: string, at: string): never {
-  throw new InterpretFailure(
-    interpretCodes.protocol,
-    at,
-    `the body ends without having read from %${ring} which tile follows`,
-    "write `next` between wait and release of that ring",
-  );
 }

@@ -10,14 +10,8 @@ import { bufferOf, wholeView } from "../rewrite.ts";
 import { upOrigin } from "../stepViews.ts";
 import type { Buffer, Ring, Stmt, TileProgram, View } from "../types.ts";
 import { type Cells, type CellTable, compileCond, compileExpr } from "./compileExpr.ts";
-import {
-  Control,
-  type DataStmt,
-  type Hooks,
-  type ReductionStep,
-  type StagingStmt,
-  type Thread,
-} from "./control.ts";
+import type { DataStmt, Hooks, ReductionStep, StagingStmt, Thread } from "./control/threads.ts";
+import { Control } from "./control.ts";
 import { runElements } from "./elements.ts";
 import { EpilogueChain, runEpilogue, type StepInput, type StepOutputs } from "./epilogue.ts";
 import { InterpretFailure, interpretCodes } from "./failure.ts";

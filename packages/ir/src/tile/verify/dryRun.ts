@@ -1,7 +1,8 @@
 /** A block's control flow without its data: who writes, reads and multiplies what, and whether barriers, groups and fences order it. */
 import { elementViews } from "../elements.ts";
 import { type CellTable, compileCond, compileExpr } from "../interpret/compileExpr.ts";
-import { Control, type DataStmt, type Hooks, type OrderingStmt, type Thread } from "../interpret/control.ts";
+import type { DataStmt, Hooks, OrderingStmt, Thread } from "../interpret/control/threads.ts";
+import { Control } from "../interpret/control.ts";
 import { InterpretFailure, interpretCodes } from "../interpret/failure.ts";
 import { type Consumers, RingState } from "../interpret/rings.ts";
 import { consumersOf, ringsByBuffer } from "../interpret/ringUse.ts";

@@ -1,0 +1,72 @@
+/** What a kernel of stage `machine` has of the machine: places, barriers, scratch, kernels in launch order. */
+import type { GroupRow, KernelSpec, LaunchExpr, Manifest, ParamSpec } from "@tilewright/core";
+
+/** Where slot 0 of a tile begins, in bytes of the block's shared memory or columns of its tensor memory, and from there each next slot; 0 of a tile with one outside rings. */
+export interface Place {
+  readonly offset: number;
+  readonly every: number;
+}
+
+/** So many mbarriers one after the other, each of which counts so many arrivals a phase. */
+export interface Barrier {
+  readonly name: string;
+  readonly offset: number;
+  readonly slots: number;
+  readonly count: number;
+}
+
+/** Slots `from` to `to` - 1. */
+export interface SlotRange {
+  readonly from: number;
+  readonly to: number;
+}
+
+/** Shared memory that is no tile: slices and parts of accumulators on their way, the address of tensor memory. */
+export interface Scratch {
+  readonly name: string;
+  readonly offset: number;
+  readonly bytes: number;
+}
+
+/**
+ * Values that the emission keeps in registers through the main loop rather than compute them where they are used. `addresses`: of shared memory, one for each pattern of bits
+ * that a swizzle flips. `epilogue`: places and bounds of D, which then stand where the role begins and waits for its first chunk.
+ */
+export const keptValues = ["addresses", "epilogue"] as const;
+
+export type KeptValues = (typeof keptValues)[number];
+
+/** A kernel of the artefact: the program's own, or one that is launched before or behind it. */
+export interface KernelDeclaration {
+  readonly role: KernelSpec["role"];
+  /** Entry symbol. */
+  readonly name: string;
+  readonly grid: KernelSpec["launch"]["grid"];
+  /** Threads of a block; `exact`: ptxas is told that it has no fewer. */
+  readonly threads: number;
+  readonly exact: boolean;
+  /** Blocks that shall fit an SM, and registers of a thread; null leaves them to ptxas. */
+  readonly ctas: number | null;
+  readonly maxnreg: number | null;
+  /** What holds registers through the main loop. */
+  readonly keeps: readonly KeptValues[];
+  /** Bytes of workspace that it needs; the kernels of one launch share it. */
+  readonly workspace: LaunchExpr;
+  /** In the order of the entry's parameters. */
+  readonly params: readonly ParamSpec[];
+  /** Rows of the table of a grouped problem. */
+  readonly row?: GroupRow;
+}
+
+/** What a kernel has of the machine, beside the places of its tiles. */
+export interface MachineDeclarations {
+  readonly barriers: readonly Barrier[];
+  readonly scratch: readonly Scratch[];
+  /** Bytes of shared memory, and columns of tensor memory, of a block. */
+  readonly memory: { readonly shared: number; readonly tensor: number };
+  /** Kernels in launch order, and what they want of their workspace before a launch. */
+  readonly launches?: {
+    readonly kernels: readonly KernelDeclaration[];
+    readonly init: Manifest["workspace"]["init"];
+  };
+}
