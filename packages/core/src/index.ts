@@ -139,7 +139,7 @@ export {
 } from "./problem/batch.ts";
 export { checkProblem, maxOperandBytes } from "./problem/check.ts";
 export { maxExtent } from "./problem/checkExtent.ts";
-export { problemCodes } from "./problem/codes.ts";
+export { invalid, problemCodes } from "./problem/codes.ts";
 export { type CopiedMatrix, copyBytes, copyPromises } from "./problem/copyBytes.ts";
 export { readProblem } from "./problem/define.ts";
 export { foldMap, isApproximateEpilogue, type MapLeaf, mapOf } from "./problem/epilogueExpression.ts";
@@ -239,6 +239,13 @@ export type {
   ScheduleModel,
   ScheduleValues,
 } from "./schedule.ts";
+export {
+  type AttentionRequest,
+  attentionDTypes,
+  attentionLayouts,
+  attentionRequestSchema,
+  causalForms,
+} from "./schema/attention.ts";
 export { diagnosticsOfIssues } from "./schema/issues.ts";
 export {
   type LibraryDevice,

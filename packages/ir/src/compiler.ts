@@ -37,6 +37,7 @@ import { type Anchor, anchorOf, PROGRAM_SHAPE } from "./program/anchor.ts";
 import { isAxisProgram, parseAxisProgram } from "./program/parse.ts";
 import { rowNest, scheduleProgram } from "./program/schedule.ts";
 import type { AxisProgram } from "./program/types.ts";
+import { printSchedule } from "./schedule/codec.ts";
 import { parseProgramWithLocations } from "./tile/parse.ts";
 import { printProgram } from "./tile/print.ts";
 import { ownProgram } from "./tile/sizes.ts";
@@ -69,6 +70,8 @@ export type CompileInput =
     })
   | (CompileBase & {
       readonly from: string | TileProgram;
+      /** Of a program over named axes: that of its product, instead of the first that its statements go with. */
+      readonly schedule?: string | Schedule;
       /** Compile exactly this program although the verifiers of its protocol and its places convict it; what cannot be compiled is refused as ever. */
       readonly unproven?: boolean;
     });
@@ -89,7 +92,7 @@ export interface Artifact {
   readonly backend: string;
   readonly problem: Problem;
   readonly target: Target;
-  /** Canonical text; null when compiled from a tile program. */
+  /** Canonical text, of a program over axes that of its product; null when compiled from a later tile program. */
   readonly schedule: string | null;
   /** Where the schedule is from. */
   readonly choice: Choice;
@@ -253,7 +256,7 @@ function compileProgram(
 }
 
 /** Schedules of a program's product that are tried on the program, of each backend. */
-const MOST_TRIED = 4;
+const MOST_TRIED = 24;
 
 /** A program over named axes: with the first schedule of its product that its other statements go with, of the first backend that has one. */
 function compileAxes(
@@ -271,13 +274,21 @@ function compileAxes(
   const able = ableTo(backends, problem, target);
   if (!able.ok) return able;
   const reasons: Diagnostic[] = [];
-  for (const backend of able.value) {
+  const { schedule } = input;
+  const meant = schedule === undefined ? able.value : meantFor(able.value, schedule);
+  for (const backend of meant) {
     let tried = 0;
-    for (const base of nestsOf(backend, anchor.value, input)) {
-      const made = scheduled(backend, source.value, anchor.value, base, input, version);
+    const given = schedule === undefined ? null : givenPlan(backend, problem, target, schedule);
+    if (given?.ok === false) {
+      reasons.push(...given.error);
+      continue;
+    }
+    for (const nest of nestsOf(backend, anchor.value, input, given?.value ?? null)) {
+      const made = scheduled(backend, source.value, anchor.value, nest, input, version);
       if (made === null) continue;
       if (made.ok) return made;
-      reasons.push(...made.error);
+      // Of one backend the reasons are mostly the same.
+      if (tried === 0) reasons.push(...made.error);
       tried++;
       if (tried === MOST_TRIED) break;
     }
@@ -305,7 +316,7 @@ function scheduled(
   backend: Backend,
   source: AxisProgram,
   anchor: Anchor,
-  base: TileProgram,
+  { base, plan }: Nest,
   input: Aimed<CompileInput>,
   version: string,
 ): Checked<Artifact> | null {
@@ -321,7 +332,8 @@ function scheduled(
         program,
         source,
         plan: null,
-        choice: () => given,
+        nest: plan,
+        choice: () => (input.schedule === undefined ? { ...given, from: "model" } : given),
         first: {
           pass: "schedule",
           summary: "The program on the nest of its product, factored as the schedule says",
@@ -335,20 +347,47 @@ function scheduled(
   }
 }
 
-/** Nests that a program may be put on: those of the product's schedules, or the one of programs without a product. */
+/** A tile program that a program over axes may be put on, and the schedule of its product that it is of; null of rows without a product. */
+interface Nest {
+  readonly base: TileProgram;
+  readonly plan: Plan | null;
+}
+
+/** Nests that a program may be put on: those of the product's schedules, the given one's, or the one of programs without a product. */
 function* nestsOf(
   backend: Backend,
   anchor: Anchor,
   { target, machine }: Aimed<CompileInput>,
-): Iterable<TileProgram> {
+  given: readonly Plan[] | null,
+): Iterable<Nest> {
   const { problem, products } = anchor;
   const [product = null] = products;
   const rows = product === null ? rowNest(anchor, target.arch) : null;
-  if (rows !== null) yield rows;
+  if (rows !== null) yield { base: rows, plan: null };
   if (product === null) return;
-  for (const schedule of backend.schedules(problem, target, machine))
-    yield backend.tile(problem, schedule, target);
+  const nestOf = (plan: Plan): Nest => ({ base: backend.tile(problem, plan.schedule, target), plan });
+  if (given !== null) yield* given.map(nestOf);
+  else {
+    const schedules = [...backend.schedules(problem, target, machine)];
+    const legal = (schedule: Schedule): boolean => backend.check(problem, schedule, target).length === 0;
+    for (const schedule of [...schedules, ...smaller(schedules).filter(legal)])
+      yield nestOf({ backend, schedule, text: printSchedule(backend.schedule, schedule) });
+  }
 }
+
+/** Schedules with half the chunk, and with half the rows as well: what a program holds beside its product's operands may need the room. */
+const smaller = (schedules: readonly Schedule[]): readonly Schedule[] =>
+  [
+    [1, 2],
+    [2, 2],
+  ].flatMap(([rows = 1, chunk = 1]) =>
+    schedules.flatMap((schedule) => {
+      const { tile } = schedule;
+      if (!Array.isArray(tile)) return [];
+      const [m = 0, n = 0, k = 0] = tile.map(Number);
+      return [{ ...schedule, tile: [m / rows, n, k / chunk] }];
+    }),
+  );
 
 /** A program that the passes of a backend do not take is none that they tile. */
 function attemptProgram(make: () => Checked<Artifact>): Checked<Artifact> {
@@ -391,6 +430,8 @@ interface Start {
   readonly program: TileProgram;
   readonly source?: AxisProgram;
   readonly plan: Plan | null;
+  /** Of the product whose nest a program over axes is put on. */
+  readonly nest?: Plan | null;
   readonly first: { readonly pass: string; readonly summary: string };
   readonly deterministic: boolean;
   readonly verify: Verification;
@@ -451,7 +492,7 @@ function artifactOf(
     backend: backend.id,
     problem: program.problem,
     target,
-    schedule: plan?.text ?? null,
+    schedule: (plan ?? start.nest)?.text ?? null,
     get choice() {
       choice ??= start.choice();
       return choice;

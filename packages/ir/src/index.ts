@@ -11,6 +11,8 @@ export {
   warpgroupAtom,
   warpgroupWidths,
 } from "./atoms/warpgroup.ts";
+export { attentionText } from "./attention/program.ts";
+export { type Attention, readAttention } from "./attention/request.ts";
 export type { Backend, LoweredKernel, Remark } from "./backend.ts";
 export type { Choice, RefusedEntry } from "./choice.ts";
 export {

@@ -7,7 +7,7 @@ import { compileRequest } from "../compile/source.ts";
 import { compilerOf } from "../compiler.ts";
 import type { Context } from "../context.ts";
 import { sha256 } from "../files/hash.ts";
-import { buildRequest, type CompileArgs, type ProblemArgs } from "../request/request.ts";
+import { buildProductRequest, type CompileArgs, type ProblemArgs } from "../request/request.ts";
 import { usualArch } from "../request/usual.ts";
 import { groupsFault, RUN_GROUPS } from "../run/sizes.ts";
 import { openStore } from "../tuned/files.ts";
@@ -64,7 +64,7 @@ export function planJobs(context: Context, args: PlanArgs): Checked<readonly Pla
   for (const shape of shapes.value) {
     const { m, n, k } = shape;
     const sized = args.shapes === undefined ? rest : { ...rest, m, n, k };
-    const request = buildRequest(context, sized, {}, usualArch(compiler));
+    const request = buildProductRequest(context, sized, {}, usualArch(compiler));
     if (!request.ok) {
       // One wrong flag is one error, not one for each size.
       found.push(...request.error.filter((one) => !seen.has(`${one.code} ${one.at}`)));

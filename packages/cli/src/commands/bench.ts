@@ -21,7 +21,7 @@ import { type Command, defineCommand, type Session } from "../kit/command.ts";
 import { exitCodeFor, exitCodes } from "../kit/exit.ts";
 import { choice, list, number, optionalArgument, seed, switchOn, text, toggle } from "../kit/flags.ts";
 import { toCsv } from "../output/csv.ts";
-import { compileFlags, problemFlags } from "../request/flags.ts";
+import { compileFlags, productFlags } from "../request/flags.ts";
 import { hopeless } from "../tune/measure.ts";
 import { tellChoice } from "../tuned/choice.ts";
 
@@ -34,7 +34,7 @@ const args = z.strictObject({
     "OLD.jsonl",
   ),
   second: optionalArgument("the newer results file, for --compare", "NEW.jsonl"),
-  ...problemFlags,
+  ...productFlags,
   ...compileFlags,
   shapes: text("sizes: a JSON file of named groups (tilewright schema shapes), or MxNxK,MxNxK", {
     hint: "FILE|MxNxK,…",

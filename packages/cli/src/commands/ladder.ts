@@ -16,14 +16,14 @@ import { renderLadders } from "../ladder/render.ts";
 import type { LadderOutcome, LadderResult, StepOutcome } from "../ladder/result.ts";
 import { toCsv } from "../output/csv.ts";
 import { predictFor } from "../plan/plan.ts";
-import { compileFlags, problemFlags } from "../request/flags.ts";
+import { compileFlags, productFlags } from "../request/flags.ts";
 import { openRunDevice } from "../run/device.ts";
 
 const group = "Execution";
 
 const args = z.strictObject({
   name: optionalArgument("which ladder (default: all of the first backend that has any)", "NAME"),
-  ...problemFlags,
+  ...productFlags,
   arch: compileFlags.arch,
   backend: compileFlags.backend,
   device: choice(

@@ -61,9 +61,9 @@ function planned(compiler: Compiler, artifact: Artifact, args: Args): Checked<Pl
 }
 
 /** Where no backend serves the problem, the verdicts are the answer. */
-function refusal(session: Session, { problem, targets }: Request): void {
+function refusal(session: Session, { problem, program, targets }: Request): void {
   for (const target of targets) {
-    const all = verdicts(compilerOf(session.context), problem, target);
+    const all = verdicts(compilerOf(session.context), program?.product ?? problem, target);
     if (!session.json && !all.some((verdict) => verdict.ok))
       session.context.stdout.write(`${target.arch}\n${renderVerdicts(all, session.paint)}`);
   }

@@ -33,7 +33,7 @@ import { formatTime, trim } from "../output/format.ts";
 import { briefSchedule } from "../output/schedule.ts";
 import { renderPairs } from "../output/table.ts";
 import { compileFlags, gpuFlag, problemFlags } from "../request/flags.ts";
-import { buildRequest, type Request } from "../request/request.ts";
+import { buildProductRequest, buildRequest, type Request } from "../request/request.ts";
 import { usualArch } from "../request/usual.ts";
 import { openRunDevice, type RunDevice } from "../run/device.ts";
 import { type Execution, execute, warnOfTime } from "../run/execute.ts";
@@ -41,6 +41,7 @@ import { checkFactors, type FactorFiles, loadFactors } from "../run/factors.ts";
 import { checkMatrices, commonDType, fitsF32, knownFrom, loadMatrices, type Matrices } from "../run/files.ts";
 import { executeGroups, knownFromGroups, loadGroups, makeGroups } from "../run/groups.ts";
 import { makeInputs } from "../run/inputs.ts";
+import { programWork } from "../run/program.ts";
 import type { RunResult } from "../run/result.ts";
 import { launchedAt, problemOfLaunch } from "../run/sizes.ts";
 import { choiceData, choiceText, tellChoice } from "../tuned/choice.ts";
@@ -97,8 +98,10 @@ const args = z.strictObject({
 type Args = z.output<typeof args>;
 
 /** Whether some backend serves the problem on all targets asked for. */
-const served = (compiler: Compiler, { problem, targets }: Request): boolean =>
-  targets.every((target) => compiler.verdicts(problem, target).some(({ verdict }) => verdict.ok));
+const served = (compiler: Compiler, { problem, program, targets }: Request): boolean =>
+  targets.every((target) =>
+    compiler.verdicts(program?.product ?? problem, target).some(({ verdict }) => verdict.ok),
+  );
 
 /**
  * The request, with sizes, layouts and dtype from the files. Files in a type that no backend multiplies are widened to f32, if that
@@ -239,7 +242,7 @@ function resultOf(
     device: device.kind,
     deviceName: device.name,
     problem: artifact.problem as RunResult["problem"],
-    schedule: artifact.manifest.plan.schedule,
+    schedule: artifact.schedule ?? artifact.manifest.plan.schedule,
     choice: choiceData(artifact),
     error:
       check === null
@@ -261,7 +264,7 @@ function render(
   device: Pick<RunDevice, "kind" | "name">,
   execution: Execution,
 ): string {
-  const { problem, target, backend, manifest, choice } = prepared.artifact;
+  const { problem, target, backend, manifest, choice, schedule, source } = prepared.artifact;
   const { check, hazards, timeMs, wrong } = execution;
   const verdict =
     wrong.length > 0
@@ -271,25 +274,32 @@ function render(
         : check.nan < check.elements
           ? session.paint("green", "correct")
           : session.paint("yellow", "ran; nothing to check: all of D is NaN, by the reference as well");
-  const flops =
-    2 *
-    problem.m *
-    productColumns(problem) *
-    problem.k *
-    (problem.batch.kind === "none" ? 1 : problem.batch.count);
+  const work =
+    source === undefined
+      ? problem.m *
+        productColumns(problem) *
+        problem.k *
+        (problem.batch.kind === "none" ? 1 : problem.batch.count)
+      : programWork(source);
   const grouped = problem.batch.kind === "grouped";
   const speed =
-    device.kind !== "cuda" ? " of emulation" : grouped ? "" : `, ${trim(flops / (timeMs * 1e9))} TFLOP/s`;
+    device.kind !== "cuda"
+      ? " of emulation"
+      : grouped
+        ? ""
+        : `, ${trim((2 * work) / (timeMs * 1e9))} TFLOP/s`;
   return renderPairs([
     ["result", verdict],
     [
       "problem",
-      `${problem.batch.kind === "grouped" ? `${problem.batch.count} groups of up to ` : ""}${problem.m} x ${problem.n} x ${problem.k}, ${problem.a.dtype}`,
+      source !== undefined
+        ? `@${source.name}`
+        : `${problem.batch.kind === "grouped" ? `${problem.batch.count} groups of up to ` : ""}${problem.m} x ${problem.n} x ${problem.k}, ${problem.a.dtype}`,
     ],
     ["arch", `${target.arch} (${backend})`],
     [
       "schedule",
-      `${briefSchedule(compilerOf(session.context), backend, manifest.plan.schedule)} (${choiceText(choice)})`,
+      `${briefSchedule(compilerOf(session.context), backend, schedule ?? manifest.plan.schedule)} (${choiceText(choice)})`,
     ],
     ["device", device.name],
     [
@@ -339,7 +349,7 @@ async function runGrouped(session: Session, args: Args, path: string): Promise<n
   const sizes = loadGroups(session.context, path);
   if (!sizes.ok) return session.fail(sizes.error);
   const compiler = compilerOf(session.context);
-  const request = buildRequest(
+  const request = buildProductRequest(
     session.context,
     args,
     knownFromGroups(sizes.value, args),

@@ -25,7 +25,7 @@ import { formatDuration, plural } from "../output/format.ts";
 import { briefSchedule } from "../output/schedule.ts";
 import { renderTable } from "../output/table.ts";
 import { checkGpu } from "../plan/plan.ts";
-import { problemFlags } from "../request/flags.ts";
+import { productFlags } from "../request/flags.ts";
 import { assemble, ptxasVersion } from "../tools/ptxas.ts";
 import { compilePool, compilePoolHere } from "../tune/compile.ts";
 import { entryOf, journalStore, type Occasion, putEntry, readJournal, UNFINISHED } from "../tune/entry.ts";
@@ -37,7 +37,7 @@ import { version } from "../version.ts";
 const tuning = "Tuning";
 
 const args = z.strictObject({
-  ...problemFlags,
+  ...productFlags,
   arch: text("target of the text (default: that of the GPU)", { hint: "sm_80", group: "Compilation" }),
   backend: text("only schedules of this backend", { hint: "NAME", group: "Compilation" }),
   tuned: text(

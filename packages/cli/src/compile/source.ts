@@ -44,7 +44,8 @@ export function compileFrom(context: Context, path: string, args: SourceArgs): C
   const source = readText(context, path);
   const open = source.ok && isAxisProgram(source.value);
   const given = answered.filter(
-    (key) => args[key as keyof SourceArgs] !== undefined && !(open && key === "arch"),
+    (key) =>
+      ![undefined, false].includes(args[key as keyof SourceArgs] as false) && !(open && key === "arch"),
   );
   if (given.some((key) => key !== "arch" || source.ok)) {
     const message = `a tile program states its problem, target and schedule; ${given.join(", ")} would contradict it`;
@@ -103,22 +104,26 @@ function compileAxes(
 /** Compile a request for each of its targets, by what its store has measured where it names no schedule. */
 export const compileRequest = (
   compiler: Compiler,
-  { problem, targets, backend, schedule, deterministic, machine, store }: Request,
+  { problem, program, targets, backend, schedule, deterministic, machine, store }: Request,
 ): readonly Checked<Artifact>[] =>
-  targets.map((target) =>
-    compiler.compile({
-      problem,
+  targets.map((target) => {
+    const base = {
       target,
       deterministic,
       ...(backend === null ? {} : { backend }),
       ...(schedule === null ? {} : { schedule }),
       ...(machine === undefined ? {} : { machine }),
+    };
+    if (program !== undefined) return compiler.compile({ ...base, from: program.text });
+    return compiler.compile({
+      ...base,
+      problem,
       tuned: findTuned(store, problem, target.arch, {
         named: machine?.gpu,
         usual: usualMachine(target).gpu,
       }),
-    }),
-  );
+    });
+  });
 
 /** Diagnostics of a text that came from a file say which. */
 export const located = (found: readonly Diagnostic[], file: string): readonly Diagnostic[] =>

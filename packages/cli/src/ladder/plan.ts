@@ -23,7 +23,7 @@ import {
 import { codes, problemWith } from "../codes.ts";
 import { compilerOf } from "../compiler.ts";
 import type { Context } from "../context.ts";
-import { buildRequest, type ProblemArgs } from "../request/request.ts";
+import { buildProductRequest, type ProblemArgs } from "../request/request.ts";
 import { groupsFault, RUN_GROUPS } from "../run/sizes.ts";
 
 /** A step, compiled; or why its schedule is not legal for this problem on this target. */
@@ -127,7 +127,7 @@ function planLadder(
   { backend, ladder }: Offer,
 ): Checked<PlannedLadder> {
   const [m, n, k] = ladder.sizes[where];
-  const request = buildRequest(
+  const request = buildProductRequest(
     context,
     { ...args, deterministic: false, arch: [target.arch] },
     { ...ladder.request, m, n, k },

@@ -11,7 +11,7 @@ import { count, list, text, toggle } from "../kit/flags.ts";
 import { formatBytes, plural } from "../output/format.ts";
 import { renderTable } from "../output/table.ts";
 import { problemFlags } from "../request/flags.ts";
-import { buildRequest, type CompileArgs, type ProblemArgs } from "../request/request.ts";
+import { buildProductRequest, type CompileArgs, type ProblemArgs } from "../request/request.ts";
 import { tellChoice } from "../tuned/choice.ts";
 import { openStore } from "../tuned/files.ts";
 import { type BuiltLibrary, buildLibrary } from "./build.ts";
@@ -71,7 +71,7 @@ const single = ["out", "from", "ir"] as const;
 
 /** The library of the flags alone: one operation `gemm` of a library `kernels`. */
 function planOfFlags(session: Session, args: LibraryArgs): Checked<LibraryPlan> {
-  const request = buildRequest(session.context, args);
+  const request = buildProductRequest(session.context, args);
   if (!request.ok) return request;
   const { problem, targets, backend, schedule, deterministic, machine, store } = request.value;
   // A file may give a schedule by field; a library's kernels name theirs by text.
@@ -103,7 +103,9 @@ function planOf(session: Session, args: LibraryArgs): Checked<LibraryPlan> {
     ...(args.printPasses ? ["printPasses"] : []),
     ...(args.kernels === undefined
       ? []
-      : Object.keys(problemFlags).filter((name) => args[name as keyof ProblemArgs] !== undefined)),
+      : Object.keys(problemFlags).filter(
+          (name) => ![undefined, false].includes(args[name as keyof ProblemArgs] as false),
+        )),
   ];
   if (clashing.length > 0)
     return err([

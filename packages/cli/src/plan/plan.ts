@@ -21,6 +21,8 @@ import {
 } from "@tilewright/core";
 import {
   type Artifact,
+  type AxisProgram,
+  anchorOf,
   type Backend,
   bankConflicts,
   byteOffset,
@@ -224,6 +226,13 @@ function scheduleOf(
   return schedule.ok ? { backend, schedule: schedule.value } : null;
 }
 
+/** The product whose schedules a program that was compiled takes. */
+function productOfSource(source: AxisProgram): Problem {
+  const anchor = anchorOf(source);
+  if (!anchor.ok) throw new TypeError("a program that was compiled has a product");
+  return anchor.value.problem;
+}
+
 /** A GPU that does not run code for the target. */
 export function checkGpu(gpu: Gpu, target: Target): Checked<true> {
   const own = findTarget(gpu.arch);
@@ -298,20 +307,22 @@ export function planOf(
   const perWave = Math.max(1, fit.blocksPerSm) * gpu.sms;
   const rest = blocks % perWave;
   const machine = machineOf(gpu);
-  const taken = scheduleOf(compiler, artifact);
-  // By what it was chosen for; an edited program has no schedule.
+  const { source } = artifact;
+  const taken = source === undefined ? scheduleOf(compiler, artifact) : null;
+  // By what it was chosen for; an edited program has no schedule, and that of a program over axes is its product's.
   const prediction =
     taken === null
       ? predictionOfProgram(artifact, gpu, fit.blocksPerSm)
       : predictionOf(taken.backend, problem, taken.schedule, target, machine);
-  const others = runnersUp(compiler, artifact, { machine, deterministic }, prediction);
+  const others =
+    source === undefined ? runnersUp(compiler, artifact, { machine, deterministic }, prediction) : [];
   return ok({
     arch: target.arch,
     gpu,
-    backends: verdicts(compiler, problem, target),
+    backends: verdicts(compiler, source === undefined ? problem : productOfSource(source), target),
     backend,
     entry: entryOf(artifact),
-    schedule: artifact.manifest.plan.schedule,
+    schedule: artifact.schedule ?? artifact.manifest.plan.schedule,
     choice: choiceData(artifact),
     deterministic: artifact.manifest.numerics.deterministic,
     remarks: taken?.backend.explain?.(problem, taken.schedule, target) ?? [],

@@ -1,11 +1,13 @@
 /** The flags that state a problem and how to compile it; `compile`, `run` and `plan` share them. */
 import { gatedForms, operations, precisions } from "@tilewright/core";
 import { choice, list, number, text, toggle } from "../kit/flags.ts";
+import { attentionFlags } from "./attention.ts";
 
 const group = "Problem";
 const layouts = ["row", "col"] as const;
 
-export const problemFlags = {
+/** Flags of products: `--op gemm` and `ffn`. */
+export const productFlags = {
   op: choice("ffn: D = act(A.Wg) * (A.Wu), -n of each, B holds both; gemm (default)", operations, { group }),
   act: choice(
     "activation of an ffn (default: silu)",
@@ -66,6 +68,22 @@ export const problemFlags = {
     { hint: "FILE.json", group },
   ),
 };
+
+/** Flags of all operations. */
+export const problemFlags = {
+  ...productFlags,
+  op: choice(
+    "ffn: D = act(A.Wg) * (A.Wu), -n of each, B holds both; attention: O = softmax(scale Q.K^T) V, flags below; gemm (default)",
+    [...operations, "attention"],
+    { group },
+  ),
+  ...attentionFlags,
+};
+
+/** Names of flags that attention does not take. */
+export const notOfAttention = Object.keys(productFlags).filter(
+  (name) => !["op", "batch", "dtype", "dDtype", "request"].includes(name),
+);
 
 const compiling = "Compilation";
 

@@ -21,9 +21,10 @@ import { codes, problemWith } from "../codes.ts";
 import type { Context } from "../context.ts";
 import { readJsonFile } from "../files/json.ts";
 import { openStore } from "../tuned/files.ts";
-import type { compileFlags, problemFlags } from "./flags.ts";
+import { attentionFields, attentionFlags, attentionOf, misplaced } from "./attention.ts";
+import { type compileFlags, notOfAttention, type problemFlags } from "./flags.ts";
 
-export type ProblemArgs = z.output<z.ZodObject<typeof problemFlags>>;
+export type ProblemArgs = Partial<z.output<z.ZodObject<typeof problemFlags>>>;
 /** `--gpu` of commands that rank for one, by its name or by the index of a device. */
 interface GpuArgs {
   readonly gpu?: string | number | undefined;
@@ -48,7 +49,10 @@ interface Wishes {
 }
 
 export interface Request extends Wishes {
+  /** What a launch takes. */
   readonly problem: Problem;
+  /** The program over named axes that is compiled, and the product whose schedules it takes; absent: the problem itself is compiled. */
+  readonly program?: { readonly text: string; readonly product: Problem };
 }
 
 /** What is known of a problem before its flags are read: shapes and dtypes of input files. */
@@ -153,13 +157,34 @@ export function buildRequest(
   const found: Diagnostic[] = [];
   const file = readRequest(context, args.request);
   if (!file.ok) return file;
-  const merged = merge(merge(known, file.value.problem), requestOfFlags(args));
-  const problem = readProblemRequest(fillSizes(merged, found));
+  const { problem: stated } = file.value;
+  const attends = (args.op ?? stated.op) === "attention";
+  found.push(
+    ...(attends
+      ? misplaced(args, notOfAttention, "attention has Q, K, V and O: leave it out")
+      : misplaced(args, Object.keys(attentionFlags), "add --op attention, or leave it out")),
+  );
+  const attention = attends
+    ? attentionOf({
+        ...stated,
+        ...given({ ...attentionFields(args), op: "attention", dtype: args.dtype, batch: args.batch }),
+        ...(args.dDtype === undefined ? {} : { d: { dtype: args.dDtype } }),
+      })
+    : null;
+  const merged = merge(merge(known, stated), requestOfFlags(args));
+  const problem =
+    attention === null
+      ? readProblemRequest(fillSizes(merged, found))
+      : attention.ok
+        ? ok(attention.value.launched)
+        : attention;
   if (!problem.ok) found.push(...problem.error);
   const named = args.arch ?? (file.value.wishes.arch === undefined ? [] : [file.value.wishes.arch]);
   // A problem that is none has no usual architecture; that is no complaint of its own.
   if (named.length === 0 && fallbackArch !== undefined && !problem.ok) return err(found);
-  const usual = problem.ok ? fallbackArch?.(problem.value) : undefined;
+  const usual = problem.ok
+    ? fallbackArch?.(attention?.ok ? attention.value.product : problem.value)
+    : undefined;
   const targets = findTargets(named.length === 0 && typeof usual === "string" ? [usual] : named);
   if (!targets.ok) found.push(...targets.error);
   const gpu = typeof args.gpu === "string" ? findGpu(args.gpu) : null;
@@ -169,6 +194,9 @@ export function buildRequest(
   if (found.length > 0 || !problem.ok || !targets.ok || !store.ok) return err(found);
   return ok({
     problem: problem.value,
+    ...(attention?.ok
+      ? { program: { text: attention.value.program, product: attention.value.product } }
+      : {}),
     targets: targets.value,
     backend: args.backend ?? file.value.wishes.backend ?? null,
     schedule: args.schedule ?? file.value.wishes.schedule ?? null,
@@ -176,6 +204,14 @@ export function buildRequest(
     ...(gpu?.ok ? { machine: machineOf(gpu.value) } : {}),
     store: store.value,
   });
+}
+
+/** The same where a product is needed: what times, tunes and packs kernels knows its operands. */
+export function buildProductRequest(...args: Parameters<typeof buildRequest>): Checked<Request> {
+  const request = buildRequest(...args);
+  if (!request.ok || request.value.program === undefined) return request;
+  const message = "this command serves --op gemm and ffn; a program is compiled, planned and run";
+  return err([problemWith(codes.conflict, "--op", message, { hint: "tilewright run --op attention …" })]);
 }
 
 function findTargets(archs: readonly string[]): Checked<readonly Target[]> {

@@ -50,6 +50,22 @@ export function referenceProgram(source: AxisProgram, { a, b, steps }: Reference
   };
 }
 
+/** Multiply-adds of a program's products, over its batch. */
+export function programWork(source: AxisProgram): number {
+  const anchor = anchorOf(source);
+  if (!anchor.ok) throw new TypeError("a program that was compiled has a product");
+  const { launched, products } = anchor.value;
+  const extent = (name: string): number => source.axes.find((axis) => axis.name === name)?.extent ?? 1;
+  const axes = (name: string): readonly string[] =>
+    [...source.params, ...source.tiles].find((each) => each.name === name)?.axes ?? [];
+  const each = products.reduce(
+    (sum, { acc, a }) =>
+      sum + [...axes(acc), ...axes(a).slice(1)].reduce((size, axis) => size * extent(axis), 1),
+    0,
+  );
+  return each * (launched.batch.kind === "strided" ? launched.batch.count : 1);
+}
+
 /** A matrix row by row. `start`: elements before it. */
 function valuesOf(
   { axes }: AxisProgram,

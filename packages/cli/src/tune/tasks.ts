@@ -12,7 +12,7 @@ import { type PlanArgs, shapesOf } from "../bench/jobs.ts";
 import { codes, problemWith } from "../codes.ts";
 import type { Context } from "../context.ts";
 import { readText } from "../files/read.ts";
-import { buildRequest } from "../request/request.ts";
+import { buildProductRequest } from "../request/request.ts";
 import { groupsFault, RUN_GROUPS } from "../run/sizes.ts";
 
 /** One problem, and how often it was asked for. */
@@ -94,7 +94,12 @@ export function tasksOf(
   for (const { m, n, k } of shapes.value) {
     const sized = args.shapes === undefined ? args : { ...args, m, n, k };
     // The target is the GPU's, which is not known yet.
-    const request = buildRequest(context, { ...sized, arch: undefined, tuned: "none" }, {}, () => "sm_70");
+    const request = buildProductRequest(
+      context,
+      { ...sized, arch: undefined, tuned: "none" },
+      {},
+      () => "sm_70",
+    );
     if (request.ok) {
       const groups = groupsFault(request.value.problem, RUN_GROUPS);
       if (groups !== null) return err([groups]);

@@ -19,6 +19,7 @@ export const problemCodes = {
   symbolic: "TW1016",
   blockScales: "TW1017",
   gated: "TW1018",
+  attention: "TW1019",
 } as const;
 
 type Code = (typeof problemCodes)[keyof typeof problemCodes];

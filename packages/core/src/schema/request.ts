@@ -1,5 +1,6 @@
 /** What to compile, as JSON; and every schema as JSON Schema. */
 import { z } from "zod";
+import { attentionRequestSchema } from "./attention.ts";
 import { libraryIndexSchema, libraryIndexSchemaId, librarySchema } from "./library.ts";
 import { manifestSchema, manifestSchemaId } from "./manifest.ts";
 import { problemRequestSchema, problemSchema } from "./problem.ts";
@@ -9,7 +10,7 @@ import { tunedSchema } from "./tuned.ts";
 export const requestSchema = z
   .strictObject({
     arch: z.string().describe("target: a name that `tilewright targets` lists"),
-    problem: problemRequestSchema,
+    problem: z.union([problemRequestSchema, attentionRequestSchema]),
     schedule: z
       .union([z.string(), z.record(z.string(), z.union([z.number(), z.string(), z.array(z.number())]))])
       .optional()

@@ -23,6 +23,13 @@ import {
 /** A product of a program. */
 export type Product = Extract<AxisStmt, { kind: "mma" }>;
 
+/** Columns that vectors of any dtype divide. */
+const LANE = 8;
+/** Columns that chunks of any schedule divide, or nearly all. */
+const INNER = 64;
+
+const up = (size: number, by: number): number => Math.ceil(size / by) * by;
+
 /** What is not expressed yet. */
 export const PROGRAM_SHAPE = "TW3170";
 
@@ -168,7 +175,6 @@ export function anchorOf(program: AxisProgram): Checked<Anchor> {
       }) as const,
   );
   const batch = problemsOf(program, product, d, [...inputs, ...factors]);
-  const widest = Math.max(extent(n), ...chain.map((each) => extent(namedIn(program, each.acc).axes[1])));
   const launched = defineProblem({
     ...request,
     n: extent(n),
@@ -195,7 +201,11 @@ export function anchorOf(program: AxisProgram): Checked<Anchor> {
       align: Math.min(...right.map(({ align }) => align)),
     },
     d: aligned(d),
-    n: widest,
+    // Tiles that products go on from hold whole chunks of columns; of all others copies and stores go by the alignment of their lines.
+    n: Math.max(
+      up(extent(n), LANE),
+      ...chain.slice(1).map(({ a }) => up(extent(namedIn(program, a).axes[1]), INNER)),
+    ),
     epilogue: read.map((step) =>
       step.kind === "source"
         ? { ...step, operand: { dtype: step.operand.dtype, layout: step.operand.layout } }

@@ -1,0 +1,97 @@
+/** `--op attention`: its flags, and the program and problem that they make. */
+import {
+  attentionDTypes,
+  attentionLayouts,
+  type Checked,
+  causalForms,
+  type Diagnostic,
+  err,
+  ok,
+  type Problem,
+} from "@tilewright/core";
+import { anchorOf, attentionText, parseAxisProgram, readAttention } from "@tilewright/ir";
+import { codes, problemWith } from "../codes.ts";
+import { choice, number, toggleOr } from "../kit/flags.ts";
+
+const group = "Attention (--op attention, with --batch, --dtype, --d-dtype)";
+
+/** Flags that only attention has. */
+export const attentionFlags = {
+  queries: number("rows of Q and O of each head", { hint: "N", group }),
+  keys: number("rows of K and V of each head", { hint: "N", group }),
+  heads: number("heads of Q and O (default 1)", { hint: "N", group }),
+  kvHeads: number("heads of K and V, a divisor of --heads (default: as many)", { hint: "N", group }),
+  headDim: number("columns of Q and K", { hint: "N", group }),
+  valueDim: number("columns of V and O (default: --head-dim)", { hint: "N", group }),
+  layout: choice(
+    "axes in memory: bhsd (default), batch, heads, sequence, columns; or bshd",
+    attentionLayouts,
+    { group },
+  ),
+  causal: toggleOr(
+    "a query sees no key behind its own; the last query has the last key, with top-left the first one the first",
+    causalForms,
+    { group },
+  ),
+  window: number("a query sees so many keys up to its own, without --causal as many from it on", {
+    hint: "N",
+    group,
+  }),
+  scale: number("factor of Q.K^T (default 1 / sqrt(head dim))", { hint: "X", group }),
+  softCap: number("scores become X tanh(score / X)", { hint: "X", group }),
+};
+
+type Fields = Readonly<Record<string, unknown>>;
+
+/** Fields of a request that flags give: a toggle that is off says nothing. */
+export function attentionFields(args: object): Fields {
+  const given: Fields = { ...args };
+  return Object.fromEntries(
+    Object.keys(attentionFlags).map((name) => [name, given[name] === false ? undefined : given[name]]),
+  );
+}
+
+const flagOf = (name: string): string =>
+  name.length === 1 ? `-${name}` : `--${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
+
+/** Flags of `names` that were given, where they do not belong. */
+export function misplaced(args: object, names: readonly string[], hint: string): readonly Diagnostic[] {
+  const given: Fields = { ...args };
+  return names
+    .filter((name) => given[name] !== undefined && given[name] !== false)
+    .map((name) =>
+      problemWith(codes.conflict, flagOf(name), `${flagOf(name)} does not go with this operation`, { hint }),
+    );
+}
+
+const needed = {
+  queries: "rows of Q and O of each head",
+  keys: "rows of K and V of each head",
+  headDim: "columns of Q and K",
+} as const;
+
+/** What is compiled, what a launch takes, and the product whose schedules it takes. Errors: everything that the fields lack or that is wrong with them. */
+export function attentionOf(
+  fields: Fields,
+): Checked<{ readonly program: string; readonly launched: Problem; readonly product: Problem }> {
+  const found: Diagnostic[] = [];
+  const filled: Record<string, unknown> = { ...fields };
+  for (const [name, meaning] of Object.entries(needed)) {
+    if (filled[name] !== undefined) continue;
+    found.push(problemWith(codes.missing, flagOf(name), `${flagOf(name)} is needed: ${meaning}`));
+    filled[name] = 1;
+  }
+  if (typeof filled.dtype === "string" && !attentionDTypes.some((dtype) => dtype === filled.dtype)) {
+    const message = `attention multiplies ${attentionDTypes.join(", ")}, not ${filled.dtype}`;
+    found.push(problemWith(codes.badValue, "--dtype", message, { hint: "--dtype bf16" }));
+    delete filled.dtype;
+  }
+  const attention = readAttention(filled);
+  if (!attention.ok || found.length > 0) return err([...found, ...(attention.ok ? [] : attention.error)]);
+  const program = attentionText(attention.value);
+  const parsed = parseAxisProgram(program);
+  if (!parsed.ok) return parsed;
+  const anchor = anchorOf(parsed.value);
+  if (!anchor.ok) return anchor;
+  return ok({ program, launched: anchor.value.launched, product: anchor.value.problem });
+}

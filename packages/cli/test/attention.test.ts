@@ -1,0 +1,147 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { attentionText, parseAxisProgram, readAttention } from "@tilewright/ir";
+import { describe, expect, test } from "vitest";
+import { cli } from "./harness.ts";
+import { scratch } from "./scratch.ts";
+
+const run = async (flags: string) => {
+  const { code, stdout, stderr } = await cli(
+    `run --op attention ${flags} --device emulator --order all --json`,
+  );
+  return { code, stderr, result: JSON.parse(stdout) };
+};
+
+const faults = async (line: string): Promise<readonly string[]> => {
+  const { stdout } = await cli(`${line} --json`);
+  return JSON.parse(stdout).diagnostics.map(
+    ({ at, message }: { at: string; message: string }) => `${at}: ${message}`,
+  );
+};
+
+const grouped = "--batch 2 --heads 4 --kv-heads 2";
+const cases = [
+  ["--queries 33 --keys 40 --head-dim 32 --dtype f32", ["simt/sm_70"]],
+  [`--queries 17 --keys 21 --head-dim 16 --dtype f32 ${grouped} --layout bshd`, ["simt/sm_70"]],
+  [
+    "--queries 70 --keys 77 --head-dim 64 --dtype bf16 --heads 2",
+    ["simt/sm_70", "mma/sm_80", "wgmma/sm_90a"],
+  ],
+  [
+    `--queries 100 --keys 50 --head-dim 64 --dtype f16 ${grouped}`,
+    ["mma/sm_80", "mma/sm_90a", "wgmma/sm_90a"],
+  ],
+  ["--queries 1 --keys 129 --head-dim 96 --dtype bf16 --heads 8 --kv-heads 1", ["mma/sm_80", "wgmma/sm_90a"]],
+  ["--queries 65 --keys 250 --head-dim 128 --dtype bf16 --layout bshd", ["mma/sm_80", "wgmma/sm_90a"]],
+  [
+    "--queries 20 --keys 64 --head-dim 192 --value-dim 128 --dtype f16 --d-dtype f32",
+    ["mma/sm_80", "wgmma/sm_90a"],
+  ],
+  [
+    "--queries 20 --keys 99 --head-dim 72 --value-dim 40 --dtype bf16 --soft-cap 2 --scale 0.3",
+    ["mma/sm_80", "wgmma/sm_90a"],
+  ],
+  ["--queries 20 --keys 33 --head-dim 256 --dtype bf16 --scale -0.1", ["mma/sm_80", "wgmma/sm_90a"]],
+] as const;
+const all = cases.flatMap(([flags, where]) => where.map((place) => [flags, ...place.split("/")] as const));
+
+describe("attention", () => {
+  test.each(all)("%s by %s on %s is right, without hazards, in every order", async (flags, backend, arch) => {
+    const { code, stderr, result } = await run(`${flags} --backend ${backend} --arch ${arch}`);
+    expect([code, stderr, result.ok, result.hazards]).toEqual([0, "", true, []]);
+    expect(result.error.boundRatio).toBeGreaterThan(0);
+    expect(result.error.boundRatio).toBeLessThan(1);
+    expect(result.schedule).toMatch(/^tile=/);
+  });
+
+  test("a schedule may be given, and JSON says the same as flags", async () => {
+    using folder = scratch();
+    const path = join(folder.path, "request.json");
+    const problem = { op: "attention", queries: 9, keys: 33, headDim: 32, dtype: "f16", layout: "bshd" };
+    writeFileSync(path, JSON.stringify({ arch: "sm_80", problem }));
+    const schedule = "tile=64x64x32 warp=32x32 stages=3";
+    const flags = "--queries 9 --keys 33 --head-dim 32 --dtype f16 --layout bshd --arch sm_80";
+    const texts = await Promise.all(
+      [`--request ${path}`, `--op attention ${flags}`].map((line) =>
+        cli([..."compile -o -".split(" "), ...line.split(" "), "--schedule", schedule]),
+      ),
+    );
+    expect(texts[0]?.stdout).toContain(".entry attention_f16_b1_h1_q9_k33_d32");
+    expect(texts[1]?.stdout).toBe(texts[0]?.stdout);
+    const usual = await cli(`compile -o - --op attention ${flags}`);
+    expect(usual.stdout).not.toBe(texts[0]?.stdout);
+  });
+
+  test("plan says which schedule, of which backends", async () => {
+    const { stdout } = await cli(
+      "plan --op attention --queries 70 --keys 77 --head-dim 64 --dtype bf16 --arch sm_90a --json",
+    );
+    const [plan] = JSON.parse(stdout).plans;
+    expect(
+      plan.backends
+        .filter(({ ok }: { ok: boolean }) => ok)
+        .map(({ backend }: { backend: string }) => backend),
+    ).toEqual(["wgmma", "mma", "simt"]);
+    expect(plan.schedule).toMatch(/^tile=\d+x128x/);
+    expect(plan.choice).toEqual({ from: "model" });
+  });
+
+  test("everything that is wrong with a request is said at once", async () => {
+    expect(
+      await faults("run --op attention --queries 70 --heads 5 --kv-heads 2 --arch sm_80 -m 3 --dtype s8"),
+    ).toEqual([
+      "-m: -m does not go with this operation",
+      "--keys: --keys is needed: rows of K and V of each head",
+      "--head-dim: --head-dim is needed: columns of Q and K",
+      "--dtype: attention multiplies f16, bf16, f32, not s8",
+      "kvHeads: 2 heads of K and V do not share 5 heads of Q evenly",
+    ]);
+    expect(await faults("run -m 3 -n 3 -k 3 --causal --kv-heads 2")).toEqual([
+      "--kv-heads: --kv-heads does not go with this operation",
+      "--causal: --causal does not go with this operation",
+    ]);
+    expect(
+      await faults("compile --op attention --queries 0 --keys 2.5 --head-dim 8 --soft-cap -1 --arch sm_80"),
+    ).toEqual([
+      "queries: must be a positive integer, not 0",
+      "keys: must be a positive integer, not 2.5",
+      "softCap: must be above 0, not -1",
+    ]);
+  });
+
+  test.each([
+    [{}, []],
+    [{ causal: true }, ["select(s, q + 4, %S, -inf)"]],
+    [{ causal: "top-left" }, ["select(s, q + 1, %S, -inf)"]],
+    [{ causal: true, queries: 1 }, []],
+    [{ causal: true, queries: 20 }, ["select(s, q - 11, %S, -inf)", "max(%x, -1e+30)", "max(%y, 1e-30)"]],
+    [{ causal: true, window: 2 }, ["select(s, q + 2, -inf, select(s, q + 4, %S, -inf))"]],
+    [{ window: 3 }, ["select(s, q + 1, -inf, select(s, q + 6, %S, -inf))"]],
+    [{ softCap: 4 }, ["tanh(%S * 0.125)"]],
+  ])("masks of %j", (fields, parts) => {
+    const attention = readAttention({ op: "attention", queries: 5, keys: 8, headDim: 4, ...fields });
+    if (!attention.ok) throw new Error("is one");
+    const text = attentionText(attention.value);
+    const found = text.match(/select\(.*\)(?=\n)|max\(%[xy], [^)]*\)|tanh\([^)]*\)/g) ?? [];
+    expect(found.toSorted()).toEqual([...parts].toSorted());
+  });
+
+  test("heads that are shared are an axis that keys and values lack", () => {
+    const attention = readAttention({
+      op: "attention",
+      queries: 5,
+      keys: 8,
+      headDim: 4,
+      heads: 6,
+      kvHeads: 2,
+    });
+    const program = attention.ok ? parseAxisProgram(attentionText(attention.value)) : attention;
+    if (!program.ok) throw new Error("is a program");
+    const axes = (name: string) =>
+      program.value.params
+        .find((each) => each.name === name)
+        ?.memory.map(({ axis }) => axis)
+        .join("");
+    expect([axes("Q"), axes("K"), axes("V"), axes("O")]).toEqual(["bhgqd", "bhsd", "bhse", "bhgqe"]);
+  });
+});

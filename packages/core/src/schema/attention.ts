@@ -1,0 +1,49 @@
+/** Attention as JSON: what a request may say. What its fields mean together is the front end's to check. */
+import { z } from "zod";
+
+/** A number in TypeScript, an integer in the JSON Schema. */
+const integer = (minimum: number, description: string) =>
+  z.number().meta({ type: "integer", minimum, description });
+
+export const attentionDTypes = ["f16", "bf16", "f32"] as const;
+/** Where the diagonal of a causal mask ends: at the last query and the last key, or at the first ones. */
+export const causalForms = ["bottom-right", "top-left"] as const;
+/** Order of the axes in memory, the last one contiguous: batch, heads, sequence, head dimension. */
+export const attentionLayouts = ["bhsd", "bshd"] as const;
+
+/** What a request for attention says: O = softmax(scale * Q.K^T, mask) . V of each head. */
+export const attentionRequestSchema = z
+  .strictObject({
+    op: z.literal("attention"),
+    queries: integer(1, "rows of Q and O, of each head"),
+    keys: integer(1, "rows of K and V, of each head"),
+    heads: integer(1, "heads of Q and O").optional(),
+    kvHeads: integer(1, "heads of K and V, a divisor of heads; heads unless given").optional(),
+    headDim: integer(1, "columns of Q and K"),
+    valueDim: integer(1, "columns of V and O; headDim unless given").optional(),
+    batch: integer(1, "sequences; 1").optional(),
+    dtype: z.enum(attentionDTypes).optional().describe("of Q, K and V; f32 unless given"),
+    d: z
+      .strictObject({ dtype: z.enum(attentionDTypes).optional() })
+      .optional()
+      .describe("dtype of O; that of Q unless given"),
+    layout: z
+      .enum(attentionLayouts)
+      .optional()
+      .describe("axes in memory, the last contiguous: batch, heads, sequence, columns (bhsd), or bshd"),
+    causal: z
+      .union([z.boolean(), z.enum(causalForms)])
+      .optional()
+      .describe(
+        "a query sees keys up to its own position; bottom-right (true): the last query sees all keys; top-left: the first one sees the first key",
+      ),
+    window: integer(
+      1,
+      "a query sees so many keys up to its own position, and without causal as many from it on",
+    ).optional(),
+    scale: z.number().optional().describe("factor of Q.K^T; 1 / sqrt(headDim) unless given"),
+    softCap: z.number().optional().describe("scores become softCap * tanh(score / softCap)"),
+  })
+  .describe("attention: O = softmax(scale * Q.K^T, mask) . V");
+
+export type AttentionRequest = z.input<typeof attentionRequestSchema>;

@@ -1,0 +1,110 @@
+/** What a request for attention means, complete, or everything that is wrong with it. */
+import {
+  type AttentionRequest,
+  attentionRequestSchema,
+  type Checked,
+  type Diagnostic,
+  diagnosticsOfIssues,
+  err,
+  invalid,
+  maxExtent,
+  ok,
+  problemCodes,
+} from "@tilewright/core";
+
+type Element = NonNullable<AttentionRequest["dtype"]>;
+
+/** A request with every default filled in. Sizes in elements. */
+export interface Attention {
+  readonly queries: number;
+  readonly keys: number;
+  readonly heads: number;
+  readonly kvHeads: number;
+  readonly headDim: number;
+  readonly valueDim: number;
+  readonly batch: number;
+  /** Of Q, K and V, and of O. */
+  readonly dtype: Element;
+  readonly stored: Element;
+  readonly layout: NonNullable<AttentionRequest["layout"]>;
+  /** Whether a query sees no key behind its own. */
+  readonly causal: boolean;
+  /** The own key of query 0; below 0 where it has none. */
+  readonly offset: number;
+  /** Keys that a query sees up to its own, and without `causal` from it on; null: all. */
+  readonly window: number | null;
+  /** Factor of Q.K^T. */
+  readonly scale: number;
+  readonly softCap: number | null;
+}
+
+const sizes = ["queries", "keys", "heads", "kvHeads", "headDim", "valueDim", "batch", "window"] as const;
+
+/** Attention from a request of any origin. Errors: TW1008 for its form, TW1001 and TW1002 for sizes, TW1019 for what they mean together; all at once. */
+export function readAttention(given: unknown): Checked<Attention> {
+  const parsed = attentionRequestSchema.safeParse(given);
+  if (!parsed.success)
+    return err(
+      diagnosticsOfIssues(parsed.error.issues, given, problemCodes.structure, "problem", (path) =>
+        path.length === 0 ? Object.keys(attentionRequestSchema.shape) : [],
+      ),
+    );
+  const request = parsed.data;
+  const found = checkAttention(request);
+  if (found.length > 0) return err(found);
+  const { queries, keys, headDim, heads = 1, dtype = "f32", causal = false } = request;
+  return ok({
+    ...{ queries, keys, heads, headDim, dtype },
+    kvHeads: request.kvHeads ?? heads,
+    valueDim: request.valueDim ?? headDim,
+    batch: request.batch ?? 1,
+    stored: request.d?.dtype ?? dtype,
+    layout: request.layout ?? "bhsd",
+    causal: causal !== false,
+    offset: causal === "top-left" ? 0 : keys - queries,
+    window: request.window ?? null,
+    scale: request.scale ?? 1 / Math.sqrt(headDim),
+    softCap: request.softCap ?? null,
+  });
+}
+
+function checkAttention(request: AttentionRequest): readonly Diagnostic[] {
+  const found: Diagnostic[] = [];
+  for (const name of sizes) {
+    const value = request[name];
+    if (value === undefined || (Number.isInteger(value) && value >= 1 && value <= maxExtent)) continue;
+    const message = value > maxExtent ? `${value} is too large` : `must be a positive integer, not ${value}`;
+    const code = value > maxExtent ? problemCodes.tooLarge : problemCodes.size;
+    found.push(invalid(code, name, message, `from 1 to ${maxExtent}`));
+  }
+  const { heads = 1, kvHeads = heads, softCap, scale } = request;
+  if (found.length === 0 && heads % kvHeads !== 0)
+    found.push(
+      invalid(
+        problemCodes.attention,
+        "kvHeads",
+        `${kvHeads} heads of K and V do not share ${heads} heads of Q evenly`,
+        `a divisor of ${heads}: ${divisors(heads).join(", ")}`,
+      ),
+    );
+  if (softCap !== undefined && !(softCap > 0 && Number.isFinite(softCap)))
+    found.push(
+      invalid(problemCodes.attention, "softCap", `must be above 0, not ${softCap}`, "leave it out for none"),
+    );
+  if (scale !== undefined && !Number.isFinite(scale))
+    found.push(
+      invalid(
+        problemCodes.attention,
+        "scale",
+        `must be a number, not ${scale}`,
+        "1 / sqrt(headDim) is usual",
+      ),
+    );
+  return found;
+}
+
+/** Divisors of a number, ascending, eight at most. */
+const divisors = (of: number): readonly number[] =>
+  Array.from({ length: Math.min(of, 4096) }, (_, i) => i + 1)
+    .filter((by) => of % by === 0)
+    .slice(0, 8);
