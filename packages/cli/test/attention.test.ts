@@ -42,6 +42,12 @@ const cases = [
     ["mma/sm_80", "wgmma/sm_90a"],
   ],
   ["--queries 20 --keys 33 --head-dim 256 --dtype bf16 --scale -0.1", ["mma/sm_80", "wgmma/sm_90a"]],
+  ["--queries 35 --keys 45 --head-dim 32 --dtype f32 --causal", ["simt/sm_70"]],
+  [`--queries 70 --keys 77 --head-dim 64 --dtype bf16 ${grouped} --causal`, ["mma/sm_80", "wgmma/sm_90a"]],
+  ["--queries 77 --keys 70 --head-dim 64 --dtype f16 --causal=top-left", ["mma/sm_80", "wgmma/sm_90a"]],
+  ["--queries 90 --keys 40 --head-dim 64 --dtype bf16 --causal", ["mma/sm_80", "wgmma/sm_90a"]],
+  ["--queries 150 --keys 150 --head-dim 64 --dtype bf16 --causal --window 20", ["mma/sm_80", "wgmma/sm_90a"]],
+  ["--queries 130 --keys 40 --head-dim 64 --dtype bf16 --window 5", ["simt/sm_70", "wgmma/sm_90a"]],
 ] as const;
 const all = cases.flatMap(([flags, where]) => where.map((place) => [flags, ...place.split("/")] as const));
 
@@ -111,12 +117,12 @@ describe("attention", () => {
 
   test.each([
     [{}, []],
-    [{ causal: true }, ["select(s, q + 4, %S, -inf)"]],
-    [{ causal: "top-left" }, ["select(s, q + 1, %S, -inf)"]],
+    [{ causal: true }, ["select(s < q + 4, %S, -inf)"]],
+    [{ causal: "top-left" }, ["select(s < q + 1, %S, -inf)"]],
     [{ causal: true, queries: 1 }, []],
-    [{ causal: true, queries: 20 }, ["select(s, q - 11, %S, -inf)", "max(%x, -1e+30)", "max(%y, 1e-30)"]],
-    [{ causal: true, window: 2 }, ["select(s, q + 2, -inf, select(s, q + 4, %S, -inf))"]],
-    [{ window: 3 }, ["select(s, q + 1, -inf, select(s, q + 6, %S, -inf))"]],
+    [{ causal: true, queries: 20 }, ["select(s < q - 11, %S, -inf)", "max(%x, -1e+30)", "max(%y, 1e-30)"]],
+    [{ causal: true, window: 2 }, ["select(s < q + 2, -inf, select(s < q + 4, %S, -inf))"]],
+    [{ window: 3 }, ["select(s < q + 1, -inf, select(s < q + 6, %S, -inf))"]],
     [{ softCap: 4 }, ["tanh(%S * 0.125)"]],
   ])("masks of %j", (fields, parts) => {
     const attention = readAttention({ op: "attention", queries: 5, keys: 8, headDim: 4, ...fields });

@@ -11,6 +11,7 @@ import {
   type ElementStmt,
   elementDomain,
   elementSources,
+  lit,
   type OwnedRegister,
   type Ownership,
   ownedRegisters,
@@ -27,7 +28,7 @@ import type { StmtOf } from "./engine.ts";
 import { accumulator } from "./epilogue.ts";
 import { lowerFunction, type Value } from "./expressions.ts";
 import { loadElements, storeElements } from "./formats.ts";
-import { elementGuard, globalAddress } from "./globalAddress.ts";
+import { axisIndex, elementGuard, globalAddress } from "./globalAddress.ts";
 import { groupAlong, ownedTile, ownerOf } from "./registers.ts";
 import { sharedAddress } from "./sharedAddress.ts";
 import { insideBlock, NOWHERE, ownedPosition, type ThreadPosition } from "./threads.ts";
@@ -111,7 +112,7 @@ class Elements {
       case "number":
         return Math.fround(e.value);
       case "leaf":
-        return e.leaf.kind === "view" ? this.#load(e.leaf.view, at) : this.#coordinate(e.leaf.kind, at);
+        return e.leaf.kind === "view" ? this.#load(e.leaf.view, at) : this.#coordinate(e.leaf, at);
       case "apply":
         return lowerFunction(
           this.#ctx,
@@ -122,15 +123,19 @@ class Elements {
     }
   }
 
-  /** The element's row or column in the tile. */
-  #coordinate(axis: "row" | "col", at: At): F32 {
+  /** The element's row or column, in the tile or from where they are counted. */
+  #coordinate({ kind: axis, from }: Exclude<ElementLeaf, { kind: "view" }>, at: At): F32 {
     const ctx = this.#ctx;
     const d = this.#fresh();
-    const { reg } = this.#position[axis];
-    if (reg === null) ctx.emit(null, "mov.f32", d, f32imm(at[axis]));
+    const { constant, terms } = ctx.linear(from ?? lit(0));
+    if (ctx.loop !== null && terms.has(ctx.loop.var))
+      throw new CannotLower(axis, "is counted from where a loop is");
+    const reg = axisIndex(ctx, terms, this.#position[axis]);
+    const place = f32imm(at[axis] + constant);
+    if (reg === null) ctx.emit(null, "mov.f32", d, place);
     else {
       ctx.emitAny(null, "cvt.rn.f32.u32", d, reg);
-      ctx.emit(null, "add.rn.f32", d, d, f32imm(at[axis]));
+      ctx.emit(null, "add.rn.f32", d, d, place);
     }
     return d;
   }

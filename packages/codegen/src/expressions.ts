@@ -32,6 +32,7 @@ const table: Readonly<Record<PlainFunction, (on: Arithmetic, x: F32, y: Value, a
     max: (on, x, y) => on.selectBelow(x, y, y, x),
     min: (on, x, y) => on.selectAbove(x, y, y, x),
     exp: (on, x) => on.exp2(on.mul(x, Math.LOG2E)),
+    exp2: (on, x) => on.exp2Ftz(x),
     sqrt: (on, x) => on.sqrt(x),
     rsqrt: (on, x) => on.rsqrt(x),
     select: (on, x, y, a, b) => on.selectBelow(x, y, a, on.register(b)),

@@ -265,7 +265,11 @@ function runningPointer(ctx: Context, base: Reg<"u64">, step: Step): Reg<"u64"> 
 }
 
 /** Invariant part of an index along one axis: tile coordinates plus the thread's part; null when it is 0. */
-function axisIndex(ctx: Context, terms: ReadonlyMap<string, number>, thread: ThreadCoord): Reg<"u32"> | null {
+export function axisIndex(
+  ctx: Context,
+  terms: ReadonlyMap<string, number>,
+  thread: ThreadCoord,
+): Reg<"u32"> | null {
   let sum: Reg<"u32"> | null = null;
   for (const [name, factor] of terms) {
     const tile = ctx.tileVars.get(name);

@@ -19,6 +19,7 @@ const plain = [
   "max",
   "min",
   "exp",
+  "exp2",
   "sqrt",
   "rsqrt",
   "select",
@@ -38,7 +39,13 @@ export const calls: Readonly<Record<string, number>> = {
 };
 
 /** Those of tile programs: of epilogues, and those whose names only tile programs know. */
-export const elementCalls: Readonly<Record<string, number>> = { ...calls, sqrt: 1, rsqrt: 1, select: 4 };
+export const elementCalls: Readonly<Record<string, number>> = {
+  ...calls,
+  exp2: 1,
+  sqrt: 1,
+  rsqrt: 1,
+  select: 4,
+};
 
 /** One value of each node, from those below it. Numbers are given as f32 holds them. */
 export interface Fold<Leaf, T> {
@@ -98,6 +105,7 @@ export const plainValues: Readonly<
   max: (x, y) => (x < y ? y : x),
   min: (x, y) => (x > y ? y : x),
   exp: (x) => Math.exp(x),
+  exp2: (x) => 2 ** x,
   sqrt: (x) => Math.sqrt(x),
   rsqrt: (x) => 1 / Math.sqrt(x),
   select: (x, y, a = 0, b = 0) => (x < y ? a : b),
@@ -109,6 +117,7 @@ export const isRounding = (fn: FunctionName): fn is Rounding => roundings.some((
 /** Whether kernels evaluate a function with approximate instructions, so that bits may differ from the interpreter's. */
 export const isApproximate = (fn: FunctionName): boolean =>
   fn === "exp" ||
+  fn === "exp2" ||
   fn === "sqrt" ||
   fn === "rsqrt" ||
   (!isPlain(fn) && !isRounding(fn) && activations[fn].approximate);

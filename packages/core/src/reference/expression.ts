@@ -20,6 +20,9 @@ export type Slip = (result: number) => number;
 /** The few roundings of an approximate exponential (ex2.approx: 2^-22 relative, then a division). */
 const approximation = 2 ** -20;
 
+/** Of f32. */
+const LEAST_NORMAL = 2 ** -126;
+
 /** An error times a factor; none stays none, whatever the factor. */
 const stretched = (error: number, factor: number): number => (error === 0 ? 0 : error * Math.abs(factor));
 
@@ -49,6 +52,9 @@ const plainErrors: Readonly<
       : Math.max(a[1] + Math.abs(a[0] - result), b[1] + Math.abs(b[0] - result)),
   exp: ([x, e], _, result) =>
     result === 0 ? 0 : result * (Math.expm1(e) + Math.abs(x) * 2 ** -22 + approximation),
+  // What is below the least normal number is flushed to 0.
+  exp2: ([, e], _, result) =>
+    result === 0 ? 0 : result * (Math.expm1(e * Math.LN2) + approximation) + LEAST_NORMAL,
 };
 const exact: readonly FunctionName[] = ["neg", "abs", "max", "min", "select"];
 
@@ -67,13 +73,23 @@ export function castValue(
   return [rounded, error + 2 * roundingBound(step.dtype, rounded)];
 }
 
+/** Sums of integers that f32 holds, positions for instance, are exact. */
+const isCounted = (fn: FunctionName, [x, e]: Approximate, [y, f]: Approximate, value: number): boolean =>
+  (fn === "add" || fn === "sub") &&
+  e === 0 &&
+  f === 0 &&
+  Number.isInteger(x) &&
+  Number.isInteger(y) &&
+  Math.abs(value) <= 2 ** 24;
+
 /** One function of an expression. */
 export function applyApproximately(fn: FunctionName, args: readonly Approximate[], slip: Slip): Approximate {
   const [x = [0, 0], y = [0, 0], ...rest] = args;
   if (isRounding(fn)) return castValue({ dtype: fn, saturate: false }, x);
   if (isPlain(fn)) {
     const value = plainValues[fn](x[0], y[0], rest[0]?.[0], rest[1]?.[0]);
-    return [value, plainErrors[fn](x, y, value, rest) + (exact.includes(fn) ? 0 : slip(value))];
+    const own = exact.includes(fn) || isCounted(fn, x, y, value) ? 0 : slip(value);
+    return [value, plainErrors[fn](x, y, value, rest) + own];
   }
   const { value: of, slope, approximate } = activations[fn];
   const value = of(x[0]);

@@ -2,7 +2,7 @@
 import type { Attention } from "./request.ts";
 
 /** log2(e): exponentials are those of 2, and their factor is part of the scale. */
-const LOG2E = 1;
+const LOG2E = Math.LOG2E;
 
 /** Stands for no key at all, where scores are compared: as a maximum it lets exp2 of masked scores be 0. */
 const NONE = -1e30;
@@ -69,7 +69,7 @@ function scored(attention: Attention): readonly string[] {
     ...(mask === null ? [] : [`map %S = ${mask}`]),
     "reduce %x = max(%S) along s",
     ...(leavesNone(attention) ? [`map %x = max(%x, ${NONE})`] : []),
-    `map %S = exp((%S - %x) * ${factor})`,
+    `map %S = exp2((%S - %x) * ${factor})`,
     "reduce %y = sum(%S) along s",
     "map %P = %S",
   ];
@@ -81,9 +81,9 @@ function masked({ causal, offset, window, keys, queries }: Attention): string | 
   const ahead = causal ? 0 : window === null ? null : window - 1;
   // Keys below the diagonal of the last query are all seen by it.
   if (ahead !== null && offset + ahead < keys - 1)
-    value = `select(s, ${position(offset + ahead + 1)}, ${value}, -inf)`;
+    value = `select(s < ${position(offset + ahead + 1)}, ${value}, -inf)`;
   if (window !== null && queries - 1 + offset >= window)
-    value = `select(s, ${position(offset - window + 1)}, -inf, ${value})`;
+    value = `select(s < ${position(offset - window + 1)}, -inf, ${value})`;
   return value === "%S" ? null : value;
 }
 

@@ -29,6 +29,7 @@ const specials: Readonly<Partial<Record<FunctionName, Work>>> = {
   div: divided,
   sqrt: divided,
   exp: special,
+  exp2: special,
   rsqrt: special,
 };
 

@@ -29,6 +29,8 @@ import { packedStrides } from "./types.ts";
 /** Largest extent of an axis: sizes of problems end there (TW1002). */
 const MOST = 2 ** 31 - 1;
 const LAYOUTS = ["row", "col"] as const;
+/** Positions are compared as f32. */
+const MOST_POSITIONS = 2 ** 24;
 
 /** Whether a text is a program over named axes: the first line of such a kernel says nothing of an architecture. */
 export const isAxisProgram = (text: string): boolean =>
@@ -478,12 +480,20 @@ class Reader {
       const token = c.peek();
       if (token.kind === "name") return { kind: "element", name: this.#read().name };
       if (token.kind !== "word" || !this.#axes.has(token.text)) return null;
-      if (this.#axes.get(token.text)?.whole !== true || this.#grid?.[0] === token.text)
+      const declared = this.#axes.get(token.text);
+      if (declared?.whole !== true && this.#grid?.includes(token.text) !== true)
         c.fail(
           token,
           parseCodes.badValue,
           `a tile does not know positions along ${token.text}`,
-          "positions are those along the columns of a tile, where they are whole",
+          "positions are those along the rows and columns of the work tiles, and along axes that are whole",
+        );
+      if ((declared?.extent ?? 0) > MOST_POSITIONS)
+        c.fail(
+          token,
+          parseCodes.badValue,
+          `positions along ${token.text} are no exact numbers of f32 beyond ${MOST_POSITIONS}`,
+          `make the axis ${MOST_POSITIONS} or shorter`,
         );
       c.next();
       return { kind: "position", axis: token.text };

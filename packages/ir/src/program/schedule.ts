@@ -17,6 +17,7 @@ import { matrixAlign } from "../tile/sizes.ts";
 import type {
   Buffer,
   ElementExpr,
+  ElementLeaf,
   Expr,
   OwnershipMode,
   Stmt,
@@ -300,8 +301,19 @@ class Body {
 
   #value(e: NamedExpr, turn: Turn | null): ElementExpr {
     return mapLeaves(e, (leaf) =>
-      leaf.kind === "position" ? { kind: "col" } : { kind: "view", view: this.#view(leaf.name, turn) },
+      leaf.kind === "position"
+        ? this.#position(leaf.axis)
+        : { kind: "view", view: this.#view(leaf.name, turn) },
     );
+  }
+
+  /** The element's position along an axis, of the work tiles' counted from where the tile begins. */
+  #position(axis: string): ElementLeaf {
+    const [rows, columns] = this.#program.grid;
+    if (axis === rows) return { kind: "row", from: this.#origin[0] };
+    return axis === columns && !axisOf(this.#program, axis).whole
+      ? { kind: "col", from: this.#origin[1] }
+      : { kind: "col" };
   }
 
   /** The part of a parameter that the work tile, or the turn, has; or all of a tile. */

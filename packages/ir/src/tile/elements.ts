@@ -1,7 +1,7 @@
 /** The views of statements that compute with elements. */
 import { leavesOf, mapLeaves } from "@tilewright/core";
-import { freeVars } from "./expr.ts";
-import type { ElementExpr, Stmt, View } from "./types.ts";
+import { freeVars, lit } from "./expr.ts";
+import type { ElementExpr, Expr, Stmt, View } from "./types.ts";
 
 /** `map` and `reduce.row`. */
 export type ElementStmt = Extract<Stmt, { readonly kind: "map" | "reduce.row" }>;
@@ -16,6 +16,10 @@ export const isElementStmt = (stmt: Stmt): stmt is ElementStmt =>
 export const elementSources = (value: ElementExpr): readonly View[] =>
   leavesOf(value).flatMap((leaf) => (leaf.kind === "view" ? [leaf.view] : []));
 
+/** Where the expression counts rows and columns from, one for each time that it does. */
+export const elementOrigins = (value: ElementExpr): readonly Expr[] =>
+  leavesOf(value).flatMap((leaf) => (leaf.kind === "view" ? [] : [leaf.from ?? lit(0)]));
+
 /** Every view of the statement. */
 export const elementViews = (stmt: ElementStmt): readonly View[] => [
   stmt.dst,
@@ -26,14 +30,22 @@ export const elementViews = (stmt: ElementStmt): readonly View[] => [
 /** Whether the statement reads by variables: of the work tile, for instance. */
 export const readsBy = (stmt: Stmt, vars: readonly string[]): boolean =>
   isElementStmt(stmt) &&
-  elementSources(stmt.value).some(({ origin }) =>
-    origin.some((e) => [...freeVars(e)].some((name) => vars.includes(name))),
-  );
+  leavesOf(stmt.value)
+    .flatMap((leaf) => (leaf.kind === "view" ? leaf.view.origin : leaf.from === undefined ? [] : [leaf.from]))
+    .some((e) => [...freeVars(e)].some((name) => vars.includes(name)));
 
-/** The same statement with other views. */
-export function withElementViews(stmt: ElementStmt, view: (view: View) => View): ElementStmt {
+/** The same statement with other views, and other places that rows and columns are counted from. */
+export function withElementViews(
+  stmt: ElementStmt,
+  view: (view: View) => View,
+  from: (e: Expr) => Expr = (e) => e,
+): ElementStmt {
   const value: ElementExpr = mapLeaves(stmt.value, (leaf) =>
-    leaf.kind === "view" ? { ...leaf, view: view(leaf.view) } : leaf,
+    leaf.kind === "view"
+      ? { ...leaf, view: view(leaf.view) }
+      : leaf.from === undefined
+        ? leaf
+        : { ...leaf, from: from(leaf.from) },
   );
   if (stmt.kind === "map") return { ...stmt, dst: view(stmt.dst), value };
   return { ...stmt, dst: view(stmt.dst), value, via: stmt.via && view(stmt.via) };

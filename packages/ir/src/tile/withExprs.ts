@@ -47,7 +47,7 @@ export function withExprs(stmt: Stmt, expr: (e: Expr) => Expr): Stmt {
       return { ...stmt, dst: view(stmt.dst) };
     case "map":
     case "reduce.row":
-      return withElementViews(stmt, view);
+      return withElementViews(stmt, view, expr);
     case "stage":
     case "bulk.store":
     case "warp.store":

@@ -6,13 +6,21 @@ import { clip, markWritten, offsetOf, type Place, requireWritten } from "./memor
 import { memoryType, storeOf } from "./tileOps.ts";
 
 /** A leaf whose view is a place. */
-type Source = Exclude<ElementLeaf, { kind: "view" }> | { readonly kind: "place"; readonly place: Place };
+type Source =
+  | { readonly kind: "row" | "col"; readonly from: number }
+  | { readonly kind: "place"; readonly place: Place };
 
-/** `sources`: the places of the expression's views, in their order. What lies outside a global one reads 0. */
-export function runElements(stmt: ElementStmt, dst: Place, sources: readonly Place[], at: string): void {
-  let next = 0;
+/** `sources`: the places of the expression's views, in their order; `from`: where its rows and columns are counted from, likewise. What lies outside a global one reads 0. */
+export function runElements(
+  stmt: ElementStmt,
+  dst: Place,
+  sources: readonly Place[],
+  from: readonly number[],
+  at: string,
+): void {
+  let [next, counted] = [0, 0];
   const value = mapLeaves<ElementLeaf, Source>(stmt.value, (leaf) => {
-    if (leaf.kind !== "view") return leaf;
+    if (leaf.kind !== "view") return { kind: leaf.kind, from: from[counted++] ?? 0 };
     const place = sources[next++];
     if (place === undefined) throw new RangeError("a place for each view");
     return { kind: "place", place };
@@ -30,7 +38,7 @@ export function runElements(stmt: ElementStmt, dst: Place, sources: readonly Pla
       number: (x) => x,
       apply: (fn, args) => Math.fround(valueOfFunction(fn, args)),
       leaf: (leaf) => {
-        if (leaf.kind !== "place") return leaf.kind === "row" ? row : col;
+        if (leaf.kind !== "place") return Math.fround(leaf.from + (leaf.kind === "row" ? row : col));
         const { place } = leaf;
         const box = boxes.get(place);
         const [r, c] = [place.rows === 1 ? 0 : row, place.cols === 1 ? 0 : col];

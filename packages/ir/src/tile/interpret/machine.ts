@@ -3,7 +3,7 @@ import type { EpilogueStep } from "@tilewright/core";
 import { elementsPerRegister } from "../../atoms/atoms.ts";
 import { columnRuns, type Run } from "../columns.ts";
 import { dsmemReduction } from "../dsmemReduction.ts";
-import { type ElementStmt, elementSources } from "../elements.ts";
+import { type ElementStmt, elementOrigins, elementSources } from "../elements.ts";
 import { registerAt } from "../ownership.ts";
 import { printHead } from "../print.ts";
 import { bufferOf, wholeView } from "../rewrite.ts";
@@ -349,9 +349,11 @@ export class Machine implements Hooks {
   #elements(stmt: ElementStmt, table: CellTable, at: string): Action {
     const dst = compileView(stmt.dst, this.#memories, table, at);
     const sources = elementSources(stmt.value).map((v) => compileView(v, this.#memories, table, at));
+    const from = elementOrigins(stmt.value).map((e) => compileExpr(e, table));
     return (thread) => {
       const places = sources.map((source) => this.#read(source(thread.cells), thread, at));
-      runElements(stmt, this.#written(dst(thread.cells), at), places, at);
+      const origins = from.map((each) => each(thread.cells));
+      runElements(stmt, this.#written(dst(thread.cells), at), places, origins, at);
     };
   }
 

@@ -1,10 +1,11 @@
 /** Statements that compute with elements of tiles: `map` and `reduce.row`, and the expressions in them. */
 import { type Expression, elementCalls, type FunctionName, printExpression } from "@tilewright/core";
+import { printExpr } from "../printExpr.ts";
 import { type ElementExpr, type ElementLeaf, rowReductions } from "../types.ts";
 import { type Buffers, type Clause, integerClause, parseClauses, printClauses } from "./clause.ts";
 import { viewClause } from "./clauses.ts";
 import { type Cursor, describe, MOST_DEEP, parseCodes } from "./cursor.ts";
-import { parseView, printView } from "./expressions.ts";
+import { parseExpr, parseView, printView } from "./expressions.ts";
 import { nearestHint } from "./nearest.ts";
 import type { Of, StatementSyntax } from "./syntax.ts";
 
@@ -51,7 +52,10 @@ function parseUnary<L>(c: Cursor, leaf: LeafParser<L>): Expression<L> {
   return c.within("functions", () => parseCall(c, leaf));
 }
 
-/** `exp(x)`, `max(x, y)`, `clamp(x, low, high)`, `select(x, y, a, b)`, `f16(x)`. */
+/** Signs between the first two arguments of `select`; a comma is `<`. */
+const comparisons = ["<=", ">=", "<", ">"] as const;
+
+/** `exp(x)`, `max(x, y)`, `clamp(x, low, high)`, `select(x < y, a, b)`, `f16(x)`. */
 function parseCall<L>(c: Cursor, leaf: LeafParser<L>): Expression<L> {
   const token = c.peek();
   const arity =
@@ -68,7 +72,17 @@ function parseCall<L>(c: Cursor, leaf: LeafParser<L>): Expression<L> {
       nearestHint(token.text, names) ?? hint,
     );
   c.next();
-  const args = c.list(`the arguments of '${token.text}'`, () => parseElement(c, leaf));
+  let not = false;
+  const args = c
+    .list(`the arguments of '${token.text}'`, (): readonly Expression<L>[] => {
+      const lhs = parseElement(c, leaf);
+      const sign = token.text === "select" ? comparisons.find((each) => c.eat(each)) : undefined;
+      if (sign === undefined) return [lhs];
+      const rhs = parseElement(c, leaf);
+      not = sign.endsWith("=");
+      return sign === "<" || sign === ">=" ? [lhs, rhs] : [rhs, lhs];
+    })
+    .flat();
   if (args.length !== arity)
     c.fail(
       token,
@@ -76,21 +90,33 @@ function parseCall<L>(c: Cursor, leaf: LeafParser<L>): Expression<L> {
       `'${token.text}' takes ${arity}, found ${args.length}`,
       `write ${arity}`,
     );
-  const [x, low, high] = args;
+  const [x, low, high, other] = args;
+  // `a <= b` is that b < a does not hold.
+  if (not && x && low && high && other) return { kind: "apply", fn: "select", args: [x, low, other, high] };
   if (token.text === "clamp" && x && low && high)
     return { kind: "apply", fn: "min", args: [{ kind: "apply", fn: "max", args: [x, low] }, high] };
   return { kind: "apply", fn: token.text as FunctionName, args };
 }
 
-/** `%tile`, a part of one, or the element's own `row` or `col`. */
+/** `%tile`, a part of one, or the element's own `row` or `col`, `row[%mt * 64]` where rows are counted from there. */
 const elementLeaf: LeafParser<ElementLeaf> = (c) => {
   if (c.peek().kind === "name") return { kind: "view", view: parseView(c) };
-  if (c.eat("row")) return { kind: "row" };
-  return c.eat("col") ? { kind: "col" } : null;
+  const kind = (["row", "col"] as const).find((axis) => c.eat(axis));
+  if (kind === undefined) return null;
+  if (!c.eat("[")) return { kind };
+  const from = parseExpr(c);
+  c.expect("]", "behind where the tile begins");
+  return { kind, from };
 };
 
 const printValue = (e: ElementExpr, buffers: Buffers): string =>
-  printExpression(e, (leaf) => (leaf.kind === "view" ? printView(leaf.view, buffers) : leaf.kind));
+  printExpression(e, (leaf) =>
+    leaf.kind === "view"
+      ? printView(leaf.view, buffers)
+      : leaf.from === undefined
+        ? leaf.kind
+        : `${leaf.kind}[${printExpr(leaf.from)}]`,
+  );
 
 const rowClauses = {
   below: { ...integerClause("below", 1, 0), default: null } as Clause<number | null>,

@@ -6,11 +6,10 @@ import type { MachineStmt } from "./machineStatements.ts";
 import type { Cond, Distribution, Expr } from "./placement.ts";
 import type { Raster, ReductionKind, Split, StreamK, TileLoop, TileScheduler } from "./workTiles.ts";
 
-/** What an expression of elements begins with: an element of a view (broadcast where that has one row or column), or the element's own row or column in the tile. */
+/** What an expression of elements begins with: an element of a view (broadcast where that has one row or column), or the element's own row or column in the tile, counted from there on. */
 export type ElementLeaf =
   | { readonly kind: "view"; readonly view: View }
-  | { readonly kind: "row" }
-  | { readonly kind: "col" };
+  | { readonly kind: "row" | "col"; readonly from?: Expr };
 
 /** An expression of one element of a tile. */
 export type ElementExpr = Expression<ElementLeaf>;
