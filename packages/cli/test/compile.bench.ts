@@ -14,6 +14,9 @@ const rows: readonly (readonly [backend: Backend, arch: ArchName, dtype: DType])
   [tcgen05, "sm_100a", "bf16"],
 ];
 
+// A warm process: V8 compiles for the first 300 requests.
+const warm = { warmupTime: 4000, time: 2000 };
+
 for (const [backend, arch, dtype] of rows)
   test(`${backend.id}, ${arch}`, async ({ bench }) => {
     const compiler = createCompiler({ backends: [backend] });
@@ -24,7 +27,7 @@ for (const [backend, arch, dtype] of rows)
     const chosen = compiler.compile(request);
     if (!chosen.ok) throw new Error(chosen.error.map(formatDiagnostic).join("\n"));
     const schedule = chosen.value.schedule ?? "";
-    await bench("4096^3", () => void compiler.compile({ ...request, schedule })).run();
+    await bench("4096^3", () => void compiler.compile({ ...request, schedule })).run(warm);
   });
 
 // 1,200 to 7,500 trials by wgmma each, and those of mma and simt: sizes are never met twice.

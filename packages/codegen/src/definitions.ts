@@ -28,10 +28,11 @@ export const withWholeDefinitions = (module: PtxModule, stay: boolean): PtxModul
 });
 
 function whole(body: readonly Statement[], stay: boolean): readonly Statement[] {
+  const asked = registersUnderPredicates(body);
+  if (asked.size === 0) return body;
   const defined = new Set<string>();
   const inner = chunkLoops(body, stay);
   const paths = new Paths();
-  const asked = registersUnderPredicates(body);
   /** What comes before the statement of this index. */
   const before = new Map<number, Instruction[]>();
   const made = body.map((statement, index): Statement => {

@@ -40,14 +40,22 @@ export function bankConflicts(access: WarpAccess): BankReport {
   let ideal = 0;
   let ways = 0;
   for (let first = 0; first < addresses.length; first += group) {
-    const wanted = Array.from({ length: banks }, () => new Set<number>());
-    for (const address of addresses.slice(first, first + group)) {
+    const wanted: (number[] | undefined)[] = [];
+    let most = 0;
+    const end = Math.min(first + group, addresses.length);
+    for (let lane = first; lane < end; lane++) {
+      const address = addresses[lane] ?? null;
       if (address === null) continue;
       if (address % width !== 0) throw new RangeError(`address ${address} is not aligned to ${width} bytes`);
       const word = Math.floor(address / wordBytes);
-      for (let i = 0; i < words; i++) wanted[(word + i) % banks]?.add(word + i);
+      for (let i = 0; i < words; i++) {
+        const bank = (word + i) % banks;
+        const others = wanted[bank];
+        if (others === undefined) wanted[bank] = [word + i];
+        else if (!others.includes(word + i)) others.push(word + i);
+        most = Math.max(most, wanted[bank]?.length ?? 0);
+      }
     }
-    const most = wanted.reduce((max, set) => Math.max(max, set.size), 0);
     wavefronts += most;
     ideal += most > 0 ? 1 : 0;
     ways = Math.max(ways, most);

@@ -24,11 +24,16 @@ export function weighted(factors: readonly OwnershipMode[]): readonly WeightedMo
 }
 
 /** Coordinate along one axis of what the given tier indices hold. */
-export const modeCoordinate = (factors: readonly OwnershipMode[], at: TierIndex): number =>
-  weighted(factors).reduce(
-    (sum, f) => sum + (Math.floor((at[f.tier] ?? 0) / f.stride) % f.extent) * f.weight,
-    0,
-  );
+export function modeCoordinate(factors: readonly OwnershipMode[], at: TierIndex): number {
+  let [sum, weight] = [0, 1];
+  for (let i = factors.length - 1; i >= 0; i--) {
+    const factor = factors[i];
+    if (factor === undefined) continue;
+    sum += (Math.floor((at[factor.tier] ?? 0) / factor.stride) % factor.extent) * weight;
+    weight *= factor.extent;
+  }
+  return sum;
+}
 
 /** The register, of the thread that has it, of an element. */
 export const registerAt = (own: Ownership | null, row: number, col: number): number =>

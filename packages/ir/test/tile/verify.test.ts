@@ -566,6 +566,12 @@ const rejected: readonly Rejected[] = [
   },
   {
     code: "TW3135",
+    what: "a nest whose tile no block holds",
+    stage: "staged",
+    edits: [["register 1:4", "register 2147483647:4"]],
+  },
+  {
+    code: "TW3135",
     what: "zeros that are no number of the accumulator",
     stage: "nest",
     edits: [["fill %acc = 0", "fill %acc = 99999999999999"]],

@@ -1,7 +1,8 @@
 /** Numbers stay within what hardware and checks can count: runs before anything looks at elements, turns or slots one by one. */
 import { roundTo, sizeOf } from "@tilewright/core";
+import { tileExtent } from "../gemm.ts";
 import { isDead, type Range, rangeOf } from "../ranges.ts";
-import type { Buffer, Space, Stmt } from "../types.ts";
+import type { Buffer, Nest, Space, Stmt } from "../types.ts";
 import { withExprs } from "../withExprs.ts";
 import { viewsOf } from "./names.ts";
 import type { Fault, Site, Verifier } from "./verifier.ts";
@@ -32,9 +33,10 @@ export const numbers: Verifier = {
   name: "numbers",
   code: "TW3135",
   property:
-    "loops and indices count in 32 bits, rectangles of matrices begin near them, and unrolled loops at most 4096 turns within each other; tiles have no more elements than their memory, and begin with values that these have; alignments are powers of two, rings and their mbarriers have at most 64 slots, tiles no more K chunks than K has elements",
+    "loops and indices count in 32 bits, rectangles of matrices begin near them, and unrolled loops at most 4096 turns within each other; tiles, also those of the nest, have no more elements than their memory, and begin with values that these have; alignments are powers of two, rings and their mbarriers have at most 64 slots, tiles no more K chunks than K has elements",
   from: "nest",
   *check({ program, sites, buffers }) {
+    if (program.nest !== null) yield* nestTiles(program.nest);
     for (const buffer of program.buffers) yield* tile(buffer);
     for (const one of [...program.rings, ...(program.machine?.barriers ?? [])])
       if (one.slots > MOST_SLOTS)
@@ -67,6 +69,18 @@ export const numbers: Verifier = {
     }
   },
 };
+
+/** Tiles of a nest, which passes list element by element. */
+function* nestTiles(nest: Nest): Iterable<Fault> {
+  const [m, n, k] = [tileExtent(nest.m), tileExtent(nest.n), tileExtent(nest.k)];
+  const most = Math.max(m * n, m * k, k * n);
+  if (most > elements.register)
+    yield {
+      at: "nest",
+      message: `has a tile of ${most} elements, and tiles have at most ${elements.register}`,
+      hint: "let the factors inside the grid multiply to the tile's rows and columns",
+    };
+}
 
 function* tile(buffer: Buffer): Iterable<Fault> {
   const { align, space } = buffer;
