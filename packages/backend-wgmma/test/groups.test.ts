@@ -1,6 +1,6 @@
 /** Tensor maps of groups are made on the device: what the emulator says of kernels that leave out what makes the change seen. */
 import { problemOf, scheduleOf, targetOf } from "@tilewright/conformance";
-import { createCompiler } from "@tilewright/ir";
+import { createCompiler, printProgram } from "@tilewright/ir";
 import { openDevice, runGroups } from "@tilewright/runtime";
 import { expect, test } from "vitest";
 import { wgmma } from "../src/backend.ts";
@@ -56,3 +56,29 @@ test.each([
     ]);
   device.value.close();
 });
+
+test.each([
+  ["no maps of A and B", /.*tensormap\.make %A.*\n/, ""],
+  ["one place for maps of A and B", /(tensormap\.make %A.*)slots 3/, "$1slots 1"],
+  ["maps of D over those of A and B", /(tensormap\.make %D.*)at 768/, "$1at 0"],
+  ["CTAs write over each other's maps", /(tensormap.*)every 1024/g, "$1every 128"],
+])(
+  "a hand edit of the machine text, %s: TW3167, and its own PTX with --unproven",
+  async (_name, from, to) => {
+    const compiler = createCompiler({ backends: [wgmma] });
+    const target = targetOf("sm_90a");
+    const schedule = scheduleOf(wgmma, "tile=64x16x64 warpgroups=1x1 stages=2 epi=tma");
+    const made = compiler.compile({ problem, target, schedule });
+    if (!made.ok) throw new TypeError("a kernel");
+    const text = printProgram(made.value.program);
+    const edited = text.replace(from, to);
+    expect(edited).not.toBe(text);
+    const proven = compiler.compile({ from: edited, target });
+    const unproven = compiler.compile({ from: edited, target, unproven: true });
+    if (proven.ok || !unproven.ok) throw new TypeError("refused, unless unproven");
+    expect(proven.error.map(({ code }) => code)).toEqual(proven.error.map(() => "TW3167"));
+    const line = (proven.error[0]?.location?.line ?? 0) - 1;
+    expect(edited.split("\n")[line]).toMatch(/^ +tiles/);
+    expect(unproven.value.ptx).not.toBe(made.value.ptx);
+  },
+);

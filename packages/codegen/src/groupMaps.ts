@@ -1,28 +1,10 @@
 /**
- * Tensor maps of a grouped problem. The launch brings a template of each, whose box, swizzle and types hold for every group; a thread that copies or stores in bulk makes the
- * map of the group that it turns to from it, in slots of the workspace that are its block's own: address, extents and pitch are replaced by those of the
- * group's row, and then handed to the proxy that reads maps (PTX ISA, tensormap.replace and fence.proxy.tensormap).
- *
- * A slot is written again so many groups later that no copy through its old map is still under way: between two maps in a slot lie as many groups as the ring has slots,
- * each with a chunk at least (those without have no map of A and B), and the first of those chunks is acquired behind the release of the last one that was copied through the old map.
- *
- * Each group of threads that stores by itself has two slots for maps of D, which its one storing thread writes by turns. Between two maps in a slot lies another group, with a
- * store at least: when all but the last of the thread's stores have been read, those through the old map have.
+ * Tensor maps of a grouped problem. The launch brings a template of each, whose box, swizzle and types hold for every group; a thread makes the map of the group that its CTA
+ * turns to from it, in the workspace: address, extents and pitch are replaced by those of the group's row, and then handed to the proxy that reads maps (PTX ISA,
+ * tensormap.replace and fence.proxy.tensormap).
  */
 import { extentNames, leadingNames, type PtxVersion } from "@tilewright/core";
-import {
-  bulkAccesses,
-  bulkStore,
-  copiesByMatrix,
-  copyMapSlots,
-  groupMapBytesOfBlock,
-  loadCut,
-  MAP_BYTES,
-  mapName,
-  STORE_MAP_SLOTS,
-  v,
-  WORKSPACE,
-} from "@tilewright/ir";
+import { MAP_BYTES, mapName, v, WORKSPACE } from "@tilewright/ir";
 import { addr, imm, param, special, vec } from "@tilewright/ptx";
 import { storeGroup } from "./bulkStores.ts";
 import type { Pred, Reg } from "./code.ts";
@@ -38,47 +20,17 @@ type U64 = Reg<"u64">;
 /** tensormap.replace came with 8.3; since the ptxas of 8.5 (CUDA 12.5) it takes strides in bytes, before without their last four bits. */
 export const GROUP_MAPS_PTX: PtxVersion = [8, 5];
 
-/** Where the role copies or stores in bulk: the maps of the group that it is at, made anew where it has turned to it. One thread does so, of a role that stores one of each group of threads. */
-export function switchToMaps(ctx: Context, stmt: StmtOf<"tiles">, group: Reg<"u32">): void {
-  const { program } = ctx;
-  const accesses = bulkAccesses(stmt.body, ctx.values.crew.warps);
-  const copies = copiesByMatrix(accesses);
-  const store = accesses.map((each) => each.stmt).find((each) => each.kind === "epilogue");
-  if (copies.size > 0) {
-    if (!ctx.solo) throw new CannotLower("tiles", "maps of groups are made by a role of one thread");
-    const kinds = [...copies].map(([global, copy]) => ({
-      global,
-      contiguous: loadCut(program, copy).contiguous,
-    }));
-    makeMaps(ctx, group, { kinds, slots: copyMapSlots(program, [...copies.values()]), offset: 0, by: null });
-  }
-  if (store?.via == null) return;
-  const { groups, cut } = bulkStore(program, store, ctx.values.crew.warps);
-  const { number, threads } = storeGroup(ctx, groups);
-  const { contiguous } = cut;
-  makeMaps(ctx, group, {
-    kinds: [{ global: store.dst.buffer, contiguous }],
-    slots: STORE_MAP_SLOTS,
-    offset: groupMapBytesOfBlock(program).copies,
-    by: { first: firstOf(ctx, threads), group: number },
-  });
-}
-
-/** Maps that a thread makes together. */
-interface MapSet {
-  readonly kinds: readonly { readonly global: string; readonly contiguous: 0 | 1 }[];
-  /** Sets that there is room for. */
-  readonly slots: number;
-  /** Bytes from the start of the block's maps to these. */
-  readonly offset: number;
-  /** Which thread of several makes them, and in which group of those; null where there is one thread. */
-  readonly by: { readonly first: Pred; readonly group: Reg<"u32"> | null } | null;
-}
-
-function makeMaps(ctx: Context, group: Reg<"u32">, { kinds, slots, offset, by }: MapSet): void {
-  const { program, entry } = ctx;
+/** The maps of the group at hand, made anew where the CTA has turned to it. */
+export function makeMaps(
+  ctx: Context,
+  { maps: kinds, slots, offset, every, groups }: StmtOf<"tensormap.make">,
+): void {
+  const { entry, group } = ctx;
+  if (group === null) throw new CannotLower("tensormap.make", "one problem has the maps of its launch");
+  if (groups === undefined && !ctx.solo)
+    throw new CannotLower("tensormap.make", "maps of groups are made by a role of one thread");
+  const by = groups === undefined ? null : storingThread(ctx, groups);
   const setBytes = kinds.length * MAP_BYTES;
-  const sum = groupMapBytesOfBlock(program);
   const value = (key: string, start: number) =>
     ctx.crewValue(key, (code) => {
       const d = entry.reg("u32", "maps");
@@ -112,15 +64,15 @@ function makeMaps(ctx: Context, group: Reg<"u32">, { kinds, slots, offset, by }:
       body.emit(null, "add.s64", at, at, bytes);
     };
     body.emit(null, "mov.u32", block, special("%ctaid.x"));
-    on(block, sum.copies + sum.stores);
+    on(block, every);
     if (by !== null && by.group !== null) on(by.group, slots * setBytes);
     on(slot, setBytes);
     // Stores through the map that was in this slot have read it.
     if (by !== null) body.emit(thread, "cp.async.bulk.wait_group.read", imm(slots - 1));
-    const maps = kinds.map(({ global, contiguous }, i): U64 => {
-      const map = mapAddress(ctx, global);
+    const maps = kinds.map(({ buffer, contiguous }, i): U64 => {
+      const map = mapAddress(ctx, buffer);
       body.emit(null, "add.s64", map, at, imm(offset + i * MAP_BYTES));
-      writeMap(ctx, { global, contiguous }, map, thread);
+      writeMap(ctx, { buffer, contiguous }, map, thread);
       return map;
     });
     body.emitAny(thread, "fence.proxy.tensormap::generic.release.gpu", []);
@@ -130,10 +82,16 @@ function makeMaps(ctx: Context, group: Reg<"u32">, { kinds, slots, offset, by }:
   ctx.body.label(kept);
 }
 
+/** The thread that stores of each group of threads, and the number of that; null where there is one group. */
+function storingThread(ctx: Context, [m, n]: readonly [number, number]) {
+  const { number, threads } = storeGroup(ctx, { m, n });
+  return { first: firstOf(ctx, threads), group: number };
+}
+
 /** The template's bytes, and in them what the group's row says, written by a thread for which `thread` holds. */
 function writeMap(
   ctx: Context,
-  { global, contiguous }: MapSet["kinds"][number],
+  { buffer: global, contiguous }: StmtOf<"tensormap.make">["maps"][number],
   map: U64,
   thread: Pred | null,
 ): void {

@@ -7,7 +7,7 @@ import { imm, special } from "@tilewright/ptx";
 import type { Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
 import type { StmtOf } from "./engine.ts";
-import { switchToMaps } from "./groupMaps.ts";
+import { makeMaps } from "./groupMaps.ts";
 import { type Count, countOperand } from "./sizes.ts";
 import { clustersOf, place } from "./tilePlace.ts";
 
@@ -44,7 +44,7 @@ export const ownWalk = (ctx: Context, stmt: Tiles, body: () => void): ListWalk =
 };
 
 /** The loop over the tiles of the list. Blocks beyond its end have none. */
-export function walkTileList(ctx: Context, stmt: Tiles, visit: TileLoop, walk: ListWalk): void {
+export function walkTileList(ctx: Context, stmt: Tiles, loop: TileLoop, walk: ListWalk): void {
   const { program, entry, body } = ctx;
   const { batch } = program.problem;
   if (batch.kind !== "grouped") throw new CannotLower("tiles", "one problem is no list");
@@ -73,9 +73,9 @@ export function walkTileList(ctx: Context, stmt: Tiles, visit: TileLoop, walk: L
   });
   ctx.body.emit(null, "bra", again);
   ctx.body.label(found);
-  ctx.tileLoop = { number: tile, following: null, visit, below: null };
+  ctx.tileLoop = { number: tile, following: null, visit: loop, below: null };
   ctx.scope(() => {
-    switchToMaps(ctx, stmt, group);
+    for (const each of stmt.body) if (each.kind === "tensormap.make") makeMaps(ctx, each);
     walk.place(ctx.values.difference(tile, first));
     walk.body();
   });

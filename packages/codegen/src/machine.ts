@@ -221,8 +221,9 @@ type Shared = Omit<
 
 export const machineStatements = (lower: (ctx: Context, stmts: Of<"leader">["body"]) => void): Shared => ({
   pipeline: lowerPipeline,
-  // The loop around does it where it begins, goes on and ends.
+  // The loop around does it where it begins, goes on and ends, or comes to another group.
   boundary: () => {},
+  "tensormap.make": () => {},
   advance: lowerAdvance,
   hold: lowerHold,
   "mbar.wait"(ctx, { barrier, cluster }) {

@@ -1,6 +1,7 @@
-/** The tile scheduler of each loop over work tiles: which CTAs take a number together, how many numbers there are, and where the tile's coordinates stand. */
+/** The tile scheduler of each loop over work tiles, and the maps of a tile's group: which CTAs take a number together, how many numbers there are, and where the tile's coordinates stand. */
 import { readsBy } from "../tile/elements.ts";
 import { freeVars } from "../tile/expr.ts";
+import { groupMapsOf } from "../tile/launches/groupMaps.ts";
 import { clusterUnits, eachStmt, rewriteStmts, withBody } from "../tile/rewrite.ts";
 import type { Stmt, TileProgram, TileScheduler } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
@@ -13,7 +14,7 @@ type Tiles = Extract<Stmt, { kind: "tiles" }>;
  */
 export const scheduleTiles = (place: "first" | "late"): Pass => ({
   name: "scheduleTiles",
-  summary: "Loops over work tiles say what their scheduler counts by",
+  summary: "Loops over work tiles say what their scheduler counts by, and make the maps of a tile's group",
   from: "machine",
   to: "machine",
   // Nothing has its place yet.
@@ -21,11 +22,26 @@ export const scheduleTiles = (place: "first" | "late"): Pass => ({
   run: (program) =>
     withBody(
       program,
-      rewriteStmts(program.body, (stmt) =>
-        stmt.kind === "tiles" ? { ...stmt, scheduler: schedulerOf(program, stmt, place === "late") } : stmt,
-      ),
+      program.body.flatMap((stmt): readonly Stmt[] => {
+        if (stmt.kind !== "role") return scheduled(program, [stmt], program.launch.threads / 32, place);
+        return [{ ...stmt, body: scheduled(program, stmt.body, stmt.warps, place) }];
+      }),
     ),
 });
+
+/** Loops over work tiles of statements that so many warps run: of a grouped problem they begin with the maps of the tile's group. */
+const scheduled = (
+  program: TileProgram,
+  stmts: readonly Stmt[],
+  warps: number,
+  place: "first" | "late",
+): readonly Stmt[] =>
+  rewriteStmts(stmts, (stmt) => {
+    if (stmt.kind !== "tiles") return stmt;
+    const maps = stmt.loop === null ? [] : groupMapsOf(program, stmt.body, warps);
+    const scheduler = schedulerOf(program, stmt, place === "late");
+    return { ...stmt, scheduler, body: [...maps, ...stmt.body] };
+  });
 
 function schedulerOf({ launch }: TileProgram, tiles: Tiles, late: boolean): TileScheduler {
   const [m, n] = clusterUnits(launch);

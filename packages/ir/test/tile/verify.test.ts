@@ -755,6 +755,12 @@ const rejected: readonly Rejected[] = [
     edits: [["scheduler(unit 1, below ", "scheduler(unit 1, below 9"]],
   },
   {
+    code: "TW3167",
+    what: "maps of groups of one problem",
+    stage: "machine",
+    edits: [["    fill %acc = 0", "    tensormap.make %A cols slots 3 at 0 every 384\n    fill %acc = 0"]],
+  },
+  {
     code: "TW3139",
     what: "parameter in another's place, and a size that no launch has",
     stage: "machine",

@@ -8,7 +8,7 @@ import type { Ring, Stmt, TileProgram } from "../../tile/types.ts";
 type Role = Extract<Stmt, { kind: "role" }>;
 
 /** Whether slots of a ring are released behind the wait for a later chunk (delayed release), anywhere in the program: all roles then keep to it. */
-export function releasesLate(program: TileProgram, ring: Ring): boolean {
+export function delaysRelease(program: TileProgram, ring: Ring): boolean {
   return eachStmt(program.body).some((loop) => {
     if (loop.kind !== "for") return false;
     const waits = loop.body.flatMap((s) => (s.kind === "wait" && s.ring === ring.name ? [s] : []));

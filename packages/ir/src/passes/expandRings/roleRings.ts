@@ -11,7 +11,7 @@ import { Cursor, type Side, type Within } from "./cursor.ts";
 import { arrivals, filled, requested } from "./edges.ts";
 import { pingPongBody } from "./pingPong.ts";
 
-import { readByTensorCores, releasesLate, usesTensorMemory } from "./ringReaders.ts";
+import { delaysRelease, readByTensorCores, usesTensorMemory } from "./ringReaders.ts";
 import { withViews } from "./views.ts";
 
 type Role = Extract<Stmt, { kind: "role" }>;
@@ -196,7 +196,9 @@ export class RoleRings {
       const waits = eachStmt(stmt.body).some((s) => s.kind === "wait" && s.ring === ring.name);
       if (!waits || ring.name === loop.ring) return [];
       const by = (loop.of - 1) * this.#chunksOfTile(ring, loop);
-      const sides: readonly Side[] = releasesLate(this.#program, ring) ? ["consumer", "giver"] : ["consumer"];
+      const sides: readonly Side[] = delaysRelease(this.#program, ring)
+        ? ["consumer", "giver"]
+        : ["consumer"];
       return sides.map((side) => ({ kind: "advance", pipeline: this.#cursor(ring, side).name, by }));
     });
     return [...body, ...skips];
@@ -293,7 +295,7 @@ export class RoleRings {
           : ring.transport === "cp.async" && readByEngines(this.#program, ring)
             ? "async"
             : null;
-    const late = releasesLate(this.#program, ring);
+    const late = delaysRelease(this.#program, ring);
     if (late) cursor.slot = `s_${cursor.name}`;
     return [
       ...held,
@@ -323,7 +325,7 @@ export class RoleRings {
     if (at === null) return [];
     cursor.leaveLoop(within.loop);
     // Slots that are given back late have been left already.
-    if (releasesLate(this.#program, ring)) {
+    if (delaysRelease(this.#program, ring)) {
       if (!cursor.looped) cursor.held.push({ name: cursor.slot, at: cursor.at ?? at });
       return [];
     }
@@ -339,7 +341,7 @@ export class RoleRings {
 
   #release(ring: Ring, at: Expr, within: Within): readonly Stmt[] {
     const cursor = this.#cursor(ring, "consumer");
-    if (releasesLate(this.#program, ring)) {
+    if (delaysRelease(this.#program, ring)) {
       const giver = this.#cursor(ring, "giver");
       cursor.open = false;
       cursor.held.splice(0);

@@ -11,10 +11,10 @@ import { compileRingEvent, Responses } from "./control/ringEvents.ts";
 import { Synchronisation } from "./control/synchronisation.ts";
 import {
   type Blocked,
-  type Combine,
   type Epilogue,
   type Hooks,
   type Op,
+  type Reduce,
   run,
   type Steps,
   steps,
@@ -44,7 +44,7 @@ export class Control {
   /** Whether a thread has the last part of its tile, of the tiles being compiled. */
   #lastPart: (thread: Thread) => boolean = () => true;
   /** The `reduce` being compiled. */
-  #combine: Combine | null = null;
+  #combine: Reduce | null = null;
   /** The epilogue through a shared tile being compiled. */
   #epilogue: Epilogue | null = null;
   /** Turns of all loops so far. */
@@ -314,6 +314,7 @@ export class Control {
       }
       case "warp.sync":
       case "rename":
+      case "tensormap.make":
       case "tensormap.prefetch":
       case "prologue.at":
       case "cluster.arrive":
@@ -357,7 +358,7 @@ export class Control {
   }
 
   /** In stage machine the statements of a reduction say who goes on, but where one thread stands for several: for CTAs with slices, and of a kernel behind. */
-  #compileCombine(stmt: Combine, inRole: boolean, at: string): Op {
+  #compileCombine(stmt: Reduce, inRole: boolean, at: string): Op {
     this.#combine = stmt;
     const stated = stmt.body.some(({ kind }) => kind === "reduction") && this.#hooks.reduction !== undefined;
     const steppers = this.#compileList(

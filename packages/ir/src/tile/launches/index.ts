@@ -1,5 +1,6 @@
 /** What a launch takes: grids, parameters, tensor maps and the workspace, from the statements of a program. */
 export { blocksOfTile, clusterExtents, clusterSize, problemsOf } from "./counts.ts";
+export { groupMapsOf } from "./groupMaps.ts";
 export {
   type Launches,
   type LaunchHints,
@@ -13,16 +14,11 @@ export {
 export { GROUP_TABLE, sizeDType, WORKSPACE } from "./parameters.ts";
 export { COUNTER_LINE, inOnePlace, type PartialTiles } from "./partialTiles.ts";
 export {
-  bulkAccesses,
   bulkStore,
-  copiesByMatrix,
-  copyMapSlots,
-  groupMapBytesOfBlock,
   loadCut,
   MAP_BYTES,
   mapName,
   readersOf,
-  STORE_MAP_SLOTS,
   type StoreGroups,
 } from "./tensorMaps.ts";
 export {

@@ -1,5 +1,5 @@
 /** Tensor maps: parameters of the kernel, made from the copies and stores that use them. */
-import type { LaunchExpr, ParamSpec, TensorMapRecipe } from "@tilewright/core";
+import type { ParamSpec, TensorMapRecipe } from "@tilewright/core";
 import { type TensorCut, tensorCut, tensorMapFor } from "../../launch/tensor-copies.ts";
 import { linearOffset } from "../../layout/layout.ts";
 import { must } from "../../must.ts";
@@ -7,9 +7,8 @@ import { elementBytes } from "../elementBytes.ts";
 import { blockShape, bufferOf, childrenOf, clusterUnits } from "../rewrite.ts";
 import { storesInBulk } from "../staged.ts";
 import type { Ownership, OwnershipMode, Stmt, TileProgram } from "../types.ts";
-import { clusterSize } from "./counts.ts";
 
-type Copy = Extract<Stmt, { kind: "copy" }>;
+export type Copy = Extract<Stmt, { kind: "copy" }>;
 type Epilogue = Extract<Stmt, { kind: "epilogue" }>;
 
 /** A tensor map lies at a multiple of 64 bytes (PTX ISA, tensor maps), and has 128. */
@@ -168,48 +167,4 @@ export function tensorMaps(program: TileProgram, offset: number): readonly Param
       tensorMap: grouped ? templateOf(map) : map,
     };
   });
-}
-
-/** Slots of a group of threads for maps of D. */
-export const STORE_MAP_SLOTS = 2;
-
-/** Slots of a CTA for maps of A and B: one more than the ring has that the copies go into. */
-export function copyMapSlots(program: TileProgram, copies: readonly Copy[]): number {
-  const tiles = new Set(copies.map((copy) => copy.dst.buffer));
-  return (
-    1 + Math.max(0, ...program.rings.filter((r) => r.buffers.some((b) => tiles.has(b))).map((r) => r.slots))
-  );
-}
-
-/** The first bulk copy of each matrix that statements have. */
-export function copiesByMatrix(accesses: readonly BulkAccess[]): ReadonlyMap<string, Copy> {
-  const found = new Map<string, Copy>();
-  for (const { stmt } of accesses)
-    if (stmt.kind === "copy" && !found.has(stmt.src.buffer)) found.set(stmt.src.buffer, stmt);
-  return found;
-}
-
-/** Bytes of the workspace that the maps of a CTA of a grouped problem take, those of its copies first, then those of its stores; 0 where the launch makes all maps. */
-export function groupMapBytesOfBlock(program: TileProgram): {
-  readonly copies: number;
-  readonly stores: number;
-} {
-  if (program.problem.batch.kind !== "grouped") return { copies: 0, stores: 0 };
-  const accesses = bulkAccessesOf(program);
-  const copies = copiesByMatrix(accesses);
-  const store = accesses.find(({ stmt }) => stmt.kind === "epilogue");
-  const groups = store?.stmt.kind === "epilogue" ? bulkStore(program, store.stmt, store.warps).groups : null;
-  return {
-    copies: copies.size === 0 ? 0 : copyMapSlots(program, [...copies.values()]) * copies.size * MAP_BYTES,
-    stores: groups === null ? 0 : groups.m * groups.n * STORE_MAP_SLOTS * MAP_BYTES,
-  };
-}
-
-/** Bytes of the workspace that maps of groups take. */
-export function groupMapBytes(program: TileProgram): LaunchExpr {
-  const { copies, stores } = groupMapBytesOfBlock(program);
-  const each = copies + stores;
-  const size = clusterSize(program);
-  // A grid of persistent CTAs has no more of them than there are SMs, but a cluster at least.
-  return each === 0 ? 0 : ["mul", size === 1 ? "numSms" : ["max", "numSms", size], each];
 }

@@ -10,9 +10,9 @@ import {
 import { transposedBytes, transposedOperands } from "../transposed.ts";
 import type { TileProgram } from "../types.ts";
 import { plus, problemsOf, times } from "./counts.ts";
+import { groupMapBytes } from "./groupMaps.ts";
 import { epilogueOf } from "./parameters.ts";
 import { type PartialTiles, partialTileBytes, partialTilesIn } from "./partialTiles.ts";
-import { groupMapBytes } from "./tensorMaps.ts";
 
 /** How a program's workspace lies. */
 export interface WorkspaceLayout {

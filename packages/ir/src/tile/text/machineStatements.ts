@@ -5,6 +5,7 @@ import {
   boundaries,
   type FrameKind,
   fences,
+  type GroupMaps,
   type MachineStmt,
   reaches,
 } from "../types.ts";
@@ -27,6 +28,13 @@ const pendingClauses = { pending: integerClause("pending", 0, undefined) };
 const holdClauses = { slots: flagClause("slots") };
 
 const renameClauses = { back: flagClause("back") };
+
+const contiguousAxes = ["rows", "cols"] as const;
+const mapsClauses = {
+  slots: integerClause("slots", 1, undefined),
+  offset: integerClause("at", 0, 0),
+  every: integerClause("every", 1, undefined),
+};
 
 const edges = ["full", "empty"] as const;
 
@@ -224,6 +232,27 @@ export const machineSyntax: Rows = {
     syntax: "response { … }",
     print: () => "response",
     parse: (_c, block) => ({ kind: "response", body: block([]) }),
+  },
+  "tensormap.make": {
+    syntax: "tensormap.make %MATRIX rows|cols, … by GROUPS x GROUPS slots N at BYTE every BYTES",
+    print: (s, b) =>
+      `tensormap.make ${s.maps.map((map) => `%${map.buffer} ${contiguousAxes[map.contiguous]}`).join(", ")}${s.groups ? ` by ${s.groups.join(" x ")}` : ""}${printClauses(mapsClauses, s, b)}`,
+    parse: (c) => {
+      const maps: GroupMaps["maps"][number][] = [];
+      do {
+        const { name } = c.buffer();
+        maps.push({
+          buffer: name,
+          contiguous: c.oneOf(contiguousAxes, "contiguous axis") === "rows" ? 0 : 1,
+        });
+      } while (c.eat(","));
+      const rest = () => parseClauses(c, mapsClauses, "tensormap.make");
+      if (!c.eat("by")) return { kind: "tensormap.make", maps, ...rest() };
+      const m = c.integer("the groups below each other", 1);
+      c.expect("x", "between groups below each other and side by side");
+      const groups = [m, c.integer("the groups side by side", 1)] as const;
+      return { kind: "tensormap.make", maps, groups, ...rest() };
+    },
   },
   boundary: {
     syntax: "boundary first|between|last { … }",

@@ -101,6 +101,7 @@ export type MachineStmt =
    * the role among those that take turns which would have the next tile.
    */
   | { readonly kind: "boundary"; readonly bound: Boundary; readonly body: readonly Stmt[] }
+  | GroupMaps
   /** In the first block of the cluster only. */
   | { readonly kind: "leader"; readonly body: readonly Stmt[] }
   /** In an epilogue: its threads put these columns of D into a slot of the tile; one thread of each group of its warps has them stored from there (PTX ISA, cp.async.bulk.tensor). */
@@ -114,6 +115,21 @@ export type MachineStmt =
   /** Begins a role of one thread: what that does at the head's `prologue.at`, as soon as the barrier is ready on which its first copies arrive, before the other barriers are. */
   | { readonly kind: "prologue"; readonly body: readonly Stmt[] }
   | FrameStmt;
+
+/**
+ * In a loop over the work tiles of a grouped problem, where these belong to another group than those before: the maps of these matrices are made for it, from the launch's
+ * templates and the group's row, in the next of `slots` places of the workspace. A CTA's maps have `every` bytes there, of which these begin at `offset`. One thread makes them: the
+ * role's only one, or of `groups` of threads (so many below each other and side by side) the one that stores, each with places of its own (PTX ISA, tensormap.replace).
+ */
+export interface GroupMaps {
+  readonly kind: "tensormap.make";
+  /** `contiguous`: the axis along which the map's boxes are contiguous, 0 rows, 1 columns. */
+  readonly maps: readonly { readonly buffer: string; readonly contiguous: 0 | 1 }[];
+  readonly slots: number;
+  readonly offset: number;
+  readonly every: number;
+  readonly groups?: readonly [m: number, n: number];
+}
 
 /** Statements before and behind the tiles and roles of a kernel, of the whole block. */
 export type FrameStmt =

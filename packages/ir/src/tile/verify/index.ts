@@ -14,6 +14,7 @@ import { elements } from "./elements.ts";
 import { epilogues, output } from "./epilogues.ts";
 import { featuresPresent } from "./features.ts";
 import { frame } from "./frame.ts";
+import { groupMaps } from "./groupMaps.ts";
 import { launches } from "./launches.ts";
 import { layouts } from "./layouts.ts";
 import { copiesRead, multicast } from "./multicast.ts";
@@ -89,7 +90,7 @@ const groups: readonly (readonly Verifier[])[] = [
     coverage,
     products,
   ],
-  [launches],
+  [groupMaps, launches],
 ];
 
 export const verifiers: readonly Verifier[] = groups.flat();

@@ -96,7 +96,13 @@ function* checkSite(subject: Subject, site: Site, scope: ReadonlySet<string>): I
 
 /** Tiles that a statement names as a whole. */
 const tilesNamed = (stmt: Stmt): readonly string[] =>
-  stmt.kind === "if" ? (stmt.zeros ?? []) : stmt.kind === "pin" || stmt.kind === "rename" ? [stmt.tile] : [];
+  stmt.kind === "if"
+    ? (stmt.zeros ?? [])
+    : stmt.kind === "tensormap.make"
+      ? stmt.maps.map(({ buffer }) => buffer)
+      : stmt.kind === "pin" || stmt.kind === "rename"
+        ? [stmt.tile]
+        : [];
 
 function ringNamed(stmt: Stmt): string | undefined {
   if ("barrier" in stmt) return stmt.barrier.ring;

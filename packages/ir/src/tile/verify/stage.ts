@@ -57,6 +57,7 @@ const since: Readonly<Record<StmtKind, Stage>> = {
   "wgmma.fence": "machine",
   "wgmma.commit": "machine",
   boundary: "machine",
+  "tensormap.make": "machine",
   accumulate: "machine",
   pin: "machine",
   rename: "machine",

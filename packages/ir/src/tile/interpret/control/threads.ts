@@ -39,7 +39,7 @@ export type DataStmt = Extract<
   Stmt,
   { kind: "fill" | "copy" | "mma" | "accumulate" | "epilogue" | "map" | "reduce.row" }
 >;
-export type Combine = Extract<Stmt, { kind: "reduce" }>;
+export type Reduce = Extract<Stmt, { kind: "reduce" }>;
 /** Statements of a reduction that are no blocks. */
 export type ReductionStep = Exclude<ReductionStmt, { kind: "reduction" | "slices" }>;
 export type Epilogue = Extract<Stmt, { kind: "epilogue" }>;
@@ -59,7 +59,7 @@ export interface Hooks {
    * for it. One thread stands for all blocks that go on.
    */
   combine(
-    stmt: Combine,
+    stmt: Reduce,
     last: (thread: Thread) => boolean,
     table: CellTable,
     at: string,
@@ -67,7 +67,7 @@ export interface Hooks {
   /** What a statement of an epilogue through a shared tile does; absent: nothing, and the epilogue is done as a whole. */
   staged?(epilogue: Epilogue, stmt: StagingStmt, table: CellTable, at: string): (thread: Thread) => void;
   /** What a statement of a reduction does; absent: nothing, and `reduce` says who goes on. */
-  reduction?(combine: Combine, stmt: ReductionStep, table: CellTable, at: string): (thread: Thread) => void;
+  reduction?(combine: Reduce, stmt: ReductionStep, table: CellTable, at: string): (thread: Thread) => void;
   /** What a statement that only orders accesses does; absent: nothing. */
   ordering?(stmt: OrderingStmt, at: string): (thread: Thread) => void;
   /** State of a ring at the start of a block. */

@@ -233,6 +233,7 @@ function stepsOf(
         ];
       }
       case "boundary":
+      case "tensormap.make":
         return [];
       case "for": {
         const body = inner();
