@@ -1,7 +1,9 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { attentionText, parseAxisProgram, readAttention } from "@tilewright/ir";
+import { anchorOf, attentionText, parseAxisProgram, readAttention } from "@tilewright/ir";
 import { describe, expect, test } from "vitest";
+import { randomInputs } from "../src/run/inputs.ts";
+import { checkedRows, referenceProgram } from "../src/run/program.ts";
 import { cli } from "./harness.ts";
 import { scratch } from "./scratch.ts";
 
@@ -130,6 +132,34 @@ describe("attention", () => {
     const text = attentionText(attention.value);
     const found = text.match(/select\(.*\)(?=\n)|max\(%[xy], [^)]*\)|tanh\([^)]*\)/g) ?? [];
     expect(found.toSorted()).toEqual([...parts].toSorted());
+  });
+
+  test("of many rows a sample is computed, as all of them are", () => {
+    const attention = readAttention({
+      op: "attention",
+      queries: 40,
+      keys: 8,
+      headDim: 4,
+      heads: 3,
+      causal: true,
+    });
+    const program = attention.ok ? parseAxisProgram(attentionText(attention.value)) : attention;
+    if (!program.ok) throw new Error("is a program");
+    const anchor = anchorOf(program.value);
+    if (!anchor.ok) throw new Error("is one that is scheduled");
+    const { reference: data } = randomInputs(anchor.value.launched, {
+      distribution: { kind: "normal" },
+      seed: 3,
+    });
+    const rows = checkedRows(program.value, 3 * 8 * (4 + 4) * 6);
+    expect(rows).toEqual([0, 8, 16, 23, 31, 39]);
+    expect(checkedRows(program.value)).toHaveLength(40);
+    const [some, all] = [rows, undefined].map((each) => referenceProgram(program.value, data, each).d);
+    const picked = [0, 1, 2].flatMap((head) =>
+      rows.flatMap((row) => [...(all?.values.slice((head * 40 + row) * 4, (head * 40 + row) * 4 + 4) ?? [])]),
+    );
+    expect([...(some?.values ?? [])]).toEqual(picked);
+    expect(new Set(picked).size).toBeGreaterThan(10);
   });
 
   test("heads that are shared are an axis that keys and values lack", () => {

@@ -1,5 +1,7 @@
 /** `tilewright run`: compile a GEMM, run it on a GPU or the emulator, and check every element. */
 import {
+  batchAxes,
+  batchOffset,
   type Checked,
   type Diagnostic,
   type DType,
@@ -213,19 +215,22 @@ function prepare(session: Session, args: Args): Checked<Prepared> {
 /** D in C order as a .npy file. A batch becomes the first axis. */
 function encodeResult(problem: Problem, bytes: Uint8Array): Uint8Array {
   const { m, n, d, batch } = problem;
-  const [count, stride] = batch.kind === "strided" ? [batch.count, batch.strideD] : [1, 0];
+  const count = batch.kind === "strided" ? batch.count : 1;
+  const axes = batchAxes(problem, "d");
   const stored = storageFromBytes(d.dtype, bytes, Math.floor(bytes.byteLength / sizeOf(d.dtype)));
   const dense = makeStorage(d.dtype, count * m * n);
   const [rowStride, colStride] = operandStrides(d);
-  for (let item = 0; item < count; item++)
+  for (let item = 0; item < count; item++) {
+    const start = batchOffset(axes, item);
     for (let row = 0; row < m; row++)
       for (let col = 0; col < n; col++)
         writeElement(
           d.dtype,
           dense,
           (item * m + row) * n + col,
-          readElement(d.dtype, stored, item * stride + row * rowStride + col * colStride),
+          readElement(d.dtype, stored, start + row * rowStride + col * colStride),
         );
+  }
   return encodeNpy(batch.kind === "strided" ? [count, m, n] : [m, n], d.dtype, dense);
 }
 

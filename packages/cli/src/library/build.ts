@@ -73,6 +73,12 @@ export async function buildLibrary(
       found.push(problemWith(codes.libraryFactors, request.at, message, { hint }));
       return [];
     }
+    if (request.problem.batch.kind === "strided" && request.problem.batch.axes !== undefined) {
+      const message = `${request.operation} has a batch over axes, and launchers know batches in a row`;
+      const hint = "compile it by itself: its manifest says what to launch";
+      found.push(problemWith(codes.libraryGroups, request.at, message, { hint }));
+      return [];
+    }
     if (request.problem.batch.kind === "grouped") {
       const message = `${request.operation} is grouped, and launchers have no place for a table of groups`;
       const hint = "compile it by itself: its manifest has the table's rows";

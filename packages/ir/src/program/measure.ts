@@ -23,13 +23,18 @@ export type ParameterValues = ReadonlyMap<string, Float64Array>;
 /** Half a unit in the last place of f32, relative. */
 const ULP = 2 ** -24;
 
-/** What the program stores at one position of its batch, by parameter. All of an axis counts at once: `for` is a matter of turns only. */
+/**
+ * What the program stores at one position of its batch, by parameter. All of an axis counts at once: `for` is a matter of turns only. `rows`: those of the work tiles that there are values of, and that
+ * are computed; all unless given.
+ */
 export function measureProgram(
   program: AxisProgram,
   inputs: ParameterValues,
+  rows?: readonly number[],
 ): ReadonlyMap<string, MeasuredMatrix> {
+  const [along] = program.grid;
   const extent = (axis: string | undefined): number =>
-    axis === undefined ? 1 : axisOf(program, axis).extent;
+    axis === undefined ? 1 : axis === along && rows ? rows.length : axisOf(program, axis).extent;
   const held = new Map<string, MeasuredMatrix>();
   const fresh = (axes: readonly string[]): MeasuredMatrix => {
     const [rows, columns] = [extent(axes[0]), extent(axes[1])];
@@ -54,7 +59,10 @@ export function measureProgram(
   };
   /** The value of a leaf at these coordinates. */
   const element = (leaf: NamedLeaf, at: ReadonlyMap<string, number>): Approximate => {
-    if (leaf.kind === "position") return [at.get(leaf.axis) ?? 0, 0];
+    if (leaf.kind === "position") {
+      const place = at.get(leaf.axis) ?? 0;
+      return [leaf.axis === along ? (rows?.[place] ?? place) : place, 0];
+    }
     const { name } = leaf;
     const { axes } = namedIn(program, name);
     const from = matrix(name);

@@ -106,6 +106,8 @@ export function planMatmul(problem: Problem): Checked<MatmulPlan> {
       found.push(unfit(`problem.${name.toLowerCase()}`, `cuBLASLt is not called here with ${operand.dtype}`));
   if (c !== null && (c.layout !== d.layout || c.dtype !== d.dtype))
     found.push(unfit("problem.c", "cuBLASLt wants C in the layout and type of D"));
+  if (batch.kind === "strided" && batch.axes !== undefined)
+    found.push(unfit("problem.batch", "cuBLASLt has batches along one axis"));
   if (batch.kind === "grouped") found.push(unfit("problem.batch", "cuBLASLt has no grouped products"));
   if (problem.alpha === "runtime" || problem.beta === "runtime")
     found.push(unfit("problem.alpha", "alpha and beta are left to the launch"));

@@ -4,7 +4,10 @@
  */
 import {
   applyScales,
+  type BatchedOperand,
   BLOCK_SCALE,
+  batchAxes,
+  batchOffset,
   blockFactors,
   type Checked,
   compareWithBound,
@@ -16,7 +19,6 @@ import {
   ok,
   operandStrides,
   type Problem,
-  packedStride,
   productColumns,
   readElement,
   referenceGemm,
@@ -120,8 +122,8 @@ function latticeInputs(
   columns: readonly number[],
   scalars: { readonly alpha: number; readonly beta: number; readonly steps: readonly (number | null)[] },
 ) {
-  const { k, m, n, batch } = problem;
-  const strides = batch.kind === "strided" ? batch : { strideA: 0, strideB: 0, strideC: 0 };
+  const { k } = problem;
+  const start = (which: BatchedOperand): number => batchOffset(batchAxes(problem, which), item);
   const all = Array.from({ length: k }, (_, index) => index);
   const gather = (
     name: Parameters<BenchBuffers["valueOf"]>[1],
@@ -141,7 +143,7 @@ function latticeInputs(
   const steps = problem.epilogue.map((step, index) => {
     const name = `epilogue${index}` as const;
     const vector = (at: readonly number[]): Float64Array =>
-      Float64Array.from(at, (position) => buffers.valueOf(problem, name, position));
+      Float64Array.from(at, (position) => buffers.valueOf(problem, name, start(name) + position));
     switch (step.kind) {
       case "bias":
         return vector(step.along === "m" ? rows : columns);
@@ -152,7 +154,7 @@ function latticeInputs(
       case "residual":
       case "source":
       case "gate":
-        return gather(name, step.operand, item * packedStride(step.operand, m, n), rows, columns);
+        return gather(name, step.operand, start(name), rows, columns);
       case "activation":
       case "map":
       case "clamp":
@@ -165,9 +167,9 @@ function latticeInputs(
         return step satisfies never;
     }
   });
-  const a = gather("a", problem.a, item * strides.strideA, rows, all);
+  const a = gather("a", problem.a, start("a"), rows, all);
   const ofB = columnsOfB(problem, columns);
-  const b = gather("b", problem.b, item * strides.strideB, all, ofB);
+  const b = gather("b", problem.b, start("b"), all, ofB);
   /** Elements times their factors: element (at[i], k) stands at i * step[0] + k * step[1]. */
   const scale = (
     which: "a" | "b",
@@ -189,7 +191,7 @@ function latticeInputs(
   return {
     a,
     b,
-    c: problem.c === null ? null : gather("c", problem.c, item * strides.strideC, rows, columns),
+    c: problem.c === null ? null : gather("c", problem.c, start("c"), rows, columns),
     alpha: scalars.alpha,
     beta: scalars.beta,
     steps,
@@ -233,7 +235,7 @@ function readLattice(
 ) {
   const { dtype } = problem.d;
   const size = sizeOf(dtype);
-  const base = item * (problem.batch.kind === "strided" ? problem.batch.strideD : 0);
+  const base = batchOffset(batchAxes(problem, "d"), item);
   const [rowStride, columnStride] = operandStrides(problem.d);
   const dense = makeStorage(dtype, rows.length * columns.length);
   let next = 0;
@@ -253,8 +255,9 @@ function countPoison(problem: Problem, d: DeviceBuffer): Checked<number | null> 
   const size = sizeOf(dtype);
   const [extent, lines] = layout === "row" ? [problem.n, problem.m] : [problem.m, problem.n];
   const { batch } = problem;
-  const bases =
-    batch.kind === "strided" ? Array.from({ length: batch.count }, (_, item) => item * batch.strideD) : [0];
+  const axes = batchAxes(problem, "d");
+  const problems = batch.kind === "strided" ? batch.count : 1;
+  const bases = Array.from({ length: problems }, (_, item) => batchOffset(axes, item));
   const perChunk = Math.max(1, Math.floor(chunkBytes / (ld * size)));
   let unwritten = 0;
   for (const base of bases)
