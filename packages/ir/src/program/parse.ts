@@ -1,20 +1,12 @@
 /** Text to programs over named axes, with everything that is wrong with one: names, axes and dtypes are checked where they stand. */
-import {
-  type Checked,
-  type DType,
-  dtypeNames,
-  dtypes,
-  err,
-  leavesOf,
-  ok,
-  productDType,
-} from "@tilewright/core";
+import { type Checked, dtypes, err, leavesOf, ok, productDType } from "@tilewright/core";
 import { Cursor, describe, ParseEnd, ParseFailure, parseCodes } from "../tile/text/cursor.ts";
 import { parseElement } from "../tile/text/dataStatements.ts";
 import { nearestHint } from "../tile/text/nearest.ts";
 import { attempt, endOfLine } from "../tile/text/recover.ts";
 import { parseVersion } from "../tile/text/version.ts";
 import { rowReductions } from "../tile/types.ts";
+import { axisName, type Declared, readAxis, readDeclaration, tileAxis } from "./declarations.ts";
 import type {
   AxisDeclaration,
   AxisProgram,
@@ -24,11 +16,7 @@ import type {
   NamedLeaf,
   Parameter,
 } from "./types.ts";
-import { packedStrides } from "./types.ts";
 
-/** Largest extent of an axis: sizes of problems end there (TW1002). */
-const MOST = 2 ** 31 - 1;
-const LAYOUTS = ["row", "col"] as const;
 /** Positions are compared as f32. */
 const MOST_POSITIONS = 2 ** 24;
 
@@ -57,7 +45,7 @@ function whole(c: Cursor): AxisProgram | null {
 class Reader {
   readonly #c: Cursor;
   readonly #axes = new Map<string, AxisDeclaration>();
-  readonly #named = new Map<string, Named & { readonly global: boolean }>();
+  readonly #named = new Map<string, Declared>();
   readonly #written = new Set<string>();
   #grid: readonly [string, string] | null = null;
 
@@ -90,9 +78,12 @@ class Reader {
               `'${kind}' behind the tiles`,
               "a program has one 'tiles', at its end",
             );
-          if (kind === "axis") this.#axis();
+          if (kind === "axis") readAxis(c, this.#axes);
           else if (kind === "tiles") body = this.#tiles();
-          else this.#declare(kind === "param");
+          else {
+            const made = readDeclaration(c, this.#axes, this.#named, kind === "param");
+            this.#named.set(made.name, made);
+          }
           endOfLine(c, kind);
         },
         undefined,
@@ -117,7 +108,7 @@ class Reader {
       return null;
     }
     const all = [...this.#named.values()];
-    const strip = ({ global: _, ...rest }: Named & { readonly global: boolean }): Named => rest;
+    const strip = ({ global: _, ...rest }: Declared): Named => rest;
     return {
       name: token.text,
       axes: [...this.#axes.values()],
@@ -126,96 +117,6 @@ class Reader {
       grid: this.#grid,
       body,
     };
-  }
-
-  /** `axis n = 96 whole`, `axis h = 8 batch` */
-  #axis(): void {
-    const c = this.#c;
-    const token = c.peek();
-    const name = c.word("the axis's name");
-    if (this.#axes.has(name)) c.fail(token, parseCodes.repeated, `two axes are called ${name}`, "rename one");
-    c.expect("=", "before the extent");
-    const extent = c.integer("the extent of an axis", 1, MOST);
-    const whole = c.eat("whole");
-    this.#axes.set(name, { name, extent, whole, batch: !whole && c.eat("batch") });
-  }
-
-  /** `%A f16[h, m, k] layout col`, `%A f16[m, h, k] strides 640, 80, 1` */
-  #declare(global: boolean): void {
-    const c = this.#c;
-    const token = c.peek();
-    const name = c.name(global ? "the parameter" : "the tile");
-    if (this.#named.has(name)) c.fail(token, parseCodes.repeated, `two are called %${name}`, "rename one");
-    const typed = c.peek();
-    const dtype = c.oneOf(dtypeNames as readonly DType[], "dtype");
-    if (dtypes[dtype].kind === "scaled")
-      c.fail(
-        typed,
-        parseCodes.badValue,
-        `${dtype} has scale factors, which programs over axes lack`,
-        "use f16",
-      );
-    c.expect("[", "before the axes");
-    const axes = [this.#axisName()];
-    while (c.eat(",")) axes.push(this.#axisName());
-    c.expect("]", "after the axes");
-    const tiled = axes.filter((axis) => this.#axes.get(axis)?.batch !== true);
-    if (!global && tiled.length < axes.length)
-      c.fail(
-        token,
-        parseCodes.badValue,
-        `%${name} has an axis of the batch, of which a work tile has one position`,
-        "leave it out: a tile has rows and columns",
-      );
-    if (tiled.length > 2 || tiled.length === 0)
-      c.fail(
-        token,
-        parseCodes.badValue,
-        `%${name} has ${tiled.length} axes${global ? " beside those of the batch" : ""}`,
-        "write 2, or 1",
-      );
-    if (new Set(axes).size < axes.length)
-      c.fail(
-        token,
-        parseCodes.repeated,
-        `%${name} has axis ${axes[0]} twice`,
-        "declare another axis of the same extent",
-      );
-    this.#named.set(name, {
-      ...{ name, dtype, axes: tiled, global },
-      ...(global ? this.#memory(name, axes, tiled) : {}),
-    });
-  }
-
-  /** How a parameter lies: packed with the last axis contiguous, or the one before, or as strides say. */
-  #memory(
-    name: string,
-    axes: readonly string[],
-    tiled: readonly string[],
-  ): Pick<Parameter, "layout" | "memory"> {
-    const c = this.#c;
-    const token = c.peek();
-    const last = axes.length - 1;
-    const col = axes.length > 1 && c.eat("layout") && c.oneOf(LAYOUTS, "layout") === "col";
-    const order = axes.map((_, i) => (col && i >= last - 1 ? 2 * last - 1 - i : i));
-    const packed = packedStrides(order.map((i) => this.#axes.get(axes[i] ?? "")?.extent ?? 1));
-    const strides = order.map((i) => packed[i] ?? 1);
-    if (!col && c.eat("strides"))
-      for (const [i, axis] of axes.entries()) {
-        if (i > 0) c.expect(",", "between strides");
-        strides[i] = c.integer(`the stride along ${axis}`, 0, MOST);
-      }
-    const memory = axes.map((axis, i) => ({ axis, stride: strides[i] ?? 1 }));
-    const [rows, columns] = tiled.map((axis) => memory.find((each) => each.axis === axis)?.stride ?? 0);
-    const layout = columns === undefined || columns === 1 ? "row" : "col";
-    if (Math.min(rows ?? 0, columns ?? 1) !== 1 || (columns === undefined && rows !== 1))
-      c.fail(
-        token,
-        parseCodes.badValue,
-        `%${name} is contiguous along none of ${tiled.join(" and ")}`,
-        `let elements along ${tiled.at(-1)} be neighbours`,
-      );
-    return { layout, memory };
   }
 
   /** A parameter that a product reads by columns: `%K[s, d]` is the d x s factor of `%Q[q, d] * %K`. */
@@ -228,41 +129,11 @@ class Reader {
     return turned;
   }
 
-  #axisName(): string {
-    const c = this.#c;
-    const token = c.peek();
-    const name = c.word("an axis");
-    if (this.#axes.has(name)) return name;
-    if (c.suspects.has(name)) throw new ParseFailure(null);
-    return c.fail(
-      token,
-      parseCodes.unknownName,
-      `no axis is called ${name}`,
-      nearestHint(name, [...this.#axes.keys()]) ??
-        (this.#axes.size > 0
-          ? `axes: ${[...this.#axes.keys()].join(", ")}`
-          : "declare it: axis NAME = EXTENT"),
-    );
-  }
-
-  /** An axis that work tiles and loops have parts of. */
-  #tileAxis(): string {
-    const token = this.#c.peek();
-    const name = this.#axisName();
-    if (this.#axes.get(name)?.batch !== true) return name;
-    return this.#c.fail(
-      token,
-      parseCodes.badValue,
-      `${name} is an axis of the batch`,
-      "every work tile has one position along it; leave it out",
-    );
-  }
-
   #tiles(): readonly AxisStmt[] {
     const c = this.#c;
-    const rows = this.#tileAxis();
+    const rows = tileAxis(this.#c, this.#axes);
     c.expect(",", "between the axes of rows and columns");
-    this.#grid = [rows, this.#tileAxis()];
+    this.#grid = [rows, tileAxis(this.#c, this.#axes)];
     return this.#block(null);
   }
 
@@ -298,7 +169,7 @@ class Reader {
       }
       case "for": {
         const token = c.peek();
-        const axis = this.#tileAxis();
+        const axis = tileAxis(this.#c, this.#axes);
         if (loop !== null)
           c.fail(
             token,
@@ -428,7 +299,7 @@ class Reader {
     c.expect(")", "behind the expression");
     c.expect("along", "before the axis");
     const axisAt = c.peek();
-    const along = this.#axisName();
+    const along = axisName(this.#c, this.#axes);
     const [rows] = tile.axes;
     if (tile.axes.length !== 1 || tile.dtype !== "f32")
       c.fail(token, parseCodes.badValue, `${shown(tile)} is no row of f32`, "reduce into a tile f32[rows]");

@@ -1,0 +1,51 @@
+/** Which schedules a program over axes may take: those of its product, and smaller ones where its other tiles need the room. */
+import type { Schedule, Target } from "@tilewright/core";
+import type { Backend } from "../backend.ts";
+import type { Machine } from "../model/machine.ts";
+import type { Plan } from "../plans.ts";
+import { printSchedule } from "../schedule/codec.ts";
+import type { TileProgram } from "../tile/types.ts";
+import type { Anchor } from "./anchor.ts";
+import { rowNest } from "./schedule.ts";
+
+/** A tile program that a program over axes may be put on, and the schedule of its product that it is of; null of rows without a product. */
+export interface Nest {
+  readonly base: TileProgram;
+  readonly plan: Plan | null;
+}
+
+/** Nests that a program may be put on: those of the product's schedules, the given one's, or the one of programs without a product. */
+export function* nestsOf(
+  backend: Backend,
+  anchor: Anchor,
+  { target, machine }: { readonly target: Target; readonly machine?: Machine | undefined },
+  given: readonly Plan[] | null,
+): Iterable<Nest> {
+  const { problem, products } = anchor;
+  const [product = null] = products;
+  const rows = product === null ? rowNest(anchor, target.arch) : null;
+  if (rows !== null) yield { base: rows, plan: null };
+  if (product === null) return;
+  const nestOf = (plan: Plan): Nest => ({ base: backend.tile(problem, plan.schedule, target), plan });
+  if (given !== null) yield* given.map(nestOf);
+  else {
+    const schedules = [...backend.schedules(problem, target, machine)];
+    const legal = (schedule: Schedule): boolean => backend.check(problem, schedule, target).length === 0;
+    for (const schedule of [...schedules, ...smaller(schedules).filter(legal)])
+      yield nestOf({ backend, schedule, text: printSchedule(backend.schedule, schedule) });
+  }
+}
+
+/** Schedules with half the chunk, and with half the rows as well: what a program holds beside its product's operands may need the room. */
+const smaller = (schedules: readonly Schedule[]): readonly Schedule[] =>
+  [
+    [1, 2],
+    [2, 2],
+  ].flatMap(([rows = 1, chunk = 1]) =>
+    schedules.flatMap((schedule) => {
+      const { tile } = schedule;
+      if (!Array.isArray(tile)) return [];
+      const [m = 0, n = 0, k = 0] = tile.map(Number);
+      return [{ ...schedule, tile: [m / rows, n, k / chunk] }];
+    }),
+  );
