@@ -45,13 +45,13 @@ export function stagingBytes(s: TensorSchedule, problem: Problem): number {
 export const sourceTileBytes = (s: TensorSchedule, { c }: Problem): number =>
   s.epilogueLoad === "tma" && c !== null ? ((s.tileM * s.tileN) / s.ctaGroup) * sizeOf(c.dtype) : 0;
 
-/** An answer about a tile; where tiles begin through which C and D go, and slots: the period of the widest swizzle. */
-const ANSWER = 16;
+/** A response about a tile; where tiles begin through which C and D go, and slots: the period of the widest swizzle. */
+const RESPONSE = 16;
 const TILE_ALIGN = 1024;
 
-/** What a block has in shared memory: operands, C, accumulators' barriers, answers, D, the address of tensor memory. */
+/** What a block has in shared memory: operands, C, accumulators' barriers, responses, D, the address of tensor memory. */
 function sharedNeeds(s: TensorSchedule, problem: Problem): SharedNeeds {
-  const answers = s.sched === "clc" || s.sched === "atomic" ? s.schedulerStages : 0;
+  const responses = s.sched === "clc" || s.sched === "atomic" ? s.schedulerStages : 0;
   const addend = sourceTileBytes(s, problem);
   const staging = stagingBytes(s, problem);
   const ring = (name: string, slots: number, bytes: number, align: number): SharedNeeds["rings"][number] => ({
@@ -66,7 +66,7 @@ function sharedNeeds(s: TensorSchedule, problem: Problem): SharedNeeds {
       // Slots follow each other at whole patterns of the swizzle; only scale factors are less.
       ring("ring", s.stages, stageBytes(s, problem), factorBlocks(s, problem) > 0 ? TILE_ALIGN : 1),
       ring("sums", s.sched === "tiles" || s.overlappedColumns > 0 ? 1 : s.accumulators, 0, 1),
-      ...(answers > 0 ? [ring("answers", answers, ANSWER, ANSWER)] : []),
+      ...(responses > 0 ? [ring("answers", responses, RESPONSE, RESPONSE)] : []),
       ...(addend > 0 ? [ring("addend", 1, addend, TILE_ALIGN)] : []),
     ],
     tiles: staging > 0 ? [{ name: "D", bytes: staging, align: TILE_ALIGN, slots: 1 }] : [],

@@ -121,7 +121,7 @@ export class Context {
     /** The register with the work tile's number. */
     readonly number: Reg<"u32">;
     following: { readonly number: Reg<"u32">; readonly more: Pred } | null;
-    readonly visit: TileLoop;
+    readonly loop: TileLoop;
     /** Numbers of work tiles that there are; null where the launch supplies them. */
     readonly below: number | null;
   } | null = null;

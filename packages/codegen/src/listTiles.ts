@@ -73,7 +73,7 @@ export function walkTileList(ctx: Context, stmt: Tiles, loop: TileLoop, walk: Li
   });
   ctx.body.emit(null, "bra", again);
   ctx.body.label(found);
-  ctx.tileLoop = { number: tile, following: null, visit: loop, below: null };
+  ctx.tileLoop = { number: tile, following: null, loop, below: null };
   ctx.scope(() => {
     for (const each of stmt.body) if (each.kind === "tensormap.make") makeMaps(ctx, each);
     walk.place(ctx.values.difference(tile, first));

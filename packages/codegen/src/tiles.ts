@@ -33,30 +33,30 @@ export function lowerTiles(ctx: Context, stmt: Tiles, lower: (stmts: readonly St
   } else if (stmt.loop === null) {
     placeTile(ctx, stmt);
     lower(stmt.body);
-  } else visitAll(ctx, stmt, stmt.loop, lower);
+  } else persist(ctx, stmt, stmt.loop, lower);
 }
 
 /**
  * Block (or cluster) b takes numbers b, b + blocks, …, or b and then those that it is told; there are no more blocks than tiles, so each has one at least. Of
  * ping-pong roles those after the first may have none.
  */
-function visitAll(ctx: Context, stmt: Tiles, visit: TileLoop, lower: (stmts: readonly Stmt[]) => void): void {
+function persist(ctx: Context, stmt: Tiles, loop: TileLoop, lower: (stmts: readonly Stmt[]) => void): void {
   if (ctx.loop !== null || ctx.active !== null)
     throw new CannotLower("tiles", "a loop over tiles inside another");
   if (stmt.split !== null) throw new CannotLower("tiles", "persistent CTAs do not share tiles");
   const { entry } = ctx;
   const { unit, below, late } = schedulerOf(stmt);
   const clustered = unit > 1;
-  const asks = visit.by === "ring";
-  const { turn, of } = visit;
-  if (visit.chunks !== undefined && of > 1)
+  const requests = loop.by === "ring";
+  const { turn, of } = loop;
+  if (loop.chunks !== undefined && of > 1)
     throw new CannotLower("tiles", "ping-pong roles go by chunks whose number is known");
   if (ctx.groups !== null) {
-    if (asks) throw new CannotLower("tiles", "a counter hands out the tiles of one problem");
+    if (requests) throw new CannotLower("tiles", "a counter hands out the tiles of one problem");
     walkTileList(
       ctx,
       stmt,
-      visit,
+      loop,
       ownWalk(ctx, stmt, () => lower(stmt.body)),
     );
     return;
@@ -65,23 +65,23 @@ function visitAll(ctx: Context, stmt: Tiles, visit: TileLoop, lower: (stmts: rea
   const tile = entry.reg("u32", "tile");
   const step = entry.reg("u32", "tile");
   ctx.body.emit(null, "mov.u32", tile, special(clustered ? "%clusterid.x" : "%ctaid.x"));
-  if (!asks) ctx.body.emit(null, "mov.u32", step, special(clustered ? "%nclusterid.x" : "%nctaid.x"));
-  ctx.tileLoop = { number: tile, following: null, visit, below };
+  if (!requests) ctx.body.emit(null, "mov.u32", step, special(clustered ? "%nclusterid.x" : "%nctaid.x"));
+  ctx.tileLoop = { number: tile, following: null, loop, below };
   const again = entry.label("tiles");
   const none = entry.label("no_tiles");
   const single = of === 1 ? step : entry.reg("u32", "tile");
-  if (of > 1 && !asks) ctx.body.emit(null, "mov.u32", single, step);
+  if (of > 1 && !requests) ctx.body.emit(null, "mov.u32", single, step);
   lower(boundaryOf(stmt, "first"));
   // The turn behind the last tile, and where a role goes that has no tile and no turn left.
   const last = entry.label("last_turn");
-  if (asks && turn > 0) followAnswers(ctx, stmt, lower, { tile, count: turn, none, last });
+  if (requests && turn > 0) followResponses(ctx, stmt, lower, { tile, count: turn, none, last });
   else if (turn > 0) {
     const absent = entry.reg("pred", "p");
     ctx.body.emit(null, "mad.lo.u32", tile, step, imm(turn), tile);
     ctx.body.emit(null, "setp.ge.u32", absent, tile, count);
     ctx.body.emit(absent, "bra", none);
   }
-  if (of > 1 && !asks) ctx.body.emit(null, "mul.lo.u32", step, single, imm(of));
+  if (of > 1 && !requests) ctx.body.emit(null, "mul.lo.u32", step, single, imm(of));
   ctx.body.label(again);
   forgetSlots(ctx);
   ctx.scope(() => {
@@ -90,7 +90,7 @@ function visitAll(ctx: Context, stmt: Tiles, visit: TileLoop, lower: (stmts: rea
     lower(stmt.body);
   });
   const { following } = ctx.tileLoop;
-  if (asks) {
+  if (requests) {
     if (following === null) throw new CannotLower("tiles", "nothing reads which tile follows");
     ctx.body.emit(null, "mov.u32", tile, following.number);
     if (of === 1) {
@@ -99,7 +99,7 @@ function visitAll(ctx: Context, stmt: Tiles, visit: TileLoop, lower: (stmts: rea
       return;
     }
     unless(ctx, following.more, none);
-    followAnswers(ctx, stmt, lower, { tile, count: of - 1, none, last });
+    followResponses(ctx, stmt, lower, { tile, count: of - 1, none, last });
     ctx.tileLoop = null;
     ctx.body.emit(null, "bra", again);
     ctx.body.label(last);
@@ -128,7 +128,7 @@ function unless(ctx: Context, holds: Reg<"pred">, label: SymbolOperand): void {
  * By `count` tiles of the other ping-pong roles, to its own next: every answer is read. Where there is no tile more, the role that would have had it
  * takes the turn that is left (`last`), and the others have none.
  */
-function followAnswers(
+function followResponses(
   ctx: Context,
   stmt: Tiles,
   lower: (stmts: readonly Stmt[]) => void,

@@ -1,4 +1,4 @@
-/** Which tile a block works on: one each, by stride, or as answers say. */
+/** Which tile a block works on: one each, by stride, or as responses say. */
 import {
   barrierAt,
   CannotLower,
@@ -67,11 +67,11 @@ export function lowerTiles(ctx: Context, stmt: Tiles): void {
     return;
   }
   const tile = ownNumber(ctx, ctx.body, "%ctaid.x");
-  ctx.batch = answered(ctx, stmt) ? ownProblem(ctx) : null;
+  ctx.batch = anyProblem(ctx, stmt) ? ownProblem(ctx) : null;
   const step = stmt.loop.by === "stride" ? ownNumber(ctx, ctx.body, "%nctaid.x") : null;
   const { counts, below } = schedulerOf(stmt);
-  ctx.tileLoop = { number: tile, following: null, visit: stmt.loop, below };
-  const visits = counts ? countVisits(ctx, stmt.loop) : null;
+  ctx.tileLoop = { number: tile, following: null, loop: stmt.loop, below };
+  const ordinal = counts ? countTiles(ctx, stmt.loop) : null;
   const label = entry.label(`tiles_${ctx.role}`);
   ctx.body.label(label);
   forgetSlots(ctx);
@@ -79,7 +79,7 @@ export function lowerTiles(ctx: Context, stmt: Tiles): void {
   enterTile(ctx, stmt, tile);
   lowerStmts(ctx, stmt.body);
   const { body } = ctx;
-  if (visits !== null) body.emit(null, "add.u32", visits, visits, imm(1));
+  if (ordinal !== null) body.emit(null, "add.u32", ordinal, ordinal, imm(1));
   if (step !== null) {
     const more = entry.reg("pred", "more");
     body.emit(null, "add.u32", tile, tile, step);
@@ -96,7 +96,7 @@ export function lowerTiles(ctx: Context, stmt: Tiles): void {
 }
 
 /** A register that counts the work tiles. Slots and phases have registers of their own. */
-function countVisits(ctx: Context, { var: name }: TileLoop): Reg<"u32"> {
+function countTiles(ctx: Context, { var: name }: TileLoop): Reg<"u32"> {
   const d = scratch(ctx, "visits");
   ctx.body.emit(null, "mov.u32", d, imm(0));
   ctx.tileVars.set(name, { reg: d, extent: Number.MAX_SAFE_INTEGER });
@@ -110,8 +110,8 @@ export function placeTile(ctx: Context, stmt: Tiles): void {
 }
 
 /** Whether the launch control hands out tiles of a batch: any block may then be answered with a tile of any problem. */
-function answered({ program }: Context, { loop: visit }: Tiles): boolean {
-  const ring = program.rings.find(({ name }) => name === visit?.ring);
+function anyProblem({ program }: Context, { loop }: Tiles): boolean {
+  const ring = program.rings.find(({ name }) => name === loop?.ring);
   return ring?.transport === "clc" && program.problem.batch.kind === "strided";
 }
 

@@ -22,13 +22,13 @@ export const slotSums: Pass = {
 };
 
 /** Whether blocks stay and loop over tiles. */
-export const isPersistent = (program: TileProgram): boolean => visitOf(program) !== null;
+export const isPersistent = (program: TileProgram): boolean => tileLoopOf(program) !== null;
 
 /** The program with a ring's tiles in so many places, which its chunks take in turn. */
 export function inPlaces(input: TileProgram, ring: Ring, places: number): TileProgram {
-  const visit = visitOf(input);
-  if (visit === null) return input;
-  const slot: Expr = mod(v(visit.tiles ?? visit.var), places);
+  const loop = tileLoopOf(input);
+  if (loop === null) return input;
+  const slot: Expr = mod(v(loop.tiles ?? loop.var), places);
   const moved = (view: View): View => (ring.buffers.includes(view.buffer) ? { ...view, slot } : view);
   const body = rewriteStmts(input.body, (stmt): Stmt => {
     switch (stmt.kind) {
@@ -47,7 +47,7 @@ export function inPlaces(input: TileProgram, ring: Ring, places: number): TilePr
 }
 
 /** How blocks go over tiles; null where each has one. */
-function visitOf(program: TileProgram): TileLoop | null {
+function tileLoopOf(program: TileProgram): TileLoop | null {
   for (const stmt of eachStmt(program.body)) if (stmt.kind === "tiles") return stmt.loop;
   return null;
 }

@@ -105,10 +105,10 @@ const multiplyingWarps = (stmts: readonly Stmt[]): number =>
     0,
   );
 
-function schedOf({ loop: visit }: Tiles): ModelKernel["sched"] {
-  if (visit === null) return "tiles";
+function schedOf({ loop }: Tiles): ModelKernel["sched"] {
+  if (loop === null) return "tiles";
   // A counter's numbers come as early as the launch control's answers.
-  return visit.by === "ring" ? "clc" : "persistent";
+  return loop.by === "ring" ? "clc" : "persistent";
 }
 
 /** Bytes of a row of a bulk copy's box: of a panel where the tile has some. */

@@ -9,9 +9,9 @@ import type { Pass } from "./pass.ts";
 type Role = Extract<Stmt, { kind: "role" }>;
 type Tiles = Extract<Stmt, { kind: "tiles" }>;
 
-/** The ring of answers and its buffer. */
+/** The ring of responses and its buffer. */
 const NEXT = "next";
-const ANSWERS = "answers";
+const RESPONSES = "answers";
 /** The role that asks, in one block of a cluster, where no other is to. */
 const SCHEDULER = "scheduler";
 
@@ -22,7 +22,7 @@ const SCHEDULER = "scheduler";
  */
 export const pipelineScheduler: Pass = {
   name: "pipelineScheduler",
-  summary: "A scheduler asks for tiles; its answers go to all roles through a ring",
+  summary: "A scheduler asks for tiles; its responses go to all roles through a ring",
   from: "specialised",
   to: "specialised",
   run(program) {
@@ -34,8 +34,8 @@ export const pipelineScheduler: Pass = {
     if (roles.length === 0 || !loops.every((s) => s?.kind === "tiles" && s.loop)) return input;
     // Answers come by the launch control, or by a counter in memory, whose value who asks writes into the slots itself.
     const { slots, by: transport, in: asker } = taken.args;
-    const answers: Buffer = {
-      name: ANSWERS,
+    const responses: Buffer = {
+      name: RESPONSES,
       space: "shared",
       dtype: "s32",
       shape: [1, 4],
@@ -60,7 +60,7 @@ export const pipelineScheduler: Pass = {
     const ring: Ring = {
       name: NEXT,
       slots,
-      buffers: [ANSWERS],
+      buffers: [RESPONSES],
       transport,
       full: { kind: "mbarrier", arrivals: 1 },
       empty: { kind: "mbarrier", arrivals: all.reduce((sum, role) => sum + readers(role, input), 0) },
@@ -75,7 +75,7 @@ export const pipelineScheduler: Pass = {
       ]),
       launch: { ...input.launch, threads: input.launch.threads + (asking === undefined ? WARP : 0) },
       rings: [...input.rings, ring],
-      buffers: [...input.buffers, answers],
+      buffers: [...input.buffers, responses],
     };
   },
 };
@@ -83,7 +83,7 @@ export const pipelineScheduler: Pass = {
 /** Lanes of a warp. */
 const WARP = 32;
 
-/** Arrivals of a role on an answer's slot: one of each of its warps, or of its one thread, in each of the blocks that run it. */
+/** Arrivals of a role on a response's slot: one of each of its warps, or of its one thread, in each of the blocks that run it. */
 function readers({ name, warps, leader, body }: Role, program: TileProgram): number {
   if (name === SCHEDULER) return warps;
   const each = isElected(program, body) ? 1 : warps;
@@ -96,9 +96,9 @@ const inRole = (stmt: Stmt, asks: boolean): Stmt => (stmt.kind === "tiles" ? fol
 
 /** The loop with what it takes to learn which tile follows, at the end of its body; who asks does so first of all. */
 function following(tiles: Tiles, asks: boolean): Tiles {
-  const { loop: visit } = tiles;
-  if (visit === null) return tiles;
-  const at = v(visit.var);
+  const { loop } = tiles;
+  if (loop === null) return tiles;
+  const at = v(loop.var);
   const event = (kind: "acquire" | "request" | "commit" | "next" | "release"): Stmt => ({
     kind,
     ring: NEXT,
@@ -106,7 +106,7 @@ function following(tiles: Tiles, asks: boolean): Tiles {
   });
   return {
     ...tiles,
-    loop: { ...visit, by: "ring", ring: NEXT },
+    loop: { ...loop, by: "ring", ring: NEXT },
     body: [
       ...(asks ? [event("acquire"), event("request"), event("commit")] : []),
       ...tiles.body,

@@ -97,7 +97,7 @@ export {
   weighted,
 } from "./ownership.ts";
 export { type ParsedProgram, parseProgram, parseProgramWithLocations } from "./parse.ts";
-export { answering, PING_PONG_BARRIER, type PingPongPoints, pingPongPoints } from "./pingPong.ts";
+export { PING_PONG_BARRIER, type PingPongPoints, pingPongPoints, responses } from "./pingPong.ts";
 export { bodyOf, printHead, printProgram, printStmt } from "./print.ts";
 export { printCond, printExpr } from "./printExpr.ts";
 export { behindPrologue, earlyProducerRole, type PrologueChunk, prologueOf } from "./prologue.ts";

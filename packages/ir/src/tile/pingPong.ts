@@ -12,11 +12,11 @@ export interface PingPongPoints {
 /** Named barriers of ping-pong roles, one for each: behind those of warpgroups that store (a block has at most 7 of them beside a producer). */
 export const PING_PONG_BARRIER = 8;
 
-/** What a role that takes turns does at visits of the others: it learns from the ring of answers which tile follows. */
-export const answering = ({ loop: visit, body }: Extract<Stmt, { kind: "tiles" }>): readonly Stmt[] =>
-  visit?.ring === undefined || visit.of === 1
+/** What a role that takes turns does at work tiles of the others: it learns from the ring of responses which tile follows. */
+export const responses = ({ loop, body }: Extract<Stmt, { kind: "tiles" }>): readonly Stmt[] =>
+  loop?.ring === undefined || loop.of === 1
     ? []
-    : body.filter((stmt) => "ring" in stmt && stmt.ring === visit.ring);
+    : body.filter((stmt) => "ring" in stmt && stmt.ring === loop.ring);
 
 /**
  * A turn lasts from the first wait of a tile to its last products: outside of it no role waits for a chunk, so that none can be a whole round of a ring

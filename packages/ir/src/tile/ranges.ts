@@ -78,12 +78,12 @@ function mostTiles(stmt: Extract<Stmt, { kind: "tiles" }>, axis: 0 | 1, ranges: 
   return count === null ? stmt.extents[axis] : rangeOf(count, ranges)[1];
 }
 
-/** The greatest value of what counts visits, or the chunks of those before. */
+/** The greatest value of what counts work tiles, or the chunks of those before. */
 function lastVisit(stmt: Extract<Stmt, { kind: "tiles" }>, ranges: Ranges): number {
   const chunks = stmt.loop?.chunks;
-  const visits = mostTiles(stmt, 0, ranges) * mostTiles(stmt, 1, ranges);
+  const workTiles = mostTiles(stmt, 0, ranges) * mostTiles(stmt, 1, ranges);
   // Of a list of problems nothing says how many come before.
-  return chunks === undefined ? visits - 1 : Number.POSITIVE_INFINITY;
+  return chunks === undefined ? workTiles - 1 : Number.POSITIVE_INFINITY;
 }
 
 /** Ranges inside a statement's body. */
@@ -225,7 +225,7 @@ export function counterexample(
     if ([...vars].some((name) => !env.has(name))) return true;
     return compare(cond.op, evaluateExpr(cond.lhs, env), evaluateExpr(cond.rhs, env));
   };
-  const visit = (depth: number): boolean => {
+  const holdsAt = (depth: number): boolean => {
     const stmt = parents[depth];
     if (stmt === undefined) {
       if (++tried > SEARCH_LIMIT) {
@@ -234,7 +234,7 @@ export function counterexample(
       }
       return conds(when) && wrong(env);
     }
-    if (stmt.kind === "if") return conds(stmt.cond) && visit(depth + 1);
+    if (stmt.kind === "if") return conds(stmt.cond) && holdsAt(depth + 1);
     const loops: readonly (readonly [string, number, number | ((env: Env) => number)])[] =
       stmt.kind === "tiles"
         ? [
@@ -249,7 +249,7 @@ export function counterexample(
           : [];
     const nest = (i: number): boolean => {
       const loop = loops[i];
-      if (loop === undefined) return visit(depth + 1);
+      if (loop === undefined) return holdsAt(depth + 1);
       const [name, from, to] = loop;
       if (!needed.has(name)) return nest(i + 1);
       const end = typeof to === "number" ? to : to(env);
@@ -262,7 +262,7 @@ export function counterexample(
     };
     return nest(0);
   };
-  const found = visit(0);
+  const found = holdsAt(0);
   return gaveUp ? "unknown" : found ? env : null;
 }
 

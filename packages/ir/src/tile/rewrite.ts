@@ -20,15 +20,15 @@ const withChildren = (stmt: Stmt, children: readonly Stmt[]): Stmt =>
  */
 export function rewriteStmts(
   stmts: readonly Stmt[],
-  visit: (stmt: Stmt) => Stmt | readonly Stmt[],
+  rewrite: (stmt: Stmt) => Stmt | readonly Stmt[],
 ): readonly Stmt[] {
   let changed = false;
   const out: Stmt[] = [];
   for (const stmt of stmts) {
     const before = childrenOf(stmt);
-    const after = rewriteStmts(before, visit);
+    const after = rewriteStmts(before, rewrite);
     const current = after === before ? stmt : withChildren(stmt, after);
-    const result = visit(current);
+    const result = rewrite(current);
     const list: readonly Stmt[] = Array.isArray(result) ? result : [result as Stmt];
     if (list.length !== 1 || list[0] !== stmt) changed = true;
     out.push(...list);

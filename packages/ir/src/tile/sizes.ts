@@ -179,16 +179,16 @@ const stepsAt = (steps: Epilogue["steps"], problem: Problem): Epilogue["steps"] 
 type Tiles = Extract<Stmt, { kind: "tiles" }>;
 type Epilogue = Extract<Stmt, { kind: "epilogue" }>;
 
-/** Where a visit's variable counts the chunks of those before: that is the visit's number times as many as the launch's sizes make. */
+/** Where a work tile's variable counts the chunks of those before: that is its ordinal times as many as the launch's sizes make. */
 function withVisitsCounted(stmt: Tiles, values: Env): Tiles {
   if (stmt.loop?.chunks === undefined) return stmt;
-  const { chunks, tiles: parts, ...visit } = stmt.loop;
-  const number = v(visit.var);
+  const { chunks, tiles: parts, ...loop } = stmt.loop;
+  const number = v(loop.var);
   const before = new Map([
-    [visit.var, mul(number, evaluateExpr(chunks, values))],
+    [loop.var, mul(number, evaluateExpr(chunks, values))],
     ...(parts === undefined ? [] : [[parts, number] as const]),
   ]);
-  return { ...stmt, loop: visit, body: rewriteStmts(stmt.body, (inner) => substituteStmt(inner, before)) };
+  return { ...stmt, loop, body: rewriteStmts(stmt.body, (inner) => substituteStmt(inner, before)) };
 }
 
 /** The program at the problem's own sizes. */

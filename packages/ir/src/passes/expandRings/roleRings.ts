@@ -283,12 +283,12 @@ export class RoleRings {
     const held = cursor.open ? this.#hold(ring, cursor, within) : [];
     cursor.begin(at, within);
     const tensor = usesTensorMemory(this.#program);
-    const answers = holdsResponses(ring);
+    const responds = holdsResponses(ring);
     const remote =
       this.#blocks > 1 &&
-      (answers || (tensor && ring.transport === "tma" && !feedsEpilogue(this.#program, ring)));
+      (responds || (tensor && ring.transport === "tma" && !feedsEpilogue(this.#program, ring)));
     const fence =
-      answers || feedsEpilogue(this.#program, ring)
+      responds || feedsEpilogue(this.#program, ring)
         ? null
         : tensor
           ? "tensor-after"

@@ -17,8 +17,8 @@ export function consumersOf(program: TileProgram, ring: string): Consumers {
         names.add(name);
         turns ||= taking;
       }
-      const visit = stmt.kind === "tiles" && stmt.loop?.ring !== ring ? stmt.loop : null;
-      const of = visit?.of ?? 1;
+      const loop = stmt.kind === "tiles" && stmt.loop?.ring !== ring ? stmt.loop : null;
+      const of = loop?.of ?? 1;
       walk(childrenOf(stmt), stmt.kind === "role" ? stmt.name : name, taking || of > 1);
     }
   };

@@ -129,14 +129,14 @@ export interface BulkAccess {
 /** The bulk copies into shared memory and bulk stores of statements that so many warps run, in their order. */
 export function bulkAccesses(stmts: readonly Stmt[], warps: number): readonly BulkAccess[] {
   const found: BulkAccess[] = [];
-  const visit = (warps: number, stmts: readonly Stmt[]): void => {
+  const walk = (warps: number, stmts: readonly Stmt[]): void => {
     for (const stmt of stmts) {
       if (stmt.kind === "copy" ? stmt.transport === "tma" : stmt.kind === "epilogue" && storesInBulk(stmt))
         found.push({ stmt: stmt as Copy | Epilogue, warps });
-      visit(stmt.kind === "role" ? stmt.warps : warps, childrenOf(stmt));
+      walk(stmt.kind === "role" ? stmt.warps : warps, childrenOf(stmt));
     }
   };
-  visit(warps, stmts);
+  walk(warps, stmts);
   return found;
 }
 

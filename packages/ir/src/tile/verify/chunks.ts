@@ -163,18 +163,18 @@ export function withChunkCount(program: TileProgram, count: number): TileProgram
       ? { ...cond, rhs: { kind: "const", value: count } }
       : cond;
   // Persistent CTAs number their chunks through: visit * chunks + chunk.
-  const visits = new Set<string>();
+  const ordinals = new Set<string>();
   for (const stmt of eachStmt(program.body))
-    if (stmt.kind === "tiles" && stmt.loop !== null) visits.add(stmt.loop.var);
+    if (stmt.kind === "tiles" && stmt.loop !== null) ordinals.add(stmt.loop.var);
   const renumbered = (e: Expr): Expr => {
-    if (visits.size === 0) return e;
+    if (ordinals.size === 0) return e;
     if (e.kind === "mod") return mod(renumbered(e.lhs), e.divisor);
     if (e.kind === "div") return div(renumbered(e.lhs), e.divisor);
     const linear = asLinear(e);
     if (linear === null) return e.kind === "add" ? add(renumbered(e.lhs), renumbered(e.rhs)) : e;
     return [...linear.terms].reduce<Expr>(
       (sum, [name, factor]) =>
-        add(sum, mul(v(name), visits.has(name) && factor % now === 0 ? (factor / now) * count : factor)),
+        add(sum, mul(v(name), ordinals.has(name) && factor % now === 0 ? (factor / now) * count : factor)),
       lit(linear.constant),
     );
   };
@@ -187,9 +187,9 @@ export function withChunkCount(program: TileProgram, count: number): TileProgram
     const slots = slotted.get(view.buffer);
     if (slots === undefined) return view;
     // Where a tile's chunks go round the ring a whole number of times, (visit * chunks + c) % slots was written as c % slots.
-    const [visit] = visits;
-    return view.slot.kind === "const" && visit !== undefined
-      ? { ...view, slot: mod(add(mul(v(visit), count), view.slot), slots) }
+    const [ordinal] = ordinals;
+    return view.slot.kind === "const" && ordinal !== undefined
+      ? { ...view, slot: mod(add(mul(v(ordinal), count), view.slot), slots) }
       : { ...view, slot: renumbered(view.slot) };
   };
   const rebuild = (stmt: Stmt): Stmt => {

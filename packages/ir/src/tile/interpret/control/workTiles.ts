@@ -1,5 +1,5 @@
 /** Loops over work tiles, and tiles that have a block each. */
-import { answering } from "../../pingPong.ts";
+import { responses } from "../../pingPong.ts";
 import { boundaryOf } from "../../rewrite.ts";
 import type { Boundary, Stmt, TileProgram } from "../../types.ts";
 import type { CellTable } from "../compileExpr.ts";
@@ -47,7 +47,7 @@ export function compileTiles(stmt: Tiles, workTiles: readonly number[], inRole: 
   const body = list(stmt.body, inRole);
   // At work tiles of the ping-pong role beside this one.
   const response = stmt.body.filter(({ kind }) => kind === "response");
-  const others = list(response.length > 0 ? response : answering(stmt), inRole);
+  const others = list(response.length > 0 ? response : responses(stmt), inRole);
   const runOthers = (thread: Thread): Steps => runList(others, thread);
   const runTile = (thread: Thread, index: number): Steps => {
     // The blocks of one tile follow each other, so that the last of them is the one that goes on after a combine.

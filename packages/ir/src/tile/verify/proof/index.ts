@@ -63,7 +63,7 @@ function* broken(plan: Plan, given = false): Iterable<Found> {
   if (plan.chunks === 0 && plan.rings.some(({ chunked }) => chunked)) return;
   const slots = Math.max(...plan.rings.map((ring) => ring.slots));
   const stays = plan.roles.some(({ body }) =>
-    body.some((step) => step.kind === "tiles" && step.visit !== null),
+    body.some((step) => step.kind === "tiles" && step.ordinal !== null),
   );
   const actors = actorsOf(plan);
   const tried = representatives(plan);

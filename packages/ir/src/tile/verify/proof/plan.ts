@@ -145,7 +145,7 @@ export type Step =
   | {
       readonly kind: "tiles";
       /** Variable that counts the tiles of a persistent CTA; null where a block has one. */
-      readonly visit: string | null;
+      readonly ordinal: string | null;
       /** Of blocks that have shares: `persistent` counts the K chunks of the parts before. Null elsewhere. */
       readonly share: StreamKNames | null;
       /** The ring of answers that says which tile follows. */
@@ -200,7 +200,7 @@ export interface PlanRing {
   /** Of accumulators that share columns: those of each, and those that two have in common. Null: a chunk has its slot to itself. */
   readonly lap: { readonly columns: number; readonly shared: number } | null;
   /** Slots are written by the launch control: threads read them, and the async proxy writes them again. */
-  readonly answers: boolean;
+  readonly responses: boolean;
   /** Whether bulk copies fill it: they write past loads that are under way. */
   readonly bulk: boolean;
   /** Bytes of a slot that threads copy: matrix instructions that read it want a fence between proxies behind the wait. Null where engines copy. */

@@ -120,7 +120,7 @@ function ringPlan(program: TileProgram, ring: Ring, chunked: ReadonlySet<string>
     arrivals: { full: count(ring.full), empty: count(ring.empty) },
     chunked: chunked.has(ring.name),
     lap: lapOf(program, ring),
-    answers: ring.transport === "clc",
+    responses: ring.transport === "clc",
     bulk: ring.transport === "tma",
     copied: ring.transport === "cp.async" ? transactionBytes(program, ring) : null,
   };
@@ -182,7 +182,7 @@ function rolePlan(program: TileProgram, role: Role, chunked: ReadonlySet<string>
         : [
             {
               kind: "tiles",
-              visit: null,
+              ordinal: null,
               share: null,
               ring: null,
               turn: 0,
@@ -209,7 +209,7 @@ function stepsOf(
         const responses = stmt.body.flatMap((s) => (s.kind === "response" ? s.body : []));
         const tiles: Step = {
           kind: "tiles",
-          visit: stmt.loop?.var ?? null,
+          ordinal: stmt.loop?.var ?? null,
           share:
             stmt.streamK === undefined
               ? null

@@ -198,7 +198,7 @@ class Run {
 
   *#tiles(thread: Thread, step: Extract<Step, { kind: "tiles" }>): Steps {
     let before = 0;
-    for (const [ordinal, count] of (step.visit === null
+    for (const [ordinal, count] of (step.ordinal === null
       ? this.#sequence.slice(0, 1)
       : this.#sequence
     ).entries()) {
@@ -207,11 +207,11 @@ class Run {
         thread.count = count;
         thread.cut = false;
         thread.before = before;
-        if (step.visit !== null) thread.values.set(step.visit, step.share === null ? ordinal : before);
+        if (step.ordinal !== null) thread.values.set(step.ordinal, step.share === null ? ordinal : before);
         if (step.share !== null) setPart(thread, step.share, ordinal, count);
         yield* this.#steps(thread, step.body);
       } else if (step.others.length > 0) {
-        if (step.visit !== null) thread.values.set(step.visit, ordinal);
+        if (step.ordinal !== null) thread.values.set(step.ordinal, ordinal);
         yield* this.#steps(thread, step.others);
       }
       before += count;
@@ -307,7 +307,7 @@ class Run {
         thread.apart = true;
         if (action.proxy === "generic" && ring.bulk) thread.loading = true;
         if (action.proxy === "tensor") thread.unfenced = true;
-        else if (ring.answers) thread.unproxied = true;
+        else if (ring.responses) thread.unproxied = true;
         return null;
       }
       case "multiply":
