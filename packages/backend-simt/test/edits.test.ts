@@ -88,6 +88,22 @@ const shared: readonly HandEdit[] = [
     ptx: /^-.*bar\.sync/,
     emulator: null,
   },
+  {
+    what: "CTAs behind those with shares take tiles that others have",
+    change: { kind: "replace", line: /scheduler/, from: /shares 3/, to: "shares 2" },
+    code: "TW3168",
+    line: /tiles.*shares 2/,
+    ptx: /setp\.ge\.u32|sub\.u32/,
+    emulator: /^D$|^H/,
+  },
+  {
+    what: "nobody does the tiles behind the line",
+    change: { kind: "replace", line: /scheduler/, from: /shares 3 whole/, to: "shares 3" },
+    code: "TW3168",
+    line: /tiles.*shares 3/,
+    ptx: /^-|%at/,
+    emulator: /^D$|^H/,
+  },
 ];
 
 handEdits(

@@ -10,7 +10,7 @@ import { CannotLower, type Context } from "./context.ts";
 import { cutStreamK } from "./cutStreamK.ts";
 import type { StmtOf } from "./engine.ts";
 import { type Count, countOf, countOperand } from "./sizes.ts";
-import { clustersOf, place } from "./tilePlace.ts";
+import { clustersOf, place, schedulerOf } from "./tilePlace.ts";
 
 type Tiles = StmtOf<"tiles">;
 type U32 = Reg<"u32">;
@@ -93,20 +93,15 @@ export function countStreamK(
       "shares of a line that the kernel counts are of blocks without roles and clusters",
     );
   const { entry } = ctx;
-  const { batch } = ctx.program.problem;
-  const list = ctx.groups === null ? null : batch.kind === "grouped" ? batch.count : null;
+  const { groups: list = null, shares } = schedulerOf(stmt);
+  const ctas = shares?.ctas ?? counted.blocks;
   const line = lengthOfLine(ctx, stmt, counted, list);
   const [each, at, end] = [entry.reg("u32", "each"), entry.reg("u32", "at"), entry.reg("u32", "end")];
   const [again, done] = [entry.label("shares"), entry.label("shared")];
   const [none, last] = [entry.reg("pred", "p"), entry.reg("pred", "p")];
   ctx.scope(() => {
     const { values, body } = ctx;
-    body.emit(
-      null,
-      "mov.u32",
-      each,
-      values.divide(values.sum(line, imm(counted.blocks - 1)), counted.blocks),
-    );
+    body.emit(null, "mov.u32", each, values.divide(values.sum(line, imm(ctas - 1)), ctas));
     body.emit(null, "mul.lo.u32", at, values.block(), each);
     body.emit(null, "add.u32", end, at, each);
     body.emit(null, "min.u32", end, end, line);
@@ -127,7 +122,7 @@ export function countStreamK(
     const { first, count } = cutStreamK(ctx, share, { tile, within, at, end, chunks, most });
     prologue.emit(null, "sub.u32", start, at, first);
     prologue.emit(null, "add.u32", at, at, count);
-    ctx.part = { tile, first, count, chunks, line: { start, each, blocks: counted.blocks } };
+    ctx.part = { tile, first, count, chunks, line: { start, each, blocks: ctas } };
     place(ctx, stmt, tile);
     body();
     ctx.part = null;

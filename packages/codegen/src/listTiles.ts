@@ -9,7 +9,7 @@ import { CannotLower, type Context } from "./context.ts";
 import type { StmtOf } from "./engine.ts";
 import { makeMaps } from "./groupMaps.ts";
 import { type Count, countOperand } from "./sizes.ts";
-import { clustersOf, place } from "./tilePlace.ts";
+import { clustersOf, place, schedulerOf } from "./tilePlace.ts";
 
 type Tiles = StmtOf<"tiles">;
 
@@ -45,9 +45,9 @@ export const ownWalk = (ctx: Context, stmt: Tiles, body: () => void): ListWalk =
 
 /** The loop over the tiles of the list. Blocks beyond its end have none. */
 export function walkTileList(ctx: Context, stmt: Tiles, loop: TileLoop, walk: ListWalk): void {
-  const { program, entry, body } = ctx;
-  const { batch } = program.problem;
-  if (batch.kind !== "grouped") throw new CannotLower("tiles", "one problem is no list");
+  const { entry, body } = ctx;
+  const { groups } = schedulerOf(stmt);
+  if (groups === undefined) throw new CannotLower("tiles", "one problem is no list");
   const register = (name: string, value: number) => {
     const d = entry.reg("u32", name);
     body.emit(null, "mov.u32", d, imm(value));
@@ -64,7 +64,7 @@ export function walkTileList(ctx: Context, stmt: Tiles, loop: TileLoop, walk: Li
   body.emit(null, "setp.lt.u32", here, tile, end);
   body.emit(here, "bra", found);
   body.emit(null, "add.u32", group, group, imm(1));
-  body.emit(null, "setp.ge.u32", over, group, imm(batch.count));
+  body.emit(null, "setp.ge.u32", over, group, imm(groups));
   body.emit(over, "bra", done);
   body.emit(null, "mov.u32", first, end);
   ctx.group = group;

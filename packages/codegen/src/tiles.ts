@@ -4,7 +4,6 @@ import {
   clusterSize,
   type Stmt,
   type StreamK,
-  streamKBlocks,
   type TileLoop,
 } from "@tilewright/ir";
 import { type IntegerOperand, imm, type SymbolOperand, special } from "@tilewright/ptx";
@@ -184,10 +183,9 @@ const own = (ctx: Context, stmt: Tiles): Omit<Walk, "body"> => ({
 });
 
 /** Begin with this block's share. `whole`: blocks after those that have one do a whole tile each, which stands in the line as if it followed. */
-function beginShare(ctx: Context, share: StreamK, walk: Walk, whole: boolean): Line {
+function beginShare(ctx: Context, share: StreamK, walk: Walk, ctas: number, whole: boolean): Line {
   const { entry, body } = ctx;
   const { chunks, each, tiles } = share;
-  const blocks = streamKBlocks(share);
   const [at, end] = [entry.reg("u32", "at"), entry.reg("u32", "at")];
   const block = walk.number("block");
   body.emit(null, "mul.lo.u32", at, block, imm(each));
@@ -195,8 +193,8 @@ function beginShare(ctx: Context, share: StreamK, walk: Walk, whole: boolean): L
   body.emit(null, "min.u32", end, end, imm(tiles * chunks));
   if (whole) {
     const beyond = entry.reg("pred", "p");
-    body.emit(null, "setp.ge.u32", beyond, block, imm(blocks));
-    body.emit(beyond, "sub.u32", at, block, imm(blocks - tiles));
+    body.emit(null, "setp.ge.u32", beyond, block, imm(ctas));
+    body.emit(beyond, "sub.u32", at, block, imm(ctas - tiles));
     body.emit(beyond, "mul.lo.u32", at, at, imm(chunks));
     body.emit(beyond, "add.u32", end, at, imm(chunks));
   }
@@ -227,7 +225,8 @@ function doPart(ctx: Context, share: StreamK, { at, end }: Line, walk: Walk): vo
 function shareOut(ctx: Context, stmt: Tiles, share: StreamK, walk: Walk, between: () => void): void {
   refuseShares(ctx);
   const { entry } = ctx;
-  const line = beginShare(ctx, share, walk, stmt.extents[0] * stmt.extents[1] > share.tiles);
+  const { ctas, whole } = sharesOf(stmt);
+  const line = beginShare(ctx, share, walk, ctas, whole);
   const again = entry.label("shares");
   ctx.body.label(again);
   doPart(ctx, share, line, walk);
@@ -237,6 +236,13 @@ function shareOut(ctx: Context, stmt: Tiles, share: StreamK, walk: Walk, between
   between();
   ctx.body.emit(null, "bra", again);
   ctx.body.label(done);
+}
+
+/** How the scheduler cuts the line. Throws `CannotLower` where it does not say. */
+function sharesOf(stmt: Tiles): { readonly ctas: number; readonly whole: boolean } {
+  const { shares } = schedulerOf(stmt);
+  if (shares === undefined) throw new CannotLower("tiles", "its scheduler has no shares");
+  return shares;
 }
 
 /** What the role does that would have the tile behind the last one, of the ping-pong roles. */
@@ -260,10 +266,11 @@ export function walkStreamK(ctx: Context, stmt: Tiles, share: StreamK, walk: Wal
     throw new CannotLower("tiles", "ping-pong roles have no shares");
   const { entry } = ctx;
   const all = stmt.extents[0] * stmt.extents[1];
-  const line = beginShare(ctx, share, walk, false);
+  const { ctas, whole: goesOn } = sharesOf(stmt);
+  const line = beginShare(ctx, share, walk, ctas, false);
   const { at, end } = line;
-  const whole = all > share.tiles ? walk.number("whole") : null;
-  const step = (share.blocks ?? 1) * share.chunks;
+  const whole = goesOn ? walk.number("whole") : null;
+  const step = ctas * share.chunks;
   if (whole !== null) {
     ctx.body.emit(null, "mad.lo.u32", whole, whole, imm(share.chunks), imm(share.tiles * share.chunks));
   }

@@ -3,6 +3,7 @@ import { readsBy } from "../tile/elements.ts";
 import { freeVars } from "../tile/expr.ts";
 import { groupMapsOf } from "../tile/launches/groupMaps.ts";
 import { clusterUnits, eachStmt, rewriteStmts, withBody } from "../tile/rewrite.ts";
+import { listOf } from "../tile/streamK.ts";
 import type { Stmt, TileProgram, TileScheduler } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
 
@@ -43,7 +44,8 @@ const scheduled = (
     return { ...stmt, scheduler, body: [...maps, ...stmt.body] };
   });
 
-function schedulerOf({ launch }: TileProgram, tiles: Tiles, late: boolean): TileScheduler {
+function schedulerOf(program: TileProgram, tiles: Tiles, late: boolean): TileScheduler {
+  const { launch } = program;
   const [m, n] = clusterUnits(launch);
   const { loop, symbolic, extents } = tiles;
   const inner = eachStmt(tiles.body);
@@ -56,5 +58,6 @@ function schedulerOf({ launch }: TileProgram, tiles: Tiles, late: boolean): Tile
     counts:
       loop !== null &&
       inner.some((s) => s.kind === "copy" && s.src.origin.some((e) => freeVars(e).has(loop.var))),
+    ...listOf(program, tiles),
   };
 }

@@ -1,7 +1,7 @@
 /** Stream-K as arithmetic: who does which chunks of which tile. */
 import { type Env, type ExprLike, evaluateExpr, substituteExpr } from "./expr.ts";
 import { eachStmt, rewriteStmts, withBody } from "./rewrite.ts";
-import type { Stmt, StreamK, TileProgram } from "./types.ts";
+import type { Stmt, StreamK, TileProgram, TileScheduler } from "./types.ts";
 import { withExprs } from "./withExprs.ts";
 
 /** A part of a tile: chunks `first` .. `first + count` of tile number `tile`. */
@@ -132,3 +132,24 @@ export function partialTileProgram(program: TileProgram, count: number): TilePro
 /** The statement itself, without its nested lists, with values for variables. */
 export const substituteStmt = (stmt: Stmt, values: ReadonlyMap<string, ExprLike>): Stmt =>
   withExprs(stmt, (e) => substituteExpr(e, values));
+
+/** What a tile scheduler says of the list that CTAs go through: of the problems of a grouped launch, of shares of K chunks. */
+export const listOf = (
+  { problem: { batch } }: TileProgram,
+  { loop, streamK, extents }: Extract<Stmt, { kind: "tiles" }>,
+): Pick<TileScheduler, "groups" | "shares"> => ({
+  ...(batch.kind === "grouped" && (loop !== null || streamK?.counted !== undefined)
+    ? { groups: batch.count }
+    : {}),
+  ...(streamK === undefined
+    ? {}
+    : {
+        shares:
+          streamK.counted === undefined
+            ? {
+                ctas: streamK.blocks ?? streamKBlocks(streamK),
+                whole: extents[0] * extents[1] > streamK.tiles,
+              }
+            : { ctas: streamK.counted.blocks, whole: false },
+      }),
+});

@@ -755,6 +755,12 @@ const rejected: readonly Rejected[] = [
     edits: [["scheduler(unit 1, below ", "scheduler(unit 1, below 9"]],
   },
   {
+    code: "TW3168",
+    what: "a tile scheduler with groups and shares of one problem's tiles",
+    stage: "machine",
+    edits: [["scheduler(unit 1, ", "scheduler(unit 1, groups 3, shares 2 whole, "]],
+  },
+  {
     code: "TW3167",
     what: "maps of groups of one problem",
     stage: "machine",

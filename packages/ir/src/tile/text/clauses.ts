@@ -232,17 +232,20 @@ export const tileLoopClause: Clause<TileLoop | null> = {
 /** `scheduler(unit 2, below 256, late, counts)`. */
 export const schedulerClause: Clause<TileScheduler | null> = {
   keyword: "scheduler",
-  syntax: "(unit CTAS, below NUMBERS, late, counts)",
+  syntax: "(unit CTAS, below NUMBERS, groups PROBLEMS, shares CTAS whole, late, counts)",
   default: null,
   print: (s) =>
     s === null
       ? ""
-      : `(unit ${s.unit}${s.below === null ? "" : `, below ${s.below}`}${s.late ? ", late" : ""}${s.counts ? ", counts" : ""})`,
+      : `(unit ${s.unit}${s.below === null ? "" : `, below ${s.below}`}${s.groups === undefined ? "" : `, groups ${s.groups}`}${s.shares === undefined ? "" : `, shares ${s.shares.ctas}${s.shares.whole ? " whole" : ""}`}${s.late ? ", late" : ""}${s.counts ? ", counts" : ""})`,
   parse(c) {
     const first = c.peek();
     const fields = c.list("scheduler", (): Partial<TileScheduler> => {
       if (c.eat("unit")) return { unit: c.integer("the CTAs of a unit", 1) };
       if (c.eat("below")) return { below: c.integer("the numbers that there are", 1) };
+      if (c.eat("groups")) return { groups: c.integer("the problems of a launch", 1) };
+      if (c.eat("shares"))
+        return { shares: { ctas: c.integer("the CTAs that have shares", 1), whole: c.eat("whole") } };
       if (c.eat("late")) return { late: true };
       c.expect("counts", "in the scheduler");
       return { counts: true };

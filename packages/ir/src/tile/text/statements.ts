@@ -223,7 +223,7 @@ function parseCount(c: Cursor, what: string): readonly [number, Expr | null] {
 export const statementSyntax: { readonly [K in StmtKind]: StatementSyntax<Of<K>> } = {
   tiles: {
     syntax:
-      "tiles %mt < ROWS, %nt < COLS, split %st < BLOCKS | streamk %k0, %kn < CHUNKS by EACH tiles TILES on BLOCKS among BLOCKS chunks E raster R persistent %v by stride|ring %ring|streamk tiles %p chunks E scheduler(unit U, below N, late, counts) { … }",
+      "tiles %mt < ROWS, %nt < COLS, split %st < BLOCKS | streamk %k0, %kn < CHUNKS by EACH tiles TILES on BLOCKS among BLOCKS chunks E raster R persistent %v by stride|ring %ring|streamk tiles %p chunks E scheduler(unit U, below N, groups G, shares C whole, late, counts) { … }",
     print: (s, b) =>
       `tiles %${s.vars[0]} < ${printCount(s, 0)}, %${s.vars[1]} < ${printCount(s, 1)}${printSplit(s.split)}${printShare(s.streamK)}${printClauses(tilesClauses, { ...s, scheduler: s.scheduler ?? null }, b)}`,
     parse: (c, block) => {

@@ -99,4 +99,8 @@ export interface TileScheduler {
   readonly late: boolean;
   /** A register counts the work tiles: places in tiles depend on it. */
   readonly counts: boolean;
+  /** Problems of a grouped launch whose work tiles stand in one list, those of each in the order of the raster. Absent: of one problem. */
+  readonly groups?: number;
+  /** Stream-K: so many CTAs (or pairs) cut the line of K chunks into shares; `whole`: tiles behind the line are done whole, by CTAs of their own or when shares are done. */
+  readonly shares?: { readonly ctas: number; readonly whole: boolean };
 }

@@ -28,7 +28,7 @@ import { blockBarriers, protocolFault, ringProtocol, sharedBarriers } from "./pr
 import { sharedMemory, tensorMemory, threads } from "./resources.ts";
 import { rings } from "./rings.ts";
 import { roles } from "./roles.ts";
-import { schedulers } from "./schedulers.ts";
+import { lists, schedulers } from "./schedulers.ts";
 import { shapes } from "./shapes.ts";
 import { splits } from "./splits.ts";
 import { stageLegality } from "./stage.ts";
@@ -75,6 +75,7 @@ const groups: readonly (readonly Verifier[])[] = [
     copiesRead,
     declarations,
     schedulers,
+    lists,
     stores,
   ],
   [placement],
@@ -114,11 +115,12 @@ export function verifyProgram(
       (verifier) =>
         !(unproven && verifier.waivable) &&
         !(made && verifier.given) &&
-        (fixed || (verifier !== agreement && verifier !== launches)),
+        (fixed || (verifier !== agreement && verifier !== launches && verifier !== lists)),
     ),
   );
   if (fixed) return verifyGroups(asked, program, target, locations);
-  const unresolved = verifyGroups([[names]], program, target, locations);
+  const whole = unproven ? [[names]] : [[names], [lists]];
+  const unresolved = verifyGroups(whole, program, target, locations);
   if (unresolved.length > 0) return unresolved;
   const own = ownProgram(program);
   const places = locations && placesAt(program, own, locations);

@@ -2,6 +2,7 @@
 import { readsBy } from "../elements.ts";
 import { freeVars } from "../expr.ts";
 import { clusterUnits, eachStmt } from "../rewrite.ts";
+import { listOf } from "../streamK.ts";
 import type { Boundary, Stmt } from "../types.ts";
 import type { Fault, Site, Verifier } from "./verifier.ts";
 
@@ -47,6 +48,39 @@ export const schedulers: Verifier = {
       if (loop === null || counts) continue;
       if (inner.some((s) => s.kind === "copy" && s.src.origin.some((e) => freeVars(e).has(loop.var))))
         yield fault(`copies go by %${loop.var}, and nothing counts it`, "write counts");
+    }
+  },
+};
+
+/** Of the program as it is given: which CTAs share a line, and how many problems there are, no launch decides. */
+export const lists: Verifier = {
+  name: "lists",
+  code: "TW3168",
+  property:
+    "tile schedulers go through the work tiles of as many problems as a grouped launch has, and cut the line of K chunks of a streamk among as many CTAs as that says, which do the tiles behind it",
+  from: "machine",
+  waivable: true,
+  *check({ program, sites }) {
+    for (const site of sites) {
+      const { stmt } = site;
+      if (stmt.kind !== "tiles" || stmt.scheduler === undefined) continue;
+      const { groups, shares } = stmt.scheduler;
+      const wanted = listOf(program, stmt);
+      if (groups !== wanted.groups)
+        yield {
+          at: site,
+          message: `goes through the work tiles of ${groups ?? "no"} problems of a launch, and there are ${wanted.groups ?? "none"} in its list`,
+          hint: wanted.groups === undefined ? "remove groups" : `write groups ${wanted.groups}`,
+        };
+      const [ctas, whole] = [wanted.shares?.ctas, wanted.shares?.whole];
+      if (shares?.ctas !== ctas || shares?.whole !== whole)
+        yield {
+          at: site,
+          message:
+            "cuts the line of K chunks otherwise than streamk says, or leaves tiles behind it to nobody",
+          hint:
+            ctas === undefined ? "remove shares" : `write shares ${ctas}${whole === true ? " whole" : ""}`,
+        };
     }
   },
 };
