@@ -29,58 +29,11 @@ import { truthOf } from "./conditions.ts";
 import type { Engine } from "./engine.ts";
 import type { Pipeline } from "./pipelines.ts";
 import type { Reduction } from "./reduction.ts";
-import type { Count } from "./sizes.ts";
+import type { LoopState, PartialTileVars, TileSlice, TileVar } from "./scopes.ts";
 import type { SharedMap } from "./smem.ts";
 import { type RoleThreads, Values } from "./values.ts";
 
 export { CannotLower };
-
-/** A dynamic loop being emitted. */
-export interface LoopState {
-  readonly var: string;
-  readonly counter: Reg<"u32">;
-  readonly from: number;
-  /** The most that it can be, where the launch supplies it. */
-  readonly to: number;
-  /** The same as an expression, where it has sizes of the launch in it. */
-  readonly end: Expr | null;
-  /** Turns that are known to follow the one at hand. */
-  readonly ahead: number;
-  /** Stands before the loop's label: initial values of running registers. */
-  readonly pre: Code;
-  /** Stands at the end of each iteration: steps of running registers. */
-  readonly latch: Code;
-  /** Running registers and their kin, valid in the whole loop. */
-  readonly running: Map<string, Reg>;
-  /** Values computed in this iteration, at its top or at first use; the code list keeps them unpredicated. */
-  readonly iteration: Map<string, Reg>;
-}
-
-/** A tile's coordinate, or another variable that the tiles bind: `least` (0 unless given) .. `extent` - 1. */
-export interface TileVar {
-  readonly reg: Reg<"u32"> | null;
-  readonly extent: number;
-  readonly least?: number;
-}
-
-/** A part of a tile, of a block that has a share of chunks. */
-export interface PartialTileVars {
-  /** Number of the tile in the raster. */
-  readonly tile: Reg<"u32">;
-  readonly first: Reg<"u32">;
-  readonly count: Reg<"u32">;
-  /** Chunks of the whole tile. */
-  readonly chunks: Count;
-  /** Of shares that the kernel cuts: where the tile begins in the line, chunks of each share, and blocks. Null: the program says so. */
-  readonly line: { readonly start: Reg<"u32">; readonly each: Reg<"u32">; readonly blocks: number } | null;
-}
-
-/** A part of a tile whose place the kernel computes. */
-export interface TileSlice {
-  readonly elements: ReadonlySet<number>;
-  /** Rows and columns to go from there, computed where it is asked for; null for none. */
-  offset(): { readonly row: Reg<"u32"> | null; readonly col: Reg<"u32"> | null };
-}
 
 export class Context {
   readonly program: TileProgram;

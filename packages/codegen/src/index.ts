@@ -5,7 +5,7 @@ export { responseSlot } from "./clcResponses.ts";
 export { clusterPlace, clusterRank, multicastMask } from "./clusters.ts";
 export { Code, type Pred, type Reg } from "./code.ts";
 export { comparisons } from "./conditions.ts";
-export { CannotLower, Context, type LoopState } from "./context.ts";
+export { CannotLower, Context } from "./context.ts";
 export {
   copyAsync,
   copyDirect,
@@ -75,6 +75,7 @@ export {
 } from "./refusals.ts";
 export { groupAlong, type OwnedTile, ownedTile, ownerOf, stagedRun } from "./registers.ts";
 export { firstOf, lowerRole, placeIn } from "./roles.ts";
+export type { LoopState } from "./scopes.ts";
 export { smemStart } from "./setup.ts";
 export { sharedAddress } from "./sharedAddress.ts";
 export { mapShared, type RingBarriers, type SharedMap, SMEM } from "./smem.ts";

@@ -1,10 +1,8 @@
 /** Running a program on data: the hooks that move, multiply and store tiles. */
 import type { EpilogueStep } from "@tilewright/core";
-import { elementsPerRegister } from "../../atoms/atoms.ts";
 import { columnRuns, type Run } from "../columns.ts";
 import { dsmemReduction } from "../dsmemReduction.ts";
 import { type ElementStmt, elementOrigins, elementSources } from "../elements.ts";
-import { registerAt } from "../ownership.ts";
 import { printHead } from "../print.ts";
 import { bufferOf, wholeView } from "../rewrite.ts";
 import { upOrigin } from "../stepViews.ts";
@@ -15,12 +13,13 @@ import { Control } from "./control.ts";
 import { runElements } from "./elements.ts";
 import { EpilogueChain, runEpilogue, type StepInput, type StepOutputs } from "./epilogue.ts";
 import { InterpretFailure, interpretCodes } from "./failure.ts";
-import { compileView, type Memory, type Place, resetTile, type ValueArray } from "./memory.ts";
+import { compileView, type Memory, type Place, resetTile } from "./memory.ts";
 import { emptySlot, type Flight, land, RingState } from "./rings.ts";
 import { consumersOf, ringsByBuffer } from "./ringUse.ts";
 import { putSlice, putSum, takeOut } from "./splitReduction.ts";
 import { copy, copyFactors, fill, multiply, Scratch } from "./tileOps.ts";
 import { addScaled, multiplyInTwoLevels } from "./twoLevel.ts";
+import { Workspaces } from "./workspaces.ts";
 
 /** When asynchronous copies land: at issue, at the wait that covers them, or either. Roles take turns at random with `random`. */
 export type Order = "eager" | "lazy" | "random";
@@ -39,33 +38,12 @@ type Action = (thread: Thread) => void;
 type Combine = Extract<Stmt, { kind: "reduce" }>;
 type Epilogue = Extract<Stmt, { kind: "epilogue" }>;
 
-/** What CTAs leave for each other: partial tiles of the work tile at hand, in the order of its CTAs, and how far its counter is. */
-interface Workspace {
-  readonly parts: ValueArray[];
-  /** Registers that bulk copies are to add, by slots of the warps' rooms. */
-  readonly slots: Map<
-    number,
-    { readonly first: number; readonly count: number; readonly values: ValueArray }
-  >;
-  /** All CTAs of the tile have come. */
-  complete: boolean;
-  counter: number;
-}
-
 /** The columns of a run of a place. */
 const columnsOf = (place: Place, { from, to }: Run): Place => ({
   ...place,
   col: place.col + from,
   cols: to - from,
 });
-
-/** The register that holds each element of a tile, row by row. */
-function registersOf({ own, dtype, shape: [rows, cols] }: Buffer): readonly number[] {
-  const packed = elementsPerRegister(dtype);
-  return Array.from({ length: own === null ? 0 : rows * cols }, (_, i) =>
-    Math.floor(registerAt(own, Math.floor(i / cols), i % cols) / packed),
-  );
-}
 
 /** A program ready to run on its memories. */
 export class Machine implements Hooks {
@@ -82,7 +60,7 @@ export class Machine implements Hooks {
   readonly #control: Control;
   /** What has been put into slots of tiles, for stores. */
   readonly #staged = new Map<string, { readonly key: string; readonly store: () => void }>();
-  readonly #workspaces = new Map<Combine, Workspace>();
+  readonly #workspaces: Workspaces;
   /** Tiles whose copies count at a barrier. */
   readonly #counted: ReadonlySet<string>;
 
@@ -96,6 +74,7 @@ export class Machine implements Hooks {
     this.#counted = new Set(
       program.rings.flatMap(({ full, buffers }) => (full?.kind === "mbarrier" ? buffers : [])),
     );
+    this.#workspaces = new Workspaces(program, memories);
     this.#control = new Control(program, this);
   }
 
@@ -132,7 +111,7 @@ export class Machine implements Hooks {
     const slice = meeting === null ? null : compileView(meeting.slice, this.#memories, table, at);
     const rank = meeting === null ? 0 : table.cell(meeting.split.var);
     const stated = stmt.body.some(({ kind }) => kind === "reduction");
-    const { parts } = this.#workspaceOf(stmt);
+    const { parts } = this.#workspaces.of(stmt);
     return (thread) => {
       const place = acc(thread.cells);
       if (!stated) parts.push(takeOut(place, at));
@@ -147,100 +126,8 @@ export class Machine implements Hooks {
     };
   }
 
-  #workspaceOf(combine: Combine): Workspace {
-    const known = this.#workspaces.get(combine) ?? {
-      parts: [],
-      slots: new Map(),
-      counter: 0,
-      complete: false,
-    };
-    this.#workspaces.set(combine, known);
-    return known;
-  }
-
-  /** CTAs of a work tile come one after the other, so that partial tiles lie in their order. */
-  reduction(combine: Combine, stmt: ReductionStep, table: CellTable, at: string): (thread: Thread) => void {
-    const workspace = this.#workspaceOf(combine);
-    const acc = compileView(combine.acc, this.#memories, table, at);
-    switch (stmt.kind) {
-      case "partial.store":
-      case "partial.reduce":
-      case "dsmem.send":
-        return ({ cells }) => {
-          // The first CTA of a tile finds what the tile before has left.
-          if (workspace.complete) workspace.parts.length = 0;
-          workspace.complete = false;
-          const part = takeOut(acc(cells), at);
-          workspace.parts.push(stmt.kind === "partial.reduce" && stmt.by === "bulk" ? part.fill(0) : part);
-        };
-      case "partial.stage":
-      case "bulk.reduce":
-        return this.#addedInBulk(combine, stmt, table, at);
-      case "counter.add": {
-        const by = compileExpr(stmt.by, table);
-        return ({ cells }) => {
-          workspace.counter += by(cells);
-        };
-      }
-      case "counter.leave": {
-        const complete = compileExpr(stmt.unless, table);
-        return (thread) => {
-          thread.left = workspace.counter !== Math.max(1, complete(thread.cells));
-        };
-      }
-      case "counter.clear":
-        return () => {
-          workspace.counter = 0;
-          workspace.complete = true;
-        };
-      // Of partial tiles that were added up in memory the sum lies there.
-      case "partial.load": {
-        const all = combine.by !== "last";
-        return ({ cells }) => putSum(acc(cells), all ? workspace.parts : workspace.parts.slice(0, 1), at);
-      }
-      case "partial.add":
-        return ({ cells }) => {
-          const place = acc(cells);
-          const { parts } = stmt;
-          const further = workspace.parts.slice(1, parts === null ? undefined : 1 + parts);
-          putSum(place, [takeOut(place, at), ...further], at);
-        };
-      default:
-        return () => {};
-    }
-  }
-
-  /** Registers of all threads on their way through a slot to the partial tile that was handed in last. */
-  #addedInBulk(
-    combine: Combine,
-    stmt: Extract<ReductionStep, { kind: "partial.stage" | "bulk.reduce" }>,
-    table: CellTable,
-    at: string,
-  ): Action {
-    const { parts, slots } = this.#workspaceOf(combine);
-    const acc = compileView(stmt.acc, this.#memories, table, at);
-    const [from, slot] = [compileExpr(stmt.from, table), compileExpr(stmt.slot, table)];
-    const registers = registersOf(bufferOf(this.#program, stmt.acc.buffer));
-    return ({ cells }) => {
-      const [first, number] = [from(cells), slot(cells)];
-      if (stmt.kind === "partial.stage") {
-        slots.set(number, { first, count: stmt.count, values: takeOut(acc(cells), at) });
-        return;
-      }
-      const held = slots.get(number);
-      const part = parts.at(-1);
-      if (held?.first !== first || held.count !== stmt.count || part === undefined)
-        throw new InterpretFailure(
-          interpretCodes.protocol,
-          at,
-          `adds registers that nobody has put into slot ${number}`,
-          "partial.stage of the same registers in front of it",
-        );
-      registers.forEach((register, i) => {
-        if (register >= first && register < first + held.count)
-          part[i] = (part[i] ?? 0) + (held.values[i] ?? 0);
-      });
-    };
+  reduction(combine: Combine, stmt: ReductionStep, table: CellTable, at: string): Action {
+    return this.#workspaces.step(combine, stmt, table, at);
   }
 
   emptied(ring: Ring): (place: number) => void {

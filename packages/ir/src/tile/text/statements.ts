@@ -5,15 +5,7 @@ import { parseProblem, printEpilogue, printProblem } from "@tilewright/core";
 import { evaluateExpr, freeVars } from "../expr.ts";
 import { printCond, printExpr } from "../printExpr.ts";
 import { ownSizes } from "../sizes.ts";
-import {
-  type CountedStreamK,
-  type Expr,
-  reductionKinds,
-  type Split,
-  type StmtKind,
-  type StreamK,
-  tileLoopVars,
-} from "../types.ts";
+import { type Expr, reductionKinds, type StmtKind, tileLoopVars } from "../types.ts";
 import {
   type Clause,
   flagClause,
@@ -48,6 +40,7 @@ import { dataSyntax } from "./dataStatements.ts";
 import { parseCond, parseExpr, parseScales, parseView, printScales, printView } from "./expressions.ts";
 import { frameSyntax } from "./frameStatements.ts";
 import { machineSyntax } from "./machineStatements.ts";
+import { parseShare, parseSplit, printShare, printSplit } from "./splits.ts";
 import type { Of, StatementSyntax } from "./syntax.ts";
 
 export type { ParseBlock, StatementSyntax } from "./syntax.ts";
@@ -150,53 +143,6 @@ function parseRingEvent(c: Cursor) {
   return { ring, at: parseExpr(c) };
 }
 
-const printSplit = (split: Split | null): string =>
-  split === null ? "" : `, split %${split.var} < ${split.extent}`;
-
-const printShare = (share: StreamK | undefined): string =>
-  share === undefined
-    ? ""
-    : `, streamk %${share.first}, %${share.count} < ${share.chunks} by ${share.each} tiles ${share.tiles}${share.blocks === undefined ? "" : ` on ${share.blocks}`}${share.counted === undefined ? "" : ` among ${share.counted.blocks} chunks ${printExpr(share.counted.chunks)}`}`;
-
-/** `, streamk %first, %count < CHUNKS by EACH tiles TILES on BLOCKS among BLOCKS chunks EXPR`, the comma read already. */
-function parseShare(c: Cursor): StreamK {
-  c.expect("streamk", "after the second comma");
-  const first = c.name("the variable of a part's first chunk");
-  c.expect(",", "between the variables of a share");
-  const count = c.name("the variable of a part's chunks");
-  c.expect("<", "before the number of chunks a tile");
-  const chunks = c.integer("the number of chunks a tile", 1);
-  c.expect("by", "before the number of chunks a block");
-  const each = c.integer("the number of chunks a block", 1);
-  c.expect("tiles", "before the number of tiles that are shared");
-  const tiles = c.integer("the number of tiles that are shared", 1);
-  const blocks = c.eat("on") ? { blocks: c.integer("the number of persistent CTAs", 1) } : {};
-  return {
-    first,
-    count,
-    chunks,
-    each,
-    tiles,
-    ...blocks,
-    ...(c.eat("among") ? { counted: parseCounted(c) } : {}),
-  };
-}
-
-/** Behind `among`: `BLOCKS chunks EXPR`. */
-function parseCounted(c: Cursor): CountedStreamK {
-  const blocks = c.integer("the number of blocks that cut the line", 1);
-  c.expect("chunks", "before the chunks of a tile in sizes of the launch");
-  return { blocks, chunks: parseExpr(c) };
-}
-
-/** `, split %st < BLOCKS`, the comma read already. */
-function parseSplit(c: Cursor): Split {
-  c.expect("split", "after the second comma");
-  const name = c.name("the variable of the split");
-  c.expect("<", "before the number of blocks a tile");
-  return { var: name, extent: c.integer("the number of blocks a tile", 1) };
-}
-
 /** `twoLevel PART every N`, the keyword read already. */
 function parsePromotion(c: Cursor): NonNullable<Of<"mma">["twoLevel"]> {
   const part = parseView(c);
@@ -219,6 +165,15 @@ function parseCount(c: Cursor, what: string): readonly [number, Expr | null] {
     return c.fail(token, parseCodes.badValue, `${what} is a number`, "write it as one");
   return [evaluateExpr(count, ownSizes(c.problem)), count];
 }
+
+/** A row of nothing but the ring and the chunk. */
+const ringEvent = <K extends "acquire" | "commit" | "release" | "request" | "next">(
+  kind: K,
+): StatementSyntax<Of<K>> => ({
+  syntax: `${kind} %ring @ CHUNK`,
+  print: printRingEvent,
+  parse: (c) => ({ kind, ...parseRingEvent(c) }) as Of<K>,
+});
 
 export const statementSyntax: { readonly [K in StmtKind]: StatementSyntax<Of<K>> } = {
   tiles: {
@@ -366,36 +321,16 @@ export const statementSyntax: { readonly [K in StmtKind]: StatementSyntax<Of<K>>
       };
     },
   },
-  acquire: {
-    syntax: "acquire %ring @ CHUNK",
-    print: printRingEvent,
-    parse: (c) => ({ kind: "acquire", ...parseRingEvent(c) }),
-  },
-  commit: {
-    syntax: "commit %ring @ CHUNK",
-    print: printRingEvent,
-    parse: (c) => ({ kind: "commit", ...parseRingEvent(c) }),
-  },
+  acquire: ringEvent("acquire"),
+  commit: ringEvent("commit"),
   wait: {
     syntax: "wait %ring @ CHUNK pending N",
     print: (s, b) => `${printRingEvent(s)}${printClauses(waitClauses, s, b)}`,
     parse: (c) => ({ kind: "wait", ...parseRingEvent(c), ...parseClauses(c, waitClauses, "wait") }),
   },
-  release: {
-    syntax: "release %ring @ CHUNK",
-    print: printRingEvent,
-    parse: (c) => ({ kind: "release", ...parseRingEvent(c) }),
-  },
-  request: {
-    syntax: "request %ring @ CHUNK",
-    print: printRingEvent,
-    parse: (c) => ({ kind: "request", ...parseRingEvent(c) }),
-  },
-  next: {
-    syntax: "next %ring @ CHUNK",
-    print: printRingEvent,
-    parse: (c) => ({ kind: "next", ...parseRingEvent(c) }),
-  },
+  release: ringEvent("release"),
+  request: ringEvent("request"),
+  next: ringEvent("next"),
   reduce: {
     syntax: "reduce ACC by last|atomics|kernel|cluster|slices|bulk into VIEW { … }",
     print: (s, b) => `reduce ${printView(s.acc, b)}${printClauses(combineClauses, s, b)}`,
