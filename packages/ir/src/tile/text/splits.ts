@@ -7,13 +7,13 @@ import { parseExpr } from "./expressions.ts";
 export const printSplit = (split: Split | null): string =>
   split === null ? "" : `, split %${split.var} < ${split.extent}`;
 
-export const printShare = (share: StreamK | undefined): string =>
+export const printStreamK = (share: StreamK | undefined): string =>
   share === undefined
     ? ""
     : `, streamk %${share.first}, %${share.count} < ${share.chunks} by ${share.each} tiles ${share.tiles}${share.blocks === undefined ? "" : ` on ${share.blocks}`}${share.counted === undefined ? "" : ` among ${share.counted.blocks} chunks ${printExpr(share.counted.chunks)}`}`;
 
 /** `, streamk %first, %count < CHUNKS by EACH tiles TILES on BLOCKS among BLOCKS chunks EXPR`, the comma read already. */
-export function parseShare(c: Cursor): StreamK {
+export function parseStreamK(c: Cursor): StreamK {
   c.expect("streamk", "after the second comma");
   const first = c.name("the variable of a part's first chunk");
   c.expect(",", "between the variables of a share");

@@ -40,7 +40,7 @@ import { dataSyntax } from "./dataStatements.ts";
 import { parseCond, parseExpr, parseScales, parseView, printScales, printView } from "./expressions.ts";
 import { frameSyntax } from "./frameStatements.ts";
 import { machineSyntax } from "./machineStatements.ts";
-import { parseShare, parseSplit, printShare, printSplit } from "./splits.ts";
+import { parseSplit, parseStreamK, printSplit, printStreamK } from "./splits.ts";
 import type { Of, StatementSyntax } from "./syntax.ts";
 
 export type { ParseBlock, StatementSyntax } from "./syntax.ts";
@@ -180,7 +180,7 @@ export const statementSyntax: { readonly [K in StmtKind]: StatementSyntax<Of<K>>
     syntax:
       "tiles %mt < ROWS, %nt < COLS, split %st < BLOCKS | streamk %k0, %kn < CHUNKS by EACH tiles TILES on BLOCKS among BLOCKS chunks E raster R persistent %v by stride|ring %ring|streamk tiles %p chunks E scheduler(unit U, below N, groups G, shares C whole, late, counts) { … }",
     print: (s, b) =>
-      `tiles %${s.vars[0]} < ${printCount(s, 0)}, %${s.vars[1]} < ${printCount(s, 1)}${printSplit(s.split)}${printShare(s.streamK)}${printClauses(tilesClauses, { ...s, scheduler: s.scheduler ?? null }, b)}`,
+      `tiles %${s.vars[0]} < ${printCount(s, 0)}, %${s.vars[1]} < ${printCount(s, 1)}${printSplit(s.split)}${printStreamK(s.streamK)}${printClauses(tilesClauses, { ...s, scheduler: s.scheduler ?? null }, b)}`,
     parse: (c, block) => {
       const axis = (what: string): readonly [string, number, Expr | null] => {
         const name = c.name(`the variable of the tile's ${what}`);
@@ -192,7 +192,7 @@ export const statementSyntax: { readonly [K in StmtKind]: StatementSyntax<Of<K>>
       const [col, cols, colsOf] = axis("column");
       const shared = c.at(",");
       if (shared) c.next();
-      const share = shared && c.at("streamk") ? parseShare(c) : null;
+      const share = shared && c.at("streamk") ? parseStreamK(c) : null;
       const split = shared && share === null ? parseSplit(c) : null;
       const { scheduler, ...clauses } = parseClauses(c, tilesClauses, "tiles");
       const vars = [
