@@ -9,6 +9,7 @@ import argparse
 import ctypes as c
 import json
 import os
+import tempfile
 
 import torch
 
@@ -149,8 +150,10 @@ def onnxruntime_of(model, inputs):
     if "CUDAExecutionProvider" not in onnxruntime.get_available_providers():
         return "%s without CUDA" % onnxruntime.__version__
     half = [each.half() for each in inputs]
-    torch.onnx.export(model.half(), tuple(half), "/tmp/half.onnx", input_names=["hidden", "mask"], output_names=["encoded"], opset_version=20, dynamo=True)
-    session = onnxruntime.InferenceSession("/tmp/half.onnx", providers=["CUDAExecutionProvider"])
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "half.onnx")
+        torch.onnx.export(model.half(), tuple(half), path, input_names=["hidden", "mask"], output_names=["encoded"], opset_version=20, dynamo=True)
+        session = onnxruntime.InferenceSession(path, providers=["CUDAExecutionProvider"])
     binding = session.io_binding()
     for name, each in zip(("hidden", "mask"), half):
         binding.bind_input(name, "cuda", 0, "float16", list(each.shape), each.data_ptr())

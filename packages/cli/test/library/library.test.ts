@@ -165,6 +165,12 @@ describe("refusals: all at once, and no file", () => {
     expect(stderr).toContain("operation other has no n");
   });
 
+  test("an epilogue as on the command line, wrong in one step", async () => {
+    const problem = { m: 16, n: 16, k: 16, epilogue: "bias(n,f32)|rulu" };
+    const stderr = await refused({ name: "lib", archs: ["sm_80"], operations: [{ ...gemm, problem }] });
+    expect(stderr).toContain("at operations[0].epilogue[1]: 'rulu' is not an epilogue step");
+  });
+
   test("kernels that hide one another, and problems that no backend serves", async () => {
     const hidden = await refused({
       ...{ name: "lib", archs: ["sm_80"] },

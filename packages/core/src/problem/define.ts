@@ -13,9 +13,9 @@ import {
 import { diagnosticsOfIssues } from "../schema/issues.ts";
 import {
   type OperandRequest,
-  problemRequestSchema,
   problemSchema,
   type StructuredRequest,
+  structuredRequestSchema,
 } from "../schema/problem.ts";
 import { batchGrain } from "./batch.ts";
 import { checkProblem, dtypeHint } from "./check.ts";
@@ -133,7 +133,7 @@ function saidSizes(request: StructuredRequest): ReadonlySet<SizeName> {
 const operandKeys = ["dtype", "layout", "ld", "align"];
 const keysAt = (path: readonly PropertyKey[]): readonly string[] =>
   path.length === 0
-    ? Object.keys(problemRequestSchema.shape)
+    ? Object.keys(structuredRequestSchema.shape)
     : ["a", "b", "c", "d", "operand"].includes(String(path.at(-1)))
       ? operandKeys
       : [];
@@ -176,7 +176,7 @@ const checked = (problem: Problem): Checked<Problem> => {
  * epilogue. All faults at once, TW1001 to TW1012: first those of structure, then (when that is sound) those of meaning.
  */
 export function readStructuredRequest(request: unknown): Checked<Problem> {
-  const parsed = problemRequestSchema.safeParse(request);
+  const parsed = structuredRequestSchema.safeParse(request);
   if (!parsed.success) return err(structural(parsed.error.issues, request));
   const made = checked(complete(parsed.data));
   if (parsed.data.act === undefined) return made;

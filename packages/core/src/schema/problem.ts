@@ -177,8 +177,8 @@ export const problemSchema = z
   })
   .describe("D = epilogue(alpha * A.B + beta * C)");
 
-/** What a person has to say about a problem: m, n and k; the rest has defaults (`defineProblem`). */
-export const problemRequestSchema = z
+/** A request whose epilogue is steps. */
+export const structuredRequestSchema = z
   .strictObject({
     ...dims,
     op: z
@@ -234,14 +234,21 @@ export const problemRequestSchema = z
   })
   .describe("a GEMM: D = epilogue(alpha * A.B + beta * C)");
 
-/** A request as JSON has it: the epilogue as steps. */
-export type StructuredRequest = z.input<typeof problemRequestSchema>;
+export type StructuredRequest = z.input<typeof structuredRequestSchema>;
+
+/** What a person has to say about a problem: m, n and k; the rest has defaults (`defineProblem`). The epilogue as steps, or as text: `bias(n,f32)|relu`. */
+export const problemRequestSchema = structuredRequestSchema.extend({
+  epilogue: z
+    .union([
+      z.string().describe("as on the command line: bias(n,f32)|relu, or silu(acc * scale[n]) * gate[m,n]"),
+      epilogueSteps(operandRequestSchema),
+    ])
+    .optional(),
+});
 
 /** The same value, of which nobody changes anything. */
 type Frozen<T> = T extends object ? { readonly [K in keyof T]: Frozen<T[K]> } : T;
 
-/** What `defineProblem` takes; the epilogue as steps, or as text: `bias(n,f32)|relu`. */
-export type ProblemRequest = Frozen<Omit<StructuredRequest, "epilogue">> & {
-  readonly epilogue?: string | Frozen<NonNullable<StructuredRequest["epilogue"]>> | undefined;
-};
+/** What `defineProblem` takes. */
+export type ProblemRequest = Frozen<z.input<typeof problemRequestSchema>>;
 export type OperandRequest = z.input<typeof operandRequestSchema>;

@@ -235,6 +235,21 @@ describe("text", () => {
   });
 });
 
+test("a request's schema takes the epilogue as text and as steps, and the text means the steps", () => {
+  const request = { m: 8, n: 8, k: 8, dtype: "f16" };
+  const text = { ...request, epilogue: "bias(n,f16)|gelu" };
+  const steps = {
+    ...request,
+    epilogue: [
+      { kind: "bias", along: "n", dtype: "f16" },
+      { kind: "activation", fn: "gelu" },
+    ],
+  };
+  for (const each of [text, steps]) expect(problemRequestSchema.safeParse(each).success).toBe(true);
+  expect(problemRequestSchema.safeParse({ ...request, epilogue: 3 }).success).toBe(false);
+  expect(readProblemRequest(text)).toEqual(readProblemRequest(steps));
+});
+
 test("both schemas export as JSON Schema with descriptions and integer sizes", () => {
   for (const schema of [problemRequestSchema, problemSchema]) {
     const json = z.toJSONSchema(schema, { io: "input" });
