@@ -50,6 +50,12 @@ const cases = [
   ["--queries 90 --keys 40 --head-dim 64 --dtype bf16 --causal", ["mma/sm_80", "wgmma/sm_90a"]],
   ["--queries 150 --keys 150 --head-dim 64 --dtype bf16 --causal --window 20", ["mma/sm_80", "wgmma/sm_90a"]],
   ["--queries 130 --keys 40 --head-dim 64 --dtype bf16 --window 5", ["simt/sm_70", "wgmma/sm_90a"]],
+  // Tiles as wide as V, 96 columns, are no multiple of a chunk.
+  [
+    "--queries 5 --keys 42 --head-dim 128 --value-dim 96 --dtype f16 --layout bshd",
+    ["mma/sm_80", "wgmma/sm_90a"],
+  ],
+  ["--queries 20 --keys 233 --head-dim 40 --dtype bf16", ["mma/sm_80", "mma/sm_90a"]],
 ] as const;
 const all = cases.flatMap(([flags, where]) => where.map((place) => [flags, ...place.split("/")] as const));
 

@@ -23,8 +23,6 @@ import {
 /** A product of a program. */
 export type Product = Extract<AxisStmt, { kind: "mma" }>;
 
-/** Columns that vectors of any dtype divide. */
-const LANE = 8;
 /** Columns that chunks of any schedule divide, or nearly all. */
 const INNER = 64;
 
@@ -201,11 +199,8 @@ export function anchorOf(program: AxisProgram): Checked<Anchor> {
       align: Math.min(...right.map(({ align }) => align)),
     },
     d: aligned(d),
-    // Tiles that products go on from hold whole chunks of columns; of all others copies and stores go by the alignment of their lines.
-    n: Math.max(
-      up(extent(n), LANE),
-      ...chain.slice(1).map(({ a }) => up(extent(namedIn(program, a).axes[1]), INNER)),
-    ),
+    // Tiles that products go on from hold whole chunks of columns.
+    n: up(Math.max(extent(n), ...chain.slice(1).map(({ a }) => extent(namedIn(program, a).axes[1]))), INNER),
     epilogue: read.map((step) =>
       step.kind === "source"
         ? { ...step, operand: { dtype: step.operand.dtype, layout: step.operand.layout } }

@@ -31,21 +31,37 @@ export function* nestsOf(
   else {
     const schedules = [...backend.schedules(problem, target, machine)];
     const legal = (schedule: Schedule): boolean => backend.check(problem, schedule, target).length === 0;
-    for (const schedule of [...schedules, ...smaller(schedules).filter(legal)])
+    // Of those that hold a row of what the next product multiplies few are tried before their smaller forms.
+    const wide = schedules.filter((schedule) => columnsOf(schedule) >= problem.n);
+    const widest = schedules.toSorted((x, y) => columnsOf(y) - columnsOf(x));
+    const first = (wide.length > 0 ? wide : widest).slice(0, FIRST);
+    const before = products.length > 1 ? [...first, ...others(first).filter(legal)] : [];
+    for (const schedule of [...before, ...schedules])
       yield nestOf({ backend, schedule, text: printSchedule(backend.schedule, schedule) });
   }
 }
 
-/** Schedules with half the chunk, and with half the rows as well: what a program holds beside its product's operands may need the room. */
-const smaller = (schedules: readonly Schedule[]): readonly Schedule[] =>
+const columnsOf = ({ tile }: Schedule): number => (Array.isArray(tile) ? Number(tile[1]) : 0);
+
+/** Schedules that others are made of. */
+const FIRST = 6;
+
+/**
+ * Schedules with half the chunk, and with half the rows as well, for what a program holds beside its product's operands; and with twice the columns, which a
+ * program's tiles may have to hold.
+ */
+const others = (schedules: readonly Schedule[]): readonly Schedule[] =>
   [
-    [1, 2],
-    [2, 2],
-  ].flatMap(([rows = 1, chunk = 1]) =>
+    [1, 1, 2],
+    [2, 1, 2],
+    [1, 2, 1],
+    [2, 2, 1],
+    [2, 2, 2],
+  ].flatMap(([rows = 1, columns = 1, chunk = 1]) =>
     schedules.flatMap((schedule) => {
       const { tile } = schedule;
       if (!Array.isArray(tile)) return [];
       const [m = 0, n = 0, k = 0] = tile.map(Number);
-      return [{ ...schedule, tile: [m / rows, n, k / chunk] }];
+      return [{ ...schedule, tile: [m / rows, n * columns, k / chunk] }];
     }),
   );

@@ -73,6 +73,8 @@ export function scheduleProgram(
     const [, axis = ""] = namedIn(program, a).axes;
     return roundUp(axisOf(program, axis).extent, tileExtent(nest.k)) > tile[1];
   });
+  // Else warpgroups write the same places of the tile that the next product reads: found by emulated runs of tiles with 96 columns.
+  if (several && tile[1] % tileExtent(nest.k) !== 0) return null;
   if (wide || tierExtent(nest.n, "grid") !== Math.ceil(axisOf(program, columns).extent / tile[1]))
     return null;
   const made = new Body(program, anchor, base, tile);
