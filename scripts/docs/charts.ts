@@ -162,7 +162,7 @@ function ladder(run: string, title: string): string {
 
 /** Predicted over measured or published TFLOP/s, each axis logarithmic. */
 function prediction(): string {
-  const said = read("model.md");
+  const said = read("model-tables.md");
   const points: { readonly measured: number; readonly predicted: number; readonly own: boolean }[] = [];
   let own = false;
   let columns: readonly string[] = [];
@@ -219,7 +219,7 @@ function prediction(): string {
     text(
       10,
       height - 6,
-      "blue: measured on an H200; orange: published for B200 and B300. From docs/perf/model.md",
+      "blue: measured on an H200; orange: published for B200 and B300. From docs/perf/model-tables.md",
       "soft",
     ),
   ]);

@@ -53,7 +53,7 @@ export const ladders: readonly Ladder[] = [
       },
       {
         name: "stream-K",
-        summary: "all CTAs (two on each of 132 SMs) divide the tiles of the last wave along K",
+        summary: "all CTAs of a wave divide the tiles of the last wave along K",
         change: "streamk=264",
       },
     ],
@@ -84,7 +84,7 @@ export const ladders: readonly Ladder[] = [
       },
       {
         name: "stream-K",
-        summary: "all CTAs (two on each of 132 SMs) divide the tiles of the last wave along K",
+        summary: "all CTAs of a wave divide the tiles of the last wave along K",
         change: "streamk=264",
       },
     ],

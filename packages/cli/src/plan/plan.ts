@@ -207,8 +207,8 @@ function runnersUp(
   });
 }
 
-/** The cause by which a schedule loses most. */
-function lossOf(other: Prediction, taken: Prediction): string {
+/** The cause by which a schedule loses most to the one taken, with the microseconds of both. */
+export function lossOf(other: Prediction, taken: Prediction): string {
   const lost = (cause: Cause): number => other.causes[cause] - taken.causes[cause];
   const most = causes.reduce((worst, cause) => (lost(cause) > lost(worst) ? cause : worst));
   if (lost(most) <= 0) return `no part of it is slower: ${other.bound} limits both`;

@@ -1,6 +1,7 @@
 /** The request: problem by a form or as JSON, architecture, GPU, schedule text, and the schedules that stand to choose. */
 import type { CompletionContext, CompletionResult } from "@codemirror/autocomplete";
 import type { State } from "../model/state.ts";
+import type { Candidate } from "../worker/compiling.ts";
 import { showDiagnostics } from "./diagnostics.ts";
 import { fill, h, short, table } from "./dom.ts";
 import { Editor } from "./editor.ts";
@@ -90,6 +91,14 @@ const readField = (problem: Problem, path: string): unknown => {
   const [name = "", key] = path.split(".");
   return key === undefined ? problem[name] : inside(problem, name)[key];
 };
+
+/** Parts of the predicted time, the longest first: `multiply 163 µs, epilogue 5.1 µs`. */
+const partsOf = ({ causes }: Candidate): string =>
+  causes
+    .filter(([, us]) => us > 0.05)
+    .toSorted(([, a], [, b]) => b - a)
+    .map(([cause, us]) => `${cause} ${short(us)} µs`)
+    .join(", ");
 
 export class RequestPanel {
   readonly #session: Session;
@@ -379,7 +388,8 @@ export class RequestPanel {
       .map((one) => [
         one.backend,
         one.timeUs === null ? "–" : short(one.timeUs),
-        one.bound ?? "–",
+        h("span", { title: partsOf(one) }, one.bound ?? "–"),
+        one.why,
         short(one.waves),
         String(one.blocksPerSm),
         h("code", {}, one.differs === "" ? "as the first" : one.differs),
@@ -397,7 +407,7 @@ export class RequestPanel {
       box,
       table(
         "Schedules that stand to choose",
-        ["backend", "µs", "bound by", "waves", "blocks/SM", "differs", ""],
+        ["backend", "µs", "bound by", "loses by", "waves", "blocks/SM", "differs", ""],
         rows,
       ),
     );

@@ -1,7 +1,7 @@
 /** Schedules that stand to choose, with what the model says of each. */
 import { type Gpu, type Schedule, targets } from "@tilewright/core";
 import { type Artifact, type Backend, defaultSchedule, ladderSchedules, printSchedule } from "@tilewright/ir";
-import { compiler, type Plan, planOf } from "tilewright";
+import { compiler, lossOf, type Plan, planOf } from "tilewright";
 import type { Candidate, RungReport } from "./compiling.ts";
 import { problemOf } from "./kernel.ts";
 
@@ -28,21 +28,28 @@ export function candidatesOf(current: Artifact, gpu: Gpu | null, count: number):
   const plans = compiler.plan(problem, target, { count });
   if (!plans.ok) return [];
   const firsts = new Map<Backend, Schedule>();
+  const taken = planned(current, gpu)?.prediction ?? null;
   return plans.value.flatMap(({ backend, schedule, text }): readonly Candidate[] => {
     const first = firsts.get(backend) ?? schedule;
     firsts.set(backend, first);
     const made = compiler.compile({ problem, target, backend: backend.id, schedule, verify: "none" });
     if (!made.ok) return [];
     const plan = planned(made.value, gpu);
+    const prediction = plan?.prediction ?? null;
     return [
       {
         backend: backend.id,
         schedule: text,
         differs: differing(backend, schedule, schedule === first ? defaultSchedule(backend.schedule) : first),
-        timeUs: plan?.prediction?.timeUs ?? null,
-        bound: plan?.prediction?.bound ?? null,
-        sharedBytes: plan?.shared.bytes ?? 0,
-        registers: plan?.registers ?? 0,
+        timeUs: prediction?.timeUs ?? null,
+        bound: prediction?.bound ?? null,
+        causes: Object.entries(prediction?.causes ?? {}),
+        why:
+          text === current.schedule
+            ? "taken"
+            : prediction === null || taken === null
+              ? "ranked behind by its backend"
+              : lossOf(prediction, taken),
         blocksPerSm: plan?.occupancy.blocksPerSm ?? 0,
         waves: plan?.waves.waves ?? 0,
       },

@@ -93,8 +93,10 @@ export interface Candidate {
   readonly differs: string;
   readonly timeUs: number | null;
   readonly bound: string | null;
-  readonly sharedBytes: number;
-  readonly registers: number;
+  /** Microseconds of `timeUs` by cause; empty where the model has no numbers. */
+  readonly causes: readonly (readonly [cause: string, us: number])[];
+  /** What it loses to the schedule in use by; `taken` of that one. */
+  readonly why: string;
   readonly blocksPerSm: number;
   readonly waves: number;
 }

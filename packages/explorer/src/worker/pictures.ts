@@ -19,7 +19,8 @@ import type { OwnerPicture, Pictures, RasterPicture, TensorTile } from "./compil
 
 const mostTiles = 64;
 
-function rasterOf({ program }: Artifact, wave: number): RasterPicture | null {
+/** `wave`: tiles of a wave; null where no GPU is known, and all are one. */
+function rasterOf({ program }: Artifact, wave: number | null): RasterPicture | null {
   for (const stmt of eachStmt(program.body)) {
     if (stmt.kind !== "tiles") continue;
     const [rows, columns] = stmt.extents;
@@ -29,7 +30,13 @@ function rasterOf({ program }: Artifact, wave: number): RasterPicture | null {
       const [row, column] = rasterTile(stmt.raster, [rows, columns], t);
       if (row < shown[0] && column < shown[1]) numbers[row * shown[1] + column] = t;
     }
-    return { order: printRaster(stmt.raster), tiles: [rows, columns], numbers, shown, wave };
+    return {
+      order: printRaster(stmt.raster),
+      tiles: [rows, columns],
+      numbers,
+      shown,
+      wave: wave ?? rows * columns,
+    };
   }
   return null;
 }
@@ -120,12 +127,11 @@ export function gpuOf(name: string, arch: string): Gpu | null {
 /** `gpu`: a name, or empty for the first of the architecture. */
 export function picturesOf(artifact: Artifact, gpu: Gpu | null): Pictures {
   const plan = gpu === null ? null : planOf(compiler, artifact, gpu, { deterministic: false });
-  const wave = plan?.ok ? plan.value.waves.perWave : 132;
   return {
     plan: plan?.ok ? plan.value : null,
     planReasons: plan === null || plan.ok ? [] : plan.error,
     banks: bankMaps(artifact.program),
-    raster: rasterOf(artifact, wave),
+    raster: rasterOf(artifact, plan?.ok ? plan.value.waves.perWave : null),
     tensor: tensorTiles(artifact),
     owners: [...tilesOf(artifact), ...fragments(artifact, artifact.target)],
   };

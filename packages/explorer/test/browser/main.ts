@@ -127,7 +127,12 @@ async function request(browser: Browser, url: string): Promise<void> {
   await suite.test("other schedules are listed with what each costs", async () => {
     await page.click("summary:has-text('Other schedules')");
     await page.waitForSelector(".choices tbody tr");
-    assert.ok((await page.locator(".choices tbody tr").count()) > 1);
+    const rows = await page.locator(".choices tbody tr").allTextContents();
+    assert.ok(rows.length > 1);
+    assert.equal(rows.filter((row) => /taken/.test(row)).length, 1);
+    for (const row of rows)
+      assert.match(row, /taken|[\d.]+ us for [\d.]+, limited by|no part of it is slower|ranked behind/);
+    assert.match((await page.getAttribute(".choices tbody span[title]", "title")) ?? "", /launch [\d.,]+ µs/);
   });
   await page.close();
 }

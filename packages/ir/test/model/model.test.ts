@@ -13,7 +13,7 @@ import { fixture, parse } from "../tile/support/fixtures.ts";
 import { columnOf, factorOf, median, pointsOf, rankCorrelation } from "./compare.ts";
 import { ladders } from "./ladders.ts";
 import { measured } from "./measured.ts";
-import { page } from "./page.ts";
+import { page, tables } from "./page.ts";
 
 function f16(m: number, n: number, k: number): Problem {
   const problem = defineProblem({ m, n, k, a: { dtype: "f16" }, b: { dtype: "f16", layout: "col" } });
@@ -80,8 +80,9 @@ describe("measured on an H200", () => {
   });
 });
 
-it("docs/perf/model.md is what the model says", async () => {
+it("docs/perf/model.md and its tables are what the model says", async () => {
   await expect(page()).toMatchFileSnapshot("../../../../docs/perf/model.md");
+  await expect(tables()).toMatchFileSnapshot("../../../../docs/perf/model-tables.md");
 });
 
 describe("predict", () => {
