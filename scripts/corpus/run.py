@@ -1,7 +1,8 @@
-"""Run the corpus on the emulator: python run.py CASES OUT [--gpu RESULTS] [--only PATTERN] [--seconds S] [--again].
+"""Run the corpus on the emulator: python run.py CASES OUT [--only PATTERN] [--seconds S] [--order eager|lazy|random|all] [--seeds N] [--again].
 
 Of every case OUT/results.jsonl keeps whether it loads and runs, its findings under the profile of its compiler, the time of the
-run, and the bits of its buffers (OUT/NAME.npz). With RESULTS of replay.py, compare.py says which are the GPU's.
+run, and the bits of its buffers after the first order (OUT/NAME.npz), which compare.py holds against replay.py's. With several orders
+`differing` names the buffers whose bits depend on the order, and each finding has the order that showed it first.
 """
 import argparse
 import json
@@ -60,10 +61,11 @@ def run(folder, seconds, order="eager", extra=()):
         if "diagnostics" in data:
             return {**result, "state": "refused", "diagnostics": [{key: one.get(key) for key in ("code", "at", "message")} for one in data["diagnostics"]][:5]}, {}
         first = data["runs"][0]
-        result["state"] = "runs" if first["completed"] else "gave up"
+        result["state"] = "runs" if all(one["completed"] for one in data["runs"]) else "gave up"
         result["ms"] = round(first["timeMs"], 1)
+        result["runs"] = [[one["order"], one["seed"], one["completed"], round(one["timeMs"], 1)] for one in data["runs"]]
         result["findings"] = [
-            {key: one.get(key) for key in ("rule", "severity", "message", "instruction", "location", "source", "count", "suppressed")} for one in data["findings"]
+            {key: one.get(key) for key in ("rule", "severity", "message", "instruction", "location", "source", "count", "order", "seed", "suppressed")} for one in data["findings"]
         ]
         result["differing"] = data.get("differing", [])
         buffers = {}
@@ -81,6 +83,7 @@ def main():
     parser.add_argument("--only", default="")
     parser.add_argument("--seconds", type=float, default=90)
     parser.add_argument("--order", default="eager")
+    parser.add_argument("--seeds", type=int, default=1, help="random orders of so many seeds")
     parser.add_argument("--again", action="store_true", help="cases that have a result already, too")
     args = parser.parse_args()
     os.makedirs(args.out, exist_ok=True)
@@ -94,7 +97,7 @@ def main():
         case = os.path.relpath(folder, args.cases)
         if case in known or not re.search(args.only, case):
             continue
-        result, buffers = run(folder, args.seconds, args.order)
+        result, buffers = run(folder, args.seconds, args.order, ["--seeds", str(args.seeds)] if args.order in ("random", "all") else [])
         with open(listing, "a", encoding="utf-8") as file:
             file.write(json.dumps({"case": case, **result}) + "\n")
         if buffers:

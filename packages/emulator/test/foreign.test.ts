@@ -158,6 +158,18 @@ describe("registers that some lanes have not written", () => {
       "compared, and the predicate joined into nothing",
       "setp.gt.u32 %p1, %r0, 3; mov.pred %p2, %p1; @%p0 st.global.b32 [%d1], %r0;",
     ],
+    [
+      "packed beside a defined half, of which only that one is stored",
+      "cvt.u16.u32 %h0, %r0; mov.b16 %h1, 9; mov.b32 %r1, {%h1, %h0}; st.global.b16 [%d1], %r1; mov.b32 {%h2, _}, %r1; st.global.b16 [%d1+2], %h2;",
+    ],
+    [
+      "moved by prmt and shifts, and masked away",
+      "prmt.b32 %r1, %r0, %t, 0x5140; shl.b32 %r2, %r1, 24; shr.u32 %r1, %r1, 24; and.b32 %r3, %r0, 0; or.b32 %r1, %r1, %r3; st.global.b32 [%d1], %r1;",
+    ],
+    [
+      "packed into 64 bits and taken apart",
+      "mov.b64 %d3, {%t, %r0}; cvt.u32.u64 %r1, %d3; shr.u64 %d4, %d3, 0; mov.b64 {%r2, _}, %d4; setp.eq.u32 %p1, %r2, %r1; @%p1 st.global.b32 [%d1], %r1;",
+    ],
   ])("%s: nothing is wrong", (_, body) => {
     expect(run(body).rules).toEqual([]);
   });
@@ -171,6 +183,26 @@ describe("registers that some lanes have not written", () => {
     ],
     ["a guard", "setp.gt.u32 %p1, %r0, 3; @%p1 st.global.b32 [%d1], %t;", "@%p1 st.global.b32 [%d1], %t;"],
     ["a branch", "setp.gt.u32 %p1, %r0, 3; @%p1 bra L; st.global.b32 [%d1], %t; L:", "@%p1 bra L;"],
+    [
+      "stored with a defined half",
+      "cvt.u16.u32 %h0, %r0; mov.b16 %h1, 9; mov.b32 %r1, {%h1, %h0}; st.global.b32 [%d1], %r1;",
+      "st.global.b32 [%d1], %r1;",
+    ],
+    [
+      "the byte of a packed word that prmt takes",
+      "prmt.b32 %r1, %t, %r0, 0x4210; shr.u32 %r2, %r1, 24; st.global.b8 [%d1], %r2;",
+      "st.global.b8 [%d1], %r2;",
+    ],
+    [
+      "the upper half of a pair, deciding a branch",
+      "mov.b64 %d3, {%t, %r0}; mov.b64 {_, %r1}, %d3; setp.ne.u32 %p1, %r1, 0; @%p1 bra L; st.global.b32 [%d1], %t; L:",
+      "@%p1 bra L;",
+    ],
+    [
+      "the sign that a conversion spreads",
+      "prmt.b32 %r1, %r0, %t, 0x4404; cvt.s32.s16 %r2, %r1; shr.u32 %r2, %r2, 24; st.global.b8 [%d1], %r2;",
+      "st.global.b8 [%d1], %r2;",
+    ],
     ["chosen by selp", "selp.b32 %r1, 7, %r0, %p0; st.global.b32 [%d1], %r1;", "st.global.b32 [%d1], %r1;"],
     [
       "handed to another lane, which stores it",

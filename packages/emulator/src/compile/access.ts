@@ -180,9 +180,9 @@ export function emitStoreElement(e: LaneEmitter, from: Operand, type: string, x:
   const index = (shift: number): string => (at === 0 ? `${x}>>${shift}` : `(${x}>>${shift})+${at >> shift}`);
   switch (type.replace(/^[a-z]+/, "")) {
     case "8":
-      return `B[${index(0)}]=${e.int(from)};`;
+      return `B[${index(0)}]=${e.int(from, 1)};`;
     case "16":
-      return `H[${index(1)}]=${e.int(from)};`;
+      return `H[${index(1)}]=${e.int(from, 3)};`;
     case "32":
       if (cls === "f32") {
         // The machine's only NaN from arithmetic is 0x7fffffff; JavaScript's has other bits.

@@ -100,14 +100,21 @@ export class LaneEmitter {
     this.#prefix = "";
     this.#doubts = handsOnDoubt(instruction) ? new Set() : null;
     const body = operation.emit(this);
-    const marked = instruction.defs.map(({ written }) => written).filter((mark) => mark !== null);
     let marks = "";
-    if (marked.length > 0) {
-      const expression = operation.defined?.(this) ?? ([...(this.#doubts ?? [])].join("&") || "1");
+    if (instruction.defs.some(({ written }) => written !== null)) {
+      const doubts = [...(this.#doubts ?? [])].join("&");
+      const said = operation.defined?.(this) ?? (doubts === "" ? "255" : `(${doubts})===255?255:0`);
       // Before the results: an operand may be one of them.
-      const value = this.temporary();
-      this.#prefix += `const ${value}=${expression};`;
-      marks = marked.map((mark) => `${this.#write(mark)}=${value};`).join("");
+      const values = (typeof said === "string" ? [said] : said).map((expression) => {
+        const value = this.temporary();
+        this.#prefix += `const ${value}=${expression};`;
+        return value;
+      });
+      marks = instruction.defs
+        .map(({ written }, k) =>
+          written === null ? "" : `${this.#write(written)}=${values[k] ?? values[0]};`,
+        )
+        .join("");
     }
     this.#doubts = null;
     const all = this.#prefix + extra + body + marks;
@@ -120,22 +127,23 @@ export class LaneEmitter {
     if (!this.#locals.has(register)) this.#locals.set(register, { load: true, dirty: false });
   }
 
-  #read(register: Register): string {
+  /** @param bytes of the register that matter, as a mask: the low ones of a narrow store. */
+  #read(register: Register, bytes = 255): string {
     this.#touch(register);
     const { written } = register;
     if (written !== null && this.options.uninitialised) {
       this.#touch(written);
       if (this.#doubts !== null) this.#doubts.add(`r${written.id}`);
       else
-        this.#prefix += `if(r${written.id}===0)readUnwritten(w,l,${this.instruction.index},${register.id});`;
+        this.#prefix += `if((r${written.id}&${bytes})!==${bytes})readUnwritten(w,l,${this.instruction.index},${register.id});`;
     }
     return `r${register.id}`;
   }
 
-  /** Whether an operand's value is defined: an expression of 0 and 1. */
+  /** Which bytes of an operand's value are defined: an expression of a mask, 255 for all. */
   defined(operand: Operand): string {
     if (operand.kind !== "register" || operand.register.written === null || !this.options.uninitialised)
-      return "1";
+      return "255";
     this.#touch(operand.register.written);
     return `r${operand.register.written.id}`;
   }
@@ -149,8 +157,8 @@ export class LaneEmitter {
 
   // ---------------------------------------------------------------- reading
 
-  /** The low 32 bits as a signed integer. */
-  int(operand: Operand): string {
+  /** The low 32 bits as a signed integer, of which `bytes` (a mask) have to be defined. */
+  int(operand: Operand, bytes = 255): string {
     switch (operand.kind) {
       case "immediate": {
         if (operand.float === "decimal") return literal(f32Bits(f64FromBits(operand.bits)) | 0);
@@ -165,7 +173,7 @@ export class LaneEmitter {
           : literal((variable.offset + offset) | 0);
       }
       case "register": {
-        const name = this.#read(operand.register);
+        const name = this.#read(operand.register, bytes);
         switch (operand.register.cls) {
           case "i32":
             return operand.negated ? `(${name}^1)` : name;

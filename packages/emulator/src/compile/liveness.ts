@@ -113,8 +113,8 @@ export function liveAfterPieces(
 }
 
 /**
- * Registers that some path reads before it writes them get a companion that is 1 once they have been written, so that the
- * launch can tell. Everything else needs no check at run time.
+ * Registers that some path reads before it writes them get a companion, a mask of the bytes that are defined (numerics/definedness.ts),
+ * so that the launch can tell. Everything else needs no check at run time.
  */
 export function markUnwritten(kernel: Kernel, blocks: readonly Block[]): void {
   const { registers } = kernel;

@@ -52,7 +52,7 @@ export function checkWritten(
     if (written === null) continue;
     const base = laneZero(warp, written);
     for (let l = 0; l < 32; l++)
-      if (words[base + l] === 0) {
+      if (words[base + l] !== 255) {
         machine.report("H008", instruction, warp, () => `lane ${l} reads ${name}, which it has not written`);
         break;
       }
@@ -62,5 +62,6 @@ export function checkWritten(
 /** Note that all lanes have written the registers. */
 export function markWritten(machine: Machine, warp: Warp, registers: readonly Register[]): void {
   for (const { written } of registers)
-    if (written !== null) machine.arena.words.fill(1, laneZero(warp, written), laneZero(warp, written) + 32);
+    if (written !== null)
+      machine.arena.words.fill(255, laneZero(warp, written), laneZero(warp, written) + 32);
 }

@@ -191,7 +191,7 @@ const selp: Row = (d) => {
   return {
     ...lane((e) => select(e, to, a, b, `${e.int(p)}!==0`, type)),
     // The operand that is not chosen need not be defined: what follows a load under a mask.
-    defined: (e) => `${e.defined(p)}&(${e.int(p)}!==0?${e.defined(a)}:${e.defined(b)})`,
+    defined: (e) => `${e.defined(p)}===255?(${e.int(p)}!==0?${e.defined(a)}:${e.defined(b)}):0`,
   };
 };
 

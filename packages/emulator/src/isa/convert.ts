@@ -236,6 +236,15 @@ function bytePair(d: Decoder, dst: string): Operation {
   });
 }
 
+/** Which bytes a conversion of `from` bytes to `to` defines: what is cut off is none of the result, a sign is in all that it fills. */
+function extended(mask: string, from: number, to: number, src: string): string {
+  const kept = Math.min(from, to);
+  const above = 255 ^ (2 ** kept - 1);
+  return isSigned(src) && from < to
+    ? `(${mask}>>${from - 1}&1?${mask}|${above}:${mask}&${255 ^ above})`
+    : `${mask}|${above}`;
+}
+
 const cvt: Row = (d) => {
   if (d.flag("pack")) return convertPack(d);
   const integral = d.option(...integerRoundings);
@@ -281,7 +290,11 @@ const cvt: Row = (d) => {
   const floatOut = !isInteger(dst);
   const to = d.def(0, dst === "f32" || dst === "f64" ? "float" : "int");
   const a = d.use(1, src === "f32" || src === "f64" ? "float" : "int");
-  if (!floatIn && !floatOut) return lane((e) => integerToInteger(e, to, a, dst, src, saturate));
+  if (!floatIn && !floatOut)
+    return {
+      ...{ kind: "lane", emit: (e) => integerToInteger(e, to, a, dst, src, saturate) },
+      ...(saturate ? {} : { defined: (e) => extended(e.defined(a), bitsOf(src) / 8, bitsOf(dst) / 8, src) }),
+    };
   if (!floatIn) return lane((e) => integerToFloat(e, to, a, dst, src, rounding, saturate));
   if (!floatOut) {
     if (integral === null) return d.refuse("a conversion to an integer needs .rni, .rzi, .rmi or .rpi");

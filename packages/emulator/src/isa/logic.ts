@@ -1,9 +1,24 @@
 /** Bits: logic, shifts, fields, permutations. PTX ISA 9.0, chapters 9.7.8 and 9.7.1. */
 import type { LaneEmitter } from "../compile/emitter.ts";
-import type { Operation } from "../load/types.ts";
+import type { LaneOperation, Operand } from "../load/types.ts";
 import { bitsOf, isSigned, type Row, type Table } from "./row.ts";
 
-const lane = (emit: (e: LaneEmitter) => string): Operation => ({ kind: "lane", emit });
+const lane = (emit: (e: LaneEmitter) => string): LaneOperation => ({ kind: "lane", emit });
+
+/** Which bytes a shift by a constant defines; null, as other arithmetic, by a count that is computed. */
+const shifted = (
+  a: Operand,
+  n: Operand,
+  bits: number,
+  left: boolean,
+  signed = false,
+): Partial<LaneOperation> =>
+  n.kind !== "immediate"
+    ? {}
+    : {
+        defined: (e) =>
+          `shiftedBytes(${e.defined(a)},${Math.min(bits, Number(BigInt.asUintN(32, n.bits))) * (left ? 1 : -1)},${bits / 8},${signed})`,
+      };
 
 const logic =
   (op: "&" | "|" | "^"): Row =>
@@ -11,24 +26,38 @@ const logic =
     const bits = bitsOf(d.type("pred", "b16", "b32", "b64"));
     const to = d.def(0, "int");
     const [a, b] = bits === 1 ? [d.predicate(1), d.predicate(2)] : [d.use(1, "int"), d.use(2, "int")];
-    return lane((e) => {
-      if (bits < 64) return e.setNarrow(to, bits === 1 ? 32 : bits, `${e.int(a)}${op}${e.int(b)}`);
-      const [al, ah] = e.pair(a);
-      const [bl, bh] = e.pair(b);
-      return e.setPair(to, `${al}${op}${bl}`, `${ah}${op}${bh}`);
-    });
+    return {
+      ...lane((e) => {
+        if (bits < 64) return e.setNarrow(to, bits === 1 ? 32 : bits, `${e.int(a)}${op}${e.int(b)}`);
+        const [al, ah] = e.pair(a);
+        const [bl, bh] = e.pair(b);
+        return e.setPair(to, `${al}${op}${bl}`, `${ah}${op}${bh}`);
+      }),
+      defined: (e) => {
+        const [x, y] = [e.defined(a), e.defined(b)];
+        if (op === "^") return `${x}&${y}`;
+        // A byte of zeros settles `and`, one of ones `or`; a predicate is a word of 0 or 1.
+        const settles = (operand: Operand): string => {
+          const words = bits === 64 ? e.pair(operand) : [e.int(operand), op === "&" ? "0" : "-1"];
+          if (bits === 1) return `(${words[0]}===${op === "&" ? 0 : 1}?255:0)`;
+          return `zeroBytes(${words.map((word) => (op === "&" ? word : `~${word}`)).join()})`;
+        };
+        return `(${x}&${y})|(${x}&${settles(a)})|(${y}&${settles(b)})`;
+      },
+    };
   };
 
 const not: Row = (d) => {
   const bits = bitsOf(d.type("pred", "b16", "b32", "b64"));
   const to = d.def(0, "int");
   const a = bits === 1 ? d.predicate(1) : d.use(1, "int");
-  return lane((e) => {
+  const emit = (e: LaneEmitter): string => {
     if (bits === 1) return e.setInt(to, `${e.int(a)}^1`);
     if (bits < 64) return e.setNarrow(to, bits, `~${e.int(a)}`);
     const [l, h] = e.pair(a);
     return e.setPair(to, `~${l}`, `~${h}`);
-  });
+  };
+  return { ...lane(emit), defined: (e) => e.defined(a) };
 };
 
 const cnot: Row = (d) => {
@@ -48,7 +77,7 @@ const shl: Row = (d) => {
   const to = d.def(0, "int");
   const a = d.use(1, "int");
   const n = d.use(2, "int");
-  return lane((e) => {
+  const emit = (e: LaneEmitter): string => {
     const constant = n.kind === "immediate" ? Number(BigInt.asUintN(32, n.bits)) : null;
     if (bits < 64) {
       if (constant !== null) return e.setNarrow(to, bits, constant > 31 ? "0" : `${e.int(a)}<<${constant}`);
@@ -60,7 +89,8 @@ const shl: Row = (d) => {
     if (constant < 32)
       return e.setPair(to, `${l}<<${constant}`, `(${h}<<${constant})|(${l}>>>${32 - constant})`);
     return e.setPair(to, "0", constant > 63 ? "0" : `${l}<<${constant - 32}`);
-  });
+  };
+  return { ...lane(emit), ...shifted(a, n, bits, true) };
 };
 
 const shr: Row = (d) => {
@@ -70,7 +100,7 @@ const shr: Row = (d) => {
   const to = d.def(0, "int");
   const a = d.use(1, "int");
   const n = d.use(2, "int");
-  return lane((e) => {
+  const emit = (e: LaneEmitter): string => {
     const constant = n.kind === "immediate" ? Number(BigInt.asUintN(32, n.bits)) : null;
     const arrow = signed ? ">>" : ">>>";
     if (bits < 64) {
@@ -87,7 +117,8 @@ const shr: Row = (d) => {
     if (constant < 32)
       return e.setPair(to, `(${l}>>>${constant})|(${h}<<${32 - constant})`, `(${h}${arrow}${constant})|0`);
     return e.setPair(to, constant > 63 ? top : `(${h}${arrow}${constant - 32})|0`, top);
-  });
+  };
+  return { ...lane(emit), ...shifted(a, n, bits, false, signed) };
 };
 
 /** shf: the funnel shift of {hi, lo}; `.wrap` takes the count modulo 32, `.clamp` stops at 32. */
@@ -261,11 +292,15 @@ const prmt: Row = (d) => {
   const a = d.use(1, "int");
   const b = d.use(2, "int");
   const selector = d.use(3, "int");
-  return lane((e) =>
-    mode === null
-      ? e.setInt(to, `prmt(${e.int(a)},${e.int(b)},${e.int(selector)})`)
-      : e.setInt(to, `prmtMode(${e.int(a)},${e.int(b)},${e.int(selector)},${prmtModes.indexOf(mode)})`),
-  );
+  if (mode !== null)
+    return lane((e) =>
+      e.setInt(to, `prmtMode(${e.int(a)},${e.int(b)},${e.int(selector)},${prmtModes.indexOf(mode)})`),
+    );
+  return {
+    ...lane((e) => e.setInt(to, `prmt(${e.int(a)},${e.int(b)},${e.int(selector)})`)),
+    defined: (e) =>
+      `${e.defined(selector)}===255?permutedBytes(${e.defined(a)},${e.defined(b)},${e.int(selector)}):0`,
+  };
 };
 
 const bmsk: Row = (d) => {

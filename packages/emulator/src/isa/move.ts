@@ -61,7 +61,7 @@ const mov: Row = (d) => {
   if (type === "b128") return mov128(d, to, from);
   if (to.kind === "vector") {
     const each = bits / to.elements.length;
-    return lane((e) => {
+    const emit = (e: LaneEmitter): string => {
       const words = bits === 64 ? e.pair(from) : [e.int(from)];
       const names = words.map(() => e.temporary());
       const head = `const ${words.map((w, k) => `${names[k]}=${w}`).join(",")};`;
@@ -73,20 +73,30 @@ const mov: Row = (d) => {
           : e.setNarrow(x, each, shift === 0 ? word : `${word}>>>${shift}`);
       });
       return head + stores.join("");
-    });
+    };
+    const upper = 255 ^ (2 ** (each / 8) - 1);
+    // The sink `_` is no register, and none of the instruction's results.
+    const places = to.elements.flatMap((x, k) => (x.kind === "register" ? [k] : []));
+    return {
+      ...{ kind: "lane", emit },
+      defined: (e) => places.map((k) => `(${e.defined(from)}>>${(k * each) / 8})|${upper}`),
+    };
   }
   if (from.kind === "vector") {
-    return lane((e) => {
+    const each = bits / from.elements.length;
+    const emit = (e: LaneEmitter): string => {
       const words = pack(e, from.elements, bits);
       return bits === 64 ? e.setPair(to, words[0] ?? "0", words[1] ?? "0") : e.setInt(to, words[0] ?? "0");
-    });
+    };
+    const defined = (e: LaneEmitter): string =>
+      `${255 ^ (2 ** (bits / 8) - 1)}|${from.elements.map((x, k) => `((${e.defined(x)}&${2 ** (each / 8) - 1})<<${(k * each) / 8})`).join("|")}`;
+    return { kind: "lane", emit, defined };
   }
   d.link(to, from);
-  if (bits === 64) return lane((e) => e.copy64(to, from));
+  const defined = (e: LaneEmitter): string => e.defined(from);
+  if (bits === 64) return { kind: "lane", emit: (e) => e.copy64(to, from), defined };
   const emit = (e: LaneEmitter): string => e.copy32(to, from, bits === 1 ? 32 : bits);
-  return bits === 32
-    ? { kind: "lane", emit, vector: { op: "mov", to, from: [from] } }
-    : { kind: "lane", emit };
+  return { kind: "lane", emit, defined, ...(bits === 32 ? { vector: { op: "mov", to, from: [from] } } : {}) };
 };
 
 const tags: Readonly<Record<string, number>> = {

@@ -26,7 +26,7 @@ export function alike(machine: Machine, operand: Operand, warp: Warp, mask: numb
   }
   if (register.written === null) return true;
   for (let l = lead; l < 32; l++)
-    if ((mask >>> l) & 1 && words[registerWord(warp, register.written, l, 0)] === 0) return false;
+    if ((mask >>> l) & 1 && words[registerWord(warp, register.written, l, 0)] !== 255) return false;
   return true;
 }
 
@@ -81,13 +81,11 @@ function partsOf(
   return parts;
 }
 
-/** What a register of 32 bits holds that its lane has not written; null where it has. */
-function doubtful({ arena: { words } }: Machine, warp: Warp, operand: Operand, lane: number): number | null {
-  if (operand.kind !== "register") return null;
-  const { register } = operand;
-  if (register.written === null || words[registerWord(warp, register.written, lane, 0)] !== 0) return null;
-  return words[registerWord(warp, register, lane, 0)] ?? 0;
-}
+/** Which bytes of an operand of 32 bits are defined: a mask, 255 for all. */
+const definedBytes = ({ arena: { words } }: Machine, warp: Warp, operand: Operand, lane: number): number =>
+  operand.kind === "register" && operand.register.written !== null
+    ? (words[registerWord(warp, operand.register.written, lane, 0)] ?? 0)
+    : 255;
 
 const shfl: Row = (d) => {
   d.choice("sync");
@@ -140,16 +138,18 @@ const shfl: Row = (d) => {
           warp,
           () => `lane ${l} reads lane ${source}, which does not take part`,
         );
-      const doubt = doubtful(machine, warp, from, source);
-      defined[l] = doubt === null ? 1 : 0;
-      values[l] = doubt ?? machine.lane(warp, from, source);
+      defined[l] = definedBytes(machine, warp, from, source);
+      values[l] =
+        defined[l] !== 255 && from.kind === "register"
+          ? (machine.arena.words[registerWord(warp, from.register, source, 0)] ?? 0)
+          : machine.lane(warp, from, source);
       inside[l] = ok ? 1 : 0;
     }
     for (let l = 0; l < 32; l++) {
       if (((mask >>> l) & 1) === 0) continue;
       machine.setLane(warp, value, l, values[l] ?? 0);
-      if (defined[l] === 0 && value.kind === "register" && value.register.written !== null)
-        machine.arena.words[registerWord(warp, value.register.written, l, 0)] = 0;
+      if (value.kind === "register" && value.register.written !== null)
+        machine.arena.words[registerWord(warp, value.register.written, l, 0)] = defined[l] ?? 0;
       if (predicate !== null) machine.setLane(warp, predicate, l, inside[l] ?? 0);
     }
   });

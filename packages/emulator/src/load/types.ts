@@ -72,11 +72,11 @@ export interface VectorForm {
 }
 
 /** Emits JavaScript for one lane; runs anywhere within a region. */
-interface LaneOperation {
+export interface LaneOperation {
   readonly kind: "lane";
   readonly emit: (emitter: LaneEmitter) => string;
-  /** Whether the result is defined, as an expression of 0 and 1, where it may be although an operand is not. */
-  readonly defined?: (emitter: LaneEmitter) => string;
+  /** Which bytes of the results are defined (numerics/definedness.ts), where some may be although an operand is not: one expression for each, or for all. */
+  readonly defined?: (emitter: LaneEmitter) => string | readonly string[];
   readonly vector?: VectorForm;
 }
 

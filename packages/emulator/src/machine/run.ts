@@ -353,7 +353,7 @@ export class LaunchRun implements Machine {
         const { register } = operand;
         if (part === 1 && register.bits !== 64) return 0;
         const { words } = this.arena;
-        if (register.written !== null && words[registerWord(warp, register.written, lane, 0)] === 0)
+        if (register.written !== null && words[registerWord(warp, register.written, lane, 0)] !== 255)
           this.report(
             "H008",
             this.at,
@@ -386,7 +386,7 @@ export class LaunchRun implements Machine {
     const { words } = this.arena;
     words[registerWord(warp, register, lane, 0)] = value;
     if (register.bits === 64) words[registerWord(warp, register, lane, 1)] = high;
-    if (register.written !== null) words[registerWord(warp, register.written, lane, 0)] = 1;
+    if (register.written !== null) words[registerWord(warp, register.written, lane, 0)] = 255;
   }
 
   address(warp: Warp, operand: Operand & { readonly kind: "address" }, lane: number): number {

@@ -224,7 +224,7 @@ export class Stepper {
     if (written !== null) {
       const marks = registerWord(warp, written, 0, 0);
       for (let l = 0; l < 32; l++)
-        if ((mask >>> l) & 1 && words[marks + l] === 0) {
+        if ((mask >>> l) & 1 && words[marks + l] !== 255) {
           this.#hooks.findings.add(
             "H008",
             instruction,
