@@ -1,6 +1,7 @@
 /** The page: panels behind tabs, each of which draws itself when the session tells of something new. */
 import { fromHash, type Tab, tabs } from "./model/state.ts";
 import { drawActions, startTheme } from "./page/actions.ts";
+import { ChoicesPanel } from "./page/choices.ts";
 import { fill, h } from "./page/dom.ts";
 import { ForeignPanel } from "./page/foreign.ts";
 import { LaddersPanel } from "./page/ladders.ts";
@@ -12,6 +13,7 @@ import { StagesPanel } from "./page/stages.ts";
 
 const names: Readonly<Record<Tab, string>> = {
   stages: "Stages",
+  choices: "Choices",
   run: "Run",
   pictures: "Pictures",
   ladders: "Ladders",
@@ -79,6 +81,7 @@ async function main(): Promise<void> {
   const panels = drawTabs(session);
   new RequestPanel(place("request"), session);
   const stages = new StagesPanel(panels.stages, session);
+  new ChoicesPanel(panels.choices, session);
   new RunPanel(panels.run, session, stages);
   new PicturesPanel(panels.pictures, session);
   new LaddersPanel(panels.ladders, session);

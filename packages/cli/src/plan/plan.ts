@@ -7,6 +7,7 @@ import {
   evaluateLaunchExpr,
   findTarget,
   type Gpu,
+  launchableRegisters,
   launchEnvironment,
   type Occupancy,
   occupancy,
@@ -202,7 +203,9 @@ function runnersUp(
   return [...own, ...firsts].map((plan) => {
     const prediction = predictionOf(plan.backend, problem, plan.schedule, target, machine);
     const why =
-      prediction === null || taken === null ? "ranked behind by its backend" : lossOf(prediction, taken);
+      prediction === null || taken === null
+        ? "ranked behind by its backend"
+        : `${lossOf(prediction, taken)}, limited by ${prediction.bound}`;
     return { backend: plan.backend.id, schedule: plan.text, timeUs: prediction?.timeUs ?? null, why };
   });
 }
@@ -211,8 +214,8 @@ function runnersUp(
 export function lossOf(other: Prediction, taken: Prediction): string {
   const lost = (cause: Cause): number => other.causes[cause] - taken.causes[cause];
   const most = causes.reduce((worst, cause) => (lost(cause) > lost(worst) ? cause : worst));
-  if (lost(most) <= 0) return `no part of it is slower: ${other.bound} limits both`;
-  return `${most} ${other.causes[most].toFixed(1)} us for ${taken.causes[most].toFixed(1)}, limited by ${other.bound}`;
+  if (lost(most) <= 0) return "no part of it is slower";
+  return `${most} ${other.causes[most].toFixed(1)} us for ${taken.causes[most].toFixed(1)}`;
 }
 
 /** The backend and schedule of an artefact; null for an edited program. */
@@ -259,7 +262,8 @@ function fitOf({ target, program, kernels }: Artifact) {
   if (kernel === undefined) throw new TypeError("an artefact has a kernel");
   const threads = kernel.launch.block.reduce((product, extent) => product * extent, 1);
   const smem = kernel.launch.dynamicSmem + kernel.launch.staticSmem;
-  const registers = Math.min(registersOf(program), target.limits.maxRegistersPerThread);
+  // No more than a block of so many threads launches with: ptxas is told the threads, and spills what is beyond.
+  const registers = Math.min(registersOf(program), launchableRegisters(Math.ceil(threads / 32), target));
   return { kernel, registers, smem, fit: occupancy({ threads, registers, smem }, target) };
 }
 

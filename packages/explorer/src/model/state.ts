@@ -7,7 +7,7 @@ export interface Edit {
   readonly text: string;
 }
 
-export const tabs = ["stages", "run", "pictures", "ladders", "foreign"] as const;
+export const tabs = ["stages", "choices", "run", "pictures", "ladders", "foreign"] as const;
 export type Tab = (typeof tabs)[number];
 
 export interface State {

@@ -1,9 +1,8 @@
-/** The request: problem by a form or as JSON, architecture, GPU, schedule text, and the schedules that stand to choose. */
+/** The request: problem by a form or as JSON, architecture, GPU and schedule text. */
 import type { CompletionContext, CompletionResult } from "@codemirror/autocomplete";
 import type { State } from "../model/state.ts";
-import type { Candidate } from "../worker/compiling.ts";
 import { showDiagnostics } from "./diagnostics.ts";
-import { fill, h, short, table } from "./dom.ts";
+import { fill, h, short } from "./dom.ts";
 import { Editor } from "./editor.ts";
 import type { Session } from "./session.ts";
 
@@ -92,14 +91,6 @@ const readField = (problem: Problem, path: string): unknown => {
   return key === undefined ? problem[name] : inside(problem, name)[key];
 };
 
-/** Parts of the predicted time, the longest first: `multiply 163 µs, epilogue 5.1 µs`. */
-const partsOf = ({ causes }: Candidate): string =>
-  causes
-    .filter(([, us]) => us > 0.05)
-    .toSorted(([, a], [, b]) => b - a)
-    .map(([cause, us]) => `${cause} ${short(us)} µs`)
-    .join(", ");
-
 export class RequestPanel {
   readonly #session: Session;
   readonly #schedule: Editor;
@@ -111,7 +102,6 @@ export class RequestPanel {
   });
   readonly #json = h("textarea", { rows: 10, spellcheck: "false", "aria-label": "Problem as JSON" });
   readonly #chosen = h("div", { class: "chosen", "aria-live": "polite" });
-  readonly #choices = h("details", { class: "choices" }, h("summary", {}, "Other schedules"), h("div"));
 
   constructor(parent: HTMLElement, session: Session) {
     this.#session = session;
@@ -146,7 +136,6 @@ export class RequestPanel {
       ),
       this.#reasons,
       this.#chosen,
-      this.#choices,
     );
     this.#schedule = new Editor({
       parent: scheduleBox,
@@ -157,7 +146,6 @@ export class RequestPanel {
       complete: (context) => this.#complete(context),
       changed: (text) => session.set({ schedule: text.replace(/\s+/g, " ").trim() }),
     });
-    this.#choices.addEventListener("toggle", () => void this.#choose());
     session.listen((_, what) => (what === "state" ? this.#draw() : this.#judge()));
     this.#draw();
   }
@@ -323,6 +311,11 @@ export class RequestPanel {
         { type: "button", class: "small", onclick: () => this.#session.set({ schedule: "" }) },
         "Compiler's choice",
       ),
+      h(
+        "button",
+        { type: "button", class: "small", onclick: () => this.#session.set({ tab: "choices" }) },
+        "Other schedules",
+      ),
     );
   }
 
@@ -375,41 +368,5 @@ export class RequestPanel {
         h("p", {}, h("strong", {}, kernel.backend), ` made it in ${short(compiled?.ms ?? 0)} ms`),
         kernel.schedule === null ? null : h("code", { class: "schedule" }, kernel.schedule),
       );
-    void this.#choose();
-  }
-
-  /** Only while the list is open: it compiles several kernels. */
-  async #choose(): Promise<void> {
-    const box = this.#choices.lastElementChild;
-    if (!this.#choices.open || box === null) return;
-    const found = await this.#session.compiler.call("candidates", { gpu: this.#session.state.gpu, count: 6 });
-    const rows = found
-      .toSorted((a, b) => (a.timeUs ?? Number.POSITIVE_INFINITY) - (b.timeUs ?? Number.POSITIVE_INFINITY))
-      .map((one) => [
-        one.backend,
-        one.timeUs === null ? "–" : short(one.timeUs),
-        h("span", { title: partsOf(one) }, one.bound ?? "–"),
-        one.why,
-        short(one.waves),
-        String(one.blocksPerSm),
-        h("code", {}, one.differs === "" ? "as the first" : one.differs),
-        h(
-          "button",
-          {
-            type: "button",
-            class: "small",
-            onclick: () => this.#session.set({ backend: one.backend, schedule: one.schedule }),
-          },
-          "take",
-        ),
-      ]);
-    fill(
-      box,
-      table(
-        "Schedules that stand to choose",
-        ["backend", "µs", "bound by", "loses by", "waves", "blocks/SM", "differs", ""],
-        rows,
-      ),
-    );
   }
 }

@@ -50,7 +50,7 @@ export function candidatesOf(current: Artifact, gpu: Gpu | null, count: number):
             : prediction === null || taken === null
               ? "ranked behind by its backend"
               : lossOf(prediction, taken),
-        blocksPerSm: plan?.occupancy.blocksPerSm ?? 0,
+        blocksPerSm: plan?.occupancy.blocksPerSm ?? null,
         waves: plan?.waves.waves ?? 0,
       },
     ];

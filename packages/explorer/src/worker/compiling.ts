@@ -97,7 +97,8 @@ export interface Candidate {
   readonly causes: readonly (readonly [cause: string, us: number])[];
   /** What it loses to the schedule in use by; `taken` of that one. */
   readonly why: string;
-  readonly blocksPerSm: number;
+  /** CTAs that an SM holds; null where no GPU is known. */
+  readonly blocksPerSm: number | null;
   readonly waves: number;
 }
 
