@@ -126,6 +126,24 @@ describe("texts and launches that are too large", () => {
   });
 });
 
+test("shared memory that the system reserves for groups of several warps", () => {
+  const device = machine(
+    kernel(
+      `.reg .b32 %s, %x<6>;
+      mov.u32 %s, %reserved_smem_offset_1; ld.param.u64 %d0, [out];
+      shr.u32 %x0, %t, 5; mov.u32 %x1, -2; shf.l.wrap.b32 %x1, %x1, %x1, %x0; and.b32 %x2, %t, 31; setp.eq.u32 %p0, %x2, 0;
+      @%p0 red.shared.and.release.cta.b32 [%s+12], %x1;
+      mad.lo.u32 %x3, %x0, 8, %s; @%p0 st.shared.b32 [%x3+32], %t;
+      bar.sync 0;
+      ld.shared.b32 %x4, [%s+12]; and.b32 %x4, %x4, 3; ld.shared.b32 %x5, [%s+40]; add.u32 %x4, %x4, %x5;
+      st.global.b32 [%d0], %x4;`,
+    ),
+  );
+  const out = device.blank(4);
+  clean(device.launch("k", 1, 64, [out]));
+  expect(device.i32(out, 1)[0]).toBe(32);
+});
+
 describe("registers that some lanes have not written", () => {
   const run = (body: string) => {
     const device = machine(

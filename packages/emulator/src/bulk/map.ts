@@ -84,7 +84,7 @@ export function encodeTensorMap(spec: TensorMapSpec): Checked<Uint8Array> {
         kind: "unsupported",
         at: "tensorMap",
         message: missing,
-        hint: "the emulator has maps without interleave",
+        hint: "no GPU has shown how interleaved maps address slices: use a map without interleave",
       },
     ]);
   const bytes = new Uint8Array(tensorMapBytes);

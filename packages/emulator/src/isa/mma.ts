@@ -69,7 +69,14 @@ const mma: Row = (d) => {
     ...productOperands(d, fragments, aType, cType, dType),
     packed,
     scales:
-      scaleType === null ? null : decodeScales(d, scaleType, vector === "scale_vec::4X" ? 4 : packed ? 2 : 1),
+      scaleType === null
+        ? null
+        : decodeScales(
+            d,
+            scaleType,
+            vector === "scale_vec::4X" ? 4 : packed ? 2 : 1,
+            sparse === null ? 4 : 6,
+          ),
     sparsity: sparse === null ? null : decodeSparsity(d, 4, sparse === "sp::ordered_metadata"),
   };
   return productOf(form);
@@ -166,7 +173,7 @@ function floatProduct(machine: Machine, form: Form, stored: StoredPositions): (w
   const accumulators = new Float32Array(unpacked ? c.length : 0);
   const loadA = loader(machine, form.a, index.a, aType, form.packed, a);
   const loadB = loader(machine, form.b, index.b, bType, form.packed, b);
-  const loadScales = form.scales === null ? null : scaleLoader(machine, form.scales, fragments);
+  const loadScales = form.scales === null ? null : scaleLoader(machine, form.scales, fragments, depth);
   return (warp) => {
     loadA(warp);
     loadB(warp);
@@ -179,15 +186,20 @@ function floatProduct(machine: Machine, form: Form, stored: StoredPositions): (w
     for (const [row, part] of parts.entries()) {
       if (positions !== undefined) gatherStored(b, k, positions, row, met, place);
       if (loadScales === null) stepDot(arithmetic, shape, part.a, part.b, part.c);
-      else scaledDot(shape, part.a, part.b, part.c, loadScales(warp));
+      else scaledDot(shape, part.a, part.b, part.c, loadScales(warp, row));
     }
     if (unpacked) addAccumulators(accumulators, c, cBits, half);
     storeAccumulators(machine, warp, form, index.d, c, cBits);
   };
 }
 
-/** Registers of scale factors and their selectors, operands 4 to 7. */
-function decodeScales(d: Decoder, format: BlockScales["format"], count: BlockScales["count"]): BlockScales {
+/** Registers of scale factors and their selectors, four operands from `first` on. */
+function decodeScales(
+  d: Decoder,
+  format: BlockScales["format"],
+  count: BlockScales["count"],
+  first: number,
+): BlockScales {
   const operand = (index: number): ScaleOperand => {
     const [register] = registersIn(d, d.use(index, "int"), 1);
     const selector = d.use(index + 1, "int");
@@ -196,18 +208,19 @@ function decodeScales(d: Decoder, format: BlockScales["format"], count: BlockSca
       return d.refuse("scale factors have a register, and a byte and a thread in braces");
     return { register, byte, thread };
   };
-  return { format, count, a: operand(4), b: operand(6) };
+  return { format, count, a: operand(first), b: operand(first + 2) };
 }
 
 /** The factors that the selectors choose: rows i and i + 8 of A have the first or the second two lanes of four, columns of B any lane. */
 function scaleLoader(
   machine: Machine,
   { format, count, a, b }: BlockScales,
-  { m, n, k }: Fragments,
-): (warp: Warp) => ScaleFactors {
+  { m, n }: Fragments,
+  depth: number,
+): (warp: Warp, part: number) => ScaleFactors {
   const bytes = new Uint8Array(Math.max(m, n) * count);
   const factors: ScaleFactors = {
-    block: k / count === 16 ? 16 : 32,
+    block: depth / count === 16 ? 16 : 32,
     format,
     a: new Float32Array(m * count),
     b: new Float32Array(n * count),
@@ -229,10 +242,11 @@ function scaleLoader(
     }
     decodeRow(format, bytes, 0, to.length, to, 0);
   };
-  return (warp) => {
+  return (warp, part) => {
     load(warp, a, (row, thread) => (row & 7) * 4 + (thread & 1) * 2 + (row >> 3), factors.a);
     load(warp, b, (column, thread) => column * 4 + thread, factors.b);
-    return factors;
+    // Rows of a sparse A are multiplied one by one.
+    return { ...factors, a: factors.a.subarray(part * count) };
   };
 }
 

@@ -12,7 +12,7 @@ const uses = ["fill", "use", "lastuse", "discard"] as const;
 /** The row of `tcgen05.mma`, its first word and `mma` having been read. */
 export function tcgen05Mma(d: Decoder): Operation {
   const weightStationary = d.flag("ws");
-  if (d.flag("sp")) d.refuse("sparse operands are not modelled");
+  if (d.flag("sp")) d.refuse("no GPU has shown where sparse products read their metadata in tensor memory");
   const group = d.choice("cta_group::1", "cta_group::2") === "cta_group::2" ? 2 : 1;
   const kind = kinds.find((name) => d.flag(`kind::${name}`)) ?? d.refuse("needs a kind");
   const scaled = d.flag("block_scale");

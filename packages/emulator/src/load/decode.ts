@@ -6,6 +6,7 @@ import { type Decoder, registersOf, type View } from "../isa/row.ts";
 import { specialRegisters } from "../isa/special.ts";
 import { instructionTable, withoutRow } from "../isa/table.ts";
 import { makeRegister } from "./flatten.ts";
+import { reservedSharedName } from "./layout.ts";
 import { Refusal } from "./refusal.ts";
 import type { Scope } from "./scope.ts";
 import type {
@@ -194,6 +195,8 @@ class InstructionDecoder implements Decoder {
       case "not":
         return { kind: "register", register: this.#register(operand.operand.name), negated: true };
       case "special":
+        if (operand.name === reservedSharedName)
+          return { kind: "symbol", variable: this.#variable(operand.name), offset: 0 };
         if (specialRegisters[operand.name] === undefined)
           throw new Refusal("TW5014", `the special register ${operand.name} is not emulated`);
         return { kind: "special", name: operand.name };

@@ -27,6 +27,17 @@ export function variableOf(decl: VariableDecl, space: Variable["space"]): Variab
   };
 }
 
+/**
+ * Shared memory that the system reserves for cooperative groups of several warps (`cooperative_groups/details` of CUDA 13.0): words in which
+ * warps arrive, one for each size of a group, and from byte 32 on eight bytes for each of 32 warps. Here it is a static variable of the
+ * kernels that name its register. Nobody initialises the words, of which every warp clears its own bits first.
+ */
+export const reservedShared = (): Variable => ({
+  ...{ name: reservedSharedName, space: "shared", size: 32 + 32 * 8, align: 16 },
+  ...{ dynamic: false, offset: 0, given: 32 },
+});
+export const reservedSharedName = "%reserved_smem_offset_1";
+
 /** Kernel parameters, laid out in order at their alignment: the buffer that cuLaunchKernel fills. */
 export function parameterLayout(params: readonly ParamDecl[]): {
   readonly variables: Variable[];

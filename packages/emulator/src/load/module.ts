@@ -7,7 +7,7 @@ import { chooseClasses } from "../compile/classes.ts";
 import { assignSlots, markUnwritten } from "../compile/liveness.ts";
 import { type DecodeContext, decodeInstruction } from "./decode.ts";
 import { flatten, type Report, type SourceFiles } from "./flatten.ts";
-import { alignUp, declaredSize, layOut, parameterLayout, variableOf } from "./layout.ts";
+import { alignUp, declaredSize, layOut, parameterLayout, reservedShared, variableOf } from "./layout.ts";
 import { Refusal } from "./refusal.ts";
 import { Scope } from "./scope.ts";
 import type { Instruction, Kernel, Variable } from "./types.ts";
@@ -44,7 +44,8 @@ export function loadProgram(text: string): Checked<Program> {
 
   const scope = new Scope(null);
   const variables: ModuleVariable[] = [];
-  const shared: Variable[] = [];
+  const shared = [reservedShared()];
+  for (const variable of shared) scope.declare(variable.name, { kind: "variable", variable });
   for (const item of module.items) {
     if (item.kind === "function") {
       const known = scope.find(item.name);
@@ -166,6 +167,7 @@ function loadKernel(
     registers: context.registers,
     instructions,
     staticShared: staticEnd,
+    givenShared: named.filter((v) => v.given !== undefined),
     dynamicSharedOffset: dynamicOffset,
     localBytes,
     maxThreads: threadsOf(fn, "maxntid"),

@@ -36,6 +36,8 @@ export interface Variable {
   readonly align: number;
   /** Extern shared arrays start where the static ones end; their size comes with the launch. */
   readonly dynamic: boolean;
+  /** Bytes from its start on whose value is whatever lay there, and which may be read. */
+  readonly given?: number;
   offset: number;
 }
 
@@ -179,6 +181,8 @@ export interface Kernel {
   readonly registers: readonly Register[];
   readonly instructions: readonly Instruction[];
   readonly staticShared: number;
+  /** Shared variables some of which may be read before they are written. */
+  readonly givenShared: readonly Variable[];
   /** Offset of dynamic shared memory in the window. */
   readonly dynamicSharedOffset: number;
   readonly localBytes: number;

@@ -197,6 +197,8 @@ export class Places {
     words.fill(poison, shared >> 2, (shared + area.sharedStride) >> 2);
     arena.clearShadow(shared, area.sharedStride);
     arena.markAllocated(shared, shape.sharedBytes);
+    for (const { offset, given = 0 } of program.kernel.givenShared)
+      arena.markInitialised(shared + offset, given);
     if (area.localBytes > 0) arena.markAllocated(area.local + place * area.localBytes, area.localBytes);
   }
 }

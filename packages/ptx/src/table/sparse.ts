@@ -1,5 +1,5 @@
 /** Products of a sparse A: mma.sp and wgmma.mma_async.sp (PTX ISA 9.0 §9.7.14.6 and §9.7.15.6). Metadata and selector follow C or B. */
-import { F8F6F4, SM120 } from "./matrix.ts";
+import { F8F6F4, matrixRows, SM120 } from "./matrix.ts";
 import type { InstructionRow } from "./row.ts";
 import { wgmmaRows } from "./wgmma.ts";
 
@@ -44,6 +44,15 @@ const mmaRows: readonly InstructionRow[] = [
   mma("m16n8k128 row col satfinite? s32 u4|s4 u4|s4 s32", integers(4), 0, AMPERE),
 ];
 
+/** Block-scaled forms, with twice the K and registers of B. */
+const scaledRows: readonly InstructionRow[] = matrixRows
+  .filter(({ mods }) => mods.includes("block_scale"))
+  .map((row) => ({
+    ...row,
+    mods: `sp::ordered_metadata ${row.mods.replace(/k(\d+)\b/, (_, k) => `k${Number(k) * 2}`)}`,
+    args: [...row.args.slice(0, 2), "r:word*4", "r:f32*4", "r:u32", "imm:0", ...row.args.slice(4)],
+  }));
+
 /** As the dense form with twice the K, and metadata and selector behind B. */
 const wgmmaSparseRows: readonly InstructionRow[] = wgmmaRows
   .filter(({ opcode }) => opcode === "wgmma.mma_async")
@@ -59,4 +68,4 @@ const wgmmaSparseRows: readonly InstructionRow[] = wgmmaRows
     };
   });
 
-export const sparseRows: readonly InstructionRow[] = [...mmaRows, ...wgmmaSparseRows];
+export const sparseRows: readonly InstructionRow[] = [...mmaRows, ...scaledRows, ...wgmmaSparseRows];
