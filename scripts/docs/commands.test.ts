@@ -44,7 +44,7 @@ async function run(line: string): Promise<{ readonly code: number; readonly said
   };
   const sink = { write, isTTY: false };
   const context: Context = {
-    ...{ stdout: sink, stderr: sink, readStdin: () => "", env: { PATH: process.env.PATH }, cwd: folder },
+    ...{ stdout: sink, stderr: sink, readPipe: () => "", env: { PATH: process.env.PATH }, cwd: folder },
     now: () => performance.now(),
     progress: () => () => {},
     onInterrupt() {},

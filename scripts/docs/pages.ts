@@ -165,7 +165,7 @@ async function help(words: readonly string[]): Promise<string> {
   const context: Context = {
     stdout: { write, isTTY: false },
     stderr: { write() {}, isTTY: false },
-    readStdin: () => "",
+    readPipe: () => "",
     env: {},
     cwd: root,
     now: () => 0,

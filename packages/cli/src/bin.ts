@@ -4,7 +4,7 @@
  */
 import { isMainThread, parentPort, Worker, workerData } from "node:worker_threads";
 import type { Context, Sink } from "./context.ts";
-import { readToEnd } from "./files/stdin.ts";
+import { awaitPipe, type PipeRequest, servePipe } from "./files/pipes.ts";
 import { createProgress, systemTimers } from "./output/progress.ts";
 
 /** What the worker tells the main thread. */
@@ -14,6 +14,7 @@ type Message =
   | { readonly kind: "at"; readonly word: string }
   | { readonly kind: "end" }
   | { readonly kind: "onInterrupt"; readonly hint: string | null }
+  | { readonly kind: "read"; readonly request: PipeRequest }
   | { readonly kind: "exit"; readonly code: number };
 
 interface Start {
@@ -30,7 +31,7 @@ const interrupted = 130;
 const internalError = 1;
 
 /** Milliseconds that the worker has to stop in after Ctrl-C. */
-const patience = 150;
+const patience = 180;
 
 function runMainThread(): void {
   const start: Start = {
@@ -42,16 +43,16 @@ function runMainThread(): void {
   const stderr: Sink = { write: (data) => void process.stderr.write(data), ...start.stderr };
   const begin = createProgress(stderr, systemTimers);
   let ticker: ReturnType<typeof begin> | null = null;
-  const end = (): void => {
-    ticker?.end();
+  const end = (how?: "interrupted"): void => {
+    ticker?.end(how);
     ticker = null;
   };
   let hint: string | null = null;
   process.on("SIGINT", () => {
-    end();
+    end("interrupted");
     if (hint !== null) process.stderr.write(`${hint}\n`);
-    // Leaving waits for the worker, and a worker in a system call (opening a pipe that nobody writes to) does not stop: then the signal ends
-    // the process as if nobody had caught it.
+    // Leaving waits for the worker, and a worker in a system call (a file system that does not answer) does not stop: then the signal ends the
+    // process as if nobody had caught it.
     void worker.terminate().then(() => process.exit(interrupted));
     setTimeout(() => {
       process.removeAllListeners("SIGINT");
@@ -80,6 +81,9 @@ function runMainThread(): void {
       case "onInterrupt":
         hint = message.hint;
         return;
+      case "read":
+        void servePipe(message.request);
+        return;
       case "exit":
         process.exitCode = message.code;
         return;
@@ -103,7 +107,8 @@ async function runWorker(port: NonNullable<typeof parentPort>, start: Start): Pr
   const context: Context = {
     stdout: sink("stdout"),
     stderr: sink("stderr"),
-    readStdin: () => readToEnd(0),
+    readPipe: (path) =>
+      awaitPipe((request, moved) => port.postMessage({ kind: "read", request }, [moved]), path),
     env: process.env,
     cwd: process.cwd(),
     now: () => performance.now(),

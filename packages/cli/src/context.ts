@@ -15,8 +15,8 @@ export interface Context {
   readonly stdout: Sink;
   /** Everything else. */
   readonly stderr: Sink;
-  /** The whole of standard input. */
-  readStdin(): string;
+  /** The whole of standard input, or of the pipe at `path`: an exception for what cannot be read. */
+  readPipe(path?: string): string;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly cwd: string;
   /** The compiler to use; the one with every backend of this workspace unless given. --backend FILE adds to it. */

@@ -92,7 +92,7 @@ const damaged = (texts: readonly string[]): fc.Arbitrary<string> =>
     .tuple(fc.constantFrom(...texts), fc.array(edit, { minLength: 1, maxLength: 6 }))
     .map(([text, edits]) => edits.reduce(changed, text));
 
-const contextOf = (text: string) => ({ ...contextIn("/"), readStdin: () => text });
+const contextOf = (text: string) => ({ ...contextIn("/"), readPipe: () => text });
 
 /** A JSON text by a reader of values. */
 const viaJson = (read: (value: unknown) => unknown) => (text: string) => {

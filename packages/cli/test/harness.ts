@@ -22,7 +22,7 @@ export interface RunOptions {
 export const contextIn = (cwd: string): Context => ({
   stdout: { write() {}, isTTY: false },
   stderr: { write() {}, isTTY: false },
-  readStdin: () => "",
+  readPipe: () => "",
   env: { PATH: process.env.PATH },
   cwd,
   now: () => performance.now(),
@@ -46,7 +46,7 @@ export async function cli(argv: string | readonly string[], options: RunOptions 
     ...context,
     stdout: sink("stdout"),
     stderr: sink("stderr"),
-    readStdin: () => options.stdin ?? "",
+    readPipe: () => options.stdin ?? "",
     env: { ...context.env, ...options.env },
   });
   return { code, ...out };

@@ -238,6 +238,14 @@ describe("progress", () => {
     expect(written).toEqual(["emulating …\n", "emulating: done in 3 s\n"]);
   });
 
+  test("work that Ctrl-C ends is not said to be done", () => {
+    const { begin, pass, written } = fake(false);
+    const work = begin("emulating");
+    pass(3);
+    work.end("interrupted");
+    expect(written).toEqual(["emulating …\n", "emulating: interrupted after 3 s\n"]);
+  });
+
   test("work that says how far it is: a line a minute to a file", () => {
     const { begin, pass, written } = fake(false);
     const work = begin("compiling 500 kernels");

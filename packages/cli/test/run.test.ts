@@ -1,12 +1,13 @@
 import { copyFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { decodeArray, encodeArray } from "@tilewright/core";
+import { decodeArray, defineProblem, encodeArray, findTarget } from "@tilewright/core";
 import type * as Runtime from "@tilewright/runtime";
 import { describe, expect, test, vi } from "vitest";
-
+import { compiler } from "../src/compiler.ts";
 import { loadMatrix } from "../src/files/load.ts";
 import { encodeNpy } from "../src/files/npy.ts";
+import { checkMemory } from "../src/run/inputs.ts";
 import { runResultSchema } from "../src/run/result.ts";
 import { cli, contextIn } from "./harness.ts";
 import { scratch } from "./scratch.ts";
@@ -329,10 +330,36 @@ describe("what goes wrong", () => {
     expect(code).toBe(0);
   });
 
-  test("more memory than this machine has", async () => {
-    const { code, stderr } = await cli("run --device emulator --arch sm_70 -m 400000 -n 400000 -k 400000");
-    expect(code).toBe(3);
-    expect(stderr).toContain("TW7042 (unsupported) at problem: running this takes about");
+  describe("what does not fit in memory is refused before anything is made", () => {
+    test.each([
+      ["operands and a workspace", "--arch sm_90a -m 8192 -n 8192 -k 8192 --device emulator"],
+      ["groups", "--groups groups.json --arch sm_80 --dtype f16 --device emulator"],
+    ])("%s", async (_, line) => {
+      using folder = scratch();
+      const groups = JSON.stringify(Array(20).fill({ m: 8192, n: 8192, k: 64 }));
+      writeFileSync(join(folder.path, "groups.json"), groups);
+      const { code, stderr } = await cli(`run ${line}`, { cwd: folder.path });
+      expect(code).toBe(3);
+      // Neither progress nor how long it would take.
+      expect(stderr).toMatch(
+        /^error TW7042 \(unsupported\) at problem: operands and workspace take \d+ B \(.*, and the emulated device has 1073741824 B \(1 GiB\)\n {2}hint: smaller sizes .*--device cuda /,
+      );
+    });
+
+    test("operands on a GPU and the float64 reference, in this machine's", async () => {
+      const [problem, target] = [
+        defineProblem({ m: 100_000, n: 100_000, k: 100_000 }),
+        findTarget("sm_70"),
+      ] as const;
+      if (!problem.ok || !target.ok) throw new Error("a problem and a target");
+      const artifact = compiler.compile({ problem: problem.value, target: target.value });
+      if (!artifact.ok) throw new Error("it compiles");
+      const use = { device: "cuda", checked: true } as const;
+      const [fault, ...more] = checkMemory(artifact.value, [problem.value], use);
+      expect(more).toEqual([]);
+      expect(fault?.message).toMatch(/^running this takes about \d+ B .* of memory on this machine/);
+      expect(fault?.hint).toBe("smaller sizes, or --no-check to save the reference's share");
+    });
   });
 });
 

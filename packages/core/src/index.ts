@@ -48,6 +48,7 @@ export {
   printLaunchExpr,
   type ResolvedLaunch,
   resolveLaunch,
+  workspaceBytes,
 } from "./launch/evaluate.ts";
 export {
   checkGroup,

@@ -36,7 +36,9 @@ export interface EmulatorOptions {
   readonly threads?: readonly LaunchPort[];
 }
 
-const defaultMemory = 2 ** 30;
+/** Global memory of a device that is asked for no other. */
+export const emulatedMemoryBytes = 2 ** 30;
+
 class EmulatedDevice implements Emulator {
   readonly #arena: Arena;
   readonly #resident: number | null;
@@ -51,7 +53,7 @@ class EmulatedDevice implements Emulator {
   constructor(options: EmulatorOptions) {
     this.#options = options;
     this.#threads = new LaunchThreads(options.threads ?? []);
-    this.#arena = new Arena(options.memoryLimit ?? defaultMemory);
+    this.#arena = new Arena(options.memoryLimit ?? emulatedMemoryBytes);
     this.#resident = options.residentBlocks ?? null;
     this.#host = { paths: idlePaths, observe: () => undefined, polls: new Polls() };
     this.#kernels = new CompiledKernels(this.#arena, this.#scratch, this.#host);
@@ -196,7 +198,7 @@ class EmulatedDevice implements Emulator {
       variables: module.variables.map(({ variable }) => variable.offset),
       ...this.#arena.heap(),
       residentBlocks: this.#resident,
-      memoryLimit: this.#options.memoryLimit ?? defaultMemory,
+      memoryLimit: this.#options.memoryLimit ?? emulatedMemoryBytes,
     });
     const [first, ...others] = results.filter((result) => result !== null);
     if (first === undefined || others.length + 1 < parts) return alone();

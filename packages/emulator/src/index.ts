@@ -16,7 +16,7 @@ export type {
   Waits,
 } from "./api.ts";
 export { type RuleId, rules } from "./checkers/rules.ts";
-export { createEmulator, type EmulatorOptions, serveLaunches } from "./emulator.ts";
+export { createEmulator, type EmulatorOptions, emulatedMemoryBytes, serveLaunches } from "./emulator.ts";
 export type { Switch } from "./machine/interleave.ts";
 export type { LaunchPort } from "./parallel/ports.ts";
 export { addPhases } from "./parallel/split.ts";

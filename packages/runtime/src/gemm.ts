@@ -5,7 +5,6 @@ import {
   checkProblem,
   type Diagnostic,
   err,
-  evaluateLaunchExpr,
   type LaunchEnvironment,
   type LaunchSizes,
   launchEnvironment,
@@ -13,6 +12,7 @@ import {
   ok,
   type Problem,
   problemAt,
+  workspaceBytes,
 } from "@tilewright/core";
 import type { Counters, Finding } from "@tilewright/emulator";
 import { addCounters } from "./counters.ts";
@@ -250,20 +250,6 @@ export function workspaceOf(
   const init = manifest.workspace?.init ?? "zeroEach";
   const fill: Fill = init === "none" ? spoil(device) : (buffer) => buffer.fill(0);
   return allocate(device, workspace.value, fill, owned);
-}
-
-/** The kernels of an artefact share one workspace: the largest that any of them wants. */
-export function workspaceBytes(manifest: GemmArtifact["manifest"], env: LaunchEnvironment): Checked<number> {
-  let most = 0;
-  for (const expr of [
-    manifest.workspace?.bytes ?? 0,
-    ...manifest.kernels.map((kernel) => kernel.workspaceBytes),
-  ]) {
-    const bytes = evaluateLaunchExpr(expr, env);
-    if (!bytes.ok) return bytes;
-    most = Math.max(most, bytes.value);
-  }
-  return ok(most);
 }
 
 function launchAll(

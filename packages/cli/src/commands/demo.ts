@@ -15,7 +15,7 @@ import { briefSchedule } from "../output/schedule.ts";
 import { type Row, renderTable } from "../output/table.ts";
 import { openRunDevice } from "../run/device.ts";
 import { type Execution, execute } from "../run/execute.ts";
-import { makeInputs } from "../run/inputs.ts";
+import { randomInputs } from "../run/inputs.ts";
 
 /** Large enough for many blocks and a full main loop, small enough for a second or two on the emulator. */
 const size = 512;
@@ -57,17 +57,12 @@ async function show(session: Session, args: Args, backend: Backend): Promise<Che
   if (!written.ok) return written;
   const [ptxPath = "", manifestPath = ""] = written.value;
 
-  const inputs = makeInputs(
-    artifact.problem,
-    {},
-    { distribution: { kind: "normal" }, seed: args.seed, checked: true },
-  );
-  if (!inputs.ok) return inputs;
+  const inputs = randomInputs(artifact.problem, { distribution: { kind: "normal" }, seed: args.seed });
   const device = await openRunDevice({ kind: "auto", arch: artifact.target.arch, isolation: true });
   if (!device.ok) return device;
   try {
     const options = { orders: ordersOf(args.order), seed: args.seed, hazards: "all", check: true } as const;
-    const execution = await execute(session, device.value, artifact, inputs.value, options, ptxPath);
+    const execution = await execute(session, device.value, artifact, inputs, options, ptxPath);
     if (!execution.ok) return execution;
     const { kind, name } = device.value;
     return ok({ artifact, device: { kind, name }, execution: execution.value, ptxPath, manifestPath });

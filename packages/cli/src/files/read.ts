@@ -1,5 +1,5 @@
 /** Reading input files, with the operating system's errors as diagnostics. */
-import { closeSync, fstatSync, openSync, readSync, statSync } from "node:fs";
+import { closeSync, fstatSync, openSync, readFileSync, readSync, statSync } from "node:fs";
 import { totalmem } from "node:os";
 import { resolve } from "node:path";
 import { type Checked, err, ok } from "@tilewright/core";
@@ -7,7 +7,7 @@ import { codes, problemWith } from "../codes.ts";
 import type { Context } from "../context.ts";
 import { formatBytes } from "../output/format.ts";
 import { systemCode } from "./atomic.ts";
-import { MOST_TEXT_BYTES, readToEnd, tooLong, Unreadable } from "./stdin.ts";
+import { MOST_TEXT_BYTES, tooLong, Unreadable } from "./pipes.ts";
 
 const reasons: Readonly<Record<string, string>> = {
   ENOENT: "there is no such file",
@@ -32,30 +32,27 @@ function unreadable(path: string, error: unknown) {
   return refuse(path, reasons[code] ?? code);
 }
 
-/** Open for reading what ends: a file or a pipe. A device such as /dev/zero never does. */
-function openFinite(context: Context, path: string): Checked<number> {
+/** Where something is that ends: a file or a pipe. A device such as /dev/zero never does. */
+function finitePlace(context: Context, path: string): Checked<{ place: string; pipe: boolean }> {
   const place = resolve(context.cwd, path);
-  // Before it is opened, which waits for a pipe's writer and may wind a tape back.
   const status = statSync(place);
   if (status.isDirectory()) return refuse(path, reasons.EISDIR ?? "");
   if (status.isCharacterDevice() || status.isBlockDevice()) return refuse(path, "it is a device, not a file");
-  return ok(openSync(place, "r"));
+  return ok({ place, pipe: status.isFIFO() });
 }
 
 /** A text file of at most {@link MOST_TEXT_BYTES}; `-` is standard input. */
 export function readText(context: Context, path: string): Checked<string> {
-  let handle: number | null = null;
   try {
-    if (path === "-") return ok(context.readStdin());
-    const opened = openFinite(context, path);
-    if (!opened.ok) return opened;
-    handle = opened.value;
-    if (fstatSync(handle).size > MOST_TEXT_BYTES) throw tooLong();
-    return ok(readToEnd(handle));
+    if (path === "-") return ok(context.readPipe());
+    const found = finitePlace(context, path);
+    if (!found.ok) return found;
+    const { place, pipe } = found.value;
+    if (pipe) return ok(context.readPipe(place));
+    if (statSync(place).size > MOST_TEXT_BYTES) throw tooLong();
+    return ok(readFileSync(place, "utf8"));
   } catch (error) {
     return unreadable(path, error);
-  } finally {
-    if (handle !== null) closeSync(handle);
   }
 }
 
@@ -78,14 +75,13 @@ export function withFile<T>(
 ): Checked<T> {
   let handle: number | null = null;
   try {
-    const opened = openFinite(context, path);
-    if (!opened.ok) return opened;
-    const fd = opened.value;
+    const found = finitePlace(context, path);
+    if (!found.ok) return found;
+    if (found.value.pipe) return refuse(path, "it is a pipe, and a matrix is read in pieces");
+    const fd = openSync(found.value.place, "r");
     handle = fd;
-    const status = fstatSync(fd);
-    if (!status.isFile()) return refuse(path, "it is a pipe, and a matrix is read in pieces");
     return use({
-      size: status.size,
+      size: fstatSync(fd).size,
       read(offset, length) {
         if (length > totalmem() / 2)
           throw new Unreadable(`its ${formatBytes(length)} are more than half of this machine's memory`);

@@ -1,10 +1,10 @@
 /** Steps of a ladder on the emulator: numbers, hazards, and what each executed and moved. */
-import { type Checked, type Diagnostic, ok } from "@tilewright/core";
+import { type Checked, type Diagnostic, err, ok } from "@tilewright/core";
 import { entryOf } from "../compile/artefacts.ts";
 import type { Session } from "../kit/command.ts";
 import type { RunDevice } from "../run/device.ts";
-import { execute } from "../run/execute.ts";
-import { makeInputs } from "../run/inputs.ts";
+import { execute, warnOfTime } from "../run/execute.ts";
+import { checkMemory, randomInputs } from "../run/inputs.ts";
 import type { PlannedLadder } from "./plan.ts";
 import { realNumber, type StepOutcome } from "./result.ts";
 import { ringOccupancy } from "./rings.ts";
@@ -25,15 +25,20 @@ export async function countLadder(
   { ladder, problem, steps }: PlannedLadder,
   seed: number,
 ): Promise<Checked<Counted>> {
-  const inputs = makeInputs(problem, {}, { distribution: { kind: "normal" }, seed, checked: true });
-  if (!inputs.ok) return inputs;
+  const artifacts = steps.flatMap(({ artifact }) => artifact ?? []);
+  const tooLarge = artifacts.flatMap((each) =>
+    checkMemory(each, [problem], { device: "emulator", checked: true }),
+  );
+  if (tooLarge.length > 0) return err(tooLarge.slice(0, 1));
+  warnOfTime(session, [problem], artifacts.length);
+  const inputs = randomInputs(problem, { distribution: { kind: "normal" }, seed });
   const counted = new Map<number, NonNullable<StepOutcome["counted"]>>();
   const wrong: Diagnostic[] = [];
   for (const [index, { name, artifact }] of steps.entries()) {
     if (artifact === null) continue;
     const options = { orders: ["eager"], seed, hazards: "all", check: true } as const;
     const file = `${entryOf(artifact)}.ptx`;
-    const ran = await execute(session, device, artifact, inputs.value, options, file);
+    const ran = await execute(session, device, artifact, inputs, options, file);
     if (!ran.ok) return ran;
     const { counters, check, hazards } = ran.value;
     wrong.push(

@@ -17,7 +17,8 @@ interface Timers {
 interface Ticker {
   /** How far it is: `312 of 500, about 40 s left`. */
   at(word: string): void;
-  end(): void;
+  /** `interrupted`: before it was done. */
+  end(how?: "interrupted"): void;
 }
 
 /**
@@ -42,10 +43,11 @@ export function createProgress(sink: Sink, timers: Timers): (label: string) => T
       at(word) {
         far = word;
       },
-      end() {
+      end(how) {
         stop();
         if (!shown) return;
-        sink.write(sink.isTTY ? "\r\u001b[K" : `${label}: done in ${seconds()} s\n`);
+        const word = how === undefined ? "done in" : `${how} after`;
+        sink.write(sink.isTTY ? "\r\u001b[K" : `${label}: ${word} ${seconds()} s\n`);
       },
     };
   };

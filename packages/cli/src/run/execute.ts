@@ -41,7 +41,8 @@ export interface Execution {
 }
 
 /** Work in a million multiply-adds, for progress lines. */
-const workOf = (problem: Problem): string => `${trim(multiplyAdds(problem) / 1e6)} M multiply-adds`;
+const inMillions = (work: number): string => `${trim(work / 1e6)} M multiply-adds`;
+const workOf = (problem: Problem): string => inMillions(multiplyAdds(problem));
 
 const multiplyAdds = ({ m, n, k, batch }: Problem): number =>
   m * n * k * (batch.kind === "none" ? 1 : batch.count);
@@ -53,12 +54,13 @@ const EMULATED_PER_SECOND = { least: 3e7, most: 1e8 } as const;
 const LONG = 60;
 
 /** A word before an emulation that takes minutes: how long, and what is quicker. */
-export function warnOfTime(session: Session, problem: Problem, runs: number): void {
-  const work = multiplyAdds(problem) * runs;
+export function warnOfTime(session: Session, problems: readonly Problem[], runs: number): void {
+  const once = problems.reduce((sum, problem) => sum + multiplyAdds(problem), 0);
+  const work = once * runs;
   const [least, most] = [work / EMULATED_PER_SECOND.most, work / EMULATED_PER_SECOND.least];
   if (most < LONG) return;
   session.note(
-    `note: ${workOf(problem)}${runs === 1 ? "" : ` in ${runs} orders`} take the emulator about ${formatDuration(least)} to ${formatDuration(most)}; smaller sizes show the same hazards, --device cuda is quick, Ctrl-C ends it`,
+    `note: ${inMillions(once)}${runs === 1 ? "" : ` in ${runs} orders`} take the emulator about ${formatDuration(least)} to ${formatDuration(most)}; smaller sizes show the same hazards, --device cuda is quick, Ctrl-C ends it`,
   );
 }
 

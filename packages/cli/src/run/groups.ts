@@ -21,10 +21,11 @@ import { atStatements, diagnoseHazard, hazardsOf, mergeFindings } from "../emula
 import { readJson } from "../files/json.ts";
 import type { Session } from "../kit/command.ts";
 import { plural } from "../output/format.ts";
+import { tellerOf } from "../output/progress.ts";
 import type { Known } from "../request/request.ts";
 import { type Check, checkResult } from "./check.ts";
 import { diagnoseNumbers, type ExecuteOptions, type Execution } from "./execute.ts";
-import { type Inputs, makeInputs } from "./inputs.ts";
+import { type Inputs, randomInputs } from "./inputs.ts";
 
 const extent = z.int().nonnegative();
 const leading = z.int().positive().optional();
@@ -92,6 +93,7 @@ export function knownFromGroups(
   };
 }
 
+/** A group, and the problem that it is. */
 interface Member {
   readonly problem: Problem;
   readonly group: Group;
@@ -99,29 +101,31 @@ interface Member {
   readonly inputs: Inputs | null;
 }
 
-/** Problems and random inputs of the groups. Errors: of all groups at once. */
-export function makeGroups(
-  problem: Problem,
-  sizes: readonly Sizes[],
-  options: Parameters<typeof makeInputs>[2],
-): Checked<readonly Member[]> {
+/** The problems of the groups. Errors: of all groups at once. */
+export function problemsOfGroups(problem: Problem, sizes: readonly Sizes[]): Checked<readonly Problem[]> {
   const found: Diagnostic[] = [];
-  const members = sizes.flatMap((each, index): readonly Member[] => {
-    const refuse = (faults: readonly Diagnostic[]): readonly Member[] => {
-      found.push(...faults.map((fault) => ({ ...fault, at: `groups[${index}].${fault.at}` })));
-      return [];
-    };
+  const problems = sizes.flatMap((each, index): readonly Problem[] => {
     const made = problemOfGroup(problem, each);
-    if (!made.ok) return refuse(made.error);
-    if (isEmptyGroup(made.value)) return [{ problem: made.value, group: { sizes: each }, inputs: null }];
-    const faults = checkGroup(made.value);
-    if (faults.length > 0) return refuse(faults);
-    const inputs = makeInputs(made.value, {}, { ...options, seed: options.seed + index });
-    if (!inputs.ok) return refuse(inputs.error);
-    return [{ problem: made.value, group: { sizes: each, ...inputs.value.host }, inputs: inputs.value }];
+    const faults = !made.ok ? made.error : isEmptyGroup(made.value) ? [] : checkGroup(made.value);
+    found.push(...faults.map((fault) => ({ ...fault, at: `groups[${index}].${fault.at}` })));
+    return made.ok ? [made.value] : [];
   });
-  return found.length === 0 ? ok(members) : err(found);
+  return found.length === 0 ? ok(problems) : err(found);
 }
+
+/** Random inputs of the groups with `sizes`. */
+export const makeGroups = (
+  problems: readonly Problem[],
+  sizes: readonly Sizes[],
+  { seed, ...options }: Parameters<typeof randomInputs>[1],
+): readonly Member[] =>
+  sizes.flatMap((each, index): readonly Member[] => {
+    const problem = problems[index];
+    if (problem === undefined) return [];
+    if (isEmptyGroup(problem)) return [{ problem, group: { sizes: each }, inputs: null }];
+    const inputs = randomInputs(problem, { ...options, seed: seed + index });
+    return [{ problem, group: { sizes: each, ...inputs.host }, inputs }];
+  });
 
 /** Launch in each order, check every group, and gather what is wrong. Errors are runs that could not start. `file`: name of the PTX text in messages. */
 export function executeGroups(
@@ -135,8 +139,12 @@ export function executeGroups(
   const orders = device.kind === "cuda" ? options.orders.slice(0, 1) : options.orders;
   const groups = members.map(({ group }) => group);
   const runs: GroupsResult[] = [];
+  const tell = tellerOf(session.context, orders.length);
   for (const order of orders) {
-    const knobs = { order, seed: options.seed, checks: options.hazards };
+    const knobs = {
+      ...{ order, seed: options.seed, checks: options.hazards },
+      ...(device.kind === "emulator" ? { progress: tell(runs.length) } : {}),
+    };
     const label = `running ${plural(groups.length, "group")} on ${device.name}, order ${order}`;
     const ran = session.working(label, () => runGroups(device, artifact, groups, knobs));
     if (!ran.ok) return ran;

@@ -3,13 +3,12 @@
 import { totalmem } from "node:os";
 import {
   bytesOfStorage,
-  type Checked,
+  type Diagnostic,
   type DType,
   type EpilogueStep,
-  err,
   type InputDistribution,
   isLaunchScalar,
-  ok,
+  launchEnvironment,
   operandElements,
   type Problem,
   type ReferenceInputs,
@@ -17,8 +16,11 @@ import {
   randomStorage,
   type Storage,
   sizeOf,
+  workspaceBytes,
 } from "@tilewright/core";
-import { deviceOperands, type GemmInputs } from "@tilewright/runtime";
+import { emulatedMemoryBytes } from "@tilewright/emulator";
+import type { Artifact } from "@tilewright/ir";
+import { type DeviceKind, deviceOperands, type GemmInputs } from "@tilewright/runtime";
 import { codes, problemWith } from "../codes.ts";
 import { formatBytes } from "../output/format.ts";
 import { type FactorFiles, factorBytes } from "./factors.ts";
@@ -37,41 +39,51 @@ export function stepDType(step: EpilogueStep): DType | null {
   return "operand" in step ? step.operand.dtype : null;
 }
 
-/** A problem whose operands do not fit this machine. */
-function refuse(problem: Problem, checked: boolean): Checked<true> {
-  const operands = deviceOperands(problem).reduce((sum, { bytes }) => sum + bytes, 0);
-  // On the host every operand is there twice (the copy and the emulator's memory); the float64 reference holds A, B, D, a bound and sum|a*b|.
-  const { m, n, k } = problem;
-  const batches = problem.batch.kind === "none" ? 1 : problem.batch.count;
-  const needed = 2 * operands + (checked ? 8 * (m * k + k * n + 4 * m * n * batches) : 0);
-  const limit = 0.8 * totalmem();
-  if (needed <= limit) return ok(true);
-  return err([
-    problemWith(
-      codes.tooLarge,
-      "problem",
-      `running this takes about ${formatBytes(needed)} of memory on this machine, which has ${formatBytes(totalmem())}`,
-      {
-        hint: checked ? "smaller sizes, or --no-check to save the reference's share" : "smaller sizes",
-      },
-    ),
+/** What running a problem takes of memory. */
+interface MemoryUse {
+  /** Where it runs. */
+  readonly device: DeviceKind;
+  /** Whether D is compared with a float64 reference. */
+  readonly checked: boolean;
+}
+
+/**
+ * Whether a launch for these problems (one, or groups) fits the emulated device and this machine: said before anything is made for it. Error: TW7xxx `tooLarge`.
+ */
+export function checkMemory(
+  { manifest, problem }: Pick<Artifact, "manifest" | "problem">,
+  problems: readonly Problem[],
+  { device, checked }: MemoryUse,
+): readonly Diagnostic[] {
+  const sum = (bytes: readonly number[]): number => bytes.reduce((all, each) => all + each, 0);
+  const workspace = workspaceBytes(manifest, launchEnvironment(problem, { numSms: 1 }));
+  const operands = sum([
+    ...problems.flatMap(deviceOperands).map(({ bytes }) => bytes),
+    workspace.ok ? workspace.value : 0,
   ]);
+  const refuse = (message: string, hint: string) => [
+    problemWith(codes.tooLarge, "problem", message, { hint }),
+  ];
+  if (device === "emulator" && operands > emulatedMemoryBytes)
+    return refuse(
+      `operands and workspace take ${formatBytes(operands)}, and the emulated device has ${formatBytes(emulatedMemoryBytes)}`,
+      "smaller sizes show the same hazards; --device cuda runs it where a GPU of the architecture is",
+    );
+  // On the host every operand is there twice (the copy and the emulator's memory); the float64 reference holds A, B, D, a bound and sum|a*b|.
+  const reference = problems.map(
+    ({ m, n, k, batch }) => 8 * (m * k + k * n + 4 * m * n * (batch.kind === "none" ? 1 : batch.count)),
+  );
+  const needed = 2 * operands + (checked ? sum(reference) : 0);
+  if (needed <= 0.8 * totalmem()) return [];
+  return refuse(
+    `running this takes about ${formatBytes(needed)} of memory on this machine, which has ${formatBytes(totalmem())}`,
+    checked ? "smaller sizes, or --no-check to save the reference's share" : "smaller sizes",
+  );
 }
 
 interface RandomOptions {
   readonly distribution: InputDistribution;
   readonly seed: number;
-}
-
-/** Inputs of a problem that fits this machine's memory. Error: TW7xxx `tooLarge`. */
-export function makeInputs(
-  problem: Problem,
-  matrices: Matrices,
-  options: RandomOptions & { readonly checked: boolean },
-  factors: FactorFiles = {},
-): Checked<Inputs> {
-  const fits = refuse(problem, options.checked);
-  return fits.ok ? ok(randomInputs(problem, options, matrices, factors)) : fits;
 }
 
 /** Inputs of a problem: what is given, else random numbers, which differ between operands and are the same for the same seed. */

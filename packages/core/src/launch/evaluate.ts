@@ -1,7 +1,7 @@
 /** Evaluation of a manifest's launch expressions and constraints. */
 import type { Checked, Diagnostic, Verdict } from "../diagnostics.ts";
 import { err, ok } from "../ids.ts";
-import type { Constraint, KernelSpec, LaunchExpr } from "../manifest.ts";
+import type { Constraint, KernelSpec, LaunchExpr, Manifest } from "../manifest.ts";
 import { didYouMean } from "../nearest.ts";
 import { packedStride } from "../problem/size.ts";
 import { operandShape, type Problem } from "../problem.ts";
@@ -207,4 +207,18 @@ export function resolveLaunch(kernel: KernelSpec, env: LaunchEnvironment): Check
     workspaceBytes: count(kernel.workspaceBytes, "workspace", 0, 2 ** 40),
   } as const;
   return faults.length === 0 ? ok(resolved) : err(faults);
+}
+
+/** Bytes of the workspace that the kernels of a manifest share: the largest that any of them wants. Errors: those of the expressions. */
+export function workspaceBytes(
+  { kernels, workspace }: Pick<Manifest, "kernels"> & Partial<Pick<Manifest, "workspace">>,
+  env: LaunchEnvironment,
+): Checked<number> {
+  let most = 0;
+  for (const expr of [workspace?.bytes ?? 0, ...kernels.map((kernel) => kernel.workspaceBytes)]) {
+    const bytes = evaluateLaunchExpr(expr, env);
+    if (!bytes.ok) return bytes;
+    most = Math.max(most, bytes.value);
+  }
+  return ok(most);
 }

@@ -108,7 +108,7 @@ export class Arena {
           kind: "unsupported",
           at: "memory",
           message: `the emulated device would need ${end} bytes, its limit is ${this.#limit}`,
-          hint: "createEmulator({ memoryLimit }) raises it, up to 2 GiB",
+          hint: "smaller sizes fit; createEmulator({ memoryLimit }) raises it, up to 2 GiB",
         },
       ]);
     let size = this.bytes.length;

@@ -11,16 +11,10 @@ import {
   type ParamSpec,
   resolveLaunch,
   tensorMapOf,
+  workspaceBytes,
 } from "@tilewright/core";
 import type { Dim3 } from "../device.ts";
-import {
-  type GemmArtifact,
-  type GemmInputs,
-  type GemmOptions,
-  inputBytes,
-  stepScalars,
-  workspaceBytes,
-} from "../gemm.ts";
+import { type GemmArtifact, type GemmInputs, type GemmOptions, inputBytes, stepScalars } from "../gemm.ts";
 import { readImage } from "../image.ts";
 import { type DeviceOperand, deviceOperands } from "../operands.ts";
 import type { IsolatedLaunch } from "./protocol.ts";

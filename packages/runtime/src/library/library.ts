@@ -16,6 +16,7 @@ import {
   readLibraryIndex,
   readManifest,
   symbolicSizes,
+  workspaceBytes,
 } from "@tilewright/core";
 import { archOf, type ComputeCapability, parseArch } from "../arch.ts";
 import { CudaBuffer } from "../cuda/buffer.ts";
@@ -23,7 +24,6 @@ import type { CudaStream } from "../cuda/stream.ts";
 import type { Device, DeviceBuffer, DeviceModule, LaunchRequest } from "../device.ts";
 import { diagnose, fail } from "../diagnostics.ts";
 import { disposeSymbol } from "../dispose.ts";
-import { workspaceBytes } from "../gemm.ts";
 import { type KernelBuffers, launchRequest } from "../launch-kernel.ts";
 import { deviceOperands } from "../operands.ts";
 import { imageDevice, imagePath, imagesInOrder, runsFor } from "./images.ts";

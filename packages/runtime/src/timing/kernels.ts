@@ -2,10 +2,10 @@
 import {
   type Checked,
   evaluateConstraints,
-  evaluateLaunchExpr,
   type LaunchEnvironment,
   launchEnvironment,
   ok,
+  workspaceBytes,
 } from "@tilewright/core";
 import { CudaBuffer } from "../cuda/buffer.ts";
 import type { CudaContext } from "../cuda/context.ts";
@@ -114,17 +114,10 @@ function makeWorkspace(
   manifest: GemmArtifact["manifest"],
   env: LaunchEnvironment,
 ): Checked<CudaBuffer | null> {
-  let most = 0;
-  for (const expr of [
-    manifest.workspace?.bytes ?? 0,
-    ...manifest.kernels.map((spec) => spec.workspaceBytes),
-  ]) {
-    const bytes = evaluateLaunchExpr(expr, env);
-    if (!bytes.ok) return bytes;
-    most = Math.max(most, bytes.value);
-  }
-  if (most === 0) return ok(null);
-  const buffer = CudaBuffer.alloc(context, most);
+  const bytes = workspaceBytes(manifest, env);
+  if (!bytes.ok) return bytes;
+  if (bytes.value === 0) return ok(null);
+  const buffer = CudaBuffer.alloc(context, bytes.value);
   if (!buffer.ok) return buffer;
   const cleared = buffer.value.fill(0);
   return cleared.ok ? buffer : cleared;
