@@ -1,4 +1,4 @@
-"""Cases from public CUDA code: python capture_cuda.py SOURCES OUT [INCLUDE…]; needs nvcc, no GPU."""
+"""Cases from public CUDA code: python capture_cuda.py SOURCES OUT [INCLUDE…]; needs nvcc, no GPU. ONLY, a pattern of source and entry, takes some of them."""
 import json
 import os
 import re
@@ -42,6 +42,8 @@ def only(ptx, entry):
 def fill(kind, how, count):
     if how == "z":
         return np.zeros(count, dtype=STORED[kind])
+    if how.startswith("a"):
+        return (np.arange(count) * int(how[1:])).astype(STORED[kind])
     if how.startswith("i"):
         return RNG.integers(0, int(how[1:]), count).astype(STORED[kind])
     values = RNG.standard_normal(count).astype(np.float32)
@@ -114,9 +116,11 @@ def main():
     with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "sources.json"), encoding="utf-8") as file:
         known = json.load(file)
     about_of = lambda repository, path: {"compiler": "nvcc 13.0", "source": {**{key: known[repository][key] for key in ("repository", "commit", "licence")}, "file": path}}
-    lists = [*([("llmc", recipes.LAUNCHES, recipes.FAST)] if not os.environ.get("SKIP_LLMC") else []), ("sgemm", recipes.SGEMMS, recipes.PLAIN), ("samples", recipes.SAMPLES, recipes.PLAIN)]
+    lists = [("llmc", recipes.LAUNCHES, recipes.FAST), ("sgemm", recipes.SGEMMS, recipes.PLAIN), ("samples", recipes.SAMPLES, recipes.PLAIN)]
     for library, launches, flags in lists:
         for source, start, grid, block, arguments, shared in launches:
+            if not re.search(os.environ.get("ONLY", ""), f"{source} {start}"):
+                continue
             repository, path = source.split(":")
             folder = os.path.join(sources, repository.replace("/", "+"))
             common = [os.path.join(folder, "Common")] if library == "samples" else []
@@ -129,6 +133,8 @@ def main():
             name = f"{stem}.{re.sub(r'[^A-Za-z0-9]+', '_', start.replace('void ', '')).strip('_')}"
             make(out, library, name, only(ptx, entry), entry, grid, block, arguments, shared, about_of(repository, path))
     for number, start, grid, block, m, n, k, rows_a, rows_b, shared in recipes.FASTS:
+        if not re.search(os.environ.get("ONLY", ""), f"fast.cu {start}"):
+            continue
         folder = os.path.join(sources, recipes.FAST_CU.replace("/", "+"), "examples/matmul")
         path = os.path.join("/tmp", f"corpus-fast{number}.cu")
         with open(path, "w", encoding="utf-8") as file:

@@ -1,9 +1,10 @@
-"""Hold the emulator's bits against the GPU's: python compare.py CASES EMULATED GPU… [--details]; EMULATED is run.py's OUT, GPU replay.py's.
+"""Hold the emulator's bits against the GPU's: python compare.py CASES EMULATED GPU… [--details] [--csv FILE]; EMULATED is run.py's OUT, GPU replay.py's.
 
 A buffer counts where the GPU gives it alike three times. `same` is the bits of the kernel as ptxas assembles it by default, `nofma`
 those without contraction of mul and add, which PTX leaves to the assembler.
 """
 import argparse
+import csv
 import json
 import os
 import sys
@@ -11,6 +12,7 @@ import sys
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import numpy as np
 
+BITS = {"alike": "identical", "nofma": "identical without contraction", "differs": "different", "varies": "varies on the GPU", "not run": "no buffers", "GPU failed": "no end on the GPU"}
 WIDTHS = {"f16": ("<u2", "<f2"), "bf16": ("<u2", None), "f32": ("<u4", "<f4"), "f64": ("<u8", "<f8")}
 
 
@@ -95,7 +97,7 @@ def main():
     parser.add_argument("emulated")
     parser.add_argument("gpu", nargs="+")
     parser.add_argument("--details", action="store_true")
-    parser.add_argument("--write")
+    parser.add_argument("--csv", help="a line for each launch (data/results.csv)")
     args = parser.parse_args()
     emulated = rows(os.path.join(args.emulated, "results.jsonl"))
     found = []
@@ -115,9 +117,15 @@ def main():
             line[key] = line.get(key, 0) + 1
     for kind, line in table.items():
         print(kind, line)
-    if args.write:
-        with open(args.write, "w", encoding="utf-8") as file:
-            json.dump(found, file)
+    if args.csv:
+        with open(args.csv, "w", encoding="utf-8", newline="") as file:
+            write = csv.writer(file, lineterminator="\n").writerow
+            write(["case", "sha256 of the PTX", "compiler", "state", "bits", "buffers that vary on the GPU", "buffers that depend on the order", "errors", "notes", "ms"])
+            for row in found:
+                with open(os.path.join(args.cases, row["case"], "about.json"), encoding="utf-8") as about:
+                    about = json.load(about)
+                rules = lambda notes: " ".join(sorted({one["rule"] for one in row.get("findings", []) if (one["severity"] == "note") == notes}))
+                write([row["case"], about["sha256"], about["compiler"], row["state"], BITS.get(row["bits"], row["bits"]), " ".join(row.get("varies", [])), " ".join(row.get("differing") or []), rules(False), rules(True), row.get("ms", "")])
 
 
 if __name__ == "__main__":

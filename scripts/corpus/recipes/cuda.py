@@ -1,6 +1,6 @@
 """Public CUDA kernels: (source, what the demangled entry starts with, grid, block, arguments, dynamic shared bytes).
 
-Arguments: NAME:TYPE:FILL:COUNT for a buffer (n normal, p positive, z zeros, s softmax-like, l lower triangle rows, iHIGH integers), else a number.
+Arguments: NAME:TYPE:FILL:COUNT for a buffer (n normal, p positive, z zeros, iHIGH integers, aSTEP multiples of STEP), else a number.
 """
 LLM = "karpathy/llm.c:dev/cuda/"
 FAST = ["-O3", "--use_fast_math", "-arch=sm_90"]
@@ -38,7 +38,7 @@ LAUNCHES = [
     (LLM + "attention_backward.cu", "softmax_autoregressive_backward_kernel3", [64, B * NH], 32, BACK + f"{NH}", 0),
     (LLM + "attention_backward.cu", "softmax_autoregressive_backward_kernel4", [16, B * NH], 128, BACK + f"{NH}", 0),
     (LLM + "attention_backward.cu", "softmax_autoregressive_backward_kernel5", [64, B * NH], 128, BACK + f"{NH}", 0),
-    (LLM + "attention_backward.cu", "void softmax_autoregressive_backward_kernel6<128>", [T, B * NH], 128, BACK + f"{NH}", 0),
+    (LLM + "attention_backward.cu", "void softmax_autoregressive_backward_kernel6<128>", [128, 1], 128, "dpreatt:f32:z:16384 datt:f32:n:16384 att:f32:p:16384 1 128 64 1", 0),
     (LLM + "attention_backward.cu", "void softmax_autoregressive_backward_kernel7<128>", [T, B * NH], 128, BACK + "0.125", 0),
     (LLM + "attention_backward.cu", "void softmax_autoregressive_backward_kernel8<128>", [T // 4, B * NH], 128, BACK + "0.125", 0),
     (LLM + "attention_forward.cu", "attention_query_key_kernel1", 64, 256, f"preatt:f32:z:{SQ} inp:f32:n:{3*N*C} {B} {T} {C} {NH}", 0),
@@ -86,7 +86,7 @@ LAUNCHES = [
     (LLM + "matmul_backward_bias.cu", "matmul_backward_bias_kernel3", 128, 128, BIAS.format("bf16", "bf16"), 0),
     (LLM + "matmul_backward_bias.cu", "matmul_backward_bias_kernel4", 4, 128, BIAS.format("bf16", "bf16"), 512),
     (LLM + "matmul_backward_bias.cu", "cast_and_add_kernel", 1, 256, "dst:bf16:n:200 src:f32:n:200 i64=200", 0),
-    (LLM + "matmul_backward_bias.cu", "matmul_backward_bias_kernel7", [1, 4], [8, 16], f"dbias:f32:z:128 dout:bf16:n:{N*128} {B} {T} 128 128", 64 * 8 * 4 + 4096),
+    (LLM + "matmul_backward_bias.cu", "matmul_backward_bias_kernel7", [1, 4], [32, 16], f"dbias:f32:z:128 dout:bf16:n:{N*128} {B} {T} 128 512", 256 * 4),
     (LLM + "matmul_backward_bias.cu", "reduce_add_sum_kernel", 1, 256, "dst:bf16:n:256 src:f32:n:1024 i64=256 i64=4", 0),
     *[(LLM + "matmul_backward_bias.cu", f"void matmul_backward_bias_kernel{k}<__nv_bfloat16, false>", [2, 1], [4, 8, 8], BIAS.format("bf16", "bf16") + " 0", 0) for k in (8, 9)],
     *[(LLM + "matmul_backward_bias.cu", f"void matmul_backward_bias_kernel{k}<float, true>", [2, 2], [4, 8, 8], f"dbias:f32:z:4096 dout:bf16:n:{N*128} {B} {T} 128 0", 0) for k in (8, 9)],
@@ -124,7 +124,7 @@ TWO, ZERO = CS + "2_Concepts_and_Techniques/", CS + "0_Introduction/"
 SORT = "dk:u32:z:4096 dv:u32:z:4096 sk:u32:i100000:4096 sv:u32:i100000:4096 "
 MM = "c:f32:z:4096 a:f32:n:4096 b:f32:n:4096 64 64"
 IM = "im:f32:n:4096 "
-W16 = "a:{0}:n:16384 b:{0}:n:16384 c:f32:n:16384 d:f32:z:16384 1.1 1.2"
+W16 = "a:{0}:n:{1} b:{0}:n:{1} c:f32:n:16384 d:f32:z:16384 1.1 1.2"
 SIMPLE = "a:{0}:n:4096 b:{0}:n:4096 c:{1}:n:4096 d:{1}:z:4096 64 64 64 1.1 1.2"
 SAMPLES = [
     *[(TWO + "reduction/reduction_kernel.cu", f"void reduce{k}<int>", 4, 256, "i:s32:i1000:1024 o:s32:z:4 1024", 1024) for k in (0, 1, 2, 3)],
@@ -133,7 +133,7 @@ SAMPLES = [
     (TWO + "reduction/reduction_kernel.cu", "void reduce6<float, 256u, true>", 2, 256, "i:f32:n:2048 o:f32:z:2 2048", 1024),
     (TWO + "reduction/reduction_kernel.cu", "void reduce7<float, 256u, true>", 2, 256, "i:f32:n:2048 o:f32:z:2 2048", 1024),
     (TWO + "reduction/reduction_kernel.cu", "void cg_reduce<float>", 4, 256, "i:f32:n:2048 o:f32:z:4 2048", 1024),
-    (TWO + "reduction/reduction_kernel.cu", "void multi_warp_cg_reduce<float", 4, 256, "i:f32:n:2048 o:f32:z:4 2048", 4096),
+    (TWO + "reduction/reduction_kernel.cu", "void multi_warp_cg_reduce<float", 2, 1024, "i:f32:n:4096 o:f32:z:2 4096", 4096),
     (TWO + "scan/scan.cu", "scanExclusiveShared(", 4, 256, "d:u32:z:4096 s:u32:i1000:4096 1024", 0),
     (TWO + "scan/scan.cu", "scanExclusiveShared2", 1, 256, "b:u32:z:256 d:u32:n:4096 s:u32:i100:4096 4 4", 0),
     (TWO + "scan/scan.cu", "uniformUpdate", 4, 256, "d:u32:i1000:4096 b:u32:i1000:4", 0),
@@ -152,7 +152,7 @@ SAMPLES = [
     (TWO + "convolutionSeparable/convolutionSeparable.cu", "convolutionRowsKernel", [1, 8], [16, 4], "d:f32:z:4096 s:f32:n:4096 128 32 128", 0),
     (TWO + "convolutionSeparable/convolutionSeparable.cu", "convolutionColumnsKernel", [4, 1], [16, 8], "d:f32:z:4096 s:f32:n:4096 64 64 64", 0),
     (TWO + "shfl_scan/shfl_scan.cu", "shfl_scan_test", 8, 256, "d:s32:i100:2048 32 p:s32:z:8", 64),
-    (TWO + "shfl_scan/shfl_scan.cu", "shfl_vertical_shfl", 2, [32, 8], "d:u32:i100:4096 64 64", 0),
+    (TWO + "shfl_scan/shfl_scan.cu", "shfl_vertical_shfl", 2, [32, 8], "d:u32:i100:69120 64 1080", 0),
     (TWO + "shfl_scan/shfl_scan.cu", "uniform_add", 7, 256, "d:s32:i100:2048 p:s32:i100:8 1792", 0),
     (TWO + "scalarProd/scalarProd.cu", "scalarProdGPU", 4, 256, "c:f32:z:8 a:f32:n:8192 b:f32:n:8192 8 1024", 0),
     (TWO + "threadFenceReduction/threadFenceReduction.cu", "void reduceMultiPass<256u, true>", 2, 256, "i:f32:n:2048 o:f32:z:2 2048", 1024),
@@ -178,26 +178,26 @@ SAMPLES = [
     (CS + "3_CUDA_Features/globalToShmemAsyncCopy/globalToShmemAsyncCopy.cu", "void MatrixMulAsyncCopyMultiStageSharedState<16>", [4, 4], [16, 20], MM, 0),
     (CS + "3_CUDA_Features/binaryPartitionCG/binaryPartitionCG.cu", "oddEvenCountAndSumCG", 2, 256, "i:s32:i100:2000 n:s32:z:1 s:s32:z:2 2000", 0),
     (CS + "3_CUDA_Features/warpAggregatedAtomicsCG/warpAggregatedAtomicsCG.cu", "filter_arr", 4, 256, "d:s32:z:1000 n:s32:z:1 s:s32:i100:1000 1000", 0),
-    (CS + "3_CUDA_Features/warpAggregatedAtomicsCG/warpAggregatedAtomicsCG.cu", "mapToBuckets", 4, 256, "s:s32:i100:1000 i:s32:z:1000 c:s32:z:5 1000 5", 0),
+    (CS + "3_CUDA_Features/warpAggregatedAtomicsCG/warpAggregatedAtomicsCG.cu", "mapToBuckets", 4, 256, "s:s32:i5:1000 i:s32:z:5000 c:s32:a1000:5 1000 5", 0),
     (CS + "3_CUDA_Features/warpAggregatedAtomicsCG/warpAggregatedAtomicsCG.cu", "calculateMaxInEachBuckets", 4, 256, "s:s32:i100:1000 i:s32:i5:1000 m:s32:z:5 1000 5", 0),
     (CS + "5_Domain_Specific/BlackScholes/BlackScholes.cu", "BlackScholesGPU", 4, 128, "c:f32:z:1024 p:f32:z:1024 s:f32:p:1024 x:f32:p:1024 t:f32:p:1024 0.02 0.3 1024", 0),
     (CS + "5_Domain_Specific/quasirandomGenerator/quasirandomGenerator_kernel.cu", "inverseCNDKernel", 2, 128, "o:f32:z:1000 i:u32:i4000000000:1000 1000", 0),
     (CS + "5_Domain_Specific/fastWalshTransform/fastWalshTransform.cu", "fwtBatch1Kernel", 4, 256, "o:f32:z:4096 i:f32:n:4096 10", 4096),
     (CS + "5_Domain_Specific/fastWalshTransform/fastWalshTransform.cu", "fwtBatch2Kernel", 4, 256, "o:f32:z:4096 i:f32:n:4096 256", 0),
     (CS + "5_Domain_Specific/fastWalshTransform/fastWalshTransform.cu", "modulateKernel", 4, 256, "a:f32:n:4096 b:f32:n:4096 4096", 0),
-    *[(CS + "6_Performance/transpose/transpose.cu", name, [4, 4], [16, 16], "o:f32:z:4096 i:f32:n:4096 64 64", 0) for name in ("copy(", "copySharedMem", "transposeNaive", "transposeCoalesced", "transposeNoBankConflicts", "transposeDiagonal", "transposeFineGrained", "transposeCoarseGrained")],
+    *[(CS + "6_Performance/transpose/transpose.cu", name, [2, 2], [32, 16], "o:f32:z:4096 i:f32:n:4096 64 64", 0) for name in ("copy(", "copySharedMem", "transposeNaive", "transposeCoalesced", "transposeNoBankConflicts", "transposeDiagonal", "transposeFineGrained", "transposeCoarseGrained")],
     (CS + "5_Domain_Specific/nbody/bodysystemcuda.cu", "void integrateBodies<float>", 2, 64, "n:f32:z:512 o:f32:n:512 v:f32:n:512 0 128 0.01 0.99 2", 1024),
     (CS + "5_Domain_Specific/nbody/bodysystemcuda.cu", "void integrateBodies<double>", 2, 64, "n:f64:z:512 o:f64:n:512 v:f64:n:512 0 128 0.01 0.99 2", 2048),
     (CS + "5_Domain_Specific/SobolQRNG/sobol_gpu.cu", "sobolGPU_kernel", [2, 4], 64, "256 4 d:u32:i2000000000:128 o:f32:z:1024", 0),
-    (CS + "3_CUDA_Features/bf16TensorCoreGemm/bf16TensorCoreGemm.cu", "compute_bf16gemm(", 1, 256, W16.format("bf16"), 73728),
-    (CS + "3_CUDA_Features/bf16TensorCoreGemm/bf16TensorCoreGemm.cu", "compute_bf16gemm_async_copy", 1, 256, W16.format("bf16"), 73728),
+    (CS + "3_CUDA_Features/bf16TensorCoreGemm/bf16TensorCoreGemm.cu", "compute_bf16gemm(", 1, 256, W16.format("bf16", 32768), 73728),
+    (CS + "3_CUDA_Features/bf16TensorCoreGemm/bf16TensorCoreGemm.cu", "compute_bf16gemm_async_copy", 1, 256, W16.format("bf16", 32768), 73728),
     (CS + "3_CUDA_Features/bf16TensorCoreGemm/bf16TensorCoreGemm.cu", "simple_wmma_bf16gemm", [1, 1], [128, 4], SIMPLE.format("bf16", "f32"), 0),
-    (CS + "3_CUDA_Features/cudaTensorCoreGemm/cudaTensorCoreGemm.cu", "compute_gemm(", 1, 256, W16.format("f16"), 73728),
+    (CS + "3_CUDA_Features/cudaTensorCoreGemm/cudaTensorCoreGemm.cu", "compute_gemm(", 1, 256, W16.format("f16", 32768), 73728),
     (CS + "3_CUDA_Features/cudaTensorCoreGemm/cudaTensorCoreGemm.cu", "simple_wmma_gemm", [1, 1], [128, 4], SIMPLE.format("f16", "f32"), 0),
     (CS + "3_CUDA_Features/immaTensorCoreGemm/immaTensorCoreGemm.cu", "compute_gemm_imma", 1, 256, "a:u8:i256:32768 b:u8:i256:32768 c:s32:i1000:16384 d:s32:z:16384 1 1", 73728),
     (CS + "3_CUDA_Features/immaTensorCoreGemm/immaTensorCoreGemm.cu", "simple_wmma_gemm_imma", [1, 1], [128, 4], "a:u8:i256:4096 b:u8:i256:4096 c:s32:i1000:4096 d:s32:z:4096 64 64 64 1 1", 0),
-    (CS + "3_CUDA_Features/tf32TensorCoreGemm/tf32TensorCoreGemm.cu", "compute_tf32gemm(", 1, 256, W16.format("f32"), 73728),
-    (CS + "3_CUDA_Features/tf32TensorCoreGemm/tf32TensorCoreGemm.cu", "compute_tf32gemm_async_copy", 1, 256, W16.format("f32"), 73728),
+    (CS + "3_CUDA_Features/tf32TensorCoreGemm/tf32TensorCoreGemm.cu", "compute_tf32gemm(", 1, 256, W16.format("f32", 16384), 73728),
+    (CS + "3_CUDA_Features/tf32TensorCoreGemm/tf32TensorCoreGemm.cu", "compute_tf32gemm_async_copy", 1, 256, W16.format("f32", 16384), 73728),
     (CS + "3_CUDA_Features/tf32TensorCoreGemm/tf32TensorCoreGemm.cu", "simple_wmma_tf32gemm", [1, 1], [128, 4], SIMPLE.format("f32", "f32"), 0),
     (CS + "3_CUDA_Features/dmmaTensorCoreGemm/dmmaTensorCoreGemm.cu", "simple_wmma_gemm", [1, 1], [128, 4], "a:f64:n:1024 b:f64:n:1024 c:f64:n:1024 d:f64:z:1024 32 32 32 1.1 1.2", 0),
 ]  # fmt: skip
