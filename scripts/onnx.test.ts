@@ -19,7 +19,7 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }));
 cpSync(example, folder, { recursive: true });
 
 const readme = readFileSync(join(example, "README.md"), "utf8");
-const lines = [...readme.matchAll(/^```sh\n(.*?)^```$/gms)].flatMap(([, text = ""]) =>
+const lines = [...readme.matchAll(/^```sh test=\S+\n(.*?)^```$/gms)].flatMap(([, text = ""]) =>
   text.trim().split("\n"),
 );
 /** Those that need torch, and what they make. */

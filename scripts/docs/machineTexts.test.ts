@@ -20,7 +20,7 @@ test.each(kernels)("%s", (target, backend, dtype, schedule) => {
   const made = compiler.compile({ problem: problem.value, target, backend, schedule });
   if (!made.ok) throw new Error(made.error.map(formatDiagnostic).join("\n"));
   const text = made.value.textAt("machine")?.trimEnd() ?? "";
-  const block = new RegExp(`(<!-- machine ${target} -->\n\`\`\`\n)([^]*?)(\n\`\`\`)`);
+  const block = new RegExp(`(<!-- machine ${target} -->\n\`\`\`tile\n)([^]*?)(\n\`\`\`)`);
   const shown = readFileSync(page, "utf8");
   if (process.env.TILEWRIGHT_UPDATE_DOCS)
     writeFileSync(

@@ -27,13 +27,13 @@ test("the page shows each stage as it is", () => {
   if (process.env.TILEWRIGHT_UPDATE_DOCS) {
     for (const stage of stages)
       text = text.replace(
-        new RegExp(`(<!-- stage ${stage} -->\n\`\`\`)[^]*?(\`\`\`)`),
+        new RegExp(`(<!-- stage ${stage} -->\n\`\`\`tile)[^]*?(\`\`\`)`),
         (_, open: string, close: string) => `${open}\n${texts.get(stage)?.trimEnd()}\n${close}`,
       );
     writeFileSync(page, text);
   }
   for (const stage of stages) {
-    const shown = new RegExp(`<!-- stage ${stage} -->\n\`\`\`\n([^]*?)\n\`\`\``).exec(text)?.[1];
+    const shown = new RegExp(`<!-- stage ${stage} -->\n\`\`\`tile\n([^]*?)\n\`\`\``).exec(text)?.[1];
     expect(shown, `docs/tile-ir.md is stale at stage ${stage}: run with TILEWRIGHT_UPDATE_DOCS=1`).toBe(
       texts.get(stage)?.trimEnd(),
     );

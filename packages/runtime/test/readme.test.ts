@@ -5,7 +5,7 @@ import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
 
 const readme = readFileSync(new URL("../README.md", import.meta.url), "utf8");
-const examples = [...readme.matchAll(/^```ts\n(.*?)^```$/gms)].map(([, code = ""]) => code);
+const examples = [...readme.matchAll(/^```ts.*?\n(.*?)^```$/gms)].map(([, code = ""]) => code);
 const here = (path: string): string => new URL(path, import.meta.url).href;
 
 /** Run TypeScript where this package is installed; what it prints. */
