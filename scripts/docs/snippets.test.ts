@@ -74,7 +74,7 @@ async function tilewright(words: readonly string[]): Promise<Ended> {
     ...{
       stdout: sink,
       stderr: sink,
-      readStdin: () => "",
+      readPipe: () => "",
       env: { PATH: process.env.PATH, HOME: folder },
       cwd: folder,
     },
