@@ -19,6 +19,7 @@ import {
   randomStorage,
   referenceGemm,
   sizeOf,
+  stepExtents,
 } from "@tilewright/core";
 import { deviceOperands } from "@tilewright/runtime";
 
@@ -174,7 +175,10 @@ export function caseData(
     const operand = "operand" in step ? step.operand : null;
     const dtype = operand?.dtype ?? ("dtype" in step ? step.dtype : "f32");
     const data = random(dtype, bytes / sizeOf(dtype), 3 + i);
-    return operand ? poisonGaps(operand.dtype, data, stepMask(problem, operand, data.length)) : data;
+    const [m, n] = stepExtents(problem, step);
+    return operand
+      ? poisonGaps(operand.dtype, data, stepMask({ ...problem, m, n }, operand, data.length))
+      : data;
   });
   const alpha = problem.alpha === "runtime" ? (scalars.alpha ?? usual.alpha) : problem.alpha;
   const beta = problem.beta === "runtime" ? (scalars.beta ?? usual.beta) : problem.beta;

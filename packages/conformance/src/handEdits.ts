@@ -1,11 +1,11 @@
 /** Edits of a kernel's machine text as a person would make them: what the compiler says of each, what it changes in the PTX, and what the emulator finds. */
-import { type DType, formatDiagnostic } from "@tilewright/core";
-import { type Artifact, type Backend, createCompiler, unifiedDiff } from "@tilewright/ir";
+import { type DType, formatDiagnostic, type Target } from "@tilewright/core";
+import { type Artifact, type Backend, type Compiler, createCompiler, unifiedDiff } from "@tilewright/ir";
 import { type Device, openDevice } from "@tilewright/runtime";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { plainProblem } from "./bound.ts";
 import { caseData } from "./data.ts";
-import { judge } from "./judge.ts";
+import { judge, type Stored, sameBytes } from "./judge.ts";
 import { must, Session } from "./launch.ts";
 import { targetOf } from "./random.ts";
 
@@ -82,14 +82,24 @@ export function handEdits(
   edits: readonly HandEdit[],
   more?: Parameters<typeof plainProblem>[4],
 ): void {
-  describe(`edits of ${schedule}`, () => {
+  const problem = plainProblem(m, n, k, dtype, more);
+  handEditsOf(backend, schedule, { problem, target: targetOf(arch), schedule }, edits);
+}
+
+/** The same for any request, `what` names its kernel, on an emulated GPU with so many SMs. */
+export function handEditsOf(
+  backend: Backend,
+  what: string,
+  request: Parameters<Compiler["compile"]>[0] & { readonly target: Target },
+  edits: readonly HandEdit[],
+  gpu: { readonly numSms?: number } = {},
+): void {
+  describe(`edits of ${what}`, () => {
     let emulator: Device;
     let artifact: Artifact;
     beforeAll(async () => {
-      emulator = must(await openDevice({ kind: "emulator", arch }));
-      const problem = plainProblem(m, n, k, dtype, more);
-      const compiler = createCompiler({ backends: [backend] });
-      artifact = must(compiler.compile({ problem, target: targetOf(arch), schedule }));
+      emulator = must(await openDevice({ kind: "emulator", arch: request.target.arch, ...gpu }));
+      artifact = must(createCompiler({ backends: [backend] }).compile(request));
     });
     afterAll(() => emulator.close());
     test.each(edits)("$what: $code", (edit) => {
@@ -120,7 +130,11 @@ function handEditFaults(
     return edit.ptx === null
       ? faults
       : [...faults, ...made.error.map((d) => `unproven: ${formatDiagnostic(d)}`)];
-  return [...faults, ...ptxFaults(original, made.value, edit), ...emulatorFaults(made.value, emulator, edit)];
+  return [
+    ...faults,
+    ...ptxFaults(original, made.value, edit),
+    ...emulatorFaults(original, made.value, emulator, edit),
+  ];
 }
 
 function ptxFaults(original: Artifact, made: Artifact, { ptx }: HandEdit): readonly string[] {
@@ -136,19 +150,31 @@ function ptxFaults(original: Artifact, made: Artifact, { ptx }: HandEdit): reado
   return changed.filter((line) => !ptx.test(line)).map((line) => `ptx: ${line}`);
 }
 
-function emulatorFaults(made: Artifact, emulator: Device, { emulator: wanted }: HandEdit): readonly string[] {
+function emulatorFaults(
+  original: Artifact,
+  made: Artifact,
+  emulator: Device,
+  { emulator: wanted }: HandEdit,
+): readonly string[] {
   if (wanted === null) return [];
-  const session = new Session(emulator, made);
+  const [session, before] = [new Session(emulator, made), new Session(emulator, original)];
+  // The reference of a problem knows one product.
+  const chain = made.problem.epilogue.some(({ kind }) => kind === "factor");
   const found: string[] = [];
   try {
-    const data = caseData(made.problem, "integers", 1);
+    const data = caseData(made.problem, chain ? "normal" : "integers", 1);
     for (const options of orders) {
       const run = session.run(data, options);
-      found.push(...run.faults, ...judge(made.problem, data, run));
+      const numbers = chain ? sameNumbers(run, before.run(data, options)) : judge(made.problem, data, run);
+      found.push(...run.faults, ...numbers);
       if (found.some((fault) => wanted.test(fault))) return [];
     }
     return [`emulator: ${found[0] ?? "finds nothing"}`];
   } finally {
     session.close();
+    before.close();
   }
 }
+
+const sameNumbers = (run: Stored, before: Stored): readonly string[] =>
+  sameBytes(run, before) ? [] : ["D is another than before the edit"];

@@ -6,7 +6,7 @@ export { type Case, checkCase, type Oracles } from "./check.ts";
 export { type CaseData, caseData, type DataKind, type RuntimeScalars } from "./data.ts";
 export { type Fault, type Planted, plant, programFaults } from "./faults.ts";
 export { fileCheck } from "./fileCheck.ts";
-export { type HandEdit, handEdits } from "./handEdits.ts";
+export { type HandEdit, handEdits, handEditsOf } from "./handEdits.ts";
 export { differing, judge, type Stored } from "./judge.ts";
 export { type Run, type RunOptions, Session } from "./launch.ts";
 export { machineCode, type WarpgroupCode, warpgroupCode } from "./machineCode.ts";

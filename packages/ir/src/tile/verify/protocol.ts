@@ -4,10 +4,10 @@ import { lit } from "../expr.ts";
 import { ringsByBuffer } from "../interpret/ringUse.ts";
 import { rewriteStmts, withBody } from "../rewrite.ts";
 import { isPersistentStreamK, partialTileProgram, streamKOf, withStreamK } from "../streamK.ts";
-import type { TileProgram } from "../types.ts";
+import type { Stmt, TileProgram } from "../types.ts";
 import { chunkCount, withChunkCount } from "./chunks.ts";
 import { type Check, DryRun } from "./dryRun.ts";
-import { type Fault, type Site, type Subject, subjectOf, type Verifier } from "./verifier.ts";
+import { bufferAt, type Fault, type Site, type Subject, subjectOf, type Verifier } from "./verifier.ts";
 
 /** Chunks beyond which a longer loop repeats: the ring's state depends on the last `slots` chunks only; and some to spare. */
 const longest = (slots: number): number => 2 * slots + 8;
@@ -44,7 +44,7 @@ export const blockBarriers: Verifier = {
   name: "blockBarriers",
   code: "TW3138",
   property:
-    "of blocks that meet at barriers: between a write and a read of a slot stands a barrier; what is copied or multiplied asynchronously is in a group, which is waited for before anything needs it; products stand behind fences",
+    "of blocks that meet at barriers, and of tiles of a role outside rings: between a write and a read of a slot stands a barrier; what is copied or multiplied asynchronously is in a group, which is waited for before anything needs it; products stand behind fences",
   from: "machine",
   waivable: true,
   given: true,
@@ -53,6 +53,13 @@ export const blockBarriers: Verifier = {
       yield* dryRun(subject, "barriers");
   },
 };
+
+/** The same of tiles of a role that no ring orders, which the roles' proof does not go through: those that a `map` writes. */
+export function* mappedTiles(subject: Subject): Iterable<Fault> {
+  const shared = (stmt: Stmt): boolean =>
+    stmt.kind === "map" && bufferAt(subject, stmt.dst.buffer).space === "shared";
+  if (subject.sites.some(({ stmt }) => shared(stmt))) yield* dryRun(subject, "barriers");
+}
 
 const siteAt = (subject: Subject, index: number): Fault["at"] => subject.sites[index] ?? "body";
 

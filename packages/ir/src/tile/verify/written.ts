@@ -1,8 +1,10 @@
 /** Accumulators begin with something, and are read when nothing more is added. */
 import { foldCond, substituteCond } from "../cond.ts";
+import { ringsByBuffer } from "../interpret/ringUse.ts";
 import { rangeOf } from "../ranges.ts";
 import { eachStmt } from "../rewrite.ts";
 import type { Expr, Stmt, View } from "../types.ts";
+import { readsOf } from "./bounds.ts";
 import { commonColumns } from "./proof/registerSums.ts";
 import type { Site, Verifier } from "./verifier.ts";
 
@@ -17,8 +19,19 @@ export const written: Verifier = {
   waivable: true,
   given: true,
   *check({ program, sites }) {
-    const walk = new Walk(new Map(sites.map((site) => [site.stmt, site])));
+    const ringed = ringsByBuffer(program);
+    const kept = program.buffers.filter(({ name, space }) => space !== "global" && !ringed.has(name));
+    const walk = new Walk(
+      new Map(sites.map((site) => [site.stmt, site])),
+      new Set(kept.map(({ name }) => name)),
+    );
     walk.list(program.body, new Filled(), new Map());
+    for (const [site, tile] of walk.empty)
+      yield {
+        at: site,
+        message: `reads %${tile}, which nothing has written in this tile`,
+        hint: `write what %${tile} holds before it`,
+      };
     for (const site of walk.stale)
       if (site.stmt.kind === "mma" || site.stmt.kind === "accumulate")
         yield {
@@ -59,6 +72,11 @@ class Filled {
     this.#names.add(key(tile, columns));
   }
 
+  /** Whether the tile holds something, or some columns of it. */
+  holds(tile: string): boolean {
+    return [...this.#names].some((name) => name === tile || name.startsWith(`${tile} `));
+  }
+
   has({ acc, columns }: Adds): boolean {
     return this.#names.has(acc.buffer) || this.#names.has(key(acc.buffer, columns));
   }
@@ -84,12 +102,17 @@ class Walk {
   readonly late = new Set<Site>();
   /** Zeros in a loop over chunks, for sums of the chunks before. */
   readonly wiped = new Set<Site>();
+  /** Statements that read tiles of their own work tile, and the tile that nothing has written. */
+  readonly empty = new Map<Site, string>();
   /** Statements of the work tile that have read sums. */
   #read: readonly Of<"epilogue" | "reduce">[] = [];
   readonly #sites: ReadonlyMap<Stmt, Site>;
+  /** Tiles that neither a ring nor the launch fills. */
+  readonly #kept: ReadonlySet<string>;
 
-  constructor(sites: ReadonlyMap<Stmt, Site>) {
+  constructor(sites: ReadonlyMap<Stmt, Site>, kept: ReadonlySet<string>) {
     this.#sites = sites;
+    this.#kept = kept;
   }
 
   /** `first`: variables of the loops around that begin anew with the work tile, in their first turn. `persists`: more work tiles follow, which do not repeat what is done `once`. */
@@ -102,7 +125,16 @@ class Walk {
       case "fill":
         if (stmt.once !== true || !persists) filled.add(stmt.dst.buffer);
         return filled;
+      case "copy":
+        filled.add(stmt.dst.buffer);
+        return filled;
+      case "map":
+      case "reduce.row":
+        this.#needs(stmt, filled);
+        filled.add(stmt.dst.buffer);
+        return filled;
       case "mma":
+        this.#needs(stmt, filled);
         return this.#multiply(stmt, filled, first);
       case "accumulate": {
         const site = this.#sites.get(stmt);
@@ -153,6 +185,13 @@ class Walk {
       default:
         return "body" in stmt ? this.list(stmt.body, filled, first, persists) : filled;
     }
+  }
+
+  /** A statement reads tiles. */
+  #needs(stmt: Stmt, filled: Filled): void {
+    const site = this.#sites.get(stmt);
+    for (const { buffer } of readsOf(stmt))
+      if (this.#kept.has(buffer) && !filled.holds(buffer) && site !== undefined) this.empty.set(site, buffer);
   }
 
   #multiply(stmt: Of<"mma">, filled: Filled, first: ReadonlyMap<string, Expr>): Filled {

@@ -7,8 +7,10 @@ import type { Plan, PlanRing } from "./plan.ts";
 import type { Thread } from "./thread.ts";
 
 /** A constant that counts chunks of the program as it stands, for the number at hand. */
-const scaled = ({ chunks, cuts }: Plan, thread: Thread, value: number): number =>
-  chunks === null ? value : scaledBound(value, chunks, thread.count, cuts ?? { first: 0, last: [] });
+const scaled = ({ chunks, cuts, shorter }: Plan, thread: Thread, value: number): number =>
+  chunks === null
+    ? (shorter.get(value) ?? value)
+    : scaledBound(value, chunks, thread.count, cuts ?? { first: 0, last: [] });
 
 /** The bound of a loop over K chunks. */
 export function boundAt(plan: Plan, thread: Thread, e: Expr): number {
@@ -23,7 +25,11 @@ export function valueAt(thread: Thread, e: Expr): number {
 export function holds(plan: Plan, thread: Thread, { lhs, op, rhs }: Cond): boolean {
   const left = valueAt(thread, lhs);
   const right =
-    rhs.kind === "const" && rhs.value === plan.chunks && op === "<" ? thread.count : valueAt(thread, rhs);
+    rhs.kind === "const" && rhs.value === plan.chunks && op === "<"
+      ? thread.count
+      : rhs.kind === "const"
+        ? (plan.shorter.get(rhs.value) ?? rhs.value)
+        : valueAt(thread, rhs);
   switch (op) {
     case "<":
       return left < right;

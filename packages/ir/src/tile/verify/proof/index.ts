@@ -1,7 +1,8 @@
 /** The protocol proof: what a bound program with roles asks of barriers, engines and tensor memory, for every number of K chunks. */
 import type { Diagnostic, SourceLocation, Target } from "@tilewright/core";
 import type { Stmt, TileProgram } from "../../types.ts";
-import { namedIn } from "../verifier.ts";
+import { blockBarriers, mappedTiles } from "../protocol.ts";
+import { diagnosticOf, namedIn, subjectOf } from "../verifier.ts";
 import type { Plan, Step } from "./plan.ts";
 import { planOf } from "./planOf.ts";
 import { type Finding, proofRules } from "./rules.ts";
@@ -23,10 +24,13 @@ export function proveProtocol(
 ): readonly Diagnostic[] {
   const findings = [...programFindings(program, target)].map((finding) => [finding, null] as const);
   const plan = planOf(program);
-  return firstOfEach([...findings, ...(plan === null ? [] : broken(plan, given))], (at) => {
+  const found = firstOfEach([...findings, ...(plan === null ? [] : broken(plan, given))], (at) => {
     const key = typeof at === "string" ? namedIn(program, at) : at;
     return key === null ? undefined : locations?.get(key);
   });
+  if (plan === null || found.length > 0 || program.stage !== "machine") return found;
+  const subject = subjectOf(program, target);
+  return [...mappedTiles(subject)].map((fault) => diagnosticOf(blockBarriers, fault, subject, locations));
 }
 
 /** The same for a plan by itself: what a lowering that does these actions would break. */
@@ -59,8 +63,6 @@ function firstOfEach(
 /** What breaks in a plan: whatever runs, and then the first finding of each sequence, shortest sequences first. */
 function* broken(plan: Plan, given = false): Iterable<Found> {
   for (const finding of planFindings(plan)) yield [finding, null];
-  // Without a number of chunks there is nothing to count by; `programFindings` says so.
-  if (plan.chunks === 0 && plan.rings.some(({ chunked }) => chunked)) return;
   const slots = Math.max(...plan.rings.map((ring) => ring.slots));
   const stays = plan.roles.some(({ body }) =>
     body.some((step) => step.kind === "tiles" && step.ordinal !== null),
@@ -74,26 +76,32 @@ function* broken(plan: Plan, given = false): Iterable<Found> {
   // A part of a share has one chunk at least, on which peeled loops build, and so has a block that copies its first before the roles begin.
   const leads = plan.begin.some(({ kind }) => kind === "copy");
   const least = Math.max(
-    leads || (plan.chunks === null && plan.roles.some(({ body }) => peels(body))) ? 1 : 0,
+    leads || (sharesTiles(plan) && plan.roles.some(({ body }) => peels(body))) ? 1 : 0,
     columnsApart(plan),
     ...plan.roles.map(({ body }) => {
       const apart = waitsApart(plan, body);
       return apart === 0 ? 0 : apart + (plan.cuts?.first ?? 0);
     }),
   );
+  // Several loops over chunks of their own, as those of a chain of products, are run with the numbers that stand there.
+  const stands = plan.chunks === null && !sharesTiles(plan);
   const own = given && plan.chunks !== null && plan.chunks <= slots + 2 ? plan.chunks : null;
   const runs =
-    own === null
+    own === null && !stands
       ? sequences(slots, stays).filter((counts) => counts.every((count) => count >= least))
-      : sequencesOf(own, slots, stays);
+      : sequencesOf(own ?? 1, slots, stays);
   for (const sequence of runs)
     for (const order of all) {
       const finding = run(plan, sequence, order);
       if (finding === null) continue;
-      yield [finding, sequence];
+      yield [finding, stands ? null : sequence];
       break;
     }
 }
+
+/** Whether blocks have shares of tiles, whose parts have variables for their chunks. */
+const sharesTiles = ({ roles }: Plan): boolean =>
+  roles.some(({ body }) => body.some((step) => step.kind === "tiles" && step.share !== null));
 
 /** Chunks of a program whose last ones are multiplied in parts: the first, and those. None elsewhere. */
 function columnsApart({ chunks, cuts, roles }: Plan): number {

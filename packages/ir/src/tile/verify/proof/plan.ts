@@ -211,8 +211,10 @@ export interface Plan {
   /** Blocks of the cluster, along m and n. */
   readonly cluster: readonly [number, number];
   readonly pair: boolean;
-  /** K chunks of the program as it stands: what bounds and numbers in it are made of; null where blocks have shares, whose parts have variables for them. */
+  /** K chunks of the program as it stands: what bounds and numbers in it are made of; null where there is no one number: parts of tiles have variables for theirs, each product of a chain has its own. */
   readonly chunks: number | null;
+  /** Where there is no one number: the bounds of loops, and bounds that leave every ring in its slot and phase after fewer turns. */
+  readonly shorter: ReadonlyMap<number, number>;
   /** Where loops over them begin, which tells bounds at the end from those behind peeled chunks. Absent: at 0. */
   readonly cuts?: ChunkCuts;
   readonly rings: readonly PlanRing[];

@@ -20,13 +20,14 @@ export function planOf(program: TileProgram): Plan | null {
     return null;
   const pair = program.launch.pair === true;
   const { columns } = tensorColumns(program);
-  const chunks = streamKOf(program) === null ? (chunkCount(program) ?? 0) : null;
+  const chunks = streamKOf(program) === null ? chunkCount(program) : null;
   const chunked = chunkedRings(program);
   const { head, end } = framed(program.body);
   return {
     cluster: program.launch.cluster,
     pair,
     chunks,
+    shorter: chunks === null ? shorterBounds(program, roles) : new Map(),
     ...(chunks === null ? {} : { cuts: chunkCuts(program, chunks) }),
     rings: program.rings.map((ring) => ringPlan(program, ring, chunked)),
     roles: codeOrder(program, roles).map((role) => rolePlan(program, role, chunked)),
@@ -35,6 +36,31 @@ export function planOf(program: TileProgram): Plan | null {
     columns,
   };
 }
+
+/** Bounds with less between them, by whole periods of all rings: each stays apart from the others, as roles that disagree have to be found. */
+function shorterBounds({ rings }: TileProgram, roles: readonly Role[]): ReadonlyMap<number, number> {
+  const period = rings.reduce((all, { slots }) => leastCommonMultiple(all, 2 * slots), 1);
+  const bounds = roles.flatMap(({ body }) =>
+    eachStmt(body).flatMap((s) =>
+      s.kind === "for" ? [s.from, s.to].flatMap((e) => (e.kind === "const" ? [e.value] : [])) : [],
+    ),
+  );
+  const shorter = new Map<number, number>();
+  let [before, now] = [0, 0];
+  for (const bound of bounds.toSorted((a, b) => a - b)) {
+    const gap = bound - before;
+    now += gap > 2 * period ? (gap % period) + period : gap;
+    before = bound;
+    shorter.set(bound, now);
+  }
+  return shorter;
+}
+
+const leastCommonMultiple = (a: number, b: number): number => {
+  let multiple = a;
+  while (multiple % b !== 0) multiple += a;
+  return multiple;
+};
 
 const frame = { lanes: "warps" } as const;
 

@@ -3,12 +3,12 @@
 import type { Target } from "@tilewright/core";
 import { tensorAccessFault } from "../../../launch/tensor-copies.ts";
 import { framed } from "../../frame.ts";
-import { blockShape, eachStmt } from "../../rewrite.ts";
+import { eachStmt } from "../../rewrite.ts";
 import { barrierName } from "../../sharedMemory.ts";
 import { extentMultiple } from "../../sizes.ts";
 import { streamKOf } from "../../streamK.ts";
-import type { Barrier, Buffer, Stmt, TileProgram } from "../../types.ts";
-import { chunkCount, runsOverPartialTiles } from "../chunks.ts";
+import type { Barrier, Stmt, TileProgram } from "../../types.ts";
+import { runsOverPartialTiles } from "../chunks.ts";
 import { roles as rolesVerifier } from "../roles.ts";
 import { splits as splitsVerifier } from "../splits.ts";
 import { subjectOf } from "../verifier.ts";
@@ -71,9 +71,6 @@ function* verified(program: TileProgram, target: Target | null): Iterable<Findin
     };
 }
 
-/** The tile as one block has it. */
-const _inBlock = (tile: Buffer): Buffer => ({ ...tile, shape: blockShape(tile) });
-
 /** Bulk copies make boxes of a tile's layout; a layout that they cannot make is one that engine and copy would see differently. */
 function* swizzles(program: TileProgram): Iterable<Finding> {
   for (const stmt of eachStmt(program.body)) {
@@ -105,12 +102,11 @@ const fault = (at: string, message: string, hint: string): Finding => ({
   hint,
 });
 
-/** Roles agree on the number of chunks. */
+/** Roles agree on the number of chunks of parts. */
 function* numbering(program: TileProgram): Iterable<Finding> {
   const plan = planOf(program);
-  if (plan === null) return;
-  const counted = streamKOf(program) === null ? chunkCount(program) !== null : runsOverPartialTiles(program);
-  if (plan.rings.some(({ chunked }) => chunked) && !counted)
+  if (plan === null || streamKOf(program) === null) return;
+  if (plan.rings.some(({ chunked }) => chunked) && !runsOverPartialTiles(program))
     yield {
       rule: "phases",
       at: "roles",
