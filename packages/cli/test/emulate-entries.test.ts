@@ -39,6 +39,20 @@ describe("emulate without a launch file", () => {
     expect(readFileSync(join(folder.path, "k.launch.json"), "utf8")).toBe("mine");
   });
 
+  test("parameters as LLVM names them, of which those with .ptr are buffers", async () => {
+    using folder = scratch();
+    const named = good
+      .replace(/\bx([,\]])/g, "scale_param_0$1")
+      .replace(".param .u32 n", ".param .u64 scale_param_1");
+    writeFileSync(join(folder.path, "k.ptx"), named);
+    const { stdout } = await cli("emulate k.ptx", { cwd: folder.path });
+    expect(stdout).toContain(".u64 param_0, .u64 param_1, .f32 a");
+    expect(JSON.parse(readFileSync(join(folder.path, "k.launch.json"), "utf8"))).toMatchObject({
+      buffers: { param_0: { fill: "zeros" } },
+      params: [{ buffer: "param_0" }, 0, 0],
+    });
+  });
+
   test("the JSON that Triton keeps gives block, cluster and shared memory", async () => {
     using folder = scratch();
     writeFileSync(join(folder.path, "k.ptx"), good);

@@ -213,6 +213,16 @@ describe("baselines", () => {
     expect(grown?.stderr.match(/TW7061/g)).toHaveLength(1);
   });
 
+  test("a buffer that depends on the order does not count again either", async () => {
+    const orders = "--order all --seeds 20";
+    const { outcomes, files } = await runs(lossy, [
+      `${orders} --write-baseline b.json`,
+      `${orders} --baseline b.json`,
+    ]);
+    expect(outcomes.map(({ code }) => code)).toEqual([0, 0]);
+    expect(JSON.parse(files["b.json"] ?? "").buffers).toEqual(["out"]);
+  });
+
   test("a file that is none", async () => {
     const { outcomes } = await runs(racy, ["--baseline b.json"], {
       "b.json": '{"entry": "k", "findings": 1}',

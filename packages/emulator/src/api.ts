@@ -175,6 +175,8 @@ export interface KernelInfo {
     readonly size: number;
     readonly align: number;
     readonly offset: number;
+    /** `.ptr` says so. */
+    readonly pointer: boolean;
   }[];
   readonly staticSmem: number;
   /** Threads of a block at most, by `.maxntid` or `.reqntid`. */

@@ -136,6 +136,7 @@ function writeKept(
   args: Args,
   entry: string,
   verdict: Verdict,
+  buffers: readonly string[],
 ): Checked<readonly string[]> {
   const report = verdict.searched?.report;
   const order = searchOrder(args.order);
@@ -143,7 +144,7 @@ function writeKept(
   return writeFiles(session.context.cwd, [
     ...(args.writeBaseline === undefined
       ? []
-      : [{ path: args.writeBaseline, data: toJson(baselineOf(entry, verdict.findings)) }]),
+      : [{ path: args.writeBaseline, data: toJson(baselineOf(entry, verdict.findings, buffers)) }]),
     ...(args.writeSchedule === undefined || report === undefined || schedule === undefined
       ? []
       : [{ path: args.writeSchedule, data: toJson(scheduleFile(entry, order, schedule, report)) }]),
@@ -211,7 +212,7 @@ Ends with exit code 5 when numbers are wrong, a hazard was found, or the launch 
     const { runs, searched } = made.value;
     const findings = findingsOf(runs, judgement, args.writeBaseline !== undefined);
     const verdict = { runs, searched, judgement, findings };
-    const differ = differing(runs, suppressions);
+    const differ = differing(runs, judgement, args.writeBaseline !== undefined);
     const bySearch = searched === null ? [] : searchErrors(searched);
     const wrong = [
       ...wrongRuns(runs),
@@ -220,7 +221,7 @@ Ends with exit code 5 when numbers are wrong, a hazard was found, or the launch 
     ];
     const files = writeFiles(prepared.folder.cwd, outputFiles(prepared, runs[0]));
     const traced = writeFiles(session.context.cwd, trace.files());
-    const kept = writeKept(session, args, entry, verdict);
+    const kept = writeKept(session, args, entry, verdict, differ.buffers);
     if (!files.ok || !traced.ok || !kept.ok)
       return fail([files, traced, kept].flatMap((one) => (one.ok ? [] : one.error)));
     const written = [...files.value, ...traced.value, ...kept.value];

@@ -7,9 +7,7 @@ import type { Session } from "../kit/command.ts";
 import { exitCodes } from "../kit/exit.ts";
 import { toJson } from "../output/json.ts";
 import { renderTable } from "../output/table.ts";
-import { type Entry, launchTemplate, readEntries } from "./entries.ts";
-
-const paramText = ({ name, type }: Entry["params"][number]): string => `.${type} ${name}`;
+import { type Entry, launchTemplate, readEntries, shortName } from "./entries.ts";
 
 function render(session: Session, entries: readonly Entry[]): string {
   const heads = ["entry", "block", "shared", "parameters", "runs"].map((head) => ({ head }));
@@ -17,7 +15,7 @@ function render(session: Session, entries: readonly Entry[]): string {
     entry.entry,
     entry.block?.join("x") ?? "not said",
     entry.dynamicSmem === null ? "not said" : String(entry.dynamicSmem),
-    entry.params.map(paramText).join(", "),
+    entry.params.map((param) => `.${param.type} ${shortName(entry, param)}`).join(", "),
     entry.lacks.length === 0
       ? { text: "yes", style: "green" as const }
       : { text: entry.lacks[0]?.message ?? "no", style: "red" as const },

@@ -3,7 +3,7 @@ import type { Diagnostic } from "@tilewright/core";
 import { codes, problemWith } from "../codes.ts";
 import { runName } from "./flags.ts";
 import type { Run } from "./launches.ts";
-import { mayDiffer, type Suppression } from "./suppressions.ts";
+import { type Judgement, mayDiffer } from "./suppressions.ts";
 
 const floats: ReadonlySet<string> = new Set(["f16", "f16x2", "bf16", "bf16x2", "f32", "f64"]);
 
@@ -27,10 +27,11 @@ export const floatSums = (runs: readonly Run[]): readonly string[] => [
   ),
 ];
 
-/** Buffers that differ: errors, and notes where sums of floating-point atomics explain it. */
+/** Buffers that differ: errors, and notes where sums of floating-point atomics explain it; all are known where a baseline is written. */
 export function differing(
   runs: readonly Run[],
-  suppressions: readonly Suppression[],
+  judgement: Judgement,
+  isBaseline: boolean,
 ): {
   readonly buffers: readonly string[];
   readonly errors: readonly Diagnostic[];
@@ -38,7 +39,7 @@ export function differing(
 } {
   const found = runs.flatMap((run) => run.differences.map((difference) => ({ run, ...difference })));
   const buffers = [...new Set(found.map(({ buffer }) => buffer))];
-  const counted = buffers.filter((buffer) => !mayDiffer(suppressions, buffer));
+  const counted = buffers.filter((buffer) => !isBaseline && !mayDiffer(judgement, buffer));
   const sums = floatSums(runs);
   const [first] = runs;
   if (first === undefined || counted.length === 0) return { buffers, errors: [], note: null };

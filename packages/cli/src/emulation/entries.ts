@@ -60,9 +60,17 @@ export function readEntries(context: Context, path: string): Checked<readonly En
 /** Bytes of a buffer of which nothing is known. */
 const someBytes = 2 ** 20;
 
-/** A launch file for an entry, to be completed: one block, a buffer for each 64-bit parameter, zeros for the others. */
+type Param = Entry["params"][number];
+
+/** A parameter's name without that of its entry, which nvcc and LLVM put before it: `param_0`. */
+export const shortName = ({ entry }: Pick<Entry, "entry">, { name }: Param): string =>
+  name.startsWith(`${entry}_`) ? name.slice(entry.length + 1) : name;
+
+/** A launch file for an entry, to be completed: one block, a buffer for each pointer (each 64-bit parameter, where none says `.ptr`), zeros for the others. */
 export function launchTemplate(entry: Entry): object {
-  const isPointer = ({ size, type }: Entry["params"][number]): boolean => size === 8 && type !== "f64";
+  const areMarked = entry.params.some(({ pointer }) => pointer);
+  const isPointer = ({ size, type, pointer }: Param): boolean =>
+    areMarked ? pointer : size === 8 && type !== "f64";
   return {
     entry: entry.entry,
     grid: entry.cluster ?? 1,
@@ -70,10 +78,12 @@ export function launchTemplate(entry: Entry): object {
     ...(entry.cluster === null ? {} : { cluster: entry.cluster }),
     dynamicSmem: entry.dynamicSmem ?? 0,
     buffers: Object.fromEntries(
-      entry.params.filter(isPointer).map(({ name }) => [name, { bytes: someBytes, fill: "zeros" }]),
+      entry.params
+        .filter(isPointer)
+        .map((param) => [shortName(entry, param), { bytes: someBytes, fill: "zeros" }]),
     ),
     params: entry.params.map((param) => {
-      if (isPointer(param)) return { buffer: param.name };
+      if (isPointer(param)) return { buffer: shortName(entry, param) };
       return param.type.includes("[") ? { bytes: "00".repeat(param.size) } : 0;
     }),
   };

@@ -75,7 +75,11 @@ const matches = (
   (pattern === null || texts.some((text) => pattern.test(text)));
 
 /** Whether a buffer may differ between runs. */
-export const mayDiffer = (suppressions: readonly Suppression[], buffer: string): boolean =>
+export const mayDiffer = (
+  { suppressions, baseline }: Pick<Judgement, "suppressions" | "baseline">,
+  buffer: string,
+): boolean =>
+  baseline?.buffers.includes(buffer) === true ||
   suppressions.some((one) => matches(one, codes.orderDependent.code, null, [buffer]));
 
 const baselineSchema = z
@@ -84,6 +88,7 @@ const baselineSchema = z
     findings: z.array(
       z.strictObject({ rule: z.string(), instruction: z.string(), sites: z.int().positive() }),
     ),
+    buffers: z.array(z.string()).default([]).describe("buffers that depend on the order"),
   })
   .describe("findings of an earlier run that do not count: tilewright emulate --write-baseline");
 
@@ -107,15 +112,19 @@ export function readBaseline(context: Context, path: string): Checked<Baseline> 
 const formOf = ({ rule, instruction }: Pick<Finding, "rule" | "instruction">): string =>
   `${rule} ${instructionForm(instruction)}`;
 
-/** What a later run of the entry shall not be told again: each rule and form of an instruction, at as many places as now. */
-export function baselineOf(entry: string, findings: readonly Finding[]): Baseline {
+/** What a later run of the entry shall not be told again: each rule and form of an instruction, at as many places as now, and buffers that differ. */
+export function baselineOf(
+  entry: string,
+  findings: readonly Finding[],
+  buffers: readonly string[],
+): Baseline {
   const known = new Map<string, Baseline["findings"][number]>();
   for (const finding of findings) {
     const sites = (known.get(formOf(finding))?.sites ?? 0) + 1;
     const instruction = instructionForm(finding.instruction);
     known.set(formOf(finding), { rule: finding.rule, instruction, sites });
   }
-  return { entry, findings: [...known.values()] };
+  return { entry, findings: [...known.values()], buffers: [...buffers] };
 }
 
 /** What findings are judged by. */

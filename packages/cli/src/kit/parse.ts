@@ -142,7 +142,11 @@ class Collector {
   /** Returns whether the word after the flag was taken for its value and is none. */
   #take({ slot, value }: Spelling, at: string, word: string | undefined, inline: boolean): boolean {
     if (this.raw.has(slot.key))
-      this.found.push(problemWith(codes.conflict, at, `${nameOf(slot)} is given more than once`));
+      this.found.push(
+        problemWith(codes.conflict, at, `${nameOf(slot)} is given more than once`, {
+          ...(slot.meta.hint?.includes(",…") ? { hint: "one flag, its values behind commas" } : {}),
+        }),
+      );
     if (value !== null) {
       const form = inline ? slot.meta.forms?.find((each) => each === word) : undefined;
       if (inline && form === undefined) {

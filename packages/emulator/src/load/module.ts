@@ -103,6 +103,7 @@ function infoOf(fn: PtxFunction, loaded: Checked<KernelProgram>): KernelInfo {
     params: variables.map(({ name, size, align, offset }, k) => ({
       ...{ name, size, align, offset },
       type: parameterType(fn.params[k]),
+      pointer: fn.params[k]?.pointer != null,
     })),
     staticSmem: loaded.ok ? loaded.value.kernel.staticShared : 0,
     maxThreads: threadsOf(fn, "maxntid"),
