@@ -11,7 +11,7 @@ import { bufferOf, gatedLayout, transposedStrides, type View } from "@tilewright
 import { type AddressOperand, addr, imm, special } from "@tilewright/ptx";
 import type { Code, Pred, Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
-import { groupField } from "./groups.ts";
+import { expertSteps, groupField } from "./groups.ts";
 import {
   axisStrides,
   type BatchStride,
@@ -205,9 +205,9 @@ export function ofProblem(ctx: Context, base: Reg<"u64">, stride: BatchStride): 
   return stride.axes.reduce((at, axis) => advance(ctx, at, batchCoordinate(ctx, axis), axis.stride), base);
 }
 
-/** The operand's pointer, in the global window. */
+/** The operand's pointer, in the global window; of groups that of the one at hand. */
 export function pointer(ctx: Context, name: string): Reg<"u64"> {
-  return ctx.invariant(`pointer ${name}`, (code) => {
+  const base = ctx.invariant(`pointer ${name}`, (code) => {
     const d = ctx.entry.reg("u64", "ptr");
     const place = groupField(ctx, name);
     if (place === null) code.emit(null, "ld.param.u64", d, ctx.param(name));
@@ -215,6 +215,7 @@ export function pointer(ctx: Context, name: string): Reg<"u64"> {
     code.emit(null, "cvta.to.global.u64", d, d);
     return d;
   });
+  return expertSteps(ctx, name).reduce((at, [index, bytes]) => advance(ctx, at, index, bytes), base);
 }
 
 /** base + index * stride (bytes); the product has 64 bits. */

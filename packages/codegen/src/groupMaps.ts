@@ -3,7 +3,7 @@
  * turns to from it, in the workspace: address, extents and pitch are replaced by those of the group's row, and then handed to the proxy that reads maps (PTX ISA,
  * tensormap.replace and fence.proxy.tensormap).
  */
-import { extentNames, leadingNames, type PtxVersion } from "@tilewright/core";
+import { leadingNames, operandShape, type PtxVersion } from "@tilewright/core";
 import { MAP_BYTES, mapName, v, WORKSPACE } from "@tilewright/ir";
 import { addr, imm, param, special, vec } from "@tilewright/ptx";
 import { storeGroup } from "./bulkStores.ts";
@@ -43,7 +43,7 @@ export function makeMaps(
   ctx.body.emit(null, "setp.eq.u32", same, mapped, group);
   ctx.body.emit(same, "bra", kept);
   // Of a group without chunks only D is there; maps of the others would have no extent along k.
-  const depth = by === null ? countOf(ctx, v("k")) : 1;
+  const depth = by === null && ctx.program.problem.symbolic?.k !== undefined ? countOf(ctx, v("k")) : 1;
   if (typeof depth !== "number") {
     const empty = entry.reg("pred", "p");
     ctx.body.emit(null, "setp.eq.u32", empty, depth, imm(0));
@@ -105,7 +105,7 @@ function writeMap(
     body.emitAny(thread, "ld.param.v2.u64", [vec(low, high), param(`p_${mapName(global)}`, at)]);
     body.emitAny(thread, "st.global.v2.u64", [addr(map, at), vec(low, high)]);
   }
-  const shape = [problem[extentNames[which][0]], problem[extentNames[which][1]]] as const;
+  const shape = operandShape(problem, which);
   const extent = (axis: 0 | 1) => {
     return countOperand(extentOf(ctx, global, axis, shape));
   };

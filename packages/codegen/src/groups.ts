@@ -1,11 +1,15 @@
 /**
- * Grouped problems: the grid's second axis is the group, or blocks go through a list of them (`listTiles.ts`), and its row of a table in device memory has
- * sizes and pointers.
+ * Grouped problems: the grid's second axis is the group, or blocks go through a list of them (`listTiles.ts`). Its row of a table in device memory has sizes and pointers; of experts,
+ * int32 there say which rows it has, and all else follows from its number.
  */
+import { type BatchedOperand, type ExpertRows, expertRowsOf, groupStrides } from "@tilewright/core";
 import { GROUP_TABLE } from "@tilewright/ir";
 import { type AddressOperand, addr, imm, special } from "@tilewright/ptx";
-import type { Reg } from "./code.ts";
+import type { Code, Pred, Reg } from "./code.ts";
 import type { Context } from "./context.ts";
+
+/** Whether groups of a launch differ in size, by a table or by rows of experts. */
+export const isGrouped = (ctx: Context): boolean => ctx.program.problem.batch.kind === "grouped";
 
 /** Where a field of this block's group lies in global memory; null where the problem is not grouped, or the field is a parameter. */
 export function groupField(ctx: Context, name: string): AddressOperand | null {
@@ -34,4 +38,73 @@ function rowOf(ctx: Context): Reg<"u64"> {
     code.emit(null, "add.s64", row, row, offset);
     return row;
   });
+}
+
+/** Bytes of what tells the rows of an expert apart. */
+const ROWS_BYTES = 4;
+
+/** The first row of the group at hand, of all m, and how many it has: no more than there are, none where offsets decrease. */
+function rowsOfExpert(
+  ctx: Context,
+  rows: ExpertRows,
+): { readonly first: Reg<"u32"> | null; readonly count: Reg<"u32"> } {
+  const group = groupNumber(ctx);
+  const { entry } = ctx;
+  const most = ctx.program.problem.m;
+  const place = ctx.invariant("rows of the group", (code) => {
+    const [base, offset] = [entry.reg("u64", "grow"), entry.reg("u64", "w")];
+    code.emit(null, "ld.param.u64", base, ctx.param(GROUP_TABLE));
+    code.emit(null, "cvta.to.global.u64", base, base);
+    code.emit(null, "mul.wide.u32", offset, group, imm(ROWS_BYTES));
+    code.emit(null, "add.s64", base, base, offset);
+    return base;
+  });
+  const clamped = (code: Code, thread: Pred | null, d: Reg<"u32">, at: number): void => {
+    code.emit(thread, "ld.global.u32", d, addr(place, at));
+    code.emit(null, "max.s32", d, d, imm(0));
+    code.emit(null, "min.s32", d, d, imm(most));
+  };
+  if (rows === "counts")
+    return {
+      first: null,
+      count: ctx.invariant("size m", (code) => {
+        const count = entry.reg("u32", "size");
+        clamped(code, null, count, 0);
+        return count;
+      }),
+    };
+  const first = ctx.invariant("first row of the group", (code) => {
+    const [d, later] = [entry.reg("u32", "first"), entry.reg("pred", "p")];
+    code.emit(null, "mov.u32", d, imm(0));
+    code.emit(null, "setp.ne.u32", later, group, imm(0));
+    clamped(code, later, d, -ROWS_BYTES);
+    return d;
+  });
+  const count = ctx.invariant("size m", (code) => {
+    const d = entry.reg("u32", "size");
+    clamped(code, null, d, 0);
+    code.emit(null, "sub.s32", d, d, first);
+    code.emit(null, "max.s32", d, d, imm(0));
+    return d;
+  });
+  return { first, count };
+}
+
+/** Rows of the group at hand; null where a parameter or a field says. */
+export function expertCount(ctx: Context): Reg<"u32"> | null {
+  const rows = expertRowsOf(ctx.program.problem);
+  return rows === null ? null : rowsOfExpert(ctx, rows).count;
+}
+
+/** Where the operand's part of the group at hand begins: numbers with the bytes of each, to be added to the operand's pointer. */
+export function expertSteps(ctx: Context, name: string): readonly (readonly [Reg<"u32">, number])[] {
+  const { problem } = ctx.program;
+  const rows = expertRowsOf(problem);
+  if (rows === null || !/^([abcd]|epilogue\d+)$/.test(name)) return [];
+  const { row, group } = groupStrides(problem, name as BatchedOperand);
+  const first = row === 0 ? null : rowsOfExpert(ctx, rows).first;
+  return [
+    ...(first === null ? [] : [[first, row] as const]),
+    ...(group === 0 ? [] : [[groupNumber(ctx), group] as const]),
+  ];
 }

@@ -49,6 +49,7 @@ export {
   globalAddress,
   pointer,
 } from "./globalAddress.ts";
+export { isGrouped } from "./groups.ts";
 export { walkTileList } from "./listTiles.ts";
 export { type LoweredModule, lowerToModuleWith, lowerWith } from "./lower.ts";
 export { isLeader, spin, WARP_MASK } from "./machine.ts";

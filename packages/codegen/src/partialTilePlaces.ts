@@ -12,7 +12,7 @@ import { imm, special } from "@tilewright/ptx";
 import type { Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
 import { batchIndex, pointer } from "./globalAddress.ts";
-import { groupNumber } from "./groups.ts";
+import { groupNumber, isGrouped } from "./groups.ts";
 import { bytesOf, type Partials } from "./partialTiles.ts";
 
 /** Parts after the first of a tile: registers that the addition counts on and down. */
@@ -36,7 +36,7 @@ export function partialTilePlaces(ctx: Context, shared: Partials): PartialTilePl
   const { values, entry, part } = ctx;
   const base = pointer(ctx, WORKSPACE);
   const line = part?.line ?? null;
-  const batch = ctx.groups === null ? batchIndex(ctx) : line !== null ? null : groupNumber(ctx);
+  const batch = !isGrouped(ctx) ? batchIndex(ctx) : line !== null ? null : groupNumber(ctx);
   // Of a launch that says how many tiles there are, the grid has a block for each along x and a place for each problem along y.
   const along = (axis: "x" | "y"): Reg<"u32"> =>
     values.memo(`nctaid.${axis}`, "v", (d) =>

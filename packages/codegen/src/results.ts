@@ -18,7 +18,7 @@ import type { Context } from "./context.ts";
 import { storeElements } from "./formats.ts";
 import { buildFurtherKernel, type FurtherKernel } from "./furtherKernel.ts";
 import { advance, batchIndex, pointer } from "./globalAddress.ts";
-import { groupNumber } from "./groups.ts";
+import { groupNumber, isGrouped } from "./groups.ts";
 import { countOf, productOf, type Stride } from "./sizes.ts";
 
 type Reduce = WideResult["step"];
@@ -71,7 +71,7 @@ function storeResults(ctx: Context, result: WideResult): void {
   const mine = entry.reg("pred", "p");
   ctx.emit(null, "setp.lt.u32", mine, number, typeof count === "number" ? imm(count) : count);
   // Nothing is stored for a group without rows or columns.
-  if (ctx.groups !== null)
+  if (isGrouped(ctx))
     for (const name of ["m", "n"] as const) {
       const extent = countOf(ctx, v(name));
       if (typeof extent !== "number") ctx.emit(null, "setp.ne.and.u32", mine, extent, imm(0), mine);

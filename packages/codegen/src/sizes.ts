@@ -16,7 +16,7 @@ import { type IntegerOperand, imm, param } from "@tilewright/ptx";
 import { CannotLower } from "./cannotLower.ts";
 import type { Reg } from "./code.ts";
 import type { Context } from "./context.ts";
-import { groupField } from "./groups.ts";
+import { expertCount, groupField } from "./groups.ts";
 
 type U32 = Reg<"u32">;
 
@@ -34,6 +34,8 @@ const isSymbolic = (problem: Problem, name: SizeName): boolean => problem.symbol
 
 /** The parameter of a size, or its field in the group's row. */
 function sizeRegister(ctx: Context, name: SizeName): U32 {
+  const rows = name === "m" ? expertCount(ctx) : null;
+  if (rows !== null) return rows;
   return ctx.invariant(`size ${name}`, (code) => {
     const d = ctx.entry.reg("u32", "size");
     const place = groupField(ctx, name);

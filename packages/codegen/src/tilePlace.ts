@@ -5,6 +5,7 @@ import { clusterNumber, clusterPlace } from "./clusters.ts";
 import type { Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
 import type { StmtOf } from "./engine.ts";
+import { isGrouped } from "./groups.ts";
 import { type Coordinate, rasterise } from "./raster.ts";
 import { type Count, countOf } from "./sizes.ts";
 
@@ -19,7 +20,7 @@ export function schedulerOf({ scheduler }: Tiles): NonNullable<Tiles["scheduler"
 
 /** Coordinates of the one tile of a block. */
 export function placeTile(ctx: Context, stmt: Tiles): void {
-  if (ctx.groups !== null) leaveBeyond(ctx, stmt);
+  if (isGrouped(ctx)) leaveBeyond(ctx, stmt);
   place(ctx, stmt, clusterSize(ctx.program) === 1 ? undefined : clusterNumber(ctx));
 }
 

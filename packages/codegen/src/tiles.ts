@@ -12,6 +12,7 @@ import { CannotLower, type Context } from "./context.ts";
 import { countStreamK } from "./countedStreamK.ts";
 import { cutStreamK } from "./cutStreamK.ts";
 import type { StmtOf } from "./engine.ts";
+import { isGrouped } from "./groups.ts";
 import { ownWalk, walkTileList } from "./listTiles.ts";
 import { forgetSlots } from "./pipelines.ts";
 import { countOperand } from "./sizes.ts";
@@ -50,8 +51,9 @@ function persist(ctx: Context, stmt: Tiles, loop: TileLoop, lower: (stmts: reado
   const { turn, of } = loop;
   if (loop.chunks !== undefined && of > 1)
     throw new CannotLower("tiles", "ping-pong roles go by chunks whose number is known");
-  if (ctx.groups !== null) {
-    if (requests) throw new CannotLower("tiles", "a counter hands out the tiles of one problem");
+  if (isGrouped(ctx)) {
+    if (requests || of > 1)
+      throw new CannotLower("tiles", "a counter, or ping-pong roles, share the tiles of one problem");
     walkTileList(
       ctx,
       stmt,

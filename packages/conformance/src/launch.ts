@@ -5,6 +5,8 @@ import {
   type DType,
   evaluateConstraints,
   evaluateLaunchExpr,
+  expertRowsData,
+  expertRowsOf,
   fixedProblem,
   formatDiagnostic,
   groupConstraints,
@@ -27,6 +29,7 @@ import {
   type DeviceBuffer,
   type DeviceModule,
   deviceOperands,
+  expertOperands,
   type LaunchArgument,
   type LaunchRequest,
 } from "@tilewright/runtime";
@@ -176,6 +179,7 @@ export class Session {
     options: Omit<RunOptions, "inPlace" | "withoutC" | "problem"> = {},
   ): readonly (Run | null)[] {
     const [kernel] = this.#artifact.manifest.kernels;
+    if (expertRowsOf(this.#artifact.problem) !== null) return this.#runExperts(groups, options);
     if (kernel?.groups === undefined) throw new Error("the kernel has no rows of groups");
     const all: Map<string, Placed>[] = [];
     const table = new Map<string, Placed>();
@@ -212,6 +216,55 @@ export class Session {
       );
     } finally {
       for (const placed of [...all, table]) for (const { buffer } of placed.values()) buffer.free();
+    }
+  }
+
+  /** The same of experts, whose operands share buffers: what a kernel leaves between the parts of groups, or writes there, is a fault too. */
+  #runExperts(
+    groups: Parameters<Session["runGroups"]>[0],
+    options: Parameters<Session["runGroups"]>[1] = {},
+  ): readonly (Run | null)[] {
+    const { problem: whole } = this.#artifact;
+    const counts = groups.map(({ problem }) => problem.m);
+    const rows = expertRowsData(expertRowsOf(whole) ?? "offsets", counts);
+    const operands = expertOperands(whole, counts);
+    const shared = new Map<string, Placed>();
+    const all = groups.map(() => new Map<string, Placed>());
+    try {
+      for (const { name, bytes, direction, parts } of operands) {
+        const place = this.#place(bytes, this.#alignOf(whole, name));
+        shared.set(name, place);
+        must(place.buffer.fill(SENTINEL));
+        for (const [g, { at }] of direction === "in" ? parts.entries() : []) {
+          const data = groups[g]?.data ?? null;
+          const input = data && inputOf(data, name);
+          if (input !== null) must(place.buffer.write(bytesOfStorage(input), place.offset + at));
+        }
+      }
+      const place = this.#place(rows.byteLength, rows.BYTES_PER_ELEMENT);
+      shared.set("groups", place);
+      must(place.buffer.write(new Uint8Array(rows.buffer), place.offset));
+      const some = groups.find(({ data }) => data !== null)?.data ?? null;
+      const env = this.#groupEnvironment({ ...whole, batch: { kind: "none" } }, groups.length, some);
+      const faults = this.#launch(env, shared, options);
+      for (const { name, parts } of operands.filter(({ direction }) => direction === "out")) {
+        const from = shared.get(name);
+        const bytes = from ? must(from.buffer.read()) : new Uint8Array();
+        for (const [g, { at, bytes: size }] of parts.entries()) {
+          const [start, to] = [at + (from?.offset ?? 0), this.#place(size, this.#alignOf(whole, name))];
+          all[g]?.set(name, to);
+          must(to.buffer.fill(SENTINEL));
+          must(to.buffer.write(bytes.slice(start, start + size), to.offset));
+          bytes.fill(SENTINEL, start, start + size);
+        }
+        const stray = bytes.findIndex((byte) => byte !== SENTINEL);
+        if (stray >= 0) faults.push(`byte ${stray} of ${name} belongs to no expert and was written`);
+      }
+      return groups.map(({ problem, data }, i) =>
+        data === null ? null : this.#collect(problem, all[i] ?? new Map(), faults.splice(0)),
+      );
+    } finally {
+      for (const placed of [...all, shared]) for (const { buffer } of placed.values()) buffer.free();
     }
   }
 

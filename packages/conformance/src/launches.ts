@@ -38,11 +38,20 @@ function randomSizes(random: Random, problem: Problem): LaunchSizes {
 
 /**
  * Groups of a launch of a grouped problem: one at the problem's own sizes, the second without rows or columns, the third without chunks (k is 0: what it stores is
- * made of zeros and C), the others at random.
+ * made of zeros and C), the others at random. Of experts the second has no rows, the third one.
  */
 export function groupProblems(random: Random, problem: Problem): readonly Problem[] {
   const { batch } = problem;
   if (batch.kind !== "grouped") throw new TypeError("groupProblems takes a grouped problem");
+  if (batch.rows !== undefined) {
+    let left = problem.m;
+    return Array.from({ length: batch.count }, (_, i): Problem => {
+      const most = batch.rows === "counts" ? problem.m : left;
+      const m = i === 0 ? Math.ceil(most / 2) : Math.min(most, i < 3 ? i - 1 : random.integer(0, most));
+      left -= m;
+      return must(problemOfGroup(problem, { m }));
+    });
+  }
   return Array.from({ length: batch.count }, (_, i): Problem => {
     if (i === 0) return must(problemOfGroup(problem, {}));
     if (i === 1) return { ...must(problemOfGroup(problem, {})), [pick(random, ["m", "n"])]: 0 };

@@ -10,7 +10,7 @@ import {
   addResults,
   addSteps,
 } from "./tableEpilogues.ts";
-import { addGroups, addSymbolic } from "./tableLaunches.ts";
+import { addExperts, addGroups, addSymbolic } from "./tableLaunches.ts";
 import { even, layouts, type Row, ragged, SIZES, Table, type Variation } from "./tableRows.ts";
 
 /** The problems for operands of these dtypes. Sizes stay under about a hundred: a large one proves nothing more. */
@@ -30,6 +30,7 @@ export function problemTable(types: DTypes, seed: number): readonly Row[] {
   addSplits(table);
   addExpressions(table);
   addGated(table);
+  addExperts(table);
   return table.rows;
 }
 

@@ -57,6 +57,46 @@ export function addGroups(table: Table): void {
     );
 }
 
+/** Experts: rows that device memory tells apart, with an operand for each expert and one for each row. */
+export function addExperts(table: Table): void {
+  const { dtype, bDType } = table.types;
+  const [a, d] = [
+    { dtype, layout: "row" },
+    { dtype: table.out, layout: "row" },
+  ];
+  const b = (layout: string) => ({ a, b: { dtype: bDType ?? dtype, layout }, d });
+  const size = { m: 75, n: 48, k: 64 };
+  const offsets = { batch: { kind: "grouped", count: 5, rows: "offsets" } };
+  const counts = { batch: { kind: "grouped", count: 4, rows: "counts" } };
+  table.add("experts, offsets", size, { ...offsets, ...b("col") });
+  table.add("experts, counts", { ...size, m: 40 }, { ...counts, ...b("row") });
+  // Sums that are integers are no factors of each other.
+  if (table.out !== "s32" && table.out !== "f64")
+    table.add(
+      "experts, counts, gated",
+      { ...size, m: 40 },
+      { ...counts, ...b("col"), gated: "halves", epilogue: "silu(acc + b[n]) * up" },
+    );
+
+  table.add(
+    "experts, offsets, odd rows, C and a chain of steps",
+    { m: 61, n: 37, k: 29 },
+    {
+      ...offsets,
+      ...b("row"),
+      c: { dtype: table.types.cDType ?? table.out, layout: "row" },
+      beta: 1,
+      epilogue: [
+        { kind: "scale", by: "tensor", dtype: "f32" },
+        { kind: "scale", by: "m", dtype: "f32" },
+        chain[0],
+        chain[1],
+        { kind: "output", operand: { dtype: "f32", layout: "row" } },
+      ],
+    },
+  );
+}
+
 /** One kernel for several sizes: which of them the launch supplies, and what is known of them. */
 export function addSymbolic(table: Table): void {
   const { dtype, bDType } = table.types;

@@ -145,6 +145,13 @@ export { type CopiedMatrix, copyBytes, copyPromises } from "./problem/copyBytes.
 export { readProblem } from "./problem/define.ts";
 export { foldMap, isApproximateEpilogue, type MapLeaf, mapOf } from "./problem/epilogueExpression.ts";
 export { type EpilogueKind, epilogueKind } from "./problem/epilogueKind.ts";
+export {
+  checkExpertRows,
+  expertRowsData,
+  expertRowsOf,
+  type GroupStrides,
+  groupStrides,
+} from "./problem/expertRows.ts";
 export { defineProblem, operations, readProblemRequest } from "./problem/request.ts";
 export {
   BLOCK_SCALE,
@@ -207,6 +214,8 @@ export {
   type BlockScales,
   blockForms,
   type EpilogueStep,
+  type ExpertRows,
+  expertRows,
   gatedForms,
   type MatrixLayout,
   type Operand,

@@ -26,7 +26,7 @@ export type ParamSpec =
   /** Device pointer to an operand. */
   | {
       readonly kind: "pointer";
-      /** `sfa`, `sfb`: scale factors of A and B (`problem/scales.ts` says how they lie). `epilogueI`: the vector, matrix or result of step I of the epilogue. `groups`: the table of a grouped problem, whose rows `GroupRow` describes. */
+      /** `sfa`, `sfb`: scale factors of A and B (`problem/scales.ts` says how they lie). `epilogueI`: the vector, matrix or result of step I of the epilogue. `groups`: the table of a grouped problem, whose rows `GroupRow` describes; of experts (`batch.rows` of the request) int32, one for each. */
       readonly name: "a" | "b" | "c" | "d" | "sfa" | "sfb" | "workspace" | "groups" | `epilogue${number}`;
       readonly offset: number;
       readonly size: 8;

@@ -47,9 +47,16 @@ export type Batch =
     }
   /**
    * Problems of different shapes: sizes, leading dimensions and pointers come from a table in device memory (`launch/groups.ts`), all of them in
-   * `symbolic`. The problem's own extents are upper bounds unless ranges there say otherwise.
+   * `symbolic`. The problem's own extents are upper bounds unless ranges there say otherwise. With `rows` only m differs (`problem/expertRows.ts`).
    */
-  | { readonly kind: "grouped"; readonly count: number };
+  | { readonly kind: "grouped"; readonly count: number; readonly rows?: ExpertRows | undefined };
+
+/**
+ * How the rows of a mixture of experts are told apart, by int32 of device memory, one a group. `offsets`: rows of A and D are sorted by group, and group g ends before row `offsets[g]` of the m
+ * that there are. `counts`: each group has m rows, and its first `counts[g]` are used.
+ */
+export const expertRows = ["offsets", "counts"] as const;
+export type ExpertRows = (typeof expertRows)[number];
 
 export type Activation = "relu" | "gelu" | "gelu_tanh" | "silu" | "sigmoid" | "tanh";
 

@@ -189,8 +189,9 @@ export function allocate(
   return filled.ok ? buffer : filled;
 }
 
+/** D before a launch. */
 // The emulator knows of each byte whether it was written, and would forget it if it were poisoned.
-const spoil =
+export const spoil =
   (device: Device): Fill =>
   (buffer) =>
     device.kind === "cuda" ? buffer.fill(poison) : ok(true as const);

@@ -1,9 +1,12 @@
 /** A grouped problem on a device: one launch for GEMMs of different sizes, from host bytes to host bytes. */
 import {
   type Checked,
+  checkExpertRows,
   checkGroup,
   type Diagnostic,
   err,
+  expertRowsData,
+  expertRowsOf,
   type GroupArguments,
   groupConstraints,
   groupTable,
@@ -24,14 +27,16 @@ import {
   type GemmInputs,
   type GemmOptions,
   type GemmResult,
+  inputBytes,
   inputProblems,
   launchInOrder,
   operandBuffers,
   readResults,
+  spoil,
   stepScalars,
   workspaceOf,
 } from "./gemm.ts";
-import { type DeviceOperand, deviceOperands } from "./operands.ts";
+import { type DeviceOperand, deviceOperands, expertOperands } from "./operands.ts";
 
 /** Sizes of one group, and host bytes of its operands; a group with m or n of 0 is skipped and needs none, one with k of 0 none of A and B. */
 export interface Group extends Partial<GemmInputs> {
@@ -68,7 +73,7 @@ export function runGroups(
   const { manifest } = artifact;
   const [kernel] = manifest.kernels;
   const { batch } = manifest.request;
-  if (kernel?.groups === undefined || batch.kind !== "grouped")
+  if (kernel === undefined || batch.kind !== "grouped")
     return err([diagnose("parameter", "batch", "the kernel is not for a grouped problem", "use runGemm")]);
   if (groups.length !== batch.count)
     return err([
@@ -96,39 +101,121 @@ export function runGroups(
 
   const owned: (() => void)[] = [];
   try {
-    const buffers: Record<string, DeviceBuffer>[] = [];
-    for (const { operands, inputs } of launched.value) {
-      const made = operandBuffers(device, operands, inputs, owned);
-      if (!made.ok) return made;
-      buffers.push(made.value);
-    }
-    const rows = launched.value.map(
-      ({ env }, i): GroupArguments => ({ env, addresses: addressesOf(buffers[i] ?? {}) }),
-    );
-    const table = groupTable(kernel.groups, rows);
-    if (!table.ok) return table;
-    const placed = allocate(device, table.value.byteLength, (buffer) => buffer.write(table.value), owned);
+    const place = kernel.groups === undefined ? placeExperts : placeTable;
+    const placed = place(device, manifest, launched.value, owned);
     if (!placed.ok) return placed;
     const module = device.load(artifact.ptx);
     if (!module.ok) return module;
     owned.push(() => module.value.unload());
-    const env = launchOfGroups(kernel, envs) ?? {};
+    const env =
+      kernel.groups === undefined
+        ? { ...(envs[0] ?? {}), m: manifest.request.m }
+        : (launchOfGroups(kernel, envs) ?? {});
     const space = workspaceOf(device, manifest, env, owned);
     if (!space.ok) return space;
-    const shared = { groups: placed.value, ...(space.value === null ? {} : { workspace: space.value }) };
+    const shared = { ...placed.value.buffers, ...(space.value === null ? {} : { workspace: space.value }) };
     const ran = launchInOrder(device, manifest, module.value, env, shared, knobs);
     if (!ran.ok) return ran;
-    const results: Pick<GemmResult, "d" | "steps">[] = [];
-    for (const [i, { operands }] of launched.value.entries()) {
-      const read = readResults(operands, buffers[i] ?? {});
-      if (!read.ok) return read;
-      results.push(read.value);
-    }
+    const results = placed.value.read();
+    if (!results.ok) return results;
     const { timeMs, findings, counters, completed } = ran.value;
-    return ok({ groups: results, timeMs, findings, counters, completed });
+    return ok({ groups: results.value, timeMs, findings, counters, completed });
   } finally {
     for (const free of owned.reverse()) free();
   }
+}
+
+/** Buffers of a launch by their names in the manifest, and what they hold of each group behind it. */
+interface Placed {
+  readonly buffers: Readonly<Record<string, DeviceBuffer>>;
+  read(): Checked<readonly Pick<GemmResult, "d" | "steps">[]>;
+}
+
+/** Buffers of each group, and the table that has their addresses. */
+function placeTable(
+  device: Device,
+  { kernels: [kernel] }: GemmArtifact["manifest"],
+  launched: readonly Launched[],
+  owned: (() => void)[],
+): Checked<Placed> {
+  const buffers: Record<string, DeviceBuffer>[] = [];
+  for (const { operands, inputs } of launched) {
+    const made = operandBuffers(device, operands, inputs, owned);
+    if (!made.ok) return made;
+    buffers.push(made.value);
+  }
+  const rows = launched.map(
+    ({ env }, i): GroupArguments => ({ env, addresses: addressesOf(buffers[i] ?? {}) }),
+  );
+  const table = groupTable(kernel?.groups ?? { bytes: 0, fields: [] }, rows);
+  if (!table.ok) return table;
+  const groups = allocate(device, table.value.byteLength, (buffer) => buffer.write(table.value), owned);
+  if (!groups.ok) return groups;
+  return ok({
+    buffers: { groups: groups.value },
+    read: () => all(launched.map(({ operands }, i) => readResults(operands, buffers[i] ?? {}))),
+  });
+}
+
+/** One buffer of each operand for the rows of all experts, and the int32 that tell them apart. Errors: TW1020. */
+function placeExperts(
+  device: Device,
+  { request }: GemmArtifact["manifest"],
+  launched: readonly Launched[],
+  owned: (() => void)[],
+): Checked<Placed> {
+  const counts = launched.map(({ problem }) => problem.m);
+  const rows = expertRowsData(expertRowsOf(request) ?? "offsets", counts);
+  const faults = checkExpertRows(request, rows);
+  if (faults.length > 0) return err(faults);
+  const operands = expertOperands(request, counts);
+  const buffers: Record<string, DeviceBuffer> = {};
+  for (const operand of operands) {
+    const bytes = new Uint8Array(operand.bytes);
+    for (const [g, part] of operand.parts.entries()) {
+      const data = inputBytes(operand, launched[g]?.inputs ?? { a: bytes, b: bytes });
+      if (data !== null) bytes.set(data.subarray(0, part.bytes), part.at);
+    }
+    const fill = operand.direction === "in" ? (buffer: DeviceBuffer) => buffer.write(bytes) : spoil(device);
+    const made = allocate(device, operand.bytes, fill, owned);
+    if (!made.ok) return made;
+    buffers[operand.name] = made.value;
+  }
+  const groups = allocate(
+    device,
+    rows.byteLength,
+    (buffer) => buffer.write(new Uint8Array(rows.buffer)),
+    owned,
+  );
+  if (!groups.ok) return groups;
+  const read: Placed["read"] = () => {
+    const whole = readResults(operands, buffers);
+    if (!whole.ok) return whole;
+    const part = (bytes: Uint8Array, name: string, g: number): Uint8Array => {
+      const { at, bytes: size } = operands.find((each) => each.name === name)?.parts[g] ?? {
+        at: 0,
+        bytes: 0,
+      };
+      return bytes.subarray(at, at + size);
+    };
+    return ok(
+      counts.map((_, g) => ({
+        d: part(whole.value.d, "d", g),
+        steps: new Map([...whole.value.steps].map(([i, bytes]) => [i, part(bytes, `epilogue${i}`, g)])),
+      })),
+    );
+  };
+  return ok({ buffers: { ...buffers, groups: groups.value }, read });
+}
+
+/** All values, or the first error. */
+function all<T>(checked: readonly Checked<T>[]): Checked<readonly T[]> {
+  const values: T[] = [];
+  for (const each of checked) {
+    if (!each.ok) return each;
+    values.push(each.value);
+  }
+  return ok(values);
 }
 
 const addressesOf = (buffers: Readonly<Record<string, DeviceBuffer>>): Readonly<Record<string, bigint>> =>

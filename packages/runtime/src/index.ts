@@ -57,5 +57,11 @@ export {
   type OpenDeviceOptions,
   openDevice,
 } from "./open.ts";
-export { type DeviceOperand, deviceOperands, type OperandName } from "./operands.ts";
+export {
+  type DeviceOperand,
+  deviceOperands,
+  type ExpertOperand,
+  expertOperands,
+  type OperandName,
+} from "./operands.ts";
 export * from "./timing/index.ts";

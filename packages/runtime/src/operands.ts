@@ -5,6 +5,7 @@ import {
   blockFactors,
   type DType,
   dtypes,
+  groupStrides,
   type Operand,
   operandElements,
   operandShape,
@@ -120,3 +121,27 @@ function stepOperand(problem: Problem, index: number): DeviceOperand | null {
 
 const matrixText = (operand: Operand, [rows, columns]: readonly [number, number]): string =>
   `${rows} x ${columns} ${operand.dtype} with leading dimension ${operand.ld}`;
+
+/** An operand of all groups of a mixture of experts: one buffer, and where in it each group's part lies, in bytes. */
+export interface ExpertOperand extends DeviceOperand {
+  readonly parts: readonly { readonly at: number; readonly bytes: number }[];
+}
+
+/** Every buffer that experts with so many rows each share, for `problem.m` rows. */
+export function expertOperands(problem: Problem, counts: readonly number[]): readonly ExpertOperand[] {
+  const one = (m: number): Problem => ({ ...problem, m, batch: { kind: "none" } });
+  const groups = counts.map((m) => deviceOperands(one(m)));
+  return deviceOperands(one(problem.m)).map((operand, i) => {
+    const { row, group } =
+      operand.name === "sfa" || operand.name === "sfb"
+        ? { row: 0, group: 0 }
+        : groupStrides(problem, operand.name);
+    let first = 0;
+    const parts = groups.map((operands, g) => {
+      const at = first * row + g * group;
+      first += counts[g] ?? 0;
+      return { at, bytes: (counts[g] ?? 0) === 0 ? 0 : (operands[i]?.bytes ?? 0) };
+    });
+    return { ...operand, bytes: operand.bytes + (counts.length - 1) * group, parts };
+  });
+}

@@ -8,6 +8,7 @@ import {
   clustersAlong,
   clustersOf,
   forgetSlots,
+  isGrouped,
   lowerStmts,
   mostTiles,
   putNumber,
@@ -55,7 +56,7 @@ export function lowerTiles(ctx: Context, stmt: Tiles): void {
   if (ctx.role === null) throw new CannotLower("tiles", "stands outside the roles of this backend");
   if (stmt.loop.of !== 1) throw new CannotLower("tiles", "roles of this backend have no ping-pong");
   const { entry } = ctx;
-  if (ctx.groups !== null) {
+  if (isGrouped(ctx)) {
     if (stmt.loop.by !== "stride") throw new CannotLower("tiles", "a list of groups is walked at a stride");
     walkTileList(ctx, stmt, stmt.loop, {
       number: (prefix) => ownNumber(ctx, ctx.body, "%ctaid.x", prefix),

@@ -24,11 +24,12 @@ export const launchRules: readonly Rule[] = [
     code: "TW2343",
     at: "schedule.pingPong",
     find({ s, problem }) {
-      if (problem.symbolic?.k === undefined) return [];
+      if (problem.symbolic?.k === undefined && problem.batch.kind !== "grouped") return [];
       const found = [];
       if (s.pingPong > 1)
         found.push({
-          message: "ping-pong roles go by each other's chunks, whose number only the launch knows",
+          message:
+            "ping-pong roles go by each other's chunks, or work tiles, whose number only the launch knows",
           hint: "nearest legal: pingPong=1",
         });
       if (s.delayedRelease)

@@ -1,4 +1,5 @@
 /** `tilewright run`: compile a GEMM, run it on a GPU or the emulator, and check every element. */
+import { expertRowsOf } from "@tilewright/core";
 import { openDevice } from "@tilewright/runtime";
 import { codes, problemWith } from "../codes.ts";
 import { entryOf } from "../compile/artefacts.ts";
@@ -9,12 +10,19 @@ import { TraceFile } from "../emulation/trace.ts";
 import { writeFiles } from "../files/atomic.ts";
 import { defineCommand, type Session } from "../kit/command.ts";
 import { exitCodes } from "../kit/exit.ts";
-import { buildProductRequest } from "../request/request.ts";
+import { buildProductRequest, buildRequest } from "../request/request.ts";
 import { usualArch } from "../request/usual.ts";
 import { openRunDevice } from "../run/device.ts";
 import { execute, warnOfTime } from "../run/execute.ts";
 import { type RunArgs, runFlags } from "../run/flags.ts";
-import { executeGroups, knownFromGroups, loadGroups, makeGroups, problemsOfGroups } from "../run/groups.ts";
+import {
+  executeGroups,
+  knownFromGroups,
+  loadGroups,
+  makeGroups,
+  problemsOfGroups,
+  sizesOfExperts,
+} from "../run/groups.ts";
 import { checkMemory, randomInputs } from "../run/inputs.ts";
 import { objections, type Prepared, prepare } from "../run/prepare.ts";
 import { encodeResult, render, resultOf } from "../run/report.ts";
@@ -22,37 +30,37 @@ import { encodeResult, render, resultOf } from "../run/report.ts";
 const randomOptions = ({ inputs, seed }: RunArgs) =>
   ({ distribution: { kind: inputs ?? "normal" }, seed }) as const;
 
-/** A grouped problem: sizes from a file, everything else from flags. In this process, also on a GPU. */
-async function runGrouped(session: Session, args: RunArgs, path: string): Promise<number> {
+/** Whether flags or request file ask for experts; what is wrong with them is said later. */
+function hasExperts(session: Session, args: RunArgs): boolean {
+  const request = buildRequest(session.context, args, {}, usualArch(compilerOf(session.context)));
+  return args.experts !== undefined || (request.ok && expertRowsOf(request.value.problem) !== null);
+}
+
+/** A grouped problem: sizes from a file, or rows of experts; everything else from flags. In this process, also on a GPU. */
+async function runGrouped(session: Session, args: RunArgs): Promise<number> {
+  const flag = args.groups === undefined ? "--experts" : "--groups";
   const alone = ["a", "b", "c", "sfa", "sfb", "sizes", "out", "from", "trace"] as const;
   const given = alone.filter((name) => args[name] !== undefined);
   if (given.length > 0)
     return session.fail([
-      problemWith(
-        codes.conflict,
-        "--groups",
-        `groups have no ${given.map((name) => `--${name}`).join(", ")}`,
-        {
-          hint: `leave ${given.map((name) => `--${name}`).join(", ")} out: matrices of groups are random`,
-        },
-      ),
-    ]);
-  if (args.batch !== undefined)
-    return session.fail([
-      problemWith(codes.conflict, "--groups", "a list of groups is a batch of its own, beside --batch", {
-        hint: `leave --batch out: ${path} says how many groups there are`,
+      problemWith(codes.conflict, flag, `groups have no ${given.map((name) => `--${name}`).join(", ")}`, {
+        hint: `leave ${given.map((name) => `--${name}`).join(", ")} out: matrices of groups are random`,
       }),
     ]);
-  const sizes = loadGroups(session.context, path);
-  if (!sizes.ok) return session.fail(sizes.error);
+  if (args.groups !== undefined && args.batch !== undefined)
+    return session.fail([
+      problemWith(codes.conflict, "--groups", "a list of groups is a batch of its own, beside --batch", {
+        hint: `leave --batch out: ${args.groups} says how many groups there are`,
+      }),
+    ]);
+  const listed = args.groups === undefined ? null : loadGroups(session.context, args.groups);
+  if (listed?.ok === false) return session.fail(listed.error);
   const compiler = compilerOf(session.context);
-  const request = buildProductRequest(
-    session.context,
-    args,
-    knownFromGroups(sizes.value, args),
-    usualArch(compiler),
-  );
+  const known = listed === null ? {} : knownFromGroups(listed.value, args);
+  const request = buildProductRequest(session.context, args, known, usualArch(compiler));
   if (!request.ok) return session.fail(request.error);
+  const sizes = listed ?? sizesOfExperts(request.value.problem, args.rows, args.seed);
+  if (!sizes.ok) return session.fail(sizes.error);
   const none = { files: {}, factors: {} };
   const found = objections(request.value.problem, none, args);
   if (found.length > 0) return session.fail(found);
@@ -170,6 +178,10 @@ Ends with exit code 5 when a number or a hazard is wrong; D is then not written.
       line: "run --arch sm_80 --groups groups.json",
     },
     {
+      what: "a mixture of experts, whose rows device memory tells apart",
+      line: "run --arch sm_80 --experts 4 -m 300 -n 128 -k 64 --dtype bf16 --rows 100,100,101,300",
+    },
+    {
       what: "real matrices; sizes come from the files",
       line: "run --a A.npy --b B.npy --out D.npy",
     },
@@ -183,7 +195,12 @@ Ends with exit code 5 when a number or a hazard is wrong; D is then not written.
     },
   ],
   async run(session, args) {
-    if (args.groups !== undefined) return runGrouped(session, args, args.groups);
+    if (args.groups !== undefined || (args.from === undefined && hasExperts(session, args)))
+      return runGrouped(session, args);
+    if (args.rows !== undefined)
+      return session.fail([
+        problemWith(codes.conflict, "--rows", "are those of experts", { hint: "add --experts COUNT" }),
+      ]);
     const prepared = prepare(session, args);
     return prepared.ok ? runPrepared(session, args, prepared.value) : session.fail(prepared.error);
   },

@@ -1,5 +1,5 @@
 /** The flags that state a problem and how to compile it; `compile`, `run` and `plan` share them. */
-import { gatedForms, operations, precisions } from "@tilewright/core";
+import { expertRows, gatedForms, operations, precisions } from "@tilewright/core";
 import { choice, list, number, text, toggle } from "../kit/flags.ts";
 import { attentionFlags } from "./attention.ts";
 
@@ -55,6 +55,18 @@ export const productFlags = {
   alpha: number("factor of A.B (default 1)", { group }),
   beta: number("factor of C (default 0: there is no C)", { group }),
   batch: number("that many problems of one shape, packed one after the other", { hint: "COUNT", group }),
+  experts: number(
+    "that many experts, each with its own B; rows of A and D are sorted by expert, -m of them",
+    {
+      hint: "COUNT",
+      group,
+    },
+  ),
+  expertRows: choice(
+    "what int32 of device memory say of each expert: offsets (default), where its rows end; counts, how many of its own -m rows it uses",
+    expertRows,
+    { group },
+  ),
   symbolic: text(
     "sizes given at launch, one kernel for all: m,n,k%8,lda,… with bounds and divisibility (k:8..4096%8); -m -n -k are then those it is tuned for",
     { hint: "SIZES", group },

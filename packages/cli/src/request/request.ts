@@ -94,6 +94,8 @@ function requestOfFlags(args: ProblemArgs): JsonObject {
     alpha: args.alpha,
     beta: args.beta,
     epilogue: args.epilogue,
+    experts: args.experts,
+    expertRows: args.expertRows,
     symbolic: args.symbolic === undefined ? undefined : parseSymbolic(args.symbolic),
     batch: args.batch === undefined ? undefined : { kind: "strided", count: args.batch },
     a: { layout: args.aLayout, ld: args.lda },

@@ -27,6 +27,10 @@ export const runFlags = z.strictObject({
     "run a grouped problem: a JSON list of {m, n, k} and, if not packed, {lda, ldb, ldc, ldd}, one for each group; matrices are random",
     { hint: "FILE.json", group: "Execution" },
   ),
+  rows: text(
+    "rows of experts (--experts) as device memory has them: offsets, or counts; at random unless given",
+    { hint: "N,N,…", group: "Execution" },
+  ),
   out: text("write D to this .npy file, if it passes the check", {
     hint: "D.npy",
     aliases: ["d"],

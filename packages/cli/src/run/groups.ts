@@ -1,10 +1,13 @@
 /** `--groups FILE.json`: the groups of one launch, from a list of sizes to a checked run. */
 import {
   type Checked,
+  checkExpertRows,
   checkGroup,
+  createRandom,
   type Diagnostic,
   diagnosticsOfIssues,
   err,
+  expertRowsOf,
   isEmptyGroup,
   type LaunchSizes,
   ok,
@@ -94,6 +97,35 @@ export function knownFromGroups(
 }
 
 /** A group, and the problem that it is. */
+/**
+ * Rows of each expert: as the int32 in device memory say, `3,3,20`; at random unless given, some without and some with one. Errors: TW1020, and what is no number.
+ */
+export function sizesOfExperts(
+  problem: Problem,
+  text: string | undefined,
+  seed: number,
+): Checked<readonly Sizes[]> {
+  const { batch, m, n, k } = problem;
+  const rows = expertRowsOf(problem);
+  if (batch.kind !== "grouped" || rows === null) throw new TypeError("a problem with experts");
+  if (text === undefined) {
+    const random = createRandom(seed);
+    let left = m;
+    return ok(
+      Array.from({ length: batch.count }, (_, g) => {
+        const most = rows === "counts" ? m : Math.min(left, Math.ceil((2 * m) / batch.count));
+        const count = g % 4 === 1 ? 0 : Math.min(most, g % 4 === 2 ? 1 : random.integer(0, most));
+        left -= count;
+        return { m: count, n, k };
+      }),
+    );
+  }
+  const data = text.split(",").map((word) => (/^\s*-?\d+\s*$/.test(word) ? Number(word) : Number.NaN));
+  const found = checkExpertRows(problem, data);
+  if (found.length > 0) return err(found);
+  return ok(data.map((value, g) => ({ m: rows === "counts" ? value : value - (data[g - 1] ?? 0), n, k })));
+}
+
 interface Member {
   readonly problem: Problem;
   readonly group: Group;

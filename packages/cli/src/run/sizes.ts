@@ -22,7 +22,8 @@ export const groupsFault = ({ batch }: Problem, hint: string): Diagnostic | null
     : null;
 
 /** Hint of the commands that take no sizes of groups. */
-export const RUN_GROUPS = "tilewright run --groups FILE.json launches one; this command takes no groups";
+export const RUN_GROUPS =
+  "tilewright run launches one, with --groups FILE.json or --experts; this command takes no groups";
 
 /** The problem of the launch; its own sizes where none are given. Errors: what is no size, is fixed, or makes no problem; all at once. */
 export function problemOfLaunch(problem: Problem, text: string | undefined): Checked<Problem> {

@@ -8,6 +8,7 @@ import { checkExtent, isExtent, maxExtent } from "./checkExtent.ts";
 import { checkBlockScales, checkDTypes, checkPrecision } from "./checkTypes.ts";
 import { invalid, problemCodes } from "./codes.ts";
 import { parseMap, readsUp } from "./epilogueExpression.ts";
+import { expertRowsOf } from "./expertRows.ts";
 import { stepExtents } from "./stepInputs.ts";
 import { maxOfSize, type SizeName, type SizeRange, sizeNames, sizeValue } from "./symbolic.ts";
 
@@ -197,7 +198,7 @@ function checkGated(problem: Problem): Diagnostic[] {
       "C is added to one sum, and a gated product has two",
       "add it behind the product: --epilogue with + c[m,n]",
     );
-  if (problem.batch.kind === "grouped" || problem.symbolic !== undefined)
+  if (problem.symbolic !== undefined && expertRowsOf(problem) === null)
     fault(
       "symbolic",
       "the columns of a gated product's B begin where n says, which the launch supplies",

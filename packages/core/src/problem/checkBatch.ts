@@ -5,15 +5,17 @@ import type { Batch, BatchAxes, Problem } from "../problem.ts";
 import { batchGrain, outputsApart } from "./batch.ts";
 import { checkExtent, isExtent } from "./checkExtent.ts";
 import { invalid, problemCodes } from "./codes.ts";
+import { checkExperts } from "./expertRows.ts";
 import { operandSpan } from "./size.ts";
 import { sizeNames } from "./symbolic.ts";
 
-/** Every fault of a problem's batch: TW1010, and TW1016 of a grouped one. */
+/** Every fault of a problem's batch: TW1010, and TW1016 or TW1020 of a grouped one. */
 export function checkBatch(problem: Problem): Diagnostic[] {
   const batch: Batch = problem.batch;
   if (batch.kind === "none") return [];
   const found = checkExtent("batch.count", batch.count);
-  if (batch.kind === "grouped") return [...found, ...checkGroupSizes(problem)];
+  if (batch.kind === "grouped")
+    return [...found, ...(batch.rows === undefined ? checkGroupSizes(problem) : checkExperts(problem))];
   for (const name of ["strideA", "strideB", "strideC", "strideD"] as const) {
     const stride = batch[name];
     if (Number.isInteger(stride) && stride >= 0 && stride <= Number.MAX_SAFE_INTEGER) continue;

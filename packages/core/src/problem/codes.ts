@@ -20,6 +20,7 @@ export const problemCodes = {
   blockScales: "TW1017",
   gated: "TW1018",
   attention: "TW1019",
+  expertRows: "TW1020",
 } as const;
 
 type Code = (typeof problemCodes)[keyof typeof problemCodes];

@@ -82,7 +82,11 @@ function complete(request: StructuredRequest): Problem {
     strideD: given.strideD ?? (axes ? batchGrain(axes.d) : packedStride(d, m, n)),
     ...(axes ? { axes } : {}),
   });
-  const { batch = { kind: "none" } } = request;
+  const { experts, expertRows: rows = "offsets" } = request;
+  const batch =
+    experts === undefined
+      ? (request.batch ?? { kind: "none" })
+      : { kind: "grouped" as const, count: experts, rows };
   const symbolic = symbolicOf(request);
   const problem: Problem = {
     m,
@@ -179,14 +183,18 @@ export function readStructuredRequest(request: unknown): Checked<Problem> {
   const parsed = structuredRequestSchema.safeParse(request);
   if (!parsed.success) return err(structural(parsed.error.issues, request));
   const made = checked(complete(parsed.data));
-  if (parsed.data.act === undefined) return made;
-  const found = invalid(
-    problemCodes.gated,
-    "act",
-    "is of a gated product",
-    "use op ffn, or an epilogue: silu",
-  );
-  return err([found, ...(made.ok ? [] : made.error)]);
+  const { act, experts, expertRows, batch } = parsed.data;
+  const { gated, expertRows: rows } = problemCodes;
+  const found = [
+    act !== undefined && invalid(gated, "act", "is of a gated product", "use op ffn, or an epilogue: silu"),
+    experts !== undefined &&
+      batch !== undefined &&
+      invalid(rows, "experts", "experts are a batch of their own, beside batch", "leave one of them out"),
+    expertRows !== undefined &&
+      experts === undefined &&
+      invalid(rows, "expertRows", "tell rows of experts apart, and there are none", "give experts"),
+  ].filter((fault) => fault !== false);
+  return found.length === 0 ? made : err([...found, ...(made.ok ? [] : made.error)]);
 }
 
 /** A problem that must be complete already, e.g. from a manifest. Same faults as `readStructuredRequest`. */

@@ -125,10 +125,13 @@ const contiguous = ({ layout }: Operand): 0 | 1 => (layout === "row" ? 1 : 0);
 /**
  * The problem with every size that follows from a symbolic one and is not said made symbolic too: leading dimensions of what is contiguous
  * along a symbolic extent, strides of batches over symbolic matrices. `said` names the sizes that were given. Of a grouped problem everything is symbolic: extents
- * up to its own, leading dimensions that were given without a divisor.
+ * up to its own, leading dimensions that were given without a divisor; of a mixture of experts m alone.
  */
 export function withImpliedSizes(problem: Problem, said: ReadonlySet<SizeName>): Problem {
-  const grouped = problem.batch.kind === "grouped";
+  const { batch } = problem;
+  if (batch.kind === "grouped" && batch.rows !== undefined)
+    return { ...problem, symbolic: { m: rangeOfSize("m", { max: problem.m }), ...problem.symbolic } };
+  const grouped = batch.kind === "grouped";
   if (problem.symbolic === undefined && !grouped) return problem;
   const symbolic: Partial<Record<SizeName, SizeRange>> = { ...problem.symbolic };
   if (grouped)

@@ -22,7 +22,7 @@ function printBatch(batch: Batch): string {
     case "strided":
       return `strided:${batch.count}:${batch.strideA}:${batch.strideB}:${batch.strideC}:${batch.strideD}${batch.axes === undefined ? "" : `:${printAxes(batch.axes)}`}`;
     case "grouped":
-      return `grouped:${batch.count}`;
+      return `grouped:${batch.count}${batch.rows === undefined ? "" : `:${batch.rows}`}`;
   }
 }
 
@@ -129,6 +129,8 @@ const operandText = (text: string): Json =>
 
 const batchNames = ["kind", "count", "strideA", "strideB", "strideC", "strideD", "axes"];
 function batchText(text: string): Json {
+  const [, groups, rows] = /^grouped:([^:]*):([^:]*)$/.exec(text) ?? [];
+  if (rows !== undefined) return { kind: "grouped", count: number(groups), rows };
   const found = colons(text, batchNames, batchNames.slice(1, -1));
   if (found === null || typeof found !== "object" || !("axes" in found) || typeof found.axes !== "string")
     return found;

@@ -4,7 +4,7 @@
  */
 import { z } from "zod";
 import { dtypeNames } from "../dtype.ts";
-import { blockForms, gatedForms, precisions } from "../problem.ts";
+import { blockForms, expertRows, gatedForms, precisions } from "../problem.ts";
 
 const dtype = z.enum(dtypeNames);
 /** A number in TypeScript, an integer in the JSON Schema: `checkProblem` says more about 1.5 than zod does. */
@@ -126,6 +126,17 @@ const batchAxes = z
     "a batch over several axes, the innermost last; strides by axis. strideA to strideD are the greatest common divisors of those, and follow",
   );
 
+const grouped = z.strictObject({
+  kind: z.literal("grouped"),
+  count,
+  rows: z
+    .enum(expertRows)
+    .optional()
+    .describe(
+      "a mixture of experts, each with a B of its own: int32 of device memory say which rows of A and D each has; offsets: where its rows end, all sorted; counts: how many of its m it uses",
+    ),
+});
+
 const dims = {
   m: integer(1, "rows of A and D"),
   n: integer(1, "columns of B and D"),
@@ -167,7 +178,7 @@ export const problemSchema = z
         strideD: stride("D"),
         axes: batchAxes.optional(),
       }),
-      z.strictObject({ kind: z.literal("grouped"), count }),
+      grouped,
     ]),
     epilogue: epilogueSteps(operandSchema),
     symbolic: z
@@ -191,6 +202,11 @@ export const structuredRequestSchema = z
       .enum(["silu", "gelu", "gelu_tanh", "relu", "sigmoid", "tanh"])
       .optional()
       .describe("activation of an ffn; silu unless given"),
+    experts: integer(1, "experts, each with a B of its own: short for a grouped batch with rows").optional(),
+    expertRows: z
+      .enum(expertRows)
+      .optional()
+      .describe("what tells the rows of experts apart; offsets unless given"),
     dtype: dtype.optional().describe("dtype of A and B; f32 unless told otherwise"),
     a: operandRequestSchema.optional(),
     b: operandRequestSchema.optional(),
@@ -214,7 +230,7 @@ export const structuredRequestSchema = z
           strideD: stride("D").optional(),
           axes: batchAxes.optional(),
         }),
-        z.strictObject({ kind: z.literal("grouped"), count }),
+        grouped,
       ])
       .optional(),
     epilogue: epilogueSteps(operandRequestSchema).optional(),

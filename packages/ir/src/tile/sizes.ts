@@ -4,8 +4,10 @@
  */
 
 import {
+  expertRowsOf,
   extentNames,
   fixedProblem,
+  groupStrides,
   leadingNames,
   type Operand,
   operandShape,
@@ -109,12 +111,15 @@ export function strideMultiple(problem: Problem, buffer: Buffer, axis: 0 | 1): n
   return name === null || stride === 1 ? stride : sizeMultiple(problem, name);
 }
 
-/** The alignment of every matrix of an operand in bytes: its pointer's, as far as the strides of a batch keep it. */
+/** The alignment of every matrix of an operand in bytes: its pointer's, as far as the strides of a batch, or of experts, keep it. */
 export function matrixAlign(problem: Problem, which: Which): number {
   const operand = problem[which];
   if (operand === null) return 1;
-  if (problem.batch.kind !== "strided" || sizeMost(problem, "batch") === 1) return operand.align;
-  const stride = sizeMultiple(problem, strideNames[which]) * sizeOf(operand.dtype);
+  const experts = expertRowsOf(problem) !== null;
+  if (!experts && (problem.batch.kind !== "strided" || sizeMost(problem, "batch") === 1))
+    return operand.align;
+  const { row, group } = groupStrides(problem, which);
+  const stride = experts ? row + group : sizeMultiple(problem, strideNames[which]) * sizeOf(operand.dtype);
   let align = operand.align;
   while (align > sizeOf(operand.dtype) && stride % align !== 0) align /= 2;
   return align;

@@ -1,6 +1,7 @@
 /** Parameters of a program's kernels, as the manifest lists them, and rows of the table of a grouped problem. */
 import {
   type EpilogueStep,
+  expertRowsOf,
   type GroupField,
   type GroupRow,
   isLaunchScalar,
@@ -37,21 +38,27 @@ export const workspacePointer = (offset: number): ParamSpec => ({
   access: "readwrite",
 });
 
-const table: ParamSpec = {
+/** The pointer to rows of a table, or to the int32 that tell rows of experts apart. */
+const groupsPointer = (offset: number, align: number): ParamSpec => ({
   kind: "pointer",
   name: GROUP_TABLE,
-  offset: 0,
+  offset,
   size: 8,
-  align: POINTER_BYTES,
+  align,
   access: "read",
-};
+});
 
-/** Pointers in the order A, B, C, D, scale factors, epilogue steps and workspace, then the scalars and sizes that the launch supplies; naturally aligned. Of a grouped problem, the table in the place of operands and sizes. */
+/** Pointers in the order A, B, C, D, scale factors, epilogue steps and workspace, then the scalars and sizes that the launch supplies; naturally aligned. Of a grouped problem, the table in the place of operands and sizes; of experts what tells their rows apart behind the operands. */
 export function parameters(program: TileProgram, hasWorkspace: boolean): readonly ParamSpec[] {
   const { problem } = program;
   const pointers = operandPointers(program);
   const grouped = problem.batch.kind === "grouped";
-  const out: ParamSpec[] = grouped ? [table] : [...pointers];
+  const out: ParamSpec[] =
+    expertRowsOf(problem) !== null
+      ? [...pointers, groupsPointer(8 * pointers.length, SIZE_BYTES)]
+      : grouped
+        ? [groupsPointer(0, POINTER_BYTES)]
+        : [...pointers];
   let offset = 8 * out.length;
   const epilogue = epilogueOf(program);
   const steps = epilogue?.steps ?? [];
@@ -94,10 +101,10 @@ const SIZE_BYTES = 4;
 const inRow = (name: OperandParam["name"]): name is PointerField["name"] =>
   name !== "sfa" && name !== "sfb" && name !== WORKSPACE && name !== GROUP_TABLE;
 
-/** The row of each group of a grouped problem, the pointers of the kernel's operands, then its sizes; absent of others. */
+/** The row of each group of a grouped problem, the pointers of the kernel's operands, then its sizes; absent of others, experts among them. */
 export function rowOfGroups(program: TileProgram): { readonly row?: GroupRow } {
   const { problem } = program;
-  if (problem.batch.kind !== "grouped") return {};
+  if (problem.batch.kind !== "grouped" || problem.batch.rows !== undefined) return {};
   const pointers = operandPointers(program).flatMap(
     ({ name, align, access }): Omit<PointerField, "offset">[] =>
       inRow(name) ? [{ kind: "pointer", name, align, access }] : [],

@@ -153,7 +153,8 @@ export function tensorMaps(program: TileProgram, offset: number): readonly Param
     if (stmt.kind === "epilogue") found.set(stmt.dst.buffer, bulkStore(program, stmt, warps).cut);
   for (const { stmt } of accesses)
     if (stmt.kind === "copy") found.set(stmt.src.buffer, loadCut(program, stmt));
-  const grouped = program.problem.batch.kind === "grouped";
+  const { batch } = program.problem;
+  const table = batch.kind === "grouped" && batch.rows === undefined;
   let end = offset;
   return [...found].map(([global, cut]): ParamSpec => {
     const at = Math.ceil(end / MAP_ALIGN) * MAP_ALIGN;
@@ -164,7 +165,7 @@ export function tensorMaps(program: TileProgram, offset: number): readonly Param
       name: mapName(global),
       offset: at,
       size: MAP_BYTES,
-      tensorMap: grouped ? templateOf(map) : map,
+      tensorMap: table ? templateOf(map) : map,
     };
   });
 }

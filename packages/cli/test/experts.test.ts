@@ -1,0 +1,160 @@
+/** A mixture of experts: what `run` checks and refuses, and what kernels make of int32 in device memory that no host has looked at. */
+import { decodeArray, defineProblem, encodeArray, expertRowsOf, findTarget } from "@tilewright/core";
+import { launchKernel, openDevice } from "@tilewright/runtime";
+import { describe, expect, test } from "vitest";
+import { compiler } from "../src/compiler.ts";
+import { cli } from "./harness.ts";
+
+const bytesOf = (array: Float64Array): Uint8Array => {
+  const { buffer, byteOffset, byteLength } = encodeArray("bf16", array) as Uint16Array;
+  return new Uint8Array(buffer, byteOffset, byteLength);
+};
+const small = (length: number, step: number) => Float64Array.from({ length }, (_, i) => ((i * step) % 7) - 3);
+
+/** D of a launch with such int32 in device memory, null where nothing was written; and what the emulator found. All sums are small integers, which bf16 holds. */
+async function launch(
+  arch: string,
+  request: Parameters<typeof defineProblem>[0] & { readonly experts: number },
+  rows: readonly number[],
+  order: "eager" | "lazy" | "random" = "eager",
+) {
+  const [problem, target] = [defineProblem(request), findTarget(arch)];
+  if (!problem.ok || !target.ok) throw new TypeError("a problem and a target");
+  const made = compiler.compile({ problem: problem.value, target: target.value });
+  const device = await openDevice({ kind: "emulator", arch, numSms: 2 });
+  if (!made.ok || !device.ok) throw new TypeError("a kernel and a device");
+  const { m, n, k, batch } = problem.value;
+  const experts = request.experts;
+  const all = expertRowsOf(problem.value) === "counts" ? experts * m : m;
+  const [a, b] = [small(all * k, 3), small(experts * n * k, 5)];
+  const buffer = (bytes: number, data?: Uint8Array) => {
+    const made = device.value.alloc(bytes);
+    if (!made.ok) throw new TypeError("memory");
+    if (data) made.value.write(data);
+    else made.value.fill(0xff);
+    return made.value;
+  };
+  const d = buffer(all * n * 2);
+  const groups = new Uint8Array(Int32Array.from(rows).buffer);
+  const [kernel] = made.value.manifest.kernels;
+  if (kernel === undefined || batch.kind !== "grouped") throw new TypeError("a kernel of experts");
+  const buffers = {
+    a: buffer(all * k * 2, bytesOf(a)),
+    b: buffer(experts * n * k * 2, bytesOf(b)),
+    d,
+    groups: buffer(groups.byteLength, groups),
+    workspace: buffer(1 << 16),
+  };
+  const env = { m, n, k, batch: experts, numSms: 2 };
+  const ran = launchKernel(device.value, kernel, made.value.ptx, env, buffers, { order });
+  if (!ran.ok) throw new TypeError(ran.error.map(({ message }) => message).join());
+  const bytes = d.read();
+  if (!bytes.ok) throw new TypeError("D");
+  const words = new Uint16Array(bytes.value.slice().buffer);
+  const values = decodeArray("bf16", words, words.length);
+  const right = (row: number, g: number) =>
+    Array.from({ length: n }, (_, j) =>
+      Array.from({ length: k }, (_, i) => (a[row * k + i] ?? 0) * (b[(g * n + j) * k + i] ?? 0)).reduce(
+        (sum, each) => sum + each,
+        0,
+      ),
+    );
+  return {
+    rules: [...new Set(ran.value.findings.map(({ rule }) => rule))],
+    completed: ran.value.completed,
+    /** Experts whose product a row of D is; `null`: nothing was written there. */
+    row(index: number, of: readonly number[]): readonly number[] | null {
+      if (words.subarray(index * n, (index + 1) * n).every((word) => word === 0xffff)) return null;
+      const got = Array.from(values.subarray(index * n, (index + 1) * n));
+      return of.filter((g) => right(index, g).every((value, j) => value === got[j]));
+    },
+  };
+}
+
+const base = { dtype: "bf16", d: { dtype: "bf16" }, b: { layout: "col" }, n: 16, k: 16 } as const;
+
+describe.each(["sm_80", "sm_90a"])("%s: int32 that no host has checked", (arch) => {
+  test.each(["eager", "lazy", "random"] as const)("offsets beyond the rows, %s", async (order) => {
+    const { row, rules, completed } = await launch(
+      arch,
+      { ...base, m: 20, experts: 4 },
+      [-5, 7, 900, 21],
+      order,
+    );
+    expect([rules, completed]).toEqual([[], true]);
+    for (let r = 0; r < 20; r++) expect([r, row(r, [1, 2])]).toEqual([r, [r < 7 ? 1 : 2]]);
+  });
+
+  test.each(["eager", "lazy", "random"] as const)("counts beyond the rows, %s", async (order) => {
+    const request = { ...base, m: 10, experts: 3, expertRows: "counts" } as const;
+    const { row, rules, completed } = await launch(arch, request, [11, -1, 3], order);
+    expect([rules, completed]).toEqual([[], true]);
+    const owner = (r: number) => (r < 10 ? [0] : r >= 20 && r < 23 ? [2] : null);
+    for (let r = 0; r < 30; r++) expect([r, row(r, [0, 1, 2])]).toEqual([r, owner(r)]);
+  });
+
+  test("offsets that decrease: an empty expert, and a row that two have is that of one of them", async () => {
+    const { row, rules, completed } = await launch(arch, { ...base, m: 20, experts: 3 }, [9, 4, 12]);
+    // Two CTAs write the same places, and nothing else is wrong.
+    expect([rules.filter((rule) => rule !== "H094" && rule !== "H097"), completed]).toEqual([[], true]);
+    for (let r = 0; r < 20; r++) {
+      const owners = row(r, [0, 1, 2]);
+      if (r >= 12) expect(owners).toBeNull();
+      else
+        expect([r, r < 4 ? [0] : r < 9 ? [0, 2] : [2]]).toEqual([
+          r,
+          expect.arrayContaining([...(owners ?? [-1])]),
+        ]);
+    }
+  });
+
+  test("two thousand experts, most of them empty", async () => {
+    const ends = Array.from({ length: 2000 }, (_, g) => (g < 700 ? 0 : g < 1990 ? 3 : g - 1986));
+    const { row, rules, completed } = await launch(arch, { ...base, m: 20, experts: 2000 }, ends);
+    expect([rules, completed]).toEqual([[], true]);
+    for (let r = 0; r < 20; r++) {
+      const owner = ends.findIndex((end) => end > r);
+      expect([r, row(r, [owner])]).toEqual([r, owner < 0 ? null : [owner]]);
+    }
+  });
+});
+
+describe("run", () => {
+  const words = "run --device emulator --arch sm_80 --experts 4 -m 40 -n 24 -k 16 --dtype bf16";
+
+  test.each([
+    "--rows 11,11,12,40 --order all",
+    "--rows 40,0,3,1 --expert-rows counts",
+    "--seed 3",
+    "--op ffn --b-layout col --rows 0,0,0,33",
+  ])("%s", async (flags) => {
+    const { code, stdout } = await cli(`${words} --json ${flags}`);
+    expect([code, JSON.parse(stdout).ok]).toEqual([0, true]);
+  });
+
+  test("rows that cannot be, all at once", async () => {
+    const { code, stderr } = await cli(`${words} --rows 11,9,41`);
+    expect(code).toBe(2);
+    for (const what of [
+      "3 offsets for 4 experts",
+      "9 is less than the offset before it, 11",
+      "41 is no number of rows from 0 to 40",
+    ])
+      expect(stderr).toContain(what);
+  });
+
+  test("a problem that cannot be, all at once", async () => {
+    const { code, stderr } = await cli(
+      `${words} --batch 3 --a-layout col --d-layout col --symbolic k --epilogue reduce(amax,n,f32)`,
+    );
+    expect(code).toBe(2);
+    expect(stderr.match(/(?<=TW1020 \(invalid\) at )\S+(?=:)/g)).toEqual([
+      "experts",
+      "symbolic",
+      "a.layout",
+      "d.layout",
+      "epilogue[0]",
+    ]);
+    expect((await cli("run --arch sm_80 -m 4 -n 4 -k 4 --rows 3")).stderr).toMatch(/TW7005.*--rows/);
+  });
+});

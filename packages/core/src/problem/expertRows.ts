@@ -1,0 +1,125 @@
+/**
+ * Groups of a mixture of experts: which rows of A and D each has, and where its other operands lie. B, vectors along n and values for all of D are those of one group behind those of the other; what has rows of D's
+ * (A, C, D, matrices and vectors along m of the epilogue) has them in the order of the groups.
+ */
+import type { Diagnostic } from "../diagnostics.ts";
+import { dtypes, sizeOf } from "../dtype.ts";
+import { type Batch, type ExpertRows, operandShape, type Problem } from "../problem.ts";
+import type { BatchedOperand } from "./batch.ts";
+import { invalid, problemCodes } from "./codes.ts";
+import { packedStride } from "./size.ts";
+import { stepMatrix } from "./stepInputs.ts";
+import { rangeOfSize, type SizeRange } from "./symbolic.ts";
+
+/** What tells the rows of a problem's groups apart; null of other problems, groups with a table among them. */
+export const expertRowsOf = ({ batch }: { readonly batch: Batch }): ExpertRows | null =>
+  batch.kind === "grouped" ? (batch.rows ?? null) : null;
+
+/** Bytes from an operand's first element to that of a group: `row` times the number of the group's first row, and `group` times its own. */
+export interface GroupStrides {
+  readonly row: number;
+  readonly group: number;
+}
+
+/** The strides of an operand of a mixture of experts; zeros of other problems, and of what all groups share. */
+export function groupStrides(problem: Problem, which: BatchedOperand): GroupStrides {
+  const rows = expertRowsOf(problem);
+  const index = Number(/^epilogue(\d+)$/.exec(which)?.[1] ?? -1);
+  const step = problem.epilogue[index];
+  const vector = stepMatrix(problem, index);
+  const matrix =
+    which === "a" || which === "b" || which === "c" || which === "d"
+      ? problem[which]
+      : step !== undefined && "operand" in step
+        ? step.operand
+        : null;
+  const value = step !== undefined && "by" in step && step.by === "tensor" ? step : null;
+  const dtype = (matrix ?? vector ?? value)?.dtype;
+  if (rows === null || dtype === undefined) return { row: 0, group: 0 };
+  const unit = sizeOf(dtype);
+  if (value !== null) return { row: 0, group: unit };
+  const whole =
+    matrix === null
+      ? Math.max(...(vector?.shape ?? []))
+      : packedStride(matrix, ...operandShape(problem, which === "a" || which === "b" ? which : "d"));
+  const own = which === "b" || (matrix === null && vector?.across === 0);
+  return own || rows === "counts"
+    ? { row: 0, group: whole * unit }
+    : { row: (matrix?.ld ?? 1) * unit, group: 0 };
+}
+
+/** What device memory says of groups with so many rows each: where each ends, or the counts themselves. */
+export function expertRowsData(rows: ExpertRows, counts: readonly number[]): Int32Array {
+  let end = 0;
+  return Int32Array.from(counts, (count) => {
+    end += count;
+    return rows === "counts" ? count : end;
+  });
+}
+
+/**
+ * The rows of each group that such numbers say. Errors, all at once, TW1020: not as many as there are groups, offsets that decrease, rows that the problem does not have. A kernel, which
+ * reads them when it runs, takes each within 0 and m, and a group that ends before it begins as empty.
+ */
+export function checkExpertRows(problem: Problem, given: ArrayLike<number>): readonly Diagnostic[] {
+  const { batch, m } = problem;
+  const rows = expertRowsOf(problem);
+  if (batch.kind !== "grouped" || rows === null) return [];
+  const found: Diagnostic[] = [];
+  const fault = (at: string, message: string, hint: string): void => {
+    found.push(invalid(problemCodes.expertRows, at, message, hint));
+  };
+  if (given.length !== batch.count)
+    fault(rows, `${given.length} ${rows} for ${batch.count} experts`, "give one for each expert");
+  let before = 0;
+  for (const [g, value] of Array.from(given).entries()) {
+    const at = `${rows}[${g}]`;
+    if (!Number.isInteger(value) || value < 0 || value > m)
+      fault(at, `${value} is no number of rows from 0 to ${m}`, `m is ${m}: the rows that there are`);
+    else if (rows === "offsets" && value < before)
+      fault(
+        at,
+        `${value} is less than the offset before it, ${before}`,
+        "offsets are where groups end, ascending",
+      );
+    before = value;
+  }
+  return found;
+}
+
+/** The range of m of a mixture of experts: up to all rows there are, any number. */
+const expertRange = (m: number): SizeRange => rangeOfSize("m", { max: m });
+
+/** Every reason why a mixture of experts cannot be: TW1020. */
+export function checkExperts(problem: Problem): readonly Diagnostic[] {
+  const found: Diagnostic[] = [];
+  const fault = (at: string, message: string, hint: string): void => {
+    found.push(invalid(problemCodes.expertRows, at, message, hint));
+  };
+  const { symbolic = {}, m } = problem;
+  const { min, max, multiple } = symbolic.m ?? { min: 0, max: 0, multiple: 0 };
+  const usual = expertRange(m);
+  const others = Object.keys(symbolic).filter((name) => name !== "m");
+  if (others.length > 0 || min !== usual.min || max !== usual.max || multiple !== usual.multiple)
+    fault(
+      "symbolic",
+      "the rows of each expert are the one size that the launch supplies, 0 to m",
+      "leave symbolic out",
+    );
+  for (const which of ["a", "c", "d"] as const)
+    if (problem[which]?.layout === "col")
+      fault(`${which}.layout`, "rows of experts follow each other, each contiguous", "use row");
+  problem.epilogue.forEach((step, i) => {
+    if ("operand" in step && step.operand.layout === "col")
+      fault(`epilogue[${i}].operand.layout`, "rows of experts follow each other, each contiguous", "use row");
+    if (step.kind === "reduce" || step.kind === "factor")
+      fault(`epilogue[${i}]`, `${step.kind} has no place for each expert`, "leave it out");
+  });
+  if (problem.gated === "interleaved") fault("gated", "columns of experts lie side by side", "use halves");
+  if (
+    problem.blockScales !== undefined ||
+    [problem.a, problem.b].some(({ dtype }) => dtypes[dtype].kind === "scaled")
+  )
+    fault("a.dtype", "experts have no scale factors beside their elements", "use a dtype without");
+  return found;
+}

@@ -1,0 +1,115 @@
+/** Experts: text and request forms, where each one's operands lie, what numbers of rows cannot be. */
+import { describe, expect, test } from "vitest";
+import {
+  checkExpertRows,
+  checkProblem,
+  defineProblem,
+  expertRowsData,
+  groupStrides,
+  type ProblemRequest,
+  parseProblem,
+  printProblem,
+  readProblem,
+} from "../../src/index.ts";
+
+const problemOf = (request: ProblemRequest) => {
+  const made = defineProblem(request);
+  if (!made.ok) throw new TypeError(made.error.map(({ message }) => message).join());
+  return made.value;
+};
+const base = { m: 40, n: 24, k: 16, dtype: "bf16", experts: 5, b: { ld: 30 } } as const;
+
+test("is a grouped batch, of which m alone is left to the launch", () => {
+  const problem = problemOf(base);
+  expect(problem.batch).toEqual({ kind: "grouped", count: 5, rows: "offsets" });
+  expect(problem.symbolic).toEqual({ m: { min: 1, max: 40, multiple: 1 } });
+  expect(problem).toEqual(
+    problemOf({ ...base, experts: undefined, batch: { kind: "grouped", count: 5, rows: "offsets" } }),
+  );
+  const counts = problemOf({ ...base, expertRows: "counts" });
+  expect(printProblem(counts)).toContain("batch=grouped:5:counts");
+  for (const each of [problem, counts]) {
+    expect(parseProblem(printProblem(each))).toEqual({ ok: true, value: each });
+    expect(readProblem(JSON.parse(JSON.stringify(each)))).toEqual({ ok: true, value: each });
+  }
+});
+
+test.each([
+  [
+    "offsets",
+    { a: [32, 0], b: [0, 960], d: [48, 0], 0: [0, 96], 1: [4, 0], 2: [0, 4], 3: [96, 0], 4: [0, 0] },
+  ],
+  [
+    "counts",
+    { a: [0, 1280], b: [0, 960], d: [0, 1920], 0: [0, 96], 1: [0, 160], 2: [0, 4], 3: [0, 3840], 4: [0, 0] },
+  ],
+] as const)(
+  "bytes from expert to expert, by %s: of rows, of experts, of what they share",
+  (expertRows, bytes) => {
+    const problem = problemOf({
+      ...base,
+      expertRows,
+      epilogue: [
+        { kind: "bias", along: "n", dtype: "f32" },
+        { kind: "scale", by: "m", dtype: "f32" },
+        { kind: "scale", by: "tensor", dtype: "f32" },
+        { kind: "residual", operand: { dtype: "f32" } },
+        { kind: "scale", by: "scalar", dtype: "f32" },
+      ],
+    });
+    const found = Object.keys(bytes).map((name) => {
+      const { row, group } = groupStrides(
+        problem,
+        name.length === 1 && name > "9" ? (name as "a") : `epilogue${Number(name)}`,
+      );
+      return [name, [row, group]];
+    });
+    expect(Object.fromEntries(found)).toEqual(bytes);
+  },
+);
+
+describe("what device memory says", () => {
+  test("of counts", () => {
+    expect([...expertRowsData("offsets", [3, 0, 4])]).toEqual([3, 3, 7]);
+    expect([...expertRowsData("counts", [3, 0, 4])]).toEqual([3, 0, 4]);
+  });
+
+  test.each([
+    ["offsets", [0, 0, 7, 40, 40], []],
+    ["offsets", [9, 4, 41, -1], ["offsets", "offsets[1]", "offsets[2]", "offsets[3]"]],
+    ["counts", [40, 0, 40, 1, 7], []],
+    ["counts", [41, 0.5, 3, 3, 3, 3], ["counts", "counts[0]", "counts[1]"]],
+  ] as const)("%s %j", (expertRows, given, places) => {
+    const found = checkExpertRows(problemOf({ ...base, expertRows }), given);
+    expect(found.map(({ at, code }) => [at, code])).toEqual(places.map((at) => [at, "TW1020"]));
+  });
+});
+
+test("every reason why experts cannot be, at once", () => {
+  const made = defineProblem({
+    ...base,
+    dtype: "e4m3",
+    batch: { kind: "none" },
+    a: { layout: "col" },
+    d: { layout: "col" },
+    blockScales: { a: "1x128", b: "128x128" },
+    symbolic: { k: {} },
+    epilogue: [
+      { kind: "reduce", op: "amax", over: "n", dtype: "f32" },
+      { kind: "output", operand: { dtype: "f32", layout: "col" } },
+    ],
+  });
+  const found = made.ok ? [] : made.error.filter(({ code }) => code === "TW1020");
+  expect(found.map(({ at }) => at)).toEqual([
+    "experts",
+    "symbolic",
+    "a.layout",
+    "d.layout",
+    "epilogue[0]",
+    "epilogue[1].operand.layout",
+    "a.dtype",
+  ]);
+  expect(checkProblem({ ...problemOf(base), symbolic: {} }).map(({ code }) => code)).toEqual(["TW1020"]);
+  const none = defineProblem({ ...base, experts: undefined, expertRows: "counts" });
+  expect(none.ok || none.error.map(({ at }) => at)).toEqual(["expertRows"]);
+});
