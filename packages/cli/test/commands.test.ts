@@ -1,6 +1,7 @@
 /** plan, targets, schema, doctor, demo, help, and internal errors. */
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { stripVTControlCharacters } from "node:util";
 import { simt } from "@tilewright/backend-simt";
 import { targets } from "@tilewright/core";
 import { afterEach, describe, expect, test, vi } from "vitest";
@@ -309,6 +310,18 @@ describe("demo", () => {
 });
 
 describe("help", () => {
+  test.each(commands.map(({ name }) => name))(
+    "%s --help fits terminals of 80 and 160 columns",
+    async (name) => {
+      for (const columns of [80, 160]) {
+        const { stdout } = await cli(`${name} --help --color never`, { columns });
+        // A flag stands beside what it does, or above it.
+        const lines = stripVTControlCharacters(stdout).split("\n");
+        expect(lines.filter((line) => line.length > columns)).toEqual([]);
+      }
+    },
+  );
+
   test("the overview names every command", async () => {
     const { code, stdout } = await cli("");
     expect(code).toBe(0);

@@ -328,6 +328,38 @@ describe("a terminal's width", () => {
     );
   });
 
+  test("columns without a value are left out, rows of one cell kept", () => {
+    const sparse = [
+      ["first", "", ""],
+      ["second", "", "short"],
+    ];
+    expect(renderTable(columns, sparse, paint(80))).toBe("name    what it is\nfirst\nsecond  short\n");
+    expect(renderTable(columns, [["first", "1", "x"], ["refused"]], paint(80)).split("\n")[2]).toBe(
+      "refused",
+    );
+  });
+
+  test("of --help: a flag that takes more than a third stands above what it does", () => {
+    const spec = z.strictObject({
+      act: choice("activation", ["silu", "gelu", "gelu_tanh", "relu"], {}),
+      lda: text("leading dimension of A in elements, packed unless given", { hint: "N" }),
+    });
+    const source = { name: "do", summary: "does it", about: "", examples: [], slots: slotsOf(spec, []) };
+    const help = renderHelp(
+      source,
+      Object.assign((_: string, words: string) => words, { width: 60 }),
+      true,
+    );
+    expect(help).toContain(
+      [
+        "  --act silu|gelu|gelu_tanh|relu",
+        "                        activation",
+        "  --lda N               leading dimension of A in elements,",
+        "                        packed unless given",
+      ].join("\n"),
+    );
+  });
+
   property.prop([fc.array(fc.string({ minLength: 1, maxLength: 30 })), fc.integer({ min: 20, max: 120 })])(
     "words stay whole and in order, and lines within the width",
     (raw, width) => {

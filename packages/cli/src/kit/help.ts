@@ -42,6 +42,20 @@ const exampleLines = (source: HelpSource, paint: Paint): string[] =>
     `  tilewright ${example.line}`,
   ]);
 
+/** Flags and what they do beside each other; of a terminal the flags take a third, and a longer one stands on a line of its own. */
+function renderFlags(rows: readonly (readonly [flag: string, summary: string])[], width: number): string {
+  if (width === Number.POSITIVE_INFINITY) return renderPairs(rows, "  ").trimEnd();
+  const column = Math.min(Math.max(...rows.map(([flag]) => flag.length)), Math.floor(width / 3));
+  const indent = " ".repeat(column + 4);
+  return rows
+    .map(([flag, summary]) => {
+      const [before, name] =
+        flag.length > column ? [`  ${flag}\n`, indent] : ["", `  ${flag.padEnd(column)}  `];
+      return `${before}${name}${wrap(summary, width - name.length, indent, name.length)}`;
+    })
+    .join("\n");
+}
+
 /** The help of one command; the short form leaves out the description and names flags without explaining them. */
 export function renderHelp(source: HelpSource, paint: Paint, full: boolean): string {
   const out = [
@@ -66,14 +80,14 @@ export function renderHelp(source: HelpSource, paint: Paint, full: boolean): str
   const positionals = source.slots.filter((slot) => slot.names.length === 0);
   if (positionals.length > 0) {
     const rows = positionals.map((slot) => [slot.meta.hint ?? slot.key, slot.meta.summary] as const);
-    out.push("", paint("bold", "Arguments"), renderPairs(rows, "  ").trimEnd());
+    out.push("", paint("bold", "Arguments"), renderFlags(rows, paint.width));
   }
   const flags = source.slots.filter((slot) => slot.names.length > 0);
   for (const group of new Set(flags.map((slot) => slot.meta.group))) {
     const rows = flags
       .filter((slot) => slot.meta.group === group)
       .map((slot) => [flagColumn(slot), slot.meta.summary] as const);
-    out.push("", paint("bold", group), renderPairs(rows, "  ").trimEnd());
+    out.push("", paint("bold", group), renderFlags(rows, paint.width));
   }
   return `${out.join("\n")}\n`;
 }

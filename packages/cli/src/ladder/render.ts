@@ -49,15 +49,18 @@ const firstCells = ({ name, smemBytes }: StepOutcome, index: number): Row => [
   smemBytes === null ? "" : kib(smemBytes),
 ];
 
+/** A count, and what part of it counts against the step: conflicts of all wavefronts, waits that blocked. */
+const withShare = (count: number, share: number): string =>
+  count === 0 ? "0" : `${grouped(count)} (${trim(100 * share)} %)`;
+
 function countedTable({ steps }: LadderOutcome, paint: Paint): string {
   const columns: readonly Column[] = [
     right(""),
     { head: "step" },
     right("shared"),
-    right("warp instr."),
+    right("instr."),
     right("mma"),
-    right("bank conflicts"),
-    right("of wavefronts"),
+    right("conflicts"),
     right("shared read"),
     right("written"),
     right("global read"),
@@ -66,7 +69,6 @@ function countedTable({ steps }: LadderOutcome, paint: Paint): string {
     right("written"),
     right("barriers"),
     right("waits"),
-    right("blocked"),
     right("ring"),
     right("error/bound"),
     right("hazards"),
@@ -79,8 +81,10 @@ function countedTable({ steps }: LadderOutcome, paint: Paint): string {
       ...firstCells(step, index),
       grouped(counted.warpInstructions),
       grouped(counted.matrixInstructions),
-      { text: grouped(counted.sharedConflicts), style: counted.sharedConflicts === 0 ? "green" : "yellow" },
-      `${trim(100 * share)} %`,
+      {
+        text: withShare(counted.sharedConflicts, share),
+        style: counted.sharedConflicts === 0 ? "green" : "yellow",
+      },
       kib(counted.sharedBytesRead),
       kib(counted.sharedBytesWritten),
       kib(counted.globalBytesRead),
@@ -88,8 +92,7 @@ function countedTable({ steps }: LadderOutcome, paint: Paint): string {
       counted.tensorBytesRead === 0 ? "" : kib(counted.tensorBytesRead),
       counted.tensorBytesWritten === 0 ? "" : kib(counted.tensorBytesWritten),
       grouped(counted.barriers),
-      grouped(counted.waits),
-      counted.waits === 0 ? "" : `${trim((100 * counted.waitsBlocked) / counted.waits)} %`,
+      withShare(counted.waits, counted.waits === 0 ? 0 : counted.waitsBlocked / counted.waits),
       counted.ring === null ? "" : `${counted.ring.filled.toFixed(2)} of ${counted.ring.slots}`,
       typeof counted.boundRatio === "number" ? trim(counted.boundRatio) : counted.boundRatio,
       { text: String(counted.hazards), style: counted.hazards === 0 ? "green" : "red" },

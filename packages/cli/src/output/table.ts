@@ -21,9 +21,19 @@ const LEAST_ROOM = 36;
 
 /**
  * A table with a head line; columns are two spaces apart and as wide as their widest cell. Where that is wider than the terminal the last column breaks, or
- * where that does not help there are `head  value` lines of each row. Ends with a newline. A row shorter than `columns` leaves the rest empty, and its last cell has their room.
+ * where that does not help there are `head  value` lines of each row. Columns without a value are left out. Ends with a newline. A row shorter than `columns` leaves
+ * the rest empty, and its last cell has their room.
  */
 export function renderTable(columns: readonly Column[], rows: readonly Row[], paint: Paint): string {
+  const used = columns.map((_, i) => rows.some((row) => i < row.length && asCell(row[i] ?? "").text !== ""));
+  if (rows.length > 0 && used.includes(false)) {
+    const kept = rows.map((row) => row.filter((_, i) => used[i]));
+    return renderTable(
+      columns.filter((_, i) => used[i]),
+      kept,
+      paint,
+    );
+  }
   const short = new Set(rows.filter((row) => row.length < columns.length).map((row) => row.length - 1));
   const cells = rows.map((row) => columns.map((_, i) => asCell(row[i] ?? "")));
   const widths = columns.map((column, i) =>
@@ -61,7 +71,7 @@ function renderRecord(columns: readonly Column[], row: readonly Cell[], paint: P
   const width = Math.max(...columns.map(({ head }) => head.length));
   const lines = columns.flatMap(({ head }, i) => {
     const { text, style } = row[i] ?? { text: "" };
-    if (text === "" || head === "") return [];
+    if (text === "" || text === "-" || head === "") return [];
     return [`${paint("bold", head.padEnd(width))}  ${style === undefined ? text : paint(style, text)}\n`];
   });
   return lines.join("");
