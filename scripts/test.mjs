@@ -43,6 +43,8 @@ function testHost() {
     version(systemNode()),
     version("ptxas"),
     version("chromium"),
+    version("redis-server"),
+    version("valkey-server"),
   ].join(" ");
 }
 

@@ -85,6 +85,21 @@ export const codes = {
     meaning: "ptxas rejected the PTX, or cannot assemble for the target",
   },
   nvdisasmFailed: { code: "TW7052", kind: "toolchain", meaning: "nvdisasm makes no code of a cubin" },
+  queueFailed: {
+    code: "TW7054",
+    kind: "toolchain",
+    meaning: "the queue of a fleet cannot be used: no BullMQ, or no server that answers",
+  },
+  queueAlone: {
+    code: "TW7055",
+    kind: "toolchain",
+    meaning: "no worker of the GPU's model is at the queue",
+  },
+  queueBatch: {
+    code: "TW7056",
+    kind: "toolchain",
+    meaning: "no worker came to the end of a batch, or one of another model did",
+  },
   wrongNumbers: {
     code: "TW7060",
     kind: "check",

@@ -17,6 +17,7 @@ import { schema } from "./schema.ts";
 import { shellCommands } from "./shell.ts";
 import { targetsCommand } from "./targets.ts";
 import { tuneCommand } from "./tune.ts";
+import { tuneWorkerCommand } from "./tune-worker.ts";
 import { tunedCommand } from "./tuned.ts";
 
 const own: readonly Command[] = [
@@ -31,6 +32,7 @@ const own: readonly Command[] = [
   explain,
   explore,
   tuneCommand(systemPorts),
+  tuneWorkerCommand(systemPorts),
   tunedCommand,
   targetsCommand,
   schema,

@@ -1,23 +1,24 @@
 /** `tilewright tune`: the fastest schedules for the GPU of this machine, found by measuring, kept in the user's schedule store. */
-import { availableParallelism } from "node:os";
 import {
   type Checked,
   type Diagnostic,
   err,
+  findGpu,
   findTarget,
-  findTuned,
   type Gpu,
   ok,
   type Target,
   type Tuned,
 } from "@tilewright/core";
-import { machineOf, parseSchedule, printSchedule, rankCandidates, usualMachine } from "@tilewright/ir";
+import { machineOf, usualMachine } from "@tilewright/ir";
 import { type Bench, gpuByDeviceName } from "@tilewright/runtime";
 import { z } from "zod";
 import { type BenchPorts, peersOf, withoutEmulator } from "../bench/ports.ts";
 import { shapeText } from "../bench/shapes.ts";
 import { codes, problemWith } from "../codes.ts";
 import { compilerOf } from "../compiler.ts";
+import { openFleet, type WideBench } from "../fleet/bench.ts";
+import { type QueuePlace, queuePlace } from "../fleet/queue.ts";
 import { type Command, defineCommand, type Session } from "../kit/command.ts";
 import { exitCodeFor, exitCodes } from "../kit/exit.ts";
 import { list, number, seed, switchOn, text, toggle } from "../kit/flags.ts";
@@ -26,13 +27,12 @@ import { briefSchedule } from "../output/schedule.ts";
 import { renderTable } from "../output/table.ts";
 import { checkGpu } from "../plan/plan.ts";
 import { productFlags } from "../request/flags.ts";
-import { assemble, ptxasVersion } from "../tools/ptxas.ts";
 import { compilePool, compilePoolHere } from "../tune/compile.ts";
-import { entryOf, journalStore, type Occasion, putEntry, readJournal, UNFINISHED } from "../tune/entry.ts";
-import { candidateKey, search } from "../tune/search.ts";
+import { durationOf } from "../tune/duration.ts";
+import { journalStore, readJournal } from "../tune/entry.ts";
+import { assemblerOf, type TestBed, tuneAll } from "../tune/problem.ts";
 import { type Task, tasksOf } from "../tune/tasks.ts";
 import { openStore, storePlace } from "../tuned/files.ts";
-import { version } from "../version.ts";
 
 const tuning = "Tuning";
 
@@ -68,10 +68,14 @@ const args = z.strictObject({
     hint: "PATH",
     group: tuning,
   }),
-  gpu: number("which GPU, among those CUDA_VISIBLE_DEVICES leaves (default 0)", {
-    hint: "INDEX",
-    group: tuning,
-  }),
+  gpu: text(
+    "which GPU of this machine, among those CUDA_VISIBLE_DEVICES leaves (default 0); with --queue the model that measures",
+    { hint: "INDEX|NAME", group: tuning },
+  ),
+  queue: text(
+    "measure on other machines: the Redis or Valkey server at which tilewright tune-worker takes batches",
+    { hint: "URL", group: tuning },
+  ),
   seed: seed("of the inputs and of the order of launches", 1, { group: tuning }),
   seconds: number("device time that decides between the last of a problem (default 1)", {
     hint: "S",
@@ -87,20 +91,46 @@ const args = z.strictObject({
 });
 type Args = z.output<typeof args>;
 
-const units: Readonly<Record<string, number>> = { "": 1, s: 1, m: 60, h: 3600 };
 const perProblem = 60;
-
-/** Milliseconds of `90s`, `10m`, `2h`; null where it is none. */
-function durationOf(text: string): number | null {
-  const [, value = "", unit = ""] = /^(\d+(?:\.\d+)?)([smh]?)$/.exec(text) ?? [];
-  const seconds = Number(value) * (units[unit] ?? 0);
-  return value !== "" && seconds > 0 ? 1000 * seconds : null;
-}
 
 interface Settings {
   readonly path: string;
   readonly tasks: readonly Task[];
   readonly budgetMs: number;
+  /** Null: the GPU of this machine. */
+  readonly queue: { readonly place: QueuePlace; readonly model: string } | null;
+}
+
+/** Flags that are the business of the machine with the GPU. */
+const workersOwn = ["cublaslt", "timeout"] as const;
+
+/** The queue and the model whose workers measure; null without --queue. All errors at once. */
+function queueOf({ queue, gpu, ...args }: Args): Checked<Settings["queue"]> {
+  const index = gpu === undefined || /^\d+$/.test(gpu);
+  if (queue === undefined) {
+    if (index) return ok(null);
+    const hint = "the first GPU of this machine is 0; --queue URL measures on others";
+    return err([problemWith(codes.badValue, "--gpu", `${gpu} is no index`, { hint })]);
+  }
+  const found: Diagnostic[] = [];
+  const place = queuePlace(queue);
+  if (!place.ok) found.push(...place.error);
+  if (index)
+    found.push(
+      problemWith(codes.missing, "--gpu", "with --queue it names the model whose workers measure", {
+        hint: "--gpu H200; a worker says which it is",
+      }),
+    );
+  for (const name of workersOwn)
+    if (args[name] !== undefined)
+      found.push(
+        problemWith(codes.conflict, `--${name}`, "is for the machine that measures", {
+          hint: `tilewright tune-worker --${name}`,
+        }),
+      );
+  if (!place.ok || gpu === undefined || found.length > 0) return err(found);
+  const row = findGpu(gpu);
+  return ok({ place: place.value, model: row.ok ? row.value.name : gpu });
 }
 
 /** Everything that can be wrong before a GPU is opened. */
@@ -117,8 +147,8 @@ function settingsOf(session: Session, args: Args): Checked<Settings> {
   ] as const)
     if (value !== undefined && !(value > 0))
       found.push(problemWith(codes.badValue, name, `${value} is not above 0`));
-  if (args.gpu !== undefined && !(Number.isInteger(args.gpu) && args.gpu >= 0))
-    found.push(problemWith(codes.badValue, "--gpu", `${args.gpu} is no index; the first GPU is 0`));
+  const queue = queueOf(args);
+  if (!queue.ok) found.push(...queue.error);
   const target = args.arch === undefined ? null : findTarget(args.arch);
   if (target?.ok === false) found.push(...target.error);
   const place = storePlace(session.context, args.tuned);
@@ -141,13 +171,14 @@ function settingsOf(session: Session, args: Args): Checked<Settings> {
     deterministic: false,
   });
   if (!tasks.ok) found.push(...tasks.error);
-  if (found.length > 0 || !tasks.ok || place === null) return err(found);
+  if (found.length > 0 || !tasks.ok || !queue.ok || place === null) return err(found);
   const { others } = tasks.value;
   if (others > 0) session.note(`${plural(others, "line")} of ${args.fromLog} are no problems`);
   return ok({
     path: place.path,
     tasks: tasks.value.tasks,
     budgetMs: budget ?? 1000 * perProblem * tasks.value.tasks.length,
+    queue: queue.value,
   });
 }
 
@@ -179,146 +210,63 @@ function placeOf(
 const codeArch = (target: Target, gpu: Gpu | null): string =>
   target.portability === "portable" && gpu !== null ? gpu.arch.replace(/[af]$/, "") : target.arch;
 
-/** Work on threads beside the measuring, that many at a time. */
-function limited<A, B>(most: number, work: (input: A) => Promise<B>): (input: A) => Promise<B> {
-  const queue: (() => void)[] = [];
-  let running = 0;
-  return async (input) => {
-    if (running >= most) await new Promise<void>((resume) => queue.push(resume));
-    running++;
-    try {
-      return await work(input);
-    } finally {
-      running--;
-      queue.shift()?.();
-    }
-  };
+/** A bench of this machine, or the workers of a queue, with what is measured beside. */
+async function openWhere(
+  session: Session,
+  args: Args,
+  ports: BenchPorts,
+  queue: Settings["queue"],
+): Promise<Checked<{ readonly bench: WideBench; readonly peer: boolean }>> {
+  if (queue !== null) {
+    const opened = await openFleet(queue.place, queue.model);
+    return opened.ok ? ok({ bench: opened.value, peer: !args.vs?.includes("none") }) : opened;
+  }
+  const peers = await peersOf(session, { vs: args.vs, cublaslt: args.cublaslt }, ports);
+  if (!peers.ok) return peers;
+  const { cublas } = peers.value;
+  const { isolation, timeout = 60 } = args;
+  const opened = await ports.open({ index: Number(args.gpu ?? 0), cublas, isolation, timeout });
+  if (!opened.ok) return err(opened.error.map(withoutEmulator));
+  const { name, measure, close } = opened.value;
+  return ok({ bench: { name, measure, close, lanes: () => 1 }, peer: cublas !== null });
 }
 
 async function tune(session: Session, args: Args, ports: BenchPorts): Promise<number> {
   const { context } = session;
   const settings = settingsOf(session, args);
   if (!settings.ok) return session.fail(settings.error);
-  const { path, tasks, budgetMs } = settings.value;
-  const peers = await peersOf(session, { vs: args.vs, cublaslt: args.cublaslt }, ports);
-  if (!peers.ok) return session.fail(peers.error);
-  const { cublas } = peers.value;
-  const opened = await ports.open({
-    ...{ index: args.gpu ?? 0, cublas, isolation: args.isolation, timeout: args.timeout ?? 60 },
-  });
-  if (!opened.ok) return session.fail(opened.error.map(withoutEmulator));
-  const bench = opened.value;
+  const { path, tasks, budgetMs, queue } = settings.value;
+  const opened = await openWhere(session, args, ports, queue);
+  if (!opened.ok) return session.fail(opened.error);
+  const { bench, peer } = opened.value;
   const compiler = compilerOf(context);
   const pool = (context.compiler === undefined ? compilePool() : null) ?? compilePoolHere(compiler);
   try {
     const place = placeOf(bench, args.arch);
     if (!place.ok) return session.fail(place.error);
     const { gpu, name, target } = place.value;
-    const assembler = await ptxasVersion(context).catch(() => null);
-    const image = limited(Math.max(1, availableParallelism() - 1), async (ptx: string) => {
-      if (assembler === null) return ptx;
-      const made = await assemble(context, ptx, codeArch(target, gpu));
-      return made.ok ? made.value.cubin : ptx;
-    });
-    const machine = gpu === null ? usualMachine(target) : machineOf(gpu);
-    const backends = compiler.backends.filter(({ id }) => args.backend === undefined || id === args.backend);
+    const where = queue === null ? name : `${name} at ${queue.place.shown}`;
     session.note(
-      `${name}, ${target.arch}: ${plural(tasks.length, "problem")}, ${formatDuration(budgetMs / 1000)}; results in ${path}`,
+      `${where}, ${target.arch}: ${plural(tasks.length, "problem")}, ${formatDuration(budgetMs / 1000)}; results in ${path}`,
     );
     context.onInterrupt(`interrupted: ${path} has what was found; the same command with --resume goes on`);
-    const began = context.now();
-    const done: Tuned[] = [];
-    const failures: Diagnostic[] = [];
-    const journal = journalStore(context, path, args.resume);
-    for (const [index, { problem, count }] of tasks.entries()) {
-      const occasion: Occasion = { gpu: name, arch: target.arch, problem, date: ports.today().toISOString() };
-      const label = `${shapeText(problem)} ${problem.a.dtype}`;
-      const store = openStore(context, path, "new");
-      if (!store.ok) return session.fail(store.error);
-      const before = findTuned(store.value, problem, target.arch, { named: name, usual: name });
-      const finished = before.find(({ entry }) => entry.compiler === version && entry.note !== UNFINISHED);
-      if (args.resume && finished !== undefined) {
-        session.note(`${label}: tuned before`);
-        done.push(finished);
-        continue;
-      }
-      const ranked = rankCandidates(backends, problem, target, { machine });
-      const served = backends.map(
-        (backend) => backend.supports(target).ok && backend.accepts(problem, target).ok,
-      );
-      if (!served.includes(true)) {
-        const verdicts = compiler.compile({ problem, target });
-        failures.push(
-          ...(verdicts.ok
-            ? []
-            : verdicts.error.map((one) => ({ ...one, message: `${label}: ${one.message}` }))),
-        );
-        continue;
-      }
-      // What won before runs again beside the others.
-      const earlier = before.flatMap(({ entry }) => {
-        const backend = backends.find(({ id }) => id === entry.backend);
-        const schedule = backend === undefined ? null : parseSchedule(backend.schedule, entry.schedule);
-        if (
-          backend === undefined ||
-          !schedule?.ok ||
-          backend.check(problem, schedule.value, target).length > 0
-        )
-          return [];
-        const made = printSchedule(backend.schedule, schedule.value);
-        return [{ backend, schedule: schedule.value, text: made, prediction: null }];
-      });
-      const texts = new Set(earlier.map(({ backend, text: made }) => candidateKey(backend.id, made)));
-      const remaining = budgetMs - (context.now() - began);
-      const told: Diagnostic[] = [];
-      const { found, hopeless } = await session.working(`tuning ${label}`, () =>
-        search(
-          {
-            bench,
-            pool,
-            assemble: image,
-            now: () => context.now(),
-            progress(timed, best, peerUs) {
-              if (best === null) return;
-              const beside =
-                peerUs === null ? `${best.us.toFixed(2)} us` : `${(peerUs / best.us).toFixed(3)} of cublas`;
-              context.progressAt?.(`${index + 1} of ${tasks.length}, ${timed} timed, best ${beside}`);
-            },
-            keep(timed, best) {
-              journal.add(timed.map((one) => entryOf(occasion, one)));
-              const put = putEntry(context, path, entryOf(occasion, best, true));
-              if (!put.ok) told.push(...put.error);
-            },
-            failed: (these) => void told.push(...these),
-          },
-          {
-            ...{ problem, target, budgetMs: Math.max(0, remaining) / (tasks.length - index) },
-            candidates: (function* () {
-              yield* earlier;
-              for (const one of ranked) if (!texts.has(candidateKey(one.backend.id, one.text))) yield one;
-            })(),
-            known: journal.known(occasion),
-            finalMs: 1000 * (args.seconds ?? 1),
-            ...{ peer: cublas !== null, seed: args.seed },
-          },
-        ),
-      );
-      for (const one of told) session.note(`  left out: ${one.code} ${one.message}`);
-      if (found === null || hopeless) failures.push(...told);
-      if (found !== null) {
-        const tuned = entryOf(occasion, found.best, hopeless);
-        const put = putEntry(context, path, tuned);
-        if (!put.ok) return session.fail(put.error);
-        done.push(tuned);
-        const { peer, us } = tuned.entry;
-        const asked = count > 1 ? ` (asked for ${count} times)` : "";
-        session.note(
-          `${label}${asked}: ${us?.median.toFixed(2)} us${peer === undefined ? "" : `, ${peer.ratio.toFixed(3)} of cublas`}; ${plural(found.timed, "candidate")} timed, ${found.end}`,
-        );
-      }
-      if (hopeless) break;
-    }
-    return report(session, path, done, failures);
+    const bed: TestBed = {
+      ...{ session, compiler, pool, bench, peer, path, target },
+      backends: compiler.backends.filter(({ id }) => args.backend === undefined || id === args.backend),
+      gpu: name,
+      machine: gpu === null ? usualMachine(target) : machineOf(gpu),
+      assemble: await assemblerOf(context, codeArch(target, gpu)),
+      journal: journalStore(context, path, args.resume),
+      ...{ resume: args.resume, seed: args.seed, finalMs: 1000 * (args.seconds ?? 1) },
+      today: () => ports.today().toISOString(),
+    };
+    const outcomes = await tuneAll(bed, tasks, budgetMs);
+    return report(
+      session,
+      path,
+      outcomes.flatMap(({ tuned }) => tuned ?? []),
+      outcomes.flatMap(({ failures }) => failures),
+    );
   } finally {
     context.onInterrupt(null);
     pool.close();

@@ -98,10 +98,11 @@ export function putEntry(context: Context, path: string, tuned: Tuned): Checked<
 export function journalStore(context: Context, path: string, resume: boolean) {
   const kept = resume ? readJournal(context, path) : ok([]);
   const entries: Tuned[] = kept.ok ? [...kept.value] : [];
+  let data = entries.map(printTuned).join("");
   return {
     add(fresh: readonly Tuned[]): void {
       entries.push(...fresh);
-      const data = entries.map(printTuned).join("");
+      data += fresh.map(printTuned).join("");
       writeFiles(context.cwd, [{ path: journalOf(path), data }]);
     },
     /** Times of this version's candidates of a problem. */

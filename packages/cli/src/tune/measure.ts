@@ -34,8 +34,8 @@ export interface Measurements {
   readonly hopeless: boolean;
 }
 
-/** A failure of the machine, not of one kernel: every other measurement would end the same way. */
-export const hopeless = /^TW60(0[1-6]|26)$/;
+/** A failure of the machine or of the queue to it, not of one kernel: every other measurement would end the same way. */
+export const hopeless = /^TW(60(0[1-6]|26)|705[45])$/;
 
 const jobOf = (
   problem: Problem,

@@ -42,6 +42,8 @@ export interface Timed {
 
 export interface SearchPorts {
   readonly bench: Bench;
+  /** Batches that may be under way at once: 1 on one GPU. */
+  lanes(): number;
   readonly pool: CompilePool;
   /** Machine code of a text, made beside the measuring; the text itself where nothing makes it, and the driver will. */
   assemble(ptx: string): Promise<string | Uint8Array>;
@@ -98,7 +100,7 @@ export async function search(
   const entrants: Entrant[] = [];
   let timedCount = 0;
   let peerUs: number | null = null;
-  let best: Timed | null = null;
+  let best = null as Timed | null;
   let hopeless = false;
   const seen = new Set<string>();
 
@@ -132,7 +134,7 @@ export async function search(
     if (contestants.length === 0) return [];
     const measured: Measurements = await measureBatch(ports.bench, problem, contestants, effort, seed);
     if (measured.failures.length > 0) ports.failed(measured.failures);
-    hopeless = measured.hopeless;
+    hopeless ||= measured.hopeless;
     const cublas = measured.times.get("cublas")?.us.median ?? null;
     peerUs = cublas ?? peerUs;
     const state = measured.outcome?.regimes[0]?.state ?? null;
@@ -174,27 +176,16 @@ export async function search(
     }
     return batch;
   };
-  let end: Found["end"] = "no candidate is left";
+  let end: Found["end"] | null = null;
   let idle = 0;
   let batchMs = 0;
-  for (let batches = 0; ; batches++) {
-    const batch = take();
-    if (batch.length === 0 || hopeless) break;
-    if (batches > 0 && left() - batchMs < (1 - FIRST_SHARE) * budgetMs) {
-      end = "the time is spent";
-      break;
-    }
-    // Behind cuBLAS the model is known to be wrong, or the best is still to come: then only the time ends the search.
-    if (!behind() && batches >= LEAST_BATCHES && (idle >= PATIENCE || !promising(batch, entrants))) {
-      end = "nothing more is to be had";
-      break;
-    }
+  const underWay = new Set<Promise<void>>();
+  const runBatch = async (batch: readonly Candidate[], algorithms: number | null): Promise<void> => {
     const start = ports.now();
     const before = best?.us ?? Number.POSITIVE_INFINITY;
-    const effort = { ...first, algorithms: peer && batches === 0 ? 1 : null };
     const timed = await measure(
       batch.map((candidate) => ({ candidate, kernel: null })),
-      effort,
+      { ...first, algorithms },
       true,
     );
     batchMs = ports.now() - start;
@@ -206,7 +197,35 @@ export async function search(
     if (best !== null) ports.keep(timed, best);
     ports.progress(timedCount, best, peerUs);
     idle = best !== null && best.us < (1 - GAIN) * before ? 0 : idle + 1;
+  };
+  let next: readonly Candidate[] | null = null;
+  for (let batches = 0; end === null && !hopeless; ) {
+    // The first ones say how far off the model is here; only then is it known what else is worth a batch.
+    if (underWay.size >= (batches < LEAST_BATCHES ? 1 : ports.lanes())) {
+      await Promise.race(underWay);
+      continue;
+    }
+    next ??= take();
+    const reason = ((): Found["end"] | null => {
+      if (next.length === 0) return "no candidate is left";
+      if (batches > 0 && left() - batchMs < (1 - FIRST_SHARE) * budgetMs) return "the time is spent";
+      // Behind cuBLAS the model is known to be wrong, or the best is still to come: then only the time ends the search.
+      if (behind() || batches < LEAST_BATCHES) return null;
+      return idle >= PATIENCE || !promising(next, entrants) ? "nothing more is to be had" : null;
+    })();
+    if (reason !== null) {
+      // What is under way may still say otherwise.
+      if (underWay.size > 0) await Promise.race(underWay);
+      else end = reason;
+      continue;
+    }
+    const running = runBatch(next, peer && batches === 0 ? 1 : null).finally(() => underWay.delete(running));
+    running.catch(() => {});
+    underWay.add(running);
+    batches++;
+    next = null;
   }
+  await Promise.all(underWay);
 
   // Then: the best of them for longer, and the best of these beside cuBLAS, as text, which the driver compiles as it will for the user.
   const fastest = (count: number) => [...entrants].sort((x, y) => x.us - y.us).slice(0, count);
@@ -223,7 +242,10 @@ export async function search(
     const final = byTime(await measure(survivors, { ...again, budgetMs: finalMs, algorithms }, false));
     best = final[0] ?? best;
   }
-  return { found: best === null ? null : { best, timed: timedCount, end }, hopeless };
+  return {
+    found: best === null ? null : { best, timed: timedCount, end: end ?? "no candidate is left" },
+    hopeless,
+  };
 }
 
 /** Candidates in their order; while `behind` says so at most {@link SAME_TILE} of each tile, the others behind all that are left. */

@@ -37,7 +37,7 @@ async function refusal({ line, files = {}, stdin = "" }: BadInput): Promise<stri
   const took = performance.now() - began;
   const given = Object.entries(files).map(([name, text]) => `  < ${name}: ${shown(text)}\n`);
   // A new command changes no message.
-  const told = stderr.replaceAll(folder.path, "FOLDER").replace(/commands: [a-z, ]+$/gm, "commands: …");
+  const told = stderr.replaceAll(folder.path, "FOLDER").replace(/commands: [a-z, -]+$/gm, "commands: …");
   expect([line, code === 0 || code === 1]).toEqual([line, false]);
   expect([line, traceLines(stderr)]).toEqual([line, []]);
   expect([line, folder.list()]).toEqual([line, before]);
