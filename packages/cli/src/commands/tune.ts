@@ -167,7 +167,6 @@ function settingsOf(session: Session, args: Args): Checked<Settings> {
   const tasks = tasksOf(session.context, {
     ...args,
     arch: undefined,
-    gpu: undefined,
     schedule: undefined,
     deterministic: false,
   });

@@ -96,7 +96,7 @@ export function tasksOf(
     // The target is the GPU's, which is not known yet.
     const request = buildProductRequest(
       context,
-      { ...sized, arch: undefined, tuned: "none" },
+      { ...sized, arch: undefined, gpu: undefined, tuned: "none" },
       {},
       () => "sm_70",
     );
