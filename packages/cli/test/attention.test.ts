@@ -1,5 +1,6 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { type OperandData, readElement } from "@tilewright/core";
 import { anchorOf, attentionText, parseAxisProgram, readAttention } from "@tilewright/ir";
 import { describe, expect, test } from "vitest";
 import { randomInputs } from "../src/run/inputs.ts";
@@ -56,6 +57,19 @@ const cases = [
     ["mma/sm_80", "wgmma/sm_90a"],
   ],
   ["--queries 20 --keys 233 --head-dim 40 --dtype bf16", ["mma/sm_80", "mma/sm_90a"]],
+  // More keys than a tile holds, in parts.
+  ["--queries 20 --keys 270 --head-dim 48 --dtype f32 --causal", ["simt/sm_70", "simt/sm_80"]],
+  [
+    `--queries 70 --keys 320 --head-dim 64 --dtype bf16 ${grouped}`,
+    ["mma/sm_80", "mma/sm_90", "wgmma/sm_90a"],
+  ],
+  ["--queries 9 --keys 300 --head-dim 128 --dtype f16 --causal", ["mma/sm_80", "wgmma/sm_90a"]],
+  ["--queries 300 --keys 270 --head-dim 64 --dtype bf16 --causal --window 40", ["mma/sm_80", "wgmma/sm_90a"]],
+  [
+    "--queries 17 --keys 401 --head-dim 72 --value-dim 40 --dtype f16 --soft-cap 3 --layout bshd",
+    ["mma/sm_80", "wgmma/sm_90a"],
+  ],
+  ["--queries 17 --keys 515 --head-dim 256 --dtype bf16 --scale -0.1", ["mma/sm_80", "wgmma/sm_90a"]],
 ] as const;
 const all = cases.flatMap(([flags, where]) => where.map((place) => [flags, ...place.split("/")] as const));
 
@@ -166,6 +180,35 @@ describe("attention", () => {
     );
     expect([...(some?.values ?? [])]).toEqual(picked);
     expect(new Set(picked).size).toBeGreaterThan(10);
+  });
+
+  test("keys in parts are weighted as those of a row are", () => {
+    const whole = readAttention({ op: "attention", queries: 5, keys: 300, headDim: 4, causal: true });
+    const program = whole.ok ? parseAxisProgram(attentionText(whole.value)) : whole;
+    if (!program.ok) throw new Error("is a program");
+    const anchor = anchorOf(program.value);
+    if (!anchor.ok) throw new Error("is one that is scheduled");
+    const { reference: data } = randomInputs(anchor.value.launched, {
+      distribution: { kind: "normal" },
+      seed: 4,
+    });
+    const { d } = referenceProgram(program.value, data);
+    const element = (from: OperandData | number | null | undefined, at: number): number =>
+      from == null || typeof from === "number" ? Number.NaN : readElement("f32", from, at);
+    for (let q = 0; q < 5; q++) {
+      const scores = Array.from({ length: 300 - 4 + q }, (_, s) =>
+        [0, 1, 2, 3].reduce((sum, k) => sum + element(data.a, q * 4 + k) * element(data.b, s * 4 + k), 0),
+      );
+      const weights = scores.map((score) => Math.exp(score / 2));
+      const total = weights.reduce((sum, weight) => sum + weight, 0);
+      for (let e = 0; e < 4; e++) {
+        const wanted =
+          weights.reduce((sum, weight, s) => sum + weight * element(data.steps?.[0], s * 4 + e), 0) / total;
+        expect(Math.abs((d?.values[q * 4 + e] ?? 0) - wanted)).toBeLessThan(1e-7);
+        expect(d?.bounds[q * 4 + e]).toBeGreaterThan(1e-6);
+        expect(d?.bounds[q * 4 + e]).toBeLessThan(1e-3);
+      }
+    }
   });
 
   test("heads that are shared are an axis that keys and values lack", () => {

@@ -25,7 +25,14 @@ function assembled(ptx: string, arch: string): string {
   return `${run.status} ${run.stdout}${run.stderr}`;
 }
 
-const programs = ["softmax", "rmsnorm", "layernorm", "two-products", "grouped-heads"] as const;
+const programs = [
+  "softmax",
+  "rmsnorm",
+  "layernorm",
+  "two-products",
+  "grouped-heads",
+  "online-softmax",
+] as const;
 const archs = ["sm_70", "sm_80", "sm_90a", "sm_100a"] as const;
 const all = programs.flatMap((name) => archs.map((arch) => [name, arch] as const));
 

@@ -1,5 +1,5 @@
 /** The table of statements: which lowering each kind takes. The backend's own come first. */
-import { type Expr, freeVars, rangeOf, type Stmt } from "@tilewright/ir";
+import { type Expr, eachStmt, freeVars, rangeOf, type Stmt } from "@tilewright/ir";
 import { imm, type Operand } from "@tilewright/ptx";
 import { isBranch, lowerBranch } from "./branches.ts";
 import { lowerNext, lowerTileRequest } from "./clcResponses.ts";
@@ -103,6 +103,10 @@ function lowerFor(ctx: Context, stmt: StmtOf<"for">): void {
     ctx.constants.delete(stmt.var);
     return;
   }
+  if (ctx.loop === null && typeof counted === "number" && holdsLoops(stmt)) {
+    lowerAround(ctx, stmt, from, counted);
+    return;
+  }
   if (ctx.loop) throw new CannotLower(`loop %${stmt.var}`, "stands inside another loop that is not unrolled");
   const outer = ctx.body;
   const skip =
@@ -134,6 +138,28 @@ function lowerFor(ctx: Context, stmt: StmtOf<"for">): void {
   lowerTurns(ctx, stmt, { ...state, iteration: new Map() }, end);
   state.latch.emit(null, "add.u32", counter, counter, imm(1));
   if (skip !== null) outer.label(skip);
+}
+
+/** Whether loops that are no unrolled ones stand in a loop. */
+const holdsLoops = ({ body }: StmtOf<"for">): boolean =>
+  eachStmt(body).some((stmt) => stmt.kind === "for" && !stmt.unroll);
+
+/** A loop around loops, of one turn at least: its variable is to them what a tile's coordinate is, and each turn has invariants of its own. */
+function lowerAround(ctx: Context, stmt: StmtOf<"for">, from: number, to: number): void {
+  const { entry } = ctx;
+  const counter = entry.reg("u32", `${stmt.var}_`);
+  const label = entry.label(`loop_${stmt.var}`);
+  ctx.body.emit(null, "mov.u32", counter, imm(from));
+  ctx.body.label(label);
+  forgetSlots(ctx);
+  ctx.tileVars.set(stmt.var, { reg: counter, extent: to, least: from });
+  ctx.scope(() => lowerStmts(ctx, stmt.body));
+  ctx.tileVars.delete(stmt.var);
+  const more = entry.reg("pred", "p");
+  ctx.body.emit(null, "add.u32", counter, counter, imm(1));
+  ctx.body.emit(null, "setp.lt.u32", more, counter, imm(to));
+  ctx.body.emit(more, "bra", label);
+  forgetSlots(ctx);
 }
 
 /** Last turns that a loop makes apart; none where it may have no others. */

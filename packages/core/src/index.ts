@@ -29,6 +29,7 @@ export {
   type Fold,
   type FunctionName,
   foldExpression,
+  isApproximate,
   isPlain,
   isRounding,
   leavesOf,

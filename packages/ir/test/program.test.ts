@@ -25,7 +25,7 @@ function faults(name: string, ...edits: readonly (readonly [string, string])[]):
 }
 
 describe("programs over axes", () => {
-  test.each(["softmax", "rmsnorm", "layernorm", "two-products", "grouped-heads"])(
+  test.each(["softmax", "rmsnorm", "layernorm", "two-products", "grouped-heads", "online-softmax"])(
     "%s prints and parses back",
     (name) => {
       const text = example(name);
@@ -71,6 +71,19 @@ describe("programs over axes", () => {
     [["param %B f16[k, n]", "param %B f16[n, n]"], "%B has axis n twice"],
   ] as const)("%j: %s", (edit, message) => {
     expect(faults("softmax", edit).some((fault) => fault.includes(message))).toBe(true);
+  });
+
+  test.each([
+    ["for d {", "for s {", "a loop over s inside one over s"],
+    ["%m = %x", "%m = %x - d", "a tile does not know positions along d"],
+    ["sum(%S) along s", "sum(%Q) along d", "reduces along d in a loop over s"],
+    [
+      "store %O = %acc / %l",
+      "map %S = %S\n    store %O = %acc / %l",
+      "%S is read before anything is written to it",
+    ],
+  ])("parts with %j as %j: %s", (from, to, message) => {
+    expect(faults("online-softmax", [from, to]).filter((fault) => fault.includes(message))).toHaveLength(1);
   });
 
   test.each([
@@ -126,6 +139,18 @@ describe("programs over axes", () => {
     ],
     ["two-products", "axis j = 64 whole", "axis j = 64", "has j in parts, along which a product follows"],
     ["grouped-heads", "O bf16[b, q, h, g, e]", "O bf16[b, q, h, e]", "stores %O, which lacks g"],
+    [
+      "online-softmax",
+      "axis s = 150",
+      "axis s = 150 whole",
+      "has a loop over parts of s, of which work tiles have all or their own",
+    ],
+    [
+      "online-softmax",
+      "      mma %S +=",
+      "      fill %x = 0\n      mma %S +=",
+      "does more than multiply in the loop over d",
+    ],
     ["two-products", "map %Q = %P", "fill %Q = 1", "multiplies %Q, which is no result of a map"],
     [
       "two-products",

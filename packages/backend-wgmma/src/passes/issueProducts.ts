@@ -44,6 +44,8 @@ class Walk {
   readonly #fresh = new Set<string>();
   /** Accumulators that have other registers, for products of some columns. */
   readonly #renamed = new Set<string>();
+  /** A loop is open in whose turns sums begin anew. */
+  #again = false;
   /** Products have stood in a loop over chunks. */
   #looped = false;
 
@@ -106,6 +108,16 @@ class Walk {
   #for(stmt: Of<"for">, loop: Loop): readonly Stmt[] {
     const { from, to } = stmt;
     const once = from.kind === "const" && to.kind === "const" && to.value - from.value <= 1;
+    const begins = eachStmt(stmt.body).some((s) => s.kind === "fill" && this.#multiplied.has(s.dst.buffer));
+    if (begins && !stmt.unroll) {
+      // Sums that begin anew in each turn; others go on, and begin in front of the loop.
+      const before = [...this.#fresh].flatMap((name) => this.#zero(name));
+      const outer = this.#again;
+      this.#again = true;
+      const body = this.list(stmt.body, null);
+      this.#again = outer;
+      return [...before, { ...stmt, body }];
+    }
     // Of turns that follow each other as statements only one could overwrite.
     const zeros = stmt.unroll && !once && eachStmt(stmt.body).some(({ kind }) => kind === "mma");
     return [
@@ -120,7 +132,7 @@ class Walk {
     const renames = stmt.columns !== undefined && !this.#renamed.has(buffer);
     if (renames) this.#renamed.add(buffer);
     if (loop !== null) this.#looped = true;
-    const first = this.#fresh.delete(buffer) && this.#stays;
+    const first = this.#fresh.delete(buffer) && (this.#stays || this.#again);
     const keep = first ? { keep: loop === null ? (false as const) : cond(v(loop.var), "!=", loop.from) } : {};
     return [
       ...(renames ? [{ kind: "rename", tile: buffer, back: false } as const] : []),

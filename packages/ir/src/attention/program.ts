@@ -7,11 +7,16 @@ const LOG2E = Math.LOG2E;
 /** Stands for no key at all, where scores are compared: as a maximum it lets exp2 of masked scores be 0. */
 const NONE = -1e30;
 
+/** Keys that a tile holds; more are taken in parts. */
+const MOST_AT_ONCE = 256;
+
 /** The text of the program. */
 export function attentionText(attention: Attention): string {
   const { heads, kvHeads, batch, queries, keys, headDim, valueDim, dtype, stored } = attention;
   const shared = heads / kvHeads;
   const name = `attention_${dtype}_b${batch}_h${heads}${shared === 1 ? "" : `_${kvHeads}`}_q${queries}_k${keys}_d${headDim}`;
+  const parts = keys > MOST_AT_ONCE;
+  const sum = parts ? "%l" : "%y";
   const query = axesOf(attention, ["h", ...(shared === 1 ? [] : ["g"])]);
   const key = axesOf(attention, ["h"]);
   return `${[
@@ -21,7 +26,7 @@ export function attentionText(attention: Attention): string {
     `  axis h = ${kvHeads} batch`,
     ...(shared === 1 ? [] : [`  axis g = ${shared} batch`]),
     `  axis q = ${queries}`,
-    `  axis s = ${keys} whole`,
+    `  axis s = ${keys}${parts ? "" : " whole"}`,
     `  axis d = ${headDim}`,
     `  axis e = ${valueDim} whole`,
     `  param %Q ${dtype}[${query("q", "d")}]`,
@@ -33,18 +38,11 @@ export function attentionText(attention: Attention): string {
     "  tile %x f32[q]",
     "  tile %y f32[q]",
     "  tile %acc f32[q, e]",
+    ...(parts ? ["  tile %m f32[q]", "  tile %z f32[q]", "  tile %l f32[q]"] : []),
     "",
     "  tiles q, e {",
-    "    fill %S = 0",
-    "    for d {",
-    "      mma %S += %Q * %K",
-    "    }",
-    ...scored(attention).map((line) => `    ${line}`),
-    "    fill %acc = 0",
-    "    for s {",
-    "      mma %acc += %P * %V",
-    "    }",
-    `    store %O = ${leavesNone(attention) ? "%acc / max(%y, 1e-30)" : "%acc / %y"}`,
+    ...(parts ? inParts(attention) : atOnce(attention)).map((line) => `    ${line}`),
+    `    store %O = %acc / ${leavesNone(attention) ? `max(${sum}, 1e-30)` : sum}`,
     "  }",
     "}",
   ].join("\n")}\n`;
@@ -56,23 +54,58 @@ const axesOf =
   (rows: string, columns: string): string =>
     (layout === "bhsd" ? ["b", ...heads, rows, columns] : ["b", rows, ...heads, columns]).join(", ");
 
-/** From the sums of Q.K^T to the weights of V and their sum. */
-function scored(attention: Attention): readonly string[] {
-  const { scale, softCap } = attention;
-  // The maximum is that of the scores only where their factor is positive.
-  const early = softCap === null && scale <= 0;
-  const factor = (softCap ?? (early ? 1 : scale)) * LOG2E;
-  const mask = masked(attention);
+/** Sums of Q.K^T. */
+const products = ["fill %S = 0", "for d {", "  mma %S += %Q * %K", "}"];
+
+/** The scores of all keys, their weights and the product with V. */
+function atOnce(attention: Attention): readonly string[] {
+  const { lines, factor } = scored(attention);
   return [
-    ...(softCap === null ? [] : [`map %S = tanh(%S * ${scale / softCap})`]),
-    ...(early ? [`map %S = %S * (${scale})`] : []),
-    ...(mask === null ? [] : [`map %S = ${mask}`]),
+    ...[...products, ...lines],
     "reduce %x = max(%S) along s",
     ...(leavesNone(attention) ? [`map %x = max(%x, ${NONE})`] : []),
     `map %S = exp2((%S - %x) * ${factor})`,
     "reduce %y = sum(%S) along s",
     "map %P = %S",
+    ...["fill %acc = 0", "for s {", "  mma %acc += %P * %V", "}"],
   ];
+}
+
+/** Part by part, with the maximum and the sum of all parts so far, to which what they gave is scaled again. */
+function inParts(attention: Attention): readonly string[] {
+  const { lines, factor } = scored(attention);
+  const part = [
+    ...[...products, ...lines],
+    "reduce %x = max(%S) along s",
+    "map %x = max(%m, %x)",
+    `map %z = exp2((%m - %x) * ${factor})`,
+    "map %m = %x",
+    `map %S = exp2((%S - %x) * ${factor})`,
+    "reduce %y = sum(%S) along s",
+    "map %l = %l * %z + %y",
+    "map %acc = %acc * %z",
+    "map %P = %S",
+    "mma %acc += %P * %V",
+  ];
+  return [
+    ...[`fill %m = ${NONE}`, "fill %l = 0", "fill %acc = 0"],
+    ...["for s {", ...part.map((line) => `  ${line}`), "}"],
+  ];
+}
+
+/** From the sums of Q.K^T to scores, and the factor of their differences that is an exponent of 2. */
+function scored(attention: Attention): { readonly lines: readonly string[]; readonly factor: number } {
+  const { scale, softCap } = attention;
+  // The maximum is that of the scores only where their factor is positive.
+  const early = softCap === null && scale <= 0;
+  const factor = (softCap ?? (early ? 1 : scale)) * LOG2E;
+  const mask = masked(attention);
+  const lines = [
+    ...(softCap === null ? [] : [`map %S = tanh(%S * ${scale / softCap})`]),
+    ...(early ? [`map %S = %S * (${scale})`] : []),
+    ...(mask === null ? [] : [`map %S = ${mask}`]),
+  ];
+  return { lines, factor };
 }
 
 /** The score where a query sees the key, else -inf; null without a mask. */

@@ -58,6 +58,13 @@ const refuse = (name: string, message: string, hint: string): readonly Diagnosti
 export const products = (stmts: readonly AxisStmt[]): readonly Product[] =>
   stmts.flatMap((stmt) => (stmt.kind === "for" ? products(stmt.body) : stmt.kind === "mma" ? [stmt] : []));
 
+/** The fewest elements of an axis that a turn of a loop over parts has, where the axis is not shorter. */
+export const LEAST_PART = 32;
+
+/** A loop of which each turn has a part of the axis, as wide as the schedule's tile, and loops over other axes in it. */
+export const isPartLoop = (stmt: AxisStmt): boolean =>
+  stmt.kind === "for" && stmt.body.some(({ kind }) => kind === "for");
+
 /** What a statement writes. */
 const writtenBy = (stmt: AxisStmt): string =>
   stmt.kind === "for" ? "" : stmt.kind === "store" ? stmt.param : stmt.kind === "mma" ? stmt.acc : stmt.tile;
@@ -68,12 +75,13 @@ function chainFault(
   chain: readonly Product[],
 ): readonly [message: string, hint: string] | null {
   const named = (name: string): Named => namedIn(program, name);
+  const cut = partedAxes(program);
   for (const [i, { acc, a, b }] of chain.entries()) {
     const [, columns = ""] = named(acc).axes;
     if (!isParameter(named(b))) return [`multiplies by %${b}, a tile`, "let the right factor be a parameter"];
     if (chain.findIndex((other) => other.acc === acc) < i)
       return [`adds two products into %${acc}`, "give each product an accumulator"];
-    if (i < chain.length - 1 && !axisOf(program, columns).whole)
+    if (i < chain.length - 1 && !axisOf(program, columns).whole && !cut.has(columns))
       return [`has ${columns} in parts, along which a product follows`, `declare axis ${columns} whole`];
     if (i === 0 && !isParameter(named(a))) return ["multiplies tiles first", "multiply parameters"];
     if (i === 0) continue;
@@ -87,6 +95,10 @@ function chainFault(
   }
   return null;
 }
+
+/** Axes that loops have parts of. */
+const partedAxes = ({ body }: AxisProgram): ReadonlySet<string> =>
+  new Set(body.flatMap((stmt) => (stmt.kind === "for" && isPartLoop(stmt) ? [stmt.axis] : [])));
 
 /** The matrix products whose loops the program has, and its parameters. Errors: programs of forms that this release does not schedule. */
 export function anchorOf(program: AxisProgram): Checked<Anchor> {
@@ -200,7 +212,7 @@ export function anchorOf(program: AxisProgram): Checked<Anchor> {
     },
     d: aligned(d),
     // Tiles that products go on from hold whole chunks of columns.
-    n: up(Math.max(extent(n), ...chain.slice(1).map(({ a }) => extent(namedIn(program, a).axes[1]))), INNER),
+    n: up(Math.max(extent(n), ...wholeFactors(program, chain).map(extent)), INNER),
     epilogue: read.map((step) =>
       step.kind === "source"
         ? { ...step, operand: { dtype: step.operand.dtype, layout: step.operand.layout } }
@@ -214,6 +226,13 @@ export function anchorOf(program: AxisProgram): Checked<Anchor> {
     ...{ products: chain, stored, acc, operands },
   });
 }
+
+/** Axes of tiles that products go on from, of which a work tile has all at once. */
+export const wholeFactors = (program: AxisProgram, chain: readonly Product[]): readonly string[] =>
+  chain.slice(1).flatMap(({ a }) => {
+    const axis = namedIn(program, a).axes[1] ?? "";
+    return partedAxes(program).has(axis) ? [] : [axis];
+  });
 
 /** The batch of what is launched: how its matrices lie along the program's axes of the batch. */
 function problemsOf(
@@ -262,9 +281,19 @@ export const isParameter = (named: Named): named is Parameter => "memory" in nam
 /** Turns of a loop have parts of the axis: a product, or sums that nothing else of the loop reads. Anything else would see how far the turns have come. */
 function loopFault(
   program: AxisProgram,
-  { axis, body }: Extract<AxisStmt, { kind: "for" }>,
+  loop: Extract<AxisStmt, { kind: "for" }>,
 ): readonly [message: string, hint: string] | null {
+  const { axis, body } = loop;
   const apart = `write it outside the loop over ${axis}`;
+  if (isPartLoop(loop)) {
+    if (axisOf(program, axis).whole || program.grid.includes(axis))
+      return [
+        `has a loop over parts of ${axis}, of which work tiles have all or their own`,
+        `let another axis be looped over`,
+      ];
+    const inner = body.flatMap((stmt) => (stmt.kind === "for" ? [stmt] : []));
+    return inner.map((stmt) => loopFault(program, stmt)).find((found) => found !== null) ?? null;
+  }
   if (body.length > 1 && products(body).length > 0)
     return [`does more than multiply in the loop over ${axis}`, `write another loop over ${axis}`];
   const written = body.flatMap((stmt) => (stmt.kind === "reduce" ? [stmt.tile] : []));

@@ -5,8 +5,10 @@ import {
   applyApproximately,
   foldExpression,
   gemmBound,
+  isApproximate,
   roundingBound,
 } from "@tilewright/core";
+import { isPartLoop, LEAST_PART, products } from "./anchor.ts";
 import { type AxisProgram, type AxisStmt, axisOf, type NamedExpr, type NamedLeaf, namedIn } from "./types.ts";
 
 /** A matrix of values with their errors, row by row; a vector has one column. */
@@ -23,8 +25,36 @@ export type ParameterValues = ReadonlyMap<string, Float64Array>;
 /** Half a unit in the last place of f32, relative. */
 const ULP = 2 ** -24;
 
+/** Relative error of functions that kernels approximate: that of applyApproximately's exponential. */
+const APPROXIMATE = 2 ** -20;
+
+/** What a loop over parts carries from one to the next, and its relative error by what other maps of rows make of it in all parts. */
+interface Carried {
+  readonly tiles: ReadonlySet<string>;
+  readonly error: number;
+}
+
+function carriedBy(program: AxisProgram, { axis, body }: Extract<AxisStmt, { kind: "for" }>): Carried {
+  const begun = new Set(body.flatMap((stmt) => (stmt.kind === "fill" ? [stmt.tile] : [])));
+  const tiles = new Set(products(body).flatMap(({ acc }) => (begun.has(acc) ? [] : [acc])));
+  let error = 0;
+  for (const stmt of body) {
+    if (stmt.kind !== "map" || namedIn(program, stmt.tile).axes.includes(axis)) continue;
+    error += foldExpression<NamedLeaf, number>(stmt.value, {
+      number: () => 0,
+      leaf: (leaf) => {
+        if (leaf.kind === "element" && leaf.name === stmt.tile) tiles.add(stmt.tile);
+        return 0;
+      },
+      apply: (fn, args) => args.reduce((sum, each) => sum + each, isApproximate(fn) ? APPROXIMATE : ULP),
+    });
+  }
+  return { tiles, error: error * Math.ceil(axisOf(program, axis).extent / LEAST_PART) };
+}
+
 /**
- * What the program stores at one position of its batch, by parameter. All of an axis counts at once: `for` is a matter of turns only. `rows`: those of the work tiles that there are values of, and that
+ * What the program stores at one position of its batch, by parameter. All of an axis counts at once: programs mean the same whatever the width of the parts that loops
+ * have; only the bound counts their roundings. `rows`: those of the work tiles that there are values of, and that
  * are computed; all unless given.
  */
 export function measureProgram(
@@ -51,6 +81,8 @@ export function measureProgram(
     held.set(name, found);
     return found;
   };
+  let carried: Carried | null = null;
+  const slipped = (tile: string): number => (carried?.tiles.has(tile) ? carried.error : 0);
   const put = (name: string, at: number, [value, error]: Approximate): void => {
     const { dtype } = namedIn(program, name);
     const to = matrix(name);
@@ -72,9 +104,13 @@ export function measureProgram(
   };
   const run = (stmt: AxisStmt): void => {
     switch (stmt.kind) {
-      case "for":
+      case "for": {
+        const around = carried;
+        if (isPartLoop(stmt)) carried = carriedBy(program, stmt);
         for (const inner of stmt.body) run(inner);
+        carried = around;
         return;
+      }
       case "fill": {
         const to = matrix(stmt.tile);
         to.values.fill(stmt.value);
@@ -87,6 +123,7 @@ export function measureProgram(
           matrix(stmt.a),
           matrix(stmt.b),
           accumulatorUnit("f32", namedIn(program, stmt.a).dtype, namedIn(program, stmt.b).dtype),
+          slipped(stmt.acc),
         );
         return;
       case "map":
@@ -101,7 +138,9 @@ export function measureProgram(
           ]);
           return evaluate(stmt.value, (leaf) => element(leaf, at));
         });
-        for (const [i, value] of made.entries()) put(name, i, value);
+        const more = slipped(name);
+        for (const [i, [value, error]] of made.entries())
+          put(name, i, [value, more === 0 ? error : error + more * (Math.abs(value) + error)]);
         return;
       }
       case "reduce": {
@@ -156,8 +195,14 @@ function sumOf(parts: readonly Approximate[]): Approximate {
   return [value, parts.reduce((sum, [, error]) => sum + error, 0) + gemmBound(parts.length, size)];
 }
 
-/** acc += a * b, with the bound of one product, and what the errors of its factors make of it. */
-function multiply(acc: MeasuredMatrix, a: MeasuredMatrix, b: MeasuredMatrix, unit: number): void {
+/** acc += a * b, with the bound of one product, what the errors of its factors make of it, and `more`, relative to the sum of magnitudes. */
+function multiply(
+  acc: MeasuredMatrix,
+  a: MeasuredMatrix,
+  b: MeasuredMatrix,
+  unit: number,
+  more: number,
+): void {
   for (let row = 0; row < a.rows; row++)
     for (let col = 0; col < b.columns; col++) {
       let [sum, size, spread] = [0, 0, 0];
@@ -173,6 +218,9 @@ function multiply(acc: MeasuredMatrix, a: MeasuredMatrix, b: MeasuredMatrix, uni
       const before = acc.values[at] ?? 0;
       acc.values[at] = before + sum;
       acc.bounds[at] =
-        (acc.bounds[at] ?? 0) + spread + gemmBound(a.columns, size + spread + Math.abs(before), unit);
+        (acc.bounds[at] ?? 0) +
+        spread +
+        more * (size + spread) +
+        gemmBound(a.columns, size + spread + Math.abs(before), unit);
     }
 }

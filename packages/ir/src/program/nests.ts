@@ -47,8 +47,8 @@ const columnsOf = ({ tile }: Schedule): number => (Array.isArray(tile) ? Number(
 const FIRST = 6;
 
 /**
- * Schedules with half the chunk, and with half the rows as well, for what a program holds beside its product's operands; and with twice the columns, which a
- * program's tiles may have to hold.
+ * Schedules with half the chunk, and with half the rows as well, for what a program holds beside its product's operands; with twice the columns, which a
+ * program's tiles may have to hold; and with half the rows a warp.
  */
 const others = (schedules: readonly Schedule[]): readonly Schedule[] =>
   [
@@ -57,11 +57,16 @@ const others = (schedules: readonly Schedule[]): readonly Schedule[] =>
     [1, 2, 1],
     [2, 2, 1],
     [2, 2, 2],
-  ].flatMap(([rows = 1, columns = 1, chunk = 1]) =>
+    [2, 1, 1, 2],
+    [2, 1, 2, 2],
+  ].flatMap(([rows = 1, columns = 1, chunk = 1, each = 1]) =>
     schedules.flatMap((schedule) => {
-      const { tile } = schedule;
-      if (!Array.isArray(tile)) return [];
+      const { tile, warp } = schedule;
+      if (!Array.isArray(tile) || (each > 1 && !Array.isArray(warp))) return [];
       const [m = 0, n = 0, k = 0] = tile.map(Number);
-      return [{ ...schedule, tile: [m / rows, n * columns, k / chunk] }];
+      const made = { ...schedule, tile: [m / rows, n * columns, k / chunk] };
+      if (!Array.isArray(warp)) return [made];
+      const [down = 0, across = 0] = warp.map(Number);
+      return [{ ...made, warp: [down / each, across] }];
     }),
   );

@@ -19,6 +19,11 @@ import type {
 
 /** Positions are compared as f32. */
 const MOST_POSITIONS = 2 ** 24;
+/** Loops within each other: over parts of an axis, and in one part over an axis that is multiplied. */
+const MOST_LOOPS = 2;
+
+/** Axes of the loops around a statement, the outermost first. */
+type Loops = readonly string[];
 
 /** Whether a text is a program over named axes: the first line of such a kernel says nothing of an architecture. */
 export const isAxisProgram = (text: string): boolean =>
@@ -134,30 +139,30 @@ class Reader {
     const rows = tileAxis(this.#c, this.#axes);
     c.expect(",", "between the axes of rows and columns");
     this.#grid = [rows, tileAxis(this.#c, this.#axes)];
-    return this.#block(null);
+    return this.#block([]);
   }
 
-  #block(loop: string | null): readonly AxisStmt[] {
+  #block(loops: Loops): readonly AxisStmt[] {
     const c = this.#c;
     c.expect("{", "before the body");
     const body: AxisStmt[] = [];
     while (!c.at("}") && c.peek().kind !== "end") {
-      const stmt = attempt(c, () => this.#stmt(loop));
+      const stmt = attempt(c, () => this.#stmt(loops));
       if (stmt !== null) body.push(stmt);
     }
     c.expect("}", "to close the body");
     return body;
   }
 
-  #stmt(loop: string | null): AxisStmt {
+  #stmt(loops: Loops): AxisStmt {
     const c = this.#c;
     const kind = c.oneOf(["fill", "for", "mma", "map", "reduce", "store"] as const, "statement");
-    const stmt = this.#rest(kind, loop);
+    const stmt = this.#rest(kind, loops);
     endOfLine(c, kind);
     return stmt;
   }
 
-  #rest(kind: AxisStmt["kind"], loop: string | null): AxisStmt {
+  #rest(kind: AxisStmt["kind"], loops: Loops): AxisStmt {
     const c = this.#c;
     switch (kind) {
       case "fill": {
@@ -170,32 +175,41 @@ class Reader {
       case "for": {
         const token = c.peek();
         const axis = tileAxis(this.#c, this.#axes);
-        if (loop !== null)
+        if (loops.length === MOST_LOOPS || loops.includes(axis))
           c.fail(
             token,
             parseCodes.badValue,
-            `a loop over ${axis} inside one over ${loop}`,
-            "loops follow each other",
+            `a loop over ${axis} inside one over ${loops.join(" and ")}`,
+            "loops follow each other, or one over another axis stands in one",
           );
-        return { kind, axis, body: this.#block(axis) };
+        return { kind, axis, body: this.#loop(axis, loops) };
       }
       case "mma":
-        return this.#mma(loop);
+        return this.#mma(loops);
       case "map": {
         const tile = this.#target(false);
         c.expect("=", "before the expression");
-        const value = this.#value(tile.axes, loop);
+        const value = this.#value(tile.axes, loops);
         this.#written.add(tile.name);
         return { kind, tile: tile.name, value };
       }
       case "reduce":
-        return this.#reduce(loop);
+        return this.#reduce(loops);
       case "store": {
         const param = this.#target(true);
         c.expect("=", "before the expression");
-        return { kind, param: param.name, value: this.#value(param.axes, loop) };
+        return { kind, param: param.name, value: this.#value(param.axes, loops) };
       }
     }
+  }
+
+  /** The body of a loop. Tiles that it makes of parts of the axis end with it. */
+  #loop(axis: string, loops: Loops): readonly AxisStmt[] {
+    const before = new Set(this.#written);
+    const body = this.#block([...loops, axis]);
+    for (const name of this.#written)
+      if (!before.has(name) && this.#named.get(name)?.axes.includes(axis)) this.#written.delete(name);
+    return body;
   }
 
   /** What a statement writes: a tile, or a parameter. */
@@ -242,7 +256,7 @@ class Reader {
     return found;
   }
 
-  #mma(loop: string | null): AxisStmt {
+  #mma(loops: Loops): AxisStmt {
     const c = this.#c;
     const token = c.peek();
     const acc = this.#read();
@@ -260,7 +274,7 @@ class Reader {
         `multiplies ${shown(a)} by ${shown(b)} into ${shown(acc)}`,
         "axes are [m, k], [k, n] and [m, n]",
       );
-    if (loop !== k)
+    if (loops.at(-1) !== k)
       c.fail(
         token,
         parseCodes.badValue,
@@ -279,7 +293,7 @@ class Reader {
     return { kind: "mma", acc: acc.name, a: a.name, b: b.name };
   }
 
-  #reduce(loop: string | null): AxisStmt {
+  #reduce(loops: Loops): AxisStmt {
     const c = this.#c;
     const token = c.peek();
     const tile = this.#target(false);
@@ -295,7 +309,7 @@ class Reader {
     const op = c.oneOf(rowReductions, "reduction");
     c.expect("(", "before the expression");
     const start = c.peek();
-    const { value, axes } = this.#expression();
+    const { value, axes } = this.#expression(loops);
     c.expect(")", "behind the expression");
     c.expect("along", "before the axis");
     const axisAt = c.peek();
@@ -312,14 +326,14 @@ class Reader {
           `its axes are ${rows} and ${along}`,
         );
     const declared = this.#axes.get(along);
-    if (loop !== null && (loop !== along || !adds))
+    if (loops.length > 0 && loops.at(-1) !== along)
       c.fail(
         axisAt,
         parseCodes.badValue,
-        `reduces along ${along} in a loop over ${loop}`,
-        `write += … along ${loop}`,
+        `reduces along ${along} in a loop over ${loops.at(-1)}`,
+        `reduce along ${loops.at(-1)}`,
       );
-    if (loop === null && declared?.whole !== true)
+    if (loops.length === 0 && declared?.whole !== true)
       c.fail(
         axisAt,
         parseCodes.badValue,
@@ -331,11 +345,11 @@ class Reader {
   }
 
   /** An expression whose axes are among those of what it is written to. */
-  #value(into: readonly string[], loop: string | null): NamedExpr {
+  #value(into: readonly string[], loops: Loops): NamedExpr {
     const start = this.#c.peek();
-    const { value, axes } = this.#expression();
+    const { value, axes } = this.#expression(loops);
     for (const axis of axes)
-      if (!into.includes(axis) || loop === axis)
+      if (!into.includes(axis))
         this.#c.fail(
           start,
           parseCodes.badValue,
@@ -345,19 +359,20 @@ class Reader {
     return value;
   }
 
-  #expression(): { readonly value: NamedExpr; readonly axes: ReadonlySet<string> } {
+  #expression(loops: Loops): { readonly value: NamedExpr; readonly axes: ReadonlySet<string> } {
     const c = this.#c;
     const value = parseElement<NamedLeaf>(c, () => {
       const token = c.peek();
       if (token.kind === "name") return { kind: "element", name: this.#read().name };
       if (token.kind !== "word" || !this.#axes.has(token.text)) return null;
       const declared = this.#axes.get(token.text);
-      if (declared?.whole !== true && this.#grid?.includes(token.text) !== true)
+      const known = declared?.whole === true || loops.includes(token.text);
+      if (!known && this.#grid?.includes(token.text) !== true)
         c.fail(
           token,
           parseCodes.badValue,
           `a tile does not know positions along ${token.text}`,
-          "positions are those along the rows and columns of the work tiles, and along axes that are whole",
+          "positions are those along the rows and columns of the work tiles, along axes that are whole, and along those of the loops around",
         );
       if ((declared?.extent ?? 0) > MOST_POSITIONS)
         c.fail(

@@ -10,7 +10,7 @@ import {
   sizeOf,
   stepBuffer,
 } from "@tilewright/core";
-import { lit, mul, v } from "../tile/expr.ts";
+import { add, lit, mul, v } from "../tile/expr.ts";
 import { gemmNest, registerBuffer, stepInput, tierExtent, tileExtent } from "../tile/gemm.ts";
 import { bufferOf, eachStmt, wholeView, withBody } from "../tile/rewrite.ts";
 import { matrixAlign } from "../tile/sizes.ts";
@@ -20,13 +20,28 @@ import type {
   ElementLeaf,
   Expr,
   OwnershipMode,
+  RowReduction,
   Stmt,
   Tier,
   TileProgram,
   View,
 } from "../tile/types.ts";
-import { type Anchor, isParameter, type Product, products } from "./anchor.ts";
+import {
+  type Anchor,
+  isParameter,
+  isPartLoop,
+  LEAST_PART,
+  type Product,
+  products,
+  wholeFactors,
+} from "./anchor.ts";
 import { type AxisProgram, type AxisStmt, axisOf, type NamedExpr, namedIn } from "./types.ts";
+
+/** Elements of a tile that a thread holds where the loop goes over parts: it holds two, the scores of a part and the sums of all parts. */
+const MOST_IN_PARTS = 72;
+
+/** What a column behind the extent of an axis counts as. */
+const NEUTRAL: Readonly<Record<RowReduction, number>> = { max: Number.NEGATIVE_INFINITY, sum: 0 };
 
 /** Copies of a chunk run beside the products of another. */
 const LEAST_SLOTS = 2;
@@ -68,11 +83,14 @@ export function scheduleProgram(
     axisOf(program, axis).whole && tierExtent(factors, "grid") > 1;
   if (cut(rows, nest.m) || cut(columns, nest.n)) return null;
   const tile = [tileExtent(nest.m), tileExtent(nest.n)] as const;
+  const parted = program.body.some(isPartLoop);
+  if (parted && base.directives.some(({ name }) => name === "roles")) return null;
+  if (parted && (tile[1] < LEAST_PART || tile[0] * tile[1] > MOST_IN_PARTS * base.launch.threads))
+    return null;
   // Tiles that products go on from hold all of their columns, in whole chunks.
-  const wide = anchor.products.slice(1).some(({ a }) => {
-    const [, axis = ""] = namedIn(program, a).axes;
-    return roundUp(axisOf(program, axis).extent, tileExtent(nest.k)) > tile[1];
-  });
+  const wide = wholeFactors(program, anchor.products).some(
+    (axis) => roundUp(axisOf(program, axis).extent, tileExtent(nest.k)) > tile[1],
+  );
   // Else warpgroups write the same places of the tile that the next product reads: found by emulated runs of tiles with 96 columns.
   if (several && tile[1] % tileExtent(nest.k) !== 0) return null;
   if (wide || tierExtent(nest.n, "grid") !== Math.ceil(axisOf(program, columns).extent / tile[1]))
@@ -94,6 +112,14 @@ export function scheduleProgram(
     }),
     buffers: [...launchedBuffers(anchor, base), ...made.added],
   };
+}
+
+/** The value in columns, counted from `from` on, before `end`, and another in those behind. */
+function before(from: Expr, end: number, value: ElementExpr, other: number): ElementExpr {
+  const number = (x: number) => ({ kind: "number", value: x }) as const;
+  const leaf: ElementLeaf = from.kind === "const" ? { kind: "col" } : { kind: "col", from };
+  const col = { kind: "leaf", leaf } as const;
+  return { kind: "apply", fn: "select", args: [col, number(end), value, number(other)] };
 }
 
 const roundUp = (size: number, by: number): number => Math.ceil(size / by) * by;
@@ -163,10 +189,15 @@ export function rowNest({ problem }: Anchor, arch: string): TileProgram | null {
   return { ...base, buffers: base.buffers.map((b) => (b.space === "register" ? { ...b, own: owned } : b)) };
 }
 
-/** A turn of a loop over an axis that nothing is multiplied in; `below`: columns of the last one, null where it is whole. */
+/**
+ * A turn of a loop: the part of the axis that begins at `at` and has `width`. Of parts that `tiles` hold, elements behind the extent are neutral; else `below` says how
+ * many columns of the turn count, null where it is all.
+ */
 interface Turn {
   readonly axis: string;
   readonly at: Expr;
+  readonly width: number;
+  readonly tiles: boolean;
   readonly below: number | null;
 }
 
@@ -201,13 +232,14 @@ class Body {
   #stmt(stmt: AxisStmt, turn: Turn | null): readonly Stmt[] {
     switch (stmt.kind) {
       case "fill":
-        return [{ kind: "fill", dst: wholeView(this.#held(stmt.tile)), value: stmt.value }];
+        return [{ kind: "fill", dst: wholeView(this.#held(stmt.tile)), value: Math.fround(stmt.value) }];
       case "for": {
+        if (isPartLoop(stmt)) return [this.#parts(stmt)];
         const [product] = products(stmt.body);
-        return product === undefined ? this.#turns(stmt) : [this.#chunks(stmt.axis, product)];
+        return product === undefined ? this.#turns(stmt) : [this.#chunks(stmt.axis, product, turn)];
       }
       case "mma":
-        return [];
+        return turn === null ? [] : [this.#chunks(turn.axis, stmt, turn)];
       case "map":
         return [{ kind: "map", dst: wholeView(this.#held(stmt.tile)), value: this.#mapped(stmt, turn) }];
       case "reduce":
@@ -228,18 +260,29 @@ class Body {
     }
   }
 
-  /** The loop of a product in chunks, as that of the matrix product has them. */
-  #chunks(axis: string, { acc, a, b }: Product): Stmt {
-    const { extent } = axisOf(this.#program, axis);
-    const [rows, each] = this.#product.a.extent;
+  /** The axis in parts as wide as the tile. */
+  #parts({ axis, body }: Extract<AxisStmt, { kind: "for" }>): Stmt {
+    const [, width] = this.#tile;
     const name = this.#turn(axis);
+    const to = lit(Math.ceil(axisOf(this.#program, axis).extent / width));
+    const turn = { axis, at: mul(v(name), width), width, tiles: true, below: null };
+    return { kind: "for", var: name, from: lit(0), to, unroll: false, body: this.list(body, turn) };
+  }
+
+  /** The loop of a product in chunks, as that of the matrix product has them; over an axis of which a turn has a part, over that. */
+  #chunks(axis: string, { acc, a, b }: Product, turn: Turn | null): Stmt {
+    const part = turn?.axis === axis ? turn : null;
+    const extent = part?.width ?? axisOf(this.#program, axis).extent;
+    const [rows, each] = this.#product.a.extent;
+    const name = `${this.#turn(axis)}${part === null ? "" : "t"}`;
     const at = mul(v(name), each);
     const held = namedIn(this.#program, a);
     const left = isParameter(held)
       ? { buffer: this.#global(a), slot: lit(0), origin: [this.#origin[0], at] as const }
       : { ...wholeView(this.#held(a)), origin: [lit(0), at] as const };
-    const column = this.#span(namedIn(this.#program, b).axes[1] ?? "", null)[0];
-    const right = { buffer: this.#global(b), slot: lit(0), origin: [at, column] as const };
+    const column = this.#span(namedIn(this.#program, b).axes[1] ?? "", turn)[0];
+    const row = part === null ? at : add(part.at, at);
+    const right = { buffer: this.#global(b), slot: lit(0), origin: [row, column] as const };
     const product: Stmt = {
       ...this.#product,
       acc: wholeView(this.#held(acc)),
@@ -261,11 +304,17 @@ class Body {
   #mapped({ tile, value }: Extract<AxisStmt, { kind: "map" }>, turn: Turn | null): ElementExpr {
     const made = this.#value(value, turn);
     const [, axis = ""] = namedIn(this.#program, tile).axes;
+    if (turn?.tiles === true && turn.axis === axis)
+      return this.#isFactor(tile) ? this.#inside(made, turn, 0) : made;
     const extent = this.#isFactor(tile) ? axisOf(this.#program, axis).extent : this.#tile[1];
     if (extent >= this.#tile[1]) return made;
-    const number = (x: number) => ({ kind: "number", value: x }) as const;
-    const col = { kind: "leaf", leaf: { kind: "col" } } as const;
-    return { kind: "apply", fn: "select", args: [col, number(extent), made, number(0)] };
+    return before(lit(0), extent, made, 0);
+  }
+
+  /** What columns of the turn's part have behind the axis's extent. */
+  #inside(value: ElementExpr, { axis, at, width }: Turn, neutral: number): ElementExpr {
+    const { extent } = axisOf(this.#program, axis);
+    return extent % width === 0 ? value : before(at, extent, value, neutral);
   }
 
   /** What is left of the axis behind the loop has a turn of its own: outside a parameter reads give 0, of which an expression may make anything. */
@@ -273,8 +322,14 @@ class Body {
     const name = this.#turn(axis);
     const { extent } = axisOf(this.#program, axis);
     const [turns, rest] = [Math.floor(extent / CHUNK), extent % CHUNK];
-    const inside = this.list(body, { axis, at: mul(v(name), CHUNK), below: null });
-    const behind = { axis, at: lit(turns * CHUNK), below: rest };
+    const inside = this.list(body, {
+      axis,
+      at: mul(v(name), CHUNK),
+      width: CHUNK,
+      tiles: false,
+      below: null,
+    });
+    const behind = { axis, at: lit(turns * CHUNK), width: CHUNK, tiles: false, below: rest };
     return [
       ...(turns === 0
         ? []
@@ -289,11 +344,13 @@ class Body {
     const { op, adds } = stmt;
     const value = this.#value(stmt.value, turn);
     const reduced = { kind: "reduce.row", dst, op, adds, via: null } as const;
+    if (turn?.tiles === true)
+      return [{ ...reduced, value: this.#inside(value, turn, NEUTRAL[op]), below: null }];
     if (turn === null) {
       const { extent } = axisOf(this.#program, stmt.along);
       return [{ ...reduced, value, below: extent < this.#tile[1] ? extent : null }];
     }
-    const part = this.#buffer(`${stmt.tile}_part`, "f32", [this.#tile[0], CHUNK]);
+    const part = this.#buffer(`${stmt.tile}_part`, "f32", [this.#tile[0], turn.width]);
     const leaf = { kind: "leaf", leaf: { kind: "view", view: wholeView(part) } } as const;
     return [
       { kind: "map", dst: wholeView(part), value },
@@ -304,13 +361,14 @@ class Body {
   #value(e: NamedExpr, turn: Turn | null): ElementExpr {
     return mapLeaves(e, (leaf) =>
       leaf.kind === "position"
-        ? this.#position(leaf.axis)
+        ? this.#position(leaf.axis, turn)
         : { kind: "view", view: this.#view(leaf.name, turn) },
     );
   }
 
-  /** The element's position along an axis, of the work tiles' counted from where the tile begins. */
-  #position(axis: string): ElementLeaf {
+  /** The element's position along an axis, of the work tiles' and of loops' counted from where the tile, or the part, begins. */
+  #position(axis: string, turn: Turn | null): ElementLeaf {
+    if (turn?.axis === axis) return { kind: "col", from: turn.at };
     const [rows, columns] = this.#program.grid;
     if (axis === rows) return { kind: "row", from: this.#origin[0] };
     return axis === columns && !axisOf(this.#program, axis).whole
@@ -335,7 +393,7 @@ class Body {
 
   /** Where the part of an axis begins, and its length. */
   #span(axis: string, turn: Turn | null): readonly [Expr, number] {
-    if (turn?.axis === axis) return [turn.at, CHUNK];
+    if (turn?.axis === axis) return [turn.at, turn.width];
     if (axis === this.#program.grid[0]) return [this.#origin[0], this.#tile[0]];
     return [axis === this.#program.grid[1] ? this.#origin[1] : lit(0), this.#tile[1]];
   }

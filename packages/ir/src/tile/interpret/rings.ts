@@ -87,6 +87,8 @@ export class RingState {
   /** Commits and releases by chunk: what an implied edge must come after. */
   readonly #commits = new Map<number, Moment>();
   readonly #releases = new Map<number, Moment[]>();
+  /** Releases that were left when the chunks began anew. */
+  #earlier: readonly Moment[] = [];
   /** Consumers take turns: each chunk is one's of them, and goes by as it is waited for and released. */
   readonly #turns: boolean;
   readonly #given = new Set<number>();
@@ -110,13 +112,30 @@ export class RingState {
 
   /** Take the slot; what the slot held is gone. */
   acquire(chunk: number, actor: Actor, at: string): void {
+    if (chunk === 0 && this.acquired >= 0) this.#beginAnew();
     this.#inOrder("acquire", chunk, this.acquired + 1, at);
     const before = chunk - this.ring.slots;
-    this.#pass(this.ring.empty, actor, this.#releases.get(before) ?? [], `release of chunk ${before}`, at);
+    const moments = before < 0 ? this.#earlier : (this.#releases.get(before) ?? []);
+    this.#pass(this.ring.empty, actor, moments, `release of chunk ${before < 0 ? "before" : before}`, at);
     this.#releases.delete(before);
     this.acquired = chunk;
     const slot = chunk % placesOf(this.ring);
     for (const memory of this.#memories) emptySlot(memory, slot, this.ring.overlapped);
+  }
+
+  /** Rings of a block's barriers, in a loop around the one over chunks, begin again with chunk 0 where nothing of the turn before is copied or read any more. */
+  #beginAnew(): void {
+    const consumers = [...this.#consumers.values()];
+    const busy =
+      this.acquired > this.committed ||
+      consumers.some(({ open }) => open.size > 0) ||
+      [...this.#flights.values()].some((flights) => flights.length > 0);
+    // Barriers that count have the phase of the last chunk.
+    if (busy || this.#turns || this.ring.full?.kind === "mbarrier") return;
+    this.#earlier = [...this.#releases.values()].flat();
+    for (const consumer of consumers) [consumer.waited, consumer.released] = [-1, -1];
+    for (const chunks of [this.#flights, this.#commits, this.#releases]) chunks.clear();
+    [this.acquired, this.committed] = [-1, -1];
   }
 
   commit(chunk: number, actor: Actor, at: string): void {

@@ -41,7 +41,7 @@ export const products: Verifier = {
   name: "products",
   code: "TW3159",
   property:
-    "the products of a work tile go over K once, of A and B at the same elements, and are scaled by the factors of these",
+    "the products of a work tile go over K once, or once for each time that their sums begin anew, of A and B at the same elements, and are scaled by the factors of these",
   from: "nest",
   waivable: true,
   given: true,
@@ -65,8 +65,7 @@ export const products: Verifier = {
         message: `multiplies A ${alongK(a)} by B ${alongK(b)}`,
         hint: "copy fragments and slots of both from the same chunk and step",
       };
-    if ((!proven && count.apart.size > 0) || (count.products >= k && count.products < k + chunkOf(subject)))
-      return;
+    if ((!proven && count.apart.size > 0) || count.once()) return;
     yield {
       at: first,
       message: `the products of a tile go over ${count.products} elements of K, and the problem has ${k}`,
@@ -104,8 +103,10 @@ const divides = (stmt: Extract<Stmt, { kind: "tiles" }>): boolean =>
 class Counting implements Hooks {
   readonly tiles = "one";
   readonly turns = MOST_ITERATIONS;
-  /** Elements of K over which the tile's products have gone. */
+  /** Elements of K over which the tile's products have gone, since sums that had gone over all of it began anew. */
   products = 0;
+  /** Whether some sums have gone over all of K. */
+  #complete = false;
   /** Products of A and B at different elements of K, and at which first. */
   readonly apart = new Map<Stmt, readonly [a: number, b: number]>();
   /** Sums that factors of other elements of K scale, or of none, and at which first. */
@@ -119,6 +120,9 @@ class Counting implements Hooks {
   readonly #roles = new Map<string, Operand>();
   /** Products of A and B. */
   readonly #ofOperands = new Set<Stmt>();
+  /** Zeros of their sums in a loop around the one over K. */
+  readonly #again = new Set<Stmt>();
+  readonly #chunk: number;
   readonly #control: Control;
 
   constructor(subject: Subject) {
@@ -134,11 +138,32 @@ class Counting implements Hooks {
         const source = sourceOf(subject.program, stmt.b.buffer);
         if (source === null || stepOfBuffer(source.name) === null) this.#ofOperands.add(stmt);
       }
+    this.#chunk = chunkOf(subject);
+    const sums = new Set([...this.#ofOperands].map((stmt) => (stmt.kind === "mma" ? stmt.acc.buffer : "")));
+    for (const { stmt, parents } of subject.sites)
+      if (stmt.kind === "fill" && sums.has(stmt.dst.buffer) && parents.some(({ kind }) => kind === "for"))
+        this.#again.add(stmt);
     this.#control = new Control(subject.program, this);
   }
 
   zero(): () => void {
     return () => {};
+  }
+
+  /** Whether all sums have gone over K once. */
+  once(): boolean {
+    return this.#all() || (this.#complete && this.products === 0);
+  }
+
+  #all(): boolean {
+    const { k } = this.#subject.program.problem;
+    return this.products >= k && this.products < k + this.#chunk;
+  }
+
+  #begin(): void {
+    if (!this.#all()) return;
+    this.products = 0;
+    this.#complete = true;
   }
 
   /** False where the program cannot run: another verifier says why. */
@@ -191,6 +216,7 @@ class Counting implements Hooks {
 
   data(stmt: DataStmt, table: CellTable): ((thread: Thread) => void) | null {
     if (stmt.kind === "accumulate") return this.#accumulates(stmt, table);
+    if (stmt.kind === "fill") return this.#again.has(stmt) ? () => this.#begin() : null;
     const reads = this.#reads(stmt, table);
     if (stmt.kind === "copy") return this.#moves(stmt, table, reads);
     if (stmt.kind !== "mma") return reads;

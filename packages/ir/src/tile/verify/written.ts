@@ -1,5 +1,6 @@
 /** Accumulators begin with something, and are read when nothing more is added. */
 import { foldCond, substituteCond } from "../cond.ts";
+import { elementSources, isElementStmt } from "../elements.ts";
 import { ringsByBuffer } from "../interpret/ringUse.ts";
 import { rangeOf } from "../ranges.ts";
 import { eachStmt } from "../rewrite.ts";
@@ -115,7 +116,7 @@ class Walk {
     this.#kept = kept;
   }
 
-  /** `first`: variables of the loops around that begin anew with the work tile, in their first turn. `persists`: more work tiles follow, which do not repeat what is done `once`. */
+  /** `first`: variables of the loops around that begin anew with the work tile, in their first turn. `persists`: more work tiles or turns of a loop follow, which do not repeat what is done `once`. */
   list(stmts: readonly Stmt[], before: Filled, first: ReadonlyMap<string, Expr>, persists = false): Filled {
     return stmts.reduce((filled, stmt) => this.#stmt(stmt, filled, first, persists), before);
   }
@@ -156,20 +157,20 @@ class Walk {
         return filled;
       case "for": {
         if (foldCond({ lhs: stmt.from, op: ">=", rhs: stmt.to }) === true) return filled;
-        const inside = this.list(
-          stmt.body,
-          filled.copy(),
-          new Map([...first, [stmt.var, stmt.from]]),
-          persists,
-        );
+        const inside = this.list(stmt.body, filled.copy(), new Map([...first, [stmt.var, stmt.from]]), true);
         // What the next turn adds comes behind what this one reads.
         const within = eachStmt(stmt.body);
         const added = new Set(
           within.flatMap((s) => (s.kind === "mma" || s.kind === "accumulate" ? [s.acc.buffer] : [])),
         );
+        // Sums of a turn that element statements of the turn go on from.
+        const used = new Set(
+          within.flatMap((s) => (isElementStmt(s) ? elementSources(s.value).map((view) => view.buffer) : [])),
+        );
         for (const again of within) {
           if (again.kind === "mma" || again.kind === "accumulate") this.#behind(again);
-          if (again.kind === "fill" && added.has(again.dst.buffer)) this.#found(this.wiped, again);
+          const { buffer } = again.kind === "fill" ? again.dst : { buffer: "" };
+          if (added.has(buffer) && !used.has(buffer)) this.#found(this.wiped, again);
         }
         return this.#runs(stmt) ? inside : filled;
       }
