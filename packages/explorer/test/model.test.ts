@@ -15,6 +15,8 @@ describe("permalinks", () => {
       edit: { step: "elideGuards", text: "tile.kernel @x {\n  # ü\n}\n" },
       tab: "run",
       step: "ptx",
+      ladder: "hopper",
+      rung: "3",
       unproven: "no",
     },
   };

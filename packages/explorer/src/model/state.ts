@@ -24,6 +24,10 @@ export interface State {
   readonly tab: Tab;
   /** The pass whose program is shown, or `ptx`; empty: the last one. */
   readonly step: string;
+  /** Name of the ladder that is shown; empty: the first. */
+  readonly ladder: string;
+  /** Number of its step, from 1; empty: the first. */
+  readonly rung: string;
   /** `no`: an edit that the proof refuses is not compiled. */
   readonly unproven: "yes" | "no";
 }
@@ -37,10 +41,12 @@ const initialState: State = {
   edit: null,
   tab: "stages",
   step: "",
+  ladder: "",
+  rung: "",
   unproven: "yes",
 };
 
-const plain = ["arch", "gpu", "backend", "schedule", "tab", "step", "unproven"] as const;
+const plain = ["arch", "gpu", "backend", "schedule", "tab", "step", "ladder", "rung", "unproven"] as const;
 
 const toBase64 = (bytes: Uint8Array): string => {
   let text = "";

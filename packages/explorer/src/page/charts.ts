@@ -59,7 +59,7 @@ export function bankChart({ before, after, width }: BankMap): SVGElement {
 
 /** Which thread holds which element: the colour is the lane, the number the thread and the register. */
 export function ownerChart(
-  { name, rows, columns, threads, registers }: OwnerPicture,
+  { name, rows, columns, threads, registers, tensor }: OwnerPicture,
   mark: number | null,
 ): SVGElement {
   const wide = columns <= 16;
@@ -77,7 +77,11 @@ export function ownerChart(
             ...{ x: 30 + column * w, y: 16 + row * hgt, width: w - 0.6, height: hgt - 0.6 },
             ...{ fill: thread < 0 ? "none" : hue(thread, dim ? 85 : 60), class: dim ? "dim" : "" },
           },
-          title(`[${row}, ${column}]: thread ${thread}, register element ${register}`),
+          title(
+            tensor
+              ? `[${row}, ${column}]: lane ${thread}, column ${register}`
+              : `[${row}, ${column}]: thread ${thread}, register element ${register}`,
+          ),
         ),
       );
       if (wide)
@@ -85,7 +89,7 @@ export function ownerChart(
           s(
             "text",
             { x: 30 + column * w + w / 2, y: 16 + row * hgt + 14, class: "cell" },
-            `T${thread}:${register}`,
+            `${tensor ? "L" : "T"}${thread}:${register}`,
           ),
         );
     }
@@ -100,7 +104,7 @@ export function ownerChart(
       viewBox: `0 0 ${40 + columns * w} ${24 + rows * hgt}`,
       role: "img",
       class: "chart",
-      "aria-label": `${name}: ${rows} x ${columns} elements by thread and register`,
+      "aria-label": `${name}: ${rows} x ${columns} elements by ${tensor ? "lane and column" : "thread and register"}`,
     },
     cells,
   );
@@ -220,9 +224,11 @@ export function rooflineChart(
 export function stepChart(
   steps: readonly { readonly name: string; readonly value: number }[],
   shown: string,
+  label: string,
+  mark: number | null = null,
 ): SVGElement {
   const [width, left, pitch] = [560, 120, 20];
-  const most = Math.max(1, ...steps.map(({ value }) => value)) * 1.12;
+  const most = Math.max(mark ?? 0, ...steps.map(({ value }) => value)) * 1.12;
   const x = (value: number): number => left + (value / most) * (width - left);
   return s(
     "svg",
@@ -230,9 +236,11 @@ export function stepChart(
       viewBox: `0 0 ${width} ${pitch * steps.length + 4}`,
       role: "img",
       class: "chart",
-      "aria-label": `Share of cuBLASLt's speed: ${steps.map(({ name, value }) => `${name} ${value}`).join(", ")}`,
+      "aria-label": `${label}: ${steps.map(({ name, value }) => `${name} ${value}`).join(", ")}`,
     },
-    s("line", { x1: x(1), x2: x(1), y1: 0, y2: pitch * steps.length, class: "grid" }),
+    ...(mark === null
+      ? []
+      : [s("line", { x1: x(mark), x2: x(mark), y1: 0, y2: pitch * steps.length, class: "grid" })]),
     steps.map(({ name, value }, i) => [
       s("text", { x: left - 8, y: pitch * i + 14, class: "axis" }, name),
       s("rect", {

@@ -14,8 +14,9 @@ export class LaddersPanel {
   readonly #story = h("div", { class: "story" });
   readonly #text: Editor;
   #rungs: readonly RungReport[] = [];
-  #at = 0;
+  /** Name of the ladder whose steps are here. */
   #loaded = "";
+  #shown = -1;
 
   constructor(parent: HTMLElement, session: Session) {
     this.#session = session;
@@ -26,15 +27,17 @@ export class LaddersPanel {
         h("option", { value: i }, `${arch}, ${name} (${backend}): ${summary}`),
       ),
     );
-    this.#choice.addEventListener("change", () => void this.#load());
+    this.#choice.addEventListener("change", () => {
+      session.set({ ladder: session.world.ladders[Number(this.#choice.value)]?.name ?? "", rung: "" });
+    });
     fill(
       parent,
       h(
         "div",
         { class: "bar" },
         h("label", {}, "Ladder ", this.#choice),
-        h("button", { type: "button", onclick: () => this.#go(this.#at - 1) }, "Back"),
-        h("button", { type: "button", class: "primary", onclick: () => this.#go(this.#at + 1) }, "Next step"),
+        h("button", { type: "button", onclick: () => this.#go(-1) }, "Back"),
+        h("button", { type: "button", class: "primary", onclick: () => this.#go(1) }, "Next step"),
       ),
       h(
         "div",
@@ -50,23 +53,45 @@ export class LaddersPanel {
       editable: false,
     });
     session.listen(() => {
-      if (session.state.tab === "ladders" && this.#loaded === "") void this.#load();
+      if (session.state.tab === "ladders") void this.#draw();
     });
   }
 
-  async #load(): Promise<void> {
-    const ladder = this.#session.world.ladders[Number(this.#choice.value) || 0];
-    if (ladder === undefined) return;
-    this.#loaded = `${ladder.backend} ${ladder.name}`;
-    this.#story.textContent = "compiling its steps …";
-    this.#rungs = await this.#session.compiler.call("ladder", { backend: ladder.backend, name: ladder.name });
-    this.#go(0);
+  get #ladder() {
+    const { ladders } = this.#session.world;
+    return ladders.find(({ name }) => name === this.#session.state.ladder) ?? ladders[0];
   }
 
-  #go(to: number): void {
+  /** The step that the state names; the ladder is compiled where it is another one than before. */
+  async #draw(): Promise<void> {
+    const ladder = this.#ladder;
+    if (ladder === undefined) return;
+    if (this.#loaded !== ladder.name) {
+      this.#loaded = ladder.name;
+      this.#choice.value = String(this.#session.world.ladders.indexOf(ladder));
+      this.#rungs = [];
+      this.#story.textContent = "compiling its steps …";
+      const rungs = await this.#session.compiler.call("ladder", {
+        backend: ladder.backend,
+        name: ladder.name,
+      });
+      if (this.#loaded !== ladder.name) return;
+      this.#rungs = rungs;
+      this.#shown = -1;
+    }
+    const to = Math.min(Math.max(1, Number(this.#session.state.rung) || 1), this.#rungs.length) - 1;
     const rung = this.#rungs[to];
-    if (rung === undefined) return;
-    this.#at = to;
+    if (rung === undefined || to === this.#shown) return;
+    this.#shown = to;
+    this.#show(to, rung);
+  }
+
+  #go(by: number): void {
+    const to = this.#shown + by;
+    if (to >= 0 && to < this.#rungs.length) this.#session.set({ rung: String(to + 1) });
+  }
+
+  #show(to: number, rung: RungReport): void {
     fill(
       this.#steps,
       this.#rungs.map(({ name }, i) =>
@@ -75,7 +100,11 @@ export class LaddersPanel {
           {},
           h(
             "button",
-            { type: "button", "aria-current": i === to ? "step" : null, onclick: () => this.#go(i) },
+            {
+              type: "button",
+              "aria-current": i === to ? "step" : null,
+              onclick: () => this.#session.set({ rung: String(i + 1) }),
+            },
             name,
           ),
         ),
@@ -89,8 +118,8 @@ export class LaddersPanel {
         class: "small",
         onclick: () =>
           this.#session.set({
-            ...{ arch: this.#session.world.ladders[Number(this.#choice.value) || 0]?.arch ?? "", gpu: "" },
-            ...{ backend: this.#loaded.split(" ")[0] ?? "", schedule: rung.schedule, problem: rung.problem },
+            ...{ arch: this.#ladder?.arch ?? "", gpu: "", backend: this.#ladder?.backend ?? "" },
+            ...{ schedule: rung.schedule, problem: rung.problem },
             ...{ edit: null, step: "", tab: "stages" },
           }),
       },
@@ -101,7 +130,7 @@ export class LaddersPanel {
       h("h2", {}, `${to + 1} of ${this.#rungs.length}: ${rung.name}`),
       h("p", {}, rung.summary),
       h("p", {}, h("code", { class: "schedule" }, rung.change), " ", open),
-      h("div", { class: "columns" }, this.#worth(rung.name), this.#shared(rung)),
+      h("div", { class: "columns" }, this.#worth(rung.name), this.#predicted(to), this.#shared(rung)),
       rung.refused === null
         ? this.#counts(rung, before)
         : h("p", { class: "bad" }, `Not legal here: ${rung.refused.join("; ")}`),
@@ -111,7 +140,7 @@ export class LaddersPanel {
 
   /** Speed of each step on the GPU that the ladder was timed on. */
   #worth(step: string): HTMLElement {
-    const run = ladderRun(runs, this.#loaded.split(" ")[1] ?? "");
+    const run = ladderRun(runs, this.#loaded);
     const row = run?.rows.find((each) => each.step === step);
     if (run === null) return h("p", { class: "hint" }, "This ladder has not been timed on a GPU.");
     return h(
@@ -121,12 +150,40 @@ export class LaddersPanel {
       stepChart(
         run.rows.map((each) => ({ name: each.step ?? "", value: Number(each["of cuBLASLt"]) })),
         step,
+        "Share of cuBLASLt's speed",
+        1,
       ),
       h(
         "figcaption",
         { class: "hint" },
         row === undefined ? "" : `This step: ${row.µs} µs, ${row["TFLOP/s"]} TFLOP/s. `,
         `Share of cuBLASLt's speed at ${run.facts.get("size")}; ${run.where}; ${run.facts.get("command")}.`,
+      ),
+    );
+  }
+
+  /** What the model predicts of each step, in TFLOP/s. */
+  #predicted(at: number): HTMLElement | null {
+    const here = this.#rungs[at]?.predicted;
+    if (here === null || here === undefined)
+      return h("p", { class: "hint" }, "The model has no numbers of this step.");
+    const before = this.#rungs.slice(0, at).findLast(({ predicted }) => predicted !== null)?.predicted;
+    const gain =
+      before === null || before === undefined ? "" : `, ${short(before.us / here.us)} times the step before`;
+    return h(
+      "figure",
+      {},
+      h("h3", {}, "Predicted"),
+      stepChart(
+        this.#rungs.map(({ name, predicted }) => ({ name, value: Math.round(predicted?.tflops ?? 0) })),
+        this.#rungs[at]?.name ?? "",
+        "Predicted TFLOP/s",
+      ),
+      h(
+        "figcaption",
+        { class: "hint" },
+        `This step: ${short(here.us)} µs, ${short(here.tflops)} TFLOP/s${gain}; bound by ${here.bound}. `,
+        `By the machine model of ${here.gpu} at ${here.size.join(" x ")}.`,
       ),
     );
   }
@@ -147,8 +204,8 @@ export class LaddersPanel {
   }
 
   #counts(rung: RungReport, before: RungReport | undefined): HTMLElement {
-    const change = (now: number, then: number | undefined): string =>
-      then === undefined || then === now ? "" : `${now > then ? "+" : "−"}${short(Math.abs(now - then))}`;
+    const change = (now: number, then: number | undefined, show = short): string =>
+      then === undefined || then === now ? "" : `${now > then ? "+" : "−"}${show(Math.abs(now - then))}`;
     const names = [
       ...new Set([...Object.keys(rung.instructions), ...Object.keys(before?.instructions ?? {})]),
     ]
@@ -159,7 +216,7 @@ export class LaddersPanel {
       [
         "shared memory of a block",
         bytesText(rung.sharedBytes),
-        before === undefined ? "" : change(rung.sharedBytes, before.sharedBytes),
+        before === undefined ? "" : change(rung.sharedBytes, before.sharedBytes, bytesText),
       ],
       ["lines of PTX", String(rung.ptxLines), change(rung.ptxLines, before?.ptxLines)],
       ...names.map((name) => [

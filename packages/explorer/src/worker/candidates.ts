@@ -1,6 +1,15 @@
 /** Schedules that stand to choose, with what the model says of each. */
-import { type Gpu, type Schedule, targets } from "@tilewright/core";
-import { type Artifact, type Backend, defaultSchedule, ladderSchedules, printSchedule } from "@tilewright/ir";
+import { type Gpu, hasFeature, type Schedule, type Target, targets } from "@tilewright/core";
+import {
+  type Artifact,
+  type Backend,
+  defaultSchedule,
+  type Ladder,
+  ladderSchedules,
+  machineOf,
+  predictionOf,
+  printSchedule,
+} from "@tilewright/ir";
 import { compiler, lossOf, type Plan, planOf } from "tilewright";
 import type { Candidate, RungReport } from "./compiling.ts";
 import { problemOf } from "./kernel.ts";
@@ -70,6 +79,36 @@ function countInstructions(ptx: string): Readonly<Record<string, number>> {
   return counts;
 }
 
+/** Where a ladder is at home: its backend's showcase, or the first target that has what its steps need. */
+export function ladderTarget(backend: Backend, { needs }: Ladder): Target | undefined {
+  const has = (target: Target): boolean => needs === undefined || hasFeature(target, needs);
+  const home = targets.find(({ arch }) => arch === backend.showcase.arch);
+  return home !== undefined && has(home)
+    ? home
+    : targets.find((target) => backend.supports(target).ok && has(target));
+}
+
+/** What the model predicts of a step at the sizes for a GPU; null where it has no numbers. */
+function predictedOf(
+  { backend, ladder, target }: { backend: Backend; ladder: Ladder; target: Target },
+  schedule: Schedule,
+  gpu: Gpu | null,
+): RungReport["predicted"] {
+  const [m, n, k] = ladder.sizes.gpu;
+  const problem = problemOf({ ...ladder.request, m, n, k });
+  if (gpu === null || !problem.ok) return null;
+  const prediction = predictionOf(backend, problem.value, schedule, target, machineOf(gpu));
+  return prediction === null
+    ? null
+    : {
+        gpu: gpu.name,
+        size: [m, n, k],
+        us: prediction.timeUs,
+        tflops: prediction.tflops,
+        bound: prediction.bound,
+      };
+}
+
 /** Each step of a ladder, compiled at the sizes for the emulator, so that its kernel can be run; empty where there is none of that name. */
 export function ladderOf(
   backendId: string,
@@ -79,7 +118,7 @@ export function ladderOf(
   const backend = compiler.backends.find(({ id }) => id === backendId);
   const ladder = backend?.ladders?.find((each) => each.name === name);
   if (backend === undefined || ladder === undefined) return [];
-  const target = targets.find(({ arch }) => arch === backend.showcase.arch);
+  const target = ladderTarget(backend, ladder);
   const [m, n, k] = ladder.sizes.emulator;
   const request = { ...ladder.request, m, n, k };
   const defined = problemOf(request);
@@ -94,6 +133,7 @@ export function ladderOf(
       change,
       schedule: printSchedule(backend.schedule, schedule),
       problem: request,
+      predicted: predictedOf({ backend, ladder, target }, schedule, gpuOf(target.arch)),
     };
     const made = compiler.compile({ problem, target, backend: backend.id, schedule, verify: "none" });
     if (!made.ok)
@@ -107,7 +147,6 @@ export function ladderOf(
           sharedBytes: 0,
           shared: [],
           sharedLimit: 1,
-          timeUs: null,
         },
       };
     const plan = planned(made.value, gpuOf(target.arch));
@@ -122,7 +161,6 @@ export function ladderOf(
         plan?.shared.tiles.map(({ name: tile, bytes, slots }) => ({ name: `%${tile} x ${slots}`, bytes })) ??
         [],
       sharedLimit: plan?.shared.limit ?? 1,
-      timeUs: plan?.prediction?.timeUs ?? null,
     };
   });
 }

@@ -2,7 +2,7 @@
 import { dtypeNames, gpus, targets } from "@tilewright/core";
 import { stages } from "@tilewright/ir";
 import { compiler, version } from "tilewright";
-import { candidatesOf, ladderOf } from "./candidates.ts";
+import { candidatesOf, ladderOf, ladderTarget } from "./candidates.ts";
 import type { Ask, Candidate, Compiled, Pictures, RungReport, World } from "./compiling.ts";
 import { type Current, compileAsk } from "./kernel.ts";
 import { gpuOf, picturesOf } from "./pictures.ts";
@@ -27,10 +27,11 @@ const world = (): World => ({
       off: field.off === null ? null : field.print(field.off),
     })),
   })),
-  ladders: compiler.backends.flatMap(({ id, ladders = [], showcase }) =>
-    ladders.map(({ name, summary, steps }) => ({
-      ...{ backend: id, arch: showcase.arch, name, summary },
-      steps: steps.map((step) => ({ ...step })),
+  ladders: compiler.backends.flatMap((backend) =>
+    (backend.ladders ?? []).map((ladder) => ({
+      ...{ backend: backend.id, arch: ladderTarget(backend, ladder)?.arch ?? backend.showcase.arch },
+      ...{ name: ladder.name, summary: ladder.summary },
+      steps: ladder.steps.map((step) => ({ ...step })),
     })),
   ),
 });

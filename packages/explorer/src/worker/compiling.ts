@@ -120,6 +120,8 @@ export interface OwnerPicture {
   /** Row by row; -1 where several threads hold the element, which the lowest stands for. */
   readonly threads: readonly number[];
   readonly registers: readonly number[];
+  /** Of a tile in tensor memory: `threads` are lanes, `registers` columns. */
+  readonly tensor?: true;
 }
 
 /** An accumulator or operand in tensor memory: 32-bit columns of one slot. */
@@ -151,6 +153,13 @@ export interface RungReport {
   /** Tiles in shared memory, bytes of all their slots, and how much a block may have. */
   readonly shared: readonly { readonly name: string; readonly bytes: number }[];
   readonly sharedLimit: number;
-  readonly timeUs: number | null;
+  /** Of this step at the sizes for a GPU; null where the model has no numbers, or the step is not legal there. */
+  readonly predicted: {
+    readonly gpu: string;
+    readonly size: readonly [m: number, n: number, k: number];
+    readonly us: number;
+    readonly tflops: number;
+    readonly bound: string;
+  } | null;
   readonly problem: Readonly<Record<string, unknown>>;
 }

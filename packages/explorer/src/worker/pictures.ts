@@ -1,5 +1,5 @@
 /** What can be drawn of a kernel without running it. */
-import { findGpu, type Gpu, gpuFor, type Target } from "@tilewright/core";
+import { findGpu, type Gpu, gpuFor, hasFeature, type Target } from "@tilewright/core";
 import {
   type Artifact,
   atoms,
@@ -9,9 +9,12 @@ import {
   linearOffset,
   modeCoordinate,
   type Ownership,
+  type OwnershipMode,
   ownedRegisters,
   printRaster,
   rasterTile,
+  tensorKinds,
+  tensorTileLayout,
   warpgroupAtom,
 } from "@tilewright/ir";
 import { bankMaps, compiler, planOf } from "tilewright";
@@ -108,6 +111,62 @@ const tilesOf = ({ program }: Artifact): readonly OwnerPicture[] =>
       : [ownersOf(`%${name} of this kernel`, own, shape[0], shape[1], program.launch.threads / 32)],
   );
 
+/** Where a tile lies in tensor memory: the lane and column of each element. */
+function tensorPicture(name: string, tile: TensorShape): OwnerPicture | null {
+  const layout = tensorTileLayout(tile);
+  if (layout === null) return null;
+  // Of a pair each CTA has its half of the rows; the other's look the same.
+  const rows = layout.shape[0] ?? 0;
+  const columns = layout.shape[1] ?? 0;
+  const places = Array.from({ length: rows * columns }, (_, i) =>
+    linearOffset(layout, [Math.floor(i / columns), i % columns]),
+  );
+  return {
+    ...{ name, rows, columns, tensor: true },
+    threads: places.map((place) => Math.floor(place / 65_536)),
+    registers: places.map((place) => place % 65_536),
+  };
+}
+
+type TensorShape = Parameters<typeof tensorTileLayout>[0];
+
+const mode = (tier: OwnershipMode["tier"], extent: number, stride: number): OwnershipMode => ({
+  tier,
+  extent,
+  stride,
+});
+
+/** Which thread gets which element of a warpgroup's load (PTX ISA, tcgen05.ld). */
+const tensorLoads: Readonly<Record<string, Ownership>> = {
+  "32x32b": { rows: [mode("warp", 4, 1), mode("thread", 32, 1)], cols: [mode("register", 16, 1)] },
+  "16x256b": {
+    rows: [mode("warp", 4, 1), mode("register", 2, 2), mode("thread", 8, 4)],
+    cols: [mode("register", 2, 4), mode("thread", 4, 1), mode("register", 2, 1)],
+  },
+};
+
+/** What the matrix instructions of tensor memory write, and what its loads give: the same of all kinds. */
+function tensorFragments({ program }: Artifact, target: Target): readonly OwnerPicture[] {
+  const kinds = tensorKinds.filter(({ feature }) => hasFeature(target, feature)).map(({ kind }) => kind);
+  if (kinds.length === 0) return [];
+  const of = `tcgen05.mma (${kinds.join(", ")}): D of`;
+  const shapes: readonly (readonly [name: string, tile: TensorShape])[] = [
+    ...program.buffers
+      .filter(({ space }) => space === "tensor")
+      .map((tile) => [`%${tile.name} of this kernel, in tensor memory`, tile] as const),
+    [`${of} 128 x 16, one CTA`, { shape: [128, 16] }],
+    [`${of} 64 x 16, one CTA`, { shape: [64, 16] }],
+    [`${of} 256 x 16, a CTA of a pair`, { shape: [256, 16], halves: 0 }],
+    [`${of} 128 x 16, a CTA of a pair`, { shape: [128, 16], halves: 0 }],
+  ];
+  return [
+    ...shapes.flatMap(([name, tile]) => tensorPicture(name, tile) ?? []),
+    ...Object.entries(tensorLoads).map(([name, own]) =>
+      ownersOf(`tcgen05.ld ${name}: registers of a warpgroup`, own, name === "32x32b" ? 128 : 64, 16, 4),
+    ),
+  ];
+}
+
 /** Offsets in tensor memory are lane times 65536 plus column. */
 const tensorTiles = ({ program }: Artifact): readonly TensorTile[] =>
   program.buffers.flatMap(({ name, space, layout, shape, slots }) => {
@@ -133,6 +192,10 @@ export function picturesOf(artifact: Artifact, gpu: Gpu | null): Pictures {
     banks: bankMaps(artifact.program),
     raster: rasterOf(artifact, plan?.ok ? plan.value.waves.perWave : null),
     tensor: tensorTiles(artifact),
-    owners: [...tilesOf(artifact), ...fragments(artifact, artifact.target)],
+    owners: [
+      ...tilesOf(artifact),
+      ...tensorFragments(artifact, artifact.target),
+      ...fragments(artifact, artifact.target),
+    ],
   };
 }

@@ -364,6 +364,28 @@ async function pictures(browser: Browser, url: string): Promise<void> {
       assert.match(heads, /Order of the tiles/);
       assert.match(heads, /Fragments/);
       assert.equal(/Tensor memory/.test(heads), generation.backend === "tcgen05");
+      // Every matrix instruction of the architecture, and the kernel's own tiles, each drawn without a gap.
+      const atoms = await page.locator("[aria-label='Fragment'] option").allTextContents();
+      const own = {
+        sm_70: /%\w+ of this kernel/,
+        sm_80: /m16n8k16/,
+        sm_90a: /wgmma m64/,
+        sm_100a: /tcgen05\.mma .*one CTA/,
+      };
+      assert.ok(
+        atoms.some((name) => own[generation.arch].test(name)),
+        atoms.join("\n"),
+      );
+      for (const label of atoms) {
+        await page.selectOption("[aria-label='Fragment']", { label });
+        const cells = page.locator("figure:has(h3:has-text('Fragments')) svg rect");
+        assert.ok((await cells.count()) >= (label.startsWith("%") ? 1 : 32), label);
+        assert.equal(
+          await page.locator("figure:has(h3:has-text('Fragments')) svg rect[fill=none]").count(),
+          0,
+          label,
+        );
+      }
       await page.close();
     });
   await suite.test("banks with and without the chosen layout; a thread alone; the next tiles", async () => {
@@ -443,6 +465,41 @@ async function permalinks(browser: Browser, url: string): Promise<void> {
     assert.match(await text(again, ".rail button[aria-current]"), /stageOperands/);
     await again.close();
   });
+  await suite.test("each section of the course opens at its kernel", async () => {
+    const course = readFileSync(join(root, "docs/course.md"), "utf8");
+    const sections = course.split(/^## /m).slice(1);
+    assert.ok(sections.length >= 6);
+    for (const section of sections.filter((one) => /^\d/.test(one))) {
+      const links = [...section.matchAll(/href="\.\/explorer\/index\.html(#[^"]*)"/g)].map(
+        ([, hash = ""]) => hash,
+      );
+      assert.ok(links.length > 0, `no link in ${section.split("\n")[0]}`);
+      for (const hash of links) {
+        const page = await openPage(browser, `${url}${hash}`);
+        const wanted = new URLSearchParams(hash.slice(1));
+        assert.match(await text(page, ".stages .text .status"), /compiled in/);
+        assert.match(
+          await text(page, ".stages .ptx .cm-content"),
+          new RegExp(`\\.target ${wanted.get("arch")}`),
+        );
+        const ladder = wanted.get("ladder");
+        if (ladder !== null) {
+          await says(page, ".story h2", "1 of");
+          assert.ok(
+            (await page.locator("[aria-label=Ladder] option:checked").textContent())?.includes(
+              `, ${ladder} (`,
+            ),
+          );
+        }
+        const step = wanted.get("step");
+        if (step !== null) assert.match(await text(page, ".rail button[aria-current]"), new RegExp(step));
+        const schedule = wanted.get("schedule");
+        for (const field of schedule?.split(" ") ?? [])
+          assert.ok((await text(page, ".chosen code")).includes(field), field);
+        await page.close();
+      }
+    }
+  });
   await suite.test("the kernel, its manifest and a picture can be kept", async () => {
     const page = await openPage(browser, `${url}${link(generations[0], { tab: "pictures" })}`);
     await page.waitForSelector("#panel-pictures svg.chart");
@@ -466,10 +523,37 @@ async function ladders(browser: Browser, url: string): Promise<void> {
     await page.click("text=Next step");
     await says(page, ".story h2", "2 of");
     // Its picture and what it was worth on a GPU.
-    assert.match(await text(page, ".story"), /On a GPU.*This step: [\d.]+ µs.*NVIDIA H200.*Shared memory/s);
-    assert.equal(await page.locator(".story rect.shown").count(), 1);
+    assert.match(
+      await text(page, ".story"),
+      /On a GPU.*This step: [\d.]+ µs.*NVIDIA H200.*Predicted.*Shared memory/s,
+    );
+    assert.equal(await page.locator(".story rect.shown").count(), 2);
     assert.notEqual(await text(page, ".story"), first);
     await page.waitForSelector(".ladder .cm-changedLine");
+  });
+  await suite.test("every ladder of every generation predicts each step's time and counts it", async () => {
+    const seen = new Set<string>();
+    for (const label of await page.locator("[aria-label=Ladder] option").allTextContents()) {
+      await page.selectOption("[aria-label=Ladder]", { label });
+      await says(page, ".story h2", "1 of");
+      await page.waitForFunction(() => document.querySelectorAll(".rungs li").length > 3);
+      const steps = Number(/of (\d+)/.exec(await text(page, ".story h2"))?.[1]);
+      for (let step = 1; step <= steps; step++) {
+        if (step > 1) await page.click("text=Next step");
+        await says(page, ".story h2", `${step} of ${steps}`);
+        const said = await text(page, ".story");
+        assert.match(
+          said,
+          /Predicted.*This step: [\d.,]+ µs, [\d.,]+ TFLOP\/s.*; bound by/s,
+          `${label}, step ${step}`,
+        );
+        assert.match(said, /lines of PTX\d+/, `${label}, step ${step}`);
+      }
+      seen.add(/^sm_\w+/.exec(label)?.[0] ?? "");
+    }
+    for (const { arch } of generations) assert.ok(seen.has(arch), `no ladder on ${arch}`);
+    await page.selectOption("[aria-label=Ladder]", { index: 0 });
+    await says(page, ".story h2", "1 of");
   });
   await suite.test("a step opens as a kernel", async () => {
     await page.click("text=Open this kernel");
