@@ -4,9 +4,15 @@
  */
 import { scopeShift, strength } from "../compile/access.ts";
 import type { Warp } from "../machine/state.ts";
-import type { Arena } from "../memory/arena.ts";
+import { type Arena, heapBase } from "../memory/arena.ts";
 import { type AccessKind, GlobalReports, type Place } from "./global-reports.ts";
-import { type AccessRecord, type GlobalShadow, infoScopeShift, infoStrong } from "./global-shadow.ts";
+import {
+  type AccessRecord,
+  type GlobalShadow,
+  infoScopeShift,
+  infoStrong,
+  wordInPage,
+} from "./global-shadow.ts";
 import type { AsyncOp, Race } from "./race.ts";
 import type { RaceReport } from "./race-reports.ts";
 import { byteMasks, severalLanes } from "./shadow.ts";
@@ -16,6 +22,19 @@ type Relation = "ordered" | "same" | "narrow" | "unordered";
 
 /** Bytes of its word that an access touches, a bit each. */
 export const bytesOf = (x: number, size: number): number => (size >= 4 ? 15 : ((1 << size) - 1) << (x & 3));
+
+/** Accesses that lanes have made by one instruction of a region. */
+export interface Lanes {
+  /** Places of their offsets and of the words that they have replaced, among those that are followed. */
+  readonly at: number;
+  readonly old: number;
+  readonly size: number;
+  readonly site: number;
+  /** As in compile/access.ts. */
+  readonly mode: number;
+  /** Of `strength`. */
+  readonly bits: number;
+}
 
 /** Accesses of a launch beside those before them; reports what has no order. */
 export class GlobalOrder {
@@ -66,6 +85,33 @@ export class GlobalOrder {
     this.to[slot] = -1;
     this.cleared[slot] = 0;
     return slot;
+  }
+
+  /** Atomics of a whole warp on words near one another, which only atomics have accessed. False where words have to be looked into; doing those again does no harm. */
+  atomics(race: Race, w: Warp, places: Int32Array, { at, size, site, bits }: Lanes): boolean {
+    if (size !== 4 || (bits & strength.atomic) === 0) return false;
+    const shadow = this.#shadow;
+    let [low, high] = [places[at] as number, places[at] as number];
+    for (let k = at + 1; k < at + 32; k++) {
+      const x = places[k] as number;
+      if (x < low) low = x;
+      else if (x > high) high = x;
+    }
+    const words = ((high - low) >> 2) + 1;
+    const first = wordInPage(low);
+    if (low < heapBase || words > 2048 || wordInPage(high) !== first + words - 1) return false;
+    const slot = this.slot(race, w, low, size, site, bits);
+    const own = this.own[slot] as number;
+    if (!shadow.isWide(own)) return false;
+    const { reads, writes, writeLane } = shadow.page(low, words);
+    for (let lane = 0; lane < 32; lane++) {
+      const q = first + (((places[at + lane] as number) - low) >> 2);
+      const writer = writes[q] as number;
+      if (reads[q] !== 0 || (writer !== 0 && !shadow.isWide(writer))) return false;
+      writes[q] = own;
+      writeLane[q] = lane;
+    }
+    return true;
   }
 
   /** The node of a word with node `old` once the slot's access has been made. */

@@ -8,7 +8,7 @@ import type { Followed } from "../compile/environment.ts";
 import type { Warp } from "../machine/state.ts";
 import { type Arena, heapBase } from "../memory/arena.ts";
 import { FlagTable } from "./flags.ts";
-import { bytesOf, GlobalOrder } from "./global-order.ts";
+import { bytesOf, GlobalOrder, type Lanes } from "./global-order.ts";
 import type { AccessKind, Place } from "./global-reports.ts";
 import {
   GlobalShadow,
@@ -46,19 +46,6 @@ export interface GlobalFields {
 
 /** Number of the grid before, as a cluster of one warp with one clock. */
 const gridBefore = 0;
-
-/** Accesses that lanes have made by one instruction of a region. */
-interface Lanes {
-  /** Places of their offsets and of the words that they have replaced, among those that are followed. */
-  readonly at: number;
-  readonly old: number;
-  readonly size: number;
-  readonly site: number;
-  /** As in compile/access.ts. */
-  readonly mode: number;
-  /** Of `strength`. */
-  readonly bits: number;
-}
 
 /** The first lane after `lane` whose bytes do not follow those of the lane before it, on the same page of the shadow. */
 function stretchEnd(places: Int32Array, at: number, lane: number, mask: number, size: number): number {
@@ -203,8 +190,10 @@ export class GlobalRace {
     const { at, old, size, site, bits } = lanes;
     const { places, replaced } = this.#followed;
     const words = size >> 2;
+    const isAtomic = (bits & strength.atomic) !== 0;
     const whole = this.#areLines(mask, lanes);
-    if (whole && this.#writeLines(race, w, lanes)) return;
+    if (whole ? this.#writeLines(race, w, lanes) : mask === -1 && order.atomics(race, w, places, lanes))
+      return;
     let [slot, own, alone, cleared] = [-1, 0, 0, 0];
     for (let lane = 0, next = 0; lane < 32; lane = next) {
       next = lane + 1;
@@ -231,7 +220,7 @@ export class GlobalRace {
             if (reader !== alone && this.#shadow.isOnly(reader, race.cluster, w.agent, 15)) alone = reader;
             if (reader !== alone || readLane[q] !== l) {
               const other = readLane[q] as number;
-              const before = replaced[old + 32 * k + l] as number;
+              const before = isAtomic ? 0 : (replaced[old + 32 * k + l] as number);
               order.writeAfter(race, w, l, slot, reader, placeInPage(x, q), other, "read", bits, before);
             }
             reads[q] = 0;
@@ -239,7 +228,7 @@ export class GlobalRace {
           if (writer === own && writeLane[q] === l) continue;
           if (writer !== 0 && writer !== cleared) {
             const other = writeLane[q] as number;
-            const before = replaced[old + 32 * k + l] as number;
+            const before = isAtomic ? 0 : (replaced[old + 32 * k + l] as number);
             order.writeAfter(race, w, l, slot, writer, placeInPage(x, q), other, "write", bits, before);
             cleared = order.cleared[slot] as number;
           }
@@ -336,8 +325,9 @@ export class GlobalRace {
   /** The same for a write, or an atomic's read and write. */
   #write(race: Race, w: Warp, lane: number, { at, old, size, site, bits }: Lanes): void {
     const x = this.#followed.places[at + lane] as number;
-    const replaced = this.#followed.replaced[old + lane] as number;
     if (x < heapBase) return;
+    // Of an atomic it does not matter.
+    const replaced = (bits & strength.atomic) !== 0 ? 0 : (this.#followed.replaced[old + lane] as number);
     const [shadow, order] = [this.#shadow, this.#order];
     const slot = order.slot(race, w, x, size, site, bits);
     const page = shadow.page(x);

@@ -8,6 +8,8 @@ const pageShift = 14;
 const wordsPerPage = 1 << (pageShift - 2);
 /** Readers of a word that are kept: the first ones since it was written. Who misses the others misses these as a rule. */
 const longestHistory = 16;
+/** Beside the length of a node's history: of one strong access of the device's scope. */
+const alongWide = 256;
 /** Nodes before and records share the bits of a number that is exact. */
 const recordBits = 2 ** 26;
 
@@ -117,7 +119,8 @@ export class GlobalShadow {
   page(x: number, words = 1): Page {
     const page = this.whole(x);
     const first = wordInPage(x);
-    for (let line = first >> lineShift; line <= (first + words - 1) >> lineShift; line++) {
+    const last = (first + words - 1) >> lineShift;
+    for (let line = first >> lineShift; line <= last; line++) {
       if (page.split[line] === 1) continue;
       page.split[line] = 1;
       const from = line << lineShift;
@@ -188,7 +191,16 @@ export class GlobalShadow {
 
   /** A node of a record with none before it. */
   first(record: number): number {
-    return this.#node(0, record);
+    const node = this.#node(0, record);
+    const info = this.#records[recordSize * record + 4] as number;
+    if ((info & infoStrong) !== 0 && ((info >> infoScopeShift) & 3) >= 2)
+      this.#nodes[nodeSize * node + 2] = alongWide | 1;
+    return node;
+  }
+
+  /** Whether a node is one strong access of the device's scope, which no other such access races with. */
+  isWide(node: number): boolean {
+    return (this.#nodes[nodeSize * node + 2] as number) > alongWide;
   }
 
   /** Whether a node is of an agent of a cluster and of no bytes but `bytes`, and the only one of its word. */
@@ -242,7 +254,7 @@ export class GlobalShadow {
     if (at + nodeSize > this.#nodes.length) this.#nodes = doubled(this.#nodes);
     this.#nodes[at] = record;
     this.#nodes[at + 1] = parent;
-    this.#nodes[at + 2] = (this.#nodes[nodeSize * parent + 2] as number) + 1;
+    this.#nodes[at + 2] = ((this.#nodes[nodeSize * parent + 2] as number) & ~alongWide) + 1;
     return id;
   }
 
@@ -263,7 +275,8 @@ export class GlobalShadow {
    */
   after(node: number, own: number, kind: "read" | "write"): number {
     if (node === 0) return own;
-    if (kind === "read" && (this.#nodes[nodeSize * node + 2] as number) >= longestHistory) return node;
+    if (kind === "read" && ((this.#nodes[nodeSize * node + 2] as number) & ~alongWide) >= longestHistory)
+      return node;
     const record = this.#nodes[nodeSize * own] as number;
     const key = node * recordBits + record;
     const known = this.#steps.get(key);

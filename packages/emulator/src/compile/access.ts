@@ -136,7 +136,8 @@ function follow(
   generic: boolean,
 ): string {
   const place = e.followed.length;
-  const words = mode === 0 ? 0 : (size + 3) >> 2;
+  // Whether a store changes the word is told by what it replaces; an atomic counts in any case.
+  const words = mode === 0 || (strong & strength.atomic) !== 0 ? 0 : (size + 3) >> 2;
   const old = e.replacedWords;
   const some = generic || e.instruction.guard !== null;
   e.followed.push({ index: e.instruction.index, size, mode, strong, old, some });
