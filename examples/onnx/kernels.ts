@@ -1,10 +1,11 @@
 /** The kernel of each step, compiled once for all steps that are alike, and its launch. */
-import { defineProblem, evaluateLaunchExpr, launchEnvironment, type Target } from "@tilewright/core";
+import { defineProblem, launchEnvironment, type Target, workspaceBytes } from "@tilewright/core";
 import { type Artifact, anchorOf } from "@tilewright/ir";
-import { type MemoryPlace, type PlannedLaunch, planLaunch } from "@tilewright/runtime";
+import { type MemoryPlace, planLaunch } from "@tilewright/runtime";
 import { compiler } from "tilewright";
 import type { Product, Rows, Step } from "./lower.ts";
 import { must } from "./must.ts";
+import type { Launch } from "./plan.ts";
 import { layoutOf, type View } from "./views.ts";
 
 /** What the kernels are made for. */
@@ -20,6 +21,8 @@ export interface Kernel {
   readonly image: number;
   /** The step's view of each operand, by the manifest's name. */
   readonly operands: ReadonlyMap<string, View>;
+  /** Bytes that it needs while it runs, and whether they are to be zero each time rather than once. */
+  readonly workspace: { readonly bytes: number; readonly clear: boolean };
 }
 
 export class Kernels {
@@ -121,23 +124,17 @@ export class Kernels {
 
   #kernel(artifact: Artifact, operands: ReadonlyMap<string, View>): Kernel {
     const at = this.images.indexOf(artifact.ptx);
-    return { artifact, operands, image: at === -1 ? this.images.push(artifact.ptx) - 1 : at };
-  }
-
-  /** Bytes that the kernels share while they run, and whether they are to be zero each time rather than once. */
-  workspace({ artifact }: Kernel): { readonly bytes: number; readonly clear: boolean } {
-    const { kernels, workspace } = artifact.manifest;
-    const sizes = [workspace.bytes, ...kernels.map(({ workspaceBytes }) => workspaceBytes)];
-    const env = launchEnvironment(artifact.problem, this.#goal);
+    const { manifest, problem } = artifact;
+    const bytes = must(workspaceBytes(manifest, launchEnvironment(problem, this.#goal)));
     return {
-      bytes: Math.max(...sizes.map((size) => must(evaluateLaunchExpr(size, env)))),
-      clear: workspace.init === "zeroEach",
+      ...{ artifact, operands, image: at === -1 ? this.images.push(artifact.ptx) - 1 : at },
+      workspace: { bytes, clear: manifest.workspace.init === "zeroEach" },
     };
   }
 
   /** The launches of a kernel, in order. */
-  launches({ artifact }: Kernel, places: Readonly<Record<string, MemoryPlace>>): readonly PlannedLaunch[] {
+  launches({ artifact, image }: Kernel, places: Readonly<Record<string, MemoryPlace>>): readonly Launch[] {
     const env = launchEnvironment(artifact.problem, this.#goal);
-    return artifact.manifest.kernels.map((spec) => must(planLaunch(spec, env, places)));
+    return artifact.manifest.kernels.map((spec) => ({ image, ...must(planLaunch(spec, env, places)) }));
   }
 }

@@ -92,10 +92,10 @@ class Plan:
         """One launch, its arguments laid out once."""
         base, kept, pointers = self.arena.data_ptr(), [], []
         for argument in each["args"]:
-            if "map" in argument:
-                memory, at = tensor_map(argument["map"], base)
+            if argument["kind"] == "tensorMap":
+                memory, at = tensor_map(argument["spec"], base)
             else:
-                kind, value = (c.c_uint64, base + argument["pointer"]) if "pointer" in argument else (SCALARS[argument["dtype"]], argument["scalar"])
+                kind, value = (c.c_uint64, base + argument["address"]) if argument["kind"] == "pointer" else (SCALARS[argument["dtype"]], argument["value"])
                 memory = kind(value)
                 at = c.addressof(memory)
             kept.append(memory)

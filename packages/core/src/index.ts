@@ -41,6 +41,7 @@ export {
 } from "./expression/tree.ts";
 export { sha256 } from "./hash.ts";
 export { type Bytes, bytes, type Elements, elements, err, ok, type Result } from "./ids.ts";
+export { type Lifetime, planArena } from "./launch/arena.ts";
 export {
   evaluateConstraints,
   evaluateLaunchExpr,

@@ -42,6 +42,7 @@ export {
   type KernelBuffers,
   type KernelLaunchOptions,
   launchKernel,
+  launchPlanned,
   type MemoryPlace,
   type PlannedArgument,
   type PlannedLaunch,

@@ -71,7 +71,7 @@ export function launchKernel(
 
 function launchLoaded(
   module: DeviceModule,
-  spec: KernelSpec,
+  spec: Pick<KernelSpec, "entry">,
   request: LaunchRequest,
   knobs: Omit<KernelLaunchOptions, "constraints">,
 ): Checked<LaunchResult> {
@@ -129,11 +129,35 @@ export function launchRequest(
   encode: TensorMapEncoder,
 ): Checked<LaunchRequest> {
   const planned = planLaunch(spec, env, buffers);
-  if (!planned.ok) return planned;
-  const { grid, block, cluster, dynamicSmem, cooperative, programmatic } = planned.value;
+  return planned.ok
+    ? requestOf(planned.value, ({ name, address }) => buffers[name] ?? address, encode)
+    : planned;
+}
+
+/**
+ * Launch what {@link planLaunch} has planned with offsets for addresses: they count from `base`, where the host's memory begins. Errors: what the device says.
+ */
+export function launchPlanned(
+  device: Device,
+  module: DeviceModule,
+  planned: PlannedLaunch,
+  base: bigint,
+): Checked<LaunchResult> {
+  const encode = (spec: TensorMapSpec) => device.encodeTensorMap({ ...spec, address: base + spec.address });
+  const request = requestOf(planned, ({ address }) => base + address, encode);
+  return request.ok ? launchLoaded(module, planned, request.value, {}) : request;
+}
+
+/** The request that a plan amounts to. */
+function requestOf(
+  planned: PlannedLaunch,
+  pointer: (argument: Extract<PlannedArgument, { kind: "pointer" }>) => LaunchArgument,
+  encode: TensorMapEncoder,
+): Checked<LaunchRequest> {
+  const { grid, block, cluster, dynamicSmem, cooperative, programmatic } = planned;
   const problems: Diagnostic[] = [];
-  const args = planned.value.args.map((argument): LaunchArgument => {
-    if (argument.kind === "pointer") return buffers[argument.name] ?? argument.address;
+  const args = planned.args.map((argument): LaunchArgument => {
+    if (argument.kind === "pointer") return pointer(argument);
     // What is no integer stays a number, and is then refused where the type is known.
     if (argument.kind === "scalar")
       return argument.dtype === "u64" && Number.isSafeInteger(argument.value)
