@@ -152,6 +152,11 @@ export const codes = {
     kind: "invalid",
     meaning: "an argument of gemm() that is missing, of another type or of another length",
   },
+  libraryOrder: {
+    code: "TW7086",
+    kind: "unsupported",
+    meaning: "sizes of a batch-invariant operation that share no order of additions",
+  },
   libraryGroups: {
     code: "TW7083",
     kind: "unsupported",

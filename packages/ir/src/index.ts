@@ -1,5 +1,6 @@
 /** Public surface of `@tilewright/ir`: explicit re-exports, in the order of the files (README.md says what each folder owns). */
 
+export { additionsOf } from "./additions.ts";
 export { type AnnotatedPtx, annotatePtx, barePtx } from "./annotate.ts";
 export { type Atom, atomFor, atoms, elementsPerRegister, findAtom, hasAtom } from "./atoms/atoms.ts";
 export { MATRIX_ROW_BYTES, type MatrixLoad, matrixLoad } from "./atoms/matrixLoad.ts";

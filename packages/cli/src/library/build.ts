@@ -19,6 +19,7 @@ import type { OutputFile } from "../files/atomic.ts";
 import { sha256 } from "../files/hash.ts";
 import { formatDuration } from "../output/format.ts";
 import { choiceData } from "../tuned/choice.ts";
+import { withOneOrder } from "./invariance.ts";
 import {
   deviceOf,
   dispatchOrder,
@@ -49,6 +50,8 @@ export interface BuildOptions {
   readonly formats: readonly EmitFormat[];
   /** Architectures that cubins are made for; each artefact's own if there are none. */
   readonly cubins: readonly string[];
+  /** All kernels of an operation add the products of a row in one order. */
+  readonly batchInvariant: boolean;
   /** Told of each kernel. */
   readonly made?: (artifact: Artifact) => void;
   /** What makes the certificate of a kernel; null for none. */
@@ -63,7 +66,9 @@ export async function buildLibrary(
 ): Promise<Checked<BuiltLibrary>> {
   const found: Diagnostic[] = [];
   const began = context.now();
-  const compiled = plan.kernels.flatMap((request, i): Compiled[] => {
+  const kernels = options.batchInvariant ? withOneOrder(compilerOf(context), plan.kernels) : ok(plan.kernels);
+  if (!kernels.ok) return kernels;
+  const compiled = kernels.value.flatMap((request, i): Compiled[] => {
     tell(context, i, plan.kernels.length, began);
     const { target } = request;
     const { a, blockScales } = request.problem;

@@ -44,6 +44,10 @@ export const libraryFlags = {
     "run every kernel on the emulator in all completion orders, and on a GPU that is here; what was checked stands in its manifest",
     { group },
   ),
+  batchInvariant: toggle(
+    "kernels of an operation at different m give a row of D the same bits: all add its products in one order, as plan names it",
+    { group },
+  ),
   wheel: toggle("also make a Python wheel of it, for torch, cupy and jax: pip install DIR/NAME-*.whl", {
     group,
   }),
@@ -56,6 +60,7 @@ export type LibraryArgs = ProblemArgs &
     readonly mostKernels?: number | undefined;
     readonly launchers?: readonly Language[] | undefined;
     readonly wheel: boolean;
+    readonly batchInvariant: boolean;
     readonly certify: boolean;
     readonly emit?: readonly EmitFormat[] | undefined;
     readonly cubins?: readonly string[] | undefined;
@@ -193,6 +198,7 @@ export async function compileLibrary(session: Session, args: LibraryArgs, folder
       formats: args.cubins === undefined ? emit : [...emit, "cubin"],
       cubins: args.cubins ?? [],
       made: (artifact) => tellChoice(session, artifact),
+      batchInvariant: args.batchInvariant,
       certify: args.certify ? (request, artifact) => certificateOf(session, request, artifact) : null,
     }),
   );

@@ -23,6 +23,7 @@ import {
 import {
   type Artifact,
   type AxisProgram,
+  additionsOf,
   anchorOf,
   type Backend,
   bankConflicts,
@@ -219,7 +220,7 @@ export function lossOf(other: Prediction, taken: Prediction): string {
 }
 
 /** The backend and schedule of an artefact; null for an edited program. */
-function scheduleOf(
+export function scheduleOf(
   compiler: Compiler,
   { backend: id, schedule: text }: Artifact,
 ): { readonly backend: Backend; readonly schedule: Schedule } | null {
@@ -227,6 +228,17 @@ function scheduleOf(
   if (backend === undefined || text === null) return null;
   const schedule = parseSchedule(backend.schedule, text);
   return schedule.ok ? { backend, schedule: schedule.value } : null;
+}
+
+/** What the backend says of its schedule, and in which order products are added. */
+function remarksOf(
+  { backend, schedule }: { readonly backend: Backend; readonly schedule: Schedule },
+  problem: Problem,
+  target: Target,
+): readonly Remark[] {
+  const additions =
+    additionsOf(backend.tile(problem, schedule, target)) ?? "in an order that depends on the tile";
+  return [...(backend.explain?.(problem, schedule, target) ?? []), { topic: "additions", text: additions }];
 }
 
 /** The product whose schedules a program that was compiled takes. */
@@ -329,7 +341,7 @@ export function planOf(
     schedule: artifact.schedule ?? artifact.manifest.plan.schedule,
     choice: choiceData(artifact),
     deterministic: artifact.manifest.numerics.deterministic,
-    remarks: taken?.backend.explain?.(problem, taken.schedule, target) ?? [],
+    remarks: taken === null ? [] : remarksOf(taken, problem, target),
     alternatives: others.flatMap((other) => (other.backend === backend ? [other.schedule] : [])),
     runnersUp: others,
     grid,
