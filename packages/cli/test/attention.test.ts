@@ -69,6 +69,8 @@ const cases = [
     "--queries 17 --keys 401 --head-dim 72 --value-dim 40 --dtype f16 --soft-cap 3 --layout bshd",
     ["mma/sm_80", "wgmma/sm_90a"],
   ],
+  ["--queries 17 --keys 260 --head-dim 192 --value-dim 128 --dtype bf16", ["wgmma/sm_90a"]],
+  ["--queries 17 --keys 260 --head-dim 192 --dtype bf16", ["mma/sm_80", "wgmma/sm_90a"]],
   ["--queries 17 --keys 515 --head-dim 256 --dtype bf16 --scale -0.1", ["mma/sm_80", "wgmma/sm_90a"]],
 ] as const;
 const all = cases.flatMap(([flags, where]) => where.map((place) => [flags, ...place.split("/")] as const));

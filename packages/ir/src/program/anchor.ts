@@ -212,7 +212,7 @@ export function anchorOf(program: AxisProgram): Checked<Anchor> {
     },
     d: aligned(d),
     // Tiles that products go on from hold whole chunks of columns.
-    n: up(Math.max(extent(n), ...wholeFactors(program, chain).map(extent)), INNER),
+    n: columnsOf(program, Math.max(extent(n), ...wholeFactors(program, chain).map(extent))),
     epilogue: read.map((step) =>
       step.kind === "source"
         ? { ...step, operand: { dtype: step.operand.dtype, layout: step.operand.layout } }
@@ -226,6 +226,10 @@ export function anchorOf(program: AxisProgram): Checked<Anchor> {
     ...{ products: chain, stored, acc, operands },
   });
 }
+
+/** Columns of a tile that holds so many: whole chunks, and where a loop has parts of an axis, for which few schedules are left, a power of two. */
+const columnsOf = (program: AxisProgram, least: number): number =>
+  partedAxes(program).size > 0 ? Math.max(INNER, 2 ** Math.ceil(Math.log2(least))) : up(least, INNER);
 
 /** Axes of tiles that products go on from, of which a work tile has all at once. */
 export const wholeFactors = (program: AxisProgram, chain: readonly Product[]): readonly string[] =>
