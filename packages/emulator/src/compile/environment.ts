@@ -6,7 +6,7 @@ import type { SpecialReader } from "../machine/special.ts";
 import { popcount, type Warp } from "../machine/state.ts";
 import type { Arena } from "../memory/arena.ts";
 import * as bits from "../numerics/bits.ts";
-import * as definedness from "../numerics/definedness.ts";
+import { permutedBytes, shiftedBytes, zeroBytes } from "../numerics/definedness.ts";
 import * as floats from "../numerics/floats.ts";
 import * as integers from "../numerics/integers.ts";
 import * as mufu from "../numerics/mufu.ts";
@@ -138,7 +138,7 @@ export function createEnvironment(
     maxNaN: Math.max,
     popcount,
     ...bits,
-    ...definedness,
+    ...{ permutedBytes, shiftedBytes, zeroBytes },
     ...integers,
     ...floats,
     ...mufu,
