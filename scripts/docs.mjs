@@ -112,7 +112,8 @@ runMain(() => {
     makeApi();
   }
   mkdirSync(join(site, ".vitepress"));
-  cpSync(join(root, "scripts/docs/config.mjs"), join(site, ".vitepress/config.mjs"));
+  for (const name of ["config.mjs", "boost.mjs"])
+    cpSync(join(root, "scripts/docs", name), join(site, ".vitepress", name));
   progress("vitepress");
   // A link that leads nowhere is an error of vitepress.
   must("vitepress", toolNode(), [join(tools, "node_modules/vitepress/bin/vitepress.js"), "build", "."], site);

@@ -46,13 +46,13 @@ function broken(page: string, text: string): readonly string[] {
 test("the finder of broken links finds them", () => {
   const text = [
     "# A page, `coded`",
-    "[file](README.md) [folder](docs) [web](https://example.org/x) [heading](#a-page-coded) [other](README.md#the-two-commands)",
+    "[file](README.md) [folder](docs) [web](https://example.org/x) [heading](#a-page-coded) [other](SECURITY.md#security)",
     "[gone](docs/gone.md) [lost](README.md#no-such-heading) `[code](code.md)`",
     "```\n[fenced](fenced.md)\n```",
     "[ref]: gone-too.md",
   ].join("\n");
   expect(anchors(text)).toEqual(["a-page-coded"]);
-  expect(broken("README.md", text.replaceAll("(#a-page-coded)", "(#more)"))).toEqual([
+  expect(broken("README.md", text.replaceAll("(#a-page-coded)", "(#tilewright)"))).toEqual([
     "docs/gone.md",
     "README.md#no-such-heading",
     "gone-too.md",

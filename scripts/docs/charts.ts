@@ -93,11 +93,13 @@ interface Bars {
   readonly mark: number;
   readonly marks: string;
   readonly ticks: readonly number[];
+  /** Pixels for the labels. */
+  readonly left?: number;
 }
 
 /** Horizontal bars from the mark: more to the right, less to the left. What is beyond the axis ends there, with its figure. */
-function bars({ title, source, rows, from, to, mark, marks, ticks }: Bars): string {
-  const [left, width, top, pitch] = [170, 760, 62, 19];
+function bars({ title, source, rows, from, to, mark, marks, ticks, left = 170 }: Bars): string {
+  const [width, top, pitch] = [760, 62, 19];
   const height = top + rows.length * pitch + 34 + 15 * source.length;
   const x = (value: number): number =>
     Math.round(
@@ -143,6 +145,58 @@ function speed(page: string, what: string): string {
     source: [whenOf(said, heading), `tilewright bench, idle regime, medians; from docs/perf/${page}`],
     rows,
     ...{ from: 0.8, to: 1.5, mark: 1, marks: "cuBLASLt", ticks: [0.8, 0.9, 1.1, 1.2, 1.3, 1.4, 1.5] },
+  });
+}
+
+/** Microseconds of a cell: `367.9 (747 TFLOP/s)`, `**367.3**`. */
+const figure = (cell: string | undefined): number => Number(/[\d.]+/.exec(cell ?? "")?.[0] ?? Number.NaN);
+
+/** How many times as long others take for products, gated products and groups of products. */
+function peers(): string {
+  const [plain, gated, groups] = [runOf("wgmma/defaults"), runOf("wgmma/gated"), runOf("wgmma/groups")];
+  const rounded = (value: number): number => Math.round(100 * value) / 100;
+  const chosen = ["1024x1024x1024", "8192x8192x8192", "4096x14336x4096", "128x8192x8192"];
+  const rows: readonly Row[] = [
+    ...plain.rows
+      .filter(({ size = "" }) => chosen.includes(size))
+      .flatMap(({ size = "", ...row }) => [
+        { label: `${nice(size)}: cuBLASLt, first choice`, value: rounded(Number(row["first choice"])) },
+        { label: `${nice(size)}: cuBLASLt, best of four`, value: rounded(Number(row["best of four"])) },
+      ]),
+    ...gated.rows.flatMap(({ size = "", ...row }) =>
+      ["torch eager", "torch.compile"].map((peer) => ({
+        label: `silu-gated ${nice(size)}: ${peer}`,
+        value: rounded(figure(row[peer]) / figure(row.µs)),
+      })),
+    ),
+    ...groups.rows
+      .map((row) => ({ row, ours: figure(row["ours, first schedule"]) }))
+      .flatMap(({ row, ours }) =>
+        ["`torch._grouped_mm`", "cublasGemmGroupedBatchedEx"].flatMap((peer) => {
+          const [count = ""] = Object.values(row)[0]?.split(" x ") ?? [];
+          const value = rounded(figure(row[peer]?.startsWith("(") ? undefined : row[peer]) / ours);
+          return Number.isNaN(value)
+            ? []
+            : [
+                {
+                  label: `groups: ${count.replace(/, \d+x\d+.*|,$|, skewed/g, "")}: ${peer.replace(/`|BatchedEx/g, "")}`,
+                  value,
+                },
+              ];
+        }),
+      ),
+  ];
+  return bars({
+    title: "bf16 on an H200: how many times as long others take",
+    source: [
+      `products: ${plain.where}`,
+      `gated: ${gated.where}`,
+      "groups: H200, torch 2.11; timed by turns in the same job, products by tilewright bench",
+      "from docs/perf/runs/wgmma/defaults.csv, gated.csv and groups.csv",
+    ],
+    rows,
+    left: 400,
+    ...{ from: 0.9, to: 2.4, mark: 1, marks: "Tilewright", ticks: [1.25, 1.5, 1.75, 2, 2.25] },
   });
 }
 
@@ -241,6 +295,7 @@ function steps(): string {
 /** Every picture by its file name in docs/pictures. */
 export const charts = (): ReadonlyMap<string, string> =>
   new Map([
+    ["peers-bf16.svg", peers()],
     ["speed-bf16.svg", speed("wgmma.md", "bf16 on an H200")],
     ["speed-fp32.svg", speed("simt.md", "fp32 on an H200, no tensor cores")],
     ["ladder-hopper.svg", ladder("wgmma/ladder", "Hopper, bf16: each step's share of cuBLASLt's speed")],

@@ -1,6 +1,7 @@
 // Configuration of the site; copied into the folder that build.mjs makes.
 
 import { existsSync, readdirSync } from "node:fs";
+import { boost } from "./boost.mjs";
 
 /** @param {string} folder */
 const under = (folder) =>
@@ -22,9 +23,7 @@ export default {
       options: {
         miniSearch: {
           searchOptions: {
-            // Guides before the reference, and that before the API.
-            boostDocument: (/** @type {string} */ id) =>
-              /^\/?api\//.test(id) ? 0.1 : /^\/?reference\//.test(id) ? 0.6 : 1,
+            boostDocument: boost,
           },
         },
       },
@@ -40,6 +39,7 @@ export default {
       {
         text: "Start",
         items: [
+          page("First steps", "/first-steps"),
           page("Tutorial", "/tutorial"),
           page("Course", "/course"),
           page("For PyTorch users", "/for-pytorch"),

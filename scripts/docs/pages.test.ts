@@ -4,6 +4,7 @@ import { defineProblem, dtypeNames, findTarget, parseEpilogue, printManifest } f
 import { backends, compiler } from "tilewright";
 import { beforeAll, expect, test } from "vitest";
 import { filesUnder, root } from "../lib/files.ts";
+import { boost } from "./boost.mjs";
 import { charts } from "./charts.ts";
 import { generatedPages, type Pages } from "./pages.ts";
 import { stepSchemas, topics } from "./reference.ts";
@@ -176,6 +177,16 @@ test("tables of docs/perf are what the files of runs say; scripts/docs/tables.ts
 test("charts are what the tables of docs/perf say; scripts/docs/charts.ts draws them anew", () => {
   for (const [name, chart] of charts())
     expect(readFileSync(join(root, "docs/pictures", name), "utf8"), name).toBe(chart);
+});
+
+test("the site's search puts guides before the reference, and that before the API", () => {
+  const guides = filesUnder("docs", ".md").map((path) => boost(`/${path.slice("docs/".length)}`));
+  const reference = [...pages.keys()].map((path) => boost(`/${path}`));
+  const api = ["/api/ir/src/functions/printProgram#printprogram", "api/core/src/index"].map(boost);
+  // A page that names the word once in its text must not be behind one whose title it is (title boost 4 of vitepress).
+  expect(Math.max(...reference)).toBeLessThan(Math.min(...guides));
+  expect(4 * Math.max(...api)).toBeLessThan(Math.min(...reference));
+  expect(readFileSync(join(root, "scripts/docs/config.mjs"), "utf8")).toContain("boostDocument: boost");
 });
 
 test("the names that moved to core are exported there, and nowhere else", () => {
