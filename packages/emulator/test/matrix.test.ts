@@ -325,9 +325,9 @@ describe("refused", () => {
     expect(launched.ok).toBe(false);
     expect(launched.ok ? "" : launched.error[0]?.code).toBe("TW5026");
   });
-  test("forms that no row computes, by name", () => {
+  test("forms that do not exist, by name: a block-scaled sparse product without ordered metadata", () => {
     const text = kernel(
-      "mma.sp::ordered_metadata.sync.aligned.m16n8k128.row.col.kind::mxf4.block_scale.scale_vec::2X.f32.e2m1.e2m1.f32.ue8m0 {%f0, %f1, %f2, %f3}, {%r0, %r1, %r2, %r3}, {%r4, %r5, %r6, %r7}, {%f0, %f1, %f2, %f3}, %r8, 0, %r9, {0, 0}, %r10, {0, 0};",
+      "mma.sp.sync.aligned.m16n8k128.row.col.kind::mxf4.block_scale.scale_vec::2X.f32.e2m1.e2m1.f32.ue8m0 {%f0, %f1, %f2, %f3}, {%r0, %r1, %r2, %r3}, {%r4, %r5, %r6, %r7}, {%f0, %f1, %f2, %f3}, %r8, 0, %r9, {0, 0}, %r10, {0, 0};",
       { params: [], target: "sm_120a" },
     ).replace(".version 8.6", ".version 8.7");
     const loaded = createEmulator().load(text);
