@@ -1,7 +1,17 @@
 /** Hand edits of a chain of two products, whose loops and rings have numbers of chunks of their own. */
 import { readFileSync } from "node:fs";
-import { type HandEdit, handEditsOf, targetOf } from "@tilewright/conformance";
+import {
+  caseData,
+  type HandEdit,
+  handEditsOf,
+  must,
+  type Run,
+  Session,
+  sameBytes,
+  targetOf,
+} from "@tilewright/conformance";
 import { createCompiler } from "@tilewright/ir";
+import { openDevice } from "@tilewright/runtime";
 import { expect, test } from "vitest";
 import { wgmma } from "../src/backend.ts";
 
@@ -154,3 +164,27 @@ test.each([
   const again = compiler.compile({ from: text.replace("1 .. 1024", `1 .. ${end || 1024}`), target });
   expect(again.ok ? null : again.error[0]?.code).toBe(code);
 });
+
+/** D of a chain of 192 columns by a schedule, as the emulator has it in one order of threads. */
+async function runBy(schedule: string, order: "eager" | "lazy"): Promise<Run> {
+  const from = chain(64, 80).replace("axis n = 64", "axis n = 192");
+  const made = must(createCompiler({ backends: [wgmma] }).compile({ from, target, schedule }));
+  const device = must(await openDevice({ kind: "emulator", arch: target.arch }));
+  const session = new Session(device, made);
+  try {
+    return session.run(caseData(made.problem, "normal", 1), { order });
+  } finally {
+    session.close();
+    device.close();
+  }
+}
+
+test.each(["eager", "lazy"] as const)(
+  "48 columns of a warpgroup, in panels of 32, are those of 64 in %s order",
+  async (order) => {
+    const wide = await runBy("tile=64x96x64 warpgroups=1x2 stages=2", order);
+    const usual = await runBy("tile=64x64x64 warpgroups=1x2 stages=2", order);
+    expect([wide.faults, usual.faults]).toEqual([[], []]);
+    expect(sameBytes(wide, usual)).toBe(true);
+  },
+);

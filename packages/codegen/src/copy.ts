@@ -153,7 +153,7 @@ export function copyAsync(ctx: Context, copy: Copy): void {
   for (const step of distributedSteps(ctx.values, dist, copy.src.extent)) {
     const { position, row, col } = step;
     const guard = elementGuard(ctx, copy.src, copy.guard, position, row, col);
-    const dst = sharedAddress(ctx, copy.dst, position, row, col, "producer");
+    const dst = sharedAddress(ctx, copy.dst, position, row, col);
     const src = globalAddress(ctx, copy.src, position, row, col);
     const size = guard === null ? [] : [guard === "outside" ? imm(0) : fillSize(ctx, guard, bytes)];
     ctx.emitAny(

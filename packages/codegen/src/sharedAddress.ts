@@ -21,16 +21,18 @@ import type { ThreadCoord, ThreadPosition } from "./threads.ts";
 export function sharedAddress(
   ctx: Context,
   view: View,
-  position: ThreadPosition,
+  at: ThreadPosition,
   row: number,
   col: number,
-  _side: "producer" | "consumer" = "consumer",
 ): AddressOperand {
   const buffer = bufferOf(ctx.program, view.buffer);
   const place = ctx.shared.places.get(buffer.name);
   if (!place || !buffer.layout) throw new CannotLower(`%${buffer.name}`, "has no layout");
-  const at = `origin of %${buffer.name}`;
-  const coordinate = [row + ctx.constant(view.origin[0], at), col + ctx.constant(view.origin[1], at)];
+  const origin0 = `origin of %${buffer.name}`;
+  const { position, coordinate } = withoutCarry(ctx, buffer.layout, at, [
+    row + ctx.constant(view.origin[0], origin0),
+    col + ctx.constant(view.origin[1], origin0),
+  ]);
   const size = sizeOf(buffer.dtype);
   const fixed = linearOffset(buffer.layout, coordinate) * size;
   const thread = threadOffset(ctx, buffer, buffer.layout, position);
@@ -74,6 +76,31 @@ export function sharedAddress(
   if (early) return addr(moved, constant);
   // Slots and the block's memory begin at multiples of every swizzle's span, so that the bits to flip are the thread's own.
   return addr(flipped(ctx, ctx.perIteration, moved, element.flip), constant);
+}
+
+/**
+ * A position and a constant whose addresses add up. Along the axis of which a tile has panels, or that is dealt, they do unless their sum may leave the run that
+ * the thread's own part begins in: 48 columns of a warpgroup and 16 more lie two panels of 32 further, not one. The constant is then part of the position.
+ */
+function withoutCarry(
+  ctx: Context,
+  { panels, dealt }: Layout,
+  position: ThreadPosition,
+  coordinate: readonly [number, number],
+): { readonly position: ThreadPosition; readonly coordinate: readonly [number, number] } {
+  const [axis, extent] =
+    dealt === undefined ? [panels?.axis, panels?.extent ?? 1] : [dealt.axis, dealt.turns];
+  if (axis === undefined) return { position, coordinate };
+  const name = axis === 0 ? "row" : "col";
+  const { reg, bits, key } = position[name];
+  const by = coordinate[axis];
+  if (reg === null || by % extent === 0) return { position, coordinate };
+  if (bits !== null && (bits & (extent - 1)) + (by % extent) < extent) return { position, coordinate };
+  const all = { key: `${key}+${by}`, reg: ctx.values.sum(reg, imm(by)), bits: null };
+  return {
+    position: { ...position, [name]: all },
+    coordinate: axis === 0 ? [0, coordinate[1]] : [coordinate[0], 0],
+  };
 }
 
 /** The same in the slot of a pipeline: what follows from it holds until that goes on. */

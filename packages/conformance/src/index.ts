@@ -7,8 +7,8 @@ export { type CaseData, caseData, type DataKind, type RuntimeScalars } from "./d
 export { type Fault, type Planted, plant, programFaults } from "./faults.ts";
 export { fileCheck } from "./fileCheck.ts";
 export { type HandEdit, handEdits, handEditsOf } from "./handEdits.ts";
-export { differing, judge, type Stored } from "./judge.ts";
-export { type Run, type RunOptions, Session } from "./launch.ts";
+export { differing, judge, type Stored, sameBytes } from "./judge.ts";
+export { must, type Run, type RunOptions, Session } from "./launch.ts";
 export { machineCode, type WarpgroupCode, warpgroupCode } from "./machineCode.ts";
 export {
   type DTypes,

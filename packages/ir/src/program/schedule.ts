@@ -91,8 +91,8 @@ export function scheduleProgram(
   const wide = wholeFactors(program, anchor.products).some(
     (axis) => roundUp(axisOf(program, axis).extent, tileExtent(nest.k)) > tile[1],
   );
-  // Else warpgroups write the same places of the tile that the next product reads: found by emulated runs of tiles with 96 columns.
-  if (several && tile[1] % tileExtent(nest.k) !== 0) return null;
+  // Parts of a row are as wide as a tile, and are multiplied in whole chunks.
+  if (parted && tile[1] % tileExtent(nest.k) !== 0) return null;
   if (wide || tierExtent(nest.n, "grid") !== Math.ceil(axisOf(program, columns).extent / tile[1]))
     return null;
   const made = new Body(program, anchor, base, tile);
