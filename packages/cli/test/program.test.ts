@@ -217,6 +217,20 @@ describe("programs over axes", () => {
     expect([result.ok, result.hazards, result.error.boundRatio < 1]).toEqual([true, [], true]);
   });
 
+  test("machine text with parts of an axis goes on to the same kernel, and not where sums are not begun anew", async () => {
+    using folder = scratch();
+    const from = `compile --from ${example("online-softmax")} --arch sm_90a`;
+    const [text, ptx] = [await cli(`${from} --ir machine -o -`), await cli(`${from} -o -`)];
+    const path = join(folder.path, "machine.tile");
+    writeFileSync(path, text.stdout);
+    expect((await cli(`compile --from ${path} -o -`)).stdout).toBe(ptx.stdout);
+    expect(text.stdout).toMatch(/mma %S = /);
+    writeFileSync(path, text.stdout.replace("mma %S = ", "mma %S += "));
+    expect((await cli(`compile --from ${path} -o -`)).stderr).toContain(
+      "adds to %S, which nothing has filled",
+    );
+  });
+
   test.each(["nest", "bound", "machine"])(
     "text of stage %s goes on to the same kernel, and has no reference",
     async (stage) => {

@@ -209,6 +209,9 @@ export class DryRun implements Hooks {
         return () =>
           proved(at, () => {
             for (const tile of tiles) readSums(this.#sums, tile, null);
+            // What a map makes of sums more products may be added to.
+            if (stmt.kind === "map" && this.#sums.tiles.has(stmt.dst.buffer))
+              this.#sums.tiles.set(stmt.dst.buffer, "zeros");
           });
       }
       case "epilogue": {
