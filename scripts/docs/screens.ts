@@ -52,6 +52,7 @@ const lines: Readonly<Record<string, readonly string[]>> = {
     "tune --arch sm_80 -m 512 -n 512 -k 512 --budget 1s --tuned tuned.jsonl",
     "tune --shapes nowhere.json",
   ],
+  "tune-worker": ["tune-worker", "tune-worker --queue nowhere"],
   tuned: ["tuned list --shipped", "tuned prune", "tuned lits"],
   targets: ["targets", "targets --gpus"],
   schema: ["schema", "schema problm"],
