@@ -6,7 +6,7 @@ import type { Plan } from "../plans.ts";
 import { printSchedule } from "../schedule/codec.ts";
 import type { TileProgram } from "../tile/types.ts";
 import type { Anchor } from "./anchor.ts";
-import { rowNest } from "./schedule.ts";
+import { rowNest } from "./rowNest.ts";
 
 /** A tile program that a program over axes may be put on, and the schedule of its product that it is of; null of rows without a product. */
 export interface Nest {
