@@ -58,11 +58,11 @@ const refuse = (name: string, message: string, hint: string): readonly Diagnosti
 export const products = (stmts: readonly AxisStmt[]): readonly Product[] =>
   stmts.flatMap((stmt) => (stmt.kind === "for" ? products(stmt.body) : stmt.kind === "mma" ? [stmt] : []));
 
-/** The fewest elements of an axis that a turn of a loop over parts has, where the axis is not shorter. */
-export const LEAST_PART = 32;
+/** The fewest elements of an axis that an iteration of a loop over tiles of it has, where the axis is not shorter. */
+export const LEAST_COLUMNS = 32;
 
-/** A loop of which each turn has a part of the axis, as wide as the schedule's tile, and loops over other axes in it. */
-export const isPartLoop = (stmt: AxisStmt): boolean =>
+/** A loop whose iterations have the axis by tiles, as wide as the schedule's, with loops over other axes in it. */
+export const isColumnLoop = (stmt: AxisStmt): boolean =>
   stmt.kind === "for" && stmt.body.some(({ kind }) => kind === "for");
 
 /** What a statement writes. */
@@ -98,7 +98,7 @@ function chainFault(
 
 /** Axes that loops have parts of. */
 const partedAxes = ({ body }: AxisProgram): ReadonlySet<string> =>
-  new Set(body.flatMap((stmt) => (stmt.kind === "for" && isPartLoop(stmt) ? [stmt.axis] : [])));
+  new Set(body.flatMap((stmt) => (stmt.kind === "for" && isColumnLoop(stmt) ? [stmt.axis] : [])));
 
 /** The matrix products whose loops the program has, and its parameters. Errors: programs of forms that this release does not schedule. */
 export function anchorOf(program: AxisProgram): Checked<Anchor> {
@@ -289,7 +289,7 @@ function loopFault(
 ): readonly [message: string, hint: string] | null {
   const { axis, body } = loop;
   const apart = `write it outside the loop over ${axis}`;
-  if (isPartLoop(loop)) {
+  if (isColumnLoop(loop)) {
     if (axisOf(program, axis).whole || program.grid.includes(axis))
       return [
         `has a loop over parts of ${axis}, of which work tiles have all or their own`,

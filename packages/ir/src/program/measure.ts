@@ -8,7 +8,7 @@ import {
   isApproximate,
   roundingBound,
 } from "@tilewright/core";
-import { isPartLoop, LEAST_PART, products } from "./anchor.ts";
+import { isColumnLoop, LEAST_COLUMNS, products } from "./anchor.ts";
 import { type AxisProgram, type AxisStmt, axisOf, type NamedExpr, type NamedLeaf, namedIn } from "./types.ts";
 
 /** A matrix of values with their errors, row by row; a vector has one column. */
@@ -49,7 +49,7 @@ function carriedBy(program: AxisProgram, { axis, body }: Extract<AxisStmt, { kin
       apply: (fn, args) => args.reduce((sum, each) => sum + each, isApproximate(fn) ? APPROXIMATE : ULP),
     });
   }
-  return { tiles, error: error * Math.ceil(axisOf(program, axis).extent / LEAST_PART) };
+  return { tiles, error: error * Math.ceil(axisOf(program, axis).extent / LEAST_COLUMNS) };
 }
 
 /**
@@ -106,7 +106,7 @@ export function measureProgram(
     switch (stmt.kind) {
       case "for": {
         const around = carried;
-        if (isPartLoop(stmt)) carried = carriedBy(program, stmt);
+        if (isColumnLoop(stmt)) carried = carriedBy(program, stmt);
         for (const inner of stmt.body) run(inner);
         carried = around;
         return;

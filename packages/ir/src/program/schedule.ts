@@ -26,9 +26,9 @@ import type {
 } from "../tile/types.ts";
 import {
   type Anchor,
+  isColumnLoop,
   isParameter,
-  isPartLoop,
-  LEAST_PART,
+  LEAST_COLUMNS,
   type Product,
   products,
   wholeFactors,
@@ -81,9 +81,9 @@ export function scheduleProgram(
     axisOf(program, axis).whole && tierExtent(factors, "grid") > 1;
   if (cut(rows, nest.m) || cut(columns, nest.n)) return null;
   const tile = [tileExtent(nest.m), tileExtent(nest.n)] as const;
-  const parted = program.body.some(isPartLoop);
+  const parted = program.body.some(isColumnLoop);
   if (parted && base.directives.some(({ name }) => name === "roles")) return null;
-  if (parted && (tile[1] < LEAST_PART || tile[0] * tile[1] > MOST_IN_PARTS * base.launch.threads))
+  if (parted && (tile[1] < LEAST_COLUMNS || tile[0] * tile[1] > MOST_IN_PARTS * base.launch.threads))
     return null;
   // Tiles that products go on from hold all of their columns, in whole chunks.
   const wide = wholeFactors(program, anchor.products).some(
@@ -194,7 +194,7 @@ class Body {
       case "fill":
         return [{ kind: "fill", dst: wholeView(this.#held(stmt.tile)), value: Math.fround(stmt.value) }];
       case "for": {
-        if (isPartLoop(stmt)) return [this.#parts(stmt)];
+        if (isColumnLoop(stmt)) return [this.#parts(stmt)];
         const [product] = products(stmt.body);
         return product === undefined ? this.#turns(stmt) : [this.#chunks(stmt.axis, product, turn)];
       }
