@@ -1,9 +1,13 @@
+import { readFileSync } from "node:fs";
 import { defineConfig } from "tsup";
 
 /** The one place that knows how a package is built, so that a change of bundler is a change of this file. `onSuccess`: what to do when it is. */
 export function defineLibrary(entry: string[], onSuccess?: () => Promise<void>) {
+  const { optionalDependencies = {} } = JSON.parse(readFileSync("package.json", "utf8"));
   return defineConfig({
     entry,
+    // tsup leaves out dependencies and peers by itself.
+    external: Object.keys(optionalDependencies),
     format: ["esm"],
     // From the types of packages built before this one, not from their sources once more.
     dts: { compilerOptions: { customConditions: [] } },
