@@ -60,11 +60,11 @@ const cases = [
   // More keys than a tile holds, in parts.
   ["--queries 20 --keys 270 --head-dim 48 --dtype f32 --causal", ["simt/sm_70", "simt/sm_80"]],
   [
-    `--queries 70 --keys 320 --head-dim 64 --dtype bf16 ${grouped}`,
+    "--queries 70 --keys 320 --head-dim 64 --dtype bf16 --heads 4 --kv-heads 2",
     ["mma/sm_80", "mma/sm_90", "wgmma/sm_90a"],
   ],
   ["--queries 9 --keys 300 --head-dim 128 --dtype f16 --causal", ["mma/sm_80", "wgmma/sm_90a"]],
-  ["--queries 300 --keys 270 --head-dim 64 --dtype bf16 --causal --window 40", ["mma/sm_80", "wgmma/sm_90a"]],
+  ["--queries 140 --keys 270 --head-dim 64 --dtype bf16 --causal --window 40", ["mma/sm_80", "wgmma/sm_90a"]],
   [
     "--queries 17 --keys 401 --head-dim 72 --value-dim 40 --dtype f16 --soft-cap 3 --layout bshd",
     ["mma/sm_80", "wgmma/sm_90a"],

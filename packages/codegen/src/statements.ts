@@ -1,5 +1,5 @@
 /** The table of statements: which lowering each kind takes. The backend's own come first. */
-import { type Expr, eachStmt, freeVars, rangeOf, type Stmt } from "@tilewright/ir";
+import { type Expr, freeVars, rangeOf, type Stmt } from "@tilewright/ir";
 import { imm, type Operand } from "@tilewright/ptx";
 import { isBranch, lowerBranch } from "./branches.ts";
 import { lowerNext, lowerTileRequest } from "./clcResponses.ts";
@@ -140,9 +140,9 @@ function lowerFor(ctx: Context, stmt: StmtOf<"for">): void {
   if (skip !== null) outer.label(skip);
 }
 
-/** Whether loops that are no unrolled ones stand in a loop. */
+/** Whether the statements of a loop are loops that are no unrolled ones. */
 const holdsLoops = ({ body }: StmtOf<"for">): boolean =>
-  eachStmt(body).some((stmt) => stmt.kind === "for" && !stmt.unroll);
+  body.some((stmt) => stmt.kind === "for" && !stmt.unroll);
 
 /** A loop around loops, of one turn at least: its variable is to them what a tile's coordinate is, and each turn has invariants of its own. */
 function lowerAround(ctx: Context, stmt: StmtOf<"for">, from: number, to: number): void {
