@@ -98,14 +98,27 @@ test("inOrder is the order of a sort by key, and leaves what cannot come first a
   ]).toEqual([...items].sort((x, y) => x.key - y.key || x.i - y.i));
 });
 
-// Again where other work on the core's second thread has slowed it.
-test("a first schedule for a new problem takes less than 50 ms of one core once the code is warm", {
-  retry: 3,
-}, () => {
+/** CPU time in ms of a loop of a fixed length: how fast the core is at the moment, with what else its second thread does. */
+function loopMs(): number {
+  const start = process.cpuUsage().user;
+  const sums = new Float64Array(4096);
+  let x = 1;
+  for (let i = 0; i < 6_000_000; i++) {
+    x = (Math.imul(x, 1664525) + 1013904223) | 0;
+    sums[i & 4095] = (sums[i & 4095] ?? 0) + (x >>> 8) / 3;
+  }
+  return sums[7] === 0 ? Number.NaN : (process.cpuUsage().user - start) / 1000;
+}
+
+/** Of {@link loopMs} on the 2-core machine whose 50 ms are meant, with nothing else running. */
+const LOOP_MS = 6.4;
+
+test("a first schedule for a new problem takes less than 50 ms of one core once the code is warm", () => {
   const times = Array.from({ length: 24 }, (_, i) => {
+    const slower = Math.max(1, loopMs() / LOOP_MS);
     const start = process.cpuUsage().user;
     take(ranked("sm_90a", [100 + 37 * i, 2048 + 72 * i, 4096 + 8 * i], "bf16", "H200"), 1);
-    return (process.cpuUsage().user - start) / 1000;
+    return (process.cpuUsage().user - start) / 1000 / slower;
   }).sort((x, y) => x - y);
   expect(times[4]).toBeLessThan(50);
 });
