@@ -15,6 +15,7 @@ import {
   defaultSchedule,
   inOrder,
   type Machine,
+  type Prediction,
   proposedAtLaunch,
   shippedFor,
   splitChunks,
@@ -264,24 +265,27 @@ function staged(problem: Problem, schedule: Schedule, target: Target): Schedule 
  */
 const SLICED = 512;
 
+/** What the model predicts of a schedule. */
+type Predicted = (schedule: Schedule) => Prediction;
+
 /** Blocks that share a tile add up slices of it, where there are many parts and all blocks are there at once. */
-function sliced(problem: Problem, schedule: Schedule, target: Target, machine: Machine): Schedule {
+function sliced(problem: Problem, schedule: Schedule, target: Target, predicted: Predicted): Schedule {
   const s = readSchedule(schedule);
   if (s.split === 1 || s.staged || (s.split * s.warpM * s.warpN) / LANES < SLICED) return schedule;
   const among = { ...schedule, reduction: "slices" };
-  if (estimate(problem, among, target, machine).rounds > 1) return schedule;
+  if (predicted(among).rounds > 1) return schedule;
   return isLegal(problem, among, target) ? among : schedule;
 }
 
 /** Blocks that share a tile meet in a cluster where there are clusters of so many, all of them are there at once, and the model finds that faster. */
-function clustered(problem: Problem, schedule: Schedule, target: Target, machine: Machine): Schedule {
+function clustered(problem: Problem, schedule: Schedule, target: Target, predicted: Predicted): Schedule {
   const s = readSchedule(schedule);
   if (s.split === 1 || s.staged || !hasFeature(target, "cluster")) return schedule;
   // Columns that are not dealt out are cut into finer slices.
   const among = { ...schedule, reduction: "cluster", interleave: "off" };
   if (!isLegal(problem, among, target)) return schedule;
-  const { rounds, timeUs } = estimate(problem, among, target, machine);
-  return rounds <= 1 && timeUs < estimate(problem, schedule, target, machine).timeUs ? among : schedule;
+  const { rounds, timeUs } = predicted(among);
+  return rounds <= 1 && timeUs < predicted(schedule).timeUs ? among : schedule;
 }
 
 /** Estimates this close are as good as each other: the model does not see as far, and the table has the larger tiles first. */
@@ -348,9 +352,16 @@ export function* rankSchedules(problem: Problem, target: Target, machine: Machin
     ({ schedule: fields }) => {
       const whole = completed(fields);
       if (whole === null) return null;
-      const among = sliced(problem, staged(problem, whole, target), target, machine);
-      const schedule = clustered(problem, among, target, machine);
-      return { schedule, rank: rankOf(estimate(problem, schedule, target, machine).timeUs) };
+      // Each of the ways to add up is predicted once.
+      const known = new Map<Schedule, Prediction>();
+      const predicted: Predicted = (schedule) => {
+        const prediction = known.get(schedule) ?? estimate(problem, schedule, target, machine);
+        known.set(schedule, prediction);
+        return prediction;
+      };
+      const among = sliced(problem, staged(problem, whole, target), target, predicted);
+      const schedule = clustered(problem, among, target, predicted);
+      return { schedule, rank: rankOf(predicted(schedule).timeUs) };
     },
     ({ rank }) => rank,
   );

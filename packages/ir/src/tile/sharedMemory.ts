@@ -49,33 +49,37 @@ export interface SharedPlaces {
 
 export const roundUp = (value: number, unit: number): number => Math.ceil(value / unit) * unit;
 
-/** Places in the order of the list, each behind those before it. One slot stride serves all regions of a ring, so that one offset moves them together. */
+/**
+ * Places in the order of the list, each behind those before it. One slot stride serves all regions of a ring, so that one offset moves them together. Loops without lists of their own: the
+ * choice of a schedule comes here some thousand times.
+ */
 export function placeShared(regions: readonly Region[]): SharedPlaces {
   const places = new Map<string, Place>();
   const ends = { late: 0, all: 0 };
   for (let i = 0; i < regions.length; ) {
-    const first = regions[i] as Region;
-    let next = i + 1;
-    while (first.ring !== undefined && regions[next]?.ring === first.ring) next++;
-    const group = regions.slice(i, next);
-    const align = group.reduce((most, region) => Math.max(most, region.align), 1);
-    const base = roundUp(first.late ? ends.late : ends.all, align);
+    const { ring, late, slots } = regions[i] as Region;
+    let next = i;
+    let align = 1;
+    do align = Math.max(align, (regions[next++] as Region).align);
+    while (ring !== undefined && regions[next]?.ring === ring);
+    const base = roundUp(late ? ends.late : ends.all, align);
     let inner = 0;
-    const offsets = group.map((region) => {
-      const at = roundUp(inner, Math.max(1, region.align));
-      inner = at + region.bytes;
-      return at;
-    });
+    for (let at = i; at < next; at++) {
+      const { align: own, bytes } = regions[at] as Region;
+      inner = roundUp(inner, Math.max(1, own)) + bytes;
+    }
     const every = roundUp(inner, align);
-    for (const [at, { name, slots, ring }] of group.entries())
-      places.set(name, {
-        offset: base + (offsets[at] ?? 0),
-        every: slots > 1 || ring !== undefined ? every : 0,
-      });
-    const end = base + every * first.slots;
-    if (first.late) ends.late = end;
+    inner = 0;
+    for (; i < next; i++) {
+      const region = regions[i] as Region;
+      const at = roundUp(inner, Math.max(1, region.align));
+      const moves = region.slots > 1 || ring !== undefined;
+      places.set(region.name, { offset: base + at, every: moves ? every : 0 });
+      inner = at + region.bytes;
+    }
+    const end = base + every * slots;
+    if (late) ends.late = end;
     ends.all = Math.max(ends.all, end);
-    i = next;
   }
   return { places, bytes: ends.all };
 }
@@ -124,31 +128,30 @@ export function regionsOf({
   parts = 0,
   tensor = false,
 }: SharedNeeds): readonly Region[] {
-  const scratch = (name: string, bytes: number, align: number): readonly Region[] =>
-    bytes === 0 ? [] : [{ name, bytes, align, slots: 1, kind: "scratch" }];
-  const barriers = (name: string, slots: number, count: number | null): readonly Region[] =>
-    count === null
-      ? []
-      : [{ name, bytes: MBARRIER_BYTES, align: MBARRIER_BYTES, slots, count, kind: "mbar" }];
-  return [
-    ...rings.flatMap(({ name: ring, slots, tiles: own }) =>
-      own.map((tile): Region => ({ ...tile, slots, ring, kind: "tile" })),
-    ),
-    ...[true, false].flatMap((over) =>
-      tiles.flatMap(({ late = false, ...tile }): readonly Region[] =>
-        late === over ? [{ ...tile, ...(over ? { late: true } : {}), kind: "tile" }] : [],
-      ),
-    ),
-    ...scratch(sharedNames.slices, slices, PARTS_ALIGN),
-    ...scratch(sharedNames.parts, parts, PARTS_ALIGN),
-    ...rings.flatMap(({ name, slots, full, empty }) => [
-      ...barriers(barrierName(name, "full"), slots, full),
-      ...barriers(barrierName(name, "empty"), slots, empty),
-    ]),
-    // The one arrival is that of the thread which says how many bytes come.
-    ...barriers(sharedNames.slicesFull, 1, slices === 0 ? null : 1),
-    ...scratch(sharedNames.tensorAddress, tensor ? ADDRESS_BYTES : 0, ADDRESS_BYTES),
-  ];
+  const regions: Region[] = [];
+  const scratch = (name: string, bytes: number, align: number): void => {
+    if (bytes > 0) regions.push({ name, bytes, align, slots: 1, kind: "scratch" });
+  };
+  const barriers = (name: string, slots: number, count: number | null): void => {
+    const [bytes, align] = [MBARRIER_BYTES, MBARRIER_BYTES];
+    if (count !== null) regions.push({ name, bytes, align, slots, count, kind: "mbar" });
+  };
+  for (const { name: ring, slots, tiles: own } of rings)
+    for (const { name, bytes, align } of own) regions.push({ name, bytes, align, slots, ring, kind: "tile" });
+  for (const over of [true, false])
+    for (const { name, bytes, align, slots, late = false } of tiles)
+      if (late === over)
+        regions.push({ name, bytes, align, slots, ...(over ? { late: true } : {}), kind: "tile" });
+  scratch(sharedNames.slices, slices, PARTS_ALIGN);
+  scratch(sharedNames.parts, parts, PARTS_ALIGN);
+  for (const { name, slots, full, empty } of rings) {
+    barriers(barrierName(name, "full"), slots, full);
+    barriers(barrierName(name, "empty"), slots, empty);
+  }
+  // The one arrival is that of the thread which says how many bytes come.
+  barriers(sharedNames.slicesFull, 1, slices === 0 ? null : 1);
+  scratch(sharedNames.tensorAddress, tensor ? ADDRESS_BYTES : 0, ADDRESS_BYTES);
+  return regions;
 }
 
 /** What a program has in shared memory. */
