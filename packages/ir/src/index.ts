@@ -26,7 +26,7 @@ export {
 } from "./compiler.ts";
 export { addsAsTheyCome } from "./determinism.ts";
 export { servingGated } from "./gatedBackend.ts";
-export { type Ladder, type LadderStep, ladderSchedules } from "./ladder.ts";
+export { type Ladder, type LadderStep, ladderSchedules, ladderSteps } from "./ladder.ts";
 export { launchExprOf } from "./launch/ofExpr.ts";
 export {
   batchDimensions,

@@ -31,6 +31,16 @@ export interface Ladder {
   readonly steps: readonly LadderStep[];
 }
 
+/** Steps, one a line: `name | summary | change`. */
+export const ladderSteps = (text: string): readonly LadderStep[] =>
+  text
+    .trim()
+    .split("\n")
+    .map((line) => {
+      const [name = "", summary = "", change = ""] = line.trim().split(" | ");
+      return { name, summary, change };
+    });
+
 /** The steps' schedules, in order. Errors are those of the codec: a ladder that its model does not know. */
 export function ladderSchedules(model: ScheduleModel, ladder: Ladder): Checked<readonly Schedule[]> {
   const fields = new Map<string, string>();
