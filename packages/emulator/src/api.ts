@@ -59,6 +59,11 @@ export interface LaunchConfig {
    * those that it has left in the end.
    */
   readonly before?: { readonly writes?: readonly MemoryRange[]; readonly reads?: readonly MemoryRange[] };
+  /**
+   * Floating-point additions by atomics and bulk reductions keep exact sums, so that their results do not depend on the order of the terms, as a GPU's do:
+   * what differs between two such runs has another cause.
+   */
+  readonly exactSums?: boolean;
   /** Warp-instructions after which a launch is given up as endless. */
   readonly fuel?: number;
   /** Takes the event log of the launch, event by event (TraceEvent). A launch with a log runs in one piece; a search has none. */

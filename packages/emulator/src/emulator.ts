@@ -17,6 +17,7 @@ import { LaunchRun } from "./machine/run.ts";
 import { defaultFuel, fillGeometry, placeLaunch, shapeOf, type WaveRange } from "./machine/shape.ts";
 import { encodeParameters, validateLaunch } from "./machine/validate.ts";
 import { Arena, globalTag, heapBase } from "./memory/arena.ts";
+import { ExactSums } from "./numerics/exact-sums.ts";
 import { arithmeticOf, leastArithmetic, type TensorArithmetic } from "./numerics/tensorcore.ts";
 import { LaunchThreads } from "./parallel/client.ts";
 import type { LaunchPort, RangeReply, RangeRequest, RangeResult } from "./parallel/ports.ts";
@@ -55,7 +56,7 @@ class EmulatedDevice implements Emulator {
     this.#threads = new LaunchThreads(options.threads ?? []);
     this.#arena = new Arena(options.memoryLimit ?? emulatedMemoryBytes);
     this.#resident = options.residentBlocks ?? null;
-    this.#host = { paths: idlePaths, observe: () => undefined, polls: new Polls() };
+    this.#host = { paths: idlePaths, observe: () => undefined, polls: new Polls(), sums: null };
     this.#kernels = new CompiledKernels(this.#arena, this.#scratch, this.#host);
   }
 
@@ -276,13 +277,17 @@ class EmulatedDevice implements Emulator {
       global,
       uninitialised: findings.wants("uninitialised"),
       observe,
+      exactSums: config.exactSums === true,
     });
     compiled.tally.fill(0);
     const { trace: sink } = config;
     const trace =
       sink === undefined ? null : new Recorder(sink, kernel.name, shape.grid, kernel.instructions);
     if (trace !== null) findings.onFound = (...found) => trace.finding(...found);
+    const sums = config.exactSums === true ? new ExactSums() : null;
+    this.#host.sums = sums;
     const run = new LaunchRun({
+      sums,
       trace,
       arena: this.#arena,
       program,

@@ -93,6 +93,8 @@ export interface LaunchRequest {
   readonly before?: { readonly writes: readonly DeviceBuffer[]; readonly reads: readonly DeviceBuffer[] };
   /** Which warp runs when, as a search gives it. */
   readonly schedule?: readonly Switch[];
+  /** On the emulator floating-point additions by atomics keep exact sums, which do not depend on the order. */
+  readonly exactSums?: boolean;
 }
 
 export interface LaunchResult {

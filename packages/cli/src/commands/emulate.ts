@@ -160,7 +160,8 @@ results are written to .npy files and compared with expected ones. Paths in the 
 Shows what the first run executed, moved and waited for; --json has every instruction's counts.
 Without a launch file it says what entries the text has, and writes NAME.launch.json to complete; the JSON that Triton keeps
 beside a kernel gives block and shared memory.
-All buffers of all runs are compared: bits that depend on the order are an error, a note where sums by floating-point atomics explain them.
+All buffers of all runs are compared. Bytes that depend on the order are an error, and a note where they do not in runs whose
+floating-point atomics add without rounding.
 Findings that are known do not count: --suppress names them, --write-baseline keeps those of a run for --baseline.
 Ends with exit code 5 when numbers are wrong, a hazard was found, or the launch was given up.`,
   args: emulateArguments,
@@ -209,10 +210,10 @@ Ends with exit code 5 when numbers are wrong, a hazard was found, or the launch 
     const made = inputs.ok ? launchAll(session, prepared, args, inputs.value, judgement, trace) : inputs;
     prepared.device.close();
     if (!made.ok) return fail(made.error);
-    const { runs, searched } = made.value;
+    const { runs, exact, searched } = made.value;
     const findings = findingsOf(runs, judgement, args.writeBaseline !== undefined);
-    const verdict = { runs, searched, judgement, findings };
-    const differ = differing(runs, judgement, args.writeBaseline !== undefined);
+    const verdict = { runs, exact, searched, judgement, findings };
+    const differ = differing(runs, exact, judgement, args.writeBaseline !== undefined);
     const bySearch = searched === null ? [] : searchErrors(searched);
     const wrong = [
       ...wrongRuns(runs),

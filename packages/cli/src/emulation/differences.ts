@@ -27,9 +27,16 @@ export const floatSums = (runs: readonly Run[]): readonly string[] => [
   ),
 ];
 
-/** Buffers that differ: errors, and notes where sums of floating-point atomics explain it; all are known where a baseline is written. */
+const differencesOf = (runs: readonly Run[]) =>
+  runs.flatMap((run) => run.differences.map((difference) => ({ run, ...difference })));
+
+/**
+ * Buffers that differ. `exact`: the runs again with exact sums by floating-point atomics; bytes that differ there too are errors, and where only
+ * others do, it is a note. All are known where a baseline is written.
+ */
 export function differing(
   runs: readonly Run[],
+  exact: readonly Run[],
   judgement: Judgement,
   isBaseline: boolean,
 ): {
@@ -37,27 +44,26 @@ export function differing(
   readonly errors: readonly Diagnostic[];
   readonly note: string | null;
 } {
-  const found = runs.flatMap((run) => run.differences.map((difference) => ({ run, ...difference })));
+  const found = differencesOf(runs);
   const buffers = [...new Set(found.map(({ buffer }) => buffer))];
   const counted = buffers.filter((buffer) => !isBaseline && !mayDiffer(judgement, buffer));
-  const sums = floatSums(runs);
   const [first] = runs;
-  if (first === undefined || counted.length === 0) return { buffers, errors: [], note: null };
-  if (sums.length > 0)
-    return {
-      buffers,
-      errors: [],
-      note: `${counted.join(", ")} ${counted.length === 1 ? "differs" : "differ"} in bits between the runs, as sums by ${sums.join(", ")} may`,
-    };
+  if (first === undefined) return { buffers, errors: [], note: null };
+  const sums = floatSums(runs).join(", ");
+  const explains = exact.length > 0 && exact.every(({ result }) => result.completed);
+  const unexplained = explains ? differencesOf(exact) : found;
+  const besides = explains ? `, without the rounding of sums by ${sums}` : "";
   const errors = counted.flatMap((buffer) => {
-    const one = found.find((each) => each.buffer === buffer);
+    const one = unexplained.find((each) => each.buffer === buffer);
     if (one === undefined) return [];
-    const message = `the result depends on the order: ${one.bytes} of ${one.size} bytes are not those of ${runName(first)}, the first at byte ${one.first} (${runName(one.run)})`;
+    const message = `the result depends on the order${besides}: ${one.bytes} of ${one.size} bytes are not those of ${runName(first)}, the first at byte ${one.first} (${runName(one.run)})`;
     return [
       problemWith(codes.orderDependent, buffer, message, {
         hint: `where that is wanted: --suppress ${codes.orderDependent.code}:${buffer}`,
       }),
     ];
   });
-  return { buffers, errors, note: null };
+  const noted = counted.filter((buffer) => errors.every(({ at }) => at !== buffer));
+  const note = `${noted.join(", ")} ${noted.length === 1 ? "differs" : "differ"} in bits between the runs, as sums by ${sums} may`;
+  return { buffers, errors, note: noted.length === 0 ? null : note };
 }

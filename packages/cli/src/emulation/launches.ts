@@ -37,6 +37,8 @@ export interface RunOptions {
   readonly disable: readonly RuleId[];
   /** The launch file's, or the emulator's own, unless given. */
   readonly fuel: number | undefined;
+  /** Sums by floating-point atomics do not depend on the order. */
+  readonly exactSums?: boolean;
   /** Whether the runs are logged, and where to. */
   readonly trace?: TraceFile;
 }
@@ -163,6 +165,7 @@ export class Launcher {
       seed: plan.seed,
       checks: this.#options.checks,
       disable: this.#options.disable,
+      exactSums: this.#options.exactSums === true,
       ...(launch.arithmetic === undefined ? {} : { arithmetic: launch.arithmetic }),
       ...(fuel === undefined ? {} : { fuel }),
       ...(launch.before === undefined ? {} : { before: rangesOf(launch.before, memory) }),

@@ -43,6 +43,8 @@ export type Args = z.output<typeof emulateArguments>;
 /** What the runs and the search have shown, as it counts. */
 export interface Verdict {
   readonly runs: readonly Run[];
+  /** Those that differ and the first one again, with exact sums by floating-point atomics; none where nothing differs or no such sums are made. */
+  readonly exact: readonly Run[];
   readonly searched: Searched | null;
   readonly judgement: Judgement;
   readonly findings: readonly Judged<FoundInRun>[];
@@ -98,13 +100,9 @@ export function launchAll(
   inputs: Inputs,
   judgement: Judgement,
   trace: TraceFile,
-): Checked<Pick<Verdict, "runs" | "searched">> {
-  const launcher = new Launcher(prepared, {
-    checks: checksOf(args.check),
-    disable: args.disable ?? [],
-    fuel: args.fuel,
-    trace,
-  });
+): Checked<Pick<Verdict, "runs" | "exact" | "searched">> {
+  const options = { checks: checksOf(args.check), disable: args.disable ?? [], fuel: args.fuel };
+  const launcher = new Launcher(prepared, { ...options, trace });
   const { entry } = prepared.launch;
   const runs: Run[] = [];
   const plans = plansOf(args, inputs.schedule);
@@ -116,27 +114,39 @@ export function launchAll(
     if (!run.ok) return run;
     runs.push(run.value);
   }
-  if (!args.search) return ok({ runs, searched: null });
+  const againExactly = (all: readonly Run[], searched: Searched | null): ReturnType<typeof launchAll> => {
+    const again = new Launcher(prepared, { ...options, exactSums: true });
+    const exact: Run[] = [];
+    if (floatSums(all).length > 0 && all.some(({ differences }) => differences.length > 0))
+      for (const plan of all.filter(({ differences }, k) => k === 0 || differences.length > 0)) {
+        const run = session.working(`emulating ${entry} with exact sums (${runName(plan)})`, () =>
+          again.run(plan),
+        );
+        if (!run.ok) return run;
+        exact.push(run.value);
+      }
+    return ok({ runs: all, exact, searched });
+  };
+  if (!args.search) return againExactly(runs, null);
   const { suppressions } = judgement;
   const plan = { order: searchOrder(args.order), seed: args.seed };
   const { switches = 2, budget = 60 } = args;
+  const searcher = new Launcher(prepared, { ...options, exactSums: floatSums(runs).length > 0 });
   const searched = session.working(`searching interleavings of ${entry}`, () =>
-    launcher.search(plan, {
+    searcher.search(plan, {
       ...{
         switches,
         timeMs: budget * 1000,
-        compare:
-          floatSums(runs).length === 0 &&
-          !suppressions.some(({ rules }) => rules.includes(codes.orderDependent.code)),
+        compare: !suppressions.some(({ rules }) => rules.includes(codes.orderDependent.code)),
       },
       ignore: (finding) => hazardsOf(counting(judge([finding], judgement))).length === 0,
     }),
   );
   if (!searched.ok) return searched;
   const { failure } = searched.value.report;
-  if (failure === null) return ok({ runs, searched: searched.value });
+  if (failure === null) return againExactly(runs, searched.value);
   const shown = launcher.run({ ...plan, schedule: failure.schedule });
-  return shown.ok ? ok({ runs: [...runs, shown.value], searched: searched.value }) : shown;
+  return shown.ok ? againExactly([...runs, shown.value], searched.value) : shown;
 }
 
 /** Findings of all runs, each once, as they count; all are known where a baseline is written. */

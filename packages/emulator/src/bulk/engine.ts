@@ -178,7 +178,7 @@ export function moveShared(
       if (reduction === null) machine.arena.bytes.copyWithin(place.at, source.at, source.at + bytes);
       else {
         const view = new DataView(machine.arena.bytes.buffer);
-        reduceInto(reduction.op, reduction.type, view, place.at, view, source.at, bytes);
+        reduceInto(reduction.op, reduction.type, view, place.at, view, source.at, bytes, machine.sums);
       }
       completeTx(machine, instruction, barrier, bytes, op);
     }),
@@ -258,7 +258,7 @@ function writeGlobal(
   reduction: Reduction,
 ): void {
   if (to <= from) return;
-  const { arena } = issuer.machine;
+  const { arena, sums } = issuer.machine;
   const at = globalBytes(issuer, low, high, to - from, reduction === null ? 1 : 2);
   if (reduction === null)
     arena.bytes.set(from === 0 && to === data.length ? data : data.subarray(from, to), at);
@@ -271,6 +271,7 @@ function writeGlobal(
       new DataView(data.buffer, data.byteOffset),
       from,
       to - from,
+      sums,
     );
 }
 

@@ -1,5 +1,6 @@
 /** Reductions of bulk copies: elementwise `old op new`, in global or shared memory. PTX ISA 9.0, chapters 9.7.9.25.4.2 and 9.7.9.27.1.3. */
 import { decode, encode } from "@tilewright/core";
+import type { ExactSums, SumFormat } from "../numerics/exact-sums.ts";
 
 export type ReduceOp = "add" | "min" | "max" | "inc" | "dec" | "and" | "or" | "xor";
 
@@ -136,6 +137,13 @@ const allowed: Readonly<Record<ReduceOp, readonly ReduceType[]>> = {
 /** Whether an operation exists for a type. */
 export const reduces = (op: ReduceOp, type: ReduceType): boolean => allowed[op].includes(type);
 
+const sumFormat = (type: ReduceType): SumFormat | null =>
+  type === "f32.ftz"
+    ? "f32"
+    : type === "f16" || type === "bf16" || type === "f32" || type === "f64"
+      ? type
+      : null;
+
 /** `to[k] = to[k] op from[k]` for `bytes` bytes at the given offsets of two views. */
 export function reduceInto(
   op: ReduceOp,
@@ -145,14 +153,16 @@ export function reduceInto(
   from: DataView,
   fromAt: number,
   bytes: number,
+  sums: ExactSums | null,
 ): void {
   const { load, store, bytes: size } = accesses[type];
-
+  const format = op === "add" && sums !== null ? sumFormat(type) : null;
   const combine = combines[op];
   for (let k = 0; k < bytes; k += size) {
     if (type === "f64" && passNaN(to, toAt + k, from, fromAt + k)) continue;
-    const value = combine(load(to, toAt + k), load(from, fromAt + k));
-    store(to, toAt + k, value);
+    const [old, value] = [load(to, toAt + k), load(from, fromAt + k)];
+    const exact = format === null ? null : sums?.add(format, toAt + k, Number(old), Number(value));
+    store(to, toAt + k, exact ?? combine(old, value));
   }
 }
 

@@ -19,6 +19,8 @@ export interface CompileOptions {
   readonly uninitialised: boolean;
   /** Tell the host of each access of global and shared memory. */
   readonly observe: boolean;
+  /** Atomics add floating-point numbers exactly (exact-sums.ts). */
+  readonly exactSums: boolean;
 }
 
 const wide = (register: Register): boolean => register.cls === "i64" || register.cls === "f64";

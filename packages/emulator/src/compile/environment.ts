@@ -7,6 +7,7 @@ import { popcount, type Warp } from "../machine/state.ts";
 import type { Arena } from "../memory/arena.ts";
 import * as bits from "../numerics/bits.ts";
 import { permutedBytes, shiftedBytes, zeroBytes } from "../numerics/definedness.ts";
+import type { ExactSums, SumFormat } from "../numerics/exact-sums.ts";
 import * as floats from "../numerics/floats.ts";
 import * as integers from "../numerics/integers.ts";
 import * as mufu from "../numerics/mufu.ts";
@@ -56,6 +57,8 @@ export interface Host {
   observe: (warp: Warp, at: number, size: number, index: number, mode: number) => void;
   /** Told of reads in loops that poll. */
   readonly polls: Polls;
+  /** Of a launch whose floating-point atomics add exactly. */
+  sums: ExactSums | null;
 }
 
 /** Sizes of the scratch arrays. */
@@ -142,6 +145,8 @@ export function createEnvironment(
     ...integers,
     ...floats,
     ...mufu,
+    exactSum: (format: SumFormat, place: number, old: number, value: number) =>
+      host.sums?.add(format, place, old, value),
     slowGlobal: (w: Warp, l: number, i: number, low: number, high: number, size: number, mode: number) =>
       host.paths.global(w, l, i, low, high, size, mode),
     slowGeneric: (

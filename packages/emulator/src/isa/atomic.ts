@@ -2,6 +2,7 @@
 import { emitAccess, scopes, strength, withScope } from "../compile/access.ts";
 import type { LaneEmitter } from "../compile/emitter.ts";
 import type { Operand, Operation } from "../load/types.ts";
+import type { SumFormat } from "../numerics/exact-sums.ts";
 import { spaceOf } from "./memory.ts";
 import { bitsOf, type Decoder, isSigned, type Table } from "./row.ts";
 import { reduceAsync } from "./store-async.ts";
@@ -55,10 +56,24 @@ function word(op: AtomicOperation, type: string, old: string, b: string, c: stri
   }
 }
 
-function halfWords(op: AtomicOperation, format: string, old: string, b: string): string {
+/** The sum of what stands at byte `place` and another value. */
+const sumOf = (e: LaneEmitter, format: SumFormat, place: string, old: string, b: string): string =>
+  e.options.exactSums ? `exactSum("${format}",${place},${old},${b})` : `${old}+${b}`;
+
+function halfWords(
+  e: LaneEmitter,
+  op: AtomicOperation,
+  format: "F16" | "Bf16",
+  place: string,
+  old: string,
+  b: string,
+): string {
   const x = `from${format}(${old})`;
   const y = `from${format}(${b})`;
-  return `to${format}(${op === "add" ? `fmaOdd(${x},1,${y},"rn")` : `${op}2(${x},${y})`})`;
+  const sum = e.options.exactSums
+    ? sumOf(e, format === "F16" ? "f16" : "bf16", place, x, y)
+    : `fmaOdd(${x},1,${y},"rn")`;
+  return `to${format}(${op === "add" ? sum : `${op}2(${x},${y})`})`;
 }
 
 function atomic(d: Decoder, returns: boolean): Operation {
@@ -121,11 +136,11 @@ function one(
   const old = e.temporary();
   if (type === "f32") {
     const cell = `F[(${x}>>2)+${at >> 2}]`;
-    return `const ${old}=${cell};${cell}=fround(${old}+${e.f32(b)});${e.setF32(to, old)}`;
+    return `const ${old}=${cell};${cell}=fround(${sumOf(e, "f32", `${x}+${at}`, old, e.f32(b))});${e.setF32(to, old)}`;
   }
   if (type === "f64") {
     const cell = `D[(${x}>>3)+${at >> 3}]`;
-    return `const ${old}=${cell};${cell}=${old}+${e.f64(b)};${e.setF64(to, old)}`;
+    return `const ${old}=${cell};${cell}=${sumOf(e, "f64", `${x}+${at}`, old, e.f64(b))};${e.setF64(to, old)}`;
   }
   if (bitsOf(type) === 64) {
     const low = `R[(${x}>>2)+${at >> 2}]`;
@@ -143,15 +158,15 @@ function one(
     const next =
       type === "b16"
         ? `${old}===${value}?${c === null ? "0" : e.narrow(c, 16, false)}:${old}`
-        : halfWords(op, type === "f16" ? "F16" : "Bf16", old, value);
+        : halfWords(e, op, type === "f16" ? "F16" : "Bf16", `${x}+${at}`, old, value);
     return `const ${old}=${cell};${cell}=${next};${e.setInt(to, old)}`;
   }
   const cell = `R[(${x}>>2)+${at >> 2}]`;
   if (type === "f16x2" || type === "bf16x2") {
     const format = type === "f16x2" ? "F16" : "Bf16";
     const value = e.int(b);
-    const low = halfWords(op, format, `${old}&65535`, `${value}&65535`);
-    const high = halfWords(op, format, `${old}>>>16`, `${value}>>>16`);
+    const low = halfWords(e, op, format, `${x}+${at}`, `${old}&65535`, `${value}&65535`);
+    const high = halfWords(e, op, format, `${x}+${at + 2}`, `${old}>>>16`, `${value}>>>16`);
     return `const ${old}=${cell};${cell}=(${low})|((${high})<<16);${e.setInt(to, old)}`;
   }
   const next = word(op, type, old, e.int(b), c === null ? "0" : e.int(c)) ?? old;

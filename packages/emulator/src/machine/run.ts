@@ -9,6 +9,7 @@ import type { CompiledRegion } from "../compile/region.ts";
 import type { KernelProgram } from "../load/module.ts";
 import type { Instruction, Operand } from "../load/types.ts";
 import { type Arena, globalTag } from "../memory/arena.ts";
+import type { ExactSums } from "../numerics/exact-sums.ts";
 import type { TensorArithmetic } from "../numerics/tensorcore.ts";
 import type { Recorder } from "../trace/recorder.ts";
 import { describeBarrier } from "./barriers.ts";
@@ -65,6 +66,7 @@ export interface RunFields {
   /** What polling loops read is noted here. */
   readonly polls: Polls;
   readonly trace: Recorder | null;
+  readonly sums: ExactSums | null;
   readonly progress: LaunchConfig["progress"];
 }
 
@@ -76,6 +78,7 @@ export class LaunchRun implements Machine {
   at: Instruction | null = null;
   readonly arithmetic: TensorArithmetic;
   readonly trace: Recorder | null;
+  readonly sums: ExactSums | null;
   readonly polls: Polls;
   readonly #fields: RunFields;
   #clusters = 0;
@@ -104,6 +107,7 @@ export class LaunchRun implements Machine {
     this.arithmetic = fields.shape.arithmetic;
     const { trace } = fields;
     this.trace = trace;
+    this.sums = fields.sums;
     this.polls = fields.polls;
     this.#random = new Random(fields.shape.seed);
     this.#places = new Places(fields);

@@ -4,6 +4,7 @@ import type { AsyncOp, Carried, Race } from "../checkers/race.ts";
 import type { RuleId } from "../checkers/rules.ts";
 import type { Instruction, Operand, Register } from "../load/types.ts";
 import type { Arena } from "../memory/arena.ts";
+import type { ExactSums } from "../numerics/exact-sums.ts";
 import type { TensorArithmetic } from "../numerics/tensorcore.ts";
 import type { Recorder, Traced } from "../trace/recorder.ts";
 import type { Barrier } from "./barriers.ts";
@@ -224,6 +225,8 @@ export interface Machine {
   readonly trace: Recorder | null;
   /** How tensor cores compute: those of the launch's architecture. */
   readonly arithmetic: TensorArithmetic;
+  /** Of a launch whose floating-point reductions add exactly. */
+  readonly sums: ExactSums | null;
   /** 32-bit word of `operand` in one lane; `part` 1 is the high word of a 64-bit value. */
   lane(warp: Warp, operand: Operand, lane: number, part?: 0 | 1): number;
   /** Write a register in one lane; `high` is the high word of a 64-bit register. */

@@ -29,7 +29,7 @@ const f64Target: Target = { precision: 53, minExponent: -1022, maxExponent: 1023
 const bitLength = (value: bigint): number => (value === 0n ? 0 : value.toString(2).length);
 
 /** The exact value of a finite double. */
-function exactOf(x: number): Exact {
+export function exactOf(x: number): Exact {
   const bits = f64Bits(x);
   const field = Number((bits >> 52n) & 0x7ffn);
   const fraction = bits & 0xfffffffffffffn;
@@ -102,6 +102,14 @@ function roundTo(target: Target, value: Exact, rounding: Rounding): number {
   const step = Math.trunc(unit / 2);
   return sign * (Number(kept) * 2 ** step * 2 ** (unit - step));
 }
+
+/** `value * 2^exponent` rounded to f64. */
+export const f64Of = (value: bigint, exponent: number): number =>
+  roundTo(
+    f64Target,
+    { negative: value < 0n, mantissa: value < 0n ? -value : value, exponent, sticky: false },
+    "rn",
+  );
 
 /** Exact a*b. */
 const product = (a: Exact, b: Exact): Exact => ({

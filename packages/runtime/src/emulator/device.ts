@@ -314,6 +314,7 @@ class EmulatorKernel implements Kernel {
         : {
             before: { writes: request.before.writes.map(rangeOf), reads: request.before.reads.map(rangeOf) },
           }),
+      ...(request.exactSums === undefined ? {} : { exactSums: request.exactSums }),
       ...(request.schedule === undefined ? {} : { schedule: request.schedule }),
     });
   }
