@@ -161,6 +161,19 @@ describe("programs over axes", () => {
     expect([result.ok, result.hazards, result.error.boundRatio < 1]).toEqual([true, [], true]);
   });
 
+  test.each(archs)("a bias and a mask of scores take part in an online softmax on %s", async (arch) => {
+    using folder = scratch();
+    const path = join(folder.path, "biased.tile");
+    const text = readFileSync(example("online-softmax"), "utf8")
+      .replace("q = 70", "q = 20")
+      .replace("  param %O", "  param %bias bf16[q, s]\n  param %mask f32[s]\n  param %O")
+      .replace("%S, (-inf))", "%S * 0.5 + %mask + %bias, (-inf))");
+    writeFileSync(path, text);
+    const { stdout } = await cli(`run --from ${path} --arch ${arch} --device emulator --order all --json`);
+    const result = JSON.parse(stdout);
+    expect([result.ok, result.hazards, result.error.boundRatio < 1]).toEqual([true, [], true]);
+  });
+
   test.each([7, 33, 1500, 8192])("without a product, rows of %d", async (n) => {
     using folder = scratch();
     const path = join(folder.path, "rows.tile");

@@ -137,6 +137,12 @@ describe("programs over axes", () => {
       "tile %x f32[m]\n  tile %y f32[n]",
       "tiles, sums and what is stored differ in axes",
     ],
+    [
+      "online-softmax",
+      "  param %O",
+      "  param %C f32[s, q]\n  param %O",
+      "has parameter %C, which is not multiplied and has other axes than the tiles",
+    ],
     ["two-products", "axis j = 64 whole", "axis j = 64", "has j in parts, along which a product follows"],
     ["grouped-heads", "O bf16[b, q, h, g, e]", "O bf16[b, q, h, e]", "stores %O, which lacks g"],
     [

@@ -130,15 +130,22 @@ export function anchorOf(program: AxisProgram): Checked<Anchor> {
   const operands = new Map<string, OperandName>([[stored.param, "d"]]);
   if (product !== undefined) operands.set(product.a, "a").set(product.b, "b");
   const inputs = program.params.filter((each) => !operands.has(each.name) && !factors.includes(each));
-  for (const { name, axes } of inputs) {
-    const [first, second = n] = axes;
-    if (axes.length === 1 ? first !== m && first !== n : first !== m || second !== n)
-      return fault(
-        `has parameter %${name}, which is not multiplied and has other axes than the tiles`,
-        `its axes can be ${m}, ${n}, or one of them`,
-      );
+  // Columns of tiles that products go on from.
+  const between = new Set(chain.slice(0, -1).flatMap((each) => namedIn(program, each.acc).axes.slice(1)));
+  const isBetween = ({ axes }: Parameter): boolean => between.has(axes.at(-1) ?? "");
+  for (const param of inputs) {
+    const [first, second] = param.axes;
+    const column = second ?? (first === m ? n : (first ?? ""));
+    if ((column === n || between.has(column)) && (second === undefined || first === m)) continue;
+    const others = [...between].map((axis) => `, ${axis}`).join("");
+    return fault(
+      `has parameter %${param.name}, which is not multiplied and has other axes than the tiles`,
+      `its axes can be ${m}, ${n}${others}, or ${m} and one of the others`,
+    );
   }
-  for (const [i, { name }] of [...inputs, ...factors].entries()) {
+  // B has as many columns as the first factor has rows: those come before what only maps read.
+  const steps = [...inputs.filter((each) => !isBetween(each)), ...factors, ...inputs.filter(isBetween)];
+  for (const [i, { name }] of steps.entries()) {
     if (operands.has(name)) return fault(`multiplies %${name} twice`, "declare it once for each product");
     operands.set(name, `epilogue${i}`);
   }
@@ -168,27 +175,27 @@ export function anchorOf(program: AxisProgram): Checked<Anchor> {
     b: operand(product?.b),
     d: matrix(d),
   };
-  const read = inputs.map((param) => {
-    const { name, dtype, axes } = param;
-    return axes.length === 1
-      ? ({ kind: "load", by: axes[0] === m ? "m" : "n", dtype, name } as const)
-      : ({ kind: "source", operand: matrix(param), name } as const);
-  });
-  const multiplied = factors.map(
-    (param) =>
-      ({
-        kind: "factor",
-        rows: extent(param.axes[0]),
-        columns: extent(param.axes[1]),
-        operand: matrix(param),
-        name: param.name,
-      }) as const,
-  );
-  const batch = problemsOf(program, product, d, [...inputs, ...factors]);
+  /** A matrix of sizes of its own, which the epilogue leaves alone; a vector is its only row. */
+  const apart = (param: Parameter) => {
+    const { name, axes } = param;
+    const columns = extent(axes.at(-1));
+    const [rows, operand] =
+      axes.length === 1 ? [1, { dtype: param.dtype, ld: columns }] : [extent(axes[0]), matrix(param)];
+    return { kind: "factor", rows, columns, operand, name } as const;
+  };
+  const read = inputs
+    .filter((param) => !isBetween(param))
+    .map((param) => {
+      const { name, dtype, axes } = param;
+      return axes.length === 1
+        ? ({ kind: "load", by: axes[0] === m ? "m" : "n", dtype, name } as const)
+        : ({ kind: "source", operand: matrix(param), name } as const);
+    });
+  const batch = problemsOf(program, product, d, steps);
   const launched = defineProblem({
     ...request,
     n: extent(n),
-    epilogue: [...read, ...multiplied],
+    epilogue: [...read, ...steps.slice(read.length).map(apart)],
     ...(batch && { batch }),
   });
   if (!launched.ok || chain.length < 2)
