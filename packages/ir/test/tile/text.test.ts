@@ -149,7 +149,7 @@ const broken: readonly Broken[] = [
   {
     what: "missing brace, one error only",
     edits: [["for %kt = 0 .. 6 {", "for %kt = 0 6 {"]],
-    errors: [{ code: "TW3001", message: "expected '..' between the bounds of the loop, found '6'" }],
+    errors: [{ code: "TW3001", message: "expected '..' before the end of the loop, found '6'" }],
   },
   {
     what: "two statements on a line",

@@ -20,20 +20,38 @@ export interface Clause<T> {
   parse(c: Cursor): T;
 }
 
+/** A clause without which the statement has no such field. */
+export interface OptionalClause<T> extends Clause<T> {
+  readonly absent: true;
+}
+
 export type Clauses = Readonly<Record<string, Clause<unknown>>>;
 
+type ValueOf<C> = C extends Clause<infer T> ? T : never;
+type Absent = Pick<OptionalClause<unknown>, "absent">;
+
 export type ValuesOf<C extends Clauses> = {
-  readonly [K in keyof C]: C[K] extends Clause<infer T> ? T : never;
-};
+  readonly [K in keyof C as C[K] extends Absent ? never : K]: ValueOf<C[K]>;
+} & { readonly [K in keyof C as C[K] extends Absent ? K : never]?: ValueOf<C[K]> };
+
+/** The clause of an optional field. */
+export const optional = <T>(clause: Clause<T | null>): OptionalClause<T> => ({
+  ...(clause as Clause<T>),
+  absent: true,
+});
 
 const same = (a: unknown, b: unknown): boolean => JSON.stringify(a) === JSON.stringify(b);
 
 /** ` keyword value …` of every clause that differs from its default, in the table's order. */
 export function printClauses<C extends Clauses>(clauses: C, values: ValuesOf<C>, buffers: Buffers): string {
   let text = "";
+  const given: Readonly<Record<string, unknown>> = values;
   for (const [field, clause] of Object.entries(clauses)) {
-    const value: unknown = values[field];
-    if (clause.default !== undefined && same(value, clause.default)) continue;
+    const value = given[field];
+    if (
+      "absent" in clause ? value === undefined : clause.default !== undefined && same(value, clause.default)
+    )
+      continue;
     const printed = clause.print(value, buffers);
     text += ` ${clause.keyword}${printed === "" || printed.startsWith("(") || printed.startsWith(" ") ? printed : ` ${printed}`}`;
   }
@@ -58,7 +76,7 @@ export function parseClauses<C extends Clauses>(c: Cursor, clauses: C, context: 
     values[field] = clause.parse(c);
   }
   for (const [field, clause] of Object.entries(clauses)) {
-    if (Object.hasOwn(values, field)) continue;
+    if (Object.hasOwn(values, field) || "absent" in clause) continue;
     if (clause.default === undefined)
       c.fail(
         start,
@@ -111,6 +129,12 @@ export const flagClause = (keyword: string): Clause<boolean> => ({
   parse: () => true,
 });
 
+/** A word that stands there, or no such field. */
+export const optionalFlag = (keyword: string): OptionalClause<true> => ({
+  ...(flagClause(keyword) as Clause<true>),
+  absent: true,
+});
+
 export const wordClause = <T extends string>(
   keyword: string,
   words: readonly T[],
@@ -120,18 +144,6 @@ export const wordClause = <T extends string>(
   syntax: words.join("|"),
   default: fallback,
   print: (value) => value,
-  parse: (c) => c.oneOf(words, keyword),
-});
-
-/** One of some words, or null. */
-export const optionalWordClause = <T extends string>(
-  keyword: string,
-  words: readonly T[],
-): Clause<T | null> => ({
-  keyword,
-  syntax: words.join("|"),
-  default: null,
-  print: (value) => value ?? "",
   parse: (c) => c.oneOf(words, keyword),
 });
 

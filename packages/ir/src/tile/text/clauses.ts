@@ -274,6 +274,19 @@ export const viewClause = (keyword: string): Clause<View | null> => ({
   parse: parseView,
 });
 
+/** `scaled SFA, SFB`: the factors of A and of B. */
+export const scalesClause: Clause<{ readonly a: View; readonly b: View }> = {
+  keyword: "scaled",
+  syntax: "SFA, SFB",
+  default: undefined,
+  print: ({ a, b }, buffers) => `${printView(a, buffers)}, ${printView(b, buffers)}`,
+  parse: (c) => {
+    const a = parseView(c);
+    c.expect(",", "between the factors of A and of B");
+    return { a, b: parseView(c) };
+  },
+};
+
 /** `inputs (1 %e1, 3 %e3[…])`: by the step's position. */
 export const inputsClause: Clause<readonly StepView[]> = {
   keyword: "inputs",

@@ -2,12 +2,12 @@
 import { type Expression, elementCalls, type FunctionName, printExpression } from "@tilewright/core";
 import { printExpr } from "../printExpr.ts";
 import { type ElementExpr, type ElementLeaf, rowReductions } from "../types.ts";
-import { type Buffers, type Clause, integerClause, parseClauses, printClauses } from "./clause.ts";
+import { type Clause, integerClause } from "./clause.ts";
 import { viewClause } from "./clauses.ts";
 import { type Cursor, describe, MOST_DEEP, parseCodes } from "./cursor.ts";
 import { parseExpr, parseView, printView } from "./expressions.ts";
 import { nearestHint } from "./nearest.ts";
-import type { Of, StatementSyntax } from "./syntax.ts";
+import { line, type Of, oneOf, type Part, type StatementSyntax, view } from "./syntax.ts";
 
 /** Reads a leaf at the cursor, or null where none begins. */
 export type LeafParser<L> = (c: Cursor) => L | null;
@@ -109,45 +109,44 @@ const elementLeaf: LeafParser<ElementLeaf> = (c) => {
   return { kind, from };
 };
 
-const printValue = (e: ElementExpr, buffers: Buffers): string =>
-  printExpression(e, (leaf) =>
-    leaf.kind === "view"
-      ? printView(leaf.view, buffers)
-      : leaf.from === undefined
-        ? leaf.kind
-        : `${leaf.kind}[${printExpr(leaf.from)}]`,
-  );
-
-const rowClauses = {
-  below: { ...integerClause("below", 1, 0), default: null } as Clause<number | null>,
-  via: viewClause("via"),
+/** What elements become. */
+const value: Part<ElementExpr> = {
+  what: "the expression",
+  print: (e, buffers) =>
+    printExpression(e, (leaf) =>
+      leaf.kind === "view"
+        ? printView(leaf.view, buffers)
+        : leaf.from === undefined
+          ? leaf.kind
+          : `${leaf.kind}[${printExpr(leaf.from)}]`,
+    ),
+  parse: (c) => parseElement(c, elementLeaf),
 };
+
+/** `+=` where what the row was takes part, `=` elsewhere. */
+const adds: Part<boolean> = {
+  what: "'=' or '+='",
+  print: (also) => (also ? "+=" : "="),
+  parse: (c) => {
+    const also = c.eat("+=");
+    if (!also) c.expect("=", "before what is reduced");
+    return also;
+  },
+};
+
+const dst = view("the tile");
 
 export const dataSyntax: {
   readonly [K in "map" | "reduce.row"]: StatementSyntax<Of<K>>;
 } = {
-  map: {
-    syntax: "map VIEW = EXPRESSION",
-    print: (s, b) => `map ${printView(s.dst, b)} = ${printValue(s.value, b)}`,
-    parse: (c) => {
-      const dst = parseView(c);
-      c.expect("=", "before the expression");
-      return { kind: "map", dst, value: parseElement(c, elementLeaf) };
+  map: line("map", "{dst} = {value}", { dst, value }, {}),
+  "reduce.row": line(
+    "reduce.row",
+    "{dst} {adds} {op}({value})",
+    { dst, adds, op: oneOf(rowReductions, "reduction of rows"), value },
+    {
+      below: { ...integerClause("below", 1, 0), default: null } as Clause<number | null>,
+      via: viewClause("via"),
     },
-  },
-  "reduce.row": {
-    syntax: "reduce.row VIEW =|+= sum|max(EXPRESSION) below COLUMN via VIEW",
-    print: (s, b) =>
-      `reduce.row ${printView(s.dst, b)} ${s.adds ? "+=" : "="} ${s.op}(${printValue(s.value, b)})${printClauses(rowClauses, s, b)}`,
-    parse: (c) => {
-      const dst = parseView(c);
-      const adds = c.eat("+=");
-      if (!adds) c.expect("=", "before what is reduced");
-      const op = c.oneOf(rowReductions, "reduction of rows");
-      c.expect("(", "before the expression");
-      const value = parseElement(c, elementLeaf);
-      c.expect(")", "behind the expression");
-      return { kind: "reduce.row", dst, op, value, adds, ...parseClauses(c, rowClauses, "reduce.row") };
-    },
-  },
+  ),
 };

@@ -18,9 +18,10 @@ import {
   type TileProgram,
 } from "../types.ts";
 import {
-  flagClause,
+  type Clause,
   integerClause,
-  optionalWordClause,
+  optional,
+  optionalFlag,
   parseClauses,
   printClauses,
   wordClause,
@@ -65,22 +66,36 @@ export interface DeclarationSyntax {
   parse(c: Cursor, head: Head): void;
 }
 
+const columnLanes: Clause<1> = {
+  keyword: "lanes",
+  syntax: "cols",
+  default: undefined,
+  print: () => "cols",
+  parse: (c) => {
+    c.expect("cols", "behind 'lanes'");
+    return 1;
+  },
+};
+
 const bufferClauses = {
   slots: integerClause("slots", 1, 1),
   layout: layoutClause,
   own: ownClause,
   align: integerClause("align", 0, 0),
-  halves: axisClause("halves"),
-  lanes: axisClause("lanes"),
-  late: flagClause("aliased"),
-  packed: flagClause("packed"),
-  cache: optionalWordClause("cache", cachePolicies),
-  promote: l2PromotionClause,
-  fetch: l2PrefetchSizeClause,
-  passing: flagClause("noAllocate"),
-  transposed: flagClause("transposed"),
+  halves: optional(axisClause("halves")),
+  lanes: optional(columnLanes),
+  aliased: optionalFlag("aliased"),
+  packed: optionalFlag("packed"),
+  cache: optional(wordClause("cache", cachePolicies, undefined)),
+  l2Promotion: optional(l2PromotionClause),
+  l2PrefetchBytes: optional(l2PrefetchSizeClause),
+  noAllocate: optionalFlag("noAllocate"),
+  transposed: optionalFlag("transposed"),
   every: integerClause("every", 0, 0),
 };
+
+/** What caches and the workspace keep of a matrix. */
+const ofGlobal = ["cache", "l2Promotion", "l2PrefetchBytes", "noAllocate", "transposed"] as const;
 
 const barrierClauses = { slots: integerClause("slots", 1, 1), count: integerClause("count", 1, 1) };
 
@@ -95,7 +110,7 @@ const noBuffers = new Map<string, Buffer>();
 const spaces = ["global", "shared", "register", "tensor"] as const satisfies readonly Space[];
 
 const printBuffer = (b: Buffer): string =>
-  `${b.space} %${b.name} ${b.place === undefined ? "" : `@${b.place.offset} `}${b.dtype}[${b.shape.join(", ")}]${printClauses(bufferClauses, { ...b, halves: b.halves ?? null, lanes: b.lanes ?? null, late: b.aliased ?? false, packed: b.packed ?? false, cache: b.cache ?? null, promote: b.l2Promotion ?? null, fetch: b.l2PrefetchBytes ?? null, passing: b.noAllocate ?? false, transposed: b.transposed ?? false, every: b.place?.every ?? 0 }, noBuffers)}`;
+  `${b.space} %${b.name} ${b.place === undefined ? "" : `@${b.place.offset} `}${b.dtype}[${b.shape.join(", ")}]${printClauses(bufferClauses, { ...b, every: b.place?.every ?? 0 }, noBuffers)}`;
 
 /** `@16384`: where something begins. */
 const parseOffset = (c: Cursor): number => {
@@ -104,7 +119,7 @@ const parseOffset = (c: Cursor): number => {
 };
 
 const bufferSyntax = (space: Space): DeclarationSyntax => ({
-  syntax: `${space} %NAME @PLACE DTYPE[ROWS, COLS] slots N layout L own O align BYTES halves rows|cols lanes cols aliased packed cache POLICY promote BYTES fetch BYTES passing transposed every N`,
+  syntax: `${space} %NAME @PLACE DTYPE[ROWS, COLS] slots N layout L own O align BYTES halves rows|cols lanes cols aliased packed cache POLICY l2Promotion BYTES l2PrefetchBytes BYTES noAllocate transposed every N`,
   // The order of declarations is part of the program, across spaces: the first space's row prints them all.
   print: (p) => (space === spaces[0] ? p.buffers.map(printBuffer) : []),
   parse: (c, head) => {
@@ -117,8 +132,7 @@ const bufferSyntax = (space: Space): DeclarationSyntax => ({
     c.expect(",", "between rows and columns");
     const cols = c.integer("the number of columns", 1);
     c.expect("]", "after the shape");
-    const { halves, lanes, late, packed, cache, promote, fetch, passing, transposed, every, ...clauses } =
-      parseClauses(c, bufferClauses, "the buffer");
+    const { every, ...clauses } = parseClauses(c, bufferClauses, "the buffer");
     const placeable = space === "shared" || space === "tensor";
     if ((offset !== null && !placeable) || (every !== 0 && offset === null))
       c.fail(
@@ -129,7 +143,7 @@ const bufferSyntax = (space: Space): DeclarationSyntax => ({
           : `%${name} is a ${space} buffer, and has no place`,
         offset === null ? "write @PLACE behind the name" : "only shared and tensor tiles have one",
       );
-    if (space !== "global" && (cache !== null || promote !== null || fetch !== null || passing || transposed))
+    if (space !== "global" && ofGlobal.some((field) => clauses[field] !== undefined))
       c.fail(
         token,
         parseCodes.badValue,
@@ -142,15 +156,6 @@ const bufferSyntax = (space: Space): DeclarationSyntax => ({
       dtype,
       shape: [rows, cols],
       ...clauses,
-      ...(halves === null ? {} : { halves }),
-      ...(lanes === 1 ? { lanes } : {}),
-      ...(late ? { aliased: late } : {}),
-      ...(packed ? { packed } : {}),
-      ...(cache === null ? {} : { cache }),
-      ...(promote === null ? {} : { l2Promotion: promote }),
-      ...(fetch === null ? {} : { l2PrefetchBytes: fetch }),
-      ...(passing ? { noAllocate: passing } : {}),
-      ...(transposed ? { transposed } : {}),
       ...(offset === null ? {} : { place: { offset, every } }),
     };
     if (c.buffers.has(name))

@@ -136,20 +136,3 @@ function parseSpan(c: Cursor, what: string): readonly [Expr, number] {
   c.expect(":", `between the origin and the number of ${what}`);
   return [origin, c.integer(`the number of ${what}`, 1)];
 }
-
-interface Scales {
-  readonly a: View;
-  readonly b: View;
-}
-
-/** ` scaled SFA, SFB`; nothing where there are no factors. */
-export const printScales = (scales: Scales | undefined, b: ReadonlyMap<string, Buffer>): string =>
-  scales === undefined ? "" : ` scaled ${printView(scales.a, b)}, ${printView(scales.b, b)}`;
-
-/** The same read back, as the field of a statement. */
-export function parseScales(c: Cursor): { readonly scales?: Scales } {
-  if (!c.eat("scaled")) return {};
-  const a = parseView(c);
-  c.expect(",", "between the factors of A and of B");
-  return { scales: { a, b: parseView(c) } };
-}

@@ -5,12 +5,14 @@ import { parseProblem, printEpilogue, printProblem } from "@tilewright/core";
 import { evaluateExpr, freeVars } from "../expr.ts";
 import { printCond, printExpr } from "../printExpr.ts";
 import { ownSizes } from "../sizes.ts";
-import { type Expr, reductionKinds, type StmtKind, tileLoopVars } from "../types.ts";
+import { type Cond, type Expr, reductionKinds, type StmtKind, tileLoopVars } from "../types.ts";
 import {
   type Clause,
   flagClause,
   freeWordClause,
   integerClause,
+  optional,
+  optionalFlag,
   parseClauses,
   printClauses,
   printNumber,
@@ -27,6 +29,7 @@ import {
   lineOrderClause,
   multicastClause,
   rasterClause,
+  scalesClause,
   schedulerClause,
   tileLoopClause,
   transports,
@@ -37,72 +40,62 @@ import {
 } from "./clauses.ts";
 import { type Cursor, parseCodes } from "./cursor.ts";
 import { dataSyntax } from "./dataStatements.ts";
-import { parseCond, parseExpr, parseScales, parseView, printScales, printView } from "./expressions.ts";
+import { parseCond, parseExpr, parseView, printView } from "./expressions.ts";
 import { frameSyntax } from "./frameStatements.ts";
 import { machineSyntax } from "./machineStatements.ts";
 import { parseSplit, parseStreamK, printSplit, printStreamK } from "./splits.ts";
-import type { Of, StatementSyntax } from "./syntax.ts";
+import {
+  declared,
+  expr,
+  integer,
+  line,
+  type Of,
+  type Part,
+  ring,
+  type StatementSyntax,
+  view,
+  word,
+} from "./syntax.ts";
 
 export type { ParseBlock, StatementSyntax } from "./syntax.ts";
 
-const tilesClauses = { raster: rasterClause, loop: tileLoopClause, scheduler: schedulerClause };
-const forClauses = { unroll: flagClause("unroll"), apart: integerClause("apart", 1, 0) };
-const leaders = ["pair", "cluster"] as const;
-const roleClauses = {
-  first: integerClause("first", 0, undefined, 31),
-  warps: integerClause("warps", 1, undefined, 32),
-  registers: {
-    ...integerClause("registers", 1, 0, 256),
-    default: null,
-  } as Clause<number | null>,
-  leader: {
-    keyword: "leader",
-    syntax: leaders.join("|"),
-    default: null,
-    print: (of) => of ?? "",
-    parse: (c) => c.oneOf(leaders, "leader"),
-  } as Clause<"pair" | "cluster" | null>,
-  one: flagClause("elected"),
-};
-const copyClauses = {
-  transport: wordClause("transport", transports, "direct"),
-  guard: guardClause,
-  when: whenClause,
-  dist: distClause,
-  vector: vectorPairClause,
-  multicast: multicastClause,
-  prefetch: l2PrefetchClause,
+const tilesClauses = { raster: rasterClause, loop: tileLoopClause, scheduler: optional(schedulerClause) };
+
+/** `twoLevel PART every N` */
+const twoLevelClause: Clause<NonNullable<Of<"mma">["twoLevel"]>> = {
+  keyword: "twoLevel",
+  syntax: "PART every N",
+  default: undefined,
+  print: ({ part, every }, buffers) => `${printView(part, buffers)} every ${every}`,
+  parse: (c) => {
+    const part = parseView(c);
+    c.expect("every", "before the elements of k in a sum");
+    return { part, every: c.integer("the elements of k in a sum", 1) };
+  },
 };
 const mmaClauses = {
+  beside: optional(viewClause("beside")),
+  scales: optional(scalesClause),
+  twoLevel: optional(twoLevelClause),
   atom: freeWordClause("atom"),
   walk: wordClause("walk", walks, undefined),
   lines: lineOrderClause("lines"),
   along: lineOrderClause("along"),
   swap: flagClause("swap"),
-  columns: columnsClause,
-  keep: { ...whenClause, keyword: "keep" },
+  columns: optional(columnsClause),
+  keep: optional({ ...whenClause, keyword: "keep" }),
 };
-const fillClauses = { once: flagClause("once") };
-const ifClauses = {
-  zeros: {
-    keyword: "else",
-    syntax: "zero(%TILE, …)",
-    default: [],
-    print: (names) => `zero(${names.map((name) => `%${name}`).join(", ")})`,
-    parse: (c) => {
-      c.expect("zero", "behind 'else'");
-      return c.list("the tiles", () => c.buffer().name);
-    },
-  } as Clause<readonly string[]>,
+/** `else zero(%TILE, …)` */
+const zerosClause: Clause<readonly string[]> = {
+  keyword: "else",
+  syntax: "zero(%TILE, …)",
+  default: undefined,
+  print: (names) => `zero(${names.map((name) => `%${name}`).join(", ")})`,
+  parse: (c) => {
+    c.expect("zero", "behind 'else'");
+    return c.list("the tiles", () => c.buffer().name);
+  },
 };
-const barrierClauses = {
-  threads: integerClause("threads", 32, 0),
-  arrive: flagClause("arrive"),
-  ahead: warpsClause("ahead"),
-  groups: integerClause("groups", 1, 0),
-};
-const combineClauses = { by: wordClause("by", reductionKinds, "last"), into: viewClause("into") };
-const waitClauses = { pending: integerClause("pending", 0, undefined) };
 /** `steps bias(n,f32)|activation(relu)`: the problem's own text for the chain, checked against the problem. */
 const stepsClause: Clause<readonly EpilogueStep[]> = {
   keyword: "steps",
@@ -119,36 +112,6 @@ const stepsClause: Clause<readonly EpilogueStep[]> = {
     return c.fail(token, parseCodes.badValue, reason?.message ?? "malformed steps", reason?.hint ?? null);
   },
 };
-const epilogueClauses = {
-  gated: flagClause("gated"),
-  c: viewClause("c"),
-  alpha: scalarClause("alpha"),
-  beta: scalarClause("beta"),
-  steps: stepsClause,
-  guard: guardClause,
-  vector: integerClause("vector", 1, 1),
-  via: viewClause("via"),
-  stores: { ...integerClause("stores", 1, 0), default: null } as Clause<number | null>,
-  inputs: inputsClause,
-  columns: columnsClause,
-};
-
-/** acquire, commit, release: `keyword %ring @ chunk`. */
-const printRingEvent = (s: { readonly kind: string; readonly ring: string; readonly at: Expr }): string =>
-  `${s.kind} %${s.ring} @ ${printExpr(s.at)}`;
-
-function parseRingEvent(c: Cursor) {
-  const ring = c.ring().name;
-  c.expect("@", "before the chunk's number");
-  return { ring, at: parseExpr(c) };
-}
-
-/** `twoLevel PART every N`, the keyword read already. */
-function parsePromotion(c: Cursor): NonNullable<Of<"mma">["twoLevel"]> {
-  const part = parseView(c);
-  c.expect("every", "before the elements of k in a sum");
-  return { part, every: c.integer("the elements of k in a sum", 1) };
-}
 
 /** Tiles along an axis: an expression where the launch supplies the size. */
 const printCount = (s: Of<"tiles">, axis: 0 | 1): string => {
@@ -166,21 +129,22 @@ function parseCount(c: Cursor, what: string): readonly [number, Expr | null] {
   return [evaluateExpr(count, ownSizes(c.problem)), count];
 }
 
-/** A row of nothing but the ring and the chunk. */
-const ringEvent = <K extends "acquire" | "commit" | "release" | "request" | "next">(
-  kind: K,
-): StatementSyntax<Of<K>> => ({
-  syntax: `${kind} %ring @ CHUNK`,
-  print: printRingEvent,
-  parse: (c) => ({ kind, ...parseRingEvent(c) }) as Of<K>,
-});
+/** `@ CHUNK` of a ring. */
+const ringEvent = { ring, at: expr("the chunk's number") };
+const eventForm = "{ring} @ {at}";
+
+const number = (what: string): Part<number> => ({ what, print: printNumber, parse: (c) => c.number(what) });
+
+const cond: Part<Cond> = { what: "the condition", print: printCond, parse: parseCond };
+
+/** Destination and source. */
+const dst = view("the destination");
 
 export const statementSyntax: { readonly [K in StmtKind]: StatementSyntax<Of<K>> } = {
+  // tiles %mt < ROWS, %nt < COLS, split … | streamk … raster R persistent … scheduler(…) { … }
   tiles: {
-    syntax:
-      "tiles %mt < ROWS, %nt < COLS, split %st < BLOCKS | streamk %k0, %kn < CHUNKS by EACH tiles TILES on BLOCKS among BLOCKS chunks E raster R persistent %v by stride|ring %ring|streamk tiles %p chunks E scheduler(unit U, below N, groups G, shares C whole, late, counts) { … }",
     print: (s, b) =>
-      `tiles %${s.vars[0]} < ${printCount(s, 0)}, %${s.vars[1]} < ${printCount(s, 1)}${printSplit(s.split)}${printStreamK(s.streamK)}${printClauses(tilesClauses, { ...s, scheduler: s.scheduler ?? null }, b)}`,
+      `tiles %${s.vars[0]} < ${printCount(s, 0)}, %${s.vars[1]} < ${printCount(s, 1)}${printSplit(s.split)}${printStreamK(s.streamK)}${printClauses(tilesClauses, s, b)}`,
     parse: (c, block) => {
       const axis = (what: string): readonly [string, number, Expr | null] => {
         const name = c.name(`the variable of the tile's ${what}`);
@@ -194,7 +158,7 @@ export const statementSyntax: { readonly [K in StmtKind]: StatementSyntax<Of<K>>
       if (shared) c.next();
       const share = shared && c.at("streamk") ? parseStreamK(c) : null;
       const split = shared && share === null ? parseSplit(c) : null;
-      const { scheduler, ...clauses } = parseClauses(c, tilesClauses, "tiles");
+      const clauses = parseClauses(c, tilesClauses, "tiles");
       const vars = [
         row,
         col,
@@ -210,88 +174,52 @@ export const statementSyntax: { readonly [K in StmtKind]: StatementSyntax<Of<K>>
         split,
         ...(share ? { streamK: share } : {}),
         ...clauses,
-        ...(scheduler === null ? {} : { scheduler }),
         body: block(vars),
       };
     },
   },
-  for: {
-    syntax: "for %i = FROM .. TO unroll apart N { … }",
-    print: (s, b) =>
-      `for %${s.var} = ${printExpr(s.from)} .. ${printExpr(s.to)}${printClauses(forClauses, { ...s, apart: s.apart ?? 0 }, b)}`,
-    parse: (c, block) => {
-      const name = c.name("the loop variable");
-      c.expect("=", "before the first value");
-      const from = parseExpr(c);
-      c.expect("..", "between the bounds of the loop");
-      const to = parseExpr(c);
-      const { apart, ...clauses } = parseClauses(c, forClauses, "for");
-      return {
-        kind: "for",
-        var: name,
-        from,
-        to,
-        ...clauses,
-        ...(apart > 0 ? { apart } : {}),
-        body: block([name]),
-      };
+  for: line(
+    "for",
+    "{var} = {from} .. {to}",
+    { var: declared("the loop variable"), from: expr("the first value"), to: expr("the end of the loop") },
+    { unroll: flagClause("unroll"), apart: optional(integerClause("apart", 1, undefined)) },
+    "braces",
+  ),
+  if: line("if", "{cond}", { cond }, { zeros: optional(zerosClause) }, "braces"),
+  role: line(
+    "role",
+    "{name}",
+    { name: word("the role's name") },
+    {
+      first: integerClause("first", 0, undefined, 31),
+      warps: integerClause("warps", 1, undefined, 32),
+      registers: { ...integerClause("registers", 1, 0, 256), default: null } as Clause<number | null>,
+      leader: optional(wordClause<"pair" | "cluster">("leader", ["pair", "cluster"], undefined)),
+      elected: optionalFlag("elected"),
     },
-  },
-  if: {
-    syntax: "if CONDITION else zero(%TILE, …) { … }",
-    print: (s, b) => `if ${printCond(s.cond)}${printClauses(ifClauses, { zeros: s.zeros ?? [] }, b)}`,
-    parse: (c, block) => {
-      const cond = parseCond(c);
-      const { zeros } = parseClauses(c, ifClauses, "if");
-      return { kind: "if", cond, ...(zeros.length > 0 ? { zeros } : {}), body: block([]) };
+    "braces",
+  ),
+  fill: line("fill", "{dst} = {value}", { dst, value: number("the value") }, { once: optionalFlag("once") }),
+  copy: line(
+    "copy",
+    "{dst} <- {src}",
+    { dst, src: view("the source") },
+    {
+      transport: wordClause("transport", transports, "direct"),
+      guard: guardClause,
+      when: whenClause,
+      dist: distClause,
+      vector: vectorPairClause,
+      multicast: multicastClause,
+      l2Prefetch: optional(l2PrefetchClause),
     },
-  },
-  role: {
-    syntax: "role NAME first WARP warps COUNT registers N leader pair|cluster elected { … }",
-    print: (s, b) =>
-      `role ${s.name}${printClauses(roleClauses, { ...s, leader: s.leader ?? null, one: s.elected ?? false }, b)}`,
-    parse: (c, block) => {
-      const name = c.word("the role's name");
-      const { leader, one, ...clauses } = parseClauses(c, roleClauses, "role");
-      return {
-        kind: "role",
-        name,
-        ...clauses,
-        ...(leader === null ? {} : { leader }),
-        ...(one ? { elected: one } : {}),
-        body: block([]),
-      };
-    },
-  },
-  fill: {
-    syntax: "fill VIEW = NUMBER once",
-    print: (s, b) =>
-      `fill ${printView(s.dst, b)} = ${printNumber(s.value)}${printClauses(fillClauses, { once: s.once ?? false }, b)}`,
-    parse: (c) => {
-      const dst = parseView(c);
-      c.expect("=", "before the value");
-      const value = c.number("the value");
-      const { once } = parseClauses(c, fillClauses, "fill");
-      return { kind: "fill", dst, value, ...(once ? { once } : {}) };
-    },
-  },
-  copy: {
-    syntax: "copy VIEW <- VIEW …",
-    print: (s, b) =>
-      `copy ${printView(s.dst, b)} <- ${printView(s.src, b)}${printClauses(copyClauses, { ...s, prefetch: s.l2Prefetch ?? null }, b)}`,
-    parse: (c) => {
-      const dst = parseView(c);
-      c.expect("<-", "between destination and source");
-      const src = parseView(c);
-      const { prefetch, ...clauses } = parseClauses(c, copyClauses, "copy");
-      return { kind: "copy", dst, src, ...clauses, ...(prefetch === null ? {} : { l2Prefetch: prefetch }) };
-    },
-  },
+  ),
+  // mma ACC +=|= A * B beside B scaled SFA, SFB twoLevel PART every N atom NAME walk W … keep CONDITION
   mma: {
-    syntax:
-      "mma ACC +=|= A * B [beside B] [scaled SFA, SFB] [twoLevel PART every N] atom NAME walk W keep CONDITION …",
-    print: (s, b) =>
-      `mma ${printView(s.acc, b)} ${s.keep === false ? "=" : "+="} ${printView(s.a, b)} * ${printView(s.b, b)}${s.beside === undefined ? "" : ` beside ${printView(s.beside, b)}`}${printScales(s.scales, b)}${s.twoLevel === undefined ? "" : ` twoLevel ${printView(s.twoLevel.part, b)} every ${s.twoLevel.every}`}${printClauses(mmaClauses, { ...s, keep: s.keep || null, columns: s.columns ?? null }, b)}`,
+    print: ({ keep, ...s }, b) => {
+      const clauses = typeof keep === "object" ? { ...s, keep } : s;
+      return `mma ${printView(s.acc, b)} ${keep === false ? "=" : "+="} ${printView(s.a, b)} * ${printView(s.b, b)}${printClauses(mmaClauses, clauses, b)}`;
+    },
     parse: (c) => {
       const acc = parseView(c);
       const sign = c.peek();
@@ -300,88 +228,59 @@ export const statementSyntax: { readonly [K in StmtKind]: StatementSyntax<Of<K>>
       const a = parseView(c);
       c.expect("*", "between A and B");
       const b = parseView(c);
-      const beside = c.eat("beside") ? { beside: parseView(c) } : {};
-      const scales = parseScales(c);
-      const promote = c.eat("twoLevel") ? { twoLevel: parsePromotion(c) } : {};
-      const { columns, keep, ...clauses } = parseClauses(c, mmaClauses, "mma");
-      if (overwrites && keep !== null)
+      const clauses = parseClauses(c, mmaClauses, "mma");
+      if (!overwrites) return { kind: "mma", acc, a, b, ...clauses };
+      if (clauses.keep !== undefined)
         c.fail(sign, parseCodes.badValue, "'=' keeps nothing of the accumulator", "write '+=', or no 'keep'");
-      const kept = overwrites ? false : (keep ?? undefined);
-      return {
-        kind: "mma",
-        acc,
-        a,
-        b,
-        ...beside,
-        ...scales,
-        ...promote,
-        ...clauses,
-        ...(columns === null ? {} : { columns }),
-        ...(kept === undefined ? {} : { keep: kept }),
-      };
+      return { kind: "mma", acc, a, b, ...clauses, keep: false };
     },
   },
-  acquire: ringEvent("acquire"),
-  commit: ringEvent("commit"),
-  wait: {
-    syntax: "wait %ring @ CHUNK pending N",
-    print: (s, b) => `${printRingEvent(s)}${printClauses(waitClauses, s, b)}`,
-    parse: (c) => ({ kind: "wait", ...parseRingEvent(c), ...parseClauses(c, waitClauses, "wait") }),
-  },
-  release: ringEvent("release"),
-  request: ringEvent("request"),
-  next: ringEvent("next"),
-  reduce: {
-    syntax: "reduce ACC by last|atomics|kernel|cluster|slices|bulk into VIEW { … }",
-    print: (s, b) => `reduce ${printView(s.acc, b)}${printClauses(combineClauses, s, b)}`,
-    parse: (c, block) => {
-      const acc = parseView(c);
-      const clauses = parseClauses(c, combineClauses, "reduce");
-      return { kind: "reduce", acc, ...clauses, body: block([]) };
+  acquire: line("acquire", eventForm, ringEvent, {}),
+  commit: line("commit", eventForm, ringEvent, {}),
+  wait: line("wait", eventForm, ringEvent, { pending: integerClause("pending", 0, undefined) }),
+  release: line("release", eventForm, ringEvent, {}),
+  request: line("request", eventForm, ringEvent, {}),
+  next: line("next", eventForm, ringEvent, {}),
+  reduce: line(
+    "reduce",
+    "{acc}",
+    { acc: view("the accumulators") },
+    { by: wordClause("by", reductionKinds, "last"), into: viewClause("into") },
+    "braces",
+  ),
+  barrier: line(
+    "barrier",
+    "{id}",
+    { id: integer("the barrier's number", 0) },
+    {
+      threads: optional(integerClause("threads", 32, undefined)),
+      arrive: optionalFlag("arrive"),
+      ahead: optional(warpsClause("ahead")),
+      groups: optional(integerClause("groups", 1, undefined)),
     },
-  },
-  barrier: {
-    syntax: "barrier ID threads N arrive ahead FIRST .. END groups N",
-    print: (s, b) =>
-      `barrier ${s.id}${printClauses(barrierClauses, { threads: s.threads ?? 0, arrive: s.arrive ?? false, ahead: s.ahead ?? null, groups: s.groups ?? 0 }, b)}`,
-    parse: (c) => {
-      const id = c.integer("the barrier's number", 0);
-      const { threads, arrive, ahead, groups } = parseClauses(c, barrierClauses, "barrier");
-      return {
-        kind: "barrier",
-        id,
-        ...(threads > 0 ? { threads } : {}),
-        ...(arrive ? { arrive } : {}),
-        ...(ahead === null ? {} : { ahead }),
-        ...(groups > 0 ? { groups } : {}),
-      };
-    },
-  },
+  ),
   ...dataSyntax,
   ...machineSyntax,
   ...frameSyntax,
-  epilogue: {
-    syntax: "epilogue VIEW <- ACC gated c VIEW alpha X beta X … [{ … }]",
-    print: (s, b) =>
-      `epilogue ${printView(s.dst, b)} <- ${printView(s.acc, b)}${printClauses(epilogueClauses, { ...s, stores: s.stores ?? null, gated: s.gated ?? false, inputs: s.inputs ?? [], columns: s.columns ?? null }, b)}`,
-    parse: (c, block) => {
-      const dst = parseView(c);
-      c.expect("<-", "between destination and accumulator");
-      const acc = parseView(c);
-      const { stores, gated, inputs, columns, ...clauses } = parseClauses(c, epilogueClauses, "epilogue");
-      return {
-        kind: "epilogue",
-        dst,
-        acc,
-        ...clauses,
-        ...(stores === null ? {} : { stores }),
-        ...(gated ? { gated } : {}),
-        ...(inputs.length === 0 ? {} : { inputs }),
-        ...(columns === null ? {} : { columns }),
-        body: c.at("{") ? block([]) : [],
-      };
+  epilogue: line(
+    "epilogue",
+    "{dst} <- {acc}",
+    { dst, acc: view("the accumulator") },
+    {
+      gated: optionalFlag("gated"),
+      c: viewClause("c"),
+      alpha: scalarClause("alpha"),
+      beta: scalarClause("beta"),
+      steps: stepsClause,
+      guard: guardClause,
+      vector: integerClause("vector", 1, 1),
+      via: viewClause("via"),
+      stores: optional(integerClause("stores", 1, undefined)),
+      inputs: optional(inputsClause),
+      columns: optional(columnsClause),
     },
-  },
+    "optional",
+  ),
 };
 
 export const statementKinds = Object.keys(statementSyntax) as readonly StmtKind[];
