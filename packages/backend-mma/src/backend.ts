@@ -32,6 +32,7 @@ import {
   peelDrain,
   persistTiles,
   pipelineRing,
+  productOf,
   reduceInCluster,
   rotateFragments,
   scheduleTiles,
@@ -52,7 +53,7 @@ import { rankSchedules } from "./heuristic.ts";
 import { hints } from "./hints.ts";
 import { ladders } from "./ladders.ts";
 import { lower } from "./lower/lower.ts";
-import { atomOf, tileProblem } from "./nest.ts";
+import { atomOf, interleaves, tileProblem } from "./nest.ts";
 import { loadMatrices } from "./passes/loadMatrices.ts";
 import { refillAtBarrier } from "./passes/refillAtBarrier.ts";
 import { rotateInRoles } from "./passes/rotateInRoles.ts";
@@ -115,12 +116,23 @@ const products: Backend = {
   lower,
 };
 
-/** The backend; of gated products threads store D straight from registers. */
-export const mma: Backend = servingGated(products, (schedule) => {
-  if (readSchedule(schedule).epi === "direct") return [];
-  const message = "a gated product: warps store whole rows of tiles that have the columns of their sums";
+/** The backend; of gated products threads store D straight from registers, and bulk copies bring two parts of a tile, which they cannot deal columns to. */
+export const mma: Backend = servingGated(products, (schedule, problem) => {
+  const s = readSchedule(schedule);
+  const fault = (field: string, message: string, nearest: string): Diagnostic => ({
+    code: "TW1907",
+    kind: "unsupported",
+    at: `schedule.${field}`,
+    message: `a gated product: ${message}`,
+    hint: `nearest legal: ${nearest}`,
+  });
   return [
-    { code: "TW1907", kind: "unsupported", at: "schedule.epi", message, hint: "nearest legal: epi=direct" },
+    ...(s.epi === "direct"
+      ? []
+      : [fault("epi", "warps store whole rows of tiles that have the columns of their sums", "epi=direct")]),
+    ...(s.copy === "tma" && interleaves(productOf(problem), s)
+      ? [fault("interleave", "bulk copies deal columns to whole tiles, not to halves", "interleave=off")]
+      : []),
   ];
 });
 

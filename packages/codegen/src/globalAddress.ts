@@ -4,6 +4,8 @@ import {
   leadingNames,
   type Problem,
   sizeOf,
+  stepExtentNames,
+  stepExtents,
   stepMatrix,
   stepOfBuffer,
 } from "@tilewright/core";
@@ -41,8 +43,8 @@ export function globalAddress(
   return arrayAddress(ctx, globalArray(ctx, view.buffer), view.origin, position, row, col);
 }
 
-/** An operand of the problem as an array. */
-function globalArray(ctx: Context, buffer: string): GlobalArray {
+/** An operand of the problem, or the matrix of a step, as an array. */
+export function globalArray(ctx: Context, buffer: string): GlobalArray {
   const { problem } = ctx.program;
   const step = stepOfBuffer(buffer);
   if (step !== null) return stepArray(problem, step);
@@ -79,7 +81,8 @@ export function stepArray(problem: Problem, index: number): GlobalArray {
     const { operand } = step;
     const leading = stepLeading(index);
     const [rowStride, colStride] = matrixStrides(problem, operand, leading);
-    const lines = operand.layout === "row" ? (["m", problem.m] as const) : (["n", problem.n] as const);
+    const across = operand.layout === "row" ? 0 : 1;
+    const lines = [stepExtentNames(problem, step)[across], stepExtents(problem, step)[across]] as const;
     const batchStride =
       axisStrides(problem, name, sizeOf(operand.dtype)) ??
       productOf(problem, sizeOf(operand.dtype), [[leading, operand.ld], lines]);

@@ -3,16 +3,16 @@
  * turns to from it, in the workspace: address, extents and pitch are replaced by those of the group's row, and then handed to the proxy that reads maps (PTX ISA,
  * tensormap.replace and fence.proxy.tensormap).
  */
-import { leadingNames, operandShape, type PtxVersion } from "@tilewright/core";
-import { MAP_BYTES, mapName, v, WORKSPACE } from "@tilewright/ir";
+import type { PtxVersion } from "@tilewright/core";
+import { bufferOf, MAP_BYTES, mapName, v, WORKSPACE } from "@tilewright/ir";
 import { addr, imm, param, special, vec } from "@tilewright/ptx";
 import { storeGroup } from "./bulkStores.ts";
 import type { Pred, Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
 import type { StmtOf } from "./engine.ts";
-import { pointer } from "./globalAddress.ts";
+import { globalArray, pointer } from "./globalAddress.ts";
 import { firstOf } from "./roles.ts";
-import { countOf, countOperand, extentOf, matrixStrides, strideRegister } from "./sizes.ts";
+import { countOf, countOperand, extentOf, strideRegister } from "./sizes.ts";
 import { mapAddress } from "./tensorMaps.ts";
 
 type U64 = Reg<"u64">;
@@ -96,24 +96,20 @@ function writeMap(
   thread: Pred | null,
 ): void {
   const { body, entry } = ctx;
-  const { problem } = ctx.program;
-  const which = global.toLowerCase();
-  if (which !== "a" && which !== "b" && which !== "d")
-    throw new CannotLower(`%${global}`, "has no map of each group");
+  const { name, rowStride, colStride } = globalArray(ctx, global);
   const [low, high] = [entry.reg("u64", "map"), entry.reg("u64", "map")];
   for (let at = 0; at < MAP_BYTES; at += 16) {
     body.emitAny(thread, "ld.param.v2.u64", [vec(low, high), param(`p_${mapName(global)}`, at)]);
     body.emitAny(thread, "st.global.v2.u64", [addr(map, at), vec(low, high)]);
   }
-  const shape = operandShape(problem, which);
+  const { shape } = bufferOf(ctx.program, global);
   const extent = (axis: 0 | 1) => {
     return countOperand(extentOf(ctx, global, axis, shape));
   };
-  const [row, column] = matrixStrides(problem, problem[which], leadingNames[which]);
-  const pitch = contiguous === 1 ? row : column;
+  const pitch = contiguous === 1 ? rowStride : colStride;
   const bytes = typeof pitch === "number" ? imm(pitch) : strideRegister(ctx, pitch, 1);
   const replace = "tensormap.replace.tile";
-  body.emitAny(thread, `${replace}.global_address.global.b1024.b64`, [addr(map), pointer(ctx, which)]);
+  body.emitAny(thread, `${replace}.global_address.global.b1024.b64`, [addr(map), pointer(ctx, name)]);
   body.emitAny(thread, `${replace}.global_dim.global.b1024.b32`, [addr(map), imm(0), extent(contiguous)]);
   const other = contiguous === 0 ? 1 : 0;
   body.emitAny(thread, `${replace}.global_dim.global.b1024.b32`, [addr(map), imm(1), extent(other)]);

@@ -160,28 +160,31 @@ function randomExpression(random: Random, depth: number): string {
 
 const GATED = 3;
 
-/** Gated products: both forms of B, biases of both sums, steps behind them, batches; sizes at random. */
+/** Gated products: all forms of B, biases of both sums, steps behind them, batches; sizes at random. */
 export function addGated(table: Table): void {
   const { random, types } = table;
   const dtype = types.bDType ?? types.dtype;
   const narrow = isNarrow(dtype) || isNarrow(types.dtype);
   if (types.blockScales !== undefined || narrow || !["f32", "f16"].includes(table.acc)) return;
+  const b = { dtype, layout: "col" };
+  const form = { gated: "interleaved", b };
+  const apart = { gated: "matrices" };
   const add = (epilogue: string, more: object = {}): void => {
     const size = { m: random.integer(1, 140), n: random.integer(1, 140), k: random.integer(1, 100) };
-    const b = { dtype, layout: pick(random, layouts) };
-    const whole = "gated" in more ? { k: 128 * random.integer(1, 2) } : {};
+    const any = { dtype, layout: pick(random, layouts) };
+    const whole = more === form ? { k: 128 * random.integer(1, 2) } : {};
     table.add(
       `gated: ${epilogue} ${JSON.stringify(more)}`,
       { ...size, ...whole },
-      { gated: "halves", b, epilogue, ...more },
+      { gated: "halves", b: any, epilogue, ...more },
     );
   };
-  const b = { dtype, layout: "col" };
-  const form = { gated: "interleaved", b };
   add("silu(acc) * up");
   add("gelu(acc + bg[n]) * (up + bu[n]:bf16) | bias(m,f32)", { alpha: 0.5, b });
   add("gelu_tanh(acc) * up * s[scalar]", { batch: { kind: "strided", count: 2 } });
   add("silu(acc) * up + c[m,n]:f16", form);
+  add("silu(acc + bg[n]) * up", apart);
+  add("gelu(acc) * up + c[m,n]:f16", { ...apart, b, batch: { kind: "strided", count: 2 } });
   for (let i = 0; i < GATED; i++)
     add(
       `relu(acc - up) + ${pick(random, ["up", "2", "acc"])} | output(f32) | scale(n,f32)`,

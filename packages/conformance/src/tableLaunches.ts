@@ -71,12 +71,17 @@ export function addExperts(table: Table): void {
   table.add("experts, offsets", size, { ...offsets, ...b("col") });
   table.add("experts, counts", { ...size, m: 40 }, { ...counts, ...b("row") });
   // Sums that are integers are no factors of each other.
-  if (table.out !== "s32" && table.out !== "f64")
+  if (table.out !== "s32" && table.out !== "f64") {
+    const epilogue = "silu(acc + b[n]) * up";
     table.add(
       "experts, counts, gated",
       { ...size, m: 40 },
-      { ...counts, ...b("col"), gated: "halves", epilogue: "silu(acc + b[n]) * up" },
+      { ...counts, ...b("col"), gated: "halves", epilogue },
     );
+    table.add("experts, offsets, gated, two matrices", size, {
+      ...{ ...offsets, ...b("col"), gated: "matrices", epilogue },
+    });
+  }
 
   table.add(
     "experts, offsets, odd rows, C and a chain of steps",

@@ -175,9 +175,11 @@ export {
   isLaunchScalar,
   type StepMatrix,
   stepBuffer,
+  stepExtentNames,
   stepExtents,
   stepMatrix,
   stepOfBuffer,
+  upBuffer,
 } from "./problem/stepInputs.ts";
 export {
   extentNames,
@@ -228,6 +230,7 @@ export {
   precisions,
   productColumns,
   type Scalar,
+  upFactor,
 } from "./problem.ts";
 export { activations, erf } from "./reference/activations.ts";
 export { type Comparison, compareMatrix, compareWithBound, type WorstElement } from "./reference/compare.ts";

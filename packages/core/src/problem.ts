@@ -90,7 +90,7 @@ export type EpilogueStep =
       readonly name?: string | undefined;
     }
   | { readonly kind: "source"; readonly operand: Operand; readonly name?: string | undefined }
-  /** A further factor of a tile program, of A.B or of the product before, as statements in front of the epilogue have it; the value stays as it is. */
+  /** The second matrix of a gated product; or a further factor of a tile program, of A.B or of the product before, as statements in front of the epilogue have it; the value stays as it is. */
   | {
       readonly kind: "factor";
       readonly operand: Operand;
@@ -134,10 +134,10 @@ export interface BlockScales {
 }
 
 /**
- * How the columns of the two factors of a gated product lie in B: `halves`, those of the first one before those of the second one; `interleaved`, one of each
- * in turn.
+ * How the columns of the two factors of a gated product lie: in B, `halves`, those of the first one before those of the second one, or `interleaved`, one of each
+ * in turn; `matrices`, those of the first one in B, and those of the second one in a matrix of its own, a `factor` of the epilogue.
  */
-export const gatedForms = ["halves", "interleaved"] as const;
+export const gatedForms = ["halves", "interleaved", "matrices"] as const;
 type GatedForm = (typeof gatedForms)[number];
 
 export interface Problem {
@@ -153,7 +153,7 @@ export interface Problem {
   /** Absent: as the dtypes say. */
   readonly precision?: Precision | undefined;
   /**
-   * A gated product: B has 2n columns, those of a gate and of an up projection. An epilogue sees both sums of an element, `acc` and `up`, and its first `map`
+   * A gated product: B has 2n columns, those of a gate and of an up projection, or n beside a second matrix. An epilogue sees both sums of an element, `acc` and `up`, and its first `map`
    * joins them. Absent: B has n columns.
    */
   readonly gated?: GatedForm | undefined;
@@ -170,16 +170,25 @@ export interface Problem {
   readonly symbolic?: SymbolicSizes | undefined;
 }
 
-/** Columns of A.B: of a gated product twice those of D; where a further factor follows its rows. */
-export function productColumns({
+/** Columns of B: of a gated product with one matrix twice those of D; where a further factor follows its rows. */
+export function columnsOfB({
   n,
   gated,
   epilogue = [],
 }: Pick<Problem, "n" | "gated"> & {
   readonly epilogue?: readonly { readonly kind: string; readonly rows?: number }[] | undefined;
 }): number {
-  const rows = epilogue.find(({ kind }) => kind === "factor")?.rows;
-  return rows ?? (gated === undefined ? n : 2 * n);
+  if (gated !== undefined) return gated === "matrices" ? n : 2 * n;
+  return epilogue.find(({ kind }) => kind === "factor")?.rows ?? n;
+}
+
+/** Columns that are multiplied: of a gated product those of both factors. */
+export const productColumns = (problem: Pick<Problem, "n" | "gated" | "epilogue">): number =>
+  problem.gated === undefined ? columnsOfB(problem) : 2 * problem.n;
+
+/** The step of the second matrix of a gated product, by its position; null where B has both factors. */
+export function upFactor({ gated, epilogue }: Pick<Problem, "gated" | "epilogue">): number | null {
+  return gated === "matrices" ? epilogue.findIndex(({ kind }) => kind === "factor") : null;
 }
 
 /** Rows x columns of each operand of a problem. */
@@ -188,7 +197,7 @@ export function operandShape(problem: Problem, which: "a" | "b" | "c" | "d"): re
     case "a":
       return [problem.m, problem.k];
     case "b":
-      return [problem.k, productColumns(problem)];
+      return [problem.k, columnsOfB(problem)];
     case "c":
     case "d":
       return [problem.m, problem.n];

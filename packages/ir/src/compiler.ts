@@ -230,7 +230,8 @@ function compileProgram(
     if (broken.length > 0) return err(broken);
   }
   // Further factors are the program's own business.
-  const epilogue = program.problem.epilogue.filter(({ kind }) => kind !== "factor");
+  const { gated } = program.problem;
+  const epilogue = program.problem.epilogue.filter(({ kind }) => kind !== "factor" || gated !== undefined);
   const able = ableTo(backends, { ...program.problem, epilogue }, input.target);
   if (!able.ok) return able;
   const [backend] = able.value;

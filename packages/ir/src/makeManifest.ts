@@ -15,6 +15,7 @@ import {
   printProblem,
   sha256,
   sizeMost,
+  stepExtentNames,
   strideNames,
   symbolicSizes,
   WORKSPACE_ALIGN,
@@ -114,7 +115,7 @@ function symbolicConstraints(problem: Problem): readonly Constraint[] {
   }
   problem.epilogue.forEach((step, i) => {
     if (!("operand" in step) || free(`ldepilogue${i}`)) return;
-    const extent = extentNames.d[step.operand.layout === "row" ? 1 : 0];
+    const extent = stepExtentNames(problem, step)[step.operand.layout === "row" ? 1 : 0];
     if (free(extent)) found.push(["le", extent, step.operand.ld]);
   });
   if (batch.kind === "strided") {

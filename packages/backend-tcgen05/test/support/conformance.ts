@@ -51,9 +51,11 @@ function bulkable(asked: Problem): Problem {
     return { dtype, layout, ld: up(least, unit), align: Math.max(align, bytes) };
   };
   const [a, b] = [operand("a"), operand("b")];
+  // The second matrix of a gated product lies as B does.
+  const epilogue = problem.epilogue.map((step) => (step.kind === "factor" ? { ...step, operand: b } : step));
   const { batch, symbolic } = problem;
   const free = symbolic === undefined ? {} : { symbolic: inWholeRows(symbolic, sizeOf(a.dtype)) };
-  if (batch.kind !== "strided") return { ...problem, a, b, ...free };
+  if (batch.kind !== "strided") return { ...problem, a, b, epilogue, ...free };
   const stride = (name: "a" | "b", now: number, of: Operand): number =>
     now === 0
       ? 0
@@ -65,6 +67,7 @@ function bulkable(asked: Problem): Problem {
     ...problem,
     a,
     b,
+    epilogue,
     ...free,
     batch: { ...batch, strideA: stride("a", batch.strideA, a), strideB: stride("b", batch.strideB, b) },
   };

@@ -50,9 +50,14 @@ class Operand:
 
 _EXTENTS = {"a": ("m", "k"), "b": ("k", "n"), "c": ("m", "n"), "d": ("m", "n")}
 
-# Columns of both factors of a gated product, which B has.
+# Columns of both factors of a gated product, which B has unless each is a matrix.
 _BOTH = "2n"
 _OUTER = {"a": "strideA", "b": "strideB", "c": "strideC", "d": "strideD"}
+
+
+def has_both(problem):
+    """Whether B has the columns of both factors of a gated product."""
+    return problem.get("gated", "matrices") != "matrices"
 
 
 def operands_of(problem):
@@ -64,7 +69,7 @@ def operands_of(problem):
         matrix = problem[name]
         if matrix is not None:
             label = labels.get(name, name)
-            columns = _BOTH if name == "b" and "gated" in problem else columns
+            columns = _BOTH if name == "b" and has_both(problem) else columns
             found.append(Operand(name, label, "matrix", matrix["dtype"], rows, columns, matrix["layout"], out=name == "d"))
     taken = {each.label for each in found}
     for step, each in enumerate(problem["epilogue"]):
@@ -77,7 +82,8 @@ def operands_of(problem):
             matrix = each["operand"]
             ld = None if name_of_ld(step) in (problem.get("symbolic") or {}) else matrix["ld"]
             out = kind == "output"
-            found.append(Operand(name, label, "matrix", matrix["dtype"], "m", "n", matrix["layout"], ld, out=out))
+            rows = "k" if kind == "factor" else "m"
+            found.append(Operand(name, label, "matrix", matrix["dtype"], rows, "n", matrix["layout"], ld, out=out))
         elif kind == "bias" or (kind in ("scale", "load") and each["by"] in ("m", "n")):
             found.append(Operand(name, label, "vector", each["dtype"], each.get("along", each.get("by"))))
         elif kind in ("scale", "load") and each["by"] == "tensor":
@@ -111,7 +117,7 @@ def defaults_of(problem):
         if matrix is None:
             continue
         inner, outer = (columns, rows) if matrix["layout"] == "row" else (rows, columns)
-        if name == "b" and "gated" in problem:
+        if name == "b" and has_both(problem):
             # Twice the columns of D, at fixed sizes: numbers, where no extent says them.
             ld = inner if inner == "k" and matrix["ld"] == problem["k"] else matrix["ld"]
             lines = 2 * problem["n"] if outer == "n" else problem[outer]

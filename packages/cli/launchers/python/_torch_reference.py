@@ -8,7 +8,7 @@ import re
 import torch
 
 from ._expressions import LaunchError
-from ._operands import _DTYPES, _dims, _packed
+from ._operands import _DTYPES, _dims, _packed, has_both
 
 _TORCH = {ours: getattr(torch, theirs, None) for theirs, ours in _DTYPES.items()}
 _TORCH["tf32"] = torch.float32
@@ -132,7 +132,7 @@ class Described:
             one, two = self.inputs[:2]
             text = "%s: %s has shape %s = %s, whose k is %s; that of %s is %s"
             raise LaunchError(text % (self.name, two.label, _dims(shapes[1]), _dims(two.memory), depth, one.label, k))
-        if self.gated is not None:
+        if has_both(self.problem):
             if n % 2 != 0:
                 text = "%s: %s has shape %s, and %s columns are no two factors"
                 raise LaunchError(text % (self.name, self.inputs[1].label, _dims(shapes[1]), n))
@@ -194,6 +194,8 @@ class Described:
                 loaded[step] = other if other is not None else numbers.get(self._label(name), 1.0)
             elif kind == "map":
                 value = _map(each["expression"], value, loaded, up)
+            elif kind == "factor":
+                pass
             elif kind == "cast":
                 value = value.to(_TORCH[each["dtype"]]).to(value.dtype)
             elif kind == "output":
@@ -237,7 +239,10 @@ class Described:
         if self.problem["a"]["dtype"] not in ("f16", "bf16", "f32", "tf32", "f64"):
             a, b = a.float(), b.float()
         value, up = self._accumulator(torch.matmul(a, b), tensors, numbers), None
-        if self.gated is not None:
+        if self.gated == "matrices":
+            index = next(i for i, each in enumerate(self.inputs) if (each.rows, each.columns) == ("k", "n") and each.name != "b")
+            up = self._accumulator(torch.matmul(a, self._logical(index, tensors[index]).to(b.dtype)), tensors, numbers)
+        elif self.gated is not None:
             n = value.shape[-1] // 2
             value, up = (value[..., ::2], value[..., 1::2]) if self.gated == "interleaved" else (value[..., :n], value[..., n:])
         _, outs = self._chain(value, tensors, numbers, up)

@@ -53,7 +53,10 @@ function reachable(problem: Problem): Checked<Problem> {
     ...rest,
     ...sizes,
     ...{ a: packed(a), b: packed(b), d: packed(d), ...(c === null ? {} : { c: packed(c) }) },
-    epilogue: epilogue.map((step) => ("operand" in step ? { ...step, operand: packed(step.operand) } : step)),
+    // The second matrix of a gated product is as large as B.
+    epilogue: epilogue
+      .filter(({ kind }) => kind !== "factor")
+      .map((step) => ("operand" in step ? { ...step, operand: packed(step.operand) } : step)),
     ...(batch.kind === "none" ? {} : { batch: { kind: batch.kind, count: copies } }),
     ...(blockScales === undefined ? {} : { blockScales }),
     ...(precision === undefined ? {} : { precision }),

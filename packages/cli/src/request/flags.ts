@@ -8,14 +8,14 @@ const layouts = ["row", "col"] as const;
 
 /** Flags of products: `--op gemm` and `ffn`. */
 export const productFlags = {
-  op: choice("ffn: D = act(A.Wg) * (A.Wu), -n of each, B holds both; gemm (default)", operations, { group }),
+  op: choice("ffn: D = act(A.Wg) * (A.Wu), -n of each; gemm (default)", operations, { group }),
   act: choice(
     "activation of an ffn (default: silu)",
     ["silu", "gelu", "gelu_tanh", "relu", "sigmoid", "tanh"],
     { group },
   ),
   gated: choice(
-    "how B of an ffn holds Wg and Wu: halves (default), side by side; interleaved, column by column",
+    "where Wg and Wu of an ffn are: B has halves (default), side by side, or interleaved columns; matrices, Wu one of its own",
     gatedForms,
     { group },
   ),

@@ -79,7 +79,7 @@ beforeAll(async () => {
   const names = JSON.parse(stdout).operations.map(({ name }: { name: string }) => name);
   expect(names).toEqual([
     ...["linear_gelu", "linear_gelu_product", "linear_gelu_da", "linear_gelu_db"],
-    ...["scaled", "two_results", "gated", "gated_batch", "split"],
+    ...["scaled", "two_results", "gated", "gated_batch", "gated_two", "split"],
   ]);
 });
 
@@ -264,10 +264,12 @@ describe.skipIf(!python).each([
       [[128, 256], [256, 1], "float32"],
     ]);
     expect(outcome("gated").made).toEqual([[[128, 256], [256, 1], "float16"]]);
+    expect(outcome("gated two").made).toEqual(outcome("gated").made);
     expect(outcome("gated batch").made).toEqual([[[2, 64, 64], [4096, 64, 1], "float16"]]);
     for (const name of [
       "gated",
       "gated batch",
+      "gated two",
       "keywords",
       "leading dimensions",
       "dlpack",
@@ -339,6 +341,11 @@ describe.skipIf(!python).each([
     ["fallback dtype", "LaunchError", "linear_gelu: x is f32, and the kernels take f16"],
     ["vmap", "LaunchError", "linear_gelu: vmap is refused: the kernels have no batch to map over"],
     ["one factor", "LaunchError", "gated: bg has shape [256], and the kernels take [n] = [128]"],
+    [
+      "other factor",
+      "LaunchError",
+      "gated_two: wu has shape [512, 192], and the kernels take [n, k] = [256, 192]",
+    ],
     ["odd columns", "LaunchError", "gated: weight has shape [511, 192], and 511 columns are no two factors"],
     ["gated gradient", "LaunchError", "gated has no gradient: a gated product's is torch's alone"],
     ["no gradients", "LaunchError", "scaled has no gradient: the library lacks scaled_da; compile it with"],

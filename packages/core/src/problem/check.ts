@@ -9,6 +9,7 @@ import { checkBlockScales, checkDTypes, checkPrecision } from "./checkTypes.ts";
 import { invalid, problemCodes } from "./codes.ts";
 import { parseMap, readsUp } from "./epilogueExpression.ts";
 import { expertRowsOf } from "./expertRows.ts";
+import { packedStride } from "./size.ts";
 import { stepExtents } from "./stepInputs.ts";
 import { maxOfSize, type SizeName, type SizeRange, sizeNames, sizeValue } from "./symbolic.ts";
 
@@ -167,6 +168,45 @@ function checkStep(problem: Problem, step: EpilogueStep, at: string): Diagnostic
   }
 }
 
+/** Why the second matrix of a gated product is not one beside B: place, message and hint of each reason. */
+function secondMatrixFaults(problem: Problem): readonly (readonly [string, string, string])[] {
+  const { k, n, b, batch, epilogue } = problem;
+  const [factor, another] = epilogue.filter((step) => step.kind === "factor");
+  if (factor === undefined || another !== undefined)
+    return [
+      [
+        "epilogue",
+        "two matrices are B and one factor",
+        "leave factors out: the second matrix lies as B does",
+      ],
+    ];
+  const found: (readonly [string, string, string])[] = [];
+  const at = `epilogue[${epilogue.indexOf(factor)}]`;
+  if (factor.rows !== k || factor.columns !== n)
+    found.push([
+      at,
+      `the second matrix is ${factor.rows} x ${factor.columns}, not ${k} x ${n}`,
+      "give it k x n",
+    ]);
+  const [own, other] = [b, factor.operand].map(({ dtype, layout, ld, align }) =>
+    [dtype, layout, ld, align].join(":"),
+  );
+  if (own !== other)
+    found.push([
+      `${at}.operand`,
+      `the second matrix lies as ${other}, and B as ${own}`,
+      "give both the same",
+    ]);
+  if (batch.kind === "strided" && batch.strideB !== packedStride(b, k, n))
+    found.push(["batch.strideB", "the matrices of each factor follow each other", "leave strideB out"]);
+  if (
+    problem.blockScales !== undefined ||
+    [problem.a, b].some(({ dtype }) => dtypes[dtype].kind === "scaled")
+  )
+    found.push(["b.dtype", "the second matrix has no scale factors beside it", "use --gated halves"]);
+  return found;
+}
+
 /** A gated product has fixed sizes and one factor of both sums, which a map joins. */
 function checkGated(problem: Problem): Diagnostic[] {
   if (problem.gated === undefined) return [];
@@ -182,7 +222,9 @@ function checkGated(problem: Problem): Diagnostic[] {
       "nothing joins the two sums of a gated product",
       'use --act silu, or an epilogue with both: "silu(acc) * up"',
     );
-  const kept = epilogue.findIndex(({ kind }, i) => i < joins && kind !== "load" && kind !== "source");
+  const kept = epilogue.findIndex(
+    ({ kind }, i) => i < joins && kind !== "load" && kind !== "source" && kind !== "factor",
+  );
   if (kept >= 0)
     fault(
       `epilogue[${kept}]`,
@@ -210,6 +252,8 @@ function checkGated(problem: Problem): Diagnostic[] {
       "interleaved columns of a row-major B are no tiles that copies can bring",
       "use --b-layout col, or halves",
     );
+  if (problem.gated === "matrices")
+    for (const [at, message, hint] of secondMatrixFaults(problem)) fault(at, message, hint);
   if (problem.acc === "s32" || problem.acc === "f64")
     fault("acc", `a gated product is joined in f32, not in ${problem.acc}`, "use f32");
   return found;

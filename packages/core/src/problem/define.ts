@@ -4,11 +4,11 @@ import { type DType, dtypes, isDType, productDType } from "../dtype.ts";
 import { err, ok } from "../ids.ts";
 import {
   type Batch,
+  columnsOfB,
   type EpilogueStep,
   type MatrixLayout,
   type Operand,
   type Problem,
-  productColumns,
 } from "../problem.ts";
 import { diagnosticsOfIssues } from "../schema/issues.ts";
 import {
@@ -59,7 +59,7 @@ function complete(request: StructuredRequest): Problem {
   const { m, n, k } = request;
   const dtype = request.a?.dtype ?? request.dtype ?? request.b?.dtype ?? "f32";
   const a = operandOf(request.a ?? {}, dtype, "row", m, k);
-  const columns = productColumns({ n, gated: request.gated, epilogue: request.epilogue });
+  const columns = columnsOfB({ n, gated: request.gated, epilogue: request.epilogue });
   const b = operandOf(request.b ?? {}, request.dtype ?? dtype, "row", k, columns);
   const product = productDType(a.dtype, b.dtype);
   const acc = request.acc ?? dtypes[product].acc;
@@ -103,7 +103,7 @@ function complete(request: StructuredRequest): Problem {
     alpha: request.alpha ?? 1,
     beta,
     batch: batch.kind === "strided" ? strides(batch) : batch,
-    epilogue: (request.epilogue ?? [])
+    epilogue: withUpFactor(request, b)
       .map((step): EpilogueStep => ("operand" in step ? { ...step, operand: like(step.operand) } : step))
       .map((step, i, steps) =>
         step.kind === "map" ? { ...step, expression: canonicalMap(step.expression, steps, i) } : step,
@@ -111,6 +111,15 @@ function complete(request: StructuredRequest): Problem {
     ...(symbolic === null ? {} : { symbolic }),
   };
   return withImpliedSizes(problem, saidSizes(request));
+}
+
+/** The epilogue with the second matrix of a gated product behind it, like B, unless it says so itself. */
+function withUpFactor(
+  { k, n, gated, epilogue = [] }: StructuredRequest,
+  operand: Operand,
+): NonNullable<StructuredRequest["epilogue"]> {
+  if (gated !== "matrices" || epilogue.some(({ kind }) => kind === "factor")) return epilogue;
+  return [...epilogue, { kind: "factor", rows: k, columns: n, operand, name: "wu" }];
 }
 
 /** The ranges of a request, complete; null where it has none. */

@@ -8,7 +8,7 @@ import { type Batch, type ExpertRows, operandShape, type Problem } from "../prob
 import type { BatchedOperand } from "./batch.ts";
 import { invalid, problemCodes } from "./codes.ts";
 import { packedStride } from "./size.ts";
-import { stepMatrix } from "./stepInputs.ts";
+import { stepExtents, stepMatrix } from "./stepInputs.ts";
 import { rangeOfSize, type SizeRange } from "./symbolic.ts";
 
 /** What tells the rows of a problem's groups apart; null of other problems, groups with a table among them. */
@@ -38,11 +38,12 @@ export function groupStrides(problem: Problem, which: BatchedOperand): GroupStri
   if (rows === null || dtype === undefined) return { row: 0, group: 0 };
   const unit = sizeOf(dtype);
   if (value !== null) return { row: 0, group: unit };
-  const whole =
-    matrix === null
-      ? Math.max(...(vector?.shape ?? []))
-      : packedStride(matrix, ...operandShape(problem, which === "a" || which === "b" ? which : "d"));
-  const own = which === "b" || (matrix === null && vector?.across === 0);
+  const shape =
+    step !== undefined
+      ? stepExtents(problem, step)
+      : operandShape(problem, which === "a" || which === "b" ? which : "d");
+  const whole = matrix === null ? Math.max(...(vector?.shape ?? [])) : packedStride(matrix, ...shape);
+  const own = which === "b" || step?.kind === "factor" || (matrix === null && vector?.across === 0);
   return own || rows === "counts"
     ? { row: 0, group: whole * unit }
     : { row: (matrix?.ld ?? 1) * unit, group: 0 };
@@ -110,9 +111,9 @@ export function checkExperts(problem: Problem): readonly Diagnostic[] {
     if (problem[which]?.layout === "col")
       fault(`${which}.layout`, "rows of experts follow each other, each contiguous", "use row");
   problem.epilogue.forEach((step, i) => {
-    if ("operand" in step && step.operand.layout === "col")
+    if ("operand" in step && step.kind !== "factor" && step.operand.layout === "col")
       fault(`epilogue[${i}].operand.layout`, "rows of experts follow each other, each contiguous", "use row");
-    if (step.kind === "reduce" || step.kind === "factor")
+    if (step.kind === "reduce" || (step.kind === "factor" && problem.gated !== "matrices"))
       fault(`epilogue[${i}]`, `${step.kind} has no place for each expert`, "leave it out");
   });
   if (problem.gated === "interleaved") fault("gated", "columns of experts lie side by side", "use halves");

@@ -1,6 +1,6 @@
 /** What steps of the epilogue read of device memory: matrices of D's shape, vectors along m or n, as matrices of one column or row. */
 import type { DType } from "../dtype.ts";
-import { type EpilogueStep, type Operand, operandStrides, type Problem } from "../problem.ts";
+import { type EpilogueStep, type Operand, operandStrides, type Problem, upFactor } from "../problem.ts";
 
 /** The matrix or vector that a step reads. */
 export interface StepMatrix {
@@ -33,6 +33,18 @@ export const stepExtents = (
   { m, n }: Pick<Problem, "m" | "n">,
   step: EpilogueStep,
 ): readonly [number, number] => (step.kind === "factor" ? [step.rows, step.columns] : [m, n]);
+
+/** Names of the extents of the matrix of a step, rows and columns: those of B of a gated product's second factor. */
+export const stepExtentNames = (
+  { gated }: Pick<Problem, "gated">,
+  step: EpilogueStep,
+): readonly ["m" | "k", "n"] => (step.kind === "factor" && gated !== undefined ? ["k", "n"] : ["m", "n"]);
+
+/** The global buffer of the second matrix of a gated product; null where B has both factors. */
+export function upBuffer(problem: Pick<Problem, "gated" | "epilogue">): string | null {
+  const step = upFactor(problem);
+  return step === null ? null : stepBuffer(step);
+}
 
 /** What a step reads element by element; null for steps that read nothing, or one value for all. */
 export function stepMatrix(problem: Problem, index: number): StepMatrix | null {

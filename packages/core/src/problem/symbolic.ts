@@ -4,6 +4,7 @@ import { err, ok } from "../ids.ts";
 import type { LaunchExpr } from "../manifest.ts";
 import type { Batch, EpilogueStep, Operand, Problem } from "../problem.ts";
 import { packedStride } from "./size.ts";
+import { stepExtentNames } from "./stepInputs.ts";
 
 /**
  * Of the problem's matrices. `ldepilogueI` is that of the matrix of step I: where it is symbolic it is packed to the launch's extents (and to what it is a
@@ -154,7 +155,7 @@ export function withImpliedSizes(problem: Problem, said: ReadonlySet<SizeName>):
     imply(strideNames[which], [ld, ...extentNames[which]], multiple);
   }
   problem.epilogue.forEach((step, i) => {
-    if ("operand" in step) leading(`ldepilogue${i}`, step.operand, extentNames.d);
+    if ("operand" in step) leading(`ldepilogue${i}`, step.operand, stepExtentNames(problem, step));
   });
   if (grouped) for (const name of sizeNames(problem)) symbolic[name] ??= rangeOfSize(name);
   return withOwnLeading({ ...problem, symbolic });
@@ -230,7 +231,9 @@ export function problemAt(problem: Problem, sizes: LaunchSizes): Checked<Problem
   const d = operand(problem.d, "ldd", extentNames.d);
   const epilogue = problem.epilogue.map(
     (step, i): EpilogueStep =>
-      "operand" in step ? { ...step, operand: operand(step.operand, `ldepilogue${i}`, extentNames.d) } : step,
+      "operand" in step
+        ? { ...step, operand: operand(step.operand, `ldepilogue${i}`, stepExtentNames(problem, step)) }
+        : step,
   );
   const stride = (name: StrideName, of: Operand | null, rows: number, columns: number): number => {
     const packed = of === null ? 0 : up(packedStride(of, rows, columns), name);
@@ -264,7 +267,7 @@ export function problemOfGroup(problem: Problem, sizes: LaunchSizes): Checked<Pr
 export function sizeExpr(problem: Problem, name: SizeName): LaunchExpr {
   const step = problem.epilogue[Number(/^ldepilogue(\d+)$/.exec(name)?.[1] ?? -1)];
   if (step === undefined || !("operand" in step)) return name;
-  const extent = extentNames.d[contiguous(step.operand)];
+  const extent = stepExtentNames(problem, step)[contiguous(step.operand)];
   const multiple = sizeMultiple(problem, name);
   return multiple === 1 ? extent : ["mul", ["ceilDiv", extent, multiple], multiple];
 }

@@ -7,7 +7,7 @@ import { decodeArray, roundTo } from "../numerics/storage.ts";
 import { type BatchedOperand, batchAxes, batchOffset, operandElements } from "../problem/batch.ts";
 import { foldMap, mapOf } from "../problem/epilogueExpression.ts";
 import { BLOCK_SCALE, blockFactors, scaleMatrix } from "../problem/scales.ts";
-import { type EpilogueStep, type Problem, productColumns, type Scalar } from "../problem.ts";
+import { type EpilogueStep, type Problem, productColumns, type Scalar, upFactor } from "../problem.ts";
 import { type Approximate, applyApproximately, castValue, type Slip } from "./expression.ts";
 import { gather, multiply, type OperandData, valuesOf } from "./multiply.ts";
 import { isTf32Exact } from "./random.ts";
@@ -159,8 +159,9 @@ export function referenceGemm(
       : decodeArray(problem[which].dtype, inputs[which], operandElements(problem, which));
   const [aValues, bValues] = [elements("a"), elements("b")];
   const cValues = problem.c === null ? null : valuesOf(problem.c.dtype, inputs.c ?? missing("C"));
-  const tf32Loss =
-    problem.a.dtype === "tf32" && !(isTf32Exact(aValues) && isTf32Exact(bValues)) ? 2 * epsilonOf("tf32") : 0;
+  const exact = (values: Float64Array | null): boolean => values === null || isTf32Exact(values);
+  const factors = [aValues, bValues, upValues(problem, inputs)];
+  const tf32Loss = problem.a.dtype === "tf32" && !factors.every(exact) ? 2 * epsilonOf("tf32") : 0;
   const unit = accumulatorUnit(problem.acc, problem.a.dtype, problem.b.dtype);
   // Promoted sums lose what short ones do, and then what f32 does.
   const sumBound = (s: number): number =>
@@ -178,14 +179,13 @@ export function referenceGemm(
   const d = { values: new Float64Array(count * size), bounds: new Float64Array(count * size) };
   const sumAbs = new Float64Array(count * size);
   const stepResults = new Map<number, Expectation[]>();
-  const everyK = Array.from({ length: k }, (_, i) => i);
   const width = productColumns(problem);
   const everyN = Array.from({ length: width }, (_, i) => i);
 
   for (let item = 0; item < count; item++) {
     const offset = (which: BatchedOperand) => batchOffset(batchAxes(problem, which), item);
     const aDense = gather(problem.a, aValues, rows, k, offset("a"));
-    const bDense = gather(problem.b, bValues, everyK, width, offset("b"));
+    const bDense = gatherFactors(problem, bValues, inputs, item);
     if (aFactors !== null) applyScales(aDense, aFactors, item, rows, k, [k, 1]);
     if (bFactors !== null) applyScales(bDense, bFactors, item, everyN, k, [1, width]);
     const product = multiply(aDense, bDense, rows.length, width, k);
@@ -245,6 +245,39 @@ export function referenceGemm(
   }
   const steps = new Map([...stepResults].map(([index, parts]) => [index, concatenate(parts)]));
   return { rows, d, sumAbs, steps };
+}
+
+/** Elements of the second matrix of a gated product; null where B has both factors. */
+function upValues(problem: Problem, { steps }: ReferenceInputs): Float64Array | null {
+  const up = upFactor(problem);
+  if (up === null) return null;
+  const given = steps?.[up];
+  return given == null || typeof given === "number"
+    ? missing("the second matrix of a gated product")
+    : valuesOf(problem.b.dtype, given);
+}
+
+/** B of one problem of a batch, k x the columns that are multiplied: of a gated product with two matrices the second one's behind those of the first. */
+function gatherFactors(
+  problem: Problem,
+  values: Float64Array,
+  inputs: ReferenceInputs,
+  item: number,
+): Float64Array {
+  const { k, n, b } = problem;
+  const up = upFactor(problem);
+  const width = productColumns(problem);
+  const everyK = Array.from({ length: k }, (_, i) => i);
+  const offset = (which: BatchedOperand) => batchOffset(batchAxes(problem, which), item);
+  const first = gather(b, values, everyK, up === null ? width : n, offset("b"));
+  if (up === null) return first;
+  const second = gather(b, upValues(problem, inputs) ?? values, everyK, n, offset(`epilogue${up}`));
+  const both = new Float64Array(k * width);
+  for (let row = 0; row < k; row++) {
+    both.set(first.subarray(row * n, (row + 1) * n), row * width);
+    both.set(second.subarray(row * n, (row + 1) * n), row * width + n);
+  }
+  return both;
 }
 
 /** Rounding of a store; nothing where the value is an exact integer of an integer type. */
@@ -327,7 +360,7 @@ function applyStep(index: number, tile: Tile, context: StepContext): Expectation
   };
   switch (step?.kind) {
     case undefined:
-    // Of a tile program, which has a reference of its own.
+    // Multiplied before, or of a tile program, which has a reference of its own.
     case "factor":
       return null;
     case "bias":

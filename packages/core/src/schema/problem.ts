@@ -68,7 +68,7 @@ const epilogueSteps = <T extends z.ZodType>(operand: T) =>
       z
         .strictObject({ kind: z.literal("factor"), operand, ...extents, name })
         .describe(
-          "a further factor of a tile program: of A.B, whose columns are then its rows, or of the product before; the value stays as it is",
+          "the second matrix of a gated product; or a further factor of a tile program, of A.B, whose columns are then its rows, or of the product before; the value stays as it is",
         ),
       z
         .strictObject({ kind: z.literal("map"), expression: z.string() })
@@ -110,7 +110,7 @@ const gated = z
   .enum(gatedForms)
   .optional()
   .describe(
-    "a gated product: B has 2n columns, of a gate and of an up projection, in halves or interleaved; the epilogue has both sums, acc and up",
+    "a gated product: B has 2n columns, of a gate and of an up projection, in halves or interleaved, or n beside a factor in the epilogue (matrices); the epilogue has both sums, acc and up",
   );
 
 const elements = z.array(integer(0, "elements between neighbours along an axis; 0 shares a matrix"));
@@ -195,9 +195,7 @@ export const structuredRequestSchema = z
     op: z
       .enum(["gemm", "ffn"])
       .optional()
-      .describe(
-        "ffn: a gated product, D = act(A.Wg) * (A.Wu); n is that of each factor, and B has both; gemm unless given",
-      ),
+      .describe("ffn: a gated product, D = act(A.Wg) * (A.Wu); n is that of each factor; gemm unless given"),
     act: z
       .enum(["silu", "gelu", "gelu_tanh", "relu", "sigmoid", "tanh"])
       .optional()

@@ -20,13 +20,15 @@ describe("requests", () => {
       "load(n,f32)|load(n,f32)|map(silu(acc+$0)*(up+$1))",
       "interleaved",
     ],
+    [{ op: "ffn", gated: "matrices" }, "map(silu(acc)*up)|factor(2,3,f32:row:3:16)", "matrices"],
   ] as const)("%j", (request, epilogue, gated) => {
     const made = define(request);
     if (!made.ok) throw new Error(JSON.stringify(made.error));
     const text = printProblem(made.value);
     expect(text).toContain(`gated=${gated} `);
     expect(text).toContain(` epilogue=${epilogue}`);
-    expect(text).toContain(gated === "halves" ? "b=f32:row:6:16" : "b=f32:col:2:16");
+    const b = { halves: "row:6", interleaved: "col:2", matrices: "row:3" }[gated];
+    expect(text).toContain(`b=f32:${b}:16`);
     expect(parseProblem(text)).toMatchObject({ ok: true, value: { gated } });
   });
 
@@ -38,6 +40,14 @@ describe("requests", () => {
     [{ op: "ffn", gated: "interleaved" }, "b.layout"],
     [{ op: "ffn", symbolic: { m: {} } }, "symbolic"],
     [{ op: "ffn", dtype: "s8" }, "acc"],
+    [{ op: "ffn", gated: "matrices", dtype: "mxf8" }, "b.dtype"],
+    [{ op: "ffn", gated: "matrices", batch: { kind: "strided", count: 2, strideB: 0 } }, "batch.strideB"],
+    [{ gated: "matrices", epilogue: "silu(acc)*up|factor(2,3,f32:col:2:16)" }, "epilogue[1].operand"],
+    [{ gated: "matrices", epilogue: "silu(acc)*up|factor(1,3,f32:row:3:16)" }, "epilogue[1]"],
+    [
+      { gated: "matrices", epilogue: "silu(acc)*up|factor(2,3,f32:row:3:16)|factor(2,3,f32:row:3:16)" },
+      "epilogue",
+    ],
   ] as const)("refused: %j", (request, at) => {
     const made = define(request);
     expect(!made.ok && made.error.map(({ code, at }) => [code, at])).toEqual([["TW1018", at]]);
@@ -64,9 +74,11 @@ describe("the reference pairs the columns of B", () => {
     ["halves", "row", [1, 2, 3, -1, 1, 0.5, 4, 5, 6, 2, 0, 1]],
     ["halves", "col", [1, 4, 2, 5, 3, 6, -1, 2, 1, 0, 0.5, 1]],
     ["interleaved", "col", [1, 4, -1, 2, 2, 5, 1, 0, 3, 6, 0.5, 1]],
-  ] as const)("%s, %s", (gated, layout, b) => {
+    ["matrices", "col", [1, 4, 2, 5, 3, 6], [-1, 2, 1, 0, 0.5, 1]],
+  ] as const)("%s, %s", (gated, layout, b, ...second) => {
     const made = define({ op: "ffn", act: "relu", gated, b: { layout } });
     if (!made.ok) throw new Error(JSON.stringify(made.error));
-    expect([...referenceGemm(made.value, { a, b: Float64Array.from(b) }).d.values]).toEqual(wanted);
+    const steps = [null, Float64Array.from(second.flat())];
+    expect([...referenceGemm(made.value, { a, b: Float64Array.from(b), steps }).d.values]).toEqual(wanted);
   });
 });

@@ -20,6 +20,7 @@ import {
   sizeExpr,
   sizeMost,
   sizeMultiple,
+  stepExtentNames,
   stepMatrix,
   stepOfBuffer,
   strideNames,
@@ -260,7 +261,8 @@ export function stepAccessFault(
 ): { readonly message: string; readonly hint: string } | null {
   const operand = stepMatrix(problem, step)?.operand ?? null;
   if (operand === null) return null;
-  const [rows, cols] = operand.layout === "row" ? (["m", "n"] as const) : (["n", "m"] as const);
+  const names = stepExtentNames(problem, problem.epilogue[step] ?? { kind: "output", operand });
+  const [rows, cols] = operand.layout === "row" ? names : ([names[1], names[0]] as const);
   const batched = problem.batch.kind === "strided" && sizeMost(problem, "batch") > 1;
   if (batched && [rows, cols].some((name) => problem.symbolic?.[name] !== undefined))
     return {

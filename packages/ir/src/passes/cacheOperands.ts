@@ -1,4 +1,5 @@
 /** Say of each matrix how L2 keeps its lines. */
+import { upBuffer } from "@tilewright/core";
 import { takeDirective } from "../tile/rewrite.ts";
 import { type Buffer, cachePolicies, l2PrefetchSizes, l2Promotions } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
@@ -21,14 +22,14 @@ export const cacheOperands: Pass = {
       ...taken.program,
       buffers: taken.program.buffers.map((b): Buffer => {
         if (b.space !== "global") return b;
-        const matrix = (["a", "b", "c", "d"] as const).find((name) => name === b.name.toLowerCase());
+        const own = b.name === upBuffer(program.problem) ? "b" : b.name.toLowerCase();
+        const matrix = (["a", "b", "c", "d"] as const).find((name) => name === own);
+        const multiplied = own === "a" || own === "b";
         const cache = cachePolicies.find((policy) => matrix !== undefined && policy === args[matrix]);
-        const promote =
-          b.name === "A" || b.name === "B" ? l2Promotions.find((way) => way === args.l2Promotion) : undefined;
-        const fetch =
-          b.name === "A" || b.name === "B"
-            ? l2PrefetchSizes.find((bytes) => bytes === args.l2PrefetchBytes)
-            : undefined;
+        const promote = multiplied ? l2Promotions.find((way) => way === args.l2Promotion) : undefined;
+        const fetch = multiplied
+          ? l2PrefetchSizes.find((bytes) => bytes === args.l2PrefetchBytes)
+          : undefined;
         return {
           ...b,
           ...(fetch === undefined ? {} : { l2PrefetchBytes: fetch }),

@@ -1,5 +1,5 @@
 /** Bring C, and what steps of the epilogue read, into shared memory by bulk copies while the tile is multiplied. */
-import { stepMatrix } from "@tilewright/core";
+import { stepMatrix, upFactor } from "@tilewright/core";
 import { lit, simplify, sub, substituteExpr } from "../tile/expr.ts";
 import { stepInput } from "../tile/gemm.ts";
 import { bufferOf, eachStmt, rewriteStmts, takeDirective, wholeView, withBody } from "../tile/rewrite.ts";
@@ -87,7 +87,7 @@ function broughtBy(program: TileProgram, role: Role, first: Epilogue, steps: boo
   }
   for (const [step] of steps ? first.steps.entries() : []) {
     const matrix = stepMatrix(program.problem, step);
-    if (matrix === null) continue;
+    if (matrix === null || step === upFactor(program.problem)) continue;
     // A vector has one row, or one column, for all tiles.
     const { across } = matrix;
     const from = stepInput(program.problem, step, GLOBAL_ALIGN);

@@ -1,25 +1,39 @@
 /**
  * Gated products: from the program of the product of 2n columns to one whose tiles hold gate and up columns of the same columns of D. A tile of B has both, first
- * those of the gate, in two copies; the accumulator's columns then pair at half its width, in the registers of one thread, and the epilogue stores half as many.
+ * those of the gate, in two copies, from one matrix or two; the accumulator's columns then pair at half its width, in the registers of one thread, and the epilogue stores half as many.
  */
-import { dtypes, operandShape, operandStrides, type Problem, productColumns } from "@tilewright/core";
+import {
+  dtypes,
+  operandShape,
+  operandStrides,
+  type Problem,
+  productColumns,
+  upBuffer,
+  upFactor,
+} from "@tilewright/core";
 import { add, lit, mul, v } from "./expr.ts";
 import { entryName } from "./gemm.ts";
 import { rewriteStmts } from "./rewrite.ts";
 import { matrixAlign } from "./sizes.ts";
-import type { Expr, OwnershipMode, TileProgram, View } from "./types.ts";
+import type { Buffer, Expr, OwnershipMode, TileProgram, View } from "./types.ts";
 
 /**
  * The product that schedules are chosen for: as many multiply-adds and bytes of A and B, twice the columns of D, in rows as long as they are. B is aligned as far as both
- * factors are: the second one's columns of a row-major B begin inside its rows.
+ * factors are: the second one's columns of a row-major B begin inside its rows, and rows of two matrices are half as long.
  */
 export function productOf(problem: Problem): Problem {
   const { gated, ...rest } = problem;
   const { n, b } = problem;
+  const up = upFactor(problem);
   let { align } = b;
-  if (gated === "halves" && b.layout === "row")
-    while (align > 1 && ((n * dtypes[b.dtype].bits) / 8) % align !== 0) align /= 2;
-  return { ...rest, n: productColumns(problem), b: { ...b, align } };
+  if (gated !== "interleaved" && b.layout === "row")
+    while (align > 1 && (((up === null ? n : b.ld) * dtypes[b.dtype].bits) / 8) % align !== 0) align /= 2;
+  return {
+    ...rest,
+    n: productColumns(problem),
+    b: { ...b, align, ...(up === null || b.layout === "col" ? {} : { ld: 2 * b.ld }) },
+    epilogue: problem.epilogue.filter((_, step) => step !== up),
+  };
 }
 
 /** How the columns of a tile lie in a thread: the two halves of the tile are its registers'. Null where no register mode divides by two. */
@@ -76,24 +90,27 @@ export function pairColumns(program: TileProgram, problem: Problem): TileProgram
   const outer = grids(nest.n);
   const paired = pairedModes(nest.n.slice(outer));
   if (paired === null) throw new TypeError("no thread has two halves of a tile's columns");
-  const halved = (view: View, from: Expr, back: Expr = lit(0)): View => ({
+  const halved = (view: View, from: Expr): View => ({
     ...view,
-    origin: [add(view.origin[0], back), from],
+    origin: [view.origin[0], from],
     extent: [view.extent[0], view.extent[1] / 2],
   });
   const column = (view: View): Expr => mul(v("nt"), view.extent[1] / 2);
   const body = rewriteStmts(program.body, (stmt) => {
     if (stmt.kind === "mma") {
       const { b } = stmt;
-      const [gate, up] =
-        problem.gated === "interleaved"
-          ? [halved(b, column(b)), halved(b, column(b), lit(problem.b.ld))]
-          : [halved(b, column(b)), halved(b, add(column(b), lit(problem.n)))];
-      return { ...stmt, b: gate, beside: up };
+      const gate = halved(b, column(b));
+      return { ...stmt, b: gate, beside: besideGate(gate, problem) };
     }
     if (stmt.kind !== "epilogue") return stmt;
     const { dst, acc } = stmt;
-    return { ...stmt, dst: halved(dst, column(dst)), acc: halved(acc, lit(0)), gated: true as const };
+    return {
+      ...stmt,
+      steps: problem.epilogue,
+      dst: halved(dst, column(dst)),
+      acc: halved(acc, lit(0)),
+      gated: true as const,
+    };
   });
   return {
     ...program,
@@ -109,22 +126,36 @@ export function pairColumns(program: TileProgram, problem: Problem): TileProgram
       const whole = width?.kind === "epilogue" ? width.dst.extent[1] : cols;
       return { ...directive, args: { ...directive.args, cols: whole % cols === 0 ? cols : whole } };
     }),
-    buffers: program.buffers.map((buffer) => {
-      const operand = buffer.name === "B" ? problem.b : buffer.name === "D" ? problem.d : null;
-      if (operand === null) return buffer;
+    buffers: program.buffers.flatMap((buffer): readonly Buffer[] => {
+      if (buffer.name !== "B" && buffer.name !== "D") return [buffer];
       const { shape, stride } =
         buffer.name === "B"
           ? gatedLayout(problem)
-          : { shape: [problem.m, problem.n] as const, stride: operandStrides(operand) };
-      return {
+          : { shape: [problem.m, problem.n] as const, stride: operandStrides(problem.d) };
+      const own = {
         ...buffer,
         shape,
         layout: { shape, stride, swizzle: null },
         align: matrixAlign(problem, buffer.name === "B" ? "b" : "d"),
       };
+      const second = buffer.name === "B" ? upBuffer(problem) : null;
+      return second === null ? [own] : [own, { ...own, name: second }];
     }),
     body,
   };
+}
+
+/** The columns of the up projection that belong to those of the gate: as far on in B, or in the matrix that has them. */
+function besideGate(gate: View, problem: Problem): View {
+  const [row, column] = gate.origin;
+  switch (problem.gated) {
+    case "interleaved":
+      return { ...gate, origin: [add(row, lit(problem.b.ld)), column] };
+    case "matrices":
+      return { ...gate, buffer: upBuffer(problem) ?? gate.buffer };
+    default:
+      return { ...gate, origin: [row, add(column, lit(problem.n))] };
+  }
 }
 
 /**

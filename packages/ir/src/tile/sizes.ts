@@ -17,6 +17,7 @@ import {
   sizeMost,
   sizeMultiple,
   sizeOf,
+  stepExtentNames,
   stepMatrix,
   stepOfBuffer,
   strideNames,
@@ -82,7 +83,9 @@ function stepExtent(problem: Problem, buffer: string, axis: 0 | 1): Extent | nul
   const step = stepOfBuffer(buffer);
   const matrix = step === null ? null : stepMatrix(problem, step);
   if (matrix === null) return null;
-  return matrix.across === axis ? null : extentNames.d[axis];
+  const read = problem.epilogue[step ?? 0];
+  if (matrix.across === axis || read === undefined) return null;
+  return stepExtentNames(problem, read)[axis];
 }
 
 /** The name of the leading dimension of a global buffer, where the launch supplies it. */
@@ -284,7 +287,7 @@ function atExtents(problem: Problem, sizes: Readonly<Record<Extent, number>>): P
     d: longer("d") ?? own.d,
     epilogue: own.epilogue.map((step, i) =>
       "operand" in step
-        ? { ...step, operand: lengthened(step.operand, extentNames.d, `ldepilogue${i}`) }
+        ? { ...step, operand: lengthened(step.operand, stepExtentNames(problem, step), `ldepilogue${i}`) }
         : step,
     ),
   };

@@ -17,9 +17,9 @@ import {
   makeStorage,
   type Operand,
   ok,
+  operandShape,
   operandStrides,
   type Problem,
-  productColumns,
   readElement,
   referenceGemm,
   scaleMatrix,
@@ -67,12 +67,19 @@ function latticeProblem(problem: Problem, rows: number, columns: number): Proble
     m: rows,
     n: columns,
     a: dense(problem.a, problem.k),
-    b: dense(problem.b, productColumns({ n: columns, gated: problem.gated })),
+    b: dense(problem.b, operandShape({ ...problem, n: columns }, "b")[1]),
     c: problem.c === null ? null : dense(problem.c, columns),
     d: dense(problem.d, columns),
     batch: { kind: "none" },
     epilogue: problem.epilogue.map(
-      (step): EpilogueStep => ("operand" in step ? { ...step, operand: dense(step.operand, columns) } : step),
+      (step): EpilogueStep =>
+        "operand" in step
+          ? {
+              ...step,
+              operand: dense(step.operand, columns),
+              ...(step.kind === "factor" ? { columns } : {}),
+            }
+          : step,
     ),
   };
 }
@@ -155,13 +162,14 @@ function latticeInputs(
       case "source":
       case "gate":
         return gather(name, step.operand, start(name), rows, columns);
+      case "factor":
+        return gather(name, step.operand, start(name), all, columns);
       case "activation":
       case "map":
       case "clamp":
       case "cast":
       case "output":
       case "reduce":
-      case "factor":
         return null;
       default:
         return step satisfies never;
@@ -200,7 +208,7 @@ function latticeInputs(
 
 /** The columns of B whose products make some columns of D: of a gated product there are two for each, side by side or n apart. */
 const columnsOfB = ({ n, gated }: Problem, columns: readonly number[]): readonly number[] =>
-  gated === undefined
+  gated === undefined || gated === "matrices"
     ? columns
     : gated === "interleaved"
       ? columns.flatMap((column) => [2 * column, 2 * column + 1])

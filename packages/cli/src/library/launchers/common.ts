@@ -11,6 +11,7 @@ import {
   packedStride,
   printEpilogue,
   type SizeName,
+  stepExtentNames,
   strideNames,
   type TensorMapRecipe,
   tensorMapInterleaves,
@@ -54,6 +55,9 @@ export interface DefaultOf {
   readonly stride: number | "m" | "n" | "k";
 }
 
+/** Whether B has the columns of both factors of a gated product. */
+const hasBoth = (problem: Problem): boolean => operandShape(problem, "b")[1] > problem.n;
+
 const atLaunch = (problem: Problem, name: SizeName): boolean => problem.symbolic?.[name] !== undefined;
 
 /** Leading dimensions and strides that arguments have unless told otherwise. */
@@ -65,8 +69,8 @@ export function defaultsOf(problem: Problem): readonly DefaultOf[] {
     const [inner, outer] = operand.layout === "row" ? ([columns, rows] as const) : ([rows, columns] as const);
     const packed = packedStride(operand, ...operandShape(problem, which));
     const stride = problem.batch.kind === "strided" ? problem.batch[strideNames[which]] : packed;
-    // B of a gated product has columns of two factors, at fixed sizes.
-    const both = which === "b" && problem.gated !== undefined;
+    // B of a gated product may have columns of two factors, at fixed sizes.
+    const both = which === "b" && hasBoth(problem);
     return [
       {
         operand: which,
@@ -94,7 +98,7 @@ export function describeOperation(problem: Problem): readonly string[] {
   const lines = (["a", "b", "c", "d"] as const).flatMap((which) => {
     const operand = problem[which];
     const [rows, columns] = extents[which];
-    const both = which === "b" && problem.gated !== undefined;
+    const both = which === "b" && hasBoth(problem);
     return operand === null ? [] : [matrix(which, [rows, both ? `2${columns}` : columns], operand)];
   });
   problem.epilogue.forEach((step, i) => {
@@ -102,7 +106,7 @@ export function describeOperation(problem: Problem): readonly string[] {
     const name = `epilogue ${i}`;
     if ("operand" in step)
       lines.push(
-        `${matrix(name, ["m", "n"], step.operand)}, leading dimension ${leadingOf(problem, i, step.operand)}: ${text}`,
+        `${matrix(name, stepExtentNames(problem, step), step.operand)}, leading dimension ${leadingOf(problem, i, step.operand)}: ${text}`,
       );
     else if (isLaunchScalar(step)) lines.push(`${name}: a number given at launch: ${text}`);
     else lines.push(`${name}: ${text}`);
@@ -151,8 +155,7 @@ export function operandRows(problem: Problem): readonly OperandRow[] {
   const found = (["a", "b", "c", "d"] as const).flatMap((which): OperandRow[] => {
     const operand = problem[which];
     const more = { ld: 0, ldName: leadingNames[which], strideName: strideNames[which] };
-    const own: readonly [Extent, Extent] =
-      which === "b" && problem.gated !== undefined ? ["k", "N"] : extents[which];
+    const own: readonly [Extent, Extent] = which === "b" && hasBoth(problem) ? ["k", "N"] : extents[which];
     return operand === null ? [] : [row(which, labels[which] ?? which, operand, own, more)];
   });
   const taken = new Set(found.map(({ label }) => label));
@@ -164,7 +167,7 @@ export function operandRows(problem: Problem): readonly OperandRow[] {
     const none = { ldName: null, strideName: null };
     if ("operand" in step)
       found.push(
-        row(name, label, step.operand, ["m", "n"], {
+        row(name, label, step.operand, stepExtentNames(problem, step), {
           ...{ ld: atLaunch(problem, `ldepilogue${i}`) ? 0 : step.operand.ld },
           ...none,
         }),

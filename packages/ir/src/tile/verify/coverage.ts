@@ -1,6 +1,6 @@
 /** Blocks that divide the K of a tile multiply each of its elements once between them. */
 
-import { BLOCK_SCALE, stepOfBuffer } from "@tilewright/core";
+import { BLOCK_SCALE, stepOfBuffer, upBuffer } from "@tilewright/core";
 import { operandRole, sourceOf } from "../accesses.ts";
 import type { CellTable } from "../interpret/compileExpr.ts";
 import { compileCond, compileExpr } from "../interpret/compileExpr.ts";
@@ -241,7 +241,8 @@ class Counting implements Hooks {
     const { gated, b } = this.#subject.program.problem;
     // Of interleaved columns those of the second factor lie behind the leading dimension (gatedLayout).
     const second = gated === "interleaved" ? b.ld : Number.POSITIVE_INFINITY;
-    if (view.buffer === "B")
+    // The second factor may be a matrix of its own.
+    if (view.buffer === "B" || view.buffer === upBuffer(this.#subject.program.problem))
       return ({ cells }) => {
         const at = origin(cells);
         return at >= second ? at - second : at;
