@@ -14,8 +14,8 @@ import {
   type Atom,
   defaultSchedule,
   inOrder,
+  kernelBound,
   type Machine,
-  type Prediction,
   proposedAtLaunch,
   shippedFor,
   splitChunks,
@@ -25,7 +25,7 @@ import {
   tileBound,
 } from "@tilewright/ir";
 import { isLegal } from "./check.ts";
-import { estimate } from "./cost.ts";
+import { estimate, modelKernel } from "./cost.ts";
 import { acceptedAtom, interleaves } from "./nest.ts";
 import { estimateRegisters, mostRegisters } from "./registers.ts";
 import { type Copy, type MmaSchedule, readSchedule, scheduleModel, threadsOf } from "./schedule.ts";
@@ -240,6 +240,9 @@ function bulk(problem: Problem, schedule: Schedule, atom: Atom, target: Target):
   };
 }
 
+/** Bytes of a sector. */
+const WHOLE_SECTOR = 32;
+
 /** Elements of a tile from which on its stores are worth a way through shared memory. */
 const STAGED_TILE = 64 * 64;
 
@@ -265,27 +268,24 @@ function staged(problem: Problem, schedule: Schedule, target: Target): Schedule 
  */
 const SLICED = 512;
 
-/** What the model predicts of a schedule. */
-type Predicted = (schedule: Schedule) => Prediction;
-
 /** Blocks that share a tile add up slices of it, where there are many parts and all blocks are there at once. */
-function sliced(problem: Problem, schedule: Schedule, target: Target, predicted: Predicted): Schedule {
+function sliced(problem: Problem, schedule: Schedule, target: Target, machine: Machine): Schedule {
   const s = readSchedule(schedule);
   if (s.split === 1 || s.staged || (s.split * s.warpM * s.warpN) / LANES < SLICED) return schedule;
   const among = { ...schedule, reduction: "slices" };
-  if (predicted(among).rounds > 1) return schedule;
+  if (estimate(problem, among, target, machine).rounds > 1) return schedule;
   return isLegal(problem, among, target) ? among : schedule;
 }
 
 /** Blocks that share a tile meet in a cluster where there are clusters of so many, all of them are there at once, and the model finds that faster. */
-function clustered(problem: Problem, schedule: Schedule, target: Target, predicted: Predicted): Schedule {
+function clustered(problem: Problem, schedule: Schedule, target: Target, machine: Machine): Schedule {
   const s = readSchedule(schedule);
   if (s.split === 1 || s.staged || !hasFeature(target, "cluster")) return schedule;
   // Columns that are not dealt out are cut into finer slices.
   const among = { ...schedule, reduction: "cluster", interleave: "off" };
   if (!isLegal(problem, among, target)) return schedule;
-  const { rounds, timeUs } = predicted(among);
-  return rounds <= 1 && timeUs < predicted(schedule).timeUs ? among : schedule;
+  const { rounds, timeUs } = estimate(problem, among, target, machine);
+  return rounds <= 1 && timeUs < estimate(problem, schedule, target, machine).timeUs ? among : schedule;
 }
 
 /** Estimates this close are as good as each other: the model does not see as far, and the table has the larger tiles first. */
@@ -345,23 +345,33 @@ export function* rankSchedules(problem: Problem, target: Target, machine: Machin
     const proposed = proposedAtLaunch(problem, staged(problem, before(problem, schedule), target));
     if (proposed !== null) yield proposed;
   }
-  const bound = tileBound(problem, "mma", machine);
+  const cheap = tileBound(problem, "mma", machine);
+  const boundOf = kernelBound(problem, machine);
+  // Of a tile, a chunk and a ring the bound is that of one kernel, however many blocks share a tile.
+  const bounds = new Map<string, ReturnType<typeof boundOf>>();
+  const close = ({ schedule: fields, split }: (typeof candidates)[number]): number => {
+    const key = `${fields.tile} ${fields.warp} ${fields.stages} ${fields.split === 1}`;
+    let of = bounds.get(key);
+    if (of === undefined) {
+      const whole = completed(fields);
+      // Rows of D that are stored whole, and no slices beside the ring: what a schedule may become.
+      of =
+        whole === null
+          ? () => Number.POSITIVE_INFINITY
+          : boundOf({ ...modelKernel(problem, whole, target), storeBytes: WHOLE_SECTOR });
+      bounds.set(key, of);
+    }
+    return of({ split, combine: ["last", "slices", "cluster"] });
+  };
   const ranked = inOrder(
     candidates,
-    (candidate) => rankOf(bound(candidate)),
+    [(candidate) => rankOf(cheap(candidate)), (candidate) => rankOf(close(candidate))],
     ({ schedule: fields }) => {
       const whole = completed(fields);
       if (whole === null) return null;
-      // Each of the ways to add up is predicted once.
-      const known = new Map<Schedule, Prediction>();
-      const predicted: Predicted = (schedule) => {
-        const prediction = known.get(schedule) ?? estimate(problem, schedule, target, machine);
-        known.set(schedule, prediction);
-        return prediction;
-      };
-      const among = sliced(problem, staged(problem, whole, target), target, predicted);
-      const schedule = clustered(problem, among, target, predicted);
-      return { schedule, rank: rankOf(predicted(schedule).timeUs) };
+      const among = sliced(problem, staged(problem, whole, target), target, machine);
+      const schedule = clustered(problem, among, target, machine);
+      return { schedule, rank: rankOf(estimate(problem, schedule, target, machine).timeUs) };
     },
     ({ rank }) => rank,
   );

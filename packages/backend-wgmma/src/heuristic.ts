@@ -21,7 +21,7 @@ import { isLegal } from "./check.ts";
 import { kernelOf } from "./cost.ts";
 import { isKMajor, needsKMajor } from "./nest.ts";
 import { readSchedule, scheduleModel } from "./schedule.ts";
-import { attemptsBy, type Fitted, plainSpread, type Trial, trialsOf, waysOf, wholePanels } from "./space.ts";
+import { attemptsBy, plainSpread, type Trial, trialsOf, waysOf, wholePanels } from "./space.ts";
 
 /** Instructions of f16 take as long as those of bf16. */
 const timedAs = (dtype: DType): DType => (dtype === "f16" ? "bf16" : dtype);
@@ -40,9 +40,6 @@ function winnerOf(problem: Problem, target: Target, machine: Machine): readonly 
     : [];
 }
 
-/** Trials that are predicted before any bound. */
-const SEEDS = 12;
-
 /**
  * The stored winner, then what is tried in the order of its predicted time, those alike in the order of the space. A trial is estimated only when its bound comes up,
  * and asked whether it is legal only when it is next. By bulk copies and stores first, by threads where those do not serve.
@@ -56,25 +53,9 @@ export function* rankSchedules(problem: Problem, target: Target, machine: Machin
   const cheap = tileBound(problem, "wgmma", machine);
   for (const way of waysOf(problem)) {
     const { read, write } = attemptsBy(way, problem, target);
-    const bounds = new Map<string, { readonly of: ReturnType<typeof boundOf>; readonly alone: boolean }>();
-    const timeOf = (s: Fitted): number =>
-      predict(problem, kernelOf(problem, s, target, s.room), machine).timeUs;
-    // The best of a few: what its tile alone keeps above that needs no closer bound.
-    const seeds = trials
-      .filter(({ spread }) => spread === plainSpread(way))
-      .map((trial) => ({ trial, low: cheap({ tile: trial.form.tile, split: 1 }) }))
-      .sort((x, y) => x.low - y.low)
-      .slice(0, SEEDS);
-    const least = Math.min(
-      ...seeds.map(({ trial }) => {
-        const s = read(trial);
-        return s === null ? Number.POSITIVE_INFINITY : timeOf(s);
-      }),
-    );
     // Of a tile and a chunk the bound is that of one kernel, however its blocks come to tiles.
-    const bound = ({ form, tileK, spread, split }: Trial): number => {
-      const low = cheap({ tile: form.tile, split });
-      if (low > least) return low;
+    const bounds = new Map<string, { readonly of: ReturnType<typeof boundOf>; readonly alone: boolean }>();
+    const close = ({ form, tileK, spread, split }: Trial): number => {
       const key = `${form.tile} ${form.groups} ${form.pingPong} ${form.swapAB} ${tileK}`;
       let known = bounds.get(key);
       if (known === undefined) {
@@ -83,14 +64,17 @@ export function* rankSchedules(problem: Problem, target: Target, machine: Machin
         known = { of, alone: s?.room.residents === 1 };
         bounds.set(key, known);
       }
-      return known.of(split, spread.sched === "persistent" || (known.alone && !spread.direct));
+      const alone = spread.sched === "persistent" || (known.alone && !spread.direct);
+      return known.of({ split, alone, combine: [spread.reduction] });
     };
     const ranked = inOrder(
       trials,
-      bound,
+      [({ form, split }) => cheap({ tile: form.tile, split }), close],
       (trial) => {
         const s = read(trial);
-        return s && { trial, s, time: timeOf(s) };
+        return (
+          s && { trial, s, time: predict(problem, kernelOf(problem, s, target, s.room), machine).timeUs }
+        );
       },
       ({ time }) => time,
     );

@@ -221,7 +221,7 @@ export function waysOf(problem: Problem): readonly Schedule[] {
 }
 
 /** A schedule that fits, and what its shared memory makes of it. */
-export interface Fitted extends WgmmaSchedule {
+interface Fitted extends WgmmaSchedule {
   readonly room: Room;
 }
 

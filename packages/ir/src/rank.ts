@@ -7,7 +7,7 @@ import type { Problem, Target } from "@tilewright/core";
 import type { Backend } from "./backend.ts";
 import type { Machine } from "./model/machine.ts";
 import { usualMachine } from "./model/machines.ts";
-import type { Prediction } from "./model/predict.ts";
+import { leastTime, type Prediction } from "./model/predict.ts";
 import { type Plan, type PlanOptions, plansInOrder, predictionOf, verdictOf } from "./plans.ts";
 
 /** A legal schedule of a backend that serves the problem. */
@@ -31,19 +31,30 @@ export function* rankCandidates(
 ): Generator<Candidate> {
   const heads = backends
     .filter((backend) => verdictOf(backend, problem, target).ok)
-    .map((backend) => {
-      const all = candidatesOf(backend, problem, target, machine, deterministic);
-      return { all, next: all.next() };
+    .map((backend): Head => {
+      const leastUs = backend.engine === undefined ? 0 : leastTime(problem, backend.engine, machine);
+      return { all: candidatesOf(backend, problem, target, machine, deterministic), leastUs, next: null };
     });
-  const timeOf = ({ next }: (typeof heads)[number]): number =>
-    next.done ? Number.NaN : (next.value.prediction?.timeUs ?? Number.POSITIVE_INFINITY);
   for (;;) {
-    const open = heads.filter(({ next }) => !next.done);
+    const open = heads.filter(({ next }) => next?.done !== true);
     if (open.length === 0) return;
     const head = open.reduce((best, each) => (timeOf(each) < timeOf(best) ? each : best));
-    if (!head.next.done) yield head.next.value;
+    if (head.next !== null && !head.next.done) yield head.next.value;
     head.next = head.all.next();
   }
+}
+
+/** A backend's candidates, and the next of them; null until one could come next: nothing of its engine takes less than `leastUs`. */
+interface Head {
+  readonly all: Iterator<Candidate, void>;
+  readonly leastUs: number;
+  next: IteratorResult<Candidate, void> | null;
+}
+
+/** Microseconds of the next candidate, or below which it cannot be. */
+function timeOf({ next, leastUs }: Head): number {
+  if (next === null) return leastUs;
+  return next.done ? Number.NaN : (next.value.prediction?.timeUs ?? Number.POSITIVE_INFINITY);
 }
 
 function* candidatesOf(

@@ -1,10 +1,12 @@
 /** Candidates in the order of their predicted time, those alone evaluated whose lower bound could still come next. */
 import { dtypes, type Problem } from "@tilewright/core";
-import { chunkAt, chunkCost, dtypeSpeed, wholeNorm } from "./chunk.ts";
-import { issueEngine } from "./issue.ts";
+import type { ReductionKind } from "../tile/types.ts";
+import { type ChunkCost, chunkAt, chunkCost, dtypeSpeed, wholeNorm } from "./chunk.ts";
+import { blockCycles, issueEngine } from "./issue.ts";
 import type { ModelKernel } from "./kernel.ts";
 import { type Engine, energyGHz, type Machine, narrowExponent, voltageExponent } from "./machine.ts";
 import { norm } from "./norm.ts";
+import { reductionTime } from "./reductions.ts";
 
 /** The shape of a kernel that bounds its time: output tile of a unit in elements, units that share its K loop, SMs of a unit. */
 export interface BoundedTile {
@@ -16,12 +18,17 @@ export interface BoundedTile {
 /** Of a block's start, first load and epilogue what products hide. */
 const MOST_HIDDEN_NS = 400;
 
-/** What a launch does at least, besides what memory moves once: cycles of its busiest SM, energy beyond that of the products in picojoules, bytes that all SMs take in. */
+/**
+ * What a launch does at least, besides what memory moves once: cycles of its busiest SM, and those of them in which L2 and DRAM rest; energy beyond that of the products in
+ * picojoules, bytes that all SMs take in, microseconds of a reduction.
+ */
 interface Least {
   readonly cycles: number;
+  readonly apart?: number;
   readonly alone: boolean;
   readonly picojoules?: number;
   readonly intakeBytes?: number;
+  readonly reductionUs?: number;
 }
 
 /** Microseconds below which nothing is predicted that does so much: at the clock that the power cap leaves at best. Engines whose warps issue products have it in their constants. */
@@ -40,17 +47,15 @@ function leastUs(problem: Problem, engine: Engine, machine: Machine): (least: Le
   const watts =
     powerCap === null || issue !== undefined ? Number.POSITIVE_INFINITY : powerCap - machine.idleWatts;
   const share = voltageExponent / (voltageExponent + 1);
-  return ({ cycles, alone, picojoules = 0, intakeBytes = 0 }) => {
-    const l2Us = issue === undefined ? intakeBytes / (machine.l2Rate * machine.sms * boostGHz * 1e3) : 0;
-    const atBoost = norm(
-      issue?.norm ?? wholeNorm,
-      cycles / (boostGHz * 1e3) + (alone ? endsUs : 0),
-      l2Us,
-      memoryUs,
-    );
+  return ({ cycles, apart = 0, alone, picojoules = 0, intakeBytes = 0, reductionUs = 0 }) => {
+    const l2Us = intakeBytes / ((issue?.l2Bytes ?? machine.l2Rate) * machine.sms * boostGHz * 1e3);
+    const toUs = 1 / (boostGHz * 1e3);
+    const atBoost =
+      apart * toUs +
+      norm(issue?.norm ?? wholeNorm, (cycles - apart) * toUs + (alone ? endsUs : 0), l2Us, memoryUs);
     // Energy grows with the fourth power of the clock, time falls with the first: no clock is better than where both take as long.
     const cappedUs = ((products + picojoules) * 1e-6) / watts / energyGHz ** voltageExponent;
-    return Math.max(launchUs + atBoost, (cycles / 1e3) ** share * cappedUs ** (1 - share));
+    return Math.max(launchUs + atBoost + reductionUs, (cycles / 1e3) ** share * cappedUs ** (1 - share));
   };
 }
 
@@ -78,11 +83,21 @@ export function tileBound(
   };
 }
 
-/** The same for kernels that differ from one in how blocks come to tiles and share them: `alone` where no other block of the SM hides the start and the end of one. */
+/** How kernels that differ only in this come to tiles and share them. */
+export interface BoundedSpread {
+  /** Blocks that share the K loop of a tile. */
+  readonly split: number;
+  /** No other block of the SM hides the start and the end of one; says nothing where warps issue products. */
+  readonly alone?: boolean;
+  /** How the parts may be added up; none: as if that took no time. */
+  readonly combine?: readonly ReductionKind[];
+}
+
+/** The same for kernels that differ from one in how blocks come to tiles and share them. Where warps issue products: for no more blocks on an SM than the kernel has. */
 export function kernelBound(
   problem: Problem,
   machine: Machine,
-): (kernel: ModelKernel) => (split: number, alone: boolean) => number {
+): (kernel: ModelKernel) => (spread: BoundedSpread) => number {
   const { m, n, k } = problem;
   const batch = problem.batch.kind === "none" ? 1 : Math.max(1, problem.batch.count);
   return (kernel) => {
@@ -90,62 +105,114 @@ export function kernelBound(
     const least = leastUs(problem, kernel.engine, machine);
     // Rows that begin inside a sector may be shared: none counts here.
     const cost = chunkCost(machine, kernel, problem, machine.boostGHz, 0);
-    const { cycles: own } = chunkAt(machine, kernel, problem, cost, 1);
-    const beside = chunkAt(machine, kernel, problem, { ...cost, ring: 0, exposed: 0, fixed: 0 }, 1).cycles;
-    return (split, alone) => {
+    const cyclesOf = (issueEngine(kernel) === undefined ? besideWarps : byWarps)(
+      machine,
+      kernel,
+      problem,
+      cost,
+    );
+    const { sharedByte, l2Byte } = machine.energy;
+    return ({ split, alone = false, combine = [] }) => {
       const tiles = Math.ceil(m / tm) * Math.ceil(n / tn) * batch * split;
       const chunks = Math.ceil(Math.ceil(k / tk) / split);
-      const cycles = Math.ceil(tiles / machine.sms) * chunks * (alone ? own : beside);
       const all = tiles * chunks;
-      const { sharedByte, l2Byte } = machine.energy;
-      const picojoules = all * (cost.sharedBytes * sharedByte + cost.intakeBytes * l2Byte);
-      return least({ cycles, alone, picojoules, intakeBytes: all * cost.intakeBytes });
+      const reductions =
+        split === 1
+          ? []
+          : combine.map((each) => reductionTime({ ...kernel, combine: each }, tm * tn * 4, split, tiles));
+      return least({
+        ...cyclesOf(Math.ceil(tiles / machine.sms), chunks, alone),
+        alone,
+        picojoules: all * (cost.sharedBytes * sharedByte + cost.intakeBytes * l2Byte),
+        intakeBytes: all * cost.intakeBytes,
+        reductionUs: reductions.length === 0 ? 0 : Math.min(...reductions),
+      });
     };
   };
 }
 
-interface Place {
-  readonly key: number;
-  readonly index: number;
+/** Cycles of an SM that does so many tiles of so many chunks, and those of them in which L2 and DRAM rest. */
+type CyclesOf = (tiles: number, chunks: number, alone: boolean) => Pick<Least, "cycles" | "apart">;
+
+function besideWarps(machine: Machine, kernel: ModelKernel, problem: Problem, cost: ChunkCost): CyclesOf {
+  const { cycles: own } = chunkAt(machine, kernel, problem, cost, 1);
+  const { cycles } = chunkAt(machine, kernel, problem, { ...cost, ring: 0, exposed: 0, fixed: 0 }, 1);
+  return (tiles, chunks, alone) => ({ cycles: tiles * chunks * (alone ? own : cycles) });
 }
 
-const comesBefore = (x: Place, y: Place): boolean => x.key < y.key || (x.key === y.key && x.index < y.index);
+/** The best number of blocks on an SM: rounds of as many, and of at least what is left over. */
+function byWarps(machine: Machine, kernel: ModelKernel, problem: Problem, cost: ChunkCost): CyclesOf {
+  const apart = blockCycles(kernel, problem);
+  const chunk = Array.from(
+    { length: Math.max(1, kernel.residents) },
+    (_, beside) => chunkAt(machine, kernel, problem, cost, beside + 1).cycles,
+  );
+  return (tiles, chunks) => {
+    const found = chunk.map((whole, beside) => {
+      const [full, rest] = [Math.floor(tiles / (beside + 1)), tiles % (beside + 1)];
+      const last = rest === 0 ? 0 : chunks * Math.min(...chunk.slice(rest - 1, beside + 1)) + apart;
+      return full * (chunks * whole + apart) + last;
+    });
+    return { cycles: Math.min(...found), apart };
+  };
+}
+
+/** An item on its way to its result: how many of its bounds are known, the last of them or the result's key. */
+interface Entry<T, R> {
+  readonly item: T;
+  readonly index: number;
+  readonly key: number;
+  readonly bounds: number;
+  readonly result?: R;
+}
 
 /**
- * What `evaluate` makes of items, by `keyOf` and then in the items' order; null is left out. `bound` of an item must not exceed the key of what is made of it: an item is
- * evaluated only when its bound comes before all keys that are known.
+ * What `evaluate` makes of items, by `keyOf` and then in the items' order; null is left out. None of `bounds` of an item, cheap to close, may exceed the key of what is made of
+ * it: the next one is looked at, and behind the last one the item evaluated, only when the one before it comes before all keys that are known.
  */
 export function* inOrder<T, R>(
   items: readonly T[],
-  bound: (item: T) => number,
+  bounds: readonly ((item: T) => number)[],
   evaluate: (item: T) => R | null,
   keyOf: (result: R) => number,
 ): Generator<R> {
+  const [cheap = () => Number.NEGATIVE_INFINITY] = bounds;
   const waiting = items
-    .map((item, index) => ({ item, index, bound: bound(item) }))
-    .sort((x, y) => y.bound - x.bound || y.index - x.index);
-  const known: (Place & { readonly result: R })[] = [];
+    .map((item, index): Entry<T, R> => ({ item, index, key: cheap(item), bounds: 1 }))
+    .sort((x, y) => y.key - x.key || y.index - x.index);
+  const next = ({ item, index, key, bounds: count }: Entry<T, R>): Entry<T, R> | null => {
+    const bound = bounds[count];
+    if (bound !== undefined) return { item, index, key: Math.max(key, bound(item)), bounds: count + 1 };
+    const result = evaluate(item);
+    return result === null ? null : { item, index, key: keyOf(result), bounds: count, result };
+  };
+  /** Those that came first, by key; of as large keys those without a result first, so that none is passed over. */
+  const known: Entry<T, R>[] = [];
   for (;;) {
     const [first] = known;
-    const next = waiting.at(-1);
-    if (next !== undefined && (first === undefined || next.bound <= first.key)) {
-      waiting.pop();
-      const result = evaluate(next.item);
-      if (result === null) continue;
-      const key = keyOf(result);
-      const place = { key, index: next.index };
-      let [low, high] = [0, known.length];
-      while (low < high) {
-        const middle = (low + high) >> 1;
-        const other = known[middle];
-        if (other !== undefined && comesBefore(other, place)) low = middle + 1;
-        else high = middle;
-      }
-      known.splice(low, 0, { result, ...place });
-    } else if (first === undefined) return;
-    else {
-      known.shift();
-      yield first.result;
+    const last = waiting.at(-1);
+    const waits = last !== undefined && (first === undefined || last.key <= first.key);
+    const entry = waits ? waiting.pop() : known.shift();
+    if (entry === undefined) return;
+    if (entry.result !== undefined) {
+      yield entry.result;
+      continue;
     }
+    const then = next(entry);
+    if (then === null) continue;
+    let [low, high] = [0, known.length];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      const other = known[middle];
+      if (other !== undefined && comesBefore(other, then)) low = middle + 1;
+      else high = middle;
+    }
+    known.splice(low, 0, then);
   }
+}
+
+function comesBefore<T, R>(x: Entry<T, R>, y: Entry<T, R>): boolean {
+  if (x.key !== y.key) return x.key < y.key;
+  const [later, earlier] = [x, y].map(({ result }) => (result === undefined ? 0 : 1));
+  return later === earlier ? x.index < y.index : (later ?? 0) < (earlier ?? 0);
 }

@@ -148,8 +148,9 @@ H200, wgmma, cuBLASLt's first choice beside it, idle regime ([runs](runs/2026-11
 * Of what was timed, choices lose 0.9 % (253 schedules of 12 sizes that the least squares have not seen, least 0.935) and 2.5 % (301 of 14 sizes that they have, least 0.907); 3.6 % at
   96 further sizes in 8, 16 and 32 bits (least 0.66, at 512 x 512 x 32768). One constant, \`l2Rate\`, was picked by choices at all of them.
 * 77 % of predictions of those 554 schedules are within 10 %, 96 % within 25 %; of 490 schedules of the further sizes 69 % and 95 %.
-* A problem has some thousand trials by wgmma. The first schedule is the one that a search of all of them by the model finds (40 of 40 problems), after 18 ms of one core in the
-  median and 45 ms at worst on a machine with other work (\`npm run bench\`).
+* A problem has some thousand trials by wgmma. The first schedule is the one that a search of all of them by the model finds (40 of 40 problems). For a new
+  problem it takes 23 ms of one core in the median of 24 bf16 sizes and 52 ms at worst, once the code is warm, on a machine of two cores with some fifteen other processes (64 and 118
+  before backends and bounds came one after the other; 2026-11-23, \`npx vitest run packages/cli/test/choice/rank.test.ts\`, where another test counts the work).
 
 ## What helped, and what did not
 
@@ -174,8 +175,9 @@ FLOP and bytes grow with the fourth power of the clock. FFMA and mma.sync are is
 reads and what a warp waits for (\`packages/ir/src/model/issue.ts\`), fitted on an H200 at the clock that their load leaves.
 
 Candidates are enumerated, not listed: for wgmma all tiles that instructions and registers allow (64 to 256 rows, columns by eights and from 64 on by sixteens, either way
-round), chunks of 128 to 512 bytes, as many stages as fit, ping-pong, clusters, split K with four reductions. A closed-form bound (\`kernelBound\`: products, operands, DRAM, and
-the clock that the power cap leaves at best) orders them, a prediction is made only when a bound comes up, and legality asked only of what is next. What was measured faster at a
+round), chunks of 128 to 512 bytes, as many stages as fit, ping-pong, clusters, split K with four reductions. Closed-form bounds order them, of a tile (\`tileBound\`: products,
+operands, DRAM) and of a kernel (\`kernelBound\`: also its chunks, the ends of blocks, reductions and the clock that the power cap leaves at best); the closer bound is computed only when
+the other comes up, a prediction made only when that does, and legality looked at only of what is next. A backend whose roofline is above what others predict is not searched. What was measured faster at a
 size is data: the shipped schedule store.
 
 Latencies, partial sectors and reductions of wgmma are least squares over half of 180 unlisted sizes (some 1,400 kernels of an H200 and an H100) in relative error, with 184
