@@ -1,5 +1,5 @@
 /** The kernels on a real GPU: right against float64, and the same bits as the emulator. Skipped where there is no GPU. */
-import { conformanceOnGpu } from "@tilewright/conformance";
+import { attentionOnGpu, conformanceOnGpu } from "@tilewright/conformance";
 import { createRandom, type Problem, printProblem, type Schedule, type Target } from "@tilewright/core";
 import { printSchedule } from "@tilewright/ir";
 import { type Device, describeCuda, type GemmResult, openDevice, runGemm } from "@tilewright/runtime";
@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { simt } from "../src/backend.ts";
 import { build, scheduleOf } from "./support/build.ts";
 import { problemOf, randomCase, targetOf } from "./support/cases.ts";
-import { optionsFor } from "./support/conformance.ts";
+import { attentionOptions, optionsFor } from "./support/conformance.ts";
 import { type CaseData, caseData, judge } from "./support/data.ts";
 
 const hasGpu = (await describeCuda()).devices.length > 0;
@@ -146,3 +146,4 @@ function differing(problem: Problem, x: Float32Array, y: Float32Array): number {
 
 // The conformance table: sizes, layouts, epilogues, batches, groups, splits.
 await conformanceOnGpu(simt, optionsFor("sm_80", 1000, 1));
+await attentionOnGpu(simt, { ...attentionOptions, arch: "sm_80" });

@@ -1,10 +1,17 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type OperandData, readElement } from "@tilewright/core";
-import { anchorOf, attentionText, parseAxisProgram, readAttention } from "@tilewright/ir";
+import {
+  anchorOf,
+  attentionText,
+  checkedRows,
+  parseAxisProgram,
+  readAttention,
+  referenceProgram,
+} from "@tilewright/ir";
 import { describe, expect, test } from "vitest";
 import { randomInputs } from "../src/run/inputs.ts";
-import { checkedRows, referenceProgram } from "../src/run/program.ts";
+
 import { cli } from "./harness.ts";
 import { scratch } from "./scratch.ts";
 
@@ -22,56 +29,20 @@ const faults = async (line: string): Promise<readonly string[]> => {
   );
 };
 
-const grouped = "--batch 2 --heads 4 --kv-heads 2";
+// Every form on every backend is the conformance suite's; here the flags lead to it.
 const cases = [
-  ["--queries 33 --keys 40 --head-dim 32 --dtype f32", ["simt/sm_70"]],
-  [`--queries 17 --keys 21 --head-dim 16 --dtype f32 ${grouped} --layout bshd`, ["simt/sm_70"]],
   [
-    "--queries 70 --keys 77 --head-dim 64 --dtype bf16 --heads 2",
-    ["simt/sm_70", "mma/sm_80", "wgmma/sm_90a"],
+    "--queries 17 --keys 21 --head-dim 16 --dtype f32 --batch 2 --heads 4 --kv-heads 2 --layout bshd",
+    ["simt/sm_70"],
   ],
   [
-    `--queries 100 --keys 50 --head-dim 64 --dtype f16 ${grouped}`,
-    ["mma/sm_80", "mma/sm_90a", "wgmma/sm_90a"],
-  ],
-  ["--queries 1 --keys 129 --head-dim 96 --dtype bf16 --heads 8 --kv-heads 1", ["mma/sm_80", "wgmma/sm_90a"]],
-  ["--queries 65 --keys 250 --head-dim 128 --dtype bf16 --layout bshd", ["mma/sm_80", "wgmma/sm_90a"]],
-  [
-    "--queries 20 --keys 64 --head-dim 192 --value-dim 128 --dtype f16 --d-dtype f32",
-    ["mma/sm_80", "wgmma/sm_90a"],
+    "--queries 20 --keys 99 --head-dim 72 --value-dim 40 --dtype bf16 --d-dtype f32 --soft-cap 2 --scale 0.3 --causal=top-left",
+    ["mma/sm_80"],
   ],
   [
-    "--queries 20 --keys 99 --head-dim 72 --value-dim 40 --dtype bf16 --soft-cap 2 --scale 0.3",
-    ["mma/sm_80", "wgmma/sm_90a"],
+    "--queries 40 --keys 270 --head-dim 64 --dtype bf16 --causal --window 40 --bias hqs --alibi --heads 2",
+    ["mma/sm_90a", "wgmma/sm_90a"],
   ],
-  ["--queries 20 --keys 33 --head-dim 256 --dtype bf16 --scale -0.1", ["mma/sm_80", "wgmma/sm_90a"]],
-  ["--queries 35 --keys 45 --head-dim 32 --dtype f32 --causal", ["simt/sm_70"]],
-  [`--queries 70 --keys 77 --head-dim 64 --dtype bf16 ${grouped} --causal`, ["mma/sm_80", "wgmma/sm_90a"]],
-  ["--queries 77 --keys 70 --head-dim 64 --dtype f16 --causal=top-left", ["mma/sm_80", "wgmma/sm_90a"]],
-  ["--queries 90 --keys 40 --head-dim 64 --dtype bf16 --causal", ["mma/sm_80", "wgmma/sm_90a"]],
-  ["--queries 150 --keys 150 --head-dim 64 --dtype bf16 --causal --window 20", ["mma/sm_80", "wgmma/sm_90a"]],
-  ["--queries 130 --keys 40 --head-dim 64 --dtype bf16 --window 5", ["simt/sm_70", "wgmma/sm_90a"]],
-  // Tiles as wide as V, 96 columns, are no multiple of a chunk.
-  [
-    "--queries 5 --keys 42 --head-dim 128 --value-dim 96 --dtype f16 --layout bshd",
-    ["mma/sm_80", "wgmma/sm_90a"],
-  ],
-  ["--queries 20 --keys 233 --head-dim 40 --dtype bf16", ["mma/sm_80", "mma/sm_90a"]],
-  // More keys than a tile holds, in parts.
-  ["--queries 20 --keys 270 --head-dim 48 --dtype f32 --causal", ["simt/sm_70", "simt/sm_80"]],
-  [
-    "--queries 70 --keys 320 --head-dim 64 --dtype bf16 --heads 4 --kv-heads 2",
-    ["mma/sm_80", "mma/sm_90", "wgmma/sm_90a"],
-  ],
-  ["--queries 9 --keys 300 --head-dim 128 --dtype f16 --causal", ["mma/sm_80", "wgmma/sm_90a"]],
-  ["--queries 140 --keys 270 --head-dim 64 --dtype bf16 --causal --window 40", ["mma/sm_80", "wgmma/sm_90a"]],
-  [
-    "--queries 17 --keys 401 --head-dim 72 --value-dim 40 --dtype f16 --soft-cap 3 --layout bshd",
-    ["mma/sm_80", "wgmma/sm_90a"],
-  ],
-  ["--queries 17 --keys 260 --head-dim 192 --value-dim 128 --dtype bf16", ["wgmma/sm_90a"]],
-  ["--queries 17 --keys 260 --head-dim 192 --dtype bf16", ["mma/sm_80", "wgmma/sm_90a"]],
-  ["--queries 17 --keys 515 --head-dim 256 --dtype bf16 --scale -0.1", ["mma/sm_80", "wgmma/sm_90a"]],
 ] as const;
 const all = cases.flatMap(([flags, where]) => where.map((place) => [flags, ...place.split("/")] as const));
 
@@ -148,12 +119,15 @@ describe("attention", () => {
     [{ causal: true, window: 2 }, ["select(s < q + 2, -inf, select(s < q + 4, %S, -inf))"]],
     [{ window: 3 }, ["select(s < q + 1, -inf, select(s < q + 6, %S, -inf))"]],
     [{ softCap: 4 }, ["tanh(%S * 0.125)"]],
+    [{ bias: "s" }, ["%S * (0.5) + %bias", "max(%x, -1e+30)", "max(%y, 1e-30)"]],
+    [{ alibi: true, softCap: 4 }, ["tanh(%S * 0.125)", "4 * %S - %slopes * abs(q + 3 - s)"]],
   ])("masks of %j", (fields, parts) => {
     const attention = readAttention({ op: "attention", queries: 5, keys: 8, headDim: 4, ...fields });
     if (!attention.ok) throw new Error("is one");
     const text = attentionText(attention.value);
-    const found = text.match(/select\(.*\)(?=\n)|max\(%[xy], [^)]*\)|tanh\([^)]*\)/g) ?? [];
-    expect(found.toSorted()).toEqual([...parts].toSorted());
+    const found =
+      text.match(/select\(.*\)(?=\n)|max\(%[xy], [^)]*\)|tanh\([^)]*\)|[^=]* [+-] %[bs]\w+.*/g) ?? [];
+    expect(found.map((part) => part.trim()).toSorted()).toEqual([...parts].toSorted());
   });
 
   test("of many rows a sample is computed, as all of them are", () => {
@@ -184,8 +158,11 @@ describe("attention", () => {
     expect(new Set(picked).size).toBeGreaterThan(10);
   });
 
-  test("keys in parts are weighted as those of a row are", () => {
-    const whole = readAttention({ op: "attention", queries: 5, keys: 300, headDim: 4, causal: true });
+  test("keys in parts are weighted as those of a row are, with a bias and slopes", () => {
+    const whole = readAttention({
+      ...{ op: "attention", queries: 5, keys: 300, headDim: 4, causal: true },
+      ...{ bias: "qs", alibi: true },
+    });
     const program = whole.ok ? parseAxisProgram(attentionText(whole.value)) : whole;
     if (!program.ok) throw new Error("is a program");
     const anchor = anchorOf(program.value);
@@ -201,14 +178,19 @@ describe("attention", () => {
       const scores = Array.from({ length: 300 - 4 + q }, (_, s) =>
         [0, 1, 2, 3].reduce((sum, k) => sum + element(data.a, q * 4 + k) * element(data.b, s * 4 + k), 0),
       );
-      const weights = scores.map((score) => Math.exp(score / 2));
+      const added = scores.map(
+        (_, s) => element(data.steps?.[1], q * 300 + s) - element(data.steps?.[2], 0) * (q + 295 - s),
+      );
+      const logits = scores.map((score, s) => score / 2 + (added[s] ?? 0));
+      const most = Math.max(...logits);
+      const weights = logits.map((score) => Math.exp(score - most));
       const total = weights.reduce((sum, weight) => sum + weight, 0);
       for (let e = 0; e < 4; e++) {
         const wanted =
           weights.reduce((sum, weight, s) => sum + weight * element(data.steps?.[0], s * 4 + e), 0) / total;
         expect(Math.abs((d?.values[q * 4 + e] ?? 0) - wanted)).toBeLessThan(1e-7);
         expect(d?.bounds[q * 4 + e]).toBeGreaterThan(1e-6);
-        expect(d?.bounds[q * 4 + e]).toBeLessThan(1e-3);
+        expect(d?.bounds[q * 4 + e]).toBeLessThan(2e-2);
       }
     }
   });

@@ -4,11 +4,11 @@ import { devNull } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { compareWithBound, type DType, decodeArray, formatDiagnostic } from "@tilewright/core";
-import { anchorOf, interpret, measureProgram } from "@tilewright/ir";
+import { anchorOf, interpret, measureProgram, referenceProgram } from "@tilewright/ir";
 import { describe, expect, test } from "vitest";
 import { compiler } from "../src/compiler.ts";
 import { randomInputs, stepDType } from "../src/run/inputs.ts";
-import { referenceProgram } from "../src/run/program.ts";
+
 import { cli } from "./harness.ts";
 import { scratch } from "./scratch.ts";
 

@@ -7,6 +7,7 @@ import {
   isEmptyGroup,
   type Problem,
   printProblem,
+  type ReferenceInputs,
   type Schedule,
   type Target,
 } from "@tilewright/core";
@@ -17,6 +18,7 @@ import {
   createCompiler,
   printSchedule,
   programAt,
+  referenceProgram,
 } from "@tilewright/ir";
 import type { Device } from "@tilewright/runtime";
 import { assemble, hasPtxas, SPILLED } from "./assemble.ts";
@@ -41,6 +43,9 @@ export interface Case {
   /** How the buffers lie. */
   readonly memory?: Pick<RunOptions, "inPlace" | "withoutC">;
 }
+
+/** What a case says beside its problem and schedule. */
+type Drawn = Omit<Case, "problem" | "schedule" | "target">;
 
 export interface Oracles {
   readonly emulator: Device;
@@ -87,15 +92,47 @@ export function checkCase(backend: Backend, subject: Case, oracles: Oracles): re
   return [`${printProblem(problem)}\n${printSchedule(backend.schedule, schedule)}`, ...faults];
 }
 
+/** A program over named axes, and what is drawn for it. */
+export interface ProgramCase {
+  readonly text: string;
+  readonly target: Target;
+  readonly seed: number;
+  /** Of its product, drawn, in which ptxas may spill; the compiler's choice unless given. */
+  readonly schedule?: Schedule;
+}
+
+/** The same of a program over named axes, with normal data. */
+export function checkProgram(
+  backend: Backend,
+  { text, target, seed, schedule }: ProgramCase,
+  oracles: Oracles,
+): readonly string[] {
+  const made = createCompiler({ backends: [backend] }).compile({
+    from: text,
+    target,
+    ...(schedule === undefined ? {} : { schedule }),
+    verify: "each",
+  });
+  if (!made.ok) return made.error.map((found) => `compile: ${formatDiagnostic(found)}`);
+  const subject = { seed, data: ["normal"], maySpill: schedule !== undefined } as const;
+  const faults = [
+    ...truthFaults(backend, made.value, seed, everything),
+    ...assembledFaults(made.value, subject),
+    ...checkRuns(made.value, subject, oracles),
+  ];
+  return faults.length === 0 ? faults : [text, made.value.schedule ?? "", ...faults];
+}
+
 const compiled = (backend: Backend, { problem, schedule }: Case, target: Target): Checked<Artifact> =>
   createCompiler({ backends: [backend] }).compile({ problem, target, schedule, verify: "each" });
 
 /** What ptxas has against a text; nothing where it is not installed. */
-const assembledFaults = ({ ptx, target }: Artifact, { maySpill }: Case): readonly string[] =>
+const assembledFaults = ({ ptx, target }: Artifact, { maySpill }: Drawn): readonly string[] =>
   hasPtxas ? assemble(ptx, target.arch).faults.filter((what) => !(maySpill && what.startsWith(SPILLED))) : [];
 
-function checkRuns(artifact: Artifact, subject: Case, oracles: Oracles): readonly string[] {
+function checkRuns(artifact: Artifact, subject: Drawn & Partial<Case>, oracles: Oracles): readonly string[] {
   const { seed, data: kinds = ["integers", "normal"], scalars = {}, memory = {} } = subject;
+  const { source } = artifact;
   const faults: string[] = [];
   const emulated = new Session(oracles.emulator, artifact);
   const onGpu = oracles.gpu && new Session(oracles.gpu, artifact);
@@ -109,7 +146,10 @@ function checkRuns(artifact: Artifact, subject: Case, oracles: Oracles): readonl
       const launched = { problem, program: programAt(artifact.program, problem) };
       const before = faults.length;
       for (const kind of kinds) {
-        const data = caseData(problem, kind, seed, { scalars });
+        const data = caseData(problem, kind, seed, {
+          scalars,
+          ...(source && { reference: (inputs: ReferenceInputs) => referenceProgram(source, inputs) }),
+        });
         // A GPU computes as its own generation does, whichever the text is for.
         const arithmetic = oracles.gpu ? { arithmetic: oracles.gpu.arch } : {};
         const seeds = kind === kinds[0] ? (oracles.seeds ?? 0) : 0;
@@ -133,7 +173,7 @@ function checkGroups(
   emulated: Session,
   onGpu: Session | null,
   kind: DataKind,
-  subject: Case,
+  subject: Drawn & Partial<Case>,
   oracles: Oracles,
   faults: string[],
 ): void {
@@ -200,7 +240,7 @@ function checkInterpreted(
   { problem, program }: Launched,
   data: CaseData,
   emulated: Run,
-  { schedule, seed }: Case,
+  { schedule, seed }: Drawn & Partial<Case>,
   { sameArithmetic }: Oracles,
   faults: string[],
 ): void {
@@ -212,7 +252,7 @@ function checkInterpreted(
     return;
   }
   faults.push(...judge(problem, data, run.value).map((what) => `${where}: ${what}`));
-  if (addsAsTheyCome(program) || !sameArithmetic?.(problem, schedule)) return;
+  if (addsAsTheyCome(program) || schedule === undefined || !sameArithmetic?.(problem, schedule)) return;
   const bits = differing(problem, emulated, run.value);
   if (bits > 0) faults.push(`${where}: ${bits} elements differ from the emulator's`);
 }

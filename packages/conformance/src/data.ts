@@ -1,5 +1,8 @@
 /** Inputs of a case and what must come out of them. */
 import {
+  type BatchAxis,
+  batchAxes,
+  batchOffset,
   createRandom,
   type DType,
   decodeArray,
@@ -13,8 +16,8 @@ import {
   operandShape,
   operandStrides,
   type Problem,
-  packedStride,
   type Reference,
+  type ReferenceInputs,
   randomScales,
   randomStorage,
   referenceGemm,
@@ -60,28 +63,27 @@ const SCALE = { integers: 2, special: 2, normal: 0.75 } as const;
 /** Every byte 0xff is NaN in all float types and -1 in the signed ones: what lies between the rows must not be used. */
 const POISON = 0xff;
 
-/** Which elements of a buffer belong to its matrices. `stride`: elements between the matrices of a batch. */
+/** Which elements of a buffer belong to its matrices. `axes`: where those of a batch lie. */
 function elementMask(
   operand: Operand,
   [rows, columns]: readonly [number, number],
-  { count, stride, length }: { readonly count: number; readonly stride: number; readonly length: number },
+  {
+    count,
+    axes,
+    length,
+  }: { readonly count: number; readonly axes: readonly BatchAxis[]; readonly length: number },
 ): Uint8Array {
   const mask = new Uint8Array(length);
   const [rowStride, columnStride] = operandStrides(operand);
-  for (let item = 0; item < count; item++)
+  for (let item = 0; item < count; item++) {
+    const start = batchOffset(axes, item);
     for (let i = 0; i < rows; i++)
-      for (let j = 0; j < columns; j++) mask[item * stride + i * rowStride + j * columnStride] = 1;
+      for (let j = 0; j < columns; j++) mask[start + i * rowStride + j * columnStride] = 1;
+  }
   return mask;
 }
 
 const batchCount = (problem: Problem): number => (problem.batch.kind === "none" ? 1 : problem.batch.count);
-
-/** Elements between consecutive matrices of an operand's batch; 0 without one. */
-export function batchStrideOf(problem: Problem, which: "a" | "b" | "c" | "d"): number {
-  const { batch } = problem;
-  if (batch.kind !== "strided") return 0;
-  return { a: batch.strideA, b: batch.strideB, c: batch.strideC, d: batch.strideD }[which];
-}
 
 /** The mask of A, B, C or D in its buffer. */
 export function operandMask(problem: Problem, which: "a" | "b" | "c" | "d"): Uint8Array {
@@ -89,18 +91,19 @@ export function operandMask(problem: Problem, which: "a" | "b" | "c" | "d"): Uin
   if (operand === null) return new Uint8Array();
   const place = {
     count: batchCount(problem),
-    stride: batchStrideOf(problem, which),
+    axes: batchAxes(problem, which),
     length: operandElements(problem, which),
   };
   return elementMask(operand, operandShape(problem, which), place);
 }
 
-/** The mask of the matrices of an epilogue step, which follow each other at their packed stride. */
-export function stepMask(problem: Problem, operand: Operand, length: number): Uint8Array {
-  const { m, n } = problem;
-  return elementMask(operand, [m, n], {
+/** The mask of the matrices that a step of the epilogue reads or stores. */
+export function stepMask(problem: Problem, step: number, operand: Operand, length: number): Uint8Array {
+  const given = problem.epilogue[step];
+  const extents = given === undefined ? ([0, 0] as const) : stepExtents(problem, given);
+  return elementMask(operand, extents, {
     count: batchCount(problem),
-    stride: packedStride(operand, m, n),
+    axes: batchAxes(problem, `epilogue${step}`),
     length,
   });
 }
@@ -140,12 +143,20 @@ function scatterSpecials(data: OperandData, dtype: DType, mask: Uint8Array, seed
   }
 }
 
-/** Inputs from a seed, and the reference. `rows`: compute the reference of these rows of D only. */
+/** Inputs from a seed, and the reference: `reference` of them, the matrix product's unless given; `rows`: of these rows of D only. */
 export function caseData(
   problem: Problem,
   kind: DataKind,
   seed: number,
-  { scalars = {}, rows }: { readonly scalars?: RuntimeScalars; readonly rows?: readonly number[] } = {},
+  {
+    scalars = {},
+    rows,
+    reference: referenceOf = (inputs) => referenceGemm(problem, inputs, rows ? { rows } : {}),
+  }: {
+    readonly scalars?: RuntimeScalars;
+    readonly rows?: readonly number[];
+    readonly reference?: (inputs: ReferenceInputs) => Reference;
+  } = {},
 ): CaseData {
   const distribution: InputDistribution = kind === "normal" ? { kind } : { kind: "integers" };
   const random = (dtype: DType, count: number, stream: number) =>
@@ -175,13 +186,10 @@ export function caseData(
     const operand = "operand" in step ? step.operand : null;
     const dtype = operand?.dtype ?? ("dtype" in step ? step.dtype : "f32");
     const data = random(dtype, bytes / sizeOf(dtype), 3 + i);
-    const [m, n] = stepExtents(problem, step);
-    return operand
-      ? poisonGaps(operand.dtype, data, stepMask({ ...problem, m, n }, operand, data.length))
-      : data;
+    return operand ? poisonGaps(operand.dtype, data, stepMask(problem, i, operand, data.length)) : data;
   });
   const alpha = problem.alpha === "runtime" ? (scalars.alpha ?? usual.alpha) : problem.alpha;
   const beta = problem.beta === "runtime" ? (scalars.beta ?? usual.beta) : problem.beta;
-  const reference = referenceGemm(problem, { a, b, c, sfa, sfb, steps, alpha, beta }, rows ? { rows } : {});
+  const reference = referenceOf({ a, b, c, sfa, sfb, steps, alpha, beta });
   return { kind, a, b, c, sfa, sfb, steps, alpha, beta, reference };
 }

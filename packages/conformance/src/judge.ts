@@ -1,5 +1,8 @@
 /** Results against what must come out, as sentences: no sentence, no fault. */
 import {
+  type BatchAxis,
+  batchAxes,
+  batchOffset,
   bytesOfStorage,
   compareMatrix,
   decodeArray,
@@ -12,7 +15,7 @@ import {
   readElement,
   roundTo,
 } from "@tilewright/core";
-import { batchStrideOf, type CaseData, operandMask, stepMask } from "./data.ts";
+import { type CaseData, operandMask, stepMask } from "./data.ts";
 
 /** What a run stored: D and the second outputs, each in its dtype, gaps included. */
 export interface Stored {
@@ -38,24 +41,33 @@ function isExact(problem: Problem, data: CaseData): boolean {
   );
 }
 
+/** Where rows that are compared lie. `stride`: elements between the matrices of a batch, or its axes. */
+interface Place {
+  readonly rows: readonly number[];
+  readonly columns: number;
+  readonly stride: number | readonly BatchAxis[];
+}
+
 /** The first element that is not what exact arithmetic gives, NaN and infinities included. */
 function firstInexact(
   operand: Operand,
   stored: OperandData,
   expected: Expectation,
-  { rows, columns, stride }: { rows: readonly number[]; columns: number; stride: number },
+  { rows, columns, stride }: Place,
 ): string | null {
   const values = decodeArray(operand.dtype, stored);
   const size = rows.length * columns;
   for (let i = 0; i < expected.values.length; i++) {
     const row = rows[Math.floor((i % size) / columns)] ?? 0;
     const column = i % columns;
+    const item = Math.floor(i / size);
+    const start = typeof stride === "number" ? item * stride : batchOffset(stride, item);
     const [rs, cs] = operand.layout === "row" ? [operand.ld, 1] : [1, operand.ld];
-    const actual = values[Math.floor(i / size) * stride + row * rs + column * cs] ?? 0;
+    const actual = values[start + row * rs + column * cs] ?? 0;
     const wanted = roundTo(operand.dtype, expected.values[i] ?? 0);
     // === and not Object.is: the sign of a zero sum depends on the order of its terms.
     if (actual === wanted || (Number.isNaN(actual) && Number.isNaN(wanted))) continue;
-    return `(${row}, ${column}) of item ${Math.floor(i / size)} is ${actual} and must be exactly ${wanted}`;
+    return `(${row}, ${column}) of item ${item} is ${actual} and must be exactly ${wanted}`;
   }
   return null;
 }
@@ -70,7 +82,7 @@ export function judge(problem: Problem, data: CaseData, stored: Stored): readonl
     operand: Operand,
     actual: OperandData,
     expected: Expectation,
-    place: { rows: readonly number[]; columns: number; stride: number },
+    place: Place,
     exactly: boolean,
   ): void => {
     const inexact = exactly ? firstInexact(operand, actual, expected, place) : null;
@@ -83,7 +95,7 @@ export function judge(problem: Problem, data: CaseData, stored: Stored): readonl
         `${what} has ${failures} elements beyond their bound; (${worst.row}, ${worst.column}) of item ${worst.batch} is ${worst.actual} where ${worst.expected} within ${worst.bound} is right`,
       );
   };
-  const stride = batchStrideOf(problem, "d");
+  const stride = batchAxes(problem, "d");
   compare("D", problem.d, stored.d, reference.d, { rows: reference.rows, columns: problem.n, stride }, exact);
   for (const [index, expected] of reference.steps) {
     const step = problem.epilogue[index];
@@ -129,7 +141,7 @@ export function differing(problem: Problem, x: Stored, y: Stored): number {
   problem.epilogue.forEach((step, i) => {
     const stored = x.steps.get(i);
     if (step.kind === "output" && stored)
-      total += count(step.operand, stepMask(problem, step.operand, stored.length), stored, y.steps.get(i));
+      total += count(step.operand, stepMask(problem, i, step.operand, stored.length), stored, y.steps.get(i));
   });
   return total;
 }

@@ -386,7 +386,7 @@ export class Session {
       if (step.kind !== "output") return;
       const elements = (placed.get(name)?.buffer.size ?? 0) - (placed.get(name)?.offset ?? 0);
       const length = Math.floor(elements / sizeOf(step.operand.dtype));
-      steps.set(i, read(name, step.operand.dtype, stepMask(problem, step.operand, length)));
+      steps.set(i, read(name, step.operand.dtype, stepMask(problem, i, step.operand, length)));
     });
     return { d, steps, faults };
   }

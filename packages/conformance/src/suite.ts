@@ -13,7 +13,8 @@ import { type Backend, createCompiler, reductionKinds } from "@tilewright/ir";
 import { type Device, describeCuda, openDevice } from "@tilewright/runtime";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { hasPtxas } from "./assemble.ts";
-import { type Case, checkCase, type Oracles } from "./check.ts";
+import { attentionDraw, attentionTable, productOf, programOf } from "./attentions.ts";
+import { type Case, checkCase, checkProgram, type Oracles, type ProgramCase } from "./check.ts";
 import { checkEdits, type EditCounts } from "./edits.ts";
 import { inWholeBytes } from "./narrow.ts";
 import { type DTypes, nameOf, pick, problemOf, randomProblem, requestTypes, targetOf } from "./random.ts";
@@ -137,6 +138,67 @@ export async function conformanceOnGpu(backend: Backend, options: ConformanceOpt
     });
     test.each(pairSeeds(options))("random problem and schedule %i", (seed) => {
       expect(checkCase(backend, randomPair(backend, target, options, seed), oracles())).toEqual([]);
+    });
+  });
+}
+
+export interface AttentionOptions {
+  readonly arch: string;
+  /** Of the draws. */
+  readonly dtypes: Parameters<typeof attentionDraw>[3];
+  /** Rows of the table for which the backend has no schedule, by their JSON: each must be refused, and no other. */
+  readonly without?: readonly string[];
+  /** One row of so many, from `first` on; every row unless given, with TILEWRIGHT_SLOW=1, and on a GPU. */
+  readonly sample?: readonly [first: number, of: number];
+  readonly draws: { readonly first: number; readonly count: number };
+}
+
+type NamedCase = readonly [name: string, subject: () => ProgramCase];
+
+/** The rows of attention's table that the backend accepts, and the draws. */
+function attentionCases(backend: Backend, options: AttentionOptions, all: boolean): readonly NamedCase[] {
+  const target = targetOf(options.arch);
+  const [first, of] = (!all && options.sample) || [0, 1];
+  const rows = attentionTable
+    .map(
+      (fields, seed) => [JSON.stringify(fields), () => ({ text: programOf(fields), target, seed })] as const,
+    )
+    .filter(([name], i) => i % of === first % of && !options.without?.includes(name))
+    .filter(([, subject]) => backend.accepts(productOf(subject().text), target).ok);
+  const draws = Array.from({ length: options.draws.count }, (_, i): NamedCase => {
+    const seed = options.draws.first + i;
+    return [`drawn, ${seed}`, () => attentionDraw(backend, target, seed, options.dtypes)];
+  });
+  return [...rows, ...draws];
+}
+
+/** Attention by a backend, as vitest tests of the calling file: a table and draws, through interpreter, ptxas and emulator in three orders. */
+export function attentionConformance(backend: Backend, options: AttentionOptions): void {
+  describe(`attention by ${backend.id} on ${options.arch}`, () => {
+    const devices = openDevices(options.arch, ["emulator"]);
+    test.each(attentionCases(backend, options, everything))("%s", (_name, subject) => {
+      expect(checkProgram(backend, subject(), { emulator: devices.get("emulator") })).toEqual([]);
+    });
+    test.each(options.without ?? [])("has no schedule for %s, and says so", (name) => {
+      const from = programOf(JSON.parse(name));
+      const made = createCompiler({ backends: [backend] }).compile({ from, target: targetOf(options.arch) });
+      expect(made.ok ? [] : made.error.map(({ code }) => code)).toContain("TW3170");
+    });
+  });
+}
+
+/** The same on a GPU, whose bits must be the emulator's. Skipped where there is none. */
+export async function attentionOnGpu(backend: Backend, options: AttentionOptions): Promise<void> {
+  const name = `attention by ${backend.id} on a GPU, ${options.arch}`;
+  if ((await describeCuda()).devices.length === 0) {
+    test.skipIf(true)(name, () => undefined);
+    return;
+  }
+  describe(name, () => {
+    const devices = openDevices(options.arch, ["emulator", "cuda"]);
+    test.each(attentionCases(backend, options, true))("%s", (_name, subject) => {
+      const oracles = { emulator: devices.get("emulator"), gpu: devices.get("cuda") };
+      expect(checkProgram(backend, subject(), oracles)).toEqual([]);
     });
   });
 }

@@ -259,6 +259,7 @@ export {
   attentionDTypes,
   attentionLayouts,
   attentionRequestSchema,
+  biasAxes,
   causalForms,
 } from "./schema/attention.ts";
 export { diagnosticsOfIssues } from "./schema/issues.ts";

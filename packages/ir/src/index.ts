@@ -120,6 +120,7 @@ export { anchorOf } from "./program/anchor.ts";
 export { type MeasuredMatrix, measureProgram, type ParameterValues } from "./program/measure.ts";
 export { isAxisProgram, parseAxisProgram } from "./program/parse.ts";
 export { printAxisProgram } from "./program/print.ts";
+export { checkedRows, programWork, referenceProgram } from "./program/reference.ts";
 export { scheduleProgram } from "./program/schedule.ts";
 export type { AxisProgram, Parameter } from "./program/types.ts";
 export { type Candidate, type RankOptions, rankCandidates } from "./rank.ts";

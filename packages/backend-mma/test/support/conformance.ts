@@ -1,5 +1,5 @@
 /** What this backend asks of the conformance suite. */
-import type { ConformanceOptions, DTypes } from "@tilewright/conformance";
+import type { AttentionOptions, ConformanceOptions, DTypes } from "@tilewright/conformance";
 import { randomSchedule } from "./cases.ts";
 
 /** All dtypes of an architecture; sizes 1 to 200 in each dimension, not in all at once. */
@@ -19,3 +19,9 @@ export const optionsFor = (
   refuses,
   pairs: { ...pairs, most: 200, mostWork: 2 ** 19 },
 });
+
+/** Half of attention's table in the text of each architecture, and a few draws. */
+export const attentionOptions: readonly AttentionOptions[] = [
+  { arch: "sm_80", dtypes: ["bf16", "f16"], sample: [0, 2], draws: { first: 100, count: 3 } },
+  { arch: "sm_90", dtypes: ["bf16", "f16"], sample: [1, 2], draws: { first: 200, count: 3 } },
+];

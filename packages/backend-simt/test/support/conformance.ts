@@ -1,5 +1,5 @@
 /** What this backend asks of the conformance suite. */
-import type { ConformanceOptions } from "@tilewright/conformance";
+import type { AttentionOptions, ConformanceOptions } from "@tilewright/conformance";
 import { isApproximateEpilogue, type Problem } from "@tilewright/core";
 import { randomSchedule } from "./cases.ts";
 
@@ -25,3 +25,15 @@ export const optionsFor = (arch: string, first: number, sample: number): Conform
   refuses: ["TW1908"],
   pairs: { first, count: 105, most: 300, mostWork: 2 ** 19 },
 });
+
+/** A third of attention's table, and a few draws. */
+export const attentionOptions: AttentionOptions = {
+  ...{ arch: "sm_70", dtypes: ["f32", "bf16"], sample: [0, 3] },
+  draws: { first: 400, count: 4 },
+  // Tiles of so many columns do not fit the registers.
+  without: [
+    { queries: 20, keys: 33, headDim: 256, dtype: "bf16", scale: -0.1 },
+    { queries: 17, keys: 260, headDim: 192, dtype: "bf16" },
+    { queries: 17, keys: 515, headDim: 256, dtype: "bf16", scale: -0.1 },
+  ].map((fields) => JSON.stringify(fields)),
+};

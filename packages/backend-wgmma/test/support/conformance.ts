@@ -1,5 +1,5 @@
 /** What this backend asks of the conformance suite. */
-import type { ConformanceOptions, DTypes } from "@tilewright/conformance";
+import type { AttentionOptions, ConformanceOptions, DTypes } from "@tilewright/conformance";
 import { randomSchedule } from "./cases.ts";
 
 /** Every family of instructions. */
@@ -34,3 +34,9 @@ export const optionsFor = (
   sample: dtypes.length,
   pairs: { ...pairs, most: 200, mostWork: 2 ** 18 },
 });
+
+/** Half of attention's table, and a few draws. */
+export const attentionOptions: AttentionOptions = {
+  ...{ arch: "sm_90a", dtypes: ["bf16", "f16"], sample: [0, 2] },
+  draws: { first: 300, count: 4 },
+};

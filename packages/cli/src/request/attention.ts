@@ -2,6 +2,7 @@
 import {
   attentionDTypes,
   attentionLayouts,
+  biasAxes,
   type Checked,
   causalForms,
   type Diagnostic,
@@ -11,7 +12,7 @@ import {
 } from "@tilewright/core";
 import { anchorOf, attentionText, parseAxisProgram, readAttention } from "@tilewright/ir";
 import { codes, problemWith } from "../codes.ts";
-import { choice, number, toggleOr } from "../kit/flags.ts";
+import { choice, number, toggle, toggleOr } from "../kit/flags.ts";
 
 const group = "Attention (--op attention, with --batch, --dtype, --d-dtype)";
 
@@ -39,6 +40,12 @@ export const attentionFlags = {
   }),
   scale: number("factor of Q.K^T (default 1 / sqrt(head dim))", { hint: "X", group }),
   softCap: number("scores become X tanh(score / X)", { hint: "X", group }),
+  bias: choice(
+    "add a matrix with these axes to scores: of b, h, q and s the ones it has; the others share it",
+    biasAxes,
+    { hint: "AXES", group },
+  ),
+  alibi: toggle("take a slope of each head times the distance of a key from scores", { group }),
 };
 
 type Fields = Readonly<Record<string, unknown>>;

@@ -2,7 +2,7 @@
 
 import { type Checked, type Diagnostic, ok, type Problem, referenceGemm } from "@tilewright/core";
 import type { CheckName, Counters, Finding, Order } from "@tilewright/emulator";
-import { type Artifact, addsAsTheyCome } from "@tilewright/ir";
+import { type Artifact, addsAsTheyCome, referenceProgram } from "@tilewright/ir";
 import type { GemmArtifact, GemmResult } from "@tilewright/runtime";
 import { codes, problemWith } from "../codes.ts";
 import { atStatements, diagnoseHazard, hazardsOf, mergeFindings } from "../emulation/report.ts";
@@ -13,7 +13,6 @@ import { tellerOf } from "../output/progress.ts";
 import { type Check, checkResult } from "./check.ts";
 import type { RunDevice } from "./device.ts";
 import type { Inputs } from "./inputs.ts";
-import { referenceProgram } from "./program.ts";
 
 export interface ExecuteOptions {
   /** Completion orders, one run each; a GPU has its own and runs once. */

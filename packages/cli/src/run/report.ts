@@ -11,6 +11,7 @@ import {
   storageFromBytes,
   writeElement,
 } from "@tilewright/core";
+import { programWork } from "@tilewright/ir";
 import { compilerOf } from "../compiler.ts";
 import { sha256 } from "../files/hash.ts";
 import { encodeNpy } from "../files/npy.ts";
@@ -22,7 +23,6 @@ import { choiceData, choiceText } from "../tuned/choice.ts";
 import type { RunDevice } from "./device.ts";
 import type { Execution } from "./execute.ts";
 import type { Prepared } from "./prepare.ts";
-import { programWork } from "./program.ts";
 import type { RunResult } from "./result.ts";
 
 /** D in C order as a .npy file. A batch becomes the first axis. */

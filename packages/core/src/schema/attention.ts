@@ -10,8 +10,10 @@ export const attentionDTypes = ["f16", "bf16", "f32"] as const;
 export const causalForms = ["bottom-right", "top-left"] as const;
 /** Order of the axes in memory, the last one contiguous: batch, heads, sequence, head dimension. */
 export const attentionLayouts = ["bhsd", "bshd"] as const;
+/** Axes that a bias has: batch, heads, queries, keys. The others share it. */
+export const biasAxes = ["bhqs", "bhs", "bqs", "bs", "hqs", "hs", "qs", "s"] as const;
 
-/** What a request for attention says: O = softmax(scale * Q.K^T, mask) . V of each head. */
+/** What a request for attention says: O = softmax(scale * Q.K^T + bias, mask) . V of each head. */
 export const attentionRequestSchema = z
   .strictObject({
     op: z.literal("attention"),
@@ -42,8 +44,20 @@ export const attentionRequestSchema = z
       "a query sees so many keys up to its own position, and without causal as many from it on",
     ).optional(),
     scale: z.number().optional().describe("factor of Q.K^T; 1 / sqrt(headDim) unless given"),
+    bias: z
+      .enum(biasAxes)
+      .optional()
+      .describe(
+        "a matrix of the dtype of Q is added to scores, behind the soft cap: its axes, packed in this order",
+      ),
+    alibi: z
+      .boolean()
+      .optional()
+      .describe(
+        "a slope of each head in f32, times the distance of a key from the query's own, is taken from scores",
+      ),
     softCap: z.number().optional().describe("scores become softCap * tanh(score / softCap)"),
   })
-  .describe("attention: O = softmax(scale * Q.K^T, mask) . V");
+  .describe("attention: O = softmax(scale * Q.K^T + bias, mask) . V");
 
 export type AttentionRequest = z.input<typeof attentionRequestSchema>;

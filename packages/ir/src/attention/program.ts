@@ -12,7 +12,7 @@ const MOST_AT_ONCE = 256;
 
 /** The text of the program. */
 export function attentionText(attention: Attention): string {
-  const { heads, kvHeads, batch, queries, keys, headDim, valueDim, dtype, stored } = attention;
+  const { heads, kvHeads, batch, queries, keys, headDim, valueDim, dtype, stored, bias } = attention;
   const shared = heads / kvHeads;
   const name = `attention_${dtype}_b${batch}_h${heads}${shared === 1 ? "" : `_${kvHeads}`}_q${queries}_k${keys}_d${headDim}`;
   const parts = keys > MOST_AT_ONCE;
@@ -32,6 +32,8 @@ export function attentionText(attention: Attention): string {
     `  param %Q ${dtype}[${query("q", "d")}]`,
     `  param %K ${dtype}[${key("s", "d")}]`,
     `  param %V ${dtype}[${key("s", "e")}]`,
+    ...(bias === null ? [] : [`  param %bias ${dtype}[${biasOf(bias, shared > 1)}]`]),
+    ...(attention.alibi ? [`  param %slopes f32[h${shared === 1 ? "" : ", g"}]`] : []),
     `  param %O ${stored}[${query("q", "e")}]`,
     "  tile %S f32[q, s]",
     `  tile %P ${dtype}[q, s]`,
@@ -53,6 +55,10 @@ const axesOf =
   ({ layout }: Attention, heads: readonly string[]) =>
   (rows: string, columns: string): string =>
     (layout === "bhsd" ? ["b", ...heads, rows, columns] : ["b", rows, ...heads, columns]).join(", ");
+
+/** Axes of a bias in the order of memory. */
+const biasOf = (axes: string, shared: boolean): string =>
+  [...axes].flatMap((axis) => (axis === "h" && shared ? ["h", "g"] : [axis])).join(", ");
 
 /** Sums of Q.K^T. */
 const products = ["fill %S = 0", "for d {", "  mma %S += %Q * %K", "}"];
@@ -96,17 +102,23 @@ function inParts(attention: Attention): readonly string[] {
 /** From the sums of Q.K^T to scores, and the factor of their differences that is an exponent of 2. */
 function scored(attention: Attention): { readonly lines: readonly string[]; readonly factor: number } {
   const { scale, softCap } = attention;
-  // The maximum is that of the scores only where their factor is positive.
-  const early = softCap === null && scale <= 0;
-  const factor = (softCap ?? (early ? 1 : scale)) * LOG2E;
+  const added = addedTo(attention);
+  // The maximum is that of the scores only where their factor is positive, and one.
+  const early = added !== "" || (softCap === null && scale <= 0);
+  const factor = (early ? 1 : (softCap ?? scale)) * LOG2E;
   const mask = masked(attention);
+  const score = softCap === null ? `%S * (${scale})` : `${softCap} * %S`;
   const lines = [
     ...(softCap === null ? [] : [`map %S = tanh(%S * ${scale / softCap})`]),
-    ...(early ? [`map %S = %S * (${scale})`] : []),
+    ...(early ? [`map %S = ${score}${added}`] : []),
     ...(mask === null ? [] : [`map %S = ${mask}`]),
   ];
   return { lines, factor };
 }
+
+/** What is added to scores. ALiBi's distances are from a query's own key. */
+const addedTo = ({ bias, alibi, offset }: Attention): string =>
+  `${bias === null ? "" : " + %bias"}${alibi ? ` - %slopes * abs(${position(offset)} - s)` : ""}`;
 
 /** The score where a query sees the key, else -inf; null without a mask. */
 function masked({ causal, offset, window, keys, queries }: Attention): string | null {
@@ -124,6 +136,8 @@ function masked({ causal, offset, window, keys, queries }: Attention): string | 
 const position = (by: number): string => (by < 0 ? `q - ${-by}` : `q + ${by}`);
 
 /** Whether some query may see no key at all: its O is 0. */
-const leavesNone = ({ causal, offset, window, queries, keys }: Attention): boolean =>
+const leavesNone = ({ causal, offset, window, queries, keys, bias }: Attention): boolean =>
+  // It may be a mask: -inf of every key.
+  bias !== null ||
   (causal && offset < 0) ||
   (window !== null && (offset + window - 1 < 0 || queries - 1 + offset - window + 1 > keys - 1));

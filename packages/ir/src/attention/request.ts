@@ -36,6 +36,10 @@ export interface Attention {
   /** Factor of Q.K^T. */
   readonly scale: number;
   readonly softCap: number | null;
+  /** Axes of what is added to scores, of b, h, q and s; null: nothing is. */
+  readonly bias: NonNullable<AttentionRequest["bias"]> | null;
+  /** Whether a slope of each head, times the distance of key and query, is taken from scores. */
+  readonly alibi: boolean;
 }
 
 const sizes = ["queries", "keys", "heads", "kvHeads", "headDim", "valueDim", "batch", "window"] as const;
@@ -65,6 +69,8 @@ export function readAttention(given: unknown): Checked<Attention> {
     window: request.window ?? null,
     scale: request.scale ?? 1 / Math.sqrt(headDim),
     softCap: request.softCap ?? null,
+    bias: request.bias ?? null,
+    alibi: request.alibi ?? false,
   });
 }
 

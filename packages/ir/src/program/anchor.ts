@@ -132,9 +132,11 @@ export function anchorOf(program: AxisProgram): Checked<Anchor> {
   const inputs = program.params.filter((each) => !operands.has(each.name) && !factors.includes(each));
   // Columns of tiles that products go on from.
   const between = new Set(chain.slice(0, -1).flatMap((each) => namedIn(program, each.acc).axes.slice(1)));
-  const isBetween = ({ axes }: Parameter): boolean => between.has(axes.at(-1) ?? "");
+  const isBetween = ({ axes }: Parameter): boolean =>
+    axes.length === 0 ? chain.length > 1 : between.has(axes.at(-1) ?? "");
   for (const param of inputs) {
     const [first, second] = param.axes;
+    if (first === undefined && isBetween(param)) continue;
     const column = second ?? (first === m ? n : (first ?? ""));
     if ((column === n || between.has(column)) && (second === undefined || first === m)) continue;
     const others = [...between].map((axis) => `, ${axis}`).join("");
@@ -175,12 +177,12 @@ export function anchorOf(program: AxisProgram): Checked<Anchor> {
     b: operand(product?.b),
     d: matrix(d),
   };
-  /** A matrix of sizes of its own, which the epilogue leaves alone; a vector is its only row. */
+  /** A matrix of sizes of its own, which the epilogue leaves alone; a vector is its only row, a value of the batch's axes alone its only element. */
   const apart = (param: Parameter) => {
     const { name, axes } = param;
-    const columns = extent(axes.at(-1));
+    const columns = axes.length === 0 ? 1 : extent(axes.at(-1));
     const [rows, operand] =
-      axes.length === 1 ? [1, { dtype: param.dtype, ld: columns }] : [extent(axes[0]), matrix(param)];
+      axes.length < 2 ? [1, { dtype: param.dtype, ld: columns }] : [extent(axes[0]), matrix(param)];
     return { kind: "factor", rows, columns, operand, name } as const;
   };
   const read = inputs

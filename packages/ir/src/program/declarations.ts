@@ -54,7 +54,7 @@ export function readDeclaration(
       `%${name} has an axis of the batch, of which a work tile has one position`,
       "leave it out: a tile has rows and columns",
     );
-  if (tiled.length > 2 || tiled.length === 0)
+  if (tiled.length > 2 || (tiled.length === 0 && !global))
     c.fail(
       token,
       parseCodes.badValue,
@@ -96,6 +96,7 @@ function memoryOf(
   const memory = axes.map((axis, i) => ({ axis, stride: strides[i] ?? 1 }));
   const [rows, columns] = tiled.map((axis) => memory.find((each) => each.axis === axis)?.stride ?? 0);
   const layout = columns === undefined || columns === 1 ? "row" : "col";
+  if (tiled.length === 0) return { layout: "row", memory };
   if (Math.min(rows ?? 0, columns ?? 1) !== 1 || (columns === undefined && rows !== 1))
     c.fail(
       token,

@@ -343,11 +343,13 @@ class Body {
     const [first = "", second] = named.axes;
     const alone = [lit(0), 1] as const;
     const [[row, rows], [col, cols]] =
-      second !== undefined
-        ? [this.#span(first, turn), this.#span(second, turn)]
-        : first === this.#program.grid[0]
-          ? [this.#span(first, turn), alone]
-          : [alone, this.#span(first, turn)];
+      named.axes.length === 0
+        ? [alone, alone]
+        : second !== undefined
+          ? [this.#span(first, turn), this.#span(second, turn)]
+          : first === this.#program.grid[0]
+            ? [this.#span(first, turn), alone]
+            : [alone, this.#span(first, turn)];
     return { buffer: this.#global(name), slot: lit(0), origin: [row, col], extent: [rows, cols] };
   }
 

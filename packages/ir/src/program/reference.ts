@@ -8,7 +8,9 @@ import {
   type ReferenceInputs,
   readElement,
 } from "@tilewright/core";
-import { type AxisProgram, anchorOf, measureProgram, type Parameter } from "@tilewright/ir";
+import { anchorOf } from "./anchor.ts";
+import { measureProgram } from "./measure.ts";
+import type { AxisProgram, Parameter } from "./types.ts";
 
 /** Multiply-adds in float64 that nobody minds waiting for. */
 const MOST_CHECKED = 5e8;

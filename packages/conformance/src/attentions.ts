@@ -1,0 +1,129 @@
+/** Attention at all backends: requests that are written down, and some drawn from a seed. Shapes are small: a long row proves nothing that parts of a short one do not. */
+import {
+  type AttentionRequest,
+  biasAxes,
+  createRandom,
+  type Problem,
+  type Random,
+  type Schedule,
+  type Target,
+} from "@tilewright/core";
+import {
+  anchorOf,
+  attentionText,
+  type Backend,
+  createCompiler,
+  parseAxisProgram,
+  readAttention,
+} from "@tilewright/ir";
+import { must } from "./launch.ts";
+import { pick } from "./random.ts";
+
+type Fields = Omit<AttentionRequest, "op">;
+
+const grouped = { batch: 2, heads: 4, kvHeads: 2 };
+const bf16 = { dtype: "bf16" } as const;
+const f16 = { dtype: "f16" } as const;
+
+const request = (queries: number, keys: number, headDim: number, more: Partial<Fields> = {}): Fields => ({
+  ...{ queries, keys, headDim },
+  ...more,
+});
+
+/** Of every field each value, of every form of keys (a tile, parts) and of rows some; f32 for CUDA cores. */
+export const attentionTable: readonly Fields[] = [
+  request(33, 40, 32),
+  request(17, 21, 16, { ...grouped, layout: "bshd" }),
+  request(35, 45, 32, { causal: true }),
+  request(20, 270, 48, { causal: true }),
+  request(70, 77, 64, { ...bf16, heads: 2 }),
+  request(100, 50, 64, { ...f16, ...grouped }),
+  request(1, 129, 96, { ...bf16, heads: 8, kvHeads: 1 }),
+  request(65, 250, 128, { ...bf16, layout: "bshd" }),
+  request(20, 64, 192, { ...f16, valueDim: 128, d: { dtype: "f32" } }),
+  request(20, 99, 72, { ...bf16, valueDim: 40, softCap: 2, scale: 0.3 }),
+  request(20, 33, 256, { ...bf16, scale: -0.1 }),
+  request(70, 77, 64, { ...bf16, ...grouped, causal: true }),
+  request(77, 70, 64, { ...f16, causal: "top-left" }),
+  request(90, 40, 64, { ...bf16, causal: true }),
+  request(150, 150, 64, { ...bf16, causal: true, window: 20 }),
+  request(130, 40, 64, { ...bf16, window: 5 }),
+  // Tiles as wide as V, 96 columns, are no multiple of a chunk.
+  request(5, 42, 128, { ...f16, valueDim: 96, layout: "bshd" }),
+  request(20, 233, 40, bf16),
+  request(40, 50, 64, { ...bf16, ...grouped, bias: "bhqs" }),
+  request(33, 70, 64, { ...f16, heads: 2, bias: "s", alibi: true, causal: true }),
+  request(21, 30, 32, { heads: 3, alibi: true, softCap: 2 }),
+  // More keys than a tile holds.
+  request(40, 290, 64, { ...bf16, ...grouped, bias: "hqs", alibi: true, layout: "bshd" }),
+  request(70, 320, 64, { ...bf16, heads: 4, kvHeads: 2 }),
+  request(9, 300, 128, { ...f16, causal: true }),
+  request(140, 270, 64, { ...bf16, causal: true, window: 40 }),
+  request(17, 401, 72, { ...f16, valueDim: 40, softCap: 3, layout: "bshd" }),
+  request(17, 260, 192, { ...bf16, valueDim: 128 }),
+  request(17, 260, 192, bf16),
+  request(17, 515, 256, { ...bf16, scale: -0.1 }),
+];
+
+/** A request from a seed: the same seed gives the same one everywhere. */
+function randomAttention(random: Random, dtype: NonNullable<Fields["dtype"]>): Fields {
+  const often = <T>(value: T): T | undefined => (random.integer(0, 2) === 0 ? value : undefined);
+  const kvHeads = random.integer(1, 2);
+  const long = random.integer(0, 2) === 0;
+  const headDim = pick(random, [64, 64, 32, 40, 72, 96, 128]);
+  const fields: Fields = {
+    ...{
+      queries: random.integer(1, 90),
+      keys: long ? random.integer(257, 330) : random.integer(1, 256),
+    },
+    ...{ headDim, valueDim: often(pick(random, [32, 64, 48])), dtype },
+    ...{ heads: kvHeads * random.integer(1, 2), kvHeads, batch: often(2) },
+    layout: pick(random, ["bhsd", "bshd"]),
+    causal: pick(random, [false, true, "top-left"]),
+    ...{ bias: often(pick(random, biasAxes)), alibi: often(true) },
+    ...{ window: often(random.integer(1, 40)), softCap: often(2), scale: often(0.2) },
+  };
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as Fields;
+}
+
+/** The program of a request. Throws on one that is refused. */
+export const programOf = (fields: Fields): string =>
+  attentionText(must(readAttention({ op: "attention", ...fields })));
+
+/** The product whose schedules a program takes. */
+export const productOf = (text: string): Problem => must(anchorOf(must(parseAxisProgram(text)))).problem;
+
+/** Schedules of the product that are drawn until one goes with the program. */
+const DRAWS = 8;
+/** How many of the backend's own the draws are among. */
+const AMONG = 60;
+
+/** A schedule that goes with a program; undefined where none of a few draws does: the compiler's choice then. */
+function drawnSchedule(
+  backend: Backend,
+  text: string,
+  target: Target,
+  random: Random,
+): Schedule | undefined {
+  const problem = productOf(text);
+  const listed: Schedule[] = [];
+  for (const schedule of backend.schedules(problem, target)) if (listed.push(schedule) === AMONG) break;
+  const compiler = createCompiler({ backends: [backend] });
+  return Array.from({ length: DRAWS }, () => listed[random.integer(0, Math.max(0, listed.length - 1))]).find(
+    (schedule) => schedule !== undefined && compiler.compile({ from: text, schedule, target }).ok,
+  );
+}
+
+/** A draw as a case: its request, program and schedule. */
+export function attentionDraw(
+  backend: Backend,
+  target: Target,
+  seed: number,
+  dtypes: readonly [NonNullable<Fields["dtype"]>, ...NonNullable<Fields["dtype"]>[]],
+) {
+  const random = createRandom(seed);
+  const fields = randomAttention(random, pick(random, dtypes));
+  const text = programOf(fields);
+  const schedule = drawnSchedule(backend, text, target, random);
+  return { fields, text, target, seed, ...(schedule === undefined ? {} : { schedule }) };
+}
