@@ -90,7 +90,7 @@ describe("programs over axes", () => {
     ["tile %S f32[q, s]", "tile %S f32[h, q, s]", "%S has an axis of the batch"],
     ["tiles q, e", "tiles q, h", "h is an axis of the batch"],
     ["for d {", "for g {", "g is an axis of the batch"],
-    ["%V bf16[b, h, s, e]", "%V bf16[b, h]", "%V has 0 axes beside those of the batch"],
+    ["%V bf16[b, h, s, e]", "%V bf16[b, h]", "by %V bf16[] into"],
     ["%V bf16[b, h, s, e]", "%V bf16[s, e, h]", "%V is contiguous along none of s and e"],
     ["%V bf16[b, h, s, e]", "%V bf16[b, h, s, e] strides 9, 5", "expected ','"],
   ])("heads with %j as %j: %s", (from, to, message) => {
