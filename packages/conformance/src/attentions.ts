@@ -99,12 +99,7 @@ const DRAWS = 8;
 const AMONG = 60;
 
 /** A schedule that goes with a program; undefined where none of a few draws does: the compiler's choice then. */
-function drawnSchedule(
-  backend: Backend,
-  text: string,
-  target: Target,
-  random: Random,
-): Schedule | undefined {
+function drawnSchedule(backend: Backend, text: string, target: Target, random: Random): Schedule | undefined {
   const problem = productOf(text);
   const listed: Schedule[] = [];
   for (const schedule of backend.schedules(problem, target)) if (listed.push(schedule) === AMONG) break;
