@@ -86,6 +86,22 @@ test("H070 reserved bits and codes", () => {
   clean(runMma({ ...base, descriptor: descriptor({ negateA: true, a: "bf16" }) }).report);
 });
 
+test("H068, H070, H072, H074 of a sparse product: metadata, selector and where it lies", () => {
+  const sparse = (lane: number, bits: number, kind = "f16", word = 0x44444444): MmaLaunch => ({
+    ...base,
+    mma: `add.u32 %m7, %r7, ${(lane << 16) | 24}; tcgen05.mma.sp.cta_group::1.kind::${kind} [%dt], %da, %db, [%m7], %id, %pa;`,
+    tensor: [new Int32Array(128 * 32).fill(word)],
+    shared: [new Uint8Array(2 * size)],
+    descriptor: descriptor() | bits,
+  });
+  clean(runMma(sparse(0, 0b101)).report);
+  expectFindings(sparse(0, 0b100, "f16", 0x44444440), /^H068 lane 0 gives 0000 for columns 0 to 3 of row 0$/);
+  expectFindings(sparse(0, 0), /^H070 bit 2 says that A is dense/);
+  expectFindings(sparse(16, 0b100), /^H074 metadata starts at lane 16; with M = 128 .* at lane 0$/);
+  // The same codes are e4m3 there.
+  expectFindings(sparse(0, 0b101, "f8f6f4"), /^H072 sparsity selector 1/);
+});
+
 test("H071 version bits and swizzles", () => {
   expectFindings(
     { ...base, steps: [[a & ~(1n << 46n), b]] },

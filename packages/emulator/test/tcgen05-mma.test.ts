@@ -59,6 +59,8 @@ interface Case {
   readonly weight?: number;
   /** Rows of A come from one lane further up. */
   readonly shifted?: boolean;
+  /** Half of A is stored, with metadata at this sparsity selector. */
+  readonly selector?: number;
   readonly seed?: number;
   readonly launch?: MmaLaunch["launch"];
 }
@@ -90,7 +92,9 @@ const numberOf = (d: Tcgen05Accumulator, word: number): number => {
 
 /** Lane of row r of a block's D in a part of N, written down from the figures of the ISA. */
 const laneOf = (layout: AccumulatorLayout, row: number, part: number, lane: number): number =>
-  layout.id === "F" ? lane + Math.floor(row / 16) * 32 + (row % 16) : row + (part * 128) / layout.parts;
+  layout.id === "F" || layout.id === "C"
+    ? lane + Math.floor(row / 16) * 32 + (row % 16)
+    : row + (part * 128) / layout.parts;
 
 /** Lay out, run, and read D back: [row of the whole M][n], with the numbers that it should be. */
 function run(c: Case) {
@@ -102,34 +106,59 @@ function run(c: Case) {
   const { aMajor = "k", bMajor = "k", integers = true, aInTensor = false } = c;
   const fallback = (major: "k" | "mn"): Layout => (major === "mn" && row.bits === 32 ? "128B/32B" : "128B");
   const { aLayout = fallback(aMajor), bLayout = fallback(bMajor) } = c;
-  const layout = accumulatorLayout(m, group, ws);
+  const sparse = c.selector !== undefined;
+  const layout = accumulatorLayout(m, group, ws, sparse);
   if (layout === null) throw new Error("no such M");
   const random = generator(c.seed ?? 1);
   const pick = <T>(from: readonly T[]): T => from[Math.floor(random() * from.length)] as T;
   const depth = row.k * steps;
-  const codes = (rows: number, element: Tcgen05Element): number[][] => {
+  const bK = sparse ? 2 * row.k : row.k;
+  const codes = (rows: number, element: Tcgen05Element, length: number): number[][] => {
     const set = codesOf(element, integers);
-    return Array.from({ length: rows }, () => Array.from({ length: depth }, () => pick(set)));
+    return Array.from({ length: rows }, () => Array.from({ length }, () => pick(set)));
   };
-  const aCodes = codes(m, a);
-  const bCodes = codes(n, b);
+  const aCodes = codes(m, a, depth);
+  const bCodes = codes(n, b, bK * steps);
+  // Of 8, 4 or 2 elements half are stored: those of two quarters, or one of two.
+  const chunk = row.bits === 4 ? 8 : row.bits === 32 ? 2 : 4;
+  const nibbles = Array.from({ length: m }, () =>
+    Array.from({ length: bK / chunk }, () => pick(chunk === 2 ? [4, 14] : [4, 8, 9, 12, 13, 14])),
+  );
+  const storedColumn = (r: number, stored: number): number => {
+    if (!sparse) return stored;
+    const [c0, i] = [Math.floor(stored / (chunk / 2)), stored % (chunk / 2)];
+    const nibble = nibbles[r]?.[c0 % (bK / chunk)] ?? 0;
+    if (chunk === 2) return c0 * 2 + (nibble === 14 ? 1 : 0);
+    const size = chunk / 4;
+    return c0 * chunk + (i < size ? nibble & 3 : nibble >> 2) * size + (i % size);
+  };
 
-  const place = (all: number[][], element: Tcgen05Element, major: "k" | "mn", how: Layout): Placed => {
+  const place = (
+    all: number[][],
+    element: Tcgen05Element,
+    major: "k" | "mn",
+    how: Layout,
+    k: number,
+  ): Placed => {
     const packed = all.map((r) => packRow(kind, element, r));
-    if (major === "k") return placeK(packed, how, steps);
+    if (major === "k") {
+      const wide = k / row.k;
+      const placed = placeK(packed, how, steps * wide);
+      return { ...placed, starts: placed.starts.filter((_, i) => i % wide === 0) };
+    }
     const size = codeBits[element] / 8;
     return placeMn(
-      (r, k) => (packed[r] as Uint8Array).subarray(k * size, (k + 1) * size),
+      (r, at) => (packed[r] as Uint8Array).subarray(at * size, (at + 1) * size),
       all.length,
-      row.k,
+      k,
       size,
       how,
       steps,
     );
   };
   const blocks = Array.from({ length: group }, (_, rank) => ({
-    a: place(aCodes.slice((rank * m) / group, ((rank + 1) * m) / group), a, aMajor, aLayout),
-    b: place(bCodes.slice((rank * n) / group, ((rank + 1) * n) / group), b, bMajor, bLayout),
+    a: place(aCodes.slice((rank * m) / group, ((rank + 1) * m) / group), a, aMajor, aLayout, row.k),
+    b: place(bCodes.slice((rank * n) / group, ((rank + 1) * n) / group), b, bMajor, bLayout, bK),
   }));
   const first = blocks[0];
   if (first === undefined) throw new Error("no block");
@@ -147,7 +176,8 @@ function run(c: Case) {
   const aColumn = Math.ceil(width / 8) * 8;
   const sColumn = aColumn + (aInTensor ? 8 * steps : 0);
   const sbColumn = sColumn + 4;
-  const columns = row.scales === null ? sColumn : sbColumn + 12;
+  const mColumn = row.scales === null ? sColumn : sbColumn + 12;
+  const columns = sparse ? mColumn + 8 : mColumn;
   const vector = c.vector ?? (kind === "mxf8f6f4" ? 1 : 2);
   const format = c.format ?? "ue8m0";
   const [aId = 0, bId = 0] = c.scaleIds ?? [];
@@ -175,6 +205,18 @@ function run(c: Case) {
           words.set(new Int32Array(bytes.slice().buffer), at + aColumn);
         }
       }
+    if (sparse)
+      for (let r = 0; r < layout.rows; r++)
+        nibbles[rank * layout.rows + r]?.forEach((nibble, c0) => {
+          const wide = row.bits >= 16;
+          const lane = wide ? Math.floor(r / 16) * 16 + (c0 >= 4 ? 8 : 0) + (r % 8) : r;
+          const bit = wide ? (r % 16 >= 8 ? 16 : 0) + 4 * (c0 % 4) : 4 * (c0 % 8);
+          const at =
+            laneOf(layout, lane, 0, dLane) * columns +
+            mColumn +
+            (wide ? (c.selector ?? 0) : Math.floor(c0 / 8));
+          words[at] = ((words[at] as number) & ~(15 << bit)) | (nibble << bit);
+        });
     if (row.scales !== null) {
       const bytes = new Uint8Array(words.buffer);
       for (let lane = 0; lane < 128; lane++) {
@@ -203,6 +245,7 @@ function run(c: Case) {
       aMajor,
       bMajor,
       negateA: c.negate ?? false,
+      ...(c.selector === undefined ? {} : { selector: c.selector }),
       scale: row.scales === null ? null : { format, a: aId, b: bId },
     }),
   );
@@ -214,10 +257,11 @@ function run(c: Case) {
       baseOffset: 0,
       swizzle,
     });
-  const scaled = row.scales === null ? "" : `.block_scale.block${row.k / vector}`;
+  const scaled =
+    row.scales === null ? "" : `.block_scale.${sparse ? `scale_vec::${vector}X` : `block${row.k / vector}`}`;
   const result = runMma({
     group,
-    mma: `${c.first ?? ""} tcgen05.mma${ws ? ".ws" : ""}.cta_group::${group}.kind::${kind}${scaled}${c.modifiers ?? ""} [%dt], ${aInTensor ? "[%at]" : "%da"}, %db, %id,${row.scales === null ? "" : " [%sa], [%sb],"} ${c.operands ?? "%pa"};`,
+    mma: `${c.first ?? ""} add.u32 %m7, %r7, ${(dLane << 16) | mColumn}; tcgen05.mma${ws ? ".ws" : ""}${sparse ? ".sp" : ""}.cta_group::${group}.kind::${kind}${scaled}${c.modifiers ?? ""} [%dt], ${aInTensor ? "[%at]" : "%da"}, %db,${sparse ? " [%m7]," : ""} %id,${row.scales === null ? "" : " [%sa], [%sb],"} ${c.operands ?? "%pa"};`,
     shared,
     tensor,
     columns,
@@ -239,10 +283,11 @@ function run(c: Case) {
     element: Tcgen05Element,
     scales: number[][],
     sign: number,
+    perStep: number,
   ): readonly Float64Array[] =>
     all.map((codes, r) =>
       Float64Array.from(codes, (code, k) => {
-        const j = Math.floor((k % row.k) / (row.k / vector));
+        const j = Math.floor((k % perStep) / (perStep / vector));
         const factor = row.scales === null ? 1 : scaleValue(scales[r]?.[j] ?? 0);
         return sign * factor * elementValue(element, code);
       }),
@@ -250,15 +295,15 @@ function run(c: Case) {
   const sources = aCodes.map((own, r) =>
     c.shifted === true && (r + 1) % layout.rows !== 0 ? (aCodes[r + 1] ?? own) : own,
   );
-  const aValues = values(sources, a, aScales, c.negate === true ? -1 : 1);
+  const aValues = values(sources, a, aScales, c.negate === true ? -1 : 1, row.k);
   for (const x of aValues) for (let k = 0; k < row.k; k++) x[k] = (x[k] as number) * (c.weight ?? 1);
-  const bValues = values(bCodes, b, bScales, 1);
+  const bValues = values(bCodes, b, bScales, 1, bK);
   const expected = (r: number, column: number): { readonly value: number; readonly magnitude: number } => {
     const [x, y] = [aValues[r] as Float64Array, bValues[column] as Float64Array];
     let value = c.accumulate === true ? start(r, column) : 0;
     let magnitude = Math.abs(value);
     for (let k = 0; k < depth; k++) {
-      const term = (x[k] as number) * (y[k] as number);
+      const term = (x[k] as number) * (y[storedColumn(r, k)] as number);
       value += term;
       magnitude += Math.abs(term);
     }
@@ -316,6 +361,27 @@ describe("kinds, groups and shapes", () => {
     check({ kind: "f16", m: 64, n: 8, group: 1 });
     check({ kind: "f16", m: 256, n: 256, group: 2, a: "bf16" });
     check({ kind: "i8", m: 128, n: 8 });
+  });
+});
+
+describe("a sparse A", () => {
+  for (const kind of plainKinds)
+    test(`${kind}: one block and a pair, from shared and tensor memory, .ws`, () => {
+      const selector = kind === "tf32" ? 3 : kind === "f16" ? 1 : 0;
+      check({ kind, m: 128, n: 64, selector, accumulate: true });
+      check({ kind, m: 128, n: 64, group: 2, selector, dLane: 16, aInTensor: true });
+      check({ kind, m: 256, n: 64, group: 2, selector, bMajor: kind === "tf32" ? "k" : "mn" });
+      check({ kind, m: 64, n: 32, selector, dLane: 16 });
+      for (const m of [32, 64]) check({ kind, m, n: 64, ws: true, selector });
+      if (kind !== "i8") check({ kind, m: 64, n: 32, selector, integers: false, seed: 5 });
+    });
+  test.each([
+    ["mxf8f6f4", 1],
+    ["mxf4", 2],
+    ["mxf4nvf4", 4],
+  ] as const)("%s", (kind, vector) => {
+    check({ kind, m: 128, n: 64, vector, selector: 0 });
+    check({ kind, m: 256, n: 64, vector, selector: 0, group: 2, aInTensor: true });
   });
 });
 

@@ -1,11 +1,12 @@
 /** mma of integers and of single bits. */
 import type { Register } from "../load/types.ts";
 import type { Machine, Warp } from "../machine/state.ts";
+import { gatherStored } from "../numerics/sparsity.ts";
 import { tileDotInt } from "../numerics/tensor-dot.ts";
 import { laneZero } from "./aligned.ts";
 import type { Fragments } from "./fragments.ts";
 import { type ElementType, elementTypes, type Form, indicesOf } from "./mma-forms.ts";
-import { gatherStored, type StoredPositions } from "./sparse.ts";
+import type { StoredPositions } from "./sparse.ts";
 
 // ---------------------------------------------------------------- integers
 

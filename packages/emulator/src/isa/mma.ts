@@ -5,6 +5,7 @@ import { decodeRow } from "../numerics/decode-rows.ts";
 import { fromF16, toF16 } from "../numerics/floats.ts";
 import { operandTable, tf32Mask } from "../numerics/operands.ts";
 import { type ScaleFactors, scaledDot } from "../numerics/scaled-dot.ts";
+import { gatherStored } from "../numerics/sparsity.ts";
 import { stepDot } from "../numerics/tensor-dot.ts";
 import { stepOf, type TensorKind } from "../numerics/tensorcore.ts";
 import { aligned, checkWritten, laneZero, markWritten, registersIn } from "./aligned.ts";
@@ -24,7 +25,7 @@ import {
 } from "./mma-forms.ts";
 import { integerProduct } from "./mma-integer.ts";
 import type { Decoder, Row, Table } from "./row.ts";
-import { decodeSparsity, gatherStored, type StoredPositions, storedPositions } from "./sparse.ts";
+import { decodeSparsity, type StoredPositions, storedPositions } from "./sparse.ts";
 
 const mma: Row = (d) => {
   const sparse = d.option("sp", "sp::ordered_metadata");

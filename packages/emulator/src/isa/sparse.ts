@@ -4,6 +4,7 @@
  */
 import type { Instruction, Register } from "../load/types.ts";
 import type { Machine, Warp } from "../machine/state.ts";
+import { chunkNamed, chunkOf, placeChunk } from "../numerics/sparsity.ts";
 import { laneZero, registersIn } from "./aligned.ts";
 import type { Decoder } from "./row.ts";
 
@@ -15,9 +16,6 @@ export interface Sparsity {
   /** The text promises that the indices of a chunk ascend. */
   readonly ordered: boolean;
 }
-
-/** Elements of a chunk, of which half are stored; two indices of a quarter of a chunk each say which. By bits of an element. */
-const chunkOf: Readonly<Record<number, number>> = { 4: 8, 6: 4, 8: 4, 16: 4, 32: 2 };
 
 /** Metadata and selector, operands `index` and `index + 1`. */
 export function decodeSparsity(d: Decoder, index: number, ordered: boolean): Sparsity {
@@ -43,8 +41,7 @@ export function storedPositions(
   { bits, k }: { readonly bits: number; readonly k: number },
 ): (warp: Warp) => Int32Array {
   const positions = new Int32Array((rows * k) / 2);
-  const chunk = chunkOf[bits] ?? 4;
-  const perIndex = chunk / 4;
+  const chunk = chunkOf(bits);
   const chunks = k / chunk;
   /** 16 bits of two rows in a register, or 32 of one. */
   const halves = bits >= 16;
@@ -63,38 +60,11 @@ export function storedPositions(
         const lane = (row & 7) * 4 + first;
         const shift = (c % nibbles) * 4 + (halves ? lower * 16 : 0);
         const nibble = ((words[base + lane] as number) >>> shift) & 15;
-        const [low, high] = [nibble & 3, nibble >> 2];
-        const valid = perIndex < 1 ? nibble === 4 || nibble === 14 : low < high || (!ordered && low !== high);
-        if (!valid && machine.checked)
-          machine.report(
-            "H068",
-            instruction,
-            warp,
-            () =>
-              `lane ${lane} gives ${nibble.toString(2).padStart(4, "0")} for columns ${c * chunk} to ${c * chunk + chunk - 1} of row ${row}`,
-          );
-        if (perIndex < 1) positions[at++] = c * chunk + (low >> 1);
-        else
-          for (const index of [low, high])
-            for (let i = 0; i < perIndex; i++) positions[at++] = c * chunk + index * perIndex + i;
+        const { ascending, named } = placeChunk(positions, at, nibble, c, chunk);
+        at += chunk / 2;
+        if (!(ordered ? ascending : named) && machine.checked)
+          machine.report("H068", instruction, warp, () => chunkNamed(lane, nibble, c, chunk, row));
       }
     return positions;
   };
-}
-
-/** Of B [n][k] the elements that one row of A meets, [n][k / 2]. */
-export function gatherStored<T extends Float32Array | Int16Array>(
-  b: T,
-  k: number,
-  positions: Int32Array,
-  row: number,
-  to: T,
-  place: (at: number) => number = (at) => at,
-): void {
-  const depth = k / 2;
-  for (let j = 0; j < depth; j++) {
-    const from = positions[row * depth + j] as number;
-    const at = place(j);
-    for (let n = 0; n * depth < to.length; n++) to[n * depth + at] = b[n * k + from] as number;
-  }
 }

@@ -12,7 +12,7 @@ const uses = ["fill", "use", "lastuse", "discard"] as const;
 /** The row of `tcgen05.mma`, its first word and `mma` having been read. */
 export function tcgen05Mma(d: Decoder): Operation {
   const weightStationary = d.flag("ws");
-  if (d.flag("sp")) d.refuse("no GPU has shown where sparse products read their metadata in tensor memory");
+  const sparse = d.flag("sp");
   const group = d.choice("cta_group::1", "cta_group::2") === "cta_group::2" ? 2 : 1;
   const kind = kinds.find((name) => d.flag(`kind::${name}`)) ?? d.refuse("needs a kind");
   const scaled = d.flag("block_scale");
@@ -26,8 +26,9 @@ export function tcgen05Mma(d: Decoder): Operation {
   if (shifted && (collector.use === "fill" || collector.use === "use"))
     d.refuse(".ashift does not go with collector::a::fill or collector::a::use");
   const b = d.use(2, "int");
-  const descriptor = d.use(3, "int");
-  let next = 4;
+  let next = 3;
+  const metadata = sparse ? d.address(next++) : null;
+  const descriptor = d.use(next++, "int");
   const scaleA = scaled ? d.address(next++) : null;
   const scaleB = scaled ? d.address(next++) : null;
   let accumulate = d.use(next++, "int");
@@ -47,6 +48,8 @@ export function tcgen05Mma(d: Decoder): Operation {
     weightStationary,
     aInTensor,
     scaleVector,
+    sparse,
+    metadata,
     d: address,
     a,
     b,
@@ -71,7 +74,7 @@ export function tcgen05Mma(d: Decoder): Operation {
         if (product === null) return;
         const { m, n } = product.descriptor;
         const { k } = tcgen05KindRow(kind);
-        issueTensor(machine, issue, () => runProduct(machine, product), m * n * k);
+        issueTensor(machine, issue, () => runProduct(machine, product), m * n * k * (sparse ? 2 : 1));
       };
     },
   };

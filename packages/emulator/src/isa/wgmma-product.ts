@@ -4,11 +4,12 @@ import type { Machine, Warp } from "../machine/state.ts";
 import { gatherRows } from "../machine/tcgen05-operands.ts";
 import { decodeRow } from "../numerics/decode-rows.ts";
 import { fromF16, toF16 } from "../numerics/floats.ts";
+import { gatherStored } from "../numerics/sparsity.ts";
 import { fragmentDot, fragmentUnit, fragmentWord, tileDot, tileDotInt } from "../numerics/tensor-dot.ts";
 import { asyncStepOf } from "../numerics/tensorcore.ts";
 import { laneZero } from "./aligned.ts";
 import { type Fragment, fragmentIndex, warpgroupAccumulator, warpgroupOperand } from "./fragments.ts";
-import { gatherStored, type Sparsity } from "./sparse.ts";
+import type { Sparsity } from "./sparse.ts";
 
 export interface WgmmaForm {
   readonly n: number;

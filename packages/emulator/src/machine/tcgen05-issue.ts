@@ -10,6 +10,7 @@ import {
   decodeColumnMask,
   decodeInstructionDescriptor,
   decodeSharedDescriptor,
+  metadataColumns,
   swizzleFault,
   type Tcgen05Form,
   tcgen05KindRow,
@@ -37,6 +38,8 @@ export interface MmaForm extends Tcgen05Form {
   readonly a: Operand;
   readonly b: Operand;
   readonly descriptor: Operand;
+  /** Of a sparse A. */
+  readonly metadata: Address | null;
   readonly scaleA: Address | null;
   readonly scaleB: Address | null;
   /** Registers of the disable-output-lane mask. */
@@ -95,7 +98,7 @@ export function resolveProduct(
   const { descriptor } = decoded;
   if (descriptor === null || decoded.meaning.length > 0) return null;
   const { m, n } = descriptor;
-  const layout = accumulatorLayout(m, group, form.weightStationary);
+  const layout = accumulatorLayout(m, group, form.weightStationary, form.sparse);
   if (layout === null) return null;
   if (form.shifted && m !== 128 && m !== 256) {
     report("H072", `.ashift with M = ${m}: M has to be 128 or 256`);
@@ -126,7 +129,7 @@ export function resolveProduct(
   const extra = columns === null ? 0 : Math.ceil(columns.shift / 16) * 16;
   const bShape: OperandShape = {
     rows: n / blocks.length + extra,
-    k: row.k,
+    k: form.metadata === null ? row.k : 2 * row.k,
     bits: row.bits,
     major: descriptor.bMajor,
   };
@@ -150,6 +153,7 @@ export function resolveProduct(
     shares.push(share);
   }
   const address = machine.address(warp, form.d, lane);
+  const metadata = form.metadata === null ? null : machine.address(warp, form.metadata, lane);
   const aAddress = form.a.kind === "address" ? machine.address(warp, form.a, lane) : 0;
   const product: Product = {
     issue,
@@ -162,6 +166,14 @@ export function resolveProduct(
     lane: laneOf(address),
     column: columnOf(address),
     aColumn: columnOf(aAddress),
+    metadata:
+      metadata === null
+        ? null
+        : {
+            lane: laneOf(metadata),
+            column: columnOf(metadata) + (descriptor.selector ?? 0),
+            columns: metadataColumns(row.bits),
+          },
     scales:
       form.scaleA === null || form.scaleB === null || form.scaleVector === null
         ? null
@@ -242,7 +254,7 @@ function placed(
   aLane: number,
   report: (rule: RuleId, message: string) => void,
 ): boolean {
-  const { layout, lane, column, aColumn, scales, descriptor, shares } = product;
+  const { layout, lane, column, aColumn, metadata, scales, descriptor, shares } = product;
   const allowed = layout.halfLanes ? [0, 16] : [0];
   const where = `M = ${descriptor.m} (layout ${layout.id})`;
   let good = true;
@@ -253,6 +265,11 @@ function placed(
   };
   lanes("D", lane, allowed);
   if (form.aInTensor) lanes("A", aLane, good ? [lane] : allowed);
+  // In the layouts of fewer rows than lanes the address says which lanes hold the metadata.
+  const starts = layout.halfLanes
+    ? [lane]
+    : Array.from({ length: tensorLanes / layout.rows }, (_, k) => k * layout.rows);
+  if (metadata !== null) lanes("metadata", metadata.lane, good ? starts : [0]);
   const end = column + accumulatorColumns(layout, descriptor.n);
   const apart = (name: string, from: number, count: number): void => {
     if (from < end && from + count > column)
@@ -262,6 +279,7 @@ function placed(
       );
   };
   if (form.aInTensor) apart("A", aColumn, tensorOperandColumns);
+  if (metadata !== null) apart("the metadata of A", metadata.column, metadata.columns);
   if (scales !== null) {
     apart("the factors of A", scales.a, Math.ceil(layout.rows / 32));
     apart("the factors of B", scales.b, Math.ceil(descriptor.n / layout.parts / 32));
@@ -293,7 +311,7 @@ function spans({ layout, lane }: Product): readonly (readonly [number, number])[
 
 /** What a block's tensor memory sees. False when columns are not allocated. */
 function noteTensor(machine: Machine, product: Product, { memory, disabled }: BlockHalf): boolean {
-  const { issue, layout, descriptor, column, aColumn, scales, shares } = product;
+  const { issue, layout, descriptor, column, aColumn, metadata, scales, shares } = product;
   const touch = (
     kind: TensorAccessKind,
     [lane, lanes]: readonly [number, number],
@@ -303,6 +321,9 @@ function noteTensor(machine: Machine, product: Product, { memory, disabled }: Bl
   let good = true;
   if (shares[0]?.a === null)
     for (const span of spans(product)) good = touch("read", span, aColumn, tensorOperandColumns) && good;
+  if (metadata !== null)
+    for (const [first, lanes] of layout.halfLanes ? spans(product) : [[metadata.lane, layout.rows] as const])
+      good = touch("read", [first, lanes], metadata.column, metadata.columns) && good;
   if (scales !== null) {
     const width = descriptor.n / layout.parts;
     for (const quarter of [0, 32, 64, 96]) {

@@ -6,6 +6,7 @@ import {
   type AccumulatorLayout,
   type ColumnMask,
   type InstructionDescriptor,
+  metadataPlace,
   scaleBlock,
   scalePlace,
   type Tcgen05Element,
@@ -18,6 +19,7 @@ import { type TensorMemory, tensorColumns } from "../memory/tensor-memory.ts";
 import { bitsOfKind, decodeRow, type Packing } from "../numerics/decode-rows.ts";
 import { type DotUnit, largestTile } from "../numerics/dot-unit.ts";
 import { decodeFloat, fromF16, toF16 } from "../numerics/floats.ts";
+import { chunkNamed, chunkOf, gatherStored, placeChunk } from "../numerics/sparsity.ts";
 import { rowDot, rowUnit, rowWord, type ScaleFactors, tileDot, tileDotInt } from "../numerics/tensor-dot.ts";
 import { asyncStepOf, type TensorKind } from "../numerics/tensorcore.ts";
 import { type Block, hex, type Machine } from "./state.ts";
@@ -47,6 +49,8 @@ export interface Product {
   readonly lane: number;
   readonly column: number;
   readonly aColumn: number;
+  /** Of a sparse A: where its metadata begins. */
+  readonly metadata: { readonly lane: number; readonly column: number; readonly columns: number } | null;
   readonly scales: {
     readonly vector: Tcgen05ScaleVector;
     readonly a: number;
@@ -77,11 +81,15 @@ const isInteger = (element: Tcgen05Element): element is "u8" | "s8" => element =
 /** Only the types of kind i8 are integers; what is asked for here is not of that kind. */
 const floatKind = (element: Tcgen05Element): TensorKind => (isInteger(element) ? "e4m3" : element);
 
-/** Scratch of the largest product in one block: M 128, N 256 and columns that a shift adds, K 64. */
+/** Scratch of the largest product in one block: M 128, N 256 and columns that a shift adds, K 64, of which a sparse A has half the elements of B. */
 const aValues = new Float32Array(128 * 64);
-const bValues = new Float32Array((256 + 64) * 64);
+const bValues = new Float32Array((256 + 64) * 128);
 const aIntegers = new Int16Array(128 * 32);
-const bIntegers = new Int16Array((256 + 64) * 32);
+const bIntegers = new Int16Array((256 + 64) * 64);
+/** Of a sparse product: where the stored elements of A stand in their rows, and of B what one row meets. */
+const storedAt = new Int32Array(128 * 64);
+const metValues = new Float32Array(256 * 64);
+const metIntegers = new Int16Array(256 * 32);
 const accumulators = new Float32Array(128 * 256);
 const accumulatorWords = new Int32Array(accumulators.buffer);
 const none = new Int32Array(0);
@@ -147,6 +155,28 @@ function sharedRows(
 /** Lane of a row of D in a part of N. */
 function laneOfRow({ layout, lane }: Product, row: number, part: number): number {
   return (layout.halfLanes ? lane + (row >> 4) * 32 + (row & 15) : row) + part * layout.partLanes;
+}
+
+/** Where the stored elements of a sparse A stand, [rows][k / 2], with a report where metadata means nothing. A shifted A takes its metadata along. */
+function loadMetadata(machine: Machine, product: Product, { memory }: BlockHalf): void {
+  const { issue, layout, kind, metadata, shifted } = product;
+  if (metadata === null) return;
+  const { k, bits } = tcgen05KindRow(kind);
+  const chunk = chunkOf(bits);
+  let at = 0;
+  for (let row = 0; row < layout.rows; row++) {
+    const from = shifted && row + 1 < layout.rows ? row + 1 : row;
+    for (let c = 0; c < (2 * k) / chunk; c++, at += chunk / 2) {
+      const place = metadataPlace(bits, from, c);
+      const lane = layout.halfLanes ? laneOfRow(product, place.lane, 0) : metadata.lane + place.lane;
+      const word = memory.words[lane * tensorColumns + metadata.column + place.column] as number;
+      const nibble = (word >>> place.shift) & 15;
+      // Of descending indices the ISA lists 1, 2 alone.
+      const { ascending } = placeChunk(storedAt, at, nibble, c, chunk);
+      if (!ascending && (chunk === 2 || nibble !== 6))
+        machine.report("H068", issue.instruction, issue.warp, () => chunkNamed(lane, nibble, c, chunk, row));
+    }
+  }
 }
 
 /** A of one part of N from tensor memory, decoded. */
@@ -318,7 +348,7 @@ function storeD(product: Product, { memory, disabled }: BlockHalf, part: number,
 function runDirectly(machine: Machine, product: Product): boolean {
   const { descriptor, layout, shares, aShape, bShape, accumulate, scaleD, scales, columns, kind } = product;
   const { a, b, d, n, negateA, negateB } = descriptor;
-  if (kind !== "f16" && kind !== "tf32") return false;
+  if ((kind !== "f16" && kind !== "tf32") || product.metadata !== null) return false;
   if (d !== "f32" || layout.parts !== 1 || scales !== null || columns !== null || scaleD !== 0) return false;
   if (shares.some((share) => share.a === null)) return false;
   const shape = {
@@ -366,7 +396,7 @@ function runDirectly(machine: Machine, product: Product): boolean {
 
 /** Carry the instruction out. */
 export function runProduct(machine: Machine, product: Product): void {
-  const { kind, descriptor, layout, shares, aShape } = product;
+  const { kind, descriptor, layout, shares, aShape, bShape, metadata } = product;
   const { rows, parts } = layout;
   const { k } = tcgen05KindRow(kind);
   const width = descriptor.n / parts;
@@ -379,33 +409,43 @@ export function runProduct(machine: Machine, product: Product): void {
       if (isInteger(a)) decodeIntegers(a, bytes, rows * k, aIntegers, 0);
       else decodeFloats(kind, a, bytes, rows * k, negateA, aValues, 0);
     }
+    loadMetadata(machine, product, share);
     for (let part = 0; part < parts; part++) {
       if (share.a === null) tensorOperand(product, share, part);
       loadD(product, share, part, width);
-      if (isInteger(a)) {
-        tileDotInt(
-          { m: rows, n: width, k },
-          aIntegers,
-          bIntegers.subarray(part * width * k),
-          accumulatorWords,
-          saturate,
-        );
-      } else
-        tileDot(
-          machine.arithmetic,
-          {
-            aKind: floatKind(a),
-            bKind: floatKind(b),
-            m: rows,
-            n: width,
-            k,
-            accumulator: d === "f16" ? "f16" : "f32",
-          },
-          aValues,
-          bValues.subarray(part * width * k),
-          accumulators,
-          scalesOf(machine, product, share, part),
-        );
+      const factors = isInteger(a) ? null : scalesOf(machine, product, share, part);
+      const accumulator = d === "f16" ? "f16" : "f32";
+      // Rows of A from `row` on.
+      const multiply = (m: number, row: number, floats: Float32Array, integers: Int16Array): void => {
+        if (isInteger(a))
+          tileDotInt(
+            { m, n: width, k },
+            aIntegers.subarray(row * k),
+            integers,
+            accumulatorWords.subarray(row * width),
+            saturate,
+          );
+        else
+          tileDot(
+            machine.arithmetic,
+            { aKind: floatKind(a), bKind: floatKind(b), m, n: width, k, accumulator },
+            aValues.subarray(row * k),
+            floats,
+            accumulators.subarray(row * width),
+            factors === null
+              ? null
+              : { ...factors, a: factors.a.subarray(row * (product.scales?.vector ?? 1)) },
+          );
+      };
+      const from = part * width * bShape.k;
+      if (metadata === null) multiply(rows, 0, bValues.subarray(from), bIntegers.subarray(from));
+      else
+        for (let row = 0; row < rows; row++) {
+          const [floats, integers] = [metValues.subarray(0, width * k), metIntegers.subarray(0, width * k)];
+          if (isInteger(a)) gatherStored(bIntegers.subarray(from), bShape.k, storedAt, row, integers);
+          else gatherStored(bValues.subarray(from), bShape.k, storedAt, row, floats);
+          multiply(1, row, floats, integers);
+        }
       storeD(product, share, part, width);
     }
   }

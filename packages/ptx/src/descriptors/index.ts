@@ -35,6 +35,8 @@ export {
   accumulatorColumns,
   accumulatorLayout,
   accumulatorPlace,
+  metadataColumns,
+  metadataPlace,
   scaleBlock,
   scalePlace,
   tensorOperandColumns,

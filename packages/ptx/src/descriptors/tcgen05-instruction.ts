@@ -26,6 +26,8 @@ export interface InstructionDescriptor {
   readonly negateB: boolean;
   /** Integer results stop at the ends of their range. */
   readonly saturate: boolean;
+  /** The sparsity selector of a sparse A; left out for a dense one. */
+  readonly selector?: number;
   /** Largest shift of B's columns that a .ws instruction may make when it reuses B. */
   readonly maxShift: 0 | 8 | 16 | 32;
   /** Format of the scale factors and the byte of a word at which those of A and B begin; null for kinds without. */
@@ -94,12 +96,14 @@ export function encodeInstructionDescriptor(kind: Tcgen05Kind, descriptor: Instr
     transposeA: Number(descriptor.aMajor === "mn"),
     transposeB: Number(descriptor.bMajor === "mn"),
     n: descriptor.n / 8,
+    sparse: Number(descriptor.selector !== undefined),
   };
   const { scale } = descriptor;
   const word =
     scale === null
       ? writeFields(plain, {
           ...shared,
+          sparsity: descriptor.selector ?? 0,
           saturate: Number(descriptor.saturate),
           d: codeOf(row.accumulators, descriptor.d),
           m: descriptor.m / 16,
@@ -135,8 +139,14 @@ export function decodeInstructionDescriptor(word: number, form: Tcgen05Form): De
     return at === undefined ? 0 : readField(bits, at);
   };
   const encoding = [...reservedBits(bits, fields, 32)];
-  if (get("sparse") !== 0) encoding.push("bit 2 asks for a sparse A, which only the .sp instructions read");
-  else if (get("sparsity") !== 0)
+  const sparse = get("sparse") === 1;
+  if (sparse !== (form.sparse === true))
+    encoding.push(
+      sparse
+        ? "bit 2 asks for a sparse A, which only the .sp instructions read"
+        : "bit 2 says that A is dense, and the instruction is .sp",
+    );
+  else if (!sparse && get("sparsity") !== 0)
     encoding.push("bits 0 to 1 select sparsity, and bit 2 says that A is dense");
   if (get("k96") !== 0) encoding.push("bit 31 asks for K = 96, which only sm_103a has");
   const a = nameOf(row.elements, get("a"));
@@ -165,6 +175,7 @@ export function decodeInstructionDescriptor(word: number, form: Tcgen05Form): De
     negateA: get("negateA") === 1,
     negateB: get("negateB") === 1,
     saturate: get("saturate") === 1,
+    ...(sparse ? { selector: get("sparsity") } : {}),
     maxShift: shifts[get("maxShift")] ?? 0,
     scale:
       row.scales === null
@@ -201,6 +212,8 @@ export function instructionDescriptorFaults(
     faults.push("D of type f16 needs A and B of type f16");
   if ((descriptor.negateA || descriptor.negateB) && !row.negate)
     faults.push(`kind::${kind} does not negate operands`);
+  if ((descriptor.selector ?? 0) !== 0 && row.bits < 16)
+    faults.push(`sparsity selector ${descriptor.selector}: kind::${kind} takes all columns, by 0`);
   if (descriptor.saturate && kind !== "i8") faults.push("only kind::i8 saturates");
   if (descriptor.maxShift !== 0 && !form.weightStationary) faults.push("only .ws instructions shift B");
   const { scale } = descriptor;

@@ -103,6 +103,8 @@ export interface Tcgen05Form {
   readonly weightStationary: boolean;
   /** A lies in tensor memory. */
   readonly aInTensor: boolean;
+  /** tcgen05.mma.sp: K is twice the kind's, and half the elements of A are stored. */
+  readonly sparse?: boolean;
   /** Factors per row; null for kinds without scale factors. */
   readonly scaleVector: Tcgen05ScaleVector | null;
 }

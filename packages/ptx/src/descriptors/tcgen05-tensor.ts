@@ -10,7 +10,7 @@ import type { Tcgen05ScaleVector } from "./tcgen05-kinds.ts";
  */
 export interface AccumulatorLayout {
   /** The ISA's letter. */
-  readonly id: "A" | "B" | "D" | "E" | "F" | "G";
+  readonly id: "A" | "B" | "C" | "D" | "E" | "F" | "G";
   readonly rows: 32 | 64 | 128;
   readonly parts: 1 | 2 | 4;
   readonly partLanes: number;
@@ -21,6 +21,7 @@ export interface AccumulatorLayout {
 const layouts = {
   A: { id: "A", rows: 128, parts: 1, partLanes: 128, halfLanes: false },
   B: { id: "B", rows: 64, parts: 2, partLanes: 64, halfLanes: false },
+  C: { id: "C", rows: 64, parts: 1, partLanes: 128, halfLanes: true },
   D: { id: "D", rows: 128, parts: 1, partLanes: 128, halfLanes: false },
   E: { id: "E", rows: 64, parts: 2, partLanes: 64, halfLanes: false },
   F: { id: "F", rows: 64, parts: 1, partLanes: 128, halfLanes: true },
@@ -32,8 +33,9 @@ export function accumulatorLayout(
   m: number,
   group: 1 | 2,
   weightStationary: boolean,
+  sparse = false,
 ): AccumulatorLayout | null {
-  if (group === 2) return m === 256 ? layouts.A : m === 128 ? layouts.B : null;
+  if (group === 2) return m === 256 ? layouts.A : m !== 128 ? null : sparse ? layouts.C : layouts.B;
   if (m === 128) return layouts.D;
   if (weightStationary) return m === 64 ? layouts.E : m === 32 ? layouts.G : null;
   return m === 64 ? layouts.F : null;
@@ -75,6 +77,26 @@ export const scalePlace = (
   column: row >> 5,
   byte: id + j,
 });
+
+/**
+ * Where the metadata of a sparse A lies from its address: lane, column and first bit of the four bits of chunk `chunk` of row `row`. With elements of 16 bits and
+ * more a word has 16 bits of rows r and r + 8, and the second half of K is eight lanes further on (as registers have it for mma.sp); else a row is a lane.
+ */
+export const metadataPlace = (
+  bits: number,
+  row: number,
+  chunk: number,
+): { readonly lane: number; readonly column: number; readonly shift: number } =>
+  bits >= 16
+    ? {
+        lane: (row & ~15) + 8 * (chunk >> 2) + (row & 7),
+        column: 0,
+        shift: 16 * ((row >> 3) & 1) + 4 * (chunk & 3),
+      }
+    : { lane: row, column: chunk >> 3, shift: 4 * (chunk & 7) };
+
+/** Columns of metadata that an instruction reads. */
+export const metadataColumns = (bits: number): number => (bits >= 16 ? 1 : 2);
 
 /** Elements of K under one factor. */
 export const scaleBlock = (k: number, vector: Tcgen05ScaleVector): number => k / vector;

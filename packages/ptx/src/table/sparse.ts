@@ -1,6 +1,7 @@
-/** Products of a sparse A: mma.sp and wgmma.mma_async.sp (PTX ISA 9.0 §9.7.14.6 and §9.7.15.6). Metadata and selector follow C or B. */
+/** Products of a sparse A: mma.sp, wgmma.mma_async.sp and tcgen05.mma.sp (PTX ISA 9.0 §9.7.14.6, §9.7.15.6 and §9.7.16.10.9.2). Metadata and selector follow C or B. */
 import { F8F6F4, matrixRows, SM120 } from "./matrix.ts";
 import type { InstructionRow } from "./row.ts";
+import { tcgen05Rows } from "./tcgen05.ts";
 import { wgmmaRows } from "./wgmma.ts";
 
 /** `ab`: what a lane holds of A, which is stored by half, and of B. Selectors go from 0 up. */
@@ -68,4 +69,18 @@ const wgmmaSparseRows: readonly InstructionRow[] = wgmmaRows
     };
   });
 
-export const sparseRows: readonly InstructionRow[] = [...mmaRows, ...scaledRows, ...wgmmaSparseRows];
+/** As the dense form, with the metadata's address in tensor memory behind B. */
+const tcgen05SparseRows: readonly InstructionRow[] = (tcgen05Rows as readonly InstructionRow[])
+  .filter(({ opcode }) => opcode.startsWith("tcgen05.mma"))
+  .map((row) => ({
+    ...row,
+    mods: `sp ${row.mods}`,
+    args: [...row.args.slice(0, 3), "[tmem b32]", ...row.args.slice(3)],
+  }));
+
+export const sparseRows: readonly InstructionRow[] = [
+  ...mmaRows,
+  ...scaledRows,
+  ...wgmmaSparseRows,
+  ...tcgen05SparseRows,
+];

@@ -1,4 +1,4 @@
-/** Blackwell: tensor memory and tcgen05, cluster launch control (PTX ISA 9.0 §9.7.16, §9.7.13.17); sparse forms have no rows. */
+/** Blackwell: tensor memory and tcgen05, cluster launch control (PTX ISA 9.0 §9.7.16, §9.7.13.17); sparse forms are in sparse.ts. */
 import { BLACKWELL, family, type InstructionRow } from "./row.ts";
 
 const TC = { since: [8, 6, 100], only: BLACKWELL } as const;
