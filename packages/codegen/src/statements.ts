@@ -140,9 +140,11 @@ function lowerFor(ctx: Context, stmt: StmtOf<"for">): void {
   if (skip !== null) outer.label(skip);
 }
 
-/** Whether the statements of a loop are loops that are no unrolled ones. */
+/** Whether the statements of a loop are loops that are no unrolled ones, or loops among element statements. */
 const holdsLoops = ({ body }: StmtOf<"for">): boolean =>
-  body.some((stmt) => stmt.kind === "for" && !stmt.unroll);
+  body.some((stmt) => stmt.kind === "for" && !stmt.unroll) ||
+  (body.some(({ kind }) => kind === "for") &&
+    body.some(({ kind }) => kind === "map" || kind === "reduce.row"));
 
 /** A loop around loops, of one turn at least: its variable is to them what a tile's coordinate is, and each turn has invariants of its own. */
 function lowerAround(ctx: Context, stmt: StmtOf<"for">, from: number, to: number): void {

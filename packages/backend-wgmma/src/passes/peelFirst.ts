@@ -42,6 +42,9 @@ function peel(stmt: Stmt, sizes: Ranges): Stmt | readonly Stmt[] {
   }
   const chunks = eachStmt(stmt.body);
   if (!chunks.some((s) => s.kind === "mma") || !chunks.some((s) => s.kind === "wait")) return stmt;
+  // Around other loops over chunks, each of which begins its sums itself.
+  if (chunks.some((s) => s.kind === "for" && !s.unroll && s.body.some(({ kind }) => kind === "wait")))
+    return stmt;
   if (stmt.to.kind === "const" && stmt.to.value - stmt.from.value <= 1) return stmt;
   const second = lit(stmt.from.value + 1);
   return [

@@ -36,14 +36,24 @@ export const handOverTiles: Pass = {
       eachStmt(program.body).flatMap((stmt) => (isHandedOver(program, stmt) ? [stmt.dst.buffer] : [])),
     );
     if (tiles.size === 0) return program;
+    const loops = new Set(eachStmt(program.body).flatMap((s) => (s.kind === "for" ? [s.var] : [])));
     return withBody(
       program,
       rewriteStmts(program.body, (stmt) =>
-        stmt.kind === "for" && readsParts(stmt, tiles) ? { ...stmt, unroll: true } : stmt,
+        stmt.kind === "for" && (readsParts(stmt, tiles) || countsOn(stmt, loops))
+          ? { ...stmt, unroll: true }
+          : stmt,
       ),
     );
   },
 };
+
+/** Whether a loop counts chunks on from those of a loop around it. */
+const countsOn = (loop: Extract<Stmt, { kind: "for" }>, loops: ReadonlySet<string>): boolean =>
+  loop.body.some((stmt) => {
+    const names = "at" in stmt ? [...freeVars(stmt.at)] : [];
+    return names.includes(loop.var) && names.some((name) => name !== loop.var && loops.has(name));
+  });
 
 /** Whether the turns of a loop read parts of a tile. */
 const readsParts = (loop: Extract<Stmt, { kind: "for" }>, tiles: ReadonlySet<string>): boolean =>

@@ -36,6 +36,8 @@ export function peelLast(stmt: Stmt, chunks: number): Stmt | readonly Stmt[] {
     return stmt;
   const split = stmt.to.value - chunks;
   if (split <= stmt.from.value || !usesRing(stmt.body)) return stmt;
+  // Around other loops over chunks, each of which ends by itself.
+  if (stmt.body.some((s) => s.kind === "for" && !s.unroll && usesRing(s.body))) return stmt;
   return [
     { ...stmt, to: lit(split) },
     { ...stmt, from: lit(split) },

@@ -1,6 +1,6 @@
 /** Let blocks stay and loop over tiles, so that the copies of the next tile run during the epilogue of this one. */
 import { add, freeVars, mod, mul, v } from "../tile/expr.ts";
-import { eachStmt, rewriteStmts, takeDirective, withBody } from "../tile/rewrite.ts";
+import { childrenOf, eachStmt, rewriteStmts, takeDirective, withBody } from "../tile/rewrite.ts";
 import { withOperandViews } from "../tile/scaleTiles.ts";
 import type { Expr, Ring, Stmt, TileLoop, View } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
@@ -68,19 +68,22 @@ function chunksAtLaunch(stmts: readonly Stmt[]): Expr | null {
 }
 
 /**
- * Chunks of each ring at a visit: where the loops that name them end (passes make these bounds constants); one where no loop does.
+ * Chunks of each ring at a visit: where the loops that name them end (passes make these bounds constants), of loops in loops the product; one where no loop does.
  */
 function chunksOf(stmts: readonly Stmt[]): ReadonlyMap<string, number> {
   const chunks = new Map<string, number>();
-  const raise = (ring: string, count: number): void => {
-    chunks.set(ring, Math.max(count, chunks.get(ring) ?? 1));
+  const walk = (list: readonly Stmt[], loops: readonly (readonly [name: string, end: number])[]): void => {
+    for (const stmt of list) {
+      if ("at" in stmt) {
+        const names = freeVars(stmt.at);
+        const count = loops.reduce((all, [name, end]) => (names.has(name) ? all * end : all), 1);
+        chunks.set(stmt.ring, Math.max(count, chunks.get(stmt.ring) ?? 1));
+      }
+      const counts = stmt.kind === "for" && stmt.to.kind === "const";
+      walk(childrenOf(stmt), counts ? [...loops, [stmt.var, stmt.to.value]] : loops);
+    }
   };
-  for (const stmt of eachStmt(stmts)) {
-    if ("at" in stmt) raise(stmt.ring, 1);
-    if (stmt.kind !== "for" || stmt.to.kind !== "const") continue;
-    for (const inner of eachStmt(stmt.body))
-      if ("at" in inner && freeVars(inner.at).has(stmt.var)) raise(inner.ring, stmt.to.value);
-  }
+  walk(stmts, []);
   return chunks;
 }
 

@@ -1,6 +1,6 @@
 /** Put the shared tiles into a ring of slots, with its four edges, and copy ahead of the arithmetic. */
 import { cond } from "../tile/cond.ts";
-import { add, lit, mod, substituteExpr, v } from "../tile/expr.ts";
+import { add, asLinear, freeVars, lit, mod, mul, substituteExpr, v } from "../tile/expr.ts";
 import { registerBuffer } from "../tile/gemm.ts";
 import { bufferOf, rewriteStmts, takeDirective, wholeView, withBody } from "../tile/rewrite.ts";
 import { withOperandViews } from "../tile/scaleTiles.ts";
@@ -44,36 +44,79 @@ function pipeline(input: TileProgram, most: number, prefetch: boolean, together:
   const rings: Ring[] = [];
   const staging: Buffer[] = [];
 
-  const body = rewriteStmts(input.body, (stmt) => {
-    if (stmt.kind !== "for" || stmt.unroll) return stmt;
-    const fills = stmt.body.filter(isFill);
-    const [first] = fills;
-    if (!first) return stmt;
-    const buffers = [...new Set(fills.map((copy) => copy.dst.buffer))];
+  /** Buffers that hold all chunks at once. */
+  const kept = new Map<string, Buffer>();
+  const declare = (fills: readonly Copy[], slots: number): string => {
     const name = ringName(rings.length);
-    // A loop over what a tile holds has few chunks.
-    const slots = rings.length > 0 && stmt.to.kind === "const" ? Math.min(most, stmt.to.value) : most;
-    rings.push({ name, slots, buffers, transport: first.transport, full: null, empty: null });
-    const loop: RingLoop = {
-      name,
-      stmt,
-      slots,
-      fills,
-      buffers,
-      compute: stmt.body.filter((s) => !isFill(s)),
-    };
-    if (slots === 1 || together) return oneTurn(loop);
-    if (!prefetch) return multiSlot(loop, null);
-    const held = fills.map((copy, i) => {
-      const shared = bufferOf(input, copy.dst.buffer);
-      // Where two copies fill a tile, each has registers of its own.
-      const again = fills.findIndex((other) => other.dst.buffer === shared.name) < i ? "1" : "";
-      const buffer = registerBuffer(`r${shared.name.slice(1)}${again}`, shared.dtype, copy.dst.extent);
-      staging.push(buffer);
-      return buffer;
+    const buffers = [...new Set(fills.map((copy) => copy.dst.buffer))];
+    const transport = fills[0]?.transport ?? "direct";
+    rings.push({ name, slots, buffers, transport, full: null, empty: null });
+    return name;
+  };
+
+  /** `outer`: the loop around, in each of whose iterations the loops in it have the same chunks; what its iterations share goes to `before` and `behind`. */
+  const walk = (stmts: readonly Stmt[], outer: Outer | null): readonly Stmt[] =>
+    stmts.flatMap((stmt): readonly Stmt[] => {
+      if (!("body" in stmt)) return [stmt];
+      if (stmt.kind !== "for" || stmt.unroll) return [{ ...stmt, body: walk(stmt.body, outer) }];
+      const copies = stmt.body.filter(isFill);
+      if (copies.length === 0) {
+        const around: Outer = { loop: stmt, before: [], behind: [] };
+        const body = walk(stmt.body, together ? around : null);
+        return [...around.before, { ...stmt, body }, ...around.behind];
+      }
+      const chunks = stmt.to.kind === "const" ? stmt.to.value : null;
+      // A copy that the loop around does not ask for is made once, of all chunks.
+      const once = (copy: Copy): boolean =>
+        outer !== null &&
+        chunks !== null &&
+        !dependsOn(copy.src, outer.loop.var) &&
+        alongOf(stmt, copy) !== null;
+      const fills = copies.filter((copy) => !once(copy));
+      // A loop over what a tile holds has few chunks.
+      const few = rings.length > 0 && chunks !== null && outer === null;
+      const slots = few ? Math.min(most, chunks) : most;
+      const name = fills.length > 0 ? declare(fills, slots) : "";
+      if (outer !== null && chunks !== null)
+        for (const copy of copies.filter(once)) {
+          const all = keptCopy(stmt, chunks, copy, bufferOf(input, copy.dst.buffer));
+          kept.set(all.buffer.name, all.buffer);
+          const ring = declare([copy], 1);
+          const edge = (kind: "acquire" | "commit" | "release"): Stmt => ({ kind, ring, at: lit(0) });
+          outer.before.push(edge("acquire"), all.copy, edge("commit"), {
+            kind: "wait",
+            ring,
+            at: lit(0),
+            pending: 0,
+          });
+          outer.behind.push(edge("release"));
+        }
+      const loop: RingLoop = {
+        name,
+        stmt,
+        slots,
+        fills,
+        buffers: [...new Set(fills.map((copy) => copy.dst.buffer))],
+        number:
+          outer === null || chunks === null ? v(stmt.var) : add(mul(v(outer.loop.var), chunks), v(stmt.var)),
+        compute: stmt.body
+          .filter((s) => !isFill(s))
+          .map((s) => (kept.size > 0 ? withKept(stmt, s, kept) : s)),
+      };
+      if (fills.length === 0) return [{ ...stmt, body: loop.compute }];
+      if (slots === 1 || together) return [oneTurn(loop)];
+      if (!prefetch) return multiSlot(loop, null);
+      const held = fills.map((copy, i) => {
+        const shared = bufferOf(input, copy.dst.buffer);
+        // Where two copies fill a tile, each has registers of its own.
+        const again = fills.findIndex((other) => other.dst.buffer === shared.name) < i ? "1" : "";
+        const buffer = registerBuffer(`r${shared.name.slice(1)}${again}`, shared.dtype, copy.dst.extent);
+        staging.push(buffer);
+        return buffer;
+      });
+      return multiSlot(loop, held);
     });
-    return multiSlot(loop, held);
-  });
+  const body = walk(input.body, null);
 
   const slotted = new Map(
     rings.flatMap(({ buffers, slots }) => buffers.map((name) => [name, slots] as const)),
@@ -82,7 +125,10 @@ function pipeline(input: TileProgram, most: number, prefetch: boolean, together:
     ...withBody(input, body),
     rings: [...input.rings, ...rings],
     buffers: [
-      ...input.buffers.map((buffer) => ({ ...buffer, slots: slotted.get(buffer.name) ?? buffer.slots })),
+      ...input.buffers.map((buffer) => ({
+        ...(kept.get(buffer.name) ?? buffer),
+        slots: slotted.get(buffer.name) ?? buffer.slots,
+      })),
       ...staging,
     ],
   };
@@ -94,7 +140,60 @@ interface RingLoop {
   readonly slots: number;
   readonly fills: readonly Copy[];
   readonly buffers: readonly string[];
+  /** Number of the chunk: of loops in a loop they count through. */
+  readonly number: Expr;
   readonly compute: readonly Stmt[];
+}
+
+/** A loop around loops over chunks, and what its iterations share. */
+interface Outer {
+  readonly loop: For;
+  readonly before: Stmt[];
+  readonly behind: Stmt[];
+}
+
+const dependsOn = ({ origin }: View, name: string): boolean => origin.some((e) => freeVars(e).has(name));
+
+/** The axis along which the chunks of a copy follow each other; null where they do not lie side by side. */
+function alongOf(loop: For, { src }: Copy): 0 | 1 | null {
+  const [axis, other] = dependsOn({ ...src, origin: [src.origin[0], lit(0)] }, loop.var)
+    ? ([0, 1] as const)
+    : ([1, 0] as const);
+  const step = asLinear(src.origin[axis])?.terms.get(loop.var);
+  return step === src.extent[axis] && !freeVars(src.origin[other]).has(loop.var) ? axis : null;
+}
+
+const pairAt = <T>(pair: readonly [T, T], axis: 0 | 1, value: T): readonly [T, T] =>
+  axis === 0 ? [value, pair[1]] : [pair[0], value];
+
+/** The tile of all chunks, and its copy. */
+function keptCopy(
+  loop: For,
+  chunks: number,
+  copy: Copy,
+  tile: Buffer,
+): { readonly buffer: Buffer; readonly copy: Copy } {
+  const axis = alongOf(loop, copy) ?? 1;
+  const buffer = { ...tile, shape: pairAt(tile.shape, axis, tile.shape[axis] * chunks) };
+  const first = new Map([[loop.var, loop.from]]);
+  const [r, c] = copy.src.origin;
+  const src: View = {
+    ...copy.src,
+    origin: [substituteExpr(r, first), substituteExpr(c, first)],
+    extent: buffer.shape,
+  };
+  return { buffer, copy: { ...copy, src, dst: wholeView(buffer) } };
+}
+
+/** Products read their chunk of tiles that hold all of them. */
+function withKept(loop: For, stmt: Stmt, kept: ReadonlyMap<string, Buffer>): Stmt {
+  if (stmt.kind !== "mma") return stmt;
+  return withOperandViews(stmt, (view) => {
+    const shape = kept.get(view.buffer)?.shape;
+    if (shape === undefined) return view;
+    const axis = shape[0] === view.extent[0] ? 1 : 0;
+    return { ...view, origin: pairAt(view.origin, axis, mul(v(loop.var), view.extent[axis])) };
+  });
 }
 
 /** Events of a loop's ring. */
@@ -106,9 +205,10 @@ const eventsOf = ({ name: ring }: RingLoop) => ({
 function oneTurn(loop: RingLoop): Stmt {
   const { stmt, fills, slots } = loop;
   const { edge, wait } = eventsOf(loop);
-  const at = v(stmt.var);
+  const at = loop.number;
   const compute = slots === 1 ? loop.compute : rewriteStmts(loop.compute, (s) => readSlot(loop, s, at));
-  const copies = slots === 1 ? fills : fills.map((copy) => chunkOf(loop, copy, at));
+  const copies =
+    slots === 1 ? fills : fills.map((copy) => ({ ...copy, dst: { ...copy.dst, slot: mod(at, slots) } }));
   return {
     ...stmt,
     body: [edge("acquire", at), ...copies, edge("commit", at), wait(at, 0), ...compute, edge("release", at)],

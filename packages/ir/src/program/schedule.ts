@@ -82,7 +82,9 @@ export function scheduleProgram(
   if (cut(rows, nest.m) || cut(columns, nest.n)) return null;
   const tile = [tileExtent(nest.m), tileExtent(nest.n)] as const;
   const parted = program.body.some(isColumnLoop);
-  if (parted && base.directives.some(({ name }) => name === "roles")) return null;
+  // Fragments that rotate in a role know chunks of one loop only.
+  const has = (directive: string): boolean => base.directives.some(({ name }) => name === directive);
+  if (parted && has("roles") && has("rotate")) return null;
   if (parted && (tile[1] < LEAST_COLUMNS || tile[0] * tile[1] > MOST_IN_PARTS * base.launch.threads))
     return null;
   // Tiles that products go on from hold all of their columns, in whole chunks.
