@@ -225,7 +225,10 @@ class Counting implements Hooks {
     if (!this.#ofOperands.has(stmt)) return null;
     const width = stmt.a.extent[1] * (columns === undefined ? 1 : (columns.to - columns.from) / columns.of);
     const [a, b] = [this.#place(stmt.a, K_AXIS.A, table), this.#place(stmt.b, K_AXIS.B, table)];
+    // Sums that products overwrite begin anew.
+    const keeps = typeof stmt.keep === "object" ? compileCond(stmt.keep, table) : () => stmt.keep !== false;
     return (thread) => {
+      if (!keeps(thread.cells)) this.#begin();
       this.products += width;
       const [from, other] = [a(thread), b(thread)];
       if (from !== other && !this.apart.has(stmt)) this.apart.set(stmt, [from, other]);

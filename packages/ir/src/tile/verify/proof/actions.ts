@@ -155,6 +155,10 @@ export function actionsOf(ctx: Context, role: Role, stmt: Stmt): readonly Action
       return [
         { ...all, kind: "use" },
         ...[...tiles].map((tile): Action => ({ ...all, kind: "sums", tile, columns: null })),
+        // What a map makes of sums more products may be added to.
+        ...(stmt.kind === "map"
+          ? [{ ...all, kind: "zero", tile: stmt.dst.buffer, once: false } as const]
+          : []),
         // Warps that have parts of a row meet twice: when these are there, and when they have been read.
         ...(stmt.kind === "reduce.row" && stmt.via !== null
           ? [{ ...all, kind: "gather" } as const, { ...all, kind: "gather" } as const]
