@@ -238,6 +238,10 @@ describe("programs over axes", () => {
     writeFileSync(path, text.stdout);
     expect((await cli(`compile --from ${path} -o -`)).stdout).toBe(ptx.stdout);
     expect(text.stdout).toMatch(/mma %S = /);
+    // Copies of all parts follow each other; rows of the first factor are copied in front of them.
+    expect(text.stdout).toMatch(
+      /copy %sA[^\n]*tma[^\n]*\n[^\n]*advance[^\n]*\n\s*for %st[^]*copy %sB[^]*copy %sE0[^]*role math/,
+    );
     writeFileSync(path, text.stdout.replace("mma %S = ", "mma %S += "));
     expect((await cli(`compile --from ${path} -o -`)).stderr).toContain(
       "adds to %S, which nothing has filled",
