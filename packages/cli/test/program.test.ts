@@ -240,7 +240,7 @@ describe("programs over axes", () => {
     expect(text.stdout).toMatch(/mma %S = /);
     // Copies of all parts follow each other; rows of the first factor are copied in front of them.
     expect(text.stdout).toMatch(
-      /copy %sA[^\n]*tma[^\n]*\n[^\n]*advance[^\n]*\n\s*for %st[^]*copy %sB[^]*copy %sE0[^]*role math/,
+      /copy %sA[^\n]*tma[^\n]*\n[^\n]*advance[^\n]*\n\s*for %st[\s\S]*copy %sB[\s\S]*copy %sE0[\s\S]*role math/,
     );
     writeFileSync(path, text.stdout.replace("mma %S = ", "mma %S += "));
     expect((await cli(`compile --from ${path} -o -`)).stderr).toContain(
