@@ -1,48 +1,39 @@
 /** From a graph to kernels: what is fused, which memory each one reads and writes, in which layout. */
+import { packedView, reshapedView, type StridedView, transposedView } from "@tilewright/core";
 import type { Graph, Node, Tensor } from "./onnx.ts";
-import {
-  matrixAt,
-  packed,
-  product,
-  reshaped,
-  type Storage,
-  transposed,
-  type View,
-  wholeView,
-} from "./views.ts";
+import { attentionText, layerNormText } from "./programs.ts";
 
-/** D = epilogue(A.B), `count` of them at these strides; operands are what the epilogue reads, by name. */
-export interface Product {
-  readonly kind: "product";
-  readonly a: View;
-  readonly b: View;
-  readonly d: View;
-  readonly batch: {
-    readonly count: number;
-    readonly a: number;
-    readonly b: number;
-    readonly d: number;
-  } | null;
+/** A run of memory that a kernel writes, or that is filled before. */
+export interface Storage {
+  readonly name: string;
+  readonly dtype: "bf16" | "f32";
+  readonly elements: number;
+  /** Of a constant: initializers, one behind the other. */
+  readonly constant: readonly string[] | null;
+}
+
+export type View = StridedView<Storage>;
+
+const product = (sizes: readonly number[]): number => sizes.reduce((all, size) => all * size, 1);
+
+/** A kernel: the text of a program over axes, or a product D = epilogue(A.B); the views of its operands by the names that it has for them. */
+export interface Step {
+  readonly program: string | null;
   readonly epilogue: string;
-  readonly operands: readonly View[];
+  readonly operands: Readonly<Record<string, View>>;
 }
-
-/** A tile program over rows: its text but for the sizes, and its parameters. */
-export interface Rows {
-  readonly kind: "rows";
-  readonly op: "softmax" | "layernorm";
-  readonly epsilon: number;
-  readonly x: View;
-  readonly vectors: readonly View[];
-  readonly d: View;
-}
-
-export type Step = Product | Rows;
 
 export interface Lowered {
   readonly steps: readonly Step[];
   readonly inputs: ReadonlyMap<string, View>;
   readonly outputs: ReadonlyMap<string, View>;
+}
+
+/** The scores of an attention: their product, its factor, and the mask that is added. */
+interface Scores {
+  readonly node: Node;
+  readonly scale: number;
+  readonly mask: string | null;
 }
 
 /** Element-wise functions of a product's epilogue. */
@@ -67,21 +58,22 @@ class Lowering {
   readonly #views = new Map<string, View>();
   readonly #storages = new Map<string, Storage>();
   readonly #uses = new Map<string, Node[]>();
+  readonly #makers: ReadonlyMap<string, Node>;
   /** Nodes that a kernel before them has taken in. */
   readonly #taken = new Set<Node>();
+  /** By the product with the values. */
+  readonly #scored = new Map<Node, Scores>();
   readonly #steps: Step[] = [];
 
   constructor(graph: Graph) {
     this.#graph = graph;
     this.#constants = new Map(graph.constants);
+    this.#makers = new Map(graph.nodes.map((node) => [node.output, node]));
     for (const node of graph.nodes)
       for (const name of node.inputs) this.#uses.set(name, [...(this.#uses.get(name) ?? []), node]);
-    // What is added to scores, axes of one query for all of them, is a vector: it stays f32.
+    // What is added to scores, one row for all queries, stays f32.
     for (const [name, dims] of graph.inputs)
-      this.#views.set(
-        name,
-        wholeView(this.#storage(name, dims.at(-2) === 1 ? "f32" : "bf16", product(dims)), dims),
-      );
+      this.#views.set(name, this.#fresh(name, dims, dims.at(-2) === 1 ? "f32" : "bf16"));
   }
 
   done(): Lowered {
@@ -95,7 +87,8 @@ class Lowering {
   }
 
   /** Constant, Concat and Identity of constants. */
-  constant({ op, inputs, output, attributes }: Node): void {
+  constant(node: Node): void {
+    const { op, inputs, output, attributes } = node;
     const tensors = inputs.flatMap((name) => this.#constants.get(name) ?? []);
     if (tensors.length < inputs.length) return;
     const [first] = tensors;
@@ -107,31 +100,33 @@ class Lowering {
     } else if (op === "Concat") this.#constants.set(output, { dims: [values.length], values });
     else if (op === "Identity" && first !== undefined) this.#constants.set(output, first);
     else return;
-    this.#taken.add(this.#graph.nodes.find((node) => node.output === output) as Node);
+    this.#taken.add(node);
   }
 
   node(node: Node): void {
     if (this.#taken.has(node)) return;
-    if (node.op === "MatMul") this.#matmul(node);
-    else if (node.op === "Softmax" || node.op === "LayerNormalization") this.#rows(node);
+    const scores = this.#scored.get(node);
+    if (scores !== undefined) this.#attention(node, scores);
+    else if (node.op === "MatMul" && this.#weightOf(node) === null) this.#scores(node);
+    else if (node.op === "MatMul") this.#product(node);
+    else if (node.op === "LayerNormalization") this.#layerNorm(node);
     // The rest moves nothing: another view of the same memory.
     else
       this.#views.set(node.output, this.#moved(node, this.#view(node.inputs[0] ?? "")) ?? this.#refuse(node));
   }
 
   #refuse({ op, output }: Node): never {
-    throw new Error(
-      `no kernel for ${op}, of ${output}: it is no product, softmax or norm, and joins no product`,
-    );
+    throw new Error(`no kernel for ${op}, of ${output}: it is no product, attention or norm, and joins none`);
   }
 
   /** Reshape, Transpose and Identity of a view; null where bytes would move. */
   #moved(node: Node, view: View): View | null {
     if (node.op === "Identity") return view;
-    if (node.op === "Transpose") return transposed(view, node.attributes.get("perm") as readonly number[]);
+    if (node.op === "Transpose")
+      return transposedView(view, node.attributes.get("perm") as readonly number[]);
     if (node.op !== "Reshape") return null;
     const sizes = Array.from(this.#constant(node.inputs[1] ?? "").values);
-    return reshaped(
+    return reshapedView(
       view,
       sizes.map((size, i) => (size === 0 ? (view.shape[i] ?? 1) : size)),
     );
@@ -143,24 +138,23 @@ class Lowering {
     return found;
   }
 
-  #storage(
+  /** Memory of its own for a value; the same for the same name. */
+  #fresh(
     name: string,
+    shape: readonly number[],
     dtype: Storage["dtype"],
-    elements: number,
     constant: Storage["constant"] = null,
-  ): Storage {
+  ): View {
     const key = `${name} ${dtype}`;
-    const found = this.#storages.get(key) ?? { name, dtype, elements, constant };
-    this.#storages.set(key, found);
-    return found;
+    const storage = this.#storages.get(key) ?? { name, dtype, elements: product(shape), constant };
+    this.#storages.set(key, storage);
+    return packedView(storage, shape);
   }
 
   /** Initializers one behind the other along their first axis. */
   #weights(names: readonly string[], dtype: Storage["dtype"]): View {
-    const tensors = names.map((name) => this.#constant(name));
-    const [first = 1, ...rest] = tensors[0]?.dims ?? [];
-    const storage = this.#storage(names.join("+"), dtype, first * names.length * product(rest), names);
-    return wholeView(storage, [first * names.length, ...rest]);
+    const [first = 1, ...rest] = this.#constant(names[0] ?? "").dims;
+    return this.#fresh(names.join("+"), [first * names.length, ...rest], dtype, names);
   }
 
   #view(name: string): View {
@@ -179,65 +173,88 @@ class Lowering {
   /** Memory for a value of this shape; where all that follows is Transpose and Reshape, in the order in which they leave it. */
   #result(output: string, shape: readonly number[]): View {
     const use = this.#onlyUse(output);
-    const perm =
-      use?.op === "Transpose" ? (use.attributes.get("perm") as readonly number[]) : shape.map((_, i) => i);
-    const stored = wholeView(
-      this.#storage(output, "bf16", product(shape)),
+    const axes = shape.map((_, i) => i);
+    const perm = use?.op === "Transpose" ? (use.attributes.get("perm") as readonly number[]) : axes;
+    const stored = this.#fresh(
+      output,
       perm.map((axis) => shape[axis] ?? 1),
+      "bf16",
     );
-    return transposed(
+    return transposedView(
       stored,
-      shape.map((_, axis) => perm.indexOf(axis)),
+      axes.map((axis) => perm.indexOf(axis)),
     );
   }
 
-  #matmul(node: Node): void {
-    const [left = "", right = ""] = node.inputs;
+  /** Rows of a matrix, whatever axes they have. */
+  #flat(node: Node, view: View): View {
+    return view.shape.length === 1
+      ? view
+      : (reshapedView(view, [-1, view.shape.at(-1) ?? 1]) ?? this.#refuse(node));
+  }
+
+  /** A product of two activations: of queries and keys, times or divided by a number, plus a mask, whose softmax multiplies values. One kernel, at that product. */
+  #scores(node: Node): void {
+    let [last, scale, mask]: [Node, number, string | null] = [node, 1, null];
+    for (;;) {
+      this.#taken.add(last);
+      const next = this.#onlyUse(last.output);
+      const other = next?.inputs.find((name) => name !== last.output) ?? "";
+      const factor = this.#constants.get(other)?.values[0] ?? Number.NaN;
+      if (next?.op === "MatMul" && last.op === "Softmax" && other === next.inputs[1]) {
+        this.#scored.set(next, { node, scale, mask });
+        return;
+      }
+      if (next?.op === "Div" && mask === null) scale /= factor;
+      else if (next?.op === "Mul" && mask === null) scale *= factor;
+      else if (next?.op === "Add" && mask === null && this.#views.has(other)) mask = other;
+      else if (next?.op !== "Softmax" || next.attributes.get("axis") !== -1) this.#refuse(next ?? last);
+      last = next ?? last;
+      if (Number.isNaN(scale)) this.#refuse(last);
+    }
+  }
+
+  #attention(node: Node, { node: scores, scale, mask }: Scores): void {
+    const [Q, K] = scores.inputs.map((name) => this.#view(name));
+    const V = this.#view(node.inputs[1] ?? "");
+    if (Q?.shape.length !== 4 || K === undefined) this.#refuse(node);
+    const D = this.#result(node.output, [...Q.shape.slice(0, 3), V.shape[3] ?? 1]);
+    this.#views.set(node.output, D);
+    const operands = { Q, K, V, D, ...(mask !== null && { mask: this.#view(mask) }) };
+    this.#steps.push({ program: attentionText(operands, scale), epilogue: "", operands });
+  }
+
+  /** A product with a weight, and what can be computed where its sums are. */
+  #product(node: Node): void {
     const siblings = this.#siblings(node);
-    const a = this.#view(left);
     const names = siblings.map((each) => this.#weightOf(each) ?? "");
-    const weights = names.every((name) => name !== "") ? this.#weights(names, "bf16") : null;
-    const turned = siblings.length > 1 || this.#weightOf(node) !== right;
-    const b = weights === null ? this.#view(right) : turned ? transposed(weights, [1, 0]) : weights;
-    const [k = 1, n = 1] = b.shape.slice(-2);
-    const shape = [...a.shape.slice(0, -1), n];
-    const chain = this.#chain(siblings, shape);
-    const result = this.#result(chain.output, shape);
-    for (const [i, each] of siblings.entries()) {
-      const width = n / siblings.length;
-      const part = { ...result, offset: i * width, shape: [...shape.slice(0, -1), width] };
-      this.#views.set(siblings.length > 1 ? (chain.outputs[i] ?? each.output) : chain.output, part);
-    }
-    const { epilogue } = chain;
-    if (b.shape.length === 2) {
-      const flat = (view: View): View => reshaped(view, [-1, view.shape.at(-1) ?? 1]) ?? this.#refuse(node);
-      const operands = chain.operands.map((view) => (view.shape.length === 1 ? view : flat(view)));
-      this.#steps.push({ kind: "product", a: flat(a), b, d: flat(result), batch: null, epilogue, operands });
-      return;
-    }
-    // The axis before the matrices is a batch; those before it are launches of their own.
-    const outer = shape.slice(0, -3);
-    const inner = shape.length - 3;
-    for (let i = 0; i < product(outer); i++) {
-      const at = packed(outer).map((stride, axis) => Math.floor(i / stride) % (outer[axis] ?? 1));
-      const stride = (view: View): number => view.strides[inner] ?? 0;
-      this.#steps.push({
-        ...{ kind: "product", a: matrixAt(a, at), b: matrixAt(b, at), d: matrixAt(result, at), epilogue },
-        batch: { count: shape[inner] ?? 1, a: stride(a), b: stride(b), d: stride(result) },
-        operands: chain.operands.map((view) => {
-          const { offset } = matrixAt(view, at);
-          return { ...view, offset, shape: [n], strides: [1] };
-        }),
-      });
-    }
+    const weights = this.#weights(names, "bf16");
+    const b = names[0] === node.inputs[1] ? weights : transposedView(weights, [1, 0]);
+    const a = this.#view(node.inputs[0] ?? "");
+    const [k, n = 1] = b.shape;
     if (k !== a.shape.at(-1)) this.#refuse(node);
+    const shape = [...a.shape.slice(0, -1), n];
+    const { epilogue, operands, outputs } = this.#chain(siblings, shape);
+    const result = this.#result(outputs[0] ?? "", shape);
+    const width = n / siblings.length;
+    for (const [i, output] of outputs.entries())
+      this.#views.set(output, {
+        ...result,
+        offset: i * width,
+        shape: [...shape.slice(0, -1), width],
+      });
+    const read = operands.map((view, i) => [`v${i}`, this.#flat(node, view)] as const);
+    this.#steps.push({
+      ...{ program: null, epilogue },
+      operands: { a: this.#flat(node, a), b, d: this.#flat(node, result), ...Object.fromEntries(read) },
+    });
   }
 
   /** The initializer that a product multiplies by, as it is or transposed; null for other operands. */
   #weightOf({ inputs }: Node): string | null {
     const [, right = ""] = inputs;
     if (this.#constants.has(right)) return right;
-    const made = this.#graph.nodes.find(({ output }) => output === right);
+    const made = this.#makers.get(right);
     const [from = ""] = made?.inputs ?? [];
     return made?.op === "Transpose" && this.#constants.has(from) ? from : null;
   }
@@ -245,17 +262,15 @@ class Lowering {
   /** Products of the same matrix and transposed weights, each plus a bias and nothing more: one product of all weights. */
   #siblings(node: Node): readonly Node[] {
     const plain = (other: Node): boolean => {
-      const weight = this.#weightOf(other);
+      const weight =
+        other.op === "MatMul" && other.inputs[0] === node.inputs[0] ? this.#weightOf(other) : null;
       const bias = this.#onlyUse(other.output);
-      const after = bias && this.#onlyUse(bias.output);
       return (
-        other.op === "MatMul" &&
-        other.inputs[0] === node.inputs[0] &&
         weight !== null &&
         weight !== other.inputs[1] &&
         bias?.op === "Add" &&
         bias.inputs.some((name) => this.#constants.has(name)) &&
-        after?.op === "Reshape"
+        this.#onlyUse(bias.output)?.op === "Reshape"
       );
     };
     const dims = (other: Node) => this.#constant(this.#weightOf(other) ?? "").dims.join();
@@ -266,79 +281,59 @@ class Lowering {
     return found;
   }
 
-  /** What follows a product and can be computed where its sums are: an expression, and what it reads. */
+  /** What follows products and can be computed where their sums are: an expression, what it reads, and the values that come of it. */
   #chain(nodes: readonly Node[], shape: readonly number[]) {
     const operands: View[] = [];
     let epilogue = "acc";
     let outputs = nodes.map(({ output }) => output);
     for (;;) {
-      const uses = outputs.map((output) => this.#onlyUse(output));
-      const [use = null] = uses;
-      if (use === null) break;
-      const next = this.#joined(use, outputs[0] ?? "", shape, operands.length, uses);
-      if (next === null) break;
+      const uses = outputs.flatMap((output) => this.#onlyUse(output) ?? []);
+      const next =
+        uses.length < outputs.length ? null : this.#joined(uses, outputs, shape, `v${operands.length}`);
+      if (next === null) return { epilogue, operands, outputs };
       if (next.operand !== null) operands.push(next.operand);
       epilogue = next.expression(epilogue);
-      for (const each of uses) if (each !== null) this.#taken.add(each);
-      outputs = uses.map((each) => each?.output ?? "");
+      for (const each of uses) this.#taken.add(each);
+      outputs = uses.map(({ output }) => output);
     }
-    return { epilogue, operands, outputs, output: outputs[0] ?? "" };
   }
 
-  #joined(node: Node, x: string, shape: readonly number[], place: number, all: readonly (Node | null)[]) {
-    const named = functions[node.op]?.(node);
+  #joined(uses: readonly Node[], xs: readonly string[], shape: readonly number[], name: string) {
+    const [node] = uses;
+    const [x = ""] = xs;
+    const named = node && functions[node.op]?.(node);
     if (named !== undefined) return { operand: null, expression: (e: string) => `${named}(${e})` };
-    const sign = { Add: "+", Sub: "-", Mul: "*", Div: "/" }[node.op];
-    const [other = x] = node.inputs.filter((name) => name !== x);
-    if (sign === undefined || (node.inputs[0] !== x && (sign === "-" || sign === "/"))) return null;
-    const constant = this.#constants.get(other);
-    if (constant !== undefined && product(constant.dims) === 1) {
-      const value = constant.values[0] ?? 0;
-      // A factor rounds as a quotient by a power of two does, and costs less.
-      return {
-        operand: null,
-        expression: (e: string) => (sign === "/" ? `(${e}) * ${1 / value}` : `(${e}) ${sign} ${value}`),
-      };
-    }
-    const rest = (names: readonly string[]) => names.find((name) => this.#constants.has(name)) ?? "";
-    const operand =
-      constant?.dims.length === 1
-        ? this.#weights(
-            all.map((each) => rest(each?.inputs ?? [])),
-            "f32",
-          )
-        : constant === undefined && all.length === 1
-          ? (this.#views.get(other) ?? null)
-          : null;
-    if (operand === null) return null;
-    const vector = operand.shape.length === 1 || operand.shape.at(-2) === 1;
-    // Matrices are of products without a batch; vectors are those of all matrices of a batch.
-    if (!vector && (operand.shape.join() !== shape.join() || operand.storage.dtype !== "bf16")) return null;
-    if (vector && operand.shape.length > 1 && (operand.shape.at(-3) !== 1 || shape.length < 4)) return null;
-    const read = vector ? `v${place}[n]:${operand.storage.dtype}` : `v${place}[m,n]:bf16`;
+    // Of several products only biases are the same operation.
+    if (node?.op !== "Add") return null;
+    const others = uses.map(({ inputs }, i) => inputs.find((each) => each !== xs[i]) ?? x);
+    const biases = others.every((other) => this.#constants.get(other)?.dims.length === 1);
+    const operand = biases
+      ? this.#weights(others, "f32")
+      : others.length === 1
+        ? this.#views.get(others[0] ?? "")
+        : null;
+    if (!operand || (!biases && operand.shape.join() !== shape.join())) return null;
     return {
       operand,
-      expression: (e: string) => `${e.includes(" ") && sign !== "+" ? `(${e})` : e} ${sign} ${read}`,
+      expression: (e: string) => `${e} + ${name}[${biases ? "n" : "m,n"}]:${operand.storage.dtype}`,
     };
   }
 
-  #rows(node: Node): void {
+  #layerNorm(node: Node): void {
     const [x = "", ...vectors] = node.inputs;
     const view = this.#view(x);
-    const n = view.shape.at(-1) ?? 1;
+    const X = this.#flat(node, view);
     const axis = node.attributes.get("axis") ?? -1;
-    if (axis !== -1 && axis !== view.shape.length - 1) this.#refuse(node);
-    const flat = reshaped(view, [-1, n]);
-    if (flat === null || flat.strides[0] !== n) this.#refuse(node);
-    const d = wholeView(this.#storage(node.output, "bf16", product(view.shape)), view.shape);
-    this.#views.set(node.output, d);
-    this.#steps.push({
-      kind: "rows",
-      op: node.op === "Softmax" ? "softmax" : "layernorm",
-      epsilon: Number(node.attributes.get("epsilon") ?? 1e-5),
-      x: flat,
-      vectors: vectors.map((name) => this.#weights([name], "f32")),
-      d: reshaped(d, [-1, n]) ?? this.#refuse(node),
-    });
+    if (
+      (axis !== -1 && axis !== view.shape.length - 1) ||
+      X.strides.join() !== packedView(null, X.shape).strides.join()
+    )
+      this.#refuse(node);
+    const made = this.#fresh(node.output, view.shape, "bf16");
+    this.#views.set(node.output, made);
+    const [gamma, beta] = vectors.map((name) => this.#weights([name], "f32"));
+    const operands = { X, ...(gamma && { gamma }), ...(beta && { beta }), D: this.#flat(node, made) };
+    const epsilon = Number(node.attributes.get("epsilon") ?? 1e-5);
+    this.#steps.push({ program: layerNormText(operands, epsilon), epilogue: "", operands });
   }
 }

@@ -5,9 +5,9 @@
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
-import { findTarget } from "@tilewright/core";
+import { findTarget, unwrap } from "@tilewright/core";
 import { openDevice } from "@tilewright/runtime";
-import { must } from "./must.ts";
+
 import { readModel } from "./onnx.ts";
 import { compileModel, type Plan } from "./plan.ts";
 import { runPlan } from "./run.ts";
@@ -32,7 +32,7 @@ if (path === undefined || (command !== "run" && command !== "compile")) {
   console.error("node main.ts run|compile MODEL.onnx [--arch ARCH] [--out FOLDER] [--device auto|emulator]");
   process.exit(2);
 }
-const target = must(findTarget(values.arch));
+const target = unwrap(findTarget(values.arch));
 const graph = readModel(readFileSync(path));
 if (command === "compile") {
   const plan = compileModel(graph, { target, numSms: Number(values.sms) });
@@ -47,7 +47,7 @@ if (command === "compile") {
   );
   console.log(`${values.out}: ${describe(plan)}`);
 } else {
-  using device = must(
+  using device = unwrap(
     await openDevice({ kind: values.device === "emulator" ? "emulator" : "auto", arch: target.arch }),
   );
   const plan = compileModel(graph, { target, numSms: device.numSms });

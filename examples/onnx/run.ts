@@ -1,7 +1,7 @@
 /** Runs a plan on a device: a GPU, or the emulator with every hazard looked for. */
-import { decodeArray, encodeArray, storageFromBytes } from "@tilewright/core";
+import { decodeArray, encodeArray, storageFromBytes, unwrap } from "@tilewright/core";
 import { type Device, launchPlanned } from "@tilewright/runtime";
-import { must } from "./must.ts";
+
 import type { Tensor } from "./onnx.ts";
 import type { Place, Plan } from "./plan.ts";
 
@@ -11,32 +11,32 @@ export function runPlan(
   constants: ReadonlyMap<string, Tensor>,
   inputs: ReadonlyMap<string, ArrayLike<number>>,
 ): ReadonlyMap<string, ArrayLike<number>> {
-  using arena = must(device.alloc(plan.arena));
+  using arena = unwrap(device.alloc(plan.arena));
   const write = ({ dtype, at }: Place, values: ArrayLike<number>) =>
-    must(arena.write(new Uint8Array(encodeArray(dtype, values as number[]).buffer), at));
+    unwrap(arena.write(new Uint8Array(encodeArray(dtype, values as number[]).buffer), at));
   for (const place of plan.constants)
     write(
       place,
       place.from.flatMap((name) => Array.from(constants.get(name)?.values ?? [])),
     );
   for (const [name, place] of Object.entries(plan.inputs)) write(place, inputs.get(name) ?? []);
-  must(arena.write(new Uint8Array(plan.workspace.bytes), plan.workspace.at));
-  const modules = plan.images.map((image) => must(device.load(image)));
+  unwrap(arena.write(new Uint8Array(plan.workspace.bytes), plan.workspace.at));
+  const modules = plan.images.map((image) => unwrap(device.load(image)));
   for (const launch of plan.launches) {
     if ("zero" in launch) {
-      must(arena.write(new Uint8Array(launch.bytes), launch.zero));
+      unwrap(arena.write(new Uint8Array(launch.bytes), launch.zero));
       continue;
     }
     const module = modules[launch.image];
     if (module === undefined) throw new Error(`the plan has no image ${launch.image}`);
-    const { findings } = must(launchPlanned(device, module, launch, arena.address));
+    const { findings } = unwrap(launchPlanned(device, module, launch, arena.address));
     if (findings.length > 0)
       throw new Error(`${launch.entry}: ${findings.map(({ message }) => message).join("\n")}`);
   }
   return new Map(
     Object.entries(plan.outputs).map(([name, { at, bytes, dtype, shape }]) => {
       const elements = shape.reduce((all, size) => all * size, 1);
-      return [name, decodeArray(dtype, storageFromBytes(dtype, must(arena.read(at, bytes)), elements))];
+      return [name, decodeArray(dtype, storageFromBytes(dtype, unwrap(arena.read(at, bytes)), elements))];
     }),
   );
 }

@@ -65,3 +65,9 @@ export class InternalError extends Error {
     this.diagnostics = diagnostics;
   }
 }
+
+/** The value, for programs that end on the first failure: throws an Error whose message has every reason and hint. */
+export function unwrap<T>(result: Checked<T>): T {
+  if (!result.ok) throw new Error(result.error.map(formatDiagnostic).join("\n"));
+  return result.value;
+}

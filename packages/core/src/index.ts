@@ -8,6 +8,7 @@ export {
   formatDiagnostic,
   InternalError,
   type SourceLocation,
+  unwrap,
   type Verdict,
 } from "./diagnostics.ts";
 export {
@@ -41,7 +42,7 @@ export {
 } from "./expression/tree.ts";
 export { sha256 } from "./hash.ts";
 export { type Bytes, bytes, type Elements, elements, err, ok, type Result } from "./ids.ts";
-export { type Lifetime, planArena } from "./launch/arena.ts";
+export { type Lifetime, lifetimesOf, planArena } from "./launch/arena.ts";
 export {
   evaluateConstraints,
   evaluateLaunchExpr,
@@ -77,6 +78,13 @@ export {
   tensorMapTypeOf,
   tensorMapTypes,
 } from "./launch/tensor-map.ts";
+export {
+  matrixLayout,
+  packedView,
+  reshapedView,
+  type StridedView,
+  transposedView,
+} from "./launch/views.ts";
 export {
   type Certificate,
   type Constraint,

@@ -114,6 +114,7 @@ export {
   usualMachine,
 } from "./model/index.ts";
 export { must } from "./must.ts";
+export { operandNames } from "./operandNames.ts";
 export * from "./passes/index.ts";
 export { type BackendVerdict, compilerCodes, type Plan, predictionOf } from "./plans.ts";
 export { anchorOf } from "./program/anchor.ts";

@@ -7,6 +7,18 @@ export interface Lifetime {
   readonly last: number;
 }
 
+/** From the first to the last step that touches each tensor, in the order in which they first come. */
+export function lifetimesOf<T>(
+  steps: readonly (readonly T[])[],
+  bytesOf: (tensor: T) => number,
+): ReadonlyMap<T, Lifetime> {
+  const lives = new Map<T, Lifetime>();
+  for (const [i, touched] of steps.entries())
+    for (const tensor of touched)
+      lives.set(tensor, { bytes: bytesOf(tensor), first: lives.get(tensor)?.first ?? i, last: i });
+  return lives;
+}
+
 /**
  * Where each tensor lies: those that live at the same step lie apart, the largest is placed first, each as low as it can. Offsets and the arena's size are
  * bytes, multiples of `align` (256 unless given: what cudaMalloc aligns to, enough for tensor maps).
