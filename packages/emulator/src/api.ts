@@ -208,7 +208,7 @@ export interface Emulator {
   read(pointer: DevicePointer, size: number): Uint8Array;
   /**
    * The 128 bytes that stand for a tensor map here: a kernel's parameter, or to be written to memory at a multiple of 64. Errors:
-   * every rule of the driver that the map breaks (TW1311 to TW1318), TW5032 for maps that the emulator does not copy.
+   * every rule of the driver that the map breaks (TW1311 to TW1318).
    */
   encodeTensorMap(spec: TensorMapSpec): Checked<Uint8Array>;
   /** Errors are launches that cannot start; what goes wrong while running is in the report. */

@@ -22,7 +22,7 @@ export const windowBytes = 65536;
 
 /** A case of the probe: numbers in the order in which the probe read them. */
 export interface Case {
-  /** 0 load, 1 store, 2 to 9 reductions of tensors, from 20 on bulk reductions. */
+  /** 0 load, 1 store, 2 to 9 reductions of tensors, 10 load of pixels (im2col), from 20 on bulk reductions. */
   readonly op: number;
   readonly spec: TensorMapSpec;
   readonly coordinates: readonly number[];
@@ -31,7 +31,14 @@ export interface Case {
   /** What the barrier expects; bytes of a bulk copy. */
   readonly bytes: number;
   readonly seeds: readonly [global: number, shared: number];
+  /** What is copied holds the numbers of its 16-bit words, the rest ones. */
+  readonly numbered?: boolean;
 }
+
+const isLoad = (op: number): boolean => op === 0 || op === 10;
+/** Of the tensor's memory. */
+const tensorBytes = 2 * windowBytes;
+const numbers16 = new Uint8Array(Uint16Array.from({ length: windowBytes }, (_, i) => i).buffer);
 
 const types = Object.entries(tensorMapTypes)
   .sort(([, a], [, b]) => a.driver - b.driver)
@@ -91,9 +98,10 @@ const bulkOps =
 
 function copyText(op: number, rank: number): string {
   const c = ["%c0", "%c1", "%c2", "%c3", "%c4"].slice(0, rank).join(", ");
-  if (op === 0)
+  const offsets = op === 10 ? `, {${["%z", "%z", "%z"].slice(0, rank - 2).join(", ")}}` : "";
+  if (isLoad(op))
     return `mbarrier.arrive.expect_tx.shared::cta.b64 _, [%bar], %bytes;
-cp.async.bulk.tensor.${rank}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%at], [%map, {${c}}], [%bar];
+cp.async.bulk.tensor.${rank}d.shared::cluster.global.${op === 10 ? "im2col" : "tile"}.mbarrier::complete_tx::bytes [%at], [%map, {${c}}], [%bar]${offsets};
 W1: mbarrier.try_wait.parity.shared::cta.b64 %p, [%bar], 1; @!%p bra W1;`;
   const copy =
     op >= 20
@@ -111,19 +119,19 @@ const moduleText = (op: number, rank: number): string => `.version 8.6
 .extern .shared .align 1024 .b8 sm[];
 .visible .entry k(.param .align 64 .b8 map[128], .param .align 4 .b8 co[32], .param .u64 fill, .param .u64 out, .param .u64 tensor)
 {
-.reg .pred %p; .reg .b32 %sm, %bar, %at, %bytes, %off, %c<5>; .reg .b64 %map, %fill, %out, %tensor;
+.reg .pred %p; .reg .b32 %sm, %bar, %at, %bytes, %off, %c<5>; .reg .b16 %z; .reg .b64 %map, %fill, %out, %tensor;
 mov.b64 %map, map; cvta.param.u64 %map, %map;
 ld.param.u64 %fill, [fill]; ld.param.u64 %out, [out]; ld.param.u64 %tensor, [tensor];
 ${[0, 1, 2, 3, 4].map((k) => `ld.param.b32 %c${k}, [co+${4 * k}];`).join("\n")}
 ld.param.b32 %off, [co+20]; ld.param.b32 %bytes, [co+24];
-mov.b32 %sm, sm; add.s32 %bar, %sm, ${windowBytes}; add.s32 %at, %sm, %off;
+mov.b16 %z, 0; mov.b32 %sm, sm; add.s32 %bar, %sm, ${windowBytes}; add.s32 %at, %sm, %off;
 mbarrier.init.shared::cta.b64 [%bar], 1;
 fence.mbarrier_init.release.cluster;
 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%bar], ${windowBytes};
 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%sm], [%fill], ${windowBytes}, [%bar];
 W0: mbarrier.try_wait.parity.shared::cta.b64 %p, [%bar], 0; @!%p bra W0;
 ${copyText(op, rank)}
-${op === 0 ? `cp.async.bulk.global.shared::cta.bulk_group [%out], [%sm], ${windowBytes};\ncp.async.bulk.commit_group; cp.async.bulk.wait_group 0;` : ""}
+${isLoad(op) ? `cp.async.bulk.global.shared::cta.bulk_group [%out], [%sm], ${windowBytes};\ncp.async.bulk.commit_group; cp.async.bulk.wait_group 0;` : ""}
 ret;
 }
 `;
@@ -138,7 +146,7 @@ export class Replay {
 
   constructor() {
     const alloc = (): bigint => value(this.#emulator.alloc(windowBytes, 256));
-    this.#tensor = alloc();
+    this.#tensor = value(this.#emulator.alloc(tensorBytes, 256));
     this.#fill = alloc();
     this.#out = alloc();
   }
@@ -153,8 +161,12 @@ export class Replay {
       module = value(emulator.load(moduleText(c.op, rank)));
       this.#modules.set(key, module);
     }
-    emulator.write(this.#tensor, pattern(c.seeds[0]));
-    emulator.write(this.#fill, c.op === 0 ? new Uint8Array(windowBytes).fill(0xcd) : pattern(c.seeds[1]));
+    const ones = new Uint8Array(tensorBytes).fill(0xff);
+    const load = isLoad(c.op);
+    emulator.write(this.#tensor, c.numbered === true ? (load ? numbers16 : ones) : pattern(c.seeds[0]));
+    const rest = c.numbered === true ? numbers16.subarray(0, windowBytes) : pattern(c.seeds[1]);
+    const blank = c.numbered === true ? 0xff : 0xcd;
+    emulator.write(this.#fill, load ? new Uint8Array(windowBytes).fill(blank) : rest);
     emulator.write(this.#out, new Uint8Array(windowBytes));
     const map =
       c.op >= 20
@@ -176,6 +188,7 @@ export class Replay {
         seed,
       }),
     );
-    return { report, image: emulator.read(c.op === 0 ? this.#out : this.#tensor, windowBytes) };
+    const size = c.numbered === true && !load ? tensorBytes : windowBytes;
+    return { report, image: emulator.read(load ? this.#out : this.#tensor, size) };
   }
 }

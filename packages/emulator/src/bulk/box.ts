@@ -35,6 +35,10 @@ export function walkBox(
   visit: (row: number, global: number, from: number, to: number) => void,
 ): void {
   const { spec, elementBytes, extent } = map;
+  if (spec.interleave !== "none" && box.kind !== "rows") {
+    walkSlice(map, box, visit);
+    return;
+  }
   const first = box.kind === "rows" ? box.column : (box.coordinates[0] ?? 0);
   const length = extent[0] ?? 1;
   const from = Math.min(length, Math.max(0, -first)) * elementBytes;
@@ -81,13 +85,47 @@ export function walkBox(
   }
 }
 
-/** The pixel behind one of an im2col box, which is walked by its first dimension first and image after image. */
-function nextPixel({ dims, elementStrides, im2col }: TensorMapSpec, at: number[]): void {
+/**
+ * Walks a copy of an interleaved map, pixel by pixel. Dimensions are the spatial ones, the slices of channels and the images; pixels of a slice lie side by side,
+ * and the strides are those of the dimensions from the second on. A copy moves one slice, whatever box or channels are (as on an H100).
+ */
+function walkSlice(
+  map: MapGeometry,
+  box: Exclude<Box, { readonly kind: "rows" }>,
+  visit: (row: number, global: number, from: number, to: number) => void,
+): void {
+  const { spec, extent, rowBytes } = map;
+  const { dims, strides } = spec;
+  const at = [...box.coordinates];
+  const index = new Array<number>(dims.length).fill(0);
+  for (let row = 0; row < map.rows; row++) {
+    let global = 0;
+    let inside = true;
+    for (let k = 0; k < dims.length; k++) {
+      const moved =
+        box.kind === "pixels" ? (box.offsets[k] ?? 0) : (index[k] ?? 0) * (spec.elementStrides[k] ?? 1);
+      const x = (at[k] ?? 0) + moved;
+      if (x < 0 || x >= (dims[k] ?? 1)) inside = false;
+      global += x * (k === 0 ? rowBytes : (strides[k - 1] ?? 0));
+    }
+    visit(row, global, 0, inside ? rowBytes : 0);
+    if (box.kind === "pixels") nextPixel(spec, at, 0);
+    else
+      for (let k = 0; k < dims.length; k++) {
+        const next = (index[k] ?? 0) + 1;
+        index[k] = next < (extent[k] ?? 1) ? next : 0;
+        if (next < (extent[k] ?? 1)) break;
+      }
+  }
+}
+
+/** The pixel behind one of an im2col box, which is walked by its first dimension, number `first`, first and image after image. */
+function nextPixel({ dims, elementStrides, im2col }: TensorMapSpec, at: number[], first = 1): void {
   const last = dims.length - 1;
-  for (let k = 1; k < last; k++) {
+  for (let k = first; k < first + last - 1; k++) {
     const next = (at[k] ?? 0) + (elementStrides[k] ?? 1);
-    const inside = next < (dims[k] ?? 1) + (im2col?.upper[k - 1] ?? 0);
-    at[k] = inside ? next : (im2col?.lower[k - 1] ?? 0);
+    const inside = next < (dims[k] ?? 1) + (im2col?.upper[k - first] ?? 0);
+    at[k] = inside ? next : (im2col?.lower[k - first] ?? 0);
     if (inside) return;
   }
   at[last] = (at[last] ?? 0) + 1;

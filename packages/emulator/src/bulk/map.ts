@@ -72,21 +72,10 @@ const promotionPlace = 9;
 const im2colPlace = 11;
 const cornerPlaces = { lower: 88, upper: 94 } as const;
 
-/** The object for a map. Errors: TW131x as `checkTensorMap` has them, TW5032 for what the emulator does not copy. */
+/** The object for a map. Errors: TW131x as `checkTensorMap` has them. */
 export function encodeTensorMap(spec: TensorMapSpec): Checked<Uint8Array> {
   const broken = checkTensorMap(spec);
   if (broken.length > 0) return err(broken);
-  const missing = notEmulated(spec);
-  if (missing !== null)
-    return err([
-      {
-        code: "TW5032",
-        kind: "unsupported",
-        at: "tensorMap",
-        message: missing,
-        hint: "no GPU has shown how interleaved maps address slices: use a map without interleave",
-      },
-    ]);
   const bytes = new Uint8Array(tensorMapBytes);
   const view = new DataView(bytes.buffer);
   const [mode, atomicity] = swizzleCodes[spec.swizzle];
@@ -121,17 +110,12 @@ export function encodeTensorMap(spec: TensorMapSpec): Checked<Uint8Array> {
   return ok(bytes);
 }
 
-const notEmulated = (spec: TensorMapSpec): string | null => {
-  if (spec.interleave !== "none") return `interleave ${spec.interleave} is not emulated`;
-  return null;
-};
-
 /** A decoded map and what every copy with it needs. */
 export interface MapGeometry {
   /** Arena offset of the map's own 128 bytes. */
   readonly object: number;
   readonly spec: TensorMapSpec;
-  /** Bytes of an element in global memory; fractions below 8 bits. */
+  /** Bytes of an element in global memory, fractions below 8 bits; of a pixel of an interleaved map. */
   readonly elementBytes: number;
   /** Elements that a copy moves along each dimension. */
   readonly extent: readonly number[];
@@ -203,18 +187,38 @@ export function decodeTensorMap(view: DataView, at: number): MapGeometry | strin
   };
   const broken = checkTensorMap(spec);
   if (broken.length > 0) return broken.map((d) => `${d.message} (${d.at})`).join("; ");
-  return notEmulated(spec) ?? geometryOf(spec, at);
+  return geometryOf(spec, at);
 }
+
+/** Pixels that a copy of an interleaved map moves along each dimension; of slices, the dimension before the last, one. */
+const sliceExtent = ({ dims, box, elementStrides, im2col }: TensorMapSpec): readonly number[] =>
+  im2col !== undefined
+    ? [box[1] ?? 1]
+    : dims.map((_, k) => (k === dims.length - 2 ? 1 : Math.ceil((box[k] ?? 1) / (elementStrides[k] ?? 1))));
 
 /** What copies need of a map that keeps the rules. */
 function geometryOf(spec: TensorMapSpec, object: number): MapGeometry {
+  const common = {
+    ...{ object, spec },
+    low: Number(spec.address & 0xffffffffn),
+    high: Number((spec.address >> 32n) & 0xffffffffn),
+  };
+  if (spec.interleave !== "none") {
+    // A row is a pixel of a slice, 16 or 32 bytes of channels (as on an H100).
+    const unit = spec.interleave === "16B" ? 16 : 32;
+    const extent = sliceExtent(spec);
+    const rows = extent.reduce((n, x) => n * x, 1);
+    return {
+      ...{ ...common, extent, rows, elementBytes: unit, rowBytes: unit, sharedRowBytes: unit, pitch: unit },
+      ...{ usedBytes: 16, boxBytes: rows * unit },
+    };
+  }
   const extent = tensorMapExtent(spec);
   const elementBytes = tensorMapGlobalBytes(spec.dtype);
   const sharedBytes = tensorMapElementBytes(spec.dtype);
   const sharedRowBytes = (extent[0] ?? 1) * sharedBytes;
   return {
-    object,
-    spec,
+    ...common,
     elementBytes,
     extent,
     rowBytes: (extent[0] ?? 1) * elementBytes,
@@ -223,7 +227,5 @@ function geometryOf(spec: TensorMapSpec, object: number): MapGeometry {
     pitch: tensorMapSwizzles[spec.swizzle].span ?? sharedRowBytes,
     rows: extent.slice(1).reduce((n, x) => n * x, 1),
     boxBytes: tensorMapBoxBytes(spec),
-    low: Number(spec.address & 0xffffffffn),
-    high: Number((spec.address >> 32n) & 0xffffffffn),
   };
 }

@@ -75,6 +75,9 @@ function boxOf(
   const { machine, warp, lane } = issuer;
   const coordinates = operand.coordinates.map((x) => machine.lane(warp, x, lane) | 0);
   const [first = 0] = coordinates;
+  const { interleave } = map.spec;
+  if (interleave !== "none" && shape.four)
+    refuse(issuer, () => `gather4 and scatter4 do not go with interleave ${interleave}`);
   if (map.usedBytes !== 16 && first % paddedStep !== 0)
     refuse(
       issuer,
