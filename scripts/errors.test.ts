@@ -27,8 +27,10 @@ const rows: readonly Row[] = page.split(/^## /m).flatMap((section) =>
 const sources = packageFolders()
   .flatMap((folder) => filesUnder(`${folder}/src`, ".ts"))
   .map((path) => readFileSync(join(root, path), "utf8"));
-/** Codes stand in sources as whole strings; in comments they are bare. */
-const raised = new Set(sources.flatMap((text) => [...text.matchAll(/"(TW\d{4})"/g)].map(([, code]) => code)));
+/** Codes stand in sources as whole strings, or begin a row of a table; in comments they are bare. */
+const raised = new Set(
+  sources.flatMap((text) => [...text.matchAll(/"(TW\d{4})(?:"| \|)/g)].map(([, code]) => code)),
+);
 
 test("every code that a source raises has one row, in order, and every row a source", () => {
   expect(raised.size).toBeGreaterThan(100);
@@ -47,7 +49,10 @@ test("kinds are those of the sources, and exit codes those of the kinds", () => 
   for (const { kinds } of rows)
     for (const [, kind = "", exit] of kinds.matchAll(/(\w+) → (\d)/g))
       expect(`${kind} ${exit}`).toBe(`${kind} ${exitCodeOf(kind as Parameters<typeof exitCodeOf>[0])}`);
-  const stated = sources.flatMap((text) => [...text.matchAll(/code: "(TW\d{4})",\s*kind: "(\w+)"/g)]);
+  const stated = sources.flatMap((text) => [
+    ...text.matchAll(/code: "(TW\d{4})",\s*kind: "(\w+)"/g),
+    ...text.matchAll(/"(TW\d{4}) \| ([a-z]+) \|/g),
+  ]);
   expect(stated.length).toBeGreaterThan(50);
   for (const [, code, kind = ""] of stated)
     expect(`${code} ${rows.find((row) => row.code === code)?.kinds}`).toContain(kind);

@@ -1,9 +1,11 @@
 /** Which statements and declarations each stage may have. */
-import { type Buffer, reached, type Stage, type Stmt, type StmtKind } from "../types.ts";
+import { type Buffer, type MachineStmt, reached, type Stage, type Stmt, type StmtKind } from "../types.ts";
 import { bufferAt, type Subject, type Verifier } from "./verifier.ts";
 
-/** First stage of each statement. */
-const since: Readonly<Record<StmtKind, Stage>> = {
+/** First stage of each statement that is not one of the stage machine alone. */
+const since: Readonly<
+  Record<Exclude<StmtKind, MachineStmt["kind"]>, Stage> & Partial<Record<MachineStmt["kind"], Stage>>
+> = {
   tiles: "nest",
   for: "nest",
   if: "nest",
@@ -23,61 +25,6 @@ const since: Readonly<Record<StmtKind, Stage>> = {
   role: "specialised",
   barrier: "specialised",
   "wgmma.wait": "bound",
-  pipeline: "machine",
-  advance: "machine",
-  hold: "machine",
-  "mbar.wait": "machine",
-  "mbar.expect": "machine",
-  "mbar.arrive": "machine",
-  "tcgen05.commit": "machine",
-  fence: "machine",
-  "warp.sync": "machine",
-  "cp.async.commit": "machine",
-  "cp.async.wait": "machine",
-  response: "machine",
-  leader: "machine",
-  prologue: "machine",
-  reduction: "machine",
-  "partial.store": "machine",
-  "partial.reduce": "machine",
-  "partial.stage": "machine",
-  "bulk.reduce": "machine",
-  "partial.load": "machine",
-  "partial.add": "machine",
-  "partial.clear": "machine",
-  "counter.add": "machine",
-  "counter.leave": "machine",
-  "counter.clear": "machine",
-  slices: "machine",
-  "dsmem.send": "machine",
-  "dsmem.leave": "machine",
-  "dsmem.expect": "machine",
-  "dsmem.wait": "machine",
-  "dsmem.add": "machine",
-  "wgmma.fence": "machine",
-  "wgmma.commit": "machine",
-  boundary: "machine",
-  "tensormap.make": "machine",
-  accumulate: "machine",
-  pin: "machine",
-  rename: "machine",
-  stage: "machine",
-  "bulk.store": "machine",
-  "warp.store": "machine",
-  "bulk.commit": "machine",
-  only: "machine",
-  "tensormap.prefetch": "machine",
-  "mbar.init": "machine",
-  "prologue.at": "machine",
-  "cluster.arrive": "machine",
-  "cluster.wait": "machine",
-  "pdl.wait": "machine",
-  "pdl.launch": "machine",
-  "bulk.wait": "machine",
-  "tmem.alloc": "machine",
-  "tmem.relinquish": "machine",
-  "tmem.base": "machine",
-  "tmem.dealloc": "machine",
 };
 
 /** Statements of rings: `expandRings` replaces them. */
@@ -102,7 +49,7 @@ export const stageLegality: Verifier = {
     const { program, sites } = subject;
     const { stage } = program;
     for (const site of sites) {
-      const first = since[site.stmt.kind];
+      const first = since[site.stmt.kind] ?? "machine";
       if (before(stage, first))
         yield {
           at: site,
