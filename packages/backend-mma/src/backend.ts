@@ -1,15 +1,16 @@
 /** The mma backend: tensor cores by mma.sync, ldmatrix and cp.async, for sm_75 and everything after it. */
 
-import { refuseBatch, refuseSteps, refuseTwoLevel, servedFormats, unsupported } from "@tilewright/codegen";
 import {
-  type Diagnostic,
-  err,
-  hasFeature,
-  ok,
-  type Problem,
-  type Target,
-  type Verdict,
-} from "@tilewright/core";
+  type Refuse,
+  refuseBatch,
+  refuseSteps,
+  refuseTwoLevel,
+  servedFormats,
+  targetVerdict,
+  unsupported,
+  verdictOn,
+} from "@tilewright/codegen";
+import { type Diagnostic, hasFeature, type Problem, type Target, type Verdict } from "@tilewright/core";
 import {
   allocate,
   type Backend,
@@ -137,30 +138,21 @@ export const mma: Backend = servingGated(products, (schedule, problem) => {
 });
 
 function supports(target: Target): Verdict {
-  if (hasFeature(target, "mma.f16") && hasFeature(target, "ldmatrix")) return ok(true);
-  return err([
-    {
-      code: "TW1811",
-      kind: "unsupported",
-      at: "target.arch",
-      message: `the mma backend needs sm_75 or later, not ${target.arch}`,
-      hint: "use --arch sm_75 or later, or dtype f32 on the simt backend",
-    },
-  ]);
+  return targetVerdict(
+    hasFeature(target, "mma.f16") && hasFeature(target, "ldmatrix"),
+    "TW1811",
+    `the mma backend needs sm_75 or later, not ${target.arch}`,
+    "use --arch sm_75 or later, or dtype f32 on the simt backend",
+  );
 }
 
-type Refuse = (code: Diagnostic["code"], at: string, message: string, hint: string) => void;
-
 function accepts(problem: Problem, target: Target): Verdict {
-  const reasons: Diagnostic[] = [];
-  const refuse: Refuse = (code, at, message, hint) => {
-    reasons.push({ code, kind: "unsupported", at, message, hint });
-  };
-  refuseDTypes(problem, target, refuse);
-  reasons.push(...refuseTwoLevel(problem, "TW1818", "use --arch sm_90a --backend wgmma"));
-  reasons.push(...refuseBatch(problem, "TW1816"));
-  reasons.push(...stepReasons(problem));
-  return reasons.length === 0 ? ok(true) : err(reasons);
+  return verdictOn((refuse, reasons) => {
+    refuseDTypes(problem, target, refuse);
+    reasons.push(...refuseTwoLevel(problem, "TW1818", "use --arch sm_90a --backend wgmma"));
+    reasons.push(...refuseBatch(problem, "TW1816"));
+    reasons.push(...stepReasons(problem));
+  });
 }
 
 function refuseDTypes(problem: Problem, target: Target, refuse: Refuse): void {

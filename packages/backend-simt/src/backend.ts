@@ -1,15 +1,7 @@
 /** The SIMT backend: fp32 multiply-adds on CUDA cores, of f32, f16 and bf16 matrices, for sm_70 and everything after it. */
 
-import { refuseBatch, refuseSteps, servedFormats } from "@tilewright/codegen";
-import {
-  type Diagnostic,
-  type DType,
-  err,
-  ok,
-  type Problem,
-  type Target,
-  type Verdict,
-} from "@tilewright/core";
+import { refuseBatch, refuseSteps, servedFormats, targetVerdict, verdictOn } from "@tilewright/codegen";
+import type { DType, Problem, Target, Verdict } from "@tilewright/core";
 import {
   allocate,
   type Backend,
@@ -107,50 +99,43 @@ const products: Backend = {
 export const simt: Backend = servingGated(products);
 
 function supports(target: Target): Verdict {
-  if (target.major >= MIN_MAJOR) return ok(true);
-  return err([
-    {
-      code: "TW1801",
-      kind: "unsupported",
-      at: "target.arch",
-      message: `the simt backend needs sm_70 or later, not ${target.arch}`,
-      hint: "use --arch sm_70",
-    },
-  ]);
+  return targetVerdict(
+    target.major >= MIN_MAJOR,
+    "TW1801",
+    `the simt backend needs sm_70 or later, not ${target.arch}`,
+    "use --arch sm_70",
+  );
 }
 
 function accepts(problem: Problem): Verdict {
-  const reasons: Diagnostic[] = [];
-  const refuse = (code: Diagnostic["code"], at: string, message: string, hint: string): void => {
-    reasons.push({ code, kind: "unsupported", at, message, hint });
-  };
-  const operands = { a: problem.a, b: problem.b, c: problem.c, d: problem.d };
-  for (const [name, operand] of Object.entries(operands)) {
-    const isInput = name === "a" || name === "b";
-    const served = isInput ? inputDTypes : servedFormats;
-    if (operand && !served.includes(operand.dtype))
+  return verdictOn((refuse, reasons) => {
+    const operands = { a: problem.a, b: problem.b, c: problem.c, d: problem.d };
+    for (const [name, operand] of Object.entries(operands)) {
+      const isInput = name === "a" || name === "b";
+      const served = isInput ? inputDTypes : servedFormats;
+      if (operand && !served.includes(operand.dtype))
+        refuse(
+          "TW1802",
+          `problem.${name}.dtype`,
+          `${name.toUpperCase()} of the simt backend is ${served.join(", ")}, not ${operand.dtype}`,
+          isInput ? "use --dtype f32" : "use --d-dtype f32",
+        );
+    }
+    if (problem.acc !== "f32")
       refuse(
-        "TW1802",
-        `problem.${name}.dtype`,
-        `${name.toUpperCase()} of the simt backend is ${served.join(", ")}, not ${operand.dtype}`,
-        isInput ? "use --dtype f32" : "use --d-dtype f32",
+        "TW1803",
+        "problem.acc",
+        `the simt backend accumulates in f32, not ${problem.acc}`,
+        "use --acc-dtype f32",
       );
-  }
-  if (problem.acc !== "f32")
-    refuse(
-      "TW1803",
-      "problem.acc",
-      `the simt backend accumulates in f32, not ${problem.acc}`,
-      "use --acc-dtype f32",
-    );
-  if (problem.precision !== undefined)
-    refuse(
-      "TW1807",
-      "problem.precision",
-      `the simt backend multiplies f32 in f32, not by ${problem.precision}`,
-      "leave precision out, or use the mma backend on sm_80 or later",
-    );
-  reasons.push(...refuseBatch(problem, "TW1806"));
-  reasons.push(...refuseSteps(problem, "TW1805"));
-  return reasons.length === 0 ? ok(true) : err(reasons);
+    if (problem.precision !== undefined)
+      refuse(
+        "TW1807",
+        "problem.precision",
+        `the simt backend multiplies f32 in f32, not by ${problem.precision}`,
+        "leave precision out, or use the mma backend on sm_80 or later",
+      );
+    reasons.push(...refuseBatch(problem, "TW1806"));
+    reasons.push(...refuseSteps(problem, "TW1805"));
+  });
 }

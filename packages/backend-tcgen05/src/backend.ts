@@ -1,13 +1,19 @@
 /** The tcgen05 backend: tensor memory, bulk copies, pairs of blocks and cluster launch control, for sm_100a and its kin. */
 
-import { refuseBatch, refuseSteps, refuseSymbolic, refuseTwoLevel, servedFormats } from "@tilewright/codegen";
 import {
-  type Diagnostic,
+  type Refuse,
+  refuseBatch,
+  refuseOutputs,
+  refuseSteps,
+  refuseSymbolic,
+  refuseTwoLevel,
+  targetVerdict,
+  verdictOn,
+} from "@tilewright/codegen";
+import {
   dtypes,
-  err,
   hasFeature,
   isScaled,
-  ok,
   type Problem,
   scaledTypes,
   type Target,
@@ -112,42 +118,34 @@ const products: Backend = {
 export const tcgen05: Backend = servingGated(products, undefined, true);
 
 function supports(target: Target): Verdict {
-  if (hasFeature(target, "tcgen05") && hasFeature(target, "tma")) return ok(true);
-  return err([
-    {
-      code: "TW1831",
-      kind: "unsupported",
-      at: "target.arch",
-      message: `the tcgen05 backend needs tensor memory, which ${target.arch} has not`,
-      hint: "use --arch sm_100a, or another backend",
-    },
-  ]);
+  return targetVerdict(
+    hasFeature(target, "tcgen05") && hasFeature(target, "tma"),
+    "TW1831",
+    `the tcgen05 backend needs tensor memory, which ${target.arch} has not`,
+    "use --arch sm_100a, or another backend",
+  );
 }
 
-type Refuse = (code: Diagnostic["code"], at: string, message: string, hint: string) => void;
-
 function accepts(problem: Problem, target: Target): Verdict {
-  const reasons: Diagnostic[] = [];
-  const refuse: Refuse = (code, at, message, hint) => {
-    reasons.push({ code, kind: "unsupported", at, message, hint });
-  };
-  refuseDTypes(problem, target, refuse);
-  refuseFactors(problem, refuse);
-  reasons.push(...refuseTwoLevel(problem, "TW1842", "use --arch sm_90a --backend wgmma"));
-  reasons.push(...refuseBatch(problem, "TW1834"));
-  for (const name of ["A", "B"] as const) {
-    const fault = tensorAccessFault(problem, name, kindOf(problem)?.packed);
-    if (fault !== null)
-      refuse(
-        "TW1835",
-        `problem.${name.toLowerCase()}.ld`,
-        fault.message,
-        `${fault.hint}${dtypes[problem[name === "A" ? "a" : "b"].dtype].bits < 8 || isScaled(problem.a.dtype) ? "" : ", or use the mma backend"}`,
-      );
-  }
-  reasons.push(...refuseSteps(problem, "TW1837"));
-  if (isNarrow(problem)) reasons.push(...refuseSymbolic(problem, "TW1839", "--backend mma or simt"));
-  return reasons.length === 0 ? ok(true) : err(reasons);
+  return verdictOn((refuse, reasons) => {
+    refuseDTypes(problem, target, refuse);
+    reasons.push(...refuseOutputs(problem, "TW1833"));
+    refuseFactors(problem, refuse);
+    reasons.push(...refuseTwoLevel(problem, "TW1842", "use --arch sm_90a --backend wgmma"));
+    reasons.push(...refuseBatch(problem, "TW1834"));
+    for (const name of ["A", "B"] as const) {
+      const fault = tensorAccessFault(problem, name, kindOf(problem)?.packed);
+      if (fault !== null)
+        refuse(
+          "TW1835",
+          `problem.${name.toLowerCase()}.ld`,
+          fault.message,
+          `${fault.hint}${dtypes[problem[name === "A" ? "a" : "b"].dtype].bits < 8 || isScaled(problem.a.dtype) ? "" : ", or use the mma backend"}`,
+        );
+    }
+    reasons.push(...refuseSteps(problem, "TW1837"));
+    if (isNarrow(problem)) reasons.push(...refuseSymbolic(problem, "TW1839", "--backend mma or simt"));
+  });
 }
 
 /** Whether elements have scale factors or are under 8 bits: what they are laid out or spread by is known before the launch. */
@@ -169,7 +167,7 @@ function refuseFactors(problem: Problem, refuse: Refuse): void {
 }
 
 function refuseDTypes(problem: Problem, target: Target, refuse: Refuse): void {
-  const { a, b, c, d, acc } = problem;
+  const { a, b, acc } = problem;
   const kind = kindOf(problem);
   if (kind === null)
     refuse(
@@ -202,16 +200,4 @@ function refuseDTypes(problem: Problem, target: Target, refuse: Refuse): void {
         `use --${name}-layout ${wanted}${narrow ? "" : ", or the mma backend"}`,
       );
     }
-  for (const [name, operand] of [
-    ["c", c],
-    ["d", d],
-  ] as const) {
-    if (operand === null || servedFormats.includes(operand.dtype)) continue;
-    refuse(
-      "TW1833",
-      `problem.${name}.dtype`,
-      `${name.toUpperCase()} in ${operand.dtype} is not served yet`,
-      `use one of ${servedFormats.join(", ")}`,
-    );
-  }
 }

@@ -1,11 +1,16 @@
 /** The wgmma backend: Hopper's bulk tensor copies, mbarriers and warpgroup matrix instructions, for sm_90a. */
 
-import { refuseBatch, refuseSteps, refuseSymbolic, servedFormats } from "@tilewright/codegen";
+import {
+  refuseBatch,
+  refuseOutputs,
+  refuseSteps,
+  refuseSymbolic,
+  targetVerdict,
+  verdictOn,
+} from "@tilewright/codegen";
 import {
   type Diagnostic,
-  err,
   hasFeature,
-  ok,
   type Problem,
   type Target,
   type Verdict,
@@ -158,64 +163,45 @@ export const wgmma: Backend = servingGated(
 );
 
 function supports(target: Target): Verdict {
-  if (hasFeature(target, "wgmma")) return ok(true);
-  return err([
-    {
-      code: "TW1821",
-      kind: "unsupported",
-      at: "target.arch",
-      message: `the wgmma backend needs sm_90a, not ${target.arch}`,
-      hint: "use --arch sm_90a, or the mma backend, which serves sm_80 and later",
-    },
-  ]);
+  return targetVerdict(
+    hasFeature(target, "wgmma"),
+    "TW1821",
+    `the wgmma backend needs sm_90a, not ${target.arch}`,
+    "use --arch sm_90a, or the mma backend, which serves sm_80 and later",
+  );
 }
 
-type Refuse = (code: Diagnostic["code"], at: string, message: string, hint: string) => void;
-
 function accepts(problem: Problem, _target: Target): Verdict {
-  const reasons: Diagnostic[] = [];
-  const refuse: Refuse = (code, at, message, hint) => {
-    reasons.push({ code, kind: "unsupported", at, message, hint });
-  };
-  const { a, b, c, d, acc } = problem;
-  if (widensTo(b.dtype, a.dtype))
-    refuse(
-      "TW1828",
-      "problem.b.dtype",
-      `B of ${b.dtype} would have to be widened, and only A comes through registers`,
-      "exchange the operands: D^T = B^T * A^T, the narrow one as A, row-major",
-    );
-  else if (widensA(problem) && a.layout !== "row")
-    refuse(
-      "TW1828",
-      "problem.a.layout",
-      `A of ${a.dtype} is widened to ${b.dtype} where it lies along k only`,
-      "use --a-layout row",
-    );
-  if (widthsOf(problem).length === 0 && !widensTo(b.dtype, a.dtype))
-    refuse(
-      "TW1822",
-      "problem.a.dtype",
-      `no warpgroup instruction multiplies ${a.dtype} by ${b.dtype} into ${acc}`,
-      a.dtype === "f32"
-        ? "use --dtype tf32, which rounds the inputs, or the simt backend"
-        : "use f16, bf16, tf32, s8, u8, e4m3 or e5m2 for both, with the accumulator of the dtype (f16 and fp8 take f32 or f16)",
-    );
-  for (const [name, operand] of [
-    ["c", c],
-    ["d", d],
-  ] as const)
-    if (operand !== null && !servedFormats.includes(operand.dtype))
+  return verdictOn((refuse, reasons) => {
+    const { a, b, acc } = problem;
+    if (widensTo(b.dtype, a.dtype))
       refuse(
-        "TW1823",
-        `problem.${name}.dtype`,
-        `${name.toUpperCase()} in ${operand.dtype} is not served yet`,
-        `use one of ${servedFormats.join(", ")}`,
+        "TW1828",
+        "problem.b.dtype",
+        `B of ${b.dtype} would have to be widened, and only A comes through registers`,
+        "exchange the operands: D^T = B^T * A^T, the narrow one as A, row-major",
       );
-  reasons.push(...refuseBatch(problem, "TW1825"));
-  reasons.push(...refuseSteps(problem, "TW1826"));
-  // Sums are promoted, and factors lie, by numbers of chunks that are known.
-  if (problem.blockScales !== undefined || problem.precision === "promoted")
-    reasons.push(...refuseSymbolic(problem, "TW1827", "--backend mma or simt"));
-  return reasons.length === 0 ? ok(true) : err(reasons);
+    else if (widensA(problem) && a.layout !== "row")
+      refuse(
+        "TW1828",
+        "problem.a.layout",
+        `A of ${a.dtype} is widened to ${b.dtype} where it lies along k only`,
+        "use --a-layout row",
+      );
+    if (widthsOf(problem).length === 0 && !widensTo(b.dtype, a.dtype))
+      refuse(
+        "TW1822",
+        "problem.a.dtype",
+        `no warpgroup instruction multiplies ${a.dtype} by ${b.dtype} into ${acc}`,
+        a.dtype === "f32"
+          ? "use --dtype tf32, which rounds the inputs, or the simt backend"
+          : "use f16, bf16, tf32, s8, u8, e4m3 or e5m2 for both, with the accumulator of the dtype (f16 and fp8 take f32 or f16)",
+      );
+    reasons.push(...refuseOutputs(problem, "TW1823"));
+    reasons.push(...refuseBatch(problem, "TW1825"));
+    reasons.push(...refuseSteps(problem, "TW1826"));
+    // Sums are promoted, and factors lie, by numbers of chunks that are known.
+    if (problem.blockScales !== undefined || problem.precision === "promoted")
+      reasons.push(...refuseSymbolic(problem, "TW1827", "--backend mma or simt"));
+  });
 }

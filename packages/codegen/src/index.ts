@@ -66,13 +66,17 @@ export {
 export { type Coordinate, rasterise } from "./raster.ts";
 export {
   countedRasterFault,
+  countedRules,
   countedStreamKFault,
-  groupedSplitFault,
+  type Refuse,
   refuseBatch,
+  refuseOutputs,
   refuseSteps,
   refuseSymbolic,
   refuseTwoLevel,
+  targetVerdict,
   unsupported,
+  verdictOn,
 } from "./refusals.ts";
 export { groupAlong, type OwnedTile, ownedTile, ownerOf, stagedRun } from "./registers.ts";
 export { firstOf, lowerRole, placeIn } from "./roles.ts";

@@ -1,6 +1,6 @@
 /** What the shared lowering cannot express of any problem, as the reasons of a backend's verdict. */
-import { type Diagnostic, type Problem, symbolicSizes } from "@tilewright/core";
-import type { Raster } from "@tilewright/ir";
+import { type Diagnostic, err, ok, type Problem, symbolicSizes, type Verdict } from "@tilewright/core";
+import type { Raster, ScheduleFault, ScheduleRule } from "@tilewright/ir";
 import { servedFormats } from "./formats.ts";
 
 /** Blocks along the second axis of a grid (CUDA C++ Programming Guide, technical specifications). */
@@ -13,6 +13,39 @@ export const unsupported = (
   message: string,
   hint: string,
 ): Diagnostic => ({ code, kind: "unsupported", at, message, hint });
+
+/** Takes down a reason. */
+export type Refuse = (...reason: Parameters<typeof unsupported>) => void;
+
+/** The verdict on a problem: yes where nobody refuses anything. */
+export function verdictOn(judge: (refuse: Refuse, reasons: Diagnostic[]) => void): Verdict {
+  const reasons: Diagnostic[] = [];
+  judge((...reason) => reasons.push(unsupported(...reason)), reasons);
+  return reasons.length === 0 ? ok(true) : err(reasons);
+}
+
+/** The verdict on a target. */
+export const targetVerdict = (
+  served: boolean,
+  code: Diagnostic["code"],
+  message: string,
+  hint: string,
+): Verdict => (served ? ok(true) : err([unsupported(code, "target.arch", message, hint)]));
+
+/** C and D of dtypes that no epilogue reads or stores. */
+export const refuseOutputs = ({ c, d }: Problem, code: Diagnostic["code"]): readonly Diagnostic[] =>
+  Object.entries({ c, d }).flatMap(([name, operand]) =>
+    operand === null || servedFormats.includes(operand.dtype)
+      ? []
+      : [
+          unsupported(
+            code,
+            `problem.${name}.dtype`,
+            `${name.toUpperCase()} in ${operand.dtype} is not served yet`,
+            `use one of ${servedFormats.join(", ")}`,
+          ),
+        ],
+  );
 
 /** Batches that a grid with a problem in each place of its second axis cannot hold. Each backend has codes of its own. */
 export function refuseBatch({ batch }: Problem, code: Diagnostic["code"]): readonly Diagnostic[] {
@@ -51,10 +84,7 @@ export const COUNTED_RASTER =
   "pieces of the grid, and squares of Hilbert's curve, need the number of tiles before the launch";
 
 /** Why a raster does not go with tiles that only the launch counts; null where it does. */
-export function countedRasterFault(
-  raster: Raster,
-  { symbolic }: Problem,
-): { readonly message: string; readonly hint: string } | null {
+export function countedRasterFault(raster: Raster, { symbolic }: Problem): ScheduleFault | null {
   if (symbolic?.m === undefined && symbolic?.n === undefined) return null;
   if (raster.kind === "blocked")
     return { message: COUNTED_RASTER, hint: `nearest legal: raster=grouped:${raster.group}` };
@@ -64,10 +94,7 @@ export function countedRasterFault(
 }
 
 /** Why stream-K does not go with sizes of the launch; null where it does. */
-export function countedStreamKFault(
-  blocks: number,
-  { symbolic }: Problem,
-): { readonly message: string; readonly hint: string } | null {
+export function countedStreamKFault(blocks: number, { symbolic }: Problem): ScheduleFault | null {
   const counted = (["m", "n", "k"] as const).filter((name) => symbolic?.[name] !== undefined);
   if (blocks === 0 || counted.length === 0) return null;
   return {
@@ -77,16 +104,33 @@ export function countedStreamKFault(
 }
 
 /** Why blocks of a grouped problem share no tiles; null where they do not. */
-export function groupedSplitFault(
-  split: number,
-  { batch }: Problem,
-): { readonly message: string; readonly hint: string } | null {
+function groupedSplitFault(split: number, { batch }: Problem): ScheduleFault | null {
   if (batch.kind !== "grouped" || split === 1) return null;
   return {
     message: "groups have different numbers of tiles, and parts of tiles have no place of their own",
     hint: "nearest legal: split=1",
   };
 }
+
+interface CountedSubject {
+  readonly s: { readonly raster: Raster; readonly streamk: number; readonly split: number };
+  readonly problem: Problem;
+}
+
+/** The three as rules of a backend, which has codes of its own. */
+export const countedRules = (
+  raster: Diagnostic["code"],
+  streamk: Diagnostic["code"],
+  split: Diagnostic["code"],
+): readonly ScheduleRule<CountedSubject>[] => [
+  { code: raster, at: "schedule.raster", find: ({ s, problem }) => countedRasterFault(s.raster, problem) },
+  {
+    code: streamk,
+    at: "schedule.streamk",
+    find: ({ s, problem }) => countedStreamKFault(s.streamk, problem),
+  },
+  { code: split, at: "schedule.split", find: ({ s, problem }) => groupedSplitFault(s.split, problem) },
+];
 
 /** Epilogue steps whose data is of a dtype that they are not lowered for, and factors, which no epilogue multiplies by. */
 export const refuseSteps = ({ epilogue }: Problem, code: Diagnostic["code"]): readonly Diagnostic[] =>

@@ -1,24 +1,10 @@
 /** Problems whose sizes come with the launch, one at a time or as a list of groups. */
-import { countedRasterFault, countedStreamKFault, groupedSplitFault } from "@tilewright/codegen";
+import { countedRules } from "@tilewright/codegen";
 import { symbolicSizes } from "@tilewright/core";
 import type { Rule } from "./rule.ts";
 
 export const launchRules: readonly Rule[] = [
-  {
-    code: "TW2430",
-    at: "schedule.raster",
-    find: ({ s, problem }) => countedRasterFault(s.raster, problem),
-  },
-  {
-    code: "TW2431",
-    at: "schedule.streamk",
-    find: ({ s, problem }) => countedStreamKFault(s.streamk, problem),
-  },
-  {
-    code: "TW2432",
-    at: "schedule.split",
-    find: ({ s, problem }) => groupedSplitFault(s.split, problem),
-  },
+  ...countedRules("TW2430", "TW2431", "TW2432"),
   {
     code: "TW2433",
     at: "schedule.sched",

@@ -1,25 +1,11 @@
 /** Legality of schedules for problems whose sizes come with the launch, one at a time or as a list of groups. */
-import { countedRasterFault, countedStreamKFault, groupedSplitFault } from "@tilewright/codegen";
+import { countedRules } from "@tilewright/codegen";
 import { symbolicSizes } from "@tilewright/core";
 import type { Rule } from "./rule.ts";
 
 /** Rules that hold nothing back from problems of fixed sizes. */
 export const launchRules: readonly Rule[] = [
-  {
-    code: "TW2340",
-    at: "schedule.raster",
-    find: ({ s, problem }) => countedRasterFault(s.raster, problem),
-  },
-  {
-    code: "TW2341",
-    at: "schedule.streamk",
-    find: ({ s, problem }) => countedStreamKFault(s.streamk, problem),
-  },
-  {
-    code: "TW2342",
-    at: "schedule.split",
-    find: ({ s, problem }) => groupedSplitFault(s.split, problem),
-  },
+  ...countedRules("TW2340", "TW2341", "TW2342"),
   {
     code: "TW2343",
     at: "schedule.pingPong",
