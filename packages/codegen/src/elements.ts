@@ -27,9 +27,9 @@ import { CannotLower, type Context } from "./context.ts";
 import type { StmtOf } from "./engine.ts";
 import { accumulator } from "./epilogue.ts";
 import { lowerFunction, type Value } from "./expressions.ts";
-import { loadElements, storeElements } from "./formats.ts";
+import { loadElements, roundedWords, storeElements } from "./formats.ts";
 import { axisIndex, elementGuard, globalAddress } from "./globalAddress.ts";
-import { groupAlong, ownedTile, ownerOf } from "./registers.ts";
+import { groupAlong, type OwnedTile, ownedTile, ownerOf } from "./registers.ts";
 import { sharedAddress } from "./sharedAddress.ts";
 import { insideBlock, NOWHERE, ownedPosition, type ThreadPosition } from "./threads.ts";
 
@@ -200,7 +200,10 @@ export function lowerMap(ctx: Context, stmt: StmtOf<"map">): void {
   const dst = bufferOf(ctx.program, stmt.dst.buffer);
   if (dst.space === "register") {
     const tile = ownedTile(ctx, dst.name, 0);
-    if (tile.type !== "f32") throw new CannotLower(`%${dst.name}`, "is no tile of f32");
+    if (tile.type !== "f32") {
+      packTile(ctx, tile, (e) => elements.value(stmt.value, e));
+      return;
+    }
     const made = tile.elements.map((e) => [tile.at(e.register), elements.value(stmt.value, e)] as const);
     for (const [register, value] of made)
       if (register !== value) ctx.emitAny(null, "mov.f32", register, value);
@@ -215,6 +218,17 @@ export function lowerMap(ctx: Context, stmt: StmtOf<"map">): void {
     const values = group.map((e) => elements.value(stmt.value, e));
     const to = sharedAddress(ctx, stmt.dst, position, first.row, first.col);
     storeElements(ctx, null, "f32", dst.dtype, values, to, "shared");
+  }
+}
+
+/** Neighbours of a row as the registers of a tile of 16-bit elements. */
+function packTile(ctx: Context, tile: OwnedTile, value: (e: OwnedRegister) => F32): void {
+  const { elements, packed, dtype } = tile;
+  if (packed === 1) throw new CannotLower("map", `writes registers of ${dtype}`);
+  const inOrder = elements.toSorted((x, y) => x.register - y.register);
+  for (let i = 0; i < inOrder.length; i += packed) {
+    const [word] = roundedWords(ctx, null, dtype, inOrder.slice(i, i + packed).map(value));
+    if (word !== undefined) ctx.emitAny(null, "mov.b32", tile.at(i), word);
   }
 }
 

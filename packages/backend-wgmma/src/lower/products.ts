@@ -68,10 +68,12 @@ export function lowerProducts(ctx: Context, mma: StmtOf<"mma">): void {
   const swapped = sumTile.lanes === 1;
   const sides = { a: operandSide(mma.a, own.rows, 0), b: operandSide(mma.b, own.cols, 1) };
   const [first, second] = swapped ? [sides.b, sides.a] : [sides.a, sides.b];
-  const widens = bufferOf(ctx.program, first.view.buffer).dtype !== atom.a;
+  const factor = bufferOf(ctx.program, first.view.buffer);
+  const widens = factor.dtype !== atom.a;
+  const held = factor.space === "register" ? heldFragments(ctx, first.view) : null;
   if (widens && swapped)
     throw new CannotLower("mma", "only A is widened, and its operands have changed places");
-  const a = widens ? null : operandTile(ctx, first.view.buffer, first.kAxis);
+  const a = widens || held !== null ? null : operandTile(ctx, first.view.buffer, first.kAxis);
   const b = operandTile(ctx, second.view.buffer, second.kAxis);
   const form = `wgmma.mma_async.sync.aligned.${atom.shape}.${atom.acc}.${atom.a}.${atom.b}`;
   const sums = instances(ownedTile(ctx, mma.acc.buffer, 0), atom, mma.columns);
@@ -87,7 +89,7 @@ export function lowerProducts(ctx: Context, mma: StmtOf<"mma">): void {
           atom,
           sums.map(({ row }) => row),
         )
-      : null,
+      : held,
   }));
   const flags = flagsOf(atom, a, b);
   const [fromA, fromB] = [first, second].map(({ view, kAxis }) => ctx.constant(view.origin[kAxis], "k"));
@@ -102,6 +104,18 @@ export function lowerProducts(ctx: Context, mma: StmtOf<"mma">): void {
         k === 0 ? scale : imm(1),
         ...flags,
       ]);
+}
+
+/** A tile of sums' owner as fragments of A: a register has a pair of columns, and the four of 16 columns follow each other as instructions take them (PTX ISA, wgmma: register fragments of A and of D). */
+function heldFragments(ctx: Context, { buffer, origin }: View): (row: number, k: number) => readonly Reg[] {
+  const tile = ownedTile(ctx, buffer, 0);
+  const from = ctx.constant(origin[1], "k");
+  return (row, k) => {
+    const first = tile.elements.find((e) => e.row === row && e.col === from + k);
+    if (first === undefined) throw new CannotLower(`%${buffer}`, `has no fragment at ${row}, ${from + k}`);
+    const register = first.register / tile.packed;
+    return tile.registers.slice(register, register + 4);
+  };
 }
 
 /** What `make` emits stands before the open fence; here where none is. */

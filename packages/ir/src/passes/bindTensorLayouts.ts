@@ -79,7 +79,7 @@ export const bindTensorLayouts: Pass = {
     return {
       ...input,
       buffers: input.buffers.map((b) =>
-        tiles.has(b.name) && b.layout === null
+        tiles.has(b.name) && b.layout === null && b.space !== "register"
           ? {
               ...b,
               layout: layoutOf(b),

@@ -1,6 +1,6 @@
 /** Rings as what the machine has: barriers with phases, groups of copies, fences. */
 import { behindPrologue, type PrologueChunk, prologueOf } from "../tile/prologue.ts";
-import { rewriteStmts } from "../tile/rewrite.ts";
+import { bufferOf, rewriteStmts } from "../tile/rewrite.ts";
 import type { Ring, Stmt, TileProgram } from "../tile/types.ts";
 import { blockRingStmts, readByEngines } from "./expandRings/blockRings.ts";
 import { isOne } from "./expandRings/ringReaders.ts";
@@ -27,7 +27,9 @@ export const expandRings: Pass = {
 /** What threads compute and tensor engines read through the asynchronous proxy stands behind a fence, which they meet behind. */
 const fenced = (program: TileProgram, stmts: readonly Stmt[]): readonly Stmt[] =>
   rewriteStmts(stmts, (stmt) =>
-    stmt.kind === "map" && readByEngines(program, { buffers: [stmt.dst.buffer] })
+    stmt.kind === "map" &&
+    bufferOf(program, stmt.dst.buffer).space === "shared" &&
+    readByEngines(program, { buffers: [stmt.dst.buffer] })
       ? [stmt, { kind: "fence", what: "async" }]
       : stmt,
   );

@@ -32,11 +32,13 @@ export const handOverTiles: Pass = {
   from: "specialised",
   to: "specialised",
   run(program) {
-    const tiles = new Set(
-      eachStmt(program.body).flatMap((stmt) => (isHandedOver(program, stmt) ? [stmt.dst.buffer] : [])),
-    );
+    const all = eachStmt(program.body);
+    const mapped = new Set(all.flatMap((stmt) => (stmt.kind === "map" ? [stmt.dst.buffer] : [])));
+    const factors = all.flatMap((stmt) => (stmt.kind === "mma" ? [stmt.a.buffer] : []));
+    const copied = all.flatMap((stmt) => (stmt.kind === "copy" ? [stmt.src.buffer] : []));
+    const tiles = new Set([...factors, ...copied].filter((name) => mapped.has(name)));
     if (tiles.size === 0) return program;
-    const loops = new Set(eachStmt(program.body).flatMap((s) => (s.kind === "for" ? [s.var] : [])));
+    const loops = new Set(all.flatMap((s) => (s.kind === "for" ? [s.var] : [])));
     return withBody(
       program,
       rewriteStmts(program.body, (stmt) =>

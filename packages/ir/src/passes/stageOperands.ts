@@ -1,5 +1,6 @@
 /** Make shared tiles explicit: `mma` reads shared memory, a copy per K chunk fills it. */
 import { dtypes, sizeOf } from "@tilewright/core";
+import { findWarpgroupAtom } from "../atoms/warpgroup.ts";
 import { isElementStmt, withElementViews } from "../tile/elements.ts";
 import { bufferOf, eachStmt, rewriteStmts, takeDirective, wholeView, withBody } from "../tile/rewrite.ts";
 import { scaleTileInTensor } from "../tile/scaleTiles.ts";
@@ -22,13 +23,25 @@ export const stageOperands: Pass = {
   run: (program) => stage(shareFactors({ ...program, stage: "staged" })),
 };
 
-/** Register tiles that are multiplied, which element statements make, lie in shared memory: other threads than those that compute them read them. */
+/** Whether an instruction takes from each thread's registers what the thread has of such a tile: that of A lies as pairs of sums do where a warpgroup has all columns of its rows. */
+function isHeldByReaders(
+  { nest }: TileProgram,
+  { atom }: Extract<Stmt, { kind: "mma" }>,
+  tile: Buffer,
+): boolean {
+  const group = findWarpgroupAtom(atom);
+  const pairs = dtypes[tile.dtype].bits * 2 === 32;
+  const across = nest?.n.some((f) => f.tier === "warp" && f.extent > 1) ?? true;
+  return group !== null && group.a === tile.dtype && pairs && !across;
+}
+
+/** Register tiles that are multiplied, which element statements make, lie in shared memory where other threads than those that compute them read them. */
 function shareFactors(program: TileProgram): TileProgram {
   const shared = new Map<string, Buffer>();
   for (const stmt of eachStmt(program.body)) {
     if (stmt.kind !== "mma") continue;
     const tile = bufferOf(program, stmt.a.buffer);
-    if (tile.space === "register")
+    if (tile.space === "register" && !isHeldByReaders(program, stmt, tile))
       shared.set(tile.name, { ...tile, name: `s${tile.name}`, space: "shared", align: SHARED_ALIGN });
   }
   if (shared.size === 0) return program;

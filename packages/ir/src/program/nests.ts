@@ -47,11 +47,12 @@ const columnsOf = ({ tile }: Schedule): number => (Array.isArray(tile) ? Number(
 const FIRST = 6;
 
 /**
- * Schedules with half the chunk, and with half the rows as well, for what a program holds beside its product's operands; with twice the columns, which a
+ * Schedules with half the rows, with half the chunk, and with both, for what a program holds beside its product's operands; with twice the columns, which a
  * program's tiles may have to hold; and with half the rows a warp.
  */
 const others = (schedules: readonly Schedule[]): readonly Schedule[] =>
   [
+    [2, 1],
     [1, 1, 2],
     [2, 1, 2],
     [1, 2, 1],

@@ -1,4 +1,5 @@
 /** Statements that compute with elements: tiles that meet, and threads that hold them. */
+import { findWarpgroupAtom } from "../../atoms/warpgroup.ts";
 import { elementDomain, elementSources, elementViews, isElementStmt } from "../elements.ts";
 import { type OwnershipMode, reached } from "../types.ts";
 import { bufferAt, type Verifier, viewText } from "./verifier.ts";
@@ -10,9 +11,15 @@ export const elements: Verifier = {
   name: "elements",
   code: "TW3166",
   property:
-    "what map and reduce.row read has the statement's rows and columns, or one of them; from stage staged on they write registers of f32 or shared memory, and one register tile says which thread has which element",
+    "what map and reduce.row read has the statement's rows and columns, or one of them; from stage staged on they write registers of f32, tiles that instructions take from registers, or shared memory, and one register tile says which thread has which element",
   from: "nest",
   *check(subject) {
+    // Instructions take some from registers.
+    const factors = new Set(
+      subject.sites.flatMap(({ stmt }) =>
+        stmt.kind === "mma" && findWarpgroupAtom(stmt.atom) !== null ? [stmt.a.buffer] : [],
+      ),
+    );
     for (const site of subject.sites) {
       const { stmt } = site;
       if (!isElementStmt(stmt)) continue;
@@ -27,7 +34,8 @@ export const elements: Verifier = {
           };
       const written = stmt.kind === "map" ? ["register", "shared"] : ["register"];
       // At stage nest factors of products may be in registers still.
-      const rounded = dst.dtype !== "f32" && reached(subject.program.stage, "staged");
+      const rounded =
+        dst.dtype !== "f32" && reached(subject.program.stage, "staged") && !factors.has(dst.name);
       if (!written.includes(dst.space) || (dst.space === "register" && rounded))
         yield {
           at: site,
