@@ -45,7 +45,7 @@ function pipeline(input: TileProgram, most: number, prefetch: boolean, together:
   const staging: Buffer[] = [];
 
   /** Buffers that hold all chunks at once. */
-  const kept = new Map<string, Buffer>();
+  const kept = new Map<string, Kept>();
   const declare = (fills: readonly Copy[], slots: number): string => {
     const name = ringName(rings.length);
     const buffers = [...new Set(fills.map((copy) => copy.dst.buffer))];
@@ -80,7 +80,7 @@ function pipeline(input: TileProgram, most: number, prefetch: boolean, together:
       if (outer !== null && chunks !== null)
         for (const copy of copies.filter(once)) {
           const all = keptCopy(stmt, chunks, copy, bufferOf(input, copy.dst.buffer));
-          kept.set(all.buffer.name, all.buffer);
+          kept.set(all.buffer.name, all);
           const ring = declare([copy], 1);
           const edge = (kind: "acquire" | "commit" | "release"): Stmt => ({ kind, ring, at: lit(0) });
           outer.before.push(edge("acquire"), all.copy, edge("commit"), {
@@ -101,7 +101,7 @@ function pipeline(input: TileProgram, most: number, prefetch: boolean, together:
           outer === null || chunks === null ? v(stmt.var) : add(mul(v(outer.loop.var), chunks), v(stmt.var)),
         compute: stmt.body
           .filter((s) => !isFill(s))
-          .map((s) => (kept.size > 0 ? withKept(stmt, s, kept) : s)),
+          .flatMap((s) => (kept.size > 0 ? rewriteStmts([s], (inner) => withKept(stmt, inner, kept)) : [s])),
       };
       if (fills.length === 0) return [{ ...stmt, body: loop.compute }];
       if (slots === 1 || together) return [oneTurn(loop)];
@@ -126,7 +126,7 @@ function pipeline(input: TileProgram, most: number, prefetch: boolean, together:
     rings: [...input.rings, ...rings],
     buffers: [
       ...input.buffers.map((buffer) => ({
-        ...(kept.get(buffer.name) ?? buffer),
+        ...(kept.get(buffer.name)?.buffer ?? buffer),
         slots: slotted.get(buffer.name) ?? buffer.slots,
       })),
       ...staging,
@@ -166,15 +166,18 @@ function alongOf(loop: For, { src }: Copy): 0 | 1 | null {
 const pairAt = <T>(pair: readonly [T, T], axis: 0 | 1, value: T): readonly [T, T] =>
   axis === 0 ? [value, pair[1]] : [pair[0], value];
 
-/** The tile of all chunks, and its copy. */
-function keptCopy(
-  loop: For,
-  chunks: number,
-  copy: Copy,
-  tile: Buffer,
-): { readonly buffer: Buffer; readonly copy: Copy } {
+/** A tile of all chunks of a loop, which lie `each` elements apart along an axis, and its copy. */
+interface Kept {
+  readonly buffer: Buffer;
+  readonly copy: Copy;
+  readonly axis: 0 | 1;
+  readonly each: number;
+}
+
+function keptCopy(loop: For, chunks: number, copy: Copy, tile: Buffer): Kept {
   const axis = alongOf(loop, copy) ?? 1;
-  const buffer = { ...tile, shape: pairAt(tile.shape, axis, tile.shape[axis] * chunks) };
+  const each = tile.shape[axis];
+  const buffer = { ...tile, shape: pairAt(tile.shape, axis, each * chunks) };
   const first = new Map([[loop.var, loop.from]]);
   const [r, c] = copy.src.origin;
   const src: View = {
@@ -182,18 +185,19 @@ function keptCopy(
     origin: [substituteExpr(r, first), substituteExpr(c, first)],
     extent: buffer.shape,
   };
-  return { buffer, copy: { ...copy, src, dst: wholeView(buffer) } };
+  return { buffer, axis, each, copy: { ...copy, src, dst: wholeView(buffer) } };
 }
 
-/** Products read their chunk of tiles that hold all of them. */
-function withKept(loop: For, stmt: Stmt, kept: ReadonlyMap<string, Buffer>): Stmt {
-  if (stmt.kind !== "mma") return stmt;
-  return withOperandViews(stmt, (view) => {
-    const shape = kept.get(view.buffer)?.shape;
-    if (shape === undefined) return view;
-    const axis = shape[0] === view.extent[0] ? 1 : 0;
-    return { ...view, origin: pairAt(view.origin, axis, mul(v(loop.var), view.extent[axis])) };
-  });
+/** Products, and copies of fragments, read their chunk of tiles that hold all of them. */
+function withKept(loop: For, stmt: Stmt, kept: ReadonlyMap<string, Kept>): Stmt {
+  const inChunk = (view: View): View => {
+    const held = kept.get(view.buffer);
+    if (held === undefined) return view;
+    const at = add(mul(v(loop.var), held.each), view.origin[held.axis]);
+    return { ...view, origin: pairAt(view.origin, held.axis, at) };
+  };
+  if (stmt.kind === "copy") return { ...stmt, src: inChunk(stmt.src) };
+  return stmt.kind === "mma" ? withOperandViews(stmt, inChunk) : stmt;
 }
 
 /** Events of a loop's ring. */

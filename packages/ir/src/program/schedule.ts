@@ -35,8 +35,13 @@ import {
 } from "./anchor.ts";
 import { type AxisProgram, type AxisStmt, axisOf, type NamedExpr, namedIn } from "./types.ts";
 
-/** Elements of a tile that a thread holds where the loop goes over parts: it holds two, the scores of a part and the sums of all parts. */
-const MOST_IN_PARTS = 72;
+/**
+ * Elements of a tile that a thread holds where the loop goes over parts, and what it has beside them of its rows: it holds two such tiles, those of a part and the sums of all parts.
+ * 57 elements and 4 rows spill 8 bytes, 57 and 2 rows nothing (ptxas 13.0, sm_90a).
+ */
+const MOST_IN_PARTS = 76;
+/** Values of a row, of which four threads hold each. */
+const ROW_VALUES = 24;
 
 /** What a column behind the extent of an axis counts as. */
 const NEUTRAL: Readonly<Record<RowReduction, number>> = { max: Number.NEGATIVE_INFINITY, sum: 0 };
@@ -85,7 +90,10 @@ export function scheduleProgram(
   // Fragments that rotate in a role know chunks of one loop only.
   const has = (directive: string): boolean => base.directives.some(({ name }) => name === directive);
   if (parted && has("roles") && has("rotate")) return null;
-  if (parted && (tile[1] < LEAST_COLUMNS || tile[0] * tile[1] > MOST_IN_PARTS * base.launch.threads))
+  if (
+    parted &&
+    (tile[1] < LEAST_COLUMNS || tile[0] * (tile[1] + ROW_VALUES) > MOST_IN_PARTS * base.launch.threads)
+  )
     return null;
   // Tiles that products go on from hold all of their columns, in whole chunks.
   const wide = wholeFactors(program, anchor.products).some(
