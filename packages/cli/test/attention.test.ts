@@ -73,6 +73,24 @@ describe("attention", () => {
     expect(usual.stdout).not.toBe(texts[0]?.stdout);
   });
 
+  // Chunks of a part are several, of what all parts share too; weights stay in registers.
+  test.each([
+    ["mma", "sm_90", "tile=128x64x32 warp=32x32 stages=4 copy=tma frag=1", "%sP"],
+    ["wgmma", "sm_90a", "tile=128x64x32 stages=3", "%P"],
+  ])("keys in parts by %s on %s with bulk copies, %s", async (backend, arch, schedule, factor) => {
+    const flags = `--op attention --queries 70 --keys 300 --head-dim 64 --dtype f16 --causal --backend ${backend} --arch ${arch}`;
+    const line = (command: string): readonly string[] => [
+      ...`${command} ${flags}`.split(" "),
+      "--schedule",
+      schedule,
+    ];
+    const { stdout } = await cli(line("compile --ir machine -o -"));
+    expect(stdout).toMatch(/role producer[\s\S]*copy %sA[^\n]*tma\b[\s\S]*for %st /);
+    expect(stdout).toMatch(new RegExp(`map ${factor} = `));
+    const { code, stdout: result } = await cli(line("run --device emulator --order all --json"));
+    expect([code, JSON.parse(result).hazards]).toEqual([0, []]);
+  });
+
   test("plan says which schedule, of which backends", async () => {
     const { stdout } = await cli(
       "plan --op attention --queries 70 --keys 77 --head-dim 64 --dtype bf16 --arch sm_90a --json",
