@@ -128,6 +128,16 @@ describe("attention", () => {
     ]);
   });
 
+  test.each(["bench", "ladder", "tune", "compile --library out"])(
+    "%s refuses it in one line",
+    async (command) => {
+      const found = await faults(`${command} --op attention --queries 8 --keys 8 --head-dim 64 --arch sm_80`);
+      expect(found).toEqual([
+        "--op: this command serves --op gemm and ffn; a program is compiled, planned and run",
+      ]);
+    },
+  );
+
   test.each([
     [{}, []],
     [{ causal: true }, ["select(s < q + 4, %S, -inf)"]],

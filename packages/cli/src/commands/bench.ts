@@ -22,6 +22,7 @@ import { exitCodeFor, exitCodes } from "../kit/exit.ts";
 import { choice, list, number, optionalArgument, seed, switchOn, text, toggle } from "../kit/flags.ts";
 import { toCsv } from "../output/csv.ts";
 import { compileFlags, productFlags } from "../request/flags.ts";
+import { refusesPrograms } from "../request/request.ts";
 import { hopeless } from "../tune/measure.ts";
 import { tellChoice } from "../tuned/choice.ts";
 
@@ -396,6 +397,7 @@ A peer COMMAND gets one JSON object on standard input ({"version":1,"problems":[
 {"m":M,"n":N,"k":K,"name":"...","us":[...]} for each problem it can do.
 Ends with exit code 6 when --min-ratio is not reached, and when --compare finds something slower.`,
     args,
+    refuses: refusesPrograms,
     positionals: ["first", "second"],
     examples: [
       { what: "one size beside cuBLAS", line: "bench --arch sm_80 -m 4096 -n 4096 -k 4096" },

@@ -17,6 +17,7 @@ import type { LadderOutcome, LadderResult, StepOutcome } from "../ladder/result.
 import { toCsv } from "../output/csv.ts";
 import { predictFor } from "../plan/plan.ts";
 import { compileFlags, productFlags } from "../request/flags.ts";
+import { refusesPrograms } from "../request/request.ts";
 import { openRunDevice } from "../run/device.ts";
 
 const group = "Execution";
@@ -229,6 +230,7 @@ conflicts, waits at mbarriers and those that blocked, and how many slots of the 
 Every step's numbers are checked. Sizes, types and layouts are the ladder's unless flags say otherwise; the usual sizes are small on the
 emulator. Ends with exit code 5 when a number or a hazard is wrong.`,
     args,
+    refuses: refusesPrograms,
     positionals: ["name"],
     examples: [
       { what: "from fragments loaded word by word to the pipelined kernel", line: "ladder --arch sm_80" },

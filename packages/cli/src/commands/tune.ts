@@ -27,6 +27,7 @@ import { briefSchedule } from "../output/schedule.ts";
 import { renderTable } from "../output/table.ts";
 import { checkGpu } from "../plan/plan.ts";
 import { productFlags } from "../request/flags.ts";
+import { refusesPrograms } from "../request/request.ts";
 import { compilePool, compilePoolHere } from "../tune/compile.ts";
 import { durationOf } from "../tune/duration.ts";
 import { journalStore, readJournal } from "../tune/entry.ts";
@@ -315,6 +316,7 @@ export const tuneCommand = (ports: BenchPorts): Command =>
 faster is to come, or its share of the time is spent. Numbers are checked before the clock starts; a kernel that hangs or faults costs one candidate. What was found stands in the schedule store
 at once, also after Ctrl-C, and compile, run, bench, plan and libraries use it from then on (--tuned none does without).`,
     args,
+    refuses: refusesPrograms,
     examples: [
       {
         what: "one problem, one minute",

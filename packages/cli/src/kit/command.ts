@@ -108,6 +108,8 @@ interface CommandSpec<S extends z.ZodObject> {
   /** Keys of `args` that are given by position, in order. */
   readonly positionals?: readonly (keyof z.output<S> & string)[];
   readonly examples: readonly Example[];
+  /** What the command does not serve, by its words, before their flags are looked at one by one. */
+  readonly refuses?: (words: readonly string[]) => readonly Diagnostic[];
   run(session: Session, args: z.output<S>): number | Promise<number>;
 }
 
@@ -137,7 +139,8 @@ export function defineCommand<S extends z.ZodObject>(spec: CommandSpec<S>): Comm
       if (!parsed.ok) {
         // Looked for by hand, because what failed to parse may be any flag.
         const session = openSession(context, { json: jsonOf(words), quiet: false });
-        const code = session.fail(parsed.error);
+        const unserved = spec.refuses?.(words) ?? [];
+        const code = session.fail(unserved.length > 0 ? unserved : parsed.error);
         context.stderr.write(`tilewright ${spec.name} -h shows examples\n`);
         return code;
       }

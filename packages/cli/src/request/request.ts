@@ -212,9 +212,23 @@ export function buildRequest(
 export function buildProductRequest(...args: Parameters<typeof buildRequest>): Checked<Request> {
   const request = buildRequest(...args);
   if (!request.ok || request.value.program === undefined) return request;
-  const message = "this command serves --op gemm and ffn; a program is compiled, planned and run";
-  return err([problemWith(codes.conflict, "--op", message, { hint: "tilewright run --op attention …" })]);
+  return err(onlyProducts);
 }
+
+const onlyProducts: readonly Diagnostic[] = [
+  problemWith(
+    codes.conflict,
+    "--op",
+    "this command serves --op gemm and ffn; a program is compiled, planned and run",
+    { hint: "tilewright run --op attention …" },
+  ),
+];
+
+/** The same of words, whose flags a command of products does not have. */
+export const refusesPrograms = (words: readonly string[]): readonly Diagnostic[] =>
+  words.some((word, i) => word === "--op=attention" || (word === "--op" && words[i + 1] === "attention"))
+    ? onlyProducts
+    : [];
 
 function findTargets(archs: readonly string[]): Checked<readonly Target[]> {
   if (archs.length === 0)
