@@ -36,12 +36,17 @@ export function* nestsOf(
     const widest = schedules.toSorted((x, y) => columnsOf(y) - columnsOf(x));
     const first = (wide.length > 0 ? wide : widest).slice(0, FIRST);
     const before = products.length > 1 ? [...first, ...others(first).filter(legal)] : [];
-    for (const schedule of [...before, ...schedules])
+    const single = before.flatMap(singleFragments).filter(legal);
+    for (const schedule of [...before, ...single, ...schedules])
       yield nestOf({ backend, schedule, text: printSchedule(backend.schedule, schedule) });
   }
 }
 
 const columnsOf = ({ tile }: Schedule): number => (Array.isArray(tile) ? Number(tile[1]) : 0);
+
+/** Of a schedule that reads fragments ahead, which loops in loops with roles cannot, one that does not. */
+const singleFragments = (schedule: Schedule): readonly Schedule[] =>
+  typeof schedule.frag === "number" && schedule.frag > 1 ? [{ ...schedule, frag: 1 }] : [];
 
 /** Schedules that others are made of. */
 const FIRST = 6;
