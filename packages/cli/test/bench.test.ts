@@ -250,6 +250,25 @@ describe("peers", () => {
     expect(record?.ratios.map(({ peer }) => peer)).toEqual(["cublas", "other"]);
   });
 
+  test("a command gets the rows of each expert, given or even; the job has those given", async () => {
+    using folder = scratch();
+    const told: unknown[] = [];
+    const ports = machine({
+      program: async (_command, input) => {
+        told.push(JSON.parse(input).rows);
+        return { kind: "exited", code: 0, signal: null, stderr: "", stdout: "" };
+      },
+    });
+    const line = "--arch sm_80 -m 12 -n 16 -k 16 --dtype bf16 --experts 3 --vs ./peer";
+    expect((await bench(line, folder.path, ports)).code).toBe(0);
+    expect((await bench(`${line} --rows 0,5,12`, folder.path, ports)).code).toBe(0);
+    expect(told).toEqual([
+      [4, 4, 4],
+      [0, 5, 7],
+    ]);
+    expect(ports.jobs.map(({ rows }) => rows)).toEqual([undefined, [0, 5, 7]]);
+  });
+
   test("a command that fails is TW7071", async () => {
     using folder = scratch();
     const { code, stderr } = await bench("--arch sm_70 --shapes 512x512x512 --vs exit\t3", folder.path);
@@ -333,6 +352,8 @@ describe("bad input", () => {
     ["--shapes 8x8x8 --resume", 2, "TW7005 (invalid) at --resume"],
     ["--shapes 8x8x8 --seconds 0", 2, "TW7003 (invalid) at --seconds: 0 is not above 0"],
     ["--shapes 8x8x8 --vs none,cublas", 2, "TW7005 (invalid) at --vs"],
+    ["-m 8 -n 8 -k 8 --experts 2 --rows 5,9", 2, "TW1020 (invalid) at offsets[1]: 9 is no number of rows"],
+    ["-m 8 -n 8 -k 8 --rows 5,9", 2, "TW7005 (invalid) at --rows: are those of experts"],
     ["--shapes 8x8x8 --regime hot", 2, "TW7003 (invalid) at --regime"],
     ["--shapes 8x8x8 --arch sm_71", 2, "TW1101"],
     ["--compare old.jsonl", 2, "TW7004 (invalid) at --compare"],

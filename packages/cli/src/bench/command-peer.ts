@@ -1,6 +1,7 @@
 /**
  * Peers by command: any program that multiplies. It gets one JSON object on standard input,
- * `{"version": 1, "problems": [...], "regime": "idle", "inputs": "normal", "seed": 1, "seconds": 1}`, and prints one JSON line for each problem that it can do:
+ * `{"version": 1, "problems": [...], "regime": "idle", "inputs": "normal", "seed": 1, "seconds": 1}`
+ * (of experts with `"rows"`, those of each), and prints one JSON line for each problem that it can do:
  * `{"m": 512, "n": 512, "k": 512, "name": "cutlass", "us": [microseconds of each sample]}`. It runs after our own measurement, in a process of its own:
  * its ratios are unpaired, and say so.
  */
@@ -31,6 +32,8 @@ export interface CommandWish {
   readonly inputs: string;
   readonly seed: number;
   readonly seconds: number;
+  /** Rows of each expert, of a mixture of them. */
+  readonly rows?: readonly number[];
 }
 
 /** Ask a program for its time on one problem; null when it has none. Errors: TW7071. */

@@ -1,5 +1,13 @@
 /** From flags to what is to be measured: each size with its compiled candidates. */
-import { type Checked, type Diagnostic, err, ok, type Problem, printProblem } from "@tilewright/core";
+import {
+  type Checked,
+  type Diagnostic,
+  err,
+  expertRowsOf,
+  ok,
+  type Problem,
+  printProblem,
+} from "@tilewright/core";
 import type { Artifact } from "@tilewright/ir";
 import type { BenchJob, InputKind, Regime } from "@tilewright/runtime";
 import { codes, problemWith } from "../codes.ts";
@@ -9,6 +17,7 @@ import type { Context } from "../context.ts";
 import { sha256 } from "../files/hash.ts";
 import { buildProductRequest, type CompileArgs, type ProblemArgs } from "../request/request.ts";
 import { usualArch } from "../request/usual.ts";
+import { sizesOfExperts } from "../run/groups.ts";
 import { groupsFault, RUN_GROUPS } from "../run/sizes.ts";
 import { openStore } from "../tuned/files.ts";
 import { readShapes, type Shape, shapeText } from "./shapes.ts";
@@ -22,12 +31,15 @@ interface Candidate {
 export interface Planned {
   readonly shape: Shape;
   readonly problem: Problem;
+  /** Rows of each expert; null: even, or no experts. */
+  readonly rows: readonly number[] | null;
   readonly candidates: readonly Candidate[];
 }
 
 export interface PlanArgs extends ProblemArgs, CompileArgs {
   readonly shapes?: string | undefined;
   readonly groups?: readonly string[] | undefined;
+  readonly rows?: string | undefined;
 }
 
 /** The sizes asked for: of `--shapes`, or the one of `-m -n -k`. */
@@ -72,8 +84,8 @@ export function planJobs(context: Context, args: PlanArgs): Checked<readonly Pla
       continue;
     }
     const { targets, problem } = request.value;
-    const groups = groupsFault(problem, RUN_GROUPS);
-    if (groups !== null) return err([groups]);
+    const rows = rowsOf(problem, args.rows);
+    if (!rows.ok) return rows;
     const candidates: Candidate[] = [];
     for (const target of targets)
       for (const [index, text] of schedulesOf(schedule).entries()) {
@@ -90,9 +102,23 @@ export function planJobs(context: Context, args: PlanArgs): Checked<readonly Pla
             ...compiled.error.map((one) => ({ ...one, message: `${shapeText(shape)}: ${one.message}` })),
           );
       }
-    planned.push({ shape, problem, candidates });
+    planned.push({ shape, problem, rows: rows.value, candidates });
   }
   return found.length > 0 ? err(found) : ok(planned);
+}
+
+/** Rows of each expert as a text says them; null without one. Errors: groups with a table, rows that cannot be, rows without experts. */
+function rowsOf(problem: Problem, text: string | undefined): Checked<readonly number[] | null> {
+  if (expertRowsOf(problem) !== null) {
+    if (text === undefined) return ok(null);
+    const sizes = sizesOfExperts(problem, text, 0);
+    return sizes.ok ? ok(sizes.value.map(({ m }) => m)) : sizes;
+  }
+  const groups = groupsFault(problem, RUN_GROUPS);
+  if (groups !== null) return err([groups]);
+  return text === undefined
+    ? ok(null)
+    : err([problemWith(codes.conflict, "--rows", "are those of experts", { hint: "add --experts COUNT" })]);
 }
 
 /** `simt/sm_80`, with a number where several schedules compete. */
@@ -111,6 +137,7 @@ export interface Wishes {
 export function jobOf(planned: Planned, wishes: Wishes): BenchJob {
   return {
     problem: planned.problem,
+    ...(planned.rows === null ? {} : { rows: planned.rows }),
     candidates: planned.candidates.map(({ name, artifact }) => {
       const { request, kernels, workspace, constraints } = artifact.manifest;
       return {
@@ -132,7 +159,7 @@ export function jobOf(planned: Planned, wishes: Wishes): BenchJob {
  */
 export const keyOf = (
   gpu: string,
-  { problem, candidates }: Pick<Planned, "problem" | "candidates">,
+  { problem, rows, candidates }: Pick<Planned, "problem" | "rows" | "candidates">,
   regime: Regime,
   { inputs, seed, seconds, warmup, algorithms }: Wishes,
   peers: readonly string[],
@@ -141,6 +168,7 @@ export const keyOf = (
     JSON.stringify([
       gpu,
       printProblem(problem),
+      ...(rows === null ? [] : [rows]),
       candidates.map(({ name, artifact }) => [name, sha256(artifact.ptx)]),
       regime,
       { inputs, seed, seconds, warmup, algorithms },

@@ -1,6 +1,6 @@
 /** `tilewright bench`: kernels beside their peers on a GPU, measured so that nobody is flattered. */
 import { type Checked, type Diagnostic, ok } from "@tilewright/core";
-import { type Bench, inputKinds, type Regime, regimes } from "@tilewright/runtime";
+import { type Bench, evenRows, inputKinds, type Regime, regimes } from "@tilewright/runtime";
 import { z } from "zod";
 import { recordOf } from "../bench/assemble.ts";
 import { askProgram, type CommandTime } from "../bench/command-peer.ts";
@@ -42,6 +42,13 @@ const args = z.strictObject({
     group: measuring,
   }),
   groups: list("only these groups of the shapes file", null, { group: measuring }),
+  rows: text(
+    "rows of experts as device memory has them: offsets, or counts (default: as even as they can be)",
+    {
+      hint: "INT,INT,…",
+      group: measuring,
+    },
+  ),
   vs: list("peers: cublas, none, or commands that print times (default: cublas where it is found)", null, {
     hint: "cublas[,COMMAND]",
     group: measuring,
@@ -287,6 +294,9 @@ async function measureOne(
         inputs: wishes.inputs,
         seed: wishes.seed,
         seconds: wishes.seconds,
+        ...(planned.problem.batch.kind === "grouped"
+          ? { rows: planned.rows ?? evenRows(planned.problem) }
+          : {}),
       };
       const time = await askProgram(command, planned.problem, wish, ports, 1000 * (args.timeout ?? 120));
       if (!time.ok) return { records, failed: [...failed, ...time.error] };

@@ -40,6 +40,7 @@ export async function measureLadder(
   const planned = {
     shape: { group: ladder.name, m, n, k },
     problem,
+    rows: null,
     candidates: steps.flatMap(({ artifact }, index) =>
       artifact === null ? [] : [{ name: nameOf(index), artifact }],
     ),

@@ -3,6 +3,7 @@ import {
   type Checked,
   type Diagnostic,
   err,
+  expertRowsOf,
   ok,
   type Problem,
   printProblem,
@@ -101,7 +102,9 @@ export function tasksOf(
       () => "sm_70",
     );
     if (request.ok) {
-      const groups = groupsFault(request.value.problem, RUN_GROUPS);
+      const { problem } = request.value;
+      // Of experts as even rows as there can be.
+      const groups = expertRowsOf(problem) === null ? groupsFault(problem, RUN_GROUPS) : null;
       if (groups !== null) return err([groups]);
       tasks.push({ problem: request.value.problem, count: 1 });
       continue;

@@ -29,6 +29,8 @@ export interface Roofline {
 export function roofline(problem: Problem, gpu: Gpu): Roofline {
   const { batch } = problem;
   const count = batch.kind === "none" ? 1 : batch.count;
+  // Experts that offsets tell apart share the rows of one A and D.
+  const parts = batch.kind === "grouped" && batch.rows === "offsets" ? 1 : count;
   const copies = (stride: number) => (stride === 0 ? 1 : count);
   const bytesOf = (operand: Operand, which: "a" | "b" | "c" | "d", times: number): number => {
     const [rows, columns] = operandShape(problem, which);
@@ -36,13 +38,16 @@ export function roofline(problem: Problem, gpu: Gpu): Roofline {
   };
   const strides = batch.kind === "strided" ? batch : { strideA: 1, strideB: 1, strideC: 1 };
   let bytes =
-    bytesOf(problem.a, "a", copies(strides.strideA)) + bytesOf(problem.b, "b", copies(strides.strideB));
-  if (problem.c !== null) bytes += bytesOf(problem.c, "c", copies(strides.strideC));
-  bytes += bytesOf(problem.d, "d", count);
+    bytesOf(problem.a, "a", Math.min(parts, copies(strides.strideA))) +
+    bytesOf(problem.b, "b", copies(strides.strideB));
+  if (problem.c !== null) bytes += bytesOf(problem.c, "c", Math.min(parts, copies(strides.strideC)));
+  bytes += bytesOf(problem.d, "d", parts);
   for (const which of ["a", "b"] as const) bytes += factorsSize(problem, which);
-  for (const step of problem.epilogue) if ("operand" in step) bytes += bytesOf(step.operand, "d", count);
+  for (const step of problem.epilogue)
+    if ("operand" in step)
+      bytes += step.kind === "factor" ? bytesOf(step.operand, "b", count) : bytesOf(step.operand, "d", parts);
 
-  const flops = 2 * problem.m * productColumns(problem) * problem.k * count;
+  const flops = 2 * problem.m * productColumns(problem) * problem.k * parts;
   const peakTflops = gpu.peakTflops[productDType(problem.a.dtype, problem.b.dtype)] ?? null;
   const computeUs = peakTflops === null ? null : flops / (peakTflops * 1e6);
   const memoryUs = bytes / (gpu.memoryGBs * 1e3);

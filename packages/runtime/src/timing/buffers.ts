@@ -4,13 +4,15 @@ import {
   type Diagnostic,
   type DType,
   err,
+  expertRowsData,
+  expertRowsOf,
   ok,
   type Problem,
   scaleMatrix,
 } from "@tilewright/core";
 import { CudaBuffer } from "../cuda/buffer.ts";
 import type { CudaContext } from "../cuda/context.ts";
-import { type DeviceOperand, deviceOperands, type OperandName } from "../operands.ts";
+import { type DeviceOperand, deviceOperands, expertOperands, type OperandName } from "../operands.ts";
 import { measuringProblem } from "./diagnostics.ts";
 import { type InputKind, InputPool, type PoolType } from "./inputs.ts";
 
@@ -51,13 +53,36 @@ export function unmeasurable(problem: Problem): readonly Diagnostic[] {
   const found: Diagnostic[] = [];
   const refuse = (at: string, message: string): number =>
     found.push(measuringProblem("unmeasurable", at, message, "measure the product without it"));
-  if (problem.batch.kind === "grouped") refuse("problem.batch", "a grouped batch has no shape to fill");
+  if (problem.batch.kind === "grouped" && expertRowsOf(problem) === null)
+    refuse("problem.batch", "a grouped batch has no shape to fill");
   problem.epilogue.forEach((step, index) => {
     if (step.kind === "reduce")
       refuse(`problem.epilogue[${index}]`, "a reduction needs its target zeroed before each launch");
   });
   return found;
 }
+
+/** Rows of each expert that a benchmark gives them unless told otherwise: as even as they can be; empty without experts. */
+export function evenRows({ batch, m }: Problem): readonly number[] {
+  if (batch.kind !== "grouped" || batch.rows === undefined) return [];
+  const { count, rows } = batch;
+  return Array.from({ length: count }, (_, g) =>
+    rows === "counts" ? m : Math.floor(((g + 1) * m) / count) - Math.floor((g * m) / count),
+  );
+}
+
+/** The product that is timed: of experts the rows that they have, as one matrix of them. */
+export const timedProblem = (problem: Problem, counts: readonly number[]): Problem =>
+  problem.batch.kind === "grouped"
+    ? {
+        ...problem,
+        m: Math.max(
+          1,
+          counts.reduce((sum, rows) => sum + rows, 0),
+        ),
+        batch: { ...problem.batch, rows: "offsets" },
+      }
+    : problem;
 
 /** Number of sets for one set of `bytes` bytes. At least 1; fewer than wanted where memory is short. */
 function setCount(bytes: number, l2Bytes: number, freeBytes: number): number {
@@ -101,8 +126,10 @@ export class BenchBuffers {
     kind: InputKind,
     pools: Map<PoolType, InputPool>,
     seed: number,
+    counts: readonly number[] = evenRows(problem),
   ): Checked<BenchBuffers> {
-    const operands = deviceOperands(problem);
+    const rows = expertRowsOf(problem);
+    const operands = rows === null ? deviceOperands(problem) : expertOperands(problem, counts);
     const setBytes = operands.reduce((sum, { bytes }) => sum + bytes, 0);
     const memory = context.call("bench.memory", (driver) => driver.memGetInfo());
     if (!memory.ok) return memory;
@@ -120,6 +147,17 @@ export class BenchBuffers {
           return err(filled.error);
         }
         if (buffer.ok) buffers[operand.name] = buffer.value;
+      }
+      if (rows !== null) {
+        const data = expertRowsData(rows, counts);
+        const told = CudaBuffer.alloc(context, data.byteLength);
+        if (told.ok) made.push(told.value);
+        const written = told.ok ? told.value.write(new Uint8Array(data.buffer)) : told;
+        if (!written.ok) {
+          for (const one of made) one.free();
+          return err(written.error);
+        }
+        if (told.ok) buffers.groups = told.value;
       }
       sets.push(buffers as BufferSet);
     }

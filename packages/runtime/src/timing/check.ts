@@ -14,6 +14,7 @@ import {
   createRandom,
   dtypes,
   type EpilogueStep,
+  groupStrides,
   makeStorage,
   type Operand,
   ok,
@@ -29,7 +30,7 @@ import {
   writeElement,
 } from "@tilewright/core";
 import type { DeviceBuffer } from "../device.ts";
-import type { BenchBuffers } from "./buffers.ts";
+import { type BenchBuffers, operandDType } from "./buffers.ts";
 
 export interface NumbersCheck {
   /** How it was checked, for the record. */
@@ -90,22 +91,25 @@ export function checkNumbers(
   buffers: BenchBuffers,
   seed: number,
   scalars: { readonly alpha: number; readonly beta: number; readonly steps: readonly (number | null)[] },
+  counts: readonly number[] = [],
 ): Checked<NumbersCheck> {
   const [set] = buffers.sets;
   if (set === undefined) throw new RangeError("there is no buffer set");
-  const unwritten = countPoison(problem, set.d);
+  const members = membersOf(problem, counts);
+  const unwritten = countPoison(problem, set.d, members);
   if (!unwritten.ok) return unwritten;
-  const count = problem.batch.kind === "strided" ? problem.batch.count : 1;
   let maxAbs = 0;
   let boundRatio = 0;
   let sampled = 0;
-  // The first and the last problem of a batch.
-  for (const item of new Set([0, count - 1])) {
-    const rows = sampleIndices(problem.m, latticeSide, seed);
+  // The first and the last problem of a batch, or expert that has rows, and the largest.
+  const largest = members.reduce<Member | undefined>((a, b) => (a && a.rows >= b.rows ? a : b), undefined);
+  for (const member of new Set([members[0], largest, members.at(-1)])) {
+    if (member === undefined) continue;
+    const rows = sampleIndices(member.rows, latticeSide, seed);
     const columns = sampleIndices(problem.n, latticeSide, seed + 1);
     const small = latticeProblem(problem, rows.length, columns.length);
-    const reference = referenceGemm(small, latticeInputs(problem, buffers, item, rows, columns, scalars));
-    const actual = readLattice(problem, set.d, item, rows, columns);
+    const reference = referenceGemm(small, latticeInputs(problem, buffers, member, rows, columns, scalars));
+    const actual = readLattice(problem, set.d, member.start("d"), rows, columns);
     if (!actual.ok) return actual;
     const found = compareWithBound(small, actual.value, reference);
     maxAbs = Math.max(maxAbs, found.maxAbs);
@@ -121,16 +125,44 @@ export function checkNumbers(
   });
 }
 
+/** A problem of a batch, or an expert that has rows: its number and rows, and where its operands begin, in elements. */
+interface Member {
+  readonly item: number;
+  readonly rows: number;
+  start(which: BatchedOperand): number;
+}
+
+/** The problems of a batch, or the experts that have rows. */
+function membersOf(problem: Problem, counts: readonly number[]): readonly Member[] {
+  const { batch, m } = problem;
+  if (batch.kind !== "grouped")
+    return Array.from({ length: batch.kind === "strided" ? batch.count : 1 }, (_, item) => ({
+      item,
+      rows: m,
+      start: (which) => batchOffset(batchAxes(problem, which), item),
+    }));
+  let first = 0;
+  return counts.flatMap((rows, item): readonly Member[] => {
+    const before = first;
+    first += rows;
+    if (rows === 0) return [];
+    const start: Member["start"] = (which) => {
+      const { row, group } = groupStrides(problem, which);
+      return Math.floor((before * row + item * group) / sizeOf(operandDType(problem, which)));
+    };
+    return [{ item, rows, start }];
+  });
+}
+
 function latticeInputs(
   problem: Problem,
   buffers: BenchBuffers,
-  item: number,
+  { item, start }: Member,
   rows: readonly number[],
   columns: readonly number[],
   scalars: { readonly alpha: number; readonly beta: number; readonly steps: readonly (number | null)[] },
 ) {
   const { k } = problem;
-  const start = (which: BatchedOperand): number => batchOffset(batchAxes(problem, which), item);
   const all = Array.from({ length: k }, (_, index) => index);
   const gather = (
     name: Parameters<BenchBuffers["valueOf"]>[1],
@@ -237,13 +269,12 @@ function factorPlaces(
 function readLattice(
   problem: Problem,
   d: DeviceBuffer,
-  item: number,
+  base: number,
   rows: readonly number[],
   columns: readonly number[],
 ) {
   const { dtype } = problem.d;
   const size = sizeOf(dtype);
-  const base = batchOffset(batchAxes(problem, "d"), item);
   const [rowStride, columnStride] = operandStrides(problem.d);
   const dense = makeStorage(dtype, rows.length * columns.length);
   let next = 0;
@@ -257,24 +288,22 @@ function readLattice(
 }
 
 /** Elements of D whose bytes are all 0xff: NaN in every float type. Padding between lines is not looked at. */
-function countPoison(problem: Problem, d: DeviceBuffer): Checked<number | null> {
+function countPoison(problem: Problem, d: DeviceBuffer, members: readonly Member[]): Checked<number | null> {
   const { dtype, layout, ld } = problem.d;
   if (dtypes[dtype].kind === "int") return ok(null);
   const size = sizeOf(dtype);
-  const [extent, lines] = layout === "row" ? [problem.n, problem.m] : [problem.m, problem.n];
-  const { batch } = problem;
-  const axes = batchAxes(problem, "d");
-  const problems = batch.kind === "strided" ? batch.count : 1;
-  const bases = Array.from({ length: problems }, (_, item) => batchOffset(axes, item));
   const perChunk = Math.max(1, Math.floor(chunkBytes / (ld * size)));
   let unwritten = 0;
-  for (const base of bases)
+  for (const { rows, start } of members) {
+    const base = start("d");
+    const [extent, lines] = layout === "row" ? [problem.n, rows] : [rows, problem.n];
     for (let line = 0; line < lines; line += perChunk) {
       const count = Math.min(perChunk, lines - line);
       const bytes = d.read((base + line * ld) * size, ((count - 1) * ld + extent) * size);
       if (!bytes.ok) return bytes;
       unwritten += poisonIn(bytes.value, size, ld, extent, count);
     }
+  }
   return ok(unwritten);
 }
 

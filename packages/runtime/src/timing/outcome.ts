@@ -15,6 +15,8 @@ export interface BenchCandidate {
 
 export interface BenchJob {
   readonly problem: Problem;
+  /** Rows of each expert of a mixture; as even as they can be unless given. */
+  readonly rows?: readonly number[];
   readonly candidates: readonly BenchCandidate[];
   /** How many algorithms of cuBLASLt to try; null leaves it out. */
   readonly cublas: { readonly algorithms: number } | null;

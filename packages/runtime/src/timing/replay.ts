@@ -17,7 +17,8 @@ const fills: Readonly<Record<InputKind, (seed: number) => unknown>> = {
 /** The replay of candidate `name`; null: the job has none of that name (a library's kernel is nothing that the emulator could run). */
 function replayOfCandidate(job: BenchJob, name: string, device: { readonly numSms: number }): Replay | null {
   const candidate = job.candidates.find((one) => one.name === name);
-  if (candidate === undefined) return null;
+  // A launch file has no int32 that tell rows of experts apart.
+  if (candidate === undefined || job.problem.batch.kind === "grouped") return null;
   const { alpha, beta, step } = launchScalars;
   let seed = job.seed;
   const source = (operand: DeviceOperand): LaunchFile => {

@@ -11,7 +11,7 @@ import type { CudaDriver } from "../cuda/driver.ts";
 import { describeDevice, startDriver } from "../cuda/info.ts";
 import { GpuMonitor, type GpuState } from "../nvml/monitor.ts";
 import type { Nvml } from "../nvml/nvml.ts";
-import { BenchBuffers, unmeasurable } from "./buffers.ts";
+import { BenchBuffers, evenRows, timedProblem, unmeasurable } from "./buffers.ts";
 import { checkNumbers, type NumbersCheck } from "./check.ts";
 import { fastest } from "./choose.ts";
 import { CudaTimingStream } from "./cuda-stream.ts";
@@ -152,7 +152,8 @@ export class BenchSession {
   #run(job: BenchJob, undo: (() => void)[]): Checked<BenchOutcome> {
     const context = this.#context;
     const { problem } = job;
-    const buffers = BenchBuffers.make(context, problem, job.inputs, this.#poolsOf(job), job.seed);
+    const counts = job.rows ?? evenRows(problem);
+    const buffers = BenchBuffers.make(context, problem, job.inputs, this.#poolsOf(job), job.seed, counts);
     if (!buffers.ok) return buffers;
     undo.push(() => buffers.value.free());
     const opened = (this.#machine.stream ?? ((of) => CudaTimingStream.open(of)))(context);
@@ -172,7 +173,7 @@ export class BenchSession {
       if (!check.ok) return check;
       checked.push({ contender, about: { ...about, check: check.value } });
     }
-    const floor = floorOf(problem, this.gpu, buffers.value.rotatedBytes);
+    const floor = floorOf(timedProblem(problem, counts), this.gpu, buffers.value.rotatedBytes);
     this.#stage("measuring", null);
     const warmed = this.#warm(job, stream, checked, buffers.value.sets.length, notes);
     if (!warmed.ok) return warmed;
@@ -290,7 +291,7 @@ export class BenchSession {
     undo: (() => void)[],
   ): Checked<readonly Entry[]> {
     const library = this.#machine.cublas;
-    if (job.cublas === null || library === null) return ok([]);
+    if (job.cublas === null || library === null || job.problem.batch.kind === "grouped") return ok([]);
     const workspace = CudaBuffer.alloc(this.#context, peerWorkspaceBytes);
     if (!workspace.ok) return workspace;
     undo.push(() => workspace.value.free());
@@ -359,11 +360,13 @@ export class BenchSession {
     if (!launched.ok) return launched;
     const waited = stream.wait();
     if (!waited.ok) return waited;
-    const check = checkNumbers(job.problem, buffers, job.seed, {
+    const scalars = {
       alpha: launchScalars.alpha,
       beta: launchScalars.beta,
       steps: job.problem.epilogue.map(() => launchScalars.step),
-    });
+    };
+    const counts = job.rows ?? evenRows(job.problem);
+    const check = checkNumbers(job.problem, buffers, job.seed, scalars, counts);
     if (!check.ok) return check;
     const { boundRatio, unwritten, maxAbs } = check.value;
     const slack = entry.about.role === "peer" ? PEER_SLACK : 1;

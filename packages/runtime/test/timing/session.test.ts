@@ -2,10 +2,18 @@
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { bytesOfStorage, ok, readProblemRequest, referenceGemm } from "@tilewright/core";
+import {
+  bytesOfStorage,
+  ok,
+  type ParamSpec,
+  type Problem,
+  readProblemRequest,
+  referenceGemm,
+} from "@tilewright/core";
 import { describe, expect, test } from "vitest";
+import type { GemmArtifact } from "../../src/gemm.ts";
 import { keepReplay } from "../../src/isolation/replay.ts";
-import { deviceOperands, type OperandName } from "../../src/operands.ts";
+import { deviceOperands, expertOperands, type OperandName } from "../../src/operands.ts";
 import { CudaTimingStream } from "../../src/timing/cuda-stream.ts";
 import type { BenchJob, BenchOutcome, BenchStage } from "../../src/timing/outcome.ts";
 import { benchReplays } from "../../src/timing/replay.ts";
@@ -36,6 +44,19 @@ function measured(
   const result = outcome(job, machine, tell);
   if (!result.ok) throw new Error(JSON.stringify(result.error));
   return result.value;
+}
+
+/** An artefact whose one kernel takes these buffers. */
+function artifactOf(problem: Problem, names: readonly (OperandName | "groups")[]): GemmArtifact {
+  const params = names.map((name, i): ParamSpec => {
+    const access = name === "d" ? "write" : "read";
+    return { kind: "pointer", name, offset: 8 * i, size: 8, align: 16, access };
+  });
+  const text = names.map((name) => `.param .u64 gemm_${name}`).join(", ");
+  return {
+    ptx: `.version 8.8\n.target sm_90\n.address_size 64\n.visible .entry gemm(${text})\n{\n  ret;\n}\n`,
+    manifest: { request: problem, kernels: [{ ...gemmSpec, params }] },
+  };
 }
 
 const clean = (driver: BenchDriver): void => {
@@ -147,21 +168,10 @@ describe("a measurement", () => {
         names.findIndex(({ name }) => name === "d"),
       ),
     });
-    const params = names.map(
-      ({ name }, i) =>
-        ({
-          kind: "pointer",
-          name,
-          offset: 8 * i,
-          size: 8,
-          align: 16,
-          access: name === "d" ? "write" : "read",
-        }) as const,
+    const artifact = artifactOf(
+      problem,
+      names.map(({ name }) => name),
     );
-    const artifact = {
-      ptx: `.version 8.8\n.target sm_90\n.address_size 64\n.visible .entry gemm(${names.map(({ name }) => `.param .u64 gemm_${name}`).join(", ")})\n{\n  ret;\n}\n`,
-      manifest: { request: problem, kernels: [{ ...gemmSpec, params }] },
-    };
     const candidates = [{ name: "ours", artifact }];
     const found = measured(benchJob({ problem, candidates, cublas: null }), { driver, cublas: null });
     expect(found.contenders[0]?.check).toMatchObject({ unwritten: 0 });
@@ -169,6 +179,61 @@ describe("a measurement", () => {
     expect(found.contenders[0]?.check.boundRatio).toBeLessThanOrEqual(1);
     clean(driver);
   });
+
+  /** Experts with two matrices of a gated product: a job, and a kernel that makes all of D but the last `left` experts'. */
+  function experts(rows: "offsets" | "counts", counts: readonly number[], left: number) {
+    const count = counts.length;
+    const made = readProblemRequest({
+      ...{ op: "ffn", gated: "matrices", m: 40, n: 32, k: 24, dtype: "f32", b: { layout: "col" } },
+      ...{ experts: count, expertRows: rows },
+    });
+    if (!made.ok) throw new Error(JSON.stringify(made.error));
+    const problem = made.value;
+    const operands = expertOperands(problem, counts);
+    const names = [...operands.map(({ name }) => name), "groups"] as const;
+    const told: number[][] = [];
+    const kernel: FakeKernel = (launch) => {
+      const memory = operands.map(({ bytes }, i) => launch.memory(u64(launch.params[i]), bytes));
+      const groups = launch.memory(u64(launch.params[operands.length]), 4 * count);
+      told.push([...new Int32Array(groups.buffer, groups.byteOffset, count)]);
+      for (const [g, m] of counts.slice(0, count - left).entries()) {
+        if (m === 0) continue;
+        const [a, b, d, up] = operands.map(({ parts }, i) => {
+          const { at, bytes } = parts[g] ?? { at: 0, bytes: 0 };
+          return memory[i]?.subarray(at, at + bytes) ?? new Uint8Array();
+        });
+        const floats = (part?: Uint8Array) => new Float32Array(Uint8Array.from(part ?? []).buffer);
+        const one = { ...problem, m, batch: { kind: "none" } } as const;
+        const inputs = { a: floats(a), b: floats(b), steps: [null, floats(up)] };
+        d?.set(bytesOfStorage(Float32Array.from(referenceGemm(one, inputs).d.values)));
+      }
+      return undefined;
+    };
+    const driver = benchDriver({ kernel: onPoison(kernel, 2) });
+    const candidates = [{ name: "ours", artifact: artifactOf(problem, names) }];
+    return { driver, told, job: benchJob({ problem, candidates, rows: counts }) };
+  }
+
+  test.each([
+    ["offsets", [17, 0, 1, 22], [17, 17, 18, 40]],
+    ["counts", [0, 40, 3, 1], [0, 40, 3, 1]],
+  ] as const)(
+    "experts by %s: int32 beside the operands, numbers of several experts, and their work",
+    (rows, counts, data) => {
+      const { driver, told, job } = experts(rows, counts, 0);
+      const found = measured(job, { driver, cublas: benchCublas(driver, [100]) });
+      expect(found.contenders.map(({ name }) => name)).toEqual(["ours"]);
+      expect(told[0]).toEqual(data);
+      const sum = counts.reduce<number>((a, b) => a + b, 0);
+      expect(found.floor.flops).toBe(2 * sum * 64 * 24);
+      expect(found.contenders[0]?.check.unwritten).toBe(0);
+      expect(found.contenders[0]?.check.boundRatio).toBeLessThanOrEqual(1);
+      clean(driver);
+      const lacking = experts(rows, counts, 1);
+      const refused = outcome(lacking.job, { driver: lacking.driver, cublas: null });
+      expect(!refused.ok && refused.error[0]).toMatchObject({ code: "TW6048" });
+    },
+  );
 
   test("the host waits once a batch: far fewer synchronisations than samples", () => {
     const driver = benchDriver({ launchUs: 20 });

@@ -1,0 +1,51 @@
+#!/usr/bin/env python3
+"""torch._grouped_mm as a peer of `tilewright bench --experts`: reads one JSON object on standard input, prints microseconds.
+
+    tilewright bench --experts 4 -m 32768 -n 4096 -k 7168 --dtype bf16 --b-layout col --vs examples/pytorch/grouped_peer.py
+"""
+import json
+import sys
+
+import torch
+
+request = json.load(sys.stdin)
+problem, rows = request["problems"][0], request.get("rows")
+batch = problem["batch"]
+if rows is None or batch.get("rows") != "offsets" or problem["a"]["dtype"] != "bf16" or problem["epilogue"]:
+    sys.exit(0)
+m, n, k = problem["m"], problem["n"], problem["k"]
+torch.manual_seed(request["seed"])
+gpu = torch.cuda.get_device_properties(0)
+bytes_of_set = 2 * (m * k + len(rows) * n * k + m * n)
+sets = []
+for _ in range(max(1, -(-2 * gpu.L2_cache_size // bytes_of_set))):
+    a = torch.randn(m, k, device="cuda", dtype=torch.bfloat16)
+    # Column-major B: [experts, n, k] in memory; row-major, [experts, k, n].
+    if problem["b"]["layout"] == "col":
+        b = torch.randn(len(rows), n, k, device="cuda", dtype=torch.bfloat16).transpose(-1, -2)
+    else:
+        b = torch.randn(len(rows), k, n, device="cuda", dtype=torch.bfloat16)
+    sets.append((a, b))
+offsets = torch.tensor(rows, device="cuda").cumsum(0, dtype=torch.int32)
+
+
+def launch(i):
+    a, b = sets[i % len(sets)]
+    return torch._grouped_mm(a, b, offs=offsets)
+
+
+for i in range(10):
+    launch(i)
+torch.cuda.synchronize()
+samples, spent = [], 0.0
+while spent < 1e6 * min(request["seconds"], 2) and len(samples) < 400:
+    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    # Behind a sleep, so that the launch is queued before the first event.
+    torch.cuda._sleep(200_000)
+    begin.record()
+    launch(len(samples))
+    end.record()
+    torch.cuda.synchronize()
+    samples.append(1000 * begin.elapsed_time(end))
+    spent += samples[-1]
+print(json.dumps({"m": m, "n": n, "k": k, "name": "torch._grouped_mm", "us": samples, "detail": "torch " + torch.__version__}))
