@@ -8,7 +8,7 @@ import {
   predict,
   splitChunks,
 } from "@tilewright/ir";
-import { acceptedAtom, blockBytes, chunkK, interleaves } from "./nest.ts";
+import { acceptedAtom, blockBytes, chunkK, dealsWide, interleaves } from "./nest.ts";
 import { estimateRegisters } from "./registers.ts";
 import { type MmaSchedule, readSchedule, threadsOf } from "./schedule.ts";
 
@@ -43,13 +43,19 @@ const SECTOR = 32;
 const ROW_LANES = 4;
 const LANE_COLUMNS = 2;
 
+/** Bytes of D next to each other that a store of a warp covers, at most a sector's. */
+function storeBytes(problem: Problem, s: MmaSchedule): number {
+  if (s.staged) return SECTOR;
+  if (interleaves(problem, s)) return dealsWide(problem) ? SECTOR : copyBytes(problem, "d");
+  return Math.min(SECTOR, ROW_LANES * LANE_COLUMNS * sizeOf(problem.d.dtype));
+}
+
 /** The kernel of a schedule as the cost model of `@tilewright/ir` sees it. */
 export function modelKernel(problem: Problem, schedule: Schedule, target: Target): ModelKernel {
   const asked = readSchedule(schedule);
   const atom = acceptedAtom(problem, target, asked);
   const s = { ...asked, tileK: chunkK(problem, asked, atom) };
   const vector = (which: "a" | "b"): number => movedBytes(problem, s, which) / sizeOf(problem[which].dtype);
-  const whole = s.staged || interleaves(problem, s);
   return {
     ...plainKernel("mma", [s.tileM, s.tileN, s.tileK], [s.warpM, s.warpN]),
     threads: threadsOf(s),
@@ -59,7 +65,7 @@ export function modelKernel(problem: Problem, schedule: Schedule, target: Target
     through: s.copy === "direct",
     residents: blocksPerSm(s, problem, target),
     sched: s.persistent ? "persistent" : "tiles",
-    storeBytes: whole ? SECTOR : Math.min(SECTOR, ROW_LANES * LANE_COLUMNS * sizeOf(problem.d.dtype)),
+    storeBytes: storeBytes(problem, s),
     addend: problem.c === null ? "none" : "direct",
     raster: s.raster,
     split: splitChunks(problem.k, s).splits,

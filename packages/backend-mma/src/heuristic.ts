@@ -26,7 +26,7 @@ import {
 } from "@tilewright/ir";
 import { isLegal } from "./check.ts";
 import { estimate, modelKernel } from "./cost.ts";
-import { acceptedAtom, interleaves } from "./nest.ts";
+import { acceptedAtom, dealsWide, interleaves } from "./nest.ts";
 import { estimateRegisters, mostRegisters } from "./registers.ts";
 import { type Copy, type MmaSchedule, readSchedule, scheduleModel, threadsOf } from "./schedule.ts";
 
@@ -243,6 +243,12 @@ function bulk(problem: Problem, schedule: Schedule, atom: Atom, target: Target):
 /** Bytes of a sector. */
 const WHOLE_SECTOR = 32;
 
+/** Columns are not dealt out where each store of them would be narrow. */
+const undealt = (problem: Problem, schedule: Schedule): Schedule =>
+  interleaves(problem, readSchedule(schedule)) && !dealsWide(problem)
+    ? { ...schedule, interleave: "off" }
+    : schedule;
+
 /** Elements of a tile from which on its stores are worth a way through shared memory. */
 const STAGED_TILE = 64 * 64;
 
@@ -369,7 +375,7 @@ export function* rankSchedules(problem: Problem, target: Target, machine: Machin
     ({ schedule: fields }) => {
       const whole = completed(fields);
       if (whole === null) return null;
-      const among = sliced(problem, staged(problem, whole, target), target, machine);
+      const among = sliced(problem, staged(problem, undealt(problem, whole), target), target, machine);
       const schedule = clustered(problem, among, target, machine);
       return { schedule, rank: rankOf(estimate(problem, schedule, target, machine).timeUs) };
     },

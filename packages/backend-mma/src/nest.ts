@@ -1,5 +1,6 @@
 /** From problem and schedule to the program at stage `nest`. The last place that reads the schedule. */
 import {
+  copyBytes,
   dtypes,
   type Problem,
   type Schedule,
@@ -73,6 +74,13 @@ export const interleaves = (
   problem.d.layout === "row" &&
   sizeOf(problem.d.dtype) <= 2 &&
   s.warpN % (8 * INTERLEAVED) === 0;
+
+/**
+ * Whether a store of dealt columns moves as many neighbours as atoms take turns. Narrower ones touch more sectors of D than stores of columns that are not dealt: a
+ * sector each, where rows begin at odd elements.
+ */
+export const dealsWide = (problem: Problem): boolean =>
+  copyBytes(problem, "d") >= INTERLEAVED * sizeOf(problem.d.dtype);
 
 /**
  * Neighbours along an axis that belong to two atoms in turn, so that bytes across the contiguous axis of shared memory come by ldmatrix: its

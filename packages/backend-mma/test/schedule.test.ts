@@ -3,6 +3,7 @@ import { createRandom, hasFeature, shippedTuned } from "@tilewright/core";
 import { defaultSchedule, parseSchedule, printSchedule } from "@tilewright/ir";
 import { describe, expect, test } from "vitest";
 import { mma } from "../src/backend.ts";
+import { readSchedule } from "../src/schedule.ts";
 import { randomSchedule } from "./support/cases.ts";
 
 const problem = problemOf({ m: 300, n: 200, k: 200, dtype: "f16" });
@@ -176,6 +177,18 @@ describe("schedules()", () => {
         expect(list.length).toBeGreaterThan(0);
         for (const schedule of list) expect(mma.check(some, schedule, target)).toEqual([]);
       }
+  });
+
+  test("columns of D are dealt out only where a store takes four of them", () => {
+    const store = (n: number) => {
+      const some = problemOf({ m: 2069, n, k: 28, dtype: "f16", b: { layout: "col" } });
+      const [first] = mma.schedules(some, targetOf("sm_80"));
+      if (first === undefined) throw new TypeError("a schedule");
+      const { epi, interleave, staged } = readSchedule(first);
+      return { epi, interleave, staged };
+    };
+    expect(store(15336)).toEqual({ epi: "direct", interleave: true, staged: false });
+    expect(store(15337)).toEqual({ epi: "smem", interleave: false, staged: true });
   });
 
   test("what measurements found best comes first", () => {

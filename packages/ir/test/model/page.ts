@@ -1,4 +1,5 @@
 /** docs/perf/model.md, what the model is and how near; docs/perf/model-tables.md, each prediction beside what others published and what was measured. */
+import { readFileSync } from "node:fs";
 import { machines } from "../../src/model/index.ts";
 import { columnOf, factorOf, median, type Point, pointsOf, rankCorrelation, ratioOf } from "./compare.ts";
 import { type Ladder, ladders } from "./ladders.ts";
@@ -123,6 +124,43 @@ ${ladders.map(ladderSection).join("\n\n")}
 ${measured.map(measuredSection).join("\n\n")}
 `;
 
+interface Unseen {
+  readonly timed: readonly {
+    readonly row: string;
+    readonly kind: string;
+    readonly us: number | null;
+    readonly cublas: number | null;
+  }[];
+}
+
+/** Of every row of operand types the first schedules of problems that no tuning has seen, over cuBLASLt's first choice. */
+function unseenTable(): string {
+  const text = readFileSync(
+    new URL("../../../../docs/perf/runs/2026-11-23-h200-unseen.json", import.meta.url),
+    "utf8",
+  );
+  const { timed } = JSON.parse(text) as Unseen;
+  const names = [...new Set(timed.map((each) => each.row))].sort();
+  const mean = (of: readonly number[]): string =>
+    of.length === 0 ? "" : Math.exp(of.reduce((sum, x) => sum + Math.log(x), 0) / of.length).toFixed(2);
+  const rows = names.map((name) => {
+    const of = (kinds: readonly string[]): number[] =>
+      timed.flatMap(({ row: own, kind, us, cublas }) =>
+        own === name && kinds.includes(kind) && us !== null && cublas !== null ? [cublas / us] : [],
+      );
+    const all = of(["any", "layer", "odd"]);
+    return [
+      name === "f16sm80" ? "f16, sm_80 text" : name,
+      `${all.length}`,
+      mean(all),
+      Math.min(...all).toFixed(2),
+      `${all.filter((x) => x < 0.97).length}`,
+      ...["any", "layer", "odd"].map((kind) => mean(of([kind]))),
+    ];
+  });
+  return table(["", "problems", "mean", "least", "under 0.97", "any", "layers", "odd pitch"], rows);
+}
+
 /** What the model is, what holds, and how near it is. */
 export function page(): string {
   const points = ladders.flatMap(pointsOf);
@@ -151,6 +189,15 @@ H200, wgmma, cuBLASLt's first choice beside it, idle regime ([runs](runs/2026-11
 * A problem has some thousand trials by wgmma. The first schedule is the one that a search of all of them by the model finds (40 of 40 problems). For a new
   problem it takes 23 ms of one core in the median of 24 bf16 sizes and 52 ms at worst, once the code is warm, on a machine of two cores with some fifteen other processes (64 and 118
   before backends and bounds came one after the other; 2026-11-23, \`npx vitest run packages/cli/test/choice/rank.test.ts\`, where another test counts the work).
+
+First schedules of all backends at problems that no tuning has seen, over cuBLASLt's first choice (H200, idle regime, geometric means, [drawn and timed](runs/2026-11-23-h200-unseen.json):
+350 of 1,400, sizes log-uniform from 1 to 16384, n and k of published models' layers, and odd pitches; cuBLASLt has none for most odd pitches in 8 bits):
+
+${unseenTable()}
+
+The least of f16 are three products of odd n and a short k by mma.sync, whose lanes stored dealt columns by 2 bytes; columns of such a D are no longer dealt (not timed yet). In sm_80
+text the layers of one to three waves of 128x256 lose most: 0.55 at 153x7168x2048 and 10099x1024x4096. Predictions there are worse than at the sizes that the constants come from: 34 %
+within 10 %, 64 % within 25 %. Products of some 4 us are predicted at 6 to 7 by the tensor-core backends (the launch hides the start of a short kernel), those of 10 to 13 us a tenth too short.
 
 ## What helped, and what did not
 
