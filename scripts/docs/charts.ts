@@ -154,6 +154,7 @@ const figure = (cell: string | undefined): number => Number(/[\d.]+/.exec(cell ?
 /** How many times as long others take for products, gated products and groups of products. */
 function peers(): string {
   const [plain, gated, groups] = [runOf("wgmma/defaults"), runOf("wgmma/gated"), runOf("wgmma/groups")];
+  const triton = runOf("wgmma/triton");
   const rounded = (value: number): number => Math.round(100 * value) / 100;
   const chosen = ["1024x1024x1024", "8192x8192x8192", "4096x14336x4096", "128x8192x8192"];
   const rows: readonly Row[] = [
@@ -162,6 +163,9 @@ function peers(): string {
       .flatMap(({ size = "", ...row }) => [
         { label: `${nice(size)}: cuBLASLt, first choice`, value: rounded(Number(row["first choice"])) },
         { label: `${nice(size)}: cuBLASLt, best of four`, value: rounded(Number(row["best of four"])) },
+        ...triton.rows
+          .filter((other) => other.size === size)
+          .map((other) => ({ label: `${nice(size)}: Triton (H100)`, value: rounded(Number(other.Triton)) })),
       ]),
     ...gated.rows.flatMap(({ size = "", ...row }) =>
       ["torch eager", "torch.compile"].map((peer) => ({
@@ -187,12 +191,14 @@ function peers(): string {
       ),
   ];
   return bars({
-    title: "bf16 on an H200: how many times as long others take",
+    title: "bf16 on an H200, Triton on an H100: how many times as long others take",
     source: [
       `products: ${plain.where}`,
-      `gated: ${gated.where}`,
-      "groups: H200, torch 2.11; timed by turns in the same job, products by tilewright bench",
-      "from docs/perf/runs/wgmma/defaults.csv, gated.csv and groups.csv",
+      `${plain.facts.get("command") ?? ""}`,
+      `Triton: ${triton.where}; ${triton.facts.get("command") ?? ""}`,
+      `gated: ${gated.where}; tilewright bench --op ffn`,
+      `groups: ${groups.where}; interleaved in the same job`,
+      "from docs/perf/runs/wgmma: defaults.csv, triton.csv, gated.csv and groups.csv",
     ],
     rows,
     left: 400,
@@ -273,7 +279,7 @@ function prediction(): string {
     text(
       10,
       height - 6,
-      "blue: measured on an H200; orange: published for B200 and B300. From docs/perf/model-tables.md",
+      "blue: measured on an H200, 2026-11-21; orange: published for B200 and B300. npx vitest run packages/ir/test/model/model.test.ts",
       "soft",
     ),
   ]);
@@ -286,7 +292,10 @@ function steps(): string {
   const rows = rowsOf(said, heading, ["step", "us"]);
   return bars({
     title: "One call of the wheel in PyTorch: microseconds of the host",
-    source: [whenOf(said, heading), "64³ in f16, 1,000 queued calls, medians; from docs/perf/wheel.md"],
+    source: [
+      whenOf(said, heading),
+      "tilewright compile --library --wheel; 64³ in f16, 1,000 queued calls, medians; from docs/perf/wheel.md",
+    ],
     rows: rows.map(({ label, value }) => ({ label: label.replaceAll("`", ""), value })),
     ...{ from: 0, to: 5, mark: 0, marks: "", ticks: [1, 2, 3, 4, 5] },
   });
