@@ -7,7 +7,7 @@ import { viewClause } from "./clauses.ts";
 import { type Cursor, describe, MOST_DEEP, parseCodes } from "./cursor.ts";
 import { parseExpr, parseView, printView } from "./expressions.ts";
 import { nearestHint } from "./nearest.ts";
-import { line, type Of, oneOf, type Part, type StatementSyntax, view } from "./syntax.ts";
+import { type Field, line, type Of, oneOf, type StatementSyntax, view } from "./syntax.ts";
 
 /** Reads a leaf at the cursor, or null where none begins. */
 export type LeafParser<L> = (c: Cursor) => L | null;
@@ -110,7 +110,7 @@ const elementLeaf: LeafParser<ElementLeaf> = (c) => {
 };
 
 /** What elements become. */
-const value: Part<ElementExpr> = {
+const value: Field<ElementExpr> = {
   what: "the expression",
   print: (e, buffers) =>
     printExpression(e, (leaf) =>
@@ -124,7 +124,7 @@ const value: Part<ElementExpr> = {
 };
 
 /** `+=` where what the row was takes part, `=` elsewhere. */
-const adds: Part<boolean> = {
+const adds: Field<boolean> = {
   what: "'=' or '+='",
   print: (also) => (also ? "+=" : "="),
   parse: (c) => {

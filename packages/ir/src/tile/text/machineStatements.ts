@@ -16,12 +16,12 @@ import { reductionSyntax } from "./reductionStatements.ts";
 import {
   bare,
   declared,
+  type Field,
   integer,
   line,
   name,
   type Of,
   oneOf,
-  type Part,
   ring,
   type StatementSyntax,
   tile,
@@ -49,7 +49,7 @@ const pipeline = name("the pipeline", parsePipeline);
 const edges = ["full", "empty"] as const;
 
 /** `%ring_full[%c]`: the barrier's declared name, and the pipeline that stands at the slot. */
-const barrier: Part<BarrierRef> = {
+const barrier: Field<BarrierRef> = {
   what: "the barrier",
   print: ({ ring: of, edge, pipeline: at }) => `%${of}_${edge}[%${at}]`,
   parse: (c) => {
@@ -83,7 +83,7 @@ const columns = { ...columnsClause, default: undefined } as Clause<Of<"stage">["
 const contiguousAxes = ["rows", "cols"] as const;
 
 /** `%a rows, %b cols`: matrices, each with the axis along which its map's boxes are contiguous. */
-const maps: Part<GroupMaps["maps"]> = {
+const maps: Field<GroupMaps["maps"]> = {
   what: "the matrices",
   print: (of) => of.map(({ buffer, contiguous }) => `%${buffer} ${contiguousAxes[contiguous]}`).join(", "),
   parse: (c) => {

@@ -47,10 +47,10 @@ import { parseSplit, parseStreamK, printSplit, printStreamK } from "./splits.ts"
 import {
   declared,
   expr,
+  type Field,
   integer,
   line,
   type Of,
-  type Part,
   ring,
   type StatementSyntax,
   view,
@@ -133,9 +133,9 @@ function parseCount(c: Cursor, what: string): readonly [number, Expr | null] {
 const ringEvent = { ring, at: expr("the chunk's number") };
 const eventForm = "{ring} @ {at}";
 
-const number = (what: string): Part<number> => ({ what, print: printNumber, parse: (c) => c.number(what) });
+const number = (what: string): Field<number> => ({ what, print: printNumber, parse: (c) => c.number(what) });
 
-const cond: Part<Cond> = { what: "the condition", print: printCond, parse: parseCond };
+const cond: Field<Cond> = { what: "the condition", print: printCond, parse: parseCond };
 
 /** Destination and source. */
 const dst = view("the destination");

@@ -19,7 +19,7 @@ export interface StatementSyntax<S extends Stmt> {
 export type Of<K extends StmtKind> = Extract<Stmt, { readonly kind: K }>;
 
 /** A field between the words of a form: how its value is written, and read at the cursor. */
-export interface Part<T> {
+export interface Field<T> {
   /** What it is, for messages: `the bytes`. */
   readonly what: string;
   /** The value is a name that the statement declares: for its body, or where it has none for what follows. */
@@ -29,7 +29,7 @@ export interface Part<T> {
 }
 
 /** Every field of a statement that no clause writes. */
-type Parts<S, C> = { readonly [F in Exclude<keyof S, "kind" | "body" | keyof C>]-?: Part<S[F]> };
+type Parts<S, C> = { readonly [F in Exclude<keyof S, "kind" | "body" | keyof C>]-?: Field<S[F]> };
 type ClausesOf<S, C> = { readonly [F in keyof C]: F extends keyof S ? Clause<S[F]> : never };
 
 /**
@@ -43,10 +43,10 @@ export function line<K extends StmtKind, C extends Clauses>(
   clauses: C & ClausesOf<Of<K>, C>,
   body: "none" | "braces" | "optional" = "none",
 ): StatementSyntax<Of<K>> {
-  const rows: Readonly<Record<string, Part<unknown>>> = parts;
+  const rows: Readonly<Record<string, Field<unknown>>> = parts;
   // Words stand at even places, fields at odd ones.
   const pieces = form === "" ? [] : ` ${form}`.split(/\{(\w+)\}/);
-  const partAt = (i: number): Part<unknown> | undefined => (i % 2 === 1 ? rows[pieces[i] ?? ""] : undefined);
+  const partAt = (i: number): Field<unknown> | undefined => (i % 2 === 1 ? rows[pieces[i] ?? ""] : undefined);
   return {
     print: (s, buffers) => {
       const fields = s as unknown as Readonly<Record<string, unknown>>;
@@ -83,35 +83,35 @@ type BareKind = { [K in StmtKind]: keyof Of<K> extends "kind" ? K : never }[Stmt
 export const bare = <K extends BareKind>(kind: K): StatementSyntax<Of<K>> =>
   line<K, Clauses>(kind, "", {} as Parts<Of<K>, Clauses>, {} as ClausesOf<Of<K>, Clauses>);
 
-export const view = (what: string): Part<View> => ({ what, print: printView, parse: parseView });
+export const view = (what: string): Field<View> => ({ what, print: printView, parse: parseView });
 
-export const expr = (what: string): Part<Expr> => ({ what, print: printExpr, parse: parseExpr });
+export const expr = (what: string): Field<Expr> => ({ what, print: printExpr, parse: parseExpr });
 
-export const integer = (what: string, min: number): Part<number> => ({
+export const integer = (what: string, min: number): Field<number> => ({
   what,
   print: String,
   parse: (c) => c.integer(what, min),
 });
 
 /** One of some words. */
-export const oneOf = <T extends string>(words: readonly T[], what: string): Part<T> => ({
+export const oneOf = <T extends string>(words: readonly T[], what: string): Field<T> => ({
   what,
   print: String,
   parse: (c) => c.oneOf(words, what),
 });
 
 /** Any word. */
-export const word = (what: string): Part<string> => ({ what, print: String, parse: (c) => c.word(what) });
+export const word = (what: string): Field<string> => ({ what, print: String, parse: (c) => c.word(what) });
 
 /** `%name`, read as the row says. */
-export const name = (what: string, parse = (c: Cursor): string => c.name(what)): Part<string> => ({
+export const name = (what: string, parse = (c: Cursor): string => c.name(what)): Field<string> => ({
   what,
   print: (value) => `%${value}`,
   parse,
 });
 
 /** `%name` that the statement declares. */
-export const declared = (what: string): Part<string> => ({ ...name(what), declares: true });
+export const declared = (what: string): Field<string> => ({ ...name(what), declares: true });
 
 export const tile = name("a tile", (c) => c.buffer().name);
 export const ring = name("the ring", (c) => c.ring().name);
