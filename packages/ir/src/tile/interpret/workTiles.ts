@@ -2,7 +2,7 @@
 import { freeVars } from "../expr.ts";
 import { tileCount } from "../ranges.ts";
 import { clusterUnits, eachStmt } from "../rewrite.ts";
-import { type PartialTile, partialTilesOf } from "../streamK.ts";
+import { type PartialTile, partialTilesOf, streamKBlocks } from "../streamK.ts";
 import type { Cond, Expr, Stmt, TileProgram } from "../types.ts";
 
 /** All tiles; or those that may differ in control flow: the first and, where conditions ask for the tile, the last; or all parts of one. */
@@ -10,25 +10,42 @@ export type TileChoice = "all" | "ends" | "one";
 
 type Tiles = Extract<Stmt, { kind: "tiles" }>;
 
-/** Parts of tiles that blocks share, in the order of the blocks; null where they have tiles, or split them. */
-export const partialTilesOfBlocks = ({ streamK: share, extents }: Tiles): readonly PartialTile[] | null =>
-  share === undefined ? null : partialTilesOf(share, extents[0] * extents[1]);
+/** Parts of tiles that blocks share, in the order of the blocks, and behind them the tiles that are not shared, of which there may be millions: made as they are asked for. */
+interface PartialTiles {
+  readonly count: number;
+  at(index: number): PartialTile | undefined;
+}
+
+/** The parts of a loop; null where blocks have tiles, or split them. */
+export function partialTilesOfBlocks({ streamK: share, extents }: Tiles): PartialTiles | null {
+  if (share === undefined) return null;
+  const shared = partialTilesOf(share, share.tiles);
+  const count = shared.length + Math.max(0, extents[0] * extents[1] - share.tiles);
+  const whole = (index: number): PartialTile => {
+    const behind = index - shared.length;
+    const cta = streamKBlocks(share) + behind;
+    return { tile: share.tiles + behind, first: 0, count: share.chunks, cta };
+  };
+  return { count, at: (index) => shared[index] ?? (index < count ? whole(index) : undefined) };
+}
 
 /** Numbers of the parts of the first tile, or of the first that blocks have in parts. */
 function partsOfOne(stmt: Tiles): readonly number[] {
   const parts = partialTilesOfBlocks(stmt);
   if (parts === null) return Array.from({ length: stmt.split?.extent ?? 1 }, (_, i) => i);
-  return parts.flatMap(({ tile }, i) => (tile === 0 ? [i] : []));
+  const found: number[] = [];
+  while (parts.at(found.length)?.tile === 0) found.push(found.length);
+  return found;
 }
 
 /** Numbers of the tiles (or parts) that a loop visits, in order. */
 export function workTilesOf(stmt: Tiles, program: TileProgram, choice: TileChoice): readonly number[] {
+  if (choice === "one") return partsOfOne(stmt);
   const [m, n] = clusterUnits(program.launch);
   const below = (stmt.scheduler?.below ?? Number.POSITIVE_INFINITY) * m * n * (stmt.split?.extent ?? 1);
-  const count = partialTilesOfBlocks(stmt)?.length ?? Math.min(tileCount(stmt), below);
+  const count = partialTilesOfBlocks(stmt)?.count ?? Math.min(tileCount(stmt), below);
   const first = (n: number): number[] => Array.from({ length: Math.min(n, count) }, (_, i) => i);
   if (choice === "all") return first(count);
-  if (choice === "one") return partsOfOne(stmt);
   const withLast = (list: number[]): number[] => (list.length < count ? [...list, count - 1] : list);
   if (stmt.streamK !== undefined) return first(count);
   if (stmt.loop !== null) return withLast(first(repeatingVisits(program)));

@@ -51,7 +51,7 @@ export function compileTiles(stmt: Tiles, workTiles: readonly number[], inRole: 
   const runOthers = (thread: Thread): Steps => runList(others, thread);
   const runTile = (thread: Thread, index: number): Steps => {
     // The blocks of one tile follow each other, so that the last of them is the one that goes on after a combine.
-    const part = parts?.[index];
+    const part = parts?.at(index);
     const tile = part?.tile ?? Math.floor(index / splits);
     if (part !== undefined && shareCells !== null) {
       thread.cells[shareCells[0]] = part.first;
@@ -65,7 +65,7 @@ export function compileTiles(stmt: Tiles, workTiles: readonly number[], inRole: 
   };
   // One block workTiles all parts here, so that the chunks before are those along the line.
   const chunksBefore = (index: number): number => {
-    const part = parts?.[index];
+    const part = parts?.at(index);
     return part === undefined ? 0 : part.tile * chunks + part.first;
   };
   const runAt = (at: Boundary): ((thread: Thread) => Steps) => {
@@ -76,7 +76,7 @@ export function compileTiles(stmt: Tiles, workTiles: readonly number[], inRole: 
   // From stage machine on a CTA does its parts one after the other.
   const goesOn = (index: number): boolean =>
     program.stage === "machine" && !inRole && index > 0 && parts !== null
-      ? parts[index]?.cta === parts[index - 1]?.cta
+      ? parts.at(index)?.cta === parts.at(index - 1)?.cta
       : false;
   const begin = (thread: Thread): void => {
     if (inRole) return;
