@@ -26,7 +26,7 @@ export function productOf(problem: Problem): Problem {
   const { n, b } = problem;
   const up = upFactor(problem);
   let { align } = b;
-  if (gated !== "interleaved" && b.layout === "row")
+  if (gated !== undefined && gated !== "interleaved" && b.layout === "row")
     while (align > 1 && (((up === null ? n : b.ld) * dtypes[b.dtype].bits) / 8) % align !== 0) align /= 2;
   return {
     ...rest,
