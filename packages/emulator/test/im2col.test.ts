@@ -219,3 +219,43 @@ describe("what does not go together", () => {
     expect(faults({ im2col: { lower: [0], upper: [0, 0] } })).toEqual(["TW1311 tensorMap.im2col.lower"]);
   });
 });
+
+describe.each(["w", "w128"] as const)("pixels along one dimension: %s", (wide) => {
+  test("pixels, halo, offset, and zeros outside", () => {
+    const [width, height, channels, halo, offset] = [140, 3, 32, 2, 1];
+    const numbers = Uint16Array.from({ length: width * height * channels }, (_, k) => k + 1);
+    const main = wide === "w" ? 24 : 128;
+    const groups = wide === "w" ? 1 : 4;
+    const rows = main + groups * halo;
+    const bytes = rows * channels * 2;
+    const mode = wide === "w" ? "im2col::w" : "im2col::w::128";
+    const device = machine(
+      text(4, [0, -1, 2, 0], [halo, offset], bytes, "load")
+        .replace("global.im2col", `global.${mode}`)
+        .replace(`sm[${shared}]`, "sm[16384]")
+        .replace(/\.target sm_\w+/, ".target sm_100a")
+        .replace(/\.version [\d.]+/, ".version 8.8"),
+    );
+    const address = device.put(numbers);
+    const map = value(
+      device.emulator.encodeTensorMap({
+        ...{ dtype: "u16", address, interleave: "none", swizzle: "64B", l2: "none", fill: "zero" },
+        dims: [channels, width, height, 1],
+        strides: [channels * 2, width * channels * 2, width * height * channels * 2],
+        ...{ box: [channels, 24], elementStrides: [1, 1, 1, 1], im2col: { lower: [-2], upper: [0], wide } },
+      }),
+    );
+    const out = device.blank(bytes);
+    clean(device.launch("k", 1, 1, [map, out]));
+    const want = new Uint16Array(bytes / 2);
+    const per = main / groups;
+    for (let row = 0; row < rows; row++) {
+      const x = -1 + offset + Math.floor(row / (per + halo)) * per + (row % (per + halo));
+      for (let c = 0; x >= 0 && x < width && c < channels; c++) {
+        const byte = (row * channels + c) * 2;
+        want[(byte ^ ((byte >> 3) & 0x30)) / 2] = (2 * width + x) * channels + c + 1;
+      }
+    }
+    expect(device.u16(out, bytes / 2)).toEqual(want);
+  });
+});

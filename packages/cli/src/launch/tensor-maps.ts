@@ -36,6 +36,10 @@ export const tensorMapSchema = z
       .strictObject({
         lower: z.array(z.int()).describe("first pixel in each dimension between the first and the last"),
         upper: z.array(z.int()).describe("added to those extents: where the pixels end"),
+        wide: z
+          .enum(["w", "w128"])
+          .optional()
+          .describe("pixels along the first of them alone, for im2col::w and im2col::w::128"),
       })
       .optional()
       .describe("makes it an im2col map: box is the channels and the pixels of one copy"),

@@ -126,7 +126,14 @@ export interface TensorMapSpec {
    * A map for convolutions (`cuTensorMapEncodeIm2col`): `box` is the channels and the pixels of a copy, whose pixels are walked from `lower` on in
    * each dimension between the first and the last, and stay below the dimension's extent and `upper`.
    */
-  readonly im2col?: { readonly lower: readonly number[]; readonly upper: readonly number[] } | undefined;
+  readonly im2col?:
+    | {
+        readonly lower: readonly number[];
+        readonly upper: readonly number[];
+        /** Pixels along the first of these dimensions alone, whose corners are given (`cuTensorMapEncodeIm2colWide`); w128 copies 128, whatever box says. */
+        readonly wide?: "w" | "w128" | undefined;
+      }
+    | undefined;
 }
 
 /** Elements that one copy moves along each dimension. */
@@ -189,6 +196,9 @@ export function checkTensorMap(spec: TensorMapSpec, target?: Target): readonly D
   };
   if (target !== undefined) onTarget(spec, target, fault);
   const { im2col } = spec;
+  const wide = im2col?.wide !== undefined;
+  // Without a map for convolutions the lengths agree by themselves.
+  const corners = wide ? 1 : rank - 2;
   const least = spec.interleave === "none" && im2col === undefined ? 1 : 3;
   if (rank < least || rank > limits.rank)
     fault(
@@ -200,8 +210,8 @@ export function checkTensorMap(spec: TensorMapSpec, target?: Target): readonly D
   for (const [name, have, want] of [
     ["strides", spec.strides.length, rank - 1],
     ["box", spec.box.length, im2col === undefined ? rank : 2],
-    ["im2col.lower", im2col?.lower.length ?? Math.max(0, rank - 2), rank - 2],
-    ["im2col.upper", im2col?.upper.length ?? Math.max(0, rank - 2), rank - 2],
+    ["im2col.lower", im2col?.lower.length ?? Math.max(0, rank - 2), corners],
+    ["im2col.upper", im2col?.upper.length ?? Math.max(0, rank - 2), corners],
     ["elementStrides", spec.elementStrides.length, rank],
   ] as const)
     if (have !== Math.max(0, want))
@@ -240,7 +250,14 @@ export function checkTensorMap(spec: TensorMapSpec, target?: Target): readonly D
       );
   });
   boxRules(spec, row, fault);
-  const corner = limits.corner[rank] ?? 1;
+  const corner = limits.corner[wide ? 3 : rank] ?? 1;
+  if (wide && (spec.interleave !== "none" || !wideSwizzles.has(spec.swizzle)))
+    fault(
+      "TW1317",
+      "swizzle",
+      `im2col::${im2col?.wide} with swizzle ${spec.swizzle} and interleave ${spec.interleave}`,
+      `${[...wideSwizzles].join(", ")} without interleave work`,
+    );
   for (const name of ["lower", "upper"] as const)
     for (const [k, n] of (im2col?.[name] ?? []).entries())
       if (!Number.isInteger(n) || n < -corner || n >= corner)
@@ -253,6 +270,9 @@ export function checkTensorMap(spec: TensorMapSpec, target?: Target): readonly D
     fault("TW1318", "fill", `NaN fill of ${spec.dtype}`, "only floating-point types have a NaN; use zero");
   return found;
 }
+
+/** Of maps whose pixels lie along one dimension. */
+const wideSwizzles: ReadonlySet<TensorMapSwizzle> = new Set(["64B", "128B", "128B_ATOM_32B"]);
 
 type Fault = (
   code: Diagnostic["code"],

@@ -11,11 +11,24 @@ export type Box =
       /** Pixels that each one lies further on, in the dimensions between the first and the last. */
       readonly offsets: readonly number[];
     }
+  | {
+      readonly kind: "wide";
+      readonly coordinates: readonly number[];
+      /** Pixels beyond the last one, or beyond each 32; how many further on the first one and the corners are. */
+      readonly halo: number;
+      readonly offset: number;
+    }
   | { readonly kind: "rows"; readonly column: number; readonly rows: readonly number[] };
 
 /** Rows of a copy. */
 export const rowsOf = (map: MapGeometry, box: Box): number =>
-  box.kind === "rows" ? box.rows.length : map.rows;
+  box.kind === "rows"
+    ? box.rows.length
+    : box.kind !== "wide"
+      ? map.rows
+      : map.spec.im2col?.wide === "w128"
+        ? 128 + 4 * box.halo
+        : map.rows + box.halo;
 
 /** Bytes that a copy counts on a barrier. */
 export const bytesOf = (map: MapGeometry, box: Box): number => rowsOf(map, box) * map.rowBytes;
@@ -35,7 +48,7 @@ export function walkBox(
   visit: (row: number, global: number, from: number, to: number) => void,
 ): void {
   const { spec, elementBytes, extent } = map;
-  if (spec.interleave !== "none" && box.kind !== "rows") {
+  if (spec.interleave !== "none" && (box.kind === "tile" || box.kind === "pixels")) {
     walkSlice(map, box, visit);
     return;
   }
@@ -52,6 +65,25 @@ export function walkBox(
     return;
   }
   const rank = spec.dims.length;
+  if (box.kind === "wide") {
+    const { coordinates, halo, offset } = box;
+    const [lower = 0] = spec.im2col?.lower ?? [];
+    const end = Math.min(spec.dims[1] ?? 1, (spec.dims[1] ?? 1) + (spec.im2col?.upper[0] ?? 0) + offset);
+    for (let row = 0; row < rowsOf(map, box); row++) {
+      // Behind each 32 pixels, or behind all, come those of the halo: the next ones, which the next 32 begin with again.
+      const group = spec.im2col?.wide === "w128" ? Math.floor(row / (32 + halo)) : 0;
+      const x = (coordinates[1] ?? 0) + offset + (row - group * halo) * (spec.elementStrides[1] ?? 1);
+      let inside = x >= Math.max(0, lower + offset) && x < end;
+      let global = inner + x * (spec.strides[0] ?? 0);
+      for (let k = 2; k < rank; k++) {
+        const y = coordinates[k] ?? 0;
+        if (y < 0 || y >= (spec.dims[k] ?? 1)) inside = false;
+        global += y * (spec.strides[k - 1] ?? 0);
+      }
+      visit(row, global, inside ? from : 0, inside ? to : 0);
+    }
+    return;
+  }
   if (box.kind === "pixels") {
     const at = [...box.coordinates];
     for (let row = 0; row < map.rows; row++) {
@@ -91,7 +123,7 @@ export function walkBox(
  */
 function walkSlice(
   map: MapGeometry,
-  box: Exclude<Box, { readonly kind: "rows" }>,
+  box: Extract<Box, { readonly kind: "tile" | "pixels" }>,
   visit: (row: number, global: number, from: number, to: number) => void,
 ): void {
   const { spec, extent, rowBytes } = map;

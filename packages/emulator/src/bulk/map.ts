@@ -7,7 +7,7 @@
  * |---|---|
  * | 0..3 | mark |
  * | 4..10 | type, rank, interleave, swizzle, atomicity, L2 promotion, fill: numbers as in `tensormap.replace` |
- * | 11 | 1 in an im2col map |
+ * | 11 | 1 in an im2col map, 2 and 3 in those of im2col::w and im2col::w::128 |
  * | 16..23 | address |
  * | 24..43 | dims - 1, 32 bits each |
  * | 48..79 | strides of dimensions 1 to 4, 64 bits each |
@@ -70,6 +70,8 @@ export const fieldPlaces = {
 
 const promotionPlace = 9;
 const im2colPlace = 11;
+/** By the number there, less one. */
+const im2colForms = [undefined, "w", "w128"] as const;
 const cornerPlaces = { lower: 88, upper: 94 } as const;
 
 /** The object for a map. Errors: TW131x as `checkTensorMap` has them. */
@@ -99,7 +101,7 @@ export function encodeTensorMap(spec: TensorMapSpec): Checked<Uint8Array> {
     view.setUint32(fieldPlaces.box_dim.at + 4 * k, n - 1, true);
   });
   if (spec.im2col !== undefined) {
-    bytes[im2colPlace] = 1;
+    bytes[im2colPlace] = im2colForms.indexOf(spec.im2col.wide) + 1;
     for (const corner of ["lower", "upper"] as const)
       for (const [k, n] of spec.im2col[corner].entries())
         view.setInt16(cornerPlaces[corner] + 2 * k, n, true);
@@ -165,11 +167,12 @@ export function decodeTensorMap(view: DataView, at: number): MapGeometry | strin
   const list = (place: { readonly at: number }, count: number): readonly number[] =>
     Array.from({ length: Math.max(0, count) }, (_, k) => view.getUint32(at + place.at + 4 * k, true) + 1);
   if (rank > 5) return `rank ${rank}`;
+  const im2col = view.getUint8(at + im2colPlace) > 0;
+  const wide = im2colForms[view.getUint8(at + im2colPlace) - 1];
   const corner = (name: keyof typeof cornerPlaces): readonly number[] =>
-    Array.from({ length: Math.max(0, rank - 2) }, (_, k) =>
+    Array.from({ length: wide === undefined ? Math.max(0, rank - 2) : 1 }, (_, k) =>
       view.getInt16(at + cornerPlaces[name] + 2 * k, true),
     );
-  const im2col = view.getUint8(at + im2colPlace) === 1;
   const spec: TensorMapSpec = {
     dtype,
     address: view.getBigUint64(at + fieldPlaces.global_address.at, true),
@@ -183,7 +186,7 @@ export function decodeTensorMap(view: DataView, at: number): MapGeometry | strin
     swizzle,
     l2,
     fill,
-    ...(im2col ? { im2col: { lower: corner("lower"), upper: corner("upper") } } : {}),
+    ...(im2col ? { im2col: { lower: corner("lower"), upper: corner("upper"), wide } } : {}),
   };
   const broken = checkTensorMap(spec);
   if (broken.length > 0) return broken.map((d) => `${d.message} (${d.at})`).join("; ");

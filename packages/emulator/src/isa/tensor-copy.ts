@@ -22,18 +22,30 @@ interface Shape {
   readonly four: boolean;
   /** Pixels of an im2col map; stores have no offsets. */
   readonly im2col: boolean;
+  /** Along one dimension, with a halo and an offset. */
+  readonly wide: "w" | "w128" | undefined;
   readonly offsets: boolean;
 }
 
 /** Dimensions and mode of a tensor instruction. */
 function shapeOf(d: Decoder): Shape {
   const rank = ranks.indexOf(d.choice(...ranks)) + 1;
-  const mode = d.option("tile", "tile::gather4", "tile::scatter4", "im2col", "im2col_no_offs");
+  const mode = d.option(
+    "tile",
+    "tile::gather4",
+    "tile::scatter4",
+    "im2col",
+    "im2col_no_offs",
+    "im2col::w",
+    "im2col::w::128",
+  );
+  const wide = mode === "im2col::w" ? "w" : mode === "im2col::w::128" ? "w128" : undefined;
   return {
     rank,
     four: mode === "tile::gather4" || mode === "tile::scatter4",
-    im2col: mode === "im2col" || mode === "im2col_no_offs",
-    offsets: mode === "im2col",
+    im2col: mode?.startsWith("im2col") === true,
+    wide,
+    offsets: mode === "im2col" || wide !== undefined,
   };
 }
 
@@ -49,6 +61,11 @@ function mapOf(issuer: Issuer, operand: TensorOperand, shape: Shape): MapGeometr
       issuer,
       () =>
         `a copy in ${shape.im2col ? "im2col" : "tile"} mode with ${shape.im2col ? "a tiled" : "an im2col"} map`,
+    );
+  if (shape.wide !== map.spec.im2col?.wide)
+    refuse(
+      issuer,
+      () => `a copy im2col::${shape.wide ?? ""} with a map for im2col::${map.spec.im2col?.wide ?? ""}`,
     );
   if (shape.four && (map.extent[1] ?? 1) !== 1)
     refuse(
@@ -92,6 +109,10 @@ function boxOf(
     );
   if (shape.im2col) {
     const elements = offsets === null ? [] : offsets.kind === "vector" ? offsets.elements : [offsets];
+    if (shape.wide !== undefined) {
+      const [halo = 0, offset = 0] = elements.map((x) => (machine.lane(warp, x, lane) << 16) >> 16);
+      return { kind: "wide", coordinates, halo: Math.max(0, halo), offset };
+    }
     return {
       kind: "pixels",
       coordinates,
