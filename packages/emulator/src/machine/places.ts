@@ -4,7 +4,7 @@ import { Race } from "../checkers/race.ts";
 import type { RaceReport } from "../checkers/race-reports.ts";
 import { type Awaited, awaitedLoads } from "../compile/awaited.ts";
 import { lineOf } from "../load/types.ts";
-import type { RunFields } from "./run.ts";
+import type { RunFields } from "./access.ts";
 import type { LaunchShape, Vector } from "./shape.ts";
 import { type Block, type ClusterState, placeOf, Warp } from "./state.ts";
 

@@ -1,39 +1,23 @@
 /** One launch: blocks made resident cluster by cluster, their warps scheduled, and what came of it. */
-import type { Counters, LaunchConfig, Order, Waits } from "../api.ts";
-import { type Findings, LaunchStopped } from "../checkers/findings.ts";
+import type { Counters, Order, Waits } from "../api.ts";
+import { LaunchStopped } from "../checkers/findings.ts";
 import type { Touched } from "../checkers/global-shadow.ts";
-import type { RuleId } from "../checkers/rules.ts";
-import type { Piece } from "../compile/blocks.ts";
-import type { Scratch } from "../compile/environment.ts";
-import type { CompiledRegion } from "../compile/region.ts";
-import type { KernelProgram } from "../load/module.ts";
-import type { Instruction, Operand } from "../load/types.ts";
-import { type Arena, globalTag } from "../memory/arena.ts";
+import type { Instruction } from "../load/types.ts";
 import type { ExactSums } from "../numerics/exact-sums.ts";
 import type { TensorArithmetic } from "../numerics/tensorcore.ts";
 import type { Recorder } from "../trace/recorder.ts";
+import { MachineAccess, type RunFields } from "./access.ts";
 import { describeBarrier } from "./barriers.ts";
 import { bindBlocks, type RunnableBlock } from "./compiled.ts";
 import { reportDeadlock } from "./deadlock.ts";
 import { EventQueue } from "./events.ts";
-import type { Interleaver } from "./interleave.ts";
-import type { MemoryPaths } from "./paths.ts";
 import { PendingClusters } from "./pending.ts";
 import { clusterCounts, clusterPosition, Places } from "./places.ts";
 import type { Polls } from "./polls.ts";
 import { Random } from "./random.ts";
 import { checkWarpgroups } from "./registers.ts";
-import type { LaunchArea, LaunchShape, Vector } from "./shape.ts";
-import { specialLane } from "./special.ts";
-import {
-  type Block,
-  type ClusterState,
-  type Machine,
-  placeOf,
-  registerWord,
-  type SharedPlace,
-  type Warp,
-} from "./state.ts";
+import type { Vector } from "./shape.ts";
+import type { Block, ClusterState, Machine, SharedPlace, Warp } from "./state.ts";
 import { Stepper } from "./step.ts";
 import { Tally } from "./tally.ts";
 import { checkTensorLeaks } from "./tensor-pipe.ts";
@@ -49,45 +33,20 @@ const longestPreempted = 8;
 /** Times that all bounded waits run out in vain before the launch counts as stuck. */
 const stallLimit = 16;
 
-export interface RunFields {
-  readonly arena: Arena;
-  readonly program: KernelProgram;
-  readonly regions: ReadonlyMap<Piece, CompiledRegion>;
-  readonly shape: LaunchShape;
-  readonly area: LaunchArea;
-  readonly findings: Findings;
-  readonly scratch: Scratch;
-  readonly tally: Float64Array;
-  readonly race: boolean;
-  /** And of global memory. */
-  readonly global: boolean;
-  /** Whose schedule decides which warp runs; null where the order does. */
-  readonly interleaver: Interleaver | null;
-  /** What polling loops read is noted here. */
-  readonly polls: Polls;
-  readonly trace: Recorder | null;
-  readonly sums: ExactSums | null;
-  readonly progress: LaunchConfig["progress"];
-}
-
-export class LaunchRun implements Machine {
-  readonly arena: Arena;
+export class LaunchRun extends MachineAccess implements Machine {
   readonly events: EventQueue;
   readonly order: Order;
   readonly checked: boolean;
-  at: Instruction | null = null;
   readonly arithmetic: TensorArithmetic;
   readonly trace: Recorder | null;
   readonly sums: ExactSums | null;
   readonly polls: Polls;
-  readonly #fields: RunFields;
   #clusters = 0;
   #ended = 0;
   readonly #random: Random;
   readonly #blocks: readonly RunnableBlock[];
   readonly #stepper: Stepper;
   readonly #places: Places;
-  #paths: MemoryPaths | null = null;
   #pending: PendingClusters | null = null;
   #fuel: number;
   readonly #printed: string[] = [];
@@ -100,8 +59,7 @@ export class LaunchRun implements Machine {
   readonly #tally: Tally;
 
   constructor(fields: RunFields) {
-    this.#fields = fields;
-    this.arena = fields.arena;
+    super(fields);
     this.order = fields.shape.order;
     this.checked = fields.findings.any;
     this.arithmetic = fields.shape.arithmetic;
@@ -157,13 +115,9 @@ export class LaunchRun implements Machine {
     });
   }
 
-  set paths(paths: MemoryPaths) {
-    this.#paths = paths;
-  }
-
   /** Warp-instructions executed so far; what the clock registers show. */
   get executed(): number {
-    return this.#fields.shape.fuel - this.#fuel;
+    return this.fields.shape.fuel - this.#fuel;
   }
 
   // ---------------------------------------------------------------- running
@@ -180,7 +134,7 @@ export class LaunchRun implements Machine {
   }
 
   #runClusters(): void {
-    const { shape } = this.#fields;
+    const { shape } = this.fields;
     const clusters = clusterCounts(shape);
     const total = clusters[0] * clusters[1] * clusters[2];
     this.#clusters = total;
@@ -201,7 +155,7 @@ export class LaunchRun implements Machine {
 
   /** Run clusters, as many together as may be resident; `sampled`: the first one's shared accesses are. */
   #runSequence(sequence: readonly number[], sampling: boolean): void {
-    const { shape } = this.#fields;
+    const { shape } = this.fields;
     const resident: (ClusterState | null)[] = new Array<ClusterState | null>(
       Math.min(shape.resident, sequence.length),
     ).fill(null);
@@ -270,7 +224,7 @@ export class LaunchRun implements Machine {
 
   /** Let one warp run; returns its cluster, null when none can move. */
   #someTurn(active: readonly ClusterState[], start: number): ClusterState | null {
-    const { interleaver } = this.#fields;
+    const { interleaver } = this.fields;
     if (interleaver !== null) {
       const warps = active.flatMap((cluster) => cluster.blocks.flatMap((block) => block.warps));
       const moved = interleaver.turn(
@@ -316,7 +270,7 @@ export class LaunchRun implements Machine {
 
   #finish(cluster: ClusterState): void {
     this.#ended += 1;
-    this.#fields.progress?.(this.#ended, this.#clusters);
+    this.fields.progress?.(this.#ended, this.#clusters);
     // What is still in flight belongs to the block's memory, which the next block is about to take.
     while (this.events.force());
     this.#tally.lived((this.executed - (this.#begun.get(cluster) ?? 0)) * cluster.blocks.length);
@@ -336,7 +290,7 @@ export class LaunchRun implements Machine {
   #burn(count: number, warp: Warp, at: Instruction | null): void {
     this.#fuel -= count;
     if (this.#fuel >= 0) return;
-    this.report("H031", at, warp, () => `${this.#fields.shape.fuel} warp-instructions were allowed`);
+    this.report("H031", at, warp, () => `${this.fields.shape.fuel} warp-instructions were allowed`);
     throw new LaunchStopped("fuel");
   }
 
@@ -351,112 +305,15 @@ export class LaunchRun implements Machine {
 
   // ---------------------------------------------------------------- Machine
 
-  lane(warp: Warp, operand: Operand, lane: number, part: 0 | 1 = 0): number {
-    switch (operand.kind) {
-      case "register": {
-        const { register } = operand;
-        if (part === 1 && register.bits !== 64) return 0;
-        const { words } = this.arena;
-        if (register.written !== null && words[registerWord(warp, register.written, lane, 0)] !== 255)
-          this.report(
-            "H008",
-            this.at,
-            warp,
-            () => `lane ${lane} reads ${register.name}, which it has not written`,
-          );
-        const value = words[registerWord(warp, register, lane, part)] ?? 0;
-        return operand.negated ? value ^ 1 : value;
-      }
-      case "immediate":
-        return Number(BigInt.asIntN(32, part === 0 ? operand.bits : operand.bits >> 32n));
-      case "symbol": {
-        const { variable, offset } = operand;
-        const global = variable.space === "global" || variable.space === "const";
-        if (part === 1) return global ? globalTag : 0;
-        return variable.space === "shared"
-          ? warp.sharedAddress + variable.offset + offset
-          : variable.offset + offset;
-      }
-      case "special":
-        return specialLane(operand.name, warp, lane, this.#fields.scratch, part, () => this.executed | 0);
-      default:
-        return 0;
-    }
-  }
-
-  setLane(warp: Warp, operand: Operand, lane: number, value: number, high = 0): void {
-    if (operand.kind !== "register") return;
-    const { register } = operand;
-    const { words } = this.arena;
-    words[registerWord(warp, register, lane, 0)] = value;
-    if (register.bits === 64) words[registerWord(warp, register, lane, 1)] = high;
-    if (register.written !== null) words[registerWord(warp, register.written, lane, 0)] = 255;
-  }
-
-  address(warp: Warp, operand: Operand & { readonly kind: "address" }, lane: number): number {
-    return (this.lane(warp, operand.base, lane) + operand.offset) | 0;
-  }
-
-  report(
-    rule: RuleId,
-    instruction: Instruction | null,
-    place: Parameters<typeof placeOf>[0],
-    message: () => string,
-  ): void {
-    this.#fields.findings.add(rule, instruction, placeOf(place), message);
-  }
-
-  stop(): never {
-    throw new LaunchStopped("fault");
-  }
-
-  global(
-    w: Warp,
-    lane: number,
-    instruction: Instruction,
-    low: number,
-    high: number,
-    size: number,
-    mode: number,
-    alignment: number,
-  ): number {
-    if (this.#paths === null) return this.stop();
-    if (high === globalTag && this.#usual(low, size, alignment)) return low;
-    // A short copy is checked for the alignment of the whole one, and read byte by byte.
-    if ((low & (alignment - 1)) !== 0)
-      return this.#paths.global(w, lane, instruction.index, low, high, alignment, mode);
-    for (let k = 0; k < size; k++) {
-      const at = this.#paths.global(w, lane, instruction.index, low + k, high, 1, mode);
-      if (at !== (low + k) >>> 0) return at;
-    }
-    return low >>> 0;
-  }
-
-  shared(
-    w: Warp,
-    lane: number,
-    instruction: Instruction,
-    address: number,
-    size: number,
-    mode: number,
-  ): number {
-    if (this.#paths === null) return this.stop();
-    const offset = (address - w.sharedAddress) | 0;
-    if ((offset & (size - 1)) !== 0 || offset >>> 0 > w.sharedSize - size)
-      return this.#paths.sharedFault(w, lane, instruction.index, address, 0, size);
-    if (this.#usual(w.sharedBase + offset, size, size)) return w.sharedBase + offset;
-    return this.#paths.shared(w, lane, instruction.index, w.sharedBase + offset, size, mode);
-  }
-
   window(warp: Warp, instruction: Instruction, address: number, size: number, align = 1): SharedPlace | null {
-    return resolveWindow(this, this.#fields.findings, warp, instruction, address, size, align);
+    return resolveWindow(this, this.fields.findings, warp, instruction, address, size, align);
   }
 
   cancelCluster(): Vector | null {
     const index = this.#pending?.cancel() ?? null;
     if (index === null) return null;
-    const [x, y, z] = clusterPosition(this.#fields.shape, index);
-    const [cx, cy, cz] = this.#fields.shape.cluster;
+    const [x, y, z] = clusterPosition(this.fields.shape, index);
+    const [cx, cy, cz] = this.fields.shape.cluster;
     return [x * cx, y * cy, z * cz];
   }
 
@@ -480,14 +337,6 @@ export class LaunchRun implements Machine {
 
   get expired(): number {
     return this.#expired;
-  }
-
-  /** Aligned whole words, allocated and initialised: nothing to look into. */
-  #usual(at: number, size: number, alignment: number): boolean {
-    if ((at & (alignment - 1)) !== 0 || (size & 3) !== 0 || at < 0) return false;
-    const { shadow } = this.arena;
-    for (let k = at >> 2; k < (at + size) >> 2; k++) if (shadow[k] !== 0xff) return false;
-    return true;
   }
 
   countBanks(warp: Warp, instruction: Instruction, addresses: Int32Array, bytes: number): void {
