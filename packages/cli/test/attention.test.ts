@@ -91,6 +91,27 @@ describe("attention", () => {
     expect([code, JSON.parse(result).hazards]).toEqual([0, []]);
   });
 
+  test("machine text goes on by the backend of its products, and not where fragments are of another chunk", async () => {
+    using folder = scratch();
+    const flags =
+      "--op attention --queries 20 --keys 300 --head-dim 64 --dtype f16 --backend mma --arch sm_90a";
+    const made = async (argv: readonly string[]) =>
+      (await cli(["compile", ...argv, "-o", "-", "--bare"])).stdout;
+    const schedule = ["--schedule", "tile=32x64x32 warp=32x32 stages=2 copy=tma frag=1"];
+    const [ptx, text] = [
+      await made([...flags.split(" "), ...schedule]),
+      await made([...flags.split(" "), ...schedule, "--ir", "machine"]),
+    ];
+    const given = join(folder.path, "given.tile");
+    writeFileSync(given, text);
+    expect(await made(["--from", given])).toBe(ptx);
+    const first = text.replace(/(copy %fA <- %sA\[[^;]*; [^,]*, )%dt \* 32 \+ /, "$1");
+    expect(first).not.toBe(text);
+    writeFileSync(given, first);
+    const { code, stderr } = await cli(["compile", "--from", given, "-o", "-"]);
+    expect([code, stderr]).toEqual([2, expect.stringContaining("TW3159")]);
+  });
+
   test("plan says which schedule, of which backends", async () => {
     const { stdout } = await cli(
       "plan --op attention --queries 70 --keys 77 --head-dim 64 --dtype bf16 --arch sm_90a --json",

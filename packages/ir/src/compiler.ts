@@ -19,6 +19,7 @@ import { type Choice, given, shippedChoice, tunedPlan } from "./choice.ts";
 import { disorderOf } from "./determinism.ts";
 import { makeManifest } from "./makeManifest.ts";
 import type { Machine } from "./model/machine.ts";
+import { engineOfAtom } from "./model/ofProgram.ts";
 import { runPasses, type Verification } from "./passes/runPasses.ts";
 import {
   ableTo,
@@ -40,6 +41,7 @@ import { scheduleProgram } from "./program/schedule.ts";
 import type { AxisProgram } from "./program/types.ts";
 import { parseProgramWithLocations } from "./tile/parse.ts";
 import { printProgram } from "./tile/print.ts";
+import { eachStmt } from "./tile/rewrite.ts";
 import { ownProgram } from "./tile/sizes.ts";
 import type { Stage, TileProgram } from "./tile/types.ts";
 import { verifyProgram } from "./tile/verify/index.ts";
@@ -234,7 +236,10 @@ function compileProgram(
   const epilogue = program.problem.epilogue.filter(({ kind }) => kind !== "factor" || gated !== undefined);
   const able = ableTo(backends, { ...program.problem, epilogue }, input.target);
   if (!able.ok) return able;
-  const [backend] = able.value;
+  // Products name what multiplies: another backend has no way to copy its operands.
+  const product = eachStmt(program.body).find((stmt) => stmt.kind === "mma");
+  const engine = product === undefined ? null : engineOfAtom(product.atom);
+  const backend = able.value.find((each) => each.engine === engine) ?? able.value[0];
   if (backend === undefined) throw new InternalError("a backend was promised and not found");
   try {
     return finish({

@@ -20,6 +20,13 @@ const SECTOR = 32;
 const product = (factors: readonly OwnershipMode[], tiers: readonly OwnershipMode["tier"][]): number =>
   factors.reduce((size, { tier, extent }) => (tiers.includes(tier) ? size * extent : size), 1);
 
+/** What multiplies with an atom; null where the model does not know it. */
+export function engineOfAtom(name: string): Engine | null {
+  if (name === "fma") return "fma";
+  const atom = findTensorKind(name) ?? findWarpgroupAtom(name) ?? findAtom(name);
+  return atom === null ? null : engineOfFeature(atom.feature);
+}
+
 /** What multiplies with an atom, and the rows and columns that one instruction (warp, thread) takes; null where the model does not know it. */
 function engineOf(
   name: string,
@@ -27,8 +34,7 @@ function engineOf(
   unit: number,
 ): { readonly engine: Engine; readonly instruction: ModelKernel["instruction"] } | null {
   const [tensor, group] = [findTensorKind(name), findWarpgroupAtom(name)];
-  const atom = tensor ?? group ?? findAtom(name);
-  const engine = name === "fma" ? "fma" : atom === null ? null : engineOfFeature(atom.feature);
+  const engine = engineOfAtom(name);
   if (engine === null) return null;
   if (tensor !== null) {
     const lanes = acc.lanes ?? 0;

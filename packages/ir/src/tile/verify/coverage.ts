@@ -57,15 +57,13 @@ export const products: Verifier = {
         message: `scales sums ${alongK(sums)} by factors ${alongK(factors)}`,
         hint: "copy the factors of the chunk that is multiplied before it is promoted",
       };
-    // Where roles meet at mbarriers the proof says which wait or slot is at fault.
-    const proven = subject.program.rings.some(({ full }) => full?.kind === "mbarrier");
-    for (const [stmt, [a, b]] of proven ? [] : count.apart)
+    for (const [stmt, [a, b]] of count.apart)
       yield {
         at: subject.sites.find((site) => site.stmt === stmt) ?? first,
         message: `multiplies A ${alongK(a)} by B ${alongK(b)}`,
         hint: "copy fragments and slots of both from the same chunk and step",
       };
-    if ((!proven && count.apart.size > 0) || count.once()) return;
+    if (count.apart.size > 0 || count.once()) return;
     yield {
       at: first,
       message: `the products of a tile go over ${count.products} elements of K, and the problem has ${k}`,
