@@ -24,11 +24,12 @@ const SMALL_BLOCK = 128;
 /**
  * Left alone, ptxas 13.0 lowers its register aim for small blocks whose fragments are put together from single elements or, of 8-bit floats, widened, and meets it by
  * spilling some (8 bytes at 96 registers, 24 at 128, where 114 and 154 hold all). Where bulk copies bring chunks, and in
- * larger blocks, it fits by itself and, told that one block is enough, spills 52 to 84 at 255.
+ * larger blocks, it fits by itself and, told that one block is enough, spills 52 to 84 at 255. Not where rows are reduced between products: it spills 20 at 64 there, where 87 hold all.
  */
 function blocksPerSm(program: TileProgram): number | null {
   const { body, buffers, launch } = program;
-  if (usesBulk(program) || launch.threads > SMALL_BLOCK) return null;
+  if (usesBulk(program)) return eachStmt(body).some(({ kind }) => kind === "reduce.row") ? 1 : null;
+  if (launch.threads > SMALL_BLOCK) return null;
   const isIn = (name: string, space: string): boolean =>
     buffers.some((b) => b.name === name && b.space === space);
   const bySingles = eachStmt(body).some(

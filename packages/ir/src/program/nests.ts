@@ -52,7 +52,7 @@ const singleFragments = (schedule: Schedule): readonly Schedule[] =>
 const FIRST = 6;
 
 /**
- * Schedules with half the rows, with half the chunk, and with both, for what a program holds beside its product's operands; with twice the columns, which a
+ * Schedules with half the rows, with half the chunk, and with both, and with a quarter of the rows, for what a program holds beside its product's operands; with twice the columns, which a
  * program's tiles may have to hold; and with half the rows a warp.
  */
 const others = (schedules: readonly Schedule[]): readonly Schedule[] =>
@@ -65,6 +65,7 @@ const others = (schedules: readonly Schedule[]): readonly Schedule[] =>
     [2, 2, 2],
     [2, 1, 1, 2],
     [2, 1, 2, 2],
+    [4, 1, 1, 2],
   ].flatMap(([rows = 1, columns = 1, chunk = 1, each = 1]) =>
     schedules.flatMap((schedule) => {
       const { tile, warp } = schedule;

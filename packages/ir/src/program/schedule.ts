@@ -43,6 +43,16 @@ const MOST_IN_PARTS = 76;
 /** Values of a row, of which four threads hold each. */
 const ROW_VALUES = 24;
 
+/** Registers of a thread for each 128 threads of a block, whose warps are dealt to four sub-partitions of 16,384 each; and those that hold no elements (128 of 168 spill 20 bytes, ptxas 13.0). */
+const [REGISTERS, OTHERS] = [512, 56];
+
+/** Whether threads have registers for a tile's elements, and where loops go over parts for those of a part beside them. */
+function fitsThreads([rows, columns]: readonly [number, number], threads: number, parted: boolean): boolean {
+  const held = (rows * (columns + ROW_VALUES)) / threads;
+  if (!parted) return held <= REGISTERS / Math.ceil(threads / 128) - OTHERS;
+  return held <= MOST_IN_PARTS && 2 * held <= REGISTERS / Math.ceil(threads / 128) - OTHERS;
+}
+
 /** What a column behind the extent of an axis counts as. */
 const NEUTRAL: Readonly<Record<RowReduction, number>> = { max: Number.NEGATIVE_INFINITY, sum: 0 };
 
@@ -90,11 +100,8 @@ export function scheduleProgram(
   // Fragments that rotate in a role know chunks of one loop only.
   const has = (directive: string): boolean => base.directives.some(({ name }) => name === directive);
   if (parted && has("roles") && has("rotate")) return null;
-  if (
-    parted &&
-    (tile[1] < LEAST_COLUMNS || tile[0] * (tile[1] + ROW_VALUES) > MOST_IN_PARTS * base.launch.threads)
-  )
-    return null;
+  if (parted && tile[1] < LEAST_COLUMNS) return null;
+  if ((parted || several) && !fitsThreads(tile, base.launch.threads, parted)) return null;
   // Tiles that products go on from hold all of their columns, in whole chunks.
   const wide = wholeFactors(program, anchor.products).some(
     (axis) => roundUp(axisOf(program, axis).extent, tileExtent(nest.k)) > tile[1],
