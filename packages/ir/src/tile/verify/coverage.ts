@@ -10,7 +10,7 @@ import { InterpretFailure } from "../interpret/failure.ts";
 import { RingState } from "../interpret/rings.ts";
 import { consumersOf } from "../interpret/ringUse.ts";
 import type { Ring, Stmt, View } from "../types.ts";
-import { MOST_ITERATIONS, type Subject, type Verifier } from "./verifier.ts";
+import { type Fault, MOST_ITERATIONS, type Subject, type Verifier } from "./verifier.ts";
 
 type Operand = "A" | "B";
 
@@ -57,13 +57,9 @@ export const products: Verifier = {
         message: `scales sums ${alongK(sums)} by factors ${alongK(factors)}`,
         hint: "copy the factors of the chunk that is multiplied before it is promoted",
       };
-    for (const [stmt, [a, b]] of count.apart)
-      yield {
-        at: subject.sites.find((site) => site.stmt === stmt) ?? first,
-        message: `multiplies A ${alongK(a)} by B ${alongK(b)}`,
-        hint: "copy fragments and slots of both from the same chunk and step",
-      };
-    if (count.apart.size > 0 || count.once()) return;
+    const proven = isProven(subject);
+    if (!proven) yield* apartIn(count, subject);
+    if ((!proven && count.apart.size > 0) || count.once()) return;
     yield {
       at: first,
       message: `the products of a tile go over ${count.products} elements of K, and the problem has ${k}`,
@@ -71,6 +67,30 @@ export const products: Verifier = {
     };
   },
 };
+
+/** Where roles meet at mbarriers the proof says which wait or slot is at fault, and only then what is left. */
+const isProven = ({ program }: Subject): boolean =>
+  program.rings.some(({ full }) => full?.kind === "mbarrier");
+
+function* apartIn({ apart }: Counting, { sites }: Subject): Iterable<Fault> {
+  for (const at of sites) {
+    const places = apart.get(at.stmt);
+    if (places === undefined) continue;
+    yield {
+      at,
+      message: `multiplies A ${alongK(places[0])} by B ${alongK(places[1])}`,
+      hint: "copy fragments and slots of both from the same chunk and step",
+    };
+  }
+}
+
+/** Products of A and B at different elements of K in a program whose slots are handed over as they should be. */
+export function* productsApart(subject: Subject): Iterable<Fault> {
+  const { k } = subject.program.problem;
+  if (k > MOST_ITERATIONS || !isProven(subject)) return;
+  const count = new Counting(subject);
+  if (count.run()) yield* apartIn(count, subject);
+}
 
 const alongK = (element: number): string =>
   Number.isNaN(element) ? "that nobody has copied" : `at element ${element} along K`;

@@ -79,9 +79,18 @@ const groups: readonly (readonly Verifier[])[] = [
     stores,
   ],
   [placement],
-  [agreement, apart, complete, written, vectors, ringProtocol, sharedBarriers, blockBarriers, coverage],
-  // Of slots that are handed over as they should be.
-  [products],
+  [
+    agreement,
+    apart,
+    complete,
+    written,
+    vectors,
+    ringProtocol,
+    sharedBarriers,
+    blockBarriers,
+    coverage,
+    products,
+  ],
   [groupMaps, launches],
 ];
 

@@ -1,6 +1,7 @@
 /** The protocol proof: what a bound program with roles asks of barriers, engines and tensor memory, for every number of K chunks. */
 import type { Diagnostic, SourceLocation, Target } from "@tilewright/core";
 import type { Stmt, TileProgram } from "../../types.ts";
+import { products, productsApart } from "../coverage.ts";
 import { blockBarriers, mappedTiles } from "../protocol.ts";
 import { diagnosticOf, namedIn, subjectOf } from "../verifier.ts";
 import type { Plan, Step } from "./plan.ts";
@@ -30,7 +31,11 @@ export function proveProtocol(
   });
   if (plan === null || found.length > 0 || program.stage !== "machine") return found;
   const subject = subjectOf(program, target);
-  return [...mappedTiles(subject)].map((fault) => diagnosticOf(blockBarriers, fault, subject, locations));
+  const apart = given ? [...productsApart(subject)] : [];
+  return [
+    ...[...mappedTiles(subject)].map((fault) => diagnosticOf(blockBarriers, fault, subject, locations)),
+    ...apart.map((fault) => diagnosticOf(products, fault, subject, locations)),
+  ];
 }
 
 /** The same for a plan by itself: what a lowering that does these actions would break. */
