@@ -38,7 +38,8 @@ function blocksPerSm(s: MmaSchedule, problem: Problem, target: Target): number {
   );
 }
 
-const SECTOR = 32;
+/** Bytes of a sector of L2. */
+export const SECTOR = 32;
 /** Lanes of a warp that store to one row of D, two columns each. */
 const ROW_LANES = 4;
 const LANE_COLUMNS = 2;

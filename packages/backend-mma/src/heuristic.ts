@@ -25,7 +25,7 @@ import {
   tileBound,
 } from "@tilewright/ir";
 import { isLegal } from "./check.ts";
-import { estimate, modelKernel } from "./cost.ts";
+import { estimate, modelKernel, SECTOR } from "./cost.ts";
 import { acceptedAtom, dealsWide, interleaves } from "./nest.ts";
 import { estimateRegisters, mostRegisters } from "./registers.ts";
 import { type Copy, type MmaSchedule, readSchedule, scheduleModel, threadsOf } from "./schedule.ts";
@@ -240,9 +240,6 @@ function bulk(problem: Problem, schedule: Schedule, atom: Atom, target: Target):
   };
 }
 
-/** Bytes of a sector. */
-const WHOLE_SECTOR = 32;
-
 /** Columns are not dealt out where each store of them would be narrow. */
 const undealt = (problem: Problem, schedule: Schedule): Schedule =>
   interleaves(problem, readSchedule(schedule)) && !dealsWide(problem)
@@ -364,7 +361,7 @@ export function* rankSchedules(problem: Problem, target: Target, machine: Machin
       of =
         whole === null
           ? () => Number.POSITIVE_INFINITY
-          : boundOf({ ...modelKernel(problem, whole, target), storeBytes: WHOLE_SECTOR });
+          : boundOf({ ...modelKernel(problem, whole, target), storeBytes: SECTOR });
       bounds.set(key, of);
     }
     return of({ split, combine: ["last", "slices", "cluster"] });

@@ -2,6 +2,7 @@
 
 export { additionsOf } from "./additions.ts";
 export { type AnnotatedPtx, annotatePtx, barePtx } from "./annotate.ts";
+export type { Artifact, TraceStep } from "./artifact.ts";
 export { type Atom, atomFor, atoms, elementsPerRegister, findAtom, hasAtom } from "./atoms/atoms.ts";
 export { MATRIX_ROW_BYTES, type MatrixLoad, matrixLoad } from "./atoms/matrixLoad.ts";
 export { findTensorKind, type TensorKind, tensorKindFor, tensorKinds } from "./atoms/tensorKinds.ts";
@@ -16,14 +17,7 @@ export { attentionText } from "./attention/program.ts";
 export { type Attention, readAttention } from "./attention/request.ts";
 export type { Backend, LoweredKernel, Remark } from "./backend.ts";
 export type { Choice, RefusedEntry } from "./choice.ts";
-export {
-  type Artifact,
-  type CompileInput,
-  type Compiler,
-  type CompilerOptions,
-  createCompiler,
-  type TraceStep,
-} from "./compiler.ts";
+export { type CompileInput, type Compiler, type CompilerOptions, createCompiler } from "./compiler.ts";
 export { addsAsTheyCome } from "./determinism.ts";
 export { servingGated } from "./gatedBackend.ts";
 export { type Ladder, type LadderStep, ladderSchedules, ladderSteps } from "./ladder.ts";

@@ -1,5 +1,5 @@
 import { unwrap } from "@tilewright/core";
-import type { Artifact } from "./compiler.ts";
+import type { Artifact } from "./artifact.ts";
 import { anchorOf } from "./program/anchor.ts";
 
 /**
