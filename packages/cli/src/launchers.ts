@@ -15,7 +15,7 @@ export const joinedHeader = (path: string): string =>
   );
 
 /** Modules of the Python launcher, each after those that it imports; its documentation is that of the last. */
-const modules = ["_expressions", "_operands", "_plans", "_library"];
+const modules = ["_expressions", "_operands", "_attention", "_plans", "_library"];
 
 /** The Python launcher as one file: its modules without what they import of each other. */
 export function joinedPython(): string {

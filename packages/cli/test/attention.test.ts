@@ -1,6 +1,6 @@
-import { writeFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { type OperandData, readElement } from "@tilewright/core";
+import { type OperandData, readElement, readManifest } from "@tilewright/core";
 import {
   anchorOf,
   attentionText,
@@ -9,6 +9,7 @@ import {
   readAttention,
   referenceProgram,
 } from "@tilewright/ir";
+import { KernelLibrary, openDevice } from "@tilewright/runtime";
 import { describe, expect, test } from "vitest";
 import { randomInputs } from "../src/run/inputs.ts";
 
@@ -149,15 +150,51 @@ describe("attention", () => {
     ]);
   });
 
-  test.each(["bench", "ladder", "tune", "compile --library out"])(
-    "%s refuses it in one line",
-    async (command) => {
-      const found = await faults(`${command} --op attention --queries 8 --keys 8 --head-dim 64 --arch sm_80`);
-      expect(found).toEqual([
-        "--op: this command serves --op gemm and ffn; a program is compiled, planned and run",
+  test.each(["bench", "ladder", "tune"])("%s refuses it in one line", async (command) => {
+    const found = await faults(`${command} --op attention --queries 8 --keys 8 --head-dim 64 --arch sm_80`);
+    expect(found).toEqual([
+      "--op: this command serves --op gemm and ffn; a program is compiled, planned and run",
+    ]);
+  });
+
+  test("a library of it: manifests say tensors and meaning, --certify runs it with fewer heads, one kernel for each shape", async () => {
+    using folder = scratch();
+    const problem = { op: "attention", dtype: "f16", heads: 4, kvHeads: 2, headDim: 16, causal: true };
+    const sizes = [{ queries: 16, keys: [16, 32] }];
+    const library = { name: "lib", archs: ["sm_80"], operations: [{ name: "flash", problem, sizes }] };
+    const options = { cwd: folder.path, stdin: JSON.stringify(library) };
+    const made = await cli("compile --library out --kernels - --certify", options);
+    expect([made.code, made.stderr, made.stdout.includes("launchers: out/lib.py\n")]).toEqual([0, "", true]);
+    const paths = folder.list().filter((path) => path.endsWith(".gemm.json"));
+    const manifests = paths.map((path) => {
+      const read = readManifest(JSON.parse(readFileSync(join(folder.path, path), "utf8")));
+      if (!read.ok) throw new Error(JSON.stringify(read.error));
+      return read.value;
+    });
+    const keys = manifests.map(({ tensors }) => tensors?.find(({ name }) => name === "K")?.axes[2]);
+    expect(keys.map((axis) => axis?.extent).sort()).toEqual([16, 32]);
+    for (const { tensors, attention, certificate } of manifests) {
+      const operands = tensors?.map(({ name, operand }) => `${name} ${operand}`);
+      expect(operands).toEqual(["Q a", "K b", "V epilogue0", "O d"]);
+      expect(tensors?.[0]?.axes.slice(0, 3)).toEqual([
+        { name: "b", extent: 1, stride: 4 * 16 * 16 },
+        { name: "h", extent: 2, stride: 2 * 16 * 16 },
+        { name: "g", extent: 2, stride: 16 * 16 },
       ]);
-    },
-  );
+      expect(attention).toEqual({ scale: 0.25, softCap: null, causal: "bottom-right", window: null });
+      expect([certificate?.kernel, certificate?.emulator.orders.length]).toEqual(["smaller", 3]);
+    }
+    const device = await openDevice({ kind: "emulator", arch: "sm_80" });
+    if (!device.ok) throw new Error("the emulator opens");
+    const index = JSON.parse(readFileSync(join(folder.path, "out/index.json"), "utf8"));
+    const opened = KernelLibrary.open(device.value, index, (path) =>
+      readFileSync(join(folder.path, "out", path)),
+    );
+    const picked = opened.ok ? opened.value.pick("flash", { m: 16, n: 16, k: 16 }) : opened;
+    expect(picked).toMatchObject({
+      error: [{ message: "'flash' is no product, and has no sizes m, n and k" }],
+    });
+  });
 
   test.each([
     [{}, []],

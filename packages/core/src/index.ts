@@ -94,8 +94,10 @@ export {
   type KernelSpec,
   type LaunchExpr,
   type Manifest,
+  type ManifestAttention,
   type ManifestImage,
   type ManifestResources,
+  type ManifestTensor,
   type ParamSpec,
   WORKSPACE_ALIGN,
 } from "./manifest.ts";

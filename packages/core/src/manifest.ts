@@ -235,5 +235,29 @@ export interface Manifest {
     readonly deterministic: boolean;
   };
   readonly resources: ManifestResources | null;
+  /** Of a program over named axes: its parameters, which `request` knows as operands only. */
+  readonly tensors?: readonly ManifestTensor[];
+  /** Of attention in a library: what a host needs to compute the same without a kernel. */
+  readonly attention?: ManifestAttention;
   readonly certificate?: Certificate;
+}
+
+/** A parameter of a program over named axes: the operand that a launch knows it as, and how it lies in memory. */
+export interface ManifestTensor {
+  /** As the program calls it. */
+  readonly name: string;
+  readonly operand: "a" | "b" | "d" | `epilogue${number}`;
+  readonly dtype: DType;
+  /** In the order of declaration; strides in elements. */
+  readonly axes: readonly { readonly name: string; readonly extent: number; readonly stride: number }[];
+}
+
+/** O = softmax(scale * Q.K^T + bias, mask) . V; bias and slopes are among the tensors. */
+export interface ManifestAttention {
+  readonly scale: number;
+  readonly softCap: number | null;
+  /** Where the diagonal of the causal mask ends. */
+  readonly causal: false | "bottom-right" | "top-left";
+  /** Keys that a query sees up to its own, and without `causal` from it on. */
+  readonly window: number | null;
 }

@@ -151,6 +151,7 @@ function artifactOf(
         program,
         start: start.program,
         schedule: plan,
+        ...(start.source === undefined ? {} : { source: start.source }),
         ptx: lowered.ptx,
         kernels,
         workspaceInit: lowered.workspaceInit ?? "zeroEach",

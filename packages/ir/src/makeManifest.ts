@@ -21,6 +21,8 @@ import {
   WORKSPACE_ALIGN,
 } from "@tilewright/core";
 import { disorderOf } from "./determinism.ts";
+import { tensorsOf } from "./program/tensors.ts";
+import type { AxisProgram } from "./program/types.ts";
 import { printProgram } from "./tile/print.ts";
 import type { TileProgram } from "./tile/types.ts";
 import { featuresOf } from "./tile/verify/features.ts";
@@ -34,6 +36,8 @@ export interface ManifestInput {
   /** The program that compiling began with: it stands for the schedule where there is none. */
   readonly start: TileProgram;
   readonly schedule: { readonly schedule: Schedule; readonly text: string } | null;
+  /** The program over named axes that it was compiled from. */
+  readonly source?: AxisProgram;
   readonly ptx: string;
   readonly kernels: readonly KernelSpec[];
   readonly workspaceInit: Manifest["workspace"]["init"];
@@ -77,6 +81,7 @@ export function makeManifest(parts: ManifestInput): Manifest {
       deterministic: disorderOf(program).length === 0,
     },
     resources: null,
+    ...(parts.source === undefined ? {} : { tensors: tensorsOf(parts.source) }),
   };
 }
 

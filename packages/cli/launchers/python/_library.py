@@ -14,8 +14,9 @@ import functools
 import json
 import os
 
+from ._attention import environment_of, serving, shapes_of, tensors_of
 from ._expressions import LaunchError, NoKernel, _image_rule, explain, holds, runs
-from ._operands import _EXTENTS, _OUTER, defaults_of, fit, operands_of, view
+from ._operands import _EXTENTS, _OUTER, check_kind, defaults_of, fit, operands_of, view
 from ._plans import Plan, _Driver
 
 # Bytes of dynamic shared memory that a launch may take without opting in, and blocks of the largest cluster that needs no
@@ -73,8 +74,20 @@ class Catalogue:
 
     @functools.lru_cache(maxsize=None)
     def operands(self, operation):
-        """Its operands, as operands_of says them."""
+        """Its operands, as operands_of says them; of attention as tensors_of does."""
+        if self.attention(operation) is not None:
+            return tensors_of(self.manifest(self.dispatch[operation][0]))
         return operands_of(self.problem(operation))
+
+    def attention(self, operation):
+        """What an attention operation computes, as its manifests say it; None of a product."""
+        return self.manifest(self.dispatch[operation][0]).get("attention")
+
+    @functools.lru_cache(maxsize=None)
+    def kernels(self, operation):
+        """Of attention: artefact, which GPUs run it, and its tensors by operand, of each kernel, the best first."""
+        rows = self.index["artefacts"]
+        return [(each, rows[each]["device"], shapes_of(self.manifest(each))) for each in self.dispatch[operation]]
 
     @functools.lru_cache(maxsize=None)
     def defaults(self, operation):
@@ -104,6 +117,8 @@ class Library:
     """The operations of a library on one GPU, each a method: OPERATION(m, n, k, a, b, [c,] d, *, epilogue={step: operand or number},
     stream=None, **more); more: alpha, beta, batch, lda..ldd, strideA..strideD (elements), workspace, workspace_bytes.
 
+    Attention: OPERATION(q, k, v, [bias, slopes,] out, *, stream=None, workspace=None, workspace_bytes=0); tensors are [batch, heads, rows, columns].
+
     Errors: LaunchError names the operand and the constraint that it breaks; NoKernel the kernels and theirs."""
 
     def __init__(self, device=0, folder=None, catalogue=None):
@@ -125,7 +140,8 @@ class Library:
     def __getattr__(self, name):
         if name.startswith("_") or name == "catalogue" or name not in self.catalogue.dispatch:
             raise AttributeError("the library has no operation '%s'" % name)
-        method = functools.partial(self._call, name)
+        call = self._call if self.catalogue.attention(name) is None else self._attend
+        method = functools.partial(call, name)
         setattr(self, name, method)
         return method
 
@@ -219,9 +235,7 @@ class Library:
             operand = operands.get(name)
             if operand is None:
                 raise TypeError("%s() takes no operand '%s'" % (operation, name))
-            if isinstance(seen.device, int) and seen.device != self.device:
-                text = "%s: %s is on GPU %d, and the library was opened for GPU %d"
-                raise LaunchError(text % (operation, operand.label, seen.device, self.device))
+            check_kind(operation, operand, seen, self.device)
             ld, between = fit(operation, operand, seen, extents, batch)
             if ld is not None:
                 numbers.setdefault("ld" + name, ld)
@@ -229,7 +243,19 @@ class Library:
                 numbers.setdefault(_OUTER[name], between)
         env = self.catalogue.environment(operation, sizes, numbers, self.num_sms)
         artefact = self.pick(operation, env)
-        labels = {name: operand.label for name, operand in operands.items()}
+        return self._plan(operation, artefact, env, views, operands.values())
+
+    def plan_attention(self, operation, views):
+        """The same of attention, whose kernel the shapes and strides of the views decide."""
+        operands = self.catalogue.operands(operation)
+        for operand in operands:
+            check_kind(operation, operand, views[operand.name], self.device)
+        artefact = serving(operation, self.catalogue.kernels(operation), views, self.capability)
+        env = environment_of(self.catalogue.manifest(artefact), self.num_sms)
+        return self._plan(operation, artefact, env, views, operands)
+
+    def _plan(self, operation, artefact, env, views, operands):
+        labels = {operand.name: operand.label for operand in operands}
         names = [*views, "workspace"]
         return Plan(self._cuda, self.catalogue.manifest(artefact), self._load(artefact), env, operation, names, labels)
 
@@ -249,16 +275,28 @@ class Library:
             else:
                 views[name] = view(value)
         workspace, room = view(more.pop("workspace", None)).address, more.pop("workspace_bytes", 0)
+        key = ((m, n, k), _key(numbers.items()), _key(more.items()))
+        self._queue(operation, views, key, lambda: self.plan(operation, (m, n, k), views, {**more, **numbers}), stream, workspace, room)
+
+    def _attend(self, operation, *tensors, stream=None, workspace=None, workspace_bytes=0):
+        """Attention: Q, K, V, what is added to scores, O; tensors, or addresses of what a kernel was made for."""
+        operands = self.catalogue.operands(operation)
+        if len(tensors) != len(operands):
+            raise TypeError("%s() takes %s" % (operation, ", ".join(each.label for each in operands)))
+        views = {operand.name: view(tensor) for operand, tensor in zip(operands, tensors)}
+        self._queue(operation, views, (), lambda: self.plan_attention(operation, views), stream, view(workspace).address, workspace_bytes)
+
+    def _queue(self, operation, views, key, make, stream, workspace, room):
+        """Launch by the plan that was kept for operands like these, or a new one."""
         if stream is None:
             owners = [each for each in views.values() if each.stream is not None]
             stream = owners[0].stream(self.device) if owners else 0
         else:
             stream = _stream_handle(stream)
-        facts = tuple((name, each.facts) for name, each in views.items())
-        key = (operation, (m, n, k), facts, _key(numbers.items()), _key(more.items()))
+        key = (operation, tuple((name, each.facts) for name, each in views.items()), *key)
         plan = self._kept.get(key)
         if plan is None:
-            plan = self.plan(operation, (m, n, k), views, {**more, **numbers})
+            plan = make()
             if len(self._kept) >= _MOST_KEPT:
                 del self._kept[next(iter(self._kept))]
             self._kept[key] = plan

@@ -242,15 +242,23 @@ def _dims(values):
     return "[%s]" % ", ".join(map(str, values))
 
 
+def check_kind(operation, operand, seen, device=None):
+    """Raises LaunchError for a tensor of another dtype, or that is not on the GPU."""
+    label, dtype = operand.label, "f32" if operand.dtype == "tf32" else operand.dtype
+    if isinstance(seen.device, str):
+        raise LaunchError("%s: %s is on %s, and the kernels run on a GPU" % (operation, label, seen.device))
+    if None not in (seen.device, device) and seen.device != device:
+        text = "%s: %s is on GPU %d, and the library was opened for GPU %d"
+        raise LaunchError(text % (operation, label, seen.device, device))
+    if seen.dtype is not None and seen.dtype != dtype:
+        raise LaunchError("%s: %s is %s, and the kernels take %s" % (operation, label, seen.dtype, dtype))
+
+
 def fit(operation, operand, seen, sizes, batch):
     """Leading dimension and distance between matrices of an operand, from its strides; None where its owner says nothing or nothing
     follows. Raises LaunchError with what does not fit: dtype, shape, strides. sizes: values of m, n and k."""
-    label, dtype = operand.label, operand.dtype
-    memory_dtype = "f32" if dtype == "tf32" else dtype
-    if isinstance(seen.device, str):
-        raise LaunchError("%s: %s is on %s, and the kernels run on a GPU" % (operation, label, seen.device))
-    if seen.dtype is not None and seen.dtype != memory_dtype:
-        raise LaunchError("%s: %s is %s, and the kernels take %s" % (operation, label, seen.dtype, memory_dtype))
+    check_kind(operation, operand, seen)
+    label = operand.label
     if seen.shape is None:
         return None, None
     shape, strides = seen.shape, seen.strides

@@ -13,6 +13,7 @@ from . import _shim
 from ._expressions import LaunchError, NoKernel
 from ._library import Library
 from ._operands import View, view
+from ._torch_attention import Attention
 from ._torch_reference import _TORCH, Described
 
 _MOST_KEPT = 1024  # launches kept ready, a thread
@@ -103,8 +104,8 @@ class _Entry:
         return made[0] if len(made) == 1 else tuple(made)
 
 
-class _Operation(Described):
-    """One operation: its launches, its operator."""
+class _Operation:
+    """One operation: its launches, its operator. What it computes is the other base class's."""
 
     def __init__(self, catalogue, name, libraries):
         super().__init__(catalogue, name)
@@ -127,7 +128,7 @@ class _Operation(Described):
     def prepare(self, tensors, numbers):
         """A launch for these tensors. Raises LaunchError with what one of them breaks."""
         views = {operand.name: view(tensor) for operand, tensor in zip(self.inputs, tensors)}
-        first = views["a"]
+        first = views[self.inputs[0].name]
         for operand in self.inputs:
             seen = views[operand.name]
             if isinstance(seen.device, str):
@@ -137,16 +138,12 @@ class _Operation(Described):
                 raise LaunchError(text % (self.name, operand.label, seen.device, self.inputs[0].label, first.device))
         shapes, strides = [each.shape for each in views.values()], [each.strides for each in views.values()]
         outs = list(self.shapes_out(shapes, strides))
-        m, n, k, batch = self.sizes(shapes, strides)
         for operand, (shape, stride, _, _) in zip(self.outs, outs):
             views[operand.name] = View(0, "f32" if operand.dtype == "tf32" else operand.dtype, first.device, shape, stride)
         with _lock:
             library = self.library(first.device)
             library.activate()
-            given = {self.numbers[label]: value for label, value in numbers.items()}
-            if self.batched:
-                given["batch"] = batch
-            plan = library.plan(self.name, (m, n, k), views, given)
+            plan = self.plan(library, views, shapes, strides, numbers)
         return _Entry(plan, first.device, any(tensor.requires_grad for tensor in tensors), outs)
 
     def direct(self, *tensors, fallback=False, **numbers):
@@ -284,6 +281,11 @@ class _Operation(Described):
         with torch.autocast("cuda", enabled=False):
             return self.op(*cast, **options)
 
+    def setup_context(self, ctx, inputs, keyword_only_inputs, output):
+        """What the backward pass needs."""
+        ctx.save_for_backward(*inputs)
+        ctx.options = dict(keyword_only_inputs)
+
     def refuse_vmap(self, *_, **__):
         """There is no batching rule."""
         text = "%s: vmap is refused: the kernels have no batch to map over; call it in a loop, or compile it with a strided batch"
@@ -304,6 +306,14 @@ class _Operation(Described):
         torch.library.register_fake(qualified, self.fake, lib=library)
         torch.library.register_autograd(qualified, self.backward, setup_context=self.setup_context, lib=library)
         self.op = getattr(getattr(torch.ops, self.catalogue.index["name"]), self.name).default
+
+
+class _Product(_Operation, Described):
+    """A matrix product."""
+
+
+class _Attention(_Operation, Attention):
+    """Attention."""
 
 
 def _traced(operation, *tensors, **options):
@@ -331,7 +341,8 @@ def operations(catalogue):
             libraries = {}
             _library.functions = {}
             for name in catalogue.dispatch:
-                each = _Operation(catalogue, name, libraries)
+                kind = _Product if catalogue.attention(name) is None else _Attention
+                each = kind(catalogue, name, libraries)
                 if any(_TORCH.get(operand.dtype) is None for operand in each.inputs + each.outs):
                     continue
                 each.register(_library)

@@ -78,6 +78,21 @@ def _like(gradient, operand):
     return gradient if gradient.shape == operand.shape and operand.stride(-1) == 1 else gradient.transpose(-1, -2)
 
 
+def through_torch(operation, what, ctx, grads):
+    """Gradients of what only torch has one of: computed again, if that was asked for."""
+    numbers = dict(ctx.options)
+    if not numbers.pop("fallback", False):
+        raise LaunchError("%s has no gradient: %s's is torch's alone; call with fallback=True" % (operation.name, what))
+    with torch.enable_grad():
+        leaves = [tensor.detach().requires_grad_(tensor.is_floating_point()) for tensor in ctx.saved_tensors]
+        outs = operation.reference(*leaves, **numbers)
+    outs = outs if isinstance(outs, tuple) else (outs,)
+    given = [(out, grad) for out, grad in zip(outs, grads) if grad is not None]
+    wanted = [leaf for leaf in leaves if leaf.requires_grad]
+    made = iter(torch.autograd.grad([out for out, _ in given], wanted, [grad for _, grad in given], allow_unused=True))
+    return tuple(next(made) if leaf.requires_grad else None for leaf in leaves)
+
+
 class Described:
     """One operation: what it takes and gives."""
 
@@ -248,6 +263,14 @@ class Described:
         _, outs = self._chain(value, tensors, numbers, up)
         return outs[0] if len(outs) == 1 else tuple(outs)
 
+    def plan(self, library, views, shapes, strides, numbers):
+        """The launch of a library for these operands."""
+        m, n, k, batch = self.sizes(shapes, strides)
+        given = {self.numbers[label]: value for label, value in numbers.items()}
+        if self.batched:
+            given["batch"] = batch
+        return library.plan(self.name, (m, n, k), views, given)
+
     def _product(self, name, torch_way, fallback, *tensors):
         """A product by the operation of that name of the same library."""
         if name in self.catalogue.dispatch:
@@ -257,27 +280,13 @@ class Described:
         text = '%s has no gradient: the library lacks %s; compile it with "gradients": true, or call with fallback=True'
         raise LaunchError(text % (self.name, name))
 
-    def setup_context(self, ctx, inputs, keyword_only_inputs, output):
-        """What the backward pass needs."""
-        ctx.save_for_backward(*inputs)
-        ctx.options = dict(keyword_only_inputs)
-
     def backward(self, ctx, *grads):
         """Gradients of the inputs: the epilogue's by torch, those of A and B by products of the same library."""
         tensors, numbers = ctx.saved_tensors, dict(ctx.options)
         fallback = numbers.pop("fallback", False)
         found = [None] * len(tensors)
         if self.gated is not None:
-            if not fallback:
-                raise LaunchError("%s has no gradient: a gated product's is torch's alone; call with fallback=True" % self.name)
-            with torch.enable_grad():
-                leaves = [tensor.detach().requires_grad_(tensor.is_floating_point()) for tensor in tensors]
-                outs = self.reference(*leaves, **numbers)
-            outs = outs if isinstance(outs, tuple) else (outs,)
-            given = [(out, grad) for out, grad in zip(outs, grads) if grad is not None]
-            wanted = [leaf for leaf in leaves if leaf.requires_grad]
-            made = iter(torch.autograd.grad([out for out, _ in given], wanted, [grad for _, grad in given], allow_unused=True))
-            return tuple(next(made) if leaf.requires_grad else None for leaf in leaves)
+            return through_torch(self, "a gated product", ctx, grads)
         steps = self.problem["epilogue"]
         before = [None] * len(steps)
         a, b = tensors[0], tensors[1]

@@ -7,6 +7,7 @@ import {
   findTarget,
   type KernelResources,
   type Manifest,
+  type ManifestAttention,
   type ManifestImage,
   occupancy,
   ok,
@@ -14,7 +15,7 @@ import {
   runsOn,
   type Target,
 } from "@tilewright/core";
-import type { Artifact } from "@tilewright/ir";
+import type { Artifact, Attention } from "@tilewright/ir";
 import { codes, problemWith } from "../codes.ts";
 import type { Context } from "../context.ts";
 import { sha256 } from "../files/hash.ts";
@@ -98,16 +99,22 @@ export interface FileOptions {
   /** Architectures to assemble for; the artefact's own if there are none. */
   readonly cubins?: readonly string[];
   readonly certificate?: Certificate | undefined;
+  /** Of attention: what it computes, for the manifest. */
+  readonly attention?: Attention | undefined;
   /** PTX as it is launched, without comments and `.loc`; with them, the machine text that they name is the last file. */
   readonly bare?: boolean;
 }
+
+const meaningOf = ({ scale, softCap, causal, window }: Attention): ManifestAttention => ({
+  ...{ scale, softCap, causal, window },
+});
 
 /** The files that `formats` asks for. Errors: what ptxas says, for every architecture. */
 export async function filesOf(
   context: Context,
   artifact: Artifact,
   formats: readonly EmitFormat[],
-  { stem, cubins: archs = [], certificate, bare = false }: FileOptions,
+  { stem, cubins: archs = [], certificate, attention, bare = false }: FileOptions,
 ): Promise<Checked<readonly EmittedFile[]>> {
   const files: EmittedFile[] = [];
   const beside: EmittedFile[] = [];
@@ -140,8 +147,12 @@ export async function filesOf(
     for (const [stage, data] of stageTexts(artifact))
       files.push({ format: "ir", name: `${stem}.${stage}.tile`, data });
   if (formats.includes("manifest")) {
-    const checked = certificate === undefined ? {} : { certificate };
-    const manifest = { ...artifact.manifest, images, resources: resourcesOf(artifact, cubins), ...checked };
+    const manifest = {
+      ...artifact.manifest,
+      ...{ images, resources: resourcesOf(artifact, cubins) },
+      ...(attention === undefined ? {} : { attention: meaningOf(attention) }),
+      ...(certificate === undefined ? {} : { certificate }),
+    };
     files.push({ format: "manifest", name: `${stem}.gemm.json`, data: printManifest(manifest) });
   }
   return ok([...files, ...beside]);

@@ -26,6 +26,7 @@ import {
   type Library,
   type LibraryArtefact,
   type LibraryOperation,
+  sizesText,
 } from "./model.ts";
 import type { KernelRequest, LibraryPlan } from "./request.ts";
 
@@ -78,7 +79,11 @@ export async function buildLibrary(
       found.push(problemWith(codes.libraryFactors, request.at, message, { hint }));
       return [];
     }
-    if (request.problem.batch.kind === "strided" && request.problem.batch.axes !== undefined) {
+    if (
+      request.problem.batch.kind === "strided" &&
+      request.problem.batch.axes !== undefined &&
+      request.program === undefined
+    ) {
       const message = `${request.operation} has a batch over axes, and launchers know batches in a row`;
       const hint = "compile it by itself: its manifest says what to launch";
       found.push(problemWith(codes.libraryGroups, request.at, message, { hint }));
@@ -110,7 +115,7 @@ export async function buildLibrary(
       found.push(...certificate.error);
       continue;
     }
-    const made = await writeArtefact(context, artifact, options, certificate.value);
+    const made = await writeArtefact(context, { request, artifact }, options, certificate.value);
     if (!made.ok) {
       found.push(...made.error);
       continue;
@@ -134,12 +139,16 @@ function tell(context: Context, done: number, all: number, began: number): void 
 
 /** What decides whether an artefact is taken: two that agree in it would hide one another. */
 const reachOf = ({ request, artifact }: Compiled): string =>
-  JSON.stringify([request.operation, request.target.arch, artifact.manifest.constraints]);
+  JSON.stringify([
+    ...[request.operation, request.target.arch],
+    artifact.manifest.tensors ?? artifact.manifest.constraints,
+  ]);
 
 /** Kernels that another one of the same operation hides. */
 function unreachable(compiled: readonly Compiled[]): readonly Diagnostic[] {
   const first = new Map<string, Compiled>();
   return compiled.flatMap((each): Diagnostic[] => {
+    const { artifact } = each;
     const reach = reachOf(each);
     const other = first.get(reach);
     if (other === undefined) {
@@ -147,8 +156,7 @@ function unreachable(compiled: readonly Compiled[]): readonly Diagnostic[] {
       return [];
     }
     const { request } = each;
-    const { m, n, k } = request.problem;
-    const message = `${request.operation} has two kernels for ${m} x ${n} x ${k} on ${request.target.arch}; the first is asked for at ${other.request.at}`;
+    const message = `${request.operation} has two kernels for ${sizesText(artifact.manifest)} on ${request.target.arch}; the first is asked for at ${other.request.at}`;
     return [
       problemWith(codes.libraryTwice, request.at, message, {
         hint: "leave one out: it would never be launched",
@@ -159,7 +167,7 @@ function unreachable(compiled: readonly Compiled[]): readonly Diagnostic[] {
 
 async function writeArtefact(
   context: Context,
-  artifact: Artifact,
+  { request, artifact }: Compiled,
   { formats, cubins }: BuildOptions,
   certificate: Certificate | undefined,
 ) {
@@ -169,6 +177,7 @@ async function writeArtefact(
     stem,
     cubins,
     certificate,
+    attention: request.program?.attention,
     bare: true,
   });
   if (!made.ok) return made;
@@ -205,7 +214,9 @@ function operationsOf(
     numbers.set(request.operation, list);
   });
   return [...numbers].flatMap(([name, list]): LibraryOperation[] => {
-    const problem = compiled[list[0] ?? 0]?.request.problem;
-    return problem === undefined ? [] : [{ name, problem, dispatch: dispatchOrder(artefacts, list) }];
+    const request = compiled[list[0] ?? 0]?.request;
+    if (request === undefined) return [];
+    const { problem, program } = request;
+    return [{ name, problem, attends: program !== undefined, dispatch: dispatchOrder(artefacts, list) }];
   });
 }

@@ -17,6 +17,8 @@ import { compilerOf } from "../compiler.ts";
 import { ordersOf } from "../emulation/flags.ts";
 import { sha256 } from "../files/hash.ts";
 import type { Session } from "../kit/command.ts";
+import { attentionOf } from "../request/attention.ts";
+import { type ProgramRequest, programOf } from "../request/request.ts";
 import { openRunDevice, type RunDevice } from "../run/device.ts";
 import { execute } from "../run/execute.ts";
 import { type Inputs, randomInputs } from "../run/inputs.ts";
@@ -65,6 +67,30 @@ function reachable(problem: Problem): Checked<Problem> {
   return defineProblem(request);
 }
 
+/** Attention at sizes that the emulator runs in seconds: fewer heads and sequences, then fewer queries and keys, which stay in parts if they were. */
+function attentionWithin({
+  attention,
+}: ProgramRequest): Checked<ProgramRequest & { readonly launched: Problem }> {
+  const { stored, window, softCap, bias, offset: _, ...rest } = attention;
+  const shared = attention.heads / attention.kvHeads;
+  const kvHeads = shared > 1 ? 1 : Math.min(attention.kvHeads, MOST_BATCH);
+  const sizes = { queries: attention.queries, keys: attention.keys };
+  const work = () =>
+    sizes.queries * sizes.keys * (attention.headDim + attention.valueDim) * kvHeads * shared * 2;
+  while (work() > MOST_WORK && Math.max(sizes.queries, sizes.keys / 4) > GRAIN) {
+    const name = sizes.queries > sizes.keys / 4 ? "queries" : "keys";
+    sizes[name] = Math.floor(sizes[name] / 2 / GRAIN) * GRAIN + (sizes[name] % GRAIN);
+  }
+  const made = attentionOf({
+    ...{ op: "attention", ...rest, ...sizes, kvHeads, heads: kvHeads * shared, d: { dtype: stored } },
+    ...(window === null ? {} : { window }),
+    ...(softCap === null ? {} : { softCap }),
+    ...(bias === null ? {} : { bias }),
+    batch: Math.min(attention.batch, MOST_BATCH),
+  });
+  return made.ok ? ok({ ...programOf(made.value), launched: made.value.launched }) : made;
+}
+
 /** Values of the factors that a launch supplies: none that would hide one. */
 const factorsOf = ({ alpha, beta }: Problem): { readonly alpha?: number; readonly beta?: number } => ({
   ...(alpha === "runtime" ? { alpha: 1.5 } : {}),
@@ -81,9 +107,17 @@ const giving = (
 
 /** The kernel itself, or one of the same schedule at sizes within reach. */
 function kernelOf(session: Session, request: KernelRequest, artifact: Artifact): Checked<Artifact> {
+  const { target, deterministic } = request;
+  if (request.program !== undefined) {
+    const within = attentionWithin(request.program);
+    if (!within.ok || within.value.text === request.program.text) return within.ok ? ok(artifact) : within;
+    const { launched: problem, ...program } = within.value;
+    const wanted = { ...request, problem, program, targets: [target], schedule: artifact.schedule };
+    const [made] = compileRequest(compilerOf(session.context), { ...wanted, backend: artifact.backend });
+    return made ?? err([]);
+  }
   const problem = reachable(request.problem);
   if (!problem.ok || problem.value === request.problem) return problem.ok ? ok(artifact) : problem;
-  const { target, deterministic } = request;
   const { schedule } = artifact.manifest.plan;
   const wanted = { ...request, problem: problem.value, targets: [target], deterministic, schedule };
   const [made] = compileRequest(compilerOf(session.context), { ...wanted, backend: artifact.backend });

@@ -11,13 +11,13 @@ import { count, list, text, toggle } from "../kit/flags.ts";
 import { formatBytes, plural } from "../output/format.ts";
 import { renderTable } from "../output/table.ts";
 import { problemFlags } from "../request/flags.ts";
-import { buildProductRequest, type CompileArgs, type ProblemArgs } from "../request/request.ts";
+import { buildRequest, type CompileArgs, type ProblemArgs } from "../request/request.ts";
 import { tellChoice } from "../tuned/choice.ts";
 import { openStore } from "../tuned/files.ts";
 import { type BuiltLibrary, buildLibrary } from "./build.ts";
 import { certificateOf } from "./certificate.ts";
 import { type Language, languages, launcherFiles } from "./launchers/index.ts";
-import { indexOf } from "./model.ts";
+import { indexOf, sizesText } from "./model.ts";
 import { firstVersion, type LibraryPlan, planLibrary, readLibraryRequest } from "./request.ts";
 import { wheelOf } from "./wheel.ts";
 
@@ -74,11 +74,12 @@ export type LibraryArgs = ProblemArgs &
 /** Flags of a single kernel that a library has no use for. */
 const single = ["out", "from", "ir"] as const;
 
-/** The library of the flags alone: one operation `gemm` of a library `kernels`. */
+/** The library of the flags alone: one operation, `gemm` or `attention`, of a library `kernels`. */
 function planOfFlags(session: Session, args: LibraryArgs): Checked<LibraryPlan> {
-  const request = buildProductRequest(session.context, args);
+  const request = buildRequest(session.context, args);
   if (!request.ok) return request;
-  const { problem, targets, backend, schedule, deterministic, machine, store } = request.value;
+  const { problem, program, targets, backend, schedule, deterministic, machine, store } = request.value;
+  const operation = program === undefined ? "gemm" : "attention";
   // A file may give a schedule by field; a library's kernels name theirs by text.
   if (schedule !== null && typeof schedule !== "string")
     return err([
@@ -89,7 +90,8 @@ function planOfFlags(session: Session, args: LibraryArgs): Checked<LibraryPlan> 
   return ok({
     ...{ name: "kernels", version: firstVersion },
     kernels: targets.map((target) => ({
-      ...{ operation: "gemm", at: "the problem", problem, target },
+      ...{ operation, at: "the problem", problem, target },
+      ...(program === undefined ? {} : { program }),
       backend,
       schedule,
       deterministic,
@@ -159,6 +161,7 @@ function show(
         schedule: artefact?.manifest.plan.schedule ?? "",
         choice: artefact?.choice,
         ...{ m: request?.m, n: request?.n, k: request?.k },
+        ...(artefact === undefined ? {} : { sizes: sizesText(artefact.manifest) }),
         manifest: join(folder, artefact?.path ?? ""),
       };
     }),
@@ -171,12 +174,12 @@ function show(
     },
     () => {
       const rows = operations.flatMap(({ name, kernels }) =>
-        kernels.map(({ arch, backend, choice, m, n, k, manifest }) => [
+        kernels.map(({ arch, backend, choice, sizes, manifest }) => [
           name,
           arch,
           backend,
           choice?.from ?? "",
-          `${m} x ${n} x ${k}`,
+          sizes ?? "",
           manifest,
         ]),
       );
@@ -187,10 +190,36 @@ function show(
   );
 }
 
+/** Languages whose launchers know every operation: attention's tensors are Python's alone. Errors: others that were asked for, and an order of products' additions. */
+function languagesOf(plan: LibraryPlan, args: LibraryArgs): Checked<readonly Language[]> {
+  const attends = plan.kernels.find(({ program }) => program !== undefined);
+  if (attends === undefined) return ok(args.launchers ?? languages);
+  const others = args.launchers?.filter((language) => language !== "python") ?? [];
+  const conflict = (flag: string, message: string, hint: string) =>
+    problemWith(codes.conflict, flag, `${attends.operation} is attention: ${message}`, { hint });
+  const found = [
+    ...(others.length === 0
+      ? []
+      : [
+          conflict(
+            "--launchers",
+            `launchers for ${others.join(", ")} know products`,
+            "leave --launchers out: Python's is written",
+          ),
+        ]),
+    ...(args.batchInvariant
+      ? [conflict("--batch-invariant", "its rows have no order that m leaves alone", "leave it out")]
+      : []),
+  ];
+  return found.length > 0 ? err(found) : ok(["python"]);
+}
+
 /** The whole command. Nothing is written unless everything compiles. */
 export async function compileLibrary(session: Session, args: LibraryArgs, folder: string): Promise<number> {
   const plan = planOf(session, args);
   if (!plan.ok) return session.fail(plan.error);
+  const wanted = languagesOf(plan.value, args);
+  if (!wanted.ok) return session.fail(wanted.error);
   const count = plural(plan.value.kernels.length, "kernel");
   const emit = args.emit ?? ["ptx"];
   const built = await session.working(`compiling ${count}`, () =>
@@ -204,7 +233,7 @@ export async function compileLibrary(session: Session, args: LibraryArgs, folder
   );
   if (!built.ok) return session.fail(built.error);
   const { library, files } = built.value;
-  const launchers = launcherFiles(library, args.launchers ?? languages);
+  const launchers = launcherFiles(library, wanted.value);
   // Last: who finds an index finds what it names.
   const content = [...files, { path: "index.json", data: printLibraryIndex(indexOf(library)) }];
   const wheel = args.wheel ? wheelOf(library, content, plan.value.version) : undefined;

@@ -1,5 +1,13 @@
 /** A kernel library between compiling and writing: what the index, the dispatch table and the launchers are made of. */
-import type { Constraint, LibraryDevice, LibraryIndex, Manifest, Problem, Target } from "@tilewright/core";
+import type {
+  Constraint,
+  LibraryDevice,
+  LibraryIndex,
+  Manifest,
+  ManifestTensor,
+  Problem,
+  Target,
+} from "@tilewright/core";
 import { libraryIndexSchemaId } from "@tilewright/core";
 import type { choiceData } from "../tuned/choice.ts";
 import { version } from "../version.ts";
@@ -20,6 +28,8 @@ export interface LibraryOperation {
   readonly name: string;
   /** The problem of its first kernel: dtypes, layouts and epilogue are those of all. */
   readonly problem: Problem;
+  /** Whether it is attention, which has tensors in place of a problem's operands. */
+  readonly attends: boolean;
   /** Numbers of artefacts, best first. */
   readonly dispatch: readonly number[];
 }
@@ -28,6 +38,13 @@ export interface Library {
   readonly name: string;
   readonly artefacts: readonly LibraryArtefact[];
   readonly operations: readonly LibraryOperation[];
+}
+
+/** What a kernel was made for: `m x n x k`, or the tensors of attention by their extents. */
+export function sizesText({ request: { m, n, k }, tensors }: Manifest): string {
+  const inputs = tensors?.filter(({ operand }) => operand !== "d");
+  const extents = ({ axes }: ManifestTensor) => axes.map(({ extent }) => extent).join("x");
+  return inputs?.map((each) => `${each.name} ${extents(each)}`).join(", ") ?? `${m} x ${n} x ${k}`;
 }
 
 export const deviceOf = ({ portability, major, minor }: Target): LibraryDevice => ({

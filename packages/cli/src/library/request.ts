@@ -19,6 +19,8 @@ import { codes, problemWith } from "../codes.ts";
 import type { Context } from "../context.ts";
 import { readJsonFile } from "../files/json.ts";
 import { formatDuration } from "../output/format.ts";
+import { attentionOf } from "../request/attention.ts";
+import { type ProgramRequest, programOf } from "../request/request.ts";
 import { gradientProblems } from "./gradients.ts";
 
 /** One kernel to compile. */
@@ -26,7 +28,10 @@ export interface KernelRequest {
   readonly operation: string;
   /** Where the file asks for it, for messages. */
   readonly at: string;
+  /** What a launch takes. */
   readonly problem: Problem;
+  /** Attention; absent: the problem itself is compiled. */
+  readonly program?: ProgramRequest;
   readonly target: Target;
   readonly backend: string | null;
   readonly schedule: string | null;
@@ -59,12 +64,18 @@ export interface LibraryWishes {
 }
 
 interface Sizes {
-  readonly m?: unknown;
-  readonly n?: unknown;
-  readonly k?: unknown;
+  /** By name; what the entry leaves out is missing. */
+  readonly dims: Readonly<Record<string, unknown>>;
   readonly symbolic?: unknown;
   readonly schedule?: string | undefined;
 }
+
+/** Sizes that entries have: of products, and of attention. */
+const productSizes = ["m", "n", "k"] as const;
+const attentionSizes = ["queries", "keys", "batch"] as const;
+const sizeNames = [...productSizes, ...attentionSizes] as const;
+
+const isAttention = ({ problem }: LibraryOperationRequest): boolean => problem.op === "attention";
 
 const many = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : [value]);
 
@@ -74,17 +85,19 @@ function* combinations(
   at: string,
 ): Generator<{ readonly sizes: Sizes; readonly at: string }> {
   if (operation.sizes === undefined) {
-    yield { sizes: {}, at };
+    yield { sizes: { dims: {} }, at };
     return;
   }
-  for (const [i, entry] of operation.sizes.entries())
-    for (const m of many(entry.m))
-      for (const n of many(entry.n))
-        for (const k of many(entry.k))
-          yield {
-            sizes: { m, n, k, symbolic: entry.symbolic, schedule: entry.schedule },
-            at: `${at}.sizes[${i}]`,
-          };
+  for (const [i, entry] of operation.sizes.entries()) {
+    const { symbolic, schedule } = entry;
+    const given = sizeNames.filter((name) => entry[name] !== undefined);
+    const all = given.reduce<readonly Readonly<Record<string, unknown>>[]>(
+      (found, name) =>
+        found.flatMap((dims) => many(entry[name]).map((value) => ({ ...dims, [name]: value }))),
+      [{}],
+    );
+    for (const dims of all) yield { sizes: { dims, symbolic, schedule }, at: `${at}.sizes[${i}]` };
+  }
 }
 
 /** Kernels that the request asks for, counted without making any of them. */
@@ -92,7 +105,7 @@ const countKernels = (request: LibraryRequest, archs: readonly string[] | null):
   request.operations.reduce((sum, operation) => {
     const targets = new Set(archs ?? operation.archs ?? request.archs ?? []).size;
     const sizes = operation.sizes?.reduce(
-      (all, { m, n, k }) => all + many(m).length * many(n).length * many(k).length,
+      (all, entry) => all + sizeNames.reduce((count, name) => count * many(entry[name]).length, 1),
       0,
     );
     // Two gradients of each product.
@@ -142,28 +155,31 @@ export function planLibrary(request: LibraryRequest, wishes: LibraryWishes): Che
     const at = `operations[${i}]`;
     const targets = targetsOf(wishes.archs ?? operation.archs ?? request.archs ?? [], at, found);
     return [...combinations(operation, at)].flatMap(({ sizes, at: place }): KernelRequest[] => {
-      const { schedule, ...dims } = sizes;
-      const problem = problemOf(operation, dims, place);
-      if (!problem.ok) {
-        found.push(...problem.error);
+      const { schedule } = sizes;
+      const made = stated(operation, sizes, place);
+      if (!made.ok) {
+        found.push(...made.error);
         return [];
       }
+      const { problem } = made.value;
       const { deterministic, machine, store } = wishes;
       const same = { deterministic, machine, store };
       const own = targets.map((target) => ({
-        ...{ operation: operation.name, at: place, problem: problem.value, target },
+        ...{ operation: operation.name, at: place, ...made.value, target },
         backend: wishes.backend ?? operation.backend ?? null,
         schedule: wishes.schedule ?? schedule ?? operation.schedule ?? null,
         ...same,
       }));
       if (operation.gradients !== true) return own;
-      if (problem.value.gated !== undefined) {
-        const message = `${operation.name} is a gated product, of which only torch has a gradient`;
+      if (problem.gated !== undefined || isAttention(operation)) {
+        const what = isAttention(operation) ? "attention" : "a gated product";
+        const message = `${operation.name} is ${what}, of which only torch has a gradient`;
         const hint = 'leave "gradients" out, and call with fallback=True where gradients are asked for';
-        found.push(problemWith(codes.conflict, `${at}.gradients`, message, { hint }));
+        const fault = problemWith(codes.conflict, `${at}.gradients`, message, { hint });
+        if (found.every((one) => one.at !== fault.at)) found.push(fault);
         return own;
       }
-      const derived = gradientProblems(problem.value).flatMap(({ suffix, request: asked }) => {
+      const derived = gradientProblems(problem).flatMap(({ suffix, request: asked }) => {
         const made = readProblemRequest(asked);
         if (!made.ok)
           found.push(...made.error.map((one) => ({ ...one, at: `${place}, ${suffix}: ${one.at}` })));
@@ -182,23 +198,42 @@ export function planLibrary(request: LibraryRequest, wishes: LibraryWishes): Che
   return found.length > 0 ? err(found) : ok({ name, version, kernels });
 }
 
-/** The problem at one of the sizes. Its faults say where the file asks for it. */
-function problemOf(operation: LibraryOperationRequest, sizes: Sizes, at: string): Checked<Problem> {
-  const { symbolic = operation.problem.symbolic, ...dims } = sizes;
+/** What is compiled for one of the sizes. Its faults say where the file asks for it. */
+function stated(
+  operation: LibraryOperationRequest,
+  sizes: Sizes,
+  at: string,
+): Checked<Pick<KernelRequest, "problem" | "program">> {
+  const placed = <T>(made: Checked<T>): Checked<T> =>
+    made.ok ? made : err(made.error.map((one) => ({ ...one, at: `${at}.${one.at}` })));
+  const [own, others] = isAttention(operation)
+    ? ([attentionSizes, [...productSizes, "symbolic"]] as const)
+    : ([productSizes, attentionSizes] as const);
+  const given: Readonly<Record<string, unknown>> = { ...sizes.dims, symbolic: sizes.symbolic };
+  const foreign = others.filter((name) => given[name] !== undefined);
+  if (foreign.length > 0) {
+    const message = `${operation.name} has no ${foreign.join(", ")}`;
+    return err([problemWith(codes.conflict, at, message, { hint: `its sizes are ${own.join(", ")}` })]);
+  }
+  if (operation.problem.op === "attention") {
+    const made = attentionOf({ ...operation.problem, ...sizes.dims });
+    return made.ok ? ok({ problem: made.value.launched, program: programOf(made.value) }) : placed(made);
+  }
+  const { symbolic = operation.problem.symbolic } = sizes;
   const request: Record<string, unknown> = {
     ...operation.problem,
-    ...dims,
+    ...sizes.dims,
     ...(symbolic === undefined ? {} : { symbolic }),
   };
-  const missing = ["m", "n", "k"].filter((name) => request[name] === undefined);
+  const missing = productSizes.filter((name) => request[name] === undefined);
   if (missing.length > 0)
     return err([
       problemWith(codes.missing, at, `operation ${operation.name} has no ${missing.join(", ")}`, {
         hint: "in problem, or as a list in sizes",
       }),
     ]);
-  const problem = readProblemRequest(request);
-  return problem.ok ? problem : err(problem.error.map((one) => ({ ...one, at: `${at}.${one.at}` })));
+  const problem = placed(readProblemRequest(request));
+  return problem.ok ? ok({ problem: problem.value }) : problem;
 }
 
 function targetsOf(archs: readonly string[], at: string, found: Diagnostic[]): readonly Target[] {

@@ -8,8 +8,10 @@ import type { Library } from "./model.ts";
 
 /** The package's own files: those of `launchers/python`. */
 const modules = [
-  ...["__init__", "_expressions", "_operands", "_plans", "_library", "_shim"].map((name) => `${name}.py`),
-  ...["shim.c", "shim_launch.h", "_torch.py", "_torch_reference.py"],
+  ...["__init__", "_expressions", "_operands", "_attention", "_plans", "_library", "_shim"].map(
+    (name) => `${name}.py`,
+  ),
+  ...["shim.c", "shim_launch.h", "_torch.py", "_torch_reference.py", "_torch_attention.py"],
 ];
 
 const hashOf = (data: string | Uint8Array): string =>

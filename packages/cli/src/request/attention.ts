@@ -10,7 +10,7 @@ import {
   ok,
   type Problem,
 } from "@tilewright/core";
-import { anchorOf, attentionText, parseAxisProgram, readAttention } from "@tilewright/ir";
+import { type Attention, anchorOf, attentionText, parseAxisProgram, readAttention } from "@tilewright/ir";
 import { codes, problemWith } from "../codes.ts";
 import { choice, number, toggle, toggleOr } from "../kit/flags.ts";
 
@@ -77,10 +77,15 @@ const needed = {
   headDim: "columns of Q and K",
 } as const;
 
+export interface AttentionProgram {
+  readonly attention: Attention;
+  readonly program: string;
+  readonly launched: Problem;
+  readonly product: Problem;
+}
+
 /** What is compiled, what a launch takes, and the product whose schedules it takes. Errors: everything that the fields lack or that is wrong with them. */
-export function attentionOf(
-  fields: Fields,
-): Checked<{ readonly program: string; readonly launched: Problem; readonly product: Problem }> {
+export function attentionOf(fields: Fields): Checked<AttentionProgram> {
   const found: Diagnostic[] = [];
   const filled: Record<string, unknown> = { ...fields };
   for (const [name, meaning] of Object.entries(needed)) {
@@ -100,5 +105,6 @@ export function attentionOf(
   if (!parsed.ok) return parsed;
   const anchor = anchorOf(parsed.value);
   if (!anchor.ok) return anchor;
-  return ok({ program, launched: anchor.value.launched, product: anchor.value.problem });
+  const { launched, problem: product } = anchor.value;
+  return ok({ attention: attention.value, program, launched, product });
 }

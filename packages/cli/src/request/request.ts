@@ -15,13 +15,19 @@ import {
   type Target,
   type Tuned,
 } from "@tilewright/core";
-import { type Machine, machineOf } from "@tilewright/ir";
+import { type Attention, type Machine, machineOf } from "@tilewright/ir";
 import type { z } from "zod";
 import { codes, problemWith } from "../codes.ts";
 import type { Context } from "../context.ts";
 import { readJsonFile } from "../files/json.ts";
 import { openStore } from "../tuned/files.ts";
-import { attentionFields, attentionFlags, attentionOf, misplaced } from "./attention.ts";
+import {
+  type AttentionProgram,
+  attentionFields,
+  attentionFlags,
+  attentionOf,
+  misplaced,
+} from "./attention.ts";
 import { type compileFlags, notOfAttention, type problemFlags } from "./flags.ts";
 
 export type ProblemArgs = Partial<z.output<z.ZodObject<typeof problemFlags>>>;
@@ -48,11 +54,18 @@ interface Wishes {
   readonly store: readonly Tuned[];
 }
 
+/** Attention as it is compiled. */
+export interface ProgramRequest {
+  readonly text: string;
+  readonly product: Problem;
+  readonly attention: Attention;
+}
+
 export interface Request extends Wishes {
   /** What a launch takes. */
   readonly problem: Problem;
   /** The program over named axes that is compiled, and the product whose schedules it takes; absent: the problem itself is compiled. */
-  readonly program?: { readonly text: string; readonly product: Problem };
+  readonly program?: ProgramRequest;
 }
 
 /** What is known of a problem before its flags are read: shapes and dtypes of input files. */
@@ -196,9 +209,7 @@ export function buildRequest(
   if (found.length > 0 || !problem.ok || !targets.ok || !store.ok) return err(found);
   return ok({
     problem: problem.value,
-    ...(attention?.ok
-      ? { program: { text: attention.value.program, product: attention.value.product } }
-      : {}),
+    ...(attention?.ok ? { program: programOf(attention.value) } : {}),
     targets: targets.value,
     backend: args.backend ?? file.value.wishes.backend ?? null,
     schedule: args.schedule ?? file.value.wishes.schedule ?? null,
@@ -207,6 +218,10 @@ export function buildRequest(
     store: store.value,
   });
 }
+
+export const programOf = ({ attention, program, product }: AttentionProgram): ProgramRequest => ({
+  ...{ text: program, product, attention },
+});
 
 /** The same where a product is needed: what times, tunes and packs kernels knows its operands. */
 export function buildProductRequest(...args: Parameters<typeof buildRequest>): Checked<Request> {

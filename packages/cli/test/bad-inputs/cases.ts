@@ -81,6 +81,10 @@ const tuned = {
   ...{ kind: "tilewright-tuned", version: 1, gpu: "L4", arch: "sm_70", problem },
   ...{ backend: "simt", schedule: "stages=2", date: "2026-11-20" },
 };
+const attending = {
+  ...{ name: "flash", problem: { op: "attention", heads: 4, kvHeads: 3, headDim: 64 } },
+  sizes: [{ queries: 8, keys: 8 }],
+};
 const operation = { name: "linear", problem };
 
 export const groups: Readonly<Record<string, readonly BadInput[]>> = {
@@ -408,6 +412,10 @@ export const groups: Readonly<Record<string, readonly BadInput[]>> = {
     },
     { name: "x", archs: ["sm_70"], operations: [{ ...operation, schedule: "tile=0" }] },
     { name: "x", archs: ["sm_70"], operations: [{ ...operation, backend: "cutlass" }] },
+    { name: "x", archs: ["sm_70"], operations: [{ ...operation, problem: { op: "atention" } }] },
+    { name: "x", archs: ["sm_70"], operations: [attending, { ...attending, sizes: [{ m: 8 }] }] },
+    { name: "x", archs: ["sm_70"], operations: [{ ...attending, name: "flash", gradients: true }] },
+    { name: "x", archs: ["sm_70"], operations: [{ ...operation, sizes: [{ queries: 8, batch: 2 }] }] },
   ),
   launches: launches(
     "",

@@ -79,7 +79,7 @@ beforeAll(async () => {
   const names = JSON.parse(stdout).operations.map(({ name }: { name: string }) => name);
   expect(names).toEqual([
     ...["linear_gelu", "linear_gelu_product", "linear_gelu_da", "linear_gelu_db"],
-    ...["scaled", "two_results", "gated", "gated_batch", "gated_two", "split"],
+    ...["scaled", "two_results", "gated", "gated_batch", "gated_two", "split", "flash"],
   ]);
 });
 
@@ -279,6 +279,24 @@ describe.skipIf(!python).each([
       expect(launches(outcome(name))).toHaveLength(1);
   });
 
+  test("attention takes its heads as torch has them, and gives an output that lies as its kernels store it", () => {
+    const made = [[[2, 4, 128, 64], [32768, 64, 256, 1], "float16"]];
+    const [first, known] = [outcome("attention"), outcome("attention known")];
+    for (const each of [first, known]) {
+      expect([each.made, each.calls]).toEqual([made, ["empty"]]);
+      expect(launches(each)).toMatchObject([
+        { stream: 0x5000, entry: "attention_f16_b2_h4_2_q128_k128_d64" },
+      ]);
+    }
+    expect(known.views).toBe(shim === "compiled" ? 4 : 0);
+    expect(outcome("attention fake")).toMatchObject({ made, driver: [] });
+    // Two products and a mask by torch.
+    expect(outcome("attention fallback")).toMatchObject({ calls: ["matmul", "mask", "matmul"], driver: [] });
+    expect(outcome("attention schema").text).toContain(
+      "flash(Tensor q, Tensor k, Tensor v, *, bool fallback=False) -> Tensor\n\n    q: [batch, heads, queries, head dim], f16\n",
+    );
+  });
+
   test("nothing is launched for an empty product", () => {
     expect(outcome("empty")).toMatchObject({ made: [[[0, 256], [256, 1], "float16"]], driver: [] });
   });
@@ -340,6 +358,24 @@ describe.skipIf(!python).each([
     ],
     ["fallback dtype", "LaunchError", "linear_gelu: x is f32, and the kernels take f16"],
     ["vmap", "LaunchError", "linear_gelu: vmap is refused: the kernels have no batch to map over"],
+    [
+      "attention queries",
+      "NoKernel",
+      "flash has no kernel for these tensors on compute capability 9.0: kernel 14 wants q of [2, 4, 128, 64], and it is [2, 4, 100, 64]",
+    ],
+    [
+      "attention strides",
+      "NoKernel",
+      "wants k with strides [16384, 64, 128, 1], and they are [16384, 8192, 64, 1]",
+    ],
+    ["attention dtype", "LaunchError", "flash: k is bf16, and the kernels take f16"],
+    [
+      "attention rank",
+      "LaunchError",
+      "flash: q has shape [8, 128, 64], and the kernels take [batch, heads, queries, head dim]",
+    ],
+    ["attention cpu", "LaunchError", "flash: v is on cpu, and the kernels run on a GPU"],
+    ["attention gradient", "LaunchError", "flash has no gradient: attention's is torch's alone"],
     ["one factor", "LaunchError", "gated: bg has shape [256], and the kernels take [n] = [128]"],
     [
       "other factor",
@@ -354,7 +390,8 @@ describe.skipIf(!python).each([
     const found = outcome(name);
     expect([found.error, found.message]).toEqual([error, expect.stringContaining(message)]);
     // The operator itself ran where it is the gradient that is missing.
-    if (!["no gradients", "gated gradient"].includes(name)) expect(launches(found)).toEqual([]);
+    if (!["no gradients", "gated gradient", "attention gradient"].includes(name))
+      expect(launches(found)).toEqual([]);
   });
 
   test("a torch without CUDA computes itself, if asked to", () => {

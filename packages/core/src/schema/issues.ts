@@ -132,6 +132,18 @@ export function diagnosticsOfIssues(
         });
       case "invalid_union":
         if (found === "nothing") return [make("it is missing")];
+        // No form has such a discriminator; zod's message says which ones there are.
+        if (issue.errors.length === 0) {
+          const values = [...issue.message.matchAll(/'(\w+)'/g)].flatMap(([, value = ""]) =>
+            value === "undefined" ? [] : [value],
+          );
+          return [
+            make(
+              `${found} is not one of ${values.join(", ")}`,
+              didYouMean(found.replaceAll('"', ""), values, `use ${values[0]}`),
+            ),
+          ];
+        }
         return (
           ofMeantForm(issue, input, code, root, keys) ?? [
             make(`${found} fits none of the forms allowed here`, formsOf(issue)),

@@ -2,6 +2,7 @@
 import { z } from "zod";
 import type { Checked } from "../diagnostics.ts";
 import { err, ok } from "../ids.ts";
+import { attentionRequestSchema } from "./attention.ts";
 import { diagnosticsOfIssues } from "./issues.ts";
 import { constraintSchema } from "./manifest.ts";
 import { problemRequestSchema } from "./problem.ts";
@@ -31,19 +32,25 @@ const identifier = z
 
 const oneOrMore = <T extends z.ZodType>(item: T) => z.union([item, z.array(item).min(1)]);
 const { m, n, k, symbolic, ...fixedFields } = problemRequestSchema.shape;
+const { queries, keys, batch: sequences } = attentionRequestSchema.shape;
 
 /** Sizes of one or several kernels: where a field is a list, every combination with the others. */
 const sizesSchema = z
   .strictObject({
-    m: oneOrMore(m),
-    n: oneOrMore(n),
-    k: oneOrMore(k),
+    m: oneOrMore(m).optional(),
+    n: oneOrMore(n).optional(),
+    k: oneOrMore(k).optional(),
+    queries: oneOrMore(queries).optional(),
+    keys: oneOrMore(keys).optional(),
+    batch: oneOrMore(sequences).optional(),
     symbolic: symbolic.describe(
       "sizes given at launch: one kernel, tuned for m, n and k, serves all that no other kernel fits",
     ),
     schedule: z.string().optional().describe("for these sizes; the backend's best one if left out"),
   })
-  .describe("sizes of kernels; lists stand for every combination");
+  .describe(
+    "sizes of kernels: m, n, k of a product, queries, keys, batch of attention; lists stand for every combination",
+  );
 
 const archs = z.array(z.string()).min(1).describe("architectures: names that `tilewright targets` lists");
 
@@ -51,7 +58,10 @@ const operationSchema = z
   .strictObject({
     name: identifier.describe("of its function in the launchers"),
     problem: z
-      .strictObject({ ...fixedFields, symbolic, m: m.optional(), n: n.optional(), k: k.optional() })
+      .discriminatedUnion("op", [
+        z.strictObject({ ...fixedFields, symbolic, m: m.optional(), n: n.optional(), k: k.optional() }),
+        attentionRequestSchema.partial({ queries: true, keys: true, headDim: true }),
+      ])
       .describe("dtypes, layouts, factors, epilogue, batch; the sizes too where there is one"),
     sizes: z.array(sizesSchema).min(1).optional(),
     archs: archs.optional(),

@@ -5,6 +5,7 @@ import { dtypeNames } from "../dtype.ts";
 import { err, ok } from "../ids.ts";
 import type { LaunchExpr, Manifest } from "../manifest.ts";
 import { features } from "../target.ts";
+import { causalForms } from "./attention.ts";
 import { diagnosticsOfIssues } from "./issues.ts";
 import { problemSchema } from "./problem.ts";
 
@@ -203,6 +204,28 @@ export const manifestSchema = z
       })
       .nullable()
       .describe("what ptxas said; null where it was not run"),
+    tensors: z
+      .array(
+        z.object({
+          name: z.string().describe("as the program calls it"),
+          operand: z.union([z.enum(["a", "b", "d"]), z.templateLiteral(["epilogue", z.int().nonnegative()])]),
+          dtype,
+          axes: z
+            .array(z.object({ name: z.string(), extent: count, stride: count }))
+            .describe("in the order of declaration; strides in elements"),
+        }),
+      )
+      .exactOptional()
+      .describe("parameters of a program over named axes, and the operands that a launch knows them as"),
+    attention: z
+      .object({
+        scale: z.number(),
+        softCap: z.number().nullable(),
+        causal: z.union([z.literal(false), z.enum(causalForms)]),
+        window: count.nullable(),
+      })
+      .exactOptional()
+      .describe("what the attention of a library computes: softmax(scale * Q.K^T + bias, mask) . V"),
     certificate: certificateSchema.exactOptional(),
   })
   .describe("how to launch the kernels of one GEMM artefact");

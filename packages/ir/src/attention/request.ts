@@ -27,8 +27,8 @@ export interface Attention {
   readonly dtype: Element;
   readonly stored: Element;
   readonly layout: NonNullable<AttentionRequest["layout"]>;
-  /** Whether a query sees no key behind its own. */
-  readonly causal: boolean;
+  /** Whether a query sees no key behind its own, and where the diagonal ends. */
+  readonly causal: false | Exclude<AttentionRequest["causal"], boolean | undefined>;
   /** The own key of query 0; below 0 where it has none. */
   readonly offset: number;
   /** Keys that a query sees up to its own, and without `causal` from it on; null: all. */
@@ -64,7 +64,7 @@ export function readAttention(given: unknown): Checked<Attention> {
     batch: request.batch ?? 1,
     stored: request.d?.dtype ?? dtype,
     layout: request.layout ?? "bhsd",
-    causal: causal !== false,
+    causal: causal === true ? "bottom-right" : causal,
     offset: causal === "top-left" ? 0 : keys - queries,
     window: request.window ?? null,
     scale: request.scale ?? 1 / Math.sqrt(headDim),

@@ -124,6 +124,10 @@ export class KernelLibrary {
     const model =
       first === undefined ? fail("noKernel", "operation", `'${operation}' is empty`) : this.#manifest(first);
     if (!model.ok) return model;
+    if (model.value.tensors !== undefined) {
+      const hint = "launch its kernel by itself: its manifest has the tensors";
+      return fail("noKernel", "operation", `'${operation}' is no product, and has no sizes m, n and k`, hint);
+    }
     const environment = this.#environment(model.value, given);
     let nearest: readonly string[] | null = null;
     for (const artefact of row.dispatch) {

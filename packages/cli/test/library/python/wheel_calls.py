@@ -86,6 +86,25 @@ attempt("other factor", lambda: linear.gated_two(x(), weight(), Tensor((2 * N, K
 attempt("one factor", lambda: linear.gated(x(), weight(), bias()))
 attempt("odd columns", lambda: linear.gated(x(), Tensor((2 * N - 1, K)), bias()))
 attempt("gated gradient", lambda: linear.gated(x(requires_grad=True), Tensor((2 * N, K)), bias()).backward(Tensor((M, N))))
+
+
+def heads(count, **over):
+    """[2, count, 128, 64], the heads of a position neighbours in memory."""
+    return Tensor((2, count, 128, 64), strides=(128 * count * 64, 64, count * 64, 1), **over)
+
+
+attending = heads(4), heads(2), heads(2)
+for name in ("attention", "attention known"):
+    attempt(name, lambda: linear.flash(*attending))
+attempt("attention fake", lambda: torch.ops.linear.flash.fake(*attending))
+attempt("attention fallback", lambda: linear.flash(Tensor((2, 4, 100, 64)), *attending[1:], fallback=True))
+attempt("attention queries", lambda: linear.flash(Tensor((2, 4, 100, 64)), *attending[1:]))
+attempt("attention strides", lambda: linear.flash(attending[0], Tensor((2, 2, 128, 64)), attending[2]))
+attempt("attention dtype", lambda: linear.flash(attending[0], heads(2, dtype=torch.bfloat16), attending[2]))
+attempt("attention rank", lambda: linear.flash(Tensor((8, 128, 64)), *attending[1:]))
+attempt("attention cpu", lambda: linear.flash(attending[0], attending[1], heads(2, device=CPU)))
+attempt("attention gradient", lambda: linear.flash(heads(4, requires_grad=True), *attending[1:]).backward(heads(4)))
+print(json.dumps({"name": "attention schema", "text": linear.flash.__doc__}))
 attempt("workspace", lambda: linear.split(Tensor((64, 2048)), Tensor((2048, 64))))
 attempt("scaled", lambda: linear.scaled(Tensor((64, 64)), Tensor((64, 64)), alpha=2.0))
 

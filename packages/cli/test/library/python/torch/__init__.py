@@ -70,8 +70,9 @@ class Tensor:
         return self._like(self.shape[::-1], self._strides[::-1])
 
     def transpose(self, one, two):
-        assert (one, two) == (-1, -2) and len(self.shape) == 2
-        return self.t()
+        order = list(range(len(self.shape)))
+        order[one], order[two] = order[two], order[one]
+        return self._like(tuple(self.shape[each] for each in order), tuple(self._strides[each] for each in order))
 
     def contiguous(self):
         return Tensor(self.shape, self.dtype, self.device) if self._strides != _packed(self.shape) else self
@@ -100,6 +101,17 @@ class Tensor:
         return self._like()
 
     __mul__ = __radd__ = __rmul__ = __add__
+
+    def __le__(self, other):
+        state.calls.append("mask")
+        return self
+
+    __gt__ = __and__ = __le__
+    __invert__ = __eq__ = __getitem__ = all = masked_fill = lambda self, *_, **__: self
+    __hash__ = object.__hash__
+
+    def repeat_interleave(self, count, axis):
+        return Tensor(tuple(extent * (count if each == axis else 1) for each, extent in enumerate(self.shape)), self.dtype, self.device)
 
     def __dlpack__(self):
         return self
@@ -160,6 +172,14 @@ def set_device(index):
 
 nn = types.SimpleNamespace(Parameter=Parameter, functional=types.SimpleNamespace(gelu=lambda x, **_: x, silu=lambda x: x))
 relu = sigmoid = tanh = lambda x: x
+
+
+def softmax(x, axis):
+    return x
+
+
+def arange(count, device):
+    return Tensor((count,), int32, device)
 
 
 def matmul(a, b):

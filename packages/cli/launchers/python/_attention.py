@@ -1,0 +1,101 @@
+"""Attention: the tensors of its kernels as callers have them, and which kernel serves them. No torch here."""
+import math
+
+from ._expressions import LaunchError, NoKernel, runs
+from ._operands import Operand, _dims
+
+# By the program's names: label, axes in the callers' order, `hg` the heads of K and V with those that share each.
+_TENSORS = {
+    "Q": ("q", ("b", "hg", "q", "d")),
+    "K": ("k", ("b", "hg", "s", "d")),
+    "V": ("v", ("b", "hg", "s", "e")),
+    "bias": ("bias", ("b", "hg", "q", "s")),
+    "slopes": ("slopes", ("hg",)),
+    "O": ("out", ("b", "hg", "q", "e")),
+}
+_MEANS = {"b": "batch", "hg": "heads", "q": "queries", "s": "keys", "d": "head dim", "e": "value dim"}
+
+
+def _axis(axes, names):
+    """Extent and stride of an axis that may be several of the program's; of one that is shared 1 and 0."""
+    found = [axes[name] for name in names if name in axes]
+    return math.prod(each["extent"] for each in found), found[-1]["stride"] if found else 0
+
+
+class Shape:
+    """A tensor of a kernel: its operand's name, its shape and its strides."""
+
+    def __init__(self, tensor):
+        axes = {each["name"]: each for each in tensor["axes"]}
+        label, names = _TENSORS[tensor["name"]]
+        pairs = [_axis(axes, name if name == "hg" else (name,)) for name in names]
+        self.name, self.label = tensor["operand"], label
+        self.shape, self.strides = tuple(extent for extent, _ in pairs), tuple(stride for _, stride in pairs)
+
+    def lies(self, strides):
+        """Whether strides are these, where it matters."""
+        return all(extent == 1 or one == two for extent, one, two in zip(self.shape, self.strides, strides))
+
+
+def shapes_of(manifest):
+    """The tensors of a kernel by operand."""
+    return {each.name: each for each in map(Shape, manifest["tensors"])}
+
+
+def tensors_of(manifest):
+    """The operands of an attention operation, in the order of a call: Q, K, V, bias, slopes, and O."""
+    found = []
+    for tensor in sorted(manifest["tensors"], key=lambda each: list(_TENSORS).index(each["name"])):
+        label, names = _TENSORS[tensor["name"]]
+        extents = ", ".join(_MEANS[name] for name in names)
+        found.append(Operand(tensor["operand"], label, "tensor", tensor["dtype"], extents, out=tensor["name"] == "O"))
+    return found
+
+
+def environment_of(manifest, num_sms):
+    """Values of the names that launch expressions use: all are the problem's own."""
+    request = manifest["request"]
+    env = {name: request[name] for name in ("m", "n", "k", "alpha", "beta")}
+    env.update(numSms=num_sms, batch=request["batch"].get("count", 1))
+    for name in "abcd":
+        env["ld" + name] = (request[name] or {}).get("ld", 0)
+        env["stride" + name.upper()] = request["batch"].get("stride" + name.upper(), 0)
+    return env
+
+
+def serving(operation, kernels, seen, capability):
+    """The first kernel that these tensors fit. kernels: (artefact, rule, shapes by operand); seen: views by operand, of which what is not known
+    fits. Raises NoKernel with what the nearest kernels want."""
+    near = []
+    for artefact, rule, shapes in kernels:
+        if not runs(rule, capability):
+            continue
+        wants = []
+        for name, view in seen.items():
+            wanted = shapes[name]
+            if view.shape is None:
+                continue
+            if view.shape != wanted.shape:
+                wants.append((2, "%s of %s, and it is %s" % (wanted.label, _dims(wanted.shape), _dims(view.shape))))
+            elif not wanted.lies(view.strides):
+                wants.append((1, "%s with strides %s, and they are %s" % (wanted.label, _dims(wanted.strides), _dims(view.strides))))
+        if not wants:
+            return artefact
+        near.append((sum(weight for weight, _ in wants), artefact, [text for _, text in wants]))
+    near.sort()
+    reasons = "; ".join("kernel %d wants %s" % (artefact, " and ".join(texts)) for _, artefact, texts in near[:3])
+    if len(near) > 3:
+        reasons += "; %d more" % (len(near) - 3)
+    raise NoKernel(
+        "%s has no kernel for these tensors on compute capability %d.%d: %s"
+        % ((operation,) + capability + (reasons or "its kernels are for other GPUs",))
+    )
+
+
+def check_rank(operation, operands, shapes):
+    """Raises LaunchError for a tensor of another rank than its own, before anything is read off it."""
+    for operand, shape in zip(operands, shapes):
+        rank = operand.rows.count(",") + 1
+        if len(shape) != rank:
+            text = "%s: %s has shape %s, and the kernels take [%s]"
+            raise LaunchError(text % (operation, operand.label, _dims(shape), operand.rows))
