@@ -113,6 +113,24 @@ describe("attention", () => {
     expect([code, stderr]).toEqual([2, expect.stringContaining("TW3159")]);
   });
 
+  test("parts that a window hides are left out, and by all roles alike", async () => {
+    using folder = scratch();
+    const given = join(folder.path, "given.tile");
+    const flags =
+      "--op attention --queries 70 --keys 600 --head-dim 64 --dtype bf16 --arch sm_90a --causal --window 90";
+    for (const [stage, code] of [
+      ["bound", "TW3117"],
+      ["machine", "TW3145"],
+    ] as const) {
+      const { stdout } = await cli(`compile ${flags} --ir ${stage}`);
+      const within = " within (%mt * 64 + 441) / 64 .. (%mt * 64 + 657) / 64";
+      expect(stdout.split(within)).toHaveLength(3);
+      writeFileSync(given, stdout.replace(within, ""));
+      const faulty = await cli(["compile", "--from", given, "-o", "-"]);
+      expect([faulty.code, faulty.stderr]).toEqual([2, expect.stringContaining(code)]);
+    }
+  });
+
   test("plan says which schedule, of which backends", async () => {
     const { stdout } = await cli(
       "plan --op attention --queries 70 --keys 77 --head-dim 64 --dtype bf16 --arch sm_90a --json",

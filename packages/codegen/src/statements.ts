@@ -21,6 +21,7 @@ import { barrierAhead, setupStatements } from "./setup.ts";
 import { countOf, isSizeOnly } from "./sizes.ts";
 import { lowerReduction, reductionStatements } from "./splitReduction.ts";
 import { lowerTiles } from "./tiles.ts";
+import { turnsTaken } from "./turns.ts";
 
 /** Lower a list at `ctx.body`, in program order. */
 export function lowerStmts(ctx: Context, stmts: readonly Stmt[]): void {
@@ -95,7 +96,10 @@ function lowerFor(ctx: Context, stmt: StmtOf<"for">): void {
   const from = ctx.constant(stmt.from, `start of loop %${stmt.var}`);
   const counted = endOf(ctx, stmt);
   const to = typeof counted === "number" ? counted : counted.most;
-  if (stmt.unroll || (to - from <= 1 && (typeof counted === "number" || counted.least > from))) {
+  if (
+    (stmt.unroll && stmt.within === undefined) ||
+    (to - from <= 1 && (typeof counted === "number" || counted.least > from))
+  ) {
     for (let i = from; i < to; i++) {
       ctx.constants.set(stmt.var, i);
       lowerStmts(ctx, stmt.body);
@@ -103,10 +107,16 @@ function lowerFor(ctx: Context, stmt: StmtOf<"for">): void {
     ctx.constants.delete(stmt.var);
     return;
   }
-  if (ctx.loop === null && typeof counted === "number" && holdsLoops(stmt)) {
+  const around = stmt.within !== undefined || holdsLoops(stmt);
+  if (ctx.loop === null && typeof counted === "number" && around) {
     lowerAround(ctx, stmt, from, counted);
     return;
   }
+  if (stmt.within !== undefined)
+    throw new CannotLower(
+      `loop %${stmt.var}`,
+      "takes some of its turns, inside another loop or up to what the launch says",
+    );
   if (ctx.loop) throw new CannotLower(`loop %${stmt.var}`, "stands inside another loop that is not unrolled");
   const outer = ctx.body;
   const skip =
@@ -151,7 +161,8 @@ function lowerAround(ctx: Context, stmt: StmtOf<"for">, from: number, to: number
   const { entry } = ctx;
   const counter = entry.reg("u32", `${stmt.var}_`);
   const label = entry.label(`loop_${stmt.var}`);
-  ctx.body.emit(null, "mov.u32", counter, imm(from));
+  const turns = stmt.within === undefined ? null : turnsTaken(ctx, stmt.within, [from, to]);
+  ctx.body.emitAny(null, "mov.u32", [counter, turns?.first ?? imm(from)]);
   ctx.body.label(label);
   forgetSlots(ctx);
   ctx.tileVars.set(stmt.var, { reg: counter, extent: to, least: from });
@@ -159,7 +170,7 @@ function lowerAround(ctx: Context, stmt: StmtOf<"for">, from: number, to: number
   ctx.tileVars.delete(stmt.var);
   const more = entry.reg("pred", "p");
   ctx.body.emit(null, "add.u32", counter, counter, imm(1));
-  ctx.body.emit(null, "setp.lt.u32", more, counter, imm(to));
+  ctx.body.emitAny(null, "setp.lt.u32", [more, counter, turns?.end ?? imm(to)]);
   ctx.body.emit(more, "bra", label);
   forgetSlots(ctx);
 }

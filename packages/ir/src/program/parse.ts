@@ -182,7 +182,8 @@ class Reader {
             `a loop over ${axis} inside one over ${loops.join(" and ")}`,
             "loops follow each other, or one over another axis stands in one",
           );
-        return { kind, axis, body: this.#loop(axis, loops) };
+        const all = c.eat("all");
+        return { kind, axis, ...(all ? { all } : {}), body: this.#loop(axis, loops) };
       }
       case "mma":
         return this.#mma(loops);

@@ -55,7 +55,7 @@ function linesOf(stmt: AxisStmt, indent: string): readonly string[] {
       return [`${indent}fill %${stmt.tile} = ${printNumber(stmt.value)}`];
     case "for":
       return [
-        `${indent}for ${stmt.axis} {`,
+        `${indent}for ${stmt.axis}${stmt.all ? " all" : ""} {`,
         ...stmt.body.flatMap((inner) => linesOf(inner, `${indent}  `)),
         `${indent}}`,
       ];

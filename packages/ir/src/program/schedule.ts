@@ -33,6 +33,7 @@ import {
   products,
   wholeFactors,
 } from "./anchor.ts";
+import { turnsSeen } from "./hidden.ts";
 import { type AxisProgram, type AxisStmt, axisOf, type NamedExpr, namedIn } from "./types.ts";
 
 /**
@@ -238,12 +239,15 @@ class Body {
   }
 
   /** The axis in parts as wide as the tile. */
-  #parts({ axis, body }: Extract<AxisStmt, { kind: "for" }>): Stmt {
-    const [, width] = this.#tile;
+  #parts(loop: Extract<AxisStmt, { kind: "for" }>): Stmt {
+    const { axis, body } = loop;
+    const [rows, width] = this.#tile;
     const name = this.#turn(axis);
     const to = lit(Math.ceil(axisOf(this.#program, axis).extent / width));
     const turn = { axis, at: mul(v(name), width), width, tiles: true, below: null };
-    return { kind: "for", var: name, from: lit(0), to, unroll: false, body: this.list(body, turn) };
+    const within = turnsSeen(this.#program, loop, { at: this.#origin[0], rows, width });
+    const stated = { kind: "for", var: name, from: lit(0), to, ...(within && { within }) } as const;
+    return { ...stated, unroll: false, body: this.list(body, turn) };
   }
 
   /** The loop of a product in chunks, as that of the matrix product has them; over an axis of which a turn has a part, over that. */

@@ -41,8 +41,13 @@ export type NamedExpr = Expression<NamedLeaf>;
 
 export type AxisStmt =
   | { readonly kind: "fill"; readonly tile: string; readonly value: number }
-  /** The axis in turns. */
-  | { readonly kind: "for"; readonly axis: string; readonly body: readonly AxisStmt[] }
+  /** The axis in turns. `all`: also those of which a mask leaves nothing (`hidden.ts`). */
+  | {
+      readonly kind: "for";
+      readonly axis: string;
+      readonly all?: true;
+      readonly body: readonly AxisStmt[];
+    }
   | { readonly kind: "mma"; readonly acc: string; readonly a: string; readonly b: string }
   | { readonly kind: "map"; readonly tile: string; readonly value: NamedExpr }
   | {

@@ -14,7 +14,12 @@ export function withExprs(stmt: Stmt, expr: (e: Expr) => Expr): Stmt {
   });
   switch (stmt.kind) {
     case "for":
-      return { ...stmt, from: expr(stmt.from), to: expr(stmt.to) };
+      return {
+        ...stmt,
+        from: expr(stmt.from),
+        to: expr(stmt.to),
+        ...(stmt.within && { within: [expr(stmt.within[0]), expr(stmt.within[1])] as const }),
+      };
     case "if":
       return { ...stmt, cond: cond(stmt.cond) };
     case "copy":

@@ -5,8 +5,9 @@
 import { withSum } from "../dsmemReduction.ts";
 import { childrenOf } from "../rewrite.ts";
 import type { ReductionKind, Stmt, TileProgram } from "../types.ts";
+import { turnsWithin } from "../within.ts";
 import type { Barriers } from "./barriers.ts";
-import { CellTable, compileCond, compileExpr } from "./compileExpr.ts";
+import { CellTable, compileCond, compileExpr, type Evaluate } from "./compileExpr.ts";
 import { compileRingEvent, Responses } from "./control/ringEvents.ts";
 import { Synchronisation } from "./control/synchronisation.ts";
 import {
@@ -191,14 +192,14 @@ export class Control {
         return this.#compileTiles(stmt, inRole, at);
       case "for": {
         const cell = this.#table.cell(stmt.var);
-        const [from, to] = [compileExpr(stmt.from, this.#table), compileExpr(stmt.to, this.#table)];
+        const turnsOf = this.#turnsOf(stmt);
         const body = this.#compileList(stmt.body, inRole);
         if (body.length === 0) return null;
         const runList = (thread: Thread) => this.#runList(body, thread);
         const turn = (): void => this.#turn(at);
         return steps(function* (thread) {
-          const last = to(thread.cells);
-          for (let i = from(thread.cells); i < last; i++) {
+          const [first, last] = turnsOf(thread);
+          for (let i = first; i < last; i++) {
             turn();
             thread.cells[cell] = i;
             yield* runList(thread);
@@ -331,6 +332,17 @@ export class Control {
       default:
         return this.#sync.compile(stmt, at);
     }
+  }
+
+  #turnsOf({
+    from,
+    to,
+    within,
+  }: Extract<Stmt, { kind: "for" }>): (thread: Thread) => readonly [number, number] {
+    const [first, end] = [from, to].map((e) => compileExpr(e, this.#table)) as [Evaluate, Evaluate];
+    if (within === undefined) return ({ cells }) => [first(cells), end(cells)];
+    const [low, high] = within.map((e) => compileExpr(e, this.#table)) as [Evaluate, Evaluate];
+    return ({ cells }) => turnsWithin([first(cells), end(cells)], [low(cells), high(cells)]);
   }
 
   #compileTiles(stmt: Extract<Stmt, { kind: "tiles" }>, inRole: boolean, at: string): Op {

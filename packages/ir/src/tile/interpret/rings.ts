@@ -95,9 +95,13 @@ export class RingState {
   readonly #back = new Set<number>();
   acquired = -1;
   committed = -1;
+  /** Chunks that were acquired, in order, where loops skip turns: numbers of others are left out. */
+  readonly #taken: number[] | null;
 
-  constructor(ring: Ring, memories: readonly Memory[], { names, turns }: Consumers) {
+  /** `gaps`: loops skip turns. */
+  constructor(ring: Ring, memories: readonly Memory[], { names, turns }: Consumers, gaps: boolean) {
     this.ring = ring;
+    this.#taken = gaps ? [] : null;
     this.#memories = memories;
     this.#turns = turns;
     for (const name of names) this.#consumers.set(name, { waited: -1, released: -1, open: new Set() });
@@ -105,16 +109,31 @@ export class RingState {
 
   /** Whether the slot of `chunk` is free. */
   free(chunk: number): boolean {
-    const before = chunk - this.ring.slots;
+    const before = this.#inSlotBefore(chunk);
     if (this.#turns) return before < 0 || this.#back.has(before);
     return [...this.#consumers.values()].every((c) => c.released >= before);
+  }
+
+  /** The chunk that was in the slot of a chunk before it; negative for none. */
+  #inSlotBefore(chunk: number): number {
+    const { slots } = this.ring;
+    if (this.#taken === null) return chunk - slots;
+    return this.#taken.findLast((other) => other < chunk && (chunk - other) % slots === 0) ?? -1;
+  }
+
+  /** The chunk that follows one. */
+  #after(chunk: number): number {
+    if (this.#taken === null) return chunk + 1;
+    return this.#taken.find((other) => other > chunk) ?? Number.POSITIVE_INFINITY;
   }
 
   /** Take the slot; what the slot held is gone. */
   acquire(chunk: number, actor: Actor, at: string): void {
     if (chunk === 0 && this.acquired >= 0) this.#beginAnew();
-    this.#inOrder("acquire", chunk, this.acquired + 1, at);
-    const before = chunk - this.ring.slots;
+    const next = this.acquired + 1;
+    this.#inOrder("acquire", chunk, this.#taken === null ? next : Math.max(chunk, next), at);
+    const before = this.#inSlotBefore(chunk);
+    this.#taken?.push(chunk);
     const moments = before < 0 ? this.#earlier : (this.#releases.get(before) ?? []);
     this.#pass(this.ring.empty, actor, moments, `release of chunk ${before < 0 ? "before" : before}`, at);
     this.#releases.delete(before);
@@ -135,12 +154,14 @@ export class RingState {
     this.#earlier = [...this.#releases.values()].flat();
     for (const consumer of consumers) [consumer.waited, consumer.released] = [-1, -1];
     for (const chunks of [this.#flights, this.#commits, this.#releases]) chunks.clear();
+    this.#taken?.splice(0);
     [this.acquired, this.committed] = [-1, -1];
   }
 
   commit(chunk: number, actor: Actor, at: string): void {
     const { groups } = actor;
-    this.#inOrder("commit", chunk, this.committed + 1, at);
+    if (this.#taken === null || chunk <= this.acquired)
+      this.#inOrder("commit", chunk, this.#after(this.committed), at);
     if (chunk > this.acquired)
       this.#fail(
         at,
@@ -272,7 +293,7 @@ export class RingState {
 
   /** The next chunk of a consumer; of those that take turns a later one than its last, which no other has had. */
   #inTurn(event: string, chunk: number, last: number, had: Set<number>, at: string): void {
-    if (!this.#turns) this.#inOrder(event, chunk, last + 1, at);
+    if (!this.#turns) this.#inOrder(event, chunk, this.#after(last), at);
     else if (chunk <= last || had.has(chunk))
       this.#fail(
         at,
@@ -286,7 +307,7 @@ export class RingState {
     if (chunk !== expected)
       this.#fail(
         at,
-        `${event} of chunk ${chunk} of %${this.ring.name} where chunk ${expected} is next`,
+        `${event} of chunk ${chunk} of %${this.ring.name} where ${Number.isFinite(expected) ? `chunk ${expected}` : "none"} is next`,
         `every chunk has one ${event}, in order`,
       );
   }

@@ -9,6 +9,7 @@ import {
   type Cond,
   type Distribution,
   type Edge,
+  type Expr,
   type L2PrefetchSize,
   type L2Promotion,
   l2PrefetchSizes,
@@ -86,6 +87,19 @@ export const whenClause: Clause<Cond | null> = {
   default: null,
   print: (value) => (value === null ? "" : printCond(value)),
   parse: parseCond,
+};
+
+/** `within %mt * 2 .. %mt * 2 + 4` */
+export const withinClause: Clause<readonly [Expr, Expr] | null> = {
+  keyword: "within",
+  syntax: "FIRST .. END",
+  default: null,
+  print: (value) => ` ${value?.map(printExpr).join(" .. ") ?? ""}`,
+  parse: (c) => {
+    const first = parseExpr(c);
+    c.expect("..", "before the end of the turns taken");
+    return [first, parseExpr(c)];
+  },
 };
 
 /** `dist(threads 128, along 2, vector 4, fastest cols)` */

@@ -37,6 +37,7 @@ import {
   viewClause,
   walks,
   whenClause,
+  withinClause,
 } from "./clauses.ts";
 import { type Cursor, parseCodes } from "./cursor.ts";
 import { dataSyntax } from "./dataStatements.ts";
@@ -182,7 +183,11 @@ export const statementSyntax: { readonly [K in StmtKind]: StatementSyntax<Of<K>>
     "for",
     "{var} = {from} .. {to}",
     { var: declared("the loop variable"), from: expr("the first value"), to: expr("the end of the loop") },
-    { unroll: flagClause("unroll"), apart: optional(integerClause("apart", 1, undefined)) },
+    {
+      within: optional(withinClause),
+      unroll: flagClause("unroll"),
+      apart: optional(integerClause("apart", 1, undefined)),
+    },
     "braces",
   ),
   if: line("if", "{cond}", { cond }, { zeros: optional(zerosClause) }, "braces"),

@@ -58,6 +58,11 @@ export type Stmt =
       readonly var: string;
       readonly from: Expr;
       readonly to: Expr;
+      /**
+       * Of its turns it takes those from the first of these bounds to the second (exclusive), and one at least: the others would change nothing. Bounds may lie
+       * outside of the loop's own. Numbers of chunks that skipped turns would have had are left out. Absent: all turns.
+       */
+      readonly within?: readonly [Expr, Expr];
       readonly unroll: boolean;
       /**
        * Last turns that are made apart, by a loop of their own over the same body: the turns before them then need not ask whether so many more follow.

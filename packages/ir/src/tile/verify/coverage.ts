@@ -10,6 +10,7 @@ import { InterpretFailure } from "../interpret/failure.ts";
 import { RingState } from "../interpret/rings.ts";
 import { consumersOf } from "../interpret/ringUse.ts";
 import type { Ring, Stmt, View } from "../types.ts";
+import { skipsTurns } from "../within.ts";
 import { type Fault, MOST_ITERATIONS, type Subject, type Verifier } from "./verifier.ts";
 
 type Operand = "A" | "B";
@@ -229,7 +230,8 @@ class Counting implements Hooks {
   }
 
   ring(ring: Ring): RingState {
-    return new RingState(ring, [], consumersOf(this.#subject.program, ring.name));
+    const { program } = this.#subject;
+    return new RingState(ring, [], consumersOf(program, ring.name), skipsTurns(program));
   }
 
   data(stmt: DataStmt, table: CellTable): ((thread: Thread) => void) | null {

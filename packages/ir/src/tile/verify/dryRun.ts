@@ -8,6 +8,7 @@ import { type Consumers, RingState } from "../interpret/rings.ts";
 import { consumersOf, ringsByBuffer } from "../interpret/ringUse.ts";
 import { operandViews } from "../scaleTiles.ts";
 import type { Ring, Space, Stmt, TileProgram, View } from "../types.ts";
+import { skipsTurns } from "../within.ts";
 import { readsOf } from "./bounds.ts";
 import { Broken } from "./proof/machine.ts";
 import {
@@ -134,7 +135,8 @@ export class DryRun implements Hooks {
   }
 
   ring(ring: Ring): RingState {
-    return new RingState(ring, [], this.#consumers.get(ring.name) ?? { names: [], turns: false });
+    const consumers = this.#consumers.get(ring.name) ?? { names: [], turns: false };
+    return new RingState(ring, [], consumers, skipsTurns(this.#subject.program));
   }
 
   data(stmt: DataStmt, table: CellTable, at: string): ((thread: Thread) => void) | null {

@@ -175,7 +175,12 @@ export function viewsOf(stmt: Stmt): readonly View[] {
 }
 
 function exprsOf(stmt: Stmt): readonly Expr[] {
-  const own = stmt.kind === "for" ? [stmt.from, stmt.to] : "at" in stmt ? [stmt.at] : countsOf(stmt);
+  const own =
+    stmt.kind === "for"
+      ? [stmt.from, stmt.to, ...(stmt.within ?? [])]
+      : "at" in stmt
+        ? [stmt.at]
+        : countsOf(stmt);
   const counts =
     stmt.kind === "tiles" ? [...(stmt.symbolic ?? []), stmt.loop?.chunks].flatMap((e) => e ?? []) : [];
   return [...own, ...counts, ...viewsOf(stmt).flatMap((view) => [view.slot, ...view.origin])];

@@ -144,6 +144,8 @@ export type Step =
   | { readonly kind: "do"; readonly actions: readonly Action[] }
   | {
       readonly kind: "tiles";
+      /** Its row and column, on which the turns that loops take depend; null where they are the block's. */
+      readonly vars: readonly [string, string] | null;
       /** Variable that counts the tiles of a persistent CTA; null where a block has one. */
       readonly ordinal: string | null;
       /** Of blocks that have shares: `persistent` counts the K chunks of the parts before. Null elsewhere. */
@@ -161,6 +163,7 @@ export type Step =
       readonly variable: string;
       readonly from: Expr;
       readonly to: Expr;
+      readonly within: readonly [Expr, Expr] | null;
       /** Whether the bounds count K chunks: they then follow the number at hand. */
       readonly chunks: boolean;
       /** Whether it begins behind the chunk that leads, however many there are. */

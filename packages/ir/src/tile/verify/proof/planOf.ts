@@ -208,6 +208,7 @@ function rolePlan(program: TileProgram, role: Role, chunked: ReadonlySet<string>
         : [
             {
               kind: "tiles",
+              vars: null,
               ordinal: null,
               share: null,
               ring: null,
@@ -235,6 +236,7 @@ function stepsOf(
         const responses = stmt.body.flatMap((s) => (s.kind === "response" ? s.body : []));
         const tiles: Step = {
           kind: "tiles",
+          vars: stmt.vars,
           ordinal: stmt.loop?.var ?? null,
           share:
             stmt.streamK === undefined
@@ -269,7 +271,12 @@ function stepsOf(
         const goesOn = eachStmt(stmt.body).some((s) => chunked.has(ctx.pipelines.get(pipeline(s)) ?? ""));
         return body.length === 0
           ? []
-          : [{ kind: "for", variable: stmt.var, from: stmt.from, to: stmt.to, chunks: goesOn, led, body }];
+          : [
+              {
+                ...{ kind: "for", variable: stmt.var, from: stmt.from, to: stmt.to },
+                ...{ within: stmt.within ?? null, chunks: goesOn, led, body },
+              },
+            ];
       }
       case "if":
         return [{ kind: "if", cond: stmt.cond, zeros: stmt.zeros ?? [], body: inner() }];

@@ -1,4 +1,7 @@
 /** One run of a plan: every role of every block as a thread, in one schedule, over one sequence of tiles. */
+
+import { freeVars } from "../../expr.ts";
+import { turnsWithin } from "../../within.ts";
 import { boundAt, chunkAt, chunksIn, holds, valueAt } from "./counting.ts";
 import { Engines } from "./engines.ts";
 import { type Access, Broken, ended, join, Memory } from "./machine.ts";
@@ -185,7 +188,8 @@ class Run {
             step.chunks ? boundAt(this.#plan, thread, e) : valueAt(thread, e),
           );
           if (step.chunks && (from ?? 0) >= (to ?? 0)) thread.cut = true;
-          for (let i = step.led ? 1 : (from ?? 0); i < (to ?? 0); i++) {
+          const [first, end] = turnsAt(thread, step, [step.led ? 1 : (from ?? 0), to ?? 0]);
+          for (let i = first; i < end; i++) {
             thread.values.set(step.variable, i);
             yield* this.#steps(thread, step.body);
           }
@@ -203,6 +207,8 @@ class Run {
       : this.#sequence
     ).entries()) {
       thread.ordinal = ordinal;
+      // Tiles of whatever row: those of a sequence take different turns.
+      if (step.vars !== null) thread.values.set(step.vars[0], ordinal).set(step.vars[1], 0);
       if (ordinal % step.of === step.turn) {
         thread.count = count;
         thread.cut = false;
@@ -488,4 +494,15 @@ function tellCopied(thread: Thread, ring: PlanRing, chunk: number): void {
       `tells of ${chunkName(chunk, ring)} with ${copied} bytes copied, and its slot has ${ring.copied}`,
       "copy every tile of the chunk once",
     );
+}
+
+/** The turns that a loop takes; all of them where its bounds depend on the block's tile. */
+function turnsAt(
+  thread: Thread,
+  { within }: Extract<Step, { kind: "for" }>,
+  own: readonly [number, number],
+): readonly [number, number] {
+  if (within === null) return own;
+  if (within.some((e) => [...freeVars(e)].some((name) => !thread.values.has(name)))) return own;
+  return turnsWithin(own, [valueAt(thread, within[0]), valueAt(thread, within[1])]);
 }

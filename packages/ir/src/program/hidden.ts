@@ -1,0 +1,214 @@
+/** Turns of a loop of which a mask leaves nothing: where every element of a map is the mask's other value, and the rest of the body then gives back what it was given. */
+import { type FunctionName, foldExpression, isPlain, leavesOf, plainValues } from "@tilewright/core";
+import { add, div, lit, mul } from "../tile/expr.ts";
+import { rangeOf } from "../tile/ranges.ts";
+import type { Expr } from "../tile/types.ts";
+import { type AxisProgram, type AxisStmt, axisOf, type NamedExpr, type NamedLeaf, namedIn } from "./types.ts";
+
+type Loop = Extract<AxisStmt, { kind: "for" }>;
+type MapStmt = Extract<AxisStmt, { kind: "map" }>;
+
+/** What every element of a tile is: a number, or something by its text, the same where texts are. */
+type Value = number | string;
+
+/** Where a tile of `rows` rows begins, and the columns of a turn. */
+interface Tile {
+  readonly at: Expr;
+  readonly rows: number;
+  readonly width: number;
+}
+
+/**
+ * First turn and end of those of a loop over parts of an axis that a tile has to take; null where it is all. Elements that others do not see are taken for finite: what
+ * weighs nothing adds nothing.
+ */
+export function turnsSeen(program: AxisProgram, loop: Loop, tile: Tile): readonly [Expr, Expr] | null {
+  if (loop.all) return null;
+  const turns = Math.ceil(axisOf(program, loop.axis).extent / tile.width);
+  const [rows] = program.grid;
+  let [first, end]: [Expr, Expr] = [lit(0), lit(turns)];
+  for (const stmt of loop.body) {
+    if (stmt.kind !== "map" || namedIn(program, stmt.tile).axes[1] !== loop.axis) continue;
+    for (const mask of masksOf(stmt.value)) {
+      const bound = boundOf(mask, loop.axis, rows);
+      if (bound === null) continue;
+      for (const truth of [true, false]) {
+        const value = valueUnder(stmt.value, mask, truth);
+        if (typeof value !== "number" || !changesNothing(program, loop, stmt, value)) continue;
+        // Elements of the axis before the bound are hidden from the row, or those behind it.
+        const far = bound.slope * (tile.rows - 1);
+        const at = (more: number): Expr => add(mul(tile.at, bound.slope), bound.constant + more);
+        if (bound.before === truth) first = div(at(Math.min(0, far)), tile.width);
+        else end = div(at(Math.max(0, far) + tile.width - 1), tile.width);
+      }
+    }
+  }
+  const ranges = new Map([...tileRange(program, tile)]);
+  const needed = rangeOf(first, ranges)[1] > 0 || rangeOf(end, ranges)[0] < turns;
+  return needed ? [first, end] : null;
+}
+
+/** The range of the variable in a tile's first row. */
+function* tileRange(
+  program: AxisProgram,
+  { at, rows }: Tile,
+): Iterable<readonly [string, readonly [number, number]]> {
+  const name = at.kind === "mul" && at.lhs.kind === "var" ? at.lhs.name : at.kind === "var" ? at.name : null;
+  const tiles = Math.ceil(axisOf(program, program.grid[0]).extent / rows);
+  if (name !== null) yield [name, [0, tiles - 1]];
+}
+
+type Apply = Extract<NamedExpr, { kind: "apply" }>;
+
+/** Selections of an expression. */
+const masksOf = (e: NamedExpr): readonly Apply[] =>
+  e.kind !== "apply" ? [] : [...(e.fn === "select" ? [e] : []), ...e.args.flatMap(masksOf)];
+
+/** Where along an axis the condition of a selection changes, for a row: it holds `before` there, or from there on. Null for other conditions. */
+function boundOf(
+  { args: [x, y] }: Apply,
+  axis: string,
+  rows: string,
+): { readonly before: boolean; readonly slope: number; readonly constant: number } | null {
+  const [left, right] = [linear(x), linear(y)];
+  if (left === null || right === null) return null;
+  const difference = new Map(left);
+  for (const [name, factor] of right) difference.set(name, (difference.get(name) ?? 0) - factor);
+  const along = difference.get(axis) ?? 0;
+  const slope = difference.get(rows) ?? 0;
+  const constant = difference.get("") ?? 0;
+  const others = [...difference].some(([name, factor]) => factor !== 0 && ![axis, rows, ""].includes(name));
+  if (Math.abs(along) !== 1 || others || ![slope, constant].every(Number.isSafeInteger)) return null;
+  // s - B < 0 holds before B; B - s < 0 from B + 1 on.
+  return along === 1
+    ? { before: true, slope: -slope || 0, constant: -constant || 0 }
+    : { before: false, slope, constant: constant + 1 };
+}
+
+/** Factors of positions, and the constant by an empty name; null where the expression is no such sum. */
+function linear(e: NamedExpr | undefined): ReadonlyMap<string, number> | null {
+  if (e === undefined) return null;
+  return foldExpression<NamedLeaf, ReadonlyMap<string, number> | null>(e, {
+    number: (value) => new Map([["", value]]),
+    leaf: (leaf) => (leaf.kind === "position" ? new Map([[leaf.axis, 1]]) : null),
+    apply: (fn, [x, y]) => {
+      if ((fn !== "add" && fn !== "sub") || !x || !y) return null;
+      const sum = new Map(x);
+      for (const [name, factor] of y) sum.set(name, (sum.get(name) ?? 0) + (fn === "add" ? factor : -factor));
+      return sum;
+    },
+  });
+}
+
+/** The value of an expression where the condition of one of its selections is known, and tiles are not. */
+function valueUnder(e: NamedExpr, mask: Apply, truth: boolean): Value {
+  const known = new Known();
+  const chosen = (node: NamedExpr): NamedExpr => {
+    if (node.kind !== "apply") return node;
+    const [, , a, b] = node.args;
+    if (node === mask && a !== undefined && b !== undefined) return chosen(truth ? a : b);
+    return { ...node, args: node.args.map(chosen) };
+  };
+  return known.evaluate(chosen(e), () => known.unknown());
+}
+
+/** Whether a turn, in which all elements of what a map makes have one value, leaves what it was given, and what is read behind it, as it was. */
+function changesNothing(program: AxisProgram, loop: Loop, masked: MapStmt, value: number): boolean {
+  const known = new Known();
+  const values = new Map<string, Value>();
+  const kept = new Set<string>();
+  const leaf = (from: NamedLeaf): Value => {
+    if (from.kind === "position" || program.params.some(({ name }) => name === from.name))
+      return known.unknown();
+    const found = values.get(from.name);
+    if (found !== undefined) return found;
+    // Read before it is written: of the turn before.
+    kept.add(from.name);
+    values.set(from.name, from.name);
+    return from.name;
+  };
+  const held = (name: string): Value => leaf({ kind: "element", name });
+  const run = (stmts: readonly AxisStmt[]): void => {
+    for (const stmt of stmts)
+      switch (stmt.kind) {
+        case "for":
+          run(stmt.body);
+          break;
+        case "fill":
+          values.set(stmt.tile, stmt.value);
+          break;
+        case "map":
+          values.set(stmt.tile, stmt === masked ? value : known.evaluate(stmt.value, leaf));
+          break;
+        case "mma": {
+          const before = held(stmt.acc);
+          values.set(stmt.acc, held(stmt.a) === 0 ? before : known.unknown());
+          break;
+        }
+        case "reduce": {
+          const row = known.evaluate(stmt.value, leaf);
+          const whole = stmt.op === "max" || row === 0 ? row : known.unknown();
+          const fn = stmt.op === "max" ? "max" : "add";
+          values.set(stmt.tile, stmt.adds ? known.apply(fn, [held(stmt.tile), whole]) : whole);
+          break;
+        }
+        case "store":
+          kept.add(stmt.param);
+      }
+  };
+  run(loop.body);
+  for (const stmt of program.body.slice(program.body.indexOf(loop) + 1)) {
+    if (stmt.kind === "for" || !("value" in stmt) || typeof stmt.value === "number") return false;
+    for (const from of leavesOf(stmt.value)) if (from.kind === "element") kept.add(from.name);
+  }
+  return [...kept].every((name) => (values.get(name) ?? name) === name);
+}
+
+/** Values of expressions, as far as numbers and neutral elements go. */
+class Known {
+  #unknowns = 0;
+
+  unknown(): Value {
+    this.#unknowns += 1;
+    return `?${this.#unknowns}`;
+  }
+
+  evaluate(e: NamedExpr, leaf: (leaf: NamedLeaf) => Value): Value {
+    return foldExpression<NamedLeaf, Value>(e, {
+      number: (value) => value,
+      leaf,
+      apply: (fn, args) => this.apply(fn, args),
+    });
+  }
+
+  apply(fn: FunctionName, args: readonly Value[]): Value {
+    const [x = 0, y = 0, a, b] = args;
+    if (fn === "select" && a !== undefined && a === b) return a;
+    if (isPlain(fn) && args.every((each) => typeof each === "number")) {
+      const [p = 0, ...others] = args.map(Number);
+      return plainValues[fn](p, others[0] ?? 0, others[1], others[2]);
+    }
+    const infinite = [x, y].find((each) => each === Number.NEGATIVE_INFINITY);
+    switch (fn) {
+      case "max":
+        if (x === y || y === Number.NEGATIVE_INFINITY) return x;
+        if (x === Number.NEGATIVE_INFINITY) return y;
+        break;
+      case "add":
+        if (infinite !== undefined) return infinite;
+        if (x === 0 || y === 0) return x === 0 ? y : x;
+        break;
+      case "sub":
+        if (x === y) return 0;
+        if (x === Number.NEGATIVE_INFINITY || y === 0) return x;
+        break;
+      case "mul":
+        if (x === 0 || y === 0) return 0;
+        if (x === 1 || y === 1) return x === 1 ? y : x;
+        break;
+      default:
+        break;
+    }
+    return `${fn}(${args.join()})`;
+  }
+}

@@ -1,0 +1,16 @@
+/** Loops that take some of their turns: those that the bounds of `within` leave, and one at least. */
+import { eachStmt } from "./rewrite.ts";
+import type { TileProgram } from "./types.ts";
+
+/** First turn and end, of a loop's own and of those that it takes. */
+export function turnsWithin(
+  [from, to]: readonly [number, number],
+  [low, high]: readonly [number, number],
+): readonly [number, number] {
+  const first = Math.max(from, Math.min(low, to - 1));
+  return [first, Math.min(to, Math.max(high, first + 1))];
+}
+
+/** Whether loops of a program skip turns, so that chunks of rings have numbers with gaps. */
+export const skipsTurns = ({ body }: Pick<TileProgram, "body">): boolean =>
+  eachStmt(body).some((stmt) => stmt.kind === "for" && stmt.within !== undefined);
