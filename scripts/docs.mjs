@@ -4,6 +4,7 @@
 import { spawnSync } from "node:child_process";
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join, relative } from "node:path";
+import { wrongAnswers } from "./docs/searched.mjs";
 import { install, progress, root, runMain, Stop, toolEnv, toolNode } from "./lib/workspace.mjs";
 
 /** The last stable line of vitepress, and the typedoc that goes with TypeScript 6. */
@@ -63,6 +64,9 @@ function adapt(folder) {
   }
 }
 
+/** What a program imports. @param {string} folder of packages/ */
+const importName = (folder) => (folder === "cli" ? "tilewright" : `@tilewright/${folder}`);
+
 /** Reference of every exported name, from the sources. */
 function makeApi() {
   const entries = ["core", "ir", "ptx", "codegen", "emulator", "runtime", "cli"].map(
@@ -85,12 +89,23 @@ function makeApi() {
       ],
       ...["--entryFileName", "index", "--disableSources", "--logLevel", "Error", "--router", "member"],
       ...entries.flatMap((entry) => ["--entryPoints", entry]),
+      ...["--name", "Tilewright's API", "--hidePageHeader"],
     ],
     root,
   );
+  // `core/src` is how typedoc names a module; who imports it writes `@tilewright/core`.
+  for (const entry of readdirSync(join(site, "api"), { withFileTypes: true, recursive: true })) {
+    if (!entry.name.endsWith(".md")) continue;
+    const path = join(entry.parentPath, entry.name);
+    const text = readFileSync(path, "utf8");
+    writeFileSync(
+      path,
+      text.replace(/(\[|# |\/ )(\w+)\/src(?=\]|$)/gm, (_, before, name) => before + importName(name)),
+    );
+  }
 }
 
-runMain(() => {
+async function main() {
   install("npm run docs");
   installTools();
   rmSync(site, { recursive: true, force: true });
@@ -112,11 +127,29 @@ runMain(() => {
     makeApi();
   }
   mkdirSync(join(site, ".vitepress"));
-  for (const name of ["config.mjs", "boost.mjs"])
+  for (const name of ["config.mjs", "search.mjs"])
     cpSync(join(root, "scripts/docs", name), join(site, ".vitepress", name));
   progress("vitepress");
   // A link that leads nowhere is an error of vitepress.
   must("vitepress", toolNode(), [join(tools, "node_modules/vitepress/bin/vitepress.js"), "build", "."], site);
-  console.log(relative(process.cwd(), join(site, ".vitepress/dist")));
+  const dist = join(site, ".vitepress/dist");
+  if (!process.argv.includes("--no-api")) {
+    progress("search");
+    const wrong = await wrongAnswers(dist, join(tools, "node_modules"));
+    if (wrong.length > 0)
+      throw new Stop(`the site's search answers otherwise than it should:\n${wrong.join("\n")}`);
+  }
+  console.log(relative(process.cwd(), dist));
   return 0;
-});
+}
+
+// A failure that the user can mend is one line: runMain does that for what does not wait, this for what does.
+main().then(
+  (status) => {
+    process.exitCode = status;
+  },
+  (error) =>
+    runMain(() => {
+      throw error;
+    }),
+);

@@ -2,7 +2,7 @@ import { defineConfig } from "vite";
 
 /** What only the command line's commands use: nothing of it may be left in a worker, and a worker that still names it does not start. */
 const withoutCommandLine = {
-  external: [/^node:/, "execa", "koffi"],
+  external: [/^node:/, "bullmq", "execa", "koffi"],
   treeshake: { moduleSideEffects: "no-external" as const },
 };
 

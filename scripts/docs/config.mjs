@@ -1,7 +1,7 @@
 // Configuration of the site; copied into the folder that build.mjs makes.
 
 import { existsSync, readdirSync } from "node:fs";
-import { boost } from "./boost.mjs";
+import { search } from "./search.mjs";
 
 /** @param {string} folder */
 const under = (folder) =>
@@ -18,16 +18,7 @@ export default {
   description: "GEMM compiler: problem and GPU target in, PTX and launch manifest out",
   cleanUrls: true,
   themeConfig: {
-    search: {
-      provider: "local",
-      options: {
-        miniSearch: {
-          searchOptions: {
-            boostDocument: boost,
-          },
-        },
-      },
-    },
+    search,
     nav: [
       { text: "Explorer", link: "/explorer/index.html", target: "_self" },
       page("Course", "/course"),
@@ -91,7 +82,9 @@ export default {
                 page("API", "/api/"),
                 ...readdirSync("api", { withFileTypes: true })
                   .filter((entry) => entry.isDirectory())
-                  .map(({ name }) => page(name, `/api/${name}/src/`)),
+                  .map(({ name }) =>
+                    page(name === "cli" ? "tilewright" : `@tilewright/${name}`, `/api/${name}/src/`),
+                  ),
               ]
             : []),
         ],

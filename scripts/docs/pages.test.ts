@@ -4,10 +4,11 @@ import { defineProblem, dtypeNames, findTarget, parseEpilogue, printManifest } f
 import { backends, compiler } from "tilewright";
 import { beforeAll, expect, test } from "vitest";
 import { filesUnder, root } from "../lib/files.ts";
-import { boost } from "./boost.mjs";
 import { charts } from "./charts.ts";
 import { generatedPages, type Pages } from "./pages.ts";
 import { stepSchemas, topics } from "./reference.ts";
+import { weight } from "./search.mjs";
+import { guides } from "./searched.mjs";
 import { pagesWithTables, runOf, withTables } from "./tables.ts";
 import { figuresIn } from "./worth.ts";
 
@@ -179,14 +180,27 @@ test("charts are what the tables of docs/perf say; scripts/docs/charts.ts draws 
     expect(readFileSync(join(root, "docs/pictures", name), "utf8"), name).toBe(chart);
 });
 
-test("the site's search puts guides before the reference, and that before the API", () => {
-  const guides = filesUnder("docs", ".md").map((path) => boost(`/${path.slice("docs/".length)}`));
-  const reference = [...pages.keys()].map((path) => boost(`/${path}`));
-  const api = ["/api/ir/src/functions/printProgram#printprogram", "api/core/src/index"].map(boost);
-  // A page that names the word once in its text must not be behind one whose title it is (title boost 4 of vitepress).
-  expect(Math.max(...reference)).toBeLessThan(Math.min(...guides));
-  expect(4 * Math.max(...api)).toBeLessThan(Math.min(...reference));
-  expect(readFileSync(join(root, "scripts/docs/config.mjs"), "utf8")).toContain("boostDocument: boost");
+test("the site's search puts guides before the reference, that before records, and the API last", () => {
+  const [guide = 0, reference = 0, record = 0, api = 0] = [
+    ["/tune-your-gpu#many-gpus", "/epilogues#steps"],
+    ["/reference/schedule/tile#tile", "/errors#_2xxx-schedule", "/hazards/#h009-race"],
+    ["/perf/wgmma#power", "/adr/0001-directives#x", "/hazards/corpus#what-differs", "/moving-to-core#x"],
+    ["/api/ir/src/functions/printProgram#printprogram", "/api/core/src/#core"],
+  ].map((ids) => {
+    const weights = new Set(ids.map((id) => weight(id, "tile")));
+    expect(weights.size).toBe(1);
+    return [...weights][0];
+  });
+  expect([guide, reference, record, api].toSorted((a, b) => b - a)).toEqual([guide, reference, record, api]);
+  // A page that names the word once in its text must not be behind one of the API whose title it is (title boost 4 of vitepress).
+  expect(4 * api).toBeLessThan(record);
+  // A heading with the word, a page's own first; in the API a name is the page.
+  const titled = (id: string, titles: readonly string[]): number =>
+    weight(id, "tile", { title: "A Tile", titles });
+  expect(titled("/course#x", [])).toBeGreaterThan(titled("/course#x", ["Course"]));
+  expect(titled("/course#x", ["Course"])).toBeGreaterThan(guide);
+  expect(titled("/api/ir/src/#x", [])).toBe(api);
+  expect(guides.length).toBeGreaterThanOrEqual(10);
 });
 
 test("the names that moved to core are exported there, and nowhere else", () => {

@@ -26,7 +26,7 @@ const place = (id: string): HTMLElement => {
   return found;
 };
 
-/** Tabs by the ARIA pattern: arrows move among them. */
+/** Tabs by the ARIA pattern: arrows, Home and End move among them. */
 function drawTabs(session: Session): Readonly<Record<Tab, HTMLElement>> {
   const panels = {} as Record<Tab, HTMLElement>;
   const buttons = tabs.map((tab) => {
@@ -53,9 +53,11 @@ function drawTabs(session: Session): Readonly<Record<Tab, HTMLElement>> {
   fill(list, buttons);
   fill(place("panels"), Object.values(panels));
   list.addEventListener("keydown", (event) => {
-    const step = event.key === "ArrowRight" ? 1 : event.key === "ArrowLeft" ? -1 : 0;
-    if (step === 0) return;
-    const next = (tabs.indexOf(session.state.tab) + step + tabs.length) % tabs.length;
+    const at = tabs.indexOf(session.state.tab);
+    const to = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: -1 }[event.key];
+    if (to === undefined) return;
+    event.preventDefault();
+    const next = (to + tabs.length) % tabs.length;
     session.set({ tab: tabs[next] ?? "stages" });
     buttons[next]?.focus();
   });

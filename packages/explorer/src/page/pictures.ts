@@ -112,7 +112,10 @@ export class PicturesPanel {
         "grid",
         `${plan.grid.join(" x ")} of ${plan.block.join(" x ")} threads, cluster ${plan.cluster.join(" x ")}`,
       ],
-      ["occupancy", `${occupancy.blocksPerSm} blocks an SM, limited by ${occupancy.limiters.join(" and ")}`],
+      [
+        "occupancy",
+        `${occupancy.blocksPerSm} ${occupancy.blocksPerSm === 1 ? "CTA" : "CTAs"} per SM, limited by ${occupancy.limiters.join(" and ")}`,
+      ],
       [
         "waves",
         `${short(waves.waves)} of ${waves.perWave} blocks, the last ${short(100 * waves.lastWave)} % full`,
@@ -142,12 +145,12 @@ export class PicturesPanel {
             barChart(
               [
                 {
-                  name: "chunks along K",
+                  name: "K loop",
                   value: prediction.parts.chunksUs,
                   text: `${short(prediction.parts.chunksUs)} µs`,
                 },
                 {
-                  name: "starts and ends of tiles",
+                  name: "prologues and epilogues",
                   value: prediction.parts.tilesUs,
                   text: `${short(prediction.parts.tilesUs)} µs`,
                 },

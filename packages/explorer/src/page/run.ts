@@ -342,7 +342,7 @@ export class RunPanel {
     const waits = counters.waits.toSorted((a, b) => b.polls - a.polls).slice(0, 12);
     return h(
       "div",
-      { class: "columns" },
+      { class: "tables" },
       table("Counters", ["counted", ""], facts),
       table(
         "Instructions",

@@ -141,16 +141,18 @@ export class StagesPanel {
     this.#session.set({ edit: { step: this.#step, text: without(this.#text.text, line) }, unproven: "yes" });
   }
 
-  /** Show a line of the PTX, and what it was made from. */
+  /** Show a line of the PTX, and what it was made from; the keyboard goes on there. */
   gotoPtx(line: number): void {
     this.#session.set({ tab: "stages" });
+    this.#ptx.view.focus();
     this.#ptx.link([line]);
     this.#linkFromPtx(line);
   }
 
-  /** Show a line of the last stage. */
+  /** Show a line of the last stage; the keyboard goes on there. */
   gotoText(line: number): void {
     this.#session.set({ tab: "stages", step: this.#steps.at(-1)?.pass ?? "" });
+    this.#text.view.focus();
     this.#text.link([line]);
   }
 
