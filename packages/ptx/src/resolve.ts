@@ -200,6 +200,10 @@ function explainModifiers(
   };
 }
 
+/** What PTX has and no row here: memory of several GPUs, textures and surfaces, video instructions with fields of one operand. */
+const unsupported =
+  /^(multimem|tex|tld4|txq|suld|sust|sured|suq|istypep|vadd|vsub|vabsdiff|vmin|vmax|vshl|vshr|vmad|vset|shfl\.(up|down|bfly|idx)|vote\.(all|any|uni|ballot))\b/;
+
 function explainOpcode(mnemonic: string, words: readonly string[]): Resolution {
   const first = words[0] ?? mnemonic;
   const near = closest(
@@ -216,6 +220,8 @@ function explainOpcode(mnemonic: string, words: readonly string[]): Resolution {
         : near !== null
           ? `did you mean ${near}?`
           : undefined;
+  if (unsupported.test(mnemonic))
+    return { ok: false, reason: "opcode", message: `${mnemonic} is PTX, but not supported here` };
   return {
     ok: false,
     reason: "opcode",

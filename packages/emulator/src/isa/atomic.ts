@@ -21,6 +21,7 @@ const types = [
   "bf16x2",
   "f32",
   "f64",
+  "b128",
 ] as const;
 const operations = ["add", "min", "max", "inc", "dec", "and", "or", "xor", "exch", "cas"] as const;
 type AtomicOperation = (typeof operations)[number];
@@ -85,8 +86,10 @@ function atomic(d: Decoder, returns: boolean): Operation {
   const cachePolicy = d.flag("L2::cache_hint");
   const vector = d.option("v2", "v4", "v8");
   const type = d.type(...types);
-  const count = vector === null ? 1 : Number(vector.slice(1));
-  const bytes = bitsOf(type) / 8;
+  // A register of 128 bits is four words.
+  const whole = type === "b128";
+  const count = vector === null ? (whole ? 4 : 1) : Number(vector.slice(1));
+  const bytes = whole ? 4 : bitsOf(type) / 8;
   const float = type === "f32" || type === "f64";
   const view = float ? "float" : "int";
   const first = returns ? 1 : 0;
@@ -109,11 +112,13 @@ function atomic(d: Decoder, returns: boolean): Operation {
     return operand.elements;
   };
   const values = elements(b);
-  const results = to === null ? null : elements(to);
+  const results = to === null || to.kind === "sink" ? null : elements(to);
+  const swapped = whole && c !== null ? elements(c) : null;
   return {
     kind: "lane",
     emit: (e) => {
       const { code, offset } = emitAccess(e, space, address, bytes * count, "atomic", strong);
+      if (whole) return code + quad(e, offset, values, swapped, results);
       const steps = values.map((value, k) => {
         const result = results?.[k] ?? { kind: "sink" as const };
         return one(e, op, type, offset, k * bytes, value, c, result);
@@ -121,6 +126,23 @@ function atomic(d: Decoder, returns: boolean): Operation {
       return code + steps.join("");
     },
   };
+}
+
+/** exch and cas of four words. */
+function quad(
+  e: LaneEmitter,
+  x: string,
+  values: readonly Operand[],
+  swapped: readonly Operand[] | null,
+  results: readonly Operand[] | null,
+): string {
+  const cell = (k: number): string => `R[(${x}>>2)+${k}]`;
+  const old = values.map(() => e.temporary());
+  const stores = (swapped ?? values).map((value, k) => `${cell(k)}=${e.int(value)};`).join("");
+  const same = values.map((value, k) => `${old[k]}===${e.int(value)}`).join("&&");
+  const write = swapped === null ? stores : `if(${same}){${stores}}`;
+  const names = old.map((name, k) => `${name}=${cell(k)}`).join();
+  return `const ${names};${write}${(results ?? []).map((to, k) => e.setInt(to, old[k] ?? "0")).join("")}`;
 }
 
 function one(

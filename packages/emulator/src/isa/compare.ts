@@ -103,6 +103,12 @@ function test(e: LaneEmitter, op: Comparison, type: string, a: Operand, b: Opera
 const combine = (value: string, op: "and" | "or" | "xor" | null, other: string | null): string =>
   op === null || other === null ? value : `${value}${{ and: "&", or: "|", xor: "^" }[op]}${other}`;
 
+/** One half of a packed operand as a number. */
+function packedPart(e: LaneEmitter, x: Operand, format: string, shift: string, ftz: boolean): string {
+  const value = `from${format}(${e.int(x)}${shift})`;
+  return ftz ? `flushHalf(${value})` : value;
+}
+
 const setp: Row = (d) => {
   const op = d.choice(...comparisons);
   const bool = d.option("and", "or", "xor");
@@ -115,19 +121,17 @@ const setp: Row = (d) => {
   const b = d.use(2, view);
   const c = bool === null ? null : d.predicate(3);
   if (type === "f16x2" || type === "bf16x2") {
-    if (to.kind !== "pair") return d.refuse("the packed form writes two predicates");
+    // The lower half's comparison, and the upper half's where a second predicate takes it.
+    const [first, second] = to.kind === "pair" ? [to.first, to.second] : [to, null];
     const format = type === "f16x2" ? "F16" : "Bf16";
     return lane((e) => {
       const half = (k: 0 | 1): string => {
-        const of = (x: Operand): string => {
-          const value = `from${format}(${k === 0 ? `${e.int(x)}&65535` : `${e.int(x)}>>>16`})`;
-          return ftz ? `flushHalf(${value})` : value;
-        };
+        const of = (x: Operand): string => packedPart(e, x, format, k === 0 ? "&65535" : ">>>16", ftz);
         return combine(`(${floatTest(op, of(a), of(b))}?1:0)`, bool, c === null ? null : e.int(c));
       };
       const p = e.temporary();
       const q = e.temporary();
-      return `const ${p}=${half(0)},${q}=${half(1)};${e.setInt(to.first, p)}${e.setInt(to.second, q)}`;
+      return `const ${p}=${half(0)},${q}=${half(1)};${e.setInt(first, p)}${second === null ? "" : e.setInt(second, q)}`;
     });
   }
   return lane((e) => {
@@ -164,7 +168,7 @@ const set: Row = (d) => {
       const format = type === "f16x2" ? "F16" : "Bf16";
       const half = (shift: string): string =>
         combine(
-          `(${floatTest(op, `from${format}(${e.int(a)}${shift})`, `from${format}(${e.int(b)}${shift})`)}?1:0)`,
+          `(${floatTest(op, packedPart(e, a, format, shift, ftz), packedPart(e, b, format, shift, ftz))}?1:0)`,
           bool,
           other,
         );

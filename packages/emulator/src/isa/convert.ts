@@ -305,23 +305,23 @@ const cvt: Row = (d) => {
   );
 };
 
-/** cvt.pack.sat: two 32-bit integers to two 16-bit, or to two bytes above the low half of c. */
+/** cvt.pack.sat: two 32-bit integers to two of 16 bits, or to two narrower ones below the low bits of c. */
 function convertPack(d: Decoder): Operation {
   d.choice("sat");
-  const dst = d.type("u16", "s16", "u8", "s8");
+  const dst = d.type("u16", "s16", "u8", "s8", "u4", "s4", "u2", "s2");
   d.type("s32");
   const bits = bitsOf(dst);
-  if (bits === 8) d.type("b32");
+  if (bits < 16) d.type("b32");
   const to = d.def(0, "int");
   const a = d.use(1, "int");
   const b = d.use(2, "int");
-  const c = bits === 8 ? d.use(3, "int") : null;
-  const [least, most] = ranges[dst] ?? ["0", "0"];
+  const c = bits < 16 ? d.use(3, "int") : null;
+  const [least, most] = isSigned(dst) ? [-(2 ** (bits - 1)), 2 ** (bits - 1) - 1] : [0, 2 ** bits - 1];
   return lane((e) => {
     const one = (operand: Operand): string =>
       `(min(${most},max(${least},${e.int(operand)}))&${2 ** bits - 1})`;
     const packed = `(${one(a)}<<${bits})|${one(b)}`;
-    return e.setInt(to, c === null ? packed : `(${e.int(c)}<<16)|${packed}`);
+    return e.setInt(to, c === null ? packed : `(${e.int(c)}<<${2 * bits})|${packed}`);
   });
 }
 

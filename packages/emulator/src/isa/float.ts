@@ -22,9 +22,16 @@ export function finish(value: string, ftz: boolean, saturate: boolean): string {
   return saturate ? `saturate(${flushed})` : flushed;
 }
 
-/** An f32 operand, flushed when the instruction has `.ftz`. */
-const f32Of = (e: LaneEmitter, operand: Operand, ftz: boolean): string =>
-  ftz ? `flush(${e.f32(operand)})` : e.f32(operand);
+/** An f32 operand, flushed when the instruction has `.ftz`; or one of 16 bits (`add.f32.f16` of sm_100). */
+const f32Of = (
+  e: LaneEmitter,
+  operand: Operand,
+  ftz: boolean,
+  half: "f16" | "bf16" | null = null,
+): string => {
+  if (half !== null) return `from${half === "f16" ? "F16" : "Bf16"}(${e.narrow(operand, 16, false)})`;
+  return ftz ? `flush(${e.f32(operand)})` : e.f32(operand);
+};
 
 /**
  * Exact `fma.rn.f32` in place (README, "Numerics"). The double sum s of the exact product p and c is rounded to f; that is
@@ -40,18 +47,19 @@ function fusedF32(a: string, b: string, c: string): { readonly head: string; rea
 }
 
 type PairOperation = "+" | "-" | "*";
-const directed: Readonly<Record<PairOperation, string>> = { "+": "add", "-": "sub", "*": "mul" };
+const directed = { "+": "add", "-": "sub", "*": "mul" } as const;
 
 function arithmetic(d: Decoder, op: PairOperation): Operation {
-  const half = packedHalf(d, { "+": "add", "-": "sub", "*": "mul" }[op]);
-  if (half !== null) return half;
+  const packed = packedHalf(d, directed[op]);
+  if (packed !== null) return packed;
   const rounding = d.option(...roundings) ?? "rn";
   const ftz = d.flag("ftz");
   const saturate = d.flag("sat");
   const type = d.type("f32", "f64", "f32x2");
   if (type === "f32x2") return pairs(d, (a, b) => `${a}${op}${b}`, rounding, ftz, directed[op]);
+  const half = type === "f32" ? d.option("f16", "bf16") : null;
   const to = d.def(0, "float");
-  const a = d.use(1, "float");
+  const a = d.use(1, half === null ? "float" : "int");
   const b = d.use(2, "float");
   if (type === "f64") {
     return lane((e) =>
@@ -63,18 +71,13 @@ function arithmetic(d: Decoder, op: PairOperation): Operation {
       ),
     );
   }
-  const plain = rounding === "rn" && !ftz && !saturate;
-  return vectorLane(
-    plain,
-    { op: { "+": "add", "-": "sub", "*": "mul" }[op] as "add" | "sub" | "mul", to, from: [a, b] },
-    (e) => {
-      const x = f32Of(e, a, ftz);
-      const y = f32Of(e, b, ftz);
-      const value =
-        rounding === "rn" ? `fround(${x}${op}${y})` : `${directed[op]}F32(${x},${y},"${rounding}")`;
-      return e.setF32(to, finish(value, ftz, saturate));
-    },
-  );
+  const plain = rounding === "rn" && !ftz && !saturate && half === null;
+  return vectorLane(plain, { op: directed[op], to, from: [a, b] }, (e) => {
+    const x = f32Of(e, a, ftz, half);
+    const y = f32Of(e, b, ftz);
+    const value = rounding === "rn" ? `fround(${x}${op}${y})` : `${directed[op]}F32(${x},${y},"${rounding}")`;
+    return e.setF32(to, finish(value, ftz, saturate));
+  });
 }
 
 /** The packed pair of f32 in a 64-bit register (sm_100): each half on its own. */
@@ -103,16 +106,18 @@ function pairs(
 
 /** fma and mad on floating point; `mad` without rounding is the same instruction from sm_20 on. */
 function fused(d: Decoder): Operation {
-  const half = packedHalf(d, "fma");
-  if (half !== null) return half;
+  const packed = packedHalf(d, "fma");
+  if (packed !== null) return packed;
   const rounding = d.option(...roundings) ?? "rn";
   const ftz = d.flag("ftz");
   const saturate = d.flag("sat");
   const type = d.type("f32", "f64", "f32x2");
-  const to = d.def(0, type === "f32x2" ? "int" : "float");
-  const a = d.use(1, type === "f32x2" ? "int" : "float");
-  const b = d.use(2, type === "f32x2" ? "int" : "float");
-  const c = d.use(3, type === "f32x2" ? "int" : "float");
+  const half = type === "f32" ? d.option("f16", "bf16") : null;
+  const view = type === "f32x2" ? "int" : "float";
+  const to = d.def(0, view);
+  const a = d.use(1, half === null ? view : "int");
+  const b = d.use(2, half === null ? view : "int");
+  const c = d.use(3, view);
   if (type === "f64")
     return lane((e) => e.setF64(to, `fmaF64(${e.f64(a)},${e.f64(b)},${e.f64(c)},"${rounding}")`));
   if (type === "f32x2")
@@ -125,9 +130,9 @@ function fused(d: Decoder): Operation {
       };
       return e.setPair(to, one(0), one(1));
     });
-  const plain = rounding === "rn" && !ftz && !saturate;
+  const plain = rounding === "rn" && !ftz && !saturate && half === null;
   return vectorLane(plain, { op: "fma", to, from: [a, b, c] }, (e) => {
-    const [x, y, z] = [f32Of(e, a, ftz), f32Of(e, b, ftz), f32Of(e, c, ftz)];
+    const [x, y, z] = [f32Of(e, a, ftz, half), f32Of(e, b, ftz, half), f32Of(e, c, ftz)];
     if (rounding !== "rn") return e.setF32(to, finish(`fmaF32(${x},${y},${z},"${rounding}")`, ftz, saturate));
     let head = "";
     let addend = z;
@@ -224,7 +229,7 @@ function minMax(d: Decoder, op: "min" | "max"): Operation {
   const ftz = d.flag("ftz");
   const nan = d.flag("NaN");
   const xorsign = d.flag("xorsign");
-  if (xorsign) d.choice("abs");
+  const magnitudes = d.flag("abs");
   const type = d.type("f32", "f64");
   const to = d.def(0, "float");
   const operands = Array.from({ length: d.operandCount - 1 }, (_, k) => d.use(k + 1, "float"));
@@ -233,11 +238,11 @@ function minMax(d: Decoder, op: "min" | "max"): Operation {
   const name = `${op}${nan ? "NaN" : "2"}`;
   if (type === "f64") return lane((e) => e.setF64(to, `${name}(${e.f64(a)},${e.f64(b)})`));
   return lane((e) => {
-    const x = f32Of(e, a, ftz);
-    const y = f32Of(e, b, ftz);
-    if (xorsign) return e.setF32(to, `xorsign(${name}(abs(${x}),abs(${y})),${x},${y})`);
-    const two = `${name}(${x},${y})`;
-    return e.setF32(to, c === undefined ? two : `${name}(${two},${f32Of(e, c, ftz)})`);
+    const of = (operand: Operand): string =>
+      magnitudes ? `abs(${f32Of(e, operand, ftz)})` : f32Of(e, operand, ftz);
+    const two = `${name}(${of(a)},${of(b)})`;
+    if (xorsign) return e.setF32(to, `xorsign(${two},${f32Of(e, a, ftz)},${f32Of(e, b, ftz)})`);
+    return e.setF32(to, c === undefined ? two : `${name}(${two},${of(c)})`);
   });
 }
 

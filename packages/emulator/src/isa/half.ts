@@ -4,6 +4,9 @@ import type { Decoder } from "./row.ts";
 
 export const halfTypes = ["f16", "f16x2", "bf16", "bf16x2"] as const;
 
+/** The NaN of tensor maps in each 16 bits. */
+const outside = 0x7ff7;
+
 interface HalfForm {
   readonly operands: 1 | 2 | 3;
   /** Double-precision value, or one rounded to odd, of the result before it is rounded to the half format. */
@@ -29,13 +32,10 @@ const forms: Readonly<Record<string, HalfForm>> = {
   tanh: { operands: 1, value: (a) => `tanhApprox(${a})`, cut: true },
 };
 
-/**
- * The half form of `name`, or null when the instruction's type is no half type. Mixed forms of sm_100 (`add.f32.f16`) are
- * refused by the modifiers left over.
- */
+/** The half form of `name`, or null when the instruction's type is no half type, or f32 with operands of 16 bits (`add.f32.f16`). */
 export function packedHalf(d: Decoder, name: string): Operation | null {
   const parts = d.mnemonic.split(".");
-  if (!halfTypes.some((type) => parts.includes(type))) return null;
+  if (parts.includes("f32") || !halfTypes.some((type) => parts.includes(type))) return null;
   const form = forms[name];
   if (form === undefined) return d.refuse("not defined for half precision");
   if (form.cut === true) d.choice("approx");
@@ -44,8 +44,8 @@ export function packedHalf(d: Decoder, name: string): Operation | null {
   const nan = d.flag("NaN");
   const saturate = d.flag("sat");
   const relu = d.flag("relu");
-  const xorsign = d.flag("xorsign");
-  if (xorsign) d.refuse(".xorsign on half precision");
+  const oob = d.flag("oob");
+  const xorsign = d.flag("xorsign") && d.flag("abs");
   const type = d.type(...halfTypes);
   const packed = type.endsWith("x2");
   const format = type.startsWith("bf") ? "Bf16" : "F16";
@@ -59,12 +59,16 @@ export function packedHalf(d: Decoder, name: string): Operation | null {
       return ftz ? `flushHalf(${value})` : value;
     };
     const [a, b, c] = [read(sources[0]), read(sources[1]), read(sources[2])];
-    let value = form.value(a, b, c);
+    let value = xorsign
+      ? `xorsign(${form.value(`abs(${a})`, `abs(${b})`, c)},${a},${b})`
+      : form.value(a, b, c);
     if (suffix !== "") value = value.replace("2(", `${suffix}(`);
     if (relu) value = `reluHalf(${value})`;
     if (saturate) value = `saturate(${value})`;
     if (form.cut === true) value = `cut${format}(${value})`;
     const bits = `to${format}(${value})`;
+    // What a tensor map fills elements outside of the tensor with makes the result 0.
+    if (oob) return `${sources.map((x) => `(${part(x)})===${outside}`).join("||")}?0:${bits}`;
     return ftz ? `flushHalfBits(${bits})` : bits;
   };
   return {

@@ -5,6 +5,9 @@ import { bitsOf, type Decoder, isSigned, type Row, type Table } from "./row.ts";
 
 const lane = (emit: (e: LaneEmitter) => string): Operation => ({ kind: "lane", emit });
 
+/** `.sat` of s32. */
+const saturated = (value: string): string => `max(-2147483648,min(2147483647,${value}))|0`;
+
 const integers = ["u16", "u32", "u64", "s16", "s32", "s64"] as const;
 const addTypes = [...integers, "u16x2", "s16x2"] as const;
 
@@ -61,7 +64,7 @@ export function addSub(d: Decoder, op: "+" | "-"): Operation {
     const to = d.def(0, "int");
     const a = d.use(1, "int");
     const b = d.use(2, "int");
-    return lane((e) => e.setInt(to, `max(-2147483648,min(2147483647,${e.int(a)}${op}${e.int(b)}))|0`));
+    return lane((e) => e.setInt(to, saturated(`${e.int(a)}${op}${e.int(b)}`)));
   }
   return emitBinary(
     d,
@@ -191,7 +194,7 @@ function finishMad(d: Decoder, form: MadForm): Operation {
   const out = carryOut ? d.def(-1, "int") : null;
   return lane((e) => {
     const { low, high } = multiply(e, part, bits, signed, a, b);
-    if (saturate) return e.setInt(to, `max(-2147483648,min(2147483647,${low}+${e.int(c)}))|0`);
+    if (saturate) return e.setInt(to, saturated(`${low}+${e.int(c)}`));
     if (result === 64) {
       const [cl, ch] = e.pair(c);
       const x = e.temporary();
@@ -216,6 +219,7 @@ function finishMad(d: Decoder, form: MadForm): Operation {
 /** mul24 and mad24: the low or high 32 bits of the 48-bit product of 24-bit operands. */
 function mul24(d: Decoder, add: boolean): Operation {
   const part = d.choice("lo", "hi");
+  const saturate = d.flag("sat");
   const type = d.type("u32", "s32");
   const signed = isSigned(type);
   const to = d.def(0, "int");
@@ -227,7 +231,9 @@ function mul24(d: Decoder, add: boolean): Operation {
     const y = signed ? `(${e.int(b)}<<8>>8)` : `(${e.int(b)}&16777215)`;
     // The product has 48 bits, exact in a double.
     const value = part === "lo" ? `imul(${x},${y})` : `floor(${x}*${y}/65536)`;
-    return e.setInt(to, c === null ? `(${value})|0` : `(${value}+${e.int(c)})|0`);
+    if (c === null) return e.setInt(to, `(${value})|0`);
+    const sum = `${value}+${e.int(c)}`;
+    return e.setInt(to, saturate ? saturated(sum) : `(${sum})|0`);
   });
 }
 
@@ -320,6 +326,46 @@ const sad: Row = (d) => {
   });
 };
 
+/** Part k of a word as a number. */
+function field(word: string, k: number, bits: number, signed: boolean): string {
+  const up = 32 - bits * (k + 1);
+  return `(${word}<<${up}${signed ? ">>" : ">>>"}${32 - bits})`;
+}
+
+const packedForms: Readonly<Record<string, (x: string, y: string) => string>> = {
+  vadd: (x, y) => `${x}+${y}`,
+  vsub: (x, y) => `${x}-${y}`,
+  vavrg: (x, y) => `(${x}+${y}+(${x}+${y}>=0?1:0))>>1`,
+  vabsdiff: (x, y) => `abs(${x}-${y})`,
+  vmin: (x, y) => `min(${x},${y})`,
+  vmax: (x, y) => `max(${x},${y})`,
+};
+const relations = { eq: "===", ne: "!==", lt: "<", le: "<=", gt: ">", ge: ">=" } as const;
+
+/** vadd2, vabsdiff4 and their kin (PTX ISA 9.0, chapter 9.7.10): halves or bytes one by one, or with `.add` their sum and c. */
+const simd =
+  (name: string, bits: 8 | 16): Row =>
+  (d) => {
+    const relation = name === "vset" ? d.choice("eq", "ne", "lt", "le", "gt", "ge") : null;
+    const result = relation === null ? d.type("u32", "s32") : "u32";
+    const [ta, tb] = [d.type("u32", "s32"), d.type("u32", "s32")];
+    const saturate = d.flag("sat");
+    const sum = d.flag("add");
+    const to = d.def(0, "int");
+    const [a, b, c] = [d.use(1, "int"), d.use(2, "int"), d.use(3, "int")];
+    const [least, most] = isSigned(result) ? [-(2 ** (bits - 1)), 2 ** (bits - 1) - 1] : [0, 2 ** bits - 1];
+    return lane((e) => {
+      const parts = Array.from({ length: 32 / bits }, (_, k) => {
+        const [x, y] = [field(e.int(a), k, bits, isSigned(ta)), field(e.int(b), k, bits, isSigned(tb))];
+        if (relation !== null) return `(${x}${relations[relation]}${y}?1:0)`;
+        const value = packedForms[name]?.(x, y) ?? "0";
+        return saturate ? `min(${most},max(${least},${value}))` : `(${value})`;
+      });
+      if (sum) return e.setInt(to, `(${[e.int(c), ...parts].join("+")})|0`);
+      return e.setInt(to, parts.map((part, k) => `((${part}&${2 ** bits - 1})<<${k * bits})`).join("|"));
+    });
+  };
+
 /** dp4a and dp2a: dot products of bytes, with a 32-bit sum. */
 function dotProduct(d: Decoder, halves: boolean): Operation {
   const part = halves ? d.choice("lo", "hi") : "lo";
@@ -330,10 +376,6 @@ function dotProduct(d: Decoder, halves: boolean): Operation {
   const b = d.use(2, "int");
   const c = d.use(3, "int");
   return lane((e) => {
-    const field = (v: string, k: number, bits: number, signed: boolean): string => {
-      const up = 32 - bits * (k + 1);
-      return signed ? `(${v}<<${up}>>${32 - bits})` : `(${v}<<${up}>>>${32 - bits})`;
-    };
     const terms = (halves ? [0, 1] : [0, 1, 2, 3]).map((k) => {
       const x = field(e.int(a), k, halves ? 16 : 8, isSigned(ta));
       const y = field(e.int(b), halves ? k + (part === "hi" ? 2 : 0) : k, 8, isSigned(tb));
@@ -344,6 +386,12 @@ function dotProduct(d: Decoder, halves: boolean): Operation {
 }
 
 export const integerTable: Table = {
+  ...Object.fromEntries(
+    [...Object.keys(packedForms), "vset"].flatMap((name) => [
+      [`${name}2`, simd(name, 16)],
+      [`${name}4`, simd(name, 8)],
+    ]),
+  ),
   addc: (d) => extended(d, "+", true),
   subc: (d) => extended(d, "-", true),
   mad,

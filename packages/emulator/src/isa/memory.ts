@@ -110,6 +110,12 @@ function common(d: Decoder, load: boolean): Common {
 
 function elementsOf(operand: Operand, count: number, d: Decoder): readonly Operand[] {
   if (count === 1) return [operand];
+  // A number for 128 bits, its words lowest first.
+  if (operand.kind === "immediate")
+    return Array.from({ length: count }, (_, k) => ({
+      ...operand,
+      bits: BigInt.asUintN(32, operand.bits >> BigInt(32 * k)),
+    }));
   if (operand.kind !== "vector" || operand.elements.length !== count)
     return d.refuse(`needs a vector of ${count}`);
   return operand.elements;
@@ -185,11 +191,14 @@ const cacheControl: Row = (d) => {
 };
 
 const createPolicy: Row = (d) => {
-  d.choice("fractional");
-  while (d.option(...cacheHints, "L2::evict_unchanged") !== null);
+  d.choice("fractional", "range", "cvt");
+  d.option("global");
+  while (d.option(...cacheHints, "L2::evict_unchanged", "L2") !== null);
   d.type("b64");
   const to = d.def(0, "int");
-  if (d.operandCount > 1) d.use(1);
+  for (let k = 1; k < d.operandCount; k++)
+    if (d.isAddress(k)) d.address(k);
+    else d.use(k);
   return lane((e) => e.setPair(to, "0", "0"));
 };
 

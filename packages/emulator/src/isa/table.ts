@@ -47,6 +47,3 @@ const rows: Table = {
 };
 
 export const instructionTable: Table = { ...rows, ...bulkTable(rows) };
-
-/** Instructions without a row whose first word has one: refused by their own name rather than by a modifier. */
-export const withoutRow: ReadonlySet<string> = new Set(["createpolicy.cvt", "createpolicy.range"]);

@@ -4,7 +4,7 @@ import type { Instruction as PtxInstruction, Operand as PtxOperand } from "@tile
 import { printInstruction } from "@tilewright/ptx";
 import { type Decoder, registersOf, type View } from "../isa/row.ts";
 import { specialRegisters } from "../isa/special.ts";
-import { instructionTable, withoutRow } from "../isa/table.ts";
+import { instructionTable } from "../isa/table.ts";
 import { makeRegister } from "./flatten.ts";
 import { reservedSharedName } from "./layout.ts";
 import { Refusal } from "./refusal.ts";
@@ -283,8 +283,7 @@ export function decodeInstruction(
 ): Instruction {
   const opcode = syntax.mnemonic.split(".")[0] ?? "";
   const row = Object.hasOwn(instructionTable, opcode) ? instructionTable[opcode] : undefined;
-  if (row === undefined || withoutRow.has(syntax.opcode))
-    throw new Refusal("TW5010", `the instruction ${syntax.mnemonic} is not emulated`);
+  if (row === undefined) throw new Refusal("TW5010", `the instruction ${syntax.mnemonic} is not emulated`);
   const decoder = new InstructionDecoder(syntax, scope, context);
   const operation = row(decoder);
   decoder.finish();

@@ -1,8 +1,10 @@
-/** Integer arithmetic and extended precision (PTX ISA 9.0 §9.7.1, §9.7.2, §9.7.10 video subset). */
+/** Integer arithmetic and extended precision (PTX ISA 9.0 §9.7.1, §9.7.2, §9.7.10 packed video instructions). */
 import { family, type InstructionRow } from "./row.ts";
 
 const INT = "u16|u32|u64|s16|s32|s64";
 const INT32_64 = "u32|s32|u64|s64";
+
+const VIDEO = { args: ["=u32", "r:u32", "r:u32", "r:u32"], since: [3, 0, 30], effect: "pure" } as const;
 
 export const integerRows = [
   ...family({ opcode: "add", effect: "pure", since: [1, 0, 10] }, [
@@ -72,6 +74,26 @@ export const integerRows = [
     since: [5, 0, 61],
     effect: "pure",
   },
+  // Halves and bytes of a word, with all lanes and the fields in their order.
+  ...(
+    [
+      "vadd2",
+      "vadd4",
+      "vsub2",
+      "vsub4",
+      "vavrg2",
+      "vavrg4",
+      "vabsdiff2",
+      "vabsdiff4",
+      "vmin2",
+      "vmin4",
+      "vmax2",
+      "vmax4",
+    ] as const
+  ).map((opcode) => ({ opcode, mods: "u32|s32 u32|s32 u32|s32 sat|add?", ...VIDEO }) as const),
+  ...(["vset2", "vset4"] as const).map(
+    (opcode) => ({ opcode, mods: "u32|s32 u32|s32 eq|ne|lt|le|gt|ge add?", ...VIDEO }) as const,
+  ),
   // Carry chain: `.cc` writes the carry, addc/subc/madc read it. 64 bits since PTX 4.3.
   { opcode: "add.cc", mods: INT32_64, args: ["=T", "T", "T"], since: [4, 3, 10], effect: "pure" },
   { opcode: "addc", mods: `cc? ${INT32_64}`, args: ["=T", "T", "T"], since: [4, 3, 10], effect: "pure" },

@@ -135,6 +135,7 @@ export const moveRows = [
   ...family({ opcode: "cvt.pack", effect: "pure", since: [6, 5, 72] }, [
     ["sat u16|s16 s32", ["=u32", "s32", "s32"]],
     ["sat u8|s8 s32 b32", ["=u32", "s32", "s32", "b32"]],
+    ["sat u4|s4|u2|s2 s32 b32", ["=u32", "s32", "s32", "b32"], { since: [6, 5, 75] }],
   ]),
   ...family({ opcode: "mapa", effect: "pure", since: [7, 8, 90] }, [
     ["shared::cluster u32|u64", ["=T", "s:T", "u32"]],
