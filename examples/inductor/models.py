@@ -1,13 +1,17 @@
-"""mm, addmm and bmm of compiled models by kernels of a wheel: a Llama-shaped and a BERT-shaped model with random weights, beside eager and max-autotune.
+"""Products, gated FFNs and attention of compiled models by kernels of a wheel: Llama- and BERT-shaped ones of transformers with random weights.
 
     tilewright compile --library out --kernels examples/inductor/library.json --wheel
     python examples/inductor/models.py out
 
-Needs torch with CUDA, and takes about 4 minutes, most of it max-autotune's; `--models bert` takes one of them. `--device cpu` shows which products are
-replaced where there is no GPU: the wheel's operators compute with torch there.
+Needs torch with CUDA and transformers, and takes about 4 minutes, most of it max-autotune's; `--models bert` takes one of them, `--no-autotune` leaves
+that out. `--device cpu` shows what is replaced where there is no GPU: the wheel's operators compute with torch there.
+
+Two passes: before autograd, attention is one call and a gated FFN three; behind it, all that is left of products are mm, addmm and bmm.
 """
 import argparse
+import copy
 import glob
+import operator
 import os
 import subprocess
 import sys
@@ -15,12 +19,14 @@ import sys
 import torch
 import torch._inductor.config as config
 import torch.nn.functional as F
-from torch import nn
+from transformers import AttentionInterface, BertConfig, BertModel, DynamicCache, LlamaConfig, LlamaModel
 
 parser = argparse.ArgumentParser()
 parser.add_argument("folder", help="of the library, with its wheel")
 parser.add_argument("--device", default="cuda", choices=["cuda", "cpu"])
-parser.add_argument("--models", default="bert,llama,decode", help="which, with commas between (default bert,llama,decode)")
+parser.add_argument("--models", default="bert,bmm,llama,decode", help="which, with commas between (default bert,bmm,llama,decode)")
+parser.add_argument("--layers", type=int, default=4)
+parser.add_argument("--no-autotune", action="store_true", help="leave max-autotune out")
 arguments = parser.parse_args()
 device = arguments.device
 
@@ -37,13 +43,102 @@ options = {"fallback": True} if device == "cpu" else {}
 
 
 def sizes(operation, names):
-    """What the library has kernels of an operation for."""
+    """What the library has kernels of a product for."""
     requests = (blocks.catalogue.manifest(each)["request"] for each in blocks.catalogue.dispatch[operation])
     return {tuple(each["batch"]["count"] if name == "batch" else each[name] for name in names) for each in requests}
 
 
-LINEAR, BIAS = sizes("linear", "nk"), sizes("linear_bias", "nk")
+LINEAR, BIAS, GELU = (sizes(name, "nk") for name in ("linear", "linear_bias", "linear_gelu"))
+GATED = sizes("gated", "mnk")
 BATCHED = {name: sizes(name, ("batch", "m", "n", "k")) for name in ("scores", "mixed")}
+replaced = []
+
+
+def replace(graph, node, op, taken, value):
+    """Another operator in a node's place."""
+    with graph.inserting_before(node):
+        new = graph.call_function(op, tuple(taken), options)
+    new.meta.update(node.meta)
+    new.meta.setdefault(*value)
+    node.replace_all_uses_with(new)
+    graph.erase_node(node)
+    replaced.append(op)
+
+
+# Before autograd.
+
+
+def seen(node):
+    """The tensor that a node gives, without values."""
+    return node.meta["example_value"]
+
+
+def attending(tensors, causal, scale):
+    """The operation that computes attention of Q, K and V of these shapes, and how its kernels have them; None for none."""
+    for name in ("causal", "step", "whole"):
+        meaning = blocks.catalogue.attention(name)
+        if bool(meaning["causal"]) != causal or abs(meaning["scale"] - (scale or tensors[0].shape[-1] ** -0.5)) > 1e-6:
+            continue
+        for _, _, shapes in blocks.catalogue.kernels(name):
+            wanted = [shapes[operand] for operand in ("a", "b", "epilogue0")]
+            if all(tuple(x.shape) == each.shape for x, each in zip(tensors, wanted)):
+                return name, wanted
+    return None
+
+
+def stored(graph, node, wanted):
+    """A tensor [batch, heads, rows, columns] as kernels have it in memory: copied where it lies otherwise."""
+    if wanted.lies(seen(node).stride()):
+        return node
+    swapped = wanted.strides[1] < wanted.strides[2]  # heads of a position are neighbours
+    for method, given in [("transpose", (1, 2))] * swapped + [("contiguous", ())] + [("transpose", (1, 2))] * swapped:
+        made = graph.call_method(method, (node, *given))
+        made.meta["example_value"] = getattr(seen(node), method)(*given)
+        node = made
+    return node
+
+
+def is_linear(node, users=1):
+    return isinstance(node, torch.fx.Node) and node.target is F.linear and len(node.users) == users
+
+
+def gated(node):
+    """Operands of silu(x Wg^T) * (x Wu^T) that the library has kernels for; None for another node."""
+    if node.target not in (operator.mul, torch.mul):
+        return None
+    for act, up in (node.args, node.args[::-1]):
+        if getattr(act, "target", None) is not F.silu or len(act.users) > 1 or not is_linear(act.args[0]) or not is_linear(up):
+            continue
+        (x, wg, *bias), (y, wu, *other) = act.args[0].args, up.args
+        n, k = seen(wg).shape
+        if x is y and not any((*bias, *other)) and seen(wu).shape == (n, k) and (seen(x).numel() // k, n, k) in GATED:
+            return x, wg, wu
+    return None
+
+
+def before(graph):
+    """Attention, gated FFNs, and linear layers with a bias and gelu."""
+    for node in list(graph.nodes):
+        value = ("example_value", node.meta.get("example_value"))
+        if node.target is F.scaled_dot_product_attention:
+            tensors, more = [seen(each) for each in node.args[:3]], node.kwargs
+            found = attending(tensors, more.get("is_causal", False), more.get("scale"))
+            if found is None or more.get("attn_mask") is not None or more.get("dropout_p") or tensors[0].dtype != torch.bfloat16:
+                continue
+            name, wanted = found
+            with graph.inserting_before(node):
+                taken = [stored(graph, each, how) for each, how in zip(node.args, wanted)]
+            replace(graph, node, getattr(ops, name).default, taken, value)
+        elif (taken := gated(node)) is not None:
+            replace(graph, node, ops.gated.default, taken, value)
+        elif node.target is F.gelu and is_linear(node.args[0]) and node.kwargs.get("approximate", "none") == "none":
+            x, weight, bias = node.args[0].args
+            if bias is not None and tuple(seen(weight).shape) in GELU:
+                replace(graph, node, ops.linear_gelu.default, (x, weight, bias), value)
+    graph.eliminate_dead_code()
+
+
+# Behind autograd.
 
 
 def is_weight(node, served):
@@ -66,11 +161,8 @@ def batched(a, b):
     return name, right.stride(1) == 1
 
 
-replaced = []
-
-
-def to_library(graph):
-    """Inductor's pass behind autograd: what is left of products are mm, addmm and bmm."""
+def behind(graph):
+    """Products."""
     for node in list(graph.nodes):
         if node.op != "call_function":
             continue
@@ -87,59 +179,61 @@ def to_library(graph):
                 taken[1].meta["val"] = node.args[1].meta["val"].transpose(1, 2)
         else:
             continue
-        with graph.inserting_before(node):
-            new = graph.call_function(op, tuple(taken), options)
-        new.meta.update(node.meta)
-        node.replace_all_uses_with(new)
-        graph.erase_node(node)
-        replaced.append(op)
+        replace(graph, node, op, taken, ("val", None))
 
 
-class Llama(nn.Module):
-    """A block of a Llama: RMS norms, causal attention, gated FFN. past: tokens before, whose keys and values are at hand."""
+# Models.
 
-    def __init__(self, past=None, width=2048, hidden=5632, heads=16):
+
+def attention(module, query, key, value, attention_mask, scaling=None, **_):
+    """Of sequences without padding, for transformers: torch's own, without a mask as data."""
+    shared = key.shape[1] != query.shape[1]
+    causal = query.shape[2] > 1 and getattr(module, "is_causal", False)
+    made = F.scaled_dot_product_attention(query, key, value, is_causal=causal, scale=scaling, enable_gqa=shared)
+    return made.transpose(1, 2).contiguous(), None
+
+
+AttentionInterface.register("unpadded", attention)
+PAST = 511  # tokens whose keys and values a decode step finds
+
+
+def bert(way):
+    made = BertConfig(num_hidden_layers=arguments.layers, attn_implementation=way)
+    return BertModel(made, add_pooling_layer=False)
+
+
+def llama():
+    widths = {"hidden_size": 2048, "intermediate_size": 5632, "num_attention_heads": 16, "num_key_value_heads": 4, "head_dim": 128}
+    return LlamaModel(LlamaConfig(num_hidden_layers=arguments.layers, vocab_size=1024, attn_implementation="unpadded", **widths))
+
+
+class Forward(torch.nn.Module):
+    """Embedded tokens to what the last layer gives."""
+
+    def __init__(self, model):
         super().__init__()
-        self.heads, self.past = heads, past
-        for name in ("keys", "values") if past else ():
-            self.register_buffer(name, torch.randn(past[0], heads, past[1], width // heads))
-        self.norms = nn.ModuleList(nn.RMSNorm(width) for _ in range(2))
-        self.q, self.k, self.v, self.o = (nn.Linear(width, width, bias=False) for _ in range(4))
-        self.gate, self.up = (nn.Linear(width, hidden, bias=False) for _ in range(2))
-        self.down = nn.Linear(hidden, width, bias=False)
+        self.model = model
 
     def forward(self, x):
-        b, s, w = x.shape
-        y = self.norms[0](x)
-        q, k, v = (each(y).view(b, s, self.heads, -1).transpose(1, 2) for each in (self.q, self.k, self.v))
-        if self.past:
-            k, v = torch.cat([self.keys, k], 2), torch.cat([self.values, v], 2)
-        x = x + self.o(F.scaled_dot_product_attention(q, k, v, is_causal=not self.past).transpose(1, 2).reshape(b, s, w))
-        y = self.norms[1](x)
-        return x + self.down(F.silu(self.gate(y)) * self.up(y))
+        return self.model(inputs_embeds=x, use_cache=False).last_hidden_state if isinstance(self.model, LlamaModel) else self.model(inputs_embeds=x)[0]
 
 
-class Bert(nn.Module):
-    """A block of a BERT, whose attention is two batched products and a softmax."""
+class Step(torch.nn.Module):
+    """One more token behind PAST others, whose keys and values are random."""
 
-    def __init__(self, width=768, hidden=3072, heads=12):
+    def __init__(self, model):
         super().__init__()
-        self.heads = heads
-        self.q, self.k, self.v, self.o = (nn.Linear(width, width) for _ in range(4))
-        self.up, self.down = nn.Linear(width, hidden), nn.Linear(hidden, width)
-        self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(2))
-
-    def heads_of(self, y):
-        b, s, _ = y.shape
-        return y.view(b, s, self.heads, -1).transpose(1, 2).reshape(b * self.heads, s, -1)
+        self.model = model
+        for layer in range(arguments.layers):
+            for name in ("keys", "values"):
+                self.register_buffer("%s%d" % (name, layer), torch.randn(4, 4, PAST, 128))
 
     def forward(self, x):
-        b, s, w = x.shape
-        q, k, v = (self.heads_of(each(x)) for each in (self.q, self.k, self.v))
-        weights = torch.softmax(torch.bmm(q, k.transpose(1, 2)) / q.shape[-1] ** 0.5, -1)
-        mixed = torch.bmm(weights, v).view(b, self.heads, s, -1).transpose(1, 2).reshape(b, s, w)
-        x = self.norms[0](x + self.o(mixed))
-        return self.norms[1](x + self.down(F.gelu(self.up(x))))
+        cache = DynamicCache()
+        for layer in range(arguments.layers):
+            cache.update(getattr(self, "keys%d" % layer), getattr(self, "values%d" % layer), layer)
+        place = torch.full((1, 1), PAST, device=x.device)
+        return self.model(inputs_embeds=x, past_key_values=cache, position_ids=place, use_cache=True).last_hidden_state
 
 
 def milliseconds(model, x):
@@ -157,24 +251,28 @@ def milliseconds(model, x):
     return sorted(times)[15]
 
 
-def compare(label, kind, shape, depth):
-    """One model: products replaced, errors against float64, and on a GPU times."""
+def compare(label, kind, shape):
+    """One model: what is replaced, errors against float64, and on a GPU times."""
     torch.manual_seed(0)
-    model = nn.Sequential(*(kind() for _ in range(depth))).to(device, torch.bfloat16).eval()
-    exact = nn.Sequential(*(kind() for _ in range(depth))).to(device).double()
-    exact.load_state_dict(model.state_dict())
+    torch._dynamo.reset()
+    model = kind().to(device, torch.bfloat16).eval()
+    exact = copy.deepcopy(model).double()
     x = torch.randn(*shape, device=device, dtype=torch.bfloat16)
+    gpu = device == "cuda"
+    measured = {}
+
+    def measure(name, each):
+        measured[name] = (each(x).double() - want).abs().max().item(), gpu and milliseconds(each, x)
+
     with torch.no_grad():
         want = exact(x.double())
-        models = {"eager": model}
-        if device == "cuda":
-            models["max-autotune"] = torch.compile(model, mode="max-autotune")
-        measured = {name: ((each(x).double() - want).abs().max().item(), device == "cuda" and milliseconds(each, x)) for name, each in models.items()}
-        torch._dynamo.reset()
+        measure("eager", model)
+        if gpu and not arguments.no_autotune:
+            measure("max-autotune", torch.compile(model, mode="max-autotune"))
+            torch._dynamo.reset()
         replaced.clear()
-        with config.patch(post_grad_custom_post_pass=to_library):
-            ours = torch.compile(model, mode="reduce-overhead" if device == "cuda" else None, fullgraph=True)
-            measured["library"] = (ours(x).double() - want).abs().max().item(), device == "cuda" and milliseconds(ours, x)
+        with config.patch(pre_grad_custom_pass=before, post_grad_custom_post_pass=behind):
+            measure("library", torch.compile(model, mode="reduce-overhead" if gpu else None, fullgraph=True))
     names = [str(each).split(".")[1] for each in replaced]
     print(label, "by the library:", ", ".join("%d %s" % (names.count(name), name) for name in dict.fromkeys(names)), flush=True)
     for name, (error, time) in measured.items():
@@ -183,12 +281,11 @@ def compare(label, kind, shape, depth):
         sys.exit("the numbers are wrong, or nothing was replaced")
 
 
-depth = 4 if device == "cuda" else 1
-cuda = device == "cuda"
 runs = {
-    "bert": ("BERT-shaped, 16 x 128 tokens", Bert, (16, 128, 768)),
-    "llama": ("Llama-shaped, 4 x 512 tokens", Llama, (4, 512, 2048) if cuda else (1, 32, 2048)),
-    "decode": ("Llama-shaped, a token behind 512, 4 at once", lambda: Llama((4, 512)), (4, 1, 2048)),
+    "bert": ("BERT-shaped, 16 x 128 tokens", lambda: Forward(bert("unpadded")), (16, 128, 768)),
+    "bmm": ("BERT-shaped with attention by batched products", lambda: Forward(bert("eager")), (16, 128, 768)),
+    "llama": ("Llama-shaped, 4 x 512 tokens", lambda: Forward(llama()), (4, 512, 2048)),
+    "decode": ("Llama-shaped, a token behind %d, 4 at once" % PAST, lambda: Step(llama()), (4, 1, 2048)),
 }
 for name in arguments.models.split(","):
-    compare(*runs[name], depth)
+    compare(*runs[name])
