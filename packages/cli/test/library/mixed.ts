@@ -255,9 +255,9 @@ const artefacts = made.map((each) => each.artefact);
 export const mixed: Library = {
   ...{ name: "mixed", artefacts },
   operations: [
-    { name: "variable", problem: problem.value, dispatch: dispatchOrder(artefacts, [0, 1]) },
-    { name: "all", problem: problem.value, dispatch: dispatchOrder(artefacts, [0, 1, 2]) },
-    { name: "gated", problem: gated.value, dispatch: dispatchOrder(artefacts, [0, 1]) },
+    { name: "variable", problem: problem.value, attends: false, dispatch: dispatchOrder(artefacts, [0, 1]) },
+    { name: "all", problem: problem.value, attends: false, dispatch: dispatchOrder(artefacts, [0, 1, 2]) },
+    { name: "gated", problem: gated.value, attends: false, dispatch: dispatchOrder(artefacts, [0, 1]) },
   ],
 };
 
