@@ -91,6 +91,7 @@ async function main(): Promise<void> {
   addEventListener("hashchange", async () => session.set(await fromHash(location.hash)));
   await session.compile();
   document.documentElement.dataset.ready = "yes";
+  performance.mark("interactive");
   session.runner.warm();
 }
 

@@ -40,7 +40,11 @@ function bankSquare({ cells }: BankPicture, width: number, x: number): readonly 
 export function bankChart({ before, after, width }: BankMap): SVGElement {
   const side = 32 * 9;
   const label = (x: number, text: string, { wavefronts, ideal, ways }: BankPicture): SVGElement =>
-    s("text", { x, y: 14 }, `${text}: ${wavefronts} wavefronts of ${ideal} at best, ${ways}-way`);
+    s(
+      "text",
+      { x, y: 14 },
+      `${text}: ${wavefronts} ${wavefronts === 1 ? "wavefront" : "wavefronts"} (ideal ${ideal}), ${ways}-way`,
+    );
   return s(
     "svg",
     {
@@ -49,11 +53,11 @@ export function bankChart({ before, after, width }: BankMap): SVGElement {
       class: "chart",
       "aria-label": `Lanes by banks: ${before.wavefronts} wavefronts without, ${after.wavefronts} with the chosen layout`,
     },
-    label(0, "rows close together", before),
+    label(0, "no swizzle", before),
     bankSquare(before, width, 0),
     label(side + 40, "as laid out", after),
     bankSquare(after, width, side + 40),
-    s("text", { x: 0, y: side + 42 }, "lanes down, banks to the right; green is served at once"),
+    s("text", { x: 0, y: side + 42 }, "lanes down, banks to the right; green: the first wavefront"),
   );
 }
 
@@ -93,7 +97,8 @@ export function ownerChart(
           ),
         );
     }
-  const step = Math.max(1, Math.ceil(rows / 16));
+  // Labels are 11 px high.
+  const step = Math.max(1, Math.ceil(rows / 16), Math.ceil(11 / hgt));
   for (let row = 0; row < rows; row += step)
     cells.push(s("text", { x: 26, y: 16 + row * hgt + Math.min(14, hgt), class: "axis" }, row));
   for (let column = 0; column < columns; column += Math.max(1, Math.ceil(columns / 16)))

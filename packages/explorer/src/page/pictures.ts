@@ -178,7 +178,7 @@ export class PicturesPanel {
         ),
       ),
       h(
-        "div",
+        "section",
         {},
         h("h3", {}, "Why this schedule"),
         table("Facts of the plan", ["", ""], facts),

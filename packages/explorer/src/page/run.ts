@@ -339,7 +339,10 @@ export class RunPanel {
     const mix = Object.entries(counters.instructions)
       .toSorted((a, b) => b[1] - a[1])
       .slice(0, 16);
-    const waits = counters.waits.toSorted((a, b) => b.polls - a.polls).slice(0, 12);
+    const waits = counters.waits
+      .filter(({ polls }) => polls > 0)
+      .toSorted((a, b) => b.polls - a.polls)
+      .slice(0, 12);
     return h(
       "div",
       { class: "tables" },

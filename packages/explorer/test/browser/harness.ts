@@ -193,6 +193,26 @@ export async function comparedWithStored(page: Page, name: string): Promise<stri
   return `${name}: ${size === "" ? `${far.toFixed(1)} % of it differs` : `it is of another size than ${size}`} from the stored screenshot`;
 }
 
+/** Where the editor says what came of a text. */
+export const status = ".stages .text .status";
+
+/** What an element says; nothing where there is none. */
+export const text = async (page: Page, selector: string): Promise<string> =>
+  (await page.textContent(selector)) ?? "";
+
+/** Wait until a status says something. */
+export const says = (page: Page, selector: string, words: string) =>
+  page.waitForFunction(
+    ([where, what]) => document.querySelector(where ?? "")?.textContent?.includes(what ?? ""),
+    [selector, words],
+    { timeout: 30_000 },
+  );
+
+/** Turbo runs it within `npm test`, and has built the page before. */
+export const quick = process.env.TURBO_HASH !== undefined;
+/** Beside other tasks times say little: there is room for them then. */
+export const slack = quick ? 4 : 1;
+
 export interface Outcome {
   readonly fullName: string;
   readonly status: "passed" | "failed";

@@ -4,22 +4,25 @@
  */
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
-import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { gzipSync } from "node:zlib";
 import type { Browser, Page } from "playwright-core";
 import {
-  comparedWithStored,
   dist,
   findChromium,
   launch,
   openPage,
+  quick,
   Suite,
+  says,
   serveDist,
   serveWithSass,
-  type View,
+  slack,
+  status,
+  text,
 } from "./harness.ts";
+import { page } from "./page.ts";
 
 const parts = [
   "request",
@@ -34,26 +37,11 @@ const parts = [
 const root = fileURLToPath(new URL("../../../../", import.meta.url));
 /** Names of parts to run alone: `npm run test:explorer -- "linked lines"`. */
 const only = process.argv.slice(2);
-/** Turbo runs it within `npm test`, and has built the page before. */
-const quick = process.env.TURBO_HASH !== undefined;
-/** Beside other tasks times say little: there is room for them then. */
-const slack = quick ? 4 : 1;
 const suite = new Suite();
-
-const text = async (page: Page, selector: string): Promise<string> =>
-  (await page.textContent(selector)) ?? "";
 
 /** Milliseconds that the page's status line names. */
 const millisecondsIn = (said: string): number =>
   Number(/in ([\d.,]+) ms/.exec(said)?.[1]?.replace(",", "") ?? Number.NaN);
-
-/** Wait until a status says something. */
-const says = (page: Page, selector: string, words: string) =>
-  page.waitForFunction(
-    ([where, what]) => document.querySelector(where ?? "")?.textContent?.includes(what ?? ""),
-    [selector, words],
-    { timeout: 30_000 },
-  );
 
 const hashOf = (entries: Readonly<Record<string, string>>): string => `#${new URLSearchParams(entries)}`;
 
@@ -70,7 +58,6 @@ const link = (
 ): string => hashOf({ arch, m: "256", n: "256", k: "256", dtype, b: '{"layout":"col"}', ...more });
 
 const program = ".stages .text .cm-content";
-const status = ".stages .text .status";
 
 /** Put a text in the place of what the program's editor holds. */
 async function retype(page: Page, edit: (text: string) => string): Promise<void> {
@@ -93,11 +80,7 @@ async function request(browser: Browser, url: string): Promise<void> {
       await says(page, ".chosen strong", generation.backend);
       assert.match(await text(page, ".stages .ptx .cm-content"), new RegExp(`\\.target ${generation.arch}`));
     });
-  await suite.test("an example, chosen by keys alone", async () => {
-    await page.focus("label:has-text('Example') select");
-    await page.keyboard.press("ArrowDown");
-    await page.keyboard.press("ArrowDown");
-    await page.keyboard.press("Enter");
+  await suite.test("an example", async () => {
     await page.selectOption("label:has-text('Example') select", { label: "Linear layer: gelu(A.B + bias)" });
     await says(page, ".chosen strong", "mma");
     assert.equal(await page.inputValue("label:has-text('Epilogue') input"), "bias(n,f16)|gelu");
@@ -563,83 +546,6 @@ async function ladders(browser: Browser, url: string): Promise<void> {
   await page.close();
 }
 
-/** All widths in both themes; within `npm test`, which has a minute to spare, the narrowest and the widest. */
-const views: readonly View[] = [390, 1024, 1600]
-  .flatMap((width) => (["light", "dark"] as const).map((scheme) => ({ width, height: 900, scheme })))
-  .filter(({ width, scheme }) => !quick || width === (scheme === "dark" ? 390 : 1600));
-
-async function page(browser: Browser, url: string): Promise<void> {
-  await suite.test("less than 3 MB compressed, and nothing of Node", async () => {
-    const files = readdirSync(dist, { recursive: true, withFileTypes: true }).filter((entry) =>
-      entry.isFile(),
-    );
-    const sizes = files.map((entry) => gzipSync(readFileSync(join(entry.parentPath, entry.name))).length);
-    const total = sizes.reduce((sum, size) => sum + size, 0);
-    assert.ok(total < 3e6, `${total} B`);
-    for (const entry of files.filter(({ name }) => name.endsWith(".js")))
-      assert.doesNotMatch(
-        readFileSync(join(entry.parentPath, entry.name), "utf8"),
-        /\b(from|import) ?["'](node:|\w)/,
-      );
-  });
-  await suite.test("painted within 1 s and interactive within 2 s", async () => {
-    const opened = performance.now();
-    const fresh = await openPage(browser, url);
-    const interactive = performance.now() - opened;
-    const paint = await fresh.evaluate(
-      () => performance.getEntriesByName("first-contentful-paint")[0]?.startTime ?? Number.NaN,
-    );
-    await fresh.close();
-    assert.ok(
-      paint < 1000 * slack && interactive < 2000 * slack,
-      `painted at ${Math.round(paint)} ms, interactive after ${Math.round(interactive)} ms`,
-    );
-  });
-  const axe = readFileSync(fileURLToPath(import.meta.resolve("axe-core/axe.min.js")), "utf8");
-  for (const view of views)
-    await suite.test(
-      `axe finds nothing serious, nothing is wider than the page, and it looks as it did: ${view.width} px, ${view.scheme}`,
-      async () => {
-        const shown = await openPage(browser, url, view);
-        await shown.evaluate(axe);
-        const found: string[] = [];
-        for (const tab of ["stages", "choices", "run", "pictures", "ladders", "foreign"]) {
-          await shown.click(`#tab-${tab}`);
-          if (tab === "pictures") await shown.waitForSelector("#panel-pictures svg.chart");
-          if (tab === "choices") await shown.waitForSelector(".choices tbody tr");
-          if (tab === "ladders") await says(shown, ".story h2", "1 of");
-          await shown.waitForTimeout(400);
-          const violations = await shown.evaluate(async () => {
-            const { axe: engine } = globalThis as unknown as {
-              axe: {
-                run(): Promise<{
-                  violations: { id: string; impact: string; nodes: { target: string[] }[] }[];
-                }>;
-              };
-            };
-            return (await engine.run()).violations;
-          });
-          for (const { id, impact, nodes } of violations)
-            if (impact === "serious" || impact === "critical")
-              found.push(
-                `${tab}: ${id} at ${nodes
-                  .slice(0, 3)
-                  .map(({ target }) => target.join(" "))
-                  .join(", ")}`,
-              );
-          const wide = await shown.evaluate(() => document.documentElement.scrollWidth - innerWidth);
-          if (wide > 0) found.push(`${tab}: ${wide} px wider than the window`);
-          if (view.scheme === "light") {
-            const far = await comparedWithStored(shown, `${tab}-${view.width}`);
-            if (far !== null) found.push(far);
-          }
-        }
-        await shown.close();
-        assert.deepEqual(found, []);
-      },
-    );
-}
-
 function report(skipped: number): void {
   const [passed, failed] = [suite.count("passed"), suite.count("failed")];
   const counts = {
@@ -682,7 +588,7 @@ async function main(): Promise<void> {
     }
     if (only.length === 0 || only.includes("the page itself")) {
       suite.part("the page itself");
-      await page(browser, url);
+      await page(suite, browser, url);
     }
   } finally {
     await browser.close();
