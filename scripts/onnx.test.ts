@@ -3,10 +3,11 @@ import { spawnSync } from "node:child_process";
 import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { findTarget } from "@tilewright/core";
+import type { SequenceLaunch } from "@tilewright/runtime";
 import { afterAll, describe, expect, test } from "vitest";
 import { lower } from "../examples/onnx/lower.ts";
 import { type Graph, readModel } from "../examples/onnx/onnx.ts";
-import { compileModel, type Launch } from "../examples/onnx/plan.ts";
+import { compileModel } from "../examples/onnx/plan.ts";
 import { root } from "./lib/files.ts";
 import { toolNode } from "./lib/workspace.mjs";
 
@@ -68,20 +69,20 @@ describe("examples/onnx", () => {
     });
     expect(said).toEqual([
       "32x16 16x48 acc + v0[n]:f32",
-      "attention_2x2x16x16x8",
+      "attention_bf16_b2_h2_q16_k16_d8",
       "32x16 16x16 acc + v0[n]:f32 + v1[m,n]:bf16",
       "layernorm_32x16",
       "32x16 16x32 gelu(acc + v0[n]:f32)",
       "32x32 32x16 acc + v0[n]:f32 + v1[m,n]:bf16",
       "layernorm_32x16",
     ]);
-    expect(steps[1]?.program).toContain("param %mask f32[b, s]");
-    expect(steps[1]?.program).toMatch(/\* 0\.51\d+ \+ %mask \* 1\.44/);
+    expect(steps[1]?.program).toContain("param %bias f32[b, s] strides 16, 1");
+    expect(steps[1]?.program).toMatch(/map %S = %S \* \(0\.35\d+\) \+ %bias/);
   });
 
   test("launches have aligned places inside of the arena, which activations share", () => {
     const plan = compileModel(tiny(), goal);
-    const launches = plan.launches.filter((each): each is Launch => "args" in each);
+    const launches = plan.launches.filter((each): each is SequenceLaunch => "args" in each);
     expect(launches.length).toBe(14);
     for (const { args } of launches)
       for (const argument of args)

@@ -1,7 +1,8 @@
 /** From a graph to kernels: what is fused, which memory each one reads and writes, in which layout. */
-import { packedView, reshapedView, type StridedView, transposedView } from "@tilewright/core";
+import { packedView, reshapedView, type StridedView, transposedView, unwrap } from "@tilewright/core";
+import { attentionText, readAttention } from "@tilewright/ir";
 import type { Graph, Node, Tensor } from "./onnx.ts";
-import { attentionText, layerNormText } from "./programs.ts";
+import { layerNormText } from "./programs.ts";
 
 /** A run of memory that a kernel writes, or that is filled before. */
 export interface Storage {
@@ -217,11 +218,21 @@ class Lowering {
   #attention(node: Node, { node: scores, scale, mask }: Scores): void {
     const [Q, K] = scores.inputs.map((name) => this.#view(name));
     const V = this.#view(node.inputs[1] ?? "");
-    if (Q?.shape.length !== 4 || K === undefined) this.#refuse(node);
-    const D = this.#result(node.output, [...Q.shape.slice(0, 3), V.shape[3] ?? 1]);
-    this.#views.set(node.output, D);
-    const operands = { Q, K, V, D, ...(mask !== null && { mask: this.#view(mask) }) };
-    this.#steps.push({ program: attentionText(operands, scale), epilogue: "", operands });
+    const [batch, heads, queries, headDim] = Q?.shape ?? [];
+    const [keys, valueDim = 1] = V.shape.slice(2);
+    if (Q === undefined || headDim === undefined || K === undefined) this.#refuse(node);
+    const O = this.#result(node.output, [...Q.shape.slice(0, 3), valueDim]);
+    this.#views.set(node.output, O);
+    const bias = mask === null ? null : this.#view(mask);
+    const axes =
+      bias && ["b", "h", "q", "s"].filter((axis, i) => axis === "s" || bias.shape[i] !== 1).join("");
+    const operands = { Q, K: transposedView(K, [0, 1, 3, 2]), V, O, ...(bias && { bias }) };
+    const sizes = { batch, heads, queries, keys, headDim, valueDim };
+    const request = { op: "attention", dtype: "bf16", ...sizes, scale, ...(axes && { bias: axes }) };
+    // Each lies where the graph's views have it.
+    const views = { ...operands, ...(bias && { bias: { ...bias, dtype: bias.storage.dtype } }) };
+    const program = attentionText(unwrap(readAttention(request)), views);
+    this.#steps.push({ program, epilogue: "", operands });
   }
 
   /** A product with a weight, and what can be computed where its sums are. */

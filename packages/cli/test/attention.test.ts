@@ -317,4 +317,37 @@ describe("attention", () => {
         .join("");
     expect([axes("Q"), axes("K"), axes("V"), axes("O")]).toEqual(["bhgqd", "bhsd", "bhse", "bhgqe"]);
   });
+
+  test("tensors may lie as views have them: packed strides are the layout's own, and a bias has axes and a dtype of its own", () => {
+    const fields = {
+      queries: 5,
+      keys: 8,
+      headDim: 4,
+      heads: 6,
+      kvHeads: 2,
+      batch: 3,
+      layout: "bshd",
+      bias: "bqs",
+    };
+    const attention = readAttention({ op: "attention", ...fields });
+    if (!attention.ok) throw new Error("is one");
+    const views = {
+      ...{ Q: { strides: [120, 4, 24, 1] }, K: { strides: [64, 4, 8, 1] }, V: { strides: [64, 4, 8, 1] } },
+      ...{ O: { strides: [120, 4, 24, 1] }, bias: { strides: [40, 0, 8, 1], dtype: "f16" as const } },
+    };
+    const [packed, viewed] = [attentionText(attention.value), attentionText(attention.value, views)].map(
+      (text) => {
+        const program = parseAxisProgram(text);
+        if (!program.ok) throw new Error(JSON.stringify(program.error));
+        return program.value.params;
+      },
+    );
+    const memory = (params: typeof packed) =>
+      params?.map(({ name, memory }) => [
+        name,
+        ...memory.map(({ axis, stride }) => `${axis} ${stride}`).sort(),
+      ]);
+    expect(memory(viewed)).toEqual(memory(packed));
+    expect(viewed?.map(({ dtype }) => dtype)).toEqual(["f32", "f32", "f32", "f16", "f32"]);
+  });
 });

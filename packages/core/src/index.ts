@@ -61,6 +61,7 @@ export {
   isEmptyGroup,
   launchOfGroups,
 } from "./launch/groups.ts";
+export { operandNames } from "./launch/operandNames.ts";
 export {
   checkTensorMap,
   type TensorMapRecipe,

@@ -13,7 +13,7 @@ export {
   warpgroupAtom,
   warpgroupWidths,
 } from "./atoms/warpgroup.ts";
-export { attentionText } from "./attention/program.ts";
+export { type AttentionView, type AttentionViews, attentionText } from "./attention/program.ts";
 export { type Attention, readAttention } from "./attention/request.ts";
 export type { Backend, LoweredKernel, Remark } from "./backend.ts";
 export type { Choice, RefusedEntry } from "./choice.ts";
@@ -108,7 +108,6 @@ export {
   usualMachine,
 } from "./model/index.ts";
 export { must } from "./must.ts";
-export { operandNames } from "./operandNames.ts";
 export * from "./passes/index.ts";
 export { type BackendVerdict, compilerCodes, type Plan, predictionOf } from "./plans.ts";
 export { anchorOf } from "./program/anchor.ts";

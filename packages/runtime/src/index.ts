@@ -65,4 +65,14 @@ export {
   expertOperands,
   type OperandName,
 } from "./operands.ts";
+export {
+  launchSequence,
+  planSequence,
+  type Sequence,
+  type SequenceLaunch,
+  type SequenceOptions,
+  type SequenceStep,
+  type SequenceStorage,
+  storageBytes,
+} from "./sequence.ts";
 export * from "./timing/index.ts";

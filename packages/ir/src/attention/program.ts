@@ -1,4 +1,5 @@
 /** Attention as a program over named axes: heads are axes of the batch, scores a tile, of which the softmax is reductions and maps along rows. */
+import type { DType } from "@tilewright/core";
 import type { Attention } from "./request.ts";
 
 /** log2(e): exponentials are those of 2, and their factor is part of the scale. */
@@ -10,8 +11,17 @@ const NONE = -1e30;
 /** Keys that a tile holds; more are taken in parts. */
 const MOST_AT_ONCE = 256;
 
+/** How a tensor lies where it is not packed: elements between neighbours along batch, heads, rows and columns (0 along an axis that a bias lacks), and of a bias its dtype. */
+export interface AttentionView {
+  readonly strides: readonly number[];
+  readonly dtype?: DType;
+}
+
+/** Views of tensors by the names of the program's parameters; what is left out is packed in the attention's layout. */
+export type AttentionViews = Readonly<Partial<Record<"Q" | "K" | "V" | "O" | "bias", AttentionView>>>;
+
 /** The text of the program. */
-export function attentionText(attention: Attention): string {
+export function attentionText(attention: Attention, views: AttentionViews = {}): string {
   const { heads, kvHeads, batch, queries, keys, headDim, valueDim, dtype, stored, bias } = attention;
   const shared = heads / kvHeads;
   const name = `attention_${dtype}_b${batch}_h${heads}${shared === 1 ? "" : `_${kvHeads}`}_q${queries}_k${keys}_d${headDim}`;
@@ -29,12 +39,16 @@ export function attentionText(attention: Attention): string {
     `  axis s = ${keys}${parts ? "" : " whole"}`,
     `  axis d = ${headDim}`,
     `  axis e = ${valueDim} whole`,
-    `  param %Q ${dtype}[${query("q", "d")}]`,
-    `  param %K ${dtype}[${key("s", "d")}]`,
-    `  param %V ${dtype}[${key("s", "e")}]`,
-    ...(bias === null ? [] : [`  param %bias ${dtype}[${biasOf(bias, shared > 1)}]`]),
+    `  param %Q ${dtype}${views.Q ? strided(views.Q, shared, ["q", "d"]) : `[${query("q", "d")}]`}`,
+    `  param %K ${dtype}${views.K ? strided(views.K, 1, ["s", "d"]) : `[${key("s", "d")}]`}`,
+    `  param %V ${dtype}${views.V ? strided(views.V, 1, ["s", "e"]) : `[${key("s", "e")}]`}`,
+    ...(bias === null
+      ? []
+      : [
+          `  param %bias ${views.bias?.dtype ?? dtype}${views.bias ? strided(views.bias, shared, ["q", "s"], bias) : `[${biasOf(bias, shared > 1)}]`}`,
+        ]),
     ...(attention.alibi ? [`  param %slopes f32[h${shared === 1 ? "" : ", g"}]`] : []),
-    `  param %O ${stored}[${query("q", "e")}]`,
+    `  param %O ${stored}${views.O ? strided(views.O, shared, ["q", "e"]) : `[${query("q", "e")}]`}`,
     "  tile %S f32[q, s]",
     `  tile %P ${dtype}[q, s]`,
     "  tile %x f32[q]",
@@ -55,6 +69,23 @@ const axesOf =
   ({ layout }: Attention, heads: readonly string[]) =>
   (rows: string, columns: string): string =>
     (layout === "bhsd" ? ["b", ...heads, rows, columns] : ["b", rows, ...heads, columns]).join(", ");
+
+/** Axes and strides of a view, those of `has` where it lacks some; heads that `shared` of Q have in common are two axes. */
+function strided(
+  { strides }: AttentionView,
+  shared: number,
+  matrix: readonly string[],
+  has?: string,
+): string {
+  const [b = 0, h = 0, ...inner] = strides;
+  const heads: readonly (readonly [string, number])[] = [
+    ["h", h * shared],
+    ...(shared === 1 ? [] : [["g", h] as const]),
+  ];
+  const all = [["b", b] as const, ...heads, ...matrix.map((axis, i) => [axis, inner[i] ?? 0] as const)];
+  const kept = all.filter(([axis]) => has?.includes(axis === "g" ? "h" : axis) ?? true);
+  return `[${kept.map(([axis]) => axis).join(", ")}] strides ${kept.map(([, stride]) => stride).join(", ")}`;
+}
 
 /** Axes of a bias in the order of memory. */
 const biasOf = (axes: string, shared: boolean): string =>
