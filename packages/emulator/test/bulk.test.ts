@@ -101,6 +101,41 @@ ${last}`;
     }
   });
 
+  const store = (dtype: "b4x16_p64" | "b6x16_p32", order: Order) =>
+    launch(
+      `shl.b32 %r1, %t, 5; add.s32 %r2, %sm, %r1; mul.lo.u32 %r6, %t, 0x01030507;
+      ${Array.from({ length: 8 }, (_, k) => `st.shared.b32 [%r2+${4 * k}], %r6; add.u32 %r6, %r6, 0x11070301;`).join("\n")}
+      fence.proxy.async.shared::cta; bar.sync 0;
+      @%p0 cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%mb, {%r0, %r0}], [%sm]; ${drain}`,
+      order,
+      1,
+      [128, 8],
+      { ...spread, dtype },
+    );
+
+  test("stores of 6 bits take the low bits of each byte; those of 4 bits with gaps are not PTX", () => {
+    const shared = new Uint8Array(1024);
+    const words = new Uint32Array(shared.buffer);
+    words.forEach((_, k) => {
+      words[k] = Math.imul(k >> 3, 0x01030507) + (k & 7) * 0x11070301;
+    });
+    const expected = new Uint8Array(1024);
+    for (let k = 0; k < 1024; k++) {
+      const code = (shared[(k & ~127) | ((k & 127) ^ (((k >> 7) & 7) << 4))] ?? 0) & 63;
+      for (let bit = 0; bit < 6; bit++)
+        if (((code >> bit) & 1) === 1) {
+          const at = (k >> 7) * 8 * 128 + 6 * (k & 127) + bit;
+          expected[at >> 3] = (expected[at >> 3] ?? 0) | (1 << (at & 7));
+        }
+    }
+    for (const order of orders) {
+      const { report, out } = store("b6x16_p32", order);
+      clean(report);
+      expect(new Uint8Array(out.buffer.slice(0, 1024))).toEqual(expected);
+    }
+    for (const order of orders) expect(rulesOf(store("b4x16_p64", order).report)).toEqual(["H051"]);
+  });
+
   test("nobody may read what lies between, and rows begin at multiples of 128 elements", () => {
     const gap = launch(load(2, "ld.shared.b32 %r7, [%r2+8];"), "eager", 1, [128, 8], {
       ...spread,

@@ -438,9 +438,10 @@ export function storeBox(
 function checkInside(issuer: Issuer, source: SharedPlace, map: MapGeometry, box: Box): void {
   const { sharedBase } = source.block;
   const base = source.at - sharedBase;
-  walkBox(map, box, (row, _global, from, to) => {
+  walkBox(map, box, (row, _global, first, last) => {
     const address = base + row * map.pitch;
     const flip = rowSwizzle(map.spec.swizzle, address);
+    const [from, to] = [first, last].map((at) => (at * 16) / map.usedBytes) as [number, number];
     for (let k = from; k < to; k += 8)
       sharedSource(issuer, sharedBase + ((address + k) ^ flip), Math.min(8, to - k));
   });
@@ -457,12 +458,16 @@ function tail(machine: Machine, row: number, to: number, rowBytes: number): numb
   return end;
 }
 
-/** The box's rows without swizzle and gaps. */
+/**
+ * The box's rows without swizzle and padding. Maps of 6-bit elements, which loads bring as b6x16_p32, take them as b6p2x16 here: an element in
+ * the low bits of each byte (PTX ISA 9.0, 5.5.1.1; no GPU has been compared).
+ */
 function gatherBox(machine: Machine, source: SharedPlace, map: MapGeometry, box: Box): Uint8Array {
   const { words } = machine.arena;
   const { sharedBase } = source.block;
   const base = source.at - sharedBase;
-  const count = map.rowBytes >> 2;
+  const padded = map.usedBytes !== 16;
+  const count = map.sharedRowBytes >> 2;
   const rows = rowsOf(map, box);
   const data = new Int32Array(rows * count);
   for (let row = 0; row < rows; row++) {
@@ -471,5 +476,14 @@ function gatherBox(machine: Machine, source: SharedPlace, map: MapGeometry, box:
     for (let k = 0; k < count; k++)
       data[row * count + k] = words[(sharedBase + ((address + 4 * k) ^ flip)) >> 2] as number;
   }
-  return new Uint8Array(data.buffer);
+  const bytes = new Uint8Array(data.buffer);
+  if (!padded) return bytes;
+  const packed = new Uint8Array(rows * map.rowBytes);
+  for (let k = 0; k < bytes.length; k++) {
+    const code = ((bytes[k] ?? 0) & 63) << ((6 * k) & 7);
+    const at = (6 * k) >> 3;
+    packed[at] = (packed[at] ?? 0) | code;
+    if (code > 255) packed[at + 1] = code >> 8;
+  }
+  return packed;
 }
