@@ -70,6 +70,13 @@ describe("emulate without a launch file", () => {
   });
 });
 
+test("a folder: the command that goes through one", async () => {
+  using folder = scratch();
+  const { code, stderr } = await cli("emulate .", { cwd: folder.path });
+  expect(code).toBe(2);
+  expect(stderr).toContain("hint: tilewright check . goes through the kernels of a folder");
+});
+
 describe("check", () => {
   test("every kernel of a folder and of those below it", async () => {
     using folder = scratch();

@@ -1,5 +1,5 @@
 /** What a PTX text says of its launches by itself: entries, parameters, block; and what Triton's JSON beside it adds. */
-import { existsSync } from "node:fs";
+import { existsSync, statSync } from "node:fs";
 import { resolve } from "node:path";
 import { type Checked, type Diagnostic, ok } from "@tilewright/core";
 import { createEmulator, type KernelInfo } from "@tilewright/emulator";
@@ -38,7 +38,11 @@ const metadataPath = (path: string): string => path.replace(/\.ptx$/, ".json");
 /** The entries of a text; errors: no such file, text that does not parse, a text of which no kernel can run. */
 export function readEntries(context: Context, path: string): Checked<readonly Entry[]> {
   const text = readText(context, path);
-  if (!text.ok) return text;
+  if (!text.ok) {
+    const folder = statSync(resolve(context.cwd, path), { throwIfNoEntry: false })?.isDirectory() === true;
+    const hint = `tilewright check ${path} goes through the kernels of a folder`;
+    return folder ? { ok: false, error: text.error.map((fault) => ({ ...fault, hint })) } : text;
+  }
   const loaded = createEmulator({ memoryLimit }).load(text.value);
   if (!loaded.ok) return { ok: false, error: located(loaded.error, path) };
   const beside = metadataPath(path);
