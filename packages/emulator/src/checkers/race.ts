@@ -159,31 +159,16 @@ export class Race {
     const { clocks } = this;
     const shadow = this.#shadow;
     const writer = (shadow.writer[q] as number) - 1;
-    if (writer >= 0) {
-      const written = shadow.written[q] as number;
-      if ((written & (bytes << 6)) !== 0) {
-        if (writer === me) {
-          if (
-            written >> clockShift === clock &&
-            (written & 63) !== lane &&
-            (written & 63) !== severalLanes &&
-            shadow.kind[q] !== writeKind.strong
-          )
-            this.#reports.lanes(
-              w,
-              q,
-              lane,
-              site,
-              written & 63,
-              "reads",
-              "wrote",
-              shadow.writeSite[q] as number,
-            );
-        } else if (written >> clockShift > (clocks.known[me * clocks.stride + writer] as number))
-          this.#reports.unordered(clocks, w, q, site, false, "warp");
-        else if (writer === w.copyEngine) this.#unpublished(w, q, lane, site);
-      }
-    }
+    const written = shadow.written[q] as number;
+    // Small enough that it is inlined: what says something about the write stands apart.
+    if (
+      writer === me
+        ? written >> clockShift === clock && (written & 63) !== lane
+        : writer >= 0 &&
+          (writer === w.copyEngine ||
+            written >> clockShift > (clocks.known[me * clocks.stride + writer] as number))
+    )
+      this.#readsWritten(w, lane, q, bytes, site);
     if (bytes !== 15) shadow.noteBytes(q, bytes, me, clock, lane);
     // Within one clock keep all bytes read; two lanes become "several".
     const reads = shadow.planes[me] as Int32Array;
@@ -194,6 +179,22 @@ export class Race {
         : entry;
     shadow.readers[q] = (shadow.readers[q] as number) | shadow.bit(me);
     shadow.readSite[q] = site;
+  }
+
+  /** A read of a word that the warp itself has written in this clock, or another one that it may not know of. */
+  #readsWritten(w: Warp, lane: number, q: number, bytes: number, site: number): void {
+    const shadow = this.#shadow;
+    const { known, stride } = this.clocks;
+    const writer = (shadow.writer[q] as number) - 1;
+    const written = shadow.written[q] as number;
+    const by = written & 63;
+    if ((written & (bytes << 6)) === 0) return;
+    if (writer === w.agent) {
+      if (by !== severalLanes && shadow.kind[q] !== writeKind.strong)
+        this.#reports.lanes(w, q, lane, site, by, "reads", "wrote", shadow.writeSite[q] as number);
+    } else if (written >> clockShift > (known[w.agent * stride + writer] as number))
+      this.#reports.unordered(this.clocks, w, q, site, false, "warp");
+    else this.#unpublished(w, q, lane, site);
   }
 
   /** A weak write. */

@@ -4,7 +4,7 @@ import { barrierOf, describeBarrier, tryComplete } from "../machine/barriers.ts"
 import type { Group, Machine, Warp } from "../machine/state.ts";
 import { clusterBarrier, setmaxnreg } from "./cluster.ts";
 import { fence, membar } from "./fence.ts";
-import type { Decoder, Row, Table } from "./row.ts";
+import { type Decoder, type Row, type Table, unary } from "./row.ts";
 import { collective, firstLane, lanesOf } from "./warp.ts";
 
 interface BarrierForm {
@@ -33,8 +33,7 @@ function decodeBarrier(d: Decoder, aligned: boolean): Operation {
   }
   const op = d.choice("popc", "and", "or");
   d.type("u32", "pred");
-  const to = d.def(0, "int");
-  const id = d.use(1, "int");
+  const [to, id] = unary(d);
   const count = d.operandCount > 3 ? d.use(2, "int") : null;
   const predicate = d.predicate(d.operandCount - 1);
   return barrierOperation({

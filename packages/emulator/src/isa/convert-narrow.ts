@@ -1,6 +1,6 @@
 /** cvt to and from pairs of elements of 4 and 6 bits, and of ue8m0 scale factors. PTX ISA 9.0, chapter 9.7.9.22. */
 import type { Operation } from "../load/types.ts";
-import type { Decoder } from "./row.ts";
+import { type Decoder, unary } from "./row.ts";
 
 /** Bits from one element of a pair to the next; the upper element is the first operand. */
 const spacing = { e2m1x2: 4, e2m3x2: 8, e3m2x2: 8, ue8m0x2: 8 } as const;
@@ -18,8 +18,7 @@ export function convertNarrow(d: Decoder, dst: string, src: string): Operation {
   if (!isNarrowPair(src)) return d.refuse("the types of this conversion are not emulated");
   d.choice(dst);
   d.choice(src);
-  const to = d.def(0, "int");
-  const from = d.use(1, "int");
+  const [to, from] = unary(d);
   const scale = src === "ue8m0x2";
   const format = src.slice(0, -2);
   const mask = scale ? 255 : format === "e2m1" ? 15 : 63;

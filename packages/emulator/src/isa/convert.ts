@@ -3,7 +3,7 @@ import type { LaneEmitter } from "../compile/emitter.ts";
 import type { Operand, Operation } from "../load/types.ts";
 import { convertNarrow, isNarrowPair, narrowPairs } from "./convert-narrow.ts";
 import { finish } from "./float.ts";
-import { bitsOf, type Decoder, isSigned, type Row, type Table } from "./row.ts";
+import { binary, bitsOf, type Decoder, isSigned, type Row, type Table, unary } from "./row.ts";
 
 const lane = (emit: (e: LaneEmitter) => string): Operation => ({ kind: "lane", emit });
 
@@ -212,8 +212,7 @@ function bytePair(d: Decoder, dst: string): Operation {
   const form = optionsOf(d);
   if (dst === "f16x2") {
     const src = d.type(...bytePairs);
-    const to = d.def(0, "int");
-    const a = d.use(1, "int");
+    const [to, a] = unary(d);
     const format = src.slice(0, -2);
     return lane((e) => {
       const one = (shift: number): string => {
@@ -225,8 +224,7 @@ function bytePair(d: Decoder, dst: string): Operation {
   }
   d.type("f16x2");
   const format = dst.slice(0, -2);
-  const to = d.def(0, "int");
-  const a = d.use(1, "int");
+  const [to, a] = unary(d);
   return lane((e) => {
     const one = (part: string): string => {
       const value = `fromF16(${e.int(a)}${part})`;
@@ -312,9 +310,7 @@ function convertPack(d: Decoder): Operation {
   d.type("s32");
   const bits = bitsOf(dst);
   if (bits < 16) d.type("b32");
-  const to = d.def(0, "int");
-  const a = d.use(1, "int");
-  const b = d.use(2, "int");
+  const [to, a, b] = binary(d);
   const c = bits < 16 ? d.use(3, "int") : null;
   const [least, most] = isSigned(dst) ? [-(2 ** (bits - 1)), 2 ** (bits - 1) - 1] : [0, 2 ** bits - 1];
   return lane((e) => {

@@ -3,7 +3,7 @@ import type { LaneEmitter } from "../compile/emitter.ts";
 import type { Operand, Operation, VectorForm } from "../load/types.ts";
 import { halfTypes, packedHalf } from "./half.ts";
 import { absInteger, addSub, minMaxInteger, negInteger } from "./integer.ts";
-import type { Decoder, Row, Table } from "./row.ts";
+import { binary, type Decoder, type Row, type Table, unary } from "./row.ts";
 
 const lane = (emit: (e: LaneEmitter) => string): Operation => ({ kind: "lane", emit });
 
@@ -88,9 +88,7 @@ function pairs(
   ftz: boolean,
   name: string,
 ): Operation {
-  const to = d.def(0, "int");
-  const a = d.use(1, "int");
-  const b = d.use(2, "int");
+  const [to, a, b] = binary(d);
   return lane((e) => {
     const x = e.pair(a);
     const y = e.pair(b);
@@ -150,9 +148,7 @@ const divide: Row = (d) => {
   const mode = d.choice("approx", "full", ...roundings);
   const ftz = d.flag("ftz");
   const type = d.type("f32", "f64");
-  const to = d.def(0, "float");
-  const a = d.use(1, "float");
-  const b = d.use(2, "float");
+  const [to, a, b] = binary(d, "float");
   if (type === "f64") return lane((e) => e.setF64(to, `divF64(${e.f64(a)},${e.f64(b)},"${mode}")`));
   return lane((e) => {
     const x = f32Of(e, a, ftz);
@@ -174,8 +170,7 @@ const rooted =
     const mode = d.choice("approx", ...roundings);
     const ftz = d.flag("ftz");
     const type = d.type("f32", "f64");
-    const to = d.def(0, "float");
-    const a = d.use(1, "float");
+    const [to, a] = unary(d, "float");
     if (type === "f64") {
       // Only rcp.approx.ftz.f64 exists.
       if (mode === "approx") return lane((e) => e.setF64(to, `rcpApprox64(${e.f64(a)})`));
@@ -200,8 +195,7 @@ const approximate =
     d.choice("approx");
     const ftz = d.flag("ftz");
     const type = d.type("f32", "f64");
-    const to = d.def(0, "float");
-    const a = d.use(1, "float");
+    const [to, a] = unary(d, "float");
     // Only rsqrt has f64.
     if (type === "f64") {
       const value = ftz ? "rsqrtFlushed64" : "rsqrtApprox64";
@@ -215,8 +209,7 @@ function sign(d: Decoder, op: "neg" | "abs"): Operation | null {
   if (!isFloat(d, "f32", "f64")) return packedHalf(d, op);
   const ftz = d.flag("ftz");
   const type = d.type("f32", "f64");
-  const to = d.def(0, "float");
-  const a = d.use(1, "float");
+  const [to, a] = unary(d, "float");
   return lane((e) => {
     const of = (x: string): string => (op === "neg" ? `-${x}` : `abs(${x})`);
     return type === "f64" ? e.setF64(to, of(e.f64(a))) : e.setF32(to, of(f32Of(e, a, ftz)));
@@ -261,9 +254,7 @@ const testp: Row = (d) => {
 
 const copysign: Row = (d) => {
   const type = d.type("f32", "f64");
-  const to = d.def(0, "float");
-  const a = d.use(1, "float");
-  const b = d.use(2, "float");
+  const [to, a, b] = binary(d, "float");
   return lane((e) =>
     type === "f32"
       ? e.setF32(to, `copysign(${e.f32(a)},${e.f32(b)})`)

@@ -1,7 +1,7 @@
 /** Integer arithmetic: PTX ISA 9.0, chapters 9.7.1 and 9.7.2 (extended precision). */
 import type { LaneEmitter } from "../compile/emitter.ts";
 import type { Operand, Operation } from "../load/types.ts";
-import { bitsOf, type Decoder, isSigned, type Row, type Table } from "./row.ts";
+import { binary, bitsOf, type Decoder, isSigned, type Row, type Table, ternary, unary } from "./row.ts";
 
 const lane = (emit: (e: LaneEmitter) => string): Operation => ({ kind: "lane", emit });
 
@@ -23,9 +23,7 @@ interface Binary {
 }
 
 function emitBinary(d: Decoder, body: Binary, type: string): Operation {
-  const to = d.def(0, "int");
-  const a = d.use(1, "int");
-  const b = d.use(2, "int");
+  const [to, a, b] = binary(d);
   const bits = bitsOf(type);
   const signed = isSigned(type);
   if (bits === 64) return lane((e) => e.setPair(to, ...body.wide(e.pair(a), e.pair(b), signed)));
@@ -51,9 +49,7 @@ export function addSub(d: Decoder, op: "+" | "-"): Operation {
   if (carryOut) return extended(d, op, false);
   const type = d.type(...addTypes);
   if (type === "u16x2" || type === "s16x2") {
-    const to = d.def(0, "int");
-    const a = d.use(1, "int");
-    const b = d.use(2, "int");
+    const [to, a, b] = binary(d);
     return lane((e) => {
       const x = e.int(a);
       const y = e.int(b);
@@ -61,9 +57,7 @@ export function addSub(d: Decoder, op: "+" | "-"): Operation {
     });
   }
   if (saturate) {
-    const to = d.def(0, "int");
-    const a = d.use(1, "int");
-    const b = d.use(2, "int");
+    const [to, a, b] = binary(d);
     return lane((e) => e.setInt(to, saturated(`${e.int(a)}${op}${e.int(b)}`)));
   }
   return emitBinary(
@@ -77,9 +71,7 @@ export function addSub(d: Decoder, op: "+" | "-"): Operation {
 function extended(d: Decoder, op: "+" | "-", carryIn: boolean): Operation {
   const carryOut = carryIn ? d.flag("cc") : true;
   const type = d.type("u32", "s32", "u64", "s64");
-  const to = d.def(0, "int");
-  const a = d.use(1, "int");
-  const b = d.use(2, "int");
+  const [to, a, b] = binary(d);
   const flag = carryIn ? d.use(-1, "int") : null;
   const out = carryOut ? d.def(-1, "int") : null;
   return lane((e) => {
@@ -128,9 +120,7 @@ const mul: Row = (d) => {
   const type = d.type(...integers);
   const bits = bitsOf(type);
   const signed = isSigned(type);
-  const to = d.def(0, "int");
-  const a = d.use(1, "int");
-  const b = d.use(2, "int");
+  const [to, a, b] = binary(d);
   const result = part === "wide" ? bits * 2 : bits;
   return lane((e) => {
     const { low, high } = multiply(e, part, bits, signed, a, b);
@@ -145,10 +135,7 @@ const mad: Row = (d) => {
   const type = d.type(...integers);
   const bits = bitsOf(type);
   const signed = isSigned(type);
-  const to = d.def(0, "int");
-  const a = d.use(1, "int");
-  const b = d.use(2, "int");
-  const c = d.use(3, "int");
+  const [to, a, b, c] = ternary(d);
   return finishMad(d, { part, bits, signed, saturate, to, a, b, c, carryIn: false, carryOut });
 };
 
@@ -156,10 +143,7 @@ const madc: Row = (d) => {
   const part = d.choice("lo", "hi");
   const carryOut = d.flag("cc");
   const type = d.type("u32", "s32", "u64", "s64");
-  const to = d.def(0, "int");
-  const a = d.use(1, "int");
-  const b = d.use(2, "int");
-  const c = d.use(3, "int");
+  const [to, a, b, c] = ternary(d);
   return finishMad(d, {
     part,
     bits: bitsOf(type),
@@ -222,9 +206,7 @@ function mul24(d: Decoder, add: boolean): Operation {
   const saturate = d.flag("sat");
   const type = d.type("u32", "s32");
   const signed = isSigned(type);
-  const to = d.def(0, "int");
-  const a = d.use(1, "int");
-  const b = d.use(2, "int");
+  const [to, a, b] = binary(d);
   const c = add ? d.use(3, "int") : null;
   return lane((e) => {
     const x = signed ? `(${e.int(a)}<<8>>8)` : `(${e.int(a)}&16777215)`;
@@ -237,26 +219,25 @@ function mul24(d: Decoder, add: boolean): Operation {
   });
 }
 
-const unary =
+const signedUnary =
   (
     body: (e: LaneEmitter, a: Operand, bits: number) => string,
     wideBody: (a: readonly [string, string]) => readonly [string, string],
   ): Row =>
   (d) => {
     const type = d.type("s16", "s32", "s64");
-    const to = d.def(0, "int");
-    const a = d.use(1, "int");
+    const [to, a] = unary(d);
     const bits = bitsOf(type);
     return lane((e) =>
       bits === 64 ? e.setPair(to, ...wideBody(e.pair(a))) : e.setNarrow(to, bits, body(e, a, bits)),
     );
   };
 
-export const absInteger = unary(
+export const absInteger = signedUnary(
   (e, a, bits) => `abs(${e.narrow(a, bits, true)})`,
   ([l, h]) => [`abs64(${l},${h})`, "HI[0]"],
 );
-export const negInteger = unary(
+export const negInteger = signedUnary(
   (e, a, bits) => `-${e.narrow(a, bits, true)}`,
   ([l, h]) => [`sub64(0,0,${l},${h})`, "HI[0]"],
 );
@@ -267,9 +248,7 @@ export function minMaxInteger(d: Decoder, op: "min" | "max"): Operation {
   const pick: Binary["wide"] = bySign(`${op}U64`, `${op}S64`);
   if (type === "u16x2" || type === "s16x2") {
     const signed = type === "s16x2";
-    const to = d.def(0, "int");
-    const a = d.use(1, "int");
-    const b = d.use(2, "int");
+    const [to, a, b] = binary(d);
     return lane((e) => {
       const x = e.int(a);
       const y = e.int(b);
@@ -306,10 +285,7 @@ const sad: Row = (d) => {
   const type = d.type(...integers);
   const bits = bitsOf(type);
   const signed = isSigned(type);
-  const to = d.def(0, "int");
-  const a = d.use(1, "int");
-  const b = d.use(2, "int");
-  const c = d.use(3, "int");
+  const [to, a, b, c] = ternary(d);
   return lane((e) => {
     if (bits < 64)
       return e.setNarrow(
@@ -371,10 +347,7 @@ function dotProduct(d: Decoder, halves: boolean): Operation {
   const part = halves ? d.choice("lo", "hi") : "lo";
   const ta = d.type("u32", "s32");
   const tb = d.type("u32", "s32");
-  const to = d.def(0, "int");
-  const a = d.use(1, "int");
-  const b = d.use(2, "int");
-  const c = d.use(3, "int");
+  const [to, a, b, c] = ternary(d);
   return lane((e) => {
     const terms = (halves ? [0, 1] : [0, 1, 2, 3]).map((k) => {
       const x = field(e.int(a), k, halves ? 16 : 8, isSigned(ta));

@@ -1,7 +1,7 @@
 /** Bits: logic, shifts, fields, permutations. PTX ISA 9.0, chapters 9.7.8 and 9.7.1. */
 import type { LaneEmitter } from "../compile/emitter.ts";
 import type { LaneOperation, Operand } from "../load/types.ts";
-import { bitsOf, isSigned, type Row, type Table } from "./row.ts";
+import { binary, bitsOf, isSigned, type Row, type Table, ternary, unary } from "./row.ts";
 
 const lane = (emit: (e: LaneEmitter) => string): LaneOperation => ({ kind: "lane", emit });
 
@@ -62,8 +62,7 @@ const not: Row = (d) => {
 
 const cnot: Row = (d) => {
   const bits = bitsOf(d.type("b16", "b32", "b64"));
-  const to = d.def(0, "int");
-  const a = d.use(1, "int");
+  const [to, a] = unary(d);
   return lane((e) => {
     if (bits < 64) return e.setInt(to, `${e.narrow(a, bits, false)}===0?1:0`);
     const [l, h] = e.pair(a);
@@ -74,9 +73,7 @@ const cnot: Row = (d) => {
 /** Shift counts clamp at the width: a larger count shifts everything out. */
 const shl: Row = (d) => {
   const bits = bitsOf(d.type("b16", "b32", "b64"));
-  const to = d.def(0, "int");
-  const a = d.use(1, "int");
-  const n = d.use(2, "int");
+  const [to, a, n] = binary(d);
   const emit = (e: LaneEmitter): string => {
     const constant = n.kind === "immediate" ? Number(BigInt.asUintN(32, n.bits)) : null;
     if (bits < 64) {
@@ -97,9 +94,7 @@ const shr: Row = (d) => {
   const type = d.type("b16", "b32", "b64", "u16", "u32", "u64", "s16", "s32", "s64");
   const bits = bitsOf(type);
   const signed = isSigned(type);
-  const to = d.def(0, "int");
-  const a = d.use(1, "int");
-  const n = d.use(2, "int");
+  const [to, a, n] = binary(d);
   const emit = (e: LaneEmitter): string => {
     const constant = n.kind === "immediate" ? Number(BigInt.asUintN(32, n.bits)) : null;
     const arrow = signed ? ">>" : ">>>";
@@ -126,10 +121,7 @@ const shf: Row = (d) => {
   const direction = d.choice("l", "r");
   const mode = d.choice("clamp", "wrap");
   d.type("b32");
-  const to = d.def(0, "int");
-  const lo = d.use(1, "int");
-  const hi = d.use(2, "int");
-  const n = d.use(3, "int");
+  const [to, lo, hi, n] = ternary(d);
   return lane((e) =>
     e.setInt(
       to,
@@ -200,10 +192,7 @@ const lop3: Row = (d) => {
 
 const bfe: Row = (d) => {
   const type = d.type("u32", "s32", "u64", "s64");
-  const to = d.def(0, "int");
-  const a = d.use(1, "int");
-  const start = d.use(2, "int");
-  const length = d.use(3, "int");
+  const [to, a, start, length] = ternary(d);
   const signed = isSigned(type);
   return lane((e) => {
     const at = `${e.int(start)}&255`;
@@ -216,10 +205,7 @@ const bfe: Row = (d) => {
 
 const bfi: Row = (d) => {
   const type = d.type("b32", "b64");
-  const to = d.def(0, "int");
-  const a = d.use(1, "int");
-  const b = d.use(2, "int");
-  const start = d.use(3, "int");
+  const [to, a, b, start] = ternary(d);
   const length = d.use(4, "int");
   return lane((e) => {
     const at = `${e.int(start)}&255`;
@@ -231,8 +217,7 @@ const bfi: Row = (d) => {
 
 const brev: Row = (d) => {
   const type = d.type("b32", "b64");
-  const to = d.def(0, "int");
-  const a = d.use(1, "int");
+  const [to, a] = unary(d);
   return lane((e) => {
     if (type === "b32") return e.setInt(to, `reverse32(${e.int(a)})`);
     const [l, h] = e.pair(a);
@@ -242,8 +227,7 @@ const brev: Row = (d) => {
 
 const popc: Row = (d) => {
   const type = d.type("b32", "b64");
-  const to = d.def(0, "int");
-  const a = d.use(1, "int");
+  const [to, a] = unary(d);
   return lane((e) => {
     if (type === "b32") return e.setInt(to, `popcount(${e.int(a)})`);
     const [l, h] = e.pair(a);
@@ -253,8 +237,7 @@ const popc: Row = (d) => {
 
 const clz: Row = (d) => {
   const type = d.type("b32", "b64");
-  const to = d.def(0, "int");
-  const a = d.use(1, "int");
+  const [to, a] = unary(d);
   return lane((e) => {
     if (type === "b32") return e.setInt(to, `clz32(${e.int(a)})`);
     const [l, h] = e.pair(a);
@@ -266,8 +249,7 @@ const clz: Row = (d) => {
 const bfind: Row = (d) => {
   const amount = d.flag("shiftamt");
   const type = d.type("u32", "s32", "u64", "s64");
-  const to = d.def(0, "int");
-  const a = d.use(1, "int");
+  const [to, a] = unary(d);
   return lane((e) => {
     const [l, h] = bitsOf(type) === 64 ? e.pair(a) : [e.int(a), "0"];
     return e.setInt(to, `bfind(${l},${h},${bitsOf(type)},${isSigned(type) ? 1 : 0},${amount ? 1 : 0})`);
@@ -276,10 +258,7 @@ const bfind: Row = (d) => {
 
 const fns: Row = (d) => {
   d.type("b32");
-  const to = d.def(0, "int");
-  const mask = d.use(1, "int");
-  const base = d.use(2, "int");
-  const offset = d.use(3, "int");
+  const [to, mask, base, offset] = ternary(d);
   return lane((e) => e.setInt(to, `nthSet(${e.int(mask)},${e.int(base)},${e.int(offset)})`));
 };
 
@@ -288,10 +267,7 @@ const prmtModes = ["f4e", "b4e", "rc8", "ecl", "ecr", "rc16"] as const;
 const prmt: Row = (d) => {
   d.type("b32");
   const mode = d.option(...prmtModes);
-  const to = d.def(0, "int");
-  const a = d.use(1, "int");
-  const b = d.use(2, "int");
-  const selector = d.use(3, "int");
+  const [to, a, b, selector] = ternary(d);
   if (mode !== null)
     return lane((e) =>
       e.setInt(to, `prmtMode(${e.int(a)},${e.int(b)},${e.int(selector)},${prmtModes.indexOf(mode)})`),
@@ -306,18 +282,14 @@ const prmt: Row = (d) => {
 const bmsk: Row = (d) => {
   const mode = d.choice("clamp", "wrap");
   d.type("b32");
-  const to = d.def(0, "int");
-  const start = d.use(1, "int");
-  const length = d.use(2, "int");
+  const [to, start, length] = binary(d);
   return lane((e) => e.setInt(to, `bmsk(${e.uint(start)},${e.uint(length)},${mode === "wrap" ? 1 : 0})`));
 };
 
 const szext: Row = (d) => {
   const mode = d.choice("clamp", "wrap");
   const type = d.type("u32", "s32");
-  const to = d.def(0, "int");
-  const a = d.use(1, "int");
-  const n = d.use(2, "int");
+  const [to, a, n] = binary(d);
   return lane((e) => {
     const bits = mode === "wrap" ? `${e.int(n)}&31` : `min(32,${e.uint(n)})`;
     return e.setInt(to, `${isSigned(type) ? "bfeS32" : "bfeU32"}(${e.int(a)},0,${bits})`);

@@ -13,7 +13,7 @@ import {
   mbarrierBytes,
 } from "../machine/mbarriers.ts";
 import type { Group, Machine, SharedPlace, Warp } from "../machine/state.ts";
-import type { Decoder, Row, Table } from "./row.ts";
+import { type Decoder, type Row, type Table, unary } from "./row.ts";
 import { type SharedSpace, sharedPlace, sharedSpace } from "./shared-address.ts";
 import { alike, lanesOf } from "./warp.ts";
 
@@ -335,8 +335,7 @@ function givesUp(
 
 const pendingCount: Row = (d) => {
   d.type("b64");
-  const to = d.def(0, "int");
-  const state = d.use(1, "int");
+  const [to, state] = unary(d);
   return { kind: "lane", emit: (e) => e.setInt(to, e.pair(state)[0]) };
 };
 

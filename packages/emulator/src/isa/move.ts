@@ -2,7 +2,7 @@
 import type { LaneEmitter } from "../compile/emitter.ts";
 import type { Operand, Operation } from "../load/types.ts";
 import { globalTag, localTag, paramTag, sharedTag } from "../memory/arena.ts";
-import { bitsOf, type Decoder, type Row, registersOf, type Table } from "./row.ts";
+import { binary, bitsOf, type Decoder, type Row, registersOf, type Table, unary } from "./row.ts";
 
 const lane = (emit: (e: LaneEmitter) => string): Operation => ({ kind: "lane", emit });
 
@@ -128,8 +128,7 @@ const cvta: Row = (d) => {
   const toSpace = d.flag("to");
   const space = d.choice(...windows);
   d.type("u64", "u32");
-  const to = d.def(0, "int");
-  const from = d.use(1, "int");
+  const [to, from] = unary(d);
   const tag = tags[space] ?? globalTag;
   if (tag === globalTag) {
     d.link(to, from);
@@ -146,8 +145,7 @@ const cvta: Row = (d) => {
 
 const isspacep: Row = (d) => {
   const space = d.choice(...windows);
-  const to = d.def(0, "int");
-  const from = d.use(1, "int");
+  const [to, from] = unary(d);
   return lane((e) => {
     const [low, high] = e.pair(from);
     if (space === "shared" || space === "shared::cta")
@@ -160,9 +158,7 @@ const isspacep: Row = (d) => {
 const mapa: Row = (d) => {
   const space = d.option("shared::cluster");
   d.type("u32", "u64");
-  const to = d.def(0, "int");
-  const from = d.use(1, "int");
-  const rank = d.use(2, "int");
+  const [to, from, rank] = binary(d);
   return lane((e) => {
     const [low, high] = e.pair(from);
     const value = `(${low}&16777215)|(${e.int(rank)}<<24)`;
@@ -174,8 +170,7 @@ const mapa: Row = (d) => {
 const getctarank: Row = (d) => {
   d.option("shared::cluster");
   d.type("u32", "u64");
-  const to = d.def(0, "int");
-  const from = d.use(1, "int");
+  const [to, from] = unary(d);
   return lane((e) => e.setInt(to, `${e.pair(from)[0]}>>>24`));
 };
 

@@ -53,6 +53,16 @@ export interface Decoder {
 export type Row = (decoder: Decoder) => Operation;
 export type Table = Readonly<Record<string, Row>>;
 
+type Operands<N extends 1 | 2 | 3> = readonly [
+  to: Operand,
+  ...{ 1: [Operand]; 2: [Operand, Operand]; 3: [Operand, Operand, Operand] }[N],
+];
+
+/** The result and the one, two or three operands behind it, all of one view. */
+export const unary = (d: Decoder, view: View = "int"): Operands<1> => [d.def(0, view), d.use(1, view)];
+export const binary = (d: Decoder, view: View = "int"): Operands<2> => [...unary(d, view), d.use(2, view)];
+export const ternary = (d: Decoder, view: View = "int"): Operands<3> => [...binary(d, view), d.use(3, view)];
+
 /** Types that hold integers or plain bits, by width. */
 export const bitsOf = (type: ScalarType | string): number => {
   if (type === "pred") return 1;

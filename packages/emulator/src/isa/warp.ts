@@ -1,7 +1,7 @@
 /** Exchange among the lanes of a warp: PTX ISA 9.0, chapters 9.7.9.6 (shfl), 9.7.13.7 to 9.7.13.10 (vote, match, redux). */
 import type { Instruction, Operand, Operation, WaitOperation } from "../load/types.ts";
 import { hex, type Machine, registerWord, type Warp } from "../machine/state.ts";
-import type { Row, Table } from "./row.ts";
+import { binary, type Row, type Table, unary } from "./row.ts";
 
 /** The lanes of a mask, ascending. */
 export function lanesOf(mask: number): number[] {
@@ -182,9 +182,7 @@ const match: Row = (d) => {
   const mode = d.choice("any", "all");
   d.choice("sync");
   const type = d.type("b32", "b64");
-  const to = d.def(0, "int");
-  const from = d.use(1, "int");
-  const members = d.use(2, "int");
+  const [to, from, members] = binary(d);
   const value = to.kind === "pair" ? to.first : to;
   const predicate = to.kind === "pair" ? to.second : null;
   return collective(members, (machine) => (warp, mask) => {
@@ -210,9 +208,7 @@ const redux: Row = (d) => {
   const magnitude = d.flag("abs");
   const nan = d.flag("NaN");
   const type = d.type("s32", "u32", "b32", "f32");
-  const to = d.def(0, "int");
-  const from = d.use(1, "int");
-  const members = d.use(2, "int");
+  const [to, from, members] = binary(d);
   const scratch = new Float32Array(1);
   const bits = new Int32Array(scratch.buffer);
   const number = (word: number): number => {
@@ -257,8 +253,7 @@ const redux: Row = (d) => {
 
 const elect: Row = (d) => {
   d.choice("sync");
-  const to = d.def(0, "int");
-  const members = d.use(1, "int");
+  const [to, members] = unary(d);
   const value = to.kind === "pair" ? to.first : null;
   const predicate = to.kind === "pair" ? to.second : to;
   return collective(members, (machine) => (warp, mask) => {
