@@ -133,17 +133,27 @@ const nice = (label: string): string => {
   return size === undefined ? label.replaceAll("x", " x ") : `${size}³`;
 };
 
-function speed(page: string, what: string): string {
-  const said = read(page);
-  const heading = /^## Where it stands/m;
-  const rows = rowsOf(said, heading, ["size", "first choice"]).map(({ label, value }) => ({
-    label: nice(label),
-    value,
-  }));
+/** Device, date and file of a run, then its command. A run that lacks one of them is drawn in no chart. */
+function sourceOf(name: string, what = ""): readonly string[] {
+  const { where, facts } = runOf(name);
+  const command = facts.get("command");
+  if (!/\d{4}-\d\d-\d\d/.test(where) || command === undefined)
+    throw new Error(`docs/perf/runs/${name}.csv has no date or no command`);
+  const size = facts.get("size");
+  return [
+    `${what}${where}; docs/perf/runs/${name}.csv`,
+    `${command}${size === undefined ? "" : `, ${nice(size)}`}`,
+  ];
+}
+
+function speed(name: string, what: string): string {
   return bars({
     title: `${what}: speed beside cuBLASLt's first choice`,
-    source: [whenOf(said, heading), `tilewright bench, idle regime, medians; from docs/perf/${page}`],
-    rows,
+    source: sourceOf(name),
+    rows: runOf(name).rows.map((row) => ({
+      label: nice(row.size ?? ""),
+      value: Number(row["first choice"]),
+    })),
     ...{ from: 0.8, to: 1.5, mark: 1, marks: "cuBLASLt", ticks: [0.8, 0.9, 1.1, 1.2, 1.3, 1.4, 1.5] },
   });
 }
@@ -151,10 +161,9 @@ function speed(page: string, what: string): string {
 /** Microseconds of a cell: `367.9 (747 TFLOP/s)`, `**367.3**`. */
 const figure = (cell: string | undefined): number => Number(/[\d.]+/.exec(cell ?? "")?.[0] ?? Number.NaN);
 
-/** How many times as long others take for products, gated products and groups of products. */
+/** How many times as long others take for products and gated products. */
 function peers(): string {
-  const [plain, gated, groups] = [runOf("wgmma/defaults"), runOf("wgmma/gated"), runOf("wgmma/groups")];
-  const triton = runOf("wgmma/triton");
+  const [plain, gated, triton] = [runOf("wgmma/defaults"), runOf("wgmma/gated"), runOf("wgmma/triton")];
   const rounded = (value: number): number => Math.round(100 * value) / 100;
   const chosen = ["1024x1024x1024", "8192x8192x8192", "4096x14336x4096", "128x8192x8192"];
   const rows: readonly Row[] = [
@@ -173,32 +182,13 @@ function peers(): string {
         value: rounded(figure(row[peer]) / figure(row.µs)),
       })),
     ),
-    ...groups.rows
-      .map((row) => ({ row, ours: figure(row["ours, first schedule"]) }))
-      .flatMap(({ row, ours }) =>
-        ["`torch._grouped_mm`", "cublasGemmGroupedBatchedEx"].flatMap((peer) => {
-          const [count = ""] = Object.values(row)[0]?.split(" x ") ?? [];
-          const value = rounded(figure(row[peer]?.startsWith("(") ? undefined : row[peer]) / ours);
-          return Number.isNaN(value)
-            ? []
-            : [
-                {
-                  label: `groups: ${count.replace(/, \d+x\d+.*|,$|, skewed/g, "")}: ${peer.replace(/`|BatchedEx/g, "")}`,
-                  value,
-                },
-              ];
-        }),
-      ),
   ];
   return bars({
     title: "bf16 on an H200, Triton on an H100: how many times as long others take",
     source: [
-      `products: ${plain.where}`,
-      `${plain.facts.get("command") ?? ""}`,
-      `Triton: ${triton.where}; ${triton.facts.get("command") ?? ""}`,
-      `gated: ${gated.where}; tilewright bench --op ffn`,
-      `groups: ${groups.where}; interleaved in the same job`,
-      "from docs/perf/runs/wgmma: defaults.csv, triton.csv, gated.csv and groups.csv",
+      ...sourceOf("wgmma/defaults", "products: "),
+      ...sourceOf("wgmma/triton", "Triton: "),
+      ...sourceOf("wgmma/gated", "gated: "),
     ],
     rows,
     left: 400,
@@ -208,14 +198,10 @@ function peers(): string {
 
 /** A ladder as the file of its run has it. */
 function ladder(run: string, title: string): string {
-  const { rows, where, facts } = runOf(run);
   return bars({
     title,
-    source: [
-      where,
-      `${facts.get("command") ?? ""}, ${nice(facts.get("size") ?? "")}; from docs/perf/runs/${run}.csv`,
-    ],
-    rows: rows.map((row) => ({ label: row.step ?? "", value: Number(row["of cuBLASLt"]) })),
+    source: sourceOf(run),
+    rows: runOf(run).rows.map((row) => ({ label: row.step ?? "", value: Number(row["of cuBLASLt"]) })),
     ...{ from: 0, to: 1.15, mark: 0, marks: "", ticks: [0.25, 0.5, 0.75, 1] },
   });
 }
@@ -305,8 +291,8 @@ function steps(): string {
 export const charts = (): ReadonlyMap<string, string> =>
   new Map([
     ["peers-bf16.svg", peers()],
-    ["speed-bf16.svg", speed("wgmma.md", "bf16 on an H200")],
-    ["speed-fp32.svg", speed("simt.md", "fp32 on an H200, no tensor cores")],
+    ["speed-bf16.svg", speed("wgmma/defaults", "bf16 on an H200")],
+    ["speed-fp32.svg", speed("simt/defaults", "fp32 on an H200, no tensor cores")],
     ["ladder-hopper.svg", ladder("wgmma/ladder", "Hopper, bf16: each step's share of cuBLASLt's speed")],
     [
       "ladder-ampere.svg",
