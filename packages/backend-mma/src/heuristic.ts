@@ -29,30 +29,7 @@ import { estimate, modelKernel, SECTOR } from "./cost.ts";
 import { acceptedAtom, dealsWide, interleaves } from "./nest.ts";
 import { estimateRegisters, mostRegisters } from "./registers.ts";
 import { type Copy, type MmaSchedule, readSchedule, scheduleModel, threadsOf } from "./schedule.ts";
-
-/** Tile and warp tile in elements, large to small; thin ones serve problems of few rows or columns. */
-const shapes: readonly {
-  readonly tile: readonly [number, number];
-  readonly warp: readonly [number, number];
-}[] = [
-  { tile: [128, 256], warp: [64, 64] },
-  { tile: [256, 128], warp: [64, 64] },
-  { tile: [128, 128], warp: [64, 64] },
-  { tile: [128, 128], warp: [64, 32] },
-  // In this order: f32 in parts is 3 % faster with warps of 64 x 32 than of 32 x 64.
-  { tile: [128, 64], warp: [64, 32] },
-  { tile: [64, 128], warp: [32, 64] },
-  { tile: [64, 64], warp: [32, 32] },
-  { tile: [32, 128], warp: [32, 32] },
-  { tile: [128, 32], warp: [32, 32] },
-  { tile: [32, 64], warp: [16, 32] },
-  { tile: [64, 32], warp: [32, 16] },
-  { tile: [16, 128], warp: [16, 32] },
-  { tile: [128, 16], warp: [32, 16] },
-  { tile: [16, 64], warp: [16, 16] },
-  { tile: [64, 8], warp: [16, 8] },
-  { tile: [16, 32], warp: [16, 8] },
-];
+import { shapesFor } from "./space.ts";
 
 /**
  * Bytes of K in a chunk: 128 are a whole row of banks, and measured 2 to 3 % ahead of 64 (docs of the backend, README.md); 256 have half the turns of the ring.
@@ -76,6 +53,8 @@ const stageCounts: Readonly<Record<Copy, readonly number[]>> = {
 
 /** Where a few rows of the one operand meet all of the other, chunks of 256 and 512 bytes, too: with one row and eight, 512 in six stages are 7 % ahead of 128 in as many. */
 const FEW_ROWS_BYTES = [128, 256, 512] as const;
+/** Of tiles between the usual ones. */
+const BETWEEN = { bytes: [128], stages: [3, 4] } as const;
 /** There bytes under way matter. */
 const FEW_ROWS_STAGES = [6, 4, 3] as const;
 
@@ -312,26 +291,34 @@ export function* rankSchedules(problem: Problem, target: Target, machine: Machin
   const mostCopies = problem.precision === "3xtf32" ? MOST_COPIES_IN_PARTS : MOST_COPIES;
   // The parts of fragments take the registers that fragments of the next step would.
   const parts = problem.precision === "3xtf32" ? { frag: 1 } : {};
-  const candidates = shapes.flatMap(({ tile, warp }) => {
+  const cheap = tileBound(problem, "mma", machine);
+  const candidates = [...shapesFor(problem)].flatMap(({ tile, warp, between }) => {
     const [m, n] = tile;
     const tiles = Math.ceil(problem.m / m) * Math.ceil(problem.n / n);
     // How many tiles all groups have, only the launch knows.
     const shared = splits.filter(
       (split) => split === 1 || (tiles <= SPLIT_TILES && problem.batch.kind !== "grouped"),
     );
-    return (few ? FEW_ROWS_BYTES : chunkBytes[copy]).flatMap((bytes) =>
-      (few ? FEW_ROWS_STAGES : stageCounts[copy]).flatMap((stages) =>
-        shared.map((asked) => {
-          const tileK = bytes * perByte;
-          const { splits: split } = splitChunks(problem.k, { tileK, split: asked });
-          return {
-            tile,
-            split,
-            schedule: { ...parts, tile: [m, n, tileK], warp, stages, split: asked, copy },
-          };
-        }),
-      ),
-    );
+    const bounds = new Map<number, number>();
+    const boundAt = (split: number): number => {
+      const known = bounds.get(split) ?? rankOf(cheap({ tile, split }));
+      bounds.set(split, known);
+      return known;
+    };
+    const chunks = between ? BETWEEN.bytes : few ? FEW_ROWS_BYTES : chunkBytes[copy];
+    const rings = between ? BETWEEN.stages : few ? FEW_ROWS_STAGES : stageCounts[copy];
+    return chunks.flatMap((bytes) => {
+      const tileK = bytes * perByte;
+      // Fewer chunks than blocks leave fewer of these.
+      const actual = new Set(shared.map((split) => splitChunks(problem.k, { tileK, split }).splits));
+      return rings.flatMap((stages) =>
+        [...actual].map((split) => ({
+          bound: boundAt(split),
+          split,
+          schedule: { ...parts, tile: [m, n, tileK], warp, stages, split, copy },
+        })),
+      );
+    });
   });
   const completed = (fields: Schedule): Schedule | null => {
     const schedule = { ...base, ...fields };
@@ -348,7 +335,6 @@ export function* rankSchedules(problem: Problem, target: Target, machine: Machin
     const proposed = proposedAtLaunch(problem, staged(problem, before(problem, schedule), target));
     if (proposed !== null) yield proposed;
   }
-  const cheap = tileBound(problem, "mma", machine);
   const boundOf = kernelBound(problem, machine);
   // Of a tile, a chunk and a ring the bound is that of one kernel, however many blocks share a tile.
   const bounds = new Map<string, ReturnType<typeof boundOf>>();
@@ -368,7 +354,7 @@ export function* rankSchedules(problem: Problem, target: Target, machine: Machin
   };
   const ranked = inOrder(
     candidates,
-    [(candidate) => rankOf(cheap(candidate)), (candidate) => rankOf(close(candidate))],
+    [({ bound }) => bound, (candidate) => rankOf(close(candidate))],
     ({ schedule: fields }) => {
       const whole = completed(fields);
       if (whole === null) return null;

@@ -1,5 +1,12 @@
 /** A schedule as the cost model of `@tilewright/ir` sees it: the instructions of a thread, and the blocks that an SM holds. */
-import { type MatrixLayout, type Problem, type Schedule, sizeOf, type Target } from "@tilewright/core";
+import {
+  copyBytes,
+  type MatrixLayout,
+  type Problem,
+  type Schedule,
+  sizeOf,
+  type Target,
+} from "@tilewright/core";
 import {
   type ModelKernel,
   plainKernel,
@@ -38,7 +45,6 @@ export function modelKernel(given: Problem, schedule: Schedule, target: Target):
         Math.ceil(s.threadM / Math.min(width, s.stripM)) + Math.ceil(s.threadN / Math.min(width, s.stripN)),
       fragments: s.frag,
       copies: copiesOf(problem, s),
-      lines: singlesOf(problem, s),
       ahead: s.copy === "cp.async" ? s.stages - 1 : s.registerPrefetch && s.stages > 1 ? 1 : 0,
       staged: s.stagedOperands === "ab",
     },
@@ -47,13 +53,24 @@ export function modelKernel(given: Problem, schedule: Schedule, target: Target):
       0,
     ),
     residents: blocksPerSm(problem, s, target),
-    storeBytes: Math.min(32, s.lanesN * s.stripN * sizeOf(given.d.dtype)),
+    storeBytes: storeBytes(given, s),
     addend: given.c === null ? "none" : "direct",
     raster: s.raster,
     split: splitChunks(problem.k, s).splits,
     streamk: s.streamk,
     combine: s.reduction,
   };
+}
+
+const SECTOR = 32;
+
+/** Bytes of a sector that one store of a warp writes: strips of neighbouring lanes lie side by side, of which each store takes one vector. */
+function storeBytes(problem: Problem, s: SimtSchedule): number {
+  const { d } = problem;
+  const bytes = sizeOf(d.dtype);
+  const vector =
+    d.layout === "row" ? Math.min(s.storeElements, s.stripN, copyBytes(problem, "d") / bytes) : 1;
+  return Math.min(SECTOR, s.lanesN * s.stripN * bytes) * (vector / s.stripN);
 }
 
 /** The problem that is left to the main kernel: copies along the other axis, in whole lines of L2. */
@@ -85,15 +102,6 @@ function copiesOf({ a, b }: Problem, s: SimtSchedule): number {
   const staged = s.stagedOperands === "off" ? "" : s.stagedOperands;
   const all = (staged.includes("a") ? ofA : 0) + (staged.includes("b") ? ofB : 0);
   return s.copy === "cp.async" ? all : 2 * all;
-}
-
-/** Copies by cp.async of a thread in a chunk that bring single elements, for they lie across the tile: each touches as many lines as it has rows. */
-function singlesOf({ a, b }: Problem, s: SimtSchedule): number {
-  if (s.copy !== "cp.async") return 0;
-  const elements =
-    (a.layout === "row" && s.stagedOperands.includes("a") ? s.tileM : 0) +
-    (b.layout === "col" && s.stagedOperands.includes("b") ? s.tileN : 0);
-  return s.stagedOperands === "off" ? 0 : (elements * s.tileK) / threadsOf(s);
 }
 
 function blocksPerSm(problem: Problem, s: SimtSchedule, target: Target): number {

@@ -1,57 +1,29 @@
 /** Which schedule first: what won a search on hardware, then the candidates by the time that the cost model gives them. */
-import {
-  hasFeature,
-  type MatrixLayout,
-  type Problem,
-  type Schedule,
-  sizeOf,
-  type Target,
-} from "@tilewright/core";
+import { hasFeature, type MatrixLayout, type Problem, type Schedule, type Target } from "@tilewright/core";
 import {
   defaultSchedule,
+  inOrder,
+  kernelBound,
+  leastTime,
   type Machine,
   predict,
   proposedAtLaunch,
   shippedFor,
   storedSchedule,
+  tileBound,
   transposedBytes,
   transposeFault,
 } from "@tilewright/ir";
+import { isLegal } from "./check.ts";
 import { modelKernel, residentBlocks } from "./cost.ts";
 import { readSchedule, scheduleModel } from "./schedule.ts";
-
-type Shape = Pick<Schedule, "tile" | "thread" | "lanes" | "strip">;
-
-/** Tile shapes worth trying, large to small: tile, thread tile, lane grid, strip. Thin ones serve problems of few rows or columns. */
-const shapes: readonly Shape[] = [
-  { tile: [128, 128, 8], thread: [16, 8], lanes: [4, 8], strip: [4, 4] },
-  { tile: [128, 128, 8], thread: [8, 8], lanes: [4, 8], strip: [4, 4] },
-  { tile: [64, 256, 8], thread: [16, 8], lanes: [4, 8], strip: [4, 4] },
-  { tile: [96, 128, 8], thread: [12, 8], lanes: [4, 8], strip: [4, 4] },
-  { tile: [64, 128, 8], thread: [8, 8], lanes: [4, 8], strip: [4, 4] },
-  { tile: [64, 64, 8], thread: [8, 8], lanes: [4, 8], strip: [4, 4] },
-  { tile: [32, 128, 8], thread: [8, 8], lanes: [4, 8], strip: [4, 4] },
-  { tile: [64, 64, 16], thread: [8, 4], lanes: [4, 8], strip: [4, 4] },
-  { tile: [32, 128, 16], thread: [8, 4], lanes: [2, 16], strip: [4, 4] },
-  { tile: [32, 64, 16], thread: [4, 4], lanes: [4, 8], strip: [4, 4] },
-  { tile: [32, 32, 16], thread: [4, 2], lanes: [4, 8], strip: [4, 2] },
-  { tile: [16, 32, 32], thread: [2, 2], lanes: [4, 8], strip: [2, 2] },
-  { tile: [16, 128, 8], thread: [4, 8], lanes: [4, 8], strip: [4, 4] },
-  { tile: [128, 16, 8], thread: [8, 4], lanes: [8, 4], strip: [4, 4] },
-  { tile: [16, 128, 16], thread: [8, 4], lanes: [2, 16], strip: [4, 4] },
-  { tile: [128, 16, 16], thread: [4, 8], lanes: [16, 2], strip: [4, 4] },
-  { tile: [8, 128, 16], thread: [4, 2], lanes: [2, 16], strip: [4, 2] },
-  { tile: [128, 8, 16], thread: [2, 4], lanes: [16, 2], strip: [2, 4] },
-  { tile: [8, 128, 16], thread: [8, 4], lanes: [1, 32], strip: [4, 4] },
-  { tile: [128, 8, 16], thread: [4, 8], lanes: [32, 1], strip: [4, 4] },
-  { tile: [1, 64, 32], thread: [1, 1], lanes: [1, 32], strip: [1, 1] },
-  { tile: [64, 1, 32], thread: [1, 1], lanes: [32, 1], strip: [1, 1] },
-  { tile: [1, 128, 32], thread: [1, 2], lanes: [1, 32], strip: [1, 2] },
-  { tile: [128, 1, 32], thread: [2, 1], lanes: [32, 1], strip: [2, 1] },
-];
+import { fieldsOf, shapesFor } from "./space.ts";
 
 /** Blocks that may share a tile. */
 const splits = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32] as const;
+
+/** Least k of each. */
+const MIN_SPLIT_K = 64;
 
 /** Tiles up to which they may: beyond, the last round is a small share of the time, and the parts would fill memory. */
 const SPLIT_TILES = 528;
@@ -110,26 +82,6 @@ function winnersOf(problem: Problem, target: Target, machine: Machine): readonly
 }
 
 /**
- * Threads of 16 x 8 hold 128 sums, two fragments and what is on its way to shared memory in close to all of their 255
- * registers; what taking 16-bit elements apart needs on top is spilled. Tiles of few rows or columns serve problems that have no more: the model was
- * fitted to such only.
- */
-const shapesFor = ({ m, n, a, b }: Problem): readonly Shape[] =>
-  shapes.filter(({ tile, thread }) => {
-    const [[tileM = 1, tileN = 1], [threadM = 1]] = [sizes(tile), sizes(thread)];
-    const thin = (size: number, tiled: number): boolean => tiled >= THIN || size <= 2 * tiled;
-    const wide = sizeOf(a.dtype) === 4 && sizeOf(b.dtype) === 4;
-    // Of 64 x 256 only problems that are no taller were timed.
-    const flat = tileN < 4 * tileM || tileM < 64 || m <= tileM;
-    return (wide || threadM <= 8) && flat && thin(m, tileM) && thin(n, tileN);
-  });
-
-/** Rows or columns of a tile below which it is thin. */
-const THIN = 16;
-
-const sizes = (value: Schedule[string] | undefined): readonly number[] => (Array.isArray(value) ? value : []);
-
-/**
  * Shares of chunks were timed with whole tiles of 16 x 8 sums a thread, where they won at every size of more than one wave (docs/perf/simt.md). Others are
  * offered, and are no default: predicates at the edges beside what shares count would cost registers that are not there.
  */
@@ -171,56 +123,107 @@ function transposing(problem: Problem, direct: Schedule): readonly Schedule[] {
   return [{ ...direct, ...searchedWide, copy: "cp.async", registerPrefetch: "off", transpose }];
 }
 
-/** The stored winner, then candidates by estimated time, best first; ties keep the order of the table. */
-export function rankSchedules(problem: Problem, target: Target, machine: Machine): readonly Schedule[] {
+/** A way to bring the operands of a shape, and the blocks that share a tile: chunks of K, or those of stream-K. */
+interface Trial {
+  readonly schedule: Schedule;
+  readonly tile: readonly [m: number, n: number];
+  readonly split: number;
+  readonly shares: boolean;
+}
+
+/** Elements of k up to which stores of D count for more than the register banks that wide ones cost, and the elements of these. */
+const SHORT_K = 256;
+const VECTOR = 4;
+
+/** Sums of a thread from which on shares of chunks are offered. */
+const SHARED_SUMS = 64;
+
+function* trialsOf(problem: Problem, target: Target, machine: Machine): Generator<Trial> {
   const base = defaultSchedule(scheduleModel);
-  const candidates = shapesFor(problem).flatMap((shape): Schedule[] => {
-    const direct = { ...base, ...shape };
+  const wide = problem.a.layout === "col" && problem.b.layout === "row";
+  const batch = problem.batch.kind === "none" ? 1 : problem.batch.count;
+  for (const shape of shapesFor(problem)) {
+    const direct = { ...base, ...fieldsOf(shape) };
+    const large = shape.thread[0] > 8;
     // Spread copies put cp.async 3 % ahead of loads and stores in large tiles, 15 % in small ones (docs/perf/simt.md).
-    const large = readSchedule(direct).threadM > 8;
-    const wide = problem.a.layout === "col" && problem.b.layout === "row";
     const ring = large ? (wide ? searchedWide : searched) : { stages: 3, drain: 2, copySpread: 5 };
     const asynchronous = { ...direct, ...ring, copy: "cp.async", registerPrefetch: "off" };
     const transports = hasFeature(target, "cp.async")
       ? [asynchronous, ...transposing(problem, direct), direct]
       : [direct];
-    const { tileM, tileN } = readSchedule(direct);
+    const [tileM, tileN] = shape.tile;
+    const tile = [tileM, tileN] as const;
     const tiles = Math.ceil(problem.m / tileM) * Math.ceil(problem.n / tileN);
     // How many tiles all groups have, only the launch knows.
     const shared = splits.filter(
-      (split) => split === 1 || (tiles <= SPLIT_TILES && problem.batch.kind !== "grouped"),
+      (split) =>
+        split === 1 ||
+        (tiles * batch <= SPLIT_TILES &&
+          problem.k >= split * MIN_SPLIT_K &&
+          problem.batch.kind !== "grouped"),
     );
-    return transports.flatMap((schedule) => {
-      const found = large && !wide && schedule === asynchronous ? searchedShares : {};
+    const stores = problem.k <= SHORT_K && problem.d.layout === "row" ? [1, VECTOR] : [1];
+    const stored = transports.flatMap((each) => stores.map((storeElements) => ({ ...each, storeElements })));
+    for (const schedule of stored) {
+      for (const split of shared) yield { schedule: { ...schedule, split }, tile, split, shares: false };
+      if (shape.thread[0] * shape.thread[1] < SHARED_SUMS) continue;
+      const found =
+        large && !wide && schedule.copy === "cp.async" && schedule.transpose === "off" ? searchedShares : {};
       const sharing = {
         ...schedule,
         ...found,
         streamk: residentBlocks(problem, schedule, target, machine.sms),
       };
-      // In a cluster blocks meet without a way through memory, and with the same bits each time.
-      const met = shared.filter((split) => split > 1 && split <= target.limits.maxClusterSize);
-      return [
-        ...shared.map((split) => ({ ...schedule, split })),
-        ...met.map((split) => ({ ...schedule, split, reduction: "cluster" })),
-        sharing,
-      ];
-    });
-  });
-  const ranked = candidates
-    .map((schedule) => ({
-      schedule,
-      time: predict(problem, modelKernel(problem, schedule, target), machine).timeUs,
-    }))
-    .sort((x, y) => x.time - y.time)
-    .map(({ schedule }) => schedule);
-  const first = ranked.find((schedule) => schedule.streamk === 0 || sharesWell(problem, schedule));
-  const all = [
-    ...winnersOf(problem, target, machine),
-    ...(first ? [first] : []),
-    ...ranked.filter((s) => s !== first),
-  ];
-  return all.flatMap((schedule) => {
-    const proposed = proposedAtLaunch(problem, schedule);
-    return proposed === null ? [] : [grouped(problem, proposed)];
-  });
+      yield { schedule: sharing, tile, split: 1, shares: true };
+    }
+  }
+}
+
+/** In a cluster blocks meet without a way through memory, and with the same bits each time: where there are clusters of so many, and the model finds that faster. */
+function clustered(problem: Problem, schedule: Schedule, target: Target, machine: Machine): Ranked {
+  const timeOf = (of: Schedule): number => predict(problem, modelKernel(problem, of, target), machine).timeUs;
+  const alone = { schedule, time: timeOf(schedule) };
+  const { split } = readSchedule(schedule);
+  if (split === 1 || split > target.limits.maxClusterSize) return alone;
+  const among = { ...schedule, reduction: "cluster" };
+  const time = timeOf(among);
+  return time < alone.time && isLegal(problem, among, target) ? { schedule: among, time } : alone;
+}
+
+interface Ranked {
+  readonly schedule: Schedule;
+  readonly time: number;
+}
+
+/** The stored winner, then candidates by estimated time, best first; ties keep the order of the space. */
+export function* rankSchedules(problem: Problem, target: Target, machine: Machine): Generator<Schedule> {
+  const proposed = function* (schedule: Schedule): Generator<Schedule> {
+    const found = proposedAtLaunch(problem, schedule);
+    if (found !== null) yield grouped(problem, found);
+  };
+  for (const schedule of winnersOf(problem, target, machine)) yield* proposed(schedule);
+  const bound = tileBound(problem, "fma", machine);
+  const least = leastTime(problem, "fma", machine);
+  const boundOf = kernelBound(problem, machine);
+  // Of a tile, a chunk and its transport the bound is that of one kernel, however many blocks share a tile.
+  const bounds = new Map<string, ReturnType<typeof boundOf>>();
+  const close = ({ schedule, split, shares }: Trial): number => {
+    if (shares) return least;
+    const { tile, thread, lanes, copy, transpose } = schedule;
+    const key = `${tile} ${thread} ${lanes} ${copy} ${transpose}`;
+    let known = bounds.get(key);
+    if (known === undefined) {
+      known = boundOf(modelKernel(problem, { ...schedule, split: 1 }, target));
+      bounds.set(key, known);
+    }
+    return known({ split, combine: ["last", "cluster"] });
+  };
+  const ranked = inOrder(
+    [...trialsOf(problem, target, machine)],
+    [({ tile, split, shares }) => (shares ? least : bound({ tile, split })), close],
+    ({ schedule, shares }) =>
+      shares && !sharesWell(problem, schedule) ? null : clustered(problem, schedule, target, machine),
+    ({ time }) => time,
+  );
+  for (const { schedule } of ranked) yield* proposed(schedule);
 }

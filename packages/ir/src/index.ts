@@ -86,7 +86,11 @@ export { parseLayout, printLayout, printSwizzle } from "./layout/text.ts";
 export type { Layout, Panels, Swizzle } from "./layout/types.ts";
 export {
   type BoundedTile,
+  type Calibrated,
+  type Calibration,
   type Cause,
+  calibrate,
+  calibratedNames,
   causes,
   constantsOf,
   type Engine,
@@ -95,6 +99,7 @@ export {
   inOrder,
   kernelBound,
   kernelOf,
+  leastTime,
   type Machine,
   type ModelKernel,
   machineOf,
@@ -103,9 +108,11 @@ export {
   plainKernel,
   predict,
   shippedFor,
+  type TimedKernel,
   tileBound,
   type UsedConstant,
   usualMachine,
+  withConstants,
 } from "./model/index.ts";
 export { must } from "./must.ts";
 export * from "./passes/index.ts";

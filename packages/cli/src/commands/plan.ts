@@ -1,10 +1,11 @@
 /** `tilewright plan`: why this schedule, and what to expect of it, without a GPU. */
 import { type Checked, err, findGpu, type Gpu, gpuFor, ok, type Target } from "@tilewright/core";
-import type { Artifact, Compiler } from "@tilewright/ir";
+import type { Artifact } from "@tilewright/ir";
 import { z } from "zod";
 import { codes, problemWith } from "../codes.ts";
 import { compileFrom, compileRequest, sourceFlags } from "../compile/source.ts";
 import { compilerOf } from "../compiler.ts";
+import type { Context } from "../context.ts";
 import { writeFiles } from "../files/atomic.ts";
 import { defineCommand, type Session } from "../kit/command.ts";
 import { exitCodes } from "../kit/exit.ts";
@@ -18,6 +19,7 @@ import { bankMapsSvg } from "../plan/svg.ts";
 import { compileFlags, problemFlags } from "../request/flags.ts";
 import { buildRequest, type Request } from "../request/request.ts";
 import { choiceText, tellChoice } from "../tuned/choice.ts";
+import { userMachine } from "../tuned/gpus.ts";
 
 const args = z.strictObject({
   ...problemFlags,
@@ -55,9 +57,13 @@ function gpuOf(name: string | undefined, target: Target): Checked<Gpu> {
   return fits.ok ? found : fits;
 }
 
-function planned(compiler: Compiler, artifact: Artifact, args: Args): Checked<Plan> {
+function planned(context: Context, artifact: Artifact, args: Args): Checked<Plan> {
   const gpu = gpuOf(args.gpu, artifact.target);
-  return gpu.ok ? planOf(compiler, artifact, gpu.value, args) : gpu;
+  if (!gpu.ok) return gpu;
+  const machine = userMachine(context, gpu.value, args.tuned);
+  if (!machine.ok) return machine;
+  const { deterministic } = args;
+  return planOf(compilerOf(context), artifact, gpu.value, { deterministic, machine: machine.value });
 }
 
 /** Where no backend serves the problem, the verdicts are the answer. */
@@ -115,7 +121,7 @@ function planAll(session: Session, args: Args, compiled: readonly Checked<Artifa
   const plans = compiled.map((each) => {
     if (!each.ok) return each;
     tellChoice(session, each.value);
-    const plan = planned(compilerOf(session.context), each.value, args);
+    const plan = planned(session.context, each.value, args);
     return plan.ok ? ok({ plan: plan.value, artifact: each.value }) : plan;
   });
   const errors = plans.flatMap((plan) => (plan.ok ? [] : plan.error));

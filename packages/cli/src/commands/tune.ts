@@ -10,7 +10,7 @@ import {
   type Target,
   type Tuned,
 } from "@tilewright/core";
-import { machineOf, usualMachine } from "@tilewright/ir";
+import { calibratedNames, type Machine, machineOf, usualMachine } from "@tilewright/ir";
 import { type Bench, gpuByDeviceName } from "@tilewright/runtime";
 import { z } from "zod";
 import { type BenchPorts, peersOf, withoutEmulator } from "../bench/ports.ts";
@@ -28,12 +28,15 @@ import { renderTable } from "../output/table.ts";
 import { checkGpu } from "../plan/plan.ts";
 import { productFlags } from "../request/flags.ts";
 import { refusesPrograms } from "../request/request.ts";
-import { compilePool, compilePoolHere } from "../tune/compile.ts";
+import { calibrateOn, LEAST_KERNELS } from "../tune/calibrate.ts";
+import { type CompilePool, compilePool, compilePoolHere } from "../tune/compile.ts";
 import { durationOf } from "../tune/duration.ts";
 import { journalStore, readJournal } from "../tune/entry.ts";
 import { assemblerOf, type TestBed, tuneAll } from "../tune/problem.ts";
 import { type Task, tasksOf } from "../tune/tasks.ts";
 import { openStore, storePlace } from "../tuned/files.ts";
+import { calibrationsPath, keepCalibration, userMachine } from "../tuned/gpus.ts";
+import { version } from "../version.ts";
 
 const tuning = "Tuning";
 
@@ -58,6 +61,10 @@ const args = z.strictObject({
     hint: "TIME",
     group: tuning,
   }),
+  calibrate: toggle(
+    "measure the constants of the cost model for this GPU, in place of schedules: some eighty kernels of fixed sizes, kept beside the store and used wherever --gpu names it",
+    { group: tuning },
+  ),
   resume: toggle(
     "leave out problems that this version has tuned on this GPU, and candidates that were timed",
     {
@@ -134,6 +141,9 @@ function queueOf({ queue, gpu, ...args }: Args): Checked<Settings["queue"]> {
   return ok({ place: place.value, model: row.ok ? row.value.name : gpu });
 }
 
+/** Flags that say what is tuned, and on which machines: nothing of it is asked for by a calibration. */
+const searchOnly = ["shapes", "groups", "fromLog", "budget", "m", "n", "k", "request", "queue"] as const;
+
 /** Everything that can be wrong before a GPU is opened. */
 function settingsOf(session: Session, args: Args): Checked<Settings> {
   const found: Diagnostic[] = [];
@@ -165,12 +175,17 @@ function settingsOf(session: Session, args: Args): Checked<Settings> {
     const journal = args.resume ? readJournal(session.context, place.path) : ok([]);
     if (!journal.ok) found.push(...journal.error);
   }
-  const tasks = tasksOf(session.context, {
-    ...args,
-    arch: undefined,
-    schedule: undefined,
-    deterministic: false,
-  });
+  const tasks = args.calibrate
+    ? ok({ tasks: [], others: 0 })
+    : tasksOf(session.context, { ...args, arch: undefined, schedule: undefined, deterministic: false });
+  if (args.calibrate)
+    for (const name of searchOnly)
+      if (args[name] !== undefined)
+        found.push(
+          problemWith(codes.conflict, `--${name}`, "is for a search; --calibrate has kernels of its own", {
+            hint: "leave one of them out",
+          }),
+        );
   if (!tasks.ok) found.push(...tasks.error);
   if (found.length > 0 || !tasks.ok || !queue.ok || place === null) return err(found);
   const { others } = tasks.value;
@@ -246,6 +261,10 @@ async function tune(session: Session, args: Args, ports: BenchPorts): Promise<nu
     const place = placeOf(bench, args.arch);
     if (!place.ok) return session.fail(place.error);
     const { gpu, name, target } = place.value;
+    if (args.calibrate)
+      return await calibrateHere(session, args, { bench, pool, target, gpu, today: ports.today });
+    const machine = gpu === null ? ok(usualMachine(target)) : userMachineOf(context, gpu, args.tuned);
+    if (!machine.ok) return session.fail(machine.error);
     const where = queue === null ? name : `${name} at ${queue.place.shown}`;
     session.note(
       `${where}, ${target.arch}: ${plural(tasks.length, "problem")}, ${formatDuration(budgetMs / 1000)}; results in ${path}`,
@@ -255,7 +274,7 @@ async function tune(session: Session, args: Args, ports: BenchPorts): Promise<nu
       ...{ session, compiler, pool, bench, peer, path, target },
       backends: compiler.backends.filter(({ id }) => args.backend === undefined || id === args.backend),
       gpu: name,
-      machine: gpu === null ? usualMachine(target) : machineOf(gpu),
+      machine: machine.value,
       assemble: await assemblerOf(context, codeArch(target, gpu)),
       journal: journalStore(context, path, args.resume),
       ...{ resume: args.resume, seed: args.seed, finalMs: 1000 * (args.seconds ?? 1) },
@@ -273,6 +292,67 @@ async function tune(session: Session, args: Args, ports: BenchPorts): Promise<nu
     pool.close();
     bench.close();
   }
+}
+
+interface CalibrationPlace {
+  readonly bench: Bench;
+  readonly pool: CompilePool;
+  readonly target: Target;
+  readonly gpu: Gpu | null;
+  today(): Date;
+}
+
+async function calibrateHere(session: Session, args: Args, place: CalibrationPlace): Promise<number> {
+  const { bench, pool, target, gpu } = place;
+  const { context } = session;
+  const path = calibrationsPath(context, args.tuned);
+  if (gpu === null || path === null) {
+    const hint = "tilewright targets --gpus lists those whose datasheets it has";
+    return session.fail([
+      problemWith(codes.missing, "--gpu", `the table of GPUs has no ${bench.name}`, { hint }),
+    ]);
+  }
+  const compiler = compilerOf(context);
+  session.note(`${gpu.name}, ${target.arch}: constants of the cost model; results in ${path}`);
+  const { found, timed, failures } = await calibrateOn({
+    ...{ bench, pool, target, seed: args.seed, machine: machineOf(gpu) },
+    backends: compiler.backends.filter(({ id }) => args.backend === undefined || id === args.backend),
+    assemble: await assemblerOf(context, codeArch(target, gpu)),
+    progress: (done, of) => session.note(`${done} of ${of} sizes`),
+  });
+  if (found === null) {
+    const message = `${plural(timed, "kernel")} could be timed, ${LEAST_KERNELS} at least say something of the constants`;
+    return session.fail([...failures, problemWith(codes.notMeasurable, bench.name, message)]);
+  }
+  const { before, after, constants } = found;
+  const entry = {
+    date: place.today().toISOString(),
+    compiler: version,
+    kernels: timed,
+    before,
+    after,
+    constants,
+  };
+  const kept = keepCalibration(context, path, gpu.name, entry);
+  if (!kept.ok) return session.fail(kept.error);
+  const off = (logarithm: number): string => `${(100 * (Math.exp(logarithm) - 1)).toFixed(0)} %`;
+  session.result({ ok: true, gpu: gpu.name, store: path, calibration: entry, diagnostics: failures }, () =>
+    [
+      renderTable(
+        ["constant", "shipped", "calibrated"].map((head) => ({ head })),
+        calibratedNames.map((name) => [name, `${machineOf(gpu)[name]}`, `${constants[name] ?? "-"}`]),
+        session.paint,
+      ),
+      `${timed} kernels, predicted ${off(before)} off before and ${off(after)} now (root of the mean square)\n`,
+    ].join(""),
+  );
+  return exitCodes.ok;
+}
+
+/** The machine alone. */
+function userMachineOf(context: Session["context"], gpu: Gpu, tuned: string | undefined): Checked<Machine> {
+  const found = userMachine(context, gpu, tuned);
+  return found.ok ? ok(found.value.machine) : found;
 }
 
 function report(
@@ -327,6 +407,7 @@ at once, also after Ctrl-C, and compile, run, bench, plan and libraries use it f
         what: "what a program has logged, in a store of its own",
         line: "tune --from-log gemms.log --tuned mine.jsonl",
       },
+      { what: "constants of the cost model for this GPU, a minute or two", line: "tune --calibrate" },
       { what: "go on after Ctrl-C", line: "tune --shapes shapes.json --dtype f16 --budget 30m --resume" },
     ],
     run: (session, given) => tune(session, given, ports),

@@ -1,7 +1,6 @@
 /** `compile --library DIR`: many kernels, an index with a dispatch table, and launchers, in one folder. */
 import { join } from "node:path";
 import { type Checked, err, findGpu, ok, printLibraryIndex } from "@tilewright/core";
-import { machineOf } from "@tilewright/ir";
 import { codes, problemWith } from "../codes.ts";
 import type { EmitFormat } from "../compile/artefacts.ts";
 import { type OutputFile, writeFiles } from "../files/atomic.ts";
@@ -14,6 +13,7 @@ import { problemFlags } from "../request/flags.ts";
 import { buildRequest, type CompileArgs, type ProblemArgs } from "../request/request.ts";
 import { tellChoice } from "../tuned/choice.ts";
 import { openStore } from "../tuned/files.ts";
+import { userMachine } from "../tuned/gpus.ts";
 import { type BuiltLibrary, buildLibrary } from "./build.ts";
 import { certificateOf } from "./certificate.ts";
 import { type Language, languages, launcherFiles } from "./launchers/index.ts";
@@ -129,15 +129,17 @@ function planOf(session: Session, args: LibraryArgs): Checked<LibraryPlan> {
   const request = readLibraryRequest(session.context, args.kernels);
   const store = openStore(session.context, args.tuned);
   const gpu = args.gpu === undefined ? ok(undefined) : findGpu(args.gpu);
-  if (!request.ok || !store.ok || !gpu.ok)
-    return err([request, store, gpu].flatMap((each) => (each.ok ? [] : each.error)));
+  const machine =
+    gpu.ok && gpu.value !== undefined ? userMachine(session.context, gpu.value, args.tuned) : ok(undefined);
+  if (!request.ok || !store.ok || !gpu.ok || !machine.ok)
+    return err([request, store, gpu, machine].flatMap((each) => (each.ok ? [] : each.error)));
   return planLibrary(request.value, {
     most: args.mostKernels ?? 10_000,
     archs: args.arch ?? null,
     backend: args.backend ?? null,
     schedule: args.schedule ?? null,
     deterministic: args.deterministic,
-    machine: gpu.value && machineOf(gpu.value),
+    machine: machine.value?.machine,
     store: store.value,
   });
 }

@@ -56,6 +56,7 @@ import {
 import { codes, problemWith } from "../codes.ts";
 import { entryOf } from "../compile/artefacts.ts";
 import { choiceData } from "../tuned/choice.ts";
+import type { UserMachine } from "../tuned/gpus.ts";
 
 /** Whether a backend serves a problem; every reason if not. */
 export interface BackendVerdict {
@@ -148,6 +149,8 @@ export interface Plan {
   readonly prediction: Prediction | null;
   /** The constants of the GPU that the prediction uses, and where each is from. */
   readonly constants: readonly UsedConstant[];
+  /** The user's file that calibrated ones are from; null where none are. */
+  readonly calibration: UserMachine["calibration"];
   readonly banks: readonly BankUse[];
 }
 
@@ -262,8 +265,12 @@ export function checkGpu(gpu: Gpu, target: Target): Checked<true> {
 }
 
 /** A prediction, not a measurement, of the program as it stands: docs/perf/model.md says how near it is. */
-function predictionOfProgram({ program, problem }: Artifact, gpu: Gpu, blocks: number): Prediction | null {
-  const [machine, kernel] = [machineOf(gpu), kernelOf(program, blocks)];
+function predictionOfProgram(
+  { program, problem }: Artifact,
+  machine: Machine,
+  blocks: number,
+): Prediction | null {
+  const kernel = kernelOf(program, blocks);
   if (kernel === null || machine.flopsPerCycle[kernel.engine] === undefined) return null;
   return predict(productOf(problem), kernel, machine);
 }
@@ -281,7 +288,7 @@ function fitOf({ target, program, kernels }: Artifact) {
 
 /** The time that the machine model predicts on a GPU; null where it has no numbers. */
 export const predictFor = (artifact: Artifact, gpu: Gpu): Prediction | null =>
-  predictionOfProgram(artifact, gpu, fitOf(artifact).fit.blocksPerSm);
+  predictionOfProgram(artifact, machineOf(gpu), fitOf(artifact).fit.blocksPerSm);
 
 /** Rows and columns of tiles, and how many of them a wave of blocks touches; blocks that share a tile count once. */
 function rasterOf(program: TileProgram, perWave: number): Plan["raster"] {
@@ -310,7 +317,7 @@ export function planOf(
   compiler: Compiler,
   artifact: Artifact,
   gpu: Gpu,
-  { deterministic }: { readonly deterministic: boolean },
+  { deterministic, machine: own }: { readonly deterministic: boolean; readonly machine?: UserMachine },
 ): Checked<Plan> {
   const { problem, target, program, backend } = artifact;
   const { kernel, registers, smem, fit } = fitOf(artifact);
@@ -322,13 +329,13 @@ export function planOf(
   const blocks = grid.reduce((product, extent) => product * extent, 1);
   const perWave = Math.max(1, fit.blocksPerSm) * gpu.sms;
   const rest = blocks % perWave;
-  const machine = machineOf(gpu);
+  const machine = own?.machine ?? machineOf(gpu);
   const { source } = artifact;
   const taken = source === undefined ? scheduleOf(compiler, artifact) : null;
   // By what it was chosen for; an edited program has no schedule, and that of a program over axes is its product's.
   const prediction =
     taken === null
-      ? predictionOfProgram(artifact, gpu, fit.blocksPerSm)
+      ? predictionOfProgram(artifact, machine, fit.blocksPerSm)
       : predictionOf(taken.backend, problem, taken.schedule, target, machine);
   const others =
     source === undefined ? runnersUp(compiler, artifact, { machine, deterministic }, prediction) : [];
@@ -354,7 +361,8 @@ export function planOf(
     raster: rasterOf(program, perWave),
     roofline: roofline(problem, gpu),
     prediction,
-    constants: constantsOf(gpu.name),
+    constants: own?.constants ?? constantsOf(gpu.name),
+    calibration: own?.calibration ?? null,
     banks: bankUses(program),
   });
 }

@@ -65,19 +65,22 @@ function renderRoofline({ roofline, gpu }: Plan): string {
 }
 
 /** How many constants are of which origin, of the GPU itself and of the one that it is like. */
-function constantsLine(constants: Plan["constants"], gpu: string): string {
+function constantsLine({ constants, calibration }: Plan, gpu: string): string {
   const counts = new Map<string, number>();
   for (const { from, gpu: whose } of constants) {
     const key = whose === gpu ? from : `${from} on ${whose}`;
     counts.set(key, (counts.get(key) ?? 0) + 1);
   }
-  return `of ${gpu}: ${[...counts].map(([key, count]) => `${count} ${key}`).join(", ")}`;
+  const named =
+    calibration === null ? "" : `; calibrated ${calibration.date.slice(0, 10)}: ${calibration.path}`;
+  return `of ${gpu}: ${[...counts].map(([key, count]) => `${count} ${key}`).join(", ")}${named}`;
 }
 
 /** Causes of less than this share of the time are not worth a word. */
 const LEAST_SHARE = 0.005;
 
-function renderPrediction({ prediction, gpu, constants }: Plan): string {
+function renderPrediction(plan: Plan): string {
+  const { prediction, gpu, constants } = plan;
   if (prediction === null) return `none: the model has no numbers for this kernel on ${gpu.name}\n`;
   const { timeUs, tflops, ghz, watts, bound, busy, causes, busyUs } = prediction;
   const us = (value: number): string => formatTime(value / 1000);
@@ -101,7 +104,7 @@ function renderPrediction({ prediction, gpu, constants }: Plan): string {
         .join(", "),
     ],
     ["clock", capped ? `${trim(ghz)} GHz at ${trim(watts)} W` : `${trim(ghz)} GHz; power is not known`],
-    ["constants", constantsLine(constants, gpu.name)],
+    ["constants", constantsLine(plan, gpu.name)],
   ]);
 }
 

@@ -15,12 +15,13 @@ import {
   type Target,
   type Tuned,
 } from "@tilewright/core";
-import { type Attention, type Machine, machineOf } from "@tilewright/ir";
+import type { Attention, Machine } from "@tilewright/ir";
 import type { z } from "zod";
 import { codes, problemWith } from "../codes.ts";
 import type { Context } from "../context.ts";
 import { readJsonFile } from "../files/json.ts";
 import { openStore } from "../tuned/files.ts";
+import { userMachine } from "../tuned/gpus.ts";
 import {
   type AttentionProgram,
   attentionFields,
@@ -206,6 +207,8 @@ export function buildRequest(
   const store = openStore(context, args.tuned);
   if (!store.ok) found.push(...store.error);
   if (gpu?.ok === false) found.push(...gpu.error);
+  const machine = gpu?.ok ? userMachine(context, gpu.value, args.tuned) : null;
+  if (machine?.ok === false) found.push(...machine.error);
   if (found.length > 0 || !problem.ok || !targets.ok || !store.ok) return err(found);
   return ok({
     problem: problem.value,
@@ -214,7 +217,7 @@ export function buildRequest(
     backend: args.backend ?? file.value.wishes.backend ?? null,
     schedule: args.schedule ?? file.value.wishes.schedule ?? null,
     deterministic: args.deterministic || (file.value.wishes.deterministic ?? false),
-    ...(gpu?.ok ? { machine: machineOf(gpu.value) } : {}),
+    ...(machine?.ok ? { machine: machine.value.machine } : {}),
     store: store.value,
   });
 }

@@ -1,6 +1,6 @@
 /** The cost model's choices beside what was timed on GPUs: of schedules and of backends, at sizes that no list of winners has. */
 import { readFileSync } from "node:fs";
-import { defineProblem, findTarget, type Problem } from "@tilewright/core";
+import { type DType, defineProblem, findTarget, type Problem } from "@tilewright/core";
 import { machineOf, parseSchedule, predict } from "@tilewright/ir";
 import { describe, expect, test } from "vitest";
 import { compiler } from "../../src/compiler.ts";
@@ -84,6 +84,47 @@ describe("predictions beside 554 kernels of 26 sizes on an H200", () => {
   test("what the model takes of those timed is as fast as the fastest within 3 % in the mean, and within 10 % everywhere", () => {
     expect(geometric(h200.map(quality))).toBeGreaterThan(0.97);
     expect(Math.min(...h200.map(quality))).toBeGreaterThan(0.9);
+  });
+});
+
+/** First schedules of problems that no tuning has seen: of all rows of operand types, by all backends. */
+const unseen = (() => {
+  const path = new URL("../../../../docs/perf/runs/2026-11-23-h200-unseen.json", import.meta.url);
+  const { timed } = JSON.parse(readFileSync(path, "utf8")) as { readonly timed: readonly UnseenRow[] };
+  const machine = machineOf({ name: "H200" });
+  return timed.map(({ row, m, n, k, b, backend, schedule, us, fitted }) => {
+    const dtype = row === "f16sm80" ? "f16" : row;
+    const problem = defineProblem({ m, n, k, a: { dtype }, b: { dtype, layout: b } });
+    const on = findTarget(row === "f16sm80" ? "sm_80" : "sm_90a");
+    const found = compiler.backends.find(({ id }) => id === backend);
+    const parsed = found && parseSchedule(found.schedule, schedule);
+    if (!problem.ok || !on.ok || !parsed?.ok || found?.kernel === undefined) throw new TypeError(schedule);
+    const kernel = found.kernel(problem.value, parsed.value, on.value);
+    const { timeUs } = predict(problem.value, kernel, machine);
+    return { fitted, off: Math.max(timeUs / us, us / timeUs) };
+  });
+})();
+
+interface UnseenRow {
+  readonly row: DType | "f16sm80";
+  readonly m: number;
+  readonly n: number;
+  readonly k: number;
+  readonly b: "row" | "col";
+  readonly backend: string;
+  readonly schedule: string;
+  readonly us: number;
+  /** Constants of the model have seen it. */
+  readonly fitted: boolean;
+}
+
+describe("predictions beside 350 first schedules of unseen problems on an H200, all dtypes and backends", () => {
+  test.each([true, false])("fitted: %s; seven of ten are within 10 %, nine of ten within 25 %", (fitted) => {
+    const some = unseen.filter((one) => one.fitted === fitted);
+    const share = (factor: number) => some.filter(({ off }) => off <= factor).length / some.length;
+    expect(some.length).toBe(175);
+    expect(share(1.1)).toBeGreaterThan(0.7);
+    expect(share(1.25)).toBeGreaterThan(0.92);
   });
 });
 

@@ -104,8 +104,8 @@ const piecemeal = 1.25;
  * Cycles of the load and store unit for an element that threads copy: an instruction of 32 lanes takes four, through registers a load and a store take 5.5 together. Of these
  * a warp waits for each (fewer warps have fewer on their way), beside what a chunk waits for once, nanoseconds [measured, H100: 105 kernels at 17 sizes of odd pitch].
  */
-const copyCycles = { through: 5.5 / 32, asynchronous: 4 / 32 } as const;
-const waitNs = { chunk: 250, copy: 25, threads: 128 } as const;
+const copyCycles = { through: 5.5 / 32, asynchronous: 5.6 / 32 } as const;
+const waitNs = { chunk: 600, copy: 10, threads: 128 } as const;
 
 /** Lanes of an SM that add in f32. */
 const ADDERS = 128;
@@ -234,4 +234,4 @@ export function chunkAt(
 
 /** Exponents: of what keeps an SM busy in a chunk, and of the SMs beside DRAM [measured, H200]. */
 const chunkNorm = 7;
-export const wholeNorm = 4;
+export const wholeNorm = 2.8;

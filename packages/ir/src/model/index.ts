@@ -1,8 +1,16 @@
+export {
+  type Calibrated,
+  type Calibration,
+  calibrate,
+  calibratedNames,
+  type TimedKernel,
+  withConstants,
+} from "./calibrate.ts";
 export { epilogueWork } from "./epilogue.ts";
 export { type ModelKernel, plainKernel } from "./kernel.ts";
 export { type Engine, engines, type Machine } from "./machine.ts";
 export { constantsOf, machineOf, machines, type UsedConstant, usualMachine } from "./machines.ts";
 export { kernelOf } from "./ofProgram.ts";
-export { type Cause, causes, type Prediction, predict } from "./predict.ts";
+export { type Cause, causes, leastTime, type Prediction, predict } from "./predict.ts";
 export { type BoundedTile, inOrder, kernelBound, tileBound } from "./search.ts";
 export { shippedFor } from "./shipped.ts";

@@ -1,7 +1,7 @@
 /**
  * Chunks of engines whose warps issue every product and wait for what they read: FFMA and mma.sync. Constants are cycles of an SM unless said, fitted on an H200 in relative
- * error: those of FFMA to 75 schedules of 32 sizes and layouts (3.5 % in the mean, docs/perf/simt.md), those of mma.sync to 379 schedules of 11 sizes in f16 (7 % root of the mean
- * square). The clock that a full load leaves is in them.
+ * error: those of FFMA to 75 schedules of 32 sizes and layouts (docs/perf/simt.md), those of mma.sync to 379 schedules of 11 sizes in f16; then launches, blocks, stores, latencies
+ * and FFMA's copies to half of 145 unseen problems, of which the other half is predicted about as well (docs/perf/model.md). The clock that a full load leaves is in them.
  */
 import { dtypes, type Problem } from "@tilewright/core";
 import type { ModelKernel } from "./kernel.ts";
@@ -19,18 +19,35 @@ export interface IssueEngine {
   /** Of a block beside its chunks: launch, first chunks, barriers; of one that is persistent. */
   readonly block: number;
   readonly tile: number;
-  /** Of each accumulator of a thread: whole sectors, and parts of them. */
-  readonly storeWide: number;
-  readonly store: number;
+  /** Of a store of a warp to a sector or a part of one: where rows of D begin at sectors, and where they do not. */
+  readonly stored: readonly [aligned: number, unaligned: number];
   /** Bytes a cycle and SM that L2 gives to all SMs. */
   readonly l2Bytes: number;
+  /** Of the bytes of the first chunks, the share that nothing hides. */
+  readonly first: number;
   /** Exponent of the SMs beside L2 and DRAM. */
   readonly norm: number;
 }
 
 const engines: Readonly<Partial<Record<ModelKernel["engine"], IssueEngine>>> = {
-  fma: { launchNs: 890, block: 774, tile: 774, storeWide: 0, store: 0, l2Bytes: 30.2, norm: 6.96 },
-  mma: { launchNs: 1000, block: 3550, tile: 710, storeWide: 3, store: 12, l2Bytes: 60.6, norm: 5 },
+  fma: {
+    launchNs: 624,
+    block: 653,
+    tile: 653,
+    stored: [1.1, 3.35],
+    l2Bytes: 27.8,
+    first: 0,
+    norm: 1.56,
+  },
+  mma: {
+    launchNs: 737,
+    block: 1366,
+    tile: 710,
+    stored: [1.28, 1.28],
+    l2Bytes: 62.7,
+    first: 4.5,
+    norm: 3.36,
+  },
 };
 
 /** The costs of an engine whose warps issue products; undefined of those that multiply beside the warps. */
@@ -39,44 +56,43 @@ export const issueEngine = ({ engine }: Pick<ModelKernel, "engine">): IssueEngin
 
 /** FFMA: issue slots, and what one warp waits for alone. */
 const fma = {
-  /** Slots of a multiply-add, with its share of bank conflicts; of a vector of fragments; of a copy with its address; of a copied element that lies in a line of its own; of a chunk. */
-  multiplyAdd: 1.06,
-  fragment: 1.83,
-  copy: 2.31,
-  line: 2,
-  loop: 56.5,
+  /** Slots of a multiply-add, with its share of bank conflicts; of a vector of fragments; of a copy with its address; of a chunk. */
+  multiplyAdd: 0.756,
+  fragment: 0.126,
+  copy: 12.55,
+  loop: 64,
   /** Waited for in a K step with fragments loaded ahead, and without; in a chunk; in one whose copies pass through registers. */
-  step: 4.02,
+  step: 0,
   bareStep: 9.76,
-  chunk: 17.6,
-  through: 232,
+  chunk: 10.2,
+  through: 332,
   /** Of each instruction of a main loop beyond those that the instruction cache holds near: loops of 1150 run at full speed, of 2200 do not. */
   fetch: 0.146,
   near: 1400,
   /** Of a load from memory or L2. */
-  latency: 774,
-  norm: 4.71,
+  latency: 819,
+  norm: 1.6,
 } as const;
 
 /** mma.sync: what keeps four tensor pipes from its rate. */
 const mma = {
   /** Warps that keep the pipes busy, two a pipe; what fewer do is that share to a power, smaller where a warp of its own copies. */
   warps: 8,
-  few: { specialised: 0.1, alone: 0.33 },
+  few: { specialised: 0.1, alone: 0.457 },
   /** Of the bytes that copies write to shared memory, the share that keeps fragments from being read. */
-  written: 0.66,
+  written: 1.32,
   /** Of a chunk: barrier, first fragments; blocks of an SM hide it from each other. A warp that waits for copies alone waits less. */
-  barrier: 78,
+  barrier: 65,
   arrival: 10,
   /** Chunks of less than a row of banks. */
   bankRow: 128,
-  narrow: 1.18,
+  narrow: 1.23,
   /** From the issue of a chunk's copies to its arrival; later stages hide it as far as their arithmetic lasts. */
-  latency: 800,
+  latency: 418,
   /** f32 in parts: three instructions and their share of the additions; taking a fragment's register apart. */
   inParts: 3.44,
   splitting: 18.8,
-  norm: 3,
+  norm: 4.06,
 } as const;
 
 /** What of a chunk of one block `chunkCost` has counted: cycles at the engine's rate, bytes of operands along K. */
@@ -113,19 +129,14 @@ function fmaChunk(
   const [tm, tn] = kernel.instruction;
   const [m, n, k] = kernel.tile;
   const [vectorA, vectorB] = kernel.copyVector ?? [4, 4];
-  const { fragmentLoads, copies, lines, fragments, ahead, staged } = kernel.work ?? {
+  const { fragmentLoads, copies, fragments, ahead, staged } = kernel.work ?? {
     fragmentLoads: Math.ceil(tm / 4) + Math.ceil(tn / 4),
     copies: ((kernel.through ? 2 : 1) * (m / vectorA + n / vectorB) * k) / kernel.threads,
-    lines: 0,
     fragments: 2,
     ahead: kernel.stages - 1,
     staged: true,
   };
-  const slots =
-    k * (tm * tn * fma.multiplyAdd + fragmentLoads * fma.fragment) +
-    copies * fma.copy +
-    lines * fma.line +
-    fma.loop;
+  const slots = k * (tm * tn * fma.multiplyAdd + fragmentLoads * fma.fragment) + copies * fma.copy + fma.loop;
   const warps = Math.ceil((count * kernel.threads) / LANES / SCHEDULERS);
   // Where an SM has fewer lanes than its schedulers issue for, they are busy longer than the slots.
   const lanes = (machine.flopsPerCycle.fma ?? 0) / 2;
@@ -162,16 +173,31 @@ function mmaChunk(
   return { cycles, multiply, shared };
 }
 
-/** Cycles of a block beside its chunks. */
-export function blockCycles(kernel: ModelKernel, problem: Problem): number {
+/** Cycles of a block beside its chunks and its stores. */
+export function blockCycles(kernel: ModelKernel): number {
+  const costs = issueEngine(kernel);
+  return costs === undefined ? 0 : kernel.sched === "tiles" ? costs.block : costs.tile;
+}
+
+/** Cycles of an SM for the stores of a block, sector by sector; one that several stores write in parts counts as often. Blocks that share a tile store it once. */
+export function storedCycles(kernel: ModelKernel, problem: Problem): number {
   const costs = issueEngine(kernel);
   if (costs === undefined) return 0;
   const [m, n] = kernel.tile;
-  const sums = (m * n) / (kernel.threads - (kernel.specialised ? LANES : 0));
-  const wide = kernel.storeBytes >= SECTOR || dtypes[problem.d.dtype].bits > 16;
-  return (
-    (kernel.sched === "tiles" ? costs.block : costs.tile) + sums * (wide ? costs.storeWide : costs.store)
-  );
+  const bytes = dtypes[problem.d.dtype].bits / 8;
+  const split = splitRows(problem);
+  const [aligned, unaligned] = costs.stored;
+  return ((m * n * bytes) / kernel.storeBytes / kernel.split) * ((1 - split) * aligned + split * unaligned);
 }
 
-const SECTOR = 32;
+/** Bytes of a sector of L2. */
+export const SECTOR = 32;
+
+/** Share of the rows of D that begin inside a sector. */
+export function splitRows({ d }: Problem): number {
+  const pitch = (d.ld * dtypes[d.dtype].bits) / 8;
+  // Places in a sector at which rows begin: multiples of the largest power of two that divides the pitch.
+  let step = 1;
+  while (step < SECTOR && pitch % (2 * step) === 0) step *= 2;
+  return 1 - step / SECTOR;
+}

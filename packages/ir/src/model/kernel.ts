@@ -8,9 +8,8 @@ interface ThreadWork {
   readonly fragmentLoads: number;
   /** Fragments in registers at once; 2: those of the next K step come while this one multiplies. */
   readonly fragments: number;
-  /** Copies of a chunk, with an address each; of those the elements that lie in a line of their own. */
+  /** Copies of a chunk, with an address each. */
   readonly copies: number;
-  readonly lines: number;
   /** Chunks under way while one is multiplied. */
   readonly ahead: number;
   /** Both operands pass through shared memory. */

@@ -65,6 +65,8 @@ export interface Machine {
   readonly clusterNs: number;
   /** Of a launch with nothing in it, from event to event. */
   readonly launchNs: number;
+  /** Beyond that, until every SM has its first block: the share of it as the share of SMs that get one. */
+  readonly fillNs: number;
   /** Of a block before its first load: scheduling, barriers, tensor-memory allocation, descriptors. */
   readonly startNs: number;
   /** The same of a block that takes the place of one that ended. */

@@ -78,6 +78,7 @@ function machineFrom({ name, sms, boostMHz, memoryGBs, l2Bytes }: GpuData): Mach
     l2Rate: of("l2Rate"),
     clusterNs: of("clusterNs"),
     launchNs: of("launchNs"),
+    fillNs: of("fillNs"),
     startNs: of("startNs"),
     nextNs: of("nextNs"),
     fetchNs: of("fetchNs"),

@@ -16,12 +16,12 @@ import {
   wholeNorm,
 } from "./chunk.ts";
 import { epilogueWork } from "./epilogue.ts";
-import { blockCycles, issueEngine } from "./issue.ts";
+import { blockCycles, issueEngine, SECTOR, splitRows, storedCycles } from "./issue.ts";
 import type { ModelKernel } from "./kernel.ts";
 import { type Engine, energyGHz, type Machine, narrowExponent, voltageExponent } from "./machine.ts";
 import { norm } from "./norm.ts";
 import { reductionTime } from "./reductions.ts";
-import { memoryBytes } from "./traffic.ts";
+import { firstBytes, memoryBytes, slowWrites } from "./traffic.ts";
 
 /**
  * What time goes to: products; what a chunk takes longer than its products, by the unit that it waits for (`latency`: ring and hand-overs, which no unit explains); SMs that
@@ -169,23 +169,16 @@ function wattsOf(run: Run, picojoules: number, machine: Machine, ghz: number): n
   return machine.idleWatts + joules / (run.us * 1e-6);
 }
 
-/** Bytes of a sector. */
-const SECTOR = 32;
-
 /**
  * Cycles that L2 takes for a part of a sector from each of all SMs: where rows of D begin at sectors, where they do not, and of those the ends of
  * rows of boxes that bulk stores write [fit, H200: docs/perf/model.md].
  */
-const partCycles = { aligned: 2, unaligned: 3.9, bulk: 4.5 } as const;
+const partCycles = { aligned: 2, unaligned: 3.65, bulk: 3.1 } as const;
 
 /** Cycles that an SM takes to hand a tile of `bytes` to L2. */
 function storeCycles(problem: Problem, kernel: ModelKernel, bytes: number, machine: Machine): number {
   const run = kernel.storeBox ?? kernel.storeBytes;
-  const pitch = (problem.d.ld * dtypes[problem.d.dtype].bits) / 8;
-  // Places in a sector at which rows begin: multiples of the largest power of two that divides the pitch.
-  let step = 1;
-  while (step < SECTOR && pitch % (2 * step) === 0) step *= 2;
-  const split = 1 - step / SECTOR;
+  const split = splitRows(problem);
   const whole = run < SECTOR ? (bytes / run) * partCycles.aligned : bytes / machine.storeBytes;
   const part = kernel.storeBox === null ? partCycles.unaligned : partCycles.bulk;
   return (1 - split) * whole + split * (bytes / run) * (run < SECTOR ? 1 : 2) * part;
@@ -241,14 +234,15 @@ function runAt(problem: Problem, kernel: ModelKernel, machine: Machine, ghz: num
   const parts = streams === null ? kernel.split : Math.ceil(chunks / streams.each) + 1;
   const handed = streams === null ? tiles : kernel.streamk + streams.tiles;
   // Where the warps that multiply reduce, each round of their blocks does.
-  const turns = kernel.engine === "mma" ? Math.max(1, rounds) : 1;
+  const turns = issue === undefined ? 1 : Math.max(1, rounds);
   const reductionUs = part === 0 ? 0 : turns * reductionTime(kernel, part, parts, handed);
 
   const toUs = (of: number): number => of / (ghz * 1e3);
   const all = tiles * kernel.unit * chunks;
+  const resident = Math.max(1, kernel.residents);
   const bytes = memoryBytes(problem, kernel, units * kernel.residents, machine.l2Bytes);
   const memoryRate = machine.memoryGBs * machine.memoryShare * 1e3;
-  const memoryUs = bytes / memoryRate;
+  const memoryUs = (bytes + slowWrites(problem)) / memoryRate;
   const transposed = kernel.transposedBytes;
   const transposingUs = transposed === 0 ? 0 : TRANSPOSING_US + (2 * transposed) / memoryRate;
   const partBytes = kernel.combine === "cluster" || part === 0 ? 0 : 2 * handed * part;
@@ -256,12 +250,16 @@ function runAt(problem: Problem, kernel: ModelKernel, machine: Machine, ghz: num
     (all * cost.intakeBytes + partBytes) / ((issue?.l2Bytes ?? machine.l2Rate) * machine.sms),
   );
   // DRAM and L2 are at rest while the first blocks begin.
-  const apart = issue === undefined ? 0 : Math.min(cycles, blockCycles(kernel, problem));
+  const apart = issue === undefined ? 0 : Math.min(cycles, blockCycles(kernel));
   const smUs = toUs(cycles);
-  const wholeUs = toUs(apart) + norm(issue?.norm ?? wholeNorm, toUs(cycles - apart), l2Us, memoryUs);
-  const launchUs = (machine.launchNs + (issue?.launchNs ?? 0)) / 1e3;
+  // Nothing hides the first chunks of the SMs' first blocks.
+  const begun = Math.min(tiles * kernel.unit, units * kernel.unit * resident);
+  const firstUs = Math.min(bytes, firstBytes(problem, kernel, cost, begun)) / memoryRate;
+  const wholeUs =
+    firstUs + toUs(apart) + norm(issue?.norm ?? wholeNorm, toUs(cycles - apart), l2Us, memoryUs);
+  const filling = machine.fillNs * (active / machine.sms);
+  const launchUs = (machine.launchNs + filling + (issue?.launchNs ?? 0)) / 1e3;
   const ends = Math.max(0, cycles - main - starts);
-  const resident = Math.max(1, kernel.residents);
   const filled = rounds === 0 ? 1 : Math.min(1, tiles / (units * resident) / rounds);
   const chunk = chunkAt(machine, kernel, problem, cost, resident);
   const busy = (each: number): number => (all * toUs(each)) / active / resident;
@@ -298,7 +296,7 @@ function runAt(problem: Problem, kernel: ModelKernel, machine: Machine, ghz: num
 function issuedByWarps(problem: Problem, kernel: ModelKernel, machine: Machine, work: Work): Busiest {
   const { tiles, chunks, units, batch, cost } = work;
   const resident = Math.max(1, kernel.residents);
-  const block = blockCycles(kernel, problem);
+  const block = blockCycles(kernel);
   const inRounds = (blocks: number, each: number) => {
     const full = Math.floor(blocks / (units * resident));
     const rest = Math.ceil((blocks - full * units * resident) / units);
@@ -313,7 +311,8 @@ function issuedByWarps(problem: Problem, kernel: ModelKernel, machine: Machine, 
       : [inRounds(tiles - streams.tiles * batch, chunks), inRounds(kernel.streamk * batch, streams.each)];
   const main = parts.reduce((sum, part) => sum + part.main, 0);
   const rounds = parts.reduce((sum, part) => sum + part.rounds, 0);
-  return { main, rounds, starts: 0, cycles: main + rounds * block };
+  const stores = Math.ceil(tiles / units) * storedCycles(kernel, problem);
+  return { main, rounds, starts: 0, cycles: main + rounds * block + stores };
 }
 
 /** Products run beside the warps: what one tile does alone hides behind another's products, by residents, ping-pong or a second accumulator. */
@@ -336,7 +335,9 @@ function besideWarps(problem: Problem, kernel: ModelKernel, machine: Machine, wo
   const sourceBusy = sourceTileBytes / Math.min(1, kernel.storeBytes / 32) / machine.intakeBytes;
   const load = machine.loadNs * ghz;
   const handOver = machine.handOverNs * ghz;
-  const start = machine.startNs * ghz;
+  // Threads that copy wait for what they load in every chunk, the first one too; they set up no copies.
+  const start = kernel.through ? 0 : machine.startNs * ghz;
+  const first = kernel.through ? 0 : load;
   const next = machine.nextNs * ghz;
   const oneRound = tiles <= machine.sms;
   const hidden =
@@ -356,7 +357,7 @@ function besideWarps(problem: Problem, kernel: ModelKernel, machine: Machine, wo
     // Other blocks of the SM multiply while one starts or ends.
     const ends = (count: number, main: number): number =>
       (count - 1) * machine.besideNs * ghz +
-      Math.max(next + load + epilogue - main * (1 - 1 / count), count * epilogueBusy);
+      Math.max(next + first + epilogue - main * (1 - 1 / count), count * epilogueBusy);
     const full = Math.floor(tiles / (units * resident));
     const rest = Math.ceil((tiles - full * units * resident) / units);
     const [whole, last] = [full > 0 ? mainOf(resident) : 0, rest > 0 ? mainOf(rest) : 0];
@@ -366,7 +367,7 @@ function besideWarps(problem: Problem, kernel: ModelKernel, machine: Machine, wo
     return {
       main,
       rounds,
-      starts: start - next + rounds * (next + load),
+      starts: start - next + rounds * (next + first),
       cycles: main + ended + start - next,
     };
   }
@@ -381,8 +382,8 @@ function besideWarps(problem: Problem, kernel: ModelKernel, machine: Machine, wo
   const tile = kernel.overlap ? Math.max(main + handOver, epilogue) : main + epilogue - beside;
   // Nothing hides the last tile's epilogue.
   const last = Math.min(1, rounds) * main + epilogue;
-  const cycles = start + load + Math.max(0, rounds - 1) * tile + last + rounds * fetch;
-  return { main: rounds * main, rounds, starts: start + load, cycles };
+  const cycles = start + first + Math.max(0, rounds - 1) * tile + last + rounds * fetch;
+  return { main: rounds * main, rounds, starts: start + first, cycles };
 }
 
 /** Chunks of each of so many units that share the tiles of the last wave, and the whole tiles of each; null where tiles fill whole waves, or nobody shares. */

@@ -25,23 +25,23 @@ type Own = Readonly<Partial<Record<ReductionKind, Reduction>>>;
 
 /** Of sums of warpgroups, whose products run beside them: least squares over as many kernels as the other constants of Hopper (docs/perf/model.md). */
 const ofWarpgroups: Own = {
-  last: { fixed: 4.3, bytes: 62_000, of: "tile" },
-  cluster: { fixed: 0.26, bytes: 38_000, of: "part" },
-  slices: { fixed: 1.2, bytes: 2.8e6, of: "all" },
+  last: { fixed: 3.5, bytes: 62_000, of: "tile" },
+  cluster: { fixed: 0.07, bytes: 45_000, of: "part" },
+  slices: { fixed: 2.25, bytes: 6.8e6, of: "all" },
 };
 
-/** Of engines whose warps issue products, and exchange parts through their registers [fits of both, H200]. */
+/** Of engines whose warps issue products, and exchange parts through their registers: each round of their blocks does [fits of both, H200]. */
 const byEngine: Readonly<Partial<Record<Engine, Own>>> = {
   fma: {
-    last: { fixed: 2.82, bytes: 133_000, of: "tile" },
+    last: { fixed: 1.62, bytes: 150_000, of: "tile" },
     atomics: { fixed: 1.94, bytes: 13_600, of: "part" },
     kernel: { fixed: 4.07, bytes: 2.3e6, of: "all" },
-    cluster: { fixed: 1.42, bytes: 28_700, of: "part" },
+    cluster: { fixed: 0.54, bytes: 28_000, of: "part" },
   },
   mma: {
-    last: { fixed: 1.43, bytes: 121_000, of: "tile" },
-    cluster: { fixed: 0.35, bytes: 28_000, of: "part" },
-    slices: { fixed: 2.4, bytes: 30_000, of: "part" },
+    last: { fixed: 1.9, bytes: 43_000, of: "tile" },
+    cluster: { fixed: 0, bytes: 22_200, of: "part" },
+    slices: { fixed: 1.96, bytes: 27_800, of: "part" },
   },
 };
 

@@ -7,6 +7,7 @@ import type { ModelKernel } from "./kernel.ts";
 import { type Engine, energyGHz, type Machine, narrowExponent, voltageExponent } from "./machine.ts";
 import { norm } from "./norm.ts";
 import { reductionTime } from "./reductions.ts";
+import { firstBytes, slowWrites } from "./traffic.ts";
 
 /** The shape of a kernel that bounds its time: output tile of a unit in elements, units that share its K loop, SMs of a unit. */
 export interface BoundedTile {
@@ -14,6 +15,9 @@ export interface BoundedTile {
   readonly split: number;
   readonly unit?: 1 | 2;
 }
+
+/** Blocks that begin at once over the number of SMs, where clusters leave some empty. */
+const LEAST_UNITS = 0.75;
 
 /** Of a block's start, first load and epilogue what products hide. */
 const MOST_HIDDEN_NS = 400;
@@ -26,36 +30,60 @@ interface Least {
   readonly cycles: number;
   readonly apart?: number;
   readonly alone: boolean;
+  /** Blocks, and the bytes that the first of them wait for before they begin. */
+  readonly blocks?: number;
+  readonly firstBytes?: number;
   readonly picojoules?: number;
   readonly intakeBytes?: number;
   readonly reductionUs?: number;
 }
 
-/** Microseconds below which nothing is predicted that does so much: at the clock that the power cap leaves at best. Engines whose warps issue products have it in their constants. */
-function leastUs(problem: Problem, engine: Engine, machine: Machine): (least: Least) => number {
+/** Microseconds below which nothing is predicted that does so much: at the clock that the power cap leaves at best. Engines whose warps issue products have it in their constants. `through`: threads copy, and
+ * set nothing up before their first load. */
+function leastUs(
+  problem: Problem,
+  engine: Engine,
+  machine: Machine,
+  through = false,
+): (least: Least) => number {
   const { m, n, k, a, b, d } = problem;
   const batch = problem.batch.kind === "none" ? 1 : Math.max(1, problem.batch.count);
   const issue = issueEngine({ engine });
   const launchUs = (machine.launchNs + (issue?.launchNs ?? 0)) / 1e3;
   const bits = m * k * dtypes[a.dtype].bits + n * k * dtypes[b.dtype].bits + m * n * dtypes[d.dtype].bits;
-  const memoryUs = (batch * bits) / 8 / (machine.memoryGBs * machine.memoryShare * 1e3);
-  const { startNs, loadNs, handOverNs, powerCap, boostGHz } = machine;
-  const endsUs =
-    issue === undefined ? Math.max(0, startNs + 2 * loadNs + handOverNs - MOST_HIDDEN_NS) / 1e3 : 0;
+  const memoryRate = machine.memoryGBs * machine.memoryShare * 1e3;
+  const memoryUs = ((batch * bits) / 8 + slowWrites(problem)) / memoryRate;
+  const { startNs, loadNs, handOverNs, fillNs, powerCap, boostGHz, sms } = machine;
+  const l2Rate = (issue?.l2Bytes ?? machine.l2Rate) * sms * boostGHz * 1e3;
+  const begins = through ? 0 : startNs + loadNs;
+  const endsUs = issue === undefined ? Math.max(0, begins + loadNs + handOverNs - MOST_HIDDEN_NS) / 1e3 : 0;
   const flop = (machine.energy.flop[engine] ?? 0) * dtypeSpeed(machine, a.dtype, engine) ** narrowExponent;
   const products = 2 * m * n * k * batch * flop;
   const watts =
     powerCap === null || issue !== undefined ? Number.POSITIVE_INFINITY : powerCap - machine.idleWatts;
   const share = voltageExponent / (voltageExponent + 1);
-  return ({ cycles, apart = 0, alone, picojoules = 0, intakeBytes = 0, reductionUs = 0 }) => {
-    const l2Us = intakeBytes / ((issue?.l2Bytes ?? machine.l2Rate) * machine.sms * boostGHz * 1e3);
+  return ({
+    cycles,
+    apart = 0,
+    alone,
+    blocks = 0,
+    firstBytes = 0,
+    picojoules = 0,
+    intakeBytes = 0,
+    reductionUs = 0,
+  }) => {
+    const l2Us = intakeBytes / l2Rate;
     const toUs = 1 / (boostGHz * 1e3);
     const atBoost =
       apart * toUs +
       norm(issue?.norm ?? wholeNorm, (cycles - apart) * toUs + (alone ? endsUs : 0), l2Us, memoryUs);
     // Energy grows with the fourth power of the clock, time falls with the first: no clock is better than where both take as long.
     const cappedUs = ((products + picojoules) * 1e-6) / watts / energyGHz ** voltageExponent;
-    return Math.max(launchUs + atBoost + reductionUs, (cycles / 1e3) ** share * cappedUs ** (1 - share));
+    const beginUs = (fillNs / 1e3) * Math.min(1, blocks / sms) + firstBytes / memoryRate;
+    return Math.max(
+      launchUs + beginUs + atBoost + reductionUs,
+      (cycles / 1e3) ** share * cappedUs ** (1 - share),
+    );
   };
 }
 
@@ -74,12 +102,13 @@ export function tileBound(
   const sustained = engine === "fma" ? 1 : (machine.sustained[engine] ?? 1);
   const rate = (machine.flopsPerCycle[engine] ?? 0) * dtypeSpeed(machine, a.dtype, engine) * sustained;
   const bytes = [dtypes[a.dtype].bits / 8, dtypes[b.dtype].bits / 8] as const;
+  const { sms, intakeBytes } = machine;
   const least = leastUs(problem, engine, machine);
   return ({ tile: [tm, tn], split, unit = 1 }) => {
     const tiles = Math.ceil(m / tm) * Math.ceil(n / tn) * batch * split;
-    const busiest = Math.ceil((tiles * unit) / machine.sms);
-    const step = Math.max((2 * tm * tn) / rate, (tm * bytes[0] + tn * bytes[1]) / machine.intakeBytes);
-    return least({ cycles: (busiest * k * step) / split / unit, alone: false });
+    const busiest = Math.ceil((tiles * unit) / sms);
+    const step = Math.max((2 * tm * tn) / rate, (tm * bytes[0] + tn * bytes[1]) / intakeBytes);
+    return least({ cycles: (busiest * k * step) / split / unit, alone: false, blocks: tiles * unit });
   };
 }
 
@@ -102,7 +131,7 @@ export function kernelBound(
   const batch = problem.batch.kind === "none" ? 1 : Math.max(1, problem.batch.count);
   return (kernel) => {
     const [tm, tn, tk] = kernel.tile;
-    const least = leastUs(problem, kernel.engine, machine);
+    const least = leastUs(problem, kernel.engine, machine, kernel.through);
     // Rows that begin inside a sector may be shared: none counts here.
     const cost = chunkCost(machine, kernel, problem, machine.boostGHz, 0);
     const cyclesOf = (issueEngine(kernel) === undefined ? besideWarps : byWarps)(
@@ -112,6 +141,7 @@ export function kernelBound(
       cost,
     );
     const { sharedByte, l2Byte } = machine.energy;
+    const operandBytes = (m * k * dtypes[problem.a.dtype].bits + n * k * dtypes[problem.b.dtype].bits) / 8;
     return ({ split, alone = false, combine = [] }) => {
       const tiles = Math.ceil(m / tm) * Math.ceil(n / tn) * batch * split;
       const chunks = Math.ceil(Math.ceil(k / tk) / split);
@@ -123,6 +153,11 @@ export function kernelBound(
       return least({
         ...cyclesOf(Math.ceil(tiles / machine.sms), chunks, alone),
         alone,
+        blocks: tiles,
+        firstBytes: Math.min(
+          firstBytes(problem, { ...kernel, split }, cost, Math.min(tiles, LEAST_UNITS * machine.sms)),
+          operandBytes,
+        ),
         picojoules: all * (cost.sharedBytes * sharedByte + cost.intakeBytes * l2Byte),
         intakeBytes: all * cost.intakeBytes,
         reductionUs: reductions.length === 0 ? 0 : Math.min(...reductions),
@@ -142,7 +177,7 @@ function besideWarps(machine: Machine, kernel: ModelKernel, problem: Problem, co
 
 /** The best number of blocks on an SM: rounds of as many, and of at least what is left over. */
 function byWarps(machine: Machine, kernel: ModelKernel, problem: Problem, cost: ChunkCost): CyclesOf {
-  const apart = blockCycles(kernel, problem);
+  const apart = blockCycles(kernel);
   const chunk = Array.from(
     { length: Math.max(1, kernel.residents) },
     (_, beside) => chunkAt(machine, kernel, problem, cost, beside + 1).cycles,

@@ -2,7 +2,9 @@
 
 import type { Problem } from "@tilewright/core";
 import { dtypes } from "@tilewright/core";
+import type { ChunkCost } from "./chunk.ts";
 import { epilogueWork } from "./epilogue.ts";
+import { issueEngine } from "./issue.ts";
 import type { ModelKernel } from "./kernel.ts";
 
 /** Share of L2 that holds operands: the rest is outputs and the copies that both halves keep. */
@@ -29,6 +31,32 @@ export function memoryBytes(problem: Problem, kernel: ModelKernel, units: number
   const again = Math.max(0, waves * waveBytes - compulsory);
   const kept = Math.min(1, (OPERAND_SHARE * l2Bytes) / compulsory);
   return batch * (compulsory + again * (1 - kept) + outputs);
+}
+
+/** Bytes that DRAM could read in the time in which it writes one, beyond that one [fit, H200: docs/perf/model.md]. */
+const WRITES = 0.83;
+
+/** What writing D takes longer than reading as much, in bytes read. */
+export function slowWrites({ m, n, d, batch }: Problem): number {
+  const count = batch.kind === "none" ? 1 : batch.count;
+  return (WRITES * count * m * n * dtypes[d.dtype].bits) / 8;
+}
+
+/** Of the bytes of first chunks, which all SMs ask for at once and wait for, what they take in bytes read [fit, H200]. */
+const FIRST = 1.9;
+
+/** The same of `blocks` that begin at once: nothing hides it. Where warps issue products, blocks of the same rows wait for these once. */
+export function firstBytes(
+  { m, n, batch }: Problem,
+  kernel: ModelKernel,
+  { intakeBytes, kBytes }: Pick<ChunkCost, "intakeBytes" | "kBytes">,
+  blocks: number,
+): number {
+  const issue = issueEngine(kernel);
+  const all = blocks * intakeBytes;
+  if (issue === undefined) return FIRST * all;
+  const count = batch.kind === "none" ? 1 : batch.count;
+  return issue.first * Math.min(all, (m + n) * count * kernel.split * kBytes);
 }
 
 /** Tile rows and columns of a wave of `count` tiles. */

@@ -1,0 +1,80 @@
+/** Tiles that are tried for a problem, with their warps. */
+import { type Problem, symbolicSizes } from "@tilewright/core";
+
+interface Shape {
+  readonly tile: readonly [m: number, n: number];
+  readonly warp: readonly [m: number, n: number];
+  /** Not one of the usual ones. */
+  readonly between: boolean;
+}
+
+/** Large to small; thin ones serve problems of few rows or columns. */
+const usual: readonly Omit<Shape, "between">[] = [
+  { tile: [128, 256], warp: [64, 64] },
+  { tile: [256, 128], warp: [64, 64] },
+  { tile: [128, 128], warp: [64, 64] },
+  { tile: [128, 128], warp: [64, 32] },
+  // In this order: f32 in parts is 3 % faster with warps of 64 x 32 than of 32 x 64.
+  { tile: [128, 64], warp: [64, 32] },
+  { tile: [64, 128], warp: [32, 64] },
+  { tile: [64, 64], warp: [32, 32] },
+  { tile: [32, 128], warp: [32, 32] },
+  { tile: [128, 32], warp: [32, 32] },
+  { tile: [32, 64], warp: [16, 32] },
+  { tile: [64, 32], warp: [32, 16] },
+  { tile: [16, 128], warp: [16, 32] },
+  { tile: [128, 16], warp: [32, 16] },
+  { tile: [16, 64], warp: [16, 16] },
+  { tile: [64, 8], warp: [16, 8] },
+  { tile: [16, 32], warp: [16, 8] },
+];
+
+/** Warp tiles of the others, large to small: what accumulators leave registers for, and columns that can be dealt out to lanes. */
+const warpRows = [96, 80, 64, 48, 32, 16] as const;
+const warpColumns = [96, 64, 32] as const;
+const MOST_SUMS = 64 * 64;
+
+/** Warps below and beside each other. */
+const warpGrids = [
+  [2, 4],
+  [4, 2],
+  [2, 2],
+  [1, 4],
+  [4, 1],
+  [3, 2],
+  [2, 3],
+  [1, 2],
+  [2, 1],
+] as const;
+
+/** Most rows and columns of a tile. */
+const MOST = 256;
+/** Rows and columns of an instruction's pair: a tile that has as many more than the problem could do without them. */
+const STEP = 16;
+
+/**
+ * The usual tiles, then those between them, which fill waves that the usual ones do not. Where registers hold more than the product (sizes of the launch, an epilogue, f32 in
+ * parts, groups), only the former: they are known not to spill.
+ */
+export function* shapesFor(problem: Problem): Generator<Shape> {
+  for (const shape of usual) yield { ...shape, between: false };
+  const { m, n, epilogue, precision, batch } = problem;
+  if (
+    epilogue.length > 0 ||
+    precision === "3xtf32" ||
+    batch.kind === "grouped" ||
+    symbolicSizes(problem).length > 0
+  )
+    return;
+  const known = new Set(usual.map(({ tile }) => String(tile)));
+  for (const rows of warpRows)
+    for (const columns of warpColumns) {
+      if (rows * columns > MOST_SUMS) continue;
+      for (const [below, beside] of warpGrids) {
+        const tile = [rows * below, columns * beside] as const;
+        const beyond = (size: number, extent: number): boolean => size > MOST || size - STEP >= extent;
+        if (known.has(String(tile)) || beyond(tile[0], m) || beyond(tile[1], n)) continue;
+        yield { tile, warp: [rows, columns], between: true };
+      }
+    }
+}
