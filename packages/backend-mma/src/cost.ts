@@ -9,7 +9,7 @@ import {
   splitChunks,
 } from "@tilewright/ir";
 import { acceptedAtom, blockBytes, chunkK, dealsWide, interleaves } from "./nest.ts";
-import { estimateRegisters } from "./registers.ts";
+import { estimateRegisters, isWidened } from "./registers.ts";
 import { type MmaSchedule, readSchedule, threadsOf } from "./schedule.ts";
 
 /** What the model predicts of a schedule on a GPU. */
@@ -64,6 +64,7 @@ export function modelKernel(problem: Problem, schedule: Schedule, target: Target
     specialised: s.copy === "tma",
     copyVector: s.copy === "tma" ? null : [vector("a"), vector("b")],
     through: s.copy === "direct",
+    widened: isWidened(atom, target),
     residents: blocksPerSm(s, problem, target),
     sched: s.persistent ? "persistent" : "tiles",
     storeBytes: storeBytes(problem, s),

@@ -21,7 +21,7 @@ const BULK_OVERHEAD_REGISTERS = 8;
  */
 const WIDENED_REGISTERS = 48;
 
-const isWidened = (atom: Atom, target: Target): boolean =>
+export const isWidened = (atom: Atom, target: Target): boolean =>
   atom.feature === "mma.e4m3" && hasFeature(target, "tma");
 
 /**

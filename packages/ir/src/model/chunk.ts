@@ -130,7 +130,10 @@ export function chunkCost(
   const { asynchronous, fullRows } = engineRow(kernel.engine);
   const filled = fullRows === 0 ? 1 : Math.min(1, share.rows / fullRows);
   const rate =
-    peak * dtypeSpeed(machine, dtype, kernel.engine) * filled * (machine.sustained[kernel.engine] ?? 1);
+    peak *
+    (kernel.widened ? 1 : dtypeSpeed(machine, dtype, kernel.engine)) *
+    filled *
+    (machine.sustained[kernel.engine] ?? 1);
   const multiply = (2 * share.rows * share.cols * kernel.tile[2]) / rate;
   const sharedBytes = readBytes(kernel, share, kBytes);
   const intakeBytes = (share.rows + share.loadedCols) * kBytes;

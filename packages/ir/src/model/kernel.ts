@@ -43,6 +43,8 @@ export interface ModelKernel {
   readonly copyVector: readonly [a: number, b: number] | null;
   /** Copies pass through registers of the threads that multiply, which wait for them. */
   readonly through: boolean;
+  /** Operands of a byte are widened to two before they are multiplied, where the instruction has none of theirs. */
+  readonly widened: boolean;
   /** FFMA: what backends count; null: what follows from the fields above. */
   readonly work: ThreadWork | null;
   /** Bytes that a kernel before this one transposes. */
@@ -96,6 +98,7 @@ export const plainKernel = (
   boxBytes: 128,
   copyVector: null,
   through: false,
+  widened: false,
   work: null,
   transposedBytes: 0,
   promotions: 0,

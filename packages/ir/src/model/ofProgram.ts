@@ -78,6 +78,7 @@ export function kernelOf(program: TileProgram, residents: number): ModelKernel |
     boxBytes: bulk ? boxBytes(buffers.get(load?.dst.buffer ?? "")) : 128,
     copyVector: bulk ? null : [load?.vector[0] ?? 1, load?.vector[0] ?? 1],
     through: !bulk && load?.transport !== "cp.async",
+    widened: false,
     work: null,
     transposedBytes: 0,
     promotions: 0,
