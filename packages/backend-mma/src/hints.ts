@@ -28,7 +28,8 @@ const SMALL_BLOCK = 128;
  */
 function blocksPerSm(program: TileProgram): number | null {
   const { body, buffers, launch } = program;
-  if (usesBulk(program)) return eachStmt(body).some(({ kind }) => kind === "reduce.row") ? 1 : null;
+  const reduces = eachStmt(body).some(({ kind }) => kind === "reduce.row");
+  if (usesBulk(program)) return reduces ? 1 : null;
   if (launch.threads > SMALL_BLOCK) return null;
   const isIn = (name: string, space: string): boolean =>
     buffers.some((b) => b.name === name && b.space === space);
@@ -39,7 +40,7 @@ function blocksPerSm(program: TileProgram): number | null {
       isIn(s.src.buffer, "shared") &&
       isIn(s.dst.buffer, "register"),
   );
-  return bySingles || usesFp8(program) ? 1 : null;
+  return reduces || bySingles || usesFp8(program) ? 1 : null;
 }
 
 /** Accumulators of a thread beside which two sets of fragments and the addresses of copies leave registers for eight more addresses (ptxas 13.0: 232 of 255). */

@@ -131,6 +131,21 @@ describe("attention", () => {
     }
   });
 
+  test("by cp.async chunks of K and V are copied in turn through all parts, and weights stay in registers", async () => {
+    const { stdout } = await cli(
+      "compile --op attention --queries 700 --keys 700 --head-dim 128 --dtype bf16 --arch sm_80 --causal --ir machine",
+    );
+    const loop = stdout.slice(stdout.indexOf("for %st"), stdout.indexOf("map %acc = %acc/%l"));
+    const order = [
+      ...["cp.async.wait", "copy %sE0", "cp.async.commit", "mma %S"],
+      ...["cp.async.wait", "copy %sB", "cp.async.commit", "map %S = select", "mma %acc += %P"],
+    ];
+    expect(order.reduce((at, text) => loop.indexOf(text, at + 1), -1)).toBeGreaterThan(0);
+    expect(loop.match(/barrier/g)).toHaveLength(2);
+    expect(stdout).not.toContain("%sP");
+    expect(loop).not.toContain("copy %sA");
+  });
+
   test("plan says which schedule, of which backends", async () => {
     const { stdout } = await cli(
       "plan --op attention --queries 70 --keys 77 --head-dim 64 --dtype bf16 --arch sm_90a --json",

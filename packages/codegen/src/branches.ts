@@ -4,12 +4,13 @@ import type { Context } from "./context.ts";
 import type { StmtOf } from "./engine.ts";
 import { forgetSlots } from "./pipelines.ts";
 
-/** Whether an `if` asks for sizes of the launch and has a loop in it, or what whole warps do: its threads go by together, where others are predicated. */
-export function isBranch(ctx: Context, { cond }: StmtOf<"if">): boolean {
+/** Whether an `if` asks for sizes of the launch and has a loop in it, what whole warps do, or has maps alone: its threads go by together, where others are predicated. */
+export function isBranch(ctx: Context, { cond, body }: StmtOf<"if">): boolean {
   const used = [...freeVars(cond.rhs, freeVars(cond.lhs))];
-  return (
-    ctx.loop === null && ctx.active === null && used.length > 0 && used.every((name) => ctx.sizes.has(name))
-  );
+  // Maps are many instructions, and no thread waits for another in them.
+  const computes = body.every(({ kind }) => kind === "map");
+  const uniform = (name: string): boolean => ctx.sizes.has(name) || (computes && ctx.tileVars.has(name));
+  return ctx.loop === null && ctx.active === null && used.length > 0 && used.every(uniform);
 }
 
 /**

@@ -57,6 +57,8 @@ export function truthOf(ctx: Context, cond: Cond): boolean | Pred {
   const counted = countedCondition(ctx, cond.op, terms, constant);
   if (counted !== null) return counted;
   const [term, more] = [...terms];
+  if (term && (more || term[1] !== 1) && [...terms.keys()].every((name) => ctx.tileVars.has(name)))
+    return sumCondition(ctx, cond.op, terms, constant);
   if (!term || more || term[1] !== 1)
     throw new CannotLower("condition", "a condition must compare one loop or tile variable with a constant");
   const reg = ctx.variable(term[0]);
@@ -67,6 +69,25 @@ export function truthOf(ctx: Context, cond: Cond): boolean | Pred {
     return p;
   };
   return ctx.loop?.var === term[0] ? ctx.perIteration(key, make) : ctx.invariant(key, make);
+}
+
+/** A sum of tile variables, and of those of loops around loops, compared with 0. */
+function sumCondition(
+  ctx: Context,
+  op: Cond["op"],
+  terms: ReadonlyMap<string, number>,
+  constant: number,
+): Pred {
+  const moving = [...terms].filter(([name]) => ctx.tileVars.get(name)?.reg !== null);
+  const key = `${moving.map(([name, factor]) => `${ctx.variable(name).name}*${factor}`).join("+")}${op}${-constant}`;
+  return ctx.invariant(key, (code) => {
+    const [p, sum] = [ctx.entry.reg("pred", "p"), ctx.entry.reg("u32", "sum")];
+    code.emit(null, "mov.u32", sum, imm(constant));
+    for (const [name, factor] of moving)
+      code.emit(null, "mad.lo.u32", sum, ctx.variable(name), imm(factor), sum);
+    code.emitAny(null, `setp.${comparisons[op]}.s32`, [p, sum, imm(0)]);
+    return p;
+  });
 }
 
 /** A condition that compares at most one loop or tile variable with an expression in sizes of the launch. */

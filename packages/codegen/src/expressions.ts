@@ -35,6 +35,7 @@ const table: Readonly<Record<PlainFunction, (on: Arithmetic, x: F32, y: Value, a
     exp2: (on, x) => on.exp2Ftz(x),
     sqrt: (on, x) => on.sqrt(x),
     rsqrt: (on, x) => on.rsqrt(x),
+    fma: (on, x, y, a) => on.fma(x, y, a),
     select: (on, x, y, a, b) => on.selectBelow(x, y, a, on.register(b)),
   };
 

@@ -43,7 +43,8 @@ export function place(ctx: Context, stmt: Tiles, index: U32 | undefined): void {
     "group" in stmt.raster
       ? { ...stmt.raster, group: Math.max(1, Math.floor(stmt.raster.group / clusterM)) }
       : stmt.raster;
-  const [m, n] = rasterise(ctx, raster, unitsM, unitsN, index);
+  const [row, n] = rasterise(ctx, raster, unitsM, unitsN, index);
+  const m = stmt.descending && row !== null ? fromLast(ctx, unitsM, row) : row;
   const within = (at: Coordinate, blocks: number, axis: "m" | "n"): Coordinate => {
     const rank = clusterPlace(ctx, axis);
     if (rank === null) return at;
@@ -52,6 +53,13 @@ export function place(ctx: Context, stmt: Tiles, index: U32 | undefined): void {
   ctx.tileVars.set(stmt.vars[0], { reg: within(m, clusterM, "m"), extent: mostTiles(ctx, stmt, 0) });
   ctx.tileVars.set(stmt.vars[1], { reg: within(n, clusterN, "n"), extent: mostTiles(ctx, stmt, 1) });
   if (stmt.split) ctx.tileVars.set(stmt.split.var, { reg: ctx.values.split(), extent: stmt.split.extent });
+}
+
+/** The row as many from the last as this one is from the first. */
+function fromLast(ctx: Context, rows: Count, row: U32): U32 {
+  if (typeof rows !== "number")
+    throw new CannotLower("tiles", "descend, and the launch says how many there are");
+  return ctx.values.difference(imm(rows - 1), row);
 }
 
 /** Clusters of tiles along an axis. */

@@ -1,9 +1,9 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { parseAxisProgram, printAxisProgram } from "../src/index.ts";
-import { turnsSeen } from "../src/program/hidden.ts";
+import { maskedTurns, turnsSeen } from "../src/program/hidden.ts";
 import { mul, v } from "../src/tile/expr.ts";
-import { printExpr } from "../src/tile/printExpr.ts";
+import { printCond, printExpr } from "../src/tile/printExpr.ts";
 import { turnsWithin } from "../src/tile/within.ts";
 
 const text = readFileSync(new URL("../../../examples/online-softmax.tile", import.meta.url), "utf8");
@@ -54,6 +54,27 @@ describe("turns of which a mask leaves nothing", () => {
     ["all turns asked for", "for s {", "for s all {"],
   ])("%s: none is left out", (_, from, to) => {
     expect(turns(from, to)).toBeNull();
+  });
+
+  test.each([
+    // Rows 16 mt to 16 mt + 15 see keys before q + 80: all of them those before 16 mt + 80.
+    [mask, ["%at + 32 > %mt * 16 + 80"]],
+    ["select(s, q + 20, (-inf), %S)", ["%at < %mt * 16 + 35"]],
+    [
+      "select(s, q - 20, (-inf), select(s, q + 30, %S, (-inf)))",
+      ["%at < %mt * 16 - 5", "%at + 32 > %mt * 16 + 30"],
+    ],
+    ["select(s, q + 30, %S * 2, (-inf))", null],
+    ["select(s, q + 30, %S, %S)", null],
+    ["select(%S, q + 30, %S, (-inf))", null],
+  ])("%s masks in %j", (to, conditions) => {
+    const program = parsed(mask, to);
+    const loop = program.body.find((stmt) => stmt.kind === "for");
+    const body = loop?.kind === "for" ? loop.body : [];
+    const map = body.find((stmt) => stmt.kind === "map");
+    if (map?.kind !== "map") throw new Error("no map");
+    const made = maskedTurns(program, "s", map, { at: mul(v("mt"), 16), rows: 16, width: 32 }, v("at"));
+    expect(made?.map(printCond) ?? null).toEqual(conditions);
   });
 
   test("a loop of all turns prints and parses back", () => {

@@ -31,7 +31,9 @@ export function lowerMultiply(ctx: Context, mma: StmtOf<"mma">): void {
     instances(b, elementsOf(fragments.b)),
     instances(acc, elementsOf(fragments.acc)),
   ];
-  const rowsOfA = new Map(atomsA.map((x) => [x.row, x.registers]));
+  // Of a tile that has more of k than a step the atoms of this one.
+  const step = ctx.constant(mma.a.origin[1], "columns of the A fragment");
+  const rowsOfA = new Map(atomsA.flatMap((x) => (x.col === step ? [[x.row, x.registers] as const] : [])));
   const columnsOfB = new Map(atomsB.map((x) => [x.col, x.registers]));
   const products = walkOrder(atomsAcc, mma).map(({ row, col, registers }): Product => {
     const [x, y] = [rowsOfA.get(row), columnsOfB.get(col)];

@@ -22,6 +22,7 @@ const plain = [
   "exp2",
   "sqrt",
   "rsqrt",
+  "fma",
   "select",
 ] as const;
 /** Rounding to a dtype and back; what is too large overflows as IEEE 754 has it. */
@@ -44,6 +45,7 @@ export const elementCalls: Readonly<Record<string, number>> = {
   exp2: 1,
   sqrt: 1,
   rsqrt: 1,
+  fma: 3,
   select: 4,
 };
 
@@ -108,6 +110,7 @@ export const plainValues: Readonly<
   exp2: (x) => 2 ** x,
   sqrt: (x) => Math.sqrt(x),
   rsqrt: (x) => 1 / Math.sqrt(x),
+  fma: (x, y, a = 0) => x * y + a,
   select: (x, y, a = 0, b = 0) => (x < y ? a : b),
 };
 

@@ -45,6 +45,7 @@ const plainErrors: Readonly<
   // The exponent is rounded before ex2.approx takes it.
   sqrt: ([x, e], _, result) => result - Math.sqrt(Math.max(x - e, 0)) + result * approximation,
   rsqrt: ([x, e], _, result) => 1 / Math.sqrt(Math.max(x - e, 0)) - result + result * approximation,
+  fma: ([x, e], [y, f], _, [[, more] = [0, 0]]) => stretched(e, y) + stretched(f, x) + e * f + more,
   // Where the errors leave open which is less it may be either.
   select: ([x, e], [y, f], result, [a = [0, 0], b = [0, 0]]) =>
     Math.abs(x - y) > e + f || e + f === 0

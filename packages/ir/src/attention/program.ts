@@ -53,6 +53,7 @@ export function attentionText(attention: Attention, views: AttentionViews = {}):
     `  tile %P ${dtype}[q, s]`,
     "  tile %x f32[q]",
     "  tile %y f32[q]",
+    "  tile %w f32[q]",
     "  tile %acc f32[q, e]",
     ...(parts ? ["  tile %m f32[q]", "  tile %z f32[q]", "  tile %l f32[q]"] : []),
     "",
@@ -101,12 +102,18 @@ function atOnce(attention: Attention): readonly string[] {
     ...[...products, ...lines],
     "reduce %x = max(%S) along s",
     ...(leavesNone(attention) ? [`map %x = max(%x, ${NONE})`] : []),
-    `map %S = exp2((%S - %x) * ${factor})`,
+    ...weights(factor),
     "reduce %y = sum(%S) along s",
     "map %P = %S",
     ...["fill %acc = 0", "for s {", "  mma %acc += %P * %V", "}"],
   ];
 }
+
+/** Of scores their weights, by one operation and the exponential each: the row's maximum is scaled once. */
+const weights = (factor: number): readonly string[] => [
+  `map %w = %x * (${-factor})`,
+  `map %S = exp2(fma(%S, ${factor}, %w))`,
+];
 
 /** Part by part, with the maximum and the sum of all parts so far, to which what they gave is scaled again. */
 function inParts(attention: Attention): readonly string[] {
@@ -117,7 +124,7 @@ function inParts(attention: Attention): readonly string[] {
     "map %x = max(%m, %x)",
     `map %z = exp2((%m - %x) * ${factor})`,
     "map %m = %x",
-    `map %S = exp2((%S - %x) * ${factor})`,
+    ...weights(factor),
     "reduce %y = sum(%S) along s",
     "map %l = %l * %z + %y",
     "map %acc = %acc * %z",

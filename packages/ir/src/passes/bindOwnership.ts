@@ -43,7 +43,8 @@ function bind(program: TileProgram): TileProgram {
     if (atom) {
       const { acc, a, b } = atomOwners(nest, atom);
       owners.set(stmt.acc.buffer, acc);
-      owners.set(stmt.a.buffer, a);
+      // Part of a tile that a map makes lies as that does.
+      if (stmt.a.extent[1] === bufferOf(program, stmt.a.buffer).shape[1]) owners.set(stmt.a.buffer, a);
       owners.set(stmt.b.buffer, b);
       continue;
     }

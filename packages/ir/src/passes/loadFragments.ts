@@ -1,4 +1,5 @@
 /** Make register fragments explicit: the K chunk becomes an unrolled loop of steps, each loading what its multiply-adds read. */
+import { findAtom } from "../atoms/atoms.ts";
 import { add, lit, mul, v } from "../tile/expr.ts";
 import { registerBuffer } from "../tile/gemm.ts";
 import { bufferOf, rewriteStmts, takeDirective, wholeView, withBody } from "../tile/rewrite.ts";
@@ -25,19 +26,18 @@ function split(input: TileProgram, step: number, reversed: boolean): TileProgram
   const added: Buffer[] = [];
   const body = rewriteStmts(input.body, (stmt) => {
     if (stmt.kind !== "mma") return stmt;
-    if (bufferOf(input, stmt.a.buffer).space === "register") return stmt;
+    const held = bufferOf(input, stmt.a.buffer).space === "register";
+    if (held && findAtom(stmt.atom) === null) return stmt;
     const chunk = stmt.a.extent[1];
     const a = registerBuffer(nameOf(stmt.a), bufferOf(input, stmt.a.buffer).dtype, [stmt.a.extent[0], step]);
     const b = registerBuffer(nameOf(stmt.b), bufferOf(input, stmt.b.buffer).dtype, [step, stmt.b.extent[1]]);
-    added.push(a, b);
+    added.push(...(held ? [] : [a]), b);
     const offset = mul(v("kk"), step);
-    const loads = [
-      load(a, sliceOf(stmt.a, 1, offset, step), input),
-      load(b, sliceOf(stmt.b, 0, offset, step), input),
-    ];
+    const part = sliceOf(stmt.a, 1, offset, step);
+    const loads = [...(held ? [] : [load(a, part, input)]), load(b, sliceOf(stmt.b, 0, offset, step), input)];
     const steps: Stmt[] = [
       ...(reversed ? loads.reverse() : loads),
-      { ...stmt, a: wholeView(a), b: wholeView(b) },
+      { ...stmt, a: held ? part : wholeView(a), b: wholeView(b) },
     ];
     return { kind: "for", var: "kk", from: lit(0), to: lit(chunk / step), unroll: true, body: steps };
   });

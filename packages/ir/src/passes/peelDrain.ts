@@ -1,4 +1,5 @@
 /** Take the last chunks out of the steady state, so that its loop runs without asking whether there is a next one. */
+import { isElementStmt } from "../tile/elements.ts";
 import { lit } from "../tile/expr.ts";
 import { rewriteStmts, takeDirective, withBody } from "../tile/rewrite.ts";
 import type { Stmt } from "../tile/types.ts";
@@ -36,6 +37,8 @@ export function peelLast(stmt: Stmt, chunks: number): Stmt | readonly Stmt[] {
     return stmt;
   const split = stmt.to.value - chunks;
   if (split <= stmt.from.value || !usesRing(stmt.body)) return stmt;
+  // Parts of an axis have chunks that begin and end by themselves.
+  if (stmt.within !== undefined || stmt.body.some(isElementStmt)) return stmt;
   // Around other loops over chunks, each of which ends by itself.
   if (stmt.body.some((s) => s.kind === "for" && !s.unroll && usesRing(s.body))) return stmt;
   return [

@@ -1,5 +1,6 @@
 /** Make shared tiles explicit: `mma` reads shared memory, a copy per K chunk fills it. */
 import { dtypes, sizeOf } from "@tilewright/core";
+import { type Atom, findAtom } from "../atoms/atoms.ts";
 import { findWarpgroupAtom } from "../atoms/warpgroup.ts";
 import { isElementStmt, withElementViews } from "../tile/elements.ts";
 import { bufferOf, eachStmt, rewriteStmts, takeDirective, wholeView, withBody } from "../tile/rewrite.ts";
@@ -23,16 +24,30 @@ export const stageOperands: Pass = {
   run: (program) => stage(shareFactors({ ...program, stage: "staged" })),
 };
 
-/** Whether an instruction takes from each thread's registers what the thread has of such a tile: that of A lies as pairs of sums do where a warpgroup has all columns of its rows. */
+/** Whether fragments of A lie as pairs of sums do, as many blocks of columns one after the other as A has. */
+function isHeldAsSums({ k, n, fragments: { a, acc } }: Atom): boolean {
+  const blocks = k / n;
+  const sums = [...acc.rows, ...acc.cols].reduce(
+    (size, f) => (f.tier === "register" ? size * f.extent : size),
+    1,
+  );
+  const outer = blocks === 1 ? [] : [{ tier: "register", extent: blocks, stride: sums }];
+  return JSON.stringify([a.rows, a.cols]) === JSON.stringify([acc.rows, [...outer, ...acc.cols]]);
+}
+
+/** Whether an instruction takes from each thread's registers what the thread has of such a tile: that of A lies as pairs of sums do where a warp, or warpgroup, has all columns of its rows. */
 function isHeldByReaders(
   { nest }: TileProgram,
   { atom }: Extract<Stmt, { kind: "mma" }>,
   tile: Buffer,
 ): boolean {
-  const group = findWarpgroupAtom(atom);
   const pairs = dtypes[tile.dtype].bits * 2 === 32;
   const across = nest?.n.some((f) => f.tier === "warp" && f.extent > 1) ?? true;
-  return group !== null && group.a === tile.dtype && pairs && !across;
+  if (!pairs || across) return false;
+  const found = findAtom(atom);
+  // Columns that atoms have in turn are no neighbours.
+  if (found !== null) return found.a === tile.dtype && nest?.n.at(-1)?.tier === "atom" && isHeldAsSums(found);
+  return findWarpgroupAtom(atom)?.a === tile.dtype;
 }
 
 /** Register tiles that are multiplied, which element statements make, lie in shared memory where other threads than those that compute them read them. */

@@ -44,6 +44,8 @@ export interface Anchor {
   readonly stored: Extract<AxisStmt, { kind: "store" }>;
   /** The tile that is stored: the last product's sums, or the first matrix. */
   readonly acc: string;
+  /** Whether a loop has parts of an axis. */
+  readonly parts: boolean;
   /** By parameter: the operand, as manifests call it. */
   readonly operands: ReadonlyMap<string, OperandName>;
 }
@@ -194,6 +196,7 @@ export function anchorOf(program: AxisProgram): Checked<Anchor> {
         : ({ kind: "source", operand: matrix(param), name } as const);
     });
   const batch = problemsOf(program, product, d, steps);
+  const parts = partedAxes(program).size > 0;
   const launched = defineProblem({
     ...request,
     n: extent(n),
@@ -202,7 +205,15 @@ export function anchorOf(program: AxisProgram): Checked<Anchor> {
   });
   if (!launched.ok || chain.length < 2)
     return launched.ok
-      ? ok({ problem: launched.value, launched: launched.value, products: chain, stored, acc, operands })
+      ? ok({
+          problem: launched.value,
+          launched: launched.value,
+          products: chain,
+          stored,
+          acc,
+          parts,
+          operands,
+        })
       : launched;
   // Copies are chosen for rows of all matrices, which are others than those of the one product.
   const aligned = (param: Parameter) => {
@@ -232,7 +243,7 @@ export function anchorOf(program: AxisProgram): Checked<Anchor> {
   if (!problem.ok) return problem;
   return ok({
     ...{ problem: problem.value, launched: launched.value },
-    ...{ products: chain, stored, acc, operands },
+    ...{ products: chain, stored, acc, parts, operands },
   });
 }
 

@@ -1,8 +1,9 @@
 /** Turns of a loop of which a mask leaves nothing: where every element of a map is the mask's other value, and the rest of the body then gives back what it was given. */
 import { type FunctionName, foldExpression, isPlain, leavesOf, plainValues } from "@tilewright/core";
+import { cond } from "../tile/cond.ts";
 import { add, div, lit, mul } from "../tile/expr.ts";
 import { rangeOf } from "../tile/ranges.ts";
-import type { Expr } from "../tile/types.ts";
+import type { Cond, Expr } from "../tile/types.ts";
 import { type AxisProgram, type AxisStmt, axisOf, type NamedExpr, type NamedLeaf, namedIn } from "./types.ts";
 
 type Loop = Extract<AxisStmt, { kind: "for" }>;
@@ -46,6 +47,40 @@ export function turnsSeen(program: AxisProgram, loop: Loop, tile: Tile): readonl
   const ranges = new Map([...tileRange(program, tile)]);
   const needed = rangeOf(first, ranges)[1] > 0 || rangeOf(end, ranges)[0] < turns;
   return needed ? [first, end] : null;
+}
+
+/**
+ * Where turn `at` of a loop has elements that a map masks, one condition for each of its masks, of which any may hold; elsewhere the map leaves its tile as it is. Null where it does
+ * more than mask, or asks for something else than positions.
+ */
+export function maskedTurns(
+  program: AxisProgram,
+  axis: string,
+  stmt: MapStmt,
+  tile: Tile,
+  at: Expr,
+): readonly Cond[] | null {
+  const masks = masksOf(stmt.value);
+  const conditions: Cond[] = [];
+  let left: NamedExpr = stmt.value;
+  for (const mask of masks) {
+    const bound = boundOf(mask, axis, program.grid[0]);
+    const [, , yes, no] = mask.args;
+    if (bound === null || yes === undefined || no === undefined) return null;
+    const hides = yes.kind === "number";
+    if (left !== mask || hides === (no.kind === "number")) return null;
+    left = hides ? no : yes;
+    const far = bound.slope * (tile.rows - 1);
+    const from = (more: number): Expr => add(mul(tile.at, bound.slope), bound.constant + more);
+    // Elements before the bound are masked, or those from there on: in turns that begin before the last row's, or end behind the first row's.
+    conditions.push(
+      bound.before === hides
+        ? cond(at, "<", from(Math.max(0, far)))
+        : cond(add(at, tile.width), ">", from(Math.min(0, far))),
+    );
+  }
+  const whole = left.kind === "leaf" && left.leaf.kind === "element" && left.leaf.name === stmt.tile;
+  return whole && conditions.length > 0 ? conditions : null;
 }
 
 /** The range of the variable in a tile's first row. */
@@ -190,6 +225,8 @@ class Known {
     }
     const infinite = [x, y].find((each) => each === Number.NEGATIVE_INFINITY);
     switch (fn) {
+      case "fma":
+        return this.apply("add", [this.apply("mul", [x, y]), a ?? 0]);
       case "max":
         if (x === y || y === Number.NEGATIVE_INFINITY) return x;
         if (x === Number.NEGATIVE_INFINITY) return y;

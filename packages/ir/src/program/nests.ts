@@ -37,7 +37,12 @@ export function* nestsOf(
     const first = (wide.length > 0 ? wide : widest).slice(0, FIRST);
     const before = products.length > 1 ? [...first, ...others(first).filter(legal)] : [];
     const single = before.flatMap(singleFragments).filter(legal);
-    for (const schedule of [...before, ...single, ...schedules])
+    // Of longer rows of Q a part is several chunks, between which nothing is copied ahead.
+    const rows =
+      anchor.parts && problem.k <= problem.n
+        ? first.flatMap((schedule) => wholeRows(schedule, problem.n)).filter(legal)
+        : [];
+    for (const schedule of [...rows.slice(0, 1), ...before, ...single, ...schedules])
       yield nestOf({ backend, schedule, text: printSchedule(backend.schedule, schedule) });
   }
 }
@@ -47,6 +52,25 @@ const columnsOf = ({ tile }: Schedule): number => (Array.isArray(tile) ? Number(
 /** Of a schedule that reads fragments ahead, which loops in loops with roles cannot, one that does not. */
 const singleFragments = (schedule: Schedule): readonly Schedule[] =>
   typeof schedule.frag === "number" && schedule.frag > 1 ? [{ ...schedule, frag: 1 }] : [];
+
+/** Rows of a work tile, and of a warp, of which a warp has all columns: what it computes of a product it multiplies again, and no other warp waits for it. */
+const [ROWS, WARP_ROWS] = [64, 16];
+
+/**
+ * Of a schedule that says what part of a tile a warp has, for loops over parts of an axis: whole rows, and a part in one chunk, so that a chunk of one product is copied while that of the
+ * other is multiplied.
+ */
+const wholeRows = (schedule: Schedule, columns: number): readonly Schedule[] =>
+  Array.isArray(schedule.warp)
+    ? [
+        {
+          ...schedule,
+          ...{ tile: [ROWS, columns, columns], warp: [WARP_ROWS, columns], stages: 2 },
+          ...("frag" in schedule ? { frag: 1 } : {}),
+          ...("drain" in schedule ? { drain: 0 } : {}),
+        },
+      ]
+    : [];
 
 /** Schedules that others are made of. */
 const FIRST = 6;

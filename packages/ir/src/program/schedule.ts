@@ -10,7 +10,8 @@ import {
   sizeOf,
   stepBuffer,
 } from "@tilewright/core";
-import { add, lit, mul, v } from "../tile/expr.ts";
+import { findWarpgroupAtom } from "../atoms/warpgroup.ts";
+import { add, asLinear, lit, mul, v } from "../tile/expr.ts";
 import { registerBuffer, stepInput, tierExtent, tileExtent } from "../tile/gemm.ts";
 import { bufferOf, eachStmt, wholeView, withBody } from "../tile/rewrite.ts";
 import { matrixAlign } from "../tile/sizes.ts";
@@ -33,7 +34,7 @@ import {
   products,
   wholeFactors,
 } from "./anchor.ts";
-import { turnsSeen } from "./hidden.ts";
+import { maskedTurns, turnsSeen } from "./hidden.ts";
 import { type AxisProgram, type AxisStmt, axisOf, type NamedExpr, namedIn } from "./types.ts";
 
 /**
@@ -117,7 +118,7 @@ export function scheduleProgram(
   const ring = base.directives.find((d) => d.name === "ring");
   if (fewer > 0 && (ring?.name !== "ring" || (ring.args.slots ?? 1) - fewer < LEAST_SLOTS)) return null;
   return {
-    ...withBody(base, [{ ...tiles, body }]),
+    ...withBody(base, [{ ...tiles, ...(growing(body, tiles.vars[0]) ? { descending: true } : {}), body }]),
     name: program.name,
     problem: launched,
     // What steps read is read by statements before the epilogue.
@@ -129,6 +130,14 @@ export function scheduleProgram(
     buffers: [...launchedBuffers(anchor, base), ...made.added],
   };
 }
+
+/** Whether later rows of tiles take more turns of a loop. */
+const growing = (body: readonly Stmt[], row: string): boolean =>
+  body.some((stmt) => {
+    if (stmt.kind !== "for" || stmt.within === undefined) return false;
+    const slope = (e: Expr): number => asLinear(e.kind === "div" ? e.lhs : e)?.terms.get(row) ?? 0;
+    return slope(stmt.within[1]) > slope(stmt.within[0]);
+  });
 
 /** The value in columns, counted from `from` on, before `end`, and another in those behind. */
 function before(from: Expr, end: number, value: ElementExpr, other: number): ElementExpr {
@@ -219,7 +228,7 @@ class Body {
       case "mma":
         return turn === null ? [] : [this.#chunks(turn.axis, stmt, turn)];
       case "map":
-        return [{ kind: "map", dst: wholeView(this.#held(stmt.tile)), value: this.#mapped(stmt, turn) }];
+        return this.#map(stmt, turn);
       case "reduce":
         return this.#reduce(stmt, turn);
       case "store": {
@@ -236,6 +245,16 @@ class Body {
         ];
       }
     }
+  }
+
+  /** A mask is applied in parts that have masked elements. Products that are under way where threads part are not, so that those that go on beside them have it everywhere. */
+  #map(stmt: Extract<AxisStmt, { kind: "map" }>, turn: Turn | null): readonly Stmt[] {
+    const map: Stmt = { kind: "map", dst: wholeView(this.#held(stmt.tile)), value: this.#mapped(stmt, turn) };
+    const [rows, width] = this.#tile;
+    const tile = { at: this.#origin[0], rows, width };
+    const apart = turn?.tiles === true && findWarpgroupAtom(this.#product.atom) === null;
+    const masked = apart ? maskedTurns(this.#program, turn.axis, stmt, tile, turn.at) : null;
+    return masked === null ? [map] : masked.map((cond) => ({ kind: "if", cond, body: [map] }));
   }
 
   /** The axis in parts as wide as the tile. */

@@ -1,5 +1,5 @@
 /** `map` and `reduce.row` on places, in f32 arithmetic. */
-import { foldExpression, mapLeaves, roundTo, valueOfFunction } from "@tilewright/core";
+import { fmaF32, foldExpression, mapLeaves, roundTo, valueOfFunction } from "@tilewright/core";
 import { type ElementStmt, elementDomain } from "../elements.ts";
 import type { ElementLeaf } from "../types.ts";
 import { clip, markWritten, offsetOf, type Place, requireWritten } from "./memory.ts";
@@ -36,7 +36,10 @@ export function runElements(
   const element = (row: number, col: number): number =>
     foldExpression(value, {
       number: (x) => x,
-      apply: (fn, args) => Math.fround(valueOfFunction(fn, args)),
+      apply: (fn, args) => {
+        const [x = 0, y = 0, z = 0] = args;
+        return fn === "fma" ? fmaF32(x, y, z) : Math.fround(valueOfFunction(fn, args));
+      },
       leaf: (leaf) => {
         if (leaf.kind !== "place") return Math.fround(leaf.from + (leaf.kind === "row" ? row : col));
         const { place } = leaf;

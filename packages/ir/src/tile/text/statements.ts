@@ -60,7 +60,12 @@ import {
 
 export type { ParseBlock, StatementSyntax } from "./syntax.ts";
 
-const tilesClauses = { raster: rasterClause, loop: tileLoopClause, scheduler: optional(schedulerClause) };
+const tilesClauses = {
+  raster: rasterClause,
+  descending: optionalFlag("descending"),
+  loop: tileLoopClause,
+  scheduler: optional(schedulerClause),
+};
 
 /** `twoLevel PART every N` */
 const twoLevelClause: Clause<NonNullable<Of<"mma">["twoLevel"]>> = {

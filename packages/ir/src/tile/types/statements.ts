@@ -43,6 +43,8 @@ export type Stmt =
        */
       readonly symbolic?: readonly [Expr | null, Expr | null];
       readonly split: Split | null;
+      /** Rows of tiles are numbered from the last to the first: the longest tiles begin first. */
+      readonly descending?: true;
       /** Blocks of tiles share them by chunks; not beside a `split`. Absent: each tile has its block, or its split. */
       readonly streamK?: StreamK;
       readonly raster: Raster;

@@ -1,4 +1,5 @@
 /** Statements that compute with elements: tiles that meet, and threads that hold them. */
+import { findAtom } from "../../atoms/atoms.ts";
 import { findWarpgroupAtom } from "../../atoms/warpgroup.ts";
 import { elementDomain, elementSources, elementViews, isElementStmt } from "../elements.ts";
 import { type OwnershipMode, reached } from "../types.ts";
@@ -17,7 +18,9 @@ export const elements: Verifier = {
     // Instructions take some from registers.
     const factors = new Set(
       subject.sites.flatMap(({ stmt }) =>
-        stmt.kind === "mma" && findWarpgroupAtom(stmt.atom) !== null ? [stmt.a.buffer] : [],
+        stmt.kind === "mma" && (findWarpgroupAtom(stmt.atom) ?? findAtom(stmt.atom)) !== null
+          ? [stmt.a.buffer]
+          : [],
       ),
     );
     for (const site of subject.sites) {
