@@ -161,7 +161,7 @@ function speed(name: string, what: string): string {
 /** Microseconds of a cell: `367.9 (747 TFLOP/s)`, `**367.3**`. */
 const figure = (cell: string | undefined): number => Number(/[\d.]+/.exec(cell ?? "")?.[0] ?? Number.NaN);
 
-/** How many times as long others take for products and gated products. */
+/** How many times as long others take for products, gated products and mixtures of experts. */
 function peers(): string {
   const [plain, gated, triton] = [runOf("wgmma/defaults"), runOf("wgmma/gated"), runOf("wgmma/triton")];
   const rounded = (value: number): number => Math.round(100 * value) / 100;
@@ -182,6 +182,10 @@ function peers(): string {
         value: rounded(figure(row[peer]) / figure(row.µs)),
       })),
     ),
+    ...runOf("wgmma/experts").rows.map((row) => ({
+      label: `experts: ${row["experts, rows x N x K"]}, ${row.rows}: torch._grouped_mm`,
+      value: rounded(Number(row.ratio)),
+    })),
   ];
   return bars({
     title: "bf16 on an H200, Triton on an H100: how many times as long others take",
@@ -189,10 +193,11 @@ function peers(): string {
       ...sourceOf("wgmma/defaults", "products: "),
       ...sourceOf("wgmma/triton", "Triton: "),
       ...sourceOf("wgmma/gated", "gated: "),
+      ...sourceOf("wgmma/experts", "experts: "),
     ],
     rows,
     left: 400,
-    ...{ from: 0.9, to: 2.4, mark: 1, marks: "Tilewright", ticks: [1.25, 1.5, 1.75, 2, 2.25] },
+    ...{ from: 0.75, to: 2.4, mark: 1, marks: "Tilewright", ticks: [0.75, 1.25, 1.5, 1.75, 2, 2.25] },
   });
 }
 
