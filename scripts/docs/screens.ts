@@ -26,6 +26,7 @@ const lines: Readonly<Record<string, readonly string[]>> = {
     "compile --arch sm_90a,sm_80 -m 256 -n 256 -k 256 --dtype bf16 -o out --emit ptx,manifest,launcher",
     "compile --arch sm_70 --epilogue reluu(acc)",
     "compile --library library --kernels examples/library.json",
+    "compile --library attention --op attention --queries 512 --keys 512 --heads 16 --kv-heads 4 --head-dim 128 --dtype bf16 --arch sm_90a,sm_80",
   ],
   run: [
     "run --arch sm_80 -m 64 -n 64 -k 64 --dtype f16 --device emulator --order all",

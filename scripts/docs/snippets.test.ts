@@ -3,6 +3,7 @@ import { spawnSync } from "node:child_process";
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
+import { librarySchema } from "@tilewright/core";
 import { parseAxisProgram, parseProgram } from "@tilewright/ir";
 import { parseModule } from "@tilewright/ptx";
 import { main } from "tilewright";
@@ -230,8 +231,9 @@ const runs: Readonly<Record<string, (fence: Fence, first: boolean) => void | Pro
     const { code, said } = spawned("python3", ["-c", text]);
     expect([code, code === 0 ? "" : said]).toEqual([0, ""]);
   },
-  json({ text }) {
-    expect(launchSchema.safeParse(JSON.parse(text))).toMatchObject({ success: true });
+  json({ text, marks }) {
+    const schema = marks.includes("library") ? librarySchema : launchSchema;
+    expect(schema.safeParse(JSON.parse(text))).toMatchObject({ success: true });
   },
   tile({ text }) {
     const read = parseProgram(text);
