@@ -163,7 +163,9 @@ function* trialsOf(problem: Problem, target: Target, machine: Machine): Generato
           problem.batch.kind !== "grouped"),
     );
     const stores = problem.k <= SHORT_K && problem.d.layout === "row" ? [1, VECTOR] : [1];
-    const stored = transports.flatMap((each) => stores.map((storeElements) => ({ ...each, storeElements })));
+    const stored = transports.flatMap((each) =>
+      stores.map((storeElements): Schedule => ({ ...each, storeElements })),
+    );
     for (const schedule of stored) {
       for (const split of shared) yield { schedule: { ...schedule, split }, tile, split, shares: false };
       if (shape.thread[0] * shape.thread[1] < SHARED_SUMS) continue;

@@ -2,7 +2,7 @@
 import { type Problem, type Schedule, sizeOf } from "@tilewright/core";
 
 /** A tile, its K chunk, and how threads have it. */
-export interface Shape {
+interface Shape {
   readonly tile: readonly [m: number, n: number, k: number];
   readonly thread: readonly [m: number, n: number];
   readonly lanes: readonly [m: number, n: number];

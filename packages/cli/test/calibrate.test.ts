@@ -34,7 +34,12 @@ const pool: CompilePool = {
       value: {
         ptx: "",
         schedule,
-        manifest: { request: problem, kernels: [], workspace: [], constraints: [] },
+        manifest: {
+          request: problem,
+          kernels: [],
+          workspace: { bytes: 0, align: 1, init: "none" },
+          constraints: [],
+        },
       },
     }),
   close() {},

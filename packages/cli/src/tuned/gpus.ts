@@ -29,9 +29,9 @@ const calibrationSchema = z.strictObject({
   after: z.number(),
   constants: z.partialRecord(z.enum(calibratedNames), constant),
 });
-export type CalibrationEntry = z.output<typeof calibrationSchema>;
+type CalibrationEntry = z.output<typeof calibrationSchema>;
 
-export const calibrationsSchema = z
+const calibrationsSchema = z
   .strictObject({
     kind: z.literal("tilewright-gpus"),
     version: z.literal(1),

@@ -15,7 +15,7 @@ const rows = [
   { name: "intakeBytes", least: 1, most: 1e4 },
 ] as const;
 export const calibratedNames = rows.map(({ name }) => name);
-export type CalibratedName = (typeof rows)[number]["name"];
+type CalibratedName = (typeof rows)[number]["name"];
 export type Calibrated = Readonly<Partial<Record<CalibratedName, number>>>;
 
 /** A kernel that was timed, microseconds. */
