@@ -48,11 +48,30 @@ const ROW_VALUES = 24;
 /** Registers of a thread for each 128 threads of a block, whose warps are dealt to four sub-partitions of 16,384 each; and those that hold no elements (128 of 168 spill 20 bytes, ptxas 13.0). */
 const [REGISTERS, OTHERS] = [512, 56];
 
+/** Threads that hold elements of a tile, and the registers of each. */
+interface Threads {
+  readonly count: number;
+  readonly registers: number;
+}
+
+/** Of a program's roles the math threads with their budget; else all threads, with what a block begins with. */
+function threadsOf({ directives, launch }: TileProgram): Threads {
+  const roles = directives.find(({ name }) => name === "roles");
+  const launched = { count: launch.threads, registers: REGISTERS / Math.ceil(launch.threads / 128) };
+  if (roles?.name !== "roles") return launched;
+  const { math, registersM } = roles.args;
+  return { count: 32 * (math ?? 0), registers: registersM || launched.registers };
+}
+
 /** Whether threads have registers for a tile's elements, and where loops go over parts for those of a part beside them. */
-function fitsThreads([rows, columns]: readonly [number, number], threads: number, parted: boolean): boolean {
-  const held = (rows * (columns + ROW_VALUES)) / threads;
-  if (!parted) return held <= REGISTERS / Math.ceil(threads / 128) - OTHERS;
-  return held <= MOST_IN_PARTS && 2 * held <= REGISTERS / Math.ceil(threads / 128) - OTHERS;
+function fitsThreads(
+  [rows, columns]: readonly [number, number],
+  { count, registers }: Threads,
+  parted: boolean,
+): boolean {
+  const held = (rows * (columns + ROW_VALUES)) / count;
+  if (!parted) return held <= registers - OTHERS;
+  return held <= MOST_IN_PARTS && 2 * held <= registers - OTHERS;
 }
 
 /** What a column behind the extent of an axis counts as. */
@@ -103,7 +122,7 @@ export function scheduleProgram(
   const has = (directive: string): boolean => base.directives.some(({ name }) => name === directive);
   if (parted && has("roles") && has("rotate")) return null;
   if (parted && tile[1] < LEAST_COLUMNS) return null;
-  if ((parted || several) && !fitsThreads(tile, base.launch.threads, parted)) return null;
+  if ((parted || several) && !fitsThreads(tile, threadsOf(base), parted)) return null;
   // Tiles that products go on from hold all of their columns, in whole chunks.
   const wide = wholeFactors(program, anchor.products).some(
     (axis) => roundUp(axisOf(program, axis).extent, tileExtent(nest.k)) > tile[1],

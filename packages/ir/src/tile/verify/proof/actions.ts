@@ -202,8 +202,12 @@ function brought({ ringOf }: Context, stmt: Of<"epilogue">): readonly Action[] {
   return [...read.values()];
 }
 
-const isTensor = ({ program }: Context, buffer: string): boolean =>
-  program.buffers.some(({ name, space }) => name === buffer && space === "tensor");
+const isIn =
+  (where: Buffer["space"]) =>
+  ({ program }: Context, buffer: string): boolean =>
+    program.buffers.some(({ name, space }) => name === buffer && space === where);
+const isTensor = isIn("tensor");
+const isRegister = isIn("register");
 
 /** Bytes of a view that come to one block: a pair's halves go one to each. */
 function bytesOf(ctx: Context, view: View): number {
@@ -280,6 +284,7 @@ function multiply(ctx: Context, stmt: Of<"mma">): readonly Action[] {
       group: ctx.pair ? 2 : 1,
       columns: stmt.columns ?? null,
       tile: acc.buffer,
+      held: operandViews(stmt).flatMap(({ buffer }) => (isRegister(ctx, buffer) ? [buffer] : [])),
       keep: stmt.keep ?? true,
     },
   ];

@@ -106,7 +106,7 @@ export class Engines {
     thread: Thread,
     { operands, group }: Extract<Action, { kind: "multiply" | "factors" }>,
     committed: boolean,
-    columns: Columns | null = null,
+    sums: { readonly tiles: readonly string[]; readonly columns: Columns | null } = { tiles: [], columns: null },
   ): void {
     const who = thread.label;
     for (const { ring: name, at } of operands) {
@@ -129,7 +129,7 @@ export class Engines {
         if (committed) thread.issued.push({ block, access, writes: false });
         else {
           const end = (reached: number): void => void own.push({ entry: thread.index, reached });
-          thread.running.push({ group: thread.products + 1, columns, end });
+          thread.running.push({ group: thread.products + 1, ...sums, end });
         }
       }
     }
@@ -141,7 +141,8 @@ export class Engines {
     const both = blocksOf(this.#plan, thread.block, action.group === 2 ? "pair" : "own");
     if (action.sums !== null) tensorUse(thread, "multiplies");
     else registersUse(thread, action.tile, thread.cut ? null : keeps, action.columns);
-    this.readOperands(thread, action, action.sums !== null, action.columns);
+    const { columns, tile, held } = action;
+    this.readOperands(thread, action, action.sums !== null, { tiles: [tile, ...held], columns });
     if (action.sums === null) return;
     const ring = this.ring(action.sums.ring);
     const chunk = chunkAt(thread, ring, action.sums.at);

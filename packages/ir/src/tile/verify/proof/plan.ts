@@ -98,6 +98,8 @@ export type Action = Common &
         /** The tile of the sums, its columns, and whether (or when) they are added to. */
         readonly columns: Columns | null;
         readonly tile: string;
+        /** Register tiles that are multiplied. */
+        readonly held: readonly string[];
         readonly keep: boolean | Cond;
       }
     /** The tensor core takes scale factors from slots of operand rings, in order with matrix instructions: a commit tells of both. */

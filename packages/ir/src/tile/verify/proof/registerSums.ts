@@ -9,6 +9,8 @@ export interface RegisterSums {
   /** Products under way, and what their end changes at a step of the role. */
   running: {
     readonly group: number;
+    /** Register tiles that they write or read, and the columns. */
+    readonly tiles: readonly string[];
     readonly columns: Columns | null;
     readonly end: (step: number) => void;
   }[];
@@ -36,7 +38,9 @@ export const commonColumns = (a: Columns | null, b: Columns | null): boolean =>
 export function readSums(sums: RegisterSums, tile: string, columns: Columns | null): void {
   sums.ordered = false;
   if (columns === null || columns.to === columns.of) sums.tiles.set(tile, "what was read");
-  const running = sums.running.filter((each) => commonColumns(each.columns, columns));
+  const running = sums.running.filter(
+    (each) => each.tiles.includes(tile) && commonColumns(each.columns, columns),
+  );
   if (running.length === 0) return;
   const open = running.some(({ group }) => group > sums.products);
   throw new Broken(
