@@ -61,6 +61,7 @@ import { issueProducts } from "./passes/issueProducts.ts";
 import { loadFactors } from "./passes/loadFactors.ts";
 import { peelFirst } from "./passes/peelFirst.ts";
 import { pingPongRoles } from "./passes/pingPongRoles.ts";
+import { pipelineProducts } from "./passes/pipelineProducts.ts";
 import { prefetchL2 } from "./passes/prefetchL2.ts";
 import { splitTail } from "./passes/splitTail.ts";
 import { readSchedule, scheduleModel } from "./schedule.ts";
@@ -110,6 +111,7 @@ const products: Backend = {
     skipEmpty,
     loadFactors,
     elideGuards,
+    pipelineProducts,
     awaitProducts,
     expandRings,
     expandReductions,

@@ -1,7 +1,16 @@
 /** Where warpgroups wait for products: before their slots are given back, and before their sums are read. */
 
 import type { Columns, Expr, Pass, Stmt, TileProgram } from "@tilewright/ir";
-import { eachStmt, freeVars, launchRanges, lit, sameValue, substituteExpr } from "@tilewright/ir";
+import {
+  eachStmt,
+  elementViews,
+  freeVars,
+  launchRanges,
+  lit,
+  operandViews,
+  sameValue,
+  substituteExpr,
+} from "@tilewright/ir";
 
 type Of<K extends Stmt["kind"]> = Extract<Stmt, { kind: K }>;
 
@@ -12,6 +21,13 @@ export const awaitProducts: Pass = {
   to: "bound",
   run: (program) => ({ ...program, body: new Walk(program).list(program.body, outside) }),
 };
+
+/** Products that are waited for together: the tiles of registers or shared memory that they write and read, and the rings. */
+interface Group {
+  readonly tiles: readonly string[];
+  readonly columns: Columns | null;
+  readonly rings: readonly string[];
+}
 
 interface Within {
   /** Whether a rolled loop is open. */
@@ -24,8 +40,9 @@ const outside: Within = { looped: false, constants: new Map() };
 /** Products of the threads that run the statements, in their order. */
 class Walk {
   readonly #sizes: ReadonlyMap<string, unknown>;
-  /** Groups of products that have been issued and nobody has waited for, by their columns. */
-  #pending: readonly (Columns | null)[] = [];
+  /** Groups of products that have been issued and nobody has waited for. */
+  #pending: readonly Group[] = [];
+  readonly #ringOf: ReadonlyMap<string, string>;
   /** Accumulators whose columns are multiplied apart. */
   readonly #apart = new Set<string>();
   /** The chunk of the last products, as their operands' slot says, and those waited for last, by ring. */
@@ -34,6 +51,7 @@ class Walk {
 
   constructor(program: TileProgram) {
     this.#sizes = launchRanges(program.problem);
+    this.#ringOf = new Map(program.rings.flatMap(({ name, buffers }) => buffers.map((b) => [b, name])));
   }
 
   list(stmts: readonly Stmt[], within: Within): readonly Stmt[] {
@@ -61,17 +79,17 @@ class Walk {
         this.#settle(stmt.pending);
         return [stmt];
       case "release":
-        return [...this.#settle(this.#running(stmt, within)), stmt];
+        return [...this.#settleRing(stmt, within), stmt];
       case "epilogue": {
-        const wait = this.#settleFor(stmt.columns);
+        const wait = this.#settleFor([stmt.acc.buffer], stmt.columns);
         if (stmt.columns?.to === stmt.columns?.of) this.#apart.delete(stmt.acc.buffer);
         return [...wait, stmt];
       }
       case "map":
       case "reduce.row":
-        return [...this.#settleFor(), stmt];
+        return [...this.#settleFor(elementViews(stmt).map(({ buffer }) => buffer)), stmt];
       case "reduce":
-        return [...this.#settleFor(), { ...stmt, body: this.list(stmt.body, within) }];
+        return [...this.#settleFor([stmt.acc.buffer]), { ...stmt, body: this.list(stmt.body, within) }];
       case "if": {
         const body = this.list(stmt.body, within);
         // Products of a branch are done at its end.
@@ -99,7 +117,10 @@ class Walk {
     const wait = apart ? this.#settle() : [];
     if (apart) this.#apart.add(stmt.acc.buffer);
     // Sums that are promoted have been waited for.
-    this.#pending = stmt.twoLevel === undefined ? [...this.#pending, stmt.columns ?? null] : [];
+    const { acc, a, columns = null } = stmt;
+    const rings = operandViews(stmt).flatMap(({ buffer }) => this.#ringOf.get(buffer) ?? []);
+    const group = { tiles: [acc.buffer, a.buffer], columns, rings };
+    this.#pending = stmt.twoLevel === undefined ? [...this.#pending, group] : [];
     const slot = substituteExpr(stmt.a.slot, within.constants);
     this.#chunk = slot.kind === "mod" ? slot.lhs : null;
     return [...wait, stmt];
@@ -112,10 +133,22 @@ class Walk {
     return sameValue(this.#chunk, current) && !sameValue(current, substituteExpr(at, constants)) ? 1 : 0;
   }
 
-  /** Accumulators are read, or some columns of them while products of others run. */
-  #settleFor(columns?: Columns): readonly Stmt[] {
-    const last = this.#pending.findLastIndex((group) => meets(group, columns));
-    return this.#settle(this.#pending.length - 1 - last);
+  /** Accumulators are read or written, or some columns of them, while products into others run; or tiles that products read. */
+  #settleFor(tiles: readonly string[], columns?: Columns): readonly Stmt[] {
+    return this.#settleWhere(
+      (group) => group.tiles.some((tile) => tiles.includes(tile)) && meets(group.columns, columns),
+    );
+  }
+
+  #settleWhere(has: (group: Group) => boolean): readonly Stmt[] {
+    const last = this.#pending.findLastIndex(has);
+    return last < 0 ? [] : this.#settle(this.#pending.length - 1 - last);
+  }
+
+  /** A slot is given back: what reads it is done. */
+  #settleRing(stmt: Of<"release">, within: Within): readonly Stmt[] {
+    const running = this.#running(stmt, within);
+    return running > 0 ? this.#settle(running) : this.#settleWhere(({ rings }) => rings.includes(stmt.ring));
   }
 
   /** Whether threads go by a condition together: it asks for sizes of the launch, and has a loop in it. */

@@ -176,6 +176,9 @@ const directiveTable = {
     columns: count(0, "columns of the first half", 0, STEPS),
     of: count(0, "columns of a warpgroup", 0, STEPS),
   },
+  pipelineProducts: {
+    turns: count(1, "turns by which the first product of a turn is ahead of the last", 1, 1),
+  },
   pingPong: { roles: count(1, "sets of math warps", 1, WARPS) },
   epilogue: {
     way: oneOf("way of D to memory", "direct", "tma", "threads"),

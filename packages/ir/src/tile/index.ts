@@ -167,6 +167,7 @@ export {
   streamKFor,
   streamKGrid,
   streamKOf,
+  substituteStmt,
 } from "./streamK.ts";
 export {
   LANE_STRIDE,

@@ -238,7 +238,7 @@ export class DryRun implements Hooks {
     }
   }
 
-  #multiply({ acc, columns, keep }: Of<"mma">, slots: readonly string[]): void {
+  #multiply({ acc, a, columns, keep }: Of<"mma">, slots: readonly string[]): void {
     const sums = this.#sums;
     registersUse(sums, acc.buffer, keep ? null : keep !== false, columns ?? null);
     for (const slot of slots) {
@@ -256,7 +256,12 @@ export class DryRun implements Hooks {
         access.multiplied--;
         access.read = epoch;
       };
-      sums.running.push({ group: sums.products + 1, columns: columns ?? null, end });
+      sums.running.push({
+        group: sums.products + 1,
+        tiles: [acc.buffer, a.buffer],
+        columns: columns ?? null,
+        end,
+      });
     }
   }
 

@@ -6,7 +6,7 @@ import { PING_PONG_BARRIER } from "../../pingPong.ts";
 import { clusterUnits } from "../../rewrite.ts";
 import { operandViews } from "../../scaleTiles.ts";
 import { broughtViews } from "../../stepViews.ts";
-import type { Arriver, Expr, Ring, Stmt, TileProgram, View } from "../../types.ts";
+import type { Arriver, Buffer, Expr, Ring, Stmt, TileProgram, View } from "../../types.ts";
 import type { Action } from "./plan.ts";
 
 type Role = Extract<Stmt, { kind: "role" }>;

@@ -106,7 +106,10 @@ export class Engines {
     thread: Thread,
     { operands, group }: Extract<Action, { kind: "multiply" | "factors" }>,
     committed: boolean,
-    sums: { readonly tiles: readonly string[]; readonly columns: Columns | null } = { tiles: [], columns: null },
+    sums: { readonly tiles: readonly string[]; readonly columns: Columns | null } = {
+      tiles: [],
+      columns: null,
+    },
   ): void {
     const who = thread.label;
     for (const { ring: name, at } of operands) {

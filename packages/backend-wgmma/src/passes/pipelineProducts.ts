@@ -1,0 +1,136 @@
+/** Software pipelining of products that follow each other in a loop: those of the next turn are under way while threads work on the sums of this one. */
+import {
+  add,
+  eachStmt,
+  elementViews,
+  launchRanges,
+  lit,
+  type Pass,
+  rangeOf,
+  rewriteStmts,
+  type Stmt,
+  sub,
+  substituteStmt,
+  type TileProgram,
+  takeDirective,
+  v,
+  withBody,
+} from "@tilewright/ir";
+
+type For = Extract<Stmt, { kind: "for" }>;
+
+/**
+ * Directive `pipelineProducts turns=1`: of a loop whose turns multiply, work on the sums, and multiply what they have made of them, turn t + 1 issues its first product
+ * before the last one of turn t (FlashAttention-3, section 3.2). The first turn's first product and the last turn's last one stand around the loop. Each product's slots
+ * are given back behind the wait for it.
+ */
+export const pipelineProducts: Pass = {
+  name: "pipelineProducts",
+  summary: "The first product of a turn is issued before the last one of the turn before",
+  from: "bound",
+  to: "bound",
+  run(program) {
+    const taken = takeDirective(program, "pipelineProducts");
+    if (!taken) return program;
+    const { body } = taken.program;
+    return withBody(
+      taken.program,
+      rewriteStmts(body, (stmt) => rotated(taken.program, stmt)),
+    );
+  },
+};
+
+/** A turn's statements: up to the first product, on its sums, and the last product. */
+interface Turn {
+  readonly first: readonly Stmt[];
+  readonly between: readonly Stmt[];
+  readonly last: readonly Stmt[];
+}
+
+const multiplies = (stmt: Stmt): boolean => eachStmt([stmt]).some(({ kind }) => kind === "mma");
+
+/** Products, and loops of them: what else stands there waits for slots and gives them back. */
+const isProduct = (stmt: Stmt): boolean =>
+  stmt.kind === "for" &&
+  multiplies(stmt) &&
+  eachStmt(stmt.body).every(({ kind }) => kind === "mma" || kind === "wait" || kind === "release");
+
+/** The turn of a loop that begins and ends with products into different sums, the last of them of what registers hold; null of others. */
+function turnOf(program: TileProgram, { body }: For): Turn | null {
+  const begin = body.findIndex(multiplies);
+  const behind = body.findIndex((stmt, at) => at > begin && !multiplies(stmt));
+  const end = body.findLastIndex((stmt) => !multiplies(stmt)) + 1;
+  if (begin < 0 || behind < 0 || end <= behind || end >= body.length) return null;
+  const turn = { first: body.slice(0, behind), between: body.slice(behind, end), last: body.slice(end) };
+  const [one, other] = [turn.first, turn.last].map((stmts) => productsOf(stmts));
+  const sums = new Set(one?.map(({ acc }) => acc.buffer));
+  const held = (name: string): boolean =>
+    program.buffers.some((b) => b.name === name && b.space === "register");
+  const plain =
+    turn.first.every((stmt) => isProduct(stmt) || stmt.kind === "fill") &&
+    turn.last.every(isProduct) &&
+    !turn.between.some(multiplies);
+  const apart = other?.every(({ acc, a }) => !sums.has(acc.buffer) && held(a.buffer)) === true;
+  return plain && apart ? turn : null;
+}
+
+const productsOf = (stmts: readonly Stmt[]) =>
+  eachStmt(stmts).flatMap((stmt) => (stmt.kind === "mma" ? [stmt] : []));
+
+function rotated(program: TileProgram, stmt: Stmt): Stmt | readonly Stmt[] {
+  if (stmt.kind !== "for" || stmt.unroll || stmt.within !== undefined) return stmt;
+  const turn = turnOf(program, stmt);
+  if (turn === null) return stmt;
+  const { from, to } = stmt;
+  const [least] = rangeOf(sub(to, from), launchRanges(program.problem));
+  if (least < 1) return stmt;
+  const at = (value: Parameters<typeof add>[0], stmts: readonly Stmt[]): readonly Stmt[] =>
+    rewriteStmts(stmts, (each) => substituteStmt(each, new Map([[stmt.var, value]])));
+  const first = issued(turn.first);
+  const last = issued(turn.last);
+  const work = withReleases(turn, last);
+  return [
+    ...at(from, [...first.products, ...first.releases, ...turn.between]),
+    {
+      ...stmt,
+      from: add(from, lit(1)),
+      body: [
+        ...first.products,
+        ...at(sub(v(stmt.var), lit(1)), last.products),
+        ...first.releases,
+        ...work(at(sub(v(stmt.var), lit(1)), last.releases)),
+      ],
+    },
+    ...at(sub(to, lit(1)), [...last.products, ...last.releases]),
+  ];
+}
+
+/** Products without waits for them, and what gives their slots back. */
+function issued(stmts: readonly Stmt[]): {
+  readonly products: readonly Stmt[];
+  readonly releases: readonly Stmt[];
+} {
+  const only = (keep: (stmt: Stmt) => boolean): readonly Stmt[] =>
+    stmts.flatMap((stmt): readonly Stmt[] => {
+      if (stmt.kind !== "for") return keep(stmt) ? [stmt] : [];
+      const body = stmt.body.filter(keep);
+      return body.length === 0 ? [] : [{ ...stmt, body }];
+    });
+  const isRelease = ({ kind }: Stmt): boolean => kind === "release";
+  return { products: only((stmt) => !isRelease(stmt)), releases: only(isRelease) };
+}
+
+/** What stands between the products, with the last one's releases in front of what first touches its sums or what it multiplies. */
+function withReleases(turn: Turn, { products }: ReturnType<typeof issued>) {
+  const touched = new Set(productsOf(products).flatMap(({ acc, a }) => [acc.buffer, a.buffer]));
+  const isTouched = (stmt: Stmt): boolean =>
+    (stmt.kind === "map" || stmt.kind === "reduce.row") &&
+    [stmt.dst, ...elementViews(stmt)].some(({ buffer }) => touched.has(buffer));
+  const at = turn.between.findIndex(isTouched);
+  const before = at < 0 ? turn.between.length : at;
+  return (releases: readonly Stmt[]): readonly Stmt[] => [
+    ...turn.between.slice(0, before),
+    ...releases,
+    ...turn.between.slice(before),
+  ];
+}
