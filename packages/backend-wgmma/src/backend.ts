@@ -47,6 +47,7 @@ import {
   usualMachine,
   vectorise,
 } from "@tilewright/ir";
+import { chainSchedules } from "./chains.ts";
 import { checkSchedule } from "./check.ts";
 import { modelKernel } from "./cost.ts";
 import { rankSchedules } from "./heuristic.ts";
@@ -77,6 +78,7 @@ const products: Backend = {
   *schedules(problem, target, machine = usualMachine(target)) {
     yield* rankSchedules(problem, target, machine);
   },
+  chains: chainSchedules,
   check: checkSchedule,
   engine: "wgmma",
   kernel: modelKernel,

@@ -92,6 +92,50 @@ describe("attention", () => {
     expect([code, JSON.parse(result).hazards]).toEqual([0, []]);
   });
 
+  test.each(["tile=128x64x64 stages=2", "tile=64x64x64 warpgroups=1x1 stages=3"])(
+    "a part's first product is under way beside the last one of the part before, %s",
+    async (tile) => {
+      using folder = scratch();
+      const flags = "--op attention --queries 70 --keys 300 --head-dim 64 --dtype f16 --arch sm_90a";
+      const schedule = ["--schedule", `${tile} regs=24/240 pipelineProducts=on`];
+      const { stdout } = await cli([
+        ..."compile --ir machine -o -".split(" "),
+        ...flags.split(" "),
+        ...schedule,
+      ]);
+      const order =
+        /for %st = 1 [\s\S]*mma %S [\s\S]*mma %acc [\s\S]*wgmma.wait pending 1\n[\s\S]*reduce.row %x = max[\s\S]*wgmma.wait pending 0\n[\s\S]*map %P/;
+      expect(stdout).toMatch(order);
+      const run = [
+        "run",
+        ...flags.split(" "),
+        "--device",
+        "emulator",
+        "--order",
+        "all",
+        "--json",
+        ...schedule,
+      ];
+      const { code, stdout: result } = await cli(run);
+      expect([code, JSON.parse(result).hazards]).toEqual([0, []]);
+      const given = join(folder.path, "given.tile");
+      const steady = stdout.indexOf("for %st = 1 ");
+      // Sums are read, or the factor is written, while products run.
+      for (const [pending, more] of [
+        ["1", "2"],
+        ["0", "1"],
+      ]) {
+        const at = stdout.indexOf(`wgmma.wait pending ${pending}`, steady);
+        const edited =
+          stdout.slice(0, at) +
+          stdout.slice(at).replaceAll(`wgmma.wait pending ${pending}`, `wgmma.wait pending ${more}`);
+        writeFileSync(given, edited);
+        const broken = await cli(["compile", "--from", given, "-o", "-"]);
+        expect([broken.code, broken.stderr]).toEqual([2, expect.stringMatching(/TW31[0-9]{2}/)]);
+      }
+    },
+  );
+
   test("machine text goes on by the backend of its products, and not where fragments are of another chunk", async () => {
     using folder = scratch();
     const flags =

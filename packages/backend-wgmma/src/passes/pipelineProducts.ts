@@ -21,7 +21,7 @@ type For = Extract<Stmt, { kind: "for" }>;
 
 /**
  * Directive `pipelineProducts turns=1`: of a loop whose turns multiply, work on the sums, and multiply what they have made of them, turn t + 1 issues its first product
- * before the last one of turn t (FlashAttention-3, section 3.2). The first turn's first product and the last turn's last one stand around the loop. Each product's slots
+ * before the last one of turn t (FlashAttention-3, section 3.2). Both products are of one chunk. The first turn's first product and the last turn's last one stand around the loop. Each product's slots
  * are given back behind the wait for it.
  */
 export const pipelineProducts: Pass = {
@@ -49,9 +49,12 @@ interface Turn {
 
 const multiplies = (stmt: Stmt): boolean => eachStmt([stmt]).some(({ kind }) => kind === "mma");
 
-/** Products, and loops of them: what else stands there waits for slots and gives them back. */
+/** A product of one chunk: what else stands there waits for its slots and gives them back. */
 const isProduct = (stmt: Stmt): boolean =>
   stmt.kind === "for" &&
+  stmt.from.kind === "const" &&
+  stmt.to.kind === "const" &&
+  stmt.to.value - stmt.from.value === 1 &&
   multiplies(stmt) &&
   eachStmt(stmt.body).every(({ kind }) => kind === "mma" || kind === "wait" || kind === "release");
 
@@ -67,6 +70,8 @@ function turnOf(program: TileProgram, { body }: For): Turn | null {
   const held = (name: string): boolean =>
     program.buffers.some((b) => b.name === name && b.space === "register");
   const plain =
+    one?.length === 1 &&
+    other?.length === 1 &&
     turn.first.every((stmt) => isProduct(stmt) || stmt.kind === "fill") &&
     turn.last.every(isProduct) &&
     !turn.between.some(multiplies);

@@ -2,6 +2,7 @@
 import type { Schedule, Target } from "@tilewright/core";
 import type { Backend } from "../backend.ts";
 import type { Machine } from "../model/machine.ts";
+import { usualMachine } from "../model/machines.ts";
 import type { Plan } from "../plans.ts";
 import { printSchedule } from "../schedule/codec.ts";
 import type { TileProgram } from "../tile/types.ts";
@@ -18,7 +19,10 @@ export interface Nest {
 export function* nestsOf(
   backend: Backend,
   anchor: Anchor,
-  { target, machine }: { readonly target: Target; readonly machine?: Machine | undefined },
+  {
+    target,
+    machine = usualMachine(target),
+  }: { readonly target: Target; readonly machine?: Machine | undefined },
   given: readonly Plan[] | null,
 ): Iterable<Nest> {
   const { problem, products } = anchor;
@@ -29,6 +33,7 @@ export function* nestsOf(
   const nestOf = (plan: Plan): Nest => ({ base: backend.tile(problem, plan.schedule, target), plan });
   if (given !== null) yield* given.map(nestOf);
   else {
+    const chains = products.length > 1 ? (backend.chains?.(problem, target, machine) ?? []) : [];
     const schedules = [...backend.schedules(problem, target, machine)];
     const legal = (schedule: Schedule): boolean => backend.check(problem, schedule, target).length === 0;
     // Of those that hold a row of what the next product multiplies few are tried before their smaller forms.
@@ -42,7 +47,7 @@ export function* nestsOf(
       anchor.parts && problem.k <= problem.n
         ? first.flatMap((schedule) => wholeRows(schedule, problem.n)).filter(legal)
         : [];
-    for (const schedule of [...rows.slice(0, 1), ...before, ...single, ...schedules])
+    for (const schedule of [...chains, ...rows.slice(0, 1), ...before, ...single, ...schedules])
       yield nestOf({ backend, schedule, text: printSchedule(backend.schedule, schedule) });
   }
 }

@@ -63,15 +63,19 @@ function threadsOf({ directives, launch }: TileProgram): Threads {
   return { count: 32 * (math ?? 0), registers: registersM || launched.registers };
 }
 
-/** Whether threads have registers for a tile's elements, and where loops go over parts for those of a part beside them. */
+/**
+ * Whether threads have registers for a tile's elements, and where loops go over parts for those of a part beside them. `factor`: registers for each element of a part
+ * that is multiplied while the next part's sums are made.
+ */
 function fitsThreads(
   [rows, columns]: readonly [number, number],
   { count, registers }: Threads,
   parted: boolean,
+  factor: number,
 ): boolean {
   const held = (rows * (columns + ROW_VALUES)) / count;
   if (!parted) return held <= registers - OTHERS;
-  return held <= MOST_IN_PARTS && 2 * held <= registers - OTHERS;
+  return held <= MOST_IN_PARTS && 2 * held + (factor * rows * columns) / count <= registers - OTHERS;
 }
 
 /** What a column behind the extent of an axis counts as. */
@@ -122,7 +126,8 @@ export function scheduleProgram(
   const has = (directive: string): boolean => base.directives.some(({ name }) => name === directive);
   if (parted && has("roles") && has("rotate")) return null;
   if (parted && tile[1] < LEAST_COLUMNS) return null;
-  if ((parted || several) && !fitsThreads(tile, threadsOf(base), parted)) return null;
+  const factor = parted && has("pipelineProducts") ? sizeOf(anchor.problem.a.dtype) / 4 : 0;
+  if ((parted || several) && !fitsThreads(tile, threadsOf(base), parted, factor)) return null;
   // Tiles that products go on from hold all of their columns, in whole chunks.
   const wide = wholeFactors(program, anchor.products).some(
     (axis) => roundUp(axisOf(program, axis).extent, tileExtent(nest.k)) > tile[1],

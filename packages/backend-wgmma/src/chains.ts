@@ -1,0 +1,42 @@
+/** Schedules for programs of several products, one of which multiplies what threads have made of the sums of another. */
+import type { Problem, Schedule, Target } from "@tilewright/core";
+import { defaultSchedule, type Machine } from "@tilewright/ir";
+import { checkSchedule } from "./check.ts";
+import { ATOM_ROWS } from "./nest.ts";
+import { scheduleModel } from "./schedule.ts";
+
+/** Most columns of which a thread holds the sums of two products, and the factor made of one of them, for each of the 64 rows of its warpgroup: 160 of 240 registers. */
+const MOST_COLUMNS = 128;
+
+/** Warpgroups of a block, each with whole rows, and the register budgets of producer and consumers (TW2307: 504 or 512 for each lane of a warpgroup). */
+const arrangements = [
+  { groups: 2, regs: [24, 240] },
+  { groups: 1, regs: [24, 240] },
+] as const;
+
+/**
+ * Tiles whose warpgroups have whole rows, so that sums become the next product's factor in registers, with chunks as long as rows, so that a product is one group of
+ * instructions; the most rows first, where they leave no SM without a tile.
+ */
+export function* chainSchedules(problem: Problem, target: Target, { sms }: Machine): Iterable<Schedule> {
+  const { m, n, k, batch } = problem;
+  if (n > MOST_COLUMNS) return;
+  const count = batch.kind === "none" ? 1 : batch.count;
+  const fills = ({ groups }: (typeof arrangements)[number]): boolean =>
+    Math.ceil(m / (groups * ATOM_ROWS)) * count >= sms;
+  const ordered = arrangements.some(fills) ? arrangements.filter(fills) : arrangements.toReversed();
+  // Products of several chunks are not issued ahead.
+  for (const { groups, regs } of ordered)
+    for (const chunk of k > 64 ? [128, 64] : [64])
+      for (const pipelineProducts of chunk >= k && chunk >= n ? ["on", "off"] : ["off"]) {
+        const schedule = {
+          ...defaultSchedule(scheduleModel),
+          tile: [groups * ATOM_ROWS, n, chunk],
+          warpgroups: [groups, 1],
+          stages: 2 * (128 / chunk),
+          regs: [...regs],
+          pipelineProducts,
+        };
+        if (checkSchedule(problem, schedule, target).length === 0) yield schedule;
+      }
+}
