@@ -103,6 +103,7 @@ const products: Backend = {
     // Behind it: parts of the shared tile are counted over all columns.
     splitTail,
     pingPongRoles,
+    pipelineProducts,
     // Before ownership and widths, which follow the tiles' contiguous axes.
     bindTensorLayouts,
     bindOwnership,
@@ -113,7 +114,6 @@ const products: Backend = {
     skipEmpty,
     loadFactors,
     elideGuards,
-    pipelineProducts,
     awaitProducts,
     expandRings,
     expandReductions,

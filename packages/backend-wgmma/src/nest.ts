@@ -352,7 +352,7 @@ function directives(s: WgmmaSchedule, problem: Problem, target: Target): readonl
       ? { name: "dsmemReduction", args: { [s.swapAB ? "rows" : "columns"]: SLICE_UNIT } }
       : null,
     s.tail > 0 ? tailDirective(problem, s, most) : null,
-    s.pipelineProducts ? { name: "pipelineProducts", args: { turns: 1 } } : null,
+    s.pipelineProducts ? { name: "pipelineProducts", args: { ahead: 1 } } : null,
     s.pingPong > 1 ? { name: "pingPong", args: { roles: s.pingPong } } : null,
     s.epi === "tma"
       ? {
