@@ -10,6 +10,7 @@ import { lowerMap, lowerRowReduction } from "./elements.ts";
 import type { OwnKind, Statements, StmtOf } from "./engine.ts";
 import { lowerEpilogue } from "./epilogue.ts";
 import { fillTile, lowerFill } from "./fills.ts";
+import { iterationsTaken } from "./iterations.ts";
 import { located } from "./located.ts";
 import { machineStatements } from "./machine.ts";
 import { forgetSlots } from "./pipelines.ts";
@@ -21,7 +22,6 @@ import { barrierAhead, setupStatements } from "./setup.ts";
 import { countOf, isSizeOnly } from "./sizes.ts";
 import { lowerReduction, reductionStatements } from "./splitReduction.ts";
 import { lowerTiles } from "./tiles.ts";
-import { turnsTaken } from "./turns.ts";
 
 /** Lower a list at `ctx.body`, in program order. */
 export function lowerStmts(ctx: Context, stmts: readonly Stmt[]): void {
@@ -161,7 +161,7 @@ function lowerAround(ctx: Context, stmt: StmtOf<"for">, from: number, to: number
   const { entry } = ctx;
   const counter = entry.reg("u32", `${stmt.var}_`);
   const label = entry.label(`loop_${stmt.var}`);
-  const turns = stmt.within === undefined ? null : turnsTaken(ctx, stmt.within, [from, to]);
+  const turns = stmt.within === undefined ? null : iterationsTaken(ctx, stmt.within, [from, to]);
   ctx.body.emitAny(null, "mov.u32", [counter, turns?.first ?? imm(from)]);
   ctx.body.label(label);
   forgetSlots(ctx);

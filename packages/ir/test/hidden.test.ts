@@ -1,10 +1,10 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { parseAxisProgram, printAxisProgram } from "../src/index.ts";
-import { maskedTurns, turnsSeen } from "../src/program/hidden.ts";
+import { iterationsSeen, maskedTurns } from "../src/program/hidden.ts";
 import { mul, v } from "../src/tile/expr.ts";
 import { printCond, printExpr } from "../src/tile/printExpr.ts";
-import { turnsWithin } from "../src/tile/within.ts";
+import { iterationsWithin } from "../src/tile/within.ts";
 
 const text = readFileSync(new URL("../../../examples/online-softmax.tile", import.meta.url), "utf8");
 
@@ -20,7 +20,7 @@ function turns(from: string, to: string): string | null {
   const program = parsed(from, to);
   const loop = program.body.find((stmt) => stmt.kind === "for");
   if (loop?.kind !== "for") throw new Error("no loop");
-  const seen = turnsSeen(program, loop, { at: mul(v("mt"), 16), rows: 16, width: 32 });
+  const seen = iterationsSeen(program, loop, { at: mul(v("mt"), 16), rows: 16, width: 32 });
   return seen?.map(printExpr).join(" .. ") ?? null;
 }
 
@@ -109,6 +109,6 @@ describe("turns of which a mask leaves nothing", () => {
       [2, 3],
     ],
   ] as const)("of turns %j bounds %j take %j", (own, within, taken) => {
-    expect(turnsWithin(own, within)).toEqual(taken);
+    expect(iterationsWithin(own, within)).toEqual(taken);
   });
 });

@@ -23,7 +23,7 @@ interface Tile {
  * First turn and end of those of a loop over parts of an axis that a tile has to take; null where it is all. Elements that others do not see are taken for finite: what
  * weighs nothing adds nothing.
  */
-export function turnsSeen(program: AxisProgram, loop: Loop, tile: Tile): readonly [Expr, Expr] | null {
+export function iterationsSeen(program: AxisProgram, loop: Loop, tile: Tile): readonly [Expr, Expr] | null {
   if (loop.all) return null;
   const turns = Math.ceil(axisOf(program, loop.axis).extent / tile.width);
   const [rows] = program.grid;

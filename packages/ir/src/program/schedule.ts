@@ -34,7 +34,7 @@ import {
   products,
   wholeFactors,
 } from "./anchor.ts";
-import { maskedTurns, turnsSeen } from "./hidden.ts";
+import { iterationsSeen, maskedTurns } from "./hidden.ts";
 import { type AxisProgram, type AxisStmt, axisOf, type NamedExpr, namedIn } from "./types.ts";
 
 /**
@@ -288,7 +288,7 @@ class Body {
     const name = this.#turn(axis);
     const to = lit(Math.ceil(axisOf(this.#program, axis).extent / width));
     const turn = { axis, at: mul(v(name), width), width, tiles: true, below: null };
-    const within = turnsSeen(this.#program, loop, { at: this.#origin[0], rows, width });
+    const within = iterationsSeen(this.#program, loop, { at: this.#origin[0], rows, width });
     const stated = { kind: "for", var: name, from: lit(0), to, ...(within && { within }) } as const;
     return { ...stated, unroll: false, body: this.list(body, turn) };
   }

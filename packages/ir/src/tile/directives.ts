@@ -177,7 +177,7 @@ const directiveTable = {
     of: count(0, "columns of a warpgroup", 0, STEPS),
   },
   pipelineProducts: {
-    turns: count(1, "turns by which the first product of a turn is ahead of the last", 1, 1),
+    ahead: count(1, "iterations by which the first product of a loop's body is ahead of the last", 1, 1),
   },
   pingPong: { roles: count(1, "sets of math warps", 1, WARPS) },
   epilogue: {

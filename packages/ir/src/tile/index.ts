@@ -208,4 +208,4 @@ export { proofRules, type Rule as ProofRule } from "./verify/proof/rules.ts";
 export type { Fault, Site, Subject, Verifier } from "./verify/verifier.ts";
 export { labelOf } from "./verify/verifier.ts";
 export { withExprs } from "./withExprs.ts";
-export { skipsTurns, turnsWithin } from "./within.ts";
+export { iterationsWithin, skipsIterations } from "./within.ts";

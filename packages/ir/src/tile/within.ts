@@ -3,7 +3,7 @@ import { eachStmt } from "./rewrite.ts";
 import type { TileProgram } from "./types.ts";
 
 /** First turn and end, of a loop's own and of those that it takes. */
-export function turnsWithin(
+export function iterationsWithin(
   [from, to]: readonly [number, number],
   [low, high]: readonly [number, number],
 ): readonly [number, number] {
@@ -12,5 +12,5 @@ export function turnsWithin(
 }
 
 /** Whether loops of a program skip turns, so that chunks of rings have numbers with gaps. */
-export const skipsTurns = ({ body }: Pick<TileProgram, "body">): boolean =>
+export const skipsIterations = ({ body }: Pick<TileProgram, "body">): boolean =>
   eachStmt(body).some((stmt) => stmt.kind === "for" && stmt.within !== undefined);

@@ -5,7 +5,7 @@
 import { withSum } from "../dsmemReduction.ts";
 import { childrenOf } from "../rewrite.ts";
 import type { ReductionKind, Stmt, TileProgram } from "../types.ts";
-import { turnsWithin } from "../within.ts";
+import { iterationsWithin } from "../within.ts";
 import type { Barriers } from "./barriers.ts";
 import { CellTable, compileCond, compileExpr, type Evaluate } from "./compileExpr.ts";
 import { compileRingEvent, Responses } from "./control/ringEvents.ts";
@@ -342,7 +342,7 @@ export class Control {
     const [first, end] = [from, to].map((e) => compileExpr(e, this.#table)) as [Evaluate, Evaluate];
     if (within === undefined) return ({ cells }) => [first(cells), end(cells)];
     const [low, high] = within.map((e) => compileExpr(e, this.#table)) as [Evaluate, Evaluate];
-    return ({ cells }) => turnsWithin([first(cells), end(cells)], [low(cells), high(cells)]);
+    return ({ cells }) => iterationsWithin([first(cells), end(cells)], [low(cells), high(cells)]);
   }
 
   #compileTiles(stmt: Extract<Stmt, { kind: "tiles" }>, inRole: boolean, at: string): Op {

@@ -7,7 +7,7 @@ import { printHead } from "../print.ts";
 import { bufferOf, wholeView } from "../rewrite.ts";
 import { upOrigin } from "../stepViews.ts";
 import type { Buffer, Ring, Stmt, TileProgram, View } from "../types.ts";
-import { skipsTurns } from "../within.ts";
+import { skipsIterations } from "../within.ts";
 import { type Cells, type CellTable, compileCond, compileExpr } from "./compileExpr.ts";
 import type { DataStmt, Hooks, ReductionStep, StagingStmt, Thread } from "./control/threads.ts";
 import { Control } from "./control.ts";
@@ -140,7 +140,12 @@ export class Machine implements Hooks {
 
   ring(ring: Ring): RingState {
     const memories = ring.buffers.flatMap((b) => this.#memories.get(b) ?? []);
-    return new RingState(ring, memories, consumersOf(this.#program, ring.name), skipsTurns(this.#program));
+    return new RingState(
+      ring,
+      memories,
+      consumersOf(this.#program, ring.name),
+      skipsIterations(this.#program),
+    );
   }
 
   zero(tile: string, table: CellTable, at: string): Action {

@@ -10,7 +10,7 @@ import { InterpretFailure } from "../interpret/failure.ts";
 import { RingState } from "../interpret/rings.ts";
 import { consumersOf } from "../interpret/ringUse.ts";
 import type { Ring, Stmt, View } from "../types.ts";
-import { skipsTurns } from "../within.ts";
+import { skipsIterations } from "../within.ts";
 import { type Fault, MOST_ITERATIONS, type Subject, type Verifier } from "./verifier.ts";
 
 type Operand = "A" | "B";
@@ -231,7 +231,7 @@ class Counting implements Hooks {
 
   ring(ring: Ring): RingState {
     const { program } = this.#subject;
-    return new RingState(ring, [], consumersOf(program, ring.name), skipsTurns(program));
+    return new RingState(ring, [], consumersOf(program, ring.name), skipsIterations(program));
   }
 
   data(stmt: DataStmt, table: CellTable): ((thread: Thread) => void) | null {

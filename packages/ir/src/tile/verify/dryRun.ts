@@ -8,7 +8,7 @@ import { type Consumers, RingState } from "../interpret/rings.ts";
 import { consumersOf, ringsByBuffer } from "../interpret/ringUse.ts";
 import { operandViews } from "../scaleTiles.ts";
 import type { Ring, Space, Stmt, TileProgram, View } from "../types.ts";
-import { skipsTurns } from "../within.ts";
+import { skipsIterations } from "../within.ts";
 import { readsOf } from "./bounds.ts";
 import { Broken } from "./proof/machine.ts";
 import {
@@ -136,7 +136,7 @@ export class DryRun implements Hooks {
 
   ring(ring: Ring): RingState {
     const consumers = this.#consumers.get(ring.name) ?? { names: [], turns: false };
-    return new RingState(ring, [], consumers, skipsTurns(this.#subject.program));
+    return new RingState(ring, [], consumers, skipsIterations(this.#subject.program));
   }
 
   data(stmt: DataStmt, table: CellTable, at: string): ((thread: Thread) => void) | null {

@@ -1,7 +1,7 @@
 /** One run of a plan: every role of every block as a thread, in one schedule, over one sequence of tiles. */
 
 import { freeVars } from "../../expr.ts";
-import { turnsWithin } from "../../within.ts";
+import { iterationsWithin } from "../../within.ts";
 import { boundAt, chunkAt, chunksIn, holds, valueAt } from "./counting.ts";
 import { Engines } from "./engines.ts";
 import { type Access, Broken, ended, join, Memory } from "./machine.ts";
@@ -504,5 +504,5 @@ function turnsAt(
 ): readonly [number, number] {
   if (within === null) return own;
   if (within.some((e) => [...freeVars(e)].some((name) => !thread.values.has(name)))) return own;
-  return turnsWithin(own, [valueAt(thread, within[0]), valueAt(thread, within[1])]);
+  return iterationsWithin(own, [valueAt(thread, within[0]), valueAt(thread, within[1])]);
 }

@@ -1,5 +1,5 @@
 /** The turns that a loop takes of those that it has, as registers. */
-import { div, type Expr, turnsWithin } from "@tilewright/ir";
+import { div, type Expr, iterationsWithin } from "@tilewright/ir";
 import { type IntegerOperand, imm } from "@tilewright/ptx";
 import { CannotLower } from "./cannotLower.ts";
 import type { Reg } from "./code.ts";
@@ -8,7 +8,7 @@ import type { Context } from "./context.ts";
 type Bound = IntegerOperand | Reg<"u32">;
 
 /** First turn and end of a loop from `from` (0 or more) to `to`, one turn at least. Its bounds are sums of tile variables, or their quotients. */
-export function turnsTaken(
+export function iterationsTaken(
   ctx: Context,
   [low, high]: readonly [Expr, Expr],
   [from, to]: readonly [number, number],
@@ -16,7 +16,7 @@ export function turnsTaken(
   ctx.placeLate();
   const [first, end] = [boundOf(ctx, low), boundOf(ctx, high)];
   if (typeof first === "number" && typeof end === "number") {
-    const turns = turnsWithin([from, to], [first, end]);
+    const turns = iterationsWithin([from, to], [first, end]);
     return { first: imm(turns[0]), end: imm(turns[1]) };
   }
   const between = (bound: number | Reg<"u32">, least: Bound, most: number): Bound => {
