@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { parseAxisProgram, printAxisProgram } from "../src/index.ts";
-import { iterationsSeen, maskedTurns } from "../src/program/hidden.ts";
+import { iterationsSeen, maskedIterations } from "../src/program/hidden.ts";
 import { mul, v } from "../src/tile/expr.ts";
 import { printCond, printExpr } from "../src/tile/printExpr.ts";
 import { iterationsWithin } from "../src/tile/within.ts";
@@ -73,7 +73,7 @@ describe("turns of which a mask leaves nothing", () => {
     const body = loop?.kind === "for" ? loop.body : [];
     const map = body.find((stmt) => stmt.kind === "map");
     if (map?.kind !== "map") throw new Error("no map");
-    const made = maskedTurns(program, "s", map, { at: mul(v("mt"), 16), rows: 16, width: 32 }, v("at"));
+    const made = maskedIterations(program, "s", map, { at: mul(v("mt"), 16), rows: 16, width: 32 }, v("at"));
     expect(made?.map(printCond) ?? null).toEqual(conditions);
   });
 

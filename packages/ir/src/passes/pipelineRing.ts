@@ -5,8 +5,8 @@ import { registerBuffer } from "../tile/gemm.ts";
 import { bufferOf, rewriteStmts, takeDirective, wholeView, withBody } from "../tile/rewrite.ts";
 import { withOperandViews } from "../tile/scaleTiles.ts";
 import type { Buffer, Cond, Expr, Ring, Stmt, TileProgram, View } from "../tile/types.ts";
+import { alternated, ringPairOf } from "./alternateRings.ts";
 import type { Pass } from "./pass.ts";
-import { inTurns, partsOf } from "./pipelineParts.ts";
 
 type Copy = Extract<Stmt, { kind: "copy" }>;
 type For = Extract<Stmt, { kind: "for" }>;
@@ -21,7 +21,7 @@ const ringName = (further: number): string => (further === 0 ? "ring" : `ring${f
  * Directive `ring slots=S registerPrefetch=0|1 ahead=A`. One slot is the off state: fill, wait, compute, release.
  * With S slots, chunk t + A is copied while chunk t is multiplied; A is S - 1 unless it is 0: then chunk t is filled, waited for and released
  * in one turn, and roles that take the two sides apart (`specialiseRoles`) let the copies run ahead as far as the slots go. Of a loop around two loops of one chunk each, with
- * cp.async, the chunk of one is copied while that of the other is multiplied, through all turns (`pipelineParts.ts`). `prefetch` (transport `direct` only) splits that copy:
+ * cp.async, the chunk of one is copied while that of the other is multiplied, through all turns (`alternateRings.ts`). `prefetch` (transport `direct` only) splits that copy:
  * global -> registers before the arithmetic, registers -> shared after it, so that the load's latency hides behind it.
  */
 export const pipelineRing: Pass = {
@@ -70,8 +70,8 @@ function pipeline(input: TileProgram, most: number, prefetch: boolean, together:
       if (stmt.kind !== "for" || stmt.unroll) return [{ ...stmt, body: walk(stmt.body, outer) }];
       const copies = stmt.body.filter(isFill);
       if (copies.length === 0) {
-        const parts = together || prefetch || most < 2 ? null : partsOf(stmt, isFill);
-        if (parts !== null) return inTurns(parts, declare);
+        const parts = together || prefetch || most < 2 ? null : ringPairOf(stmt, isFill);
+        if (parts !== null) return alternated(parts, declare);
         const around: Outer = { loop: stmt, before: [], behind: [] };
         const body = walk(stmt.body, together ? around : null);
         return [...around.before, { ...stmt, body }, ...around.behind];

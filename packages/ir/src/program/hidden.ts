@@ -53,7 +53,7 @@ export function iterationsSeen(program: AxisProgram, loop: Loop, tile: Tile): re
  * Where turn `at` of a loop has elements that a map masks, one condition for each of its masks, of which any may hold; elsewhere the map leaves its tile as it is. Null where it does
  * more than mask, or asks for something else than positions.
  */
-export function maskedTurns(
+export function maskedIterations(
   program: AxisProgram,
   axis: string,
   stmt: MapStmt,

@@ -34,7 +34,7 @@ import {
   products,
   wholeFactors,
 } from "./anchor.ts";
-import { iterationsSeen, maskedTurns } from "./hidden.ts";
+import { iterationsSeen, maskedIterations } from "./hidden.ts";
 import { type AxisProgram, type AxisStmt, axisOf, type NamedExpr, namedIn } from "./types.ts";
 
 /**
@@ -277,7 +277,7 @@ class Body {
     const [rows, width] = this.#tile;
     const tile = { at: this.#origin[0], rows, width };
     const apart = turn?.tiles === true && findWarpgroupAtom(this.#product.atom) === null;
-    const masked = apart ? maskedTurns(this.#program, turn.axis, stmt, tile, turn.at) : null;
+    const masked = apart ? maskedIterations(this.#program, turn.axis, stmt, tile, turn.at) : null;
     return masked === null ? [map] : masked.map((cond) => ({ kind: "if", cond, body: [map] }));
   }
 

@@ -14,13 +14,13 @@ interface Chunk {
   readonly shared: readonly Copy[];
 }
 
-export interface Parts {
+export interface RingPair {
   readonly loop: For;
   readonly chunks: readonly [Chunk, Chunk];
 }
 
 /** The parts of a loop, where it is one over parts with two chunks each; null elsewhere. */
-export function partsOf(loop: For, isFill: (stmt: Stmt) => stmt is Copy): Parts | null {
+export function ringPairOf(loop: For, isFill: (stmt: Stmt) => stmt is Copy): RingPair | null {
   const chunks = loop.body.flatMap((stmt): readonly Chunk[] => {
     if (stmt.kind !== "for" || stmt.unroll) return [];
     const copies = stmt.body.filter(isFill);
@@ -44,8 +44,8 @@ export function partsOf(loop: For, isFill: (stmt: Stmt) => stmt is Copy): Parts 
  * The first part's first chunk is copied before the loop. While chunk one of a part is multiplied, chunk two is copied; both have been waited for when the statements between them begin, and chunk one of
  * the next part is copied until they and chunk two are done. A slot each is enough.
  */
-export function inTurns(
-  { loop, chunks: [one, two] }: Parts,
+export function alternated(
+  { loop, chunks: [one, two] }: RingPair,
   declareRing: (fills: readonly Copy[], slots: number, edges: Pick<Ring, "full" | "empty">) => string,
 ): readonly Stmt[] {
   // Between the release of a chunk and the next one's copies all wait for the other ring's chunk.
