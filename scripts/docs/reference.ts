@@ -165,6 +165,7 @@ export const topics: readonly (readonly [topic: string, fields: readonly string[
       "registerStoreStep",
       "earlyProducerStart",
       "delayedRelease",
+      "pipelineProducts",
     ],
   ],
   ["Shared memory", ["swizzle", "sharedLayout", "ldmatrix", "stagedOperands"]],

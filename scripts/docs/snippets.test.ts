@@ -267,7 +267,7 @@ describe("all pages", () => {
     const unknown = all.filter(({ language }) => !(language in runs));
     expect(unknown.map(({ page, line, language }) => `${page}:${line} '${language}'`)).toEqual([]);
     const marks = all.flatMap((fence) =>
-      fence.marks.filter((mark) => !/^(gpu|network|test=\S+)$/.test(mark)),
+      fence.marks.filter((mark) => !/^(gpu|network|library|test=\S+)$/.test(mark)),
     );
     expect(marks).toEqual([]);
   });
