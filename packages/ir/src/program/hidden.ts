@@ -243,8 +243,6 @@ class Known {
         if (x === 0 || y === 0) return 0;
         if (x === 1 || y === 1) return x === 1 ? y : x;
         break;
-      case "fma":
-        return this.apply("add", [this.apply("mul", [x, y]), a ?? 0]);
       default:
         break;
     }
