@@ -53,6 +53,13 @@ const warpGrids: readonly Pair[] = [
 const MOST = 256;
 const LONGEST = 16;
 
+/**
+ * The same of threads with so many sums, which the reading of fragments and chunks keeps from more: 256x64 instead of 128x128 takes 3 to 9 % longer at three odd sizes from 3001 to 8191
+ * (H200, docs/perf/runs/2026-11-23-h200-changed-choices.json).
+ */
+const LONGEST_OF_MANY = 2;
+const MANY_SUMS = 48;
+
 /** Sums of a thread below which a chunk has more K steps, so that barriers are as far apart. */
 const chunkOf = ([m, n]: Pair): readonly number[] =>
   m * n >= 48 ? [8] : m * n >= 16 ? [8, 16] : m * n >= 4 ? [16, 32] : [32];
@@ -86,7 +93,8 @@ export function* shapesFor(problem: Problem): Generator<Shape> {
         if (seen.has(key)) continue;
         seen.add(key);
         // Long tiles are for problems that are.
-        if ((tn > LONGEST * tm && m > 2 * tm) || (tm > LONGEST * tn && n > 2 * tn)) continue;
+        const longest = thread[0] * thread[1] >= MANY_SUMS ? LONGEST_OF_MANY : LONGEST;
+        if ((tn > longest * tm && m > 2 * tm) || (tm > longest * tn && n > 2 * tn)) continue;
         for (const tileK of chunkOf(thread))
           yield { tile: [tm, tn, tileK], thread, lanes, strip: [run(thread[0]), run(thread[1])] };
       }
