@@ -94,6 +94,20 @@ function fitsBeside(schedule: Schedule, atom: Atom, target: Target, copies: numb
   return estimateRegisters(s, atom, target) + copies <= mostRegisters(s, target);
 }
 
+/** Words of a row after which the swizzle of shared memory repeats (128 bytes). */
+const SWIZZLE_WORDS = 32;
+
+/**
+ * Words of a chunk's fragments that each keep an address: those of four bytes across k, which ldmatrix does not transpose, of warps whose rows or columns are no
+ * multiple of the swizzle's period (ptxas 13.0, tf32, A by columns: warps of 48 x 64 take 248 registers with 16 of k and spill 60 bytes with 32; 64 x 64 do not).
+ */
+function addressedWords(problem: Problem, schedule: Schedule): number {
+  const s = readSchedule(schedule);
+  const words = (extent: number, { dtype, layout }: Problem["a"], alongK: string): number =>
+    layout === alongK || sizeOf(dtype) < 4 || extent % SWIZZLE_WORDS === 0 ? 0 : (extent * s.tileK) / LANES;
+  return words(s.warpM, problem.a, "row") + words(s.warpN, problem.b, "col");
+}
+
 const leastCopy = (problem: Problem): number => Math.min(copyBytes(problem, "a"), copyBytes(problem, "b"));
 
 /** Instructions of bf16 take as long as those of f16. */
@@ -329,7 +343,9 @@ export function* rankSchedules(problem: Problem, target: Target, machine: Machin
       ahead && !hasFeature(target, "cp.async")
         ? { ...schedule, registerPrefetch: "on" }
         : steady(problem, schedule, copies);
-    return copies <= mostCopies && (!heldCopies || fitsBeside(whole, atom, target, copies)) ? whole : null;
+    const words = addressedWords(problem, whole);
+    const fits = (!heldCopies && words === 0) || fitsBeside(whole, atom, target, copies + words);
+    return copies <= mostCopies && fits ? whole : null;
   };
   for (const schedule of winnersOf(problem, copy, target, machine)) {
     const proposed = proposedAtLaunch(problem, staged(problem, before(problem, schedule), target));

@@ -116,7 +116,7 @@ const table: Readonly<Record<string, Readonly<Record<string, Case>>>> = {
       code: 3,
       says: [
         "k.ptx:4:9: TW4008 (unsupported) at line 4: no type .texref",
-        "k.ptx:11:3: TW4002 (unsupported) at line 11: unknown instruction tex.2d.v4.f32.f32",
+        "k.ptx:11:3: TW4002 (unsupported) at line 11: tex.2d.v4.f32.f32 is PTX, but not supported here",
       ],
     },
   },

@@ -146,8 +146,6 @@ export interface AttentionOptions {
   readonly arch: string;
   /** Of the draws. */
   readonly dtypes: Parameters<typeof attentionDraw>[3];
-  /** Rows of the table for which the backend has no schedule, by their JSON: each must be refused, and no other. */
-  readonly without?: readonly string[];
   /** One row of so many, from `first` on; every row unless given, with TILEWRIGHT_SLOW=1, and on a GPU. */
   readonly sample?: readonly [first: number, of: number];
   readonly draws: { readonly first: number; readonly count: number };
@@ -163,7 +161,7 @@ function attentionCases(backend: Backend, options: AttentionOptions, all: boolea
     .map(
       (fields, seed) => [JSON.stringify(fields), () => ({ text: programOf(fields), target, seed })] as const,
     )
-    .filter(([name], i) => i % of === first % of && !options.without?.includes(name))
+    .filter(([name], i) => i % of === first % of)
     .filter(([, subject]) => backend.accepts(productOf(subject().text), target).ok);
   const draws = Array.from({ length: options.draws.count }, (_, i): NamedCase => {
     const seed = options.draws.first + i;
@@ -178,11 +176,6 @@ export function attentionConformance(backend: Backend, options: AttentionOptions
     const devices = openDevices(options.arch, ["emulator"]);
     test.each(attentionCases(backend, options, everything))("%s", (_name, subject) => {
       expect(checkProgram(backend, subject(), { emulator: devices.get("emulator") })).toEqual([]);
-    });
-    test.each(options.without ?? [])("has no schedule for %s, and says so", (name) => {
-      const from = programOf(JSON.parse(name));
-      const made = createCompiler({ backends: [backend] }).compile({ from, target: targetOf(options.arch) });
-      expect(made.ok ? [] : made.error.map(({ code }) => code)).toContain("TW3170");
     });
   });
 }

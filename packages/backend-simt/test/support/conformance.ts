@@ -30,10 +30,4 @@ export const optionsFor = (arch: string, first: number, sample: number): Conform
 export const attentionOptions: AttentionOptions = {
   ...{ arch: "sm_70", dtypes: ["f32", "bf16"], sample: [0, 3] },
   draws: { first: 400, count: 4 },
-  // Tiles of so many columns do not fit the registers.
-  without: [
-    { queries: 20, keys: 33, headDim: 256, dtype: "bf16", scale: -0.1 },
-    { queries: 17, keys: 260, headDim: 192, dtype: "bf16" },
-    { queries: 17, keys: 515, headDim: 256, dtype: "bf16", scale: -0.1 },
-  ].map((fields) => JSON.stringify(fields)),
 };
