@@ -11,6 +11,7 @@ import {
 } from "@tilewright/ir";
 import { KernelLibrary, openDevice } from "@tilewright/runtime";
 import { describe, expect, test } from "vitest";
+import { checkResult } from "../src/run/check.ts";
 import { randomInputs } from "../src/run/inputs.ts";
 
 import { cli } from "./harness.ts";
@@ -33,15 +34,16 @@ const faults = async (line: string): Promise<readonly string[]> => {
 // Every form on every backend is the conformance suite's; here the flags lead to it.
 const cases = [
   [
-    "--queries 17 --keys 21 --head-dim 16 --dtype f32 --batch 2 --heads 4 --kv-heads 2 --layout bshd",
+    "--queries 17 --keys 21 --head-dim 16 --dtype f32 --batch 2 --heads 4 --kv-heads 2 --layout bshd --lse",
     ["simt/sm_70"],
   ],
   [
     "--queries 20 --keys 99 --head-dim 72 --value-dim 40 --dtype bf16 --d-dtype f32 --soft-cap 2 --scale 0.3 --causal=top-left",
     ["mma/sm_80"],
   ],
+  ["--queries 3 --keys 70 --head-dim 64 --dtype f16 --heads 6 --causal --lse --kv-heads 2", ["mma/sm_80"]],
   [
-    "--queries 40 --keys 270 --head-dim 64 --dtype bf16 --causal --window 40 --bias hqs --alibi --heads 2",
+    "--queries 40 --keys 270 --head-dim 64 --dtype bf16 --causal --window 40 --bias hqs --alibi --heads 2 --lse",
     ["mma/sm_90a", "wgmma/sm_90a"],
   ],
 ] as const;
@@ -321,10 +323,33 @@ describe("attention", () => {
     expect(new Set(picked).size).toBeGreaterThan(10);
   });
 
+  test("a second result is checked, and -inf where nothing is seen", () => {
+    const attention = readAttention({
+      ...{ op: "attention", queries: 6, keys: 4, headDim: 4, heads: 2, causal: true, lse: true },
+    });
+    const program = attention.ok ? parseAxisProgram(attentionText(attention.value)) : attention;
+    if (!program.ok) throw new Error("is a program");
+    const anchor = anchorOf(program.value);
+    if (!anchor.ok) throw new Error("is one that is scheduled");
+    const { launched } = anchor.value;
+    const { reference: data } = randomInputs(launched, { distribution: { kind: "normal" }, seed: 3 });
+    const reference = referenceProgram(program.value, data);
+    const logs = Float32Array.from(reference.steps.get(1)?.values ?? []);
+    expect([...logs].map(Number.isFinite)).toEqual([0, 0, 1, 1, 1, 1, 0, 0, 1, 1, 1, 1].map(Boolean));
+    expect(logs[0]).toBe(Number.NEGATIVE_INFINITY);
+    const d = new Uint8Array(Float32Array.from(reference.d.values).buffer);
+    const failures = () =>
+      checkResult(launched, { d, steps: new Map([[1, new Uint8Array(logs.buffer)]]) }, reference).failures;
+    expect(failures()).toBe(0);
+    logs[3] = (logs[3] ?? 0) + 0.001;
+    logs[7] = 0;
+    expect(failures()).toBe(2);
+  });
+
   test("keys in parts are weighted as those of a row are, with a bias and slopes", () => {
     const whole = readAttention({
       ...{ op: "attention", queries: 5, keys: 300, headDim: 4, causal: true },
-      ...{ bias: "qs", alibi: true },
+      ...{ bias: "qs", alibi: true, lse: true },
     });
     const program = whole.ok ? parseAxisProgram(attentionText(whole.value)) : whole;
     if (!program.ok) throw new Error("is a program");
@@ -334,7 +359,7 @@ describe("attention", () => {
       distribution: { kind: "normal" },
       seed: 4,
     });
-    const { d } = referenceProgram(program.value, data);
+    const { d, steps } = referenceProgram(program.value, data);
     const element = (from: OperandData | number | null | undefined, at: number): number =>
       from == null || typeof from === "number" ? Number.NaN : readElement("f32", from, at);
     for (let q = 0; q < 5; q++) {
@@ -348,6 +373,10 @@ describe("attention", () => {
       const most = Math.max(...logits);
       const weights = logits.map((score) => Math.exp(score - most));
       const total = weights.reduce((sum, weight) => sum + weight, 0);
+      const logs = steps.get(3);
+      expect(Math.abs((logs?.values[q] ?? 0) - most - Math.log(total))).toBeLessThan(1e-7);
+      expect(logs?.bounds[q]).toBeGreaterThan(1e-6);
+      expect(logs?.bounds[q]).toBeLessThan(0.1);
       for (let e = 0; e < 4; e++) {
         const wanted =
           weights.reduce((sum, weight, s) => sum + weight * element(data.steps?.[0], s * 4 + e), 0) / total;
@@ -366,6 +395,7 @@ describe("attention", () => {
       headDim: 4,
       heads: 6,
       kvHeads: 2,
+      packHeads: "off",
     });
     const program = attention.ok ? parseAxisProgram(attentionText(attention.value)) : attention;
     if (!program.ok) throw new Error("is a program");
@@ -377,6 +407,35 @@ describe("attention", () => {
     expect([axes("Q"), axes("K"), axes("V"), axes("O")]).toEqual(["bhgqd", "bhsd", "bhse", "bhgqe"]);
   });
 
+  test.each([
+    [{}, "bhrd bhsd r", "bhr"],
+    [{ packHeads: "off" }, "bhgqd bhsd q", "bhgq"],
+    [{ layout: "bshd" }, "bqhgd bshd q", "bhgq"],
+    [{ layout: "bshd", queries: 1, bias: "hqs", alibi: true }, "bhgd bshd hgs hg g", "bhg"],
+    [{ bias: "bhqs" }, "bhrd bhsd bhrs r", "bhr"],
+    [{ bias: "qs" }, "bhgqd bhsd qs q", "bhgq"],
+    [{ alibi: true }, "bhgqd bhsd hg q", "bhgq"],
+    [{ queries: 17 }, "bhgqd bhsd q", "bhgq"],
+    [{ queries: 17, packHeads: "on" }, "bhrd bhsd r", "bhr"],
+    [{ heads: 2 }, "bhqd bhsd q", "bhq"],
+  ])(
+    "heads that share keys are rows of a tile, where their rows lie at one distance: %j",
+    (fields, wanted, logs) => {
+      const attention = readAttention({
+        ...{ op: "attention", queries: 5, keys: 300, headDim: 4, heads: 6, kvHeads: 2, lse: true },
+        ...fields,
+      });
+      const program = attention.ok ? parseAxisProgram(attentionText(attention.value)) : attention;
+      if (!program.ok) throw new Error("is a program");
+      const axes = Object.fromEntries(
+        program.value.params.map(({ name, memory }) => [name, memory.map(({ axis }) => axis).join("")]),
+      );
+      const { Q, K, V: _, O: __, L, ...others } = axes;
+      expect([Q, K, ...Object.values(others), program.value.grid[0]].join(" ")).toBe(wanted);
+      expect(L).toBe(logs);
+    },
+  );
+
   test("tensors may lie as views have them: packed strides are the layout's own, and a bias has axes and a dtype of its own", () => {
     const fields = {
       queries: 5,
@@ -387,6 +446,7 @@ describe("attention", () => {
       batch: 3,
       layout: "bshd",
       bias: "bqs",
+      packHeads: "off",
     };
     const attention = readAttention({ op: "attention", ...fields });
     if (!attention.ok) throw new Error("is one");

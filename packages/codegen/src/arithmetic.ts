@@ -31,6 +31,8 @@ export class Arithmetic {
   exp2 = (a: F32): F32 => this.#make((d) => this.#ctx.emit(this.#guard, "ex2.approx.f32", d, a));
   /** Results below 2^-126 are 0: without ftz ptxas scales around the instruction, four more of them. */
   exp2Ftz = (a: F32): F32 => this.#make((d) => this.#ctx.emit(this.#guard, "ex2.approx.ftz.f32", d, a));
+  floor = (a: F32): F32 => this.#make((d) => this.#ctx.emit(this.#guard, "cvt.rmi.f32.f32", d, a));
+  log2 = (a: F32): F32 => this.#make((d) => this.#ctx.emit(this.#guard, "lg2.approx.f32", d, a));
   reciprocalFtz = (a: F32): F32 => this.#make((d) => this.#ctx.emit(this.#guard, "rcp.approx.ftz.f32", d, a));
   withSignOf = (magnitude: F32, sign: F32): F32 =>
     this.#make((d) => this.#ctx.emit(this.#guard, "copysign.f32", d, sign, magnitude));

@@ -31,7 +31,7 @@ import { loadElements, roundedWords, storeElements } from "./formats.ts";
 import { axisIndex, elementGuard, globalAddress } from "./globalAddress.ts";
 import { groupAlong, type OwnedTile, ownedTile, ownerOf } from "./registers.ts";
 import { sharedAddress } from "./sharedAddress.ts";
-import { insideBlock, NOWHERE, ownedPosition, type ThreadPosition } from "./threads.ts";
+import { insideBlock, NOWHERE, ownedPosition, replica, type ThreadPosition } from "./threads.ts";
 
 type Expr = Expression<ElementLeaf>;
 type At = Pick<OwnedRegister, "row" | "col">;
@@ -209,6 +209,10 @@ export function lowerMap(ctx: Context, stmt: StmtOf<"map">): void {
       if (register !== value) ctx.emitAny(null, "mov.f32", register, value);
     return;
   }
+  if (dst.space === "global") {
+    storeResult(ctx, stmt, own, elements);
+    return;
+  }
   const axis = contiguousAxis(ctx.program, dst.name);
   const run = registerRun(axis === 1 ? own.cols : own.rows);
   const position = ownedPosition(ctx.values, own, insideBlock);
@@ -218,6 +222,23 @@ export function lowerMap(ctx: Context, stmt: StmtOf<"map">): void {
     const values = group.map((e) => elements.value(stmt.value, e));
     const to = sharedAddress(ctx, stmt.dst, position, first.row, first.col);
     storeElements(ctx, null, "f32", dst.dtype, values, to, "shared");
+  }
+}
+
+/** Each element to global memory by one of the threads that hold it. */
+function storeResult(ctx: Context, { dst, value }: StmtOf<"map">, own: Ownership, elements: Elements): void {
+  const { dtype } = bufferOf(ctx.program, dst.buffer);
+  const position = ownedPosition(ctx.values, own);
+  const other = replica(ctx.values, own);
+  const first = other === null ? null : ctx.entry.reg("pred", "p");
+  if (first !== null && other !== null) ctx.emit(null, "setp.eq.u32", first, other, imm(0));
+  const both = (a: Pred, b: Pred): Pred => ctx.conjunction(a, b);
+  for (const { row, col } of ownedRegisters(own)) {
+    const guard = elementGuard(ctx, dst, [true, true], position, row, col, both);
+    if (guard === "outside") continue;
+    const stores = guard === null ? first : first === null ? guard : both(guard, first);
+    const made = elements.value(value, { row, col });
+    storeElements(ctx, stores, "f32", dtype, [made], globalAddress(ctx, dst, position, row, col));
   }
 }
 

@@ -33,6 +33,8 @@ const table: Readonly<Record<PlainFunction, (on: Arithmetic, x: F32, y: Value, a
     min: (on, x, y) => on.selectAbove(x, y, y, x),
     exp: (on, x) => on.exp2(on.mul(x, Math.LOG2E)),
     exp2: (on, x) => on.exp2Ftz(x),
+    log: (on, x) => on.mul(on.log2(x), Math.LN2),
+    floor: (on, x) => on.floor(x),
     sqrt: (on, x) => on.sqrt(x),
     rsqrt: (on, x) => on.rsqrt(x),
     fma: (on, x, y, a) => on.fma(x, y, a),

@@ -132,15 +132,15 @@ export const countedRules = (
   { code: split, at: "schedule.split", find: ({ s, problem }) => groupedSplitFault(s.split, problem) },
 ];
 
-/** Epilogue steps whose data is of a dtype that they are not lowered for, and factors, which no epilogue multiplies by. */
+/** Epilogue steps whose data is of a dtype that they are not lowered for, and factors and results, which are a tile program's. */
 export const refuseSteps = ({ epilogue }: Problem, code: Diagnostic["code"]): readonly Diagnostic[] =>
   epilogue.flatMap((step, index) => {
-    if (step.kind === "factor")
+    if (step.kind === "factor" || step.kind === "result")
       return [
         unsupported(
           code,
           `problem.epilogue[${index}]`,
-          "a further factor is no step of an epilogue",
+          `a further ${step.kind} is no step of an epilogue`,
           "write a tile program: examples/two-products.tile",
         ),
       ];

@@ -95,6 +95,7 @@ export class StepChain {
         if (this.#mapped) loaded.steps.set(index, matrix(step.operand));
         return x;
       case "factor":
+      case "result":
         return x;
       case "map":
         return lowerExpression(ctx, at.guard, mapOf(this.#stmt.steps, index), {

@@ -70,6 +70,24 @@ function factorCoord(values: Values, factors: readonly OwnershipMode[], of: read
   return { key, reg, bits };
 }
 
+/** 0 in one of the threads that hold the same elements of a register tile; null where each has its own. */
+export function replica(values: Values, own: Ownership): Reg<"u32"> | null {
+  const digits = insideBlock.flatMap((tier): readonly Reg<"u32">[] => {
+    const size = tierSize(values, tier);
+    const index = tier === "warp" ? values.warp() : values.lane();
+    const held = [...own.rows, ...own.cols]
+      .filter((f) => f.tier === tier && f.extent > 1)
+      .sort((x, y) => x.stride - y.stride);
+    const ends = [...held, { stride: size, extent: 1 }];
+    return ends.flatMap(({ stride }, i) => {
+      const below = held[i - 1];
+      const from = below === undefined ? 1 : below.stride * below.extent;
+      return stride <= from ? [] : [values.modulo(values.divide(index, from), stride / from, size / from)];
+    });
+  });
+  return digits.length === 0 ? null : digits.reduce((sum, digit) => values.sum(sum, digit));
+}
+
 /** Of a cluster's blocks as many as a digit needs: how many there are is not known here. */
 const tierSize = (values: Values, tier: Tier): number =>
   tier === "cluster" ? Number.POSITIVE_INFINITY : tier === "warp" ? values.warps : 32;

@@ -33,7 +33,7 @@ const request = (queries: number, keys: number, headDim: number, more: Partial<F
 /** Of every field each value, of every form of keys (a tile, parts) and of rows some; f32 for CUDA cores. */
 export const attentionTable: readonly Fields[] = [
   request(33, 40, 32),
-  request(17, 21, 16, { ...grouped, layout: "bshd" }),
+  request(17, 21, 16, { ...grouped, layout: "bshd", lse: true }),
   request(35, 45, 32, { causal: true }),
   request(20, 270, 48, { causal: true }),
   request(70, 77, 64, { ...bf16, heads: 2 }),
@@ -45,7 +45,7 @@ export const attentionTable: readonly Fields[] = [
   request(20, 33, 256, { ...bf16, scale: -0.1 }),
   request(70, 77, 64, { ...bf16, ...grouped, causal: true }),
   request(77, 70, 64, { ...f16, causal: "top-left" }),
-  request(90, 40, 64, { ...bf16, causal: true }),
+  request(90, 40, 64, { ...bf16, causal: true, lse: true }),
   request(150, 150, 64, { ...bf16, causal: true, window: 20 }),
   request(130, 40, 64, { ...bf16, window: 5 }),
   // Tiles as wide as V, 96 columns, are no multiple of a chunk.
@@ -57,9 +57,10 @@ export const attentionTable: readonly Fields[] = [
   // More keys than a tile holds.
   request(40, 290, 64, { ...bf16, ...grouped, bias: "hqs", alibi: true, layout: "bshd" }),
   request(70, 320, 64, { ...bf16, heads: 4, kvHeads: 2 }),
-  request(9, 300, 128, { ...f16, causal: true }),
+  request(9, 300, 128, { ...f16, causal: true, lse: true }),
   request(140, 270, 64, { ...bf16, causal: true, window: 40 }),
-  request(17, 401, 72, { ...f16, valueDim: 40, softCap: 3, layout: "bshd" }),
+  request(3, 300, 64, { ...f16, heads: 6, kvHeads: 2, causal: true, lse: true }),
+  request(17, 401, 72, { ...f16, valueDim: 40, softCap: 3, layout: "bshd", lse: true }),
   request(17, 260, 192, { ...bf16, valueDim: 128 }),
   request(17, 260, 192, bf16),
   request(17, 515, 256, { ...bf16, scale: -0.1 }),
@@ -81,7 +82,7 @@ function randomAttention(random: Random, dtype: NonNullable<Fields["dtype"]>): F
     ...{ heads: kvHeads * random.integer(1, 2), kvHeads, batch: often(2) },
     layout: pick(random, ["bhsd", "bshd"]),
     causal: pick(random, [false, true, "top-left"]),
-    ...{ bias: often(pick(random, biasAxes)), alibi: often(true) },
+    ...{ bias: often(pick(random, biasAxes)), alibi: often(true), lse: often(true) },
     ...{ window: often(random.integer(1, 40)), softCap: often(2), scale: often(0.2) },
   };
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as Fields;

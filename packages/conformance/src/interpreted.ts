@@ -56,6 +56,8 @@ export function interpreted(
     const parts = run.value.outputs.flatMap((outputs) => outputs[i] ?? []);
     if (step.kind === "output")
       steps.set(i, encodeArray(step.operand.dtype, batched(problem, step.operand, parts)));
+    const result = run.value.results.get(i);
+    if (step.kind === "result" && result !== undefined) steps.set(i, encodeArray(step.operand.dtype, result));
     if (step.kind === "reduce")
       steps.set(i, encodeArray(step.dtype, Float64Array.from(parts.flatMap((part) => [...part]))));
   });

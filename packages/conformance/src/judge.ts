@@ -14,6 +14,7 @@ import {
   packedStride,
   readElement,
   roundTo,
+  stepExtents,
 } from "@tilewright/core";
 import { type CaseData, operandMask, stepMask } from "./data.ts";
 
@@ -104,9 +105,11 @@ export function judge(problem: Problem, data: CaseData, stored: Stored): readonl
       faults.push(`epilogue[${index}] stored nothing`);
       continue;
     }
-    if (step.kind === "output") {
+    if (step.kind === "output" || step.kind === "result") {
+      const [, columns] = stepExtents(problem, step);
       const packed = packedStride(step.operand, problem.m, problem.n);
-      const place = { rows: reference.rows, columns: problem.n, stride: packed };
+      const stride = step.kind === "result" ? batchAxes(problem, `epilogue${index}`) : packed;
+      const place = { rows: reference.rows, columns, stride };
       compare(`epilogue[${index}]`, step.operand, actual, expected, place, exact);
     } else if (step.kind === "reduce") {
       const columns = expected.values.length;
@@ -140,7 +143,7 @@ export function differing(problem: Problem, x: Stored, y: Stored): number {
   let total = count(problem.d, operandMask(problem, "d"), x.d, y.d);
   problem.epilogue.forEach((step, i) => {
     const stored = x.steps.get(i);
-    if (step.kind === "output" && stored)
+    if ((step.kind === "output" || step.kind === "result") && stored)
       total += count(step.operand, stepMask(problem, i, step.operand, stored.length), stored, y.steps.get(i));
   });
   return total;

@@ -272,6 +272,7 @@ export {
   attentionRequestSchema,
   biasAxes,
   causalForms,
+  packings,
 } from "./schema/attention.ts";
 export { diagnosticsOfIssues } from "./schema/issues.ts";
 export {

@@ -98,6 +98,14 @@ export type EpilogueStep =
       readonly columns: number;
       readonly name?: string | undefined;
     }
+  /** A further matrix that statements of a tile program in front of the epilogue store; the value stays as it is. */
+  | {
+      readonly kind: "result";
+      readonly operand: Operand;
+      readonly rows: number;
+      readonly columns: number;
+      readonly name?: string | undefined;
+    }
   /** An expression of the value (`acc`) and of what step i has loaded (`$i`): `silu(acc*$0+$1)*$1`, without spaces. */
   | { readonly kind: "map"; readonly expression: string }
   /** Round to another dtype; `saturate` clamps to its finite range. */

@@ -59,9 +59,11 @@ export function compileProgram(
     const broken = proveProtocol(ownProgram(program), input.target, locations, true);
     if (broken.length > 0) return err(broken);
   }
-  // Further factors are the program's own business.
+  // Further factors and results are the program's own business.
   const { gated } = program.problem;
-  const epilogue = program.problem.epilogue.filter(({ kind }) => kind !== "factor" || gated !== undefined);
+  const epilogue = program.problem.epilogue.filter(
+    ({ kind }) => kind !== "result" && (kind !== "factor" || gated !== undefined),
+  );
   const able = ableTo(backends, { ...program.problem, epilogue }, input.target);
   if (!able.ok) return able;
   // Products name what multiplies: another backend has no way to copy its operands.

@@ -106,6 +106,7 @@ function stepOperand(problem: Problem, index: number): DeviceOperand | null {
     case "factor":
       return matrix(step.operand, "in");
     case "output":
+    case "result":
       return matrix(step.operand, "out");
     case "reduce":
       return vector(batches * (step.over === "n" ? m : step.over === "m" ? n : 1), step.dtype, "reduced");

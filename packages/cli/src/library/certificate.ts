@@ -71,7 +71,7 @@ function reachable(problem: Problem): Checked<Problem> {
 function attentionWithin({
   attention,
 }: ProgramRequest): Checked<ProgramRequest & { readonly launched: Problem }> {
-  const { stored, window, softCap, bias, offset: _, ...rest } = attention;
+  const { stored, window, softCap, bias, packHeads, offset: _, ...rest } = attention;
   const shared = attention.heads / attention.kvHeads;
   const kvHeads = shared > 1 ? 1 : Math.min(attention.kvHeads, MOST_BATCH);
   const sizes = { queries: attention.queries, keys: attention.keys };
@@ -83,6 +83,7 @@ function attentionWithin({
   }
   const made = attentionOf({
     ...{ op: "attention", ...rest, ...sizes, kvHeads, heads: kvHeads * shared, d: { dtype: stored } },
+    packHeads: packHeads ? "on" : "off",
     ...(window === null ? {} : { window }),
     ...(softCap === null ? {} : { softCap }),
     ...(bias === null ? {} : { bias }),

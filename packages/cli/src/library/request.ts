@@ -216,7 +216,15 @@ function stated(
     return err([problemWith(codes.conflict, at, message, { hint: `its sizes are ${own.join(", ")}` })]);
   }
   if (operation.problem.op === "attention") {
-    const made = attentionOf({ ...operation.problem, ...sizes.dims });
+    if (operation.problem.lse === true) {
+      const message = "operators of a library return O alone";
+      return err([
+        problemWith(codes.conflict, `${at}.lse`, message, { hint: "leave lse out, or compile a kernel" }),
+      ]);
+    }
+    const fields = { ...operation.problem, ...sizes.dims };
+    // An operator finds heads and queries by their axes.
+    const made = attentionOf(fields.queries === 1 ? fields : { ...fields, packHeads: "off" });
     return made.ok ? ok({ problem: made.value.launched, program: programOf(made.value) }) : placed(made);
   }
   const { symbolic = operation.problem.symbolic } = sizes;

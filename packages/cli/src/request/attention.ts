@@ -9,6 +9,7 @@ import {
   err,
   ok,
   type Problem,
+  packings,
 } from "@tilewright/core";
 import { type Attention, anchorOf, attentionText, parseAxisProgram, readAttention } from "@tilewright/ir";
 import { codes, problemWith } from "../codes.ts";
@@ -44,6 +45,12 @@ export const attentionFlags = {
     "add a matrix with these axes to scores: of b, h, q and s the ones it has; the others share it",
     biasAxes,
     { hint: "AXES", group },
+  ),
+  lse: toggle("store the logarithm of each query's sum of exp of scores, too, in f32", { group }),
+  packHeads: choice(
+    "queries of the heads that share a head of K and V are rows of one tile (default: of up to 16 queries)",
+    packings,
+    { hint: "on|off", group },
   ),
   alibi: toggle("take a slope of each head times the distance of a key from scores", { group }),
 };

@@ -1,5 +1,6 @@
 /** Results against the float64 reference: every element of D and of what the epilogue stores. */
 import {
+  batchAxes,
   type Comparison,
   compareMatrix,
   compareWithBound,
@@ -8,6 +9,7 @@ import {
   packedStride,
   type Reference,
   sizeOf,
+  stepExtents,
   storageFromBytes,
   type WorstElement,
 } from "@tilewright/core";
@@ -43,13 +45,17 @@ function* comparisons(
     const bytes = result.steps.get(index);
     if (expectation === undefined || bytes === undefined) continue;
     const name = `epilogue step ${index} (${step.kind})`;
-    if (step.kind === "output") {
-      const stride = packedStride(step.operand, problem.m, problem.n);
+    if (step.kind === "output" || step.kind === "result") {
+      const [, columns] = stepExtents(problem, step);
+      const stride =
+        step.kind === "result"
+          ? batchAxes(problem, `epilogue${index}`)
+          : packedStride(step.operand, problem.m, problem.n);
       yield [
         name,
         compareMatrix(step.operand, storageOf(step.operand, bytes), expectation, {
           rows: reference.rows,
-          columns: problem.n,
+          columns,
           stride,
         }),
       ];

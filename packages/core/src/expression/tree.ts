@@ -8,7 +8,7 @@ export type Expression<Leaf = string> =
   | { readonly kind: "leaf"; readonly leaf: Leaf }
   | { readonly kind: "apply"; readonly fn: FunctionName; readonly args: readonly Expression<Leaf>[] };
 
-/** Rounded once each (nearest even), but for `max`, `min`, `abs`, `neg` and `select`, which are exact. `select(x, y, a, b)` is a where x < y, else b. */
+/** Rounded once each (nearest even), but for `max`, `min`, `abs`, `neg`, `floor` and `select`, which are exact. `select(x, y, a, b)` is a where x < y, else b. */
 const plain = [
   "add",
   "sub",
@@ -20,6 +20,8 @@ const plain = [
   "min",
   "exp",
   "exp2",
+  "log",
+  "floor",
   "sqrt",
   "rsqrt",
   "fma",
@@ -43,6 +45,8 @@ export const calls: Readonly<Record<string, number>> = {
 export const elementCalls: Readonly<Record<string, number>> = {
   ...calls,
   exp2: 1,
+  log: 1,
+  floor: 1,
   sqrt: 1,
   rsqrt: 1,
   fma: 3,
@@ -108,6 +112,8 @@ export const plainValues: Readonly<
   min: (x, y) => (x > y ? y : x),
   exp: (x) => Math.exp(x),
   exp2: (x) => 2 ** x,
+  log: (x) => Math.log(x),
+  floor: (x) => Math.floor(x),
   sqrt: (x) => Math.sqrt(x),
   rsqrt: (x) => 1 / Math.sqrt(x),
   fma: (x, y, a = 0) => x * y + a,
@@ -121,6 +127,7 @@ export const isRounding = (fn: FunctionName): fn is Rounding => roundings.some((
 export const isApproximate = (fn: FunctionName): boolean =>
   fn === "exp" ||
   fn === "exp2" ||
+  fn === "log" ||
   fn === "sqrt" ||
   fn === "rsqrt" ||
   (!isPlain(fn) && !isRounding(fn) && activations[fn].approximate);

@@ -164,6 +164,7 @@ function checkStep(problem: Problem, step: EpilogueStep, at: string): Diagnostic
     case "gate":
     case "output":
     case "factor":
+    case "result":
       return checkOperand(`${at}.operand`, step.operand, ...stepExtents(problem, step));
   }
 }

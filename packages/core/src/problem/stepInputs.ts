@@ -1,8 +1,8 @@
-/** What steps of the epilogue read of device memory: matrices of D's shape, vectors along m or n, as matrices of one column or row. */
+/** What steps of the epilogue read, and tile programs store, of device memory: matrices of D's shape, vectors along m or n, as matrices of one column or row. */
 import type { DType } from "../dtype.ts";
 import { type EpilogueStep, type Operand, operandStrides, type Problem, upFactor } from "../problem.ts";
 
-/** The matrix or vector that a step reads. */
+/** The matrix or vector that a step reads, or that statements in front of the epilogue store. */
 export interface StepMatrix {
   readonly dtype: DType;
   /** Rows x columns; a vector along m has one column, one along n one row. */
@@ -32,7 +32,8 @@ export const isLaunchScalar = (step: EpilogueStep | undefined): boolean =>
 export const stepExtents = (
   { m, n }: Pick<Problem, "m" | "n">,
   step: EpilogueStep,
-): readonly [number, number] => (step.kind === "factor" ? [step.rows, step.columns] : [m, n]);
+): readonly [number, number] =>
+  step.kind === "factor" || step.kind === "result" ? [step.rows, step.columns] : [m, n];
 
 /** Names of the extents of the matrix of a step, rows and columns: those of B of a gated product's second factor. */
 export const stepExtentNames = (
@@ -46,7 +47,7 @@ export function upBuffer(problem: Pick<Problem, "gated" | "epilogue">): string |
   return step === null ? null : stepBuffer(step);
 }
 
-/** What a step reads element by element; null for steps that read nothing, or one value for all. */
+/** What a step reads, or a tile program stores, element by element; null for other steps, and those that read one value for all. */
 export function stepMatrix(problem: Problem, index: number): StepMatrix | null {
   const { m, n, epilogue } = problem;
   const step = epilogue[index];
@@ -61,7 +62,8 @@ export function stepMatrix(problem: Problem, index: number): StepMatrix | null {
     case "residual":
     case "source":
     case "gate":
-    case "factor": {
+    case "factor":
+    case "result": {
       const { operand } = step;
       const shape = stepExtents(problem, step);
       return { dtype: operand.dtype, shape, strides: operandStrides(operand), operand, across: null };

@@ -52,7 +52,8 @@ export function printStep(step: EpilogueStep): string {
     case "output":
       return `${step.kind}(${printOperand(step.operand)})`;
     case "factor":
-      return `factor(${step.rows},${step.columns},${printOperand(step.operand)})`;
+    case "result":
+      return `${step.kind}(${step.rows},${step.columns},${printOperand(step.operand)})`;
     case "cast":
       return `cast(${step.dtype},${step.saturate ? "saturate" : "ieee"})`;
     case "reduce":
@@ -150,6 +151,7 @@ const stepArguments: Readonly<Record<EpilogueStep["kind"], readonly string[]>> =
   load: ["by", "dtype"],
   source: ["operand"],
   factor: ["rows", "columns", "operand"],
+  result: ["rows", "columns", "operand"],
   map: ["expression"],
   cast: ["dtype", "saturate"],
   output: ["operand"],

@@ -43,6 +43,15 @@ const plainErrors: Readonly<
   max: ([, e], [, f]) => Math.max(e, f),
   min: ([, e], [, f]) => Math.max(e, f),
   // The exponent is rounded before ex2.approx takes it.
+  floor: ([x, e]) =>
+    e === 0 ? 0 : Math.max(Math.floor(x + e) - Math.floor(x), Math.floor(x) - Math.floor(x - e)),
+  // lg2.approx: 2^-22, absolute between 1/2 and 2 (PTX ISA, lg2).
+  log: ([x, e], _, result) =>
+    e >= x && e > 0
+      ? Number.POSITIVE_INFINITY
+      : Number.isFinite(result)
+        ? -Math.log1p(-e / x) + (1 + Math.abs(result)) * 2 ** -21
+        : 0,
   sqrt: ([x, e], _, result) => result - Math.sqrt(Math.max(x - e, 0)) + result * approximation,
   rsqrt: ([x, e], _, result) => 1 / Math.sqrt(Math.max(x - e, 0)) - result + result * approximation,
   fma: ([x, e], [y, f], _, [[, more] = [0, 0]]) => stretched(e, y) + stretched(f, x) + e * f + more,
@@ -57,7 +66,7 @@ const plainErrors: Readonly<
   exp2: ([, e], _, result) =>
     result === 0 ? 0 : result * (Math.expm1(e * Math.LN2) + approximation) + LEAST_NORMAL,
 };
-const exact: readonly FunctionName[] = ["neg", "abs", "max", "min", "select"];
+const exact: readonly FunctionName[] = ["neg", "abs", "max", "min", "floor", "select"];
 
 /**
  * A cast really rounds, because what follows sees the rounded value (and may turn an overflow into NaN). A kernel whose value is off by
@@ -74,9 +83,9 @@ export function castValue(
   return [rounded, error + 2 * roundingBound(step.dtype, rounded)];
 }
 
-/** Sums of integers that f32 holds, positions for instance, are exact. */
+/** Sums and products of integers that f32 holds, positions for instance, are exact. */
 const isCounted = (fn: FunctionName, [x, e]: Approximate, [y, f]: Approximate, value: number): boolean =>
-  (fn === "add" || fn === "sub") &&
+  (fn === "add" || fn === "sub" || fn === "mul") &&
   e === 0 &&
   f === 0 &&
   Number.isInteger(x) &&

@@ -362,6 +362,7 @@ function applyStep(index: number, tile: Tile, context: StepContext): Expectation
     case undefined:
     // Multiplied before, or of a tile program, which has a reference of its own.
     case "factor":
+    case "result":
       return null;
     case "bias":
     case "residual":

@@ -10,6 +10,8 @@ export const attentionDTypes = ["f16", "bf16", "f32"] as const;
 export const causalForms = ["bottom-right", "top-left"] as const;
 /** Order of the axes in memory, the last one contiguous: batch, heads, sequence, head dimension. */
 export const attentionLayouts = ["bhsd", "bshd"] as const;
+/** Whether heads that share keys are rows of one tile. */
+export const packings = ["on", "off"] as const;
 /** Axes that a bias has: batch, heads, queries, keys. The others share it. */
 export const biasAxes = ["bhqs", "bhs", "bqs", "bs", "hqs", "hs", "qs", "s"] as const;
 
@@ -55,6 +57,18 @@ export const attentionRequestSchema = z
       .optional()
       .describe(
         "a slope of each head in f32, times the distance of a key from the query's own, is taken from scores",
+      ),
+    lse: z
+      .boolean()
+      .optional()
+      .describe(
+        "a second output in f32, [batch, heads, queries]: the natural logarithm of the sum of exp of a query's scores, masked and scaled; -inf of one that sees no key",
+      ),
+    packHeads: z
+      .enum(packings)
+      .optional()
+      .describe(
+        "on: queries of the heads that share a head of K and V are rows of one tile; off unless given, but of up to 16 queries",
       ),
     softCap: z.number().optional().describe("scores become softCap * tanh(score / softCap)"),
   })

@@ -71,6 +71,9 @@ const epilogueSteps = <T extends z.ZodType>(operand: T) =>
           "the second matrix of a gated product; or a further factor of a tile program, of A.B, whose columns are then its rows, or of the product before; the value stays as it is",
         ),
       z
+        .strictObject({ kind: z.literal("result"), operand, ...extents, name })
+        .describe("a further matrix that a tile program stores; the value stays as it is"),
+      z
         .strictObject({ kind: z.literal("map"), expression: z.string() })
         .describe("an expression of acc, the value so far, and $i, what step i has loaded"),
       z

@@ -45,7 +45,10 @@ export function roofline(problem: Problem, gpu: Gpu): Roofline {
   for (const which of ["a", "b"] as const) bytes += factorsSize(problem, which);
   for (const step of problem.epilogue)
     if ("operand" in step)
-      bytes += step.kind === "factor" ? bytesOf(step.operand, "b", count) : bytesOf(step.operand, "d", parts);
+      bytes +=
+        step.kind === "result"
+          ? (step.rows * step.columns * parts * dtypes[step.operand.dtype].bits) / 8
+          : bytesOf(step.operand, step.kind === "factor" ? "b" : "d", step.kind === "factor" ? count : parts);
 
   const flops = 2 * problem.m * productColumns(problem) * problem.k * parts;
   const peakTflops = gpu.peakTflops[productDType(problem.a.dtype, problem.b.dtype)] ?? null;

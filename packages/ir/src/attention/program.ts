@@ -23,51 +23,77 @@ export type AttentionViews = Readonly<Partial<Record<"Q" | "K" | "V" | "O" | "bi
 /** The text of the program. */
 export function attentionText(attention: Attention, views: AttentionViews = {}): string {
   const { heads, kvHeads, batch, queries, keys, headDim, valueDim, dtype, stored, bias } = attention;
-  const shared = heads / kvHeads;
+  const rows = rowsOf(attention, views);
+  // Heads that are rows are no axis of the batch.
+  const shared = rows.packed ? 1 : heads / kvHeads;
   const name = `attention_${dtype}_b${batch}_h${heads}${shared === 1 ? "" : `_${kvHeads}`}_q${queries}_k${keys}_d${headDim}`;
   const parts = keys > MOST_AT_ONCE;
   const sum = parts ? "%l" : "%y";
-  const query = axesOf(attention, ["h", ...(shared === 1 ? [] : ["g"])]);
-  const key = axesOf(attention, ["h"]);
+  const query = axesOf(rows.packed ? "bhsd" : attention.layout, ["h", ...(shared === 1 ? [] : ["g"])]);
+  const key = axesOf(attention.layout, ["h"]);
+  const r = rows.axis;
   return `${[
     "tile.ir 5",
     `tile.kernel @${name}${valueDim === headDim ? "" : `_${valueDim}`} stage nest {`,
     `  axis b = ${batch} batch`,
     `  axis h = ${kvHeads} batch`,
     ...(shared === 1 ? [] : [`  axis g = ${shared} batch`]),
-    `  axis q = ${queries}`,
+    `  axis ${r} = ${rows.packed ? queries * (heads / kvHeads) : queries}`,
     `  axis s = ${keys}${parts ? "" : " whole"}`,
     `  axis d = ${headDim}`,
     `  axis e = ${valueDim} whole`,
-    `  param %Q ${dtype}${views.Q ? strided(views.Q, shared, ["q", "d"]) : `[${query("q", "d")}]`}`,
+    `  param %Q ${dtype}${views.Q ? strided(views.Q, shared, ["q", "d"]) : `[${query(r, "d")}]`}`,
     `  param %K ${dtype}${views.K ? strided(views.K, 1, ["s", "d"]) : `[${key("s", "d")}]`}`,
     `  param %V ${dtype}${views.V ? strided(views.V, 1, ["s", "e"]) : `[${key("s", "e")}]`}`,
     ...(bias === null
       ? []
       : [
-          `  param %bias ${views.bias?.dtype ?? dtype}${views.bias ? strided(views.bias, shared, ["q", "s"], bias) : `[${biasOf(bias, shared > 1)}]`}`,
+          `  param %bias ${views.bias?.dtype ?? dtype}${views.bias ? strided(views.bias, shared, ["q", "s"], bias) : `[${biasOf(bias, shared > 1, rows)}]`}`,
         ]),
-    ...(attention.alibi ? [`  param %slopes f32[h${shared === 1 ? "" : ", g"}]`] : []),
-    `  param %O ${stored}${views.O ? strided(views.O, shared, ["q", "e"]) : `[${query("q", "e")}]`}`,
-    "  tile %S f32[q, s]",
-    `  tile %P ${dtype}[q, s]`,
-    "  tile %x f32[q]",
-    "  tile %y f32[q]",
-    "  tile %w f32[q]",
-    "  tile %acc f32[q, e]",
-    ...(parts ? ["  tile %m f32[q]", "  tile %z f32[q]", "  tile %l f32[q]"] : []),
+    ...(attention.alibi ? [`  param %slopes f32[h${shared === 1 && !rows.packed ? "" : ", g"}]`] : []),
+    ...(attention.lse ? [`  param %L f32[b, h, ${shared === 1 ? "" : "g, "}${r}]`] : []),
+    `  param %O ${stored}${views.O ? strided(views.O, shared, ["q", "e"]) : `[${query(r, "e")}]`}`,
+    `  tile %S f32[${r}, s]`,
+    `  tile %P ${dtype}[${r}, s]`,
+    ...["x", "y", "w", ...(parts ? ["m", "z", "l"] : [])].map((name) => `  tile %${name} f32[${r}]`),
+    `  tile %acc f32[${r}, e]`,
     "",
-    "  tiles q, e {",
-    ...(parts ? inParts(attention) : atOnce(attention)).map((line) => `    ${line}`),
+    `  tiles ${r}, e {`,
+    ...(parts ? inParts(attention, rows) : atOnce(attention, rows)).map((line) => `    ${line}`),
+    ...(attention.lse ? [`    store %L = ${logOf(attention, rows, parts ? "%m" : "%x", sum)}`] : []),
     `    store %O = %acc / ${leavesNone(attention) ? `max(${sum}, 1e-30)` : sum}`,
     "  }",
     "}",
   ].join("\n")}\n`;
 }
 
+/** What rows of a tile are. */
+interface Rows {
+  readonly axis: string;
+  /** Whether heads that share a head of K and V are rows, those of a head behind each other. */
+  readonly packed: boolean;
+  /** The number of a row's query. */
+  readonly query: string;
+}
+
+/** Heads that share keys are rows where theirs lie at one distance, and what is added to scores has them, too, or neither heads nor queries. */
+function rowsOf(
+  { heads, kvHeads, queries, layout, bias, alibi, packHeads }: Attention,
+  views: AttentionViews,
+): Rows {
+  const one = queries === 1;
+  const has = (axis: string): boolean => bias?.includes(axis) ?? false;
+  const together = one || (layout === "bhsd" && !alibi && has("h") === has("q"));
+  const packed = packHeads && heads > kvHeads && together && Object.keys(views).length === 0;
+  if (!packed) return { axis: "q", packed, query: "q" };
+  return one
+    ? { axis: "g", packed, query: "0" }
+    : { axis: "r", packed, query: `r - ${queries} * floor((r + 0.5) / ${queries})` };
+}
+
 /** Axes of a parameter in the order of memory. */
 const axesOf =
-  ({ layout }: Attention, heads: readonly string[]) =>
+  (layout: Attention["layout"], heads: readonly string[]) =>
   (rows: string, columns: string): string =>
     (layout === "bhsd" ? ["b", ...heads, rows, columns] : ["b", rows, ...heads, columns]).join(", ");
 
@@ -89,15 +115,26 @@ function strided(
 }
 
 /** Axes of a bias in the order of memory. */
-const biasOf = (axes: string, shared: boolean): string =>
-  [...axes].flatMap((axis) => (axis === "h" && shared ? ["h", "g"] : [axis])).join(", ");
+const biasOf = (axes: string, shared: boolean, { axis: row, packed }: Rows): string =>
+  [...axes]
+    .flatMap((axis) => {
+      if (axis === "q") return packed && row === "g" ? [] : [row];
+      return axis !== "h" ? [axis] : shared || (packed && row === "g") ? ["h", "g"] : ["h"];
+    })
+    .join(", ");
+
+/** The logarithm of a row's sum of exp of scores, from its largest score and the sum of its weights. */
+function logOf(attention: Attention, rows: Rows, largest: string, sum: string): string {
+  const unit = scored(attention, rows).factor / LOG2E;
+  return `${unit === 1 ? largest : `${largest} * ${unit}`} + log(${sum})`;
+}
 
 /** Sums of Q.K^T. */
 const products = ["fill %S = 0", "for d {", "  mma %S += %Q * %K", "}"];
 
 /** The scores of all keys, their weights and the product with V. */
-function atOnce(attention: Attention): readonly string[] {
-  const { lines, factor } = scored(attention);
+function atOnce(attention: Attention, rows: Rows): readonly string[] {
+  const { lines, factor } = scored(attention, rows);
   return [
     ...[...products, ...lines],
     "reduce %x = max(%S) along s",
@@ -116,8 +153,8 @@ const weights = (factor: number): readonly string[] => [
 ];
 
 /** Part by part, with the maximum and the sum of all parts so far, to which what they gave is scaled again. */
-function inParts(attention: Attention): readonly string[] {
-  const { lines, factor } = scored(attention);
+function inParts(attention: Attention, rows: Rows): readonly string[] {
+  const { lines, factor } = scored(attention, rows);
   const part = [
     ...[...products, ...lines],
     "reduce %x = max(%S) along s",
@@ -138,13 +175,16 @@ function inParts(attention: Attention): readonly string[] {
 }
 
 /** From the sums of Q.K^T to scores, and the factor of their differences that is an exponent of 2. */
-function scored(attention: Attention): { readonly lines: readonly string[]; readonly factor: number } {
+function scored(
+  attention: Attention,
+  { query }: Rows,
+): { readonly lines: readonly string[]; readonly factor: number } {
   const { scale, softCap } = attention;
-  const added = addedTo(attention);
+  const added = addedTo(attention, query);
   // The maximum is that of the scores only where their factor is positive, and one.
   const early = added !== "" || (softCap === null && scale <= 0);
   const factor = (early ? 1 : (softCap ?? scale)) * LOG2E;
-  const mask = masked(attention);
+  const mask = masked(attention, query);
   const score = softCap === null ? `%S * (${scale})` : `${softCap} * %S`;
   const lines = [
     ...(softCap === null ? [] : [`map %S = tanh(%S * ${scale / softCap})`]),
@@ -155,23 +195,24 @@ function scored(attention: Attention): { readonly lines: readonly string[]; read
 }
 
 /** What is added to scores. ALiBi's distances are from a query's own key. */
-const addedTo = ({ bias, alibi, offset }: Attention): string =>
-  `${bias === null ? "" : " + %bias"}${alibi ? ` - %slopes * abs(${position(offset)} - s)` : ""}`;
+const addedTo = ({ bias, alibi, offset }: Attention, query: string): string =>
+  `${bias === null ? "" : " + %bias"}${alibi ? ` - %slopes * abs(${position(query, offset)} - s)` : ""}`;
 
 /** The score where a query sees the key, else -inf; null without a mask. */
-function masked({ causal, offset, window, keys, queries }: Attention): string | null {
+function masked({ causal, offset, window, keys, queries }: Attention, query: string): string | null {
   let value = "%S";
   const ahead = causal ? 0 : window === null ? null : window - 1;
   // Keys below the diagonal of the last query are all seen by it.
   if (ahead !== null && offset + ahead < keys - 1)
-    value = `select(s < ${position(offset + ahead + 1)}, ${value}, -inf)`;
+    value = `select(s < ${position(query, offset + ahead + 1)}, ${value}, -inf)`;
   if (window !== null && queries - 1 + offset >= window)
-    value = `select(s < ${position(offset - window + 1)}, -inf, ${value})`;
+    value = `select(s < ${position(query, offset - window + 1)}, -inf, ${value})`;
   return value === "%S" ? null : value;
 }
 
 /** So many keys behind the query's own number. */
-const position = (by: number): string => (by < 0 ? `q - ${-by}` : `q + ${by}`);
+const position = (query: string, by: number): string =>
+  query === "0" ? `${by}` : by < 0 ? `${query} - ${-by}` : `${query} + ${by}`;
 
 /** Whether some query may see no key at all: its O is 0. */
 const leavesNone = ({ causal, offset, window, queries, keys, bias }: Attention): boolean =>

@@ -40,7 +40,14 @@ export interface Attention {
   readonly bias: NonNullable<AttentionRequest["bias"]> | null;
   /** Whether a slope of each head, times the distance of key and query, is taken from scores. */
   readonly alibi: boolean;
+  /** Whether the logarithm of the sum of exp of scores is stored, too. */
+  readonly lse: boolean;
+  /** Whether queries of the heads that share a head of K and V are rows of one tile, where their rows lie at one distance. */
+  readonly packHeads: boolean;
 }
+
+/** Queries of which those of one head leave most rows of a tile empty. */
+const FEW_QUERIES = 16;
 
 const sizes = ["queries", "keys", "heads", "kvHeads", "headDim", "valueDim", "batch", "window"] as const;
 
@@ -71,6 +78,8 @@ export function readAttention(given: unknown): Checked<Attention> {
     softCap: request.softCap ?? null,
     bias: request.bias ?? null,
     alibi: request.alibi ?? false,
+    lse: request.lse ?? false,
+    packHeads: request.packHeads === undefined ? queries <= FEW_QUERIES : request.packHeads === "on",
   });
 }
 

@@ -30,6 +30,7 @@ const specials: Readonly<Partial<Record<FunctionName, Work>>> = {
   sqrt: divided,
   exp: special,
   exp2: special,
+  log: special,
   rsqrt: special,
 };
 

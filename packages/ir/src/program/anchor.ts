@@ -38,10 +38,12 @@ export interface Anchor {
    * kernel reads.
    */
   readonly problem: Problem;
-  /** What a launch takes. Parameters that are neither operands of the first product nor stored are what steps of the epilogue read, factors of further products the last. */
+  /** What a launch takes. Parameters that are neither operands of the first product nor stored are what steps of the epilogue read, factors of further products behind them, and further results the last. */
   readonly launched: Problem;
   readonly products: readonly Product[];
   readonly stored: Extract<AxisStmt, { kind: "store" }>;
+  /** Parameters that are stored beside it, in front of it. */
+  readonly results: readonly Parameter[];
   /** The tile that is stored: the last product's sums, or the first matrix. */
   readonly acc: string;
   /** Whether a loop has parts of an axis. */
@@ -108,9 +110,9 @@ export function anchorOf(program: AxisProgram): Checked<Anchor> {
   const chain = products(program.body);
   const [product] = chain;
   const stores = program.body.filter((stmt) => stmt.kind === "store");
-  const [stored] = stores;
-  if (stored === undefined || stores.length > 1 || program.body.at(-1) !== stored)
-    return fault("stores nothing, or not at its end", "end with one store");
+  const stored = stores.at(-1);
+  const stray = eachAxisStmt(program.body.slice(0, -stores.length)).some(({ kind }) => kind === "store");
+  if (stored === undefined || stray) return fault("stores nothing, or not at its end", "end with stores");
   const broken = chainFault(program, chain);
   if (broken !== null) return fault(...broken);
   const acc = chain.at(-1)?.acc ?? program.tiles.find(({ axes }) => axes.length === 2)?.name;
@@ -121,8 +123,9 @@ export function anchorOf(program: AxisProgram): Checked<Anchor> {
     return found;
   };
   const d = parameter(stored.param);
+  const results = stores.slice(0, -1).map(({ param }) => parameter(param));
   const [m, n] = program.grid;
-  for (const { axes } of [namedIn(program, acc), d, ...program.tiles]) {
+  for (const { axes } of [namedIn(program, acc), d, ...results, ...program.tiles]) {
     const [rows, columns = n] = axes;
     const inner = chain.slice(0, -1).some((each) => namedIn(program, each.acc).axes[1] === columns);
     if (rows !== m || (columns !== n && !inner))
@@ -131,7 +134,9 @@ export function anchorOf(program: AxisProgram): Checked<Anchor> {
   const factors = chain.slice(1).map((each) => parameter(each.b));
   const operands = new Map<string, OperandName>([[stored.param, "d"]]);
   if (product !== undefined) operands.set(product.a, "a").set(product.b, "b");
-  const inputs = program.params.filter((each) => !operands.has(each.name) && !factors.includes(each));
+  const inputs = program.params.filter(
+    (each) => !operands.has(each.name) && !factors.includes(each) && !results.includes(each),
+  );
   // Columns of tiles that products go on from.
   const between = new Set(chain.slice(0, -1).flatMap((each) => namedIn(program, each.acc).axes.slice(1)));
   const isBetween = ({ axes }: Parameter): boolean =>
@@ -148,24 +153,36 @@ export function anchorOf(program: AxisProgram): Checked<Anchor> {
     );
   }
   // B has as many columns as the first factor has rows: those come before what only maps read.
-  const steps = [...inputs.filter((each) => !isBetween(each)), ...factors, ...inputs.filter(isBetween)];
-  for (const [i, { name }] of steps.entries()) {
-    if (operands.has(name)) return fault(`multiplies %${name} twice`, "declare it once for each product");
+  const steps = [
+    ...inputs.filter((each) => !isBetween(each)),
+    ...factors,
+    ...inputs.filter(isBetween),
+    ...results,
+  ];
+  for (const [i, param] of steps.entries()) {
+    const { name } = param;
+    if (operands.has(name))
+      return results.includes(param)
+        ? fault(`stores %${name} twice`, "declare a parameter for each")
+        : fault(`multiplies %${name} twice`, "declare it once for each product");
     operands.set(name, `epilogue${i}`);
   }
-  if (eachAxisStmt(program.body).some((stmt) => readsOf(stmt).includes(stored.param)))
-    return fault(`reads %${stored.param}, which it stores`, "keep the value in a tile");
+  for (const { name } of [d, ...results])
+    if (eachAxisStmt(program.body).some((stmt) => readsOf(stmt).includes(name)))
+      return fault(`reads %${name}, which it stores`, "keep the value in a tile");
   for (const stmt of program.body) {
     const found = stmt.kind === "for" ? loopFault(program, stmt) : null;
     if (found !== null) return fault(...found);
   }
   const extent = (name: string | undefined): number => axisOf(program, name ?? "").extent;
-  const missing = batchOf(program).find((axis) => axis.extent > 1 && strideAlong(d, axis.name) === 0);
-  if (missing !== undefined)
+  for (const param of [d, ...results]) {
+    const missing = batchOf(program).find((axis) => axis.extent > 1 && strideAlong(param, axis.name) === 0);
+    if (missing === undefined) continue;
     return fault(
-      `stores %${d.name}, which lacks ${missing.name}`,
-      `declare %${d.name} with axis ${missing.name}`,
+      `stores %${param.name}, which lacks ${missing.name}`,
+      `declare %${param.name} with axis ${missing.name}`,
     );
+  }
   const matrix = (param: Parameter) => {
     const { dtype, layout, axes } = param;
     return { dtype, layout, ld: strideAlong(param, axes[layout === "row" ? 0 : 1] ?? "") };
@@ -179,13 +196,22 @@ export function anchorOf(program: AxisProgram): Checked<Anchor> {
     b: operand(product?.b),
     d: matrix(d),
   };
-  /** A matrix of sizes of its own, which the epilogue leaves alone; a vector is its only row, a value of the batch's axes alone its only element. */
+  /** A matrix of sizes of its own, which the epilogue leaves alone; a vector is its only row, one along rows that is stored its only column, a value of the batch's axes alone its only element. */
   const apart = (param: Parameter) => {
     const { name, axes } = param;
     const columns = axes.length === 0 ? 1 : extent(axes.at(-1));
     const [rows, operand] =
       axes.length < 2 ? [1, { dtype: param.dtype, ld: columns }] : [extent(axes[0]), matrix(param)];
-    return { kind: "factor", rows, columns, operand, name } as const;
+    if (!results.includes(param)) return { kind: "factor", rows, columns, operand, name } as const;
+    const stands = axes.length === 1 && strideAlong(param, m) === 1;
+    const column = {
+      dtype: param.dtype,
+      layout: stands ? "col" : "row",
+      ld: stands ? columns : strideAlong(param, m),
+    } as const;
+    return axes.length === 1
+      ? ({ kind: "result", rows: columns, columns: 1, operand: column, name } as const)
+      : ({ kind: "result", rows, columns, operand, name } as const);
   };
   const read = inputs
     .filter((param) => !isBetween(param))
@@ -210,6 +236,7 @@ export function anchorOf(program: AxisProgram): Checked<Anchor> {
           launched: launched.value,
           products: chain,
           stored,
+          results,
           acc,
           parts,
           operands,
@@ -243,7 +270,7 @@ export function anchorOf(program: AxisProgram): Checked<Anchor> {
   if (!problem.ok) return problem;
   return ok({
     ...{ problem: problem.value, launched: launched.value },
-    ...{ products: chain, stored, acc, parts, operands },
+    ...{ products: chain, stored, results, acc, parts, operands },
   });
 }
 

@@ -1,5 +1,5 @@
 /** Which schedules a program over axes may take: those of its product, and smaller ones where its other tiles need the room. */
-import type { Schedule, Target } from "@tilewright/core";
+import type { Problem, Schedule, Target } from "@tilewright/core";
 import type { Backend } from "../backend.ts";
 import type { Machine } from "../model/machine.ts";
 import { usualMachine } from "../model/machines.ts";
@@ -45,7 +45,7 @@ export function* nestsOf(
     // Of longer rows of Q a part is several chunks, between which nothing is copied ahead.
     const rows =
       anchor.parts && problem.k <= problem.n
-        ? first.flatMap((schedule) => wholeRows(schedule, problem.n)).filter(legal)
+        ? first.flatMap((schedule) => wholeRows(schedule, problem)).filter(legal)
         : [];
     for (const schedule of [...chains, ...rows.slice(0, 1), ...before, ...single, ...schedules])
       yield nestOf({ backend, schedule, text: printSchedule(backend.schedule, schedule) });
@@ -62,20 +62,27 @@ const singleFragments = (schedule: Schedule): readonly Schedule[] =>
 const [ROWS, WARP_ROWS] = [64, 16];
 
 /**
- * Of a schedule that says what part of a tile a warp has, for loops over parts of an axis: whole rows, and a part in one chunk, so that a chunk of one product is copied while that of the
+ * Of a schedule that says what part of a tile a warp has, for loops over parts of an axis: whole rows where there are as many as warps take, and a part in one chunk, so that a chunk of one product is copied while that of the
  * other is multiplied.
  */
-const wholeRows = (schedule: Schedule, columns: number): readonly Schedule[] =>
-  Array.isArray(schedule.warp)
-    ? [
-        {
-          ...schedule,
-          ...{ tile: [ROWS, columns, columns], warp: [WARP_ROWS, columns], stages: 2 },
-          ...("frag" in schedule ? { frag: 1 } : {}),
-          ...("drain" in schedule ? { drain: 0 } : {}),
-        },
-      ]
-    : [];
+function wholeRows(schedule: Schedule, { m, n: columns }: Problem): readonly Schedule[] {
+  if (!Array.isArray(schedule.warp)) return [];
+  const warps = ROWS / WARP_ROWS;
+  // Of few rows the warps divide the columns: rows that are none cost as much as others.
+  const down = Math.min(warps, 2 ** Math.ceil(Math.log2(Math.ceil(m / WARP_ROWS))));
+  return [
+    {
+      ...schedule,
+      ...{
+        tile: [down * WARP_ROWS, columns, columns],
+        warp: [WARP_ROWS, (columns * down) / warps],
+        stages: 2,
+      },
+      ...("frag" in schedule ? { frag: 1 } : {}),
+      ...("drain" in schedule ? { drain: 0 } : {}),
+    },
+  ];
+}
 
 /** Schedules that others are made of. */
 const FIRST = 6;

@@ -32,7 +32,7 @@ export function referenceProgram(
 ): Reference {
   const anchor = anchorOf(source);
   if (!anchor.ok) throw new TypeError("a program that was compiled has a product");
-  const { operands, stored, launched } = anchor.value;
+  const { operands, stored, results, launched } = anchor.value;
   const operand = (name: string): BatchedOperand => {
     const found = operands.get(name);
     if (found === undefined) throw new TypeError("parameters are operands");
@@ -41,10 +41,13 @@ export function referenceProgram(
   const dataOf = (name: string): OperandData | null => {
     const which = operand(name);
     const data = which === "a" ? a : which === "b" ? b : (steps?.[Number(which.slice(8))] ?? null);
-    return which === "d" || typeof data === "number" ? null : data;
+    const written = which === "d" || results.some((result) => result.name === name);
+    return written || typeof data === "number" ? null : data;
   };
   const count = launched.batch.kind === "strided" ? launched.batch.count : 1;
-  const [values, bounds] = [[] as number[], [] as number[]];
+  const outputs = [stored.param, ...results.map(({ name }) => name)].map((name) => ({
+    ...{ name, values: [] as number[], bounds: [] as number[] },
+  }));
   for (let problem = 0; problem < count; problem++) {
     const inputs = new Map(
       source.params.flatMap((param) => {
@@ -53,17 +56,22 @@ export function referenceProgram(
         return data === null ? [] : [[param.name, valuesOf(source, param, data, start, rows)] as const];
       }),
     );
-    const made = measureProgram(source, inputs, rows).get(stored.param);
-    if (made === undefined) throw new TypeError("a program stores its result");
-    for (const value of made.values) values.push(value);
-    for (const bound of made.bounds) bounds.push(bound);
+    const measured = measureProgram(source, inputs, rows);
+    for (const { name, values, bounds } of outputs) {
+      const made = measured.get(name);
+      if (made === undefined) throw new TypeError("a program stores its results");
+      for (const value of made.values) values.push(value);
+      for (const bound of made.bounds) bounds.push(bound);
+    }
   }
-  return {
-    rows,
-    d: { values: Float64Array.from(values), bounds: Float64Array.from(bounds) },
-    sumAbs: new Float64Array(0),
-    steps: new Map(),
-  };
+  const [d, ...others] = outputs.map(({ name, values, bounds }) => ({
+    ...{ name, values: Float64Array.from(values), bounds: Float64Array.from(bounds) },
+  }));
+  if (d === undefined) throw new TypeError("a program stores its result");
+  const further = others.map(
+    ({ name, ...each }) => [Number(operand(name).slice("epilogue".length)), each] as const,
+  );
+  return { rows, d, sumAbs: new Float64Array(0), steps: new Map(further) };
 }
 
 /** Multiply-adds of a program's products, over its batch. */

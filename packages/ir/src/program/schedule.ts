@@ -256,6 +256,8 @@ class Body {
       case "reduce":
         return this.#reduce(stmt, turn);
       case "store": {
+        if (stmt.param !== this.#anchor.stored.param)
+          return [{ kind: "map", dst: this.#view(stmt.param, null), value: this.#value(stmt.value, turn) }];
         const epilogue = eachStmt(this.#base.body).find((each) => each.kind === "epilogue");
         if (epilogue?.kind !== "epilogue") throw new TypeError("a matrix product stores its sums");
         const { value } = stmt;

@@ -55,6 +55,8 @@ export interface Interpreted {
   readonly d: ValueArray;
   /** Results of `output` and `reduce` steps by the step's position; one list a matrix of the batch. */
   readonly outputs: readonly StepOutputs[];
+  /** What statements stored for `result` steps by the step's position, of all matrices of the batch where they lie. */
+  readonly results: ReadonlyMap<number, ValueArray>;
 }
 
 /**
@@ -89,9 +91,18 @@ function runProgram(program: TileProgram, inputs: InterpretInputs, options: Inte
   const batches = problem.batch.kind === "strided" ? problem.batch.count : 1;
   const memories = new Map<string, Memory>();
   let d: ValueArray | null = null;
+  const results = new Map<number, ValueArray>();
   for (const buffer of program.buffers) {
     if (buffer.space !== "global") {
       memories.set(buffer.name, makeTile(buffer));
+      continue;
+    }
+    const step = stepOfBuffer(buffer.name);
+    if (step !== null && problem.epilogue[step]?.kind === "result") {
+      const length = spanOf(buffer) + batchReach(batchAxes(problem, `epilogue${step}`));
+      const made = makeValues(buffer.dtype, length).fill(Number.NaN);
+      results.set(step, made);
+      memories.set(buffer.name, makeGlobal(buffer, made, made));
       continue;
     }
     const input = stepMemory(problem, buffer, inputs);
@@ -138,10 +149,11 @@ function runProgram(program: TileProgram, inputs: InterpretInputs, options: Inte
       epilogue: problem.epilogue.map((_, i) => stepInputAt(problem, i, inputs.epilogue?.[i], batch)),
     });
     machine.run();
-    for (const memory of memories.values()) if (memory.buffer.name === "D") checkComplete(memory);
+    for (const memory of memories.values())
+      if (memory.buffer.space === "global" && memory.store !== null) checkComplete(memory);
     outputs.push(machine.outputs);
   }
-  return { d, outputs };
+  return { d, outputs, results };
 }
 
 /** What a step reads as a matrix of its own; null for other buffers. */
@@ -191,8 +203,7 @@ function inMemory(buffer: Buffer, problem: Problem): Buffer {
 /** Elements from the first to the last of all matrices of the batch. */
 function requiredLength(buffer: Buffer, problem: Problem, operand: OperandName): number {
   if (buffer.shape.includes(0)) return 0;
-  const [rs = 1, cs = 1] = buffer.layout?.stride ?? [];
-  const one = (buffer.shape[0] - 1) * rs + (buffer.shape[1] - 1) * cs + 1;
+  const one = spanOf(buffer);
   const count = problem.batch.kind === "strided" ? problem.batch.count : 1;
   return (
     one +
@@ -202,15 +213,21 @@ function requiredLength(buffer: Buffer, problem: Problem, operand: OperandName):
   );
 }
 
-/** Every element of D of this matrix must have been written. */
+/** Elements from the first to the last of one matrix. */
+function spanOf({ shape, layout }: Buffer): number {
+  const [rs = 1, cs = 1] = layout?.stride ?? [];
+  return (shape[0] - 1) * rs + (shape[1] - 1) * cs + 1;
+}
+
+/** Every element of this matrix that the program stores must have been written. */
 function checkComplete({ buffer, written, base, rowStride, colStride }: Memory): void {
   for (let r = 0; r < buffer.shape[0]; r++)
     for (let c = 0; c < buffer.shape[1]; c++)
       if (written?.[base + r * rowStride + c * colStride] !== 1)
         throw new InterpretFailure(
           interpretCodes.incomplete,
-          "%D",
-          `element (${r}, ${c}) of %D is never written`,
+          `%${buffer.name}`,
+          `element (${r}, ${c}) of %${buffer.name} is never written`,
           "the tiles and their epilogues must cover the matrix",
         );
 }

@@ -201,6 +201,7 @@ function latticeInputs(
       case "clamp":
       case "cast":
       case "output":
+      case "result":
       case "reduce":
         return null;
       default:

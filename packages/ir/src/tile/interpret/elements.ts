@@ -10,7 +10,7 @@ type Source =
   | { readonly kind: "row" | "col"; readonly from: number }
   | { readonly kind: "place"; readonly place: Place };
 
-/** `sources`: the places of the expression's views, in their order; `from`: where its rows and columns are counted from, likewise. What lies outside a global one reads 0. */
+/** `sources`: the places of the expression's views, in their order; `from`: where its rows and columns are counted from, likewise. What lies outside a global one reads 0, and is not written. */
 export function runElements(
   stmt: ElementStmt,
   dst: Place,
@@ -51,10 +51,13 @@ export function runElements(
     });
   const out = storeOf(dst.memory, at);
   const rounded = (x: number): number => roundTo(memoryType(dst.memory.buffer.dtype), x);
-  const box = clip(dst, [false, false], at);
+  const outside = dst.memory.buffer.space === "global";
+  const box = clip(dst, [outside, outside], at);
   if (stmt.kind === "map") {
     const made = Array.from({ length: rows * cols }, (_, i) => element(Math.floor(i / cols), i % cols));
-    for (const [i, x] of made.entries()) out[offsetOf(dst, Math.floor(i / cols), i % cols)] = rounded(x);
+    for (let row = box.row0; row < box.row1; row++)
+      for (let col = box.col0; col < box.col1; col++)
+        out[offsetOf(dst, row, col)] = rounded(made[row * cols + col] ?? 0);
     markWritten(dst, box);
     return;
   }

@@ -155,6 +155,7 @@ export class EpilogueChain {
           });
       }
       case "factor":
+      case "result":
         return (x) => x;
       case "clamp":
         return (x) => Math.min(step.max, Math.max(step.min, x));

@@ -166,6 +166,7 @@ function stepAccess(step: EpilogueStep): "read" | "write" | "readwrite" | null {
     case "load":
       return step.by === "scalar" ? null : "read";
     case "output":
+    case "result":
       return "write";
     case "reduce":
       return "readwrite";

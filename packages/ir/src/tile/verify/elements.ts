@@ -1,4 +1,5 @@
 /** Statements that compute with elements: tiles that meet, and threads that hold them. */
+import { stepOfBuffer } from "@tilewright/core";
 import { findAtom } from "../../atoms/atoms.ts";
 import { findWarpgroupAtom } from "../../atoms/warpgroup.ts";
 import { elementDomain, elementSources, elementViews, isElementStmt } from "../elements.ts";
@@ -12,7 +13,7 @@ export const elements: Verifier = {
   name: "elements",
   code: "TW3166",
   property:
-    "what map and reduce.row read has the statement's rows and columns, or one of them; from stage staged on they write registers of f32, tiles that instructions take from registers, or shared memory, and one register tile says which thread has which element",
+    "what map and reduce.row read has the statement's rows and columns, or one of them; from stage staged on they write registers of f32, tiles that instructions take from registers, shared memory, or a further result in global memory, and one register tile says which thread has which element",
   from: "nest",
   *check(subject) {
     // Instructions take some from registers.
@@ -35,7 +36,10 @@ export const elements: Verifier = {
             message: `reads ${viewText(view)} for ${rows} x ${cols} elements`,
             hint: "as many rows and columns, or one",
           };
-      const written = stmt.kind === "map" ? ["register", "shared"] : ["register"];
+      const step = stepOfBuffer(dst.name);
+      const stores = step !== null && subject.program.problem.epilogue[step]?.kind === "result";
+      const written =
+        stmt.kind === "map" ? ["register", "shared", ...(stores ? ["global"] : [])] : ["register"];
       // At stage nest factors of products may be in registers still.
       const rounded =
         dst.dtype !== "f32" && reached(subject.program.stage, "staged") && !factors.has(dst.name);
