@@ -83,11 +83,20 @@ async function main(): Promise<void> {
   const panels = drawTabs(session);
   new RequestPanel(place("request"), session);
   const stages = new StagesPanel(panels.stages, session);
-  new ChoicesPanel(panels.choices, session);
-  new RunPanel(panels.run, session, stages);
-  new PicturesPanel(panels.pictures, session);
-  new LaddersPanel(panels.ladders, session);
-  new ForeignPanel(panels.foreign, session);
+  const others = new Map<Tab, () => void>([
+    ["choices", () => new ChoicesPanel(panels.choices, session)],
+    ["run", () => new RunPanel(panels.run, session, stages)],
+    ["pictures", () => new PicturesPanel(panels.pictures, session)],
+    ["ladders", () => new LaddersPanel(panels.ladders, session)],
+    ["foreign", () => new ForeignPanel(panels.foreign, session)],
+  ]);
+  const make = (tab: Tab): void => {
+    others.get(tab)?.();
+    others.delete(tab);
+  };
+  // A panel is made when it is shown first. One made here is told of what made it: the session's loop comes to it next.
+  session.listen(() => make(session.state.tab));
+  make(session.state.tab);
   addEventListener("hashchange", async () => session.set(await fromHash(location.hash)));
   await session.compile();
   document.documentElement.dataset.ready = "yes";

@@ -83,7 +83,8 @@ interface Contender {
 
 /**
  * The first schedules of all backends, the fastest backend first: those that claim the problem by measurements, then those that the model predicts to be clearly faster than
- * what stands ahead of them in the compiler's list. A backend whose engine could not be faster if it did nothing but multiply is not asked for more than one.
+ * what stands ahead of them in the compiler's list. Where only the first is asked for (`options.first`), a backend that could not take its place if it did nothing but multiply
+ * is left out.
  */
 function contenders(
   backends: readonly Backend[],
@@ -97,10 +98,12 @@ function contenders(
   for (const backend of backends) {
     const ahead = first[0];
     const bound = backend.engine === undefined ? 0 : leastTime(problem, backend.engine, machine);
-    if (options.first && ahead?.plans.ok && ahead.timeUs !== null && bound >= share * ahead.timeUs) continue;
+    const known = options.first && ahead?.plans.ok === true && ahead.timeUs !== null ? ahead.timeUs : null;
+    if (known !== null && bound >= share * known) continue;
     const verdict = verdictOf(backend, problem, target);
-    const plans = verdict.ok ? bestPlans(backend, problem, target, options) : verdict;
     const claims = verdict.ok && (backend.claims?.(problem, target) ?? null) !== null;
+    if (known !== null && !claims && (ahead?.claims === true || bound >= known - LEAST_GAIN_US)) continue;
+    const plans = verdict.ok ? bestPlans(backend, problem, target, options) : verdict;
     const plan = plans.ok ? plans.value[0] : undefined;
     const timeUs =
       plan === undefined

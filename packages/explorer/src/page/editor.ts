@@ -87,6 +87,8 @@ export class Editor {
   readonly #readOnly = new Compartment();
   readonly #options: EditorOptions;
   #quiet = false;
+  /** Underlined places. */
+  #faults = 0;
   #plantable: ReadonlySet<number> = new Set();
 
   constructor(options: EditorOptions) {
@@ -194,6 +196,8 @@ export class Editor {
 
   /** Underline what diagnostics with a place are about. */
   fault(found: readonly Diagnostic[]): void {
+    // Every dispatch lays the page out.
+    if (found.length === 0 && this.#faults === 0) return;
     const { doc } = this.view.state;
     const lints = found.flatMap(({ location, code, message, hint }): readonly Lint[] => {
       if (location === undefined || location.line > doc.lines) return [];
@@ -208,6 +212,7 @@ export class Editor {
         },
       ];
     });
+    this.#faults = lints.length;
     this.view.dispatch(setDiagnostics(this.view.state, lints));
   }
 }

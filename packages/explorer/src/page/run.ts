@@ -2,6 +2,7 @@
 import type { Finding } from "@tilewright/emulator";
 import { plants, without } from "../model/faults.ts";
 import type { Heat } from "../model/heat.ts";
+import type { Kernel } from "../worker/compiling.ts";
 import { Stopped } from "../worker/rpc.ts";
 import type { Order, RunReport } from "../worker/running.ts";
 import { showDiagnostics } from "./diagnostics.ts";
@@ -94,16 +95,20 @@ export class RunPanel {
       this.#results,
       this.#timeline.root,
     );
-    session.listen((_, what) => {
-      if (what === "compiled") this.#refresh();
+    session.listen(() => {
+      if (session.state.tab === "run" && session.kernel !== this.#listed) this.#refresh();
     });
     this.#refresh();
   }
+
+  /** The kernel whose lines can be chosen from. */
+  #listed: Kernel | null = null;
 
   /** Lines of the last stage and of the PTX that can be taken out. */
   #refresh(): void {
     const { kernel, state } = this.#session;
     if (kernel === null) return;
+    this.#listed = kernel;
     const last = kernel.steps.at(-1);
     const group = (label: string, step: string, text: string) =>
       h(

@@ -20,6 +20,13 @@ const failed = (failure: unknown): Compiled => ({
   ],
 });
 
+/** What a state's request, or its edited text, comes to. */
+function kernelFor(state: State, compiler: Remote<CompileWorker>): Promise<Compiled> {
+  const { arch, gpu, backend, schedule, problem, edit, unproven } = state;
+  const ask = { arch, gpu, backend, schedule, problem, edit, unproven: unproven === "yes" };
+  return compiler.call("compile", ask).catch(failed);
+}
+
 type Listener = (session: Session, what: "state" | "compiled") => void;
 
 export class Session {
@@ -33,20 +40,25 @@ export class Session {
   /** The last kernel that there was: shown on while a request is not one. */
   #kernel: Kernel | null = null;
   readonly #listeners: Listener[] = [];
+  /** The first kernel, made while the page is drawn; null once it is taken. */
+  #first: Promise<Compiled> | null;
   #busy = false;
   #again = false;
 
-  constructor(state: State, world: World, compiler: Remote<CompileWorker>) {
+  constructor(state: State, world: World, compiler: Remote<CompileWorker>, first: Promise<Compiled>) {
     this.#state = state;
     this.world = world;
     this.compiler = compiler;
+    this.#first = first;
   }
 
   static async open(state: State): Promise<Session> {
     const compiler = new Remote<CompileWorker>(
       () => new Worker(new URL("../worker/compile.ts", import.meta.url), { type: "module", name: "compile" }),
     );
-    return new Session(state, await compiler.call("world", undefined), compiler);
+    const world = compiler.call("world", undefined);
+    const first = kernelFor(state, compiler);
+    return new Session(state, await world, compiler, first);
   }
 
   get state(): State {
@@ -96,12 +108,9 @@ export class Session {
     this.#busy = true;
     do {
       this.#again = false;
-      const { arch, gpu, backend, schedule, problem, edit, unproven } = this.#state;
-      const asked = this.compiler.call("compile", {
-        ...{ arch, gpu, backend, schedule, problem, edit },
-        unproven: unproven === "yes",
-      });
-      const compiled = await asked.catch(failed);
+      const asked = this.#first ?? kernelFor(this.#state, this.compiler);
+      this.#first = null;
+      const compiled = await asked;
       this.#compiled = compiled;
       this.#kernel = compiled.kernel ?? this.#kernel;
       this.#tell("compiled");

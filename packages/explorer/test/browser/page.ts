@@ -7,12 +7,13 @@ import { gzipSync } from "node:zlib";
 import type { Browser, Page } from "playwright-core";
 import {
   comparedWithStored,
+  cpuSeconds,
   dist,
+  least,
   openPage,
   quick,
   type Suite,
   says,
-  slack,
   status,
   text,
   type View,
@@ -122,24 +123,28 @@ export async function page(suite: Suite, browser: Browser, url: string): Promise
         /\b(from|import) ?["'](node:|\w)/,
       );
   });
-  await suite.test("painted within 1 s and interactive within 2 s, the best of three", async () => {
-    // Others on the machine lengthen one opening or another; what the page itself needs is the shortest.
-    let [paint, interactive] = [Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY];
-    for (let i = 0; i < 3; i++) {
+  await suite.test("painted within 1 s and interactive within 2 s", async () => {
+    const said: string[] = [];
+    let [paint, processor] = [Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY];
+    const interactive = await least(2000, async () => {
       const fresh = await openPage(browser, url);
+      processor = Math.min(processor, 1000 * (await cpuSeconds(fresh)));
       // Both since the navigation began.
-      const at = await fresh.evaluate(() =>
+      const [painted = Number.NaN, ready = Number.NaN] = await fresh.evaluate(() =>
         ["first-contentful-paint", "interactive"].map(
           (name) => performance.getEntriesByName(name)[0]?.startTime ?? Number.NaN,
         ),
       );
-      paint = Math.min(paint, at[0] ?? Number.NaN);
-      interactive = Math.min(interactive, at[1] ?? Number.NaN);
       await fresh.close();
-    }
-    const took = `painted at ${Math.round(paint)} ms, interactive after ${Math.round(interactive)} ms`;
-    console.log(`    ${took}`);
-    assert.ok(paint < 1000 * slack && interactive < 2000 * slack, took);
+      paint = Math.min(paint, painted);
+      said.push(`painted at ${Math.round(painted)} ms, interactive at ${Math.round(ready)} ms`);
+      return ready;
+    });
+    said.push(`${Math.round(interactive)} ms alone; ${Math.round(processor)} ms of the processor`);
+    console.log(`    ${said.join("; ")}`);
+    assert.ok(paint < 1000 && interactive < 2000, said.join("; "));
+    // All threads together: a single core has the page within 2 s, too.
+    assert.ok(processor < 2000, said.join("; "));
   });
   await byKeys(suite, browser, url);
   const axe = readFileSync(fileURLToPath(import.meta.resolve("axe-core/axe.min.js")), "utf8");

@@ -1,0 +1,53 @@
+/** 8. Ladders step by step. */
+import assert from "node:assert/strict";
+import type { Browser } from "playwright-core";
+import { openPage, type Suite, says, text } from "../harness.ts";
+import { generations, hashOf } from "./shared.ts";
+
+export async function ladders(suite: Suite, browser: Browser, url: string): Promise<void> {
+  const page = await openPage(browser, `${url}${hashOf({ tab: "ladders" })}`);
+  await suite.test("a ladder goes step by step, each with what it changed", async () => {
+    await says(page, ".story h2", "1 of");
+    const first = await text(page, ".story");
+    await page.click("text=Next step");
+    await says(page, ".story h2", "2 of");
+    // Its picture and what it was worth on a GPU.
+    assert.match(
+      await text(page, ".story"),
+      /On a GPU.*This step: [\d.]+ µs.*NVIDIA H200.*Predicted.*Shared memory/s,
+    );
+    assert.equal(await page.locator(".story rect.shown").count(), 2);
+    assert.notEqual(await text(page, ".story"), first);
+    await page.waitForSelector(".ladder .cm-changedLine");
+  });
+  await suite.test("every ladder of every generation predicts each step's time and counts it", async () => {
+    const seen = new Set<string>();
+    for (const label of await page.locator("[aria-label=Ladder] option").allTextContents()) {
+      await page.selectOption("[aria-label=Ladder]", { label });
+      await says(page, ".story h2", "1 of");
+      await page.waitForFunction(() => document.querySelectorAll(".rungs li").length > 3);
+      const steps = Number(/of (\d+)/.exec(await text(page, ".story h2"))?.[1]);
+      for (let step = 1; step <= steps; step++) {
+        if (step > 1) await page.click("text=Next step");
+        await says(page, ".story h2", `${step} of ${steps}`);
+        const said = await text(page, ".story");
+        assert.match(
+          said,
+          /Predicted.*This step: [\d.,]+ µs, [\d.,]+ TFLOP\/s.*; bound by/s,
+          `${label}, step ${step}`,
+        );
+        assert.match(said, /lines of PTX\d+/, `${label}, step ${step}`);
+      }
+      seen.add(/^sm_\w+/.exec(label)?.[0] ?? "");
+    }
+    for (const { arch } of generations) assert.ok(seen.has(arch), `no ladder on ${arch}`);
+    await page.selectOption("[aria-label=Ladder]", { index: 0 });
+    await says(page, ".story h2", "1 of");
+  });
+  await suite.test("a step opens as a kernel", async () => {
+    await page.click("text=Open this kernel");
+    await page.waitForSelector("#tab-stages[aria-selected=true]");
+    await says(page, ".stages .text .status", "compiled in");
+  });
+  await page.close();
+}

@@ -1,0 +1,73 @@
+/** 7. Addresses that hold what is shown, and what can be kept as files. */
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import type { Browser } from "playwright-core";
+import { openPage, type Suite, says, status, text } from "../harness.ts";
+import { generations, link, retype, root } from "./shared.ts";
+
+export async function permalinks(suite: Suite, browser: Browser, url: string): Promise<void> {
+  await suite.test("request, schedule, edit and view come back", async () => {
+    const page = await openPage(browser, `${url}${link(generations[1], { schedule: "stages=3" })}`);
+    await page.click(".rail button:has-text('stageOperands')");
+    await retype(page, (shown) => shown.replace(/\n\}\s*$/, "\n}\n\n\n"));
+    await says(page, status, "edited and compiled");
+    await page.waitForFunction(() => location.hash.includes("edited=stageOperands"));
+    const address = page.url();
+    const shown = await text(page, ".stages .ptx .cm-content");
+    await page.close();
+    const again = await openPage(browser, address);
+    await says(again, status, "edited and compiled");
+    assert.equal(await text(again, ".stages .ptx .cm-content"), shown);
+    assert.match(await text(again, ".rail button[aria-current]"), /stageOperands/);
+    await again.close();
+  });
+  await suite.test("each section of the course opens at its kernel", async () => {
+    const course = readFileSync(join(root, "docs/course.md"), "utf8");
+    const sections = course.split(/^## /m).slice(1);
+    assert.ok(sections.length >= 6);
+    for (const section of sections.filter((one) => /^\d/.test(one))) {
+      const links = [...section.matchAll(/href="\.\/explorer\/index\.html(#[^"]*)"/g)].map(
+        ([, hash = ""]) => hash,
+      );
+      assert.ok(links.length > 0, `no link in ${section.split("\n")[0]}`);
+      for (const hash of links) {
+        const page = await openPage(browser, `${url}${hash}`);
+        const wanted = new URLSearchParams(hash.slice(1));
+        assert.match(await text(page, ".stages .text .status"), /compiled in/);
+        assert.match(
+          await text(page, ".stages .ptx .cm-content"),
+          new RegExp(`\\.target ${wanted.get("arch")}`),
+        );
+        const ladder = wanted.get("ladder");
+        if (ladder !== null) {
+          await says(page, ".story h2", "1 of");
+          assert.ok(
+            (await page.locator("[aria-label=Ladder] option:checked").textContent())?.includes(
+              `, ${ladder} (`,
+            ),
+          );
+        }
+        const step = wanted.get("step");
+        if (step !== null) assert.match(await text(page, ".rail button[aria-current]"), new RegExp(step));
+        const schedule = wanted.get("schedule");
+        for (const field of schedule?.split(" ") ?? [])
+          assert.ok((await text(page, ".chosen code")).includes(field), field);
+        await page.close();
+      }
+    }
+  });
+  await suite.test("the kernel, its manifest and a picture can be kept", async () => {
+    const page = await openPage(browser, `${url}${link(generations[0], { tab: "pictures" })}`);
+    await page.waitForSelector("#panel-pictures svg.chart");
+    for (const [choose, name] of [
+      [() => page.selectOption("[aria-label=Download]", "ptx"), /\.ptx$/],
+      [() => page.selectOption("[aria-label=Download]", "manifest"), /\.gemm\.json$/],
+      [() => page.click("figure button:has-text('SVG') >> nth=0"), /\.svg$/],
+    ] as const) {
+      const [download] = await Promise.all([page.waitForEvent("download"), choose()]);
+      assert.match(download.suggestedFilename(), name);
+    }
+    await page.close();
+  });
+}

@@ -1,0 +1,79 @@
+/** 1. The request: its form, its schedule with the reasons why not, and what else there is to choose. */
+import assert from "node:assert/strict";
+import type { Browser } from "playwright-core";
+import { openPage, type Suite, says, text } from "../harness.ts";
+import { generations, hashOf } from "./shared.ts";
+
+export async function request(suite: Suite, browser: Browser, url: string): Promise<void> {
+  const page = await openPage(browser, url);
+  for (const generation of generations)
+    await suite.test(`${generation.arch} by its form`, async () => {
+      await page.selectOption("label:has-text('Architecture') select", generation.arch);
+      await page.selectOption("label:has-text('dtype of A and B') select", generation.dtype);
+      await says(page, ".chosen strong", generation.backend);
+      assert.match(await text(page, ".stages .ptx .cm-content"), new RegExp(`\\.target ${generation.arch}`));
+    });
+  await suite.test("an example", async () => {
+    await page.selectOption("label:has-text('Example') select", { label: "Linear layer: gelu(A.B + bias)" });
+    await says(page, ".chosen strong", "mma");
+    assert.equal(await page.inputValue("label:has-text('Epilogue') input"), "bias(n,f16)|gelu");
+  });
+  await suite.test(
+    "an illegal schedule has every reason, and the nearest legal one is a click away",
+    async () => {
+      await page.click("[aria-label^='Schedule; empty']");
+      await page.keyboard.insertText("tile=48x40x24 warp=16x24");
+      await page.waitForSelector("#request .diagnostics li");
+      await says(page, "#request .diagnostics", "nearest legal schedule");
+      assert.ok((await page.locator("#request .diagnostics li").count()) >= 2);
+      await page.click("text=take it");
+      await page.waitForFunction(() => document.querySelectorAll("#request .diagnostics li").length === 0);
+    },
+  );
+  await suite.test("fields complete as one types", async () => {
+    await page.click("text=Compiler's choice");
+    await page.click("[aria-label^='Schedule; empty']");
+    await page.keyboard.press("Control+a");
+    await page.keyboard.type("sta");
+    await page.waitForSelector(".cm-tooltip-autocomplete li");
+    assert.match(await text(page, ".cm-tooltip-autocomplete"), /stages/);
+    await page.keyboard.press("Escape");
+    await page.click("text=Compiler's choice");
+  });
+  await suite.test("other schedules are listed with what each costs", async () => {
+    await page.click("text=Other schedules");
+    await page.waitForSelector(".choices tbody tr");
+    const rows = await page
+      .locator(".choices tbody tr")
+      .evaluateAll((all) => all.map((row) => [...row.children].map((cell) => cell.textContent ?? "")));
+    assert.ok(rows.length > 1);
+    assert.equal(rows.filter((cells) => cells[4] === "taken").length, 1);
+    for (const cells of rows) {
+      assert.match(
+        cells[4] ?? "",
+        /^taken$|^[\w ]+ [\d.]+ us for [\d.]+$|no part of it is slower|ranked behind/,
+      );
+      // A schedule that is legal launches.
+      assert.match(cells[6] ?? "", /^[1-9]\d*$/);
+    }
+    assert.match((await page.getAttribute(".choices svg.cost", "aria-label")) ?? "", /launch [\d.,]+ µs/);
+    const tall = await page
+      .locator(".choices tbody td:nth-child(5)")
+      .evaluateAll((cells) => Math.max(...cells.map((cell) => cell.getBoundingClientRect().height)));
+    assert.ok(tall < 60, `a reason takes ${tall} px`);
+    const [, second] = rows.map((cells) => cells[0] ?? "");
+    await page.click(".choices button:has-text('take') >> nth=1");
+    await says(page, ".chosen strong", second ?? "");
+    await page.click("text=Compiler's choice");
+    // 256 x 176 tiles of three warpgroups: more registers are counted than the block launches with.
+    await page.goto(
+      `${url}${hashOf({ tab: "choices", arch: "sm_90a", gpu: "H200", m: "4096", n: "4096", k: "4096", dtype: "bf16", b: '{"layout":"col"}' })}`,
+    );
+    await page.waitForFunction(() =>
+      document.querySelector(".choices tbody")?.textContent?.includes("tile=256x"),
+    );
+    for (const cell of await page.locator(".choices tbody td:nth-child(7)").allTextContents())
+      assert.match(cell, /^[1-9]\d*$/);
+  });
+  await page.close();
+}
