@@ -297,3 +297,23 @@ const splitK: readonly HandEdit[] = [
 ];
 
 handEdits(mma, "sm_80", "f16", [128, 128, 128], "tile=64x64x32 warp=32x32 stages=2 split=2", splitK);
+
+const byKernel: readonly HandEdit[] = [
+  {
+    what: "the kernel behind leaves out a partial tile",
+    change: { kind: "replace", line: /sum of %acc/, from: /parts 2/, to: "parts 1" },
+    code: "TW3139",
+    line: /parts 1/,
+    ptx: /add\.u32/,
+    emulator: /^D/,
+  },
+];
+
+handEdits(
+  mma,
+  "sm_80",
+  "f16",
+  [64, 64, 192],
+  "tile=64x64x32 warp=32x32 stages=2 split=3 reduction=kernel",
+  byKernel,
+);

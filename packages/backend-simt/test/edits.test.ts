@@ -114,3 +114,24 @@ handEdits(
   "tile=16x32x32 thread=2x2 lanes=4x8 strip=2x2 stages=2 frag=2 registerPrefetch=on streamk=3",
   shared,
 );
+
+const transposed: readonly HandEdit[] = [
+  {
+    what: "the kernel before copies a line too few",
+    change: { kind: "replace", line: /transpose of %A/, from: /lines 64/, to: "lines 63" },
+    code: "TW3139",
+    line: /lines 63/,
+    ptx: /setp\.lt/,
+    emulator: /^D|^H/,
+  },
+  {
+    what: "the copy lies where nobody reads it",
+    change: { kind: "replace", line: /transpose of %A/, from: /at 0/, to: "at 256" },
+    code: "TW3139",
+    line: /at 256/,
+    ptx: /^\+.*256/,
+    emulator: /^D|^H/,
+  },
+];
+
+handEdits(simt, "sm_70", "f32", [64, 64, 32], "tile=64x64x8 thread=8x4 transpose=a", transposed);

@@ -142,6 +142,14 @@ const edits: readonly HandEdit[] = [
     emulator: /^H/,
   },
   {
+    what: "the second product reads another chunk of its first factor",
+    change: { kind: "replace", line: /mma %acc \+= /, from: /%jt \* 64/, to: "0" },
+    code: "TW3159",
+    line: /mma %acc \+= /,
+    ptx: any,
+    emulator: /^D/,
+  },
+  {
     what: "nobody writes the operand",
     change: { kind: "drop", line: /map %sQ/ },
     code: "TW3158",

@@ -1,6 +1,6 @@
 /** Kernels that are launched beside the main one: behind it over what it has left in the workspace, or before it to leave something there. */
 import type { Target } from "@tilewright/core";
-import type { KernelDeclaration, TileProgram, WorkspaceLayout } from "@tilewright/ir";
+import type { KernelDeclaration, KernelStep, TileProgram, WorkspaceLayout } from "@tilewright/ir";
 import type { ModuleBuilder } from "@tilewright/ptx";
 import { Context } from "./context.ts";
 import type { Engine } from "./engine.ts";
@@ -19,6 +19,13 @@ export interface FurtherKernel {
   readonly workspace: WorkspaceLayout;
 }
 
+/** The lines of one kind that its declaration has. */
+export const stepsOf = <K extends KernelStep["kind"]>(
+  { kernel }: FurtherKernel,
+  kind: K,
+): readonly Extract<KernelStep, { kind: K }>[] =>
+  kernel.steps.filter((step): step is Extract<KernelStep, { kind: K }> => step.kind === kind);
+
 /** Adds a kernel without clusters and without shared memory to the text; `fill` emits its code. `crew`: the threads that run it; those of its block unless given. */
 export function buildFurtherKernel(
   { engine, target, builder, program, kernel, workspace }: FurtherKernel,
@@ -29,6 +36,7 @@ export function buildFurtherKernel(
   const entry = builder.entry(kernel.name, { params: declareParameters(params), maxntid: [threads, 1, 1] });
   const ctx = new Context(program, target, engine, entry, noShared, kernel, workspace, crew);
   ctx.groups = row ?? null;
+  if (kernel.pdl === true) ctx.emitAny(null, "griddepcontrol.launch_dependents");
   fill(ctx);
   ctx.body.emit(null, "ret");
   ctx.root.replay(entry);

@@ -57,7 +57,7 @@ export function globalArray(ctx: Context, buffer: string): GlobalArray {
     const unit = sizeOf(operand.dtype);
     return {
       name,
-      base: copyPointer(ctx, copy),
+      base: copyPointer(ctx, copy.which, copy.at),
       rowStride: row * unit,
       colStride: column * unit,
       batchStride: copy.stride,

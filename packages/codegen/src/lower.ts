@@ -11,6 +11,7 @@ import {
 } from "@tilewright/core";
 import {
   clusterExtents,
+  type KernelStep,
   type LoweredKernel,
   launchesOf,
   specOf,
@@ -30,6 +31,7 @@ import {
 import { CannotLower, Context } from "./context.ts";
 import { withWholeDefinitions } from "./definitions.ts";
 import type { Engine } from "./engine.ts";
+import type { FurtherKernel } from "./furtherKernel.ts";
 import { GROUP_MAPS_PTX } from "./groupMaps.ts";
 import { declareParameters } from "./params.ts";
 import { buildResultKernel } from "./results.ts";
@@ -152,10 +154,8 @@ function build(
   ctx.body.emit(null, "ret");
   ctx.root.replay(entry);
   for (const kernel of launches.kernels) {
-    const at = { engine, target, builder, program, kernel, workspace };
-    if (kernel.role === "prepare") buildTransposeKernel(at);
-    else if (kernel.role === "reduce" && kernel.name.endsWith("_results")) buildResultKernel(at);
-    else if (kernel.role === "reduce" && workspace.partials !== null) buildSumKernel(at);
+    const [first] = kernel.steps;
+    if (first !== undefined) further[first.kind]({ engine, target, builder, program, kernel, workspace });
   }
   const specs = launches.kernels.map((kernel) => specOf(program, kernel));
   const at = launches.kernels.indexOf(main);
@@ -171,6 +171,13 @@ function build(
     workspaceInit: launches.init,
   };
 }
+
+/** Kernels beside the main one by what they do. */
+const further: { readonly [K in KernelStep["kind"]]: (at: FurtherKernel) => void } = {
+  transpose: buildTransposeKernel,
+  sum: buildSumKernel,
+  result: buildResultKernel,
+};
 
 const newer = (a: PtxVersion, b: PtxVersion): PtxVersion =>
   a[0] > b[0] || (a[0] === b[0] && a[1] > b[1]) ? a : b;

@@ -2,12 +2,12 @@
  * Reductions that are stored in another dtype than f32. Blocks combine them in f32, in the workspace, where they find and leave zeros; a kernel behind them stores
  * each result in its own dtype, rounded once, and puts the zero back.
  */
-import { type Problem, sizeOf } from "@tilewright/core";
+import { type LaunchExpr, type Problem, sizeOf } from "@tilewright/core";
 import {
+  type KernelStep,
   placeParam,
   RESULT_BYTES,
-  resultAxis,
-  resultPlaces,
+  resultCount,
   v,
   type WideResult,
   WORKSPACE,
@@ -16,22 +16,22 @@ import { addr, imm } from "@tilewright/ptx";
 import type { Reg } from "./code.ts";
 import type { Context } from "./context.ts";
 import { storeElements } from "./formats.ts";
-import { buildFurtherKernel, type FurtherKernel } from "./furtherKernel.ts";
+import { buildFurtherKernel, type FurtherKernel, stepsOf } from "./furtherKernel.ts";
 import { advance, batchIndex, pointer } from "./globalAddress.ts";
 import { groupNumber, isGrouped } from "./groups.ts";
-import { countOf, productOf, type Stride } from "./sizes.ts";
+import { countOf, type Stride } from "./sizes.ts";
 
 type Reduce = WideResult["step"];
 
 /** Bytes between the results of consecutive problems of a batch, of elements of `unit` bytes. */
-export const resultStride = (problem: Problem, step: Reduce, unit: number): Stride => {
-  const axis = resultAxis(step);
-  return productOf(problem, unit, axis === null ? [] : [[axis, problem[axis]]]);
-};
+export const resultStride = (problem: Problem, step: Reduce, unit: number): Stride =>
+  strideOf(resultCount(problem, step), unit);
 
-/** Pointer to the results of a step in the workspace, of a grouped problem those of the group at hand. */
-export function widePointer(ctx: Context, { index, step, at }: WideResult): Reg<"u64"> {
-  const { problem } = ctx.program;
+const strideOf = (count: number | "m" | "n", unit: number): Stride =>
+  typeof count === "number" ? count * unit : { unit, sizes: [count] };
+
+/** Pointer to the results of a step in the workspace, of a grouped problem those of the group at hand, `every` places on from group to group. */
+export function widePointer(ctx: Context, index: number, at: LaunchExpr, every: number): Reg<"u64"> {
   const base = ctx.invariant(`results of step ${index}`, (code) => {
     const d = ctx.entry.reg("u64", "results");
     const workspace = ctx.entry.reg("u64", "ws");
@@ -44,9 +44,7 @@ export function widePointer(ctx: Context, { index, step, at }: WideResult): Reg<
     }
     return d;
   });
-  if (problem.batch.kind !== "grouped") return base;
-  const most = resultPlaces(problem, step);
-  return advance(ctx, base, groupNumber(ctx), typeof most === "number" ? most * RESULT_BYTES : 0);
+  return isGrouped(ctx) ? advance(ctx, base, groupNumber(ctx), every * RESULT_BYTES) : base;
 }
 
 /** The code of the kernel that stores results: a thread one of each step. */
@@ -55,19 +53,16 @@ export function buildResultKernel(at: FurtherKernel): void {
   const launch = { threads: kernel.threads, cluster: [1, 1] } as const;
   const own = { ...program, name: kernel.name, launch, buffers: [], rings: [] };
   buildFurtherKernel({ ...at, program: own }, (ctx) => {
-    for (const result of at.workspace.results) storeResults(ctx, result);
+    for (const step of stepsOf(at, "result")) storeResults(ctx, step);
   });
 }
 
 /** The result of this thread's number, if there is one of that number, in its dtype to where the launch wants it. */
-function storeResults(ctx: Context, result: WideResult): void {
-  const { entry, values, program } = ctx;
-  const { index, step } = result;
-  const { problem } = program;
-  const axis = resultAxis(step);
+function storeResults(ctx: Context, result: Extract<KernelStep, { kind: "result" }>): void {
+  const { entry, values } = ctx;
+  const { step: index, dtype, count: results } = result;
   const number = values.sum(values.scale(values.block(), ctx.program.launch.threads), values.thread());
-  const count =
-    axis === null ? 1 : problem.symbolic?.[axis] === undefined ? problem[axis] : countOf(ctx, v(axis));
+  const count = typeof results === "number" ? results : countOf(ctx, v(results));
   const mine = entry.reg("pred", "p");
   ctx.emit(null, "setp.lt.u32", mine, number, typeof count === "number" ? imm(count) : count);
   // Nothing is stored for a group without rows or columns.
@@ -77,11 +72,11 @@ function storeResults(ctx: Context, result: WideResult): void {
       if (typeof extent !== "number") ctx.emit(null, "setp.ne.and.u32", mine, extent, imm(0), mine);
     }
   const at = (base: Reg<"u64">, bytes: number): Reg<"u64"> =>
-    advance(ctx, advance(ctx, base, batchIndex(ctx), resultStride(problem, step, bytes)), number, bytes);
-  const from = addr(at(widePointer(ctx, result), RESULT_BYTES));
+    advance(ctx, advance(ctx, base, batchIndex(ctx), strideOf(results, bytes)), number, bytes);
+  const from = addr(at(widePointer(ctx, index, result.at, result.every), RESULT_BYTES));
   const value = entry.reg("f32", "result");
   ctx.emit(mine, "ld.global.f32", value, from);
   ctx.emit(mine, "st.global.u32", from, imm(0));
-  const to = addr(at(pointer(ctx, `epilogue${index}`), sizeOf(step.dtype)));
-  storeElements(ctx, mine, "f32", step.dtype, [value], to);
+  const to = addr(at(pointer(ctx, `epilogue${index}`), sizeOf(dtype)));
+  storeElements(ctx, mine, "f32", dtype, [value], to);
 }

@@ -217,7 +217,7 @@ export class StepChain {
     const wide = ctx.workspace.results.find((result) => result.index === index);
     const array: GlobalArray = {
       name: wide === undefined ? `epilogue${index}` : `results${index}`,
-      ...(wide === undefined ? {} : { base: widePointer(ctx, wide) }),
+      ...(wide === undefined ? {} : { base: widePointer(ctx, index, wide.at, wide.every) }),
       rowStride: step.over === "n" ? RESULT_BYTES : 0,
       colStride: step.over === "m" ? RESULT_BYTES : 0,
       batchStride: resultStride(problem, step, RESULT_BYTES),

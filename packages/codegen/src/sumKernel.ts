@@ -1,7 +1,7 @@
 /** The second kernel of `reduce … by kernel`: adds up the parts that the first has left, and goes on with the sum. */
-import { clusterSize, must, sumProgram, withSum } from "@tilewright/ir";
+import { clusterSize, sumProgram, withSum } from "@tilewright/ir";
 import { numberClusters } from "./clusters.ts";
-import { buildFurtherKernel, type FurtherKernel } from "./furtherKernel.ts";
+import { buildFurtherKernel, type FurtherKernel, stepsOf } from "./furtherKernel.ts";
 import { partialTilePlaces } from "./partialTilePlaces.ts";
 import { addPartials, loadPartial, partialsOf } from "./partialTiles.ts";
 import { ownedTile } from "./registers.ts";
@@ -12,21 +12,21 @@ import { placeTile } from "./tilePlace.ts";
 export function buildSumKernel(at: FurtherKernel): void {
   const { engine } = at;
   const { program: sum, tiles, combine } = sumProgram(at.program);
-  const warps = must(at.workspace.partials, "CTAs share tiles").threads / 32;
-  buildFurtherKernel(
-    { ...at, program: sum },
-    (ctx) => {
-      // Workspace and tiles go by the first kernel's blocks.
-      numberClusters(ctx);
-      (engine.placeTile ?? placeTile)(ctx, tiles);
-      const acc = ownedTile(ctx, combine.acc.buffer, 0);
-      const shared = partialsOf(ctx, combine);
-      const place = partialTilePlaces(ctx, shared);
-      ctx.placeLate();
-      loadPartial(ctx, shared, acc.registers, place.first);
-      addPartials(ctx, shared, acc.registers, place.further(warps));
-      lowerStmts(ctx, withSum(combine));
-    },
-    { first: 0, warps, across: "grid", clusterOf: clusterSize(sum) },
-  );
+  for (const { tile, parts, warps } of stepsOf(at, "sum"))
+    buildFurtherKernel(
+      { ...at, program: sum },
+      (ctx) => {
+        // Workspace and tiles go by the first kernel's blocks.
+        numberClusters(ctx);
+        (engine.placeTile ?? placeTile)(ctx, tiles);
+        const acc = ownedTile(ctx, tile, 0);
+        const shared = partialsOf(ctx, combine);
+        const place = partialTilePlaces(ctx, shared);
+        ctx.placeLate();
+        loadPartial(ctx, shared, acc.registers, place.first);
+        addPartials(ctx, shared, acc.registers, place.further(shared.splits - 1 + warps - parts));
+        lowerStmts(ctx, withSum(combine));
+      },
+      { first: 0, warps, across: "grid", clusterOf: clusterSize(sum) },
+    );
 }

@@ -4,23 +4,19 @@
  * A thread loads four vectors of four elements, one of each of four neighbouring lines, and has then in its registers four vectors along the other axis: nothing passes
  * through shared memory, and nobody waits for anybody. Its loads are all issued before its first store.
  */
-import { hasFeature, sizeOf } from "@tilewright/core";
+import { sizeOf } from "@tilewright/core";
 import {
-  copyBlocks,
-  linesOf,
-  matrixAlign,
-  type TileProgram,
+  bufferOf,
+  type KernelStep,
   TRANSPOSING_SIDE,
-  type TransposedCopy,
   transposedBlock,
-  transposedStrides,
   transposeProgram,
   transposing,
 } from "@tilewright/ir";
 import { addr, imm } from "@tilewright/ptx";
 import type { Pred, Reg } from "./code.ts";
 import type { Context } from "./context.ts";
-import { buildFurtherKernel, type FurtherKernel } from "./furtherKernel.ts";
+import { buildFurtherKernel, type FurtherKernel, stepsOf } from "./furtherKernel.ts";
 import { advance, batchIndex, ofProblem, pointer } from "./globalAddress.ts";
 import { batchStrideOf } from "./sizes.ts";
 import { copyPointer } from "./transposedCopies.ts";
@@ -31,40 +27,29 @@ const { squares: SQUARES, lanes: LANES, warps: WARPS } = transposing;
 
 /** The code of the kernel that makes the workspace's copies. */
 export function buildTransposeKernel(at: FurtherKernel): void {
-  const { program, target, workspace } = at;
-  const { copies } = workspace;
-  const blocks = copies.map(({ which }) => copyBlocks(program.problem, which));
-  buildFurtherKernel({ ...at, program: transposeProgram(program) }, (ctx) => {
-    // The main kernel's blocks may come as these leave: they wait for this grid before they read.
-    if (program.launch.pdl && hasFeature(target, "cluster"))
-      ctx.emitAny(null, "griddepcontrol.launch_dependents");
-    let first = 0;
+  const copies = stepsOf(at, "transpose");
+  buildFurtherKernel({ ...at, program: transposeProgram(at.program) }, (ctx) => {
     copies.forEach((copy, i) => {
-      const count = blocks[i] ?? 0;
       const next = ctx.entry.label("next");
       if (i + 1 < copies.length) {
         const others = ctx.entry.reg("pred", "p");
-        ctx.emit(null, "setp.ge.u32", others, ctx.values.block(), imm(first + count));
+        ctx.emit(null, "setp.ge.u32", others, ctx.values.block(), imm(copy.first + copy.ctas));
         ctx.body.emit(others, "bra", next);
       }
-      ctx.scope(() => transpose(ctx, copy, first));
+      ctx.scope(() => transpose(ctx, copy));
       ctx.emitAny(null, "ret");
       if (i + 1 < copies.length) ctx.body.label(next);
-      first += count;
     });
   });
 }
 
-/** The block's part of one copy, whose blocks begin with number `first`. */
-function transpose(ctx: Context, copy: TransposedCopy, first: number): void {
+/** The block's part of one copy. */
+function transpose(ctx: Context, copy: Extract<KernelStep, { kind: "transpose" }>): void {
   const { entry, values, program } = ctx;
-  const { problem } = program;
-  const { which } = copy;
-  const { dtype, ld } = problem[which];
-  const { lines, run } = linesOf(problem, which);
-  const copyLine = Math.max(...transposedStrides(problem, which));
+  const { first, lines, run, pitch: ld, vector: width } = copy;
+  const { name, dtype, layout } = bufferOf(program, copy.buffer);
+  const copyLine = Math.max(...(layout?.stride ?? []));
   const size = sizeOf(dtype);
-  const width = widthOf(program, which, run);
   const across = Math.ceil(lines / BLOCK.along);
 
   const number = values.difference(values.block(), imm(first));
@@ -110,9 +95,10 @@ function transpose(ctx: Context, copy: TransposedCopy, first: number): void {
     a === null || b === null ? (a ?? b) : ctx.conjunction(a, b);
 
   const batch = batchIndex(ctx);
-  const from = ofProblem(ctx, pointer(ctx, which), batchStrideOf(problem, which));
+  const which = name === "A" ? "a" : "b";
+  const from = ofProblem(ctx, pointer(ctx, which), batchStrideOf(program.problem, which));
   const source = advance(ctx, advance(ctx, from, line, ld * size), element, size);
-  const to = advance(ctx, copyPointer(ctx, copy), batch, copy.stride);
+  const to = advance(ctx, copyPointer(ctx, which, copy.at), batch, copy.every);
   const target = advance(ctx, advance(ctx, to, element, copyLine * size), line, size);
 
   const [move, zero] = zeroOf(dtype);
@@ -148,11 +134,4 @@ function transpose(ctx: Context, copy: TransposedCopy, first: number): void {
       const address = addr(target, ((ahead + e) * copyLine + further) * size);
       storeRun(ctx, guard, "global", dtype, SIDE, along, address);
     }
-}
-
-/** Elements that one load has: what the matrix's alignment, its leading dimension and the length of its lines are multiples of. */
-function widthOf({ problem }: TileProgram, which: "a" | "b", run: number): number {
-  const align = matrixAlign(problem, which);
-  const { dtype, ld } = problem[which];
-  return [4, 2].find((w) => run % w === 0 && ld % w === 0 && align % (sizeOf(dtype) * w) === 0) ?? 1;
 }

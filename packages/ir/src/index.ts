@@ -186,6 +186,7 @@ export {
   type FrameKind,
   type KeptValues,
   type KernelDeclaration,
+  type KernelStep,
   type L2Promotion,
   type Launch,
   l2PrefetchSizes,

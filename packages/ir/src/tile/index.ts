@@ -182,8 +182,6 @@ export {
   tensorTileLayout,
 } from "./tensor.ts";
 export {
-  copyBlocks,
-  linesOf,
   TRANSPOSED_ALIGN,
   TRANSPOSING_SIDE,
   transposedBlock,

@@ -1,6 +1,7 @@
 /** Copies of A and B in the workspace that lie along the other axis: `transposed` of a global buffer. */
 import { operandShape, type Problem, sizeOf } from "@tilewright/core";
-import type { Buffer, TileProgram } from "./types.ts";
+import { matrixAlign } from "./sizes.ts";
+import type { Buffer, KernelStep, TileProgram } from "./types.ts";
 
 /** Bytes of a line of L2: what a line of the copy is rounded up to, and what it begins at a multiple of. */
 export const TRANSPOSED_ALIGN = 128;
@@ -48,12 +49,22 @@ export const transposedBlock = {
 export const TRANSPOSING_THREADS = 32 * transposing.warps.along * transposing.warps.across;
 
 /** Lines of a matrix, and elements of each, which are neighbours in memory. */
-export function linesOf(
-  problem: Problem,
-  which: "a" | "b",
-): { readonly lines: number; readonly run: number } {
+function linesOf(problem: Problem, which: "a" | "b"): { readonly lines: number; readonly run: number } {
   const [rows, columns] = operandShape(problem, which);
   return problem[which].layout === "row" ? { lines: rows, run: columns } : { lines: columns, run: rows };
+}
+
+/** The same, with the elements from one line to the next, and how many of them one load has: what alignment, leading dimension and the length of lines are multiples of. */
+export function transposedLines(
+  problem: Problem,
+  which: "a" | "b",
+): Pick<Extract<KernelStep, { kind: "transpose" }>, "lines" | "run" | "pitch" | "vector"> {
+  const { lines, run } = linesOf(problem, which);
+  const { dtype, ld } = problem[which];
+  const bytes = sizeOf(dtype);
+  const align = matrixAlign(problem, which);
+  const fits = (w: number): boolean => run % w === 0 && ld % w === 0 && align % (bytes * w) === 0;
+  return { lines, run, pitch: ld, vector: [TRANSPOSING_SIDE, 2].find(fits) ?? 1 };
 }
 
 /** CTAs that make the copy of one matrix. */

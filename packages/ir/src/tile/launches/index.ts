@@ -23,8 +23,7 @@ export {
 } from "./tensorMaps.ts";
 export {
   RESULT_BYTES,
-  resultAxis,
-  resultPlaces,
+  resultCount,
   type TransposedCopy,
   type WideResult,
   type WorkspaceLayout,

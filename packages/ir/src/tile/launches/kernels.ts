@@ -4,14 +4,20 @@ import { must } from "../../must.ts";
 import { reducingThreads } from "../dsmemReduction.ts";
 import { eachStmt } from "../rewrite.ts";
 import { matrixAlign } from "../sizes.ts";
-import { copyBlocks, TRANSPOSING_THREADS } from "../transposed.ts";
-import type { KernelDeclaration, MachineDeclarations, TileProgram } from "../types.ts";
+import { copyBlocks, TRANSPOSING_THREADS, transposedLines } from "../transposed.ts";
+import type { KernelDeclaration, KernelStep, MachineDeclarations, TileProgram } from "../types.ts";
 import { blocksOfTile, clusterExtents, problemsOf, tilesOf, times } from "./counts.ts";
 import { gridOf } from "./grid.ts";
 import { endOfParams, operandPointers, parameters, rowOfGroups, workspacePointer } from "./parameters.ts";
 import { reductionIn } from "./partialTiles.ts";
 import { tensorMaps } from "./tensorMaps.ts";
-import { resultPlaces, type WideResult, type WorkspaceLayout, workspaceOf } from "./workspace.ts";
+import {
+  resultCount,
+  resultPlaces,
+  type WideResult,
+  type WorkspaceLayout,
+  workspaceOf,
+} from "./workspace.ts";
 
 export type Launches = NonNullable<MachineDeclarations["launches"]>;
 
@@ -49,12 +55,13 @@ export function launchesOf(
     workspace: end,
     params: [...plain, ...tensorMaps(program, endOfParams(plain))],
     ...rowOfGroups(program),
+    steps: [],
   };
   return {
     kernels: [
       ...(copies.length === 0 ? [] : [transposeDeclaration(program, workspace)]),
       main,
-      ...(partials?.by === "kernel" ? [sumDeclaration(program, workspace)] : []),
+      ...(partials?.by === "kernel" ? [sumDeclaration(program, workspace, partials.splits - 1)] : []),
       ...(results.length > 0 ? [resultDeclaration(program, workspace)] : []),
     ],
     init: workspace.init,
@@ -65,7 +72,13 @@ export function launchesOf(
 function transposeDeclaration(program: TileProgram, { copies, end }: WorkspaceLayout): KernelDeclaration {
   const own = transposeProgram(program);
   const pointers = operandPointers(own);
-  const blocks = copies.reduce((sum, { which }) => sum + copyBlocks(program.problem, which), 0);
+  let blocks = 0;
+  const steps = copies.map(({ which, at, stride }): KernelStep => {
+    const [first, ctas] = [blocks, copyBlocks(program.problem, which)];
+    blocks += ctas;
+    const to = { buffer: which.toUpperCase(), first, ctas, at, every: stride };
+    return { kind: "transpose", ...to, ...transposedLines(program.problem, which) };
+  });
   return {
     role: "prepare",
     name: own.name,
@@ -74,6 +87,8 @@ function transposeDeclaration(program: TileProgram, { copies, end }: WorkspaceLa
     threads: own.launch.threads,
     workspace: end,
     params: [...pointers, workspacePointer(endOfParams(pointers))],
+    steps,
+    ...(program.launch.pdl === true ? { pdl: true } : {}),
   };
 }
 
@@ -93,20 +108,26 @@ export const transposeProgram = (program: TileProgram): TileProgram => ({
  * The second kernel of `reduce … by kernel`. One warp a CTA: no thread needs another's sum, and so a tile occupies as many SMs as its accumulators have warps. The grid has
  * tiles along x and problems along y, as the first kernel's, and the warps of a tile along z.
  */
-function sumDeclaration(program: TileProgram, { results, resultsEnd }: WorkspaceLayout): KernelDeclaration {
-  const { program: sum, tiles } = sumProgram(program);
+function sumDeclaration(
+  program: TileProgram,
+  { results, resultsEnd }: WorkspaceLayout,
+  parts: number,
+): KernelDeclaration {
+  const { program: sum, tiles, combine } = sumProgram(program);
+  const warps = reducingThreads(program) / 32;
   const count = tilesOf(tiles);
   // All groups may be empty.
   const most: LaunchExpr = program.problem.batch.kind === "grouped" ? ["max", 1, count] : count;
   return {
     role: "reduce",
     name: sum.name,
-    grid: [times(most, blocksOfTile(program)), problemsOf(program.problem), reducingThreads(program) / 32],
+    grid: [times(most, blocksOfTile(program)), problemsOf(program.problem), warps],
     ...further,
     threads: sum.launch.threads,
     workspace: resultsEnd,
     params: placedParameters(sum, results, true),
     ...rowOfGroups(program),
+    steps: [{ kind: "sum", tile: combine.acc.buffer, parts, warps }],
   };
 }
 
@@ -157,6 +178,10 @@ function resultDeclaration(
     workspace: resultsEnd,
     params: placedParameters({ ...program, buffers: [] }, results, true),
     ...rowOfGroups(program),
+    steps: results.map(({ index, step, at, every }): KernelStep => {
+      const count = resultCount(program.problem, step);
+      return { kind: "result", step: index, dtype: step.dtype, count, at, every };
+    }),
   };
 }
 

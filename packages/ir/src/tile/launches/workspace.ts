@@ -67,17 +67,25 @@ export interface WideResult {
   readonly step: Reduce;
   /** Bytes from the start of the workspace. */
   readonly at: LaunchExpr;
+  /** Places from the results of one group to those of the next; 0 where the launch says how many there are. */
+  readonly every: number;
 }
 
 /** The size that results of one problem are numbered by; null where there is one. */
-export const resultAxis = ({ over }: Reduce): "m" | "n" | null =>
-  over === "n" ? "m" : over === "m" ? "n" : null;
+const resultAxis = ({ over }: Reduce): "m" | "n" | null => (over === "n" ? "m" : over === "m" ? "n" : null);
 
 /** Results of one problem: of a grouped one as many as the largest group may have, so that groups have places that no size moves. */
 export function resultPlaces(problem: Problem, step: Reduce): LaunchExpr {
   const axis = resultAxis(step);
+  return axis !== null && problem.batch.kind === "grouped"
+    ? sizeMost(problem, axis)
+    : resultCount(problem, step);
+}
+
+/** Results of one problem that there are. */
+export function resultCount(problem: Problem, step: Reduce): number | "m" | "n" {
+  const axis = resultAxis(step);
   if (axis === null) return 1;
-  if (problem.batch.kind === "grouped") return sizeMost(problem, axis);
   return problem.symbolic?.[axis] === undefined ? problem[axis] : axis;
 }
 
@@ -91,8 +99,9 @@ function wideResults(
   const results = (epilogueOf(program)?.steps ?? []).flatMap((step, index): readonly WideResult[] => {
     if (step.kind !== "reduce" || step.dtype === "f32") return [];
     const at = end;
-    end = plus(end, times(times(problemsOf(problem), resultPlaces(problem, step)), RESULT_BYTES));
-    return [{ index, step, at }];
+    const places = resultPlaces(problem, step);
+    end = plus(end, times(times(problemsOf(problem), places), RESULT_BYTES));
+    return [{ index, step, at, every: typeof places === "number" ? places : 0 }];
   });
   return { results, end };
 }

@@ -1,8 +1,10 @@
 /** Kernels, their parameters and the workspace as declarations of stage machine. */
 
 import { dtypeNames, type GroupField, type LaunchExpr, type ParamSpec } from "@tilewright/core";
-import { type KernelDeclaration, keptValues, type MachineDeclarations } from "../types.ts";
+import { type KernelDeclaration, type KernelStep, keptValues, type MachineDeclarations } from "../types.ts";
+import { type Clauses, parseClauses } from "./clause.ts";
 import { type Cursor, describe, parseCodes } from "./cursor.ts";
+import { mixedWord, parseLaunch, printLaunch, printStep, stepClauses } from "./kernelSteps.ts";
 
 type TensorMap = Extract<ParamSpec, { readonly kind: "tensorMap" }>["tensorMap"];
 type Pointer = Extract<ParamSpec, { readonly kind: "pointer" }>;
@@ -11,7 +13,6 @@ const roles = ["prepare", "main", "reduce"] as const;
 const accesses = ["read", "write", "readwrite"] as const;
 const scalars = ["f32", "f64", "u32", "s32", "u64"] as const;
 const inits = ["none", "zeroOnce", "zeroEach"] as const;
-const operations = ["add", "sub", "mul", "div", "ceilDiv", "mod", "min", "max"] as const;
 const mapWords = {
   interleave: ["none", "16B", "32B"],
   swizzle: ["none", "32B", "64B", "128B", "128B_ATOM_32B"],
@@ -19,44 +20,6 @@ const mapWords = {
   oob: ["zero", "nan"],
 } as const;
 const pointerNames = ["a", "b", "c", "d", "sfa", "sfb", "workspace", "groups"] as const;
-
-/** `min(512, numSms)`: names are those of a launch. */
-export const printLaunch = (e: LaunchExpr): string =>
-  typeof e === "object" ? `${e[0]}(${printLaunch(e[1])}, ${printLaunch(e[2])})` : String(e);
-
-function parseLaunch(c: Cursor): LaunchExpr {
-  const token = c.peek();
-  if (token.kind === "number" || c.at("-")) return c.integer("a number of the launch");
-  const name = c.word("a number or name of the launch");
-  if (!c.at("(")) return name;
-  const op = operations.find((one) => one === name);
-  if (op === undefined)
-    return c.fail(
-      token,
-      parseCodes.unknownWord,
-      `'${name}' is no operation of a launch`,
-      `one of: ${operations.join(", ")}`,
-    );
-  const [left, right, ...more] = c.list(`the operands of '${name}'`, () => parseLaunch(c));
-  if (left === undefined || right === undefined || more.length > 0)
-    return c.fail(token, parseCodes.syntax, `'${name}' takes two operands`, `${name}(x, y)`);
-  return [op, left, right];
-}
-
-/** A word of a list, digits first where it has them: `128B`. */
-function mixedWord<T extends string>(c: Cursor, words: readonly T[], what: string): T {
-  const token = c.peek();
-  const text = c.scanner.match(/\w+/y);
-  return (
-    words.find((word) => word === text) ??
-    c.fail(
-      token,
-      parseCodes.unknownWord,
-      `${text ?? describe(token)} is no ${what}`,
-      `one of: ${words.join(", ")}`,
-    )
-  );
-}
 
 const operandName = <T extends string>(c: Cursor, names: readonly T[]): T | `epilogue${number}` => {
   const token = c.peek();
@@ -140,19 +103,22 @@ function printKernel(k: KernelDeclaration): readonly string[] {
     ...(k.ctas === null ? [] : [` ctas ${k.ctas}`]),
     ...(k.maxnreg === null ? [] : [` maxnreg ${k.maxnreg}`]),
     ...(k.keeps.length === 0 ? [] : [` keep(${k.keeps.join(", ")})`]),
+    ...(k.pdl === true ? [" pdl"] : []),
   ].join("");
   return [
     `kernel ${k.role} @${k.name} ${printGrid(k.grid)} threads ${k.threads}${flags} workspace ${printLaunch(k.workspace)}`,
     ...k.params.map(printParam),
     ...(k.row === undefined ? [] : [`row bytes ${k.row.bytes}`, ...k.row.fields.map(printField)]),
+    ...k.steps.map(printStep),
   ];
 }
 
 type Launches = NonNullable<MachineDeclarations["launches"]>;
 
 /** Kernels as far as they have been read. */
-type KernelHead = Omit<KernelDeclaration, "params" | "row"> & {
+type KernelHead = Omit<KernelDeclaration, "params" | "row" | "steps"> & {
   readonly params: ParamSpec[];
+  readonly steps: KernelStep[];
   row?: { readonly bytes: number; readonly fields: GroupField[] };
 };
 
@@ -240,10 +206,24 @@ interface LaunchSyntax {
   parse(c: Cursor, head: LaunchHead): void;
 }
 
+const stepDeclaration = (kind: KernelStep["kind"]): LaunchSyntax => ({
+  syntax: [
+    kind,
+    ...Object.values<Clauses[string]>(stepClauses[kind]).map((c) => `${c.keyword} ${c.syntax}`),
+  ].join(" "),
+  print: () => [],
+  parse: (c, head) => {
+    const token = c.peek();
+    const step = { kind, ...parseClauses<Clauses>(c, stepClauses[kind], kind) } as KernelStep;
+    c.locations.set(step, c.scanner.locate(token.offset));
+    current(c, head).steps.push(step);
+  },
+});
+
 export const launchDeclarations: Readonly<Record<string, LaunchSyntax>> = {
   kernel: {
     syntax:
-      "kernel prepare|main|reduce @NAME grid(X, Y, Z) threads N exact ctas N maxnreg N keep(VALUES) workspace BYTES",
+      "kernel prepare|main|reduce @NAME grid(X, Y, Z) threads N exact ctas N maxnreg N keep(VALUES) pdl workspace BYTES",
     print: ({ machine }) => (machine?.launches?.kernels ?? []).flatMap(printKernel),
     parse: (c, head) => {
       const role = c.oneOf(roles, "role of a kernel");
@@ -266,6 +246,7 @@ export const launchDeclarations: Readonly<Record<string, LaunchSyntax>> = {
       const ctas = c.eat("ctas") ? c.integer("the blocks of an SM", 1) : null;
       const maxnreg = c.eat("maxnreg") ? c.integer("the registers of a thread", 1) : null;
       const keeps = c.eat("keep") ? c.list("what is kept", () => c.oneOf(keptValues, "kind of values")) : [];
+      const pdl = c.eat("pdl");
       c.expect("workspace", "after what ptxas is told");
       const workspace = parseLaunch(c);
       const kernel: KernelHead = {
@@ -279,6 +260,8 @@ export const launchDeclarations: Readonly<Record<string, LaunchSyntax>> = {
         keeps,
         workspace,
         params: [],
+        steps: [],
+        ...(pdl ? { pdl } : {}),
       };
       c.locations.set(kernel, c.scanner.locate(token.offset));
       head.launches.kernels.push(kernel);
@@ -325,6 +308,9 @@ export const launchDeclarations: Readonly<Record<string, LaunchSyntax>> = {
       row.fields.push(field);
     },
   },
+  transpose: stepDeclaration("transpose"),
+  sum: stepDeclaration("sum"),
+  result: stepDeclaration("result"),
   workspace: {
     syntax: "workspace init none|zeroOnce|zeroEach",
     print: ({ machine }) =>

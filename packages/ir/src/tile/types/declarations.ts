@@ -1,5 +1,5 @@
 /** What a kernel of stage `machine` has of the machine: places, barriers, scratch, kernels in launch order. */
-import type { GroupRow, KernelSpec, LaunchExpr, Manifest, ParamSpec } from "@tilewright/core";
+import type { DType, GroupRow, KernelSpec, LaunchExpr, Manifest, ParamSpec } from "@tilewright/core";
 
 /** Where slot 0 of a tile begins, in bytes of the block's shared memory or columns of its tensor memory, and from there each next slot; 0 of a tile with one outside rings. */
 export interface Place {
@@ -36,6 +36,35 @@ export const keptValues = ["addresses", "epilogue"] as const;
 
 export type KeptValues = (typeof keptValues)[number];
 
+/**
+ * What a kernel beside the main one does. `transpose`: `ctas` CTAs from number `first` on copy a matrix, as the launch has it, to its place in the workspace (`at`, each further matrix of a
+ * batch `every` bytes on), where its layout is that of the declared buffer: `lines` of `run` neighbours, `pitch` elements from one to the next, loaded so many (`vector`) at once. `sum`: the
+ * partial tiles of accumulators come to registers, `parts` added to the first, by CTAs of one of `warps` warps each; what stands in the `reduce` behind its `reduction` goes on from there.
+ * `result`: a thread for each of `count` results of a step stores its f32 in the workspace (`at`, the results of each group `every` places on) in the step's dtype, and leaves 0 there.
+ */
+export type KernelStep =
+  | {
+      readonly kind: "transpose";
+      readonly buffer: string;
+      readonly first: number;
+      readonly ctas: number;
+      readonly lines: number;
+      readonly run: number;
+      readonly pitch: number;
+      readonly vector: number;
+      readonly at: number;
+      readonly every: number;
+    }
+  | { readonly kind: "sum"; readonly tile: string; readonly parts: number; readonly warps: number }
+  | {
+      readonly kind: "result";
+      readonly step: number;
+      readonly dtype: DType;
+      readonly count: number | "m" | "n";
+      readonly at: LaunchExpr;
+      readonly every: number;
+    };
+
 /** A kernel of the artefact: the program's own, or one that is launched before or behind it. */
 export interface KernelDeclaration {
   readonly role: KernelSpec["role"];
@@ -56,6 +85,10 @@ export interface KernelDeclaration {
   readonly params: readonly ParamSpec[];
   /** Rows of the table of a grouped problem. */
   readonly row?: GroupRow;
+  /** Of a kernel beside the main one: what it does, in this order. */
+  readonly steps: readonly KernelStep[];
+  /** The kernel behind it in the stream may begin before it ends (PTX ISA, griddepcontrol). */
+  readonly pdl?: true;
 }
 
 /** What a kernel has of the machine, beside the places of its tiles. */

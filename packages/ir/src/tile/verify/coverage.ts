@@ -2,6 +2,7 @@
 
 import { BLOCK_SCALE, stepOfBuffer, upBuffer } from "@tilewright/core";
 import { operandRole, sourceOf } from "../accesses.ts";
+import { elementSources } from "../elements.ts";
 import type { CellTable } from "../interpret/compileExpr.ts";
 import { compileCond, compileExpr } from "../interpret/compileExpr.ts";
 import type { DataStmt, Hooks, Thread } from "../interpret/control/threads.ts";
@@ -11,12 +12,8 @@ import { RingState } from "../interpret/rings.ts";
 import { consumersOf } from "../interpret/ringUse.ts";
 import type { Ring, Stmt, View } from "../types.ts";
 import { skipsIterations } from "../within.ts";
+import { chunkLength, K_AXIS, type Operand } from "./chunkLength.ts";
 import { type Fault, MOST_ITERATIONS, type Subject, type Verifier } from "./verifier.ts";
-
-type Operand = "A" | "B";
-
-/** Columns of A, and rows of B. */
-const K_AXIS: Readonly<Record<Operand, 0 | 1>> = { A: 1, B: 0 };
 
 export const coverage: Verifier = {
   name: "coverage",
@@ -42,7 +39,7 @@ export const products: Verifier = {
   name: "products",
   code: "TW3159",
   property:
-    "the products of a work tile go over K once, or once for each time that their sums begin anew, of A and B at the same elements, and are scaled by the factors of these",
+    "the products of a work tile go over K once, or once for each time that their sums begin anew, of A and B at the same elements, and are scaled by the factors of these; further products take columns of sums with the rows of the same number",
   from: "nest",
   waivable: true,
   given: true,
@@ -79,13 +76,20 @@ function* apartIn({ apart }: Counting, { sites }: Subject): Iterable<Fault> {
     if (places === undefined) continue;
     yield {
       at,
-      message: `multiplies A ${alongK(places[0])} by B ${alongK(places[1])}`,
+      message: messageOf(at.stmt, places),
       hint: "copy fragments and slots of both from the same chunk and step",
     };
   }
 }
 
-/** Products of A and B at different elements of K in a program whose slots are handed over as they should be. */
+/** Of a further product by the columns of its first factor and the rows of its second. */
+function messageOf(stmt: Stmt, { from: [a, b], later }: Apart): string {
+  return later && stmt.kind === "mma"
+    ? `multiplies %${stmt.a.buffer} from column ${a} of its matrix by %${stmt.b.buffer} from row ${b}`
+    : `multiplies A ${alongK(a)} by B ${alongK(b)}`;
+}
+
+/** Products of factors at different elements of their inner axis in a program whose slots are handed over as they should be. */
 export function* productsApart(subject: Subject): Iterable<Fault> {
   const { k } = subject.program.problem;
   if (k > MOST_ITERATIONS || !isProven(subject)) return;
@@ -96,27 +100,14 @@ export function* productsApart(subject: Subject): Iterable<Fault> {
 const alongK = (element: number): string =>
   Number.isNaN(element) ? "that nobody has copied" : `at element ${element} along K`;
 
-/** Elements of K that a tile's blocks multiply in one turn of their loops: those of the last may be filled up with zeros. */
-const chunkOf = ({ sites }: Subject): number =>
-  Math.max(...sites.map(({ stmt }) => (stmt.kind === "tiles" ? (stmt.split?.extent ?? 1) : 1))) *
-  Math.max(
-    ...sites.flatMap(({ stmt, parents }) => {
-      if (stmt.kind === "mma") return [stmt.a.extent[1] * innerTurns(parents)];
-      if (stmt.kind !== "copy") return [];
-      const { buffer, extent } = stmt.src;
-      return buffer === "A" || buffer === "B" ? [extent[K_AXIS[buffer]]] : [];
-    }),
-  );
-
-/** Turns of the innermost loop, over the steps of a chunk, where it stands in one over chunks. */
-function innerTurns(parents: readonly Stmt[]): number {
-  const [loop, around] = parents.filter((stmt) => stmt.kind === "for").reverse();
-  const constant = loop?.from.kind === "const" && loop.to.kind === "const";
-  return around !== undefined && constant ? loop.to.value - loop.from.value : 1;
-}
-
 const divides = (stmt: Extract<Stmt, { kind: "tiles" }>): boolean =>
   stmt.streamK !== undefined || (stmt.split !== null && stmt.loop === null);
+
+/** Where along their inner axis the factors of a product begin, and whether it is one behind that of A and B. */
+interface Apart {
+  readonly from: readonly [a: number, b: number];
+  readonly later: boolean;
+}
 
 /** Counts what the parts of the first tile read. */
 class Counting implements Hooks {
@@ -126,11 +117,11 @@ class Counting implements Hooks {
   products = 0;
   /** Whether some sums have gone over all of K. */
   #complete = false;
-  /** Products of A and B at different elements of K, and at which first. */
-  readonly apart = new Map<Stmt, readonly [a: number, b: number]>();
+  /** Products of factors at different elements of their inner axis, and at which first. */
+  readonly apart = new Map<Stmt, Apart>();
   /** Sums that factors of other elements of K scale, or of none, and at which first. */
   readonly scaled = new Map<Stmt, readonly [sums: number, factors: number]>();
-  /** Where along K the first element of each tile's slot is from. */
+  /** From which row (axis 0) and column of its matrix the first element of each tile's slot is; where along K sums and their factors are. */
   #from = new Map<string, number>();
   readonly #subject: Subject;
   /** Elements across K that were read at each position of K. */
@@ -139,6 +130,8 @@ class Counting implements Hooks {
   readonly #roles = new Map<string, Operand>();
   /** Products of A and B. */
   readonly #ofOperands = new Set<Stmt>();
+  /** Whether other products take what is made of their sums. */
+  readonly #chained: boolean;
   /** Zeros of their sums in a loop around the one over K. */
   readonly #again = new Set<Stmt>();
   readonly #chunk: number;
@@ -157,7 +150,8 @@ class Counting implements Hooks {
         const source = sourceOf(subject.program, stmt.b.buffer);
         if (source === null || stepOfBuffer(source.name) === null) this.#ofOperands.add(stmt);
       }
-    this.#chunk = chunkOf(subject);
+    this.#chained = subject.sites.some(({ stmt }) => stmt.kind === "mma" && !this.#ofOperands.has(stmt));
+    this.#chunk = chunkLength(subject);
     const sums = new Set([...this.#ofOperands].map((stmt) => (stmt.kind === "mma" ? stmt.acc.buffer : "")));
     for (const { stmt, parents } of subject.sites)
       if (stmt.kind === "fill" && sums.has(stmt.dst.buffer) && parents.some(({ kind }) => kind === "for"))
@@ -239,10 +233,12 @@ class Counting implements Hooks {
     if (stmt.kind === "fill") return this.#again.has(stmt) ? () => this.#begin() : null;
     const reads = this.#reads(stmt, table);
     if (stmt.kind === "copy") return this.#moves(stmt, table, reads);
+    if (stmt.kind === "map") return this.#takes(stmt.dst, [0, 1], elementSources(stmt.value), table);
     if (stmt.kind !== "mma") return reads;
     const { columns } = stmt;
     // Further products go over rows of other matrices.
-    if (!this.#ofOperands.has(stmt)) return null;
+    if (!this.#ofOperands.has(stmt)) return this.#multiplies(stmt, table);
+    const sums = this.#takes(stmt.acc, [1], [stmt.b], table);
     const width = stmt.a.extent[1] * (columns === undefined ? 1 : (columns.to - columns.from) / columns.of);
     const [a, b] = [this.#place(stmt.a, K_AXIS.A, table), this.#place(stmt.b, K_AXIS.B, table)];
     // Sums that products overwrite begin anew.
@@ -251,13 +247,46 @@ class Counting implements Hooks {
       if (!keeps(thread.cells)) this.#begin();
       this.products += width;
       const [from, other] = [a(thread), b(thread)];
-      if (from !== other && !this.apart.has(stmt)) this.apart.set(stmt, [from, other]);
-      this.#from.set(`${stmt.acc.buffer} 0`, from);
+      if (from !== other && !this.apart.has(stmt))
+        this.apart.set(stmt, { from: [from, other], later: false });
+      this.#from.set(`${stmt.acc.buffer} along K`, from);
+      sums?.(thread);
       reads?.(thread);
     };
   }
 
-  /** Along K: of a view of A or B where it begins, of their copies where that lies which they begin with; NaN of what nothing has been copied to. */
+  /** A product whose first factor is made of sums: their columns are the rows of its second, where both are known. */
+  #multiplies(stmt: Extract<Stmt, { kind: "mma" }>, table: CellTable): (thread: Thread) => void {
+    const [a, b] = [this.#place(stmt.a, K_AXIS.A, table), this.#place(stmt.b, K_AXIS.B, table)];
+    return (thread) => {
+      const [from, other] = [a(thread), b(thread)];
+      if (Number.isNaN(from) || Number.isNaN(other) || from === other || this.apart.has(stmt)) return;
+      this.apart.set(stmt, { from: [from, other], later: true });
+    };
+  }
+
+  /** In a chain of products a tile's elements are from where those of the first source are that has one for each along an axis. */
+  #takes(
+    dst: View,
+    axes: readonly (0 | 1)[],
+    sources: readonly View[],
+    table: CellTable,
+  ): ((thread: Thread) => void) | null {
+    if (!this.#chained) return null;
+    const slot = compileExpr(dst.slot, table);
+    const places = axes.map((axis) => {
+      const source = sources.find(({ extent }) => extent[axis] === dst.extent[axis]);
+      const place = source === undefined ? () => Number.NaN : this.#place(source, axis, table);
+      return { axis, place, origin: compileExpr(dst.origin[axis], table) };
+    });
+    return (thread) => {
+      const at = `${dst.buffer} ${slot(thread.cells)}`;
+      for (const { axis, place, origin } of places)
+        this.#from.set(`${at} ${axis}`, place(thread) - origin(thread.cells));
+    };
+  }
+
+  /** Along an axis: of a view of a matrix where it begins, of their copies where that lies which they begin with; NaN of what nothing has been copied to. */
   #place(view: View, axis: 0 | 1, table: CellTable): (thread: Thread) => number {
     const origin = compileExpr(view.origin[axis], table);
     if (view.buffer === "A") return ({ cells }) => origin(cells);
@@ -270,11 +299,13 @@ class Counting implements Hooks {
         const at = origin(cells);
         return at >= second ? at - second : at;
       };
+    if (this.#isGlobal(view.buffer)) return ({ cells }) => origin(cells);
     const slot = compileExpr(view.slot, table);
-    return ({ cells }) => (this.#from.get(`${view.buffer} ${slot(cells)}`) ?? Number.NaN) + origin(cells);
+    return ({ cells }) =>
+      (this.#from.get(`${view.buffer} ${slot(cells)} ${axis}`) ?? Number.NaN) + origin(cells);
   }
 
-  /** What a copy brings, and where along K that is from. */
+  /** What a copy brings, and where in its matrix that is from. */
   #moves(
     stmt: Extract<Stmt, { kind: "copy" }>,
     table: CellTable,
@@ -282,15 +313,18 @@ class Counting implements Hooks {
   ): ((thread: Thread) => void) | null {
     const role = this.#roles.get(stmt.dst.buffer);
     if (role === undefined) return this.#factors(stmt, table) ?? reads;
-    const from = this.#place(stmt.src, K_AXIS[role], table);
-    const origin = compileExpr(stmt.dst.origin[K_AXIS[role]], table);
+    const axis = K_AXIS[role];
+    const from = this.#place(stmt.src, axis, table);
+    const origin = compileExpr(stmt.dst.origin[axis], table);
     const slot = compileExpr(stmt.dst.slot, table);
     const when = stmt.when === null ? null : compileCond(stmt.when, table);
+    const across = this.#takes(stmt.dst, [axis === 0 ? 1 : 0], [stmt.src], table);
     return (thread) => {
       const { cells } = thread;
       reads?.(thread);
-      if (when === null || when(cells))
-        this.#from.set(`${stmt.dst.buffer} ${slot(cells)}`, from(thread) - origin(cells));
+      if (when !== null && !when(cells)) return;
+      this.#from.set(`${stmt.dst.buffer} ${slot(cells)} ${axis}`, from(thread) - origin(cells));
+      across?.(thread);
     };
   }
 
@@ -299,15 +333,19 @@ class Counting implements Hooks {
     { dst, src }: Extract<Stmt, { kind: "copy" }>,
     table: CellTable,
   ): ((thread: Thread) => void) | null {
-    const space = (name: string): string | undefined =>
-      this.#subject.program.buffers.find((buffer) => buffer.name === name)?.space;
-    if (space(dst.buffer) !== "register") return null;
+    if (this.#subject.buffers.get(dst.buffer)?.space !== "register") return null;
     const origin = compileExpr(src.origin[1], table);
-    const outside = space(src.buffer) === "global";
-    return ({ cells }) => {
-      const from = outside ? 0 : (this.#from.get(`${src.buffer} 0`) ?? Number.NaN);
-      this.#from.set(`${dst.buffer} 0`, from + BLOCK_SCALE * origin(cells));
+    const outside = this.#isGlobal(src.buffer);
+    const across = this.#takes(dst, [0, 1], [src], table);
+    return (thread) => {
+      const from = outside ? 0 : (this.#from.get(`${src.buffer} along K`) ?? Number.NaN);
+      this.#from.set(`${dst.buffer} along K`, from + BLOCK_SCALE * origin(thread.cells));
+      across?.(thread);
     };
+  }
+
+  #isGlobal(name: string): boolean {
+    return this.#subject.buffers.get(name)?.space === "global";
   }
 
   /** Sums and the factors that scale them are of the same elements along K. */
@@ -315,9 +353,9 @@ class Counting implements Hooks {
     const scales = stmt.scales === undefined ? [] : [stmt.scales.a, stmt.scales.b];
     const factors = scales.map(({ buffer, origin }) => ({ buffer, run: compileExpr(origin[1], table) }));
     return ({ cells }) => {
-      const sums = this.#from.get(`${stmt.part.buffer} 0`) ?? Number.NaN;
+      const sums = this.#from.get(`${stmt.part.buffer} along K`) ?? Number.NaN;
       for (const { buffer, run } of factors) {
-        const of = (this.#from.get(`${buffer} 0`) ?? Number.NaN) + BLOCK_SCALE * run(cells);
+        const of = (this.#from.get(`${buffer} along K`) ?? Number.NaN) + BLOCK_SCALE * run(cells);
         if (of !== sums && !this.scaled.has(stmt)) this.scaled.set(stmt, [sums, of]);
       }
     };

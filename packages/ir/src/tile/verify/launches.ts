@@ -1,7 +1,8 @@
 /** What a program of stage `machine` declares of its launch, against what its statements take. */
 import type { GroupRow } from "@tilewright/core";
 import { launchesOf } from "../launches/kernels.ts";
-import { printField, printGrid, printLaunch, printParam } from "../text/launches.ts";
+import { printLaunch, printStep } from "../text/kernelSteps.ts";
+import { printField, printGrid, printParam } from "../text/launches.ts";
 import type { KernelDeclaration } from "../types.ts";
 import type { Fault, Verifier } from "./verifier.ts";
 
@@ -9,7 +10,7 @@ export const launches: Verifier = {
   name: "launches",
   code: "TW3139",
   property:
-    "kernels, their grids, workspaces, parameters, tensor maps and rows of groups are those that the statements take, value by value; what ptxas is told of them is free",
+    "kernels, their grids, workspaces, parameters, tensor maps, rows of groups and what kernels beside the main one do are those that the statements take, value by value; what ptxas is told of them is free",
   from: "machine",
   waivable: true,
   *check({ program }) {
@@ -70,6 +71,19 @@ function* compared(kernel: KernelDeclaration, own: KernelDeclaration): Iterable<
     if (names.has(missing.name))
       yield { at: kernel, message: `%${missing.name} is no parameter`, hint: printParam(missing) };
   yield* rows(kernel, own.row);
+  if (kernel.pdl !== own.pdl)
+    yield {
+      at: kernel,
+      message: "the kernel behind it begins as the launch says",
+      hint: own.pdl ? "pdl" : "without pdl",
+    };
+  for (const [i, step] of kernel.steps.entries()) {
+    const needed = own.steps[i];
+    if (needed === undefined) yield { at: step, message: "nothing asks for it", hint: "remove it" };
+    else yield* differs(step, "the program takes", printStep(step), printStep(needed));
+  }
+  for (const missing of own.steps.slice(kernel.steps.length))
+    yield { at: kernel, message: `lacks ${missing.kind}`, hint: printStep(missing) };
 }
 
 function* rows(kernel: KernelDeclaration, own: GroupRow | undefined): Iterable<Fault> {

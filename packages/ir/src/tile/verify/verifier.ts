@@ -2,10 +2,12 @@
 import type { Diagnostic, GroupField, GroupRow, ParamSpec, SourceLocation, Target } from "@tilewright/core";
 import { type Ranges, rangesInside } from "../ranges.ts";
 import { childrenOf, eachStmt } from "../rewrite.ts";
+import { stepClauses } from "../text/kernelSteps.ts";
 import type {
   Barrier,
   Buffer,
   KernelDeclaration,
+  KernelStep,
   MachineDeclarations,
   Ring,
   Scratch,
@@ -33,6 +35,7 @@ export interface Fault {
     | Scratch
     | MachineDeclarations["memory"]
     | KernelDeclaration
+    | KernelStep
     | ParamSpec
     | GroupRow
     | GroupField
@@ -162,9 +165,12 @@ export function labelOf(stmt: Stmt): string {
 
 const isSite = (at: Exclude<Fault["at"], string>): at is Site => "stmt" in at;
 
+const isStep = (at: object): at is KernelStep => "kind" in at && Object.hasOwn(stepClauses, String(at.kind));
+
 /** The path of a fault's place: `tiles/for %kt/copy %sA`, `%sA`, `launch`. */
 function pathOf(at: Fault["at"]): string {
   if (typeof at === "string") return at;
+  if (isStep(at)) return at.kind;
   if (isSite(at)) return [...at.parents, at.stmt].map(labelOf).join("/");
   if ("name" in at) return `%${at.name}`;
   return "init" in at ? "workspace" : "fields" in at ? "row" : "memory";

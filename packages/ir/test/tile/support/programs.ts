@@ -10,6 +10,7 @@ import {
   type Edge,
   type Expr,
   type KernelDeclaration,
+  type KernelStep,
   l2PrefetchSizes,
   l2Promotions,
   type MachineDeclarations,
@@ -153,6 +154,14 @@ const param: fc.Arbitrary<ParamSpec> = fc.oneof(
     }),
   }),
 );
+const kernelStep: fc.Arbitrary<KernelStep> = fc.record({
+  kind: fc.constant("result"),
+  step: fc.nat(3),
+  dtype: fc.constantFrom("bf16", "f16"),
+  count: fc.oneof(small, fc.constantFrom("m" as const, "n" as const)),
+  at: launchExpr,
+  every: fc.nat(99),
+});
 const kernelLines: fc.Arbitrary<KernelDeclaration> = fc.record({
   role: fc.constantFrom("prepare", "main", "reduce"),
   name: id,
@@ -164,6 +173,7 @@ const kernelLines: fc.Arbitrary<KernelDeclaration> = fc.record({
   keeps: fc.subarray(["addresses", "epilogue"] as const),
   workspace: launchExpr,
   params: fc.array(param, { maxLength: 3 }),
+  steps: fc.array(kernelStep, { maxLength: 2 }),
 });
 
 const spot = { name: id, offset: fc.nat(300_000) };
