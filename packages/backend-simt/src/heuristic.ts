@@ -15,12 +15,13 @@ import {
   transposeFault,
 } from "@tilewright/ir";
 import { isLegal } from "./check.ts";
-import { modelKernel, residentBlocks } from "./cost.ts";
+import { modelKernel, residentBlocks, sharesEvenly } from "./cost.ts";
 import { readSchedule, scheduleModel } from "./schedule.ts";
 import { fieldsOf, shapesFor } from "./space.ts";
 
-/** Blocks that may share a tile. */
-const splits = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32] as const;
+/** Blocks that may share a tile, and others that may where each has as many chunks. */
+const splits: readonly number[] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32];
+const evenSplits: readonly number[] = [1, 2, 3, 4, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32];
 
 /** Least k of each. */
 const MIN_SPLIT_K = 64;
@@ -155,19 +156,26 @@ function* trialsOf(problem: Problem, target: Target, machine: Machine): Generato
     const tile = [tileM, tileN] as const;
     const tiles = Math.ceil(problem.m / tileM) * Math.ceil(problem.n / tileN);
     // How many tiles all groups have, only the launch knows.
-    const shared = splits.filter(
-      (split) =>
-        split === 1 ||
-        (tiles * batch <= SPLIT_TILES &&
-          problem.k >= split * MIN_SPLIT_K &&
-          problem.batch.kind !== "grouped"),
-    );
+    const tileK = shape.tile[2];
+    const sharedBy = (splits: readonly number[]) =>
+      splits.filter(
+        (split) =>
+          split === 1 ||
+          (tiles * batch <= SPLIT_TILES &&
+            problem.k >= split * MIN_SPLIT_K &&
+            problem.batch.kind !== "grouped"),
+      );
+    const shared = sharedBy(splits);
+    const even = sharedBy(evenSplits).filter((split) => sharesEvenly(problem, { tileK, split }));
     const stores = problem.k <= SHORT_K && problem.d.layout === "row" ? [1, VECTOR] : [1];
     const stored = transports.flatMap((each) =>
       stores.map((storeElements): Schedule => ({ ...each, storeElements })),
     );
     for (const schedule of stored) {
-      for (const split of shared) yield { schedule: { ...schedule, split }, tile, split, shares: false };
+      // Copies through registers are under way ahead only where no chunk lies beyond K.
+      const ahead = schedule.copy === "direct" && problem.k % tileK === 0;
+      for (const split of ahead ? even : shared)
+        yield { schedule: { ...schedule, split }, tile, split, shares: false };
       if (shape.thread[0] * shape.thread[1] < SHARED_SUMS) continue;
       const found =
         large && !wide && schedule.copy === "cp.async" && schedule.transpose === "off" ? searchedShares : {};

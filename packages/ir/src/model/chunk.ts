@@ -139,10 +139,13 @@ export function chunkCost(
   const intakeBytes = (share.rows + share.loadedCols) * kBytes;
   const shared = sharedBytes / machine.sharedBytes;
   const [linesA, linesB] = [linesOf(problem.a, kBytes), linesOf(problem.b, kBytes)];
-  // A row that lies in two lines comes in two pieces.
-  const pieces = share.rows * (1 + linesA.split) + share.loadedCols * (1 + linesB.split);
   // Blocks of a cluster ask for each row once.
   const [clusterM, clusterN] = kernel.multicast;
+  // A row that lies in two lines comes in two pieces, of which L2 looks up one for each that asks.
+  const piecesOf = (rows: number, split: number, sharing: number): number =>
+    rows * (1 + (split * (1 + 1 / sharing)) / 2);
+  const pieces =
+    piecesOf(share.rows, linesA.split, clusterN) + piecesOf(share.loadedCols, linesB.split, clusterM);
   const asked =
     (linesA.unaligned ? share.rows / clusterN : 0) + (linesB.unaligned ? share.loadedCols / clusterM : 0);
   const rowsOfLines = kBytes / LINE;
@@ -190,6 +193,9 @@ export function chunkCost(
   };
 }
 
+/** Where blocks of a cluster lie along n, beside what they share: they wait for each other more than along m [fit, H200]. */
+const ALONG_N = 1.015;
+
 /** Cycles of blocks of an SM that do a chunk each: all of it, and how long each unit is busy; `ring`: a slot's way round its ring. */
 export interface Chunk {
   readonly cycles: number;
@@ -226,7 +232,8 @@ export function chunkAt(
   const busy = norm(chunkNorm, cost.multiply, cost.shared, cost.intake, cost.requests);
   const chain = norm(chunkNorm, Math.max(count * busy, busy + cost.exposed), cost.ring);
   return {
-    cycles: chain + cost.meeting + cost.fixed,
+    cycles:
+      (chain + cost.meeting + cost.fixed) * (kernel.unit === 1 && kernel.multicast[1] > 1 ? ALONG_N : 1),
     multiply: count * cost.multiply,
     shared: count * cost.shared,
     intake,

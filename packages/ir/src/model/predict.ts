@@ -18,10 +18,17 @@ import {
 import { epilogueWork } from "./epilogue.ts";
 import { blockCycles, issueEngine, SECTOR, splitRows, storedCycles } from "./issue.ts";
 import type { ModelKernel } from "./kernel.ts";
-import { type Engine, energyGHz, type Machine, narrowExponent, voltageExponent } from "./machine.ts";
+import {
+  type Engine,
+  energyGHz,
+  engineRow,
+  type Machine,
+  narrowExponent,
+  voltageExponent,
+} from "./machine.ts";
 import { norm } from "./norm.ts";
 import { reductionTime } from "./reductions.ts";
-import { firstBytes, memoryBytes, slowWrites } from "./traffic.ts";
+import { firstBytes, memoryBytes, shortRuns, slowWrites } from "./traffic.ts";
 
 /**
  * What time goes to: products; what a chunk takes longer than its products, by the unit that it waits for (`latency`: ring and hand-overs, which no unit explains); SMs that
@@ -170,18 +177,24 @@ function wattsOf(run: Run, picojoules: number, machine: Machine, ghz: number): n
 }
 
 /**
- * Cycles that L2 takes for a part of a sector from each of all SMs: where rows of D begin at sectors, where they do not, and of those the ends of
- * rows of boxes that bulk stores write [fit, H200: docs/perf/model.md].
+ * Cycles that L2 takes for a part of a sector from each of all SMs, where rows of D begin inside sectors: stored by lanes that have neighbouring columns, by lanes that have
+ * neighbouring rows of the instruction, and ends of rows of boxes that bulk stores write; and cycles of a bulk store for each row of its boxes [fit, H200: docs/perf/model.md].
  */
-const partCycles = { aligned: 2, unaligned: 3.65, bulk: 3.1 } as const;
+const partCycles = { lanes: 4.1, swapped: 2.3, bulk: 2.4 } as const;
+const BOX_ROW = 1.4;
+
+/** Of the stores of a block that stays, the share that products of its next tile hide; and of the last tile what nothing hides, nanoseconds a sum: conversion, and the way through shared memory [fit, H200]. */
+const STORED_BEHIND = 0.15;
+const drainedNs = 0.019;
 
 /** Cycles that an SM takes to hand a tile of `bytes` to L2. */
 function storeCycles(problem: Problem, kernel: ModelKernel, bytes: number, machine: Machine): number {
   const run = kernel.storeBox ?? kernel.storeBytes;
   const split = splitRows(problem);
-  const whole = run < SECTOR ? (bytes / run) * partCycles.aligned : bytes / machine.storeBytes;
-  const part = kernel.storeBox === null ? partCycles.unaligned : partCycles.bulk;
-  return (1 - split) * whole + split * (bytes / run) * (run < SECTOR ? 1 : 2) * part;
+  const rows = kernel.storeBox === null ? 0 : (bytes / kernel.storeBox) * BOX_ROW;
+  const whole = bytes / machine.storeBytes;
+  const part = partCycles[kernel.storeBox !== null ? "bulk" : kernel.swapped ? "swapped" : "lanes"];
+  return rows + (1 - split) * whole + split * (bytes / run) * (run < SECTOR ? 1 : 2) * part;
 }
 
 /** Of an epilogue what hides behind the products of a tile's second half, where blocks have one tile and halves are wide; narrow ones cost more than they hide, nanoseconds [measured, H200]. */
@@ -242,7 +255,7 @@ function runAt(problem: Problem, kernel: ModelKernel, machine: Machine, ghz: num
   const resident = Math.max(1, kernel.residents);
   const bytes = memoryBytes(problem, kernel, units * kernel.residents, machine.l2Bytes);
   const memoryRate = machine.memoryGBs * machine.memoryShare * 1e3;
-  const memoryUs = (bytes + slowWrites(problem)) / memoryRate;
+  const memoryUs = ((bytes + slowWrites(problem, kernel)) * shortRuns(kernel, cost)) / memoryRate;
   const transposed = kernel.transposedBytes;
   const transposingUs = transposed === 0 ? 0 : TRANSPOSING_US + (2 * transposed) / memoryRate;
   const partBytes = kernel.combine === "cluster" || part === 0 ? 0 : 2 * handed * part;
@@ -351,6 +364,9 @@ function besideWarps(problem: Problem, kernel: ModelKernel, machine: Machine, wo
     (kernel.addend === "direct" ? load : 0) +
     load +
     handOver;
+  // Sums in registers: the warps that multiplied store them.
+  const inRegisters = engineRow(kernel.engine).fullRows === 0;
+  const drained = inRegisters ? area * drainedNs * ghz : 0;
   const mainOf = (count: number): number => chunks * chunkAt(machine, kernel, problem, cost, count).cycles;
   if (kernel.sched === "tiles") {
     const resident = Math.max(1, kernel.residents);
@@ -368,7 +384,7 @@ function besideWarps(problem: Problem, kernel: ModelKernel, machine: Machine, wo
       main,
       rounds,
       starts: start - next + rounds * (next + first),
-      cycles: main + ended + start - next,
+      cycles: main + ended + start - next + drained,
     };
   }
   const rounds =
@@ -379,10 +395,14 @@ function besideWarps(problem: Problem, kernel: ModelKernel, machine: Machine, wo
   const fetch = kernel.sched === "clc-late" ? machine.fetchNs * ghz : 0;
   // While one set computes another's products go on, as far as the ring reaches.
   const beside = kernel.sets > 1 ? Math.min(computed, (kernel.stages - 1) * cost.multiply) : 0;
-  const tile = kernel.overlap ? Math.max(main + handOver, epilogue) : main + epilogue - beside;
+  const behind = kernel.storeBox === null || !inRegisters ? 0 : STORED_BEHIND * (epilogueBusy + load);
+  const tile = kernel.overlap ? Math.max(main + handOver, epilogue) : main + epilogue - beside - behind;
+  // Of an odd number of tiles one has no partner to multiply beside.
+  const alone = kernel.overlap && inRegisters && Math.ceil(rounds) % 2 === 1 ? machine.loneNs * ghz : 0;
   // Nothing hides the last tile's epilogue.
   const last = Math.min(1, rounds) * main + epilogue;
-  const cycles = start + first + Math.max(0, rounds - 1) * tile + last + rounds * fetch;
+  const ends = last + drained + chunks * alone;
+  const cycles = start + first + Math.max(0, rounds - 1) * tile + ends + rounds * fetch;
   return { main: rounds * main, rounds, starts: start + first, cycles };
 }
 

@@ -7,7 +7,7 @@ import type { ModelKernel } from "./kernel.ts";
 import { type Engine, energyGHz, type Machine, narrowExponent, voltageExponent } from "./machine.ts";
 import { norm } from "./norm.ts";
 import { reductionTime } from "./reductions.ts";
-import { firstBytes, slowWrites } from "./traffic.ts";
+import { firstBytes, LONG_RUNS, slowWrites } from "./traffic.ts";
 
 /** The shape of a kernel that bounds its time: output tile of a unit in elements, units that share its K loop, SMs of a unit. */
 export interface BoundedTile {
@@ -52,7 +52,8 @@ function leastUs(
   const launchUs = (machine.launchNs + (issue?.launchNs ?? 0)) / 1e3;
   const bits = m * k * dtypes[a.dtype].bits + n * k * dtypes[b.dtype].bits + m * n * dtypes[d.dtype].bits;
   const memoryRate = machine.memoryGBs * machine.memoryShare * 1e3;
-  const memoryUs = ((batch * bits) / 8 + slowWrites(problem)) / memoryRate;
+  const longRuns = issue === undefined ? LONG_RUNS : 1;
+  const memoryUs = (longRuns * ((batch * bits) / 8 + slowWrites(problem, { engine }))) / memoryRate;
   const { startNs, loadNs, handOverNs, fillNs, powerCap, boostGHz, sms } = machine;
   const l2Rate = (issue?.l2Bytes ?? machine.l2Rate) * sms * boostGHz * 1e3;
   const begins = through ? 0 : startNs + loadNs;

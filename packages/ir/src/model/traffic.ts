@@ -33,17 +33,30 @@ export function memoryBytes(problem: Problem, kernel: ModelKernel, units: number
   return batch * (compulsory + again * (1 - kept) + outputs);
 }
 
-/** Bytes that DRAM could read in the time in which it writes one, beyond that one [fit, H200: docs/perf/model.md]. */
-const WRITES = 0.83;
+/** Bytes that DRAM could read in the time in which it writes one, beyond that one: stored in bulk, and by lanes [fit, H200: docs/perf/model.md]. */
+const writes = { bulk: 0.22, lanes: 0.83 } as const;
 
 /** What writing D takes longer than reading as much, in bytes read. */
-export function slowWrites({ m, n, d, batch }: Problem): number {
+export function slowWrites({ m, n, d, batch }: Problem, kernel: Pick<ModelKernel, "engine">): number {
   const count = batch.kind === "none" ? 1 : batch.count;
-  return (WRITES * count * m * n * dtypes[d.dtype].bits) / 8;
+  return (
+    (writes[issueEngine(kernel) === undefined ? "bulk" : "lanes"] * count * m * n * dtypes[d.dtype].bits) / 8
+  );
 }
 
 /** Of the bytes of first chunks, which all SMs ask for at once and wait for, what they take in bytes read [fit, H200]. */
-const FIRST = 1.9;
+const FIRST = 1.3;
+
+/** Time of DRAM beside what `memoryShare` says where chunks have long rows, and what rows of a line cost on top [fit, H200]. */
+export const LONG_RUNS = 0.96;
+const LINE_RUNS = 0.08;
+const LINE = 128;
+
+/** What DRAM takes longer for chunks whose rows are short: bytes that are fetched from one place of it. */
+export const shortRuns = (
+  kernel: Pick<ModelKernel, "engine">,
+  { kBytes }: Pick<ChunkCost, "kBytes">,
+): number => (issueEngine(kernel) === undefined ? LONG_RUNS + (LINE_RUNS * LINE) / kBytes : 1);
 
 /** The same of `blocks` that begin at once: nothing hides it. Where warps issue products, blocks of the same rows wait for these once. */
 export function firstBytes(

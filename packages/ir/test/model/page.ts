@@ -232,7 +232,7 @@ reads, though they take 1.8 times as long; FFMA stored for nothing, and reduced 
 * Rows of D that begin inside a sector: each row of a box that a bulk store writes has two partial sectors, so narrow boxes are slow. 128x176, stored by 16 columns, takes 32 us at
   1515x9240x288 where 192x192, by 64, takes 23; with rows at sectors they do not differ.
 * Clusters of six: 17 run at once though the GPCs had room for 20; 18 to 20 take two rounds.
-* A warpgroup that multiplies alone pays 41 ns a chunk; each further block that begins on an SM 290 ns.
+* A warpgroup that multiplies alone pays 45 ns a chunk; each further block that begins on an SM 290 ns.
 * Stream-K, whose parts the last CTA adds, was slower than the best other schedule in 77 of 78 kernels at 26 sizes, by up to 200 us. It is not tried.
 * Clusters of two that share copies are worth something where rows begin inside sectors, and are near equal elsewhere.
 * A fit for 8 and 32 bits beside the model chose kernels that were slower by 4 to 10 %, and knew 29 tiles.
