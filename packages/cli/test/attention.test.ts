@@ -138,6 +138,45 @@ describe("attention", () => {
     },
   );
 
+  test.each([
+    ["mma", "sm_80", "tile=16x64x64 warp=16x16 stages=2 frag=1 split=3", "bf16"],
+    ["mma", "sm_90", "tile=16x64x32 warp=16x16 stages=2 copy=tma frag=1 split=3", "f16"],
+    ["wgmma", "sm_90a", "tile=64x64x64 warpgroups=1x1 sched=tiles split=3", "bf16"],
+    ["simt", "sm_70", "tile=8x64x32 thread=2x2 strip=2x2 storeElements=4 split=3", "f32"],
+  ])("keys in runs of parts among CTAs by %s on %s, %s", async (backend, arch, schedule, dtype) => {
+    using folder = scratch();
+    const flags = `--op attention --queries 3 --keys 300 --heads 4 --kv-heads 2 --head-dim 64 --causal --window 200 --lse --dtype ${dtype} --backend ${backend} --arch ${arch}`;
+    const line = (command: string): readonly string[] => [
+      ...`${command} ${flags}`.split(" "),
+      "--schedule",
+      schedule,
+    ];
+    const { code, stdout } = await cli(line("run --device emulator --order random --json"));
+    expect([code, JSON.parse(stdout).hazards]).toEqual([0, []]);
+    if (arch !== "sm_80") return;
+    const [text, ptx] = await Promise.all(
+      ["compile --ir machine -o -", "compile -o - --bare"].map(
+        async (each) => (await cli(line(each))).stdout,
+      ),
+    );
+    if (text === undefined) throw new Error("is compiled");
+    expect(text).toContain("split %cut < 3");
+    const given = join(folder.path, "given.tile");
+    const again = async (edit: (text: string) => string) => {
+      writeFileSync(given, edit(text));
+      const { stdout, stderr } = await cli(["compile", "--from", given, "-o", "-", "--bare"]);
+      return stderr === "" ? stdout : /TW\d+/.exec(stderr)?.[0];
+    };
+    expect(await again((same) => same)).toBe(ptx);
+    for (const [from, to, fault] of [
+      ["partial.load %m\n", "", "TW3162"],
+      ["partial.store %l\n", "", "TW3162"],
+      ["parts 2 {", "parts 1 {", "TW3162"],
+      ["from(%acc1, %m1, %l1)", "from(%acc1, %m1)", "TW3162"],
+    ] as const)
+      expect([from, await again((same) => same.replace(from, to))]).toEqual([from, fault]);
+  });
+
   test("machine text goes on by the backend of its products, and not where fragments are of another chunk", async () => {
     using folder = scratch();
     const flags =

@@ -93,26 +93,28 @@ function* accesses(
 
 const suffixOf = ({ vector }: Partials): string => (vector > 1 ? `.v${vector}` : "");
 
-/** The registers to a part. */
+/** The registers to a part, `from` bytes behind its begin. */
 export function storePartial(
   ctx: Context,
   shared: Partials,
   registers: readonly Reg[],
   part: Reg<"u64">,
+  from = 0,
 ): void {
   for (const { run, at } of accesses(shared, registers))
-    ctx.emitAny(null, `st.global${suffixOf(shared)}.${shared.type}`, addr(part, at), operandOf(run));
+    ctx.emitAny(null, `st.global${suffixOf(shared)}.${shared.type}`, addr(part, from + at), operandOf(run));
 }
 
-/** A part to the registers. */
+/** A part to the registers, likewise. */
 export function loadPartial(
   ctx: Context,
   shared: Partials,
   registers: readonly Reg[],
   part: Reg<"u64">,
+  from = 0,
 ): void {
   for (const { run, at } of accesses(shared, registers))
-    ctx.emitAny(null, `ld.global${suffixOf(shared)}.${shared.type}`, operandOf(run), addr(part, at));
+    ctx.emitAny(null, `ld.global${suffixOf(shared)}.${shared.type}`, operandOf(run), addr(part, from + at));
 }
 
 /** How registers are added to memory: of packed halves subnormals stay, as they do in registers. */

@@ -1,5 +1,5 @@
 /** CTAs that share a work tile: each hands in its partial tile, through the workspace or in shared memory of a cluster, and some go on with the sum. */
-import type { Expr, ReductionStmt, Stmt } from "@tilewright/ir";
+import { bufferOf, type Expr, mergeOf, partOffset, type ReductionStmt, type Stmt } from "@tilewright/ir";
 import { addr, f32imm, f64imm, type IntegerOperand, imm, type Operand } from "@tilewright/ptx";
 import type { Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
@@ -11,9 +11,11 @@ import {
   addToPartial,
   barrierOperands,
   bulkRoom,
+  bytesOf,
   clearPartial,
   loadPartial,
   moveInBulk,
+  type Partials,
   partialsOf,
   storePartial,
 } from "./partialTiles.ts";
@@ -117,6 +119,13 @@ function leave(ctx: Context, { unless, id }: StmtOf<"counter.leave">): void {
   ctx.emit(leaving.leave, "bra", endOf(ctx));
 }
 
+/** Bytes in a partial tile before those of a register tile. */
+function placeInPart(ctx: Context, shared: Partials, name: string): number {
+  const of = mergeOf(reductionOf(ctx).combine)?.of ?? [];
+  const tiles = of.slice(0, Math.max(0, of.indexOf(name))).map((each) => bufferOf(ctx.program, each));
+  return partOffset(tiles, shared.threads, bytesOf(shared.type));
+}
+
 /** Registers of a statement's tile. */
 const registersOf = (ctx: Context, stmt: { readonly acc: Combine["acc"] }) =>
   ownedTile(ctx, stmt.acc.buffer, 0).registers;
@@ -137,7 +146,7 @@ export const reductionStatements = (lowerIn: (ctx: Context, stmts: readonly Stmt
     const { shared, place } = partialOf(ctx);
     const registers =
       combine.by === "slices" ? registersInSlices(ctx, combine, shared) : registersOf(ctx, stmt);
-    storePartial(ctx, shared, registers, place.own());
+    storePartial(ctx, shared, registers, place.own(), placeInPart(ctx, shared, stmt.acc.buffer));
   },
   "partial.reduce"(ctx, stmt) {
     const { shared, place } = partialOf(ctx);
@@ -156,7 +165,7 @@ export const reductionStatements = (lowerIn: (ctx: Context, stmts: readonly Stmt
   "bulk.reduce": moveRegisters,
   "partial.load"(ctx, stmt) {
     const { shared, place } = partialOf(ctx);
-    loadPartial(ctx, shared, registersOf(ctx, stmt), place.first);
+    loadPartial(ctx, shared, registersOf(ctx, stmt), place.first, placeInPart(ctx, shared, stmt.acc.buffer));
   },
   "partial.add"(ctx, stmt) {
     const { shared, place } = partialOf(ctx);
@@ -164,6 +173,22 @@ export const reductionStatements = (lowerIn: (ctx: Context, stmts: readonly Stmt
     // The grid's third axis has as many CTAs as a work tile; those that are no part here are taken off.
     const without = parts === null ? shared.splits : 2 * shared.splits - 1 - parts;
     addPartials(ctx, shared, registersOf(ctx, stmt), place.further(without));
+  },
+  merge(ctx, { of, from, parts, body }) {
+    const { entry } = ctx;
+    const { shared, place } = partialOf(ctx);
+    const { before, left } = place.further(2 * shared.splits - 1 - parts);
+    const [label, more] = [entry.label("merge"), entry.reg("pred", "p")];
+    ctx.body.label(label);
+    ctx.emit(null, "add.s64", before, before, imm(shared.partBytes));
+    from.forEach((name, i) => {
+      const { registers } = ownedTile(ctx, name, 0);
+      loadPartial(ctx, shared, registers, before, placeInPart(ctx, shared, of[i] ?? ""));
+    });
+    lowerIn(ctx, body);
+    ctx.emit(null, "sub.u32", left, left, imm(1));
+    ctx.emit(null, "setp.ge.u32", more, left, imm(1));
+    ctx.emit(more, "bra", label);
   },
   "partial.clear"(ctx) {
     const { shared, place } = partialOf(ctx);

@@ -60,6 +60,8 @@ export const attentionTable: readonly Fields[] = [
   request(9, 300, 128, { ...f16, causal: true, lse: true }),
   request(140, 270, 64, { ...bf16, causal: true, window: 40 }),
   request(3, 300, 64, { ...f16, heads: 6, kvHeads: 2, causal: true, lse: true }),
+  // Few rows, whose keys several CTAs share.
+  request(1, 600, 64, { ...bf16, heads: 4, kvHeads: 2, layout: "bshd" }),
   request(17, 401, 72, { ...f16, valueDim: 40, softCap: 3, layout: "bshd", lse: true }),
   request(17, 260, 192, { ...bf16, valueDim: 128 }),
   request(17, 260, 192, bf16),

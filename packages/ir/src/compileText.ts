@@ -158,7 +158,8 @@ function scheduled(
 ): Checked<Artifact> | null {
   let made: Checked<Artifact> | null = null;
   for (let fewer = 0; ; fewer++) {
-    const program = scheduleProgram(source, anchor, base, fewer);
+    const split = Number(plan?.schedule.split ?? 1);
+    const program = scheduleProgram(source, anchor, base, { fewer, split });
     if (program === null) return made;
     made = attemptProgram(() =>
       finish({

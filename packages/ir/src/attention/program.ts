@@ -57,6 +57,8 @@ export function attentionText(attention: Attention, views: AttentionViews = {}):
     `  tile %P ${dtype}[${r}, s]`,
     ...["x", "y", "w", ...(parts ? ["m", "z", "l"] : [])].map((name) => `  tile %${name} f32[${r}]`),
     `  tile %acc f32[${r}, e]`,
+    ...(parts ? ["m1", "l1"].map((name) => `  tile %${name} f32[${r}]`) : []),
+    ...(parts ? [`  tile %acc1 f32[${r}, e]`] : []),
     "",
     `  tiles ${r}, e {`,
     ...(parts ? inParts(attention, rows) : atOnce(attention, rows)).map((line) => `    ${line}`),
@@ -152,6 +154,16 @@ const weights = (factor: number): readonly string[] => [
   `map %S = exp2(fma(%S, ${factor}, %w))`,
 ];
 
+/** What two runs of keys have come to, scaled to the larger maximum. */
+const both = (factor: number): readonly string[] => [
+  "map %x = max(%m, %m1)",
+  `map %z = exp2((%m - %x) * ${factor})`,
+  `map %w = exp2((%m1 - %x) * ${factor})`,
+  "map %m = %x",
+  "map %l = %l * %z + %l1 * %w",
+  "map %acc = %acc * %z + %acc1 * %w",
+];
+
 /** Part by part, with the maximum and the sum of all parts so far, to which what they gave is scaled again. */
 function inParts(attention: Attention, rows: Rows): readonly string[] {
   const { lines, factor } = scored(attention, rows);
@@ -171,6 +183,7 @@ function inParts(attention: Attention, rows: Rows): readonly string[] {
   return [
     ...[`fill %m = ${NONE}`, "fill %l = 0", "fill %acc = 0"],
     ...["for s {", ...part.map((line) => `  ${line}`), "}"],
+    ...["merge %acc %acc1, %m %m1, %l %l1 {", ...both(factor).map((line) => `  ${line}`), "}"],
   ];
 }
 

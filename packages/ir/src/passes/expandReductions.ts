@@ -2,11 +2,11 @@
 
 import { elementsPerRegister } from "../atoms/atoms.ts";
 import { must } from "../must.ts";
-import { REDUCTION_ROOM, REDUCTION_SLOTS, reducingThreads } from "../tile/dsmemReduction.ts";
+import { mergeOf, REDUCTION_ROOM, REDUCTION_SLOTS, reducingThreads } from "../tile/dsmemReduction.ts";
 import { elementBytes } from "../tile/elementBytes.ts";
 import { lit, mod, mul, v } from "../tile/expr.ts";
 import { registersPerThread } from "../tile/ownership.ts";
-import { bufferOf, rewriteStmts, withBody } from "../tile/rewrite.ts";
+import { bufferOf, rewriteStmts, wholeView, withBody } from "../tile/rewrite.ts";
 import type { Expr, ReductionKind, Split, Stmt, StreamK, TileProgram, View } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
 
@@ -65,6 +65,21 @@ function expand(program: TileProgram, tiles: Of<"tiles">, stmt: Combine): Stmt {
     ...last,
     { kind: "partial.clear", acc },
   ];
+  const merge = mergeOf(stmt);
+  if (merge !== null) {
+    const tiles = merge.of.map((name) => wholeView(bufferOf(program, name)));
+    const reduction: Stmt = {
+      kind: "reduction",
+      unless: null,
+      body: [
+        ...tiles.map((acc): Stmt => ({ kind: "partial.store", acc })),
+        ...last.filter(({ kind }) => kind !== "partial.load"),
+        ...tiles.map((acc): Stmt => ({ kind: "partial.load", acc })),
+        merge,
+      ],
+    };
+    return { ...stmt, body: [reduction, ...stmt.body.filter((each) => each !== merge)] };
+  }
   const ways: Readonly<Record<ReductionKind, () => readonly Stmt[]>> = {
     last: () => [
       { kind: "partial.store", acc },

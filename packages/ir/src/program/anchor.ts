@@ -48,6 +48,8 @@ export interface Anchor {
   readonly acc: string;
   /** Whether a loop has parts of an axis. */
   readonly parts: boolean;
+  /** The extent of the axis that several CTAs may have parts of, which a `merge` puts together; null without one. */
+  readonly merged: number | null;
   /** By parameter: the operand, as manifests call it. */
   readonly operands: ReadonlyMap<string, OperandName>;
 }
@@ -71,7 +73,13 @@ export const isColumnLoop = (stmt: AxisStmt): boolean =>
 
 /** What a statement writes. */
 const writtenBy = (stmt: AxisStmt): string =>
-  stmt.kind === "for" ? "" : stmt.kind === "store" ? stmt.param : stmt.kind === "mma" ? stmt.acc : stmt.tile;
+  stmt.kind === "for" || stmt.kind === "merge"
+    ? ""
+    : stmt.kind === "store"
+      ? stmt.param
+      : stmt.kind === "mma"
+        ? stmt.acc
+        : stmt.tile;
 
 /** Why products do not make a chain that is scheduled; null where they do. */
 function chainFault(
@@ -222,7 +230,14 @@ export function anchorOf(program: AxisProgram): Checked<Anchor> {
         : ({ kind: "source", operand: matrix(param), name } as const);
     });
   const batch = problemsOf(program, product, d, steps);
-  const parts = partedAxes(program).size > 0;
+  const parted = [...partedAxes(program)];
+  const parts = parted.length > 0;
+  const merge = program.body.findIndex(({ kind }) => kind === "merge");
+  const loop = program.body[merge - 1];
+  const [mine] = merge < 0 ? [] : parted;
+  if (merge >= 0 && (loop?.kind !== "for" || loop.axis !== mine || parted.length > 1))
+    return fault("merges what no loop over parts has made", "write merge behind the one loop over parts");
+  const merged = mine === undefined ? null : extent(mine);
   const launched = defineProblem({
     ...request,
     n: extent(n),
@@ -239,6 +254,7 @@ export function anchorOf(program: AxisProgram): Checked<Anchor> {
           results,
           acc,
           parts,
+          merged,
           operands,
         })
       : launched;
@@ -270,7 +286,7 @@ export function anchorOf(program: AxisProgram): Checked<Anchor> {
   if (!problem.ok) return problem;
   return ok({
     ...{ problem: problem.value, launched: launched.value },
-    ...{ products: chain, stored, results, acc, parts, operands },
+    ...{ products: chain, stored, results, acc, parts, merged, operands },
   });
 }
 
@@ -318,7 +334,7 @@ function lineAlign(program: AxisProgram, { dtype, axes, memory }: Parameter): nu
 }
 
 const eachAxisStmt = (stmts: readonly AxisStmt[]): readonly AxisStmt[] =>
-  stmts.flatMap((stmt) => (stmt.kind === "for" ? eachAxisStmt(stmt.body) : [stmt]));
+  stmts.flatMap((stmt) => ("body" in stmt ? eachAxisStmt(stmt.body) : [stmt]));
 
 /** Names in the expression of a statement. */
 const readsOf = (stmt: AxisStmt): readonly string[] =>

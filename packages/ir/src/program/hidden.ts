@@ -187,12 +187,18 @@ function changesNothing(program: AxisProgram, loop: Loop, masked: MapStmt, value
           values.set(stmt.tile, stmt.adds ? known.apply(fn, [held(stmt.tile), whole]) : whole);
           break;
         }
+        case "merge":
+          break;
         case "store":
           kept.add(stmt.param);
       }
   };
   run(loop.body);
   for (const stmt of program.body.slice(program.body.indexOf(loop) + 1)) {
+    if (stmt.kind === "merge") {
+      for (const name of stmt.of) kept.add(name);
+      continue;
+    }
     if (stmt.kind === "for" || !("value" in stmt) || typeof stmt.value === "number") return false;
     for (const from of leavesOf(stmt.value)) if (from.kind === "element") kept.add(from.name);
   }

@@ -49,7 +49,9 @@ function carriedBy(program: AxisProgram, { axis, body }: Extract<AxisStmt, { kin
       apply: (fn, args) => args.reduce((sum, each) => sum + each, isApproximate(fn) ? APPROXIMATE : ULP),
     });
   }
-  return { tiles, error: error * Math.ceil(axisOf(program, axis).extent / LEAST_COLUMNS) };
+  // Each part may be merged with those before, too.
+  const times = program.body.some((stmt) => stmt.kind === "merge") ? 2 : 1;
+  return { tiles, error: error * times * Math.ceil(axisOf(program, axis).extent / LEAST_COLUMNS) };
 }
 
 /**
@@ -111,6 +113,8 @@ export function measureProgram(
         carried = around;
         return;
       }
+      case "merge":
+        return;
       case "fill": {
         const to = matrix(stmt.tile);
         to.values.fill(stmt.value);

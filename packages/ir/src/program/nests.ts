@@ -30,7 +30,13 @@ export function* nestsOf(
   const rows = product === null ? rowNest(anchor, target.arch) : null;
   if (rows !== null) yield { base: rows, plan: null };
   if (product === null) return;
-  const nestOf = (plan: Plan): Nest => ({ base: backend.tile(problem, plan.schedule, target), plan });
+  // What is merged is split along its own axis, not along that of the product.
+  const unsplit = (schedule: Schedule): Schedule =>
+    anchor.merged !== null && "split" in schedule ? { ...schedule, split: 1 } : schedule;
+  const nestOf = (plan: Plan): Nest => ({
+    base: backend.tile(problem, unsplit(plan.schedule), target),
+    plan,
+  });
   if (given !== null) yield* given.map(nestOf);
   else {
     const chains = products.length > 1 ? (backend.chains?.(problem, target, machine) ?? []) : [];
@@ -45,7 +51,7 @@ export function* nestsOf(
     // Of longer rows of Q a part is several chunks, between which nothing is copied ahead.
     const rows =
       anchor.parts && problem.k <= problem.n
-        ? first.flatMap((schedule) => wholeRows(schedule, problem)).filter(legal)
+        ? first.flatMap((schedule) => wholeRows(schedule, anchor, machine)).filter(legal)
         : [];
     for (const schedule of [...chains, ...rows.slice(0, 1), ...before, ...single, ...schedules])
       yield nestOf({ backend, schedule, text: printSchedule(backend.schedule, schedule) });
@@ -58,6 +64,9 @@ const columnsOf = ({ tile }: Schedule): number => (Array.isArray(tile) ? Number(
 const singleFragments = (schedule: Schedule): readonly Schedule[] =>
   typeof schedule.frag === "number" && schedule.frag > 1 ? [{ ...schedule, frag: 1 }] : [];
 
+/** CTAs of an SM that an axis is split for, parts that each has at least, and the most CTAs of a work tile. */
+const [CTAS, LEAST_PARTS, MOST_SPLITS] = [2, 2, 64];
+
 /** Rows of a work tile, and of a warp, of which a warp has all columns: what it computes of a product it multiplies again, and no other warp waits for it. */
 const [ROWS, WARP_ROWS] = [64, 16];
 
@@ -65,14 +74,20 @@ const [ROWS, WARP_ROWS] = [64, 16];
  * Of a schedule that says what part of a tile a warp has, for loops over parts of an axis: whole rows where there are as many as warps take, and a part in one chunk, so that a chunk of one product is copied while that of the
  * other is multiplied.
  */
-function wholeRows(schedule: Schedule, { m, n: columns }: Problem): readonly Schedule[] {
+function wholeRows(schedule: Schedule, { problem, merged }: Anchor, { sms }: Machine): readonly Schedule[] {
   if (!Array.isArray(schedule.warp)) return [];
+  const { m, n: columns, batch } = problem;
   const warps = ROWS / WARP_ROWS;
   // Of few rows the warps divide the columns: rows that are none cost as much as others.
   const down = Math.min(warps, 2 ** Math.ceil(Math.log2(Math.ceil(m / WARP_ROWS))));
+  const tiles = Math.ceil(m / (down * WARP_ROWS)) * (batch.kind === "none" ? 1 : batch.count);
+  // CTAs of an axis in parts, each with a few of them, where work tiles alone leave SMs without one.
+  const most = Math.floor((merged ?? 0) / columns / LEAST_PARTS);
+  const split = Math.max(1, Math.min(most, MOST_SPLITS, Math.floor((CTAS * sms) / tiles)));
   return [
     {
       ...schedule,
+      ...("split" in schedule && split > 1 ? { split } : {}),
       ...{
         tile: [down * WARP_ROWS, columns, columns],
         warp: [WARP_ROWS, (columns * down) / warps],

@@ -156,7 +156,7 @@ class Reader {
 
   #stmt(loops: Loops): AxisStmt {
     const c = this.#c;
-    const kind = c.oneOf(["fill", "for", "mma", "map", "reduce", "store"] as const, "statement");
+    const kind = c.oneOf(["fill", "for", "mma", "map", "reduce", "merge", "store"] as const, "statement");
     const stmt = this.#rest(kind, loops);
     endOfLine(c, kind);
     return stmt;
@@ -196,12 +196,42 @@ class Reader {
       }
       case "reduce":
         return this.#reduce(loops);
+      case "merge":
+        return this.#merge(loops);
       case "store": {
         const param = this.#target(true);
         c.expect("=", "before the expression");
         return { kind, param: param.name, value: this.#value(param.axes, loops) };
       }
     }
+  }
+
+  #merge(loops: Loops): AxisStmt {
+    const c = this.#c;
+    const token = c.peek();
+    const [of, from]: [string[], string[]] = [[], []];
+    do {
+      const [own, other] = [this.#read(), this.#target(false)];
+      if (own.dtype !== other.dtype || own.axes.join() !== other.axes.join())
+        c.fail(
+          token,
+          parseCodes.badValue,
+          `merges ${shown(own)} and ${shown(other)}`,
+          "the same dtype and axes",
+        );
+      of.push(own.name);
+      from.push(other.name);
+      this.#written.add(other.name);
+    } while (c.eat(","));
+    const body = this.#block(loops);
+    if (loops.length > 0 || body.some(({ kind }) => kind !== "map"))
+      c.fail(
+        token,
+        parseCodes.badValue,
+        "merges in a loop, or by more than maps",
+        "write it behind the loop over parts, with maps",
+      );
+    return { kind: "merge", of, from, body };
   }
 
   /** The body of a loop. Tiles that it makes of parts of the axis end with it. */

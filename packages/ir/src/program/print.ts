@@ -67,6 +67,12 @@ function linesOf(stmt: AxisStmt, indent: string): readonly string[] {
       return [
         `${indent}reduce %${stmt.tile} ${stmt.adds ? "+=" : "="} ${stmt.op}(${textOf(stmt.value)}) along ${stmt.along}`,
       ];
+    case "merge":
+      return [
+        `${indent}merge ${stmt.of.map((name, i) => `%${name} %${stmt.from[i]}`).join(", ")} {`,
+        ...stmt.body.flatMap((inner) => linesOf(inner, `${indent}  `)),
+        `${indent}}`,
+      ];
     case "store":
       return [`${indent}store %${stmt.param} = ${textOf(stmt.value)}`];
   }

@@ -100,14 +100,14 @@ const incompatible: ReadonlySet<string> = new Set([
 const ofOneProduct: ReadonlySet<string> = new Set(["accumulate", "engines", "pingPong"]);
 
 /**
- * The program on the nest of `base`, the tile program of its product, with `fewer` slots in the rings of operands. Null where that does not fit: axes that are whole are cut, blocks
+ * The program on the nest of `base`, the tile program of its product, with `fewer` slots in the rings of operands and parts of a merged axis `split` among so many CTAs. Null where that does not fit: axes that are whole are cut, blocks
  * share tiles, accumulators do not lie by rows; or there are no slots left.
  */
 export function scheduleProgram(
   program: AxisProgram,
   anchor: Anchor,
   base: TileProgram,
-  fewer = 0,
+  { fewer = 0, split = 1 }: { readonly fewer?: number; readonly split?: number } = {},
 ): TileProgram | null {
   const { nest } = base;
   const [tiles] = base.body;
@@ -136,13 +136,21 @@ export function scheduleProgram(
   if (parted && tile[1] % tileExtent(nest.k) !== 0) return null;
   if (wide || tierExtent(nest.n, "grid") !== Math.ceil(axisOf(program, columns).extent / tile[1]))
     return null;
-  const made = new Body(program, anchor, base, tile);
+  const turns = Math.ceil((anchor.merged ?? 1) / tile[1]);
+  const made = new Body(program, anchor, base, tile, Math.min(split, turns));
   const body = made.list(program.body, null);
   const { problem, launched } = anchor;
   const ring = base.directives.find((d) => d.name === "ring");
   if (fewer > 0 && (ring?.name !== "ring" || (ring.args.slots ?? 1) - fewer < LEAST_SLOTS)) return null;
   return {
-    ...withBody(base, [{ ...tiles, ...(growing(body, tiles.vars[0]) ? { descending: true } : {}), body }]),
+    ...withBody(base, [
+      {
+        ...tiles,
+        ...(growing(body, tiles.vars[0]) ? { descending: true } : {}),
+        ...(made.split > 1 ? { split: { var: CUT, extent: made.split } } : {}),
+        body,
+      },
+    ]),
     name: program.name,
     problem: launched,
     // What steps read is read by statements before the epilogue.
@@ -212,7 +220,11 @@ interface Turn {
   readonly below: number | null;
 }
 
+/** The number of a CTA among those that have parts of an axis for one work tile. */
+const CUT = "cut";
+
 class Body {
+  readonly split: number;
   readonly added: Buffer[] = [];
   readonly #program: AxisProgram;
   readonly #anchor: Anchor;
@@ -222,7 +234,14 @@ class Body {
   readonly #product: Extract<Stmt, { kind: "mma" }>;
   readonly #acc: Buffer;
 
-  constructor(program: AxisProgram, anchor: Anchor, base: TileProgram, tile: readonly [number, number]) {
+  constructor(
+    program: AxisProgram,
+    anchor: Anchor,
+    base: TileProgram,
+    tile: readonly [number, number],
+    split: number,
+  ) {
+    this.split = split;
     this.#program = program;
     this.#anchor = anchor;
     this.#base = base;
@@ -237,6 +256,10 @@ class Body {
   }
 
   list(stmts: readonly AxisStmt[], turn: Turn | null): readonly Stmt[] {
+    const at = this.split > 1 ? stmts.findIndex(({ kind }) => kind === "merge") : -1;
+    const merge = stmts[at];
+    if (merge?.kind === "merge")
+      return [...this.list(stmts.slice(0, at), turn), this.#together(merge, stmts.slice(at + 1))];
     return stmts.flatMap((stmt) => this.#stmt(stmt, turn));
   }
 
@@ -249,6 +272,8 @@ class Body {
         const [product] = products(stmt.body);
         return product === undefined ? this.#turns(stmt) : [this.#chunks(stmt.axis, product, turn)];
       }
+      case "merge":
+        return [];
       case "mma":
         return turn === null ? [] : [this.#chunks(turn.axis, stmt, turn)];
       case "map":
@@ -283,14 +308,40 @@ class Body {
     return masked === null ? [map] : masked.map((cond) => ({ kind: "if", cond, body: [map] }));
   }
 
+  /** CTAs of a work tile hand in what their parts have come to; the last one merges it in their order and goes on. */
+  #together(merge: Extract<AxisStmt, { kind: "merge" }>, rest: readonly AxisStmt[]): Stmt {
+    const first = this.#anchor.acc;
+    const order = [first, ...merge.of.filter((name) => name !== first)];
+    const other = (name: string): string => merge.from[merge.of.indexOf(name)] ?? name;
+    return {
+      kind: "reduce",
+      acc: wholeView(this.#acc),
+      by: "last",
+      into: null,
+      body: [
+        {
+          kind: "merge",
+          of: order.map((name) => this.#held(name).name),
+          from: order.map((name) => this.#held(other(name)).name),
+          parts: this.split - 1,
+          body: this.list(merge.body, null),
+        },
+        ...this.list(rest, null),
+      ],
+    };
+  }
+
   /** The axis in parts as wide as the tile. */
   #parts(loop: Extract<AxisStmt, { kind: "for" }>): Stmt {
     const { axis, body } = loop;
     const [rows, width] = this.#tile;
     const name = this.#turn(axis);
-    const to = lit(Math.ceil(axisOf(this.#program, axis).extent / width));
-    const turn = { axis, at: mul(v(name), width), width, tiles: true, below: null };
-    const within = iterationsSeen(this.#program, loop, { at: this.#origin[0], rows, width });
+    const each = Math.ceil(axisOf(this.#program, axis).extent / width / this.split);
+    const to = lit(each);
+    const at = this.split === 1 ? v(name) : add(mul(v(CUT), each), v(name));
+    const turn = { axis, at: mul(at, width), width, tiles: true, below: null };
+    const tile = { at: this.#origin[0], rows, width };
+    const within = this.split === 1 ? iterationsSeen(this.#program, loop, tile) : null;
     const stated = { kind: "for", var: name, from: lit(0), to, ...(within && { within }) } as const;
     return { ...stated, unroll: false, body: this.list(body, turn) };
   }
@@ -340,7 +391,7 @@ class Body {
   /** What columns of the turn's part have behind the axis's extent. */
   #inside(value: ElementExpr, { axis, at, width }: Turn, neutral: number): ElementExpr {
     const { extent } = axisOf(this.#program, axis);
-    return extent % width === 0 ? value : before(at, extent, value, neutral);
+    return extent % (width * this.split) === 0 ? value : before(at, extent, value, neutral);
   }
 
   /** What is left of the axis behind the loop has a turn of its own: outside a parameter reads give 0, of which an expression may make anything. */

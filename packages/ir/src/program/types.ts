@@ -58,6 +58,13 @@ export type AxisStmt =
       readonly along: string;
       readonly adds: boolean;
     }
+  /** Behind a loop over parts: what two runs of parts have come to, the tiles `of` and those `from` another, the body makes into one, in `of`. A schedule may split the axis there. */
+  | {
+      readonly kind: "merge";
+      readonly of: readonly string[];
+      readonly from: readonly string[];
+      readonly body: readonly AxisStmt[];
+    }
   | { readonly kind: "store"; readonly param: string; readonly value: NamedExpr };
 
 export interface AxisProgram {

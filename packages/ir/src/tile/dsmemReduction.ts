@@ -59,6 +59,12 @@ export function dsmemReductionBytes(program: TileProgram): number {
   return meeting.split.extent * rows * columns * elementBytes(bufferOf(program, meeting.slice.buffer));
 }
 
+/** How a `reduce` goes from one CTA's tiles to the next one's, where that is no sum. */
+export const mergeOf = ({
+  body,
+}: Extract<Stmt, { kind: "reduce" }>): Extract<Stmt, { kind: "merge" }> | null =>
+  eachStmt(body).find((stmt) => stmt.kind === "merge") ?? null;
+
 /** What a `reduce` does with the sum, wherever that stands in it: its body, from stage machine on without the reduction in front, and without what is there for ptxas. */
 export const withSum = ({ body }: Extract<Stmt, { kind: "reduce" }>): readonly Stmt[] =>
   body

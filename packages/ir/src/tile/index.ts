@@ -25,6 +25,7 @@ export {
   type DsmemReduction,
   dsmemReduction,
   dsmemReductionBytes,
+  mergeOf,
   REDUCTION_ROOM,
   REDUCTION_SLOTS,
   reducingThreads,

@@ -272,6 +272,15 @@ export class Control {
           if (test === null || !test(thread.cells)) yield* runList(thread);
         });
       }
+      case "merge": {
+        const combine = this.#combine;
+        const parts = combine && this.#hooks.merged?.(combine, stmt, this.#table, at);
+        const body = this.#compileList(stmt.body, inRole);
+        const runList = (thread: Thread) => this.#runList(body, thread);
+        return steps(function* (thread) {
+          for (const _ of parts?.(thread) ?? [true]) yield* runList(thread);
+        });
+      }
       case "partial.reduce": {
         const handsIn = this.#combine && this.#hooks.reduction?.(this.#combine, stmt, this.#table, at);
         const body = this.#compileList(stmt.body, inRole);

@@ -1,7 +1,7 @@
 /** Running a program on data: the hooks that move, multiply and store tiles. */
 import type { EpilogueStep } from "@tilewright/core";
 import { columnRuns, type Run } from "../columns.ts";
-import { dsmemReduction } from "../dsmemReduction.ts";
+import { dsmemReduction, mergeOf } from "../dsmemReduction.ts";
 import { type ElementStmt, elementOrigins, elementSources } from "../elements.ts";
 import { printHead } from "../print.ts";
 import { bufferOf, wholeView } from "../rewrite.ts";
@@ -113,6 +113,15 @@ export class Machine implements Hooks {
     const rank = meeting === null ? 0 : table.cell(meeting.split.var);
     const stated = stmt.body.some(({ kind }) => kind === "reduction");
     const { parts } = this.#workspaces.of(stmt);
+    const merge = mergeOf(stmt);
+    if (merge !== null) {
+      const meet = this.#workspaces.meet(stmt, merge, table, at);
+      return (thread) => {
+        const ends = last(thread);
+        meet(thread, ends);
+        return ends ? [() => {}] : [];
+      };
+    }
     return (thread) => {
       const place = acc(thread.cells);
       if (!stated) parts.push(takeOut(place, at));
@@ -125,6 +134,10 @@ export class Machine implements Hooks {
         putSlice(slice(thread.cells), sum, { axis: meeting.axis, columns: place.cols, own }, at);
       });
     };
+  }
+
+  merged(combine: Combine, stmt: Extract<Stmt, { kind: "merge" }>, table: CellTable, at: string) {
+    return this.#workspaces.merged(combine, stmt, table, at);
   }
 
   reduction(combine: Combine, stmt: ReductionStep, table: CellTable, at: string): Action {

@@ -1,7 +1,8 @@
 /** Partial tiles, counters and slots of bulk reductions, as the statements of a reduction use them. */
 import { elementsPerRegister } from "../../atoms/atoms.ts";
+import { mergeOf } from "../dsmemReduction.ts";
 import { registerAt } from "../ownership.ts";
-import { bufferOf } from "../rewrite.ts";
+import { bufferOf, wholeView } from "../rewrite.ts";
 import type { Buffer, Stmt, TileProgram } from "../types.ts";
 import { type CellTable, compileExpr } from "./compileExpr.ts";
 import type { ReductionStep, Thread } from "./control/threads.ts";
@@ -10,6 +11,7 @@ import { compileView, type Memory, type ValueArray } from "./memory.ts";
 import { putSum, takeOut } from "./splitReduction.ts";
 
 type Combine = Extract<Stmt, { kind: "reduce" }>;
+type Merge = Extract<Stmt, { kind: "merge" }>;
 type Action = (thread: Thread) => void;
 
 /** What CTAs leave for each other: partial tiles of the work tile at hand, in the order of its CTAs, and how far its counter is. */
@@ -20,10 +22,19 @@ interface Workspace {
     number,
     { readonly first: number; readonly count: number; readonly values: ValueArray }
   >;
+  /** What each of the tiles that are merged was in each CTA. */
+  readonly held: Map<string, ValueArray[]>;
   /** All CTAs of the tile have come. */
   complete: boolean;
   counter: number;
 }
+
+/** Behind what the tiles of earlier CTAs were. */
+function keep(held: Map<string, ValueArray[]>, name: string, values: ValueArray): void {
+  held.set(name, [...(held.get(name) ?? []), values]);
+}
+
+const copied = (values: ValueArray): ValueArray => values.slice();
 
 /** The register that holds each element of a tile, row by row. */
 function registersOf({ own, dtype, shape: [rows, cols] }: Buffer): readonly number[] {
@@ -48,6 +59,7 @@ export class Workspaces {
     const known = this.#known.get(combine) ?? {
       parts: [],
       slots: new Map(),
+      held: new Map(),
       counter: 0,
       complete: false,
     };
@@ -55,10 +67,61 @@ export class Workspaces {
     return known;
   }
 
+  /** Before stage machine: the tiles of a CTA are kept, of the first one taken back by the last. */
+  meet(
+    combine: Combine,
+    { of }: Merge,
+    table: CellTable,
+    at: string,
+  ): (thread: Thread, last: boolean) => void {
+    const { held } = this.of(combine);
+    const places = of.map((name) => [name, this.#place(name, table, at)] as const);
+    return ({ cells }, last) => {
+      for (const [name, place] of places) {
+        keep(held, name, takeOut(place(cells), at));
+        if (last) putSum(place(cells), (held.get(name) ?? []).slice(0, 1).map(copied), at);
+      }
+    };
+  }
+
+  /** The tiles of each CTA behind the first in turn, put where the body of a merge finds them. */
+  merged(
+    combine: Combine,
+    { of, from }: Merge,
+    table: CellTable,
+    at: string,
+  ): (thread: Thread) => Iterable<true> {
+    const { held } = this.of(combine);
+    const places = from.map((name, i) => [of[i] ?? "", this.#place(name, table, at)] as const);
+    return function* ({ cells }) {
+      const parts = held.get(of[0] ?? "")?.length ?? 0;
+      for (let part = 1; part < parts; part++) {
+        for (const [name, place] of places) {
+          const values = held.get(name)?.[part];
+          if (values !== undefined) putSum(place(cells), [values], at);
+        }
+        yield true;
+      }
+      held.clear();
+    };
+  }
+
+  #place(name: string, table: CellTable, at: string) {
+    return compileView(wholeView(bufferOf(this.#program, name)), this.#memories, table, at);
+  }
+
   /** CTAs of a work tile come one after the other, so that partial tiles lie in their order. */
   step(combine: Combine, stmt: ReductionStep, table: CellTable, at: string): (thread: Thread) => void {
     const workspace = this.of(combine);
     const acc = compileView(combine.acc, this.#memories, table, at);
+    if (mergeOf(combine) !== null && (stmt.kind === "partial.store" || stmt.kind === "partial.load")) {
+      const { buffer } = stmt.acc;
+      const place = compileView(stmt.acc, this.#memories, table, at);
+      const { held } = workspace;
+      return stmt.kind === "partial.store"
+        ? ({ cells }) => keep(held, buffer, takeOut(place(cells), at))
+        : ({ cells }) => putSum(place(cells), (held.get(buffer) ?? []).slice(0, 1).map(copied), at);
+    }
     switch (stmt.kind) {
       case "partial.store":
       case "partial.reduce":

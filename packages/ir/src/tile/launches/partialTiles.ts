@@ -1,13 +1,13 @@
 /** Partial tiles in the workspace: what the CTAs that share a tile leave for each other. */
 import { type LaunchExpr, type Manifest, type Problem, sizeMost, sizeOf } from "@tilewright/core";
 import { must } from "../../must.ts";
-import { reducingThreads } from "../dsmemReduction.ts";
+import { mergeOf, reducingThreads } from "../dsmemReduction.ts";
 import { registersPerThread } from "../ownership.ts";
 import { rangeOf } from "../ranges.ts";
 import { bufferOf, eachStmt } from "../rewrite.ts";
 import { sizeRanges } from "../sizes.ts";
 import { streamKBlocks } from "../streamK.ts";
-import type { ReductionKind, Stmt, StreamK, TileProgram } from "../types.ts";
+import type { Buffer, ReductionKind, Stmt, StreamK, TileProgram } from "../types.ts";
 import { blocksOfTile, problemsOf, type Tiles, tilesOf, times } from "./counts.ts";
 
 /** Bytes of a counter; of one that also says who has left, two words. */
@@ -83,6 +83,7 @@ export function partialTilesIn(program: TileProgram): PartialTiles | null {
   const all = times(problems, count);
   const fixed = typeof all === "number";
   const acc = bufferOf(program, combine.acc.buffer);
+  const handedIn = (mergeOf(combine)?.of ?? [acc.name]).map((name) => bufferOf(program, name));
   const threads = reducingThreads(program);
   // A column of tensor memory is a word, whatever it holds; else registers are full.
   const word = program.buffers.some(({ space }) => space === "tensor");
@@ -98,9 +99,16 @@ export function partialTilesIn(program: TileProgram): PartialTiles | null {
     wordBytes: wordOf(by),
     counterBytes: by === "kernel" ? 0 : lines(!fixed && most <= MOST_COUNTERS ? most : all, wordOf(by)),
     init: initOf(by, fixed || most <= MOST_COUNTERS),
-    partBytes: registersPerThread(must(acc.own, "accumulators have an owner")) * threads * bytes,
+    partBytes: partOffset(handedIn, threads, bytes),
   };
 }
+
+/** Bytes that the register tiles of so many threads take in a partial tile, one behind the other. */
+export const partOffset = (tiles: readonly Buffer[], threads: number, bytes: number): number =>
+  tiles.reduce(
+    (sum, { own }) => sum + registersPerThread(must(own, "accumulators have an owner")) * threads * bytes,
+    0,
+  );
 
 /**
  * Most counters that have their place whatever the launch's sizes are. Where there may be more, parts of one launch lie where another has its

@@ -22,6 +22,14 @@ const run = {
 };
 const runForm = "{acc} registers {from} : {count} slot {slot}";
 
+const tilesClause = (keyword: string): Clause<readonly string[]> => ({
+  keyword,
+  syntax: "(%TILE, …)",
+  default: undefined,
+  print: (names) => `(${names.map((name) => `%${name}`).join(", ")})`,
+  parse: (c) => c.list("the tiles", () => c.buffer().name),
+});
+
 export const reductionSyntax: Rows = {
   reduction: line("reduction", "", {}, { unless }, "braces"),
   "partial.store": line("partial.store", "{acc}", { acc }, {}),
@@ -37,6 +45,13 @@ export const reductionSyntax: Rows = {
   "partial.stage": line("partial.stage", runForm, run, {}),
   "bulk.reduce": line("bulk.reduce", runForm, run, {}),
   "partial.add": line("partial.add", "{acc}", { acc }, { parts }),
+  merge: line(
+    "merge",
+    "",
+    {},
+    { of: tilesClause("of"), from: tilesClause("from"), parts: integerClause("parts", 1, undefined) },
+    "braces",
+  ),
   "counter.add": line("counter.add", "{by}", { by: expr("what is added") }, {}),
   "counter.leave": line(
     "counter.leave",

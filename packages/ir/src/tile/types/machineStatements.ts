@@ -189,6 +189,17 @@ export type ReductionStmt =
   | { readonly kind: "partial.load"; readonly acc: View }
   | { readonly kind: "partial.clear"; readonly acc: View }
   | { readonly kind: "partial.add"; readonly acc: View; readonly parts: number | null }
+  /**
+   * Register tiles `of` have what the first CTA of a work tile has come to. Those of each of the `parts` behind it, in their order, are put into the tiles `from`, and the body makes of both
+   * what they come to together. First in a `reduce`, whose accumulator is the first of the tiles; from stage machine on in its `reduction`.
+   */
+  | {
+      readonly kind: "merge";
+      readonly of: readonly string[];
+      readonly from: readonly string[];
+      readonly parts: number;
+      readonly body: readonly Stmt[];
+    }
   /** One thread adds to the work tile's counter (relaxed, at the scope of the GPU). */
   | { readonly kind: "counter.add"; readonly by: Expr }
   /** All threads meet at a barrier and leave the `reduce`, unless the counter has come to this number (at least 1) with that addition. */

@@ -73,9 +73,16 @@ function* nestFaults({ program, sites }: Subject, nest: Nest): Iterable<Fault> {
     const extents = { m: tiles.extents[0], n: tiles.extents[1] };
     for (const axis of ["m", "n"] as const)
       yield* differs(`nest ${axis}`, nest[axis], "grid", extents[axis], `tiles along ${axis}`);
-    // Shares and clusters cut k otherwise than the nest did.
+    // Shares and clusters cut k otherwise than the nest did, and what is merged is split along another axis.
+    const merged = sites.some(({ stmt }) => stmt.kind === "merge");
     if (program.stage === "nest")
-      yield* differs("nest k", nest.k, "grid", tiles.split?.extent ?? 1, "blocks that split a tile");
+      yield* differs(
+        "nest k",
+        nest.k,
+        "grid",
+        merged ? 1 : (tiles.split?.extent ?? 1),
+        "blocks that split a tile",
+      );
   }
   const warps = (["m", "n"] as const).reduce(
     (product, axis) => product * tierExtent(nest[axis], "warpgroup") * tierExtent(nest[axis], "warp"),

@@ -15,6 +15,7 @@ const since: Readonly<
   reduce: "nest",
   map: "nest",
   "reduce.row": "nest",
+  merge: "nest",
   copy: "staged",
   acquire: "pipelined",
   commit: "pipelined",

@@ -143,6 +143,9 @@ class Walk {
         if (!filled.has(stmt) && site !== undefined) this.stale.add(site);
         return filled;
       }
+      case "merge":
+        for (const name of stmt.from) filled.add(name);
+        return this.list(stmt.body, filled, first, persists);
       case "epilogue":
       case "reduce":
         this.#read = [...this.#read, stmt];

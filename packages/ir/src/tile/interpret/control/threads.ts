@@ -41,7 +41,7 @@ export type DataStmt = Extract<
 >;
 export type Reduce = Extract<Stmt, { kind: "reduce" }>;
 /** Statements of a reduction that are no blocks. */
-export type ReductionStep = Exclude<ReductionStmt, { kind: "reduction" | "slices" }>;
+export type ReductionStep = Exclude<ReductionStmt, { kind: "reduction" | "slices" | "merge" }>;
 export type Epilogue = Extract<Stmt, { kind: "epilogue" }>;
 export type OrderingStmt = Extract<
   Stmt,
@@ -68,6 +68,13 @@ export interface Hooks {
   staged?(epilogue: Epilogue, stmt: StagingStmt, table: CellTable, at: string): (thread: Thread) => void;
   /** What a statement of a reduction does; absent: nothing, and `reduce` says who goes on. */
   reduction?(combine: Reduce, stmt: ReductionStep, table: CellTable, at: string): (thread: Thread) => void;
+  /** The parts that a merge goes through, each put where its body finds it; absent: one. */
+  merged?(
+    combine: Reduce,
+    stmt: Extract<Stmt, { kind: "merge" }>,
+    table: CellTable,
+    at: string,
+  ): (thread: Thread) => Iterable<true>;
   /** What a statement that only orders accesses does; absent: nothing. */
   ordering?(stmt: OrderingStmt, at: string): (thread: Thread) => void;
   /** State of a ring at the start of a block. */

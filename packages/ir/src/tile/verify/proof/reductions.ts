@@ -3,7 +3,7 @@
  * told of and waited for. A reduction is a straight line that all CTAs of a work tile run, so that what orders one order all.
  */
 
-import { reducingThreads } from "../../dsmemReduction.ts";
+import { mergeOf, reducingThreads } from "../../dsmemReduction.ts";
 import { elementBytes } from "../../elementBytes.ts";
 import { evaluateExpr, sameValue } from "../../expr.ts";
 import { bufferOf, eachStmt } from "../../rewrite.ts";
@@ -17,6 +17,9 @@ type Report = (at: Stmt, message: string, hint: string, rule?: Finding["rule"]) 
 
 /** What has happened in a line of statements so far. */
 interface State {
+  /** Tiles that were handed in, and read. */
+  stored: Set<string>;
+  taken: Set<string>;
   /** Partial tiles were handed in; behind that, fenced at the scope of the GPU, and met by all threads. */
   handed: boolean;
   fenced: boolean;
@@ -40,6 +43,8 @@ interface State {
 }
 
 const fresh = (): State => ({
+  stored: new Set(),
+  taken: new Set(),
   handed: false,
   fenced: false,
   met: false,
@@ -184,7 +189,8 @@ function step(at: At, stmt: Stmt): void {
       if (found !== null) report(found.stmt ?? stmt, found.message, found.hint, found.rule);
       if (handsIn[combine.by] !== stmt.kind || ("by" in stmt && stmt.by !== combine.by))
         report(stmt, `is not how tiles are combined by ${combine.by}`, `write ${handsIn[combine.by]}`);
-      if (state.handed) report(stmt, "hands in a partial tile twice", "once");
+      if (state.stored.has(stmt.acc.buffer)) report(stmt, "hands in a partial tile twice", "once");
+      state.stored.add(stmt.acc.buffer);
       Object.assign(state, { handed: true, fenced: false, met: false });
       return;
     }
@@ -236,6 +242,7 @@ function step(at: At, stmt: Stmt): void {
         );
       if (stmt.kind === "partial.load") {
         state.loaded = true;
+        state.taken.add(stmt.acc.buffer);
         return;
       }
       if (!state.loaded) report(stmt, "adds to what the registers had", "partial.load in front");
@@ -245,6 +252,23 @@ function step(at: At, stmt: Stmt): void {
           stmt,
           `adds ${stmt.parts ?? "as many"} partial tiles, and the tile has ${parts ?? "those of its shares"} behind the first`,
           parts === null ? "leave out parts" : `write parts ${parts}`,
+        );
+      state.read = stmt.parts;
+      return;
+    }
+    case "merge": {
+      const parts = (tiles.split?.extent ?? 1) - 1;
+      if (stmt.of.some((name) => !state.stored.has(name) || !state.taken.has(name)))
+        report(
+          stmt,
+          `merges ${stmt.of.map((name) => `%${name}`).join(", ")}, of which one is not handed in and read`,
+          "partial.store and partial.load of each in front",
+        );
+      if (stmt.parts !== parts || stmt.of[0] !== combine.acc.buffer || stmt.of.length !== stmt.from.length)
+        report(
+          stmt,
+          `merges ${stmt.parts} parts of ${stmt.of.length} tiles from ${stmt.from.length}`,
+          `write parts ${parts}, the accumulator first, and a tile for each`,
         );
       state.read = stmt.parts;
       return;
@@ -296,6 +320,8 @@ function step(at: At, stmt: Stmt): void {
 
 /** Every statement of a reduction is about the tile that is reduced, and the slice that each CTA goes on with. */
 function ofTheSum({ combine, report }: At, stmt: Stmt): void {
+  const merged = mergeOf(combine);
+  if (merged !== null && "acc" in stmt && merged.of.includes(stmt.acc.buffer)) return;
   const wanted = (["acc", "into"] as const).find(
     (field) => field in stmt && (stmt as Partial<Of<"reduce">>)[field]?.buffer !== combine[field]?.buffer,
   );
