@@ -161,7 +161,7 @@ function attentionCases(backend: Backend, options: AttentionOptions, all: boolea
     .map(
       (fields, seed) => [JSON.stringify(fields), () => ({ text: programOf(fields), target, seed })] as const,
     )
-    .filter(([name], i) => i % of === first % of)
+    .filter((_, i) => i % of === first % of)
     .filter(([, subject]) => backend.accepts(productOf(subject().text), target).ok);
   const draws = Array.from({ length: options.draws.count }, (_, i): NamedCase => {
     const seed = options.draws.first + i;

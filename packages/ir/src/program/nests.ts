@@ -1,5 +1,5 @@
 /** Which schedules a program over axes may take: those of its product, and smaller ones where its other tiles need the room. */
-import type { Problem, Schedule, Target } from "@tilewright/core";
+import type { Schedule, Target } from "@tilewright/core";
 import type { Backend } from "../backend.ts";
 import type { Machine } from "../model/machine.ts";
 import { usualMachine } from "../model/machines.ts";
