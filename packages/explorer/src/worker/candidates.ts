@@ -7,6 +7,7 @@ import {
   type Ladder,
   ladderSchedules,
   machineOf,
+  type Prediction,
   predictionOf,
   printSchedule,
 } from "@tilewright/ir";
@@ -31,6 +32,16 @@ function planned(artifact: Artifact, gpu: Gpu | null): Plan | null {
   return plan.ok ? plan.value : null;
 }
 
+/** Why a schedule was not taken. */
+function whyNot(prediction: Prediction | null, taken: Prediction | null): string {
+  if (prediction === null || taken === null) return "ranked behind by its backend";
+  const faster = taken.timeUs - prediction.timeUs;
+  // It would be, were the model surer.
+  return faster > 0
+    ? `${faster.toFixed(1)} us faster, less than the model's error`
+    : lossOf(prediction, taken);
+}
+
 /** The first `count` schedules of every backend that serves the problem, compiled and priced. */
 export function candidatesOf(current: Artifact, gpu: Gpu | null, count: number): readonly Candidate[] {
   const { problem, target } = current;
@@ -53,12 +64,7 @@ export function candidatesOf(current: Artifact, gpu: Gpu | null, count: number):
         timeUs: prediction?.timeUs ?? null,
         bound: prediction?.bound ?? null,
         causes: Object.entries(prediction?.causes ?? {}),
-        why:
-          text === current.schedule
-            ? "taken"
-            : prediction === null || taken === null
-              ? "ranked behind by its backend"
-              : lossOf(prediction, taken),
+        why: text === current.schedule ? "taken" : whyNot(prediction, taken),
         blocksPerSm: plan?.occupancy.blocksPerSm ?? null,
         waves: plan?.waves.waves ?? 0,
       },

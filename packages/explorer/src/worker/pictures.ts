@@ -1,11 +1,10 @@
 /** What can be drawn of a kernel without running it. */
-import { findGpu, type Gpu, gpuFor, hasFeature, type Target } from "@tilewright/core";
+import { dtypeNames, findGpu, type Gpu, gpuFor, hasFeature, type Target } from "@tilewright/core";
 import {
   type Artifact,
   atoms,
   eachStmt,
   hasAtom,
-  hasWarpgroupAtom,
   linearOffset,
   modeCoordinate,
   type Ownership,
@@ -44,19 +43,21 @@ function rasterOf({ program }: Artifact, wave: number | null): RasterPicture | n
   return null;
 }
 
-/** Threads by number (128 for a warpgroup) and registers of a tile of `rows` x `columns` elements. */
+/** Threads by number (128 for a warpgroup; those of a pair's second CTA behind those of the first) and registers of a tile of `rows` x `columns` elements. */
 function ownersOf(name: string, own: Ownership, rows: number, columns: number, warps: number): OwnerPicture {
   const threads = new Array<number>(rows * columns).fill(-1);
   const registers = new Array<number>(rows * columns).fill(-1);
   const held = ownedRegisters(own);
-  for (let warp = 0; warp < warps; warp++)
+  const pairs = [...own.rows, ...own.cols].filter(({ tier }) => tier === "cluster");
+  const ctas = pairs.reduce((most, { extent, stride }) => Math.max(most, extent * stride), 1);
+  for (let all = 0; all < ctas * warps; all++)
     for (let thread = 0; thread < 32; thread++) {
-      const at = { warp, thread };
+      const at = { cluster: Math.floor(all / warps), warp: all % warps, thread };
       const [row, column] = [modeCoordinate(own.rows, at), modeCoordinate(own.cols, at)];
       for (const one of held) {
         const index = (row + one.row) * columns + column + one.col;
         if ((threads[index] ?? 0) !== -1) continue;
-        threads[index] = 32 * warp + thread;
+        threads[index] = 32 * all + thread;
         registers[index] = one.register;
       }
     }
@@ -78,29 +79,31 @@ function fragments({ program }: Artifact, target: Target): readonly OwnerPicture
         ownersOf(`${name}: accumulator`, acc, m, n, 1),
       ],
     }));
-  const groups = (["bf16", "f16", "tf32", "e4m3", "s8"] as const).flatMap((dtype) => {
-    const atom = warpgroupAtom(dtype, dtype, dtype === "s8" ? "s32" : "f32", 32);
-    if (atom === null || !hasWarpgroupAtom(target, atom)) return [];
-    const {
-      name,
-      m,
-      n,
-      k,
-      fragments: { a, acc },
-    } = atom;
-    return [
-      {
-        name,
-        list: [
-          ownersOf(`wgmma ${name}: A from registers`, a, m, k, 4),
-          ownersOf(`wgmma ${name}: accumulator`, acc, m, n, 4),
-        ],
-      },
-    ];
+  const groups = hasFeature(target, "wgmma") ? warpgroupFragments() : [];
+  const first = ofWarp.filter(({ name }) => used.has(name));
+  const others = ofWarp.filter(({ name }) => !used.has(name));
+  return [...groups, ...[...first, ...others].flatMap(({ list }) => list)];
+}
+
+/** Columns of the pictures of wgmma: of every n, each eight columns look the same. */
+const groupColumns = 32;
+
+/** Fragments of every wgmma: the dtype of A decides how A lies in registers, and nothing how the accumulator does. */
+function warpgroupFragments(): readonly OwnerPicture[] {
+  const accs = ["f32", "f16", "s32"] as const;
+  const found = dtypeNames.flatMap((a) =>
+    dtypeNames.flatMap((b) => accs.flatMap((acc) => warpgroupAtom(a, b, acc, groupColumns) ?? [])),
+  );
+  const types = (all: readonly string[]): string => [...new Set(all)].join(", ");
+  const operands = [...new Set(found.map(({ shape }) => shape))].flatMap((shape) => {
+    const same = found.filter((atom) => atom.shape === shape);
+    const name = `wgmma ${shape}: A of ${types(same.map(({ a }) => a))} from registers`;
+    return same.slice(0, 1).map(({ fragments: { a }, m, k }) => ownersOf(name, a, m, k, 4));
   });
-  const all = [...groups, ...ofWarp];
-  const first = all.filter(({ name }) => used.has(name));
-  return [...first, ...all.filter(({ name }) => !used.has(name))].flatMap(({ list }) => list);
+  const [any] = found;
+  if (any === undefined) return [];
+  const name = `wgmma m64n${groupColumns}: accumulator of ${types(found.map(({ acc }) => acc))}`;
+  return [ownersOf(name, any.fragments.acc, any.m, any.n, 4), ...operands];
 }
 
 /** Tiles in registers of the kernel itself, as bound. */
