@@ -1,8 +1,8 @@
-// A newcomer's path, timed: from `git clone` of this commit to the first PTX, to a kernel that multiplies the newcomer's own matrices, and to one called from Python.
+// A newcomer's path, timed (`npm run ci -- newcomer`): from `git clone` of this commit to the first PTX, to a kernel that multiplies the newcomer's own matrices, and to one called from Python.
 // node scripts/newcomer.mjs [--write]: prints docs/newcomer.md, or writes it. Takes minutes, and the network for npm. Ends with 1 where their own matrices took more than MOST.
 
 import { spawnSync } from "node:child_process";
-import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { cpus, loadavg, tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { npy } from "./lib/npy.mjs";
@@ -40,8 +40,20 @@ const machine = () => `${cpus().length} cores of ${cpus()[0]?.model.trim() || "a
 const MOST = 120;
 const own = "npx tilewright run --a A.npy --b B.npy --out D.npy";
 
+/** The site's front page leads to the page on which the newcomer reads what to type. */
+function readTheWay() {
+  const read = (/** @type {string} */ path) => readFileSync(join(root, path), "utf8");
+  if (!/link: \/first-steps\b/.test(read("scripts/docs/index.md")))
+    throw new Stop("the front page has no link to the first steps");
+  const lines = read("docs/first-steps.md").split("\n");
+  for (const typed of ["npm start", own])
+    if (!lines.some((line) => line.startsWith(typed)))
+      throw new Stop(`docs/first-steps.md has no line '${typed}'`);
+}
+
 runMain(() => {
   try {
+    readTheWay();
     const problem = "--arch sm_80 -m 4096 -n 4096 -k 4096 --dtype f16";
     const steps = [
       { line: `git clone --quiet ${root} tilewright`, cwd: scratch, shown: "git clone (of a local copy)" },
@@ -75,13 +87,14 @@ runMain(() => {
         : " There is no GPU here: the last line ends with the launcher saying so.";
     const page = `# A newcomer's path, timed
 
-From nothing to the first PTX (third line), to a kernel that multiplies the newcomer's own matrices and checks every element (\`run --a\`) and to one called from Python (last), on ${machine()}, Node ${process.version}, with npm's cache as it was, load of the
-machine ${loadavg()[0]?.toFixed(1)}: what others take of it lengthens the clock's seconds, and not the processor's.${called}
-\`npm start\` installs, builds, and runs a GEMM of each backend. What the last step does on a GPU is in [clients](perf/clients.md). Written by \`node scripts/newcomer.mjs --write\`.
+A newcomer's own matrices are multiplied and every element checked ${untilOwn.toFixed(0)} seconds after \`git clone\`. The commands are those of the [first steps](first-steps.md), which the front page links to; CI runs them and fails beyond ${MOST} seconds.
 
 | step | seconds | seconds since the start | of the processor |
 |---|---|---|---|
 ${rows.join("\n")}
+
+Measured on ${machine()}, Node ${process.version}, with npm's cache as it was, load of the machine ${loadavg()[0]?.toFixed(1)}.${called}
+\`npm start\` installs, builds, and runs a GEMM of each backend. What the last step does on a GPU is in [clients](perf/clients.md). Written by \`node scripts/newcomer.mjs --write\`.
 `;
     if (process.argv.includes("--write")) writeFileSync(join(root, "docs/newcomer.md"), page);
     else process.stdout.write(page);

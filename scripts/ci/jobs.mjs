@@ -115,6 +115,11 @@ export const JOBS = {
     perArch: false,
     run: () => show(toolNode(), join(root, "scripts/bundle.mjs")),
   },
+  newcomer: {
+    about: "a newcomer's path from the clone to a kernel on their own matrices, within two minutes",
+    perArch: false,
+    run: () => show(toolNode(), join(root, "scripts/newcomer.mjs")),
+  },
   docs: {
     about: "the site of documentation, in out/docs",
     perArch: false,

@@ -292,6 +292,57 @@ function steps(): string {
   });
 }
 
+interface AttentionRun {
+  readonly gpu: string;
+  readonly driver: string;
+  readonly torch: string;
+  readonly date: string;
+  readonly machines: readonly (readonly {
+    readonly kernel: string;
+    readonly queries: number;
+    readonly headDim: number;
+    readonly dtype: string;
+    readonly causal: boolean;
+    readonly us: number;
+  }[])[];
+}
+
+/** Attention by wgmma beside torch's backends, on the machine on which they are faster. */
+function attention(): string {
+  const run = JSON.parse(read("runs/2026-11-23-h200-attention.json")) as AttentionRun;
+  const timed = run.machines.at(-1) ?? [];
+  const peers = new Map([
+    ["cudnn", "cuDNN"],
+    ["flash", "FlashAttention-2"],
+  ]);
+  const rows = timed
+    .filter(({ kernel }) => !peers.has(kernel) && !/^m/.test(kernel))
+    .flatMap((own) =>
+      [...peers].flatMap(([kernel, name]): readonly Row[] => {
+        const { queries, headDim, dtype, causal, us } = own;
+        const peer = timed.find(
+          (each) =>
+            each.kernel === kernel &&
+            each.queries === queries &&
+            each.headDim === headDim &&
+            each.dtype === dtype &&
+            each.causal === causal,
+        );
+        const label = `${queries}, ${headDim}${dtype === "f16" ? ", f16" : ""}${causal ? ", causal" : ""}: ${name}`;
+        return peer === undefined ? [] : [{ label, value: Math.round((100 * peer.us) / us) / 100 }];
+      }),
+    );
+  return bars({
+    title: "Attention by wgmma: a peer's time over ours",
+    source: [
+      `${run.date}, ${run.gpu}, driver ${run.driver}, torch ${run.torch}; queries = keys, head dim; bf16 unless named`,
+      "tilewright compile --op attention --arch sm_90a …, beside torch's SDPA in one process; docs/perf/runs/2026-11-23-h200-attention.json",
+    ],
+    rows,
+    ...{ from: 0.5, to: 2.2, mark: 1, marks: "equal", ticks: [0.5, 1, 1.5, 2], left: 262 },
+  });
+}
+
 /** Every picture by its file name in docs/pictures. */
 export const charts = (): ReadonlyMap<string, string> =>
   new Map([
@@ -306,6 +357,7 @@ export const charts = (): ReadonlyMap<string, string> =>
     ["ladder-simt.svg", ladder("simt/ladder", "fp32 on CUDA cores: each step's share of cuBLASLt's speed")],
     ["prediction.svg", prediction()],
     ["wheel-host.svg", steps()],
+    ["attention.svg", attention()],
   ]);
 
 if (process.argv[1]?.endsWith("charts.ts")) {

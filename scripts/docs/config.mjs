@@ -53,6 +53,10 @@ export default {
         items: [
           page("Architecture", "/architecture"),
           page("Tile IR", "/tile-ir"),
+          page("Attention", "/attention"),
+          page("Gated products", "/gated-products"),
+          page("Mixtures of experts", "/experts"),
+          page("Measuring", "/measuring"),
           page("Glossary", "/glossary"),
           page("Decisions", "/adr/"),
         ],

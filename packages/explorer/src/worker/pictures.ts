@@ -86,7 +86,7 @@ function fragments({ program }: Artifact, target: Target): readonly OwnerPicture
 }
 
 /** Columns of the pictures of wgmma: of every n, each eight columns look the same. */
-const groupColumns = 32;
+const groupColumns = 16;
 
 /** Fragments of every wgmma: the dtype of A decides how A lies in registers, and nothing how the accumulator does. */
 function warpgroupFragments(): readonly OwnerPicture[] {
