@@ -1,4 +1,6 @@
 /** Pictures in SVG: plain functions from data to an element. Colours come from the style sheet, so that a picture follows the theme. */
+import { scaleLinear, scaleLog } from "d3-scale";
+import { line } from "d3-shape";
 import type { BankMap, BankPicture } from "tilewright";
 import type { OwnerPicture, RasterPicture } from "../worker/compiling.ts";
 import { s, short } from "./dom.ts";
@@ -170,16 +172,11 @@ export function rooflineChart(
   const [width, height, left, bottom] = [560, 300, 50, 40];
   const top = Math.max(peak ?? 0, ...points.map(({ tflops }) => tflops), 1) * 2;
   const [lowX, highX, lowY] = [0.5, 8192, top / 4096];
-  const x = (v: number): number =>
-    left + ((Math.log2(v) - Math.log2(lowX)) / (Math.log2(highX) - Math.log2(lowX))) * (width - left - 10);
-  const y = (v: number): number =>
-    height -
-    bottom -
-    ((Math.log2(Math.max(v, lowY)) - Math.log2(lowY)) / (Math.log2(top) - Math.log2(lowY))) *
-      (height - bottom - 10);
+  const x = scaleLog([lowX, highX], [left, width - 10]);
+  const y = scaleLog([lowY, top], [height - bottom, 10]).clamp(true);
   const roof = (v: number): number => Math.min(peak ?? Number.POSITIVE_INFINITY, (v * memoryGBs) / 1e3);
   const ridge = peak === null ? highX : Math.min(highX, (peak * 1e3) / memoryGBs);
-  const line = [lowX, ridge, highX].map((v) => `${x(v)},${y(roof(v))}`).join(" ");
+  const path = line<number>(x, (v) => y(roof(v)))([lowX, ridge, highX]);
   const ticksX = [1, 8, 64, 512, 4096];
   const ticksY = [top / 2, top / 16, top / 128, top / 1024];
   return s(
@@ -198,7 +195,7 @@ export function rooflineChart(
       s("line", { x1: left, x2: width - 10, y1: y(v), y2: y(v), class: "grid" }),
       s("text", { x: left - 6, y: y(v) + 4, class: "axis" }, short(v)),
     ]),
-    s("polyline", { points: line, class: "roof" }),
+    s("path", { d: path, class: "roof" }),
     points.map(({ label, intensity, tflops, kind }) =>
       s(
         "g",
@@ -234,7 +231,7 @@ export function stepChart(
 ): SVGElement {
   const [width, left, pitch] = [560, 120, 20];
   const most = Math.max(mark ?? 0, ...steps.map(({ value }) => value)) * 1.12;
-  const x = (value: number): number => left + (value / most) * (width - left);
+  const x = scaleLinear([0, most], [left, width]);
   return s(
     "svg",
     {
@@ -264,6 +261,7 @@ export function barChart(
   label: string,
 ): SVGElement {
   const width = 560;
+  const x = scaleLinear([0, whole], [0, width]);
   let at = 0;
   return s(
     "svg",
@@ -275,13 +273,12 @@ export function barChart(
     },
     s("rect", { x: 0, y: 0, width, height: 20, class: "frame" }),
     parts.map(({ name, value, text }, i) => {
-      const from = at;
-      const size = (width * value) / whole;
-      at += size;
+      const from = x(at);
+      at += value;
       return [
         s(
           "rect",
-          { x: from, y: 0, width: Math.max(0, size - 0.5), height: 20, fill: hue(i + 2) },
+          { x: from, y: 0, width: Math.max(0, x(at) - from - 0.5), height: 20, fill: hue(i + 2) },
           title(`${name}: ${text}`),
         ),
         s("rect", { x: 0, y: 30 + 18 * i, width: 10, height: 10, fill: hue(i + 2) }),

@@ -1,5 +1,7 @@
 /** Rings, warps and engines of one block over time, as the emulator's log has them; a cursor steps through what happens to barriers. */
+
 import type { BlockTimeline, Slice } from "@tilewright/emulator";
+import { scaleLinear } from "d3-scale";
 import { namesIn } from "../model/steps.ts";
 import type { TimelineView } from "../worker/timeline.ts";
 import { bytesText, download, fill, h, table } from "./dom.ts";
@@ -195,8 +197,7 @@ export class TimelinePanel {
     this.#draw();
     if (follow) {
       const { from, to } = view.timeline;
-      const x =
-        size.names + ((now.time - from) / Math.max(1, to - from)) * (this.#canvas.clientWidth - size.names);
+      const x = scaleLinear([from, Math.max(from + 1, to)], [size.names, this.#canvas.clientWidth])(now.time);
       if (
         x < this.#scroll.scrollLeft + size.names ||
         x > this.#scroll.scrollLeft + this.#scroll.clientWidth - 40
@@ -237,8 +238,7 @@ export class TimelinePanel {
     const context = canvas.getContext("2d");
     if (context === null) return;
     context.scale(scale, scale);
-    const x = (time: number): number =>
-      size.names + ((time - from) / Math.max(1, to - from)) * (width - size.names - 2);
+    const x = scaleLinear([from, Math.max(from + 1, to)], [size.names, width - 2]);
     context.font = "11px system-ui, sans-serif";
     context.textBaseline = "middle";
     this.#tracks.forEach(({ name, slices, alpha }, row) => {
