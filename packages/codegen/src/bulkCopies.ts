@@ -8,7 +8,7 @@ import { CannotLower, type Context } from "./context.ts";
 import type { StmtOf } from "./engine.ts";
 import { batchCoordinate } from "./globalAddress.ts";
 import { barrierAt, slotAddress } from "./pipelines.ts";
-import { mapAddress } from "./tensorMaps.ts";
+import { mapAddress, mapDimensions } from "./tensorMaps.ts";
 
 type U32 = Reg<"u32">;
 /** What a tensor coordinate may be. */
@@ -118,7 +118,7 @@ export function copyBulk(ctx: Context, copy: StmtOf<"copy">): void {
   // This block's share begins `place` parts further on, in the matrix and in the slot.
   const along = place === null ? null : ctx.values.scale(place, across);
   const target = place === null ? base : offsetBy(ctx, base, place, apart);
-  const dims = 2 + (cut.turns > 1 ? 1 : 0) + batchDimensions(program.problem, copy.src.buffer).length;
+  const dims = mapDimensions(ctx, copy.src.buffer);
   const [perRow, perCol] = cut.contiguous === 1 ? [cut.turns, 1] : [1, cut.turns];
   const policy = cachePolicy(ctx, copy.src.buffer, "bulk");
   const shared = multicast === null ? "" : ".multicast::cluster";

@@ -4,7 +4,6 @@
  */
 import { hasFeature, sizeOf } from "@tilewright/core";
 import {
-  batchDimensions,
   blockShape,
   bufferOf,
   bulkStore,
@@ -30,7 +29,7 @@ import { fenceText } from "./machine.ts";
 import { firstOf } from "./roles.ts";
 import { sharedAddress } from "./sharedAddress.ts";
 import { SMEM } from "./smem.ts";
-import { mapAddress } from "./tensorMaps.ts";
+import { mapAddress, mapDimensions } from "./tensorMaps.ts";
 import { insideBlock, ownedPosition, type ThreadPosition } from "./threads.ts";
 
 type U32 = Reg<"u32">;
@@ -83,7 +82,7 @@ export function storeLowering(ctx: Context, stmt: StmtOf<"epilogue">, { buffer: 
     [below, offsetOf(rows, 0)],
     [beside, offsetOf(0, cols)],
   ]);
-  const dims = 2 + batchDimensions(program.problem, stmt.dst.buffer).length;
+  const dims = mapDimensions(ctx, stmt.dst.buffer);
   const policy = cachePolicy(ctx, stmt.dst.buffer, "bulk");
   const form = `cp.async.bulk.tensor.${dims}d.global.shared::cta.tile.bulk_group${policy.hint}`;
   // A pair's block stores its own half of the tile.

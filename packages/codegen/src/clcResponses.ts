@@ -2,6 +2,7 @@
  * The ring through which a block learns which tile it visits next: the thread that copies operands takes a number from the counter and hands it to all warps of
  * the cluster that work on tiles. The cluster's leading block asks for all.
  */
+import { must } from "@tilewright/ir";
 import { addr, imm } from "@tilewright/ptx";
 import type { Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
@@ -15,13 +16,13 @@ type U32 = Reg<"u32">;
 export function responseSlot(
   ctx: Context,
   { ring, at }: StmtOf<"request" | "next">,
-): { readonly pipeline: Pipeline; readonly slot: U32 } {
-  if (at.kind !== "var") throw new CannotLower(`%${ring}`, "its slot is no pipeline");
-  const pipeline = pipelineOf(ctx, at.name);
+): { readonly name: string; readonly pipeline: Pipeline; readonly slot: U32 } {
+  const name = must(at.kind === "var" ? at.name : null, `%${ring} is asked at a pipeline (pipelines)`);
+  const pipeline = pipelineOf(ctx, name);
   const { base, offset } = slotOfBuffer(ctx, pipeline, pipeline.ring.buffers[0] ?? "");
   const slot = ctx.entry.reg("u32", "slot");
   ctx.body.emit(null, "add.u32", slot, base, imm(offset));
-  return { pipeline, slot };
+  return { name, pipeline, slot };
 }
 
 export function lowerTileRequest(ctx: Context, stmt: StmtOf<"request">): void {
@@ -33,8 +34,7 @@ export function lowerTileRequest(ctx: Context, stmt: StmtOf<"request">): void {
 
 /** What follows is kept beside the number of the tile at hand until that is done with. */
 export function lowerNext(ctx: Context, stmt: StmtOf<"next">): void {
-  const loop = ctx.tileLoop;
-  if (loop === null) throw new CannotLower(`%${stmt.ring}`, "is read outside a loop over tiles");
+  const loop = must(ctx.tileLoop, "it stands in a loop over tiles (tileSources)");
   const number = ctx.entry.reg("u32", "next");
   const more = ctx.entry.reg("pred", "more");
   const { pipeline, slot } = responseSlot(ctx, stmt);

@@ -41,6 +41,8 @@ export class Context {
   readonly engine: Engine;
   readonly entry: EntryBuilder;
   readonly shared: SharedMap;
+  /** The declaration of the kernel being emitted. */
+  readonly kernel: KernelDeclaration;
   /** What the kernel keeps in registers through the main loop. */
   readonly keeps: ReadonlySet<KeptValues>;
   /** Ranges of the sizes that the launch supplies, as far as conditions around narrow them. */
@@ -124,7 +126,7 @@ export class Context {
     engine: Engine,
     entry: EntryBuilder,
     shared: SharedMap,
-    { params, keeps }: Pick<KernelDeclaration, "params" | "keeps">,
+    kernel: KernelDeclaration,
     workspace: WorkspaceLayout,
     crew: RoleThreads = { first: 0, warps: program.launch.threads / 32 },
   ) {
@@ -134,9 +136,10 @@ export class Context {
     this.entry = entry;
     this.shared = shared;
     this.workspace = workspace;
-    this.#params = new Set(params.map(({ name }) => name));
+    this.kernel = kernel;
+    this.#params = new Set(kernel.params.map(({ name }) => name));
     this.sizes = launchRanges(program.problem);
-    this.keeps = new Set(keeps);
+    this.keeps = new Set(kernel.keeps);
     this.crewPrologue = this.root.nest();
     this.prologue = this.root.nest();
     this.body = this.root.nest();

@@ -43,7 +43,7 @@ export function makeMaps(
   ctx.body.emit(null, "setp.eq.u32", same, mapped, group);
   ctx.body.emit(same, "bra", kept);
   // Of a group without chunks only D is there; maps of the others would have no extent along k.
-  const depth = by === null && ctx.program.problem.symbolic?.k !== undefined ? countOf(ctx, v("k")) : 1;
+  const depth = by === null && ctx.sizes.has("k") ? countOf(ctx, v("k")) : 1;
   if (typeof depth !== "number") {
     const empty = entry.reg("pred", "p");
     ctx.body.emit(null, "setp.eq.u32", empty, depth, imm(0));

@@ -3,13 +3,14 @@
  * int32 there say which rows it has, and all else follows from its number.
  */
 import { type BatchedOperand, type ExpertRows, expertRowsOf, groupStrides } from "@tilewright/core";
-import { GROUP_TABLE } from "@tilewright/ir";
+import { bufferOf, GROUP_TABLE } from "@tilewright/ir";
 import { type AddressOperand, addr, imm, special } from "@tilewright/ptx";
 import type { Code, Pred, Reg } from "./code.ts";
 import type { Context } from "./context.ts";
 
 /** Whether groups of a launch differ in size, by a table or by rows of experts. */
-export const isGrouped = (ctx: Context): boolean => ctx.program.problem.batch.kind === "grouped";
+export const isGrouped = ({ kernel }: Context): boolean =>
+  kernel.params.some(({ name }) => name === GROUP_TABLE);
 
 /** Where a field of this block's group lies in global memory; null where the problem is not grouped, or the field is a parameter. */
 export function groupField(ctx: Context, name: string): AddressOperand | null {
@@ -50,7 +51,7 @@ function rowsOfExpert(
 ): { readonly first: Reg<"u32"> | null; readonly count: Reg<"u32"> } {
   const group = groupNumber(ctx);
   const { entry } = ctx;
-  const most = ctx.program.problem.m;
+  const [most] = bufferOf(ctx.program, "D").shape;
   const place = ctx.invariant("rows of the group", (code) => {
     const [base, offset] = [entry.reg("u64", "grow"), entry.reg("u64", "w")];
     code.emit(null, "ld.param.u64", base, ctx.param(GROUP_TABLE));

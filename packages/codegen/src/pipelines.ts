@@ -2,7 +2,14 @@
  * Pipelines: where a role stands in a ring, as the number of a slot and the parity of a phase in registers. What follows from a slot (addresses of its barriers and
  * tiles) is computed once, and forgotten when the pipeline goes on and at labels, where code may come from elsewhere.
  */
-import { type BarrierRef, type MachineStmt, MBARRIER_BYTES, type Ring, type View } from "@tilewright/ir";
+import {
+  type BarrierRef,
+  type MachineStmt,
+  MBARRIER_BYTES,
+  must,
+  type Ring,
+  type View,
+} from "@tilewright/ir";
 import { type AddressOperand, addr, imm, sym } from "@tilewright/ptx";
 import type { Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
@@ -32,20 +39,19 @@ export const smemBase = (ctx: Context): U32 =>
     return d;
   });
 
-/** The pipeline of a name. Throws `CannotLower` where the role has none. */
-export function pipelineOf(ctx: Context, name: string): Pipeline {
-  const found = ctx.pipelines.get(name);
-  if (found === undefined) throw new CannotLower(`%${name}`, "is no pipeline of this role");
-  return found;
-}
+/** The pipeline of a name. */
+export const pipelineOf = (ctx: Context, name: string): Pipeline =>
+  must(ctx.pipelines.get(name), `%${name} is a pipeline of the role (pipelines)`);
 
 /** The pipeline that a view's slot names; null where slots are numbers. */
 export const pipelineOfView = (ctx: Context, { slot }: View): Pipeline | null =>
   slot.kind === "var" ? (ctx.pipelines.get(slot.name) ?? null) : null;
 
 export function lowerPipeline(ctx: Context, { name, of, stage, phase }: Of<"pipeline">): void {
-  const ring = ctx.program.rings.find((r) => r.name === of);
-  if (ring === undefined) throw new CannotLower(`%${of}`, "is no ring");
+  const ring = must(
+    ctx.program.rings.find((r) => r.name === of),
+    `%${of} is a ring (names)`,
+  );
   const register = (what: string, value: number) => (): U32 =>
     ctx.crewValue(`${what} of %${name}`, (code) => {
       const d = ctx.entry.reg("u32", what);

@@ -51,7 +51,7 @@ export function widePointer(ctx: Context, index: number, at: LaunchExpr, every: 
 export function buildResultKernel(at: FurtherKernel): void {
   const { program, kernel } = at;
   const launch = { threads: kernel.threads, cluster: [1, 1] } as const;
-  const own = { ...program, name: kernel.name, launch, buffers: [], rings: [] };
+  const own = { ...program, name: kernel.name, launch, rings: [] };
   buildFurtherKernel({ ...at, program: own }, (ctx) => {
     for (const step of stepsOf(at, "result")) storeResults(ctx, step);
   });

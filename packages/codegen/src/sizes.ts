@@ -47,11 +47,10 @@ function sizeRegister(ctx: Context, name: SizeName): U32 {
 
 /** The extent of an axis of a global buffer. */
 export function extentOf(ctx: Context, buffer: string, axis: 0 | 1, shape: readonly [number, number]): Count {
-  const { problem } = ctx.program;
   const which = buffer.toLowerCase();
   if (which !== "a" && which !== "b" && which !== "c" && which !== "d") return shape[axis];
   const name = extentNames[which][axis];
-  return isSymbolic(problem, name) ? sizeRegister(ctx, name) : shape[axis];
+  return ctx.sizes.has(name) ? sizeRegister(ctx, name) : shape[axis];
 }
 
 /** The value of an expression in sizes: a number where it has none. */

@@ -4,6 +4,12 @@ import { sym } from "@tilewright/ptx";
 import type { Reg } from "./code.ts";
 import type { Context } from "./context.ts";
 
+/** Dimensions of an operand's map, as it is declared. */
+export function mapDimensions({ kernel }: Context, global: string): number {
+  const map = kernel.params.find(({ name }) => name === mapName(global));
+  return map?.kind === "tensorMap" ? map.tensorMap.dims.length : 0;
+}
+
 /** Address of an operand's map. */
 export const mapAddress = (ctx: Context, global: string): Reg<"u64"> =>
   ctx.crewValue(mapName(global), (code) => {

@@ -2,6 +2,7 @@ import {
   blocksOfTile,
   boundaryOf,
   clusterSize,
+  must,
   type Stmt,
   type StreamK,
   type TileLoop,
@@ -92,14 +93,14 @@ function persist(ctx: Context, stmt: Tiles, loop: TileLoop, lower: (stmts: reado
   });
   const { following } = ctx.tileLoop;
   if (requests) {
-    if (following === null) throw new CannotLower("tiles", "nothing reads which tile follows");
-    ctx.body.emit(null, "mov.u32", tile, following.number);
+    const { number, more } = must(following, "one statement reads which tile follows (tileSources)");
+    ctx.body.emit(null, "mov.u32", tile, number);
     if (of === 1) {
       ctx.tileLoop = null;
-      ctx.body.emit(following.more, "bra", again);
+      ctx.body.emit(more, "bra", again);
       return;
     }
-    unless(ctx, following.more, none);
+    unless(ctx, more, none);
     followResponses(ctx, stmt, lower, { tile, count: of - 1, none, last });
     ctx.tileLoop = null;
     ctx.body.emit(null, "bra", again);

@@ -9,7 +9,6 @@ type Role = StmtOf<"role">;
 
 /** A role of one thread: copies, matrix instructions and requests are all issued by one. */
 export function lowerRole(ctx: Context, role: Role): void {
-  if (ctx.role !== null) throw new CannotLower(`role ${role.name}`, "stands in another role");
   if (role.registers !== null)
     throw new CannotLower(`role ${role.name}`, "register budgets are not served by this backend");
   const { entry } = ctx;

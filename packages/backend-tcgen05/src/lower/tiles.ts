@@ -22,7 +22,7 @@ import {
   walkStreamK,
   walkTileList,
 } from "@tilewright/codegen";
-import { clusterSize, clusterUnits, type TileLoop } from "@tilewright/ir";
+import { clusterSize, clusterUnits, must, type TileLoop } from "@tilewright/ir";
 import { addr, imm, special } from "@tilewright/ptx";
 import { scratch } from "./barriers.ts";
 import { unitAlong } from "./units.ts";
@@ -53,7 +53,6 @@ export function lowerTiles(ctx: Context, stmt: Tiles): void {
     return;
   }
   if (stmt.split) throw new CannotLower("split", "persistent CTAs do not share tiles");
-  if (ctx.role === null) throw new CannotLower("tiles", "stands outside the roles of this backend");
   if (stmt.loop.of !== 1) throw new CannotLower("tiles", "roles of this backend have no ping-pong");
   const { entry } = ctx;
   if (isGrouped(ctx)) {
@@ -88,9 +87,8 @@ export function lowerTiles(ctx: Context, stmt: Tiles): void {
     body.emit(null, "setp.lt.u32", more, tile, typeof count === "number" ? imm(count) : count);
     body.emit(more, "bra", label);
   } else {
-    const { following } = ctx.tileLoop;
-    if (following === null) throw new CannotLower("tiles", "nothing reads which tile follows");
-    body.emit(following.more, "bra", label);
+    const { more } = must(ctx.tileLoop.following, "one statement reads which tile follows (tileSources)");
+    body.emit(more, "bra", label);
   }
   ctx.batch = null;
   ctx.tileLoop = null;
@@ -139,14 +137,13 @@ function enterTile(ctx: Context, stmt: Tiles, number: Reg<"u32">): void {
 
 /** The request, whose answer every block of the cluster gets in its own slot. */
 export function lowerTileRequest(ctx: Context, stmt: StmtOf<"request">): void {
-  const { pipeline, slot } = responseSlot(ctx, stmt);
+  const { name, pipeline, slot } = responseSlot(ctx, stmt);
   const { transport } = pipeline.ring;
   if (transport === "atomic") {
     putNumber(ctx, slot, takeNumber(ctx));
     return;
   }
-  if (stmt.at.kind !== "var") throw new CannotLower(`%${stmt.ring}`, "its slot is no pipeline");
-  const full = barrierAt(ctx, { ring: stmt.ring, edge: "full", pipeline: stmt.at.name });
+  const full = barrierAt(ctx, { ring: stmt.ring, edge: "full", pipeline: name });
   const all = clusterSize(ctx.program) > 1 ? ".multicast::cluster::all" : "";
   ctx.body.emitAny(
     null,
@@ -158,8 +155,7 @@ export function lowerTileRequest(ctx: Context, stmt: StmtOf<"request">): void {
 /** What the slot says: whether a tile follows, and which. */
 export function lowerNext(ctx: Context, stmt: StmtOf<"next">): void {
   const { pipeline, slot } = responseSlot(ctx, stmt);
-  const { tileLoop } = ctx;
-  if (tileLoop === null) throw new CannotLower(`%${stmt.ring}`, "is read outside a loop over tiles");
+  const tileLoop = must(ctx.tileLoop, "it stands in a loop over tiles (tileSources)");
   const { number: tile } = tileLoop;
   const { body, entry } = ctx;
   if (pipeline.ring.transport === "atomic") {

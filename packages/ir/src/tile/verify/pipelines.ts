@@ -3,14 +3,14 @@
 import { childrenOf } from "../rewrite.ts";
 import { operandViews, sumViews } from "../scaleTiles.ts";
 import { broughtViews } from "../stepViews.ts";
-import type { Stmt, View } from "../types.ts";
+import type { Expr, Stmt, View } from "../types.ts";
 import type { Fault, Site, Verifier } from "./verifier.ts";
 
 export const pipelines: Verifier = {
   name: "pipelines",
   code: "TW3137",
   property:
-    "pipelines are declared before they are used, begin at a slot of their ring, and name slots and barriers of that ring; slots of rings with mbarriers are those of pipelines; a slot that keeps only addresses is read by views, and not in a loop before that names it again",
+    "pipelines are declared before they are used, begin at a slot of their ring, and name slots and barriers of that ring; slots of rings with mbarriers, and of requests for work tiles, are those of pipelines; a slot that keeps only addresses is read by views, and not in a loop before that names it again",
   from: "machine",
   *check({ program, sites, rings }) {
     const ringOf = new Map(
@@ -49,20 +49,17 @@ export const pipelines: Verifier = {
         );
       if (stmt.kind === "advance" || stmt.kind === "hold")
         yield* named(site, declared, stmt.pipeline, null, stmt.kind);
+      if (stmt.kind === "request" || stmt.kind === "next")
+        yield* named(site, declared, slotName(stmt.at), stmt.ring, stmt.kind);
       for (const view of slotted(stmt)) {
         const ring = ringOf.get(view.buffer);
-        if (ring !== undefined)
-          yield* named(
-            site,
-            declared,
-            view.slot.kind === "var" ? view.slot.name : null,
-            ring,
-            `%${view.buffer}`,
-          );
+        if (ring !== undefined) yield* named(site, declared, slotName(view.slot), ring, `%${view.buffer}`);
       }
     }
   },
 };
+
+const slotName = (slot: Expr): string | null => (slot.kind === "var" ? slot.name : null);
 
 /** Views in slots, but for global memory. */
 function slotted(stmt: Stmt): readonly View[] {
