@@ -3,7 +3,9 @@ import { dtypes, launchableRegisters, type Target } from "@tilewright/core";
 import { eachStmt, type LaunchHints, type TileProgram } from "@tilewright/ir";
 
 const usesFp8 = ({ buffers }: TileProgram): boolean =>
-  buffers.some(({ name, dtype }) => name === "A" && dtypes[dtype].bits === 8 && dtypes[dtype].kind === "float");
+  buffers.some(
+    ({ name, dtype }) => name === "A" && dtypes[dtype].bits === 8 && dtypes[dtype].kind === "float",
+  );
 
 /** ptxas shares out the registers of a block evenly, and a kernel of nine warps is then refused by the launch (measured on an H200: error 701). */
 function registers({ launch }: TileProgram, target: Target): number | null {
