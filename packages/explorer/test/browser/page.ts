@@ -104,6 +104,36 @@ async function byKeys(suite: Suite, browser: Browser, url: string): Promise<void
   });
 }
 
+/** The kernel of the picture on the front page and in the README; its schedule is written out, so that the model's choice does not change it. */
+const pictured = new URLSearchParams({
+  ...{ m: "256", n: "256", k: "256", dtype: "bf16", b: '{"layout":"col"}' },
+  schedule: "tile=128x64x64 warpgroups=2x1 stages=4",
+});
+
+/** That picture is the page as it is; UPDATE_SHOTS=1 takes it anew. */
+export async function frontPicture(suite: Suite, browser: Browser, url: string): Promise<void> {
+  await suite.test("the picture of the front page shows the page as it is", async () => {
+    const shown = await openPage(browser, `${url}#${pictured}`, {
+      width: 1440,
+      height: 820,
+      scheme: "light",
+    });
+    await shown.uncheck("text=difference");
+    await shown.click(".stages .text .cm-content .cm-line >> nth=3");
+    for (let line = 0; line < 200; line++) {
+      if ((await text(shown, ".counted")).includes("(wgmma")) break;
+      await shown.keyboard.press("ArrowDown");
+    }
+    await shown.waitForSelector(".stages .ptx .cm-linked");
+    if (process.env.UPDATE_SHOTS === "1")
+      await shown.screenshot({
+        path: fileURLToPath(new URL("../../../../docs/pictures/explorer.png", import.meta.url)),
+      });
+    assert.equal(await comparedWithStored(shown, "front-1440"), null);
+    await shown.close();
+  });
+}
+
 /** All widths in both themes; within `npm test`, which has a minute to spare, the narrowest and the widest. */
 const views: readonly View[] = [390, 1024, 1600]
   .flatMap((width) => (["light", "dark"] as const).map((scheme) => ({ width, height: 900, scheme })))
@@ -147,6 +177,7 @@ export async function page(suite: Suite, browser: Browser, url: string): Promise
     assert.ok(processor < 2000, said.join("; "));
   });
   await byKeys(suite, browser, url);
+  await frontPicture(suite, browser, url);
   const axe = readFileSync(fileURLToPath(import.meta.resolve("axe-core/axe.min.js")), "utf8");
   for (const view of views)
     await suite.test(
