@@ -44,19 +44,22 @@ export function slowWrites({ m, n, d, batch }: Problem, kernel: Pick<ModelKernel
   );
 }
 
-/** Of the bytes of first chunks, which all SMs ask for at once and wait for, what they take in bytes read [fit, H200]. */
-const FIRST = 1.3;
-
 /** Time of DRAM beside what `memoryShare` says where chunks have long rows, and what rows of a line cost on top [fit, H200]. */
 export const LONG_RUNS = 0.96;
 const LINE_RUNS = 0.08;
 const LINE = 128;
 
-/** What DRAM takes longer for chunks whose rows are short: bytes that are fetched from one place of it. */
+/** What DRAM takes longer for chunks whose rows are short: bytes that a bulk copy fetches from one place of it. */
 export const shortRuns = (
-  kernel: Pick<ModelKernel, "engine">,
+  kernel: Pick<ModelKernel, "engine" | "copyVector">,
   { kBytes }: Pick<ChunkCost, "kBytes">,
-): number => (issueEngine(kernel) === undefined ? LONG_RUNS + (LINE_RUNS * LINE) / kBytes : 1);
+): number =>
+  issueEngine(kernel) === undefined
+    ? LONG_RUNS + (LINE_RUNS * LINE) / (kernel.copyVector === null ? kBytes : LINE)
+    : 1;
+
+/** Of the bytes of first chunks, which all SMs ask for at once and wait for, what they take in bytes read [fit, H200]. */
+const FIRST = 1.3;
 
 /** The same of `blocks` that begin at once: nothing hides it. Where warps issue products, blocks of the same rows wait for these once. */
 export function firstBytes(

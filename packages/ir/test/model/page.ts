@@ -211,6 +211,10 @@ ${nearTable()}
 Choices need what tells schedules of one problem apart. Ten of wgmma's constants are fitted to errors beside each other at 287 problems (some 1,500 kernels): choices lose 2.0 % to the best schedule timed (2.8 % by
 constants that are fitted to times), 1.6 % (3.6 %) at the 80 where former choices of the model are among them. By constants that have not seen them, a fifth of the problems at a time, choices lose 2.0 % as well.
 The same fit of FFMA and mma.sync chose no better at problems that it had not seen; their constants are fitted to times.
+The [101 problems timed since](runs/2026-11-24-h200-beside-each-other.json) have 71 other choices: 1.03 times as fast, 1.14 at the 15 that had been behind (least 0.91), 1.00 at the other 56. The least of these, 0.75 at 4x13470x1895 in
+tf32 by copies of threads, has its former choice again. Of 40 of a fresh seed first schedules are 1.12 of cuBLASLt in the geometric mean of the 36 that it serves; the least are sm_80 text of two waves (0.49 at
+855x5120x5120), tf32 with rows of odd pitch (0.65 at 504x7423x249) and f32 with one row (0.70 at 1x13824x5120). Timed by hand, and not tried yet: at 1x8192x8192 16 parts of k by tiles of 64 columns take 82 us instead of 94, at
+10099x1024x4096 in sm_80 text shares of the last wave 195 us instead of 217.
 
 Hopper by wgmma alone, beside cuBLASLt's first choice ([runs](runs/2026-11-23-h200-wgmma-space.json)):
 
