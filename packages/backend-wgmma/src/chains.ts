@@ -5,13 +5,14 @@ import { checkSchedule } from "./check.ts";
 import { ATOM_ROWS } from "./nest.ts";
 import { scheduleModel } from "./schedule.ts";
 
-/** Most columns of which a thread holds the sums of two products, and the factor made of one of them, for each of the 64 rows of its warpgroup: 160 of 240 registers. */
-const MOST_COLUMNS = 128;
-
-/** Warpgroups of a block, each with whole rows, and the register budgets of producer and consumers (TW2307: 504 or 512 for each lane of a warpgroup). */
+/**
+ * Warpgroups of a block, each with whole rows, and the register budgets of producer and consumers (TW2307: 504 or 512 for each lane of a warpgroup). `columns`: most of which a
+ * thread then holds the sums of two products, and the factor made of one of them, for each of the 64 rows of its warpgroup: 160 of 240 registers, or 80 of 160.
+ */
 const arrangements = [
-  { groups: 2, regs: [24, 240] },
-  { groups: 1, regs: [24, 240] },
+  { groups: 3, regs: [32, 160], columns: 64 },
+  { groups: 2, regs: [24, 240], columns: 128 },
+  { groups: 1, regs: [24, 240], columns: 128 },
 ] as const;
 
 /**
@@ -20,15 +21,15 @@ const arrangements = [
  */
 export function* chainSchedules(problem: Problem, target: Target, { sms }: Machine): Iterable<Schedule> {
   const { m, n, k, batch } = problem;
-  if (n > MOST_COLUMNS) return;
+  const held = arrangements.filter(({ columns }) => n <= columns);
   const count = batch.kind === "none" ? 1 : batch.count;
   const fills = ({ groups }: (typeof arrangements)[number]): boolean =>
     Math.ceil(m / (groups * ATOM_ROWS)) * count >= sms;
-  const ordered = arrangements.some(fills) ? arrangements.filter(fills) : arrangements.toReversed();
+  const ordered = held.some(fills) ? held.filter(fills) : held.toReversed();
   // Products of several chunks are not issued ahead.
-  for (const { groups, regs } of ordered)
-    for (const chunk of k > 64 ? [128, 64] : [64])
-      for (const pipelineProducts of chunk >= k && chunk >= n ? ["on", "off"] : ["off"]) {
+  for (const chunk of k > 64 ? [128, 64] : [64])
+    for (const pipelineProducts of chunk >= k && chunk >= n ? ["on", "off"] : ["off"])
+      for (const { groups, regs } of ordered) {
         const schedule = {
           ...defaultSchedule(scheduleModel),
           tile: [groups * ATOM_ROWS, n, chunk],
@@ -36,6 +37,8 @@ export function* chainSchedules(problem: Problem, target: Target, { sms }: Machi
           stages: 2 * (128 / chunk),
           regs: [...regs],
           pipelineProducts,
+          // Masks leave later tiles more to do, or fewer.
+          sched: "zigzag",
         };
         if (checkSchedule(problem, schedule, target).length === 0) yield schedule;
       }

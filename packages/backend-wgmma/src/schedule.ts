@@ -90,8 +90,8 @@ export const scheduleModel = {
     wordField({
       name: "sched",
       summary:
-        "persistent CTAs that loop over tiles by stride or as an atomic counter tells their producer, or one block a tile",
-      words: ["persistent", "atomic", "tiles"],
+        "persistent CTAs that loop over tiles by stride, by stride with every other round backwards (zigzag) or as an atomic counter tells their producer, or one block a tile",
+      words: ["persistent", "zigzag", "atomic", "tiles"],
       default: "persistent",
       off: "tiles",
     }),
@@ -176,6 +176,7 @@ export function readSchedule(schedule: Schedule) {
     clusterN,
     regs: producer === undefined || math === undefined ? null : { producer, math },
     persistent: s.sched !== "tiles",
+    zigzag: s.sched === "zigzag",
     counted: s.sched === "atomic",
   };
 }

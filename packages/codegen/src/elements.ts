@@ -27,7 +27,7 @@ import { CannotLower, type Context } from "./context.ts";
 import type { StmtOf } from "./engine.ts";
 import { accumulator } from "./epilogue.ts";
 import { lowerFunction, type Value } from "./expressions.ts";
-import { loadElements, roundedWords, storeElements } from "./formats.ts";
+import { loadElements, loadOrZero, roundedWords, storeElements } from "./formats.ts";
 import { axisIndex, elementGuard, globalAddress } from "./globalAddress.ts";
 import { groupAlong, type OwnedTile, ownedTile, ownerOf } from "./registers.ts";
 import { sharedAddress } from "./sharedAddress.ts";
@@ -160,23 +160,14 @@ class Elements {
     const position = of(this.#position);
     const guard = elementGuard(ctx, view, [true, true], position, row, col, (a, b) => ctx.conjunction(a, b));
     const policy = cachePolicy(ctx, view.buffer, "load");
-    const load = (p: Pred | null): F32 =>
-      loadElements(
-        ctx,
-        p,
-        "f32",
-        dtype,
-        1,
-        globalAddress(ctx, view, position, row, col),
-        "m",
-        "global",
-        policy,
-      )[0] as F32;
-    if (guard === null) return load(null);
-    const d = this.#fresh();
-    ctx.emit(null, "mov.f32", d, f32imm(0));
-    if (guard !== "outside") ctx.emit(guard, "mov.f32", d, load(guard));
-    return d;
+    if (guard === "outside") {
+      const d = this.#fresh();
+      ctx.emit(null, "mov.f32", d, f32imm(0));
+      return d;
+    }
+    const address = globalAddress(ctx, view, position, row, col);
+    if (guard !== null) return loadOrZero(ctx, guard, dtype, address, "m", policy);
+    return loadElements(ctx, null, "f32", dtype, 1, address, "m", "global", policy)[0] as F32;
   }
 
   /** A register tile as f32 values, by place. */

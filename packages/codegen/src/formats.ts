@@ -179,6 +179,23 @@ export function loadElements(
   return values;
 }
 
+/** An element in global memory as an f32, in a fresh register; 0 where the guard does not hold, as words of zeros are in every dtype. */
+export function loadOrZero(
+  ctx: Context,
+  guard: Pred,
+  dtype: DType,
+  address: Operand,
+  prefix: string,
+  policy: CachePolicyUse,
+): Reg<"f32"> {
+  const registers = freshRun(ctx, dtype, 1, "mem");
+  for (const register of registers) ctx.emitAny(null, "mov.b32", register, imm(0));
+  loadRun(ctx, guard, "global", dtype, 1, registers, address, policy);
+  const value = ctx.entry.reg("f32", prefix);
+  widenRun(ctx, null, dtype, registers, [value]);
+  return value;
+}
+
 /** Store neighbours to global memory, or to shared memory that holds what will be there, rounded to its dtype. */
 export function storeElements(
   ctx: Context,

@@ -1,5 +1,5 @@
 /** The turns that a loop takes of those that it has, as registers. */
-import { div, type Expr, iterationsWithin } from "@tilewright/ir";
+import { div, type Expr, iterationsWithin, type Within } from "@tilewright/ir";
 import { type IntegerOperand, imm } from "@tilewright/ptx";
 import { CannotLower } from "./cannotLower.ts";
 import type { Reg } from "./code.ts";
@@ -7,16 +7,16 @@ import type { Context } from "./context.ts";
 
 type Bound = IntegerOperand | Reg<"u32">;
 
-/** First turn and end of a loop from `from` (0 or more) to `to`, one turn at least. Its bounds are sums of tile variables, or their quotients. */
+/** First turn and end, as far as they are asked for, of a loop from `from` (0 or more) to `to`. Its bounds are sums of tile variables, or their quotients. */
 export function iterationsTaken(
   ctx: Context,
-  [low, high]: readonly [Expr, Expr],
+  { bounds: [low, high], take }: Within,
   [from, to]: readonly [number, number],
 ): { readonly first: Bound; readonly end: Bound } {
   ctx.placeLate();
   const [first, end] = [boundOf(ctx, low), boundOf(ctx, high)];
   if (typeof first === "number" && typeof end === "number") {
-    const turns = iterationsWithin([from, to], [first, end]);
+    const turns = iterationsWithin([from, to], [first, end], take);
     return { first: imm(turns[0]), end: imm(turns[1]) };
   }
   const between = (bound: number | Reg<"u32">, least: Bound, most: number): Bound => {
@@ -29,10 +29,23 @@ export function iterationsTaken(
     return d;
   };
   const begin = between(first, imm(from), to - 1);
-  const second = begin.kind === "register" ? ctx.entry.reg("u32", "turn") : imm(Number(begin.value) + 1);
-  if (begin.kind === "register" && second.kind === "register")
-    ctx.body.emit(null, "add.u32", second, begin, imm(1));
-  return { first: begin, end: between(end, second, to) };
+  const moved = (bound: Bound, by: number): Bound => {
+    if (bound.kind !== "register") return imm(Number(bound.value) + by);
+    const d = ctx.entry.reg("u32", "turn");
+    ctx.body.emit(null, "add.u32", d, bound, imm(by));
+    return d;
+  };
+  const second = moved(begin, 1);
+  if (take === "first") return { first: begin, end: second };
+  const behind = between(end, second, to);
+  switch (take) {
+    case "all":
+      return { first: begin, end: behind };
+    case "rest":
+      return { first: second, end: behind };
+    case "last":
+      return { first: moved(behind, -1), end: behind };
+  }
 }
 
 /** A bound; 0 where it is below. */

@@ -156,22 +156,32 @@ const holdsLoops = ({ body }: StmtOf<"for">): boolean =>
   (body.some(({ kind }) => kind === "for") &&
     body.some(({ kind }) => kind === "map" || kind === "reduce.row"));
 
-/** A loop around loops, of one turn at least: its variable is to them what a tile's coordinate is, and each turn has invariants of its own. */
+/** A loop around loops: its variable is to them what a tile's coordinate is, and each turn has invariants of its own. */
 function lowerAround(ctx: Context, stmt: StmtOf<"for">, from: number, to: number): void {
   const { entry } = ctx;
   const counter = entry.reg("u32", `${stmt.var}_`);
   const label = entry.label(`loop_${stmt.var}`);
   const turns = stmt.within === undefined ? null : iterationsTaken(ctx, stmt.within, [from, to]);
+  const end = turns?.end ?? imm(to);
+  const once = stmt.within?.take === "first" || stmt.within?.take === "last";
+  const none = stmt.within?.take === "rest" ? entry.label(`no_${stmt.var}`) : null;
+  const more = entry.reg("pred", "p");
   ctx.body.emitAny(null, "mov.u32", [counter, turns?.first ?? imm(from)]);
-  ctx.body.label(label);
+  if (none !== null) {
+    ctx.body.emitAny(null, "setp.ge.u32", [more, counter, end]);
+    ctx.body.emit(more, "bra", none);
+  }
+  if (!once) ctx.body.label(label);
   forgetSlots(ctx);
   ctx.tileVars.set(stmt.var, { reg: counter, extent: to, least: from });
   ctx.scope(() => lowerStmts(ctx, stmt.body));
   ctx.tileVars.delete(stmt.var);
-  const more = entry.reg("pred", "p");
-  ctx.body.emit(null, "add.u32", counter, counter, imm(1));
-  ctx.body.emitAny(null, "setp.lt.u32", [more, counter, turns?.end ?? imm(to)]);
-  ctx.body.emit(more, "bra", label);
+  if (!once) {
+    ctx.body.emit(null, "add.u32", counter, counter, imm(1));
+    ctx.body.emitAny(null, "setp.lt.u32", [more, counter, end]);
+    ctx.body.emit(more, "bra", label);
+  }
+  if (none !== null) ctx.body.label(none);
   forgetSlots(ctx);
 }
 

@@ -50,6 +50,7 @@ function persist(ctx: Context, stmt: Tiles, loop: TileLoop, lower: (stmts: reado
   const clustered = unit > 1;
   const requests = loop.by === "ring";
   const { turn, of } = loop;
+  const zigzag = loop.by === "zigzag";
   if (loop.chunks !== undefined && of > 1)
     throw new CannotLower("tiles", "ping-pong roles go by chunks whose number is known");
   if (isGrouped(ctx)) {
@@ -68,6 +69,7 @@ function persist(ctx: Context, stmt: Tiles, loop: TileLoop, lower: (stmts: reado
   const step = entry.reg("u32", "tile");
   ctx.body.emit(null, "mov.u32", tile, special(clustered ? "%clusterid.x" : "%ctaid.x"));
   if (!requests) ctx.body.emit(null, "mov.u32", step, special(clustered ? "%nclusterid.x" : "%nctaid.x"));
+  const rounds = zigzag ? zigzagSteps(ctx, tile, step) : null;
   ctx.tileLoop = { number: tile, following: null, loop, below };
   const again = entry.label("tiles");
   const none = entry.label("no_tiles");
@@ -112,11 +114,24 @@ function persist(ctx: Context, stmt: Tiles, loop: TileLoop, lower: (stmts: reado
   ctx.tileLoop = null;
   const more = entry.reg("pred", "p");
   ctx.body.emit(null, "add.u32", tile, tile, step);
+  if (rounds !== null) ctx.body.emit(null, "sub.u32", step, rounds, step);
   ctx.body.emit(null, "setp.lt.u32", more, tile, count);
   ctx.body.emit(more, "bra", again);
   if (turn > 0) ctx.body.label(none);
   const behind = boundaryOf(stmt, "last");
   if (behind.length > 0) atLast(ctx, tile, single, count, () => lower(behind));
+}
+
+/**
+ * From tile b of a round of so many blocks to the one as far from the next round's end: 2 blocks - 1 - 2b tiles on, and from there 2b + 1, in turn. The sum of both is
+ * returned, and the first of them in `step`.
+ */
+function zigzagSteps(ctx: Context, tile: Reg<"u32">, step: Reg<"u32">): Reg<"u32"> {
+  const sum = ctx.entry.reg("u32", "round");
+  ctx.body.emit(null, "shl.b32", sum, step, imm(1));
+  ctx.body.emit(null, "mad.lo.s32", step, tile, imm(-2), sum);
+  ctx.body.emit(null, "sub.u32", step, step, imm(1));
+  return sum;
 }
 
 /** Off to a label where a predicate does not hold. */

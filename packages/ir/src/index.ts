@@ -219,4 +219,5 @@ export {
   tiers,
   type View,
   type Walk,
+  type Within,
 } from "./tile/types.ts";

@@ -87,14 +87,16 @@ class Walk {
       }
       case "map":
       case "reduce.row":
-        return [...this.#settleFor(elementViews(stmt).map(({ buffer }) => buffer)), stmt];
+        return [...this.#settleFor(elementsOf([stmt])), stmt];
       case "reduce":
         return [...this.#settleFor([stmt.acc.buffer]), { ...stmt, body: this.list(stmt.body, within) }];
       case "if": {
+        // All warps wait, whichever way they go.
+        const wait = this.#settleFor(elementsOf(stmt.body));
         const body = this.list(stmt.body, within);
         // Products of a branch are done at its end.
         const end = this.#isBranch(stmt, within) ? this.#settle() : [];
-        return [{ ...stmt, body: [...body, ...end] }];
+        return [...wait, { ...stmt, body: [...body, ...end] }];
       }
       default:
         return ["body" in stmt ? { ...stmt, body: this.list(stmt.body, within) } : stmt];
@@ -162,6 +164,12 @@ class Walk {
     );
   }
 }
+
+/** Tiles of registers whose elements are read or written. */
+const elementsOf = (stmts: readonly Stmt[]): readonly string[] =>
+  eachStmt(stmts).flatMap((stmt) =>
+    stmt.kind === "map" || stmt.kind === "reduce.row" ? elementViews(stmt).map(({ buffer }) => buffer) : [],
+  );
 
 /** Whether products of some columns (null: of all) write others. */
 const meets = (group: Columns | null, columns: Columns | undefined): boolean =>

@@ -1,6 +1,7 @@
 /** Software pipelining of products that follow each other in a loop: those of the next turn are under way while threads work on the sums of this one. */
 import {
   add,
+  type Expr,
   eachStmt,
   elementViews,
   launchRanges,
@@ -83,31 +84,49 @@ const productsOf = (stmts: readonly Stmt[]) =>
   eachStmt(stmts).flatMap((stmt) => (stmt.kind === "mma" ? [stmt] : []));
 
 function rotated(program: TileProgram, stmt: Stmt): Stmt | readonly Stmt[] {
-  if (stmt.kind !== "for" || stmt.unroll || stmt.within !== undefined) return stmt;
+  if (stmt.kind !== "for" || stmt.unroll) return stmt;
   const turn = turnOf(program, stmt);
   if (turn === null) return stmt;
-  const { from, to } = stmt;
-  const [least] = rangeOf(sub(to, from), launchRanges(program.problem));
-  if (least < 1) return stmt;
-  const at = (value: Parameters<typeof add>[0], stmts: readonly Stmt[]): readonly Stmt[] =>
-    rewriteStmts(stmts, (each) => substituteStmt(each, new Map([[stmt.var, value]])));
+  const around = loopsOf(program, stmt);
+  if (around === null) return stmt;
+  const before = (stmts: readonly Stmt[]): readonly Stmt[] => placed(stmt, stmts, sub(v(stmt.var), lit(1)));
   const first = issued(turn.first);
   const last = issued(turn.last);
   const work = withReleases(turn, last);
   return [
-    ...at(from, [...first.products, ...first.releases, ...turn.between]),
+    ...around.first([...first.products, ...first.releases, ...turn.between]),
     {
-      ...stmt,
-      from: add(from, lit(1)),
-      body: [
-        ...first.products,
-        ...at(sub(v(stmt.var), lit(1)), last.products),
-        ...first.releases,
-        ...work(at(sub(v(stmt.var), lit(1)), last.releases)),
-      ],
+      ...around.rest,
+      body: [...first.products, ...before(last.products), ...first.releases, ...work(before(last.releases))],
     },
-    ...at(sub(to, lit(1)), [...last.products, ...last.releases]),
+    ...around.last([...last.products, ...last.releases]),
   ];
+}
+
+/** A loop's statements at one of its turns. */
+const placed = ({ var: name }: For, stmts: readonly Stmt[], at: Expr): readonly Stmt[] =>
+  rewriteStmts(stmts, (each) => substituteStmt(each, new Map([[name, at]])));
+
+/** Statements of the first turn, the loop of the others, and statements of the last turn; null of a loop that may take no turn. */
+function loopsOf(program: TileProgram, loop: For) {
+  const { from, to, within } = loop;
+  if (within?.take === "all") {
+    const one = (take: "first" | "last") => (body: readonly Stmt[]) => [
+      { ...loop, within: { ...within, take }, body },
+    ];
+    return {
+      first: one("first"),
+      rest: { ...loop, within: { ...within, take: "rest" as const } },
+      last: one("last"),
+    };
+  }
+  const [least] = rangeOf(sub(to, from), launchRanges(program.problem));
+  if (within !== undefined || least < 1) return null;
+  return {
+    first: (stmts: readonly Stmt[]) => placed(loop, stmts, from),
+    rest: { ...loop, from: add(from, lit(1)) },
+    last: (stmts: readonly Stmt[]) => placed(loop, stmts, sub(to, lit(1))),
+  };
 }
 
 /** Products without waits for them, and what gives their slots back. */
@@ -131,7 +150,7 @@ function withReleases(turn: Turn, { products }: ReturnType<typeof issued>) {
   const isTouched = (stmt: Stmt): boolean =>
     (stmt.kind === "map" || stmt.kind === "reduce.row") &&
     [stmt.dst, ...elementViews(stmt)].some(({ buffer }) => touched.has(buffer));
-  const at = turn.between.findIndex(isTouched);
+  const at = turn.between.findIndex((stmt) => eachStmt([stmt]).some(isTouched));
   const before = at < 0 ? turn.between.length : at;
   return (releases: readonly Stmt[]): readonly Stmt[] => [
     ...turn.between.slice(0, before),

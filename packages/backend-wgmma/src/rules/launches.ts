@@ -57,4 +57,16 @@ export const launchRules: readonly Rule[] = [
       return found;
     },
   },
+  {
+    code: "TW2346",
+    at: "schedule.sched",
+    find: ({ s, problem }) =>
+      s.zigzag && (s.pingPong > 1 || s.streamk > 0 || problem.batch.kind === "grouped")
+        ? {
+            message:
+              "ping-pong warpgroups, shares of stream-K and lists of groups go through tiles by stride",
+            hint: "nearest legal: sched=persistent",
+          }
+        : null,
+  },
 ];

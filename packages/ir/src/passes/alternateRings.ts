@@ -64,12 +64,10 @@ export function alternated(
     return [edge("acquire", ring, at), ...placed, edge("commit", ring, at)];
   };
   const part = v(loop.var);
-  const lead = begun(one, one.fills, first, loop.within === undefined ? loop.from : v(LEAD));
-  // One turn: the first that the loop takes.
+  const { within } = loop;
+  const lead = begun(one, one.fills, first, within === undefined ? loop.from : part);
   const leads: readonly Stmt[] =
-    loop.within === undefined
-      ? lead
-      : [{ ...loop, var: LEAD, within: [loop.within[0], loop.within[0]], body: lead }];
+    within === undefined ? lead : [{ ...loop, within: { ...within, take: "first" }, body: lead }];
   const behind = followed(loop).reduce<readonly Stmt[]>(
     (body, follows) => [{ kind: "if", cond: follows, body }],
     begun(one, one.fills, first, add(part, 1)),
@@ -103,13 +101,10 @@ export function alternated(
 /** The barrier of a wait orders the releases before it and the copies behind it. */
 const EDGES = { full: { kind: "barrier", id: 0 }, empty: { kind: "implied" } } as const;
 
-/** Name of the variable of the first part. */
-const LEAD = "pt";
-
 /** Conditions under all of which another part follows. */
 function followed({ var: name, to, within }: For): readonly Cond[] {
   const next = add(v(name), 1);
-  const high = within?.[1];
+  const high = within?.bounds[1];
   if (high === undefined || high.kind === "const")
     return [
       cond(next, "<", high?.kind === "const" && to.kind === "const" && high.value < to.value ? high : to),

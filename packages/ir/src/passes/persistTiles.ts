@@ -14,7 +14,7 @@ const VISIT = "vt";
 const PARTS = "pt";
 
 /**
- * Directive `persistent by=stride`: `tiles { roles }` becomes a loop over tiles in each role. Rings are not emptied between tiles, so that chunk t of the
+ * Directive `persistent by=stride|zigzag`: `tiles { roles }` becomes a loop over tiles in each role. Rings are not emptied between tiles, so that chunk t of the
  * tile visited as number v is chunk v * chunks + t of the ring; where blocks have shares, or the launch says how many chunks there are, chunk t of a part comes behind
  * those of the parts before, and rings with one chunk a tile have one a part. Without the directive, or without roles, every tile has a block of its own.
  */
@@ -25,17 +25,18 @@ export const persistTiles: Pass = {
   to: "specialised",
   run(program) {
     const taken = takeDirective(program, "persistent");
-    if (taken?.args.by !== "stride") return taken?.program ?? program;
+    const { by = "none" } = taken?.args ?? {};
+    if (taken === null || by === "none") return taken?.program ?? program;
     return withBody(
       taken.program,
       taken.program.body.flatMap((stmt) =>
-        stmt.kind === "tiles" ? inRoles(stmt, taken.program.rings) : [stmt],
+        stmt.kind === "tiles" ? inRoles(stmt, by, taken.program.rings) : [stmt],
       ),
     );
   },
 };
 
-function inRoles(tiles: Tiles, rings: readonly Ring[]): readonly Stmt[] {
+function inRoles(tiles: Tiles, by: "stride" | "zigzag", rings: readonly Ring[]): readonly Stmt[] {
   const roles = tiles.body.filter((s): s is Role => s.kind === "role");
   if (roles.length === 0 || roles.length !== tiles.body.length) return [tiles];
   const chunks = chunksAtLaunch(tiles.body);
@@ -46,7 +47,7 @@ function inRoles(tiles: Tiles, rings: readonly Ring[]): readonly Stmt[] {
   return roles.map((role): Role => {
     const loop: TileLoop = {
       var: VISIT,
-      by: tiles.streamK === undefined ? "stride" : "streamk",
+      by: tiles.streamK === undefined ? by : "streamk",
       ...(counted ? { tiles: PARTS } : {}),
       ...(chunks === null ? {} : { chunks }),
       turn: 0,

@@ -3,6 +3,7 @@ import {
   batchAxes,
   batchGrain,
   type DType,
+  leavesOf,
   mapLeaves,
   operandShape,
   operandStrides,
@@ -10,7 +11,6 @@ import {
   sizeOf,
   stepBuffer,
 } from "@tilewright/core";
-import { findWarpgroupAtom } from "../atoms/warpgroup.ts";
 import { add, asLinear, lit, mul, v } from "../tile/expr.ts";
 import { registerBuffer, stepInput, tierExtent, tileExtent } from "../tile/gemm.ts";
 import { bufferOf, eachStmt, wholeView, withBody } from "../tile/rewrite.ts";
@@ -48,6 +48,9 @@ const ROW_VALUES = 24;
 /** Registers of a thread for each 128 threads of a block, whose warps are dealt to four sub-partitions of 16,384 each; and those that hold no elements (128 of 168 spill 20 bytes, ptxas 13.0). */
 const [REGISTERS, OTHERS] = [512, 56];
 
+/** Those of elements of a matrix that maps of a part read, as they come (ptxas 13.0, sm_90a: 72 bytes are spilled where 184 of 240 are held otherwise). */
+const READ_VALUES = 16;
+
 /** Threads that hold elements of a tile, and the registers of each. */
 interface Threads {
   readonly count: number;
@@ -65,17 +68,18 @@ function threadsOf({ directives, launch }: TileProgram): Threads {
 
 /**
  * Whether threads have registers for a tile's elements, and where loops go over parts for those of a part beside them. `factor`: registers for each element of a part
- * that is multiplied while the next part's sums are made.
+ * that is multiplied while the next part's sums are made; `read`: for what maps of a part read.
  */
 function fitsThreads(
   [rows, columns]: readonly [number, number],
   { count, registers }: Threads,
   parted: boolean,
   factor: number,
+  read: number,
 ): boolean {
   const held = (rows * (columns + ROW_VALUES)) / count;
   if (!parted) return held <= registers - OTHERS;
-  return held <= MOST_IN_PARTS && 2 * held + (factor * rows * columns) / count <= registers - OTHERS;
+  return held <= MOST_IN_PARTS && 2 * held + (factor * rows * columns) / count + read <= registers - OTHERS;
 }
 
 /** What a column behind the extent of an axis counts as. */
@@ -127,7 +131,8 @@ export function scheduleProgram(
   if (parted && has("roles") && has("rotate")) return null;
   if (parted && tile[1] < LEAST_COLUMNS) return null;
   const factor = parted && has("pipelineProducts") ? sizeOf(anchor.problem.a.dtype) / 4 : 0;
-  if ((parted || several) && !fitsThreads(tile, threadsOf(base), parted, factor)) return null;
+  const read = readsMatrices(program) ? READ_VALUES : 0;
+  if ((parted || several) && !fitsThreads(tile, threadsOf(base), parted, factor, read)) return null;
   // Tiles that products go on from hold all of their columns, in whole chunks.
   const wide = wholeFactors(program, anchor.products).some(
     (axis) => roundUp(axisOf(program, axis).extent, tileExtent(nest.k)) > tile[1],
@@ -163,12 +168,30 @@ export function scheduleProgram(
   };
 }
 
+/** Whether maps of a loop over parts read matrices. */
+const readsMatrices = (program: AxisProgram): boolean =>
+  program.body.some(
+    (loop) =>
+      loop.kind === "for" &&
+      loop.body.some(
+        (stmt) =>
+          stmt.kind === "map" &&
+          leavesOf(stmt.value).some(
+            (leaf) =>
+              leaf.kind === "element" &&
+              isParameter(namedIn(program, leaf.name)) &&
+              namedIn(program, leaf.name).axes.includes(loop.axis),
+          ),
+      ),
+  );
+
 /** Whether later rows of tiles take more turns of a loop. */
 const growing = (body: readonly Stmt[], row: string): boolean =>
   body.some((stmt) => {
     if (stmt.kind !== "for" || stmt.within === undefined) return false;
     const slope = (e: Expr): number => asLinear(e.kind === "div" ? e.lhs : e)?.terms.get(row) ?? 0;
-    return slope(stmt.within[1]) > slope(stmt.within[0]);
+    const [first, end] = stmt.within.bounds;
+    return slope(end) > slope(first);
   });
 
 /** The value in columns, counted from `from` on, before `end`, and another in those behind. */
@@ -298,13 +321,13 @@ class Body {
     }
   }
 
-  /** A mask is applied in parts that have masked elements. Products that are under way where threads part are not, so that those that go on beside them have it everywhere. */
+  /** A mask is applied in parts that have masked elements. */
   #map(stmt: Extract<AxisStmt, { kind: "map" }>, turn: Turn | null): readonly Stmt[] {
     const map: Stmt = { kind: "map", dst: wholeView(this.#held(stmt.tile)), value: this.#mapped(stmt, turn) };
     const [rows, width] = this.#tile;
     const tile = { at: this.#origin[0], rows, width };
-    const apart = turn?.tiles === true && findWarpgroupAtom(this.#product.atom) === null;
-    const masked = apart ? maskedIterations(this.#program, turn.axis, stmt, tile, turn.at) : null;
+    const masked =
+      turn?.tiles === true ? maskedIterations(this.#program, turn.axis, stmt, tile, turn.at) : null;
     return masked === null ? [map] : masked.map((cond) => ({ kind: "if", cond, body: [map] }));
   }
 
@@ -341,7 +364,8 @@ class Body {
     const at = this.split === 1 ? v(name) : add(mul(v(CUT), each), v(name));
     const turn = { axis, at: mul(at, width), width, tiles: true, below: null };
     const tile = { at: this.#origin[0], rows, width };
-    const within = this.split === 1 ? iterationsSeen(this.#program, loop, tile) : null;
+    const bounds = this.split === 1 ? iterationsSeen(this.#program, loop, tile) : null;
+    const within = bounds && ({ bounds, take: "all" } as const);
     const stated = { kind: "for", var: name, from: lit(0), to, ...(within && { within }) } as const;
     return { ...stated, unroll: false, body: this.list(body, turn) };
   }

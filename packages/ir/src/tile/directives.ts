@@ -140,7 +140,7 @@ const directiveTable = {
     steps: off("matrices and vectors that steps read come with it"),
     in: role("role that copies", "loader"),
   },
-  persistent: { by: oneOf("how persistent CTAs get their tiles", "none", "stride") },
+  persistent: { by: oneOf("how persistent CTAs get their tiles", "none", "stride", "zigzag") },
   accumulators: { slots: count(1, "accumulators in tensor memory", 1, SLOTS) },
   overlapAccumulators: { columns: count(0, "columns that two accumulators share", 0, COLUMNS) },
   schedulerPipeline: {

@@ -18,7 +18,9 @@ export function withExprs(stmt: Stmt, expr: (e: Expr) => Expr): Stmt {
         ...stmt,
         from: expr(stmt.from),
         to: expr(stmt.to),
-        ...(stmt.within && { within: [expr(stmt.within[0]), expr(stmt.within[1])] as const }),
+        ...(stmt.within && {
+          within: { ...stmt.within, bounds: [expr(stmt.within.bounds[0]), expr(stmt.within.bounds[1])] },
+        }),
       };
     case "if":
       return { ...stmt, cond: cond(stmt.cond) };

@@ -1,14 +1,25 @@
 /** Loops that take some of their turns: those that the bounds of `within` leave, and one at least. */
 import { eachStmt } from "./rewrite.ts";
-import type { TileProgram } from "./types.ts";
+import type { TileProgram, Within } from "./types.ts";
 
-/** First turn and end, of a loop's own and of those that it takes. */
+/** First turn and end, of a loop's own, of its bounds, and of those that it takes. */
 export function iterationsWithin(
   [from, to]: readonly [number, number],
   [low, high]: readonly [number, number],
+  take: Within["take"],
 ): readonly [number, number] {
   const first = Math.max(from, Math.min(low, to - 1));
-  return [first, Math.min(to, Math.max(high, first + 1))];
+  const end = Math.min(to, Math.max(high, first + 1));
+  switch (take) {
+    case "all":
+      return [first, end];
+    case "first":
+      return [first, first + 1];
+    case "rest":
+      return [first + 1, end];
+    case "last":
+      return [end - 1, end];
+  }
 }
 
 /** Whether loops of a program skip turns, so that chunks of rings have numbers with gaps. */

@@ -350,8 +350,9 @@ export class Control {
   }: Extract<Stmt, { kind: "for" }>): (thread: Thread) => readonly [number, number] {
     const [first, end] = [from, to].map((e) => compileExpr(e, this.#table)) as [Evaluate, Evaluate];
     if (within === undefined) return ({ cells }) => [first(cells), end(cells)];
-    const [low, high] = within.map((e) => compileExpr(e, this.#table)) as [Evaluate, Evaluate];
-    return ({ cells }) => iterationsWithin([first(cells), end(cells)], [low(cells), high(cells)]);
+    const [low, high] = within.bounds.map((e) => compileExpr(e, this.#table)) as [Evaluate, Evaluate];
+    return ({ cells }) =>
+      iterationsWithin([first(cells), end(cells)], [low(cells), high(cells)], within.take);
   }
 
   #compileTiles(stmt: Extract<Stmt, { kind: "tiles" }>, inRole: boolean, at: string): Op {

@@ -67,7 +67,7 @@ function controlUses(stmts: readonly Stmt[], vars: readonly string[]): boolean {
   for (const stmt of eachStmt(stmts))
     switch (stmt.kind) {
       case "for":
-        if ([stmt.from, stmt.to, ...(stmt.within ?? [])].some(uses)) return true;
+        if ([stmt.from, stmt.to, ...(stmt.within?.bounds ?? [])].some(uses)) return true;
         break;
       case "if":
         if (condUses(stmt.cond)) return true;

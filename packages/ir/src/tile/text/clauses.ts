@@ -9,7 +9,6 @@ import {
   type Cond,
   type Distribution,
   type Edge,
-  type Expr,
   type L2PrefetchSize,
   type L2Promotion,
   l2PrefetchSizes,
@@ -23,8 +22,11 @@ import {
   type TileScheduler,
   type Transport,
   tiers,
+  tileLoopKinds,
   type View,
   type Walk,
+  type Within,
+  withinTakes,
 } from "../types.ts";
 import type { Clause } from "./clause.ts";
 import { type Cursor, parseCodes } from "./cursor.ts";
@@ -89,16 +91,20 @@ export const whenClause: Clause<Cond | null> = {
   parse: parseCond,
 };
 
-/** `within %mt * 2 .. %mt * 2 + 4` */
-export const withinClause: Clause<readonly [Expr, Expr] | null> = {
+/** `within %mt * 2 .. %mt * 2 + 4 rest` */
+export const withinClause: Clause<Within | null> = {
   keyword: "within",
-  syntax: "FIRST .. END",
+  syntax: `FIRST .. END [${withinTakes.filter((take) => take !== "all").join("|")}]`,
   default: null,
-  print: (value) => ` ${value?.map(printExpr).join(" .. ") ?? ""}`,
+  print: (value) =>
+    value === null
+      ? ""
+      : ` ${value.bounds.map(printExpr).join(" .. ")}${value.take === "all" ? "" : ` ${value.take}`}`,
   parse: (c) => {
     const first = parseExpr(c);
     c.expect("..", "before the end of the turns taken");
-    return [first, parseExpr(c)];
+    const end = parseExpr(c);
+    return { bounds: [first, end], take: withinTakes.find((take) => take !== "all" && c.eat(take)) ?? "all" };
   },
 };
 
@@ -224,7 +230,7 @@ export const tileLoopClause: Clause<TileLoop | null> = {
   parse: (c) => {
     const name = c.name("the variable that counts the visits");
     c.expect("by", "behind the variable");
-    const by = c.oneOf(["stride", "ring", "streamk"], "way to hand out tiles");
+    const by = c.oneOf(tileLoopKinds, "way to hand out tiles");
     const ring = by === "ring" ? { ring: c.ring().name } : {};
     const parts = c.eat("tiles") ? { tiles: c.name("the variable that counts work tiles") } : {};
     const chunks = c.eat("chunks") ? { chunks: parseExpr(c) } : {};

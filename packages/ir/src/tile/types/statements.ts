@@ -28,6 +28,15 @@ export interface StepView {
   readonly view: View;
 }
 
+/** Which of the turns within bounds a loop takes: all, one, or all but the first, which may be none. */
+export const withinTakes = ["all", "first", "rest", "last"] as const;
+
+/** Bounds of the turns that a loop takes, the second exclusive, and which of those. */
+export interface Within {
+  readonly bounds: readonly [Expr, Expr];
+  readonly take: (typeof withinTakes)[number];
+}
+
 export type Stmt =
   /**
    * Every output tile of the grid; one tile a block. `vars` are the tile's row and column number. With a `split` each tile is
@@ -61,10 +70,10 @@ export type Stmt =
       readonly from: Expr;
       readonly to: Expr;
       /**
-       * Of its turns it takes those from the first of these bounds to the second (exclusive), and one at least: the others would change nothing. Bounds may lie
+       * Of its turns it takes those from the first of these bounds to the second, and one at least: the others would change nothing. Bounds may lie
        * outside of the loop's own. Numbers of chunks that skipped turns would have had are left out. Absent: all turns.
        */
-      readonly within?: readonly [Expr, Expr];
+      readonly within?: Within;
       readonly unroll: boolean;
       /**
        * Last turns that are made apart, by a loop of their own over the same body: the turns before them then need not ask whether so many more follow.

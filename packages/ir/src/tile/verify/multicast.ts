@@ -61,7 +61,7 @@ export const copiesRead: Verifier = {
   name: "visits",
   code: "TW3124",
   property:
-    "persistent CTAs loop over tiles inside roles, all roles over the same tiles in the same order, and ping-pong roles take all of them",
+    "persistent CTAs loop over tiles inside roles, all roles over the same tiles in the same order, and ping-pong roles take all of them; zigzag is for one role of one problem's tiles, with accumulators in registers",
   from: "specialised",
   *check(subject) {
     const loops = subject.sites.filter(({ stmt }) => stmt.kind === "tiles" && stmt.loop !== null);
@@ -71,7 +71,7 @@ export const copiesRead: Verifier = {
     for (const site of loops) {
       const { stmt } = site;
       if (stmt.kind !== "tiles" || stmt.loop === null) continue;
-      const { turn, of } = stmt.loop;
+      const { turn, of, by } = stmt.loop;
       if (!site.parents.some((p) => p.kind === "role"))
         yield {
           at: site,
@@ -80,12 +80,25 @@ export const copiesRead: Verifier = {
         };
       if (turn >= of) yield { at: site, message: `turn ${turn} of ${of}`, hint: `turns are 0 to ${of - 1}` };
       const order = (t: Tiles): string =>
-        JSON.stringify([t.extents, t.split?.extent ?? 1, t.streamK ?? null, t.raster]);
+        JSON.stringify([
+          ...[t.extents, t.split?.extent ?? 1, t.streamK ?? null],
+          ...[t.raster, t.descending ?? false, t.loop?.by ?? null],
+        ]);
       if (order(stmt) !== order(same))
         yield {
           at: site,
           message: "visits other tiles, or the same in another order, than the first role",
-          hint: "give all roles the same extents, split and raster",
+          hint: "give all roles the same extents, split and raster, and the same way to get tiles",
+        };
+      const { buffers, problem } = subject.program;
+      const strides =
+        of > 1 || problem.batch.kind === "grouped" || buffers.some(({ space }) => space === "tensor");
+      if (by === "zigzag" && strides)
+        yield {
+          at: site,
+          message:
+            "ping-pong roles, lists of groups and accumulators in tensor memory go through tiles by stride",
+          hint: "write by stride",
         };
     }
   },

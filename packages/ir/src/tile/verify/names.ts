@@ -177,7 +177,7 @@ export function viewsOf(stmt: Stmt): readonly View[] {
 function exprsOf(stmt: Stmt): readonly Expr[] {
   const own =
     stmt.kind === "for"
-      ? [stmt.from, stmt.to, ...(stmt.within ?? [])]
+      ? [stmt.from, stmt.to, ...(stmt.within?.bounds ?? [])]
       : "at" in stmt
         ? [stmt.at]
         : countsOf(stmt);

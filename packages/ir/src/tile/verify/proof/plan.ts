@@ -1,6 +1,6 @@
 /** What a proof runs: the statements of a machine program that synchronise, with their counts, bytes and blocks. */
 
-import type { Columns, Cond, Expr, SlotRange, Stmt } from "../../types.ts";
+import type { Columns, Cond, Expr, SlotRange, Stmt, Within } from "../../types.ts";
 import type { ChunkCuts } from "../chunks.ts";
 
 export type EdgeName = "full" | "empty";
@@ -165,7 +165,7 @@ export type Step =
       readonly variable: string;
       readonly from: Expr;
       readonly to: Expr;
-      readonly within: readonly [Expr, Expr] | null;
+      readonly within: Within | null;
       /** Whether the bounds count K chunks: they then follow the number at hand. */
       readonly chunks: boolean;
       /** Whether it begins behind the chunk that leads, however many there are. */

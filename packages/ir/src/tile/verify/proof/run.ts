@@ -496,13 +496,14 @@ function tellCopied(thread: Thread, ring: PlanRing, chunk: number): void {
     );
 }
 
-/** The turns that a loop takes; all of them where its bounds depend on the block's tile. */
+/** The turns that a loop takes; where its bounds depend on the block's tile, as if they were its own. */
 function turnsAt(
   thread: Thread,
   { within }: Extract<Step, { kind: "for" }>,
   own: readonly [number, number],
 ): readonly [number, number] {
   if (within === null) return own;
-  if (within.some((e) => [...freeVars(e)].some((name) => !thread.values.has(name)))) return own;
-  return iterationsWithin(own, [valueAt(thread, within[0]), valueAt(thread, within[1])]);
+  const { bounds, take } = within;
+  const known = bounds.every((e) => [...freeVars(e)].every((name) => thread.values.has(name)));
+  return iterationsWithin(own, known ? [valueAt(thread, bounds[0]), valueAt(thread, bounds[1])] : own, take);
 }
