@@ -309,7 +309,7 @@ interface AttentionRun {
 
 /** Attention by wgmma beside torch's backends, on the machine on which they are faster. */
 function attention(): string {
-  const run = JSON.parse(read("runs/2026-11-23-h200-attention.json")) as AttentionRun;
+  const run = JSON.parse(read("runs/2026-11-24-h200-attention.json")) as AttentionRun;
   const timed = run.machines.at(-1) ?? [];
   const peers = new Map([
     ["cudnn", "cuDNN"],
@@ -336,7 +336,7 @@ function attention(): string {
     title: "Attention by wgmma: a peer's time over ours",
     source: [
       `${run.date}, ${run.gpu}, driver ${run.driver}, torch ${run.torch}; queries = keys, head dim; bf16 unless named`,
-      "tilewright compile --op attention --arch sm_90a …, beside torch's SDPA in one process; docs/perf/runs/2026-11-23-h200-attention.json",
+      "tilewright compile --op attention --arch sm_90a …, beside torch's SDPA in one process; docs/perf/runs/2026-11-24-h200-attention.json",
     ],
     rows,
     ...{ from: 0.5, to: 2.2, mark: 1, marks: "equal", ticks: [0.5, 1, 1.5, 2], left: 262 },

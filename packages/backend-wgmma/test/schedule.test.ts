@@ -205,6 +205,7 @@ describe("what check refuses", () => {
     });
     expect(faults({}, groups)).toEqual([]);
     expect(codes({ sched: "tiles", split: 2 }, groups)).toEqual(["TW2342", "TW2345"]);
+    expect(codes({ sched: "zigzag" }, groups)).toEqual(["TW2346"]);
     expect(codes({ regs: [24, 240] }, groups)).toEqual(["TW2322"]);
     // Rows of any length: bulk copies cannot take them, threads can.
     const any = square(512, { batch: { kind: "grouped", count: 9 } });

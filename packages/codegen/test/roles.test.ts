@@ -119,6 +119,16 @@ describe("roles and bulk copies", () => {
     expect(ptx).toMatch(/mbarrier\.arrive\.expect_tx\.shared::cta\.b64 _, \[%st\d+\+\d+\], 16384;/);
   });
 
+  test("every other round of tiles is handed out backwards", () => {
+    const zigzag = kernel([["by stride", "by zigzag"]]).ptx;
+    // Of r units: unit u goes on by 2r - 1 - 2u, then by 2u + 1, and so on.
+    expect(zigzag).toMatch(
+      /shl\.b32 (%\w+), (%\w+), 1;\s+mad\.lo\.s32 \2, %\w+, -2, \1;\s+sub\.u32 \2, \2, 1;/,
+    );
+    expect(zigzag).toMatch(/add\.u32 (%\w+), \1, (%\w+);\s+sub\.u32 \2, %\w+, \2;/);
+    expect(lower([["by stride", "by zigzag turn 0 of 2"]])).toContain("handed out by stride");
+  });
+
   test("one elected thread copies: A for itself, half of B for both blocks", () => {
     expect(ptx).toContain("elect.sync _|");
     expect(

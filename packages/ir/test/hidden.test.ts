@@ -109,6 +109,10 @@ describe("turns of which a mask leaves nothing", () => {
       [2, 3],
     ],
   ] as const)("of turns %j bounds %j take %j", (own, within, taken) => {
-    expect(iterationsWithin(own, within)).toEqual(taken);
+    const [first, end] = taken;
+    expect(iterationsWithin(own, within, "all")).toEqual(taken);
+    expect(iterationsWithin(own, within, "first")).toEqual([first, first + 1]);
+    expect(iterationsWithin(own, within, "rest")).toEqual([first + 1, end]);
+    expect(iterationsWithin(own, within, "last")).toEqual([end - 1, end]);
   });
 });
