@@ -126,7 +126,6 @@ describe("roles and bulk copies", () => {
       /shl\.b32 (%\w+), (%\w+), 1;\s+mad\.lo\.s32 \2, %\w+, -2, \1;\s+sub\.u32 \2, \2, 1;/,
     );
     expect(zigzag).toMatch(/add\.u32 (%\w+), \1, (%\w+);\s+sub\.u32 \2, %\w+, \2;/);
-    expect(lower([["by stride", "by zigzag turn 0 of 2"]])).toContain("handed out by stride");
   });
 
   test("one elected thread copies: A for itself, half of B for both blocks", () => {

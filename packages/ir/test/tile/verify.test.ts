@@ -547,6 +547,12 @@ const rejected: readonly Rejected[] = [
     edits: [["%nt < 2 raster row", "%nt < 2 raster row persistent %vt by stride"]],
   },
   {
+    code: "TW3124",
+    what: "ping-pong role that goes through tiles in a zigzag",
+    stage: "bound",
+    edits: [["%nt < 2 raster row", "%nt < 2 raster row persistent %vt by zigzag turn 0 of 2"]],
+  },
+  {
     code: "TW3130",
     what: "tensor tile with more rows than there are lanes",
     stage: "bound",
