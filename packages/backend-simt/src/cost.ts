@@ -67,10 +67,10 @@ export function modelKernel(given: Problem, schedule: Schedule, target: Target):
  * instead of 93 for 1 x 256 at 1x8192x8192, where twelve parts take 119 us on an H200 and eight 93).
  */
 const prefetches = (problem: Problem, s: SimtSchedule): boolean =>
-  s.registerPrefetch && s.stages > 1 && sharesEvenly(problem, s);
+  s.registerPrefetch && s.stages > 1 && splitsEvenly(problem, s);
 
 /** Every block that shares a tile has as many whole chunks. */
-export function sharesEvenly(
+export function splitsEvenly(
   { k }: Problem,
   { tileK, split }: Pick<SimtSchedule, "tileK" | "split">,
 ): boolean {

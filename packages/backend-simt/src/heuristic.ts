@@ -15,7 +15,7 @@ import {
   transposeFault,
 } from "@tilewright/ir";
 import { isLegal } from "./check.ts";
-import { modelKernel, residentBlocks, sharesEvenly } from "./cost.ts";
+import { modelKernel, residentBlocks, splitsEvenly } from "./cost.ts";
 import { readSchedule, scheduleModel } from "./schedule.ts";
 import { fieldsOf, shapesFor } from "./space.ts";
 
@@ -166,7 +166,7 @@ function* trialsOf(problem: Problem, target: Target, machine: Machine): Generato
             problem.batch.kind !== "grouped"),
       );
     const shared = sharedBy(splits);
-    const even = sharedBy(evenSplits).filter((split) => sharesEvenly(problem, { tileK, split }));
+    const even = sharedBy(evenSplits).filter((split) => splitsEvenly(problem, { tileK, split }));
     const stores = problem.k <= SHORT_K && problem.d.layout === "row" ? [1, VECTOR] : [1];
     const stored = transports.flatMap((each) =>
       stores.map((storeElements): Schedule => ({ ...each, storeElements })),
