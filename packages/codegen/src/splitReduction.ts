@@ -1,5 +1,12 @@
 /** CTAs that share a work tile: each hands in its partial tile, through the workspace or in shared memory of a cluster, and some go on with the sum. */
-import { bufferOf, type Expr, mergeOf, partOffset, type ReductionStmt, type Stmt } from "@tilewright/ir";
+import {
+  bufferOf,
+  type Expr,
+  mergeOf,
+  type ReductionStmt,
+  registerTileBytes,
+  type Stmt,
+} from "@tilewright/ir";
 import { addr, f32imm, f64imm, type IntegerOperand, imm, type Operand } from "@tilewright/ptx";
 import type { Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
@@ -123,7 +130,7 @@ function leave(ctx: Context, { unless, id }: StmtOf<"counter.leave">): void {
 function placeInPart(ctx: Context, shared: Partials, name: string): number {
   const of = mergeOf(reductionOf(ctx).combine)?.of ?? [];
   const tiles = of.slice(0, Math.max(0, of.indexOf(name))).map((each) => bufferOf(ctx.program, each));
-  return partOffset(tiles, shared.threads, bytesOf(shared.type));
+  return registerTileBytes(tiles, shared.threads, bytesOf(shared.type));
 }
 
 /** Registers of a statement's tile. */

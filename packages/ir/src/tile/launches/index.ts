@@ -12,7 +12,7 @@ export {
   transposeProgram,
 } from "./kernels.ts";
 export { GROUP_TABLE, sizeDType, WORKSPACE } from "./parameters.ts";
-export { COUNTER_LINE, inOnePlace, type PartialTiles, partOffset } from "./partialTiles.ts";
+export { COUNTER_LINE, inOnePlace, type PartialTiles, registerTileBytes } from "./partialTiles.ts";
 export {
   bulkStore,
   loadCut,

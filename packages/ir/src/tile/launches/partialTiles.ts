@@ -99,12 +99,12 @@ export function partialTilesIn(program: TileProgram): PartialTiles | null {
     wordBytes: wordOf(by),
     counterBytes: by === "kernel" ? 0 : lines(!fixed && most <= MOST_COUNTERS ? most : all, wordOf(by)),
     init: initOf(by, fixed || most <= MOST_COUNTERS),
-    partBytes: partOffset(handedIn, threads, bytes),
+    partBytes: registerTileBytes(handedIn, threads, bytes),
   };
 }
 
 /** Bytes that the register tiles of so many threads take in a partial tile, one behind the other. */
-export const partOffset = (tiles: readonly Buffer[], threads: number, bytes: number): number =>
+export const registerTileBytes = (tiles: readonly Buffer[], threads: number, bytes: number): number =>
   tiles.reduce(
     (sum, { own }) => sum + registersPerThread(must(own, "accumulators have an owner")) * threads * bytes,
     0,
