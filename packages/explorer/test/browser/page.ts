@@ -111,7 +111,7 @@ const pictured = new URLSearchParams({
 });
 
 /** That picture is the page as it is; UPDATE_SHOTS=1 takes it anew. */
-export async function frontPicture(suite: Suite, browser: Browser, url: string): Promise<void> {
+async function frontPicture(suite: Suite, browser: Browser, url: string): Promise<void> {
   await suite.test("the picture of the front page shows the page as it is", async () => {
     const shown = await openPage(browser, `${url}#${pictured}`, {
       width: 1440,
