@@ -13,10 +13,12 @@ scheduleSpace(simt, {
   ],
   seed: 3,
   count: 8,
+  sample: 4,
 });
 scheduleSpace(simt, {
   arch: "sm_70",
   problems: [{ ...size, dtype: "f32", symbolic: { m: {}, n: {}, k: {} } }],
   seed: 2,
   count: 15,
+  sample: 4,
 });

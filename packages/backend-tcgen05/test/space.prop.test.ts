@@ -9,4 +9,5 @@ scheduleSpace(tcgen05, {
   ],
   seed: 3,
   count: 30,
+  sample: 2,
 });

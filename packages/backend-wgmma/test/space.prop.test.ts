@@ -9,4 +9,5 @@ scheduleSpace(wgmma, {
   ],
   seed: 4,
   count: 30,
+  sample: 2,
 });

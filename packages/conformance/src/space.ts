@@ -27,6 +27,8 @@ export interface SpaceOptions {
   readonly seed: number;
   /** Schedules beside those that change one field of the default; ten times as many with TILEWRIGHT_SLOW=1. */
   readonly count: number;
+  /** One value of the fields of so many, others for the next problem; all unless given, and with TILEWRIGHT_SLOW=1. */
+  readonly sample?: number;
 }
 
 /** Parts of tuples: powers of two, their odd neighbours, and what divides nothing. */
@@ -56,6 +58,7 @@ function* schedulesOf(
   target: Target,
   random: Random,
   count: number,
+  [turn, of]: readonly [turn: number, of: number],
 ): Generator<Schedule> {
   const { fields } = backend.schedule;
   const values = (field: ScheduleField) =>
@@ -64,7 +67,8 @@ function* schedulesOf(
       return value === null ? [] : [value];
     });
   const base = defaultSchedule(backend.schedule);
-  for (const field of fields) for (const value of values(field)) yield { ...base, [field.name]: value };
+  const alone = fields.flatMap((field) => values(field).map((value) => ({ ...base, [field.name]: value })));
+  yield* alone.filter((_, i) => i % of === turn % of);
   const own: Schedule[] = [];
   for (const schedule of backend.schedules(problem, target)) if (own.push(schedule) >= 8) break;
   const [first = base, ...others] = own;
@@ -119,18 +123,22 @@ function faultsOfNearest(compiler: Compiler, backend: Backend, input: ProblemInp
 export function scheduleSpace(backend: Backend, options: SpaceOptions): void {
   const target = targetOf(options.arch);
   const compiler = createCompiler({ backends: [backend] });
-  const count = options.count * (process.env.TILEWRIGHT_SLOW === "1" ? 10 : 1);
+  const slow = process.env.TILEWRIGHT_SLOW === "1";
+  const count = options.count * (slow ? 10 : 1);
+  const sample = slow ? 1 : (options.sample ?? 1);
   test.each(
-    options.problems.map((request) => [JSON.stringify(request).replaceAll('"', ""), request] as const),
+    options.problems.map(
+      (request, turn) => [JSON.stringify(request).replaceAll('"', ""), request, turn] as const,
+    ),
   )(
     `every schedule of the ${backend.id} backend on ${options.arch} is legal or refused with reasons: %s`,
-    (_name, request) => {
+    (_name, request, turn) => {
       const problem = problemOf(request);
       const random = createRandom(options.seed);
       const faults: string[] = [];
       let [legal, refused] = [0, 0];
       const seen = new Set<string>();
-      for (const schedule of schedulesOf(backend, problem, target, random, count)) {
+      for (const schedule of schedulesOf(backend, problem, target, random, count, [turn, sample])) {
         const text = printSchedule(backend.schedule, schedule);
         // The default comes once for each field.
         if (seen.has(text)) continue;

@@ -170,7 +170,7 @@ function attentionCases(backend: Backend, options: AttentionOptions, all: boolea
   return [...rows, ...draws];
 }
 
-/** Attention by a backend, as vitest tests of the calling file: a table and draws, through interpreter, ptxas and emulator in three orders. */
+/** Attention by a backend, as vitest tests of the calling file: a table and draws, through interpreter, ptxas and emulator in two of three orders. */
 export function attentionConformance(backend: Backend, options: AttentionOptions): void {
   describe(`attention by ${backend.id} on ${options.arch}`, () => {
     const devices = openDevices(options.arch, ["emulator"]);

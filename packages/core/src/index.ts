@@ -22,7 +22,7 @@ export {
   sizeOf,
   widensTo,
 } from "./dtype.ts";
-export { valueOfFunction } from "./expression/evaluate.ts";
+export { functionNamed, valueOfFunction } from "./expression/evaluate.ts";
 export { parseExpression } from "./expression/parse.ts";
 export {
   type Expression,

@@ -98,7 +98,7 @@ export const optionsFor = (
   // Parts of tiles have no place of their own in groups.
   wholeGroups: true,
   served: bulkable,
-  seeds: 2,
+  seeds: 1,
   sample,
   pairs: { ...pairs, most: 300, mostWork: 2 ** 18 },
 });

@@ -120,8 +120,10 @@ export const plainValues: Readonly<
   select: (x, y, a = 0, b = 0) => (x < y ? a : b),
 };
 
-export const isPlain = (fn: FunctionName): fn is PlainFunction => plain.some((name) => name === fn);
-export const isRounding = (fn: FunctionName): fn is Rounding => roundings.some((name) => name === fn);
+const plainNames: ReadonlySet<string> = new Set(plain);
+const roundingNames: ReadonlySet<string> = new Set(roundings);
+export const isPlain = (fn: FunctionName): fn is PlainFunction => plainNames.has(fn);
+export const isRounding = (fn: FunctionName): fn is Rounding => roundingNames.has(fn);
 
 /** Whether kernels evaluate a function with approximate instructions, so that bits may differ from the interpreter's. */
 export const isApproximate = (fn: FunctionName): boolean =>

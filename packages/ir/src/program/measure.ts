@@ -85,24 +85,33 @@ export function measureProgram(
   };
   let carried: Carried | null = null;
   const slipped = (tile: string): number => (carried?.tiles.has(tile) ? carried.error : 0);
-  const put = (name: string, at: number, [value, error]: Approximate): void => {
+  /** Stores elements of a tile or parameter. */
+  const putting = (name: string): ((at: number, element: Approximate) => void) => {
     const { dtype } = namedIn(program, name);
     const to = matrix(name);
-    to.values[at] = value;
-    to.bounds[at] = dtype === "f32" ? error : error + roundingBound(dtype, Math.abs(value) + error);
+    return (at, [value, error]) => {
+      to.values[at] = value;
+      to.bounds[at] = dtype === "f32" ? error : error + roundingBound(dtype, Math.abs(value) + error);
+    };
   };
-  /** The value of a leaf at these coordinates. */
-  const element = (leaf: NamedLeaf, at: ReadonlyMap<string, number>): Approximate => {
+  /** The value of a leaf, where coordinates are along these axes. */
+  const element = (leaf: NamedLeaf, rowAxis: string, colAxis: string): ElementAt => {
+    const coordinate = (axis: string | undefined): ((row: number, col: number) => number) =>
+      axis === colAxis ? (_, col) => col : axis === rowAxis ? (row) => row : () => 0;
     if (leaf.kind === "position") {
-      const place = at.get(leaf.axis) ?? 0;
-      return [leaf.axis === along ? (rows?.[place] ?? place) : place, 0];
+      const of = coordinate(leaf.axis);
+      return (row, col) => {
+        const place = of(row, col);
+        return [leaf.axis === along ? (rows?.[place] ?? place) : place, 0];
+      };
     }
-    const { name } = leaf;
-    const { axes } = namedIn(program, name);
-    const from = matrix(name);
-    const [row, col] = [at.get(axes[0] ?? "") ?? 0, at.get(axes[1] ?? "") ?? 0];
-    const place = row * from.columns + col;
-    return [from.values[place] ?? 0, from.bounds[place] ?? 0];
+    const { axes } = namedIn(program, leaf.name);
+    const { columns, values, bounds } = matrix(leaf.name);
+    const [rowOf, colOf] = [coordinate(axes[0]), coordinate(axes[1])];
+    return (row, col) => {
+      const place = rowOf(row, col) * columns + colOf(row, col);
+      return [values[place] ?? 0, bounds[place] ?? 0];
+    };
   };
   const run = (stmt: AxisStmt): void => {
     switch (stmt.kind) {
@@ -134,36 +143,25 @@ export function measureProgram(
       case "store": {
         const name = stmt.kind === "map" ? stmt.tile : stmt.param;
         const [rows, cols] = namedIn(program, name).axes;
-        const { columns, values } = fresh(namedIn(program, name).axes);
-        const made = Array.from(values, (_, i): Approximate => {
-          const at = new Map([
-            [rows ?? "", Math.floor(i / columns)],
-            [cols ?? "", i % columns],
-          ]);
-          return evaluate(stmt.value, (leaf) => element(leaf, at));
-        });
+        const { columns, values } = matrix(name);
+        const at = evaluate(stmt.value, (leaf) => element(leaf, rows ?? "", cols ?? ""));
+        const made = Array.from(values, (_, i) => at(Math.floor(i / columns), i % columns));
         const more = slipped(name);
+        const put = putting(name);
         for (const [i, [value, error]] of made.entries())
-          put(name, i, [value, more === 0 ? error : error + more * (Math.abs(value) + error)]);
+          put(i, [value, more === 0 ? error : error + more * (Math.abs(value) + error)]);
         return;
       }
       case "reduce": {
         const [rows = ""] = namedIn(program, stmt.tile).axes;
         const length = extent(stmt.along);
+        const at = evaluate(stmt.value, (leaf) => element(leaf, rows, stmt.along));
+        const before = element({ kind: "element", name: stmt.tile }, rows, stmt.along);
+        const put = putting(stmt.tile);
         for (let row = 0; row < extent(rows); row++) {
-          const parts = Array.from({ length }, (_, i) =>
-            evaluate(stmt.value, (leaf) =>
-              element(
-                leaf,
-                new Map([
-                  [rows, row],
-                  [stmt.along, i],
-                ]),
-              ),
-            ),
-          );
-          if (stmt.adds) parts.push(element({ kind: "element", name: stmt.tile }, new Map([[rows, row]])));
-          put(stmt.tile, row, stmt.op === "max" ? largest(parts) : sumOf(parts));
+          const parts = Array.from({ length }, (_, i) => at(row, i));
+          if (stmt.adds) parts.push(before(row, 0));
+          put(row, stmt.op === "max" ? largest(parts) : sumOf(parts));
         }
       }
     }
@@ -180,11 +178,20 @@ export function measureProgram(
 /** One rounding of an f32 result. */
 const slip = (result: number): number => (Number.isFinite(result) ? Math.abs(result) * ULP : 0);
 
-const evaluate = (e: NamedExpr, leaf: (leaf: NamedLeaf) => Approximate): Approximate =>
-  foldExpression<NamedLeaf, Approximate>(e, {
-    number: (value) => [value, 0],
+/** The value at a row and a column. */
+type ElementAt = (row: number, col: number) => Approximate;
+
+/** One walk of an expression for all elements. */
+const evaluate = (e: NamedExpr, leaf: (leaf: NamedLeaf) => ElementAt): ElementAt =>
+  foldExpression<NamedLeaf, ElementAt>(e, {
+    number: (value) => () => [value, 0],
     leaf,
-    apply: (fn, args) => applyApproximately(fn, args, slip),
+    apply: (fn, args) => (row, col) =>
+      applyApproximately(
+        fn,
+        args.map((argument) => argument(row, col)),
+        slip,
+      ),
   });
 
 const largest = (parts: readonly Approximate[]): Approximate => [
@@ -207,17 +214,25 @@ function multiply(
   unit: number,
   more: number,
 ): void {
-  for (let row = 0; row < a.rows; row++)
-    for (let col = 0; col < b.columns; col++) {
-      let [sum, size, spread] = [0, 0, 0];
-      for (let k = 0; k < a.columns; k++) {
-        const [i, j] = [row * a.columns + k, k * b.columns + col];
-        const [x, y] = [a.values[i] ?? 0, b.values[j] ?? 0];
-        const [e, f] = [a.bounds[i] ?? 0, b.bounds[j] ?? 0];
-        sum += x * y;
-        size += Math.abs(x * y);
-        spread += Math.abs(x) * f + Math.abs(y) * e + e * f;
+  const { columns } = b;
+  const zeros = (): Float64Array => new Float64Array(columns);
+  const [sums, sizes, spreads] = [zeros(), zeros(), zeros()];
+  for (let row = 0; row < a.rows; row++) {
+    for (const each of [sums, sizes, spreads]) each.fill(0);
+    for (let k = 0; k < a.columns; k++) {
+      const i = row * a.columns + k;
+      const [x, e] = [a.values[i] ?? 0, a.bounds[i] ?? 0];
+      const from = k * columns;
+      for (let col = 0; col < columns; col++) {
+        const [y, f] = [b.values[from + col] ?? 0, b.bounds[from + col] ?? 0];
+        const product = x * y;
+        sums[col] = (sums[col] ?? 0) + product;
+        sizes[col] = (sizes[col] ?? 0) + Math.abs(product);
+        spreads[col] = (spreads[col] ?? 0) + (Math.abs(x) * f + Math.abs(y) * e + e * f);
       }
+    }
+    for (let col = 0; col < columns; col++) {
+      const [sum, size, spread] = [sums[col] ?? 0, sizes[col] ?? 0, spreads[col] ?? 0];
       const at = row * acc.columns + col;
       const before = acc.values[at] ?? 0;
       acc.values[at] = before + sum;
@@ -227,4 +242,5 @@ function multiply(
         more * (size + spread) +
         gemmBound(a.columns, size + spread + Math.abs(before), unit);
     }
+  }
 }

@@ -1,5 +1,5 @@
 /** `map` and `reduce.row` on places, in f32 arithmetic. */
-import { fmaF32, foldExpression, mapLeaves, roundTo, valueOfFunction } from "@tilewright/core";
+import { fmaF32, foldExpression, functionNamed, mapLeaves, roundTo } from "@tilewright/core";
 import { type ElementStmt, elementDomain } from "../elements.ts";
 import type { ElementLeaf } from "../types.ts";
 import { clip, markWritten, offsetOf, type Place, requireWritten } from "./memory.ts";
@@ -9,6 +9,9 @@ import { memoryType, storeOf } from "./tileOps.ts";
 type Source =
   | { readonly kind: "row" | "col"; readonly from: number }
   | { readonly kind: "place"; readonly place: Place };
+
+type ElementAt = (row: number, col: number) => number;
+const zero: ElementAt = () => 0;
 
 /** `sources`: the places of the expression's views, in their order; `from`: where its rows and columns are counted from, likewise. What lies outside a global one reads 0, and is not written. */
 export function runElements(
@@ -33,28 +36,41 @@ export function runElements(
     return [place, box] as const;
   });
   const boxes = new Map(inside);
-  const element = (row: number, col: number): number =>
-    foldExpression(value, {
-      number: (x) => x,
-      apply: (fn, args) => {
-        const [x = 0, y = 0, z = 0] = args;
-        return fn === "fma" ? fmaF32(x, y, z) : Math.fround(valueOfFunction(fn, args));
-      },
-      leaf: (leaf) => {
-        if (leaf.kind !== "place") return Math.fround(leaf.from + (leaf.kind === "row" ? row : col));
-        const { place } = leaf;
-        const box = boxes.get(place);
-        const [r, c] = [place.rows === 1 ? 0 : row, place.cols === 1 ? 0 : col];
-        if (box === undefined || r < box.row0 || r >= box.row1 || c < box.col0 || c >= box.col1) return 0;
-        return place.memory.data[offsetOf(place, r, c)] ?? 0;
-      },
-    });
+  // One walk of the expression for all elements.
+  const element = foldExpression<Source, ElementAt>(value, {
+    number: (x) => () => x,
+    apply: (fn, [x = zero, y = zero, z = zero, w = zero]) => {
+      if (fn === "fma") return (row, col) => fmaF32(x(row, col), y(row, col), z(row, col));
+      const of = functionNamed(fn);
+      if (z === zero) return (row, col) => Math.fround(of(x(row, col), y(row, col)));
+      return (row, col) => Math.fround(of(x(row, col), y(row, col), z(row, col), w(row, col)));
+    },
+    leaf: (leaf) => {
+      if (leaf.kind !== "place")
+        return leaf.kind === "row"
+          ? (row) => Math.fround(leaf.from + row)
+          : (_, col) => Math.fround(leaf.from + col);
+      const { place } = leaf;
+      const box = boxes.get(place);
+      if (box === undefined) return zero;
+      const { data, rowStride, colStride } = place.memory;
+      const [start, alongRows, alongCols] = [offsetOf(place, 0, 0), place.rows > 1, place.cols > 1];
+      return (row, col) => {
+        const [r, c] = [alongRows ? row : 0, alongCols ? col : 0];
+        if (r < box.row0 || r >= box.row1 || c < box.col0 || c >= box.col1) return 0;
+        return data[start + r * rowStride + c * colStride] ?? 0;
+      };
+    },
+  });
   const out = storeOf(dst.memory, at);
   const rounded = (x: number): number => roundTo(memoryType(dst.memory.buffer.dtype), x);
   const outside = dst.memory.buffer.space === "global";
   const box = clip(dst, [outside, outside], at);
   if (stmt.kind === "map") {
-    const made = Array.from({ length: rows * cols }, (_, i) => element(Math.floor(i / cols), i % cols));
+    // All of them before the first is stored: the expression may read the tile.
+    const made = new Float64Array(rows * cols);
+    for (let row = 0, i = 0; row < rows; row++)
+      for (let col = 0; col < cols; col++, i++) made[i] = element(row, col);
     for (let row = box.row0; row < box.row1; row++)
       for (let col = box.col0; col < box.col1; col++)
         out[offsetOf(dst, row, col)] = rounded(made[row * cols + col] ?? 0);
