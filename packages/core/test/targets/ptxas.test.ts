@@ -1,5 +1,5 @@
 /** The table against the assembler: each feature's instruction assembles for exactly the targets that list it. */
-import { execFileSync } from "node:child_process";
+import { execFileSync, spawnSync } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -49,21 +49,20 @@ describe.skipIf(release === null)("ptxas", () => {
   afterAll(() => rmSync(folder, { recursive: true }));
   const known = release === null ? "" : execFileSync("ptxas", ["--help"], { encoding: "utf8" });
 
-  function assembles(arch: string, version: string, body: string): boolean {
+  /** Lines of the body, from 0, that ptxas refuses for a target; null where it makes a cubin. */
+  function refusedLines(arch: string, version: string, body: string): ReadonlySet<number> | null {
     const file = join(folder, "k.ptx");
     const registers = ".reg .b32 %r<4>; .reg .b64 %rd<2>; .reg .f32 %f<4>; .reg .f64 %fd<2>;";
-    writeFileSync(
-      file,
-      `.version ${version}\n.target ${arch}\n.address_size 64\n.visible .entry k() .reqntid 128\n{\n${registers}\n${body}\nret;\n}\n`,
-    );
+    const head = `.version ${version}\n.target ${arch}\n.address_size 64\n.visible .entry k() .reqntid 128\n{\n${registers}\n`;
+    writeFileSync(file, `${head}${body}\nret;\n}\n`);
     // ptxas 13 makes no sm_70 code, but checks sm_70 text as such.
     const output = arch === "sm_70" && !known.includes("'sm_70'") ? "sm_75" : arch;
-    try {
-      execFileSync("ptxas", ["-arch", output, file, "-o", join(folder, "k.cubin")], { stdio: "pipe" });
-      return true;
-    } catch {
-      return false;
-    }
+    const { status, stderr } = spawnSync("ptxas", ["-arch", output, file, "-o", join(folder, "k.cubin")], {
+      encoding: "utf8",
+    });
+    if (status === 0) return null;
+    const first = head.split("\n").length;
+    return new Set([...stderr.matchAll(/line (\d+); error/g)].map(([, line]) => Number(line) - first));
   }
 
   // Every version that first knows a target is older than the release that has all of them.
@@ -74,13 +73,17 @@ describe.skipIf(release === null)("ptxas", () => {
     ({ target }) => {
       const [major, minor] = target.minPtx;
       // Made for sm_75 instead of sm_70, the text needs sm_75's version.
-      expect(assembles(target.arch, target.arch === "sm_70" ? "6.3" : `${major}.${minor}`, "")).toBe(true);
+      expect(refusedLines(target.arch, target.arch === "sm_70" ? "6.3" : `${major}.${minor}`, "")).toBeNull();
       if (target.major >= 8)
-        expect(assembles(target.arch, minor === 0 ? `${major - 1}.8` : `${major}.${minor - 1}`, "")).toBe(
-          false,
-        );
-      const accepted = features.filter((feature) => assembles(target.arch, newest, samples[feature]));
+        expect(
+          refusedLines(target.arch, minor === 0 ? `${major - 1}.8` : `${major}.${minor - 1}`, ""),
+        ).not.toBeNull();
+      const bodyOf = (some: readonly Feature[]): string => some.map((feature) => samples[feature]).join("\n");
+      // ptxas names every line that it refuses; without these it makes code of all others.
+      const refused = refusedLines(target.arch, newest, bodyOf(features));
+      const accepted = features.filter((_, i) => !refused?.has(i));
       expect(accepted).toEqual(features.filter((feature) => hasFeature(target, feature)));
+      expect(refusedLines(target.arch, newest, bodyOf(accepted))).toBeNull();
     },
   );
 });
