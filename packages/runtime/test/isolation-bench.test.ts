@@ -17,8 +17,10 @@ afterAll(() => rmSync(replays, { recursive: true, force: true }));
 
 const driver = { module: new URL("./isolation-driver.ts", import.meta.url).href, name: "bench" };
 /** Seconds: enough to start a process on a busy machine. */
-const timeout = 4;
-const open = async () =>
+const enough = 60;
+/** Of kernels without an end, which take all of it. */
+const hanging = 4;
+const open = async (timeout = enough) =>
   must(await openIsolatedBench({ index: 0, cache: false, driver, replays, timeout, cublas: null }));
 
 /** A candidate whose kernel does what its entry says. */
@@ -57,7 +59,7 @@ test.each([
 ])(
   "%s: told by its kernel with a replay, and the others are measured on a fresh context",
   async (entry, code, message) => {
-    const bench = await open();
+    const bench = await open(code === "TW6024" ? hanging : enough);
     const { outcome, failures } = await measureSurvivors(bench, jobOf("gemm", entry, "other"));
     const text = failures.map(formatDiagnostic).join("\n");
     expect(failures.map((failure) => failure.code)).toEqual([code]);
@@ -89,7 +91,7 @@ test("a cuBLASLt that does not load is said by the first job", async () => {
       cache: false,
       driver,
       replays,
-      timeout,
+      timeout: enough,
       cublas: "/none/libcublasLt.so",
     }),
   );
