@@ -1,7 +1,8 @@
 /** `bench` without a GPU: what the measuring process answers is made up; what is done with it is not. */
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { BenchJob } from "@tilewright/runtime";
+import type { Problem } from "@tilewright/core";
+import { type BenchJob, benchInputs } from "@tilewright/runtime";
 import { describe, expect, test } from "vitest";
 import { scalesOf, seriesOf } from "../src/bench/plot.ts";
 import { type BenchPorts, runProgram } from "../src/bench/ports.ts";
@@ -267,6 +268,54 @@ describe("peers", () => {
       [0, 5, 7],
     ]);
     expect(ports.jobs.map(({ rows }) => rows)).toEqual([undefined, [0, 5, 7]]);
+  });
+
+  test("attention: a job says its FLOP and rows that are right, without cuBLAS; a command gets its sizes and masks", async () => {
+    using folder = scratch();
+    const told: unknown[] = [];
+    const ports = machine({
+      program: async (_command, input) => {
+        told.push(JSON.parse(input).attention);
+        return {
+          kind: "exited",
+          code: 0,
+          signal: null,
+          stderr: "",
+          stdout: '{"m":9,"n":16,"k":16,"us":[2]}\n',
+        };
+      },
+    });
+    const line =
+      "--op attention --queries 9 --keys 20 --heads 2 --batch 2 --head-dim 16 --dtype bf16 --causal --arch sm_80";
+    const { code } = await bench(`${line} --vs cublas,./peer --seed 7 --out r.jsonl`, folder.path, ports);
+    expect([code, told]).toEqual([0, [expect.objectContaining({ queries: 9, causal: "bottom-right" })]]);
+    const [job] = ports.jobs;
+    const program = job?.program;
+    // Of 9 queries the last sees 20 keys, each one before one less.
+    expect([job?.cublas, program?.flops]).toEqual([null, 2 * ((12 + 20) / 2) * 9 * 32 * 4]);
+    expect([program?.rows, program?.items.map(({ item }) => item)]).toEqual([
+      [0, 3, 5, 8],
+      [0, 3],
+    ]);
+    const read = benchInputs(job?.problem as Problem, "normal", 7);
+    // Row 5 of the last head: 17 keys.
+    const at = (name: "a" | "b" | "epilogue0", row: number, rows: number) =>
+      Array.from({ length: 16 }, (_, i) => read(name, (3 * rows + row) * 16 + i));
+    const q = at("a", 5, 9);
+    const weights = Array.from({ length: 17 }, (_, s) =>
+      Math.exp(at("b", s, 20).reduce((sum, x, i) => sum + x * (q[i] ?? 0), 0) / 4),
+    );
+    const total = weights.reduce((sum, weight) => sum + weight, 0);
+    const wanted = weights.reduce(
+      (sum, weight, s) => sum + (weight / total) * (at("epilogue0", s, 20)[2] ?? 0),
+      0,
+    );
+    const { values = [], bounds = [] } = program?.items[1] ?? {};
+    expect(Math.abs((values[2 * 16 + 2] ?? 0) - wanted)).toBeLessThan(1e-9);
+    expect(bounds[2 * 16 + 2]).toBeGreaterThan(0);
+    const [record] = recordsIn(join(folder.path, "r.jsonl"));
+    expect(record?.contenders[0]?.schedule).toMatch(/^tile=/);
+    expect(record?.ratios.map(({ peer }) => peer)).toEqual(["./peer"]);
   });
 
   test("a command that fails is TW7071", async () => {

@@ -53,6 +53,22 @@ describe("on the emulator", () => {
     }
   });
 
+  test("attention: from the plain form of what the compiler takes, field by field, without fields that change nothing", async () => {
+    const flags = "--op attention --queries 1 --keys 520 --heads 2 --kv-heads 1 --head-dim 64 --dtype f16";
+    const { code, stdout } = await cli(`ladder ${flags} --arch sm_80 --device emulator --json`);
+    expect(code).toBe(0);
+    const [ladder] = parsed(stdout).ladders;
+    const names = ladder?.steps.map(({ name }) => name) ?? [];
+    expect(names[0]).toBe("plain");
+    expect(names).toEqual(expect.arrayContaining(["copy", "ldmatrix", "sharedLayout", "split"]));
+    const hashes = ladder?.steps.map(({ ptxSha256 }) => ptxSha256) ?? [];
+    expect(new Set(hashes).size).toBe(hashes.length);
+    const { stdout: chosen } = await cli(`plan ${flags} --arch sm_80 --json`);
+    expect(chosen).toContain("tile=16x64x64");
+    for (const { counted } of ladder?.steps ?? [])
+      expect([counted?.hazards, Number(counted?.boundRatio ?? 2) <= 1]).toEqual([0, true]);
+  });
+
   test("a step that is not legal for the problem says why, and the others run", async () => {
     const { code, stdout } = await cli(
       "ladder hgemm --arch sm_80 --device emulator -m 16 -n 8 -k 31 --lda 31 --json",

@@ -17,7 +17,7 @@ import { engineOfAtom } from "./model/ofProgram.ts";
 import type { Verification } from "./passes/runPasses.ts";
 import { ableTo, compilerCodes, givenPlan, meantFor } from "./plans.ts";
 import { type Anchor, anchorOf, PROGRAM_SHAPE } from "./program/anchor.ts";
-import { type Nest, nestsOf } from "./program/nests.ts";
+import { inOrderFor, type Nest, nestsOf } from "./program/nests.ts";
 import { isAxisProgram, parseAxisProgram } from "./program/parse.ts";
 import { scheduleProgram } from "./program/schedule.ts";
 import type { AxisProgram } from "./program/types.ts";
@@ -111,7 +111,8 @@ function compileAxes(
   if (!able.ok) return able;
   const reasons: Diagnostic[] = [];
   const { schedule } = input;
-  const meant = schedule === undefined ? able.value : meantFor(able.value, schedule);
+  const ordered = inOrderFor(anchor.value, able.value);
+  const meant = schedule === undefined ? ordered : meantFor(ordered, schedule);
   for (const backend of meant) {
     let tried = 0;
     const given = schedule === undefined ? null : givenPlan(backend, problem, target, schedule);

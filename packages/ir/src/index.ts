@@ -14,13 +14,13 @@ export {
   warpgroupWidths,
 } from "./atoms/warpgroup.ts";
 export { type AttentionView, type AttentionViews, attentionText } from "./attention/program.ts";
-export { type Attention, readAttention } from "./attention/request.ts";
+export { type Attention, attentionFlops, readAttention } from "./attention/request.ts";
 export type { Backend, LoweredKernel, Remark } from "./backend.ts";
 export type { Choice, RefusedEntry } from "./choice.ts";
 export { type CompileInput, type Compiler, type CompilerOptions, createCompiler } from "./compiler.ts";
 export { addsAsTheyCome } from "./determinism.ts";
 export { servingGated } from "./gatedBackend.ts";
-export { type Ladder, type LadderStep, ladderSchedules, ladderSteps } from "./ladder.ts";
+export { type Ladder, type LadderStep, ladderSchedules, ladderSteps, ladderTo } from "./ladder.ts";
 export { launchExprOf } from "./launch/ofExpr.ts";
 export {
   batchDimensions,
@@ -121,7 +121,7 @@ export { anchorOf } from "./program/anchor.ts";
 export { type MeasuredMatrix, measureProgram, type ParameterValues } from "./program/measure.ts";
 export { isAxisProgram, parseAxisProgram } from "./program/parse.ts";
 export { printAxisProgram } from "./program/print.ts";
-export { checkedRows, programWork, referenceProgram } from "./program/reference.ts";
+export { checkedRows, programWork, referenceProgram, referenceRows } from "./program/reference.ts";
 export { scheduleProgram } from "./program/schedule.ts";
 export type { AxisProgram, Parameter } from "./program/types.ts";
 export { type Candidate, type RankOptions, rankCandidates } from "./rank.ts";

@@ -2,7 +2,7 @@
  * Ladders: a kernel built up from schedules alone, each of which changes a few fields of the one before, so that the difference between
  * two neighbours is what that change is worth. Data of a backend; the command line runs them.
  */
-import type { Checked, Feature, Schedule, ScheduleModel } from "@tilewright/core";
+import type { Checked, Feature, Schedule, ScheduleField, ScheduleModel } from "@tilewright/core";
 import { ok } from "@tilewright/core";
 import { parseSchedule } from "./schedule/codec.ts";
 
@@ -40,6 +40,46 @@ export const ladderSteps = (text: string): readonly LadderStep[] =>
       const [name = "", summary = "", change = ""] = line.trim().split(" | ");
       return { name, summary, change };
     });
+
+/**
+ * A schedule as steps: first with all of its optimisations off that can be off together, then each of them switched on, in the order of the model. `legal`: whether a
+ * schedule makes a kernel.
+ */
+export function ladderTo(
+  model: ScheduleModel,
+  best: Schedule,
+  legal: (schedule: Schedule) => boolean,
+): readonly LadderStep[] {
+  const word = (field: ScheduleField, from: Schedule): string =>
+    `${field.name}=${field.print(from[field.name] ?? field.default)}`;
+  const on = model.fields.filter(
+    (field) => field.off !== null && word(field, best) !== word(field, without(best, [field])),
+  );
+  const all = without(best, on);
+  const off = legal(all)
+    ? on
+    : [...on].reverse().reduce<readonly ScheduleField[]>((these, field) => {
+        const more = these.concat(field);
+        return legal(without(best, more)) ? more : these;
+      }, []);
+  const plain = without(best, off);
+  return [
+    {
+      name: "plain",
+      summary: "with every optimisation off that the schedule can do without",
+      change: model.fields.map((field) => word(field, plain)).join(" "),
+    },
+    ...model.fields
+      .filter((field) => off.includes(field))
+      .map((field) => ({ name: field.name, summary: field.summary, change: word(field, best) })),
+  ];
+}
+
+/** The schedule with these fields at their off values. */
+const without = (schedule: Schedule, fields: readonly ScheduleField[]): Schedule => ({
+  ...schedule,
+  ...Object.fromEntries(fields.map((field) => [field.name, field.off ?? field.default])),
+});
 
 /** The steps' schedules, in order. Errors are those of the codec: a ladder that its model does not know. */
 export function ladderSchedules(model: ScheduleModel, ladder: Ladder): Checked<readonly Schedule[]> {

@@ -37,7 +37,7 @@ export function recordOf(outcome: BenchOutcome, regime: BenchRegime, about: Circ
         role: contender.role,
         arch: artifact?.target.arch ?? null,
         backend: artifact?.backend ?? null,
-        schedule: artifact?.manifest.plan.schedule ?? null,
+        schedule: artifact?.schedule ?? artifact?.manifest.plan.schedule ?? null,
         ...(artifact === undefined ? {} : { choice: choiceData(artifact) }),
         detail: contender.detail,
         ptxSha256: contender.ptxSha256,

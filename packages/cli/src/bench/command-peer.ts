@@ -1,11 +1,12 @@
 /**
  * Peers by command: any program that multiplies. It gets one JSON object on standard input,
  * `{"version": 1, "problems": [...], "regime": "idle", "inputs": "normal", "seed": 1, "seconds": 1}`
- * (of experts with `"rows"`, those of each), and prints one JSON line for each problem that it can do:
+ * (of experts with `"rows"`, those of each, of attention with `"attention"`, its sizes and masks), and prints one JSON line for each problem that it can do:
  * `{"m": 512, "n": 512, "k": 512, "name": "cutlass", "us": [microseconds of each sample]}`. It runs after our own measurement, in a process of its own:
  * its ratios are unpaired, and say so.
  */
 import { type Checked, diagnosticsOfIssues, err, ok, type Problem } from "@tilewright/core";
+import type { Attention } from "@tilewright/ir";
 import { type Estimate, medianEstimate, type Regime, type Summary, summarise } from "@tilewright/runtime";
 import { z } from "zod";
 import { codes, problemWith } from "../codes.ts";
@@ -34,6 +35,7 @@ export interface CommandWish {
   readonly seconds: number;
   /** Rows of each expert, of a mixture of them. */
   readonly rows?: readonly number[];
+  readonly attention?: Attention;
 }
 
 /** Ask a program for its time on one problem; null when it has none. Errors: TW7071. */

@@ -15,11 +15,12 @@ import { compileRequest } from "../compile/source.ts";
 import { compilerOf } from "../compiler.ts";
 import type { Context } from "../context.ts";
 import { sha256 } from "../files/hash.ts";
-import { buildProductRequest, type CompileArgs, type ProblemArgs } from "../request/request.ts";
+import { buildRequest, type CompileArgs, type ProblemArgs, type ProgramRequest } from "../request/request.ts";
 import { usualArch } from "../request/usual.ts";
 import { sizesOfExperts } from "../run/groups.ts";
 import { groupsFault, RUN_GROUPS } from "../run/sizes.ts";
 import { openStore } from "../tuned/files.ts";
+import { programOfJob } from "./program.ts";
 import { readShapes, type Shape, shapeText } from "./shapes.ts";
 
 interface Candidate {
@@ -31,6 +32,8 @@ interface Candidate {
 export interface Planned {
   readonly shape: Shape;
   readonly problem: Problem;
+  /** What is compiled in the place of a product of the problem. */
+  readonly program?: ProgramRequest | undefined;
   /** Rows of each expert; null: even, or no experts. */
   readonly rows: readonly number[] | null;
   readonly candidates: readonly Candidate[];
@@ -74,16 +77,15 @@ export function planJobs(context: Context, args: PlanArgs): Checked<readonly Pla
   if (!store.ok) return store;
   const rest = { ...more, tuned: "none" };
   for (const shape of shapes.value) {
-    const { m, n, k } = shape;
-    const sized = args.shapes === undefined ? rest : { ...rest, m, n, k };
-    const request = buildProductRequest(context, sized, {}, usualArch(compiler));
+    const sized = args.shapes === undefined ? rest : { ...rest, ...{ m: shape.m, n: shape.n, k: shape.k } };
+    const request = buildRequest(context, sized, {}, usualArch(compiler));
     if (!request.ok) {
       // One wrong flag is one error, not one for each size.
       found.push(...request.error.filter((one) => !seen.has(`${one.code} ${one.at}`)));
       for (const one of request.error) seen.add(`${one.code} ${one.at}`);
       continue;
     }
-    const { targets, problem } = request.value;
+    const { targets, problem, program } = request.value;
     const rows = rowsOf(problem, args.rows);
     if (!rows.ok) return rows;
     const candidates: Candidate[] = [];
@@ -102,7 +104,9 @@ export function planJobs(context: Context, args: PlanArgs): Checked<readonly Pla
             ...compiled.error.map((one) => ({ ...one, message: `${shapeText(shape)}: ${one.message}` })),
           );
       }
-    planned.push({ shape, problem, rows: rows.value, candidates });
+    const { m, n, k } = problem;
+    const own = program === undefined ? shape : { ...shape, m, n, k };
+    planned.push({ shape: own, problem, program, rows: rows.value, candidates });
   }
   return found.length > 0 ? err(found) : ok(planned);
 }
@@ -138,6 +142,9 @@ export function jobOf(planned: Planned, wishes: Wishes): BenchJob {
   return {
     problem: planned.problem,
     ...(planned.rows === null ? {} : { rows: planned.rows }),
+    ...(planned.program === undefined
+      ? {}
+      : { program: programOfJob(planned.problem, planned.program, wishes) }),
     candidates: planned.candidates.map(({ name, artifact }) => {
       const { request, kernels, workspace, constraints } = artifact.manifest;
       return {
@@ -145,7 +152,8 @@ export function jobOf(planned: Planned, wishes: Wishes): BenchJob {
         artifact: { ptx: artifact.ptx, manifest: { request, kernels, workspace, constraints } },
       };
     }),
-    cublas: wishes.algorithms === null ? null : { algorithms: wishes.algorithms },
+    cublas:
+      wishes.algorithms === null || planned.program !== undefined ? null : { algorithms: wishes.algorithms },
     regimes: wishes.regimes,
     inputs: wishes.inputs,
     seed: wishes.seed,

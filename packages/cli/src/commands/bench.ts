@@ -21,8 +21,7 @@ import { type Command, defineCommand, type Session } from "../kit/command.ts";
 import { exitCodeFor, exitCodes } from "../kit/exit.ts";
 import { choice, list, number, optionalArgument, seed, switchOn, text, toggle } from "../kit/flags.ts";
 import { toCsv } from "../output/csv.ts";
-import { compileFlags, productFlags } from "../request/flags.ts";
-import { refusesPrograms } from "../request/request.ts";
+import { compileFlags, problemFlags } from "../request/flags.ts";
 import { hopeless } from "../tune/measure.ts";
 import { tellChoice } from "../tuned/choice.ts";
 
@@ -35,7 +34,7 @@ const args = z.strictObject({
     "OLD.jsonl",
   ),
   second: optionalArgument("the newer results file, for --compare", "NEW.jsonl"),
-  ...productFlags,
+  ...problemFlags,
   ...compileFlags,
   shapes: text("sizes: a JSON file of named groups (tilewright schema shapes), or MxNxK,MxNxK", {
     hint: "FILE|MxNxK,…",
@@ -294,6 +293,7 @@ async function measureOne(
         inputs: wishes.inputs,
         seed: wishes.seed,
         seconds: wishes.seconds,
+        ...(planned.program === undefined ? {} : { attention: planned.program.attention }),
         ...(planned.problem.batch.kind === "grouped"
           ? { rows: planned.rows ?? evenRows(planned.problem) }
           : {}),
@@ -404,10 +404,9 @@ export const benchCommand = (ports: BenchPorts): Command =>
 buffers, which rotate over twice the L2; launches are queued ahead of the device; numbers are checked before the clock starts; times
 below the FLOP or byte floor are refused. The idle regime lets the clock recover before each sample and is the one to rank by.
 A peer COMMAND gets one JSON object on standard input ({"version":1,"problems":[...],"regime","inputs","seed","seconds"}) and prints
-{"m":M,"n":N,"k":K,"name":"...","us":[...]} for each problem it can do.
+{"m":M,"n":N,"k":K,"name":"...","us":[...]} for each problem it can do. Attention is timed without cuBLAS; a COMMAND finds it under "attention".
 Ends with exit code 6 when --min-ratio is not reached, and when --compare finds something slower.`,
     args,
-    refuses: refusesPrograms,
     positionals: ["first", "second"],
     examples: [
       { what: "one size beside cuBLAS", line: "bench --arch sm_80 -m 4096 -n 4096 -k 4096" },

@@ -16,15 +16,14 @@ import { renderLadders } from "../ladder/render.ts";
 import type { LadderOutcome, LadderResult, StepOutcome } from "../ladder/result.ts";
 import { toCsv } from "../output/csv.ts";
 import { predictFor } from "../plan/plan.ts";
-import { compileFlags, productFlags } from "../request/flags.ts";
-import { refusesPrograms } from "../request/request.ts";
+import { compileFlags, problemFlags } from "../request/flags.ts";
 import { openRunDevice } from "../run/device.ts";
 
 const group = "Execution";
 
 const args = z.strictObject({
   name: optionalArgument("which ladder (default: all of the first backend that has any)", "NAME"),
-  ...productFlags,
+  ...problemFlags,
   arch: compileFlags.arch,
   backend: compileFlags.backend,
   device: choice(
@@ -201,7 +200,8 @@ async function climb(session: Session, args: Args, ports: LadderPorts): Promise<
   if (!device.ok) return device;
   if (device.value.kind === "emulator") {
     if (device.value.note !== null) session.note(device.value.note);
-    const large = planLadders(session.context, wishes, arch, "gpu");
+    const own = small.value.some(({ program }) => program !== undefined);
+    const large = own ? small : planLadders(session.context, wishes, arch, "gpu");
     return large.ok ? onEmulator(session, args, arch, small.value, large.value) : large;
   }
   const large = session.working("compiling", () => planLadders(session.context, wishes, arch, "gpu"));
@@ -228,9 +228,8 @@ export const ladderCommand = (ports: LadderPorts): Command =>
 interleaved beside cuBLASLt; without one the machine model predicts their times, and they run on the emulator, which counts what each executed, the bytes that it moved at each level, bank
 conflicts, waits at mbarriers and those that blocked, and how many slots of the operands' ring were full on average, in its own order of events.
 Every step's numbers are checked. Sizes, types and layouts are the ladder's unless flags say otherwise; the usual sizes are small on the
-emulator. Ends with exit code 5 when a number or a hazard is wrong.`,
+emulator. Of attention the compiler's schedule is built up from its plain form, by switching on the fields that can be off. Ends with exit code 5 when a number or a hazard is wrong.`,
     args,
-    refuses: refusesPrograms,
     positionals: ["name"],
     examples: [
       { what: "from fragments loaded word by word to the pipelined kernel", line: "ladder --arch sm_80" },

@@ -31,7 +31,7 @@ const ALGORITHMS = 8;
 
 export async function measureLadder(
   context: Context,
-  { ladder, problem, steps }: PlannedLadder,
+  { ladder, problem, program, steps }: PlannedLadder,
   wishes: MeasureWishes,
   bench: Bench,
 ): Promise<Checked<Measured>> {
@@ -40,6 +40,7 @@ export async function measureLadder(
   const planned = {
     shape: { group: ladder.name, m, n, k },
     problem,
+    program,
     rows: null,
     candidates: steps.flatMap(({ artifact }, index) =>
       artifact === null ? [] : [{ name: nameOf(index), artifact }],

@@ -18,12 +18,19 @@ import {
   type Ladder,
   type LadderStep,
   ladderSchedules,
+  ladderTo,
+  parseSchedule,
   printSchedule,
 } from "@tilewright/ir";
 import { codes, problemWith } from "../codes.ts";
 import { compilerOf } from "../compiler.ts";
 import type { Context } from "../context.ts";
-import { buildProductRequest, type ProblemArgs } from "../request/request.ts";
+import {
+  buildProductRequest,
+  buildRequest,
+  type ProblemArgs,
+  type ProgramRequest,
+} from "../request/request.ts";
 import { groupsFault, RUN_GROUPS } from "../run/sizes.ts";
 
 /** A step, compiled; or why its schedule is not legal for this problem on this target. */
@@ -39,6 +46,8 @@ export interface PlannedLadder {
   readonly backend: Backend;
   readonly ladder: Ladder;
   readonly problem: Problem;
+  /** What is compiled in the place of a product of the problem. */
+  readonly program?: ProgramRequest;
   readonly steps: readonly PlannedStep[];
 }
 
@@ -107,6 +116,8 @@ export function planLadders(
 ): Checked<readonly PlannedLadder[]> {
   const target = findTarget(arch);
   if (!target.ok) return target;
+  const program = planProgram(context, wishes, target.value);
+  if (program !== null) return program.ok ? ok([program.value]) : program;
   const offers = chooseLadders(compilerOf(context), wishes, target.value);
   if (!offers.ok) return offers;
   const planned: PlannedLadder[] = [];
@@ -117,6 +128,72 @@ export function planLadders(
     else found.push(...made.error);
   }
   return found.length > 0 ? err(found) : ok(planned);
+}
+
+/** Of a program the schedule that the compiler takes, from its plain form on; null for products, whose ladders backends have. */
+function planProgram(
+  context: Context,
+  { name, backend: wanted, ...args }: LadderWishes,
+  target: Target,
+): Checked<PlannedLadder> | null {
+  if (args.op !== "attention" && args.request === undefined) return null;
+  const flags = { ...args, deterministic: false, arch: [target.arch] };
+  const request = buildRequest(context, flags, args.op === "attention" ? {} : { m: 1, n: 1, k: 1 });
+  if (args.op !== "attention" && (!request.ok || request.value.program === undefined)) return null;
+  if (!request.ok) return request;
+  const { problem, program } = request.value;
+  if (program === undefined) return null;
+  if (name !== undefined) {
+    const message = `ladder '${name}' is one of products`;
+    return err([problemWith(codes.conflict, name, message, { hint: "leave its name out" })]);
+  }
+  const compiler = compilerOf(context);
+  const compile = (backend: string | undefined, schedule?: Schedule) =>
+    compiler.compile({
+      ...{ target, from: program.text },
+      ...(backend === undefined ? {} : { backend }),
+      ...(schedule === undefined ? {} : { schedule }),
+    });
+  const best = compile(wanted);
+  if (!best.ok) return best;
+  const backend = compiler.backends.find(({ id }) => id === best.value.backend);
+  const text = best.value.schedule;
+  const schedule = backend === undefined || text === null ? null : parseSchedule(backend.schedule, text);
+  if (backend === undefined || schedule?.ok !== true)
+    throw new TypeError("a kernel has a schedule of its backend");
+  const made = new Map<string, ReturnType<typeof compile>>([
+    [printSchedule(backend.schedule, schedule.value), best],
+  ]);
+  const madeOf = (each: Schedule) => {
+    const key = printSchedule(backend.schedule, each);
+    const known = made.get(key) ?? compile(backend.id, each);
+    made.set(key, known);
+    return known;
+  };
+  const { m, n, k } = problem;
+  const sizes = [m, n, k] as const;
+  const ladder: Ladder = {
+    name: "attention",
+    summary: "the fields of the schedule that can be off, switched on one after the other",
+    request: {},
+    sizes: { gpu: sizes, emulator: sizes },
+    steps: ladderTo(backend.schedule, schedule.value, (each) => madeOf(each).ok),
+  };
+  const schedules = ladderSchedules(backend.schedule, ladder);
+  if (!schedules.ok) return schedules;
+  const steps = ladder.steps.map((step, i): PlannedStep => {
+    const each = schedules.value[i] ?? {};
+    const common = { ...step, schedule: printSchedule(backend.schedule, each) };
+    const kernel = madeOf(each);
+    return kernel.ok
+      ? { ...common, artifact: kernel.value, refused: null }
+      : { ...common, artifact: null, refused: kernel.error };
+  });
+  // Fields that this program has no use for are no steps.
+  const kept = steps.filter(
+    ({ artifact }, i) => artifact === null || artifact.ptx !== steps[i - 1]?.artifact?.ptx,
+  );
+  return ok({ backend, ladder: { ...ladder, steps: kept }, problem, program, steps: kept });
 }
 
 function planLadder(

@@ -237,7 +237,7 @@ const onlyProducts: readonly Diagnostic[] = [
   problemWith(
     codes.conflict,
     "--op",
-    "this command serves --op gemm and ffn; a program is compiled, planned and run",
+    "this command serves --op gemm and ffn; a program is compiled, planned, run and timed by bench",
     { hint: "tilewright run --op attention …" },
   ),
 ];

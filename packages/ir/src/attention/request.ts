@@ -83,6 +83,19 @@ export function readAttention(given: unknown): Checked<Attention> {
   });
 }
 
+/** FLOP of a launch: two for each column of Q and of V, each query and each key that it sees. */
+export function attentionFlops(attention: Attention): number {
+  const { queries, keys, heads, batch, headDim, valueDim, causal, offset, window } = attention;
+  let seen = 0;
+  for (let q = 0; q < queries; q++) {
+    const own = q + offset;
+    const last = causal ? own : window === null ? keys - 1 : own + window - 1;
+    const first = window === null ? 0 : own - window + 1;
+    seen += Math.max(0, Math.min(keys - 1, last) - Math.max(0, first) + 1);
+  }
+  return 2 * seen * (headDim + valueDim) * heads * batch;
+}
+
 function checkAttention(request: AttentionRequest): readonly Diagnostic[] {
   const found: Diagnostic[] = [];
   for (const name of sizes) {

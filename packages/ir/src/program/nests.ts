@@ -95,8 +95,17 @@ function wholeRows(schedule: Schedule, { problem, merged }: Anchor, { sms }: Mac
       },
       ...("frag" in schedule ? { frag: 1 } : {}),
       ...("drain" in schedule ? { drain: 0 } : {}),
+      // A few rows of D are stored while other CTAs read.
+      ...(down < warps && "epi" in schedule ? { epi: "direct" } : {}),
     },
   ];
+}
+
+/** Backends in their order, but of few rows beside parts of an axis those first whose warps may have rows of their own: a warpgroup's would mostly be none. */
+export function inOrderFor({ problem, merged }: Anchor, backends: readonly Backend[]): readonly Backend[] {
+  if (merged === null || problem.m > WARP_ROWS) return backends;
+  const has = ({ schedule }: Backend): boolean => schedule.fields.some(({ name }) => name === "warp");
+  return [...backends.filter(has), ...backends.filter((each) => !has(each))];
 }
 
 /** Schedules that others are made of. */

@@ -9,7 +9,7 @@ import {
   readElement,
 } from "@tilewright/core";
 import { anchorOf } from "./anchor.ts";
-import { measureProgram } from "./measure.ts";
+import { type MeasuredMatrix, measureProgram } from "./measure.ts";
 import type { AxisProgram, Parameter } from "./types.ts";
 
 /** Multiply-adds in float64 that nobody minds waiting for. */
@@ -53,7 +53,14 @@ export function referenceProgram(
       source.params.flatMap((param) => {
         const data = dataOf(param.name);
         const start = batchOffset(batchAxes(launched, operand(param.name)), problem);
-        return data === null ? [] : [[param.name, valuesOf(source, param, data, start, rows)] as const];
+        return data === null
+          ? []
+          : [
+              [
+                param.name,
+                valuesOf(source, param, (at) => readElement(param.dtype, data, start + at), rows),
+              ] as const,
+            ];
       }),
     );
     const measured = measureProgram(source, inputs, rows);
@@ -74,6 +81,30 @@ export function referenceProgram(
   return { rows, d, sumAbs: new Float64Array(0), steps: new Map(further) };
 }
 
+/** Rows of the result of one problem of a program's batch, of operands element by element. */
+export function referenceRows(
+  source: AxisProgram,
+  read: (operand: Exclude<BatchedOperand, "c">, element: number) => number,
+  problem: number,
+  rows: readonly number[],
+): Pick<MeasuredMatrix, "values" | "bounds"> {
+  const anchor = anchorOf(source);
+  if (!anchor.ok) throw new TypeError("a program that was compiled has a product");
+  const { operands, stored, results, launched } = anchor.value;
+  const written = new Set([stored.param, ...results.map(({ name }) => name)]);
+  const inputs = new Map(
+    source.params.flatMap((param) => {
+      const operand = operands.get(param.name);
+      if (operand === undefined || written.has(param.name)) return [];
+      const start = batchOffset(batchAxes(launched, operand), problem);
+      return [[param.name, valuesOf(source, param, (at) => read(operand, start + at), rows)] as const];
+    }),
+  );
+  const made = measureProgram(source, inputs, rows).get(stored.param);
+  if (made === undefined) throw new TypeError("a program stores its result");
+  return made;
+}
+
 /** Multiply-adds of a program's products, over its batch. */
 export function programWork(source: AxisProgram): number {
   const anchor = anchorOf(source);
@@ -90,12 +121,11 @@ export function programWork(source: AxisProgram): number {
   return each * (launched.batch.kind === "strided" ? launched.batch.count : 1);
 }
 
-/** A matrix row by row, of rows of work tiles those that are checked. `start`: elements before it. */
+/** A matrix row by row, of rows of work tiles those that are checked. `read`: its elements by their place. */
 function valuesOf(
   { axes, grid }: AxisProgram,
-  { axes: [first, second], dtype, memory }: Parameter,
-  data: OperandData,
-  start: number,
+  { axes: [first, second], memory }: Parameter,
+  read: (element: number) => number,
   checked: readonly number[],
 ): Float64Array {
   const extent = (name: string | undefined): number => axes.find((axis) => axis.name === name)?.extent ?? 1;
@@ -105,10 +135,6 @@ function valuesOf(
   const [down, right] = [stride(first), stride(second)];
   return Float64Array.from({ length: rows * columns }, (_, i) => {
     const row = Math.floor(i / columns);
-    return readElement(
-      dtype,
-      data,
-      start + (sampled ? (checked[row] ?? 0) : row) * down + (i % columns) * right,
-    );
+    return read((sampled ? (checked[row] ?? 0) : row) * down + (i % columns) * right);
   });
 }

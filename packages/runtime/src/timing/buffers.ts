@@ -91,6 +91,25 @@ function setCount(bytes: number, l2Bytes: number, freeBytes: number): number {
   return Math.max(1, Math.min(wanted, room, mostSets));
 }
 
+/** Elements of operands of set 0 as `bench` fills them from a seed, by the operand's name and the element's place in it. */
+export function benchInputs(
+  problem: Problem,
+  kind: InputKind,
+  seed: number,
+): (name: OperandName, index: number) => number {
+  const operands = deviceOperands(problem);
+  const pools = new Map<PoolType, InputPool>();
+  return (name, index) => {
+    const type = poolTypeOf(problem, name);
+    const pool = pools.get(type) ?? InputPool.make(type, kind, seed);
+    pools.set(type, pool);
+    return pool.value(
+      operands.findIndex((operand) => operand.name === name),
+      index,
+    );
+  };
+}
+
 export type BufferSet = Readonly<Record<string, CudaBuffer>> & { readonly d: CudaBuffer };
 
 export class BenchBuffers {

@@ -10,6 +10,7 @@ import {
   batchOffset,
   blockFactors,
   type Checked,
+  compareMatrix,
   compareWithBound,
   createRandom,
   dtypes,
@@ -31,6 +32,7 @@ import {
 } from "@tilewright/core";
 import type { DeviceBuffer } from "../device.ts";
 import { type BenchBuffers, operandDType } from "./buffers.ts";
+import type { BenchProgram } from "./outcome.ts";
 
 export interface NumbersCheck {
   /** How it was checked, for the record. */
@@ -122,6 +124,38 @@ export function checkNumbers(
     maxAbs,
     boundRatio,
     unwritten: unwritten.value,
+  });
+}
+
+/** Check rows of D of set 0 against what they must be, of a tile program. */
+export function checkRows(
+  problem: Problem,
+  buffers: BenchBuffers,
+  { rows, items }: BenchProgram,
+): Checked<NumbersCheck> {
+  const [set] = buffers.sets;
+  if (set === undefined) throw new RangeError("there is no buffer set");
+  const members = membersOf(problem, []);
+  const unwritten = countPoison(problem, set.d, members);
+  if (!unwritten.ok) return unwritten;
+  const columns = Array.from({ length: problem.n }, (_, column) => column);
+  const dense: Operand = { ...problem.d, layout: "row", ld: problem.n };
+  const own = rows.map((_, row) => row);
+  let [maxAbs, boundRatio, sampled] = [0, 0, 0];
+  for (const { item, values, bounds } of items) {
+    const start = batchOffset(batchAxes(problem, "d"), item);
+    const actual = readLattice(problem, set.d, start, rows, columns);
+    if (!actual.ok) return actual;
+    const right = { values: Float64Array.from(values), bounds: Float64Array.from(bounds) };
+    const shape = { rows: own, columns: problem.n, stride: 0 };
+    const found = compareMatrix(dense, actual.value, right, shape);
+    maxAbs = Math.max(maxAbs, found.maxAbs);
+    boundRatio = Math.max(boundRatio, found.boundRatio);
+    sampled += values.length;
+  }
+  return ok({
+    against: "float64 on a lattice of elements",
+    ...{ sampled, maxAbs, boundRatio, unwritten: unwritten.value },
   });
 }
 

@@ -70,9 +70,15 @@ export interface Floor {
 /**
  * The floor of one launch. `rotatedBytes`: all operands of all buffer sets that launches walk through. Of the inputs a share of
  * L2 / rotatedBytes may still lie in the L2 from the last turn, and of D anything may stay there; only the rest must cross the bus.
+ * `program`: of a tile program its own FLOP, and the bytes of its operands.
  * The datasheet's bandwidth and the driver's are both taken, and the higher one decides: a floor must never reject a true time.
  */
-export function floorOf(problem: Problem, measured: MeasuredGpu, rotatedBytes: number): Floor {
+export function floorOf(
+  problem: Problem,
+  measured: MeasuredGpu,
+  rotatedBytes: number,
+  program?: { readonly flops: number; readonly bytes: number },
+): Floor {
   const gpu = gpuByDeviceName(measured.name);
   const line = roofline(problem, {
     name: measured.name,
@@ -85,7 +91,10 @@ export function floorOf(problem: Problem, measured: MeasuredGpu, rotatedBytes: n
   });
   const clock = Math.max(measured.maxClockMHz, gpu?.boostMHz ?? 0);
   const peak = peakFor(problem, measured, clock);
-  const flopUs = peak === null ? 0 : line.flops / (peak * 1e6);
+  const flops = program?.flops ?? line.flops;
+  const flopUs = peak === null ? 0 : flops / (peak * 1e6);
+  // Which of its operands a program reads only it knows.
+  if (program !== undefined) return { flopUs, byteUs: 0, us: flopUs, ...program };
   const known = measured.memoryGBs > 0 || gpu !== null;
   const written = roofline({ ...problem, k: 1 }, hypothetical).bytes;
   const read = Math.max(0, line.bytes - written);

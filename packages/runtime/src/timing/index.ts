@@ -8,7 +8,7 @@ export { type MatmulPlan, planMatmul } from "../cublaslt/plan.ts";
 export { openKoffiNvml } from "../nvml/koffi.ts";
 export { GpuMonitor, type GpuReading, type GpuState, type Span } from "../nvml/monitor.ts";
 export type { Nvml } from "../nvml/nvml.ts";
-export { evenRows } from "./buffers.ts";
+export { benchInputs, evenRows } from "./buffers.ts";
 export { pciBusId } from "./bus.ts";
 export type { NumbersCheck } from "./check.ts";
 export { CudaTimingStream } from "./cuda-stream.ts";
@@ -43,6 +43,7 @@ export type {
   BenchGpu,
   BenchJob,
   BenchOutcome,
+  BenchProgram,
   BenchRatio,
   BenchRegime,
   BenchStage,

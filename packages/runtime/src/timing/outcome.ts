@@ -18,12 +18,27 @@ export interface BenchJob {
   /** Rows of each expert of a mixture; as even as they can be unless given. */
   readonly rows?: readonly number[];
   readonly candidates: readonly BenchCandidate[];
+  /** Of a tile program what the problem does not say; absent: the problem is a product. */
+  readonly program?: BenchProgram;
   /** How many algorithms of cuBLASLt to try; null leaves it out. */
   readonly cublas: { readonly algorithms: number } | null;
   readonly regimes: readonly Regime[];
   readonly inputs: InputKind;
   readonly seed: number;
   readonly measure?: Partial<Omit<MeasureOptions, "sets" | "observe" | "seed">>;
+}
+
+/** What is known of a tile program that is timed: its operands are those of a product, and what it computes is more. */
+export interface BenchProgram {
+  /** FLOP of a launch. */
+  readonly flops: number;
+  /** Rows of D that are checked, of some problems of the batch: right values row by row, and the largest error of each. */
+  readonly rows: readonly number[];
+  readonly items: readonly {
+    readonly item: number;
+    readonly values: readonly number[];
+    readonly bounds: readonly number[];
+  }[];
 }
 
 /** What a session is about to do: told before it starts, so that whoever watches the process knows what did not end. */

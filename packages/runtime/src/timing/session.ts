@@ -12,7 +12,7 @@ import { describeDevice, startDriver } from "../cuda/info.ts";
 import { GpuMonitor, type GpuState } from "../nvml/monitor.ts";
 import type { Nvml } from "../nvml/nvml.ts";
 import { BenchBuffers, evenRows, timedProblem, unmeasurable } from "./buffers.ts";
-import { checkNumbers, type NumbersCheck } from "./check.ts";
+import { checkNumbers, checkRows, type NumbersCheck } from "./check.ts";
 import { fastest } from "./choose.ts";
 import { CudaTimingStream } from "./cuda-stream.ts";
 import { isStarved, measuringFailure, measuringProblem } from "./diagnostics.ts";
@@ -173,7 +173,9 @@ export class BenchSession {
       if (!check.ok) return check;
       checked.push({ contender, about: { ...about, check: check.value } });
     }
-    const floor = floorOf(timedProblem(problem, counts), this.gpu, buffers.value.rotatedBytes);
+    const { rotatedBytes, setBytes } = buffers.value;
+    const program = job.program && { flops: job.program.flops, bytes: setBytes };
+    const floor = floorOf(timedProblem(problem, counts), this.gpu, rotatedBytes, program);
     this.#stage("measuring", null);
     const warmed = this.#warm(job, stream, checked, buffers.value.sets.length, notes);
     if (!warmed.ok) return warmed;
@@ -366,7 +368,10 @@ export class BenchSession {
       steps: job.problem.epilogue.map(() => launchScalars.step),
     };
     const counts = job.rows ?? evenRows(job.problem);
-    const check = checkNumbers(job.problem, buffers, job.seed, scalars, counts);
+    const check =
+      job.program === undefined
+        ? checkNumbers(job.problem, buffers, job.seed, scalars, counts)
+        : checkRows(job.problem, buffers, job.program);
     if (!check.ok) return check;
     const { boundRatio, unwritten, maxAbs } = check.value;
     const slack = entry.about.role === "peer" ? PEER_SLACK : 1;
