@@ -122,6 +122,7 @@ async function main() {
     join(root, "packages/explorer"),
   );
   cpSync(join(root, "packages/explorer/dist"), join(site, "public/explorer"), { recursive: true });
+  cpSync(join(root, "docs/pictures/path.svg"), join(site, "public/path.svg"));
   if (!process.argv.includes("--no-api")) {
     progress("typedoc");
     makeApi();

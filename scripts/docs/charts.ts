@@ -1,10 +1,12 @@
 /**
- * Charts of docs/perf: drawn from the tables that stand there, so that a figure has one place. `node --conditions=@tilewright/source scripts/docs/charts.ts`
+ * Pictures of the docs: charts drawn from the files and tables of docs/perf, so that a figure has one place. `node --conditions=@tilewright/source scripts/docs/charts.ts`
  * writes docs/pictures; a test holds them equal to the tables.
  */
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { root } from "../lib/files.ts";
+import { path } from "./path.ts";
+import { svg, text } from "./svg.ts";
 import { runOf } from "./tables.ts";
 
 interface Row {
@@ -58,28 +60,6 @@ function whenOf(text: string, heading: RegExp): string {
   if (said === undefined) throw new Error(`the heading '${line}' has no date`);
   return said;
 }
-
-const escapes: Readonly<Record<string, string>> = { "&": "&amp;", "<": "&lt;", ">": "&gt;" };
-const escaped = (text: string): string => text.replace(/[&<>]/g, (sign) => escapes[sign] ?? sign);
-
-const style = `<style>
-text { font: 12px system-ui, sans-serif; fill: #1b2430; } .soft { fill: #556070; font-size: 11px; } .head { font-size: 15px; font-weight: 600; }
-.bar { fill: #2563eb; } .less { fill: #c2410c; } .line { stroke: #1b2430; } .grid { stroke: #d7dce3; } .end { text-anchor: end; } .mid { text-anchor: middle; } .back { fill: #ffffff; }
-@media (prefers-color-scheme: dark) { text { fill: #e4e9f0; } .soft { fill: #a2aebd; } .bar { fill: #6ea0ff; } .less { fill: #f0935a; } .line { stroke: #e4e9f0; } .grid { stroke: #2c3643; } .back { fill: #10151c; } }
-</style>`;
-
-const svg = (width: number, height: number, title: string, body: readonly string[]): string =>
-  [
-    `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" width="${width}" height="${height}" role="img" aria-label="${escaped(title)}">`,
-    style,
-    `<rect class="back" width="${width}" height="${height}"/>`,
-    ...body,
-    "</svg>",
-    "",
-  ].join("\n");
-
-const text = (x: number, y: number, said: string, kind = ""): string =>
-  `<text x="${x}" y="${y}"${kind === "" ? "" : ` class="${kind}"`}>${escaped(said)}</text>`;
 
 interface Bars {
   readonly title: string;
@@ -201,6 +181,25 @@ function peers(): string {
   });
 }
 
+/** fp8 with block scales: cuBLASLt in one process with ours, DeepGEMM in another. */
+function blockScales(): string {
+  const others = runOf("wgmma/deepgemm").rows;
+  return bars({
+    title: "e4m3 with factors of 1x128 and 128x128: a peer's time over ours",
+    source: [...sourceOf("wgmma/block-scales"), ...sourceOf("wgmma/deepgemm", "DeepGEMM, apart: ")],
+    rows: runOf("wgmma/block-scales").rows.flatMap(({ size = "", ...row }) => [
+      { label: `${nice(size)}: cuBLASLt`, value: Number(row["first choice"]) },
+      ...others
+        .filter((other) => other.size === size)
+        .map((other) => ({
+          label: `${nice(size)}: DeepGEMM`,
+          value: Math.round((100 * Number(other["DeepGEMM µs"])) / Number(row.µs)) / 100,
+        })),
+    ]),
+    ...{ from: 0.5, to: 1.25, mark: 1, marks: "equal", ticks: [0.5, 0.75, 1, 1.25], left: 232 },
+  });
+}
+
 /** A ladder as the file of its run has it. */
 function ladder(run: string, title: string): string {
   return bars({
@@ -307,36 +306,46 @@ interface AttentionRun {
   }[])[];
 }
 
-/** Attention by wgmma beside torch's backends, on the machine on which they are faster. */
+/** Attention by wgmma beside torch's backends, on the machine on which they are faster, and beside FlashAttention-3's time in a run without us. */
 function attention(): string {
   const run = JSON.parse(read("runs/2026-11-24-h200-attention.json")) as AttentionRun;
   const timed = run.machines.at(-1) ?? [];
+  const third = runOf("wgmma/flash-attention-3").rows;
   const peers = new Map([
     ["cudnn", "cuDNN"],
     ["flash", "FlashAttention-2"],
   ]);
   const rows = timed
     .filter(({ kernel }) => !peers.has(kernel) && !/^m/.test(kernel))
-    .flatMap((own) =>
-      [...peers].flatMap(([kernel, name]): readonly Row[] => {
-        const { queries, headDim, dtype, causal, us } = own;
-        const peer = timed.find(
+    .flatMap(({ queries, headDim, dtype, causal, us }) => {
+      const what = `${queries}, ${headDim}${dtype === "f16" ? ", f16" : ""}${causal ? ", causal" : ""}`;
+      const times = [...peers].map(([kernel, name]): readonly [string, number | undefined] => [
+        name,
+        timed.find(
           (each) =>
             each.kernel === kernel &&
             each.queries === queries &&
             each.headDim === headDim &&
             each.dtype === dtype &&
             each.causal === causal,
-        );
-        const label = `${queries}, ${headDim}${dtype === "f16" ? ", f16" : ""}${causal ? ", causal" : ""}: ${name}`;
-        return peer === undefined ? [] : [{ label, value: Math.round((100 * peer.us) / us) / 100 }];
-      }),
-    );
+        )?.us,
+      ]);
+      const other = third.find((each) => each["queries = keys, head dim"] === what)?.["FlashAttention-3 µs"];
+      return [
+        ...times,
+        ["FlashAttention-3", other === undefined ? undefined : Number(other)] as const,
+      ].flatMap(([name, theirs]): readonly Row[] =>
+        theirs === undefined
+          ? []
+          : [{ label: `${what}: ${name}`, value: Math.round((100 * theirs) / us) / 100 }],
+      );
+    });
   return bars({
     title: "Attention by wgmma: a peer's time over ours",
     source: [
       `${run.date}, ${run.gpu}, driver ${run.driver}, torch ${run.torch}; queries = keys, head dim; bf16 unless named`,
       "tilewright compile --op attention --arch sm_90a …, beside torch's SDPA in one process; docs/perf/runs/2026-11-24-h200-attention.json",
+      ...sourceOf("wgmma/flash-attention-3", "FlashAttention-3, apart: "),
     ],
     rows,
     ...{ from: 0.5, to: 2.2, mark: 1, marks: "equal", ticks: [0.5, 1, 1.5, 2], left: 262 },
@@ -346,6 +355,7 @@ function attention(): string {
 /** Every picture by its file name in docs/pictures. */
 export const charts = (): ReadonlyMap<string, string> =>
   new Map([
+    ["path.svg", path()],
     ["peers-bf16.svg", peers()],
     ["speed-bf16.svg", speed("wgmma/defaults", "bf16 on an H200")],
     ["speed-fp32.svg", speed("simt/defaults", "fp32 on an H200, no tensor cores")],
@@ -358,6 +368,7 @@ export const charts = (): ReadonlyMap<string, string> =>
     ["prediction.svg", prediction()],
     ["wheel-host.svg", steps()],
     ["attention.svg", attention()],
+    ["block-scales.svg", blockScales()],
   ]);
 
 if (process.argv[1]?.endsWith("charts.ts")) {

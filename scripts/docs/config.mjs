@@ -13,16 +13,58 @@ const under = (folder) =>
 /** @param {string} text @param {string} link */
 const page = (text, link) => ({ text, link });
 
-/** Contrast of at least 4.5 where vitepress has less: names of languages above code, and the first button. */
+/** Contrast of at least 4.5 where vitepress has less: names of languages above code, and the first button. Charts keep a size at which they can be
+ * read, and scroll on phones; the front page's picture is as large as its column. */
 const style = `:root { --vp-code-lang-color: var(--vp-c-text-2); --vp-button-brand-bg: var(--vp-c-brand-2); --vp-button-brand-hover-bg: var(--vp-c-brand-1); }
-.dark { --vp-button-brand-bg: var(--vp-c-brand-3); --vp-button-brand-hover-bg: var(--vp-c-brand-2); }`;
+.dark { --vp-button-brand-bg: var(--vp-c-brand-3); --vp-button-brand-hover-bg: var(--vp-c-brand-2); }
+.chart { display: block; overflow-x: auto; } .chart img { min-width: 640px; }
+.VPHero .image { order: 3; margin: 24px 0 0; } .VPHero .image-container { width: 100%; height: auto; transform: none; } .VPHero .image-src { position: static; max-width: 100%; max-height: none; transform: none; }
+@media (min-width: 960px) { .VPHero .image { align-self: center; margin: 0; width: 46%; } .VPHero .main { width: 54% !important; } .VPHero .heading { font-size: 44px; line-height: 52px; } .VPHero .tagline { font-size: 20px !important; line-height: 30px !important; } }`;
+
+/** Colours of tile programs: the statement a line begins with, names, numbers, dtypes. */
+const tile = {
+  name: "tile",
+  scopeName: "source.tile",
+  aliases: ["program"],
+  patterns: [
+    { match: "//.*$", name: "comment" },
+    { match: "^\\s*[a-z][\\w.]*", name: "keyword" },
+    { match: "[%@][A-Za-z_]\\w*", name: "variable" },
+    { match: "\\b(?:bf16|tf32|[fsu]\\d+|e\\dm\\d)\\b", name: "support.type" },
+    { match: "\\b\\d+\\b", name: "constant.numeric" },
+  ],
+};
+
+/**
+ * @typedef {{ content: string, attrGet: (name: string) => string | null }} Token of markdown-it
+ * @typedef {(tokens: Token[], at: number, ...rest: unknown[]) => string} Rule
+ */
+
+/** A chart scrolls by keys where it is wider than its column. @param {{ renderer: { rules: { image: Rule } }, utils: { escapeHtml: (text: string) => string } }} md */
+function scrollCharts({ renderer: { rules }, utils }) {
+  const image = rules.image;
+  rules.image = (tokens, at, ...rest) => {
+    const made = image(tokens, at, ...rest);
+    const token = tokens[at];
+    return token !== undefined && /\.svg$/.test(token.attrGet("src") ?? "")
+      ? `<span class="chart" role="group" aria-label="${utils.escapeHtml(token.content)}" tabindex="0">${made}</span>`
+      : made;
+  };
+}
 
 export default {
   title: "Tilewright",
   description: "GEMM compiler: problem and GPU target in, PTX and launch manifest out",
   cleanUrls: true,
-  head: [["style", {}, style]],
-  markdown: { theme: { light: "github-light-high-contrast", dark: "github-dark-high-contrast" } },
+  head: [
+    ["style", {}, style],
+    ["link", { rel: "icon", href: "data:," }],
+  ],
+  markdown: {
+    theme: { light: "github-light-high-contrast", dark: "github-dark-high-contrast" },
+    languages: [tile],
+    config: scrollCharts,
+  },
   themeConfig: {
     search,
     nav: [
@@ -43,7 +85,7 @@ export default {
           page("For kernel debuggers", "/debug-a-kernel"),
           page("For compiler authors", "/for-compiler-authors"),
           page("Tune your GPU", "/tune-your-gpu"),
-          page("Timed", "/newcomer"),
+          page("Newcomer's path, timed", "/newcomer"),
           page("Support matrix", "/reference/support"),
           page("Command line", "/reference/cli"),
         ],
