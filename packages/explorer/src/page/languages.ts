@@ -2,18 +2,12 @@
 import { HighlightStyle, StreamLanguage, type StringStream, syntaxHighlighting } from "@codemirror/language";
 import { tags } from "@lezer/highlight";
 
-const tileWords =
-  /^(?:tile\.kernel|stage|arch|problem|launch|nest|directive|global|register|shared|tensor|ring|pipeline|param|grid|threads|cluster)\b/;
-const tileStatements =
-  /^(?:tiles|for|if|role|fill|copy|mma|acquire|commit|wait|release|fetch|next|barrier|epilogue|combine|pipeline|advance|hold|lead|leader|response|map|reduce|(?:wgmma|mbar|warp|mbarrier|tma|tcgen05|cp|bar|fence|stmatrix|ldmatrix)(?:\.\w+)*)\b/;
-
 function tileToken(stream: StringStream): string | null {
   if (stream.eatSpace()) return null;
   if (stream.sol()) stream.match(/^\s*/);
   if (stream.match(/^%\w+/)) return "variableName";
   if (stream.match(/^@\w+/)) return "labelName";
-  if (stream.match(tileStatements)) return "keyword";
-  if (stream.match(tileWords)) return "definitionKeyword";
+  if (/^\s*$/.test(stream.string.slice(0, stream.pos)) && stream.match(/^[a-z][\w.]*/)) return "keyword";
   if (stream.match(/^\d+[\w.]*/)) return "number";
   if (stream.match(/^(?:bf16|tf32|[fsueb]\d+\w*|e\dm\d|mx\w+|nvf4)\b/)) return "typeName";
   if (stream.match(/^[A-Za-z_][\w.]*/)) return null;

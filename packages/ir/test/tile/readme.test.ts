@@ -1,7 +1,9 @@
 import { readFileSync } from "node:fs";
+import { dtypeNames } from "@tilewright/core";
 import { expect, it } from "vitest";
 import { verifiers } from "../../src/index.ts";
 import { argumentsOf, directiveNames } from "../../src/tile/directives.ts";
+import { declarations } from "../../src/tile/text/declarations.ts";
 import { statementKinds } from "../../src/tile/text/statements.ts";
 
 const read = (path: string): string =>
@@ -21,6 +23,13 @@ it("codes of verifiers are used once", () => {
 it("README.md says what every statement means", () => {
   const text = read("README.md");
   for (const kind of statementKinds) expect(text).toMatch(new RegExp(`^\\| \`${kind}[ \`]`, "m"));
+});
+
+it("README.md has every word of every declaration", () => {
+  const text = new Set<string>([...(read("README.md").match(/\w+/g) ?? []), ...dtypeNames]);
+  const words = Object.values(declarations).flatMap(({ syntax }) => syntax.match(/\b[a-z]\w+/g) ?? []);
+  expect(words).toContain("overlapped");
+  expect(words.filter((word) => !text.has(word))).toEqual([]);
 });
 
 it("directives.md lists every directive with its arguments", () => {

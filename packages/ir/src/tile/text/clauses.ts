@@ -204,7 +204,7 @@ export const columnsClause: Clause<Columns | null> = {
 
 export const rasterClause: Clause<Raster> = {
   keyword: "raster",
-  syntax: "row|col|grouped:N|snake:N|pieces:N|hilbert",
+  syntax: "row|col|grouped:N|snake:N|blocked:N|hilbert",
   default: undefined,
   print: printRaster,
   parse: (c) => {
