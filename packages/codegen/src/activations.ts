@@ -2,7 +2,7 @@
  * Activations on one f32 register, from ex2.approx and rcp.approx (PTX ISA: 2^-22 and 1 ulp); the caller's predicate guards each. Powers are added to 1 or stand in place of
  * an error, and reciprocals are of 1 and more, so that flushing changes no result by more than 2^-126 of x.
  */
-import type { Activation } from "@tilewright/core";
+import { type Activation, hasFeature } from "@tilewright/core";
 import { Arithmetic, type F32 } from "./arithmetic.ts";
 import type { Pred } from "./code.ts";
 import type { Context } from "./context.ts";
@@ -55,8 +55,31 @@ const table: Readonly<Record<Activation, (on: Arithmetic, x: F32) => F32>> = {
     const half = on.mul(x, 0.5);
     return on.fma(half, erf(on, on.mul(x, Math.SQRT1_2)), half);
   },
+  tanh_approx: (on, x) => on.tanhApprox(x),
+  sigmoid_approx: (on, x) => on.fma(on.tanhApprox(on.mul(x, 0.5)), 0.5, 0.5),
+  silu_approx(on, x) {
+    const half = on.mul(x, 0.5);
+    return on.fma(on.tanhApprox(half), half, half);
+  },
+  gelu_tanh_approx(on, x) {
+    const scale = Math.sqrt(2 / Math.PI);
+    const u = on.mul(on.fma(on.mul(x, x), scale * 0.044715, scale), x);
+    const half = on.mul(x, 0.5);
+    return on.fma(on.tanhApprox(u), half, half);
+  },
+};
+
+/** tanh.approx came with sm_75 (PTX ISA, tanh). Before, the forms `_approx` are those of the exponential. */
+const BEFORE_TANH: Readonly<Partial<Record<Activation, Activation>>> = {
+  tanh_approx: "tanh",
+  sigmoid_approx: "sigmoid",
+  silu_approx: "silu",
+  gelu_tanh_approx: "gelu_tanh",
 };
 
 /** The activation of `x` under a predicate. */
 export const lowerActivation = (ctx: Context, guard: Pred | null, fn: Activation, x: F32): F32 =>
-  table[fn](new Arithmetic(ctx, guard), x);
+  table[(hasFeature(ctx.target, "tanh.approx") ? undefined : BEFORE_TANH[fn]) ?? fn](
+    new Arithmetic(ctx, guard),
+    x,
+  );

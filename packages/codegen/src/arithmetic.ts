@@ -34,6 +34,7 @@ export class Arithmetic {
   floor = (a: F32): F32 => this.#make((d) => this.#ctx.emit(this.#guard, "cvt.rmi.f32.f32", d, a));
   log2 = (a: F32): F32 => this.#make((d) => this.#ctx.emit(this.#guard, "lg2.approx.f32", d, a));
   reciprocalFtz = (a: F32): F32 => this.#make((d) => this.#ctx.emit(this.#guard, "rcp.approx.ftz.f32", d, a));
+  tanhApprox = (a: F32): F32 => this.#make((d) => this.#ctx.emit(this.#guard, "tanh.approx.f32", d, a));
   withSignOf = (magnitude: F32, sign: F32): F32 =>
     this.#make((d) => this.#ctx.emit(this.#guard, "copysign.f32", d, sign, magnitude));
 

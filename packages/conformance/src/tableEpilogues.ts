@@ -1,17 +1,8 @@
 /** Rows of the epilogue: each step alone, steps after one another, what reductions store. */
-import type { Activation, DType, Random } from "@tilewright/core";
+import { activationNames, type DType, type Random } from "@tilewright/core";
 import { isNarrow } from "./narrow.ts";
 import { pick } from "./random.ts";
 import { even, layouts, ragged, type Table } from "./tableRows.ts";
-
-const activations: readonly [Activation, ...Activation[]] = [
-  "relu",
-  "gelu",
-  "gelu_tanh",
-  "silu",
-  "sigmoid",
-  "tanh",
-];
 
 /** dtypes that an epilogue of a float accumulator may read and store. */
 const stepDTypes: readonly DType[] = ["f32", "f16", "bf16"];
@@ -29,7 +20,7 @@ export function addSteps(table: Table): void {
     ),
   ];
   const steps: readonly object[] = [
-    ...activations.map((fn) => ({ kind: "activation", fn })),
+    ...activationNames.map((fn) => ({ kind: "activation", fn })),
     { kind: "clamp", min: -0.5, max: 1.5 },
     ...stepDTypes.flatMap(typed),
     ...["f16", "bf16", "e4m3", "e5m2", "s8", "u8"].flatMap((dtype) =>
@@ -81,7 +72,7 @@ function randomStep(random: Random): { readonly kind: string } {
   return pick<{ readonly kind: string; readonly [field: string]: unknown }>(random, [
     { kind: "bias", along: axis, dtype },
     { kind: "scale", by: axis, dtype },
-    { kind: "activation", fn: pick(random, activations) },
+    { kind: "activation", fn: pick(random, activationNames) },
     { kind: "residual", operand: { dtype, layout } },
     { kind: "gate", operand: { dtype, layout } },
     { kind: "output", operand: { dtype, layout } },
@@ -154,7 +145,7 @@ function randomExpression(random: Random, depth: number): string {
     `clamp(${x}, -4, 4)`,
     `exp(min(${y}, 1))`,
     `bf16(${x})`,
-    `${pick(random, activations)}(${y})`,
+    `${pick(random, activationNames)}(${y})`,
   ]);
 }
 

@@ -224,6 +224,7 @@ export {
 } from "./problem/text.ts";
 export {
   type Activation,
+  activationNames,
   type Batch,
   type BlockForm,
   type BlockScales,

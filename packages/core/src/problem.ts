@@ -58,7 +58,20 @@ export type Batch =
 export const expertRows = ["offsets", "counts"] as const;
 export type ExpertRows = (typeof expertRows)[number];
 
-export type Activation = "relu" | "gelu" | "gelu_tanh" | "silu" | "sigmoid" | "tanh";
+/** `gelu` is the exact one (erf). Those `_approx` are evaluated by `tanh.approx` where the target has it. */
+export const activationNames = [
+  "relu",
+  "gelu",
+  "gelu_tanh",
+  "silu",
+  "sigmoid",
+  "tanh",
+  "gelu_tanh_approx",
+  "silu_approx",
+  "sigmoid_approx",
+  "tanh_approx",
+] as const;
+export type Activation = (typeof activationNames)[number];
 
 /** One step of the epilogue chain; steps apply in order to the fp32 (or s32, f64) accumulator value. `name`: of the operand in the expression it comes from. */
 export type EpilogueStep =

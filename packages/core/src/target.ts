@@ -7,6 +7,7 @@ export type PtxVersion = readonly [major: number, minor: number];
 export const features = [
   "cp.async",
   "ldmatrix",
+  "tanh.approx",
   "stmatrix",
   "mma.f16",
   "mma.bf16",

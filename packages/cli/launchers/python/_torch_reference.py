@@ -24,6 +24,10 @@ _ACTIVATIONS = {
     "sigmoid": (torch.sigmoid, lambda dy, x: dy * torch.sigmoid(x) * (1 - torch.sigmoid(x))),
     "tanh": (torch.tanh, lambda dy, x: dy * (1 - torch.tanh(x) ** 2)),
 }
+# Approximate forms are torch's exact ones.
+_ACTIVATIONS.update(
+    {name + "_approx": _ACTIVATIONS[name] for name in ("gelu_tanh", "silu", "sigmoid", "tanh")}
+)
 
 
 def _where(wins):

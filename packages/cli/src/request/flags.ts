@@ -1,5 +1,5 @@
 /** The flags that state a problem and how to compile it; `compile`, `run` and `plan` share them. */
-import { expertRows, gatedForms, operations, precisions } from "@tilewright/core";
+import { activationNames, expertRows, gatedForms, operations, precisions } from "@tilewright/core";
 import { choice, list, number, text, toggle } from "../kit/flags.ts";
 import { attentionFlags } from "./attention.ts";
 
@@ -9,11 +9,7 @@ const layouts = ["row", "col"] as const;
 /** Flags of products: `--op gemm` and `ffn`. */
 export const productFlags = {
   op: choice("ffn: D = act(A.Wg) * (A.Wu), -n of each; gemm (default)", operations, { group }),
-  act: choice(
-    "activation of an ffn (default: silu)",
-    ["silu", "gelu", "gelu_tanh", "relu", "sigmoid", "tanh"],
-    { group },
-  ),
+  act: choice("activation of an ffn (default: silu)", activationNames, { group }),
   gated: choice(
     "where Wg and Wu of an ffn are: B has halves (default), side by side, or interleaved columns; matrices, Wu one of its own",
     gatedForms,

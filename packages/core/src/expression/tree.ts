@@ -132,7 +132,7 @@ export const isApproximate = (fn: FunctionName): boolean =>
   fn === "log" ||
   fn === "sqrt" ||
   fn === "rsqrt" ||
-  (!isPlain(fn) && !isRounding(fn) && activations[fn].approximate);
+  (!isPlain(fn) && !isRounding(fn) && activations[fn].error !== null);
 
 const infix: Readonly<Partial<Record<FunctionName, readonly [sign: string, level: number]>>> = {
   add: ["+", 1],

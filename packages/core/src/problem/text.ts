@@ -5,7 +5,14 @@
 import type { Checked, Diagnostic } from "../diagnostics.ts";
 import { err, ok } from "../ids.ts";
 import { didYouMean } from "../nearest.ts";
-import type { Batch, BatchAxes, EpilogueStep, Operand, Problem } from "../problem.ts";
+import {
+  activationNames,
+  type Batch,
+  type BatchAxes,
+  type EpilogueStep,
+  type Operand,
+  type Problem,
+} from "../problem.ts";
 import { problemCodes } from "./codes.ts";
 import { readStructuredRequest } from "./define.ts";
 import { expressionSteps, isExpression } from "./epilogueExpression.ts";
@@ -201,11 +208,7 @@ function stepText(part: string, i: number, faults: Diagnostic[]): readonly Json[
   const at = `epilogue[${i}]`;
   const match = /^(\w+)(?:\(([^()]*)\))?$/.exec(part);
   const kind = match?.[1] ?? "";
-  if (
-    match &&
-    match[2] === undefined &&
-    ["relu", "gelu", "gelu_tanh", "silu", "sigmoid", "tanh"].includes(kind)
-  )
+  if (match && match[2] === undefined && (activationNames as readonly string[]).includes(kind))
     return [{ kind: "activation", fn: kind }];
   if (!match || !Object.hasOwn(stepArguments, kind)) {
     faults.push(

@@ -5,8 +5,8 @@ interface ActivationRow {
   readonly value: (x: number) => number;
   /** Largest slope: an error of the argument grows by at most this. */
   readonly slope: number;
-  /** Whether a kernel evaluates it with approximate exponentials, not exactly. */
-  readonly approximate: boolean;
+  /** Largest error of a kernel's evaluation beside its last rounding, by the argument and the value; null where it is exact. */
+  readonly error: ((x: number, value: number) => number) | null;
 }
 
 /**
@@ -34,16 +34,36 @@ export function erf(x: number): number {
 }
 
 const sigmoid = (x: number): number => (x >= 0 ? 1 / (1 + Math.exp(-x)) : Math.exp(x) / (1 + Math.exp(x)));
+const silu = (x: number): number => x * sigmoid(x);
 const geluTanh = (x: number): number =>
   0.5 * x * (1 + Math.tanh(Math.sqrt(2 / Math.PI) * (x + 0.044715 * x ** 3)));
+
+/** The few roundings of an approximate exponential (ex2.approx: 2^-22 relative, then a division), whose argument may be rounded. */
+export const EXPONENTIAL_ERROR = 2 ** -20;
+const byExponential = (x: number, value: number): number =>
+  (Math.abs(value) + Math.min(1, Math.abs(x))) * EXPONENTIAL_ERROR;
+
+/** Half the relative error of tanh.approx, which is at most 2^-11 (PTX ISA, tanh), and the roundings of its argument. */
+const HALF_TANH_ERROR = 2 ** -12 + 2 ** -20;
+/** x/2 + x/2 tanh(...). */
+const byTanh = (x: number, value: number): number =>
+  Math.abs(x) * HALF_TANH_ERROR + Math.abs(value) * EXPONENTIAL_ERROR;
 
 /** One row per activation. gelu is the exact one, x/2 (1 + erf(x / sqrt 2)). */
 export const activations: Readonly<Record<Activation, ActivationRow>> = {
   // -0 and NaN stay what they are.
-  relu: { value: (x) => (x < 0 ? 0 : x), slope: 1, approximate: false },
-  gelu: { value: (x) => 0.5 * x * (1 + erf(x / Math.SQRT2)), slope: 1.13, approximate: true },
-  gelu_tanh: { value: geluTanh, slope: 1.13, approximate: true },
-  silu: { value: (x) => x * sigmoid(x), slope: 1.1, approximate: true },
-  sigmoid: { value: sigmoid, slope: 0.25, approximate: true },
-  tanh: { value: Math.tanh, slope: 1, approximate: true },
+  relu: { value: (x) => (x < 0 ? 0 : x), slope: 1, error: null },
+  gelu: { value: (x) => 0.5 * x * (1 + erf(x / Math.SQRT2)), slope: 1.13, error: byExponential },
+  gelu_tanh: { value: geluTanh, slope: 1.13, error: byExponential },
+  silu: { value: silu, slope: 1.1, error: byExponential },
+  sigmoid: { value: sigmoid, slope: 0.25, error: byExponential },
+  tanh: { value: Math.tanh, slope: 1, error: byExponential },
+  gelu_tanh_approx: { value: geluTanh, slope: 1.13, error: byTanh },
+  silu_approx: { value: silu, slope: 1.1, error: byTanh },
+  sigmoid_approx: {
+    value: sigmoid,
+    slope: 0.25,
+    error: (x) => HALF_TANH_ERROR * Math.min(1, Math.abs(x)) + EXPONENTIAL_ERROR,
+  },
+  tanh_approx: { value: Math.tanh, slope: 1, error: (_, value) => 2 * HALF_TANH_ERROR * Math.abs(value) },
 };

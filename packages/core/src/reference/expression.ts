@@ -9,16 +9,13 @@ import {
 } from "../expression/tree.ts";
 import { roundingBound } from "../numerics/bounds.ts";
 import { roundTo } from "../numerics/storage.ts";
-import { activations } from "./activations.ts";
+import { activations, EXPONENTIAL_ERROR } from "./activations.ts";
 
 /** A value and the largest error of a kernel's. */
 export type Approximate = readonly [value: number, error: number];
 
 /** Error of one rounded operation with this result. */
 export type Slip = (result: number) => number;
-
-/** The few roundings of an approximate exponential (ex2.approx: 2^-22 relative, then a division). */
-const approximation = 2 ** -20;
 
 /** Of f32. */
 const LEAST_NORMAL = 2 ** -126;
@@ -52,8 +49,8 @@ const plainErrors: Readonly<
       : Number.isFinite(result)
         ? -Math.log1p(-e / x) + (1 + Math.abs(result)) * 2 ** -21
         : 0,
-  sqrt: ([x, e], _, result) => result - Math.sqrt(Math.max(x - e, 0)) + result * approximation,
-  rsqrt: ([x, e], _, result) => 1 / Math.sqrt(Math.max(x - e, 0)) - result + result * approximation,
+  sqrt: ([x, e], _, result) => result - Math.sqrt(Math.max(x - e, 0)) + result * EXPONENTIAL_ERROR,
+  rsqrt: ([x, e], _, result) => 1 / Math.sqrt(Math.max(x - e, 0)) - result + result * EXPONENTIAL_ERROR,
   fma: ([x, e], [y, f], _, [[, more] = [0, 0]]) => stretched(e, y) + stretched(f, x) + e * f + more,
   // Where the errors leave open which is less it may be either.
   select: ([x, e], [y, f], result, [a = [0, 0], b = [0, 0]]) =>
@@ -61,10 +58,10 @@ const plainErrors: Readonly<
       ? (x < y ? a : b)[1]
       : Math.max(a[1] + Math.abs(a[0] - result), b[1] + Math.abs(b[0] - result)),
   exp: ([x, e], _, result) =>
-    result === 0 ? 0 : result * (Math.expm1(e) + Math.abs(x) * 2 ** -22 + approximation),
+    result === 0 ? 0 : result * (Math.expm1(e) + Math.abs(x) * 2 ** -22 + EXPONENTIAL_ERROR),
   // What is below the least normal number is flushed to 0.
   exp2: ([, e], _, result) =>
-    result === 0 ? 0 : result * (Math.expm1(e * Math.LN2) + approximation) + LEAST_NORMAL,
+    result === 0 ? 0 : result * (Math.expm1(e * Math.LN2) + EXPONENTIAL_ERROR) + LEAST_NORMAL,
 };
 const exact: readonly FunctionName[] = ["neg", "abs", "max", "min", "floor", "select"];
 
@@ -101,8 +98,8 @@ export function applyApproximately(fn: FunctionName, args: readonly Approximate[
     const own = exact.includes(fn) || isCounted(fn, x, y, value) ? 0 : slip(value);
     return [value, plainErrors[fn](x, y, value, rest) + own];
   }
-  const { value: of, slope, approximate } = activations[fn];
+  const { value: of, slope, error } = activations[fn];
   const value = of(x[0]);
-  const own = approximate ? (Math.abs(value) + Math.min(1, Math.abs(x[0]))) * approximation + slip(value) : 0;
+  const own = error === null ? 0 : error(x[0], value) + slip(value);
   return [value, x[1] * slope + own];
 }

@@ -4,7 +4,7 @@
  */
 import { z } from "zod";
 import { dtypeNames } from "../dtype.ts";
-import { blockForms, expertRows, gatedForms, precisions } from "../problem.ts";
+import { activationNames, blockForms, expertRows, gatedForms, precisions } from "../problem.ts";
 
 const dtype = z.enum(dtypeNames);
 /** A number in TypeScript, an integer in the JSON Schema: `checkProblem` says more about 1.5 than zod does. */
@@ -54,7 +54,7 @@ const epilogueSteps = <T extends z.ZodType>(operand: T) =>
         .describe("multiply by a launch-time scalar, a vector along m or n, or one value in device memory"),
       z.strictObject({
         kind: z.literal("activation"),
-        fn: z.enum(["relu", "gelu", "gelu_tanh", "silu", "sigmoid", "tanh"]),
+        fn: z.enum(activationNames),
       }),
       z.strictObject({ kind: z.literal("clamp"), min: z.number(), max: z.number() }),
       z.strictObject({ kind: z.literal("residual"), operand, name }).describe("add an m x n matrix"),
@@ -199,10 +199,7 @@ export const structuredRequestSchema = z
       .enum(["gemm", "ffn"])
       .optional()
       .describe("ffn: a gated product, D = act(A.Wg) * (A.Wu); n is that of each factor; gemm unless given"),
-    act: z
-      .enum(["silu", "gelu", "gelu_tanh", "relu", "sigmoid", "tanh"])
-      .optional()
-      .describe("activation of an ffn; silu unless given"),
+    act: z.enum(activationNames).optional().describe("activation of an ffn; silu unless given"),
     experts: integer(1, "experts, each with a B of its own: short for a grouped batch with rows").optional(),
     expertRows: z
       .enum(expertRows)

@@ -3,7 +3,14 @@ import type { DType } from "../../src/dtype.ts";
 import { sizeOf } from "../../src/dtype.ts";
 import { operandSpan } from "../../src/problem/size.ts";
 import { withImpliedSizes } from "../../src/problem/symbolic.ts";
-import type { Batch, EpilogueStep, Operand, Problem, Scalar } from "../../src/problem.ts";
+import {
+  activationNames,
+  type Batch,
+  type EpilogueStep,
+  type Operand,
+  type Problem,
+  type Scalar,
+} from "../../src/problem.ts";
 
 /** dtypes of A, B, accumulator, C and D that belong together. */
 const families: readonly {
@@ -85,14 +92,7 @@ export function problems({ maxSize }: ProblemLimits = { maxSize: 300 }): fc.Arbi
         }),
         fc.record({
           kind: fc.constant("activation" as const),
-          fn: fc.constantFrom(
-            "relu" as const,
-            "gelu" as const,
-            "gelu_tanh" as const,
-            "silu" as const,
-            "sigmoid" as const,
-            "tanh" as const,
-          ),
+          fn: fc.constantFrom(...activationNames),
         }),
         fc
           .tuple(fc.integer({ min: -50, max: 0 }), fc.integer({ min: 0, max: 50 }))

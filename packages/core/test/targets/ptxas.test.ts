@@ -22,6 +22,7 @@ const f4 = "{%f0,%f1,%f2,%f3}";
 const samples: Readonly<Record<Feature, string>> = {
   "cp.async": "cp.async.ca.shared.global [%r0], [%rd0], 16;",
   ldmatrix: `ldmatrix.sync.aligned.m8n8.x4.shared.b16 ${r4}, [%r0];`,
+  "tanh.approx": "tanh.approx.f32 %f0, %f1;",
   stmatrix: `stmatrix.sync.aligned.m8n8.x4.shared.b16 [%r0], ${r4};`,
   "mma.f16": `mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 ${f4}, {%r0,%r1}, {%r2}, ${f4};`,
   "mma.bf16": `mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 ${f4}, ${r4}, {%r0,%r1}, ${f4};`,

@@ -16,6 +16,10 @@ const activations: Readonly<Record<Activation, Work>> = {
   tanh: { plain: 12, special: 2 },
   gelu_tanh: { plain: 7, special: 2 },
   gelu: { plain: 16, special: 2 },
+  tanh_approx: { plain: 0, special: 1 },
+  sigmoid_approx: { plain: 2, special: 1 },
+  silu_approx: { plain: 2, special: 1 },
+  gelu_tanh_approx: { plain: 5, special: 1 },
 };
 
 /** Lanes of an SM, by instruction (CUDA C++ Programming Guide, throughput of native arithmetic instructions). */

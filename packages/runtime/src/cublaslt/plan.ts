@@ -200,7 +200,8 @@ function stepBits(problem: Problem, step: EpilogueStep, so: number): number | nu
       return so === 0 && step.along === (problem.d.layout === "row" ? "n" : "m") ? bias : null;
     case "activation":
       if ((so & (relu | gelu)) !== 0) return null;
-      return step.fn === "relu" ? relu : step.fn === "gelu_tanh" ? gelu : null;
+      if (step.fn === "relu") return relu;
+      return step.fn === "gelu_tanh" || step.fn === "gelu_tanh_approx" ? gelu : null;
     case "cast":
       return step.dtype === problem.d.dtype ? 0 : null;
     default:

@@ -116,6 +116,7 @@ describe("epilogues", () => {
     [[relu], 2],
     [[bias, relu], 6],
     [[{ kind: "activation", fn: "gelu_tanh" }], 32],
+    [[{ kind: "activation", fn: "gelu_tanh_approx" }], 32],
     [[bias, { kind: "activation", fn: "gelu_tanh" }], 36],
   ])("%j is %i", (epilogue, bits) => {
     expect(plan({ m: 16, n: 16, k: 16, epilogue }).epilogue).toBe(bits);
