@@ -45,7 +45,7 @@ function parseStatements(scanner: Scanner, outer: RegisterScope, report: Report)
     try {
       parseStatement(scanner, scope, report, body);
     } catch (error) {
-      if (!(error instanceof Fault)) throw error;
+      if (!(error instanceof Fault) || error.ends) throw error;
       report(error);
       recover(scanner, error.offset);
     }

@@ -57,7 +57,7 @@ export function parseModule(text: string, options: ParseOptions = {}): Checked<P
       try {
         items.push(...parseItem(scanner, report, options.keep === "unknown"));
       } catch (error) {
-        if (!(error instanceof Fault)) throw error;
+        if (!(error instanceof Fault) || error.ends) throw error;
         report(error);
         recover(scanner, error.offset);
         // A brace left over from the fault would stop recovery for ever.

@@ -7,11 +7,14 @@ export class Fault extends Error {
   readonly code: `TW${string}`;
   readonly offset: number;
   readonly hint: string | undefined;
-  constructor(code: `TW${string}`, offset: number, message: string, hint?: string) {
+  /** Nothing behind it can be read. */
+  readonly ends: boolean;
+  constructor(code: `TW${string}`, offset: number, message: string, hint?: string, ends = false) {
     super(message);
     this.code = code;
     this.offset = offset;
     this.hint = hint;
+    this.ends = ends;
   }
 }
 
@@ -250,7 +253,7 @@ export class Scanner {
   /** Parse what stands inside brackets of any kind: a text may not nest them so deep that the stack runs out. */
   nested<T>(parse: () => T): T {
     if (this.depth >= DEPTH_LIMIT)
-      throw new Fault("TW4001", this.pos, `nested deeper than ${DEPTH_LIMIT} levels`);
+      throw new Fault("TW4001", this.pos, `nested deeper than ${DEPTH_LIMIT} levels`, undefined, true);
     this.depth += 1;
     try {
       return parse();

@@ -12,7 +12,9 @@ import { bytesOf, GlobalOrder, type Lanes } from "./global-order.ts";
 import type { AccessKind, Place } from "./global-reports.ts";
 import {
   GlobalShadow,
+  lineBytes,
   lineInPage,
+  type Page,
   patternOf,
   placeInPage,
   type ShadowPages,
@@ -362,10 +364,17 @@ export class GlobalRace {
     const order = this.#order;
     const own = order.operation(race, op, reduces);
     let [cleared, from, to] = [0, -1, -1];
-    let page = shadow.page(at);
+    let page = lineInPage(at) < 0 ? shadow.page(at) : null;
     for (let x = at & ~3; x < at + bytes; x += 4) {
-      // One line after another.
-      if (lineInPage(x) >= 0) page = shadow.page(x);
+      const line = lineInPage(x);
+      if (line >= 0) {
+        if (x + lineBytes <= at + bytes && this.#asyncLine(shadow.whole(x), line, own, kind)) {
+          x += lineBytes - 4;
+          continue;
+        }
+        page = shadow.page(x);
+      }
+      if (page === null) continue;
       const q = wordInPage(x);
       const writer = page.writes[q] as number;
       if (writer !== 0 && writer !== cleared && order.asyncAfter(race, op, own, writer, x, kind, "write"))
@@ -386,5 +395,16 @@ export class GlobalRace {
       }
       page.writes[q] = own;
     }
+  }
+  /** The same for a whole line. False where its words have to be looked into. */
+  #asyncLine(page: Page, line: number, own: number, kind: AccessKind): boolean {
+    if (page.split[line] === 1 || page.lineWrites[line] !== 0) return false;
+    const reader = page.lineReads[line] as number;
+    if (kind === "read") page.lineReads[line] = this.#shadow.after(reader, own, "read");
+    else {
+      if (reader !== 0) return false;
+      page.lineWrites[line] = own;
+    }
+    return true;
   }
 }

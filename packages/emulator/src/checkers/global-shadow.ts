@@ -24,7 +24,7 @@ export const infoScopeShift = 5;
 const recordSize = 5;
 const nodeSize = 3;
 
-interface Page {
+export interface Page {
   /** Node of the last writers of each word, and of its readers since; 0 for none. */
   readonly writes: Int32Array;
   readonly reads: Int32Array;
@@ -42,6 +42,7 @@ interface Page {
 /** Words of a line: what a warp accesses at once where its lanes stand side by side. */
 const lineShift = 5;
 const linesPerPage = wordsPerPage >> lineShift;
+export const lineBytes = 4 << lineShift;
 
 /** The lanes of line number `k` of those that a warp accesses at once, `words` (a power of two) in each lane: the first one, and the words of each as a shift. */
 export const patternOf = (k: number, words: number): number =>
@@ -278,6 +279,7 @@ export class GlobalShadow {
     if (kind === "read" && ((this.#nodes[nodeSize * node + 2] as number) & ~alongWide) >= longestHistory)
       return node;
     const record = this.#nodes[nodeSize * own] as number;
+    if (kind === "read" && !this.#hasRead(node, record)) return this.#child(node, record);
     const key = node * recordBits + record;
     const known = this.#steps.get(key);
     if (known !== undefined) return known;
@@ -298,6 +300,17 @@ export class GlobalShadow {
     const after = before === 0 ? own : this.#child(before, record);
     this.#steps.set(key, after);
     return after;
+  }
+
+  /** Whether a history has a read by the agent of a record. */
+  #hasRead(node: number, record: number): boolean {
+    const r = this.#records;
+    const [cluster, agent] = [r[recordSize * record], r[recordSize * record + 1]];
+    for (let k = node; k !== 0; k = this.#nodes[nodeSize * k + 1] as number) {
+      const at = recordSize * (this.#nodes[nodeSize * k] as number);
+      if (r[at] === cluster && r[at + 1] === agent) return true;
+    }
+    return false;
   }
 }
 
@@ -320,4 +333,4 @@ export const placeInPage = (x: number, q: number): number => (x & -(4 * wordsPer
 
 /** Line of arena offset `x` in its page; -1 where none begins there. */
 export const lineInPage = (x: number): number =>
-  (x & ((4 << lineShift) - 1)) === 0 ? wordInPage(x) >> lineShift : -1;
+  (x & (lineBytes - 1)) === 0 ? wordInPage(x) >> lineShift : -1;

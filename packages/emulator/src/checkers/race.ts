@@ -7,6 +7,7 @@
 import type { Awaited } from "../compile/awaited.ts";
 import type { Instruction } from "../load/types.ts";
 import type { Block, Warp } from "../machine/state.ts";
+import { AsyncAccesses } from "./async-accesses.ts";
 import { Clocks } from "./clocks.ts";
 import type { GlobalRace } from "./global-race.ts";
 import { type RaceReport, RaceReports } from "./race-reports.ts";
@@ -64,6 +65,7 @@ export class Race {
   /** Clock and instruction of each agent's last access to each block's window, other than by its own warps. */
   #remote: Map<number, { clock: number; site: number }>[] = [];
   #overwrites: Overwrite[] = [];
+  #operation: AsyncAccesses | null = null;
 
   constructor(fields: RaceFields) {
     this.#fields = fields;
@@ -105,6 +107,7 @@ export class Race {
   /** Forget everything: other blocks come to the windows. */
   reset(): void {
     this.clocks = new Clocks(this.#warps);
+    this.#operation = null;
     this.#shadow.reset(this.#warps);
     for (const accesses of this.#remote) accesses.clear();
     this.cluster = this.global?.enter() ?? 1;
@@ -269,7 +272,7 @@ export class Race {
     const { known, stride } = clocks;
     const shadow = this.#shadow;
     const { order, planes } = shadow;
-    // One bit per plane, the last for all planes from the 32nd on (as `visitReaders`, without a call per word).
+    // One bit per plane, the last for all planes from the 32nd on.
     for (let rest = shadow.readers[q] as number; rest !== 0; rest &= rest - 1) {
       const k = 31 - Math.clz32(rest & -rest);
       const last = k === 31 ? order.length - 1 : k;
@@ -355,115 +358,19 @@ export class Race {
 
   /** The operation reads `bytes` bytes at arena offset `at`, in whole words, of any window of the cluster. */
   asyncRead(op: AsyncOp, at: number, bytes: number): void {
-    const shadow = this.#shadow;
-    const first = (at - shadow.base) >> 2;
-    const end = first + ((bytes + 3) >> 2);
-    if (first < 0 || end > shadow.words) return;
-    const plane = shadow.plane(op.engine);
-    const bit = shadow.bit(op.engine);
-    const site = op.instruction.index;
-    const entry = (op.clock << clockShift) | wholeWord | op.lane;
-    const check = this.#writeCheck(op);
-    // Words of a tile mostly have one writer: what has been found right for one word need not be looked into again.
-    let [writer, written] = [0, 0];
-    for (let q = first; q < end; q++) {
-      if (shadow.writer[q] !== writer || shadow.written[q] !== written) {
-        if (shadow.writer[q] === 0 || check(q, false))
-          [writer, written] = [shadow.writer[q] as number, shadow.written[q] as number];
-      }
-      plane[q] = entry;
-      shadow.readers[q] = (shadow.readers[q] as number) | bit;
-      shadow.readSite[q] = site;
-    }
-    this.#noteRemote(op, at);
+    if (this.#accesses(op).reads(at, bytes)) this.#noteRemote(op, at);
   }
 
   /** The operation writes `bytes` bytes at arena offset `at`, in whole words, of any window of the cluster. */
   asyncWrite(op: AsyncOp, at: number, bytes: number): void {
-    const shadow = this.#shadow;
-    const first = (at - shadow.base) >> 2;
-    const end = first + ((bytes + 3) >> 2);
-    if (first < 0 || end > shadow.words) return;
-    const { clocks } = this;
-    const me = op.warp.agent;
-    const row = me * clocks.stride;
-    const site = op.instruction.index;
-    const { inOrder = false, fencedReads = false, overtakes = false } = clocks.traits(op.engine);
-    const entry = (op.clock << clockShift) | wholeWord | op.lane;
-    const check = this.#writeCheck(op);
-    const ended = this.#endCheck(op);
-    let q = first;
-    const overwrites = (a: number): void => {
-      const reads = shadow.planes[a] as Int32Array;
-      const read = reads[q] as number;
-      if (read === 0) return;
-      reads[q] = 0;
-      if (a === op.engine && inOrder) return;
-      const when = read >> clockShift;
-      if (a !== me && when > (clocks.known[row + a] as number))
-        this.#reports.overwritten(clocks, op.warp, q, site, a, "operation");
-      else if (fencedReads && a < clocks.warps && !clocks.knowsProxied(me, a, when))
-        this.#reports.unfencedRead(op.warp, q, site, a);
-      else if (overtakes && a < clocks.warps && !ended(a, when, shadow.readSite[q] as number))
-        this.#reports.overtaken(op.warp, q, site, a);
-    };
-    let [writer, written] = [0, 0];
-    for (; q < end; q++) {
-      if (shadow.writer[q] !== writer || shadow.written[q] !== written) {
-        const [w, e] = [shadow.writer[q] as number, shadow.written[q] as number];
-        if (w === 0 || check(q, true)) [writer, written] = [w, e];
-      }
-      if (shadow.readers[q] !== 0) {
-        shadow.visitReaders(shadow.readers[q] as number, overwrites);
-        shadow.readers[q] = 0;
-      }
-      shadow.writer[q] = op.engine + 1;
-      shadow.written[q] = entry;
-      shadow.writeSite[q] = site;
-      shadow.kind[q] = writeKind.async;
-    }
-    this.#noteRemote(op, at);
+    if (this.#accesses(op).writes(at, bytes)) this.#noteRemote(op, at);
   }
 
-  /** Whether loads by a warp, in a clock and by an instruction, have surely ended where an operation that overtakes them begins. */
-  #endCheck(op: AsyncOp): (agent: number, clock: number, load: number) => boolean {
-    const { clocks } = this;
-    const { awaited } = this.#fields;
-    const me = op.warp.agent;
-    // Words of a tile are mostly read by the same instructions.
-    let [agent, clock, load, answer] = [-1, 0, 0, false];
-    return (a, when, by) => {
-      if (a === agent && when === clock && by === load) return answer;
-      [agent, clock, load] = [a, when, by];
-      answer = clocks.knowsEnded(me, a, when, op.instruction.index, (site, since) =>
-        awaited(by, site, since),
-      );
-      return answer;
-    };
-  }
-
-  /** Whether the last write of word q is ordered before an operation's issue and visible to its proxy; reports it if not. */
-  #writeCheck(op: AsyncOp): (q: number, write: boolean) => boolean {
-    const { clocks } = this;
-    const shadow = this.#shadow;
-    const { inOrder, proxy } = clocks.traits(op.engine);
-    const me = op.warp.agent;
-    const row = me * clocks.stride;
-    const site = op.instruction.index;
-    return (q, write) => {
-      const writer = (shadow.writer[q] as number) - 1;
-      if (writer === op.engine && inOrder === true) return true;
-      const clock = (shadow.written[q] as number) >> clockShift;
-      if (writer !== me && clock > (clocks.known[row + writer] as number)) {
-        // Lanes of one instruction write their own bytes; where they overlap it is a matter of layout, not of order.
-        if (writer === op.engine && clock === op.clock) return true;
-        this.#reports.unordered(clocks, op.warp, q, site, write, "operation");
-        return false;
-      }
-      if (proxy === "generic" || clocks.knowsProxied(me, writer, clock)) return true;
-      this.#reports.unfenced(clocks, op.warp, q, site, write);
-      return false;
-    };
+  /** Operations access piece after piece. */
+  #accesses(op: AsyncOp): AsyncAccesses {
+    if (this.#operation?.op !== op)
+      this.#operation = new AsyncAccesses(op, this.clocks, this.#shadow, this.#reports, this.#fields.awaited);
+    return this.#operation;
   }
 
   // ---------------------------------------------------------------- blocks that exit

@@ -64,16 +64,6 @@ export class Shadow {
     return this.#bits[agent] ?? 0;
   }
 
-  /** Call `visit` with each agent whose bit is set. */
-  visitReaders(bits: number, visit: (agent: number) => void): void {
-    for (let rest = bits; rest !== 0; ) {
-      const k = 31 - Math.clz32(rest & -rest);
-      rest &= rest - 1;
-      const last = k === lastBit ? this.order.length - 1 : k;
-      for (let j = k; j <= last; j++) visit(this.order[j] as number);
-    }
-  }
-
   /** A lane reads some bytes of word q, and not all of them. */
   noteBytes(q: number, bytes: number, agent: number, clock: number, lane: number): void {
     this.#byteReads ??= { agent: new Int16Array(4 * this.words), entry: new Int32Array(4 * this.words) };

@@ -51,12 +51,21 @@ export function checkWritten(
   for (const { written, name } of registers) {
     if (written === null) continue;
     const base = laneZero(warp, written);
-    for (let l = 0; l < 32; l++)
-      if (words[base + l] !== 255) {
-        machine.report("H008", instruction, warp, () => `lane ${l} reads ${name}, which it has not written`);
-        break;
-      }
+    let lane = 0;
+    while (lane < 32 && words[base + lane] === 255) lane++;
+    if (lane < 32) notWritten(machine, instruction, warp, lane, name);
   }
+}
+
+// Apart, so that a register that has been written costs no closure.
+function notWritten(
+  machine: Machine,
+  instruction: Instruction,
+  warp: Warp,
+  lane: number,
+  name: string,
+): void {
+  machine.report("H008", instruction, warp, () => `lane ${lane} reads ${name}, which it has not written`);
 }
 
 /** Note that all lanes have written the registers. */
