@@ -5,6 +5,7 @@ import type { ForeignReport } from "../worker/running.ts";
 import { showDiagnostics } from "./diagnostics.ts";
 import { fill, h, short, table } from "./dom.ts";
 import { Editor } from "./editor.ts";
+import { said } from "./findings.ts";
 import type { Session } from "./session.ts";
 
 /** A reversal of 64 numbers through shared memory that forgets the barrier between its halves. */
@@ -260,7 +261,9 @@ export class ForeignPanel {
       "li",
       {},
       h("strong", {}, rule),
-      ` ${message} `,
+      " ",
+      said(message, (other) => this.#ptx.goto(other)),
+      " ",
       h("span", { class: "hint" }, `block ${block.join(",")}, warp ${warp}, ${count} times `),
       location === null
         ? null

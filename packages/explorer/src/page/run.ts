@@ -7,6 +7,7 @@ import { Stopped } from "../worker/rpc.ts";
 import type { Order, RunReport } from "../worker/running.ts";
 import { showDiagnostics } from "./diagnostics.ts";
 import { bytesText, fill, h, short, table } from "./dom.ts";
+import { said } from "./findings.ts";
 import type { Session } from "./session.ts";
 import type { StagesPanel } from "./stages.ts";
 import { TimelinePanel } from "./timeline.ts";
@@ -271,7 +272,9 @@ export class RunPanel {
             },
             rule,
           ),
-          ` ${message} `,
+          " ",
+          said(message, (other) => this.#stages.gotoPtx(other)),
+          " ",
           h("span", { class: "hint" }, `block ${block.join(",")}, warp ${warp}, ${count} times `),
           line === 0
             ? null

@@ -11,6 +11,10 @@ export async function foreign(suite: Suite, browser: Browser, url: string): Prom
     await page.click("text=Judge it");
     await says(page, "#panel-foreign .verdict", "Convicted");
     assert.match(await text(page, "#panel-foreign .findings"), /H009/);
+    // Both accesses lead to their lines.
+    const race = page.locator("#panel-foreign .findings li:has(strong:text-is('H009'))").first();
+    const lines = await race.locator("button.link").allTextContents();
+    assert.equal(new Set(lines).size, 2, lines.join(", "));
     await page.click("#panel-foreign .cm-line:has-text('// bar.sync 0;')");
     await page.keyboard.press("Home");
     await page.keyboard.press("Delete");
