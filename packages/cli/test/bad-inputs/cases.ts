@@ -85,6 +85,7 @@ const attending = {
   ...{ name: "flash", problem: { op: "attention", heads: 4, kvHeads: 3, headDim: 64 } },
   sizes: [{ queries: 8, keys: 8 }],
 };
+const attended = "--queries 8 --keys 8 --head-dim 64";
 const operation = { name: "linear", problem };
 
 export const groups: Readonly<Record<string, readonly BadInput[]>> = {
@@ -163,6 +164,43 @@ export const groups: Readonly<Record<string, readonly BadInput[]>> = {
       "emulate none.ptx --launch none.json --seeds 0",
       "emulate none.ptx --launch none.json --disable nosuch",
       "emulate none.ptx --launch none.json --fuel 0",
+    ],
+  ),
+  attention: lines(
+    ...[
+      "",
+      "--queries 8 --keys 8",
+      "$A --heads 0",
+      "$A --heads 4 --kv-heads 3",
+      "$A --value-dim 0",
+      "$A --window -1",
+      "$A --scale x",
+      "$A --soft-cap 0",
+      "$A --bias xy",
+      "$A --layout bhds",
+      "$A --pack-heads maybe",
+      "$A --causal yes",
+      "$A --lse=yes",
+      "$A --dtype e4m3",
+      "$A --schedule tile=1",
+      "$A --backend wgmma --arch sm_80",
+      "$A --epilogue relu -m 64",
+      "$A --symbolic m --experts 4",
+      "$A --acc-dtype f16",
+      "--queries 9007199254740993 --keys 8 --head-dim 64",
+      "--queries 8 --keys 1e9 --head-dim 0",
+    ].map((words) =>
+      `run --op attention --arch sm_80 ${words}`
+        .replace("--arch sm_80 $A --backend", "$A --backend")
+        .replace("$A", attended),
+    ),
+    ...[
+      `plan ${attended} --op attention --arch sm_71`,
+      `bench ${attended} --op attention --shapes 64x64x64`,
+      `ladder --op attention --queries 8 --keys 8 --head-dim 0 --arch sm_90a`,
+      `tune ${attended} --op attention --tuned s.jsonl`,
+      "run --heads 4 -m 64 -n 64 -k 64",
+      "run --op atention -m 64",
     ],
   ),
   problems: lines(
