@@ -1,6 +1,6 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { type OperandData, readElement, readManifest } from "@tilewright/core";
+import { encodeArray, type OperandData, readElement, readManifest } from "@tilewright/core";
 import {
   anchorOf,
   attentionText,
@@ -283,7 +283,11 @@ describe("attention", () => {
     const library = { name: "lib", archs: ["sm_80"], operations: [{ name: "flash", problem, sizes }] };
     const options = { cwd: folder.path, stdin: JSON.stringify(library) };
     const made = await cli("compile --library out --kernels - --certify", options);
-    expect([made.code, made.stderr, made.stdout.includes("launchers: out/lib.py\n")]).toEqual([0, "", true]);
+    expect([made.code, made.stderr, /launchers: .*out\/lib\.h.*out\/lib\.js/.test(made.stdout)]).toEqual([
+      0,
+      "",
+      true,
+    ]);
     const paths = folder.list().filter((path) => path.endsWith(".gemm.json"));
     const manifests = paths.map((path) => {
       const read = readManifest(JSON.parse(readFileSync(join(folder.path, path), "utf8")));
@@ -309,10 +313,28 @@ describe("attention", () => {
     const opened = KernelLibrary.open(device.value, index, (path) =>
       readFileSync(join(folder.path, "out", path)),
     );
-    const picked = opened.ok ? opened.value.pick("flash", { m: 16, n: 16, k: 16 }) : opened;
-    expect(picked).toMatchObject({
-      error: [{ message: "'flash' is no product, and has no sizes m, n and k" }],
+    if (!opened.ok) throw new Error(JSON.stringify(opened.error));
+    expect(opened.value.pick("flash", { m: 16, n: 16, k: 16 })).toMatchObject({
+      error: [{ message: "'flash' is attention, and has no sizes m, n and k" }],
     });
+    // Weights add up to 1, so that values that are all alike come out as they went in.
+    const half = (count: number, value: number) => {
+      const made = device.value.alloc(2 * count);
+      const bytes = new Uint8Array(encodeArray("f16", new Array<number>(count).fill(value)).buffer);
+      if (!made.ok || !made.value.write(bytes).ok) throw new Error("memory");
+      return made.value;
+    };
+    const [q, k, v, out] = [
+      half(4 * 16 * 16, 0.5),
+      half(2 * 32 * 16, 1),
+      half(2 * 32 * 16, 3),
+      half(4 * 16 * 16, 0),
+    ];
+    const tensors = { q: { shape: [1, 4, 16, 16] }, k: { shape: [1, 2, 32, 16] } };
+    const launched = opened.value.launch("flash", { tensors }, { q, k, v, out });
+    expect(launched.ok ? [] : launched.error).toEqual([]);
+    const read = out.read();
+    expect(read.ok && new Set(new Uint16Array(read.value.slice().buffer))).toEqual(new Set([0x4200]));
   });
 
   test.each([

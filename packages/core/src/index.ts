@@ -43,6 +43,7 @@ export {
 export { sha256 } from "./hash.ts";
 export { type Bytes, bytes, type Elements, elements, err, ok, type Result } from "./ids.ts";
 export { type Lifetime, lifetimesOf, planArena } from "./launch/arena.ts";
+export { type CallerTensor, callerTensors } from "./launch/callerTensors.ts";
 export {
   evaluateConstraints,
   evaluateLaunchExpr,

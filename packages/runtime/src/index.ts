@@ -48,6 +48,7 @@ export {
   type PlannedLaunch,
   planLaunch,
 } from "./launch-kernel.ts";
+export type { AttentionArguments, LibraryTensor } from "./library/attention.ts";
 export { imageDevice, imagePath, imagesInOrder } from "./library/images.ts";
 export { KernelLibrary, type LibraryArguments, type LibraryPick } from "./library/library.ts";
 export {

@@ -12,7 +12,7 @@ static inline int LIB_point(LIB_library *lib, LIB_plan *plan, const LIB_args *ar
   for (i = 0; i < operation->operand_count; i++) {
     const LIB_operand *o = &operation->operands[i];
     if (LIB_pointer_of(&plan->args, o->pointer) == LIB_pointer_of(args, o->pointer)) continue;
-    status = LIB_check_address(lib, operation, args, o);
+    status = LIB_check_address(lib, operation, args, o, plan->artefact);
     if (status != LIB_OK) return status;
   }
   plan->operation = 0; /* until all of them are written */
@@ -28,7 +28,9 @@ static inline int LIB_point(LIB_library *lib, LIB_plan *plan, const LIB_args *ar
 }
 
 static inline int LIB_no_kernel(LIB_library *lib, const LIB_operation *operation, const LIB_args *args, const LIB_why *why) {
-  int length = snprintf(lib->message, sizeof lib->message, "%s has no kernel for m=%lld n=%lld k=%lld batch=%lld on compute capability %d.%d: ",
+  int length;
+  if (operation->operands[0].axes) return LIB_no_attention(lib, operation, args, why);
+  length = snprintf(lib->message, sizeof lib->message, "%s has no kernel for m=%lld n=%lld k=%lld batch=%lld on compute capability %d.%d: ",
                         operation->name, (long long)args->m, (long long)args->n, (long long)args->k, (long long)args->batch, lib->major, lib->minor);
   if (why->text)
     snprintf(lib->message + length, sizeof lib->message - (size_t)length, "the nearest wants %s, and %s is %.17g", why->text, why->name, why->value);
@@ -39,12 +41,13 @@ static inline int LIB_no_kernel(LIB_library *lib, const LIB_operation *operation
 
 /* Makes a plan in the place of the oldest. */
 static inline int LIB_prepare(LIB_library *lib, const LIB_operation *operation, const LIB_args *args, LIB_plan **made) {
-  LIB_why why = {0, 0, 0, 0};
+  LIB_why why = {0, 0, 0, 0, 0, 0, 0};
   LIB_plan *plan;
   int i, status = LIB_OK, artefact = LIB_pick(lib, operation, args, &why);
   size_t used = 0;
   if (artefact < 0) return LIB_no_kernel(lib, operation, args, &why);
-  for (i = 0; i < operation->operand_count && status == LIB_OK; i++) status = LIB_check_address(lib, operation, args, &operation->operands[i]);
+  for (i = 0; i < operation->operand_count && status == LIB_OK; i++)
+    status = LIB_check_address(lib, operation, args, &operation->operands[i], artefact);
   if (status != LIB_OK) return status;
   lib->latest = (lib->latest + 1) % LIB_KEPT;
   plan = lib->plan[lib->latest];

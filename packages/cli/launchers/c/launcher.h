@@ -4,9 +4,9 @@
  *   LIB_library lib;
  *   LIB_args args;
  *   LIB_open(&lib, "folder of this file", 0);
- *   LIB_@FIRST@_defaults(&args, m, n, k);
- *   args.a = ...; args.b = ...; args.d = ...;      addresses, or with what is known of them, checked:
- *   LIB_@FIRST@_take(&lib, &args, "a", LIB_matrix(address, LIB_F16, m, k));
+ *   LIB_@FIRST@_defaults(&args@SIZES@);
+ *   Operands are addresses in args, or tensors, whose dtype, GPU, shape and strides are checked:
+ *   LIB_@FIRST@_take(&lib, &args, @TAKEN@);
  *   if (LIB_@FIRST@(&lib, &args, stream) != LIB_OK) puts(LIB_last_error(&lib));
  *   LIB_close(&lib);
  *
@@ -38,6 +38,7 @@ extern "C" {
 
 #include "types.h"
 #include "open.h"
+#include "extents.h"
 #include "operands.h"
 #include "plan.h"
 

@@ -2,7 +2,7 @@
  * Kernel library LIB for C++17, made by tilewright @VERSION@. Generated: do not edit.
  *
  *   LIB::library library("folder of this file");
- *   library.@FIRST@(m, n, k, {{"a", LIB_matrix(a, LIB_F16, m, k)}, {"b", ...}, {"d", ...}}, {}, stream);
+ *   library.@FIRST@(@EXTENTS@{{@TAKEN@}, ...}, {}, stream);
  *
  * Tensors are checked as LIB_OPERATION_take says; what does not fit, and what the driver says, is a LIB::error.
  */
@@ -53,14 +53,24 @@ class library {
 
 #define LIB_OPERATION(name)                                                                                            \
   void name(int64_t m, int64_t n, int64_t k, operands tensors, const numbers &more = {}, LIB_stream stream = nullptr) { \
-    LIB_args args = make(LIB_##name##_defaults, LIB_##name##_take, m, n, k, tensors, more);                            \
+    LIB_args args;                                                                                                     \
+    LIB_##name##_defaults(&args, m, n, k);                                                                             \
+    take(args, LIB_##name##_take, tensors, more);                                                                      \
     check(LIB_##name(lib_.get(), &args, stream));                                                                      \
+  }
+/* Tensors decide the sizes. */
+#define LIB_ATTENTION(name)                                                                   \
+  void name(operands tensors, const numbers &more = {}, LIB_stream stream = nullptr) {        \
+    LIB_args args;                                                                            \
+    LIB_##name##_defaults(&args);                                                             \
+    take(args, LIB_##name##_take, tensors, more);                                             \
+    check(LIB_##name(lib_.get(), &args, stream));                                             \
   }
   /* @METHODS@ */
 #undef LIB_OPERATION
+#undef LIB_ATTENTION
 
  private:
-  using defaults_function = void (*)(LIB_args *, int64_t, int64_t, int64_t);
   using take_function = int (*)(LIB_library *, LIB_args *, const char *, LIB_tensor);
 
   struct close {
@@ -74,16 +84,13 @@ class library {
     if (status != LIB_OK) throw error(status, LIB_last_error(lib_.get()));
   }
 
-  LIB_args make(defaults_function defaults, take_function take, int64_t m, int64_t n, int64_t k, operands tensors, const numbers &more) {
-    LIB_args args;
-    defaults(&args, m, n, k);
+  void take(LIB_args &args, take_function taken, operands tensors, const numbers &more) {
     if (more.batch != 0) args.batch = more.batch;
     if (more.factors) args.alpha = more.alpha, args.beta = more.beta;
     for (const auto &[step, value] : more.scale) args.scale[step] = value;
     args.workspace = more.workspace;
     args.workspace_bytes = more.workspace_bytes;
-    for (const auto &[name, value] : tensors) check(take(lib_.get(), &args, name, value));
-    return args;
+    for (const auto &[name, value] : tensors) check(taken(lib_.get(), &args, name, value));
   }
 
   std::unique_ptr<LIB_library, close> lib_;

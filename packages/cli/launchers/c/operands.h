@@ -1,11 +1,11 @@
 /* Part of launcher.h: tensors and addresses against what the kernels take. */
 /* A row-major matrix without padding, and a vector, on a GPU that is not told. */
 LIB_LINKAGE LIB_tensor LIB_matrix(LIB_pointer data, int dtype, int64_t rows, int64_t columns) {
-  LIB_tensor made = {data, dtype, -1, 2, {rows, columns, 0}, {columns, 1, 0}};
+  LIB_tensor made = {data, dtype, -1, 2, {rows, columns, 0, 0}, {columns, 1, 0, 0}};
   return made;
 }
 LIB_LINKAGE LIB_tensor LIB_vector(LIB_pointer data, int dtype, int64_t length) {
-  LIB_tensor made = {data, dtype, -1, 1, {length, 0, 0}, {1, 0, 0}};
+  LIB_tensor made = {data, dtype, -1, 1, {length, 0, 0, 0}, {1, 0, 0, 0}};
   return made;
 }
 
@@ -30,7 +30,7 @@ static inline int64_t LIB_extent(const LIB_args *args, char name) {
 /*
  * Sets an operand of an operation to a tensor ("a", "b", "c", "d", "epilogueI", or its label), its leading dimension and the distance between
  * matrices of a batch from its strides. LIB_BAD_ARGUMENT where the kernels take another dtype, GPU, shape or strides. A matrix in columns is
- * given as it lies in memory, its rows being those columns, or as the transposed view.
+ * given as it lies in memory, its rows being those columns, or as the transposed view. Attention's shapes and strides decide the kernel at the launch.
  */
 static inline int LIB_take(LIB_library *lib, const LIB_operation *operation, LIB_args *args, const char *name, LIB_tensor tensor) {
   const LIB_operand *o = 0;
@@ -45,6 +45,7 @@ static inline int LIB_take(LIB_library *lib, const LIB_operation *operation, LIB
     LIB_REFUSE("%s: %s is %s, and the kernels take %s", operation->name, o->label, LIB_dtype_name(tensor.dtype), LIB_dtype_name(o->dtype));
   if (tensor.device >= 0 && tensor.device != lib->device)
     LIB_REFUSE("%s: %s is on GPU %d, and the library was opened for GPU %d", operation->name, o->label, tensor.device, lib->device);
+  if (o->axes) return LIB_take_extents(lib, operation, args, o, &tensor);
   wanted[0] = LIB_extent(args, o->outer);
   wanted[1] = LIB_extent(args, o->inner);
   batched = o->outer && tensor.rank == 3;
@@ -83,18 +84,20 @@ static inline int LIB_take(LIB_library *lib, const LIB_operation *operation, LIB
   return LIB_OK;
 }
 
-/* Bytes from an operand's address to its end. */
-static inline int64_t LIB_reach(const LIB_args *args, const LIB_operand *o) {
+/* Bytes from an operand's address to its end, for a kernel. */
+static inline int64_t LIB_reach(const LIB_operation *operation, const LIB_args *args, const LIB_operand *o, int artefact) {
   int64_t outer = LIB_extent(args, o->outer), inner = LIB_extent(args, o->inner);
   int64_t ld = o->ld_at ? LIB_size_of(args, o->ld_at) : o->ld ? o->ld : inner;
   int64_t between = o->stride_at ? LIB_size_of(args, o->stride_at) : o->outer ? ld * outer : 0;
+  if (o->axes) return LIB_extents_reach(&LIB_extents_of(artefact)[o - operation->operands]) * LIB_dtype_bytes(o->dtype);
   return ((args->batch - 1) * between + (outer - 1) * ld + inner) * LIB_dtype_bytes(o->dtype);
 }
 
 /* LIB_BAD_ARGUMENT for an address that the driver does not know, that is on another GPU, or too near to the end of its allocation. */
-static inline int LIB_check_address(LIB_library *lib, const LIB_operation *operation, const LIB_args *args, const LIB_operand *o) {
+static inline int LIB_check_address(LIB_library *lib, const LIB_operation *operation, const LIB_args *args, const LIB_operand *o, int artefact) {
   LIB_pointer address = LIB_pointer_of(args, o->pointer);
   uint64_t begin = 0, bytes = 0;
+  int64_t reach = LIB_reach(operation, args, o, artefact);
   unsigned kind = 0;
   int ordinal = lib->device, told;
   if (!lib->cuPointerGetAttribute || address == 0) return LIB_OK;
@@ -111,9 +114,9 @@ static inline int LIB_check_address(LIB_library *lib, const LIB_operation *opera
     return LIB_BAD_ARGUMENT;
   }
   if (lib->cuPointerGetAttribute(&begin, 11, address) == 0 && lib->cuPointerGetAttribute(&bytes, 12, address) == 0 && bytes > 0 &&
-      (int64_t)(begin + bytes - address) < LIB_reach(args, o)) {
+      (int64_t)(begin + bytes - address) < reach) {
     snprintf(lib->message, sizeof lib->message, "%s: %s has %lld bytes to the end of its allocation, and takes %lld", operation->name, o->label,
-             (long long)(begin + bytes - address), (long long)LIB_reach(args, o));
+             (long long)(begin + bytes - address), (long long)reach);
     return LIB_BAD_ARGUMENT;
   }
   return LIB_OK;

@@ -14,16 +14,9 @@ static inline int64_t LIB_max(int64_t a, int64_t b) { return a > b ? a : b; }
 static inline double LIB_min_real(double a, double b) { return a < b ? a : b; }
 static inline double LIB_max_real(double a, double b) { return a > b ? a : b; }
 
-/* The constraint that keeps an artefact from serving the arguments; of several artefacts that of the one that meets most before it. */
-typedef struct LIB_why {
-  int met;
-  const char *text, *name;
-  double value;
-} LIB_why;
-
 static inline int LIB_unmet(LIB_why *why, int met, const char *text, const char *name, double value) {
   if (met >= why->met) {
-    LIB_why found = {met, text, name, value};
+    LIB_why found = {met, text, name, value, 0, 0, 0};
     *why = found;
   }
   return 0;

@@ -115,7 +115,7 @@ static inline int LIB_pick(const LIB_library *lib, const LIB_operation *operatio
 }
 
 static inline int64_t LIB_workspace_of(LIB_library *lib, const LIB_operation *operation, const LIB_args *args) {
-  LIB_why why = {0, 0, 0, 0};
+  LIB_why why = {0, 0, 0, 0, 0, 0, 0};
   int artefact = LIB_pick(lib, operation, args, &why);
   return artefact < 0 ? 0 : LIB_workspace_bytes(lib, artefact, args);
 }

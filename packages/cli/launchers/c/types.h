@@ -21,14 +21,20 @@ typedef struct LIB_tensor {
   LIB_pointer data;
   int dtype, device; /* a LIB_F16 ..., the GPU's number or -1 where it is not known */
   int rank;
-  int64_t shape[3], stride[3];
+  int64_t shape[4], stride[4];
 } LIB_tensor;
+
+/* Shape and strides of a tensor, in elements. */
+typedef struct LIB_extents {
+  int64_t rank, shape[4], stride[4];
+} LIB_extents;
 
 /* Arguments of every operation: set them with LIB_OPERATION_defaults, then change what differs. */
 typedef struct LIB_args {
   int64_t m, n, k, batch;
   int64_t lda, ldb, ldc, ldd;                   /* elements */
   int64_t strideA, strideB, strideC, strideD;   /* elements between matrices of a batch */
+  LIB_extents tensor[LIB_TENSORS];              /* of attention's operands, as LIB_OPERATION_take was told; of rank 0 they are a kernel's own */
   LIB_pointer a, b, c, d;
   LIB_pointer epilogue[LIB_STEPS];              /* what step i of the epilogue reads or writes */
   double alpha, beta;
@@ -57,6 +63,7 @@ typedef struct LIB_operand {
   int column_major;
   int64_t ld; /* of a matrix of the epilogue, which has no argument for it: a number, or 0 where it is packed */
   size_t pointer, ld_at, stride_at;
+  const char *axes; /* of attention's: "batch, heads, queries, head dim"; its kernels know the extents */
 } LIB_operand;
 
 typedef struct LIB_operation {

@@ -1,12 +1,22 @@
-import type { CudaStream, Device, KernelBuffers, KernelLibrary, LibraryArguments } from "@tilewright/runtime";
+import type {
+  AttentionArguments,
+  CudaStream,
+  Device,
+  KernelBuffers,
+  KernelLibrary,
+  LibraryArguments,
+} from "@tilewright/runtime";
 
 export declare const open: (device: Device) => ReturnType<typeof KernelLibrary.open>;
 
-export type Launch = (
+export type Launch<Arguments> = (
   library: KernelLibrary,
-  args: LibraryArguments,
+  args: Arguments,
   buffers: KernelBuffers,
   stream?: CudaStream,
 ) => ReturnType<KernelLibrary["launch"]>;
+
+export type Product = Launch<LibraryArguments>;
+export type Attention = Launch<AttentionArguments>;
 
 /* @OPERATIONS@ */

@@ -3,7 +3,7 @@
  *
  *   import { open, @FIRST@ } from "./LIB.js";
  *   const library = open(device); // a Device of @tilewright/runtime: a GPU or the emulator
- *   if (library.ok) @FIRST@(library.value, { m, n, k }, { a, b, d }, stream);
+ *   if (library.ok) @FIRST@(library.value, @ARGUMENTS@, stream);
  */
 import { readFileSync } from "node:fs";
 import { KernelLibrary } from "@tilewright/runtime";

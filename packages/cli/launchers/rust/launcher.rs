@@ -3,7 +3,7 @@
 //! `mod LIB;` in a crate that links LIB.c, which lies beside this file (`cc::Build::new().file("LIB.c").compile("LIB")` in build.rs, or
 //! `cc -O2 -c LIB.c`):
 //! `let mut library = LIB::Library::open("folder of the library", 0)?;`
-//! `let mut args = LIB::Library::@FIRST@_defaults(m, n, k);`, set its operands, then
+//! `let mut args = LIB::Library::@FIRST@_defaults(@SIZES@);`, set its operands, then
 //! `unsafe { library.@FIRST@(&args, stream)? };`
 //! Rust 1.77 or later.
 #![allow(dead_code)]
@@ -14,6 +14,8 @@ use std::path::Path;
 
 /// Steps of the longest epilogue.
 const STEPS: usize = @STEPS@;
+/// Tensors of the attention with the most, at least 1.
+const TENSORS: usize = @TENSORS@;
 
 /// Address in device memory: a CUdeviceptr.
 pub type Pointer = u64;
@@ -70,18 +72,32 @@ pub struct Tensor {
     /// The GPU's number, or -1 where it is not known.
     pub device: c_int,
     pub rank: c_int,
-    pub shape: [i64; 3],
-    pub stride: [i64; 3],
+    pub shape: [i64; 4],
+    pub stride: [i64; 4],
 }
 
 impl Tensor {
     /// A row-major matrix without padding.
     pub fn matrix(data: Pointer, dtype: DType, rows: i64, columns: i64) -> Tensor {
-        Tensor { data, dtype, device: -1, rank: 2, shape: [rows, columns, 0], stride: [columns, 1, 0] }
+        Tensor { data, dtype, device: -1, rank: 2, shape: [rows, columns, 0, 0], stride: [columns, 1, 0, 0] }
     }
     pub fn vector(data: Pointer, dtype: DType, length: i64) -> Tensor {
-        Tensor { data, dtype, device: -1, rank: 1, shape: [length, 0, 0], stride: [1, 0, 0] }
+        Tensor { data, dtype, device: -1, rank: 1, shape: [length, 0, 0, 0], stride: [1, 0, 0, 0] }
     }
+    /// Batch, heads, rows and columns, packed.
+    pub fn heads(data: Pointer, dtype: DType, shape: [i64; 4]) -> Tensor {
+        let [_, heads, rows, columns] = shape;
+        Tensor { data, dtype, device: -1, rank: 4, shape, stride: [heads * rows * columns, rows * columns, columns, 1] }
+    }
+}
+
+/// Shape and strides of a tensor, in elements.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Extents {
+    pub rank: i64,
+    pub shape: [i64; 4],
+    pub stride: [i64; 4],
 }
 
 /// Arguments of every operation, `LIB_args` of LIB.h; start from the operation's defaults.
@@ -103,6 +119,8 @@ pub struct Args {
     pub strideB: i64,
     pub strideC: i64,
     pub strideD: i64,
+    /// Of attention's operands, as they were taken; of rank 0 they are a kernel's own.
+    pub tensor: [Extents; TENSORS],
     pub a: Pointer,
     pub b: Pointer,
     pub c: Pointer,
@@ -179,20 +197,20 @@ impl Drop for Library {
 
 /// An operation: its functions here, and the names that LIB.c gives them.
 macro_rules! operation {
-    ($(#[$about:meta])* $launch:ident $defaults:ident $take:ident $workspace:ident: $c_launch:literal $c_defaults:literal $c_take:literal $c_workspace:literal) => {
+    ($(#[$about:meta])* $launch:ident($($size:ident),*) $defaults:ident $take:ident $workspace:ident: $c_launch:literal $c_defaults:literal $c_take:literal $c_workspace:literal) => {
         impl Library {
             /// Arguments as they are unless told otherwise; operands are to be set.
-            pub fn $defaults(m: i64, n: i64, k: i64) -> Args {
+            pub fn $defaults($($size: i64),*) -> Args {
                 extern "C" {
                     #[link_name = $c_defaults]
-                    fn defaults(args: *mut Args, m: i64, n: i64, k: i64);
+                    fn defaults(args: *mut Args $(, $size: i64)*);
                 }
                 let mut args = Args::default();
-                unsafe { defaults(&mut args, m, n, k) };
+                unsafe { defaults(&mut args $(, $size)*) };
                 args
             }
 
-            /// Sets an operand ("a", "d", "epilogue0", ...) to a tensor, whose dtype, GPU, shape and strides are checked.
+            /// Sets an operand ("a", "d", "epilogue0", ..., or its label) to a tensor, whose dtype, GPU, shape and strides are checked.
             pub fn $take(&mut self, args: &mut Args, operand: &str, tensor: Tensor) -> Result<(), Error> {
                 extern "C" {
                     #[link_name = $c_take]

@@ -2,6 +2,7 @@
 import {
   type Certificate,
   type Checked,
+  callerTensors,
   type Diagnostic,
   err,
   isScaled,
@@ -216,7 +217,9 @@ function operationsOf(
   return [...numbers].flatMap(([name, list]): LibraryOperation[] => {
     const request = compiled[list[0] ?? 0]?.request;
     if (request === undefined) return [];
-    const { problem, program } = request;
-    return [{ name, problem, attends: program !== undefined, dispatch: dispatchOrder(artefacts, list) }];
+    const { problem } = request;
+    const tensors = artefacts[list[0] ?? 0]?.manifest.tensors;
+    const attends = tensors === undefined ? {} : { tensors: callerTensors(tensors) };
+    return [{ name, problem, ...attends, dispatch: dispatchOrder(artefacts, list) }];
   });
 }

@@ -192,28 +192,12 @@ function show(
   );
 }
 
-/** Languages whose launchers know every operation: attention's tensors are Python's alone. Errors: others that were asked for, and an order of products' additions. */
+/** Languages that launchers are written in. Errors: attention, where an order of products' additions was asked for. */
 function languagesOf(plan: LibraryPlan, args: LibraryArgs): Checked<readonly Language[]> {
   const attends = plan.kernels.find(({ program }) => program !== undefined);
-  if (attends === undefined) return ok(args.launchers ?? languages);
-  const others = args.launchers?.filter((language) => language !== "python") ?? [];
-  const conflict = (flag: string, message: string, hint: string) =>
-    problemWith(codes.conflict, flag, `${attends.operation} is attention: ${message}`, { hint });
-  const found = [
-    ...(others.length === 0
-      ? []
-      : [
-          conflict(
-            "--launchers",
-            `launchers for ${others.join(", ")} know products`,
-            "leave --launchers out: Python's is written",
-          ),
-        ]),
-    ...(args.batchInvariant
-      ? [conflict("--batch-invariant", "its rows have no order that m leaves alone", "leave it out")]
-      : []),
-  ];
-  return found.length > 0 ? err(found) : ok(["python"]);
+  if (attends === undefined || !args.batchInvariant) return ok(args.launchers ?? languages);
+  const message = `${attends.operation} is attention: its rows have no order that m leaves alone`;
+  return err([problemWith(codes.conflict, "--batch-invariant", message, { hint: "leave it out" })]);
 }
 
 /** The whole command. Nothing is written unless everything compiles. */

@@ -1,5 +1,6 @@
 /** A kernel library between compiling and writing: what the index, the dispatch table and the launchers are made of. */
 import type {
+  CallerTensor,
   Constraint,
   LibraryDevice,
   LibraryIndex,
@@ -28,8 +29,8 @@ export interface LibraryOperation {
   readonly name: string;
   /** The problem of its first kernel: dtypes, layouts and epilogue are those of all. */
   readonly problem: Problem;
-  /** Whether it is attention, which has tensors in place of a problem's operands. */
-  readonly attends: boolean;
+  /** Of attention: its tensors in place of a problem's operands, as its first kernel has them; all have their dtypes and axes. */
+  readonly tensors?: readonly CallerTensor[];
   /** Numbers of artefacts, best first. */
   readonly dispatch: readonly number[];
 }

@@ -37,6 +37,8 @@ function run(program: string) {
   return { lines: stdout.trim().split("\n"), journal: journal.map((line) => JSON.parse(line)) };
 }
 
+const noHeads =
+  "flash has no kernel for these tensors on compute capability 9.0: the nearest wants q of [2, 4, 128, 32], and it is [2, 4, 100, 32]";
 const warnings = ["-Wall", "-Wextra", "-Werror"];
 const tensors = [
   "variable: x is f16, and the kernels take bf16",
@@ -85,6 +87,17 @@ describe.skipIf(!has("gcc"))("C", () => {
       "factor: -1 variable has no kernel for m=64 n=48 k=32 batch=1 on compute capability 9.0: the nearest wants beta < 0.5, and beta is 0.75",
       `no kernel: -1 ${tensors[1]}`,
       "right again: 0",
+      "heads: 0",
+      "other keys: 0",
+      "more queries: 0",
+      `no such queries: -1 ${noHeads}`,
+      "rows before heads: -1 flash has no kernel for these tensors on compute capability 9.0: the nearest wants q with strides [8192, 2048, 32, 1], and they are [8192, 32, 128, 1]",
+      "heads' dtype: -2 flash: q is bf16, and the kernels take f16",
+      "rank: -2 flash: q has 2 dimensions, and the kernels take [batch, heads, queries, head dim]",
+      "no v: -2 an operand is missing: v",
+      "q's alignment: -2 q is not aligned to 16 bytes, as the kernel needs it",
+      "q in host memory: -2 flash: q is no memory of a GPU: the driver does not know the address 0x66000000",
+      "addresses alone: 0",
     ]);
     const calls = journal.map(({ call }) => call).filter((call) => call === "launch" || call === "replace");
     // Two kernels a launch. The second patches nothing, the third the map over A.
@@ -97,7 +110,8 @@ describe.skipIf(!has("gcc"))("C", () => {
       "launch",
       "launch",
     ]);
-    expect(calls.filter((call) => call === "launch")).toHaveLength(8);
+    // Of attention one kernel each: the second patches the map over K.
+    expect(calls.slice(9)).toEqual(["launch", "replace", "launch", "launch", "launch"]);
   });
 });
 
@@ -116,8 +130,15 @@ describe.skipIf(!has("g++"))("C++", () => {
       "-ldl",
     );
     const { lines, journal } = run(at("checks-cpp"));
-    expect(lines).toEqual(["ok", `-2 ${tensors[0]}`, `-1 ${tensors[1]}`, "101 cuDeviceGet: stub error"]);
-    expect(journal.filter(({ call }) => call === "launch")).toHaveLength(2);
+    expect(lines).toEqual([
+      "ok",
+      `-2 ${tensors[0]}`,
+      `-1 ${tensors[1]}`,
+      "ok",
+      `-1 ${noHeads}`,
+      "101 cuDeviceGet: stub error",
+    ]);
+    expect(journal.filter(({ call }) => call === "launch")).toHaveLength(3);
   });
 });
 
@@ -129,7 +150,7 @@ describe.skipIf(!has("rustc") || !has("gcc"))("Rust", () => {
     const link = ["-C", `link-arg=${at("mixed.o")}`, "-o", at("checks-rust"), at("checks.rs")];
     build("rustc", "--edition", "2021", "-D", "warnings", ...link);
     const { lines, journal } = run(at("checks-rust"));
-    expect(lines).toEqual(["ok", ...tensors, "cuDeviceGet: stub error (CUDA error 101)"]);
-    expect(journal.filter(({ call }) => call === "launch")).toHaveLength(2);
+    expect(lines).toEqual(["ok", ...tensors, "ok", noHeads, "cuDeviceGet: stub error (CUDA error 101)"]);
+    expect(journal.filter(({ call }) => call === "launch")).toHaveLength(3);
   });
 });

@@ -15,7 +15,7 @@ import {
   tensorMapTypeOf,
   tensorMapTypes,
 } from "@tilewright/core";
-import { KernelLibrary, openCudaDevice, openDevice } from "@tilewright/runtime";
+import { KernelLibrary, type LibraryTensor, openCudaDevice, openDevice } from "@tilewright/runtime";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createFakeDriver, fakeH200 } from "../../../runtime/test/fake/index.ts";
 import { scratch } from "../scratch.ts";
@@ -306,6 +306,47 @@ describe("JavaScript", () => {
     expect(driver.callsOf("launchKernel")).toHaveLength(6);
   });
 
+  test("tensors of attention pick its kernel; wrong ones are named; maps are kept", () => {
+    const driver = createFakeDriver({ devices: [fakeH200] });
+    using device = must(openCudaDevice(driver));
+    using library = must(KernelLibrary.open(device, JSON.parse(String(read("index.json"))), read));
+    using stream = must(device.stream());
+    const buffer = (bytes: number) => must(device.alloc(bytes));
+    const buffers = { q: buffer(65_536), k: buffer(16_384), v: buffer(16_384), out: buffer(65_536) };
+    const q = { dtype: "f16", shape: [2, 4, 128, 32] } as const;
+    const launch = (tensors: Readonly<Record<string, LibraryTensor>>, more: object = {}) =>
+      library.launch("flash", { tensors }, { ...buffers, ...more }, stream);
+    const known = { q, k: { shape: [2, 2, 64, 32] } };
+    expect([launch(known), launch(known)]).toMatchObject([
+      { ok: true, value: { artefact: 4 } },
+      { ok: true, value: { artefact: 4 } },
+    ]);
+    expect(launch({})).toMatchObject({ ok: true, value: { artefact: 3 } });
+    expect(driver.callsOf("tensorMapEncodeTiled")).toHaveLength(2);
+    expect(driver.callsOf("launchKernel")).toHaveLength(3);
+    const wrong = [
+      launch({ q: { ...q, dtype: "bf16" } }),
+      launch({ q: { shape: [4, 128, 32] } }),
+      launch({ q: { shape: [2, 4, 100, 32] } }),
+      launch({ q: { ...q, strides: [16_384, 32, 128, 1] } }),
+      launch({ x: q }),
+      launch(known, { q: buffer(65_534) }),
+      library.launch("flash", { m: 64, n: 48, k: 32 }, buffers, stream),
+      library.launch("variable", {}, buffers, stream),
+    ];
+    expect(wrong.map((each) => (each.ok ? "" : each.error[0]?.message))).toEqual([
+      "q is bf16, and the kernels take f16",
+      "q has shape [4, 128, 32], and the kernels take [batch, heads, queries, head dim]",
+      "flash has no kernel for these tensors on sm_90: the nearest wants q of [2, 4, 64, 32], and it is [2, 4, 100, 32]",
+      "flash has no kernel for these tensors on sm_90: the nearest wants q with strides [16384, 4096, 32, 1], and they are [16384, 32, 128, 1]",
+      "flash has no tensor 'x'",
+      "q has 65534 bytes; [2, 4, 128, 32] f16 takes 65536",
+      "'flash' is attention, and has no sizes m, n and k",
+      "'variable' is a product",
+    ]);
+    expect(driver.callsOf("launchKernel")).toHaveLength(3);
+  });
+
   test("the index reads back", () => {
     expect(readLibraryIndex(JSON.parse(String(read("index.json"))))).toMatchObject({
       ok: true,
@@ -314,6 +355,7 @@ describe("JavaScript", () => {
           { name: "variable", dispatch: [0, 1] },
           { name: "all", dispatch: [0, 2, 1] },
           { name: "gated", dispatch: [0, 1] },
+          { name: "flash", dispatch: [3, 4] },
         ],
       },
     });
@@ -324,7 +366,7 @@ describe("JavaScript", () => {
     const library = must(KernelLibrary.open(device, JSON.parse(String(read("index.json"))), read));
     expect(library.launch("vary", { m: 1, n: 1, k: 1 }, {})).toMatchObject({
       ok: false,
-      error: [{ code: "TW6028", hint: "it has variable, all, gated" }],
+      error: [{ code: "TW6028", hint: "it has variable, all, gated, flash" }],
     });
   });
 });

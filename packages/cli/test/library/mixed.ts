@@ -1,9 +1,11 @@
 /** A library that no backend makes as a whole: every kind of parameter, several kernels, clusters, variable sizes, all device rules. */
 import {
+  callerTensors,
   defineProblem,
   type KernelSpec,
   type LibraryDevice,
   type Manifest,
+  type ManifestTensor,
   manifestSchemaId,
   type ParamSpec,
   printLibraryIndex,
@@ -152,7 +154,7 @@ function artefact(
   arch: string,
   device: LibraryDevice,
   kernels: readonly KernelSpec[],
-  more: Pick<Manifest, "constraints" | "workspace">,
+  more: Pick<Manifest, "constraints" | "workspace" | "tensors">,
   cubin: string | null = null,
 ): Made {
   const ptx = ptxOf(arch, kernels);
@@ -194,6 +196,43 @@ const common: Manifest["constraints"] = [
   ["ge", "lda", "k"],
   ["lt", "beta", 0.5],
 ];
+
+/** Attention of 2 batches of 4 heads, of which 2 share keys, head dim 32, from K by a tensor map. */
+function attention(number: number, queries: number, keys: number): Made {
+  const tensor = (name: string, operand: ManifestTensor["operand"], axes: string): ManifestTensor => {
+    const extents = axes.split(" ").map((each) => [each.slice(0, 1), Number(each.slice(1))] as const);
+    const strides = extents.map((_, i) => extents.slice(i + 1).reduce((all, [, extent]) => all * extent, 1));
+    return {
+      ...{ name, operand, dtype: "f16" },
+      axes: extents.map(([axis, extent], i) => ({ name: axis, extent, stride: strides[i] ?? 1 })),
+    };
+  };
+  const k: ParamSpec = {
+    ...{ kind: "tensorMap", name: "map_b", offset: 64, size: 128 },
+    tensorMap: {
+      ...{ operand: "b", dtype: "f16", dims: [32, keys, 4], strides: [64, keys * 64], box: [32, 64, 1] },
+      ...{ elementStrides: [1, 1, 1], interleave: "none", swizzle: "64B", l2: "256B", oob: "zero" },
+    },
+  };
+  const kernel = main({ grid: [["ceilDiv", 2, ["ceilDiv", 16, "numSms"]], 8, 1] }, [
+    ...[pointer("a", 0), pointer("d", 8), pointer("epilogue0", 16), k],
+  ]);
+  return artefact(
+    number,
+    "sm_90a",
+    { rule: "arch", major: 9, minor: 0 },
+    [{ ...kernel, workspaceBytes: 0 }],
+    {
+      ...{ constraints: [], workspace: { bytes: 0, align: 256, init: "none" } },
+      tensors: [
+        tensor("Q", "a", `b2 h2 g2 q${queries} d32`),
+        tensor("K", "b", `b2 h2 s${keys} d32`),
+        tensor("V", "epilogue0", `b2 h2 s${keys} e32`),
+        tensor("O", "d", `b2 h2 g2 q${queries} e32`),
+      ],
+    },
+  );
+}
 
 const made: readonly Made[] = [
   artefact(
@@ -247,6 +286,8 @@ const made: readonly Made[] = [
       workspace: workspace("zeroOnce"),
     },
   ),
+  attention(3, 64, 64),
+  attention(4, 128, 64),
 ];
 
 const artefacts = made.map((each) => each.artefact);
@@ -255,9 +296,13 @@ const artefacts = made.map((each) => each.artefact);
 export const mixed: Library = {
   ...{ name: "mixed", artefacts },
   operations: [
-    { name: "variable", problem: problem.value, attends: false, dispatch: dispatchOrder(artefacts, [0, 1]) },
-    { name: "all", problem: problem.value, attends: false, dispatch: dispatchOrder(artefacts, [0, 1, 2]) },
-    { name: "gated", problem: gated.value, attends: false, dispatch: dispatchOrder(artefacts, [0, 1]) },
+    { name: "variable", problem: problem.value, dispatch: dispatchOrder(artefacts, [0, 1]) },
+    { name: "all", problem: problem.value, dispatch: dispatchOrder(artefacts, [0, 1, 2]) },
+    { name: "gated", problem: gated.value, dispatch: dispatchOrder(artefacts, [0, 1]) },
+    {
+      ...{ name: "flash", problem: problem.value, dispatch: dispatchOrder(artefacts, [3, 4]) },
+      tensors: callerTensors(artefacts[3]?.manifest.tensors ?? []),
+    },
   ],
 };
 

@@ -1,7 +1,6 @@
 /** A kernel library (`compile --library`) on a device: picks the kernel, makes its arguments and workspace, launches on a stream. */
 import {
   type Checked,
-  type Diagnostic,
   err,
   evaluateConstraints,
   type LaunchEnvironment,
@@ -12,20 +11,19 @@ import {
   ok,
   operandShape,
   packedStride,
-  problemAt,
   readLibraryIndex,
   readManifest,
-  symbolicSizes,
   workspaceBytes,
 } from "@tilewright/core";
 import { archOf, type ComputeCapability, parseArch } from "../arch.ts";
 import { CudaBuffer } from "../cuda/buffer.ts";
 import type { CudaStream } from "../cuda/stream.ts";
 import type { Device, DeviceBuffer, DeviceModule, LaunchRequest } from "../device.ts";
-import { diagnose, fail } from "../diagnostics.ts";
+import { fail } from "../diagnostics.ts";
 import { disposeSymbol } from "../dispose.ts";
 import { type KernelBuffers, launchRequest } from "../launch-kernel.ts";
-import { deviceOperands } from "../operands.ts";
+import { type AttentionArguments, attentionBuffers, pickAttention } from "./attention.ts";
+import { shortBuffers } from "./buffers.ts";
 import { imageDevice, imagePath, imagesInOrder, runsFor } from "./images.ts";
 
 /** Names that an operation's arguments may give besides its operands; what is left out is packed, one matrix, factor as compiled. */
@@ -113,8 +111,8 @@ export class KernelLibrary {
     return ok(new KernelLibrary(device, parsed.cc, checked.value, read));
   }
 
-  /** The artefact that serves these arguments here, and the values of its expressions' names. Errors: there is none. */
-  pick(operation: string, given: LibraryArguments): Checked<LibraryPick> {
+  /** The artefact that serves these arguments here, and the values of its expressions' names. Errors: there is none; arguments of another kind of operation. */
+  pick(operation: string, given: LibraryArguments | AttentionArguments): Checked<LibraryPick> {
     const row = this.index.operations.find(({ name }) => name === operation);
     if (row === undefined) {
       const names = this.index.operations.map(({ name }) => name).join(", ");
@@ -124,10 +122,9 @@ export class KernelLibrary {
     const model =
       first === undefined ? fail("noKernel", "operation", `'${operation}' is empty`) : this.#manifest(first);
     if (!model.ok) return model;
-    if (model.value.tensors !== undefined) {
-      const hint = "launch its kernel by itself: its manifest has the tensors";
-      return fail("noKernel", "operation", `'${operation}' is no product, and has no sizes m, n and k`, hint);
-    }
+    if (model.value.tensors !== undefined) return this.#pickAttention(operation, row.dispatch, given);
+    if (!("m" in given))
+      return fail("operand", operation, `'${operation}' is a product`, "give the sizes m, n and k");
     const environment = this.#environment(model.value, given);
     let nearest: readonly string[] | null = null;
     for (const artefact of row.dispatch) {
@@ -150,12 +147,12 @@ export class KernelLibrary {
 
   /**
    * Launch an operation: on `stream` without waiting, or without one and waiting (which the emulator does too).
-   * `buffers`: `a`, `b`, `c`, `d`, `epilogueI`. Errors, all of one stage at once: no kernel, what does not fit, what the device says.
+   * `buffers`: `a`, `b`, `c`, `d`, `epilogueI`; of attention `q`, `k`, `v`, `out` and what it adds. Errors, all of one stage at once: no kernel, what does not fit, what the device says.
    */
   launch(
     operation: string,
-    given: LibraryArguments,
-    buffers: KernelBuffers,
+    given: LibraryArguments | AttentionArguments,
+    named: KernelBuffers,
     stream?: CudaStream,
   ): Checked<LibraryPick> {
     const key = keyOf(operation, given);
@@ -165,6 +162,7 @@ export class KernelLibrary {
     const { artefact, manifest } = picked.value;
     const loaded = this.#load(artefact, manifest);
     if (!loaded.ok) return loaded;
+    const buffers = manifest.tensors === undefined ? named : attentionBuffers(manifest, named);
     const all = this.#withWorkspace(picked.value, buffers, stream ?? null);
     if (!all.ok) return all;
     const names = Object.keys(all.value);
@@ -196,21 +194,9 @@ export class KernelLibrary {
     { manifest, environment }: LibraryPick,
     buffers: KernelBuffers,
   ): Checked<readonly LaunchRequest[]> {
-    const sizes = Object.fromEntries(
-      symbolicSizes(manifest.request).flatMap((name) => {
-        const value = environment[name];
-        return value === undefined ? [] : [[name, value]];
-      }),
-    );
-    const problem = problemAt(manifest.request, sizes);
-    if (!problem.ok) return problem;
-    const found = deviceOperands(problem.value).flatMap(({ name, bytes, shape }): readonly Diagnostic[] => {
-      const buffer = buffers[name];
-      if (buffer === undefined || buffer.size >= bytes) return [];
-      const message = `${name} has ${buffer.size} bytes; ${shape} takes ${bytes}`;
-      return [diagnose("operand", `${operation}.${name}`, message, "allocate it for these sizes")];
-    });
-    if (found.length > 0) return err(found);
+    const found = shortBuffers(operation, manifest, environment, buffers);
+    if (!found.ok) return found;
+    if (found.value.length > 0) return err(found.value);
     const requests: LaunchRequest[] = [];
     for (const spec of manifest.kernels) {
       const request = launchRequest(spec, environment, buffers, (map) => this.#device.encodeTensorMap(map));
@@ -218,6 +204,35 @@ export class KernelLibrary {
       requests.push(request.value);
     }
     return ok(requests);
+  }
+
+  /** The same for attention, of which sizes are its tensors' own. */
+  #pickAttention(
+    operation: string,
+    dispatch: readonly number[],
+    given: LibraryArguments | AttentionArguments,
+  ): Checked<LibraryPick> {
+    if ("m" in given)
+      return fail(
+        "operand",
+        operation,
+        `'${operation}' is attention, and has no sizes m, n and k`,
+        "give its tensors",
+      );
+    const kernels: { artefact: number; manifest: Manifest }[] = [];
+    for (const artefact of dispatch) {
+      const entry = this.index.artefacts[artefact];
+      if (entry === undefined || !runsFor(entry.device, this.#capability)) continue;
+      const manifest = this.#manifest(artefact);
+      if (!manifest.ok) return manifest;
+      kernels.push({ artefact, manifest: manifest.value });
+    }
+    const picked = pickAttention(operation, kernels, given, archOf(this.#capability));
+    if (!picked.ok) return picked;
+    const manifest = this.#manifest(picked.value);
+    if (!manifest.ok) return manifest;
+    const environment = launchEnvironment(manifest.value.request, this.#device);
+    return ok({ artefact: picked.value, manifest: manifest.value, environment });
   }
 
   /** Give modules and workspaces back. */
@@ -342,9 +357,10 @@ export class KernelLibrary {
 }
 
 /** Arguments as a text; numbers to the bit: 0 is not -0 here, and NaN no infinity. */
-const keyOf = (operation: string, given: LibraryArguments): string =>
+const keyOf = (operation: string, given: LibraryArguments | AttentionArguments): string =>
   Object.entries(given).reduce(
-    (text, [name, value]) => `${text} ${name}=${Object.is(value, -0) ? "-0" : value}`,
+    (text, [name, value]) =>
+      `${text} ${name}=${typeof value === "object" ? JSON.stringify(value) : Object.is(value, -0) ? "-0" : value}`,
     operation,
   );
 

@@ -1,5 +1,13 @@
 /** The C launcher: `launchers/c/launcher.h` with the tables of a library in it. */
-import type { KernelSpec, LaunchExpr, ParamSpec } from "@tilewright/core";
+import {
+  type CallerTensor,
+  callerTensors,
+  type KernelSpec,
+  type LaunchExpr,
+  launchEnvironment,
+  type Manifest,
+  type ParamSpec,
+} from "@tilewright/core";
 import { imageDevice, imagePath, imagesInOrder } from "@tilewright/runtime";
 import type { OutputFile } from "../../files/atomic.ts";
 import { constraintText, type ExpressionStyle, namesOf, writeConstraint, writeExpr } from "../expressions.ts";
@@ -8,11 +16,14 @@ import {
   defaultsOf,
   describeOperation,
   filled,
+  hostType,
   inOrder,
   mapNumbers,
   mostSteps,
+  mostTensors,
   type OperandRow,
   operandRows,
+  sizesOf,
   stepOf,
 } from "./common.ts";
 
@@ -28,7 +39,29 @@ const style: ExpressionStyle = {
   call: (name, kind) => `LIB_${name}${kind === "real" ? "_real" : ""}`,
 };
 
-const integer = (expr: LaunchExpr): string => writeExpr(expr, style, "integer");
+const integer = (expr: LaunchExpr, as: ExpressionStyle = style): string => writeExpr(expr, as, "integer");
+
+/** How expressions of a kernel are written, and what callers call its operands. */
+interface Naming {
+  readonly style: ExpressionStyle;
+  readonly labelOf: (operand: string) => string;
+}
+
+/** Of attention, whose sizes are its kernel's own, values stand for names. */
+function namingOf({ request, tensors }: Manifest): Naming {
+  if (tensors === undefined) return { style, labelOf: (operand) => operand };
+  const values = launchEnvironment(request, { numSms: 0 });
+  const labels = new Map<string, string>(
+    callerTensors(tensors).map(({ operand, label }) => [operand, label]),
+  );
+  return {
+    style: {
+      ...style,
+      name: (name) => (name === "numSms" ? style.name(name) : style.integer(values[name] ?? 0)),
+    },
+    labelOf: (operand) => labels.get(operand) ?? operand,
+  };
+}
 const list = (values: readonly (string | number)[]): string => `{${values.join(", ")}}`;
 const quote = (text: string): string => JSON.stringify(text);
 
@@ -50,11 +83,11 @@ const pointerAt = (name: string): string => {
 };
 
 /** Statements that put one parameter into its slot. */
-function putParam(param: ParamSpec, index: number): string {
+function putParam(param: ParamSpec, index: number, { style, labelOf }: Naming): string {
   switch (param.kind) {
     case "pointer":
       if (param.name === "workspace") return `  l->workspace_param = ${index};\n  l->params++;`;
-      return `  if ((status = LIB_put_pointer(lib, p, l, ${quote(param.name)}, ${pointerAt(param.name)}, ${param.align})) != LIB_OK) return status;`;
+      return `  if ((status = LIB_put_pointer(lib, p, l, ${quote(labelOf(param.name))}, ${pointerAt(param.name)}, ${param.align})) != LIB_OK) return status;`;
     case "scalar": {
       const type = scalarTypes[param.dtype];
       const real = param.dtype === "f32" || param.dtype === "f64";
@@ -65,7 +98,7 @@ function putParam(param: ParamSpec, index: number): string {
       const { tensorMap: map } = param;
       const { type, interleave, swizzle, l2, oob } = mapNumbers(map);
       const sizes = (values: readonly LaunchExpr[]) =>
-        list(values.map((value) => `(uint64_t)(${integer(value)})`));
+        list(values.map((value) => `(uint64_t)(${integer(value, style)})`));
       return [
         "  {",
         `    const uint64_t dims[] = ${sizes(map.dims)};`,
@@ -73,7 +106,7 @@ function putParam(param: ParamSpec, index: number): string {
         `    const uint32_t box[] = ${list(map.box)};`,
         `    const uint32_t steps[] = ${list(map.elementStrides)};`,
         `    const int tune[] = ${list([type, interleave, swizzle, l2, oob])};`,
-        `    if ((status = LIB_put_map(lib, p, l, ${quote(map.operand)}, ${pointerAt(map.operand)}, ${map.dims.length}, dims, strides, box, steps, tune)) != LIB_OK) return status;`,
+        `    if ((status = LIB_put_map(lib, p, l, ${quote(labelOf(map.operand))}, ${pointerAt(map.operand)}, ${map.dims.length}, dims, strides, box, steps, tune)) != LIB_OK) return status;`,
         "  }",
       ].join("\n");
     }
@@ -85,30 +118,42 @@ function putParam(param: ParamSpec, index: number): string {
 const kernelRow = ({ entry, launch }: KernelSpec): string =>
   `{${quote(entry)}, ${list(launch.block)}, ${list(launch.cluster)}, ${launch.dynamicSmem}, ${launch.cooperative ? 1 : 0}}`;
 
-function launchText({ launch, params }: KernelSpec, index: number): string {
-  const [x, y, z] = launch.grid.map(integer);
+function launchText({ launch, params }: KernelSpec, index: number, naming: Naming): string {
+  const [x, y, z] = launch.grid.map((extent) => integer(extent, naming.style));
   return [
     `  l = &p->launch[${index}];`,
     "  l->workspace_param = -1;",
     `  if ((status = LIB_grid(lib, l, ${x}, ${y}, ${z})) != LIB_OK) return status;`,
-    ...inOrder(params).map(putParam),
+    ...inOrder(params).map((param, i) => putParam(param, i, naming)),
   ].join("\n");
 }
 
 const ruleLetters = { portable: "'p'", family: "'f'", arch: "'a'" } as const;
 
+const extentsRow = ({ shape, strides }: CallerTensor): string => {
+  const four = (values: readonly number[]) => list([0, 1, 2, 3].map((i) => values[i] ?? 0));
+  return list([shape.length, four(shape), four(strides)]);
+};
+
 /** Functions of one artefact: whether it fits, and its launches. */
 function artefactText({ manifest, device }: LibraryArtefact, number: number): string {
   const { kernels, workspace, constraints, plan, target } = manifest;
   const rule = `LIB_runs(lib, ${ruleLetters[device.rule]}, ${device.major}, ${device.minor})`;
-  const wants = constraints.map((constraint, met) => {
-    const [name = ""] = namesOf(constraint);
-    const value = name === "" ? "0" : `(double)${style.name(name)}`;
-    return `  if (!(${writeConstraint(constraint, style)})) return LIB_unmet(why, ${met}, ${quote(constraintText(constraint))}, ${quote(name)}, ${value});`;
-  });
+  const naming = namingOf(manifest);
+  const tensors = callerTensors(manifest.tensors ?? []);
+  const extents = `static const LIB_extents LIB_extents_${number}[] = ${list(tensors.map(extentsRow))};\n`;
+  const lies = [`  if (!LIB_are(v, why, LIB_extents_${number}, ${tensors.length})) return 0;`];
+  const wants =
+    tensors.length > 0
+      ? lies
+      : constraints.map((constraint, met) => {
+          const [name = ""] = namesOf(constraint);
+          const value = name === "" ? "0" : `(double)${style.name(name)}`;
+          return `  if (!(${writeConstraint(constraint, style)})) return LIB_unmet(why, ${met}, ${quote(constraintText(constraint))}, ${quote(name)}, ${value});`;
+        });
   return `
 /* ${target.arch}: ${plan.schedule} */
-static inline int LIB_fits_${number}(const LIB_library *lib, const LIB_args *v, LIB_why *why) {
+${tensors.length > 0 ? extents : ""}static inline int LIB_fits_${number}(const LIB_library *lib, const LIB_args *v, LIB_why *why) {
   (void)v, (void)why;
   if (!${rule}) return 0;
 ${wants.join("\n")}
@@ -116,7 +161,7 @@ ${wants.join("\n")}
 }
 static inline int64_t LIB_workspace_${number}(const LIB_library *lib, const LIB_args *v) {
   (void)lib, (void)v;
-  return ${integer(workspace.bytes)};
+  return ${integer(workspace.bytes, naming.style)};
 }
 static inline int LIB_plan_${number}(LIB_library *lib, const LIB_args *v, LIB_plan *p) {
   LIB_launch *l;
@@ -124,7 +169,7 @@ static inline int LIB_plan_${number}(LIB_library *lib, const LIB_args *v, LIB_pl
   p->workspace = LIB_workspace_${number}(lib, v);
   p->zero = ${zeroing[workspace.init]};
   p->launches = ${kernels.length};
-${kernels.map(launchText).join("\n")}
+${kernels.map((kernel, i) => launchText(kernel, i, naming)).join("\n")}
   return LIB_OK;
 }
 `;
@@ -180,6 +225,9 @@ ${kernels.join("\n")}
 ${selection(library, (i) => `*count = ${library.artefacts[i]?.manifest.kernels.length}; return kernels_${i};`, "*count = 0; return 0;")}
 }
 ${library.artefacts.map(artefactText).join("")}
+static inline const LIB_extents *LIB_extents_of(int artefact) {
+${selection(library, (i) => `return ${library.artefacts[i]?.manifest.tensors === undefined ? 0 : `LIB_extents_${i}`};`, "return 0;")}
+}
 static inline int LIB_fits(const LIB_library *lib, int artefact, const LIB_args *v, LIB_why *why) {
 ${selection(library, (i) => `return LIB_fits_${i}(lib, v, why);`, "return 0;")}
 }
@@ -205,39 +253,50 @@ const memberText = (name: string | null): string => (name === null ? "0" : `offs
 function operandText({ name, label, dtype, outer, inner, columnMajor, ld, ldName, strideName }: OperandRow) {
   const extents = [extentText(outer), extentText(inner), columnMajor ? 1 : 0, ld];
   const members = [pointerAt(name), memberText(ldName), memberText(strideName)];
-  return `      ${list([quote(name), quote(label), dtypeText(dtype), ...extents, ...members])},`;
+  return `      ${list([quote(name), quote(label), dtypeText(dtype), ...extents, ...members, 0])},`;
 }
 
-function operationText({ name, problem, dispatch }: LibraryOperation): string {
+const tensorText = ({ operand, label, dtype, axes }: CallerTensor): string =>
+  `      ${list([quote(operand), quote(label), dtypeText(hostType(dtype)), 0, 0, 0, 0, pointerAt(operand), 0, 0, quote(axes.join(", "))])},`;
+
+/** What sets a product's arguments; attention's have no sizes. */
+function defaultsText({ problem, tensors }: LibraryOperation): readonly string[] {
+  if (tensors !== undefined) return ["  args->batch = 1;"];
   const { batch, alpha, beta } = problem;
   const defaults = defaultsOf(problem).flatMap(({ operand, ld, stride }) => [
     `  args->ld${operand} = ${extent(ld)};`,
     `  args->${strideNames[operand]} = ${typeof stride === "number" ? extent(stride) : `args->ld${operand} * ${stride}`};`,
   ]);
+  return [
+    ...["  args->m = m;", "  args->n = n;", "  args->k = k;"],
+    `  args->batch = ${batch.kind === "none" ? 1 : batch.count};`,
+    ...defaults,
+    `  args->alpha = ${style.real(fixedOr(alpha, 1))};`,
+    `  args->beta = ${style.real(fixedOr(beta, 0))};`,
+  ];
+}
+
+function operationText(operation: LibraryOperation): string {
+  const { name, problem, tensors, dispatch } = operation;
+  const sizes = sizesOf(operation).map((size) => `, int64_t ${size}`);
   return `
 /*
  * ${name}
-${describeOperation(problem)
+${describeOperation(operation)
   .map((line) => ` *   ${line}`)
   .join("\n")}
  */
 static inline const LIB_operation *LIB_${name}_operation(void) {
   static const int artefacts[] = ${list(dispatch)};
   static const LIB_operand operands[] = {
-${operandRows(problem).map(operandText).join("\n")}
+${(tensors?.map(tensorText) ?? operandRows(problem).map(operandText)).join("\n")}
   };
   static const LIB_operation operation = {${quote(name)}, artefacts, ${dispatch.length}, operands, (int)(sizeof operands / sizeof operands[0])};
   return &operation;
 }
-LIB_LINKAGE void LIB_${name}_defaults(LIB_args *args, int64_t m, int64_t n, int64_t k) {
+LIB_LINKAGE void LIB_${name}_defaults(LIB_args *args${sizes.join("")}) {
   memset(args, 0, sizeof *args);
-  args->m = m;
-  args->n = n;
-  args->k = k;
-  args->batch = ${batch.kind === "none" ? 1 : batch.count};
-${defaults.join("\n")}
-  args->alpha = ${style.real(fixedOr(alpha, 1))};
-  args->beta = ${style.real(fixedOr(beta, 0))};
+${defaultsText(operation).join("\n")}
 }
 /* Sets an operand to a tensor, which is checked. */
 LIB_LINKAGE int LIB_${name}_take(LIB_library *lib, LIB_args *args, const char *operand, LIB_tensor tensor) {
@@ -260,21 +319,41 @@ export function cLauncher(library: Library): readonly OutputFile[] {
   const kernels = artefacts.flatMap(({ manifest }) => manifest.kernels);
   const limits = [
     `#define LIB_STEPS ${mostSteps(library)}`,
+    `#define LIB_TENSORS ${mostTensors(library)}`,
     `#define LIB_ARTEFACTS ${artefacts.length}`,
     `#define LIB_KERNELS ${Math.max(...artefacts.map(({ manifest }) => manifest.kernels.length))}`,
     `#define LIB_PARAMS ${Math.max(1, ...kernels.map(({ params }) => params.length))}`,
   ];
-  const methods = operations.map((operation) => `  LIB_OPERATION(${operation.name})`);
+  const methods = operations.map(
+    (operation) => `  LIB_${operation.tensors === undefined ? "OPERATION" : "ATTENTION"}(${operation.name})`,
+  );
+  const [first] = operations;
+  const usage = {
+    SIZES: sizesOf(first)
+      .map((size) => `, ${size}`)
+      .join(""),
+    EXTENTS: sizesOf(first)
+      .map((size) => `${size}, `)
+      .join(""),
+    TAKEN:
+      first?.tensors === undefined
+        ? '"a", LIB_matrix(address, LIB_F16, m, k)'
+        : `"q", LIB_heads(address, LIB_BF16, batch, heads, queries, head_dim)`,
+  };
   return [
     {
       path: `${name}.h`,
       data: filled("c/launcher.h", library, {
+        ...usage,
         LIMITS: limits.join("\n"),
         TABLES: tables(library),
         OPERATIONS: operations.map(operationText).join(""),
       }),
     },
-    { path: `${name}.hpp`, data: filled("c/launcher.hpp", library, { METHODS: methods.join("\n") }) },
+    {
+      path: `${name}.hpp`,
+      data: filled("c/launcher.hpp", library, { ...usage, METHODS: methods.join("\n") }),
+    },
     { path: `${name}.c`, data: filled("c/launcher.c", library, {}) },
   ];
 }

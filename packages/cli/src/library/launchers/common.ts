@@ -22,11 +22,19 @@ import {
 } from "@tilewright/core";
 import { joinedHeader } from "../../launchers.ts";
 import { version } from "../../version.ts";
-import type { Library } from "../model.ts";
+import type { Library, LibraryOperation } from "../model.ts";
 
 /** Most epilogue steps of any kernel, at least 1: arrays of none are no C. */
 export const mostSteps = ({ operations }: Library): number =>
   Math.max(1, ...operations.map(({ problem }) => problem.epilogue.length));
+
+/** Most tensors of any attention, at least 1. */
+export const mostTensors = ({ operations }: Library): number =>
+  Math.max(1, ...operations.map(({ tensors }) => tensors?.length ?? 0));
+
+/** Sizes that arguments are made from; attention's tensors have them. */
+export const sizesOf = (operation: LibraryOperation | undefined): readonly string[] =>
+  operation?.tensors === undefined ? ["m", "n", "k"] : [];
 
 /** Parameters in the order of the entry. */
 export const inOrder = (params: readonly ParamSpec[]): readonly ParamSpec[] =>
@@ -89,7 +97,9 @@ const leadingOf = (problem: Problem, step: number, { layout, ld }: Operand): str
   atLaunch(problem, `ldepilogue${step}`) ? `packed to ${layout === "row" ? "n" : "m"}` : String(ld);
 
 /** Lines for people: what each operand of an operation is. */
-export function describeOperation(problem: Problem): readonly string[] {
+export function describeOperation({ problem, tensors }: LibraryOperation): readonly string[] {
+  if (tensors !== undefined)
+    return tensors.map(({ label, axes, dtype }) => `${label}: ${axes.join(" x ")}, ${dtype}`);
   const matrix = (
     name: string,
     [rows, columns]: readonly [string, string],
@@ -122,7 +132,7 @@ export interface OperandRow {
   /** What Python's wheel calls it. */
   readonly label: string;
   /** Null for types that no tensor of a host has. */
-  readonly dtype: (typeof hostTypes)[number] | null;
+  readonly dtype: HostType | null;
   /** Extents as they lie in memory, the contiguous one last; null for those that it lacks. `N`: columns of both factors of a gated product, 2n. */
   readonly outer: Extent | null;
   readonly inner: Extent | null;
@@ -135,7 +145,8 @@ export interface OperandRow {
 
 /** dtypes of which hosts have tensors; tf32 is f32 in memory. */
 const hostTypes = ["f16", "bf16", "f32", "f64", "s8", "u8", "s32", "e4m3", "e5m2"] as const;
-const hostType = (dtype: DType): OperandRow["dtype"] =>
+type HostType = (typeof hostTypes)[number];
+export const hostType = (dtype: DType): HostType | null =>
   hostTypes.find((name) => name === (dtype === "tf32" ? "f32" : dtype)) ?? null;
 
 /** The operands of a problem, `launchers/python/_operands.py` names them alike. */

@@ -3,12 +3,12 @@ import type { OutputFile } from "../../files/atomic.ts";
 import type { Library, LibraryOperation } from "../model.ts";
 import { describeOperation, filled } from "./common.ts";
 
-const documented = ({ name, problem }: LibraryOperation, declaration: string): string =>
+const documented = (operation: LibraryOperation, declaration: string): string =>
   [
     "/**",
-    ` * ${name}: queued on \`stream\`, or without one launched and waited for.`,
+    ` * ${operation.name}: queued on \`stream\`, or without one launched and waited for.`,
     " *",
-    ...describeOperation(problem).map((line) => ` * - ${line}`),
+    ...describeOperation(operation).map((line) => ` * - ${line}`),
     " */",
     declaration,
   ].join("\n");
@@ -16,18 +16,26 @@ const documented = ({ name, problem }: LibraryOperation, declaration: string): s
 /** `NAME.js` and `NAME.d.ts`: `launchers/esm` with the library's operations in it. */
 export function esmLauncher(library: Library): readonly OutputFile[] {
   const { operations } = library;
-  const file = (suffix: string, declare: (name: string) => string): OutputFile => ({
+  const file = (suffix: string, declare: (operation: LibraryOperation) => string): OutputFile => ({
     path: `${library.name}.${suffix}`,
     data: filled(`esm/launcher.${suffix}`, library, {
-      OPERATIONS: operations.map((each) => documented(each, declare(each.name))).join("\n\n"),
+      ARGUMENTS:
+        operations[0]?.tensors === undefined
+          ? "{ m, n, k }, { a, b, d }"
+          : "{ tensors: { q: { shape: [batch, heads, queries, headDim] } } }, { q, k, v, out }",
+      OPERATIONS: operations.map((each) => documented(each, declare(each))).join("\n\n"),
     }),
   });
   return [
     file(
       "js",
-      (name) =>
+      ({ name }) =>
         `export const ${name} = (library, args, buffers, stream) =>\n  library.launch("${name}", args, buffers, stream);`,
     ),
-    file("d.ts", (name) => `export declare const ${name}: Launch;`),
+    file(
+      "d.ts",
+      ({ name, tensors }) =>
+        `export declare const ${name}: ${tensors === undefined ? "Product" : "Attention"};`,
+    ),
   ];
 }

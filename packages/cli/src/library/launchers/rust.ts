@@ -1,14 +1,15 @@
 /** The Rust launcher: `launchers/rust/launcher.rs`, which binds to the functions of the C launcher. */
 import type { Library, LibraryOperation } from "../model.ts";
-import { describeOperation, filled, mostSteps } from "./common.ts";
+import { describeOperation, filled, mostSteps, mostTensors, sizesOf } from "./common.ts";
 
-function operationText({ name, problem }: LibraryOperation): string {
-  const about = describeOperation(problem).map((line) => `    /// * ${line}`);
+function operationText(operation: LibraryOperation): string {
+  const { name } = operation;
+  const about = describeOperation(operation).map((line) => `    /// * ${line}`);
   const functions = ["", "_defaults", "_take", "_workspace"].map((suffix) => `${name}${suffix}`);
   const symbols = functions.map((each) => JSON.stringify(`LIB_${each}`));
   return `operation! {
 ${about.join("\n")}
-    ${functions.join(" ")}: ${symbols.join(" ")}
+    ${name}(${sizesOf(operation).join(", ")}) ${functions.slice(1).join(" ")}: ${symbols.join(" ")}
 }
 `;
 }
@@ -17,5 +18,7 @@ ${about.join("\n")}
 export const rustLauncher = (library: Library): string =>
   filled("rust/launcher.rs", library, {
     STEPS: String(mostSteps(library)),
+    TENSORS: String(mostTensors(library)),
+    SIZES: sizesOf(library.operations[0]).join(", "),
     OPERATIONS: library.operations.map(operationText).join(""),
   });

@@ -28,6 +28,17 @@ static mixed_tensor view(int64_t rows, int64_t columns, int64_t row_stride, int6
   return made;
 }
 
+/* Attention: 2 batches of 4 heads, of which 2 share keys, head dim 32. */
+static mixed_args heads(int64_t queries) {
+  mixed_args args;
+  mixed_flash_defaults(&args);
+  mixed_flash_take(&lib, &args, "q", mixed_heads(0x10000100, mixed_F16, 2, 4, queries, 32));
+  mixed_flash_take(&lib, &args, "k", mixed_heads(0x11000000, mixed_F16, 2, 2, 64, 32));
+  mixed_flash_take(&lib, &args, "v", mixed_heads(0x12000000, mixed_F16, 2, 2, 64, 32));
+  mixed_flash_take(&lib, &args, "out", mixed_heads(0x13000000, mixed_F16, 2, 4, queries, 32));
+  return args;
+}
+
 int main(int argc, char **argv) {
   mixed_args args;
   mixed_tensor tensor;
@@ -72,6 +83,28 @@ int main(int argc, char **argv) {
   say("no kernel", mixed_variable(&lib, &args, 0));
   args = right();
   say("right again", mixed_variable(&lib, &args, 0));
+  args = heads(64);
+  say("heads", mixed_flash(&lib, &args, 0));
+  args.b += 0x1000;
+  say("other keys", mixed_flash(&lib, &args, 0));
+  args = heads(128);
+  say("more queries", mixed_flash(&lib, &args, 0));
+  args = heads(100);
+  say("no such queries", mixed_flash(&lib, &args, 0));
+  args = heads(64);
+  args.tensor[0].stride[1] = 32, args.tensor[0].stride[2] = 128;
+  say("rows before heads", mixed_flash(&lib, &args, 0));
+  say("heads' dtype", mixed_flash_take(&lib, &args, "q", mixed_heads(0x10000100, mixed_BF16, 2, 4, 64, 32)));
+  say("rank", mixed_flash_take(&lib, &args, "q", mixed_matrix(0x10000100, mixed_F16, 64, 32)));
+  args = heads(64), args.epilogue[0] = 0;
+  say("no v", mixed_flash(&lib, &args, 0));
+  args = heads(64), args.a += 8;
+  say("q's alignment", mixed_flash(&lib, &args, 0));
+  args = heads(64), args.a = 0x66000000;
+  say("q in host memory", mixed_flash(&lib, &args, 0));
+  mixed_flash_defaults(&args);
+  args.a = 0x10000100, args.b = 0x11000000, args.epilogue[0] = 0x12000000, args.d = 0x13000000;
+  say("addresses alone", mixed_flash(&lib, &args, 0));
   mixed_close(&lib);
   return 0;
 }

@@ -20,6 +20,15 @@ int main(int, char **argv) {
   call(mixed_BF16, 32);
   call(mixed_F16, 32);
   call(mixed_BF16, 33);
+  for (int64_t queries : {64, 100}) try {
+      library.flash({{"q", mixed_heads(0x10000100, mixed_F16, 2, 4, queries, 32)},
+                     {"k", mixed_heads(0x11000000, mixed_F16, 2, 2, 64, 32)},
+                     {"v", mixed_heads(0x12000000, mixed_F16, 2, 2, 64, 32)},
+                     {"out", mixed_heads(0x13000000, mixed_F16, 2, 4, queries, 32)}});
+      std::puts("ok");
+    } catch (const mixed::error &error) {
+      std::printf("%d %s\n", error.status(), error.what());
+    }
   try {
     mixed::library missing(argv[1], 7);
   } catch (const mixed::error &error) {

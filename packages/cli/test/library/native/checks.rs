@@ -12,11 +12,25 @@ fn call(library: &mut Library, dtype: DType, k: i64) -> Result<(), mixed::Error>
     unsafe { library.variable(&args, std::ptr::null_mut()) }
 }
 
+fn attend(library: &mut Library, queries: i64) -> Result<(), mixed::Error> {
+    let mut args = Library::flash_defaults();
+    for (name, at, heads, rows) in [("q", 0x1000_0100, 4, queries), ("k", 0x1100_0000, 2, 64), ("v", 0x1200_0000, 2, 64), ("out", 0x1300_0000, 4, queries)] {
+        library.flash_take(&mut args, name, Tensor::heads(at, DType::F16, [2, heads, rows, 32]))?;
+    }
+    unsafe { library.flash(&args, std::ptr::null_mut()) }
+}
+
 fn main() {
     let folder = std::env::args().nth(1).unwrap();
     let mut library = Library::open(&folder, 0).unwrap();
     for (dtype, k) in [(DType::Bf16, 32), (DType::F16, 32), (DType::Bf16, 33)] {
         match call(&mut library, dtype, k) {
+            Ok(()) => println!("ok"),
+            Err(error) => println!("{error}"),
+        }
+    }
+    for queries in [64, 100] {
+        match attend(&mut library, queries) {
             Ok(()) => println!("ok"),
             Err(error) => println!("{error}"),
         }
