@@ -8,7 +8,7 @@ import {
   sizeOf,
   type Target,
 } from "@tilewright/core";
-import { type ModelKernel, plainKernel, splitChunks } from "@tilewright/ir";
+import { type ModelKernel, plainKernel, sourceMatrices, splitChunks } from "@tilewright/ir";
 import { blockBytes, chunkK, isTwoLevel, storedBox } from "./nest.ts";
 import { mathGroups, readSchedule, threadsOf, type WgmmaSchedule } from "./schedule.ts";
 
@@ -52,7 +52,7 @@ export function kernelOf(
     overlap: s.pingPong > 1,
     storeBytes: s.epi === "tma" ? SECTOR : storedBytes(problem, s),
     storeBox: room.box,
-    addend: problem.c === null ? "none" : s.epilogueLoad === "tma" ? "ahead" : "direct",
+    addend: sourceMatrices(problem).length === 0 ? "none" : s.epilogueLoad === "tma" ? "ahead" : "direct",
     raster: s.raster,
     split: splits,
     streamk: s.persistent ? s.streamk : 0,

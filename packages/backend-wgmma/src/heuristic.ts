@@ -14,6 +14,7 @@ import {
   type Machine,
   predict,
   shippedFor,
+  sourceMatrices,
   storedSchedule,
   tileBound,
 } from "@tilewright/ir";
@@ -26,11 +27,14 @@ import { attemptsBy, plainSpread, type Trial, trialsOf, waysOf, wholePanels } fr
 /** Instructions of f16 take as long as those of bf16. */
 const timedAs = (dtype: DType): DType => (dtype === "f16" ? "bf16" : dtype);
 
-/** The shipped schedule of this size, these dtypes and sums; none has factors of blocks. Of 16 bits in every layout, where 128x320 alone is slower with a B that lies along n. */
+/** The shipped schedule of this size, these dtypes and sums, whose epilogue reads as many matrices; none has factors of blocks. Of 16 bits in every layout, where 128x320 alone is slower with a B that lies along n. */
 function winnerOf(problem: Problem, target: Target, machine: Machine): readonly Schedule[] {
   const { a, b, batch } = problem;
   const winner = shippedFor("wgmma", problem, target, machine).find(
-    ({ problem: own }) => own.a.dtype === timedAs(a.dtype) && own.precision === problem.precision,
+    ({ problem: own }) =>
+      own.a.dtype === timedAs(a.dtype) &&
+      own.precision === problem.precision &&
+      sourceMatrices(own).length === sourceMatrices(problem).length,
   );
   if (winner === undefined || a.dtype !== b.dtype || batch.kind !== "none" || problem.blockScales) return [];
   const schedule = storedSchedule(scheduleModel, winner.entry.schedule);
@@ -56,10 +60,11 @@ export function* rankSchedules(problem: Problem, target: Target, machine: Machin
     // Of a tile and a chunk the bound is that of one kernel, however its blocks come to tiles.
     const bounds = new Map<string, { readonly of: ReturnType<typeof boundOf>; readonly alone: boolean }>();
     const close = ({ form, tileK, spread, split }: Trial): number => {
-      const key = `${form.tile} ${form.groups} ${form.pingPong} ${form.swapAB} ${tileK}`;
+      const { ahead } = spread;
+      const key = `${form.tile} ${form.groups} ${form.pingPong} ${form.swapAB} ${tileK} ${ahead}`;
       let known = bounds.get(key);
       if (known === undefined) {
-        const s = read({ form, tileK, split: 1, spread: plainSpread(way) });
+        const s = read({ form, tileK, split: 1, spread: { ...plainSpread(way), ahead } });
         const of = s === null ? () => 0 : boundOf(kernelOf(problem, s, target, s.room));
         known = { of, alone: s?.room.residents === 1 };
         bounds.set(key, known);

@@ -4,7 +4,9 @@ import {
   defaultSchedule,
   type Machine,
   type ReductionKind,
+  sourceMatrices,
   splitChunks,
+  stepAccessFault,
   streamPolicies,
   tensorAccessFault,
 } from "@tilewright/ir";
@@ -31,7 +33,7 @@ interface Form {
   readonly swapAB: boolean;
 }
 
-/** How blocks come to tiles and share them; `direct`: threads store D, whatever else could. */
+/** How blocks come to tiles and share them; `direct`: threads store D, whatever else could; `ahead`: bulk copies bring what the epilogue reads. */
 interface Spread {
   readonly sched: "persistent" | "tiles";
   readonly cluster: readonly [m: number, n: number];
@@ -39,6 +41,7 @@ interface Spread {
   readonly split: number;
   readonly reduction: ReductionKind;
   readonly direct: boolean;
+  readonly ahead: boolean;
 }
 
 /** A schedule to try. */
@@ -137,6 +140,7 @@ const persistent: Spread = {
   split: 1,
   reduction: "last",
   direct: false,
+  ahead: false,
 };
 
 const single: Spread = { ...persistent, sched: "tiles" };
@@ -173,13 +177,35 @@ function spreads(problem: Problem, { tile, groups, pingPong, swapAB }: Form, sms
   ];
 }
 
+/**
+ * Whether bulk copies can bring the matrices that the epilogue reads: with beta 1 that takes 2 to 6 % off the first choices of five sizes. Vectors alone come no faster so
+ * (docs/perf/wgmma.md).
+ */
+function bringsMatrices(problem: Problem): boolean {
+  const matrices = sourceMatrices(problem);
+  return (
+    matrices.length > 0 &&
+    problem.beta !== "runtime" &&
+    problem.gated === undefined &&
+    problem.batch.kind !== "grouped" &&
+    matrices.every(
+      ({ step }) =>
+        (step === null ? tensorAccessFault(problem, "C") : stepAccessFault(problem, step)) === null,
+    )
+  );
+}
+
 /** What is tried: forms by bytes of a chunk by ways to spread over the SMs. Some of it is illegal, of which nobody is asked before its bound comes up. */
 export function trialsOf(problem: Problem, { sms }: Pick<Machine, "sms">): readonly Trial[] {
   const trials: Trial[] = [];
   const size = sizeOf(problem.b.dtype);
+  const brings = bringsMatrices(problem);
   for (const form of formsOf(problem)) {
     const { tile } = form;
-    const ways = spreads(problem, form, sms);
+    const plain = spreads(problem, form, sms);
+    // One of the blocks that share a tile reads C, and which it is shows only when they meet.
+    const ahead = brings ? plain.filter(({ split }) => split === 1) : [];
+    const ways = [...plain, ...ahead.map((spread) => ({ ...spread, ahead: true }))];
     for (const { bytes, most } of chunks) {
       if (tile[0] * tile[1] > most && !(isTwoLevel(problem) && bytes === 256)) continue;
       const tileK = bytes / size;
@@ -260,14 +286,14 @@ export function attemptsBy(way: Schedule, problem: Problem, target: Target): Att
   const known = new Map<string, ReturnType<typeof fit>>();
   return {
     read({ form: { tile, groups, pingPong, swapAB }, tileK, spread }) {
-      const { sched, cluster, tail, split, reduction, direct } = spread;
+      const { sched, cluster, tail, split, reduction, direct, ahead } = spread;
       // Threads that load elements themselves share tiles of 32 rows and columns evenly; of others they load narrower vectors.
       if (
         defaults.copy === "direct" &&
         (sched !== "tiles" || tile.some((size) => size > 32 && size % 32 !== 0))
       )
         return null;
-      if (!bulk && cluster[0] * cluster[1] > 1) return null;
+      if (!bulk && (ahead || cluster[0] * cluster[1] > 1)) return null;
       const epi = direct ? "direct" : defaults.epi;
       const s: WgmmaSchedule = {
         ...defaults,
@@ -287,9 +313,10 @@ export function attemptsBy(way: Schedule, problem: Problem, target: Target): Att
         split,
         reduction,
         epi,
+        epilogueLoad: ahead ? "tma" : "direct",
       };
       const slices = reduction === "cluster" ? split : 1;
-      const key = `${tile} ${tileK} ${groups} ${pingPong} ${swapAB} ${tail} ${slices} ${epi}`;
+      const key = `${tile} ${tileK} ${groups} ${pingPong} ${swapAB} ${tail} ${slices} ${epi} ${ahead}`;
       let fitted = known.get(key);
       if (fitted === undefined) {
         fitted = fit(s);
@@ -313,6 +340,7 @@ export function attemptsBy(way: Schedule, problem: Problem, target: Target): Att
       split: s.split,
       reduction: s.reduction,
       epi: s.epi,
+      epilogueLoad: s.epilogueLoad,
     }),
   };
 }

@@ -28,6 +28,7 @@ import {
 } from "./machine.ts";
 import { norm } from "./norm.ts";
 import { reductionTime } from "./reductions.ts";
+import { sourceBytes } from "./source.ts";
 import { firstBytes, memoryBytes, shortRuns, slowWrites } from "./traffic.ts";
 
 /**
@@ -342,9 +343,8 @@ function besideWarps(problem: Problem, kernel: ModelKernel, machine: Machine, wo
     storeCycles(problem, kernel, store, machine) + part / machine.storeBytes,
     machine.tensorMemoryBytes > 0 ? (area * 4) / machine.tensorMemoryBytes : 0,
   );
-  // C comes in as D goes out, lane by lane; brought ahead it is there when the accumulator is.
-  const source = problem.c ?? problem.d;
-  const sourceTileBytes = kernel.addend === "direct" ? (area * dtypes[source.dtype].bits) / 8 : 0;
+  // C and matrices of steps come in as D goes out, lane by lane; brought ahead they are there when the accumulator is.
+  const sourceTileBytes = kernel.addend === "direct" ? area * stored * sourceBytes(problem) : 0;
   const sourceBusy = sourceTileBytes / Math.min(1, kernel.storeBytes / 32) / machine.intakeBytes;
   const load = machine.loadNs * ghz;
   const handOver = machine.handOverNs * ghz;

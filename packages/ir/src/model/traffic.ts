@@ -6,6 +6,7 @@ import type { ChunkCost } from "./chunk.ts";
 import { epilogueWork } from "./epilogue.ts";
 import { issueEngine } from "./issue.ts";
 import type { ModelKernel } from "./kernel.ts";
+import { sourceBytes } from "./source.ts";
 
 /** Share of L2 that holds operands: the rest is outputs and the copies that both halves keep. */
 const OPERAND_SHARE = 0.5;
@@ -22,7 +23,7 @@ export function memoryBytes(problem: Problem, kernel: ModelKernel, units: number
   const aBytes = (m * k * dtypes[problem.a.dtype].bits) / 8;
   const bBytes = (n * k * dtypes[problem.b.dtype].bits) / 8;
   const { share } = epilogueWork(problem);
-  const outputs = ((problem.c === null ? 1 : 2) * m * n * share * dtypes[problem.d.dtype].bits) / 8;
+  const outputs = m * n * share * (dtypes[problem.d.dtype].bits / 8 + sourceBytes(problem));
   const wave = Math.max(1, Math.min(units, rows * cols));
   const [high, wide] = waveShape(kernel, wave, rows, cols);
   const waveBytes = Math.min(1, high / rows) * aBytes + Math.min(1, wide / cols) * bBytes;
