@@ -1,7 +1,7 @@
 /** One K chunk on one SM: what each of its units is busy for, in cycles, and how long the chunk takes. */
 
 import type { Operand, Problem } from "@tilewright/core";
-import { type DType, dtypes, gpus, isScaled, scaledTypes } from "@tilewright/core";
+import { BLOCK_SCALE, type DType, dtypes, gpus, isScaled, scaledTypes } from "@tilewright/core";
 import { issuedChunk, issueEngine } from "./issue.ts";
 import type { ModelKernel } from "./kernel.ts";
 import { type Engine, engineRow, type Machine } from "./machine.ts";
@@ -25,6 +25,8 @@ export interface ChunkCost {
   readonly waited: number;
   /** Of each chunk whatever else it does: its loop, and sums that are added up elsewhere. */
   readonly fixed: number;
+  /** A chunk takes no less: what it waits for was asked for a chunk before. */
+  readonly least: number;
   /** Blocks of a cluster that meet: nobody begins the next chunk before. */
   readonly meeting: number;
   /** Bytes behind `shared` and `intake`, for the energy. */
@@ -107,6 +109,12 @@ const piecemeal = 1.25;
 const copyCycles = { through: 5.5 / 32, asynchronous: 5.6 / 32 } as const;
 const waitNs = { chunk: 600, copy: 10, threads: 128 } as const;
 
+/**
+ * What factors of blocks cost that threads load into registers a chunk ahead, nanoseconds of each chunk: beside its products, more where a warpgroup multiplies its rows in several
+ * waves that share a temporary, and at the least, which is a load's latency and what each block of K adds to it [fit, H200: 72 kernels at 8 sizes].
+ */
+const factorNs = { chunk: 58, wave: 110, least: 232, block: 141 } as const;
+
 /** Lanes of an SM that add in f32. */
 const ADDERS = 128;
 
@@ -177,6 +185,8 @@ export function chunkCost(
     ? ghz * (waitNs.chunk + (waitNs.copy * copies * waitNs.threads) / kernel.threads)
     : 0;
   const promoted = kernel.promotions / ADDERS;
+  const factors = problem.blockScales !== undefined && kernel.promotions > 0;
+  const waves = share.rows / (kernel.instruction[0] * (kernel.overlap ? 1 : kernel.sets));
   return {
     multiply,
     shared,
@@ -185,7 +195,12 @@ export function chunkCost(
     ring: (round + (clusterM * clusterN > 1 ? machine.clusterNs * ghz : 0)) / kernel.stages,
     exposed: turn + waited,
     waited,
-    fixed: overlooked(machine, kernel) * ghz + promoted / Math.min(2, kernel.sets),
+    fixed:
+      (overlooked(machine, kernel) +
+        (factors ? factorNs.chunk + factorNs.wave * Math.max(0, waves - 1) : 0)) *
+        ghz +
+      promoted / Math.min(2, kernel.sets),
+    least: factors ? (factorNs.least + factorNs.block * (kernel.tile[2] / BLOCK_SCALE)) * ghz : 0,
     meeting: kernel.meets ? 2 * handOver : 0,
     sharedBytes,
     intakeBytes,
@@ -233,7 +248,8 @@ export function chunkAt(
   const chain = norm(chunkNorm, Math.max(count * busy, busy + cost.exposed), cost.ring);
   return {
     cycles:
-      (chain + cost.meeting + cost.fixed) * (kernel.unit === 1 && kernel.multicast[1] > 1 ? ALONG_N : 1),
+      Math.max(cost.least, chain + cost.meeting + cost.fixed) *
+      (kernel.unit === 1 && kernel.multicast[1] > 1 ? ALONG_N : 1),
     multiply: count * cost.multiply,
     shared: count * cost.shared,
     intake,
