@@ -134,6 +134,7 @@ export const topics: readonly (readonly [topic: string, fields: readonly string[
     "Tiles and threads",
     [
       "tile",
+      "chainTile",
       "warp",
       "thread",
       "lanes",

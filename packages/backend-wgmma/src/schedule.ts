@@ -15,6 +15,7 @@ import {
 export const scheduleModel = {
   fields: [
     withDefault(coreFields.tile, [128, 256, 64]),
+    coreFields.chainTile,
     tupleField({
       name: "warpgroups",
       summary: "math warpgroups of a tile along M and N",

@@ -94,9 +94,12 @@ describe("attention", () => {
     expect([code, JSON.parse(result).hazards]).toEqual([0, []]);
   });
 
-  test.each(["tile=128x64x64 stages=2", "tile=64x64x64 warpgroups=1x1 stages=3"])(
+  test.each([
+    ["tile=128x64x64 stages=2", "f32[128, 64]"],
+    ["tile=64x64x64 chainTile=96x96 warpgroups=1x1 stages=3", "f32[64, 96]"],
+  ])(
     "a part's first product is under way beside the last one of the part before, %s",
-    async (tile) => {
+    async (tile, scores) => {
       using folder = scratch();
       const flags = "--op attention --queries 70 --keys 300 --head-dim 64 --dtype f16 --arch sm_90a";
       const schedule = ["--schedule", `${tile} regs=24/240 pipelineProducts=on`];
@@ -108,6 +111,7 @@ describe("attention", () => {
       const order =
         /for %st = 1 [\s\S]*mma %S [\s\S]*mma %acc [\s\S]*wgmma.wait pending 1\n[\s\S]*reduce.row %x = max[\s\S]*wgmma.wait pending 0\n[\s\S]*map %P/;
       expect(stdout).toMatch(order);
+      expect(stdout).toContain(`register %S ${scores}`);
       const run = [
         "run",
         ...flags.split(" "),

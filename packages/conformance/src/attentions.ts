@@ -15,6 +15,7 @@ import {
   createCompiler,
   parseAxisProgram,
   readAttention,
+  usualMachine,
 } from "@tilewright/ir";
 import { must } from "./launch.ts";
 import { pick } from "./random.ts";
@@ -104,9 +105,16 @@ const AMONG = 60;
 
 /** A schedule that goes with a program; undefined where none of a few draws does: the compiler's choice then. */
 function drawnSchedule(backend: Backend, text: string, target: Target, random: Random): Schedule | undefined {
-  const problem = productOf(text);
+  const { problem, parts } = must(anchorOf(must(parseAxisProgram(text))));
   const listed: Schedule[] = [];
   for (const schedule of backend.schedules(problem, target)) if (listed.push(schedule) === AMONG) break;
+  // Parts of keys of other widths than the tile's, where a backend has them.
+  const chains = parts ? [...(backend.chains?.(problem, target, usualMachine(target)) ?? [])] : [];
+  const varied = chains.map((schedule) => {
+    const chunk = pick(random, [32, 64, 96]);
+    return { ...schedule, chainTile: [chunk * random.integer(1, 2), chunk] };
+  });
+  if (varied.length > 0 && random.integer(0, 2) > 0) listed.splice(0, listed.length, ...varied);
   const compiler = createCompiler({ backends: [backend] });
   return Array.from({ length: DRAWS }, () => listed[random.integer(0, Math.max(0, listed.length - 1))]).find(
     (schedule) => schedule !== undefined && compiler.compile({ from: text, schedule, target }).ok,

@@ -153,14 +153,14 @@ function scheduled(
   backend: Backend,
   source: AxisProgram,
   anchor: Anchor,
-  { base, plan }: Nest,
+  { base, plan, chain }: Nest,
   input: TextInput,
   version: string,
 ): Checked<Artifact> | null {
   let made: Checked<Artifact> | null = null;
   for (let fewer = 0; ; fewer++) {
     const split = Number(plan?.schedule.split ?? 1);
-    const program = scheduleProgram(source, anchor, base, { fewer, split });
+    const program = scheduleProgram(source, anchor, base, { fewer, split, chain });
     if (program === null) return made;
     made = attemptProgram(() =>
       finish({

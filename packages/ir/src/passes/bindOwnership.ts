@@ -5,6 +5,7 @@ import { type Atom, findAtom } from "../atoms/atoms.ts";
 import { spreadAtom } from "../atoms/spread.ts";
 import { findWarpgroupAtom } from "../atoms/warpgroup.ts";
 import { dsmemReduction } from "../tile/dsmemReduction.ts";
+import { tileExtent } from "../tile/gemm.ts";
 import { distribute, ownedAxis, registersPerThread, sliceOwner } from "../tile/ownership.ts";
 import { bufferOf, eachStmt, rewriteStmts, withBody } from "../tile/rewrite.ts";
 import { sumViews } from "../tile/scaleTiles.ts";
@@ -35,13 +36,16 @@ function bind(program: TileProgram): TileProgram {
     if (group) {
       const { acc } = group.fragments;
       const swapped = bufferOf(program, stmt.acc.buffer).lanes === 1;
-      const own = accumulatorOwner(nest, swapped ? { rows: acc.cols, cols: acc.rows } : acc);
+      const own = accumulatorOwner(
+        nestOf(program, nest, stmt),
+        swapped ? { rows: acc.cols, cols: acc.rows } : acc,
+      );
       for (const sums of sumViews(stmt)) owners.set(sums.buffer, own);
       continue;
     }
     const atom = findAtom(stmt.atom);
     if (atom) {
-      const { acc, a, b } = atomOwners(nest, atom);
+      const { acc, a, b } = atomOwners(nestOf(program, nest, stmt), atom);
       owners.set(stmt.acc.buffer, acc);
       // Part of a tile that a map makes lies as that does.
       if (stmt.a.extent[1] === bufferOf(program, stmt.a.buffer).shape[1]) owners.set(stmt.a.buffer, a);
@@ -78,6 +82,17 @@ function bind(program: TileProgram): TileProgram {
     bound,
     rewriteStmts(bound.body, (stmt) => share(bound, stmt, threads.get(stmt) ?? program.launch.threads)),
   );
+}
+
+/** The nest of a product: of sums with other columns than the nest's tile the instructions along n are as many as make them up. */
+function nestOf(program: TileProgram, nest: Nest, { acc, atom }: Extract<Stmt, { kind: "mma" }>): Nest {
+  const columns = bufferOf(program, acc.buffer).shape[1];
+  const wide = findWarpgroupAtom(atom)?.n;
+  if (columns === tileExtent(nest.n)) return nest;
+  const sized = nest.n.map((f) => (f.tier === "atom" && wide !== undefined ? { ...f, extent: wide } : f));
+  const others = tileExtent(sized.filter(({ tier }) => tier !== "register"));
+  const n = sized.map((f) => (f.tier === "register" ? { ...f, extent: columns / others } : f));
+  return { ...nest, n };
 }
 
 /** Fragments of one K step of an atom, and the accumulator: registers of an atom stand together, tiles along n next to each other. */

@@ -5,14 +5,17 @@ import type { Machine } from "../model/machine.ts";
 import { usualMachine } from "../model/machines.ts";
 import type { Plan } from "../plans.ts";
 import { printSchedule } from "../schedule/codec.ts";
+import { eachStmt } from "../tile/rewrite.ts";
 import type { TileProgram } from "../tile/types.ts";
 import type { Anchor } from "./anchor.ts";
 import { rowNest } from "./rowNest.ts";
+import type { ChainTile } from "./schedule.ts";
 
 /** A tile program that a program over axes may be put on, and the schedule of its product that it is of; null of rows without a product. */
 export interface Nest {
   readonly base: TileProgram;
   readonly plan: Plan | null;
+  readonly chain: ChainTile | null;
 }
 
 /** Nests that a program may be put on: those of the product's schedules, the given one's, or the one of programs without a product. */
@@ -28,16 +31,17 @@ export function* nestsOf(
   const { problem, products } = anchor;
   const [product = null] = products;
   const rows = product === null ? rowNest(anchor, target.arch) : null;
-  if (rows !== null) yield { base: rows, plan: null };
+  if (rows !== null) yield { base: rows, plan: null, chain: null };
   if (product === null) return;
   // What is merged is split along its own axis, not along that of the product.
   const unsplit = (schedule: Schedule): Schedule =>
     anchor.merged !== null && "split" in schedule ? { ...schedule, split: 1 } : schedule;
-  const nestOf = (plan: Plan): Nest => ({
-    base: backend.tile(problem, unsplit(plan.schedule), target),
-    plan,
-  });
-  if (given !== null) yield* given.map(nestOf);
+  const nestOf = (plan: Plan): readonly Nest[] => {
+    const schedule = unsplit(plan.schedule);
+    const chain = chainOf(backend, anchor, schedule, target);
+    return chain === "illegal" ? [] : [{ base: backend.tile(problem, schedule, target), plan, chain }];
+  };
+  if (given !== null) yield* given.flatMap(nestOf);
   else {
     const chains = products.length > 1 ? (backend.chains?.(problem, target, machine) ?? []) : [];
     const schedules = [...backend.schedules(problem, target, machine)];
@@ -54,8 +58,25 @@ export function* nestsOf(
         ? first.flatMap((schedule) => wholeRows(schedule, anchor, machine)).filter(legal)
         : [];
     for (const schedule of [...chains, ...rows.slice(0, 1), ...before, ...single, ...schedules])
-      yield nestOf({ backend, schedule, text: printSchedule(backend.schedule, schedule) });
+      yield* nestOf({ backend, schedule, text: printSchedule(backend.schedule, schedule) });
   }
+}
+
+/** Columns of parts where a schedule says them, and what multiplies them: as in a product of so many columns, which may be illegal. */
+function chainOf(
+  backend: Backend,
+  { problem }: Anchor,
+  { chainTile, ...schedule }: Schedule,
+  target: Target,
+): ChainTile | null | "illegal" {
+  if (!Array.isArray(chainTile) || !Array.isArray(schedule.tile)) return null;
+  const [n = 0, chunk = 0] = chainTile.map(Number);
+  const [rows = 0, , k = 0] = schedule.tile.map(Number);
+  const wide = { ...schedule, tile: [rows, n, k], chainTile: "none" };
+  if (backend.check({ ...problem, n }, wide, target).length > 0) return "illegal";
+  const { body } = backend.tile({ ...problem, n }, wide, target);
+  const product = eachStmt(body).find((stmt) => stmt.kind === "mma");
+  return product?.kind === "mma" ? { columns: n, chunk, atom: product.atom } : null;
 }
 
 const columnsOf = ({ tile }: Schedule): number => (Array.isArray(tile) ? Number(tile[1]) : 0);

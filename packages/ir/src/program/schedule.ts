@@ -11,6 +11,7 @@ import {
   sizeOf,
   stepBuffer,
 } from "@tilewright/core";
+import { cond } from "../tile/cond.ts";
 import { add, asLinear, lit, mul, v } from "../tile/expr.ts";
 import { registerBuffer, stepInput, tierExtent, tileExtent } from "../tile/gemm.ts";
 import { bufferOf, eachStmt, wholeView, withBody } from "../tile/rewrite.ts";
@@ -38,10 +39,10 @@ import { iterationsSeen, maskedIterations } from "./hidden.ts";
 import { type AxisProgram, type AxisStmt, axisOf, type NamedExpr, namedIn } from "./types.ts";
 
 /**
- * Elements of a tile that a thread holds where the loop goes over parts, and what it has beside them of its rows: it holds two such tiles, those of a part and the sums of all parts.
+ * Elements of two tiles that a thread without a budget holds where the loop goes over parts, those of a part and the sums of all parts, and what it has beside them of its rows.
  * 57 elements and 4 rows spill 8 bytes, 57 and 2 rows nothing (ptxas 13.0, sm_90a).
  */
-const MOST_IN_PARTS = 76;
+const MOST_IN_PARTS = 152;
 /** Values of a row, of which four threads hold each. */
 const ROW_VALUES = 24;
 
@@ -55,31 +56,51 @@ const READ_VALUES = 16;
 interface Threads {
   readonly count: number;
   readonly registers: number;
+  /** Whether they have a budget of their own. */
+  readonly budgeted: boolean;
 }
 
 /** Of a program's roles the math threads with their budget; else all threads, with what a block begins with. */
 function threadsOf({ directives, launch }: TileProgram): Threads {
   const roles = directives.find(({ name }) => name === "roles");
-  const launched = { count: launch.threads, registers: REGISTERS / Math.ceil(launch.threads / 128) };
+  const launched = {
+    count: launch.threads,
+    registers: REGISTERS / Math.ceil(launch.threads / 128),
+    budgeted: false,
+  };
   if (roles?.name !== "roles") return launched;
   const { math, registersM } = roles.args;
-  return { count: 32 * (math ?? 0), registers: registersM || launched.registers };
+  return {
+    count: 32 * (math ?? 0),
+    registers: registersM || launched.registers,
+    budgeted: (registersM ?? 0) > 0,
+  };
 }
 
-/**
- * Whether threads have registers for a tile's elements, and where loops go over parts for those of a part beside them. `factor`: registers for each element of a part
- * that is multiplied while the next part's sums are made; `read`: for what maps of a part read.
- */
+/** Registers of a thread with a budget that hold no elements of tiles: where parts divide the axis, and where columns behind it are masked (ptxas 13.0, sm_90a: 128 and 112 columns of 160 registers, 192 of 240). */
+const BUDGETED = { whole: 32, masked: 44 } as const;
+
+/** What a thread holds of a loop over parts: columns of a part, registers for each element of one that is multiplied while the next part's sums are made, what maps of a part read, and whether parts divide the axis. */
+interface Parts {
+  readonly width: number;
+  readonly factor: number;
+  readonly read: number;
+  readonly whole: boolean;
+}
+
+/** Whether threads have registers for a tile's elements, and where loops go over parts for those of a part beside them. */
 function fitsThreads(
   [rows, columns]: readonly [number, number],
-  { count, registers }: Threads,
-  parted: boolean,
-  factor: number,
-  read: number,
+  { count, registers, budgeted }: Threads,
+  parts: Parts | null,
 ): boolean {
-  const held = (rows * (columns + ROW_VALUES)) / count;
-  if (!parted) return held <= registers - OTHERS;
-  return held <= MOST_IN_PARTS && 2 * held + (factor * rows * columns) / count + read <= registers - OTHERS;
+  const held = (of: number): number => (rows * of) / count;
+  if (parts === null) return held(columns + ROW_VALUES) <= registers - OTHERS;
+  const { width, factor, read, whole } = parts;
+  const all = held(columns + width * (1 + factor)) + read;
+  if (budgeted) return all + (whole ? BUDGETED.whole : BUDGETED.masked) <= registers;
+  const both = held(columns + width + 2 * ROW_VALUES);
+  return both <= MOST_IN_PARTS && all + held(2 * ROW_VALUES) <= registers - OTHERS;
 }
 
 /** What a column behind the extent of an axis counts as. */
@@ -103,6 +124,13 @@ const incompatible: ReadonlySet<string> = new Set([
 /** Directives that take a program's loop over chunks for its only one: accumulators in tensor memory, consumers that take work tiles in turn. */
 const ofOneProduct: ReadonlySet<string> = new Set(["accumulate", "engines", "pingPong"]);
 
+/** Columns of a part of an axis, the chunk in which they are multiplied by the next product, and the atom that multiplies into them. */
+export interface ChainTile {
+  readonly columns: number;
+  readonly chunk: number;
+  readonly atom: string;
+}
+
 /**
  * The program on the nest of `base`, the tile program of its product, with `fewer` slots in the rings of operands and parts of a merged axis `split` among so many CTAs. Null where that does not fit: axes that are whole are cut, blocks
  * share tiles, accumulators do not lie by rows; or there are no slots left.
@@ -111,7 +139,11 @@ export function scheduleProgram(
   program: AxisProgram,
   anchor: Anchor,
   base: TileProgram,
-  { fewer = 0, split = 1 }: { readonly fewer?: number; readonly split?: number } = {},
+  {
+    fewer = 0,
+    split = 1,
+    chain = null,
+  }: { readonly fewer?: number; readonly split?: number; readonly chain?: ChainTile | null } = {},
 ): TileProgram | null {
   const { nest } = base;
   const [tiles] = base.body;
@@ -129,20 +161,35 @@ export function scheduleProgram(
   // Fragments that rotate in a role know chunks of one loop only.
   const has = (directive: string): boolean => base.directives.some(({ name }) => name === directive);
   if (parted && has("roles") && has("rotate")) return null;
-  if (parted && tile[1] < LEAST_COLUMNS) return null;
-  const factor = parted && has("pipelineProducts") ? sizeOf(anchor.problem.a.dtype) / 4 : 0;
+  if (chain !== null && !parted) return null;
+  const width = chain?.columns ?? tile[1];
+  if (parted && width < LEAST_COLUMNS) return null;
+  const threads = threadsOf(base);
+  const factor = threads.budgeted || has("pipelineProducts") ? sizeOf(anchor.problem.a.dtype) / 4 : 0;
   const read = readsMatrices(program) ? READ_VALUES : 0;
-  if ((parted || several) && !fitsThreads(tile, threadsOf(base), parted, factor, read)) return null;
+  const whole = program.body.every(
+    (stmt) =>
+      !isColumnLoop(stmt) || stmt.kind !== "for" || axisOf(program, stmt.axis).extent % (width * split) === 0,
+  );
+  const parts = parted ? { width, factor, read, whole } : null;
+  if ((parted || several) && !fitsThreads(tile, threads, parts)) return null;
   // Tiles that products go on from hold all of their columns, in whole chunks.
   const wide = wholeFactors(program, anchor.products).some(
     (axis) => roundUp(axisOf(program, axis).extent, tileExtent(nest.k)) > tile[1],
   );
-  // Parts of a row are as wide as a tile, and are multiplied in whole chunks.
-  if (parted && tile[1] % tileExtent(nest.k) !== 0) return null;
+  // Parts of a row are multiplied in whole chunks.
+  const chunk = chain?.chunk ?? tileExtent(nest.k);
+  if (parted && width % chunk !== 0) return null;
   if (wide || tierExtent(nest.n, "grid") !== Math.ceil(axisOf(program, columns).extent / tile[1]))
     return null;
-  const turns = Math.ceil((anchor.merged ?? 1) / tile[1]);
-  const made = new Body(program, anchor, base, tile, Math.min(split, turns));
+  const turns = Math.ceil((anchor.merged ?? 1) / width);
+  const made = new Body(program, anchor, base, {
+    tile,
+    width,
+    chunk,
+    atom: chain?.atom ?? null,
+    split: Math.min(split, turns),
+  });
   const body = made.list(program.body, null);
   const { problem, launched } = anchor;
   const ring = base.directives.find((d) => d.name === "ring");
@@ -246,25 +293,33 @@ interface Turn {
 /** The number of a CTA among those that have parts of an axis for one work tile. */
 const CUT = "cut";
 
+/** Rows and columns of a work tile; columns of a part of an axis, the chunk of its product and the atom that multiplies into them, where it is another than that of the sums; and CTAs that have parts of an axis. */
+interface Sizes {
+  readonly tile: readonly [number, number];
+  readonly width: number;
+  readonly chunk: number;
+  readonly atom: string | null;
+  readonly split: number;
+}
+
 class Body {
   readonly split: number;
   readonly added: Buffer[] = [];
+  /** What tiles have in columns behind the extent of an axis. */
+  readonly #behind = new Map<string, number>();
   readonly #program: AxisProgram;
   readonly #anchor: Anchor;
   readonly #base: TileProgram;
   readonly #tile: readonly [number, number];
+  readonly #sizes: Sizes;
   readonly #origin: readonly [Expr, Expr];
   readonly #product: Extract<Stmt, { kind: "mma" }>;
   readonly #acc: Buffer;
 
-  constructor(
-    program: AxisProgram,
-    anchor: Anchor,
-    base: TileProgram,
-    tile: readonly [number, number],
-    split: number,
-  ) {
+  constructor(program: AxisProgram, anchor: Anchor, base: TileProgram, sizes: Sizes) {
+    const { tile, split } = sizes;
     this.split = split;
+    this.#sizes = sizes;
     this.#program = program;
     this.#anchor = anchor;
     this.#base = base;
@@ -323,12 +378,36 @@ class Body {
 
   /** A mask is applied in parts that have masked elements. */
   #map(stmt: Extract<AxisStmt, { kind: "map" }>, turn: Turn | null): readonly Stmt[] {
-    const map: Stmt = { kind: "map", dst: wholeView(this.#held(stmt.tile)), value: this.#mapped(stmt, turn) };
-    const [rows, width] = this.#tile;
-    const tile = { at: this.#origin[0], rows, width };
+    const dst = wholeView(this.#held(stmt.tile));
+    const map: Stmt = { kind: "map", dst, value: this.#mapped(stmt, turn) };
+    const [rows] = this.#tile;
+    const tile = { at: this.#origin[0], rows, width: this.#sizes.width };
     const masked =
       turn?.tiles === true ? maskedIterations(this.#program, turn.axis, stmt, tile, turn.at) : null;
-    return masked === null ? [map] : masked.map((cond) => ({ kind: "if", cond, body: [map] }));
+    const maps =
+      masked === null ? [map] : masked.map((when): Stmt => ({ kind: "if", cond: when, body: [map] }));
+    const [, axis] = namedIn(this.#program, stmt.tile).axes;
+    const factor = turn?.tiles === true && turn.axis === axis && this.#isFactor(stmt.tile);
+    if (!factor) {
+      this.#behind.delete(dst.buffer);
+      return maps;
+    }
+    const { value } = stmt;
+    const copied =
+      value.kind === "leaf" && value.leaf.kind === "element" ? this.#held(value.leaf.name) : null;
+    // What it is a copy of may have zeros there already.
+    if (copied !== null && this.#behind.get(copied.name) === 0) return maps;
+    return [...maps, ...this.#cleared(dst, turn, 0)];
+  }
+
+  /** In iterations that have columns behind the axis's extent, those of a tile become the value: what they hold otherwise means nothing. */
+  #cleared(dst: View, { axis, at, width }: Turn, value: number): readonly Stmt[] {
+    const { extent } = axisOf(this.#program, axis);
+    if (extent % (width * this.split) === 0) return [];
+    this.#behind.set(dst.buffer, value);
+    const held = { kind: "leaf", leaf: { kind: "view", view: dst } } as const;
+    const map: Stmt = { kind: "map", dst, value: before(at, extent, held, value) };
+    return [{ kind: "if", cond: cond(add(at, width), ">", extent), body: [map] }];
   }
 
   /** CTAs of a work tile hand in what their parts have come to; the last one merges it in their order and goes on. */
@@ -354,10 +433,11 @@ class Body {
     };
   }
 
-  /** The axis in parts as wide as the tile. */
+  /** The axis in parts. */
   #parts(loop: Extract<AxisStmt, { kind: "for" }>): Stmt {
     const { axis, body } = loop;
-    const [rows, width] = this.#tile;
+    const [rows] = this.#tile;
+    const { width } = this.#sizes;
     const name = this.#turn(axis);
     const each = Math.ceil(axisOf(this.#program, axis).extent / width / this.split);
     const to = lit(each);
@@ -374,21 +454,23 @@ class Body {
   #chunks(axis: string, { acc, a, b }: Product, turn: Turn | null): Stmt {
     const part = turn?.axis === axis ? turn : null;
     const extent = part?.width ?? axisOf(this.#program, axis).extent;
-    const [rows, each] = this.#product.a.extent;
+    const [rows, inner] = this.#product.a.extent;
+    const each = part === null ? inner : this.#sizes.chunk;
     const name = `${this.#turn(axis)}${part === null ? "" : "t"}`;
     const at = mul(v(name), each);
     const held = namedIn(this.#program, a);
     const left = isParameter(held)
       ? { buffer: this.#global(a), slot: lit(0), origin: [this.#origin[0], at] as const }
       : { ...wholeView(this.#held(a)), origin: [lit(0), at] as const };
-    const column = this.#span(namedIn(this.#program, b).axes[1] ?? "", turn)[0];
+    const [column, columns] = this.#span(namedIn(this.#program, b).axes[1] ?? "", turn);
     const row = part === null ? at : add(part.at, at);
     const right = { buffer: this.#global(b), slot: lit(0), origin: [row, column] as const };
     const product: Stmt = {
       ...this.#product,
       acc: wholeView(this.#held(acc)),
       a: { ...left, extent: [rows, each] },
-      b: { ...right, extent: [each, this.#tile[1]] },
+      b: { ...right, extent: [each, columns] },
+      atom: (columns === this.#tile[1] ? null : this.#sizes.atom) ?? this.#product.atom,
     };
     const to = lit(Math.ceil(extent / each));
     return { kind: "for", var: name, from: lit(0), to, unroll: false, body: [product] };
@@ -405,8 +487,7 @@ class Body {
   #mapped({ tile, value }: Extract<AxisStmt, { kind: "map" }>, turn: Turn | null): ElementExpr {
     const made = this.#value(value, turn);
     const [, axis = ""] = namedIn(this.#program, tile).axes;
-    if (turn?.tiles === true && turn.axis === axis)
-      return this.#isFactor(tile) ? this.#inside(made, turn, 0) : made;
+    if (turn?.tiles === true && turn.axis === axis) return made;
     const extent = this.#isFactor(tile) ? axisOf(this.#program, axis).extent : this.#tile[1];
     if (extent >= this.#tile[1]) return made;
     return before(lit(0), extent, made, 0);
@@ -445,8 +526,17 @@ class Body {
     const { op, adds } = stmt;
     const value = this.#value(stmt.value, turn);
     const reduced = { kind: "reduce.row", dst, op, adds, via: null } as const;
-    if (turn?.tiles === true)
-      return [{ ...reduced, value: this.#inside(value, turn, NEUTRAL[op]), below: null }];
+    if (turn?.tiles === true) {
+      const held =
+        stmt.value.kind === "leaf" &&
+        stmt.value.leaf.kind === "element" &&
+        !isParameter(namedIn(this.#program, stmt.value.leaf.name))
+          ? wholeView(this.#held(stmt.value.leaf.name))
+          : null;
+      return held === null
+        ? [{ ...reduced, value: this.#inside(value, turn, NEUTRAL[op]), below: null }]
+        : [...this.#cleared(held, turn, NEUTRAL[op]), { ...reduced, value, below: null }];
+    }
     if (turn === null) {
       const { extent } = axisOf(this.#program, stmt.along);
       return [{ ...reduced, value, below: extent < this.#tile[1] ? extent : null }];
@@ -494,6 +584,14 @@ class Body {
     return { buffer: this.#global(name), slot: lit(0), origin: [row, col], extent: [rows, cols] };
   }
 
+  /** Columns of a tile: of a part of an axis that a loop goes over, or of the work tile. */
+  #columns(axis: string): number {
+    const parted = this.#program.body.some(
+      (stmt) => isColumnLoop(stmt) && stmt.kind === "for" && stmt.axis === axis,
+    );
+    return parted ? this.#sizes.width : this.#tile[1];
+  }
+
   /** Where the part of an axis begins, and its length. */
   #span(axis: string, turn: Turn | null): readonly [Expr, number] {
     if (turn?.axis === axis) return [turn.at, turn.width];
@@ -515,7 +613,7 @@ class Body {
     if (name === this.#anchor.acc) return this.#acc;
     const { axes, dtype } = namedIn(this.#program, name);
     const factor = this.#isFactor(name) ? dtype : "f32";
-    return this.#buffer(name, factor, [this.#tile[0], axes.length === 1 ? 1 : this.#tile[1]]);
+    return this.#buffer(name, factor, [this.#tile[0], axes[1] === undefined ? 1 : this.#columns(axes[1])]);
   }
 
   #buffer(name: string, dtype: DType, shape: readonly [number, number]): Buffer {

@@ -12,6 +12,15 @@ export const coreFields = {
     names: ["M", "N", "K"],
     default: [128, 128, 8],
   }),
+  chainTile: tupleField({
+    name: "chainTile",
+    summary:
+      "of products that follow each other over parts of an axis: columns of a part, and the chunk in which it is multiplied; none: the tile's columns and its K chunk",
+    names: ["N", "K"],
+    none: true,
+    default: "none",
+    off: "none",
+  }),
   stages: intField({
     name: "stages",
     summary: "K chunks in shared memory at once; 1 loads and computes in turn",

@@ -94,7 +94,7 @@ function* nestFaults({ program, sites }: Subject, nest: Nest): Iterable<Fault> {
       message: `has ${warps} warps, and the launch ${program.launch.threads} threads`,
       hint: `write launch threads=${warps * WARP}, or fewer warps`,
     };
-  const acc = sites.find(({ stmt }) => stmt.kind === "mma")?.stmt;
+  const acc = sites.findLast(({ stmt }) => stmt.kind === "mma")?.stmt;
   if (program.stage !== "nest" || acc?.kind !== "mma") return;
   const tile = [tileExtent(nest.m), tileExtent(nest.n)];
   if (acc.acc.extent.some((extent, axis) => extent !== tile[axis]))
