@@ -38,6 +38,8 @@ class Walk {
   readonly #stays: boolean;
   /** Accumulators that products are added to; others take sums of products. */
   readonly #multiplied: ReadonlySet<string>;
+  /** Those that epilogues store. */
+  readonly #stored: ReadonlySet<string>;
   /** Tiles of sums that are promoted, by their accumulators. */
   readonly #parts = new Map<string, Set<string>>();
   /** Accumulators of 0 into which nothing has been multiplied since. */
@@ -57,6 +59,7 @@ class Walk {
     this.#multiplied = new Set(
       all.flatMap((s) => (s.kind === "mma" && s.twoLevel === undefined ? [s.acc.buffer] : [])),
     );
+    this.#stored = new Set(all.flatMap((s) => (s.kind === "epilogue" ? [s.acc.buffer] : [])));
     for (const s of all)
       if (s.kind === "mma" && s.twoLevel !== undefined)
         this.#parts.set(s.acc.buffer, new Set(this.#parts.get(s.acc.buffer)).add(s.twoLevel.part.buffer));
@@ -154,7 +157,8 @@ class Walk {
   #read({ acc }: Pick<Of<"epilogue">, "acc">): readonly Stmt[] {
     const { problem, rings, buffers } = this.#program;
     const [rows, columns] = buffers.find(({ name }) => name === acc.buffer)?.shape ?? [0, 0];
-    const inside = problem.m >= rows && problem.n >= columns;
+    // Sums that no epilogue stores are of no columns of D.
+    const inside = problem.m >= rows && (problem.n >= columns || !this.#stored.has(acc.buffer));
     // Copies by threads of straight code are such stores, too, as ptxas moves before the wait.
     const pins = !this.#looped && !(inside && rings.every(({ transport }) => transport === "tma"));
     return [
