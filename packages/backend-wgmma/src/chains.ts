@@ -15,6 +15,9 @@ const arrangements = [
   { groups: 1, regs: [24, 240], columns: 128 },
 ] as const;
 
+/** Columns of parts, and the chunk in which they are multiplied: of narrow sums twice as many. */
+const widths = (n: number): readonly (number[] | "none")[] => (n <= 64 ? [[128, 128], "none"] : ["none"]);
+
 /**
  * Tiles whose warpgroups have whole rows, so that sums become the next product's factor in registers, with chunks as long as rows, so that a product is one group of
  * instructions; the most rows first, where they leave no SM without a tile.
@@ -29,10 +32,13 @@ export function* chainSchedules(problem: Problem, target: Target, { sms }: Machi
   // Products of several chunks are not issued ahead.
   for (const chunk of k > 64 ? [128, 64] : [64])
     for (const pipelineProducts of chunk >= k && chunk >= n ? ["on", "off"] : ["off"])
-      for (const { groups, regs } of ordered) {
+      for (const [{ groups, regs }, chainTile] of ordered.flatMap((each) =>
+        widths(n).map((width) => [each, width] as const),
+      )) {
         const schedule = {
           ...defaultSchedule(scheduleModel),
           tile: [groups * ATOM_ROWS, n, chunk],
+          chainTile,
           warpgroups: [groups, 1],
           stages: 2 * (128 / chunk),
           regs: [...regs],

@@ -15,7 +15,6 @@ import {
 export const scheduleModel = {
   fields: [
     withDefault(coreFields.tile, [128, 256, 64]),
-    coreFields.chainTile,
     tupleField({
       name: "warpgroups",
       summary: "math warpgroups of a tile along M and N",
@@ -30,6 +29,7 @@ export const scheduleModel = {
       default: "off",
     }),
     withDefault(coreFields.stages, 4),
+    coreFields.chainTile,
     wordField({
       name: "copy",
       summary:

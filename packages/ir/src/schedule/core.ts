@@ -12,6 +12,13 @@ export const coreFields = {
     names: ["M", "N", "K"],
     default: [128, 128, 8],
   }),
+  stages: intField({
+    name: "stages",
+    summary: "K chunks in shared memory at once; 1 loads and computes in turn",
+    default: 2,
+    off: 1,
+    max: 64,
+  }),
   chainTile: tupleField({
     name: "chainTile",
     summary:
@@ -20,13 +27,6 @@ export const coreFields = {
     none: true,
     default: "none",
     off: "none",
-  }),
-  stages: intField({
-    name: "stages",
-    summary: "K chunks in shared memory at once; 1 loads and computes in turn",
-    default: 2,
-    off: 1,
-    max: 64,
   }),
   cluster: tupleField({
     name: "cluster",

@@ -24,6 +24,7 @@ const model: ScheduleModel = {
 const positive = fc.integer({ min: 1, max: 100_000 });
 const values: Record<string, fc.Arbitrary<FieldValue>> = {
   tile: fc.tuple(positive, positive, positive),
+  chainTile: fc.oneof(fc.constant("none"), fc.tuple(positive, positive)),
   stages: fc.integer({ min: 1, max: 64 }),
   cluster: fc.tuple(positive, positive),
   roles: fc.oneof(fc.constant("none"), fc.tuple(positive, positive)),
@@ -71,7 +72,7 @@ property.prop([schedules, fc.infiniteStream(fc.nat())])(
 
 test("canonical text has every field in the model's order", () => {
   expect(printSchedule(model, defaultSchedule(model))).toBe(
-    "tile=128x128x8 stages=2 cluster=1x1 roles=none regs=none raster=row sched=tiles split=1 reduction=last streamk=0 cache=none l2Promotion=256 l2PrefetchBytes=0 l1=keep l2Prefetch=0 pdl=off epi=direct snake=on pad=4",
+    "tile=128x128x8 stages=2 chainTile=none cluster=1x1 roles=none regs=none raster=row sched=tiles split=1 reduction=last streamk=0 cache=none l2Promotion=256 l2PrefetchBytes=0 l1=keep l2Prefetch=0 pdl=off epi=direct snake=on pad=4",
   );
 });
 
