@@ -207,11 +207,12 @@ describe("attention", () => {
     const given = join(folder.path, "given.tile");
     const flags =
       "--op attention --queries 70 --keys 600 --head-dim 64 --dtype bf16 --arch sm_90a --causal --window 90";
+    const schedule = "tile=64x64x64 warpgroups=1x1 stages=4 regs=24/240 pipelineProducts=on sched=zigzag";
     for (const [stage, code] of [
       ["bound", "TW3117"],
       ["machine", "TW3145"],
     ] as const) {
-      const { stdout } = await cli(`compile ${flags} --ir ${stage}`);
+      const { stdout } = await cli([...`compile ${flags} --ir ${stage}`.split(" "), "--schedule", schedule]);
       const within = " within (%mt * 64 + 441) / 64 .. (%mt * 64 + 657) / 64";
       // The producer's loop, and the first, the other and the last of the consumers' turns.
       expect(stdout.split(within)).toHaveLength(5);
