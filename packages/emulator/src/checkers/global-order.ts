@@ -104,10 +104,15 @@ export class GlobalOrder {
     const own = this.own[slot] as number;
     if (!shadow.isWide(own)) return false;
     const { reads, writes, writeLane } = shadow.page(low, words);
+    let wide = own;
     for (let lane = 0; lane < 32; lane++) {
       const q = first + (((places[at + lane] as number) - low) >> 2);
       const writer = writes[q] as number;
-      if (reads[q] !== 0 || (writer !== 0 && !shadow.isWide(writer))) return false;
+      if (reads[q] !== 0) return false;
+      if (writer !== 0 && writer !== wide) {
+        if (!shadow.isWide(writer)) return false;
+        wide = writer;
+      }
       writes[q] = own;
       writeLane[q] = lane;
     }

@@ -1,8 +1,8 @@
 /**
- * The approximate functions bit for bit. The multi-function unit of sm_80 and sm_90 interpolates each by segments of 2^16 or 2^17
+ * The approximate functions bit for bit. The multi-function unit of sm_90 interpolates each by segments of 2^16 or 2^17
  * arguments: c0 + c1 t + c2 t^2, where columns of t^2 below a place are never summed, cut to 24 bits (the scheme of S. Oberman and
  * M. Siu, "A high-performance area-efficient multifunction interpolator", ARITH 2005). All 2^32 arguments of rcp, rsqrt, sqrt, ex2,
- * lg2, sin, cos and tanh give what an H100 or H200 gives.
+ * lg2, sin, cos and tanh give what an H100 or H200 gives. Text for every target gets these tables; that sm_80 has the same ones is an assumption.
  */
 import { fmaNearest } from "./fma64.ts";
 import { ex2Rows, lg2Rows, rcpRows, rsqrtRows, sinRows, sqrtRows, tanhRows } from "./mufu-tables.ts";
