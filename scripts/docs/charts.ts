@@ -308,17 +308,26 @@ interface AttentionRun {
   }[])[];
 }
 
+/** Head dim of a run of its own. */
+const NARROW = 64;
+
 /** Attention by wgmma beside torch's backends, on the machine on which they are faster, and beside FlashAttention-3's time in a run without us. */
 function attention(): string {
-  const run = JSON.parse(read("runs/2026-11-24-h200-attention.json")) as AttentionRun;
-  const timed = run.machines.at(-1) ?? [];
+  const runs = ["attention", "attention-64"].map(
+    (name) => JSON.parse(read(`runs/2026-11-24-h200-${name}.json`)) as AttentionRun,
+  );
+  const [run, narrow] = runs as [AttentionRun, AttentionRun];
+  const timed = [
+    ...(run.machines.at(-1) ?? []).filter(({ headDim }) => headDim !== NARROW),
+    ...(narrow.machines.at(-1) ?? []),
+  ];
   const third = runOf("wgmma/flash-attention-3").rows;
   const peers = new Map([
     ["cudnn", "cuDNN"],
     ["flash", "FlashAttention-2"],
   ]);
   const rows = timed
-    .filter(({ kernel }) => !peers.has(kernel) && !/^m/.test(kernel))
+    .filter(({ kernel }) => !peers.has(kernel) && !/^m|=/.test(kernel))
     .flatMap(({ queries, headDim, dtype, causal, us }) => {
       const what = `${queries}, ${headDim}${dtype === "f16" ? ", f16" : ""}${causal ? ", causal" : ""}`;
       const times = [...peers].map(([kernel, name]): readonly [string, number | undefined] => [
@@ -346,7 +355,7 @@ function attention(): string {
     title: "Attention by wgmma: a peer's time over ours",
     source: [
       `${run.date}, ${run.gpu}, driver ${run.driver}, torch ${run.torch}; queries = keys, head dim; bf16 unless named`,
-      "tilewright compile --op attention --arch sm_90a …, beside torch's SDPA in one process; docs/perf/runs/2026-11-24-h200-attention.json",
+      "tilewright compile --op attention --arch sm_90a …, beside torch's SDPA in one process; docs/perf/runs/2026-11-24-h200-attention{,-64}.json",
       ...sourceOf("wgmma/flash-attention-3", "FlashAttention-3, apart: "),
     ],
     rows,
