@@ -235,7 +235,8 @@ const runs: Readonly<Record<string, (fence: Fence, first: boolean) => void | Pro
     const schema = marks.includes("library") ? librarySchema : launchSchema;
     expect(schema.safeParse(JSON.parse(text))).toMatchObject({ success: true });
   },
-  tile({ text }) {
+  async tile({ page, text, marks }) {
+    if (marks.includes("excerpt")) return isExcerpt(page, text);
     const read = parseProgram(text);
     expect(read.ok ? [] : read.error).toEqual([]);
   },
@@ -247,6 +248,22 @@ const runs: Readonly<Record<string, (fence: Fence, first: boolean) => void | Pro
     expect(text.split("\n").filter((line) => commandWord.test(line))).toEqual([]);
   },
 };
+
+/** Lines of the text that the page's command with `--ir` prints, in its order; `…` and the end of a line stand for what is left out. */
+async function isExcerpt(page: string, text: string): Promise<void> {
+  const command = inlineCommands(readFileSync(join(root, page), "utf8")).find((each) => / --ir /.test(each));
+  const { said } = await tilewright(wordsOf(command ?? "").slice(2));
+  const whole = said.split("\n").map((line) => line.trim());
+  let at = -1;
+  for (const line of text.trim().split("\n")) {
+    const parts = line.trim().split("…");
+    const after = at;
+    at = whole.findIndex(
+      (each, i) => i > after && each.startsWith(parts[0] ?? "") && parts.every((part) => each.includes(part)),
+    );
+    expect(at, line).toBeGreaterThan(after);
+  }
+}
 
 const all = pagesOf().flatMap((page) => fencesOf(page));
 const away = (fence: Fence, mark: string): boolean => fence.marks.includes(mark);
@@ -267,7 +284,7 @@ describe("all pages", () => {
     const unknown = all.filter(({ language }) => !(language in runs));
     expect(unknown.map(({ page, line, language }) => `${page}:${line} '${language}'`)).toEqual([]);
     const marks = all.flatMap((fence) =>
-      fence.marks.filter((mark) => !/^(gpu|network|library|test=\S+)$/.test(mark)),
+      fence.marks.filter((mark) => !/^(gpu|network|library|excerpt|test=\S+)$/.test(mark)),
     );
     expect(marks).toEqual([]);
   });
