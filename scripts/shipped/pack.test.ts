@@ -27,7 +27,9 @@ const more: Readonly<Record<string, readonly string[]>> = {
     "dist/docs/hazards/README.md",
     "dist/explorer/index.html",
     ...["d.ts", "js", "js.map"].map((suffix) => `dist/tune/compile-worker.${suffix}`),
-    ...["types", "open", "operands", "plan", "run", "dispatch"].map((part) => `launchers/c/${part}.h`),
+    ...["types", "open", "operands", "extents", "plan", "run", "dispatch"].map(
+      (part) => `launchers/c/${part}.h`,
+    ),
     ...["c", "h", "hpp"].map((suffix) => `launchers/c/launcher.${suffix}`),
     ...["js", "d.ts"].map((suffix) => `launchers/esm/launcher.${suffix}`),
     ...[

@@ -7,10 +7,8 @@ export const shells = ["bash", "zsh", "fish"] as const;
 type Shell = (typeof shells)[number];
 
 /** Words that a flag's value can be; empty where it can be anything. */
-function valuesOf({ key, meta: { hint } }: Slot): readonly string[] {
-  if (key === "arch") return targets.map(({ arch }) => arch);
-  return hint !== null && /^[\w-]+(\|[\w-]+)+$/.test(hint) ? hint.split("|") : [];
-}
+const valuesOf = ({ key, meta: { words } }: Slot): readonly string[] =>
+  key === "arch" ? targets.map(({ arch }) => arch) : (words ?? []);
 
 const flagsOf = ({
   slots,

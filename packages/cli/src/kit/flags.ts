@@ -17,6 +17,8 @@ export interface FlagMeta {
   readonly longLetters: boolean;
   /** Words that a switch may take after its `=`: `--json=line`. */
   readonly forms?: readonly string[];
+  /** Words of which the value is one. */
+  readonly words?: readonly string[];
   /** Heading in --help. */
   readonly group: string;
 }
@@ -82,7 +84,7 @@ export const choice = <const T extends readonly [string, ...string[]]>(
   z
     .enum(words, { error: (issue) => `'${String(issue.input)}' is none of ${words.join(", ")}` })
     .optional()
-    .register(flagRegistry, meta(summary, words.join("|"), options));
+    .register(flagRegistry, { ...meta(summary, words.join("|"), options), words });
 
 const integerForm = /^[+-]?\d+$/;
 const numberForm = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i;

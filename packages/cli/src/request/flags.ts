@@ -9,7 +9,10 @@ const layouts = ["row", "col"] as const;
 /** Flags of products: `--op gemm` and `ffn`. */
 export const productFlags = {
   op: choice("ffn: D = act(A.Wg) * (A.Wu), -n of each; gemm (default)", operations, { group }),
-  act: choice("activation of an ffn (default: silu)", activationNames, { group }),
+  act: choice(`activation of an ffn: ${activationNames.join(", ")}; silu unless given`, activationNames, {
+    hint: "FN",
+    group,
+  }),
   gated: choice(
     "where Wg and Wu of an ffn are: B has halves (default), side by side, or interleaved columns; matrices, Wu one of its own",
     gatedForms,
