@@ -12,6 +12,8 @@ import torch
 import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from peer_timing import timed
+
 request = json.load(sys.stdin)
 problem, attention = request["problems"][0], request.get("attention")
 name = sys.argv[1].upper() if len(sys.argv) > 1 else "CUDNN"
@@ -52,19 +54,6 @@ def launch(i):
 
 
 with sdpa_kernel(getattr(SDPBackend, name + "_ATTENTION")):
-    for i in range(10):
-        launch(i)
-    torch.cuda.synchronize()
-    samples, spent = [], 0.0
-    while spent < 1e6 * min(request["seconds"], 2) and len(samples) < 400:
-        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        # Behind a sleep, so that the launch is queued before the first event.
-        torch.cuda._sleep(200_000)
-        begin.record()
-        launch(len(samples))
-        end.record()
-        torch.cuda.synchronize()
-        samples.append(1000 * begin.elapsed_time(end))
-        spent += samples[-1]
+    samples = timed(launch, request["seconds"])
 detail = "torch " + torch.__version__
 print(json.dumps({"m": problem["m"], "n": problem["n"], "k": problem["k"], "name": "torch " + name.lower(), "us": samples, "detail": detail}))

@@ -8,6 +8,8 @@ import sys
 
 import torch
 
+from peer_timing import timed
+
 request = json.load(sys.stdin)
 problem, rows = request["problems"][0], request.get("rows")
 batch = problem["batch"]
@@ -34,18 +36,5 @@ def launch(i):
     return torch._grouped_mm(a, b, offs=offsets)
 
 
-for i in range(10):
-    launch(i)
-torch.cuda.synchronize()
-samples, spent = [], 0.0
-while spent < 1e6 * min(request["seconds"], 2) and len(samples) < 400:
-    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    # Behind a sleep, so that the launch is queued before the first event.
-    torch.cuda._sleep(200_000)
-    begin.record()
-    launch(len(samples))
-    end.record()
-    torch.cuda.synchronize()
-    samples.append(1000 * begin.elapsed_time(end))
-    spent += samples[-1]
+samples = timed(launch, request["seconds"])
 print(json.dumps({"m": m, "n": n, "k": k, "name": "torch._grouped_mm", "us": samples, "detail": "torch " + torch.__version__}))

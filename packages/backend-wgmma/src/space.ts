@@ -178,7 +178,7 @@ function spreads(problem: Problem, { tile, groups, pingPong, swapAB }: Form, sms
 }
 
 /**
- * Whether bulk copies can bring the matrices that the epilogue reads: with beta 1 that takes 2 to 6 % off the first choices of five sizes. Vectors alone come no faster so
+ * Whether bulk copies can bring the matrices that the epilogue reads: with beta 1 that takes 2 to 5 % off the first choices of five sizes. Vectors alone come no faster so
  * (docs/perf/wgmma.md).
  */
 function bringsMatrices(problem: Problem): boolean {
