@@ -13,7 +13,9 @@ import { filesUnder, packageFolders, root } from "./lib/files.ts";
 /** A word that names nothing here, and what is written instead. */
 const instead: ReadonlyMap<string, string> = new Map(
   Object.entries({
-    turns: "ping-pong",
+    turn: "ping-pong",
+    deal: "interleaved, distribution",
+    dealt: "interleaved, distribution",
     visit: "persistent CTA, tile scheduler, work tile",
     stay: "persistent CTA",
     late: "delayed release, aliased",
@@ -74,6 +76,18 @@ describe("no name has a word that the glossary replaces", () => {
   });
 
   test("statements", () => expect(wrong(Object.keys(statementSyntax))).toEqual([]));
+
+  test.each([
+    ["docs/tile-ir.md", /^```\w*\n(tile\.ir [\s\S]*?)^```/gm],
+    ["packages/ir/src/tile/README.md", /^\| `([^`]+)`/gm],
+    ["packages/ir/src/tile/directives.md", /`([^`]+)`/g],
+  ])("texts of programs: %s", (page, code) => {
+    const names = [...readFileSync(join(root, page), "utf8").matchAll(code)].flatMap(
+      ([, text = ""]) => text.replace(/\/\/.*/g, "").match(/[A-Za-z_][\w.]*/g) ?? [],
+    );
+    expect(names.length).toBeGreaterThan(100);
+    expect(wrong(new Set(names))).toEqual([]);
+  });
 
   test("files, of passes among them", () =>
     expect(wrong(sources.map((file) => basename(file, ".ts")))).toEqual([]));

@@ -12,7 +12,7 @@ export function layerNormText(
     view === undefined ? [] : [`param %${name} f32[n]`];
   return [
     ...[
-      "tile.ir 5",
+      "tile.ir 6",
       `tile.kernel @layernorm_${m}x${n} stage nest {`,
       `axis m = ${m}`,
       `axis n = ${n} whole`,

@@ -108,7 +108,7 @@ const products: Backend = {
     elideGuards,
     expandRings,
     expandReductions,
-    scheduleTiles("late"),
+    scheduleTiles("deferred"),
     expandStores,
     openKernel,
     allocate,
@@ -117,7 +117,7 @@ const products: Backend = {
   lower,
 };
 
-/** The backend; of gated products threads store D straight from registers, and bulk copies bring two parts of a tile, which they cannot deal columns to. */
+/** The backend; of gated products threads store D straight from registers, and bulk copies bring two parts of a tile, whose columns they cannot interleave. */
 export const mma: Backend = servingGated(products, (schedule, problem) => {
   const s = readSchedule(schedule);
   const fault = (field: string, message: string, nearest: string): Diagnostic => ({
@@ -132,7 +132,13 @@ export const mma: Backend = servingGated(products, (schedule, problem) => {
       ? []
       : [fault("epi", "warps store whole rows of tiles that have the columns of their sums", "epi=direct")]),
     ...(s.copy === "tma" && interleaves(productOf(problem), s)
-      ? [fault("interleave", "bulk copies deal columns to whole tiles, not to halves", "interleave=off")]
+      ? [
+          fault(
+            "interleave",
+            "bulk copies interleave columns of whole tiles, not to halves",
+            "interleave=off",
+          ),
+        ]
       : []),
   ];
 });

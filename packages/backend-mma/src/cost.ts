@@ -8,7 +8,7 @@ import {
   predict,
   splitChunks,
 } from "@tilewright/ir";
-import { acceptedAtom, blockBytes, chunkK, dealsWide, interleaves } from "./nest.ts";
+import { acceptedAtom, blockBytes, chunkK, interleaves, interleavesWide } from "./nest.ts";
 import { estimateRegisters, isWidened } from "./registers.ts";
 import { type MmaSchedule, readSchedule, threadsOf } from "./schedule.ts";
 
@@ -47,7 +47,7 @@ const LANE_COLUMNS = 2;
 /** Bytes of D next to each other that a store of a warp covers, at most a sector's. */
 function storeBytes(problem: Problem, s: MmaSchedule): number {
   if (s.staged) return SECTOR;
-  if (interleaves(problem, s)) return dealsWide(problem) ? SECTOR : copyBytes(problem, "d");
+  if (interleaves(problem, s)) return interleavesWide(problem) ? SECTOR : copyBytes(problem, "d");
   return Math.min(SECTOR, ROW_LANES * LANE_COLUMNS * sizeOf(problem.d.dtype));
 }
 

@@ -72,7 +72,7 @@ function conflictReason(s: MmaSchedule): string {
   return "a tile of these sizes has no swizzle that separates its lanes";
 }
 
-/** Why stores of D that could be 16 bytes wide are narrower: those of long rows, and those of columns that are dealt. */
+/** Why stores of D that could be 16 bytes wide are narrower: those of long rows, and those of columns that are interleaved. */
 function storeRemark(problem: Problem, s: MmaSchedule): readonly Remark[] {
   if (!s.staged && !interleaves(problem, s)) return [];
   const asked = s.storeElements * sizeOf(problem.d.dtype);
@@ -116,6 +116,6 @@ function interleaveRemark(problem: Problem, s: MmaSchedule): readonly Remark[] {
           ? "ldmatrix needs neighbouring columns of a row-major B"
           : s.warpN % 32 !== 0
             ? "a warp tile needs a multiple of 32 columns for it"
-            : "bulk copies deal columns in whole turns of 4, and n is no multiple of 4";
+            : "bulk copies interleave columns in groups of 4, and n is no multiple of 4";
   return [{ topic: "interleave", text: `not used: ${why}` }];
 }

@@ -26,7 +26,7 @@ import {
 } from "@tilewright/ir";
 import { isLegal } from "./check.ts";
 import { estimate, modelKernel, SECTOR } from "./cost.ts";
-import { acceptedAtom, dealsWide, interleaves } from "./nest.ts";
+import { acceptedAtom, interleaves, interleavesWide } from "./nest.ts";
 import { estimateRegisters, mostRegisters } from "./registers.ts";
 import { type Copy, type MmaSchedule, readSchedule, scheduleModel, threadsOf } from "./schedule.ts";
 import { shapesFor } from "./space.ts";
@@ -233,9 +233,9 @@ function bulk(problem: Problem, schedule: Schedule, atom: Atom, target: Target):
   };
 }
 
-/** Columns are not dealt out where each store of them would be narrow. */
-const undealt = (problem: Problem, schedule: Schedule): Schedule =>
-  interleaves(problem, readSchedule(schedule)) && !dealsWide(problem)
+/** Columns are not interleaved where each store of them would be narrow. */
+const notInterleaved = (problem: Problem, schedule: Schedule): Schedule =>
+  interleaves(problem, readSchedule(schedule)) && !interleavesWide(problem)
     ? { ...schedule, interleave: "off" }
     : schedule;
 
@@ -243,8 +243,8 @@ const undealt = (problem: Problem, schedule: Schedule): Schedule =>
 const STAGED_TILE = 64 * 64;
 
 /**
- * A D of up to 16 bits whose columns are not dealt out goes through shared memory, where that fits: 0.639, 0.627 and 0.660 of cuBLASLt at 2048, 4096 and 8192
- * become 0.721, 0.662 and 0.676 (f16, all row-major, sm_80 text). Stores of dealt columns are ahead of it by 1 %, and 32-bit outputs are no faster.
+ * A D of up to 16 bits whose columns are not interleaved goes through shared memory, where that fits: 0.639, 0.627 and 0.660 of cuBLASLt at 2048, 4096 and 8192
+ * become 0.721, 0.662 and 0.676 (f16, all row-major, sm_80 text). Stores of interleaved columns are ahead of it by 1 %, and 32-bit outputs are no faster.
  */
 function staged(problem: Problem, schedule: Schedule, target: Target): Schedule {
   const s = readSchedule(schedule);
@@ -277,7 +277,7 @@ function sliced(problem: Problem, schedule: Schedule, target: Target, machine: M
 function clustered(problem: Problem, schedule: Schedule, target: Target, machine: Machine): Schedule {
   const s = readSchedule(schedule);
   if (s.split === 1 || s.staged || !hasFeature(target, "cluster")) return schedule;
-  // Columns that are not dealt out are cut into finer slices.
+  // Columns that are not interleaved are cut into finer slices.
   const among = { ...schedule, reduction: "cluster", interleave: "off" };
   if (!isLegal(problem, among, target)) return schedule;
   const { rounds, timeUs } = estimate(problem, among, target, machine);
@@ -374,7 +374,7 @@ export function* rankSchedules(problem: Problem, target: Target, machine: Machin
     ({ schedule: fields }) => {
       const whole = completed(fields);
       if (whole === null) return null;
-      const among = sliced(problem, staged(problem, undealt(problem, whole), target), target, machine);
+      const among = sliced(problem, staged(problem, notInterleaved(problem, whole), target), target, machine);
       const schedule = clustered(problem, among, target, machine);
       return { schedule, rank: rankOf(estimate(problem, schedule, target, machine).timeUs) };
     },

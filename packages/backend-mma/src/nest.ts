@@ -61,7 +61,7 @@ const INTERLEAVED = 4;
 /**
  * Whether columns of D are interleaved: a quarter of the row stores, 16 bytes each, of a 16-bit D. It needs a B whose columns need not be
  * neighbours in shared memory, which is one that is contiguous along k (8-byte stores of 32-bit outputs fill whole sectors as they are).
- * Bulk copies deal them as they copy, in whole turns. Not beside an epilogue through shared memory, which brings neighbours together by itself.
+ * Bulk copies interleave them as they copy, in whole groups. Not beside an epilogue through shared memory, which brings neighbours together by itself.
  */
 export const interleaves = (
   problem: Problem,
@@ -76,10 +76,10 @@ export const interleaves = (
   s.warpN % (8 * INTERLEAVED) === 0;
 
 /**
- * Whether a store of dealt columns moves as many neighbours as atoms take turns. Narrower ones touch more sectors of D than stores of columns that are not dealt: a
+ * Whether a store of interleaved columns moves as many neighbours as atoms take turns. Narrower ones touch more sectors of D than stores of columns that are not interleaved: a
  * sector each, where rows begin at odd elements.
  */
-export const dealsWide = (problem: Problem): boolean =>
+export const interleavesWide = (problem: Problem): boolean =>
   copyBytes(problem, "d") >= INTERLEAVED * sizeOf(problem.d.dtype);
 
 /**
@@ -88,7 +88,7 @@ export const dealsWide = (problem: Problem): boolean =>
  */
 const PAIR = 2;
 
-/** Whether rows of A, or columns of B, are dealt so. */
+/** Whether rows of A, or columns of B, are interleaved so. */
 function pairs(
   problem: Problem,
   s: Pick<MmaSchedule, "matrices" | "warpM" | "warpN">,
@@ -121,7 +121,12 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
   ];
   const meeting = meetingOf(problem, s, atom);
   /** Warps along an axis and the atoms of a warp tile, `turns` of which take turns. Slices that blocks exchange are runs of all warps. */
-  const dealt = (which: 0 | 1, warps: OwnershipMode, extent: number, atomExtent: number): OwnershipMode[] => {
+  const interleaved = (
+    which: 0 | 1,
+    warps: OwnershipMode,
+    extent: number,
+    atomExtent: number,
+  ): OwnershipMode[] => {
     const turns = turnsOf(problem, s, atom)[which];
     const [runs, ...atoms] = pieces(extent / (atomExtent * turns), atomExtent);
     const outer = runs === undefined ? [] : [runs];
@@ -138,11 +143,11 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
     nest: {
       m: [
         grid(Math.ceil(problem.m / s.tileM)),
-        ...dealt(0, { tier: "warp", extent: s.warpsM, stride: s.warpsN }, s.warpM, atom.m),
+        ...interleaved(0, { tier: "warp", extent: s.warpsM, stride: s.warpsN }, s.warpM, atom.m),
       ],
       n: [
         grid(Math.ceil(problem.n / s.tileN)),
-        ...dealt(1, { tier: "warp", extent: s.warpsN, stride: 1 }, s.warpN, atom.n),
+        ...interleaved(1, { tier: "warp", extent: s.warpsN, stride: 1 }, s.warpN, atom.n),
       ],
       k: [
         ...(splits > 1 ? [{ tier: "grid", extent: splits, stride: chunks } as const] : []),
@@ -289,7 +294,7 @@ function directives(s: MmaSchedule, problem: Problem, atom: Atom, target: Target
           args: {
             swizzle: s.sharedLayout === "plain" ? "none" : "128B",
             major: "any",
-            ...(interleaves(problem, s) ? { deal: INTERLEAVED } : {}),
+            ...(interleaves(problem, s) ? { interleave: INTERLEAVED } : {}),
           },
         }
       : null,

@@ -136,7 +136,7 @@ export const scheduleModel = {
     flagField({
       name: "interleave",
       summary:
-        "columns dealt to the instructions so that a lane holds eight neighbours of D, where B's layout allows",
+        "columns interleaved over the instructions so that a lane holds eight neighbours of D, where B's layout allows",
       default: "on",
     }),
     wordField({

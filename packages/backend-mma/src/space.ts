@@ -29,7 +29,7 @@ const usual: readonly Omit<Shape, "between">[] = [
   { tile: [16, 32], warp: [16, 8] },
 ];
 
-/** Warp tiles of the others, large to small: what accumulators leave registers for, and columns that can be dealt out to lanes. */
+/** Warp tiles of the others, large to small: what accumulators leave registers for, and columns that can be interleaved to lanes. */
 const warpRows = [96, 80, 64, 48, 32, 16] as const;
 const warpColumns = [96, 64, 32] as const;
 const MOST_SUMS = 64 * 64;

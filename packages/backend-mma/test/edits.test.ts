@@ -301,9 +301,9 @@ handEdits(mma, "sm_80", "f16", [128, 128, 128], "tile=64x64x32 warp=32x32 stages
 const byKernel: readonly HandEdit[] = [
   {
     what: "the kernel behind leaves out a partial tile",
-    change: { kind: "replace", line: /sum of %acc/, from: /parts 2/, to: "parts 1" },
+    change: { kind: "replace", line: /sum of %acc/, from: /partials 2/, to: "partials 1" },
     code: "TW3139",
-    line: /parts 1/,
+    line: /partials 1/,
     ptx: /add\.u32/,
     emulator: /^D/,
   },

@@ -42,7 +42,7 @@ test("the last of four CTAs reads what the others have published", () => {
     "fence gpu",
     "counter.clear",
     "partial.load %acc",
-    "partial.add %acc parts 3",
+    "partial.add %acc partials 3",
   ]);
 });
 
@@ -123,10 +123,10 @@ const edits: readonly (readonly [schedule: string, edits: readonly Edit[]])[] = 
       },
       {
         what: "a partial tile too few",
-        from: "partial.add %acc parts 3",
-        to: "partial.add %acc parts 2",
+        from: "partial.add %acc partials 3",
+        to: "partial.add %acc partials 2",
         says: /adds 2 partial tiles, and the tile has 3/,
-        line: "partial.add %acc parts 2",
+        line: "partial.add %acc partials 2",
         ptx: /add\.u32/,
       },
       {
@@ -215,15 +215,15 @@ const edits: readonly (readonly [schedule: string, edits: readonly Edit[]])[] = 
         from: "dsmem.wait",
         to: "",
         says: /may not have come/,
-        line: "dsmem.add %sum parts 4",
+        line: "dsmem.add %sum partials 4",
         ptx: /try_wait|wait|not\.pred|bra|mov\.u32|reg/,
       },
       {
         what: "a slice too few",
-        from: "dsmem.add %sum parts 4",
-        to: "dsmem.add %sum parts 3",
+        from: "dsmem.add %sum partials 4",
+        to: "dsmem.add %sum partials 3",
         says: /adds 3 slices, and 4 CTAs/,
-        line: "dsmem.add %sum parts 3",
+        line: "dsmem.add %sum partials 3",
         ptx: /ld\.shared|add\.|reg/,
       },
     ],

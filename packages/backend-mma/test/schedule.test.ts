@@ -179,7 +179,7 @@ describe("schedules()", () => {
       }
   });
 
-  test("columns of D are dealt out only where a store takes four of them", () => {
+  test("columns of D are interleaved only where a store takes four of them", () => {
     const store = (n: number) => {
       const some = problemOf({ m: 2069, n, k: 28, dtype: "f16", b: { layout: "col" } });
       const [first] = mma.schedules(some, targetOf("sm_80"));

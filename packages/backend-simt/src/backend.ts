@@ -37,7 +37,7 @@ import { hints } from "./hints.ts";
 import { ladders } from "./ladders.ts";
 import { lower } from "./lower/lower.ts";
 import { tileProblem } from "./nest.ts";
-import { dealCopies } from "./passes/dealCopies.ts";
+import { distributeCopies } from "./passes/distributeCopies.ts";
 import { transposeOperands } from "./passes/transposeOperands.ts";
 import { scheduleModel } from "./schedule.ts";
 
@@ -79,7 +79,7 @@ const products: Backend = {
     handOverTiles,
     // Before the layouts: the oracle judges the accesses as wide as they will be.
     vectorise,
-    dealCopies,
+    distributeCopies,
     bindLayouts,
     orderWalk,
     bindRaster,

@@ -176,7 +176,7 @@ function directives(problem: Problem, s: SimtSchedule, meeting: Meeting | null):
     s.copyElements > 1 || s.storeElements > 1
       ? { name: "vector", args: { copy: s.copyElements, store: s.storeElements } }
       : null,
-    s.vectorsPerThread > 1 ? { name: "deal", args: { vectors: s.vectorsPerThread } } : null,
+    s.vectorsPerThread > 1 ? { name: "distribute", args: { vectors: s.vectorsPerThread } } : null,
     s.sharedLayout !== "plain" ? { name: "smem", args: { mode: s.sharedLayout } } : null,
     walkDirective(s),
     rasterDirective(s.raster),

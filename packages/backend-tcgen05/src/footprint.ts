@@ -66,7 +66,7 @@ function sharedNeeds(s: TensorSchedule, problem: Problem): SharedNeeds {
       // Slots follow each other at whole patterns of the swizzle; only scale factors are less.
       ring("ring", s.stages, stageBytes(s, problem), factorBlocks(s, problem) > 0 ? TILE_ALIGN : 1),
       ring("sums", s.sched === "tiles" || s.overlappedColumns > 0 ? 1 : s.accumulators, 0, 1),
-      ...(responses > 0 ? [ring("answers", responses, RESPONSE, RESPONSE)] : []),
+      ...(responses > 0 ? [ring("responses", responses, RESPONSE, RESPONSE)] : []),
       ...(addend > 0 ? [ring("addend", 1, addend, TILE_ALIGN)] : []),
     ],
     tiles: staging > 0 ? [{ name: "D", bytes: staging, align: TILE_ALIGN, slots: 1 }] : [],

@@ -10,7 +10,7 @@ const edits: readonly HandEdit[] = [
     what: "accumulators are read behind no fence",
     change: { kind: "drop", line: /fence tensor-after/, nth: 1 },
     code: "TW3147",
-    line: /copy %part/,
+    line: /copy %columns/,
     ptx: /^-.*after_thread_sync/,
     emulator: /^H084/,
   },

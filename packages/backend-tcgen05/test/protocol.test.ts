@@ -185,7 +185,7 @@ describe("planted faults: none unseen", () => {
       return parsed.value;
     };
     const shared =
-      /( +copy %part <- %acc[^\n]*\n)((?: +(?:fence tensor-before|warp\.sync|mbar\.arrive %sums[^\n]*)\n)+)/;
+      /( +copy %columns <- %acc[^\n]*\n)((?: +(?:fence tensor-before|warp\.sync|mbar\.arrive %sums[^\n]*)\n)+)/;
 
     it("the text is that of the program", () => {
       const parsed = parseProgram(text);

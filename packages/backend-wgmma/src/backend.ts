@@ -118,7 +118,7 @@ const products: Backend = {
     expandRings,
     expandReductions,
     issueProducts,
-    scheduleTiles("late"),
+    scheduleTiles("deferred"),
     expandStores,
     openKernel,
     allocate,

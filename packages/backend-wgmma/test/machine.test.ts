@@ -44,7 +44,7 @@ test("the text of two-level sums is read back", () => {
   const made = compiler.compile({ problem: problem.value, target });
   if (!made.ok) throw new Error(made.error.map(formatDiagnostic).join("\n"));
   const text = made.value.textAt("machine") ?? "";
-  expect(text).toMatch(/accumulate %acc\d* \+= %part/);
+  expect(text).toMatch(/accumulate %acc\d* \+= %chunk_sum/);
   const again = compiler.compile({ from: text, target });
   expect(again.ok ? again.value.ptx : again.error).toBe(made.value.ptx);
 });

@@ -175,7 +175,7 @@ describe("attention", () => {
     for (const [from, to, fault] of [
       ["partial.load %m\n", "", "TW3162"],
       ["partial.store %l\n", "", "TW3162"],
-      ["parts 2 {", "parts 1 {", "TW3162"],
+      ["partials 2 {", "partials 1 {", "TW3162"],
       ["from(%acc1, %m1, %l1)", "from(%acc1, %m1)", "TW3158"],
     ] as const)
       expect([from, await again((same) => same.replace(from, to))]).toEqual([from, fault]);

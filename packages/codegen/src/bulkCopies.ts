@@ -74,18 +74,18 @@ const KEPT_BOXES = 4;
 export const batchCoordinates = (ctx: Context, buffer: string): readonly U32[] =>
   batchDimensions(ctx.program.problem, buffer).map((axis) => batchCoordinate(ctx, axis));
 
-/** Of a box of a global buffer: innermost coordinate first, the batch's last. `turns`: more than 1 where rows across are dealt; a copy takes all runs of them. */
+/** Of a box of a global buffer: innermost coordinate first, the batch's last. `runs`: more than 1 where rows across are interleaved; a copy takes all runs of them. */
 export function coordinatesOf(
   ctx: Context,
   buffer: string,
   contiguous: 0 | 1,
   row: U32 | IntegerOperand,
   col: U32 | IntegerOperand,
-  turns = 1,
+  runs = 1,
 ): Coordinates {
   const batch = batchCoordinates(ctx, buffer);
   const [inner, outer] = contiguous === 1 ? [col, row] : [row, col];
-  return [inner, outer, ...(turns > 1 ? [imm(0)] : []), ...batch];
+  return [inner, outer, ...(runs > 1 ? [imm(0)] : []), ...batch];
 }
 
 function offsetBy(ctx: Context, base: U32, index: U32, bytes: number): U32 {
@@ -119,7 +119,7 @@ export function copyBulk(ctx: Context, copy: StmtOf<"copy">): void {
   const along = place === null ? null : ctx.values.scale(place, across);
   const target = place === null ? base : offsetBy(ctx, base, place, apart);
   const dims = mapDimensions(ctx, copy.src.buffer);
-  const [perRow, perCol] = cut.contiguous === 1 ? [cut.turns, 1] : [1, cut.turns];
+  const [perRow, perCol] = cut.contiguous === 1 ? [cut.runs, 1] : [1, cut.runs];
   const policy = cachePolicy(ctx, copy.src.buffer, "bulk");
   const shared = multicast === null ? "" : ".multicast::cluster";
   const form = `cp.async.bulk.tensor.${dims}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes${shared}${policy.hint}`;
@@ -131,7 +131,7 @@ export function copyBulk(ctx: Context, copy: StmtOf<"copy">): void {
       const [down, right] = cut.contiguous === 1 ? [along, null] : [null, along];
       const row = indexValue(ctx, copy.src.origin[0], piece.row + rows, down, perRow, kept);
       const col = indexValue(ctx, copy.src.origin[1], piece.col + cols, right, perCol, kept);
-      const at = coordinatesOf(ctx, copy.src.buffer, cut.contiguous, row, col, cut.turns);
+      const at = coordinatesOf(ctx, copy.src.buffer, cut.contiguous, row, col, cut.runs);
       return tensorAddr(mapAddress(ctx, copy.src.buffer), ...at);
     };
     const dst = addr(target, offset + piece.offset);

@@ -12,7 +12,7 @@ import { type Pipeline, pipelineOf, slotOfBuffer } from "./pipelines.ts";
 
 type U32 = Reg<"u32">;
 
-/** Address of the slot of answers at which a pipeline stands. */
+/** Address of the slot of responses at which a pipeline stands. */
 export function responseSlot(
   ctx: Context,
   { ring, at }: StmtOf<"request" | "next">,

@@ -71,7 +71,7 @@ export class Context {
   storing: Pred | null = null;
   /** The reduction of a work tile being emitted. */
   reduction: Reduction | null = null;
-  /** The loop over tiles being emitted, where answers say which tile follows; `following` is set where one is read. */
+  /** The loop over tiles being emitted, where responses say which tile follows; `following` is set where one is read. */
   tileLoop: {
     /** The register with the work tile's number. */
     readonly number: Reg<"u32">;

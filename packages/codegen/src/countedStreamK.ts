@@ -93,8 +93,8 @@ export function countStreamK(
       "shares of a line that the kernel counts are of blocks without roles and clusters",
     );
   const { entry } = ctx;
-  const { groups: list = null, shares } = schedulerOf(stmt);
-  const ctas = shares?.ctas ?? counted.blocks;
+  const { groups: list = null, streamk } = schedulerOf(stmt);
+  const ctas = streamk?.ctas ?? counted.blocks;
   const line = lengthOfLine(ctx, stmt, counted, list);
   const [each, at, end] = [entry.reg("u32", "each"), entry.reg("u32", "at"), entry.reg("u32", "end")];
   const [again, done] = [entry.label("shares"), entry.label("shared")];

@@ -106,7 +106,7 @@ export const dsmemStatements = {
     ctx.body.emit(null, "mov.u32", parity, imm(0));
     spin(ctx, addr(base, room.barrier), parity, true);
   },
-  "dsmem.add"(ctx: Context, { parts }: StmtOf<"dsmem.add">) {
+  "dsmem.add"(ctx: Context, { partials: parts }: StmtOf<"dsmem.add">) {
     const { entry, body } = ctx;
     const { mine, sum, runs, room } = exchangeOf(ctx);
     const load = `ld.shared${vectorOf(runs)}.${sum.type}`;

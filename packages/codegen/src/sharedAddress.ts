@@ -79,17 +79,17 @@ export function sharedAddress(
 }
 
 /**
- * A position and a constant whose addresses add up. Along the axis of which a tile has panels, or that is dealt, they do unless their sum may leave the run that
+ * A position and a constant whose addresses add up. Along the axis of which a tile has panels, or that is interleaved, they do unless their sum may leave the run that
  * the thread's own part begins in: 48 columns of a warpgroup and 16 more lie two panels of 32 further, not one. The constant is then part of the position.
  */
 function withoutCarry(
   ctx: Context,
-  { panels, dealt }: Layout,
+  { panels, interleaved }: Layout,
   position: ThreadPosition,
   coordinate: readonly [number, number],
 ): { readonly position: ThreadPosition; readonly coordinate: readonly [number, number] } {
   const [axis, extent] =
-    dealt === undefined ? [panels?.axis, panels?.extent ?? 1] : [dealt.axis, dealt.turns];
+    interleaved === undefined ? [panels?.axis, panels?.extent ?? 1] : [interleaved.axis, interleaved.runs];
   if (axis === undefined) return { position, coordinate };
   const name = axis === 0 ? "row" : "col";
   const { reg, bits, key } = position[name];
@@ -211,9 +211,10 @@ function threadOffset(ctx: Context, buffer: Buffer, layout: Layout, position: Th
   };
   const part = (coord: ThreadCoord, axis: 0 | 1): ThreadOffset => {
     const stride = layout.stride[axis] ?? 0;
-    const { panels, dealt } = layout;
+    const { panels, interleaved } = layout;
     if (coord.reg === null || stride === 0) return { reg: null, bits: 0 };
-    if (dealt?.axis === axis) return cut(coord.reg, coord.bits, dealt.turns, dealt.step, stride);
+    if (interleaved?.axis === axis)
+      return cut(coord.reg, coord.bits, interleaved.runs, interleaved.step, stride);
     const inOne = coord.bits !== null && panels !== undefined && coord.bits < panels.extent;
     // Of a vector panels follow each other as their elements do.
     if (panels?.axis !== axis || inOne || panels.step === panels.extent * stride)

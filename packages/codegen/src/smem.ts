@@ -44,7 +44,7 @@ export function mapShared({
       ]),
     ),
     meeting: parts === null || barrier === null ? null : { parts, barrier },
-    reduction: at(sharedNames.parts),
+    reduction: at(sharedNames.partials),
     tensorAddress: at(sharedNames.tensorAddress),
     totalBytes: machine?.memory.shared ?? 0,
   };

@@ -176,15 +176,15 @@ export const reductionStatements = (lowerIn: (ctx: Context, stmts: readonly Stmt
   },
   "partial.add"(ctx, stmt) {
     const { shared, place } = partialOf(ctx);
-    const { parts } = stmt;
+    const { partials } = stmt;
     // The grid's third axis has as many CTAs as a work tile; those that are no part here are taken off.
-    const without = parts === null ? shared.splits : 2 * shared.splits - 1 - parts;
+    const without = partials === null ? shared.splits : 2 * shared.splits - 1 - partials;
     addPartials(ctx, shared, registersOf(ctx, stmt), place.further(without));
   },
-  merge(ctx, { of, from, parts, body }) {
+  merge(ctx, { of, from, partials, body }) {
     const { entry } = ctx;
     const { shared, place } = partialOf(ctx);
-    const { before, left } = place.further(2 * shared.splits - 1 - parts);
+    const { before, left } = place.further(2 * shared.splits - 1 - partials);
     const [label, more] = [entry.label("merge"), entry.reg("pred", "p")];
     ctx.body.label(label);
     ctx.emit(null, "add.s64", before, before, imm(shared.partBytes));

@@ -12,7 +12,7 @@ import { placeTile } from "./tilePlace.ts";
 export function buildSumKernel(at: FurtherKernel): void {
   const { engine } = at;
   const { program: sum, tiles, combine } = sumProgram(at.program);
-  for (const { tile, parts, warps } of stepsOf(at, "sum"))
+  for (const { tile, partials: parts, warps } of stepsOf(at, "sum"))
     buildFurtherKernel(
       { ...at, program: sum },
       (ctx) => {

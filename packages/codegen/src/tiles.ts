@@ -46,7 +46,7 @@ function persist(ctx: Context, stmt: Tiles, loop: TileLoop, lower: (stmts: reado
     throw new CannotLower("tiles", "a loop over tiles inside another");
   if (stmt.split !== null) throw new CannotLower("tiles", "persistent CTAs do not share tiles");
   const { entry } = ctx;
-  const { unit, below, late } = schedulerOf(stmt);
+  const { unit, below, deferred } = schedulerOf(stmt);
   const clustered = unit > 1;
   const requests = loop.by === "ring";
   const { turn, of } = loop;
@@ -89,7 +89,7 @@ function persist(ctx: Context, stmt: Tiles, loop: TileLoop, lower: (stmts: reado
   ctx.body.label(again);
   forgetSlots(ctx);
   ctx.scope(() => {
-    if (late) ctx.recordLate(() => place(ctx, stmt, tile));
+    if (deferred) ctx.recordLate(() => place(ctx, stmt, tile));
     else place(ctx, stmt, tile);
     lower(stmt.body);
   });
@@ -195,7 +195,7 @@ const own = (ctx: Context, stmt: Tiles): Omit<Walk, "body"> => ({
     return d;
   },
   place(tile) {
-    if (schedulerOf(stmt).late) ctx.recordLate(() => place(ctx, stmt, tile));
+    if (schedulerOf(stmt).deferred) ctx.recordLate(() => place(ctx, stmt, tile));
     else place(ctx, stmt, tile);
   },
 });
@@ -258,9 +258,9 @@ function shareOut(ctx: Context, stmt: Tiles, share: StreamK, walk: Walk, between
 
 /** How the scheduler cuts the line. Throws `CannotLower` where it does not say. */
 function sharesOf(stmt: Tiles): { readonly ctas: number; readonly whole: boolean } {
-  const { shares } = schedulerOf(stmt);
-  if (shares === undefined) throw new CannotLower("tiles", "its scheduler has no shares");
-  return shares;
+  const { streamk } = schedulerOf(stmt);
+  if (streamk === undefined) throw new CannotLower("tiles", "its scheduler has no stream-K");
+  return streamk;
 }
 
 /** What the role does that would have the tile behind the last one, of the ping-pong roles. */

@@ -15,7 +15,7 @@ import { expect, test } from "vitest";
 import { type Engine, lowerWith, walkOrder } from "../src/index.ts";
 
 /** One warp, one element of D a lane; A comes by cp.async through a ring of one slot and is never multiplied. */
-const TEXT = `tile.ir 5
+const TEXT = `tile.ir 6
 tile.kernel @small stage bound arch sm_80 {
   problem m=8 n=4 k=4 a=f32:row:4:16 b=f32:row:4:16 d=f32:row:4:16 acc=f32 alpha=1 beta=0 batch=none epilogue=none
   launch threads=32 cluster=1x1

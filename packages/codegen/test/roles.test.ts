@@ -16,7 +16,7 @@ import { describe, expect, test } from "vitest";
 import { type Engine, lowerWith } from "../src/index.ts";
 
 /** One math warpgroup, one producer warp; a cluster of two along m shares B; D goes through shared memory. */
-const TEXT = `tile.ir 5
+const TEXT = `tile.ir 6
 tile.kernel @small stage bound arch sm_90a {
   problem m=200 n=64 k=256 a=bf16:row:256:16 b=bf16:col:256:16 d=bf16:row:64:16 acc=f32 alpha=1 beta=0 batch=none epilogue=none
   launch threads=160 cluster=2x1
@@ -65,7 +65,7 @@ const engine: Engine = {
 function lower(
   edits: readonly (readonly [string, string])[] = [],
   by: Engine = engine,
-  place: "first" | "late" = "first",
+  place: "first" | "deferred" = "first",
 ): LoweredKernel | string {
   const target = findTarget("sm_90a");
   if (!target.ok) throw new Error("sm_90a is a target");
@@ -83,7 +83,7 @@ function lower(
 }
 
 /** What the passes make of it, or why they cannot. */
-function machineOf(program: TileProgram, target: Target, place: "first" | "late"): TileProgram | string {
+function machineOf(program: TileProgram, target: Target, place: "first" | "deferred"): TileProgram | string {
   try {
     const scheduled = scheduleTiles(place).run(expandRings.run(program, target), target);
     return allocate.run(openKernel.run(expandStores.run(scheduled, target), target), target);
@@ -95,7 +95,7 @@ function machineOf(program: TileProgram, target: Target, place: "first" | "late"
 function kernel(
   edits: readonly (readonly [string, string])[] = [],
   by: Engine = engine,
-  place: "first" | "late" = "first",
+  place: "first" | "deferred" = "first",
 ): LoweredKernel {
   const made = lower(edits, by, place);
   if (typeof made === "string") throw new Error(made);
@@ -202,7 +202,7 @@ describe("roles and bulk copies", () => {
     const at = (text: string): boolean =>
       math(text).indexOf("div.u32") < math(text).indexOf("mbarrier.try_wait");
     expect(at(kernel(raster).ptx)).toBe(true);
-    expect(at(kernel(raster, engine, "late").ptx)).toBe(false);
+    expect(at(kernel(raster, engine, "deferred").ptx)).toBe(false);
   });
 
   test("register budgets become setmaxnreg, for whole warpgroups and with the launch that ptxas needs to follow them", () => {

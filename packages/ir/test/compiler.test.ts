@@ -159,7 +159,7 @@ describe("createCompiler", () => {
       "TW1901",
       "did you mean second?",
     ],
-    ["a text that does not parse", { from: "tile.ir 5\ntile.kernel", target: sm80 }, "TW3001", "write @name"],
+    ["a text that does not parse", { from: "tile.ir 6\ntile.kernel", target: sm80 }, "TW3001", "write @name"],
   ] as const)("refuses %s", (_what, input, code, hint) => {
     const result = compiler.compile(input);
     if (result.ok) throw new Error("should be refused");

@@ -25,8 +25,8 @@ import {
 
 type Epilogue = Extract<Stmt, { kind: "epilogue" }>;
 
-/** The register tile that holds what is being stored, and the variable that counts such parts. */
-const PART = "part";
+/** The register tile that holds what is being stored, and the variable that counts them. */
+const COLUMNS = "columns";
 const STEP = "ct";
 
 /** Lanes of a warp, and warps whose lanes are all of tensor memory. */
@@ -179,7 +179,7 @@ function partOf(acc: Buffer, { form, lanes, stacks, rows }: TensorPlace, columns
   const own = [[...halves, ...inLanes], inColumns] as const;
   const shape = [acc.shape[lanes], columns] as const;
   return {
-    ...registerBuffer(PART, acc.dtype, lanes === 0 ? shape : [shape[1], shape[0]]),
+    ...registerBuffer(COLUMNS, acc.dtype, lanes === 0 ? shape : [shape[1], shape[0]]),
     own: lanes === 0 ? { rows: own[0], cols: own[1] } : { rows: own[1], cols: own[0] },
   };
 }
@@ -199,7 +199,7 @@ function inSteps(stmt: Epilogue, { lanes, columns: all }: TensorPlace, columns: 
       };
     };
     const part: View = {
-      buffer: PART,
+      buffer: COLUMNS,
       slot: lit(0),
       origin: [lit(0), lit(0)],
       extent: cut(stmt.acc.extent),

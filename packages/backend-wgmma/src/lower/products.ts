@@ -128,7 +128,7 @@ function aheadOfFence<T>(ctx: Context, make: () => T): T {
 }
 
 /** Sums that were made apart, added to the accumulator; factors of the same row and column are multiplied once. */
-export function lowerAccumulate(ctx: Context, { acc, part, scales }: StmtOf<"accumulate">): void {
+export function lowerAccumulate(ctx: Context, { acc, sum: part, scales }: StmtOf<"accumulate">): void {
   const [into, sums] = [ownedTile(ctx, acc.buffer, 0), ownedTile(ctx, part.buffer, 0)];
   const factors = scales && { a: factorsOf(ctx, acc, scales.a, 0), b: factorsOf(ctx, acc, scales.b, 1) };
   const products = new Map<string, Reg<"f32">>();

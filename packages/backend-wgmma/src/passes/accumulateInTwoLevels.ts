@@ -4,10 +4,10 @@ import type { Buffer, Pass } from "@tilewright/ir";
 import { bufferOf, registerBuffer, rewriteStmts, takeDirective, wholeView, withBody } from "@tilewright/ir";
 
 /** The register tile in which sums are made. */
-const PART = "part";
+const SUM = "chunk_sum";
 
 /**
- * Directive `twoLevel every=N`: each multiplication makes sums of N elements along k in a tile `part` of the accumulator's shape, which it then scales, where
+ * Directive `twoLevel every=N`: each multiplication makes sums of N elements along k in a tile `chunk_sum` of the accumulator's shape, which it then scales, where
  * operands have factors, and adds to the accumulator. Off: products are added to the accumulator where they are made.
  */
 export const accumulateInTwoLevels: Pass = {
@@ -23,8 +23,8 @@ export const accumulateInTwoLevels: Pass = {
     const body = rewriteStmts(taken.program.body, (stmt) => {
       if (stmt.kind !== "mma") return stmt;
       const { dtype, shape } = bufferOf(program, stmt.acc.buffer);
-      part ??= registerBuffer(PART, dtype, shape);
-      return { ...stmt, twoLevel: { part: wholeView(part), every } };
+      part ??= registerBuffer(SUM, dtype, shape);
+      return { ...stmt, twoLevel: { sum: wholeView(part), every } };
     });
     const buffers = part === null ? program.buffers : [...program.buffers, part];
     return { ...withBody(taken.program, body), buffers };

@@ -62,7 +62,7 @@ class Walk {
     this.#stored = new Set(all.flatMap((s) => (s.kind === "epilogue" ? [s.acc.buffer] : [])));
     for (const s of all)
       if (s.kind === "mma" && s.twoLevel !== undefined)
-        this.#parts.set(s.acc.buffer, new Set(this.#parts.get(s.acc.buffer)).add(s.twoLevel.part.buffer));
+        this.#parts.set(s.acc.buffer, new Set(this.#parts.get(s.acc.buffer)).add(s.twoLevel.sum.buffer));
   }
 
   list(stmts: readonly Stmt[], loop: Loop): readonly Stmt[] {
@@ -188,7 +188,7 @@ class Walk {
 /** Runs of a chunk along k, one after the other: made apart, waited for, and added to the accumulator by their factors. */
 function promoted(
   { twoLevel: _, scales, ...stmt }: Of<"mma">,
-  { part, every }: NonNullable<Of<"mma">["twoLevel"]>,
+  { sum, every }: NonNullable<Of<"mma">["twoLevel"]>,
 ): readonly Stmt[] {
   const chunk = stmt.a.extent[1];
   return Array.from({ length: Math.ceil(chunk / every) }, (_, run): readonly Stmt[] => {
@@ -203,10 +203,10 @@ function promoted(
     const factors = scales && { a: along(scales.a, 1, run, 1), b: along(scales.b, 1, run, 1) };
     return [
       { kind: "wgmma.fence" },
-      { ...stmt, acc: part, a: along(stmt.a, 1, from, k), b: along(stmt.b, 0, from, k), keep: false },
+      { ...stmt, acc: sum, a: along(stmt.a, 1, from, k), b: along(stmt.b, 0, from, k), keep: false },
       { kind: "wgmma.commit" },
       { kind: "wgmma.wait", pending: 0 },
-      { kind: "accumulate", acc: stmt.acc, part, ...(factors === undefined ? {} : { scales: factors }) },
+      { kind: "accumulate", acc: stmt.acc, sum, ...(factors === undefined ? {} : { scales: factors }) },
     ];
   }).flat();
 }

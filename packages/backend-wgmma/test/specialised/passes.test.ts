@@ -196,9 +196,9 @@ describe("verifiers of shared copies and visits", () => {
     ],
     [
       "a turn beyond its number",
-      [["by stride", "by stride turn 2 of 2"]],
+      [["by stride", "by stride pingPong 2 of 2"]],
       { m: 64, n: 16, k: 64, directives: [VISIT] },
-      "TW3124: turn 2 of 2",
+      "TW3124: pingPong 2 of 2",
     ],
     [
       "a tile of another dtype",

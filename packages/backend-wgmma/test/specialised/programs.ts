@@ -116,7 +116,7 @@ export function nestOf({
 
 /** The same at stage machine. */
 export const machineOf = (program: TileProgram): TileProgram =>
-  [awaitProducts, expandRings, issued, scheduleTiles("late"), expandStores, openKernel, allocate].reduce(
+  [awaitProducts, expandRings, issued, scheduleTiles("deferred"), expandStores, openKernel, allocate].reduce(
     (at, pass) => pass.run(at, sm90),
     bind(program),
   );

@@ -529,7 +529,7 @@ export const groups: Readonly<Record<string, readonly BadInput[]>> = {
   programs: program(
     "",
     "hello",
-    "tile.ir 5\n",
+    "tile.ir 6\n",
     "tile.ir 999\n",
     "tile.kernel @x",
     "{".repeat(10_000),

@@ -33,7 +33,7 @@ export function attentionText(attention: Attention, views: AttentionViews = {}):
   const key = axesOf(attention.layout, ["h"]);
   const r = rows.axis;
   return `${[
-    "tile.ir 5",
+    "tile.ir 6",
     `tile.kernel @${name}${valueDim === headDim ? "" : `_${valueDim}`} stage nest {`,
     `  axis b = ${batch} batch`,
     `  axis h = ${kvHeads} batch`,

@@ -64,8 +64,8 @@ export interface TensorCut {
   readonly contiguous: 0 | 1;
   /** Elements along the contiguous axis and along the other. */
   readonly box: readonly [inner: number, outer: number];
-  /** Runs to which rows across are dealt, each of `box[1]`: 1 where they follow each other. More make one more dimension of the map. */
-  readonly turns: number;
+  /** Runs to which rows across are interleaved, each of `box[1]`: 1 where they follow each other. More make one more dimension of the map. */
+  readonly runs: number;
   readonly swizzle: TensorSwizzle;
   /** Elements under 8 bits are spread over a byte each. */
   readonly spread: boolean;
@@ -92,21 +92,23 @@ export function tensorCut(buffer: Buffer, parts = 1): TensorCut | null {
   const dense = layout.stride[contiguous] === 1 && (across === 1 || layout.stride[other] === inner);
   if (swizzle === null || !dense || inner > MAX_BOX) return null;
   if (parts > 1 && across % (parts * PATTERN_ROWS) !== 0) return null;
-  const { dealt } = layout;
-  const turns = dealt?.turns ?? 1;
+  const { interleaved } = layout;
+  const runs = interleaved?.runs ?? 1;
   // Runs lie one behind the other, as the dimensions of one box do.
-  if (dealt !== undefined && (dealt.axis === contiguous || dealt.step !== (across / turns) * inner))
+  if (
+    interleaved !== undefined &&
+    (interleaved.axis === contiguous || interleaved.step !== (across / runs) * inner)
+  )
     return null;
-  if (turns > 1 && (parts > 1 || across / turns > MAX_BOX || (across / turns) % PATTERN_ROWS !== 0))
-    return null;
-  const outer = turns > 1 ? across / turns : largestDivisor(across / parts, MAX_BOX);
-  if (swizzle !== "none" && outer * turns < across && outer % PATTERN_ROWS !== 0) return null;
+  if (runs > 1 && (parts > 1 || across / runs > MAX_BOX || (across / runs) % PATTERN_ROWS !== 0)) return null;
+  const outer = runs > 1 ? across / runs : largestDivisor(across / parts, MAX_BOX);
+  if (swizzle !== "none" && outer * runs < across && outer % PATTERN_ROWS !== 0) return null;
   const size = elementBytes(buffer);
   const span = swizzle === "none" ? null : Number.parseInt(swizzle, 10);
   // Rows of a box lie as far apart as the swizzle reaches.
   if (span !== null && inner * size !== span) return null;
   const pieces: TensorRange[] = [];
-  for (let o = 0; o < across; o += outer * turns)
+  for (let o = 0; o < across; o += outer * runs)
     for (let i = 0; i < buffer.shape[contiguous]; i += inner) {
       const [row, col] = contiguous === 1 ? [o, i] : [i, o];
       pieces.push({ row, col, offset: linearOffset(layout, [row, col]) * size });
@@ -115,7 +117,7 @@ export function tensorCut(buffer: Buffer, parts = 1): TensorCut | null {
   if (pieces.some(({ offset }) => offset % aligned !== 0)) return null;
   const spread = dtypes[buffer.dtype].bits < 8 && buffer.packed !== true;
   if (spread && (inner !== SPREAD_EXTENT || !spreadSwizzles.has(swizzle))) return null;
-  return { contiguous, box: [inner, outer], turns, swizzle, spread, pieces };
+  return { contiguous, box: [inner, outer], runs, swizzle, spread, pieces };
 }
 
 function largestDivisor(n: number, most: number): number {
@@ -164,7 +166,7 @@ const elementType = (dtype: DType): DType => (isScaled(dtype) ? scaledTypes[dtyp
 
 /**
  * The map of a global buffer for copies to or from a shared tile in boxes of `cut`. Dimensions: contiguous axis, the other one (of a tile whose
- * rows are dealt: every so-many-th, then which of them), and in a strided batch the problem's number, or its parts by axis. Throws (a bug) for buffers that are no operand.
+ * rows are interleaved: every so-many-th, then which of them), and in a strided batch the problem's number, or its parts by axis. Throws (a bug) for buffers that are no operand.
  */
 export function tensorMapFor(program: TileProgram, global: string, cut: TensorCut): TensorMapRecipe {
   const buffer = bufferOf(program, global);
@@ -175,7 +177,7 @@ export function tensorMapFor(program: TileProgram, global: string, cut: TensorCu
   const { problem } = program;
   const other = cut.contiguous === 0 ? 1 : 0;
   const size = elementBytes(buffer);
-  const dealt = cut.turns > 1;
+  const interleaved = cut.runs > 1;
   const [inner, outer] = [buffer.shape[cut.contiguous], buffer.shape[other]];
   const extent = (axis: 0 | 1): LaunchExpr => symbolicExtent(problem, global, axis) ?? buffer.shape[axis];
   const leading = symbolicLeading(problem, global);
@@ -205,12 +207,12 @@ export function tensorMapFor(program: TileProgram, global: string, cut: TensorCu
     dtype: cut.spread ? elementType(buffer.dtype) : buffer.dtype,
     dims: [
       extent(cut.contiguous),
-      ...(dealt ? [quotient(extent(other), cut.turns), cut.turns] : [extent(other)]),
+      ...(interleaved ? [quotient(extent(other), cut.runs), cut.runs] : [extent(other)]),
       ...batch.map(({ extent }) => given("batch", extent)),
     ],
-    strides: [...(dealt ? [product(pitch, cut.turns)] : []), pitch, ...batch.map(between)],
-    box: [...cut.box, ...(dealt ? [cut.turns] : []), ...ones],
-    elementStrides: [1, 1, ...(dealt ? [1] : []), ...ones],
+    strides: [...(interleaved ? [product(pitch, cut.runs)] : []), pitch, ...batch.map(between)],
+    box: [...cut.box, ...(interleaved ? [cut.runs] : []), ...ones],
+    elementStrides: [1, 1, ...(interleaved ? [1] : []), ...ones],
     interleave: "none",
     swizzle: cut.swizzle,
     l2: promotionNames[buffer.l2Promotion ?? 256],

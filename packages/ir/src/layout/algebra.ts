@@ -1,7 +1,7 @@
 /**
  * Layout algebra: compose, divide, invert. After CuTe's, with flat shapes: a result that CuTe would nest gets more axes instead,
  * in the same order, so that indices (colexicographic) keep their meaning. `null` means that no layout can express the result.
- * Axes that are cut or dealt are two here: results have neither.
+ * Axes that are cut or interleaved are two here: results have neither.
  */
 
 import {
@@ -32,7 +32,8 @@ const fromModes = (modes: readonly Mode[], swizzle: Layout["swizzle"]): Layout =
       );
 
 /** Whether an axis is two modes. */
-const hasCuts = ({ panels, dealt }: Layout): boolean => panels !== undefined || dealt !== undefined;
+const hasCuts = ({ panels, interleaved }: Layout): boolean =>
+  panels !== undefined || interleaved !== undefined;
 
 /** The same function on indices with as few axes as possible: unit axes dropped, axes that continue each other merged. */
 export function coalesce(layout: Layout): Layout {
@@ -101,7 +102,7 @@ export function compose(outer: Layout, inner: Layout): Layout | null {
 /**
  * Cut every axis into tiles: shape (t0, t1, …, n0, n1, …) where axis i of extent t_i * n_i becomes a place within the tile and a
  * tile number. The first axes alone are one tile's layout, the last alone give the tiles' origins. Null where a tile extent does
- * not divide the axis, the ranks differ or an axis is cut or dealt.
+ * not divide the axis, the ranks differ or an axis is cut or interleaved.
  */
 export function divide(layout: Layout, tile: readonly number[]): Layout | null {
   if (tile.length !== layout.shape.length || hasCuts(layout)) return null;
@@ -116,7 +117,7 @@ export function divide(layout: Layout, tile: readonly number[]): Layout | null {
   return fromModes([...inside, ...outside], layout.swizzle);
 }
 
-/** Some axes of a layout, in the order given; a cut or dealt axis counts as two, the place in the panel, or the turn, first. */
+/** Some axes of a layout, in the order given; a cut or interleaved axis counts as two, the place in the panel, or the turn, first. */
 export const select = (layout: Layout, axes: readonly number[]): Layout => {
   const modes = modesOf(layout);
   return fromModes(

@@ -7,7 +7,7 @@
  */
 
 import { applySwizzle, swizzleSpan } from "./swizzle.ts";
-import type { Dealt, Layout, Panels, Swizzle } from "./types.ts";
+import type { Interleaved, Layout, Panels, Swizzle } from "./types.ts";
 
 const at = (values: readonly number[], i: number): number => {
   const value = values[i];
@@ -90,20 +90,22 @@ export function panelsFault(layout: Layout, panels: Panels): string | null {
   return panels.step < reach && !beside ? `panels ${panels.step} apart overlap: each reaches ${reach}` : null;
 }
 
-/** The same layout with `axis` dealt to `turns` runs, one behind the other. Throws (a bug) when they do not divide the axis. */
-export function dealtOver(layout: Layout, axis: 0 | 1, turns: number): Layout {
+/** The same layout with `axis` interleaved to `runs` runs, one behind the other. Throws (a bug) when they do not divide the axis. */
+export function interleavedOver(layout: Layout, axis: 0 | 1, runs: number): Layout {
   const extent = at(layout.shape, axis);
-  if (extent % turns !== 0) throw new RangeError(`${turns} turns do not divide ${extent}`);
-  if (turns === 1) return layout;
-  return { ...layout, dealt: { axis, turns, step: (extent / turns) * at(layout.stride, axis) } };
+  if (extent % runs !== 0) throw new RangeError(`${runs} runs do not divide ${extent}`);
+  if (runs === 1) return layout;
+  return { ...layout, interleaved: { axis, runs, step: (extent / runs) * at(layout.stride, axis) } };
 }
 
-/** Why an axis cannot be dealt as `dealt` says, or null when it can. */
-export function dealtFault(layout: Layout, dealt: Dealt): string | null {
-  const size = layout.shape[dealt.axis] ?? 0;
-  if (dealt.turns < 1 || size % dealt.turns !== 0)
-    return `${dealt.turns} turns do not divide an axis of ${size}`;
-  return layout.panels?.axis === dealt.axis ? "an axis is cut into panels or dealt, not both" : null;
+/** Why an axis cannot be interleaved as `interleaved` says, or null when it can. */
+export function interleavedFault(layout: Layout, interleaved: Interleaved): string | null {
+  const size = layout.shape[interleaved.axis] ?? 0;
+  if (interleaved.runs < 1 || size % interleaved.runs !== 0)
+    return `${interleaved.runs} runs do not divide an axis of ${size}`;
+  return layout.panels?.axis === interleaved.axis
+    ? "an axis is cut into panels or interleaved, not both"
+    : null;
 }
 
 /** Number of coordinates. */
@@ -117,8 +119,9 @@ export const cosize = (layout: Layout): number =>
 /** Linear offset of coordinate `i` of one axis. */
 function alongAxis(layout: Layout, axis: number, i: number): number {
   const stride = at(layout.stride, axis);
-  const { panels, dealt } = layout;
-  if (dealt?.axis === axis) return Math.floor(i / dealt.turns) * stride + (i % dealt.turns) * dealt.step;
+  const { panels, interleaved } = layout;
+  if (interleaved?.axis === axis)
+    return Math.floor(i / interleaved.runs) * stride + (i % interleaved.runs) * interleaved.step;
   if (panels === undefined || panels.axis !== axis) return i * stride;
   return (i % panels.extent) * stride + Math.floor(i / panels.extent) * panels.step;
 }
@@ -164,15 +167,15 @@ export function coordinateOf(shape: readonly number[], index: number): number[] 
 export const offsetAt = (layout: Layout, index: number): number =>
   linearOffset(layout, coordinateOf(layout.shape, index));
 
-/** Extents and strides of the axes, a cut or dealt one as two: colexicographic order of the modes is that of the layout. */
+/** Extents and strides of the axes, a cut or interleaved one as two: colexicographic order of the modes is that of the layout. */
 export const modesOf = (layout: Layout): { readonly extent: number; readonly stride: number }[] =>
   layout.shape.flatMap((extent, axis) => {
     const stride = at(layout.stride, axis);
-    const { panels, dealt } = layout;
-    if (dealt?.axis === axis)
+    const { panels, interleaved } = layout;
+    if (interleaved?.axis === axis)
       return [
-        { extent: dealt.turns, stride: dealt.step },
-        { extent: extent / dealt.turns, stride },
+        { extent: interleaved.runs, stride: interleaved.step },
+        { extent: extent / interleaved.runs, stride },
       ];
     return panels?.axis === axis
       ? [
@@ -235,7 +238,8 @@ export function vectorLength(
       (layout.panels === undefined ||
         (layout.panels.step % length === 0 &&
           (layout.panels.axis !== axis || layout.panels.extent % length === 0))) &&
-      (layout.dealt === undefined || (layout.dealt.axis !== axis && layout.dealt.step % length === 0)) &&
+      (layout.interleaved === undefined ||
+        (layout.interleaved.axis !== axis && layout.interleaved.step % length === 0)) &&
       (layout.swizzle === null || 2 ** layout.swizzle.base % size === 0)
     );
   };

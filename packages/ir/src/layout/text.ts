@@ -1,32 +1,32 @@
-/** Text form of layouts: `(128,8):(1,132) swizzle<3,4,3>`, `(128,128):(64,1) panels<1,64,8192> swizzle<3,4,3>`, `(64,128):(1,64) dealt<1,4,2048>`. */
+/** Text form of layouts: `(128,8):(1,132) swizzle<3,4,3>`, `(128,128):(64,1) panels<1,64,8192> swizzle<3,4,3>`, `(64,128):(1,64) interleaved<1,4,2048>`. */
 import type { Checked } from "@tilewright/core";
 import { err, ok } from "@tilewright/core";
-import { dealtFault, panelsFault } from "./layout.ts";
+import { interleavedFault, panelsFault } from "./layout.ts";
 import { swizzleFault } from "./swizzle.ts";
-import type { Dealt, Layout, Panels, Swizzle } from "./types.ts";
+import type { Interleaved, Layout, Panels, Swizzle } from "./types.ts";
 
 export const printSwizzle = (swizzle: Swizzle): string =>
   `swizzle<${swizzle.bits},${swizzle.base},${swizzle.shift}>`;
 
 const printPanels = (p: Panels): string => `panels<${p.axis},${p.extent},${p.step}>`;
 
-const printDealt = (d: Dealt): string => `dealt<${d.axis},${d.turns},${d.step}>`;
+const printInterleaved = (d: Interleaved): string => `interleaved<${d.axis},${d.runs},${d.step}>`;
 
-/** `(shape):(stride)` and, where there are any, the panels (axis, extent, step), the dealt axis (axis, turns, step) and the swizzle. */
+/** `(shape):(stride)` and, where there are any, the panels (axis, extent, step), the interleaved axis (axis, turns, step) and the swizzle. */
 export function printLayout(layout: Layout): string {
   const plain = `(${layout.shape.join(",")}):(${layout.stride.join(",")})`;
-  const { panels, dealt, swizzle } = layout;
+  const { panels, interleaved, swizzle } = layout;
   return [
     plain,
     ...(panels === undefined ? [] : [printPanels(panels)]),
-    ...(dealt === undefined ? [] : [printDealt(dealt)]),
+    ...(interleaved === undefined ? [] : [printInterleaved(interleaved)]),
     ...(swizzle === null ? [] : [printSwizzle(swizzle)]),
   ].join(" ");
 }
 
 const list = String.raw`\(\s*(\d+(?:\s*,\s*\d+)*)\s*\)`;
 const pattern = new RegExp(
-  String.raw`^\s*${list}\s*:\s*${list}\s*(?:panels\s*<\s*([01])\s*,\s*(\d+)\s*,\s*(\d+)\s*>)?\s*(?:dealt\s*<\s*([01])\s*,\s*(\d+)\s*,\s*(\d+)\s*>)?\s*(?:swizzle\s*<\s*(\d+)\s*,\s*(\d+)\s*,\s*(\d+)\s*>)?\s*$`,
+  String.raw`^\s*${list}\s*:\s*${list}\s*(?:panels\s*<\s*([01])\s*,\s*(\d+)\s*,\s*(\d+)\s*>)?\s*(?:interleaved\s*<\s*([01])\s*,\s*(\d+)\s*,\s*(\d+)\s*>)?\s*(?:swizzle\s*<\s*(\d+)\s*,\s*(\d+)\s*,\s*(\d+)\s*>)?\s*$`,
 );
 
 /**
@@ -34,7 +34,7 @@ const pattern = new RegExp(
  * ends. Sticky; the layout and its swizzle stand on one line.
  */
 export const layoutExtent =
-  /\([^()\n]*\)\s*:\s*\([^()\n]*\)(?:[^\S\n]*panels\s*<[^<>()\n]*>)?(?:[^\S\n]*dealt\s*<[^<>()\n]*>)?(?:[^\S\n]*swizzle\s*(?:<[^<>()\n]*>|\([^<>()\n]*\)))?/y;
+  /\([^()\n]*\)\s*:\s*\([^()\n]*\)(?:[^\S\n]*panels\s*<[^<>()\n]*>)?(?:[^\S\n]*interleaved\s*<[^<>()\n]*>)?(?:[^\S\n]*swizzle\s*(?:<[^<>()\n]*>|\([^<>()\n]*\)))?/y;
 
 /** The inverse of `printLayout`; spaces are free. Errors: TW1401. */
 export function parseLayout(text: string): Checked<Layout> {
@@ -56,10 +56,10 @@ export function parseLayout(text: string): Checked<Layout> {
     match[3] === undefined
       ? undefined
       : { axis: Number(match[3]) as 0 | 1, extent: Number(match[4]), step: Number(match[5]) };
-  const dealt =
+  const interleaved =
     match[6] === undefined
       ? undefined
-      : { axis: Number(match[6]) as 0 | 1, turns: Number(match[7]), step: Number(match[8]) };
+      : { axis: Number(match[6]) as 0 | 1, runs: Number(match[7]), step: Number(match[8]) };
   const swizzle =
     match[9] === undefined
       ? null
@@ -69,15 +69,15 @@ export function parseLayout(text: string): Checked<Layout> {
     stride,
     swizzle,
     ...(panels === undefined ? {} : { panels }),
-    ...(dealt === undefined ? {} : { dealt }),
+    ...(interleaved === undefined ? {} : { interleaved }),
   };
   if (panels !== undefined) {
     const fault = panelsFault(layout, panels);
     if (fault !== null) return fail(fault, "panels<AXIS,EXTENT,STEP>, for instance panels<1,64,8192>");
   }
-  if (dealt !== undefined) {
-    const fault = dealtFault(layout, dealt);
-    if (fault !== null) return fail(fault, "dealt<AXIS,TURNS,STEP>, for instance dealt<1,4,4096>");
+  if (interleaved !== undefined) {
+    const fault = interleavedFault(layout, interleaved);
+    if (fault !== null) return fail(fault, "interleaved<AXIS,RUNS,STEP>, for instance interleaved<1,4,4096>");
   }
   const fault = swizzle === null ? null : swizzleFault(swizzle);
   return fault === null ? ok(layout) : fail(fault, "the 128-byte swizzle is swizzle<3,4,3>");

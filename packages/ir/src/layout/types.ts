@@ -27,13 +27,13 @@ export interface Panels {
 }
 
 /**
- * An axis whose neighbours go to `turns` runs in turn: element i of it lies at `floor(i / turns) * stride[axis] + (i % turns) * step`. A bulk copy of
- * one more dimension deals rows so, and what takes every fourth of them then reads neighbours.
+ * An axis whose neighbours go to `runs` runs: element i of it lies at `floor(i / runs) * stride[axis] + (i % runs) * step`. A bulk copy of
+ * one more dimension interleaves rows so, and what takes every fourth of them then reads neighbours.
  */
-export interface Dealt {
+export interface Interleaved {
   readonly axis: 0 | 1;
   /** Divides the axis. */
-  readonly turns: number;
+  readonly runs: number;
   /** Distance in elements between the first elements of neighbouring runs. */
   readonly step: number;
 }
@@ -46,6 +46,6 @@ export interface Layout {
   readonly swizzle: Swizzle | null;
   /** Absent: no axis is cut. */
   readonly panels?: Panels;
-  /** Absent: no axis is dealt. Not the axis that is cut into panels. */
-  readonly dealt?: Dealt;
+  /** Absent: no axis is interleaved. Not the axis that is cut into panels. */
+  readonly interleaved?: Interleaved;
 }

@@ -114,7 +114,7 @@ const multiplyingWarps = (stmts: readonly Stmt[]): number =>
 
 function schedOf({ loop }: Tiles): ModelKernel["sched"] {
   if (loop === null) return "tiles";
-  // A counter's numbers come as early as the launch control's answers.
+  // A counter's numbers come as early as the launch control's responses.
   return loop.by === "ring" ? "clc" : "persistent";
 }
 

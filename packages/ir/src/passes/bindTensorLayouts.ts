@@ -4,7 +4,7 @@ import { SCALE_WORDS, stepMatrix, stepOfBuffer } from "@tilewright/core";
 import { findTensorKind } from "../atoms/tensorKinds.ts";
 import { findWarpgroupAtom } from "../atoms/warpgroup.ts";
 import { boxedRun, PATTERN_ROWS } from "../launch/tensor-copies.ts";
-import { dealtOver, panelled } from "../layout/layout.ts";
+import { interleavedOver, panelled } from "../layout/layout.ts";
 import { type TensorSwizzle, tensorSwizzles } from "../layout/swizzle.ts";
 import type { Layout } from "../layout/types.ts";
 import { contiguousAxis, matrixAxis, operandRole } from "../tile/accesses.ts";
@@ -32,10 +32,10 @@ const CORE_ROW = 16;
 const BULK_ALIGN = 128;
 
 /**
- * Directive `tensor swizzle=128B|64B|32B|none major=any|k|a deal=T`: operands in rings, and tiles that an epilogue goes through, get panels whose rows are as long as that
+ * Directive `tensor swizzle=128B|64B|32B|none major=any|k|a interleave=T`: operands in rings, and tiles that an epilogue goes through, get panels whose rows are as long as that
  * swizzle's span, or a narrower one's where the tile's contiguous axis is no multiple of it, or its part of one warpgroup instruction: those begin
  * at a panel where they do not follow k, and so does each warpgroup's part of a tile that D goes through. The contiguous axis is global memory's, or with `major=k` that of k, for instructions which take no other (`major=a`: of A alone).
- * `deal`: columns of a B that is contiguous along k go to so many runs in turn (absent: 1), for nests whose atoms take turns along n.
+ * `interleave`: neighbouring columns of a B that is contiguous along k go to so many runs (absent: 1), for nests whose atoms take turns along n.
  */
 export const bindTensorLayouts: Pass = {
   name: "bindTensorLayouts",
@@ -47,7 +47,7 @@ export const bindTensorLayouts: Pass = {
     if (!taken) return program;
     const widest = taken.args.swizzle;
     const major = taken.args.major;
-    const turns = taken.args.deal;
+    const turns = taken.args.interleave;
     const input = taken.program;
     const copied = (ring: Ring): readonly string[] =>
       ring.buffers.filter(
@@ -74,7 +74,7 @@ export const bindTensorLayouts: Pass = {
       if (wordsAcrossK(input, b, axis))
         return panelled(blockShape(b), axis, ATOM_WORDS, tensorSwizzles["128B_ATOM_32B"]);
       const layout = tensorLayout(b, axis, part, widest);
-      return axis === 0 && operandRole(input, b.name) === "b" ? dealtOver(layout, 1, turns) : layout;
+      return axis === 0 && operandRole(input, b.name) === "b" ? interleavedOver(layout, 1, turns) : layout;
     };
     return {
       ...input,

@@ -84,7 +84,7 @@ function expand(program: TileProgram, tiles: Of<"tiles">, stmt: Combine): Stmt {
     last: () => [
       { kind: "partial.store", acc },
       ...last,
-      { kind: "partial.add", acc, parts: split === null ? null : split.extent - 1 },
+      { kind: "partial.add", acc, partials: split === null ? null : split.extent - 1 },
     ],
     atomics: () => inOnePlace("atomics"),
     bulk: () => inOnePlace("bulk"),
@@ -165,6 +165,6 @@ function inCluster(program: TileProgram, { acc, into }: Combine, { extent }: Spl
     ...(slices < extent ? [{ kind: "dsmem.leave", slices } as const] : []),
     { kind: "dsmem.expect", bytes: (extent - 1) * bytes },
     { kind: "dsmem.wait" },
-    { kind: "dsmem.add", into, parts: extent },
+    { kind: "dsmem.add", into, partials: extent },
   ];
 }

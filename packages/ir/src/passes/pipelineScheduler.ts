@@ -11,7 +11,7 @@ type Tiles = Extract<Stmt, { kind: "tiles" }>;
 
 /** The ring of responses and its buffer. */
 const NEXT = "next";
-const RESPONSES = "answers";
+const RESPONSES = "responses";
 /** The role that asks, in one block of a cluster, where no other is to. */
 const SCHEDULER = "scheduler";
 

@@ -13,7 +13,7 @@ type Tiles = Extract<Stmt, { kind: "tiles" }>;
  * `late`: roles of persistent CTAs that copy nothing compute the coordinates of a work tile behind their first asynchronous products, or at the epilogue, where the arithmetic costs
  * nothing; else before all else.
  */
-export const scheduleTiles = (place: "first" | "late"): Pass => ({
+export const scheduleTiles = (place: "first" | "deferred"): Pass => ({
   name: "scheduleTiles",
   summary: "Loops over work tiles say what their scheduler counts by, and make the maps of a tile's group",
   from: "machine",
@@ -35,16 +35,16 @@ const scheduled = (
   program: TileProgram,
   stmts: readonly Stmt[],
   warps: number,
-  place: "first" | "late",
+  place: "first" | "deferred",
 ): readonly Stmt[] =>
   rewriteStmts(stmts, (stmt) => {
     if (stmt.kind !== "tiles") return stmt;
     const maps = stmt.loop === null ? [] : groupMapsOf(program, stmt.body, warps);
-    const scheduler = schedulerOf(program, stmt, place === "late");
+    const scheduler = schedulerOf(program, stmt, place === "deferred");
     return { ...stmt, scheduler, body: [...maps, ...stmt.body] };
   });
 
-function schedulerOf(program: TileProgram, tiles: Tiles, late: boolean): TileScheduler {
+function schedulerOf(program: TileProgram, tiles: Tiles, deferred: boolean): TileScheduler {
   const { launch } = program;
   const [m, n] = clusterUnits(launch);
   const { loop, symbolic, extents } = tiles;
@@ -54,7 +54,7 @@ function schedulerOf(program: TileProgram, tiles: Tiles, late: boolean): TileSch
   return {
     unit: launch.cluster[0] * launch.cluster[1],
     below: symbolic === undefined && Number.isInteger(numbers) ? numbers : null,
-    late: late && loop !== null && symbolic === undefined && !copies,
+    deferred: deferred && loop !== null && symbolic === undefined && !copies,
     counts:
       loop !== null &&
       inner.some((s) => s.kind === "copy" && s.src.origin.some((e) => freeVars(e).has(loop.var))),

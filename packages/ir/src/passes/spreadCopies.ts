@@ -17,7 +17,7 @@ const WIDE_BYTES = 16;
 /**
  * Directive `spread steps=N vectors=P`: the block `if step == S { acquire; copies; commit }` of an unrolled step loop becomes one block a step for
  * N steps from S on. Each asynchronous copy is cut into rectangles along its non-contiguous axis; the slot is acquired in the first step and
- * committed in the last one. Rectangles have P accesses of a thread (one unless said) where those share an address (`dealCopies`). Copies that pass through registers stay whole, each in a step of its own: loads from step 0 on, stores where they stood.
+ * committed in the last one. Rectangles have P accesses of a thread (one unless said) where those share an address (`distributeCopies`). Copies that pass through registers stay whole, each in a step of its own: loads from step 0 on, stores where they stood.
  */
 export const spreadCopies: Pass = {
   name: "spreadCopies",

@@ -46,7 +46,7 @@ const MOST_IN_PARTS = 152;
 /** Values of a row, of which four threads hold each. */
 const ROW_VALUES = 24;
 
-/** Registers of a thread for each 128 threads of a block, whose warps are dealt to four sub-partitions of 16,384 each; and those that hold no elements (128 of 168 spill 20 bytes, ptxas 13.0). */
+/** Registers of a thread for each 128 threads of a block, whose warps are distributed over four sub-partitions of 16,384 each; and those that hold no elements (128 of 168 spill 20 bytes, ptxas 13.0). */
 const [REGISTERS, OTHERS] = [512, 56];
 
 /** Those of elements of a matrix that maps of a part read, as they come (ptxas 13.0, sm_90a: 72 bytes are spilled where 184 of 240 are held otherwise). */
@@ -425,7 +425,7 @@ class Body {
           kind: "merge",
           of: order.map((name) => this.#held(name).name),
           from: order.map((name) => this.#held(other(name)).name),
-          parts: this.split - 1,
+          partials: this.split - 1,
           body: this.list(merge.body, null),
         },
         ...this.list(rest, null),

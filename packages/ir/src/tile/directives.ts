@@ -145,7 +145,7 @@ const directiveTable = {
   overlapAccumulators: { columns: count(0, "columns that two accumulators share", 0, COLUMNS) },
   schedulerPipeline: {
     by: oneOf("what hands out tiles", "clc", "atomic"),
-    slots: count(2, "answers that may wait to be read", 1, SLOTS),
+    slots: count(2, "responses that may wait to be read", 1, SLOTS),
     in: role("role that asks", "scheduler"),
   },
   pair: { blocks: count(2, "blocks that work on one tile", 2, 2) },
@@ -190,13 +190,13 @@ const directiveTable = {
   tensor: {
     swizzle: oneOf("widest swizzle", "128B", "64B", "32B", "none"),
     major: oneOf("operands whose contiguous axis must be k", "any", "k", "a"),
-    deal: count(1, "runs of columns of B that take turns", 1, STEPS),
+    interleave: count(1, "runs that neighbouring columns of B go to", 1, STEPS),
   },
   vector: {
     copy: count(1, "most elements of one copy", 1, 128),
     store: count(1, "most elements of one store", 1, 128),
   },
-  deal: { vectors: count(1, "vectors of a row that a thread copies", 1, 64) },
+  distribute: { vectors: count(1, "vectors of a row that a thread copies", 1, 64) },
   smem: { mode: oneOf("remedy against bank conflicts", "plain", "auto", "pad", "swizzle") },
   walk: {
     order: oneOf("order of the multiply-adds", "rows", "cols", "snake-rows", "snake-cols"),

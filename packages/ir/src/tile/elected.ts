@@ -3,7 +3,7 @@ import { framed } from "./frame.ts";
 import { childrenOf } from "./rewrite.ts";
 import type { Ring, Stmt, TileProgram } from "./types.ts";
 
-/** Whether the slots of a ring are answers about which tile follows. */
+/** Whether the slots of a ring are responses about which tile follows. */
 export const holdsResponses = ({ transport }: Pick<Ring, "transport">): boolean =>
   transport === "clc" || transport === "atomic";
 

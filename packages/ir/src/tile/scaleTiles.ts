@@ -76,13 +76,13 @@ export const operandViews = ({ a, b, beside, scales }: Mma): readonly View[] => 
 
 /** Views of what a multiplication adds to: the accumulator, and the sums on their way there. */
 export const sumViews = ({ acc, twoLevel: promote }: Mma): readonly View[] =>
-  promote === undefined ? [acc] : [acc, promote.part];
+  promote === undefined ? [acc] : [acc, promote.sum];
 
 /** The multiplication with other views in the places of what it adds to. */
 export const withSumViews = (stmt: Mma, view: (old: View) => View): Mma => ({
   ...stmt,
   acc: view(stmt.acc),
-  ...(stmt.twoLevel === undefined ? {} : { twoLevel: { ...stmt.twoLevel, part: view(stmt.twoLevel.part) } }),
+  ...(stmt.twoLevel === undefined ? {} : { twoLevel: { ...stmt.twoLevel, sum: view(stmt.twoLevel.sum) } }),
 });
 
 /** The multiplication with other views in the places of what it reads. */
@@ -97,8 +97,8 @@ export const withOperandViews = (stmt: Mma, view: (old: View) => View): Mma => (
 type Accumulate = Extract<Stmt, { kind: "accumulate" }>;
 
 /** Views that a promotion reads and writes: the accumulator, the sums, the factors. */
-export const accumulatedViews = ({ acc, part, scales }: Accumulate): readonly View[] => [
+export const accumulatedViews = ({ acc, sum, scales }: Accumulate): readonly View[] => [
   acc,
-  part,
+  sum,
   ...(scales === undefined ? [] : [scales.a, scales.b]),
 ];

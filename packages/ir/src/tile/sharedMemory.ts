@@ -19,7 +19,7 @@ const ADDRESS_BYTES = 4;
 export const sharedNames = {
   slices: "slices",
   slicesFull: "slices_full",
-  parts: "parts",
+  partials: "partials",
   tensorAddress: "tensor_address",
 } as const;
 
@@ -143,7 +143,7 @@ export function regionsOf({
       if (late === over)
         regions.push({ name, bytes, align, slots, ...(over ? { late: true } : {}), kind: "tile" });
   scratch(sharedNames.slices, slices, PARTS_ALIGN);
-  scratch(sharedNames.parts, parts, PARTS_ALIGN);
+  scratch(sharedNames.partials, parts, PARTS_ALIGN);
   for (const { name, slots, full, empty } of rings) {
     barriers(barrierName(name, "full"), slots, full);
     barriers(barrierName(name, "empty"), slots, empty);

@@ -137,14 +137,14 @@ export const substituteStmt = (stmt: Stmt, values: ReadonlyMap<string, ExprLike>
 export const listOf = (
   { problem: { batch } }: TileProgram,
   { loop, streamK, extents }: Extract<Stmt, { kind: "tiles" }>,
-): Pick<TileScheduler, "groups" | "shares"> => ({
+): Pick<TileScheduler, "groups" | "streamk"> => ({
   ...(batch.kind === "grouped" && (loop !== null || streamK?.counted !== undefined)
     ? { groups: batch.count }
     : {}),
   ...(streamK === undefined
     ? {}
     : {
-        shares:
+        streamk:
           streamK.counted === undefined
             ? {
                 ctas: streamK.blocks ?? streamKBlocks(streamK),

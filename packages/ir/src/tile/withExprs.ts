@@ -40,7 +40,7 @@ export function withExprs(stmt: Stmt, expr: (e: Expr) => Expr): Stmt {
       return {
         ...stmt,
         acc: view(stmt.acc),
-        part: view(stmt.part),
+        sum: view(stmt.sum),
         ...(stmt.scales === undefined ? {} : { scales: { a: view(stmt.scales.a), b: view(stmt.scales.b) } }),
       };
     case "acquire":

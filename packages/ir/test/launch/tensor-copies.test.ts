@@ -4,8 +4,8 @@ import { describe, expect, it } from "vitest";
 import {
   applySwizzle,
   type Buffer,
-  dealtOver,
   elementOffset,
+  interleavedOver,
   isInjective,
   type Layout,
   panelled,
@@ -45,11 +45,11 @@ describe("tensorCut", () => {
         const shape: readonly [number, number] =
           axis === 1 ? [across, extent * panels] : [extent * panels, across];
         const plain = panelled(shape, axis, extent, tensorSwizzles[swizzle]);
-        const layout = dealtOver(plain, axis === 1 ? 0 : 1, turns);
+        const layout = interleavedOver(plain, axis === 1 ? 0 : 1, turns);
         const cut = tensorCut(buffer(shape, layout), parts);
         fc.pre(cut !== null);
         if (cut === null) return;
-        expect([cut.contiguous, cut.swizzle, cut.box[0], cut.turns]).toEqual([axis, swizzle, extent, turns]);
+        expect([cut.contiguous, cut.swizzle, cut.box[0], cut.runs]).toEqual([axis, swizzle, extent, turns]);
         expect(cut.pieces.length % parts).toBe(0);
         const seen = new Set<number>();
         for (const piece of cut.pieces)
@@ -57,7 +57,7 @@ describe("tensorCut", () => {
             for (let i = 0; i < cut.box[0]; i++) {
               // TMA fills a box densely, then permutes by the address's own bits.
               const byte = applySwizzle(tensorSwizzles[swizzle], piece.offset + (o * cut.box[0] + i) * 2);
-              // Of rows that are dealt the box has every so-many-th first, then those after them.
+              // Of rows that are interleaved the box has every so-many-th first, then those after them.
               const over = (o % cut.box[1]) * turns + Math.floor(o / cut.box[1]);
               const at = axis === 1 ? [piece.row + over, piece.col + i] : [piece.row + i, piece.col + over];
               expect(byte / 2).toBe(elementOffset(layout, at, 2));
@@ -75,11 +75,15 @@ describe("tensorCut", () => {
     expect(tensorCut(buffer([64, 64], { ...wide, swizzle: { bits: 3, base: 4, shift: 4 } }))).toBeNull();
     expect(tensorCut(buffer([12, 64], panelled([12, 64], 1, 64, tensorSwizzles["128B"])), 2)).toBeNull();
     expect(tensorCut(buffer([300, 300], panelled([300, 300], 1, 300, null)))).toBeNull();
-    const dealt = dealtOver(wide, 0, 4);
-    expect(tensorCut(buffer([64, 64], dealt))?.turns).toBe(4);
-    expect(tensorCut(buffer([64, 64], dealt), 2)).toBeNull();
-    expect(tensorCut(buffer([64, 64], { ...dealt, dealt: { axis: 0, turns: 4, step: 2048 } }))).toBeNull();
-    expect(tensorCut(buffer([48, 64], dealtOver(panelled([48, 64], 1, 64, wide.swizzle), 0, 4)))).toBeNull();
+    const interleaved = interleavedOver(wide, 0, 4);
+    expect(tensorCut(buffer([64, 64], interleaved))?.runs).toBe(4);
+    expect(tensorCut(buffer([64, 64], interleaved), 2)).toBeNull();
+    expect(
+      tensorCut(buffer([64, 64], { ...interleaved, interleaved: { axis: 0, runs: 4, step: 2048 } })),
+    ).toBeNull();
+    expect(
+      tensorCut(buffer([48, 64], interleavedOver(panelled([48, 64], 1, 64, wide.swizzle), 0, 4))),
+    ).toBeNull();
   });
 
   it("cuts tiles higher than a box", () => {
@@ -92,14 +96,14 @@ describe("tensorCut", () => {
   });
 });
 
-describe("panels and dealt axes", () => {
+describe("panels and interleaved axes", () => {
   it("print, parse back and give every element its place", () => {
     fc.assert(
       fc.property(shapes, ({ swizzle, axis, panels, across, turns }) => {
         const extent = spans[swizzle];
         const shape: readonly [number, number] =
           axis === 1 ? [across, extent * panels] : [extent * panels, across];
-        const layout = dealtOver(
+        const layout = interleavedOver(
           panelled(shape, axis, extent, tensorSwizzles[swizzle]),
           axis === 1 ? 0 : 1,
           turns,
@@ -113,8 +117,8 @@ describe("panels and dealt axes", () => {
   it.each([
     ["(8,16):(8,1) panels<1,8,32>", "panels 32 apart overlap: each reaches 64"],
     ["(8,16):(8,1) panels<1,5,64>", "panels of 5 do not divide an axis of 16"],
-    ["(8,16):(8,1) dealt<0,3,64>", "3 turns do not divide an axis of 8"],
-    ["(8,16):(8,1) panels<1,8,64> dealt<1,4,4>", "an axis is cut into panels or dealt, not both"],
+    ["(8,16):(8,1) interleaved<0,3,64>", "3 runs do not divide an axis of 8"],
+    ["(8,16):(8,1) panels<1,8,64> interleaved<1,4,4>", "an axis is cut into panels or interleaved, not both"],
   ])("refuse %s", (text, message) => {
     const parsed = parseLayout(text);
     expect(parsed.ok ? [] : parsed.error.map((d) => d.message)).toEqual([message]);

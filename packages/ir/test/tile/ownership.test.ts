@@ -33,10 +33,10 @@ test("each element is moved once, by a thread of the block, whatever pieces it h
 test("pieces cost no step, and are as many as asked where rows and threads have them", () => {
   fc.assert(
     fc.property(sizes, ({ threads, extent, fastest, pieces }) => {
-      const [plain, dealt] = [1, pieces].map((p) => distribute(threads, extent, fastest, 1, 4, p));
-      if (plain === undefined || dealt === undefined) throw new Error("two distributions");
-      expect(vectorsPerThread(dealt, extent)).toBeLessThanOrEqual(vectorsPerThread(plain, extent));
-      expect(dealt.along).toBeLessThanOrEqual(plain.along);
+      const [plain, interleaved] = [1, pieces].map((p) => distribute(threads, extent, fastest, 1, 4, p));
+      if (plain === undefined || interleaved === undefined) throw new Error("two distributions");
+      expect(vectorsPerThread(interleaved, extent)).toBeLessThanOrEqual(vectorsPerThread(plain, extent));
+      expect(interleaved.along).toBeLessThanOrEqual(plain.along);
     }),
     { numRuns: 150 },
   );

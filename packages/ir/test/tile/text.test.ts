@@ -295,18 +295,18 @@ describe("errors in the text", () => {
     [
       "none",
       "",
-      "the text has no version line, and this release reads version 5; since version 2 texts begin",
+      "the text has no version line, and this release reads version 6; since version 2 texts begin",
       1,
     ],
     [
       "an older one",
       "// kept\ntile.ir 1\n",
-      "the text is of version 1, and this release reads version 5; since version 2",
+      "the text is of version 1, and this release reads version 6; since version 2",
       2,
     ],
-    ["a newer one", "tile.ir 6\n", "the text is of version 6, and this release reads version 5", 1],
+    ["a newer one", "tile.ir 7\n", "the text is of version 7, and this release reads version 6", 1],
   ])("of the version are the only ones: %s", (_what, line, message, at) => {
-    const text = edit(fixture("nest"), "tile.ir 5\n", line).replace("fill %acc", "fil %acc");
+    const text = edit(fixture("nest"), "tile.ir 6\n", line).replace("fill %acc", "fil %acc");
     const parsed = parseProgram(text);
     if (parsed.ok) throw new Error("should not parse");
     expect(parsed.error).toHaveLength(1);
@@ -314,7 +314,7 @@ describe("errors in the text", () => {
     expect(parsed.error[0]?.message).toContain(message);
     expect(parsed.error[0]?.location?.line).toBe(at);
     expect(parsed.error[0]?.hint).toContain(
-      line.includes("6") ? "print it again" : "write 'tile.ir 5' on a line before",
+      line.includes("7") ? "print it again" : "write 'tile.ir 6' on a line before",
     );
   });
 

@@ -550,7 +550,7 @@ const rejected: readonly Rejected[] = [
     code: "TW3124",
     what: "ping-pong role that goes through tiles in a zigzag",
     stage: "bound",
-    edits: [["%nt < 2 raster row", "%nt < 2 raster row persistent %vt by zigzag turn 0 of 2"]],
+    edits: [["%nt < 2 raster row", "%nt < 2 raster row persistent %vt by zigzag pingPong 0 of 2"]],
   },
   {
     code: "TW3130",
@@ -762,9 +762,9 @@ const rejected: readonly Rejected[] = [
   },
   {
     code: "TW3168",
-    what: "a tile scheduler with groups and shares of one problem's tiles",
+    what: "a tile scheduler with groups and stream-K of one problem's tiles",
     stage: "machine",
-    edits: [["scheduler(unit 1, ", "scheduler(unit 1, groups 3, shares 2 whole, "]],
+    edits: [["scheduler(unit 1, ", "scheduler(unit 1, groups 3, streamk 2 whole, "]],
   },
   {
     code: "TW3167",

@@ -177,7 +177,7 @@ export class Machine implements Hooks {
         return this.#copy(stmt, table, at);
       case "mma": {
         const [acc, a, b] = [view(stmt.acc), view(stmt.a), view(stmt.b)];
-        const part = stmt.twoLevel === undefined ? null : view(stmt.twoLevel.part);
+        const part = stmt.twoLevel === undefined ? null : view(stmt.twoLevel.sum);
         const { keep } = stmt;
         const keeps = keep ? compileCond(keep, table) : () => keep !== false;
         const beside = stmt.beside === undefined ? null : view(stmt.beside);
@@ -213,7 +213,7 @@ export class Machine implements Hooks {
         };
       }
       case "accumulate": {
-        const [acc, part] = [view(stmt.acc), view(stmt.part)];
+        const [acc, part] = [view(stmt.acc), view(stmt.sum)];
         const factors = stmt.scales && { a: view(stmt.scales.a), b: view(stmt.scales.b) };
         return (thread) => {
           const { cells } = thread;

@@ -161,8 +161,8 @@ export class Workspaces {
       case "partial.add":
         return ({ cells }) => {
           const place = acc(cells);
-          const { parts } = stmt;
-          const further = workspace.parts.slice(1, parts === null ? undefined : 1 + parts);
+          const { partials } = stmt;
+          const further = workspace.parts.slice(1, partials === null ? undefined : 1 + partials);
           putSum(place, [takeOut(place, at), ...further], at);
         };
       default:

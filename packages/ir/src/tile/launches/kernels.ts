@@ -127,7 +127,7 @@ function sumDeclaration(
     workspace: resultsEnd,
     params: placedParameters(sum, results, true),
     ...rowOfGroups(program),
-    steps: [{ kind: "sum", tile: combine.acc.buffer, parts, warps }],
+    steps: [{ kind: "sum", tile: combine.acc.buffer, partials: parts, warps }],
   };
 }
 

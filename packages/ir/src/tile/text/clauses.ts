@@ -216,17 +216,17 @@ export const rasterClause: Clause<Raster> = {
 };
 
 /**
- * `persistent %vt by stride`, `persistent %vt by ring %tiles`, `persistent %vt by share part %pt`, and for ping-pong roles `persistent %vt by stride turn 1 of 2`;
+ * `persistent %vt by stride`, `persistent %vt by ring %tiles`, `persistent %vt by streamk tiles %pt`, and for ping-pong roles `persistent %vt by stride pingPong 1 of 2`;
  * `persistent %vt by stride tiles %pt chunks (%k + 63) / 64` where the launch says how many a visit has.
  */
 export const tileLoopClause: Clause<TileLoop | null> = {
   keyword: "persistent",
-  syntax: "%VAR by stride|ring %RING|streamk tiles %VAR chunks EXPR turn N of N",
+  syntax: "%VAR by stride|ring %RING|streamk tiles %VAR chunks EXPR pingPong N of N",
   default: null,
   print: (v) =>
     v === null
       ? ""
-      : `%${v.var} by ${v.by}${v.ring === undefined ? "" : ` %${v.ring}`}${v.tiles === undefined ? "" : ` tiles %${v.tiles}`}${v.chunks === undefined ? "" : ` chunks ${printExpr(v.chunks)}`}${v.of === 1 ? "" : ` turn ${v.turn} of ${v.of}`}`,
+      : `%${v.var} by ${v.by}${v.ring === undefined ? "" : ` %${v.ring}`}${v.tiles === undefined ? "" : ` tiles %${v.tiles}`}${v.chunks === undefined ? "" : ` chunks ${printExpr(v.chunks)}`}${v.of === 1 ? "" : ` pingPong ${v.turn} of ${v.of}`}`,
   parse: (c) => {
     const name = c.name("the variable that counts the visits");
     c.expect("by", "behind the variable");
@@ -234,9 +234,9 @@ export const tileLoopClause: Clause<TileLoop | null> = {
     const ring = by === "ring" ? { ring: c.ring().name } : {};
     const parts = c.eat("tiles") ? { tiles: c.name("the variable that counts work tiles") } : {};
     const chunks = c.eat("chunks") ? { chunks: parseExpr(c) } : {};
-    if (!c.eat("turn")) return { var: name, by, ...ring, ...parts, ...chunks, turn: 0, of: 1 };
-    const turn = c.integer("the role's turn", 0);
-    c.expect("of", "behind the turn");
+    if (!c.eat("pingPong")) return { var: name, by, ...ring, ...parts, ...chunks, turn: 0, of: 1 };
+    const turn = c.integer("the role's number among the ping-pong roles", 0);
+    c.expect("of", "behind the number");
     return {
       var: name,
       by,
@@ -249,31 +249,33 @@ export const tileLoopClause: Clause<TileLoop | null> = {
   },
 };
 
-/** `scheduler(unit 2, below 256, late, counts)`. */
+/** `scheduler(unit 2, below 256, deferred, counts)`. */
 export const schedulerClause: Clause<TileScheduler | null> = {
   keyword: "scheduler",
-  syntax: "(unit CTAS, below NUMBERS, groups PROBLEMS, shares CTAS whole, late, counts)",
+  syntax: "(unit CTAS, below NUMBERS, groups PROBLEMS, streamk CTAS whole, deferred, counts)",
   default: null,
   print: (s) =>
     s === null
       ? ""
-      : `(unit ${s.unit}${s.below === null ? "" : `, below ${s.below}`}${s.groups === undefined ? "" : `, groups ${s.groups}`}${s.shares === undefined ? "" : `, shares ${s.shares.ctas}${s.shares.whole ? " whole" : ""}`}${s.late ? ", late" : ""}${s.counts ? ", counts" : ""})`,
+      : `(unit ${s.unit}${s.below === null ? "" : `, below ${s.below}`}${s.groups === undefined ? "" : `, groups ${s.groups}`}${s.streamk === undefined ? "" : `, streamk ${s.streamk.ctas}${s.streamk.whole ? " whole" : ""}`}${s.deferred ? ", deferred" : ""}${s.counts ? ", counts" : ""})`,
   parse(c) {
     const first = c.peek();
     const fields = c.list("scheduler", (): Partial<TileScheduler> => {
       if (c.eat("unit")) return { unit: c.integer("the CTAs of a unit", 1) };
       if (c.eat("below")) return { below: c.integer("the numbers that there are", 1) };
       if (c.eat("groups")) return { groups: c.integer("the problems of a launch", 1) };
-      if (c.eat("shares"))
-        return { shares: { ctas: c.integer("the CTAs that have shares", 1), whole: c.eat("whole") } };
-      if (c.eat("late")) return { late: true };
+      if (c.eat("streamk"))
+        return {
+          streamk: { ctas: c.integer("the CTAs that cut the line of K chunks", 1), whole: c.eat("whole") },
+        };
+      if (c.eat("deferred")) return { deferred: true };
       c.expect("counts", "in the scheduler");
       return { counts: true };
     });
     const { unit, ...rest } = Object.assign({}, ...fields) as Partial<TileScheduler>;
     if (unit === undefined)
       return c.fail(first, parseCodes.syntax, "a scheduler lacks its unit", "write scheduler(unit CTAS)");
-    return { below: null, late: false, counts: false, ...rest, unit };
+    return { below: null, deferred: false, counts: false, ...rest, unit };
   },
 };
 

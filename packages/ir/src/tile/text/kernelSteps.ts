@@ -79,7 +79,7 @@ export const stepClauses = {
     at: count("at", 0),
     every: count("every"),
   },
-  sum: { tile: ofBuffer, parts: count("parts", 0), warps: count("warps") },
+  sum: { tile: ofBuffer, partials: count("partials", 0), warps: count("warps") },
   result: {
     step: count("step", 0),
     dtype: wordClause("dtype", dtypeNames, undefined),
@@ -102,6 +102,6 @@ export const stepClauses = {
   };
 };
 
-/** `sum of %acc parts 2 warps 4` */
+/** `sum of %acc partials 2 warps 4` */
 export const printStep = (step: KernelStep): string =>
   step.kind + printClauses<Clauses>(stepClauses[step.kind], { ...step }, new Map());

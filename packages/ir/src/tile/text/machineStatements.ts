@@ -145,8 +145,8 @@ export const machineSyntax: Rows = {
   "wgmma.commit": bare("wgmma.commit"),
   accumulate: line(
     "accumulate",
-    "{acc} += {part}",
-    { acc: view("the accumulator"), part: view("the sums") },
+    "{acc} += {sum}",
+    { acc: view("the accumulator"), sum: view("the sums") },
     { scales: optional(scalesClause) },
   ),
   pin: line("pin", "{tile}", { tile }, {}),

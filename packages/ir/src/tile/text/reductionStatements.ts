@@ -10,8 +10,8 @@ const acc = view("the accumulators");
 const into = view("the tile of a slice");
 const id = integerClause("barrier", 0, undefined, 15);
 const unless = { ...whenClause, keyword: "unless" };
-/** Null: as many as shares met the tile. */
-const parts = { ...integerClause("parts", 1, 0), default: null } as Clause<number | null>;
+/** Null: as many as the CTAs that have chunks of the tile. */
+const partials = { ...integerClause("partials", 1, 0), default: null } as Clause<number | null>;
 
 /** Some registers of each thread, and a slot of the warp's room. */
 const run = {
@@ -44,12 +44,12 @@ export const reductionSyntax: Rows = {
   ),
   "partial.stage": line("partial.stage", runForm, run, {}),
   "bulk.reduce": line("bulk.reduce", runForm, run, {}),
-  "partial.add": line("partial.add", "{acc}", { acc }, { parts }),
+  "partial.add": line("partial.add", "{acc}", { acc }, { partials }),
   merge: line(
     "merge",
     "",
     {},
-    { of: tilesClause("of"), from: tilesClause("from"), parts: integerClause("parts", 1, undefined) },
+    { of: tilesClause("of"), from: tilesClause("from"), partials: integerClause("partials", 1, undefined) },
     "braces",
   ),
   "counter.add": line("counter.add", "{by}", { by: expr("what is added") }, {}),
@@ -65,5 +65,5 @@ export const reductionSyntax: Rows = {
   "dsmem.leave": line("dsmem.leave", "", {}, { slices: integerClause("slices", 1, undefined) }),
   "dsmem.expect": line("dsmem.expect", "{bytes}", { bytes: integer("the bytes", 0) }, {}),
   "dsmem.wait": bare("dsmem.wait"),
-  "dsmem.add": line("dsmem.add", "{into}", { into }, { parts: integerClause("parts", 1, undefined) }),
+  "dsmem.add": line("dsmem.add", "{into}", { into }, { partials: integerClause("partials", 1, undefined) }),
 };

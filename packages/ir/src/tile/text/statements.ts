@@ -67,16 +67,16 @@ const tilesClauses = {
   scheduler: optional(schedulerClause),
 };
 
-/** `twoLevel PART every N` */
+/** `twoLevel SUM every N` */
 const twoLevelClause: Clause<NonNullable<Of<"mma">["twoLevel"]>> = {
   keyword: "twoLevel",
-  syntax: "PART every N",
+  syntax: "SUM every N",
   default: undefined,
-  print: ({ part, every }, buffers) => `${printView(part, buffers)} every ${every}`,
+  print: ({ sum, every }, buffers) => `${printView(sum, buffers)} every ${every}`,
   parse: (c) => {
-    const part = parseView(c);
+    const sum = parseView(c);
     c.expect("every", "before the elements of k in a sum");
-    return { part, every: c.integer("the elements of k in a sum", 1) };
+    return { sum, every: c.integer("the elements of k in a sum", 1) };
   },
 };
 const mmaClauses = {

@@ -1,8 +1,8 @@
-/** The first line of a text, `tile.ir 5`: the version of all that follows it, however many kernels that are. */
+/** The first line of a text, `tile.ir 6`: the version of all that follows it, however many kernels that are. */
 import { type Cursor, parseCodes } from "./cursor.ts";
 
 const KEYWORD = "tile.ir";
-const FORMAT_VERSION = 5;
+const FORMAT_VERSION = 6;
 
 /** The line itself, without its end. */
 export const versionLine = `${KEYWORD} ${FORMAT_VERSION}`;
@@ -39,6 +39,12 @@ const history: readonly Version[] = [
     changed:
       "in stage machine epilogues whose threads store from shared memory and reductions by bulk copies say by statements how they go; sums that are promoted are products of their own behind a fence, and 'promote' adds them by factors that 'copy' has loaded into registers",
     convert: `write '${versionLine}' in its first line, and print a text of stage machine again from its schedule`,
+  },
+  {
+    version: 6,
+    changed:
+      "of a persistent loop 'turn' is 'pingPong'; of a scheduler 'late' is 'deferred' and 'shares' 'streamk'; 'parts' of partial tiles are 'partials'; directive 'deal' is 'distribute', and 'deal' of 'tensor' 'interleave'; 'dealt' of a layout is 'interleaved'",
+    convert: `write '${versionLine}' in its first line and these names, or print it again from its schedule`,
   },
 ];
 

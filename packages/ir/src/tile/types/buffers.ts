@@ -90,7 +90,7 @@ export type Edge =
  * memory into the registers of the warps whose lanes hold it. `tcgen05.cp`: scale factors from shared to tensor memory, in order with the matrix
  * instructions of the same thread; blocks keep their words, and the extents of both sides are those of their layouts (`scaleTiles.ts`). Of rings
  * only: `tcgen05.mma`, whose slots are tensor tiles that matrix
- * instructions fill, complete when a commit has tracked them; and rings of answers about tiles: `clc`, whose slots are responses of the launch
+ * instructions fill, complete when a commit has tracked them; and rings of responses about tiles: `clc`, whose slots are responses of the launch
  * control, and `atomic`, whose slots hold numbers that a counter in memory has given.
  */
 export type Transport =

@@ -39,7 +39,7 @@ export type KeptValues = (typeof keptValues)[number];
 /**
  * What a kernel beside the main one does. `transpose`: `ctas` CTAs from number `first` on copy a matrix, as the launch has it, to its place in the workspace (`at`, each further matrix of a
  * batch `every` bytes on), where its layout is that of the declared buffer: `lines` of `run` neighbours, `pitch` elements from one to the next, loaded so many (`vector`) at once. `sum`: the
- * partial tiles of accumulators come to registers, `parts` added to the first, by CTAs of one of `warps` warps each; what stands in the `reduce` behind its `reduction` goes on from there.
+ * partial tiles of accumulators come to registers, `partials` added to the first, by CTAs of one of `warps` warps each; what stands in the `reduce` behind its `reduction` goes on from there.
  * `result`: a thread for each of `count` results of a step stores its f32 in the workspace (`at`, the results of each group `every` places on) in the step's dtype, and leaves 0 there.
  */
 export type KernelStep =
@@ -55,7 +55,7 @@ export type KernelStep =
       readonly at: number;
       readonly every: number;
     }
-  | { readonly kind: "sum"; readonly tile: string; readonly parts: number; readonly warps: number }
+  | { readonly kind: "sum"; readonly tile: string; readonly partials: number; readonly warps: number }
   | {
       readonly kind: "result";
       readonly step: number;

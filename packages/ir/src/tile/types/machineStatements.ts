@@ -88,7 +88,7 @@ export type MachineStmt =
   | {
       readonly kind: "accumulate";
       readonly acc: View;
-      readonly part: View;
+      readonly sum: View;
       readonly scales?: { readonly a: View; readonly b: View };
     }
   /** A register tile gets a reader that never runs; it goes on in registers of its own, or (`back`) in those that it had: for ptxas, which does so without moving anything. */
@@ -185,19 +185,19 @@ export type ReductionStmt =
   /** There: so many registers of each thread, from one on, to a slot of its warp's room in shared memory; from there the warp's first lane has them added (PTX ISA, cp.reduce.async.bulk). */
   | ({ readonly kind: "partial.stage" } & RegisterRun)
   | ({ readonly kind: "bulk.reduce" } & RegisterRun)
-  /** The first partial tile (or the only one) to registers; the `parts` behind it added, in their order; zeros to the only one. Null: as many as shares met the tile. */
+  /** The first partial tile (or the only one) to registers; the `partials` behind it added, in their order; zeros to the only one. Null: as many as the CTAs that have chunks of the tile. */
   | { readonly kind: "partial.load"; readonly acc: View }
   | { readonly kind: "partial.clear"; readonly acc: View }
-  | { readonly kind: "partial.add"; readonly acc: View; readonly parts: number | null }
+  | { readonly kind: "partial.add"; readonly acc: View; readonly partials: number | null }
   /**
-   * Register tiles `of` have what the first CTA of a work tile has come to. Those of each of the `parts` behind it, in their order, are put into the tiles `from`, and the body makes of both
+   * Register tiles `of` have what the first CTA of a work tile has come to. Those of each of the `partials` behind it, in their order, are put into the tiles `from`, and the body makes of both
    * what they come to together. First in a `reduce`, whose accumulator is the first of the tiles; from stage machine on in its `reduction`.
    */
   | {
       readonly kind: "merge";
       readonly of: readonly string[];
       readonly from: readonly string[];
-      readonly parts: number;
+      readonly partials: number;
       readonly body: readonly Stmt[];
     }
   /** One thread adds to the work tile's counter (relaxed, at the scope of the GPU). */
@@ -216,7 +216,7 @@ export type ReductionStmt =
   | { readonly kind: "dsmem.expect"; readonly bytes: number }
   | { readonly kind: "dsmem.wait" }
   /** Registers become the sum of so many slices, in the order of the ranks. */
-  | { readonly kind: "dsmem.add"; readonly into: View; readonly parts: number };
+  | { readonly kind: "dsmem.add"; readonly into: View; readonly partials: number };
 
 /** Registers `from` to `from + count - 1` of each thread's accumulators, and a slot of the warp's room. */
 interface RegisterRun {

@@ -148,7 +148,7 @@ export type Stmt =
   /**
    * acc += a * b. Extents: acc m x n, a m x k, b k x n. With `scales` every element of a and b counts times its factor (`scaleTiles.ts`): tiles
    * of words for whole 128 rows and 4 factors, or of f32, rows of factors by runs of 128 of k, as many rows for each factor as the extents say.
-   * With `twoLevel` sums of `every` elements along k are made in `part`, and then scaled and added to acc; in the stage machine `accumulate` does that. With `columns` only these of b
+   * With `twoLevel` sums of `every` elements along k are made in `sum`, and then scaled and added to acc; in the stage machine `accumulate` does that. With `columns` only these of b
    * and acc take part, by instructions of their own `atom`. `atom` names a row of the backend's atom table (`fma`, …). In the stage machine `keep` says whether acc is
    * added to: false overwrites it, a condition does so where it does not hold; absent: acc is added to.
    * Operands in global memory (stage `nest`) read 0 outside the matrix: guards are attributes of copies only.
@@ -161,7 +161,7 @@ export type Stmt =
       /** Columns beside those of `b`, in stage nest: the accumulator has both, those of `b` first. */
       readonly beside?: View;
       readonly scales?: { readonly a: View; readonly b: View };
-      readonly twoLevel?: { readonly part: View; readonly every: number };
+      readonly twoLevel?: { readonly sum: View; readonly every: number };
       readonly columns?: Columns;
       readonly keep?: Cond | false;
       readonly atom: string;
@@ -182,7 +182,7 @@ export type Stmt =
   | { readonly kind: "release"; readonly ring: string; readonly at: Expr }
   /**
    * Ask for the tile after that of chunk `at`; the answer, a tile or none, lands in the slot of the chunk, in all blocks of the cluster. Acquire, fetch and
-   * commit of a ring of answers are those of the cluster's leading block; in the others, where they stand in a role that these run too, they do nothing.
+   * commit of a ring of responses are those of the cluster's leading block; in the others, where they stand in a role that these run too, they do nothing.
    */
   | { readonly kind: "request"; readonly ring: string; readonly at: Expr }
   /** Consumer of a ring of responses: read the slot of chunk `at`. The loop over tiles around it goes on with that tile, or ends. */

@@ -19,9 +19,9 @@ export const tileLoopKinds = ["stride", "zigzag", "ring", "streamk"] as const;
  * Persistent CTAs: inside a role `tiles` is a loop of that role over the tiles that its block gets, `var` counting them from 0. Every role of
  * the block visits the same tiles in the same order. With `of` roles taking turns, this one takes visits `turn`, `turn + of`, …, and they multiply one
  * after the other: each begins to wait for chunks when the one before has issued the products of its last (`pingPongPoints`).
- * Of answers each of them reads all: what the body says of the visit's own ring it does at visits of the others, too, and nothing else there.
+ * Of responses each of them reads all: what the body says of the visit's own ring it does at visits of the others, too, and nothing else there.
  * `stride`: block b takes tiles b, b + blocks, … in the order of the raster. `zigzag`: every other round of tiles is handed out from the last block to the first, so that
- * blocks get the same work where it grows or shrinks from tile to tile. `ring`: begins like that, and then the answers in a
+ * blocks get the same work where it grows or shrinks from tile to tile. `ring`: begins like that, and then the responses in a
  * ring's slots (`request`, `next`) say which tile follows, and when none does. In programs of pairs it is pairs that take tiles. `share`: the parts of the
  * block's share, then whole tiles; `var` counts the K chunks of the visits before, `parts` the visits themselves, where rings have a chunk for each. With
  * `chunks` it counts them too: as many a visit as that expression in sizes of the launch says; of a grouped problem the visits before may have had others.
@@ -31,7 +31,7 @@ export interface TileLoop {
   /** Where `var` counts chunks: the variable that counts the visits from 0. Absent: nothing asks for it. */
   readonly tiles?: string;
   readonly by: (typeof tileLoopKinds)[number];
-  /** Where the answers are; there iff `by` is `ring`. */
+  /** Where the responses are; there iff `by` is `ring`. */
   readonly ring?: string;
   readonly chunks?: Expr;
   readonly turn: number;
@@ -100,11 +100,11 @@ export interface TileScheduler {
   /** Numbers that there are: work tiles, or rectangles of those that a cluster takes at a time. Null: the launch's sizes say. */
   readonly below: number | null;
   /** The tile's row and column are computed behind the first products, or at the epilogue. */
-  readonly late: boolean;
+  readonly deferred: boolean;
   /** A register counts the work tiles: places in tiles depend on it. */
   readonly counts: boolean;
   /** Problems of a grouped launch whose work tiles stand in one list, those of each in the order of the raster. Absent: of one problem. */
   readonly groups?: number;
   /** Stream-K: so many CTAs (or pairs) cut the line of K chunks into shares; `whole`: tiles behind the line are done whole, by CTAs of their own or when shares are done. */
-  readonly shares?: { readonly ctas: number; readonly whole: boolean };
+  readonly streamk?: { readonly ctas: number; readonly whole: boolean };
 }

@@ -355,7 +355,7 @@ class Counting implements Hooks {
     const scales = stmt.scales === undefined ? [] : [stmt.scales.a, stmt.scales.b];
     const factors = scales.map(({ buffer, origin }) => ({ buffer, run: compileExpr(origin[1], table) }));
     return ({ cells }) => {
-      const sums = this.#from.get(`${stmt.part.buffer} along K`) ?? Number.NaN;
+      const sums = this.#from.get(`${stmt.sum.buffer} along K`) ?? Number.NaN;
       for (const { buffer, run } of factors) {
         const of = (this.#from.get(`${buffer} along K`) ?? Number.NaN) + BLOCK_SCALE * run(cells);
         if (of !== sums && !this.scaled.has(stmt)) this.scaled.set(stmt, [sums, of]);

@@ -200,7 +200,7 @@ export class DryRun implements Hooks {
       case "copy":
         return null;
       case "accumulate":
-        return () => proved(at, () => accumulateSums(this.#sums, stmt.acc.buffer, stmt.part.buffer));
+        return () => proved(at, () => accumulateSums(this.#sums, stmt.acc.buffer, stmt.sum.buffer));
       case "fill": {
         const { buffer } = stmt.dst;
         return () => proved(at, () => zeroSums(this.#sums, buffer, stmt.once === true));

@@ -1,5 +1,5 @@
 /** Layouts describe their tiles and give every element its own place. */
-import { dealtFault, isInjective, panelsFault } from "../../layout/layout.ts";
+import { interleavedFault, isInjective, panelsFault } from "../../layout/layout.ts";
 import { swizzleFault } from "../../layout/swizzle.ts";
 import { printLayout } from "../../layout/text.ts";
 import { elementBytes } from "../elementBytes.ts";
@@ -52,9 +52,13 @@ function* checkBuffer(buffer: Buffer): Iterable<Fault> {
     };
     return;
   }
-  const uneven = layout.dealt === undefined ? null : dealtFault(layout, layout.dealt);
+  const uneven = layout.interleaved === undefined ? null : interleavedFault(layout, layout.interleaved);
   if (uneven !== null) {
-    yield { at: buffer, message: uneven, hint: "write dealt<AXIS,TURNS,STEP>, for instance dealt<1,4,4096>" };
+    yield {
+      at: buffer,
+      message: uneven,
+      hint: "write interleaved<AXIS,RUNS,STEP>, for instance interleaved<1,4,4096>",
+    };
     return;
   }
   if (!isInjective(layout))
@@ -66,8 +70,12 @@ function* checkBuffer(buffer: Buffer): Iterable<Fault> {
   const { swizzle } = layout;
   if (space === "global" && layout.panels !== undefined)
     yield { at: buffer, message: "panels in global memory", hint: "matrices of the caller are plain" };
-  if (space === "global" && layout.dealt !== undefined)
-    yield { at: buffer, message: "a dealt axis in global memory", hint: "matrices of the caller are plain" };
+  if (space === "global" && layout.interleaved !== undefined)
+    yield {
+      at: buffer,
+      message: "a interleaved axis in global memory",
+      hint: "matrices of the caller are plain",
+    };
   if (swizzle === null) return;
   const fault = swizzleFault(swizzle);
   if (fault !== null) yield { at: buffer, message: fault, hint: "for instance swizzle<3,4,3>" };

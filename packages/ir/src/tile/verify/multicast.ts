@@ -78,7 +78,8 @@ export const copiesRead: Verifier = {
           message: "a block without roles has one tile",
           hint: "remove persistent, or put the tiles into roles",
         };
-      if (turn >= of) yield { at: site, message: `turn ${turn} of ${of}`, hint: `turns are 0 to ${of - 1}` };
+      if (turn >= of)
+        yield { at: site, message: `pingPong ${turn} of ${of}`, hint: `roles are numbered 0 to ${of - 1}` };
       const order = (t: Tiles): string =>
         JSON.stringify([
           ...[t.extents, t.split?.extent ?? 1, t.streamK ?? null],

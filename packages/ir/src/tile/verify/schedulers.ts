@@ -28,7 +28,7 @@ export const schedulers: Verifier = {
         yield fault("has no tile scheduler", `write scheduler(unit ${unit}, below ${all})`);
         continue;
       }
-      const { below, counts, late } = scheduler;
+      const { below, counts, deferred } = scheduler;
       if (scheduler.unit !== unit)
         yield fault(
           `${scheduler.unit} CTAs take a number together, and a cluster has ${unit}`,
@@ -40,10 +40,10 @@ export const schedulers: Verifier = {
           `write below ${all}`,
         );
       const inner = eachStmt(stmt.body);
-      if (late && inner.some((s) => s.kind === "copy" || readsBy(s, stmt.vars)))
+      if (deferred && inner.some((s) => s.kind === "copy" || readsBy(s, stmt.vars)))
         yield fault(
-          "computes coordinates late, and begins with copies or reads that need them",
-          "remove late",
+          "computes coordinates behind the first products, and begins with copies or reads that need them",
+          "remove deferred",
         );
       if (loop === null || counts) continue;
       if (inner.some((s) => s.kind === "copy" && s.src.origin.some((e) => freeVars(e).has(loop.var))))
@@ -64,7 +64,7 @@ export const lists: Verifier = {
     for (const site of sites) {
       const { stmt } = site;
       if (stmt.kind !== "tiles" || stmt.scheduler === undefined) continue;
-      const { groups, shares } = stmt.scheduler;
+      const { groups, streamk } = stmt.scheduler;
       const wanted = listOf(program, stmt);
       if (groups !== wanted.groups)
         yield {
@@ -72,14 +72,14 @@ export const lists: Verifier = {
           message: `goes through the work tiles of ${groups ?? "no"} problems of a launch, and there are ${wanted.groups ?? "none"} in its list`,
           hint: wanted.groups === undefined ? "remove groups" : `write groups ${wanted.groups}`,
         };
-      const [ctas, whole] = [wanted.shares?.ctas, wanted.shares?.whole];
-      if (shares?.ctas !== ctas || shares?.whole !== whole)
+      const [ctas, whole] = [wanted.streamk?.ctas, wanted.streamk?.whole];
+      if (streamk?.ctas !== ctas || streamk?.whole !== whole)
         yield {
           at: site,
           message:
             "cuts the line of K chunks otherwise than streamk says, or leaves tiles behind it to nobody",
           hint:
-            ctas === undefined ? "remove shares" : `write shares ${ctas}${whole === true ? " whole" : ""}`,
+            ctas === undefined ? "remove streamk" : `write streamk ${ctas}${whole === true ? " whole" : ""}`,
         };
     }
   },

@@ -94,7 +94,7 @@ export const shapes: Verifier = {
             hint: `for a ${m} x ${n} accumulator A is ${m} x k and B is k x ${n}`,
           };
         yield* factorFaults(subject, site, stmt);
-        if (stmt.twoLevel !== undefined) yield* sumFaults(subject, site, stmt.acc, stmt.twoLevel.part);
+        if (stmt.twoLevel !== undefined) yield* sumFaults(subject, site, stmt.acc, stmt.twoLevel.sum);
         if (stmt.twoLevel !== undefined && stmt.scales !== undefined && stmt.twoLevel.every !== BLOCK_SCALE)
           yield {
             at: site,
@@ -103,7 +103,7 @@ export const shapes: Verifier = {
           };
       }
       if (stmt.kind === "accumulate") {
-        yield* sumFaults(subject, site, stmt.acc, stmt.part);
+        yield* sumFaults(subject, site, stmt.acc, stmt.sum);
         yield* accumulationFaults(subject, site, stmt);
       }
     }
@@ -151,7 +151,7 @@ function* accumulationFaults(subject: Subject, site: Site, stmt: Accumulate): It
   }
   for (const other of subject.sites) {
     const mma = other.stmt;
-    if (mma.kind !== "mma" || mma.acc.buffer !== stmt.part.buffer) continue;
+    if (mma.kind !== "mma" || mma.acc.buffer !== stmt.sum.buffer) continue;
     if (mma.a.extent[1] > BLOCK_SCALE)
       yield {
         at: other,

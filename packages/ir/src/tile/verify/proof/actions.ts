@@ -132,7 +132,7 @@ export function actionsOf(ctx: Context, role: Role, stmt: Stmt): readonly Action
     case "mma":
       return multiply(ctx, stmt);
     case "accumulate":
-      return [{ ...all, kind: "accumulate", tile: stmt.acc.buffer, part: stmt.part.buffer }];
+      return [{ ...all, kind: "accumulate", tile: stmt.acc.buffer, part: stmt.sum.buffer }];
     case "fill":
       return [{ ...all, kind: "zero", tile: stmt.dst.buffer, once: stmt.once === true }];
     case "request": {

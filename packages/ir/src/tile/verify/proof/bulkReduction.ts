@@ -141,7 +141,7 @@ class Walk {
         `at most ${this.#room} registers, and ${REDUCTION_SLOTS} slots`,
       );
     const run = `${first} : ${count}`;
-    const at = { buffer: "parts", slot: lit(number) };
+    const at = { buffer: "partials", slot: lit(number) };
     if (kind === "partial.stage") {
       stage(this.#warp, { kind: "stage", ...at });
       this.#held.set(number, run);

@@ -152,7 +152,7 @@ export type Step =
       readonly ordinal: string | null;
       /** Of blocks that have shares: `persistent` counts the K chunks of the parts before. Null elsewhere. */
       readonly share: StreamKNames | null;
-      /** The ring of answers that says which tile follows. */
+      /** The ring of responses that says which tile follows. */
       readonly ring: string | null;
       readonly turn: number;
       readonly of: number;

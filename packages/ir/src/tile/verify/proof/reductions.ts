@@ -247,13 +247,13 @@ function step(at: At, stmt: Stmt): void {
       }
       if (!state.loaded) report(stmt, "adds to what the registers had", "partial.load in front");
       const parts = tiles.split === null ? null : tiles.split.extent - 1;
-      if (stmt.parts !== parts)
+      if (stmt.partials !== parts)
         report(
           stmt,
-          `adds ${stmt.parts ?? "as many"} partial tiles, and the tile has ${parts ?? "those of its shares"} behind the first`,
-          parts === null ? "leave out parts" : `write parts ${parts}`,
+          `adds ${stmt.partials ?? "as many"} partial tiles, and the tile has ${parts ?? "those of its shares"} behind the first`,
+          parts === null ? "leave out partials" : `write partials ${parts}`,
         );
-      state.read = stmt.parts;
+      state.read = stmt.partials;
       return;
     }
     case "merge": {
@@ -264,13 +264,13 @@ function step(at: At, stmt: Stmt): void {
           `merges ${stmt.of.map((name) => `%${name}`).join(", ")}, of which one is not handed in and read`,
           "partial.store and partial.load of each in front",
         );
-      if (stmt.parts !== parts || stmt.of[0] !== combine.acc.buffer || stmt.of.length !== stmt.from.length)
+      if (stmt.partials !== parts || stmt.of[0] !== combine.acc.buffer || stmt.of.length !== stmt.from.length)
         report(
           stmt,
-          `merges ${stmt.parts} parts of ${stmt.of.length} tiles from ${stmt.from.length}`,
-          `write parts ${parts}, the accumulator first, and a tile for each`,
+          `merges ${stmt.partials} partial tiles of ${stmt.of.length} tiles from ${stmt.from.length}`,
+          `write partials ${parts}, the accumulator first, and a tile for each`,
         );
-      state.read = stmt.parts;
+      state.read = stmt.partials;
       return;
     }
     case "partial.clear":
@@ -305,11 +305,11 @@ function step(at: At, stmt: Stmt): void {
       return;
     case "dsmem.add":
       if (!state.arrived) report(stmt, "adds slices that may not have come", "dsmem.wait in front");
-      if (stmt.parts !== tiles.split?.extent)
+      if (stmt.partials !== tiles.split?.extent)
         report(
           stmt,
-          `adds ${stmt.parts} slices, and ${tiles.split?.extent ?? 1} CTAs send one each`,
-          `write parts ${tiles.split?.extent ?? 1}`,
+          `adds ${stmt.partials} slices, and ${tiles.split?.extent ?? 1} CTAs send one each`,
+          `write partials ${tiles.split?.extent ?? 1}`,
         );
       state.summed = true;
       return;

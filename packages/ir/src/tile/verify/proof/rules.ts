@@ -35,7 +35,7 @@ const texts = {
   tensorMemory:
     "TW3150 | 10 | one allocation of a power of two of 32 to 512 columns that holds all tiles, the permit given back, freed as allocated after the last use | kernels that share an SM",
   swizzles:
-    "TW3151 | 11 | bulk copies take matrices whose pitches are whole 16 bytes, and deal whole turns of their rows (`bulkTiles` checks the boxes) | that map, descriptor and epilogue use the layout: each is computed from the one layout of the tile",
+    "TW3151 | 11 | bulk copies take matrices whose pitches are whole 16 bytes, and interleave whole runs of their rows (`bulkTiles` checks the boxes) | that map, descriptor and epilogue use the layout: each is computed from the one layout of the tile",
   registers:
     "TW3152 | 12 | register budgets are legal, for whole warpgroups, in every role or none, and fit the register file | that the entry names its threads: each backend's ptxas test",
   convergence:

@@ -78,15 +78,15 @@ function* swizzles(program: TileProgram): Iterable<Finding> {
     const tile = program.buffers.find(({ name }) => name === stmt.dst.buffer);
     const { buffer } = stmt.src;
     if (buffer !== "A" && buffer !== "B") continue;
-    const { dealt } = tile?.layout ?? {};
+    const { interleaved } = tile?.layout ?? {};
     const matrix = program.buffers.find(({ name }) => name === buffer);
-    if (dealt !== undefined && matrix !== undefined) {
-      const rows = extentMultiple(program.problem, matrix, dealt.axis);
-      if (rows % dealt.turns !== 0)
+    if (interleaved !== undefined && matrix !== undefined) {
+      const rows = extentMultiple(program.problem, matrix, interleaved.axis);
+      if (rows % interleaved.runs !== 0)
         yield fault(
           stmt.dst.buffer,
-          `its axis ${dealt.axis} is dealt to ${dealt.turns} runs, and that of %${buffer} is a multiple of ${rows}`,
-          "a plain layout, or whole turns in the matrix",
+          `its axis ${interleaved.axis} is interleaved to ${interleaved.runs} runs, and that of %${buffer} is a multiple of ${rows}`,
+          "a plain layout, or whole runs in the matrix",
         );
     }
     const packed = program.buffers.some(({ name, packed }) => name === stmt.dst.buffer && packed === true);

@@ -4,16 +4,16 @@ import type { Pass } from "@tilewright/ir";
 import { bufferOf, distribute, rewriteStmts, takeDirective, withBody } from "@tilewright/ir";
 
 /**
- * Directive `deal vectors=P`: threads that copy stand in shorter rows, so that each moves P vectors of a row of global memory, at constant distances from
+ * Directive `distribute vectors=P`: threads that copy stand in shorter rows, so that each moves P vectors of a row of global memory, at constant distances from
  * one address, where rows have that many and threads side by side still bring whole sectors.
  */
-export const dealCopies: Pass = {
-  name: "dealCopies",
+export const distributeCopies: Pass = {
+  name: "distributeCopies",
   summary: "Threads copy several pieces of a row each, by one pointer",
   from: "specialised",
   to: "specialised",
   run(program) {
-    const taken = takeDirective(program, "deal");
+    const taken = takeDirective(program, "distribute");
     if (!taken) return program;
     const pieces = taken.args.vectors;
     return withBody(
