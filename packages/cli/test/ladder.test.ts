@@ -61,6 +61,11 @@ describe("on the emulator", () => {
     const names = ladder?.steps.map(({ name }) => name) ?? [];
     expect(names[0]).toBe("plain");
     expect(names).toEqual(expect.arrayContaining(["copy", "ldmatrix", "sharedLayout", "split"]));
+    const { stdout: heading } = await cli(`plan ${flags} --arch sm_80`);
+    expect(heading.split("\n")[0]).toBe(ladder?.attention);
+    expect(ladder?.attention).toBe(
+      "attention queries=1 keys=520 heads=2 kvHeads=1 headDim=64 valueDim=64 batch=1 dtype=f16 d=f16 layout=bhsd scale=0.125 packHeads=on",
+    );
     const hashes = ladder?.steps.map(({ ptxSha256 }) => ptxSha256) ?? [];
     expect(new Set(hashes).size).toBe(hashes.length);
     const { stdout: chosen } = await cli(`plan ${flags} --arch sm_80 --json`);

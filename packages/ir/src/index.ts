@@ -14,7 +14,7 @@ export {
   warpgroupWidths,
 } from "./atoms/warpgroup.ts";
 export { type AttentionView, type AttentionViews, attentionText } from "./attention/program.ts";
-export { type Attention, attentionFlops, readAttention } from "./attention/request.ts";
+export { type Attention, attentionFlops, printAttention, readAttention } from "./attention/request.ts";
 export type { Backend, LoweredKernel, Remark } from "./backend.ts";
 export type { Choice, RefusedEntry } from "./choice.ts";
 export { type CompileInput, type Compiler, type CompilerOptions, createCompiler } from "./compiler.ts";

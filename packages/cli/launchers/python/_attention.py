@@ -12,6 +12,7 @@ _TENSORS = {
     "bias": ("bias", ("b", "hg", "q", "s")),
     "slopes": ("slopes", ("hg",)),
     "O": ("out", ("b", "hg", "q", "e")),
+    "L": ("lse", ("b", "hg", "q")),
 }
 _MEANS = {"b": "batch", "hg": "heads", "q": "queries", "s": "keys", "d": "head dim", "e": "value dim"}
 
@@ -43,12 +44,12 @@ def shapes_of(manifest):
 
 
 def tensors_of(manifest):
-    """The operands of an attention operation, in the order of a call: Q, K, V, bias, slopes, and O."""
+    """The operands of an attention operation, in the order of a call: Q, K, V, bias, slopes, and what is written: O, and the logarithms of sums."""
     found = []
     for tensor in sorted(manifest["tensors"], key=lambda each: list(_TENSORS).index(each["name"])):
         label, names = _TENSORS[tensor["name"]]
         extents = ", ".join(_MEANS[name] for name in names)
-        found.append(Operand(tensor["operand"], label, "tensor", tensor["dtype"], extents, out=tensor["name"] == "O"))
+        found.append(Operand(tensor["operand"], label, "tensor", tensor["dtype"], extents, out=tensor["name"] in ("O", "L")))
     return found
 
 

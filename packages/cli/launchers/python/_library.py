@@ -117,7 +117,7 @@ class Library:
     """The operations of a library on one GPU, each a method: OPERATION(m, n, k, a, b, [c,] d, *, epilogue={step: operand or number},
     stream=None, **more); more: alpha, beta, batch, lda..ldd, strideA..strideD (elements), workspace, workspace_bytes.
 
-    Attention: OPERATION(q, k, v, [bias, slopes,] out, *, stream=None, workspace=None, workspace_bytes=0); tensors are [batch, heads, rows, columns].
+    Attention: OPERATION(q, k, v, [bias, slopes,] out, [lse,] *, stream=None, workspace=None, workspace_bytes=0); tensors are [batch, heads, rows, columns].
 
     Errors: LaunchError names the operand and the constraint that it breaks; NoKernel the kernels and theirs."""
 

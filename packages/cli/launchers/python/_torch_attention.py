@@ -22,7 +22,8 @@ class Attention:
     @property
     def signature(self):
         """The operator's schema without its name."""
-        return "(%s, *, bool fallback=False) -> Tensor" % ", ".join("Tensor %s" % each.label for each in self.inputs)
+        given = "(%s)" % ", ".join("Tensor" for _ in self.outs) if len(self.outs) > 1 else "Tensor"
+        return "(%s, *, bool fallback=False) -> %s" % (", ".join("Tensor %s" % each.label for each in self.inputs), given)
 
     @property
     def document(self):
@@ -35,11 +36,13 @@ class Attention:
         return "\n".join(lines)
 
     def shapes_out(self, shapes, strides):
-        """Shape, strides and dtype of the output, and that it does not begin as zero."""
+        """Shape, strides and dtype of each output, and that it does not begin as zero: O, and where the kernels store them the logarithms of sums."""
         check_rank(self.name, self.inputs, shapes)
         (b, h, q, _), e = shapes[0], shapes[2][3]
         made = (q * h * e, e, h * e, 1) if self.positions_first else (h * q * e, q * e, e, 1)
         yield (b, h, q, e), made, _TORCH[self.outs[0].dtype], False
+        if len(self.outs) > 1:
+            yield (b, h, q), (h * q, q, 1), torch.float32, False
 
     def plan(self, library, views, shapes, strides, numbers):
         """The launch of a library for these tensors."""
@@ -77,7 +80,8 @@ class Attention:
         # A query that sees no key has an output of 0.
         weights = torch.softmax(scores, -1).masked_fill((scores == float("-inf")).all(-1, keepdim=True), 0.0)
         made = torch.matmul(weights.to(v.dtype).float(), values).to(_TORCH[self.outs[0].dtype])
-        return made.transpose(1, 2).contiguous().transpose(1, 2) if self.positions_first else made.contiguous()
+        made = made.transpose(1, 2).contiguous().transpose(1, 2) if self.positions_first else made.contiguous()
+        return (made, torch.logsumexp(scores, -1)) if len(self.outs) > 1 else made
 
     def backward(self, ctx, *grads):
         """Gradients by torch, if that was asked for."""

@@ -1,5 +1,6 @@
 /** `tilewright ladder`: a kernel built up from schedules alone, each step beside the one before. */
 import { type Checked, type Diagnostic, err, type Gpu, gpuFor, ok } from "@tilewright/core";
+import { printAttention } from "@tilewright/ir";
 import type { chooseDevice } from "@tilewright/runtime";
 import { z } from "zod";
 import type { BenchPorts } from "../bench/ports.ts";
@@ -50,12 +51,13 @@ const args = z.strictObject({
 type Args = z.output<typeof args>;
 
 /** What is printed of every ladder, before anything has run. */
-function outcomeOf({ backend, ladder, problem, steps }: PlannedLadder): LadderOutcome {
+function outcomeOf({ backend, ladder, problem, program, steps }: PlannedLadder): LadderOutcome {
   return {
     name: ladder.name,
     backend: backend.id,
     summary: ladder.summary,
     problem: problem as LadderOutcome["problem"],
+    ...(program === undefined ? {} : { attention: printAttention(program.attention) }),
     peer: null,
     steps: steps.map(({ name, summary, change, schedule, artifact, refused }): StepOutcome => {
       const launch = artifact?.kernels.find(({ role }) => role === "main")?.launch;

@@ -1,6 +1,15 @@
 /** `tilewright plan`: why this schedule, and what to expect of it, without a GPU. */
-import { type Checked, err, findGpu, type Gpu, gpuFor, ok, type Target } from "@tilewright/core";
-import type { Artifact } from "@tilewright/ir";
+import {
+  type Checked,
+  err,
+  findGpu,
+  type Gpu,
+  gpuFor,
+  ok,
+  printProblem,
+  type Target,
+} from "@tilewright/core";
+import { type Artifact, printAttention } from "@tilewright/ir";
 import { z } from "zod";
 import { codes, problemWith } from "../codes.ts";
 import { compileFrom, compileRequest, sourceFlags } from "../compile/source.ts";
@@ -78,6 +87,7 @@ function refusal(session: Session, { problem, program, targets }: Request): void
 function show(
   session: Session,
   args: Args,
+  heading: string | null,
   plans: readonly { readonly plan: Plan; readonly artifact: Artifact }[],
 ): number {
   const mapped = args.smem || args.svg !== undefined;
@@ -103,7 +113,7 @@ function show(
           ({ plan, artifact, maps }) =>
             renderPlan(
               plan,
-              artifact.problem,
+              heading ?? printProblem(artifact.problem),
               (schedule, backend = artifact.backend) =>
                 briefSchedule(compilerOf(session.context), backend, schedule),
               session.paint,
@@ -117,7 +127,13 @@ function show(
   return exitCodes.ok;
 }
 
-function planAll(session: Session, args: Args, compiled: readonly Checked<Artifact>[]): number {
+/** `heading`: what is planned, where it is no problem of the artefacts. */
+function planAll(
+  session: Session,
+  args: Args,
+  compiled: readonly Checked<Artifact>[],
+  heading: string | null = null,
+): number {
   const plans = compiled.map((each) => {
     if (!each.ok) return each;
     tellChoice(session, each.value);
@@ -129,6 +145,7 @@ function planAll(session: Session, args: Args, compiled: readonly Checked<Artifa
   return show(
     session,
     args,
+    heading,
     plans.flatMap((plan) => (plan.ok ? [plan.value] : [])),
   );
 }
@@ -158,6 +175,8 @@ the bank oracle. Registers are an estimate; everything else follows from the bou
     const request = buildRequest(session.context, args);
     if (!request.ok) return session.fail(request.error);
     refusal(session, request.value);
-    return planAll(session, args, compileRequest(compilerOf(session.context), request.value));
+    const { program } = request.value;
+    const compiled = compileRequest(compilerOf(session.context), request.value);
+    return planAll(session, args, compiled, program === undefined ? null : printAttention(program.attention));
   },
 });

@@ -14,7 +14,7 @@ export function renderLadders({ arch, deviceName, device, ladders }: LadderResul
     .map((ladder) => {
       const problem = problemSchema.parse(ladder.problem);
       const title = `${paint("bold", `${ladder.name} (${ladder.backend}): ${ladder.summary}`)}\n`;
-      const where = `${printProblem(problem)}\n${arch} on ${deviceName}\n`;
+      const where = `${ladder.attention ?? printProblem(problem)}\n${arch} on ${deviceName}\n`;
       const table = device === "cuda" ? timedTable(ladder, paint) : countedTable(ladder, paint);
       const list = ladder.steps.map((step, i) => describeStep(step, ladder.steps[i - 1])).join("");
       return `${title}${where}\n${table}\n${list}`;

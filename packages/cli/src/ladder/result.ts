@@ -54,6 +54,10 @@ export const ladderResultSchema = z
         backend: z.string(),
         summary: z.string(),
         problem: problemSchema,
+        attention: z
+          .string()
+          .optional()
+          .describe("sizes and masks, where the kernels are attention and problem is a product of theirs"),
         peer: timed.nullable().describe("cuBLASLt in the same run; null where it took no part"),
         steps: z.array(
           z.strictObject({

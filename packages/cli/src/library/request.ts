@@ -216,12 +216,6 @@ function stated(
     return err([problemWith(codes.conflict, at, message, { hint: `its sizes are ${own.join(", ")}` })]);
   }
   if (operation.problem.op === "attention") {
-    if (operation.problem.lse === true) {
-      const message = "operators of a library return O alone";
-      return err([
-        problemWith(codes.conflict, `${at}.lse`, message, { hint: "leave lse out, or compile a kernel" }),
-      ]);
-    }
     const fields = { ...operation.problem, ...sizes.dims };
     // An operator finds heads and queries by their axes.
     const made = attentionOf(fields.queries === 1 ? fields : { ...fields, packHeads: "off" });

@@ -1,5 +1,4 @@
 /** A plan as text. */
-import { type Problem, printProblem } from "@tilewright/core";
 import type { Paint } from "../output/colour.ts";
 import { formatBytes, formatTime, plural, trim } from "../output/format.ts";
 import { type Row, renderPairs, renderTable } from "../output/table.ts";
@@ -165,10 +164,10 @@ const renderRemarks = ({ remarks, deterministic }: Plan, from: string): string =
         ][])),
   ]);
 
-/** `brief`: a schedule without the fields that are at their defaults. */
+/** `heading`: the problem as text. `brief`: a schedule without the fields that are at their defaults. */
 export function renderPlan(
   plan: Plan,
-  problem: Problem,
+  heading: string,
   brief: (schedule: string, backend?: string) => string,
   paint: Paint,
   from: string,
@@ -184,7 +183,7 @@ export function renderPlan(
           })
           .join("");
   return [
-    `${printProblem(problem)}\n${plan.arch} on ${plan.gpu.name}\n`,
+    `${heading}\n${plan.arch} on ${plan.gpu.name}\n`,
     section("Backends", renderVerdicts(plan.backends, paint)),
     section("Schedule", `${plan.backend}: ${brief(plan.schedule)}\n${renderRemarks(plan, from)}`),
     section("Next best", others),

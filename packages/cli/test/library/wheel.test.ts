@@ -79,7 +79,7 @@ beforeAll(async () => {
   const names = JSON.parse(stdout).operations.map(({ name }: { name: string }) => name);
   expect(names).toEqual([
     ...["linear_gelu", "linear_gelu_product", "linear_gelu_da", "linear_gelu_db"],
-    ...["scaled", "two_results", "gated", "gated_batch", "gated_two", "split", "flash"],
+    ...["scaled", "two_results", "gated", "gated_batch", "gated_two", "split", "flash", "flash_lse"],
   ]);
 });
 
@@ -294,6 +294,24 @@ describe.skipIf(!python).each([
     expect(outcome("attention fallback")).toMatchObject({ calls: ["matmul", "mask", "matmul"], driver: [] });
     expect(outcome("attention schema").text).toContain(
       "flash(Tensor q, Tensor k, Tensor v, *, bool fallback=False) -> Tensor\n\n    q: [batch, heads, queries, head dim], f16\n",
+    );
+  });
+
+  test("attention with the logarithms of sums gives two outputs", () => {
+    const made = [
+      [[1, 2, 32, 32], [2048, 1024, 32, 1], "float16"],
+      [[1, 2, 32], [64, 32, 1], "float32"],
+    ];
+    const launched = outcome("attention lse");
+    expect([launched.made, launched.calls]).toEqual([made, ["empty", "empty"]]);
+    expect(launches(launched)).toMatchObject([{ entry: "attention_f16_b1_h2_q32_k48_d32" }]);
+    expect(outcome("attention lse fake")).toMatchObject({ made, driver: [] });
+    expect(outcome("attention lse fallback")).toMatchObject({
+      calls: ["matmul", "matmul", "logsumexp"],
+      driver: [],
+    });
+    expect(outcome("attention lse schema").text).toContain(
+      "flash_lse(Tensor q, Tensor k, Tensor v, *, bool fallback=False) -> (Tensor, Tensor)\n\n",
     );
   });
 

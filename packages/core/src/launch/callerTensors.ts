@@ -23,8 +23,8 @@ const tensors: Readonly<Record<string, readonly [label: string, ...axes: readonl
   V: ["v", "b", "hg", "s", "e"],
   bias: ["bias", "b", "hg", "q", "s"],
   slopes: ["slopes", "hg"],
-  L: ["lse", "b", "hg", "q"],
   O: ["out", "b", "hg", "q", "e"],
+  L: ["lse", "b", "hg", "q"],
 };
 const means: Readonly<Record<string, string>> = {
   ...{ b: "batch", hg: "heads", q: "queries", s: "keys", d: "head dim", e: "value dim" },

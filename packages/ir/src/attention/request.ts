@@ -83,6 +83,18 @@ export function readAttention(given: unknown): Checked<Attention> {
   });
 }
 
+/** One line, the fields in the order of a request; of what is off, nothing. */
+export function printAttention(attention: Attention): string {
+  const { queries, keys, heads, kvHeads, headDim, valueDim, batch, dtype, stored: d, ...others } = attention;
+  const { layout, causal, window, scale, bias, alibi, lse, packHeads, softCap } = others;
+  const sizes = { queries, keys, heads, kvHeads, headDim, valueDim, batch, dtype, d, layout };
+  const said = { ...sizes, causal, window, scale, bias, alibi, lse, packHeads, softCap };
+  const fields = Object.entries(said).filter(([, value]) => value !== false && value !== null);
+  return ["attention", ...fields.map(([name, value]) => `${name}=${value === true ? "on" : value}`)].join(
+    " ",
+  );
+}
+
 /** FLOP of a launch: two for each column of Q and of V, each query and each key that it sees. */
 export function attentionFlops(attention: Attention): number {
   const { queries, keys, heads, batch, headDim, valueDim, causal, offset, window } = attention;

@@ -105,6 +105,11 @@ attempt("attention rank", lambda: linear.flash(Tensor((8, 128, 64)), *attending[
 attempt("attention cpu", lambda: linear.flash(attending[0], attending[1], heads(2, device=CPU)))
 attempt("attention gradient", lambda: linear.flash(heads(4, requires_grad=True), *attending[1:]).backward(heads(4)))
 print(json.dumps({"name": "attention schema", "text": linear.flash.__doc__}))
+logged = Tensor((1, 2, 32, 32)), Tensor((1, 2, 48, 32)), Tensor((1, 2, 48, 32))
+attempt("attention lse", lambda: linear.flash_lse(*logged))
+attempt("attention lse fake", lambda: torch.ops.linear.flash_lse.fake(*logged))
+attempt("attention lse fallback", lambda: linear.flash_lse(Tensor((1, 2, 30, 32)), *logged[1:], fallback=True))
+print(json.dumps({"name": "attention lse schema", "text": linear.flash_lse.__doc__}))
 attempt("workspace", lambda: linear.split(Tensor((64, 2048)), Tensor((2048, 64))))
 attempt("scaled", lambda: linear.scaled(Tensor((64, 64)), Tensor((64, 64)), alpha=2.0))
 
