@@ -140,6 +140,8 @@ async function main() {
     if (wrong.length > 0)
       throw new Stop(`the site's search answers otherwise than it should:\n${wrong.join("\n")}`);
   }
+  progress("axe");
+  must("the look at the site", toolNode(), ["packages/explorer/test/browser/site.ts", dist], root);
   console.log(relative(process.cwd(), dist));
   return 0;
 }

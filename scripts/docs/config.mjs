@@ -13,10 +13,14 @@ const under = (folder) =>
 /** @param {string} text @param {string} link */
 const page = (text, link) => ({ text, link });
 
-/** Contrast of at least 4.5 where vitepress has less: names of languages above code, and the first button. Charts keep a size at which they can be
- * read, and scroll on phones; the front page's picture is as large as its column. */
+/** Contrast of at least 4.5 where vitepress has less: names of languages above code, and the first button. The search button's keys are drawn by the
+ * style alone, so that what is read aloud is what it is called. Commands wrap. Charts keep a size at which they can be read, and scroll on phones; the
+ * front page's picture is as large as its column. */
 const style = `:root { --vp-code-lang-color: var(--vp-c-text-2); --vp-button-brand-bg: var(--vp-c-brand-2); --vp-button-brand-hover-bg: var(--vp-c-brand-1); }
 .dark { --vp-button-brand-bg: var(--vp-c-brand-3); --vp-button-brand-hover-bg: var(--vp-c-brand-2); }
+.DocSearch-Button .DocSearch-Button-Key:last-child { display: none; } .DocSearch-Button .DocSearch-Button-Key:first-child { border-right: 1px solid var(--vp-c-divider) !important; border-radius: 4px; padding-right: 6px; }
+.DocSearch-Button .DocSearch-Button-Key:first-child:after { content: "Ctrl K" !important; } .mac .DocSearch-Button .DocSearch-Button-Key:first-child:after { content: "\\2318 K" !important; }
+.vp-doc .language-sh code { width: auto; white-space: pre-wrap; overflow-wrap: anywhere; }
 .chart { display: block; overflow-x: auto; } .chart img { min-width: 640px; }
 .VPHero .image { order: 3; margin: 24px 0 0; } .VPHero .image-container { width: 100%; height: auto; transform: none; } .VPHero .image-src { position: static; max-width: 100%; max-height: none; transform: none; }
 @media (min-width: 960px) { .VPHero .image { align-self: center; margin: 0; width: 46%; } .VPHero .main { width: 54% !important; } .VPHero .heading { font-size: 44px; line-height: 52px; } .VPHero .tagline { font-size: 20px !important; line-height: 30px !important; } }`;

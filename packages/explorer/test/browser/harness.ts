@@ -41,13 +41,17 @@ const types: Readonly<Record<string, string>> = {
   ".html": "text/html; charset=utf-8",
   ".js": "text/javascript; charset=utf-8",
   ".css": "text/css; charset=utf-8",
+  ".svg": "image/svg+xml",
 };
 
-/** The built page on a port of its own. */
-export async function serveDist(): Promise<{ readonly url: string; readonly server: Server }> {
+/** A folder of static files on a port of its own: the built page, or another. A path without an extension is a page, as hosts of static sites have it. */
+export async function serveDist(
+  folder: string = dist,
+): Promise<{ readonly url: string; readonly server: Server }> {
   const server = createServer((request, response) => {
-    const path = new URL(request.url ?? "/", "http://localhost").pathname;
-    const file = join(dist, path === "/" ? "index.html" : path);
+    const path = decodeURIComponent(new URL(request.url ?? "/", "http://localhost").pathname);
+    const page = path.endsWith("/") ? `${path}index.html` : path;
+    const file = join(folder, extname(page) === "" ? `${page}.html` : page);
     if (!existsSync(file)) response.writeHead(404).end();
     else
       response

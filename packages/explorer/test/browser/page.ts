@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { gzipSync } from "node:zlib";
 import type { Browser, Page } from "playwright-core";
+import { seriousIn } from "./axe.ts";
 import {
   comparedWithStored,
   cpuSeconds,
@@ -178,13 +179,11 @@ export async function page(suite: Suite, browser: Browser, url: string): Promise
   });
   await byKeys(suite, browser, url);
   await frontPicture(suite, browser, url);
-  const axe = readFileSync(fileURLToPath(import.meta.resolve("axe-core/axe.min.js")), "utf8");
   for (const view of views)
     await suite.test(
       `axe finds nothing serious, nothing is wider than the page, and it looks as it did: ${view.width} px, ${view.scheme}`,
       async () => {
         const shown = await openPage(browser, `${url}#${pictured}`, view);
-        await shown.evaluate(axe);
         const found: string[] = [];
         for (const tab of ["stages", "choices", "run", "pictures", "ladders", "foreign"]) {
           await shown.click(`#tab-${tab}`);
@@ -206,24 +205,7 @@ export async function page(suite: Suite, browser: Browser, url: string): Promise
             await shown.click("text=Judge it");
             await says(shown, "#panel-foreign .verdict", "Convicted");
           }
-          const violations = await shown.evaluate(async () => {
-            const { axe: engine } = globalThis as unknown as {
-              axe: {
-                run(): Promise<{
-                  violations: { id: string; impact: string; nodes: { target: string[] }[] }[];
-                }>;
-              };
-            };
-            return (await engine.run()).violations;
-          });
-          for (const { id, impact, nodes } of violations)
-            if (impact === "serious" || impact === "critical")
-              found.push(
-                `${tab}: ${id} at ${nodes
-                  .slice(0, 3)
-                  .map(({ target }) => target.join(" "))
-                  .join(", ")}`,
-              );
+          for (const one of await seriousIn(shown)) found.push(`${tab}: ${one}`);
           const wide = await shown.evaluate(() => document.documentElement.scrollWidth - innerWidth);
           if (wide > 0) found.push(`${tab}: ${wide} px wider than the window`);
           const below = await shown.evaluate(() => document.documentElement.scrollHeight - innerHeight);
