@@ -22,7 +22,7 @@ type For = Extract<Stmt, { kind: "for" }>;
 
 /**
  * Directive `pipelineProducts ahead=1`: of a loop whose turns multiply, work on the sums, and multiply what they have made of them, turn t + 1 issues its first product
- * before the last one of turn t (FlashAttention-3, section 3.2). Both products are of one chunk. The first turn's first product and the last turn's last one stand around the loop. Each product's slots
+ * before the last one of turn t. Both products are of one chunk. The first turn's first product and the last turn's last one stand around the loop. Each product's slots
  * are given back behind the wait for it.
  */
 export const pipelineProducts: Pass = {
