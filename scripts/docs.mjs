@@ -114,13 +114,16 @@ async function main() {
   must("the generator", toolNode(), ["--conditions=@tilewright/source", "scripts/docs/write.ts", site], root);
   adapt(site);
   cpSync(join(root, "scripts/docs/index.md"), join(site, "index.md"));
-  progress("the explorer");
-  must(
-    "the explorer's build",
-    toolNode(),
-    [join(root, "node_modules/vite/bin/vite.js"), "build"],
-    join(root, "packages/explorer"),
-  );
+  // Turbo has built it before, and others may be looking at it.
+  if (process.env.TURBO_HASH === undefined) {
+    progress("the explorer");
+    must(
+      "the explorer's build",
+      toolNode(),
+      [join(root, "node_modules/vite/bin/vite.js"), "build"],
+      join(root, "packages/explorer"),
+    );
+  }
   cpSync(join(root, "packages/explorer/dist"), join(site, "public/explorer"), { recursive: true });
   cpSync(join(root, "docs/pictures/path.svg"), join(site, "public/path.svg"));
   if (!process.argv.includes("--no-api")) {

@@ -1,7 +1,7 @@
 // npm test: install, then build, type-check, lint, unused code, boundaries, package lint and tests through turbo, which replays
 // what has not changed. The last line counts tests and checks together: `N passed, N failed`.
-// `--packed` adds the packages as npm would publish them, on several Nodes. Other arguments go on to turbo, for instance
-// `npm test -- --force`.
+// `--packed` adds what needs npm's registry: the packages as npm would publish them, on several Nodes, and the site. Other arguments go on to
+// turbo, for instance `npm test -- --force`.
 
 import { spawnSync } from "node:child_process";
 import { mkdirSync, readdirSync, readFileSync, rmSync } from "node:fs";
@@ -18,6 +18,8 @@ const SUITES = {
 
 /** With `--packed`: beside the others, because it waits for npm half of its time. */
 const PACKED = { "//#test:packed": "out/test/packed.json" };
+/** The site, built as far as it follows from docs/ and the code: its links lead somewhere, and axe finds nothing serious. One check. */
+const SITE = "//#test:site";
 
 /** Failures that the end of the output repeats; the details of all stand above it. */
 const MOST_FAILURES = 20;
@@ -69,6 +71,7 @@ runMain(() => {
     [
       ...CHECKS,
       ...Object.keys(wanted),
+      ...(args.includes("--packed") ? [SITE] : []),
       "--continue=always",
       "--summarize",
       ...args.filter((arg) => arg !== "--packed"),

@@ -278,10 +278,10 @@ export class PicturesPanel {
     );
     const thread = h("input", {
       type: "number",
-      min: -1,
-      value: -1,
+      min: 0,
+      placeholder: "all",
       class: "narrow",
-      "aria-label": "Thread to show alone; -1 shows all",
+      "aria-label": "Thread to show alone; all where it is empty",
     });
     const draw = (): void => {
       const picture = owners[Number(choice.value)];

@@ -11,11 +11,8 @@ import { findChromium, launch, serveDist, type View } from "./harness.ts";
 /** A page of each kind; those that are not built (`--no-api`) are left out. */
 const pages = [
   "index",
-  "first-steps",
   "course",
-  "tile-ir",
   "perf/index",
-  "reference/passes/index",
   "reference/schedule/tile",
   "api/index",
   "api/core/src/functions/defineProblem",
@@ -42,7 +39,9 @@ async function main(folder: string, screenshots: string | undefined): Promise<vo
         const shown = await browser.newPage({ viewport: { width, height }, colorScheme: scheme });
         const what = `${name}, ${width} px, ${scheme}`;
         shown.on("pageerror", ({ message }) => wrong.push(`${what}: ${message}`));
-        await shown.goto(`${url}${name.replace(/index$/, "")}`, { waitUntil: "networkidle" });
+        await shown.goto(`${url}${name.replace(/index$/, "")}`);
+        // Its scripts have run: the switch between light and dark has its name of them.
+        await shown.waitForSelector(".VPSwitchAppearance[title]:not([title=''])", { state: "attached" });
         for (const one of await seriousIn(shown)) wrong.push(`${what}: ${one}`);
         const wide = await shown.evaluate(() => document.documentElement.scrollWidth - innerWidth);
         if (wide > 0) wrong.push(`${what}: ${wide} px wider than the window`);
