@@ -116,7 +116,11 @@ export default {
       },
       {
         text: "Reference",
-        items: [page("Epilogue", "/reference/epilogue"), page("Manifest", "/reference/manifest")],
+        items: [
+          page("Epilogues", "/epilogues"),
+          page("Epilogue steps", "/reference/epilogue"),
+          page("Manifest", "/reference/manifest"),
+        ],
       },
       { text: "When something is wrong", items: [page("Errors", "/errors"), page("Hazards", "/hazards/")] },
       { text: "Measurements", link: "/perf/", collapsed: true, items: under("perf") },
