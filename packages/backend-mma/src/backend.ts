@@ -60,6 +60,9 @@ import { refillAtBarrier } from "./passes/refillAtBarrier.ts";
 import { rotateInRoles } from "./passes/rotateInRoles.ts";
 import { readSchedule, scheduleModel } from "./schedule.ts";
 
+/** Elements of k of the instruction whose fragments words of weights hold. */
+const WEIGHT_STEP = 16;
+
 const products: Backend = {
   id: "mma",
   summary: "tensor cores by mma.sync and ldmatrix, sm_75 and up",
@@ -155,6 +158,13 @@ function supports(target: Target): Verdict {
 function accepts(problem: Problem, target: Target): Verdict {
   return verdictOn((refuse, reasons) => {
     refuseDTypes(problem, target, refuse);
+    if (problem.weights !== undefined && atomOf(problem, target)?.k !== WEIGHT_STEP)
+      refuse(
+        "TW1819",
+        "problem.weights",
+        `weights are multiplied by m16n8k16, which ${target.arch} has not`,
+        "use --arch sm_80 or later",
+      );
     reasons.push(...refuseTwoLevel(problem, "TW1818", "use --arch sm_90a --backend wgmma"));
     reasons.push(...refuseBatch(problem, "TW1816"));
     reasons.push(...stepReasons(problem));

@@ -9,11 +9,13 @@ import { resourceRules } from "./rules/resources.ts";
 import type { Rule } from "./rules/rule.ts";
 import { splitKRules } from "./rules/splitK.ts";
 import { tileRules } from "./rules/tiles.ts";
+import { weightRules } from "./rules/weights.ts";
 import { type MmaSchedule, readSchedule } from "./schedule.ts";
 
 /** In the order in which their reasons are given. */
 const rules: readonly Rule[] = [
   ...tileRules,
+  ...weightRules,
   ...resourceRules,
   ...copyRules,
   ...bulkRules,

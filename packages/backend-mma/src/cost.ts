@@ -1,5 +1,5 @@
 /** A schedule as the cost model of `@tilewright/ir` sees it, and the blocks that an SM holds. */
-import { copyBytes, type Problem, type Schedule, sizeOf, type Target } from "@tilewright/core";
+import { copyBytes, dtypes, type Problem, type Schedule, sizeOf, type Target } from "@tilewright/core";
 import {
   type Machine,
   type ModelKernel,
@@ -56,7 +56,8 @@ export function modelKernel(problem: Problem, schedule: Schedule, target: Target
   const asked = readSchedule(schedule);
   const atom = acceptedAtom(problem, target, asked);
   const s = { ...asked, tileK: chunkK(problem, asked, atom) };
-  const vector = (which: "a" | "b"): number => movedBytes(problem, s, which) / sizeOf(problem[which].dtype);
+  const vector = (which: "a" | "b"): number =>
+    (8 * movedBytes(problem, s, which)) / dtypes[problem[which].dtype].bits;
   return {
     ...plainKernel("mma", [s.tileM, s.tileN, s.tileK], [s.warpM, s.warpN]),
     threads: threadsOf(s),

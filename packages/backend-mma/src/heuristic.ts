@@ -156,6 +156,7 @@ function transportOf(problem: Problem, target: Target, least: number): Copy {
     problem.batch.kind !== "grouped" &&
     Math.min(problem.m, problem.n) > FEW &&
     problem.precision !== "3xtf32" &&
+    problem.weights === undefined &&
     tensorAccessFault(problem, "A") === null &&
     tensorAccessFault(problem, "B") === null &&
     (
@@ -304,7 +305,8 @@ export function* rankSchedules(problem: Problem, target: Target, machine: Machin
     problem.epilogue.length > 0;
   const mostCopies = problem.precision === "3xtf32" ? MOST_COPIES_IN_PARTS : MOST_COPIES;
   // The parts of fragments take the registers that fragments of the next step would.
-  const parts = problem.precision === "3xtf32" ? { frag: 1 } : {};
+  // Weights are made of codes for several steps at once.
+  const parts = problem.precision === "3xtf32" || problem.weights !== undefined ? { frag: 1 } : {};
   const cheap = tileBound(problem, "mma", machine);
   const candidates = [...shapesFor(problem)].flatMap(({ tile, warp, between }) => {
     const [m, n] = tile;
@@ -322,7 +324,7 @@ export function* rankSchedules(problem: Problem, target: Target, machine: Machin
     const chunks = between ? BETWEEN.bytes : few ? FEW_ROWS_BYTES : chunkBytes[copy];
     const rings = between ? BETWEEN.stages : few ? FEW_ROWS_STAGES : stageCounts[copy];
     return chunks.flatMap((bytes) => {
-      const tileK = bytes * perByte;
+      const tileK = Math.max(bytes * perByte, problem.weights?.group ?? 0);
       // Fewer chunks than blocks leave fewer of these.
       const actual = new Set(shared.map((split) => splitChunks(problem.k, { tileK, split }).splits));
       return rings.flatMap((stages) =>

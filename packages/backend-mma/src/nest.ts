@@ -8,6 +8,8 @@ import {
   sizeMultiple,
   sizeOf,
   type Target,
+  WEIGHT_COLUMNS,
+  WEIGHT_K,
 } from "@tilewright/core";
 import {
   type Atom,
@@ -35,11 +37,11 @@ const PART_K = 8;
 
 /** The instruction that a problem is multiplied with on a target; null where there is none at all. */
 export const atomOf = (
-  { a, b, acc, precision }: Problem,
+  { a, b, acc, precision, weights }: Problem,
   target: Target,
   s?: Pick<MmaSchedule, "firstLevelK">,
 ): Atom | null =>
-  atomFor(a.dtype, b.dtype, acc, {
+  atomFor(a.dtype, weights === undefined ? b.dtype : a.dtype, acc, {
     precision: precision === "promoted" ? undefined : precision,
     target,
     steps: s && s.firstLevelK / PART_K,
@@ -68,6 +70,7 @@ export const interleaves = (
   s: Pick<MmaSchedule, "interleave" | "warpN" | "copy" | "staged">,
 ): boolean =>
   s.interleave &&
+  problem.weights === undefined &&
   !s.staged &&
   (s.copy !== "tma" || sizeMultiple(problem, "n") % INTERLEAVED === 0) &&
   problem.b.layout === "col" &&
@@ -103,7 +106,7 @@ function pairs(
 
 /** A chunk longer than k would only multiply zeros; its steps are even in number where two fragments alternate. */
 export function chunkK(problem: Problem, s: Pick<MmaSchedule, "tileK" | "frag">, atom: Atom): number {
-  const unit = atom.k * s.frag;
+  const unit = problem.weights === undefined ? atom.k * s.frag : Math.max(WEIGHT_K, problem.weights.group);
   return Math.min(s.tileK, Math.ceil(sizeMost(problem, "k") / unit) * unit);
 }
 
@@ -128,10 +131,12 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
     atomExtent: number,
   ): OwnershipMode[] => {
     const turns = turnsOf(problem, s, atom)[which];
-    const [runs, ...atoms] = pieces(extent / (atomExtent * turns), atomExtent);
+    const together = besideOf(problem, which);
+    const [runs, ...atoms] = pieces(extent / (atomExtent * turns * together), atomExtent);
     const outer = runs === undefined ? [] : [runs];
     return [
       ...(meeting?.axis === which ? [...outer, warps] : [warps, ...outer]),
+      ...(together > 1 ? [{ tier: "register", extent: together, stride: 1 } as const] : []),
       ...atoms,
       ...(turns > 1 ? [{ tier: "register", extent: turns, stride: 1 } as const] : []),
     ];
@@ -174,6 +179,10 @@ const turnsOf = (problem: Problem, s: MmaSchedule, atom: Atom): readonly [number
   interleaves(problem, s) ? INTERLEAVED : pairs(problem, s, "b", atom) ? PAIR : 1,
 ];
 
+/** Atoms side by side along m or n that stay together: those of the columns of a block of weights. */
+const besideOf = ({ weights }: Problem, axis: 0 | 1): number =>
+  weights === undefined || axis === 0 ? 1 : WEIGHT_COLUMNS / 8;
+
 /** Blocks that meet in a cluster, the axis along which they slice the tile, its slices, and the rows or columns of one run of all warps. */
 interface Meeting {
   readonly blocks: number;
@@ -195,7 +204,7 @@ function meetingOf(problem: Problem, s: MmaSchedule, atom: Atom): Meeting | null
     unit,
   });
   const rows = along(0, s.tileM, atom.m * turnsM * s.warpsM);
-  const columns = along(1, s.tileN, atom.n * turnsN * s.warpsN);
+  const columns = along(1, s.tileN, atom.n * turnsN * besideOf(problem, 1) * s.warpsN);
   return rows.slices > columns.slices ? rows : columns;
 }
 
@@ -207,21 +216,34 @@ function slicesBytes(problem: Problem, s: MmaSchedule, atom: Atom): number {
     : (meeting.blocks * s.tileM * s.tileN * (dtypes[atom.acc].bits / 8)) / meeting.slices;
 }
 
+/** Bytes after which the widest swizzle of rows of a chunk begins anew. */
+const SWIZZLE_PERIOD = 2048;
+
 /** The ring that a block has in shared memory, without padding. `s.tileK` is the chunk as it will be. */
-function ringNeeds(s: MmaSchedule, atom: Atom): SharedNeeds {
-  const tile = (name: string, extent: number) => ({
+function ringNeeds({ weights }: Pick<Problem, "weights">, s: MmaSchedule, atom: Atom): SharedNeeds {
+  const tile = (name: string, extent: number, bits = 8 * sizeOf(atom.a), align = 1) => ({
     name,
-    bytes: extent * s.tileK * sizeOf(atom.a),
-    align: 1,
+    bytes: (extent * s.tileK * bits) / 8,
+    align,
   });
   const arrivals = s.copy === "tma" ? 1 : null;
-  const tiles = [tile("A", s.tileM), tile("B", s.tileN)];
+  const factors = (name: string) => tile(name, s.tileN, (8 * sizeOf(atom.a)) / (weights?.group ?? 1));
+  const tiles =
+    weights === undefined
+      ? [tile("A", s.tileM), tile("B", s.tileN)]
+      : [
+          tile("B", s.tileN, dtypes.s4.bits),
+          factors("SFB"),
+          ...(weights.zeros ? [factors("SFB1")] : []),
+          // Behind tiles of any size, where its swizzle wants it.
+          tile("A", s.tileM, 8 * sizeOf(atom.a), s.sharedLayout === "plain" ? 1 : SWIZZLE_PERIOD),
+        ];
   return { rings: [{ name: "ring", slots: s.stages, tiles, full: arrivals, empty: arrivals }] };
 }
 
 /** Bytes of it. */
-export const ringBytes = (s: MmaSchedule, atom: Atom): number =>
-  placeShared(regionsOf(ringNeeds(s, atom))).bytes;
+export const ringBytes = (problem: Pick<Problem, "weights">, s: MmaSchedule, atom: Atom): number =>
+  placeShared(regionsOf(ringNeeds(problem, s, atom))).bytes;
 
 /** Bytes of shared memory of a block, without padding: the ring, what blocks of a cluster exchange, and D's tile beside it or in its place. */
 export function blockBytes(problem: Problem, s: MmaSchedule, atom: Atom, target: Target): number {
@@ -230,14 +252,14 @@ export function blockBytes(problem: Problem, s: MmaSchedule, atom: Atom, target:
   const tiles =
     staging === null ? [] : [{ name: "D", bytes: staging.bytes, align: 1, slots: 1, late: staging.late }];
   const slices = slicesBytes(problem, chunk, atom);
-  return placeShared(regionsOf({ ...ringNeeds(chunk, atom), tiles, slices })).bytes;
+  return placeShared(regionsOf({ ...ringNeeds(problem, chunk, atom), tiles, slices })).bytes;
 }
 
 /** D's tile, where it goes through one. `s.tileK` is the chunk as it will be. */
 const stagingFor = (problem: Problem, s: MmaSchedule, atom: Atom, target: Target): Staging | null =>
   s.staged
     ? stagingOf(problem, s, {
-        ring: ringBytes(s, atom),
+        ring: ringBytes(problem, s, atom),
         most: target.limits.maxSmemPerBlock,
         unit: atom.n * (pairs(problem, s, "b", atom) ? PAIR : 1),
       })

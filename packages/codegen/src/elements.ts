@@ -5,6 +5,7 @@
 import type { Expression } from "@tilewright/core";
 import {
   bufferOf,
+  codesOf,
   contiguousAxis,
   ELEMENT_BARRIER,
   type ElementLeaf,
@@ -32,6 +33,7 @@ import { axisIndex, elementGuard, globalAddress } from "./globalAddress.ts";
 import { groupAlong, type OwnedTile, ownedTile, ownerOf } from "./registers.ts";
 import { sharedAddress } from "./sharedAddress.ts";
 import { insideBlock, NOWHERE, ownedPosition, replica, type ThreadPosition } from "./threads.ts";
+import { lowerWeights } from "./weights.ts";
 
 type Expr = Expression<ElementLeaf>;
 type At = Pick<OwnedRegister, "row" | "col">;
@@ -185,6 +187,10 @@ class Elements {
 
 /** Every element is computed before the first is written: the tile may be in the expression. */
 export function lowerMap(ctx: Context, stmt: StmtOf<"map">): void {
+  if (codesOf(stmt) !== null) {
+    lowerWeights(ctx, stmt);
+    return;
+  }
   begin(ctx);
   const own = domainOwner(ctx, stmt);
   const elements = new Elements(ctx, own);

@@ -49,6 +49,12 @@ export function globalArray(ctx: Context, buffer: string): GlobalArray {
   const step = stepOfBuffer(buffer);
   if (step !== null) return stepArray(problem, step);
   const name = buffer.toLowerCase();
+  // Where weights and their factors lie follows from fixed sizes.
+  if (problem.weights !== undefined && (name === "b" || name === "sfb")) {
+    const { dtype, layout } = bufferOf(ctx.program, buffer);
+    const [row = 0, column = 0] = layout?.stride ?? [];
+    return { name, rowStride: row * sizeOf(dtype), colStride: column * sizeOf(dtype), batchStride: 0 };
+  }
   const operand = name === "a" || name === "b" || name === "c" || name === "d" ? problem[name] : null;
   if (operand === null || !(name in leadingNames)) throw new CannotLower(`%${buffer}`, "is no operand");
   const copy = ctx.workspace.copies.find(({ which }) => which === name);

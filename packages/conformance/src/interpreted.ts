@@ -1,5 +1,6 @@
 /** A tile program on the interpreter, its results as a device would have stored them. */
 import {
+  bytesOfStorage,
   type Checked,
   decodeArray,
   encodeArray,
@@ -30,8 +31,10 @@ export function interpreted(
       operandElements(problem, which),
     );
   /** Words of four factors, or factors in f32. */
-  const words = (bytes: Uint8Array): Int32Array | Float32Array =>
-    new (problem.blockScales === undefined ? Int32Array : Float32Array)(bytes.slice().buffer);
+  const words = (bytes: Uint8Array): Int32Array | Float32Array | Float64Array =>
+    problem.weights === undefined
+      ? new (problem.blockScales === undefined ? Int32Array : Float32Array)(bytes.slice().buffer)
+      : decodeArray(problem.a.dtype, new Uint16Array(bytes.slice().buffer));
   const epilogue = data.steps.map((step, i) => {
     if (step === null || typeof step === "number") return step ?? undefined;
     const described = problem.epilogue[i];
@@ -42,7 +45,10 @@ export function interpreted(
     program,
     {
       a: values("a"),
-      b: values("b"),
+      b:
+        problem.weights === undefined
+          ? values("b")
+          : new Int32Array(bytesOfStorage(data.b as Uint8Array).slice().buffer),
       ...(problem.c ? { c: values("c") } : {}),
       ...(data.sfa ? { sfa: words(data.sfa) } : {}),
       ...(data.sfb ? { sfb: words(data.sfb) } : {}),

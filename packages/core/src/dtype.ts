@@ -13,7 +13,8 @@ interface DTypeRow {
 
 /**
  * tf32 is fp32 in memory, rounded to 10 mantissa bits on use. Elements of 4 and 6 bits lie packed, the first in the lowest bits. The mx* and nvf4
- * types carry a block scale beside the data (`numerics/scaled.ts`): mxf8 is e4m3, mxf4 and nvf4 are e2m1.
+ * types carry a block scale beside the data (`numerics/scaled.ts`): mxf8 is e4m3, mxf4 and nvf4 are e2m1. s4 is of weights alone (`problem/weights.ts`): its code is the
+ * value plus 8.
  */
 export const dtypes = {
   f32: { bits: 32, kind: "float", acc: "f32", out: "f32" },
@@ -23,6 +24,7 @@ export const dtypes = {
   f64: { bits: 64, kind: "float", acc: "f64", out: "f64" },
   s8: { bits: 8, kind: "int", acc: "s32", out: "s32" },
   u8: { bits: 8, kind: "int", acc: "s32", out: "s32" },
+  s4: { bits: 4, kind: "int", acc: "f32", out: "bf16" },
   s32: { bits: 32, kind: "int", acc: "s32", out: "s32" },
   e4m3: { bits: 8, kind: "float", acc: "f32", out: "bf16" },
   e5m2: { bits: 8, kind: "float", acc: "f32", out: "bf16" },
@@ -50,9 +52,13 @@ export const widened = {
   wide: ["f16", "bf16"],
 } as const satisfies Record<string, readonly (keyof typeof dtypes)[]>;
 
+/** dtypes of weights, which have a scale for each group along k. */
+export const weightTypes = ["s4"] as const satisfies readonly (keyof typeof dtypes)[];
+
 /** Whether elements of one dtype are widened to be multiplied with those of the other. */
 export const widensTo = (narrow: DType, wide: DType): boolean =>
-  (widened.narrow as readonly DType[]).includes(narrow) && (widened.wide as readonly DType[]).includes(wide);
+  ([...widened.narrow, ...weightTypes] as readonly DType[]).includes(narrow) &&
+  (widened.wide as readonly DType[]).includes(wide);
 
 /** The dtype in which elements of A and B meet: the wider one's where the other is widened, else A's. */
 export const productDType = (a: DType, b: DType): DType => (widensTo(a, b) ? b : a);

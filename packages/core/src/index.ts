@@ -20,6 +20,7 @@ export {
   mixes,
   productDType,
   sizeOf,
+  weightTypes,
   widensTo,
 } from "./dtype.ts";
 export { functionNamed, valueOfFunction } from "./expression/evaluate.ts";
@@ -223,6 +224,21 @@ export {
   printStep,
   printSymbolic,
 } from "./problem/text.ts";
+export {
+  packWeights,
+  type UnpackedWeights,
+  WEIGHT_COLUMNS,
+  WEIGHT_K,
+  WEIGHT_ORDER,
+  WEIGHT_WORDS,
+  WEIGHT_ZERO,
+  type WeightFactors,
+  weightFactors,
+  weightGroups,
+  weightIndex,
+  weightMatrix,
+  weightPlace,
+} from "./problem/weights.ts";
 export {
   type Activation,
   activationNames,

@@ -3,6 +3,7 @@
  * The zod schema (and so the JSON Schema of `tilewright schema manifest`) is in `schema/manifest.ts`.
  */
 import type { DType } from "./dtype.ts";
+import type { WEIGHT_ORDER } from "./problem/weights.ts";
 import type { Problem } from "./problem.ts";
 import type { Schedule } from "./schedule.ts";
 import type { Feature, Target } from "./target.ts";
@@ -235,11 +236,20 @@ export interface Manifest {
     readonly deterministic: boolean;
   };
   readonly resources: ManifestResources | null;
+  /** Of weights in few bits: how the buffers b and sfb lie (`problem/weights.ts`). */
+  readonly weights?: ManifestWeights;
   /** Of a program over named axes: its parameters, which `request` knows as operands only. */
   readonly tensors?: readonly ManifestTensor[];
   /** Of attention in a library: what a host needs to compute the same without a kernel. */
   readonly attention?: ManifestAttention;
   readonly certificate?: Certificate;
+}
+
+/** Codes as words, a row for 16 columns of B; scales, and zero points behind them, as rows of n. */
+export interface ManifestWeights {
+  readonly order: typeof WEIGHT_ORDER;
+  readonly words: readonly [rows: number, columns: number];
+  readonly factors: readonly [rows: number, columns: number];
 }
 
 /** A parameter of a program over named axes: the operand that a launch knows it as, and how it lies in memory. */

@@ -178,6 +178,8 @@ export interface Problem {
    * joins them. Absent: B has n columns.
    */
   readonly gated?: GatedForm | undefined;
+  /** B has codes of weights, in the order of `problem/weights.ts`, with factors beside them; absent: B has elements. */
+  readonly weights?: Weights | undefined;
   /** A and B have factors beside them (`problem/scales.ts`), which multiply sums of 128 along K; absent: none but those of block-scaled dtypes. */
   readonly blockScales?: BlockScales | undefined;
   readonly alpha: Scalar;
@@ -189,6 +191,12 @@ export interface Problem {
    * are then those that schedules are chosen for.
    */
   readonly symbolic?: SymbolicSizes | undefined;
+}
+
+/** Weights that are stored in few bits: `group` of them along k have a scale, and `zeros`: a zero point. */
+export interface Weights {
+  readonly group: number;
+  readonly zeros: boolean;
 }
 
 /** Columns of B: of a gated product with one matrix twice those of D; where a further factor follows its rows. */

@@ -183,6 +183,7 @@ export {
   cachePolicies,
   type Distribution,
   type Edge,
+  type ElementExpr,
   type ElementLeaf,
   type Expr,
   type FrameKind,

@@ -18,7 +18,10 @@ import {
   stepExtentNames,
   strideNames,
   symbolicSizes,
+  WEIGHT_ORDER,
   WORKSPACE_ALIGN,
+  weightFactors,
+  weightMatrix,
 } from "@tilewright/core";
 import { disorderOf } from "./determinism.ts";
 import { tensorsOf } from "./program/tensors.ts";
@@ -81,8 +84,17 @@ export function makeManifest(parts: ManifestInput): Manifest {
       deterministic: disorderOf(program).length === 0,
     },
     resources: null,
+    ...weightsOf(problem),
     ...(parts.source === undefined ? {} : { tensors: tensorsOf(parts.source) }),
   };
+}
+
+/** How weights lie; nothing of problems without. */
+function weightsOf(problem: Problem): Pick<Manifest, "weights"> {
+  const [words, factors] = [weightMatrix(problem), weightFactors(problem)];
+  return words === null || factors === null
+    ? {}
+    : { weights: { order: WEIGHT_ORDER, words, factors: factors.shape } };
 }
 
 function fromPlan(start: TileProgram): { readonly schedule: Schedule; readonly text: string } {

@@ -13,6 +13,7 @@ import {
   type Problem,
   scaleMatrix,
   stepExtents,
+  weightFactors,
 } from "@tilewright/core";
 
 /** `sfa`, `sfb`: scale factors of A and B. `epilogueI`: what step I of the epilogue reads or stores. */
@@ -54,6 +55,14 @@ export function deviceOperands(problem: Problem): readonly DeviceOperand[] {
         name: `sf${which}`,
         bytes: blocks.allBytes,
         shape: `${blocks.rows} x ${blocks.factors} f32, a factor for each ${blocks.form} of ${which.toUpperCase()}`,
+        direction: "in",
+      });
+    const groups = which === "b" ? weightFactors(problem) : null;
+    if (groups !== null)
+      operands.push({
+        name: "sfb",
+        bytes: groups.bytes,
+        shape: `${groups.shape.join(" x ")} ${groups.dtype}, scales${problem.weights?.zeros ? " and zero points" : ""} of groups of ${problem.weights?.group} along K`,
         direction: "in",
       });
     if (matrix === null) continue;

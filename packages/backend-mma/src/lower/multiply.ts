@@ -34,7 +34,8 @@ export function lowerMultiply(ctx: Context, mma: StmtOf<"mma">): void {
   // Of a tile that has more of k than a step the atoms of this one.
   const step = ctx.constant(mma.a.origin[1], "columns of the A fragment");
   const rowsOfA = new Map(atomsA.flatMap((x) => (x.col === step ? [[x.row, x.registers] as const] : [])));
-  const columnsOfB = new Map(atomsB.map((x) => [x.col, x.registers]));
+  const row = ctx.constant(mma.b.origin[0], "rows of the B fragment");
+  const columnsOfB = new Map(atomsB.flatMap((x) => (x.row === row ? [[x.col, x.registers] as const] : [])));
   const products = walkOrder(atomsAcc, mma).map(({ row, col, registers }): Product => {
     const [x, y] = [rowsOfA.get(row), columnsOfB.get(col)];
     if (!x || !y)

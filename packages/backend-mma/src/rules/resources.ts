@@ -12,7 +12,7 @@ export const resourceRules: readonly Rule[] = [
     at: "schedule.stages",
     find({ s, atom, problem, target }) {
       const bytes = blockBytes(problem, s, atom, target);
-      const ring = ringBytes({ ...s, tileK: chunkK(problem, s, atom) }, atom);
+      const ring = ringBytes(problem, { ...s, tileK: chunkK(problem, s, atom) }, atom);
       const most = target.limits.maxSmemPerBlock;
       if (bytes <= most) return null;
       // D's tile alone is too large beside any ring.

@@ -73,9 +73,11 @@ export async function buildLibrary(
   const compiled = kernels.value.flatMap((request, i): Compiled[] => {
     tell(context, i, plan.kernels.length, began);
     const { target } = request;
-    const { a, blockScales } = request.problem;
-    if (isScaled(a.dtype) || blockScales !== undefined) {
-      const message = `${request.operation} multiplies ${blockScales === undefined ? a.dtype : `${a.dtype} with factors`}, and launchers have no place for its scale factors`;
+    const { a, blockScales, weights } = request.problem;
+    if (isScaled(a.dtype) || blockScales !== undefined || weights !== undefined) {
+      const what =
+        weights !== undefined ? "weights" : blockScales === undefined ? a.dtype : `${a.dtype} with factors`;
+      const message = `${request.operation} multiplies ${what}, and launchers have no place for its scale factors`;
       const hint = "compile it by itself: its manifest says what to launch";
       found.push(problemWith(codes.libraryFactors, request.at, message, { hint }));
       return [];

@@ -1,5 +1,12 @@
 /** The flags that state a problem and how to compile it; `compile`, `run` and `plan` share them. */
-import { activationNames, expertRows, gatedForms, operations, precisions } from "@tilewright/core";
+import {
+  activationNames,
+  expertRows,
+  gatedForms,
+  operations,
+  precisions,
+  weightTypes,
+} from "@tilewright/core";
 import { choice, list, number, text, toggle } from "../kit/flags.ts";
 import { attentionFlags } from "./attention.ts";
 
@@ -43,6 +50,13 @@ export const productFlags = {
     "f32 factors of e4m3 and e5m2, of A and of B: 1x128 for each row (column) and 128 along K, 128x128 for squares",
     { hint: "1x128,128x128", group },
   ),
+  weights: choice(
+    "weights in few bits instead of B, in the order of packWeights, with scales by groups along k: s4; A is bf16 (default) or f16",
+    weightTypes,
+    { group },
+  ),
+  group: number("weights under one scale: 32, 64 or 128 (default)", { group }),
+  zeros: toggle("each group of weights has a zero point beside its scale", { group }),
   aLayout: choice("row (default): the last index of A is contiguous; col: the first one", layouts, { group }),
   bLayout: choice("the same for B", layouts, { group }),
   cLayout: choice("the same for C (default: D's)", layouts, { group }),

@@ -92,6 +92,12 @@ function merge(under: JsonObject, over: JsonObject): JsonObject {
   return merged;
 }
 
+/** Weights in few bits; a group, or zero points, say that there are some. */
+function weightsOfFlags({ weights, group, zeros }: ProblemArgs): JsonObject | undefined {
+  if (weights === undefined && group === undefined && !zeros) return undefined;
+  return given({ dtype: weights, group, zeros: zeros ? true : undefined });
+}
+
 /** What the flags say, in the words of a request */
 function requestOfFlags(args: ProblemArgs): JsonObject {
   return {
@@ -105,6 +111,7 @@ function requestOfFlags(args: ProblemArgs): JsonObject {
     acc: args.accDtype,
     precision: args.precision,
     blockScales: args.blockScales === undefined ? undefined : parseBlockScales(args.blockScales),
+    weights: weightsOfFlags(args),
     alpha: args.alpha,
     beta: args.beta,
     epilogue: args.epilogue,

@@ -100,6 +100,8 @@ const holds: Readonly<Record<DType, readonly DType[]>> = {
   s32: ["s8", "u8"],
   s8: [],
   u8: [],
+  // Weights lie in an order of their own, with scales beside them.
+  s4: [],
   e4m3: ["e2m3", "e2m1"],
   e5m2: ["e3m2", "e2m1"],
   e2m3: ["e2m1"],

@@ -25,6 +25,12 @@ import type { Execution } from "./execute.ts";
 import type { Prepared } from "./prepare.ts";
 import type { RunResult } from "./result.ts";
 
+/** ` by s4 in groups of 128 with zero points`; nothing where B has elements. */
+const weightsText = ({ b, weights }: Problem): string =>
+  weights === undefined
+    ? ""
+    : ` by ${b.dtype} in groups of ${weights.group}${weights.zeros ? " with zero points" : ""}`;
+
 /** D in C order as a .npy file. A batch becomes the first axis. */
 export function encodeResult(problem: Problem, bytes: Uint8Array): Uint8Array {
   const { m, n, d, batch } = problem;
@@ -114,7 +120,7 @@ export function render(
       "problem",
       source !== undefined
         ? `@${source.name}`
-        : `${problem.batch.kind === "grouped" ? `${problem.batch.count} groups of up to ` : ""}${problem.m} x ${problem.n} x ${problem.k}, ${problem.a.dtype}`,
+        : `${problem.batch.kind === "grouped" ? `${problem.batch.count} groups of up to ` : ""}${problem.m} x ${problem.n} x ${problem.k}, ${problem.a.dtype}${weightsText(problem)}`,
     ],
     ["arch", `${target.arch} (${backend})`],
     [

@@ -379,6 +379,8 @@ const mapTypes = {
   e2m3: "b6x16_p32",
   e3m2: "b6x16_p32",
   e2m1: "b4x16_p64",
+  // Packed, as words.
+  s4: "s32",
   mxf8: "u8",
   mxf8e5m2: "u8",
   mxf6e2m3: "b6x16_p32",

@@ -24,6 +24,7 @@ export function roundingBound(dtype: DType, value: number): number {
       return Math.abs(value) * 2 ** -53;
     case "s8":
     case "u8":
+    case "s4":
     case "s32":
       return 0.5;
     case "f32":

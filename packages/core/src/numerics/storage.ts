@@ -18,7 +18,9 @@ type Store =
   /** The array holds codes of a format. */
   | { readonly kind: "code"; readonly format: FloatFormat; readonly make: (length: number) => Storage }
   /** Codes of fewer than 8 bits, without gaps. */
-  | { readonly kind: "packed"; readonly format: FloatFormat; readonly bits: 4 | 6 };
+  | { readonly kind: "packed"; readonly format: FloatFormat; readonly bits: 4 | 6 }
+  /** Whole numbers from -8 to 7, whose codes are 8 more, without gaps. */
+  | { readonly kind: "offset"; readonly bits: 4 };
 
 /** Round to nearest even and clamp, as `cvt.rni.sat` does; NaN becomes 0. */
 function roundInteger(x: number, low: number, high: number): number {
@@ -46,6 +48,7 @@ const stores: Record<DType, Store> = {
   e5m2: { kind: "code", format: "e5m2", make: bytesOf },
   s8: { kind: "native", round: (x) => roundInteger(x, -128, 127), make: (length) => new Int8Array(length) },
   u8: { kind: "native", round: (x) => roundInteger(x, 0, 255), make: bytesOf },
+  s4: { kind: "offset", bits: 4 },
   s32: {
     kind: "native",
     round: (x) => roundInteger(x, -(2 ** 31), 2 ** 31 - 1),
@@ -76,6 +79,9 @@ function writePacked(storage: Storage, bits: number, index: number, code: number
   if (shift + bits > 8) storage[byte + 1] = word >> 8;
 }
 
+const OFFSET = 8;
+const roundS4 = (x: number): number => roundInteger(x, -OFFSET, OFFSET - 1);
+
 /** Bytes that `count` elements of `dtype` take, scales not counted. */
 export const storageBytes = (dtype: DType, count: number): number =>
   Math.ceil((count * dtypes[dtype].bits) / 8);
@@ -83,7 +89,7 @@ export const storageBytes = (dtype: DType, count: number): number =>
 /** Zeroed memory for `count` elements of `dtype`. */
 export function makeStorage(dtype: DType, count: number): Storage {
   const store = stores[dtype];
-  return store.kind === "packed" ? new Uint8Array(storageBytes(dtype, count)) : store.make(count);
+  return "make" in store ? store.make(count) : new Uint8Array(storageBytes(dtype, count));
 }
 
 /** The `count` elements of `dtype` that start at byte `offset` of `bytes`: a view where alignment allows, else a copy. Little-endian. */
@@ -129,6 +135,7 @@ export function roundTo(
 ): number {
   if (dtype === "tf32" || dtype === "f32") return roundToFormat(dtype, x, rounding, overflow);
   const store = stores[dtype];
+  if (store.kind === "offset") return roundS4(x);
   return store.kind === "native" ? store.round(x) : roundToFormat(store.format, x, rounding, overflow);
 }
 
@@ -150,6 +157,9 @@ export function encodeArray(dtype: DType, values: Values, overflow: Overflow = "
         break;
       case "packed":
         writePacked(out, store.bits, i, encode(store.format, x, "rn", overflow));
+        break;
+      case "offset":
+        writePacked(out, store.bits, i, roundS4(x) + OFFSET);
         break;
       default:
         store satisfies never;
@@ -173,8 +183,9 @@ function decodeTable(format: FloatFormat, bits: number): Float64Array {
 export function decodeArray(dtype: DType, storage: Storage, count?: number): Float64Array {
   const store = stores[dtype];
   if (store.kind === "native") return Float64Array.from(storage);
-  const whole = store.kind === "packed" ? Math.floor((storage.length * 8) / store.bits) : storage.length;
+  const whole = store.kind === "code" ? storage.length : Math.floor((storage.length * 8) / store.bits);
   const out = new Float64Array(count ?? whole);
+  if (store.kind === "offset") return out.map((_, i) => readPacked(storage, store.bits, i) - OFFSET);
   const table = decodeTable(store.format, dtypes[dtype].bits);
   for (let i = 0; i < out.length; i++) {
     const code = store.kind === "packed" ? readPacked(storage, store.bits, i) : (storage[i] ?? 0);
@@ -193,6 +204,8 @@ export function readElement(dtype: DType, storage: Storage, index: number): numb
       return decode(store.format, storage[index] ?? 0);
     case "packed":
       return decode(store.format, readPacked(storage, store.bits, index));
+    case "offset":
+      return readPacked(storage, store.bits, index) - OFFSET;
   }
 }
 
@@ -214,6 +227,9 @@ export function writeElement(
       break;
     case "packed":
       writePacked(storage, store.bits, index, encode(store.format, x, "rn", overflow));
+      break;
+    case "offset":
+      writePacked(storage, store.bits, index, roundS4(x) + OFFSET);
       break;
     default:
       store satisfies never;

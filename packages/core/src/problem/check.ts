@@ -12,6 +12,7 @@ import { expertRowsOf } from "./expertRows.ts";
 import { packedStride } from "./size.ts";
 import { stepExtents } from "./stepInputs.ts";
 import { maxOfSize, type SizeName, type SizeRange, sizeNames, sizeValue } from "./symbolic.ts";
+import { checkWeights } from "./weights.ts";
 
 /** More than any GPU's memory: a size that is surely a slip. */
 export const maxOperandBytes = 2 ** 40;
@@ -322,6 +323,7 @@ export function checkProblem(problem: Problem): readonly Diagnostic[] {
     ...checkDTypes(problem),
     ...checkPrecision(problem),
     ...checkBlockScales(problem),
+    ...checkWeights(problem),
     ...checkScalars(problem),
     ...checkBatch(problem),
     ...checkGated(problem),
@@ -346,6 +348,8 @@ export function dtypeHint(word: string): string {
     float64: "f64",
     int8: "s8",
     i8: "s8",
+    int4: "s4",
+    i4: "s4",
     uint8: "u8",
     int32: "s32",
     i32: "s32",

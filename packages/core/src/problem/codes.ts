@@ -21,6 +21,7 @@ export const problemCodes = {
   gated: "TW1018",
   attention: "TW1019",
   expertRows: "TW1020",
+  weights: "TW1021",
 } as const;
 
 type Code = (typeof problemCodes)[keyof typeof problemCodes];

@@ -37,6 +37,9 @@ import {
  */
 const defaultAlign = (dtype: DType): number => (dtypes[dtype].bits < 8 ? 32 : 16);
 
+/** Weights under one scale unless told otherwise. */
+const USUAL_GROUP = 128;
+
 /** An operand with its defaults: row-major, packed, aligned to 16 bytes (32 below 8 bits). Rows and columns in elements. */
 function operandOf(
   request: OperandRequest,
@@ -57,10 +60,15 @@ function operandOf(
 /** A structurally sound request with every default filled in. */
 function complete(request: StructuredRequest): Problem {
   const { m, n, k } = request;
-  const dtype = request.a?.dtype ?? request.dtype ?? request.b?.dtype ?? "f32";
+  const { weights } = request;
+  const dtype =
+    request.a?.dtype ?? request.dtype ?? (weights === undefined ? (request.b?.dtype ?? "f32") : "bf16");
   const a = operandOf(request.a ?? {}, dtype, "row", m, k);
   const columns = columnsOfB({ n, gated: request.gated, epilogue: request.epilogue });
-  const b = operandOf(request.b ?? {}, request.dtype ?? dtype, "row", k, columns);
+  const b =
+    weights === undefined
+      ? operandOf(request.b ?? {}, request.dtype ?? dtype, "row", k, columns)
+      : operandOf(request.b ?? {}, weights.dtype ?? "s4", "col", k, columns);
   const product = productDType(a.dtype, b.dtype);
   const acc = request.acc ?? dtypes[product].acc;
   // A half-precision accumulator has nothing more to give than f16.
@@ -100,6 +108,9 @@ function complete(request: StructuredRequest): Problem {
     ...(request.precision === undefined ? {} : { precision: request.precision }),
     ...(request.gated === undefined ? {} : { gated: request.gated }),
     ...(request.blockScales === undefined ? {} : { blockScales: request.blockScales }),
+    ...(weights === undefined
+      ? {}
+      : { weights: { group: weights.group ?? USUAL_GROUP, zeros: weights.zeros ?? false } }),
     alpha: request.alpha ?? 1,
     beta,
     batch: batch.kind === "strided" ? strides(batch) : batch,

@@ -8,6 +8,7 @@
  */
 import { isScaled, type ScaleFormat, scaledTypes } from "../numerics/scaled.ts";
 import type { BlockForm, Problem } from "../problem.ts";
+import { weightFactors } from "./weights.ts";
 
 /** Rows and factors of a block (PTX ISA 9.0, tcgen05.mma scale factor layouts; tcgen05.cp.32x128b). */
 export const SCALE_ROWS = 128;
@@ -116,7 +117,10 @@ export function blockFactors(problem: Problem, which: "a" | "b"): BlockFactors |
 
 /** Bytes of the factors of A or B for the whole batch, of either kind; 0 where it has none. */
 export const factorsSize = (problem: Problem, which: "a" | "b"): number =>
-  scaleMatrix(problem, which)?.allBytes ?? blockFactors(problem, which)?.allBytes ?? 0;
+  scaleMatrix(problem, which)?.allBytes ??
+  blockFactors(problem, which)?.allBytes ??
+  (which === "b" ? weightFactors(problem)?.bytes : null) ??
+  0;
 
 /** The word of a row's factors within its block. */
 export const scaleWordOf = (row: number): number =>

@@ -101,6 +101,9 @@ export function printProblem(problem: Problem): string {
     ...(problem.blockScales === undefined
       ? []
       : [`blockScales=${problem.blockScales.a},${problem.blockScales.b}`]),
+    ...(problem.weights === undefined
+      ? []
+      : [`weights=${problem.weights.group}${problem.weights.zeros ? ",zeros" : ""}`]),
     ...(problem.gated === undefined ? [] : [`gated=${problem.gated}`]),
     `alpha=${problem.alpha}`,
     `beta=${problem.beta}`,
@@ -261,6 +264,13 @@ function blockScalesText(text: string): Json {
   return record(["a", "b", "c"], [a, b, more.length === 0 ? undefined : more.join(",")]);
 }
 
+/** `128` or `128,zeros`: the group, and whether it has a zero point. */
+function weightsText(text: string): Json {
+  const [group, zeros, ...more] = text.split(",");
+  const rest = [...(zeros === "zeros" || zeros === undefined ? [] : [zeros]), ...more];
+  return { group: number(group), zeros: zeros === "zeros", ...Object.fromEntries(rest.map((x) => [x, x])) };
+}
+
 const readers: Readonly<Record<string, (text: string, faults: Diagnostic[]) => Json>> = {
   m: number,
   n: number,
@@ -274,6 +284,7 @@ const readers: Readonly<Record<string, (text: string, faults: Diagnostic[]) => J
   precision: (text) => text,
   gated: (text) => text,
   blockScales: blockScalesText,
+  weights: weightsText,
   alpha: number,
   beta: number,
   batch: batchText,

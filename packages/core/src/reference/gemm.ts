@@ -7,6 +7,7 @@ import { decodeArray, roundTo } from "../numerics/storage.ts";
 import { type BatchedOperand, batchAxes, batchOffset, operandElements } from "../problem/batch.ts";
 import { foldMap, mapOf } from "../problem/epilogueExpression.ts";
 import { BLOCK_SCALE, blockFactors, scaleMatrix } from "../problem/scales.ts";
+import { unpackWeights } from "../problem/weights.ts";
 import { type EpilogueStep, type Problem, productColumns, type Scalar, upFactor } from "../problem.ts";
 import { type Approximate, applyApproximately, castValue, type Slip } from "./expression.ts";
 import { gather, multiply, type OperandData, valuesOf } from "./multiply.ts";
@@ -157,7 +158,8 @@ export function referenceGemm(
     (which === "a" ? aFactors : bFactors) === null
       ? valuesOf(problem[which].dtype, inputs[which])
       : decodeArray(problem[which].dtype, inputs[which], operandElements(problem, which));
-  const [aValues, bValues] = [elements("a"), elements("b")];
+  const bStored = unpackWeights(problem, inputs.b, inputs.sfb ?? null);
+  const [aValues, bValues] = [elements("a"), bStored ?? elements("b")];
   const cValues = problem.c === null ? null : valuesOf(problem.c.dtype, inputs.c ?? missing("C"));
   const exact = (values: Float64Array | null): boolean => values === null || isTf32Exact(values);
   const factors = [aValues, bValues, upValues(problem, inputs)];

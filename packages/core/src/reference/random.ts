@@ -1,5 +1,5 @@
 /** Seeded input data. */
-import type { DType } from "../dtype.ts";
+import { type DType, dtypes } from "../dtype.ts";
 import { formats } from "../numerics/formats.ts";
 import { encodeArray, roundTo, type Storage } from "../numerics/storage.ts";
 
@@ -89,8 +89,8 @@ export function randomStorage(
   seed: number,
 ): Storage {
   const sample = sampler(distribution, createRandom(seed));
-  const whole = dtype === "s8" || dtype === "u8" || dtype === "s32";
-  const scale = whole && distribution.kind !== "integers" ? 32 : 1;
+  const whole = dtypes[dtype].kind === "int";
+  const scale = whole && distribution.kind !== "integers" ? 2 ** (Math.min(8, dtypes[dtype].bits) - 3) : 1;
   const values = new Float64Array(count);
   for (let i = 0; i < count; i++) {
     const value = sample() * scale;

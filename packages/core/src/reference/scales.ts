@@ -1,6 +1,7 @@
 /** Scale factors on the CPU: what they make of dense operands, and seeded ones. */
 import { encode, encodeUe8m0 } from "../numerics/formats.ts";
 import { decodeScale, type ScaleFormat } from "../numerics/scaled.ts";
+import { bytesOfStorage, encodeArray } from "../numerics/storage.ts";
 import {
   BLOCK_SCALE,
   type BlockFactors,
@@ -9,6 +10,7 @@ import {
   scaleMatrix,
   scaleOffset,
 } from "../problem/scales.ts";
+import { type WeightFactors, weightFactors } from "../problem/weights.ts";
 import type { Problem } from "../problem.ts";
 import { createRandom, type InputDistribution, type Random } from "./random.ts";
 
@@ -102,7 +104,22 @@ export function randomScales(
   const random = createRandom(seed);
   const [matrix, blocks] = [scaleMatrix(problem, which), blockFactors(problem, which)];
   if (matrix !== null) return randomCodes(matrix, exact, random);
-  return blocks === null ? null : randomFloats(blocks, exact, random);
+  if (blocks !== null) return randomFloats(blocks, exact, random);
+  const weights = which === "b" ? weightFactors(problem) : null;
+  return weights === null ? null : randomGroups(weights, exact, random);
+}
+
+/** Scales, then zero points from 0 to 15. */
+function randomGroups(factors: WeightFactors, exact: boolean, random: Random): Uint8Array {
+  const [rows, columns] = factors.shape;
+  const values = Array.from({ length: rows * columns }, (_, i) =>
+    i < factors.groups * columns
+      ? exact
+        ? factorValue(exact, random.uniform())
+        : (0.5 + random.uniform()) / 8
+      : random.integer(0, 15),
+  );
+  return bytesOfStorage(encodeArray(factors.dtype, values));
 }
 
 function randomCodes(matrix: ScaleMatrix, exact: boolean, random: Random): Uint8Array {

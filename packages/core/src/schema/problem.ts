@@ -3,7 +3,7 @@
  * dtypes mean together is `checkProblem`'s, so that each fault is reported once and with the nearest legal value.
  */
 import { z } from "zod";
-import { dtypeNames } from "../dtype.ts";
+import { dtypeNames, weightTypes } from "../dtype.ts";
 import { activationNames, blockForms, expertRows, gatedForms, precisions } from "../problem.ts";
 
 const dtype = z.enum(dtypeNames);
@@ -109,6 +109,19 @@ const blockScales = z
     "f32 factors of e4m3 and e5m2, buffers sfa and sfb of the launch: of each row of A (column of B) and 128 along K, 128 along K after the other; or of squares of 128, their K contiguous and padded to a multiple of 4",
   );
 
+const group = integer(1, "elements along k under one scale: 32, 64 or 128");
+const zeros = z.boolean().describe("whether each group has a zero point beside its scale");
+const weights = z
+  .strictObject({ group, zeros })
+  .optional()
+  .describe(
+    "B has codes of weights in the order of packWeights, and a buffer sfb of the launch has their scales, rows of n along k in A's dtype, and behind them their zero points",
+  );
+const weightsRequest = z
+  .strictObject({ dtype: z.enum(weightTypes).optional(), group: group.optional(), zeros: zeros.optional() })
+  .optional()
+  .describe("weights in few bits instead of B, s4 in groups of 128 unless told otherwise; A is bf16 or f16");
+
 const gated = z
   .enum(gatedForms)
   .optional()
@@ -168,6 +181,7 @@ export const problemSchema = z
     precision,
     gated,
     blockScales,
+    weights,
     alpha: scalar.describe("factor of A.B, or runtime"),
     beta: scalar.describe("factor of C, or runtime"),
     batch: z.discriminatedUnion("kind", [
@@ -214,6 +228,7 @@ export const structuredRequestSchema = z
     precision,
     gated,
     blockScales,
+    weights: weightsRequest,
     alpha: scalar.optional().describe("factor of A.B; 1"),
     beta: scalar.optional().describe("factor of C; 0"),
     batch: z

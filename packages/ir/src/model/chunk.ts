@@ -6,6 +6,7 @@ import { issuedChunk, issueEngine } from "./issue.ts";
 import type { ModelKernel } from "./kernel.ts";
 import { type Engine, engineRow, type Machine } from "./machine.ts";
 import { norm } from "./norm.ts";
+import { weightShare } from "./weightShare.ts";
 
 /** Cycles of an SM. */
 export interface ChunkCost {
@@ -49,12 +50,17 @@ export function blockTileOf({ tile: [m, n], unit, swapped }: ModelKernel): Block
 }
 
 /** Bytes that the operands of a chunk make the multiplication read from shared memory. */
-function readBytes(kernel: ModelKernel, { rows, loadedCols, cols }: BlockTile, kBytes: number): number {
+function readBytes(
+  kernel: ModelKernel,
+  { rows, loadedCols, cols }: BlockTile,
+  kBytes: number,
+  bShare: number,
+): number {
   const [im, instructionN] = kernel.instruction;
   const panels = Math.ceil(rows / im);
   const columnPanels = Math.ceil(cols / instructionN);
   // A pair's instruction reads half of B from each SM.
-  const b = (instructionN / cols) * loadedCols;
+  const b = (instructionN / cols) * loadedCols * bShare;
   const once = panels * columnPanels * (im + b) * kBytes;
   // Lanes that ask for the same words are served together, so that a load of 512 bytes takes three of four wavefronts (seen).
   return kernel.engine === "fma" ? once * 0.75 : once;
@@ -143,8 +149,9 @@ export function chunkCost(
     filled *
     (machine.sustained[kernel.engine] ?? 1);
   const multiply = (2 * share.rows * share.cols * kernel.tile[2]) / rate;
-  const sharedBytes = readBytes(kernel, share, kBytes);
-  const intakeBytes = (share.rows + share.loadedCols) * kBytes;
+  const bShare = weightShare(problem);
+  const sharedBytes = readBytes(kernel, share, kBytes, bShare);
+  const intakeBytes = (share.rows + share.loadedCols * bShare) * kBytes;
   const shared = sharedBytes / machine.sharedBytes;
   const [linesA, linesB] = [linesOf(problem.a, kBytes), linesOf(problem.b, kBytes)];
   // Blocks of a cluster ask for each row once.
@@ -153,7 +160,8 @@ export function chunkCost(
   const piecesOf = (rows: number, split: number, sharing: number): number =>
     rows * (1 + (split * (1 + 1 / sharing)) / 2);
   const pieces =
-    piecesOf(share.rows, linesA.split, clusterN) + piecesOf(share.loadedCols, linesB.split, clusterM);
+    piecesOf(share.rows, linesA.split, clusterN) +
+    bShare * piecesOf(share.loadedCols, linesB.split, clusterM);
   const asked =
     (linesA.unaligned ? share.rows / clusterN : 0) + (linesB.unaligned ? share.loadedCols / clusterM : 0);
   const rowsOfLines = kBytes / LINE;

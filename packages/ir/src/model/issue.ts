@@ -7,6 +7,7 @@ import { dtypes, type Problem } from "@tilewright/core";
 import type { ModelKernel } from "./kernel.ts";
 import type { Machine } from "./machine.ts";
 import { norm } from "./norm.ts";
+import { weightShare } from "./weightShare.ts";
 
 /** Schedulers of an SM, each of which issues an instruction of 32 lanes a cycle. */
 const SCHEDULERS = 4;
@@ -92,6 +93,8 @@ const mma = {
   /** f32 in parts: three instructions and their share of the additions; taking a fragment's register apart. */
   inParts: 3.44,
   splitting: 18.8,
+  /** Instructions that make a weight of its code: fifteen make eight. */
+  weight: 15 / 8,
   norm: 4.06,
 } as const;
 
@@ -166,10 +169,14 @@ function mmaChunk(
   const times = problem.precision === "3xtf32" ? mma.inParts + mma.splitting * (1 / warpM + 1 / warpN) : 1;
   const narrow = kBytes < mma.bankRow && problem.k > k ? mma.narrow : 1;
   const multiply = (count * one * times * narrow) / busy;
-  const shared = (count * (sharedBytes + mma.written * (m + n) * kBytes)) / machine.sharedBytes;
+  const written = mma.written * (m + n * weightShare(problem)) * kBytes;
+  const shared = (count * (sharedBytes + written)) / machine.sharedBytes;
+  const made = problem.weights === undefined ? 0 : (mma.weight * warps * warpN * k) / LANES / SCHEDULERS;
   const exposed = Math.max(0, mma.latency - (kernel.stages - 1) * Math.max(multiply, shared));
   const cycles =
-    norm(mma.norm, multiply, shared) + (kernel.specialised ? mma.arrival : mma.barrier) / count + exposed;
+    norm(mma.norm, multiply, shared, made) +
+    (kernel.specialised ? mma.arrival : mma.barrier) / count +
+    exposed;
   return { cycles, multiply, shared };
 }
 

@@ -49,7 +49,11 @@ function bind(program: TileProgram): TileProgram {
       owners.set(stmt.acc.buffer, acc);
       // Part of a tile that a map makes lies as that does.
       if (stmt.a.extent[1] === bufferOf(program, stmt.a.buffer).shape[1]) owners.set(stmt.a.buffer, a);
-      owners.set(stmt.b.buffer, b);
+      // Weights are made for several steps at once, each of which has its registers.
+      const steps = bufferOf(program, stmt.b.buffer).shape[0] / stmt.b.extent[0];
+      const each = registersPerThread(b);
+      const behind: OwnershipMode[] = steps > 1 ? [{ tier: "register", extent: steps, stride: each }] : [];
+      owners.set(stmt.b.buffer, { ...b, rows: [...behind, ...b.rows] });
       continue;
     }
     const n = ownedAxis(nest.n, 1);

@@ -1,9 +1,12 @@
 /** Make register fragments explicit: the K chunk becomes an unrolled loop of steps, each loading what its multiply-adds read. */
+import { WEIGHT_K } from "@tilewright/core";
 import { findAtom } from "../atoms/atoms.ts";
+import { withElementViews } from "../tile/elements.ts";
 import { add, lit, mul, v } from "../tile/expr.ts";
 import { registerBuffer } from "../tile/gemm.ts";
-import { bufferOf, rewriteStmts, takeDirective, wholeView, withBody } from "../tile/rewrite.ts";
+import { bufferOf, eachStmt, rewriteStmts, takeDirective, wholeView, withBody } from "../tile/rewrite.ts";
 import type { Buffer, Stmt, TileProgram, View } from "../tile/types.ts";
+import { codesOf, rowsOfWeights } from "../tile/weights.ts";
 import type { Pass } from "./pass.ts";
 
 /**
@@ -24,8 +27,16 @@ export const loadFragments: Pass = {
 
 function split(input: TileProgram, step: number, reversed: boolean): TileProgram {
   const added: Buffer[] = [];
+  const made = new Map(
+    eachStmt(input.body).flatMap((stmt) =>
+      codesOf(stmt) === null ? [] : [[writtenBy(stmt), stmt] as const],
+    ),
+  );
   const body = rewriteStmts(input.body, (stmt) => {
+    if (made.has(writtenBy(stmt))) return [];
     if (stmt.kind !== "mma") return stmt;
+    const weights = made.get(stmt.b.buffer);
+    if (weights?.kind === "map") return ofWeights(input, stmt, weights, step, added);
     const held = bufferOf(input, stmt.a.buffer).space === "register";
     if (held && findAtom(stmt.atom) === null) return stmt;
     const chunk = stmt.a.extent[1];
@@ -41,7 +52,43 @@ function split(input: TileProgram, step: number, reversed: boolean): TileProgram
     ];
     return { kind: "for", var: "kk", from: lit(0), to: lit(chunk / step), unroll: true, body: steps };
   });
-  return { ...withBody(input, body), buffers: [...input.buffers, ...added] };
+  const buffers = input.buffers.filter(({ name }) => !made.has(name));
+  return { ...withBody(input, body), buffers: [...buffers, ...added] };
+}
+
+const writtenBy = (stmt: Stmt): string => (stmt.kind === "map" ? stmt.dst.buffer : "");
+
+/** Weights are made of whole blocks of codes, the steps of one behind the other; each step loads what it multiplies of A. */
+function ofWeights(
+  input: TileProgram,
+  stmt: Extract<Stmt, { kind: "mma" }>,
+  weights: Extract<Stmt, { kind: "map" }>,
+  step: number,
+  added: Buffer[],
+): Stmt {
+  const [chunk, block] = [stmt.a.extent[1], WEIGHT_K];
+  const a = registerBuffer(nameOf(stmt.a), bufferOf(input, stmt.a.buffer).dtype, [stmt.a.extent[0], step]);
+  const b = registerBuffer("fB", bufferOf(input, stmt.b.buffer).dtype, [block, stmt.b.extent[1]]);
+  added.push(a, b);
+  const from = mul(v("kb"), block);
+  const words = codesOf(weights);
+  const part = withElementViews({ ...weights, dst: wholeView(b) }, (view) =>
+    view.buffer === b.name ? view : rowsOfWeights(view, chunk, from, block, view === words),
+  );
+  const offset = add(from, mul(v("kk"), step));
+  const steps: Stmt[] = [
+    load(a, sliceOf(stmt.a, 1, offset, step), input),
+    { ...stmt, a: wholeView(a), b: sliceOf(wholeView(b), 0, mul(v("kk"), step), step) },
+  ];
+  const inner: Stmt = {
+    kind: "for",
+    var: "kk",
+    from: lit(0),
+    to: lit(block / step),
+    unroll: true,
+    body: steps,
+  };
+  return { kind: "for", var: "kb", from: lit(0), to: lit(chunk / block), unroll: true, body: [part, inner] };
 }
 
 /** `fA` of `A` and of `sA`. */

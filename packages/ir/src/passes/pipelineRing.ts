@@ -1,5 +1,6 @@
 /** Put the shared tiles into a ring of slots, with its four edges, and copy ahead of the arithmetic. */
 import { cond } from "../tile/cond.ts";
+import { withElementViews } from "../tile/elements.ts";
 import { add, asLinear, freeVars, lit, mod, mul, substituteExpr, v } from "../tile/expr.ts";
 import { registerBuffer } from "../tile/gemm.ts";
 import { bufferOf, rewriteStmts, takeDirective, wholeView, withBody } from "../tile/rewrite.ts";
@@ -297,6 +298,9 @@ function readSlot(loop: RingLoop, stmt: Stmt, at: Expr): Stmt {
       return { ...stmt, src: moved(stmt.src) };
     case "mma":
       return withOperandViews(stmt, moved);
+    case "map":
+    case "reduce.row":
+      return withElementViews(stmt, moved);
     default:
       return stmt;
   }

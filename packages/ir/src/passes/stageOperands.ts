@@ -6,6 +6,7 @@ import { isElementStmt, withElementViews } from "../tile/elements.ts";
 import { bufferOf, eachStmt, rewriteStmts, takeDirective, wholeView, withBody } from "../tile/rewrite.ts";
 import { scaleTileInTensor } from "../tile/scaleTiles.ts";
 import type { Buffer, Stmt, TileProgram, View } from "../tile/types.ts";
+import { codesOf } from "../tile/weights.ts";
 import type { Pass } from "./pass.ts";
 
 /** 16 bytes: the widest access of shared memory, and what cp.async and ldmatrix rows need. */
@@ -82,11 +83,12 @@ function stage(input: TileProgram): TileProgram {
   const [onward, kept] = [way === "tensor", way === "global"];
   const added: Buffer[] = [];
 
-  /** `beside`: columns that come into the same tile, behind those of the view. */
+  /** `beside`: columns that come into the same tile, behind those of the view. A matrix of which several tiles come has one with a name of its own for each. */
   const throughShared = (view: View, beside?: View): Staged => {
     const source = bufferOf(input, view.buffer);
     if (source.space !== "global") return { view, copies: [] };
-    const name = `s${source.name}`;
+    const again = added.filter(({ name }) => name.startsWith(`s${source.name}`)).length;
+    const name = `s${source.name}${again === 0 ? "" : again}`;
     const width = view.extent[1] + (beside?.extent[1] ?? 0);
     const shared: Buffer = {
       name,
@@ -140,6 +142,15 @@ function stage(input: TileProgram): TileProgram {
   };
 
   const body = rewriteStmts(input.body, (given) => {
+    if (codesOf(given) !== null && given.kind === "map" && operands.includes("b")) {
+      const copies: Stmt[] = [];
+      const value = withElementViews(given, (view) => {
+        const staged = throughShared(view);
+        copies.push(...staged.copies);
+        return staged.view;
+      });
+      return [...copies, value];
+    }
     if (given.kind !== "mma") return given;
     const { beside, ...stmt } = given;
     const a = operands.includes("a") ? throughShared(stmt.a) : { view: stmt.a, copies: [] };

@@ -13,6 +13,9 @@ import {
   scaleMatrix,
   stepBuffer,
   stepMatrix,
+  WEIGHT_COLUMNS,
+  weightFactors,
+  weightMatrix,
 } from "@tilewright/core";
 import type { Directive } from "./directives.ts";
 import { add, div, lit, mul, v } from "./expr.ts";
@@ -31,6 +34,7 @@ import type {
   TileProgram,
   View,
 } from "./types.ts";
+import { WORDS_PER_ROW, weightValue } from "./weights.ts";
 
 /** Extent of an axis inside the grid: the block tile. */
 export const tileExtent = (factors: readonly OwnershipMode[]): number =>
@@ -44,14 +48,16 @@ export const tierExtent = (factors: readonly OwnershipMode[], tier: OwnershipMod
  * `gemm_f16_nt_300x200x77`: dtype of A (and how it is multiplied, where that is said), transposition in BLAS terms (n: row-major, t: column-major), sizes; `mx200xk` where the launch supplies
  * m and k.
  */
-export function entryName({ a, b, m, n, k, precision, blockScales, gated, symbolic }: Problem): string {
+export function entryName(problem: Problem): string {
+  const { a, b, m, n, k, precision, blockScales, gated, symbolic, weights } = problem;
   const letter = ({ layout }: Operand): string => (layout === "row" ? "n" : "t");
   const sizes = Object.entries({ m, n, k }).map(([name, size]) =>
     symbolic?.[name as "m" | "n" | "k"] === undefined ? size : name,
   );
   const pairs = gated === undefined ? "" : "_gated";
   const way = blockScales === undefined ? (precision === undefined ? "" : `_${precision}`) : "_scaled";
-  return `gemm_${a.dtype}${way}${pairs}_${letter(a)}${letter(b)}_${sizes.join("x")}`;
+  const few = weights === undefined ? "" : `_${b.dtype}g${weights.group}${weights.zeros ? "z" : ""}`;
+  return `gemm_${a.dtype}${few}${way}${pairs}_${letter(a)}${letter(b)}_${sizes.join("x")}`;
 }
 
 export interface GemmNestOptions {
@@ -109,6 +115,9 @@ export function gemmNest(options: GemmNestOptions): TileProgram {
   const turns = splits > 1 && problem.symbolic?.k !== undefined;
   const first = share ? mul(v("k0"), tileK) : splits > 1 && !turns ? mul(v("st"), chunks * tileK) : lit(0);
   const chunk = turns ? mul(add(mul(v("kt"), splits), v("st")), tileK) : add(first, mul(v("kt"), tileK));
+  /** Of `each` in a chunk those before a part's first chunk and its chunks before this one. */
+  const alongChunks = (each: number): Expr =>
+    add(share ? mul(v("k0"), each) : splits > 1 ? mul(v("st"), chunks * each) : lit(0), mul(v("kt"), each));
   const outView = (buffer: Buffer): View => ({
     buffer: buffer.name,
     slot: lit(0),
@@ -119,13 +128,12 @@ export function gemmNest(options: GemmNestOptions): TileProgram {
     const matrix = scaleMatrix(problem, which);
     const each = matrix === null ? (blockFactors(problem, which)?.each ?? 1) : SCALE_ROWS;
     const words = matrix === null ? Math.ceil(tileK / BLOCK_SCALE) : scaleWords(tileK, matrix.block);
-    const firstOf = share ? mul(v("k0"), words) : splits > 1 ? mul(v("st"), chunks * words) : lit(0);
     // Several tiles may lie under one factor.
     const row = tileRows < each ? div(v(tile), each / tileRows) : mul(v(tile), tileRows / each);
     return {
       buffer: buffer.name,
       slot: lit(0),
-      origin: [row, add(firstOf, mul(v("kt"), words))],
+      origin: [row, alongChunks(words)],
       extent: [Math.max(1, tileRows / each), words],
     };
   };
@@ -133,6 +141,21 @@ export function gemmNest(options: GemmNestOptions): TileProgram {
     sfa === null || sfb === null
       ? {}
       : { scales: { a: factorView("a", sfa, tileM, "mt"), b: factorView("b", sfb, tileN, "nt") } };
+  const { weights } = problem;
+  const made = weights === undefined ? null : registerBuffer("wB", problem.a.dtype, [tileK, tileN]);
+  const dequantised: readonly Stmt[] =
+    made === null || weights === undefined
+      ? []
+      : [
+          {
+            kind: "map",
+            dst: wholeView(made),
+            value: weightValue(problem, [tileK, tileN], {
+              words: [mul(v("nt"), tileN / WEIGHT_COLUMNS), alongChunks(tileK * WORDS_PER_ROW)],
+              factors: [alongChunks(tileK / weights.group), col],
+            }),
+          },
+        ];
   const epilogue: Stmt = {
     kind: "epilogue",
     dst: outView(d),
@@ -159,11 +182,15 @@ export function gemmNest(options: GemmNestOptions): TileProgram {
           : countOf(problem, "k", tileK * splits),
       unroll: false,
       body: [
+        ...dequantised,
         {
           kind: "mma",
           acc: wholeView(acc),
           a: { buffer: a.name, slot: lit(0), origin: [row, chunk], extent: [tileM, tileK] },
-          b: { buffer: b.name, slot: lit(0), origin: [chunk, col], extent: [tileK, tileN] },
+          b:
+            made === null
+              ? { buffer: b.name, slot: lit(0), origin: [chunk, col], extent: [tileK, tileN] }
+              : wholeView(made),
           ...scales,
           atom: options.atom,
           walk: "rows",
@@ -185,7 +212,15 @@ export function gemmNest(options: GemmNestOptions): TileProgram {
     launch: { threads: options.threads, cluster: options.cluster },
     nest,
     directives: options.directives,
-    buffers: [a, b, ...(c ? [c] : []), d, ...[sfa, sfb].filter((buffer) => buffer !== null), acc],
+    buffers: [
+      a,
+      b,
+      ...(c ? [c] : []),
+      d,
+      ...[sfa, sfb].filter((buffer) => buffer !== null),
+      acc,
+      ...(made ? [made] : []),
+    ],
     rings: [],
     body: [
       {
@@ -220,31 +255,34 @@ function globalBuffer(
   problem: Problem,
   which: "a" | "b" | "c" | "d",
 ): Buffer {
-  const shape = operandShape(problem, which);
+  const words = which === "b" ? weightMatrix(problem) : null;
+  const shape = words ?? operandShape(problem, which);
   return {
     name,
     space: "global",
-    dtype: operand.dtype,
+    dtype: words === null ? operand.dtype : "s32",
     shape,
     slots: 1,
-    layout: { shape, stride: operandStrides(operand), swizzle: null },
+    layout: { shape, stride: words === null ? operandStrides(operand) : [shape[1], 1], swizzle: null },
     own: null,
     align: matrixAlign(problem, which),
   };
 }
 
-/** The factors of A or B: words of four, a row for each 128 rows of the operand; or f32, a row of factors for each of theirs. Null where it has none. */
+/** The factors of A or B: of weights rows by n; words of four, a row for each 128 rows of the operand; or f32, a row of factors for each of theirs. Null where it has none. */
 function factorBuffer(problem: Problem, which: "a" | "b"): Buffer | null {
   const [matrix, blocks] = [scaleMatrix(problem, which), blockFactors(problem, which)];
-  if (matrix === null && blocks === null) return null;
+  const groups = which === "b" ? weightFactors(problem) : null;
+  if (matrix === null && blocks === null && groups === null) return null;
   const shape =
-    blocks === null
+    groups?.shape ??
+    (blocks === null
       ? ([matrix?.blocks[0] ?? 0, (matrix?.blocks[1] ?? 0) * SCALE_WORDS] as const)
-      : ([blocks.rows, blocks.factors] as const);
+      : ([blocks.rows, blocks.factors] as const));
   return {
     name: `SF${which.toUpperCase()}`,
     space: "global",
-    dtype: blocks === null ? "s32" : "f32",
+    dtype: groups?.dtype ?? (blocks === null ? "s32" : "f32"),
     shape,
     slots: 1,
     layout: { shape, stride: blocks?.strides ?? [shape[1], 1], swizzle: null },

@@ -167,7 +167,9 @@ export function programAt(program: TileProgram, problem: Problem): TileProgram {
           layout: { shape: input.shape, stride: input.strides, swizzle: null },
         };
       const operand = which === undefined || buffer.space !== "global" ? null : problem[which];
-      if (which === undefined || operand === null) return buffer;
+      // Where weights lie follows from fixed sizes.
+      const weights = which === "b" && problem.weights !== undefined;
+      if (which === undefined || operand === null || weights) return buffer;
       const shape = operandShape(problem, which);
       return { ...buffer, shape, layout: { shape, stride: operandStrides(operand), swizzle: null } };
     }),

@@ -33,7 +33,11 @@ export function operandDType(problem: Problem, name: OperandName): DType {
       return problem.d.dtype;
     case "sfa":
     case "sfb":
-      return problem.blockScales === undefined ? "u8" : "f32";
+      return problem.weights === undefined
+        ? problem.blockScales === undefined
+          ? "u8"
+          : "f32"
+        : problem.a.dtype;
     default: {
       const step = problem.epilogue[Number(name.slice("epilogue".length))];
       if (step !== undefined && "dtype" in step) return step.dtype;
@@ -55,6 +59,8 @@ export function unmeasurable(problem: Problem): readonly Diagnostic[] {
     found.push(measuringProblem("unmeasurable", at, message, "measure the product without it"));
   if (problem.batch.kind === "grouped" && expertRowsOf(problem) === null)
     refuse("problem.batch", "a grouped batch has no shape to fill");
+  if (problem.weights?.zeros)
+    refuse("problem.weights", "zero points are whole numbers, and benchmarks fill buffers with others");
   problem.epilogue.forEach((step, index) => {
     if (step.kind === "reduce")
       refuse(`problem.epilogue[${index}]`, "a reduction needs its target zeroed before each launch");

@@ -24,10 +24,12 @@ import {
   type Problem,
   readElement,
   referenceGemm,
+  roundTo,
   scaleMatrix,
   scaleOffset,
   sizeOf,
   storageFromBytes,
+  weightIndex,
   writeElement,
 } from "@tilewright/core";
 import type { DeviceBuffer } from "../device.ts";
@@ -263,6 +265,15 @@ function latticeInputs(
   };
   scale("a", a, rows, [k, 1]);
   scale("b", b, ofB, [1, ofB.length]);
+  const weights = problem.weights;
+  if (weights !== undefined)
+    for (const [i, column] of ofB.entries())
+      for (const row of all) {
+        const factor = Math.floor(row / weights.group) * problem.n + column;
+        const code = buffers.valueOf(problem, "b", weightIndex(problem, row, column));
+        const value = code * buffers.valueOf(problem, "sfb", factor);
+        b[row * ofB.length + i] = roundTo(problem.a.dtype, value);
+      }
   return {
     a,
     b,

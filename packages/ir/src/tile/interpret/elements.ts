@@ -1,5 +1,15 @@
 /** `map` and `reduce.row` on places, in f32 arithmetic. */
-import { fmaF32, foldExpression, functionNamed, mapLeaves, roundTo } from "@tilewright/core";
+import {
+  fmaF32,
+  foldExpression,
+  functionNamed,
+  mapLeaves,
+  roundTo,
+  WEIGHT_COLUMNS,
+  WEIGHT_K,
+  WEIGHT_WORDS,
+  weightPlace,
+} from "@tilewright/core";
 import { type ElementStmt, elementDomain } from "../elements.ts";
 import type { ElementLeaf } from "../types.ts";
 import { clip, markWritten, offsetOf, type Place, requireWritten } from "./memory.ts";
@@ -8,7 +18,10 @@ import { memoryType, storeOf } from "./tileOps.ts";
 /** A leaf whose view is a place. */
 type Source =
   | { readonly kind: "row" | "col"; readonly from: number }
-  | { readonly kind: "place"; readonly place: Place };
+  | { readonly kind: "place"; readonly place: Place; readonly codes: boolean };
+
+/** Bits of a code. */
+const CODE_MASK = 15;
 
 type ElementAt = (row: number, col: number) => number;
 const zero: ElementAt = () => 0;
@@ -26,7 +39,7 @@ export function runElements(
     if (leaf.kind !== "view") return { kind: leaf.kind, from: from[counted++] ?? 0 };
     const place = sources[next++];
     if (place === undefined) throw new RangeError("a place for each view");
-    return { kind: "place", place };
+    return { kind: "place", place, codes: leaf.codes === true };
   });
   const [rows, cols] = elementDomain(stmt);
   const inside = sources.map((place) => {
@@ -54,9 +67,18 @@ export function runElements(
       const box = boxes.get(place);
       if (box === undefined) return zero;
       const { data, rowStride, colStride } = place.memory;
-      const [start, alongRows, alongCols] = [offsetOf(place, 0, 0), place.rows > 1, place.cols > 1];
+      const start = offsetOf(place, 0, 0);
+      if (leaf.codes)
+        return (row, col) => {
+          const [word, bit] = weightPlace(row, col);
+          const r = Math.floor(col / WEIGHT_COLUMNS);
+          const c = Math.floor(row / WEIGHT_K) * WEIGHT_WORDS + word;
+          if (r < box.row0 || r >= box.row1 || c < box.col0 || c >= box.col1) return 0;
+          return ((data[start + r * rowStride + c * colStride] ?? 0) >>> bit) & CODE_MASK;
+        };
+      const [eachRow, eachCol] = [rows / place.rows, cols / place.cols];
       return (row, col) => {
-        const [r, c] = [alongRows ? row : 0, alongCols ? col : 0];
+        const [r, c] = [Math.floor(row / eachRow), Math.floor(col / eachCol)];
         if (r < box.row0 || r >= box.row1 || c < box.col0 || c >= box.col1) return 0;
         return data[start + r * rowStride + c * colStride] ?? 0;
       };

@@ -98,8 +98,9 @@ function parseCall<L>(c: Cursor, leaf: LeafParser<L>): Expression<L> {
   return { kind: "apply", fn: token.text as FunctionName, args };
 }
 
-/** `%tile`, a part of one, or the element's own `row` or `col`, `row[%mt * 64]` where rows are counted from there. */
+/** `%tile`, a part of one, `codes %words`, or the element's own `row` or `col`, `row[%mt * 64]` where rows are counted from there. */
 const elementLeaf: LeafParser<ElementLeaf> = (c) => {
+  if (c.eat("codes")) return { kind: "view", view: parseView(c), codes: true };
   if (c.peek().kind === "name") return { kind: "view", view: parseView(c) };
   const kind = (["row", "col"] as const).find((axis) => c.eat(axis));
   if (kind === undefined) return null;
@@ -115,7 +116,7 @@ const value: Field<ElementExpr> = {
   print: (e, buffers) =>
     printExpression(e, (leaf) =>
       leaf.kind === "view"
-        ? printView(leaf.view, buffers)
+        ? `${leaf.codes ? "codes " : ""}${printView(leaf.view, buffers)}`
         : leaf.from === undefined
           ? leaf.kind
           : `${leaf.kind}[${printExpr(leaf.from)}]`,

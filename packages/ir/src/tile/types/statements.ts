@@ -6,9 +6,12 @@ import type { MachineStmt } from "./machineStatements.ts";
 import type { Cond, Distribution, Expr } from "./placement.ts";
 import type { Raster, ReductionKind, Split, StreamK, TileLoop, TileScheduler } from "./workTiles.ts";
 
-/** What an expression of elements begins with: an element of a view (broadcast where that has one row or column), or the element's own row or column in the tile, counted from there on. */
+/**
+ * What an expression of elements begins with: an element of a view (which has as many rows and columns, or fewer, each then for a run of them), or the element's own row or column in
+ * the tile, counted from there on. `codes`: the view has words of weights, a row for 16 columns and 128 words for 64 rows (core, `problem/weights.ts`), and the leaf is the element's code.
+ */
 export type ElementLeaf =
-  | { readonly kind: "view"; readonly view: View }
+  | { readonly kind: "view"; readonly view: View; readonly codes?: true }
   | { readonly kind: "row" | "col"; readonly from?: Expr };
 
 /** An expression of one element of a tile. */

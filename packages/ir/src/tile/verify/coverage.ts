@@ -1,6 +1,6 @@
 /** Blocks that divide the K of a tile multiply each of its elements once between them. */
 
-import { BLOCK_SCALE, stepOfBuffer, upBuffer } from "@tilewright/core";
+import { BLOCK_SCALE, stepOfBuffer, upBuffer, WEIGHT_COLUMNS } from "@tilewright/core";
 import { operandRole, sourceOf } from "../accesses.ts";
 import { elementSources } from "../elements.ts";
 import type { CellTable } from "../interpret/compileExpr.ts";
@@ -11,6 +11,7 @@ import { InterpretFailure } from "../interpret/failure.ts";
 import { RingState } from "../interpret/rings.ts";
 import { consumersOf } from "../interpret/ringUse.ts";
 import type { Ring, Stmt, View } from "../types.ts";
+import { codesOf, WORDS_PER_ROW } from "../weights.ts";
 import { skipsIterations } from "../within.ts";
 import { chunkLength, K_AXIS, type Operand } from "./chunkLength.ts";
 import { type Fault, MOST_ITERATIONS, type Subject, type Verifier } from "./verifier.ts";
@@ -130,6 +131,8 @@ class Counting implements Hooks {
   readonly #read: Readonly<Record<Operand, Float64Array>>;
   /** Operands of which tiles have copies. */
   readonly #roles = new Map<string, Operand>();
+  /** Tiles of codes of weights on their way. */
+  readonly #words = new Set<string>();
   /** Products of A and B. */
   readonly #ofOperands = new Set<Stmt>();
   /** Whether other products take what is made of their sums. */
@@ -147,6 +150,9 @@ class Counting implements Hooks {
       const role = operandRole(subject.program, name);
       if (role !== null) this.#roles.set(name, role === "a" ? "A" : "B");
     }
+    if (subject.program.problem.weights !== undefined) this.#words.add("B");
+    for (const { stmt } of subject.sites)
+      if (stmt.kind === "copy" && this.#words.has(stmt.src.buffer)) this.#words.add(stmt.dst.buffer);
     for (const { stmt } of subject.sites)
       if (stmt.kind === "mma") {
         const source = sourceOf(subject.program, stmt.b.buffer);
@@ -235,6 +241,8 @@ class Counting implements Hooks {
     if (stmt.kind === "fill") return this.#again.has(stmt) ? () => this.#begin() : null;
     const reads = this.#reads(stmt, table);
     if (stmt.kind === "copy") return this.#moves(stmt, table, reads);
+    const words = codesOf(stmt);
+    if (words !== null && stmt.kind === "map") return this.#dequantises(stmt.dst, words, table, reads);
     if (stmt.kind === "map") return this.#takes(stmt.dst, [0, 1], elementSources(stmt.value), table);
     if (stmt.kind !== "mma") return reads;
     const { columns } = stmt;
@@ -254,6 +262,24 @@ class Counting implements Hooks {
       this.#from.set(`${stmt.acc.buffer} along K`, from);
       sums?.(thread);
       reads?.(thread);
+    };
+  }
+
+  /** Weights are those of the rows of B whose codes they are made of. */
+  #dequantises(
+    dst: View,
+    words: View,
+    table: CellTable,
+    reads: ((thread: Thread) => void) | null,
+  ): (thread: Thread) => void {
+    const [place, origin] = [this.#place(words, 1, table), compileExpr(dst.origin[0], table)];
+    const slot = compileExpr(dst.slot, table);
+    return (thread) => {
+      reads?.(thread);
+      this.#from.set(
+        `${dst.buffer} ${slot(thread.cells)} 0`,
+        place(thread) / WORDS_PER_ROW - origin(thread.cells),
+      );
     };
   }
 
@@ -313,9 +339,10 @@ class Counting implements Hooks {
     table: CellTable,
     reads: ((thread: Thread) => void) | null,
   ): ((thread: Thread) => void) | null {
-    const role = this.#roles.get(stmt.dst.buffer);
+    const words = this.#words.has(stmt.src.buffer);
+    const role = words ? "B" : this.#roles.get(stmt.dst.buffer);
     if (role === undefined) return this.#factors(stmt, table) ?? reads;
-    const axis = K_AXIS[role];
+    const axis = words ? 1 : K_AXIS[role];
     const from = this.#place(stmt.src, axis, table);
     const origin = compileExpr(stmt.dst.origin[axis], table);
     const slot = compileExpr(stmt.dst.slot, table);
@@ -364,7 +391,15 @@ class Counting implements Hooks {
   }
 
   #reads(stmt: DataStmt, table: CellTable): ((thread: Thread) => void) | null {
-    const views = stmt.kind === "copy" ? [stmt.src] : stmt.kind === "mma" ? [stmt.a, stmt.b] : [];
+    const words = codesOf(stmt);
+    const views =
+      stmt.kind === "copy"
+        ? [stmt.src]
+        : stmt.kind === "mma"
+          ? [stmt.a, stmt.b]
+          : words === null
+            ? []
+            : [words];
     const counts = views.flatMap((view) => this.#count(view, table) ?? []);
     if (counts.length === 0) return null;
     const when = stmt.kind === "copy" && stmt.when !== null ? compileCond(stmt.when, table) : null;
@@ -375,12 +410,14 @@ class Counting implements Hooks {
 
   #count(view: View, table: CellTable): ((thread: Thread) => void) | null {
     if (view.buffer !== "A" && view.buffer !== "B") return null;
-    const axis = K_AXIS[view.buffer];
+    const words = this.#words.has(view.buffer);
+    const axis = words ? 1 : K_AXIS[view.buffer];
+    const [each, wide] = words ? [WORDS_PER_ROW, WEIGHT_COLUMNS] : [1, 1];
     const read = this.#read[view.buffer];
     const origin = compileExpr(view.origin[axis], table);
-    const [along, across] = [view.extent[axis], view.extent[1 - axis] ?? 1];
+    const [along, across] = [view.extent[axis] / each, (view.extent[1 - axis] ?? 1) * wide];
     return ({ cells }) => {
-      const from = origin(cells);
+      const from = origin(cells) / each;
       for (let k = Math.max(0, from); k < Math.min(from + along, read.length); k++)
         read[k] = (read[k] ?? 0) + across;
     };

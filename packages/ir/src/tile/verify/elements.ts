@@ -4,6 +4,7 @@ import { findAtom } from "../../atoms/atoms.ts";
 import { findWarpgroupAtom } from "../../atoms/warpgroup.ts";
 import { elementDomain, elementSources, elementViews, isElementStmt } from "../elements.ts";
 import { type OwnershipMode, reached } from "../types.ts";
+import { codeExtent, codesOf } from "../weights.ts";
 import { bufferAt, type Verifier, viewText } from "./verifier.ts";
 
 const text = (factors: readonly OwnershipMode[]): string =>
@@ -13,14 +14,14 @@ export const elements: Verifier = {
   name: "elements",
   code: "TW3166",
   property:
-    "what map and reduce.row read has the statement's rows and columns, or one of them; from stage staged on they write registers of f32, tiles that instructions take from registers, shared memory, or a further result in global memory, and one register tile says which thread has which element",
+    "what map and reduce.row read has the statement's rows and columns, or fewer, each then for a run of them, and codes of weights their words; from stage staged on they write registers of f32, tiles that instructions take from registers, shared memory, or a further result in global memory, and one register tile says which thread has which element",
   from: "nest",
   *check(subject) {
     // Instructions take some from registers.
     const factors = new Set(
       subject.sites.flatMap(({ stmt }) =>
         stmt.kind === "mma" && (findWarpgroupAtom(stmt.atom) ?? findAtom(stmt.atom)) !== null
-          ? [stmt.a.buffer]
+          ? [stmt.a.buffer, stmt.b.buffer]
           : [],
       ),
     );
@@ -29,13 +30,23 @@ export const elements: Verifier = {
       if (!isElementStmt(stmt)) continue;
       const [rows, cols] = elementDomain(stmt);
       const dst = bufferAt(subject, stmt.dst.buffer);
-      for (const view of elementSources(stmt.value))
-        if (![1, rows].includes(view.extent[0]) || ![1, cols].includes(view.extent[1]))
+      const words = codesOf(stmt);
+      for (const view of elementSources(stmt.value)) {
+        const wanted = view === words ? codeExtent([rows, cols]) : null;
+        if (
+          wanted === null
+            ? rows % view.extent[0] !== 0 || cols % view.extent[1] !== 0
+            : wanted[0] !== view.extent[0] || wanted[1] !== view.extent[1]
+        )
           yield {
             at: site,
             message: `reads ${viewText(view)} for ${rows} x ${cols} elements`,
-            hint: "as many rows and columns, or one",
+            hint:
+              wanted === null
+                ? "as many rows and columns, or a part of them"
+                : `their codes are ${wanted.join(" x ")} words`,
           };
+      }
       const step = stepOfBuffer(dst.name);
       const stores = step !== null && subject.program.problem.epilogue[step]?.kind === "result";
       const written =

@@ -11,6 +11,8 @@ import {
   scaleMatrix,
   stepMatrix,
   stepOfBuffer,
+  weightFactors,
+  weightMatrix,
 } from "@tilewright/core";
 import { gatedLayout } from "../gated.ts";
 import { nearestHint } from "../text/nearest.ts";
@@ -74,11 +76,13 @@ function* compare(buffer: Buffer, name: Letter, problem: Problem): Iterable<Faul
     yield* compareCopy(buffer, name, problem);
     return;
   }
+  const words = name === "B" ? weightMatrix(problem) : null;
   const { shape, stride } =
     name === "B"
       ? gatedLayout(problem)
       : { shape: operandShape(problem, letters[name]), stride: operandStrides(operand) };
-  yield* mismatches(buffer, operand.dtype, shape, stride);
+  if (words === null) yield* mismatches(buffer, operand.dtype, shape, stride);
+  else yield* mismatches(buffer, "s32", words, [words[1], 1]);
   if (buffer.align > operand.align)
     yield {
       at: buffer,
@@ -121,7 +125,9 @@ function* compareCopy(buffer: Buffer, name: Letter, problem: Problem): Iterable<
 function* compareFactors(buffer: Buffer, name: FactorName, problem: Problem): Iterable<Fault> {
   const matrix = scaleMatrix(problem, factors[name]);
   const blocks = blockFactors(problem, factors[name]);
-  if (matrix === null && blocks === null) {
+  const groups = name === "SFB" ? weightFactors(problem) : null;
+  if (groups !== null) yield* mismatches(buffer, groups.dtype, groups.shape, [groups.shape[1], 1]);
+  else if (matrix === null && blocks === null) {
     const operand = factors[name];
     yield {
       at: buffer,

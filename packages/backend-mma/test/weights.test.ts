@@ -1,0 +1,88 @@
+/** Weights in few bits: float64, the interpreter, ptxas and the emulator agree, whatever the schedule, the group and the dtype. */
+import { checkCase, problemOf, scheduleOf, targetOf } from "@tilewright/conformance";
+import { createCompiler } from "@tilewright/ir";
+import { openDevice } from "@tilewright/runtime";
+import { expect, test } from "vitest";
+import { mma } from "../src/index.ts";
+
+const usual = "frag=1 copy=cp.async";
+
+const cases = [
+  // Rows and columns that the tile leaves over; groups smaller than a chunk.
+  ["sm_80", "bf16", [37, 80, 384], { group: 32, zeros: true }, `tile=32x64x128 warp=16x32 stages=3 ${usual}`],
+  [
+    "sm_80",
+    "f16",
+    [5, 48, 256],
+    { group: 128, zeros: true },
+    `tile=16x32x128 warp=16x16 stages=2 split=2 ${usual}`,
+  ],
+  [
+    "sm_80",
+    "bf16",
+    [16, 32, 192],
+    { group: 64 },
+    "tile=16x32x64 warp=16x16 stages=2 frag=1 copy=direct registerPrefetch=on",
+  ],
+  [
+    "sm_80",
+    "f16",
+    [33, 64, 320],
+    { group: 64 },
+    `tile=32x64x64 warp=32x32 stages=3 drain=2 epi=smem ${usual}`,
+  ],
+  [
+    "sm_90",
+    "bf16",
+    [20, 80, 256],
+    { group: 64, zeros: true },
+    "tile=32x64x64 warp=16x32 stages=3 frag=1 copy=tma",
+  ],
+  [
+    "sm_90",
+    "f16",
+    [9, 64, 384],
+    { group: 128 },
+    `tile=16x64x128 warp=16x32 stages=2 split=3 reduction=cluster ${usual}`,
+  ],
+] as const;
+
+test.each(cases)("%s, %s, %o, %o, %s", async (arch, dtype, [m, n, k], weights, schedule) => {
+  const device = await openDevice({ kind: "emulator", arch });
+  if (!device.ok) throw new Error("no emulator");
+  const problem = problemOf({ m, n, k, dtype, weights });
+  const subject = { problem, schedule: scheduleOf(mma, schedule), target: targetOf(arch), seed: m };
+  expect(checkCase(mma, subject, { emulator: device.value })).toEqual([]);
+  device.value.close();
+});
+
+test("m may come with the launch", async () => {
+  const device = await openDevice({ kind: "emulator", arch: "sm_80" });
+  if (!device.ok) throw new Error("no emulator");
+  const problem = problemOf({ m: 20, n: 32, k: 128, weights: {}, symbolic: { m: {} } });
+  const schedule = scheduleOf(mma, `tile=16x32x128 warp=16x16 stages=2 ${usual}`);
+  const subject = { problem, schedule, target: targetOf("sm_80"), seed: 2 };
+  expect(checkCase(mma, subject, { emulator: device.value })).toEqual([]);
+  device.value.close();
+});
+
+/** What a schedule, or a problem, is refused with. */
+const refused = (request: Parameters<typeof problemOf>[0], schedule: string, arch = "sm_80") => {
+  const given = { problem: problemOf(request), target: targetOf(arch), schedule: scheduleOf(mma, schedule) };
+  const made = createCompiler({ backends: [mma] }).compile(given);
+  return made.ok ? [] : made.error.map(({ code }) => code);
+};
+
+test("schedules that cut blocks or groups of weights are refused", () => {
+  const request = { m: 16, n: 64, k: 256, weights: { group: 128 } };
+  expect(refused(request, `tile=16x32x64 warp=16x16 stages=2 ${usual}`)).toContain("TW2228");
+  expect(refused(request, `tile=16x32x128 warp=16x8 stages=2 ${usual}`)).toContain("TW2229");
+  expect(refused(request, "tile=16x32x128 warp=16x16 stages=2 frag=2 copy=cp.async")).toContain("TW2230");
+  expect(refused(request, `tile=16x32x128 warp=16x16 stages=2 ${usual}`)).toEqual([]);
+});
+
+test("targets without the instruction are refused", () => {
+  const request = { m: 16, n: 64, k: 256, dtype: "f16", weights: {} } as const;
+  const schedule = "tile=16x32x128 warp=16x16 stages=2 frag=1 copy=direct";
+  expect(refused(request, schedule, "sm_75")).toContain("TW1819");
+});

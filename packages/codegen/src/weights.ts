@@ -1,0 +1,220 @@
+/**
+ * Weights of codes in shared memory: words whose fields lie as instructions take fragments, four codes of pairs along k. A field is put under an exponent by one lop3, which makes
+ * of it a number that is exact; zero point and scale are a subtraction and a multiplication of pairs.
+ */
+import type { DType, FunctionName } from "@tilewright/core";
+import { WEIGHT_COLUMNS, WEIGHT_K } from "@tilewright/core";
+import {
+  bufferOf,
+  codesOf,
+  type ElementExpr,
+  type OwnedRegister,
+  type Ownership,
+  type OwnershipMode,
+  type View,
+} from "@tilewright/ir";
+import { imm } from "@tilewright/ptx";
+import type { Reg } from "./code.ts";
+import { CannotLower, type Context } from "./context.ts";
+import type { StmtOf } from "./engine.ts";
+import { ownedTile, ownerOf } from "./registers.ts";
+import { sharedAddress } from "./sharedAddress.ts";
+import { insideBlock, NOWHERE, ownedPosition, type ThreadPosition } from "./threads.ts";
+import { loadRun, shifted, type Word } from "./words.ts";
+
+/** How pairs of a dtype are made. */
+interface PairForm {
+  /** Pairs whose fields begin at these bits of each half, by the shift that brings them there: `field` bits above the lowest. */
+  readonly fields: readonly { readonly shift: number; readonly field: number }[];
+  /** The exponent under which a field at bit 0 is itself plus `bias`, in both halves. */
+  readonly magic: number;
+  readonly bias: number;
+  /** A whole number of up to 8 bits in both halves. */
+  pair(value: number): number;
+}
+
+const twice = (half: number): number => half * 0x10001;
+
+/** Numbers of 8 bits with an exponent: exact in both. */
+const bits: Readonly<Partial<Record<DType, (x: number) => number>>> = {
+  bf16: (x) => (new Uint32Array(new Float32Array([x]).buffer)[0] ?? 0) >>> 16,
+  f16: (x) => {
+    const [word = 0] = new Uint32Array(new Float32Array([x]).buffer);
+    if (x === 0) return word >>> 16;
+    return ((word >>> 16) & 0x8000) | (((word >>> 13) - ((127 - 15) << 10)) & 0x7fff);
+  },
+};
+
+const forms: Readonly<Partial<Record<DType, PairForm>>> = {
+  // Seven bits of mantissa hold a field at the lowest bits only.
+  bf16: {
+    fields: [0, 4, 8, 12].map((shift) => ({ shift, field: 0 })),
+    magic: 0x4300_4300,
+    bias: 128,
+    pair: (value) => twice(bits.bf16?.(value) ?? 0),
+  },
+  // Ten bits hold the field above, too: it counts 16 times.
+  f16: {
+    fields: [0, 4, 8, 12].map((bit) => ({ shift: bit & 8, field: bit & 4 })),
+    magic: 0x6400_6400,
+    bias: 1024,
+    pair: (value) => twice(bits.f16?.(value) ?? 0),
+  },
+};
+
+/** Table of lop3 for (a & b) | c (PTX ISA, lop3). */
+const AND_OR = 0xea;
+/** A field in both halves. */
+const FIELD = 0x000f_000f;
+
+/** Zero point and scale of an expression `(codes - zero) * scale`. */
+interface Parts {
+  readonly zero: number | View;
+  readonly scale: View;
+}
+
+function partsOf(value: ElementExpr): Parts {
+  const args = (e: ElementExpr | undefined, fn: FunctionName): readonly ElementExpr[] =>
+    e?.kind === "apply" && e.fn === fn ? e.args : [];
+  const view = (e: ElementExpr | undefined): View | null =>
+    e?.kind === "leaf" && e.leaf.kind === "view" ? e.leaf.view : null;
+  const [difference, factor] = args(value, "mul");
+  const [, subtracted] = args(difference, "sub");
+  const [zero, scale] = [subtracted?.kind === "number" ? subtracted.value : view(subtracted), view(factor)];
+  if (zero === null || scale === null)
+    throw new CannotLower("map", "weights are (codes %words - zero) * %scales");
+  return { zero, scale };
+}
+
+/** Factors of an axis without those of the innermost `inner` elements. */
+function outside(factors: readonly OwnershipMode[], inner: number): OwnershipMode[] {
+  const out: OwnershipMode[] = [];
+  let left = inner;
+  for (const f of [...factors].reverse()) {
+    const taken = Math.min(f.extent, left);
+    left /= taken;
+    if (f.extent > taken) out.unshift({ ...f, extent: f.extent / taken });
+  }
+  if (left !== 1) throw new CannotLower("map", "a warp has whole blocks of weights");
+  return out;
+}
+
+export function lowerWeights(ctx: Context, stmt: StmtOf<"map">): void {
+  const words = codesOf(stmt);
+  const tile = ownedTile(ctx, stmt.dst.buffer, ctx.constant(stmt.dst.slot, "slot of the weights"));
+  const form = forms[tile.dtype];
+  if (words === null || form === undefined || bufferOf(ctx.program, words.buffer).space !== "shared")
+    throw new CannotLower("map", "makes weights of bf16 or f16 of words in shared memory");
+  const own = ownerOf(bufferOf(ctx.program, stmt.dst.buffer));
+  const { zero, scale } = partsOf(stmt.value);
+  // A lane's 16 bytes of a block.
+  const ofWords = ownedPosition(
+    ctx.values,
+    {
+      rows: outside(own.cols, WEIGHT_COLUMNS),
+      cols: [
+        { tier: "thread", extent: 32, stride: 1 },
+        { tier: "atom", extent: 4, stride: 1 },
+      ],
+    },
+    insideBlock,
+  );
+  const factors = new Factors(ctx, form, own, stmt.dst.extent[0]);
+  const at = new Map(tile.elements.map((e): [string, OwnedRegister] => [`${e.row} ${e.col}`, e]));
+  const columns = [...new Set(tile.elements.map(({ col }) => col - (col % WEIGHT_COLUMNS)))];
+  for (let block = 0; block < stmt.dst.extent[0]; block += WEIGHT_K)
+    for (const first of columns) {
+      const four = Array.from({ length: 4 }, () => ctx.entry.reg("b32", "codes"));
+      const from = sharedAddress(ctx, words, ofWords, first / WEIGHT_COLUMNS, (block / WEIGHT_K) * 128);
+      loadRun(ctx, null, "shared", "s32", 4, four, from);
+      four.forEach((word, step) => {
+        form.fields.forEach(({ shift, field }, i) => {
+          const [row, col] = [block + 16 * step + 8 * (i >> 1), first + 8 * (i & 1)];
+          const element = at.get(`${row} ${col}`);
+          if (element === undefined) throw new CannotLower("map", "has no fragment of these weights");
+          const biased = ctx.entry.reg("b32", "weight");
+          const mask = factors.constant((FIELD << field) >>> 0);
+          const magic = factors.constant(form.magic);
+          ctx.emitAny(null, "lop3.b32", biased, shifted(ctx, null, word, shift), mask, magic, imm(AND_OR));
+          const exact = factors.without(biased, field, zero, row, col);
+          factors.times(tile.at(element.register), exact, scale, row, col);
+        });
+      });
+    }
+}
+
+/** Zero points and scales as pairs, each loaded once for the runs that it is of. */
+class Factors {
+  readonly #ctx: Context;
+  readonly #form: PairForm;
+  readonly #position: ThreadPosition;
+  readonly #rows: number;
+  readonly #type: "bf16x2" | "f16x2";
+  readonly #known = new Map<string, Word>();
+
+  constructor(ctx: Context, form: PairForm, own: Ownership, rows: number) {
+    this.#ctx = ctx;
+    this.#form = form;
+    this.#rows = rows;
+    this.#type = form.bias === 128 ? "bf16x2" : "f16x2";
+    this.#position = { row: NOWHERE, col: ownedPosition(ctx.values, own, insideBlock).col };
+  }
+
+  constant(value: number): Word {
+    return this.#ctx.invariant(`pairs of ${value}`, (code) => {
+      const d = this.#ctx.entry.reg("b32", "pairs");
+      code.emit(null, "mov.b32", d, imm(value));
+      return d;
+    });
+  }
+
+  /** The number of a field under its exponent, without that and the zero point. */
+  without(biased: Word, field: number, zero: number | View, row: number, col: number): Word {
+    const up = 2 ** field;
+    const off =
+      typeof zero === "number"
+        ? this.constant(this.#form.pair(-(this.#form.bias / up + zero)))
+        : this.#once(`zero ${field}`, zero, row, col, (point) =>
+            this.#fma(
+              point,
+              this.constant(this.#form.pair(-1)),
+              this.constant(this.#form.pair(-this.#form.bias / up)),
+            ),
+          );
+    return this.#fma(biased, this.constant(this.#form.pair(1 / up)), off);
+  }
+
+  /** Times the scale, rounded once: what is added is nothing. */
+  times(into: Reg, value: Word, scale: View, row: number, col: number): void {
+    const pair = this.#once("scale", scale, row, col, (s) => s);
+    this.#ctx.emitAny(null, `fma.rn.${this.#type}`, into, value, pair, this.constant(twice(0x8000)));
+  }
+
+  #fma(a: Word, b: Word, c: Word): Word {
+    const d = this.#ctx.entry.reg("b32", "weight");
+    this.#ctx.emitAny(null, `fma.rn.${this.#type}`, d, a, b, c);
+    return d;
+  }
+
+  /** A factor of a column and run of rows in both halves of a word. */
+  #once(what: string, view: View, row: number, col: number, make: (pair: Word) => Word): Word {
+    const run = Math.floor(row / (this.#rows / view.extent[0]));
+    const key = `${what} ${run} ${col}`;
+    const known = this.#known.get(key);
+    if (known !== undefined) return known;
+    const loaded = this.#known.get(`${view.buffer} ${run} ${col}`) ?? this.#load(view, run, col);
+    this.#known.set(`${view.buffer} ${run} ${col}`, loaded);
+    const made = make(loaded);
+    this.#known.set(key, made);
+    return made;
+  }
+
+  #load(view: View, run: number, col: number): Word {
+    const ctx = this.#ctx;
+    const [half, pair] = [ctx.entry.reg("b32", "scale"), ctx.entry.reg("b32", "scale")];
+    const { dtype } = bufferOf(ctx.program, view.buffer);
+    loadRun(ctx, null, "shared", dtype, 1, [half], sharedAddress(ctx, view, this.#position, run, col));
+    ctx.emitAny(null, "prmt.b32", pair, half, half, imm(0x1010));
+    return pair;
+  }
+}

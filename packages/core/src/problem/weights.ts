@@ -1,0 +1,217 @@
+/**
+ * Weights that are stored in few bits and multiplied in the dtype of A: `D = A . dequant(W)`. Column j of B is row j of W. What a code q of a group with scale s and zero
+ * point z stands for is (q - z) * s, rounded once, to nearest even, to A's dtype; without zero points z is 8.
+ *
+ * Memory order of the codes, `fragments-16x64`: blocks of 16 columns of B by 64 of k, 512 bytes each, those of one 16 columns one behind the other along k. A block has 16 bytes
+ * for each of 32 lanes: the words of its four runs of 16 along k. A word has what a lane holds of 16 x 16 elements where a matrix instruction takes them from registers
+ * (PTX ISA, mma.m16n8k16 and wgmma: register fragment of A): with g = lane / 4 and t = lane % 4 the columns g and g + 8, at 2t, 2t + 1, 2t + 8 and 2t + 9 of k. Bits 4i to
+ * 4i + 3 have the code at column g + 8 (i % 2) and 2t + 8 (i / 2) of k, bits 16 + 4i and so on its neighbour along k.
+ *
+ * The scales are rows of n, one for each group along k, in A's dtype; behind them, in the same way, the zero points.
+ */
+import type { Diagnostic } from "../diagnostics.ts";
+import { type DType, weightTypes } from "../dtype.ts";
+import {
+  bytesOfStorage,
+  decodeArray,
+  encodeArray,
+  roundTo,
+  type Storage,
+  storageFromBytes,
+} from "../numerics/storage.ts";
+import type { Problem } from "../problem.ts";
+import { invalid, problemCodes } from "./codes.ts";
+
+/** Name of the memory order. */
+export const WEIGHT_ORDER = "fragments-16x64";
+/** Columns of B, and elements of k, in a block. */
+export const WEIGHT_COLUMNS = 16;
+export const WEIGHT_K = 64;
+/** Words of a block. */
+export const WEIGHT_WORDS = 128;
+/** What a code stands for 0 where there are no zero points. */
+export const WEIGHT_ZERO = 8;
+/** Weights along k under one scale. */
+export const weightGroups = [32, 64, 128] as const;
+
+const isWeights = (dtype: DType): boolean => (weightTypes as readonly DType[]).includes(dtype);
+
+/** Rows of blocks, and words of a row, of the codes as a matrix of words, one row behind the other; null where B has elements. */
+export const weightMatrix = ({
+  n,
+  k,
+  weights,
+}: Pick<Problem, "n" | "k" | "weights">): readonly [rows: number, words: number] | null =>
+  weights === undefined ? null : [n / WEIGHT_COLUMNS, (k / WEIGHT_K) * WEIGHT_WORDS];
+
+/** Scales and zero points as one matrix. */
+export interface WeightFactors {
+  readonly dtype: DType;
+  readonly groups: number;
+  /** Rows of scales, then of zero points, by n. */
+  readonly shape: readonly [rows: number, columns: number];
+  readonly bytes: number;
+}
+
+/** The factors of the weights; null where B has elements. */
+export function weightFactors({
+  n,
+  k,
+  a,
+  weights,
+}: Pick<Problem, "n" | "k" | "a" | "weights">): WeightFactors | null {
+  if (weights === undefined) return null;
+  const groups = k / weights.group;
+  const rows = weights.zeros ? 2 * groups : groups;
+  return { dtype: a.dtype, groups, shape: [rows, n], bytes: 2 * rows * n };
+}
+
+/** Where the code at `k` of column `n` stands in its block: the word, and its lowest bit there. */
+export function weightPlace(k: number, n: number): readonly [word: number, bit: number] {
+  const [column, along] = [n % WEIGHT_COLUMNS, k % 16];
+  const lane = (column % 8) * 4 + Math.floor((along % 8) / 2);
+  const pair = Math.floor(column / 8) + 2 * Math.floor(along / 8);
+  return [lane * 4 + Math.floor((k % WEIGHT_K) / 16), 4 * pair + 16 * (along % 2)];
+}
+
+/** Which of all codes in memory, 4 bits each, is that at `k` of column `n`. */
+export function weightIndex(problem: Pick<Problem, "k">, k: number, n: number): number {
+  const [word, bit] = weightPlace(k, n);
+  return 8 * (blockOf(problem.k, k, n) + word) + bit / 4;
+}
+
+/** The first word of the block that has the code at `along` of a column, of `k` in all. */
+const blockOf = (k: number, along: number, column: number): number =>
+  (Math.floor(column / WEIGHT_COLUMNS) * (k / WEIGHT_K) + Math.floor(along / WEIGHT_K)) * WEIGHT_WORDS;
+
+/** The place of each code of an n x k matrix of weights: its word in memory, and its lowest bit there. */
+function eachPlace(
+  [n, k]: readonly [number, number],
+  visit: (column: number, along: number, word: number, bit: number) => void,
+): void {
+  for (let column = 0; column < n; column++)
+    for (let along = 0; along < k; along++) {
+      const [word, bit] = weightPlace(along, column);
+      visit(column, along, blockOf(k, along, column) + word, bit);
+    }
+}
+
+export interface UnpackedWeights {
+  /** Rows of W, columns of B: a multiple of 16. */
+  readonly n: number;
+  /** A multiple of 64 and of the group. */
+  readonly k: number;
+  /** n rows of k codes from 0 to 15, one an entry. */
+  readonly codes: ArrayLike<number>;
+  /** n rows of k / group scales. */
+  readonly scales: ArrayLike<number>;
+  /** n rows of k / group zero points from 0 to 15; 8 for all unless given. */
+  readonly zeros?: ArrayLike<number>;
+  readonly group: number;
+  /** A's dtype. */
+  readonly dtype: "bf16" | "f16";
+}
+
+/**
+ * Codes, scales and zero points of weights in the order that kernels read (`fragments-16x64`): bytes of the buffers `b` and `sfb` of a launch. Throws a `RangeError` on sizes that
+ * do not divide, on arrays of other lengths, and on codes and zero points that are no whole numbers from 0 to 15.
+ */
+export function packWeights(given: UnpackedWeights): {
+  readonly b: Uint8Array;
+  readonly sfb: Uint8Array;
+} {
+  const { n, k, codes, scales, zeros, group, dtype } = given;
+  if (n % WEIGHT_COLUMNS !== 0 || k % WEIGHT_K !== 0 || k % group !== 0)
+    throw new RangeError(`${n} x ${k} weights in groups of ${group} are no whole blocks of 16 x 64`);
+  const groups = k / group;
+  const expect = (what: string, values: ArrayLike<number>, length: number, small: boolean): void => {
+    if (values.length !== length) throw new RangeError(`${values.length} ${what}, where there are ${length}`);
+    const odd = small
+      ? Array.prototype.find.call(values, (x) => !(x >= 0 && x <= 15 && x % 1 === 0))
+      : undefined;
+    if (odd !== undefined) throw new RangeError(`${odd} among the ${what}, which go from 0 to 15`);
+  };
+  expect("codes", codes, n * k, true);
+  expect("scales", scales, n * groups, false);
+  if (zeros !== undefined) expect("zero points", zeros, n * groups, true);
+  const words = new Uint32Array((n * k) / 8);
+  eachPlace([n, k], (column, along, word, bit) => {
+    words[word] = (words[word] ?? 0) | ((codes[column * k + along] ?? 0) << bit);
+  });
+  const turned = (values: ArrayLike<number>): readonly number[] =>
+    Array.from({ length: groups * n }, (_, i) => values[(i % n) * groups + Math.floor(i / n)] ?? 0);
+  const factors = [...turned(scales), ...(zeros === undefined ? [] : turned(zeros))];
+  return { b: new Uint8Array(words.buffer), sfb: bytesOfStorage(encodeArray(dtype, factors)) };
+}
+
+/** What the codes of a problem's B stand for, column after column; null where B has elements, or is given as values. Throws where the factors are missing. */
+export function unpackWeights(
+  problem: Problem,
+  b: Storage | Float64Array,
+  sfb: Uint8Array | null,
+): Float64Array | null {
+  const { n, k, weights } = problem;
+  const factors = weightFactors(problem);
+  if (weights === undefined || factors === null || b instanceof Float64Array) return null;
+  if (sfb === null) throw new TypeError("the reference needs the scales of the weights");
+  const [rows, columns] = factors.shape;
+  const values = decodeArray(factors.dtype, storageFromBytes(factors.dtype, sfb, rows * columns));
+  const words = new Uint32Array(bytesOfStorage(b).slice().buffer);
+  const out = new Float64Array(n * k);
+  eachPlace([n, k], (column, along, word, bit) => {
+    const group = Math.floor(along / weights.group);
+    const zero = weights.zeros ? (values[(factors.groups + group) * n + column] ?? 0) : WEIGHT_ZERO;
+    const code = ((words[word] ?? 0) >>> bit) & 15;
+    out[column * k + along] = roundTo(factors.dtype, (code - zero) * (values[group * n + column] ?? 0));
+  });
+  return out;
+}
+
+/** What weights and the rest of a problem contradict each other in: TW1021. */
+export function checkWeights(problem: Problem): readonly Diagnostic[] {
+  const { n, k, a, b, batch, weights, symbolic, gated } = problem;
+  const found: Diagnostic[] = [];
+  const fault = (at: string, message: string, hint: string): void => {
+    found.push(invalid(problemCodes.weights, at, message, hint));
+  };
+  if (weights === undefined) {
+    for (const [at, { dtype }] of [["a.dtype", a] as const, ["b.dtype", b] as const])
+      if (isWeights(dtype))
+        fault(at, `${dtype} is of weights, whose groups have scales`, "give weights, for B alone");
+    return found;
+  }
+  if (!isWeights(b.dtype))
+    fault("b.dtype", `weights are ${weightTypes.join(" or ")}, not ${b.dtype}`, `use ${weightTypes[0]}`);
+  if (a.dtype !== "bf16" && a.dtype !== "f16")
+    fault("a.dtype", `A of ${a.dtype} is not multiplied by weights`, "use bf16 or f16");
+  const { group } = weights;
+  if (!weightGroups.some((each) => each === group))
+    fault("weights.group", `there are no groups of ${group}`, `use ${weightGroups.join(", ")}`);
+  else if (k % group !== 0)
+    fault(
+      "weights.group",
+      `a k of ${k} is no whole number of groups of ${group}`,
+      `use a k of ${Math.ceil(k / group) * group}, with zeros in A behind its end, or smaller groups`,
+    );
+  if (n % WEIGHT_COLUMNS !== 0 || k % WEIGHT_K !== 0)
+    fault(
+      "weights",
+      `${n} x ${k} weights are no whole blocks of ${WEIGHT_COLUMNS} x ${WEIGHT_K}`,
+      `use n of ${Math.ceil(n / WEIGHT_COLUMNS) * WEIGHT_COLUMNS} and k of ${Math.ceil(k / WEIGHT_K) * WEIGHT_K}`,
+    );
+  if (b.layout !== "col" || b.ld !== k)
+    fault(
+      "b",
+      "weights lie in blocks, which leave no gaps",
+      "leave the layout and leading dimension of B out",
+    );
+  if (b.align % 16 !== 0)
+    fault("b.align", `blocks of weights begin at multiples of 16 bytes, not of ${b.align}`, "use 16 or more");
+  if (batch.kind !== "none") fault("batch", "weights are one matrix, not a batch", "leave batch out");
+  if (gated !== undefined)
+    fault("gated", "weights are of one product, not of a gated one", "multiply by each half apart");
+  const fixed = Object.keys(symbolic ?? {}).filter((name) => !["m", "lda", "ldc", "ldd"].includes(name));
+  for (const name of fixed)
+    fault(`symbolic.${name}`, "where weights lie follows from n and k", `fix ${name}; m may be symbolic`);
+  return found;
+}

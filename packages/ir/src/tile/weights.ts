@@ -1,0 +1,74 @@
+/** Weights in few bits on their way to a product: a `map` makes elements of their codes in the registers that the instruction takes. */
+import {
+  leavesOf,
+  type Problem,
+  WEIGHT_COLUMNS,
+  WEIGHT_K,
+  WEIGHT_WORDS,
+  WEIGHT_ZERO,
+  weightFactors,
+} from "@tilewright/core";
+import { add, div, lit, mul } from "./expr.ts";
+import type { ElementExpr, Expr, Stmt, View } from "./types.ts";
+
+/** Words of codes that a statement reads; null where it reads none. */
+export function codesOf(stmt: Stmt): View | null {
+  if (stmt.kind !== "map") return null;
+  const leaf = leavesOf(stmt.value).find((each) => each.kind === "view" && each.codes === true);
+  return leaf?.kind === "view" ? leaf.view : null;
+}
+
+/** Rows and columns of the words of so many rows and columns of codes. */
+export const codeExtent = ([rows, cols]: readonly [number, number]): readonly [number, number] => [
+  cols / WEIGHT_COLUMNS,
+  (rows / WEIGHT_K) * WEIGHT_WORDS,
+];
+
+/** Rows of B by words of their codes. */
+export const WORDS_PER_ROW: number = WEIGHT_WORDS / WEIGHT_K;
+
+/** What weights are of a chunk of `rows` along k and `cols` columns whose codes, and factors, begin there: (code - zero point) * scale. */
+export function weightValue(
+  problem: Problem,
+  [rows, cols]: readonly [number, number],
+  origin: { readonly words: readonly [Expr, Expr]; readonly factors: readonly [Expr, Expr] },
+): ElementExpr {
+  const { group = rows, zeros = false } = problem.weights ?? {};
+  const leaf = (
+    buffer: string,
+    at: readonly [Expr, Expr],
+    extent: readonly [number, number],
+    codes: { readonly codes?: true } = {},
+  ): ElementExpr => ({
+    kind: "leaf",
+    leaf: { kind: "view", view: { buffer, slot: lit(0), origin: at, extent }, ...codes },
+  });
+  const factors = (before: number): ElementExpr =>
+    leaf("SFB", [add(origin.factors[0], before), origin.factors[1]], [Math.max(1, rows / group), cols]);
+  const code = leaf("B", origin.words, codeExtent([rows, cols]), { codes: true });
+  const zero: ElementExpr = zeros
+    ? factors(weightFactors(problem)?.groups ?? 0)
+    : { kind: "number", value: WEIGHT_ZERO };
+  return {
+    kind: "apply",
+    fn: "mul",
+    args: [{ kind: "apply", fn: "sub", args: [code, zero] }, factors(0)],
+  };
+}
+
+/** Rows `from` to `from + count - 1` of a tile of `rows` that a map makes of codes and factors: the same parts of what it reads, which has them in runs. */
+export function rowsOfWeights(view: View, rows: number, from: Expr, count: number, codes: boolean): View {
+  const [r, c] = view.origin;
+  if (codes)
+    return {
+      ...view,
+      origin: [r, add(c, mul(from, WORDS_PER_ROW))],
+      extent: [view.extent[0], count * WORDS_PER_ROW],
+    };
+  const each = rows / view.extent[0];
+  return {
+    ...view,
+    origin: [view.extent[0] === 1 ? r : add(r, div(from, each)), c],
+    extent: [Math.max(1, count / each), view.extent[1]],
+  };
+}
