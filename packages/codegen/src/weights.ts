@@ -2,20 +2,20 @@
  * Weights of codes in shared memory: words whose fields lie as instructions take fragments, four codes of pairs along k. A field is put under an exponent by one lop3, which makes
  * of it a number that is exact; zero point and scale are a subtraction and a multiplication of pairs.
  */
-import type { DType, FunctionName } from "@tilewright/core";
+import type { DType } from "@tilewright/core";
 import { WEIGHT_COLUMNS, WEIGHT_K } from "@tilewright/core";
 import {
   bufferOf,
   codesOf,
-  type ElementExpr,
   type OwnedRegister,
   type Ownership,
-  type OwnershipMode,
   type View,
+  weightColumns,
+  weightParts,
 } from "@tilewright/ir";
 import { imm } from "@tilewright/ptx";
 import type { Reg } from "./code.ts";
-import { CannotLower, type Context } from "./context.ts";
+import type { Context } from "./context.ts";
 import type { StmtOf } from "./engine.ts";
 import { ownedTile, ownerOf } from "./registers.ts";
 import { sharedAddress } from "./sharedAddress.ts";
@@ -67,51 +67,21 @@ const AND_OR = 0xea;
 /** A field in both halves. */
 const FIELD = 0x000f_000f;
 
-/** Zero point and scale of an expression `(codes - zero) * scale`. */
-interface Parts {
-  readonly zero: number | View;
-  readonly scale: View;
-}
-
-function partsOf(value: ElementExpr): Parts {
-  const args = (e: ElementExpr | undefined, fn: FunctionName): readonly ElementExpr[] =>
-    e?.kind === "apply" && e.fn === fn ? e.args : [];
-  const view = (e: ElementExpr | undefined): View | null =>
-    e?.kind === "leaf" && e.leaf.kind === "view" ? e.leaf.view : null;
-  const [difference, factor] = args(value, "mul");
-  const [, subtracted] = args(difference, "sub");
-  const [zero, scale] = [subtracted?.kind === "number" ? subtracted.value : view(subtracted), view(factor)];
-  if (zero === null || scale === null)
-    throw new CannotLower("map", "weights are (codes %words - zero) * %scales");
-  return { zero, scale };
-}
-
-/** Factors of an axis without those of the innermost `inner` elements. */
-function outside(factors: readonly OwnershipMode[], inner: number): OwnershipMode[] {
-  const out: OwnershipMode[] = [];
-  let left = inner;
-  for (const f of [...factors].reverse()) {
-    const taken = Math.min(f.extent, left);
-    left /= taken;
-    if (f.extent > taken) out.unshift({ ...f, extent: f.extent / taken });
-  }
-  if (left !== 1) throw new CannotLower("map", "a warp has whole blocks of weights");
-  return out;
-}
-
 export function lowerWeights(ctx: Context, stmt: StmtOf<"map">): void {
   const words = codesOf(stmt);
   const tile = ownedTile(ctx, stmt.dst.buffer, ctx.constant(stmt.dst.slot, "slot of the weights"));
   const form = forms[tile.dtype];
-  if (words === null || form === undefined || bufferOf(ctx.program, words.buffer).space !== "shared")
-    throw new CannotLower("map", "makes weights of bf16 or f16 of words in shared memory");
   const own = ownerOf(bufferOf(ctx.program, stmt.dst.buffer));
-  const { zero, scale } = partsOf(stmt.value);
+  const [parts, columns] = [weightParts(stmt.value), weightColumns(own)];
+  // The verifier of elements says so.
+  if (words === null || form === undefined || parts === null || columns === null)
+    throw new TypeError("a map makes weights that no instruction takes");
+  const { zero, scale } = parts;
   // A lane's 16 bytes of a block.
   const ofWords = ownedPosition(
     ctx.values,
     {
-      rows: outside(own.cols, WEIGHT_COLUMNS),
+      rows: columns,
       cols: [
         { tier: "thread", extent: 32, stride: 1 },
         { tier: "atom", extent: 4, stride: 1 },
@@ -121,9 +91,9 @@ export function lowerWeights(ctx: Context, stmt: StmtOf<"map">): void {
   );
   const factors = new Factors(ctx, form, own, stmt.dst.extent[0]);
   const at = new Map(tile.elements.map((e): [string, OwnedRegister] => [`${e.row} ${e.col}`, e]));
-  const columns = [...new Set(tile.elements.map(({ col }) => col - (col % WEIGHT_COLUMNS)))];
+  const firsts = [...new Set(tile.elements.map(({ col }) => col - (col % WEIGHT_COLUMNS)))];
   for (let block = 0; block < stmt.dst.extent[0]; block += WEIGHT_K)
-    for (const first of columns) {
+    for (const first of firsts) {
       const four = Array.from({ length: 4 }, () => ctx.entry.reg("b32", "codes"));
       const from = sharedAddress(ctx, words, ofWords, first / WEIGHT_COLUMNS, (block / WEIGHT_K) * 128);
       loadRun(ctx, null, "shared", "s32", 4, four, from);
@@ -131,7 +101,7 @@ export function lowerWeights(ctx: Context, stmt: StmtOf<"map">): void {
         form.fields.forEach(({ shift, field }, i) => {
           const [row, col] = [block + 16 * step + 8 * (i >> 1), first + 8 * (i & 1)];
           const element = at.get(`${row} ${col}`);
-          if (element === undefined) throw new CannotLower("map", "has no fragment of these weights");
+          if (element === undefined) throw new TypeError("a fragment has a part of each word");
           const biased = ctx.entry.reg("b32", "weight");
           const mask = factors.constant((FIELD << field) >>> 0);
           const magic = factors.constant(form.magic);

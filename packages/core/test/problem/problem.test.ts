@@ -124,11 +124,11 @@ describe("refusals", () => {
     ],
     [
       { dtype: "fp16" },
-      "TW1007 (invalid) at dtype: there is no dtype 'fp16'\n  hint: did you mean f16? (dtypes: f32, f16, bf16, tf32, f64, s8, u8, s32, e4m3, e5m2, e2m3, e3m2, e2m1, mxf8, mxf8e5m2, mxf6e2m3, mxf6e3m2, mxf4, nvf4)",
+      "TW1007 (invalid) at dtype: there is no dtype 'fp16'\n  hint: did you mean f16? (dtypes: f32, f16, bf16, tf32, f64, s8, u8, s4, s32, e4m3, e5m2, e2m3, e3m2, e2m1, mxf8, mxf8e5m2, mxf6e2m3, mxf6e3m2, mxf4, nvf4)",
     ],
     [
       { lda: 3 },
-      "TW1008 (invalid) at lda: there is no field 'lda'\n  hint: fields: m, n, k, op, act, experts, expertRows, dtype, a, b, c, d, acc, precision, gated, blockScales, alpha, beta, batch, epilogue, symbolic",
+      "TW1008 (invalid) at lda: there is no field 'lda'\n  hint: fields: m, n, k, op, act, experts, expertRows, dtype, a, b, c, d, acc, precision, gated, blockScales, weights, alpha, beta, batch, epilogue, symbolic",
     ],
     [
       { a: { layuot: "row" } },
@@ -211,7 +211,7 @@ describe("text", () => {
 
   test("faults of syntax and of meaning together", () => {
     expect(textFaults("m=5 n=six k=7 q=1 m=6 stray a=f32:row:7:16:9 epilogue=bais(n,f32)|clamp(1)")).toEqual([
-      "TW1013 (invalid) at q: there is no field 'q'\n  hint: fields: m, n, k, dtype, a, b, c, d, acc, precision, gated, blockScales, alpha, beta, batch, epilogue, symbolic",
+      "TW1013 (invalid) at q: there is no field 'q'\n  hint: fields: m, n, k, dtype, a, b, c, d, acc, precision, gated, blockScales, weights, alpha, beta, batch, epilogue, symbolic",
       "TW1013 (invalid) at m: 'm' is given more than once\n  hint: keep one of them",
       "TW1013 (invalid) at problem: 'stray' is not name=value\n  hint: e.g. m=300 n=200 k=77 a=f32:row:77:16",
       "TW1013 (invalid) at epilogue[0]: 'bais(n,f32)' is not an epilogue step\n  hint: did you mean bias?",

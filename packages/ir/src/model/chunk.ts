@@ -6,7 +6,7 @@ import { issuedChunk, issueEngine } from "./issue.ts";
 import type { ModelKernel } from "./kernel.ts";
 import { type Engine, engineRow, type Machine } from "./machine.ts";
 import { norm } from "./norm.ts";
-import { weightShare } from "./weightShare.ts";
+import { weightRatio } from "./weightRatio.ts";
 
 /** Cycles of an SM. */
 export interface ChunkCost {
@@ -54,13 +54,13 @@ function readBytes(
   kernel: ModelKernel,
   { rows, loadedCols, cols }: BlockTile,
   kBytes: number,
-  bShare: number,
+  bRatio: number,
 ): number {
   const [im, instructionN] = kernel.instruction;
   const panels = Math.ceil(rows / im);
   const columnPanels = Math.ceil(cols / instructionN);
   // A pair's instruction reads half of B from each SM.
-  const b = (instructionN / cols) * loadedCols * bShare;
+  const b = (instructionN / cols) * loadedCols * bRatio;
   const once = panels * columnPanels * (im + b) * kBytes;
   // Lanes that ask for the same words are served together, so that a load of 512 bytes takes three of four wavefronts (seen).
   return kernel.engine === "fma" ? once * 0.75 : once;
@@ -149,9 +149,9 @@ export function chunkCost(
     filled *
     (machine.sustained[kernel.engine] ?? 1);
   const multiply = (2 * share.rows * share.cols * kernel.tile[2]) / rate;
-  const bShare = weightShare(problem);
-  const sharedBytes = readBytes(kernel, share, kBytes, bShare);
-  const intakeBytes = (share.rows + share.loadedCols * bShare) * kBytes;
+  const bRatio = weightRatio(problem);
+  const sharedBytes = readBytes(kernel, share, kBytes, bRatio);
+  const intakeBytes = (share.rows + share.loadedCols * bRatio) * kBytes;
   const shared = sharedBytes / machine.sharedBytes;
   const [linesA, linesB] = [linesOf(problem.a, kBytes), linesOf(problem.b, kBytes)];
   // Blocks of a cluster ask for each row once.
@@ -161,7 +161,7 @@ export function chunkCost(
     rows * (1 + (split * (1 + 1 / sharing)) / 2);
   const pieces =
     piecesOf(share.rows, linesA.split, clusterN) +
-    bShare * piecesOf(share.loadedCols, linesB.split, clusterM);
+    bRatio * piecesOf(share.loadedCols, linesB.split, clusterM);
   const asked =
     (linesA.unaligned ? share.rows / clusterN : 0) + (linesB.unaligned ? share.loadedCols / clusterM : 0);
   const rowsOfLines = kBytes / LINE;

@@ -7,7 +7,7 @@ import { dtypes, type Problem } from "@tilewright/core";
 import type { ModelKernel } from "./kernel.ts";
 import type { Machine } from "./machine.ts";
 import { norm } from "./norm.ts";
-import { weightShare } from "./weightShare.ts";
+import { weightRatio } from "./weightRatio.ts";
 
 /** Schedulers of an SM, each of which issues an instruction of 32 lanes a cycle. */
 const SCHEDULERS = 4;
@@ -169,7 +169,7 @@ function mmaChunk(
   const times = problem.precision === "3xtf32" ? mma.inParts + mma.splitting * (1 / warpM + 1 / warpN) : 1;
   const narrow = kBytes < mma.bankRow && problem.k > k ? mma.narrow : 1;
   const multiply = (count * one * times * narrow) / busy;
-  const written = mma.written * (m + n * weightShare(problem)) * kBytes;
+  const written = mma.written * (m + n * weightRatio(problem)) * kBytes;
   const shared = (count * (sharedBytes + written)) / machine.sharedBytes;
   const made = problem.weights === undefined ? 0 : (mma.weight * warps * warpN * k) / LANES / SCHEDULERS;
   const exposed = Math.max(0, mma.latency - (kernel.stages - 1) * Math.max(multiply, shared));

@@ -1,5 +1,6 @@
 /** Weights in few bits on their way to a product: a `map` makes elements of their codes in the registers that the instruction takes. */
 import {
+  type FunctionName,
   leavesOf,
   type Problem,
   WEIGHT_COLUMNS,
@@ -9,7 +10,7 @@ import {
   weightFactors,
 } from "@tilewright/core";
 import { add, div, lit, mul } from "./expr.ts";
-import type { ElementExpr, Expr, Stmt, View } from "./types.ts";
+import type { ElementExpr, Expr, Ownership, OwnershipMode, Stmt, View } from "./types.ts";
 
 /** Words of codes that a statement reads; null where it reads none. */
 export function codesOf(stmt: Stmt): View | null {
@@ -71,4 +72,43 @@ export function rowsOfWeights(view: View, rows: number, from: Expr, count: numbe
     origin: [view.extent[0] === 1 ? r : add(r, div(from, each)), c],
     extent: [Math.max(1, count / each), view.extent[1]],
   };
+}
+
+/** Zero point and scale of an expression `(codes %words - zero) * scale`; null of others. */
+export function weightParts(
+  value: ElementExpr,
+): { readonly zero: number | View; readonly scale: View } | null {
+  const args = (e: ElementExpr | undefined, fn: FunctionName): readonly ElementExpr[] =>
+    e?.kind === "apply" && e.fn === fn ? e.args : [];
+  const view = (e: ElementExpr | undefined): View | null =>
+    e?.kind === "leaf" && e.leaf.kind === "view" && e.leaf.codes !== true ? e.leaf.view : null;
+  const [difference, factor] = args(value, "mul");
+  const [codes, subtracted] = args(difference, "sub");
+  const zero = subtracted?.kind === "number" ? subtracted.value : view(subtracted);
+  const scale = view(factor);
+  const ofCodes = codes?.kind === "leaf" && codes.leaf.kind === "view" && codes.leaf.codes === true;
+  return ofCodes && zero !== null && scale !== null ? { zero, scale } : null;
+}
+
+/** What a lane holds of 16 x 16 weights: of rows along k, and of columns. */
+const FRAGMENT_ROWS = "register 2:2, thread 4:1, register 2:1";
+const LANE_COLUMNS = { extent: 8, stride: 4 } as const;
+
+/** Which blocks of 16 columns a warp has, as an owner of rows of words; null where its threads hold other weights than a word's. */
+export function weightColumns({ rows, cols }: Ownership): readonly OwnershipMode[] | null {
+  const text = rows
+    .slice(-3)
+    .map(({ tier, extent, stride }) => `${tier} ${extent}:${stride}`)
+    .join(", ");
+  const [lanes, beside] = [cols.at(-1), cols.at(-2)];
+  const whole =
+    lanes?.tier === "thread" &&
+    lanes.extent === LANE_COLUMNS.extent &&
+    lanes.stride === LANE_COLUMNS.stride &&
+    beside?.tier === "register" &&
+    beside.extent % 2 === 0;
+  if (text !== FRAGMENT_ROWS || !whole) return null;
+  const { extent } = beside;
+  const left = extent > 2 ? [{ ...beside, extent: extent / 2, stride: beside.stride * 2 }] : [];
+  return [...cols.slice(0, -2), ...left];
 }

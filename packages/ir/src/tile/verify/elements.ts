@@ -2,10 +2,10 @@
 import { stepOfBuffer } from "@tilewright/core";
 import { findAtom } from "../../atoms/atoms.ts";
 import { findWarpgroupAtom } from "../../atoms/warpgroup.ts";
-import { elementDomain, elementSources, elementViews, isElementStmt } from "../elements.ts";
-import { type OwnershipMode, reached } from "../types.ts";
-import { codeExtent, codesOf } from "../weights.ts";
-import { bufferAt, type Verifier, viewText } from "./verifier.ts";
+import { type ElementStmt, elementDomain, elementSources, elementViews, isElementStmt } from "../elements.ts";
+import { type OwnershipMode, reached, type View } from "../types.ts";
+import { codeExtent, codesOf, weightColumns, weightParts } from "../weights.ts";
+import { bufferAt, type Fault, type Site, type Subject, type Verifier, viewText } from "./verifier.ts";
 
 const text = (factors: readonly OwnershipMode[]): string =>
   JSON.stringify(factors.filter((f) => f.extent > 1 && f.tier !== "register"));
@@ -31,6 +31,7 @@ export const elements: Verifier = {
       const [rows, cols] = elementDomain(stmt);
       const dst = bufferAt(subject, stmt.dst.buffer);
       const words = codesOf(stmt);
+      if (words !== null) yield* weightFaults(subject, site, stmt, words);
       for (const view of elementSources(stmt.value)) {
         const wanted = view === words ? codeExtent([rows, cols]) : null;
         if (
@@ -95,3 +96,34 @@ export const elements: Verifier = {
     }
   },
 };
+
+/** Weights are made of codes in shared memory in one way, and by the threads that hold what a word has. */
+function* weightFaults(subject: Subject, at: Site, stmt: ElementStmt, words: View): Iterable<Fault> {
+  const dst = bufferAt(subject, stmt.dst.buffer);
+  const staged = reached(subject.program.stage, "staged");
+  const memory = bufferAt(subject, words.buffer);
+  if (weightParts(stmt.value) === null)
+    yield {
+      at,
+      message: "makes weights of codes in another way",
+      hint: "write (codes %words - zero) * %scales",
+    };
+  if (dst.space !== "register" || (dst.dtype !== "bf16" && dst.dtype !== "f16"))
+    yield {
+      at,
+      message: `makes weights in %${dst.name}, ${dst.dtype} in ${dst.space} memory`,
+      hint: "write a register tile of bf16 or f16",
+    };
+  if (memory.dtype !== "s32" || (staged && memory.space !== "shared"))
+    yield {
+      at,
+      message: `reads codes of %${memory.name}, ${memory.dtype} in ${memory.space} memory`,
+      hint: "copy their words into a shared tile of s32",
+    };
+  if (dst.own !== null && weightColumns(dst.own) === null)
+    yield {
+      at,
+      message: `makes weights in %${dst.name}, whose threads hold others than the words that they read`,
+      hint: "the own(…) of a fragment of B, in pairs of instructions along n",
+    };
+}
