@@ -246,7 +246,7 @@ export interface Manifest {
 }
 
 /** Codes as words, a row for 16 columns of B; scales, and zero points behind them, as rows of n. */
-export interface ManifestWeights {
+interface ManifestWeights {
   readonly order: typeof WEIGHT_ORDER;
   readonly words: readonly [rows: number, columns: number];
   readonly factors: readonly [rows: number, columns: number];

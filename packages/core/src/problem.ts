@@ -194,7 +194,7 @@ export interface Problem {
 }
 
 /** Weights that are stored in few bits: `group` of them along k have a scale, and `zeros`: a zero point. */
-export interface Weights {
+interface Weights {
   readonly group: number;
   readonly zeros: boolean;
 }
