@@ -1,0 +1,36 @@
+/** Buffers of a program's launch: its matrices, and what steps of the epilogue read. */
+import { batchAxes, batchGrain, operandShape, operandStrides, type Problem, sizeOf } from "@tilewright/core";
+import { stepInput } from "../tile/gemm.ts";
+import { matrixAlign } from "../tile/sizes.ts";
+import type { Buffer, TileProgram } from "../tile/types.ts";
+import type { Anchor } from "./anchor.ts";
+
+/** Buffers of the nest, with matrices as the launch has them, and what steps read. */
+export function launchedBuffers(
+  { launched, products: chain }: Anchor,
+  { buffers }: TileProgram,
+): readonly Buffer[] {
+  const matrix = (like: Buffer, which: "b" | "d"): Buffer => {
+    const shape = operandShape(launched, which);
+    const layout = { shape, stride: operandStrides(launched[which]), swizzle: null };
+    return { ...like, shape, layout, align: matrixAlign(launched, which) };
+  };
+  return [
+    ...buffers.flatMap((b) => {
+      if (chain.length === 0 && (b.name === "A" || b.name === "B")) return [];
+      return [b.name === "B" ? matrix(b, "b") : b.name === "D" ? matrix(b, "d") : b];
+    }),
+    ...launched.epilogue.map((step, i) => {
+      const input = stepInput(launched, i, "dtype" in step ? sizeOf(step.dtype) : 1);
+      return { ...input, align: stepAlign(launched, i, input) };
+    }),
+  ];
+}
+
+/** Bytes that every matrix of a step's begins at multiples of. */
+function stepAlign(launched: Problem, step: number, { align, dtype }: Buffer): number {
+  const grain = batchGrain(batchAxes(launched, `epilogue${step}`).map(({ stride }) => stride));
+  let most = align;
+  while (most > sizeOf(dtype) && (grain * sizeOf(dtype)) % most !== 0) most /= 2;
+  return most;
+}

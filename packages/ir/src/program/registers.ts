@@ -1,0 +1,87 @@
+/** Whether the registers of a block hold the tiles of a program: the bound that legality takes for what ptxas does not spill. */
+import { leavesOf } from "@tilewright/core";
+import type { TileProgram } from "../tile/types.ts";
+import { isParameter } from "./anchor.ts";
+import { type AxisProgram, namedIn } from "./types.ts";
+
+/**
+ * Elements of two tiles that a thread without a budget holds where the loop goes over parts, those of a part and the sums of all parts, and what it has beside them of its rows.
+ * 57 elements and 4 rows spill 8 bytes, 57 and 2 rows nothing (ptxas 13.0, sm_90a).
+ */
+const MOST_IN_PARTS = 152;
+/** Values of a row, of which four threads hold each. */
+const ROW_VALUES = 24;
+
+/** Registers of a thread for each 128 threads of a block, whose warps are distributed over four sub-partitions of 16,384 each; and those that hold no elements (128 of 168 spill 20 bytes, ptxas 13.0). */
+const [REGISTERS, OTHERS] = [512, 56];
+
+/** Those of elements of a matrix that maps of a part read, as they come (ptxas 13.0, sm_90a: 72 bytes are spilled where 184 of 240 are held otherwise). */
+export const READ_VALUES = 16;
+
+/** Threads that hold elements of a tile, and the registers of each. */
+interface Threads {
+  readonly count: number;
+  readonly registers: number;
+  /** Whether they have a budget of their own. */
+  readonly budgeted: boolean;
+}
+
+/** Of a program's roles the math threads with their budget; else all threads, with what a block begins with. */
+export function threadsOf({ directives, launch }: TileProgram): Threads {
+  const roles = directives.find(({ name }) => name === "roles");
+  const launched = {
+    count: launch.threads,
+    registers: REGISTERS / Math.ceil(launch.threads / 128),
+    budgeted: false,
+  };
+  if (roles?.name !== "roles") return launched;
+  const { math, registersM } = roles.args;
+  return {
+    count: 32 * (math ?? 0),
+    registers: registersM || launched.registers,
+    budgeted: (registersM ?? 0) > 0,
+  };
+}
+
+/** Registers of a thread with a budget that hold no elements of tiles: where parts divide the axis, and where columns behind it are masked (ptxas 13.0, sm_90a: 128 and 112 columns of 160 registers, 192 of 240). */
+const BUDGETED = { whole: 32, masked: 44 } as const;
+
+/** What a thread holds of a loop over parts: columns of a part, registers for each element of one that is multiplied while the next part's sums are made, what maps of a part read, and whether parts divide the axis. */
+interface Parts {
+  readonly width: number;
+  readonly factor: number;
+  readonly read: number;
+  readonly whole: boolean;
+}
+
+/** Whether threads have registers for a tile's elements, and where loops go over parts for those of a part beside them. */
+export function fitsThreads(
+  [rows, columns]: readonly [number, number],
+  { count, registers, budgeted }: Threads,
+  parts: Parts | null,
+): boolean {
+  const held = (of: number): number => (rows * of) / count;
+  if (parts === null) return held(columns + ROW_VALUES) <= registers - OTHERS;
+  const { width, factor, read, whole } = parts;
+  const all = held(columns + width * (1 + factor)) + read;
+  if (budgeted) return all + (whole ? BUDGETED.whole : BUDGETED.masked) <= registers;
+  const both = held(columns + width + 2 * ROW_VALUES);
+  return both <= MOST_IN_PARTS && all + held(2 * ROW_VALUES) <= registers - OTHERS;
+}
+
+/** Whether maps of a loop over parts read matrices. */
+export const readsMatrices = (program: AxisProgram): boolean =>
+  program.body.some(
+    (loop) =>
+      loop.kind === "for" &&
+      loop.body.some(
+        (stmt) =>
+          stmt.kind === "map" &&
+          leavesOf(stmt.value).some(
+            (leaf) =>
+              leaf.kind === "element" &&
+              isParameter(namedIn(program, leaf.name)) &&
+              namedIn(program, leaf.name).axes.includes(loop.axis),
+          ),
+      ),
+  );
