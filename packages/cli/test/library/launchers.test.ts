@@ -331,6 +331,7 @@ describe("JavaScript", () => {
       launch({ q: { ...q, strides: [16_384, 32, 128, 1] } }),
       launch({ x: q }),
       launch(known, { q: buffer(65_534) }),
+      launch(known, { v: undefined }),
       library.launch("flash", { m: 64, n: 48, k: 32 }, buffers, stream),
       library.launch("variable", {}, buffers, stream),
     ];
@@ -341,6 +342,7 @@ describe("JavaScript", () => {
       "flash has no kernel for these tensors on sm_90: the nearest wants q with strides [16384, 4096, 32, 1], and they are [16384, 32, 128, 1]",
       "flash has no tensor 'x'",
       "q has 65534 bytes; [2, 4, 128, 32] f16 takes 65536",
+      "flash needs a buffer for v",
       "'flash' is attention, and has no sizes m, n and k",
       "'variable' is a product",
     ]);

@@ -79,12 +79,21 @@ export function pickAttention(
   return fail("noKernel", "launch", message, "compile the library for these sizes and this GPU");
 }
 
-/** Buffers by the names of a kernel's operands, of which callers know tensors by their labels. */
-export function attentionBuffers({ tensors = [] }: Manifest, buffers: KernelBuffers): KernelBuffers {
-  const operands = new Map<string, string>(
-    callerTensors(tensors).map(({ label, operand }) => [label, operand]),
-  );
-  return Object.fromEntries(
-    Object.entries(buffers).map(([name, buffer]) => [operands.get(name) ?? name, buffer]),
+/** Buffers by the names of a kernel's operands, of which callers know tensors by their labels; each tensor has to have one. */
+export function attentionBuffers(
+  operation: string,
+  { tensors = [] }: Manifest,
+  buffers: KernelBuffers,
+): Checked<KernelBuffers> {
+  const rows = callerTensors(tensors);
+  const missing = rows.find(({ label, operand }) => !buffers[label] && !buffers[operand]);
+  if (missing !== undefined) {
+    const { label } = missing;
+    const message = `${operation} needs a buffer for ${label}`;
+    return fail("operand", `${operation}.${label}`, message, `pass buffers.${label}`);
+  }
+  const operands = new Map<string, string>(rows.map(({ label, operand }) => [label, operand]));
+  return ok(
+    Object.fromEntries(Object.entries(buffers).map(([name, buffer]) => [operands.get(name) ?? name, buffer])),
   );
 }

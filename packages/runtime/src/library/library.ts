@@ -162,8 +162,9 @@ export class KernelLibrary {
     const { artefact, manifest } = picked.value;
     const loaded = this.#load(artefact, manifest);
     if (!loaded.ok) return loaded;
-    const buffers = manifest.tensors === undefined ? named : attentionBuffers(manifest, named);
-    const all = this.#withWorkspace(picked.value, buffers, stream ?? null);
+    const buffers = manifest.tensors === undefined ? ok(named) : attentionBuffers(operation, manifest, named);
+    if (!buffers.ok) return buffers;
+    const all = this.#withWorkspace(picked.value, buffers.value, stream ?? null);
     if (!all.ok) return all;
     const names = Object.keys(all.value);
     const same =
