@@ -11,7 +11,7 @@ import {
   type Ownership,
   type View,
   weightColumns,
-  weightParts,
+  weightScaling,
 } from "@tilewright/ir";
 import { imm } from "@tilewright/ptx";
 import type { Reg } from "./code.ts";
@@ -72,7 +72,7 @@ export function lowerWeights(ctx: Context, stmt: StmtOf<"map">): void {
   const tile = ownedTile(ctx, stmt.dst.buffer, ctx.constant(stmt.dst.slot, "slot of the weights"));
   const form = forms[tile.dtype];
   const own = ownerOf(bufferOf(ctx.program, stmt.dst.buffer));
-  const [parts, columns] = [weightParts(stmt.value), weightColumns(own)];
+  const [parts, columns] = [weightScaling(stmt.value), weightColumns(own)];
   // The verifier of elements says so.
   if (words === null || form === undefined || parts === null || columns === null)
     throw new TypeError("a map makes weights that no instruction takes");

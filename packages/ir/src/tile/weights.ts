@@ -75,7 +75,7 @@ export function rowsOfWeights(view: View, rows: number, from: Expr, count: numbe
 }
 
 /** Zero point and scale of an expression `(codes %words - zero) * scale`; null of others. */
-export function weightParts(
+export function weightScaling(
   value: ElementExpr,
 ): { readonly zero: number | View; readonly scale: View } | null {
   const args = (e: ElementExpr | undefined, fn: FunctionName): readonly ElementExpr[] =>

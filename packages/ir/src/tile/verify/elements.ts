@@ -4,7 +4,7 @@ import { findAtom } from "../../atoms/atoms.ts";
 import { findWarpgroupAtom } from "../../atoms/warpgroup.ts";
 import { type ElementStmt, elementDomain, elementSources, elementViews, isElementStmt } from "../elements.ts";
 import { type OwnershipMode, reached, type View } from "../types.ts";
-import { codeExtent, codesOf, weightColumns, weightParts } from "../weights.ts";
+import { codeExtent, codesOf, weightColumns, weightScaling } from "../weights.ts";
 import { bufferAt, type Fault, type Site, type Subject, type Verifier, viewText } from "./verifier.ts";
 
 const text = (factors: readonly OwnershipMode[]): string =>
@@ -102,7 +102,7 @@ function* weightFaults(subject: Subject, at: Site, stmt: ElementStmt, words: Vie
   const dst = bufferAt(subject, stmt.dst.buffer);
   const staged = reached(subject.program.stage, "staged");
   const memory = bufferAt(subject, words.buffer);
-  if (weightParts(stmt.value) === null)
+  if (weightScaling(stmt.value) === null)
     yield {
       at,
       message: "makes weights of codes in another way",
