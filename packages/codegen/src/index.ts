@@ -6,15 +6,7 @@ export { clusterPlace, clusterRank, multicastMask } from "./clusters.ts";
 export { Code, type Pred, type Reg } from "./code.ts";
 export { comparisons } from "./conditions.ts";
 export { CannotLower, Context } from "./context.ts";
-export {
-  copyAsync,
-  copyDirect,
-  distOf,
-  loadGuarded,
-  loadStaged,
-  participation,
-  storeStaged,
-} from "./copy.ts";
+export * from "./copy.ts";
 export { lowerCopy, routeOf } from "./copyRoutes.ts";
 export { inBlock, putNumber, takeNumber, tileNumbers } from "./counter.ts";
 export type {
@@ -99,15 +91,4 @@ export { clustersAlong, clustersOf, mostTiles, schedulerOf } from "./tilePlace.t
 export { walkStreamK } from "./tiles.ts";
 export { Values } from "./values.ts";
 export { walkOrder } from "./walk.ts";
-export {
-  freshRun,
-  loadRun,
-  operandOf,
-  packElements,
-  runLength,
-  shifted,
-  sliceRun,
-  storeRun,
-  type Word,
-  zeroOf,
-} from "./words.ts";
+export * from "./words.ts";

@@ -23,13 +23,6 @@ export {
 export { type Repeated, repetitionsOnGpu } from "./repetitions.ts";
 export { plantRings } from "./ringFaults.ts";
 export { type SpaceOptions, scheduleSpace } from "./space.ts";
-export {
-  type AttentionOptions,
-  attentionConformance,
-  attentionOnGpu,
-  type ConformanceOptions,
-  conformance,
-  conformanceOnGpu,
-} from "./suite.ts";
+export * from "./suite.ts";
 export { problemTable } from "./table.ts";
 export type { Row } from "./tableRows.ts";

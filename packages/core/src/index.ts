@@ -1,16 +1,6 @@
 /** Public surface of `@tilewright/core`: explicit re-exports, in the order of the files (README.md says what each folder owns). */
 
-export {
-  type Checked,
-  type Diagnostic,
-  type DiagnosticKind,
-  exitCodeOf,
-  formatDiagnostic,
-  InternalError,
-  type SourceLocation,
-  unwrap,
-  type Verdict,
-} from "./diagnostics.ts";
+export * from "./diagnostics.ts";
 export {
   type DType,
   dtypeNames,
@@ -45,105 +35,19 @@ export { sha256 } from "./hash.ts";
 export { type Bytes, bytes, type Elements, elements, err, ok, type Result } from "./ids.ts";
 export { type Lifetime, lifetimesOf, planArena } from "./launch/arena.ts";
 export { type CallerTensor, callerTensors } from "./launch/callerTensors.ts";
-export {
-  evaluateConstraints,
-  evaluateLaunchExpr,
-  type LaunchEnvironment,
-  launchEnvironment,
-  printLaunchExpr,
-  type ResolvedLaunch,
-  resolveLaunch,
-  workspaceBytes,
-} from "./launch/evaluate.ts";
-export {
-  checkGroup,
-  type GroupArguments,
-  groupConstraints,
-  groupTable,
-  isEmptyGroup,
-  launchOfGroups,
-} from "./launch/groups.ts";
+export * from "./launch/evaluate.ts";
+export * from "./launch/groups.ts";
 export { operandNames } from "./launch/operandNames.ts";
-export {
-  checkTensorMap,
-  type TensorMapRecipe,
-  type TensorMapSpec,
-  type TensorMapSwizzle,
-  type TensorMapType,
-  tensorMapBoxBytes,
-  tensorMapElementBytes,
-  tensorMapExtent,
-  tensorMapGlobalBytes,
-  tensorMapInterleaves,
-  tensorMapL2Promotions,
-  tensorMapOf,
-  tensorMapSwizzles,
-  tensorMapTypeOf,
-  tensorMapTypes,
-} from "./launch/tensor-map.ts";
-export {
-  matrixLayout,
-  packedView,
-  reshapedView,
-  type StridedView,
-  transposedView,
-} from "./launch/views.ts";
-export {
-  type Certificate,
-  type Constraint,
-  type GroupField,
-  type GroupRow,
-  type KernelResources,
-  type KernelSpec,
-  type LaunchExpr,
-  type Manifest,
-  type ManifestAttention,
-  type ManifestImage,
-  type ManifestResources,
-  type ManifestTensor,
-  type ParamSpec,
-  WORKSPACE_ALIGN,
-} from "./manifest.ts";
+export * from "./launch/tensor-map.ts";
+export * from "./launch/views.ts";
+export * from "./manifest.ts";
 export { didYouMean, editDistance, nearest } from "./nearest.ts";
 export { exponentOf, f32Bits, f32FromBits, f64Bits, f64FromBits, signBit } from "./numerics/bits.ts";
 export { gemmBound, roundingBound } from "./numerics/bounds.ts";
 export { fmaF32 } from "./numerics/fma.ts";
-export {
-  decode,
-  decodeUe8m0,
-  encode,
-  encodeUe8m0,
-  epsilonOf,
-  type FloatFormat,
-  formats,
-  maxFinite,
-  type Overflow,
-  type Rounding,
-  roundToFormat,
-} from "./numerics/formats.ts";
-export {
-  decodeScale,
-  decodeScaled,
-  encodeScaled,
-  isScaled,
-  type ScaledArray,
-  type ScaledDType,
-  type ScaleFormat,
-  scaledTypes,
-} from "./numerics/scaled.ts";
-export {
-  bytesOfStorage,
-  decodeArray,
-  encodeArray,
-  makeStorage,
-  readElement,
-  roundTo,
-  type Storage,
-  storageBytes,
-  storageFromBytes,
-  type Values,
-  writeElement,
-} from "./numerics/storage.ts";
+export * from "./numerics/formats.ts";
+export * from "./numerics/scaled.ts";
+export * from "./numerics/storage.ts";
 export {
   type BatchAxis,
   type BatchedOperand,
@@ -168,32 +72,9 @@ export {
   groupStrides,
 } from "./problem/expertRows.ts";
 export { defineProblem, operations, readProblemRequest } from "./problem/request.ts";
-export {
-  BLOCK_SCALE,
-  type BlockFactors,
-  blockFactors,
-  factorsSize,
-  packScales,
-  SCALE_ALIGN,
-  SCALE_FACTORS,
-  SCALE_ROWS,
-  SCALE_WORDS,
-  type ScaleMatrix,
-  scaleMatrix,
-  scaleOffset,
-  scaleWordOf,
-} from "./problem/scales.ts";
+export * from "./problem/scales.ts";
 export { operandSpan, packedStride } from "./problem/size.ts";
-export {
-  isLaunchScalar,
-  type StepMatrix,
-  stepBuffer,
-  stepExtentNames,
-  stepExtents,
-  stepMatrix,
-  stepOfBuffer,
-  upBuffer,
-} from "./problem/stepInputs.ts";
+export * from "./problem/stepInputs.ts";
 export {
   extentNames,
   fixedProblem,
@@ -213,17 +94,7 @@ export {
   strideNames,
   symbolicSizes,
 } from "./problem/symbolic.ts";
-export {
-  parseBlockScales,
-  parseEpilogue,
-  parseProblem,
-  parseSymbolic,
-  printEpilogue,
-  printOperand,
-  printProblem,
-  printStep,
-  printSymbolic,
-} from "./problem/text.ts";
+export * from "./problem/text.ts";
 export {
   packWeights,
   type UnpackedWeights,
@@ -264,34 +135,12 @@ export {
 export { activations, erf } from "./reference/activations.ts";
 export { type Comparison, compareMatrix, compareWithBound, type WorstElement } from "./reference/compare.ts";
 export { type Approximate, applyApproximately } from "./reference/expression.ts";
-export {
-  accumulatorUnit,
-  type Expectation,
-  type Reference,
-  type ReferenceInputs,
-  type ReferenceOptions,
-  referenceGemm,
-} from "./reference/gemm.ts";
+export * from "./reference/gemm.ts";
 export type { OperandData } from "./reference/multiply.ts";
 export { createRandom, type InputDistribution, type Random, randomStorage } from "./reference/random.ts";
 export { applyScales, randomFactorCodes, randomScales } from "./reference/scales.ts";
-export type {
-  FieldValue,
-  Schedule,
-  ScheduleCodec,
-  ScheduleField,
-  ScheduleModel,
-  ScheduleValues,
-} from "./schedule.ts";
-export {
-  type AttentionRequest,
-  attentionDTypes,
-  attentionLayouts,
-  attentionRequestSchema,
-  biasAxes,
-  causalForms,
-  packings,
-} from "./schema/attention.ts";
+export * from "./schedule.ts";
+export * from "./schema/attention.ts";
 export { diagnosticsOfIssues } from "./schema/issues.ts";
 export {
   type LibraryDevice,
@@ -312,44 +161,14 @@ export {
   problemRequestSchema,
   problemSchema,
 } from "./schema/problem.ts";
-export {
-  type CompileRequest,
-  jsonSchemaOf,
-  requestSchema,
-  type SchemaName,
-  schemaNames,
-} from "./schema/request.ts";
+export * from "./schema/request.ts";
 export { scheduleSchema } from "./schema/schedule.ts";
 export { type TunedEntry, tunedSchema } from "./schema/tuned.ts";
-export {
-  type Feature,
-  features,
-  type Gpu,
-  hasFeature,
-  type PtxVersion,
-  type Target,
-  type TargetLimits,
-} from "./target.ts";
+export * from "./target.ts";
 export { findGpu, findTarget, gpuFor, runsOn } from "./targets/find.ts";
 export { type GpuData, gpus, type ModelConstant } from "./targets/gpus.ts";
-export {
-  type BlockUse,
-  launchableRegisters,
-  type Occupancy,
-  type OccupancyLimiter,
-  occupancy,
-} from "./targets/occupancy.ts";
+export * from "./targets/occupancy.ts";
 export { firstCudaFor, type PtxVersionRow, ptxVersions } from "./targets/ptxVersions.ts";
 export { type Roofline, roofline } from "./targets/roofline.ts";
 export { type ArchName, archsWith, targets, targetsSupporting } from "./targets/table.ts";
-export {
-  briefRequest,
-  findTuned,
-  mergeTuned,
-  printTuned,
-  readTuned,
-  shippedTuned,
-  type Tuned,
-  type TunedOrigin,
-  tunedKey,
-} from "./tuned/store.ts";
+export * from "./tuned/store.ts";

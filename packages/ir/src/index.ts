@@ -6,13 +6,7 @@ export type { Artifact, TraceStep } from "./artifact.ts";
 export { type Atom, atomFor, atoms, elementsPerRegister, findAtom, hasAtom } from "./atoms/atoms.ts";
 export { MATRIX_ROW_BYTES, type MatrixLoad, matrixLoad } from "./atoms/matrixLoad.ts";
 export { findTensorKind, type TensorKind, tensorKindFor, tensorKinds } from "./atoms/tensorKinds.ts";
-export {
-  findWarpgroupAtom,
-  hasWarpgroupAtom,
-  type WarpgroupAtom,
-  warpgroupAtom,
-  warpgroupWidths,
-} from "./atoms/warpgroup.ts";
+export * from "./atoms/warpgroup.ts";
 export { type AttentionView, type AttentionViews, attentionText } from "./attention/program.ts";
 export { type Attention, attentionFlops, printAttention, readAttention } from "./attention/request.ts";
 export type { Backend, LoweredKernel, Remark } from "./backend.ts";
@@ -35,22 +29,8 @@ export {
   transactionBytes,
 } from "./launch/tensor-copies.ts";
 export { coalesce, compose, coordinateAtByte, divide, invert, select } from "./layout/algebra.ts";
-export {
-  type AccessWidth,
-  type BankCell,
-  type BankReport,
-  bankCells,
-  bankConflicts,
-  type WarpAccess,
-} from "./layout/banks.ts";
-export {
-  chooseLayout,
-  type LayoutChoice,
-  type LayoutQuery,
-  rankLayouts,
-  swizzleCandidates,
-  type TileAccess,
-} from "./layout/choose.ts";
+export * from "./layout/banks.ts";
+export * from "./layout/choose.ts";
 export {
   byteOffset,
   colMajor,
@@ -73,49 +53,10 @@ export {
   withPadding,
   withSwizzle,
 } from "./layout/layout.ts";
-export {
-  applySwizzle,
-  swizzleFault,
-  swizzlePeriod,
-  swizzleSpan,
-  type TensorSwizzle,
-  tensorSwizzleName,
-  tensorSwizzles,
-} from "./layout/swizzle.ts";
+export * from "./layout/swizzle.ts";
 export { parseLayout, printLayout, printSwizzle } from "./layout/text.ts";
 export type { Layout, Panels, Swizzle } from "./layout/types.ts";
-export {
-  type BoundedTile,
-  type Calibrated,
-  type Calibration,
-  type Cause,
-  calibrate,
-  calibratedNames,
-  causes,
-  constantsOf,
-  type Engine,
-  engines,
-  epilogueWork,
-  inOrder,
-  kernelBound,
-  kernelOf,
-  leastTime,
-  type Machine,
-  type ModelKernel,
-  machineOf,
-  machines,
-  type Prediction,
-  plainKernel,
-  predict,
-  type SourceMatrix,
-  shippedFor,
-  sourceMatrices,
-  type TimedKernel,
-  tileBound,
-  type UsedConstant,
-  usualMachine,
-  withConstants,
-} from "./model/index.ts";
+export * from "./model/index.ts";
 export { must } from "./must.ts";
 export * from "./passes/index.ts";
 export { type BackendVerdict, compilerCodes, type Plan, predictionOf } from "./plans.ts";
@@ -129,44 +70,13 @@ export type { AxisProgram, Parameter } from "./program/types.ts";
 export { type Candidate, type RankOptions, rankCandidates } from "./rank.ts";
 export { asyncTargetFault, asyncWidthFault, LEAST_ASYNC_BYTES } from "./schedule/asyncCopies.ts";
 export { asyncPolicyFault, cacheDirective, streamPolicies } from "./schedule/cache.ts";
-export {
-  defaultSchedule,
-  parseSchedule,
-  printSchedule,
-  scheduleCodec,
-  scheduleCodes,
-  scheduleFromRecord,
-  storedSchedule,
-} from "./schedule/codec.ts";
+export * from "./schedule/codec.ts";
 export { coreFields, reductionOrDsmem } from "./schedule/core.ts";
-export {
-  flagField,
-  intField,
-  lineOrderField,
-  rasterField,
-  rasterOf,
-  sizeField,
-  tupleField,
-  withDefault,
-  wordField,
-} from "./schedule/fields.ts";
+export * from "./schedule/fields.ts";
 export { scheduleValues } from "./schedule/reader.ts";
 export { convertSchedule } from "./schedule/renamed.ts";
-export {
-  type Legality,
-  legality,
-  nearestMultiple,
-  ruleFaults,
-  type ScheduleFault,
-  type ScheduleRule,
-} from "./schedule/rules.ts";
-export {
-  dsmemReductionFault,
-  proposedAtLaunch,
-  reductionFaults,
-  type SplitKFields,
-  splitKFaults,
-} from "./schedule/splitK.ts";
+export * from "./schedule/rules.ts";
+export * from "./schedule/splitK.ts";
 export { gatedLayout, productOf } from "./tile/gated.ts";
 export * from "./tile/index.ts";
 export { upOrigin } from "./tile/stepViews.ts";

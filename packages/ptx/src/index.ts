@@ -5,14 +5,7 @@ export * from "./descriptors/index.ts";
 export { type DirectiveRow, functionDirectives } from "./directives.ts";
 export { type FlatFunction, type FlatStatement, flattenFunction } from "./flatten.ts";
 export type { Access, Argument, Form, ImmediateRange, OperandSpec, ScalarSpec } from "./form.ts";
-export {
-  type Binding,
-  bindOperands,
-  explainOperands,
-  matchOperands,
-  selectForm,
-  signature,
-} from "./match.ts";
+export * from "./match.ts";
 export { type ParseOptions, parseModule } from "./parse.ts";
 export { printInstruction, printModule } from "./print.ts";
 export { floatValue, printOperand } from "./print-operand.ts";

@@ -14,19 +14,7 @@ export { openKoffiDriver } from "./cuda/koffi.ts";
 export { PinnedMemory } from "./cuda/pinned.ts";
 export { PreparedKernel } from "./cuda/prepared.ts";
 export { type CopyRange, CudaStream, type StreamOptions } from "./cuda/stream.ts";
-export type {
-  AccessWindow,
-  Device,
-  DeviceBuffer,
-  DeviceKind,
-  DeviceModule,
-  Dim3,
-  Kernel,
-  KernelAttributes,
-  LaunchArgument,
-  LaunchRequest,
-  LaunchResult,
-} from "./device.ts";
+export * from "./device.ts";
 export { type CudaReport, describeCuda } from "./doctor.ts";
 export { EmulatorDevice, type EmulatorDeviceOptions, limitsOf } from "./emulator/device.ts";
 export { type GemmArtifact, type GemmInputs, type GemmOptions, type GemmResult, runGemm } from "./gemm.ts";
@@ -51,29 +39,7 @@ export {
 export type { AttentionArguments, LibraryTensor } from "./library/attention.ts";
 export { imageDevice, imagePath, imagesInOrder } from "./library/images.ts";
 export { KernelLibrary, type LibraryArguments, type LibraryPick } from "./library/library.ts";
-export {
-  type ChosenDevice,
-  chooseDevice,
-  type DeviceListing,
-  listDevices,
-  type OpenDeviceOptions,
-  openDevice,
-} from "./open.ts";
-export {
-  type DeviceOperand,
-  deviceOperands,
-  type ExpertOperand,
-  expertOperands,
-  type OperandName,
-} from "./operands.ts";
-export {
-  launchSequence,
-  planSequence,
-  type Sequence,
-  type SequenceLaunch,
-  type SequenceOptions,
-  type SequenceStep,
-  type SequenceStorage,
-  storageBytes,
-} from "./sequence.ts";
+export * from "./open.ts";
+export * from "./operands.ts";
+export * from "./sequence.ts";
 export * from "./timing/index.ts";

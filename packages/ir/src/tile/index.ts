@@ -21,18 +21,7 @@ export {
   substituteCond,
 } from "./cond.ts";
 export type { ArgumentsOf, Directive, DirectiveName } from "./directives.ts";
-export {
-  type DsmemReduction,
-  dsmemReduction,
-  dsmemReductionBytes,
-  mergeOf,
-  REDUCTION_ROOM,
-  REDUCTION_SLOTS,
-  reducingThreads,
-  reductionBytes,
-  slicesOf,
-  withSum,
-} from "./dsmemReduction.ts";
+export * from "./dsmemReduction.ts";
 export { codeOrder, holdsResponses, isElected } from "./elected.ts";
 export { elementBytes } from "./elementBytes.ts";
 export {
@@ -103,27 +92,8 @@ export { bodyOf, printHead, printProgram, printStmt } from "./print.ts";
 export { printCond, printExpr } from "./printExpr.ts";
 export { behindPrologue, earlyProducerRole, type PrologueChunk, prologueOf } from "./prologue.ts";
 export { narrow, type Range, type Ranges, rangeOf, rangesInside } from "./ranges.ts";
-export {
-  HILBERT_SIDE,
-  hilbertSide,
-  printRaster,
-  type RasterMath,
-  rasterPlace,
-  rasterSpan,
-  rasterTile,
-} from "./raster.ts";
-export {
-  blockShape,
-  boundaryOf,
-  bufferOf,
-  childrenOf,
-  clusterUnits,
-  eachStmt,
-  rewriteStmts,
-  takeDirective,
-  wholeView,
-  withBody,
-} from "./rewrite.ts";
+export * from "./raster.ts";
+export * from "./rewrite.ts";
 export {
   operandViews,
   SCALE_COLUMNS,

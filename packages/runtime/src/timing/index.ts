@@ -21,14 +21,7 @@ export {
   peakAtClock,
 } from "./floors.ts";
 export { type InputKind, inputKinds } from "./inputs.ts";
-export {
-  defaultMeasure,
-  Measurement,
-  type MeasureOptions,
-  type Regime,
-  regimes,
-  type Samples,
-} from "./measure.ts";
+export * from "./measure.ts";
 export {
   type Bench,
   type BenchFailure,
@@ -50,13 +43,5 @@ export type {
   BenchTime,
 } from "./outcome.ts";
 export { type BenchMachine, BenchSession, smallKernelUs } from "./session.ts";
-export {
-  type Estimate,
-  median,
-  medianEstimate,
-  quantile,
-  ratioEstimate,
-  type Summary,
-  summarise,
-} from "./statistics.ts";
+export * from "./statistics.ts";
 export type { Contender, Replay, TimingStream } from "./stream.ts";
