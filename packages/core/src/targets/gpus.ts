@@ -1,26 +1,27 @@
 /**
- * GPUs by name: one data file each under gpus/. Its head is the vendor's datasheet: peaks are dense (without 2:4 sparsity), at the boost clock, in TFLOP/s (TOP/s for
+ * GPUs by name: one data file each in data/gpus/. Its head is the vendor's datasheet: peaks are dense (without 2:4 sparsity), at the boost clock, in TFLOP/s (TOP/s for
  * integers), by dtype of A and B with an f32 (s32, f64) accumulator; GeForce cards run f16 and fp8 with f32 accumulation at half rate, and that half is what stands
  * there. f32 is the FFMA peak. A dtype without tensor-core support is absent. `model` holds what the cost model knows beside it (model/machines.ts).
  */
+
+import a10 from "../../data/gpus/a10.json" with { type: "json" };
+import a100Sxm from "../../data/gpus/a100-sxm.json" with { type: "json" };
+import b200 from "../../data/gpus/b200.json" with { type: "json" };
+import b300 from "../../data/gpus/b300.json" with { type: "json" };
+import gh200 from "../../data/gpus/gh200.json" with { type: "json" };
+import h100Pcie from "../../data/gpus/h100-pcie.json" with { type: "json" };
+import h100Sxm from "../../data/gpus/h100-sxm.json" with { type: "json" };
+import h200 from "../../data/gpus/h200.json" with { type: "json" };
+import l4 from "../../data/gpus/l4.json" with { type: "json" };
+import l40s from "../../data/gpus/l40s.json" with { type: "json" };
+import orin from "../../data/gpus/orin.json" with { type: "json" };
+import rtx3090 from "../../data/gpus/rtx-3090.json" with { type: "json" };
+import rtx4090 from "../../data/gpus/rtx-4090.json" with { type: "json" };
+import rtx5090 from "../../data/gpus/rtx-5090.json" with { type: "json" };
+import rtxPro6000 from "../../data/gpus/rtx-pro-6000.json" with { type: "json" };
+import t4 from "../../data/gpus/t4.json" with { type: "json" };
+import v100Sxm2 from "../../data/gpus/v100-sxm2.json" with { type: "json" };
 import type { Gpu } from "../target.ts";
-import a10 from "./gpus/a10.json" with { type: "json" };
-import a100Sxm from "./gpus/a100-sxm.json" with { type: "json" };
-import b200 from "./gpus/b200.json" with { type: "json" };
-import b300 from "./gpus/b300.json" with { type: "json" };
-import gh200 from "./gpus/gh200.json" with { type: "json" };
-import h100Pcie from "./gpus/h100-pcie.json" with { type: "json" };
-import h100Sxm from "./gpus/h100-sxm.json" with { type: "json" };
-import h200 from "./gpus/h200.json" with { type: "json" };
-import l4 from "./gpus/l4.json" with { type: "json" };
-import l40s from "./gpus/l40s.json" with { type: "json" };
-import orin from "./gpus/orin.json" with { type: "json" };
-import rtx3090 from "./gpus/rtx-3090.json" with { type: "json" };
-import rtx4090 from "./gpus/rtx-4090.json" with { type: "json" };
-import rtx5090 from "./gpus/rtx-5090.json" with { type: "json" };
-import rtxPro6000 from "./gpus/rtx-pro-6000.json" with { type: "json" };
-import t4 from "./gpus/t4.json" with { type: "json" };
-import v100Sxm2 from "./gpus/v100-sxm2.json" with { type: "json" };
 
 /** A constant of the cost model: measured by this project, published by others, derived from those by the arithmetic in `how`, or taken over from another GPU. */
 export interface ModelConstant {

@@ -2,6 +2,8 @@
  * The schedule store: schedules that were measured, by GPU, target and problem. JSON lines (schema/tuned.ts). This module reads, merges and looks up; files are the
  * caller's, so that it runs in a browser, too.
  */
+
+import shipped from "../../data/shipped.json" with { type: "json" };
 import type { Checked, Diagnostic } from "../diagnostics.ts";
 import { err, ok } from "../ids.ts";
 import { readProblemRequest } from "../problem/request.ts";
@@ -9,7 +11,6 @@ import { printProblem } from "../problem/text.ts";
 import type { Problem } from "../problem.ts";
 import { diagnosticsOfIssues } from "../schema/issues.ts";
 import { type TunedEntry, tunedSchema } from "../schema/tuned.ts";
-import shipped from "./shipped.json" with { type: "json" };
 
 /** Who measured it: this project, whose entries come with the compiler, or its user. */
 export type TunedOrigin = "shipped" | "tuned";

@@ -1,4 +1,4 @@
-/** What the model knows of a GPU: rates of an SM in bytes or FLOP a cycle, latencies in nanoseconds, energies. The data files of targets/gpus say where each number is from. */
+/** What the model knows of a GPU: rates of an SM in bytes or FLOP a cycle, latencies in nanoseconds, energies. The data files of core (data/gpus) say where each number is from. */
 import type { Feature } from "@tilewright/core";
 
 /** What multiplies, by the instruction: the names that data files of GPUs give rates for. */

@@ -191,7 +191,7 @@ export function page(): string {
 
 The time of a kernel on a GPU, predicted from its tile, stages, roles, cluster, persistence, epilogue and raster (\`predict\` of \`@tilewright/ir\`). All backends rank their schedules by it and compete by it,
 \`tilewright plan\` shows it with its causes, and \`tilewright tune\` starts from it. Constants stand in one data file per GPU
-(\`packages/core/src/targets/gpus\`), each with its source. No figure of Blackwell is a measurement of this project.
+(\`packages/core/data/gpus\`), each with its source. No figure of Blackwell is a measurement of this project.
 
 ## Results
 
