@@ -36,6 +36,18 @@ if [ $code -eq 4 ]; then exit 4; fi
 if command -v gcc >/dev/null; then
   client "C, gcc" gcc -std=c99 -O2 -Wall -Wextra -I out -o client "$here/c/main.c" -ldl && client "C" ./client out
 else row "C" skipped "no gcc"; fi
+client "attention, compile" $tilewright compile --library heads --kernels "$here/attention/library.json" && "$python" "$here/attention/data.py" data || exit 1
+if command -v gcc >/dev/null; then
+  client "attention, gcc" gcc -std=c99 -O2 -Wall -Wextra -I heads -o heads-c "$here/attention/client.c" -ldl -lm && client "attention, C" ./heads-c heads data
+fi
+if command -v g++ >/dev/null; then
+  client "attention, g++" g++ -std=c++17 -O2 -Wall -Wextra -I heads -o heads-cpp "$here/attention/client.cpp" -ldl && client "attention, C++" ./heads-cpp heads data
+fi
+if command -v gcc >/dev/null && command -v rustc >/dev/null; then
+  cp "$here/attention/client.rs" heads
+  gcc -O2 -c -o heads.o heads/heads.c
+  client "attention, rustc" rustc -O --edition 2021 -C link-arg=heads.o -o heads-rs heads/client.rs && client "attention, Rust" ./heads-rs heads data
+fi
 if "$python" -c 'import sys, torch; sys.exit(not torch.cuda.is_available())' 2>/dev/null; then
   # sm_80: mma.sync kernels; sm_90a: wgmma, where the GPU has it; the third takes what fits best.
   for arch in sm_80 sm_90a sm_80,sm_90a; do
@@ -43,13 +55,16 @@ if "$python" -c 'import sys, torch; sys.exit(not torch.cuda.is_available())' 2>/
     client "PyTorch, compile $arch" $tilewright compile --library "torch-$arch" --kernels "$here/pytorch/library.json" --arch $arch --wheel &&
       client "PyTorch, $arch" "$python" "$here/pytorch/linear_gelu.py" "torch-$arch"
   done
+  client "wheel, compile" $tilewright compile --library wheel --kernels "$here/../packages/cli/test/library/python/linear.json" --wheel &&
+    client "wheel, checks" "$python" "$here/../packages/cli/test/library/python/wheel_gpu.py" wheel
 else row "PyTorch" skipped "$python has no torch with CUDA"; fi
 if "$python" -c 'import cupy' 2>/dev/null; then
   client "CuPy, compile" $tilewright compile --arch sm_80 -m 512 -n 384 -k 256 --dtype f32 --schedule split=1 -o raw &&
     client "CuPy RawModule" "$python" "$here/cupy/raw_module.py" raw/*.gemm.json
 else row "CuPy RawModule" skipped "$python has no cupy"; fi
 if command -v node >/dev/null && [ -d "$here/../node_modules/@tilewright/runtime/dist" ]; then
-  cp "$here/node/server.mjs" . && echo '{"type":"module"}' >package.json && ln -s "$here/../node_modules" node_modules
+  cp "$here/node/server.mjs" "$here/attention/client.mjs" . && echo '{"type":"module"}' >package.json && ln -s "$here/../node_modules" node_modules
+  client "attention, JavaScript" node client.mjs heads data
   node server.mjs out 0 >server.out 2>&1 &
   server=$!
   cat >ask.py <<'P'

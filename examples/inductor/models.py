@@ -11,6 +11,7 @@ Two passes: before autograd, attention is one call and a gated FFN three; behind
 import argparse
 import copy
 import glob
+import json
 import operator
 import os
 import subprocess
@@ -27,6 +28,7 @@ parser.add_argument("--device", default="cuda", choices=["cuda", "cpu"])
 parser.add_argument("--models", default="bert,bmm,llama,decode", help="which, with commas between (default bert,bmm,llama,decode)")
 parser.add_argument("--layers", type=int, default=4)
 parser.add_argument("--no-autotune", action="store_true", help="leave max-autotune out")
+parser.add_argument("--json", help="a file for the results, written after each model")
 arguments = parser.parse_args()
 device = arguments.device
 
@@ -274,13 +276,21 @@ def compare(label, kind, shape):
         with config.patch(pre_grad_custom_pass=before, post_grad_custom_post_pass=behind):
             measure("library", torch.compile(model, mode="reduce-overhead" if gpu else None, fullgraph=True))
     names = [str(each).split(".")[1] for each in replaced]
-    print(label, "by the library:", ", ".join("%d %s" % (names.count(name), name) for name in dict.fromkeys(names)), flush=True)
+    by = ", ".join("%d %s" % (names.count(name), name) for name in dict.fromkeys(names))
+    print(label, "by the library:", by)
     for name, (error, time) in measured.items():
-        print("  %-13s error %.3g%s" % (name, error, ", %.3f ms a forward" % time if time else ""))
+        print("  %-13s error %.3g%s" % (name, error, ", %.3f ms a forward" % time if time else ""), flush=True)
+    if arguments.json:
+        rows = {name: {"error": error, **({"ms": time} if time else {})} for name, (error, time) in measured.items()}
+        results.append({"model": label, "library": by, "layers": arguments.layers, "shape": shape, **rows})
+        where = {"device": torch.cuda.get_device_name() if gpu else "cpu", "torch": torch.__version__}
+        with open(arguments.json, "w") as file:
+            json.dump({**where, "seed": 0, "models": results}, file, indent=1)
     if not replaced or measured["library"][0] > 2 * measured["eager"][0] + 1e-2:
         sys.exit("the numbers are wrong, or nothing was replaced")
 
 
+results = []
 runs = {
     "bert": ("BERT-shaped, 16 x 128 tokens", lambda: Forward(bert("unpadded")), (16, 128, 768)),
     "bmm": ("BERT-shaped with attention by batched products", lambda: Forward(bert("eager")), (16, 128, 768)),

@@ -293,6 +293,27 @@ function steps(): string {
   });
 }
 
+/** Forwards of whole models: the time of eager and of max-autotune over the wheel's. */
+function models(): string {
+  const said = read("wheel.md");
+  const heading = /^## Models/m;
+  const rows = tableIn(said, heading, ["model", "eager", "max-autotune", "wheel"]);
+  return bars({
+    title: "A forward of a model: a peer's time over the wheel's",
+    source: [
+      whenOf(said, heading),
+      "python examples/inductor/models.py out: bf16, random weights, four layers; from docs/perf/wheel.md",
+    ],
+    rows: rows.flatMap((row) =>
+      ["max-autotune", "eager"].map((peer) => ({
+        label: `${row.model}: ${peer}`,
+        value: Math.round((100 * Number(row[peer])) / Number(row.wheel)) / 100,
+      })),
+    ),
+    ...{ from: 0, to: 9, mark: 1, marks: "wheel", ticks: [1, 2, 4, 6, 8], left: 420 },
+  });
+}
+
 interface AttentionRun {
   readonly gpu: string;
   readonly driver: string;
@@ -378,6 +399,7 @@ export const charts = (): ReadonlyMap<string, string> =>
     ["ladder-simt.svg", ladder("simt/ladder", "fp32 on CUDA cores: each step's share of cuBLASLt's speed")],
     ["prediction.svg", prediction()],
     ["wheel-host.svg", steps()],
+    ["wheel-models.svg", models()],
     ["attention.svg", attention()],
     ["block-scales.svg", blockScales()],
   ]);

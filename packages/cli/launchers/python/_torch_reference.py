@@ -149,8 +149,14 @@ class Described:
         depth, n = extents(self.inputs[1], shapes[1], strides[1])
         if depth != k:
             one, two = self.inputs[:2]
+            # As the view with rows first, which its strides say.
+            turned = two.layout == "col" and depth != shapes[1][-1]
+            if turned and shapes[1][-1] == k:
+                text = "%s: %s has strides %s, and the kernels take k contiguous (stride 1, not %d)"
+                raise LaunchError(text % (self.name, two.label, _dims(strides[1]), strides[1][-1]))
             text = "%s: %s has shape %s = %s, whose k is %s; that of %s is %s"
-            raise LaunchError(text % (self.name, two.label, _dims(shapes[1]), _dims(two.memory), depth, one.label, k))
+            names = two.memory[::-1] if turned else two.memory
+            raise LaunchError(text % (self.name, two.label, _dims(shapes[1]), _dims(names), depth, one.label, k))
         if has_both(self.problem):
             if n % 2 != 0:
                 text = "%s: %s has shape %s, and %s columns are no two factors"

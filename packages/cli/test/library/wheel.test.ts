@@ -350,6 +350,16 @@ describe.skipIf(!python).each([
       "LaunchError",
       "weight has shape [192, 256] = [n, k], whose k is 256; that of x is 192",
     ],
+    [
+      "weight with other strides",
+      "LaunchError",
+      "linear_gelu: weight has strides [1, 256], and the kernels take k contiguous (stride 1, not 256)",
+    ],
+    [
+      "wrong k of a view",
+      "LaunchError",
+      "weight has shape [64, 256] = [k, n], whose k is 64; that of x is 192",
+    ],
     ["wrong bias", "LaunchError", "linear_gelu: bias has shape [128], and the kernels take [n] = [256]"],
     ["bias strides", "LaunchError", "bias has strides [2], and the kernels take a contiguous vector"],
     [
