@@ -33,6 +33,11 @@ export interface EmulatorOptions {
    * reads). Default: all, up to 512 and up to what the memory limit allows. Other kernels run one block after another.
    */
   readonly residentBlocks?: number;
+  /**
+   * Whether modules are loaded as ptxas assembles them by default, where a product and a sum without a rounding become one fma
+   * (`ptxas --fmad=true`). Default true.
+   */
+  readonly fmad?: boolean;
   /** Threads for `launchParallel`, each of which runs `serveLaunches`. */
   readonly threads?: readonly LaunchPort[];
 }
@@ -61,7 +66,7 @@ class EmulatedDevice implements Emulator {
   }
 
   load(ptx: string): Checked<LoadedModule> {
-    const loaded = loadProgram(ptx);
+    const loaded = loadProgram(ptx, this.#options.fmad);
     if (!loaded.ok) return loaded;
     const placed = this.#placeVariables(loaded.value);
     if (!placed.ok) return placed;
@@ -200,6 +205,7 @@ class EmulatedDevice implements Emulator {
       ...this.#arena.heap(),
       residentBlocks: this.#resident,
       memoryLimit: this.#options.memoryLimit ?? emulatedMemoryBytes,
+      fmad: this.#options.fmad ?? true,
     });
     const [first, ...others] = results.filter((result) => result !== null);
     if (first === undefined || others.length + 1 < parts) return alone();
@@ -417,7 +423,7 @@ export function serveLaunches(port: LaunchPort): void {
   const answer = (request: RangeRequest): RangeResult | null => {
     let program = programs.get(request.text);
     if (program === undefined) {
-      const loaded = loadProgram(request.text);
+      const loaded = loadProgram(request.text, request.fmad);
       if (!loaded.ok) return null;
       program = loaded.value;
       if (programs.size === keptPrograms) programs.clear();

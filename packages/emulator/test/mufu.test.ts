@@ -53,8 +53,13 @@ describe("approximate functions", () => {
     expect(mufu.ex2Approx(Number.NEGATIVE_INFINITY)).toBe(0);
     expect(mufu.lg2Approx(0)).toBe(Number.NEGATIVE_INFINITY);
     expect(mufu.cosApprox(Number.POSITIVE_INFINITY)).toBeNaN();
-    expect(mufu.divApprox(1, 2 ** 127)).toBe(0);
-    expect(mufu.divFull(1, 2 ** 127)).toBe(2 ** -127);
+    const quotient = (scale: number): number => scale * mufu.rcpApprox(2 ** 127 * scale);
+    expect(quotient(mufu.fullScale(2 ** 127))).toBe(2 ** -127);
+    expect([2 ** -130, 1, 2 ** 127].map(mufu.approxScale)).toEqual([2 ** 24, 1, 1]);
+    expect([mufu.rcpExact(255) - mufu.rcpApprox(255), mufu.rcpExact(3)]).toEqual([
+      2 ** -31,
+      Math.fround(1 / 3),
+    ]);
     expect(mufu.tanhApprox(-0)).toBe(-0);
     expect(mufu.tanhApprox(Number.NEGATIVE_INFINITY)).toBe(-1);
     expect(mufu.rcpApprox64(-(2 ** -1060))).toBe(Number.NEGATIVE_INFINITY);

@@ -33,6 +33,8 @@ export interface OpenDeviceOptions {
   readonly index?: number;
   /** Multiprocessors that the emulator claims to have; see {@link defaultEmulatorSms}. */
   readonly numSms?: number;
+  /** Whether the emulator contracts arithmetic as ptxas does by default; true unless given. */
+  readonly fmad?: boolean;
   /** Where the CUDA driver comes from; the system's unless given. */
   readonly driver?: DriverSource;
   /** Where compiled modules are kept between processes: see `cacheFolder`; false for nowhere. */
@@ -99,7 +101,7 @@ function openEmulator(options: OpenDeviceOptions, arch: Arch, note: string | nul
   if (target === undefined)
     return fail("archText", "device.arch", `${options.arch} is older than any target`);
   return ok(
-    new EmulatorDevice(createEmulator(), {
+    new EmulatorDevice(createEmulator({ fmad: options.fmad ?? true }), {
       arch: options.arch,
       numSms: options.numSms ?? defaultEmulatorSms,
       limits: limitsOf(target),

@@ -198,7 +198,11 @@ Ends with exit code 5 when numbers are wrong, a hazard was found, or the launch 
       return session.fail([...diagnostics, ...writeSarif(session, args, [], diagnostics)]);
     };
     if (args.launch === undefined) return describeText(session, args.ptx);
-    const checked = await prepare(session.context, { ptx: args.ptx, launch: args.launch });
+    const checked = await prepare(session.context, {
+      ptx: args.ptx,
+      launch: args.launch,
+      fmad: args.fmad !== "false",
+    });
     if (!checked.ok) return fail(checked.error);
     const prepared = checked.value;
     const { entry } = prepared.launch;

@@ -69,6 +69,11 @@ export const launchFlags = {
     profiles,
     { group },
   ),
+  fmad: choice(
+    "as ptxas's flag: whether a mul and an add without a rounding become one fma (default true)",
+    ["true", "false"],
+    { group },
+  ),
   fuel: count(
     "warp instructions after which a launch is given up as endless (default: the launch file's, else 10^9)",
     1e12,

@@ -30,6 +30,8 @@ export interface Prepared {
 interface Paths {
   readonly ptx: string;
   readonly launch: string;
+  /** As ptxas's flag of that name. */
+  readonly fmad: boolean;
 }
 
 /** What a launch file says, and the arrays that it refers to. */
@@ -80,13 +82,13 @@ const reachedBy = (module: PtxModule, entry: string | null): PtxModule => ({
 /** A device for the text, on which it loads. */
 async function openFor(
   ptx: string,
-  path: string,
+  { ptx: path, fmad }: Paths,
   entry: string | null,
 ): Promise<Checked<{ device: Device; arch: string }>> {
   const parsed = parseModule(ptx, { keep: "unknown" });
   if (!parsed.ok) return err(located(parsed.error, path));
   const arch = parsed.value.target;
-  const device = await openDevice({ kind: "emulator", arch });
+  const device = await openDevice({ kind: "emulator", arch, fmad });
   if (!device.ok) return device;
   const module = device.value.load(ptx);
   if (module.ok) module.value.unload();
@@ -111,7 +113,7 @@ export async function prepare(context: Context, paths: Paths): Promise<Checked<P
         ])
       : readLaunch(context, paths.launch, ptx.ok ? archOf(ptx.value) : null);
   const opened = ptx.ok
-    ? await openFor(ptx.value, paths.ptx, launched.ok ? launched.value.launch.entry : null)
+    ? await openFor(ptx.value, paths, launched.ok ? launched.value.launch.entry : null)
     : ptx;
   if (!ptx.ok || !opened.ok || !launched.ok) {
     const errors: Diagnostic[] = [...(opened.ok ? [] : opened.error), ...(launched.ok ? [] : launched.error)];

@@ -26,12 +26,18 @@ export interface CompileOptions {
 const wide = (register: Register): boolean => register.cls === "i64" || register.cls === "f64";
 
 /** A JavaScript literal of a number; parenthesised when it could join with an operator before it. */
-function literal(value: number): string {
+export function literal(value: number): string {
   if (Number.isNaN(value)) return "NaN";
   if (value === Number.POSITIVE_INFINITY) return "Infinity";
   if (value === Number.NEGATIVE_INFINITY) return "(-Infinity)";
   if (Object.is(value, -0)) return "(-0)";
   return value < 0 ? `(${value})` : String(value);
+}
+
+/** An immediate as f32. */
+export function numberOf({ float, bits }: Operand & { readonly kind: "immediate" }): number {
+  if (float === "f32") return f32FromBits(Number(BigInt.asUintN(32, bits)));
+  return float === null ? f32FromBits(words(bits)[0]) : Math.fround(f64FromBits(bits));
 }
 
 const words = (bits: bigint): readonly [number, number] => [
@@ -239,11 +245,7 @@ export class LaneEmitter {
 
   /** A number that is exact in f32. */
   f32(operand: Operand): string {
-    if (operand.kind === "immediate") {
-      if (operand.float === "f32") return literal(f32FromBits(Number(BigInt.asUintN(32, operand.bits))));
-      if (operand.float !== null) return literal(Math.fround(f64FromBits(operand.bits)));
-      return literal(f32FromBits(words(operand.bits)[0]));
-    }
+    if (operand.kind === "immediate") return literal(numberOf(operand));
     if (operand.kind === "register" && operand.register.cls === "f32") return this.#read(operand.register);
     return `bitsFloat(${this.int(operand)})`;
   }

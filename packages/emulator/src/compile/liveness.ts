@@ -176,6 +176,7 @@ export function markUnwritten(kernel: Kernel, blocks: readonly Block[]): void {
       bits: 1,
       cls: "i32",
       slot: -1,
+      constant: null,
       written: null,
     };
     list.push(mark);

@@ -3,8 +3,9 @@
  * several times faster than the JavaScript form of the same run and, above all, fast from the first call: the exact FMA costs
  * some 400 ns a lane while V8 still interprets it, and an optimised version of 256 of them takes V8 up to a second.
  */
-import { f32FromBits, f64FromBits, InternalError } from "@tilewright/core";
+import { InternalError } from "@tilewright/core";
 import type { Instruction, Operand, Register, VectorForm } from "../load/types.ts";
+import { numberOf } from "./emitter.ts";
 import { FunctionCode } from "./wasm.ts";
 
 /** Fewest vector instructions that make a piece of their own: below, the switch between the two costs more than it saves. */
@@ -102,7 +103,7 @@ export function emitVectorRun(
           .set(local);
       }
       code.get(local);
-    } else if (operand.kind === "immediate") code.f64Pair(immediate(operand));
+    } else if (operand.kind === "immediate") code.f64Pair(numberOf(operand));
   };
   const write = (operand: Operand): void => {
     if (operand.kind !== "register") return;
@@ -120,6 +121,10 @@ export function emitVectorRun(
     // Operands are loaded outside of branches: a first use inside would leave the local unset on the other path.
     const [a, b, c] = form.from;
     if (a === undefined) continue;
+    const signed = (operand: Operand, at: number): void => {
+      read(operand);
+      if (form.negated?.includes(at) === true) code.op("f64x2.neg");
+    };
     switch (form.op) {
       case "mov":
         read(a);
@@ -136,9 +141,9 @@ export function emitVectorRun(
           fused(
             code,
             scratch,
-            () => read(a),
+            () => signed(a, 0),
             () => read(b),
-            () => read(c),
+            () => signed(c, 2),
           );
         break;
       default:
@@ -204,10 +209,4 @@ function fused(code: FunctionCode, x: Scratch, a: () => void, b: () => void, c: 
   code.op("v128.bitselect").set(x.f);
   code.end();
   code.get(x.f);
-}
-
-function immediate(operand: Operand & { readonly kind: "immediate" }): number {
-  if (operand.float === "f32") return f32FromBits(Number(BigInt.asUintN(32, operand.bits)));
-  if (operand.float !== null) return Math.fround(f64FromBits(operand.bits));
-  return f32FromBits(Number(BigInt.asIntN(32, operand.bits)));
 }

@@ -1,14 +1,15 @@
 /** f32 and f64 arithmetic: PTX ISA 9.0, chapter 9.7.3. Half precision is in half.ts. */
-import type { LaneEmitter } from "../compile/emitter.ts";
-import type { Operand, Operation, VectorForm } from "../load/types.ts";
+import { type LaneEmitter, literal, numberOf } from "../compile/emitter.ts";
+import type { Factors, LaneOperation, Operand, Operation, VectorForm } from "../load/types.ts";
+import { productOf, sumOf } from "./fusion.ts";
 import { halfTypes, packedHalf } from "./half.ts";
 import { absInteger, addSub, minMaxInteger, negInteger } from "./integer.ts";
 import { binary, type Decoder, type Row, type Table, unary } from "./row.ts";
 
-const lane = (emit: (e: LaneEmitter) => string): Operation => ({ kind: "lane", emit });
+const lane = (emit: (e: LaneEmitter) => string): LaneOperation => ({ kind: "lane", emit });
 
 /** A lane operation that also has a vector form, when `plain`: nearest even, no flushing, no saturation. */
-const vectorLane = (plain: boolean, vector: VectorForm, emit: (e: LaneEmitter) => string): Operation =>
+const vectorLane = (plain: boolean, vector: VectorForm, emit: (e: LaneEmitter) => string): LaneOperation =>
   plain ? { kind: "lane", emit, vector } : { kind: "lane", emit };
 
 const roundings = ["rn", "rz", "rm", "rp"] as const;
@@ -49,10 +50,25 @@ function fusedF32(a: string, b: string, c: string): { readonly head: string; rea
 type PairOperation = "+" | "-" | "*";
 const directed = { "+": "add", "-": "sub", "*": "mul" } as const;
 
+/** The f32 fma of three expressions, written to `to`. */
+function fmaTo(
+  e: LaneEmitter,
+  to: Operand,
+  [x, y, z]: readonly [string, string, string],
+  ftz: boolean,
+  saturate: boolean,
+): string {
+  // The addend stands twice in the formula: flush it once.
+  const addend = ftz ? e.temporary() : z;
+  const exact = fusedF32(x, y, addend);
+  return (ftz ? `const ${addend}=${z};` : "") + exact.head + e.setF32(to, finish(exact.value, ftz, saturate));
+}
+
 function arithmetic(d: Decoder, op: PairOperation): Operation {
   const packed = packedHalf(d, directed[op]);
   if (packed !== null) return packed;
-  const rounding = d.option(...roundings) ?? "rn";
+  const given = d.option(...roundings);
+  const rounding = given ?? "rn";
   const ftz = d.flag("ftz");
   const saturate = d.flag("sat");
   const type = d.type("f32", "f64", "f32x2");
@@ -61,23 +77,37 @@ function arithmetic(d: Decoder, op: PairOperation): Operation {
   const to = d.def(0, "float");
   const a = d.use(1, half === null ? "float" : "int");
   const b = d.use(2, "float");
-  if (type === "f64") {
-    return lane((e) =>
-      e.setF64(
-        to,
-        rounding === "rn"
-          ? `${e.f64(a)}${op}${e.f64(b)}`
-          : `${directed[op]}F64(${e.f64(a)},${e.f64(b)},"${rounding}")`,
-      ),
-    );
-  }
   const plain = rounding === "rn" && !ftz && !saturate && half === null;
-  return vectorLane(plain, { op: directed[op], to, from: [a, b] }, (e) => {
-    const x = f32Of(e, a, ftz, half);
-    const y = f32Of(e, b, ftz);
-    const value = rounding === "rn" ? `fround(${x}${op}${y})` : `${directed[op]}F32(${x},${y},"${rounding}")`;
-    return e.setF32(to, finish(value, ftz, saturate));
-  });
+  const value = (e: LaneEmitter): string =>
+    rounding === "rn"
+      ? `${e.f64(a)}${op}${e.f64(b)}`
+      : `${directed[op]}F64(${e.f64(a)},${e.f64(b)},"${rounding}")`;
+  const operation =
+    type === "f64"
+      ? lane((e) => e.setF64(to, value(e)))
+      : vectorLane(plain, { op: directed[op], to, from: [a, b] }, (e) => {
+          const [x, y] = [f32Of(e, a, ftz, half), f32Of(e, b, ftz)];
+          const sum =
+            rounding === "rn" ? `fround(${x}${op}${y})` : `${directed[op]}F32(${x},${y},"${rounding}")`;
+          return e.setF32(to, finish(sum, ftz, saturate));
+        });
+  if (given !== null || half !== null) return operation;
+  const form = `${type}${ftz ? ".ftz" : ""}`;
+  if (op === "*") return saturate ? operation : { ...operation, product: productOf(form, a, b) };
+  const sum = sumOf(directed[op], form, a, b, (terms, from, negated) =>
+    type === "f64"
+      ? lane((e) => e.setF64(to, `fmaF64(${terms((o) => e.f64(o)).join(",")},"rn")`))
+      : vectorLane(plain && from !== null, { op: "fma", to, from: from ?? [], negated }, (e) =>
+          fmaTo(
+            e,
+            to,
+            terms((o) => f32Of(e, o, ftz)),
+            ftz,
+            saturate,
+          ),
+        ),
+  );
+  return { ...operation, sum };
 }
 
 /** The packed pair of f32 in a 64-bit register (sm_100): each half on its own. */
@@ -132,16 +162,14 @@ function fused(d: Decoder): Operation {
   return vectorLane(plain, { op: "fma", to, from: [a, b, c] }, (e) => {
     const [x, y, z] = [f32Of(e, a, ftz, half), f32Of(e, b, ftz, half), f32Of(e, c, ftz)];
     if (rounding !== "rn") return e.setF32(to, finish(`fmaF32(${x},${y},${z},"${rounding}")`, ftz, saturate));
-    let head = "";
-    let addend = z;
-    if (ftz) {
-      // The addend stands twice in the formula: flush it once.
-      addend = e.temporary();
-      head = `const ${addend}=${z};`;
-    }
-    const exact = fusedF32(x, y, addend);
-    return head + exact.head + e.setF32(to, finish(exact.value, ftz, saturate));
+    return fmaTo(e, to, [x, y, z], ftz, saturate);
   });
+}
+
+/** A number that ptxas knows: it computes approximate functions of it itself, and rounds to nearest. */
+function knownF32(operand: Operand): number | null {
+  const known = operand.kind === "register" ? operand.register.constant : operand;
+  return known?.kind === "immediate" ? numberOf(known) : null;
 }
 
 const divide: Row = (d) => {
@@ -150,17 +178,22 @@ const divide: Row = (d) => {
   const type = d.type("f32", "f64");
   const [to, a, b] = binary(d, "float");
   if (type === "f64") return lane((e) => e.setF64(to, `divF64(${e.f64(a)},${e.f64(b)},"${mode}")`));
-  return lane((e) => {
-    const x = f32Of(e, a, ftz);
-    const y = f32Of(e, b, ftz);
-    const value =
-      mode === "approx"
-        ? `divApprox(${x},${y})`
-        : mode === "full"
-          ? `divFull(${x},${y})`
-          : `divF32(${x},${y},"${mode}")`;
-    return e.setF32(to, finish(value, ftz, false));
+  if (mode !== "approx" && mode !== "full")
+    return lane((e) =>
+      e.setF32(to, finish(`divF32(${f32Of(e, a, ftz)},${f32Of(e, b, ftz)},"${mode}")`, ftz, false)),
+    );
+  // A product with a reciprocal, which a sum takes in as any other.
+  const factors: Factors = (read) => {
+    const scaled = (x: string): string => `fround(${x}*${mode}Scale(${read(b)}))`;
+    const inverse = `${knownF32(b) === null ? "rcpApprox" : "rcpExact"}(${scaled(read(b))})`;
+    return [scaled(read(a)), mode === "full" ? inverse : `flush(${inverse})`];
+  };
+  const operation = lane((e) => {
+    const [x, y] = factors((o) => f32Of(e, o, ftz));
+    return e.setF32(to, finish(`fround(${x}*${y})`, ftz, false));
   });
+  const form = `f32${ftz ? ".ftz" : ""}`;
+  return { ...operation, product: { form, operands: [a, b], factors, plain: false } };
 };
 
 /** rcp, sqrt: one operand, `.approx` or correctly rounded. */
@@ -180,11 +213,21 @@ const rooted =
     }
     return lane((e) => {
       const x = f32Of(e, a, ftz);
-      const exact = name === "rcp" ? `divF32(1,${x},"${mode}")` : `sqrtF32(${x},"${mode}")`;
-      const value = mode === "approx" ? `${name}Approx(${x})` : exact;
+      const rounding = mode === "approx" ? "rn" : mode;
+      const exact = name === "rcp" ? `divF32(1,${x},"${rounding}")` : `sqrtF32(${x},"${rounding}")`;
+      const value = mode === "approx" && knownF32(a) === null ? `${name}Approx(${x})` : exact;
       return e.setF32(to, finish(value, ftz, false));
     });
   };
+
+/** Functions of a number that ptxas knows. */
+const ofConstant: Readonly<Record<string, (x: number) => number>> = {
+  rsqrt: (x) => 1 / Math.sqrt(x),
+  ex2: (x) => 2 ** x,
+  lg2: Math.log2,
+  sin: Math.sin,
+  cos: Math.cos,
+};
 
 /** Approximate functions, with the hardware's bits. */
 const approximate =
@@ -202,7 +245,15 @@ const approximate =
       return lane((e) => e.setF64(to, `${value}(${e.f64(a)})`));
     }
     const mode = name === "ex2" ? `,${ftz}` : "";
-    return lane((e) => e.setF32(to, finish(`${name}Approx(${f32Of(e, a, ftz)}${mode})`, ftz, false)));
+    return lane((e) => {
+      const known = knownF32(a);
+      const fold = known === null ? undefined : ofConstant[name];
+      const value =
+        fold === undefined || known === null
+          ? `${name}Approx(${f32Of(e, a, ftz)}${mode})`
+          : literal(Math.fround(fold(known)));
+      return e.setF32(to, finish(value, ftz, false));
+    });
   };
 
 function sign(d: Decoder, op: "neg" | "abs"): Operation | null {

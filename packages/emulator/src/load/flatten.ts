@@ -51,6 +51,7 @@ export function makeRegister(registers: Register[], name: string, type: ScalarTy
     bits,
     cls: bits === 64 ? "i64" : "i32",
     slot: -1,
+    constant: null,
     written: null,
   };
   registers.push(register);

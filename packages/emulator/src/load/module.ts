@@ -5,6 +5,7 @@ import type { KernelInfo, LoadedModule } from "../api.ts";
 import { type Block, basicBlocks } from "../compile/blocks.ts";
 import { chooseClasses } from "../compile/classes.ts";
 import { assignSlots, markUnwritten } from "../compile/liveness.ts";
+import { contract, findConstants } from "./contract.ts";
 import { type DecodeContext, decodeInstruction } from "./decode.ts";
 import { flatten, type Report, type SourceFiles } from "./flatten.ts";
 import { alignUp, declaredSize, layOut, parameterLayout, reservedShared, variableOf } from "./layout.ts";
@@ -36,8 +37,9 @@ export interface KernelProgram {
  * Parse and decode. Errors: the parser's TW4xxx; TW5010 instructions, TW5011 modifiers and forms, TW5012 operands, TW5013
  * calls, TW5014 special registers and TW5015 initialisers that are not emulated, each with its line. What one kernel of
  * several lacks is in its `lacks`, and refuses the module only when no kernel of it could be launched.
+ * @param fmad whether sums take in products, as ptxas's flag of that name has it
  */
-export function loadProgram(text: string): Checked<Program> {
+export function loadProgram(text: string, fmad = true): Checked<Program> {
   const parsed = parseModule(text, { keep: "unknown" });
   if (!parsed.ok) return parsed;
   const module = parsed.value;
@@ -74,7 +76,7 @@ export function loadProgram(text: string): Checked<Program> {
   const kernels: KernelInfo[] = [];
   for (const item of module.items) {
     if (item.kind !== "function" || !item.entry || item.body === null) continue;
-    const loaded = loadKernel(item, scope, shared, files);
+    const loaded = loadKernel(item, scope, shared, files, fmad);
     if (loaded.ok) programs.set(item.name, loaded.value);
     kernels.push(infoOf(item, loaded));
   }
@@ -121,6 +123,7 @@ function loadKernel(
   module: Scope,
   moduleShared: readonly Variable[],
   files: SourceFiles,
+  fmad: boolean,
 ): Checked<KernelProgram> {
   const diagnostics: Diagnostic[] = [...(fn.faults ?? [])];
   const report: Report = (refusal, location, at) => diagnostics.push(diagnose(refusal, location, at));
@@ -129,7 +132,7 @@ function loadKernel(
   for (const variable of parameters.variables) scope.declare(variable.name, { kind: "variable", variable });
   const body = flatten(fn, module, scope, files, report);
   const context: DecodeContext = { registers: body.registers, carry: null, used: new Set() };
-  const instructions: Instruction[] = [];
+  const decoded: Instruction[] = [];
   diagnostics.push(...body.faults);
   body.instructions.forEach(({ syntax, scope: at, source }, index) => {
     try {
@@ -139,7 +142,7 @@ function loadKernel(
         if (entity?.kind !== "label") throw new Refusal("TW5012", `there is no label ${name} here`);
         return entity.label.index;
       });
-      instructions.push(instruction);
+      decoded.push(instruction);
     } catch (error) {
       if (!(error instanceof Refusal)) throw error;
       report(error, syntax.location, syntax.mnemonic);
@@ -147,7 +150,9 @@ function loadKernel(
   });
   if (diagnostics.length > 0) return err(diagnostics);
   // Falling off the end returns; labels at the end point here.
-  instructions.push(implicitReturn(instructions.length));
+  decoded.push(implicitReturn(decoded.length));
+  findConstants(decoded);
+  const instructions = fmad ? contract(decoded, context.registers) : decoded;
 
   // Shared memory: what the kernel names, in order; dynamic arrays all start where the static ones end.
   const named = [...moduleShared.filter((v) => context.used.has(v)), ...body.shared];

@@ -24,6 +24,8 @@ export interface Register {
   cls: RegisterClass;
   /** First slot in the register file: word `slot * 32 + lane` of the warp's file. */
   slot: number;
+  /** Its value in every thread, where one `mov` of a number is all that writes it. */
+  constant: Operand | null;
   /** Register that holds 1 where this one has been written, for registers that some path may read unwritten. */
   written: Register | null;
 }
@@ -71,6 +73,29 @@ export interface VectorForm {
   readonly op: "mov" | "add" | "sub" | "mul" | "fma";
   readonly to: Operand;
   readonly from: readonly Operand[];
+  /** Operands of an fma that enter with the other sign, by their number in `from`. */
+  readonly negated?: readonly number[];
+}
+
+/** The two factors of a product as expressions; `read` gives an operand's value. */
+export type Factors = (read: (operand: Operand) => string) => readonly [string, string];
+
+/** A product without a rounding, which a sum may take in (load/contract.ts). */
+export interface Product {
+  /** Type and flushing: a sum has the same. */
+  readonly form: string;
+  readonly operands: readonly Operand[];
+  readonly factors: Factors;
+  /** The factors are the operands. */
+  readonly plain: boolean;
+}
+
+/** A sum without a rounding. */
+export interface Sum {
+  readonly form: string;
+  readonly addends: readonly [Operand, Operand];
+  /** The operation with a product, or its negation, in the place of an addend. */
+  readonly fuse: (product: Product, at: 0 | 1, negated: boolean) => LaneOperation;
 }
 
 /** Emits JavaScript for one lane; runs anywhere within a region. */
@@ -80,6 +105,8 @@ export interface LaneOperation {
   /** Which bytes of the results are defined (numerics/definedness.ts), where some may be although an operand is not: one expression for each, or for all. */
   readonly defined?: (emitter: LaneEmitter) => string | readonly string[];
   readonly vector?: VectorForm;
+  readonly product?: Product;
+  readonly sum?: Sum;
 }
 
 /** Runs once for the active lanes of a warp and never blocks; a cut point between regions. */

@@ -237,18 +237,17 @@ export function rsqrtApprox64(x: number): number {
   return fmaNearest(fmaNearest(rest, 0.375, 0.5), first * rest, first);
 }
 
-/** div.full.f32: the product with a reciprocal, both scaled where the divisor or its reciprocal is no normal number. */
-export function divFull(a: number, b: number): number {
-  const size = Math.abs(b);
-  const scale = size > 2 ** 126 ? 0.25 : size < smallest ? 2 ** 24 : 1;
-  return Math.fround(Math.fround(a * scale) * rcpApprox(Math.fround(b * scale)));
+/**
+ * Both operands of div.full.f32 are scaled where the divisor or its reciprocal is no normal number, then one is multiplied by
+ * the other's reciprocal.
+ */
+export function fullScale(divisor: number): number {
+  const size = Math.abs(divisor);
+  return size > 2 ** 126 ? 0.25 : size < smallest ? 2 ** 24 : 1;
 }
 
-/** div.approx.f32: a divisor beyond 2^126 gives 0, or NaN for an infinite dividend. */
-export function divApprox(a: number, b: number): number {
-  const scale = Math.abs(b) < smallest ? 2 ** 24 : 1;
-  const reciprocal = rcpApprox(b * scale);
-  return Math.fround(
-    Math.fround(a * scale) * (Math.abs(reciprocal) < smallest ? reciprocal * 0 : reciprocal),
-  );
-}
+/** The same of div.approx.f32. A divisor beyond 2^126 gives 0, or NaN for an infinite dividend: its reciprocal is flushed. */
+export const approxScale = (divisor: number): number => (Math.abs(divisor) < smallest ? 2 ** 24 : 1);
+
+/** What ptxas has for the reciprocal of a number that it knows. */
+export const rcpExact = (x: number): number => Math.fround(1 / x);

@@ -26,6 +26,7 @@ export interface RangeRequest {
   /** Blocks that may be resident together, if the device was made with a number. */
   readonly residentBlocks: number | null;
   readonly memoryLimit: number;
+  readonly fmad: boolean;
   /** The part is `part` of `parts`. */
   readonly part: number;
   readonly parts: number;
