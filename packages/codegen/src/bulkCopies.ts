@@ -1,13 +1,24 @@
 /** Bulk tensor copies from global into shared memory: one thread issues them, a ring's barrier counts their bytes. */
-import { type BarrierRef, batchDimensions, bufferOf, type Expr, loadCut, type Ring } from "@tilewright/ir";
+import { stepOfBuffer } from "@tilewright/core";
+import {
+  type BarrierRef,
+  batchDimensions,
+  blockShape,
+  blocksOfTile,
+  bufferOf,
+  type Expr,
+  loadCut,
+  type Ring,
+  readersOf,
+} from "@tilewright/ir";
 import { addr, type IntegerOperand, imm, tensorAddr } from "@tilewright/ptx";
 import { cachePolicy } from "./cachePolicy.ts";
-import { clusterPlace, multicastMask } from "./clusters.ts";
+import { clusterPlace, multicastMask, placeInPair } from "./clusters.ts";
 import type { Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
 import type { StmtOf } from "./engine.ts";
 import { batchCoordinate } from "./globalAddress.ts";
-import { barrierAt, slotAddress } from "./pipelines.ts";
+import { barrierAt, slotAddress, smemBase } from "./pipelines.ts";
 import { mapAddress, mapDimensions } from "./tensorMaps.ts";
 
 type U32 = Reg<"u32">;
@@ -71,7 +82,7 @@ function moved(ctx: Context, from: U32, by: number): U32 {
 const KEPT_BOXES = 4;
 
 /** Coordinates of the block's problem in the map of a global buffer. */
-export const batchCoordinates = (ctx: Context, buffer: string): readonly U32[] =>
+const batchCoordinates = (ctx: Context, buffer: string): readonly U32[] =>
   batchDimensions(ctx.program.problem, buffer).map((axis) => batchCoordinate(ctx, axis));
 
 /** Of a box of a global buffer: innermost coordinate first, the batch's last. `runs`: more than 1 where rows across are interleaved; a copy takes all runs of them. */
@@ -95,42 +106,65 @@ function offsetBy(ctx: Context, base: U32, index: U32, bytes: number): U32 {
 }
 
 /** The barrier at which a copy's bytes arrive: that of the slot's full edge. */
-export function signalOf({ dst }: StmtOf<"copy">, ring: Ring): BarrierRef {
+function signalOf({ dst }: StmtOf<"copy">, ring: Ring): BarrierRef {
   if (dst.slot.kind !== "var") throw new CannotLower(`%${dst.buffer}`, "is in no slot of a pipeline");
   return { ring: ring.name, edge: "full", pipeline: dst.slot.name };
 }
 
-/** The boxes of a copy, or this block's share of them where the blocks along an axis of the cluster want the same. */
+/** Clears the bit in which addresses of the two blocks of a pair differ: what is left names the leader's (PTX ISA, cta_group::2). */
+const LEADER_MASK = 0xfeffffff;
+
+/** Bytes of operands arrive at the barrier of the pair's leader, whichever block copies. */
+const ofLeader = (ctx: Context) => ({
+  key: "barrier of the pair's leader",
+  start: (): U32 =>
+    ctx.crewValue("shared memory of the pair's leader", (code) => {
+      const d = ctx.entry.reg("u32", "sm");
+      code.emit(null, "and.b32", d, smemBase(ctx), imm(LEADER_MASK));
+      return d;
+    }),
+});
+
+/** The boxes of a copy, or this block's share of them where the blocks along an axis of the cluster want the same; of a pair's tile each copies its half. */
 export function copyBulk(ctx: Context, copy: StmtOf<"copy">): void {
   const { program } = ctx;
   const cut = loadCut(program, copy);
   const { multicast } = copy;
-  const [m, n] = program.launch.cluster;
-  const parts = multicast === null ? 1 : multicast === "m" ? m : n;
+  const tile = bufferOf(program, copy.dst.buffer);
+  // What each block reads by itself comes to its own barrier.
+  const ofEpilogue = copy.src.buffer === "C" || stepOfBuffer(copy.src.buffer) !== null;
+  const paired = blocksOfTile(program) === 2 && !ofEpilogue;
+  const parts = readersOf(program, copy);
   const place = multicast === null ? null : clusterPlace(ctx, multicast);
   const each = cut.pieces.length / parts;
   const axis = cut.contiguous === 1 ? 0 : 1;
-  const across = Math.min(bufferOf(program, copy.dst.buffer).shape[axis], copy.dst.extent[axis]) / parts;
+  const across = Math.min(blockShape(tile)[axis], copy.dst.extent[axis]) / parts;
   const { at, base, offset } = slotAddress(ctx, copy.dst);
-  const barrier = barrierAt(ctx, signalOf(copy, at.ring));
+  const barrier = barrierAt(ctx, signalOf(copy, at.ring), paired ? ofLeader(ctx) : null);
   const [first, second] = [cut.pieces[0], cut.pieces[each]];
   const apart = first && second ? second.offset - first.offset : 0;
   // This block's share begins `place` parts further on, in the matrix and in the slot.
   const along = place === null ? null : ctx.values.scale(place, across);
+  const half =
+    tile.halves === undefined ? null : ctx.values.scale(placeInPair(ctx), blockShape(tile)[tile.halves]);
+  const further = (side: 0 | 1): U32 | null => {
+    const share = side === axis ? along : null;
+    if (half === null || tile.halves !== side) return share;
+    return share === null ? half : ctx.values.sum(half, share);
+  };
   const target = place === null ? base : offsetBy(ctx, base, place, apart);
   const dims = mapDimensions(ctx, copy.src.buffer);
   const [perRow, perCol] = cut.contiguous === 1 ? [cut.runs, 1] : [1, cut.runs];
   const policy = cachePolicy(ctx, copy.src.buffer, "bulk");
   const shared = multicast === null ? "" : ".multicast::cluster";
-  const form = `cp.async.bulk.tensor.${dims}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes${shared}${policy.hint}`;
+  const form = `cp.async.bulk.tensor.${dims}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes${shared}${paired ? ".cta_group::2" : ""}${policy.hint}`;
   const kept = each <= KEPT_BOXES;
   const mask = multicast === null ? [] : [multicastMask(ctx, multicast)];
   for (const piece of cut.pieces.slice(0, each)) {
     // The box so many rows and columns beyond the piece's, as its map wants it.
     const box = (rows: number, cols: number) => {
-      const [down, right] = cut.contiguous === 1 ? [along, null] : [null, along];
-      const row = indexValue(ctx, copy.src.origin[0], piece.row + rows, down, perRow, kept);
-      const col = indexValue(ctx, copy.src.origin[1], piece.col + cols, right, perCol, kept);
+      const row = indexValue(ctx, copy.src.origin[0], piece.row + rows, further(0), perRow, kept);
+      const col = indexValue(ctx, copy.src.origin[1], piece.col + cols, further(1), perCol, kept);
       const at = coordinatesOf(ctx, copy.src.buffer, cut.contiguous, row, col, cut.runs);
       return tensorAddr(mapAddress(ctx, copy.src.buffer), ...at);
     };

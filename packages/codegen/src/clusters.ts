@@ -1,10 +1,10 @@
 /**
  * Blocks of a cluster: where this one stands, who shares its copies. A cluster's blocks lie along x of the grid; rank r of a cluster of M x N blocks has
- * tile row r % M and column r / M inside the cluster's tiles.
+ * tile row r % M and column r / M inside the cluster's tiles. Pairs, whose blocks are neighbours, have a tile together, and count as one.
  */
-import { clusterSize } from "@tilewright/ir";
+import { blocksOfTile, clusterSize, clusterUnits } from "@tilewright/ir";
 import { imm, special } from "@tilewright/ptx";
-import type { Reg } from "./code.ts";
+import type { Pred, Reg } from "./code.ts";
 import type { Context } from "./context.ts";
 
 type U32 = Reg<"u32">;
@@ -43,11 +43,44 @@ export const clusterRank = (ctx: Context): U32 =>
     return d;
   });
 
-/** This block's place along an axis of its cluster; null where the cluster has one block there. */
-export function clusterPlace(ctx: Context, axis: "m" | "n"): U32 | null {
-  const [m, n] = ctx.program.launch.cluster;
-  if ((axis === "m" ? m : n) === 1) return null;
+/** True in the first block of a pair, or of the cluster. */
+export const isLeader = (ctx: Context, of: "pair" | "cluster"): Pred =>
+  ctx.crewValue(`leads its ${of}`, (code) => {
+    const rank = clusterRank(ctx);
+    const p = ctx.entry.reg("pred", "p");
+    if (of === "cluster") code.emit(null, "setp.eq.u32", p, rank, imm(0));
+    else {
+      const bit = ctx.entry.reg("u32", "rank");
+      code.emit(null, "and.b32", bit, rank, imm(1));
+      code.emit(null, "setp.eq.u32", p, bit, imm(0));
+    }
+    return p;
+  });
+
+/** Which block of its pair this is: 0 is the leader. */
+export const placeInPair = (ctx: Context): U32 =>
+  ctx.crewValue("place in the pair", (code) => {
+    const d = ctx.entry.reg("u32", "half");
+    code.emit(null, "and.b32", d, clusterRank(ctx), imm(1));
+    return d;
+  });
+
+/** This block's rank in its cluster, or that of its pair among pairs. */
+function unitRank(ctx: Context): U32 {
   const rank = clusterRank(ctx);
+  if (blocksOfTile(ctx.program) === 1) return rank;
+  return ctx.crewValue("rank of the pair", (code) => {
+    const d = ctx.entry.reg("u32", "pair");
+    code.emit(null, "shr.u32", d, rank, imm(1));
+    return d;
+  });
+}
+
+/** The place of this block (or pair) along an axis of its cluster; null where the cluster has one there. */
+export function clusterPlace(ctx: Context, axis: "m" | "n"): U32 | null {
+  const [m, n] = clusterUnits(ctx.program.launch);
+  if ((axis === "m" ? m : n) === 1) return null;
+  const rank = unitRank(ctx);
   if ((axis === "m" ? n : m) === 1) return rank;
   return ctx.crewValue(`cluster ${axis}`, (code) => {
     const d = ctx.entry.reg("u32", "rank");
@@ -57,23 +90,30 @@ export function clusterPlace(ctx: Context, axis: "m" | "n"): U32 | null {
   });
 }
 
-/** Blocks along `axis` of this block's cluster, itself included, as the mask that a multicast takes. */
+/** A mask of so many blocks, `every` ranks apart; `bits`: of the first, and of those that go with it. */
+export const blocksApart = (every: number, count: number, bits = 1): number =>
+  Array.from({ length: count }, (_, i) => bits * 2 ** (every * i)).reduce((sum, bit) => sum + bit, 0);
+
+/** Blocks along `axis` of this block's cluster that hold what it holds, itself included, as the mask that a multicast takes. */
 export function multicastMask(ctx: Context, axis: "m" | "n"): Reg<"u16"> {
   return ctx.crewValue(`multicast ${axis}`, (code) => {
-    const [m, n] = ctx.program.launch.cluster;
-    // Along m ranks follow each other; along n they are m apart.
-    const pattern =
-      axis === "m" ? 2 ** m - 1 : Array.from({ length: n }, (_, j) => 2 ** (j * m)).reduce((a, b) => a + b);
+    const [m, n] = clusterUnits(ctx.program.launch);
+    // Along m units follow each other; along n they are a column of blocks apart.
+    const [group, column] = [blocksOfTile(ctx.program), ctx.program.launch.cluster[0]];
+    const pattern = axis === "m" ? blocksApart(group, m) : blocksApart(column, n);
     const shift = axis === "m" ? clusterPlace(ctx, "n") : clusterPlace(ctx, "m");
+    const apart = axis === "m" ? column : group;
+    const half = group === 1 ? null : placeInPair(ctx);
     const mask = ctx.entry.reg("u32", "mask");
     const d = ctx.entry.reg("u16", "mask_h_");
     code.emit(null, "mov.u32", mask, imm(pattern));
     if (shift !== null) {
       const by = ctx.entry.reg("u32", "shift");
-      if (axis === "m") code.emit(null, "mul.lo.u32", by, shift, imm(m));
-      else code.emit(null, "mov.u32", by, shift);
+      if (apart === 1) code.emit(null, "mov.u32", by, shift);
+      else code.emit(null, "mul.lo.u32", by, shift, imm(apart));
       code.emit(null, "shl.b32", mask, mask, by);
     }
+    if (half !== null) code.emit(null, "shl.b32", mask, mask, half);
     code.emit(null, "cvt.u16.u32", d, mask);
     return d;
   });

@@ -75,15 +75,18 @@ export class Context {
   tileLoop: {
     /** The register with the work tile's number. */
     readonly number: Reg<"u32">;
-    following: { readonly number: Reg<"u32">; readonly more: Pred } | null;
+    following: {
+      readonly number: Reg<"u32">;
+      readonly more: Pred;
+      /** Its problem, where responses name one. */
+      readonly batch: Reg<"u32"> | null;
+    } | null;
     readonly loop: TileLoop;
     /** Numbers of work tiles that there are; null where the launch supplies them. */
     readonly below: number | null;
   } | null = null;
   /** Whether the epilogue stands in a loop, too: CTAs loop over tiles or parts of them, or roles wait in loops for accumulators that no register holds. */
   loopsOverTiles = false;
-  /** Name of the role being emitted, where an engine lowers roles itself. */
-  role: string | null = null;
   /** Address of the first column of tensor memory, once it has been read. */
   tensor: Reg<"u32"> | null = null;
   /** The role being emitted is run by one thread. */

@@ -42,7 +42,7 @@ export function takeNumber(ctx: Context): Reg<"u32"> {
 }
 
 /** The same address of shared memory in another block of the cluster. */
-export function inBlock(ctx: Context, address: Reg<"u32">, rank: number): Reg<"u32"> {
+function inBlock(ctx: Context, address: Reg<"u32">, rank: number): Reg<"u32"> {
   const [d, number] = [ctx.entry.reg("u32", "there"), ctx.entry.reg("u32", "rank")];
   ctx.body.emit(null, "mov.u32", number, imm(rank));
   ctx.body.emit(null, "mapa.shared::cluster.u32", d, address, number);

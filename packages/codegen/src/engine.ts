@@ -59,8 +59,6 @@ export interface Budget {
 export interface Engine {
   /** Multiplies some columns of a tile where a statement says so; else all that an `mma` has. */
   readonly columns?: boolean;
-  /** Binds the coordinates of a block's one tile, where the engine lowers loops over tiles itself: for kernels that are all shared code. */
-  placeTile?(ctx: Context, stmt: StmtOf<"tiles">): void;
   /** Oldest PTX of its texts, beside what the target and their instructions ask. */
   readonly oldestPtx: PtxVersion;
   /** How a register tile of a dtype is held. */

@@ -1,23 +1,12 @@
 /** Public surface of `@tilewright/codegen`, from the whole to the parts. */
 export { lowerActivation } from "./activations.ts";
-export { batchCoordinates, coordinatesOf, copyBulk, indexValue, signalOf } from "./bulkCopies.ts";
-export { responseSlot } from "./clcResponses.ts";
-export { clusterPlace, clusterRank, multicastMask } from "./clusters.ts";
+export { blocksApart, clusterPlace, clusterRank } from "./clusters.ts";
 export { Code, type Pred, type Reg } from "./code.ts";
 export { comparisons } from "./conditions.ts";
 export { CannotLower, Context } from "./context.ts";
 export * from "./copy.ts";
 export { lowerCopy, routeOf } from "./copyRoutes.ts";
-export { inBlock, putNumber, takeNumber, tileNumbers } from "./counter.ts";
-export type {
-  Budget,
-  Engine,
-  Holding,
-  Lowering,
-  RegisterType,
-  Statements,
-  StmtOf,
-} from "./engine.ts";
+export type { Budget, Engine, Holding, Lowering, RegisterType, Statements, StmtOf } from "./engine.ts";
 export { lowerEpilogue } from "./epilogue.ts";
 export { fillOnce } from "./fills.ts";
 export {
@@ -41,13 +30,9 @@ export {
   globalAddress,
   pointer,
 } from "./globalAddress.ts";
-export { isGrouped } from "./groups.ts";
-export { walkTileList } from "./listTiles.ts";
 export { type LoweredModule, lowerToModuleWith, lowerWith } from "./lower.ts";
-export { isLeader, spin, WARP_MASK } from "./machine.ts";
 export {
   barrierAt,
-  forgetSlots,
   ofSlot,
   type Pipeline,
   pipelineOf,
@@ -55,7 +40,6 @@ export {
   slotAddress,
   smemBase,
 } from "./pipelines.ts";
-export { type Coordinate, rasterise } from "./raster.ts";
 export {
   countedRasterFault,
   countedRules,
@@ -87,8 +71,6 @@ export {
   type ThreadCoord,
   type ThreadPosition,
 } from "./threads.ts";
-export { clustersAlong, clustersOf, mostTiles, schedulerOf } from "./tilePlace.ts";
-export { walkStreamK } from "./tiles.ts";
 export { Values } from "./values.ts";
 export { walkOrder } from "./walk.ts";
 export * from "./words.ts";

@@ -7,7 +7,7 @@ import {
   type ReductionStmt,
 } from "@tilewright/ir";
 import { type AddressOperand, imm, sink } from "@tilewright/ptx";
-import { clusterRank, peerRank } from "./clusters.ts";
+import { clusterRank, isLeader, peerRank } from "./clusters.ts";
 import type { Pred, Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
 import type { Statements } from "./engine.ts";
@@ -74,20 +74,6 @@ const leaderOf = (ctx: Context) =>
       return d;
     }),
   );
-
-/** True in the first block of a pair, or of the cluster. */
-export const isLeader = (ctx: Context, of: "pair" | "cluster"): Pred =>
-  ctx.crewValue(`leads its ${of}`, (code) => {
-    const rank = clusterRank(ctx);
-    const p = ctx.entry.reg("pred", "p");
-    if (of === "cluster") code.emit(null, "setp.eq.u32", p, rank, imm(0));
-    else {
-      const bit = ctx.entry.reg("u32", "rank");
-      code.emit(null, "and.b32", bit, rank, imm(1));
-      code.emit(null, "setp.eq.u32", p, bit, imm(0));
-    }
-    return p;
-  });
 
 /** The blocks of the cluster that are told one by one, but for the own one in their midst; those of a lone block are itself. */
 function expect(ctx: Context, { barrier, bytes, to, leader }: Of<"mbar.expect">): void {

@@ -1,5 +1,7 @@
 /** Roles: which warps run what, with what registers. */
+import { clusterSize } from "@tilewright/ir";
 import { imm, pair, sink, special } from "@tilewright/ptx";
+import { isLeader } from "./clusters.ts";
 import type { Pred, Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
 import type { StmtOf } from "./engine.ts";
@@ -31,6 +33,11 @@ export function lowerRole(
   const end = entry.label(`end_${stmt.name}`);
   const warp = warpNumber(ctx);
   ctx.emit(othersThan(ctx, stmt), "bra", end);
+  if (stmt.leader !== undefined && clusterSize(ctx.program) > 1) {
+    const follows = entry.reg("pred", "p");
+    ctx.emit(null, "not.pred", follows, isLeader(ctx, stmt.leader));
+    ctx.emit(follows, "bra", end);
+  }
   if (stmt.registers !== null) {
     const launched =
       Math.floor(ctx.target.limits.registersPerBlock / ctx.program.launch.threads / REGISTER_UNIT) *
@@ -54,6 +61,8 @@ export function lowerRole(
   ctx.crewScope({ first: stmt.first, warps: stmt.warps }, () => lower(stmt.body));
   ctx.solo = false;
   ctx.body.label(end);
+  // Tensor memory is given back behind the roles, by whole warps.
+  if (ctx.tensor !== null) ctx.body.emit(null, "bar.warp.sync", imm(0xffffffff));
 }
 
 /** Whether a warp is none of a role's, the same for all its lanes and known to be. */

@@ -10,7 +10,6 @@ import { placeTile } from "./tilePlace.ts";
 
 /** Its code. */
 export function buildSumKernel(at: FurtherKernel): void {
-  const { engine } = at;
   const { program: sum, tiles, combine } = sumProgram(at.program);
   for (const { tile, partials: parts, warps } of stepsOf(at, "sum"))
     buildFurtherKernel(
@@ -18,7 +17,7 @@ export function buildSumKernel(at: FurtherKernel): void {
       (ctx) => {
         // Workspace and tiles go by the first kernel's blocks.
         numberClusters(ctx);
-        (engine.placeTile ?? placeTile)(ctx, tiles);
+        placeTile(ctx, tiles);
         const acc = ownedTile(ctx, tile, 0);
         const shared = partialsOf(ctx, combine);
         const place = partialTilePlaces(ctx, shared);

@@ -37,7 +37,7 @@ function leaveBeyond(ctx: Context, stmt: Tiles): void {
 
 /** Tile coordinates from the number of a tile, or of a cluster's rectangle of tiles, in the raster. */
 export function place(ctx: Context, stmt: Tiles, index: U32 | undefined): void {
-  const [clusterM, clusterN] = ctx.program.launch.cluster;
+  const [clusterM, clusterN] = clusterUnits(ctx.program.launch);
   const [unitsM, unitsN] = [clustersAlong(ctx, stmt, 0), clustersAlong(ctx, stmt, 1)];
   const raster =
     "group" in stmt.raster
@@ -45,10 +45,10 @@ export function place(ctx: Context, stmt: Tiles, index: U32 | undefined): void {
       : stmt.raster;
   const [row, n] = rasterise(ctx, raster, unitsM, unitsN, index);
   const m = stmt.descending && row !== null ? fromLast(ctx, unitsM, row) : row;
-  const within = (at: Coordinate, blocks: number, axis: "m" | "n"): Coordinate => {
+  const within = (at: Coordinate, units: number, axis: "m" | "n"): Coordinate => {
     const rank = clusterPlace(ctx, axis);
     if (rank === null) return at;
-    return at === null ? rank : ctx.values.sum(ctx.values.scale(at, blocks), rank);
+    return at === null ? rank : ctx.values.sum(ctx.values.scale(at, units), rank);
   };
   ctx.tileVars.set(stmt.vars[0], { reg: within(m, clusterM, "m"), extent: mostTiles(ctx, stmt, 0) });
   ctx.tileVars.set(stmt.vars[1], { reg: within(n, clusterN, "n"), extent: mostTiles(ctx, stmt, 1) });
@@ -63,7 +63,7 @@ function fromLast(ctx: Context, rows: Count, row: U32): U32 {
 }
 
 /** Clusters of tiles along an axis. */
-export function clustersAlong(ctx: Context, stmt: Tiles, axis: 0 | 1): Count {
+function clustersAlong(ctx: Context, stmt: Tiles, axis: 0 | 1): Count {
   const clusters = clusterUnits(ctx.program.launch);
   const [tilesM, tilesN] = stmt.extents;
   if (tilesM % clusters[0] !== 0 || tilesN % clusters[1] !== 0)
@@ -79,7 +79,7 @@ export function clustersAlong(ctx: Context, stmt: Tiles, axis: 0 | 1): Count {
 }
 
 /** The most tiles along an axis in any launch. */
-export function mostTiles(ctx: Context, stmt: Tiles, axis: 0 | 1): number {
+function mostTiles(ctx: Context, stmt: Tiles, axis: 0 | 1): number {
   const count = stmt.symbolic?.[axis] ?? null;
   return count === null ? stmt.extents[axis] : rangeOf(count, ctx.sizes)[1];
 }

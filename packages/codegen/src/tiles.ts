@@ -14,7 +14,7 @@ import { countStreamK } from "./countedStreamK.ts";
 import { cutStreamK } from "./cutStreamK.ts";
 import type { StmtOf } from "./engine.ts";
 import { isGrouped } from "./groups.ts";
-import { ownWalk, walkTileList } from "./listTiles.ts";
+import { walkTileList } from "./listTiles.ts";
 import { forgetSlots } from "./pipelines.ts";
 import { countOperand } from "./sizes.ts";
 import { clustersOf, place, placeTile, schedulerOf } from "./tilePlace.ts";
@@ -29,8 +29,8 @@ export function lowerTiles(ctx: Context, stmt: Tiles, lower: (stmts: readonly St
     const between = (): void => lower(boundaryOf(stmt, "between"));
     const { counted } = stmt.streamK;
     if (counted !== undefined) countStreamK(ctx, stmt, { share: stmt.streamK, counted }, body, between);
-    else if (stmt.loop === null) shareOut(ctx, stmt, stmt.streamK, { ...own(ctx, stmt), body }, between);
-    else walkStreamK(ctx, stmt, stmt.streamK, { ...own(ctx, stmt), body });
+    else if (stmt.loop === null) shareOut(ctx, stmt, stmt.streamK, body, between);
+    else walkStreamK(ctx, stmt, stmt.streamK, body);
   } else if (stmt.loop === null) {
     placeTile(ctx, stmt);
     lower(stmt.body);
@@ -46,7 +46,7 @@ function persist(ctx: Context, stmt: Tiles, loop: TileLoop, lower: (stmts: reado
     throw new CannotLower("tiles", "a loop over tiles inside another");
   if (stmt.split !== null) throw new CannotLower("tiles", "persistent CTAs do not share tiles");
   const { entry } = ctx;
-  const { unit, below, deferred } = schedulerOf(stmt);
+  const { unit, below, deferred, counts } = schedulerOf(stmt);
   const clustered = unit > 1;
   const requests = loop.by === "ring";
   const { turn, of } = loop;
@@ -56,12 +56,7 @@ function persist(ctx: Context, stmt: Tiles, loop: TileLoop, lower: (stmts: reado
   if (isGrouped(ctx)) {
     if (requests || of > 1)
       throw new CannotLower("tiles", "a counter, or ping-pong roles, share the tiles of one problem");
-    walkTileList(
-      ctx,
-      stmt,
-      loop,
-      ownWalk(ctx, stmt, () => lower(stmt.body)),
-    );
+    walkTileList(ctx, stmt, loop, () => lower(stmt.body));
     return;
   }
   const count = countOperand(below ?? clustersOf(ctx, stmt));
@@ -71,6 +66,9 @@ function persist(ctx: Context, stmt: Tiles, loop: TileLoop, lower: (stmts: reado
   if (!requests) ctx.body.emit(null, "mov.u32", step, special(clustered ? "%nclusterid.x" : "%nctaid.x"));
   const rounds = zigzag ? zigzagSteps(ctx, tile, step) : null;
   ctx.tileLoop = { number: tile, following: null, loop, below };
+  const batch = anyProblem(ctx, loop) ? ownProblem(ctx) : null;
+  ctx.batch = batch;
+  const ordinal = counts ? countTiles(ctx, loop) : null;
   const again = entry.label("tiles");
   const none = entry.label("no_tiles");
   const single = of === 1 ? step : entry.reg("u32", "tile");
@@ -94,11 +92,15 @@ function persist(ctx: Context, stmt: Tiles, loop: TileLoop, lower: (stmts: reado
     lower(stmt.body);
   });
   const { following } = ctx.tileLoop;
+  if (ordinal !== null) ctx.body.emit(null, "add.u32", ordinal, ordinal, imm(1));
   if (requests) {
-    const { number, more } = must(following, "one statement reads which tile follows (tileSources)");
+    const next = must(following, "one statement reads which tile follows (tileSources)");
+    const { number, more } = next;
     ctx.body.emit(null, "mov.u32", tile, number);
+    if (batch !== null && next.batch !== null) ctx.body.emit(null, "mov.u32", batch, next.batch);
     if (of === 1) {
       ctx.tileLoop = null;
+      ctx.batch = null;
       ctx.body.emit(more, "bra", again);
       return;
     }
@@ -120,6 +122,27 @@ function persist(ctx: Context, stmt: Tiles, loop: TileLoop, lower: (stmts: reado
   if (turn > 0) ctx.body.label(none);
   const behind = boundaryOf(stmt, "last");
   if (behind.length > 0) atLast(ctx, tile, single, count, () => lower(behind));
+}
+
+/** Whether the launch control hands out tiles of a batch: any block may then be answered with a tile of any problem. */
+function anyProblem({ program }: Context, loop: TileLoop): boolean {
+  const ring = program.rings.find(({ name }) => name === loop.ring);
+  return ring?.transport === "clc" && program.problem.batch.kind === "strided";
+}
+
+/** The problem of the block's first tile. */
+function ownProblem(ctx: Context): U32 {
+  const d = ctx.entry.reg("u32", "batch");
+  ctx.body.emit(null, "mov.u32", d, special("%ctaid.y"));
+  return d;
+}
+
+/** A register that counts the work tiles, for copies whose origins go by their number. */
+function countTiles(ctx: Context, { var: name }: TileLoop): U32 {
+  const d = ctx.entry.reg("u32", "tiles");
+  ctx.body.emit(null, "mov.u32", d, imm(0));
+  ctx.tileVars.set(name, { reg: d, extent: Number.MAX_SAFE_INTEGER });
+  return d;
 }
 
 /**
@@ -177,35 +200,19 @@ interface Line {
   readonly end: U32;
 }
 
-/** How a backend goes over the parts of shares. */
-export interface Walk {
-  /** A register of its own with the number of the block, or of the pair that has a share. */
-  number(prefix: string): U32;
-  /** Binds the coordinates of the tile with this number in the raster. */
-  place(tile: U32): void;
-  /** What is done for a part. */
-  body(): void;
+/** A register of its own with the number of the block, or of the pair that has a share. */
+function ownNumber(ctx: Context, prefix: string): U32 {
+  const d = ctx.entry.reg("u32", prefix);
+  ctx.body.emit(null, "mov.u32", d, special(clusterSize(ctx.program) > 1 ? "%clusterid.x" : "%ctaid.x"));
+  return d;
 }
 
-/** The walk of blocks that have a share each; coordinates wait for their place where the engine says so. */
-const own = (ctx: Context, stmt: Tiles): Omit<Walk, "body"> => ({
-  number(prefix) {
-    const d = ctx.entry.reg("u32", prefix);
-    ctx.body.emit(null, "mov.u32", d, special("%ctaid.x"));
-    return d;
-  },
-  place(tile) {
-    if (schedulerOf(stmt).deferred) ctx.recordLate(() => place(ctx, stmt, tile));
-    else place(ctx, stmt, tile);
-  },
-});
-
 /** Begin with this block's share. `whole`: blocks after those that have one do a whole tile each, which stands in the line as if it followed. */
-function beginShare(ctx: Context, share: StreamK, walk: Walk, ctas: number, whole: boolean): Line {
+function beginShare(ctx: Context, share: StreamK, ctas: number, whole: boolean): Line {
   const { entry, body } = ctx;
   const { chunks, each, tiles } = share;
   const [at, end] = [entry.reg("u32", "at"), entry.reg("u32", "at")];
-  const block = walk.number("block");
+  const block = ownNumber(ctx, "block");
   body.emit(null, "mul.lo.u32", at, block, imm(each));
   body.emit(null, "add.u32", end, at, imm(each));
   body.emit(null, "min.u32", end, end, imm(tiles * chunks));
@@ -219,8 +226,8 @@ function beginShare(ctx: Context, share: StreamK, walk: Walk, ctas: number, whol
   return { at, end };
 }
 
-/** One part, from where the block is to the end of its tile or of its share, and the step to the next. */
-function doPart(ctx: Context, share: StreamK, { at, end }: Line, walk: Walk): void {
+/** One part, from where the block is to the end of its tile or of its share, and the step to the next. Its coordinates wait where the scheduler says so. */
+function doPart(ctx: Context, stmt: Tiles, share: StreamK, { at, end }: Line, make: () => void): void {
   const { entry } = ctx;
   const { chunks } = share;
   ctx.scope(() => {
@@ -231,8 +238,9 @@ function doPart(ctx: Context, share: StreamK, { at, end }: Line, walk: Walk): vo
     const { first, count } = cutStreamK(ctx, share, { tile, within: at, at, end, chunks, most: chunks });
     prologue.emit(null, "add.u32", at, at, count);
     ctx.part = { tile, first, count, chunks, line: null };
-    walk.place(tile);
-    walk.body();
+    if (schedulerOf(stmt).deferred) ctx.recordLate(() => place(ctx, stmt, tile));
+    else place(ctx, stmt, tile);
+    make();
     ctx.part = null;
   });
 }
@@ -240,14 +248,14 @@ function doPart(ctx: Context, share: StreamK, { at, end }: Line, walk: Walk): vo
 /**
  * The parts of this block's share, or its whole tile, one after the other; `between` them what the boundary says.
  */
-function shareOut(ctx: Context, stmt: Tiles, share: StreamK, walk: Walk, between: () => void): void {
+function shareOut(ctx: Context, stmt: Tiles, share: StreamK, make: () => void, between: () => void): void {
   refuseShares(ctx);
   const { entry } = ctx;
   const { ctas, whole } = sharesOf(stmt);
-  const line = beginShare(ctx, share, walk, ctas, whole);
+  const line = beginShare(ctx, share, ctas, whole);
   const again = entry.label("shares");
   ctx.body.label(again);
-  doPart(ctx, share, line, walk);
+  doPart(ctx, stmt, share, line, make);
   const [last, done] = [entry.reg("pred", "p"), entry.label("shared")];
   ctx.body.emit(null, "setp.ge.u32", last, line.at, line.end);
   ctx.body.emit(last, "bra", done);
@@ -278,16 +286,16 @@ function atLast(ctx: Context, tile: U32, single: U32, count: U32 | IntegerOperan
 }
 
 /** In a role of blocks (or pairs) that stay: the parts of the share, then whole tiles, one in `blocks`. */
-export function walkStreamK(ctx: Context, stmt: Tiles, share: StreamK, walk: Walk): void {
+function walkStreamK(ctx: Context, stmt: Tiles, share: StreamK, make: () => void): void {
   refuseShares(ctx);
   if (stmt.loop !== null && stmt.loop.of > 1)
     throw new CannotLower("tiles", "ping-pong roles have no shares");
   const { entry } = ctx;
   const all = stmt.extents[0] * stmt.extents[1];
   const { ctas, whole: goesOn } = sharesOf(stmt);
-  const line = beginShare(ctx, share, walk, ctas, false);
+  const line = beginShare(ctx, share, ctas, false);
   const { at, end } = line;
-  const whole = goesOn ? walk.number("whole") : null;
+  const whole = goesOn ? ownNumber(ctx, "whole") : null;
   const step = ctas * share.chunks;
   if (whole !== null) {
     ctx.body.emit(null, "mad.lo.u32", whole, whole, imm(share.chunks), imm(share.tiles * share.chunks));
@@ -301,7 +309,7 @@ export function walkStreamK(ctx: Context, stmt: Tiles, share: StreamK, walk: Wal
     ctx.body.emit(over, "add.u32", end, whole, imm(share.chunks));
     ctx.body.emit(over, "add.u32", whole, whole, imm(step));
   }
-  doPart(ctx, share, line, walk);
+  doPart(ctx, stmt, share, line, make);
   const more = entry.reg("pred", "p");
   ctx.body.emit(null, "setp.lt.u32", more, at, end);
   ctx.body.emit(more, "bra", again);

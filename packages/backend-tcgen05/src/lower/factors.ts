@@ -10,8 +10,8 @@ import {
   type View,
 } from "@tilewright/ir";
 import { addr, encodeSharedDescriptor, imm, type Tcgen05ScaleVector } from "@tilewright/ptx";
-import { moved, scratch } from "./barriers.ts";
 import { ADDRESS_MASK, UNIT } from "./descriptors.ts";
+import { moved, scratch } from "./scratch.ts";
 
 /** Bytes of a block: a word of 4 factors for each of 128 rows. */
 const BLOCK = SCALE_WORDS * 4;

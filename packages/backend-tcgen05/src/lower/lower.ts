@@ -5,12 +5,10 @@ import type { DType, Target } from "@tilewright/core";
 import type { Backend, TileProgram } from "@tilewright/ir";
 import { hints } from "../hints.ts";
 import { lowerCommit } from "./commits.ts";
-import { copyTensor, loadTensor } from "./copies.ts";
+import { loadTensor } from "./copies.ts";
 import { copyFactors } from "./factors.ts";
 import { tensorStatements } from "./frame.ts";
 import { holdSlot, lowerMultiply } from "./multiply.ts";
-import { lowerRole } from "./roles.ts";
-import { lowerNext, lowerTileRequest, lowerTiles, placeTile } from "./tiles.ts";
 
 const registerType = (dtype: DType): RegisterType => (dtype === "s32" ? "s32" : "f32");
 
@@ -23,16 +21,10 @@ const engine: Engine = {
   budget: { copyRegisters: 16, invariants: "recomputed" },
   statements: {
     mma: lowerMultiply,
-    role: lowerRole,
-    tiles: lowerTiles,
-    request: lowerTileRequest,
-    next: lowerNext,
     "tcgen05.commit": lowerCommit,
     ...tensorStatements,
   },
-  placeTile,
   copies: {
-    "global -> shared tma": copyTensor,
     "shared -> tensor tcgen05.cp": copyFactors,
     "tensor -> register tcgen05.ld": loadTensor,
   },

@@ -38,9 +38,9 @@ import {
   type Tcgen05Accumulator,
   type Tcgen05Element,
 } from "@tilewright/ptx";
-import { moved, scratch } from "./barriers.ts";
 import { ADDRESS_MASK, UNIT } from "./descriptors.ts";
 import { type Factors, factorAddresses, factorPlace, factorsOf } from "./factors.ts";
+import { moved, scratch } from "./scratch.ts";
 
 /** Swizzles of tensor maps as descriptors name them. */
 const sharedSwizzles: Readonly<Record<TensorSwizzle, SharedSwizzle>> = {
