@@ -28,3 +28,10 @@ export type Result<T, E> =
 
 export const ok = <T>(value: T): { readonly ok: true; readonly value: T } => ({ ok: true, value });
 export const err = <E>(error: E): { readonly ok: false; readonly error: E } => ({ ok: false, error });
+
+/** The same value, of which nobody changes anything. Operations, `[op, left, right]`, are so by themselves, and may hold others. */
+export type Frozen<T> = T extends readonly [string, unknown, unknown]
+  ? T
+  : T extends object
+    ? { readonly [K in keyof T]: Frozen<T[K]> }
+    : T;

@@ -17,6 +17,7 @@ const count = z.int().nonnegative();
 const version = z.string().regex(/^\d+\.\d+$/);
 const hash = z.string().regex(/^[0-9a-f]{64}$/);
 const dtype = z.enum(dtypeNames);
+const stepName = z.templateLiteral(["epilogue", z.int().nonnegative()]);
 
 const launchExprSchema: z.ZodType<LaunchExpr, LaunchExpr> = z
   .lazy(() =>
@@ -47,10 +48,11 @@ const triple = <T extends z.ZodType>(item: T) => z.tuple([item, item, item]).rea
 const paramSchema = z.discriminatedUnion("kind", [
   z.object({
     kind: z.literal("pointer"),
-    name: z.union([
-      z.enum(["a", "b", "c", "d", "sfa", "sfb", "workspace", "groups"]),
-      z.templateLiteral(["epilogue", z.int().nonnegative()]),
-    ]),
+    name: z
+      .union([z.enum(["a", "b", "c", "d", "sfa", "sfb", "workspace", "groups"]), stepName])
+      .describe(
+        "sfa, sfb: scale factors of A and B; epilogueI: what step I reads or stores; groups: the table of a grouped problem, of experts int32, one for each",
+      ),
     offset: count,
     size: z.literal(8),
     align: count,
@@ -64,16 +66,16 @@ const paramSchema = z.discriminatedUnion("kind", [
     size: count,
     value: launchExprSchema,
   }),
+  // 64-byte aligned.
   z.object({
     kind: z.literal("tensorMap"),
     name: z.string(),
     offset: count,
     size: z.literal(128),
     tensorMap: z.object({
-      operand: z.union([
-        z.enum(["a", "b", "c", "d", "sfa", "sfb", "groups"]),
-        z.templateLiteral(["epilogue", z.int().nonnegative()]),
-      ]),
+      operand: z
+        .union([z.enum(["a", "b", "c", "d", "sfa", "sfb", "groups"]), stepName])
+        .describe("groups: a template over the table, from which the kernel makes the map of each group"),
       dtype,
       dims: z.array(launchExprSchema),
       strides: z.array(launchExprSchema).describe("bytes, of dimensions 1 and up"),
@@ -91,7 +93,7 @@ const groupFieldSchema = z.discriminatedUnion("kind", [
   z.object({ kind: z.literal("size"), name: z.string(), offset: count, value: launchExprSchema }),
   z.object({
     kind: z.literal("pointer"),
-    name: z.union([z.enum(["a", "b", "c", "d"]), z.templateLiteral(["epilogue", z.int().nonnegative()])]),
+    name: z.union([z.enum(["a", "b", "c", "d"]), stepName]),
     offset: count,
     align: count,
     access: z.enum(["read", "write", "readwrite"]),
@@ -100,7 +102,11 @@ const groupFieldSchema = z.discriminatedUnion("kind", [
 
 const kernelSchema = z.object({
   entry: z.string(),
-  role: z.enum(["prepare", "main", "reduce"]),
+  role: z
+    .enum(["prepare", "main", "reduce"])
+    .describe(
+      "prepare: makes what main reads of the workspace; reduce: does the rest with what main leaves there",
+    ),
   launch: z.object({
     grid: triple(launchExprSchema),
     block: triple(count),
@@ -111,18 +117,22 @@ const kernelSchema = z.object({
     programmatic: z
       .literal(true)
       .exactOptional()
-      .describe("may begin while the kernel before it in the stream still runs"),
+      .describe(
+        "may begin while the kernel before it in the stream still runs: it waits for that one itself",
+      ),
     nonPortableCluster: z
       .literal(true)
       .exactOptional()
-      .describe("the cluster is larger than every GPU launches, and the function has to allow it"),
+      .describe(
+        "the cluster is larger than every GPU launches, and the function's attribute has to allow it",
+      ),
   }),
   params: z.array(paramSchema).describe("in order, with byte offsets: a launcher need not parse PTX"),
   groups: z
     .object({ bytes: count.describe("from one row to the next"), fields: z.array(groupFieldSchema) })
     .exactOptional()
     .describe(
-      "rows of the table of a grouped problem; m, n, k are then those of the group of the largest grid",
+      "rows of the table of a grouped problem; m, n, k are then those of the group of the largest grid, or more; a group with one of 0 is skipped, and its pointers are not followed",
     ),
   workspaceBytes: launchExprSchema,
 });
@@ -143,7 +153,9 @@ const certificateSchema = z
     gpu: z
       .object({ name: z.string(), d: hash, bits: z.enum(["equal", "differ", "unordered"]) })
       .nullable()
-      .describe("a GPU's D of the same inputs; null without a GPU"),
+      .describe(
+        "a GPU's D of the same inputs, and whether its bits are the emulator's; unordered: sums are added as they come; null without a GPU",
+      ),
   })
   .describe("what the kernel was checked by: no finding, and the same bits in every order");
 
@@ -159,35 +171,43 @@ export const manifestSchema = z
       portability: z.enum(["portable", "family", "arch"]),
       minPtx: version.describe("PTX version of the text"),
       minDriver: version.describe("oldest CUDA release whose driver takes it"),
-      features: z.array(z.enum(features)),
+      features: z.array(z.enum(features)).describe("that the code uses"),
     }),
     request: problemSchema,
     plan: z.object({
-      schedule: z.string(),
+      schedule: z.string().describe("canonical text"),
       fields: z.record(z.string(), z.union([z.number(), z.string(), z.array(z.number())])),
     }),
     images: z.array(
       z.object({
         format: z.enum(["ptx", "cubin"]),
-        arch: z.string().describe(".target of PTX; what a cubin was assembled for"),
+        arch: z
+          .string()
+          .describe(
+            ".target of PTX; what a cubin was assembled for, perhaps a later GPU: it runs there and on later ones of the same major version",
+          ),
         path: z.string().describe("relative to the manifest's folder"),
         sha256: hash,
         ptxas: z.string().exactOptional(),
         flags: z.array(z.string()).exactOptional(),
       }),
     ),
-    kernels: z.array(kernelSchema).min(1),
+    kernels: z.array(kernelSchema).min(1).describe("in launch order"),
     workspace: z.object({
       bytes: launchExprSchema,
       align: count,
-      init: z.enum(["none", "zeroOnce", "zeroEach"]),
+      init: z
+        .enum(["none", "zeroOnce", "zeroEach"])
+        .describe("zeroOnce: after allocation, kernels leave it so; zeroEach: before every launch"),
     }),
-    constraints: z.array(constraintSchema),
+    constraints: z.array(constraintSchema).describe("what must hold at launch"),
     numerics: z.object({
       acc: dtype,
       rounding: z.literal("rn"),
-      relativeBound: z.number(),
-      deterministic: z.boolean(),
+      relativeBound: z
+        .number()
+        .describe("error over sum |a*b| that the accumulation may reach; 0 for integers"),
+      deterministic: z.boolean().describe("same bits in every run"),
     }),
     resources: z
       .object({
@@ -219,7 +239,7 @@ export const manifestSchema = z
       .array(
         z.object({
           name: z.string().describe("as the program calls it"),
-          operand: z.union([z.enum(["a", "b", "d"]), z.templateLiteral(["epilogue", z.int().nonnegative()])]),
+          operand: z.union([z.enum(["a", "b", "d"]), stepName]),
           dtype,
           axes: z
             .array(z.object({ name: z.string(), extent: count, stride: count }))
@@ -232,8 +252,12 @@ export const manifestSchema = z
       .object({
         scale: z.number(),
         softCap: z.number().nullable(),
-        causal: z.union([z.literal(false), z.enum(causalForms)]),
-        window: count.nullable(),
+        causal: z
+          .union([z.literal(false), z.enum(causalForms)])
+          .describe("where the diagonal of the causal mask ends"),
+        window: count
+          .nullable()
+          .describe("keys that a query sees up to its own, and without causal from it on"),
       })
       .exactOptional()
       .describe("what the attention of a library computes: softmax(scale * Q.K^T + bias, mask) . V"),

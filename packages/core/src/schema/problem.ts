@@ -4,6 +4,7 @@
  */
 import { z } from "zod";
 import { dtypeNames, weightTypes } from "../dtype.ts";
+import type { Frozen } from "../ids.ts";
 import { activationNames, blockForms, expertRows, gatedForms, precisions } from "../problem.ts";
 
 const dtype = z.enum(dtypeNames);
@@ -274,9 +275,6 @@ export const problemRequestSchema = structuredRequestSchema.extend({
     ])
     .optional(),
 });
-
-/** The same value, of which nobody changes anything. */
-type Frozen<T> = T extends object ? { readonly [K in keyof T]: Frozen<T[K]> } : T;
 
 /** What `defineProblem` takes. */
 export type ProblemRequest = Frozen<z.input<typeof problemRequestSchema>>;
