@@ -16,7 +16,7 @@ export { exitCodes } from "./kit/exit.ts";
 export { type ArrayLoader, npyArray } from "./launch/arrays.ts";
 export { loadBackend } from "./loadBackend.ts";
 export { main } from "./main.ts";
-export { type BankMap, type BankPicture, bankMaps } from "./plan/bankMaps.ts";
+export { type BankMap, type BankPicture, bankMaps, bankPicture } from "./plan/bankMaps.ts";
 export { lossOf, type Plan, planOf } from "./plan/plan.ts";
 export { type Check, checkResult } from "./run/check.ts";
 export { type Inputs, randomInputs } from "./run/inputs.ts";

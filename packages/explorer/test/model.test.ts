@@ -98,6 +98,32 @@ describe("a request", () => {
     },
   );
 
+  test("for attention is a program over named axes, which can be edited as every stage can", () => {
+    const attention = { op: "attention", queries: 64, keys: 96, headDim: 32, dtype: "f16" };
+    const { kernel, diagnostics } = compileAsk({ ...ask, problem: attention }).compiled;
+    expect(diagnostics).toEqual([]);
+    const [program, nest] = kernel?.steps ?? [];
+    expect([program?.stage, nest?.stage, nest?.follows]).toEqual(["program", "nest", false]);
+    expect(kernel?.source).toBe(program?.text);
+    const text = program?.text.replaceAll("96", "80") ?? "";
+    const edited = compileAsk({ ...ask, problem: attention, edit: { step: "program", text } }).compiled;
+    expect(edited.diagnostics).toEqual([]);
+    expect(edited.kernel?.source).toBe(edited.kernel?.steps[0]?.text);
+    expect(edited.kernel?.ptx).not.toBe(kernel?.ptx);
+    // What an edited stage has to compute is what the request says.
+    const last = kernel?.steps.at(-1);
+    const edit = { step: last?.pass ?? "", text: `${last?.text}\n` };
+    const same = compileAsk({ ...ask, problem: attention, edit }).compiled.kernel;
+    expect([same?.source, same?.ptx]).toEqual([kernel?.source, kernel?.ptx]);
+  });
+
+  test("is ranked for the GPU that is named", () => {
+    const large = { m: 4096, n: 4096, k: 4096, dtype: "bf16", b: { layout: "col" } };
+    const of = (gpu: string) =>
+      compileAsk({ ...ask, arch: "sm_90a", gpu, problem: large }).compiled.kernel?.schedule;
+    expect(of("H100 PCIe")).not.toBe(of("H200"));
+  });
+
   test("of nonsense is refused with every reason", () => {
     const { kernel, diagnostics } = compileAsk({
       ...ask,

@@ -34,7 +34,8 @@ export interface BankMap {
   readonly after: BankPicture;
 }
 
-function pictureOf(layout: Layout, { width, lanes }: TileAccess, elementBytes: number): BankPicture {
+/** What an access of shared memory comes to in a layout. */
+export function bankPicture(layout: Layout, { width, lanes }: TileAccess, elementBytes: number): BankPicture {
   const addresses = lanes.map((lane) => (lane === null ? null : byteOffset(layout, lane, elementBytes)));
   const { wavefronts, ideal, ways } = bankConflicts({ width, addresses });
   return {
@@ -56,7 +57,7 @@ export const bankMaps = (program: TileProgram): readonly BankMap[] =>
       buffer: name,
       access: access.name,
       width: access.width,
-      before: pictureOf(plain, access, elementBytes),
-      after: pictureOf(layout, access, elementBytes),
+      before: bankPicture(plain, access, elementBytes),
+      after: bankPicture(layout, access, elementBytes),
     }));
   });

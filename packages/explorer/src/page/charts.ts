@@ -156,6 +156,37 @@ export function rasterChart(
   );
 }
 
+/** Waves of CTAs that are drawn one by one. */
+const mostWaves = 8;
+
+/** A bar for each wave, as long as the share of the GPU that it fills; of many waves the first and the last ones. */
+export function waveChart(waves: number, perWave: number): SVGElement {
+  const [width, left, pitch] = [560, 70, 18];
+  const count = Math.max(1, Math.ceil(waves - 1e-9));
+  const x = scaleLinear([0, 1], [left, width - 110]);
+  const all = Array.from({ length: count }, (_, i) => i);
+  const shown = count <= mostWaves ? all : [...all.slice(0, mostWaves / 2), ...all.slice(-mostWaves / 2)];
+  const ctasOf = (wave: number): number => Math.round(Math.min(1, waves - wave) * perWave);
+  return s(
+    "svg",
+    {
+      viewBox: `0 0 ${width} ${pitch * shown.length + 4}`,
+      role: "img",
+      class: "chart",
+      "aria-label": `${count} waves of ${perWave} CTAs, the last with ${ctasOf(count - 1)}`,
+    },
+    shown.map((wave, row) => [
+      s("text", { x: left - 8, y: pitch * row + 14, class: "axis" }, `wave ${wave + 1}`),
+      s("rect", { x: left, y: pitch * row + 3, width: x(1) - left, height: 13, class: "frame" }),
+      s("rect", {
+        ...{ x: left, y: pitch * row + 3, width: Math.max(1, x(ctasOf(wave) / perWave) - left), height: 13 },
+        fill: `hsl(${210 + 47 * wave} 45% 50%)`,
+      }),
+      s("text", { x: x(1) + 6, y: pitch * row + 14 }, `${ctasOf(wave)} of ${perWave}`),
+    ]),
+  );
+}
+
 export interface RooflinePoint {
   readonly label: string;
   readonly intensity: number;
@@ -259,8 +290,8 @@ export function barChart(
   parts: readonly { readonly name: string; readonly value: number; readonly text: string }[],
   whole: number,
   label: string,
+  width = 560,
 ): SVGElement {
-  const width = 560;
   const x = scaleLinear([0, whole], [0, width]);
   let at = 0;
   return s(

@@ -87,6 +87,8 @@ export class Editor {
   readonly #readOnly = new Compartment();
   readonly #options: EditorOptions;
   #quiet = false;
+  /** What the text is compared with; null: nothing. */
+  #before: string | null = null;
   /** Underlined places. */
   #faults = 0;
   #plantable: ReadonlySet<number> = new Set();
@@ -152,21 +154,31 @@ export class Editor {
     const head = Math.min(selection.main.head, text.length);
     this.view.dispatch({
       ...(same ? {} : { changes: { from: 0, to: doc.length, insert: text }, selection: { anchor: head } }),
-      effects: [
-        this.#readOnly.reconfigure(this.#access(editable)),
-        this.#diff.reconfigure(
-          before === null || before === text
-            ? []
-            : unifiedMergeView({
-                original: before,
-                mergeControls: false,
-                collapseUnchanged: { margin: 3, minSize: 8 },
-                syntaxHighlightDeletions: true,
-              }),
-        ),
-      ],
+      effects: [this.#readOnly.reconfigure(this.#access(editable)), this.#diff.reconfigure([])],
     });
+    // Once the text stands: ranges that are unchanged are found, and folded, in the text before a transaction.
+    this.#before = before === text ? null : before;
+    this.#compare(true);
     this.#quiet = false;
+  }
+
+  /** Show the difference from the text before, where there is one. `fold`: what is unchanged. */
+  #compare(fold: boolean): void {
+    if (this.#before === null) return;
+    const shown = unifiedMergeView({
+      original: this.#before,
+      mergeControls: false,
+      syntaxHighlightDeletions: true,
+      ...(fold ? { collapseUnchanged: { margin: 3, minSize: 8 } } : {}),
+    });
+    this.view.dispatch({ effects: this.#diff.reconfigure(shown) });
+  }
+
+  /** Unfold what is unchanged where it hides a place. */
+  #open(at: number): void {
+    const line = this.view.state.doc.lineAt(at);
+    const block = this.view.lineBlockAt(at);
+    if (block.from < line.from || block.to > line.to) this.#compare(false);
   }
 
   /** Mark lines (from 1), and bring the first into view where it is not. */
@@ -174,6 +186,7 @@ export class Editor {
     const [first] = lines;
     const { doc } = this.view.state;
     const at = first === undefined || first < 1 || first > doc.lines ? null : doc.line(first).from;
+    if (at !== null && reveal) this.#open(at);
     this.view.dispatch({
       effects: [
         setLinked.of(lines),
@@ -187,6 +200,7 @@ export class Editor {
     const { doc } = this.view.state;
     if (line < 1 || line > doc.lines) return;
     const { from } = doc.line(line);
+    this.#open(from);
     this.view.dispatch({
       selection: { anchor: from },
       effects: EditorView.scrollIntoView(from, { y: "center" }),

@@ -5,6 +5,7 @@ import type { RungReport } from "../worker/compiling.ts";
 import { barChart, stepChart } from "./charts.ts";
 import { bytesText, fill, h, short, table } from "./dom.ts";
 import { Editor } from "./editor.ts";
+import { figure } from "./figure.ts";
 import type { Session } from "./session.ts";
 
 export class LaddersPanel {
@@ -12,6 +13,8 @@ export class LaddersPanel {
   readonly #choice = h("select", { "aria-label": "Ladder" });
   readonly #steps = h("ol", { class: "rungs", "aria-label": "Steps" });
   readonly #story = h("div", { class: "story" });
+  /** Beside the program: its tiles in shared memory, and counts. */
+  readonly #beside = h("div", {});
   readonly #text: Editor;
   #rungs: readonly RungReport[] = [];
   /** Name of the ladder whose steps are here. */
@@ -43,7 +46,12 @@ export class LaddersPanel {
         "div",
         { class: "ladder" },
         h("nav", { "aria-label": "Steps of the ladder" }, this.#steps),
-        h("section", { "aria-label": "Step" }, this.#story, box),
+        h(
+          "section",
+          { "aria-label": "Step" },
+          this.#story,
+          h("div", { class: "changed" }, box, this.#beside),
+        ),
       ),
     );
     this.#text = new Editor({
@@ -71,6 +79,7 @@ export class LaddersPanel {
       this.#choice.value = String(this.#session.world.ladders.indexOf(ladder));
       this.#rungs = [];
       this.#story.textContent = "compiling its steps …";
+      fill(this.#beside);
       const rungs = await this.#session.compiler.call("ladder", {
         backend: ladder.backend,
         name: ladder.name,
@@ -130,11 +139,10 @@ export class LaddersPanel {
       h("h2", {}, `${to + 1} of ${this.#rungs.length}: ${rung.name}`),
       h("p", {}, rung.summary),
       h("p", {}, h("code", { class: "schedule" }, rung.change), " ", open),
-      h("div", { class: "columns" }, this.#worth(rung.name), this.#predicted(to), this.#shared(rung)),
-      rung.refused === null
-        ? this.#counts(rung, before)
-        : h("p", { class: "bad" }, `Not legal here: ${rung.refused.join("; ")}`),
+      h("div", { class: "columns" }, this.#worth(rung.name), this.#predicted(to)),
+      rung.refused === null ? null : h("p", { class: "bad" }, `Not legal here: ${rung.refused.join("; ")}`),
     );
+    fill(this.#beside, this.#shared(rung), rung.refused === null ? this.#counts(rung, before) : null);
     this.#text.show(rung.text, { before: before?.text ?? null });
   }
 
@@ -143,10 +151,9 @@ export class LaddersPanel {
     const run = ladderRun(runs, this.#loaded);
     const row = run?.rows.find((each) => each.step === step);
     if (run === null) return h("p", { class: "hint" }, "This ladder has not been timed on a GPU.");
-    return h(
-      "figure",
-      {},
-      h("h3", {}, "On a GPU"),
+    return figure(
+      "On a GPU",
+      "",
       stepChart(
         run.rows.map((each) => ({ name: each.step ?? "", value: Number(each["of cuBLASLt"]) })),
         step,
@@ -154,7 +161,7 @@ export class LaddersPanel {
         1,
       ),
       h(
-        "figcaption",
+        "p",
         { class: "hint" },
         row === undefined ? "" : `This step: ${row.µs} µs, ${row["TFLOP/s"]} TFLOP/s. `,
         `Share of cuBLASLt's speed at ${run.facts.get("size")}; ${run.where}; ${run.facts.get("command")}.`,
@@ -170,17 +177,16 @@ export class LaddersPanel {
     const before = this.#rungs.slice(0, at).findLast(({ predicted }) => predicted !== null)?.predicted;
     const gain =
       before === null || before === undefined ? "" : `, ${short(before.us / here.us)} times the step before`;
-    return h(
-      "figure",
-      {},
-      h("h3", {}, "Predicted"),
+    return figure(
+      "Predicted",
+      "",
       stepChart(
         this.#rungs.map(({ name, predicted }) => ({ name, value: Math.round(predicted?.tflops ?? 0) })),
         this.#rungs[at]?.name ?? "",
         "Predicted TFLOP/s",
       ),
       h(
-        "figcaption",
+        "p",
         { class: "hint" },
         `This step: ${short(here.us)} µs, ${short(here.tflops)} TFLOP/s${gain}; bound by ${here.bound}. `,
         `By the machine model of ${here.gpu} at ${here.size.join(" x ")}.`,
@@ -191,14 +197,14 @@ export class LaddersPanel {
   #shared({ shared, sharedLimit }: RungReport): HTMLElement | null {
     return shared.length === 0
       ? null
-      : h(
-          "figure",
-          {},
-          h("h3", {}, "Shared memory"),
+      : figure(
+          "Shared memory",
+          "",
           barChart(
             shared.map(({ name, bytes }) => ({ name, value: bytes, text: bytesText(bytes) })),
             sharedLimit,
             "Tiles in shared memory",
+            300,
           ),
         );
   }
@@ -214,7 +220,7 @@ export class LaddersPanel {
       .slice(0, 10);
     const rows: (readonly string[])[] = [
       [
-        "shared memory of a block",
+        "shared memory of a CTA",
         bytesText(rung.sharedBytes),
         before === undefined ? "" : change(rung.sharedBytes, before.sharedBytes, bytesText),
       ],

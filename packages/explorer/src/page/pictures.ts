@@ -2,48 +2,21 @@
 import { measuredOf } from "../model/measured.ts";
 import { runs } from "../model/runs.ts";
 import type { Pictures } from "../worker/compiling.ts";
-import { bankChart, barChart, ownerChart, type RooflinePoint, rasterChart, rooflineChart } from "./charts.ts";
+import {
+  bankChart,
+  barChart,
+  ownerChart,
+  type RooflinePoint,
+  rasterChart,
+  rooflineChart,
+  waveChart,
+} from "./charts.ts";
 import { showDiagnostics } from "./diagnostics.ts";
-import { bytesText, download, fill, h, short, table } from "./dom.ts";
+import { bytesText, fill, h, short, table } from "./dom.ts";
+import { figure } from "./figure.ts";
 import type { Session } from "./session.ts";
 
-/** A picture with its words, and a way to keep it. */
-function figure(name: string, about: string, ...content: readonly (HTMLElement | SVGElement)[]): HTMLElement {
-  const save = h(
-    "button",
-    {
-      type: "button",
-      class: "small",
-      onclick: () => {
-        const svg = content.find((each) => each instanceof SVGElement) ?? holder.querySelector("svg");
-        if (svg !== null)
-          download(`${name.replace(/\W+/g, "-")}.svg`, "image/svg+xml", standalone(svg as SVGElement));
-      },
-    },
-    "SVG",
-  );
-  const holder = h("div", { class: "picture", tabindex: 0 }, content);
-  return h(
-    "figure",
-    {},
-    h("figcaption", {}, h("h3", {}, name), h("p", { class: "hint" }, about)),
-    holder,
-    save,
-  );
-}
-
-/** An SVG file that needs no style sheet. */
-function standalone(svg: SVGElement): string {
-  const copy = svg.cloneNode(true) as SVGElement;
-  copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
-  copy.setAttribute("font-family", "sans-serif");
-  copy.setAttribute("font-size", "11");
-  const style = document.createElementNS("http://www.w3.org/2000/svg", "style");
-  style.textContent =
-    ".frame{fill:none;stroke:#999}.grid{stroke:#ddd}.roof{fill:none;stroke:#333;stroke-width:2}.axis{text-anchor:end}.tick,.cell{text-anchor:middle}.cell{font-size:9px}.dim{opacity:.25}";
-  copy.prepend(style);
-  return copy.outerHTML;
-}
+const plural = (count: number, word: string): string => `${count} ${word}${count === 1 ? "" : "s"}`;
 
 export class PicturesPanel {
   readonly #session: Session;
@@ -118,7 +91,7 @@ export class PicturesPanel {
       ],
       [
         "waves",
-        `${short(waves.waves)} of ${waves.perWave} blocks, the last ${short(100 * waves.lastWave)} % full`,
+        `${short(waves.waves)} of ${waves.perWave} CTAs, the last ${short(100 * waves.lastWave)} % full`,
       ],
       ["registers", `about ${plan.registers} a thread`],
       [
@@ -165,7 +138,12 @@ export class PicturesPanel {
             ),
           ),
       figure(
-        "Shared memory of a block",
+        "Waves",
+        `${plan.occupancy.blocksPerSm * gpu.sms} CTAs run at a time: ${gpu.sms} SMs with ${plan.occupancy.blocksPerSm} each. ${short(waves.waves)} waves.`,
+        waveChart(waves.waves, waves.perWave),
+      ),
+      figure(
+        "Shared memory of a CTA",
         `${bytesText(shared.bytes)} of ${bytesText(shared.limit)}.`,
         barChart(
           shared.tiles.map(({ name, bytes, slots, shape, dtype }) => ({
@@ -255,13 +233,13 @@ export class PicturesPanel {
       );
       const rows = new Set(live.map((i) => Math.floor(i / raster.shown[1])));
       const columns = new Set(live.map((i) => i % raster.shown[1]));
-      said.textContent = `The last ${live.length} of ${upTo} tiles touch ${rows.size} rows of A and ${columns.size} columns of B: each panel is read ${short((2 * live.length) / Math.max(1, rows.size + columns.size))} times while it is in L2.`;
+      said.textContent = `The last ${live.length} of ${upTo} tiles touch ${plural(rows.size, "row")} of A and ${plural(columns.size, "column")} of B: each panel is read ${short((2 * live.length) / Math.max(1, rows.size + columns.size))} times while it is in L2.`;
     };
     slider.addEventListener("input", draw);
     draw();
     return figure(
       "Order of the tiles",
-      `${raster.order}, ${raster.tiles.join(" x ")} tiles, ${raster.wave} blocks at a time. Hues are waves.`,
+      `${raster.order}, ${raster.tiles.join(" x ")} tiles, ${raster.wave} CTAs at a time. Hues are waves.`,
       slider,
       said,
       holder,
@@ -300,12 +278,7 @@ export class PicturesPanel {
   }
 
   #banks({ banks }: Pictures): HTMLElement {
-    if (banks.length === 0)
-      return h(
-        "p",
-        { class: "hint" },
-        "No thread of this kernel reads or writes shared memory itself: bulk copies and matrix instructions do, whose swizzle has no map of lanes.",
-      );
+    if (banks.length === 0) return h("p", { class: "hint" }, "This kernel has no tile in shared memory.");
     const holder = h("div");
     const choice = h(
       "select",
@@ -322,7 +295,7 @@ export class PicturesPanel {
     draw();
     return figure(
       "Shared memory: lanes by banks",
-      "Each access of a warp without and with the padding or swizzle that was chosen.",
+      "Each access of a warp, and columns of the tiles that bulk copies write and matrix instructions read, without and with the padding or swizzle that was chosen.",
       choice,
       holder,
     );

@@ -1,98 +1,15 @@
-/** The request: problem by a form or as JSON, architecture, GPU and schedule text. */
+/** The request: an example or a problem, architecture, GPU and schedule text. */
 import type { CompletionContext, CompletionResult } from "@codemirror/autocomplete";
-import type { State } from "../model/state.ts";
 import { showDiagnostics } from "./diagnostics.ts";
 import { fill, h, short } from "./dom.ts";
 import { Editor } from "./editor.ts";
+import { examples } from "./examples.ts";
+import { labelled, ProblemForm } from "./problem.ts";
 import type { Session } from "./session.ts";
-
-interface Example {
-  readonly name: string;
-  readonly state: Partial<State>;
-}
-
-/** One of each generation, and of what problems can be. */
-const examples: readonly Example[] = [
-  {
-    name: "Hopper: bf16, persistent, TMA",
-    state: { arch: "sm_90a", problem: { m: 256, n: 256, k: 256, dtype: "bf16", b: { layout: "col" } } },
-  },
-  {
-    name: "Blackwell: bf16, tensor memory",
-    state: { arch: "sm_100a", problem: { m: 256, n: 256, k: 256, dtype: "bf16", b: { layout: "col" } } },
-  },
-  {
-    name: "Ampere: f16, cp.async",
-    state: { arch: "sm_80", problem: { m: 256, n: 256, k: 256, dtype: "f16", b: { layout: "col" } } },
-  },
-  {
-    name: "Volta: f32 on CUDA cores",
-    state: { arch: "sm_70", problem: { m: 256, n: 256, k: 256, dtype: "f32" } },
-  },
-  {
-    name: "Linear layer: gelu(A.B + bias)",
-    state: {
-      arch: "sm_80",
-      problem: { m: 128, n: 256, k: 192, dtype: "f16", b: { layout: "col" }, epilogue: "bias(n,f16)|gelu" },
-    },
-  },
-  {
-    name: "fp8, two-level accumulation",
-    state: {
-      arch: "sm_90a",
-      problem: {
-        m: 256,
-        n: 256,
-        k: 512,
-        dtype: "e4m3",
-        b: { layout: "col" },
-        precision: "promoted",
-        d: { dtype: "bf16" },
-      },
-    },
-  },
-  {
-    name: "Sizes that divide nothing",
-    state: { arch: "sm_70", problem: { m: 301, n: 203, k: 77, dtype: "f32" } },
-  },
-  {
-    name: "4096³ on an H200",
-    state: {
-      arch: "sm_90a",
-      gpu: "H200",
-      problem: { m: 4096, n: 4096, k: 4096, dtype: "bf16", b: { layout: "col" } },
-    },
-  },
-];
-
-type Problem = State["problem"];
-
-const inside = (problem: Problem, operand: string): Problem => {
-  const value = problem[operand];
-  return typeof value === "object" && value !== null ? (value as Problem) : {};
-};
-
-/** The problem with one field set or, where the value is empty, left out. `path`: `m` or `b.layout`. */
-function withField(problem: Problem, path: string, value: unknown): Problem {
-  const [name = "", key] = path.split(".");
-  const next: Record<string, unknown> = { ...problem };
-  if (key !== undefined) {
-    const operand: Record<string, unknown> = { ...inside(problem, name), [key]: value };
-    if (value === "") delete operand[key];
-    next[name] = operand;
-    if (Object.keys(operand).length === 0) delete next[name];
-  } else if (value === "" || (typeof value === "number" && Number.isNaN(value))) delete next[name];
-  else next[name] = value;
-  return next;
-}
-
-const readField = (problem: Problem, path: string): unknown => {
-  const [name = "", key] = path.split(".");
-  return key === undefined ? problem[name] : inside(problem, name)[key];
-};
 
 export class RequestPanel {
   readonly #session: Session;
+  readonly #problem: ProblemForm;
   readonly #schedule: Editor;
   readonly #fields: (() => void)[] = [];
   readonly #reasons = h("ul", {
@@ -100,32 +17,16 @@ export class RequestPanel {
     "aria-live": "polite",
     "aria-label": "Why there is no kernel",
   });
-  readonly #json = h("textarea", { rows: 10, spellcheck: "false", "aria-label": "Problem as JSON" });
   readonly #chosen = h("div", { class: "chosen", "aria-live": "polite" });
 
   constructor(parent: HTMLElement, session: Session) {
     this.#session = session;
+    this.#problem = new ProblemForm(session);
     const scheduleBox = h("div", { class: "editor small" });
     fill(
       parent,
       this.#example(),
-      h(
-        "fieldset",
-        { class: "row three" },
-        h("legend", {}, "Problem"),
-        this.#number("m"),
-        this.#number("n"),
-        this.#number("k"),
-      ),
-      h(
-        "div",
-        { class: "row three" },
-        this.#select("dtype of A and B", "dtype", ["", ...session.world.dtypes]),
-        this.#select("A", "a.layout", ["", "row", "col"]),
-        this.#select("B", "b.layout", ["", "row", "col"]),
-      ),
-      this.#words("Epilogue", "epilogue", "bias(n,f16)|gelu"),
-      this.#jsonBox(),
+      this.#problem.root,
       h("div", { class: "row three" }, this.#arch(), this.#gpu(), this.#backend()),
       h(
         "div",
@@ -154,55 +55,6 @@ export class RequestPanel {
     this.#fields.push(draw);
   }
 
-  #problem(path: string, value: unknown): void {
-    this.#session.set({ problem: withField(this.#session.state.problem, path, value) });
-  }
-
-  #labelled<E extends HTMLElement>(label: string, input: E): HTMLElement {
-    return h("label", { class: "field" }, h("span", { class: "label" }, label), input);
-  }
-
-  #number(name: "m" | "n" | "k"): HTMLElement {
-    const input = h("input", {
-      type: "number",
-      min: 1,
-      inputmode: "numeric",
-      oninput: () => this.#problem(name, input.valueAsNumber),
-    });
-    this.#bind(() => {
-      const value = String(readField(this.#session.state.problem, name) ?? "");
-      if (input.value !== value && document.activeElement !== input) input.value = value;
-    });
-    return this.#labelled(name, input);
-  }
-
-  #select(label: string, path: string, values: readonly string[]): HTMLElement {
-    const input = h(
-      "select",
-      { onchange: () => this.#problem(path, input.value) },
-      values.map((value) => h("option", { value }, value === "" ? "usual" : value)),
-    );
-    this.#bind(() => {
-      input.value = String(readField(this.#session.state.problem, path) ?? "");
-    });
-    return this.#labelled(label, input);
-  }
-
-  #words(label: string, path: string, placeholder: string): HTMLElement {
-    const input = h("input", {
-      type: "text",
-      placeholder,
-      spellcheck: "false",
-      oninput: () => this.#problem(path, input.value.trim()),
-    });
-    this.#bind(() => {
-      const value = readField(this.#session.state.problem, path);
-      if (document.activeElement !== input) input.value = typeof value === "string" ? value : "";
-      input.disabled = value !== undefined && typeof value !== "string";
-    });
-    return this.#labelled(label, input);
-  }
-
   #example(): HTMLElement {
     const input = h(
       "select",
@@ -216,33 +68,7 @@ export class RequestPanel {
       h("option", { value: "" }, "choose one …"),
       examples.map(({ name }, i) => h("option", { value: i }, name)),
     );
-    return this.#labelled("Example", input);
-  }
-
-  #jsonBox(): HTMLElement {
-    const said = h("p", { class: "hint", "aria-live": "polite" });
-    this.#json.addEventListener("input", () => {
-      try {
-        const problem: unknown = JSON.parse(this.#json.value);
-        said.textContent = "";
-        if (typeof problem === "object" && problem !== null && !Array.isArray(problem))
-          this.#session.set({ problem: problem as Problem });
-        else said.textContent = "a problem is an object";
-      } catch (failure) {
-        said.textContent = failure instanceof Error ? failure.message : "no JSON";
-      }
-    });
-    this.#bind(() => {
-      if (document.activeElement !== this.#json)
-        this.#json.value = JSON.stringify(this.#session.state.problem, null, 2);
-    });
-    return h(
-      "details",
-      {},
-      h("summary", {}, "Problem as JSON: leading dimensions, batch, scales, symbolic sizes"),
-      this.#json,
-      said,
-    );
+    return labelled("Example", input);
   }
 
   #arch(): HTMLElement {
@@ -255,7 +81,7 @@ export class RequestPanel {
     this.#bind(() => {
       input.value = this.#session.state.arch;
     });
-    return this.#labelled("Architecture", input);
+    return labelled("Architecture", input);
   }
 
   #gpu(): HTMLElement {
@@ -277,7 +103,7 @@ export class RequestPanel {
       input.value = gpu;
       if (input.value !== gpu) input.value = "";
     });
-    return this.#labelled("GPU", input);
+    return labelled("GPU", input);
   }
 
   #backend(): HTMLElement {
@@ -290,7 +116,7 @@ export class RequestPanel {
     this.#bind(() => {
       input.value = this.#session.state.backend;
     });
-    return this.#labelled("Backend", input);
+    return labelled("Backend", input);
   }
 
   #scheduleButtons(): HTMLElement {
@@ -350,6 +176,7 @@ export class RequestPanel {
   }
 
   #draw(): void {
+    this.#problem.draw();
     for (const draw of this.#fields) draw();
     const { schedule } = this.#session.state;
     if (!this.#schedule.view.hasFocus) this.#schedule.show(schedule);

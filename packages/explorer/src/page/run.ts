@@ -28,6 +28,10 @@ function colourOf(ratio: number): readonly [number, number, number] {
 function drawHeat(canvas: HTMLCanvasElement, heat: Heat): void {
   canvas.width = heat.wide;
   canvas.height = heat.high;
+  // As wide for its height as D is, so far as both can be seen.
+  const ratio = Math.min(4, Math.max(0.25, heat.columns / heat.rows));
+  canvas.style.aspectRatio = String(ratio);
+  canvas.style.width = `${Math.round(420 * Math.min(1, ratio))}px`;
   const context = canvas.getContext("2d");
   if (context === null) return;
   const image = context.createImageData(heat.wide, heat.high);
@@ -182,7 +186,7 @@ export class RunPanel {
       const report = await this.#session.runner.call(
         "run",
         {
-          ...{ ptx: kernel.ptx, manifest: kernel.manifest, arch: state.arch },
+          ...{ ptx: kernel.ptx, manifest: kernel.manifest, source: kernel.source, arch: state.arch },
           orders: orders.length > 0 ? orders : ["eager"],
           seed: this.#seed.valueAsNumber || 0,
         },

@@ -85,7 +85,7 @@ export class Session {
   /** Change the state; what a kernel follows from is compiled anew. */
   set(patch: Partial<State>): void {
     const before = this.#state;
-    const asked = ["arch", "backend", "schedule", "problem", "edit", "unproven"] as const;
+    const asked = ["arch", "gpu", "backend", "schedule", "problem", "edit", "unproven"] as const;
     // An edit belongs to the request that it was made of.
     const edit = "edit" in patch ? patch.edit : asked.some((key) => key in patch) ? null : before.edit;
     this.#state = { ...before, ...patch, edit: edit ?? null };

@@ -243,7 +243,7 @@ export class StagesPanel {
         rows.push(h("li", { class: "stage" }, stage));
       }
       if (!step.changed) return;
-      const before = this.#steps.slice(0, i).at(-1);
+      const before = step.follows ? this.#steps[i - 1] : undefined;
       const [added, removed] = before === undefined ? [0, 0] : counts(before.text, step.text);
       rows.push(
         entry(step.pass, step.pass, before === undefined ? "" : `+${added} −${removed}`, step.summary),
@@ -276,7 +276,7 @@ export class StagesPanel {
     const { edit } = state;
     const edited = edit !== null && edit.step === step ? edit.text : null;
     const own = step === "ptx" ? kernel.ptx : (shown?.text ?? "");
-    const before = step === "ptx" ? null : (steps[at - 1]?.text ?? null);
+    const before = shown?.follows === true ? (steps[at - 1]?.text ?? null) : null;
     this.#shownStep = step;
     this.#drawRail();
     this.#title.textContent = step === "ptx" ? "PTX" : `${step} (${shown?.stage ?? ""})`;

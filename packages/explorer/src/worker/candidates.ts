@@ -1,19 +1,28 @@
 /** Schedules that stand to choose, with what the model says of each. */
-import { type Gpu, hasFeature, type Schedule, type Target, targets } from "@tilewright/core";
+import {
+  type Gpu,
+  hasFeature,
+  readProblemRequest,
+  type Schedule,
+  type Target,
+  targets,
+} from "@tilewright/core";
 import {
   type Artifact,
+  anchorOf,
   type Backend,
   defaultSchedule,
   type Ladder,
   ladderSchedules,
   machineOf,
   type Prediction,
+  parseSchedule,
   predictionOf,
+  printAxisProgram,
   printSchedule,
 } from "@tilewright/ir";
 import { compiler, lossOf, type Plan, planOf } from "tilewright";
 import type { Candidate, RungReport } from "./compiling.ts";
-import { problemOf } from "./kernel.ts";
 
 /** Fields of a schedule that differ from another's, as text. */
 function differing({ schedule: model }: Backend, schedule: Schedule, from: Schedule): string {
@@ -44,32 +53,52 @@ function whyNot(prediction: Prediction | null, taken: Prediction | null): string
 
 /** The first `count` schedules of every backend that serves the problem, compiled and priced. */
 export function candidatesOf(current: Artifact, gpu: Gpu | null, count: number): readonly Candidate[] {
-  const { problem, target } = current;
-  const plans = compiler.plan(problem, target, { count });
+  const { problem, source, target } = current;
+  const machine = gpu === null ? {} : { machine: machineOf(gpu) };
+  // A program over axes takes the schedules of its product.
+  const from = source === undefined ? null : printAxisProgram(source);
+  const anchor = source === undefined ? null : anchorOf(source);
+  const plans = compiler.plan(anchor?.ok ? anchor.value.problem : problem, target, { count, ...machine });
   if (!plans.ok) return [];
-  const firsts = new Map<Backend, Schedule>();
   const taken = planned(current, gpu)?.prediction ?? null;
-  return plans.value.flatMap(({ backend, schedule, text }): readonly Candidate[] => {
-    const first = firsts.get(backend) ?? schedule;
-    firsts.set(backend, first);
-    const made = compiler.compile({ problem, target, backend: backend.id, schedule, verify: "none" });
+  const own = compiler.backends.find(({ id }) => id === current.backend);
+  const read = own === undefined ? null : parseSchedule(own.schedule, current.schedule ?? "");
+  const firsts = new Map<Backend, Schedule>();
+  const found = plans.value.flatMap(({ backend, schedule, text }): readonly Candidate[] => {
+    if (!firsts.has(backend)) firsts.set(backend, schedule);
+    // It stands at the head, whether it is among the first or not.
+    if (text === current.schedule) return [];
+    const wishes = { target, backend: backend.id, schedule, verify: "none" } as const;
+    const made = compiler.compile(from === null ? { ...wishes, problem } : { ...wishes, from });
     if (!made.ok) return [];
     const plan = planned(made.value, gpu);
-    const prediction = plan?.prediction ?? null;
-    return [
-      {
-        backend: backend.id,
-        schedule: text,
-        differs: differing(backend, schedule, schedule === first ? defaultSchedule(backend.schedule) : first),
-        timeUs: prediction?.timeUs ?? null,
-        bound: prediction?.bound ?? null,
-        causes: Object.entries(prediction?.causes ?? {}),
-        why: text === current.schedule ? "taken" : whyNot(prediction, taken),
-        blocksPerSm: plan?.occupancy.blocksPerSm ?? null,
-        waves: plan?.waves.waves ?? 0,
-      },
-    ];
+    const why = whyNot(plan?.prediction ?? null, taken);
+    return [priced(backend, schedule, firsts.get(backend), { plan, text, why })];
   });
+  if (own === undefined || read === null || !read.ok || current.schedule === null) return found;
+  const said = { plan: planned(current, gpu), text: current.schedule, why: "taken" };
+  return [priced(own, read.value, firsts.get(own), said), ...found];
+}
+
+/** What a schedule costs. `first`: that of its backend, from which it differs; what differs of itself does so from the backend's defaults. */
+function priced(
+  backend: Backend,
+  schedule: Schedule,
+  first: Schedule | undefined,
+  { plan, text, why }: { readonly plan: Plan | null; readonly text: string; readonly why: string },
+): Candidate {
+  const base =
+    first === undefined || printSchedule(backend.schedule, first) === text
+      ? defaultSchedule(backend.schedule)
+      : first;
+  return {
+    ...{ backend: backend.id, schedule: text, differs: differing(backend, schedule, base), why },
+    timeUs: plan?.prediction?.timeUs ?? null,
+    bound: plan?.prediction?.bound ?? null,
+    causes: Object.entries(plan?.prediction?.causes ?? {}),
+    blocksPerSm: plan?.occupancy.blocksPerSm ?? null,
+    waves: plan?.waves.waves ?? 0,
+  };
 }
 
 /** Static instructions of a text, by what they are for. */
@@ -101,7 +130,7 @@ function predictedOf(
   gpu: Gpu | null,
 ): RungReport["predicted"] {
   const [m, n, k] = ladder.sizes.gpu;
-  const problem = problemOf({ ...ladder.request, m, n, k });
+  const problem = readProblemRequest({ ...ladder.request, m, n, k });
   if (gpu === null || !problem.ok) return null;
   const prediction = predictionOf(backend, problem.value, schedule, target, machineOf(gpu));
   return prediction === null
@@ -127,7 +156,7 @@ export function ladderOf(
   const target = ladderTarget(backend, ladder);
   const [m, n, k] = ladder.sizes.emulator;
   const request = { ...ladder.request, m, n, k };
-  const defined = problemOf(request);
+  const defined = readProblemRequest(request);
   const schedules = ladderSchedules(backend.schedule, ladder);
   if (target === undefined || !defined.ok || !schedules.ok) return [];
   const problem = defined.value;

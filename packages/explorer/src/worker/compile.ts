@@ -4,8 +4,9 @@ import { stages } from "@tilewright/ir";
 import { compiler, version } from "tilewright";
 import { candidatesOf, ladderOf, ladderTarget } from "./candidates.ts";
 import type { Ask, Candidate, Compiled, Pictures, RungReport, World } from "./compiling.ts";
+import { gpuOf } from "./gpus.ts";
 import { type Current, compileAsk } from "./kernel.ts";
-import { gpuOf, picturesOf } from "./pictures.ts";
+import { picturesOf } from "./pictures.ts";
 import { serve } from "./rpc.ts";
 
 let current: Current | null = null;

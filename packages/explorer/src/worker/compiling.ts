@@ -22,6 +22,8 @@ export interface Step {
   readonly changed: boolean;
   /** It can be fed back in: not where the next pass has to complete it. */
   readonly editable: boolean;
+  /** A text of the same language as that of the step before, which it can be compared with. */
+  readonly follows: boolean;
   readonly text: string;
 }
 
@@ -36,12 +38,13 @@ export interface Kernel {
   /** Canonical text; null where compiling went on from an edited program. */
   readonly schedule: string | null;
   readonly entry: string;
-  readonly problemText: string;
   readonly steps: readonly Step[];
   readonly ptx: string;
   readonly links: Links | null;
   /** JSON text. */
   readonly manifest: string;
+  /** The program over named axes that results are held against; null: the manifest's product says what they are. */
+  readonly source: string | null;
   /** Multiply-adds. */
   readonly products: number;
 }

@@ -2,19 +2,27 @@
 import {
   type Checked,
   type Diagnostic,
-  defineProblem,
   findTarget,
   InternalError,
-  type Problem,
-  parseEpilogue,
+  ok,
   printManifest,
-  printProblem,
+  readProblemRequest,
   type Target,
 } from "@tilewright/core";
-import { type Artifact, parseProgram } from "@tilewright/ir";
+import {
+  type Artifact,
+  attentionText,
+  isAxisProgram,
+  machineOf,
+  parseProgram,
+  printAxisProgram,
+  programWork,
+  readAttention,
+} from "@tilewright/ir";
 import { checkModule, parseModule } from "@tilewright/ptx";
 import { backends, compiler } from "tilewright";
 import type { Ask, Compiled, Kernel, Step } from "./compiling.ts";
+import { gpuOf } from "./gpus.ts";
 import { linksOf } from "./links.ts";
 
 /** The kernel at hand: what plans and pictures are made of. */
@@ -42,24 +50,28 @@ function attempt(make: () => Checked<Artifact>): Checked<Artifact> {
   }
 }
 
-/** A request as the page has it: the epilogue may stand in its text form. */
-export function problemOf(request: unknown): Checked<Problem> {
-  const epilogue =
-    typeof request === "object" && request !== null ? Reflect.get(request, "epilogue") : undefined;
-  if (typeof epilogue !== "string") return defineProblem(request as Parameters<typeof defineProblem>[0]);
-  const steps = parseEpilogue(epilogue === "" ? "none" : epilogue);
-  return steps.ok ? problemOf({ ...(request as object), epilogue: steps.value }) : steps;
+/** The program over named axes that a request stands for; null where it is a product. */
+function programOf(request: unknown): Checked<string | null> {
+  if (typeof request !== "object" || request === null || Reflect.get(request, "op") !== "attention")
+    return ok(null);
+  const attention = readAttention(request);
+  return attention.ok ? ok(attentionText(attention.value)) : attention;
 }
 
 function fromRequest(ask: Ask, target: Target): Checked<Artifact> {
-  const problem = problemOf(ask.problem);
-  if (!problem.ok) return problem;
-  return compiler.compile({
-    problem: problem.value,
+  const program = programOf(ask.problem);
+  if (!program.ok) return program;
+  // Ranked for the GPU that is named; without one for the usual GPU of the architecture.
+  const gpu = ask.gpu === "" ? null : gpuOf(ask.gpu, ask.arch);
+  const wishes = {
     target,
     ...(ask.backend === "" ? {} : { backend: ask.backend }),
     ...(ask.schedule === "" ? {} : { schedule: ask.schedule }),
-  });
+    ...(gpu === null ? {} : { machine: machineOf(gpu) }),
+  };
+  if (program.value !== null) return compiler.compile({ ...wishes, from: program.value });
+  const problem = readProblemRequest(ask.problem);
+  return problem.ok ? compiler.compile({ ...wishes, problem: problem.value }) : problem;
 }
 
 /** Passes whose program only the next one completes. */
@@ -67,23 +79,37 @@ const unfinished = new Set(
   backends.flatMap(({ passes }) => passes.flatMap((pass) => (pass.unfinished === true ? [pass.name] : []))),
 );
 
-const stepsOf = ({ trace }: Artifact): readonly Step[] =>
-  trace.map((step) => ({
+/** What a program over named axes is called among the steps, where one was compiled. */
+const written = "program";
+
+function stepsOf({ source, trace }: Artifact): readonly Step[] {
+  const steps = trace.map((step, i) => ({
     pass: step.pass,
     summary: step.summary,
     stage: step.program.stage,
     changed: step.changed,
     editable: !unfinished.has(step.pass),
+    follows: i > 0,
     text: step.text(),
   }));
+  if (source === undefined) return steps;
+  const first = {
+    ...{ pass: written, stage: written, summary: "What is computed, over named axes" },
+    ...{ changed: true, editable: true, follows: false, text: printAxisProgram(source) },
+  };
+  return [first, ...steps];
+}
 
-function kernelOf(artifact: Artifact, steps: readonly Step[]): Kernel {
+/** `source`: the program over axes that an edited stage came from. */
+function kernelOf(artifact: Artifact, steps: readonly Step[], source = artifact.source): Kernel {
   const { backend, schedule, program, problem, ptx } = artifact;
+  const count = problem.batch.kind === "none" ? 1 : problem.batch.count;
   return {
-    ...{ backend, schedule, entry: program.name, problemText: printProblem(problem), steps, ptx },
+    ...{ backend, schedule, entry: program.name, steps, ptx },
     links: linksOf(artifact),
     manifest: printManifest(artifact.manifest),
-    products: problem.m * problem.n * problem.k,
+    source: source === undefined ? null : printAxisProgram(source),
+    products: source === undefined ? problem.m * problem.n * problem.k * count : programWork(source),
   };
 }
 
@@ -109,7 +135,7 @@ type Base =
 let last: { readonly key: string; readonly base: Base } | null = null;
 
 function baseOf(ask: Ask, target: Target): Base {
-  const key = JSON.stringify([ask.arch, ask.backend, ask.schedule, ask.problem]);
+  const key = JSON.stringify([ask.arch, ask.gpu, ask.backend, ask.schedule, ask.problem]);
   if (last?.key === key) return last.base;
   const made = attempt(() => fromRequest(ask, target));
   const base: Base = made.ok ? { ...made, steps: stepsOf(made.value) } : made;
@@ -138,7 +164,8 @@ export function compileAsk(ask: Ask): { readonly compiled: Compiled; readonly cu
   const edited = compileEdit(edit.text, ask);
   if (edited.artifact === null) return done(null, edited.diagnostics, null);
   const all = joined(steps, edit.step, stepsOf(edited.artifact));
-  return done(kernelOf(edited.artifact, all), edited.diagnostics, edited.artifact);
+  const kernel = kernelOf(edited.artifact, all, edited.artifact.source ?? base.value.source);
+  return done(kernel, edited.diagnostics, edited.artifact);
 }
 
 function ptxFaults(text: string): readonly Diagnostic[] {
@@ -149,9 +176,10 @@ function ptxFaults(text: string): readonly Diagnostic[] {
 /** An edited program, proven; what is refused and not to be proven is compiled without the verifiers, and their reasons are kept. */
 function compileEdit(
   text: string,
-  { backend, unproven }: Ask,
+  { arch, backend, unproven }: Ask,
 ): { readonly artifact: Artifact | null; readonly diagnostics: readonly Diagnostic[] } {
-  const program = parseProgram(text);
+  // A program over axes names no target.
+  const program = isAxisProgram(text) ? ok({ arch }) : parseProgram(text);
   if (!program.ok) return { artifact: null, diagnostics: program.error };
   const target = findTarget(program.value.arch);
   if (!target.ok) return { artifact: null, diagnostics: target.error };

@@ -1,8 +1,9 @@
 /** What can be drawn of a kernel without running it. */
-import { dtypeNames, findGpu, type Gpu, gpuFor, hasFeature, type Target } from "@tilewright/core";
+import { dtypeNames, type Gpu, hasFeature, sizeOf, type Target } from "@tilewright/core";
 import {
   type Artifact,
   atoms,
+  contiguousAxis,
   eachStmt,
   hasAtom,
   linearOffset,
@@ -15,8 +16,9 @@ import {
   tensorKinds,
   tensorTileLayout,
   warpgroupAtom,
+  withPadding,
 } from "@tilewright/ir";
-import { bankMaps, compiler, planOf } from "tilewright";
+import { type BankMap, bankMaps, bankPicture, compiler, planOf } from "tilewright";
 import type { OwnerPicture, Pictures, RasterPicture, TensorTile } from "./compiling.ts";
 
 const mostTiles = 64;
@@ -170,6 +172,35 @@ function tensorFragments({ program }: Artifact, target: Target): readonly OwnerP
   ];
 }
 
+/** Bytes that a matrix instruction or a bulk copy takes of a row at a time. */
+const rowChunk = 16 as const;
+
+/** Tiles that no thread reads or writes: 32 rows next to each other, 16 bytes of each, as matrix instructions read them and bulk copies write them. */
+function bulkMaps(program: Artifact["program"]): readonly BankMap[] {
+  const seen = new Set(bankMaps(program).map(({ buffer }) => buffer));
+  return program.buffers.flatMap(({ name, space, dtype, shape, layout }): readonly BankMap[] => {
+    if (space !== "shared" || layout === null || seen.has(name)) return [];
+    const elementBytes = sizeOf(dtype);
+    const axis = contiguousAxis(program, name);
+    const plain = withPadding(shape, axis, 0);
+    const lanes = Array.from({ length: 32 }, (_, row): readonly [number, number] | null =>
+      row >= (shape[1 - axis] ?? 0) ? null : axis === 1 ? [row, 0] : [0, row],
+    );
+    const access = {
+      name: "16 bytes of each row, as a matrix instruction reads them",
+      width: rowChunk,
+      lanes,
+    };
+    return [
+      {
+        ...{ buffer: name, access: access.name, width: rowChunk },
+        before: bankPicture(plain, access, elementBytes),
+        after: bankPicture(layout, access, elementBytes),
+      },
+    ];
+  });
+}
+
 /** Offsets in tensor memory are lane times 65536 plus column. */
 const tensorTiles = ({ program }: Artifact): readonly TensorTile[] =>
   program.buffers.flatMap(({ name, space, layout, shape, slots }) => {
@@ -181,18 +212,12 @@ const tensorTiles = ({ program }: Artifact): readonly TensorTile[] =>
     return [{ name, columns, slots }];
   });
 
-export function gpuOf(name: string, arch: string): Gpu | null {
-  const found = name === "" ? null : findGpu(name);
-  return found?.ok ? found.value : (gpuFor(arch) ?? null);
-}
-
-/** `gpu`: a name, or empty for the first of the architecture. */
 export function picturesOf(artifact: Artifact, gpu: Gpu | null): Pictures {
   const plan = gpu === null ? null : planOf(compiler, artifact, gpu, { deterministic: false });
   return {
     plan: plan?.ok ? plan.value : null,
     planReasons: plan === null || plan.ok ? [] : plan.error,
-    banks: bankMaps(artifact.program),
+    banks: [...bankMaps(artifact.program), ...bulkMaps(artifact.program)],
     raster: rasterOf(artifact, plan?.ok ? plan.value.waves.perWave : null),
     tensor: tensorTiles(artifact),
     owners: [

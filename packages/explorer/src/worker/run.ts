@@ -12,6 +12,7 @@ import {
   storageFromBytes,
 } from "@tilewright/core";
 import { createEmulator } from "@tilewright/emulator";
+import { parseAxisProgram, referenceProgram } from "@tilewright/ir";
 import { EmulatorDevice, type GemmResult, limitsOf, runGemm } from "@tilewright/runtime";
 import { checkResult, randomInputs } from "tilewright";
 import { type Heat, heatOf } from "../model/heat.ts";
@@ -34,8 +35,11 @@ function heatOfRun(problem: Problem, d: Uint8Array, reference: Reference): Heat 
   const { dtype } = problem.d;
   const values = decodeArray(dtype, storageFromBytes(dtype, d, Math.floor(d.byteLength / sizeOf(dtype))));
   const [rowStride, columnStride] = operandStrides(problem.d);
-  return heatOf(problem.m, problem.n, (row, column) => {
-    const i = row * problem.n + column;
+  // Of many rows a sample is compared.
+  const { rows } = reference;
+  return heatOf(rows.length, problem.n, (at, column) => {
+    const row = rows[at] ?? 0;
+    const i = at * problem.n + column;
     const [expected, bound] = [reference.d.values[i] ?? 0, reference.d.bounds[i] ?? 0];
     const error = Math.abs((values[row * rowStride + column * columnStride] ?? Number.NaN) - expected);
     return error === 0 ? 0 : error / bound;
@@ -70,7 +74,12 @@ function run(ask: RunAsk, progress: (value: unknown) => void): RunReport {
     results.push({ order, result: result.value });
   }
   progress("float64 reference");
-  const reference = referenceGemm(problem, inputs.reference);
+  const source = ask.source === null ? null : parseAxisProgram(ask.source);
+  if (source?.ok === false) return none(source.error, started);
+  const reference =
+    source === null
+      ? referenceGemm(problem, inputs.reference)
+      : referenceProgram(source.value, inputs.reference);
   const reports = results.map(({ order, result }): OrderReport => {
     const { completed, timeMs, findings } = result;
     const check = completed ? checkResult(problem, result, reference) : null;

@@ -10,6 +10,8 @@ export interface RunAsk {
   readonly ptx: string;
   /** JSON text of the manifest. */
   readonly manifest: string;
+  /** The program over named axes that says what is right; null: the manifest's product does. */
+  readonly source: string | null;
   readonly arch: string;
   readonly orders: readonly Order[];
   readonly seed: number;

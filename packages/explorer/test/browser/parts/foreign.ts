@@ -23,20 +23,35 @@ export async function foreign(suite: Suite, browser: Browser, url: string): Prom
     await page.click("text=Judge it");
     await says(page, "#panel-foreign .verdict", "No hazard");
   });
-  await suite.test("the pair of a Triton cache gets a launch file to begin with", async () => {
+  await suite.test("the pair of a Triton cache, dropped, gets a launch file to begin with", async () => {
     const ptx =
       ".version 8.4\n.target sm_90a\n.address_size 64\n.visible .entry add(.param .u64 x, .param .u32 n)\n.reqntid 128\n{\n  ret;\n}\n";
-    await page.setInputFiles("#panel-foreign input[type=file]", [
-      { name: "add.ptx", mimeType: "text/plain", buffer: Buffer.from(ptx) },
-      {
-        name: "add.json",
-        mimeType: "application/json",
-        buffer: Buffer.from('{"name":"add","num_warps":4,"shared":1024}'),
-      },
-    ]);
+    await page.evaluate((text) => {
+      const dropped = new DataTransfer();
+      dropped.items.add(new File([text], "add.ptx", { type: "text/plain" }));
+      const metadata = '{"name":"add","num_warps":4,"shared":1024}';
+      dropped.items.add(new File([metadata], "add.json", { type: "application/json" }));
+      const event = new DragEvent("drop", { dataTransfer: dropped, bubbles: true, cancelable: true });
+      document.querySelector("#panel-foreign .drop")?.dispatchEvent(event);
+    }, ptx);
     await says(page, "#panel-foreign [aria-label='Launch file']", '"dynamicSmem": 1024');
     await page.click("text=Judge it");
     await says(page, "#panel-foreign .verdict", "No hazard");
+  });
+  await suite.test("a PTX file and its launch file are chosen and judged", async () => {
+    const kernel =
+      ".version 8.4\n.target sm_80\n.address_size 64\n.visible .entry f(.param .u64 out)\n{\n  .reg .b32 %r1;\n  .reg .b64 %d1;\n  ld.param.u64 %d1, [out];\n  mov.u32 %r1, 7;\n  st.global.u32 [%d1+4], %r1;\n  ret;\n}\n";
+    const launch = {
+      ...{ entry: "f", grid: 1, block: 1, params: [{ buffer: "out" }] },
+      buffers: { out: { dtype: "u32", shape: [1], fill: "zeros" } },
+    };
+    await page.setInputFiles("#panel-foreign input[type=file]", [
+      { name: "f.ptx", mimeType: "text/plain", buffer: Buffer.from(kernel) },
+      { name: "f.json", mimeType: "application/json", buffer: Buffer.from(JSON.stringify(launch)) },
+    ]);
+    await says(page, "#panel-foreign [aria-label='Launch file']", '"entry":"f"');
+    await page.click("text=Judge it");
+    await says(page, "#panel-foreign .verdict", "Convicted");
   });
   await page.close();
 }

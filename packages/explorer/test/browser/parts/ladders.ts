@@ -14,8 +14,9 @@ export async function ladders(suite: Suite, browser: Browser, url: string): Prom
     // Its picture and what it was worth on a GPU.
     assert.match(
       await text(page, ".story"),
-      /On a GPU.*This step: [\d.]+ µs.*NVIDIA H200.*Predicted.*Shared memory/s,
+      /On a GPU.*This step: [\d.]+ µs.*NVIDIA H200.*Predicted.*By the machine model/s,
     );
+    assert.match(await text(page, ".changed"), /Shared memory.*lines of PTX/s);
     assert.equal(await page.locator(".story rect.shown").count(), 2);
     assert.notEqual(await text(page, ".story"), first);
     await page.waitForSelector(".ladder .cm-changedLine");
@@ -36,7 +37,7 @@ export async function ladders(suite: Suite, browser: Browser, url: string): Prom
           /Predicted.*This step: [\d.,]+ µs, [\d.,]+ TFLOP\/s.*; bound by/s,
           `${label}, step ${step}`,
         );
-        assert.match(said, /lines of PTX\d+/, `${label}, step ${step}`);
+        assert.match(await text(page, ".changed"), /lines of PTX\d+/, `${label}, step ${step}`);
       }
       seen.add(/^sm_\w+/.exec(label)?.[0] ?? "");
     }

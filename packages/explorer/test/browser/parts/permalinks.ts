@@ -67,6 +67,17 @@ export async function permalinks(suite: Suite, browser: Browser, url: string): P
     ] as const) {
       const [download] = await Promise.all([page.waitForEvent("download"), choose()]);
       assert.match(download.suggestedFilename(), name);
+      if (!download.suggestedFilename().endsWith(".svg")) continue;
+      // It is a picture without the page, in the page's colours.
+      const svg = readFileSync(await download.path(), "utf8");
+      assert.doesNotMatch(svg, /class=|var\(/);
+      const wide = await page.evaluate(async (source) => {
+        const image = new Image();
+        image.src = `data:image/svg+xml;base64,${btoa(unescape(encodeURIComponent(source)))}`;
+        await image.decode();
+        return image.naturalWidth;
+      }, svg);
+      assert.ok(wide > 100);
     }
     await page.close();
   });

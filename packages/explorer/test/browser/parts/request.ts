@@ -9,7 +9,7 @@ export async function request(suite: Suite, browser: Browser, url: string): Prom
   for (const generation of generations)
     await suite.test(`${generation.arch} by its form`, async () => {
       await page.selectOption("label:has-text('Architecture') select", generation.arch);
-      await page.selectOption("label:has-text('dtype of A and B') select", generation.dtype);
+      await page.selectOption("label:has-text('A, B dtype') select", generation.dtype);
       await says(page, ".chosen strong", generation.backend);
       assert.match(await text(page, ".stages .ptx .cm-content"), new RegExp(`\\.target ${generation.arch}`));
     });
@@ -17,6 +17,26 @@ export async function request(suite: Suite, browser: Browser, url: string): Prom
     await page.selectOption("label:has-text('Example') select", { label: "Linear layer: gelu(A.B + bias)" });
     await says(page, ".chosen strong", "mma");
     assert.equal(await page.inputValue("label:has-text('Epilogue') input"), "bias(n,f16)|gelu");
+  });
+  await suite.test("every example is a kernel", async () => {
+    const example = page.locator("label:has-text('Example') select");
+    const labels = await example.locator("option").allTextContents();
+    assert.ok(labels.length > 10);
+    for (const label of labels.slice(1)) {
+      const before = await text(page, ".chosen");
+      await example.selectOption({ label });
+      await page.waitForFunction((said) => document.querySelector(".chosen")?.textContent !== said, before);
+      assert.equal(await page.locator("#request .diagnostics li").count(), 0, label);
+    }
+  });
+  await suite.test("attention by its form, with the program that it stands for", async () => {
+    await page.selectOption("label:has-text('Operation') select", { label: "attention" });
+    await page.fill("label:has-text('keys') input", "320");
+    await says(page, ".stages .ptx .cm-content", "k320");
+    await page.click(".rail button:has-text('program')");
+    await says(page, ".stages .text .cm-content", "axis s = 320");
+    await page.selectOption("label:has-text('Operation') select", { label: "matrix product" });
+    await says(page, ".stages .ptx .cm-content", "gemm_");
   });
   await suite.test(
     "an illegal schedule has every reason, and the nearest legal one is a click away",

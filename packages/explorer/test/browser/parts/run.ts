@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import type { Browser } from "playwright-core";
 import { least, openPage, type Suite, says, text } from "../harness.ts";
-import { generations, link, millisecondsIn } from "./shared.ts";
+import { generations, hashOf, link, millisecondsIn } from "./shared.ts";
 
 export async function run(suite: Suite, browser: Browser, url: string): Promise<void> {
   // One chunk of K: whoever takes out a wait for products reads sums that are not there.
@@ -110,4 +110,36 @@ export async function run(suite: Suite, browser: Browser, url: string): Promise<
     await page.waitForSelector(".stages .ptx .cm-linked");
   });
   await page.close();
+  await operations(suite, browser, url);
+}
+
+/** Requests that are no plain product. */
+const others = {
+  attention: {
+    ...{ arch: "sm_90a", op: "attention", queries: "128", keys: "320", headDim: "64", heads: "2" },
+    ...{ dtype: "bf16", causal: "true" },
+  },
+  "a gated product": { arch: "sm_80", op: "ffn", m: "64", n: "64", k: "128", dtype: "f16" },
+  "weights in 4 bits": {
+    ...{ arch: "sm_80", m: "32", n: "64", k: "128", dtype: "bf16" },
+    weights: '{"dtype":"s4","group":64,"zeros":true}',
+  },
+} as const;
+
+async function operations(suite: Suite, browser: Browser, url: string): Promise<void> {
+  for (const [name, request] of Object.entries(others))
+    await suite.test(`${name} is right in three orders, and wrong without a wait`, async () => {
+      const page = await openPage(browser, `${url}${hashOf({ tab: "run", ...request })}`);
+      await page.click("text=Run on the emulator");
+      await says(page, ".verdict", "Right");
+      const option = await page
+        .locator(".plant optgroup[label=PTX] option")
+        .filter({ hasText: /wait_group|bar\.sync/ })
+        .first()
+        .getAttribute("value");
+      await page.selectOption(".plant select", option ?? "");
+      await page.click("text=Take it out and run");
+      await says(page, ".verdict", "Convicted");
+      await page.close();
+    });
 }
