@@ -67,11 +67,32 @@ function adapt(folder) {
 /** What a program imports. @param {string} folder of packages/ */
 const importName = (folder) => (folder === "cli" ? "tilewright" : `@tilewright/${folder}`);
 
+/** Packages that programs import: those that are published. */
+const published = readdirSync(join(root, "packages"))
+  .map((folder) => ({
+    folder,
+    manifest: JSON.parse(readFileSync(join(root, "packages", folder, "package.json"), "utf8")),
+  }))
+  .filter(({ manifest }) => manifest.private !== true);
+
+/** The API's first page: each package with what it is. */
+const apiIndex = () =>
+  [
+    "# API by package",
+    "",
+    "Every exported name has a page, which the search finds by that name. Guides come first: [compile a kernel from a program](../for-compiler-authors.md), [from PyTorch](../for-pytorch.md).",
+    "",
+    "| package | what it is |",
+    "|---|---|",
+    ...published.map(
+      ({ folder, manifest }) => `| [${manifest.name}](./${folder}/src/index.md) | ${manifest.description} |`,
+    ),
+    "",
+  ].join("\n");
+
 /** Reference of every exported name, from the sources. */
 function makeApi() {
-  const entries = ["core", "ir", "ptx", "codegen", "emulator", "runtime", "cli"].map(
-    (name) => `packages/${name}/src/index.ts`,
-  );
+  const entries = published.map(({ folder }) => `packages/${folder}/src/index.ts`);
   must(
     "typedoc",
     toolNode(),
@@ -100,9 +121,10 @@ function makeApi() {
     const text = readFileSync(path, "utf8");
     writeFileSync(
       path,
-      text.replace(/(\[|# |\/ )(\w+)\/src(?=\]|$)/gm, (_, before, name) => before + importName(name)),
+      text.replace(/(\[|# |\/ )([\w-]+)\/src(?=\]|$)/gm, (_, before, name) => before + importName(name)),
     );
   }
+  writeFileSync(join(site, "api/index.md"), apiIndex());
 }
 
 async function main() {

@@ -95,13 +95,20 @@ export default {
         ],
       },
       {
+        text: "Operations",
+        items: [
+          page("Epilogues", "/epilogues"),
+          page("Gated products", "/gated-products"),
+          page("Attention", "/attention"),
+          page("Mixtures of experts", "/experts"),
+          page("Weights in few bits", "/weight-only"),
+        ],
+      },
+      {
         text: "How it works",
         items: [
           page("Architecture", "/architecture"),
           page("Tile IR", "/tile-ir"),
-          page("Attention", "/attention"),
-          page("Gated products", "/gated-products"),
-          page("Mixtures of experts", "/experts"),
           page("Measuring", "/measuring"),
           page("Glossary", "/glossary"),
           page("Decisions", "/adr/"),
@@ -116,11 +123,7 @@ export default {
       },
       {
         text: "Reference",
-        items: [
-          page("Epilogues", "/epilogues"),
-          page("Epilogue steps", "/reference/epilogue"),
-          page("Manifest", "/reference/manifest"),
-        ],
+        items: [page("Epilogue steps", "/reference/epilogue"), page("Manifest", "/reference/manifest")],
       },
       { text: "When something is wrong", items: [page("Errors", "/errors"), page("Hazards", "/hazards/")] },
       { text: "Measurements", link: "/perf/", collapsed: true, items: under("perf") },

@@ -5,6 +5,7 @@
  */
 import { existsSync, mkdirSync } from "node:fs";
 import { join } from "node:path";
+import type { Page } from "playwright-core";
 import { seriousIn } from "./axe.ts";
 import { findChromium, launch, serveDist, type View } from "./harness.ts";
 
@@ -23,6 +24,17 @@ const views: readonly View[] = [
   { width: 1024, height: 768, scheme: "dark" },
   { width: 390, height: 844, scheme: "light" },
 ];
+
+/** What axe finds of the search as it stands open, with answers; and what is wrong where it has none. */
+async function searchFaults(page: Page): Promise<readonly string[]> {
+  await page.keyboard.press("Control+k");
+  await page.waitForSelector(".VPLocalSearchBox input");
+  await page.keyboard.type("attention");
+  await page.waitForSelector(".VPLocalSearchBox .result");
+  const found = await seriousIn(page);
+  await page.keyboard.press("Escape");
+  return found;
+}
 
 async function main(folder: string, screenshots: string | undefined): Promise<void> {
   const chromium = findChromium();
@@ -50,6 +62,8 @@ async function main(folder: string, screenshots: string | undefined): Promise<vo
           const file = `${name.replaceAll("/", "-")}-${width}-${scheme}.png`;
           await shown.screenshot({ path: join(screenshots, file) });
         }
+        if (name === "index")
+          for (const one of await searchFaults(shown)) wrong.push(`${what}, search: ${one}`);
         await shown.close();
       }
   } finally {

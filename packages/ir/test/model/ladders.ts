@@ -131,7 +131,7 @@ export const ladders: readonly Ladder[] = [
       ["warp specialised", 496, { stages: 2, specialised: true }],
       ["persistent", 542, { sched: "persistent", overlap: true }],
       ["CLC", 475, { sched: "clc-late" }],
-      ["CLC, multicast, meeting each chunk", 287, { multicast: [2, 2], meets: true }],
+      ["CLC, multicast, cluster barrier each chunk", 287, { multicast: [2, 2], meets: true }],
       ["CTA pair, four stages", 868, { ...pair(128), stages: 4, multicast: [1, 1], meets: false }],
       ["256 x 256", 868 * 1.5, { ...pair(256) }],
     ],

@@ -84,7 +84,7 @@ const machineRows = (): readonly (readonly string[])[] => {
     line("of a chunk: several warpgroups, one; of a further block of an SM", (m) =>
       [m.chunkNs, m.loneNs, m.besideNs].map(ns).join(", "),
     ),
-    line("launch, start of a block, late CLC answer", (m) =>
+    line("launch, start of a block, late CLC response", (m) =>
       [m.launchNs, m.startNs, m.fetchNs].map(ns).join(", "),
     ),
     line("DRAM GB/s, L2 MiB", (m) => `${m.memoryGBs}, ${m.l2Bytes / 2 ** 20}`),

@@ -57,6 +57,19 @@ export async function permalinks(suite: Suite, browser: Browser, url: string): P
       }
     }
   });
+  await suite.test("what pages of operations open is a kernel", async () => {
+    for (const name of ["attention", "epilogues", "gated-products", "weight-only"]) {
+      const text = readFileSync(join(root, `docs/${name}.md`), "utf8");
+      const links = [...text.matchAll(/href="\.\/explorer\/index\.html(#[^"]*)"/g)];
+      assert.ok(links.length > 0, name);
+      for (const [, hash = ""] of links) {
+        const page = await openPage(browser, `${url}${hash}`);
+        assert.equal(await page.locator("#request .diagnostics li").count(), 0, hash);
+        await says(page, ".stages .text .status", "compiled in");
+        await page.close();
+      }
+    }
+  });
   await suite.test("the kernel, its manifest and a picture can be kept", async () => {
     const page = await openPage(browser, `${url}${link(generations[0], { tab: "pictures" })}`);
     await page.waitForSelector("#panel-pictures svg.chart");
