@@ -26,11 +26,14 @@ const colours = {
   store: "--code-declaration",
 };
 
-/** Rows of the picture: slots of the ring first, then warps by role, engines by kind. */
-function tracksOf(timeline: BlockTimeline, roleOf: (warp: number) => string | null): readonly Track[] {
+/** Rows of the picture: slots of each ring first, then warps by role, engines by kind. */
+function tracksOf(
+  timeline: BlockTimeline,
+  { barriers, role: roleOf }: ReturnType<typeof namesIn>,
+): readonly Track[] {
   const as = (colour: string) => (slice: Slice) => ({ ...slice, colour });
-  const slots = timeline.slots.map(({ states }, k) => ({
-    ...{ name: `slot ${k}`, alpha: 1 },
+  const slots = timeline.slots.map(({ states, full }, k) => ({
+    ...{ name: barriers.get(full)?.replace("_full", "") ?? `slot ${k}`, alpha: 1 },
     slices: states.map((state) => ({ ...state, colour: colours[state.state] })),
   }));
   const warps = timeline.warps.map(({ warp, role, from, to, waits, stores }) => {
@@ -128,7 +131,7 @@ export class TimelinePanel {
     if (view === null) return;
     const { kernel } = this.#session;
     this.#names = namesIn(kernel?.steps.at(-1)?.text ?? "");
-    this.#tracks = tracksOf(view.timeline, this.#names.role);
+    this.#tracks = tracksOf(view.timeline, this.#names);
     fill(
       this.#block,
       view.blocks.map((name, value) => h("option", { value }, name)),

@@ -75,6 +75,11 @@ export async function run(suite: Suite, browser: Browser, url: string): Promise<
     );
   await suite.test("rings and warps over time: steps forth and back, and a trace for Perfetto", async () => {
     await page.waitForSelector(".timeline canvas");
+    // Slots by their ring, warps by their role.
+    assert.match(
+      (await page.getAttribute(".timeline canvas", "aria-label")) ?? "",
+      /%ring\[0\].*warp 0 math.*warp 4 producer/,
+    );
     const said = (): Promise<string> => text(page, ".timeline .said");
     const first = await said();
     assert.match(first, /^1 of \d+, tick 0: warp 0 starts/);
