@@ -118,7 +118,11 @@ function accepts(problem: Problem): Verdict {
           "TW1802",
           `problem.${name}.dtype`,
           `${name.toUpperCase()} of the simt backend is ${served.join(", ")}, not ${operand.dtype}`,
-          isInput ? "use --dtype f32" : "use --d-dtype f32",
+          problem.weights !== undefined
+            ? "use another backend: weights are multiplied by matrix instructions"
+            : isInput
+              ? "use --dtype f32"
+              : "use --d-dtype f32",
         );
     }
     if (problem.acc !== "f32")

@@ -24,7 +24,11 @@ interface Start {
 }
 
 type Terminal = Pick<Sink, "isTTY" | "columns">;
-const terminalOf = ({ isTTY, columns }: NodeJS.WriteStream): Terminal => ({ isTTY: isTTY === true, columns });
+/** A terminal that nobody has told its size has 0 columns. */
+const terminalOf = ({ isTTY, columns }: NodeJS.WriteStream): Terminal => ({
+  isTTY: isTTY === true,
+  columns: columns || undefined,
+});
 
 /** As in kit/exit.ts, which this thread does not load. */
 const interrupted = 130;

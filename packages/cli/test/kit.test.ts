@@ -323,9 +323,16 @@ describe("a terminal's width", () => {
         "            that explains the row",
         "",
         "name        second",
-        "what it is  short\n",
+        "what it is  short\n\n",
       ].join("\n"),
     );
+  });
+
+  test("a name that is too long for its column does not break the table, and stands as far to the left as it needs", () => {
+    const name = `out/${"kernel".repeat(6)}.ptx`;
+    const made = fit(renderTable(columns, [["first", "1024", name]], paint(50)), 50);
+    expect(made).toBe(`name        first\nbytes       1024\nwhat it is\n      ${name}\n\n`);
+    expect(made.split("\n").every((line) => line.length <= 50)).toBe(true);
   });
 
   test("columns without a value are left out, rows of one cell kept", () => {

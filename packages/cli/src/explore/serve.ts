@@ -18,6 +18,8 @@ const places = ["./explorer/", "../../../explorer/dist/"].map((path) =>
   fileURLToPath(new URL(path, import.meta.url)),
 );
 
+const LAST_PORT = 65_535;
+
 const types: Readonly<Record<string, string>> = {
   ".html": "text/html; charset=utf-8",
   ".js": "text/javascript; charset=utf-8",
@@ -113,6 +115,12 @@ export async function serveExplorer(
       void sendSass(request, response, disassemble).catch(() => refuse(response, 500, "no machine code"));
     else sendFile(response, folder, url, disassemble !== null);
   });
+  if (!Number.isInteger(port) || port < 0 || port > LAST_PORT)
+    return err([
+      problemWith(codes.badValue, "--port", `${port} is no port`, {
+        hint: `ports are whole numbers up to ${LAST_PORT}; --port 0 takes a free one`,
+      }),
+    ]);
   const failure = await new Promise<Error | null>((resolve) => {
     server.once("error", resolve);
     server.listen(port, "127.0.0.1", () => resolve(null));

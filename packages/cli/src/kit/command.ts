@@ -64,7 +64,8 @@ export function openSession(context: Context, args: Partial<z.output<typeof comm
     json,
     paint,
     result(object, text, layout) {
-      context.stdout.write(json ? asJson(object) : layout === "verbatim" ? text() : fit(text(), paint.width));
+      const shown = () => fit(text(), paint.width).replace(/\n+$/, "\n");
+      context.stdout.write(json ? asJson(object) : layout === "verbatim" ? text() : shown());
     },
     note(text) {
       if (!args.quiet) context.stderr.write(`${fit(text, errorPaint.width)}\n`);

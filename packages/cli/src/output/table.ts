@@ -21,7 +21,7 @@ const LEAST_ROOM = 36;
 
 /**
  * A table with a head line; columns are two spaces apart and as wide as their widest cell. Where that is wider than the terminal the last column breaks, or
- * where that does not help there are `head  value` lines of each row. Columns without a value are left out. Ends with a newline. A row shorter than `columns` leaves
+ * where that does not help there are `head  value` lines of each row, and an empty one. Columns without a value are left out. Ends with a newline. A row shorter than `columns` leaves
  * the rest empty, and its last cell has their room.
  */
 export function renderTable(columns: readonly Column[], rows: readonly Row[], paint: Paint): string {
@@ -44,10 +44,12 @@ export function renderTable(columns: readonly Column[], rows: readonly Row[], pa
   );
   const before = widths.slice(0, -1).reduce((sum, width) => sum + width + 2, 0);
   const [room, last] = [paint.width - before, columns.at(-1)];
-  // One column has nothing to stand beside; a last one of words may break.
-  const breaks = last?.align !== "right" && room >= Math.max(LEAST_ROOM, last?.head.length ?? 0);
+  // One column has nothing to stand beside; a last one of words may break, and names do not.
+  const words = cells.flatMap((row) => (row.at(-1)?.text ?? "").split(" "));
+  const longest = words.reduce((most, word) => Math.max(most, word.length), last?.head.length ?? 0);
+  const breaks = last?.align !== "right" && room >= Math.max(LEAST_ROOM, longest);
   if (before + (widths.at(-1) ?? 0) > paint.width && !breaks && columns.length > 1 && rows.length > 0)
-    return cells.map((row) => renderRecord(columns, row, paint)).join("\n");
+    return cells.map((row) => `${renderRecord(columns, row, paint)}\n`).join("");
   const line = (row: readonly Cell[]): string =>
     row
       .map((cell, i) => {

@@ -18,7 +18,8 @@ export function wrap(text: string, width: number, indent: string, free = 0): str
     if (line.trim() === "" || lengthOf(longer) <= room) line = longer;
     else {
       lines.push(line.trimEnd());
-      line = indent + word;
+      // A long name stands as far to the left as it needs.
+      line = indent.slice(0, Math.max(0, width + free - lengthOf(word))) + word;
     }
   }
   return [...lines, line.trimEnd()].join("\n");

@@ -90,9 +90,47 @@ const operation = { name: "linear", problem };
 
 export const groups: Readonly<Record<string, readonly BadInput[]>> = {
   commands: lines(
-    ..."complie;runn;Run;-x;--arch sm_70;help plann;--versoin;comp ile;targets --gpsu;emulate;emulate a b;schema requset;schema request problem;completion;completion tcsh;man 3;targets --gpu;targets sm_70;doctor --fix;demo demo;demo --backend simt;ladder a b;--json;--json=xml targets;-q".split(
+    ..."complie;runn;Run;-x;--arch sm_70;help plann;--versoin;comp ile;targets --gpsu;emulate;emulate a b;schema requset;schema request problem;completion;completion tcsh;man 3;targets --gpu;targets sm_70;doctor --fix;demo demo;demo --backend simt;ladder a b;--json;--json=xml targets;-q;explore --port 99999999;explore --port -3;explore --port 80.5;explore --port x".split(
       ";",
     ),
+  ),
+  weights: lines(
+    ...[
+      "--dtype s4",
+      "--dtype int4",
+      "--b-dtype int4",
+      "--b-dtype s4",
+      "--d-dtype s4",
+      "--c-dtype s4",
+      "--acc-dtype int4",
+      "--weights",
+      "--weights int4",
+      "--weights s4 --b-dtype s8",
+      "--weights s4 --group 48",
+      "--weights s4 --group 64x",
+      "--weights s4 --zeros=2",
+      "--weights s4 --batch 3",
+      "--weights s4 --experts 4",
+      "--weights s4 --op ffn",
+      "--weights s4 --ldb 256",
+      "--weights s4 --b-layout row",
+      "--weights s4 --acc-dtype f16",
+      "--weights s4 --precision promoted",
+      "--weights s4 --block-scales 1x128,128x128",
+      "--weights s4 --backend simt",
+      "--weights s4 --symbolic k",
+      "--weights s4 --schedule tile=64x64x64",
+    ].map(
+      (flags) =>
+        `compile --arch sm_80 -m 64 -n 64 -k 128${flags.startsWith("--dtype") ? "" : " --dtype bf16"} ${flags}`,
+    ),
+    "compile --arch sm_80 -m 64 -n 64 -k 64 --dtype f32 --weights s4",
+    "compile --arch sm_80 -m 64 -n 60 -k 96 --dtype f16 --weights s4 --group 64",
+    "compile --arch sm_70 -m 64 -n 64 -k 128 --dtype f16 --weights s4",
+    "compile --arch sm_80 --op attention --queries 64 --keys 64 --head-dim 64 --weights s4",
+    "run --arch sm_80 -m 64 -n 64 -k 128 --dtype bf16 --weights s4 --b B.npy --device emulator",
+    "run --arch sm_80 -m 64 -n 64 -k 128 --dtype bf16 --sfb B.npy --device emulator",
+    "plan --arch sm_90a -m 64 -n 64 -k 100 --dtype bf16 --weights s4",
   ),
   flags: lines(
     ...[

@@ -5,14 +5,14 @@ import { nearest } from "../nearest.ts";
 import { type EpilogueStep, type Operand, operandShape, type Problem, type Scalar } from "../problem.ts";
 import { checkBatch } from "./checkBatch.ts";
 import { checkExtent, isExtent, maxExtent } from "./checkExtent.ts";
-import { checkBlockScales, checkDTypes, checkPrecision } from "./checkTypes.ts";
+import { checkBlockScales, checkDTypes, checkPrecision, dtypesAt } from "./checkTypes.ts";
 import { invalid, problemCodes } from "./codes.ts";
 import { parseMap, readsUp } from "./epilogueExpression.ts";
 import { expertRowsOf } from "./expertRows.ts";
 import { packedStride } from "./size.ts";
 import { stepExtents } from "./stepInputs.ts";
 import { maxOfSize, type SizeName, type SizeRange, sizeNames, sizeValue } from "./symbolic.ts";
-import { checkWeights } from "./weights.ts";
+import { checkWeights, isWeights, weightsInstead } from "./weights.ts";
 
 /** More than any GPU's memory: a size that is surely a slip. */
 export const maxOperandBytes = 2 ** 40;
@@ -333,8 +333,8 @@ export function checkProblem(problem: Problem): readonly Diagnostic[] {
   return [...found, ...checkSymbolic(problem)];
 }
 
-/** Hint for a word that is no dtype. */
-export function dtypeHint(word: string): string {
+/** Hint for a word that is no dtype: what comes near and can stand at `at`. */
+export function dtypeHint(word: string, at: string): string {
   const aliases: Readonly<Record<string, DType>> = {
     fp32: "f32",
     float: "f32",
@@ -363,7 +363,10 @@ export function dtypeHint(word: string): string {
     nvfp4: "nvf4",
   };
   const alias = aliases[word.toLowerCase()];
-  const near = alias === undefined ? nearest(word, Object.keys(dtypes), 1)[0] : alias;
-  const known = `dtypes: ${Object.keys(dtypes).join(", ")}`;
+  const allowed = dtypesAt(at);
+  const known = `dtypes: ${allowed.join(", ")}`;
+  if (alias !== undefined && isWeights(alias) && /^(?:[ab]\.)?dtype$/.test(at))
+    return `${alias} is of weights: ${weightsInstead} (${known})`;
+  const near = alias !== undefined && allowed.includes(alias) ? alias : nearest(word, allowed, 1)[0];
   return near === undefined ? known : `did you mean ${near}? (${known})`;
 }

@@ -3,6 +3,7 @@ import type { Diagnostic } from "../diagnostics.ts";
 import { type DType, dtypes, mixable, mixes, productDType, widened } from "../dtype.ts";
 import type { Precision, Problem } from "../problem.ts";
 import { invalid, problemCodes } from "./codes.ts";
+import { isWeights } from "./weights.ts";
 
 const [narrow, microscaled] = mixable;
 
@@ -19,10 +20,24 @@ const byAccumulator: Readonly<
   s32: { inputs: ["s8", "u8"], outputs: ["s32", "s8", "u8", "f32", "f16", "bf16"] },
 };
 
+const rows = Object.values(byAccumulator);
+
+/** dtypes that can stand at a place of a request with some others: `acc`, `d.dtype`; of places that are no operand's all there are. */
+export function dtypesAt(at: string): readonly DType[] {
+  const all = Object.keys(dtypes) as DType[];
+  const only = (some: readonly DType[]) => all.filter((each) => some.includes(each));
+  if (at === "acc") return only(Object.keys(byAccumulator) as DType[]);
+  if (/^[cd]\.dtype$/.test(at)) return only(rows.flatMap(({ outputs }) => outputs));
+  return /^(?:[ab]\.)?dtype$/.test(at) ? only(rows.flatMap(({ inputs }) => inputs)) : all;
+}
+
 export function checkDTypes(problem: Problem): Diagnostic[] {
   const { a, b, c, d, acc } = problem;
   const found: Diagnostic[] = [];
-  if (!mixes(a.dtype, b.dtype))
+  // Of weights in the wrong place or beside another A checkWeights speaks.
+  if (isWeights(a.dtype) || isWeights(b.dtype)) {
+    if (problem.weights === undefined || !mixes(a.dtype, b.dtype)) return found;
+  } else if (!mixes(a.dtype, b.dtype))
     found.push(
       invalid(
         problemCodes.dtypes,

@@ -182,7 +182,7 @@ function structural(
             ...found,
             code: problemCodes.unknownDType,
             message: `there is no dtype '${word}'`,
-            hint: dtypeHint(word),
+            hint: dtypeHint(word, found.at),
           }
         : found;
     },

@@ -34,7 +34,8 @@ export const WEIGHT_ZERO = 8;
 /** Weights along k under one scale. */
 export const weightGroups = [32, 64, 128] as const;
 
-const isWeights = (dtype: DType): boolean => (weightTypes as readonly DType[]).includes(dtype);
+/** Whether a dtype is of weights alone. */
+export const isWeights = (dtype: DType): boolean => (weightTypes as readonly DType[]).includes(dtype);
 
 /** Rows of blocks, and words of a row, of the codes as a matrix of words, one row behind the other; null where B has elements. */
 export const weightMatrix = ({
@@ -167,6 +168,15 @@ export function unpackWeights(
   return out;
 }
 
+/** Groups that a k is whole numbers of, as what would work, too. */
+function groupsOf(k: number): string {
+  const whole = weightGroups.filter((group) => k % group === 0);
+  return whole.length === 0 ? "" : `, or groups of ${whole.join(" or ")}`;
+}
+
+/** How weights are asked for where their dtype was given for a matrix. */
+export const weightsInstead = "use weights s4 (--weights s4), which are B's alone, with A bf16 or f16";
+
 /** What weights and the rest of a problem contradict each other in: TW1021. */
 export function checkWeights(problem: Problem): readonly Diagnostic[] {
   const { n, k, a, b, batch, weights, symbolic, gated } = problem;
@@ -176,8 +186,7 @@ export function checkWeights(problem: Problem): readonly Diagnostic[] {
   };
   if (weights === undefined) {
     for (const [at, { dtype }] of [["a.dtype", a] as const, ["b.dtype", b] as const])
-      if (isWeights(dtype))
-        fault(at, `${dtype} is of weights, whose groups have scales`, "give weights, for B alone");
+      if (isWeights(dtype)) fault(at, `${dtype} is of weights, whose groups have scales`, weightsInstead);
     return found;
   }
   if (!isWeights(b.dtype))
@@ -191,7 +200,7 @@ export function checkWeights(problem: Problem): readonly Diagnostic[] {
     fault(
       "weights.group",
       `a k of ${k} is no whole number of groups of ${group}`,
-      `use a k of ${Math.ceil(k / group) * group}, with zeros in A behind its end, or smaller groups`,
+      `use a k of ${Math.ceil(k / group) * group}, with zeros in A behind its end${groupsOf(k)}`,
     );
   if (n % WEIGHT_COLUMNS !== 0 || k % WEIGHT_K !== 0)
     fault(
@@ -207,11 +216,14 @@ export function checkWeights(problem: Problem): readonly Diagnostic[] {
     );
   if (b.align % 16 !== 0)
     fault("b.align", `blocks of weights begin at multiples of 16 bytes, not of ${b.align}`, "use 16 or more");
-  if (batch.kind !== "none") fault("batch", "weights are one matrix, not a batch", "leave batch out");
+  if (batch.kind !== "none")
+    fault("batch", "weights are one matrix, not a batch", "leave batch, or experts, out");
   if (gated !== undefined)
     fault("gated", "weights are of one product, not of a gated one", "multiply by each half apart");
   const fixed = Object.keys(symbolic ?? {}).filter((name) => !["m", "lda", "ldc", "ldd"].includes(name));
-  for (const name of fixed)
+  // Leading dimensions follow from n and k.
+  const own = fixed.filter((name) => name === "n" || name === "k");
+  for (const name of own.length > 0 ? own : fixed)
     fault(`symbolic.${name}`, "where weights lie follows from n and k", `fix ${name}; m may be symbolic`);
   return found;
 }

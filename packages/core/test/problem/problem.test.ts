@@ -124,7 +124,7 @@ describe("refusals", () => {
     ],
     [
       { dtype: "fp16" },
-      "TW1007 (invalid) at dtype: there is no dtype 'fp16'\n  hint: did you mean f16? (dtypes: f32, f16, bf16, tf32, f64, s8, u8, s4, s32, e4m3, e5m2, e2m3, e3m2, e2m1, mxf8, mxf8e5m2, mxf6e2m3, mxf6e3m2, mxf4, nvf4)",
+      "TW1007 (invalid) at dtype: there is no dtype 'fp16'\n  hint: did you mean f16? (dtypes: f32, f16, bf16, tf32, f64, s8, u8, e4m3, e5m2, e2m3, e3m2, e2m1, mxf8, mxf8e5m2, mxf6e2m3, mxf6e3m2, mxf4, nvf4)",
     ],
     [
       { lda: 3 },
