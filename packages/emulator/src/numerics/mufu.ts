@@ -18,7 +18,11 @@ interface Segments {
   /** Bits of t, and the lowest column of its square. */
   readonly bits: number;
   readonly column: number;
+  /** Squares by t, -1 where none has been asked for. */
+  readonly squares: Int32Array;
 }
+
+const squaresOf = new Map<number, Int32Array>();
 
 function segments(
   text: string,
@@ -29,7 +33,9 @@ function segments(
   const rows = text.split(";").map((row) => row.split(",").map(Number));
   const of = (k: number, scale: number, add: number) =>
     Float64Array.from(rows, (row) => (row[k] ?? 0) * scale + add);
-  return { c0: of(0, unit, bias), c1: of(1, linear, 0), c2: of(2, quadratic, 0), bits, column };
+  const squares = squaresOf.get(column) ?? new Int32Array(2 ** bits).fill(-1);
+  squaresOf.set(column, squares);
+  return { c0: of(0, unit, bias), c1: of(1, linear, 0), c2: of(2, quadratic, 0), bits, column, squares };
 }
 
 const rcpSegments = segments(rcpRows, [2 ** 15, 8092, 4, 4], 16, 17);
@@ -55,10 +61,15 @@ function square(t: number, column: number): number {
 }
 
 /** The sum for an argument of `bits` low bits in a segment, before it is cut. */
-function interpolate({ c0, c1, c2, bits, column }: Segments, argument: number): number {
+function interpolate({ c0, c1, c2, bits, column, squares }: Segments, argument: number): number {
   const k = argument >>> bits;
   const t = argument & ((1 << bits) - 1);
-  return (c0[k] ?? 0) + (c1[k] ?? 0) * t + (c2[k] ?? 0) * square(t, column);
+  let squared = squares[t] ?? -1;
+  if (squared < 0) {
+    squared = square(t, column);
+    squares[t] = squared;
+  }
+  return (c0[k] ?? 0) + (c1[k] ?? 0) * t + (c2[k] ?? 0) * squared;
 }
 
 const float = new Float32Array(1);
@@ -112,6 +123,9 @@ export function sqrtApprox(x: number): number {
   return Math.floor(interpolate(sqrtSegments, argument) / guard) * 2 ** (half - 23);
 }
 
+/** Units of the last place of 2^-126 to 2^127. */
+const powers = Float64Array.from({ length: 254 }, (_, k) => 2 ** (k - 126 - 23));
+
 /** ex2.approx.ftz.f32. */
 function ex2Flushed(x: number): number {
   if (Number.isNaN(x)) return x;
@@ -123,7 +137,7 @@ function ex2Flushed(x: number): number {
   const below = x < 0 && rest !== 0;
   const whole = (x < 0 ? -1 : 1) * Math.floor(size * 2 ** -23) - (below ? 1 : 0);
   const fraction = below ? rest ^ 0x7fffff : rest;
-  return Math.floor(interpolate(ex2Segments, fraction) / guard) * 2 ** (whole - 23);
+  return Math.floor(interpolate(ex2Segments, fraction) / guard) * (powers[whole + 126] ?? 0);
 }
 
 /** ex2.approx.f32: below -126 the square of half the exponent's. `ftz`: of the form that flushes. */
