@@ -1,5 +1,5 @@
 /** Tiles that are tried for a problem, with their warps. */
-import { type Problem, symbolicSizes } from "@tilewright/core";
+import { type Problem, quantizeOf, symbolicSizes } from "@tilewright/core";
 
 interface Shape {
   readonly tile: readonly [m: number, n: number];
@@ -58,6 +58,13 @@ const STEP = 16;
  */
 export function* shapesFor(problem: Problem): Generator<Shape> {
   for (const shape of usual) yield { ...shape, between: false };
+  // Groups of columns that share a scale lie in the lanes of one warp, of a gated product those of both factors.
+  const group = quantizeOf(problem)?.step.group ?? 0;
+  for (const columns of group > 32 ? [group, 2 * group] : [])
+    for (const rows of warpRows)
+      for (const [below, beside] of warpGrids)
+        if (rows * columns <= MOST_SUMS && rows * below <= MOST && columns * beside <= MOST)
+          yield { tile: [rows * below, columns * beside], warp: [rows, columns], between: false };
   const { m, n, epilogue, precision, batch } = problem;
   if (
     epilogue.length > 0 ||

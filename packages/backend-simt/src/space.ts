@@ -1,5 +1,5 @@
 /** Tile shapes that are tried for a problem: register tiles by lane grids by warps, without those whose threads would have nothing to do. */
-import { type Problem, type Schedule, sizeOf } from "@tilewright/core";
+import { type Problem, quantizeOf, type Schedule, sizeOf } from "@tilewright/core";
 
 /** A tile, its K chunk, and how threads have it. */
 interface Shape {
@@ -79,6 +79,7 @@ const fits = ({ a, b }: Problem, [m]: Pair): boolean =>
 
 export function* shapesFor(problem: Problem): Generator<Shape> {
   const { m, n } = problem;
+  const group = quantizeOf(problem)?.step.group ?? null;
   // Of lane grids that give the same tile the squarest reads least of its fragments twice.
   const seen = new Set<string>();
   for (const thread of registerTiles) {
@@ -89,6 +90,8 @@ export function* shapesFor(problem: Problem): Generator<Shape> {
         const beyond = (tile: number, extent: number): boolean =>
           tile > MOST || (tile > VECTOR && tile >= 2 * extent);
         if (beyond(tm, m) || beyond(tn, n)) continue;
+        // A group of columns that share a scale lies in the lanes of one warp.
+        if (group !== null && (thread[1] * lanes[1]) % group !== 0) continue;
         const key = `${tm} ${tn} ${thread}`;
         if (seen.has(key)) continue;
         seen.add(key);

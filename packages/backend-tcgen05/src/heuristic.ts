@@ -1,5 +1,12 @@
 /** Which schedule first: the candidates, by an estimate of their time. */
-import { type Problem, type Schedule, sizeOf, symbolicSizes, type Target } from "@tilewright/core";
+import {
+  type Problem,
+  quantizeOf,
+  type Schedule,
+  sizeOf,
+  symbolicSizes,
+  type Target,
+} from "@tilewright/core";
 import { defaultSchedule, type Machine, streamKFor, tensorAccessFault } from "@tilewright/ir";
 import { accumulatorOf, overlappedColumnsThatFit } from "./accumulators.ts";
 import { estimateTime, persistentUnits } from "./cost.ts";
@@ -83,6 +90,8 @@ export function rankSchedules(problem: Problem, target: Target, machine: Machine
     loads.map((epilogueLoad) => [epi, epilogueLoad] as const),
   );
   const staged = Math.min(MOST_LOAD, Math.max(32, CHUNK_BYTES / sizeOf(problem.d.dtype)));
+  // What shares a scale is loaded together.
+  const group = quantizeOf(problem)?.step.group ?? 0;
   const chunks = Math.ceil(problem.k / tileK);
   const whole = ways.map(([epi, epilogueLoad]): Schedule => ({ epi, epilogueLoad }));
   // The launch may have other tiles than those that shares are cut for.
@@ -119,7 +128,7 @@ export function rankSchedules(problem: Problem, target: Target, machine: Machine
       const { epi, split, streamk, epilogueLoad } = readSchedule(tile);
       const { stacks, width, columns } = accumulatorOf(readSchedule(tile));
       // Registers of a step hold a load of each of the tile's instructions.
-      const load = largestLoad(columns, (epi === "tma" ? staged : 32) / stacks);
+      const load = largestLoad(columns, Math.max(group, (epi === "tma" ? staged : 32) / stacks));
       const free = target.limits.tensorMemoryColumns - factorColumns(readSchedule(tile), problem);
       const fits = Math.max(1, Math.min(2, Math.floor(free / width)));
       const two = { ...tile, loadColumns: load, accumulators: 2 };

@@ -24,6 +24,7 @@ import { CannotLower, type Context } from "./context.ts";
 import { type Kind, loadElements, roundedWords, storeElements, valueRegister, widened } from "./formats.ts";
 import { elementGuard, globalAddress } from "./globalAddress.ts";
 import { located } from "./located.ts";
+import { quantizedValues } from "./quantize.ts";
 import { groupAlong, type OwnedTile, ownedTile, ownerOf } from "./registers.ts";
 import { sharedAddress } from "./sharedAddress.ts";
 import { StepChain } from "./steps.ts";
@@ -82,6 +83,12 @@ export function lowerEpilogue(ctx: Context, stmt: Epilogue): void {
     (e) => slice?.elements.has(e.register) !== false && takesColumn(stmt.columns, e.col),
   );
   const groups = groupAlong(elements, 1, stmt.vector);
+  const quantized = quantizedValues(ctx, stmt, {
+    ...{ own, position, groups },
+    guard: (first) => guardOf(first, false),
+    values: (group, guard) =>
+      chained(group, group[0] ?? { register: 0, row: 0, col: 0 }, guard) as readonly Reg<"f32">[],
+  });
   // Pairs along rows are whole or absent as vectors of D are, into rows; else each element has its own guard.
   const along = vectorAxis(own);
   const apart = tile !== null && (along === 0 || contiguousAxis(ctx.program, tile.name) === 0);
@@ -191,8 +198,17 @@ export function lowerEpilogue(ctx: Context, stmt: Epilogue): void {
     else storeElements(ctx, guard, kind, stored, values, pass.address(within, first), "shared");
   }
 
-  /** alpha * acc + beta * C through the steps. */
+  /** What is stored of neighbours, before it is rounded to D's dtype. */
   function valuesOf(
+    group: readonly OwnedRegister[],
+    first: OwnedRegister,
+    guard: Pred | null,
+  ): readonly Reg[] {
+    return quantized === null ? chained(group, first, guard) : group.map(quantized);
+  }
+
+  /** alpha * acc + beta * C through the steps. */
+  function chained(
     group: readonly OwnedRegister[],
     first: OwnedRegister,
     guard: Pred | null,

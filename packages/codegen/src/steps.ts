@@ -96,6 +96,8 @@ export class StepChain {
         return x;
       case "factor":
       case "result":
+      // Of all values of a group together.
+      case "quantize":
         return x;
       case "map":
         return lowerExpression(ctx, at.guard, mapOf(this.#stmt.steps, index), {

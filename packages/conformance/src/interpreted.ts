@@ -4,12 +4,13 @@ import {
   type Checked,
   decodeArray,
   encodeArray,
+  type Operand,
   type OperandData,
   ok,
   operandElements,
   operandSpan,
-  type Problem,
   packedStride,
+  stepExtents,
 } from "@tilewright/core";
 import { interpret, type TileProgram } from "@tilewright/ir";
 import type { CaseData } from "./data.ts";
@@ -60,8 +61,8 @@ export function interpreted(
   const steps = new Map<number, OperandData>();
   problem.epilogue.forEach((step, i) => {
     const parts = run.value.outputs.flatMap((outputs) => outputs[i] ?? []);
-    if (step.kind === "output")
-      steps.set(i, encodeArray(step.operand.dtype, batched(problem, step.operand, parts)));
+    if (step.kind === "output" || step.kind === "quantize")
+      steps.set(i, encodeArray(step.operand.dtype, batched(step.operand, stepExtents(problem, step), parts)));
     const result = run.value.results.get(i);
     if (step.kind === "result" && result !== undefined) steps.set(i, encodeArray(step.operand.dtype, result));
     if (step.kind === "reduce")
@@ -71,10 +72,15 @@ export function interpreted(
 }
 
 /** Second outputs of a batch at their packed stride. */
-function batched(problem: Problem, operand: Problem["d"], parts: readonly ArrayLike<number>[]): Float64Array {
-  const { m, n } = problem;
-  const stride = packedStride(operand, m, n);
-  const all = new Float64Array((parts.length - 1) * stride + operandSpan(operand, m, n)).fill(Number.NaN);
+function batched(
+  operand: Operand,
+  extents: readonly [number, number],
+  parts: readonly ArrayLike<number>[],
+): Float64Array {
+  const stride = packedStride(operand, ...extents);
+  const all = new Float64Array((parts.length - 1) * stride + operandSpan(operand, ...extents)).fill(
+    Number.NaN,
+  );
   parts.forEach((part, i) => {
     all.set(Array.from(part), i * stride);
   });

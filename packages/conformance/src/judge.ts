@@ -11,10 +11,10 @@ import {
   type Operand,
   type OperandData,
   type Problem,
-  packedStride,
   readElement,
   roundTo,
   stepExtents,
+  storesMatrix,
 } from "@tilewright/core";
 import { type CaseData, operandMask, stepMask } from "./data.ts";
 
@@ -33,7 +33,7 @@ function isExact(problem: Problem, data: CaseData): boolean {
   if (data.kind === "normal") return false;
   const approximate = isApproximateEpilogue(problem.epilogue);
   const limit = problem.acc === "f16" ? 2 ** 9 : EXACT_BELOW;
-  const exact = !approximate && problem.epilogue.every((step) => step.kind !== "map");
+  const exact = !approximate && problem.epilogue.every(({ kind }) => kind !== "map" && kind !== "quantize");
   return (
     exact &&
     [data.reference.sumAbs, data.reference.d.values].every((values) =>
@@ -105,10 +105,9 @@ export function judge(problem: Problem, data: CaseData, stored: Stored): readonl
       faults.push(`epilogue[${index}] stored nothing`);
       continue;
     }
-    if (step.kind === "output" || step.kind === "result") {
+    if (storesMatrix(step)) {
       const [, columns] = stepExtents(problem, step);
-      const packed = packedStride(step.operand, problem.m, problem.n);
-      const stride = step.kind === "result" ? batchAxes(problem, `epilogue${index}`) : packed;
+      const stride = batchAxes(problem, `epilogue${index}`);
       const place = { rows: reference.rows, columns, stride };
       compare(`epilogue[${index}]`, step.operand, actual, expected, place, exact);
     } else if (step.kind === "reduce") {
@@ -143,7 +142,7 @@ export function differing(problem: Problem, x: Stored, y: Stored): number {
   let total = count(problem.d, operandMask(problem, "d"), x.d, y.d);
   problem.epilogue.forEach((step, i) => {
     const stored = x.steps.get(i);
-    if ((step.kind === "output" || step.kind === "result") && stored)
+    if (storesMatrix(step) && stored)
       total += count(step.operand, stepMask(problem, i, step.operand, stored.length), stored, y.steps.get(i));
   });
   return total;

@@ -21,6 +21,7 @@ import {
   SCALE_ALIGN,
   sizeOf,
   storageFromBytes,
+  storesMatrix,
   tensorMapOf,
 } from "@tilewright/core";
 import { type Artifact, TENSOR_ALIGN } from "@tilewright/ir";
@@ -383,7 +384,7 @@ export class Session {
     problem.epilogue.forEach((step, i) => {
       const name = `epilogue${i}`;
       if (step.kind === "reduce") steps.set(i, read(name, step.dtype, null));
-      if (step.kind !== "output" && step.kind !== "result") return;
+      if (!storesMatrix(step)) return;
       const elements = (placed.get(name)?.buffer.size ?? 0) - (placed.get(name)?.offset ?? 0);
       const length = Math.floor(elements / sizeOf(step.operand.dtype));
       steps.set(i, read(name, step.operand.dtype, stepMask(problem, i, step.operand, length)));

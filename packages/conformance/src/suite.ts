@@ -5,6 +5,7 @@ import {
   defineProblem,
   formatDiagnostic,
   type Problem,
+  quantizeOf,
   type Random,
   type Schedule,
   type Target,
@@ -297,9 +298,9 @@ function rowCase(
   const legal = (made: Schedule): boolean => backend.check(problem, made, target).length === 0;
   const drawn = (): Schedule =>
     options.randomSchedule?.(random, problem, target) ?? ownSchedule(backend, problem, target, random);
-  // Draws know nothing of pairs of columns.
+  // Draws know nothing of pairs of columns, and of groups that share a scale.
   const draw = (): Schedule =>
-    problem.gated === undefined
+    problem.gated === undefined && quantizeOf(problem) === null
       ? drawn()
       : (Array.from({ length: SHARING_DRAWS }, drawn).find(legal) ??
         ownSchedule(backend, problem, target, random));

@@ -7,6 +7,7 @@ import {
   addExpressions,
   addGated,
   addNarrowSteps,
+  addQuantized,
   addResults,
   addSteps,
 } from "./tableEpilogues.ts";
@@ -31,6 +32,7 @@ export function problemTable(types: DTypes, seed: number): readonly Row[] {
   addExpressions(table);
   addGated(table);
   addExperts(table);
+  addQuantized(table);
   return table.rows;
 }
 

@@ -182,3 +182,36 @@ export function addGated(table: Table): void {
       i === 0 ? form : {},
     );
 }
+
+/** Outputs that are quantised by groups of columns, with their scales beside them. */
+export function addQuantized(table: Table): void {
+  const { random, types } = table;
+  if (table.acc === "f64") return;
+  const { dtype, bDType } = types;
+  const size = (n: number) => ({ m: random.integer(1, 40), n, k: random.integer(1, 40) });
+  // An accumulator in f16 has no integers, and integers no 8-bit floats.
+  const integers = table.acc === "s32" || (table.acc === "f32" && random.integer(0, 1) === 1);
+  const d = { d: { dtype: integers ? "s8" : "e4m3", layout: "row" } };
+  table.add("quantised", size(96), { ...d, epilogue: "relu(acc + b[m]) | quantize(32,f32)" });
+  table.add("quantised, a batch of 3", size(128), {
+    ...d,
+    batch: { kind: "strided", count: 3 },
+    epilogue: [{ kind: "quantize", group: 64, operand: { layout: "row" } }],
+  });
+  const operands = { a: { dtype, layout: "row" }, b: { dtype: bDType ?? dtype, layout: "col" } };
+  table.add("quantised, m at launch", size(128), {
+    ...{ ...d, ...operands },
+    symbolic: { m: {} },
+    epilogue: "acc * s[n] | quantize(128,f32)",
+  });
+  if (!["f32", "f16"].includes(table.acc) || types.blockScales !== undefined) return;
+  const experts = { batch: { kind: "grouped", count: 4, rows: "offsets" }, gated: "halves" };
+  table.add(
+    "quantised, experts, gated, e5m2",
+    { m: 70, n: 64, k: 64 },
+    {
+      ...{ ...operands, ...experts, d: { dtype: "e5m2", layout: "row" } },
+      epilogue: "silu(acc) * up | quantize(32,f32:row)",
+    },
+  );
+}

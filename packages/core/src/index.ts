@@ -66,11 +66,13 @@ export { foldMap, isApproximateEpilogue, type MapLeaf, mapOf } from "./problem/e
 export { type EpilogueKind, epilogueKind } from "./problem/epilogueKind.ts";
 export {
   checkExpertRows,
+  evenProblem,
   expertRowsData,
   expertRowsOf,
   type GroupStrides,
   groupStrides,
 } from "./problem/expertRows.ts";
+export { LEAST_MAGNITUDE, largestOf, quantization, quantizeOf } from "./problem/quantize.ts";
 export { defineProblem, operations, readProblemRequest } from "./problem/request.ts";
 export * from "./problem/scales.ts";
 export { operandSpan, packedStride } from "./problem/size.ts";

@@ -131,7 +131,9 @@ export type EpilogueStep =
       readonly op: "sum" | "amax";
       readonly over: "m" | "n" | "all";
       readonly dtype: DType;
-    };
+    }
+  /** Last: `group` columns of a row, which share a scale, are divided by it, so that the largest of them becomes the largest value of D's dtype; scales are stored, a column for each group. */
+  | { readonly kind: "quantize"; readonly group: number; readonly operand: Operand };
 
 /**
  * How elements are multiplied where their dtype leaves a choice. `3xtf32`: f32 as the sum of two tf32 values, three of whose four products are

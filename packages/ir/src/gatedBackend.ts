@@ -3,6 +3,7 @@
 import type { Diagnostic, Problem, Schedule, Target, Verdict } from "@tilewright/core";
 import { dtypes, err, ok } from "@tilewright/core";
 import type { Backend } from "./backend.ts";
+import { servingQuantized } from "./quantizedBackend.ts";
 import { pairColumns, pairingFault, productOf } from "./tile/gated.ts";
 
 /** Fields of schedules, and what they have to be: partial tiles, transposing kernels, fragments of global memory and instructions that exchange A and B know nothing of pairs of columns. */
@@ -50,7 +51,7 @@ function interleavedFaults({ k, b }: Problem, served: boolean): readonly Diagnos
   return [unserved("problem.k", message, hint)];
 }
 
-/** `more`: what the backend has to say of schedules beside what all have in common; `interleaved`: whether it serves columns in turn. */
+/** The backend with gated products and quantised outputs among what it serves. `more`: what the backend has to say of schedules beside what all have in common; `interleaved`: whether it serves columns in turn. */
 export function servingGated(
   backend: Backend,
   more: (schedule: Schedule, problem: Problem, target: Target) => readonly Diagnostic[] = () => [],
@@ -99,7 +100,7 @@ export function servingGated(
     ]);
   };
   const { kernel } = backend;
-  return {
+  return servingQuantized({
     ...backend,
     accepts(problem, target) {
       const verdict = backend.accepts(productOf(problem), target);
@@ -129,5 +130,5 @@ export function servingGated(
       const program = backend.tile(productOf(problem), schedule, target);
       return problem.gated === undefined ? program : pairColumns(program, problem);
     },
-  };
+  });
 }

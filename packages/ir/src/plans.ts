@@ -1,7 +1,7 @@
 /** Which backends serve a problem, and with which schedules: the part of compiling that decides. */
 
 import type { Checked, Diagnostic, Problem, Schedule, Target, Verdict } from "@tilewright/core";
-import { didYouMean, err, ok } from "@tilewright/core";
+import { didYouMean, err, evenProblem, ok } from "@tilewright/core";
 import type { Backend } from "./backend.ts";
 import { inSplitOrder } from "./determinism.ts";
 import type { Machine } from "./model/machine.ts";
@@ -97,7 +97,7 @@ function contenders(
   const first: Contender[] = [];
   for (const backend of backends) {
     const ahead = first[0];
-    const bound = backend.engine === undefined ? 0 : leastTime(problem, backend.engine, machine);
+    const bound = backend.engine === undefined ? 0 : leastTime(evenProblem(problem), backend.engine, machine);
     const known = options.first && ahead?.plans.ok === true && ahead.timeUs !== null ? ahead.timeUs : null;
     if (known !== null && bound >= share * known) continue;
     const verdict = verdictOf(backend, problem, target);
@@ -129,9 +129,10 @@ export function predictionOf(
   target: Target,
   machine: Machine,
 ): Prediction | null {
-  const kernel = backend.kernel?.(problem, schedule, target);
+  const even = evenProblem(problem);
+  const kernel = backend.kernel?.(even, schedule, target);
   if (kernel === undefined || machine.flopsPerCycle[kernel.engine] === undefined) return null;
-  return predict(productOf(problem), kernel, machine);
+  return predict(productOf(even), kernel, machine);
 }
 
 /**
@@ -217,9 +218,11 @@ export function* plansInOrder(
   { deterministic = false, machine }: Pick<PlanOptions, "deterministic" | "machine">,
 ): Generator<Plan> {
   const seen = new Set<string>();
-  for (const found of backend.schedules(problem, target, machine)) {
+  const even = evenProblem(problem);
+  for (const found of backend.schedules(even, target, machine)) {
     const schedule = deterministic ? inSplitOrder(problem, found) : found;
-    if (schedule !== found && backend.check(problem, schedule, target).length > 0) continue;
+    if ((schedule !== found || even !== problem) && backend.check(problem, schedule, target).length > 0)
+      continue;
     const text = printSchedule(backend.schedule, schedule);
     if (seen.has(text)) continue;
     seen.add(text);

@@ -3,7 +3,7 @@
  * order of the compiler's list and a backend's claims where predictions are close.
  */
 
-import type { Problem, Target } from "@tilewright/core";
+import { evenProblem, type Problem, type Target } from "@tilewright/core";
 import type { Backend } from "./backend.ts";
 import type { Machine } from "./model/machine.ts";
 import { usualMachine } from "./model/machines.ts";
@@ -32,7 +32,8 @@ export function* rankCandidates(
   const heads = backends
     .filter((backend) => verdictOf(backend, problem, target).ok)
     .map((backend): Head => {
-      const leastUs = backend.engine === undefined ? 0 : leastTime(problem, backend.engine, machine);
+      const leastUs =
+        backend.engine === undefined ? 0 : leastTime(evenProblem(problem), backend.engine, machine);
       return { all: candidatesOf(backend, problem, target, machine, deterministic), leastUs, next: null };
     });
   for (;;) {

@@ -116,6 +116,7 @@ function stepOperand(problem: Problem, index: number): DeviceOperand | null {
       return matrix(step.operand, "in");
     case "output":
     case "result":
+    case "quantize":
       return matrix(step.operand, "out");
     case "reduce":
       return vector(batches * (step.over === "n" ? m : step.over === "m" ? n : 1), step.dtype, "reduced");

@@ -6,11 +6,11 @@ import {
   compareWithBound,
   type Operand,
   type Problem,
-  packedStride,
   type Reference,
   sizeOf,
   stepExtents,
   storageFromBytes,
+  storesMatrix,
   type WorstElement,
 } from "@tilewright/core";
 import type { GemmResult } from "@tilewright/runtime";
@@ -45,12 +45,9 @@ function* comparisons(
     const bytes = result.steps.get(index);
     if (expectation === undefined || bytes === undefined) continue;
     const name = `epilogue step ${index} (${step.kind})`;
-    if (step.kind === "output" || step.kind === "result") {
+    if (storesMatrix(step)) {
       const [, columns] = stepExtents(problem, step);
-      const stride =
-        step.kind === "result"
-          ? batchAxes(problem, `epilogue${index}`)
-          : packedStride(step.operand, problem.m, problem.n);
+      const stride = batchAxes(problem, `epilogue${index}`);
       yield [
         name,
         compareMatrix(step.operand, storageOf(step.operand, bytes), expectation, {

@@ -9,6 +9,7 @@ import { checkBlockScales, checkDTypes, checkPrecision, dtypesAt } from "./check
 import { invalid, problemCodes } from "./codes.ts";
 import { parseMap, readsUp } from "./epilogueExpression.ts";
 import { expertRowsOf } from "./expertRows.ts";
+import { quantizeFaults } from "./quantize.ts";
 import { packedStride } from "./size.ts";
 import { stepExtents } from "./stepInputs.ts";
 import { maxOfSize, type SizeName, type SizeRange, sizeNames, sizeValue } from "./symbolic.ts";
@@ -166,6 +167,7 @@ function checkStep(problem: Problem, step: EpilogueStep, at: string): Diagnostic
     case "output":
     case "factor":
     case "result":
+    case "quantize":
       return checkOperand(`${at}.operand`, step.operand, ...stepExtents(problem, step));
   }
 }
@@ -328,8 +330,13 @@ export function checkProblem(problem: Problem): readonly Diagnostic[] {
     ...checkBatch(problem),
     ...checkGated(problem),
   );
-  for (const [i, step] of problem.epilogue.entries())
-    found.push(...checkStep(problem, step, `epilogue[${i}]`));
+  for (const [i, step] of problem.epilogue.entries()) {
+    const at = `epilogue[${i}]`;
+    found.push(...checkStep(problem, step, at));
+    if (step.kind === "quantize")
+      for (const reason of quantizeFaults(problem, step, at))
+        found.push(invalid(problemCodes.epilogue, ...reason));
+  }
   return [...found, ...checkSymbolic(problem)];
 }
 

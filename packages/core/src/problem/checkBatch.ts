@@ -82,7 +82,7 @@ function checkBatchAxes(
     [problem.c !== null, "C"],
     [problem.symbolic !== undefined, "sizes of the launch"],
     [problem.blockScales !== undefined || dtypes[problem.a.dtype].kind === "scaled", "scale factors"],
-    [problem.epilogue.some(({ kind }) => kind === "output" || kind === "reduce"), "further outputs"],
+    [problem.epilogue.some(({ kind }) => ["output", "reduce", "quantize"].includes(kind)), "further outputs"],
   ];
   for (const [has, what] of without)
     if (has) found.push(wrong("batch.axes", `a batch over axes has no ${what}`, "a batch along one axis"));

@@ -115,7 +115,14 @@ function complete(request: StructuredRequest): Problem {
     beta,
     batch: batch.kind === "strided" ? strides(batch) : batch,
     epilogue: withUpFactor(request, b)
-      .map((step): EpilogueStep => ("operand" in step ? { ...step, operand: like(step.operand) } : step))
+      .map(
+        (step): EpilogueStep =>
+          step.kind === "quantize"
+            ? { ...step, operand: operandOf(step.operand, "f32", "col", m, Math.ceil(n / step.group)) }
+            : "operand" in step
+              ? { ...step, operand: like(step.operand) }
+              : step,
+      )
       .map((step, i, steps) =>
         step.kind === "map" ? { ...step, expression: canonicalMap(step.expression, steps, i) } : step,
       ),

@@ -15,6 +15,14 @@ import { rangeOfSize, type SizeRange } from "./symbolic.ts";
 export const expertRowsOf = ({ batch }: { readonly batch: Batch }): ExpertRows | null =>
   batch.kind === "grouped" ? (batch.rows ?? null) : null;
 
+/** The problem that schedules are chosen for: of experts that share rows one with as many as the others. */
+export function evenProblem(problem: Problem): Problem {
+  const { batch, m } = problem;
+  return batch.kind === "grouped" && batch.rows === "offsets"
+    ? { ...problem, m: Math.ceil(m / batch.count) }
+    : problem;
+}
+
 /** Bytes from an operand's first element to that of a group: `row` times the number of the group's first row, and `group` times its own. */
 export interface GroupStrides {
   readonly row: number;
@@ -46,7 +54,7 @@ export function groupStrides(problem: Problem, which: BatchedOperand): GroupStri
   const own = which === "b" || step?.kind === "factor" || (matrix === null && vector?.across === 0);
   return own || rows === "counts"
     ? { row: 0, group: whole * unit }
-    : { row: (matrix?.ld ?? 1) * unit, group: 0 };
+    : { row: (matrix?.layout === "row" ? matrix.ld : 1) * unit, group: 0 };
 }
 
 /** What device memory says of groups with so many rows each: where each ends, or the counts themselves. */
@@ -111,7 +119,8 @@ export function checkExperts(problem: Problem): readonly Diagnostic[] {
     if (problem[which]?.layout === "col")
       fault(`${which}.layout`, "rows of experts follow each other, each contiguous", "use row");
   problem.epilogue.forEach((step, i) => {
-    if ("operand" in step && step.kind !== "factor" && step.operand.layout === "col")
+    const apart = step.kind === "factor" || step.kind === "quantize";
+    if ("operand" in step && !apart && step.operand.layout === "col")
       fault(`epilogue[${i}].operand.layout`, "rows of experts follow each other, each contiguous", "use row");
     if (step.kind === "reduce" || (step.kind === "factor" && problem.gated !== "matrices"))
       fault(`epilogue[${i}]`, `${step.kind} has no place for each expert`, "leave it out");

@@ -33,7 +33,15 @@ export const stepExtents = (
   { m, n }: Pick<Problem, "m" | "n">,
   step: EpilogueStep,
 ): readonly [number, number] =>
-  step.kind === "factor" || step.kind === "result" ? [step.rows, step.columns] : [m, n];
+  step.kind === "factor" || step.kind === "result"
+    ? [step.rows, step.columns]
+    : [m, step.kind === "quantize" ? Math.ceil(n / step.group) : n];
+
+/** Whether a step stores a matrix beside D. */
+export const storesMatrix = (
+  step: EpilogueStep | undefined,
+): step is Extract<EpilogueStep, { kind: "output" | "result" | "quantize" }> =>
+  step?.kind === "output" || step?.kind === "result" || step?.kind === "quantize";
 
 /** Names of the extents of the matrix of a step, rows and columns: those of B of a gated product's second factor. */
 export const stepExtentNames = (

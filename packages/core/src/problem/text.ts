@@ -61,6 +61,8 @@ export function printStep(step: EpilogueStep): string {
     case "factor":
     case "result":
       return `${step.kind}(${step.rows},${step.columns},${printOperand(step.operand)})`;
+    case "quantize":
+      return `quantize(${step.group},${printOperand(step.operand)})`;
     case "cast":
       return `cast(${step.dtype},${step.saturate ? "saturate" : "ieee"})`;
     case "reduce":
@@ -166,6 +168,7 @@ const stepArguments: Readonly<Record<EpilogueStep["kind"], readonly string[]>> =
   cast: ["dtype", "saturate"],
   output: ["operand"],
   reduce: ["op", "over", "dtype"],
+  quantize: ["group", "operand"],
 };
 
 const fault = (at: string, message: string, hint: string): Diagnostic => ({
@@ -178,7 +181,7 @@ const fault = (at: string, message: string, hint: string): Diagnostic => ({
 
 function argument(name: string, text: string): Json {
   if (name === "operand") return operandText(text);
-  if (["min", "max", "rows", "columns"].includes(name)) return number(text);
+  if (["min", "max", "rows", "columns", "group"].includes(name)) return number(text);
   if (name === "saturate") return text === "saturate" ? true : text === "ieee" ? false : text;
   return text;
 }

@@ -6,6 +6,7 @@ import { epsilonOf } from "../numerics/formats.ts";
 import { decodeArray, roundTo } from "../numerics/storage.ts";
 import { type BatchedOperand, batchAxes, batchOffset, operandElements } from "../problem/batch.ts";
 import { foldMap, mapOf } from "../problem/epilogueExpression.ts";
+import { LEAST_MAGNITUDE, largestOf, type Quantize } from "../problem/quantize.ts";
 import { BLOCK_SCALE, blockFactors, scaleMatrix } from "../problem/scales.ts";
 import { unpackWeights } from "../problem/weights.ts";
 import { type EpilogueStep, type Problem, productColumns, type Scalar, upFactor } from "../problem.ts";
@@ -127,6 +128,38 @@ function reduce(
     bounds[i] = error + storeBound(step.dtype, value, error);
   }
   return { values, bounds };
+}
+
+/** Groups of columns divided by their scales, which it gives. */
+function quantize({ group }: Quantize, dtype: DType, tile: Tile, columns: number, slip: Slip): Expectation {
+  const groups = columns / group;
+  const largest = {
+    values: new Float64Array(tile.values.length / group),
+    bounds: new Float64Array(tile.values.length / group),
+  };
+  const groupOf = (row: number, column: number): number => row * groups + Math.floor(column / group);
+  update(tile, columns, (v, e, row, column) => {
+    const at = groupOf(row, column);
+    // NaN stays, as the largest of all.
+    if (Number.isNaN(v) || Math.abs(v) > (largest.values[at] ?? 0)) largest.values[at] = Math.abs(v);
+    largest.bounds[at] = Math.max(largest.bounds[at] ?? 0, e);
+    return [v, e];
+  });
+  const most = largestOf(dtype);
+  const magnitude = (at: number): Approximate => [
+    Math.max(largest.values[at] ?? 0, LEAST_MAGNITUDE),
+    largest.bounds[at] ?? 0,
+  ];
+  const inverses = Array.from(largest.values, (_, at) =>
+    applyApproximately("div", [[most, 0], magnitude(at)], slip),
+  );
+  update(tile, columns, (v, e, row, column) =>
+    applyApproximately("mul", [[v, e], inverses[groupOf(row, column)] ?? [0, 0]], slip),
+  );
+  const scales = Array.from(largest.values, (_, at) =>
+    applyApproximately("mul", [magnitude(at), [1 / most, stepUnit / most]], slip),
+  );
+  return { values: Float64Array.from(scales, ([x]) => x), bounds: Float64Array.from(scales, ([, e]) => e) };
 }
 
 const numberOf = (scalar: Scalar, runtime: number | undefined, fallback: number): number =>
@@ -403,6 +436,8 @@ function applyStep(index: number, tile: Tile, context: StepContext): Expectation
         values: tile.values.slice(),
         bounds: tile.bounds.map((e, i) => e + storeBound(step.operand.dtype, tile.values[i] ?? 0, e)),
       };
+    case "quantize":
+      return quantize(step, problem.d.dtype, tile, n, slip);
     case "reduce":
       return context.partial && step.over !== "n" ? null : reduce(step, tile, rows.length, n);
   }

@@ -89,6 +89,15 @@ const epilogueSteps = <T extends z.ZodType>(operand: T) =>
         over: z.enum(["m", "n", "all"]),
         dtype,
       }),
+      z
+        .strictObject({
+          kind: z.literal("quantize"),
+          group: integer(1, "columns of a row that share a scale"),
+          operand,
+        })
+        .describe(
+          "last: D's elements are divided by scales, of so many columns of a row the largest magnitude over the largest value of D's dtype, which are stored as a matrix of m x n / group",
+        ),
     ]),
   );
 

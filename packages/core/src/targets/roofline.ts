@@ -1,6 +1,7 @@
 /** The least time a GEMM can take on a GPU. */
 import { dtypes, productDType } from "../dtype.ts";
 import { factorsSize } from "../problem/scales.ts";
+import { stepExtents } from "../problem/stepInputs.ts";
 import { type Operand, operandShape, type Problem, productColumns } from "../problem.ts";
 import type { Gpu } from "../target.ts";
 
@@ -46,8 +47,8 @@ export function roofline(problem: Problem, gpu: Gpu): Roofline {
   for (const step of problem.epilogue)
     if ("operand" in step)
       bytes +=
-        step.kind === "result"
-          ? (step.rows * step.columns * parts * dtypes[step.operand.dtype].bits) / 8
+        step.kind === "result" || step.kind === "quantize"
+          ? (stepExtents(problem, step).reduce((x, y) => x * y, parts) * dtypes[step.operand.dtype].bits) / 8
           : bytesOf(step.operand, step.kind === "factor" ? "b" : "d", step.kind === "factor" ? count : parts);
 
   const flops = 2 * problem.m * productColumns(problem) * problem.k * parts;

@@ -73,6 +73,7 @@ export {
   distribute,
   distributedVector,
   distributionGrid,
+  groupedColumns,
   modeCoordinate,
   type OwnedRegister,
   ownedAxis,

@@ -42,6 +42,29 @@ export const registerAt = (own: Ownership | null, row: number, col: number): num
     .filter(({ tier }) => tier === "register")
     .reduce((sum, f) => sum + (Math.floor(f.at / f.weight) % f.extent) * f.stride, 0);
 
+/**
+ * The column factors of a register tile in two: those within groups of `group` columns, and those that number the groups; null where no factors make up a group. Where
+ * a group lies in several warps: null as well.
+ */
+export function groupedColumns(
+  { cols }: Ownership,
+  group: number,
+): { readonly inner: readonly OwnershipMode[]; readonly outer: readonly OwnershipMode[] } | null {
+  const [inner, outer]: [OwnershipMode[], OwnershipMode[]] = [[], []];
+  let left = group;
+  for (const factor of [...cols].reverse()) {
+    const { extent, stride, tier } = factor;
+    const [large, small] = extent > left ? [extent, left] : [left, extent];
+    if (large % small !== 0) return null;
+    const within = Math.min(extent, left);
+    if (within > 1 && tier !== "register" && tier !== "thread") return null;
+    if (within > 1) inner.unshift({ ...factor, extent: within });
+    if (extent > within) outer.unshift({ ...factor, extent: extent / within, stride: stride * within });
+    left /= within;
+  }
+  return left === 1 ? { inner, outer } : null;
+}
+
 /** One register of a tile: its number and the constant part of its coordinates. */
 export interface OwnedRegister {
   readonly register: number;

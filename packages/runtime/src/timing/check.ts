@@ -239,6 +239,7 @@ function latticeInputs(
       case "output":
       case "result":
       case "reduce":
+      case "quantize":
         return null;
       default:
         return step satisfies never;

@@ -8,7 +8,11 @@ import {
   fmaF32,
   foldMap,
   mapOf,
+  operandStrides,
+  quantization,
+  quantizeOf,
   roundTo,
+  stepExtents,
   valueOfFunction,
 } from "@tilewright/core";
 import { InterpretFailure, interpretCodes } from "./failure.ts";
@@ -86,9 +90,13 @@ export class EpilogueChain {
   /** The second sum of the element at hand, of a gated product. */
   #up: number | null = null;
   readonly arithmetic: Arithmetic;
+  readonly #problem: Problem;
+  readonly #steps: readonly EpilogueStep[];
 
   constructor(problem: Problem, steps: readonly EpilogueStep[], inputs: readonly (StepInput | undefined)[]) {
     this.arithmetic = arithmetics[epilogueKind(problem)];
+    this.#problem = problem;
+    this.#steps = steps;
     this.outputs = steps.map(() => undefined);
     this.#applies = steps.map((step, i) => this.#compile(problem, steps, step, inputs[i], i));
   }
@@ -105,6 +113,33 @@ export class EpilogueChain {
     this.#up = up;
     for (const [i, step] of this.#applies.entries()) value = step(value, row, col, own[i]);
     return value;
+  }
+
+  /** Values of a row from column `col` on become what is stored of them: where the last step quantises whole groups, divided by their scales, which it stores. */
+  finishRow(values: Float64Array, row: number, col: number): void {
+    const found = quantizeOf({ epilogue: this.#steps });
+    if (found === null) return;
+    const { step, index } = found;
+    const { group, operand } = step;
+    if (col % group !== 0 || values.length % group !== 0)
+      invalid(
+        index,
+        `columns ${col} to ${col + values.length - 1} are no whole groups of ${group}`,
+        "tiles of whole groups",
+      );
+    const scales = this.outputs[index];
+    const [rs, cs] = operandStrides(operand);
+    for (let from = 0; from < values.length; from += group) {
+      const each = values.subarray(from, from + group);
+      // NaN stays, as the largest of all.
+      const largest = each.reduce(
+        (most, x) => (Math.abs(x) <= most ? most : Number.isNaN(most) ? most : Math.abs(x)),
+        0,
+      );
+      const { scale, inverse } = quantization(largest, this.#problem.d.dtype);
+      for (const [i, x] of each.entries()) each[i] = f32.mul(x, inverse);
+      if (scales) scales[row * rs + ((col + from) / group) * cs] = scale;
+    }
   }
 
   #compile(
@@ -153,6 +188,12 @@ export class EpilogueChain {
             number: (value) => value,
             apply: (fn, args) => round(valueOfFunction(fn, args)),
           });
+      }
+      case "quantize": {
+        const [rows, columns] = stepExtents(problem, step);
+        const [rs, cs] = operandStrides(step.operand);
+        this.outputs[i] = makeValues("f32", (rows - 1) * rs + (columns - 1) * cs + 1);
+        return (x) => x;
       }
       case "factor":
       case "result":
@@ -238,7 +279,8 @@ export function runEpilogue(
       at,
     );
   const own: (number | undefined)[] = [];
-  for (let r = box.row0; r < box.row1; r++)
+  const line = new Float64Array(Math.max(0, box.col1 - box.col0));
+  for (let r = box.row0; r < box.row1; r++) {
     for (let col = box.col0; col < box.col1; col++) {
       const scaledAt = (place: Place): number => {
         const sum = round(values[offsetOf(place, r, col)] ?? 0);
@@ -249,9 +291,11 @@ export function runEpilogue(
       for (const { step, place } of inputs)
         own[step] =
           place.memory.data[offsetOf(place, place.rows === 1 ? 0 : r, place.cols === 1 ? 0 : col)] ?? 0;
-      out[offsetOf(dst, r, col)] = stored(
-        chain.apply(value, dst.row + r, dst.col + col, own, up && scaledAt(up)),
-      );
+      line[col - box.col0] = chain.apply(value, dst.row + r, dst.col + col, own, up && scaledAt(up));
     }
+    chain.finishRow(line, dst.row + r, dst.col + box.col0);
+    for (let col = box.col0; col < box.col1; col++)
+      out[offsetOf(dst, r, col)] = stored(line[col - box.col0] ?? 0);
+  }
   markWritten(dst, box);
 }

@@ -167,6 +167,7 @@ function stepAccess(step: EpilogueStep): "read" | "write" | "readwrite" | null {
       return step.by === "scalar" ? null : "read";
     case "output":
     case "result":
+    case "quantize":
       return "write";
     case "reduce":
       return "readwrite";

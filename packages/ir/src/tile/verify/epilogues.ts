@@ -1,7 +1,9 @@
 /** Epilogues read C exactly where beta asks for it, and the tiles cover D once. */
 
+import { quantizeOf } from "@tilewright/core";
 import { type DsmemReduction, dsmemReduction } from "../dsmemReduction.ts";
 import { evaluateExpr, freeVars } from "../expr.ts";
+import { groupedColumns } from "../ownership.ts";
 import { storeOwners } from "../staged.ts";
 import type { Stmt, StmtKind, View } from "../types.ts";
 import { bufferAt, type Fault, type Site, type Subject, type Verifier } from "./verifier.ts";
@@ -10,7 +12,7 @@ export const epilogues: Verifier = {
   name: "epilogues",
   code: "TW3120",
   property:
-    "an epilogue has C iff beta is not 0, asks the launch only for scalars that the problem leaves to it, and passes D through a shared tile of D's dtype that divides it",
+    "an epilogue has C iff beta is not 0, asks the launch only for scalars that the problem leaves to it, passes D through a shared tile of D's dtype that divides it, and has columns that share a scale in one warp",
   from: "nest",
   *check(subject) {
     const { program, sites } = subject;
@@ -24,6 +26,7 @@ export const epilogues: Verifier = {
           hint: stmt.c === null ? "write c VIEW, or beta 0" : "remove c, or give beta a value",
         };
       if (stmt.via !== null) yield* through(subject, site, stmt.via, stmt.acc.extent);
+      yield* groups(subject, site, stmt);
       yield* byThreads(subject, site, stmt);
       for (const name of ["alpha", "beta"] as const)
         if (stmt[name] === "runtime" && program.problem[name] !== "runtime")
@@ -35,6 +38,20 @@ export const epilogues: Verifier = {
     }
   },
 };
+
+/** Columns that share a scale: whole groups of what is stored, each in one warp. */
+function* groups(subject: Subject, site: Site, stmt: Extract<Stmt, { kind: "epilogue" }>): Iterable<Fault> {
+  const group = quantizeOf({ epilogue: stmt.steps })?.step.group;
+  if (group === undefined) return;
+  const { own } = bufferAt(subject, stmt.acc.buffer);
+  const whole = stmt.dst.extent[1] % group === 0 && stmt.acc.extent[1] % group === 0;
+  if (!whole || (own !== null && groupedColumns(own, group) === null))
+    yield {
+      at: site,
+      message: `stores ${stmt.dst.extent[1]} columns, and ${whole ? "several warps have" : "they are no whole groups of"} the ${group} that share a scale`,
+      hint: "a tile of whole groups, each in one warp",
+    };
+}
 
 function* through(
   subject: Subject,

@@ -1,0 +1,93 @@
+/** A backend that serves quantised outputs: by schedules whose epilogues have whole groups of columns in the lanes of one warp. */
+import type { Diagnostic, Problem, Schedule, Target } from "@tilewright/core";
+import { err, ok, quantizeOf } from "@tilewright/core";
+import type { Backend } from "./backend.ts";
+import { groupedColumns } from "./tile/ownership.ts";
+import { eachStmt } from "./tile/rewrite.ts";
+import { tensorPlace } from "./tile/tensor.ts";
+import type { TileProgram } from "./tile/types.ts";
+
+/** Fields of schedules, and what they have to be: a group's values are those of one CTA, and lie in its lanes as columns of the accumulator do. */
+const plain: Readonly<Record<string, string>> = { split: "1", streamk: "0", swapAB: "off", tail: "0" };
+
+const fault = (at: string, message: string, hint: string): Diagnostic => ({
+  code: "TW1909",
+  kind: "unsupported",
+  at,
+  message: `a quantised output: ${message}`,
+  hint,
+});
+
+/** Why the epilogue of a program at stage nest has no whole groups of so many columns in a warp; null where it has. */
+function groupFault({ nest, body, buffers, directives }: TileProgram, group: number): string | null {
+  const epilogue = eachStmt(body).find((stmt) => stmt.kind === "epilogue");
+  const name = epilogue?.kind === "epilogue" ? epilogue.acc.buffer : null;
+  const acc = buffers.find((buffer) => buffer.name === name);
+  if (nest === null || epilogue?.kind !== "epilogue" || acc === undefined) return "it is no plain product";
+  const stored = epilogue.dst.extent[1];
+  if (stored % group !== 0) return `its tiles have ${stored} columns of D, no whole groups of ${group}`;
+  const taken = directives.find(({ name }) => name === "accumulate")?.args as
+    | { readonly columns?: number }
+    | undefined;
+  const most = taken?.columns;
+  if (most !== undefined) {
+    const paired = directives.some(({ name }) => name === "pair");
+    const place = tensorPlace(paired ? { ...acc, halves: acc.lanes ?? 0 } : acc);
+    const columns = place?.form === "split" ? place.columns / 2 : most;
+    if (columns % group !== 0)
+      return `its epilogue has ${columns} columns at a time, no whole groups of ${group}`;
+  }
+  const cols = nest.n.filter(({ tier }) => tier !== "grid");
+  const inLanes = cols.map((mode) =>
+    mode.tier === "atom" ? ({ ...mode, tier: "register" } as const) : mode,
+  );
+  return groupedColumns({ rows: [], cols: inLanes }, group) === null
+    ? `its warps have fewer columns beside each other than the ${group} of a group`
+    : null;
+}
+
+export function servingQuantized(backend: Backend): Backend {
+  const faultsOf = (problem: Problem, schedule: Schedule, target: Target): readonly Diagnostic[] => {
+    const found = [...backend.check(problem, schedule, target)];
+    const group = quantizeOf(problem)?.step.group;
+    if (group === undefined) return found;
+    for (const field of backend.schedule.fields) {
+      const wanted = plain[field.name];
+      const value = schedule[field.name];
+      if (wanted === undefined || value === undefined || field.print(value) === wanted) continue;
+      found.push(
+        fault(
+          `schedule.${field.name}`,
+          `groups of columns need ${field.name}=${wanted}`,
+          `nearest legal: ${field.name}=${wanted}`,
+        ),
+      );
+    }
+    if (found.length > 0) return found;
+    const wrong = groupFault(backend.tile(problem, schedule, target), group);
+    return wrong === null
+      ? []
+      : [fault("schedule.tile", wrong, "fewer warps along n, a wider tile, or smaller groups")];
+  };
+  return {
+    ...backend,
+    accepts(problem, target) {
+      const verdict = backend.accepts(problem, target);
+      if (!verdict.ok || quantizeOf(problem) === null) return verdict;
+      for (const schedule of backend.schedules(problem, target))
+        if (faultsOf(problem, schedule, target).length === 0) return ok(true);
+      return err([
+        fault(
+          "problem.epilogue",
+          "no schedule of this backend has a group in one warp",
+          "use smaller groups, or another backend",
+        ),
+      ]);
+    },
+    *schedules(problem, target, machine) {
+      for (const schedule of backend.schedules(problem, target, machine))
+        if (quantizeOf(problem) === null || faultsOf(problem, schedule, target).length === 0) yield schedule;
+    },
+    check: faultsOf,
+  };
+}
