@@ -8,6 +8,7 @@ import {
   isScaled,
   type Manifest,
   ok,
+  quantizeOf,
   readManifest,
 } from "@tilewright/core";
 import type { Artifact } from "@tilewright/ir";
@@ -74,10 +75,12 @@ export async function buildLibrary(
     tell(context, i, plan.kernels.length, began);
     const { target } = request;
     const { a, blockScales, weights } = request.problem;
-    if (isScaled(a.dtype) || blockScales !== undefined || weights !== undefined) {
+    const quantizes = quantizeOf(request.problem) !== null;
+    if (isScaled(a.dtype) || blockScales !== undefined || weights !== undefined || quantizes) {
       const what =
         weights !== undefined ? "weights" : blockScales === undefined ? a.dtype : `${a.dtype} with factors`;
-      const message = `${request.operation} multiplies ${what}, and launchers have no place for its scale factors`;
+      const does = quantizes ? "quantises D" : `multiplies ${what}`;
+      const message = `${request.operation} ${does}, and launchers have no place for its scale factors`;
       const hint = "compile it by itself: its manifest says what to launch";
       found.push(problemWith(codes.libraryFactors, request.at, message, { hint }));
       return [];
