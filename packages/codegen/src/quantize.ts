@@ -1,7 +1,8 @@
 /** An epilogue that quantises D: the values of a group of columns are made together, and divided by the scale that their largest magnitude gives. */
-import { LEAST_MAGNITUDE, largestOf, quantizeOf } from "@tilewright/core";
+import { LEAST_MAGNITUDE, largestOf, quantizeOf, stepBuffer } from "@tilewright/core";
 import {
   add,
+  bufferOf,
   groupedColumns,
   lit,
   mul,
@@ -13,9 +14,9 @@ import {
 import { imm } from "@tilewright/ptx";
 import { Arithmetic, type F32 } from "./arithmetic.ts";
 import type { Pred } from "./code.ts";
-import { CannotLower, type Context } from "./context.ts";
+import type { Context } from "./context.ts";
 import { storeElements } from "./formats.ts";
-import { arrayAddress, stepArray } from "./globalAddress.ts";
+import { arrayAddress, globalArray } from "./globalAddress.ts";
 import { insideBlock, ownedPosition, type ThreadPosition } from "./threads.ts";
 
 type Epilogue = Extract<Stmt, { kind: "epilogue" }>;
@@ -46,10 +47,9 @@ export function quantizedValues(
   const found = quantizeOf({ epilogue: stmt.steps });
   if (found === null) return null;
   const { step, index } = found;
-  const { problem } = ctx.program;
   const cut = groupedColumns(own, step.group);
   if (cut === null || ctx.slice !== null)
-    throw new CannotLower("epilogue", `groups of ${step.group} columns lie in several warps`);
+    throw new RangeError("programs have groups in one warp, and whole (TW3120)");
   const { inner, outer } = cut;
   const lane = ownedPosition(ctx.values, { rows: [], cols: inner }, insideBlock).col.reg;
   const place = { row: position.row, col: ownedPosition(ctx.values, { rows: [], cols: outer }).col };
@@ -60,14 +60,14 @@ export function quantizedValues(
   );
   const blockOf = ({ col }: OwnedRegister): number => Math.floor(col / step.group);
   const made = new Map<string, ReadonlyMap<number, F32>>();
-  const most = largestOf(problem.d.dtype);
+  const most = largestOf(bufferOf(ctx.program, stmt.dst.buffer).dtype);
 
   return (e) => {
     const key = `${e.row} ${blockOf(e)}`;
     const known = made.get(key) ?? block(e);
     made.set(key, known);
     const value = known.get(e.register);
-    if (value === undefined) throw new CannotLower("epilogue", "an element is outside of its group");
+    if (value === undefined) throw new RangeError("an element is one of its group");
     return value;
   };
 
@@ -75,7 +75,7 @@ export function quantizedValues(
     const taken = groups.filter(([first]) => first?.row === of.row && blockOf(first) === blockOf(of));
     const [[first = of] = []] = taken;
     const guard = guardOf(first);
-    if (guard === "outside") throw new CannotLower("epilogue", "a group outside of D is not asked for");
+    if (guard === "outside") throw new RangeError("no element outside of D is asked for");
     const values = taken.flatMap((group) => {
       const some = valuesOf(group, guard);
       return group.map((e, i) => [e.register, some[i]] as const);
@@ -124,7 +124,7 @@ export function quantizedValues(
     }
     const address = arrayAddress(
       ctx,
-      stepArray(problem, index),
+      globalArray(ctx, stepBuffer(index)),
       [stmt.dst.origin[0], column],
       place,
       of.row,

@@ -44,6 +44,12 @@ function* groups(subject: Subject, site: Site, stmt: Extract<Stmt, { kind: "epil
   const group = quantizeOf({ epilogue: stmt.steps })?.step.group;
   if (group === undefined) return;
   const { own } = bufferAt(subject, stmt.acc.buffer);
+  if (site.parents.some((s) => s.kind === "slices" || (s.kind === "reduce" && s.by === "slices")))
+    yield {
+      at: site,
+      message: "CTAs store slices, which cut the columns that share a scale",
+      hint: "by last",
+    };
   const whole = stmt.dst.extent[1] % group === 0 && stmt.acc.extent[1] % group === 0;
   if (!whole || (own !== null && groupedColumns(own, group) === null))
     yield {
