@@ -39,6 +39,22 @@ const tile = {
   ],
 };
 
+/** Colours of PTX: directives, what an instruction begins with, registers, numbers. */
+const ptx = {
+  name: "ptx",
+  scopeName: "source.ptx",
+  patterns: [
+    { match: "//.*$", name: "comment" },
+    { match: "%[A-Za-z_$][\\w$]*(?:\\.[xyzw])?", name: "variable" },
+    {
+      match: "^\\s*(@!?%\\w+)?\\s*([a-z][\\w.:]*)",
+      captures: { 1: { name: "variable" }, 2: { name: "keyword" } },
+    },
+    { match: "^\\s*\\.[a-z]\\w*", name: "support.type" },
+    { match: "\\b(?:0x[0-9a-fA-F]+|0[fdFD][0-9a-fA-F]+|\\d+)\\b", name: "constant.numeric" },
+  ],
+};
+
 /**
  * @typedef {{ content: string, attrGet: (name: string) => string | null }} Token of markdown-it
  * @typedef {(tokens: Token[], at: number, ...rest: unknown[]) => string} Rule
@@ -56,17 +72,51 @@ function scrollCharts({ renderer: { rules }, utils }) {
   };
 }
 
+/** The theme's search as a dialog with a combobox whose options are the links themselves: the theme has a button around all of it, and links within options. */
+const searchRoles = /** @type {const} */ ([
+  [
+    /role="button"\s+:aria-owns="[^"]*"\s+aria-expanded="true"\s+aria-haspopup="listbox"/,
+    'role="dialog" aria-modal="true"',
+  ],
+  [
+    /aria-autocomplete="both"/,
+    'role="combobox" aria-autocomplete="list" :aria-expanded="results?.length > 0"',
+  ],
+  [/:id="'localsearch-item-' \+ index"\s+:aria-selected="[^"]*"\s+role="option"/, 'role="presentation"'],
+  [
+    /:aria-label="\[\.\.\.p\.titles, p\.title\][^"]*"/,
+    `:id="'localsearch-item-' + index" :aria-selected="selectedIndex === index" role="option"`,
+  ],
+  [/<kbd :aria-label/g, '<kbd role="img" :aria-label'],
+]);
+
+const accessibleSearch = {
+  name: "accessible-search",
+  /** @type {"pre"} */
+  enforce: "pre",
+  /** @param {string} code @param {string} id */
+  transform(code, id) {
+    if (!id.endsWith("/VPLocalSearchBox.vue")) return undefined;
+    return searchRoles.reduce((text, [of, to]) => {
+      if (!of.test(text))
+        throw new Error(`the theme's search has no ${of}: see whether it is accessible by itself`);
+      return text.replace(of, to);
+    }, code);
+  },
+};
+
 export default {
   title: "Tilewright",
   description: "GEMM compiler: problem and GPU target in, PTX and launch manifest out",
   cleanUrls: true,
+  vite: { plugins: [accessibleSearch] },
   head: [
     ["style", {}, style],
     ["link", { rel: "icon", href: "data:," }],
   ],
   markdown: {
     theme: { light: "github-light-high-contrast", dark: "github-dark-high-contrast" },
-    languages: [tile],
+    languages: [tile, ptx],
     config: scrollCharts,
   },
   themeConfig: {
