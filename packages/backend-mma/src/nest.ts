@@ -28,6 +28,7 @@ import {
   splitChunks,
   streamKFor,
   type TileProgram,
+  weightTiles,
 } from "@tilewright/ir";
 import { type MmaSchedule, mathWarps, readSchedule, threadsOf } from "./schedule.ts";
 import { type Staging, stagingOf } from "./staging.ts";
@@ -216,33 +217,38 @@ function slicesBytes(problem: Problem, s: MmaSchedule, atom: Atom): number {
     : (meeting.blocks * s.tileM * s.tileN * (dtypes[atom.acc].bits / 8)) / meeting.slices;
 }
 
-/** Bytes after which the widest swizzle of rows of a chunk begins anew. */
-const SWIZZLE_PERIOD = 2048;
+/** Rows of a chunk after which the widest swizzle begins anew. */
+const SWIZZLE_ROWS = 8;
+
+type WeightedProblem = Pick<Problem, "a" | "b" | "weights">;
 
 /** The ring that a block has in shared memory, without padding. `s.tileK` is the chunk as it will be. */
-function ringNeeds({ weights }: Pick<Problem, "weights">, s: MmaSchedule, atom: Atom): SharedNeeds {
+function ringNeeds(problem: WeightedProblem, s: MmaSchedule, atom: Atom): SharedNeeds {
+  const { weights } = problem;
   const tile = (name: string, extent: number, bits = 8 * sizeOf(atom.a), align = 1) => ({
     name,
     bytes: (extent * s.tileK * bits) / 8,
     align,
   });
   const arrivals = s.copy === "tma" ? 1 : null;
-  const factors = (name: string) => tile(name, s.tileN, (8 * sizeOf(atom.a)) / (weights?.group ?? 1));
   const tiles =
     weights === undefined
       ? [tile("A", s.tileM), tile("B", s.tileN)]
       : [
-          tile("B", s.tileN, dtypes.s4.bits),
-          factors("SFB"),
-          ...(weights.zeros ? [factors("SFB1")] : []),
+          ...weightTiles(problem, s.tileN, s.tileK),
           // Behind tiles of any size, where its swizzle wants it.
-          tile("A", s.tileM, 8 * sizeOf(atom.a), s.sharedLayout === "plain" ? 1 : SWIZZLE_PERIOD),
+          tile(
+            "A",
+            s.tileM,
+            8 * sizeOf(atom.a),
+            s.sharedLayout === "plain" ? 1 : SWIZZLE_ROWS * s.tileK * sizeOf(atom.a),
+          ),
         ];
   return { rings: [{ name: "ring", slots: s.stages, tiles, full: arrivals, empty: arrivals }] };
 }
 
 /** Bytes of it. */
-export const ringBytes = (problem: Pick<Problem, "weights">, s: MmaSchedule, atom: Atom): number =>
+export const ringBytes = (problem: WeightedProblem, s: MmaSchedule, atom: Atom): number =>
   placeShared(regionsOf(ringNeeds(problem, s, atom))).bytes;
 
 /** Bytes of shared memory of a block, without padding: the ring, what blocks of a cluster exchange, and D's tile beside it or in its place. */

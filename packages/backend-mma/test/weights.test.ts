@@ -38,6 +38,15 @@ const cases = [
     { group: 64, zeros: true },
     "tile=32x64x64 warp=16x32 stages=3 frag=1 copy=tma",
   ],
+  // Persistent CTAs; chunks whose words come in several boxes.
+  [
+    "sm_90",
+    "bf16",
+    [40, 64, 512],
+    { group: 128 },
+    "tile=32x32x128 warp=16x16 stages=3 frag=1 copy=tma sched=persistent",
+  ],
+  ["sm_90", "f16", [16, 32, 512], { group: 128 }, "tile=16x32x256 warp=16x16 stages=2 frag=1 copy=tma"],
   [
     "sm_90",
     "f16",

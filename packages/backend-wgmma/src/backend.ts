@@ -44,6 +44,7 @@ import {
   stageEpilogue,
   stageOperands,
   swapAB,
+  tensorAccessFault,
   usualMachine,
   vectorise,
 } from "@tilewright/ir";
@@ -56,6 +57,7 @@ import { ladders } from "./ladders.ts";
 import { lower } from "./lower/lower.ts";
 import { pairedBytes, tileProblem, widensA, widthsOf } from "./nest.ts";
 import { accumulateInTwoLevels } from "./passes/accumulateInTwoLevels.ts";
+import { alternateWeights } from "./passes/alternateWeights.ts";
 import { awaitProducts } from "./passes/awaitProducts.ts";
 import { delayRelease } from "./passes/delayRelease.ts";
 import { issueProducts } from "./passes/issueProducts.ts";
@@ -86,6 +88,7 @@ const products: Backend = {
   passes: [
     cacheOperands,
     stageOperands,
+    alternateWeights,
     swapAB,
     pipelineRing,
     specialiseRoles,
@@ -178,7 +181,7 @@ function supports(target: Target): Verdict {
 function accepts(problem: Problem, _target: Target): Verdict {
   return verdictOn((refuse, reasons) => {
     const { a, b, acc } = problem;
-    if (widensTo(b.dtype, a.dtype))
+    if (problem.weights === undefined && widensTo(b.dtype, a.dtype))
       refuse(
         "TW1828",
         "problem.b.dtype",
@@ -200,6 +203,14 @@ function accepts(problem: Problem, _target: Target): Verdict {
         a.dtype === "f32"
           ? "use --dtype tf32, which rounds the inputs, or the simt backend"
           : "use f16, bf16, tf32, s8, u8, e4m3 or e5m2 for both, with the accumulator of the dtype (f16 and fp8 take f32 or f16)",
+      );
+    const brought = problem.weights === undefined ? null : tensorAccessFault(problem, "A");
+    if (brought !== null)
+      refuse(
+        "TW1829",
+        "problem.a",
+        `beside weights A comes by bulk copies: ${brought.message}`,
+        brought.hint,
       );
     reasons.push(...refuseOutputs(problem, "TW1823"));
     reasons.push(...refuseBatch(problem, "TW1825"));

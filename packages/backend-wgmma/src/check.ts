@@ -9,6 +9,7 @@ import { resourceRules } from "./rules/resources.ts";
 import type { Rule } from "./rules/rule.ts";
 import { splitKRules } from "./rules/splitK.ts";
 import { tileRules } from "./rules/tiles.ts";
+import { weightRules } from "./rules/weights.ts";
 import { hasProducer, readSchedule } from "./schedule.ts";
 
 /** In the order in which their reasons are given. */
@@ -19,6 +20,7 @@ const rules: readonly Rule[] = [
   ...splitKRules,
   ...producerRules,
   ...launchRules,
+  ...weightRules,
 ];
 
 function* faultsOf(problem: Problem, schedule: Schedule, target: Target): Generator<Diagnostic> {

@@ -9,7 +9,7 @@ import {
   type Target,
 } from "@tilewright/core";
 import { type ModelKernel, plainKernel, sourceMatrices, splitChunks } from "@tilewright/ir";
-import { blockBytes, chunkK, isTwoLevel, storedBox } from "./nest.ts";
+import { alternates, blockBytes, chunkK, factorType, isTwoLevel, storedBox } from "./nest.ts";
 import { mathGroups, readSchedule, threadsOf, type WgmmaSchedule } from "./schedule.ts";
 
 const SECTOR = 32;
@@ -33,7 +33,7 @@ export function kernelOf(
 ): ModelKernel {
   const tileK = chunkK(problem, s.tileK);
   const { splits } = splitChunks(problem.k, { tileK, split: s.split });
-  const vector = Math.min(copyBytes(problem, "a"), copyBytes(problem, "b")) / sizeOf(problem.b.dtype);
+  const vector = Math.min(copyBytes(problem, "a"), copyBytes(problem, "b")) / sizeOf(factorType(problem));
   const across = s.swapAB ? s.tileM / s.groupsM : s.tileN / s.groupsN;
   return {
     ...plainKernel("wgmma", [s.tileM, s.tileN, tileK], [ROWS, across]),
@@ -43,6 +43,7 @@ export function kernelOf(
     specialised: s.copy !== "direct",
     copyVector: s.copy === "tma" ? null : [vector, vector],
     through: s.copy === "direct",
+    madeAhead: alternates(problem, s),
     promotions: isTwoLevel(problem) ? s.tileM * s.tileN * Math.ceil(tileK / BLOCK_SCALE) : 0,
     sets: mathGroups(s),
     halves: s.tail === 0 ? 0 : s.tileN / s.groupsN / 2,

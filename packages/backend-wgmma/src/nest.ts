@@ -7,6 +7,7 @@ import {
   sizeOf,
   stepMatrix,
   type Target,
+  WEIGHT_K,
   widensTo,
 } from "@tilewright/core";
 import {
@@ -28,6 +29,7 @@ import {
   type WarpgroupAtom,
   warpgroupAtom,
   warpgroupWidths,
+  weightTiles,
 } from "@tilewright/ir";
 import {
   hasProducer,
@@ -43,12 +45,16 @@ import {
 export const ATOM_ROWS = 64;
 
 /** Whether A is narrower than B: its elements are widened on their way through registers, from which instructions take A alone. */
-export const widensA = ({ a, b }: Problem): boolean => widensTo(a.dtype, b.dtype);
+export const widensA = ({ a, b, weights }: Problem): boolean =>
+  weights === undefined && widensTo(a.dtype, b.dtype);
+
+/** What B is multiplied as: weights in few bits as A. */
+export const factorType = ({ a, b, weights }: Problem): DType => (weights === undefined ? b : a).dtype;
 
 /** dtypes that instructions multiply. */
 const multiplied = (problem: Problem): readonly [a: DType, b: DType] => [
   widensA(problem) ? problem.b.dtype : problem.a.dtype,
-  problem.b.dtype,
+  factorType(problem),
 ];
 
 /** Widths of the instructions that multiply A by B of a problem, or B^T by A^T; empty where there are none. */
@@ -63,18 +69,22 @@ export function atomOf(problem: Problem, columns: number, swap = false): Warpgro
 }
 
 /** Elements of k of one instruction: 32 bytes. */
-export const atomK = (problem: Problem): number => 32 / sizeOf(problem.b.dtype);
+export const atomK = (problem: Problem): number => 32 / sizeOf(factorType(problem));
 
 /** Whether sums of 128 along k are made apart and added in f32, scaled or not. */
 export const isTwoLevel = ({ precision, blockScales }: Problem): boolean =>
   precision === "promoted" || blockScales !== undefined;
+
+/** Whether the weights of a chunk are made in parts, one while products read the one before: where their slots are given back late, and a chunk has parts. */
+export const alternates = (problem: Problem, s: Pick<WgmmaSchedule, "delayedRelease" | "tileK">): boolean =>
+  problem.weights !== undefined && s.delayedRelease && chunkK(problem, s.tileK) >= 2 * WEIGHT_K;
 
 /** A chunk longer than k would only multiply zeros. */
 export const chunkK = (problem: Problem, tileK: number): number =>
   Math.min(tileK, Math.ceil(problem.k / atomK(problem)) * atomK(problem));
 
 /** Whether operands have to lie along k in shared memory, whatever they do in global memory: all but those of 16 bits (PTX ISA, wgmma). */
-export const needsKMajor = (problem: Problem): boolean => sizeOf(problem.b.dtype) !== 2;
+export const needsKMajor = (problem: Problem): boolean => sizeOf(factorType(problem)) !== 2;
 
 /** Whether A and B are contiguous along k in global memory. */
 export const isKMajor = (problem: Problem): boolean =>
@@ -186,10 +196,10 @@ export function sourceOperands(
 /** What a block has in shared memory with a tile for D of so many bytes: rings of operands, of what the epilogue loads and of a counter's numbers, and parts on their way. */
 function sharedNeeds(problem: Problem, s: WgmmaSchedule, staged: number): SharedNeeds {
   const k = chunkK(problem, s.tileK);
-  const operand = (name: string, extent: number, dtype: DType) => ({
+  const operand = (name: string, extent: number, dtype: DType, align = 1) => ({
     name,
     bytes: k * extent * sizeOf(dtype),
-    align: 1,
+    align,
   });
   const arrivals = hasProducer(s) ? 1 : null;
   const ring = (
@@ -206,7 +216,9 @@ function sharedNeeds(problem: Problem, s: WgmmaSchedule, staged: number): Shared
       ...ring(
         "ring",
         s.stages,
-        [operand("A", s.tileM, problem.a.dtype), operand("B", s.tileN, problem.b.dtype)],
+        problem.weights === undefined
+          ? [operand("A", s.tileM, problem.a.dtype), operand("B", s.tileN, problem.b.dtype)]
+          : [...weightTiles(problem, s.tileN, k), operand("A", s.tileM, problem.a.dtype, TILE_ALIGN)],
         arrivals,
       ),
       ...ring(
@@ -322,6 +334,7 @@ function directives(s: WgmmaSchedule, problem: Problem, target: Target): readonl
       name: "stage",
       args: { operands: "ab", transport: s.copy, ...(problem.blockScales ? { scaleFactors: "global" } : {}) },
     },
+    alternates(problem, s) ? { name: "alternateWeights", args: { rows: WEIGHT_K } } : null,
     s.swapAB ? { name: "swapAB", args: {} } : null,
     { name: "ring", args: { slots: s.stages, registerPrefetch: 0, ahead: apart ? 0 : 1 } },
     apart
@@ -330,8 +343,8 @@ function directives(s: WgmmaSchedule, problem: Problem, target: Target): readonl
           args: {
             producer: producerWarps(s),
             math: 4 * mathGroups(s),
-            // Warps that have read their part of A say so themselves.
-            ...(widensA(problem) ? { release: 1 } : {}),
+            // Warps that have read their part of what they widen say so themselves.
+            ...(widensA(problem) || problem.weights !== undefined ? { release: 1 } : {}),
             ...(s.regs ? { registersP: s.regs.producer, registersM: s.regs.math } : {}),
           },
         }

@@ -1,5 +1,5 @@
 /** The schedules that are tried for a problem: tiles that instructions and registers allow, and the ways of each to spread over the SMs. */
-import { type Problem, type Schedule, sizeOf, type Target } from "@tilewright/core";
+import { dtypes, type Problem, type Schedule, sizeOf, type Target, WEIGHT_K } from "@tilewright/core";
 import {
   defaultSchedule,
   type Machine,
@@ -15,6 +15,7 @@ import {
   ATOM_ROWS,
   blockBytes,
   chunkK,
+  factorType,
   isKMajor,
   isTwoLevel,
   needsKMajor,
@@ -84,7 +85,7 @@ function* formsOf(problem: Problem): Generator<Form> {
     .filter((n) => n <= FINE_COLUMNS || n % COARSE === 0)
     .toReversed();
   const kinds = [
-    { swapAB: false, of: arrangements, extent: problem.n },
+    ...(problem.weights === undefined ? [{ swapAB: false, of: arrangements, extent: problem.n }] : []),
     ...(widensA(problem) || isTwoLevel(problem) ? [] : [{ swapAB: true, of: swapped, extent: problem.m }]),
   ];
   for (const { swapAB, of, extent } of kinds)
@@ -122,8 +123,14 @@ const chunks = [
   { bytes: 512, most: 64 * 48 },
 ] as const;
 
+/** Columns of a sum from which on weights come in chunks of 64: fewer are multiplied in less time than the next are made (chunks of 128 are 3 to 15 % faster at 16 to 128 rows). */
+const LONG_COLUMNS = 192;
+
 /** Most stages: more of them than this were never faster. */
 const MOST_STAGES = 8;
+
+/** The same of weights, and fewest: 256x128x128 in two is half as slow again as in three; 16x64x128 in eight 14 % slower than in four. */
+const WEIGHT_STAGES = [3, 4] as const;
 
 /** Blocks that may share a tile, and the least k that each has. */
 const splits = [2, 3, 4, 6, 8, 12, 16] as const;
@@ -155,7 +162,8 @@ const clusters: readonly Spread[] = [
 ];
 
 function spreads(problem: Problem, { tile, groups, pingPong, swapAB }: Form, sms: number): readonly Spread[] {
-  const stay = problem.batch.kind === "grouped" ? [persistent] : [persistent, ...clusters];
+  const apart = problem.batch.kind === "grouped" || problem.weights !== undefined;
+  const stay = apart ? [persistent] : [persistent, ...clusters];
   if (pingPong > 1) return stay;
   const alone = single;
   const batch = problem.batch.kind === "none" ? 1 : problem.batch.count;
@@ -178,6 +186,13 @@ function spreads(problem: Problem, { tile, groups, pingPong, swapAB }: Form, sms
 }
 
 /**
+ * Whether weights are made while products run: of chunks of two parts, 3 to 11 % at 64 and 128 rows; longer chunks have products enough (16 rows, chunks of 256: 4 to 10 %
+ * slower with it).
+ */
+const twoParts = ({ weights, k }: Problem, tileK: number): boolean =>
+  weights !== undefined && Math.min(tileK, k) === 2 * WEIGHT_K;
+
+/**
  * Whether bulk copies can bring the matrices that the epilogue reads: with beta 1 that takes 2 to 5 % off the first choices of five sizes. Vectors alone come no faster so
  * (docs/perf/wgmma.md).
  */
@@ -198,7 +213,7 @@ function bringsMatrices(problem: Problem): boolean {
 /** What is tried: forms by bytes of a chunk by ways to spread over the SMs. Some of it is illegal, of which nobody is asked before its bound comes up. */
 export function trialsOf(problem: Problem, { sms }: Pick<Machine, "sms">): readonly Trial[] {
   const trials: Trial[] = [];
-  const size = sizeOf(problem.b.dtype);
+  const size = sizeOf(factorType(problem));
   const brings = bringsMatrices(problem);
   for (const form of formsOf(problem)) {
     const { tile } = form;
@@ -207,7 +222,9 @@ export function trialsOf(problem: Problem, { sms }: Pick<Machine, "sms">): reado
     const ahead = brings ? plain.filter(({ split }) => split === 1) : [];
     const ways = [...plain, ...ahead.map((spread) => ({ ...spread, ahead: true }))];
     for (const { bytes, most } of chunks) {
-      if (tile[0] * tile[1] > most && !(isTwoLevel(problem) && bytes === 256)) continue;
+      if (problem.weights !== undefined && bytes === 128 && tile[0] < LONG_COLUMNS) continue;
+      const longer = isTwoLevel(problem) || problem.weights !== undefined;
+      if (tile[0] * tile[1] > most && !(longer && bytes === 256)) continue;
       const tileK = bytes / size;
       // A chunk of more than k only multiplies zeros.
       if (tileK > problem.k && bytes > 128) continue;
@@ -239,6 +256,7 @@ export function waysOf(problem: Problem): readonly Schedule[] {
   const inBulk = (name: "A" | "B" | "D"): boolean => tensorAccessFault(problem, name) === null;
   const lie = isKMajor(problem) || !needsKMajor(problem);
   const stores = inBulk("D") ? [{}, { epi: "direct" }] : [{ epi: "direct" }];
+  if (problem.weights !== undefined) return stores;
   return [
     ...(inBulk("A") && inBulk("B") && lie ? stores : []),
     ...(copiesAsync(problem) ? stores.map((store) => ({ ...store, copy: "cp.async" })) : []),
@@ -266,16 +284,19 @@ export function attemptsBy(way: Schedule, problem: Problem, target: Target): Att
   const defaults = readSchedule(base);
   const most = target.limits.maxSmemPerBlock;
   const bulk = defaults.copy === "tma";
-  // Registers of a widened A are free only when its products are done.
-  const delayed = !widensA(problem);
+  // Registers of a widened A, or of weights, are free only when their products are done.
+  const delayed = !widensA(problem) && problem.weights === undefined;
   const fit = (s: WgmmaSchedule): Pick<Fitted, "stages" | "regs" | "room"> | null => {
     const regs = defaults.copy === "direct" ? null : budgetFor(s, problem, target);
     if (regs === "none") return null;
     const slot =
-      chunkK(problem, s.tileK) * (s.tileM * sizeOf(problem.a.dtype) + s.tileN * sizeOf(problem.b.dtype));
+      chunkK(problem, s.tileK) *
+      (s.tileM * sizeOf(problem.a.dtype) + (s.tileN * dtypes[problem.b.dtype].bits) / 8);
     const stored = s.epi === "tma" ? s.pingPong * s.tileM * s.groupsN * LEAST_BOX : 0;
     const beside = s.swapAB || s.reduction === "cluster" ? 0 : stored;
-    for (let stages = Math.min(MOST_STAGES, Math.floor((most - beside) / slot)); stages > 0; stages--) {
+    const weighted = problem.weights !== undefined;
+    const [fewest, wanted] = weighted ? [WEIGHT_STAGES[0], WEIGHT_STAGES[1]] : [1, MOST_STAGES];
+    for (let stages = Math.min(wanted, Math.floor((most - beside) / slot)); stages >= fewest; stages--) {
       const fitted = { ...s, stages, regs };
       if (blockBytes(problem, fitted, most) <= most)
         return { stages, regs, room: roomOf(problem, fitted, target) };
@@ -303,7 +324,7 @@ export function attemptsBy(way: Schedule, problem: Problem, target: Target): Att
         groupsM: groups[0],
         groupsN: groups[1],
         pingPong,
-        delayedRelease: pingPong > 1 && delayed,
+        delayedRelease: (pingPong > 1 && delayed) || twoParts(problem, tileK),
         swapAB,
         clusterM: cluster[0],
         clusterN: cluster[1],

@@ -37,7 +37,16 @@ export function indexValue(
   per = 1,
   kept = true,
 ): U32 | IntegerOperand {
-  const { constant, terms } = ctx.linear(e);
+  const folded = ctx.fold(e);
+  const [whole, beyond] =
+    folded.kind === "add" && folded.rhs.kind === "const" ? [folded.lhs, folded.rhs.value] : [folded, 0];
+  if (whole.kind === "div") {
+    const at = quotientValue(ctx, indexValue(ctx, whole.lhs), whole.divisor);
+    const offset = beyond + extra;
+    if (at.kind !== "register") return imm(Number(at.value) + offset);
+    return offset === 0 ? at : moved(ctx, at, offset);
+  }
+  const { constant, terms } = ctx.linear(folded);
   const quotient = (value: number): number => {
     if (value % per !== 0) throw new CannotLower("index", `${value} is no multiple of ${per}`);
     return value / per;
@@ -69,6 +78,15 @@ export function indexValue(
     code.emit(null, "mad.lo.u32", d, loop.counter, imm(factor), base);
     return d;
   });
+}
+
+/** An index divided, without its remainder. */
+function quotientValue(ctx: Context, index: U32 | IntegerOperand, divisor: number): U32 | IntegerOperand {
+  if (index.kind !== "register") return imm(Math.floor(Number(index.value) / divisor));
+  const [d, log] = [ctx.entry.reg("u32", "at"), Math.log2(divisor)];
+  if (Number.isInteger(log)) ctx.body.emit(null, "shr.u32", d, index, imm(log));
+  else ctx.body.emit(null, "div.u32", d, index, imm(divisor));
+  return d;
 }
 
 /** So far on, as a value that nothing after it asks for again. */

@@ -70,7 +70,7 @@ export function lowerProducts(ctx: Context, mma: StmtOf<"mma">): void {
   const [first, second] = swapped ? [sides.b, sides.a] : [sides.a, sides.b];
   const factor = bufferOf(ctx.program, first.view.buffer);
   const widens = factor.dtype !== atom.a;
-  const held = factor.space === "register" ? heldFragments(ctx, first.view) : null;
+  const held = factor.space === "register" ? heldFragments(ctx, first) : null;
   if (widens && swapped)
     throw new CannotLower("mma", "only A is widened, and its operands have changed places");
   const a = widens || held !== null ? null : operandTile(ctx, first.view.buffer, first.kAxis);
@@ -98,7 +98,7 @@ export function lowerProducts(ctx: Context, mma: StmtOf<"mma">): void {
       ctx.body.emitAny(null, form, [
         vec(...registers),
         a === null || descA === null
-          ? vec(...(fragments?.(row, k) ?? []))
+          ? vec(...(fragments?.(swapped ? col : row, k) ?? []))
           : stepped(ctx, descA, a.offsetOf(...first.place(row, col, k + (fromA ?? 0)))),
         stepped(ctx, descB, b.offsetOf(...second.place(row, col, k + (fromB ?? 0)))),
         k === 0 ? scale : imm(1),
@@ -107,12 +107,16 @@ export function lowerProducts(ctx: Context, mma: StmtOf<"mma">): void {
 }
 
 /** A tile of sums' owner as fragments of A: a register has a pair of columns, and the four of 16 columns follow each other as instructions take them (PTX ISA, wgmma: register fragments of A and of D). */
-function heldFragments(ctx: Context, { buffer, origin }: View): (row: number, k: number) => readonly Reg[] {
+function heldFragments(
+  ctx: Context,
+  { view: { buffer, origin }, place, kAxis }: OperandSide,
+): (row: number, k: number) => readonly Reg[] {
   const tile = ownedTile(ctx, buffer, 0);
-  const from = ctx.constant(origin[1], "k");
+  const from = ctx.constant(origin[kAxis], "k");
   return (row, k) => {
-    const first = tile.elements.find((e) => e.row === row && e.col === from + k);
-    if (first === undefined) throw new CannotLower(`%${buffer}`, `has no fragment at ${row}, ${from + k}`);
+    const [r, c] = place(row, row, from + k);
+    const first = tile.elements.find((e) => e.row === r && e.col === c);
+    if (first === undefined) throw new CannotLower(`%${buffer}`, `has no fragment at ${r}, ${c}`);
     const register = first.register / tile.packed;
     return tile.registers.slice(register, register + 4);
   };

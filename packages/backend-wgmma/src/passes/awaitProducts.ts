@@ -60,7 +60,7 @@ class Walk {
 
   /** A wait, unless nothing is under way; `running`: groups that may go on. */
   #settle(running = 0): readonly Stmt[] {
-    if (this.#pending.length === 0) return [];
+    if (this.#pending.length <= running) return [];
     this.#pending = running > 0 ? this.#pending.slice(-running) : [];
     return [{ kind: "wgmma.wait", pending: running }];
   }
@@ -119,9 +119,9 @@ class Walk {
     const wait = apart ? this.#settle() : [];
     if (apart) this.#apart.add(stmt.acc.buffer);
     // Sums that are promoted have been waited for.
-    const { acc, a, columns = null } = stmt;
+    const { acc, a, b, columns = null } = stmt;
     const rings = operandViews(stmt).flatMap(({ buffer }) => this.#ringOf.get(buffer) ?? []);
-    const group = { tiles: [acc.buffer, a.buffer], columns, rings };
+    const group = { tiles: [acc.buffer, a.buffer, b.buffer], columns, rings };
     this.#pending = stmt.twoLevel === undefined ? [...this.#pending, group] : [];
     const slot = substituteExpr(stmt.a.slot, within.constants);
     this.#chunk = slot.kind === "mod" ? slot.lhs : null;

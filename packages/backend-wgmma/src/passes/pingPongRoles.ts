@@ -1,7 +1,15 @@
 /** Let several sets of math warps take tiles by turns: one multiplies while another stores (ping-pong). */
 
 import type { Buffer, Pass, Ring, Stmt, TileProgram, View } from "@tilewright/ir";
-import { MATH, rewriteStmts, takeDirective, withBody, withElementViews, withSumViews } from "@tilewright/ir";
+import {
+  MATH,
+  rewriteStmts,
+  takeDirective,
+  withBody,
+  withElementViews,
+  withOperandViews,
+  withSumViews,
+} from "@tilewright/ir";
 
 type Role = Extract<Stmt, { kind: "role" }>;
 
@@ -79,7 +87,7 @@ function turnOf(stmt: Stmt, turn: number, of: number, own: (view: View) => View)
     case "reduce.row":
       return withElementViews(stmt, own);
     case "mma":
-      return withSumViews(stmt, own);
+      return withOperandViews(withSumViews(stmt, own), own);
     case "epilogue":
       return { ...stmt, acc: own(stmt.acc), via: stmt.via === null ? null : own(stmt.via) };
     default:

@@ -1,7 +1,7 @@
 /** Threads, shared memory and registers of a block. */
-import { BLOCK_SCALE, dtypes, type Problem, type Target } from "@tilewright/core";
+import { BLOCK_SCALE, dtypes, type Problem, type Target, WEIGHT_K } from "@tilewright/core";
 import { nearestMultiple } from "@tilewright/ir";
-import { ATOM_ROWS, atomK, atomOf, blockBytes, chunkK, isTwoLevel, widensA } from "../nest.ts";
+import { ATOM_ROWS, alternates, atomK, atomOf, blockBytes, chunkK, isTwoLevel, widensA } from "../nest.ts";
 import { MOST_AHEAD } from "../passes/loadFactors.ts";
 import {
   hasProducer,
@@ -32,6 +32,13 @@ const FRAGMENT = 4;
 /** Accumulator registers of a thread: sums that are promoted are held twice, and have factors beside them; an A that is widened is held for a whole chunk. */
 function accumulators(s: WgmmaSchedule, problem: Problem): number {
   const held = (s.tileM * s.tileN * dtypes[problem.acc].bits) / 32 / (mathGroups(s) * 128);
+  if (problem.weights !== undefined)
+    return (
+      held +
+      (s.tileN / s.groupsN / ATOM_ROWS) *
+        ((alternates(problem, s) ? 2 * WEIGHT_K : chunkK(problem, s.tileK)) / atomK(problem)) *
+        FRAGMENT
+    );
   if (widensA(problem))
     return held + (s.tileM / s.groupsM / ATOM_ROWS) * (chunkK(problem, s.tileK) / atomK(problem)) * FRAGMENT;
   if (!isTwoLevel(problem)) return held;

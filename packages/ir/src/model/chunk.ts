@@ -6,7 +6,7 @@ import { issuedChunk, issueEngine } from "./issue.ts";
 import type { ModelKernel } from "./kernel.ts";
 import { type Engine, engineRow, type Machine } from "./machine.ts";
 import { norm } from "./norm.ts";
-import { weightRatio } from "./weightRatio.ts";
+import { madeCycles, weightRatio } from "./weightRatio.ts";
 
 /** Cycles of an SM. */
 export interface ChunkCost {
@@ -22,6 +22,8 @@ export interface ChunkCost {
   readonly ring: number;
   /** What nothing hides within one block: its one role turns from loads to multiplications and back. */
   readonly exposed: number;
+  /** Instructions that make weights of their codes. */
+  readonly made: number;
   /** Of that, waiting for copies that pass through registers. */
   readonly waited: number;
   /** Of each chunk whatever else it does: its loop, and sums that are added up elsewhere. */
@@ -121,6 +123,16 @@ const waitNs = { chunk: 600, copy: 10, threads: 128 } as const;
  */
 const factorNs = { chunk: 58, wave: 110, least: 232, block: 141 } as const;
 
+/**
+ * Weights of which the warps of a block make fragments before they multiply: what a lane waits for beside its instructions, as a share of them, and cycles of a product of few
+ * columns whose rows come from registers [fit, H200: 300 kernels at two sizes, 1 to 4096 rows].
+ */
+const weightLatency = { ahead: 0.6, before: 1.2 } as const;
+const weightNarrow = 24;
+
+/** Bytes of k of a warpgroup's instruction. */
+const INSTRUCTION_BYTES = 32;
+
 /** Lanes of an SM that add in f32. */
 const ADDERS = 128;
 
@@ -148,7 +160,10 @@ export function chunkCost(
     (kernel.widened ? 1 : dtypeSpeed(machine, dtype, kernel.engine)) *
     filled *
     (machine.sustained[kernel.engine] ?? 1);
-  const multiply = (2 * share.rows * share.cols * kernel.tile[2]) / rate;
+  const made = asynchronous ? madeCycles(problem, share.rows * kernel.tile[2]) : 0;
+  const least =
+    made === 0 ? 0 : weightNarrow * (share.rows / kernel.instruction[0]) * (kBytes / INSTRUCTION_BYTES);
+  const multiply = Math.max((2 * share.rows * share.cols * kernel.tile[2]) / rate, least);
   const bRatio = weightRatio(problem);
   const sharedBytes = readBytes(kernel, share, kBytes, bRatio);
   const intakeBytes = (share.rows + share.loadedCols * bRatio) * kBytes;
@@ -201,7 +216,8 @@ export function chunkCost(
     intake,
     requests,
     ring: (round + (clusterM * clusterN > 1 ? machine.clusterNs * ghz : 0)) / kernel.stages,
-    exposed: turn + waited,
+    exposed: turn + waited + weightLatency[kernel.madeAhead ? "ahead" : "before"] * made,
+    made,
     waited,
     fixed:
       (overlooked(machine, kernel) +
@@ -252,7 +268,7 @@ export function chunkAt(
       ring: 0,
     };
   }
-  const busy = norm(chunkNorm, cost.multiply, cost.shared, cost.intake, cost.requests);
+  const busy = norm(chunkNorm, cost.multiply, cost.shared, cost.intake, cost.requests, cost.made);
   const chain = norm(chunkNorm, Math.max(count * busy, busy + cost.exposed), cost.ring);
   return {
     cycles:

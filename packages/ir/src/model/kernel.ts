@@ -49,6 +49,8 @@ export interface ModelKernel {
   readonly work: ThreadWork | null;
   /** Bytes that a kernel before this one transposes. */
   readonly transposedBytes: number;
+  /** Weights of a chunk are made of their codes while others are multiplied. */
+  readonly madeAhead: boolean;
   /** Additions to a second set of accumulators in a chunk; 0 where sums stay where they are. */
   readonly promotions: number;
   /** Sets of threads that multiply tiles or parts of one beside each other, which hide what one of them does alone. */
@@ -101,6 +103,7 @@ export const plainKernel = (
   widened: false,
   work: null,
   transposedBytes: 0,
+  madeAhead: false,
   promotions: 0,
   sets: 1,
   halves: 0,

@@ -8,6 +8,7 @@ import { elementBytes } from "../tile/elementBytes.ts";
 import { eachStmt } from "../tile/rewrite.ts";
 import { TENSOR_LANES } from "../tile/tensor.ts";
 import type { Buffer, OwnershipMode, Stmt, TileProgram } from "../tile/types.ts";
+import { codesOf } from "../tile/weights.ts";
 import type { ModelKernel } from "./kernel.ts";
 import { type Engine, engineOfFeature } from "./machine.ts";
 
@@ -81,6 +82,8 @@ export function kernelOf(program: TileProgram, residents: number): ModelKernel |
     widened: false,
     work: null,
     transposedBytes: 0,
+    // Parts of a chunk in registers by turns.
+    madeAhead: new Set(stmts.flatMap((s) => (s.kind === "map" && codesOf(s) ? [s.dst.buffer] : []))).size > 1,
     promotions: 0,
     sets: Math.max(1, multiplyingWarps(stmts) / WARPGROUP),
     halves: 0,

@@ -3,7 +3,7 @@
 import { sizeOf } from "@tilewright/core";
 import { type Atom, findAtom } from "../atoms/atoms.ts";
 import { spreadAtom } from "../atoms/spread.ts";
-import { findWarpgroupAtom } from "../atoms/warpgroup.ts";
+import { findWarpgroupAtom, type WarpgroupAtom } from "../atoms/warpgroup.ts";
 import { dsmemReduction } from "../tile/dsmemReduction.ts";
 import { tileExtent } from "../tile/gemm.ts";
 import { distribute, ownedAxis, registersPerThread, sliceOwner } from "../tile/ownership.ts";
@@ -41,6 +41,8 @@ function bind(program: TileProgram): TileProgram {
         swapped ? { rows: acc.cols, cols: acc.rows } : acc,
       );
       for (const sums of sumViews(stmt)) owners.set(sums.buffer, own);
+      // Weights come through the registers of those whose sums have their columns.
+      if (swapped) owners.set(stmt.b.buffer, heldOwner(nest, stmt, group));
       continue;
     }
     const atom = findAtom(stmt.atom);
@@ -110,6 +112,15 @@ function atomOwners(
     a: { rows: spreadAtom(nest.m, a.rows, registersPerThread(a)), cols: a.cols },
     b: { rows: b.rows, cols: spreadAtom(nest.n, b.cols, registersPerThread(b)) },
   };
+}
+
+/** Fragments of a first factor that has changed places, along k one behind the other. */
+function heldOwner(nest: Nest, { b }: Extract<Stmt, { kind: "mma" }>, atom: WarpgroupAtom): Ownership {
+  const { a } = atom.fragments;
+  const each = registersPerThread(a);
+  const steps = b.extent[0] / atom.k;
+  const behind: OwnershipMode[] = steps > 1 ? [{ tier: "register", extent: steps, stride: each }] : [];
+  return { rows: [...behind, ...a.cols], cols: spreadAtom(nest.n, a.rows, each * steps) };
 }
 
 function accumulatorOwner(nest: Nest, acc: Ownership): Ownership {

@@ -9,12 +9,14 @@ import { type TensorSwizzle, tensorSwizzles } from "../layout/swizzle.ts";
 import type { Layout } from "../layout/types.ts";
 import { contiguousAxis, matrixAxis, operandRole } from "../tile/accesses.ts";
 import { elementBytes } from "../tile/elementBytes.ts";
+import { elementSources } from "../tile/elements.ts";
 import { feedsEpilogue } from "../tile/operandRings.ts";
 import { blockShape, bufferOf, eachStmt, takeDirective } from "../tile/rewrite.ts";
 import { holdsScales } from "../tile/scaleTiles.ts";
 import { storesInBulk } from "../tile/staged.ts";
 import { broughtViews } from "../tile/stepViews.ts";
 import type { Buffer, Ring, TileProgram } from "../tile/types.ts";
+import { codesOf } from "../tile/weights.ts";
 import type { Pass } from "./pass.ts";
 
 /** Bytes of a panel's row by swizzle: its span, and 16 (a row of a core matrix) without one. */
@@ -61,9 +63,17 @@ export const bindTensorLayouts: Pass = {
     // What threads compute for a product.
     for (const stmt of eachStmt(input.body))
       if (stmt.kind === "map" && operandRole(input, stmt.dst.buffer) !== null) tiles.add(stmt.dst.buffer);
+    // Codes of weights and their factors lie as in memory, in boxes as wide as they may be.
+    const plain = new Set(
+      eachStmt(input.body)
+        .flatMap((stmt) => (stmt.kind === "map" && codesOf(stmt) !== null ? elementSources(stmt.value) : []))
+        .map(({ buffer }) => buffer),
+    );
+    for (const name of input.rings.flatMap(({ buffers }) => buffers)) if (plain.has(name)) tiles.add(name);
     const layoutOf = (b: Buffer): Layout => {
       // A block of factors is what one copy to tensor memory takes.
       if (holdsScales(input, b.name)) return panelled(blockShape(b), 1, SCALE_WORDS, null);
+      if (plain.has(b.name)) return vectorLayout(b, 1);
       const axis = axisOf(input, b, major);
       if (blockShape(b)[1 - axis] === 1 && !staged.has(b.name)) return vectorLayout(b, axis);
       // Each warpgroup has whole panels of what it stores, and of what it reads beside its accumulators.

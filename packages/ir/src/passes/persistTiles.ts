@@ -1,4 +1,5 @@
 /** Let blocks stay and loop over tiles, so that the copies of the next tile run during the epilogue of this one. */
+import { isElementStmt, withElementViews } from "../tile/elements.ts";
 import { add, freeVars, mod, mul, v } from "../tile/expr.ts";
 import { childrenOf, eachStmt, rewriteStmts, takeDirective, withBody } from "../tile/rewrite.ts";
 import { withOperandViews } from "../tile/scaleTiles.ts";
@@ -127,7 +128,7 @@ function numberThrough(
       case "mma":
         return withOperandViews(stmt, inView);
       default:
-        return stmt;
+        return isElementStmt(stmt) ? withElementViews(stmt, inView) : stmt;
     }
   });
 }

@@ -166,6 +166,7 @@ const directiveTable = {
   },
   peel: { chunks: count(1, "first chunks that stand apart", 1, 1) },
   twoLevel: { every: count(128, "elements of k in a sum", 1, STEPS) },
+  alternateWeights: { rows: count(64, "rows along k of weights that are made at once", 64, STEPS) },
   delayedRelease: { chunks: count(1, "chunks behind whose products a slot is given back", 1, 1) },
   dsmemReduction: {
     columns: count(1, "columns of a group that one block adds up", 1, STEPS),

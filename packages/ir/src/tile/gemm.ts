@@ -152,7 +152,13 @@ export function gemmNest(options: GemmNestOptions): TileProgram {
             dst: wholeView(made),
             value: weightValue(problem, [tileK, tileN], {
               words: [mul(v("nt"), tileN / WEIGHT_COLUMNS), alongChunks(tileK * WORDS_PER_ROW)],
-              factors: [alongChunks(tileK / weights.group), col],
+              // Several chunks may lie in a group.
+              factors: [
+                weights.group > tileK
+                  ? div(alongChunks(1), weights.group / tileK)
+                  : alongChunks(tileK / weights.group),
+                col,
+              ],
             }),
           },
         ];

@@ -177,6 +177,6 @@ export { planOf as protocolPlan } from "./verify/proof/planOf.ts";
 export { proofRules, type Rule as ProofRule } from "./verify/proof/rules.ts";
 export type { Fault, Site, Subject, Verifier } from "./verify/verifier.ts";
 export { labelOf } from "./verify/verifier.ts";
-export { codesOf, weightColumns, weightScaling } from "./weights.ts";
+export { codesOf, rowsOfWeights, weightColumns, weightScaling, weightTiles } from "./weights.ts";
 export { withExprs } from "./withExprs.ts";
 export { iterationsWithin, skipsIterations } from "./within.ts";

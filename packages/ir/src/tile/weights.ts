@@ -1,8 +1,10 @@
 /** Weights in few bits on their way to a product: a `map` makes elements of their codes in the registers that the instruction takes. */
 import {
+  dtypes,
   type FunctionName,
   leavesOf,
   type Problem,
+  sizeOf,
   WEIGHT_COLUMNS,
   WEIGHT_K,
   WEIGHT_WORDS,
@@ -27,6 +29,19 @@ export const codeExtent = ([rows, cols]: readonly [number, number]): readonly [n
 
 /** Rows of B by words of their codes. */
 export const WORDS_PER_ROW: number = WEIGHT_WORDS / WEIGHT_K;
+
+/** Tiles of a chunk of `k` by `columns` weights in shared memory: codes, then their scales and zero points. */
+export function weightTiles(
+  { a, b, weights }: Pick<Problem, "a" | "b" | "weights">,
+  columns: number,
+  k: number,
+): readonly { readonly name: string; readonly bytes: number; readonly align: number }[] {
+  const { group = k, zeros = false } = weights ?? {};
+  const bytes = (columns * k * dtypes[b.dtype].bits) / 8;
+  const factors = Math.max(1, k / group) * columns * sizeOf(a.dtype);
+  const names = zeros ? ["SFB", "SFB1"] : ["SFB"];
+  return [{ name: "B", bytes, align: 1 }, ...names.map((name) => ({ name, bytes: factors, align: 1 }))];
+}
 
 /** What weights are of a chunk of `rows` along k and `cols` columns whose codes, and factors, begin there: (code - zero point) * scale. */
 export function weightValue(
@@ -90,15 +105,15 @@ export function weightScaling(
   return ofCodes && zero !== null && scale !== null ? { zero, scale } : null;
 }
 
-/** What a lane holds of 16 x 16 weights: of rows along k, and of columns. */
-const FRAGMENT_ROWS = "register 2:2, thread 4:1, register 2:1";
+/** What a lane holds of 16 x 16 weights, whatever the order of its registers: of rows along k, and of columns. */
+const FRAGMENT_ROWS = "register 2, thread 4:1, register 2";
 const LANE_COLUMNS = { extent: 8, stride: 4 } as const;
 
 /** Which blocks of 16 columns a warp has, as an owner of rows of words; null where its threads hold other weights than a word's. */
 export function weightColumns({ rows, cols }: Ownership): readonly OwnershipMode[] | null {
   const text = rows
     .slice(-3)
-    .map(({ tier, extent, stride }) => `${tier} ${extent}:${stride}`)
+    .map(({ tier, extent, stride }) => `${tier} ${extent}${tier === "register" ? "" : `:${stride}`}`)
     .join(", ");
   const [lanes, beside] = [cols.at(-1), cols.at(-2)];
   const whole =

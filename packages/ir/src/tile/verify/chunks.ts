@@ -1,6 +1,6 @@
 /** The same program for another number of K chunks: what the protocol must survive is any count, not the one at hand. */
 
-import { isElementStmt } from "../elements.ts";
+import { isElementStmt, withElementViews } from "../elements.ts";
 import { add, asLinear, div, freeVars, lit, mod, mul, sameValue, v } from "../expr.ts";
 import { childrenOf, eachStmt } from "../rewrite.ts";
 import { withOperandViews } from "../scaleTiles.ts";
@@ -225,7 +225,7 @@ export function withChunkCount(program: TileProgram, count: number): TileProgram
           when: stmt.when === null ? null : inCond(stmt.when),
         };
       default:
-        return stmt;
+        return isElementStmt(stmt) ? withElementViews(stmt, inView) : stmt;
     }
   };
   return { ...program, body: program.body.map(rebuild) };

@@ -1,4 +1,5 @@
 /** Which statements and declarations each stage may have. */
+import { findWarpgroupAtom } from "../../atoms/warpgroup.ts";
 import { type Buffer, type MachineStmt, reached, type Stage, type Stmt, type StmtKind } from "../types.ts";
 import { bufferAt, type Subject, type Verifier } from "./verifier.ts";
 
@@ -37,8 +38,9 @@ const before = (a: Stage, b: Stage): boolean => !reached(a, b);
 const ownerless = ({ space, own }: Buffer): boolean => space === "register" && own === null;
 
 /** Fragments are multiplied by fma and mma.sync, which have no form that overwrites; sums of two levels begin anew by themselves. */
-const addsOnly = (subject: Subject, { b, twoLevel }: Extract<Stmt, { kind: "mma" }>): boolean =>
-  twoLevel !== undefined || bufferAt(subject, b.buffer).space === "register";
+const addsOnly = (subject: Subject, { atom, b, twoLevel }: Extract<Stmt, { kind: "mma" }>): boolean =>
+  twoLevel !== undefined ||
+  (bufferAt(subject, b.buffer).space === "register" && findWarpgroupAtom(atom) === null);
 
 export const stageLegality: Verifier = {
   name: "stage",

@@ -1,0 +1,93 @@
+/** Weights in few bits through registers: float64, the interpreter, ptxas and the emulator agree, whatever the schedule, the group and the dtype. */
+import { checkCase, problemOf, scheduleOf, targetOf } from "@tilewright/conformance";
+import { createCompiler } from "@tilewright/ir";
+import { openDevice } from "@tilewright/runtime";
+import { expect, test } from "vitest";
+import { wgmma } from "../src/index.ts";
+
+const cases = [
+  // Rows and columns that the tile leaves over; groups smaller than a chunk, and larger.
+  ["bf16", [20, 80, 384], { group: 32, zeros: true }, "tile=16x64x64 warpgroups=1x1 stages=3"],
+  ["f16", [20, 128, 256], { group: 128, zeros: true }, "tile=32x128x64 warpgroups=1x2 stages=4"],
+  [
+    "bf16",
+    [9, 80, 384],
+    { group: 128 },
+    "tile=16x128x128 warpgroups=1x1 stages=3 split=2 reduction=cluster sched=tiles epi=direct",
+  ],
+  [
+    "bf16",
+    [16, 64, 256],
+    { group: 64 },
+    "tile=16x64x64 warpgroups=1x1 stages=3 sched=tiles epi=direct peel=off",
+  ],
+  ["f16", [70, 128, 256], { group: 64, zeros: true }, "tile=64x64x128 warpgroups=1x1 pingPong=2 stages=3"],
+  // Parts in two sets of registers by turns; of one chunk, and of several.
+  [
+    "bf16",
+    [9, 64, 512],
+    { group: 32, zeros: true },
+    "tile=16x64x128 warpgroups=1x1 stages=4 delayedRelease=on sched=tiles epi=direct",
+  ],
+  ["f16", [20, 128, 640], { group: 128 }, "tile=32x128x128 warpgroups=1x2 stages=4 delayedRelease=on"],
+  [
+    "bf16",
+    [9, 80, 768],
+    { group: 64 },
+    "tile=16x64x256 warpgroups=1x1 stages=3 delayedRelease=on split=2 reduction=cluster sched=tiles epi=direct",
+  ],
+  [
+    "bf16",
+    [4, 64, 128],
+    { group: 128 },
+    "tile=8x64x128 warpgroups=1x1 stages=4 delayedRelease=on sched=tiles epi=direct",
+  ],
+] as const;
+
+test.each(cases)("%s, %o, %o, %s", async (dtype, [m, n, k], weights, schedule) => {
+  const device = await openDevice({ kind: "emulator", arch: "sm_90a" });
+  if (!device.ok) throw new Error("no emulator");
+  const problem = problemOf({ m, n, k, dtype, weights });
+  const subject = {
+    problem,
+    schedule: scheduleOf(wgmma, `swapAB=on ${schedule}`),
+    target: targetOf("sm_90a"),
+    seed: m,
+  };
+  expect(checkCase(wgmma, subject, { emulator: device.value })).toEqual([]);
+  device.value.close();
+});
+
+/** What a schedule, or a problem, is refused with. */
+const refused = (request: Parameters<typeof problemOf>[0], schedule: string) => {
+  const given = {
+    problem: problemOf(request),
+    target: targetOf("sm_90a"),
+    schedule: scheduleOf(wgmma, schedule),
+  };
+  const made = createCompiler({ backends: [wgmma] }).compile(given);
+  return made.ok ? [] : made.error.map(({ code }) => code);
+};
+
+test("schedules that weights do not go through are refused", () => {
+  const request = { m: 16, n: 64, k: 512, weights: { group: 128 } };
+  const usual = "warpgroups=1x1 stages=2 sched=tiles epi=direct";
+  const swapped = `swapAB=on ${usual}`;
+  expect(refused(request, `tile=16x64x192 ${swapped}`)).toContain("TW2360");
+  expect(refused(request, `tile=64x64x64 ${usual}`)).toContain("TW2361");
+  expect(refused(request, `tile=16x64x64 cluster=2x1 ${swapped}`)).toContain("TW2362");
+  expect(refused(request, `tile=16x64x64 delayedRelease=on ${swapped}`)).toContain("TW2362");
+  expect(refused(request, `tile=16x64x128 delayedRelease=on peel=off ${swapped}`)).toContain("TW2362");
+  expect(refused(request, `tile=16x64x64 ${swapped}`)).toEqual([]);
+  expect(refused({ ...request, a: { ld: 515 } }, `tile=16x64x64 ${swapped}`)).toContain("TW1829");
+});
+
+test("every first schedule is legal", () => {
+  for (const m of [1, 16, 100, 600]) {
+    const made = createCompiler({ backends: [wgmma] }).compile({
+      problem: problemOf({ m, n: 256, k: 1024, weights: { zeros: true } }),
+      target: targetOf("sm_90a"),
+    });
+    expect(made.ok).toBe(true);
+  }
+});
