@@ -50,21 +50,8 @@ export const scheduleModel = {
       default: "x4",
       off: "off",
     }),
-    wordField({
-      name: "sharedLayout",
-      summary: "remedy against bank conflicts, chosen by the bank oracle",
-      words: ["swizzle", "pad", "auto", "plain"],
-      default: "swizzle",
-      off: "plain",
-    }),
-    intField({
-      name: "frag",
-      summary: "register fragments in flight; 2 loads those of the next K step while this one multiplies",
-      default: 2,
-      off: 1,
-      min: 1,
-      max: 2,
-    }),
+    coreFields.sharedLayout,
+    coreFields.frag,
     wordField({
       name: "firstOperand",
       summary:
@@ -104,13 +91,7 @@ export const scheduleModel = {
       default: 16,
       off: 8,
     }),
-    wordField({
-      name: "walk",
-      summary: "order of the matrix instructions of a warp tile",
-      words: ["snake-rows", "snake-cols", "rows", "cols"],
-      default: "snake-rows",
-      off: "rows",
-    }),
+    coreFields.walk,
     withDefault(coreFields.raster, "grouped:8"),
     wordField({
       name: "sched",
@@ -154,11 +135,7 @@ export const scheduleModel = {
       off: 1,
       max: 8,
     }),
-    flagField({
-      name: "guards",
-      summary: "elide: predicates only where a tile can leave its matrix; off: everywhere",
-      default: "on",
-    }),
+    coreFields.guards,
   ],
 } as const satisfies ScheduleModel;
 

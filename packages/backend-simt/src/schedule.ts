@@ -64,14 +64,7 @@ export const scheduleModel = {
       summary: "copies by the threads are split: loads before the arithmetic of a chunk, stores near its end",
       default: "on",
     }),
-    intField({
-      name: "frag",
-      summary: "register fragments in flight; 2 loads those of the next K step while this one multiplies",
-      default: 2,
-      off: 1,
-      min: 1,
-      max: 2,
-    }),
+    coreFields.frag,
     intField({
       name: "copySpread",
       summary: "K steps over which the copies of a chunk are spread; 1 issues them together",
@@ -119,13 +112,7 @@ export const scheduleModel = {
       default: "pad",
       off: "plain",
     }),
-    wordField({
-      name: "walk",
-      summary: "order of the multiply-adds of a register tile",
-      words: ["snake-rows", "snake-cols", "rows", "cols"],
-      default: "snake-rows",
-      off: "rows",
-    }),
+    coreFields.walk,
     lineOrderField({ name: "walkLines", summary: "order in which the walk takes its rows (or columns)" }),
     lineOrderField({
       name: "walkAlong",
@@ -149,11 +136,7 @@ export const scheduleModel = {
       off: 1,
       max: 4,
     }),
-    flagField({
-      name: "guards",
-      summary: "elide: predicates only where a tile can leave its matrix; off: everywhere",
-      default: "on",
-    }),
+    coreFields.guards,
   ],
 } as const satisfies ScheduleModel;
 

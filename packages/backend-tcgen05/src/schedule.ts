@@ -28,13 +28,7 @@ export const scheduleModel = {
       summary: "tiles along M and N whose blocks (or pairs) form a cluster and share their copies",
     },
     withDefault(coreFields.stages, 5),
-    wordField({
-      name: "swizzle",
-      summary: "widest swizzle of the operands in shared memory",
-      words: ["128B", "64B", "32B", "none"],
-      default: "128B",
-      off: "none",
-    }),
+    coreFields.swizzle,
     intField({
       name: "accumulators",
       summary: "accumulators in tensor memory; with 2 one tile is multiplied while another is stored",
@@ -60,14 +54,7 @@ export const scheduleModel = {
       default: "persistent",
       off: "tiles",
     }),
-    intField({
-      name: "schedulerStages",
-      summary: "stages of the scheduler pipeline: work tiles requested ahead",
-      default: 2,
-      off: 1,
-      min: 1,
-      max: 4,
-    }),
+    coreFields.schedulerStages,
     coreFields.split,
     coreFields.reduction,
     {
@@ -91,13 +78,7 @@ export const scheduleModel = {
       summary: "the accumulator is released after its last load; off: when the tile has been stored",
       default: "on",
     }),
-    wordField({
-      name: "epi",
-      summary: "how D is stored: bulk tensor stores out of shared memory, or stores by the threads",
-      words: ["tma", "direct"],
-      default: "tma",
-      off: "direct",
-    }),
+    coreFields.epi,
     intField({
       name: "storeStages",
       summary: "slots of the shared tile that D goes through: with 2 one is filled while the other is stored",
@@ -121,11 +102,7 @@ export const scheduleModel = {
       off: 1,
       max: 8,
     }),
-    flagField({
-      name: "guards",
-      summary: "elide: predicates only where a tile can leave its matrix; off: everywhere",
-      default: "on",
-    }),
+    coreFields.guards,
   ],
 } as const satisfies ScheduleModel;
 

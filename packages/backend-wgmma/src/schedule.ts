@@ -66,13 +66,7 @@ export const scheduleModel = {
       min: 0,
       max: 8,
     }),
-    wordField({
-      name: "swizzle",
-      summary: "widest swizzle of the operands' tiles; narrower where a tile is no multiple of it",
-      words: ["128B", "64B", "32B", "none"],
-      default: "128B",
-      off: "none",
-    }),
+    coreFields.swizzle,
     coreFields.cluster,
     flagField({
       name: "nonPortableCluster",
@@ -96,14 +90,7 @@ export const scheduleModel = {
       default: "persistent",
       off: "tiles",
     }),
-    intField({
-      name: "schedulerStages",
-      summary: "stages of the scheduler pipeline: work tiles requested ahead",
-      default: 2,
-      off: 1,
-      min: 1,
-      max: 4,
-    }),
+    coreFields.schedulerStages,
     coreFields.cache,
     coreFields.l2Promotion,
     coreFields.l2Prefetch,
@@ -129,13 +116,7 @@ export const scheduleModel = {
       summary: "first K chunk taken out of the loop, whose products then always accumulate",
       default: "on",
     }),
-    wordField({
-      name: "epi",
-      summary: "how D is stored: bulk tensor stores out of shared memory, or stores by the threads",
-      words: ["tma", "direct"],
-      default: "tma",
-      off: "direct",
-    }),
+    coreFields.epi,
     wordField({
       name: "epilogueLoad",
       summary:
@@ -151,11 +132,7 @@ export const scheduleModel = {
       off: 1,
       max: 2,
     }),
-    flagField({
-      name: "guards",
-      summary: "elide: predicates only where a tile can leave its matrix; off: everywhere",
-      default: "on",
-    }),
+    coreFields.guards,
   ],
 } as const satisfies ScheduleModel;
 

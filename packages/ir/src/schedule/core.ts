@@ -35,15 +35,6 @@ export const coreFields = {
     default: [1, 1],
     off: [1, 1],
   }),
-  roles: tupleField({
-    name: "roles",
-    summary: "producer and math warpgroups of a specialised kernel; none: every warp does everything",
-    names: ["P", "C"],
-    separator: "+",
-    none: true,
-    default: "none",
-    off: "none",
-  }),
   regs: tupleField({
     name: "regs",
     summary: "registers per thread of producer and math warps after setmaxnreg; none: as launched",
@@ -55,14 +46,6 @@ export const coreFields = {
     min: 24,
   }),
   raster: rasterField({ default: "row" }),
-  sched: wordField({
-    name: "sched",
-    summary:
-      "one block a tile, persistent CTAs that loop over tiles, stream-K, or tiles handed out by an atomic counter or by cluster launch control",
-    words: ["tiles", "persistent", "streamk", "atomic", "clc"],
-    default: "tiles",
-    off: "tiles",
-  }),
   split: intField({
     name: "split",
     summary: "blocks that share the K loop of one output tile (split-K)",
@@ -123,12 +106,54 @@ export const coreFields = {
     summary: "programmatic dependent launch: start before the kernel ahead in the stream ends",
     default: "off",
   }),
+  frag: intField({
+    name: "frag",
+    summary: "register fragments in flight; 2 loads those of the next K step while this one multiplies",
+    default: 2,
+    off: 1,
+    min: 1,
+    max: 2,
+  }),
+  swizzle: wordField({
+    name: "swizzle",
+    summary: "widest swizzle of the operands' tiles; narrower where a tile is no multiple of it",
+    words: ["128B", "64B", "32B", "none"],
+    default: "128B",
+    off: "none",
+  }),
+  sharedLayout: wordField({
+    name: "sharedLayout",
+    summary: "remedy against bank conflicts, chosen by the bank oracle",
+    words: ["swizzle", "pad", "auto", "plain"],
+    default: "swizzle",
+    off: "plain",
+  }),
+  schedulerStages: intField({
+    name: "schedulerStages",
+    summary: "stages of the scheduler pipeline: work tiles requested ahead",
+    default: 2,
+    off: 1,
+    min: 1,
+    max: 4,
+  }),
   epi: wordField({
     name: "epi",
-    summary: "how D is stored: from registers, through shared memory, or by bulk tensor store",
-    words: ["direct", "smem", "tma"],
-    default: "direct",
+    summary: "how D is stored: bulk tensor stores out of shared memory, or stores by the threads",
+    words: ["tma", "direct"],
+    default: "tma",
     off: "direct",
+  }),
+  walk: wordField({
+    name: "walk",
+    summary: "order of the multiply-adds of a register tile, or of the matrix instructions of a warp tile",
+    words: ["snake-rows", "snake-cols", "rows", "cols"],
+    default: "snake-rows",
+    off: "rows",
+  }),
+  guards: flagField({
+    name: "guards",
+    summary: "elide: predicates only where a tile can leave its matrix; off: everywhere",
+    default: "on",
   }),
 } as const satisfies Record<string, ScheduleField>;
 

@@ -11,11 +11,34 @@ import {
   scheduleFromRecord,
 } from "../../src/schedule/codec.ts";
 import { coreFields } from "../../src/schedule/core.ts";
-import { flagField, intField, rasterOf, withDefault } from "../../src/schedule/fields.ts";
+import {
+  flagField,
+  intField,
+  rasterOf,
+  tupleField,
+  withDefault,
+  wordField,
+} from "../../src/schedule/fields.ts";
 
 const model: ScheduleModel = {
   fields: [
     ...Object.values(coreFields),
+    tupleField({
+      name: "roles",
+      summary: "warpgroups",
+      names: ["P", "C"],
+      separator: "+",
+      none: true,
+      default: "none",
+      off: "none",
+    }),
+    wordField({
+      name: "sched",
+      summary: "tiles",
+      words: ["tiles", "persistent"],
+      default: "tiles",
+      off: "tiles",
+    }),
     flagField({ name: "snake", summary: "order", default: "on" }),
     intField({ name: "pad", summary: "padding", default: 4, off: 0, min: 0 }),
   ],
@@ -37,7 +60,7 @@ const values: Record<string, fc.Arbitrary<FieldValue>> = {
     positive.map((g) => `grouped:${g}`),
     positive.map((g) => `snake:${g}`),
   ),
-  sched: fc.constantFrom("tiles", "persistent", "streamk", "atomic", "clc"),
+  sched: fc.constantFrom("tiles", "persistent"),
   split: fc.integer({ min: 1, max: 1024 }),
   reduction: fc.constantFrom("last", "atomics", "kernel"),
   streamk: fc.nat(4096),
@@ -47,7 +70,13 @@ const values: Record<string, fc.Arbitrary<FieldValue>> = {
   l1: fc.constantFrom("keep", "skip"),
   pdl: fc.constantFrom("on", "off"),
   l2Prefetch: fc.nat(64),
-  epi: fc.constantFrom("direct", "smem", "tma"),
+  epi: fc.constantFrom("direct", "tma"),
+  frag: fc.constantFrom(1, 2),
+  swizzle: fc.constantFrom("128B", "none"),
+  sharedLayout: fc.constantFrom("pad", "plain"),
+  schedulerStages: fc.integer({ min: 1, max: 4 }),
+  walk: fc.constantFrom("rows", "snake-cols"),
+  guards: fc.constantFrom("on", "off"),
   snake: fc.constantFrom("on", "off"),
   pad: fc.nat(64),
 };
@@ -72,7 +101,7 @@ property.prop([schedules, fc.infiniteStream(fc.nat())])(
 
 test("canonical text has every field in the model's order", () => {
   expect(printSchedule(model, defaultSchedule(model))).toBe(
-    "tile=128x128x8 stages=2 chainTile=none cluster=1x1 roles=none regs=none raster=row sched=tiles split=1 reduction=last streamk=0 cache=none l2Promotion=256 l2PrefetchBytes=0 l1=keep l2Prefetch=0 pdl=off epi=direct snake=on pad=4",
+    "tile=128x128x8 stages=2 chainTile=none cluster=1x1 regs=none raster=row split=1 reduction=last streamk=0 cache=none l2Promotion=256 l2PrefetchBytes=0 l1=keep l2Prefetch=0 pdl=off frag=2 swizzle=128B sharedLayout=swizzle schedulerStages=2 epi=tma walk=snake-rows guards=on roles=none sched=tiles snake=on pad=4",
   );
 });
 
@@ -126,7 +155,7 @@ test("all errors at once, each with what to write", () => {
     "TW2002 (invalid) at schedule.stages: '0' does not fit 1..64\n  hint: nearest legal: stages=1",
     "TW2001 (invalid) at schedule.rastr: there is no field 'rastr'\n  hint: did you mean raster?",
     "TW2002 (invalid) at schedule.raster: 'grouped-8' does not fit row|col|grouped:G|snake:G|blocked:G|hilbert\n  hint: nearest legal: raster=grouped:8",
-    "TW2002 (invalid) at schedule.epi: 'tmaa' does not fit direct|smem|tma\n  hint: nearest legal: epi=tma",
+    "TW2002 (invalid) at schedule.epi: 'tmaa' does not fit tma|direct\n  hint: nearest legal: epi=tma",
     "TW2002 (invalid) at schedule.split: '0x2' does not fit 1..1024\n  hint: nearest legal: split=2",
     "TW2004 (invalid) at schedule: 'junk' is not name=value\n  hint: e.g. tile=128x128x8 stages=2",
     "TW2003 (invalid) at schedule.sched: 'sched' is given more than once\n  hint: keep one of them",
