@@ -5,10 +5,10 @@ import type { Pass, Stmt, TileProgram } from "@tilewright/ir";
 import {
   bufferOf,
   contiguousAxis,
+  directed,
   MATRIX_ROW_BYTES,
   matrixLoad,
   rewriteStmts,
-  takeDirective,
   withBody,
 } from "@tilewright/ir";
 
@@ -21,15 +21,12 @@ export const loadMatrices: Pass = {
   summary: "Fragments come by ldmatrix where their owners allow",
   from: "specialised",
   to: "specialised",
-  run(program) {
-    const taken = takeDirective(program, "matrices");
-    if (!taken) return program;
-    const most = taken.args.most;
-    return withBody(
-      taken.program,
-      rewriteStmts(taken.program.body, (stmt) => byMatrices(taken.program, stmt, most)),
-    );
-  },
+  run: directed("matrices", (program, { most }) =>
+    withBody(
+      program,
+      rewriteStmts(program.body, (stmt) => byMatrices(program, stmt, most)),
+    ),
+  ),
 };
 
 function byMatrices(program: TileProgram, stmt: Stmt, most: number): Stmt {

@@ -1,16 +1,7 @@
 /** Copy into the slot that has just been read, right behind the barrier that says so: one chunk further ahead in as many slots. */
 
 import type { Pass, Stmt } from "@tilewright/ir";
-import {
-  add,
-  lit,
-  rewriteStmts,
-  substituteExpr,
-  takeDirective,
-  v,
-  withBody,
-  withExprs,
-} from "@tilewright/ir";
+import { add, directed, lit, rewriteStmts, substituteExpr, v, withBody, withExprs } from "@tilewright/ir";
 
 type Of<K extends Stmt["kind"]> = Extract<Stmt, { kind: K }>;
 
@@ -24,16 +15,14 @@ export const refillAtBarrier: Pass = {
   summary: "Copies of a later chunk go behind the barrier, into the slot that has just been read",
   from: "pipelined",
   to: "pipelined",
-  run(program) {
-    const taken = takeDirective(program, "refill");
-    if (!taken) return program;
-    return withBody(
-      taken.program,
-      rewriteStmts(taken.program.body, (stmt) =>
+  run: directed("refill", (program) =>
+    withBody(
+      program,
+      rewriteStmts(program.body, (stmt) =>
         stmt.kind === "tiles" ? { ...stmt, body: inList(stmt.body) } : stmt,
       ),
-    );
-  },
+    ),
+  ),
 };
 
 /** A list with its prologue, its first wait and its loop over chunks changed together; itself where one of them is missing. */

@@ -1,7 +1,7 @@
 /** Give each thread several vectors of a row of a staging copy, so that one pointer serves them all. */
 import { sizeOf } from "@tilewright/core";
 import type { Pass } from "@tilewright/ir";
-import { bufferOf, distribute, rewriteStmts, takeDirective, withBody } from "@tilewright/ir";
+import { bufferOf, directed, distribute, rewriteStmts, withBody } from "@tilewright/ir";
 
 /**
  * Directive `distribute vectors=P`: threads that copy stand in shorter rows, so that each moves P vectors of a row of global memory, at constant distances from
@@ -12,18 +12,15 @@ export const distributeCopies: Pass = {
   summary: "Threads copy several pieces of a row each, by one pointer",
   from: "specialised",
   to: "specialised",
-  run(program) {
-    const taken = takeDirective(program, "distribute");
-    if (!taken) return program;
-    const pieces = taken.args.vectors;
+  run: directed("distribute", (program, { vectors: pieces }) => {
     return withBody(
-      taken.program,
-      rewriteStmts(taken.program.body, (stmt) => {
+      program,
+      rewriteStmts(program.body, (stmt) => {
         if (stmt.kind !== "copy" || stmt.dist === null) return stmt;
         const { threads, fastest, vector } = stmt.dist;
-        const bytes = sizeOf(bufferOf(taken.program, stmt.dst.buffer).dtype);
+        const bytes = sizeOf(bufferOf(program, stmt.dst.buffer).dtype);
         return { ...stmt, dist: distribute(threads, stmt.dst.extent, fastest, vector, bytes, pieces) };
       }),
     );
-  },
+  }),
 };

@@ -1,7 +1,7 @@
 /** Read copies of A and B that a kernel before this one has transposed. */
 
 import type { Buffer, Pass } from "@tilewright/ir";
-import { TRANSPOSED_ALIGN, takeDirective, transposedStrides } from "@tilewright/ir";
+import { directed, TRANSPOSED_ALIGN, transposedStrides } from "@tilewright/ir";
 
 /** Directive `transpose operands=ab|a|b`; without it matrices are read where the launch has them. */
 export const transposeOperands: Pass = {
@@ -9,13 +9,10 @@ export const transposeOperands: Pass = {
   summary: "A kernel before this one leaves A and B transposed in the workspace",
   from: "nest",
   to: "nest",
-  run(program) {
-    const taken = takeDirective(program, "transpose");
-    if (!taken) return program;
-    const operands = taken.args.operands;
+  run: directed("transpose", (program, { operands }) => {
     return {
-      ...taken.program,
-      buffers: taken.program.buffers.map((b): Buffer => {
+      ...program,
+      buffers: program.buffers.map((b): Buffer => {
         const which = b.name === "A" ? "a" : b.name === "B" ? "b" : null;
         if (b.space !== "global" || which === null || !operands.includes(which)) return b;
         const stride = transposedStrides(program.problem, which);
@@ -27,5 +24,5 @@ export const transposeOperands: Pass = {
         };
       }),
     };
-  },
+  }),
 };

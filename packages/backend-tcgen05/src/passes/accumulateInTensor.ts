@@ -4,6 +4,7 @@ import type { Buffer, Expr, OwnershipMode, Pass, Stmt, TileProgram, View } from 
 import {
   add,
   bufferOf,
+  directed,
   eachStmt,
   elementViews,
   isElementStmt,
@@ -14,7 +15,6 @@ import {
   TENSOR_LANES,
   type TensorForm,
   type TensorPlace,
-  takeDirective,
   tensorPlace,
   upOrigin,
   v,
@@ -47,27 +47,22 @@ export const accumulateInTensor: Pass = {
   summary: "Accumulators move to tensor memory; epilogues load them a few columns at a time",
   from: "staged",
   to: "staged",
-  run(program) {
-    const taken = takeDirective(program, "accumulate");
-    if (!taken) return program;
-    const input = taken.program;
+  run: directed("accumulate", (program, { columns: most }) => {
     const names = new Set<string>();
-    for (const stmt of eachStmt(input.body)) if (stmt.kind === "mma") names.add(stmt.acc.buffer);
+    for (const stmt of eachStmt(program.body)) if (stmt.kind === "mma") names.add(stmt.acc.buffer);
     const [name] = names;
-    if (name === undefined) return input;
-    const acc = bufferOf(input, name);
+    if (name === undefined) return program;
+    const acc = bufferOf(program, name);
     const place = tensorPlace(acc);
-    if (place === null) return input;
+    if (place === null) return program;
     // Expressions of whole rows have all columns of a tile at once.
-    const elements = eachStmt(input.body).filter(isElementStmt).flatMap(elementViews);
+    const elements = eachStmt(program.body).filter(isElementStmt).flatMap(elementViews);
     const whole = elements.some(({ buffer }) => buffer === name);
     // A step of a gated product takes columns of both sums.
-    const sums = eachStmt(input.body).some((s) => s.kind === "epilogue" && s.gated === true) ? 2 : 1;
-    const columns = whole
-      ? place.columns
-      : stepOf({ ...place, columns: place.columns / sums }, taken.args.columns);
+    const sums = eachStmt(program.body).some((s) => s.kind === "epilogue" && s.gated === true) ? 2 : 1;
+    const columns = whole ? place.columns : stepOf({ ...place, columns: place.columns / sums }, most);
     const part = partOf(acc, place, sums * columns);
-    const body = rewriteStmts(whole ? held(input.body, acc, part) : input.body, (stmt) => {
+    const body = rewriteStmts(whole ? held(program.body, acc, part) : program.body, (stmt) => {
       // Bottom up: of a combine the epilogue has become its one step.
       if (stmt.kind === "reduce") return atOnce(stmt, name);
       return stmt.kind === "epilogue" && stmt.acc.buffer === name
@@ -75,10 +70,10 @@ export const accumulateInTensor: Pass = {
         : stmt;
     });
     return {
-      ...withBody(input, body),
-      buffers: [...input.buffers.map((b): Buffer => (b === acc ? { ...b, space: "tensor" } : b)), part],
+      ...withBody(program, body),
+      buffers: [...program.buffers.map((b): Buffer => (b === acc ? { ...b, space: "tensor" } : b)), part],
     };
-  },
+  }),
 };
 
 /** All of an accumulator in registers, from the first statement on that reads it behind its products. */

@@ -3,10 +3,10 @@
 import type { Buffer, Pass, Stmt, TileProgram, View } from "@tilewright/ir";
 import {
   bufferOf,
+  directed,
   eachStmt,
   rewriteStmts,
   SCALE_LANES,
-  takeDirective,
   wholeView,
   withBody,
   withOperandViews,
@@ -23,10 +23,8 @@ export const pairBlocks: Pass = {
   summary: "Pairs of blocks share a tile: each holds half of A, B and the accumulators",
   from: "staged",
   to: "staged",
-  run(program) {
-    const taken = takeDirective(program, "pair");
-    if (!taken) return program;
-    const axes = halvedAxes(taken.program);
+  run: directed("pair", (program) => {
+    const axes = halvedAxes(program);
     const buffers = program.buffers.map((b): Buffer => {
       const axis = axes.get(b.name);
       if (axis === undefined || b.space === "global") return b;
@@ -39,13 +37,13 @@ export const pairBlocks: Pass = {
       const buffer = resized.get(view.buffer);
       return buffer === undefined ? view : wholeView(buffer);
     };
-    const body = rewriteStmts(taken.program.body, (stmt): Stmt => {
+    const body = rewriteStmts(program.body, (stmt): Stmt => {
       if (resized.size === 0) return stmt;
       if (stmt.kind === "copy") return { ...stmt, dst: moved(stmt.dst) };
       return stmt.kind === "mma" ? withOperandViews(stmt, moved) : stmt;
     });
-    return { ...withBody(taken.program, body), launch: { ...program.launch, pair: true }, buffers };
-  },
+    return { ...withBody(program, body), launch: { ...program.launch, pair: true }, buffers };
+  }),
 };
 
 /** Factors in tensor memory: half of the blocks of 32 lanes lie behind the others. Accumulators are not there yet. */

@@ -1,7 +1,7 @@
 /** Keep sums along k short where tensor cores keep few bits of them: each is made apart and then added to the accumulator. */
 
 import type { Buffer, Pass } from "@tilewright/ir";
-import { bufferOf, registerBuffer, rewriteStmts, takeDirective, wholeView, withBody } from "@tilewright/ir";
+import { bufferOf, directed, registerBuffer, rewriteStmts, wholeView, withBody } from "@tilewright/ir";
 
 /** The register tile in which sums are made. */
 const SUM = "chunk_sum";
@@ -15,18 +15,15 @@ export const accumulateInTwoLevels: Pass = {
   summary: "Sums along k are made apart in short runs, scaled and added to the accumulator in f32",
   from: "specialised",
   to: "specialised",
-  run(program) {
-    const taken = takeDirective(program, "twoLevel");
-    if (!taken) return program;
-    const every = taken.args.every;
+  run: directed("twoLevel", (program, { every }) => {
     let part: Buffer | null = null;
-    const body = rewriteStmts(taken.program.body, (stmt) => {
+    const body = rewriteStmts(program.body, (stmt) => {
       if (stmt.kind !== "mma") return stmt;
       const { dtype, shape } = bufferOf(program, stmt.acc.buffer);
       part ??= registerBuffer(SUM, dtype, shape);
       return { ...stmt, twoLevel: { sum: wholeView(part), every } };
     });
     const buffers = part === null ? program.buffers : [...program.buffers, part];
-    return { ...withBody(taken.program, body), buffers };
-  },
+    return { ...withBody(program, body), buffers };
+  }),
 };

@@ -1,7 +1,7 @@
 /** Give slots back one chunk late, so that products of the next chunk are under way when those of the last one are waited for. */
 
 import type { Pass, Stmt } from "@tilewright/ir";
-import { eachStmt, freeVars, lit, rewriteStmts, sub, takeDirective, withBody } from "@tilewright/ir";
+import { directed, eachStmt, freeVars, lit, rewriteStmts, sub, withBody } from "@tilewright/ir";
 
 type For = Extract<Stmt, { kind: "for" }>;
 type Release = Extract<Stmt, { kind: "release" }>;
@@ -18,16 +18,14 @@ export const delayRelease: Pass = {
   summary: "Slots are given back one chunk late: products of two chunks are under way",
   from: "specialised",
   to: "specialised",
-  run(program) {
-    const taken = takeDirective(program, "delayedRelease");
-    if (!taken) return program;
-    return withBody(
-      taken.program,
-      rewriteStmts(taken.program.body, (stmt) =>
+  run: directed("delayedRelease", (program) =>
+    withBody(
+      program,
+      rewriteStmts(program.body, (stmt) =>
         stmt.kind === "tiles" || stmt.kind === "role" ? { ...stmt, body: inList(stmt.body) } : stmt,
       ),
-    );
-  },
+    ),
+  ),
 };
 
 /** The release of a loop whose chunks are multiplied; null for others. */

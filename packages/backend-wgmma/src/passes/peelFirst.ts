@@ -2,6 +2,7 @@
 
 import type { Pass, Stmt } from "@tilewright/ir";
 import {
+  directed,
   eachStmt,
   freeVars,
   lit,
@@ -9,7 +10,6 @@ import {
   rangeOf,
   rewriteStmts,
   sizeRanges,
-  takeDirective,
   withBody,
 } from "@tilewright/ir";
 
@@ -22,15 +22,13 @@ export const peelFirst: Pass = {
   summary: "The first chunk leaves the steady-state loop, whose multiplications then always accumulate",
   from: "specialised",
   to: "specialised",
-  run(program) {
-    const taken = takeDirective(program, "peel");
-    if (!taken) return program;
+  run: directed("peel", (program) => {
     const sizes = sizeRanges(program.problem);
     return withBody(
-      taken.program,
-      rewriteStmts(taken.program.body, (stmt) => peel(stmt, sizes)),
+      program,
+      rewriteStmts(program.body, (stmt) => peel(stmt, sizes)),
     );
-  },
+  }),
 };
 
 function peel(stmt: Stmt, sizes: Ranges): Stmt | readonly Stmt[] {

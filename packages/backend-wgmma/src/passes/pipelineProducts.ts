@@ -1,6 +1,7 @@
 /** Software pipelining of products that follow each other in a loop: those of the next turn are under way while threads work on the sums of this one. */
 import {
   add,
+  directed,
   type Expr,
   eachStmt,
   elementViews,
@@ -13,7 +14,6 @@ import {
   sub,
   substituteStmt,
   type TileProgram,
-  takeDirective,
   v,
   withBody,
 } from "@tilewright/ir";
@@ -30,15 +30,13 @@ export const pipelineProducts: Pass = {
   summary: "The first product of a turn is issued before the last one of the turn before",
   from: "specialised",
   to: "specialised",
-  run(program) {
-    const taken = takeDirective(program, "pipelineProducts");
-    if (!taken) return program;
-    const { body } = taken.program;
+  run: directed("pipelineProducts", (program) => {
+    const { body } = program;
     return withBody(
-      taken.program,
-      rewriteStmts(body, (stmt) => rotated(taken.program, stmt)),
+      program,
+      rewriteStmts(body, (stmt) => rotated(program, stmt)),
     );
-  },
+  }),
 };
 
 /** A turn's statements: up to the first product, on its sums, and the last product. */

@@ -1,7 +1,7 @@
 /** Ask L2 for chunks before their copies are issued. */
 
 import type { Expr, Pass, Stmt } from "@tilewright/ir";
-import { asLinear, rewriteStmts, takeDirective, withBody } from "@tilewright/ir";
+import { asLinear, directed, rewriteStmts, withBody } from "@tilewright/ir";
 
 /**
  * Directive `l2Prefetch chunks=N`: with the bulk copies of a chunk L2 is asked for those of the chunk N further on: more is under way than the ring has slots.
@@ -12,18 +12,15 @@ export const prefetchL2: Pass = {
   summary: "Bulk copies ask L2 for a later chunk",
   from: "specialised",
   to: "specialised",
-  run(program) {
-    const taken = takeDirective(program, "l2Prefetch");
-    if (!taken) return program;
-    const chunks = taken.args.chunks;
-    if (chunks < 1) return taken.program;
-    const body = rewriteStmts(taken.program.body, (stmt) =>
+  run: directed("l2Prefetch", (program, { chunks }) => {
+    if (chunks < 1) return program;
+    const body = rewriteStmts(program.body, (stmt) =>
       stmt.kind === "for" && !stmt.unroll
         ? { ...stmt, body: rewriteStmts(stmt.body, (inner) => ahead(inner, stmt.var, chunks)) }
         : stmt,
     );
-    return withBody(taken.program, body);
-  },
+    return withBody(program, body);
+  }),
 };
 
 function ahead(stmt: Stmt, loop: string, chunks: number): Stmt {

@@ -2,12 +2,12 @@
 
 import type { Columns, Pass, Stmt } from "@tilewright/ir";
 import {
+  directed,
   findWarpgroupAtom,
   freeVars,
   lit,
   rewriteStmts,
   sameValue,
-  takeDirective,
   warpgroupAtom,
   warpgroupWidths,
   withBody,
@@ -29,25 +29,20 @@ export const splitTail: Pass = {
     "The last chunks are multiplied in two halves of the columns: one is stored while the other is multiplied",
   from: "specialised",
   to: "specialised",
-  run(program) {
-    const taken = takeDirective(program, "tail");
-    if (!taken) return program;
-    const of = taken.args.of;
-    const middle = taken.args.columns;
+  run: directed("tail", (program, { of, columns: middle, chunks }) => {
     const parts: readonly Columns[] = [
       { from: 0, to: middle, of },
       { from: middle, to: of, of },
     ];
-    const chunks = taken.args.chunks;
     return withBody(
-      taken.program,
-      rewriteStmts(taken.program.body, (stmt) =>
+      program,
+      rewriteStmts(program.body, (stmt) =>
         stmt.kind === "tiles" || stmt.kind === "role"
           ? { ...stmt, body: inList(stmt.body, chunks, parts) }
           : stmt,
       ),
     );
-  },
+  }),
 };
 
 /** A loop over chunks as it is without its tail, and what its turns do. */

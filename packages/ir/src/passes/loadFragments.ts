@@ -4,7 +4,7 @@ import { findAtom } from "../atoms/atoms.ts";
 import { withElementViews } from "../tile/elements.ts";
 import { add, lit, mul, v } from "../tile/expr.ts";
 import { registerBuffer } from "../tile/gemm.ts";
-import { bufferOf, eachStmt, rewriteStmts, takeDirective, wholeView, withBody } from "../tile/rewrite.ts";
+import { bufferOf, directed, eachStmt, rewriteStmts, wholeView, withBody } from "../tile/rewrite.ts";
 import type { Buffer, Stmt, TileProgram, View } from "../tile/types.ts";
 import { codesOf, rowsOfWeights } from "../tile/weights.ts";
 import type { Pass } from "./pass.ts";
@@ -18,11 +18,7 @@ export const loadFragments: Pass = {
   summary: "Operands of the multiply-adds are register fragments, one K step at a time",
   from: "staged",
   to: "staged",
-  run(program) {
-    const taken = takeDirective(program, "fragment");
-    if (!taken) return program;
-    return split(taken.program, taken.args.step, taken.args.first === "b");
-  },
+  run: directed("fragment", (program, { first, step }) => split(program, step, first === "b")),
 };
 
 function split(input: TileProgram, step: number, reversed: boolean): TileProgram {

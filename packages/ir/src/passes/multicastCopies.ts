@@ -1,6 +1,6 @@
 /** Let the blocks of a cluster that want the same rectangle copy a share of it each, into all of them. */
 import { freeVars } from "../tile/expr.ts";
-import { clusterUnits, rewriteStmts, takeDirective, withBody } from "../tile/rewrite.ts";
+import { clusterUnits, directed, rewriteStmts, withBody } from "../tile/rewrite.ts";
 import type { Edge, Ring, Stmt, TileProgram } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
 
@@ -17,18 +17,14 @@ export const multicastCopies: Pass = {
   summary: "Blocks of a cluster share the copies of the operands that they have in common",
   from: "specialised",
   to: "specialised",
-  run(program) {
-    const taken = takeDirective(program, "multicast");
-    if (!taken) return program;
-    const operands = taken.args.operands;
-    const input = taken.program;
-    const body = rewriteStmts(input.body, (stmt) =>
-      stmt.kind === "tiles" ? share(stmt, input, operands) : stmt,
+  run: directed("multicast", (program, { operands }) => {
+    const body = rewriteStmts(program.body, (stmt) =>
+      stmt.kind === "tiles" ? share(stmt, program, operands) : stmt,
     );
-    const done = withBody(input, body);
-    if (done === input) return input;
+    const done = withBody(program, body);
+    if (done === program) return program;
     return { ...done, rings: done.rings.map((ring) => raised(ring, multicastPeers(done, ring))) };
-  },
+  }),
 };
 
 function share(tiles: Tiles, program: TileProgram, operands: string): Tiles {

@@ -1,7 +1,7 @@
 /** Take the last chunks out of the steady state, so that its loop runs without asking whether there is a next one. */
 import { isElementStmt } from "../tile/elements.ts";
 import { lit } from "../tile/expr.ts";
-import { rewriteStmts, takeDirective, withBody } from "../tile/rewrite.ts";
+import { directed, rewriteStmts, withBody } from "../tile/rewrite.ts";
 import type { Stmt } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
 
@@ -15,20 +15,16 @@ export const peelDrain: Pass = {
   summary: "The last chunks leave the steady-state loop, whose conditions then always hold",
   from: "pipelined",
   to: "pipelined",
-  run(program) {
-    const taken = takeDirective(program, "drain");
-    if (!taken) return program;
-    const chunks = taken.args.chunks;
-    const loop = taken.args.loop === 1;
-    return withBody(
-      taken.program,
-      rewriteStmts(taken.program.body, (stmt) =>
-        stmt.kind === "for" && !stmt.unroll && usesRing(stmt.body) && loop
+  run: directed("drain", (program, { chunks, loop }) =>
+    withBody(
+      program,
+      rewriteStmts(program.body, (stmt) =>
+        stmt.kind === "for" && !stmt.unroll && usesRing(stmt.body) && loop === 1
           ? { ...stmt, apart: chunks }
           : peelLast(stmt, chunks),
       ),
-    );
-  },
+    ),
+  ),
 };
 
 /** A loop over chunks that waits for them as two: all but the last `chunks`, and those. */

@@ -3,7 +3,7 @@
 import { slicesOf } from "../tile/dsmemReduction.ts";
 import { add, mul, v } from "../tile/expr.ts";
 import { registerBuffer } from "../tile/gemm.ts";
-import { bufferOf, eachStmt, rewriteStmts, takeDirective, wholeView, withBody } from "../tile/rewrite.ts";
+import { bufferOf, directed, eachStmt, rewriteStmts, wholeView, withBody } from "../tile/rewrite.ts";
 import type { Expr, Split, Stmt, TileProgram, View } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
 
@@ -22,14 +22,11 @@ export const reduceInCluster: Pass = {
   summary: "Blocks that share a tile are a cluster and exchange slices of it through shared memory",
   from: "specialised",
   to: "specialised",
-  run(program) {
-    const taken = takeDirective(program, "dsmemReduction");
-    if (!taken) return program;
-    const split = splitOf(taken.program);
-    if (split === null) return taken.program;
-    const rows = taken.args.rows;
-    return rows > 0 ? meet(taken.program, split, 0, rows) : meet(taken.program, split, 1, taken.args.columns);
-  },
+  run: directed("dsmemReduction", (program, { columns, rows }) => {
+    const split = splitOf(program);
+    if (split === null) return program;
+    return rows > 0 ? meet(program, split, 0, rows) : meet(program, split, 1, columns);
+  }),
 };
 
 function splitOf({ body }: TileProgram): Split | null {

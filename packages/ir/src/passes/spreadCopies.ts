@@ -4,7 +4,7 @@ import { contiguousAxis } from "../tile/accesses.ts";
 import { cond } from "../tile/cond.ts";
 import { add, v } from "../tile/expr.ts";
 import { vectorsOf } from "../tile/ownership.ts";
-import { bufferOf, rewriteStmts, takeDirective, withBody } from "../tile/rewrite.ts";
+import { bufferOf, directed, rewriteStmts, withBody } from "../tile/rewrite.ts";
 import type { Stmt, TileProgram, View } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
 
@@ -24,18 +24,14 @@ export const spreadCopies: Pass = {
   summary: "The copies of a chunk are issued a few at a time over its K steps",
   from: "pipelined",
   to: "pipelined",
-  run(program) {
-    const taken = takeDirective(program, "spread");
-    if (!taken) return program;
-    const steps = taken.args.steps;
-    const pieces = taken.args.vectors;
-    return withBody(
-      taken.program,
-      rewriteStmts(taken.program.body, (stmt) =>
-        stmt.kind === "for" && stmt.unroll ? spreadLoop(taken.program, stmt, steps, pieces) : stmt,
+  run: directed("spread", (program, { steps, vectors: pieces }) =>
+    withBody(
+      program,
+      rewriteStmts(program.body, (stmt) =>
+        stmt.kind === "for" && stmt.unroll ? spreadLoop(program, stmt, steps, pieces) : stmt,
       ),
-    );
-  },
+    ),
+  ),
 };
 
 function spreadLoop(program: TileProgram, loop: For, steps: number, together: number): For {

@@ -1,5 +1,5 @@
 /** Let the columns of D go where a matrix instruction has the rows of its sum: A and B of the instructions change places. */
-import { eachStmt, takeDirective } from "../tile/rewrite.ts";
+import { directed, eachStmt } from "../tile/rewrite.ts";
 import type { Buffer } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
 
@@ -13,14 +13,12 @@ export const swapAB: Pass = {
   summary: "Columns of D rather than rows go into lanes: A and B of the matrix instructions change places",
   from: "staged",
   to: "staged",
-  run(program) {
-    const taken = takeDirective(program, "swapAB");
-    if (!taken) return program;
+  run: directed("swapAB", (program) => {
     const sums = new Set<string>();
     for (const stmt of eachStmt(program.body)) if (stmt.kind === "mma") sums.add(stmt.acc.buffer);
     return {
-      ...taken.program,
+      ...program,
       buffers: program.buffers.map((b): Buffer => (sums.has(b.name) ? { ...b, lanes: 1 } : b)),
     };
-  },
+  }),
 };

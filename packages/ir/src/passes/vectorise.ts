@@ -3,7 +3,7 @@ import { sizeOf } from "@tilewright/core";
 import { contiguousAxis, vectorAxis } from "../tile/accesses.ts";
 import { isMultiple } from "../tile/expr.ts";
 import { distribute, registerRun } from "../tile/ownership.ts";
-import { bufferOf, rewriteStmts, takeDirective, withBody } from "../tile/rewrite.ts";
+import { bufferOf, directed, rewriteStmts, withBody } from "../tile/rewrite.ts";
 import { extentMultiple, strideMultiple } from "../tile/sizes.ts";
 import { storeOwners } from "../tile/staged.ts";
 import type { Buffer, Stmt, TileProgram, View } from "../tile/types.ts";
@@ -21,15 +21,13 @@ export const vectorise: Pass = {
   summary: "Copies and stores move vectors where alignment allows",
   from: "specialised",
   to: "specialised",
-  run(program) {
-    const taken = takeDirective(program, "vector");
-    if (!taken) return program;
-    const limits = { copy: taken.args.copy, store: taken.args.store };
+  run: directed("vector", (program, { store, copy }) => {
+    const limits = { copy: copy, store: store };
     return withBody(
-      taken.program,
-      rewriteStmts(taken.program.body, (stmt) => widen(taken.program, stmt, limits)),
+      program,
+      rewriteStmts(program.body, (stmt) => widen(program, stmt, limits)),
     );
-  },
+  }),
 };
 
 function widen(program: TileProgram, stmt: Stmt, limits: { copy: number; store: number }): Stmt {

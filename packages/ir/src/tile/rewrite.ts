@@ -1,4 +1,5 @@
 /** Walking and rebuilding statement lists: what every pass needs, in one place. */
+import type { Target } from "@tilewright/core";
 import { type ArgumentsOf, type DirectiveName, withDefaults } from "./directives.ts";
 import type { Boundary, Buffer, Launch, Stmt, TileProgram, View } from "./types.ts";
 
@@ -100,3 +101,14 @@ export function takeDirective<N extends DirectiveName>(
     program: { ...program, directives: program.directives.filter((d) => d !== directive) },
   };
 }
+
+/** What a pass does that a directive asks for: it has the program without the directive, and its arguments. Programs without one stay as they are. */
+export const directed =
+  <N extends DirectiveName>(
+    name: N,
+    make: (program: TileProgram, args: ArgumentsOf<N>, target: Target) => TileProgram,
+  ) =>
+  (program: TileProgram, target: Target): TileProgram => {
+    const taken = takeDirective(program, name);
+    return taken === null ? program : make(taken.program, taken.args, target);
+  };
