@@ -12,6 +12,7 @@ import {
 } from "@tilewright/codegen";
 import { type Diagnostic, hasFeature, type Problem, type Target, type Verdict } from "@tilewright/core";
 import {
+  conditionalRescale,
   allocate,
   type Backend,
   bindElements,
@@ -94,6 +95,7 @@ const products: Backend = {
     // With bulk copies; else all warps do everything, and edges are barriers of the block.
     specialiseRoles,
     rotateInRoles,
+    conditionalRescale,
     persistTiles,
     reduceInCluster,
     stageEpilogue,

@@ -311,6 +311,7 @@ function directives(s: MmaSchedule, problem: Problem, atom: Atom, target: Target
           args: meeting.axis === 0 ? { rows: meeting.unit } : { columns: meeting.unit },
         },
     s.matrices !== 0 ? { name: "matrices", args: { most: s.matrices } } : null,
+    s.conditionalRescale ? { name: "conditionalRescale", args: {} } : null,
     { name: "vector", args: { copy: Math.max(1, s.copyBytes / sizeOf(atom.a)), store: s.storeElements } },
     staging === null
       ? null

@@ -60,6 +60,7 @@ export const scheduleModel = {
       default: "a",
       off: "a",
     }),
+    coreFields.conditionalRescale,
     intField({
       name: "copySpread",
       summary: "K steps over which the asynchronous copies of a chunk are spread; 1 issues them together",

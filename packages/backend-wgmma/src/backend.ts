@@ -17,6 +17,7 @@ import {
   widensTo,
 } from "@tilewright/core";
 import {
+  conditionalRescale,
   allocate,
   type Backend,
   bindElements,
@@ -106,6 +107,8 @@ const products: Backend = {
     // Behind it: parts of the shared tile are counted over all columns.
     splitTail,
     pingPongRoles,
+    // Before it: releases of what a warp may leave out waiting for stand behind.
+    conditionalRescale,
     pipelineProducts,
     // Before ownership and widths, which follow the tiles' contiguous axes.
     bindTensorLayouts,

@@ -31,7 +31,7 @@ export function* chainSchedules(problem: Problem, target: Target, { sms }: Machi
     Math.ceil(m / (groups * ATOM_ROWS)) * count >= sms;
   const ordered = held.some(fills) ? held.filter(fills) : held.toReversed();
   // Masks leave later tiles more to do, or fewer.
-  const base = { ...defaultSchedule(scheduleModel), sched: "zigzag" };
+  const base = { ...defaultSchedule(scheduleModel), conditionalRescale: "on", sched: "zigzag" };
   const formOf = ({ groups, regs }: (typeof arrangements)[number], chunk: number): Schedule => ({
     ...base,
     tile: [groups * ATOM_ROWS, n, chunk],

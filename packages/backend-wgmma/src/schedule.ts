@@ -57,6 +57,7 @@ export const scheduleModel = {
         "of products that follow each other in a loop, the first of a turn is issued before the last of the turn before, and runs beside it and the work on its sums",
       default: "off",
     }),
+    coreFields.conditionalRescale,
     intField({
       name: "tail",
       summary:

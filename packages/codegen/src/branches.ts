@@ -1,8 +1,11 @@
 /** Conditions as branches of the whole block or role, around code that has loops of its own. */
 import { type Cond, freeVars, narrow } from "@tilewright/ir";
+import { f32imm, imm } from "@tilewright/ptx";
+import type { Pred } from "./code.ts";
 import type { Context } from "./context.ts";
 import type { StmtOf } from "./engine.ts";
 import { forgetSlots } from "./pipelines.ts";
+import { ownedTile } from "./registers.ts";
 
 /** Whether an `if` asks for sizes of the launch and has a loop in it, what whole warps do, or has maps alone: its threads go by together, where others are predicated. */
 export function isBranch(ctx: Context, { cond, body }: StmtOf<"if">): boolean {
@@ -43,4 +46,35 @@ export function lowerBranch(ctx: Context, condition: Cond, lower: () => void, ot
   ctx.scope(otherwise);
   forgetSlots(ctx);
   body.label(end);
+}
+
+const ALL_LANES = 0xffffffff;
+
+/**
+ * `lower` in warps of whose elements of a factor some differ from 1. The branch also keeps what stands in front of it there: within straight code ptxas moves a wait for
+ * products ahead of arithmetic that does not need them.
+ */
+export function lowerVote(ctx: Context, factor: string, lower: () => void): void {
+  const registers = new Set(ownedTile(ctx, factor, 0).registers);
+  if (ctx.active !== null) {
+    lower();
+    return;
+  }
+  ctx.placeLate();
+  const { entry, body } = ctx;
+  let differs: Pred | null = null;
+  for (const register of registers) {
+    const one = entry.reg("pred", "p");
+    ctx.emitAny(null, "setp.neu.f32", one, register, f32imm(1));
+    if (differs !== null) body.emit(null, "or.pred", one, one, differs);
+    differs = one;
+  }
+  if (differs === null) return;
+  body.emit(null, "vote.sync.any.pred", differs, differs, imm(ALL_LANES));
+  body.emit(null, "not.pred", differs, differs);
+  const skip = entry.label("skip");
+  body.emit(differs, "bra", skip);
+  ctx.scope(lower);
+  forgetSlots(ctx);
+  body.label(skip);
 }

@@ -1,7 +1,7 @@
 /** The table of statements: which lowering each kind takes. The backend's own come first. */
 import { type Expr, freeVars, rangeOf, type Stmt } from "@tilewright/ir";
 import { imm, type Operand } from "@tilewright/ptx";
-import { isBranch, lowerBranch } from "./branches.ts";
+import { isBranch, lowerBranch, lowerVote } from "./branches.ts";
 import { lowerNext, lowerTileRequest } from "./clcResponses.ts";
 import { Code, type Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
@@ -32,6 +32,7 @@ const shared: Omit<Statements, OwnKind> = {
   tiles: (ctx, stmt) => lowerTiles(ctx, stmt, (stmts) => lowerStmts(ctx, stmts)),
   for: lowerFor,
   if: lowerIf,
+  vote: (ctx, { factor, body }) => lowerVote(ctx, factor.buffer, () => lowerStmts(ctx, body)),
   fill: lowerFill,
   copy: lowerCopy,
   map: lowerMap,

@@ -59,6 +59,8 @@ export const attentionTable: readonly Fields[] = [
   request(40, 290, 64, { ...bf16, ...grouped, bias: "hqs", alibi: true, layout: "bshd" }),
   request(70, 320, 64, { ...bf16, heads: 4, kvHeads: 2 }),
   request(9, 300, 128, { ...f16, causal: true, lse: true }),
+  request(70, 300, 64, { ...bf16, heads: 2, causal: true, rescaleAbove: 8, lse: true }),
+  request(20, 530, 64, { ...f16, softCap: 9, window: 300, rescaleAbove: 0.5 }),
   request(140, 270, 64, { ...bf16, causal: true, window: 40 }),
   request(3, 300, 64, { ...f16, heads: 6, kvHeads: 2, causal: true, lse: true }),
   // Few rows, whose keys several CTAs share.

@@ -90,6 +90,13 @@ class Walk {
         return [...this.#settleFor(elementsOf([stmt])), stmt];
       case "reduce":
         return [...this.#settleFor([stmt.acc.buffer]), { ...stmt, body: this.list(stmt.body, within) }];
+      case "vote": {
+        // Only warps that do it wait, so nobody knows behind it.
+        const pending = this.#pending;
+        const body = this.list(stmt.body, within);
+        this.#pending = pending;
+        return [{ ...stmt, body }];
+      }
       case "if": {
         // All warps wait, whichever way they go.
         const wait = this.#settleFor(elementsOf(stmt.body));

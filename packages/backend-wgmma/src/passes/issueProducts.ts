@@ -83,6 +83,12 @@ class Walk {
         const zeros = this.#isBranch(stmt, loop) ? [...this.#fresh] : [];
         return [{ ...stmt, ...(zeros.length > 0 ? { zeros } : {}), body: this.list(stmt.body, loop) }];
       }
+      case "vote": {
+        // All warps begin sums, whichever way they go.
+        const body = this.list(stmt.body, loop);
+        const isVoted = ({ kind }: Stmt): boolean => kind === "map" || kind === "wgmma.wait";
+        return [...body.filter((s) => !isVoted(s)), { ...stmt, body: body.filter(isVoted) }];
+      }
       case "mma":
         return this.#multiply(stmt, loop);
       case "epilogue": {

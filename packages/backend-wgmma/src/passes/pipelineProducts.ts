@@ -7,6 +7,7 @@ import {
   elementViews,
   launchRanges,
   lit,
+  operandViews,
   type Pass,
   rangeOf,
   rewriteStmts,
@@ -23,7 +24,7 @@ type For = Extract<Stmt, { kind: "for" }>;
 /**
  * Directive `pipelineProducts ahead=1`: of a loop whose turns multiply, work on the sums, and multiply what they have made of them, turn t + 1 issues its first product
  * before the last one of turn t. Both products are of one chunk. The first turn's first product and the last turn's last one stand around the loop. Each product's slots
- * are given back behind the wait for it.
+ * are given back behind the wait for it, and what only first products read before the last turn's last product.
  */
 export const pipelineProducts: Pass = {
   name: "pipelineProducts",
@@ -31,10 +32,13 @@ export const pipelineProducts: Pass = {
   from: "specialised",
   to: "specialised",
   run: directed("pipelineProducts", (program) => {
-    const { body } = program;
+    const turned = rewriteStmts(program.body, (stmt) => rotated(program, stmt));
+    if (turned === program.body) return program;
     return withBody(
       program,
-      rewriteStmts(body, (stmt) => rotated(program, stmt)),
+      rewriteStmts(turned, (stmt) =>
+        "body" in stmt ? { ...stmt, body: releasedEarly(program, stmt.body) } : stmt,
+      ),
     );
   }),
 };
@@ -148,11 +152,28 @@ function withReleases(turn: Turn, { products }: ReturnType<typeof issued>) {
   const isTouched = (stmt: Stmt): boolean =>
     (stmt.kind === "map" || stmt.kind === "reduce.row") &&
     [stmt.dst, ...elementViews(stmt)].some(({ buffer }) => touched.has(buffer));
-  const at = turn.between.findIndex((stmt) => eachStmt([stmt]).some(isTouched));
+  // Warps that have something to do in a vote wait for themselves.
+  const at = turn.between.findIndex(
+    (stmt) => stmt.kind !== "vote" && eachStmt([stmt]).some(isTouched),
+  );
   const before = at < 0 ? turn.between.length : at;
   return (releases: readonly Stmt[]): readonly Stmt[] => [
     ...turn.between.slice(0, before),
     ...releases,
     ...turn.between.slice(before),
   ];
+}
+
+/** Slots that loops do not read are given back before them: those of what only first products read, before the last turn's last product. */
+function releasedEarly({ rings }: TileProgram, stmts: readonly Stmt[]): readonly Stmt[] {
+  const out: Stmt[] = [];
+  for (const stmt of stmts) {
+    const ring = stmt.kind === "release" ? rings.find(({ name }) => name === stmt.ring) : undefined;
+    const uses = (each: Stmt): boolean =>
+      ("ring" in each && each.ring === ring?.name) ||
+      (each.kind === "mma" && operandViews(each).some(({ buffer }) => ring?.buffers.includes(buffer)));
+    const skipped = ring === undefined ? -1 : out.findLastIndex((s) => s.kind !== "for" || eachStmt([s]).some(uses));
+    out.splice(ring === undefined ? out.length : skipped + 1, 0, stmt);
+  }
+  return out;
 }

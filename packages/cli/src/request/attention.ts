@@ -40,6 +40,10 @@ export const attentionFlags = {
     group,
   }),
   scale: number("factor of Q.K^T (default 1 / sqrt(head dim))", { hint: "X", group }),
+  rescaleAbove: number(
+    "replace the maximum that weights are scaled by only where it grew by more than this power of 2 (default 0)",
+    { hint: "X", group },
+  ),
   softCap: number("scores become X tanh(score / X)", { hint: "X", group }),
   bias: choice(
     "add a matrix with these axes to scores: of b, h, q and s the ones it has; the others share it",

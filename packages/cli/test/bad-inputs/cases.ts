@@ -214,6 +214,7 @@ export const groups: Readonly<Record<string, readonly BadInput[]>> = {
       "$A --window -1",
       "$A --scale x",
       "$A --soft-cap 0",
+      "$A --rescale-above 16",
       "$A --bias xy",
       "$A --layout bhds",
       "$A --pack-heads maybe",

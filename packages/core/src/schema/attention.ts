@@ -70,6 +70,12 @@ export const attentionRequestSchema = z
       .describe(
         "on: queries of the heads that share a head of K and V are rows of one tile; off unless given, but of up to 16 queries",
       ),
+    rescaleAbove: z
+      .number()
+      .optional()
+      .describe(
+        "the maximum by which weights are scaled is replaced where it grew by more than this power of 2, from 0 to 15; 0 unless given: wherever it grew",
+      ),
     softCap: z.number().optional().describe("scores become softCap * tanh(score / softCap)"),
   })
   .describe("attention: O = softmax(scale * Q.K^T + bias, mask) . V");

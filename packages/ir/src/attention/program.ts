@@ -63,7 +63,9 @@ export function attentionText(attention: Attention, views: AttentionViews = {}):
     `  tiles ${r}, e {`,
     ...(parts ? inParts(attention, rows) : atOnce(attention, rows)).map((line) => `    ${line}`),
     ...(attention.lse ? [`    store %L = ${logOf(attention, rows, parts ? "%m" : "%x", sum)}`] : []),
-    `    store %O = %acc / ${leavesNone(attention) ? `max(${sum}, 1e-30)` : sum}`,
+    // One division a row.
+    `    map ${sum} = 1 / ${leavesNone(attention) ? `max(${sum}, 1e-30)` : sum}`,
+    `    store %O = %acc * ${sum}`,
     "  }",
     "}",
   ].join("\n")}\n`;
@@ -164,13 +166,16 @@ const both = (factor: number): readonly string[] => [
   "map %acc = %acc * %z + %acc1 * %w",
 ];
 
-/** Part by part, with the maximum and the sum of all parts so far, to which what they gave is scaled again. */
+/** Part by part, with the maximum and the sum of all parts so far, to which what they gave is scaled again; a maximum stays where a larger one is not much larger. */
 function inParts(attention: Attention, rows: Rows): readonly string[] {
   const { lines, factor } = scored(attention, rows);
+  const { rescaleAbove } = attention;
   const part = [
     ...[...products, ...lines],
     "reduce %x = max(%S) along s",
-    "map %x = max(%m, %x)",
+    rescaleAbove > 0
+      ? `map %x = select(%m + ${rescaleAbove / factor} < %x, %x, %m)`
+      : "map %x = max(%m, %x)",
     `map %z = exp2((%m - %x) * ${factor})`,
     "map %m = %x",
     ...weights(factor),

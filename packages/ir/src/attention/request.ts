@@ -44,7 +44,12 @@ export interface Attention {
   readonly lse: boolean;
   /** Whether queries of the heads that share a head of K and V are rows of one tile, where their rows lie at one distance. */
   readonly packHeads: boolean;
+  /** Powers of 2 by which a maximum has to grow before weights are scaled by it; 0: by the largest score so far. */
+  readonly rescaleAbove: number;
 }
+
+/** Most powers of 2 by which a row's maximum may grow: weights of f16 stay finite. */
+const MOST_GROWTH = 15;
 
 /** Queries of which those of one head leave most rows of a tile empty. */
 const FEW_QUERIES = 16;
@@ -79,6 +84,7 @@ export function readAttention(given: unknown): Checked<Attention> {
     bias: request.bias ?? null,
     alibi: request.alibi ?? false,
     lse: request.lse ?? false,
+    rescaleAbove: request.rescaleAbove ?? 0,
     packHeads: request.packHeads === undefined ? queries <= FEW_QUERIES : request.packHeads === "on",
   });
 }
@@ -86,9 +92,9 @@ export function readAttention(given: unknown): Checked<Attention> {
 /** One line, the fields in the order of a request; of what is off, nothing. */
 export function printAttention(attention: Attention): string {
   const { queries, keys, heads, kvHeads, headDim, valueDim, batch, dtype, stored: d, ...others } = attention;
-  const { layout, causal, window, scale, bias, alibi, lse, packHeads, softCap } = others;
+  const { layout, causal, window, scale, bias, alibi, lse, packHeads, softCap, rescaleAbove } = others;
   const sizes = { queries, keys, heads, kvHeads, headDim, valueDim, batch, dtype, d, layout };
-  const said = { ...sizes, causal, window, scale, bias, alibi, lse, packHeads, softCap };
+  const said = { ...sizes, causal, window, scale, bias, alibi, lse, packHeads, softCap, rescaleAbove: rescaleAbove || null };
   const fields = Object.entries(said).filter(([, value]) => value !== false && value !== null);
   return ["attention", ...fields.map(([name, value]) => `${name}=${value === true ? "on" : value}`)].join(
     " ",
@@ -117,7 +123,7 @@ function checkAttention(request: AttentionRequest): readonly Diagnostic[] {
     const code = value > maxExtent ? problemCodes.tooLarge : problemCodes.size;
     found.push(invalid(code, name, message, `from 1 to ${maxExtent}`));
   }
-  const { heads = 1, kvHeads = heads, softCap, scale } = request;
+  const { heads = 1, kvHeads = heads, softCap, scale, rescaleAbove = 0 } = request;
   if (found.length === 0 && heads % kvHeads !== 0)
     found.push(
       invalid(
@@ -130,6 +136,15 @@ function checkAttention(request: AttentionRequest): readonly Diagnostic[] {
   if (softCap !== undefined && !(softCap > 0 && Number.isFinite(softCap)))
     found.push(
       invalid(problemCodes.attention, "softCap", `must be above 0, not ${softCap}`, "leave it out for none"),
+    );
+  if (!(rescaleAbove >= 0 && rescaleAbove <= MOST_GROWTH))
+    found.push(
+      invalid(
+        problemCodes.attention,
+        "rescaleAbove",
+        `must be from 0 to ${MOST_GROWTH}, not ${rescaleAbove}`,
+        "0 scales weights by the largest score so far",
+      ),
     );
   if (scale !== undefined && !Number.isFinite(scale))
     found.push(

@@ -14,6 +14,7 @@ export { expandRings } from "./expandRings.ts";
 export { expandStores } from "./expandStores.ts";
 export { handOverTiles } from "./handOverTiles.ts";
 export { loadFragments } from "./loadFragments.ts";
+export { conditionalRescale } from "./conditionalRescale.ts";
 export { loadSource } from "./loadSource.ts";
 export { multicastCopies, multicastPeers } from "./multicastCopies.ts";
 export { openKernel } from "./openKernel.ts";

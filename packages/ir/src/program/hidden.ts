@@ -225,6 +225,8 @@ class Known {
   apply(fn: FunctionName, args: readonly Value[]): Value {
     const [x = 0, y = 0, a, b] = args;
     if (fn === "select" && a !== undefined && a === b) return a;
+    // Nothing is below it.
+    if (fn === "select" && y === Number.NEGATIVE_INFINITY && b !== undefined) return b;
     if (isPlain(fn) && args.every((each) => typeof each === "number")) {
       const [p = 0, ...others] = args.map(Number);
       return plainValues[fn](p, others[0] ?? 0, others[1], others[2]);

@@ -28,6 +28,11 @@ export const coreFields = {
     default: "none",
     off: "none",
   }),
+  conditionalRescale: flagField({
+    name: "conditionalRescale",
+    summary: "warps leave out the scaling of sums in a loop where all their factors are 1",
+    default: "off",
+  }),
   cluster: tupleField({
     name: "cluster",
     summary: "blocks of a cluster along M and N, which share operand loads",

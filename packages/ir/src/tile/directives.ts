@@ -180,6 +180,9 @@ const directiveTable = {
   pipelineProducts: {
     ahead: count(1, "iterations by which the first product of a loop's body is ahead of the last", 1, 1),
   },
+  conditionalRescale: {
+    by: oneOf("threads that leave a multiplication of sums by factors of 1 out together", "warp"),
+  },
   pingPong: { roles: count(1, "sets of math warps", 1, WARPS) },
   epilogue: {
     way: oneOf("way of D to memory", "direct", "tma", "threads"),

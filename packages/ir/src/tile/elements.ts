@@ -27,6 +27,14 @@ export const elementViews = (stmt: ElementStmt): readonly View[] => [
   ...(stmt.kind === "reduce.row" && stmt.via !== null ? [stmt.via] : []),
 ];
 
+/** Of `map %t = %t * %z`, which multiplies a tile by the factor of each row, the factor; null of other statements. */
+export function factorOf(stmt: Stmt): View | null {
+  if (stmt.kind !== "map" || stmt.value.kind !== "apply" || stmt.value.fn !== "mul") return null;
+  const [tile, factor] = elementSources(stmt.value);
+  const plain = stmt.value.args.every(({ kind }) => kind === "leaf");
+  return plain && factor && tile?.buffer === stmt.dst.buffer && factor.buffer !== tile.buffer ? factor : null;
+}
+
 /** Whether the statement reads by variables: of the work tile, for instance. */
 export const readsBy = (stmt: Stmt, vars: readonly string[]): boolean =>
   isElementStmt(stmt) &&

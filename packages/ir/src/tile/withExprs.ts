@@ -52,6 +52,8 @@ export function withExprs(stmt: Stmt, expr: (e: Expr) => Expr): Stmt {
       return { ...stmt, at: expr(stmt.at) };
     case "fill":
       return { ...stmt, dst: view(stmt.dst) };
+    case "vote":
+      return { ...stmt, factor: view(stmt.factor) };
     case "map":
     case "reduce.row":
       return withElementViews(stmt, view, expr);

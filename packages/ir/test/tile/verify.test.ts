@@ -102,6 +102,15 @@ const rejected: readonly Rejected[] = [
     ],
   },
   {
+    code: "TW3166",
+    what: "a vote that leaves out a sum",
+    stage: "specialised",
+    edits: [
+      ["  register %acc", "  register %top f32[16, 1]\n  register %acc"],
+      ["    epilogue", "    vote %top unless one {\n      map %acc = %acc+%top\n    }\n    epilogue"],
+    ],
+  },
+  {
     code: "TW3104",
     what: "unknown global buffer",
     stage: "nest",

@@ -256,6 +256,8 @@ export class Control {
       case "boundary":
         return null;
       case "prologue":
+      // Where it says 1 it changes nothing.
+      case "vote":
       case "leader":
       case "only":
       case "response":

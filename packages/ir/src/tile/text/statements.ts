@@ -196,6 +196,7 @@ export const statementSyntax: { readonly [K in StmtKind]: StatementSyntax<Of<K>>
     "braces",
   ),
   if: line("if", "{cond}", { cond }, { zeros: optional(zerosClause) }, "braces"),
+  vote: line("vote", "{factor} unless one", { factor: view("the factor") }, {}, "braces"),
   role: line(
     "role",
     "{name}",

@@ -2,8 +2,15 @@
 import { stepOfBuffer } from "@tilewright/core";
 import { findAtom } from "../../atoms/atoms.ts";
 import { findWarpgroupAtom } from "../../atoms/warpgroup.ts";
-import { type ElementStmt, elementDomain, elementSources, elementViews, isElementStmt } from "../elements.ts";
-import { type OwnershipMode, reached, type View } from "../types.ts";
+import {
+  type ElementStmt,
+  elementDomain,
+  elementSources,
+  elementViews,
+  factorOf,
+  isElementStmt,
+} from "../elements.ts";
+import { type OwnershipMode, reached, type Stmt, type View } from "../types.ts";
 import { codeExtent, codesOf, weightColumns, weightScaling } from "../weights.ts";
 import { bufferAt, type Fault, type Site, type Subject, type Verifier, viewText } from "./verifier.ts";
 
@@ -14,7 +21,7 @@ export const elements: Verifier = {
   name: "elements",
   code: "TW3166",
   property:
-    "what map and reduce.row read has the statement's rows and columns, or fewer, each then for a run of them, and codes of weights their words; from stage staged on they write registers of f32, tiles that instructions take from registers, shared memory, or a further result in global memory, and one register tile says which thread has which element",
+    "what vote leaves out are multiplications by its factor; what map and reduce.row read has the statement's rows and columns, or fewer, each then for a run of them, and codes of weights their words; from stage staged on they write registers of f32, tiles that instructions take from registers, shared memory, or a further result in global memory, and one register tile says which thread has which element",
   from: "nest",
   *check(subject) {
     // Instructions take some from registers.
@@ -27,6 +34,7 @@ export const elements: Verifier = {
     );
     for (const site of subject.sites) {
       const { stmt } = site;
+      if (stmt.kind === "vote") yield* voteFaults(site, stmt);
       if (!isElementStmt(stmt)) continue;
       const [rows, cols] = elementDomain(stmt);
       const dst = bufferAt(subject, stmt.dst.buffer);
@@ -96,6 +104,17 @@ export const elements: Verifier = {
     }
   },
 };
+
+/** What a warp leaves out where its factors are 1 changes nothing there: multiplications by them. */
+function* voteFaults(at: Site, { factor, body }: Extract<Stmt, { kind: "vote" }>): Iterable<Fault> {
+  for (const stmt of body)
+    if (stmt.kind !== "wgmma.wait" && factorOf(stmt)?.buffer !== factor.buffer)
+      yield {
+        at,
+        message: `may leave out what is no multiplication by ${viewText(factor)}`,
+        hint: `write map %t = %t * %${factor.buffer} only`,
+      };
+}
 
 /** Weights are made of codes in shared memory in one way, and by the threads that hold what a word has. */
 function* weightFaults(subject: Subject, at: Site, stmt: ElementStmt, words: View): Iterable<Fault> {

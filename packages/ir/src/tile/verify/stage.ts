@@ -25,6 +25,7 @@ const since: Readonly<
   request: "specialised",
   next: "specialised",
   role: "specialised",
+  vote: "specialised",
   barrier: "specialised",
   "wgmma.wait": "bound",
 };

@@ -74,10 +74,13 @@ function* broken(plan: Plan, given = false): Iterable<Found> {
   );
   const actors = actorsOf(plan);
   const tried = representatives(plan);
-  const all = orders(
+  const threads = orders(
     actors.length,
     actors.flatMap(({ block }, i) => (tried.has(block) ? [i] : [])),
   );
+  const all = plan.roles.some(({ body }) => votes(body))
+    ? threads.flatMap((order) => [order, { ...order, votes: true }])
+    : threads;
   // A part of a share has one chunk at least, on which peeled loops build, and so has a block that copies its first before the roles begin.
   const leads = plan.begin.some(({ kind }) => kind === "copy");
   const least = Math.max(
@@ -103,6 +106,10 @@ function* broken(plan: Plan, given = false): Iterable<Found> {
       break;
     }
 }
+
+/** Whether warps may leave something out. */
+const votes = (steps: readonly Step[]): boolean =>
+  steps.some((step) => step.kind === "vote" || (step.kind !== "do" && votes(step.body)));
 
 /** Whether blocks have shares of tiles, whose parts have variables for their chunks. */
 const sharesTiles = ({ roles }: Plan): boolean =>

@@ -178,7 +178,9 @@ export type Step =
       readonly cond: Cond;
       readonly zeros?: readonly string[];
       readonly body: readonly Step[];
-    };
+    }
+  /** What a warp may leave out. */
+  | { readonly kind: "vote"; readonly body: readonly Step[] };
 
 /** Variables of a part: its number (where something asks for it), its first chunk, and how many chunks it has. */
 export interface StreamKNames {

@@ -280,6 +280,8 @@ function stepsOf(
       }
       case "if":
         return [{ kind: "if", cond: stmt.cond, zeros: stmt.zeros ?? [], body: inner() }];
+      case "vote":
+        return [{ kind: "vote", body: inner() }];
       case "leader":
         return inCluster(inner());
       case "epilogue":

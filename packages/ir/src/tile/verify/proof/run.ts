@@ -34,6 +34,8 @@ export interface Order {
   readonly threads: readonly number[];
   /** Copies and matrix instructions are done at once, or when nothing else can happen. */
   readonly engines: "early" | "late";
+  /** Whether warps do what they may leave out. */
+  readonly votes?: boolean;
 }
 
 /** The part at hand; its first chunk says where in the matrices copies begin, which is nothing to the protocol. */
@@ -195,6 +197,9 @@ class Run {
           }
           break;
         }
+        case "vote":
+          if (this.#order.votes === true) yield* this.#steps(thread, step.body);
+          break;
         case "tiles":
           yield* this.#tiles(thread, step);
       }
