@@ -12,7 +12,6 @@ import {
 } from "@tilewright/codegen";
 import { type Diagnostic, hasFeature, type Problem, type Target, type Verdict } from "@tilewright/core";
 import {
-  conditionalRescale,
   allocate,
   type Backend,
   bindElements,
@@ -21,6 +20,7 @@ import {
   bindRaster,
   bindTensorLayouts,
   cacheOperands,
+  conditionalRescale,
   declareLaunches,
   elideGuards,
   expandReductions,

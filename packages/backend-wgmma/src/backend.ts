@@ -17,7 +17,6 @@ import {
   widensTo,
 } from "@tilewright/core";
 import {
-  conditionalRescale,
   allocate,
   type Backend,
   bindElements,
@@ -25,6 +24,7 @@ import {
   bindRaster,
   bindTensorLayouts,
   cacheOperands,
+  conditionalRescale,
   declareLaunches,
   elideGuards,
   expandReductions,

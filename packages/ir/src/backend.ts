@@ -63,8 +63,11 @@ export interface Backend {
   claims?(problem: Problem, target: Target): string | null;
   /** Legal schedules, best first on a GPU, lazily; never empty when `accepts` says yes. Without a machine: the GPU of `usualMachine`. */
   schedules(problem: Problem, target: Target, machine?: Machine): Iterable<Schedule>;
-  /** Legal schedules that programs of several products try before those of one, best first; none without the method. */
-  chains?(problem: Problem, target: Target, machine: Machine): Iterable<Schedule>;
+  /**
+   * Legal schedules that programs of several products try before those of one, best first; none without the method. `selects`: between the products some elements
+   * are chosen, as by a mask.
+   */
+  chains?(problem: Problem, target: Target, machine: Machine, selects?: boolean): Iterable<Schedule>;
   /** What multiplies: bounds what the backend can do, whatever the schedule. */
   readonly engine?: Engine;
   /** The kernel of a legal schedule as the cost model sees it, by which backends that serve the same problem compete; without it a backend keeps its place in the compiler's list. */

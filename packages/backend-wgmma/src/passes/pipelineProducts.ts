@@ -153,9 +153,7 @@ function withReleases(turn: Turn, { products }: ReturnType<typeof issued>) {
     (stmt.kind === "map" || stmt.kind === "reduce.row") &&
     [stmt.dst, ...elementViews(stmt)].some(({ buffer }) => touched.has(buffer));
   // Warps that have something to do in a vote wait for themselves.
-  const at = turn.between.findIndex(
-    (stmt) => stmt.kind !== "vote" && eachStmt([stmt]).some(isTouched),
-  );
+  const at = turn.between.findIndex((stmt) => stmt.kind !== "vote" && eachStmt([stmt]).some(isTouched));
   const before = at < 0 ? turn.between.length : at;
   return (releases: readonly Stmt[]): readonly Stmt[] => [
     ...turn.between.slice(0, before),
@@ -172,7 +170,8 @@ function releasedEarly({ rings }: TileProgram, stmts: readonly Stmt[]): readonly
     const uses = (each: Stmt): boolean =>
       ("ring" in each && each.ring === ring?.name) ||
       (each.kind === "mma" && operandViews(each).some(({ buffer }) => ring?.buffers.includes(buffer)));
-    const skipped = ring === undefined ? -1 : out.findLastIndex((s) => s.kind !== "for" || eachStmt([s]).some(uses));
+    const skipped =
+      ring === undefined ? -1 : out.findLastIndex((s) => s.kind !== "for" || eachStmt([s]).some(uses));
     out.splice(ring === undefined ? out.length : skipped + 1, 0, stmt);
   }
   return out;

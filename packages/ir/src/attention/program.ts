@@ -62,10 +62,10 @@ export function attentionText(attention: Attention, views: AttentionViews = {}):
     "",
     `  tiles ${r}, e {`,
     ...(parts ? inParts(attention, rows) : atOnce(attention, rows)).map((line) => `    ${line}`),
-    ...(attention.lse ? [`    store %L = ${logOf(attention, rows, parts ? "%m" : "%x", sum)}`] : []),
     // One division a row.
-    `    map ${sum} = 1 / ${leavesNone(attention) ? `max(${sum}, 1e-30)` : sum}`,
-    `    store %O = %acc * ${sum}`,
+    `    map %w = 1 / ${leavesNone(attention) ? `max(${sum}, 1e-30)` : sum}`,
+    ...(attention.lse ? [`    store %L = ${logOf(attention, rows, parts ? "%m" : "%x", sum)}`] : []),
+    "    store %O = %acc * %w",
     "  }",
     "}",
   ].join("\n")}\n`;
@@ -173,9 +173,7 @@ function inParts(attention: Attention, rows: Rows): readonly string[] {
   const part = [
     ...[...products, ...lines],
     "reduce %x = max(%S) along s",
-    rescaleAbove > 0
-      ? `map %x = select(%m + ${rescaleAbove / factor} < %x, %x, %m)`
-      : "map %x = max(%m, %x)",
+    rescaleAbove > 0 ? `map %x = select(%m + ${rescaleAbove / factor} < %x, %x, %m)` : "map %x = max(%m, %x)",
     `map %z = exp2((%m - %x) * ${factor})`,
     "map %m = %x",
     ...weights(factor),

@@ -94,7 +94,18 @@ export function printAttention(attention: Attention): string {
   const { queries, keys, heads, kvHeads, headDim, valueDim, batch, dtype, stored: d, ...others } = attention;
   const { layout, causal, window, scale, bias, alibi, lse, packHeads, softCap, rescaleAbove } = others;
   const sizes = { queries, keys, heads, kvHeads, headDim, valueDim, batch, dtype, d, layout };
-  const said = { ...sizes, causal, window, scale, bias, alibi, lse, packHeads, softCap, rescaleAbove: rescaleAbove || null };
+  const said = {
+    ...sizes,
+    causal,
+    window,
+    scale,
+    bias,
+    alibi,
+    lse,
+    packHeads,
+    softCap,
+    rescaleAbove: rescaleAbove || null,
+  };
   const fields = Object.entries(said).filter(([, value]) => value !== false && value !== null);
   return ["attention", ...fields.map(([name, value]) => `${name}=${value === true ? "on" : value}`)].join(
     " ",

@@ -4,6 +4,7 @@ import {
   type Diagnostic,
   defineProblem,
   err,
+  foldExpression,
   leavesOf,
   ok,
   type Problem,
@@ -15,6 +16,7 @@ import {
   axisOf,
   batchOf,
   type Named,
+  type NamedLeaf,
   namedIn,
   type Parameter,
   strideAlong,
@@ -48,6 +50,8 @@ export interface Anchor {
   readonly acc: string;
   /** Whether a loop has parts of an axis. */
   readonly parts: boolean;
+  /** Whether a loop over parts chooses elements, as a mask does. */
+  readonly selects: boolean;
   /** The extent of the axis that several CTAs may have parts of, which a `merge` puts together; null without one. */
   readonly merged: number | null;
   /** By parameter: the operand, as manifests call it. */
@@ -70,6 +74,17 @@ export const LEAST_COLUMNS = 32;
 /** A loop whose iterations have the axis by tiles, as wide as the schedule's, with loops over other axes in it. */
 export const isColumnLoop = (stmt: AxisStmt): boolean =>
   stmt.kind === "for" && stmt.body.some(({ kind }) => kind === "for");
+
+/** Whether a map in a statement selects. */
+const choosesElements = (stmt: AxisStmt): boolean =>
+  "body" in stmt
+    ? stmt.body.some(choosesElements)
+    : stmt.kind === "map" &&
+      foldExpression<NamedLeaf, boolean>(stmt.value, {
+        number: () => false,
+        leaf: () => false,
+        apply: (fn, args) => fn === "select" || args.includes(true),
+      });
 
 /** What a statement writes. */
 const writtenBy = (stmt: AxisStmt): string =>
@@ -232,6 +247,7 @@ export function anchorOf(program: AxisProgram): Checked<Anchor> {
   const batch = problemsOf(program, product, d, steps);
   const parted = [...partedAxes(program)];
   const parts = parted.length > 0;
+  const selects = program.body.some((stmt) => isColumnLoop(stmt) && choosesElements(stmt));
   const merge = program.body.findIndex(({ kind }) => kind === "merge");
   const loop = program.body[merge - 1];
   const [mine] = merge < 0 ? [] : parted;
@@ -254,6 +270,7 @@ export function anchorOf(program: AxisProgram): Checked<Anchor> {
           results,
           acc,
           parts,
+          selects,
           merged,
           operands,
         })
@@ -286,7 +303,7 @@ export function anchorOf(program: AxisProgram): Checked<Anchor> {
   if (!problem.ok) return problem;
   return ok({
     ...{ problem: problem.value, launched: launched.value },
-    ...{ products: chain, stored, results, acc, parts, merged, operands },
+    ...{ products: chain, stored, results, acc, parts, selects, merged, operands },
   });
 }
 

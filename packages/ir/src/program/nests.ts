@@ -43,7 +43,8 @@ export function* nestsOf(
   };
   if (given !== null) yield* given.flatMap(nestOf);
   else {
-    const chains = products.length > 1 ? (backend.chains?.(problem, target, machine) ?? []) : [];
+    const chains =
+      products.length > 1 ? (backend.chains?.(problem, target, machine, anchor.selects) ?? []) : [];
     const schedules = [...backend.schedules(problem, target, machine)];
     const legal = (schedule: Schedule): boolean => backend.check(problem, schedule, target).length === 0;
     // Of those that hold a row of what the next product multiplies few are tried before their smaller forms.
