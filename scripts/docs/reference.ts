@@ -165,6 +165,7 @@ export const topics: readonly (readonly [topic: string, fields: readonly string[
       "transpose",
       "registerStoreStep",
       "earlyProducerStart",
+      "conditionalRescale",
       "delayedRelease",
       "pipelineProducts",
     ],

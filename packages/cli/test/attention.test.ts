@@ -226,7 +226,7 @@ describe("attention", () => {
     const { stdout } = await cli(
       "compile --op attention --queries 700 --keys 700 --heads 64 --head-dim 128 --dtype bf16 --arch sm_80 --causal --ir machine",
     );
-    const loop = stdout.slice(stdout.lastIndexOf("for %st ="), stdout.indexOf("map %acc = %acc/%l"));
+    const loop = stdout.slice(stdout.lastIndexOf("for %st ="), stdout.indexOf("map %w = 1/%l"));
     const order = [
       ...["cp.async.wait", "copy %sE0", "cp.async.commit", "mma %S"],
       ...["cp.async.wait", "copy %sB", "cp.async.commit", "map %S = select", "mma %acc += %P"],

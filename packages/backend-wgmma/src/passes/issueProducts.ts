@@ -86,8 +86,8 @@ class Walk {
       case "vote": {
         // All warps begin sums, whichever way they go.
         const body = this.list(stmt.body, loop);
-        const isVoted = ({ kind }: Stmt): boolean => kind === "map" || kind === "wgmma.wait";
-        return [...body.filter((s) => !isVoted(s)), { ...stmt, body: body.filter(isVoted) }];
+        const begins = ({ kind }: Stmt): boolean => kind === "fill";
+        return [...body.filter(begins), { ...stmt, body: body.filter((s) => !begins(s)) }];
       }
       case "mma":
         return this.#multiply(stmt, loop);

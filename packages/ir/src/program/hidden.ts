@@ -194,13 +194,16 @@ function changesNothing(program: AxisProgram, loop: Loop, masked: MapStmt, value
       }
   };
   run(loop.body);
+  const anew = new Set<string>();
   for (const stmt of program.body.slice(program.body.indexOf(loop) + 1)) {
     if (stmt.kind === "merge") {
       for (const name of stmt.of) kept.add(name);
       continue;
     }
     if (stmt.kind === "for" || !("value" in stmt) || typeof stmt.value === "number") return false;
-    for (const from of leavesOf(stmt.value)) if (from.kind === "element") kept.add(from.name);
+    for (const from of leavesOf(stmt.value))
+      if (from.kind === "element" && !anew.has(from.name)) kept.add(from.name);
+    if (stmt.kind === "map") anew.add(stmt.tile);
   }
   return [...kept].every((name) => (values.get(name) ?? name) === name);
 }

@@ -108,7 +108,7 @@ export const elements: Verifier = {
 /** What a warp leaves out where its factors are 1 changes nothing there: multiplications by them. */
 function* voteFaults(at: Site, { factor, body }: Extract<Stmt, { kind: "vote" }>): Iterable<Fault> {
   for (const stmt of body)
-    if (stmt.kind !== "wgmma.wait" && factorOf(stmt)?.buffer !== factor.buffer)
+    if (stmt.kind !== "wgmma.wait" && stmt.kind !== "pin" && factorOf(stmt)?.buffer !== factor.buffer)
       yield {
         at,
         message: `may leave out what is no multiplication by ${viewText(factor)}`,
