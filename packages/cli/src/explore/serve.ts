@@ -102,6 +102,12 @@ export async function serveExplorer(
   folders: readonly string[] = places,
   disassemble: Disassembler | null = null,
 ): Promise<Checked<{ readonly url: string; readonly server: Server }>> {
+  if (!Number.isInteger(port) || port < 0 || port > LAST_PORT)
+    return err([
+      problemWith(codes.badValue, "--port", `${port} is no port`, {
+        hint: `ports are whole numbers up to ${LAST_PORT}; --port 0 takes a free one`,
+      }),
+    ]);
   const folder = folders.find((place) => existsSync(join(place, "index.html")));
   if (folder === undefined)
     return err([
@@ -115,12 +121,6 @@ export async function serveExplorer(
       void sendSass(request, response, disassemble).catch(() => refuse(response, 500, "no machine code"));
     else sendFile(response, folder, url, disassemble !== null);
   });
-  if (!Number.isInteger(port) || port < 0 || port > LAST_PORT)
-    return err([
-      problemWith(codes.badValue, "--port", `${port} is no port`, {
-        hint: `ports are whole numbers up to ${LAST_PORT}; --port 0 takes a free one`,
-      }),
-    ]);
   const failure = await new Promise<Error | null>((resolve) => {
     server.once("error", resolve);
     server.listen(port, "127.0.0.1", () => resolve(null));
