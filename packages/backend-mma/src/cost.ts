@@ -72,7 +72,7 @@ export function modelKernel(problem: Problem, schedule: Schedule, target: Target
     addend: problem.c === null ? "none" : "direct",
     raster: s.raster,
     split: splitChunks(problem.k, s).splits,
-    streamk: s.persistent ? s.streamk : 0,
+    streamk: s.streamk,
     combine: s.reduction,
   };
 }

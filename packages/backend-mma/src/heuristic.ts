@@ -29,7 +29,7 @@ import { estimate, modelKernel, SECTOR } from "./cost.ts";
 import { acceptedAtom, interleaves, interleavesWide } from "./nest.ts";
 import { estimateRegisters, mostRegisters } from "./registers.ts";
 import { type Copy, type MmaSchedule, readSchedule, scheduleModel, threadsOf } from "./schedule.ts";
-import { shapesFor } from "./space.ts";
+import { SHARED_TILE, shapesFor, sharesWell, splitsFor } from "./space.ts";
 
 /**
  * Bytes of K in a chunk: 128 are a whole row of banks, and measured 2 to 3 % ahead of 64 (docs of the backend, README.md); 256 have half the turns of the ring.
@@ -42,27 +42,21 @@ const chunkBytes: Readonly<Record<Copy, readonly number[]>> = {
   direct: [128, 64],
 };
 /**
- * Three before four: where both hide the copies, the smaller ring leaves room for a second block. Two of chunks that are brought in bulk or through registers;
- * by cp.async they were 4 to 8 % behind (512x512x32768, 128x8192x8192).
+ * By cp.async four before three, where as many blocks fit: as fast beside many chunks, 9 to 16 % ahead with few rows (153x7168x2048, sm_80 text on an H200). Two of chunks that are brought in bulk or
+ * through registers; by cp.async they were 4 to 8 % behind (512x512x32768, 128x8192x8192).
  */
 const stageCounts: Readonly<Record<Copy, readonly number[]>> = {
   tma: [3, 4, 6, 2],
-  "cp.async": [3, 4, 6],
+  "cp.async": [4, 3, 6],
   direct: [3, 4, 6, 2],
 };
 
 /** Where a few rows of the one operand meet all of the other, chunks of 256 and 512 bytes, too: with one row and eight, 512 in six stages are 7 % ahead of 128 in as many. */
 const FEW_ROWS_BYTES = [128, 256, 512] as const;
-/** Of tiles between the usual ones. */
-const BETWEEN = { bytes: [128], stages: [3, 4] } as const;
+/** Of tiles between the usual ones. Copied through registers four stages are up to a fifth behind three (5757x57x1355 in bf16, H200). */
+const BETWEEN = { bytes: [128], stages: [4, 3], direct: [3, 4] } as const;
 /** There bytes under way matter. */
 const FEW_ROWS_STAGES = [6, 4, 3] as const;
-
-/** Blocks that may share a tile. */
-const splits = [1, 2, 3, 4, 6, 8, 12, 16] as const;
-
-/** Tiles up to which they may: beyond, the last round is a small share of the time, and the parts would fill memory. */
-const SPLIT_TILES = 528;
 
 /**
  * Copies of a thread and chunk: each has an address, and where tiles leave the matrix a predicate; more of them than this spill
@@ -197,7 +191,7 @@ function steady(problem: Problem, schedule: Schedule, copies: number): Schedule 
   const ahead = s.stages - 1;
   // Where k comes with the launch, the last chunks would be a loop of their own; what an epilogue reads would be loaded among them, and spill (300 to 900 bytes).
   const known = problem.symbolic?.k === undefined && problem.epilogue.length === 0;
-  const drained = known && ahead <= MOST_DRAINED && copies <= MOST_STEADY_COPIES;
+  const drained = known && s.streamk === 0 && ahead <= MOST_DRAINED && copies <= MOST_STEADY_COPIES;
   return {
     ...schedule,
     ...(s.warpM * s.warpN < STEADY_WARP ? {} : { walk }),
@@ -308,32 +302,40 @@ export function* rankSchedules(problem: Problem, target: Target, machine: Machin
   // Weights are made of codes for several steps at once.
   const parts = problem.precision === "3xtf32" || problem.weights !== undefined ? { frag: 1 } : {};
   const cheap = tileBound(problem, "mma", machine);
+  const sharing = sharesWell(problem, copy);
   const candidates = [...shapesFor(problem)].flatMap(({ tile, warp, between }) => {
     const [m, n] = tile;
     const tiles = Math.ceil(problem.m / m) * Math.ceil(problem.n / n);
-    // How many tiles all groups have, only the launch knows.
-    const shared = splits.filter(
-      (split) => split === 1 || (tiles <= SPLIT_TILES && problem.batch.kind !== "grouped"),
-    );
+    const shared = splitsFor(problem, tiles, machine.sms);
     const bounds = new Map<number, number>();
     const boundAt = (split: number): number => {
       const known = bounds.get(split) ?? rankOf(cheap({ tile, split }));
       bounds.set(split, known);
       return known;
     };
+    const streams = sharing && !few && m * n >= SHARED_TILE;
     const chunks = between ? BETWEEN.bytes : few ? FEW_ROWS_BYTES : chunkBytes[copy];
-    const rings = between ? BETWEEN.stages : few ? FEW_ROWS_STAGES : stageCounts[copy];
+    const rings = between
+      ? BETWEEN[copy === "direct" ? "direct" : "stages"]
+      : few
+        ? FEW_ROWS_STAGES
+        : stageCounts[copy];
     return chunks.flatMap((bytes) => {
       const tileK = Math.max(bytes * perByte, problem.weights?.group ?? 0);
       // Fewer chunks than blocks leave fewer of these.
       const actual = new Set(shared.map((split) => splitChunks(problem.k, { tileK, split }).splits));
-      return rings.flatMap((stages) =>
-        [...actual].map((split) => ({
+      return rings.flatMap((stages) => {
+        const schedule = { ...parts, tile: [m, n, tileK], warp, stages, copy };
+        const whole = [...actual].map((split) => ({
           bound: boundAt(split),
           split,
-          schedule: { ...parts, tile: [m, n, tileK], warp, stages, split, copy },
-        })),
-      );
+          shares: false,
+          schedule: { ...schedule, split },
+        }));
+        if (!streams) return whole;
+        const bound = rankOf(cheap({ tile, split: 1, shares: true }));
+        return [...whole, { bound, split: 1, shares: true, schedule: { ...schedule, streamk: machine.sms } }];
+      });
     });
   });
   const completed = (fields: Schedule): Schedule | null => {
@@ -347,7 +349,12 @@ export function* rankSchedules(problem: Problem, target: Target, machine: Machin
         : steady(problem, schedule, copies);
     const words = addressedWords(problem, whole);
     const fits = (!heldCopies && words === 0) || fitsBeside(whole, atom, target, copies + words);
-    return copies <= mostCopies && fits ? whole : null;
+    if (copies > mostCopies || !fits) return null;
+    const { streamk } = readSchedule(whole);
+    // As many blocks as are there at once.
+    return streamk === 0
+      ? whole
+      : { ...whole, streamk: streamk * modelKernel(problem, whole, target).residents };
   };
   for (const schedule of winnersOf(problem, copy, target, machine)) {
     const proposed = proposedAtLaunch(problem, staged(problem, before(problem, schedule), target));
@@ -356,11 +363,11 @@ export function* rankSchedules(problem: Problem, target: Target, machine: Machin
   const boundOf = kernelBound(problem, machine);
   // Of a tile, a chunk and a ring the bound is that of one kernel, however many blocks share a tile.
   const bounds = new Map<string, ReturnType<typeof boundOf>>();
-  const close = ({ schedule: fields, split }: (typeof candidates)[number]): number => {
-    const key = `${fields.tile} ${fields.warp} ${fields.stages} ${fields.split === 1}`;
+  const close = ({ schedule: fields, split, shares }: (typeof candidates)[number]): number => {
+    const key = `${fields.tile} ${fields.warp} ${fields.stages} ${split === 1}`;
     let of = bounds.get(key);
     if (of === undefined) {
-      const whole = completed(fields);
+      const whole = completed({ ...fields, streamk: 0 });
       // Rows of D that are stored whole, and no slices beside the ring: what a schedule may become.
       of =
         whole === null
@@ -368,7 +375,7 @@ export function* rankSchedules(problem: Problem, target: Target, machine: Machin
           : boundOf({ ...modelKernel(problem, whole, target), storeBytes: SECTOR });
       bounds.set(key, of);
     }
-    return of({ split, combine: ["last", "slices", "cluster"] });
+    return of({ split, shares, combine: ["last", "slices", "cluster"] });
   };
   const ranked = inOrder(
     candidates,

@@ -1,5 +1,6 @@
 /** Tiles that are tried for a problem, with their warps. */
 import { type Problem, quantizeOf, symbolicSizes } from "@tilewright/core";
+import type { Copy } from "./schedule.ts";
 
 interface Shape {
   readonly tile: readonly [m: number, n: number];
@@ -85,3 +86,33 @@ export function* shapesFor(problem: Problem): Generator<Shape> {
       }
     }
 }
+
+/** Blocks that may share a tile, beside as many as give each SM one or two. */
+const splits = [1, 2, 3, 4, 6, 8, 12, 16] as const;
+const MOST_SPLIT = 16;
+
+/** Tiles up to which they may: beyond, the last round is a small share of the time, and the parts would fill memory. */
+const SPLIT_TILES = 528;
+
+/** Blocks that may share one of so many tiles; of groups only the launch knows how many tiles they have. */
+export function splitsFor({ batch }: Problem, tiles: number, sms: number): readonly number[] {
+  if (tiles > SPLIT_TILES || batch.kind === "grouped") return [1];
+  const filling = [1, 2].map((beside) => Math.floor((beside * sms) / tiles));
+  return [...new Set([...splits, ...filling.map((split) => Math.max(1, Math.min(MOST_SPLIT, split)))])];
+}
+
+/**
+ * Whether blocks may share tiles by chunks (stream-K) unasked: sums in registers are all that they hold beside the ring, and several blocks have parts of a tile. Parts of a block that holds
+ * more would spill.
+ */
+export const sharesWell = (problem: Problem, copy: Copy): boolean =>
+  copy === "cp.async" &&
+  problem.batch.kind === "none" &&
+  problem.c === null &&
+  problem.epilogue.length === 0 &&
+  problem.precision !== "3xtf32" &&
+  problem.weights === undefined &&
+  symbolicSizes(problem).length === 0;
+
+/** Elements of the smallest tile whose chunks are shared: of smaller ones there are many, and splits fill the waves. */
+export const SHARED_TILE = 128 * 128;

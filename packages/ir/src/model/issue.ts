@@ -55,12 +55,18 @@ const engines: Readonly<Partial<Record<ModelKernel["engine"], IssueEngine>>> = {
 export const issueEngine = ({ engine }: Pick<ModelKernel, "engine">): IssueEngine | undefined =>
   engines[engine];
 
+/** Sums of a thread below which, and rows or columns of a tile up to which, nothing waits for the slots of asynchronous copies. */
+const THIN = { sums: 4, lines: 4 } as const;
+
 /** FFMA: issue slots, and what one warp waits for alone. */
 const fma = {
-  /** Slots of a multiply-add, with its share of bank conflicts; of a vector of fragments; of a copy with its address; of a chunk. */
+  /** Slots of a multiply-add, with its share of bank conflicts; of a vector of fragments; of a copy with its address, and where threads have few sums [fit: 111 kernels of 7 products of few rows]; of a chunk. */
   multiplyAdd: 0.756,
   fragment: 0.126,
   copy: 12.55,
+  thinCopy: 2.8,
+  /** Where threads have few sums, the power of a block's warps that a chunk takes: all wait for the last one's copies. */
+  meeting: 0.24,
   loop: 64,
   /** Waited for in a K step with fragments loaded ahead, and without; in a chunk; in one whose copies pass through registers. */
   step: 0,
@@ -88,6 +94,8 @@ const mma = {
   /** Chunks of less than a row of banks. */
   bankRow: 128,
   narrow: 1.23,
+  /** A chunk of a loop that nothing leaves, as that of shares: it asks whether there is another. */
+  asks: 1.06,
   /** From the issue of a chunk's copies to its arrival; later stages hide it as far as their arithmetic lasts. */
   latency: 418,
   /** f32 in parts: three instructions and their share of the additions; taking a fragment's register apart. */
@@ -139,7 +147,11 @@ function fmaChunk(
     ahead: kernel.stages - 1,
     staged: true,
   };
-  const slots = k * (tm * tn * fma.multiplyAdd + fragmentLoads * fma.fragment) + copies * fma.copy + fma.loop;
+  const thin = tm * tn < THIN.sums && Math.min(m, n) <= THIN.lines && !kernel.through;
+  const slots =
+    k * (tm * tn * fma.multiplyAdd + fragmentLoads * fma.fragment) +
+    copies * (thin ? fma.thinCopy : fma.copy) +
+    fma.loop;
   const warps = Math.ceil((count * kernel.threads) / LANES / SCHEDULERS);
   // Where an SM has fewer lanes than its schedulers issue for, they are busy longer than the slots.
   const lanes = (machine.flopsPerCycle.fma ?? 0) / 2;
@@ -151,7 +163,9 @@ function fmaChunk(
   const bare = ahead === 0 && staged ? fma.latency : 0;
   const alone = busy + k * (fragments > 1 ? fma.step : fma.bareStep) + fma.chunk + straight + bare + through;
   const multiply = warps * (busy + far + through / 2);
-  const cycles = norm(fma.norm, multiply, alone, staged && ahead > 0 ? fma.latency / ahead : 0);
+  // All warps of a block wait for the last one's copies.
+  const together = thin ? (kernel.threads / LANES) ** fma.meeting : 1;
+  const cycles = together * norm(fma.norm, multiply, alone, staged && ahead > 0 ? fma.latency / ahead : 0);
   return { cycles, multiply, shared: (count * sharedBytes) / 128 };
 }
 
@@ -165,7 +179,9 @@ function mmaChunk(
   const [warpM, warpN] = kernel.instruction;
   const [m, n, k] = kernel.tile;
   const warps = (count * m * n) / (warpM * warpN);
-  const busy = Math.min(1, (warps / mma.warps) ** mma.few[kernel.specialised ? "specialised" : "alone"]);
+  const few = Math.min(1, (warps / mma.warps) ** mma.few[kernel.specialised ? "specialised" : "alone"]);
+  // Of six warps two pipes have two, and the others wait for these.
+  const busy = warps > SCHEDULERS ? warps / SCHEDULERS / Math.ceil(warps / SCHEDULERS) : few;
   const times = problem.precision === "3xtf32" ? mma.inParts + mma.splitting * (1 / warpM + 1 / warpN) : 1;
   const narrow = kBytes < mma.bankRow && problem.k > k ? mma.narrow : 1;
   const multiply = (count * one * times * narrow) / busy;
@@ -174,7 +190,7 @@ function mmaChunk(
   const made = mma.weights * madeCycles(problem, warps * warpN * k);
   const exposed = Math.max(0, mma.latency - (kernel.stages - 1) * Math.max(multiply, shared));
   const cycles =
-    norm(mma.norm, multiply, shared, made) +
+    norm(mma.norm, multiply, shared, made) * (kernel.streamk > 0 ? mma.asks : 1) +
     (kernel.specialised ? mma.arrival : mma.barrier) / count +
     exposed;
   return { cycles, multiply, shared };

@@ -179,9 +179,9 @@ function wattsOf(run: Run, picojoules: number, machine: Machine, ghz: number): n
 
 /**
  * Cycles that L2 takes for a part of a sector from each of all SMs, where rows of D begin inside sectors: stored by lanes that have neighbouring columns, by lanes that have
- * neighbouring rows of the instruction, and ends of rows of boxes that bulk stores write; and cycles of a bulk store for each row of its boxes [fit, H200: docs/perf/model.md].
+ * neighbouring rows of the instruction (of eight of them), and ends of rows of boxes that bulk stores write; and cycles of a bulk store for each row of its boxes [fit, H200: docs/perf/model.md].
  */
-const partCycles = { lanes: 4.1, swapped: 2.3, bulk: 2.4 } as const;
+const partCycles = { lanes: 4.1, swapped: 4.6, bulk: 2.4 } as const;
 const BOX_ROW = 1.4;
 
 /** Of the stores of a block that stays, the share that products of its next tile hide; and of the last tile what nothing hides, nanoseconds a sum: conversion, and the way through shared memory [fit, H200]. */
@@ -194,8 +194,10 @@ function storeCycles(problem: Problem, kernel: ModelKernel, bytes: number, machi
   const split = splitRows(problem);
   const rows = kernel.storeBox === null ? 0 : (bytes / kernel.storeBox) * BOX_ROW;
   const whole = bytes / machine.storeBytes;
-  const part = partCycles[kernel.storeBox !== null ? "bulk" : kernel.swapped ? "swapped" : "lanes"];
-  return rows + (1 - split) * whole + split * (bytes / run) * (run < SECTOR ? 1 : 2) * part;
+  const by = kernel.storeBox !== null ? "bulk" : kernel.swapped ? "swapped" : "lanes";
+  // Lanes that have neighbouring rows store element by element: each store of a warp takes as long, whatever its sectors.
+  const parts = by === "swapped" || run < SECTOR ? 1 : 2;
+  return rows + (1 - split) * whole + split * (bytes / run) * parts * partCycles[by];
 }
 
 /** Of an epilogue what hides behind the products of a tile's second half, where blocks have one tile and halves are wide; narrow ones cost more than they hide, nanoseconds [measured, H200]. */
@@ -247,14 +249,14 @@ function runAt(problem: Problem, kernel: ModelKernel, machine: Machine, ghz: num
   const part = kernel.split > 1 || streams !== null ? share.rows * share.cols * 4 : 0;
   const parts = streams === null ? kernel.split : Math.ceil(chunks / streams.each) + 1;
   const handed = streams === null ? tiles : kernel.streamk + streams.tiles;
-  // Where the warps that multiply reduce, each round of their blocks does.
-  const turns = issue === undefined ? 1 : Math.max(1, rounds);
+  // Where the warps that multiply reduce, each round of their blocks does; of shares there is one.
+  const turns = issue === undefined || streams !== null ? 1 : Math.max(1, rounds);
   const reductionUs = part === 0 ? 0 : turns * reductionTime(kernel, part, parts, handed);
 
   const toUs = (of: number): number => of / (ghz * 1e3);
   const all = tiles * kernel.unit * chunks;
   const resident = Math.max(1, kernel.residents);
-  const bytes = memoryBytes(problem, kernel, units * kernel.residents, machine.l2Bytes);
+  const bytes = memoryBytes(problem, kernel, units * kernel.residents, machine.l2Bytes, streams?.tiles ?? 0);
   const memoryRate = machine.memoryGBs * machine.memoryShare * 1e3;
   const memoryUs = ((bytes + slowWrites(problem, kernel)) * shortRuns(kernel, cost)) / memoryRate;
   const transposed = kernel.transposedBytes;
@@ -274,7 +276,7 @@ function runAt(problem: Problem, kernel: ModelKernel, machine: Machine, ghz: num
   const filling = machine.fillNs * (active / machine.sms);
   const launchUs = (machine.launchNs + filling + (issue?.launchNs ?? 0)) / 1e3;
   const ends = Math.max(0, cycles - main - starts);
-  const filled = rounds === 0 ? 1 : Math.min(1, tiles / (units * resident) / rounds);
+  const filled = rounds === 0 || streams !== null ? 1 : Math.min(1, tiles / (units * resident) / rounds);
   const chunk = chunkAt(machine, kernel, problem, cost, resident);
   const busy = (each: number): number => (all * toUs(each)) / active / resident;
   return {
@@ -406,7 +408,7 @@ function besideWarps(problem: Problem, kernel: ModelKernel, machine: Machine, wo
   return { main: rounds * main, rounds, starts: start + first, cycles };
 }
 
-/** Chunks of each of so many units that share the tiles of the last wave, and the whole tiles of each; null where tiles fill whole waves, or nobody shares. */
+/** Chunks of each of so many units that share tiles, and the whole tiles of each; null where tiles fill whole waves, or nobody shares. */
 function streamKCut(
   units: number,
   tiles: number,
@@ -415,7 +417,7 @@ function streamKCut(
   const shares = streamKFor(tiles, chunks, units, true);
   return shares === null
     ? null
-    : { each: shares.each, whole: Math.floor(tiles / units), tiles: shares.tiles };
+    : { each: shares.each, whole: (tiles - shares.tiles) / units, tiles: shares.tiles };
 }
 
 /** `us` of chunks by cause: products first, what is left by the slowest unit. */

@@ -21,7 +21,8 @@ const reductions = {
   slices: { fixed: 0.9, bytes: 2.8e6, of: "all" },
 } as const satisfies Record<ReductionKind, Reduction>;
 
-type Own = Readonly<Partial<Record<ReductionKind, Reduction>>>;
+/** `shares`: of stream-K, whose parts the last block adds. */
+type Own = Readonly<Partial<Record<ReductionKind | "shares", Reduction>>>;
 
 /** Of sums of warpgroups, whose products run beside them: least squares over as many kernels as the other constants of Hopper (docs/perf/model.md). */
 const ofWarpgroups: Own = {
@@ -40,6 +41,7 @@ const byEngine: Readonly<Partial<Record<Engine, Own>>> = {
   },
   mma: {
     last: { fixed: 1.9, bytes: 43_000, of: "tile" },
+    shares: { fixed: 6.5, bytes: 140_000, of: "tile" },
     cluster: { fixed: 0, bytes: 22_200, of: "part" },
     slices: { fixed: 1.96, bytes: 27_800, of: "part" },
   },
@@ -57,8 +59,10 @@ function ownOf(engine: Engine): Own | undefined {
 
 /** Microseconds for parts of `bytes` each, of which a tile has `parts` and all tiles `all`. */
 export function reductionTime(kernel: ModelKernel, bytes: number, parts: number, all: number): number {
-  const { combine, engine } = kernel;
-  const reduction: Reduction = ownOf(engine)?.[combine] ?? reductions[combine];
+  const { combine, engine, streamk } = kernel;
+  const own = ownOf(engine);
+  const shares = streamk > 0 && combine === "last" ? own?.shares : undefined;
+  const reduction: Reduction = shares ?? own?.[combine] ?? reductions[combine];
   const counted = { part: 1, tile: parts, all }[reduction.of];
   const sums = kernel.instruction[0] * kernel.instruction[1];
   const turns =

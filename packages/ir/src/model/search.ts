@@ -14,6 +14,8 @@ export interface BoundedTile {
   readonly tile: readonly [m: number, n: number];
   readonly split: number;
   readonly unit?: 1 | 2;
+  /** Blocks share tiles by chunks: no SM waits for another's last tile. */
+  readonly shares?: boolean;
 }
 
 /** Blocks that begin at once over the number of SMs, where clusters leave some empty. */
@@ -89,7 +91,7 @@ function leastUs(
 }
 
 /**
- * A function of shapes: microseconds below which no kernel of an engine is predicted, without stream-K: a launch, products or operands from L2 of the busiest SM, what memory
+ * A function of shapes: microseconds below which no kernel of an engine is predicted: a launch, products or operands from L2 of the busiest SM, what memory
  * moves once.
  */
 export function tileBound(
@@ -105,9 +107,9 @@ export function tileBound(
   const bytes = [dtypes[a.dtype].bits / 8, dtypes[b.dtype].bits / 8] as const;
   const { sms, intakeBytes } = machine;
   const least = leastUs(problem, engine, machine);
-  return ({ tile: [tm, tn], split, unit = 1 }) => {
+  return ({ tile: [tm, tn], split, unit = 1, shares = false }) => {
     const tiles = Math.ceil(m / tm) * Math.ceil(n / tn) * batch * split;
-    const busiest = Math.ceil((tiles * unit) / sms);
+    const busiest = shares ? (tiles * unit) / sms : Math.ceil((tiles * unit) / sms);
     const step = Math.max((2 * tm * tn) / rate, (tm * bytes[0] + tn * bytes[1]) / intakeBytes);
     return least({ cycles: (busiest * k * step) / split / unit, alone: false, blocks: tiles * unit });
   };
@@ -117,6 +119,8 @@ export function tileBound(
 export interface BoundedSpread {
   /** Blocks that share the K loop of a tile. */
   readonly split: number;
+  /** Blocks share tiles by chunks: no SM waits for another's last tile. */
+  readonly shares?: boolean;
   /** No other block of the SM hides the start and the end of one; says nothing where warps issue products. */
   readonly alone?: boolean;
   /** How the parts may be added up; none: as if that took no time. */
@@ -143,7 +147,7 @@ export function kernelBound(
     );
     const { sharedByte, l2Byte } = machine.energy;
     const operandBytes = (m * k * dtypes[problem.a.dtype].bits + n * k * dtypes[problem.b.dtype].bits) / 8;
-    return ({ split, alone = false, combine = [] }) => {
+    return ({ split, alone = false, combine = [], shares = false }) => {
       const tiles = Math.ceil(m / tm) * Math.ceil(n / tn) * batch * split;
       const chunks = Math.ceil(Math.ceil(k / tk) / split);
       const all = tiles * chunks;
@@ -152,7 +156,7 @@ export function kernelBound(
           ? []
           : combine.map((each) => reductionTime({ ...kernel, combine: each }, tm * tn * 4, split, tiles));
       return least({
-        ...cyclesOf(Math.ceil(tiles / machine.sms), chunks, alone),
+        ...cyclesOf(shares ? tiles / machine.sms : Math.ceil(tiles / machine.sms), chunks, alone),
         alone,
         blocks: tiles,
         firstBytes: Math.min(
@@ -167,7 +171,7 @@ export function kernelBound(
   };
 }
 
-/** Cycles of an SM that does so many tiles of so many chunks, and those of them in which L2 and DRAM rest. */
+/** Cycles of an SM that does so many tiles of so many chunks (parts of a tile where blocks share them), and those of them in which L2 and DRAM rest. */
 type CyclesOf = (tiles: number, chunks: number, alone: boolean) => Pick<Least, "cycles" | "apart">;
 
 function besideWarps(machine: Machine, kernel: ModelKernel, problem: Problem, cost: ChunkCost): CyclesOf {
@@ -184,6 +188,10 @@ function byWarps(machine: Machine, kernel: ModelKernel, problem: Problem, cost: 
     (_, beside) => chunkAt(machine, kernel, problem, cost, beside + 1).cycles,
   );
   return (tiles, chunks) => {
+    if (!Number.isInteger(tiles)) {
+      const least = Math.min(...chunk.map((whole, beside) => whole / (beside + 1)));
+      return { cycles: tiles * chunks * least, apart: 0 };
+    }
     const found = chunk.map((whole, beside) => {
       const [full, rest] = [Math.floor(tiles / (beside + 1)), tiles % (beside + 1)];
       const last = rest === 0 ? 0 : chunks * Math.min(...chunk.slice(rest - 1, beside + 1)) + apart;

@@ -13,9 +13,15 @@ const OPERAND_SHARE = 0.5;
 
 /**
  * Bytes read from and written to DRAM by one launch. A wave is a rectangle of tiles; it reads the rows of A and the columns
- * of B that it spans once. Between waves L2 keeps what fits.
+ * of B that it spans once. Between waves L2 keeps what fits. Blocks of `shared` tiles (of one problem) are at other chunks of K each, and share what L2 keeps alone.
  */
-export function memoryBytes(problem: Problem, kernel: ModelKernel, units: number, l2Bytes: number): number {
+export function memoryBytes(
+  problem: Problem,
+  kernel: ModelKernel,
+  units: number,
+  l2Bytes: number,
+  shared: number,
+): number {
   const { m, n, k } = problem;
   const [tm, tn] = kernel.tile;
   const [rows, cols] = [Math.ceil(m / tm), Math.ceil(n / tn)];
@@ -27,9 +33,10 @@ export function memoryBytes(problem: Problem, kernel: ModelKernel, units: number
   const wave = Math.max(1, Math.min(units, rows * cols));
   const [high, wide] = waveShape(kernel, wave, rows, cols);
   const waveBytes = Math.min(1, high / rows) * aBytes + Math.min(1, wide / cols) * bBytes;
-  const waves = (rows * cols) / wave;
+  const waves = (rows * cols - shared) / wave;
   const compulsory = aBytes + bBytes;
-  const again = Math.max(0, waves * waveBytes - compulsory);
+  const apart = shared * ((tm * aBytes) / m + (tn * bBytes) / n);
+  const again = Math.max(0, waves * waveBytes + apart - compulsory);
   const kept = Math.min(1, (OPERAND_SHARE * l2Bytes) / compulsory);
   return batch * (compulsory + again * (1 - kept) + outputs);
 }

@@ -22,9 +22,13 @@ export function streamKGrid(share: StreamK, tiles: number): number {
   return share.blocks ?? streamKBlocks(share) + tiles - share.tiles;
 }
 
+/** Blocks for a tile of the last wave from which on a whole wave is shared beside it: one block adds all parts of a tile, and of the tiles of both waves two or three blocks have parts. */
+const CROWD = 3;
+
 /**
  * Shares for `blocks` blocks, of tiles with so many chunks: all tiles where there are fewer than blocks, else those of the last wave, which does not
- * fill them. `stay`: the blocks do whole tiles after their shares. Null where the tiles fill whole waves, or there is nothing to share.
+ * fill them, and of the wave before it where the last has few ({@link CROWD}). `stay`: the blocks do whole tiles after their shares. Null where the tiles fill whole waves, or there is nothing
+ * to share.
  */
 export function streamKFor(
   tiles: number,
@@ -34,7 +38,8 @@ export function streamKFor(
 ): Pick<StreamK, "each" | "tiles" | "blocks"> | null {
   const rest = blocks === 0 ? 0 : tiles % blocks;
   if (rest === 0 || chunks === 1) return null;
-  return { each: Math.ceil((rest * chunks) / blocks), tiles: rest, ...(stay ? { blocks } : {}) };
+  const shared = tiles > blocks && CROWD * rest < blocks ? rest + blocks : rest;
+  return { each: Math.ceil((shared * chunks) / blocks), tiles: shared, ...(stay ? { blocks } : {}) };
 }
 
 /** Equal shares of the line of all tiles. */
