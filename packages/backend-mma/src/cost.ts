@@ -1,6 +1,7 @@
 /** A schedule as the cost model of `@tilewright/ir` sees it, and the blocks that an SM holds. */
 import { copyBytes, dtypes, type Problem, type Schedule, sizeOf, type Target } from "@tilewright/core";
 import {
+  epilogueLoadOf,
   type Machine,
   type ModelKernel,
   type Prediction,
@@ -69,7 +70,7 @@ export function modelKernel(problem: Problem, schedule: Schedule, target: Target
     residents: blocksPerSm(s, problem, target),
     sched: s.persistent ? "persistent" : "tiles",
     storeBytes: storeBytes(problem, s),
-    addend: problem.c === null ? "none" : "direct",
+    addend: epilogueLoadOf(problem),
     raster: s.raster,
     split: splitChunks(problem.k, s).splits,
     streamk: s.streamk,

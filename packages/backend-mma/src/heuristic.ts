@@ -29,7 +29,7 @@ import { estimate, modelKernel, SECTOR } from "./cost.ts";
 import { acceptedAtom, interleaves, interleavesWide } from "./nest.ts";
 import { estimateRegisters, mostRegisters } from "./registers.ts";
 import { type Copy, type MmaSchedule, readSchedule, scheduleModel, threadsOf } from "./schedule.ts";
-import { SHARED_TILE, shapesFor, sharesWell, splitsFor } from "./space.ts";
+import { SHARED_TILE, servesStreamK, shapesFor, splitsFor } from "./space.ts";
 
 /**
  * Bytes of K in a chunk: 128 are a whole row of banks, and measured 2 to 3 % ahead of 64 (docs of the backend, README.md); 256 have half the turns of the ring.
@@ -302,7 +302,7 @@ export function* rankSchedules(problem: Problem, target: Target, machine: Machin
   // Weights are made of codes for several steps at once.
   const parts = problem.precision === "3xtf32" || problem.weights !== undefined ? { frag: 1 } : {};
   const cheap = tileBound(problem, "mma", machine);
-  const sharing = sharesWell(problem, copy);
+  const sharing = servesStreamK(problem, copy);
   const candidates = [...shapesFor(problem)].flatMap(({ tile, warp, between }) => {
     const [m, n] = tile;
     const tiles = Math.ceil(problem.m / m) * Math.ceil(problem.n / n);

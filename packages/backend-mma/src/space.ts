@@ -1,5 +1,5 @@
 /** Tiles that are tried for a problem, with their warps. */
-import { type Problem, quantizeOf, symbolicSizes } from "@tilewright/core";
+import { type Problem, quantizeOf, sizeOf, symbolicSizes } from "@tilewright/core";
 import type { Copy } from "./schedule.ts";
 
 interface Shape {
@@ -34,6 +34,13 @@ const usual: readonly Omit<Shape, "between">[] = [
 const warpRows = [96, 80, 64, 48, 32, 16] as const;
 const warpColumns = [96, 64, 32] as const;
 const MOST_SUMS = 64 * 64;
+/** Of bytes that do not lie along k, whose fragments are put together one by one (ptxas 13.0: 48 x 32 of e4m3 spills 176 bytes). */
+const MOST_SUMS_ACROSS = 32 * 32;
+
+const mostSums = ({ a, b }: Problem): number =>
+  (sizeOf(a.dtype) === 1 && a.layout === "col") || (sizeOf(b.dtype) === 1 && b.layout === "row")
+    ? MOST_SUMS_ACROSS
+    : MOST_SUMS;
 
 /** Warps below and beside each other. */
 const warpGrids = [
@@ -75,9 +82,10 @@ export function* shapesFor(problem: Problem): Generator<Shape> {
   )
     return;
   const known = new Set(usual.map(({ tile }) => String(tile)));
+  const most = mostSums(problem);
   for (const rows of warpRows)
     for (const columns of warpColumns) {
-      if (rows * columns > MOST_SUMS) continue;
+      if (rows * columns > most) continue;
       for (const [below, beside] of warpGrids) {
         const tile = [rows * below, columns * beside] as const;
         const beyond = (size: number, extent: number): boolean => size > MOST || size - STEP >= extent;
@@ -105,7 +113,7 @@ export function splitsFor({ batch }: Problem, tiles: number, sms: number): reado
  * Whether blocks may share tiles by chunks (stream-K) unasked: sums in registers are all that they hold beside the ring, and several blocks have parts of a tile. Parts of a block that holds
  * more would spill.
  */
-export const sharesWell = (problem: Problem, copy: Copy): boolean =>
+export const servesStreamK = (problem: Problem, copy: Copy): boolean =>
   copy === "cp.async" &&
   problem.batch.kind === "none" &&
   problem.c === null &&

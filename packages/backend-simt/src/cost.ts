@@ -8,6 +8,7 @@ import {
   type Target,
 } from "@tilewright/core";
 import {
+  epilogueLoadOf,
   type ModelKernel,
   plainKernel,
   splitChunks,
@@ -54,7 +55,7 @@ export function modelKernel(given: Problem, schedule: Schedule, target: Target):
     ),
     residents: blocksPerSm(problem, s, target),
     storeBytes: storeBytes(given, s),
-    addend: given.c === null ? "none" : "direct",
+    addend: epilogueLoadOf(given),
     raster: s.raster,
     split: splitChunks(problem.k, s).splits,
     streamk: s.streamk,

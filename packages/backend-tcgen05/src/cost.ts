@@ -1,6 +1,7 @@
 /** What a schedule is predicted to take: the analytic model of `@tilewright/ir`. Nothing of it was measured by this project on a Blackwell. */
 import { type Problem, type Schedule, sizeOf } from "@tilewright/core";
 import {
+  epilogueLoadOf,
   type Machine,
   type ModelKernel,
   plainKernel,
@@ -58,7 +59,7 @@ export function modelKernel(problem: Problem, schedule: Schedule): ModelKernel {
     split: splitChunks(problem.k, s).splits,
     combine: s.reduction,
     streamk: stays ? s.streamk : 0,
-    addend: problem.c === null ? "none" : s.epilogueLoad === "tma" ? "ahead" : "direct",
+    addend: epilogueLoadOf(problem, { c: s.epilogueLoad === "tma", steps: false }),
     raster: s.raster,
   };
 }

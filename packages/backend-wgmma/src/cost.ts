@@ -8,7 +8,7 @@ import {
   sizeOf,
   type Target,
 } from "@tilewright/core";
-import { type ModelKernel, plainKernel, sourceMatrices, splitChunks } from "@tilewright/ir";
+import { epilogueLoadOf, type ModelKernel, plainKernel, splitChunks } from "@tilewright/ir";
 import { alternates, blockBytes, chunkK, factorType, isTwoLevel, storedBox } from "./nest.ts";
 import { mathGroups, readSchedule, threadsOf, type WgmmaSchedule } from "./schedule.ts";
 
@@ -53,7 +53,7 @@ export function kernelOf(
     overlap: s.pingPong > 1,
     storeBytes: s.epi === "tma" ? SECTOR : storedBytes(problem, s),
     storeBox: room.box,
-    addend: sourceMatrices(problem).length === 0 ? "none" : s.epilogueLoad === "tma" ? "ahead" : "direct",
+    addend: epilogueLoadOf(problem, { c: s.epilogueLoad === "tma", steps: s.epilogueLoad === "tma" }),
     raster: s.raster,
     split: splits,
     streamk: s.persistent ? s.streamk : 0,

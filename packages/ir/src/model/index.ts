@@ -14,4 +14,4 @@ export { kernelOf } from "./ofProgram.ts";
 export { type Cause, causes, leastTime, type Prediction, predict } from "./predict.ts";
 export { type BoundedTile, inOrder, kernelBound, tileBound } from "./search.ts";
 export { shippedFor } from "./shipped.ts";
-export { type SourceMatrix, sourceMatrices } from "./source.ts";
+export { epilogueLoadOf, type SourceMatrix, sourceMatrices } from "./source.ts";

@@ -71,7 +71,7 @@ export interface ModelKernel {
   readonly storeBytes: number;
   /** Bytes of a row of the boxes through which D is stored; null where threads store it. */
   readonly storeBox: number | null;
-  /** C, on wgmma matrices of epilogue steps too: none; loaded by the threads that store D; or brought into shared memory while the tile is multiplied. */
+  /** C and matrices of epilogue steps: none; loaded by the threads that store D; or brought into shared memory while the tile is multiplied (`epilogueLoadOf`). */
   readonly addend: "none" | "direct" | "ahead";
   readonly raster: Raster;
   /** Units that share the K loop of a tile. */

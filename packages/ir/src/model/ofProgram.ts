@@ -11,6 +11,7 @@ import type { Buffer, OwnershipMode, Stmt, TileProgram } from "../tile/types.ts"
 import { codesOf } from "../tile/weights.ts";
 import type { ModelKernel } from "./kernel.ts";
 import { type Engine, engineOfFeature } from "./machine.ts";
+import { epilogueLoadOf } from "./source.ts";
 
 type Copy = Extract<Stmt, { kind: "copy" }>;
 type Tiles = Extract<Stmt, { kind: "tiles" }>;
@@ -97,7 +98,10 @@ export function kernelOf(program: TileProgram, residents: number): ModelKernel |
     overlap: acc.slots > 1 || (tiles.loop?.of ?? 1) > 1,
     storeBytes: epilogue.via === null ? storeBytes(program, epilogue, acc) : SECTOR,
     storeBox: epilogue.via === null ? null : boxBytes(buffers.get(epilogue.via.buffer)),
-    addend: epilogue.c === null ? "none" : epilogue.c.buffer === "C" ? "direct" : "ahead",
+    addend: epilogueLoadOf(program.problem, {
+      c: epilogue.c !== null && epilogue.c.buffer !== "C",
+      steps: epilogue.inputs !== undefined,
+    }),
     raster: tiles.raster,
     split: tiles.split?.extent ?? 1,
     streamk: tiles.streamK?.blocks ?? 0,

@@ -69,7 +69,7 @@ export const coreFields = {
   streamk: intField({
     name: "streamk",
     summary:
-      "stream-K: so many blocks share the tiles that fill no whole wave of them, by equal numbers of K chunks; 0: blocks have tiles",
+      "stream-K: so many blocks share the tiles that fill no whole wave of them, and a wave beside these where they are few, by equal numbers of K chunks; 0: blocks have tiles",
     default: 0,
     off: 0,
     min: 0,
