@@ -136,7 +136,7 @@ const LEADER_MASK = 0xfeffffff;
 const ofLeader = (ctx: Context) => ({
   key: "barrier of the pair's leader",
   start: (): U32 =>
-    ctx.crewValue("shared memory of the pair's leader", (code) => {
+    ctx.roleValue("shared memory of the pair's leader", (code) => {
       const d = ctx.entry.reg("u32", "sm");
       code.emit(null, "and.b32", d, smemBase(ctx), imm(LEADER_MASK));
       return d;

@@ -64,7 +64,7 @@ export function storeLowering(ctx: Context, stmt: StmtOf<"epilogue">, { buffer: 
   const place = ctx.shared.places.get(via);
   if (!place) throw new CannotLower(`%${via}`, "is in no shared memory");
   const own = bufferOf(program, stmt.acc.buffer).own;
-  const { warps } = ctx.values.crew;
+  const { warps } = ctx.values.role;
   const { groups, cut } = bulkStore(program, stmt, warps);
   const { number: group, threads } = storeGroup(ctx, groups);
   // A group's part of the tile, and of the accumulator.
@@ -136,7 +136,7 @@ export function storeLowering(ctx: Context, stmt: StmtOf<"epilogue">, { buffer: 
 
 /** The barrier of the thread's group: `first` is that of the first. */
 const groupBarrier = (ctx: Context, group: U32 | null, first: number): U32 =>
-  ctx.crewValue(`barrier ${first} of the group`, (code) => {
+  ctx.roleValue(`barrier ${first} of the group`, (code) => {
     const d = ctx.entry.reg("u32", "bar");
     if (group === null) code.emit(null, "mov.u32", d, imm(first));
     else code.emit(null, "add.u32", d, group, imm(first));
@@ -199,20 +199,20 @@ const moved = (
     index,
   );
 
-/** The group of threads that a thread of the crew stores with: its number, null where there is one, and how many they are. */
+/** The group of threads that a thread of the role stores with: its number, null where there is one, and how many they are. */
 export function storeGroup(
   ctx: Context,
   { m, n }: StoreGroups,
 ): { readonly number: U32 | null; readonly threads: number } {
-  const threads = (ctx.values.crew.warps * 32) / (m * n);
+  const threads = (ctx.values.role.warps * 32) / (m * n);
   return { number: m * n === 1 ? null : groupNumber(ctx, threads), threads };
 }
 
-/** Which group of the crew a thread belongs to, the same for the whole warp and known to be. */
+/** Which group of the role a thread belongs to, the same for the whole warp and known to be. */
 const groupNumber = (ctx: Context, threads: number): U32 =>
-  ctx.crewValue(`group of ${threads}`, (code) => {
+  ctx.roleValue(`group of ${threads}`, (code) => {
     const d = ctx.entry.reg("u32", "group");
-    const { first } = ctx.values.crew;
+    const { first } = ctx.values.role;
     code.emit(null, "mov.u32", d, special("%tid.x"));
     if (first > 0) code.emit(null, "sub.u32", d, d, imm(32 * first));
     code.emit(null, "shr.u32", d, d, imm(Math.log2(threads)));
@@ -229,7 +229,7 @@ function placeOfGroup(
   if (group === null) return [null, null];
   if (n === 1 || m === 1) return n === 1 ? [group, null] : [null, group];
   const part = (name: string, mnemonic: "div.u32" | "rem.u32"): U32 =>
-    ctx.crewValue(name, (code) => {
+    ctx.roleValue(name, (code) => {
       const d = ctx.entry.reg("u32", "group");
       code.emitAny(null, mnemonic, [d, group, imm(n)]);
       return d;
@@ -239,7 +239,7 @@ function placeOfGroup(
 
 /** Start of shared memory, moved on to the group's part of the tile: indices and the bytes that they go by. */
 const tileBase = (ctx: Context, steps: readonly (readonly [U32 | null, number])[]): U32 =>
-  ctx.crewValue("start of the group's part", (code) => {
+  ctx.roleValue("start of the group's part", (code) => {
     const d = ctx.entry.reg("u32", "sm");
     code.emit(null, "mov.u32", d, sym(SMEM));
     for (const [index, bytes] of steps)

@@ -24,7 +24,7 @@ export function cachePolicy(ctx: Context, buffer: string, access: CachedAccess):
   // asyncPolicyFault of ir says why.
   if (access === "async")
     throw new CannotLower(`%${buffer}`, "has a policy of L2, which cp.async cannot carry");
-  const policy = ctx.crewValue(`policy ${cache}`, (code) => {
+  const policy = ctx.roleValue(`policy ${cache}`, (code) => {
     const d = ctx.entry.reg("u64", "policy");
     // For all of the accesses.
     code.emitAny(null, `createpolicy.fractional.L2::${cache}.b64`, [d, f32imm(1)]);

@@ -11,7 +11,7 @@ type U32 = Reg<"u32">;
 
 /** Number of this block's cluster along x of the grid. */
 export const clusterNumber = (ctx: Context): U32 =>
-  ctx.crewValue(CLUSTER, (code) => {
+  ctx.roleValue(CLUSTER, (code) => {
     const d = ctx.entry.reg("u32", "cluster");
     code.emit(null, "mov.u32", d, special("%clusterid.x"));
     return d;
@@ -27,7 +27,7 @@ export function numberClusters(ctx: Context): void {
     [CLUSTER, "div.u32"],
     [RANK, "rem.u32"],
   ] as const)
-    ctx.crewValue(key, (code) => {
+    ctx.roleValue(key, (code) => {
       const d = ctx.entry.reg("u32", "cluster");
       code.emit(null, "mov.u32", d, special("%ctaid.x"));
       code.emit(null, mnemonic, d, d, imm(size));
@@ -37,7 +37,7 @@ export function numberClusters(ctx: Context): void {
 
 /** This block's rank in its cluster. */
 export const clusterRank = (ctx: Context): U32 =>
-  ctx.crewValue(RANK, (code) => {
+  ctx.roleValue(RANK, (code) => {
     const d = ctx.entry.reg("u32", "rank");
     code.emit(null, "mov.u32", d, special("%cluster_ctarank"));
     return d;
@@ -45,7 +45,7 @@ export const clusterRank = (ctx: Context): U32 =>
 
 /** True in the first block of a pair, or of the cluster. */
 export const isLeader = (ctx: Context, of: "pair" | "cluster"): Pred =>
-  ctx.crewValue(`leads its ${of}`, (code) => {
+  ctx.roleValue(`leads its ${of}`, (code) => {
     const rank = clusterRank(ctx);
     const p = ctx.entry.reg("pred", "p");
     if (of === "cluster") code.emit(null, "setp.eq.u32", p, rank, imm(0));
@@ -59,7 +59,7 @@ export const isLeader = (ctx: Context, of: "pair" | "cluster"): Pred =>
 
 /** Which block of its pair this is: 0 is the leader. */
 export const placeInPair = (ctx: Context): U32 =>
-  ctx.crewValue("place in the pair", (code) => {
+  ctx.roleValue("place in the pair", (code) => {
     const d = ctx.entry.reg("u32", "half");
     code.emit(null, "and.b32", d, clusterRank(ctx), imm(1));
     return d;
@@ -69,7 +69,7 @@ export const placeInPair = (ctx: Context): U32 =>
 function unitRank(ctx: Context): U32 {
   const rank = clusterRank(ctx);
   if (blocksOfTile(ctx.program) === 1) return rank;
-  return ctx.crewValue("rank of the pair", (code) => {
+  return ctx.roleValue("rank of the pair", (code) => {
     const d = ctx.entry.reg("u32", "pair");
     code.emit(null, "shr.u32", d, rank, imm(1));
     return d;
@@ -82,7 +82,7 @@ export function clusterPlace(ctx: Context, axis: "m" | "n"): U32 | null {
   if ((axis === "m" ? m : n) === 1) return null;
   const rank = unitRank(ctx);
   if ((axis === "m" ? n : m) === 1) return rank;
-  return ctx.crewValue(`cluster ${axis}`, (code) => {
+  return ctx.roleValue(`cluster ${axis}`, (code) => {
     const d = ctx.entry.reg("u32", "rank");
     if (axis === "m") code.emit(null, "rem.u32", d, rank, imm(m));
     else code.emit(null, "div.u32", d, rank, imm(m));
@@ -96,7 +96,7 @@ export const blocksApart = (every: number, count: number, bits = 1): number =>
 
 /** Blocks along `axis` of this block's cluster that hold what it holds, itself included, as the mask that a multicast takes. */
 export function multicastMask(ctx: Context, axis: "m" | "n"): Reg<"u16"> {
-  return ctx.crewValue(`multicast ${axis}`, (code) => {
+  return ctx.roleValue(`multicast ${axis}`, (code) => {
     const [m, n] = clusterUnits(ctx.program.launch);
     // Along m units follow each other; along n they are a column of blocks apart.
     const [group, column] = [blocksOfTile(ctx.program), ctx.program.launch.cluster[0]];
@@ -124,7 +124,7 @@ export function multicastMask(ctx: Context, axis: "m" | "n"): Reg<"u16"> {
  * they are counted along it; where both operands are shared, first along n, then the others along m.
  */
 export function peerRank(ctx: Context, index: U32, axes: ReadonlySet<"m" | "n">): U32 {
-  return ctx.crewValue("peer", (code) => {
+  return ctx.roleValue("peer", (code) => {
     const [m, n] = ctx.program.launch.cluster;
     const zero = (axis: "m" | "n"): U32 => {
       const place = clusterPlace(ctx, axis);

@@ -116,13 +116,13 @@ export class Context {
     { readonly base: Reg<"u64">; readonly at: number; readonly pointer: Reg<"u64"> }
   >();
   /** Start of the code of the role being lowered, or of the kernel: values that hold through all its tiles. */
-  crewPrologue: Code;
+  rolePrologue: Code;
   readonly #params: ReadonlySet<string>;
-  #crewValues = new Map<string, Reg>();
+  #roleValues = new Map<string, Reg>();
   #invariants = new Map<string, Reg>();
   #invariantNames = new Set<string>();
 
-  /** `crew`: the threads that run the code; those of the block unless given. */
+  /** `role`: the threads that run the code; those of the block unless given. */
   constructor(
     program: TileProgram,
     target: Target,
@@ -131,7 +131,7 @@ export class Context {
     shared: SharedMap,
     kernel: KernelDeclaration,
     workspace: WorkspaceLayout,
-    crew: RoleThreads = { first: 0, warps: program.launch.threads / 32 },
+    role: RoleThreads = { first: 0, warps: program.launch.threads / 32 },
   ) {
     this.program = program;
     this.target = target;
@@ -143,10 +143,10 @@ export class Context {
     this.#params = new Set(kernel.params.map(({ name }) => name));
     this.sizes = launchRanges(program.problem);
     this.keeps = new Set(kernel.keeps);
-    this.crewPrologue = this.root.nest();
+    this.rolePrologue = this.root.nest();
     this.prologue = this.root.nest();
     this.body = this.root.nest();
-    this.values = new Values(entry, this.prologue, crew);
+    this.values = new Values(entry, this.prologue, role);
   }
 
   /** Emit under the active predicate, joined with another. */
@@ -247,7 +247,7 @@ export class Context {
    */
   restartInvariants(): void {
     this.prologue = this.body.nest();
-    this.values = new Values(this.entry, this.prologue, this.values.crew);
+    this.values = new Values(this.entry, this.prologue, this.values.role);
     this.#invariants.clear();
     this.#invariantNames.clear();
     this.recent.clear();
@@ -258,25 +258,25 @@ export class Context {
    * threads run, or that runs several times with other tile coordinates.
    */
   scope(make: () => void): void {
-    this.#scoped(this.values.crew, make);
+    this.#scoped(this.values.role, make);
   }
 
-  /** The same for the code of a role: thread numbers count from its first warp, and values of the crew stand at its start. */
-  crewScope(crew: RoleThreads, make: () => void): void {
-    const [prologue, values] = [this.crewPrologue, this.#crewValues];
-    this.crewPrologue = this.body.nest();
-    this.#crewValues = new Map();
-    this.#scoped(crew, make);
-    this.crewPrologue = prologue;
-    this.#crewValues = values;
+  /** The same for the code of a role: thread numbers count from its first warp, and values of the role stand at its start. */
+  roleScope(role: RoleThreads, make: () => void): void {
+    const [prologue, values] = [this.rolePrologue, this.#roleValues];
+    this.rolePrologue = this.body.nest();
+    this.#roleValues = new Map();
+    this.#scoped(role, make);
+    this.rolePrologue = prologue;
+    this.#roleValues = values;
   }
 
-  #scoped(crew: RoleThreads, make: () => void): void {
+  #scoped(role: RoleThreads, make: () => void): void {
     const { prologue, values, body } = this;
     const [invariants, names] = [this.#invariants, this.#invariantNames];
     this.prologue = body.nest();
     this.body = body.nest();
-    this.values = new Values(this.entry, this.prologue, crew);
+    this.values = new Values(this.entry, this.prologue, role);
     this.#invariants = new Map();
     this.#invariantNames = new Set();
     this.recent.clear();
@@ -290,11 +290,11 @@ export class Context {
   }
 
   /** A register computed once for all tiles of the role (or of the kernel), memoised; it may be changed by who made it. */
-  crewValue<T extends Reg>(key: string, make: (code: Code) => T): T {
-    const known = this.#crewValues.get(key);
+  roleValue<T extends Reg>(key: string, make: (code: Code) => T): T {
+    const known = this.#roleValues.get(key);
     if (known) return known as T;
-    const reg = make(this.crewPrologue);
-    this.#crewValues.set(key, reg);
+    const reg = make(this.rolePrologue);
+    this.#roleValues.set(key, reg);
     return reg;
   }
 
@@ -307,7 +307,7 @@ export class Context {
     const late = new Code(this.root.origin);
     this.prologue = late;
     this.body = late;
-    this.values = new Values(this.entry, late, values.crew);
+    this.values = new Values(this.entry, late, values.role);
     make();
     this.prologue = prologue;
     this.values = values;

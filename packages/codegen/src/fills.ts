@@ -32,7 +32,7 @@ export function fillTile(ctx: Context, name: string, value: number, slot = 0): v
 export function fillOnce(ctx: Context, name: string, value: number): void {
   const tile = ownedTile(ctx, name, 0);
   const constant = constants[tile.type](value);
-  ctx.crewValue(`${value} in ${name}`, (code) => {
+  ctx.roleValue(`${value} in ${name}`, (code) => {
     for (const register of tile.registers) code.emitAny(null, `mov.${tile.type}`, [register, constant]);
     return tile.at(0);
   });

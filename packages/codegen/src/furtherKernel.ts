@@ -26,15 +26,15 @@ export const stepsOf = <K extends KernelStep["kind"]>(
 ): readonly Extract<KernelStep, { kind: K }>[] =>
   kernel.steps.filter((step): step is Extract<KernelStep, { kind: K }> => step.kind === kind);
 
-/** Adds a kernel without clusters and without shared memory to the text; `fill` emits its code. `crew`: the threads that run it; those of its block unless given. */
+/** Adds a kernel without clusters and without shared memory to the text; `fill` emits its code. `role`: the threads that run it; those of its block unless given. */
 export function buildFurtherKernel(
   { engine, target, builder, program, kernel, workspace }: FurtherKernel,
   fill: (ctx: Context) => void,
-  crew?: RoleThreads,
+  role?: RoleThreads,
 ): void {
   const { params, threads, row } = kernel;
   const entry = builder.entry(kernel.name, { params: declareParameters(params), maxntid: [threads, 1, 1] });
-  const ctx = new Context(program, target, engine, entry, noShared, kernel, workspace, crew);
+  const ctx = new Context(program, target, engine, entry, noShared, kernel, workspace, role);
   ctx.groups = row ?? null;
   if (kernel.pdl === true) ctx.emitAny(null, "griddepcontrol.launch_dependents");
   fill(ctx);

@@ -32,7 +32,7 @@ export function makeMaps(
   const by = groups === undefined ? null : storingThread(ctx, groups);
   const setBytes = kinds.length * MAP_BYTES;
   const value = (key: string, start: number) =>
-    ctx.crewValue(key, (code) => {
+    ctx.roleValue(key, (code) => {
       const d = entry.reg("u32", "maps");
       code.emit(null, "mov.u32", d, imm(start));
       return d;

@@ -47,7 +47,7 @@ export function spin(ctx: Context, barrier: AddressOperand, parity: U32, remote 
 const sharedOf = (ctx: Context, key: string, rank: () => U32): { readonly key: string; start(): U32 } => ({
   key: `barrier of ${key}`,
   start: () =>
-    ctx.crewValue(`shared memory of ${key}`, (code) => {
+    ctx.roleValue(`shared memory of ${key}`, (code) => {
       const number = rank();
       const d = ctx.entry.reg("u32", "sm");
       code.emit(null, "mapa.shared::cluster.u32", d, smemBase(ctx), number);
@@ -57,7 +57,7 @@ const sharedOf = (ctx: Context, key: string, rank: () => U32): { readonly key: s
 
 const rankOf = (ctx: Context, rank: number) =>
   sharedOf(ctx, `block ${rank}`, () =>
-    ctx.crewValue(`rank ${rank}`, (code) => {
+    ctx.roleValue(`rank ${rank}`, (code) => {
       const d = ctx.entry.reg("u32", "rank");
       code.emit(null, "mov.u32", d, imm(rank));
       return d;
@@ -67,7 +67,7 @@ const rankOf = (ctx: Context, rank: number) =>
 /** The first block of this one's pair. */
 const leaderOf = (ctx: Context) =>
   sharedOf(ctx, "the leader", () =>
-    ctx.crewValue("rank of the leader", (code) => {
+    ctx.roleValue("rank of the leader", (code) => {
       const rank = clusterRank(ctx);
       const d = ctx.entry.reg("u32", "lead");
       code.emit(null, "and.b32", d, rank, imm(0xfffffffe));
@@ -148,7 +148,7 @@ function arriveAtPeers(
   const peers = peersOf(ctx, axes);
   if (threads < peers) throw new CannotLower("mbar.arrive", `${threads} threads tell ${peers} blocks`);
   const place = placeIn(ctx, threads);
-  const telling = ctx.crewValue(`first ${peers} of ${threads}`, (code) => {
+  const telling = ctx.roleValue(`first ${peers} of ${threads}`, (code) => {
     const p = ctx.entry.reg("pred", "p");
     code.emit(null, "setp.lt.u32", p, place, imm(peers));
     return p;
@@ -176,7 +176,7 @@ function inFirst(ctx: Context, make: () => void): void {
   }
   const { entry } = ctx;
   const end = entry.label("asked");
-  const others = ctx.crewValue("not first of the cluster", (code) => {
+  const others = ctx.roleValue("not first of the cluster", (code) => {
     const p = entry.reg("pred", "p");
     code.emit(null, "setp.ne.u32", p, clusterRank(ctx), imm(0));
     return p;

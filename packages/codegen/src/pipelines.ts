@@ -33,7 +33,7 @@ export interface Pipeline {
 
 /** Start of the block's shared memory. */
 export const smemBase = (ctx: Context): U32 =>
-  ctx.crewValue("shared memory", (code) => {
+  ctx.roleValue("shared memory", (code) => {
     const d = ctx.entry.reg("u32", "sm");
     code.emit(null, "mov.u32", d, sym(SMEM));
     return d;
@@ -53,7 +53,7 @@ export function lowerPipeline(ctx: Context, { name, of, stage, phase }: Of<"pipe
     `%${of} is a ring (names)`,
   );
   const register = (what: string, value: number) => (): U32 =>
-    ctx.crewValue(`${what} of %${name}`, (code) => {
+    ctx.roleValue(`${what} of %${name}`, (code) => {
       const d = ctx.entry.reg("u32", what);
       code.emit(null, "mov.u32", d, imm(value));
       return d;

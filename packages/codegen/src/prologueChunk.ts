@@ -7,6 +7,6 @@ export function lowerPrologue(ctx: Context, lowerBody: () => void): void {
     throw new CannotLower("prologue", "leads nothing: the barrier of its copies is not made first");
   const outer = ctx.body;
   ctx.body = ctx.lead;
-  ctx.crewScope(ctx.values.crew, lowerBody);
+  ctx.roleScope(ctx.values.role, lowerBody);
   ctx.body = outer;
 }

@@ -58,7 +58,7 @@ export function lowerRole(
     ctx.emit(rest, "bra", end);
   }
   ctx.solo = solo;
-  ctx.crewScope({ first: stmt.first, warps: stmt.warps }, () => lower(stmt.body));
+  ctx.roleScope({ first: stmt.first, warps: stmt.warps }, () => lower(stmt.body));
   ctx.solo = false;
   ctx.body.label(end);
   // Tensor memory is given back behind the roles, by whole warps.
@@ -80,17 +80,17 @@ export function othersThan(ctx: Context, { first, warps }: Pick<StmtOf<"role">, 
   return others;
 }
 
-/** The first thread of each group of `threads` of the crew. */
+/** The first thread of each group of `threads` of the role. */
 export const firstOf = (ctx: Context, threads: number): Pred =>
-  ctx.crewValue(`first of ${threads}`, (code) => {
+  ctx.roleValue(`first of ${threads}`, (code) => {
     const p = ctx.entry.reg("pred", "p");
     code.emit(null, "setp.eq.u32", p, placeIn(ctx, threads), imm(0));
     return p;
   });
 
-/** Number of a thread in its group of `threads` (a power of two) of the crew; groups begin at warpgroups of the block. */
+/** Number of a thread in its group of `threads` (a power of two) of the role; groups begin at warpgroups of the block. */
 export const placeIn = (ctx: Context, threads: number): Reg<"u32"> =>
-  ctx.crewValue(`place in ${threads}`, (code) => {
+  ctx.roleValue(`place in ${threads}`, (code) => {
     const d = ctx.entry.reg("u32", "place");
     code.emit(null, "mov.u32", d, special("%tid.x"));
     code.emit(null, "and.b32", d, d, imm(threads - 1));

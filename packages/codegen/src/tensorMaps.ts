@@ -12,7 +12,7 @@ export function mapDimensions({ kernel }: Context, global: string): number {
 
 /** Address of an operand's map. */
 export const mapAddress = (ctx: Context, global: string): Reg<"u64"> =>
-  ctx.crewValue(mapName(global), (code) => {
+  ctx.roleValue(mapName(global), (code) => {
     const d = ctx.entry.reg("u64", "map");
     code.emitAny(null, "mov.b64", [d, sym(ctx.paramName(mapName(global)))]);
     code.emit(null, "cvta.param.u64", d, d);

@@ -21,13 +21,13 @@ export class Values {
   readonly entry: EntryBuilder;
   readonly code: Code;
   /** Warps that the code is for: those of the block, or of a role. */
-  readonly crew: RoleThreads;
+  readonly role: RoleThreads;
   readonly #memo = new Map<string, U32>();
 
-  constructor(entry: EntryBuilder, prologue: Code, crew: RoleThreads) {
+  constructor(entry: EntryBuilder, prologue: Code, role: RoleThreads) {
     this.entry = entry;
     this.code = prologue;
-    this.crew = crew;
+    this.role = role;
   }
 
   /** The register of `key`; made by `compute` on first use. */
@@ -40,21 +40,21 @@ export class Values {
     return dst;
   }
 
-  /** Warps of the crew. */
+  /** Warps of the role. */
   get warps(): number {
-    return this.crew.warps;
+    return this.role.warps;
   }
 
-  /** Number of the thread among those of the crew. */
+  /** Number of the thread among those of the role. */
   thread(): U32 {
     return this.memo("tid", "tid", (d) => {
       this.code.emit(null, "mov.u32", d, special("%tid.x"));
-      if (this.crew.across === "grid") {
+      if (this.role.across === "grid") {
         const block = this.entry.reg("u32", "warp");
         this.code.emit(null, "mov.u32", block, special("%ctaid.z"));
         this.code.emit(null, "mad.lo.u32", d, block, imm(32), d);
       }
-      if (this.crew.first > 0) this.code.emit(null, "sub.u32", d, d, imm(32 * this.crew.first));
+      if (this.role.first > 0) this.code.emit(null, "sub.u32", d, d, imm(32 * this.role.first));
     });
   }
 
@@ -68,7 +68,7 @@ export class Values {
 
   /** Which block of its cluster this is. */
   rank(): U32 {
-    const { clusterOf } = this.crew;
+    const { clusterOf } = this.role;
     if (clusterOf !== undefined) return this.modulo(this.block(), clusterOf, Number.POSITIVE_INFINITY);
     return this.memo("ctarank", "rank", (d) =>
       this.code.emit(null, "mov.u32", d, special("%cluster_ctarank")),

@@ -17,11 +17,11 @@ type U32 = Reg<"u32">;
 /** Blocks `apart` ranks on from those of a mask, for each of `by`. */
 function moved(ctx: Context, mask: number, by: U32 | null, apart = 1): U32 {
   const d = ctx.entry.reg("u32", "mask");
-  ctx.crewPrologue.emit(null, "mov.u32", d, imm(mask));
+  ctx.rolePrologue.emit(null, "mov.u32", d, imm(mask));
   if (by === null) return d;
   const ranks = ctx.entry.reg("u32", "shift");
-  ctx.crewPrologue.emit(null, "mul.lo.u32", ranks, by, imm(apart));
-  ctx.crewPrologue.emit(null, "shl.b32", d, d, ranks);
+  ctx.rolePrologue.emit(null, "mul.lo.u32", ranks, by, imm(apart));
+  ctx.rolePrologue.emit(null, "shl.b32", d, d, ranks);
   return d;
 }
 
@@ -30,7 +30,7 @@ function ownBlocks(ctx: Context): U32 {
   const group = blocksOfTile(ctx.program);
   const first = ctx.entry.reg("u32", "first");
   const rank = clusterRank(ctx);
-  ctx.crewPrologue.emit(null, "and.b32", first, rank, imm(group === 2 ? 0xfffffffe : 0xffffffff));
+  ctx.rolePrologue.emit(null, "and.b32", first, rank, imm(group === 2 ? 0xfffffffe : 0xffffffff));
   return moved(ctx, group === 2 ? 3 : 1, first);
 }
 
@@ -54,7 +54,7 @@ const reached: Readonly<Partial<Record<Reach, readonly ((ctx: Context) => U32)[]
 
 /** A mask as commits take it. */
 const maskOf = (ctx: Context, to: Reach): Reg<"u16"> =>
-  ctx.crewValue(`mask of ${to}`, (code) => {
+  ctx.roleValue(`mask of ${to}`, (code) => {
     const parts = reached[to];
     if (parts === undefined) throw new CannotLower("tcgen05.commit", `no mask reaches ${to}`);
     const mask = parts

@@ -33,7 +33,7 @@ const word = (ctx: Context): Word => ctx.entry.reg("b32", "fw");
 
 /** A constant in a register, made once for the role: packed arithmetic takes no immediates. */
 const constant = (ctx: Context, value: number): Word =>
-  ctx.crewValue(`constant ${value}`, (code) => {
+  ctx.roleValue(`constant ${value}`, (code) => {
     const d = ctx.entry.reg("b32", "fc");
     code.emit(null, "mov.b32", d, imm(value));
     return d;

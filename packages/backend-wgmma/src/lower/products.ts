@@ -256,9 +256,9 @@ function groupOffset(
   const reach = axis === 0 ? tile.offsetOf(last, 0) : tile.offsetOf(0, last);
   if (more || reach !== step * (factor.extent - 1))
     throw new CannotLower(`%${tile.buffer.name}`, "the warpgroups' parts are not evenly apart");
-  return ctx.crewValue(`group of ${tile.buffer.name}`, (code) => {
+  return ctx.roleValue(`group of ${tile.buffer.name}`, (code) => {
     const d = ctx.entry.reg("u32", "wg");
-    const { first } = ctx.values.crew;
+    const { first } = ctx.values.role;
     code.emit(null, "mov.u32", d, special("%tid.x"));
     if (first > 0) code.emit(null, "sub.u32", d, d, imm(32 * first));
     divided(code, d, 32 * factor.stride);

@@ -4,9 +4,9 @@ import type { Buffer, Pass, Stmt, TileProgram, View } from "@tilewright/ir";
 import {
   add,
   codesOf,
+  directed,
   rewriteStmts,
   rowsOfWeights,
-  takeDirective,
   wholeView,
   withBody,
   withElementViews,
@@ -23,27 +23,22 @@ export const alternateWeights: Pass = {
   summary: "Weights of a chunk are made in parts, one while products read the one before",
   from: "staged",
   to: "staged",
-  run(program) {
-    const taken = takeDirective(program, "alternateWeights");
-    if (!taken) return program;
+  run: directed("alternateWeights", (program, { rows }) => {
     const made = new Map<string, Of<"map">>();
     const sets = new Map<string, readonly Buffer[]>();
-    const body = rewriteStmts(taken.program.body, (stmt) => {
+    const body = rewriteStmts(program.body, (stmt) => {
       if (stmt.kind === "map" && codesOf(stmt) !== null) {
         made.set(stmt.dst.buffer, stmt);
         return [];
       }
       const weights = stmt.kind === "mma" ? made.get(stmt.b.buffer) : undefined;
       if (stmt.kind !== "mma" || weights === undefined) return stmt;
-      const both = setsOf(taken.program, weights.dst.buffer, taken.args.rows);
+      const both = setsOf(program, weights.dst.buffer, rows);
       sets.set(weights.dst.buffer, both);
-      return inParts(stmt, weights, both, taken.args.rows);
+      return inParts(stmt, weights, both, rows);
     });
-    return {
-      ...withBody(taken.program, body),
-      buffers: taken.program.buffers.flatMap((b) => sets.get(b.name) ?? [b]),
-    };
-  },
+    return { ...withBody(program, body), buffers: program.buffers.flatMap((b) => sets.get(b.name) ?? [b]) };
+  }),
 };
 
 /** Registers for even and odd parts. */

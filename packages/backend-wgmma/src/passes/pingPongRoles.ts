@@ -2,9 +2,9 @@
 
 import type { Buffer, Pass, Ring, Stmt, TileProgram, View } from "@tilewright/ir";
 import {
+  directed,
   MATH,
   rewriteStmts,
-  takeDirective,
   withBody,
   withElementViews,
   withOperandViews,
@@ -14,21 +14,18 @@ import {
 type Role = Extract<Stmt, { kind: "role" }>;
 
 /**
- * Directive `pingPong roles=N`: the math role of a persistent CTA becomes N roles of as many warps each, of which number i takes the visits i, i + N, …, with an
- * accumulator and a tile for D of its own. All read the one ring, whose chunks go to them tile by tile; answers about tiles go to all of them.
+ * Directive `pingPong roles=N`: the math role of a persistent CTA becomes N roles of as many warps each, of which number i takes the work tiles i, i + N, …, with an
+ * accumulator and a tile for D of its own. All read the one ring, whose chunks go to them tile by tile; CLC responses go to all of them.
  */
 export const pingPongRoles: Pass = {
   name: "pingPongRoles",
   summary: "Several math roles take tiles by turns: one multiplies while another stores",
   from: "specialised",
   to: "specialised",
-  run(program) {
-    const taken = takeDirective(program, "pingPong");
-    if (!taken) return program;
-    const of = taken.args.roles;
-    const math = taken.program.body.find((s): s is Role => s.kind === "role" && s.name === MATH);
-    return math === undefined || of < 2 ? taken.program : divide(taken.program, math, of);
-  },
+  run: directed("pingPong", (program, { roles }) => {
+    const math = program.body.find((s): s is Role => s.kind === "role" && s.name === MATH);
+    return math === undefined || roles < 2 ? program : divide(program, math, roles);
+  }),
 };
 
 function divide(program: TileProgram, math: Role, of: number): TileProgram {
