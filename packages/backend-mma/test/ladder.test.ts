@@ -4,12 +4,19 @@ import {
   build,
   fileCheck,
   hasPtxas,
+  must,
   problemOf,
   scheduleOf,
   targetOf,
 } from "@tilewright/conformance";
 import { defineProblem, type Problem, type Schedule } from "@tilewright/core";
-import { defaultSchedule, ladderSchedules } from "@tilewright/ir";
+import {
+  attentionText,
+  createCompiler,
+  defaultSchedule,
+  ladderSchedules,
+  readAttention,
+} from "@tilewright/ir";
 import { describe, expect, test } from "vitest";
 import { mma } from "../src/backend.ts";
 import { ladders } from "../src/ladders.ts";
@@ -178,19 +185,28 @@ describe("every optimisation is switchable by itself", () => {
     const { params } = build(mma, problem, targetOf("sm_90"), promoted).kernel.kernel;
     expect(params.flatMap((p) => (p.kind === "tensorMap" ? [p.tensorMap.l2] : []))).toEqual(["64B", "64B"]);
   });
+  test("conditionalRescale", () => {
+    const from = attentionText(
+      must(readAttention({ op: "attention", queries: 128, keys: 384, headDim: 64, dtype: "bf16" })),
+    );
+    const [never, voted] = ["off", "on"].map((value) => {
+      const schedule = `tile=64x64x64 warp=16x64 conditionalRescale=${value}`;
+      return must(createCompiler({ backends: [mma] }).compile({ from, schedule, target })).ptx;
+    });
+    expect(never).not.toContain("vote.sync");
+    expect(voted).toContain("vote.sync.any.pred");
+  });
 
-  test.each(Object.keys(off).filter((name) => !["sched", "l2Promotion", "firstLevelK"].includes(name)))(
-    "%s",
-    (name) => {
-      const setting = on[name] ?? with_[name] ?? off[name] ?? "";
-      const other = scheduleOf(mma, setting);
-      expect(other[name]).not.toEqual(base[name]);
-      expect(mma.check(problem, other, target)).toEqual([]);
-      // Predicates that can be elided need a tile that may leave its matrix.
-      if (name !== "guards") expect(text(other)).not.toBe(text(base));
-      else expect(text(other)).toContain("setp");
-    },
-  );
+  const ownTest = ["sched", "l2Promotion", "firstLevelK", "conditionalRescale"];
+  test.each(Object.keys(off).filter((name) => !ownTest.includes(name)))("%s", (name) => {
+    const setting = on[name] ?? with_[name] ?? off[name] ?? "";
+    const other = scheduleOf(mma, setting);
+    expect(other[name]).not.toEqual(base[name]);
+    expect(mma.check(problem, other, target)).toEqual([]);
+    // Predicates that can be elided need a tile that may leave its matrix.
+    if (name !== "guards") expect(text(other)).not.toBe(text(base));
+    else expect(text(other)).toContain("setp");
+  });
 });
 
 test("bytes across come by ldmatrix and are taken apart, in all layouts", () => {

@@ -135,7 +135,8 @@ describe("the command", () => {
 
   test("hazards name the statement that the instruction was made for", async () => {
     using folder = scratch();
-    const { stdout: text } = await cli(`compile ${problem} --ir machine`);
+    // Several chunks: the barrier between them runs.
+    const { stdout: text } = await cli(`compile ${problem} --schedule tile=64x64x8 --ir machine`);
     const lines = text.split("\n");
     const barrier = lines.findLastIndex((line) => line.trim() === "barrier 0");
     expect(barrier).toBeGreaterThan(0);
