@@ -3,7 +3,7 @@
 import type { Diagnostic, Problem, Schedule, Target, Verdict } from "@tilewright/core";
 import { dtypes, err, ok } from "@tilewright/core";
 import type { Backend } from "./backend.ts";
-import { servingQuantized } from "./quantizedBackend.ts";
+import { fieldFaults, servingQuantized } from "./quantizedBackend.ts";
 import { pairColumns, pairingFault, productOf } from "./tile/gated.ts";
 
 /** Fields of schedules, and what they have to be: partial tiles, transposing kernels, fragments of global memory and instructions that exchange A and B know nothing of pairs of columns. */
@@ -63,18 +63,7 @@ export function servingGated(
     const own = { ...product, n: problem.n };
     const found = [...backend.check(product, schedule, target), ...more(schedule, problem, target)];
     if (found.length === 0) found.push(...backend.check(own, schedule, target));
-    for (const field of backend.schedule.fields) {
-      const wanted = plain[field.name];
-      const value = schedule[field.name];
-      if (wanted === undefined || value === undefined || field.print(value) === wanted) continue;
-      found.push(
-        fault(
-          `schedule.${field.name}`,
-          `pairs of columns need ${field.name}=${wanted}`,
-          `nearest legal: ${field.name}=${wanted}`,
-        ),
-      );
-    }
+    found.push(...fieldFaults(backend, schedule, plain, "pairs of columns", fault));
     if (found.length > 0) return found;
     const program = backend.tile(product, schedule, target);
     const unpaired = pairingFault(program, problem);

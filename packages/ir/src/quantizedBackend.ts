@@ -46,23 +46,28 @@ function groupFault({ nest, body, buffers, directives }: TileProgram, group: num
     : null;
 }
 
+/** What a schedule has in other fields than it must: `wanted` by name as it is printed, which `what` need. */
+export function fieldFaults(
+  { schedule: { fields } }: Backend,
+  schedule: Schedule,
+  wanted: Readonly<Record<string, string>>,
+  what: string,
+  fault: (at: string, message: string, hint: string) => Diagnostic,
+): readonly Diagnostic[] {
+  return fields.flatMap((field) => {
+    const { name } = field;
+    const [value, must] = [schedule[name], wanted[name]];
+    if (must === undefined || value === undefined || field.print(value) === must) return [];
+    return [fault(`schedule.${name}`, `${what} need ${name}=${must}`, `nearest legal: ${name}=${must}`)];
+  });
+}
+
 export function servingQuantized(backend: Backend): Backend {
   const faultsOf = (problem: Problem, schedule: Schedule, target: Target): readonly Diagnostic[] => {
     const found = [...backend.check(problem, schedule, target)];
     const group = quantizeOf(problem)?.step.group;
     if (group === undefined) return found;
-    for (const field of backend.schedule.fields) {
-      const wanted = plain[field.name];
-      const value = schedule[field.name];
-      if (wanted === undefined || value === undefined || field.print(value) === wanted) continue;
-      found.push(
-        fault(
-          `schedule.${field.name}`,
-          `groups of columns need ${field.name}=${wanted}`,
-          `nearest legal: ${field.name}=${wanted}`,
-        ),
-      );
-    }
+    found.push(...fieldFaults(backend, schedule, plain, "groups of columns", fault));
     if (found.length > 0) return found;
     const wrong = groupFault(backend.tile(problem, schedule, target), group);
     return wrong === null
