@@ -274,13 +274,6 @@ describe("attention", () => {
     ]);
   });
 
-  test.each(["tune"])("%s refuses it in one line", async (command) => {
-    const found = await faults(`${command} --op attention --queries 8 --keys 8 --head-dim 64 --arch sm_80`);
-    expect(found).toEqual([
-      "--op: this command serves --op gemm and ffn; a program is compiled, planned, run and timed by bench",
-    ]);
-  });
-
   test("a library of it: manifests say tensors and meaning, --certify runs it with fewer heads, one kernel for each shape", async () => {
     using folder = scratch();
     const problem = { op: "attention", dtype: "f16", heads: 4, kvHeads: 2, headDim: 16, causal: true };

@@ -169,6 +169,61 @@ describe("a search", () => {
   });
 });
 
+test("attention has candidates of every backend, entries of its own, and the commands take them", async () => {
+  using folder = scratch();
+  const ports = gpu();
+  const what = "--op attention --queries 80 --keys 600 --head-dim 64 --heads 2 --dtype bf16 --causal";
+  const { code, stdout, stderr } = await tune(
+    `${what} --arch sm_90a --tuned s.jsonl --seconds 0.5`,
+    folder.path,
+    ports,
+  );
+  expect([code, stdout]).toEqual([0, expect.stringMatching(/attention queries=80 keys=600 .*: tile=/s)]);
+  expect(stderr).toMatch(/\d+ candidates timed, nothing more is to be had/);
+  const timed = kernelsOf(ports.jobs);
+  expect(timed.size).toBeGreaterThan(24);
+  // The first is what the compiler takes unasked; rows of O in float64 are what numbers are checked against.
+  expect(ports.jobs.every(({ program, cublas }) => program !== undefined && cublas === null)).toBe(true);
+  const [entry, ...more] = storeIn(folder.path);
+  expect(more).toEqual([]);
+  expect(entry).toMatchObject({
+    gpu: "H200",
+    arch: "sm_90a",
+    program: { op: "attention", keys: 600, causal: "bottom-right" },
+  });
+  expect(entry?.peer).toBeUndefined();
+  expect(new Set(storeIn(folder.path, "s.journal.jsonl").map(({ backend }) => backend))).toEqual(
+    new Set(["wgmma", "mma"]),
+  );
+  const kernelOf = async (line: string) => {
+    const made = await cli(line, { cwd: folder.path });
+    expect(made.stderr).toBe("");
+    return JSON.parse(made.stdout);
+  };
+  const common = `${what} --arch sm_90a --tuned s.jsonl --json`;
+  const [compiled] = (await kernelOf(`compile ${common} -o -`)).kernels;
+  expect(compiled.choice).toMatchObject({ from: "tuned", gpu: "H200" });
+  expect(compiled.schedule).toBe(entry?.schedule);
+  const [planned] = (await kernelOf(`plan ${common}`)).plans;
+  expect([planned.choice.from, planned.schedule]).toEqual(["tuned", entry?.schedule]);
+  // Other heads, a mask or a store: not its entry.
+  for (const other of [common.replace(" --causal", ""), common.replace("s.jsonl", "none")])
+    expect((await kernelOf(`compile ${other} -o -`)).kernels[0].choice.from).toBe("model");
+  const listed = await cli("tuned list --tuned s.jsonl --gpu H200 --dtype bf16", { cwd: folder.path });
+  expect(listed.stdout).toContain("attention queries=80 keys=600");
+  expect((await cli("tuned prune --tuned s.jsonl", { cwd: folder.path })).stdout).toContain(
+    "1 entry, 0 removed",
+  );
+  // What was timed is not timed again.
+  const again = gpu();
+  const resumed = await tune(`${what} --arch sm_90a --tuned s.jsonl --resume`, folder.path, again);
+  expect([resumed.code, resumed.stderr, again.jobs]).toEqual([
+    0,
+    expect.stringContaining("tuned before"),
+    [],
+  ]);
+}, 120_000);
+
 test("behind cuBLAS it goes on through other tiles until the time is out", async () => {
   using folder = scratch();
   let clock = 0;

@@ -8,10 +8,11 @@ import {
   type Schedule,
   type SourceLocation,
   type Target,
+  type Tuned,
 } from "@tilewright/core";
 import { type Artifact, finish } from "./artifact.ts";
 import type { Backend } from "./backend.ts";
-import { given } from "./choice.ts";
+import { type Choice, given, type RefusedEntry } from "./choice.ts";
 import type { Machine } from "./model/machine.ts";
 import { engineOfAtom } from "./model/ofProgram.ts";
 import type { Verification } from "./passes/runPasses.ts";
@@ -34,6 +35,7 @@ interface TextInput {
   readonly target: Target;
   readonly machine?: Machine;
   readonly schedule?: string | Schedule;
+  readonly tuned?: readonly Tuned[];
   readonly deterministic?: boolean;
   readonly verify?: Verification;
   readonly unproven?: boolean;
@@ -46,7 +48,7 @@ export function compileProgram(
   from: string | TileProgram,
   version: string,
 ): Checked<Artifact> {
-  if (typeof from === "string" && isAxisProgram(from)) return compileAxes(backends, input, from, version);
+  if (typeof from === "string" && isAxisProgram(from)) return compileMeasured(backends, input, from, version);
   const parsed =
     typeof from === "string"
       ? parseProgramWithLocations(from)
@@ -94,12 +96,34 @@ export function compileProgram(
 /** Schedules of a program's product that are tried on the program, of each backend. */
 const MOST_TRIED = 24;
 
+/** A program over named axes, by the first of its measured schedules that it can be compiled with; without one as `compileAxes` does it. */
+function compileMeasured(
+  backends: readonly Backend[],
+  input: TextInput,
+  text: string,
+  version: string,
+): Checked<Artifact> {
+  const { schedule, tuned = [] } = input;
+  if (schedule !== undefined) return compileAxes(backends, input, text, version, given);
+  const refused: RefusedEntry[] = [];
+  for (const each of tuned) {
+    const backend = backends.find(({ id }) => id === each.entry.backend);
+    if (backend === undefined) continue;
+    const wanted = { ...input, schedule: each.entry.schedule };
+    const made = compileAxes([backend], wanted, text, version, { from: "tuned", tuned: each, refused });
+    if (made.ok) return made;
+    refused.push({ tuned: each, reasons: made.error });
+  }
+  return compileAxes(backends, input, text, version, { from: "model", tuned: null, refused });
+}
+
 /** A program over named axes: with the first schedule of its product that its other statements go with, of the first backend that has one. */
 function compileAxes(
   backends: readonly Backend[],
   input: TextInput,
   text: string,
   version: string,
+  choice: Choice,
 ): Checked<Artifact> {
   const { target } = input;
   const source = parseAxisProgram(text);
@@ -121,7 +145,7 @@ function compileAxes(
       continue;
     }
     for (const nest of nestsOf(backend, anchor.value, input, given?.value ?? null)) {
-      const made = scheduled(backend, source.value, anchor.value, nest, input, version);
+      const made = scheduled(backend, source.value, anchor.value, nest, { ...input, choice }, version);
       if (made === null) continue;
       if (made.ok) return made;
       // Of one backend the reasons are mostly the same.
@@ -154,7 +178,7 @@ function scheduled(
   source: AxisProgram,
   anchor: Anchor,
   { base, plan, chain }: Nest,
-  input: TextInput,
+  input: TextInput & { readonly choice: Choice },
   version: string,
 ): Checked<Artifact> | null {
   let made: Checked<Artifact> | null = null;
@@ -171,7 +195,7 @@ function scheduled(
         source,
         plan: null,
         nest: plan,
-        choice: () => (input.schedule === undefined ? { ...given, from: "model" } : given),
+        choice: () => input.choice,
         first: {
           pass: "schedule",
           summary: "The program on the nest of its product, factored as the schedule says",

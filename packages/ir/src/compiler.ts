@@ -34,6 +34,8 @@ interface CompileBase {
   readonly machine?: Machine;
   /** The same bits in every run, or no kernel: parts of tiles are added in their order, and what cannot be is refused (TW1905). */
   readonly deterministic?: boolean;
+  /** Measured schedules of this problem, or program over axes, and target (`findTuned`): without a `schedule` the first that is legal goes before what backends would choose. */
+  readonly tuned?: readonly Tuned[];
   /** Verify the program before and after all passes (`ends`) unless told otherwise. */
   readonly verify?: Verification;
 }
@@ -43,8 +45,6 @@ export type CompileInput =
   | (CompileBase & {
       readonly problem: Problem;
       readonly schedule?: string | Schedule;
-      /** Measured schedules of this problem and target (`findTuned`): without a `schedule` the first that is legal goes before what backends would choose. */
-      readonly tuned?: readonly Tuned[];
       readonly from?: undefined;
     })
   | (CompileBase & {

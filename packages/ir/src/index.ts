@@ -8,7 +8,13 @@ export { MATRIX_ROW_BYTES, type MatrixLoad, matrixLoad } from "./atoms/matrixLoa
 export { findTensorKind, type TensorKind, tensorKindFor, tensorKinds } from "./atoms/tensorKinds.ts";
 export * from "./atoms/warpgroup.ts";
 export { type AttentionView, type AttentionViews, attentionText } from "./attention/program.ts";
-export { type Attention, attentionFlops, printAttention, readAttention } from "./attention/request.ts";
+export {
+  type Attention,
+  attentionFlops,
+  printAttention,
+  readAttention,
+  requestOfAttention,
+} from "./attention/request.ts";
 export type { Backend, LoweredKernel, Remark } from "./backend.ts";
 export type { Choice, RefusedEntry } from "./choice.ts";
 export { type CompileInput, type Compiler, type CompilerOptions, createCompiler } from "./compiler.ts";
@@ -61,6 +67,7 @@ export { must } from "./must.ts";
 export * from "./passes/index.ts";
 export { type BackendVerdict, compilerCodes, type Plan, predictionOf } from "./plans.ts";
 export { anchorOf } from "./program/anchor.ts";
+export { programCandidates } from "./program/candidates.ts";
 export { type MeasuredMatrix, measureProgram, type ParameterValues } from "./program/measure.ts";
 export { isAxisProgram, parseAxisProgram } from "./program/parse.ts";
 export { printAxisProgram } from "./program/print.ts";

@@ -54,7 +54,7 @@ const describe = (artifact: Artifact) => ({
   arch: artifact.target.arch,
   backend: artifact.backend,
   entry: entryOf(artifact),
-  schedule: artifact.manifest.plan.schedule,
+  schedule: artifact.schedule ?? artifact.manifest.plan.schedule,
   choice: choiceData(artifact),
   problem: artifact.problem,
 });

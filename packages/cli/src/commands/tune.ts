@@ -14,7 +14,6 @@ import { calibratedNames, type Machine, machineOf, usualMachine } from "@tilewri
 import { type Bench, gpuByDeviceName } from "@tilewright/runtime";
 import { z } from "zod";
 import { type BenchPorts, peersOf, withoutEmulator } from "../bench/ports.ts";
-import { shapeText } from "../bench/shapes.ts";
 import { codes, problemWith } from "../codes.ts";
 import { compilerOf } from "../compiler.ts";
 import { openFleet, type WideBench } from "../fleet/bench.ts";
@@ -26,22 +25,21 @@ import { formatDuration, plural } from "../output/format.ts";
 import { briefSchedule } from "../output/schedule.ts";
 import { renderTable } from "../output/table.ts";
 import { checkGpu } from "../plan/plan.ts";
-import { productFlags } from "../request/flags.ts";
-import { refusesPrograms } from "../request/request.ts";
+import { problemFlags } from "../request/flags.ts";
 import { calibrateOn, LEAST_KERNELS } from "../tune/calibrate.ts";
 import { type CompilePool, compilePool, compilePoolHere } from "../tune/compile.ts";
 import { durationOf } from "../tune/duration.ts";
 import { journalStore, readJournal } from "../tune/entry.ts";
 import { assemblerOf, type TestBed, tuneAll } from "../tune/problem.ts";
 import { type Task, tasksOf } from "../tune/tasks.ts";
-import { openStore, storePlace } from "../tuned/files.ts";
+import { entrySubject, openStore, storePlace } from "../tuned/files.ts";
 import { calibrationsPath, keepCalibration, userMachine } from "../tuned/gpus.ts";
 import { version } from "../version.ts";
 
 const tuning = "Tuning";
 
 const args = z.strictObject({
-  ...productFlags,
+  ...problemFlags,
   arch: text("target of the text (default: that of the GPU)", { hint: "sm_80", group: "Compilation" }),
   backend: text("only schedules of this backend", { hint: "NAME", group: "Compilation" }),
   tuned: text(
@@ -373,7 +371,7 @@ function report(
       renderTable(
         ["size", "dtype", "us", "of cublas", "backend: schedule"].map((head) => ({ head })),
         done.map(({ entry, problem }) => [
-          shapeText(problem),
+          entrySubject(entry),
           problem.a.dtype,
           entry.us?.median.toFixed(2) ?? "-",
           entry.peer?.ratio.toFixed(3) ?? "-",
@@ -396,7 +394,6 @@ export const tuneCommand = (ports: BenchPorts): Command =>
 faster is to come, or its share of the time is spent. Numbers are checked before the clock starts; a kernel that hangs or faults costs one candidate. What was found stands in the schedule store
 at once, also after Ctrl-C, and compile, run, bench, plan and libraries use it from then on (--tuned none does without).`,
     args,
-    refuses: refusesPrograms,
     examples: [
       {
         what: "one problem, one minute",
@@ -408,6 +405,10 @@ at once, also after Ctrl-C, and compile, run, bench, plan and libraries use it f
         line: "tune --from-log gemms.log --tuned mine.jsonl",
       },
       { what: "constants of the cost model for this GPU, a minute or two", line: "tune --calibrate" },
+      {
+        what: "attention, without a peer",
+        line: "tune --op attention --queries 4096 --keys 4096 --heads 16 --head-dim 128 --dtype bf16 --causal",
+      },
       { what: "go on after Ctrl-C", line: "tune --shapes shapes.json --dtype f16 --budget 30m --resume" },
     ],
     run: (session, given) => tune(session, given, ports),

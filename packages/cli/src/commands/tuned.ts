@@ -25,7 +25,8 @@ import { choiceArgument, number, optionalArgument, text, toggle } from "../kit/f
 import { plural } from "../output/format.ts";
 import { briefSchedule } from "../output/schedule.ts";
 import { renderTable } from "../output/table.ts";
-import { openStore, storePlace, writeStore } from "../tuned/files.ts";
+import { attentionOf } from "../request/attention.ts";
+import { entrySubject, openStore, storePlace, writeStore } from "../tuned/files.ts";
 
 const which = "Which entries";
 const size = (summary: string, hint: string) => number(summary, { aliases: [hint], hint, group: which });
@@ -75,13 +76,12 @@ function list(session: Session, entries: readonly Tuned[]): number {
     const heads = ["from", "GPU", "arch", "size", "dtype", "us", "of its peer", "date", "backend: schedule"];
     const rows = entries.map(({ entry, problem, origin }) => {
       const { gpu, arch, us, peer, date, backend, schedule } = entry;
-      const { m, n, k, a } = problem;
       return [
         origin,
         gpu,
         arch,
-        `${m}x${n}x${k}`,
-        a.dtype,
+        entrySubject(entry),
+        problem.a.dtype,
         us === undefined ? "-" : us.median.toFixed(2),
         peer === undefined ? "-" : `${peer.ratio} ${peer.name}`,
         date.slice(0, 10),
@@ -154,7 +154,10 @@ function staleness(session: Session, { entry, problem }: Tuned): string | null {
   const target = findTarget(entry.arch);
   if (!target.ok) return target.error.map(formatDiagnostic).join("; ");
   const { backend, schedule } = entry;
-  const made = compilerOf(session.context).compile({ problem, target: target.value, backend, schedule });
+  const program = entry.program === undefined ? null : attentionOf(entry.program);
+  if (program?.ok === false) return program.error.map(formatDiagnostic).join("; ");
+  const what = program === null ? { problem } : { from: program.value.program };
+  const made = compilerOf(session.context).compile({ ...what, target: target.value, backend, schedule });
   if (!made.ok) return made.error.map(formatDiagnostic).join("; ");
   return entry.ptxSha256 === undefined || entry.ptxSha256 === sha256(made.value.ptx)
     ? null
@@ -185,8 +188,7 @@ function prune(session: Session, args: Args): number {
   session.result({ ok: true, file: path, entries: left.length, removed }, () =>
     [
       ...removed.map(
-        ({ gpu, arch, problem: { m, n, k }, why }) =>
-          `removed ${m}x${n}x${k} for ${arch} on ${gpu}: ${why}\n`,
+        ({ why, ...entry }) => `removed ${entrySubject(entry)} for ${entry.arch} on ${entry.gpu}: ${why}\n`,
       ),
       `${path}: ${plural(left.length, "entry", "entries")}, ${removed.length} removed\n`,
     ].join(""),

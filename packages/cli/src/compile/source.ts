@@ -1,6 +1,13 @@
 /** What to compile: a problem from flags for one or more targets, or the edited text of a tile program. */
 import { type Checked, type Diagnostic, err, findTarget, findTuned, ok } from "@tilewright/core";
-import { type Artifact, type Compiler, isAxisProgram, parseProgram, usualMachine } from "@tilewright/ir";
+import {
+  type Artifact,
+  type Compiler,
+  isAxisProgram,
+  parseProgram,
+  requestOfAttention,
+  usualMachine,
+} from "@tilewright/ir";
 import { codes, problemWith } from "../codes.ts";
 import { compilerOf } from "../compiler.ts";
 import type { Context } from "../context.ts";
@@ -114,14 +121,13 @@ export const compileRequest = (
       ...(schedule === null ? {} : { schedule }),
       ...(machine === undefined ? {} : { machine }),
     };
-    if (program !== undefined) return compiler.compile({ ...base, from: program.text });
+    const gpu = { named: machine?.gpu, usual: usualMachine(target).gpu };
+    const asked = program && requestOfAttention(program.attention);
+    const tuned = findTuned(store, problem, target.arch, gpu, asked);
     return compiler.compile({
       ...base,
-      problem,
-      tuned: findTuned(store, problem, target.arch, {
-        named: machine?.gpu,
-        usual: usualMachine(target).gpu,
-      }),
+      tuned,
+      ...(program === undefined ? { problem } : { from: program.text }),
     });
   });
 

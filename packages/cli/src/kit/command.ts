@@ -109,8 +109,6 @@ interface CommandSpec<S extends z.ZodObject> {
   /** Keys of `args` that are given by position, in order. */
   readonly positionals?: readonly (keyof z.output<S> & string)[];
   readonly examples: readonly Example[];
-  /** What the command does not serve, by its words, before their flags are looked at one by one. */
-  readonly refuses?: (words: readonly string[]) => readonly Diagnostic[];
   run(session: Session, args: z.output<S>): number | Promise<number>;
 }
 
@@ -140,8 +138,7 @@ export function defineCommand<S extends z.ZodObject>(spec: CommandSpec<S>): Comm
       if (!parsed.ok) {
         // Looked for by hand, because what failed to parse may be any flag.
         const session = openSession(context, { json: jsonOf(words), quiet: false });
-        const unserved = spec.refuses?.(words) ?? [];
-        const code = session.fail(unserved.length > 0 ? unserved : parsed.error);
+        const code = session.fail(parsed.error);
         context.stderr.write(`tilewright ${spec.name} -h shows examples\n`);
         return code;
       }

@@ -11,7 +11,7 @@ import {
   type ProblemRequest,
 } from "@tilewright/core";
 import { rules } from "@tilewright/emulator";
-import { type Artifact, addsAsTheyCome } from "@tilewright/ir";
+import { type Artifact, addsAsTheyCome, requestOfAttention } from "@tilewright/ir";
 import { compileRequest } from "../compile/source.ts";
 import { compilerOf } from "../compiler.ts";
 import { ordersOf } from "../emulation/flags.ts";
@@ -71,7 +71,6 @@ function reachable(problem: Problem): Checked<Problem> {
 function attentionWithin({
   attention,
 }: ProgramRequest): Checked<ProgramRequest & { readonly launched: Problem }> {
-  const { stored, window, softCap, bias, packHeads, offset: _, ...rest } = attention;
   const shared = attention.heads / attention.kvHeads;
   const kvHeads = shared > 1 ? 1 : Math.min(attention.kvHeads, MOST_BATCH);
   const sizes = { queries: attention.queries, keys: attention.keys };
@@ -82,11 +81,7 @@ function attentionWithin({
     sizes[name] = Math.floor(sizes[name] / 2 / GRAIN) * GRAIN + (sizes[name] % GRAIN);
   }
   const made = attentionOf({
-    ...{ op: "attention", ...rest, ...sizes, kvHeads, heads: kvHeads * shared, d: { dtype: stored } },
-    packHeads: packHeads ? "on" : "off",
-    ...(window === null ? {} : { window }),
-    ...(softCap === null ? {} : { softCap }),
-    ...(bias === null ? {} : { bias }),
+    ...{ ...requestOfAttention(attention), ...sizes, kvHeads, heads: kvHeads * shared },
     batch: Math.min(attention.batch, MOST_BATCH),
   });
   return made.ok ? ok({ ...programOf(made.value), launched: made.value.launched }) : made;

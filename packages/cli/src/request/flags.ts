@@ -14,8 +14,7 @@ const group = "Problem";
 const layouts = ["row", "col"] as const;
 
 /** Flags of products: `--op gemm` and `ffn`. */
-export const productFlags = {
-  op: choice("ffn: D = act(A.Wg) * (A.Wu), -n of each; gemm (default)", operations, { group }),
+const productFlags = {
   act: choice(`activation of an ffn: ${activationNames.join(", ")}; silu unless given`, activationNames, {
     hint: "FN",
     group,
@@ -107,7 +106,7 @@ export const problemFlags = {
 
 /** Names of flags that attention does not take. */
 export const notOfAttention = Object.keys(productFlags).filter(
-  (name) => !["op", "batch", "dtype", "dDtype", "request"].includes(name),
+  (name) => !["batch", "dtype", "dDtype", "request"].includes(name),
 );
 
 const compiling = "Compilation";

@@ -233,27 +233,16 @@ export const programOf = ({ attention, program, product }: AttentionProgram): Pr
   ...{ text: program, product, attention },
 });
 
-/** The same where a product is needed: what times, tunes and packs kernels knows its operands. */
+/** The same where a product is needed: steps of a ladder, and groups, are of its operands. */
 export function buildProductRequest(...args: Parameters<typeof buildRequest>): Checked<Request> {
   const request = buildRequest(...args);
   if (!request.ok || request.value.program === undefined) return request;
-  return err(onlyProducts);
+  return err([
+    problemWith(codes.conflict, "--op", "only --op gemm and ffn are served here, a program is not", {
+      hint: "tilewright run --op attention …",
+    }),
+  ]);
 }
-
-const onlyProducts: readonly Diagnostic[] = [
-  problemWith(
-    codes.conflict,
-    "--op",
-    "this command serves --op gemm and ffn; a program is compiled, planned, run and timed by bench",
-    { hint: "tilewright run --op attention …" },
-  ),
-];
-
-/** The same of words, whose flags a command of products does not have. */
-export const refusesPrograms = (words: readonly string[]): readonly Diagnostic[] =>
-  words.some((word, i) => word === "--op=attention" || (word === "--op" && words[i + 1] === "attention"))
-    ? onlyProducts
-    : [];
 
 function findTargets(archs: readonly string[]): Checked<readonly Target[]> {
   if (archs.length === 0)

@@ -94,7 +94,7 @@ export async function calibrateOn(bed: CalibrationBed): Promise<Calibrating> {
           image: await bed.assemble(made.value.ptx),
         });
     }
-    const measured = await measureBatch(bench, problem, contestants, effort, seed);
+    const measured = await measureBatch(bench, { problem }, contestants, effort, seed);
     failures.push(...measured.failures);
     for (const [name, { us }] of measured.times) {
       const candidate = chosen[Number(name)];

@@ -9,6 +9,8 @@ import type { Compiler } from "@tilewright/ir";
 /** A kernel to make. */
 export interface CompileAsk {
   readonly problem: Problem;
+  /** A program over named axes, in place of a product of the problem. */
+  readonly program?: string | undefined;
   readonly arch: string;
   readonly backend: string;
   readonly schedule: string;
@@ -32,15 +34,16 @@ export interface CompilePool {
 export function compileHere(compiler: Compiler, ask: CompileAsk): Checked<CompiledKernel> {
   const target = findTarget(ask.arch);
   if (!target.ok) return target;
-  const { problem, backend, schedule } = ask;
-  const made = compiler.compile({ problem, target: target.value, backend, schedule });
+  const { problem, program, backend, schedule } = ask;
+  const what = program === undefined ? { problem } : { from: program };
+  const made = compiler.compile({ ...what, target: target.value, backend, schedule });
   if (!made.ok) return made;
   const { request, kernels, workspace, constraints, plan } = made.value.manifest;
   return {
     ok: true,
     value: {
       ptx: made.value.ptx,
-      schedule: plan.schedule,
+      schedule: made.value.schedule ?? plan.schedule,
       manifest: { request, kernels, workspace, constraints },
     },
   };

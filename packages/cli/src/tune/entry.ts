@@ -14,9 +14,11 @@ import {
   type TunedEntry,
   tunedKey,
 } from "@tilewright/core";
+import { requestOfAttention } from "@tilewright/ir";
 import type { Context } from "../context.ts";
 import { writeFiles } from "../files/atomic.ts";
 import { readText } from "../files/read.ts";
+import type { ProgramRequest } from "../request/request.ts";
 import { openStore, writeStore } from "../tuned/files.ts";
 import { version } from "../version.ts";
 import { candidateKey, type Timed } from "./search.ts";
@@ -26,8 +28,23 @@ export interface Occasion {
   readonly gpu: string;
   readonly arch: string;
   readonly problem: Problem;
+  /** What is compiled in the place of a product of the problem. */
+  readonly program?: ProgramRequest | undefined;
   readonly date: string;
 }
+
+/** Entries of the GPU for what is tuned, the latest first. */
+export const entriesOf = (
+  entries: readonly Tuned[],
+  { gpu, arch, problem, program }: Occasion,
+): readonly Tuned[] =>
+  findTuned(
+    entries,
+    problem,
+    arch,
+    { named: gpu, usual: gpu },
+    program && requestOfAttention(program.attention),
+  );
 
 /** Of a problem whose search has not ended. */
 export const UNFINISHED = "best so far: the search was not ended";
@@ -36,13 +53,14 @@ const rounded = (us: number): number => Number(us.toPrecision(6));
 
 /** An entry of one measurement; `unfinished`: of a search that goes on. */
 export function entryOf(
-  { gpu, arch, problem, date }: Occasion,
+  { gpu, arch, problem, program, date }: Occasion,
   { backend, kernel, time, clocks, peerUs, ptxSha256 }: Timed,
   unfinished = false,
 ): Tuned {
   const [low, high] = time.spreadUs;
   const entry: TunedEntry = {
     ...{ kind: "tilewright-tuned", version: 1, gpu, arch, problem: briefRequest(problem) },
+    ...(program === undefined ? {} : { program: requestOfAttention(program.attention) }),
     ...{ backend, schedule: kernel.schedule, compiler: version, ptxSha256 },
     us: {
       median: rounded(time.us.median),
@@ -106,9 +124,9 @@ export function journalStore(context: Context, path: string, resume: boolean) {
       writeFiles(context.cwd, [{ path: journalOf(path), data }]);
     },
     /** Times of this version's candidates of a problem. */
-    known: ({ gpu, arch, problem }: Occasion): ReadonlyMap<string, number> =>
+    known: (occasion: Occasion): ReadonlyMap<string, number> =>
       new Map(
-        findTuned(entries, problem, arch, { named: gpu, usual: gpu }).flatMap(({ entry }) =>
+        entriesOf(entries, occasion).flatMap(({ entry }) =>
           entry.compiler === version && entry.us !== undefined
             ? [[candidateKey(entry.backend, entry.schedule), entry.us.median]]
             : [],

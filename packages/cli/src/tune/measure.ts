@@ -1,5 +1,5 @@
 /** Candidates on the bench: all of a batch in the same rounds, and each that fails without the others. */
-import type { Diagnostic, Problem } from "@tilewright/core";
+import type { Diagnostic } from "@tilewright/core";
 import {
   type Bench,
   type BenchJob,
@@ -7,7 +7,9 @@ import {
   type BenchTime,
   measureSurvivors,
 } from "@tilewright/runtime";
+import { programOfJob } from "../bench/program.ts";
 import type { CompiledKernel } from "./compile.ts";
+import type { Task } from "./tasks.ts";
 
 /** A candidate with its kernel: as text, or as machine code where an assembler has made it already. */
 export interface Contestant {
@@ -38,12 +40,13 @@ export interface Measurements {
 export const hopeless = /^TW(60(0[1-6]|26)|705[45])$/;
 
 const jobOf = (
-  problem: Problem,
+  { problem, program }: Omit<Task, "count">,
   contestants: readonly Contestant[],
   effort: Effort,
   seed: number,
 ): BenchJob => ({
   problem,
+  ...(program === undefined ? {} : { program: programOfJob(problem, program, { inputs: "normal", seed }) }),
   candidates: contestants.map(({ name, kernel, image }) => ({
     name,
     artifact: { ptx: image, manifest: kernel.manifest },
@@ -61,21 +64,21 @@ const jobOf = (
  */
 export async function measureBatch(
   bench: Bench,
-  problem: Problem,
+  task: Omit<Task, "count">,
   contestants: readonly Contestant[],
   effort: Effort,
   seed: number,
 ): Promise<Measurements> {
-  const { outcome, failures } = await measureSurvivors(bench, jobOf(problem, contestants, effort, seed));
+  const { outcome, failures } = await measureSurvivors(bench, jobOf(task, contestants, effort, seed));
   const lost = failures.some(({ code }) => hopeless.test(code));
   if (outcome !== null || lost || contestants.length <= 1) {
     const times = new Map((outcome?.regimes[0]?.times ?? []).map((time) => [time.name, time]));
     return { times, outcome, failures, hopeless: lost };
   }
   const middle = Math.ceil(contestants.length / 2);
-  const first = await measureBatch(bench, problem, contestants.slice(0, middle), effort, seed);
+  const first = await measureBatch(bench, task, contestants.slice(0, middle), effort, seed);
   if (first.hopeless) return first;
-  const second = await measureBatch(bench, problem, contestants.slice(middle), effort, seed);
+  const second = await measureBatch(bench, task, contestants.slice(middle), effort, seed);
   return {
     times: new Map([...first.times, ...second.times]),
     outcome: first.outcome ?? second.outcome,

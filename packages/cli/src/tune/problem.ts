@@ -1,12 +1,16 @@
 /** The problems of a run, one search each: as many at a time as there are GPUs to measure on. */
 import { availableParallelism } from "node:os";
-import { type Diagnostic, findTuned, type Target, type Tuned } from "@tilewright/core";
+import type { Checked, Diagnostic, Target, Tuned } from "@tilewright/core";
+import { ok } from "@tilewright/core";
 import {
   type Backend,
+  type Candidate,
   type Compiler,
   type Machine,
   parseSchedule,
+  printAttention,
   printSchedule,
+  programCandidates,
   rankCandidates,
 } from "@tilewright/ir";
 import { shapeText } from "../bench/shapes.ts";
@@ -14,11 +18,12 @@ import type { Context } from "../context.ts";
 import type { WideBench } from "../fleet/bench.ts";
 import type { Session } from "../kit/command.ts";
 import { plural } from "../output/format.ts";
+import type { ProgramRequest } from "../request/request.ts";
 import { assemble, ptxasVersion } from "../tools/ptxas.ts";
 import { openStore } from "../tuned/files.ts";
 import { version } from "../version.ts";
 import type { CompilePool } from "./compile.ts";
-import { entryOf, type journalStore, type Occasion, putEntry, UNFINISHED } from "./entry.ts";
+import { entriesOf, entryOf, type journalStore, type Occasion, putEntry, UNFINISHED } from "./entry.ts";
 import { candidateKey, search } from "./search.ts";
 import type { Task } from "./tasks.ts";
 
@@ -110,44 +115,72 @@ export async function tuneAll(
   return Promise.all(tasks.map(one));
 }
 
+/** What the compiler takes of a program unasked. */
+function usualPlan(
+  { compiler, backends, target, machine }: TestBed,
+  { text: from }: ProgramRequest,
+): Checked<Candidate> {
+  const [only, more] = backends;
+  const made = compiler.compile({
+    ...{ from, target, machine },
+    ...(only === undefined || more !== undefined ? {} : { backend: only.id }),
+  });
+  if (!made.ok) return made;
+  const backend = backends.find(({ id }) => id === made.value.backend);
+  const text = made.value.schedule;
+  const schedule = backend === undefined || text === null ? null : parseSchedule(backend.schedule, text);
+  if (backend === undefined || text === null || schedule?.ok !== true)
+    throw new TypeError("a kernel has a schedule of its backend");
+  return ok({ backend, schedule: schedule.value, text, prediction: null });
+}
+
 async function tuneOne(
   bed: TestBed,
-  { problem, count }: Task,
+  { problem, program, count }: Task,
   budgetMs: number,
   lanes: () => number,
   position: string,
 ): Promise<TaskOutcome> {
   const { session, compiler, backends, target, path, journal, gpu } = bed;
   const { context } = session;
-  const occasion: Occasion = { gpu, arch: target.arch, problem, date: bed.today() };
-  const label = `${shapeText(problem)} ${problem.a.dtype}`;
+  const occasion: Occasion = { gpu, arch: target.arch, problem, program, date: bed.today() };
+  const label =
+    program === undefined ? `${shapeText(problem)} ${problem.a.dtype}` : printAttention(program.attention);
   const ended = (failures: readonly Diagnostic[], tuned: Tuned | null = null, hopeless = false) => ({
     ...{ tuned, failures, hopeless },
   });
   const store = openStore(context, path, "new");
   if (!store.ok) return ended(store.error, null, true);
-  const before = findTuned(store.value, problem, target.arch, { named: gpu, usual: gpu });
+  const before = entriesOf(store.value, occasion);
   const finished = before.find(({ entry }) => entry.compiler === version && entry.note !== UNFINISHED);
   if (bed.resume && finished !== undefined) {
     session.note(`${label}: tuned before`);
     return ended([], finished);
   }
+  const refusal = (failures: readonly Diagnostic[]) =>
+    ended(failures.map((one) => ({ ...one, message: `${label}: ${one.message}` })));
   const serves = (backend: Backend) => backend.supports(target).ok && backend.accepts(problem, target).ok;
-  if (!backends.some(serves)) {
+  const usual = program === undefined ? null : usualPlan(bed, program);
+  if (usual?.ok === false) return refusal(usual.error);
+  if (usual === null && !backends.some(serves)) {
     const verdicts = compiler.compile({ problem, target });
-    const failures = verdicts.ok ? [] : verdicts.error;
-    return ended(failures.map((one) => ({ ...one, message: `${label}: ${one.message}` })));
+    return refusal(verdicts.ok ? [] : verdicts.error);
   }
   // What won before runs again beside the others.
-  const earlier = before.flatMap(({ entry }) => {
+  const earlier: readonly Candidate[] = before.flatMap(({ entry }) => {
     const backend = backends.find(({ id }) => id === entry.backend);
     const schedule = backend === undefined ? null : parseSchedule(backend.schedule, entry.schedule);
-    if (backend === undefined || !schedule?.ok || backend.check(problem, schedule.value, target).length > 0)
+    if (
+      backend === undefined ||
+      !schedule?.ok ||
+      backend.check(program?.product ?? problem, schedule.value, target).length > 0
+    )
       return [];
     const made = printSchedule(backend.schedule, schedule.value);
     return [{ backend, schedule: schedule.value, text: made, prediction: null }];
   });
-  const texts = new Set(earlier.map(({ backend, text: made }) => candidateKey(backend.id, made)));
+  const first = usual === null ? earlier : [...earlier, usual.value];
+  const texts = new Set(first.map(({ backend, text: made }) => candidateKey(backend.id, made)));
   const told: Diagnostic[] = [];
   const { found, hopeless } = await session.working(`tuning ${label}`, () =>
     search(
@@ -168,14 +201,17 @@ async function tuneOne(
         failed: (these) => void told.push(...these),
       },
       {
-        ...{ problem, target, budgetMs },
+        ...{ task: { problem, ...(program === undefined ? {} : { program }) }, target, budgetMs },
         candidates: (function* () {
-          yield* earlier;
-          for (const one of rankCandidates(backends, problem, target, { machine: bed.machine }))
+          yield* first;
+          const { machine } = bed;
+          for (const one of program === undefined
+            ? rankCandidates(backends, problem, target, { machine })
+            : programCandidates(backends, program.text, target, machine))
             if (!texts.has(candidateKey(one.backend.id, one.text))) yield one;
         })(),
         known: journal.known(occasion),
-        ...{ finalMs: bed.finalMs, peer: bed.peer, seed: bed.seed },
+        ...{ finalMs: bed.finalMs, peer: bed.peer && program === undefined, seed: bed.seed },
       },
     ),
   );

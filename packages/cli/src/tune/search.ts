@@ -2,11 +2,12 @@
  * The fastest schedule of one problem: candidates in the model's order are timed a batch at a time, a quarter of them is timed again for longer, and the best of these decide
  * beside cuBLAS in one run of the honest bench. It ends when the model says that nothing faster is to come, or the time is spent; whatever is measured is kept at once.
  */
-import { type Diagnostic, type Problem, sha256, type Target } from "@tilewright/core";
+import { type Diagnostic, sha256, type Target } from "@tilewright/core";
 import type { Candidate } from "@tilewright/ir";
 import type { Bench, BenchTime } from "@tilewright/runtime";
 import type { CompiledKernel, CompilePool } from "./compile.ts";
 import { type Contestant, type Effort, type Measurements, measureBatch } from "./measure.ts";
+import type { Task } from "./tasks.ts";
 
 /** Candidates of a batch: more share the cost of the buffers, fewer lose less to one that hangs. */
 const BATCH = 8;
@@ -58,7 +59,7 @@ export interface SearchPorts {
 }
 
 export interface SearchOptions {
-  readonly problem: Problem;
+  readonly task: Omit<Task, "count">;
   readonly target: Target;
   /** Best first by what is known before. */
   readonly candidates: Iterable<Candidate>;
@@ -94,7 +95,8 @@ export async function search(
   ports: SearchPorts,
   options: SearchOptions,
 ): Promise<{ readonly found: Found | null; readonly hopeless: boolean }> {
-  const { problem, target, budgetMs, finalMs, peer, known, seed } = options;
+  const { task, target, budgetMs, finalMs, peer, known, seed } = options;
+  const { problem, program } = task;
   const began = ports.now();
   const left = (): number => budgetMs - (ports.now() - began);
   const entrants: Entrant[] = [];
@@ -116,9 +118,12 @@ export async function search(
         const compiled =
           kernel !== null
             ? { ok: true as const, value: kernel }
-            : await ports.pool.compile({ problem, arch: target.arch, backend: backend.id, schedule });
+            : await ports.pool.compile({
+                ...{ problem, program: program?.text, arch: target.arch, backend: backend.id, schedule },
+              });
         if (!compiled.ok) {
-          ports.failed(compiled.error);
+          // Whether the passes take a program's candidate is known no sooner.
+          if (program === undefined) ports.failed(compiled.error);
           return [];
         }
         const { ptx } = compiled.value;
@@ -132,7 +137,7 @@ export async function search(
     );
     const contestants: readonly (Contestant & Pick<Entrant, "candidate">)[] = made.flat();
     if (contestants.length === 0) return [];
-    const measured: Measurements = await measureBatch(ports.bench, problem, contestants, effort, seed);
+    const measured: Measurements = await measureBatch(ports.bench, task, contestants, effort, seed);
     if (measured.failures.length > 0) ports.failed(measured.failures);
     hopeless ||= measured.hopeless;
     const cublas = measured.times.get("cublas")?.us.median ?? null;

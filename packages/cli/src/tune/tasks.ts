@@ -13,12 +13,14 @@ import { type PlanArgs, shapesOf } from "../bench/jobs.ts";
 import { codes, problemWith } from "../codes.ts";
 import type { Context } from "../context.ts";
 import { readText } from "../files/read.ts";
-import { buildProductRequest } from "../request/request.ts";
+import { buildRequest, type ProgramRequest } from "../request/request.ts";
 import { groupsFault, RUN_GROUPS } from "../run/sizes.ts";
 
 /** One problem, and how often it was asked for. */
 export interface Task {
   readonly problem: Problem;
+  /** What is compiled in the place of a product of the problem. */
+  readonly program?: ProgramRequest;
   readonly count: number;
 }
 
@@ -95,18 +97,18 @@ export function tasksOf(
   for (const { m, n, k } of shapes.value) {
     const sized = args.shapes === undefined ? args : { ...args, m, n, k };
     // The target is the GPU's, which is not known yet.
-    const request = buildProductRequest(
+    const request = buildRequest(
       context,
       { ...sized, arch: undefined, gpu: undefined, tuned: "none" },
       {},
       () => "sm_70",
     );
     if (request.ok) {
-      const { problem } = request.value;
+      const { problem, program } = request.value;
       // Of experts as even rows as there can be.
       const groups = expertRowsOf(problem) === null ? groupsFault(problem, RUN_GROUPS) : null;
       if (groups !== null) return err([groups]);
-      tasks.push({ problem: request.value.problem, count: 1 });
+      tasks.push({ problem, ...(program === undefined ? {} : { program }), count: 1 });
       continue;
     }
     // One wrong flag is one error, not one for each size.

@@ -1,7 +1,9 @@
 /** The user's schedule store as a file: where it is, what it holds. */
 import { existsSync } from "node:fs";
 import { join, resolve } from "node:path";
-import { type Checked, ok, printTuned, readTuned, type Tuned } from "@tilewright/core";
+import { type Checked, ok, printTuned, readTuned, type Tuned, type TunedEntry } from "@tilewright/core";
+import { printAttention, readAttention } from "@tilewright/ir";
+import { shapeText } from "../bench/shapes.ts";
 import type { Context } from "../context.ts";
 import { writeFiles } from "../files/atomic.ts";
 import { readText } from "../files/read.ts";
@@ -38,4 +40,10 @@ export function openStore(
 export function writeStore(context: Context, path: string, entries: readonly Tuned[]): Checked<true> {
   const written = writeFiles(context.cwd, [{ path, data: entries.map(printTuned).join("") }]);
   return written.ok ? ok(true) : written;
+}
+
+/** What an entry is about, for people: sizes of a product, or the line of what is computed in its place. */
+export function entrySubject({ problem, program }: Pick<TunedEntry, "problem" | "program">): string {
+  const attention = program === undefined ? null : readAttention(program);
+  return attention?.ok ? printAttention(attention.value) : shapeText(problem);
 }

@@ -237,7 +237,7 @@ export const groups: Readonly<Record<string, readonly BadInput[]>> = {
       `plan ${attended} --op attention --arch sm_71`,
       `bench ${attended} --op attention --shapes 64x64x64`,
       `ladder --op attention --queries 8 --keys 8 --head-dim 0 --arch sm_90a`,
-      `tune ${attended} --op attention --tuned s.jsonl`,
+      `tune ${attended} --op attention --kv-heads 3 --shapes 8x8x8 --tuned s.jsonl`,
       "run --heads 4 -m 64 -n 64 -k 64",
       "run --op atention -m 64",
     ],

@@ -1,5 +1,6 @@
 /** One line of a schedule store: what was measured to be the fastest schedule of a problem on a GPU. A contract: fields are added, never changed. */
 import { z } from "zod";
+import { attentionRequestSchema } from "./attention.ts";
 import { problemRequestSchema } from "./problem.ts";
 
 const hash = z.string().regex(/^[0-9a-f]{64}$/, {
@@ -34,6 +35,11 @@ export const tunedSchema = z
     gpu: z.string().min(1).describe("name in the table of GPUs (tilewright targets --gpus), or the driver's"),
     arch: z.string().describe("target of the text"),
     problem: problemRequestSchema,
+    program: attentionRequestSchema
+      .optional()
+      .describe(
+        "what is computed where it is no product, every field of it; problem then says what a launch takes",
+      ),
     backend: z.string(),
     schedule: z.string().min(1).describe("text; fields left out take their defaults"),
     compiler: z.string().optional().describe("version that made the kernel"),

@@ -96,9 +96,13 @@ export const shippedTuned = (backend?: string, sizes?: Pick<Problem, "m" | "n" |
     )
     .map(completed);
 
+/** What is computed where it is no product, as text: the same of the same fields. */
+const programText = (program: TunedEntry["program"]): string =>
+  program === undefined ? "" : JSON.stringify(Object.entries(program).sort(([x], [y]) => (x < y ? -1 : 1)));
+
 /** What one measurement is about: two entries of one key say the same of different days. */
-export const tunedKey = ({ entry: { gpu, arch }, problem }: Tuned): string =>
-  `${gpu} ${arch} ${printProblem(problem)}`;
+export const tunedKey = ({ entry: { gpu, arch, program }, problem }: Tuned): string =>
+  `${gpu} ${arch} ${printProblem(problem)} ${programText(program)}`;
 
 /** Whether an entry takes the place of another of its key: by its time, where both have one, else by its date. */
 function replaces(next: Tuned, before: Tuned): boolean {
@@ -120,13 +124,14 @@ export function mergeTuned(...stores: readonly (readonly Tuned[])[]): readonly T
 
 /**
  * The entries for a problem on a target: of the GPU that is named; without a name of every GPU, those of `usual` first and then the latest. Only the same problem
- * counts, its layouts and epilogue included.
+ * counts, its layouts and epilogue included, and the same program where it is one's.
  */
 export function findTuned(
   store: readonly Tuned[],
   problem: Problem,
   arch: string,
   gpu: { readonly named?: string | undefined; readonly usual: string },
+  program?: TunedEntry["program"],
 ): readonly Tuned[] {
   if (store.length === 0) return [];
   const text = printProblem(problem);
@@ -135,6 +140,7 @@ export function findTuned(
       entry.arch === arch &&
       (gpu.named === undefined || entry.gpu === gpu.named) &&
       own.m === problem.m &&
+      programText(entry.program) === programText(program) &&
       printProblem(own) === text,
   );
   const rank = ({ entry }: Tuned): number => (entry.gpu === gpu.usual ? 0 : 1);

@@ -89,6 +89,17 @@ export function readAttention(given: unknown): Checked<Attention> {
   });
 }
 
+/** A request with every field, which reads as the same attention. */
+export function requestOfAttention(attention: Attention): AttentionRequest {
+  const { stored, window, softCap, bias, packHeads, offset: _, ...rest } = attention;
+  return {
+    ...{ op: "attention", ...rest, d: { dtype: stored }, packHeads: packHeads ? "on" : "off" },
+    ...(window === null ? {} : { window }),
+    ...(softCap === null ? {} : { softCap }),
+    ...(bias === null ? {} : { bias }),
+  };
+}
+
 /** One line, the fields in the order of a request; of what is off, nothing. */
 export function printAttention(attention: Attention): string {
   const { queries, keys, heads, kvHeads, headDim, valueDim, batch, dtype, stored: d, ...others } = attention;

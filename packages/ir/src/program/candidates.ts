@@ -1,0 +1,85 @@
+/** Candidates to measure of a program over named axes: schedules of its product that its other statements go with. */
+import type { Schedule, ScheduleModel, Target } from "@tilewright/core";
+import type { Backend } from "../backend.ts";
+import type { Machine } from "../model/machine.ts";
+import { ableTo, type Plan } from "../plans.ts";
+import type { Candidate } from "../rank.ts";
+import { printSchedule } from "../schedule/codec.ts";
+import { anchorOf } from "./anchor.ts";
+import { inOrderFor, nestsOf } from "./nests.ts";
+import { parseAxisProgram } from "./parse.ts";
+import { scheduleProgram } from "./schedule.ts";
+
+/** How many times as fast as a backend's engine another one's may be. */
+const FASTER = 4;
+
+/** Schedules of a backend that are varied field by field. */
+const VARIED = 3;
+
+/**
+ * The candidates of all backends for a program over axes whose engines are fast enough, lazily, the backends in turn: of each in the order in which the compiler tries them, the first ones followed by those that differ in one field.
+ * None has a prediction: the model has no numbers for products that follow each other. That passes take one is known when it is compiled.
+ */
+export function* programCandidates(
+  backends: readonly Backend[],
+  text: string,
+  target: Target,
+  machine: Machine,
+): Generator<Candidate> {
+  const source = parseAxisProgram(text);
+  const anchor = source.ok ? anchorOf(source.value) : source;
+  if (!source.ok || !anchor.ok) return;
+  const program = source.value;
+  const product = anchor.value;
+  const { problem } = product;
+  const able = ableTo(backends, problem, target);
+  const nests = (backend: Backend, given: readonly Plan[] | null) =>
+    nestsOf(backend, product, { target, machine }, given);
+  /** Plans whose tiles hold what the program wants of them. */
+  function* fitting(backend: Backend, given: readonly Plan[] | null): Generator<Candidate> {
+    for (const { base, plan, chain } of nests(backend, given)) {
+      const options = { fewer: 0, split: Number(plan?.schedule.split ?? 1), chain };
+      if (plan !== null && scheduleProgram(program, product, base, options) !== null)
+        yield { ...plan, prediction: null };
+    }
+  }
+  function* varied(backend: Backend): Generator<Candidate> {
+    let count = 0;
+    for (const candidate of fitting(backend, null)) {
+      yield candidate;
+      if (count++ >= VARIED) continue;
+      for (const schedule of neighbours(backend.schedule, candidate.schedule))
+        if (backend.check(problem, schedule, target).length === 0)
+          yield* fitting(backend, [{ backend, schedule, text: printSchedule(backend.schedule, schedule) }]);
+    }
+  }
+  const seen = new Set<string>();
+  const rateOf = ({ engine }: Backend): number =>
+    engine === undefined ? Number.POSITIVE_INFINITY : (machine.flopsPerCycle[engine] ?? 0);
+  const ordered = inOrderFor(product, able.ok ? able.value : []);
+  const fastest = Math.max(...ordered.map(rateOf));
+  let turns = ordered.filter((backend) => rateOf(backend) * FASTER >= fastest).map(varied);
+  while (turns.length > 0) {
+    const next = turns.map((turn) => ({ turn, result: turn.next() }));
+    turns = next.flatMap(({ turn, result }) => (result.done ? [] : [turn]));
+    for (const { result } of next) {
+      if (result.done) continue;
+      const key = `${result.value.backend.id} ${result.value.text}`;
+      if (!seen.has(key)) yield result.value;
+      seen.add(key);
+    }
+  }
+}
+
+/** Schedules that differ in one field: by another of its words, or by one where it is a number. */
+const neighbours = ({ fields }: ScheduleModel, schedule: Schedule): readonly Schedule[] =>
+  fields.flatMap((field) => {
+    const value = schedule[field.name] ?? field.default;
+    const numbers = typeof value === "number" ? [value + 1, value - 1].map(String) : [];
+    return [...field.syntax.split("|"), ...numbers].flatMap((word) => {
+      const other = field.parse(word);
+      return other === null || field.print(other) === field.print(value)
+        ? []
+        : [{ ...schedule, [field.name]: other }];
+    });
+  });
