@@ -100,6 +100,8 @@ const bytesOf = (words: Uint32Array): Uint8Array =>
 const wgmmaCases = lazily(() =>
   wgmma.wgmmaForms
     .filter(({ a }) => floats.includes(a))
+    // One form of three; all with TILEWRIGHT_SLOW=1.
+    .filter((_, i) => process.env.TILEWRIGHT_SLOW === "1" || i % 3 === 0)
     .flatMap((f) =>
       mma.inputClasses.map((kind) => {
         const { a, b, c } = wgmma.buffersOf(f, wgmma.casesOf(f, kind));
@@ -109,7 +111,7 @@ const wgmmaCases = lazily(() =>
 );
 
 describe.each(hosts)("$host", ({ wasm }) => {
-  test("every floating-point form of wgmma gives the H200's bits", async () => {
+  test("floating-point forms of wgmma give the H200's bits", async () => {
     const emulator = await emulatorOn(wasm);
     const golden = goldenOf("wgmma-sm_90a.json");
     const before = refused;
