@@ -73,8 +73,8 @@ const products: Backend = {
   supports,
   accepts,
   claims,
-  *schedules(problem, target, machine = usualMachine(target)) {
-    for (const schedule of rankSchedules(problem, target, machine))
+  *schedules(problem, target, machine = usualMachine(target), mostUs = undefined) {
+    for (const schedule of rankSchedules(problem, target, machine, mostUs))
       if (isLegal(problem, schedule, target)) yield schedule;
   },
   check: checkSchedule,

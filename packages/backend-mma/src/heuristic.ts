@@ -284,8 +284,13 @@ const ALIKE = 0.02;
 
 const rankOf = (us: number): number => Math.round(Math.log(us) / ALIKE);
 
-/** What measurements found best, then candidates by estimated time, best first; those that are alike in the order of the table. */
-export function* rankSchedules(problem: Problem, target: Target, machine: Machine): Iterable<Schedule> {
+/** What measurements found best, then candidates by estimated time up to `mostUs`, best first; those that are alike in the order of the table. */
+export function* rankSchedules(
+  problem: Problem,
+  target: Target,
+  machine: Machine,
+  mostUs = Number.POSITIVE_INFINITY,
+): Iterable<Schedule> {
   const atom = acceptedAtom(problem, target);
   const base = defaultSchedule(scheduleModel);
   const perByte = 1 / sizeOf(atom.a);
@@ -388,6 +393,7 @@ export function* rankSchedules(problem: Problem, target: Target, machine: Machin
       return { schedule, rank: rankOf(estimate(problem, schedule, target, machine).timeUs) };
     },
     ({ rank }) => rank,
+    rankOf(mostUs),
   );
   for (const { schedule } of ranked) {
     const proposed = proposedAtLaunch(problem, schedule);

@@ -55,8 +55,8 @@ const products: Backend = {
   ladders,
   supports,
   accepts,
-  *schedules(problem, target, machine = usualMachine(target)) {
-    for (const schedule of rankSchedules(problem, target, machine))
+  *schedules(problem, target, machine = usualMachine(target), mostUs = undefined) {
+    for (const schedule of rankSchedules(problem, target, machine, mostUs))
       if (isLegal(problem, schedule, target)) yield schedule;
   },
   engine: "fma",

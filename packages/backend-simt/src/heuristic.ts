@@ -205,8 +205,13 @@ interface Ranked {
   readonly time: number;
 }
 
-/** The stored winner, then candidates by estimated time, best first; ties keep the order of the space. */
-export function* rankSchedules(problem: Problem, target: Target, machine: Machine): Generator<Schedule> {
+/** The stored winner, then candidates by estimated time up to `mostUs`, best first; ties keep the order of the space. */
+export function* rankSchedules(
+  problem: Problem,
+  target: Target,
+  machine: Machine,
+  mostUs?: number,
+): Generator<Schedule> {
   const proposed = function* (schedule: Schedule): Generator<Schedule> {
     const found = proposedAtLaunch(problem, schedule);
     if (found !== null) yield grouped(problem, found);
@@ -234,6 +239,7 @@ export function* rankSchedules(problem: Problem, target: Target, machine: Machin
     ({ schedule, shares }) =>
       shares && !sharesWell(problem, schedule) ? null : clustered(problem, schedule, target, machine),
     ({ time }) => time,
+    mostUs,
   );
   for (const { schedule } of ranked) yield* proposed(schedule);
 }

@@ -61,8 +61,11 @@ export interface Backend {
    * method, where it keeps its place. Only what was measured is a reason.
    */
   claims?(problem: Problem, target: Target): string | null;
-  /** Legal schedules, best first on a GPU, lazily; never empty when `accepts` says yes. Without a machine: the GPU of `usualMachine`. */
-  schedules(problem: Problem, target: Target, machine?: Machine): Iterable<Schedule>;
+  /**
+   * Legal schedules, best first on a GPU, lazily; never empty when `accepts` says yes. Without a machine: the GPU of `usualMachine`. With `mostUs` those that the model
+   * predicts to take more microseconds may be left out, all of them, too.
+   */
+  schedules(problem: Problem, target: Target, machine?: Machine, mostUs?: number): Iterable<Schedule>;
   /**
    * Legal schedules that programs of several products try before those of one, best first; none without the method. `selects`: between the products some elements
    * are chosen, as by a mask.

@@ -101,8 +101,8 @@ export function servingGated(
     ...(backend.claims && {
       claims: (problem, target) => backend.claims?.(productOf(problem), target) ?? null,
     }),
-    *schedules(problem, target, machine) {
-      for (const schedule of backend.schedules(productOf(problem), target, machine))
+    *schedules(problem, target, machine, mostUs) {
+      for (const schedule of backend.schedules(productOf(problem), target, machine, mostUs))
         if (problem.gated === undefined || faultsOf(problem, schedule, target).length === 0) yield schedule;
     },
     ...(kernel && {

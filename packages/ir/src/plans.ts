@@ -84,7 +84,7 @@ interface Contender {
 /**
  * The first schedules of all backends, the fastest backend first: those that claim the problem by measurements, then those that the model predicts to be clearly faster than
  * what stands ahead of them in the compiler's list. Where only the first is asked for (`options.first`), a backend that could not take its place if it did nothing but multiply
- * is left out.
+ * is left out, and one whose schedules all take too long for it.
  */
 function contenders(
   backends: readonly Backend[],
@@ -103,7 +103,9 @@ function contenders(
     const verdict = verdictOf(backend, problem, target);
     const claims = verdict.ok && (backend.claims?.(problem, target) ?? null) !== null;
     if (known !== null && !claims && (ahead?.claims === true || bound >= known - LEAST_GAIN_US)) continue;
-    const plans = verdict.ok ? bestPlans(backend, problem, target, options) : verdict;
+    const mostUs = known === null || claims ? undefined : Math.min(share * known, known - LEAST_GAIN_US);
+    const plans = verdict.ok ? bestPlans(backend, problem, target, options, mostUs) : verdict;
+    if (mostUs !== undefined && verdict.ok && !plans.ok) continue;
     const plan = plans.ok ? plans.value[0] : undefined;
     const timeUs =
       plan === undefined
@@ -216,10 +218,11 @@ export function* plansInOrder(
   problem: Problem,
   target: Target,
   { deterministic = false, machine }: Pick<PlanOptions, "deterministic" | "machine">,
+  mostUs?: number,
 ): Generator<Plan> {
   const seen = new Set<string>();
   const even = evenProblem(problem);
-  for (const found of backend.schedules(even, target, machine)) {
+  for (const found of backend.schedules(even, target, machine, mostUs)) {
     const schedule = deterministic ? inSplitOrder(problem, found) : found;
     if ((schedule !== found || even !== problem) && backend.check(problem, schedule, target).length > 0)
       continue;
@@ -230,15 +233,16 @@ export function* plansInOrder(
   }
 }
 
-/** The first schedules of a backend, at least one. Error: TW1903. */
+/** The first schedules of a backend, at least one; of those predicted to take at most `mostUs` where that is given. Error: TW1903. */
 function bestPlans(
   backend: Backend,
   problem: Problem,
   target: Target,
-  { count = 1, ...options }: PlanOptions = {},
+  { count = 1, ...options }: PlanOptions,
+  mostUs?: number,
 ): Checked<readonly Plan[]> {
   const plans: Plan[] = [];
-  for (const plan of plansInOrder(backend, problem, target, options)) {
+  for (const plan of plansInOrder(backend, problem, target, options, mostUs)) {
     plans.push(plan);
     if (plans.length >= count) break;
   }

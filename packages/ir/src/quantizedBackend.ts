@@ -89,8 +89,8 @@ export function servingQuantized(backend: Backend): Backend {
         ),
       ]);
     },
-    *schedules(problem, target, machine) {
-      for (const schedule of backend.schedules(problem, target, machine))
+    *schedules(problem, target, machine, mostUs) {
+      for (const schedule of backend.schedules(problem, target, machine, mostUs))
         if (quantizeOf(problem) === null || faultsOf(problem, schedule, target).length === 0) yield schedule;
     },
     check: faultsOf,

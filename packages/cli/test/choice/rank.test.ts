@@ -1,5 +1,5 @@
 /** `rankCandidates` over all backends: its order, its laziness, and the causes of a prediction. */
-import { defineProblem, findTarget, type Problem } from "@tilewright/core";
+import { createRandom, defineProblem, findTarget, type Problem } from "@tilewright/core";
 import { causes, inOrder, kernelBound, machineOf, rankCandidates, tileBound } from "@tilewright/ir";
 import { expect, test } from "vitest";
 import { compiler } from "../../src/compiler.ts";
@@ -98,6 +98,20 @@ test("inOrder is the order of a sort by key, and leaves what cannot come first a
       ({ key }) => key,
     ),
   ]).toEqual([...items].sort((x, y) => x.key - y.key || x.i - y.i));
+  // Up to a key, and no item further.
+  evaluated = 0;
+  const upTo = inOrder(
+    items,
+    [({ key }) => key],
+    (item) => {
+      evaluated++;
+      return item;
+    },
+    ({ key }) => key,
+    10,
+  );
+  expect([...upTo].every(({ key }) => key <= 10)).toBe(true);
+  expect(evaluated).toBe(items.filter(({ key }) => key <= 10).length);
 });
 
 /** Problems of a bf16 product that no other test has, so that nothing is known of them. */
@@ -138,4 +152,26 @@ test("a first schedule for a new problem takes less than 50 ms of one core, here
     return (process.cpuUsage().user - start) / 1000;
   });
   expect(times.sort((x, y) => x - y)[times.length >> 1]).toBeLessThan(150);
+});
+
+test("where only the first schedule is asked for it is the one that stands first among those of all backends", () => {
+  const random = createRandom(20);
+  const size = (): number => Math.round(2 ** (13 * random.uniform()));
+  const heads = new Set<string>();
+  for (const arch of ["sm_80", "sm_90a"])
+    for (const dtype of ["bf16", "tf32", "f32", "f16"] as const)
+      for (let draw = 0; draw < 3; draw++) {
+        const b = { dtype, layout: "col" } as const;
+        const problem = defineProblem({ m: size(), n: size(), k: size(), a: { dtype }, b });
+        const target = findTarget(arch);
+        if (!problem.ok || !target.ok) throw new TypeError("not a request");
+        const [all, first] = [{}, { first: true }].map((options) => {
+          const plans = compiler.plan(problem.value, target.value, options);
+          if (!plans.ok) throw new TypeError("not served");
+          return plans.value[0];
+        });
+        expect(first?.text).toBe(all?.text);
+        heads.add(`${arch} ${first?.backend.id}`);
+      }
+  expect([...heads].sort()).toEqual(["sm_80 mma", "sm_80 simt", "sm_90a mma", "sm_90a simt", "sm_90a wgmma"]);
 });

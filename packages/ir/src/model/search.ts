@@ -212,13 +212,15 @@ interface Entry<T, R> {
 
 /**
  * What `evaluate` makes of items, by `keyOf` and then in the items' order; null is left out. None of `bounds` of an item, cheap to close, may exceed the key of what is made of
- * it: the next one is looked at, and behind the last one the item evaluated, only when the one before it comes before all keys that are known.
+ * it: the next one is looked at, and behind the last one the item evaluated, only when the one before it comes before all keys that are known. Ends where all keys that are left
+ * are above `most`.
  */
 export function* inOrder<T, R>(
   items: readonly T[],
   bounds: readonly ((item: T) => number)[],
   evaluate: (item: T) => R | null,
   keyOf: (result: R) => number,
+  most = Number.POSITIVE_INFINITY,
 ): Generator<R> {
   const [cheap = () => Number.NEGATIVE_INFINITY] = bounds;
   const waiting = items
@@ -237,7 +239,7 @@ export function* inOrder<T, R>(
     const last = waiting.at(-1);
     const waits = last !== undefined && (first === undefined || last.key <= first.key);
     const entry = waits ? waiting.pop() : known.shift();
-    if (entry === undefined) return;
+    if (entry === undefined || entry.key > most) return;
     if (entry.result !== undefined) {
       yield entry.result;
       continue;
