@@ -190,7 +190,9 @@ function refuseDTypes(problem: Problem, target: Target, refuse: Refuse): void {
       "TW1813",
       "problem.a.dtype",
       `${target.arch} has no ${atom.shape} of ${a.dtype}: it needs ${atom.feature}`,
-      atom.feature === "mma.e4m3" ? "use --arch sm_89 or later, or f16" : "use a later target, or f16",
+      atom.feature === "mma.e4m3"
+        ? "use --arch sm_89 or later, or f16"
+        : `use a later target${problem.weights === undefined ? ", or f16" : ""}`,
     );
   for (const [name, operand] of [
     ["c", c],

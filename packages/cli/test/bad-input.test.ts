@@ -465,6 +465,7 @@ describe("the command line itself", () => {
       "at --hazards: 'speed': none of all, none, bounds, alignment, uninitialised, race, barrier, async",
       "at --order: 'sideways' is none of eager, lazy, random, all",
       "at --seed: '-1' is not an integer from 0 to 4294967295",
+      ...["-m", "-n", "-k"].map((flag) => `TW7004 (invalid) at ${flag}: ${flag} is needed`),
     ]);
   });
 

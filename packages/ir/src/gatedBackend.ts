@@ -3,7 +3,7 @@
 import type { Diagnostic, Problem, Schedule, Target, Verdict } from "@tilewright/core";
 import { dtypes, err, ok } from "@tilewright/core";
 import type { Backend } from "./backend.ts";
-import { fieldFaults, servingQuantized } from "./quantizedBackend.ts";
+import { fieldFaults, nearestFaults, noSchedule, servingQuantized } from "./quantizedBackend.ts";
 import { pairColumns, pairingFault, productOf } from "./tile/gated.ts";
 
 /** Fields of schedules, and what they have to be: partial tiles, transposing kernels, fragments of global memory and instructions that exchange A and B know nothing of pairs of columns. */
@@ -72,21 +72,15 @@ export function servingGated(
   };
   /** A product whose schedules all keep the two sums of an element apart is not served; the one with the fewest faults says why. */
   const servedBySome = (problem: Problem, target: Target): Verdict => {
-    let nearest: readonly Diagnostic[] | null = null;
-    for (const schedule of backend.schedules(productOf(problem), target)) {
-      const found = faultsOf(problem, schedule, target);
-      if (found.length === 0) return ok(true);
-      if (nearest === null || found.length < nearest.length) nearest = found;
-    }
-    return err([
-      unserved(
-        "problem.gated",
-        `no schedule of this backend makes it: ${nearest?.[0]?.message.replace(/^a gated product: /, "") ?? "there is none"}`,
-        problem.gated === "interleaved"
-          ? "use --gated halves, or rows of A and B at whole 16 bytes"
-          : "use another backend, or a column-major B",
-      ),
-    ]);
+    const nearest = nearestFaults(backend.schedules(productOf(problem), target), (schedule) =>
+      faultsOf(problem, schedule, target),
+    );
+    if (nearest === null) return ok(true);
+    const hint =
+      problem.gated === "interleaved"
+        ? "use --gated halves, or rows of A and B at whole 16 bytes"
+        : "use another backend, or a column-major B";
+    return err([unserved("problem.gated", noSchedule(nearest, "a gated product: "), hint)]);
   };
   const { kernel } = backend;
   return servingQuantized({

@@ -1,7 +1,7 @@
 /** Which backends serve a problem, and with which schedules: the part of compiling that decides. */
 
 import type { Checked, Diagnostic, Problem, Schedule, Target, Verdict } from "@tilewright/core";
-import { didYouMean, err, evenProblem, ok } from "@tilewright/core";
+import { didYouMean, err, evenProblem, ok, targets } from "@tilewright/core";
 import type { Backend } from "./backend.ts";
 import { inSplitOrder } from "./determinism.ts";
 import type { Machine } from "./model/machine.ts";
@@ -53,11 +53,27 @@ export function candidates(
   ]);
 }
 
+/** Where backends say that they do not serve a target. */
+const TARGET = "target.arch";
+
 /** Hardware first: what a backend says about a problem means nothing on a target it cannot serve. */
 export function verdictOf(backend: Backend, problem: Problem, target: Target): Verdict {
   const supported = backend.supports(target);
   return supported.ok ? backend.accepts(problem, target) : supported;
 }
+
+/** A target that a backend does not serve, with the first one on which it serves this very problem. */
+const elsewhere =
+  (problem: Problem) =>
+  (backend: Backend, reason: Diagnostic): Diagnostic => {
+    if (reason.at !== TARGET) return reason;
+    const serving = targets.find((target) => verdictOf(backend, problem, target).ok);
+    const hint =
+      serving === undefined
+        ? `the ${backend.id} backend serves this problem on no target; use another`
+        : `use --arch ${serving.arch}`;
+    return { ...reason, hint };
+  };
 
 /**
  * Predicted time over that of a backend ahead in the list, below which one behind it takes its place: the model is not surer than that, and of a GPU that nobody measured it
@@ -151,27 +167,30 @@ export function meantFor(backends: readonly Backend[], given: string | Schedule)
   return backends.filter((backend) => lacking(backend) === fewest);
 }
 
-/** Results of all candidates (or the first), or the reasons of all. Reasons name the backend where there are several, or where they are `some` of several. */
+/**
+ * Results of all candidates (or the first), or the reasons of all. Reasons name the backend where there are several, or where they are `some` of several.
+ * `better`: a reason with a better hint, which is asked for where nothing serves.
+ */
 export function collect<T>(
   backends: readonly Backend[],
   all: boolean,
   attempt: (backend: Backend) => Checked<readonly T[]>,
   some = false,
+  better = (_: Backend, reason: Diagnostic): Diagnostic => reason,
 ): Checked<readonly T[]> {
   const results: T[] = [];
-  const reasons: Diagnostic[] = [];
+  const refused: (readonly [Backend, Diagnostic])[] = [];
   for (const backend of backends) {
     const result = attempt(backend);
     if (result.ok) results.push(...result.value);
-    else
-      reasons.push(
-        ...result.error.map((d) =>
-          some || backends.length > 1 ? { ...d, message: `${backend.id}: ${d.message}` } : d,
-        ),
-      );
+    else refused.push(...result.error.map((reason) => [backend, reason] as const));
     if (results.length > 0 && !all) break;
   }
   if (results.length > 0) return ok(results);
+  const reasons = refused.map(([backend, reason]) => {
+    const said = better(backend, reason);
+    return some || backends.length > 1 ? { ...said, message: `${backend.id}: ${said.message}` } : said;
+  });
   if (reasons.length > 0) return err(reasons);
   return err([
     {
@@ -209,6 +228,7 @@ export const plansOf = (
     options.first !== true,
     (backend) => found.find((one) => one.backend === backend)?.plans ?? ok([]),
     backends.length > 1,
+    elsewhere(problem),
   );
 };
 
@@ -306,7 +326,13 @@ export const ableTo = (
   problem: Problem,
   target: Target,
 ): Checked<readonly Backend[]> =>
-  collect(backends, true, (backend) => {
-    const verdict = verdictOf(backend, problem, target);
-    return verdict.ok ? ok([backend]) : verdict;
-  });
+  collect(
+    backends,
+    true,
+    (backend) => {
+      const verdict = verdictOf(backend, problem, target);
+      return verdict.ok ? ok([backend]) : verdict;
+    },
+    false,
+    elsewhere(problem),
+  );

@@ -62,6 +62,24 @@ export function fieldFaults(
   });
 }
 
+/** The faults of the schedule that has the fewest; null where one has none. Empty where there is no schedule. */
+export function nearestFaults(
+  schedules: Iterable<Schedule>,
+  faultsOf: (schedule: Schedule) => readonly Diagnostic[],
+): readonly Diagnostic[] | null {
+  let nearest: readonly Diagnostic[] = [];
+  for (const schedule of schedules) {
+    const found = faultsOf(schedule);
+    if (found.length === 0) return null;
+    if (nearest.length === 0 || found.length < nearest.length) nearest = found;
+  }
+  return nearest;
+}
+
+/** Says that no schedule of a backend makes a problem, by the faults of the nearest; `what` is how their messages begin. */
+export const noSchedule = (nearest: readonly Diagnostic[], what: string): string =>
+  `no schedule of this backend makes it: ${nearest[0]?.message.replace(what, "") ?? "there is none"}`;
+
 export function servingQuantized(backend: Backend): Backend {
   const faultsOf = (problem: Problem, schedule: Schedule, target: Target): readonly Diagnostic[] => {
     const found = [...backend.check(problem, schedule, target)];
@@ -79,15 +97,12 @@ export function servingQuantized(backend: Backend): Backend {
     accepts(problem, target) {
       const verdict = backend.accepts(problem, target);
       if (!verdict.ok || quantizeOf(problem) === null) return verdict;
-      for (const schedule of backend.schedules(problem, target))
-        if (faultsOf(problem, schedule, target).length === 0) return ok(true);
-      return err([
-        fault(
-          "problem.epilogue",
-          "no schedule of this backend has a group in one warp",
-          "use smaller groups, or another backend",
-        ),
-      ]);
+      const nearest = nearestFaults(backend.schedules(problem, target), (schedule) =>
+        faultsOf(problem, schedule, target),
+      );
+      if (nearest === null) return ok(true);
+      const message = noSchedule(nearest, "a quantised output: ");
+      return err([fault("problem.epilogue", message, "use smaller groups, or another backend")]);
     },
     *schedules(problem, target, machine, mostUs) {
       for (const schedule of backend.schedules(problem, target, machine, mostUs))

@@ -22,6 +22,7 @@ import { exitCodeFor, exitCodes } from "../kit/exit.ts";
 import { choice, list, number, optionalArgument, seed, switchOn, text, toggle } from "../kit/flags.ts";
 import { toCsv } from "../output/csv.ts";
 import { compileFlags, problemFlags } from "../request/flags.ts";
+import { furtherFaults } from "../request/request.ts";
 import { hopeless } from "../tune/measure.ts";
 import { tellChoice } from "../tuned/choice.ts";
 
@@ -421,6 +422,7 @@ Ends with exit code 6 when --min-ratio is not reached, and when --compare finds 
       { what: "what changed beyond noise", line: "bench --compare old.jsonl new.jsonl" },
       { what: "a plot of results", line: "bench simt.jsonl --plot simt.svg" },
     ],
+    further: furtherFaults,
     run(session, args) {
       if (args.job !== undefined) return carryOut(session, args.job, ports);
       if (args.compare) return compareFiles(session, args);

@@ -16,6 +16,7 @@ import { compileLibrary, libraryFlags } from "../library/command.ts";
 import { formatBytes } from "../output/format.ts";
 import { renderTable } from "../output/table.ts";
 import { compileFlags, gpuFlag, problemFlags } from "../request/flags.ts";
+import { furtherFaults } from "../request/request.ts";
 import { choiceData, tellChoice } from "../tuned/choice.ts";
 
 const group = "Results";
@@ -208,6 +209,10 @@ shows what each pass does to it, and --from compiles an edited text to the edite
       line: "compile --library out --kernels library.json --wheel",
     },
   ],
+  further: (context, args, failed) =>
+    args.from !== undefined || args.library !== undefined
+      ? []
+      : furtherFaults(context, args, failed, { complete: true, arch: true }),
   run(session, args) {
     if (args.library !== undefined) return compileLibrary(session, args, args.library);
     const orphans = (["kernels", "launchers", "wheel", "certify"] as const).filter(

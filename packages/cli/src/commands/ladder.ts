@@ -18,6 +18,7 @@ import type { LadderOutcome, LadderResult, StepOutcome } from "../ladder/result.
 import { toCsv } from "../output/csv.ts";
 import { predictFor } from "../plan/plan.ts";
 import { compileFlags, problemFlags } from "../request/flags.ts";
+import { furtherFaults } from "../request/request.ts";
 import { openRunDevice } from "../run/device.ts";
 
 const group = "Execution";
@@ -238,6 +239,7 @@ emulator. Of attention the compiler's schedule is built up from its plain form, 
       { what: "one ladder by name, of your size", line: "ladder sgemm --arch sm_70 -m 128 -n 128 -k 32" },
       { what: "for a program", line: "ladder hgemm --arch sm_80 --device emulator --json" },
     ],
+    further: furtherFaults,
     async run(session, args) {
       const climbed = await climb(session, args, ports);
       if (!climbed.ok) return session.fail(climbed.error);

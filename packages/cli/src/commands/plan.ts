@@ -26,7 +26,7 @@ import { renderPlan, renderVerdicts } from "../plan/render.ts";
 import { renderBankMaps } from "../plan/renderBankMaps.ts";
 import { bankMapsSvg } from "../plan/svg.ts";
 import { compileFlags, problemFlags } from "../request/flags.ts";
-import { buildRequest, type Request } from "../request/request.ts";
+import { buildRequest, furtherFaults, type Request } from "../request/request.ts";
 import { choiceText, tellChoice } from "../tuned/choice.ts";
 import { userMachine } from "../tuned/gpus.ts";
 
@@ -169,6 +169,8 @@ the bank oracle. Registers are an estimate; everything else follows from the bou
       line: "plan --arch sm_80 -m 4096 -n 4096 -k 4096 --dtype f16 --smem --svg banks.svg",
     },
   ],
+  further: (context, args, failed) =>
+    args.from !== undefined ? [] : furtherFaults(context, args, failed, { complete: true, arch: true }),
   run(session, args) {
     if (args.from !== undefined)
       return planAll(session, args, [compileFrom(session.context, args.from, args)]);

@@ -10,7 +10,7 @@ import { TraceFile } from "../emulation/trace.ts";
 import { writeFiles } from "../files/atomic.ts";
 import { defineCommand, type Session } from "../kit/command.ts";
 import { exitCodes } from "../kit/exit.ts";
-import { buildProductRequest, buildRequest } from "../request/request.ts";
+import { buildProductRequest, buildRequest, furtherFaults } from "../request/request.ts";
 import { usualArch } from "../request/usual.ts";
 import { openRunDevice } from "../run/device.ts";
 import { execute, warnOfTime } from "../run/execute.ts";
@@ -194,6 +194,12 @@ Ends with exit code 5 when a number or a hazard is wrong; D is then not written.
       line: "run --arch sm_70 -m 64 -n 64 -k 64 --device emulator --order all --json",
     },
   ],
+  further: (context, args, failed) =>
+    args.from !== undefined
+      ? []
+      : furtherFaults(context, args, failed, {
+          complete: args.a === undefined && args.b === undefined && args.groups === undefined,
+        }),
   async run(session, args) {
     if (args.groups !== undefined || (args.from === undefined && hasExperts(session, args)))
       return runGrouped(session, args);

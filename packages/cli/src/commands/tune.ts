@@ -26,6 +26,7 @@ import { briefSchedule } from "../output/schedule.ts";
 import { renderTable } from "../output/table.ts";
 import { checkGpu } from "../plan/plan.ts";
 import { problemFlags } from "../request/flags.ts";
+import { furtherFaults } from "../request/request.ts";
 import { calibrateOn, LEAST_KERNELS } from "../tune/calibrate.ts";
 import { type CompilePool, compilePool, compilePoolHere } from "../tune/compile.ts";
 import { durationOf } from "../tune/duration.ts";
@@ -394,6 +395,8 @@ export const tuneCommand = (ports: BenchPorts): Command =>
 faster is to come, or its share of the time is spent. Numbers are checked before the clock starts; a kernel that hangs or faults costs one candidate. What was found stands in the schedule store
 at once, also after Ctrl-C, and compile, run, bench, plan and libraries use it from then on (--tuned none does without).`,
     args,
+    further: (context, { arch, tuned: _, ...args }, failed) =>
+      furtherFaults(context, { ...args, ...(arch !== undefined && { arch: [arch] }) }, failed),
     examples: [
       {
         what: "one problem, one minute",

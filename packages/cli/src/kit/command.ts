@@ -109,6 +109,12 @@ interface CommandSpec<S extends z.ZodObject> {
   /** Keys of `args` that are given by position, in order. */
   readonly positionals?: readonly (keyof z.output<S> & string)[];
   readonly examples: readonly Example[];
+  /** What is wrong beside flags that did not parse (`failed`), of the others. */
+  readonly further?: (
+    context: Context,
+    args: Partial<z.output<S>>,
+    failed: ReadonlySet<string>,
+  ) => readonly Diagnostic[];
   run(session: Session, args: z.output<S>): number | Promise<number>;
 }
 
@@ -132,8 +138,13 @@ export function defineCommand<S extends z.ZodObject>(spec: CommandSpec<S>): Comm
       }
       const config = readConfig(context);
       if (!config.ok) return openSession(context, { json: jsonOf(words) }).fail(config.error);
-      const parsed = parseArguments(argv, spec.args, common, positionals, (given) =>
-        defaultsOf(config.value, given),
+      const parsed = parseArguments(
+        argv,
+        spec.args,
+        common,
+        positionals,
+        (given) => defaultsOf(config.value, given),
+        (args, failed) => spec.further?.(context, args, failed) ?? [],
       );
       if (!parsed.ok) {
         // Looked for by hand, because what failed to parse may be any flag.

@@ -191,9 +191,23 @@ function issuesOf(
   return found;
 }
 
+/** The arguments that parse, each by itself. */
+function partsOf<S extends AnyObject>(schema: S, raw: ReadonlyMap<string, unknown>): Partial<z.output<S>> {
+  const parts = Object.entries(schema.shape).map(
+    ([key, field]) => [key, (field as z.ZodType).safeParse(raw.get(key)).data] as const,
+  );
+  return Object.fromEntries(parts) as Partial<z.output<S>>;
+}
+
+/** What else is wrong with arguments of which some, `failed`, did not parse. */
+export type Further<S extends AnyObject> = (
+  args: Partial<z.output<S>>,
+  failed: ReadonlySet<string>,
+) => readonly Diagnostic[];
+
 /**
  * Parse the arguments of a command against its own schema and that of the flags all commands share.
- * `defaults`: what flags are that nobody gave, by the keys of those that were. All errors at once; a flag that already failed to tokenise is not reported twice.
+ * `defaults`: what flags are that nobody gave, by the keys of those that were. All errors at once, with what is wrong `further`; a flag that already failed to tokenise is not reported twice.
  */
 export function parseArguments<S extends AnyObject, C extends AnyObject>(
   argv: readonly string[],
@@ -201,6 +215,7 @@ export function parseArguments<S extends AnyObject, C extends AnyObject>(
   common: C,
   positionals: readonly string[] = [],
   defaults: (given: ReadonlySet<string>) => Readonly<Record<string, string>> = () => ({}),
+  further: Further<S> = () => [],
 ): Checked<{ readonly own: z.output<S>; readonly common: z.output<C> }> {
   const slots = [...slotsOf(own, positionals), ...slotsOf(common, [])];
   const collector = new Collector(slots);
@@ -215,6 +230,16 @@ export function parseArguments<S extends AnyObject, C extends AnyObject>(
   const parsedCommon = common.safeParse(pick(common));
   const reported = new Set(found.map((d) => d.at));
   for (const { error } of [parsedOwn, parsedCommon]) found.push(...issuesOf(error, slots, raw, reported));
-  if (found.length > 0 || !parsedOwn.success || !parsedCommon.success) return err(found);
+  if (found.length > 0 || !parsedOwn.success || !parsedCommon.success) {
+    const told = new Set(found.map(({ at }) => at));
+    const failed = new Set(slots.filter((slot) => told.has(nameOf(slot))).map(({ key }) => key));
+    const others = new Map([...raw].filter(([key]) => !failed.has(key)));
+    // What seems to be missing may be what an unknown word was to be.
+    const unread = found.some(
+      ({ code }) => code === codes.unknownFlag.code || code === codes.unexpectedArgument.code,
+    );
+    const more = further(partsOf(own, others), failed);
+    return err([...found, ...more.filter(({ code }) => !unread || code !== codes.missing.code)]);
+  }
   return ok({ own: parsedOwn.data, common: parsedCommon.data });
 }

@@ -233,6 +233,31 @@ export const programOf = ({ attention, program, product }: AttentionProgram): Pr
   ...{ text: program, product, attention },
 });
 
+/** Stands in for a size that did not parse: most grains divide it. */
+const FITTING_SIZE = 1024;
+
+/**
+ * What is wrong with a problem beside flags that did not parse, by those that did. `complete`: flags alone say the sizes, so that a missing one is wrong, too;
+ * `arch`: and the architecture.
+ */
+export function furtherFaults(
+  context: Context,
+  args: ProblemArgs & Partial<CompileArgs>,
+  failed: ReadonlySet<string>,
+  { complete = false, arch = false }: { readonly complete?: boolean; readonly arch?: boolean } = {},
+): readonly Diagnostic[] {
+  // Standard input can be read once; of another operation other flags are wrong.
+  if (args.request === "-" || ["op", "request"].some((name) => failed.has(name))) return [];
+  const sizes = Object.keys(sizeFlags).filter((name) => failed.has(name));
+  // Leading dimensions are measured by sizes.
+  const unmeasured =
+    sizes.length > 0 ? { lda: undefined, ldb: undefined, ldc: undefined, ldd: undefined } : {};
+  const filled = Object.fromEntries(sizes.map((name) => [name, FITTING_SIZE]));
+  const made = buildRequest(context, { deterministic: false, ...args, ...unmeasured, ...filled });
+  const needed = (at: string): boolean => (at === "--arch" ? arch && !failed.has("arch") : complete);
+  return made.ok ? [] : made.error.filter(({ code, at }) => code !== codes.missing.code || needed(at));
+}
+
 /** The same where a product is needed: steps of a ladder, and groups, are of its operands. */
 export function buildProductRequest(...args: Parameters<typeof buildRequest>): Checked<Request> {
   const request = buildRequest(...args);

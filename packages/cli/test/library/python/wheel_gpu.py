@@ -12,6 +12,7 @@ import json
 import os
 import subprocess
 import sys
+import sysconfig
 import threading
 import time
 import traceback
@@ -293,9 +294,11 @@ def threads():
 CALLS, ROUNDS = 1000, 15
 
 
-def mean_us(call):
-    """Microseconds of the CPU a call, of CALLS queued ones."""
+def mean_us(call, busy=False):
+    """Microseconds of the CPU a call, of CALLS queued ones. `busy`: behind a kernel that keeps the GPU from starting any of them meanwhile."""
     torch.cuda.synchronize()
+    if busy:
+        torch.cuda._sleep(50_000_000)
     began = time.perf_counter()
     call()
     took = time.perf_counter() - began
@@ -304,6 +307,7 @@ def mean_us(call):
 
 
 LAUNCHES = r"""
+#include <Python.h>
 #include <stdint.h>
 #include <time.h>
 typedef struct { uint32_t grid[3], block[3], smem; void *stream, *attributes; uint32_t count; } Config;
@@ -320,6 +324,16 @@ double plain(int (*launch)(void *, uint32_t, uint32_t, uint32_t, uint32_t, uint3
   for (int i = 0; i < calls; i++) if (launch(f, 1, 1, 1, 128, 1, 1, smem, stream, params, 0)) return -1;
   return (now() - began) / calls;
 }
+double in_turn(int (*launch)(const Config *, void *, void **, void **), void *f, void **params, void *stream, PyObject *empty, PyObject *args, int calls) {
+  Config c = {{1, 1, 1}, {128, 1, 1}, 0, stream, 0, 0};
+  double began = now();
+  for (int i = 0; i < calls; i++) {
+    PyObject *made = PyObject_Call(empty, args, 0);
+    if (!made || launch(&c, f, params, 0)) return -1;
+    Py_DECREF(made);
+  }
+  return (now() - began) / calls;
+}
 """
 EMPTY = b""".version 7.0
 .target sm_80
@@ -332,12 +346,13 @@ EMPTY = b""".version 7.0
 
 
 def driver_alone():
-    """A launch of an empty kernel with three tensor maps as parameters, from C: cuLaunchKernelEx and cuLaunchKernel, microseconds."""
+    """A launch of an empty kernel with three tensor maps as parameters, from C: cuLaunchKernelEx and cuLaunchKernel, and in turn with an output of torch's;
+    microseconds."""
     source, made = os.path.join(folder, "launches.c"), os.path.abspath(os.path.join(folder, "launches.so"))
     with open(source, "w") as file:
         file.write(LAUNCHES)
-    subprocess.run(["gcc", "-O2", "-shared", "-fPIC", source, "-o", made], check=True)
-    own, cuda = ctypes.CDLL(made), ctypes.CDLL("libcuda.so.1")
+    subprocess.run(["gcc", "-O2", "-shared", "-fPIC", "-I", sysconfig.get_paths()["include"], source, "-o", made], check=True)
+    own, cuda = ctypes.PyDLL(made), ctypes.CDLL("libcuda.so.1")
     module, function = ctypes.c_void_p(), ctypes.c_void_p()
     assert cuda.cuModuleLoadData(ctypes.byref(module), EMPTY) == 0
     assert cuda.cuModuleGetFunction(ctypes.byref(function), module, b"three") == 0
@@ -345,20 +360,25 @@ def driver_alone():
     params = (ctypes.c_void_p * 3)(*(ctypes.addressof(maps) + 128 * i for i in range(3)))
     stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
 
-    def timed(name, launch):
+    def timed(name, launch, *more):
         call = getattr(own, name)
         call.restype = ctypes.c_double
         address = ctypes.cast(launch, ctypes.c_void_p)
 
         def run():
             torch.cuda.synchronize()
-            took = call(address, function, params, stream, 0, CALLS)
+            took = call(address, function, params, stream, *more, CALLS)
             torch.cuda.synchronize()
             return took
 
         return run
 
-    return {"cuLaunchKernelEx alone": timed("extended", cuda.cuLaunchKernelEx), "cuLaunchKernel alone": timed("plain", cuda.cuLaunchKernel)}
+    output = ctypes.py_object(linear._torch._empty), ctypes.py_object(((M, N), (N, 1), torch.float16))
+    return {
+        "cuLaunchKernelEx alone": timed("extended", cuda.cuLaunchKernelEx, 0),
+        "cuLaunchKernel alone": timed("plain", cuda.cuLaunchKernel, 0),
+        "output and launch": timed("in_turn", cuda.cuLaunchKernelEx, *output),
+    }
 
 
 @part
@@ -369,12 +389,12 @@ def host_times():
         views = [pool[i] for i in range(CALLS)]
         kept = [None] * CALLS
 
-        def repeated(call):
+        def repeated(call, busy=False):
             def run():
                 for _ in range(CALLS):
                     call(x, weight, bias)
 
-            return lambda: mean_us(run)
+            return lambda: mean_us(run, busy)
 
         def fresh(call):
             def run():
@@ -391,6 +411,7 @@ def host_times():
         works = {
             "linear_gelu, known": repeated(linear_gelu),
             "linear_gelu, new": fresh(linear_gelu),
+            "linear_gelu, GPU busy": repeated(linear_gelu, busy=True),
             "F.linear, known": repeated(F.linear),
             "F.linear, new": fresh(F.linear),
             "_addmm_activation": repeated(lambda x, weight, bias: torch._addmm_activation(bias, x, weight.t(), use_gelu=True)),
