@@ -34,8 +34,8 @@ const terminalOf = ({ isTTY, columns }: NodeJS.WriteStream): Terminal => ({
 const interrupted = 130;
 const internalError = 1;
 
-/** Milliseconds that the worker has to stop in after Ctrl-C. */
-const patience = 180;
+/** Milliseconds that the worker has to stop in after Ctrl-C; 200 is what may pass until the process has ended. */
+const patience = 120;
 
 function runMainThread(): void {
   const start: Start = {

@@ -1,6 +1,8 @@
 /** Outputs that are quantised as they are stored, on all backends: numbers, scales where the next product looks for them, and what is refused. */
-import { blockFactors, defineProblem, operandStrides, quantizeOf } from "@tilewright/core";
+import { blockFactors, defineProblem, findTarget, operandStrides, quantizeOf } from "@tilewright/core";
+import { parseSchedule, servingGated } from "@tilewright/ir";
 import { describe, expect, test } from "vitest";
+import { compiler } from "../src/compiler.ts";
 import { cli } from "./harness.ts";
 
 const usual = ["--dtype", "bf16", "--b-layout", "col", "--device", "emulator", "--json"];
@@ -135,4 +137,30 @@ test("a schedule whose warps have parts of groups is refused with the nearest wa
     "tile=128x64x64",
   ]);
   expect([code, JSON.parse(stdout).diagnostics[0].code]).toEqual([3, "TW1909"]);
+});
+
+test("a backend without a schedule for it says what keeps the nearest one from it", () => {
+  const mma = compiler.backends.find(({ id }) => id === "mma");
+  const target = findTarget("sm_80");
+  const problem = defineProblem({
+    ...{ m: 128, n: 128, k: 64, dtype: "bf16", d: { dtype: "e4m3" }, epilogue: "quantize(128,f32)" },
+    b: { layout: "col" },
+  });
+  if (mma === undefined || !target.ok || !problem.ok) throw new TypeError("the test's problem is none");
+  const schedule = parseSchedule(mma.schedule, "tile=128x64x32");
+  if (!schedule.ok) throw new TypeError("the test's schedule is none");
+  const some = servingGated({ ...mma, schedules: () => [schedule.value] });
+  expect(some.accepts(problem.value, target.value)).toMatchObject({
+    error: [
+      {
+        code: "TW1909",
+        message:
+          "a quantised output: no schedule of this backend makes it: its tiles have 64 columns of D, no whole groups of 128",
+      },
+    ],
+  });
+  const none = servingGated({ ...mma, schedules: () => [] });
+  expect(none.accepts(problem.value, target.value)).toMatchObject({
+    error: [{ message: "a quantised output: no schedule of this backend makes it: there is none" }],
+  });
 });
