@@ -4,10 +4,11 @@ import type { Stmt, TileProgram } from "../../types.ts";
 import { products, productsApart } from "../coverage.ts";
 import { blockBarriers, mappedTiles } from "../protocol.ts";
 import { diagnosticOf, namedIn, subjectOf } from "../verifier.ts";
+import type { Sequence } from "./effects.ts";
 import type { Plan, Step } from "./plan.ts";
 import { planOf } from "./planOf.ts";
 import { type Finding, proofRules } from "./rules.ts";
-import { actorsOf, run, type Sequence } from "./run.ts";
+import { actorsOf, run } from "./run.ts";
 import { orders, representatives, sequences, sequencesOf } from "./sequences.ts";
 import { planFindings, programFindings } from "./statics.ts";
 

@@ -1,6 +1,8 @@
 /** The numbers of K chunks and the orders of threads that a proof goes through. */
+
+import type { Sequence } from "./effects.ts";
 import type { Leader, Plan, Step } from "./plan.ts";
-import type { Order, Sequence } from "./run.ts";
+import type { Order } from "./run.ts";
 
 /**
  * Every number of chunks from 0 to slots + 2 as a tile by itself; for persistent CTAs, each of them also behind a tile that leaves off in any slot,
