@@ -182,7 +182,7 @@ def main():
     compiled = torch.compile(module)
     result = compiled(**given) if isinstance(given, dict) else compiled(*given)
     if train:
-        tensors = [one for one in (result.values() if hasattr(result, "values") else result if isinstance(result, tuple) else [result]) if isinstance(one, torch.Tensor) and one.requires_grad]
+        tensors = [one for one in (result if isinstance(result, tuple) else [result] if isinstance(result, torch.Tensor) else result.values()) if isinstance(one, torch.Tensor) and one.requires_grad]
         torch.autograd.backward(tensors, [torch.randn_like(one) for one in tensors])
     torch.cuda.synchronize()
     print(f"{name} done")

@@ -190,6 +190,47 @@ shl.b32 %r1, %t, 2; add.s32 %r2, %sm, %r1; mov.b32 %r3, 0xa5a5a5a5; st.shared.b3
   });
 });
 
+describe("maps that skip rows", () => {
+  const everyThird = { elementStrides: [1, 3] } as const;
+  /** Thread 0 copies while each thread writes a word of row `row` in global memory `where`, which nothing orders with the copy. */
+  const copyAnd = (copy: string, where: string, row: number, value = -1): string => `
+shl.b32 %r1, %t, 2; add.s32 %r2, %sm, %r1;
+${Array.from({ length: 8 }, (_, k) => `add.s32 %r3, %t, ${32 * k}; st.shared.b32 [%r2+${128 * k}], %r3;`).join(" ")}
+fence.proxy.async.shared::cta; bar.sync 0;
+@%p0 ${copy}
+cvt.u64.u32 %d1, %r1; add.s64 %d1, %d1, ${where}; mov.b32 %r4, ${value}; st.global.b32 [%d1+${row * 2 * columns}], %r4; ${drain}`;
+  const store = "cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%mb, {%r0, %r0}], [%sm];";
+  const loaded = `${expectTx(384)} @%p0 cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%sm], [%ma, {%r0, %r0}], [%bar];`;
+  test("a store writes the rows that it names and no other", () => {
+    for (const order of orders) {
+      const { report, out } = launch(copyAnd(store, "%out", 1), order, 1, [64, 8], everyThird);
+      clean(report);
+      const want = new Uint16Array(rows * columns).fill(0xffff, columns, 2 * columns);
+      // Three rows of 32 words, numbered as the threads numbered them.
+      for (let k = 0; k < 3 * 32; k++) want[3 * columns * Math.floor(k / 32) + 2 * (k % 32)] = k;
+      expect(out).toEqual(want);
+    }
+  });
+  test.each([
+    ["a store", store, "%out", ["H094", "H097"]],
+    ["a load", loaded, "%in", ["H093", "H098"]],
+  ] as const)("%s races with a write of its rows, and not of those between", (_, copy, where, rules) => {
+    const end = copy === loaded ? wait : "";
+    for (const order of orders)
+      for (let row = 0; row < 8; row++) {
+        const { report } = launch(copyAnd(copy, where, row) + end, order, 1, [64, 8], everyThird);
+        if (row % 3 !== 0) clean(report);
+        else expect(rules).toContain(rulesOf(report)[0]);
+      }
+  });
+  test("a write of what memory held before races with a store that is under way", () => {
+    for (const order of orders)
+      expect(rulesOf(launch(copyAnd(store, "%out", 0, 0), order, 1, [64, 8], everyThird).report)).not.toEqual(
+        [],
+      );
+  });
+});
+
 describe("barriers of the pair", () => {
   /** Both blocks load their own box; all bytes are counted by block 0's barrier. */
   const pair = (group: string): string => `setp.eq.u32 %p1, %rank, 0; and.pred %p3, %p0, %p1;

@@ -207,9 +207,10 @@ export class GlobalOrder {
       } else
         tell = () =>
           this.#reports.conflict(race, w, x, mine.site, other, relation === "narrow", "write", did);
-      // Who writes the value that is there already leaves the other's write as it is.
+      // Who writes the value that is there already leaves the other's write as it is; that of an engine may be yet to come.
       const changed = (replaced ^ (this.#arena.words[x >> 2] as number)) & byteMasks(mine.info);
-      if (did === "read" || (bits & strength.atomic) !== 0 || changed !== 0) tell();
+      const late = other.agent >= race.clocks.warps;
+      if (did === "read" || late || (bits & strength.atomic) !== 0 || changed !== 0) tell();
     }
     if (clear && did === "write") this.cleared[slot] = last;
     return covers;
