@@ -23,17 +23,21 @@ export const ladders: readonly Ladder[] = [
   },
   {
     name: "tf32",
-    summary: "tf32, all matrices row-major, tiles of 128 x 128 x 16",
+    summary: "tf32, all matrices row-major: fragments, swizzle, stages, then tiles of 128 x 256",
     request: { dtype: "tf32" },
-    sizes: { gpu: large, emulator: [256, 256, 64] },
+    sizes: { gpu: large, emulator: [256, 256, 128] },
     steps: ladderSteps(`
     direct | copies by the threads, fragments element by element | tile=128x128x16 warp=64x32 stages=1 copy=direct copyBytes=16 ldmatrix=off sharedLayout=plain frag=1 copySpread=1 drain=0 walk=rows raster=row interleave=off storeElements=1
     ldmatrix | A by ldmatrix; B has no transposing form in 32 bits and stays direct | ldmatrix=x4
     swizzle | rows swizzled against bank conflicts | sharedLayout=swizzle
     double-buffered | asynchronous copies of the next chunk | copy=cp.async stages=2
-    raster | a rasterisation of 8 tile rows, for reuse in L2 | raster=grouped:8
-    pipelined | fragments of the next K step load while this one multiplies | frag=2
     stores | a store of D moves two neighbouring elements of a lane | storeElements=2
+    multistage | three chunks ahead | stages=4
+    large | tiles of 128 x 256: a third fewer bytes from shared memory per product | tile=128x256x32 warp=64x64 stages=3
+    pipelined | fragments of the next K step load while this one multiplies | frag=2
+    snake | a serpentine walk reuses one fragment at each turn | walk=snake-rows
+    raster | a rasterisation of 8 tile rows, for reuse in L2 | raster=grouped:8
+    drain | the last two chunks leave the main loop, which then needs no test for a next one | drain=2
   `),
   },
   {

@@ -17,7 +17,7 @@ export { type ArrayLoader, npyArray } from "./launch/arrays.ts";
 export { loadBackend } from "./loadBackend.ts";
 export { main } from "./main.ts";
 export { type BankMap, type BankPicture, bankMaps, bankPicture } from "./plan/bankMaps.ts";
-export { lossOf, type Plan, planOf } from "./plan/plan.ts";
+export { lossOf, type Plan, planOf, programKernels } from "./plan/plan.ts";
 export { type Check, checkResult } from "./run/check.ts";
 export { type Inputs, randomInputs } from "./run/inputs.ts";
 export { version } from "./version.ts";

@@ -7,11 +7,12 @@ import { disassemble, parseSass } from "../src/tools/nvdisasm.ts";
 import { contextIn } from "./harness.ts";
 import { scratch } from "./scratch.ts";
 
-const recorded = fileURLToPath(new URL("fixtures/nvdisasm-13.1.txt", import.meta.url));
+const fixture = (name: string): string => fileURLToPath(new URL(`fixtures/${name}`, import.meta.url));
+const recorded = fixture("nvdisasm-13.1.txt");
 const text = readFileSync(recorded, "utf8");
 
 test("what nvdisasm 13.1 printed of a kernel: instructions with address and line of PTX, without the padding at the end", () => {
-  const lines = parseSass(text);
+  const lines = parseSass(text, "");
   expect(lines[0]).toEqual({ text: "f:", address: null, ptx: 0 });
   expect(lines).toContainEqual({ text: "@P0 EXIT", address: 0x40, ptx: 13 });
   expect(lines).toContainEqual({ text: "ISETP.GE.U32.AND P0, PT, R5, R0, PT", address: 0x30, ptx: 12 });
@@ -22,8 +23,48 @@ test("what nvdisasm 13.1 printed of a kernel: instructions with address and line
 
 test("a branch in front of the padding stays, and lines of data sections are no code", () => {
   const loop = text.replace("EXIT ;\n.L_x_0", "BRA `(.L_x_9) ;\n        /*0094*/   EXIT ;\n.L_x_0");
-  expect(parseSass(loop).map((line) => line.text)).toContain("BRA `(.L_x_9)");
-  expect(parseSass("\t.section\t.nv.info\n        /*0000*/ .word 1 ;\n")).toEqual([]);
+  expect(parseSass(loop, "").map((line) => line.text)).toContain("BRA `(.L_x_9)");
+  expect(parseSass("\t.section\t.nv.info\n        /*0000*/ .word 1 ;\n", "")).toEqual([]);
+});
+
+describe("what nvdisasm 13.0 printed of a kernel for Hopper that this compiler wrote", () => {
+  const sass = readFileSync(fixture("nvdisasm-13.0-wgmma.txt"), "utf8");
+  const ptx = readFileSync(fixture("nvdisasm-13.0-wgmma.ptx"), "utf8");
+  const lines = parseSass(sass, ptx);
+  const made = lines.filter(({ address }) => address !== null);
+
+  test("every instruction in front of the padding, each with a line of the PTX", () => {
+    const end = sass.indexOf("\n.L_x_16:");
+    expect(made).toHaveLength(sass.slice(0, end).match(/^ +\/\*[0-9a-f]{4}\*\//gm)?.length ?? 0);
+    expect(made.map(({ address }) => address)).toEqual(made.map((_, i) => 16 * i));
+    // The last one is a branch back out of a loop that waits.
+    expect(made.at(-1)).toEqual({ text: "BRA `(.L_x_15)", address: 0x12f0, ptx: 223 });
+    const last = ptx.trimEnd().split("\n").length;
+    expect(made.filter((line) => line.ptx < 1 || line.ptx > last)).toEqual([]);
+  });
+
+  test("machine instructions stand with the PTX that they do", () => {
+    const of = ptx.split("\n");
+    const wanted = [
+      [/^HGMMA\./, /wgmma\.mma_async/, 8],
+      [/^UTMALDG\./, /cp\.async\.bulk\.tensor.*shared::cluster/, 4],
+      [/UTMASTG\./, /cp\.async\.bulk\.tensor.*global\.shared::cta/, 1],
+      [/^SYNCS\.PHASECHK\..* P\d, \[R\d+\+URZ\+0x310[04]0\]/, /mbarrier\.try_wait|mad\.lo/, 4],
+      [/^WARPGROUP\.ARRIVE/, /wgmma\.fence/, 1],
+      [/^EXIT$/, /^ *ret;/, 1],
+    ] as const;
+    for (const [machine, source, count] of wanted) {
+      const found = made.filter((line) => machine.test(line.text));
+      expect(found.length, String(machine)).toBe(count);
+      for (const line of found) expect(of[line.ptx - 1], line.text).toMatch(source);
+    }
+  });
+
+  test("products of which ptxas has made more than stand in the text have no line", () => {
+    const fewer = ptx.replace("wgmma.mma_async.", "wgmma.other.");
+    const products = parseSass(sass, fewer).filter((line) => line.text.startsWith("HGMMA"));
+    expect(products.map((line) => line.ptx)).toEqual(products.map(() => 0));
+  });
 });
 
 /** Programs that say what the real ones say. */
@@ -50,7 +91,7 @@ describe.skipIf(process.platform === "win32")("with programs that print what was
     using folder = scratch();
     const context = fakes(folder.path, `[ "$1 $2" = "-c -gp" ] && cat ${recorded}`);
     const made = await disassemble(context, ".version 8.0", "sm_90a");
-    expect(made.ok && made.value).toEqual(parseSass(text));
+    expect(made.ok && made.value).toEqual(parseSass(text, ""));
   });
 
   test("a disassembler that knows no such cubin: TW7052 with what it said", async () => {

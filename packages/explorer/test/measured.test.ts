@@ -29,10 +29,38 @@ describe("what is stored", () => {
     expect(measuredOf(runs, { dtype: "f32" }).size).toBe(1);
   });
 
+  test("nothing of requests that say more than the product that was timed", () => {
+    const plain = { m: 4096, n: 4096, k: 4096, dtype: "bf16", b: { layout: "col" } };
+    const count = (more: Readonly<Record<string, unknown>>): number =>
+      measuredOf(runs, { ...plain, ...more }).size;
+    expect(
+      [{}, { op: "gemm" }, { alpha: 1, beta: 0 }, { epilogue: [] }, { epilogue: "" }].map(count),
+    ).toEqual([1, 1, 1, 1, 1]);
+    const others = [
+      { epilogue: "relu(acc)" },
+      { weights: { dtype: "s4", group: 64 } },
+      { op: "ffn", act: "silu" },
+      { beta: 1 },
+      { batch: { kind: "strided", count: 2 } },
+      { d: { dtype: "f32" } },
+      { b: { layout: "col", ld: 8192 } },
+    ];
+    expect(others.map(count)).toEqual(others.map(() => 0));
+  });
+
   test("every step of a ladder that was timed has its figure", () => {
     const ladders = compiler.backends.flatMap((backend) => backend.ladders ?? []);
     const timed = ladders.filter(({ name }) => ladderRun(runs, name) !== null);
-    expect(timed.map(({ name }) => name)).toEqual(["hopper", "hgemm", "hgemm-bulk", "sgemm", "sgemm-async"]);
+    expect(timed.map(({ name }) => name)).toEqual([
+      "hopper",
+      "cluster",
+      "hgemm",
+      "tf32",
+      "hgemm-large",
+      "hgemm-bulk",
+      "sgemm",
+      "sgemm-async",
+    ]);
     for (const { name, steps } of timed)
       expect(ladderRun(runs, name)?.rows.map(({ step }) => step)).toEqual(steps.map((step) => step.name));
   });

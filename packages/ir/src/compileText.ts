@@ -16,7 +16,7 @@ import { type Choice, given, type RefusedEntry } from "./choice.ts";
 import type { Machine } from "./model/machine.ts";
 import { engineOfAtom } from "./model/ofProgram.ts";
 import type { Verification } from "./passes/runPasses.ts";
-import { ableTo, compilerCodes, givenPlan, meantFor } from "./plans.ts";
+import { ableTo, compilerCodes, givenPlan, meantFor, type Plan } from "./plans.ts";
 import { type Anchor, anchorOf, PROGRAM_SHAPE } from "./program/anchor.ts";
 import { inOrderFor, type Nest, nestsOf } from "./program/nests.ts";
 import { isAxisProgram, parseAxisProgram } from "./program/parse.ts";
@@ -115,6 +115,32 @@ function compileMeasured(
     refused.push({ tuned: each, reasons: made.error });
   }
   return compileAxes(backends, input, text, version, { from: "model", tuned: null, refused });
+}
+
+/**
+ * Schedules of its product that a program over named axes is tried with, of each backend that serves it, in the order in which compiling takes the first that goes with its other statements.
+ * Errors: those of a program that has no place in tiles, and why no backend serves it.
+ */
+export function programPlans(
+  backends: readonly Backend[],
+  source: AxisProgram,
+  target: Target,
+  machine?: Machine,
+): Checked<readonly Plan[]> {
+  const anchor = anchorOf(source);
+  if (!anchor.ok) return anchor;
+  const able = ableTo(backends, anchor.value.problem, target);
+  if (!able.ok) return able;
+  return ok(
+    inOrderFor(anchor.value, able.value).flatMap((backend) => {
+      const plans = new Map<string, Plan>();
+      for (const { plan } of nestsOf(backend, anchor.value, { target, machine }, null)) {
+        if (plan !== null) plans.set(plan.text, plan);
+        if (plans.size === MOST_TRIED) break;
+      }
+      return [...plans.values()];
+    }),
+  );
 }
 
 /** A program over named axes: with the first schedule of its product that its other statements go with, of the first backend that has one. */

@@ -18,6 +18,7 @@ export {
 export type { Backend, LoweredKernel, Remark } from "./backend.ts";
 export type { Choice, RefusedEntry } from "./choice.ts";
 export { type CompileInput, type Compiler, type CompilerOptions, createCompiler } from "./compiler.ts";
+export { programPlans } from "./compileText.ts";
 export { addsAsTheyCome } from "./determinism.ts";
 export { servingGated } from "./gatedBackend.ts";
 export { type Ladder, type LadderStep, ladderSchedules, ladderSteps, ladderTo } from "./ladder.ts";

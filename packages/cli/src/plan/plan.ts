@@ -30,6 +30,7 @@ import {
   byteOffset,
   type Cause,
   type Compiler,
+  type Plan as CompilerPlan,
   causes,
   clusterUnits,
   constantsOf,
@@ -43,9 +44,11 @@ import {
   parseSchedule,
   predict,
   predictionOf,
+  printAxisProgram,
   printLayout,
   printRaster,
   productOf,
+  programPlans,
   type Remark,
   rasterSpan,
   registersPerThread,
@@ -195,22 +198,60 @@ const named = 4;
 /** What comes after the schedule taken: further ones of its backend, the first of each other. */
 function runnersUp(
   compiler: Compiler,
-  { problem, target, backend, schedule }: Artifact,
+  artifact: Artifact,
   { machine, deterministic }: { readonly machine: Machine; readonly deterministic: boolean },
   taken: Prediction | null,
 ): readonly RunnerUp[] {
-  const plans = compiler.plan(problem, target, { count: named + 1, deterministic, machine });
+  const { problem, source, target, backend, schedule } = artifact;
+  const plans =
+    source === undefined
+      ? compiler.plan(problem, target, { count: named + 1, deterministic, machine })
+      : programPlans(compiler.backends, source, target, machine);
   const others = (plans.ok ? plans.value : []).filter(({ text }) => text !== schedule);
-  const own = others.filter((plan) => plan.backend.id === backend).slice(0, named);
+  // Of a program it shows in compiling which of its product's schedules its other statements go with.
+  const cut =
+    source === undefined
+      ? others.map((plan) => ({ plan, made: null }))
+      : programKernels(compiler, artifact, others, named);
+  const own = cut.filter(({ plan }) => plan.backend.id === backend).slice(0, named);
   const seen = new Set([backend]);
-  const firsts = others.filter(({ backend: { id } }) => !seen.has(id) && seen.add(id));
-  return [...own, ...firsts].map((plan) => {
-    const prediction = predictionOf(plan.backend, problem, plan.schedule, target, machine);
+  const firsts = cut.filter(
+    ({
+      plan: {
+        backend: { id },
+      },
+    }) => !seen.has(id) && seen.add(id),
+  );
+  return [...own, ...firsts].map(({ plan, made }) => {
+    const prediction =
+      made === null
+        ? predictionOf(plan.backend, problem, plan.schedule, target, machine)
+        : predictionOfProgram(made, machine, fitOf(made).fit.blocksPerSm);
     const why =
       prediction === null || taken === null
         ? "ranked behind by its backend"
         : `${lossOf(prediction, taken)}, limited by ${prediction.bound}`;
     return { backend: plan.backend.id, schedule: plan.text, timeUs: prediction?.timeUs ?? null, why };
+  });
+}
+
+/** What compiles of the plans of a program over axes, `most` of each backend. */
+export function programKernels(
+  compiler: Compiler,
+  { source, target }: Artifact,
+  plans: readonly CompilerPlan[],
+  most: number,
+): readonly { readonly plan: CompilerPlan; readonly made: Artifact }[] {
+  if (source === undefined) return [];
+  const from = printAxisProgram(source);
+  const counts = new Map<string, number>();
+  return plans.flatMap((plan) => {
+    const { backend, schedule } = plan;
+    const count = counts.get(backend.id) ?? 0;
+    if (count === most) return [];
+    const made = compiler.compile({ target, backend: backend.id, schedule, from, verify: "none" });
+    if (made.ok) counts.set(backend.id, count + 1);
+    return made.ok ? [{ plan, made: made.value }] : [];
   });
 }
 
@@ -312,12 +353,18 @@ function rasterOf(program: TileProgram, perWave: number): Plan["raster"] {
   return { order: "row", tiles: [1, 1], span: [1, 1] };
 }
 
-/** The plan of a compiled kernel on a GPU; `deterministic`: as are the schedules that come next. Errors: launch expressions that have no value, which is a bug of a backend. */
+interface PlanWishes {
+  readonly deterministic: boolean;
+  readonly machine?: UserMachine;
+  readonly alone?: boolean;
+}
+
+/** The plan of a compiled kernel on a GPU; `deterministic`: as are the schedules that come next; `alone`: without those. Errors: launch expressions that have no value, which is a bug of a backend. */
 export function planOf(
   compiler: Compiler,
   artifact: Artifact,
   gpu: Gpu,
-  { deterministic, machine: own }: { readonly deterministic: boolean; readonly machine?: UserMachine },
+  { deterministic, machine: own, alone = false }: PlanWishes,
 ): Checked<Plan> {
   const { problem, target, program, backend } = artifact;
   const { kernel, registers, smem, fit } = fitOf(artifact);
@@ -337,8 +384,7 @@ export function planOf(
     taken === null
       ? predictionOfProgram(artifact, machine, fit.blocksPerSm)
       : predictionOf(taken.backend, problem, taken.schedule, target, machine);
-  const others =
-    source === undefined ? runnersUp(compiler, artifact, { machine, deterministic }, prediction) : [];
+  const others = alone ? [] : runnersUp(compiler, artifact, { machine, deterministic }, prediction);
   return ok({
     arch: target.arch,
     gpu,

@@ -34,36 +34,56 @@ export interface SassLine {
   readonly ptx: number;
 }
 
+/** Products of a warpgroup: ptxas gives them no line of their own, so that nvdisasm has the line of whatever stands in front. */
+const warpgroupProduct = { sass: /^(?:@!?U?P\d+ )?[HIQB]GMMA\./, ptx: /\bwgmma\.mma_async\./ } as const;
+
+/** Each with its own line of PTX where there are as many as in the text, in whose order they stand; with none where ptxas has doubled some. */
+function withProducts(lines: readonly SassLine[], ptx: string): readonly SassLine[] {
+  const own = ptx.split("\n").flatMap((line, i) => (warpgroupProduct.ptx.test(line) ? [i + 1] : []));
+  const products = lines.filter(({ text }) => warpgroupProduct.sass.test(text));
+  const lineOf = new Map(
+    products.map((line, i) => [line, own.length === products.length ? (own[i] ?? 0) : 0]),
+  );
+  return lines.map((line) => ({ ...line, ptx: lineOf.get(line) ?? line.ptx }));
+}
+
 /**
  * The code of `nvdisasm -c -gp`: sections begin with `.text.NAME:`, `//## File "…", line N` holds for the instructions behind it, an instruction
- * is an address in comment signs, then its text up to `;`, a label ends with a colon (CUDA Binary Utilities, nvdisasm).
+ * is an address in comment signs, then its text up to `;`, a label ends with a colon (CUDA Binary Utilities, nvdisasm). `ptx`: what it was made of.
  */
-export function parseSass(text: string): readonly SassLine[] {
+export function parseSass(text: string, ptx: string): readonly SassLine[] {
   let inCode = false;
-  let ptx = 0;
+  let of = 0;
   const lines = text.split("\n").flatMap((line): readonly SassLine[] => {
     if (/^\s*\.section\s/.test(line)) inCode = false;
     const entry = /^\.text\.(\S+):\s*$/.exec(line)?.[1];
     if (entry !== undefined) {
       inCode = true;
-      ptx = 0;
+      of = 0;
       return [{ text: `${entry}:`, address: null, ptx: 0 }];
     }
     if (!inCode) return [];
-    const of = /^\s*\/\/## File "[^"]*", line (\d+)/.exec(line)?.[1];
-    if (of !== undefined) ptx = Number(of);
+    const source = /^\s*\/\/## File "[^"]*", line (\d+)/.exec(line)?.[1];
+    if (source !== undefined) of = Number(source);
     const label = /^(\.L\w+):\s*$/.exec(line)?.[1];
     if (label !== undefined) return [{ text: `${label}:`, address: null, ptx: 0 }];
     const [, address, instruction] = /^\s*\/\*([0-9a-f]{4,})\*\/\s+(\S.*?)\s*;/.exec(line) ?? [];
     return address === undefined || instruction === undefined
       ? []
-      : [{ text: instruction, address: Number.parseInt(address, 16), ptx }];
+      : [{ text: instruction, address: Number.parseInt(address, 16), ptx: of }];
   });
-  // Code ends in a branch to itself and fills its last line of the cache: none of it is of the kernel.
-  const padding = ({ text: said, address }: SassLine): boolean =>
-    address === null || said === "NOP" || /^BRA `\(\.L\w+\)$/.test(said);
-  const nops = lines.findIndex(({ text: said }, i) => said === "NOP" && lines.slice(i).every(padding));
-  return nops < 0 ? lines : lines.slice(0, lines.findLastIndex((line, i) => i < nops && !padding(line)) + 1);
+  return withProducts(withoutPadding(lines), ptx);
+}
+
+/** Code ends in a branch to itself and fills its last line of the cache: none of it is of the kernel. */
+function withoutPadding(lines: readonly SassLine[]): readonly SassLine[] {
+  const label = ({ text, address }: SassLine): boolean => address === null && text.startsWith(".L");
+  const stops = (line: SassLine, i: number): boolean =>
+    line.text === `BRA \`(${lines[i - 1]?.text.slice(0, -1)})` &&
+    /^(?:NOP|\.L\w+:)$/.test(lines[i + 1]?.text ?? "");
+  const padding = (line: SassLine, i: number): boolean =>
+    line.text === "NOP" || label(line) || stops(line, i);
+  return lines.slice(0, lines.findLastIndex((line, i) => !padding(line, i)) + 1);
 }
 
 /** The machine code that ptxas makes of a text for exactly `arch`. Errors: no ptxas (TW7050), PTX that it refuses (TW7051), no code from nvdisasm (TW7052). */
@@ -79,7 +99,7 @@ export async function disassemble(
     const cubin = join(folder, "kernel.cubin");
     writeFileSync(cubin, made.value.cubin);
     const { exitCode, stdout, stderr, shortMessage } = await runNvdisasm(context, ["-c", "-gp", cubin]);
-    const lines = exitCode === 0 ? parseSass(stdout) : [];
+    const lines = exitCode === 0 ? parseSass(stdout, ptx) : [];
     if (lines.length > 0) return ok(lines);
     const said = (stderr || shortMessage || "no code").replaceAll(cubin, "kernel.cubin");
     return err([problemWith(codes.nvdisasmFailed, "nvdisasm", said.trim(), { hint: getNvdisasm })]);

@@ -55,17 +55,32 @@ export interface Measured {
 
 const bytesOf: Readonly<Record<string, number>> = { f32: 4, tf32: 4, f16: 2, bf16: 2 };
 
-interface Asked {
-  readonly dtype?: unknown;
-  readonly a?: unknown;
-  readonly b?: unknown;
+type Asked = Readonly<Record<string, unknown>>;
+
+const fieldsOf = (operand: unknown): Asked =>
+  typeof operand === "object" && operand !== null ? (operand as Asked) : {};
+
+const layoutOf = (operand: unknown): string => String(fieldsOf(operand).layout ?? "row");
+
+/** What a request says that makes no other kernel than leaving it out. */
+const neutral: Asked = { op: "gemm", alpha: 1, beta: 0 };
+
+/** Whether it is a product as `bench` times it unless told otherwise: A times B, packed, of one dtype, and nothing else. */
+function isPlain({ m, n, k, dtype, a, b, ...rest }: Asked): boolean {
+  const said = [...Object.entries(rest)].filter(
+    ([name, value]) =>
+      value !== neutral[name] && value !== "" && !(Array.isArray(value) && value.length === 0),
+  );
+  const operands = [a, b].flatMap((operand) => Object.entries(fieldsOf(operand)));
+  return (
+    said.length === 0 &&
+    operands.every(([name, value]) => name === "layout" || (name === "dtype" && value === dtype))
+  );
 }
 
-const layoutOf = (operand: unknown): string =>
-  typeof operand === "object" && operand !== null ? String(Reflect.get(operand, "layout") ?? "row") : "row";
-
-/** Stored measurements of problems with these dtypes and layouts, by GPU; of one without an epilogue and the like, as `bench` times them. */
+/** Stored measurements of problems with these dtypes and layouts, by GPU; none of one with an epilogue, weights and the like, which nobody timed so. */
 export function measuredOf(runs: readonly Run[], problem: Asked): ReadonlyMap<string, readonly Measured[]> {
+  if (!isPlain(problem)) return new Map();
   const found = runs.filter(
     ({ facts }) =>
       facts.has("gpu") &&

@@ -4,8 +4,8 @@ import { parseRun } from "./measured.ts";
 const texts = import.meta.glob<string>(
   [
     "../../../../docs/perf/runs/*/defaults.csv",
-    "../../../../docs/perf/runs/*/ladder.csv",
-    "../../../../docs/perf/runs/*/ladder-{bulk,async}.csv",
+    "../../../../docs/perf/runs/*/ladder{,-*}.csv",
+    "!**/ladder-emulator.csv",
   ],
   { query: "?raw", import: "default", eager: true },
 );

@@ -150,7 +150,12 @@ export class LaddersPanel {
   #worth(step: string): HTMLElement {
     const run = ladderRun(runs, this.#loaded);
     const row = run?.rows.find((each) => each.step === step);
-    if (run === null) return h("p", { class: "hint" }, "This ladder has not been timed on a GPU.");
+    if (run === null)
+      return h(
+        "p",
+        { class: "hint" },
+        `Not timed: no machine that measured had a GPU for ${this.#ladder?.arch ?? "it"}. What each step is worth is the model's prediction.`,
+      );
     return figure(
       "On a GPU",
       "",

@@ -175,7 +175,7 @@ export class PicturesPanel {
       return h(
         "p",
         { class: "hint" },
-        `Rings: stored measurements of this dtype and these layouts, each by its size; ${where}.`,
+        `Rings: stored measurements of this request at other sizes, and of first schedules; ${where}.`,
       );
     const { arch } = this.#session.state;
     const serves = (name: string): boolean =>
@@ -184,7 +184,7 @@ export class PicturesPanel {
       );
     const other = others.find(serves);
     return other === undefined
-      ? h("p", { class: "hint" }, "No measurements are stored of this dtype and these layouts.")
+      ? h("p", { class: "hint" }, "No measurements are stored of this request.")
       : h(
           "p",
           { class: "hint" },

@@ -86,9 +86,12 @@ export class Session {
   set(patch: Partial<State>): void {
     const before = this.#state;
     const asked = ["arch", "gpu", "backend", "schedule", "problem", "edit", "unproven"] as const;
-    // An edit belongs to the request that it was made of.
-    const edit = "edit" in patch ? patch.edit : asked.some((key) => key in patch) ? null : before.edit;
-    this.#state = { ...before, ...patch, edit: edit ?? null };
+    // An edit belongs to the request that it was made of; for another GPU it is that kernel still, whatever would be chosen there.
+    const regards = asked.some((key) => key !== "gpu" && key in patch);
+    const edit = ("edit" in patch ? patch.edit : regards ? null : before.edit) ?? null;
+    const pinned =
+      edit !== null && "gpu" in patch && before.schedule === "" ? this.#kernel?.chosen : undefined;
+    this.#state = { ...before, ...pinned, ...patch, edit };
     this.#tell("state");
     void this.#remember();
     if (asked.some((key) => this.#state[key] !== before[key])) void this.compile();

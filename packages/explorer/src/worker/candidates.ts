@@ -9,7 +9,6 @@ import {
 } from "@tilewright/core";
 import {
   type Artifact,
-  anchorOf,
   type Backend,
   defaultSchedule,
   type Ladder,
@@ -18,10 +17,10 @@ import {
   type Prediction,
   parseSchedule,
   predictionOf,
-  printAxisProgram,
   printSchedule,
+  programPlans,
 } from "@tilewright/ir";
-import { compiler, lossOf, type Plan, planOf } from "tilewright";
+import { compiler, lossOf, type Plan, planOf, programKernels } from "tilewright";
 import type { Candidate, RungReport } from "./compiling.ts";
 
 /** Fields of a schedule that differ from another's, as text. */
@@ -37,47 +36,57 @@ function differing({ schedule: model }: Backend, schedule: Schedule, from: Sched
 
 function planned(artifact: Artifact, gpu: Gpu | null): Plan | null {
   if (gpu === null) return null;
-  const plan = planOf(compiler, artifact, gpu, { deterministic: false });
+  const plan = planOf(compiler, artifact, gpu, { deterministic: false, alone: true });
   return plan.ok ? plan.value : null;
 }
 
-/** Why a schedule was not taken. */
-function whyNot(prediction: Prediction | null, taken: Prediction | null): string {
-  if (prediction === null || taken === null) return "ranked behind by its backend";
-  const faster = taken.timeUs - prediction.timeUs;
+/** Why a schedule was not taken. `byModel`: the prediction decides, as it does for products, not for programs. */
+function whyNot(prediction: Prediction | null, taken: Prediction | null, byModel: boolean): string {
+  const faster = prediction === null || taken === null ? 0 : taken.timeUs - prediction.timeUs;
+  if (prediction === null || taken === null || (faster >= 0 && !byModel))
+    return "ranked behind by its backend";
   // It would be, were the model surer.
   return faster > 0
     ? `${faster.toFixed(1)} us faster, less than the model's error`
     : lossOf(prediction, taken);
 }
 
+/** The first `count` schedules of every backend that serves the problem, compiled; of a program over axes those that its product's statements go with. */
+function compiledPlans(current: Artifact, gpu: Gpu | null, count: number) {
+  const { problem, source, target } = current;
+  const machine = gpu === null ? undefined : machineOf(gpu);
+  if (source !== undefined) {
+    const plans = programPlans(compiler.backends, source, target, machine);
+    return plans.ok ? programKernels(compiler, current, plans.value, count) : [];
+  }
+  const plans = compiler.plan(problem, target, { count, ...(machine === undefined ? {} : { machine }) });
+  return (plans.ok ? plans.value : []).flatMap((plan) => {
+    const { backend, schedule } = plan;
+    const made = compiler.compile({ target, backend: backend.id, schedule, problem, verify: "none" });
+    return made.ok ? [{ plan, made: made.value }] : [];
+  });
+}
+
 /** The first `count` schedules of every backend that serves the problem, compiled and priced. */
 export function candidatesOf(current: Artifact, gpu: Gpu | null, count: number): readonly Candidate[] {
-  const { problem, source, target } = current;
-  const machine = gpu === null ? {} : { machine: machineOf(gpu) };
-  // A program over axes takes the schedules of its product.
-  const from = source === undefined ? null : printAxisProgram(source);
-  const anchor = source === undefined ? null : anchorOf(source);
-  const plans = compiler.plan(anchor?.ok ? anchor.value.problem : problem, target, { count, ...machine });
-  if (!plans.ok) return [];
+  const found = compiledPlans(current, gpu, count);
   const taken = planned(current, gpu)?.prediction ?? null;
   const own = compiler.backends.find(({ id }) => id === current.backend);
   const read = own === undefined ? null : parseSchedule(own.schedule, current.schedule ?? "");
   const firsts = new Map<Backend, Schedule>();
-  const found = plans.value.flatMap(({ backend, schedule, text }): readonly Candidate[] => {
+  for (const { backend, schedule } of found.map(({ plan }) => plan))
     if (!firsts.has(backend)) firsts.set(backend, schedule);
-    // It stands at the head, whether it is among the first or not.
-    if (text === current.schedule) return [];
-    const wishes = { target, backend: backend.id, schedule, verify: "none" } as const;
-    const made = compiler.compile(from === null ? { ...wishes, problem } : { ...wishes, from });
-    if (!made.ok) return [];
-    const plan = planned(made.value, gpu);
-    const why = whyNot(plan?.prediction ?? null, taken);
-    return [priced(backend, schedule, firsts.get(backend), { plan, text, why })];
-  });
-  if (own === undefined || read === null || !read.ok || current.schedule === null) return found;
+  // The one taken stands at the head, whether it is among the first or not.
+  const others = found
+    .filter(({ plan }) => plan.text !== current.schedule)
+    .map(({ plan: { backend, schedule, text }, made }) => {
+      const plan = planned(made, gpu);
+      const why = whyNot(plan?.prediction ?? null, taken, current.source === undefined);
+      return priced(backend, schedule, firsts.get(backend), { plan, text, why });
+    });
+  if (own === undefined || read === null || !read.ok || current.schedule === null) return others;
   const said = { plan: planned(current, gpu), text: current.schedule, why: "taken" };
-  return [priced(own, read.value, firsts.get(own), said), ...found];
+  return [priced(own, read.value, firsts.get(own), said), ...others];
 }
 
 /** What a schedule costs. `first`: that of its backend, from which it differs; what differs of itself does so from the backend's defaults. */

@@ -47,6 +47,8 @@ export interface Kernel {
   readonly source: string | null;
   /** Multiply-adds. */
   readonly products: number;
+  /** What the request's own kernel is made by, of which an edited text is a stage; the schedule is empty where there is none. */
+  readonly chosen: { readonly backend: string; readonly schedule: string };
 }
 
 export interface Compiled {

@@ -100,9 +100,10 @@ function stepsOf({ source, trace }: Artifact): readonly Step[] {
   return [first, ...steps];
 }
 
-/** `source`: the program over axes that an edited stage came from. */
-function kernelOf(artifact: Artifact, steps: readonly Step[], source = artifact.source): Kernel {
+/** `base`: of an edited stage, the request's own kernel. */
+function kernelOf(artifact: Artifact, steps: readonly Step[], base = artifact): Kernel {
   const { backend, schedule, program, problem, ptx } = artifact;
+  const source = artifact.source ?? base.source;
   const count = problem.batch.kind === "none" ? 1 : problem.batch.count;
   return {
     ...{ backend, schedule, entry: program.name, steps, ptx },
@@ -110,6 +111,7 @@ function kernelOf(artifact: Artifact, steps: readonly Step[], source = artifact.
     manifest: printManifest(artifact.manifest),
     source: source === undefined ? null : printAxisProgram(source),
     products: source === undefined ? problem.m * problem.n * problem.k * count : programWork(source),
+    chosen: { backend: base.backend, schedule: base.schedule ?? "" },
   };
 }
 
@@ -164,7 +166,7 @@ export function compileAsk(ask: Ask): { readonly compiled: Compiled; readonly cu
   const edited = compileEdit(edit.text, ask);
   if (edited.artifact === null) return done(null, edited.diagnostics, null);
   const all = joined(steps, edit.step, stepsOf(edited.artifact));
-  const kernel = kernelOf(edited.artifact, all, edited.artifact.source ?? base.value.source);
+  const kernel = kernelOf(edited.artifact, all, base.value);
   return done(kernel, edited.diagnostics, edited.artifact);
 }
 

@@ -213,7 +213,7 @@ const tensorTiles = ({ program }: Artifact): readonly TensorTile[] =>
   });
 
 export function picturesOf(artifact: Artifact, gpu: Gpu | null): Pictures {
-  const plan = gpu === null ? null : planOf(compiler, artifact, gpu, { deterministic: false });
+  const plan = gpu === null ? null : planOf(compiler, artifact, gpu, { deterministic: false, alone: true });
   return {
     plan: plan?.ok ? plan.value : null,
     planReasons: plan === null || plan.ok ? [] : plan.error,

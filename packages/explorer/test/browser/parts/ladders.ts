@@ -38,6 +38,11 @@ export async function ladders(suite: Suite, browser: Browser, url: string): Prom
           `${label}, step ${step}`,
         );
         assert.match(await text(page, ".changed"), /lines of PTX\d+/, `${label}, step ${step}`);
+        // Timed where a GPU of the generation was at hand.
+        const timed = /^sm_100a/.test(label)
+          ? /Not timed: .* a GPU for sm_100a/
+          : /On a GPU.*This step: [\d.]+ µs.*NVIDIA H200.*tilewright ladder/s;
+        assert.match(said, timed, `${label}, step ${step}`);
       }
       seen.add(/^sm_\w+/.exec(label)?.[0] ?? "");
     }

@@ -95,5 +95,18 @@ export async function request(suite: Suite, browser: Browser, url: string): Prom
     for (const cell of await page.locator(".choices tbody td:nth-child(7)").allTextContents())
       assert.match(cell, /^[1-9]\d*$/);
   });
+  await suite.test("attention's other schedules on wgmma are listed, and one is taken", async () => {
+    const attention = { op: "attention", queries: "1024", keys: "1024", headDim: "128", heads: "16" };
+    const hash = hashOf({ tab: "choices", arch: "sm_90a", gpu: "H200", ...attention, dtype: "bf16" });
+    await page.goto(`${url}${hash}`);
+    const ofBackend = page.locator(".choices tbody tr:has(td:text-is('wgmma'))");
+    await ofBackend.nth(2).waitFor();
+    assert.equal(await page.locator(".choices td strong:text-is('taken')").count(), 1);
+    const other = ofBackend.filter({ hasNot: page.locator("strong") }).first();
+    await other.locator("button").click();
+    await page.waitForFunction(() => location.hash.includes("schedule="));
+    await says(page, ".chosen strong", "wgmma");
+    assert.equal(await page.locator("#request .diagnostics li").count(), 0);
+  });
   await page.close();
 }
