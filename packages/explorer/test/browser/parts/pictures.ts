@@ -1,7 +1,7 @@
 /** 5. Pictures: of every generation, of every atom. */
 import assert from "node:assert/strict";
 import type { Browser } from "playwright-core";
-import { openPage, type Suite, says, text } from "../harness.ts";
+import { openPage, type Suite, text } from "../harness.ts";
 import { generations, link } from "./shared.ts";
 
 export async function pictures(suite: Suite, browser: Browser, url: string): Promise<void> {
@@ -75,8 +75,8 @@ async function measurements(suite: Suite, browser: Browser, url: string): Promis
     assert.match(await text(page, ".point.measured"), /measured 776/);
     assert.ok((await page.locator(".point.other").count()) > 20);
     // Of another request than the one that was timed nothing stands there.
-    await page.fill("text=Epilogue >> input", "relu(acc)");
-    await says(page, ".hint", "No measurements are stored of this request.");
+    await page.fill("label:has-text('Epilogue') input", "relu(acc)");
+    await page.waitForSelector("text=No measurements are stored of this request.");
     assert.equal(await page.locator(".point.measured, .point.other").count(), 0);
     await page.close();
   });
