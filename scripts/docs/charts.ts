@@ -77,35 +77,70 @@ interface Bars {
   readonly left?: number;
 }
 
+/** A chart, and what stands in its place where the column is as narrow as a phone; null where it is the same. */
+interface Chart {
+  readonly wide: string;
+  readonly narrow: string | null;
+}
+
+/** Lines of at most so many characters, cut between words. */
+function wrapped(said: string, most: number): readonly string[] {
+  const lines: string[] = [];
+  for (const word of said.split(" ")) {
+    const longer = `${lines.at(-1)} ${word}`;
+    if (lines.length > 0 && longer.length <= most) lines.splice(-1, 1, longer);
+    else lines.push(word);
+  }
+  return lines;
+}
+
+/** Of bars with their labels in front, or above where there is no room. Pixels. */
+const sizes = {
+  wide: { width: 760, pitch: 19, drop: 0, letters: 132, title: 90 },
+  narrow: { width: 360, pitch: 33, drop: 14, letters: 62, title: 40 },
+} as const;
+
 /** Horizontal bars from the mark: more to the right, less to the left. What is beyond the axis ends there, with its figure. */
-function bars({ title, source, rows, from, to, mark, marks, ticks, left = 170 }: Bars): string {
-  const [width, top, pitch] = [760, 62, 19];
-  const height = top + rows.length * pitch + 34 + 15 * source.length;
+function barsOf(
+  { title, source, rows, from, to, mark, marks, ticks, left = 170 }: Bars,
+  form: keyof typeof sizes,
+): string {
+  const { width, pitch, drop, letters, title: most } = sizes[form];
+  const start = drop > 0 ? 10 : left;
+  const [heads, said] = [wrapped(title, most), source.flatMap((line) => wrapped(line, letters))];
+  const top = 43 + 19 * heads.length;
+  const bottom = top + rows.length * pitch;
   const x = (value: number): number =>
     Math.round(
-      10 * (left + ((Math.min(to, Math.max(from, value)) - from) / (to - from)) * (width - left - 60)),
+      10 * (start + ((Math.min(to, Math.max(from, value)) - from) / (to - from)) * (width - start - 60)),
     ) / 10;
-  const bottom = top + rows.length * pitch;
-  return svg(width, height, title, [
-    text(10, 22, title, "head"),
+  return svg(width, bottom + 34 + 15 * said.length, title, [
+    ...heads.map((line, i) => text(10, 22 + 19 * i, line, "head")),
     ...ticks.flatMap((tick) => [
       `<line class="grid" x1="${x(tick)}" x2="${x(tick)}" y1="${top - 6}" y2="${bottom}"/>`,
       text(x(tick), bottom + 16, String(tick), "soft mid"),
     ]),
+    `<line class="line" x1="${x(mark)}" x2="${x(mark)}" y1="${top - 10}" y2="${bottom}"/>`,
+    text(x(mark), top - 14, marks, "soft mid"),
     ...rows.flatMap(({ label, value }, i) => {
       const y = top + i * pitch;
       const [a, b] = [Math.min(x(mark), x(value)), Math.max(x(mark), x(value))];
       return [
-        text(left - 8, y + 11, label, "end"),
-        `<rect class="${value < mark ? "less" : "bar"}" x="${a}" y="${y + 1}" width="${Math.max(1, b - a)}" height="12" rx="2"/>`,
-        text(b + 5, y + 11, `${value}${value > to ? " →" : ""}`, "soft"),
+        ...(drop > 0
+          ? [
+              `<rect class="back" x="${start}" y="${y}" width="${6 * label.length}" height="15"/>`,
+              text(start, y + 11, label, "soft"),
+            ]
+          : [text(start - 8, y + 11, label, "end")]),
+        `<rect class="${value < mark ? "less" : "bar"}" x="${a}" y="${y + drop + 1}" width="${Math.max(1, b - a)}" height="12" rx="2"/>`,
+        text(b + 5, y + drop + 11, `${value}${value > to ? " →" : ""}`, "soft"),
       ];
     }),
-    `<line class="line" x1="${x(mark)}" x2="${x(mark)}" y1="${top - 10}" y2="${bottom}"/>`,
-    text(x(mark), top - 14, marks, "soft mid"),
-    ...source.map((line, i) => text(10, bottom + 36 + 15 * i, line, "soft")),
+    ...said.map((line, i) => text(10, bottom + 36 + 15 * i, line, "soft")),
   ]);
 }
+
+const bars = (asked: Bars): Chart => ({ wide: barsOf(asked, "wide"), narrow: barsOf(asked, "narrow") });
 
 const squares = /^(\d+)x\1x\1$/;
 const nice = (label: string): string => {
@@ -126,7 +161,7 @@ function sourceOf(name: string, what = ""): readonly string[] {
   ];
 }
 
-function speed(name: string, what: string): string {
+function speed(name: string, what: string): Chart {
   return bars({
     title: `${what}: speed beside cuBLASLt's first choice`,
     source: sourceOf(name),
@@ -142,7 +177,7 @@ function speed(name: string, what: string): string {
 const figure = (cell: string | undefined): number => Number(/[\d.]+/.exec(cell ?? "")?.[0] ?? Number.NaN);
 
 /** How many times as long others take for products, gated products and mixtures of experts. */
-function peers(): string {
+function peers(): Chart {
   const [plain, gated, triton] = [runOf("wgmma/defaults"), runOf("wgmma/gated"), runOf("wgmma/triton")];
   const rounded = (value: number): number => Math.round(100 * value) / 100;
   const chosen = ["1024x1024x1024", "8192x8192x8192", "4096x14336x4096", "128x8192x8192"];
@@ -182,7 +217,7 @@ function peers(): string {
 }
 
 /** fp8 with block scales: cuBLASLt in one process with ours, DeepGEMM in another. */
-function blockScales(): string {
+function blockScales(): Chart {
   const others = runOf("wgmma/deepgemm").rows;
   const over = (theirs: string | undefined, ours: string | undefined): number =>
     Math.round((100 * Number(theirs)) / Number(ours)) / 100;
@@ -203,7 +238,7 @@ function blockScales(): string {
 }
 
 /** A ladder as the file of its run has it. */
-function ladder(run: string, title: string): string {
+function ladder(run: string, title: string): Chart {
   return bars({
     title,
     source: sourceOf(run),
@@ -278,7 +313,7 @@ function prediction(): string {
 }
 
 /** Microseconds of each step of a call. */
-function steps(): string {
+function steps(): Chart {
   const said = read("wheel.md");
   const heading = /^## Where it goes/m;
   const rows = rowsOf(said, heading, ["step", "us"]);
@@ -294,7 +329,7 @@ function steps(): string {
 }
 
 /** Forwards of whole models: the time of eager and of max-autotune over the wheel's. */
-function models(): string {
+function models(): Chart {
   const said = read("wheel.md");
   const heading = /^## Models/m;
   const rows = tableIn(said, heading, ["model", "eager", "max-autotune", "wheel"]);
@@ -330,7 +365,7 @@ interface AttentionRun {
 }
 
 /** Attention by wgmma beside torch's backends in one run, and beside FlashAttention-3's time in a run without us. */
-function attention(): string {
+function attention(): Chart {
   const run = JSON.parse(read("runs/2026-11-24-h200-attention-first-schedules.json")) as AttentionRun;
   const third = runOf("wgmma/flash-attention-3").rows;
   const rows = run.rows
@@ -370,10 +405,9 @@ function attention(): string {
   });
 }
 
-/** Every picture by its file name in docs/pictures. */
-export const charts = (): ReadonlyMap<string, string> =>
+const drawn = (): ReadonlyMap<string, Chart> =>
   new Map([
-    ["path.svg", path()],
+    ["path.svg", { wide: path(), narrow: null }],
     ["peers-bf16.svg", peers()],
     ["speed-bf16.svg", speed("wgmma/defaults", "bf16 on an H200")],
     ["speed-fp32.svg", speed("simt/defaults", "fp32 on an H200, no tensor cores")],
@@ -383,12 +417,24 @@ export const charts = (): ReadonlyMap<string, string> =>
       ladder("mma/ladder", "Ampere's instructions, f16: each step's share of cuBLASLt's speed"),
     ],
     ["ladder-simt.svg", ladder("simt/ladder", "fp32 on CUDA cores: each step's share of cuBLASLt's speed")],
-    ["prediction.svg", prediction()],
+    ["prediction.svg", { wide: prediction(), narrow: null }],
     ["wheel-host.svg", steps()],
     ["wheel-models.svg", models()],
     ["attention.svg", attention()],
     ["block-scales.svg", blockScales()],
   ]);
+
+/** Every picture by its file name in docs/pictures. */
+export const charts = (): ReadonlyMap<string, string> =>
+  new Map([...drawn()].map(([name, { wide }]) => [name, wide]));
+
+/** What the site shows of them on phones, by file name: `NAME-narrow.svg`. */
+export const narrowCharts = (): ReadonlyMap<string, string> =>
+  new Map(
+    [...drawn()].flatMap(([name, { narrow }]) =>
+      narrow === null ? [] : [[name.replace(".svg", "-narrow.svg"), narrow] as const],
+    ),
+  );
 
 if (process.argv[1]?.endsWith("charts.ts")) {
   const folder = join(root, "docs/pictures");

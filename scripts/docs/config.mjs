@@ -14,14 +14,14 @@ const under = (folder) =>
 const page = (text, link) => ({ text, link });
 
 /** Contrast of at least 4.5 where vitepress has less: names of languages above code, and the first button. The search button's keys are drawn by the
- * style alone, so that what is read aloud is what it is called. Commands wrap. Charts keep a size at which they can be read, and scroll on phones; the
- * front page's picture is as large as its column. */
+ * style alone, so that what is read aloud is what it is called. Commands wrap. Charts keep a size at which they can be read: phones get
+ * narrow ones, or scroll; the front page's picture is as large as its column. */
 const style = `:root { --vp-code-lang-color: var(--vp-c-text-2); --vp-button-brand-bg: var(--vp-c-brand-2); --vp-button-brand-hover-bg: var(--vp-c-brand-1); }
 .dark { --vp-button-brand-bg: var(--vp-c-brand-3); --vp-button-brand-hover-bg: var(--vp-c-brand-2); }
 .DocSearch-Button .DocSearch-Button-Key:last-child { display: none; } .DocSearch-Button .DocSearch-Button-Key:first-child { border-right: 1px solid var(--vp-c-divider) !important; border-radius: 4px; padding-right: 6px; }
 .DocSearch-Button .DocSearch-Button-Key:first-child:after { content: "Ctrl K" !important; } .mac .DocSearch-Button .DocSearch-Button-Key:first-child:after { content: "\\2318 K" !important; }
 .vp-doc .language-sh code { width: auto; white-space: pre-wrap; overflow-wrap: anywhere; }
-.chart { display: block; overflow-x: auto; } .chart img { min-width: 640px; }
+.chart { display: block; overflow-x: auto; } .chart img { min-width: 640px; } @media (max-width: 640px) { .chart source + img { min-width: 0; width: 100%; } }
 .VPHero .image { order: 3; margin: 24px 0 0; } .VPHero .image-container { width: 100%; height: auto; transform: none; } .VPHero .image-src { position: static; max-width: 100%; max-height: none; transform: none; }
 @media (min-width: 960px) { .VPHero .image { align-self: center; margin: 0; width: 46%; } .VPHero .main { width: 54% !important; } .VPHero .heading { font-size: 44px; line-height: 52px; } .VPHero .tagline { font-size: 20px !important; line-height: 30px !important; } }`;
 
@@ -60,15 +60,19 @@ const ptx = {
  * @typedef {(tokens: Token[], at: number, ...rest: unknown[]) => string} Rule
  */
 
-/** A chart scrolls by keys where it is wider than its column. @param {{ renderer: { rules: { image: Rule } }, utils: { escapeHtml: (text: string) => string } }} md */
+/** A chart scrolls by keys where it is wider than its column; phones get the narrow one where there is one. @param {{ renderer: { rules: { image: Rule } }, utils: { escapeHtml: (text: string) => string } }} md */
 function scrollCharts({ renderer: { rules }, utils }) {
   const image = rules.image;
   rules.image = (tokens, at, ...rest) => {
     const made = image(tokens, at, ...rest);
     const token = tokens[at];
-    return token !== undefined && /\.svg$/.test(token.attrGet("src") ?? "")
-      ? `<span class="chart" role="group" aria-label="${utils.escapeHtml(token.content)}" tabindex="0">${made}</span>`
+    const src = token?.attrGet("src") ?? "";
+    if (token === undefined || !src.endsWith(".svg")) return made;
+    const narrow = src.replace(".svg", "-narrow.svg");
+    const shown = existsSync(new URL(`../pictures/${narrow.split("/").at(-1)}`, import.meta.url))
+      ? `<picture><source media="(max-width: 640px)" srcset="${utils.escapeHtml(narrow)}">${made}</picture>`
       : made;
+    return `<span class="chart" role="group" aria-label="${utils.escapeHtml(token.content)}" tabindex="0">${shown}</span>`;
   };
 }
 

@@ -215,7 +215,7 @@ export function rooflineChart(
     {
       viewBox: `0 0 ${width} ${height}`,
       role: "img",
-      class: "chart",
+      class: "chart roofline",
       "aria-label": `Roofline: ${points.map(({ label, tflops }) => `${label} ${short(tflops)} TFLOP/s`).join(", ")}`,
     },
     ticksX.map((v) => [
