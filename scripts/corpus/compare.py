@@ -7,6 +7,7 @@ import argparse
 import csv
 import json
 import os
+import re
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -106,7 +107,7 @@ def main():
         folder = os.path.join(args.cases, case)
         out, gpu = next(((out, known[case]) for out, known in reversed(gpus) if case in known), (args.gpu[0], None))
         said = judge(case, folder, row, gpu, out, args.emulated)
-        found.append({**row, **said})
+        found.append({**row, **said, "gpu": (gpu or {}).get("gpu", "")})
         if args.details and said["bits"] not in ("alike", "no GPU run"):
             print(case, said["bits"], {name: {mode: one if isinstance(one, str) else [one["differ"], one["elements"], one.get("ulp"), one.get("ours"), one.get("gpu")] for mode, one in states.items()} for name, states in said.get("wrong", {}).items()})
     table = {}
@@ -120,12 +121,12 @@ def main():
     if args.csv:
         with open(args.csv, "w", encoding="utf-8", newline="") as file:
             write = csv.writer(file, lineterminator="\n").writerow
-            write(["case", "sha256 of the PTX", "compiler", "state", "bits", "buffers that vary on the GPU", "buffers that depend on the order", "errors", "notes", "ms"])
+            write(["case", "sha256 of the PTX", "compiler", "state", "bits", "buffers that vary on the GPU", "buffers that depend on the order", "errors", "notes", "ms", "GPU"])
             for row in found:
                 with open(os.path.join(args.cases, row["case"], "about.json"), encoding="utf-8") as about:
                     about = json.load(about)
                 rules = lambda notes: " ".join(sorted({one["rule"] for one in row.get("findings", []) if (one["severity"] == "note") == notes}))
-                write([row["case"], about["sha256"], about["compiler"], row["state"], BITS.get(row["bits"], row["bits"]), " ".join(row.get("varies", [])), " ".join(row.get("differing") or []), rules(False), rules(True), row.get("ms", "")])
+                write([row["case"], about["sha256"], about["compiler"], row["state"], BITS.get(row["bits"], row["bits"]), " ".join(row.get("varies", [])), " ".join(row.get("differing") or []), rules(False), rules(True), row.get("ms", ""), " ".join(re.findall(r"[A-Z]+\d+", row["gpu"])[:1])])
 
 
 if __name__ == "__main__":
