@@ -7,7 +7,6 @@ import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { findTarget, unwrap } from "@tilewright/core";
 import { openDevice } from "@tilewright/runtime";
-
 import { readModel } from "./onnx.ts";
 import { compileModel, type Plan } from "./plan.ts";
 import { runPlan } from "./run.ts";
@@ -65,10 +64,8 @@ if (command === "compile") {
   console.log(`${device.name}: ${describe(plan)}`);
   for (const [name, values] of made) {
     const expected = take(values.length);
-    const error = Array.from(values, (x, i) => Math.abs(x - (expected[i] ?? Number.NaN))).reduce(
-      (a, b) => Math.max(a, b),
-      0,
-    );
+    const errors = Array.from(values, (x, i) => Math.abs(x - (expected[i] ?? Number.NaN)));
+    const error = errors.reduce((a, b) => Math.max(a, b), 0);
     console.log(`${name}: ${values.length} elements, at most ${error.toPrecision(3)} from onnxruntime`);
     if (!(error <= TOLERANCE)) process.exitCode = 5;
   }

@@ -28,27 +28,29 @@ type Message = ReadonlyMap<number, readonly (bigint | Uint8Array)[]>;
 /** Bytes of a value by its wire type; integers and lengths say themselves (protobuf.dev, encoding). */
 const fixed: Readonly<Record<number, number>> = { 1: 8, 5: 4 };
 
+/** An integer of seven bits a byte, and where it ends. */
+function varint(bytes: Uint8Array, from: number): readonly [bigint, number] {
+  let value = 0n;
+  for (let at = from; at < bytes.length && at < from + 10; at++) {
+    const byte = bytes[at] ?? 0;
+    value |= BigInt(byte & 127) << BigInt(7 * (at - from));
+    if (byte < 128) return [BigInt.asIntN(64, value), at + 1];
+  }
+  throw new Error(`an integer has no end, at byte ${from}`);
+}
+
 function parse(bytes: Uint8Array): Message {
   const message = new Map<number, (bigint | Uint8Array)[]>();
-  let at = 0;
-  const varint = (): bigint => {
-    let value = 0n;
-    for (let shift = 0n; ; shift += 7n) {
-      const byte = bytes[at++];
-      if (byte === undefined || shift > 63n) throw new Error(`an integer has no end, at byte ${at}`);
-      value |= BigInt(byte & 127) << shift;
-      if (byte < 128) return BigInt.asIntN(64, value);
-    }
-  };
-  while (at < bytes.length) {
-    const tag = Number(varint());
-    const wire = tag & 7;
-    const length = wire === 2 ? Number(varint()) : fixed[wire];
-    if ((length === undefined && wire !== 0) || (length ?? 0) > bytes.length - at)
-      throw new Error(`this is no ONNX model: field ${tag >> 3} of wire type ${wire} at byte ${at}`);
-    const value = length === undefined ? varint() : bytes.subarray(at, at + length);
-    at += length ?? 0;
-    message.set(tag >> 3, [...(message.get(tag >> 3) ?? []), value]);
+  for (let at = 0, value: bigint | Uint8Array; at < bytes.length; ) {
+    [value, at] = varint(bytes, at);
+    const [field, wire] = [Number(value) >> 3, Number(value) & 7];
+    if (wire === 0 || wire === 2) [value, at] = varint(bytes, at);
+    const length = wire === 2 ? Number(value) : (fixed[wire] ?? 0);
+    if ((wire !== 0 && wire !== 2 && length === 0) || length > bytes.length - at)
+      throw new Error(`this is no ONNX model: field ${field} of wire type ${wire} at byte ${at}`);
+    if (wire !== 0) value = bytes.subarray(at, at + length);
+    at += length;
+    message.set(field, [...(message.get(field) ?? []), value]);
   }
   return message;
 }
@@ -64,13 +66,7 @@ const integers = (message: Message, field: number): readonly number[] =>
   (message.get(field) ?? []).flatMap((value) => {
     if (typeof value === "bigint") return [Number(value)];
     const found: number[] = [];
-    // Packed integers are the fields of a message without tags: give each one.
-    for (let at = 0, from = 0; at < value.length; at++)
-      if ((value[at] ?? 0) < 128) {
-        const one = parse(Uint8Array.of(8, ...value.subarray(from, at + 1)));
-        found.push(...integers(one, 1));
-        from = at + 1;
-      }
+    for (let at = 0, one = 0n; at < value.length; found.push(Number(one))) [one, at] = varint(value, at);
     return found;
   });
 
