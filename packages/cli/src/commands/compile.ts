@@ -216,7 +216,7 @@ shows what each pass does to it, and --from compiles an edited text to the edite
   run(session, args) {
     if (args.library !== undefined) return compileLibrary(session, args, args.library);
     const orphans = (["kernels", "launchers", "wheel", "certify"] as const).filter(
-      (name) => args[name] !== undefined && args[name] !== false,
+      (name) => args[name] !== undefined && (name !== "wheel" || args.wheel),
     );
     if (orphans.length > 0)
       return session.fail(

@@ -1,9 +1,13 @@
 /** Completion scripts for shells, from the commands themselves. */
 import { targets } from "@tilewright/core";
+import { wrap } from "../output/wrap.ts";
 import type { HelpSource } from "./help.ts";
 import { type Slot, spell } from "./parse.ts";
 
 export const shells = ["bash", "zsh", "fish"] as const;
+/** Columns of a line of a script, without what stands around its words. */
+const LINE = 48;
+
 type Shell = (typeof shells)[number];
 
 /** Words that a flag's value can be; empty where it can be anything. */
@@ -27,26 +31,29 @@ const flagsOf = ({
         ],
   );
 
+/** Words in double quotes, over as many lines as they take. */
+const quoted = (words: readonly string[]): string =>
+  `"${wrap(words.join(" "), LINE, "").replaceAll("\n", " \\\n")}"`;
+
 function bash(commands: readonly HelpSource[]): string {
   const values = commands.flatMap((command) =>
     flagsOf(command).flatMap(({ slot, names }) => {
       const words = valuesOf(slot);
       const keys = names.map((name) => `"${command.name} ${name}"`).join("|");
-      return words.length === 0 ? [] : [`    ${keys}) words="${words.join(" ")}" ;;`];
+      return words.length === 0 ? [] : [`    ${keys}) words=${quoted(words)} ;;`];
     }),
   );
   const flags = commands.map(
     (command) =>
-      `    ${command.name}) words="${flagsOf(command)
-        .flatMap(({ names }) => names)
-        .join(" ")} --help" ;;`,
+      `    ${command.name}) words=${quoted([...flagsOf(command).flatMap(({ names }) => names), "--help"])} ;;`,
   );
-  return `# tilewright completion bash > ~/.local/share/bash-completion/completions/tilewright
+  return `# goes to ~/.local/share/bash-completion/completions/tilewright
 _tilewright() {
-  local cur=\${COMP_WORDS[COMP_CWORD]} prev=\${COMP_WORDS[COMP_CWORD-1]} command=\${COMP_WORDS[1]} words=
+  local cur=\${COMP_WORDS[COMP_CWORD]} prev=\${COMP_WORDS[COMP_CWORD-1]}
+  local command=\${COMP_WORDS[1]} words=
   COMPREPLY=()
   if [ "$COMP_CWORD" -eq 1 ]; then
-    COMPREPLY=($(compgen -W "${commands.map(({ name }) => name).join(" ")} help --help --version" -- "$cur"))
+    COMPREPLY=($(compgen -W ${quoted([...commands.map(({ name }) => name), "help", "--help", "--version"])} -- "$cur"))
     return
   fi
   case "$command $prev" in

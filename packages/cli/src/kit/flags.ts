@@ -68,6 +68,13 @@ export const switchOn = (summary: string, options: FlagOptions = {}) =>
     .default(true)
     .register(flagRegistry, meta(summary, null, options, true));
 
+/** `--name` or `--no-name`: what is usual depends on other flags. */
+export const either = (summary: string, options: FlagOptions = {}) =>
+  z
+    .boolean()
+    .optional()
+    .register(flagRegistry, meta(summary, null, options, true));
+
 /** Any text. */
 export const text = (summary: string, options: FlagOptions = {}) =>
   z

@@ -121,13 +121,14 @@ function kernelOf(session: Session, request: KernelRequest, artifact: Artifact):
 }
 
 /**
- * The certificate of a kernel of a library. Errors: hazards, wrong numbers (a GPU's, too), orders that do not agree, each with the place that
+ * The certificate of a kernel of a library; `gpu`: with the bits of a GPU that is here. Errors: hazards, wrong numbers (a GPU's, too), orders that do not agree, each with the place that
  * asks for the kernel; launches that a GPU refuses; a schedule that does not fit smaller sizes.
  */
 export async function certificateOf(
   session: Session,
   request: KernelRequest,
   artifact: Artifact,
+  gpu: boolean,
 ): Promise<Checked<Certificate>> {
   const kernel = kernelOf(session, request, artifact);
   const at = `${request.at}, its certificate on ${request.target.arch}`;
@@ -155,8 +156,8 @@ export async function certificateOf(
   if (!ran.ok) return place(ran);
   if (ran.value.wrong.length > 0) return place(err(ran.value.wrong));
   const d = sha256(ran.value.d);
-  const gpu = await onGpu(session, kernel.value, inputs, d, arch, factors);
-  if (!gpu.ok) return place(gpu);
+  const onDevice = gpu ? await onGpu(session, kernel.value, inputs, d, arch, factors) : ok(null);
+  if (!onDevice.ok) return place(onDevice);
   const { m, n, k, batch } = problem;
   return ok({
     kernel: kernel.value === artifact ? "own" : "smaller",
@@ -165,7 +166,7 @@ export async function certificateOf(
     emulator: { version, orders: [...orders], seed: SEED, rules: Object.keys(rules) },
     boundRatio: ran.value.check?.boundRatio ?? 0,
     d,
-    gpu: gpu.value,
+    gpu: onDevice.value,
   });
 }
 

@@ -6,7 +6,7 @@ import type { EmitFormat } from "../compile/artefacts.ts";
 import { type OutputFile, writeFiles } from "../files/atomic.ts";
 import type { Session } from "../kit/command.ts";
 import { exitCodes } from "../kit/exit.ts";
-import { count, list, text, toggle } from "../kit/flags.ts";
+import { count, either, list, text, toggle } from "../kit/flags.ts";
 import { formatBytes, plural } from "../output/format.ts";
 import { renderTable } from "../output/table.ts";
 import { problemFlags } from "../request/flags.ts";
@@ -40,8 +40,8 @@ export const libraryFlags = {
     hint: languages.join(","),
     group,
   }),
-  certify: toggle(
-    "run every kernel on the emulator in all completion orders, and on a GPU that is here; what was checked stands in its manifest",
+  certify: either(
+    "run every kernel on the emulator in all completion orders, and on a GPU that is here; what was checked stands in its manifest (default: of a wheel, on the emulator alone)",
     { group },
   ),
   batchInvariant: toggle(
@@ -61,7 +61,7 @@ export type LibraryArgs = ProblemArgs &
     readonly launchers?: readonly Language[] | undefined;
     readonly wheel: boolean;
     readonly batchInvariant: boolean;
-    readonly certify: boolean;
+    readonly certify?: boolean | undefined;
     readonly emit?: readonly EmitFormat[] | undefined;
     readonly cubins?: readonly string[] | undefined;
     readonly out?: string | undefined;
@@ -214,7 +214,11 @@ export async function compileLibrary(session: Session, args: LibraryArgs, folder
       cubins: args.cubins ?? [],
       made: (artifact) => tellChoice(session, artifact),
       batchInvariant: args.batchInvariant,
-      certify: args.certify ? (request, artifact) => certificateOf(session, request, artifact) : null,
+      // What depends on the machine's GPU is asked for: a wheel has the same bytes everywhere.
+      certify:
+        (args.certify ?? args.wheel)
+          ? (request, artifact) => certificateOf(session, request, artifact, args.certify === true)
+          : null,
     }),
   );
   if (!built.ok) return session.fail(built.error);

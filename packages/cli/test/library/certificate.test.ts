@@ -49,6 +49,24 @@ test("small kernels are run themselves, large ones at sizes within reach, both i
   expect(small?.certificate?.d).not.toBe(large?.certificate?.d);
 });
 
+test("kernels of a wheel have certificates of the emulator unless told otherwise, and libraries where asked", async () => {
+  using folder = scratch();
+  const operations = [{ name: "small", problem: {}, sizes: [{ m: 32, n: 32, k: 16 }] }];
+  const stdin = JSON.stringify({ name: "lib", archs: ["sm_80"], operations });
+  const certificates = async (flags: string) => {
+    const { code, stderr } = await cli(`compile --library out --kernels - ${flags}`, {
+      ...{ cwd: folder.path, stdin },
+    });
+    expect([code, stderr]).toEqual([0, ""]);
+    const read = (path: string) => JSON.parse(readFileSync(join(folder.path, "out", path), "utf8"));
+    return read("index.json").artefacts.map((each: { manifest: string }) => read(each.manifest).certificate);
+  };
+  const orders = ["eager", "lazy", "random"];
+  expect(await certificates("--wheel")).toMatchObject([{ emulator: { orders, seed: 1 }, gpu: null }]);
+  expect(await certificates("--wheel --no-certify")).toEqual([undefined]);
+  expect(await certificates("")).toEqual([undefined]);
+});
+
 describe("with a GPU", () => {
   const library = {
     ...{ name: "lib", archs: ["sm_80"] },

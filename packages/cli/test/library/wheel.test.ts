@@ -72,7 +72,16 @@ const at = (path: string): string => join(folder.path, path);
 const wheel = "out/linear-1.2-py3-none-any.whl";
 
 beforeAll(async () => {
-  const argv = ["compile", "--library", "out", "--kernels", here("python/linear.json"), "--wheel", "--json"];
+  const argv = [
+    "compile",
+    "--library",
+    "out",
+    "--kernels",
+    here("python/linear.json"),
+    "--wheel",
+    "--no-certify",
+    "--json",
+  ];
   const { code, stdout, stderr } = await cli(argv, { cwd: folder.path });
   expect([code, stderr]).toEqual([0, ""]);
   expect(JSON.parse(stdout)).toMatchObject({ ok: true, wheel });
