@@ -136,7 +136,9 @@ class Elements {
     const place = f32imm(at[axis] + constant);
     if (reg === null) ctx.emit(null, "mov.f32", d, place);
     else {
-      ctx.emitAny(null, "cvt.rn.f32.u32", d, reg);
+      // Places that are counted from an end lie before it.
+      const signed = [...terms.values()].some((factor) => factor < 0);
+      ctx.emitAny(null, `cvt.rn.f32.${signed ? "s32" : "u32"}`, d, reg);
       ctx.emit(null, "add.rn.f32", d, d, place);
     }
     return d;

@@ -49,7 +49,7 @@ export function iterationsTaken(
 }
 
 /** A bound; 0 where it is below. */
-function boundOf(ctx: Context, bound: Expr): number | Reg<"u32"> {
+export function boundOf(ctx: Context, bound: Expr): number | Reg<"u32"> {
   const e = ctx.fold(bound);
   const divisor = e.kind === "div" ? e.divisor : 1;
   const { constant, terms } = ctx.linear(e.kind === "div" ? e.lhs : e);

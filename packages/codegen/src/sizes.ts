@@ -11,7 +11,7 @@ import {
   sizeOf,
   strideNames,
 } from "@tilewright/core";
-import { asLinear, type Expr, simplify, sizeDType } from "@tilewright/ir";
+import { asLinear, type Expr, outerRunsOf, simplify, sizeDType } from "@tilewright/ir";
 import { type IntegerOperand, imm, param } from "@tilewright/ptx";
 import { CannotLower } from "./cannotLower.ts";
 import type { Reg } from "./code.ts";
@@ -47,6 +47,8 @@ function sizeRegister(ctx: Context, name: SizeName): U32 {
 
 /** The extent of an axis of a global buffer. */
 export function extentOf(ctx: Context, buffer: string, axis: 0 | 1, shape: readonly [number, number]): Count {
+  const [rows] = axis === 0 ? outerRunsOf(ctx.program, buffer) : [];
+  if (rows !== undefined) return ctx.values.sum(ctx.variable(rows.first), ctx.variable(rows.count));
   const which = buffer.toLowerCase();
   if (which !== "a" && which !== "b" && which !== "c" && which !== "d") return shape[axis];
   const name = extentNames[which][axis];

@@ -1,11 +1,12 @@
 /** Where a tile lies: its coordinates from its number in the raster, and how many tiles there are. */
-import { clusterSize, clusterUnits, rangeOf } from "@tilewright/ir";
+import { clusterSize, clusterUnits, type Expr, rangeOf } from "@tilewright/ir";
 import { type IntegerOperand, imm } from "@tilewright/ptx";
 import { clusterNumber, clusterPlace } from "./clusters.ts";
 import type { Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
 import type { StmtOf } from "./engine.ts";
 import { isGrouped } from "./groups.ts";
+import { boundOf } from "./iterations.ts";
 import { type Coordinate, rasterise } from "./raster.ts";
 import { type Count, countOf } from "./sizes.ts";
 
@@ -22,6 +23,16 @@ export function schedulerOf({ scheduler }: Tiles): NonNullable<Tiles["scheduler"
 export function placeTile(ctx: Context, stmt: Tiles): void {
   if (isGrouped(ctx)) leaveBeyond(ctx, stmt);
   place(ctx, stmt, clusterSize(ctx.program) === 1 ? undefined : clusterNumber(ctx));
+  if (stmt.until !== undefined) leaveBehind(ctx, stmt.until, ctx.tileVars.get(stmt.vars[0])?.reg ?? null);
+}
+
+/** Blocks of rows of tiles from `until` on leave. */
+function leaveBehind(ctx: Context, until: Expr, row: U32 | null): void {
+  const end = boundOf(ctx, until);
+  if (typeof end === "number") return;
+  const none = ctx.entry.reg("pred", "p");
+  ctx.body.emit(null, "setp.le.u32", none, end, row ?? imm(0));
+  ctx.body.emit(none, "ret");
 }
 
 /** Of a grouped problem: blocks beyond the tiles of their group leave, before anything is divided by their number. */

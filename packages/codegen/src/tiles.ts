@@ -16,6 +16,7 @@ import type { StmtOf } from "./engine.ts";
 import { isGrouped } from "./groups.ts";
 import { walkTileList } from "./listTiles.ts";
 import { forgetSlots } from "./pipelines.ts";
+import { bindRuns } from "./runs.ts";
 import { countOperand } from "./sizes.ts";
 import { clustersOf, place, placeTile, schedulerOf } from "./tilePlace.ts";
 
@@ -23,6 +24,7 @@ type Tiles = StmtOf<"tiles">;
 type U32 = Reg<"u32">;
 
 export function lowerTiles(ctx: Context, stmt: Tiles, lower: (stmts: readonly Stmt[]) => void): void {
+  bindRuns(ctx);
   ctx.loopsOverTiles ||= stmt.loop !== null || stmt.streamK !== undefined;
   if (stmt.streamK !== undefined) {
     const body = (): void => lower(stmt.body);

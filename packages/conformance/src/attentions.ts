@@ -70,6 +70,38 @@ export const attentionTable: readonly Fields[] = [
   request(17, 260, 192, bf16),
   request(17, 515, 256, { ...bf16, scale: -0.1 }),
   request(70, 270, 96, { ...bf16, heads: 2, kvHeads: 1, causal: true }),
+  // Sequences of lengths of their own.
+  request(40, 70, 32, {
+    batch: 3,
+    heads: 2,
+    offsets: "both",
+    totalQueries: 77,
+    totalKeys: 100,
+    causal: true,
+  }),
+  request(9, 45, 32, { batch: 3, offsets: "keys", totalKeys: 60, layout: "bshd", window: 7, lse: true }),
+  request(70, 150, 64, { ...bf16, ...grouped, offsets: "both", totalQueries: 99, totalKeys: 200, lse: true }),
+  request(90, 90, 64, {
+    ...f16,
+    batch: 4,
+    heads: 2,
+    offsets: "both",
+    totalQueries: 200,
+    totalKeys: 150,
+    causal: true,
+    layout: "bshd",
+  }),
+  request(80, 300, 128, { ...bf16, batch: 2, offsets: "both", totalKeys: 350, causal: true, window: 60 }),
+  request(1, 300, 64, {
+    ...bf16,
+    batch: 3,
+    heads: 4,
+    kvHeads: 2,
+    offsets: "keys",
+    totalKeys: 500,
+    lse: true,
+  }),
+  request(33, 140, 72, { ...f16, batch: 2, valueDim: 40, offsets: "both", causal: "top-left", alibi: true }),
 ];
 
 /** A request from a seed: the same seed gives the same one everywhere. */
@@ -90,6 +122,9 @@ function randomAttention(random: Random, dtype: NonNullable<Fields["dtype"]>): F
     ...{ bias: often(pick(random, biasAxes)), alibi: often(true), lse: often(true) },
     ...{ window: often(random.integer(1, 40)), softCap: often(2), scale: often(0.2) },
   };
+  // Sequences of lengths of their own, whose scores no bias is added to.
+  const offsets = often(pick<"both" | "keys">(random, ["both", "keys"]));
+  if (offsets !== undefined) Object.assign(fields, { offsets, bias: undefined, batch: random.integer(1, 3) });
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as Fields;
 }
 

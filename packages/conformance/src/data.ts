@@ -21,6 +21,7 @@ import {
   randomScales,
   randomStorage,
   referenceGemm,
+  runData,
   sizeOf,
   stepExtents,
 } from "@tilewright/core";
@@ -185,7 +186,8 @@ export function caseData(
     if (bytes === undefined) return null;
     const operand = "operand" in step ? step.operand : null;
     const dtype = operand?.dtype ?? ("dtype" in step ? step.dtype : "f32");
-    const data = random(dtype, bytes / sizeOf(dtype), 3 + i);
+    const count = bytes / sizeOf(dtype);
+    const data = runData(step, count, seed * 32 + i) ?? random(dtype, count, 3 + i);
     return operand ? poisonGaps(operand.dtype, data, stepMask(problem, i, operand, data.length)) : data;
   });
   const alpha = problem.alpha === "runtime" ? (scalars.alpha ?? usual.alpha) : problem.alpha;

@@ -74,6 +74,15 @@ export {
 } from "./problem/expertRows.ts";
 export { LEAST_MAGNITUDE, largestOf, quantization, quantizeOf } from "./problem/quantize.ts";
 export { defineProblem, operations, readProblemRequest } from "./problem/request.ts";
+export {
+  checkRunOffsets,
+  outerRuns,
+  runAt,
+  runData,
+  runOffsets,
+  runsOf,
+  type ToldRuns,
+} from "./problem/runs.ts";
 export * from "./problem/scales.ts";
 export { operandSpan, packedStride } from "./problem/size.ts";
 export * from "./problem/stepInputs.ts";

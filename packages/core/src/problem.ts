@@ -51,6 +51,13 @@ export type Batch =
    */
   | { readonly kind: "grouped"; readonly count: number; readonly rows?: ExpertRows | undefined };
 
+/** What is known of runs of rows that follow each other: the rows of the longest, and of all. `outer`: they are rows of A and of what is stored; else of other factors. */
+export interface Runs {
+  readonly outer: boolean;
+  readonly most: number;
+  readonly total: number;
+}
+
 /**
  * How the rows of a mixture of experts are told apart, by int32 of device memory, one a group. `offsets`: rows of A and D are sorted by group, and group g ends before row `offsets[g]` of the m
  * that there are. `counts`: each group has m rows, and its first `counts[g]` are used.
@@ -109,6 +116,8 @@ export type EpilogueStep =
       readonly operand: Operand;
       readonly rows: number;
       readonly columns: number;
+      /** Its two columns tell rows of the problems of a batch apart (`problem/runs.ts`). */
+      readonly runs?: Runs | undefined;
       readonly name?: string | undefined;
     }
   /** A further matrix that statements of a tile program in front of the epilogue store; the value stays as it is. */

@@ -3,6 +3,7 @@
 import {
   type Checked,
   checkProblem,
+  checkRunOffsets,
   type Diagnostic,
   err,
   type LaunchEnvironment,
@@ -12,6 +13,7 @@ import {
   ok,
   type Problem,
   problemAt,
+  runsOf,
   workspaceBytes,
 } from "@tilewright/core";
 import type { Counters, Finding } from "@tilewright/emulator";
@@ -91,7 +93,7 @@ export function runGemm(
   const malformed = checkProblem(problem);
   if (malformed.length > 0) return err(malformed);
   const operands = deviceOperands(problem);
-  const problems = inputProblems(problem, operands, inputs, options);
+  const problems = [...inputProblems(problem, operands, inputs, options), ...offsetProblems(problem, inputs)];
   if (problems.length > 0) return err(problems);
   const env: LaunchEnvironment = {
     ...launchEnvironment(problem, device, {
@@ -113,6 +115,15 @@ export function runGemm(
     for (const free of owned.reverse()) free();
   }
 }
+
+/** What is wrong with offsets of runs that the host has: TW1020. A kernel takes any, and stays inside of its matrices. */
+const offsetProblems = (problem: Problem, { steps = [] }: Pick<GemmInputs, "steps">): readonly Diagnostic[] =>
+  runsOf(problem).flatMap((runs) => {
+    const bytes = steps[runs.step];
+    if (!(bytes instanceof Uint8Array) || bytes.byteLength % 4 !== 0) return [];
+    const offsets = new Int32Array(bytes.slice().buffer);
+    return checkRunOffsets(runs, offsets, `steps[${runs.step}]`);
+  });
 
 /** Launch-time scalars of the epilogue, under the names of their steps. */
 export function stepScalars(inputs: Pick<GemmInputs, "steps">): LaunchEnvironment {

@@ -216,6 +216,12 @@ function stated(
     return err([problemWith(codes.conflict, at, message, { hint: `its sizes are ${own.join(", ")}` })]);
   }
   if (operation.problem.op === "attention") {
+    if (operation.problem.offsets !== undefined) {
+      const message = "launchers have no place for offsets of sequences";
+      return err([
+        problemWith(codes.conflict, `${at}.offsets`, message, { hint: "compile writes one kernel" }),
+      ]);
+    }
     const fields = { ...operation.problem, ...sizes.dims };
     // An operator finds heads and queries by their axes.
     const made = attentionOf(fields.queries === 1 ? fields : { ...fields, packHeads: "off" });

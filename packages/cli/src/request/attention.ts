@@ -7,6 +7,7 @@ import {
   causalForms,
   type Diagnostic,
   err,
+  offsetForms,
   ok,
   type Problem,
   packings,
@@ -36,6 +37,19 @@ export const attentionFlags = {
     { group },
   ),
   window: number("a query sees so many keys up to its own, without --causal as many from it on", {
+    hint: "N",
+    group,
+  }),
+  offsets: choice(
+    "sequences of lengths of their own, one behind the other: cumulative offsets (int32, batch + 1) in device memory, of queries and keys (both) or of keys; --queries and --keys are those of the longest",
+    offsetForms,
+    { hint: "both|keys", group },
+  ),
+  totalQueries: number("rows of Q of all sequences, with --offsets both (default: batch * queries)", {
+    hint: "N",
+    group,
+  }),
+  totalKeys: number("rows of K of all sequences, with --offsets (default: batch * keys)", {
     hint: "N",
     group,
   }),

@@ -14,6 +14,7 @@ import {
   type ReferenceInputs,
   randomScales,
   randomStorage,
+  runData,
   type Storage,
   sizeOf,
   workspaceBytes,
@@ -115,7 +116,9 @@ export function randomInputs(
     if (isLaunchScalar(step)) return 0.5;
     const bytes = read.get(`epilogue${i}`);
     const dtype = stepDType(step);
-    return bytes === undefined || dtype === null ? null : random(3 + i, dtype, bytes / sizeOf(dtype));
+    if (bytes === undefined || dtype === null) return null;
+    const count = bytes / sizeOf(dtype);
+    return runData(step, count, options.seed + i) ?? random(3 + i, dtype, count);
   });
   const scales = (which: "a" | "b", stream: number): Uint8Array | null =>
     factorBytes(problem, `sf${which}`, factors) ??

@@ -1,5 +1,6 @@
 /** Where the matrices of a strided batch lie: in a row, or along several axes of which a matrix may lack some. */
 import { type Batch, type BatchAxes, operandShape, type Problem } from "../problem.ts";
+import { outerRuns } from "./runs.ts";
 import { operandSpan, packedStride } from "./size.ts";
 import { stepExtents } from "./stepInputs.ts";
 
@@ -92,7 +93,8 @@ export function outputsApart(problem: Problem): boolean {
     if (stride < span) return false;
     span = (extent - 1) * stride + span;
   }
-  return problem.batch.kind !== "strided" || everyProblem(problem);
+  // Runs of one matrix are apart as their offsets ascend.
+  return problem.batch.kind !== "strided" || outerRuns(problem) !== null || everyProblem(problem);
 }
 
 /** Whether each problem has a D of its own: no axis is left out. */

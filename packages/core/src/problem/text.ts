@@ -60,7 +60,7 @@ export function printStep(step: EpilogueStep): string {
       return `${step.kind}(${printOperand(step.operand)})`;
     case "factor":
     case "result":
-      return `${step.kind}(${step.rows},${step.columns},${printOperand(step.operand)})`;
+      return `${step.kind}(${step.rows},${step.columns},${printOperand(step.operand)}${runsText(step)})`;
     case "quantize":
       return `quantize(${step.group},${printOperand(step.operand)})`;
     case "cast":
@@ -69,6 +69,11 @@ export function printStep(step: EpilogueStep): string {
       return `reduce(${step.op},${step.over},${step.dtype})`;
   }
 }
+
+const runsText = (step: Extract<EpilogueStep, { kind: "factor" | "result" }>): string => {
+  const runs = step.kind === "factor" ? step.runs : undefined;
+  return runs === undefined ? "" : `,${runs.outer ? "outer" : "inner"}:${runs.most}:${runs.total}`;
+};
 
 /** Steps joined by `|`, `none` when there are none. */
 export const printEpilogue = (steps: readonly EpilogueStep[]): string =>
@@ -182,6 +187,11 @@ const fault = (at: string, message: string, hint: string): Diagnostic => ({
 function argument(name: string, text: string): Json {
   if (name === "operand") return operandText(text);
   if (["min", "max", "rows", "columns", "group"].includes(name)) return number(text);
+  if (name === "runs") {
+    const [which, most, total] = text.split(":");
+    const outer = which === "outer" ? true : which === "inner" ? false : (which ?? "");
+    return { outer, most: number(most ?? ""), total: number(total ?? "") };
+  }
   if (name === "saturate") return text === "saturate" ? true : text === "ieee" ? false : text;
   return text;
 }
@@ -226,8 +236,9 @@ function stepText(part: string, i: number, faults: Diagnostic[]): readonly Json[
     );
     return [];
   }
-  const names = stepArguments[kind as EpilogueStep["kind"]];
   const values = match[2] === undefined || match[2] === "" ? [] : match[2].split(",");
+  const usual = stepArguments[kind as EpilogueStep["kind"]];
+  const names = kind === "factor" && values.length > usual.length ? [...usual, "runs"] : usual;
   if (values.length !== names.length) {
     faults.push(
       fault(

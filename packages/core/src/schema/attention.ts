@@ -12,6 +12,8 @@ export const causalForms = ["bottom-right", "top-left"] as const;
 export const attentionLayouts = ["bhsd", "bshd"] as const;
 /** Whether heads that share keys are rows of one tile. */
 export const packings = ["on", "off"] as const;
+/** Whose sequences have lengths of their own: queries and keys, or keys alone. */
+export const offsetForms = ["both", "keys"] as const;
 /** Axes that a bias has: batch, heads, queries, keys. The others share it. */
 export const biasAxes = ["bhqs", "bhs", "bqs", "bs", "hqs", "hs", "qs", "s"] as const;
 
@@ -26,6 +28,17 @@ export const attentionRequestSchema = z
     headDim: integer(1, "columns of Q and K"),
     valueDim: integer(1, "columns of V and O; headDim unless given").optional(),
     batch: integer(1, "sequences; 1").optional(),
+    offsets: z
+      .enum(offsetForms)
+      .optional()
+      .describe(
+        "rows of the sequences follow each other, those of K and V and, with both, of Q and O; cumulative offsets in device memory (int32, batch + 1) say where each begins and ends. queries and keys are those of the longest",
+      ),
+    totalQueries: integer(
+      1,
+      "with offsets both: rows of Q of all sequences; batch * queries unless given",
+    ).optional(),
+    totalKeys: integer(1, "with offsets: rows of K of all sequences; batch * keys unless given").optional(),
     dtype: z.enum(attentionDTypes).optional().describe("of Q, K and V; f32 unless given"),
     d: z
       .strictObject({ dtype: z.enum(attentionDTypes).optional() })

@@ -44,6 +44,14 @@ const name = z
 
 const extents = { rows: integer(1, "rows of the matrix"), columns: integer(1, "columns of the matrix") };
 
+const runs = z
+  .strictObject({
+    outer: z.boolean().describe("rows of A and of what is stored; else of other factors"),
+    most: integer(1, "rows of the longest run"),
+    total: integer(1, "rows of all"),
+  })
+  .describe("the step's two columns say where runs of rows begin and end: cumulative offsets of a batch");
+
 const epilogueSteps = <T extends z.ZodType>(operand: T) =>
   z.array(
     z.discriminatedUnion("kind", [
@@ -67,7 +75,7 @@ const epilogueSteps = <T extends z.ZodType>(operand: T) =>
         .strictObject({ kind: z.literal("source"), operand, name })
         .describe("load an m x n matrix, for a map"),
       z
-        .strictObject({ kind: z.literal("factor"), operand, ...extents, name })
+        .strictObject({ kind: z.literal("factor"), operand, ...extents, runs: runs.optional(), name })
         .describe(
           "the second matrix of a gated product; or a further factor of a tile program, of A.B, whose columns are then its rows, or of the product before; the value stays as it is",
         ),

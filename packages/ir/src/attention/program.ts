@@ -27,10 +27,15 @@ export function attentionText(attention: Attention, views: AttentionViews = {}):
   // Heads that are rows are no axis of the batch.
   const shared = rows.packed ? 1 : heads / kvHeads;
   const name = `attention_${dtype}_b${batch}_h${heads}${shared === 1 ? "" : `_${kvHeads}`}_q${queries}_k${keys}_d${headDim}`;
-  const parts = keys > MOST_AT_ONCE;
+  const parts = keys > MOST_AT_ONCE || attention.offsets !== null;
   const sum = parts ? "%l" : "%y";
-  const query = axesOf(rows.packed ? "bhsd" : attention.layout, ["h", ...(shared === 1 ? [] : ["g"])]);
-  const key = axesOf(attention.layout, ["h"]);
+  const both = attention.offsets === "both";
+  const query = axesOf(
+    rows.packed ? "bhsd" : attention.layout,
+    ["h", ...(shared === 1 ? [] : ["g"])],
+    both ? [] : ["b"],
+  );
+  const key = axesOf(attention.layout, ["h"], attention.offsets === null ? ["b"] : []);
   const r = rows.axis;
   return `${[
     "tile.ir 6",
@@ -38,8 +43,8 @@ export function attentionText(attention: Attention, views: AttentionViews = {}):
     `  axis b = ${batch} batch`,
     `  axis h = ${kvHeads} batch`,
     ...(shared === 1 ? [] : [`  axis g = ${shared} batch`]),
-    `  axis ${r} = ${rows.packed ? queries * (heads / kvHeads) : queries}`,
-    `  axis s = ${keys}${parts ? "" : " whole"}`,
+    `  axis ${r} = ${rows.packed ? queries * (heads / kvHeads) : queries}${both ? ` runs %qo along b of ${attention.totalQueries}` : ""}`,
+    `  axis s = ${keys}${attention.offsets === null ? (parts ? "" : " whole") : ` runs %ko along b of ${attention.totalKeys}`}`,
     `  axis d = ${headDim}`,
     `  axis e = ${valueDim} whole`,
     `  param %Q ${dtype}${views.Q ? strided(views.Q, shared, ["q", "d"]) : `[${query(r, "d")}]`}`,
@@ -51,7 +56,7 @@ export function attentionText(attention: Attention, views: AttentionViews = {}):
           `  param %bias ${views.bias?.dtype ?? dtype}${views.bias ? strided(views.bias, shared, ["q", "s"], bias) : `[${biasOf(bias, shared > 1, rows)}]`}`,
         ]),
     ...(attention.alibi ? [`  param %slopes f32[h${shared === 1 && !rows.packed ? "" : ", g"}]`] : []),
-    ...(attention.lse ? [`  param %L f32[b, h, ${shared === 1 ? "" : "g, "}${r}]`] : []),
+    ...(attention.lse ? [`  param %L f32[${both ? "" : "b, "}h, ${shared === 1 ? "" : "g, "}${r}]`] : []),
     `  param %O ${stored}${views.O ? strided(views.O, shared, ["q", "e"]) : `[${query(r, "e")}]`}`,
     `  tile %S f32[${r}, s]`,
     `  tile %P ${dtype}[${r}, s]`,
@@ -82,13 +87,14 @@ interface Rows {
 
 /** Heads that share keys are rows where theirs lie at one distance, and what is added to scores has them, too, or neither heads nor queries. */
 function rowsOf(
-  { heads, kvHeads, queries, layout, bias, alibi, packHeads }: Attention,
+  { heads, kvHeads, queries, layout, bias, alibi, packHeads, offsets }: Attention,
   views: AttentionViews,
 ): Rows {
   const one = queries === 1;
   const has = (axis: string): boolean => bias?.includes(axis) ?? false;
   const together = one || (layout === "bhsd" && !alibi && has("h") === has("q"));
-  const packed = packHeads && heads > kvHeads && together && Object.keys(views).length === 0;
+  const packed =
+    packHeads && heads > kvHeads && together && offsets !== "both" && Object.keys(views).length === 0;
   if (!packed) return { axis: "q", packed, query: "q" };
   return one
     ? { axis: "g", packed, query: "0" }
@@ -97,9 +103,9 @@ function rowsOf(
 
 /** Axes of a parameter in the order of memory. */
 const axesOf =
-  (layout: Attention["layout"], heads: readonly string[]) =>
+  (layout: Attention["layout"], heads: readonly string[], batch: readonly string[]) =>
   (rows: string, columns: string): string =>
-    (layout === "bhsd" ? ["b", ...heads, rows, columns] : ["b", rows, ...heads, columns]).join(", ");
+    [...batch, ...(layout === "bhsd" ? [...heads, rows] : [rows, ...heads]), columns].join(", ");
 
 /** Axes and strides of a view, those of `has` where it lacks some; heads that `shared` of Q have in common are two axes. */
 function strided(
@@ -210,19 +216,39 @@ function scored(
   return { lines, factor };
 }
 
+/** How positions of keys and queries are compared: as they are, or, where lengths are a sequence's own and the last query has the last key, from the ends. */
+interface Positions {
+  readonly key: string;
+  readonly query: string;
+  /** The own key of query 0, by its position. */
+  readonly offset: number;
+}
+
+function positionsOf({ offsets, causal, queries, offset }: Attention, query: string): Positions {
+  if (offsets === null || causal === "top-left") return { key: "s", query, offset };
+  return offsets === "both"
+    ? { key: "end(s)", query: "end(q)", offset: 0 }
+    : { key: "end(s)", query, offset: -queries };
+}
+
 /** What is added to scores. ALiBi's distances are from a query's own key. */
-const addedTo = ({ bias, alibi, offset }: Attention, query: string): string =>
-  `${bias === null ? "" : " + %bias"}${alibi ? ` - %slopes * abs(${position(query, offset)} - s)` : ""}`;
+function addedTo(attention: Attention, row: string): string {
+  const { bias, alibi } = attention;
+  const { key, query, offset } = positionsOf(attention, row);
+  return `${bias === null ? "" : " + %bias"}${alibi ? ` - %slopes * abs(${position(query, offset)} - ${key})` : ""}`;
+}
 
 /** The score where a query sees the key, else -inf; null without a mask. */
-function masked({ causal, offset, window, keys, queries }: Attention, query: string): string | null {
+function masked(attention: Attention, row: string): string | null {
+  const { causal, window, keys, queries, offsets } = attention;
+  const { key, query, offset } = positionsOf(attention, row);
   let value = "%S";
   const ahead = causal ? 0 : window === null ? null : window - 1;
   // Keys below the diagonal of the last query are all seen by it.
-  if (ahead !== null && offset + ahead < keys - 1)
-    value = `select(s < ${position(query, offset + ahead + 1)}, ${value}, -inf)`;
-  if (window !== null && queries - 1 + offset >= window)
-    value = `select(s < ${position(query, offset - window + 1)}, -inf, ${value})`;
+  if (ahead !== null && (offsets !== null || offset + ahead < keys - 1))
+    value = `select(${key} < ${position(query, offset + ahead + 1)}, ${value}, -inf)`;
+  if (window !== null && (offsets !== null || queries - 1 + offset >= window))
+    value = `select(${key} < ${position(query, offset - window + 1)}, -inf, ${value})`;
   return value === "%S" ? null : value;
 }
 
@@ -231,7 +257,9 @@ const position = (query: string, by: number): string =>
   query === "0" ? `${by}` : by < 0 ? `${query} - ${-by}` : `${query} + ${by}`;
 
 /** Whether some query may see no key at all: its O is 0. */
-const leavesNone = ({ causal, offset, window, queries, keys, bias }: Attention): boolean =>
+const leavesNone = ({ causal, offset, window, queries, keys, bias, offsets }: Attention): boolean =>
+  // A sequence may have none.
+  offsets !== null ||
   // It may be a mask: -inf of every key.
   bias !== null ||
   (causal && offset < 0) ||

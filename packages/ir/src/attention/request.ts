@@ -10,6 +10,7 @@ import {
   maxExtent,
   ok,
   problemCodes,
+  runOffsets,
 } from "@tilewright/core";
 
 type Element = NonNullable<AttentionRequest["dtype"]>;
@@ -23,6 +24,11 @@ export interface Attention {
   readonly headDim: number;
   readonly valueDim: number;
   readonly batch: number;
+  /** Whose sequences have lengths of their own, up to `queries` and `keys`; null: all have as many. */
+  readonly offsets: NonNullable<AttentionRequest["offsets"]> | null;
+  /** Rows of Q and of K of all sequences together. */
+  readonly totalQueries: number;
+  readonly totalKeys: number;
   /** Of Q, K and V, and of O. */
   readonly dtype: Element;
   readonly stored: Element;
@@ -54,7 +60,10 @@ const MOST_GROWTH = 15;
 /** Queries of which those of one head leave most rows of a tile empty. */
 const FEW_QUERIES = 16;
 
-const sizes = ["queries", "keys", "heads", "kvHeads", "headDim", "valueDim", "batch", "window"] as const;
+const sizes = [
+  ...(["queries", "keys", "heads", "kvHeads", "headDim", "valueDim", "batch", "window"] as const),
+  ...(["totalQueries", "totalKeys"] as const),
+];
 
 /** Attention from a request of any origin. Errors: TW1008 for its form, TW1001 and TW1002 for sizes, TW1019 for what they mean together; all at once. */
 export function readAttention(given: unknown): Checked<Attention> {
@@ -68,12 +77,16 @@ export function readAttention(given: unknown): Checked<Attention> {
   const request = parsed.data;
   const found = checkAttention(request);
   if (found.length > 0) return err(found);
+  const { batch = 1, offsets = null } = request;
   const { queries, keys, headDim, heads = 1, dtype = "f32", causal = false } = request;
   return ok({
     ...{ queries, keys, heads, headDim, dtype },
     kvHeads: request.kvHeads ?? heads,
     valueDim: request.valueDim ?? headDim,
-    batch: request.batch ?? 1,
+    batch,
+    offsets,
+    totalQueries: (offsets === "both" && request.totalQueries) || batch * queries,
+    totalKeys: (offsets !== null && request.totalKeys) || batch * keys,
     stored: request.d?.dtype ?? dtype,
     layout: request.layout ?? "bhsd",
     causal: causal === true ? "bottom-right" : causal,
@@ -91,8 +104,21 @@ export function readAttention(given: unknown): Checked<Attention> {
 
 /** A request with every field, which reads as the same attention. */
 export function requestOfAttention(attention: Attention): AttentionRequest {
-  const { stored, window, softCap, bias, packHeads, offset: _, ...rest } = attention;
+  const {
+    stored,
+    window,
+    softCap,
+    bias,
+    packHeads,
+    offset: _,
+    offsets,
+    totalQueries,
+    totalKeys,
+    ...rest
+  } = attention;
   return {
+    ...(offsets === null ? {} : { offsets, totalKeys }),
+    ...(offsets === "both" ? { totalQueries } : {}),
     ...{ op: "attention", ...rest, d: { dtype: stored }, packHeads: packHeads ? "on" : "off" },
     ...(window === null ? {} : { window }),
     ...(softCap === null ? {} : { softCap }),
@@ -103,6 +129,7 @@ export function requestOfAttention(attention: Attention): AttentionRequest {
 /** One line, the fields in the order of a request; of what is off, nothing. */
 export function printAttention(attention: Attention): string {
   const { queries, keys, heads, kvHeads, headDim, valueDim, batch, dtype, stored: d, ...others } = attention;
+  const { offsets, totalQueries, totalKeys } = others;
   const { layout, causal, window, scale, bias, alibi, lse, packHeads, softCap, rescaleAbove } = others;
   const sizes = { queries, keys, heads, kvHeads, headDim, valueDim, batch, dtype, d, layout };
   const said = {
@@ -116,6 +143,9 @@ export function printAttention(attention: Attention): string {
     packHeads,
     softCap,
     rescaleAbove: rescaleAbove || null,
+    offsets,
+    totalQueries: offsets === "both" && totalQueries,
+    totalKeys: offsets !== null && totalKeys,
   };
   const fields = Object.entries(said).filter(([, value]) => value !== false && value !== null);
   return ["attention", ...fields.map(([name, value]) => `${name}=${value === true ? "on" : value}`)].join(
@@ -123,9 +153,22 @@ export function printAttention(attention: Attention): string {
   );
 }
 
-/** FLOP of a launch: two for each column of Q and of V, each query and each key that it sees. */
+/** FLOP of a launch: two for each column of Q and of V, each query and each key that it sees; of sequences with lengths of their own those of equal ones. */
 export function attentionFlops(attention: Attention): number {
-  const { queries, keys, heads, batch, headDim, valueDim, causal, offset, window } = attention;
+  const { heads, batch, headDim, valueDim, offsets, totalQueries, totalKeys } = attention;
+  const lengths = (most: number, total: number, own: boolean): readonly number[] => {
+    const ends = runOffsets({ outer: true, most, total: own ? total : batch * most }, batch);
+    return Array.from({ length: batch }, (_, i) => (ends[i + 1] ?? 0) - (ends[i] ?? 0));
+  };
+  const queries = lengths(attention.queries, totalQueries, offsets === "both");
+  const keys = lengths(attention.keys, totalKeys, offsets !== null);
+  const seen = queries.reduce((sum, count, i) => sum + pairsSeen(attention, count, keys[i] ?? 0), 0);
+  return 2 * seen * (headDim + valueDim) * heads;
+}
+
+/** Pairs of a query and a key that it sees, of one sequence. */
+function pairsSeen({ causal, window }: Attention, queries: number, keys: number): number {
+  const offset = causal === "top-left" ? 0 : keys - queries;
   let seen = 0;
   for (let q = 0; q < queries; q++) {
     const own = q + offset;
@@ -133,7 +176,7 @@ export function attentionFlops(attention: Attention): number {
     const first = window === null ? 0 : own - window + 1;
     seen += Math.max(0, Math.min(keys - 1, last) - Math.max(0, first) + 1);
   }
-  return 2 * seen * (headDim + valueDim) * heads * batch;
+  return seen;
 }
 
 function checkAttention(request: AttentionRequest): readonly Diagnostic[] {
@@ -145,6 +188,21 @@ function checkAttention(request: AttentionRequest): readonly Diagnostic[] {
     const code = value > maxExtent ? problemCodes.tooLarge : problemCodes.size;
     found.push(invalid(code, name, message, `from 1 to ${maxExtent}`));
   }
+  for (const [name, own, hint] of [
+    ["totalQueries", request.offsets === "both", "add offsets: both, or leave it out"],
+    ["totalKeys", request.offsets !== undefined, "add offsets, or leave it out"],
+  ] as const)
+    if (request[name] !== undefined && !own)
+      found.push(invalid(problemCodes.attention, name, "is of sequences with lengths of their own", hint));
+  if (request.bias !== undefined && request.offsets !== undefined)
+    found.push(
+      invalid(
+        problemCodes.attention,
+        "bias",
+        "a bias has as many queries and keys for every sequence",
+        "leave it out, or offsets",
+      ),
+    );
   const { heads = 1, kvHeads = heads, softCap, scale, rescaleAbove = 0 } = request;
   if (found.length === 0 && heads % kvHeads !== 0)
     found.push(

@@ -15,6 +15,7 @@ import {
   type AxisStmt,
   axisOf,
   batchOf,
+  memoryExtent,
   type Named,
   type NamedLeaf,
   namedIn,
@@ -198,7 +199,9 @@ export function anchorOf(program: AxisProgram): Checked<Anchor> {
     if (found !== null) return fault(...found);
   }
   const extent = (name: string | undefined): number => axisOf(program, name ?? "").extent;
+  const outer = axisOf(program, m).runs;
   for (const param of [d, ...results]) {
+    if (outer !== undefined && param.axes[0] === m) continue;
     const missing = batchOf(program).find((axis) => axis.extent > 1 && strideAlong(param, axis.name) === 0);
     if (missing === undefined) continue;
     return fault(
@@ -212,6 +215,7 @@ export function anchorOf(program: AxisProgram): Checked<Anchor> {
   };
   const operand = (name: string | undefined) =>
     name === undefined ? { dtype: "f32" as const } : matrix(parameter(name));
+  const whole = (name: string | undefined): number => memoryExtent(axisOf(program, name ?? ""));
   const request = {
     m: extent(m),
     k: product === undefined ? 1 : extent(namedIn(program, product.a).axes[1]),
@@ -222,9 +226,14 @@ export function anchorOf(program: AxisProgram): Checked<Anchor> {
   /** A matrix of sizes of its own, which the epilogue leaves alone; a vector is its only row, one along rows that is stored its only column, a value of the batch's axes alone its only element. */
   const apart = (param: Parameter) => {
     const { name, axes } = param;
-    const columns = axes.length === 0 ? 1 : extent(axes.at(-1));
+    const told = program.axes.find((axis) => axis.runs?.offsets === name);
+    const columns = axes.length === 0 ? (told === undefined ? 1 : 2) : whole(axes.at(-1));
     const [rows, operand] =
-      axes.length < 2 ? [1, { dtype: param.dtype, ld: columns }] : [extent(axes[0]), matrix(param)];
+      axes.length < 2 ? [1, { dtype: param.dtype, ld: columns }] : [whole(axes[0]), matrix(param)];
+    if (told?.runs !== undefined) {
+      const runs = { outer: told.name === m, most: told.extent, total: told.runs.total };
+      return { kind: "factor", rows, columns, operand: { ...operand, layout: "row" }, runs, name } as const;
+    }
     if (!results.includes(param)) return { kind: "factor", rows, columns, operand, name } as const;
     const stands = axes.length === 1 && strideAlong(param, m) === 1;
     const column = {
@@ -256,6 +265,7 @@ export function anchorOf(program: AxisProgram): Checked<Anchor> {
   const merged = mine === undefined ? null : extent(mine);
   const launched = defineProblem({
     ...request,
+    m: whole(m),
     n: extent(n),
     epilogue: [...read, ...steps.slice(read.length).map(apart)],
     ...(batch && { batch }),

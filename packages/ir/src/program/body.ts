@@ -1,7 +1,7 @@
 /** The statements of a program over named axes, as statements of tiles: loops over parts, masks of columns behind an extent, views of parameters. */
-import { type DType, mapLeaves, stepBuffer } from "@tilewright/core";
+import { type DType, mapLeaves, runsOf, stepBuffer } from "@tilewright/core";
 import { cond } from "../tile/cond.ts";
-import { add, lit, mul, v } from "../tile/expr.ts";
+import { add, div, lit, mul, sub, v } from "../tile/expr.ts";
 import { registerBuffer } from "../tile/gemm.ts";
 import { bufferOf, eachStmt, wholeView } from "../tile/rewrite.ts";
 import type {
@@ -25,12 +25,13 @@ const NEUTRAL: Readonly<Record<RowReduction, number>> = { max: Number.NEGATIVE_I
 /** Columns of a parameter that a turn of a loop reads where nothing multiplies it. */
 const CHUNK = 32;
 
-/** The value in columns, counted from `from` on, before `end`, and another in those behind. */
-function before(from: Expr, end: number, value: ElementExpr, other: number): ElementExpr {
+/** The value in columns, counted from `from` on, before `end`, and another in those behind. A variable end is 0 of columns counted from there. */
+function before(from: Expr, end: Expr, value: ElementExpr, other: number): ElementExpr {
+  if (end.kind !== "const") return before(sub(from, end), lit(0), value, other);
   const number = (x: number) => ({ kind: "number", value: x }) as const;
   const leaf: ElementLeaf = from.kind === "const" ? { kind: "col" } : { kind: "col", from };
   const col = { kind: "leaf", leaf } as const;
-  return { kind: "apply", fn: "select", args: [col, number(end), value, number(other)] };
+  return { kind: "apply", fn: "select", args: [col, number(end.value), value, number(other)] };
 }
 
 /**
@@ -122,14 +123,35 @@ export class Body {
         const plain =
           value.kind === "leaf" && value.leaf.kind === "element" && this.#held(value.leaf.name) === this.#acc;
         const dst = wholeView(this.#acc);
+        const { first } = this.#run(this.#program.grid[0]);
+        const [row, col] = epilogue.dst.origin;
         const steps = this.#anchor.launched.epilogue;
         return [
           ...(plain ? [] : [{ kind: "map", dst, value: this.#value(value, turn) } as const]),
-          { ...epilogue, steps },
+          { ...epilogue, dst: { ...epilogue.dst, origin: [add(row, first), col] }, steps },
         ];
       }
     }
   }
+
+  /** Where the run of an axis begins that the problem at hand has, and its elements; those of all where it has none. */
+  #run(axis: string): { readonly first: Expr; readonly count: Expr } {
+    const { extent, runs } = axisOf(this.#program, axis);
+    const operand = runs && this.#anchor.operands.get(runs.offsets);
+    const told = runsOf(this.#anchor.launched).find(({ step }) => operand === `epilogue${step}`);
+    return told === undefined
+      ? { first: lit(0), count: lit(extent) }
+      : { first: v(told.first), count: v(told.count) };
+  }
+
+  /** Work tiles of rows behind the run have nothing to do: the first of them. */
+  get until(): Expr | null {
+    const { count } = this.#run(this.#program.grid[0]);
+    const [rows] = this.#tile;
+    return count.kind === "const" ? null : div(add(count, rows - 1), rows);
+  }
+
+  readonly #countOf = (axis: string): Expr => this.#run(axis).count;
 
   /** A mask is applied in parts that have masked elements. */
   #map(stmt: Extract<AxisStmt, { kind: "map" }>, turn: Turn | null): readonly Stmt[] {
@@ -138,7 +160,9 @@ export class Body {
     const [rows] = this.#tile;
     const tile = { at: this.#origin[0], rows, width: this.#sizes.width };
     const masked =
-      turn?.tiles === true ? maskedIterations(this.#program, turn.axis, stmt, tile, turn.at) : null;
+      turn?.tiles === true
+        ? maskedIterations(this.#program, turn.axis, stmt, tile, turn.at, this.#countOf)
+        : null;
     const maps =
       masked === null ? [map] : masked.map((when): Stmt => ({ kind: "if", cond: when, body: [map] }));
     const [, axis] = namedIn(this.#program, stmt.tile).axes;
@@ -157,13 +181,17 @@ export class Body {
 
   /** In iterations that have columns behind the axis's extent, those of a tile become the value: what they hold otherwise means nothing. */
   #cleared(dst: View, { axis, at, width }: Turn, value: number): readonly Stmt[] {
-    const { extent } = axisOf(this.#program, axis);
-    if (extent % (width * this.split) === 0) return [];
+    const { count } = this.#run(axis);
+    if (this.#parted(count, width)) return [];
     this.#behind.set(dst.buffer, value);
     const held = { kind: "leaf", leaf: { kind: "view", view: dst } } as const;
-    const map: Stmt = { kind: "map", dst, value: before(at, extent, held, value) };
-    return [{ kind: "if", cond: cond(add(at, width), ">", extent), body: [map] }];
+    const map: Stmt = { kind: "map", dst, value: before(at, count, held, value) };
+    return [{ kind: "if", cond: cond(add(at, width), ">", count), body: [map] }];
   }
+
+  /** Whether parts of a width end where the axis does. */
+  readonly #parted = (count: Expr, width: number): boolean =>
+    count.kind === "const" && count.value % (width * this.split) === 0;
 
   /** CTAs of a work tile hand in what their parts have come to; the last one merges it in their order and goes on. */
   #together(merge: Extract<AxisStmt, { kind: "merge" }>, rest: readonly AxisStmt[]): Stmt {
@@ -199,7 +227,7 @@ export class Body {
     const at = this.split === 1 ? v(name) : add(mul(v(CUT), each), v(name));
     const turn = { axis, at: mul(at, width), width, tiles: true, below: null };
     const tile = { at: this.#origin[0], rows, width };
-    const bounds = this.split === 1 ? iterationsSeen(this.#program, loop, tile) : null;
+    const bounds = this.split === 1 ? iterationsSeen(this.#program, loop, tile, this.#countOf) : null;
     const within = bounds && ({ bounds, take: "all" } as const);
     const stated = { kind: "for", var: name, from: lit(0), to, ...(within && { within }) } as const;
     return { ...stated, unroll: false, body: this.list(body, turn) };
@@ -215,10 +243,14 @@ export class Body {
     const at = mul(v(name), each);
     const held = namedIn(this.#program, a);
     const left = isParameter(held)
-      ? { buffer: this.#global(a), slot: lit(0), origin: [this.#origin[0], at] as const }
+      ? {
+          buffer: this.#global(a),
+          slot: lit(0),
+          origin: [this.#span(held.axes[0] ?? "", null)[0], at] as const,
+        }
       : { ...wholeView(this.#held(a)), origin: [lit(0), at] as const };
     const [column, columns] = this.#span(namedIn(this.#program, b).axes[1] ?? "", turn);
-    const row = part === null ? at : add(part.at, at);
+    const row = add(this.#run(axis).first, part === null ? at : add(part.at, at));
     const right = { buffer: this.#global(b), slot: lit(0), origin: [row, column] as const };
     const product: Stmt = {
       ...this.#product,
@@ -245,13 +277,13 @@ export class Body {
     if (turn?.tiles === true && turn.axis === axis) return made;
     const extent = this.#isFactor(tile) ? axisOf(this.#program, axis).extent : this.#tile[1];
     if (extent >= this.#tile[1]) return made;
-    return before(lit(0), extent, made, 0);
+    return before(lit(0), lit(extent), made, 0);
   }
 
   /** What columns of the turn's part have behind the axis's extent. */
   #inside(value: ElementExpr, { axis, at, width }: Turn, neutral: number): ElementExpr {
-    const { extent } = axisOf(this.#program, axis);
-    return extent % (width * this.split) === 0 ? value : before(at, extent, value, neutral);
+    const { count } = this.#run(axis);
+    return this.#parted(count, width) ? value : before(at, count, value, neutral);
   }
 
   /** What is left of the axis behind the loop has a turn of its own: outside a parameter reads give 0, of which an expression may make anything. */
@@ -307,19 +339,21 @@ export class Body {
   #value(e: NamedExpr, turn: Turn | null): ElementExpr {
     return mapLeaves(e, (leaf) =>
       leaf.kind === "position"
-        ? this.#position(leaf.axis, turn)
+        ? this.#position(leaf, turn)
         : { kind: "view", view: this.#view(leaf.name, turn) },
     );
   }
 
   /** The element's position along an axis, of the work tiles' and of loops' counted from where the tile, or the part, begins. */
-  #position(axis: string, turn: Turn | null): ElementLeaf {
-    if (turn?.axis === axis) return { kind: "col", from: turn.at };
+  #position({ axis, end }: { readonly axis: string; readonly end?: true }, turn: Turn | null): ElementLeaf {
+    const counted = (kind: "row" | "col", at: Expr | null): ElementLeaf => {
+      const from = end ? sub(at ?? lit(0), this.#run(axis).count) : at;
+      return from === null ? { kind } : { kind, from };
+    };
+    if (turn?.axis === axis) return counted("col", turn.at);
     const [rows, columns] = this.#program.grid;
-    if (axis === rows) return { kind: "row", from: this.#origin[0] };
-    return axis === columns && !axisOf(this.#program, axis).whole
-      ? { kind: "col", from: this.#origin[1] }
-      : { kind: "col" };
+    if (axis === rows) return counted("row", this.#origin[0]);
+    return counted("col", axis === columns && !axisOf(this.#program, axis).whole ? this.#origin[1] : null);
   }
 
   /** The part of a parameter that the work tile, or the turn, has; or all of a tile. */
@@ -347,10 +381,11 @@ export class Body {
     return parted ? this.#sizes.width : this.#tile[1];
   }
 
-  /** Where the part of an axis begins, and its length. */
+  /** Where in memory the part of an axis begins, and its length. */
   #span(axis: string, turn: Turn | null): readonly [Expr, number] {
-    if (turn?.axis === axis) return [turn.at, turn.width];
-    if (axis === this.#program.grid[0]) return [this.#origin[0], this.#tile[0]];
+    const { first } = this.#run(axis);
+    if (turn?.axis === axis) return [add(first, turn.at), turn.width];
+    if (axis === this.#program.grid[0]) return [add(first, this.#origin[0]), this.#tile[0]];
     return [axis === this.#program.grid[1] ? this.#origin[1] : lit(0), this.#tile[1]];
   }
 

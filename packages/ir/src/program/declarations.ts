@@ -2,7 +2,7 @@
 import { type DType, dtypeNames, dtypes } from "@tilewright/core";
 import { type Cursor, ParseFailure, parseCodes } from "../tile/text/cursor.ts";
 import { nearestHint } from "../tile/text/nearest.ts";
-import { type AxisDeclaration, type Named, type Parameter, packedStrides } from "./types.ts";
+import { type AxisDeclaration, memoryExtent, type Named, type Parameter, packedStrides } from "./types.ts";
 
 /** Largest extent of an axis: sizes of problems end there (TW1002). */
 const MOST = 2 ** 31 - 1;
@@ -10,17 +10,32 @@ const LAYOUTS = ["row", "col"] as const;
 
 type Axes = ReadonlyMap<string, AxisDeclaration>;
 /** A parameter, where `global`, or a tile. */
-export type Declared = Named & { readonly global: boolean };
+export type Declared = (Named | Parameter) & { readonly global: boolean };
 
-/** `axis n = 96 whole`, `axis h = 8 batch` */
-export function readAxis(c: Cursor, declared: Map<string, AxisDeclaration>): void {
+/** `axis n = 96 whole`, `axis h = 8 batch`, `axis q = 512 runs %offsets along b of 2048`: then the parameter with the offsets, too. */
+export function readAxis(c: Cursor, declared: Map<string, AxisDeclaration>): Declared | null {
   const token = c.peek();
   const name = c.word("the axis's name");
   if (declared.has(name)) c.fail(token, parseCodes.repeated, `two axes are called ${name}`, "rename one");
   c.expect("=", "before the extent");
   const extent = c.integer("the extent of an axis", 1, MOST);
   const whole = c.eat("whole");
-  declared.set(name, { name, extent, whole, batch: !whole && c.eat("batch") });
+  const batch = !whole && c.eat("batch");
+  if (batch || !c.eat("runs")) {
+    declared.set(name, { name, extent, whole, batch });
+    return null;
+  }
+  const offsets = c.name("the offsets");
+  c.expect("along", "before the axis of the batch");
+  const at = c.peek();
+  const along = axisName(c, declared);
+  if ([...declared.values()].find((axis) => axis.batch)?.name !== along)
+    c.fail(at, parseCodes.badValue, `${along} is not the first axis of the batch`, "runs are along that");
+  c.expect("of", "before the elements of all runs");
+  const total = c.integer("the elements of all runs", 1, MOST);
+  declared.set(name, { name, extent, whole, batch, runs: { offsets, along, total } });
+  const memory = [{ axis: along, stride: 1 }];
+  return { name: offsets, dtype: "s32", axes: [], global: true, layout: "row", memory };
 }
 
 /** `%A f16[h, m, k] layout col`, `%A f16[m, h, k] strides 640, 80, 1` */
@@ -86,7 +101,12 @@ function memoryOf(
   const last = axes.length - 1;
   const col = axes.length > 1 && c.eat("layout") && c.oneOf(LAYOUTS, "layout") === "col";
   const order = axes.map((_, i) => (col && i >= last - 1 ? 2 * last - 1 - i : i));
-  const packed = packedStrides(order.map((i) => declared.get(axes[i] ?? "")?.extent ?? 1));
+  const packed = packedStrides(
+    order.map((i) => {
+      const axis = declared.get(axes[i] ?? "");
+      return axis === undefined ? 1 : memoryExtent(axis);
+    }),
+  );
   const strides = order.map((i) => packed[i] ?? 1);
   if (!col && c.eat("strides"))
     for (const [i, axis] of axes.entries()) {

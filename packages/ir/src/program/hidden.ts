@@ -1,7 +1,7 @@
 /** Turns of a loop of which a mask leaves nothing: where every element of a map is the mask's other value, and the rest of the body then gives back what it was given. */
 import { type FunctionName, foldExpression, isPlain, leavesOf, plainValues } from "@tilewright/core";
 import { cond } from "../tile/cond.ts";
-import { add, div, lit, mul } from "../tile/expr.ts";
+import { add, div, freeVars, lit, mul } from "../tile/expr.ts";
 import { rangeOf } from "../tile/ranges.ts";
 import type { Cond, Expr } from "../tile/types.ts";
 import { type AxisProgram, type AxisStmt, axisOf, type NamedExpr, type NamedLeaf, namedIn } from "./types.ts";
@@ -23,11 +23,19 @@ interface Tile {
  * First turn and end of those of a loop over parts of an axis that a tile has to take; null where it is all. Elements that others do not see are taken for finite: what
  * weighs nothing adds nothing.
  */
-export function iterationsSeen(program: AxisProgram, loop: Loop, tile: Tile): readonly [Expr, Expr] | null {
-  if (loop.all) return null;
-  const turns = Math.ceil(axisOf(program, loop.axis).extent / tile.width);
+export function iterationsSeen(
+  program: AxisProgram,
+  loop: Loop,
+  tile: Tile,
+  countOf: CountOf = fixedCounts(program),
+): readonly [Expr, Expr] | null {
+  const { extent, runs } = axisOf(program, loop.axis);
+  const turns = Math.ceil(extent / tile.width);
+  // One turn is taken in any case.
+  if (turns === 1) return null;
   const [rows] = program.grid;
-  let [first, end]: [Expr, Expr] = [lit(0), lit(turns)];
+  let [first, end]: [Expr, Expr] = [lit(0), div(add(countOf(loop.axis), tile.width - 1), tile.width)];
+  if (loop.all) return runs === undefined ? null : [first, end];
   for (const stmt of loop.body) {
     if (stmt.kind !== "map" || namedIn(program, stmt.tile).axes[1] !== loop.axis) continue;
     for (const mask of masksOf(stmt.value)) {
@@ -38,12 +46,13 @@ export function iterationsSeen(program: AxisProgram, loop: Loop, tile: Tile): re
         if (typeof value !== "number" || !changesNothing(program, loop, stmt, value)) continue;
         // Elements of the axis before the bound are hidden from the row, or those behind it.
         const far = bound.slope * (tile.rows - 1);
-        const at = (more: number): Expr => add(mul(tile.at, bound.slope), bound.constant + more);
+        const at = (more: number): Expr => boundAt(bound, tile, countOf, more);
         if (bound.before === truth) first = div(at(Math.min(0, far)), tile.width);
         else end = div(at(Math.max(0, far) + tile.width - 1), tile.width);
       }
     }
   }
+  if (runs !== undefined || [first, end].some((e) => counted(program, e))) return [first, end];
   const ranges = new Map([...tileRange(program, tile)]);
   const needed = rangeOf(first, ranges)[1] > 0 || rangeOf(end, ranges)[0] < turns;
   return needed ? [first, end] : null;
@@ -59,6 +68,7 @@ export function maskedIterations(
   stmt: MapStmt,
   tile: Tile,
   at: Expr,
+  countOf: CountOf = fixedCounts(program),
 ): readonly Cond[] | null {
   const masks = masksOf(stmt.value);
   const conditions: Cond[] = [];
@@ -71,7 +81,7 @@ export function maskedIterations(
     if (left !== mask || hides === (no.kind === "number")) return null;
     left = hides ? no : yes;
     const far = bound.slope * (tile.rows - 1);
-    const from = (more: number): Expr => add(mul(tile.at, bound.slope), bound.constant + more);
+    const from = (more: number): Expr => boundAt(bound, tile, countOf, more);
     // Elements before the bound are masked, or those from there on: in turns that begin before the last row's, or end behind the first row's.
     conditions.push(
       bound.before === hides
@@ -93,6 +103,33 @@ function* tileRange(
   if (name !== null) yield [name, [0, tiles - 1]];
 }
 
+/** Elements of an axis: of runs the variable that says how many the one at hand has. */
+export type CountOf = (axis: string) => Expr;
+
+const fixedCounts =
+  (program: AxisProgram): CountOf =>
+  (axis) =>
+    lit(axisOf(program, axis).extent);
+
+/** Where along an axis a condition changes: for row 0, with each row, and with the elements of each axis. */
+interface Bound {
+  readonly before: boolean;
+  readonly slope: number;
+  readonly constant: number;
+  readonly counts: ReadonlyMap<string, number>;
+}
+
+/** A bound in a tile's first row, so much further on. */
+const boundAt = ({ slope, constant, counts }: Bound, tile: Tile, countOf: CountOf, more: number): Expr =>
+  [...counts].reduce<Expr>(
+    (sum, [axis, factor]) => add(sum, mul(countOf(axis), factor)),
+    add(mul(tile.at, slope), constant + more),
+  );
+
+/** Whether an expression has more variables than the work tile's. */
+const counted = (program: AxisProgram, e: Expr): boolean =>
+  program.axes.some(({ runs }) => runs !== undefined) && freeVars(e).size > 1;
+
 type Apply = Extract<NamedExpr, { kind: "apply" }>;
 
 /** Selections of an expression. */
@@ -100,11 +137,7 @@ const masksOf = (e: NamedExpr): readonly Apply[] =>
   e.kind !== "apply" ? [] : [...(e.fn === "select" ? [e] : []), ...e.args.flatMap(masksOf)];
 
 /** Where along an axis the condition of a selection changes, for a row: it holds `before` there, or from there on. Null for other conditions. */
-function boundOf(
-  { args: [x, y] }: Apply,
-  axis: string,
-  rows: string,
-): { readonly before: boolean; readonly slope: number; readonly constant: number } | null {
+function boundOf({ args: [x, y] }: Apply, axis: string, rows: string): Bound | null {
   const [left, right] = [linear(x), linear(y)];
   if (left === null || right === null) return null;
   const difference = new Map(left);
@@ -112,20 +145,25 @@ function boundOf(
   const along = difference.get(axis) ?? 0;
   const slope = difference.get(rows) ?? 0;
   const constant = difference.get("") ?? 0;
-  const others = [...difference].some(([name, factor]) => factor !== 0 && ![axis, rows, ""].includes(name));
+  const more = [...difference].filter(([name, factor]) => factor !== 0 && ![axis, rows, ""].includes(name));
+  const others = more.some(([name]) => !name.startsWith("|"));
+  const counts = new Map(more.map(([name, factor]) => [name.slice(1, -1), -along * factor]));
   if (Math.abs(along) !== 1 || others || ![slope, constant].every(Number.isSafeInteger)) return null;
   // s - B < 0 holds before B; B - s < 0 from B + 1 on.
   return along === 1
-    ? { before: true, slope: -slope || 0, constant: -constant || 0 }
-    : { before: false, slope, constant: constant + 1 };
+    ? { before: true, slope: -slope || 0, constant: -constant || 0, counts }
+    : { before: false, slope, constant: constant + 1, counts };
 }
 
-/** Factors of positions, and the constant by an empty name; null where the expression is no such sum. */
+/** Factors of positions, of the elements of axes by names between bars, and the constant by an empty name; null where the expression is no such sum. */
 function linear(e: NamedExpr | undefined): ReadonlyMap<string, number> | null {
   if (e === undefined) return null;
   return foldExpression<NamedLeaf, ReadonlyMap<string, number> | null>(e, {
     number: (value) => new Map([["", value]]),
-    leaf: (leaf) => (leaf.kind === "position" ? new Map([[leaf.axis, 1]]) : null),
+    leaf: (leaf) =>
+      leaf.kind !== "position"
+        ? null
+        : new Map([[leaf.axis, 1], ...(leaf.end ? [[`|${leaf.axis}|`, -1] as const] : [])]),
     apply: (fn, [x, y]) => {
       if ((fn !== "add" && fn !== "sub") || !x || !y) return null;
       const sum = new Map(x);

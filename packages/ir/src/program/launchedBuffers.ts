@@ -10,7 +10,7 @@ export function launchedBuffers(
   { launched, products: chain }: Anchor,
   { buffers }: TileProgram,
 ): readonly Buffer[] {
-  const matrix = (like: Buffer, which: "b" | "d"): Buffer => {
+  const matrix = (like: Buffer, which: "a" | "b" | "d"): Buffer => {
     const shape = operandShape(launched, which);
     const layout = { shape, stride: operandStrides(launched[which]), swizzle: null };
     return { ...like, shape, layout, align: matrixAlign(launched, which) };
@@ -18,7 +18,8 @@ export function launchedBuffers(
   return [
     ...buffers.flatMap((b) => {
       if (chain.length === 0 && (b.name === "A" || b.name === "B")) return [];
-      return [b.name === "B" ? matrix(b, "b") : b.name === "D" ? matrix(b, "d") : b];
+      const which = ({ A: "a", B: "b", D: "d" } as const)[b.name];
+      return [which === undefined ? b : matrix(b, which)];
     }),
     ...launched.epilogue.map((step, i) => {
       const input = stepInput(launched, i, "dtype" in step ? sizeOf(step.dtype) : 1);

@@ -102,7 +102,8 @@ export function measureProgram(
       const of = coordinate(leaf.axis);
       return (row, col) => {
         const place = of(row, col);
-        return [leaf.axis === along ? (rows?.[place] ?? place) : place, 0];
+        const at = leaf.axis === along ? (rows?.[place] ?? place) : place;
+        return [leaf.end ? at - axisOf(program, leaf.axis).extent : at, 0];
       };
     }
     const { axes } = namedIn(program, leaf.name);

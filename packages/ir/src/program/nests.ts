@@ -1,5 +1,5 @@
 /** Which schedules a program over axes may take: those of its product, and smaller ones where its other tiles need the room. */
-import type { Schedule, Target } from "@tilewright/core";
+import { outerRuns, type Schedule, type Target } from "@tilewright/core";
 import type { Backend } from "../backend.ts";
 import type { Machine } from "../model/machine.ts";
 import { usualMachine } from "../model/machines.ts";
@@ -36,10 +36,20 @@ export function* nestsOf(
   // What is merged is split along its own axis, not along that of the product.
   const unsplit = (schedule: Schedule): Schedule =>
     anchor.merged !== null && "split" in schedule ? { ...schedule, split: 1 } : schedule;
+  // Rows of runs are stored one by one, by CTAs of one work tile.
+  const ofRuns = outerRuns(anchor.launched) === null ? {} : { epi: "direct", sched: "tiles" };
+  const suited = (schedule: Schedule): Schedule => ({
+    ...schedule,
+    ...Object.fromEntries(Object.entries(ofRuns).filter(([name]) => name in schedule)),
+  });
   const nestOf = (plan: Plan): readonly Nest[] => {
     const schedule = unsplit(plan.schedule);
     const chain = chainOf(backend, anchor, schedule, target);
     return chain === "illegal" ? [] : [{ base: backend.tile(problem, schedule, target), plan, chain }];
+  };
+  const planOf = (schedule: Schedule): Plan => {
+    const own = suited(schedule);
+    return { backend, schedule: own, text: printSchedule(backend.schedule, own) };
   };
   if (given !== null) yield* given.flatMap(nestOf);
   else {
@@ -59,7 +69,7 @@ export function* nestsOf(
         ? first.flatMap((schedule) => wholeRows(schedule, anchor, machine)).filter(legal)
         : [];
     for (const schedule of [...chains, ...rows.slice(0, 1), ...before, ...single, ...schedules])
-      yield* nestOf({ backend, schedule, text: printSchedule(backend.schedule, schedule) });
+      yield* nestOf(planOf(schedule));
   }
 }
 

@@ -83,8 +83,10 @@ class Reader {
               `'${kind}' behind the tiles`,
               "a program has one 'tiles', at its end",
             );
-          if (kind === "axis") readAxis(c, this.#axes);
-          else if (kind === "tiles") body = this.#tiles();
+          if (kind === "axis") {
+            const offsets = readAxis(c, this.#axes);
+            if (offsets !== null) this.#named.set(offsets.name, offsets);
+          } else if (kind === "tiles") body = this.#tiles();
           else {
             const made = readDeclaration(c, this.#axes, this.#named, kind === "param");
             this.#named.set(made.name, made);
@@ -395,25 +397,29 @@ class Reader {
     const value = parseElement<NamedLeaf>(c, () => {
       const token = c.peek();
       if (token.kind === "name") return { kind: "element", name: this.#read().name };
-      if (token.kind !== "word" || !this.#axes.has(token.text)) return null;
-      const declared = this.#axes.get(token.text);
-      const known = declared?.whole === true || loops.includes(token.text);
-      if (!known && this.#grid?.includes(token.text) !== true)
+      const end = !this.#axes.has("end") && c.eat("end");
+      if (end) c.expect("(", "before the axis");
+      const name = c.peek().text;
+      if (!end && (token.kind !== "word" || !this.#axes.has(name))) return null;
+      const axis = axisName(c, this.#axes);
+      if (end) c.expect(")", "behind the axis");
+      const declared = this.#axes.get(axis);
+      const known = declared?.whole === true || loops.includes(axis);
+      if (!known && this.#grid?.includes(axis) !== true)
         c.fail(
           token,
           parseCodes.badValue,
-          `a tile does not know positions along ${token.text}`,
+          `a tile does not know positions along ${axis}`,
           "positions are those along the rows and columns of the work tiles, along axes that are whole, and along those of the loops around",
         );
       if ((declared?.extent ?? 0) > MOST_POSITIONS)
         c.fail(
           token,
           parseCodes.badValue,
-          `positions along ${token.text} are no exact numbers of f32 beyond ${MOST_POSITIONS}`,
+          `positions along ${axis} are no exact numbers of f32 beyond ${MOST_POSITIONS}`,
           `make the axis ${MOST_POSITIONS} or shorter`,
         );
-      c.next();
-      return { kind: "position", axis: token.text };
+      return { kind: "position", axis, ...(end ? { end: true } : {}) };
     });
     const axes = new Set(
       leavesOf(value).flatMap((leaf) =>

@@ -6,6 +6,7 @@ import {
   type AxisDeclaration,
   type AxisProgram,
   type AxisStmt,
+  memoryExtent,
   type NamedExpr,
   type Parameter,
   packedStrides,
@@ -17,12 +18,16 @@ export function printAxisProgram({ name, axes, params, tiles, grid, body }: Axis
     versionLine,
     `tile.kernel @${name} stage nest {`,
     ...axes.map(
-      ({ name, extent, whole, batch }) =>
-        `  axis ${name} = ${extent}${whole ? " whole" : batch ? " batch" : ""}`,
+      ({ name, extent, whole, batch, runs }) =>
+        `  axis ${name} = ${extent}${whole ? " whole" : batch ? " batch" : ""}${runs ? ` runs %${runs.offsets} along ${runs.along} of ${runs.total}` : ""}`,
     ),
-    ...params.map(
-      ({ name, dtype, memory }) =>
-        `  param %${name} ${dtype}[${memory.map(({ axis }) => axis).join(", ")}]${layoutOf(axes, memory)}`,
+    ...params.flatMap(({ name, dtype, memory }) =>
+      // Declared with their axis.
+      axes.some(({ runs }) => runs?.offsets === name)
+        ? []
+        : [
+            `  param %${name} ${dtype}[${memory.map(({ axis }) => axis).join(", ")}]${layoutOf(axes, memory)}`,
+          ],
     ),
     ...tiles.map((t) => `  tile %${t.name} ${t.dtype}[${t.axes.join(", ")}]`),
     "",
@@ -36,7 +41,10 @@ export function printAxisProgram({ name, axes, params, tiles, grid, body }: Axis
 
 /** Nothing where the axes lie packed in their order. */
 function layoutOf(axes: readonly AxisDeclaration[], memory: Parameter["memory"]): string {
-  const extents = memory.map(({ axis }) => axes.find(({ name }) => name === axis)?.extent ?? 1);
+  const extents = memory.map(({ axis }) => {
+    const found = axes.find(({ name }) => name === axis);
+    return found === undefined ? 1 : memoryExtent(found);
+  });
   const strides = memory.map(({ stride }) => stride);
   const are = (packed: readonly number[]): boolean => packed.every((stride, i) => strides[i] === stride);
   if (are(packedStrides(extents))) return "";
@@ -47,7 +55,9 @@ function layoutOf(axes: readonly AxisDeclaration[], memory: Parameter["memory"])
 }
 
 const textOf = (value: NamedExpr): string =>
-  printExpression(value, (leaf) => (leaf.kind === "position" ? leaf.axis : `%${leaf.name}`));
+  printExpression(value, (leaf) =>
+    leaf.kind !== "position" ? `%${leaf.name}` : leaf.end ? `end(${leaf.axis})` : leaf.axis,
+  );
 
 function linesOf(stmt: AxisStmt, indent: string): readonly string[] {
   switch (stmt.kind) {

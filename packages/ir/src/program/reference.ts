@@ -3,106 +3,163 @@ import {
   type BatchedOperand,
   batchAxes,
   batchOffset,
-  type OperandData,
+  type Problem,
   type Reference,
   type ReferenceInputs,
   readElement,
+  runAt,
+  runsOf,
 } from "@tilewright/core";
-import { anchorOf } from "./anchor.ts";
+import { type Anchor, anchorOf } from "./anchor.ts";
 import { type MeasuredMatrix, measureProgram } from "./measure.ts";
-import type { AxisProgram, Parameter } from "./types.ts";
+import { type AxisProgram, axisOf, batchOf, memoryExtent, type Parameter, strideAlong } from "./types.ts";
 
 /** Multiply-adds in float64 that nobody minds waiting for. */
 const MOST_CHECKED = 5e8;
 
 /** Rows of each problem that are checked: all, or of many as many as `most` multiply-adds allow, the first and the last among them. */
 export function checkedRows(source: AxisProgram, most = MOST_CHECKED): readonly number[] {
-  const rows = source.axes.find(({ name }) => name === source.grid[0])?.extent ?? 1;
+  const rows = memoryExtent(axisOf(source, source.grid[0]));
   const count = Math.min(rows, Math.max(2, Math.floor((most * rows) / Math.max(1, programWork(source)))));
   return Array.from({ length: count }, (_, i) =>
     count === rows ? i : Math.round((i * (rows - 1)) / (count - 1)),
   );
 }
 
-/** The reference of a program that has been compiled: its parameters are operands of its product. */
+type Operand = Exclude<BatchedOperand, "c">;
+
+/** An element of an operand by its place. */
+type ReadElement = (operand: Operand, element: number) => number;
+
+/** The reference of a program that has been compiled: its parameters are operands of its product. Rows of runs are those of one matrix, each of the run that has it; rows of none are left out. */
 export function referenceProgram(
   source: AxisProgram,
   { a, b, steps }: ReferenceInputs,
   rows = checkedRows(source),
 ): Reference {
-  const anchor = anchorOf(source);
-  if (!anchor.ok) throw new TypeError("a program that was compiled has a product");
-  const { operands, stored, results, launched } = anchor.value;
-  const operand = (name: string): BatchedOperand => {
-    const found = operands.get(name);
-    if (found === undefined) throw new TypeError("parameters are operands");
-    return found;
+  const { operands, stored, results, launched } = anchored(source);
+  const dtypes = new Map(source.params.map(({ name, dtype }) => [operands.get(name), dtype]));
+  const read: ReadElement = (which, at) => {
+    const data = which === "a" ? a : which === "b" ? b : steps?.[Number(which.slice(8))];
+    return data == null || typeof data === "number" ? 0 : readElement(dtypes.get(which) ?? "f32", data, at);
   };
-  const dataOf = (name: string): OperandData | null => {
-    const which = operand(name);
-    const data = which === "a" ? a : which === "b" ? b : (steps?.[Number(which.slice(8))] ?? null);
-    const written = which === "d" || results.some((result) => result.name === name);
-    return written || typeof data === "number" ? null : data;
-  };
-  const count = launched.batch.kind === "strided" ? launched.batch.count : 1;
+  const runs = axisOf(source, source.grid[0]).runs === undefined ? null : runsIn(source, launched, read);
+  const has = ({ first, count }: Run, row: number): boolean => row >= first && row < first + count;
+  const kept = runs === null ? rows : rows.filter((row) => runs.some((run) => has(run.rows, row)));
   const outputs = [stored.param, ...results.map(({ name }) => name)].map((name) => ({
     ...{ name, values: [] as number[], bounds: [] as number[] },
   }));
-  for (let problem = 0; problem < count; problem++) {
-    const inputs = new Map(
-      source.params.flatMap((param) => {
-        const data = dataOf(param.name);
-        const start = batchOffset(batchAxes(launched, operand(param.name)), problem);
-        return data === null
-          ? []
-          : [
-              [
-                param.name,
-                valuesOf(source, param, (at) => readElement(param.dtype, data, start + at), rows),
-              ] as const,
-            ];
-      }),
-    );
-    const measured = measureProgram(source, inputs, rows);
-    for (const { name, values, bounds } of outputs) {
-      const made = measured.get(name);
-      if (made === undefined) throw new TypeError("a program stores its results");
-      for (const value of made.values) values.push(value);
-      for (const bound of made.bounds) bounds.push(bound);
-    }
-  }
+  const count = launched.batch.kind === "strided" ? launched.batch.count : 1;
+  for (let problem = 0; problem < count / (runs?.length ?? 1); problem++)
+    for (const measured of measuredRows(source, read, problem, kept))
+      for (const { name, values, bounds } of outputs) {
+        const made = measured.get(name);
+        if (made === undefined) throw new TypeError("a program stores its results");
+        for (const value of made.values) values.push(value);
+        for (const bound of made.bounds) bounds.push(bound);
+      }
   const [d, ...others] = outputs.map(({ name, values, bounds }) => ({
     ...{ name, values: Float64Array.from(values), bounds: Float64Array.from(bounds) },
   }));
   if (d === undefined) throw new TypeError("a program stores its result");
   const further = others.map(
-    ({ name, ...each }) => [Number(operand(name).slice("epilogue".length)), each] as const,
+    ({ name, ...each }) => [Number(operands.get(name)?.slice("epilogue".length)), each] as const,
   );
-  return { rows, d, sumAbs: new Float64Array(0), steps: new Map(further) };
+  return { rows: kept, d, sumAbs: new Float64Array(0), steps: new Map(further) };
 }
 
-/** Rows of the result of one problem of a program's batch, of operands element by element. */
+/** Rows of the result of one problem of a program's batch, of operands element by element; of runs rows of the one matrix. */
 export function referenceRows(
   source: AxisProgram,
-  read: (operand: Exclude<BatchedOperand, "c">, element: number) => number,
+  read: ReadElement,
   problem: number,
   rows: readonly number[],
 ): Pick<MeasuredMatrix, "values" | "bounds"> {
+  const { stored } = anchored(source);
+  const parts = measuredRows(source, read, problem, rows).map((measured) => measured.get(stored.param));
+  return {
+    values: Float64Array.from(parts.flatMap((part) => [...(part?.values ?? [])])),
+    bounds: Float64Array.from(parts.flatMap((part) => [...(part?.bounds ?? [])])),
+  };
+}
+
+function anchored(source: AxisProgram): Anchor {
   const anchor = anchorOf(source);
   if (!anchor.ok) throw new TypeError("a program that was compiled has a product");
-  const { operands, stored, results, launched } = anchor.value;
+  return anchor.value;
+}
+
+type Run = ReturnType<typeof runAt>;
+
+/** Of each position along the first axis of the batch the run of its rows, and that of each axis; null of a program whose rows are in no runs. */
+function runsIn(
+  source: AxisProgram,
+  launched: Problem,
+  read: ReadElement,
+): readonly { readonly rows: Run; readonly along: ReadonlyMap<string, Run> }[] | null {
+  const told = runsOf(launched);
+  const { operands } = anchored(source);
+  if (told.length === 0) return null;
+  const positions = batchOf(source)[0]?.extent ?? 1;
+  const [rows = ""] = source.grid;
+  return Array.from({ length: positions }, (_, i) => {
+    const along = new Map(
+      source.axes.flatMap(({ name, runs }) => {
+        const step = told.find((each) => runs && operands.get(runs.offsets) === `epilogue${each.step}`);
+        if (step === undefined) return [];
+        const offset = (at: number): number => read(`epilogue${step.step}`, at);
+        return [[name, runAt(step, [offset(i), offset(i + 1)])] as const];
+      }),
+    );
+    const extent = axisOf(source, rows).extent;
+    return { rows: along.get(rows) ?? { first: 0, count: extent }, along };
+  });
+}
+
+/** What the program stores of these rows at one position of its batch; of runs of rows by each of them, whatever the position along the first axis. */
+function measuredRows(
+  source: AxisProgram,
+  read: ReadElement,
+  problem: number,
+  rows: readonly number[],
+): readonly ReadonlyMap<string, MeasuredMatrix>[] {
+  const { operands, stored, results, launched } = anchored(source);
   const written = new Set([stored.param, ...results.map(({ name }) => name)]);
-  const inputs = new Map(
-    source.params.flatMap((param) => {
-      const operand = operands.get(param.name);
-      if (operand === undefined || written.has(param.name)) return [];
-      const start = batchOffset(batchAxes(launched, operand), problem);
-      return [[param.name, valuesOf(source, param, (at) => read(operand, start + at), rows)] as const];
-    }),
-  );
-  const made = measureProgram(source, inputs, rows).get(stored.param);
-  if (made === undefined) throw new TypeError("a program stores its result");
-  return made;
+  const measured = (
+    program: AxisProgram,
+    at: number,
+    checked: readonly number[],
+    along: ReadonlyMap<string, Run>,
+  ) => {
+    const inputs = new Map(
+      program.params.flatMap((param) => {
+        const operand = operands.get(param.name);
+        if (operand === undefined || written.has(param.name)) return [];
+        const start = [...along].reduce(
+          (sum, [axis, { first }]) => sum + first * strideAlong(param, axis),
+          batchOffset(batchAxes(launched, operand), at),
+        );
+        return [[param.name, valuesOf(program, param, (i) => read(operand, start + i), checked)] as const];
+      }),
+    );
+    return measureProgram(program, inputs, checked);
+  };
+  const runs = runsIn(source, launched, read);
+  if (runs === null) return [measured(source, problem, rows, new Map())];
+  const count = launched.batch.kind === "strided" ? launched.batch.count : 1;
+  const inner = count / runs.length;
+  const ofRows = axisOf(source, source.grid[0]).runs !== undefined;
+  return runs.flatMap(({ rows: run, along }, i) => {
+    if (!ofRows && i !== Math.floor(problem / inner)) return [];
+    const own = ofRows
+      ? rows.flatMap((row) => (row >= run.first && row < run.first + run.count ? [row - run.first] : []))
+      : rows;
+    const axes = source.axes.map(({ runs: _, ...axis }) => ({
+      ...axis,
+      extent: along.get(axis.name)?.count ?? axis.extent,
+    }));
+    return own.length === 0 ? [] : [measured({ ...source, axes }, i * inner + (problem % inner), own, along)];
+  });
 }
 
 /** Multiply-adds of a program's products, over its batch. */

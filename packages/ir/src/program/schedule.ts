@@ -54,13 +54,19 @@ export function scheduleProgram(
   if (base.directives.some(({ name }) => incompatible.has(name) || (several && ofOneProduct.has(name))))
     return null;
   const [rows, columns] = program.grid;
+  const has = (directive: string): boolean => base.directives.some(({ name }) => name === directive);
+  // Of runs rows are left out one by one, and their CTAs end before the first chunk.
+  const bulk = base.directives.some((d) => d.name === "epilogue" && d.args.way === "tma");
+  if (axisOf(program, rows).runs !== undefined && (bulk || tiles.loop !== null || has("persistent")))
+    return null;
+  // Offsets are read before anything waits for the grid before.
+  if (base.launch.pdl && program.axes.some(({ runs }) => runs !== undefined)) return null;
   const cut = (axis: string, factors: typeof nest.m): boolean =>
     axisOf(program, axis).whole && tierExtent(factors, "grid") > 1;
   if (cut(rows, nest.m) || cut(columns, nest.n)) return null;
   const tile = [tileExtent(nest.m), tileExtent(nest.n)] as const;
   const parted = program.body.some(isColumnLoop);
   // Fragments that rotate in a role know chunks of one loop only.
-  const has = (directive: string): boolean => base.directives.some(({ name }) => name === directive);
   if (parted && has("roles") && has("rotate")) return null;
   if (chain !== null && !parted) return null;
   const width = chain?.columns ?? tile[1];
@@ -70,7 +76,10 @@ export function scheduleProgram(
   const read = readsMatrices(program) ? READ_VALUES : 0;
   const whole = program.body.every(
     (stmt) =>
-      !isColumnLoop(stmt) || stmt.kind !== "for" || axisOf(program, stmt.axis).extent % (width * split) === 0,
+      !isColumnLoop(stmt) ||
+      stmt.kind !== "for" ||
+      (axisOf(program, stmt.axis).runs === undefined &&
+        axisOf(program, stmt.axis).extent % (width * split) === 0),
   );
   const parts = parted ? { width, factor, read, whole } : null;
   if ((parted || several) && !fitsThreads(tile, threads, parts)) return null;
@@ -100,6 +109,7 @@ export function scheduleProgram(
       {
         ...tiles,
         ...(growing(body, tiles.vars[0]) ? { descending: true } : {}),
+        ...(made.until === null ? {} : { until: made.until }),
         ...(made.split > 1 ? { split: { var: CUT, extent: made.split } } : {}),
         body,
       },

@@ -1,7 +1,7 @@
 /** What a launch knows the parameters of a program over named axes as. */
 import type { ManifestTensor } from "@tilewright/core";
 import { anchorOf } from "./anchor.ts";
-import { type AxisProgram, axisOf } from "./types.ts";
+import { type AxisProgram, axisOf, memoryExtent } from "./types.ts";
 
 /** The parameters, in the order of the program: operands, and axes with extents and strides in elements. Empty where the program is none that is scheduled. */
 export function tensorsOf(program: AxisProgram): readonly ManifestTensor[] {
@@ -11,7 +11,7 @@ export function tensorsOf(program: AxisProgram): readonly ManifestTensor[] {
     const operand = anchor.value.operands.get(name);
     const axes = memory.map(({ axis, stride }) => ({
       name: axis,
-      extent: axisOf(program, axis).extent,
+      extent: memoryExtent(axisOf(program, axis)),
       stride,
     }));
     return operand === undefined ? [] : [{ name, operand, dtype, axes }];

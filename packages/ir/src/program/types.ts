@@ -11,7 +11,12 @@ export interface AxisDeclaration {
   readonly extent: number;
   readonly whole: boolean;
   readonly batch: boolean;
+  /** Each position along an axis of the batch has a run of its elements, at most `extent`: where in those of all together, `total`, cumulative offsets say, a parameter. */
+  readonly runs?: { readonly offsets: string; readonly along: string; readonly total: number };
 }
+
+/** Elements of an axis in memory: of runs those of all together. */
+export const memoryExtent = ({ extent, runs }: AxisDeclaration): number => runs?.total ?? extent;
 
 /** A matrix in global memory, or a vector along one axis, for each position along its axes of the batch. */
 export interface Parameter {
@@ -32,10 +37,10 @@ interface ProgramTile {
   readonly axes: readonly string[];
 }
 
-/** An element of a parameter or tile, or its position along an axis that is whole. */
+/** An element of a parameter or tile, or its position along an axis, which with `end` is counted from behind the last one: of that -1. */
 export type NamedLeaf =
   | { readonly kind: "element"; readonly name: string }
-  | { readonly kind: "position"; readonly axis: string };
+  | { readonly kind: "position"; readonly axis: string; readonly end?: true };
 
 export type NamedExpr = Expression<NamedLeaf>;
 

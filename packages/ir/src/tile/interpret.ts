@@ -9,9 +9,12 @@ import {
   batchReach,
   blockFactors,
   err,
+  fixedProblem,
   ok,
   operandStrides,
   type Problem,
+  runAt,
+  runsOf,
   SCALE_FACTORS,
   scaleMatrix,
   stepMatrix,
@@ -21,7 +24,7 @@ import type { StepInput, StepOutputs } from "./interpret/epilogue.ts";
 import { InterpretFailure, interpretCodes } from "./interpret/failure.ts";
 import { Machine, type Order } from "./interpret/machine.ts";
 import { type Memory, makeGlobal, makeTile, makeValues, type ValueArray } from "./interpret/memory.ts";
-import { ownProgram } from "./sizes.ts";
+import { atRuns, programAt, storedByRows } from "./sizes.ts";
 import type { Buffer, TileProgram } from "./types.ts";
 
 /** Matrices as values (not codes) in their memory layout, as `operandStrides` and the batch strides say. */
@@ -69,7 +72,7 @@ export function interpret(
   options: InterpretOptions = {},
 ): Checked<Interpreted> {
   try {
-    return ok(runProgram(ownProgram(program), inputs, options));
+    return ok(runProgram(programAt(program, fixedProblem(program.problem)), inputs, options));
   } catch (failure) {
     if (failure instanceof InterpretFailure) return err([failure.diagnostic]);
     throw failure;
@@ -140,7 +143,19 @@ function runProgram(program: TileProgram, inputs: InterpretInputs, options: Inte
   for (let batch = 0; batch < batches; batch++) {
     for (const memory of memories.values())
       if (memory.buffer.space === "global") memory.base = startOf(problem, memory.buffer, batch);
-    const machine = new Machine(program, memories, {
+    const places = runsOf(problem).map((runs) => runAt(runs, offsetsOf(problem, runs.step, inputs, batch)));
+    const own = atRuns(program, places);
+    const outer = places[runsOf(problem).findIndex((runs) => runs.outer)];
+    const limited = new Set(storedByRows(program));
+    const visible = new Map(memories);
+    // Rows behind the run are others'.
+    for (const [name, memory] of memories)
+      if (outer !== undefined && limited.has(name))
+        visible.set(name, {
+          ...memory,
+          buffer: { ...memory.buffer, shape: [outer.first + outer.count, memory.buffer.shape[1]] },
+        });
+    const machine = new Machine(own, visible, {
       order: options.order ?? "lazy",
       turns: options.turns ?? Number.POSITIVE_INFINITY,
       random: generator((options.seed ?? 1) + batch),
@@ -149,8 +164,9 @@ function runProgram(program: TileProgram, inputs: InterpretInputs, options: Inte
       epilogue: problem.epilogue.map((_, i) => stepInputAt(problem, i, inputs.epilogue?.[i], batch)),
     });
     machine.run();
-    for (const memory of memories.values())
-      if (memory.buffer.space === "global" && memory.store !== null) checkComplete(memory);
+    for (const memory of visible.values())
+      if (memory.buffer.space === "global" && memory.store !== null)
+        checkComplete(memory, limited.has(memory.buffer.name) ? (outer?.first ?? 0) : 0);
     outputs.push(machine.outputs);
   }
   return { d, outputs, results };
@@ -175,6 +191,19 @@ function startOf(problem: Problem, { name }: Buffer, batch: number): number {
   const which = operand === "sfa" ? "a" : "b";
   const words = blockFactors(problem, which)?.stride;
   return batch * (words ?? (scaleMatrix(problem, which)?.stride ?? 0) / SCALE_FACTORS);
+}
+
+/** The two offsets of a problem that a step tells. */
+function offsetsOf(
+  problem: Problem,
+  step: number,
+  { epilogue }: InterpretInputs,
+  batch: number,
+): readonly [number, number] {
+  const data = epilogue?.[step];
+  const start = batchOffset(batchAxes(problem, `epilogue${step}`), batch);
+  if (data === undefined || typeof data === "number") return [0, 0];
+  return [data[start] ?? 0, data[start + 1] ?? 0];
 }
 
 /** A step's input of one problem of the batch, whose scalars, and vectors of a batch along one axis, are shared. */
@@ -220,8 +249,8 @@ function spanOf({ shape, layout }: Buffer): number {
 }
 
 /** Every element of this matrix that the program stores must have been written. */
-function checkComplete({ buffer, written, base, rowStride, colStride }: Memory): void {
-  for (let r = 0; r < buffer.shape[0]; r++)
+function checkComplete({ buffer, written, base, rowStride, colStride }: Memory, first: number): void {
+  for (let r = first; r < buffer.shape[0]; r++)
     for (let c = 0; c < buffer.shape[1]; c++)
       if (written?.[base + r * rowStride + c * colStride] !== 1)
         throw new InterpretFailure(

@@ -12,15 +12,19 @@ import {
   type Operand,
   operandShape,
   operandStrides,
+  outerRuns,
   type Problem,
+  runsOf,
   type SizeName,
   sizeMost,
   sizeMultiple,
   sizeOf,
+  stepBuffer,
   stepExtentNames,
   stepMatrix,
   stepOfBuffer,
   strideNames,
+  type ToldRuns,
 } from "@tilewright/core";
 import { add, div, type Env, evaluateExpr, freeVars, lit, mul, substituteExpr, v } from "./expr.ts";
 import { rewriteStmts } from "./rewrite.ts";
@@ -36,18 +40,31 @@ type Extent = (typeof variables)[number];
 export const sizeVariables = (problem: Problem): readonly Extent[] =>
   variables.filter((name) => problem.symbolic?.[name] !== undefined);
 
+/** Variables of a program that nothing in it binds: sizes that the launch supplies, and what runs of the problem at hand have. */
+export const variablesOf = (problem: Problem): readonly string[] => [
+  ...sizeVariables(problem),
+  ...runsOf(problem).flatMap(({ first, count }) => [first, count]),
+];
+
 /** Least and greatest value of each, where there is a chunk: a k of 0, which groups may have, passes all of them by (`skipEmpty`). */
 export const sizeRanges = (problem: Problem): ReadonlyMap<string, readonly [number, number]> =>
-  new Map(
-    sizeVariables(problem).map((name) => [
-      name,
-      [problem.symbolic?.[name]?.min ?? 1, problem.symbolic?.[name]?.max ?? 1],
+  new Map([
+    ...sizesRange(problem),
+    ...runsOf(problem).flatMap(({ first, count, most, total }) => [
+      [first, [0, total]] as const,
+      [count, [0, most]] as const,
     ]),
-  );
+  ]);
+
+const sizesRange = (problem: Problem): readonly (readonly [string, readonly [number, number]])[] =>
+  sizeVariables(problem).map((name) => [
+    name,
+    [problem.symbolic?.[name]?.min ?? 1, problem.symbolic?.[name]?.max ?? 1],
+  ]);
 
 /** The same in every launch: a group may have a k of 0. */
 export function launchRanges(problem: Problem): ReadonlyMap<string, readonly [number, number]> {
-  const ranges = new Map(sizeRanges(problem));
+  const ranges = new Map(sizesRange(problem));
   const k = ranges.get("k");
   if (k !== undefined && problem.batch.kind === "grouped") ranges.set("k", [0, k[1]]);
   return ranges;
@@ -201,9 +218,58 @@ function withVisitsCounted(stmt: Tiles, values: Env): Tiles {
   return { ...stmt, loop, body: rewriteStmts(stmt.body, (inner) => substituteStmt(inner, before)) };
 }
 
-/** The program at the problem's own sizes. */
+/** The program at the problem's own sizes, of runs with the longest. */
 export const ownProgram = (program: TileProgram): TileProgram =>
-  programAt(program, fixedProblem(program.problem));
+  atRuns(programAt(program, fixedProblem(program.problem)), longestRuns(program.problem));
+
+/** Where a run begins, and its rows, in the order of `runsOf`. */
+type RunPlaces = readonly { readonly first: number; readonly count: number }[];
+
+const longestRuns = (problem: Problem): RunPlaces =>
+  runsOf(problem).map(({ most }) => ({ first: 0, count: most }));
+
+/** Runs at which a program is verified: the longest, short ones at the end, and none of what the others are multiplied with. */
+export function sampleRuns(problem: Problem): readonly RunPlaces[] {
+  const runs = runsOf(problem);
+  if (runs.length === 0) return [];
+  return [
+    longestRuns(problem),
+    runs.map(({ total }) => ({ first: total - 1, count: 1 })),
+    runs.map(({ outer, most, total }) => ({ first: outer ? 0 : total, count: outer ? most : 0 })),
+  ];
+}
+
+/** The program of a problem with these runs. */
+export function atRuns(program: TileProgram, places: RunPlaces): TileProgram {
+  const runs = runsOf(program.problem);
+  if (runs.length === 0) return program;
+  const values: Env = new Map(
+    runs.flatMap(({ first, count }, i) => [
+      [first, places[i]?.first ?? 0] as const,
+      [count, places[i]?.count ?? 0] as const,
+    ]),
+  );
+  const expr = (e: Expr): Expr =>
+    [...freeVars(e)].some((name) => values.has(name)) ? substituteExpr(e, values) : e;
+  return { ...program, body: rewriteStmts(program.body, (stmt) => withExprs(stmt, expr)) };
+}
+
+/** Runs that a program's problem tells. */
+export const runsOfProgram = ({ problem }: TileProgram): readonly ToldRuns[] => runsOf(problem);
+
+/** The runs in which rows of a buffer that is stored lie: one or none. */
+export const outerRunsOf = (program: TileProgram, buffer: string): readonly ToldRuns[] =>
+  storedByRows(program).includes(buffer) ? runsOf(program.problem).filter(({ outer }) => outer) : [];
+
+/** Buffers whose rows behind those of the run at hand are not the problem's: D, and other results of its rows. Empty where problems have matrices of their own. */
+export function storedByRows({ problem }: TileProgram): readonly string[] {
+  const runs = outerRuns(problem);
+  if (runs === null) return [];
+  const results = problem.epilogue.flatMap((step, i) =>
+    step.kind === "result" && step.rows === runs.total ? [stepBuffer(i)] : [],
+  );
+  return ["D", ...results];
+}
 
 /** Divisors and factors of a program's sizes: where tiles and chunks end. */
 function grains(program: TileProgram): ReadonlyMap<string, ReadonlySet<number>> {

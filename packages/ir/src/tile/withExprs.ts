@@ -13,6 +13,8 @@ export function withExprs(stmt: Stmt, expr: (e: Expr) => Expr): Stmt {
     origin: [expr(x.origin[0]), expr(x.origin[1])],
   });
   switch (stmt.kind) {
+    case "tiles":
+      return stmt.until === undefined ? stmt : { ...stmt, until: expr(stmt.until) };
     case "for":
       return {
         ...stmt,

@@ -9,6 +9,7 @@ import {
   type Cond,
   type Distribution,
   type Edge,
+  type Expr,
   type L2PrefetchSize,
   type L2Promotion,
   l2PrefetchSizes,
@@ -90,6 +91,14 @@ export const whenClause: Clause<Cond | null> = {
   print: (value) => (value === null ? "" : printCond(value)),
   parse: parseCond,
 };
+
+export const exprClause = (keyword: string): Clause<Expr | null> => ({
+  keyword,
+  syntax: "EXPRESSION",
+  default: null,
+  print: (value) => (value === null ? "" : ` ${printExpr(value)}`),
+  parse: parseExpr,
+});
 
 /** `within %mt * 2 .. %mt * 2 + 4 rest` */
 export const withinClause: Clause<Within | null> = {

@@ -2,7 +2,7 @@
 import type { Diagnostic, Problem } from "@tilewright/core";
 import { dtypeNames, parseProblem, printProblem } from "@tilewright/core";
 import { argumentsOf, type Directive, directiveNames } from "../directives.ts";
-import { sizeVariables } from "../sizes.ts";
+import { variablesOf } from "../sizes.ts";
 import {
   type Barrier,
   type Buffer,
@@ -176,7 +176,7 @@ export const declarations: Readonly<Record<string, DeclarationSyntax>> = {
       if (problem.ok) {
         head.problem = problem.value;
         c.problem = problem.value;
-        c.vars.push(...sizeVariables(problem.value));
+        c.vars.push(...variablesOf(problem.value));
       } else {
         const location = c.scanner.locate(raw.offset);
         for (const d of problem.error) c.report({ ...d, location });

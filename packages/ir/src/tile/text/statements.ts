@@ -23,6 +23,7 @@ import {
 import {
   columnsClause,
   distClause,
+  exprClause,
   guardClause,
   inputsClause,
   l2PrefetchClause,
@@ -63,6 +64,7 @@ export type { ParseBlock, StatementSyntax } from "./syntax.ts";
 const tilesClauses = {
   raster: rasterClause,
   descending: optionalFlag("descending"),
+  until: optional(exprClause("until")),
   loop: tileLoopClause,
   scheduler: optional(schedulerClause),
 };

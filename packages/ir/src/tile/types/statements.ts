@@ -57,6 +57,8 @@ export type Stmt =
       readonly split: Split | null;
       /** Rows of tiles are numbered from the last to the first: the longest tiles begin first. */
       readonly descending?: true;
+      /** Rows of tiles from this one on have nothing to do: their blocks end. Of tiles that have a block each. */
+      readonly until?: Expr;
       /** Blocks of tiles share them by chunks; not beside a `split`. Absent: each tile has its block, or its split. */
       readonly streamK?: StreamK;
       readonly raster: Raster;

@@ -1,6 +1,6 @@
 /** Epilogues read C exactly where beta asks for it, and the tiles cover D once. */
 
-import { quantizeOf } from "@tilewright/core";
+import { outerRuns, quantizeOf } from "@tilewright/core";
 import { type DsmemReduction, dsmemReduction } from "../dsmemReduction.ts";
 import { evaluateExpr, freeVars } from "../expr.ts";
 import { groupedColumns } from "../ownership.ts";
@@ -146,8 +146,9 @@ export const output: Verifier = {
     if (around.length !== 1 || tiles?.kind !== "tiles") return;
     const { problem } = program;
     const meeting = dsmemReduction(program);
-    yield* axisFaults(site, site.stmt, tiles, 0, problem.m, meeting);
-    yield* axisFaults(site, site.stmt, tiles, 1, problem.n, meeting);
+    const most = outerRuns(problem)?.most ?? null;
+    yield* axisFaults(site, site.stmt, tiles, 0, problem.m, most, meeting);
+    yield* axisFaults(site, site.stmt, tiles, 1, problem.n, null, meeting);
   },
 };
 
@@ -204,13 +205,14 @@ function* columnFaults(stores: readonly Site[]): Iterable<Fault> {
   }
 }
 
-/** Along one axis the tiles' spans, in the order of the tile's number, must follow each other from 0 to the extent. */
+/** Along one axis the tiles' spans, in the order of the tile's number, must follow each other from 0 to the extent; of runs from the first row of one, as many as the longest has. */
 function* axisFaults(
   site: Site,
   stmt: Extract<Stmt, { kind: "epilogue" }>,
   tiles: Extract<Stmt, { kind: "tiles" }>,
   axis: 0 | 1,
-  extent: number,
+  whole: number,
+  run: number | null,
   meeting: DsmemReduction | null,
 ): Iterable<Fault> {
   const count = tiles.extents[axis];
@@ -230,7 +232,8 @@ function* axisFaults(
     };
     return;
   }
-  let next = 0;
+  let next = run === null ? 0 : evaluateExpr(stmt.dst.origin[axis], env);
+  const extent = run === null ? whole : Math.min(whole, next + run);
   for (let i = 0; i < count * slices; i++) {
     env.set(tiles.vars[axis], Math.floor(i / slices));
     if (rank !== null) env.set(rank, i % slices);

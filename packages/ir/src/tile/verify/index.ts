@@ -1,7 +1,7 @@
 /** The verifiers in order, and running those that apply to a program's stage. README.md lists what each checks. */
 import type { Diagnostic, Problem, SourceLocation, Target } from "@tilewright/core";
 import { eachStmt } from "../rewrite.ts";
-import { ownProgram, programAt, sampleProblems, sizeVariables } from "../sizes.ts";
+import { atRuns, ownProgram, programAt, sampleProblems, sampleRuns, sizeVariables } from "../sizes.ts";
 import { reached, type TileProgram } from "../types.ts";
 import { agreement } from "./agreement.ts";
 import { bounds, slotRange } from "./bounds.ts";
@@ -118,12 +118,21 @@ export function verifyProgram(
         (fixed || (verifier !== agreement && verifier !== launches && verifier !== lists)),
     ),
   );
-  if (fixed) return verifyGroups(asked, program, target, locations);
+  const runs = sampleRuns(program.problem);
+  if (fixed && runs.length === 0) return verifyGroups(asked, program, target, locations);
   const whole = unproven ? [[names]] : [[names], [lists]];
   const unresolved = verifyGroups(whole, program, target, locations);
   if (unresolved.length > 0) return unresolved;
   const own = ownProgram(program);
   const places = locations && placesAt(program, own, locations);
+  if (fixed) {
+    for (const places of runs) {
+      const at = atRuns(program, places);
+      const found = verifyGroups(asked, at, target, locations && placesAt(program, at, locations));
+      if (found.length > 0) return found;
+    }
+    return [];
+  }
   const contradictions = verifyGroups([[numbers], [agreement]], own, target, places);
   if (contradictions.length > 0) return contradictions;
   for (const problem of sampleProblems(program)) {

@@ -4,7 +4,7 @@ import { elementViews } from "../elements.ts";
 import { freeVars } from "../expr.ts";
 import { pipelineNames } from "../ranges.ts";
 import { accumulatedViews, operandViews, sumViews } from "../scaleTiles.ts";
-import { sizeVariables } from "../sizes.ts";
+import { variablesOf } from "../sizes.ts";
 import { nearestHint } from "../text/nearest.ts";
 import { type Cond, type Expr, type Stmt, tileLoopVars, type View } from "../types.ts";
 import type { Fault, Site, Subject, Verifier } from "./verifier.ts";
@@ -42,7 +42,7 @@ export const names: Verifier = {
 };
 
 const scopeOf = ({ program }: Subject, parents: readonly Stmt[]): ReadonlySet<string> =>
-  new Set([...sizeVariables(program.problem), ...parents.flatMap(boundBy)]);
+  new Set([...variablesOf(program.problem), ...parents.flatMap(boundBy)]);
 
 function* duplicates(items: readonly { readonly name: string }[], what: string): Iterable<Fault> {
   const seen = new Set<string>();

@@ -194,6 +194,7 @@ function rolePlan(program: TileProgram, role: Role, chunked: ReadonlySet<string>
     stmts.filter(({ kind }) => kind !== "pipeline"),
     chunked,
   );
+  const around = ctx.program.body.find(({ kind }) => kind === "tiles");
   const first: Step = { kind: "do", actions: begins.flatMap((stmt) => actionsOf(ctx, role, stmt)) };
   return {
     name: role.name,
@@ -208,7 +209,7 @@ function rolePlan(program: TileProgram, role: Role, chunked: ReadonlySet<string>
         : [
             {
               kind: "tiles",
-              vars: null,
+              vars: around?.kind === "tiles" ? around.vars : null,
               ordinal: null,
               share: null,
               ring: null,
