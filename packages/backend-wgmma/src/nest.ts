@@ -1,6 +1,7 @@
 /** From problem and schedule to the program at stage `nest`. The last place that reads the schedule. */
 import {
   BLOCK_SCALE,
+  blockFactors,
   type DType,
   type Problem,
   type Schedule,
@@ -12,6 +13,7 @@ import {
 } from "@tilewright/core";
 import {
   cacheDirective,
+  commonRows,
   type Directive,
   entryName,
   gemmNest,
@@ -98,7 +100,8 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
   const asked = readSchedule(schedule);
   const s = { ...asked, tileK: chunkK(problem, asked.tileK) };
   const { rows, columns } = sumSides(s);
-  const atom = atomOf(problem, columns.tile / columns.groups, s.swapAB);
+  const apart = columnsApart(problem, s);
+  const atom = atomOf(problem, apart ?? columns.tile / columns.groups, s.swapAB);
   if (!atom) throw new TypeError(`no instruction for a tile of ${columns.tile} columns`);
   const { splits, chunks } = splitChunks(problem.k, s);
   const tiles = Math.ceil(problem.m / s.tileM) * Math.ceil(problem.n / s.tileN);
@@ -148,6 +151,51 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
   return { ...program, launch };
 }
 
+/** Most registers of a thread that sums take which are held twice, whole and in part (ptxas 13.0 spills none of a budget of 240 beside factors and addresses). */
+const MOST_HELD = 192;
+
+/** Registers of a thread for so many rows and columns of a warpgroup. */
+const registersOf = (rows: number, columns: number): number => (rows * columns) / 128;
+
+/**
+ * Columns of a warpgroup whose sums are made at once where they are made apart: all, or the most of them beside whose sums registers hold the whole ones, and that begin where
+ * factors do. Null where sums are not made apart, or no part of them is small enough.
+ */
+export function columnsApart(problem: Problem, s: WgmmaSchedule): number | null {
+  if (!isTwoLevel(problem)) return null;
+  const [rows, columns] = [s.tileM / s.groupsM, s.tileN / s.groupsN];
+  const under = problem.blockScales?.b === "128x128" ? commonRows(columns, BLOCK_SCALE) : 1;
+  const fits = (part: number): boolean =>
+    columns % part === 0 &&
+    part % under === 0 &&
+    // Those of warpgroups beside each other are no columns in a row.
+    (part === columns || s.groupsN === 1) &&
+    registersOf(rows, columns) + registersOf(rows, part) <= MOST_HELD;
+  return widthsOf(problem).findLast(fits) ?? null;
+}
+
+/** Whether factors that each have a row or column of their own come to shared memory with the chunk: bulk copies take vectors of whole 16 bytes. */
+export const bringsFactors = (problem: Problem, s: WgmmaSchedule): boolean =>
+  s.copy === "tma" &&
+  factorVectors(problem, s).length > 0 &&
+  factorVectors(problem, s).every(({ rows, tile }) => rows % FACTORS_A_COPY === 0 && tile <= MOST_VECTOR);
+
+/** Factors of 16 bytes, and most of a box (cuTensorMapEncodeTiled). */
+const FACTORS_A_COPY = 4;
+const MOST_VECTOR = 256;
+
+/** Operands of whose rows or columns each has factors of its own: how many there are, and how many of a tile. */
+function factorVectors(
+  problem: Problem,
+  s: WgmmaSchedule,
+): readonly { readonly name: string; readonly rows: number; readonly tile: number }[] {
+  return (["a", "b"] as const).flatMap((side) => {
+    const factors = blockFactors(problem, side);
+    const tile = side === "a" ? s.tileM : s.tileN;
+    return factors?.form === "1x128" ? [{ name: `SF${side.toUpperCase()}`, rows: factors.rows, tile }] : [];
+  });
+}
+
 /** Columns of a sum that go together: registers of a thread step by them (PTX ISA, wgmma: fragment of D). */
 const SLICE_UNIT = 8;
 
@@ -166,6 +214,9 @@ function storedExtent(problem: Problem, s: WgmmaSchedule): readonly [rows: numbe
 
 /** Bytes of a row of a panel of the tile that D passes through: the widest swizzle's span. */
 const STAGED_ROW_BYTES = 128;
+
+/** Where bulk copies may write (PTX ISA, cp.async.bulk.tensor). */
+const BULK_ALIGN = 128;
 
 /** Bytes of a number of the counter. */
 const NUMBER_BYTES = 4;
@@ -209,6 +260,7 @@ function sharedNeeds(problem: Problem, s: WgmmaSchedule, staged: number): Shared
     full: number | null = 1,
   ) => (slots === 0 || tiles.length === 0 ? [] : [{ name, slots, tiles, full, empty: full }]);
   const loaded = s.epilogueLoad === "direct" ? [] : sourceOperands(problem, s);
+  const brought = bringsFactors(problem, s) ? factorVectors(problem, s) : [];
   const blocks = reducingBlocks(problem, s);
   const [rows, columns] = storedExtent(problem, s);
   return {
@@ -217,7 +269,16 @@ function sharedNeeds(problem: Problem, s: WgmmaSchedule, staged: number): Shared
         "ring",
         s.stages,
         problem.weights === undefined
-          ? [operand("A", s.tileM, problem.a.dtype), operand("B", s.tileN, problem.b.dtype)]
+          ? [
+              // Behind vectors of factors a slot's tiles begin where the widest swizzle's pattern does.
+              operand("A", s.tileM, problem.a.dtype, brought.length > 0 ? TILE_ALIGN : 1),
+              operand("B", s.tileN, problem.b.dtype),
+              ...brought.map(({ name, tile }) => ({
+                name,
+                bytes: Math.ceil(k / BLOCK_SCALE) * tile * sizeOf("f32"),
+                align: BULK_ALIGN,
+              })),
+            ]
           : [...weightTiles(problem, s.tileN, k), operand("A", s.tileM, problem.a.dtype, TILE_ALIGN)],
         arrivals,
       ),
@@ -332,7 +393,11 @@ function directives(s: WgmmaSchedule, problem: Problem, target: Target): readonl
   const list: (Directive | null)[] = [
     {
       name: "stage",
-      args: { operands: "ab", transport: s.copy, ...(problem.blockScales ? { scaleFactors: "global" } : {}) },
+      args: {
+        operands: "ab",
+        transport: s.copy,
+        ...(problem.blockScales ? { scaleFactors: bringsFactors(problem, s) ? "vectors" : "global" } : {}),
+      },
     },
     alternates(problem, s) ? { name: "alternateWeights", args: { rows: WEIGHT_K } } : null,
     s.swapAB ? { name: "swapAB", args: {} } : null,
@@ -343,8 +408,10 @@ function directives(s: WgmmaSchedule, problem: Problem, target: Target): readonl
           args: {
             producer: producerWarps(s),
             math: 4 * mathGroups(s),
-            // Warps that have read their part of what they widen say so themselves.
-            ...(widensA(problem) || problem.weights !== undefined ? { release: 1 } : {}),
+            // Warps that have read their part of what they widen, or of factors, say so themselves.
+            ...(widensA(problem) || problem.weights !== undefined || bringsFactors(problem, s)
+              ? { release: 1 }
+              : {}),
             ...(s.regs ? { registersP: s.regs.producer, registersM: s.regs.math } : {}),
           },
         }
@@ -359,7 +426,7 @@ function directives(s: WgmmaSchedule, problem: Problem, target: Target): readonl
       : null,
     bulk && s.l2Prefetch > 0 ? { name: "l2Prefetch", args: { chunks: s.l2Prefetch } } : null,
     s.peel && apart ? { name: "peel", args: { chunks: 1 } } : null,
-    isTwoLevel(problem) ? { name: "twoLevel", args: { every: BLOCK_SCALE } } : null,
+    twoLevelDirective(problem, s),
     s.delayedRelease && apart ? { name: "delayedRelease", args: { chunks: 1 } } : null,
     reducingBlocks(problem, s) > 1
       ? { name: "dsmemReduction", args: { [s.swapAB ? "rows" : "columns"]: SLICE_UNIT } }
@@ -383,6 +450,12 @@ function directives(s: WgmmaSchedule, problem: Problem, target: Target): readonl
     s.guards ? { name: "guards", args: { elide: 1 } } : null,
   ];
   return list.filter((d) => d !== null);
+}
+
+function twoLevelDirective(problem: Problem, s: WgmmaSchedule): Directive | null {
+  const columns = columnsApart(problem, s);
+  if (columns === null) return null;
+  return { name: "twoLevel", args: { every: BLOCK_SCALE, columns: columns * s.groupsN } };
 }
 
 function tailDirective(problem: Problem, s: WgmmaSchedule, most: number): Directive | null {

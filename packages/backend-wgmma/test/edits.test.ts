@@ -866,10 +866,10 @@ const twoLevels: readonly HandEdit[] = [
   },
   {
     what: "sums are promoted before they are waited for",
-    change: { kind: "move", line: /accumulate %/, nth: 1, by: -1 },
+    change: { kind: "move", line: /accumulate %/, nth: 1, by: -3 },
     code: "TW3157",
     line: /accumulate %/,
-    ptx: /fma|mul\.rn|wait_group/,
+    ptx: /fma|mul\.rn|wait_group|bar\.warp|mbarrier\.arrive/,
     emulator: /^H/,
   },
   {
@@ -906,15 +906,15 @@ const twoLevels: readonly HandEdit[] = [
   },
   {
     what: "the loop begins with factors that nobody has loaded",
-    change: { kind: "drop", line: /copy %nextA/ },
+    change: { kind: "drop", line: /copy %nextB/ },
     code: "TW3159",
     line: /accumulate %/,
-    ptx: /^-.*ld\.global|nextA/,
+    ptx: /^-.*ld\.global|nextB|shl/,
     emulator: /^H|^D/,
   },
   {
     what: "factors of the chunk before scale the next one",
-    change: { kind: "drop", line: /copy %fA <- %nextA/ },
+    change: { kind: "drop", line: /copy %fB <- %nextB/ },
     code: "TW3159",
     line: /accumulate %/,
     ptx: /^-.*mov\.f32/,
@@ -922,10 +922,26 @@ const twoLevels: readonly HandEdit[] = [
   },
   {
     what: "the next factors are loaded before those at hand are taken",
-    change: { kind: "move", line: /copy %nextA/, nth: 1, by: -1 },
+    change: { kind: "move", line: /copy %nextB/, nth: 1, by: -1 },
     code: "TW3159",
     line: /accumulate %/,
     ptx: /mov\.f32|ld\.global|setp|add\.|and\.pred/,
+    emulator: /^D/,
+  },
+  {
+    what: "a slot is given back before factors from it are used",
+    change: { kind: "move", line: /map %scale0/, nth: 1, by: 3 },
+    code: "TW3146",
+    line: /mbar\.arrive %ring_empty/,
+    ptx: /mul|scale0|wait_group|bar\.warp|mbarrier\.arrive/,
+    emulator: null,
+  },
+  {
+    what: "factors of the chunk before are those of the slot at hand",
+    change: { kind: "drop", line: /copy %fA <- %sSFA/, nth: 1 },
+    code: "TW3159",
+    line: /accumulate %/,
+    ptx: /^-.*ld\.shared|%st\b|shl/,
     emulator: /^D/,
   },
   {
@@ -959,7 +975,7 @@ const twoLevelsOfBlock: readonly HandEdit[] = [
     what: "the first run's factors scale the second",
     change: {
       kind: "replace",
-      line: /accumulate %/,
+      line: /map %scale0/,
       nth: 1,
       from: /%fA\[0 : 64, 1 : 1\]/,
       to: "%fA[0 : 64, 0 : 1]",

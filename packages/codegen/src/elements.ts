@@ -149,7 +149,8 @@ class Elements {
     const { space, dtype } = bufferOf(ctx.program, view.buffer);
     const [row, col] = [view.extent[0] === 1 ? 0 : at.row, view.extent[1] === 1 ? 0 : at.col];
     if (space === "register") {
-      const held = this.#registers(view.buffer).get(`${row} ${col}`);
+      const [down, right] = view.origin.map((from) => ctx.constant(from, `origin of %${view.buffer}`));
+      const held = this.#registers(view.buffer).get(`${row + (down ?? 0)} ${col + (right ?? 0)}`);
       if (held === undefined) throw new CannotLower(`%${view.buffer}`, "is held by other threads");
       return held;
     }

@@ -23,6 +23,7 @@ export {
 export {
   arrayAddress,
   axisBound,
+  axisIndex,
   type Bound,
   batchIndex,
   elementGuard,
@@ -67,6 +68,7 @@ export { mapAddress } from "./tensorMaps.ts";
 export {
   type DistributedStep,
   distributedSteps,
+  NOWHERE,
   ownedPosition,
   type ThreadCoord,
   type ThreadPosition,

@@ -1,21 +1,25 @@
 /** Factors of sums that are promoted: each thread loads those of its own rows and columns, and finds them by the element of its accumulator. */
 import {
   arrayAddress,
+  axisIndex,
   CannotLower,
   type Context,
   elementGuard,
   type GlobalArray,
   loadRun,
+  NOWHERE,
   ownedPosition,
   ownedTile,
   ownerOf,
   type Reg,
   type StmtOf,
+  sharedAddress,
   type ThreadCoord,
+  type ThreadPosition,
 } from "@tilewright/codegen";
-import { BLOCK_SCALE, type BlockFactors, blockFactors } from "@tilewright/core";
-import { bufferOf, type Expr, lit, type OwnedRegister, type View } from "@tilewright/ir";
-import { f32imm } from "@tilewright/ptx";
+import { type BlockFactors, blockFactors } from "@tilewright/core";
+import { bufferOf, lit, type OwnedRegister, type View } from "@tilewright/ir";
+import { type AddressOperand, f32imm, imm } from "@tilewright/ptx";
 
 /** Bytes of a factor. */
 const BYTES = 4;
@@ -33,20 +37,55 @@ export function loadFactors(ctx: Context, copy: StmtOf<"copy">): void {
     colStride: BYTES * factors.strides[1],
     batchStride: BYTES * factors.stride,
   };
-  const [shared, origin] = tileRow(ctx, copy.src.origin[0]);
-  const row = shared === null ? position.row : moved(ctx, position.row, shared);
-  const src: View = { ...copy.src, origin: [origin, copy.src.origin[1]] };
+  const { src } = copy;
   for (let run = 0; run < copy.dst.extent[1]; run++) {
     const column = tile.elements.filter(({ col }) => col === run);
     const width = pairable(factors, column) ? 2 : 1;
     for (let i = 0; i < column.length; i += width) {
       const registers = column.slice(i, i + width).map(({ register }) => tile.at(register));
       const at = column[i]?.row ?? 0;
-      const guard = elementGuard(ctx, src, copy.guard, { ...position, row }, at, run);
+      const guard = elementGuard(ctx, src, copy.guard, position, at, run);
       if (guard !== null) for (const register of registers) ctx.emitAny(null, "mov.f32", register, f32imm(0));
       if (guard === "outside") continue;
-      const address = arrayAddress(ctx, array, src.origin, { ...position, row }, at, run);
+      const address = addressOf(ctx, array, src, position, at, run);
       loadRun(ctx, guard, "global", "f32", width, registers, address);
+    }
+  }
+}
+
+/** Where a factor lies: rows that share one count as one. */
+function addressOf(
+  ctx: Context,
+  array: GlobalArray,
+  { buffer, origin }: View,
+  position: ThreadPosition,
+  row: number,
+  run: number,
+): AddressOperand {
+  const { runs = 1 } = bufferOf(ctx.program, buffer).layout?.interleaved ?? {};
+  if (runs === 1) return arrayAddress(ctx, array, origin, position, row, run);
+  const { constant, terms } = ctx.linear(origin[0]);
+  const index = axisIndex(ctx, terms, position.row);
+  const whole = Math.floor((constant + row) / runs);
+  if (index === null)
+    return arrayAddress(ctx, array, [lit(whole), origin[1]], { ...position, row: NOWHERE }, 0, run);
+  const rest = (constant + row) % runs;
+  const from = rest === 0 ? index : ctx.values.sum(index, imm(rest));
+  const at: ThreadCoord = { key: `${from.name}/${runs}`, reg: ctx.values.divide(from, runs), bits: null };
+  return arrayAddress(ctx, array, [lit(whole), origin[1]], { ...position, row: at }, 0, run);
+}
+
+/** Out of shared memory, to which they came with the chunk. */
+export function readFactors(ctx: Context, copy: StmtOf<"copy">): void {
+  const tile = ownedTile(ctx, copy.dst.buffer, 0);
+  const position = ownedPosition(ctx.values, ownerOf(bufferOf(ctx.program, copy.dst.buffer)));
+  for (let run = 0; run < copy.dst.extent[1]; run++) {
+    const column = tile.elements.filter(({ col }) => col === run);
+    const width = isPaired(column) ? 2 : 1;
+    for (let i = 0; i < column.length; i += width) {
+      const registers = column.slice(i, i + width).map(({ register }) => tile.at(register));
+      const address = sharedAddress(ctx, copy.src, position, column[i]?.row ?? 0, run);
+      loadRun(ctx, null, "shared", "f32", width, registers, address);
     }
   }
 }
@@ -63,12 +102,12 @@ export function takeFactors(ctx: Context, { dst, src }: StmtOf<"copy">): void {
 export function factorsOf(ctx: Context, acc: View, view: View, axis: 0 | 1): (element: OwnedRegister) => Reg {
   const tile = ownedTile(ctx, view.buffer, 0);
   const each = acc.extent[axis] / view.extent[0];
-  const run = ctx.constant(view.origin[1], "run");
+  const [first, run] = view.origin.map((from) => ctx.constant(from, "factors"));
   const column = new Map(
     tile.elements.filter(({ col }) => col === run).map((e) => [e.row, tile.at(e.register)] as const),
   );
   return ({ row, col }) => {
-    const register = column.get(Math.floor((axis === 0 ? row : col) / each));
+    const register = column.get((first ?? 0) + Math.floor((axis === 0 ? row : col) / each));
     if (!register) throw new CannotLower("accumulate", "an element has no factor");
     return register;
   };
@@ -76,24 +115,9 @@ export function factorsOf(ctx: Context, acc: View, view: View, axis: 0 | 1): (el
 
 /** Whether factors of neighbouring columns are loaded together: they begin at multiples of 8 bytes in every run along k. */
 const pairable = ({ strides }: BlockFactors, column: readonly OwnedRegister[]): boolean =>
-  strides[0] === 1 &&
-  strides[1] % 2 === 0 &&
+  strides[0] === 1 && strides[1] % 2 === 0 && isPaired(column);
+
+/** Whether every other one is followed by its neighbour. */
+const isPaired = (column: readonly OwnedRegister[]): boolean =>
   column.length % 2 === 0 &&
   column.every(({ row }, i) => (i % 2 === 0 ? row % 2 === 0 : row === (column[i - 1]?.row ?? 0) + 1));
-
-const moved = (ctx: Context, { key, reg }: ThreadCoord, by: Reg<"u32">): ThreadCoord => ({
-  key: `${by.name}+${key}`,
-  reg: reg === null ? by : ctx.values.sum(by, reg),
-  bits: null,
-});
-
-/** A tile's first row of factors: a register where several tiles lie under one, and what is affine. */
-function tileRow(ctx: Context, origin: Expr): readonly [Reg<"u32"> | null, Expr] {
-  const folded = ctx.fold(origin);
-  if (folded.kind !== "div") return [null, folded];
-  if (folded.lhs.kind !== "var")
-    throw new CannotLower("mma", `a tile's factors begin at its number over a part of ${BLOCK_SCALE}`);
-  const tile = ctx.tileVars.get(folded.lhs.name);
-  if (tile?.reg == null) return [null, lit(0)];
-  return [ctx.values.divide(tile.reg, folded.divisor), lit(0)];
-}

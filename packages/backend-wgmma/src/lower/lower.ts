@@ -5,7 +5,7 @@ import type { DType } from "@tilewright/core";
 import { type Backend, elementsPerRegister } from "@tilewright/ir";
 import { imm } from "@tilewright/ptx";
 import { hints } from "../hints.ts";
-import { loadFactors, takeFactors } from "./factors.ts";
+import { loadFactors, readFactors, takeFactors } from "./factors.ts";
 import { lowerAccumulate, lowerCommit, lowerFence, lowerProducts } from "./products.ts";
 
 const registerType = (dtype: DType): RegisterType =>
@@ -25,7 +25,11 @@ const engine: Engine = {
     "wgmma.commit": lowerCommit,
     "wgmma.wait": (ctx, { pending }) => ctx.body.emit(null, "wgmma.wait_group.sync.aligned", imm(pending)),
   },
-  copies: { "global -> register direct": loadFactors, "register -> register direct": takeFactors },
+  copies: {
+    "global -> register direct": loadFactors,
+    "shared -> register direct": readFactors,
+    "register -> register direct": takeFactors,
+  },
   columns: true,
   hints,
 };

@@ -93,14 +93,25 @@ export function lowerProducts(ctx: Context, mma: StmtOf<"mma">): void {
   }));
   const flags = flagsOf(atom, a, b);
   const [fromA, fromB] = [first, second].map(({ view, kAxis }) => ctx.constant(view.origin[kAxis], "k"));
+  const [besideA, besideB] = [first, second].map(({ view, kAxis }) =>
+    ctx.constant(view.origin[kAxis === 0 ? 1 : 0], "part"),
+  );
   for (let k = 0; k < mma.a.extent[1]; k += atom.k)
     for (const { row, col, registers } of sums)
       ctx.body.emitAny(null, form, [
         vec(...registers),
         a === null || descA === null
           ? vec(...(fragments?.(swapped ? col : row, k) ?? []))
-          : stepped(ctx, descA, a.offsetOf(...first.place(row, col, k + (fromA ?? 0)))),
-        stepped(ctx, descB, b.offsetOf(...second.place(row, col, k + (fromB ?? 0)))),
+          : stepped(
+              ctx,
+              descA,
+              a.offsetOf(...first.place(row + (besideA ?? 0), col + (besideA ?? 0), k + (fromA ?? 0))),
+            ),
+        stepped(
+          ctx,
+          descB,
+          b.offsetOf(...second.place(row + (besideB ?? 0), col + (besideB ?? 0), k + (fromB ?? 0))),
+        ),
         k === 0 ? scale : imm(1),
         ...flags,
       ]);
@@ -131,26 +142,35 @@ function aheadOfFence<T>(ctx: Context, make: () => T): T {
   return made;
 }
 
-/** Sums that were made apart, added to the accumulator; factors of the same row and column are multiplied once. */
+/** Sums that were made apart, or columns of them, added to those of the accumulator; factors of the same row and column are multiplied once. */
 export function lowerAccumulate(ctx: Context, { acc, sum: part, scales }: StmtOf<"accumulate">): void {
   const [into, sums] = [ownedTile(ctx, acc.buffer, 0), ownedTile(ctx, part.buffer, 0)];
-  const factors = scales && { a: factorsOf(ctx, acc, scales.a, 0), b: factorsOf(ctx, acc, scales.b, 1) };
-  const products = new Map<string, Reg<"f32">>();
-  for (const element of into.elements) {
-    const [d, x] = [into.at(element.register), sums.at(element.register)];
-    if (factors === undefined) {
-      ctx.body.emitAny(null, "add.rn.f32", [d, d, x]);
-      continue;
-    }
-    const [rowFactor, colFactor] = [factors.a(element), factors.b(element)];
-    const key = `${rowFactor.name} ${colFactor.name}`;
+  const [to, from] = [acc, part].map(({ origin }) => ctx.constant(origin[1], "columns"));
+  const columns = part.extent[1];
+  const place = (row: number, col: number): string => `${row} ${col}`;
+  const targets = new Map(into.elements.map((e) => [place(e.row, e.col), into.at(e.register)] as const));
+  const rowFactor = scales && factorsOf(ctx, acc, scales.a, 0);
+  const colFactor = scales?.b && factorsOf(ctx, acc, scales.b, 1);
+  const products = new Map<string, Reg>();
+  const scaleOf = (element: OwnedRegister): Reg | null => {
+    const [a, b] = [rowFactor?.(element) ?? null, colFactor?.(element) ?? null];
+    if (a === null || b === null) return a;
+    const key = `${a.name} ${b.name}`;
     const known = products.get(key);
-    const factor = known ?? ctx.entry.reg("f32", "sf");
-    if (known === undefined) {
-      products.set(key, factor);
-      ctx.body.emitAny(null, "mul.rn.f32", [factor, rowFactor, colFactor]);
-    }
-    ctx.body.emitAny(null, "fma.rn.f32", [d, x, factor, d]);
+    if (known !== undefined) return known;
+    const factor = ctx.entry.reg("f32", "sf");
+    products.set(key, factor);
+    ctx.body.emitAny(null, "mul.rn.f32", [factor, a, b]);
+    return factor;
+  };
+  for (const { row, col, register } of sums.elements) {
+    const at = col - (from ?? 0);
+    if (at < 0 || at >= columns) continue;
+    const d = targets.get(place(row, at + (to ?? 0)));
+    if (d === undefined) throw new CannotLower("accumulate", "sums are of no columns of the accumulator");
+    const [x, factor] = [sums.at(register), scaleOf({ row, col: at, register })];
+    if (factor === null) ctx.body.emitAny(null, "add.rn.f32", [d, d, x]);
+    else ctx.body.emitAny(null, "fma.rn.f32", [d, x, factor, d]);
   }
 }
 

@@ -7,20 +7,21 @@ import { bufferOf, directed, registerBuffer, rewriteStmts, wholeView, withBody }
 const SUM = "chunk_sum";
 
 /**
- * Directive `twoLevel every=N`: each multiplication makes sums of N elements along k in a tile `chunk_sum` of the accumulator's shape, which it then scales, where
- * operands have factors, and adds to the accumulator. Off: products are added to the accumulator where they are made.
+ * Directive `twoLevel every=N columns=C`: each multiplication makes sums of N elements along k in a tile `chunk_sum` of the accumulator's shape, which it then scales, where
+ * operands have factors, and adds to the accumulator. With C that tile has so many columns, and takes the sums of these one after the other. Off: products are added to the
+ * accumulator where they are made.
  */
 export const accumulateInTwoLevels: Pass = {
   name: "accumulateInTwoLevels",
   summary: "Sums along k are made apart in short runs, scaled and added to the accumulator in f32",
   from: "specialised",
   to: "specialised",
-  run: directed("twoLevel", (program, { every }) => {
+  run: directed("twoLevel", (program, { every, columns }) => {
     let part: Buffer | null = null;
     const body = rewriteStmts(program.body, (stmt) => {
       if (stmt.kind !== "mma") return stmt;
       const { dtype, shape } = bufferOf(program, stmt.acc.buffer);
-      part ??= registerBuffer(SUM, dtype, shape);
+      part ??= registerBuffer(SUM, dtype, [shape[0], columns || shape[1]]);
       return { ...stmt, twoLevel: { sum: wholeView(part), every } };
     });
     const buffers = part === null ? program.buffers : [...program.buffers, part];

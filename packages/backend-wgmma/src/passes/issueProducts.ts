@@ -1,6 +1,8 @@
 /** Products as the statements that issue them: fences, groups, what overwrites accumulators, and what ptxas wants around them. */
 import {
   add,
+  type Buffer,
+  bufferOf,
   cond,
   eachStmt,
   elementSources,
@@ -8,6 +10,7 @@ import {
   launchRanges,
   must,
   type Pass,
+  registerBuffer,
   type Stmt,
   type TileProgram,
   type View,
@@ -24,8 +27,15 @@ export const issueProducts: Pass = {
   to: "machine",
   // Barriers have no places yet.
   unfinished: true,
-  run: (program) => ({ ...program, body: new Walk(program).list(program.body, null) }),
+  run(program) {
+    const walk = new Walk(program);
+    const body = walk.list(program.body, null);
+    return { ...program, body, buffers: [...program.buffers, ...walk.made] };
+  },
 };
+
+/** Fewest columns under one factor whose scales are computed ahead of their sums: the registers of more factors are those of sums. */
+const LEAST_SHARED = 16;
 
 /** The loop over chunks that is open. */
 type Loop = Pick<Of<"for">, "var" | "from"> | null;
@@ -50,6 +60,12 @@ class Walk {
   #again = false;
   /** Products have stood in a loop over chunks. */
   #looped = false;
+  /** Register tiles for scales of sums, by name. */
+  readonly #made = new Map<string, Buffer>();
+
+  get made(): readonly Buffer[] {
+    return [...this.#made.values()];
+  }
 
   constructor(program: TileProgram) {
     const all = eachStmt(program.body);
@@ -66,7 +82,21 @@ class Walk {
   }
 
   list(stmts: readonly Stmt[], loop: Loop): readonly Stmt[] {
-    return stmts.flatMap((stmt) => this.#stmt(stmt, loop));
+    const out: Stmt[] = [];
+    for (let i = 0; i < stmts.length; i++) {
+      const stmt = stmts[i];
+      if (stmt === undefined) continue;
+      if (stmt.kind !== "mma" || stmt.twoLevel === undefined) out.push(...this.#stmt(stmt, loop));
+      else {
+        // Sums are in registers when the last products are done: their slot is given back before they are promoted.
+        const behind = stmts.slice(i + 1);
+        const last = behind.findIndex((each) => !isGivenBack(each));
+        const free = last < 0 ? behind : behind.slice(0, last);
+        out.push(...this.#promoted(stmt, stmt.twoLevel, free));
+        i += free.length;
+      }
+    }
+    return out;
   }
 
   #stmt(stmt: Stmt, loop: Loop): readonly Stmt[] {
@@ -137,7 +167,6 @@ class Walk {
 
   #multiply(stmt: Of<"mma">, loop: Loop): readonly Stmt[] {
     const { buffer } = stmt.acc;
-    if (stmt.twoLevel !== undefined) return promoted(stmt, stmt.twoLevel);
     const renames = stmt.columns !== undefined && !this.#renamed.has(buffer);
     if (renames) this.#renamed.add(buffer);
     if (loop !== null) this.#looped = true;
@@ -149,6 +178,88 @@ class Walk {
       { ...stmt, ...keep },
       { kind: "wgmma.commit" },
     ];
+  }
+
+  /**
+   * Runs of a chunk along k, one after the other, and of each as many columns as the tile of sums has: made apart, waited for, and added to the accumulator by their factors.
+   * `free`: what gives the chunk's slot back, as soon as all products are done. Where columns share factors, these are multiplied by those of the rows while products run:
+   * which uses what threads have loaded from the slot, so that nothing waits for the loads.
+   */
+  #promoted(
+    { twoLevel: _, scales, ...stmt }: Of<"mma">,
+    { sum, every }: NonNullable<Of<"mma">["twoLevel"]>,
+    free: readonly Stmt[],
+  ): readonly Stmt[] {
+    const [chunk, columns, width] = [stmt.a.extent[1], stmt.acc.extent[1], sum.extent[1]];
+    const each = scales === undefined ? width : columns / scales.b.extent[0];
+    const early = scales !== undefined && this.#areShared(scales.b, each);
+    const rest = early ? free.filter(({ kind }) => kind !== "fence") : free;
+    const out: Stmt[] = [];
+    for (let from = 0; from < chunk; from += every)
+      for (let col = 0; col < columns; col += width) {
+        const k = Math.min(every, chunk - from);
+        const last = from + k === chunk && col + width === columns;
+        const run = from / every;
+        const rows = scales && part(scales.a, 1, run, 1);
+        const across = scales && part(part(scales.b, 1, run, 1), 0, col / each, width / each);
+        const made: Stmt[] = [];
+        const sums: Stmt[] = [];
+        if (early && rows !== undefined && across !== undefined)
+          for (let at = 0; at < width; at += each) {
+            const both = this.#scaleTile(scales.a, at / each);
+            const args = [rows, part(across, 0, at / each, 1)].map(
+              (view) => ({ kind: "leaf", leaf: { kind: "view", view } }) as const,
+            );
+            made.push({ kind: "map", dst: both, value: { kind: "apply", fn: "mul", args } });
+            sums.push({
+              kind: "accumulate",
+              acc: part(stmt.acc, 1, col + at, each),
+              sum: part(sum, 1, at, each),
+              scales: { a: both },
+            });
+          }
+        else
+          sums.push({
+            kind: "accumulate",
+            acc: part(stmt.acc, 1, col, width),
+            sum,
+            ...(rows && across && { scales: { a: rows, b: across } }),
+          });
+        out.push(
+          { kind: "wgmma.fence" },
+          {
+            ...stmt,
+            acc: sum,
+            a: part(stmt.a, 1, from, k),
+            b: part(part(stmt.b, 0, from, k), 1, col, width),
+            keep: false,
+          },
+          { kind: "wgmma.commit" },
+          ...made,
+          { kind: "wgmma.wait", pending: 0 },
+          ...(last ? rest : []),
+          ...sums,
+        );
+      }
+    return out;
+  }
+
+  /** Whether every thread has the same factors of columns, each of several that follow each other. */
+  #areShared({ buffer }: View, each: number): boolean {
+    const { own } = bufferOf(this.#program, buffer);
+    return each >= LEAST_SHARED && own !== null && own.rows.every(({ tier }) => tier === "register");
+  }
+
+  /** Registers for the products of the factors of rows with one of columns. */
+  #scaleTile({ buffer, extent: [rows] }: View, i: number): View {
+    const name = `scale${i}`;
+    let made = this.#made.get(name);
+    if (made === undefined) {
+      const own = must(bufferOf(this.#program, buffer).own, "factors have an owner");
+      made = { ...registerBuffer(name, "f32", [rows, 1]), own: { rows: own.rows, cols: [] } };
+      this.#made.set(name, made);
+    }
+    return wholeView(made);
   }
 
   /** Tiles of sums that are promoted to an accumulator: once, so that no register is read before it was written, if only to be overwritten. */
@@ -191,28 +302,15 @@ class Walk {
   }
 }
 
-/** Runs of a chunk along k, one after the other: made apart, waited for, and added to the accumulator by their factors. */
-function promoted(
-  { twoLevel: _, scales, ...stmt }: Of<"mma">,
-  { sum, every }: NonNullable<Of<"mma">["twoLevel"]>,
-): readonly Stmt[] {
-  const chunk = stmt.a.extent[1];
-  return Array.from({ length: Math.ceil(chunk / every) }, (_, run): readonly Stmt[] => {
-    const from = run * every;
-    const along = (view: View, axis: 0 | 1, at: number, extent: number): View => ({
-      ...view,
-      origin:
-        axis === 0 ? [add(view.origin[0], at), view.origin[1]] : [view.origin[0], add(view.origin[1], at)],
-      extent: axis === 0 ? [extent, view.extent[1]] : [view.extent[0], extent],
-    });
-    const k = Math.min(every, chunk - from);
-    const factors = scales && { a: along(scales.a, 1, run, 1), b: along(scales.b, 1, run, 1) };
-    return [
-      { kind: "wgmma.fence" },
-      { ...stmt, acc: sum, a: along(stmt.a, 1, from, k), b: along(stmt.b, 0, from, k), keep: false },
-      { kind: "wgmma.commit" },
-      { kind: "wgmma.wait", pending: 0 },
-      { kind: "accumulate", acc: stmt.acc, sum, ...(factors === undefined ? {} : { scales: factors }) },
-    ];
-  }).flat();
-}
+/** What tells a producer that a slot is free. */
+const isGivenBack = (stmt: Stmt): boolean =>
+  (stmt.kind === "fence" && stmt.what === "async") ||
+  stmt.kind === "warp.sync" ||
+  (stmt.kind === "mbar.arrive" && stmt.barrier.edge === "empty");
+
+/** Part of a view along an axis. */
+const part = (view: View, axis: 0 | 1, at: number, extent: number): View => ({
+  ...view,
+  origin: axis === 0 ? [add(view.origin[0], at), view.origin[1]] : [view.origin[0], add(view.origin[1], at)],
+  extent: axis === 0 ? [extent, view.extent[1]] : [view.extent[0], extent],
+});

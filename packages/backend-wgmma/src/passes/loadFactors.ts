@@ -36,7 +36,8 @@ export const MOST_AHEAD = 40;
 
 export const loadFactors: Pass = {
   name: "loadFactors",
-  summary: "Threads load the factors of their rows and columns into registers, in loops a chunk ahead",
+  summary:
+    "Threads load the factors of their rows and columns into registers, those in global memory in loops a chunk ahead",
   from: "specialised",
   to: "specialised",
   run(program) {
@@ -63,7 +64,7 @@ class Walk {
 
   list(stmts: readonly Stmt[], loop: Loop | null, ranges: Ranges): readonly Stmt[] {
     return stmts.flatMap((stmt): readonly Stmt[] => {
-      if (isScaled(stmt) && bufferOf(this.#program, stmt.scales.a.buffer).space === "global")
+      if (isScaled(stmt) && bufferOf(this.#program, stmt.scales.a.buffer).space !== "register")
         return this.#scaled(stmt, loop, ranges);
       if (!("body" in stmt)) return [stmt];
       const inside =
@@ -75,25 +76,26 @@ class Walk {
 
   /**
    * The factors of the chunk at hand; in a loop those of the next chunk are asked for here and those of this one have been by the turn before, so that nothing waits
-   * for memory: where they are few enough, and all of k has factors.
+   * for memory: where they are few enough, and all of k has factors. Those that come to shared memory with the chunk are there.
    */
   #scaled(stmt: Scaled, loop: Loop | null, ranges: Ranges): readonly Stmt[] {
     const sides = (["a", "b"] as const).map((side, axis) => {
       const view = stmt.scales[side];
       const own = this.#owner(stmt.acc, axis === 0 ? 0 : 1, view.extent);
-      return { side, view, own };
+      return { side, view, own, far: bufferOf(this.#program, view.buffer).space === "global" };
     });
-    const few = sides.reduce((sum, { own }) => sum + registersPerThread(own), 0) <= MOST_AHEAD;
-    const always = sides.every(
+    const asked = sides.filter(({ far }) => far);
+    const few = asked.reduce((sum, { own }) => sum + registersPerThread(own), 0) <= MOST_AHEAD;
+    const always = asked.every(
       ({ view }) =>
         rangeOf(view.origin[1], ranges)[1] + view.extent[1] <=
         (bufferOf(this.#program, view.buffer).shape[1] ?? 0),
     );
     const ahead = loop !== null && few && always ? loop : null;
     const copies: Stmt[] = [];
-    const views = sides.map(({ side, view, own }) => {
+    const views = sides.map(({ side, view, own, far }) => {
       const held = this.#tile(`f${side.toUpperCase()}`, stmt.acc, view, own);
-      if (ahead === null) copies.push(loaded(held, view));
+      if (ahead === null || !far) copies.push(loaded(held, view, far));
       else {
         const next = this.#tile(`next${side.toUpperCase()}`, stmt.acc, view, own);
         const turn = (e: Expr): View => ({
@@ -153,12 +155,12 @@ function coarse(factors: readonly OwnershipMode[], each: number): readonly Owner
 
 const plain = { transport: "direct", when: null, dist: null, vector: [1, 1], multicast: null } as const;
 
-/** What lies outside of the matrix is 0. */
-const loaded = (tile: Buffer, src: View): Stmt => ({
+/** What lies outside of the matrix is 0, and has been where it came to shared memory. */
+const loaded = (tile: Buffer, src: View, far = true): Stmt => ({
   kind: "copy",
   dst: wholeView(tile),
   src,
-  guard: [true, true],
+  guard: [far, far],
   ...plain,
 });
 

@@ -1,7 +1,18 @@
 /** Threads, shared memory and registers of a block. */
 import { BLOCK_SCALE, dtypes, type Problem, type Target, WEIGHT_K } from "@tilewright/core";
-import { nearestMultiple } from "@tilewright/ir";
-import { ATOM_ROWS, alternates, atomK, atomOf, blockBytes, chunkK, isTwoLevel, widensA } from "../nest.ts";
+import { commonRows, nearestMultiple } from "@tilewright/ir";
+import {
+  ATOM_ROWS,
+  alternates,
+  atomK,
+  atomOf,
+  blockBytes,
+  bringsFactors,
+  chunkK,
+  columnsApart,
+  isTwoLevel,
+  widensA,
+} from "../nest.ts";
 import { MOST_AHEAD } from "../passes/loadFactors.ts";
 import {
   hasProducer,
@@ -44,21 +55,21 @@ function accumulators(s: WgmmaSchedule, problem: Problem): number {
   if (!isTwoLevel(problem)) return held;
   const [rows, columns] = [s.tileM / s.groupsM, s.tileN / s.groupsN];
   const runs = Math.ceil(chunkK(problem, s.tileK) / BLOCK_SCALE);
-  const factors =
-    runs * (factorsHeld(problem, "a", rows, rows / 32) + factorsHeld(problem, "b", columns, columns / 4));
-  return 2 * held + (factors <= MOST_AHEAD ? 2 : 1) * factors;
+  const sides = [
+    [problem.blockScales?.a, factorsHeld(problem, "a", rows, rows / 32)],
+    [problem.blockScales?.b, factorsHeld(problem, "b", columns, columns / 4)],
+  ] as const;
+  const brought = bringsFactors(problem, s);
+  const far = sides.reduce((sum, [form, each]) => sum + (brought && form === "1x128" ? 0 : runs * each), 0);
+  const near = sides.reduce((sum, [form, each]) => sum + (brought && form === "1x128" ? runs * each : 0), 0);
+  const apart = columnsApart(problem, s) ?? columns;
+  return held + (held * apart) / columns + near + (far <= MOST_AHEAD ? 2 : 1) * far;
 }
 
-/** The most of so many columns that are whole squares of factors, or lie in one. */
-const inSquares = (columns: number): number =>
-  columns >= BLOCK_SCALE
-    ? columns - (columns % BLOCK_SCALE)
-    : 2 ** Math.floor(Math.log2(Math.max(1, columns)));
-
-/** Factors that a thread holds of one side: of each of its own rows (columns), or of the squares that its warpgroup's lie in. */
+/** Factors that a thread holds of one side: of each of its own rows (columns), or of the parts of squares that its warpgroup's lie in. */
 function factorsHeld(problem: Problem, side: "a" | "b", size: number, own: number): number {
   const form = problem.blockScales?.[side];
-  return form === undefined ? 0 : form === "1x128" ? own : Math.ceil(size / BLOCK_SCALE);
+  return form === undefined ? 0 : form === "1x128" ? own : size / commonRows(size, BLOCK_SCALE);
 }
 
 /** Registers of a thread at launch: what a block's warpgroups, begun ones whole, share evenly, in units of 8. */
@@ -163,13 +174,12 @@ export const resourceRules: readonly Rule[] = [
       if (held <= free) return tooWide(s, problem, target);
       const unit = 8 * side.groups;
       const fitting = Math.floor((side.tile * free) / held / unit) * unit;
-      const columns = problem.blockScales?.b === "128x128" ? inSquares(fitting) : fitting;
       return {
         message: `${held} accumulators a thread and the ${most - free} registers that are needed beside them do not fit in ${most}`,
         hint:
           s.regs === null && hasProducer(s) && held <= 200
             ? "nearest legal: regs=24/240"
-            : `nearest legal: tile ${side.axis} ${Math.max(unit, columns)}, or more warpgroups`,
+            : `nearest legal: tile ${side.axis} ${Math.max(unit, fitting)}, or more warpgroups`,
       };
     },
   },

@@ -66,29 +66,4 @@ export const tileRules: readonly Rule[] = [
       return found;
     },
   },
-  {
-    code: "TW2351",
-    at: "schedule.tile",
-    find({ s, problem }) {
-      const fits = (size: number): boolean => size % BLOCK_SCALE === 0 || BLOCK_SCALE % size === 0;
-      return Object.values(sumSides(s)).flatMap(({ axis, tile, groups }): readonly Found[] => {
-        const operand = axis === "m" ? "a" : "b";
-        // Each thread has the factors of its own warpgroup's columns.
-        if (problem.blockScales?.[operand] !== "128x128" || (fits(tile) && fits(tile / groups))) return [];
-        const whole = BLOCK_SCALE * groups;
-        const near =
-          tile > BLOCK_SCALE
-            ? nearestMultiple(tile, BLOCK_SCALE)
-            : 2 ** Math.max(3, Math.round(Math.log2(tile)));
-        const legal = fits(tile) ? Math.max(whole, tile - (tile % whole)) : near;
-        const of = fits(tile) ? ` of each of ${groups} warpgroups` : "";
-        return [
-          {
-            message: `tiles of ${axis} ${tile}${of} cut through the squares of ${BLOCK_SCALE} that share a factor of ${operand.toUpperCase()}`,
-            hint: `nearest legal: tile ${axis} ${legal}`,
-          },
-        ];
-      });
-    },
-  },
 ];

@@ -8,6 +8,7 @@ import {
   type BatchAxis,
   batchAxes,
   batchGrain,
+  blockFactors,
   type DType,
   dtypes,
   extentNames,
@@ -151,7 +152,8 @@ export function batchDimensions(problem: Problem, name: string): readonly BatchA
     const found = batchAxes(problem, operand);
     if (found.length > 0 || batch.axes !== undefined) return found.toReversed();
   }
-  const words = (which: "a" | "b"): number => (scaleMatrix(problem, which)?.stride ?? 0) / SCALE_FACTORS;
+  const words = (which: "a" | "b"): number =>
+    blockFactors(problem, which)?.stride ?? (scaleMatrix(problem, which)?.stride ?? 0) / SCALE_FACTORS;
   const stride = operand === "sfa" ? words("a") : operand === "sfb" ? words("b") : 0;
   return [{ extent: Math.max(1, batch.count), below: 1, stride }];
 }

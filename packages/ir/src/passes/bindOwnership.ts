@@ -36,11 +36,9 @@ function bind(program: TileProgram): TileProgram {
     if (group) {
       const { acc } = group.fragments;
       const swapped = bufferOf(program, stmt.acc.buffer).lanes === 1;
-      const own = accumulatorOwner(
-        nestOf(program, nest, stmt),
-        swapped ? { rows: acc.cols, cols: acc.rows } : acc,
-      );
-      for (const sums of sumViews(stmt)) owners.set(sums.buffer, own);
+      const fragment = swapped ? { rows: acc.cols, cols: acc.rows } : acc;
+      for (const sums of sumViews(stmt))
+        owners.set(sums.buffer, accumulatorOwner(nestOf(program, nest, stmt, sums), fragment));
       // Weights come through the registers of those whose sums have their columns.
       if (swapped) owners.set(stmt.b.buffer, heldOwner(nest, stmt, group));
       continue;
@@ -91,7 +89,12 @@ function bind(program: TileProgram): TileProgram {
 }
 
 /** The nest of a product: of sums with other columns than the nest's tile the instructions along n are as many as make them up. */
-function nestOf(program: TileProgram, nest: Nest, { acc, atom }: Extract<Stmt, { kind: "mma" }>): Nest {
+function nestOf(
+  program: TileProgram,
+  nest: Nest,
+  { acc: whole, atom }: Extract<Stmt, { kind: "mma" }>,
+  acc = whole,
+): Nest {
   const columns = bufferOf(program, acc.buffer).shape[1];
   const wide = findWarpgroupAtom(atom)?.n;
   if (columns === tileExtent(nest.n)) return nest;

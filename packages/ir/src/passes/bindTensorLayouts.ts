@@ -71,8 +71,9 @@ export const bindTensorLayouts: Pass = {
     );
     for (const name of input.rings.flatMap(({ buffers }) => buffers)) if (plain.has(name)) tiles.add(name);
     const layoutOf = (b: Buffer): Layout => {
-      // A block of factors is what one copy to tensor memory takes.
-      if (holdsScales(input, b.name)) return panelled(blockShape(b), 1, SCALE_WORDS, null);
+      // A block of factors is what one copy to tensor memory takes; vectors of them lie along the operand's rows.
+      if (holdsScales(input, b.name))
+        return b.dtype === "f32" ? vectorLayout(b, 0) : panelled(blockShape(b), 1, SCALE_WORDS, null);
       if (plain.has(b.name)) return vectorLayout(b, 1);
       const axis = axisOf(input, b, major);
       if (blockShape(b)[1 - axis] === 1 && !staged.has(b.name)) return vectorLayout(b, axis);

@@ -13,9 +13,9 @@ import type { Pass } from "./pass.ts";
 const SHARED_ALIGN = 16;
 
 /**
- * Directive `stage operands=ab|a|b transport=direct|cp.async|tma packed=0|1 scaleFactors=shared|tensor|global`; without it operands are read from global
- * memory. `packed`: elements under 8 bits keep to their bits in shared memory, too. `factors`: those of block-scaled operands go with them to shared memory,
- * and on to tensor memory, or stay where they are.
+ * Directive `stage operands=ab|a|b transport=direct|cp.async|tma packed=0|1 scaleFactors=shared|tensor|global|vectors`; without it operands are read from global
+ * memory. `packed`: elements under 8 bits keep to their bits in shared memory, too. `scaleFactors`: those of block-scaled operands go with them to shared memory,
+ * and on to tensor memory, or stay where they are; `vectors`: those that each have a row or column of their own go, others stay.
  */
 export const stageOperands: Pass = {
   name: "stageOperands",
@@ -80,7 +80,7 @@ function stage(input: TileProgram): TileProgram {
   if (!taken) return input;
   const { operands, transport, scaleFactors: way } = taken.args;
   const packed = taken.args.packed === 1;
-  const [onward, kept] = [way === "tensor", way === "global"];
+  const onward = way === "tensor";
   const added: Buffer[] = [];
 
   /** `beside`: columns that come into the same tile, behind those of the view. A matrix of which several tiles come has one with a name of its own for each. */
@@ -155,10 +155,13 @@ function stage(input: TileProgram): TileProgram {
     const { beside, ...stmt } = given;
     const a = operands.includes("a") ? throughShared(stmt.a) : { view: stmt.a, copies: [] };
     const b = operands.includes("b") ? throughShared(stmt.b, beside) : { view: stmt.b, copies: [] };
-    if (stmt.scales === undefined || kept)
-      return [...a.copies, ...b.copies, { ...stmt, a: a.view, b: b.view }];
-    const sfa = throughTensor(throughShared(stmt.scales.a), "tSFA");
-    const sfb = throughTensor(throughShared(stmt.scales.b), "tSFB");
+    if (stmt.scales === undefined) return [...a.copies, ...b.copies, { ...stmt, a: a.view, b: b.view }];
+    const factors = (view: View, rows: number, name: string): Staged =>
+      way === "global" || (way === "vectors" && view.extent[0] < rows)
+        ? { view, copies: [] }
+        : throughTensor(throughShared(view), name);
+    const sfa = factors(stmt.scales.a, stmt.a.extent[0], "tSFA");
+    const sfb = factors(stmt.scales.b, stmt.b.extent[1], "tSFB");
     // Copies from global memory first: they fill a slot together.
     const copies = [a, b, sfa, sfb].flatMap((staged) => staged.copies);
     const fills = copies.filter((copy) => copy.kind === "copy" && copy.transport === transport);

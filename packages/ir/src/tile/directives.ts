@@ -108,7 +108,13 @@ const directiveTable = {
     operands: oneOf("operands that pass through shared memory", "ab", "a", "b"),
     transport: oneOf("what copies them", "direct", "cp.async", "tma"),
     packed: off("elements under 8 bits share bytes in shared memory"),
-    scaleFactors: oneOf("where scale factors are read", "shared", "tensor", "global"),
+    scaleFactors: oneOf(
+      "where scale factors are read; vectors: those of one row or column in shared memory, others in global",
+      "shared",
+      "tensor",
+      "global",
+      "vectors",
+    ),
   },
   swapAB: {},
   accumulate: { columns: count(32, "columns of an accumulator that one load takes", 1, COLUMNS) },
@@ -165,7 +171,10 @@ const directiveTable = {
     loop: off("they stand in a loop of their own"),
   },
   peel: { chunks: count(1, "first chunks that stand apart", 1, 1) },
-  twoLevel: { every: count(128, "elements of k in a sum", 1, STEPS) },
+  twoLevel: {
+    every: count(128, "elements of k in a sum", 1, STEPS),
+    columns: count(0, "columns of the accumulator whose sums are made at once; 0: all", 0, STEPS),
+  },
   alternateWeights: { rows: count(64, "rows along k of weights that are made at once", 64, STEPS) },
   delayedRelease: { chunks: count(1, "chunks behind whose products a slot is given back", 1, 1) },
   dsmemReduction: {

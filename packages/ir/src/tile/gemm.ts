@@ -107,7 +107,8 @@ export function gemmNest(options: GemmNestOptions): TileProgram {
   const c = problem.c ? globalBuffer("C", problem.c, problem, "c") : null;
   const d = globalBuffer("D", problem.d, problem, "d");
   const acc = registerBuffer("acc", problem.acc, [tileM, tileN]);
-  const [sfa, sfb] = [factorBuffer(problem, "a"), factorBuffer(problem, "b")];
+  const parts = { a: tileM / tierExtent(nest.m, "warp"), b: tileN / tierExtent(nest.n, "warp") };
+  const [sfa, sfb] = [factorBuffer(problem, "a", parts.a), factorBuffer(problem, "b", parts.b)];
 
   const [row, col] = [mul(v("mt"), tileM), mul(v("nt"), tileN)];
   const share: StreamK | null = options.share ? { first: "k0", count: "kn", chunks, ...options.share } : null;
@@ -126,9 +127,10 @@ export function gemmNest(options: GemmNestOptions): TileProgram {
   });
   const factorView = (which: "a" | "b", buffer: Buffer, tileRows: number, tile: string): View => {
     const matrix = scaleMatrix(problem, which);
-    const each = matrix === null ? (blockFactors(problem, which)?.each ?? 1) : SCALE_ROWS;
+    const each =
+      matrix === null ? commonRows(parts[which], blockFactors(problem, which)?.each ?? 1) : SCALE_ROWS;
     const words = matrix === null ? Math.ceil(tileK / BLOCK_SCALE) : scaleWords(tileK, matrix.block);
-    // Several tiles may lie under one factor.
+    // Several tiles may lie in a row of words.
     const row = tileRows < each ? div(v(tile), each / tileRows) : mul(v(tile), tileRows / each);
     return {
       buffer: buffer.name,
@@ -275,23 +277,36 @@ function globalBuffer(
   };
 }
 
-/** The factors of A or B: of weights rows by n; words of four, a row for each 128 rows of the operand; or f32, a row of factors for each of theirs. Null where it has none. */
-function factorBuffer(problem: Problem, which: "a" | "b"): Buffer | null {
+/** Most rows of an operand, or columns, of which both `tile` and the `each` under one factor are multiples. */
+export const commonRows = (tile: number, each: number): number =>
+  each === 0 ? tile : commonRows(each, tile % each);
+
+/**
+ * The factors of A or B: of weights rows by n; words of four, a row for each 128 rows of the operand; or f32, a row of factors for each of theirs. Where parts of tiles of `tileRows`
+ * begin or end inside of those under one factor, it has a row for each part of them: one and the same in memory. Null where the operand has none.
+ */
+function factorBuffer(problem: Problem, which: "a" | "b", tileRows: number): Buffer | null {
   const [matrix, blocks] = [scaleMatrix(problem, which), blockFactors(problem, which)];
   const groups = which === "b" ? weightFactors(problem) : null;
   if (matrix === null && blocks === null && groups === null) return null;
+  const parts = blocks === null ? 1 : blocks.each / commonRows(tileRows, blocks.each);
   const shape =
     groups?.shape ??
     (blocks === null
       ? ([matrix?.blocks[0] ?? 0, (matrix?.blocks[1] ?? 0) * SCALE_WORDS] as const)
-      : ([blocks.rows, blocks.factors] as const));
+      : ([blocks.rows * parts, blocks.factors] as const));
   return {
     name: `SF${which.toUpperCase()}`,
     space: "global",
     dtype: groups?.dtype ?? (blocks === null ? "s32" : "f32"),
     shape,
     slots: 1,
-    layout: { shape, stride: blocks?.strides ?? [shape[1], 1], swizzle: null },
+    layout: {
+      shape,
+      stride: blocks?.strides ?? [shape[1], 1],
+      swizzle: null,
+      ...(parts > 1 ? { interleaved: { axis: 0, runs: parts, step: 0 } } : {}),
+    },
     own: null,
     align: SCALE_ALIGN,
   };

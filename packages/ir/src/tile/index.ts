@@ -53,6 +53,7 @@ export {
   v,
 } from "./expr.ts";
 export {
+  commonRows,
   countedStreamKFor,
   entryName,
   type GemmNestOptions,

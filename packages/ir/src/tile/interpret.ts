@@ -20,6 +20,7 @@ import {
   stepMatrix,
   stepOfBuffer,
 } from "@tilewright/core";
+import { cosize, linearOffset, makeLayout } from "../layout/layout.ts";
 import type { StepInput, StepOutputs } from "./interpret/epilogue.ts";
 import { InterpretFailure, interpretCodes } from "./interpret/failure.ts";
 import { Machine, type Order } from "./interpret/machine.ts";
@@ -135,7 +136,8 @@ function runProgram(program: TileProgram, inputs: InterpretInputs, options: Inte
           `has ${data?.length ?? 0} values where the layout spans ${length}`,
           "pass the whole matrix in its memory layout",
         );
-      memories.set(buffer.name, makeGlobal(own, data, null));
+      const repeated = repeatedRows(own, problem, operand, data);
+      memories.set(buffer.name, repeated ?? makeGlobal(own, data, null));
     }
   }
   if (d === null) return fail("%D", "is missing", "declare the output as global %D");
@@ -183,13 +185,14 @@ function stepMemory(problem: Problem, buffer: Buffer, { epilogue }: InterpretInp
 }
 
 /** Elements of a buffer before those of one problem of the batch. */
-function startOf(problem: Problem, { name }: Buffer, batch: number): number {
+function startOf(problem: Problem, { name, shape, layout }: Buffer, batch: number): number {
   const step = stepOfBuffer(name);
   const operand = step === null ? operandNames[name] : (`epilogue${step}` as const);
   if (operand !== "sfa" && operand !== "sfb")
     return operand === undefined ? 0 : batchOffset(batchAxes(problem, operand), batch);
   const which = operand === "sfa" ? "a" : "b";
-  const words = blockFactors(problem, which)?.stride;
+  const stride = blockFactors(problem, which)?.stride;
+  const words = stride && layout?.interleaved !== undefined ? shape[0] * shape[1] : stride;
   return batch * (words ?? (scaleMatrix(problem, which)?.stride ?? 0) / SCALE_FACTORS);
 }
 
@@ -229,6 +232,27 @@ function inMemory(buffer: Buffer, problem: Problem): Buffer {
   return { ...buffer, layout: { shape: buffer.shape, stride: operandStrides(operand), swizzle: null } };
 }
 
+/** Factors of which several rows are one and the same in memory, each in a place of its own; null for other operands. */
+function repeatedRows(
+  buffer: Buffer,
+  problem: Problem,
+  operand: OperandName,
+  data: ArrayLike<number>,
+): Memory | null {
+  const { layout, shape } = buffer;
+  if (layout?.interleaved === undefined || (operand !== "sfa" && operand !== "sfb")) return null;
+  const [rows, cols] = shape;
+  const count = problem.batch.kind === "strided" ? problem.batch.count : 1;
+  const every = startOf(problem, { ...buffer, layout: null }, 1);
+  const matrices = every === 0 ? 1 : count;
+  const values = new Float32Array(matrices * rows * cols);
+  for (let i = 0; i < values.length; i++) {
+    const at = [Math.floor(i / cols) % rows, i % cols];
+    values[i] = data[Math.floor(i / (rows * cols)) * every + linearOffset(layout, at)] ?? 0;
+  }
+  return makeGlobal({ ...buffer, layout: { ...layout, stride: [cols, 1] } }, values, null);
+}
+
 /** Elements from the first to the last of all matrices of the batch. */
 function requiredLength(buffer: Buffer, problem: Problem, operand: OperandName): number {
   if (buffer.shape.includes(0)) return 0;
@@ -237,16 +261,13 @@ function requiredLength(buffer: Buffer, problem: Problem, operand: OperandName):
   return (
     one +
     (operand === "sfa" || operand === "sfb"
-      ? startOf(problem, buffer, count - 1)
+      ? startOf(problem, { ...buffer, layout: null }, count - 1)
       : batchReach(batchAxes(problem, operand)))
   );
 }
 
 /** Elements from the first to the last of one matrix. */
-function spanOf({ shape, layout }: Buffer): number {
-  const [rs = 1, cs = 1] = layout?.stride ?? [];
-  return (shape[0] - 1) * rs + (shape[1] - 1) * cs + 1;
-}
+const spanOf = ({ shape, layout }: Buffer): number => cosize(layout ?? makeLayout(shape, [1, 1]));
 
 /** Every element of this matrix that the program stores must have been written. */
 function checkComplete({ buffer, written, base, rowStride, colStride }: Memory, first: number): void {

@@ -100,5 +100,6 @@ type Accumulate = Extract<Stmt, { kind: "accumulate" }>;
 export const accumulatedViews = ({ acc, sum, scales }: Accumulate): readonly View[] => [
   acc,
   sum,
-  ...(scales === undefined ? [] : [scales.a, scales.b]),
+  ...(scales === undefined ? [] : [scales.a]),
+  ...(scales?.b === undefined ? [] : [scales.b]),
 ];

@@ -43,7 +43,9 @@ export function withExprs(stmt: Stmt, expr: (e: Expr) => Expr): Stmt {
         ...stmt,
         acc: view(stmt.acc),
         sum: view(stmt.sum),
-        ...(stmt.scales === undefined ? {} : { scales: { a: view(stmt.scales.a), b: view(stmt.scales.b) } }),
+        ...(stmt.scales && {
+          scales: { a: view(stmt.scales.a), ...(stmt.scales.b && { b: view(stmt.scales.b) }) },
+        }),
       };
     case "acquire":
     case "commit":

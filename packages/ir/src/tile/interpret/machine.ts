@@ -214,11 +214,12 @@ export class Machine implements Hooks {
       }
       case "accumulate": {
         const [acc, part] = [view(stmt.acc), view(stmt.sum)];
-        const factors = stmt.scales && { a: view(stmt.scales.a), b: view(stmt.scales.b) };
+        const { scales: given } = stmt;
+        const factors = given && { a: view(given.a), b: given.b && view(given.b) };
         return (thread) => {
           const { cells } = thread;
           const read = (place: (cells: Cells) => Place): Place => this.#read(place(cells), thread, at);
-          const scales = factors === undefined ? null : { a: read(factors.a), b: read(factors.b) };
+          const scales = factors ? { a: read(factors.a), b: factors.b ? read(factors.b) : null } : null;
           addScaled(this.#written(acc(cells), at), read(part), scales, 0, at);
         };
       }

@@ -5,7 +5,7 @@ import { blockFactor, fill, multiply, type Scratch, storeOf } from "./tileOps.ts
 
 export interface TwoLevelSums {
   readonly acc: Place;
-  /** Takes each sum, from 0. */
+  /** Takes each sum, from 0, of as many columns as it has. */
   readonly part: Place;
   readonly a: Place;
   readonly b: Place;
@@ -24,33 +24,49 @@ export function multiplyInTwoLevels(
   requireWritten(acc, whole, at);
   for (let k = 0, run = 0; k < a.cols; k += every, run++) {
     const count = Math.min(every, a.cols - k);
-    fill(part, 0, at);
-    multiply(
-      part,
-      { ...a, col: a.col + k, cols: count },
-      { ...b, row: b.row + k, rows: count },
-      null,
-      scratch,
-      at,
-    );
-    addScaled(acc, part, scales, run, at);
+    for (let from = 0; from < acc.cols; from += part.cols) {
+      const beside = (place: Place): Place => ({ ...place, col: place.col + from, cols: part.cols });
+      fill(part, 0, at);
+      multiply(
+        part,
+        { ...a, col: a.col + k, cols: count },
+        { ...beside(b), row: b.row + k, rows: count },
+        null,
+        scratch,
+        at,
+      );
+      addScaled(
+        beside(acc),
+        part,
+        scales && { a: scales.a, b: rowsFrom(scales.b, from, acc.cols, part.cols) },
+        run,
+        at,
+      );
+    }
   }
   markWritten(acc, whole);
+}
+
+/** Of factors of `of` columns those of `count` columns from `from` on. */
+function rowsFrom(factors: Place, from: number, of: number, count: number): Place {
+  const each = of / factors.rows;
+  return { ...factors, row: factors.row + from / each, rows: count / each };
 }
 
 /** acc += factor of the row * factor of the column * part, by the factors of a run along k, each operation rounded to f32. */
 export function addScaled(
   acc: Place,
   part: Place,
-  scales: TwoLevelSums["scales"],
+  scales: { readonly a: Place; readonly b: Place | null } | null,
   run: number,
   at: string,
 ): void {
   const [out, sums] = [storeOf(acc.memory, at), storeOf(part.memory, at)];
+  const columnFactor = (c: number): number => (scales?.b ? blockFactor(scales.b, acc.cols, c, run) : 1);
   for (let r = 0; r < acc.rows; r++) {
     const rowFactor = scales === null ? 1 : blockFactor(scales.a, acc.rows, r, run);
     for (let c = 0; c < acc.cols; c++) {
-      const factor = scales === null ? 1 : Math.fround(rowFactor * blockFactor(scales.b, acc.cols, c, run));
+      const factor = Math.fround(rowFactor * columnFactor(c));
       const i = offsetOf(acc, r, c);
       out[i] = Math.fround((out[i] ?? 0) + factor * (sums[offsetOf(part, r, c)] ?? 0));
     }

@@ -318,6 +318,19 @@ export const scalesClause: Clause<{ readonly a: View; readonly b: View }> = {
   },
 };
 
+/** `scaled ROWS, COLUMNS` or `scaled BOTH`: the factors of the rows and of the columns of sums, or their products where each row has one. */
+export const sumScalesClause: Clause<{ readonly a: View; readonly b?: View }> = {
+  keyword: "scaled",
+  syntax: "ROWS[, COLUMNS]",
+  default: undefined,
+  print: ({ a, b }, buffers) =>
+    `${printView(a, buffers)}${b === undefined ? "" : `, ${printView(b, buffers)}`}`,
+  parse: (c) => {
+    const a = parseView(c);
+    return c.eat(",") ? { a, b: parseView(c) } : { a };
+  },
+};
+
 /** `inputs (1 %e1, 3 %e3[…])`: by the step's position. */
 export const inputsClause: Clause<readonly StepView[]> = {
   keyword: "inputs",

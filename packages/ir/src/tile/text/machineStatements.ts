@@ -10,7 +10,7 @@ import {
   reaches,
 } from "../types.ts";
 import { type Clause, flagClause, integerClause, optional, wordClause } from "./clause.ts";
-import { columnsClause, scalesClause } from "./clauses.ts";
+import { columnsClause, sumScalesClause } from "./clauses.ts";
 import { type Cursor, parseCodes } from "./cursor.ts";
 import { reductionSyntax } from "./reductionStatements.ts";
 import {
@@ -147,7 +147,7 @@ export const machineSyntax: Rows = {
     "accumulate",
     "{acc} += {sum}",
     { acc: view("the accumulator"), sum: view("the sums") },
-    { scales: optional(scalesClause) },
+    { scales: optional(sumScalesClause) },
   ),
   pin: line("pin", "{tile}", { tile }, {}),
   rename: line("rename", "{tile}", { tile }, { back: flagClause("back") }),

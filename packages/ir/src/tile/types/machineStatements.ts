@@ -84,12 +84,12 @@ export type MachineStmt =
   /** The products since the last of these are a group; all groups of the warpgroup but the last `pending` are done. */
   | { readonly kind: "wgmma.commit" }
   | { readonly kind: "wgmma.wait"; readonly pending: number }
-  /** Sums that were made apart are added to an accumulator, each times the factors of its row and its column. */
+  /** Sums that were made apart are added to an accumulator, each times the factors of its row and its column; without `b` those of its row are of both. */
   | {
       readonly kind: "accumulate";
       readonly acc: View;
       readonly sum: View;
-      readonly scales?: { readonly a: View; readonly b: View };
+      readonly scales?: { readonly a: View; readonly b?: View };
     }
   /** A register tile gets a reader that never runs; it goes on in registers of its own, or (`back`) in those that it had: for ptxas, which does so without moving anything. */
   | { readonly kind: "pin"; readonly tile: string }

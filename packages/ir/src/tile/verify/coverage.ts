@@ -10,10 +10,12 @@ import { Control } from "../interpret/control.ts";
 import { InterpretFailure } from "../interpret/failure.ts";
 import { RingState } from "../interpret/rings.ts";
 import { consumersOf } from "../interpret/ringUse.ts";
+import { accumulatedViews } from "../scaleTiles.ts";
 import type { Ring, Stmt, View } from "../types.ts";
 import { codesOf, WORDS_PER_ROW } from "../weights.ts";
 import { skipsIterations } from "../within.ts";
 import { chunkLength, K_AXIS, type Operand } from "./chunkLength.ts";
+import { isFactors } from "./operands.ts";
 import { type Fault, MOST_ITERATIONS, type Subject, type Verifier } from "./verifier.ts";
 
 export const coverage: Verifier = {
@@ -243,7 +245,7 @@ class Counting implements Hooks {
     if (stmt.kind === "copy") return this.#moves(stmt, table, reads);
     const words = codesOf(stmt);
     if (words !== null && stmt.kind === "map") return this.#dequantises(stmt.dst, words, table, reads);
-    if (stmt.kind === "map") return this.#takes(stmt.dst, [0, 1], elementSources(stmt.value), table);
+    if (stmt.kind === "map") return this.#maps(stmt, table);
     if (stmt.kind !== "mma") return reads;
     const { columns } = stmt;
     // Further products go over rows of other matrices.
@@ -280,6 +282,22 @@ class Counting implements Hooks {
         `${dst.buffer} ${slot(thread.cells)} 0`,
         place(thread) / WORDS_PER_ROW - origin(thread.cells),
       );
+    };
+  }
+
+  /** What is made of factors is of the elements along K that all of them are of. */
+  #maps({ dst, value }: Extract<Stmt, { kind: "map" }>, table: CellTable): ((thread: Thread) => void) | null {
+    const sources = elementSources(value);
+    const taken = this.#takes(dst, [0, 1], sources, table);
+    const runs = sources.map(({ buffer, origin }) => ({ buffer, run: compileExpr(origin[1], table) }));
+    return (thread) => {
+      taken?.(thread);
+      const of = runs.map(
+        ({ buffer, run }) =>
+          (this.#from.get(`${buffer} along K`) ?? Number.NaN) + BLOCK_SCALE * run(thread.cells),
+      );
+      const [first = Number.NaN] = of;
+      this.#from.set(`${dst.buffer} along K`, of.every((from) => from === first) ? first : Number.NaN);
     };
   }
 
@@ -362,13 +380,20 @@ class Counting implements Hooks {
     { dst, src }: Extract<Stmt, { kind: "copy" }>,
     table: CellTable,
   ): ((thread: Thread) => void) | null {
-    if (this.#subject.buffers.get(dst.buffer)?.space !== "register") return null;
+    const { space } = this.#subject.buffers.get(dst.buffer) ?? {};
+    if (space !== "register" && !(space === "shared" && isFactors(src.buffer))) return null;
     const origin = compileExpr(src.origin[1], table);
     const outside = this.#isGlobal(src.buffer);
     const across = this.#takes(dst, [0, 1], [src], table);
+    // Registers have one slot, and those of rings hold others' chunks.
+    const [to, of] = [dst, src].map(({ buffer, slot }) => {
+      const number = compileExpr(slot, table);
+      const held = this.#subject.buffers.get(buffer)?.space === "shared";
+      return (thread: Thread): string => `${buffer}${held ? ` ${number(thread.cells)}` : ""} along K`;
+    });
     return (thread) => {
-      const from = outside ? 0 : (this.#from.get(`${src.buffer} along K`) ?? Number.NaN);
-      this.#from.set(`${dst.buffer} along K`, from + BLOCK_SCALE * origin(thread.cells));
+      const from = outside ? 0 : (this.#from.get(of?.(thread) ?? "") ?? Number.NaN);
+      this.#from.set(to?.(thread) ?? "", from + BLOCK_SCALE * origin(thread.cells));
       across?.(thread);
     };
   }
@@ -379,8 +404,9 @@ class Counting implements Hooks {
 
   /** Sums and the factors that scale them are of the same elements along K. */
   #accumulates(stmt: Extract<Stmt, { kind: "accumulate" }>, table: CellTable): (thread: Thread) => void {
-    const scales = stmt.scales === undefined ? [] : [stmt.scales.a, stmt.scales.b];
-    const factors = scales.map(({ buffer, origin }) => ({ buffer, run: compileExpr(origin[1], table) }));
+    const factors = accumulatedViews(stmt)
+      .slice(2)
+      .map(({ buffer, origin }) => ({ buffer, run: compileExpr(origin[1], table) }));
     return ({ cells }) => {
       const sums = this.#from.get(`${stmt.sum.buffer} along K`) ?? Number.NaN;
       for (const { buffer, run } of factors) {

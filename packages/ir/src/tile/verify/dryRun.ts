@@ -17,6 +17,7 @@ import {
   newSums,
   readSums,
   registersUse,
+  summedColumns,
   waitForProducts,
   zeroSums,
 } from "./proof/registerSums.ts";
@@ -199,8 +200,10 @@ export class DryRun implements Hooks {
     switch (stmt.kind) {
       case "copy":
         return null;
-      case "accumulate":
-        return () => proved(at, () => accumulateSums(this.#sums, stmt.acc.buffer, stmt.sum.buffer));
+      case "accumulate": {
+        const columns = summedColumns(this.#subject.program, stmt);
+        return () => proved(at, () => accumulateSums(this.#sums, stmt.acc.buffer, stmt.sum.buffer, columns));
+      }
       case "fill": {
         const { buffer } = stmt.dst;
         return () => proved(at, () => zeroSums(this.#sums, buffer, stmt.once === true));

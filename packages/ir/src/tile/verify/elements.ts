@@ -92,9 +92,12 @@ export const elements: Verifier = {
           message: `no register tile has its ${rows} x ${cols} elements`,
           hint: "map the values into a register tile first",
         };
-      for (const { buffer } of held) {
+      for (const { view, buffer } of held) {
         const [own, other] = [like?.buffer.own, buffer.own];
         if (!own || !other || text(own.rows) === text(other.rows)) continue;
+        // An element that every thread has is wherever it is wanted.
+        const everywhere = [...other.rows, ...other.cols].every(({ tier }) => tier === "register");
+        if (everywhere && view.extent[0] * view.extent[1] === 1) continue;
         yield {
           at: site,
           message: `%${buffer.name} and %${like?.buffer.name} lie with different threads`,

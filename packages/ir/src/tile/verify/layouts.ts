@@ -5,6 +5,7 @@ import { printLayout } from "../../layout/text.ts";
 import { elementBytes } from "../elementBytes.ts";
 import { blockShape } from "../rewrite.ts";
 import type { Buffer } from "../types.ts";
+import { isFactors } from "./operands.ts";
 import type { Fault, Verifier } from "./verifier.ts";
 
 export const layouts: Verifier = {
@@ -61,7 +62,9 @@ function* checkBuffer(buffer: Buffer): Iterable<Fault> {
     };
     return;
   }
-  if (!isInjective(layout))
+  // Its problem's factors may have rows that are one and the same.
+  const repeats = space === "global" && layout.interleaved?.step === 0 && isFactors(buffer.name);
+  if (!repeats && !isInjective(layout))
     yield {
       at: buffer,
       message: `layout ${printLayout(layout)} gives two elements the same address`,
@@ -70,7 +73,7 @@ function* checkBuffer(buffer: Buffer): Iterable<Fault> {
   const { swizzle } = layout;
   if (space === "global" && layout.panels !== undefined)
     yield { at: buffer, message: "panels in global memory", hint: "matrices of the caller are plain" };
-  if (space === "global" && layout.interleaved !== undefined)
+  if (space === "global" && layout.interleaved !== undefined && !repeats)
     yield {
       at: buffer,
       message: "a interleaved axis in global memory",

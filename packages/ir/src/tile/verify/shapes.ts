@@ -94,7 +94,8 @@ export const shapes: Verifier = {
             hint: `for a ${m} x ${n} accumulator A is ${m} x k and B is k x ${n}`,
           };
         yield* factorFaults(subject, site, stmt);
-        if (stmt.twoLevel !== undefined) yield* sumFaults(subject, site, stmt.acc, stmt.twoLevel.sum);
+        if (stmt.twoLevel !== undefined)
+          yield* sumFaults(subject, site, stmt.acc, stmt.twoLevel.sum, stmt.scales?.b.extent[0] ?? 0);
         if (stmt.twoLevel !== undefined && stmt.scales !== undefined && stmt.twoLevel.every !== BLOCK_SCALE)
           yield {
             at: site,
@@ -103,7 +104,7 @@ export const shapes: Verifier = {
           };
       }
       if (stmt.kind === "accumulate") {
-        yield* sumFaults(subject, site, stmt.acc, stmt.sum);
+        yield* sumFaults(subject, site, stmt.acc, stmt.sum, 1);
         yield* accumulationFaults(subject, site, stmt);
       }
     }
@@ -113,10 +114,18 @@ export const shapes: Verifier = {
 type Mma = Extract<Stmt, { kind: "mma" }>;
 type Accumulate = Extract<Stmt, { kind: "accumulate" }>;
 
-/** Sums on their way to the accumulator are a register tile of its shape and dtype. */
-function* sumFaults(subject: Subject, site: Site, into: View, part: View): Iterable<Fault> {
+/** Sums on their way to the accumulator are a register tile of its dtype, and of its shape, or of columns that divide it so that each part has as many of `factors` as the others. */
+function* sumFaults(subject: Subject, site: Site, into: View, part: View, factors: number): Iterable<Fault> {
   const [acc, sums] = [bufferAt(subject, into.buffer), bufferAt(subject, part.buffer)];
-  if (differs(part, into) || sums.dtype !== acc.dtype || sums.space !== acc.space || sums === acc)
+  const parts = into.extent[1] / part.extent[1];
+  const divides = Number.isInteger(parts) && factors % parts === 0;
+  if (
+    part.extent[0] !== into.extent[0] ||
+    !divides ||
+    sums.dtype !== acc.dtype ||
+    sums.space !== acc.space ||
+    sums === acc
+  )
     yield {
       at: site,
       message: `promotes sums of ${sums.dtype} in ${viewText(part)} to ${acc.dtype} in ${viewText(into)}`,

@@ -7,7 +7,8 @@ import { clusterUnits } from "../../rewrite.ts";
 import { operandViews } from "../../scaleTiles.ts";
 import { broughtViews } from "../../stepViews.ts";
 import type { Arriver, Buffer, Expr, Ring, Stmt, TileProgram, View } from "../../types.ts";
-import type { Action } from "./plan.ts";
+import type { Action, Loaded } from "./plan.ts";
+import { summedColumns } from "./registerSums.ts";
 
 type Role = Extract<Stmt, { kind: "role" }>;
 type Of<K extends Stmt["kind"]> = Extract<Stmt, { kind: K }>;
@@ -132,7 +133,15 @@ export function actionsOf(ctx: Context, role: Role, stmt: Stmt): readonly Action
     case "mma":
       return multiply(ctx, stmt);
     case "accumulate":
-      return [{ ...all, kind: "accumulate", tile: stmt.acc.buffer, part: stmt.sum.buffer }];
+      return [
+        {
+          ...all,
+          kind: "accumulate",
+          tile: stmt.acc.buffer,
+          part: stmt.sum.buffer,
+          columns: summedColumns(ctx.program, stmt),
+        },
+      ];
     case "fill":
       return [{ ...all, kind: "zero", tile: stmt.dst.buffer, once: stmt.once === true }];
     case "request": {
@@ -153,7 +162,7 @@ export function actionsOf(ctx: Context, role: Role, stmt: Stmt): readonly Action
     case "reduce.row": {
       const tiles = new Set(elementViews(stmt).map(({ buffer }) => buffer));
       return [
-        { ...all, kind: "use" },
+        { ...all, kind: "use", loaded: elementViews(stmt).flatMap((view) => loadedBy(ctx, view)) },
         ...[...tiles].map((tile): Action => ({ ...all, kind: "sums", tile, columns: null })),
         // What a map makes of sums more products may be added to.
         ...(stmt.kind === "map"
@@ -246,6 +255,7 @@ function copy(ctx: Context, stmt: Of<"copy">): readonly Action[] {
     return [{ stmt, lanes: "one", kind: "factors", operands, group: ctx.pair ? 2 : 1 }];
   }
   const tensor = isTensor(ctx, stmt.src.buffer);
+  const [held] = loadedBy(ctx, stmt.dst);
   const on = { stmt, lanes: "warps", ring: from.name, at: pipelineOf(stmt.src) } as const;
   return [
     {
@@ -254,10 +264,17 @@ function copy(ctx: Context, stmt: Of<"copy">): readonly Action[] {
       proxy: tensor ? "tensor" : "generic",
       pending: tensor,
       ...(from.overlapped === undefined ? {} : { columns: columnsOf(ctx, stmt.src) }),
+      ...(held === undefined ? {} : { into: held }),
     },
     ...(tensor ? [{ stmt, lanes: "warps", kind: "loaded" } as const] : []),
   ];
 }
+
+/** Columns of a tile of registers that a view has; none of other tiles, or where it moves. */
+const loadedBy = (ctx: Context, { buffer, origin, extent }: View): readonly Loaded[] =>
+  isRegister(ctx, buffer) && origin[1].kind === "const"
+    ? [{ tile: buffer, from: origin[1].value, to: origin[1].value + extent[1] }]
+    : [];
 
 /** Columns of tensor memory of a view, from the first of its slot. */
 function columnsOf({ program }: Context, view: View): { readonly from: Expr; readonly count: number } {

@@ -8,6 +8,7 @@ import { blocksOf, isLeader } from "./reach.ts";
 import { accumulateSums, commitProducts, readSums, waitForProducts, zeroSums } from "./registerSums.ts";
 import { stage } from "./staging.ts";
 import {
+  beginLoading,
   chunkName,
   type Engine,
   fence,
@@ -133,7 +134,7 @@ export class Effects {
         for (const slot of this.#memory.slots(ring, chunk, block, columns)) slot.read(access, thread.clock);
         if (action.pending) thread.loads.push({ ends });
         thread.apart = true;
-        if (action.proxy === "generic" && ring.bulk) thread.loading = true;
+        if (action.proxy === "generic" && ring.bulk) beginLoading(thread, action.into);
         if (action.proxy === "tensor") thread.unfenced = true;
         else if (ring.responses) thread.unproxied = true;
         return null;
@@ -153,7 +154,7 @@ export class Effects {
         for (const { ends } of thread.loads.splice(0)) ends.push({ entry: thread.index, reached: step });
         return null;
       case "use":
-        useLoaded(thread);
+        useLoaded(thread, action.loaded ?? []);
         return null;
       case "sums":
         readSums(thread, action.tile, action.columns);
@@ -165,14 +166,14 @@ export class Effects {
         commitProducts(thread);
         return null;
       case "accumulate":
-        accumulateSums(thread, action.tile, action.part);
+        accumulateSums(thread, action.tile, action.part, action.columns);
         return null;
       case "drain":
         waitForProducts(thread, action.pending, step);
         return null;
       case "sync":
         // Loads that a lane has not fenced may still be under way behind the meeting.
-        if (!thread.loading && !thread.unfenced) thread.apart = false;
+        if (thread.loading.size === 0 && !thread.unfenced) thread.apart = false;
         return null;
       case "begin":
         thread.pipelines.set(action.at, this.#begins(thread, action));

@@ -33,6 +33,13 @@ interface Common {
   readonly lanes: "one" | "warps";
 }
 
+/** Columns of a tile of registers that threads load. */
+export interface Loaded {
+  readonly tile: string;
+  readonly from: number;
+  readonly to: number;
+}
+
 interface OnRing {
   readonly ring: string;
   /** The pipeline, or the slot with a name, that says which chunk. */
@@ -88,6 +95,8 @@ export type Action = Common &
         readonly pending: boolean;
         /** Of a ring whose chunks share columns: those that are read. */
         readonly columns?: { readonly from: Expr; readonly count: number };
+        /** Registers that take what is read, whose uses end the read; absent: other places. */
+        readonly into?: Loaded;
       } & OnRing)
     /** Matrix instructions read slots of operand rings and write a slot of an accumulator ring (null: registers). */
     | {
@@ -107,12 +116,17 @@ export type Action = Common &
     /** The loads from tensor memory so far are done. */
     | { readonly kind: "loaded" }
     /** Registers that were loaded are read; those into which matrix instructions accumulate, some columns of them. */
-    | { readonly kind: "use" }
+    | { readonly kind: "use"; readonly loaded?: readonly Loaded[] }
     | { readonly kind: "sums"; readonly tile: string; readonly columns: Columns | null }
     /** Zeros for a tile of sums; `once`: before the first work tile only. */
     | { readonly kind: "zero"; readonly tile: string; readonly once: boolean }
     /** Sums that were made apart are added to others. */
-    | { readonly kind: "accumulate"; readonly tile: string; readonly part: string }
+    | {
+        readonly kind: "accumulate";
+        readonly tile: string;
+        readonly part: string;
+        readonly columns: Columns;
+      }
     /** The products since the last of these are a group. */
     | { readonly kind: "group" }
     /** All groups of products but the last `pending` are done. */

@@ -1,5 +1,5 @@
 /** Sums in registers of warpgroups: matrix instructions read and write them while their threads go on (PTX ISA, wgmma.mma_async). */
-import type { Columns } from "../../types.ts";
+import type { Columns, Stmt, TileProgram } from "../../types.ts";
 import { Broken } from "./machine.ts";
 
 /** What the warps of a role, or of a block without roles, have of products that accumulate in registers. */
@@ -18,6 +18,8 @@ export interface RegisterSums {
   products: number;
   /** A fence stands behind the last group, and behind whatever threads have done with registers of sums. */
   ordered: boolean;
+  /** Columns of tiles of sums that have been promoted since products were made in them. */
+  readonly promoted: Map<string, number>;
   /** What tiles hold. */
   readonly tiles: Map<string, "zeros" | "products" | "what was read">;
 }
@@ -27,6 +29,7 @@ export const newSums = (label: string): RegisterSums => ({
   running: [],
   products: 0,
   ordered: false,
+  promoted: new Map(),
   tiles: new Map(),
 });
 
@@ -51,16 +54,30 @@ export function readSums(sums: RegisterSums, tile: string, columns: Columns | nu
   );
 }
 
-/** Sums in `part` are added to those in a tile, once. */
-export function accumulateSums(sums: RegisterSums, tile: string, part: string): void {
-  if (sums.tiles.get(part) !== "products")
+/** Columns of a tile of sums that a promotion takes. */
+export function summedColumns(
+  { buffers }: TileProgram,
+  { sum: { buffer, origin, extent } }: Extract<Stmt, { kind: "accumulate" }>,
+): Columns {
+  const from = origin[1].kind === "const" ? origin[1].value : 0;
+  return {
+    from,
+    to: from + extent[1],
+    of: buffers.find(({ name }) => name === buffer)?.shape[1] ?? extent[1],
+  };
+}
+
+/** Sums in `part` are added to those in a tile, its columns in their order and each once. */
+export function accumulateSums(sums: RegisterSums, tile: string, part: string, columns: Columns): void {
+  if (sums.tiles.get(part) !== "products" || (sums.promoted.get(part) ?? 0) !== columns.from)
     throw new Broken(
       "order",
       sums.label,
       `promotes %${part}, in which no products are that were not promoted`,
-      "promote once behind the products of each run",
+      "promote once behind the products of each run, columns in their order",
     );
-  readSums(sums, part, null);
+  readSums(sums, part, columns);
+  sums.promoted.set(part, columns.to);
   const held = sums.tiles.get(tile);
   if (held !== "zeros" && held !== "products") addsToStale(sums, tile, held !== undefined);
   sums.tiles.set(tile, "products");
@@ -92,6 +109,7 @@ export function registersUse(
   if (keeps === true && held !== "zeros" && held !== "products") addsToStale(sums, tile, held !== undefined);
   if (keeps === false && held === "products" && columns === null) overwritesUnread(sums, tile);
   sums.tiles.set(tile, "products");
+  sums.promoted.delete(tile);
 }
 
 export function addsToStale(sums: RegisterSums, tile: string, earlier: boolean): never {

@@ -1,7 +1,7 @@
 /** A role in one block: where it stands, and the rules that it can keep or break by itself. */
 import type { Stmt } from "../../types.ts";
 import { type Access, type Actor, Broken, type End } from "./machine.ts";
-import type { Action, FenceName, PlanRing, PlanRole } from "./plan.ts";
+import type { Action, FenceName, Loaded, PlanRing, PlanRole } from "./plan.ts";
 import { addsToStale, newSums, overwritesUnread, type RegisterSums } from "./registerSums.ts";
 import { fenceStaged, newStaging, type Staging, unstored } from "./staging.ts";
 
@@ -47,8 +47,8 @@ export interface Thread extends Actor, RegisterSums, Staging {
   cut: boolean;
   /** Whose products tiles of sums in tensor memory hold: the number of the tile's chunk of its ring. */
   readonly multiplied: Map<string, number>;
-  /** Loads from slots that bulk copies fill, since the last fence that ends them; by lanes that have not met since. */
-  loading: boolean;
+  /** Loads from slots that bulk copies fill, since the last fence that ends them: columns of registers that have not been used, by tile; by lanes that have not met since. */
+  readonly loading: Map<string, ReadonlySet<number>>;
   apart: boolean;
   /** Every matrix instruction that accumulates in tensor memory, and the commits, each of which tracks all before it. */
   readonly issued: Engine[];
@@ -88,7 +88,7 @@ export const newThread = (
   ...newSums(label),
   cut: false,
   multiplied: new Map(),
-  loading: false,
+  loading: new Map(),
   apart: false,
   issued: [],
   commits: [],
@@ -171,11 +171,11 @@ export function fence(thread: Thread, what: FenceName): void {
     case "async":
       thread.unproxied = false;
       thread.proxied = true;
-      thread.loading = false;
+      thread.loading.clear();
       fenceStaged(thread);
       return;
     case "cta":
-      thread.loading = false;
+      thread.loading.clear();
       return;
     case "init":
   }
@@ -240,7 +240,7 @@ export function openEnds(thread: Thread): void {
 
 /** Nothing of the role is under way that whoever waits for its arrival could meet. */
 export function handOver(thread: Thread, ring: PlanRing, grouped: boolean, what: string): void {
-  if (thread.loading && ring.bulk)
+  if (thread.loading.size > 0 && ring.bulk)
     throw new Broken(
       "proxies",
       thread.label,
@@ -277,8 +277,20 @@ export function handOver(thread: Thread, ring: PlanRing, grouped: boolean, what:
     );
 }
 
-/** Registers are read. */
-export function useLoaded(thread: Thread): void {
+/** Threads load from a slot: until they have used what they loaded, or a fence ends it where nobody says what takes it. */
+export function beginLoading({ loading }: Thread, into: Loaded | undefined): void {
+  const { tile, from, to } = into ?? { tile: "", from: 0, to: 1 };
+  const columns = Array.from({ length: to - from }, (_, i) => from + i);
+  loading.set(tile, new Set([...(loading.get(tile) ?? []), ...columns]));
+}
+
+/** Registers are read: what was loaded into them is there. */
+export function useLoaded(thread: Thread, loaded: readonly Loaded[]): void {
+  for (const { tile, from, to } of loaded) {
+    const left = [...(thread.loading.get(tile) ?? [])].filter((column) => column < from || column >= to);
+    if (left.length > 0) thread.loading.set(tile, new Set(left));
+    else thread.loading.delete(tile);
+  }
   if (thread.loads.length > 0)
     throw new Broken(
       "tensorFences",
