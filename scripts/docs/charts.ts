@@ -233,7 +233,7 @@ function blockScales(): Chart {
           value: over(other["DeepGEMM µs"], row.µs),
         })),
     ]),
-    ...{ from: 0.4, to: 1.6, mark: 1, marks: "equal", ticks: [0.5, 0.75, 1, 1.25, 1.5], left: 232 },
+    ...{ from: 0.75, to: 2.6, mark: 1, marks: "equal", ticks: [0.75, 1.25, 1.5, 2, 2.5], left: 232 },
   });
 }
 

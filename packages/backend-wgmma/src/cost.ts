@@ -8,8 +8,8 @@ import {
   sizeOf,
   type Target,
 } from "@tilewright/core";
-import { epilogueLoadOf, type ModelKernel, plainKernel, splitChunks } from "@tilewright/ir";
-import { alternates, blockBytes, chunkK, factorType, isTwoLevel, storedBox } from "./nest.ts";
+import { commonRows, epilogueLoadOf, type ModelKernel, plainKernel, splitChunks } from "@tilewright/ir";
+import { alternates, blockBytes, bringsFactors, chunkK, factorType, isTwoLevel, storedBox } from "./nest.ts";
 import { mathGroups, readSchedule, threadsOf, type WgmmaSchedule } from "./schedule.ts";
 
 const SECTOR = 32;
@@ -45,6 +45,7 @@ export function kernelOf(
     through: s.copy === "direct",
     madeAhead: alternates(problem, s),
     promotions: isTwoLevel(problem) ? s.tileM * s.tileN * Math.ceil(tileK / BLOCK_SCALE) : 0,
+    factors: scaleFactors(problem, s),
     sets: mathGroups(s),
     halves: s.tail === 0 ? 0 : s.tileN / s.groupsN / 2,
     multicast: [s.clusterM, s.clusterN],
@@ -58,6 +59,17 @@ export function kernelOf(
     split: splits,
     streamk: s.persistent ? s.streamk : 0,
     combine: s.reduction,
+  };
+}
+
+/** How a thread comes by factors of blocks: squares are few, and cheap where all others come with the chunk. */
+function scaleFactors(problem: Problem, s: WgmmaSchedule): ModelKernel["factors"] {
+  const { blockScales } = problem;
+  if (blockScales === undefined) return null;
+  const columns = s.tileN / s.groupsN;
+  return {
+    by: !bringsFactors(problem, s) ? "threads" : blockScales.b === "1x128" ? "columns" : "rows",
+    columns: blockScales.b === "1x128" ? columns / ROW_LANES : columns / commonRows(columns, BLOCK_SCALE),
   };
 }
 

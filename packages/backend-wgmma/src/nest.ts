@@ -313,7 +313,7 @@ export const blockBytes = (problem: Problem, s: WgmmaSchedule, most: number): nu
  * Columns of the tile that D passes through: of each of the warpgroups side by side two panels, one, a half or a quarter of one, the most that divides its
  * columns and fits beside the ring into `most` bytes; the fewest that divides where none fits, and all columns where none divides. The rows of a sum go whole.
  */
-function stagedColumns(problem: Problem, s: WgmmaSchedule, most: number): number {
+export function stagedColumns(problem: Problem, s: WgmmaSchedule, most: number): number {
   const size = sizeOf(problem.d.dtype);
   const [rows, columns] = storedExtent(problem, s);
   const own = columns / s.groupsN;

@@ -19,6 +19,7 @@ import {
   isKMajor,
   isTwoLevel,
   needsKMajor,
+  stagedColumns,
   widensA,
   widthsOf,
 } from "./nest.ts";
@@ -272,6 +273,21 @@ interface Fitted extends WgmmaSchedule {
 /** Bytes of the narrowest rows of boxes that store D. */
 const LEAST_BOX = 32;
 
+/** Fewest stages beside a wider tile for D. */
+const FEW_STAGES = 3;
+
+/**
+ * Of persistent CTAs: sums that are promoted leave a long time between stages, so that one fewer serves where D then goes through wider parts: 128x256x128 in three takes 0.98 to 1.00 of the time
+ * in four at 4096 rows (docs/perf/runs/2026-11-24-h200-block-scales.json).
+ */
+function stagesBesideD(problem: Problem, s: WgmmaSchedule, most: number): number {
+  const fewer = { ...s, stages: s.stages - 1 };
+  const widens = stagedColumns(problem, fewer, most) > stagedColumns(problem, s, most);
+  return isTwoLevel(problem) && s.persistent && s.epi === "tma" && s.stages > FEW_STAGES && widens
+    ? fewer.stages
+    : s.stages;
+}
+
 /** What a problem's trials become by one of its ways. */
 export interface Attempts {
   /** With as many stages as fit, and registers for the sums; null where none do. */
@@ -298,8 +314,10 @@ export function attemptsBy(way: Schedule, problem: Problem, target: Target): Att
     const [fewest, wanted] = weighted ? [WEIGHT_STAGES[0], WEIGHT_STAGES[1]] : [1, MOST_STAGES];
     for (let stages = Math.min(wanted, Math.floor((most - beside) / slot)); stages >= fewest; stages--) {
       const fitted = { ...s, stages, regs };
-      if (blockBytes(problem, fitted, most) <= most)
-        return { stages, regs, room: roomOf(problem, fitted, target) };
+      if (blockBytes(problem, fitted, most) <= most) {
+        const chosen = { ...fitted, stages: stagesBesideD(problem, fitted, most) };
+        return { stages: chosen.stages, regs, room: roomOf(problem, chosen, target) };
+      }
     }
     return null;
   };
@@ -337,7 +355,7 @@ export function attemptsBy(way: Schedule, problem: Problem, target: Target): Att
         epilogueLoad: ahead ? "tma" : "direct",
       };
       const slices = reduction === "cluster" ? split : 1;
-      const key = `${tile} ${tileK} ${groups} ${pingPong} ${swapAB} ${tail} ${slices} ${epi} ${ahead}`;
+      const key = `${tile} ${tileK} ${groups} ${pingPong} ${swapAB} ${tail} ${slices} ${epi} ${ahead} ${isTwoLevel(problem) && s.persistent}`;
       let fitted = known.get(key);
       if (fitted === undefined) {
         fitted = fit(s);

@@ -79,6 +79,26 @@ describe("right, without findings, assembled without C75xx and spills", () => {
       "tile=64x256x128 warpgroups=1x2 stages=2 regs=24/240 streamk=4",
     ],
     [
+      "sums in two parts of columns, factors of rows with the stage, squares, batches",
+      "m=132 n=400 k=528 a=e4m3:row:528:16 b=e4m3:col:528:16 d=bf16:row:400:16 acc=f32 blockScales=1x128,128x128 alpha=1 beta=0 batch=strided:2:69696:211200:0:52800 epilogue=none",
+      "tile=128x256x128 warpgroups=2x1 stages=3 regs=24/240",
+    ],
+    [
+      "squares that begin inside of tiles of 192 columns, a cluster that shares them",
+      "m=260 n=400 k=400 a=e4m3:row:400:16 b=e5m2:col:400:16 d=bf16:row:400:16 acc=f32 blockScales=1x128,128x128 alpha=1 beta=0 batch=none epilogue=none",
+      "tile=128x192x128 warpgroups=2x1 stages=3 regs=24/240 cluster=2x1",
+    ],
+    [
+      "squares of A that begin inside of tiles of 192 rows, two runs in a chunk",
+      "m=200 n=72 k=304 a=e4m3:row:304:16 b=e5m2:col:304:16 d=bf16:row:72:16 acc=f32 blockScales=128x128,1x128 alpha=1 beta=0 batch=none epilogue=none",
+      "tile=192x32x256 warpgroups=3x1 stages=2",
+    ],
+    [
+      "the same of columns, of blocks that meet in a cluster, rows that no bulk copy takes",
+      "m=70 n=200 k=528 a=e4m3:row:528:16 b=e4m3:col:528:16 d=bf16:row:200:16 acc=f32 blockScales=1x128,128x128 alpha=1 beta=0 batch=none epilogue=none",
+      "tile=64x96x128 warpgroups=1x1 stages=2 sched=tiles split=2 reduction=cluster epi=direct",
+    ],
+    [
       "four steps that read matrices, 512 threads",
       "m=59 n=17 k=25 a=bf16:row:32:2 b=bf16:col:32:16 d=bf16:col:66:16 acc=f32 alpha=1.5 beta=0 batch=none epilogue=gate(f32:col:59:16)|residual(f32:row:17:16)|gate(f32:row:17:16)|residual(f32:col:59:16)",
       "tile=256x80x16 warpgroups=2x2 stages=5 copy=direct sched=tiles peel=off epi=direct",

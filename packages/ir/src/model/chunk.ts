@@ -118,10 +118,16 @@ const copyCycles = { through: 5.5 / 32, asynchronous: 5.6 / 32 } as const;
 const waitNs = { chunk: 600, copy: 10, threads: 128 } as const;
 
 /**
- * What factors of blocks cost that threads load into registers a chunk ahead, nanoseconds of each chunk: beside its products, more where a warpgroup multiplies its rows in several
- * waves that share a temporary, and at the least, which is a load's latency and what each block of K adds to it [fit, H200: 72 kernels at 8 sizes].
+ * What factors of blocks cost, nanoseconds of each chunk: beside its products, more where a warpgroup multiplies its rows in several waves, for each factor of columns that a
+ * thread takes for a block of K, and at the least, which is a latency and what each block of K adds to it. `promoted`: the share of additions that no products of another
+ * warpgroup hide, more than 1 where each sum has a scale of its own to be computed. Where threads ask for all factors a chunk ahead [fit, H200: 72 kernels at 8 sizes], where those of rows come with the chunk [fit,
+ * H200: 346 kernels at 8 sizes], and those of columns, too [fit, H200: 40 kernels at 8 sizes].
  */
-const factorNs = { chunk: 58, wave: 110, least: 232, block: 141 } as const;
+const factorNs = {
+  threads: { chunk: 58, wave: 110, column: 0, least: 232, block: 141, promoted: 1 },
+  rows: { chunk: 29, wave: 110, column: 4.3, least: 76, block: 58, promoted: 0.1 },
+  columns: { chunk: 29, wave: 110, column: 2.6, least: 76, block: 58, promoted: 1.9 },
+} as const;
 
 /**
  * Weights of which the warps of a block make fragments before they multiply: what a lane waits for beside its instructions, as a share of them, and cycles of a product of few
@@ -208,7 +214,8 @@ export function chunkCost(
     ? ghz * (waitNs.chunk + (waitNs.copy * copies * waitNs.threads) / kernel.threads)
     : 0;
   const promoted = kernel.promotions / ADDERS;
-  const factors = problem.blockScales !== undefined && kernel.promotions > 0;
+  const scales = kernel.factors === null ? null : factorNs[kernel.factors.by];
+  const blocks = kernel.tile[2] / BLOCK_SCALE;
   const waves = share.rows / (kernel.instruction[0] * (kernel.overlap ? 1 : kernel.sets));
   return {
     multiply,
@@ -221,10 +228,14 @@ export function chunkCost(
     waited,
     fixed:
       (overlooked(machine, kernel) +
-        (factors ? factorNs.chunk + factorNs.wave * Math.max(0, waves - 1) : 0)) *
+        (scales === null
+          ? 0
+          : scales.chunk +
+            scales.wave * Math.max(0, waves - 1) +
+            scales.column * blocks * (kernel.factors?.columns ?? 0))) *
         ghz +
-      promoted / Math.min(2, kernel.sets),
-    least: factors ? (factorNs.least + factorNs.block * (kernel.tile[2] / BLOCK_SCALE)) * ghz : 0,
+      (promoted / Math.min(2, kernel.sets)) * (scales?.promoted ?? 1),
+    least: scales === null ? 0 : (scales.least + scales.block * blocks) * ghz,
     meeting: kernel.meets ? 2 * handOver : 0,
     sharedBytes,
     intakeBytes,

@@ -53,6 +53,11 @@ export interface ModelKernel {
   readonly madeAhead: boolean;
   /** Additions to a second set of accumulators in a chunk; 0 where sums stay where they are. */
   readonly promotions: number;
+  /**
+   * Factors of blocks that scale promoted sums: all asked for by threads, those of rows come with their chunk and columns share the others, or those of columns come, too, one
+   * for each; and how many of columns a thread takes for each block of K. Null: none.
+   */
+  readonly factors: { readonly by: "threads" | "rows" | "columns"; readonly columns: number } | null;
   /** Sets of threads that multiply tiles or parts of one beside each other, which hide what one of them does alone. */
   readonly sets: number;
   /** Columns of a half of the tile, stored while the other is multiplied; 0: no halves. */
@@ -105,6 +110,7 @@ export const plainKernel = (
   transposedBytes: 0,
   madeAhead: false,
   promotions: 0,
+  factors: null,
   sets: 1,
   halves: 0,
   multicast: [1, 1],

@@ -86,6 +86,7 @@ export function kernelOf(program: TileProgram, residents: number): ModelKernel |
     // Parts of a chunk in registers by turns.
     madeAhead: new Set(stmts.flatMap((s) => (s.kind === "map" && codesOf(s) ? [s.dst.buffer] : []))).size > 1,
     promotions: 0,
+    factors: null,
     sets: Math.max(1, multiplyingWarps(stmts) / WARPGROUP),
     halves: 0,
     multicast: stmts.some((stmt) => stmt.kind === "copy" && stmt.multicast !== null)
