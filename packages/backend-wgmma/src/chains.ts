@@ -2,7 +2,7 @@
 import type { Problem, Schedule, Target } from "@tilewright/core";
 import { defaultSchedule, type Machine } from "@tilewright/ir";
 import { checkSchedule } from "./check.ts";
-import { ATOM_ROWS } from "./nest.ts";
+import { ATOM_ROWS } from "./instructions.ts";
 import { scheduleModel } from "./schedule.ts";
 
 /**

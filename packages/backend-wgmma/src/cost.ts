@@ -9,8 +9,10 @@ import {
   type Target,
 } from "@tilewright/core";
 import { commonRows, epilogueLoadOf, type ModelKernel, plainKernel, splitChunks } from "@tilewright/ir";
-import { alternates, blockBytes, bringsFactors, chunkK, factorType, isTwoLevel, storedBox } from "./nest.ts";
+import { factorType } from "./instructions.ts";
+import { alternates, blockBytes, chunkK, storedBox } from "./nest.ts";
 import { mathGroups, readSchedule, threadsOf, type WgmmaSchedule } from "./schedule.ts";
+import { bringsFactors, isTwoLevel } from "./twoLevel.ts";
 
 const SECTOR = 32;
 /** Rows of a warpgroup's instruction. */

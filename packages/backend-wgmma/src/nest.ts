@@ -1,7 +1,6 @@
 /** From problem and schedule to the program at stage `nest`. The last place that reads the schedule. */
 import {
   BLOCK_SCALE,
-  blockFactors,
   type DType,
   type Problem,
   type Schedule,
@@ -9,11 +8,9 @@ import {
   stepMatrix,
   type Target,
   WEIGHT_K,
-  widensTo,
 } from "@tilewright/core";
 import {
   cacheDirective,
-  commonRows,
   type Directive,
   entryName,
   gemmNest,
@@ -28,11 +25,9 @@ import {
   splitChunks,
   streamKFor,
   type TileProgram,
-  type WarpgroupAtom,
-  warpgroupAtom,
-  warpgroupWidths,
   weightTiles,
 } from "@tilewright/ir";
+import { ATOM_ROWS, atomK, atomOf, factorType, widensA } from "./instructions.ts";
 import {
   hasProducer,
   mathGroups,
@@ -42,40 +37,7 @@ import {
   threadsOf,
   type WgmmaSchedule,
 } from "./schedule.ts";
-
-/** Rows of every instruction. */
-export const ATOM_ROWS = 64;
-
-/** Whether A is narrower than B: its elements are widened on their way through registers, from which instructions take A alone. */
-export const widensA = ({ a, b, weights }: Problem): boolean =>
-  weights === undefined && widensTo(a.dtype, b.dtype);
-
-/** What B is multiplied as: weights in few bits as A. */
-export const factorType = ({ a, b, weights }: Problem): DType => (weights === undefined ? b : a).dtype;
-
-/** dtypes that instructions multiply. */
-const multiplied = (problem: Problem): readonly [a: DType, b: DType] => [
-  widensA(problem) ? problem.b.dtype : problem.a.dtype,
-  factorType(problem),
-];
-
-/** Widths of the instructions that multiply A by B of a problem, or B^T by A^T; empty where there are none. */
-export const widthsOf = (problem: Problem): readonly number[] =>
-  warpgroupWidths(...multiplied(problem), problem.acc);
-
-/** The widest instruction that divides the columns of a warpgroup's sum; null where none does. `swap`: it multiplies B^T by A^T. */
-export function atomOf(problem: Problem, columns: number, swap = false): WarpgroupAtom | null {
-  const width = widthsOf(problem).findLast((n) => columns % n === 0);
-  const [a, b] = multiplied(problem);
-  return width === undefined ? null : warpgroupAtom(swap ? b : a, swap ? a : b, problem.acc, width);
-}
-
-/** Elements of k of one instruction: 32 bytes. */
-export const atomK = (problem: Problem): number => 32 / sizeOf(factorType(problem));
-
-/** Whether sums of 128 along k are made apart and added in f32, scaled or not. */
-export const isTwoLevel = ({ precision, blockScales }: Problem): boolean =>
-  precision === "promoted" || blockScales !== undefined;
+import { bringsFactors, columnsApart, factorVectors, twoLevelDirective } from "./twoLevel.ts";
 
 /** Whether the weights of a chunk are made in parts, one while products read the one before: where their slots are given back late, and a chunk has parts. */
 export const alternates = (problem: Problem, s: Pick<WgmmaSchedule, "delayedRelease" | "tileK">): boolean =>
@@ -149,51 +111,6 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
     ...(s.nonPortableCluster ? { nonPortableCluster: true as const } : {}),
   };
   return { ...program, launch };
-}
-
-/** Most registers of a thread that sums take which are held twice, whole and in part (ptxas 13.0 spills none of a budget of 240 beside factors and addresses). */
-const MOST_HELD = 192;
-
-/** Registers of a thread for so many rows and columns of a warpgroup. */
-const registersOf = (rows: number, columns: number): number => (rows * columns) / 128;
-
-/**
- * Columns of a warpgroup whose sums are made at once where they are made apart: all, or the most of them beside whose sums registers hold the whole ones, and that begin where
- * factors do. Null where sums are not made apart, or no part of them is small enough.
- */
-export function columnsApart(problem: Problem, s: WgmmaSchedule): number | null {
-  if (!isTwoLevel(problem)) return null;
-  const [rows, columns] = [s.tileM / s.groupsM, s.tileN / s.groupsN];
-  const under = problem.blockScales?.b === "128x128" ? commonRows(columns, BLOCK_SCALE) : 1;
-  const fits = (part: number): boolean =>
-    columns % part === 0 &&
-    part % under === 0 &&
-    // Those of warpgroups beside each other are no columns in a row.
-    (part === columns || s.groupsN === 1) &&
-    registersOf(rows, columns) + registersOf(rows, part) <= MOST_HELD;
-  return widthsOf(problem).findLast(fits) ?? null;
-}
-
-/** Whether factors that each have a row or column of their own come to shared memory with the chunk: bulk copies take vectors of whole 16 bytes. */
-export const bringsFactors = (problem: Problem, s: WgmmaSchedule): boolean =>
-  s.copy === "tma" &&
-  factorVectors(problem, s).length > 0 &&
-  factorVectors(problem, s).every(({ rows, tile }) => rows % FACTORS_A_COPY === 0 && tile <= MOST_VECTOR);
-
-/** Factors of 16 bytes, and most of a box (cuTensorMapEncodeTiled). */
-const FACTORS_A_COPY = 4;
-const MOST_VECTOR = 256;
-
-/** Operands of whose rows or columns each has factors of its own: how many there are, and how many of a tile. */
-function factorVectors(
-  problem: Problem,
-  s: WgmmaSchedule,
-): readonly { readonly name: string; readonly rows: number; readonly tile: number }[] {
-  return (["a", "b"] as const).flatMap((side) => {
-    const factors = blockFactors(problem, side);
-    const tile = side === "a" ? s.tileM : s.tileN;
-    return factors?.form === "1x128" ? [{ name: `SF${side.toUpperCase()}`, rows: factors.rows, tile }] : [];
-  });
 }
 
 /** Columns of a sum that go together: registers of a thread step by them (PTX ISA, wgmma: fragment of D). */
@@ -450,12 +367,6 @@ function directives(s: WgmmaSchedule, problem: Problem, target: Target): readonl
     s.guards ? { name: "guards", args: { elide: 1 } } : null,
   ];
   return list.filter((d) => d !== null);
-}
-
-function twoLevelDirective(problem: Problem, s: WgmmaSchedule): Directive | null {
-  const columns = columnsApart(problem, s);
-  if (columns === null) return null;
-  return { name: "twoLevel", args: { every: BLOCK_SCALE, columns: columns * s.groupsN } };
 }
 
 function tailDirective(problem: Problem, s: WgmmaSchedule, most: number): Directive | null {

@@ -11,21 +11,12 @@ import {
   tensorAccessFault,
 } from "@tilewright/ir";
 import { type Room, roomOf } from "./cost.ts";
-import {
-  ATOM_ROWS,
-  blockBytes,
-  chunkK,
-  factorType,
-  isKMajor,
-  isTwoLevel,
-  needsKMajor,
-  stagedColumns,
-  widensA,
-  widthsOf,
-} from "./nest.ts";
+import { ATOM_ROWS, factorType, widensA, widthsOf } from "./instructions.ts";
+import { blockBytes, chunkK, isKMajor, needsKMajor, stagedColumns } from "./nest.ts";
 import { copiesAsync } from "./rules/producers.ts";
 import { budgetFor } from "./rules/resources.ts";
 import { readSchedule, scheduleModel, type WgmmaSchedule } from "./schedule.ts";
+import { isTwoLevel } from "./twoLevel.ts";
 
 /** A tile of D in elements, the warpgroups that have it, and how many ping-pong sets of them there are. */
 interface Form {

@@ -1,8 +1,10 @@
 /** What a producer has to be for what it is asked to do. */
 import { type Problem, sizeOf } from "@tilewright/core";
 import { asyncPolicyFault, asyncWidthFault } from "@tilewright/ir";
-import { isKMajor, isTwoLevel, needsKMajor, SWIZZLE_BYTES, tailColumns, widensA } from "../nest.ts";
+import { widensA } from "../instructions.ts";
+import { isKMajor, needsKMajor, SWIZZLE_BYTES, tailColumns } from "../nest.ts";
 import type { WgmmaSchedule } from "../schedule.ts";
+import { isTwoLevel } from "../twoLevel.ts";
 import type { Found, Rule } from "./rule.ts";
 
 /** Registers with which ptxas 13.0 spills no address of a producer that copies by threads, and what that leaves for two math warpgroups. */

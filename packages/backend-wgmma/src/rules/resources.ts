@@ -1,18 +1,8 @@
 /** Threads, shared memory and registers of a block. */
 import { BLOCK_SCALE, dtypes, type Problem, type Target, WEIGHT_K } from "@tilewright/core";
 import { commonRows, nearestMultiple } from "@tilewright/ir";
-import {
-  ATOM_ROWS,
-  alternates,
-  atomK,
-  atomOf,
-  blockBytes,
-  bringsFactors,
-  chunkK,
-  columnsApart,
-  isTwoLevel,
-  widensA,
-} from "../nest.ts";
+import { ATOM_ROWS, atomK, atomOf, widensA } from "../instructions.ts";
+import { alternates, blockBytes, chunkK } from "../nest.ts";
 import { MOST_AHEAD } from "../passes/loadFactors.ts";
 import {
   hasProducer,
@@ -22,6 +12,7 @@ import {
   threadsOf,
   type WgmmaSchedule,
 } from "../schedule.ts";
+import { bringsFactors, columnsApart, isTwoLevel } from "../twoLevel.ts";
 import type { Found, Rule } from "./rule.ts";
 
 /**

@@ -1,8 +1,9 @@
 /** Tiles: what instructions, and squares of factors, divide. */
 import { BLOCK_SCALE } from "@tilewright/core";
 import { nearestMultiple } from "@tilewright/ir";
-import { ATOM_ROWS, atomK, atomOf, isTwoLevel, widensA, widthsOf } from "../nest.ts";
+import { ATOM_ROWS, atomK, atomOf, widensA, widthsOf } from "../instructions.ts";
 import { sumSides } from "../schedule.ts";
+import { isTwoLevel } from "../twoLevel.ts";
 import type { Found, Rule } from "./rule.ts";
 
 export const tileRules: readonly Rule[] = [

@@ -1,0 +1,33 @@
+/** Which instructions multiply the operands of a problem. */
+import { type DType, type Problem, sizeOf, widensTo } from "@tilewright/core";
+import { type WarpgroupAtom, warpgroupAtom, warpgroupWidths } from "@tilewright/ir";
+
+/** Rows of every instruction. */
+export const ATOM_ROWS = 64;
+
+/** Whether A is narrower than B: its elements are widened on their way through registers, from which instructions take A alone. */
+export const widensA = ({ a, b, weights }: Problem): boolean =>
+  weights === undefined && widensTo(a.dtype, b.dtype);
+
+/** What B is multiplied as: weights in few bits as A. */
+export const factorType = ({ a, b, weights }: Problem): DType => (weights === undefined ? b : a).dtype;
+
+/** dtypes that instructions multiply. */
+const multiplied = (problem: Problem): readonly [a: DType, b: DType] => [
+  widensA(problem) ? problem.b.dtype : problem.a.dtype,
+  factorType(problem),
+];
+
+/** Widths of the instructions that multiply A by B of a problem, or B^T by A^T; empty where there are none. */
+export const widthsOf = (problem: Problem): readonly number[] =>
+  warpgroupWidths(...multiplied(problem), problem.acc);
+
+/** The widest instruction that divides the columns of a warpgroup's sum; null where none does. `swap`: it multiplies B^T by A^T. */
+export function atomOf(problem: Problem, columns: number, swap = false): WarpgroupAtom | null {
+  const width = widthsOf(problem).findLast((n) => columns % n === 0);
+  const [a, b] = multiplied(problem);
+  return width === undefined ? null : warpgroupAtom(swap ? b : a, swap ? a : b, problem.acc, width);
+}
+
+/** Elements of k of one instruction: 32 bytes. */
+export const atomK = (problem: Problem): number => 32 / sizeOf(factorType(problem));
