@@ -174,7 +174,7 @@ test("attention has candidates of every backend, entries of its own, and the com
   const ports = gpu();
   const what = "--op attention --queries 80 --keys 600 --head-dim 64 --heads 2 --dtype bf16 --causal";
   const { code, stdout, stderr } = await tune(
-    `${what} --arch sm_90a --tuned s.jsonl --seconds 0.5`,
+    `${what} --arch sm_90a --tuned s.jsonl --seconds 0.5 --budget 10m`,
     folder.path,
     ports,
   );
