@@ -38,12 +38,15 @@ export function stepSchemas(): readonly {
 }[] {
   const problem = jsonSchemaOf("problem") as Schema;
   const steps = variantsOf(problem.properties?.epilogue?.items ?? {});
-  const operand = { dtype: "dtype", layout: "layout", ld: "ld", align: "align" };
+  const values: Readonly<Record<string, object>> = {
+    operand: { dtype: "dtype", layout: "layout", ld: "ld", align: "align" },
+    runs: { outer: true, most: "most", total: "total" },
+  };
   return steps.map((schema) => {
     const kind = String(schema.properties?.kind?.const);
     const names = Object.keys(schema.properties ?? {});
     // Its text form with the names of the arguments in their places.
-    const step = Object.fromEntries(names.map((name) => [name, name === "operand" ? operand : name]));
+    const step = Object.fromEntries(names.map((name) => [name, values[name] ?? name]));
     return { kind, schema, text: printStep({ ...step, kind } as unknown as EpilogueStep) };
   });
 }

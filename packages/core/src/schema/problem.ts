@@ -50,7 +50,9 @@ const runs = z
     most: integer(1, "rows of the longest run"),
     total: integer(1, "rows of all"),
   })
-  .describe("the step's two columns say where runs of rows begin and end: cumulative offsets of a batch");
+  .describe(
+    "outer:MOST:TOTAL, or inner, in text; left out of a factor: the step's two columns say where runs of rows begin and end, cumulative offsets of a batch",
+  );
 
 const epilogueSteps = <T extends z.ZodType>(operand: T) =>
   z.array(
