@@ -22,7 +22,7 @@ function sums(block: number, value: (x: number) => number): readonly [number, nu
   return [first >>> 0, second >>> 0];
 }
 
-/** Function, block of 2^20 arguments, sums on an H100. 0x3f9 is 1.125 to 1.25; block 0 and 1 are subnormal numbers. */
+/** Function, block of 2^20 arguments, sums on an H100. 0x3f9 is 1.125 to 1.25, 0x3f7 and 0x3f8 end and begin at 1, where results of lg2 are small; block 0 and 1 are subnormal numbers. */
 const measured = [
   ["rcp", mufu.rcpApprox, 0xbf9, 78224880, 1201829845],
   ["rsqrt", mufu.rsqrtApprox, 0x3f9, 5525597, 584094977],
@@ -33,6 +33,9 @@ const measured = [
   ["ex2", mufu.ex2Approx, 0xbf9, 94663069, 3685486834],
   ["lg2", mufu.lg2Approx, 0x3f9, 883273333, 1463547547],
   ["lg2", mufu.lg2Approx, 0x001, 2201983887, 1657904755],
+  ["lg2", mufu.lg2Approx, 0x3f0, 4023268089, 1674672723],
+  ["lg2", mufu.lg2Approx, 0x3f7, 1402989799, 774210171],
+  ["lg2", mufu.lg2Approx, 0x3f8, 965436907, 1797830728],
   ["sin", mufu.sinApprox, 0xbf9, 1588886511, 2787494756],
   ["cos", mufu.cosApprox, 0x3f9, 1314763026, 317793255],
   ["tanh", mufu.tanhApprox, 0x3b9, 1611958517, 1520827356],

@@ -159,13 +159,18 @@ const cutTo =
 export const cutF16 = cutTo(11, 2 ** -24);
 export const cutBf16 = cutTo(8, 2 ** -133);
 
-/** lg2.approx.f32. */
+/** Bits below the point of a logarithm's fraction, which is cut before the exponent stands in front of it. */
+const lg2Unit = 2 ** -36;
+
+/** lg2.approx.f32; below one the sum's complement, which has one unit less than its opposite. Only 1 itself is an exception: the sum of a power of two is not 0. */
 export function lg2Approx(x: number): number {
   if (!(x > 0 && x < Number.POSITIVE_INFINITY))
     return x < 0 ? Number.NaN : x === 0 ? Number.NEGATIVE_INFINITY : x;
+  if (x === 1) return 0;
   if (x < smallest) return Math.fround(lg2Approx(x * 2 ** 24) - 24);
   const [significand, exponent] = parts(x);
-  return cut(exponent + interpolate(lg2Segments, significand) / (guard * 2 ** 23));
+  const units = Math.floor(interpolate(lg2Segments, significand) / (guard * 2 ** 23 * lg2Unit));
+  return cut(exponent + (exponent < 0 ? units + 1 : units) * lg2Unit);
 }
 
 /** Sine of so many turns: 25 bits below the point, the first quadrant mirrored by complement. */
