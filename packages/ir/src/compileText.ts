@@ -16,9 +16,10 @@ import { type Choice, given, type RefusedEntry } from "./choice.ts";
 import type { Machine } from "./model/machine.ts";
 import { engineOfAtom } from "./model/ofProgram.ts";
 import type { Verification } from "./passes/runPasses.ts";
-import { ableTo, compilerCodes, givenPlan, meantFor, type Plan } from "./plans.ts";
-import { type Anchor, anchorOf, PROGRAM_SHAPE } from "./program/anchor.ts";
-import { inOrderFor, type Nest, nestsOf } from "./program/nests.ts";
+import { ableTo, compilerCodes, givenPlan, meantFor } from "./plans.ts";
+import { type Anchor, PROGRAM_SHAPE } from "./program/anchor.ts";
+import { MOST_TRIED } from "./program/candidates.ts";
+import { type Nest, nestsOf, servedBy } from "./program/nests.ts";
 import { isAxisProgram, parseAxisProgram } from "./program/parse.ts";
 import { scheduleProgram } from "./program/schedule.ts";
 import type { AxisProgram } from "./program/types.ts";
@@ -93,9 +94,6 @@ export function compileProgram(
   }
 }
 
-/** Schedules of a program's product that are tried on the program, of each backend. */
-const MOST_TRIED = 24;
-
 /** A program over named axes, by the first of its measured schedules that it can be compiled with; without one as `compileAxes` does it. */
 function compileMeasured(
   backends: readonly Backend[],
@@ -117,32 +115,6 @@ function compileMeasured(
   return compileAxes(backends, input, text, version, { from: "model", tuned: null, refused });
 }
 
-/**
- * Schedules of its product that a program over named axes is tried with, of each backend that serves it, in the order in which compiling takes the first that goes with its other statements.
- * Errors: those of a program that has no place in tiles, and why no backend serves it.
- */
-export function programPlans(
-  backends: readonly Backend[],
-  source: AxisProgram,
-  target: Target,
-  machine?: Machine,
-): Checked<readonly Plan[]> {
-  const anchor = anchorOf(source);
-  if (!anchor.ok) return anchor;
-  const able = ableTo(backends, anchor.value.problem, target);
-  if (!able.ok) return able;
-  return ok(
-    inOrderFor(anchor.value, able.value).flatMap((backend) => {
-      const plans = new Map<string, Plan>();
-      for (const { plan } of nestsOf(backend, anchor.value, { target, machine }, null)) {
-        if (plan !== null) plans.set(plan.text, plan);
-        if (plans.size === MOST_TRIED) break;
-      }
-      return [...plans.values()];
-    }),
-  );
-}
-
 /** A program over named axes: with the first schedule of its product that its other statements go with, of the first backend that has one. */
 function compileAxes(
   backends: readonly Backend[],
@@ -154,15 +126,13 @@ function compileAxes(
   const { target } = input;
   const source = parseAxisProgram(text);
   if (!source.ok) return source;
-  const anchor = anchorOf(source.value);
-  if (!anchor.ok) return anchor;
-  const { problem } = anchor.value;
-  const able = ableTo(backends, problem, target);
-  if (!able.ok) return able;
+  const served = servedBy(backends, source.value, target);
+  if (!served.ok) return served;
+  const { anchor, able } = served.value;
+  const { problem } = anchor;
   const reasons: Diagnostic[] = [];
   const { schedule } = input;
-  const ordered = inOrderFor(anchor.value, able.value);
-  const meant = schedule === undefined ? ordered : meantFor(ordered, schedule);
+  const meant = schedule === undefined ? able : meantFor(able, schedule);
   for (const backend of meant) {
     let tried = 0;
     const given = schedule === undefined ? null : givenPlan(backend, problem, target, schedule);
@@ -170,8 +140,8 @@ function compileAxes(
       reasons.push(...given.error);
       continue;
     }
-    for (const nest of nestsOf(backend, anchor.value, input, given?.value ?? null)) {
-      const made = scheduled(backend, source.value, anchor.value, nest, { ...input, choice }, version);
+    for (const nest of nestsOf(backend, anchor, input, given?.value ?? null)) {
+      const made = scheduled(backend, source.value, anchor, nest, { ...input, choice }, version);
       if (made === null) continue;
       if (made.ok) return made;
       // Of one backend the reasons are mostly the same.
@@ -184,7 +154,7 @@ function compileAxes(
         code: PROGRAM_SHAPE,
         kind: "unsupported",
         at: `@${source.value.name}`,
-        ...(anchor.value.products.length > 1
+        ...(anchor.products.length > 1
           ? {
               message: `backend ${backend.id} has no schedule for products that follow each other in tiles that hold the axes that are whole`,
               hint: "make the axis shorter, or leave the choice of a backend open",

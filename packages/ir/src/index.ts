@@ -18,7 +18,6 @@ export {
 export type { Backend, LoweredKernel, Remark } from "./backend.ts";
 export type { Choice, RefusedEntry } from "./choice.ts";
 export { type CompileInput, type Compiler, type CompilerOptions, createCompiler } from "./compiler.ts";
-export { programPlans } from "./compileText.ts";
 export { addsAsTheyCome } from "./determinism.ts";
 export { servingGated } from "./gatedBackend.ts";
 export { type Ladder, type LadderStep, ladderSchedules, ladderSteps, ladderTo } from "./ladder.ts";
@@ -68,7 +67,7 @@ export { must } from "./must.ts";
 export * from "./passes/index.ts";
 export { type BackendVerdict, compilerCodes, type Plan, predictionOf } from "./plans.ts";
 export { anchorOf } from "./program/anchor.ts";
-export { programCandidates } from "./program/candidates.ts";
+export { programCandidates, programPlans } from "./program/candidates.ts";
 export { type MeasuredMatrix, measureProgram, type ParameterValues } from "./program/measure.ts";
 export { isAxisProgram, parseAxisProgram } from "./program/parse.ts";
 export { printAxisProgram } from "./program/print.ts";

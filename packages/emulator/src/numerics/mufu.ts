@@ -159,10 +159,10 @@ const cutTo =
 export const cutF16 = cutTo(11, 2 ** -24);
 export const cutBf16 = cutTo(8, 2 ** -133);
 
-/** Bits below the point of a logarithm's fraction, which is cut before the exponent stands in front of it. */
+/** Last place of a logarithm's fraction, which is cut before the exponent is added [H200, all arguments]. */
 const lg2Unit = 2 ** -36;
 
-/** lg2.approx.f32; below one the sum's complement, which has one unit less than its opposite. Only 1 itself is an exception: the sum of a power of two is not 0. */
+/** lg2.approx.f32. Negative results are complements of sums: one unit nearer to 0 than their opposites. The segments give a power of two a fraction that is not 0; of 1 alone the result is 0 all the same. */
 export function lg2Approx(x: number): number {
   if (!(x > 0 && x < Number.POSITIVE_INFINITY))
     return x < 0 ? Number.NaN : x === 0 ? Number.NEGATIVE_INFINITY : x;

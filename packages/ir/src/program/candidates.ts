@@ -1,14 +1,42 @@
-/** Candidates to measure of a program over named axes: schedules of its product that its other statements go with. */
-import type { Schedule, ScheduleModel, Target } from "@tilewright/core";
+/** Schedules of a program over named axes: those of its product that compiling tries, and candidates to measure, which its other statements go with. */
+import { type Checked, ok, type Schedule, type ScheduleModel, type Target } from "@tilewright/core";
 import type { Backend } from "../backend.ts";
 import type { Machine } from "../model/machine.ts";
-import { ableTo, type Plan } from "../plans.ts";
+import type { Plan } from "../plans.ts";
 import type { Candidate } from "../rank.ts";
 import { printSchedule } from "../schedule/codec.ts";
-import { anchorOf } from "./anchor.ts";
-import { inOrderFor, nestsOf } from "./nests.ts";
+import { nestsOf, servedBy } from "./nests.ts";
 import { parseAxisProgram } from "./parse.ts";
 import { scheduleProgram } from "./schedule.ts";
+import type { AxisProgram } from "./types.ts";
+
+/** Schedules of a program's product that are tried on the program, of each backend. */
+export const MOST_TRIED = 24;
+
+/**
+ * Schedules of its product that a program over named axes is tried with, of each backend that serves it, in the order in which compiling takes the first that goes with its other statements.
+ * Errors: those of a program that has no place in tiles, and why no backend serves it.
+ */
+export function programPlans(
+  backends: readonly Backend[],
+  source: AxisProgram,
+  target: Target,
+  machine?: Machine,
+): Checked<readonly Plan[]> {
+  const served = servedBy(backends, source, target);
+  if (!served.ok) return served;
+  const { anchor, able } = served.value;
+  return ok(
+    able.flatMap((backend) => {
+      const plans = new Map<string, Plan>();
+      for (const { plan } of nestsOf(backend, anchor, { target, machine }, null)) {
+        if (plan !== null) plans.set(plan.text, plan);
+        if (plans.size === MOST_TRIED) break;
+      }
+      return [...plans.values()];
+    }),
+  );
+}
 
 /** How many times as fast as a backend's engine another one's may be. */
 const FASTER = 4;
@@ -27,12 +55,11 @@ export function* programCandidates(
   machine: Machine,
 ): Generator<Candidate> {
   const source = parseAxisProgram(text);
-  const anchor = source.ok ? anchorOf(source.value) : source;
-  if (!source.ok || !anchor.ok) return;
+  const served = source.ok ? servedBy(backends, source.value, target) : source;
+  if (!source.ok || !served.ok) return;
   const program = source.value;
-  const product = anchor.value;
+  const { anchor: product, able } = served.value;
   const { problem } = product;
-  const able = ableTo(backends, problem, target);
   const nests = (backend: Backend, given: readonly Plan[] | null) =>
     nestsOf(backend, product, { target, machine }, given);
   /** Plans whose tiles hold what the program wants of them. */
@@ -56,9 +83,8 @@ export function* programCandidates(
   const seen = new Set<string>();
   const rateOf = ({ engine }: Backend): number =>
     engine === undefined ? Number.POSITIVE_INFINITY : (machine.flopsPerCycle[engine] ?? 0);
-  const ordered = inOrderFor(product, able.ok ? able.value : []);
-  const fastest = Math.max(...ordered.map(rateOf));
-  let turns = ordered.filter((backend) => rateOf(backend) * FASTER >= fastest).map(varied);
+  const fastest = Math.max(...able.map(rateOf));
+  let turns = able.filter((backend) => rateOf(backend) * FASTER >= fastest).map(varied);
   while (turns.length > 0) {
     const next = turns.map((turn) => ({ turn, result: turn.next() }));
     turns = next.flatMap(({ turn, result }) => (result.done ? [] : [turn]));

@@ -1,15 +1,16 @@
 /** Which schedules a program over axes may take: those of its product, and smaller ones where its other tiles need the room. */
-import { outerRuns, type Schedule, type Target } from "@tilewright/core";
+import { type Checked, ok, outerRuns, type Schedule, type Target } from "@tilewright/core";
 import type { Backend } from "../backend.ts";
 import type { Machine } from "../model/machine.ts";
 import { usualMachine } from "../model/machines.ts";
-import type { Plan } from "../plans.ts";
+import { ableTo, type Plan } from "../plans.ts";
 import { printSchedule } from "../schedule/codec.ts";
 import { eachStmt } from "../tile/rewrite.ts";
 import type { TileProgram } from "../tile/types.ts";
-import type { Anchor } from "./anchor.ts";
+import { type Anchor, anchorOf } from "./anchor.ts";
 import { rowNest } from "./rowNest.ts";
 import type { ChainTile } from "./schedule.ts";
+import type { AxisProgram } from "./types.ts";
 
 /** A tile program that a program over axes may be put on, and the schedule of its product that it is of; null of rows without a product. */
 export interface Nest {
@@ -134,10 +135,22 @@ function wholeRows(schedule: Schedule, { problem, merged }: Anchor, { sms }: Mac
 }
 
 /** Backends in their order, but of few rows beside parts of an axis those first whose warps may have rows of their own: a warpgroup's would mostly be none. */
-export function inOrderFor({ problem, merged }: Anchor, backends: readonly Backend[]): readonly Backend[] {
+function inOrderFor({ problem, merged }: Anchor, backends: readonly Backend[]): readonly Backend[] {
   if (merged === null || problem.m > WARP_ROWS) return backends;
   const has = ({ schedule }: Backend): boolean => schedule.fields.some(({ name }) => name === "warp");
   return [...backends.filter(has), ...backends.filter((each) => !has(each))];
+}
+
+/** The place of a program in tiles, and the backends that serve its product, in the order in which they are tried. Errors: why it has no place, and why no backend serves it. */
+export function servedBy(
+  backends: readonly Backend[],
+  source: AxisProgram,
+  target: Target,
+): Checked<{ readonly anchor: Anchor; readonly able: readonly Backend[] }> {
+  const anchor = anchorOf(source);
+  if (!anchor.ok) return anchor;
+  const able = ableTo(backends, anchor.value.problem, target);
+  return able.ok ? ok({ anchor: anchor.value, able: inOrderFor(anchor.value, able.value) }) : able;
 }
 
 /** Schedules that others are made of. */
