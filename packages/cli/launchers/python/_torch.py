@@ -68,12 +68,27 @@ def _flags():
         return 0, 0, 0
 
 
+def _reader():
+    """How shim.c reads tensors by torch's stable C functions (Reader): where the at::Tensor lies in a tensor's object, and the functions that take it; zeros in
+    a torch that lacks one or keeps its tensors elsewhere."""
+    names = "layout", "device_type", "device_index", "dtype", "dim", "sizes", "strides", "data_ptr"
+    probe, place = torch.empty(0), object.__basicsize__
+    try:
+        if ctypes.c_void_p.from_address(id(probe) + place).value != probe._cdata:
+            return (0,) * 11
+        aten = ctypes.CDLL(os.path.join(os.path.dirname(torch.__file__), "lib", "libtorch_cpu.so"), os.RTLD_LAZY | os.RTLD_NOLOAD)
+        functions = [ctypes.cast(getattr(aten, "aoti_torch_get_" + name), ctypes.c_void_p).value for name in names]
+        return (place, aten.aoti_torch_layout_strided(), aten.aoti_torch_device_type_cuda(), *functions)
+    except (OSError, AttributeError):
+        return (0,) * 11
+
+
 def _table(operation, driver):
     """What launches known calls of an operation in C, in this thread; None of another DLPack."""
     current = ctypes.cast(driver.library.cuCtxGetCurrent, ctypes.c_void_p).value
     types = torch.Tensor, torch.nn.Parameter
     try:
-        return _native().Table(operation, _exchange, current, types, _guards, _grad_enabled, _empty, _flags())
+        return _native().Table(operation, _exchange, current, types, _guards, _grad_enabled, _empty, _flags(), _reader())
     except ValueError:
         return None
 

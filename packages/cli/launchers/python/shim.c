@@ -39,6 +39,15 @@ typedef struct {
 } Exchange;
 enum { DL_CUDA = 2 };
 
+/* How torch's stable C functions say the same, by what they call a handle: the at::Tensor in a tensor's object. The latter lies behind the object's head, and
+ * `place` is 0 in a torch that keeps it elsewhere or lacks a function. */
+typedef struct {
+  uint64_t place, strided, cuda; /* bytes; torch's numbers of the layout and of the kind of device */
+  int (*layout)(void *, int32_t *), (*device_type)(void *, int32_t *), (*device)(void *, int32_t *), (*dtype)(void *, int32_t *);
+  int (*rank)(void *, int64_t *), (*shape)(void *, int64_t **), (*strides)(void *, int64_t **), (*data)(void *, void **);
+} Reader;
+enum { READER_WORDS = sizeof(Reader) / sizeof(uint64_t) };
+
 typedef struct Entry {
   struct Entry *next;
   int words;
@@ -61,7 +70,10 @@ typedef struct {
   const Exchange *exchange;
   int (*current)(void **context);
   PyObject *types, *guards, *grad, *empty;
+  PyCFunction make; /* `empty`, where it is a function in C of a tuple of arguments, and its self */
+  PyObject *maker;
   Flags flags;
+  Reader reader;
   uint64_t clear[2]; /* dispatch keys with which all guards were false */
   Entry *latest, *bucket[BUCKETS];
   int operation;
@@ -81,13 +93,34 @@ static __thread Table *tables[MOST_OPERATIONS];
 static __thread const uint64_t *included;
 static PyObject *requires_grad;
 
+/* What a tensor is. Whether that could be read. */
+static bool view(const Table *self, PyObject *object, Tensor *out) {
+  const Reader *read = &self->reader;
+  void *handle = (char *)object + read->place;
+  int32_t layout, type, dtype;
+  int64_t rank;
+  if (read->place == 0) {
+    if (self->exchange->view(object, out) == 0) return true;
+    PyErr_Clear();
+    return false;
+  }
+  /* Each says on stderr what it refuses, so the layout comes first. */
+  if (read->layout(handle, &layout) != 0 || layout != (int32_t)read->strided || read->device_type(handle, &type) != 0 || type != (int32_t)read->cuda) return false;
+  if (read->device(handle, &out->device_id) != 0 || read->dtype(handle, &dtype) != 0 || read->rank(handle, &rank) != 0) return false;
+  if (read->shape(handle, &out->shape) != 0 || read->strides(handle, &out->strides) != 0 || read->data(handle, &out->data) != 0) return false;
+  out->device_type = DL_CUDA;
+  out->code = (uint8_t)dtype;
+  out->rank = (int32_t)rank;
+  return true;
+}
+
 /* What decides how a launch is made, as words, and the addresses. How many words; 0 where a tensor is none for a launch from here. */
-static int facts(const Exchange *exchange, PyObject *const *tensors, Py_ssize_t count, int64_t *word, uint64_t *pointers, int32_t *device) {
+static int facts(const Table *self, PyObject *const *tensors, Py_ssize_t count, int64_t *word, uint64_t *pointers, int32_t *device) {
   Py_ssize_t i;
   int at = 0, d;
   for (i = 0; i < count; i++) {
     Tensor tensor = {0};
-    if (exchange->view(tensors[i], &tensor) != 0) return PyErr_Clear(), 0;
+    if (!view(self, tensors[i], &tensor)) return 0;
     if (tensor.device_type != DL_CUDA || tensor.strides == NULL || at + 2 + 2 * tensor.rank > MOST_WORDS) return 0;
     *device = tensor.device_id;
     word[at++] = (int64_t)((uint64_t)tensor.code | (uint64_t)tensor.bits << 8 | (uint64_t)tensor.lanes << 16 | (uint64_t)(uint32_t)tensor.rank << 32);
@@ -144,17 +177,20 @@ static void free_table(Table *self) {
   Py_TYPE(self)->tp_free((PyObject *)self);
 }
 
-/* Table(operation, exchange, current, types, guards, grad, empty, flags): the Operation that it answers for, in this thread; torch's exchange capsule; address of
+/* Table(operation, exchange, current, types, guards, grad, empty, flags, reader): the Operation that it answers for, in this thread; torch's exchange capsule; address of
  * cuCtxGetCurrent; types of tensors, exactly; functions that are false where a call is plain; whether gradients are recorded; what makes an output of shape,
- * strides, dtype; Flags as addresses. ValueError: an exchange API of another version. */
+ * strides, dtype; Flags and Reader as addresses and numbers. ValueError: an exchange API of another version. */
 static PyObject *new_table(PyTypeObject *type, PyObject *args, PyObject *options) {
   PyObject *operation, *capsule, *types, *guards, *grad, *empty;
   unsigned long long current, library, modes, recording;
+  uint64_t read[READER_WORDS];
+  PyObject *reader;
   const Exchange *exchange;
   Table *self;
   if (options && PyDict_GET_SIZE(options) > 0) return PyErr_SetString(PyExc_TypeError, "no keywords"), NULL;
-  if (!PyArg_ParseTuple(args, "O!OKO!O!OO(KKK)", &OperationType, &operation, &capsule, &current, &PyTuple_Type, &types, &PyTuple_Type, &guards, &grad, &empty,
-                        &library, &modes, &recording))
+  if (!PyArg_ParseTuple(args, "O!OKO!O!OO(KKK)O", &OperationType, &operation, &capsule, &current, &PyTuple_Type, &types, &PyTuple_Type, &guards, &grad, &empty,
+                        &library, &modes, &recording, &reader) ||
+      !numbers(reader, read, READER_WORDS))
     return NULL;
   exchange = PyCapsule_GetPointer(capsule, "dlpack_exchange_api");
   if (!exchange) return NULL;
@@ -169,6 +205,11 @@ static PyObject *new_table(PyTypeObject *type, PyObject *args, PyObject *options
   self->empty = Py_NewRef(empty);
   if (library != 0 && modes != 0 && recording != 0)
     self->flags = (Flags){(void *)(uintptr_t)library, (bool (*)(void))(uintptr_t)modes, (bool (*)(void))(uintptr_t)recording};
+  memcpy(&self->reader, read, sizeof self->reader);
+  if (PyCFunction_CheckExact(empty) && (PyCFunction_GET_FLAGS(empty) & ~METH_STATIC) == METH_VARARGS) {
+    self->make = PyCFunction_GET_FUNCTION(empty);
+    self->maker = PyCFunction_GET_SELF(empty);
+  }
   memset(self->clear, 0xff, sizeof self->clear); /* no such keys */
   self->operation = ((Operation *)operation)->number;
   tables[self->operation] = self;
@@ -188,7 +229,7 @@ static PyObject *add(Table *self, PyObject *args) {
   int32_t device = 0;
   if (!PyArg_ParseTuple(args, "O!O!OO!", &PyTuple_Type, &tensors, &LaunchType, &launch, &run, &PyTuple_Type, &out)) return NULL;
   if (PyTuple_GET_SIZE(tensors) > MOST_INPUTS || launch->pointers != PyTuple_GET_SIZE(tensors) + 2) Py_RETURN_FALSE;
-  words = facts(self->exchange, &PyTuple_GET_ITEM(tensors, 0), PyTuple_GET_SIZE(tensors), word, pointers, &device);
+  words = facts(self, &PyTuple_GET_ITEM(tensors, 0), PyTuple_GET_SIZE(tensors), word, pointers, &device);
   if (words == 0 || self->current(&context) != 0 || !context) Py_RETURN_FALSE;
   entry = PyMem_Calloc(1, sizeof *entry + sizeof *word * (size_t)words);
   if (!entry) return PyErr_NoMemory();
@@ -263,13 +304,13 @@ static PyObject *quick(Table *self, PyObject *const *tensors, Py_ssize_t inputs)
   int words, status;
   int32_t device = 0;
   if (inputs > MOST_INPUTS || plain(self, tensors, inputs) <= 0) return NULL;
-  words = facts(self->exchange, tensors, inputs, word, pointers, &device);
+  words = facts(self, tensors, inputs, word, pointers, &device);
   entry = words == 0 ? NULL : find(self, word, words);
   if (!entry || self->current(&context) != 0 || context != entry->context) return NULL;
   if (self->exchange->stream(DL_CUDA, device, &stream) != 0) return PyErr_Clear(), NULL;
-  made = PyObject_Call(self->empty, entry->out, NULL);
+  made = self->make ? self->make(self->maker, entry->out) : PyObject_Call(self->empty, entry->out, NULL);
   if (!made) return NULL;
-  if (self->exchange->view(made, &out) != 0) return Py_DECREF(made), NULL;
+  if (!view(self, made, &out)) return Py_DECREF(made), NULL;
   pointers[inputs] = (uint64_t)(uintptr_t)out.data + out.offset;
   pointers[inputs + 1] = 0; /* the workspace, of which there is none */
   status = queue(entry->launch, pointers, (uint64_t)(uintptr_t)stream);

@@ -79,6 +79,183 @@ def near(made, want, bound=2**-9):
     return error
 
 
+# Host times come first: JAX and the workers of torch.compile slow every call of the process that starts them.
+
+CALLS, ROUNDS = 1000, 15
+
+
+def mean_us(call, busy=False):
+    """Microseconds of the CPU a call, of CALLS queued ones. `busy`: behind a kernel that keeps the GPU from starting any of them meanwhile."""
+    torch.cuda.synchronize()
+    if busy:
+        torch.cuda._sleep(50_000_000)
+    began = time.perf_counter()
+    call()
+    took = time.perf_counter() - began
+    torch.cuda.synchronize()
+    return 1e6 * took / CALLS
+
+
+def gpu_us(call):
+    """Microseconds of the GPU a call, of CALLS that all wait when the first of them starts."""
+    first, last = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    torch.cuda.synchronize()
+    torch.cuda._sleep(80_000_000)
+    first.record()
+    call()
+    last.record()
+    torch.cuda.synchronize()
+    return 1e3 * first.elapsed_time(last) / CALLS
+
+
+LAUNCHES = r"""
+#include <Python.h>
+#include <stdint.h>
+#include <time.h>
+typedef struct { uint32_t grid[3], block[3], smem; void *stream, *attributes; uint32_t count; } Config;
+static double now(void) { struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t); return 1e6 * t.tv_sec + 1e-3 * t.tv_nsec; }
+double extended(int (*launch)(const Config *, void *, void **, void **), void *f, void **params, void *stream, uint32_t smem, int calls) {
+  Config c = {{1, 1, 1}, {128, 1, 1}, smem, stream, 0, 0};
+  double began = now();
+  for (int i = 0; i < calls; i++) if (launch(&c, f, params, 0)) return -1;
+  return (now() - began) / calls;
+}
+double plain(int (*launch)(void *, uint32_t, uint32_t, uint32_t, uint32_t, uint32_t, uint32_t, uint32_t, void *, void **, void **), void *f, void **params,
+             void *stream, uint32_t smem, int calls) {
+  double began = now();
+  for (int i = 0; i < calls; i++) if (launch(f, 1, 1, 1, 128, 1, 1, smem, stream, params, 0)) return -1;
+  return (now() - began) / calls;
+}
+double in_turn(int (*launch)(const Config *, void *, void **, void **), void *f, void **params, void *stream, PyObject *empty, PyObject *args, int calls) {
+  Config c = {{1, 1, 1}, {128, 1, 1}, 0, stream, 0, 0};
+  double began = now();
+  for (int i = 0; i < calls; i++) {
+    PyObject *made = PyObject_Call(empty, args, 0);
+    if (!made || launch(&c, f, params, 0)) return -1;
+    Py_DECREF(made);
+  }
+  return (now() - began) / calls;
+}
+"""
+EMPTY = b""".version 7.0
+.target sm_80
+.address_size 64
+.visible .entry three(.param .align 64 .b8 a[128], .param .align 64 .b8 b[128], .param .align 64 .b8 c[128])
+{
+  ret;
+}
+"""
+
+
+def driver_alone():
+    """A launch of an empty kernel with three tensor maps as parameters, from C: cuLaunchKernelEx and cuLaunchKernel, and in turn with an output of torch's;
+    microseconds."""
+    source, made = os.path.join(folder, "launches.c"), os.path.abspath(os.path.join(folder, "launches.so"))
+    with open(source, "w") as file:
+        file.write(LAUNCHES)
+    subprocess.run(["gcc", "-O2", "-shared", "-fPIC", "-I", sysconfig.get_paths()["include"], source, "-o", made], check=True)
+    own, cuda = ctypes.PyDLL(made), ctypes.CDLL("libcuda.so.1")
+    module, function = ctypes.c_void_p(), ctypes.c_void_p()
+    assert cuda.cuModuleLoadData(ctypes.byref(module), EMPTY) == 0
+    assert cuda.cuModuleGetFunction(ctypes.byref(function), module, b"three") == 0
+    maps = (ctypes.c_ubyte * 512)()
+    params = (ctypes.c_void_p * 3)(*(ctypes.addressof(maps) + 128 * i for i in range(3)))
+    stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
+
+    def timed(name, launch, *more):
+        call = getattr(own, name)
+        call.restype = ctypes.c_double
+        address = ctypes.cast(launch, ctypes.c_void_p)
+
+        def run():
+            torch.cuda.synchronize()
+            took = call(address, function, params, stream, *more, CALLS)
+            torch.cuda.synchronize()
+            return took
+
+        return run
+
+    output = ctypes.py_object(linear._torch._empty), ctypes.py_object(((M, N), (N, 1), torch.float16))
+    return {
+        "cuLaunchKernelEx alone": timed("extended", cuda.cuLaunchKernelEx, 0),
+        "cuLaunchKernel alone": timed("plain", cuda.cuLaunchKernel, 0),
+        "output and launch": timed("in_turn", cuda.cuLaunchKernelEx, *output),
+    }
+
+
+@part
+def host_times():
+    with torch.inference_mode():
+        x, weight, bias = inputs()
+        pool = torch.randn(CALLS, M, K, **f16)
+        views = [pool[i] for i in range(CALLS)]
+        made = torch.empty(M, N, **f16)
+        kept = [None] * CALLS
+
+        def loop(call):
+            def run():
+                for _ in range(CALLS):
+                    call(x, weight, bias)
+
+            return run
+
+        def repeated(call, busy=False):
+            return lambda: mean_us(loop(call), busy)
+
+        def fresh(call):
+            def run():
+                for i, view in enumerate(views):
+                    kept[i] = call(view, weight, bias)
+
+            return lambda: mean_us(run)
+
+        def outputs():
+            empty, shape, strides = linear._torch._empty, (M, N), (N, 1)
+            for _ in range(CALLS):
+                empty(shape, strides, torch.float16)
+
+        def elsewhere(call):
+            run, stream = repeated(call), torch.cuda.Stream()
+
+            def on():
+                with torch.cuda.stream(stream):
+                    return run()
+
+            return on
+
+        works = {
+            "linear_gelu, known": repeated(linear_gelu),
+            "linear_gelu, new": fresh(linear_gelu),
+            "linear_gelu, GPU busy": repeated(linear_gelu, busy=True),
+            "linear_gelu, stream": elsewhere(linear_gelu),
+            "F.linear, stream": elsewhere(F.linear),
+            "torch.mm": repeated(lambda x, weight, bias: torch.mm(x, weight.t())),
+            "torch.mm(out=)": repeated(lambda x, weight, bias: torch.mm(x, weight.t(), out=made)),
+            "F.linear, known": repeated(F.linear),
+            "F.linear, new": fresh(F.linear),
+            "_addmm_activation": repeated(lambda x, weight, bias: torch._addmm_activation(bias, x, weight.t(), use_gelu=True)),
+            "F.linear and F.gelu": repeated(lambda x, weight, bias: F.gelu(F.linear(x, weight, bias))),
+            "output alone": lambda: mean_us(outputs),
+            **driver_alone(),
+        }
+        times = {name: [] for name in works}
+        for turn in range(ROUNDS + 2):
+            for name, work in works.items():
+                if "new" in name:
+                    kept[:] = [None] * CALLS
+                took = work()
+                if turn >= 2:
+                    times[name].append(took)
+        queued_us = {
+            name: round(sorted(gpu_us(loop(call)) for _ in range(5))[2], 3) for name, call in (("linear_gelu", linear_gelu), ("F.linear", F.linear))
+        }
+    rows = {name: {"median_us": round(sorted(each)[len(each) // 2], 3), "least_us": round(min(each), 3)} for name, each in times.items()}
+    return {"gpu_us_a_call": queued_us, "shim": linear._shim.state(), "calls": CALLS, "rounds": ROUNDS, "problem": [M, N, K], "times": rows}
+
+
+# Everything else.
+
+
 @part
 def numbers():
     x, weight, bias = inputs()
@@ -287,148 +464,6 @@ def threads():
     for thread in each:
         thread.join()
     assert not wrong, wrong
-
-
-# Host times.
-
-CALLS, ROUNDS = 1000, 15
-
-
-def mean_us(call, busy=False):
-    """Microseconds of the CPU a call, of CALLS queued ones. `busy`: behind a kernel that keeps the GPU from starting any of them meanwhile."""
-    torch.cuda.synchronize()
-    if busy:
-        torch.cuda._sleep(50_000_000)
-    began = time.perf_counter()
-    call()
-    took = time.perf_counter() - began
-    torch.cuda.synchronize()
-    return 1e6 * took / CALLS
-
-
-LAUNCHES = r"""
-#include <Python.h>
-#include <stdint.h>
-#include <time.h>
-typedef struct { uint32_t grid[3], block[3], smem; void *stream, *attributes; uint32_t count; } Config;
-static double now(void) { struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t); return 1e6 * t.tv_sec + 1e-3 * t.tv_nsec; }
-double extended(int (*launch)(const Config *, void *, void **, void **), void *f, void **params, void *stream, uint32_t smem, int calls) {
-  Config c = {{1, 1, 1}, {128, 1, 1}, smem, stream, 0, 0};
-  double began = now();
-  for (int i = 0; i < calls; i++) if (launch(&c, f, params, 0)) return -1;
-  return (now() - began) / calls;
-}
-double plain(int (*launch)(void *, uint32_t, uint32_t, uint32_t, uint32_t, uint32_t, uint32_t, uint32_t, void *, void **, void **), void *f, void **params,
-             void *stream, uint32_t smem, int calls) {
-  double began = now();
-  for (int i = 0; i < calls; i++) if (launch(f, 1, 1, 1, 128, 1, 1, smem, stream, params, 0)) return -1;
-  return (now() - began) / calls;
-}
-double in_turn(int (*launch)(const Config *, void *, void **, void **), void *f, void **params, void *stream, PyObject *empty, PyObject *args, int calls) {
-  Config c = {{1, 1, 1}, {128, 1, 1}, 0, stream, 0, 0};
-  double began = now();
-  for (int i = 0; i < calls; i++) {
-    PyObject *made = PyObject_Call(empty, args, 0);
-    if (!made || launch(&c, f, params, 0)) return -1;
-    Py_DECREF(made);
-  }
-  return (now() - began) / calls;
-}
-"""
-EMPTY = b""".version 7.0
-.target sm_80
-.address_size 64
-.visible .entry three(.param .align 64 .b8 a[128], .param .align 64 .b8 b[128], .param .align 64 .b8 c[128])
-{
-  ret;
-}
-"""
-
-
-def driver_alone():
-    """A launch of an empty kernel with three tensor maps as parameters, from C: cuLaunchKernelEx and cuLaunchKernel, and in turn with an output of torch's;
-    microseconds."""
-    source, made = os.path.join(folder, "launches.c"), os.path.abspath(os.path.join(folder, "launches.so"))
-    with open(source, "w") as file:
-        file.write(LAUNCHES)
-    subprocess.run(["gcc", "-O2", "-shared", "-fPIC", "-I", sysconfig.get_paths()["include"], source, "-o", made], check=True)
-    own, cuda = ctypes.PyDLL(made), ctypes.CDLL("libcuda.so.1")
-    module, function = ctypes.c_void_p(), ctypes.c_void_p()
-    assert cuda.cuModuleLoadData(ctypes.byref(module), EMPTY) == 0
-    assert cuda.cuModuleGetFunction(ctypes.byref(function), module, b"three") == 0
-    maps = (ctypes.c_ubyte * 512)()
-    params = (ctypes.c_void_p * 3)(*(ctypes.addressof(maps) + 128 * i for i in range(3)))
-    stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
-
-    def timed(name, launch, *more):
-        call = getattr(own, name)
-        call.restype = ctypes.c_double
-        address = ctypes.cast(launch, ctypes.c_void_p)
-
-        def run():
-            torch.cuda.synchronize()
-            took = call(address, function, params, stream, *more, CALLS)
-            torch.cuda.synchronize()
-            return took
-
-        return run
-
-    output = ctypes.py_object(linear._torch._empty), ctypes.py_object(((M, N), (N, 1), torch.float16))
-    return {
-        "cuLaunchKernelEx alone": timed("extended", cuda.cuLaunchKernelEx, 0),
-        "cuLaunchKernel alone": timed("plain", cuda.cuLaunchKernel, 0),
-        "output and launch": timed("in_turn", cuda.cuLaunchKernelEx, *output),
-    }
-
-
-@part
-def host_times():
-    with torch.inference_mode():
-        x, weight, bias = inputs()
-        pool = torch.randn(CALLS, M, K, **f16)
-        views = [pool[i] for i in range(CALLS)]
-        kept = [None] * CALLS
-
-        def repeated(call, busy=False):
-            def run():
-                for _ in range(CALLS):
-                    call(x, weight, bias)
-
-            return lambda: mean_us(run, busy)
-
-        def fresh(call):
-            def run():
-                for i, view in enumerate(views):
-                    kept[i] = call(view, weight, bias)
-
-            return lambda: mean_us(run)
-
-        def outputs():
-            empty, shape, strides = linear._torch._empty, (M, N), (N, 1)
-            for _ in range(CALLS):
-                empty(shape, strides, torch.float16)
-
-        works = {
-            "linear_gelu, known": repeated(linear_gelu),
-            "linear_gelu, new": fresh(linear_gelu),
-            "linear_gelu, GPU busy": repeated(linear_gelu, busy=True),
-            "F.linear, known": repeated(F.linear),
-            "F.linear, new": fresh(F.linear),
-            "_addmm_activation": repeated(lambda x, weight, bias: torch._addmm_activation(bias, x, weight.t(), use_gelu=True)),
-            "F.linear and F.gelu": repeated(lambda x, weight, bias: F.gelu(F.linear(x, weight, bias))),
-            "output alone": lambda: mean_us(outputs),
-            **driver_alone(),
-        }
-        times = {name: [] for name in works}
-        for turn in range(ROUNDS + 2):
-            for name, work in works.items():
-                if "new" in name:
-                    kept[:] = [None] * CALLS
-                took = work()
-                if turn >= 2:
-                    times[name].append(took)
-    rows = {name: {"median_us": round(sorted(each)[len(each) // 2], 3), "least_us": round(min(each), 3)} for name, each in times.items()}
-    return {"shim": linear._shim.state(), "calls": CALLS, "rounds": ROUNDS, "problem": [M, N, K], "times": rows}
 
 
 if len(sys.argv) > 2:

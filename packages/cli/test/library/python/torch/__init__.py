@@ -2,6 +2,7 @@
 import contextlib
 import ctypes
 import os
+import struct
 import types
 
 _next = [0x20000000]
@@ -18,6 +19,7 @@ class dtype:
 float16, bfloat16, float32, float64 = (dtype(n, s, True) for n, s in (("float16", 2), ("bfloat16", 2), ("float32", 4), ("float64", 8)))
 int8, uint8, int32 = (dtype(n, s, False) for n, s in (("int8", 1), ("uint8", 1), ("int32", 4)))
 float8_e4m3fn, float8_e5m2 = dtype("float8_e4m3fn", 1, True), dtype("float8_e5m2", 1, True)
+_numbers = ["float16", "bfloat16", "float32", "float64", "int8", "uint8", "int32", "float8_e4m3fn", "float8_e5m2"]
 
 
 class device:
@@ -36,7 +38,13 @@ def _packed(shape):
     return tuple(reversed(strides))
 
 
-class Tensor:
+class _Object:
+    """Holds what stands for the at::Tensor of torch's own, where that has it: behind the object's head."""
+
+    __slots__ = ("_held",)
+
+
+class Tensor(_Object):
     def __init__(self, shape, dtype=float16, device=device("cuda", 0), strides=None, address=None, requires_grad=False):
         self.shape, self.dtype, self.device, self.requires_grad = tuple(shape), dtype, device, requires_grad
         self._strides = _packed(self.shape) if strides is None else tuple(strides)
@@ -44,6 +52,14 @@ class Tensor:
             address = _next[0]
             _next[0] += 1 << 20
         self._address = address
+        self._kept = [(ctypes.c_int64 * len(each))(*each) for each in (self.shape, self._strides)]
+        cuda, index = self.device.type == "cuda", self.device.index or 0
+        facts = 7, int(cuda), index, _numbers.index(dtype.name), len(self.shape), *map(ctypes.addressof, self._kept), address
+        self._held = struct.pack("8q", *facts)
+
+    @property
+    def _cdata(self):
+        return id(self._held)
 
     def stride(self, dim=None):
         return self._strides if dim is None else self._strides[dim]
@@ -138,7 +154,6 @@ def _view(tensor, out):
     state.views += 1
     rank, kind = len(tensor.shape), tensor.dtype
     code = 4 if kind is bfloat16 else 2 if kind.is_floating_point else 1 if kind is uint8 else 0
-    tensor._kept = [(ctypes.c_int64 * rank)(*each) for each in (tensor.shape, tensor._strides)]
     place = (2, tensor.device.index) if tensor.device.type == "cuda" else (1, 0)
     arrays = [ctypes.cast(each, ctypes.POINTER(ctypes.c_int64)) for each in tensor._kept]
     out[0] = _View(tensor._address, *place, rank, code, 8 * kind.itemsize, 1, *arrays, 0)
@@ -197,8 +212,9 @@ def empty_strided(shape, strides, dtype, device):
     return Tensor(shape, dtype, globals()["device"]("cuda", state.device), strides)
 
 
-def empty(size, dtype, device):
-    state.calls.append("workspace")
+def empty(size, dtype=float32, device=device("cpu")):
+    if device.type == "cuda":
+        state.calls.append("workspace")
     return Tensor((size,), dtype, device)
 
 
