@@ -6,6 +6,7 @@ import { tmpdir } from "node:os";
 import { join, relative } from "node:path";
 import { root, Stop } from "../lib/workspace.mjs";
 import { bundleCode, licencesOf } from "./code.mjs";
+import { explorerFiles, explorerPackages } from "./explorer.mjs";
 
 /** @typedef {import("./tar.mjs").BundleFile} BundleFile */
 
@@ -99,7 +100,7 @@ export function contents(compression = "gz") {
     { path: "LICENSE", data: read("LICENSE") },
     {
       path: "LICENSES-THIRD-PARTY.txt",
-      data: Buffer.from(licencesOf([NODE, KOFFI, ...packages])),
+      data: Buffer.from(licencesOf([...new Set([NODE, KOFFI, ...packages, ...explorerPackages()])])),
     },
     ...files,
     // The command line reads them beside its own folder.
@@ -113,6 +114,7 @@ export function contents(compression = "gz") {
       data: read(`docs/${page}`),
     })),
     ...koffiFiles(),
+    ...explorerFiles(),
   ];
 }
 

@@ -112,6 +112,32 @@ const gemm = (device: "cuda" | "emulator", size: readonly string[]) =>
     found: `${result.deviceName}, error ${result.error.boundRatio.toFixed(2)} of the bound`,
   }));
 
+/** The explorer serves its page and the scripts that it names, and an interrupt ends it. */
+async function explorer(): Promise<Verdict> {
+  const child = spawn(launcher, ["explore", "--json=line"], { stdio: ["ignore", "pipe", "pipe"] });
+  const ended = new Promise<string>((resolve) => {
+    const errors: string[] = [];
+    child.stderr.setEncoding("utf8").on("data", (text: string) => errors.push(text));
+    child.on("error", (error) => resolve(error.message));
+    child.on("close", (status, signal) => resolve(`${signal ?? `exit code ${status}`}\n${errors.join("")}`));
+  });
+  const line = new Promise<string>((resolve) => {
+    createInterface({ input: child.stdout }).once("line", resolve);
+    void ended.then(() => resolve(""));
+  });
+  const url = /"url":"([^"]+)"/.exec(await line)?.[1];
+  if (url === undefined) return { ok: false, found: await ended };
+  const page = await (await fetch(url)).text();
+  const wanted = [...page.matchAll(/(?:src|href)="(\.\/[^"]+)"/g)].map(
+    ([, path]) => new URL(path ?? "", url),
+  );
+  const statuses = await Promise.all(wanted.map(async (each) => (await fetch(each)).status));
+  child.kill("SIGINT");
+  await ended;
+  const ok = statuses.length >= 2 && statuses.every((status) => status === 200);
+  return { ok, found: `a page and ${statuses.length} files${ok ? "" : `: ${statuses.join(", ")}`}` };
+}
+
 /** One bundled test file: its lines are shown, its tests counted; dying without a count is a failure. */
 async function gpuTests(file: string): Promise<void> {
   const shards = TIMED.has(file) ? 1 : Math.min(MOST_SHARDS, availableParallelism());
@@ -157,6 +183,7 @@ async function main(args: readonly string[]): Promise<number> {
     }),
   );
   await check("tilewright run on the emulator", () => gemm("emulator", SIZE));
+  await check("tilewright explore", explorer);
   if (gpus.length > 0) await check("tilewright run on the GPU", () => gemm("cuda", LARGER));
   else if (!wantsGpu) console.log(`skipped: tilewright run on the GPU: ${why}`);
   if (wantsGpu) {
