@@ -50,6 +50,14 @@ const cases = [
 const all = cases.flatMap(([flags, where]) => where.map((place) => [flags, ...place.split("/")] as const));
 
 describe("attention", () => {
+  test("run names it by its sizes, as plan does", async () => {
+    const flags = "--op attention --queries 3 --keys 5 --head-dim 16 --arch sm_70";
+    const { stdout } = await cli(`run ${flags} --device emulator`);
+    const heading = (await cli(`plan ${flags}`)).stdout.split("\n")[0];
+    expect(stdout).toMatch(/^result +correct$/m);
+    expect(stdout).toContain(`\nproblem   ${heading}\n`);
+  });
+
   test.each(all)("%s by %s on %s is right, without hazards, in every order", async (flags, backend, arch) => {
     const { code, stderr, result } = await run(`${flags} --backend ${backend} --arch ${arch}`);
     expect([code, stderr, result.ok, result.hazards]).toEqual([0, "", true, []]);

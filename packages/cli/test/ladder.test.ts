@@ -108,6 +108,19 @@ describe("on the emulator", () => {
     expect(filled.get("pipelined")).toBeGreaterThan(2 * (filled.get("swizzled") ?? 0));
   });
 
+  test("--device none: nothing runs, every step is predicted at the sizes of a GPU", async () => {
+    const { code, stdout, stderr } = await cli("ladder hgemm --arch sm_80 --device none --json");
+    expect([code, stderr]).toEqual([0, ""]);
+    const result = parsed(stdout);
+    expect(result).toMatchObject({ ok: true, device: "none", deviceName: "A100 SXM, by the model" });
+    for (const { counted, timed, predicted } of result.ladders[0]?.steps ?? []) {
+      expect([counted, timed, predicted?.size]).toEqual([null, null, [4096, 4096, 4096]]);
+      expect(predicted?.us).toBeGreaterThan(0);
+    }
+    const text = await cli("ladder hgemm --arch sm_80 --device none");
+    expect(text.stdout).toMatch(/^1 +direct +[\d.]+ KiB +[\d.]+ +[\d.]+$/m);
+  });
+
   test("the flags' problem, and every backend's ladders by name", async () => {
     const { stdout } = await cli(`ladder hgemm --arch sm_80 ${emulated} --dtype bf16 --json`);
     expect(parsed(stdout).ladders[0]?.problem).toMatchObject({ m: 128, a: { dtype: "bf16" } });

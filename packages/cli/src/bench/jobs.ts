@@ -45,9 +45,19 @@ export interface PlanArgs extends ProblemArgs, CompileArgs {
   readonly rows?: string | undefined;
 }
 
+/** Attention has sizes of its own. */
+export const misplacedShapes = ({ op, shapes }: PlanArgs): readonly Diagnostic[] =>
+  op !== "attention" || shapes === undefined
+    ? []
+    : [
+        problemWith(codes.conflict, "--shapes", "--shapes does not go with this operation", {
+          hint: "attention takes one problem a call: --queries, --keys, --head-dim, --heads",
+        }),
+      ];
+
 /** The sizes asked for: of `--shapes`, or the one of `-m -n -k`. */
 export function shapesOf(context: Context, args: PlanArgs): Checked<readonly Shape[]> {
-  if (args.shapes === undefined) {
+  if (args.shapes === undefined || args.op === "attention") {
     const { m = 1, n = 1, k = 1 } = args;
     return ok([{ group: "given", m, n, k }]);
   }
@@ -68,7 +78,7 @@ export function planJobs(context: Context, args: PlanArgs): Checked<readonly Pla
   const compiler = compilerOf(context);
   const shapes = shapesOf(context, args);
   if (!shapes.ok) return shapes;
-  const found: Diagnostic[] = [];
+  const found: Diagnostic[] = [...misplacedShapes(args)];
   const seen = new Set<string>();
   const planned: Planned[] = [];
   const { schedule, tuned, ...more } = args;
@@ -77,7 +87,10 @@ export function planJobs(context: Context, args: PlanArgs): Checked<readonly Pla
   if (!store.ok) return store;
   const rest = { ...more, tuned: "none" };
   for (const shape of shapes.value) {
-    const sized = args.shapes === undefined ? rest : { ...rest, ...{ m: shape.m, n: shape.n, k: shape.k } };
+    const sized =
+      args.shapes === undefined || args.op === "attention"
+        ? rest
+        : { ...rest, ...{ m: shape.m, n: shape.n, k: shape.k } };
     const request = buildRequest(context, sized, {}, usualArch(compiler));
     if (!request.ok) {
       // One wrong flag is one error, not one for each size.

@@ -88,7 +88,10 @@ Of a diagnostic: what it means and what to do. Rules go by number or name. Witho
     const wordsOf = (page: Page): readonly string[] => (isRule(page) ? [page.rule, page.name] : [page.code]);
     const page = pages.find((one) => wordsOf(one).some((word) => word.toLowerCase() === name.toLowerCase()));
     if (page === undefined) {
-      const hint = didYouMean(name, pages.flatMap(wordsOf), "tilewright explain lists the rules");
+      // A code is near those of its group alone: the digits of another mean nothing to each other.
+      const group = /^TW\d\d/i.exec(name)?.[0].toUpperCase() ?? "";
+      const words = pages.flatMap(wordsOf).filter((word) => word.startsWith(group));
+      const hint = didYouMean(name, words, "tilewright explain lists the rules; messages name their code");
       return session.fail([
         problemWith(codes.badValue, "RULE|CODE", `there is no rule or diagnostic '${name}'`, { hint }),
       ]);

@@ -29,8 +29,8 @@ const args = z.strictObject({
   arch: compileFlags.arch,
   backend: compileFlags.backend,
   device: choice(
-    "where to run: auto takes a GPU that fits, else the emulator (default auto)",
-    ["auto", "cuda", "emulator"],
+    "where to run: auto takes a GPU that fits, else the emulator (default auto); none: nothing runs, times are predicted",
+    ["auto", "cuda", "emulator", "none"],
     { group },
   ),
   vs: choice(
@@ -79,6 +79,21 @@ function outcomeOf({ backend, ladder, problem, program, steps }: PlannedLadder):
       };
     }),
   };
+}
+
+/** Steps that nothing runs, at the sizes of a GPU. */
+function onPaper(arch: string, planned: readonly PlannedLadder[]): Climbed {
+  const gpu = gpuFor(arch);
+  const ladders = planned.map((one): LadderOutcome => {
+    const outcome = outcomeOf(one);
+    const predicted = gpu === null ? [] : predictions(one, gpu);
+    return {
+      ...outcome,
+      steps: outcome.steps.map((step, i) => ({ ...step, predicted: predicted[i] ?? null })),
+    };
+  });
+  const deviceName = gpu === null ? arch : `${gpu.name}, by the model`;
+  return { wrong: [], result: { ok: true, arch, device: "none", deviceName, ladders } };
 }
 
 interface Climbed {
@@ -199,12 +214,17 @@ async function climb(session: Session, args: Args, ports: LadderPorts): Promise<
   // Before any device is looked for: a wrong name should say so on every machine.
   const small = planLadders(session.context, wishes, arch, "emulator");
   if (!small.ok) return small;
+  const own = small.value.some(({ program }) => program !== undefined);
+  const largest = () => (own ? small : planLadders(session.context, wishes, arch, "gpu"));
+  if (kind === "none") {
+    const large = largest();
+    return large.ok ? ok(onPaper(arch, large.value)) : large;
+  }
   const device = await ports.choose({ kind, arch });
   if (!device.ok) return device;
   if (device.value.kind === "emulator") {
     if (device.value.note !== null) session.note(device.value.note);
-    const own = small.value.some(({ program }) => program !== undefined);
-    const large = own ? small : planLadders(session.context, wishes, arch, "gpu");
+    const large = largest();
     return large.ok ? onEmulator(session, args, arch, small.value, large.value) : large;
   }
   const large = session.working("compiling", () => planLadders(session.context, wishes, arch, "gpu"));
@@ -237,6 +257,10 @@ emulator. Of attention the compiler's schedule is built up from its plain form, 
     examples: [
       { what: "from fragments loaded word by word to the pipelined kernel", line: "ladder --arch sm_80" },
       { what: "one ladder by name, of your size", line: "ladder sgemm --arch sm_70 -m 128 -n 128 -k 32" },
+      {
+        what: "predicted times alone, of large sizes too",
+        line: "ladder hgemm --arch sm_80 -m 4096 -n 4096 -k 4096 --device none",
+      },
       { what: "for a program", line: "ladder hgemm --arch sm_80 --device emulator --json" },
     ],
     further: furtherFaults,

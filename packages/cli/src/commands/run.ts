@@ -13,7 +13,7 @@ import { exitCodes } from "../kit/exit.ts";
 import { buildProductRequest, buildRequest, furtherFaults } from "../request/request.ts";
 import { usualArch } from "../request/usual.ts";
 import { openRunDevice } from "../run/device.ts";
-import { execute, warnOfTime } from "../run/execute.ts";
+import { execute, multiplyAdds, warnOfTime } from "../run/execute.ts";
 import { type RunArgs, runFlags } from "../run/flags.ts";
 import {
   executeGroups,
@@ -79,7 +79,10 @@ async function runGrouped(session: Session, args: RunArgs): Promise<number> {
       checked: args.check,
     });
     if (tooLarge.length > 0) return session.fail(tooLarge);
-    if (device.kind === "emulator") warnOfTime(session, problems.value, ordersOf(args.order).length);
+    if (device.kind === "emulator") {
+      const work = problems.value.reduce((sum, problem) => sum + multiplyAdds(problem), 0);
+      warnOfTime(session, work, ordersOf(args.order).length, "orders");
+    }
     const members = session.working("making the inputs", () =>
       makeGroups(problems.value, sizes.value, randomOptions(args)),
     );
@@ -120,7 +123,8 @@ async function runPrepared(session: Session, args: RunArgs, prepared: Prepared):
     const orders = ordersOf(args.order);
     const tooLarge = checkMemory(artifact, [problem], { device: device.value.kind, checked: args.check });
     if (tooLarge.length > 0) return session.fail(tooLarge);
-    if (device.value.kind === "emulator") warnOfTime(session, [problem], orders.length);
+    if (device.value.kind === "emulator")
+      warnOfTime(session, multiplyAdds(problem, artifact.source), orders.length, "orders");
     const inputs = session.working("making the inputs", () =>
       randomInputs(problem, randomOptions(args), files, factors),
     );

@@ -3,7 +3,7 @@ import { type Checked, type Diagnostic, err, ok } from "@tilewright/core";
 import { entryOf } from "../compile/artefacts.ts";
 import type { Session } from "../kit/command.ts";
 import type { RunDevice } from "../run/device.ts";
-import { execute, warnOfTime } from "../run/execute.ts";
+import { execute, multiplyAdds, warnOfTime } from "../run/execute.ts";
 import { checkMemory, randomInputs } from "../run/inputs.ts";
 import type { PlannedLadder } from "./plan.ts";
 import { realNumber, type StepOutcome } from "./result.ts";
@@ -30,7 +30,7 @@ export async function countLadder(
     checkMemory(each, [problem], { device: "emulator", checked: true }),
   );
   if (tooLarge.length > 0) return err(tooLarge.slice(0, 1));
-  warnOfTime(session, [problem], artifacts.length);
+  warnOfTime(session, multiplyAdds(problem, artifacts[0]?.source), artifacts.length, "steps");
   const inputs = randomInputs(problem, { distribution: { kind: "normal" }, seed });
   const counted = new Map<number, NonNullable<StepOutcome["counted"]>>();
   const wrong: Diagnostic[] = [];

@@ -15,7 +15,7 @@ export function renderLadders({ arch, deviceName, device, ladders }: LadderResul
       const problem = problemSchema.parse(ladder.problem);
       const title = `${paint("bold", `${ladder.name} (${ladder.backend}): ${ladder.summary}`)}\n`;
       const where = `${ladder.attention ?? printProblem(problem)}\n${arch} on ${deviceName}\n`;
-      const table = device === "cuda" ? timedTable(ladder, paint) : countedTable(ladder, paint);
+      const table = tables[device](ladder, paint);
       const list = ladder.steps.map((step, i) => describeStep(step, ladder.steps[i - 1])).join("");
       return `${title}${where}\n${table}\n${list}`;
     })
@@ -101,6 +101,30 @@ function countedTable({ steps }: LadderOutcome, paint: Paint): string {
   return renderTable(columns, rows, paint);
 }
 
+function predictedTable({ steps }: LadderOutcome, paint: Paint): string {
+  const columns = [
+    right(""),
+    { head: "step" },
+    right("shared"),
+    right("us"),
+    right("TFLOP/s"),
+    right("gain"),
+  ];
+  const rows = steps.map((step, index): Row => {
+    const { predicted } = step;
+    if (predicted === null)
+      return [...firstCells(step, index), ...(step.refused === null ? ["no prediction"] : refusal(step))];
+    const before = steps[index - 1]?.predicted;
+    return [
+      ...firstCells(step, index),
+      predicted.us.toFixed(1),
+      predicted.tflops.toFixed(1),
+      before == null ? "" : `x${trim(before.us / predicted.us)}`,
+    ];
+  });
+  return renderTable(columns, rows, paint);
+}
+
 function timedTable({ steps, peer }: LadderOutcome, paint: Paint): string {
   const columns: readonly Column[] = [
     right(""),
@@ -131,3 +155,5 @@ function timedTable({ steps, peer }: LadderOutcome, paint: Paint): string {
     peer === null ? [] : [["", "cuBLASLt", "", peer.us.toFixed(1), peer.tflops.toFixed(1), "", "1"]];
   return renderTable(columns, [...rows, ...peers], paint);
 }
+
+const tables = { cuda: timedTable, emulator: countedTable, none: predictedTable } as const;

@@ -46,7 +46,7 @@ export const ladderResultSchema = z
   .strictObject({
     ok: z.boolean().describe("numbers within their bounds and no hazards, in every step"),
     arch: z.string(),
-    device: z.enum(["emulator", "cuda"]),
+    device: z.enum(["emulator", "cuda", "none"]).describe("none: nothing ran"),
     deviceName: z.string(),
     ladders: z.array(
       z.strictObject({

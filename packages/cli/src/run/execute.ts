@@ -1,8 +1,15 @@
 /** Run a compiled GEMM on a device, in one or more completion orders, and check every element. */
 
-import { type Checked, type Diagnostic, ok, type Problem, referenceGemm } from "@tilewright/core";
+import {
+  type Checked,
+  type Diagnostic,
+  ok,
+  type Problem,
+  productColumns,
+  referenceGemm,
+} from "@tilewright/core";
 import type { CheckName, Counters, Finding, Order } from "@tilewright/emulator";
-import { type Artifact, addsAsTheyCome, referenceProgram } from "@tilewright/ir";
+import { type Artifact, addsAsTheyCome, programWork, referenceProgram } from "@tilewright/ir";
 import type { GemmArtifact, GemmResult } from "@tilewright/runtime";
 import { codes, problemWith } from "../codes.ts";
 import { atStatements, diagnoseHazard, hazardsOf, mergeFindings } from "../emulation/report.ts";
@@ -41,10 +48,15 @@ export interface Execution {
 
 /** Work in a million multiply-adds, for progress lines. */
 const inMillions = (work: number): string => `${trim(work / 1e6)} M multiply-adds`;
-const workOf = (problem: Problem): string => inMillions(multiplyAdds(problem));
 
-const multiplyAdds = ({ m, n, k, batch }: Problem): number =>
-  m * n * k * (batch.kind === "none" ? 1 : batch.count);
+/** Multiply-adds of a launch; `source`: the program over named axes that is compiled in the place of the problem. */
+export const multiplyAdds = (problem: Problem, source?: Artifact["source"]): number =>
+  source === undefined
+    ? problem.m *
+      productColumns(problem) *
+      problem.k *
+      (problem.batch.kind === "none" ? 1 : problem.batch.count)
+    : programWork(source);
 
 /** Multiply-adds that the emulator does in a second with all hazards looked for: on CUDA cores, on tensor cores (two cores of an EPYC). */
 const EMULATED_PER_SECOND = { least: 3e7, most: 1e8 } as const;
@@ -52,14 +64,14 @@ const EMULATED_PER_SECOND = { least: 3e7, most: 1e8 } as const;
 /** Seconds of emulation that nobody expects of a command and that are said beforehand. */
 const LONG = 60;
 
-/** A word before an emulation that takes minutes: how long, and what is quicker. */
-export function warnOfTime(session: Session, problems: readonly Problem[], runs: number): void {
-  const once = problems.reduce((sum, problem) => sum + multiplyAdds(problem), 0);
+/** A word before an emulation that takes minutes: how long, and what is quicker. `once`: multiply-adds of a run; `runs`: what they are. */
+export function warnOfTime(session: Session, once: number, runs: number, of: "orders" | "steps"): void {
   const work = once * runs;
   const [least, most] = [work / EMULATED_PER_SECOND.most, work / EMULATED_PER_SECOND.least];
   if (most < LONG) return;
+  const quicker = of === "steps" ? ", --device none prints their predicted times at once" : "";
   session.note(
-    `note: ${inMillions(once)}${runs === 1 ? "" : ` in ${runs} orders`} take the emulator about ${formatDuration(least)} to ${formatDuration(most)}; smaller sizes show the same hazards, --device cuda is quick, Ctrl-C ends it`,
+    `note: ${inMillions(once)}${runs === 1 ? "" : ` in ${runs} ${of}`} take the emulator about ${formatDuration(least)} to ${formatDuration(most)}; smaller sizes show the same hazards${quicker}, --device cuda is quick, Ctrl-C ends it`,
   );
 }
 
@@ -91,11 +103,12 @@ export async function execute(
   file: string,
 ): Promise<Checked<Execution>> {
   const problem = artifact.manifest.request;
+  const work = inMillions(multiplyAdds(problem, artifact.source));
   const orders = device.kind === "cuda" ? options.orders.slice(0, 1) : options.orders;
   const runs: { readonly order: Order; readonly result: GemmResult }[] = [];
   const tell = tellerOf(session.context, orders.length);
   for (const order of orders) {
-    const label = `running on ${device.name}${orders.length > 1 ? `, order ${order}` : ""} (${workOf(problem)})`;
+    const label = `running on ${device.name}${orders.length > 1 ? `, order ${order}` : ""} (${work})`;
     const knobs = {
       ...{ order, seed: options.seed, checks: options.hazards, ...options.trace?.begin() },
       // A GPU's launches are made in another process.
@@ -119,7 +132,7 @@ export async function execute(
       problemWith(codes.incomplete, "launch", `the launch was given up before its end (order ${order})`),
     );
   if (options.check && complete.length > 0) {
-    const reference = session.working(`checking against float64 (${workOf(problem)})`, () =>
+    const reference = session.working(`checking against float64 (${work})`, () =>
       artifact.source === undefined
         ? referenceGemm(problem, inputs.reference)
         : referenceProgram(artifact.source, inputs.reference),

@@ -1,6 +1,6 @@
 /** From flags and matrices of files to a kernel that they can run. */
 import { type Checked, type Diagnostic, type DType, err, ok, type Problem } from "@tilewright/core";
-import { type Artifact, type Compiler, eachStmt, isElementStmt } from "@tilewright/ir";
+import { type Artifact, type Compiler, eachStmt, isElementStmt, printAttention } from "@tilewright/ir";
 import { codes, problemWith } from "../codes.ts";
 import { compileFrom, compileRequest, misplacedUnproven } from "../compile/source.ts";
 import { compilerOf } from "../compiler.ts";
@@ -50,6 +50,8 @@ function requestWithFiles(session: Session, args: RunArgs, files: Matrices): Che
 /** A kernel to run, and what files hold of its operands. */
 export interface Prepared {
   readonly artifact: Artifact;
+  /** What is computed, where it is attention. */
+  readonly attention?: string;
   readonly files: Matrices;
   readonly factors: FactorFiles;
 }
@@ -57,7 +59,7 @@ export interface Prepared {
 /** What stands against running a problem with these files. */
 export function objections(
   problem: Problem,
-  { files, factors }: Omit<Prepared, "artifact">,
+  { files, factors }: Omit<Prepared, "artifact" | "attention">,
   args: RunArgs,
 ): readonly Diagnostic[] {
   const found: Diagnostic[] = [...checkMatrices(problem, files), ...checkFactors(problem, files, factors)];
@@ -80,7 +82,7 @@ function prepareEdited(
   session: Session,
   args: RunArgs,
   path: string,
-  given: Omit<Prepared, "artifact">,
+  given: Omit<Prepared, "artifact" | "attention">,
 ): Checked<Prepared> {
   const made = compileFrom(session.context, path, args);
   if (!made.ok) return made;
@@ -125,5 +127,8 @@ export function prepare(session: Session, args: RunArgs): Checked<Prepared> {
   if (!artifact.ok) return artifact;
   tellChoice(session, artifact.value);
   const launched = launchedAt(artifact.value, args.sizes);
-  return launched.ok ? ok({ artifact: launched.value, ...given }) : launched;
+  if (!launched.ok) return launched;
+  const { program } = request.value;
+  const attention = program === undefined ? {} : { attention: printAttention(program.attention) };
+  return ok({ artifact: launched.value, ...attention, ...given });
 }

@@ -5,13 +5,11 @@ import {
   makeStorage,
   operandStrides,
   type Problem,
-  productColumns,
   readElement,
   sizeOf,
   storageFromBytes,
   writeElement,
 } from "@tilewright/core";
-import { programWork } from "@tilewright/ir";
 import { compilerOf } from "../compiler.ts";
 import { sha256 } from "../files/hash.ts";
 import { encodeNpy } from "../files/npy.ts";
@@ -21,7 +19,7 @@ import { briefSchedule } from "../output/schedule.ts";
 import { renderPairs } from "../output/table.ts";
 import { choiceData, choiceText } from "../tuned/choice.ts";
 import type { RunDevice } from "./device.ts";
-import type { Execution } from "./execute.ts";
+import { type Execution, multiplyAdds } from "./execute.ts";
 import type { Prepared } from "./prepare.ts";
 import type { RunResult } from "./result.ts";
 
@@ -100,13 +98,7 @@ export function render(
         : check.nan < check.elements
           ? session.paint("green", "correct")
           : session.paint("yellow", "ran; nothing to check: all of D is NaN, by the reference as well");
-  const work =
-    source === undefined
-      ? problem.m *
-        productColumns(problem) *
-        problem.k *
-        (problem.batch.kind === "none" ? 1 : problem.batch.count)
-      : programWork(source);
+  const work = multiplyAdds(problem, source);
   const grouped = problem.batch.kind === "grouped";
   const speed =
     device.kind !== "cuda"
@@ -119,7 +111,7 @@ export function render(
     [
       "problem",
       source !== undefined
-        ? `@${source.name}`
+        ? (prepared.attention ?? `@${source.name}`)
         : `${problem.batch.kind === "grouped" ? `${problem.batch.count} groups of up to ` : ""}${problem.m} x ${problem.n} x ${problem.k}, ${problem.a.dtype}${weightsText(problem)}`,
     ],
     ["arch", `${target.arch} (${backend})`],

@@ -9,7 +9,7 @@ import {
   printProblem,
   readProblemRequest,
 } from "@tilewright/core";
-import { type PlanArgs, shapesOf } from "../bench/jobs.ts";
+import { misplacedShapes, type PlanArgs, shapesOf } from "../bench/jobs.ts";
 import { codes, problemWith } from "../codes.ts";
 import type { Context } from "../context.ts";
 import { readText } from "../files/read.ts";
@@ -91,11 +91,11 @@ export function tasksOf(
   }
   const shapes = shapesOf(context, args);
   if (!shapes.ok) return shapes;
-  const found: Diagnostic[] = [];
+  const found: Diagnostic[] = [...misplacedShapes(args)];
   const seen = new Set<string>();
   const tasks: Task[] = [];
   for (const { m, n, k } of shapes.value) {
-    const sized = args.shapes === undefined ? args : { ...args, m, n, k };
+    const sized = args.shapes === undefined || args.op === "attention" ? args : { ...args, m, n, k };
     // The target is the GPU's, which is not known yet.
     const request = buildRequest(
       context,

@@ -90,6 +90,9 @@ const operation = { name: "linear", problem };
 
 export const groups: Readonly<Record<string, readonly BadInput[]>> = {
   commands: lines(
+    "explain TW9999",
+    "explain TW7099",
+    "explain H033x",
     ..."complie;runn;Run;-x;--arch sm_70;help plann;--versoin;comp ile;targets --gpsu;emulate;emulate a b;schema requset;schema request problem;completion;completion tcsh;man 3;targets --gpu;targets sm_70;doctor --fix;demo demo;demo --backend simt;ladder a b;--json;--json=xml targets;-q;explore --port 99999999;explore --port -3;explore --port 80.5;explore --port x".split(
       ";",
     ),
@@ -359,6 +362,8 @@ export const groups: Readonly<Record<string, readonly BadInput[]>> = {
     ...lines(
       "tune",
       "tune --budget 1m --tuned s.jsonl",
+      "tune --op attention --shapes 64x64x64 --tuned s.jsonl",
+      "bench --op attention --shapes 64x64x64 --arch sm_80",
       "tune -m 64 -n 64 -k 64",
       "tune -m 64 -n 64 -k 64 --tuned none",
       "tune -m 64 -n 64 -k 64 --tuned s.jsonl --budget soon",
