@@ -4,13 +4,23 @@ import {
   type Refuse,
   refuseBatch,
   refuseSteps,
+  refuseSymbolic,
   refuseTwoLevel,
   servedFormats,
   targetVerdict,
   unsupported,
   verdictOn,
 } from "@tilewright/codegen";
-import { type Diagnostic, hasFeature, type Problem, type Target, type Verdict } from "@tilewright/core";
+import {
+  archsWith,
+  copyBytes,
+  type Diagnostic,
+  hasFeature,
+  isScaled,
+  type Problem,
+  type Target,
+  type Verdict,
+} from "@tilewright/core";
 import {
   allocate,
   type Backend,
@@ -28,6 +38,7 @@ import {
   expandStores,
   handOverTiles,
   hasAtom,
+  LEAST_ASYNC_BYTES,
   loadFragments,
   openKernel,
   orderWalk,
@@ -55,7 +66,7 @@ import { rankSchedules } from "./heuristic.ts";
 import { hints } from "./hints.ts";
 import { ladders } from "./ladders.ts";
 import { lower } from "./lower/lower.ts";
-import { atomOf, interleaves, tileProblem } from "./nest.ts";
+import { atomOf, interleaves, isPacked, tileProblem } from "./nest.ts";
 import { loadMatrices } from "./passes/loadMatrices.ts";
 import { refillAtBarrier } from "./passes/refillAtBarrier.ts";
 import { rotateInRoles } from "./passes/rotateInRoles.ts";
@@ -160,6 +171,10 @@ function supports(target: Target): Verdict {
 function accepts(problem: Problem, target: Target): Verdict {
   return verdictOn((refuse, reasons) => {
     refuseDTypes(problem, target, refuse);
+    if (isScaled(problem.a.dtype)) {
+      reasons.push(...refuseSymbolic(problem, "TW1844", "another dtype"));
+      refusePacked(problem, refuse);
+    }
     if (problem.weights !== undefined && atomOf(problem, target)?.k !== WEIGHT_STEP)
       refuse(
         "TW1819",
@@ -181,17 +196,19 @@ function refuseDTypes(problem: Problem, target: Target, refuse: Refuse): void {
       "TW1812",
       "problem.a.dtype",
       `no matrix instruction multiplies ${a.dtype} by ${b.dtype} into ${acc}`,
-      a.dtype === "f32"
-        ? "use --precision 3xtf32, which multiplies f32 by three tf32 products, --dtype tf32, which rounds the inputs, or the simt backend"
-        : "use f16, bf16, tf32, s8, u8, e4m3, e5m2 or f64 for both, with the accumulator of the dtype (f16 takes f32 or f16)",
+      isScaled(a.dtype)
+        ? "use mxf8 or mxf8e5m2 for either, mxf4 for both or nvf4 for both; the others, and mixes with them, have the tcgen05 backend"
+        : a.dtype === "f32"
+          ? "use --precision 3xtf32, which multiplies f32 by three tf32 products, --dtype tf32, which rounds the inputs, or the simt backend"
+          : "use f16, bf16, tf32, s8, u8, e4m3, e5m2 or f64 for both, with the accumulator of the dtype (f16 takes f32 or f16)",
     );
   else if (!hasAtom(target, atom))
     refuse(
       "TW1813",
       "problem.a.dtype",
       `${target.arch} has no ${atom.shape} of ${a.dtype}: it needs ${atom.feature}`,
-      atom.feature === "mma.e4m3"
-        ? "use --arch sm_89 or later, or f16"
+      atom.feature === "mma.e4m3" || atom.feature === "mma.blockScale"
+        ? `use ${archsWith(atom.feature)}${atom.feature === "mma.e4m3" ? ", or f16" : ", or sm_100a and its kin by the tcgen05 backend"}`
         : `use a later target${problem.weights === undefined ? ", or f16" : ""}`,
     );
   for (const [name, operand] of [
@@ -206,6 +223,31 @@ function refuseDTypes(problem: Problem, target: Target, refuse: Refuse): void {
       `${name.toUpperCase()} in ${operand.dtype} beside an accumulator in ${acc} is not served yet`,
       acc === "f64" ? "use f64" : `use one of ${servedFormats.join(", ")}`,
     );
+  }
+}
+
+/** Elements that share bytes are copied in whole words along K. */
+function refusePacked(problem: Problem, refuse: Refuse): void {
+  for (const [name, wanted] of [
+    ["a", "row"],
+    ["b", "col"],
+  ] as const) {
+    const { dtype, layout } = problem[name];
+    if (!isPacked(dtype)) continue;
+    if (layout !== wanted)
+      refuse(
+        "TW1843",
+        `problem.${name}.layout`,
+        `${name.toUpperCase()} of ${dtype}, whose elements share bytes along K, is served with K contiguous`,
+        `use --${name}-layout ${wanted}`,
+      );
+    else if (copyBytes(problem, name) < LEAST_ASYNC_BYTES)
+      refuse(
+        "TW1843",
+        `problem.${name}`,
+        `${name.toUpperCase()} of ${dtype} is copied in words of 8 elements: alignment, leading dimension, K or batch stride has none`,
+        "pad K with zeros to a multiple of 8, rows to whole 4 bytes, and align the base to 4",
+      );
   }
 }
 

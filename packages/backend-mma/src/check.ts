@@ -7,6 +7,7 @@ import { copyRules, policyRules, registerPrefetchRules } from "./rules/copies.ts
 import { launchRules } from "./rules/launches.ts";
 import { resourceRules } from "./rules/resources.ts";
 import type { Rule } from "./rules/rule.ts";
+import { scaleRules } from "./rules/scales.ts";
 import { splitKRules } from "./rules/splitK.ts";
 import { tileRules } from "./rules/tiles.ts";
 import { weightRules } from "./rules/weights.ts";
@@ -16,6 +17,7 @@ import { type MmaSchedule, readSchedule } from "./schedule.ts";
 const rules: readonly Rule[] = [
   ...tileRules,
   ...weightRules,
+  ...scaleRules,
   ...resourceRules,
   ...copyRules,
   ...bulkRules,

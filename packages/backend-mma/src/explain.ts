@@ -4,11 +4,20 @@ import {
   copyBytes,
   copyPromises,
   type Problem,
+  packedSize,
   type Schedule,
   sizeOf,
   type Target,
 } from "@tilewright/core";
-import { bankConflicts, byteOffset, type Pass, type Remark, runPasses, tileAccesses } from "@tilewright/ir";
+import {
+  bankConflicts,
+  byteOffset,
+  elementBytes,
+  type Pass,
+  type Remark,
+  runPasses,
+  tileAccesses,
+} from "@tilewright/ir";
 import { claims } from "./claims.ts";
 import { movedBytes } from "./cost.ts";
 import { acceptedAtom, interleaves, tileProblem } from "./nest.ts";
@@ -49,7 +58,7 @@ function conflictRemarks(
   return program.buffers.flatMap((buffer) => {
     const { layout } = buffer;
     if (buffer.space !== "shared" || layout === null) return [];
-    const size = sizeOf(buffer.dtype);
+    const size = elementBytes(buffer);
     return tileAccesses(program, buffer.name, size).flatMap(({ name, width, lanes }): readonly Remark[] => {
       const addresses = lanes.map((lane) => (lane === null ? null : byteOffset(layout, lane, size)));
       const { wavefronts, ideal } = bankConflicts({ width, addresses });
@@ -89,7 +98,7 @@ function narrowRemark(
 ): readonly Remark[] {
   if (bytes >= 16) return [];
   const { dtype, align } = problem[which];
-  const size = sizeOf(dtype);
+  const size = packedSize(dtype);
   const { along, ld, length, between } = copyPromises(problem, which);
   const wide = bytes * 2;
   const reasons = [

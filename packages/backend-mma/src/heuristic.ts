@@ -4,7 +4,9 @@ import {
   type DType,
   findTarget,
   hasFeature,
+  isScaled,
   type Problem,
+  packedSize,
   type Schedule,
   sizeOf,
   symbolicSizes,
@@ -45,7 +47,8 @@ const chunkBytes: Readonly<Record<Copy, readonly number[]>> = {
  * By cp.async four before three, where as many blocks fit: as fast beside many chunks, 9 to 16 % ahead with few rows (153x7168x2048, sm_80 text on an H200). Two of chunks that are brought in bulk or
  * through registers; by cp.async they were 4 to 8 % behind (512x512x32768, 128x8192x8192).
  */
-const stageCounts: Readonly<Record<Copy, readonly number[]>> = {
+const stageCounts: Readonly<Record<Copy | "scaled", readonly number[]>> = {
+  scaled: [3, 4, 2],
   tma: [3, 4, 6, 2],
   "cp.async": [4, 3, 6],
   direct: [3, 4, 6, 2],
@@ -151,6 +154,7 @@ function transportOf(problem: Problem, target: Target, least: number): Copy {
     Math.min(problem.m, problem.n) > FEW &&
     problem.precision !== "3xtf32" &&
     problem.weights === undefined &&
+    !isScaled(problem.a.dtype) &&
     tensorAccessFault(problem, "A") === null &&
     tensorAccessFault(problem, "B") === null &&
     (
@@ -293,10 +297,12 @@ export function* rankSchedules(
 ): Iterable<Schedule> {
   const atom = acceptedAtom(problem, target);
   const base = defaultSchedule(scheduleModel);
-  const perByte = 1 / sizeOf(atom.a);
+  const perByte = 1 / packedSize(atom.a);
   const least = leastCopy(problem);
   const copy = transportOf(problem, target, least);
-  const few = copy === "cp.async" && Math.min(problem.m, problem.n) <= FEW && problem.precision !== "3xtf32";
+  const scaled = atom.scaledKind !== null;
+  const few =
+    copy === "cp.async" && !scaled && Math.min(problem.m, problem.n) <= FEW && problem.precision !== "3xtf32";
   const heldCopies =
     copy === "direct" ||
     symbolicSizes(problem).length > 0 ||
@@ -304,8 +310,12 @@ export function* rankSchedules(
     problem.epilogue.length > 0;
   const mostCopies = problem.precision === "3xtf32" ? MOST_COPIES_IN_PARTS : MOST_COPIES;
   // The parts of fragments take the registers that fragments of the next step would.
-  // Weights are made of codes for several steps at once.
-  const parts = problem.precision === "3xtf32" || problem.weights !== undefined ? { frag: 1 } : {};
+  // Weights are made of codes for several steps at once, and block-scaled elements are multiplied in steps of as many as words of factors are of.
+  const parts = {
+    ...(problem.precision === "3xtf32" || problem.weights !== undefined || scaled ? { frag: 1 } : {}),
+    // Slots with factors behind rows that are not interleaved are smaller.
+    ...(scaled ? { interleave: "off", ...(copy === "direct" ? { sharedLayout: "plain" } : {}) } : {}),
+  };
   const cheap = tileBound(problem, "mma", machine);
   const sharing = servesStreamK(problem, copy);
   const candidates = [...shapesFor(problem)].flatMap(({ tile, warp, between }) => {
@@ -324,7 +334,7 @@ export function* rankSchedules(
       ? BETWEEN[copy === "direct" ? "direct" : "stages"]
       : few
         ? FEW_ROWS_STAGES
-        : stageCounts[copy];
+        : stageCounts[scaled ? "scaled" : copy];
     return chunks.flatMap((bytes) => {
       const tileK = Math.max(bytes * perByte, problem.weights?.group ?? 0);
       // Fewer chunks than blocks leave fewer of these.
@@ -354,7 +364,8 @@ export function* rankSchedules(
         : steady(problem, schedule, copies);
     const words = addressedWords(problem, whole);
     const fits = (!heldCopies && words === 0) || fitsBeside(whole, atom, target, copies + words);
-    if (copies > mostCopies || !fits) return null;
+    // Of tiles in whole blocks of factors copies of single bytes share addresses (ptxas 13.0: 132 registers with 128 of them).
+    if (!scaled && (copies > mostCopies || !fits)) return null;
     const { streamk } = readSchedule(whole);
     // As many blocks as are there at once.
     return streamk === 0

@@ -1,9 +1,14 @@
 /** From problem and schedule to the program at stage `nest`. The last place that reads the schedule. */
 import {
   copyBytes,
+  type DType,
   dtypes,
+  isScaled,
   type Problem,
+  packedSize,
+  SCALE_ROWS,
   type Schedule,
+  scaledTypes,
   sizeMost,
   sizeMultiple,
   sizeOf,
@@ -24,6 +29,7 @@ import {
   rasterDirective,
   regionsOf,
   type SharedNeeds,
+  scaleWords,
   slicesOf,
   splitChunks,
   streamKFor,
@@ -32,6 +38,9 @@ import {
 } from "@tilewright/ir";
 import { type MmaSchedule, mathWarps, readSchedule, threadsOf } from "./schedule.ts";
 import { type Staging, stagingOf } from "./staging.ts";
+
+/** Whether elements of a dtype share bytes. */
+export const isPacked = (dtype: DType): boolean => dtypes[dtype].bits < 8;
 
 /** k of the instruction that multiplies parts of f32. */
 const PART_K = 8;
@@ -217,15 +226,33 @@ function slicesBytes(problem: Problem, s: MmaSchedule, atom: Atom): number {
     : (meeting.blocks * s.tileM * s.tileN * (dtypes[atom.acc].bits / 8)) / meeting.slices;
 }
 
-/** Rows of a chunk after which the widest swizzle begins anew. */
+/** Rows of a chunk after which the widest swizzle begins anew, and bytes of a row from which on it is as wide. */
 const SWIZZLE_ROWS = 8;
+const SWIZZLE_BYTES = 128;
+
+/** The period of a tile's swizzle where blocks of factors follow it in a slot: rows of 128 bytes or more, `turns` of them apart. */
+const besideFactors = (s: MmaSchedule, { a, scaledKind }: Atom, turns: number): number =>
+  scaledKind === null || s.sharedLayout === "plain"
+    ? 1
+    : SWIZZLE_ROWS * turns * Math.max(SWIZZLE_BYTES, s.tileK * packedSize(a));
+
+/** Blocks of scale factors of a chunk, of those operands that have some. */
+function factorTiles(s: MmaSchedule, { a }: Atom): SharedNeeds["rings"][number]["tiles"] {
+  if (!isScaled(a)) return [];
+  const tile = (name: string, extent: number) => ({
+    name,
+    bytes: 4 * Math.ceil(extent / SCALE_ROWS) * scaleWords(s.tileK, scaledTypes[a].block),
+    align: 1,
+  });
+  return [tile("SFA", s.tileM), tile("SFB", s.tileN)];
+}
 
 type WeightedProblem = Pick<Problem, "a" | "b" | "weights">;
 
 /** The ring that a block has in shared memory, without padding. `s.tileK` is the chunk as it will be. */
 function ringNeeds(problem: WeightedProblem, s: MmaSchedule, atom: Atom): SharedNeeds {
   const { weights } = problem;
-  const tile = (name: string, extent: number, bits = 8 * sizeOf(atom.a), align = 1) => ({
+  const tile = (name: string, extent: number, bits: number = dtypes[atom.a].bits, align = 1) => ({
     name,
     bytes: (extent * s.tileK * bits) / 8,
     align,
@@ -233,7 +260,11 @@ function ringNeeds(problem: WeightedProblem, s: MmaSchedule, atom: Atom): Shared
   const arrivals = s.copy === "tma" ? 1 : null;
   const tiles =
     weights === undefined
-      ? [tile("A", s.tileM), tile("B", s.tileN)]
+      ? [
+          tile("A", s.tileM, dtypes[atom.a].bits, besideFactors(s, atom, 1)),
+          tile("B", s.tileN, dtypes[atom.a].bits, besideFactors(s, atom, s.interleave ? INTERLEAVED : 1)),
+          ...factorTiles(s, atom),
+        ]
       : [
           ...weightTiles(problem, s.tileN, s.tileK),
           // Behind tiles of any size, where its swizzle wants it.
@@ -280,7 +311,10 @@ function directives(s: MmaSchedule, problem: Problem, atom: Atom, target: Target
   const staging = stagingFor(problem, s, atom, target);
   const meeting = meetingOf(problem, s, atom);
   const list: (Directive | null)[] = [
-    { name: "stage", args: { operands: "ab", transport: s.copy } },
+    {
+      name: "stage",
+      args: { operands: "ab", transport: s.copy, ...(isPacked(atom.a) ? { packed: 1 } : {}) },
+    },
     { name: "fragment", args: { step: atom.k, ...(s.firstOperand === "b" ? { first: "b" } : {}) } },
     {
       name: "ring",
@@ -312,7 +346,7 @@ function directives(s: MmaSchedule, problem: Problem, atom: Atom, target: Target
         },
     s.matrices !== 0 ? { name: "matrices", args: { most: s.matrices } } : null,
     s.conditionalRescale ? { name: "conditionalRescale", args: {} } : null,
-    { name: "vector", args: { copy: Math.max(1, s.copyBytes / sizeOf(atom.a)), store: s.storeElements } },
+    { name: "vector", args: { copy: Math.max(1, s.copyBytes / packedSize(atom.a)), store: s.storeElements } },
     staging === null
       ? null
       : { name: "epilogue", args: { way: "threads", cols: staging.cols, aliased: staging.late ? 1 : 0 } },

@@ -1,5 +1,5 @@
 /** Registers of a thread: what a schedule needs, estimated, and what its block may have. */
-import { dtypes, hasFeature, launchableRegisters, sizeOf, type Target } from "@tilewright/core";
+import { dtypes, hasFeature, launchableRegisters, packedSize, type Target } from "@tilewright/core";
 import type { Atom } from "@tilewright/ir";
 import { type MmaSchedule, threadsOf } from "./schedule.ts";
 
@@ -30,17 +30,20 @@ export const isWidened = (atom: Atom, target: Target): boolean =>
  */
 const PARTS_REGISTERS = 16;
 const PARTS_OVERHEAD_REGISTERS = 16;
-/** Instructions along k whose fragments ptxas loads together; of four it loads half while the others are multiplied (253 to 255 registers for 64 x 32). */
+/** Instructions along k whose fragments ptxas loads together; of f32 in four parts it loads half while the others are multiplied (253 to 255 registers for 64 x 32). */
 const LOADED_AT_ONCE = 2;
 
 /** Registers a thread needs, estimated. */
 export function estimateRegisters(s: MmaSchedule, atom: Atom, target: Target): number {
   const words = (elements: number, bits: number): number => (elements * bits) / 32 / 32;
   const accumulators = words(s.warpM * s.warpN, dtypes[atom.acc].bits);
-  const fragments = words((s.warpM + s.warpN) * atom.k, dtypes[atom.a].bits) * s.frag;
+  const loaded = words((s.warpM + s.warpN) * atom.k, dtypes[atom.a].bits) * s.frag;
+  // Of atoms of several instructions that are loaded in their own step.
+  const early = atom.scaledKind !== null && s.frag === 1 ? LOADED_AT_ONCE / atom.steps : 1;
+  const fragments = loaded * Math.min(1, early);
   const staged =
     s.registerPrefetch && s.copy === "direct"
-      ? ((s.tileM + s.tileN) * s.tileK * sizeOf(atom.a)) / 4 / threadsOf(s)
+      ? ((s.tileM + s.tileN) * s.tileK * packedSize(atom.a)) / 4 / threadsOf(s)
       : 0;
   const held = Math.ceil(accumulators + fragments + staged);
   if (atom.precision !== null)

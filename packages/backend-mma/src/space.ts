@@ -1,5 +1,5 @@
 /** Tiles that are tried for a problem, with their warps. */
-import { type Problem, quantizeOf, sizeOf, symbolicSizes } from "@tilewright/core";
+import { isScaled, type Problem, quantizeOf, SCALE_ROWS, sizeOf, symbolicSizes } from "@tilewright/core";
 import type { Copy } from "./schedule.ts";
 
 interface Shape {
@@ -55,6 +55,10 @@ const warpGrids = [
   [2, 1],
 ] as const;
 
+/** Whether a tile has whole blocks of scale factors. */
+const wholeBlocks = ({ tile }: Pick<Shape, "tile">): boolean =>
+  tile.every((extent) => extent % SCALE_ROWS === 0);
+
 /** Most rows and columns of a tile. */
 const MOST = 256;
 /** Rows and columns of an instruction's pair: a tile that has as many more than the problem could do without them. */
@@ -65,6 +69,10 @@ const STEP = 16;
  * parts, groups), only the former: they are known not to spill.
  */
 export function* shapesFor(problem: Problem): Generator<Shape> {
+  if (isScaled(problem.a.dtype)) {
+    yield* usual.flatMap((shape) => (wholeBlocks(shape) ? [{ ...shape, between: false }] : []));
+    return;
+  }
   for (const shape of usual) yield { ...shape, between: false };
   // Groups of columns that share a scale lie in the lanes of one warp, of a gated product those of both factors.
   const group = quantizeOf(problem)?.step.group ?? 0;

@@ -5,8 +5,10 @@ import {
   type DType,
   dtypes,
   formatDiagnostic,
+  isScaled,
   makeStorage,
   readElement,
+  scaledTypes,
   sizeOf,
   storageFromBytes,
   writeElement,
@@ -108,16 +110,24 @@ function run(atom: Atom, images: ReadonlyMap<string, Uint8Array>) {
     const all = names.get(which) ?? [];
     return `{${all.slice((step * all.length) / steps, ((step + 1) * all.length) / steps).join(", ")}}`;
   };
-  const form = `mma.sync.aligned.${atom.shape}.row.col.${atom.acc}.${multiplied(atom, atom.a)}.${multiplied(atom, atom.b)}.${atom.acc}`;
+  const { scaledKind } = atom;
+  const scale = isScaled(atom.a) ? scaledTypes[atom.a].scale : null;
+  const [typeA, typeB] = ([atom.a, atom.b] as const).map((dtype) =>
+    isScaled(dtype) ? scaledTypes[dtype].element : multiplied(atom, dtype),
+  );
+  const form = `mma.sync.aligned.${atom.shape}.row.col.${scaledKind === null ? "" : `kind::${scaledKind}.`}${atom.acc}.${typeA}.${typeB}.${atom.acc}${scale === null ? "" : `.${scale}`}`;
+  // Factors of 1, of all rows and columns.
+  const factors = scale === null ? "" : ", {%one}, {0, 0}, {%one}, {0, 0}";
+  lines.push(".reg .b32 %one;", `mov.b32 %one, ${scale === "ue4m3" ? 0x38383838 : 0x7f7f7f7f};`);
   for (let step = 0; step < atom.steps; step++)
     lines.push(
-      `${form} ${list("acc")}, ${list("a", step, atom.steps)}, ${list("b", step, atom.steps)}, ${list("acc")};`,
+      `${form} ${list("acc")}, ${list("a", step, atom.steps)}, ${list("b", step, atom.steps)}, ${list("acc")}${factors};`,
     );
   const size = Math.max(4, sizeOf(atom.acc));
   for (const [i, name] of (names.get("acc") ?? []).entries())
     lines.push(`st.global.${type(atom.acc)} [%p+${i * size}], ${name};`);
-  const ptx = `.version 8.4
-.target sm_89
+  const ptx = `.version ${scale === null ? "8.4" : "8.7"}
+.target ${scale === null ? "sm_89" : "sm_120a"}
 .address_size 64
 .visible .entry k(.param .u64 p_a, .param .u64 p_b, .param .u64 p_acc)
 .maxntid 32

@@ -65,6 +65,9 @@ describe.skipIf(!hasPtxas)("defaults", () => {
     { arch: "sm_90", m: 4096, n: 4096, k: 4096, dtype: "bf16", b: { layout: "row" }, epilogue: withBias },
     { arch: "sm_86", m: 1023, n: 1025, k: 1027, dtype: "tf32", b: { layout: "row" } },
     { arch: "sm_90", m: 96, n: 4096, k: 4096, dtype: "e4m3", a: { layout: "col" } },
+    { arch: "sm_120a", m: 4095, n: 333, k: 993, dtype: "mxf8", epilogue: withBias },
+    { arch: "sm_120a", m: 4096, n: 4096, k: 4096, dtype: "mxf4", b: { layout: "col" } },
+    { arch: "sm_120a", m: 4095, n: 333, k: 1008, dtype: "nvf4", b: { layout: "col" }, epilogue: withBias },
   ] as const)("copies one by one or guarded, and epilogues: %j", ({ arch, ...request }) => {
     expect(assemble(build(mma, problemOf(request), targetOf(arch)).kernel.ptx, arch).faults).toEqual([]);
   });

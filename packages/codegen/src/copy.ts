@@ -1,6 +1,6 @@
 /** Copies between global and shared memory by the threads of a block: through registers, or by cp.async. */
-import { type DType, sizeOf } from "@tilewright/core";
-import { bufferOf, type Distribution } from "@tilewright/ir";
+import type { DType } from "@tilewright/core";
+import { bufferOf, type Distribution, elementBytes } from "@tilewright/ir";
 import { imm, type Operand } from "@tilewright/ptx";
 import { type CachePolicyUse, cachePolicy } from "./cachePolicy.ts";
 import type { Code, Pred, Reg } from "./code.ts";
@@ -146,7 +146,7 @@ const asyncForms: Readonly<Record<number, string>> = {
 /** global -> shared by cp.async; guarded elements read 0. */
 export function copyAsync(ctx: Context, copy: Copy): void {
   const dist = distOf(copy);
-  const bytes = dist.vector * sizeOf(bufferOf(ctx.program, copy.src.buffer).dtype);
+  const bytes = dist.vector * elementBytes(bufferOf(ctx.program, copy.src.buffer));
   const form = asyncForms[bytes];
   if (!form) throw new CannotLower(`%${copy.dst.buffer}`, `cp.async cannot move ${bytes} bytes`);
   const policy = cachePolicy(ctx, copy.src.buffer, "async");

@@ -3,6 +3,7 @@ import {
   type BatchAxis,
   leadingNames,
   type Problem,
+  scaleMatrix,
   sizeOf,
   stepExtentNames,
   stepExtents,
@@ -49,11 +50,14 @@ export function globalArray(ctx: Context, buffer: string): GlobalArray {
   const step = stepOfBuffer(buffer);
   if (step !== null) return stepArray(problem, step);
   const name = buffer.toLowerCase();
-  // Where weights and their factors lie follows from fixed sizes.
-  if (problem.weights !== undefined && (name === "b" || name === "sfb")) {
+  // Where weights and factors lie follows from fixed sizes.
+  const side = name === "sfa" ? "a" : name === "sfb" ? "b" : null;
+  const factors = side === null ? null : scaleMatrix(problem, side);
+  if (factors !== null || (problem.weights !== undefined && (name === "b" || name === "sfb"))) {
     const { dtype, layout } = bufferOf(ctx.program, buffer);
     const [row = 0, column = 0] = layout?.stride ?? [];
-    return { name, rowStride: row * sizeOf(dtype), colStride: column * sizeOf(dtype), batchStride: 0 };
+    const batchStride = factors?.stride ?? 0;
+    return { name, rowStride: row * sizeOf(dtype), colStride: column * sizeOf(dtype), batchStride };
   }
   const operand = name === "a" || name === "b" || name === "c" || name === "d" ? problem[name] : null;
   if (operand === null || !(name in leadingNames)) throw new CannotLower(`%${buffer}`, "is no operand");
@@ -235,6 +239,9 @@ export function advance(
   stride: Stride,
 ): Reg<"u64"> {
   if (index === null || stride === 0) return base;
+  // Of elements that share bytes those at whole ones.
+  if (typeof stride === "number" && stride < 1)
+    return advance(ctx, base, ctx.values.divide(index, 1 / stride), 1);
   return ctx.invariant(`${base.name}+${index.name}*${strideKey(stride)}`, (code) => {
     const d = ctx.entry.reg("u64", "gp");
     if (typeof stride !== "number") {

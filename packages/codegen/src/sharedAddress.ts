@@ -1,10 +1,10 @@
 /** Addresses of shared memory: thread part in the prologue, ring slot as one running offset, everything else constant. */
-import { sizeOf } from "@tilewright/core";
 import {
   applySwizzle,
   type Buffer,
   bufferOf,
   type Expr,
+  elementBytes,
   type Layout,
   linearOffset,
   type Swizzle,
@@ -33,7 +33,7 @@ export function sharedAddress(
     row + ctx.constant(view.origin[0], origin0),
     col + ctx.constant(view.origin[1], origin0),
   ]);
-  const size = sizeOf(buffer.dtype);
+  const size = elementBytes(buffer);
   const fixed = linearOffset(buffer.layout, coordinate) * size;
   const thread = threadOffset(ctx, buffer, buffer.layout, position);
   const { swizzle } = buffer.layout;
@@ -176,7 +176,7 @@ interface ThreadOffset {
 }
 
 function threadOffset(ctx: Context, buffer: Buffer, layout: Layout, position: ThreadPosition): ThreadOffset {
-  const size = sizeOf(buffer.dtype);
+  const size = elementBytes(buffer);
   const joined = (r: ThreadOffset, c: ThreadOffset): ThreadOffset => {
     if (r.reg === null) return c;
     if (c.reg === null) return r;

@@ -7,8 +7,8 @@ import {
   type Operand,
   operandStrides,
   type Problem,
+  packedSize,
   type SizeName,
-  sizeOf,
   strideNames,
 } from "@tilewright/core";
 import { asLinear, type Expr, outerRunsOf, simplify, sizeDType } from "@tilewright/ir";
@@ -113,7 +113,7 @@ export function matrixStrides(
   operand: Operand,
   leading: SizeName,
 ): readonly [row: Stride, column: Stride] {
-  const unit = sizeOf(operand.dtype);
+  const unit = packedSize(operand.dtype);
   const [row, column] = operandStrides(operand);
   const far: Stride = isSymbolic(problem, leading) ? { unit, sizes: [leading] } : operand.ld * unit;
   return operand.layout === "row" ? [far, column * unit] : [row * unit, far];
@@ -134,7 +134,7 @@ export function batchStrideOf(problem: Problem, which: "a" | "b" | "c" | "d"): B
   const operand = problem[which];
   if (batch.kind !== "strided" || operand === null) return 0;
   const name = strideNames[which];
-  const unit = sizeOf(operand.dtype);
+  const unit = packedSize(operand.dtype);
   const byAxis = axisStrides(problem, which, unit);
   if (byAxis !== null) return byAxis;
   return isSymbolic(problem, name) ? { unit, sizes: [name] } : batch[name] * unit;

@@ -2,7 +2,7 @@
  * Runs: neighbours in memory as registers. f32 elements have a register each; all others lie in words of 32 bits as memory has them, so that
  * sixteen bytes of any dtype are one access.
  */
-import { type DType, sizeOf } from "@tilewright/core";
+import { type DType, packedSize, sizeOf } from "@tilewright/core";
 import { f32imm, imm, type Operand, vec } from "@tilewright/ptx";
 import { asOthers, type CachePolicyUse } from "./cachePolicy.ts";
 import type { Pred, Reg } from "./code.ts";
@@ -16,7 +16,7 @@ const narrow: Readonly<Record<number, string>> = { 1: "u8", 2: "u16", 4: "b32" }
 /** Type and vector of an access to `count` elements: `v4.f32`, `v2.b32`, `u16`. */
 function accessType(dtype: DType, count: number): string {
   if (dtype === "f32") return vectorOf(count, "f32");
-  const bytes = count * sizeOf(dtype);
+  const bytes = count * packedSize(dtype);
   return narrow[bytes] ?? vectorOf(bytes / 4, "b32");
 }
 
@@ -27,7 +27,7 @@ function vectorOf(count: number, type: string): string {
 }
 
 /** Registers that a run of elements takes. */
-export const runLength = (dtype: DType, count: number): number => Math.ceil((count * sizeOf(dtype)) / 4);
+export const runLength = (dtype: DType, count: number): number => Math.ceil((count * packedSize(dtype)) / 4);
 
 /** Fresh registers for a run. A prefix has one type, so words get one of their own. */
 export function freshRun(ctx: Context, dtype: DType, count: number, prefix: string): readonly Reg[] {

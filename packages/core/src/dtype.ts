@@ -76,5 +76,8 @@ export const dtypeNames = Object.keys(dtypes) as readonly DType[];
 
 export const isDType = (text: string): text is DType => Object.hasOwn(dtypes, text);
 
+/** Bytes of one element in memory that packs them: a fraction of types under 8 bits. */
+export const packedSize = (dtype: DType): number => dtypes[dtype].bits / 8;
+
 /** Bytes of one element; types under 8 bits count the byte that holds them. */
 export const sizeOf = (dtype: DType): Bytes => Math.ceil(dtypes[dtype].bits / 8) as Bytes;

@@ -8,6 +8,7 @@ export {
   isDType,
   mixable,
   mixes,
+  packedSize,
   productDType,
   sizeOf,
   weightTypes,

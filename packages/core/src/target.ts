@@ -15,6 +15,7 @@ export const features = [
   "mma.f64",
   "mma.s8",
   "mma.e4m3",
+  "mma.blockScale",
   "mbarrier",
   "min.xorsign",
   "tma",

@@ -12,14 +12,14 @@ import {
   sharedAddress,
 } from "@tilewright/codegen";
 import { sizeOf } from "@tilewright/core";
-import { bufferOf, matrixLoad, type OwnedRegister, ownedRegisters } from "@tilewright/ir";
+import { bufferOf, elementBytes, matrixLoad, type OwnedRegister, ownedRegisters } from "@tilewright/ir";
 import { imm, type Operand, vec } from "@tilewright/ptx";
 
 /** A fragment by ldmatrix: addresses and registers follow from the owner. */
 export function loadMatrices(ctx: Context, copy: StmtOf<"copy">): void {
   const [src, dst] = [bufferOf(ctx.program, copy.src.buffer), bufferOf(ctx.program, copy.dst.buffer)];
   const contiguous = src.layout?.stride[0] === 1 ? 0 : 1;
-  const load = matrixLoad(ownerOf(dst), sizeOf(src.dtype), contiguous, copy.vector[1]);
+  const load = matrixLoad(ownerOf(dst), elementBytes(src), contiguous, copy.vector[1]);
   if (!load) throw new CannotLower(`%${dst.name} <- %${src.name}`, "ldmatrix cannot deliver this fragment");
   const tile = ownedTile(ctx, dst.name, ctx.constant(copy.dst.slot, `slot of %${dst.name}`));
   const position = ownedPosition(ctx.values, load.address);

@@ -4,6 +4,7 @@ import { type Engine, lowerToModuleWith, lowerWith, type RegisterType } from "@t
 import type { DType, Target } from "@tilewright/core";
 import { type Backend, elementsPerRegister, type TileProgram } from "@tilewright/ir";
 import { hints } from "../hints.ts";
+import { loadFactors } from "./factors.ts";
 import { loadElements, loadMatrices } from "./fragments.ts";
 import { lowerMultiply } from "./multiply.ts";
 
@@ -23,6 +24,7 @@ const engine: Engine = {
   copies: {
     "shared -> register ldmatrix": loadMatrices,
     "shared -> register direct": loadElements,
+    "shared -> register factors": loadFactors,
   },
   hints,
 };

@@ -8,8 +8,10 @@ import {
   type StmtOf,
   walkOrder,
 } from "@tilewright/codegen";
+import { isScaled, scaledTypes } from "@tilewright/core";
 import { type Atom, findAtom, hasAtom } from "@tilewright/ir";
-import { vec } from "@tilewright/ptx";
+import { type Operand, vec } from "@tilewright/ptx";
+import { factorsOf } from "./factors.ts";
 import { multiplySplit, type Product } from "./splitPrecision.ts";
 
 export function lowerMultiply(ctx: Context, mma: StmtOf<"mma">): void {
@@ -40,10 +42,14 @@ export function lowerMultiply(ctx: Context, mma: StmtOf<"mma">): void {
     const [x, y] = [rowsOfA.get(row), columnsOfB.get(col)];
     if (!x || !y)
       throw new CannotLower("mma", "the fragments' owners do not hold what the accumulator's owner needs");
-    return { d: registers, a: x, b: y };
+    return { d: registers, a: x, b: y, row, col };
   });
   if (atom.precision !== null) {
     multiplySplit(ctx, atom, products);
+    return;
+  }
+  if (atom.scaledKind !== null) {
+    multiplyScaled(ctx, mma, atom, products);
     return;
   }
   const mnemonic = `mma.sync.aligned.${atom.shape}.row.col.${atom.acc}.${atom.a}.${atom.b}.${atom.acc}`;
@@ -51,6 +57,24 @@ export function lowerMultiply(ctx: Context, mma: StmtOf<"mma">): void {
     const d = vec(...product.d);
     ctx.emitAny(null, mnemonic, d, vec(...product.a), vec(...product.b), d);
   }
+}
+
+/** The instructions of all atoms at one step along k, then those of the next: none waits for the one before. */
+function multiplyScaled(ctx: Context, mma: StmtOf<"mma">, atom: Atom, products: readonly Product[]): void {
+  if (!isScaled(atom.a) || !isScaled(atom.b)) throw new CannotLower("mma", `${atom.a} has no scale factors`);
+  const [a, b] = [scaledTypes[atom.a], scaledTypes[atom.b]];
+  const form = `mma.sync.aligned.${atom.shape}.row.col.kind::${atom.scaledKind}.f32.${a.element}.${b.element}.f32.${a.scale}`;
+  const factors = factorsOf(ctx, mma, atom);
+  const part = (registers: readonly Reg[], step: number): Operand => {
+    const each = registers.length / atom.steps;
+    return vec(...registers.slice(step * each, (step + 1) * each));
+  };
+  for (let step = 0; step < atom.steps; step++)
+    for (const product of products) {
+      const d = vec(...product.d);
+      const scales = factors.operands(product.row, product.col, step);
+      ctx.emitAny(null, form, d, part(product.a, step), part(product.b, step), d, ...scales);
+    }
 }
 
 /** Tensor maps of tf32 round as they copy (PTX ISA, tensor copies: element type .tf32). */

@@ -14,6 +14,9 @@ export interface Product {
   readonly d: readonly Reg[];
   readonly a: readonly Reg[];
   readonly b: readonly Reg[];
+  /** Coordinates of its first element beside the lane's. */
+  readonly row: number;
+  readonly col: number;
 }
 
 /** Atoms whose instructions alternate, so that none waits for the one before: the latency of one is that of about four. */

@@ -1,11 +1,11 @@
 /** Load fragments by ldmatrix where lanes and registers of their owners are those of 8 x 8 matrices. */
 
-import { sizeOf } from "@tilewright/core";
 import type { Pass, Stmt, TileProgram } from "@tilewright/ir";
 import {
   bufferOf,
   contiguousAxis,
   directed,
+  elementBytes,
   MATRIX_ROW_BYTES,
   matrixLoad,
   rewriteStmts,
@@ -30,10 +30,10 @@ export const loadMatrices: Pass = {
 };
 
 function byMatrices(program: TileProgram, stmt: Stmt, most: number): Stmt {
-  if (stmt.kind !== "copy") return stmt;
+  if (stmt.kind !== "copy" || stmt.transport === "factors") return stmt;
   const [src, dst] = [bufferOf(program, stmt.src.buffer), bufferOf(program, stmt.dst.buffer)];
   if (src.space !== "shared" || dst.own === null) return stmt;
-  const bytes = sizeOf(src.dtype);
+  const bytes = elementBytes(src);
   const contiguous = contiguousAxis(program, src.name);
   const row = MATRIX_ROW_BYTES / bytes;
   const load = matrixLoad(dst.own, bytes, contiguous, most);

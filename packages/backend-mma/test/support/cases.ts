@@ -1,6 +1,13 @@
 /** Random legal schedules from a seed. */
 import { pick } from "@tilewright/conformance";
-import { hasFeature, type Problem, type Random, type Schedule, type Target } from "@tilewright/core";
+import {
+  hasFeature,
+  type Problem,
+  type Random,
+  SCALE_ROWS,
+  type Schedule,
+  type Target,
+} from "@tilewright/core";
 import { atomFor, defaultSchedule } from "@tilewright/ir";
 import { isLegal } from "../../src/check.ts";
 import { scheduleModel } from "../../src/schedule.ts";
@@ -14,14 +21,19 @@ export function randomSchedule(random: Random, problem: Problem, target: Target)
   if (!atom) throw new Error("no instruction");
   const base = defaultSchedule(scheduleModel);
   for (;;) {
-    const [warpM, warpN] = [atom.m * random.integer(1, 3), atom.n * pick(random, [1, 2, 3, 4, 8])];
-    const [tileM, tileN] = [warpM * random.integer(1, 3), warpN * random.integer(1, 3)];
+    const scaled = atom.scaledKind !== null;
+    const [warpM, warpN] = scaled
+      ? [atom.m * pick(random, [1, 2, 4, 8]), atom.n * pick(random, [2, 4, 8, 16])]
+      : [atom.m * random.integer(1, 3), atom.n * pick(random, [1, 2, 3, 4, 8])];
+    const [tileM, tileN] = scaled
+      ? [SCALE_ROWS * pick(random, [1, 1, 2]), SCALE_ROWS]
+      : [warpM * random.integer(1, 3), warpN * random.integer(1, 3)];
     // A block tile far beyond the problem only repeats masked work.
-    if (tileM > 2 * problem.m + 64 || tileN > 2 * problem.n + 64) continue;
+    if (!scaled && (tileM > 2 * problem.m + 64 || tileN > 2 * problem.n + 64)) continue;
     const frag = random.integer(1, 2);
     const copy = pick(
       random,
-      hasFeature(target, "tma")
+      hasFeature(target, "tma") && !scaled
         ? ["tma", "tma", "tma", "cp.async", "direct"]
         : hasFeature(target, "cp.async")
           ? ["cp.async", "cp.async", "direct"]

@@ -25,3 +25,11 @@ export const bulkDTypes = [{ dtype: "f16" }, { dtype: "s8" }] as const satisfies
   DTypes,
   ...DTypes[],
 ];
+
+/** Block-scaled operands, which sm_120a has instructions for. */
+export const scaledDTypes = [
+  { dtype: "mxf8" },
+  { dtype: "mxf8e5m2", bDType: "mxf8" },
+  { dtype: "mxf4" },
+  { dtype: "nvf4" },
+] as const satisfies readonly [DTypes, ...DTypes[]];

@@ -1,11 +1,11 @@
 /** Lanes by banks for each shared-memory access of a warp, in the layout that was chosen and in the one without padding and swizzle. */
-import { sizeOf } from "@tilewright/core";
 import {
   type BankCell,
   bankCells,
   bankConflicts,
   byteOffset,
   contiguousAxis,
+  elementBytes,
   type Layout,
   printLayout,
   type TileAccess,
@@ -35,8 +35,8 @@ export interface BankMap {
 }
 
 /** What an access of shared memory comes to in a layout. */
-export function bankPicture(layout: Layout, { width, lanes }: TileAccess, elementBytes: number): BankPicture {
-  const addresses = lanes.map((lane) => (lane === null ? null : byteOffset(layout, lane, elementBytes)));
+export function bankPicture(layout: Layout, { width, lanes }: TileAccess, bytes: number): BankPicture {
+  const addresses = lanes.map((lane) => (lane === null ? null : byteOffset(layout, lane, bytes)));
   const { wavefronts, ideal, ways } = bankConflicts({ width, addresses });
   return {
     layout: printLayout(layout),
@@ -49,15 +49,16 @@ export function bankPicture(layout: Layout, { width, lanes }: TileAccess, elemen
 
 /** A map for each access of each shared tile of a bound program; copies that no thread makes (bulk copies) have none. */
 export const bankMaps = (program: TileProgram): readonly BankMap[] =>
-  program.buffers.flatMap(({ name, space, dtype, shape, layout }) => {
+  program.buffers.flatMap((buffer) => {
+    const { name, space, shape, layout } = buffer;
     if (space !== "shared" || layout === null) return [];
-    const elementBytes = sizeOf(dtype);
+    const bytes = elementBytes(buffer);
     const plain = withPadding(shape, contiguousAxis(program, name), 0);
-    return tileAccesses(program, name, elementBytes).map((access) => ({
+    return tileAccesses(program, name, bytes).map((access) => ({
       buffer: name,
       access: access.name,
       width: access.width,
-      before: bankPicture(plain, access, elementBytes),
-      after: bankPicture(layout, access, elementBytes),
+      before: bankPicture(plain, access, bytes),
+      after: bankPicture(layout, access, bytes),
     }));
   });

@@ -17,7 +17,6 @@ import {
   roofline,
   runsOn,
   type Schedule,
-  sizeOf,
   type Target,
 } from "@tilewright/core";
 import {
@@ -179,13 +178,12 @@ const sharedTiles = (program: TileProgram): readonly SharedTile[] =>
   });
 
 const bankUses = (program: TileProgram): readonly BankUse[] =>
-  program.buffers.flatMap(({ name, space, dtype, layout }) => {
+  program.buffers.flatMap((buffer) => {
+    const { name, space, layout } = buffer;
     if (space !== "shared" || layout === null) return [];
-    const elementBytes = sizeOf(dtype);
-    return tileAccesses(program, name, elementBytes).map((access) => {
-      const addresses = access.lanes.map((lane) =>
-        lane === null ? null : byteOffset(layout, lane, elementBytes),
-      );
+    const bytes = elementBytes(buffer);
+    return tileAccesses(program, name, bytes).map((access) => {
+      const addresses = access.lanes.map((lane) => (lane === null ? null : byteOffset(layout, lane, bytes)));
       const { width } = access;
       const { wavefronts, ideal, ways } = bankConflicts({ width, addresses });
       return { buffer: name, access: access.name, width, wavefronts, ideal, ways };

@@ -136,6 +136,35 @@ export const groups: Readonly<Record<string, readonly BadInput[]>> = {
     "run --arch sm_80 -m 64 -n 64 -k 128 --dtype bf16 --sfb B.npy --device emulator",
     "plan --arch sm_90a -m 64 -n 64 -k 100 --dtype bf16 --weights s4",
   ),
+  scales: [
+    ...lines(
+      ...[
+        "--dtype mxf8 --arch sm_90a",
+        "--dtype mxf6e2m3",
+        "--dtype mxf8 --b-dtype mxf4",
+        "--dtype mxf4 --b-dtype nvf4",
+        "--dtype mxf4 --b-layout row",
+        "--dtype nvf4 -k 100 --lda 102",
+        "--dtype mxf8 --symbolic m",
+        "--dtype mxf8 --schedule tile=64x96x128",
+        "--dtype mxf8 --schedule copy=tma",
+        "--dtype mxf4 --schedule copy=direct",
+        "--dtype mxf8 --schedule copy=direct",
+        "--dtype nvf4 --schedule tile=128x128x32",
+      ].map(
+        (flags) =>
+          `compile --backend mma -m 128 -n 128${flags.includes("--arch") ? "" : " --arch sm_120a"}${flags.includes("-k ") ? "" : " -k 128"}${flags.includes("-layout") ? "" : " --b-layout col"} ${flags}`,
+      ),
+    ),
+    ...contents(
+      "run --arch sm_120a -m 128 -n 128 -k 128 --dtype mxf8 --b-layout col --sfa S.npy --device emulator",
+      "S.npy",
+      [
+        npy("{'descr': '|u1', 'fortran_order': False, 'shape': (128, 3), }", "\x7f".repeat(384)),
+        npy("{'descr': '<f4', 'fortran_order': False, 'shape': (128, 4), }", "\0\0\x80?".repeat(512)),
+      ],
+    ),
+  ],
   flags: lines(
     ...[
       "compile $P --tile 3",

@@ -1,5 +1,5 @@
 /** How wide copies of an operand by threads, and stores of D, can be. */
-import { sizeOf } from "../dtype.ts";
+import { packedSize } from "../dtype.ts";
 import type { Problem } from "../problem.ts";
 import { leadingNames, sizeMost, sizeMultiple, strideNames } from "./symbolic.ts";
 
@@ -21,7 +21,7 @@ const contiguous = {
  */
 export function copyBytes(problem: Problem, which: CopiedMatrix): number {
   const { align, dtype } = problem[which];
-  const size = sizeOf(dtype);
+  const size = packedSize(dtype);
   const { ld, length, between } = copyPromises(problem, which);
   const all = [align, ld * size, length * size, between * size];
   let bytes = MAX_BYTES;

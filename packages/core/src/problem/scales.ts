@@ -126,6 +126,10 @@ export const factorsSize = (problem: Problem, which: "a" | "b"): number =>
 export const scaleWordOf = (row: number): number =>
   (row % LANES) * SCALE_FACTORS + Math.floor((row % SCALE_ROWS) / LANES);
 
+/** The row, within its block, of a word. */
+export const scaleRowOf = (word: number): number =>
+  Math.floor(word / SCALE_FACTORS) + (word % SCALE_FACTORS) * LANES;
+
 /** Byte of a factor in one problem's matrix. */
 export const scaleOffset = ({ blocks }: ScaleMatrix, row: number, factor: number): number => {
   const block = Math.floor(row / SCALE_ROWS) * blocks[1] + Math.floor(factor / SCALE_FACTORS);

@@ -128,7 +128,7 @@ const rows = [
     tensorMemory: 512,
   }),
   row("sm_103a", "Blackwell", [8, 8], [...blackwell, "tcgen05"], { ...datacentre, tensorMemory: 512 }),
-  row("sm_120a", "Blackwell", [8, 7], blackwell, { ...small, blocks: 24, cluster: 8 }),
+  row("sm_120a", "Blackwell", [8, 7], [...blackwell, "mma.blockScale"], { ...small, blocks: 24, cluster: 8 }),
 ];
 
 /** Every target, oldest first. */

@@ -30,6 +30,7 @@ const samples: Readonly<Record<Feature, string>> = {
   "mma.f64": "mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%fd0,%fd1}, {%fd0}, {%fd1}, {%fd0,%fd1};",
   "mma.s8": "mma.sync.aligned.m8n8k16.row.col.s32.s8.s8.s32 {%r0,%r1}, {%r2}, {%r3}, {%r0,%r1};",
   "mma.e4m3": `mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32 ${f4}, ${r4}, {%r0,%r1}, ${f4};`,
+  "mma.blockScale": `mma.sync.aligned.m16n8k32.row.col.kind::mxf8f6f4.block_scale.f32.e4m3.e4m3.f32.ue8m0 ${f4}, ${r4}, {%r0,%r1}, ${f4}, {%r0}, {0, 0}, {%r1}, {0, 0};`,
   mbarrier: "mbarrier.init.shared.b64 [%r0], 1;",
   tma: "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%r0], [%rd0, {%r1,%r2}], [%r3];",
   cluster: "barrier.cluster.arrive.aligned;",

@@ -1,10 +1,11 @@
 /** What can be drawn of a kernel without running it. */
-import { dtypeNames, type Gpu, hasFeature, sizeOf, type Target } from "@tilewright/core";
+import { dtypeNames, type Gpu, hasFeature, type Target } from "@tilewright/core";
 import {
   type Artifact,
   atoms,
   contiguousAxis,
   eachStmt,
+  elementBytes,
   hasAtom,
   linearOffset,
   modeCoordinate,
@@ -178,9 +179,10 @@ const rowChunk = 16 as const;
 /** Tiles that no thread reads or writes: 32 rows next to each other, 16 bytes of each, as matrix instructions read them and bulk copies write them. */
 function bulkMaps(program: Artifact["program"]): readonly BankMap[] {
   const seen = new Set(bankMaps(program).map(({ buffer }) => buffer));
-  return program.buffers.flatMap(({ name, space, dtype, shape, layout }): readonly BankMap[] => {
+  return program.buffers.flatMap((buffer): readonly BankMap[] => {
+    const { name, space, shape, layout } = buffer;
     if (space !== "shared" || layout === null || seen.has(name)) return [];
-    const elementBytes = sizeOf(dtype);
+    const bytes = elementBytes(buffer);
     const axis = contiguousAxis(program, name);
     const plain = withPadding(shape, axis, 0);
     const lanes = Array.from({ length: 32 }, (_, row): readonly [number, number] | null =>
@@ -194,8 +196,8 @@ function bulkMaps(program: Artifact["program"]): readonly BankMap[] {
     return [
       {
         ...{ buffer: name, access: access.name, width: rowChunk },
-        before: bankPicture(plain, access, elementBytes),
-        after: bankPicture(layout, access, elementBytes),
+        before: bankPicture(plain, access, bytes),
+        after: bankPicture(layout, access, bytes),
       },
     ];
   });

@@ -28,6 +28,8 @@ export interface Atom {
    * which are added to the accumulators in f32 (tensor cores truncate their sums).
    */
   readonly precision: Precision | null;
+  /** Of block-scaled operands the instruction's kind, as PTX spells it with its modifiers; null of others. An atom has whole words of four scale factors. */
+  readonly scaledKind: string | null;
   readonly fragments: { readonly a: Ownership; readonly b: Ownership; readonly acc: Ownership };
 }
 
@@ -66,6 +68,7 @@ interface AtomRow {
   readonly types: readonly DType[];
   readonly feature: Feature;
   readonly precision?: Precision;
+  readonly scaledKind?: string;
   /** 1 unless given. */
   readonly steps?: number;
 }
@@ -93,6 +96,14 @@ const rows: readonly AtomRow[] = [
   ),
   { m: 16, k: 32, acc: "s32", types: ["s8", "u8"], feature: WITH_BF16 },
   { m: 16, k: 32, acc: "f32", types: ["e4m3", "e5m2"], feature: "mma.e4m3" },
+  // Of block-scaled operands as many steps as one word of factors is of (PTX ISA 9.0, 9.7.14.3: scale_vec and the bytes that selectors choose).
+  ...(
+    [
+      { k: 32, steps: 4, types: ["mxf8", "mxf8e5m2"], scaledKind: "mxf8f6f4.block_scale.scale_vec::1X" },
+      { k: 64, steps: 2, types: ["mxf4"], scaledKind: "mxf4.block_scale.scale_vec::2X" },
+      { k: 64, steps: 1, types: ["nvf4"], scaledKind: "mxf4nvf4.block_scale.scale_vec::4X" },
+    ] as const
+  ).map((row): AtomRow => ({ m: 16, acc: "f32", feature: "mma.blockScale", ...row })),
   { m: 8, k: 4, acc: "f64", types: ["f64"], feature: "mma.f64" },
   // What Turing has of f16 and of bytes.
   { m: 16, k: 8, acc: "f32", types: ["f16"], feature: "mma.f16" },
@@ -103,7 +114,7 @@ const rows: readonly AtomRow[] = [
 const N = 8;
 
 function atomOf(row: AtomRow, a: DType, b: DType): Atom {
-  const { m, acc, feature, precision = null, steps = 1 } = row;
+  const { m, acc, feature, precision = null, scaledKind = null, steps = 1 } = row;
   const k = row.k * steps;
   const run = elementsPerRegister(a);
   const halves = k / (4 * run);
@@ -123,6 +134,7 @@ function atomOf(row: AtomRow, a: DType, b: DType): Atom {
     acc,
     feature,
     precision,
+    scaledKind,
     fragments: {
       a: { rows: rowsOfA, cols: columnsOfA },
       b: { rows: rowsOfB, cols: columnsOfB },

@@ -27,6 +27,30 @@ export function spreadAtom(
   return out;
 }
 
+/**
+ * One axis of a tile of scale factors, a register of which serves several atoms: `select` are the lanes among which an instruction's selector chooses, each with the
+ * factors of an atom of its own. `own` are the lanes of an atom's rows or columns. Atoms beyond those have further registers.
+ */
+export function spreadFactors(
+  factors: readonly OwnershipMode[],
+  own: readonly OwnershipMode[],
+  select: { readonly lanes: number; readonly stride: number },
+): readonly OwnershipMode[] {
+  let { lanes, stride } = select;
+  const atoms = factors.map((f) => f);
+  for (let at = atoms.length - 1; at >= 0; at--) {
+    const f = atoms[at];
+    if (f?.tier !== "register") continue;
+    let taken = 1;
+    while (2 * taken <= lanes && f.extent % (2 * taken) === 0) taken *= 2;
+    const chosen: OwnershipMode = { tier: "thread", extent: taken, stride };
+    atoms.splice(at, 1, { ...f, extent: f.extent / taken }, ...(taken > 1 ? [chosen] : []));
+    lanes /= taken;
+    stride *= taken;
+  }
+  return spreadAtom(atoms, own, 1);
+}
+
 /** The innermost factors that multiply to `extent`, removed from `rest`; the outermost of them may be cut. */
 function take(rest: OwnershipMode[], extent: number): OwnershipMode[] {
   const taken: OwnershipMode[] = [];

@@ -1,13 +1,13 @@
 /** Give every shared tile its layout: the axis that fragments run along is contiguous, padded or swizzled as the bank oracle says. */
 
 import type { Target } from "@tilewright/core";
-import { sizeOf } from "@tilewright/core";
 import type { AccessWidth } from "../layout/banks.ts";
 import { chooseLayout, swizzleCandidates, type TileAccess } from "../layout/choose.ts";
 import { footprint, panelled, withPadding } from "../layout/layout.ts";
 import { tensorSwizzles } from "../layout/swizzle.ts";
 import type { Layout, Swizzle } from "../layout/types.ts";
 import { contiguousAxis, sharedAccesses, usesAtom } from "../tile/accesses.ts";
+import { elementBytes } from "../tile/elementBytes.ts";
 import { eachStmt, takeDirective } from "../tile/rewrite.ts";
 import type { Buffer, TileProgram } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
@@ -43,7 +43,7 @@ export const bindLayouts: Pass = {
 function layoutFor(program: TileProgram, target: Target, buffer: Buffer, mode: string): Layout {
   const contiguous = contiguousAxis(program, buffer.name);
   const plain = withPadding(buffer.shape, contiguous, 0);
-  const elementBytes = sizeOf(buffer.dtype);
+  const bytes = elementBytes(buffer);
   const remedy = remedies[mode];
   if (!remedy || mode === "plain") return plain;
   // Every shared buffer may take its even share of the block's memory, and what it needs without padding; operands are the only large ones.
@@ -53,15 +53,15 @@ function layoutFor(program: TileProgram, target: Target, buffer: Buffer, mode: s
   const choice = chooseLayout({
     shape: buffer.shape,
     contiguous,
-    elementBytes,
-    accesses: tileAccesses(program, buffer.name, elementBytes),
+    elementBytes: bytes,
+    accesses: tileAccesses(program, buffer.name, bytes),
     maxBytes: Math.max(
       Math.floor(target.limits.maxSmemPerBlock / tiles / buffer.slots),
-      footprint(plain, elementBytes),
+      footprint(plain, bytes),
     ),
     ...(remedy.pad ? {} : { paddings: [0] }),
     ...(remedy.swizzle && (cheap || !remedy.pad)
-      ? { ...atomSwizzles(program, plain, elementBytes), others: stagedPanels(program, buffer, contiguous) }
+      ? { ...atomSwizzles(program, plain, bytes), others: stagedPanels(program, buffer, contiguous) }
       : { swizzles: [] }),
   });
   return choice?.layout ?? plain;
@@ -71,20 +71,20 @@ function layoutFor(program: TileProgram, target: Target, buffer: Buffer, mode: s
 function atomSwizzles(
   program: TileProgram,
   plain: Layout,
-  elementBytes: number,
+  bytes: number,
 ): { readonly swizzles?: readonly Swizzle[] } {
   if (!usesAtom(program)) return {};
-  const bytes = footprint(plain, elementBytes);
-  return { swizzles: [16, 32, 64].flatMap((unit) => swizzleCandidates(unit, bytes)) };
+  const all = footprint(plain, bytes);
+  return { swizzles: [16, 32, 64].flatMap((unit) => swizzleCandidates(unit, all)) };
 }
 
 /** A tile that D passes through may have panels of whole rows of its warps, which a swizzle of their span suits. */
 function stagedPanels(program: TileProgram, buffer: Buffer, contiguous: 0 | 1): readonly Layout[] {
   const staged = eachStmt(program.body).some((s) => s.kind === "epilogue" && s.via?.buffer === buffer.name);
-  const elementBytes = sizeOf(buffer.dtype);
-  return [128, 64, 32].flatMap((bytes) => {
-    const extent = bytes / elementBytes;
-    const swizzle = tensorSwizzles[`${bytes as 128 | 64 | 32}B`];
+  const bytes = elementBytes(buffer);
+  return [128, 64, 32].flatMap((span) => {
+    const extent = span / bytes;
+    const swizzle = tensorSwizzles[`${span as 128 | 64 | 32}B`];
     return staged && buffer.shape[contiguous] % extent === 0
       ? [panelled(buffer.shape, contiguous, extent, swizzle)]
       : [];
@@ -94,14 +94,10 @@ function stagedPanels(program: TileProgram, buffer: Buffer, contiguous: 0 | 1): 
 const isPowerOfTwo = (n: number): boolean => Number.isInteger(Math.log2(n));
 
 /** The accesses of a shared tile in the oracle's terms, weighted by how often a thread runs them per K chunk. */
-export const tileAccesses = (
-  program: TileProgram,
-  buffer: string,
-  elementBytes: number,
-): readonly TileAccess[] =>
+export const tileAccesses = (program: TileProgram, buffer: string, bytes: number): readonly TileAccess[] =>
   sharedAccesses(program, buffer).map((access) => ({
     name: access.label,
-    width: (access.vector * elementBytes) as AccessWidth,
+    width: (access.vector * bytes) as AccessWidth,
     lanes: access.lanes,
     weight: access.count,
   }));

@@ -1,10 +1,10 @@
 /** Say which thread holds which element: register tiles get an owner, copies from global memory a distribution. */
 
-import { sizeOf } from "@tilewright/core";
 import { type Atom, findAtom } from "../atoms/atoms.ts";
-import { spreadAtom } from "../atoms/spread.ts";
+import { spreadAtom, spreadFactors } from "../atoms/spread.ts";
 import { findWarpgroupAtom, type WarpgroupAtom } from "../atoms/warpgroup.ts";
 import { dsmemReduction } from "../tile/dsmemReduction.ts";
+import { elementBytes } from "../tile/elementBytes.ts";
 import { tileExtent } from "../tile/gemm.ts";
 import { distribute, ownedAxis, registersPerThread, sliceOwner } from "../tile/ownership.ts";
 import { bufferOf, eachStmt, rewriteStmts, withBody } from "../tile/rewrite.ts";
@@ -54,6 +54,11 @@ function bind(program: TileProgram): TileProgram {
       const each = registersPerThread(b);
       const behind: OwnershipMode[] = steps > 1 ? [{ tier: "register", extent: steps, stride: each }] : [];
       owners.set(stmt.b.buffer, { ...b, rows: [...behind, ...b.rows] });
+      if (stmt.scales !== undefined) {
+        const factors = factorOwners(nestOf(program, nest, stmt), atom);
+        owners.set(stmt.scales.a.buffer, factors.a);
+        owners.set(stmt.scales.b.buffer, factors.b);
+      }
       continue;
     }
     const n = ownedAxis(nest.n, 1);
@@ -117,6 +122,20 @@ function atomOwners(
   };
 }
 
+/**
+ * Words of scale factors: of A with two lanes for the eights of an atom's rows, and pairs of such lanes for two atoms; of B with the four lanes of a column for four
+ * atoms (PTX ISA 9.0, 9.7.14.3: block scaling for mma.sync; thread-id selectors).
+ */
+function factorOwners(nest: Nest, { fragments }: Atom): { readonly a: Ownership; readonly b: Ownership } {
+  const eights = fragments.a.rows.map(
+    (f): OwnershipMode => (f.tier === "register" ? { tier: "thread", extent: f.extent, stride: 1 } : f),
+  );
+  return {
+    a: { rows: spreadFactors(nest.m, eights, { lanes: 2, stride: 2 }), cols: [] },
+    b: { rows: spreadFactors(nest.n, fragments.b.cols, { lanes: 4, stride: 1 }), cols: [] },
+  };
+}
+
 /** Fragments of a first factor that has changed places, along k one behind the other. */
 function heldOwner(nest: Nest, { b }: Extract<Stmt, { kind: "mma" }>, atom: WarpgroupAtom): Ownership {
   const { a } = atom.fragments;
@@ -141,7 +160,7 @@ function share(program: TileProgram, stmt: Stmt, threads: number): Stmt {
   const ends = [bufferOf(program, stmt.src.buffer), bufferOf(program, stmt.dst.buffer)];
   if (ends.some((b) => b.own !== null)) return stmt;
   const fastest = stagedContiguity(program, stmt.src.buffer, stmt.dst.buffer);
-  const bytes = sizeOf(bufferOf(program, stmt.dst.buffer).dtype);
+  const bytes = elementBytes(bufferOf(program, stmt.dst.buffer));
   const dist = distribute(threads, stmt.dst.extent, fastest, 1, bytes);
   return { ...stmt, dist };
 }

@@ -5,13 +5,14 @@ import { withElementViews } from "../tile/elements.ts";
 import { add, lit, mul, v } from "../tile/expr.ts";
 import { registerBuffer } from "../tile/gemm.ts";
 import { bufferOf, directed, eachStmt, rewriteStmts, wholeView, withBody } from "../tile/rewrite.ts";
+import { scaleTileInRegisters } from "../tile/scaleTiles.ts";
 import type { Buffer, Stmt, TileProgram, View } from "../tile/types.ts";
 import { codesOf, rowsOfWeights } from "../tile/weights.ts";
 import type { Pass } from "./pass.ts";
 
 /**
- * Directive `fragment step=S first=a|b`: S elements of k a step (the atom's k), the fragments of A (absent) or of B first. Operands already in registers stay as
- * they are.
+ * Directive `fragment step=S first=a|b`: S elements of k a step (the atom's k), the fragments of A (absent) or of B first; scale factors come with them. Operands already
+ * in registers stay as they are.
  */
 export const loadFragments: Pass = {
   name: "loadFragments",
@@ -41,10 +42,25 @@ function split(input: TileProgram, step: number, reversed: boolean): TileProgram
     added.push(...(held ? [] : [a]), b);
     const offset = mul(v("kk"), step);
     const part = sliceOf(stmt.a, 1, offset, step);
+    /** Scale factors of a step: whole words of them, each to the lanes of its row. */
+    const factors = (view: View): { readonly view: View; readonly load: Stmt } => {
+      const words = view.extent[1] / (chunk / step);
+      const tile = registerBuffer(nameOf(view), "s32", scaleTileInRegisters([view.extent[0], words]));
+      added.push(tile);
+      const from = sliceOf(view, 1, mul(v("kk"), words), words);
+      return { view: wholeView(tile), load: { ...load(tile, from, input), transport: "factors" } };
+    };
     const loads = [...(held ? [] : [load(a, part, input)]), load(b, sliceOf(stmt.b, 0, offset, step), input)];
+    const scales = stmt.scales && { a: factors(stmt.scales.a), b: factors(stmt.scales.b) };
     const steps: Stmt[] = [
+      ...(scales === undefined ? [] : [scales.a.load, scales.b.load]),
       ...(reversed ? loads.reverse() : loads),
-      { ...stmt, a: held ? part : wholeView(a), b: wholeView(b) },
+      {
+        ...stmt,
+        a: held ? part : wholeView(a),
+        b: wholeView(b),
+        ...(scales && { scales: { a: scales.a.view, b: scales.b.view } }),
+      },
     ];
     return { kind: "for", var: "kk", from: lit(0), to: lit(chunk / step), unroll: true, body: steps };
   });
@@ -97,7 +113,7 @@ function sliceOf(view: View, axis: 0 | 1, offset: ReturnType<typeof mul>, extent
     : { ...view, origin: [r, add(c, offset)], extent: [view.extent[0], extent] };
 }
 
-function load(dst: Buffer, src: View, program: TileProgram): Stmt {
+function load(dst: Buffer, src: View, program: TileProgram): Extract<Stmt, { kind: "copy" }> {
   const guarded = bufferOf(program, src.buffer).space === "global";
   return {
     kind: "copy",

@@ -1,7 +1,7 @@
 /** Spread the copies of a chunk over the K steps, so that they do not stand in one clump in front of the arithmetic. */
-import { sizeOf } from "@tilewright/core";
 import { contiguousAxis } from "../tile/accesses.ts";
 import { cond } from "../tile/cond.ts";
+import { elementBytes } from "../tile/elementBytes.ts";
 import { add, v } from "../tile/expr.ts";
 import { vectorsOf } from "../tile/ownership.ts";
 import { bufferOf, directed, rewriteStmts, withBody } from "../tile/rewrite.ts";
@@ -81,10 +81,10 @@ function cut(program: TileProgram, copy: Copy, together: number): readonly Copy[
   const axis = contiguous === 0 ? 1 : 0;
   const extent = copy.src.extent[axis];
   const wide =
-    contiguousAxis(program, copy.dst.buffer) === contiguous ? WIDE_BYTES / sizeOf(source.dtype) : 1;
+    contiguousAxis(program, copy.dst.buffer) === contiguous ? WIDE_BYTES / elementBytes(source) : 1;
   const across = copy.src.extent[contiguous];
   const whole = program.launch.threads * wide;
-  const shared = vectorsOf(together, across * sizeOf(source.dtype));
+  const shared = vectorsOf(together, across * elementBytes(source));
   const each = Math.max(1, Math.min(shared, Math.floor((extent * across) / whole)));
   const fits = (n: number): boolean => extent % n === 0 && (extent / n) * across >= whole * each;
   let pieces = 1;

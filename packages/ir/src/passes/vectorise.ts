@@ -1,6 +1,7 @@
 /** Widen copies and stores to vectors wherever sizes, leading dimensions, alignment and ownership allow. */
 import { sizeOf } from "@tilewright/core";
 import { contiguousAxis, vectorAxis } from "../tile/accesses.ts";
+import { elementBytes } from "../tile/elementBytes.ts";
 import { isMultiple } from "../tile/expr.ts";
 import { distribute, registerRun } from "../tile/ownership.ts";
 import { bufferOf, directed, rewriteStmts, withBody } from "../tile/rewrite.ts";
@@ -53,7 +54,7 @@ function widenStaged(program: TileProgram, copy: Copy, limit: number): Copy {
   // The second half of a split copy takes the width of the first, so that both see the same registers.
   const global = src.space === "global" ? copy.src : fillOf(program, src.name);
   if (!global) return copy;
-  const width = widths(limit, sizeOf(src.dtype)).find(
+  const width = widths(limit, elementBytes(src)).find(
     (w) =>
       copy.dst.extent[fastest] % w === 0 &&
       aligned(program, bufferOf(program, global.buffer), global, fastest, w),
@@ -64,7 +65,7 @@ function widenStaged(program: TileProgram, copy: Copy, limit: number): Copy {
   const store = sharedWide ? width : 1;
   return {
     ...copy,
-    dist: distribute(copy.dist.threads, copy.dst.extent, fastest, width, sizeOf(dst.dtype)),
+    dist: distribute(copy.dist.threads, copy.dst.extent, fastest, width, elementBytes(dst)),
     vector: src.space === "global" ? [width, store] : [store, store],
   };
 }
@@ -82,10 +83,10 @@ function fillOf(program: TileProgram, registers: string): View | null {
 function widenFragment(program: TileProgram, copy: Copy, limit: number): Copy {
   const { own } = bufferOf(program, copy.dst.buffer);
   const src = bufferOf(program, copy.src.buffer);
-  if (!own || copy.transport === "ldmatrix" || copy.transport === "tcgen05.ld") return copy;
+  if (!own || ["ldmatrix", "factors", "tcgen05.ld"].includes(copy.transport)) return copy;
   const axis = vectorAxis(own);
   const run = registerRun(axis === 0 ? own.rows : own.cols);
-  const width = widths(limit, sizeOf(src.dtype)).find(
+  const width = widths(limit, elementBytes(src)).find(
     (w) =>
       run % w === 0 &&
       (src.space === "shared"
@@ -145,9 +146,9 @@ function piecesWidth(program: TileProgram, stmt: Extract<Stmt, { kind: "epilogue
 }
 
 /** Candidate widths in elements, widest first, from the limit and 16 bytes down to 1. */
-function widths(limit: number, elementBytes: number): readonly number[] {
-  const most = Math.min(limit, MAX_ACCESS_BYTES / elementBytes);
-  return [16, 8, 4, 2, 1].filter((w) => w <= most);
+function widths(limit: number, bytes: number): readonly number[] {
+  const most = Math.min(limit, MAX_ACCESS_BYTES / bytes);
+  return [32, 16, 8, 4, 2, 1].filter((w) => w <= most);
 }
 
 /** Whether vectors of `w` elements along `axis` of a global view are contiguous, aligned, and never straddle the matrix's edge, in any launch. */
@@ -159,7 +160,7 @@ function aligned({ problem }: TileProgram, buffer: Buffer, view: View, axis: 0 |
   return (
     other % w === 0 &&
     extentMultiple(problem, buffer, axis) % w === 0 &&
-    buffer.align % (w * sizeOf(buffer.dtype)) === 0 &&
+    buffer.align % (w * elementBytes(buffer)) === 0 &&
     isMultiple(view.origin[axis], w)
   );
 }

@@ -8,6 +8,7 @@ import { findAtom } from "../atoms/atoms.ts";
 import { matrixLoad } from "../atoms/matrixLoad.ts";
 import { findTensorKind } from "../atoms/tensorKinds.ts";
 import { findWarpgroupAtom } from "../atoms/warpgroup.ts";
+import { elementBytes } from "./elementBytes.ts";
 import {
   distributedVector,
   modeCoordinate,
@@ -16,6 +17,7 @@ import {
   vectorsPerThread,
 } from "./ownership.ts";
 import { bufferOf, eachStmt } from "./rewrite.ts";
+import { holdsScales, scaleWordPlace } from "./scaleTiles.ts";
 import { lanesOf, stagedOwner, storeOwners, storesInBulk } from "./staged.ts";
 import type { Buffer, Ownership, Stmt, TileProgram } from "./types.ts";
 
@@ -91,16 +93,18 @@ function fragmentLoad(program: TileProgram, copy: Copy): SharedAccess | null {
   if (!fragment.own) return null;
   const { own } = fragment;
   if (copy.transport === "ldmatrix") return matrixAccess(program, copy, own);
+  const source = bufferOf(program, copy.src.buffer);
+  const at = (row: number, col: number): readonly [number, number] =>
+    copy.transport === "factors" ? scaleWordPlace(source, fragment.shape[0], row, col) : [row, col];
   return {
     label: `%${copy.dst.buffer} <- %${copy.src.buffer}`,
     direction: "load",
     vector: copy.vector[0],
     axis: vectorAxis(own),
     count: (registersPerThread(own) / copy.vector[0]) * stepsPerChunk(program, copy),
-    lanes: Array.from({ length: WARP }, (_, thread) => [
-      modeCoordinate(own.rows, { thread }),
-      modeCoordinate(own.cols, { thread }),
-    ]),
+    lanes: Array.from({ length: WARP }, (_, thread) =>
+      at(modeCoordinate(own.rows, { thread }), modeCoordinate(own.cols, { thread })),
+    ),
   };
 }
 
@@ -159,7 +163,7 @@ function stagedAccesses(
 /** Lanes give the addresses of matrix rows; an instruction of fewer than four matrices ignores the upper lanes. */
 function matrixAccess(program: TileProgram, copy: Copy, own: Ownership): SharedAccess | null {
   const [row, count] = copy.vector;
-  const bytes = sizeOf(bufferOf(program, copy.dst.buffer).dtype);
+  const bytes = elementBytes(bufferOf(program, copy.src.buffer));
   const axis = contiguousAxis(program, copy.src.buffer);
   const load = matrixLoad(own, bytes, axis, count);
   if (load === null) return null;
@@ -189,6 +193,7 @@ export function contiguousAxis(program: TileProgram, buffer: string): 0 | 1 {
   for (const stmt of eachStmt(program.body))
     if (stmt.kind === "epilogue" && stmt.via?.buffer === buffer)
       return bufferOf(program, stmt.dst.buffer).layout?.stride[1] === 1 ? 1 : 0;
+  if (holdsScales(program, buffer)) return 1;
   const role = operandRole(program, buffer);
   if (!usesAtom(program)) return role === "a" ? 0 : 1;
   const source = role === null ? null : sourceOf(program, buffer);

@@ -1,6 +1,6 @@
 /**
  * Scale factors as tiles of words of 4: which word belongs to a row. In global and shared memory a row of the tile is a row of blocks (128 rows of the
- * operand), whose words follow each other block by block. In tensor memory a block is 32 lanes by 4 columns, row r in lane r % 32 and column r / 32;
+ * operand), whose words follow each other block by block. In registers it is a row of the operand. In tensor memory a block is 32 lanes by 4 columns, row r in lane r % 32 and column r / 32;
  * the blocks of one 4 factors lie side by side, and behind them those of the next (PTX ISA 9.0, tcgen05.mma scale factor layouts).
  */
 import { SCALE_FACTORS, SCALE_ROWS, SCALE_WORDS, scaleWordOf } from "@tilewright/core";
@@ -29,6 +29,7 @@ export function scaleWordPlace(
   row: number,
   j: number,
 ): readonly [number, number] {
+  if (buffer.space === "register") return [row, j];
   const b = Math.floor(row / SCALE_ROWS);
   if (buffer.space !== "tensor") return [b, j * SCALE_WORDS + scaleWordOf(row)];
   const [lane, column] = scaleBlockInTensor(buffer, Math.ceil(rows / SCALE_ROWS), b, j);
@@ -43,6 +44,12 @@ export const scaleTileInTensor = (
   const blocks = (rows * words) / SCALE_WORDS;
   return halved ? [2 * SCALE_LANES, (blocks / 2) * SCALE_COLUMNS] : [SCALE_LANES, blocks * SCALE_COLUMNS];
 };
+
+/** Rows and columns of the register tile that takes a tile of factors of these extents. */
+export const scaleTileInRegisters = ([rows, words]: readonly [number, number]): readonly [number, number] => [
+  rows * SCALE_ROWS,
+  words / SCALE_WORDS,
+];
 
 /** Words of factors along K for `k` elements. */
 export const scaleWords = (k: number, block: number): number => (k / (block * SCALE_FACTORS)) * SCALE_WORDS;

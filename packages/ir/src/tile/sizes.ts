@@ -14,6 +14,7 @@ import {
   operandStrides,
   outerRuns,
   type Problem,
+  packedSize,
   runsOf,
   type SizeName,
   sizeMost,
@@ -139,7 +140,9 @@ export function matrixAlign(problem: Problem, which: Which): number {
   if (!experts && (problem.batch.kind !== "strided" || sizeMost(problem, "batch") === 1))
     return operand.align;
   const { row, group } = groupStrides(problem, which);
-  const stride = experts ? row + group : sizeMultiple(problem, strideNames[which]) * sizeOf(operand.dtype);
+  const stride = experts
+    ? row + group
+    : sizeMultiple(problem, strideNames[which]) * packedSize(operand.dtype);
   let align = operand.align;
   while (align > sizeOf(operand.dtype) && stride % align !== 0) align /= 2;
   return align;

@@ -320,7 +320,9 @@ export class Machine implements Hooks {
       if (when !== null && !when(cells)) return;
       const [to, from] = [this.#written(dst(cells), at), this.#read(src(cells), thread, at)];
       const move = (): void =>
-        stmt.transport === "tcgen05.cp" ? copyFactors(to, from, at) : copy(to, from, stmt.guard, at);
+        stmt.transport === "tcgen05.cp" || stmt.transport === "factors"
+          ? copyFactors(to, from, at)
+          : copy(to, from, stmt.guard, at);
       if (!flies) move();
       else if (
         this.#program.stage === "machine" &&

@@ -6,10 +6,13 @@ import {
   isScaled,
   roundTo,
   SCALE_FACTORS,
+  SCALE_ROWS,
   SCALE_WORDS,
   scaledTypes,
+  scaleRowOf,
 } from "@tilewright/core";
 import { SCALE_COLUMNS, scaleBlockInTensor, scaleWordPlace } from "../scaleTiles.ts";
+import type { Buffer } from "../types.ts";
 import { InterpretFailure, interpretCodes } from "./failure.ts";
 import {
   type Clip,
@@ -277,7 +280,15 @@ function applyFactors(values: Float64Array, of: Place, factors: Place, shape: Sc
     }
 }
 
-/** Blocks of factors from where they lie row by row to their lanes and columns. */
+/** Row and column, in its tile in tensor memory or registers, of word `w` of row `b` of a tile of blocks of `rows` rows. */
+function placeOfWord(buffer: Buffer, rows: number, b: number, w: number): readonly [number, number] {
+  const [j, inBlock] = [Math.floor(w / SCALE_WORDS), w % SCALE_WORDS];
+  if (buffer.space === "register") return [b * SCALE_ROWS + scaleRowOf(inBlock), j];
+  const [lane, column] = scaleBlockInTensor(buffer, rows, b, j);
+  return [lane + Math.floor(inBlock / SCALE_COLUMNS), column + (inBlock % SCALE_COLUMNS)];
+}
+
+/** Blocks of factors from where they lie row by row to their lanes and columns, or to the rows that they are of. */
 export function copyFactors(dst: Place, src: Place, at: string): void {
   const whole = clip(src, unguarded, at);
   requireWritten(src, whole, at);
@@ -286,9 +297,7 @@ export function copyFactors(dst: Place, src: Place, at: string): void {
   const to = clip(dst, unguarded, at);
   for (let b = 0; b < rows; b++)
     for (let w = 0; w < words; w++) {
-      const [lane, column] = scaleBlockInTensor(dst.memory.buffer, rows, b, Math.floor(w / SCALE_WORDS));
-      const inBlock = w % SCALE_WORDS;
-      const [r, c] = [lane + Math.floor(inBlock / SCALE_COLUMNS), column + (inBlock % SCALE_COLUMNS)];
+      const [r, c] = placeOfWord(dst.memory.buffer, rows, b, w);
       out[offsetOf(dst, r, c)] = src.memory.data[offsetOf(src, b, w)] ?? 0;
     }
   markWritten(dst, to);

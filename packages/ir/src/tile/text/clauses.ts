@@ -53,6 +53,7 @@ export const transports = [
   "ldmatrix",
   "tcgen05.ld",
   "tcgen05.cp",
+  "factors",
   "tcgen05.mma",
   "clc",
   "atomic",

@@ -12,6 +12,7 @@ const transportNeeds: Readonly<Record<Transport, Feature | null>> = {
   ldmatrix: "ldmatrix",
   "tcgen05.ld": "tcgen05",
   "tcgen05.cp": "tcgen05",
+  factors: "mma.blockScale",
   "tcgen05.mma": "tcgen05",
   clc: "clc",
   atomic: "mbarrier",

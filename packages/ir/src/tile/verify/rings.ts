@@ -81,7 +81,11 @@ export const rings: Verifier = {
         since.copies.push(stmt);
       }
       // Loads into registers are complete when they have been issued, like a direct copy; factors go in order with what multiplies by them.
-      if (stmt.kind !== "copy" || ["ldmatrix", "tcgen05.ld", "tcgen05.cp"].includes(stmt.transport)) continue;
+      if (
+        stmt.kind !== "copy" ||
+        ["ldmatrix", "factors", "tcgen05.ld", "tcgen05.cp"].includes(stmt.transport)
+      )
+        continue;
       const ring = subject.rings.get(owner.get(stmt.dst.buffer) ?? "");
       const transport = ring?.transport ?? "direct";
       if (stmt.transport === transport) continue;

@@ -8,15 +8,19 @@ import {
   scaledTypes,
   stepMatrix,
 } from "@tilewright/core";
-import { SCALE_LANES, scaleTileInTensor, scaleWords } from "../scaleTiles.ts";
-import { reached, type Stmt, type View } from "../types.ts";
+import { SCALE_LANES, scaleTileInRegisters, scaleTileInTensor, scaleWords } from "../scaleTiles.ts";
+import { reached, type Space, type Stmt, type View } from "../types.ts";
 import { bufferAt, type Fault, type Site, type Subject, type Verifier, viewText } from "./verifier.ts";
 
 const differs = (a: View, b: View): boolean => a.extent[0] !== b.extent[0] || a.extent[1] !== b.extent[1];
 
-/** Whole blocks of factors, in the rows and columns that they have in tensor memory. */
-const movesBlocks = ({ dst, src }: Extract<Stmt, { kind: "copy" }>): boolean => {
+/** Whole blocks of factors, in the rows and columns that they have in tensor memory or registers. */
+const movesBlocks = ({ dst, src, transport }: Extract<Stmt, { kind: "copy" }>): boolean => {
   const [rows, words] = src.extent;
+  if (transport === "factors") {
+    const [own, columns] = scaleTileInRegisters(src.extent);
+    return dst.extent[0] === own && dst.extent[1] === columns;
+  }
   const halved = dst.extent[0] > SCALE_LANES;
   const [lanes, columns] = scaleTileInTensor(src.extent, halved);
   return (
@@ -38,7 +42,9 @@ export const shapes: Verifier = {
       const { stmt } = site;
       const sound =
         stmt.kind !== "copy" ||
-        (stmt.transport === "tcgen05.cp" ? movesBlocks(stmt) : !differs(stmt.dst, stmt.src));
+        (stmt.transport === "tcgen05.cp" || stmt.transport === "factors"
+          ? movesBlocks(stmt)
+          : !differs(stmt.dst, stmt.src));
       if (stmt.kind === "copy" && !sound)
         yield {
           at: site,
@@ -187,6 +193,16 @@ function* blockFactorFaults(site: Site, stmt: Mma, side: "a" | "b", view: View):
   };
 }
 
+/** Extents of a tile of blocks of factors in the memory that it is in. */
+function inSpace(
+  space: Space,
+  blocks: readonly [number, number],
+  halved: boolean,
+): readonly [number, number] {
+  if (space === "register") return scaleTileInRegisters(blocks);
+  return space === "tensor" ? scaleTileInTensor(blocks, halved) : blocks;
+}
+
 /** Block-scaled operands have factors, of whole blocks; others have none, but 8-bit floats where the problem says so. */
 function* factorFaults(subject: Subject, site: Site, stmt: Mma): Iterable<Fault> {
   const { blockScales } = subject.program.problem;
@@ -225,7 +241,7 @@ function* factorFaults(subject: Subject, site: Site, stmt: Mma): Iterable<Fault>
     }
     const { space, halves } = bufferAt(subject, view.buffer);
     const blocks = [rows / SCALE_ROWS, scaleWords(k, block)] as const;
-    const wanted = space === "tensor" ? scaleTileInTensor(blocks, halves === 0) : blocks;
+    const wanted = inSpace(space, blocks, halves === 0);
     if (view.extent[0] !== wanted[0] || view.extent[1] !== wanted[1])
       yield {
         at: site,

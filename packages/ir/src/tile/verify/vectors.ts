@@ -4,6 +4,7 @@ import { sizeOf } from "@tilewright/core";
 import { MATRIX_ROW_BYTES, matrixLoad } from "../../atoms/matrixLoad.ts";
 import { findWarpgroupAtom } from "../../atoms/warpgroup.ts";
 import { vectorAxis } from "../accesses.ts";
+import { elementBytes } from "../elementBytes.ts";
 import { evaluateExpr, isMultiple } from "../expr.ts";
 import { registerRun } from "../ownership.ts";
 import { counterexample, isDead } from "../ranges.ts";
@@ -90,7 +91,7 @@ function* checkCopy(subject: Subject, site: Site, copy: Copy): Iterable<Fault> {
   if (copy.transport !== "cp.async") return;
   // Elements of fewer than 4 bytes are copied once they are vectors.
   if (!reached(subject.program.stage, "bound") && src === 1 && dst === 1) return;
-  const bytes = src * sizeOf(bufferAt(subject, copy.src.buffer).dtype);
+  const bytes = src * elementBytes(bufferAt(subject, copy.src.buffer));
   if (src !== dst || ![4, 8, 16].includes(bytes))
     yield {
       at: site,
@@ -112,7 +113,7 @@ function* checkMatrices(subject: Subject, site: Site, copy: Copy): Iterable<Faul
       yield why(`it loads register tiles from shared tiles, not ${dst.space} from ${src.space}`);
     return;
   }
-  const bytes = sizeOf(src.dtype);
+  const bytes = elementBytes(src);
   const [row, count] = copy.vector;
   const contiguous = src.layout.stride[0] === 1 ? 0 : 1;
   const load = matrixLoad(dst.own, bytes, contiguous, count);
@@ -144,7 +145,7 @@ function* checkMemory(
   guarded: boolean,
 ): Iterable<Fault> {
   const buffer = bufferAt(subject, view.buffer);
-  const bytes = width * sizeOf(buffer.dtype);
+  const bytes = width * elementBytes(buffer);
   const why = (reason: string): Fault => ({
     at: site,
     message: `vectors of ${width} in %${view.buffer}: ${reason}`,

@@ -1,0 +1,9 @@
+import { conformance } from "@tilewright/conformance";
+import { mma } from "../src/backend.ts";
+import { inWords, optionsFor } from "./support/conformance.ts";
+import { scaledDTypes } from "./support/dtypes.ts";
+
+conformance(mma, {
+  ...optionsFor("sm_120a", scaledDTypes, ["TW1843"], { first: 4000, count: 160 }, 97),
+  served: inWords,
+});
