@@ -317,3 +317,31 @@ handEdits(
   "tile=64x64x32 warp=32x32 stages=2 split=3 reduction=kernel",
   byKernel,
 );
+
+const factors: readonly HandEdit[] = [
+  {
+    what: "products are scaled by the factors of another step",
+    change: { kind: "replace", line: /mma %acc/, from: /scaled %fSFA\[[^\]]*\]/, to: "scaled %fSFA" },
+    code: "TW3159",
+    line: /mma %acc/,
+    ptx: /^[+-].*mma\.sync/,
+    emulator: /^D/,
+  },
+  {
+    what: "factors of the first step of a chunk come for both",
+    change: { kind: "replace", line: /copy %fSFB\[/, from: /0 : 1, \(%kk \+ 1\) % 2 \* 128/, to: "0 : 1, 0" },
+    code: "TW3159",
+    line: /mma %acc/,
+    ptx: /^[+-].*ld\.shared/,
+    emulator: /^D/,
+  },
+];
+
+handEdits(
+  mma,
+  "sm_120a",
+  "nvf4",
+  [128, 128, 256],
+  "tile=128x128x128 warp=64x64 stages=2 frag=2 interleave=off",
+  factors,
+);

@@ -1,6 +1,15 @@
 /** Blocks that divide the K of a tile multiply each of its elements once between them. */
 
-import { BLOCK_SCALE, stepOfBuffer, upBuffer, WEIGHT_COLUMNS } from "@tilewright/core";
+import {
+  BLOCK_SCALE,
+  isScaled,
+  SCALE_FACTORS,
+  SCALE_WORDS,
+  scaledTypes,
+  stepOfBuffer,
+  upBuffer,
+  WEIGHT_COLUMNS,
+} from "@tilewright/core";
 import { operandRole, sourceOf } from "../accesses.ts";
 import { elementSources } from "../elements.ts";
 import type { CellTable } from "../interpret/compileExpr.ts";
@@ -254,6 +263,7 @@ class Counting implements Hooks {
     const width = stmt.a.extent[1] * (columns === undefined ? 1 : (columns.to - columns.from) / columns.of);
     const [a, b] = [this.#place(stmt.a, K_AXIS.A, table), this.#place(stmt.b, K_AXIS.B, table)];
     // Sums that products overwrite begin anew.
+    const factors = this.#scales(stmt, table);
     const keeps = typeof stmt.keep === "object" ? compileCond(stmt.keep, table) : () => stmt.keep !== false;
     return (thread) => {
       if (!keeps(thread.cells)) this.#begin();
@@ -261,6 +271,10 @@ class Counting implements Hooks {
       const [from, other] = [a(thread), b(thread)];
       if (from !== other && !this.apart.has(stmt))
         this.apart.set(stmt, { from: [from, other], later: false });
+      for (const at of factors) {
+        const of = at(thread);
+        if (of !== from && !this.scaled.has(stmt)) this.scaled.set(stmt, [from, of]);
+      }
       this.#from.set(`${stmt.acc.buffer} along K`, from);
       sums?.(thread);
       reads?.(thread);
@@ -376,26 +390,43 @@ class Counting implements Hooks {
   }
 
   /** Factors in registers, by the element along K of which they are: each is for a run. */
-  #factors(
-    { dst, src }: Extract<Stmt, { kind: "copy" }>,
-    table: CellTable,
-  ): ((thread: Thread) => void) | null {
+  #factors(stmt: Extract<Stmt, { kind: "copy" }>, table: CellTable): ((thread: Thread) => void) | null {
+    const { dst, src } = stmt;
     const { space } = this.#subject.buffers.get(dst.buffer) ?? {};
     if (space !== "register" && !(space === "shared" && isFactors(src.buffer))) return null;
+    const { a } = this.#subject.program.problem;
+    const each = isScaled(a.dtype) ? (scaledTypes[a.dtype].block * SCALE_FACTORS) / SCALE_WORDS : BLOCK_SCALE;
     const origin = compileExpr(src.origin[1], table);
     const outside = this.#isGlobal(src.buffer);
     const across = this.#takes(dst, [0, 1], [src], table);
-    // Registers have one slot, and those of rings hold others' chunks.
-    const [to, of] = [dst, src].map(({ buffer, slot }) => {
-      const number = compileExpr(slot, table);
-      const held = this.#subject.buffers.get(buffer)?.space === "shared";
-      return (thread: Thread): string => `${buffer}${held ? ` ${number(thread.cells)}` : ""} along K`;
-    });
+    const when = stmt.when === null ? null : compileCond(stmt.when, table);
+    const [to, of] = [this.#alongK(dst, table), this.#alongK(src, table)];
     return (thread) => {
-      const from = outside ? 0 : (this.#from.get(of?.(thread) ?? "") ?? Number.NaN);
-      this.#from.set(to?.(thread) ?? "", from + BLOCK_SCALE * origin(thread.cells));
+      if (when !== null && !when(thread.cells)) return;
+      const from = outside ? 0 : (this.#from.get(of(thread)) ?? Number.NaN);
+      this.#from.set(to(thread), from + each * origin(thread.cells));
       across?.(thread);
     };
+  }
+
+  /** Under which name it is kept where along K factors are: in rings, and in registers of several slots, for each slot. */
+  #alongK({ buffer, slot }: View, table: CellTable): (thread: Thread) => string {
+    const number = compileExpr(slot, table);
+    const { space, slots = 1 } = this.#subject.buffers.get(buffer) ?? {};
+    const held = space === "shared" || slots > 1;
+    return ({ cells }) => `${buffer}${held ? ` ${number(cells)}` : ""} along K`;
+  }
+
+  /** Where along K the factors are by which a product's operands count, in registers. */
+  #scales(
+    { scales }: Extract<Stmt, { kind: "mma" }>,
+    table: CellTable,
+  ): readonly ((thread: Thread) => number)[] {
+    return [scales?.a, scales?.b].flatMap((view) => {
+      if (view === undefined || this.#subject.buffers.get(view.buffer)?.space !== "register") return [];
+      const at = this.#alongK(view, table);
+      return [(thread: Thread) => this.#from.get(at(thread)) ?? Number.NaN];
+    });
   }
 
   #isGlobal(name: string): boolean {
