@@ -12,7 +12,6 @@ import {
   verdictOn,
 } from "@tilewright/codegen";
 import {
-  archsWith,
   copyBytes,
   type Diagnostic,
   hasFeature,
@@ -207,9 +206,11 @@ function refuseDTypes(problem: Problem, target: Target, refuse: Refuse): void {
       "TW1813",
       "problem.a.dtype",
       `${target.arch} has no ${atom.shape} of ${a.dtype}: it needs ${atom.feature}`,
-      atom.feature === "mma.e4m3" || atom.feature === "mma.blockScale"
-        ? `use ${archsWith(atom.feature)}${atom.feature === "mma.e4m3" ? ", or f16" : ", or sm_100a and its kin by the tcgen05 backend"}`
-        : `use a later target${problem.weights === undefined ? ", or f16" : ""}`,
+      atom.feature === "mma.e4m3"
+        ? "use --arch sm_89 or later, or f16"
+        : atom.feature === "mma.blockScale"
+          ? "use --arch sm_120a, or sm_100a, which the tcgen05 backend serves"
+          : `use a later target${problem.weights === undefined ? ", or f16" : ""}`,
     );
   for (const [name, operand] of [
     ["c", c],

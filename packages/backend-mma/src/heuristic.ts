@@ -264,7 +264,7 @@ export function* rankSchedules(
   const perByte = 1 / packedSize(atom.a);
   const least = leastCopy(problem);
   const copy = transportOf(problem, target, least);
-  const scaled = atom.scaledKind !== null;
+  const scaled = atom.scaledForm !== null;
   const few =
     copy === "cp.async" && !scaled && Math.min(problem.m, problem.n) <= FEW && problem.precision !== "3xtf32";
   const heldCopies =

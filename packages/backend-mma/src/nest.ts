@@ -231,8 +231,8 @@ const SWIZZLE_ROWS = 8;
 const SWIZZLE_BYTES = 128;
 
 /** The period of a tile's swizzle where blocks of factors follow it in a slot: rows of 128 bytes or more, `turns` of them apart. */
-const besideFactors = (s: MmaSchedule, { a, scaledKind }: Atom, turns: number): number =>
-  scaledKind === null || s.sharedLayout === "plain"
+const besideFactors = (s: MmaSchedule, { a, scaledForm }: Atom, turns: number): number =>
+  scaledForm === null || s.sharedLayout === "plain"
     ? 1
     : SWIZZLE_ROWS * turns * Math.max(SWIZZLE_BYTES, s.tileK * packedSize(a));
 

@@ -39,7 +39,7 @@ export function estimateRegisters(s: MmaSchedule, atom: Atom, target: Target): n
   const accumulators = words(s.warpM * s.warpN, dtypes[atom.acc].bits);
   const loaded = words((s.warpM + s.warpN) * atom.k, dtypes[atom.a].bits) * s.frag;
   // Of atoms of several instructions that are loaded in their own step.
-  const early = atom.scaledKind !== null && s.frag === 1 ? LOADED_AT_ONCE / atom.steps : 1;
+  const early = atom.scaledForm !== null && s.frag === 1 ? LOADED_AT_ONCE / atom.steps : 1;
   const fragments = loaded * Math.min(1, early);
   const staged =
     s.registerPrefetch && s.copy === "direct"

@@ -110,12 +110,11 @@ function run(atom: Atom, images: ReadonlyMap<string, Uint8Array>) {
     const all = names.get(which) ?? [];
     return `{${all.slice((step * all.length) / steps, ((step + 1) * all.length) / steps).join(", ")}}`;
   };
-  const { scaledKind } = atom;
+  const { scaledForm } = atom;
   const scale = isScaled(atom.a) ? scaledTypes[atom.a].scale : null;
-  const [typeA, typeB] = ([atom.a, atom.b] as const).map((dtype) =>
-    isScaled(dtype) ? scaledTypes[dtype].element : multiplied(atom, dtype),
-  );
-  const form = `mma.sync.aligned.${atom.shape}.row.col.${scaledKind === null ? "" : `kind::${scaledKind}.`}${atom.acc}.${typeA}.${typeB}.${atom.acc}${scale === null ? "" : `.${scale}`}`;
+  const types =
+    scaledForm ?? `${atom.acc}.${multiplied(atom, atom.a)}.${multiplied(atom, atom.b)}.${atom.acc}`;
+  const form = `mma.sync.aligned.${atom.shape}.row.col.${types}`;
   // Factors of 1, of all rows and columns.
   const factors = scale === null ? "" : ", {%one}, {0, 0}, {%one}, {0, 0}";
   lines.push(".reg .b32 %one;", `mov.b32 %one, ${scale === "ue4m3" ? 0x38383838 : 0x7f7f7f7f};`);

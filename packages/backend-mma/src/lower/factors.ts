@@ -1,8 +1,8 @@
 /** Scale factors: words of four from their blocks to the lanes whose instructions take them, and the selectors that choose among those. */
 import {
-  CannotLower,
   type Context,
   loadRun,
+  NOWHERE,
   type OwnedTile,
   ownedPosition,
   ownedTile,
@@ -12,8 +12,8 @@ import {
   sharedAddress,
   type ThreadCoord,
 } from "@tilewright/codegen";
-import { isScaled, SCALE_FACTORS, SCALE_ROWS, SCALE_WORDS, scaledTypes, scaleWordOf } from "@tilewright/core";
-import { type Atom, bufferOf, type View, weighted } from "@tilewright/ir";
+import { SCALE_FACTORS, SCALE_ROWS, SCALE_WORDS, scaleWordOf } from "@tilewright/core";
+import { type Atom, bufferOf, must, type View, weighted } from "@tilewright/ir";
 import { imm, type Operand, vec } from "@tilewright/ptx";
 
 /** Each register of the tile is a word of the row that the lane has of it. */
@@ -22,8 +22,12 @@ export function loadFactors(ctx: Context, copy: StmtOf<"copy">): void {
   const { row } = ownedPosition(ctx.values, ownerOf(bufferOf(ctx.program, copy.dst.buffer)));
   for (const element of tile.elements) {
     // Where the constant shares no bits with the lane's row, the places of both add up.
-    const apart = row.bits !== null && (row.bits & element.row) === 0;
-    const [at, by] = apart ? [row, element.row] : [further(ctx, row, element.row), 0];
+    const { reg, bits, key } = row;
+    const apart = reg === null || (bits !== null && (bits & element.row) === 0);
+    const by = apart ? element.row : 0;
+    const at = apart
+      ? row
+      : { key: `${key}+${element.row}`, reg: ctx.values.sum(reg, imm(element.row)), bits: null };
     const address = sharedAddress(
       ctx,
       copy.src,
@@ -35,20 +39,15 @@ export function loadFactors(ctx: Context, copy: StmtOf<"copy">): void {
   }
 }
 
-function further(ctx: Context, { key, reg }: ThreadCoord, by: number): ThreadCoord {
-  if (reg === null) throw new CannotLower("factors", "lie in no lane of their own");
-  return { key: `${key}+${by}`, reg: ctx.values.sum(reg, imm(by)), bits: null };
-}
-
 /** The block of a row, and its word in that (`scaleWordOf`). */
 function blockOf(ctx: Context, { key, reg, bits }: ThreadCoord): ThreadCoord {
   const block = bits === null ? null : Math.floor(bits / SCALE_ROWS);
-  if (reg === null || block === 0) return { key: "0", reg: null, bits: 0 };
+  if (reg === null || block === 0) return NOWHERE;
   return { key: `${key}/${SCALE_ROWS}`, reg: ctx.values.divide(reg, SCALE_ROWS), bits: block };
 }
 
 function wordOf(ctx: Context, { key, reg, bits }: ThreadCoord): ThreadCoord {
-  if (reg === null) return { key: "0", reg: null, bits: 0 };
+  if (reg === null) return NOWHERE;
   const { values } = ctx;
   const lanes = SCALE_ROWS / SCALE_FACTORS;
   const inLane = values.scale(values.modulo(reg, lanes, Number.POSITIVE_INFINITY), SCALE_FACTORS);
@@ -64,18 +63,15 @@ function wordOf(ctx: Context, { key, reg, bits }: ThreadCoord): ThreadCoord {
 }
 
 /** What the instructions of a block-scaled multiplication take behind their accumulators. */
-export interface Factors {
+interface Factors {
   /** Of the atom whose rows of A and columns of B begin there, and its instruction along k. */
   operands(row: number, col: number, step: number): readonly Operand[];
 }
 
 /** Words of A and of B, and where a lane's selector chooses from: of A pairs of lanes, of B single ones (PTX ISA 9.0, 9.7.14.3). */
-export function factorsOf(ctx: Context, { scales }: StmtOf<"mma">, atom: Atom): Factors {
-  if (scales === undefined || !isScaled(atom.a))
-    throw new CannotLower("mma", `${atom.name} multiplies by scale factors`);
-  const vector = SCALE_FACTORS / atom.steps;
-  if (atom.k !== scaledTypes[atom.a].block * SCALE_FACTORS)
-    throw new CannotLower("mma", `${atom.name} has no whole words of scale factors`);
+export function factorsOf(ctx: Context, { scales }: StmtOf<"mma">, { steps }: Atom): Factors {
+  const of = must(scales, "block-scaled operands have factors");
+  const vector = SCALE_FACTORS / steps;
   const side = (view: View, each: number): ((at: number, step: number) => readonly Operand[]) => {
     const tile = ownedTile(ctx, view.buffer, ctx.constant(view.slot, `slot of %${view.buffer}`));
     return (at, step) => {
@@ -83,7 +79,7 @@ export function factorsOf(ctx: Context, { scales }: StmtOf<"mma">, atom: Atom): 
       return [vec(register), vec(imm(step * vector), imm(lane / each))];
     };
   };
-  const [a, b] = [side(scales.a, 2), side(scales.b, 1)];
+  const [a, b] = [side(of.a, 2), side(of.b, 1)];
   return { operands: (row, col, step) => [...a(row, step), ...b(col, step)] };
 }
 

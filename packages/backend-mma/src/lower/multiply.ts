@@ -8,7 +8,6 @@ import {
   type StmtOf,
   walkOrder,
 } from "@tilewright/codegen";
-import { isScaled, scaledTypes } from "@tilewright/core";
 import { type Atom, findAtom, hasAtom } from "@tilewright/ir";
 import { type Operand, vec } from "@tilewright/ptx";
 import { factorsOf } from "./factors.ts";
@@ -48,7 +47,7 @@ export function lowerMultiply(ctx: Context, mma: StmtOf<"mma">): void {
     multiplySplit(ctx, atom, products);
     return;
   }
-  if (atom.scaledKind !== null) {
+  if (atom.scaledForm !== null) {
     multiplyScaled(ctx, mma, atom, products);
     return;
   }
@@ -61,9 +60,7 @@ export function lowerMultiply(ctx: Context, mma: StmtOf<"mma">): void {
 
 /** The instructions of all atoms at one step along k, then those of the next: none waits for the one before. */
 function multiplyScaled(ctx: Context, mma: StmtOf<"mma">, atom: Atom, products: readonly Product[]): void {
-  if (!isScaled(atom.a) || !isScaled(atom.b)) throw new CannotLower("mma", `${atom.a} has no scale factors`);
-  const [a, b] = [scaledTypes[atom.a], scaledTypes[atom.b]];
-  const form = `mma.sync.aligned.${atom.shape}.row.col.kind::${atom.scaledKind}.f32.${a.element}.${b.element}.f32.${a.scale}`;
+  const form = `mma.sync.aligned.${atom.shape}.row.col.${atom.scaledForm}`;
   const factors = factorsOf(ctx, mma, atom);
   const part = (registers: readonly Reg[], step: number): Operand => {
     const each = registers.length / atom.steps;

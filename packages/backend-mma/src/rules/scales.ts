@@ -9,7 +9,7 @@ export const scaleRules: readonly Rule[] = [
     code: "TW2231",
     at: "schedule.tile",
     find({ s, atom }) {
-      if (atom.scaledKind === null) return null;
+      if (atom.scaledForm === null) return null;
       const extents = [
         ["m", s.tileM],
         ["n", s.tileN],
@@ -30,7 +30,7 @@ export const scaleRules: readonly Rule[] = [
     code: "TW2232",
     at: "schedule.copy",
     find({ s, atom }) {
-      if (atom.scaledKind === null || s.copy === "cp.async") return null;
+      if (atom.scaledForm === null || s.copy === "cp.async") return null;
       if (s.copy === "tma")
         return {
           message:
@@ -49,7 +49,7 @@ export const scaleRules: readonly Rule[] = [
     code: "TW2233",
     at: "schedule.sharedLayout",
     find: ({ s, atom }) =>
-      atom.scaledKind !== null && !isPacked(atom.a) && s.copy === "direct" && s.sharedLayout !== "plain"
+      atom.scaledForm !== null && !isPacked(atom.a) && s.copy === "direct" && s.sharedLayout !== "plain"
         ? {
             message: `slots with scale factors begin at multiples of no swizzle that single elements of ${atom.a} want`,
             hint: "nearest legal: sharedLayout=plain, or copy=cp.async",

@@ -21,7 +21,7 @@ export function randomSchedule(random: Random, problem: Problem, target: Target)
   if (!atom) throw new Error("no instruction");
   const base = defaultSchedule(scheduleModel);
   for (;;) {
-    const scaled = atom.scaledKind !== null;
+    const scaled = atom.scaledForm !== null;
     const [warpM, warpN] = scaled
       ? [atom.m * pick(random, [1, 2, 4, 8]), atom.n * pick(random, [2, 4, 8, 16])]
       : [atom.m * random.integer(1, 3), atom.n * pick(random, [1, 2, 3, 4, 8])];

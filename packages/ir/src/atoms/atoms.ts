@@ -5,7 +5,15 @@
  */
 
 import type { Precision } from "@tilewright/core";
-import { type DType, dtypes, type Feature, hasFeature, type Target } from "@tilewright/core";
+import {
+  type DType,
+  dtypes,
+  type Feature,
+  hasFeature,
+  isScaled,
+  scaledTypes,
+  type Target,
+} from "@tilewright/core";
 import type { Ownership, OwnershipMode } from "../tile/types.ts";
 
 export interface Atom {
@@ -28,8 +36,8 @@ export interface Atom {
    * which are added to the accumulators in f32 (tensor cores truncate their sums).
    */
   readonly precision: Precision | null;
-  /** Of block-scaled operands the instruction's kind, as PTX spells it with its modifiers; null of others. An atom has whole words of four scale factors. */
-  readonly scaledKind: string | null;
+  /** Of block-scaled operands what PTX spells behind the layouts: kind, block scaling and types; null of others. An atom has whole words of four scale factors. */
+  readonly scaledForm: string | null;
   readonly fragments: { readonly a: Ownership; readonly b: Ownership; readonly acc: Ownership };
 }
 
@@ -113,8 +121,14 @@ const rows: readonly AtomRow[] = [
 
 const N = 8;
 
+/** `kind::mxf4.block_scale.scale_vec::2X.f32.e2m1.e2m1.f32.ue8m0`. */
+function scaledForm(kind: string, a: DType, b: DType): string {
+  const [x, y] = [a, b].map((dtype) => (isScaled(dtype) ? scaledTypes[dtype] : null));
+  return `kind::${kind}.f32.${x?.element}.${y?.element}.f32.${x?.scale}`;
+}
+
 function atomOf(row: AtomRow, a: DType, b: DType): Atom {
-  const { m, acc, feature, precision = null, scaledKind = null, steps = 1 } = row;
+  const { m, acc, feature, precision = null, scaledKind, steps = 1 } = row;
   const k = row.k * steps;
   const run = elementsPerRegister(a);
   const halves = k / (4 * run);
@@ -134,7 +148,7 @@ function atomOf(row: AtomRow, a: DType, b: DType): Atom {
     acc,
     feature,
     precision,
-    scaledKind,
+    scaledForm: scaledKind === undefined ? null : scaledForm(scaledKind, a, b),
     fragments: {
       a: { rows: rowsOfA, cols: columnsOfA },
       b: { rows: rowsOfB, cols: columnsOfB },
