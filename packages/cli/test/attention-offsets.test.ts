@@ -148,6 +148,6 @@ test("bench and libraries: what is served, and what is not", async () => {
   const { code, stderr } = await cli("compile --library out --kernels -", { stdin: JSON.stringify(library) });
   expect([code, stderr]).toEqual([
     2,
-    expect.stringContaining("launchers have no place for offsets of sequences"),
+    expect.stringContaining("launchers have no place for offsets and pages of sequences"),
   ]);
 });

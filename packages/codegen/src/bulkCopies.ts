@@ -6,7 +6,6 @@ import {
   blockShape,
   blocksOfTile,
   bufferOf,
-  type Expr,
   loadCut,
   type Ring,
   readersOf,
@@ -17,7 +16,9 @@ import { clusterPlace, multicastMask, placeInPair } from "./clusters.ts";
 import type { Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
 import type { StmtOf } from "./engine.ts";
-import { batchCoordinate } from "./globalAddress.ts";
+import { batchCoordinate, tableEntries } from "./globalAddress.ts";
+import { indexValue } from "./indexValue.ts";
+import { grainOf, inPages, type PageStart, pageStart, rowInPages } from "./pages.ts";
 import { barrierAt, slotAddress, smemBase } from "./pipelines.ts";
 import { mapAddress, mapDimensions } from "./tensorMaps.ts";
 
@@ -25,79 +26,11 @@ type U32 = Reg<"u32">;
 /** What a tensor coordinate may be. */
 export type Coordinates = readonly (U32 | IntegerOperand)[];
 
-/**
- * An index as a register or a constant: tile variables, the open loop's counter, a constant, and `by`, which no loop changes. `per`: divided by it, where
- * every term but `by` is a multiple. `kept`: in a register of its own; off: computed where it is used.
- */
-export function indexValue(
-  ctx: Context,
-  e: Expr,
-  extra = 0,
-  by: U32 | null = null,
-  per = 1,
-  kept = true,
-): U32 | IntegerOperand {
-  const folded = ctx.fold(e);
-  const [whole, beyond] =
-    folded.kind === "add" && folded.rhs.kind === "const" ? [folded.lhs, folded.rhs.value] : [folded, 0];
-  if (whole.kind === "div") {
-    const at = quotientValue(ctx, indexValue(ctx, whole.lhs), whole.divisor);
-    const offset = beyond + extra;
-    if (at.kind !== "register") return imm(Number(at.value) + offset);
-    return offset === 0 ? at : moved(ctx, at, offset);
-  }
-  const { constant, terms } = ctx.linear(folded);
-  const quotient = (value: number): number => {
-    if (value % per !== 0) throw new CannotLower("index", `${value} is no multiple of ${per}`);
-    return value / per;
-  };
-  const fixed = quotient(constant + extra);
-  let sum: U32 | null = by;
-  const { loop } = ctx;
-  for (const [name, factor] of terms) {
-    if (loop?.var === name) continue;
-    const tile = ctx.tileVars.get(name);
-    if (!tile) throw new CannotLower(`%${name}`, "is not in scope here");
-    if (tile.reg === null) continue;
-    const term = ctx.values.scale(tile.reg, quotient(factor));
-    sum = sum === null ? term : ctx.values.sum(sum, term);
-  }
-  const base: U32 | IntegerOperand =
-    sum === null
-      ? imm(fixed)
-      : fixed === 0
-        ? sum
-        : kept
-          ? ctx.values.sum(sum, imm(fixed))
-          : moved(ctx, sum, fixed);
-  const factor = loop === null ? 0 : quotient(terms.get(loop.var) ?? 0);
-  if (loop === null || factor === 0) return base;
-  const key = `${base.kind === "register" ? base.name : fixed}+${loop.counter.name}*${factor}`;
-  return ctx.perIteration(key, (code) => {
-    const d = ctx.entry.reg("u32", "at");
-    code.emit(null, "mad.lo.u32", d, loop.counter, imm(factor), base);
-    return d;
-  });
-}
-
-/** An index divided, without its remainder. */
-function quotientValue(ctx: Context, index: U32 | IntegerOperand, divisor: number): U32 | IntegerOperand {
-  if (index.kind !== "register") return imm(Math.floor(Number(index.value) / divisor));
-  const [d, log] = [ctx.entry.reg("u32", "at"), Math.log2(divisor)];
-  if (Number.isInteger(log)) ctx.body.emit(null, "shr.u32", d, index, imm(log));
-  else ctx.body.emit(null, "div.u32", d, index, imm(divisor));
-  return d;
-}
-
-/** So far on, as a value that nothing after it asks for again. */
-function moved(ctx: Context, from: U32, by: number): U32 {
-  const d = ctx.entry.reg("u32", "at");
-  ctx.body.emit(null, "add.u32", d, from, imm(by));
-  return d;
-}
-
 /** Boxes of a copy up to which their coordinates have registers of their own: a producer with a budget has 24 in all. */
 const KEPT_BOXES = 4;
+
+/** Pages of a copy whose numbers are loaded before the first box: more would take the registers of a producer with a budget. */
+const PAGES_AHEAD = 8;
 
 /** Coordinates of the block's problem in the map of a global buffer. */
 const batchCoordinates = (ctx: Context, buffer: string): readonly U32[] =>
@@ -178,11 +111,30 @@ export function copyBulk(ctx: Context, copy: StmtOf<"copy">): void {
   const form = `cp.async.bulk.tensor.${dims}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes${shared}${paired ? ".cta_group::2" : ""}${policy.hint}`;
   const kept = each <= KEPT_BOXES;
   const mask = multicast === null ? [] : [multicastMask(ctx, multicast)];
+  const pages = inPages(ctx, copy.src.buffer);
+  const starts = new Map<number, PageStart>();
+  const rowsInMemory = new Map<number, U32>();
+  // Of a box so many rows and columns beyond the first one, as its map wants it.
+  const coordinate = (side: 0 | 1, at: number): U32 | IntegerOperand => {
+    const per = side === 0 ? perRow : perCol;
+    const index = (at: number) => indexValue(ctx, copy.src.origin[side], at, further(side), per, kept);
+    if (pages?.axis !== side) return index(at);
+    const from = at % pages.size;
+    const whole =
+      from === 0 && further(side) === null && grainOf(ctx, copy.src.origin[side], pages) === pages.size;
+    const start = starts.get(from) ?? pageStart(ctx, pages, tableEntries(ctx, pages), index(from), whole);
+    starts.set(from, start);
+    const row = rowsInMemory.get(at) ?? rowInPages(ctx, start, (at - from) / pages.size);
+    rowsInMemory.set(at, row);
+    return row;
+  };
+  // Pages first: the numbers of all come at once.
+  if (pages !== null)
+    for (const { row, col } of cut.pieces.slice(0, each))
+      if (rowsInMemory.size < PAGES_AHEAD) coordinate(pages.axis, pages.axis === 0 ? row : col);
   for (const piece of cut.pieces.slice(0, each)) {
-    // The box so many rows and columns beyond the piece's, as its map wants it.
     const box = (rows: number, cols: number) => {
-      const row = indexValue(ctx, copy.src.origin[0], piece.row + rows, further(0), perRow, kept);
-      const col = indexValue(ctx, copy.src.origin[1], piece.col + cols, further(1), perCol, kept);
+      const [row, col] = [coordinate(0, piece.row + rows), coordinate(1, piece.col + cols)];
       const at = coordinatesOf(ctx, copy.src.buffer, cut.contiguous, row, col, cut.runs);
       return tensorAddr(mapAddress(ctx, copy.src.buffer), ...at);
     };

@@ -20,11 +20,12 @@ import {
   wholeView,
 } from "@tilewright/ir";
 import { type AddressOperand, addr, imm, special, sym, tensorAddr, vec } from "@tilewright/ptx";
-import { coordinatesOf, indexValue } from "./bulkCopies.ts";
+import { coordinatesOf } from "./bulkCopies.ts";
 import { cachePolicy } from "./cachePolicy.ts";
 import type { Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
 import type { StmtOf } from "./engine.ts";
+import { indexValue } from "./indexValue.ts";
 import { fenceText } from "./machine.ts";
 import { firstOf } from "./roles.ts";
 import { sharedAddress } from "./sharedAddress.ts";

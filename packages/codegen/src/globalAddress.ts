@@ -10,11 +10,13 @@ import {
   stepMatrix,
   stepOfBuffer,
 } from "@tilewright/core";
-import { bufferOf, gatedLayout, transposedStrides, type View } from "@tilewright/ir";
+import { bufferOf, gatedLayout, lit, transposedStrides, type View } from "@tilewright/ir";
 import { type AddressOperand, addr, imm, special } from "@tilewright/ptx";
 import type { Code, Pred, Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
 import { expertSteps, groupField } from "./groups.ts";
+import { indexValue } from "./indexValue.ts";
+import { grainOf, type InPages, inPages, pageStart, rowInPages } from "./pages.ts";
 import {
   axisStrides,
   type BatchStride,
@@ -27,7 +29,7 @@ import {
   strideKey,
   strideRegister,
 } from "./sizes.ts";
-import type { ThreadCoord, ThreadPosition } from "./threads.ts";
+import { NOWHERE, type ThreadCoord, type ThreadPosition } from "./threads.ts";
 import { copyPointer } from "./transposedCopies.ts";
 
 /** Offsets beyond this go into the base pointer: an address holds a signed 32-bit offset (PTX ISA, operands: addresses). */
@@ -41,7 +43,58 @@ export function globalAddress(
   row: number,
   col: number,
 ): AddressOperand {
-  return arrayAddress(ctx, globalArray(ctx, view.buffer), view.origin, position, row, col);
+  const array = globalArray(ctx, view.buffer);
+  const pages = inPages(ctx, view.buffer);
+  if (pages !== null) return pagedAddress(ctx, array, pages, view.origin, position, [row, col]);
+  return arrayAddress(ctx, array, view.origin, position, row, col);
+}
+
+/** The same of a matrix in pages. Where all threads have rows of one page, its address is computed once for them, and rows of the page are constants apart. */
+function pagedAddress(
+  ctx: Context,
+  array: GlobalArray,
+  pages: InPages,
+  origin: View["origin"],
+  position: ThreadPosition,
+  at: readonly [number, number],
+): AddressOperand {
+  const { axis, size } = pages;
+  const along = axis === 0 ? position.row : position.col;
+  const stride = axis === 0 ? array.rowStride : array.colStride;
+  if (typeof stride !== "number")
+    throw new CannotLower(`%${array.name}`, "lies in pages of sizes of the launch");
+  const { constant } = ctx.linear(origin[axis]);
+  const grain = grainOf(ctx, { kind: "sub", lhs: origin[axis], rhs: lit(constant) }, pages);
+  const from = Math.floor((constant + at[axis]) / grain) * grain;
+  const rest = constant + at[axis] - from;
+  const together = along.bits !== null && along.bits + rest < grain;
+  const index = together
+    ? indexValue(ctx, origin[axis], from - constant)
+    : indexValue(ctx, origin[axis], at[axis], along.reg);
+  const { base, offset } = arrayPlace(
+    ctx,
+    array,
+    axis === 0 ? [lit(0), origin[1]] : [origin[0], lit(0)],
+    together ? position : axis === 0 ? { ...position, row: NOWHERE } : { ...position, col: NOWHERE },
+    axis === 0 ? (together ? rest : 0) : at[0],
+    axis === 1 ? (together ? rest : 0) : at[1],
+  );
+  const key = index.kind === "register" ? index.name : index.value;
+  const moved = ctx.perIteration(`${base.name} in page of ${key}`, (code) =>
+    ctx.into(code, () => {
+      const start = pageStart(ctx, pages, tableEntries(ctx, pages), index, together && grain === size);
+      const d = ctx.entry.reg("u64", "gp");
+      ctx.body.emit(null, "mad.wide.s32", d, rowInPages(ctx, start, 0), imm(stride), base);
+      return d;
+    }),
+  );
+  return addr(moved, offset);
+}
+
+/** Entries of the problem at hand in the table of pages. */
+export function tableEntries(ctx: Context, { table }: InPages): Reg<"u64"> {
+  const { name, batchStride } = globalArray(ctx, table);
+  return ofProblem(ctx, pointer(ctx, name), batchStride);
 }
 
 /** An operand of the problem, or the matrix of a step, as an array. */
@@ -125,6 +178,19 @@ export function arrayAddress(
   row: number,
   col: number,
 ): AddressOperand {
+  const { base, offset } = arrayPlace(ctx, array, origin, position, row, col);
+  return addr(base, offset);
+}
+
+/** The same as a register and bytes beside it. */
+function arrayPlace(
+  ctx: Context,
+  array: GlobalArray,
+  origin: View["origin"],
+  position: ThreadPosition,
+  row: number,
+  col: number,
+): { readonly base: Reg<"u64">; readonly offset: number } {
   const { rowStride, colStride } = array;
   const [r, c] = [ctx.linear(origin[0]), ctx.linear(origin[1])];
   const offsets = [
@@ -162,7 +228,7 @@ export function arrayAddress(
   // Distances that only the launch knows are no offsets of instructions.
   for (const [stride, at] of offsets)
     if (typeof stride !== "number") base = ahead(ctx, array.name, base, stride, at);
-  return addr(base, bytes - far);
+  return { base, offset: bytes - far };
 }
 
 /**

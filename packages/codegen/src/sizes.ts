@@ -17,6 +17,7 @@ import { CannotLower } from "./cannotLower.ts";
 import type { Reg } from "./code.ts";
 import type { Context } from "./context.ts";
 import { expertCount, groupField } from "./groups.ts";
+import { inPages } from "./pages.ts";
 
 type U32 = Reg<"u32">;
 
@@ -49,6 +50,8 @@ function sizeRegister(ctx: Context, name: SizeName): U32 {
 export function extentOf(ctx: Context, buffer: string, axis: 0 | 1, shape: readonly [number, number]): Count {
   const [rows] = axis === 0 ? outerRunsOf(ctx.program, buffer) : [];
   if (rows !== undefined) return ctx.values.sum(ctx.variable(rows.first), ctx.variable(rows.count));
+  const paged = inPages(ctx, buffer);
+  if (paged?.axis === axis) return ctx.variable(paged.count);
   const which = buffer.toLowerCase();
   if (which !== "a" && which !== "b" && which !== "c" && which !== "d") return shape[axis];
   const name = extentNames[which][axis];

@@ -102,6 +102,11 @@ export const attentionTable: readonly Fields[] = [
     lse: true,
   }),
   request(33, 140, 72, { ...f16, batch: 2, valueDim: 40, offsets: "both", causal: "top-left", alibi: true }),
+  // Keys in pages, smaller and larger than a part; of a pool with fewer than all sequences fill, some are two sequences'.
+  request(5, 100, 32, { batch: 3, pageSize: 8, pages: 20, lse: true }),
+  request(1, 300, 64, { ...bf16, batch: 2, heads: 4, kvHeads: 1, pageSize: 16, layout: "bshd" }),
+  request(70, 150, 64, { ...f16, batch: 2, heads: 2, pageSize: 64, causal: true }),
+  request(20, 90, 72, { ...f16, batch: 2, valueDim: 40, pageSize: 256, window: 20, alibi: true }),
 ];
 
 /** A request from a seed: the same seed gives the same one everywhere. */
@@ -124,7 +129,9 @@ function randomAttention(random: Random, dtype: NonNullable<Fields["dtype"]>): F
   };
   // Sequences of lengths of their own, whose scores no bias is added to.
   const offsets = often(pick<"both" | "keys">(random, ["both", "keys"]));
-  if (offsets !== undefined) Object.assign(fields, { offsets, bias: undefined, batch: random.integer(1, 3) });
+  const pageSize = offsets === undefined ? often(pick(random, [8, 16, 64, 128])) : undefined;
+  if ((offsets ?? pageSize) !== undefined)
+    Object.assign(fields, { offsets, pageSize, bias: undefined, batch: random.integer(1, 3) });
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as Fields;
 }
 

@@ -187,7 +187,7 @@ export function caseData(
     const operand = "operand" in step ? step.operand : null;
     const dtype = operand?.dtype ?? ("dtype" in step ? step.dtype : "f32");
     const count = bytes / sizeOf(dtype);
-    const data = runData(step, count, seed * 32 + i) ?? random(dtype, count, 3 + i);
+    const data = runData(problem, i, count, (each) => seed * 32 + each) ?? random(dtype, count, 3 + i);
     return operand ? poisonGaps(operand.dtype, data, stepMask(problem, i, operand, data.length)) : data;
   });
   const alpha = problem.alpha === "runtime" ? (scalars.alpha ?? usual.alpha) : problem.alpha;

@@ -76,10 +76,14 @@ export {
 export { LEAST_MAGNITUDE, largestOf, quantization, quantizeOf } from "./problem/quantize.ts";
 export { defineProblem, operations, readProblemRequest } from "./problem/request.ts";
 export {
+  checkPages,
   checkRunOffsets,
   outerRuns,
+  pagesOf,
+  rowInPage,
   runAt,
   runData,
+  runEnds,
   runOffsets,
   runsOf,
   type ToldRuns,

@@ -56,6 +56,14 @@ export interface Runs {
   readonly outer: boolean;
   readonly most: number;
   readonly total: number;
+  /** They lie in pages: absent, one behind the other. */
+  readonly pages?: Pages | undefined;
+}
+
+/** Rows in pages of `size`, a power of two: the columns of step `table` are the numbers of those that a problem of a batch has, in their order. */
+export interface Pages {
+  readonly size: number;
+  readonly table: number;
 }
 
 /**
@@ -116,7 +124,7 @@ export type EpilogueStep =
       readonly operand: Operand;
       readonly rows: number;
       readonly columns: number;
-      /** Its two columns tell rows of the problems of a batch apart (`problem/runs.ts`). */
+      /** Its columns, two, or of rows in pages one, tell rows of the problems of a batch apart (`problem/runs.ts`). */
       readonly runs?: Runs | undefined;
       readonly name?: string | undefined;
     }

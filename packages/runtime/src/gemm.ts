@@ -2,6 +2,7 @@
 
 import {
   type Checked,
+  checkPages,
   checkProblem,
   checkRunOffsets,
   type Diagnostic,
@@ -119,10 +120,20 @@ export function runGemm(
 /** What is wrong with offsets of runs that the host has: TW1020. A kernel takes any, and stays inside of its matrices. */
 const offsetProblems = (problem: Problem, { steps = [] }: Pick<GemmInputs, "steps">): readonly Diagnostic[] =>
   runsOf(problem).flatMap((runs) => {
-    const bytes = steps[runs.step];
-    if (!(bytes instanceof Uint8Array) || bytes.byteLength % 4 !== 0) return [];
-    const offsets = new Int32Array(bytes.slice().buffer);
-    return checkRunOffsets(runs, offsets, `steps[${runs.step}]`);
+    const told = (step: number): Int32Array | null => {
+      const bytes = steps[step];
+      const given = bytes instanceof Uint8Array && bytes.byteLength % 4 === 0;
+      return given ? new Int32Array(bytes.slice().buffer) : null;
+    };
+    const [offsets, { pages }] = [told(runs.step), runs];
+    if (offsets === null) return [];
+    if (pages === undefined) return checkRunOffsets(runs, offsets, `steps[${runs.step}]`);
+    return checkPages(
+      runs,
+      offsets,
+      told(pages.table),
+      (of) => `steps[${of === "table" ? pages.table : runs.step}]`,
+    );
   });
 
 /** Launch-time scalars of the epilogue, under the names of their steps. */

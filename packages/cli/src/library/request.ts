@@ -216,11 +216,17 @@ function stated(
     return err([problemWith(codes.conflict, at, message, { hint: `its sizes are ${own.join(", ")}` })]);
   }
   if (operation.problem.op === "attention") {
-    if (operation.problem.offsets !== undefined) {
-      const message = "launchers have no place for offsets of sequences";
-      return err([
-        problemWith(codes.conflict, `${at}.offsets`, message, { hint: "compile writes one kernel" }),
-      ]);
+    const { offsets, pageSize } = operation.problem;
+    const told = Object.entries({ offsets, pageSize }).flatMap(([name, given]) =>
+      given === undefined ? [] : [name],
+    );
+    if (told.length > 0) {
+      const message = "launchers have no place for offsets and pages of sequences";
+      return err(
+        told.map((name) =>
+          problemWith(codes.conflict, `${at}.${name}`, message, { hint: "compile writes one kernel" }),
+        ),
+      );
     }
     const fields = { ...operation.problem, ...sizes.dims };
     // An operator finds heads and queries by their axes.

@@ -5,6 +5,7 @@ import {
   dtypes,
   err,
   evaluateLaunchExpr,
+  evenProblem,
   findTarget,
   type Gpu,
   launchableRegisters,
@@ -311,7 +312,7 @@ function predictionOfProgram(
 ): Prediction | null {
   const kernel = kernelOf(program, blocks);
   if (kernel === null || machine.flopsPerCycle[kernel.engine] === undefined) return null;
-  return predict(productOf(problem), kernel, machine);
+  return predict(productOf(evenProblem(problem)), kernel, machine);
 }
 
 /** How the main kernel of an artefact fills an SM, and what for: registers are estimated from the program. */

@@ -53,6 +53,14 @@ export const attentionFlags = {
     hint: "N",
     group,
   }),
+  pageSize: number(
+    "K and V are pools of pages of so many keys, a power of two: a table (int32, [batch, pages of the longest]) and the number of keys of each sequence (int32) are in device memory; --keys is that of the longest",
+    { hint: "N", group },
+  ),
+  pages: number("pages of the pools, with --page-size (default: as many as all sequences fill)", {
+    hint: "N",
+    group,
+  }),
   scale: number("factor of Q.K^T (default 1 / sqrt(head dim))", { hint: "X", group }),
   rescaleAbove: number(
     "replace the maximum that weights are scaled by only where it grew by more than this power of 2 (default 0)",

@@ -118,7 +118,7 @@ export function randomInputs(
     const dtype = stepDType(step);
     if (bytes === undefined || dtype === null) return null;
     const count = bytes / sizeOf(dtype);
-    return runData(step, count, options.seed + i) ?? random(3 + i, dtype, count);
+    return runData(problem, i, count, (step) => options.seed + step) ?? random(3 + i, dtype, count);
   });
   const scales = (which: "a" | "b", stream: number): Uint8Array | null =>
     factorBytes(problem, `sf${which}`, factors) ??

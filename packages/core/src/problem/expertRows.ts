@@ -7,6 +7,7 @@ import { dtypes, sizeOf } from "../dtype.ts";
 import { type Batch, type ExpertRows, operandShape, type Problem } from "../problem.ts";
 import type { BatchedOperand } from "./batch.ts";
 import { invalid, problemCodes } from "./codes.ts";
+import { longestRuns } from "./runs.ts";
 import { packedStride } from "./size.ts";
 import { stepExtents, stepMatrix } from "./stepInputs.ts";
 import { rangeOfSize, type SizeRange } from "./symbolic.ts";
@@ -15,12 +16,12 @@ import { rangeOfSize, type SizeRange } from "./symbolic.ts";
 export const expertRowsOf = ({ batch }: { readonly batch: Batch }): ExpertRows | null =>
   batch.kind === "grouped" ? (batch.rows ?? null) : null;
 
-/** The problem that schedules are chosen for: of experts that share rows one with as many as the others. */
+/** The problem that schedules are chosen for: of experts that share rows one with as many as the others, of runs the longest. */
 export function evenProblem(problem: Problem): Problem {
   const { batch, m } = problem;
   return batch.kind === "grouped" && batch.rows === "offsets"
     ? { ...problem, m: Math.ceil(m / batch.count) }
-    : problem;
+    : longestRuns(problem);
 }
 
 /** Bytes from an operand's first element to that of a group: `row` times the number of the group's first row, and `group` times its own. */

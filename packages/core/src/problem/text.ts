@@ -72,7 +72,9 @@ export function printStep(step: EpilogueStep): string {
 
 const runsText = (step: Extract<EpilogueStep, { kind: "factor" | "result" }>): string => {
   const runs = step.kind === "factor" ? step.runs : undefined;
-  return runs === undefined ? "" : `,${runs.outer ? "outer" : "inner"}:${runs.most}:${runs.total}`;
+  if (runs === undefined) return "";
+  const pages = runs.pages === undefined ? "" : `:${runs.pages.size}:${runs.pages.table}`;
+  return `,${runs.outer ? "outer" : "inner"}:${runs.most}:${runs.total}${pages}`;
 };
 
 /** Steps joined by `|`, `none` when there are none. */
@@ -188,9 +190,10 @@ function argument(name: string, text: string): Json {
   if (name === "operand") return operandText(text);
   if (["min", "max", "rows", "columns", "group"].includes(name)) return number(text);
   if (name === "runs") {
-    const [which, most, total] = text.split(":");
+    const [which, most, total, size, table] = text.split(":");
     const outer = which === "outer" ? true : which === "inner" ? false : (which ?? "");
-    return { outer, most: number(most ?? ""), total: number(total ?? "") };
+    const pages = size === undefined ? undefined : { size: number(size), table: number(table ?? "") };
+    return { outer, most: number(most ?? ""), total: number(total ?? ""), ...(pages && { pages }) };
   }
   if (name === "saturate") return text === "saturate" ? true : text === "ieee" ? false : text;
   return text;

@@ -38,6 +38,14 @@ export const attentionRequestSchema = z
       1,
       "with offsets both: rows of Q of all sequences; batch * queries unless given",
     ).optional(),
+    pageSize: integer(
+      8,
+      "K and V are pools of pages, [pages, pageSize, kvHeads, columns]: a table in device memory (int32, [batch, keys / pageSize rounded up]) says which pages a sequence has, and a vector (int32, batch) how many keys; keys are those of the longest. A power of two",
+    ).optional(),
+    pages: integer(
+      1,
+      "with pageSize: pages of the pools; as many as all sequences fill unless given",
+    ).optional(),
     totalKeys: integer(1, "with offsets: rows of K of all sequences; batch * keys unless given").optional(),
     dtype: z.enum(attentionDTypes).optional().describe("of Q, K and V; f32 unless given"),
     d: z

@@ -49,9 +49,16 @@ const runs = z
     outer: z.boolean().describe("rows of A and of what is stored; else of other factors"),
     most: integer(1, "rows of the longest run"),
     total: integer(1, "rows of all"),
+    pages: z
+      .strictObject({
+        size: integer(1, "rows of a page, a power of two"),
+        table: integer(0, "the step with the numbers of a problem's pages"),
+      })
+      .optional()
+      .describe("rows lie in pages: the step's one column says how many there are"),
   })
   .describe(
-    "outer:MOST:TOTAL, or inner, in text; left out of a factor: the step's two columns say where runs of rows begin and end, cumulative offsets of a batch",
+    "outer:MOST:TOTAL, or inner, in text, with :SIZE:TABLE of pages; left out of a factor: the step's two columns say where runs of rows begin and end, cumulative offsets of a batch",
   );
 
 const epilogueSteps = <T extends z.ZodType>(operand: T) =>

@@ -1,8 +1,10 @@
 /** The least time a GEMM can take on a GPU. */
 import { dtypes, productDType } from "../dtype.ts";
+import { type BatchedOperand, batchAxes } from "../problem/batch.ts";
+import { longestRuns } from "../problem/runs.ts";
 import { factorsSize } from "../problem/scales.ts";
 import { stepExtents } from "../problem/stepInputs.ts";
-import { type Operand, operandShape, type Problem, productColumns } from "../problem.ts";
+import { type EpilogueStep, type Operand, operandShape, type Problem, productColumns } from "../problem.ts";
 import type { Gpu } from "../target.ts";
 
 export interface Roofline {
@@ -23,6 +25,9 @@ export interface Roofline {
   readonly attainableTflops: number;
 }
 
+/** Steps whose matrices have extents of their own. */
+const apart: ReadonlySet<EpilogueStep["kind"]> = new Set(["factor", "result", "quantize"]);
+
 /**
  * Roofline of a problem. Grouped batches are taken at their upper bounds. Batch strides of 0 share a matrix, which then counts once.
  * Scale factors count with their operands. Epilogue operands (residual, gate, second output) count with D's extent, vectors not at all.
@@ -32,26 +37,30 @@ export function roofline(problem: Problem, gpu: Gpu): Roofline {
   const count = batch.kind === "none" ? 1 : batch.count;
   // Experts that offsets tell apart share the rows of one A and D.
   const parts = batch.kind === "grouped" && batch.rows === "offsets" ? 1 : count;
-  const copies = (stride: number) => (stride === 0 ? 1 : count);
-  const bytesOf = (operand: Operand, which: "a" | "b" | "c" | "d", times: number): number => {
-    const [rows, columns] = operandShape(problem, which);
-    return Math.ceil((rows * columns * dtypes[operand.dtype].bits) / 8) * times;
-  };
+  // Along an axis of the batch that a matrix lacks all share it.
+  const copies = (which: BatchedOperand, otherwise: number): number =>
+    batch.kind === "strided" && batch.axes !== undefined
+      ? batchAxes(problem, which).reduce((product, { extent }) => product * extent, 1)
+      : otherwise;
+  const own = (stride: number): number => (stride === 0 ? 1 : count);
+  const bytesOf = ({ dtype }: Operand, [rows, columns]: readonly [number, number], times: number): number =>
+    Math.ceil((rows * columns * dtypes[dtype].bits) / 8) * times;
   const strides = batch.kind === "strided" ? batch : { strideA: 1, strideB: 1, strideC: 1 };
+  const [shapeOf, { a, b, c, d }] = [operandShape.bind(null, problem), problem];
   let bytes =
-    bytesOf(problem.a, "a", Math.min(parts, copies(strides.strideA))) +
-    bytesOf(problem.b, "b", copies(strides.strideB));
-  if (problem.c !== null) bytes += bytesOf(problem.c, "c", Math.min(parts, copies(strides.strideC)));
-  bytes += bytesOf(problem.d, "d", parts);
+    bytesOf(a, shapeOf("a"), copies("a", Math.min(parts, own(strides.strideA)))) +
+    bytesOf(b, shapeOf("b"), copies("b", own(strides.strideB)));
+  if (c !== null) bytes += bytesOf(c, shapeOf("c"), Math.min(parts, own(strides.strideC)));
+  bytes += bytesOf(d, shapeOf("d"), copies("d", parts));
   for (const which of ["a", "b"] as const) bytes += factorsSize(problem, which);
-  for (const step of problem.epilogue)
-    if ("operand" in step)
-      bytes +=
-        step.kind === "result" || step.kind === "quantize"
-          ? (stepExtents(problem, step).reduce((x, y) => x * y, parts) * dtypes[step.operand.dtype].bits) / 8
-          : bytesOf(step.operand, step.kind === "factor" ? "b" : "d", step.kind === "factor" ? count : parts);
+  for (const [i, step] of problem.epilogue.entries())
+    if ("operand" in step) {
+      const shape = apart.has(step.kind) ? stepExtents(problem, step) : shapeOf("d");
+      bytes += bytesOf(step.operand, shape, copies(`epilogue${i}`, step.kind === "factor" ? count : parts));
+    }
 
-  const flops = 2 * problem.m * productColumns(problem) * problem.k * parts;
+  const longest = longestRuns(problem);
+  const flops = 2 * longest.m * productColumns(longest) * longest.k * parts;
   const peakTflops = gpu.peakTflops[productDType(problem.a.dtype, problem.b.dtype)] ?? null;
   const computeUs = peakTflops === null ? null : flops / (peakTflops * 1e6);
   const memoryUs = bytes / (gpu.memoryGBs * 1e3);

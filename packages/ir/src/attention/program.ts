@@ -22,12 +22,13 @@ export type AttentionViews = Readonly<Partial<Record<"Q" | "K" | "V" | "O" | "bi
 
 /** The text of the program. */
 export function attentionText(attention: Attention, views: AttentionViews = {}): string {
-  const { heads, kvHeads, batch, queries, keys, headDim, valueDim, dtype, stored, bias } = attention;
+  const { heads, kvHeads, batch, queries, keys, headDim, valueDim, dtype, stored, bias, pageSize } =
+    attention;
   const rows = rowsOf(attention, views);
   // Heads that are rows are no axis of the batch.
   const shared = rows.packed ? 1 : heads / kvHeads;
   const name = `attention_${dtype}_b${batch}_h${heads}${shared === 1 ? "" : `_${kvHeads}`}_q${queries}_k${keys}_d${headDim}`;
-  const parts = keys > MOST_AT_ONCE || attention.offsets !== null;
+  const parts = keys > MOST_AT_ONCE || hasOwnKeys(attention);
   const sum = parts ? "%l" : "%y";
   const both = attention.offsets === "both";
   const query = axesOf(
@@ -35,7 +36,11 @@ export function attentionText(attention: Attention, views: AttentionViews = {}):
     ["h", ...(shared === 1 ? [] : ["g"])],
     both ? [] : ["b"],
   );
-  const key = axesOf(attention.layout, ["h"], attention.offsets === null ? ["b"] : []);
+  const key = axesOf(
+    pageSize === null ? attention.layout : "bshd",
+    ["h"],
+    hasOwnKeys(attention) ? [] : ["b"],
+  );
   const r = rows.axis;
   return `${[
     "tile.ir 6",
@@ -44,7 +49,7 @@ export function attentionText(attention: Attention, views: AttentionViews = {}):
     `  axis h = ${kvHeads} batch`,
     ...(shared === 1 ? [] : [`  axis g = ${shared} batch`]),
     `  axis ${r} = ${rows.packed ? queries * (heads / kvHeads) : queries}${both ? ` runs %qo along b of ${attention.totalQueries}` : ""}`,
-    `  axis s = ${keys}${attention.offsets === null ? (parts ? "" : " whole") : ` runs %ko along b of ${attention.totalKeys}`}`,
+    `  axis s = ${keys}${hasOwnKeys(attention) ? `${pageSize === null ? " runs %ko" : ` pages %table of ${pageSize} rows %lengths`} along b of ${attention.totalKeys}` : parts ? "" : " whole"}`,
     `  axis d = ${headDim}`,
     `  axis e = ${valueDim} whole`,
     `  param %Q ${dtype}${views.Q ? strided(views.Q, shared, ["q", "d"]) : `[${query(r, "d")}]`}`,
@@ -75,6 +80,9 @@ export function attentionText(attention: Attention, views: AttentionViews = {}):
     "}",
   ].join("\n")}\n`;
 }
+
+/** Whether sequences have keys as many as a number in device memory says. */
+const hasOwnKeys = ({ offsets, pageSize }: Attention): boolean => offsets !== null || pageSize !== null;
 
 /** What rows of a tile are. */
 interface Rows {
@@ -224,8 +232,9 @@ interface Positions {
   readonly offset: number;
 }
 
-function positionsOf({ offsets, causal, queries, offset }: Attention, query: string): Positions {
-  if (offsets === null || causal === "top-left") return { key: "s", query, offset };
+function positionsOf(attention: Attention, query: string): Positions {
+  const { offsets, causal, queries, offset } = attention;
+  if (!hasOwnKeys(attention) || causal === "top-left") return { key: "s", query, offset };
   return offsets === "both"
     ? { key: "end(s)", query: "end(q)", offset: 0 }
     : { key: "end(s)", query, offset: -queries };
@@ -240,14 +249,14 @@ function addedTo(attention: Attention, row: string): string {
 
 /** The score where a query sees the key, else -inf; null without a mask. */
 function masked(attention: Attention, row: string): string | null {
-  const { causal, window, keys, queries, offsets } = attention;
+  const { causal, window, keys, queries } = attention;
   const { key, query, offset } = positionsOf(attention, row);
   let value = "%S";
   const ahead = causal ? 0 : window === null ? null : window - 1;
   // Keys below the diagonal of the last query are all seen by it.
-  if (ahead !== null && (offsets !== null || offset + ahead < keys - 1))
+  if (ahead !== null && (hasOwnKeys(attention) || offset + ahead < keys - 1))
     value = `select(${key} < ${position(query, offset + ahead + 1)}, ${value}, -inf)`;
-  if (window !== null && (offsets !== null || queries - 1 + offset >= window))
+  if (window !== null && (hasOwnKeys(attention) || queries - 1 + offset >= window))
     value = `select(${key} < ${position(query, offset - window + 1)}, -inf, ${value})`;
   return value === "%S" ? null : value;
 }
@@ -257,10 +266,14 @@ const position = (query: string, by: number): string =>
   query === "0" ? `${by}` : by < 0 ? `${query} - ${-by}` : `${query} + ${by}`;
 
 /** Whether some query may see no key at all: its O is 0. */
-const leavesNone = ({ causal, offset, window, queries, keys, bias, offsets }: Attention): boolean =>
-  // A sequence may have none.
-  offsets !== null ||
-  // It may be a mask: -inf of every key.
-  bias !== null ||
-  (causal && offset < 0) ||
-  (window !== null && (offset + window - 1 < 0 || queries - 1 + offset - window + 1 > keys - 1));
+const leavesNone = (attention: Attention): boolean => {
+  const { causal, offset, window, queries, keys, bias } = attention;
+  return (
+    // A sequence may have none.
+    hasOwnKeys(attention) ||
+    // It may be a mask: -inf of every key.
+    bias !== null ||
+    (causal && offset < 0) ||
+    (window !== null && (offset + window - 1 < 0 || queries - 1 + offset - window + 1 > keys - 1))
+  );
+};

@@ -24,11 +24,14 @@ export interface Attention {
   readonly headDim: number;
   readonly valueDim: number;
   readonly batch: number;
-  /** Whose sequences have lengths of their own, up to `queries` and `keys`; null: all have as many. */
+  /** Whose sequences, one behind the other, have lengths of their own, up to `queries` and `keys`; null: all have as many. */
   readonly offsets: NonNullable<AttentionRequest["offsets"]> | null;
   /** Rows of Q and of K of all sequences together. */
   readonly totalQueries: number;
   readonly totalKeys: number;
+  /** Keys of a page, of which K and V are pools, `pages` of them; null: they lie one behind the other. */
+  readonly pageSize: number | null;
+  readonly pages: number | null;
   /** Of Q, K and V, and of O. */
   readonly dtype: Element;
   readonly stored: Element;
@@ -57,12 +60,15 @@ export interface Attention {
 /** Most powers of 2 by which a row's maximum may grow: weights of f16 stay finite. */
 const MOST_GROWTH = 15;
 
+/** Keys of the smallest page: swizzles of bulk copies repeat after so many rows. */
+const LEAST_PAGE = 8;
+
 /** Queries of which those of one head leave most rows of a tile empty. */
 const FEW_QUERIES = 16;
 
 const sizes = [
   ...(["queries", "keys", "heads", "kvHeads", "headDim", "valueDim", "batch", "window"] as const),
-  ...(["totalQueries", "totalKeys"] as const),
+  ...(["totalQueries", "totalKeys", "pageSize", "pages"] as const),
 ];
 
 /** Attention from a request of any origin. Errors: TW1008 for its form, TW1001 and TW1002 for sizes, TW1019 for what they mean together; all at once. */
@@ -78,7 +84,8 @@ export function readAttention(given: unknown): Checked<Attention> {
   const found = checkAttention(request);
   if (found.length > 0) return err(found);
   const { batch = 1, offsets = null } = request;
-  const { queries, keys, headDim, heads = 1, dtype = "f32", causal = false } = request;
+  const { queries, keys, headDim, heads = 1, dtype = "f32", causal = false, pageSize = null } = request;
+  const pages = pageSize && (request.pages ?? batch * Math.ceil(keys / pageSize));
   return ok({
     ...{ queries, keys, heads, headDim, dtype },
     kvHeads: request.kvHeads ?? heads,
@@ -86,7 +93,9 @@ export function readAttention(given: unknown): Checked<Attention> {
     batch,
     offsets,
     totalQueries: (offsets === "both" && request.totalQueries) || batch * queries,
-    totalKeys: (offsets !== null && request.totalKeys) || batch * keys,
+    totalKeys: (offsets !== null && request.totalKeys) || (pageSize ?? 1) * (pages ?? batch * keys),
+    pageSize,
+    pages,
     stored: request.d?.dtype ?? dtype,
     layout: request.layout ?? "bhsd",
     causal: causal === true ? "bottom-right" : causal,
@@ -114,9 +123,12 @@ export function requestOfAttention(attention: Attention): AttentionRequest {
     offsets,
     totalQueries,
     totalKeys,
+    pageSize,
+    pages,
     ...rest
   } = attention;
   return {
+    ...(pageSize === null ? {} : { pageSize, pages: pages ?? 1 }),
     ...(offsets === null ? {} : { offsets, totalKeys }),
     ...(offsets === "both" ? { totalQueries } : {}),
     ...{ op: "attention", ...rest, d: { dtype: stored }, packHeads: packHeads ? "on" : "off" },
@@ -129,7 +141,7 @@ export function requestOfAttention(attention: Attention): AttentionRequest {
 /** One line, the fields in the order of a request; of what is off, nothing. */
 export function printAttention(attention: Attention): string {
   const { queries, keys, heads, kvHeads, headDim, valueDim, batch, dtype, stored: d, ...others } = attention;
-  const { offsets, totalQueries, totalKeys } = others;
+  const { offsets, totalQueries, totalKeys, pageSize, pages } = others;
   const { layout, causal, window, scale, bias, alibi, lse, packHeads, softCap, rescaleAbove } = others;
   const sizes = { queries, keys, heads, kvHeads, headDim, valueDim, batch, dtype, d, layout };
   const said = {
@@ -146,6 +158,8 @@ export function printAttention(attention: Attention): string {
     offsets,
     totalQueries: offsets === "both" && totalQueries,
     totalKeys: offsets !== null && totalKeys,
+    pageSize,
+    pages,
   };
   const fields = Object.entries(said).filter(([, value]) => value !== false && value !== null);
   return ["attention", ...fields.map(([name, value]) => `${name}=${value === true ? "on" : value}`)].join(
@@ -161,7 +175,7 @@ export function attentionFlops(attention: Attention): number {
     return Array.from({ length: batch }, (_, i) => (ends[i + 1] ?? 0) - (ends[i] ?? 0));
   };
   const queries = lengths(attention.queries, totalQueries, offsets === "both");
-  const keys = lengths(attention.keys, totalKeys, offsets !== null);
+  const keys = lengths(attention.keys, totalKeys, offsets === "both" || offsets === "keys");
   const seen = queries.reduce((sum, count, i) => sum + pairsSeen(attention, count, keys[i] ?? 0), 0);
   return 2 * seen * (headDim + valueDim) * heads;
 }
@@ -194,13 +208,15 @@ function checkAttention(request: AttentionRequest): readonly Diagnostic[] {
   ] as const)
     if (request[name] !== undefined && !own)
       found.push(invalid(problemCodes.attention, name, "is of sequences with lengths of their own", hint));
-  if (request.bias !== undefined && request.offsets !== undefined)
+  for (const { message, hint, at } of pageFaults(request))
+    found.push(invalid(problemCodes.attention, at, message, hint));
+  if (request.bias !== undefined && (request.offsets ?? request.pageSize) !== undefined)
     found.push(
       invalid(
         problemCodes.attention,
         "bias",
         "a bias has as many queries and keys for every sequence",
-        "leave it out, or offsets",
+        `leave it out, or ${request.offsets === undefined ? "pageSize" : "offsets"}`,
       ),
     );
   const { heads = 1, kvHeads = heads, softCap, scale, rescaleAbove = 0 } = request;
@@ -236,6 +252,29 @@ function checkAttention(request: AttentionRequest): readonly Diagnostic[] {
       ),
     );
   return found;
+}
+
+/** What of pages cannot be. */
+function* pageFaults({ pageSize, pages, offsets }: AttentionRequest) {
+  if (pages !== undefined && pageSize === undefined)
+    yield { at: "pages", message: "is of K and V in pages", hint: "add pageSize, or leave it out" };
+  if (pageSize === undefined) return;
+  const log = Math.log2(pageSize);
+  if (pageSize < LEAST_PAGE || !Number.isInteger(log)) {
+    const message = `must be a power of two from ${LEAST_PAGE} on, not ${pageSize}`;
+    yield { at: "pageSize", message, hint: `nearest: ${Math.max(LEAST_PAGE, 2 ** Math.round(log))}` };
+  } else if ((pages ?? 1) * pageSize > maxExtent)
+    yield {
+      at: "pages",
+      message: `${pages} pages of ${pageSize} keys are too many`,
+      hint: `${Math.floor(maxExtent / pageSize)} at most`,
+    };
+  if (offsets !== undefined)
+    yield {
+      at: "offsets",
+      message: "keys in pages have no offsets: their numbers are in a vector of their own",
+      hint: "leave offsets out, or pageSize",
+    };
 }
 
 /** Divisors of a number, ascending, eight at most. */

@@ -79,10 +79,10 @@ const WRITE_ALIGN = 128;
 
 /**
  * The boxes of a shared tile. `parts`: cut evenly along the axis across, for the blocks of a cluster that share a copy or the warpgroups that share
- * a store. Null where bulk copies cannot make the layout: padded rows, a swizzle that TMA lacks, rows longer than a box, parts that cut the
+ * a store. `page`: rows across of which a box has no more, and none of two. Null where bulk copies cannot make the layout: padded rows, a swizzle that TMA lacks, rows longer than a box, parts that cut the
  * swizzle's pattern.
  */
-export function tensorCut(buffer: Buffer, parts = 1): TensorCut | null {
+export function tensorCut(buffer: Buffer, parts = 1, page: number | null = null): TensorCut | null {
   const { layout } = buffer;
   if (layout === null) return null;
   const contiguous = layout.stride[0] === 1 && layout.panels?.axis !== 1 ? 0 : 1;
@@ -102,7 +102,11 @@ export function tensorCut(buffer: Buffer, parts = 1): TensorCut | null {
   )
     return null;
   if (runs > 1 && (parts > 1 || across / runs > MAX_BOX || (across / runs) % PATTERN_ROWS !== 0)) return null;
-  const outer = runs > 1 ? across / runs : largestDivisor(across / parts, MAX_BOX);
+  if (runs > 1 && page !== null) return null;
+  const outer =
+    runs > 1
+      ? across / runs
+      : largestDivisor(page === null ? across / parts : gcd(across / parts, page), MAX_BOX);
   if (swizzle !== "none" && outer * runs < across && outer % PATTERN_ROWS !== 0) return null;
   const size = elementBytes(buffer);
   const span = swizzle === "none" ? null : Number.parseInt(swizzle, 10);
@@ -120,6 +124,8 @@ export function tensorCut(buffer: Buffer, parts = 1): TensorCut | null {
   if (spread && (inner !== SPREAD_EXTENT || !spreadSwizzles.has(swizzle))) return null;
   return { contiguous, box: [inner, outer], runs, swizzle, spread, pieces };
 }
+
+const gcd = (a: number, b: number): number => (b === 0 ? a : gcd(b, a % b));
 
 function largestDivisor(n: number, most: number): number {
   let d = Math.min(n, most);

@@ -123,9 +123,11 @@ function needed(
   guard: readonly [boolean, boolean],
   scope: Scope,
 ): readonly [boolean, boolean] {
-  const { shape } = bufferOf(program, view.buffer);
+  const { shape, paged } = bufferOf(program, view.buffer);
   const keep = (axis: 0 | 1): boolean => {
     if (!guard[axis]) return false;
+    // A problem's own rows end anywhere.
+    if (paged?.axis === axis) return true;
     const [low, high] = rangeOf(view.origin[axis], scope.ranges);
     const size = symbolicExtent(program.problem, view.buffer, axis);
     if (size !== null)

@@ -10,6 +10,7 @@ import {
   type Problem,
   sizeOf,
 } from "@tilewright/core";
+import type { Paged } from "../tile/types.ts";
 import {
   type AxisProgram,
   type AxisStmt,
@@ -21,6 +22,7 @@ import {
   namedIn,
   type Parameter,
   strideAlong,
+  toldBy,
 } from "./types.ts";
 
 /** A product of a program. */
@@ -57,6 +59,8 @@ export interface Anchor {
   readonly merged: number | null;
   /** By parameter: the operand, as manifests call it. */
   readonly operands: ReadonlyMap<string, OperandName>;
+  /** By operand: the axis whose rows lie in pages. */
+  readonly paged: ReadonlyMap<OperandName, Paged>;
 }
 
 type OperandName = "a" | "b" | "d" | `epilogue${number}`;
@@ -200,6 +204,12 @@ export function anchorOf(program: AxisProgram): Checked<Anchor> {
   }
   const extent = (name: string | undefined): number => axisOf(program, name ?? "").extent;
   const outer = axisOf(program, m).runs;
+  const paged = (axis: string | undefined): boolean =>
+    axis !== undefined && axisOf(program, axis).runs?.pages !== undefined;
+  if (paged(m)) return fault(`has rows of work tiles, ${m}, in pages`, "let the axis of a loop have pages");
+  const apartFromProducts = inputs.find(({ axes }) => axes.some(paged));
+  if (apartFromProducts !== undefined)
+    return fault(`reads %${apartFromProducts.name} in pages and multiplies by nothing of it`, "declare runs");
   for (const param of [d, ...results]) {
     if (outer !== undefined && param.axes[0] === m) continue;
     const missing = batchOf(program).find((axis) => axis.extent > 1 && strideAlong(param, axis.name) === 0);
@@ -223,15 +233,27 @@ export function anchorOf(program: AxisProgram): Checked<Anchor> {
     b: operand(product?.b),
     d: matrix(d),
   };
+  const stepOf = (name: string): number => Number(operands.get(name)?.slice("epilogue".length));
   /** A matrix of sizes of its own, which the epilogue leaves alone; a vector is its only row, one along rows that is stored its only column, a value of the batch's axes alone its only element. */
   const apart = (param: Parameter) => {
     const { name, axes } = param;
-    const told = program.axes.find((axis) => axis.runs?.offsets === name);
-    const columns = axes.length === 0 ? (told === undefined ? 1 : 2) : whole(axes.at(-1));
+    const told = toldBy(program.axes, name);
+    const pages = told?.runs?.pages;
+    const columns =
+      axes.length > 0 ? whole(axes.at(-1)) : told === undefined ? 1 : pages === undefined ? 2 : 1;
     const [rows, operand] =
       axes.length < 2 ? [1, { dtype: param.dtype, ld: columns }] : [whole(axes[0]), matrix(param)];
+    if (told?.runs !== undefined && pages?.table === name) {
+      const numbers = Math.ceil(told.extent / pages.size);
+      const row = { dtype: param.dtype, layout: "row", ld: numbers } as const;
+      return { kind: "factor", rows, columns: numbers, operand: row, name } as const;
+    }
     if (told?.runs !== undefined) {
-      const runs = { outer: told.name === m, most: told.extent, total: told.runs.total };
+      const table = pages && { size: pages.size, table: stepOf(pages.table) };
+      const runs = {
+        ...{ outer: told.name === m, most: told.extent, total: told.runs.total },
+        ...(table && { pages: table }),
+      };
       return { kind: "factor", rows, columns, operand: { ...operand, layout: "row" }, runs, name } as const;
     }
     if (!results.includes(param)) return { kind: "factor", rows, columns, operand, name } as const;
@@ -270,21 +292,18 @@ export function anchorOf(program: AxisProgram): Checked<Anchor> {
     epilogue: [...read, ...steps.slice(read.length).map(apart)],
     ...(batch && { batch }),
   });
-  if (!launched.ok || chain.length < 2)
-    return launched.ok
-      ? ok({
-          problem: launched.value,
-          launched: launched.value,
-          products: chain,
-          stored,
-          results,
-          acc,
-          parts,
-          selects,
-          merged,
-          operands,
-        })
-      : launched;
+  if (!launched.ok) return launched;
+  const inPages = new Map(
+    program.params.flatMap(({ name, axes }) => {
+      const [at, which] = [axes.findIndex(paged), operands.get(name)];
+      const offsets = axisOf(program, axes[at] ?? m).runs?.offsets ?? "";
+      return at < 0 || which === undefined
+        ? []
+        : [[which, { axis: at === 0 ? 0 : 1, step: stepOf(offsets) } as const] as const];
+    }),
+  );
+  const found = { products: chain, stored, results, acc, parts, selects, merged, operands, paged: inPages };
+  if (chain.length < 2) return ok({ problem: launched.value, launched: launched.value, ...found });
   // Copies are chosen for rows of all matrices, which are others than those of the one product.
   const aligned = (param: Parameter) => {
     const { dtype, layout } = param;
@@ -311,10 +330,7 @@ export function anchorOf(program: AxisProgram): Checked<Anchor> {
     ...(batch && { batch: { kind: "strided", count: batch.count } }),
   });
   if (!problem.ok) return problem;
-  return ok({
-    ...{ problem: problem.value, launched: launched.value },
-    ...{ products: chain, stored, results, acc, parts, selects, merged, operands },
-  });
+  return ok({ problem: problem.value, launched: launched.value, ...found });
 }
 
 /** Columns of a tile that holds so many: whole chunks, and where a loop has parts of an axis, for which few schedules are left, a power of two. */

@@ -139,9 +139,8 @@ export class Body {
     const { extent, runs } = axisOf(this.#program, axis);
     const operand = runs && this.#anchor.operands.get(runs.offsets);
     const told = runsOf(this.#anchor.launched).find(({ step }) => operand === `epilogue${step}`);
-    return told === undefined
-      ? { first: lit(0), count: lit(extent) }
-      : { first: v(told.first), count: v(told.count) };
+    if (told === undefined) return { first: lit(0), count: lit(extent) };
+    return { first: told.pages === undefined ? v(told.first) : lit(0), count: v(told.count) };
   }
 
   /** Work tiles of rows behind the run have nothing to do: the first of them. */

@@ -7,13 +7,15 @@ import { type AxisDeclaration, memoryExtent, type Named, type Parameter, packedS
 /** Largest extent of an axis: sizes of problems end there (TW1002). */
 const MOST = 2 ** 31 - 1;
 const LAYOUTS = ["row", "col"] as const;
+/** Rows of the smallest page: those after which swizzles of bulk copies repeat. */
+const LEAST_PAGE = 8;
 
 type Axes = ReadonlyMap<string, AxisDeclaration>;
 /** A parameter, where `global`, or a tile. */
 export type Declared = (Named | Parameter) & { readonly global: boolean };
 
-/** `axis n = 96 whole`, `axis h = 8 batch`, `axis q = 512 runs %offsets along b of 2048`: then the parameter with the offsets, too. */
-export function readAxis(c: Cursor, declared: Map<string, AxisDeclaration>): Declared | null {
+/** `axis n = 96 whole`, `axis h = 8 batch`, `axis q = 512 runs %offsets along b of 2048`, `axis s = 512 pages %table of 16 rows %lengths along b of 2048`: the parameters that these declare, too. */
+export function readAxis(c: Cursor, declared: Map<string, AxisDeclaration>): readonly Declared[] {
   const token = c.peek();
   const name = c.word("the axis's name");
   if (declared.has(name)) c.fail(token, parseCodes.repeated, `two axes are called ${name}`, "rename one");
@@ -21,21 +23,57 @@ export function readAxis(c: Cursor, declared: Map<string, AxisDeclaration>): Dec
   const extent = c.integer("the extent of an axis", 1, MOST);
   const whole = c.eat("whole");
   const batch = !whole && c.eat("batch");
-  if (batch || !c.eat("runs")) {
+  const pages = batch || !c.eat("pages") ? null : readPages(c);
+  if (batch || (pages === null && !c.eat("runs"))) {
     declared.set(name, { name, extent, whole, batch });
-    return null;
+    return [];
   }
-  const offsets = c.name("the offsets");
+  const offsets = c.name(pages === null ? "the offsets" : "the numbers of rows");
   c.expect("along", "before the axis of the batch");
   const at = c.peek();
   const along = axisName(c, declared);
   if ([...declared.values()].find((axis) => axis.batch)?.name !== along)
     c.fail(at, parseCodes.badValue, `${along} is not the first axis of the batch`, "runs are along that");
   c.expect("of", "before the elements of all runs");
+  const all = c.peek();
   const total = c.integer("the elements of all runs", 1, MOST);
-  declared.set(name, { name, extent, whole, batch, runs: { offsets, along, total } });
-  const memory = [{ axis: along, stride: 1 }];
-  return { name: offsets, dtype: "s32", axes: [], global: true, layout: "row", memory };
+  if (pages !== null && total % pages.size !== 0)
+    c.fail(
+      all,
+      parseCodes.badValue,
+      `${total} elements are no whole pages of ${pages.size}`,
+      `${Math.ceil(total / pages.size) * pages.size}`,
+    );
+  declared.set(name, {
+    name,
+    extent,
+    whole,
+    batch,
+    runs: { offsets, along, total, ...(pages && { pages }) },
+  });
+  const parameter = (name: string, stride: number): Declared => {
+    const memory = [{ axis: along, stride }];
+    return { name, dtype: "s32", axes: [], global: true, layout: "row", memory };
+  };
+  const table = pages && parameter(pages.table, Math.ceil(extent / pages.size));
+  return [parameter(offsets, 1), ...(table === null ? [] : [table])];
+}
+
+/** `%table of 16 rows`, before the parameter with the numbers of rows. */
+function readPages(c: Cursor): { readonly size: number; readonly table: string } {
+  const table = c.name("the table of pages");
+  c.expect("of", "before the rows of a page");
+  const at = c.peek();
+  const size = c.integer("the rows of a page", LEAST_PAGE, MOST);
+  if (!Number.isInteger(Math.log2(size)))
+    c.fail(
+      at,
+      parseCodes.badValue,
+      `pages of ${size} rows`,
+      `a power of two: ${2 ** Math.floor(Math.log2(size))}`,
+    );
+  c.expect("rows", "before the numbers of rows");
+  return { size, table };
 }
 
 /** `%A f16[h, m, k] layout col`, `%A f16[m, h, k] strides 640, 80, 1` */

@@ -7,7 +7,7 @@ import type { Anchor } from "./anchor.ts";
 
 /** Buffers of the nest, with matrices as the launch has them, and what steps read. */
 export function launchedBuffers(
-  { launched, products: chain }: Anchor,
+  { launched, products: chain, paged }: Anchor,
   { buffers }: TileProgram,
 ): readonly Buffer[] {
   const matrix = (like: Buffer, which: "a" | "b" | "d"): Buffer => {
@@ -15,15 +15,19 @@ export function launchedBuffers(
     const layout = { shape, stride: operandStrides(launched[which]), swizzle: null };
     return { ...like, shape, layout, align: matrixAlign(launched, which) };
   };
+  const inPages = (buffer: Buffer, which: Parameters<typeof paged.get>[0]): Buffer => {
+    const pages = paged.get(which);
+    return pages === undefined ? buffer : { ...buffer, paged: pages };
+  };
   return [
     ...buffers.flatMap((b) => {
       if (chain.length === 0 && (b.name === "A" || b.name === "B")) return [];
       const which = ({ A: "a", B: "b", D: "d" } as const)[b.name];
-      return [which === undefined ? b : matrix(b, which)];
+      return [which === undefined ? b : inPages(matrix(b, which), which)];
     }),
     ...launched.epilogue.map((step, i) => {
       const input = stepInput(launched, i, "dtype" in step ? sizeOf(step.dtype) : 1);
-      return { ...input, align: stepAlign(launched, i, input) };
+      return inPages({ ...input, align: stepAlign(launched, i, input) }, `epilogue${i}`);
     }),
   ];
 }

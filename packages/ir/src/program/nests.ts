@@ -42,6 +42,7 @@ export function* nestsOf(
   const suited = (schedule: Schedule): Schedule => ({
     ...schedule,
     ...Object.fromEntries(Object.entries(ofRuns).filter(([name]) => name in schedule)),
+    ...(anchor.paged.size > 0 && Array.isArray(schedule.regs) ? { regs: [...PAGES_BUDGET] } : {}),
   });
   const nestOf = (plan: Plan): readonly Nest[] => {
     const schedule = unsplit(plan.schedule);
@@ -99,6 +100,9 @@ const singleFragments = (schedule: Schedule): readonly Schedule[] =>
 
 /** CTAs of an SM that an axis is split for, parts that each has at least, and the most CTAs of a work tile. */
 const [CTAS, LEAST_PARTS, MOST_SPLITS] = [2, 2, 64];
+
+/** Registers of a producer that looks up pages, as `scheduleProgram` wants them, and what they leave for two warpgroups that multiply. */
+const PAGES_BUDGET = [40, 232] as const;
 
 /** Rows of a work tile, and of a warp, of which a warp has all columns: what it computes of a product it multiplies again, and no other warp waits for it. */
 const [ROWS, WARP_ROWS] = [64, 16];

@@ -84,8 +84,7 @@ class Reader {
               "a program has one 'tiles', at its end",
             );
           if (kind === "axis") {
-            const offsets = readAxis(c, this.#axes);
-            if (offsets !== null) this.#named.set(offsets.name, offsets);
+            for (const told of readAxis(c, this.#axes)) this.#named.set(told.name, told);
           } else if (kind === "tiles") body = this.#tiles();
           else {
             const made = readDeclaration(c, this.#axes, this.#named, kind === "param");

@@ -5,11 +5,13 @@ import { versionLine } from "../tile/text/version.ts";
 import {
   type AxisDeclaration,
   type AxisProgram,
+  type AxisRuns,
   type AxisStmt,
   memoryExtent,
   type NamedExpr,
   type Parameter,
   packedStrides,
+  toldBy,
 } from "./types.ts";
 
 /** The text, with a final newline. */
@@ -19,11 +21,11 @@ export function printAxisProgram({ name, axes, params, tiles, grid, body }: Axis
     `tile.kernel @${name} stage nest {`,
     ...axes.map(
       ({ name, extent, whole, batch, runs }) =>
-        `  axis ${name} = ${extent}${whole ? " whole" : batch ? " batch" : ""}${runs ? ` runs %${runs.offsets} along ${runs.along} of ${runs.total}` : ""}`,
+        `  axis ${name} = ${extent}${whole ? " whole" : batch ? " batch" : ""}${runs ? runsText(runs) : ""}`,
     ),
     ...params.flatMap(({ name, dtype, memory }) =>
       // Declared with their axis.
-      axes.some(({ runs }) => runs?.offsets === name)
+      toldBy(axes, name) !== undefined
         ? []
         : [
             `  param %${name} ${dtype}[${memory.map(({ axis }) => axis).join(", ")}]${layoutOf(axes, memory)}`,
@@ -38,6 +40,9 @@ export function printAxisProgram({ name, axes, params, tiles, grid, body }: Axis
   ];
   return `${lines.join("\n")}\n`;
 }
+
+const runsText = ({ offsets, along, total, pages }: AxisRuns): string =>
+  `${pages === undefined ? " runs" : ` pages %${pages.table} of ${pages.size} rows`} %${offsets} along ${along} of ${total}`;
 
 /** Nothing where the axes lie packed in their order. */
 function layoutOf(axes: readonly AxisDeclaration[], memory: Parameter["memory"]): string {
@@ -54,10 +59,11 @@ function layoutOf(axes: readonly AxisDeclaration[], memory: Parameter["memory"])
   return ` strides ${strides.join(", ")}`;
 }
 
+/** A word may have a hyphen in it: behind the name of an axis a minus stands apart. */
 const textOf = (value: NamedExpr): string =>
   printExpression(value, (leaf) =>
     leaf.kind !== "position" ? `%${leaf.name}` : leaf.end ? `end(${leaf.axis})` : leaf.axis,
-  );
+  ).replaceAll(/(?<![%\w])([A-Za-z_]\w*)-/g, "$1 - ");
 
 function linesOf(stmt: AxisStmt, indent: string): readonly string[] {
   switch (stmt.kind) {

@@ -4,11 +4,15 @@ import {
   batchAxes,
   batchOffset,
   type Problem,
+  pagesOf,
   type Reference,
   type ReferenceInputs,
   readElement,
+  rowInPage,
   runAt,
+  runEnds,
   runsOf,
+  type ToldRuns,
 } from "@tilewright/core";
 import { type Anchor, anchorOf } from "./anchor.ts";
 import { type MeasuredMatrix, measureProgram } from "./measure.ts";
@@ -89,7 +93,15 @@ function anchored(source: AxisProgram): Anchor {
   return anchor.value;
 }
 
-type Run = ReturnType<typeof runAt>;
+type Run = ReturnType<typeof runAt> & { readonly rowOf?: (element: number) => number };
+
+/** Where in memory the elements of run i lie. */
+const rowsOf = (runs: ToldRuns, i: number, read: ReadElement) => (element: number) =>
+  runs.pages === undefined
+    ? element
+    : rowInPage(runs.pages, element, (page) =>
+        read(`epilogue${runs.pages?.table ?? 0}`, i * pagesOf(runs) + page),
+      );
 
 /** Of each position along the first axis of the batch the run of its rows, and that of each axis; null of a program whose rows are in no runs. */
 function runsIn(
@@ -107,8 +119,8 @@ function runsIn(
       source.axes.flatMap(({ name, runs }) => {
         const step = told.find((each) => runs && operands.get(runs.offsets) === `epilogue${each.step}`);
         if (step === undefined) return [];
-        const offset = (at: number): number => read(`epilogue${step.step}`, at);
-        return [[name, runAt(step, [offset(i), offset(i + 1)])] as const];
+        const ends = runEnds(step, i, (at) => read(`epilogue${step.step}`, at));
+        return [[name, { ...runAt(step, ends), rowOf: rowsOf(step, i, read) }] as const];
       }),
     );
     const extent = axisOf(source, rows).extent;
@@ -139,7 +151,8 @@ function measuredRows(
           (sum, [axis, { first }]) => sum + first * strideAlong(param, axis),
           batchOffset(batchAxes(launched, operand), at),
         );
-        return [[param.name, valuesOf(program, param, (i) => read(operand, start + i), checked)] as const];
+        const value = (i: number): number => read(operand, start + i);
+        return [[param.name, valuesOf(program, param, value, checked, along)] as const];
       }),
     );
     return measureProgram(program, inputs, checked);
@@ -184,14 +197,17 @@ function valuesOf(
   { axes: [first, second], memory }: Parameter,
   read: (element: number) => number,
   checked: readonly number[],
+  along: ReadonlyMap<string, Run>,
 ): Float64Array {
   const extent = (name: string | undefined): number => axes.find((axis) => axis.name === name)?.extent ?? 1;
   const stride = (name: string | undefined): number => memory.find(({ axis }) => axis === name)?.stride ?? 0;
   const sampled = first === grid[0];
   const [rows, columns] = [sampled ? checked.length : extent(first), extent(second)];
   const [down, right] = [stride(first), stride(second)];
+  const at = (axis: string | undefined, i: number): number => along.get(axis ?? "")?.rowOf?.(i) ?? i;
   return Float64Array.from({ length: rows * columns }, (_, i) => {
     const row = Math.floor(i / columns);
-    return read((sampled ? (checked[row] ?? 0) : row) * down + (i % columns) * right);
+    const own = sampled ? (checked[row] ?? 0) : row;
+    return read(at(first, own) * down + at(second, i % columns) * right);
   });
 }

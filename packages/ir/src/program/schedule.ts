@@ -13,6 +13,9 @@ import { type AxisProgram, axisOf } from "./types.ts";
 /** Copies of a chunk run beside the products of another. */
 const LEAST_SLOTS = 2;
 
+/** Registers with which ptxas 13.0 spills nothing of a producer with a budget that looks up 8 pages a copy: 24 spill 48 bytes. */
+const PAGES_REGISTERS = 32;
+
 /** Directives after which an accumulator's rows are in no one's hands for a `reduce.row`, or its columns come apart. */
 const incompatible: ReadonlySet<string> = new Set([
   "swapAB",
@@ -61,6 +64,9 @@ export function scheduleProgram(
     return null;
   // Offsets are read before anything waits for the grid before.
   if (base.launch.pdl && program.axes.some(({ runs }) => runs !== undefined)) return null;
+  const roles = base.directives.find(({ name }) => name === "roles");
+  const copies = (roles?.name === "roles" && roles.args.registersP) || PAGES_REGISTERS;
+  if (anchor.paged.size > 0 && copies < PAGES_REGISTERS) return null;
   const cut = (axis: string, factors: typeof nest.m): boolean =>
     axisOf(program, axis).whole && tierExtent(factors, "grid") > 1;
   if (cut(rows, nest.m) || cut(columns, nest.n)) return null;

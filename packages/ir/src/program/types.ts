@@ -12,8 +12,20 @@ export interface AxisDeclaration {
   readonly whole: boolean;
   readonly batch: boolean;
   /** Each position along an axis of the batch has a run of its elements, at most `extent`: where in those of all together, `total`, cumulative offsets say, a parameter. */
-  readonly runs?: { readonly offsets: string; readonly along: string; readonly total: number };
+  readonly runs?: AxisRuns;
 }
+
+/** With `pages` elements lie in pages of `size`, which a parameter `table` names for each position, and `offsets` has how many elements it has. */
+export interface AxisRuns {
+  readonly offsets: string;
+  readonly along: string;
+  readonly total: number;
+  readonly pages?: { readonly size: number; readonly table: string };
+}
+
+/** The axis whose elements a parameter tells apart. */
+export const toldBy = (axes: readonly AxisDeclaration[], parameter: string): AxisDeclaration | undefined =>
+  axes.find(({ runs }) => runs?.offsets === parameter || runs?.pages?.table === parameter);
 
 /** Elements of an axis in memory: of runs those of all together. */
 export const memoryExtent = ({ extent, runs }: AxisDeclaration): number => runs?.total ?? extent;

@@ -13,7 +13,9 @@ import {
   ok,
   operandStrides,
   type Problem,
+  rowInPage,
   runAt,
+  runEnds,
   runsOf,
   SCALE_FACTORS,
   scaleMatrix,
@@ -145,18 +147,29 @@ function runProgram(program: TileProgram, inputs: InterpretInputs, options: Inte
   for (let batch = 0; batch < batches; batch++) {
     for (const memory of memories.values())
       if (memory.buffer.space === "global") memory.base = startOf(problem, memory.buffer, batch);
-    const places = runsOf(problem).map((runs) => runAt(runs, offsetsOf(problem, runs.step, inputs, batch)));
+    const told = runsOf(problem);
+    const places = told.map((runs) => {
+      const read = numbersOf(problem, runs.step, inputs, batch);
+      return runAt(runs, runEnds(runs, 0, read));
+    });
     const own = atRuns(program, places);
-    const outer = places[runsOf(problem).findIndex((runs) => runs.outer)];
+    const outer = places[told.findIndex((runs) => runs.outer)];
     const limited = new Set(storedByRows(program));
     const visible = new Map(memories);
-    // Rows behind the run are others'.
-    for (const [name, memory] of memories)
+    for (const [name, memory] of memories) {
+      const { paged } = memory.buffer;
+      const at = told.findIndex(({ step }) => step === paged?.step);
+      const pages = told[at]?.pages;
+      // Rows behind the run are others'.
       if (outer !== undefined && limited.has(name))
-        visible.set(name, {
-          ...memory,
-          buffer: { ...memory.buffer, shape: [outer.first + outer.count, memory.buffer.shape[1]] },
-        });
+        visible.set(name, withExtent(memory, 0, outer.first + outer.count));
+      if (paged === undefined || pages === undefined) continue;
+      const number = numbersOf(problem, pages.table, inputs, batch);
+      visible.set(name, {
+        ...withExtent(memory, paged.axis, places[at]?.count ?? 0),
+        pages: { axis: paged.axis, at: (row) => rowInPage(pages, row, number) },
+      });
+    }
     const machine = new Machine(own, visible, {
       order: options.order ?? "lazy",
       turns: options.turns ?? Number.POSITIVE_INFINITY,
@@ -196,17 +209,22 @@ function startOf(problem: Problem, { name, shape, layout }: Buffer, batch: numbe
   return batch * (words ?? (scaleMatrix(problem, which)?.stride ?? 0) / SCALE_FACTORS);
 }
 
-/** The two offsets of a problem that a step tells. */
-function offsetsOf(
+/** The numbers of rows, or of pages, that a step tells of a problem, from its first one on. */
+function numbersOf(
   problem: Problem,
   step: number,
   { epilogue }: InterpretInputs,
   batch: number,
-): readonly [number, number] {
+): (at: number) => number {
   const data = epilogue?.[step];
   const start = batchOffset(batchAxes(problem, `epilogue${step}`), batch);
-  if (data === undefined || typeof data === "number") return [0, 0];
-  return [data[start] ?? 0, data[start + 1] ?? 0];
+  return (at) => (data === undefined || typeof data === "number" ? 0 : (data[start + at] ?? 0));
+}
+
+/** A matrix of which the problem at hand has so many rows (or columns). */
+function withExtent(memory: Memory, axis: 0 | 1, extent: number): Memory {
+  const [rows, columns] = memory.buffer.shape;
+  return { ...memory, buffer: { ...memory.buffer, shape: axis === 0 ? [extent, columns] : [rows, extent] } };
 }
 
 /** A step's input of one problem of the batch, whose scalars, and vectors of a batch along one axis, are shared. */

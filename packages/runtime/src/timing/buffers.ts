@@ -102,7 +102,7 @@ function setCount(bytes: number, l2Bytes: number, freeBytes: number): number {
 function runDataOf(problem: Problem, name: string, operands: readonly DeviceOperand[]): Int32Array | null {
   const step = /^epilogue(\d+)$/.exec(name)?.[1];
   const bytes = operands.find((operand) => operand.name === name)?.bytes ?? 0;
-  return step === undefined ? null : runData(problem.epilogue[Number(step)], bytes / 4);
+  return step === undefined ? null : runData(problem, Number(step), bytes / 4);
 }
 
 /** Elements of operands of set 0 as `bench` fills them from a seed, by the operand's name and the element's place in it. */

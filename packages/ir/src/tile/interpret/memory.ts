@@ -28,6 +28,8 @@ export interface Memory {
   readonly slotStride: number;
   /** Start of the current matrix of a batch. */
   base: number;
+  /** Global: where in memory rows (or columns) of the problem at hand lie, which lie in pages. */
+  readonly pages?: { readonly axis: 0 | 1; at(element: number): number };
 }
 
 /** Shared, register and tensor tiles: row-major whatever their layout, which has no meaning here. */
@@ -151,11 +153,16 @@ function outside(
   );
 }
 
-export const offsetOf = (place: Place, row: number, col: number): number =>
-  place.memory.base +
-  place.slot * place.memory.slotStride +
-  (place.row + row) * place.memory.rowStride +
-  (place.col + col) * place.memory.colStride;
+export function offsetOf({ memory, slot, row: r, col: c }: Place, row: number, col: number): number {
+  const { base, slotStride, rowStride, colStride, pages } = memory;
+  const [down, right] = [r + row, c + col];
+  return (
+    base +
+    slot * slotStride +
+    (pages?.axis === 0 ? pages.at(down) : down) * rowStride +
+    (pages?.axis === 1 ? pages.at(right) : right) * colStride
+  );
+}
 
 /** Every element of the clipped place must have been written. Inputs always are. */
 export function requireWritten(place: Place, box: Clip, at: string): void {

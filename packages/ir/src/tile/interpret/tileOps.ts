@@ -81,6 +81,12 @@ function convertPlace(place: Place, box: Clip, out: ValueArray, convert: (x: num
 function move(out: ValueArray, dst: Place, data: ArrayLike<number>, src: Place, box: Clip): void {
   const [rows, cols] = [box.row1 - box.row0, box.col1 - box.col0];
   if (rows <= 0 || cols <= 0) return;
+  if (src.memory.pages !== undefined) {
+    eachElement(box, (r, c) => {
+      out[offsetOf(dst, r, c)] = data[offsetOf(src, r, c)] ?? 0;
+    });
+    return;
+  }
   const [d, s] = [offsetOf(dst, box.row0, box.col0), offsetOf(src, box.row0, box.col0)];
   const [dm, sm] = [dst.memory, src.memory];
   const runs: Runs =
@@ -107,6 +113,10 @@ function move(out: ValueArray, dst: Place, data: ArrayLike<number>, src: Place, 
         };
   if (out instanceof Float32Array && data instanceof Float32Array) moveF32(out, data, runs);
   else moveAny(out, data, runs);
+}
+
+function eachElement(box: Clip, visit: (row: number, col: number) => void): void {
+  for (let r = box.row0; r < box.row1; r++) for (let c = box.col0; c < box.col1; c++) visit(r, c);
 }
 
 interface Runs {
@@ -210,7 +220,11 @@ function gather(place: Place, into: Float64Array, at: string): Float64Array {
   const full = box.row1 - box.row0 === place.rows && box.col1 - box.col0 === place.cols;
   if (!full) into.fill(0, 0, place.rows * place.cols);
   const { memory } = place;
-  if (memory.data instanceof Float32Array) gatherF32(into, memory.data, place, box);
+  if (memory.pages !== undefined)
+    eachElement(box, (r, c) => {
+      into[r * place.cols + c] = memory.data[offsetOf(place, r, c)] ?? 0;
+    });
+  else if (memory.data instanceof Float32Array) gatherF32(into, memory.data, place, box);
   else gatherAny(into, memory.data, place, box);
   if (memory.buffer.dtype === "tf32")
     for (let i = 0; i < place.rows * place.cols; i++) into[i] = roundTo("tf32", into[i] ?? 0, "rz");

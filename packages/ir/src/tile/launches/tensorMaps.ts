@@ -5,6 +5,7 @@ import { linearOffset } from "../../layout/layout.ts";
 import { must } from "../../must.ts";
 import { elementBytes } from "../elementBytes.ts";
 import { blockShape, bufferOf, childrenOf, clusterUnits } from "../rewrite.ts";
+import { runsOfProgram } from "../sizes.ts";
 import { storesInBulk } from "../staged.ts";
 import type { Ownership, OwnershipMode, Stmt, TileProgram } from "../types.ts";
 
@@ -30,7 +31,10 @@ export function loadCutOf(program: TileProgram, copy: Copy): TensorCut | null {
   const tile = bufferOf(program, dst.buffer);
   const [row, col] = dst.origin.map((at) => (at.kind === "const" ? at.value : 0));
   const part = dst.extent.some((extent, axis) => extent !== tile.shape[axis]);
-  const cut = cutOf(program, dst.buffer, readersOf(program, copy), part ? dst.extent : blockShape(tile));
+  const { paged } = bufferOf(program, copy.src.buffer);
+  const page = runsOfProgram(program).find(({ step }) => step === paged?.step)?.pages?.size ?? null;
+  const shape = part ? dst.extent : blockShape(tile);
+  const cut = cutOf(program, dst.buffer, readersOf(program, copy), shape, page);
   if (!part || cut === null || tile.layout === null) return cut;
   // Pieces of a part of the tile begin where it does.
   const first = linearOffset(tile.layout, [row ?? 0, col ?? 0]) * elementBytes(tile);
@@ -102,8 +106,9 @@ function cutOf(
   tile: string,
   parts: number,
   shape = blockShape(bufferOf(program, tile)),
+  page: number | null = null,
 ): TensorCut | null {
-  return tensorCut({ ...bufferOf(program, tile), shape }, parts);
+  return tensorCut({ ...bufferOf(program, tile), shape }, parts, page);
 }
 
 /** `tma_a`: the map through which bulk copies see an operand. */

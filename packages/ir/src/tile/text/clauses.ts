@@ -16,6 +16,7 @@ import {
   l2Promotions,
   type Ownership,
   type OwnershipMode,
+  type Paged,
   type Raster,
   type StepView,
   type Tier,
@@ -174,6 +175,19 @@ const bytesClause = <N extends number>(keyword: string, sizes: readonly N[]): Cl
     );
   },
 });
+
+/** Along which axis a matrix lies in pages, and the step that tells its rows apart: `paged cols:1`. */
+export const pagedClause: Clause<Paged | null> = {
+  keyword: "paged",
+  syntax: "rows|cols:STEP",
+  default: null,
+  print: (paged) => (paged === null ? "" : `${axisWords[paged.axis]}:${paged.step}`),
+  parse: (c) => {
+    const axis = c.oneOf(axisWords, "axis") === "rows" ? 0 : 1;
+    c.expect(":", "before the step that tells rows apart");
+    return { axis, step: c.integer("the step that tells rows apart", 0) };
+  },
+};
 
 /** Of bulk copies. */
 export const l2PromotionClause: Clause<L2Promotion | null> = bytesClause("l2Promotion", l2Promotions);

@@ -33,6 +33,7 @@ import {
   l2PromotionClause,
   layoutClause,
   ownClause,
+  pagedClause,
   parseModes,
   printModes,
   transports,
@@ -91,11 +92,12 @@ const bufferClauses = {
   l2PrefetchBytes: optional(l2PrefetchSizeClause),
   noAllocate: optionalFlag("noAllocate"),
   transposed: optionalFlag("transposed"),
+  paged: optional(pagedClause),
   every: integerClause("every", 0, 0),
 };
 
-/** What caches and the workspace keep of a matrix. */
-const ofGlobal = ["cache", "l2Promotion", "l2PrefetchBytes", "noAllocate", "transposed"] as const;
+/** What caches and the workspace keep of a matrix, and how it lies in memory. */
+const ofGlobal = ["cache", "l2Promotion", "l2PrefetchBytes", "noAllocate", "transposed", "paged"] as const;
 
 const barrierClauses = { slots: integerClause("slots", 1, 1), count: integerClause("count", 1, 1) };
 
@@ -119,7 +121,7 @@ const parseOffset = (c: Cursor): number => {
 };
 
 const bufferSyntax = (space: Space): DeclarationSyntax => ({
-  syntax: `${space} %NAME @PLACE DTYPE[ROWS, COLS] slots N layout L own O align BYTES halves rows|cols lanes cols aliased packed cache POLICY l2Promotion BYTES l2PrefetchBytes BYTES noAllocate transposed every N`,
+  syntax: `${space} %NAME @PLACE DTYPE[ROWS, COLS] slots N layout L own O align BYTES halves rows|cols lanes cols aliased packed cache POLICY l2Promotion BYTES l2PrefetchBytes BYTES noAllocate transposed paged rows|cols:STEP every N`,
   // The order of declarations is part of the program, across spaces: the first space's row prints them all.
   print: (p) => (space === spaces[0] ? p.buffers.map(printBuffer) : []),
   parse: (c, head) => {
@@ -147,8 +149,8 @@ const bufferSyntax = (space: Space): DeclarationSyntax => ({
       c.fail(
         token,
         parseCodes.badValue,
-        `%${name} is no global buffer: caches keep nothing of it, and the workspace has no copy`,
-        "leave out 'cache', 'l2Promotion', 'l2PrefetchBytes', 'noAllocate' and 'transposed'",
+        `%${name} is no global buffer: caches keep nothing of it, the workspace has no copy, and it lies in no pages`,
+        `leave out ${ofGlobal.map((field) => `'${field}'`).join(", ")}`,
       );
     const buffer: Buffer = {
       name,

@@ -58,8 +58,16 @@ export interface Buffer {
    * own matrix.
    */
   readonly transposed?: true;
+  /** Global: rows (or columns) lie in pages. Views count those of the problem at hand, of which there are none behind the last; the shape and strides are those of all pages in memory. */
+  readonly paged?: Paged;
   /** Shared and tensor tiles of stage `machine`: where they lie. */
   readonly place?: Place;
+}
+
+/** The axis along which a matrix lies in pages, and the step that tells rows of problems apart (`Runs` with `pages`). */
+export interface Paged {
+  readonly axis: 0 | 1;
+  readonly step: number;
 }
 
 /** Which lines L2 gives up first and last (PTX ISA, cache eviction priority hints); `evict_unchanged`: a use does not make a line younger. */

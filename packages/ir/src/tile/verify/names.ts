@@ -1,4 +1,5 @@
 /** Names are well formed, unique, and every use resolves. Runs first: the others rely on it. */
+import { runsOf, stepBuffer } from "@tilewright/core";
 import { condVars } from "../cond.ts";
 import { elementViews } from "../elements.ts";
 import { freeVars } from "../expr.ts";
@@ -30,6 +31,7 @@ export const names: Verifier = {
     for (const ring of program.rings)
       for (const buffer of ring.buffers)
         if (!subject.buffers.has(buffer)) yield missing(ring, "buffer", buffer, subject.buffers.keys());
+    yield* pageFaults(subject);
     // Statements of one list have one scope.
     let parents: Site["parents"] | null = null;
     let scope: ReadonlySet<string> = new Set();
@@ -40,6 +42,26 @@ export const names: Verifier = {
     }
   },
 };
+
+/** What lies in pages is told by a step that says in which. */
+function* pageFaults({ program, buffers }: Subject): Iterable<Fault> {
+  const told = runsOf(program.problem).filter(({ pages }) => pages !== undefined);
+  for (const { name, paged } of program.buffers) {
+    if (paged === undefined) continue;
+    const pages = told.find(({ step }) => step === paged.step)?.pages;
+    if (pages === undefined)
+      yield {
+        at: `%${name}`,
+        message: `step ${paged.step} of the problem tells no pages`,
+        hint:
+          told.length === 0
+            ? "leave 'paged' out"
+            : `steps that do: ${told.map(({ step }) => step).join(", ")}`,
+      };
+    else if (!buffers.has(stepBuffer(pages.table)))
+      yield missing(`%${name}`, "buffer", stepBuffer(pages.table), buffers.keys());
+  }
+}
 
 const scopeOf = ({ program }: Subject, parents: readonly Stmt[]): ReadonlySet<string> =>
   new Set([...variablesOf(program.problem), ...parents.flatMap(boundBy)]);
