@@ -61,8 +61,6 @@ function pagedAddress(
   const { axis, size } = pages;
   const along = axis === 0 ? position.row : position.col;
   const stride = axis === 0 ? array.rowStride : array.colStride;
-  if (typeof stride !== "number")
-    throw new CannotLower(`%${array.name}`, "lies in pages of sizes of the launch");
   const { constant } = ctx.linear(origin[axis]);
   const grain = grainOf(ctx, { kind: "sub", lhs: origin[axis], rhs: lit(constant) }, pages);
   const from = Math.floor((constant + at[axis]) / grain) * grain;
@@ -83,8 +81,12 @@ function pagedAddress(
   const moved = ctx.perIteration(`${base.name} in page of ${key}`, (code) =>
     ctx.into(code, () => {
       const start = pageStart(ctx, pages, tableEntries(ctx, pages), index, together && grain === size);
-      const d = ctx.entry.reg("u64", "gp");
-      ctx.body.emit(null, "mad.wide.s32", d, rowInPages(ctx, start, 0), imm(stride), base);
+      const [row, d] = [rowInPages(ctx, start, 0), ctx.entry.reg("u64", "gp")];
+      if (typeof stride === "number") ctx.body.emit(null, "mad.wide.s32", d, row, imm(stride), base);
+      else {
+        ctx.body.emit(null, "cvt.s64.s32", d, row);
+        ctx.body.emit(null, "mad.lo.s64", d, d, strideRegister(ctx, stride, 1), base);
+      }
       return d;
     }),
   );

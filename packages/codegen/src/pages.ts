@@ -3,7 +3,7 @@ import { stepBuffer } from "@tilewright/core";
 import { bufferOf, type Expr, runsOfProgram } from "@tilewright/ir";
 import { type AddressOperand, addr, type IntegerOperand, imm } from "@tilewright/ptx";
 import type { Reg } from "./code.ts";
-import { CannotLower, type Context } from "./context.ts";
+import type { Context } from "./context.ts";
 
 type U32 = Reg<"u32">;
 type Index = U32 | IntegerOperand;
@@ -28,8 +28,7 @@ export function inPages(ctx: Context, buffer: string): InPages | null {
   const { paged } = bufferOf(ctx.program, buffer);
   if (paged === undefined) return null;
   const runs = runsOfProgram(ctx.program).find(({ step }) => step === paged.step);
-  if (runs?.pages === undefined)
-    throw new CannotLower(`%${buffer}`, `has no table of pages in step ${paged.step}`);
+  if (runs?.pages === undefined) return null;
   const { size, table } = runs.pages;
   return { axis: paged.axis, size, count: runs.count, table: stepBuffer(table) };
 }
