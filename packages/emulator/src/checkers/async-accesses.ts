@@ -41,6 +41,7 @@ export class AsyncAccesses {
     const { writer, written, readers, readSite } = shadow;
     const plane = shadow.plane(op.engine);
     const bit = shadow.bit(op.engine);
+    shadow.noteRead(op.engine, op.clock);
     const site = op.instruction.index;
     const entry = (op.clock << clockShift) | wholeWord | op.lane;
     for (let q = first; q < end; q++) {
@@ -53,7 +54,7 @@ export class AsyncAccesses {
   }
 
   /** The same for writes. */
-  writes(at: number, bytes: number): boolean {
+  writes(at: number, bytes: number, lane: number): boolean {
     const { op } = this;
     const shadow = this.#shadow;
     const first = (at - shadow.base) >> 2;
@@ -61,10 +62,18 @@ export class AsyncAccesses {
     if (first < 0 || end > shadow.words) return false;
     const { writer, written, writeSite, kind, readers } = shadow;
     const site = op.instruction.index;
-    const entry = (op.clock << clockShift) | wholeWord | op.lane;
+    const { warps, stride, known } = this.#clocks;
+    const me = op.warp.agent;
+    // Reads that are over need no further look, but for those about which more is asked; the last bit is of several agents.
+    const late = shadow.isAfterReads(this.#clocks, me, known[me * stride + me] as number);
+    const all = this.#traits.overtakes === true || this.#traits.fencedReads === true;
+    const asked = !late ? -1 : (1 << 31) | (all ? 2 ** Math.min(warps, 31) - 1 : shadow.bit(me));
+    const entry = (op.clock << clockShift) | wholeWord | lane;
     for (let q = first; q < end; q++) {
       if (writer[q] !== this.#writer || written[q] !== this.#written) this.#after(q, true);
-      if (readers[q] !== 0) this.#overReads(q);
+      const rest = (readers[q] as number) & asked;
+      if (rest !== 0) this.#overReads(q, rest < 0 ? (readers[q] as number) : rest);
+      readers[q] = 0;
       writer[q] = op.engine + 1;
       written[q] = entry;
       writeSite[q] = site;
@@ -102,16 +111,15 @@ export class AsyncAccesses {
     return false;
   }
 
-  /** Reads of word q that a write comes after. */
-  #overReads(q: number): void {
-    const { readers, order } = this.#shadow;
+  /** Reads of word q by the `readers` (bits) that a write comes after. */
+  #overReads(q: number, readers: number): void {
+    const { order } = this.#shadow;
     // One bit per plane, the last for all planes from the 32nd on.
-    for (let rest = readers[q] as number; rest !== 0; rest &= rest - 1) {
+    for (let rest = readers; rest !== 0; rest &= rest - 1) {
       const k = 31 - Math.clz32(rest & -rest);
       const last = k === 31 ? order.length - 1 : k;
       for (let j = k; j <= last; j++) this.#overRead(q, order[j] as number);
     }
-    readers[q] = 0;
   }
 
   #overRead(q: number, agent: number): void {

@@ -134,6 +134,7 @@ export class Race {
     const end = first + ((size + 3) >> 2);
     if (first < 0 || end > shadow.words) return;
     const reads = shadow.planes[me] as Int32Array;
+    shadow.noteRead(me, clock);
     for (let q = first; q < end; q++) {
       // The usual case: these bytes were read, and looked into, in the same clock and not written since. Another lane's
       // read adds nothing unless the warp itself wrote the word: then which lane reads matters.
@@ -146,6 +147,47 @@ export class Race {
         }
       }
       this.#readWord(w, lane, q, bytes, clock, entry, site);
+    }
+  }
+
+  /** Weak reads of whole words in the lanes of `mask`, whose places begin at `at`: as by `read`, with all that lanes share at hand. */
+  readLanes(w: Warp, mask: number, places: Int32Array, at: number, size: number, site: number): void {
+    const me = w.agent;
+    const { known, stride } = this.clocks;
+    const row = me * stride;
+    const clock = known[row + me] as number;
+    const shadow = this.#shadow;
+    const { base, words, writer, written, readers, readSite } = shadow;
+    const reads = shadow.planes[me] as Int32Array;
+    const mine = shadow.bit(me);
+    const epoch = (clock << clockShift) | wholeWord;
+    shadow.noteRead(me, clock);
+    for (let lane = 0; lane < 32; lane++) {
+      const first = ((places[at + lane] as number) - base) >> 2;
+      const end = first + (size >> 2);
+      if (((mask >>> lane) & 1) === 0 || first < 0 || end > words) continue;
+      const entry = epoch | lane;
+      for (let q = first; q < end; q++) {
+        const old = reads[q] as number;
+        if (old === entry || old === (epoch | severalLanes)) continue;
+        const by = (writer[q] as number) - 1;
+        if ((old & ~63) === epoch && by !== me) {
+          reads[q] = old | severalLanes;
+          continue;
+        }
+        if (by >= 0) {
+          const last = written[q] as number;
+          const when = last >> clockShift;
+          const looks =
+            by === me
+              ? when === clock && (last & 63) !== lane
+              : by === w.copyEngine || when > (known[row + by] as number);
+          if (looks) this.#readsWritten(w, lane, q, 15, site);
+        }
+        reads[q] = old >> clockShift === clock && (old & 63) !== lane ? epoch | severalLanes : entry;
+        readers[q] = (readers[q] as number) | mine;
+        readSite[q] = site;
+      }
     }
   }
 
@@ -217,6 +259,8 @@ export class Race {
     const first = (x - shadow.base) >> 2;
     const end = first + ((size + 3) >> 2);
     if (first < 0 || end > shadow.words) return;
+    const late = bytes === 15 && shadow.isAfterReads(clocks, me, clock);
+    const mine = shadow.bit(me);
     for (let q = first; q < end; q++) {
       const writer = (shadow.writer[q] as number) - 1;
       let merged = entry;
@@ -249,7 +293,13 @@ export class Race {
           else if (writer === w.copyEngine) this.#unpublished(w, q, lane, site);
         }
       }
-      if (shadow.readers[q] !== 0) this.#overReads(w, lane, q, bytes, clock, site, kind);
+      const readers = shadow.readers[q] as number;
+      if (readers !== 0) {
+        // The last bit is of several agents.
+        const rest = late && readers > 0 ? readers & mine : readers;
+        if (rest === 0) shadow.readers[q] = 0;
+        else this.#overReads(w, lane, q, bytes, clock, site, kind, rest);
+      }
       shadow.writer[q] = me + 1;
       shadow.written[q] = merged;
       shadow.writeSite[q] = site;
@@ -257,7 +307,7 @@ export class Race {
     }
   }
 
-  /** Reads of word q that a warp's write comes after. */
+  /** Reads of word q by the `readers` (bits) that a warp's write comes after. */
   #overReads(
     w: Warp,
     lane: number,
@@ -266,6 +316,7 @@ export class Race {
     clock: number,
     site: number,
     kind: number,
+    readers: number,
   ): void {
     const me = w.agent;
     const { clocks } = this;
@@ -273,7 +324,7 @@ export class Race {
     const shadow = this.#shadow;
     const { order, planes } = shadow;
     // One bit per plane, the last for all planes from the 32nd on.
-    for (let rest = shadow.readers[q] as number; rest !== 0; rest &= rest - 1) {
+    for (let rest = readers; rest !== 0; rest &= rest - 1) {
       const k = 31 - Math.clz32(rest & -rest);
       const last = k === 31 ? order.length - 1 : k;
       for (let j = k; j <= last; j++) {
@@ -361,9 +412,9 @@ export class Race {
     if (this.#accesses(op).reads(at, bytes)) this.#noteRemote(op, at);
   }
 
-  /** The operation writes `bytes` bytes at arena offset `at`, in whole words, of any window of the cluster. */
-  asyncWrite(op: AsyncOp, at: number, bytes: number): void {
-    if (this.#accesses(op).writes(at, bytes)) this.#noteRemote(op, at);
+  /** The operation writes `bytes` bytes at arena offset `at`, in whole words, of any window of the cluster; `lane`: the one whose part of it that is. */
+  asyncWrite(op: AsyncOp, at: number, bytes: number, lane = op.lane): void {
+    if (this.#accesses(op).writes(at, bytes, lane)) this.#noteRemote(op, at);
   }
 
   /** Operations access piece after piece. */

@@ -16,6 +16,13 @@ export const writeKind = { plain: 0, async: 1, strong: 2 } as const;
 /** Bit of the readers that are the 32nd or later. */
 const lastBit = 31;
 
+/** What tells whether reads are over: entries of warps by agent, see clocks.ts. */
+interface Known {
+  readonly warps: number;
+  readonly stride: number;
+  readonly known: Int32Array;
+}
+
 export class Shadow {
   readonly base: number;
   readonly words: number;
@@ -34,6 +41,14 @@ export class Shadow {
   readonly #bits: number[] = [];
   /** The last read of each byte that was read as part of a word: agent plus one, and clock * 64 + lane. Made where there are such reads. */
   #byteReads: { readonly agent: Int16Array; readonly entry: Int32Array } | null = null;
+
+  /** By agent: the clock of its last read of any word. And how often one of these has changed. */
+  #lastRead = new Int32Array(64);
+  #changes = 1;
+  /** By warp: the changes at which it was found to come after all reads, or not to; and its clock then. */
+  readonly #after: number[] = [];
+  readonly #notAfter: number[] = [];
+  readonly #clockThen: number[] = [];
 
   /** @param base arena offset of the first window. @param size bytes of all of them. */
   constructor(base: number, size: number) {
@@ -55,6 +70,11 @@ export class Shadow {
       this.planes[agent] = plane;
       this.#bits[agent] = 1 << Math.min(this.order.length, lastBit);
       this.order.push(agent);
+      if (agent >= this.#lastRead.length) {
+        const longer = new Int32Array(2 * agent);
+        longer.set(this.#lastRead);
+        this.#lastRead = longer;
+      }
     }
     return plane;
   }
@@ -62,6 +82,34 @@ export class Shadow {
   /** The agent's bit in `readers`. */
   bit(agent: number): number {
     return this.#bits[agent] ?? 0;
+  }
+
+  /** An agent reads in a clock. */
+  noteRead(agent: number, clock: number): void {
+    if (clock <= (this.#lastRead[agent] as number)) return;
+    this.#lastRead[agent] = clock;
+    this.#changes += 1;
+  }
+
+  /**
+   * Whether a warp, in its clock, surely comes after all reads by other agents, whose next ones will be in later clocks: as after a barrier. Then its writes
+   * need not look at each word's readers. Where it says no, some may still be over.
+   */
+  isAfterReads({ warps, stride, known }: Known, warp: number, clock: number): boolean {
+    const changes = this.#changes;
+    if (this.#after[warp] === changes) return true;
+    if (this.#notAfter[warp] === changes && this.#clockThen[warp] === clock) return false;
+    for (const agent of this.order) {
+      const read = this.#lastRead[agent] as number;
+      if (agent === warp || read === 0) continue;
+      const over = agent >= warps || read < (known[agent * stride + agent] as number);
+      if (over && read <= (known[warp * stride + agent] as number)) continue;
+      this.#notAfter[warp] = changes;
+      this.#clockThen[warp] = clock;
+      return false;
+    }
+    this.#after[warp] = changes;
+    return true;
   }
 
   /** A lane reads some bytes of word q, and not all of them. */
@@ -96,6 +144,8 @@ export class Shadow {
     this.readers.fill(0);
     this.kind.fill(0);
     this.#byteReads = null;
+    this.#lastRead.fill(0);
+    this.#changes += 1;
     for (const agent of this.order) {
       if (agent < warps) this.planes[agent]?.fill(0);
       else this.planes[agent] = undefined;

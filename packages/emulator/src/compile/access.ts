@@ -80,9 +80,11 @@ export function emitAccess(
         code +=
           strong !== 0
             ? `raceStrong(w,l,${x},${size},${index},${kind},${strong});`
-            : mode === "read"
-              ? `raceRead(w,l,${x},${size},${index});`
-              : `raceWrite(w,l,${x},${size},${index});`;
+            : mode !== "read"
+              ? `raceWrite(w,l,${x},${size},${index});`
+              : e.gathersReads && size >= 4
+                ? follow(e, "shared", x, size, kind, strong, false)
+                : `raceRead(w,l,${x},${size},${index});`;
       }
       if (size >= 4) {
         const place = e.sampled.length * 32;
@@ -102,7 +104,7 @@ export function emitAccess(
       code += `if(${h}!==${globalTag}||${misaligned}(${x}>>>0)>gt-${size}||${shadowFails(x, size)})${x}=${name}(w,l,${index},${x},${h},${size},${kind}${extra});`;
       if (e.options.race && space !== "const") {
         const followed = e.options.global || (strong & strength.strong) !== 0;
-        const tell = followed ? follow(e, x, size, kind, strong, space === "generic") : "";
+        const tell = followed ? follow(e, "global", x, size, kind, strong, space === "generic") : "";
         code += space === "generic" && tell !== "" ? `if(${h}===${globalTag}){${tell}}` : tell;
       }
       return { code: code + noted + observed, offset: x };
@@ -126,9 +128,10 @@ export function emitAccess(
   }
 }
 
-/** Note an access of global memory, which the race checker is told of at the end of the region, for all lanes at once: where, and what a write replaces. */
+/** Note an access, which the race checker is told of at the end of the region, for all lanes at once: where, and what a write replaces. */
 function follow(
   e: LaneEmitter,
+  space: "global" | "shared",
   x: string,
   size: number,
   mode: number,
@@ -140,7 +143,7 @@ function follow(
   const words = mode === 0 || (strong & strength.atomic) !== 0 ? 0 : (size + 3) >> 2;
   const old = e.replacedWords;
   const some = generic || e.instruction.guard !== null;
-  e.followed.push({ index: e.instruction.index, size, mode, strong, old, some });
+  e.followed.push({ space, index: e.instruction.index, size, mode, strong, old, some });
   e.replacedWords += 32 * words;
   const kept = Array.from({ length: words }, (_, k) => `OLD[${old + 32 * k}+l]=R[(${x}>>2)+${k}];`).join("");
   return `${some ? `f${place}|=1<<l;` : ""}PLACE[${32 * place}+l]=${x};${kept}`;

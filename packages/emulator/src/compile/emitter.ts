@@ -48,6 +48,8 @@ const words = (bits: bigint): readonly [number, number] => [
 export class LaneEmitter {
   readonly options: CompileOptions;
   readonly polls: boolean;
+  /** Reads of shared memory are among them: the order of the lanes' accesses makes no difference there. */
+  readonly gathersReads: boolean;
   /** Registers that have a local variable in this run, and whether it starts from the register file. */
   readonly #locals = new Map<Register, { load: boolean; dirty: boolean }>();
   #prefix = "";
@@ -58,9 +60,9 @@ export class LaneEmitter {
   /** Shared accesses whose addresses are recorded for the bank counters: instruction and bytes. */
   readonly sampled: { readonly index: number; readonly bytes: number }[] = [];
 
-  /** @param polls the run belongs to a loop that polls. */
-  /** Accesses of global memory that the race checker follows: `mode` as in access.ts; `old` is the place of what a write replaces, 32 entries for each word of a lane's; `some`: lanes of the warp may leave it out. */
+  /** Accesses that the race checker is told of at the end of the run, for all lanes at once: `mode` as in access.ts; `old` is the place of what a write replaces, 32 entries for each word of a lane's; `some`: lanes of the warp may leave it out. */
   readonly followed: {
+    readonly space: "global" | "shared";
     readonly index: number;
     readonly size: number;
     readonly mode: number;
@@ -71,9 +73,11 @@ export class LaneEmitter {
   /** Words so far that writes replace. */
   replacedWords = 0;
 
-  constructor(options: CompileOptions, polls = false) {
+  /** @param polls the run belongs to a loop that polls. */
+  constructor(options: CompileOptions, polls = false, gathersReads = false) {
     this.options = options;
     this.polls = polls;
+    this.gathersReads = gathersReads;
   }
 
   /** The instruction being emitted. */

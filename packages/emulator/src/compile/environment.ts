@@ -82,7 +82,7 @@ export interface Scratch {
   readonly bank: Int32Array;
   /** For the race checker of global memory. */
   readonly pages: ShadowPages;
-  /** Accesses of global memory by the region that runs. */
+  /** Accesses by the region that runs. */
   readonly followed: Followed;
   /** Special registers that warp instructions have read so far. */
   readonly readers: Map<string, SpecialReader>;
@@ -192,6 +192,8 @@ export function createEnvironment(
       host.observe(w, at, size, index, mode),
     raceRead: (w: Warp, l: number, x: number, size: number, i: number) =>
       w.block.race?.read(w, l, x, size, i),
+    raceReads: (w: Warp, mask: number, at: number, size: number, i: number) =>
+      w.block.race?.readLanes(w, mask, scratch.followed.places, at, size, i),
     raceWrite: (w: Warp, l: number, x: number, size: number, i: number) =>
       w.block.race?.write(w, l, x, size, i),
     raceStrong: (w: Warp, l: number, x: number, size: number, i: number, mode: number, strong: number) =>

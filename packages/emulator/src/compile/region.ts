@@ -2,9 +2,9 @@
  * Regions as JavaScript functions: lane-major, one loop over the warp's lanes round a whole run of instructions. Legal
  * because lanes of a warp are unordered between the points where they have to meet, and those end regions.
  */
-import type { Kernel, Register } from "../load/types.ts";
+import type { Instruction, Kernel, Register } from "../load/types.ts";
 import type { Warp } from "../machine/state.ts";
-import type { Block, Piece } from "./blocks.ts";
+import { type Block, isStrong, type Piece } from "./blocks.ts";
 import { type CompileOptions, LaneEmitter } from "./emitter.ts";
 import type { Environment } from "./environment.ts";
 import { liveAfterPieces } from "./liveness.ts";
@@ -33,13 +33,18 @@ const warpFields: Readonly<Record<string, string>> = {
 
 const identifiers = (text: string): ReadonlySet<string> => new Set(text.match(/[A-Za-z_$][\w$]*/g) ?? []);
 
+/** Whether an instruction may write shared memory, or hands over clocks. */
+const mayWriteShared = (instruction: Instruction): boolean =>
+  isStrong(instruction) ||
+  ((instruction.traffic?.written ?? 0) > 0 && !/\.(global|local)\b/.test(instruction.mnemonic));
+
 function regionSource(
   instructions: Extract<Piece, { kind: "region" }>["instructions"],
   options: CompileOptions,
   polls: boolean,
   liveAfter: (register: Register) => boolean,
 ): { readonly source: string; readonly sampled: CompiledRegion["sampled"] } {
-  const emitter = new LaneEmitter(options, polls);
+  const emitter = new LaneEmitter(options, polls, !instructions.some(mayWriteShared));
   let counters = "";
   let flush = "";
   const statements = instructions.map((instruction) => {
@@ -53,9 +58,11 @@ function regionSource(
     }
     return emitter.statement(instruction, extra);
   });
-  emitter.followed.forEach(({ index, size, mode, strong, old, some }, k) => {
+  emitter.followed.forEach(({ space, index, size, mode, strong, old, some }, k) => {
     const call = (lanes: string): string =>
-      `globalLanes(w,${lanes},${32 * k},${size},${index},${mode},${strong},${old});`;
+      space === "shared"
+        ? `raceReads(w,${lanes},${32 * k},${size},${index});`
+        : `globalLanes(w,${lanes},${32 * k},${size},${index},${mode},${strong},${old});`;
     if (some) counters += `let f${k}=0;`;
     flush += some ? `if(f${k}!==0)${call(`f${k}`)}` : call("mask");
   });

@@ -54,8 +54,13 @@ function issue(machine: Machine, instruction: Instruction, form: CopyForm, warp:
   const { bytes } = form;
   const { race } = warp.block;
   const op = race === null ? null : begin(race, instruction, warp, mask);
-  const moves: { readonly to: number; readonly from: number; readonly size: number }[] = [];
-  for (const l of lanesOf(mask)) {
+  // Of each lane: where to, where from, and bytes of the source.
+  const moves: number[] = [];
+  const global = race?.global ?? null;
+  // Lanes whose sources follow one another are looked into at once.
+  let [first, end] = [0, 0];
+  for (let l = 0; l < 32; l++) {
+    if (((mask >>> l) & 1) === 0) continue;
     let size = bytes;
     if (form.sourceBytes !== null) size = Math.min(bytes, machine.lane(warp, form.sourceBytes, l) >>> 0);
     if (form.ignore !== null && machine.lane(warp, form.ignore, l) !== 0) size = 0;
@@ -65,17 +70,22 @@ function issue(machine: Machine, instruction: Instruction, form: CopyForm, warp:
       const low = machine.address(warp, form.source, l);
       const high = machine.lane(warp, form.source.base, l, 1);
       from = machine.global(warp, l, instruction, low, high, size, 0, bytes);
-      if (race !== null && op !== null) race.global?.async(race, op, from, size, "read");
+      if (from !== end) {
+        if (race !== null && op !== null && end > first) global?.async(race, op, first, end - first, "read");
+        first = from;
+      }
+      end = from + size;
     }
-    if (race !== null && op !== null) race.asyncWrite({ ...op, lane: l }, to, bytes);
-    moves.push({ to, from, size });
+    if (race !== null && op !== null) race.asyncWrite(op, to, bytes, l);
+    moves.push(to, from, size);
     machine.countTraffic("global", size, 0);
     machine.countTraffic("shared", 0, bytes);
   }
+  if (race !== null && op !== null && end > first) global?.async(race, op, first, end - first, "read");
   const traced: Traced | null =
     machine.trace?.issue(warp, instruction, "cp.async", {
-      bytes: bytes * moves.length,
-      into: { block: warp.block, at: moves[0]?.to ?? 0 },
+      bytes: (bytes * moves.length) / 3,
+      into: { block: warp.block, at: moves[0] ?? 0 },
     }) ?? null;
   const state: AsyncCopy = {
     done: false,
@@ -91,9 +101,15 @@ function issue(machine: Machine, instruction: Instruction, form: CopyForm, warp:
     ready: () => true,
     run: logged(machine.trace, traced, () => {
       state.done = true;
-      for (const { to, from, size } of moves) {
-        arena.bytes.copyWithin(to, from, from + size);
-        arena.bytes.fill(0, to + size, to + bytes);
+      const { words } = arena;
+      for (let k = 0; k < moves.length; k += 3) {
+        const [to, from, size] = [moves[k] as number, moves[k + 1] as number, moves[k + 2] as number];
+        if (size === bytes)
+          for (let q = 0; q < bytes >> 2; q++) words[(to >> 2) + q] = words[(from >> 2) + q] as number;
+        else {
+          arena.bytes.copyWithin(to, from, from + size);
+          arena.bytes.fill(0, to + size, to + bytes);
+        }
       }
     }),
   };

@@ -24,6 +24,7 @@ import {
   shapes,
 } from "./mma-forms.ts";
 import { integerProduct } from "./mma-integer.ts";
+import { fragmentProduct } from "./register-rows.ts";
 import type { Decoder, Row, Table } from "./row.ts";
 import { decodeSparsity, type StoredPositions, storedPositions } from "./sparse.ts";
 
@@ -151,6 +152,8 @@ function floatProduct(machine: Machine, form: Form, stored: StoredPositions): (w
     unpacked ? ((at & 2) === 0 ? 0 : depth / 2) + (at >> 2) * 2 + (at & 1) : at;
   const index = indicesOf(fragments, place, stored === null ? place : (at) => at);
   const arithmetic = unpacked ? { ...known, step: depth / 2 } : known;
+  const inPlace = fragmentProduct(machine, form, index, arithmetic);
+  if (inPlace !== null) return inPlace;
   const half = dType === "f16";
   const shape = {
     aKind: unpacked ? "f16" : aType,

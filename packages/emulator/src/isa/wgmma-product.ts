@@ -9,6 +9,7 @@ import { fragmentDot, fragmentUnit, fragmentWord, tileDot, tileDotInt } from "..
 import { asyncStepOf } from "../numerics/tensorcore.ts";
 import { laneZero } from "./aligned.ts";
 import { type Fragment, fragmentIndex, warpgroupAccumulator, warpgroupOperand } from "./fragments.ts";
+import { rowsOfRegisters } from "./register-rows.ts";
 import type { Sparsity } from "./sparse.ts";
 
 export interface WgmmaForm {
@@ -58,26 +59,13 @@ const indexOf = (fragment: Fragment, width: number, column: "n" | "k"): Int32Arr
 function registerRows(machine: Machine, form: WgmmaForm): (warps: readonly Warp[]) => Uint8Array {
   const { bits, depth: k } = form;
   const fragment = warpgroupOperand(bits);
-  const index = indexOf(fragment, k, "k");
-  const bytes = new Uint8Array((m * k * bits) / 8);
-  const view =
-    bits === 8 ? bytes : bits === 16 ? new Uint16Array(bytes.buffer) : new Int32Array(bytes.buffer);
-  const { parts } = fragment;
+  const rows = new Int32Array((m * k * bits) / 32);
+  const load = rowsOfRegisters(machine, form.aRegisters, indexOf(fragment, k, "k"), fragment.parts);
   return (warps) => {
-    const { words } = machine.arena;
     warps.forEach((warp, w) => {
-      const base = w * warpRows * k;
-      form.aRegisters.forEach((register, r) => {
-        const from = laneZero(warp, register);
-        for (let lane = 0; lane < 32; lane++) {
-          const word = words[from + lane] as number;
-          for (let p = 0; p < parts; p++)
-            view[base + (index[(r * 32 + lane) * parts + p] as number)] =
-              parts === 1 ? word : word >>> (p * bits);
-        }
-      });
+      load(warp, rows, (w * rows.length * warpRows) / m);
     });
-    return bytes;
+    return new Uint8Array(rows.buffer);
   };
 }
 
