@@ -144,6 +144,26 @@ test("shared memory that the system reserves for groups of several warps", () =>
   expect(device.i32(out, 1)[0]).toBe(32);
 });
 
+test("registers of shared memory and its reserved part, as an H200 has them", () => {
+  const registers = [
+    ...["begin", "end", "cap", "0", "1"].map((name) => `%reserved_smem_offset_${name}`),
+    ...["st", "%total_smem_size", "%dynamic_smem_size", "%aggr_smem_size"],
+  ];
+  const body = (names: readonly string[]): string =>
+    `.shared .align 4 .b8 st[128]; .reg .b32 %v; ld.param.u64 %d0, [out];
+    ${names.map((name, k) => `mov.b32 %v, ${name}; st.global.b32 [%d0+${4 * k}], %v;`).join("\n")}`;
+  const run = (names: readonly string[], dynamicSmem: number): readonly number[] => {
+    const device = machine(kernel(body(names)));
+    const out = device.blank(4 * names.length);
+    clean(device.launch("k", 1, 1, [out], { dynamicSmem }));
+    return [...device.i32(out, names.length)];
+  };
+  expect(run(registers, 0)).toEqual([0, 0x120, 0x400, 0, 0, 0x400, 0x80, 0, 0x480]);
+  expect(run(registers, 1000)).toEqual([0, 0x120, 0x400, 0, 0, 0x400, 0x480, 0x3e8, 0x868]);
+  // The sizes are the same where the kernel names nothing that is reserved.
+  expect(run(registers.slice(6), 1000)).toEqual([0x480, 0x3e8, 0x868]);
+});
+
 describe("registers that some lanes have not written", () => {
   const run = (body: string) => {
     const device = machine(

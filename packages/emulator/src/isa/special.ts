@@ -1,5 +1,7 @@
 /** Special registers that the emulator has: the expression of each in generated code, for lane `l` of warp `w`. */
 
+import { reservedBytes } from "../load/layout.ts";
+
 interface SpecialRegister {
   /** Low word. */
   readonly low: string;
@@ -63,6 +65,8 @@ export const specialRegisters: Readonly<Record<string, SpecialRegister>> = Objec
   ["%globaltimer_lo", word("clock(w)")],
   ["%globaltimer_hi", word("0")],
   ["%dynamic_smem_size", word("w.block.dynamicShared")],
-  ["%total_smem_size", word("w.sharedSize")],
-  ["%aggr_smem_size", word("w.sharedSize")],
+  // An H200 rounds the former to the unit of allocation, and adds to what the program has itself in the latter.
+  ["%total_smem_size", word("((w.sharedSize-w.block.reservedShared+127)&-128)")],
+  ["%aggr_smem_size", word(`(w.sharedSize-w.block.reservedShared+${reservedBytes})`)],
+  ["%reserved_smem_offset_cap", word(String(reservedBytes))],
 ]);

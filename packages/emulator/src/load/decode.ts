@@ -27,6 +27,8 @@ export interface DecodeContext {
   carry: Register | null;
   /** Variables that some instruction names. */
   readonly used: Set<Variable>;
+  /** Special registers that point into the shared memory which the system reserves: the offsets there. */
+  readonly reserved: Readonly<Record<string, number>>;
 }
 
 class InstructionDecoder implements Decoder {
@@ -194,12 +196,14 @@ class InstructionDecoder implements Decoder {
         return this.#registerOperand(operand.name);
       case "not":
         return { kind: "register", register: this.#register(operand.operand.name), negated: true };
-      case "special":
-        if (operand.name === reservedSharedName)
-          return { kind: "symbol", variable: this.#variable(operand.name), offset: 0 };
+      case "special": {
+        const offset = this.#context.reserved[operand.name];
+        if (offset !== undefined)
+          return { kind: "symbol", variable: this.#variable(reservedSharedName), offset };
         if (specialRegisters[operand.name] === undefined)
           throw new Refusal("TW5014", `the special register ${operand.name} is not emulated`);
         return { kind: "special", name: operand.name };
+      }
       case "integer":
         return { kind: "immediate", bits: operand.value, float: null };
       case "float":

@@ -27,16 +27,29 @@ export function variableOf(decl: VariableDecl, space: Variable["space"]): Variab
   };
 }
 
+/** Bytes of a block's shared memory that the system reserves: those before the program's on sm_90 and later. */
+export const reservedBytes = 1024;
+/** Of these, what cooperative groups of several warps use, to the end of what is in use. */
+const groupBytes = 32 + 32 * 8;
+
 /**
- * Shared memory that the system reserves for cooperative groups of several warps (`cooperative_groups/details` of CUDA 13.0): words in which
- * warps arrive, one for each size of a group, and from byte 32 on eight bytes for each of 32 warps. Here it is a static variable of the
- * kernels that name its register. Nobody initialises the words, of which every warp clears its own bits first.
+ * Shared memory that the system reserves, in the kernels that name its registers: those have it where sm_90 has it, before their own. It serves cooperative
+ * groups of several warps (`cooperative_groups/details` of CUDA 13.0): words in which warps arrive, one for each size of a group, and from byte 32 on eight
+ * bytes for each of 32 warps. Nobody initialises the words, of which every warp clears its own bits first.
  */
 export const reservedShared = (): Variable => ({
-  ...{ name: reservedSharedName, space: "shared", size: 32 + 32 * 8, align: 16 },
+  ...{ name: reservedSharedName, space: "shared", size: reservedBytes, align: 16 },
   ...{ dynamic: false, offset: 0, given: 32 },
 });
-export const reservedSharedName = "%reserved_smem_offset_1";
+export const reservedSharedName = "%reserved_smem";
+
+/** Offsets in it by the name of a register: as an H200 has them (driver 13.0), and offset 0 of later targets as ptxas 13.0 makes it. */
+export const reservedOffsets = (target: string): Readonly<Record<string, number>> => ({
+  "%reserved_smem_offset_begin": 0,
+  "%reserved_smem_offset_end": groupBytes,
+  "%reserved_smem_offset_0": Number(/\d+/.exec(target)?.[0] ?? 0) >= 100 ? 64 : 0,
+  "%reserved_smem_offset_1": 0,
+});
 
 /** Kernel parameters, laid out in order at their alignment: the buffer that cuLaunchKernel fills. */
 export function parameterLayout(params: readonly ParamDecl[]): {

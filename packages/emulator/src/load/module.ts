@@ -8,7 +8,17 @@ import { assignSlots, markUnwritten } from "../compile/liveness.ts";
 import { contract, findConstants } from "./contract.ts";
 import { type DecodeContext, decodeInstruction } from "./decode.ts";
 import { flatten, type Report, type SourceFiles } from "./flatten.ts";
-import { alignUp, declaredSize, layOut, parameterLayout, reservedShared, variableOf } from "./layout.ts";
+import {
+  alignUp,
+  declaredSize,
+  layOut,
+  parameterLayout,
+  reservedBytes,
+  reservedOffsets,
+  reservedShared,
+  reservedSharedName,
+  variableOf,
+} from "./layout.ts";
 import { Refusal } from "./refusal.ts";
 import { Scope } from "./scope.ts";
 import type { Instruction, Kernel, Variable } from "./types.ts";
@@ -76,7 +86,7 @@ export function loadProgram(text: string, fmad = true): Checked<Program> {
   const kernels: KernelInfo[] = [];
   for (const item of module.items) {
     if (item.kind !== "function" || !item.entry || item.body === null) continue;
-    const loaded = loadKernel(item, scope, shared, files, fmad);
+    const loaded = loadKernel(item, module.target, scope, shared, files, fmad);
     if (loaded.ok) programs.set(item.name, loaded.value);
     kernels.push(infoOf(item, loaded));
   }
@@ -107,7 +117,7 @@ function infoOf(fn: PtxFunction, loaded: Checked<KernelProgram>): KernelInfo {
       type: parameterType(fn.params[k]),
       pointer: fn.params[k]?.pointer != null,
     })),
-    staticSmem: loaded.ok ? loaded.value.kernel.staticShared : 0,
+    staticSmem: loaded.ok ? loaded.value.kernel.staticShared - loaded.value.kernel.reservedShared : 0,
     maxThreads: threadsOf(fn, "maxntid"),
     requiredThreads: valuesOf(fn, "reqntid"),
     lacks: loaded.ok ? [] : loaded.error,
@@ -120,6 +130,7 @@ const parameterType = (param: ParamDecl | undefined): string =>
 /** The kernel; errors: everything in it and in what it calls that is not emulated. */
 function loadKernel(
   fn: PtxFunction,
+  target: string,
   module: Scope,
   moduleShared: readonly Variable[],
   files: SourceFiles,
@@ -131,7 +142,12 @@ function loadKernel(
   const scope = new Scope(module);
   for (const variable of parameters.variables) scope.declare(variable.name, { kind: "variable", variable });
   const body = flatten(fn, module, scope, files, report);
-  const context: DecodeContext = { registers: body.registers, carry: null, used: new Set() };
+  const context: DecodeContext = {
+    registers: body.registers,
+    carry: null,
+    used: new Set(),
+    reserved: reservedOffsets(target),
+  };
   const decoded: Instruction[] = [];
   diagnostics.push(...body.faults);
   body.instructions.forEach(({ syntax, scope: at, source }, index) => {
@@ -173,6 +189,7 @@ function loadKernel(
     registers: context.registers,
     instructions,
     staticShared: staticEnd,
+    reservedShared: named.some(({ name }) => name === reservedSharedName) ? reservedBytes : 0,
     givenShared: named.filter((v) => v.given !== undefined),
     dynamicSharedOffset: dynamicOffset,
     localBytes,

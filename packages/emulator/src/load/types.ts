@@ -208,6 +208,8 @@ export interface Kernel {
   readonly registers: readonly Register[];
   readonly instructions: readonly Instruction[];
   readonly staticShared: number;
+  /** Bytes of it that the system reserves, before the others: of kernels that name their registers. */
+  readonly reservedShared: number;
   /** Shared variables some of which may be read before they are written. */
   readonly givenShared: readonly Variable[];
   /** Offset of dynamic shared memory in the window. */

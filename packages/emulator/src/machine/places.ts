@@ -122,6 +122,7 @@ export class Places {
         clusterIndex,
         explicitCluster: shape.explicitCluster ? 1 : 0,
         dynamicShared: shape.dynamicShared,
+        reservedShared: program.kernel.reservedShared,
         warps: [],
         barriers: new Map(),
         pool: { free: 0 },

@@ -160,6 +160,8 @@ export interface Block {
   readonly clusterIndex: readonly [number, number, number];
   readonly explicitCluster: number;
   readonly dynamicShared: number;
+  /** Of its shared window, what the system reserves. */
+  readonly reservedShared: number;
   readonly warps: Warp[];
   readonly barriers: Map<number, Barrier>;
   /** Registers per thread of one warp that setmaxnreg.inc may take. */

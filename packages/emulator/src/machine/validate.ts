@@ -65,13 +65,13 @@ export function validateLaunch(kernel: Kernel, config: LaunchConfig): Checked<tr
   if (!Number.isInteger(dynamic) || dynamic < 0)
     found.push(invalid("TW5024", "dynamicSmem", `${dynamic} is no number of bytes`));
   else {
-    const total = kernel.dynamicSharedOffset + dynamic;
+    const total = kernel.dynamicSharedOffset - kernel.reservedShared + dynamic;
     if (total > maxShared)
       found.push(
         invalid(
           "TW5024",
           "dynamicSmem",
-          `${kernel.staticShared} bytes of static and ${dynamic} of dynamic shared memory exceed ${maxShared}`,
+          `${kernel.staticShared - kernel.reservedShared} bytes of static and ${dynamic} of dynamic shared memory exceed ${maxShared}`,
         ),
       );
   }
