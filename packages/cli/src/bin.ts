@@ -34,9 +34,6 @@ const terminalOf = ({ isTTY, columns }: NodeJS.WriteStream): Terminal => ({
 const interrupted = 130;
 const internalError = 1;
 
-/** Milliseconds that the worker has to stop in after Ctrl-C; 200 is what may pass until the process has ended. */
-const patience = 120;
-
 function runMainThread(): void {
   const start: Start = {
     argv: process.argv.slice(2),
@@ -55,13 +52,11 @@ function runMainThread(): void {
   process.on("SIGINT", () => {
     end("interrupted");
     if (hint !== null) process.stderr.write(`${hint}\n`);
-    // Leaving waits for the worker, and a worker in a system call (a file system that does not answer) does not stop: then the signal ends the
-    // process as if nobody had caught it.
-    void worker.terminate().then(() => process.exit(interrupted));
-    setTimeout(() => {
-      process.removeAllListeners("SIGINT");
-      process.kill(process.pid, "SIGINT");
-    }, patience);
+    // The signal ends the process as if nobody had caught it: process.exit would wait for the worker, whose memory takes a while and whose system call (a
+    // file system that does not answer) for ever, and a shell's script goes on after a program that has exited.
+    process.removeAllListeners("SIGINT");
+    if (process.platform === "win32") process.exit(interrupted);
+    process.kill(process.pid, "SIGINT");
   });
   // A reader that has seen enough (`| head`) closes the pipe: no error of ours.
   process.stdout.on("error", (error: NodeJS.ErrnoException) =>
