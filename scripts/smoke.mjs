@@ -247,7 +247,9 @@ try {
     );
     expect(said === "", said);
     const text = run(own, "onnx/main.js", "run", "onnx/tiny.onnx", "--device", "emulator");
-    expect(/14 launches of 6 kernels.*from onnxruntime/s.test(text), text);
+    // Rounding to bf16 between kernels: it differs, by little.
+    const error = Number(/14 launches of 6 kernels.*, at most (\S+) from onnxruntime/s.exec(text)?.[1]);
+    expect(error > 1e-3 && error < 0.03, text);
   });
   for (const node of nodes()) useOn(node);
 } catch (error) {

@@ -44,7 +44,11 @@ const lines: Readonly<Record<string, readonly string[]>> = {
     "plan --arch sm_80 -m 33 -n 65 -k 24 --dtype f32",
     "plan --arch sm_90a -m 512 -n 512 -k 512 --op attention",
   ],
-  ladder: ["ladder sgemm --arch sm_70 -m 64 -n 64 -k 32", "ladder"],
+  ladder: [
+    "ladder sgemm --arch sm_70 -m 64 -n 64 -k 32",
+    "ladder",
+    "ladder hgemm --arch sm_80 -m 4096 -n 4096 -k 4096 --device none",
+  ],
   emulate: ["emulate kernel.ptx", "emulate kernel.ptx --launch launch.json", "emulate missing.ptx"],
   check: ["check .", "check nowhere"],
   explain: ["explain", "explain H033", "explain TW2107", "explain H999"],

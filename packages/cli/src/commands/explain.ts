@@ -91,7 +91,7 @@ Of a diagnostic: what it means and what to do. Rules go by number or name. Witho
       // A code is near those of its group alone: the digits of another mean nothing to each other.
       const group = /^TW\d\d/i.exec(name)?.[0].toUpperCase() ?? "";
       const words = pages.flatMap(wordsOf).filter((word) => word.startsWith(group));
-      const hint = didYouMean(name, words, "tilewright explain lists the rules; messages name their code");
+      const hint = didYouMean(name, words, "tilewright explain lists the rules; every error names its code");
       return session.fail([
         problemWith(codes.badValue, "RULE|CODE", `there is no rule or diagnostic '${name}'`, { hint }),
       ]);
