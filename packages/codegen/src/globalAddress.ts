@@ -308,7 +308,7 @@ export function advance(
 ): Reg<"u64"> {
   if (index === null || stride === 0) return base;
   // Of elements that share bytes those at whole ones.
-  if (typeof stride === "number" && stride < 1)
+  if (typeof stride === "number" && stride > 0 && stride < 1)
     return advance(ctx, base, ctx.values.divide(index, 1 / stride), 1);
   return ctx.invariant(`${base.name}+${index.name}*${strideKey(stride)}`, (code) => {
     const d = ctx.entry.reg("u64", "gp");

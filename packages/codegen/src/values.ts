@@ -112,7 +112,7 @@ export class Values {
 
   scale(a: U32, factor: number): U32 {
     if (factor === 1) return a;
-    if (factor < 1) return this.divide(a, 1 / factor);
+    if (factor > 0 && factor < 1) return this.divide(a, 1 / factor);
     const log = Math.log2(factor);
     return this.memo(`${name(a)}*${factor}`, "v", (d) =>
       Number.isInteger(log)
