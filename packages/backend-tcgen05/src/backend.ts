@@ -144,7 +144,7 @@ function accepts(problem: Problem, target: Target): Verdict {
         );
     }
     reasons.push(...refuseSteps(problem, "TW1837"));
-    if (isNarrow(problem)) reasons.push(...refuseSymbolic(problem, "TW1839", "--backend mma or simt"));
+    if (isNarrow(problem)) reasons.push(...refuseSymbolic(problem, "TW1839", "another dtype"));
   });
 }
 

@@ -1,7 +1,7 @@
 /** A backend that serves gated products, by schedules and programs of the product of all columns of B. */
 
 import type { Diagnostic, Problem, Schedule, Target, Verdict } from "@tilewright/core";
-import { dtypes, err, ok } from "@tilewright/core";
+import { dtypes, err, isScaled, ok } from "@tilewright/core";
 import type { Backend } from "./backend.ts";
 import { fieldFaults, nearestFaults, noSchedule, servingQuantized } from "./quantizedBackend.ts";
 import { pairColumns, pairingFault, productOf } from "./tile/gated.ts";
@@ -37,6 +37,8 @@ const unserved = (at: string, message: string, hint: string): Diagnostic => ({
   message,
   hint,
 });
+
+const noFactors = "scale factors of B come in blocks of its columns, which the halves of a tile have not";
 
 /** What keeps columns of two factors in turn from being copied. `served`: the backend has bulk tensor copies for them. */
 function interleavedFaults({ k, b }: Problem, served: boolean): readonly Diagnostic[] {
@@ -89,6 +91,11 @@ export function servingGated(
       const verdict = backend.accepts(productOf(problem), target);
       if (problem.gated === undefined) return verdict;
       const found = verdict.ok ? [] : [...verdict.error];
+      if (isScaled(problem.a.dtype) || problem.blockScales !== undefined)
+        return err([
+          ...found,
+          unserved("problem.gated", noFactors, "leave gated out, or use a dtype without scale factors"),
+        ]);
       if (problem.gated === "interleaved") found.push(...interleavedFaults(problem, interleaved));
       return found.length > 0 ? err(found) : servedBySome(problem, target);
     },

@@ -151,6 +151,7 @@ export const groups: Readonly<Record<string, readonly BadInput[]>> = {
         "--dtype mxf4 --schedule copy=direct",
         "--dtype mxf8 --schedule copy=direct",
         "--dtype nvf4 --schedule tile=128x128x32",
+        "--dtype mxf8 --op ffn",
       ].map(
         (flags) =>
           `compile --backend mma -m 128 -n 128${flags.includes("--arch") ? "" : " --arch sm_120a"}${flags.includes("-k ") ? "" : " -k 128"}${flags.includes("-layout") ? "" : " --b-layout col"} ${flags}`,

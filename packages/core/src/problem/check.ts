@@ -250,7 +250,7 @@ function secondMatrixFaults(problem: Problem): readonly (readonly [string, strin
     problem.blockScales !== undefined ||
     [problem.a, b].some(({ dtype }) => dtypes[dtype].kind === "scaled")
   )
-    found.push(["b.dtype", "the second matrix has no scale factors beside it", "use --gated halves"]);
+    found.push(["b.dtype", "the second matrix has no scale factors beside it", "use a dtype without"]);
   return found;
 }
 
