@@ -3,6 +3,7 @@ import {
   type Checked,
   type Diagnostic,
   err,
+  fixedProblem,
   InternalError,
   ok,
   type Schedule,
@@ -25,7 +26,7 @@ import { scheduleProgram } from "./program/schedule.ts";
 import type { AxisProgram } from "./program/types.ts";
 import { parseProgramWithLocations } from "./tile/parse.ts";
 import { eachStmt } from "./tile/rewrite.ts";
-import { ownProgram } from "./tile/sizes.ts";
+import { programAt } from "./tile/sizes.ts";
 import type { TileProgram } from "./tile/types.ts";
 import { verifyProgram } from "./tile/verify/index.ts";
 import { proveProtocol } from "./tile/verify/proof/index.ts";
@@ -59,7 +60,12 @@ export function compileProgram(
   if (program.stage === "machine" && input.unproven !== true && input.verify !== "none") {
     const unsound = verifyProgram(program, input.target, locations);
     if (unsound.length > 0) return err(unsound);
-    const broken = proveProtocol(ownProgram(program), input.target, locations, true);
+    const broken = proveProtocol(
+      programAt(program, fixedProblem(program.problem)),
+      input.target,
+      locations,
+      true,
+    );
     if (broken.length > 0) return err(broken);
   }
   // Further factors and results are the program's own business.

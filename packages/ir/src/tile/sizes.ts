@@ -28,7 +28,7 @@ import {
   type ToldRuns,
 } from "@tilewright/core";
 import { add, div, type Env, evaluateExpr, freeVars, lit, mul, substituteExpr, v } from "./expr.ts";
-import { rewriteStmts } from "./rewrite.ts";
+import { eachStmt, rewriteStmts } from "./rewrite.ts";
 import { streamKAt, substituteStmt } from "./streamK.ts";
 import { type Buffer, type Expr, reached, type Stmt, type TileProgram } from "./types.ts";
 import { withExprs } from "./withExprs.ts";
@@ -240,6 +240,41 @@ export function sampleRuns(problem: Problem): readonly RunPlaces[] {
     runs.map(({ total }) => ({ first: total - 1, count: 1 })),
     runs.map(({ outer, most, total }) => ({ first: outer ? 0 : total, count: outer ? most : 0 })),
   ];
+}
+
+/** Turns around which loops over parts of a run are tried, of parts of the width that their bounds are quotients by. */
+const TRIED_PARTS = [0, 1, 2, 3];
+
+/**
+ * A program of fixed sizes with the runs that leave its loops no, one, two and three turns, and all: those with other bounds than the ones before. The program itself where no bound is
+ * known only when it runs.
+ */
+export function withTurns(program: TileProgram): readonly TileProgram[] {
+  const runs = runsOf(program.problem);
+  if (runs.length === 0) return [program];
+  const bounds = eachStmt(program.body).flatMap((stmt) =>
+    stmt.kind === "for" ? (stmt.within?.bounds ?? []) : [],
+  );
+  const counted = new Set(runs.map(({ count }) => count));
+  const told = bounds.filter((e) => [...freeVars(e)].some((name) => counted.has(name)));
+  if (told.length === 0) return [atRuns(program, longestRuns(program.problem))];
+  const widths = told.map((e) => (e.kind === "div" ? e.divisor : 1));
+  const counts = [...new Set(widths.flatMap((width) => TRIED_PARTS.map((turns) => turns * width)))];
+  const places: readonly RunPlaces[] = [
+    longestRuns(program.problem),
+    ...counts.map((count) =>
+      runs.map(({ outer, most }) => ({ first: 0, count: outer ? most : Math.min(most, count) })),
+    ),
+    runs.map(({ outer, most }) => ({ first: 0, count: outer ? 1 : most })),
+  ];
+  const found = new Map<string, TileProgram>();
+  for (const each of places) {
+    const at = atRuns(program, each);
+    const turns = eachStmt(at.body).flatMap((stmt) => (stmt.kind === "for" ? [stmt.within?.bounds] : []));
+    const key = JSON.stringify(turns);
+    if (!found.has(key)) found.set(key, at);
+  }
+  return [...found.values()];
 }
 
 /** The program of a problem with these runs. */

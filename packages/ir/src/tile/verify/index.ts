@@ -1,6 +1,5 @@
 /** The verifiers in order, and running those that apply to a program's stage. README.md lists what each checks. */
 import type { Diagnostic, Problem, SourceLocation, Target } from "@tilewright/core";
-import { eachStmt } from "../rewrite.ts";
 import { atRuns, ownProgram, programAt, sampleProblems, sampleRuns, sizeVariables } from "../sizes.ts";
 import { reached, type TileProgram } from "../types.ts";
 import { agreement } from "./agreement.ts";
@@ -35,7 +34,7 @@ import { stageLegality } from "./stage.ts";
 import { stores } from "./stores.ts";
 import { tileSources } from "./tileSources.ts";
 import { vectors } from "./vectors.ts";
-import { diagnosticOf, subjectOf, type Verifier } from "./verifier.ts";
+import { diagnosticOf, placesAt, subjectOf, type Verifier } from "./verifier.ts";
 import { written } from "./written.ts";
 
 /**
@@ -149,24 +148,6 @@ const atText = (program: TileProgram, problem: Problem): string =>
   `(${sizeVariables(program.problem)
     .map((name) => `${name} = ${problem[name]}`)
     .join(", ")})`;
-
-/** Places of the statements and buffers of a program of one launch: those of the program that it was made from. */
-function placesAt(
-  program: TileProgram,
-  at: TileProgram,
-  locations: ReadonlyMap<object, SourceLocation>,
-): ReadonlyMap<object, SourceLocation> {
-  const found = new Map<object, SourceLocation>(locations);
-  const pair = (from: readonly object[], to: readonly object[]): void => {
-    to.forEach((each, i) => {
-      const place = locations.get(from[i] ?? each);
-      if (place !== undefined) found.set(each, place);
-    });
-  };
-  pair(eachStmt(program.body), eachStmt(at.body));
-  pair(program.buffers, at.buffers);
-  return found;
-}
 
 function verifyGroups(
   list: readonly (readonly Verifier[])[],

@@ -211,3 +211,21 @@ export function diagnosticOf(
 
 /** `%sA (128 x 8)` */
 export const viewText = (view: View): string => `%${view.buffer} (${view.extent[0]} x ${view.extent[1]})`;
+
+/** Places of the statements and buffers of a program of one launch: those of the program that it was made from. */
+export function placesAt(
+  program: TileProgram,
+  at: TileProgram,
+  locations: ReadonlyMap<object, SourceLocation>,
+): ReadonlyMap<object, SourceLocation> {
+  const found = new Map<object, SourceLocation>(locations);
+  const pair = (from: readonly object[], to: readonly object[]): void => {
+    to.forEach((each, i) => {
+      const place = locations.get(from[i] ?? each);
+      if (place !== undefined) found.set(each, place);
+    });
+  };
+  pair(eachStmt(program.body), eachStmt(at.body));
+  pair(program.buffers, at.buffers);
+  return found;
+}

@@ -1,9 +1,11 @@
 /** The protocol proof: what a bound program with roles asks of barriers, engines and tensor memory, for every number of K chunks. */
 import type { Diagnostic, SourceLocation, Target } from "@tilewright/core";
+import { freeVars } from "../../expr.ts";
+import { withTurns } from "../../sizes.ts";
 import type { Stmt, TileProgram } from "../../types.ts";
 import { products, productsApart } from "../coverage.ts";
 import { blockBarriers, mappedTiles } from "../protocol.ts";
-import { diagnosticOf, namedIn, subjectOf } from "../verifier.ts";
+import { diagnosticOf, namedIn, placesAt, subjectOf } from "../verifier.ts";
 import type { Sequence } from "./effects.ts";
 import type { Plan, Step } from "./plan.ts";
 import { planOf } from "./planOf.ts";
@@ -14,7 +16,7 @@ import { planFindings, programFindings } from "./statics.ts";
 
 /**
  * Every rule that the program breaks, with its first finding; empty when all hold for every number of K chunks from 0 to slots + 2 and, where
- * blocks stay, for sequences of tiles with different numbers. Of programs without roles (`protocolPlan` gives null) only what does not
+ * blocks stay, for sequences of tiles with different numbers; and where loops have bounds that are known only when it runs, for no, one, two, three turns and all. Of programs without roles (`protocolPlan` gives null) only what does not
  * depend on rings is checked: their rings are `ringProtocol`'s. The program must pass `verifyProgram`. `given`: written by hand, and right for its own
  * number of chunks, where that is at most slots + 2 (more of them are tried by all numbers up to that).
  */
@@ -23,6 +25,21 @@ export function proveProtocol(
   target: Target | null = null,
   locations?: ReadonlyMap<object, SourceLocation>,
   given = false,
+): readonly Diagnostic[] {
+  for (const at of withTurns(program)) {
+    const places = at === program ? locations : locations && placesAt(program, at, locations);
+    const found = proveAt(at, target, places, given);
+    if (found.length > 0) return found;
+  }
+  return [];
+}
+
+/** The same of a program whose bounds have numbers. */
+function proveAt(
+  program: TileProgram,
+  target: Target | null,
+  locations: ReadonlyMap<object, SourceLocation> | undefined,
+  given: boolean,
 ): readonly Diagnostic[] {
   const findings = [...programFindings(program, target)].map((finding) => [finding, null] as const);
   const plan = planOf(program);
@@ -99,14 +116,30 @@ function* broken(plan: Plan, given = false): Iterable<Found> {
     own === null && !stands
       ? sequences(slots, stays).filter((counts) => counts.every((count) => count >= least))
       : sequencesOf(own ?? 1, slots, stays);
+  // Persistent CTAs go through rows.
+  const rows = !stays && plan.roles.some(({ body }) => takesTurnsByRow(body)) ? TRIED_ROWS : [0];
   for (const sequence of runs)
-    for (const order of all) {
-      const finding = run(plan, sequence, order);
-      if (finding === null) continue;
-      yield [finding, stands ? null : sequence];
-      break;
-    }
+    for (const row of rows)
+      for (const order of all) {
+        const finding = run(plan, sequence, { ...order, row });
+        if (finding === null) continue;
+        yield [finding, stands ? null : sequence];
+        break;
+      }
 }
+
+/** Rows of the work tile with which loops whose bounds depend on it are tried. */
+const TRIED_ROWS = [0, 1, 2, 5];
+
+/** Whether turns of a loop depend on the row of the work tile around it. */
+const takesTurnsByRow = (steps: readonly Step[], row: string | null = null): boolean =>
+  steps.some(
+    (step) =>
+      step.kind !== "do" &&
+      ((step.kind === "for" &&
+        (step.within?.bounds ?? []).some((e) => row !== null && freeVars(e).has(row))) ||
+        takesTurnsByRow(step.body, step.kind === "tiles" ? (step.vars?.[0] ?? null) : row)),
+  );
 
 /** Whether warps may leave something out. */
 const votes = (steps: readonly Step[]): boolean =>

@@ -21,6 +21,8 @@ export interface Order {
   readonly engines: "early" | "late";
   /** Whether warps do what they may leave out. */
   readonly votes?: boolean;
+  /** Row of the first work tile. */
+  readonly row?: number;
 }
 
 /** The part at hand; its first chunk says where in the matrices copies begin, which is nothing to the protocol. */
@@ -197,7 +199,8 @@ class Run {
     ).entries()) {
       thread.ordinal = ordinal;
       // Tiles of whatever row: those of a sequence take different turns.
-      if (step.vars !== null) thread.values.set(step.vars[0], ordinal).set(step.vars[1], 0);
+      if (step.vars !== null)
+        thread.values.set(step.vars[0], ordinal + (this.#order.row ?? 0)).set(step.vars[1], 0);
       if (ordinal % step.of === step.turn) {
         thread.count = count;
         thread.cut = false;
