@@ -249,7 +249,7 @@ const TRIED_PARTS = [0, 1, 2, 3];
  * A program of fixed sizes with the runs that leave its loops no, one, two and three turns, and all: those with other bounds than the ones before. The program itself where no bound is
  * known only when it runs.
  */
-export function withTurns(program: TileProgram): readonly TileProgram[] {
+export function atSomeRuns(program: TileProgram): readonly TileProgram[] {
   const runs = runsOf(program.problem);
   if (runs.length === 0) return [program];
   const bounds = eachStmt(program.body).flatMap((stmt) =>

@@ -1,7 +1,7 @@
 /** The protocol proof: what a bound program with roles asks of barriers, engines and tensor memory, for every number of K chunks. */
 import type { Diagnostic, SourceLocation, Target } from "@tilewright/core";
 import { freeVars } from "../../expr.ts";
-import { withTurns } from "../../sizes.ts";
+import { atSomeRuns } from "../../sizes.ts";
 import type { Stmt, TileProgram } from "../../types.ts";
 import { products, productsApart } from "../coverage.ts";
 import { blockBarriers, mappedTiles } from "../protocol.ts";
@@ -26,7 +26,7 @@ export function proveProtocol(
   locations?: ReadonlyMap<object, SourceLocation>,
   given = false,
 ): readonly Diagnostic[] {
-  for (const at of withTurns(program)) {
+  for (const at of atSomeRuns(program)) {
     const places = at === program ? locations : locations && placesAt(program, at, locations);
     const found = proveAt(at, target, places, given);
     if (found.length > 0) return found;
