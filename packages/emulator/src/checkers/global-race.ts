@@ -66,6 +66,10 @@ export class GlobalRace {
   readonly #flags = new FlagTable();
   readonly #dependency: Past | null;
   #clusters = 0;
+  /** The last answer of `#afterRead`, and to what. */
+  #from = -1;
+  #own = -1;
+  #to = -1;
 
   constructor(fields: GlobalFields) {
     this.#arena = fields.arena;
@@ -363,7 +367,7 @@ export class GlobalRace {
     const shadow = this.#shadow;
     const order = this.#order;
     const own = order.operation(race, op, reduces);
-    let [cleared, from, to] = [0, -1, -1];
+    let [cleared, from] = [0, -1];
     let page = lineInPage(at) < 0 ? shadow.page(at) : null;
     for (let x = at & ~3; x < at + bytes; x += 4) {
       const line = lineInPage(x);
@@ -381,11 +385,7 @@ export class GlobalRace {
         cleared = writer;
       const reader = page.reads[q] as number;
       if (kind === "read") {
-        if (reader !== from) {
-          from = reader;
-          to = shadow.after(reader, own, "read");
-        }
-        page.reads[q] = to;
+        page.reads[q] = this.#afterRead(reader, own);
         continue;
       }
       if (reader !== 0) {
@@ -396,11 +396,21 @@ export class GlobalRace {
       page.writes[q] = own;
     }
   }
+
+  /** The node of what node `reader` was, once an operation's read has been made: rows of a tile mostly have one history. */
+  #afterRead(reader: number, own: number): number {
+    if (reader !== this.#from || own !== this.#own) {
+      [this.#from, this.#own] = [reader, own];
+      this.#to = this.#shadow.after(reader, own, "read");
+    }
+    return this.#to;
+  }
+
   /** The same for a whole line. False where its words have to be looked into. */
   #asyncLine(page: Page, line: number, own: number, kind: AccessKind): boolean {
     if (page.split[line] === 1 || page.lineWrites[line] !== 0) return false;
     const reader = page.lineReads[line] as number;
-    if (kind === "read") page.lineReads[line] = this.#shadow.after(reader, own, "read");
+    if (kind === "read") page.lineReads[line] = this.#afterRead(reader, own);
     else {
       if (reader !== 0) return false;
       page.lineWrites[line] = own;

@@ -66,6 +66,8 @@ export class Race {
   #remote: Map<number, { clock: number; site: number }>[] = [];
   #overwrites: Overwrite[] = [];
   #operation: AsyncAccesses | null = null;
+  /** Place of one lane's read. */
+  readonly #place = new Int32Array(32);
 
   constructor(fields: RaceFields) {
     this.#fields = fields;
@@ -124,106 +126,74 @@ export class Race {
 
   /** A weak read of `size` bytes at arena offset `x`. */
   read(w: Warp, lane: number, x: number, size: number, site: number): void {
-    const me = w.agent;
-    const { clocks } = this;
-    const shadow = this.#shadow;
-    const clock = clocks.known[me * clocks.stride + me] as number;
-    const bytes = size >= 4 ? 15 : ((1 << size) - 1) << (x & 3);
-    const entry = (clock << clockShift) | (bytes << 6) | lane;
-    const first = (x - shadow.base) >> 2;
-    const end = first + ((size + 3) >> 2);
-    if (first < 0 || end > shadow.words) return;
-    const reads = shadow.planes[me] as Int32Array;
-    shadow.noteRead(me, clock);
-    for (let q = first; q < end; q++) {
-      // The usual case: these bytes were read, and looked into, in the same clock and not written since. Another lane's
-      // read adds nothing unless the warp itself wrote the word: then which lane reads matters.
-      const old = reads[q] as number;
-      if (old >> 6 === entry >> 6) {
-        if (old === entry || (old & 63) === severalLanes) continue;
-        if (shadow.writer[q] !== me + 1 && bytes === 15) {
-          reads[q] = old | severalLanes;
-          continue;
-        }
-      }
-      this.#readWord(w, lane, q, bytes, clock, entry, site);
+    if (size >= 4) {
+      this.#place[lane] = x;
+      this.readLanes(w, 1 << lane, this.#place, 0, size, site);
+      return;
     }
-  }
-
-  /** Weak reads of whole words in the lanes of `mask`, whose places begin at `at`: as by `read`, with all that lanes share at hand. */
-  readLanes(w: Warp, mask: number, places: Int32Array, at: number, size: number, site: number): void {
     const me = w.agent;
+    const shadow = this.#shadow;
     const { known, stride } = this.clocks;
-    const row = me * stride;
-    const clock = known[row + me] as number;
-    const shadow = this.#shadow;
-    const { base, words, writer, written, readers, readSite } = shadow;
-    const reads = shadow.planes[me] as Int32Array;
-    const mine = shadow.bit(me);
-    const epoch = (clock << clockShift) | wholeWord;
-    shadow.noteRead(me, clock);
-    for (let lane = 0; lane < 32; lane++) {
-      const first = ((places[at + lane] as number) - base) >> 2;
-      const end = first + (size >> 2);
-      if (((mask >>> lane) & 1) === 0 || first < 0 || end > words) continue;
-      const entry = epoch | lane;
-      for (let q = first; q < end; q++) {
-        const old = reads[q] as number;
-        if (old === entry || old === (epoch | severalLanes)) continue;
-        const by = (writer[q] as number) - 1;
-        if ((old & ~63) === epoch && by !== me) {
-          reads[q] = old | severalLanes;
-          continue;
-        }
-        if (by >= 0) {
-          const last = written[q] as number;
-          const when = last >> clockShift;
-          const looks =
-            by === me
-              ? when === clock && (last & 63) !== lane
-              : by === w.copyEngine || when > (known[row + by] as number);
-          if (looks) this.#readsWritten(w, lane, q, 15, site);
-        }
-        reads[q] = old >> clockShift === clock && (old & 63) !== lane ? epoch | severalLanes : entry;
-        readers[q] = (readers[q] as number) | mine;
-        readSite[q] = site;
-      }
-    }
-  }
-
-  #readWord(
-    w: Warp,
-    lane: number,
-    q: number,
-    bytes: number,
-    clock: number,
-    entry: number,
-    site: number,
-  ): void {
-    const me = w.agent;
-    const { clocks } = this;
-    const shadow = this.#shadow;
-    const writer = (shadow.writer[q] as number) - 1;
-    const written = shadow.written[q] as number;
-    // Small enough that it is inlined: what says something about the write stands apart.
-    if (
-      writer === me
-        ? written >> clockShift === clock && (written & 63) !== lane
-        : writer >= 0 &&
-          (writer === w.copyEngine ||
-            written >> clockShift > (clocks.known[me * clocks.stride + writer] as number))
-    )
-      this.#readsWritten(w, lane, q, bytes, site);
-    if (bytes !== 15) shadow.noteBytes(q, bytes, me, clock, lane);
-    // Within one clock keep all bytes read; two lanes become "several".
+    const clock = known[me * stride + me] as number;
+    const bytes = ((1 << size) - 1) << (x & 3);
+    const entry = (clock << clockShift) | (bytes << 6) | lane;
+    const q = (x - shadow.base) >> 2;
+    if (q < 0 || q >= shadow.words) return;
     const reads = shadow.planes[me] as Int32Array;
     const old = reads[q] as number;
+    shadow.noteRead(me, clock);
+    if (old === entry || (old >> 6 === entry >> 6 && (old & 63) === severalLanes)) return;
+    if (this.#looksAtWrite(w, lane, q, clock)) this.#readsWritten(w, lane, q, bytes, site);
+    shadow.noteBytes(q, bytes, me, clock, lane);
+    // Within one clock keep all bytes read; two lanes become "several".
     reads[q] =
       old >> clockShift === clock && old !== 0
         ? ((old | entry) & ~63) | ((old & 63) === lane ? lane : severalLanes)
         : entry;
     shadow.readers[q] = (shadow.readers[q] as number) | shadow.bit(me);
     shadow.readSite[q] = site;
+  }
+
+  /** Whether the last write of word q is the warp's own in this clock, or one that it may not know of: small enough that it is inlined. */
+  #looksAtWrite(w: Warp, lane: number, q: number, clock: number): boolean {
+    const writer = (this.#shadow.writer[q] as number) - 1;
+    if (writer < 0) return false;
+    const last = this.#shadow.written[q] as number;
+    if (writer === w.agent) return last >> clockShift === clock && (last & 63) !== lane;
+    return writer === w.copyEngine || !this.clocks.knows(w.agent, writer, last >> clockShift);
+  }
+
+  /** Weak reads of whole words in the lanes of `mask`, whose places begin at `at`, with all that lanes share at hand. */
+  readLanes(w: Warp, mask: number, places: Int32Array, at: number, size: number, site: number): void {
+    const me = w.agent;
+    const { known, stride } = this.clocks;
+    const clock = known[me * stride + me] as number;
+    const shadow = this.#shadow;
+    const { base, words, writer, readers, readSite } = shadow;
+    const reads = shadow.planes[me] as Int32Array;
+    const mine = shadow.bit(me);
+    const epoch = (clock << clockShift) | wholeWord;
+    shadow.noteRead(me, clock);
+    for (let rest = mask; rest !== 0; rest &= rest - 1) {
+      const lane = 31 - Math.clz32(rest & -rest);
+      const first = ((places[at + lane] as number) - base) >> 2;
+      const end = first + (size >> 2);
+      if (first < 0 || end > words) continue;
+      const entry = epoch | lane;
+      for (let q = first; q < end; q++) {
+        const old = reads[q] as number;
+        if (old === entry || old === (epoch | severalLanes)) continue;
+        // The usual cases: read and looked into in the same clock, and not written since. Which lane reads matters only where the warp itself wrote the word.
+        if ((old & ~63) === epoch && writer[q] !== me + 1) {
+          reads[q] = old | severalLanes;
+          continue;
+        }
+        if (this.#looksAtWrite(w, lane, q, clock)) this.#readsWritten(w, lane, q, 15, site);
+        reads[q] = old >> clockShift === clock && (old & 63) !== lane ? epoch | severalLanes : entry;
+        readers[q] = (readers[q] as number) | mine;
+        readSite[q] = site;
+      }
+    }
   }
 
   /** A read of a word that the warp itself has written in this clock, or another one that it may not know of. */

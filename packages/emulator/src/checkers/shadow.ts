@@ -35,10 +35,12 @@ export class Shadow {
   readonly readers: Int32Array;
   readonly readSite: Int32Array;
   /** Reads by agent, one plane of words each, so that a vector's words lie side by side. */
-  readonly planes: (Int32Array | undefined)[] = [];
+  readonly planes: (Int32Array<ArrayBuffer> | undefined)[] = [];
   /** Agent of each plane in the order of their making, which numbers the bits of `readers`. */
   readonly order: number[] = [];
   readonly #bits: number[] = [];
+  /** Planes of engines of clusters that have gone. */
+  readonly #spare: Int32Array<ArrayBuffer>[] = [];
   /** The last read of each byte that was read as part of a word: agent plus one, and clock * 64 + lane. Made where there are such reads. */
   #byteReads: { readonly agent: Int16Array; readonly entry: Int32Array } | null = null;
 
@@ -66,7 +68,7 @@ export class Shadow {
   plane(agent: number): Int32Array {
     let plane = this.planes[agent];
     if (plane === undefined) {
-      plane = new Int32Array(this.words);
+      plane = this.#spare.pop()?.fill(0) ?? new Int32Array(this.words);
       this.planes[agent] = plane;
       this.#bits[agent] = 1 << Math.min(this.order.length, lastBit);
       this.order.push(agent);
@@ -147,8 +149,12 @@ export class Shadow {
     this.#lastRead.fill(0);
     this.#changes += 1;
     for (const agent of this.order) {
-      if (agent < warps) this.planes[agent]?.fill(0);
-      else this.planes[agent] = undefined;
+      const plane = this.planes[agent];
+      if (agent < warps || plane === undefined) plane?.fill(0);
+      else {
+        this.#spare.push(plane);
+        this.planes[agent] = undefined;
+      }
     }
     const kept = this.order.filter((agent) => agent < warps);
     this.order.length = 0;

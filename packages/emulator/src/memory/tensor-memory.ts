@@ -18,6 +18,7 @@ export const columnUnit = 32;
 const cellLanes = 16;
 /** Fresh columns hold this: a NaN as floating point, and no small integer. */
 const poison = 0x7fc0dead;
+const nobody: readonly never[] = [];
 
 export const laneOf = (address: number): number => (address >>> 16) & (tensorLanes - 1);
 export const columnOf = (address: number): number => address & 0xffff;
@@ -103,7 +104,7 @@ export class TensorMemory {
       const from = row * tensorColumns + column;
       this.#written.fill(0, from, from + columns);
       this.#writer.fill(null, from, from + columns);
-      this.#readers.fill([], from, from + columns);
+      this.#readers.fill(nobody, from, from + columns);
     }
   }
 
@@ -157,6 +158,9 @@ export class TensorMemory {
     // Neighbouring cells mostly have the same predecessors: those found to be ordered are not looked into again.
     let ordered: TensorAccess | null = null;
     let read: TensorAccess | null = null;
+    // And the same readers, which then share one list; lists are never changed.
+    let before: readonly TensorAccess[] | null = null;
+    let after: readonly TensorAccess[] = nobody;
     for (let row = firstRow; row < endRow; row++)
       for (let c = column; c < column + columns; c++) {
         const cell = row * tensorColumns + c;
@@ -176,17 +180,21 @@ export class TensorMemory {
           const fine = this.#order(machine, who, writer, reads ? "read" : "overwritten", "writes", cell);
           if (fine) ordered = writer;
         }
-        const readers = this.#readers[cell] ?? [];
+        const readers = this.#readers[cell] ?? nobody;
         if (writes) {
           for (const reader of readers)
             if (reader !== read && this.#order(machine, who, reader, "overwritten", "reads", cell))
               read = reader;
-          if (readers.length > 0) this.#readers[cell] = [];
+          if (readers.length > 0) this.#readers[cell] = nobody;
           this.#written[cell] = 1;
           if (who.op !== null) this.#writer[cell] = who;
         } else if (who.op !== null && !readers.includes(who)) {
           // A later read of the same engine stands for the earlier ones: who knows it knows them.
-          this.#readers[cell] = [...readers.filter((r) => r.op?.engine !== who.op?.engine), who];
+          if (readers !== before) {
+            before = readers;
+            after = [...readers.filter((r) => r.op?.engine !== who.op?.engine), who];
+          }
+          this.#readers[cell] = after;
         }
       }
     return true;
@@ -266,7 +274,7 @@ export class TensorMemory {
     for (let row = 0; row < tensorLanes / cellLanes; row++)
       for (let c = column; c < column + columns; c++) {
         const cell = row * tensorColumns + c;
-        for (const other of [this.#writer[cell] ?? null, ...(this.#readers[cell] ?? [])])
+        for (const other of [this.#writer[cell] ?? null, ...(this.#readers[cell] ?? nobody)])
           if (other?.op && !clocks.knowsExecuted(warp.agent, other.op.engine, other.op.clock))
             found.add(other);
       }
