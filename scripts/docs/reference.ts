@@ -179,7 +179,7 @@ export const topics: readonly (readonly [topic: string, fields: readonly string[
     ["regs", "pingPong", "firstOperand", "operandOrder", "walk", "walkLines", "walkAlong", "firstLevelK"],
   ],
   ["Clusters", ["cluster", "nonPortableCluster", "multicast"]],
-  ["Tile scheduler", ["raster", "sched", "schedulerStages", "pdl"]],
+  ["Tile scheduler", ["raster", "sched", "schedulerStages", "batchGroup", "pdl"]],
   ["L2 and tensor maps", ["cache", "l2Promotion", "l2Prefetch", "l2PrefetchBytes"]],
   ["Split-K and stream-K", ["split", "reduction", "streamk"]],
   ["Tensor memory", ["accumulators", "overlappedColumns", "loadColumns", "earlyAccumulatorRelease"]],

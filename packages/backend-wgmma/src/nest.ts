@@ -334,7 +334,12 @@ function directives(s: WgmmaSchedule, problem: Problem, target: Target): readonl
         }
       : null,
     s.epilogueLoad === "tma" ? { name: "epilogueLoad", args: { way: "tma", steps: 1, in: PRODUCER } } : null,
-    apart && s.persistent ? { name: "persistent", args: { by: s.zigzag ? "zigzag" : "stride" } } : null,
+    apart && s.persistent
+      ? {
+          name: "persistent",
+          args: { by: s.zigzag ? "zigzag" : "stride", ...(s.batchGroup > 0 ? { batch: s.batchGroup } : {}) },
+        }
+      : null,
     bulk && s.counted
       ? { name: "schedulerPipeline", args: { by: "atomic", slots: s.schedulerStages, in: PRODUCER } }
       : null,

@@ -92,6 +92,15 @@ export const scheduleModel = {
       off: "tiles",
     }),
     coreFields.schedulerStages,
+    intField({
+      name: "batchGroup",
+      summary:
+        "persistent CTAs go through the tiles of all problems of a batch, so many problems in turn, tile by tile; 0: each problem has CTAs of its own",
+      default: 0,
+      off: 0,
+      min: 0,
+      max: 65535,
+    }),
     coreFields.cache,
     coreFields.l2Promotion,
     coreFields.l2Prefetch,

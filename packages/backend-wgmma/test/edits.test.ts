@@ -1151,3 +1151,38 @@ test.each([
   const edited = compiler.compile({ from: text, target });
   expect(edited.ok ? [] : edited.error.map((d) => d.code)).toContain(code);
 });
+
+handEdits(
+  wgmma,
+  "sm_90a",
+  "bf16",
+  [128, 128, 64],
+  "tile=64x64x64 warpgroups=1x1 stages=2 sched=atomic batchGroup=2",
+  [
+    {
+      what: "a list that ends before the last problem's last tile",
+      change: { kind: "replace", line: /tiles %mt/, from: /below 24/, to: "below 23" },
+      code: "TW3163",
+      line: /tiles %mt/,
+      ptx: /setp\.lt\.u32|22|23/,
+      emulator: /^D|^H/,
+    },
+    {
+      what: "problems taken in another order by one role",
+      change: { kind: "replace", line: /tiles %mt/, from: /batch 2/, to: "batch 3" },
+      code: "TW3124",
+      line: /tiles %mt/,
+      ptx: null,
+      emulator: null,
+    },
+    {
+      what: "so many problems at a time as do not divide their number",
+      change: { kind: "replace", line: /tiles %mt/, from: /batch 2/, to: "batch 4", nth: -1 },
+      code: "TW3124",
+      line: /tiles %mt/,
+      ptx: null,
+      emulator: null,
+    },
+  ],
+  { batch: { kind: "strided", count: 6 } },
+);

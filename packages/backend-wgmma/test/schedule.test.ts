@@ -200,6 +200,11 @@ describe("what check refuses", () => {
     expect(faults({}, groups)).toEqual([]);
     expect(codes({ sched: "tiles", split: 2 }, groups)).toEqual(["TW2342", "TW2345"]);
     expect(codes({ sched: "zigzag" }, groups)).toEqual(["TW2346"]);
+    expect(codes({ batchGroup: 1 }, groups)).toEqual(["TW2347"]);
+    const batch = square(512, { batch: { kind: "strided", count: 9 } });
+    expect(codes({ batchGroup: 3 }, batch)).toEqual([]);
+    expect(faults({ batchGroup: 4 }, batch)[0]).toMatch(/^TW2347 4 problems in turn do not divide 9.*=3/s);
+    expect(codes({ batchGroup: 3, sched: "tiles" }, batch)).toEqual(["TW2347"]);
     expect(codes({ regs: [24, 240] }, groups)).toEqual(["TW2322"]);
     // Rows of any length: bulk copies cannot take them, threads can.
     const any = square(512, { batch: { kind: "grouped", count: 9 } });

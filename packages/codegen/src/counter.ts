@@ -24,7 +24,8 @@ export function tileNumbers({ tileLoop }: Context): number {
 export function takeNumber(ctx: Context): Reg<"u32"> {
   const { entry, body, program } = ctx;
   const base = pointer(ctx, WORKSPACE);
-  const batch = batchIndex(ctx);
+  // Of a list of all problems there is one counter.
+  const batch = ctx.tileLoop?.loop.batch === undefined ? batchIndex(ctx) : null;
   let counter = base;
   if (batch !== null) {
     counter = entry.reg("u64", "counter");

@@ -89,10 +89,12 @@ function persist(ctx: Context, stmt: Tiles, loop: TileLoop, lower: (stmts: reado
   ctx.body.label(again);
   forgetSlots(ctx);
   ctx.scope(() => {
-    if (deferred) ctx.recordLate(() => place(ctx, stmt, tile));
-    else place(ctx, stmt, tile);
+    const number = loop.batch === undefined ? tile : ofOneProblem(ctx, stmt, tile, loop.batch);
+    if (deferred) ctx.recordLate(() => place(ctx, stmt, number));
+    else place(ctx, stmt, number);
     lower(stmt.body);
   });
+  ctx.batch = batch;
   const { following } = ctx.tileLoop;
   if (ordinal !== null) ctx.body.emit(null, "add.u32", ordinal, ordinal, imm(1));
   if (requests) {
@@ -137,6 +139,27 @@ function ownProblem(ctx: Context): U32 {
   const d = ctx.entry.reg("u32", "batch");
   ctx.body.emit(null, "mov.u32", d, special("%ctaid.y"));
   return d;
+}
+
+/**
+ * The number of a work tile in its own problem, of a list in which `together` problems take turns, tile by tile; the problem is the batch's from here on.
+ */
+function ofOneProblem(ctx: Context, stmt: Tiles, number: U32, together: number): U32 {
+  const tiles = clustersOf(ctx, stmt);
+  if (typeof tiles !== "number") throw new CannotLower("tiles", "a list has as many as the text says");
+  const { values } = ctx;
+  const before = values.divide(number, tiles * together);
+  const within = values.difference(number, values.scale(before, tiles * together));
+  if (together === 1) {
+    ctx.batch = before;
+    return within;
+  }
+  const tile = values.divide(within, together);
+  ctx.batch = values.sum(
+    values.scale(before, together),
+    values.difference(within, values.scale(tile, together)),
+  );
+  return tile;
 }
 
 /** A register that counts the work tiles, for copies whose origins go by their number. */

@@ -149,14 +149,17 @@ const AMONG = 60;
 
 /** A schedule that goes with a program; undefined where none of a few draws does: the compiler's choice then. */
 function drawnSchedule(backend: Backend, text: string, target: Target, random: Random): Schedule | undefined {
-  const { problem, parts } = must(anchorOf(must(parseAxisProgram(text))));
+  const anchor = must(anchorOf(must(parseAxisProgram(text))));
+  const { problem, parts } = anchor;
   const listed: Schedule[] = [];
   for (const schedule of backend.schedules(problem, target)) if (listed.push(schedule) === AMONG) break;
   // Parts of keys of other widths than the tile's, where a backend has them.
-  const chains = parts ? [...(backend.chains?.(problem, target, usualMachine(target)) ?? [])] : [];
+  const chains = parts ? [...(backend.chains?.(problem, target, usualMachine(target), anchor) ?? [])] : [];
   const varied = chains.map((schedule) => {
     const chunk = pick(random, [32, 64, 96]);
-    return { ...schedule, chainTile: [chunk * random.integer(1, 2), chunk] };
+    const batchGroup = problem.batch.kind === "strided" && "batchGroup" in schedule ? { batchGroup: 1 } : {};
+    const order = pick(random, [{}, { sched: "persistent" }, { sched: "atomic", ...batchGroup }]);
+    return { ...schedule, ...order, chainTile: [chunk * random.integer(1, 2), chunk] };
   });
   if (varied.length > 0 && random.integer(0, 2) > 0) listed.splice(0, listed.length, ...varied);
   const compiler = createCompiler({ backends: [backend] });

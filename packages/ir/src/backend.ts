@@ -68,9 +68,14 @@ export interface Backend {
   schedules(problem: Problem, target: Target, machine?: Machine, mostUs?: number): Iterable<Schedule>;
   /**
    * Legal schedules that programs of several products try before those of one, best first; none without the method. `selects`: between the products some elements
-   * are chosen, as by a mask.
+   * are chosen, as by a mask. `launched`: the problem with the factors of the further products.
    */
-  chains?(problem: Problem, target: Target, machine: Machine, selects?: boolean): Iterable<Schedule>;
+  chains?(
+    problem: Problem,
+    target: Target,
+    machine: Machine,
+    program: { readonly selects: boolean; readonly launched: Problem },
+  ): Iterable<Schedule>;
   /** What multiplies: bounds what the backend can do, whatever the schedule. */
   readonly engine?: Engine;
   /** The kernel of a legal schedule as the cost model sees it, by which backends that serve the same problem compete; without it a backend keeps its place in the compiler's list. */

@@ -7,6 +7,7 @@ import {
   eachStmt,
   elementSources,
   freeVars,
+  holdsResponses,
   launchRanges,
   must,
   type Pass,
@@ -277,7 +278,8 @@ class Walk {
     // Sums that no epilogue stores are of no columns of D.
     const inside = problem.m >= rows && (problem.n >= columns || !this.#stored.has(acc.buffer));
     // Copies by threads of straight code are such stores, too, as ptxas moves before the wait.
-    const pins = !this.#looped && !(inside && rings.every(({ transport }) => transport === "tma"));
+    const copies = rings.filter((ring) => !holdsResponses(ring));
+    const pins = !this.#looped && !(inside && copies.every(({ transport }) => transport === "tma"));
     return [
       ...(pins ? [{ kind: "pin", tile: acc.buffer } as const] : []),
       ...(this.#fresh.has(acc.buffer) ? this.#zero(acc.buffer) : []),

@@ -1,6 +1,7 @@
 /** Legality of schedules for problems whose sizes come with the launch, one at a time or as a list of groups. */
 import { countedRules } from "@tilewright/codegen";
 import { symbolicSizes } from "@tilewright/core";
+import { largestDivisor } from "@tilewright/ir";
 import type { Rule } from "./rule.ts";
 
 /** Rules that hold nothing back from problems of fixed sizes. */
@@ -68,5 +69,25 @@ export const launchRules: readonly Rule[] = [
             hint: "nearest legal: sched=persistent",
           }
         : null,
+  },
+  {
+    code: "TW2347",
+    at: "schedule.batchGroup",
+    find({ s, problem }) {
+      if (s.batchGroup === 0) return null;
+      const { batch, symbolic } = problem;
+      if (batch.kind !== "strided" || symbolic?.batch !== undefined || !s.persistent || s.streamk > 0)
+        return {
+          message:
+            "persistent CTAs take whole tiles of a strided batch, whose count is known, from one list of all",
+          hint: "nearest legal: batchGroup=0",
+        };
+      return batch.count % s.batchGroup === 0
+        ? null
+        : {
+            message: `${s.batchGroup} problems in turn do not divide ${batch.count}`,
+            hint: `nearest legal: batchGroup=${largestDivisor(batch.count, s.batchGroup)}`,
+          };
+    },
   },
 ];

@@ -47,6 +47,7 @@ export function randomSchedule(random: Random, problem: Problem, target: Target)
       raster: pick(random, ["row", "col", "grouped:2", "grouped:16", "snake:2", "hilbert"]),
       sched: pick(random, ["persistent", "atomic", "tiles"]),
       schedulerStages: random.integer(1, 3),
+      batchGroup: problem.batch.kind === "strided" ? random.integer(0, 2) : 0,
       split: pick(random, [1, 1, 1, 2, 3]),
       reduction: pick(random, ["last", "cluster", "slices"]),
       pdl: pick(random, ["off", "off", "on"]),

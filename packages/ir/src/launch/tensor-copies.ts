@@ -26,6 +26,7 @@ import {
   stepOfBuffer,
   strideNames,
 } from "@tilewright/core";
+import { largestDivisor } from "../layout/divisors.ts";
 import { linearOffset } from "../layout/layout.ts";
 import { type TensorSwizzle, tensorSwizzleName } from "../layout/swizzle.ts";
 import { elementBytes } from "../tile/elementBytes.ts";
@@ -126,12 +127,6 @@ export function tensorCut(buffer: Buffer, parts = 1, page: number | null = null)
 }
 
 const gcd = (a: number, b: number): number => (b === 0 ? a : gcd(b, a % b));
-
-function largestDivisor(n: number, most: number): number {
-  let d = Math.min(n, most);
-  while (n % d !== 0) d--;
-  return d;
-}
 
 /** Elements of the boxes that a vector of a tile comes in: all, or the most that divide it and begin where copies may write; null where neither fits a box. */
 export function boxedRun(elements: number, size: number): number | null {

@@ -15,9 +15,9 @@ const VISIT = "vt";
 const PARTS = "pt";
 
 /**
- * Directive `persistent by=stride|zigzag`: `tiles { roles }` becomes a loop over tiles in each role. Rings are not emptied between tiles, so that chunk t of the
+ * Directive `persistent by=stride|zigzag batch=N`: `tiles { roles }` becomes a loop over tiles in each role. Rings are not emptied between tiles, so that chunk t of the
  * tile visited as number v is chunk v * chunks + t of the ring; where blocks have shares, or the launch says how many chunks there are, chunk t of a part comes behind
- * those of the parts before, and rings with one chunk a tile have one a part. Without the directive, or without roles, every tile has a block of its own.
+ * those of the parts before, and rings with one chunk a tile have one a part. `batch`: of a strided batch the tiles of all problems are one list, N problems at a time. Without the directive, or without roles, every tile has a block of its own.
  */
 export const persistTiles: Pass = {
   name: "persistTiles",
@@ -26,18 +26,24 @@ export const persistTiles: Pass = {
   to: "specialised",
   run(program) {
     const taken = takeDirective(program, "persistent");
-    const { by = "none" } = taken?.args ?? {};
+    const { by = "none", batch = 0 } = taken?.args ?? {};
     if (taken === null || by === "none") return taken?.program ?? program;
     return withBody(
       taken.program,
       taken.program.body.flatMap((stmt) =>
-        stmt.kind === "tiles" ? inRoles(stmt, by, taken.program.rings) : [stmt],
+        stmt.kind === "tiles"
+          ? inRoles(stmt, { by, ...(batch > 0 ? { batch } : {}) }, taken.program.rings)
+          : [stmt],
       ),
     );
   },
 };
 
-function inRoles(tiles: Tiles, by: "stride" | "zigzag", rings: readonly Ring[]): readonly Stmt[] {
+function inRoles(
+  tiles: Tiles,
+  order: Pick<TileLoop, "batch"> & { readonly by: "stride" | "zigzag" },
+  rings: readonly Ring[],
+): readonly Stmt[] {
   const roles = tiles.body.filter((s): s is Role => s.kind === "role");
   if (roles.length === 0 || roles.length !== tiles.body.length) return [tiles];
   const chunks = chunksAtLaunch(tiles.body);
@@ -48,7 +54,8 @@ function inRoles(tiles: Tiles, by: "stride" | "zigzag", rings: readonly Ring[]):
   return roles.map((role): Role => {
     const loop: TileLoop = {
       var: VISIT,
-      by: tiles.streamK === undefined ? by : "streamk",
+      ...order,
+      ...(tiles.streamK === undefined ? {} : { by: "streamk" }),
       ...(counted ? { tiles: PARTS } : {}),
       ...(chunks === null ? {} : { chunks }),
       turn: 0,

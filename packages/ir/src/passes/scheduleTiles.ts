@@ -3,7 +3,7 @@ import { readsBy } from "../tile/elements.ts";
 import { freeVars } from "../tile/expr.ts";
 import { groupMapsOf } from "../tile/launches/groupMaps.ts";
 import { clusterUnits, eachStmt, rewriteStmts, withBody } from "../tile/rewrite.ts";
-import { listOf } from "../tile/streamK.ts";
+import { listedProblems, listOf } from "../tile/streamK.ts";
 import type { Stmt, TileProgram, TileScheduler } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
 
@@ -50,7 +50,7 @@ function schedulerOf(program: TileProgram, tiles: Tiles, deferred: boolean): Til
   const { loop, symbolic, extents } = tiles;
   const inner = eachStmt(tiles.body);
   const copies = inner.some((s) => s.kind === "copy" || readsBy(s, tiles.vars));
-  const numbers = (extents[0] * extents[1]) / (m * n);
+  const numbers = ((extents[0] * extents[1]) / (m * n)) * listedProblems(program.problem, loop);
   return {
     unit: launch.cluster[0] * launch.cluster[1],
     below: symbolic === undefined && Number.isInteger(numbers) ? numbers : null,

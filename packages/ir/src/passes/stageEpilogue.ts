@@ -1,4 +1,5 @@
 /** Send D through shared memory, from where bulk tensor stores take it while the block goes on, or the threads in long rows. */
+import { largestDivisor } from "../layout/divisors.ts";
 import { add, lit, mod, mul, sub, v } from "../tile/expr.ts";
 import { bufferOf, childrenOf, rewriteStmts, takeDirective, wholeView, withBody } from "../tile/rewrite.ts";
 import type { Buffer, Expr, OwnershipMode, Stmt, TileProgram } from "../tile/types.ts";
@@ -104,12 +105,6 @@ function number(stmts: readonly Stmt[], first: Expr, into: Map<Epilogue, Expr>):
     }
   }
   return count;
-}
-
-function largestDivisor(n: number, most: number): number {
-  let d = Math.max(1, Math.min(n, most));
-  while (n % d !== 0) d--;
-  return d;
 }
 
 /** A pair's blocks stage what they own: each half lies in its own block. */

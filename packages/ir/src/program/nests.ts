@@ -38,7 +38,7 @@ export function* nestsOf(
   const unsplit = (schedule: Schedule): Schedule =>
     anchor.merged !== null && "split" in schedule ? { ...schedule, split: 1 } : schedule;
   // Rows of runs are stored one by one, by CTAs of one work tile.
-  const ofRuns = outerRuns(anchor.launched) === null ? {} : { epi: "direct", sched: "tiles" };
+  const ofRuns = outerRuns(anchor.launched) === null ? {} : { epi: "direct", sched: "tiles", batchGroup: 0 };
   const suited = (schedule: Schedule): Schedule => ({
     ...schedule,
     ...Object.fromEntries(Object.entries(ofRuns).filter(([name]) => name in schedule)),
@@ -55,8 +55,7 @@ export function* nestsOf(
   };
   if (given !== null) yield* given.flatMap(nestOf);
   else {
-    const chains =
-      products.length > 1 ? (backend.chains?.(problem, target, machine, anchor.selects) ?? []) : [];
+    const chains = products.length > 1 ? (backend.chains?.(problem, target, machine, anchor) ?? []) : [];
     const schedules = [...backend.schedules(problem, target, machine)];
     const legal = (schedule: Schedule): boolean => backend.check(problem, schedule, target).length === 0;
     // Of those that hold a row of what the next product multiplies few are tried before their smaller forms.

@@ -77,6 +77,7 @@ const policy = (matrix: string) =>
 
 /** Most slots of a ring: with 64 of 128 bytes the least tiles already leave little of shared memory, and no pipeline is that deep. */
 const SLOTS = 64;
+const PROBLEMS = 65535;
 /** Most warps of a block (1024 threads). */
 const WARPS = 32;
 /** Columns of tensor memory, which no tile of a block exceeds either. */
@@ -146,7 +147,15 @@ const directiveTable = {
     steps: off("matrices and vectors that steps read come with it"),
     in: role("role that copies", "loader"),
   },
-  persistent: { by: oneOf("how persistent CTAs get their tiles", "none", "stride", "zigzag") },
+  persistent: {
+    by: oneOf("how persistent CTAs get their tiles", "none", "stride", "zigzag"),
+    batch: count(
+      0,
+      "problems of a batch whose tiles are taken in turn, from one list of all; 0: each problem has CTAs of its own",
+      0,
+      PROBLEMS,
+    ),
+  },
   accumulators: { slots: count(1, "accumulators in tensor memory", 1, SLOTS) },
   overlapAccumulators: { columns: count(0, "columns that two accumulators share", 0, COLUMNS) },
   schedulerPipeline: {

@@ -1,7 +1,8 @@
 /** Stream-K as arithmetic: who does which chunks of which tile. */
+import type { Problem } from "@tilewright/core";
 import { type Env, type ExprLike, evaluateExpr, substituteExpr } from "./expr.ts";
 import { eachStmt, rewriteStmts, withBody } from "./rewrite.ts";
-import type { Stmt, StreamK, TileProgram, TileScheduler } from "./types.ts";
+import type { Stmt, StreamK, TileLoop, TileProgram, TileScheduler } from "./types.ts";
 import { withExprs } from "./withExprs.ts";
 
 /** A part of a tile: chunks `first` .. `first + count` of tile number `tile`. */
@@ -158,3 +159,7 @@ export const listOf = (
             : { ctas: streamK.counted.blocks, whole: false },
       }),
 });
+
+/** Problems whose work tiles a loop takes from one list; 1 where each problem of a batch has CTAs of its own. */
+export const listedProblems = ({ batch }: Problem, loop: TileLoop | null): number =>
+  loop?.batch === undefined || batch.kind !== "strided" ? 1 : batch.count;

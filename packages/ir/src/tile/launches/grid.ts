@@ -8,7 +8,7 @@ import { blocksOfTile, clusterSize, problemsOf, type Tiles, tilesOf, times } fro
 type Grid = KernelSpec["launch"]["grid"];
 
 /**
- * CTAs along x for tiles, along y for the problems of a batch, along z for CTAs that share a tile. Of persistent CTAs as few as take the same number of
+ * CTAs along x for tiles, along y for the problems of a batch unless their tiles are one list, along z for CTAs that share a tile. Of persistent CTAs as few as take the same number of
  * rounds as one on every SM would, so that all have the same number of tiles but for the last round; where they ask for tiles, or their accumulators lie in tensor
  * memory, as many as there are SMs.
  */
@@ -35,9 +35,11 @@ export function gridOf(program: TileProgram): Grid {
   const blocks = (of: LaunchExpr): LaunchExpr => (size === 1 ? of : ["mul", of, size]);
   // No group has more tiles than that of the launch; CTAs without one leave. All groups may be empty.
   if (grouped) return [blocks(["min", resident, ["max", 1, ["mul", problems, clusters]]]), 1, 1];
-  if (loop.by === "ring") return [blocks(["min", clusters, resident]), problems, 1];
-  const rounds: LaunchExpr = ["ceilDiv", times(clusters, problems), resident];
-  return [blocks(["ceilDiv", clusters, rounds]), problems, 1];
+  const all = times(clusters, problems);
+  const [along, apart] = loop.batch === undefined ? [clusters, problems] : [all, 1];
+  if (loop.by === "ring") return [blocks(["min", along, resident]), apart, 1];
+  const rounds: LaunchExpr = ["ceilDiv", all, resident];
+  return [blocks(["ceilDiv", along, rounds]), apart, 1];
 }
 
 /** A CTA or pair a tile; of those that are persistent as many as the GPU holds. */

@@ -241,16 +241,17 @@ export const rasterClause: Clause<Raster> = {
 
 /**
  * `persistent %vt by stride`, `persistent %vt by ring %tiles`, `persistent %vt by streamk tiles %pt`, and for ping-pong roles `persistent %vt by stride pingPong 1 of 2`;
+ * `persistent %vt by stride batch 4` where the tiles of all problems of a batch are one list, four problems at a time;
  * `persistent %vt by stride tiles %pt chunks (%k + 63) / 64` where the launch says how many a visit has.
  */
 export const tileLoopClause: Clause<TileLoop | null> = {
   keyword: "persistent",
-  syntax: "%VAR by stride|ring %RING|streamk tiles %VAR chunks EXPR pingPong N of N",
+  syntax: "%VAR by stride|zigzag|ring %RING|streamk tiles %VAR chunks EXPR batch PROBLEMS pingPong N of N",
   default: null,
   print: (v) =>
     v === null
       ? ""
-      : `%${v.var} by ${v.by}${v.ring === undefined ? "" : ` %${v.ring}`}${v.tiles === undefined ? "" : ` tiles %${v.tiles}`}${v.chunks === undefined ? "" : ` chunks ${printExpr(v.chunks)}`}${v.of === 1 ? "" : ` pingPong ${v.turn} of ${v.of}`}`,
+      : `%${v.var} by ${v.by}${v.ring === undefined ? "" : ` %${v.ring}`}${v.tiles === undefined ? "" : ` tiles %${v.tiles}`}${v.chunks === undefined ? "" : ` chunks ${printExpr(v.chunks)}`}${v.batch === undefined ? "" : ` batch ${v.batch}`}${v.of === 1 ? "" : ` pingPong ${v.turn} of ${v.of}`}`,
   parse: (c) => {
     const name = c.name("the variable that counts the visits");
     c.expect("by", "behind the variable");
@@ -258,7 +259,8 @@ export const tileLoopClause: Clause<TileLoop | null> = {
     const ring = by === "ring" ? { ring: c.ring().name } : {};
     const parts = c.eat("tiles") ? { tiles: c.name("the variable that counts work tiles") } : {};
     const chunks = c.eat("chunks") ? { chunks: parseExpr(c) } : {};
-    if (!c.eat("pingPong")) return { var: name, by, ...ring, ...parts, ...chunks, turn: 0, of: 1 };
+    const batch = c.eat("batch") ? { batch: c.integer("the problems taken at a time", 1) } : {};
+    if (!c.eat("pingPong")) return { var: name, by, ...ring, ...parts, ...chunks, ...batch, turn: 0, of: 1 };
     const turn = c.integer("the role's number among the ping-pong roles", 0);
     c.expect("of", "behind the number");
     return {
@@ -267,6 +269,7 @@ export const tileLoopClause: Clause<TileLoop | null> = {
       ...ring,
       ...parts,
       ...chunks,
+      ...batch,
       turn,
       of: c.integer("the number of ping-pong roles", 1),
     };

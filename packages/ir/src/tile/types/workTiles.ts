@@ -34,6 +34,11 @@ export interface TileLoop {
   /** Where the responses are; there iff `by` is `ring`. */
   readonly ring?: string;
   readonly chunks?: Expr;
+  /**
+   * Of a strided batch: CTAs go through the work tiles of all problems as one list. It takes so many problems at a time, and of these the first tile of each, then the
+   * second of each, and so on. Absent: each problem has CTAs of its own.
+   */
+  readonly batch?: number;
   readonly turn: number;
   readonly of: number;
 }

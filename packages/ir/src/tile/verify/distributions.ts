@@ -1,4 +1,5 @@
 /** Copies that are shared out over the threads of a block move every element once. */
+import { largestDivisor } from "../../layout/divisors.ts";
 import { operandViews, sumViews } from "../scaleTiles.ts";
 import type { Distribution, Stmt } from "../types.ts";
 import { bufferAt, type Fault, type Site, type Subject, type Verifier } from "./verifier.ts";
@@ -103,10 +104,4 @@ function* checkCopy(subject: Subject, site: Site, copy: Copy, dist: Distribution
         message: `has a distribution although %${view.buffer} has an owner`,
         hint: "remove dist: the owner says who moves what",
       };
-}
-
-function largestDivisor(n: number, most: number): number {
-  let d = Math.min(n, most);
-  while (n % d !== 0) d--;
-  return d;
 }

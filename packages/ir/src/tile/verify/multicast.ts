@@ -1,7 +1,8 @@
 /** Copies that the blocks of a cluster share, and tiles of persistent CTAs. */
+import { largestDivisor } from "../../layout/divisors.ts";
 import { freeVars } from "../expr.ts";
 import { clusterUnits } from "../rewrite.ts";
-import type { Stmt } from "../types.ts";
+import type { Stmt, TileLoop } from "../types.ts";
 import type { Fault, Site, Subject, Verifier } from "./verifier.ts";
 
 type Copy = Extract<Stmt, { kind: "copy" }>;
@@ -61,7 +62,7 @@ export const copiesRead: Verifier = {
   name: "visits",
   code: "TW3124",
   property:
-    "persistent CTAs loop over tiles inside roles, all roles over the same tiles in the same order, and ping-pong roles take all of them; zigzag is for one role of one problem's tiles, with accumulators in registers",
+    "persistent CTAs loop over tiles inside roles, all roles over the same tiles in the same order, and ping-pong roles take all of them; zigzag is for one role of one problem's tiles, with accumulators in registers; one list has the tiles of a strided batch of fixed count",
   from: "specialised",
   *check(subject) {
     const loops = subject.sites.filter(({ stmt }) => stmt.kind === "tiles" && stmt.loop !== null);
@@ -83,7 +84,7 @@ export const copiesRead: Verifier = {
       const order = (t: Tiles): string =>
         JSON.stringify([
           ...[t.extents, t.split?.extent ?? 1, t.streamK ?? null],
-          ...[t.raster, t.descending ?? false, t.loop?.by ?? null],
+          ...[t.raster, t.descending ?? false, t.loop?.by ?? null, t.loop?.batch ?? null],
         ]);
       if (order(stmt) !== order(same))
         yield {
@@ -101,6 +102,33 @@ export const copiesRead: Verifier = {
             "ping-pong roles, lists of groups and accumulators in tensor memory go through tiles by stride",
           hint: "write by stride",
         };
+      yield* listed(subject, site, stmt.loop);
     }
   },
 };
+
+/** Tiles of all problems of a batch in one list: their number is known, and nothing else says which problem a CTA works on. */
+function* listed({ program }: Subject, site: Site, { batch, by, ring }: TileLoop): Iterable<Fault> {
+  if (batch === undefined) return;
+  const { problem, rings, buffers } = program;
+  const count =
+    problem.batch.kind === "strided" && problem.symbolic?.batch === undefined ? problem.batch.count : null;
+  if (count === null || count % batch !== 0)
+    yield {
+      at: site,
+      message:
+        count === null
+          ? "takes problems of a batch in turn, and their number is not one of a strided batch that the text knows"
+          : `takes ${batch} problems at a time, which do not divide ${count}`,
+      hint: count === null ? "remove batch" : `write batch ${largestDivisor(count, batch)}`,
+    };
+  const tensor = buffers.some(({ space }) => space === "tensor");
+  const control = rings.some(({ name, transport }) => name === ring && transport === "clc");
+  if (by === "streamk" || tensor || control)
+    yield {
+      at: site,
+      message:
+        "shares of K chunks, CLC responses and accumulators in tensor memory are of one problem's work tiles",
+      hint: "remove batch",
+    };
+}

@@ -2,7 +2,7 @@
 import { readsBy } from "../elements.ts";
 import { freeVars } from "../expr.ts";
 import { clusterUnits, eachStmt } from "../rewrite.ts";
-import { listOf } from "../streamK.ts";
+import { listedProblems, listOf } from "../streamK.ts";
 import type { Boundary, Stmt } from "../types.ts";
 import type { Fault, Site, Verifier } from "./verifier.ts";
 
@@ -23,7 +23,7 @@ export const schedulers: Verifier = {
       const { scheduler, extents, loop } = stmt;
       yield* boundsOf(site, stmt);
       const fault = (message: string, hint: string): Fault => ({ at: site, message, hint });
-      const all = (extents[0] * extents[1]) / (m * n);
+      const all = ((extents[0] * extents[1]) / (m * n)) * listedProblems(program.problem, loop);
       if (scheduler === undefined) {
         yield fault("has no tile scheduler", `write scheduler(unit ${unit}, below ${all})`);
         continue;
