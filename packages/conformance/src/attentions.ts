@@ -157,9 +157,10 @@ function drawnSchedule(backend: Backend, text: string, target: Target, random: R
   const chains = parts ? [...(backend.chains?.(problem, target, usualMachine(target), anchor) ?? [])] : [];
   const varied = chains.map((schedule) => {
     const chunk = pick(random, [32, 64, 96]);
-    const batchGroup = problem.batch.kind === "strided" && "batchGroup" in schedule ? { batchGroup: 1 } : {};
-    const order = pick(random, [{}, { sched: "persistent" }, { sched: "atomic", ...batchGroup }]);
-    return { ...schedule, ...order, chainTile: [chunk * random.integer(1, 2), chunk] };
+    const chained: Schedule = { ...schedule, chainTile: [chunk * random.integer(1, 2), chunk] };
+    // Tiles of all heads in one list.
+    const listed = problem.batch.kind === "strided" && "batchGroup" in schedule && random.integer(0, 1) > 0;
+    return listed ? { ...chained, sched: pick(random, ["persistent", "atomic"]), batchGroup: 1 } : chained;
   });
   if (varied.length > 0 && random.integer(0, 2) > 0) listed.splice(0, listed.length, ...varied);
   const compiler = createCompiler({ backends: [backend] });

@@ -16,7 +16,7 @@ export function plainProblem(
   n: number,
   k: number,
   dtype: DType,
-  more: Pick<ProblemRequest, "blockScales" | "precision"> = {},
+  more: Pick<ProblemRequest, "batch" | "blockScales" | "precision"> = {},
 ): Problem {
   const problem = defineProblem({
     ...more,
