@@ -38,9 +38,29 @@ describe("completion", () => {
     expect((await cli("completion tcsh")).stderr).toContain("'tcsh' is none of bash, zsh, fish");
   });
 
-  test.skipIf(!has("fish"))("fish reads it", async () => {
-    const { stdout } = await cli("completion fish");
-    expect(spawnSync("fish", ["--no-execute"], { input: stdout, encoding: "utf8" }).stderr).toBe("");
+  /** What a shell says of a script of ours that it gets as a file. */
+  async function told(shell: string, script: string): Promise<string> {
+    using folder = scratch();
+    const path = join(folder.path, "tilewright");
+    writeFileSync(path, (await cli(`completion ${shell}`)).stdout);
+    const { stdout, stderr } = spawnSync(shell, ["-c", script, path], {
+      encoding: "utf8",
+      env: { ...process.env, SCRIPT: path, HOME: folder.path },
+    });
+    return `${stdout}${stderr}`;
+  }
+
+  test.skipIf(!has("fish"))("fish: commands, flags and values", async () => {
+    const lines = ["co", "run --dev", "plan --arch sm_9"].map((line) => `complete -C 'tilewright ${line}'`);
+    const offers = (await told("fish", `source $SCRIPT; ${lines.join("; ")}`)).trim().split("\n");
+    expect(offers.map((line) => line.split("\t")[0])).toEqual([
+      ...["compile", "completion", "--device"],
+      ...["sm_90", "sm_90a"],
+    ]);
+  });
+
+  test.skipIf(!has("zsh"))("zsh reads it", async () => {
+    expect(await told("zsh", "zsh -n $SCRIPT")).toBe("");
   });
 });
 
