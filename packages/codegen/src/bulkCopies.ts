@@ -16,11 +16,12 @@ import { clusterPlace, multicastMask, placeInPair } from "./clusters.ts";
 import type { Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
 import type { StmtOf } from "./engine.ts";
-import { batchCoordinate, tableEntries } from "./globalAddress.ts";
+import { batchCoordinate } from "./globalAddress.ts";
 import { indexValue } from "./indexValue.ts";
 import { grainOf, inPages, type PageStart, pageStart, rowInPages } from "./pages.ts";
 import { barrierAt, slotAddress, smemBase } from "./pipelines.ts";
 import { mapAddress, mapDimensions } from "./tensorMaps.ts";
+import { tableEntries } from "./viewAddress.ts";
 
 type U32 = Reg<"u32">;
 /** What a tensor coordinate may be. */

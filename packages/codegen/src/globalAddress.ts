@@ -10,13 +10,11 @@ import {
   stepMatrix,
   stepOfBuffer,
 } from "@tilewright/core";
-import { bufferOf, gatedLayout, lit, transposedStrides, type View } from "@tilewright/ir";
+import { bufferOf, gatedLayout, transposedStrides, type View } from "@tilewright/ir";
 import { type AddressOperand, addr, imm, special } from "@tilewright/ptx";
 import type { Code, Pred, Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
 import { expertSteps, groupField } from "./groups.ts";
-import { indexValue } from "./indexValue.ts";
-import { grainOf, type InPages, inPages, pageStart, rowInPages } from "./pages.ts";
 import {
   axisStrides,
   type BatchStride,
@@ -29,75 +27,11 @@ import {
   strideKey,
   strideRegister,
 } from "./sizes.ts";
-import { NOWHERE, type ThreadCoord, type ThreadPosition } from "./threads.ts";
+import type { ThreadCoord, ThreadPosition } from "./threads.ts";
 import { copyPointer } from "./transposedCopies.ts";
 
 /** Offsets beyond this go into the base pointer: an address holds a signed 32-bit offset (PTX ISA, operands: addresses). */
 const OFFSET_GRAIN = 2 ** 30;
-
-/** Address of element (row, col) of a view, beside the thread's own position. */
-export function globalAddress(
-  ctx: Context,
-  view: View,
-  position: ThreadPosition,
-  row: number,
-  col: number,
-): AddressOperand {
-  const array = globalArray(ctx, view.buffer);
-  const pages = inPages(ctx, view.buffer);
-  if (pages !== null) return pagedAddress(ctx, array, pages, view.origin, position, [row, col]);
-  return arrayAddress(ctx, array, view.origin, position, row, col);
-}
-
-/** The same of a matrix in pages. Where all threads have rows of one page, its address is computed once for them, and rows of the page are constants apart. */
-function pagedAddress(
-  ctx: Context,
-  array: GlobalArray,
-  pages: InPages,
-  origin: View["origin"],
-  position: ThreadPosition,
-  at: readonly [number, number],
-): AddressOperand {
-  const { axis, size } = pages;
-  const along = axis === 0 ? position.row : position.col;
-  const stride = axis === 0 ? array.rowStride : array.colStride;
-  const { constant } = ctx.linear(origin[axis]);
-  const grain = grainOf(ctx, { kind: "sub", lhs: origin[axis], rhs: lit(constant) }, pages);
-  const from = Math.floor((constant + at[axis]) / grain) * grain;
-  const rest = constant + at[axis] - from;
-  const together = along.bits !== null && along.bits + rest < grain;
-  const index = together
-    ? indexValue(ctx, origin[axis], from - constant)
-    : indexValue(ctx, origin[axis], at[axis], along.reg);
-  const { base, offset } = arrayPlace(
-    ctx,
-    array,
-    axis === 0 ? [lit(0), origin[1]] : [origin[0], lit(0)],
-    together ? position : axis === 0 ? { ...position, row: NOWHERE } : { ...position, col: NOWHERE },
-    axis === 0 ? (together ? rest : 0) : at[0],
-    axis === 1 ? (together ? rest : 0) : at[1],
-  );
-  const key = index.kind === "register" ? index.name : index.value;
-  const moved = ctx.perIteration(`${base.name} in page of ${key}`, (code) =>
-    ctx.into(code, () => {
-      const start = pageStart(ctx, pages, tableEntries(ctx, pages), index, together && grain === size);
-      const [row, d] = [rowInPages(ctx, start, 0), ctx.entry.reg("u64", "gp")];
-      if (typeof stride === "number") ctx.body.emit(null, "mad.wide.s32", d, row, imm(stride), base);
-      else {
-        ctx.body.emit(null, "cvt.s64.s32", d, row);
-        ctx.body.emit(null, "mad.lo.s64", d, d, strideRegister(ctx, stride, 1), base);
-      }
-      return d;
-    }),
-  );
-  return addr(moved, offset);
-}
-
-/** Entries of the problem at hand in the table of pages. */
-export function tableEntries(ctx: Context, { table }: InPages): Reg<"u64"> {
-  const { name, batchStride } = globalArray(ctx, table);
-  return ofProblem(ctx, pointer(ctx, name), batchStride);
-}
 
 /** An operand of the problem, or the matrix of a step, as an array. */
 export function globalArray(ctx: Context, buffer: string): GlobalArray {
@@ -185,7 +119,7 @@ export function arrayAddress(
 }
 
 /** The same as a register and bytes beside it. */
-function arrayPlace(
+export function arrayPlace(
   ctx: Context,
   array: GlobalArray,
   origin: View["origin"],

@@ -28,7 +28,6 @@ export {
   batchIndex,
   elementGuard,
   type GlobalArray,
-  globalAddress,
   pointer,
 } from "./globalAddress.ts";
 export { type LoweredModule, lowerToModuleWith, lowerWith } from "./lower.ts";
@@ -74,5 +73,6 @@ export {
   type ThreadPosition,
 } from "./threads.ts";
 export { Values } from "./values.ts";
+export { globalAddress } from "./viewAddress.ts";
 export { walkOrder } from "./walk.ts";
 export * from "./words.ts";

@@ -96,6 +96,7 @@ export { behindPrologue, earlyProducerRole, type PrologueChunk, prologueOf } fro
 export { narrow, type Range, type Ranges, rangeOf, rangesInside } from "./ranges.ts";
 export * from "./raster.ts";
 export * from "./rewrite.ts";
+export { outerRunsOf, ownProgram, runsOfProgram } from "./runs.ts";
 export {
   operandViews,
   SCALE_COLUMNS,
@@ -118,10 +119,7 @@ export {
   extentMultiple,
   launchRanges,
   matrixAlign,
-  outerRunsOf,
-  ownProgram,
   programAt,
-  runsOfProgram,
   sizeRanges,
   sizeVariables,
   strideMultiple,

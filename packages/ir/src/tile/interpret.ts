@@ -27,7 +27,8 @@ import type { StepInput, StepOutputs } from "./interpret/epilogue.ts";
 import { InterpretFailure, interpretCodes } from "./interpret/failure.ts";
 import { Machine, type Order } from "./interpret/machine.ts";
 import { type Memory, makeGlobal, makeTile, makeValues, type ValueArray } from "./interpret/memory.ts";
-import { atRuns, programAt, storedByRows } from "./sizes.ts";
+import { atRuns, storedByRows } from "./runs.ts";
+import { programAt } from "./sizes.ts";
 import type { Buffer, TileProgram } from "./types.ts";
 
 /** Matrices as values (not codes) in their memory layout, as `operandStrides` and the batch strides say. */

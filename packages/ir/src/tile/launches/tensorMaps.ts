@@ -5,7 +5,7 @@ import { linearOffset } from "../../layout/layout.ts";
 import { must } from "../../must.ts";
 import { elementBytes } from "../elementBytes.ts";
 import { blockShape, bufferOf, childrenOf, clusterUnits } from "../rewrite.ts";
-import { runsOfProgram } from "../sizes.ts";
+import { runsOfProgram } from "../runs.ts";
 import { storesInBulk } from "../staged.ts";
 import type { Ownership, OwnershipMode, Stmt, TileProgram } from "../types.ts";
 

@@ -1,6 +1,7 @@
 /** The verifiers in order, and running those that apply to a program's stage. README.md lists what each checks. */
 import type { Diagnostic, Problem, SourceLocation, Target } from "@tilewright/core";
-import { atRuns, ownProgram, programAt, sampleProblems, sampleRuns, sizeVariables } from "../sizes.ts";
+import { atRuns, ownProgram, sampleRuns } from "../runs.ts";
+import { programAt, sampleProblems, sizeVariables } from "../sizes.ts";
 import { reached, type TileProgram } from "../types.ts";
 import { agreement } from "./agreement.ts";
 import { bounds, slotRange } from "./bounds.ts";

@@ -1,7 +1,7 @@
 /** The protocol proof: what a bound program with roles asks of barriers, engines and tensor memory, for every number of K chunks. */
 import type { Diagnostic, SourceLocation, Target } from "@tilewright/core";
 import { freeVars } from "../../expr.ts";
-import { atSomeRuns } from "../../sizes.ts";
+import { atSomeRuns } from "../../runs.ts";
 import type { Stmt, TileProgram } from "../../types.ts";
 import { products, productsApart } from "../coverage.ts";
 import { blockBarriers, mappedTiles } from "../protocol.ts";
