@@ -8,6 +8,7 @@ import {
   stepExtentNames,
   stepExtents,
   stepMatrix,
+  exchangedOf,
   stepOfBuffer,
 } from "@tilewright/core";
 import { bufferOf, gatedLayout, transposedStrides, type View } from "@tilewright/ir";
@@ -36,6 +37,11 @@ const OFFSET_GRAIN = 2 ** 30;
 /** An operand of the problem, or the matrix of a step, as an array. */
 export function globalArray(ctx: Context, buffer: string): GlobalArray {
   const { problem } = ctx.program;
+  const own = exchangedOf(buffer);
+  if (own !== null) {
+    const { rowStride, colStride, ...array } = globalArray(ctx, own);
+    return { ...array, rowStride: colStride, colStride: rowStride };
+  }
   const step = stepOfBuffer(buffer);
   if (step !== null) return stepArray(problem, step);
   const name = buffer.toLowerCase();

@@ -24,6 +24,12 @@ export function stepOfBuffer(name: string): number | null {
   return digits === undefined ? null : Number(digits);
 }
 
+/** `AT`, `BT`, `E0T`: the same elements of memory as another global buffer has, with rows and columns exchanged. */
+export const exchangedBuffer = (name: string): string => `${name}T`;
+
+/** The buffer whose rows and columns a global buffer has exchanged; null for others. */
+export const exchangedOf = (name: string): string | null => /^([AB]|E\d+)T$/.exec(name)?.[1] ?? null;
+
 /** Whether the launch supplies what a step reads, as a number. */
 export const isLaunchScalar = (step: EpilogueStep | undefined): boolean =>
   (step?.kind === "scale" || step?.kind === "load") && step.by === "scalar";

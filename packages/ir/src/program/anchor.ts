@@ -120,8 +120,7 @@ function chainFault(
     const [{ dtype: first }, { dtype }] = [named(chain[0]?.a ?? ""), named(a)];
     if (dtype !== first)
       return [`multiplies ${dtype} behind ${first}`, `let all products have factors of ${first}`];
-    if (isParameter(named(a)))
-      return [`multiplies parameters twice`, `multiply what is made of %${chain[i - 1]?.acc}`];
+    if (isParameter(named(a))) continue;
     if (eachAxisStmt(program.body).some((stmt) => stmt.kind !== "map" && writtenBy(stmt) === a))
       return [`multiplies %${a}, which is no result of a map`, `map it into a tile, and multiply that`];
   }
@@ -159,7 +158,19 @@ export function anchorOf(program: AxisProgram): Checked<Anchor> {
     if (rows !== m || (columns !== n && !inner))
       return fault("tiles, sums and what is stored differ in axes", `write tiles ${m}, ${n}`);
   }
-  const factors = chain.slice(1).map((each) => parameter(each.b));
+  const further = chain.slice(1).flatMap(({ a, b }) => [a, b].map((name) => namedIn(program, name)));
+  const first = new Set([product?.a, product?.b]);
+  const inner = product && namedIn(program, product.acc).axes[1];
+  const goesOn = ({ axes }: Named): number => (axes[0] === inner ? 0 : 1);
+  const factors = [...new Set(further)]
+    .filter(isParameter)
+    .filter(({ name }) => !first.has(name))
+    .toSorted((x, y) => goesOn(x) - goesOn(y));
+  if (factors[0] !== undefined && goesOn(factors[0]) > 0)
+    return fault(
+      `has no further factor with rows ${inner}, which are columns of %${product?.acc}`,
+      `declare a factor with axis ${inner} first`,
+    );
   const operands = new Map<string, OperandName>([[stored.param, "d"]]);
   if (product !== undefined) operands.set(product.a, "a").set(product.b, "b");
   const inputs = program.params.filter(
@@ -192,7 +203,7 @@ export function anchorOf(program: AxisProgram): Checked<Anchor> {
     if (operands.has(name))
       return results.includes(param)
         ? fault(`stores %${name} twice`, "declare a parameter for each")
-        : fault(`multiplies %${name} twice`, "declare it once for each product");
+        : fault(`multiplies %${name}, which it stores`, "declare another parameter for what is stored");
     operands.set(name, `epilogue${i}`);
   }
   for (const { name } of [d, ...results])
@@ -340,8 +351,9 @@ const columnsOf = (program: AxisProgram, least: number): number =>
 /** Axes of tiles that products go on from, of which a work tile has all at once. */
 export const wholeFactors = (program: AxisProgram, chain: readonly Product[]): readonly string[] =>
   chain.slice(1).flatMap(({ a }) => {
-    const axis = namedIn(program, a).axes[1] ?? "";
-    return partedAxes(program).has(axis) ? [] : [axis];
+    const { axes } = namedIn(program, a);
+    const [, axis = ""] = axes;
+    return isParameter(namedIn(program, a)) || partedAxes(program).has(axis) ? [] : [axis];
   });
 
 /** The batch of what is launched: how its matrices lie along the program's axes of the batch. */

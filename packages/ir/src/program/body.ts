@@ -1,5 +1,5 @@
 /** The statements of a program over named axes, as statements of tiles: loops over parts, masks of columns behind an extent, views of parameters. */
-import { type DType, mapLeaves, runsOf, stepBuffer } from "@tilewright/core";
+import { type DType, exchangedBuffer, mapLeaves, runsOf, stepBuffer } from "@tilewright/core";
 import { cond } from "../tile/cond.ts";
 import { add, div, lit, mul, sub, v } from "../tile/expr.ts";
 import { registerBuffer } from "../tile/gemm.ts";
@@ -233,7 +233,7 @@ export class Body {
   }
 
   /** The loop of a product in chunks, as that of the matrix product has them; over an axis of which a turn has a part, over that. */
-  #chunks(axis: string, { acc, a, b }: Product, turn: Turn | null): Stmt {
+  #chunks(axis: string, { acc, a, b, exchanged }: Product, turn: Turn | null): Stmt {
     const part = turn?.axis === axis ? turn : null;
     const extent = part?.width ?? axisOf(this.#program, axis).extent;
     const [rows, inner] = this.#product.a.extent;
@@ -248,9 +248,10 @@ export class Body {
           origin: [this.#span(held.axes[0] ?? "", null)[0], at] as const,
         }
       : { ...wholeView(this.#held(a)), origin: [lit(0), at] as const };
-    const [column, columns] = this.#span(namedIn(this.#program, b).axes[1] ?? "", turn);
+    const [column, columns] = this.#span(namedIn(this.#program, b).axes[exchanged ? 0 : 1] ?? "", turn);
     const row = add(this.#run(axis).first, part === null ? at : add(part.at, at));
-    const right = { buffer: this.#global(b), slot: lit(0), origin: [row, column] as const };
+    const buffer = exchanged ? exchangedBuffer(this.#global(b)) : this.#global(b);
+    const right = { buffer, slot: lit(0), origin: [row, column] as const };
     const product: Stmt = {
       ...this.#product,
       acc: wholeView(this.#held(acc)),

@@ -1,15 +1,22 @@
 /** Buffers of a program's launch: its matrices, and what steps of the epilogue read. */
-import { batchAxes, batchGrain, operandShape, operandStrides, type Problem, sizeOf } from "@tilewright/core";
+import {
+  batchAxes,
+  batchGrain,
+  exchangedBuffer,
+  operandShape,
+  operandStrides,
+  type Problem,
+  sizeOf,
+} from "@tilewright/core";
 import { stepInput } from "../tile/gemm.ts";
+import { exchanged } from "../tile/rewrite.ts";
 import { matrixAlign } from "../tile/sizes.ts";
 import type { Buffer, TileProgram } from "../tile/types.ts";
 import type { Anchor } from "./anchor.ts";
 
 /** Buffers of the nest, with matrices as the launch has them, and what steps read. */
-export function launchedBuffers(
-  { launched, products: chain, paged }: Anchor,
-  { buffers }: TileProgram,
-): readonly Buffer[] {
+export function launchedBuffers(anchor: Anchor, { buffers }: TileProgram): readonly Buffer[] {
+  const { launched, products: chain, operands, paged } = anchor;
   const matrix = (like: Buffer, which: "a" | "b" | "d"): Buffer => {
     const shape = operandShape(launched, which);
     const layout = { shape, stride: operandStrides(launched[which]), swizzle: null };
@@ -19,7 +26,7 @@ export function launchedBuffers(
     const pages = paged.get(which);
     return pages === undefined ? buffer : { ...buffer, paged: pages };
   };
-  return [
+  const own = [
     ...buffers.flatMap((b) => {
       if (chain.length === 0 && (b.name === "A" || b.name === "B")) return [];
       const which = ({ A: "a", B: "b", D: "d" } as const)[b.name];
@@ -30,6 +37,12 @@ export function launchedBuffers(
       return inPages({ ...input, align: stepAlign(launched, i, input) }, `epilogue${i}`);
     }),
   ];
+  const turned = chain.flatMap(({ b, exchanged }) => {
+    const operand = exchanged ? operands.get(b) : undefined;
+    const name = operand?.replace("epilogue", "E").toUpperCase();
+    return own.filter((buffer) => buffer.name === name);
+  });
+  return [...own, ...[...new Set(turned)].map((buffer) => exchanged(buffer, exchangedBuffer(buffer.name)))];
 }
 
 /** Bytes that every matrix of a step's begins at multiples of. */

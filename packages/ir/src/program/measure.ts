@@ -135,7 +135,7 @@ export function measureProgram(
         multiply(
           matrix(stmt.acc),
           matrix(stmt.a),
-          matrix(stmt.b),
+          stmt.exchanged ? exchange(matrix(stmt.b)) : matrix(stmt.b),
           accumulatorUnit("f32", namedIn(program, stmt.a).dtype, namedIn(program, stmt.b).dtype),
           slipped(stmt.acc),
         );
@@ -205,6 +205,13 @@ function sumOf(parts: readonly Approximate[]): Approximate {
   const value = parts.reduce((sum, [x]) => sum + x, 0);
   const size = parts.reduce((sum, [x, error]) => sum + Math.abs(x) + error, 0);
   return [value, parts.reduce((sum, [, error]) => sum + error, 0) + gemmBound(parts.length, size)];
+}
+
+/** Columns in the place of rows. */
+function exchange({ rows, columns, values, bounds }: MeasuredMatrix): MeasuredMatrix {
+  const turned = (from: Float64Array): Float64Array =>
+    from.map((_, i) => from[(i % rows) * columns + Math.floor(i / rows)] ?? 0);
+  return { rows: columns, columns: rows, values: turned(values), bounds: turned(bounds) };
 }
 
 /** acc += a * b, with the bound of one product, what the errors of its factors make of it, and `more`, relative to the sum of magnitudes. */

@@ -52,6 +52,9 @@ class Reader {
   readonly #axes = new Map<string, AxisDeclaration>();
   readonly #named = new Map<string, Declared>();
   readonly #written = new Set<string>();
+  /** Parameters that statements have read. */
+  readonly #seen = new Set<string>();
+  #products = 0;
   #grid: readonly [string, string] | null = null;
 
   constructor(c: Cursor) {
@@ -125,14 +128,19 @@ class Reader {
     };
   }
 
-  /** A parameter that a product reads by columns: `%K[s, d]` is the d x s factor of `%Q[q, d] * %K`. */
-  #turned(found: Named, axes: readonly [string, string]): Named {
+  /** A parameter that a product reads by columns: `%K[s, d]` is the d x s factor of `%Q[q, d] * %K`. Where it `stays`, only that product reads it so. */
+  #turned(
+    found: Named,
+    axes: readonly [string, string],
+    stays: boolean,
+  ): Pick<Extract<AxisStmt, { kind: "mma" }>, "exchanged"> | null {
     const known = this.#named.get(found.name);
     const [rows, columns] = found.axes;
-    if (!known?.global || !("memory" in known) || rows !== axes[1] || columns !== axes[0]) return found;
-    const turned = { ...known, axes, layout: known.layout === "row" ? "col" : "row" } as const;
-    this.#named.set(found.name, turned);
-    return turned;
+    if (rows === axes[0] && columns === axes[1]) return {};
+    if (!known?.global || !("memory" in known) || rows !== axes[1] || columns !== axes[0]) return null;
+    if (stays) return { exchanged: true };
+    this.#named.set(found.name, { ...known, axes, layout: known.layout === "row" ? "col" : "row" });
+    return {};
   }
 
   #tiles(): readonly AxisStmt[] {
@@ -285,6 +293,7 @@ class Reader {
         `%${found.name} is read before anything is written to it`,
         `fill %${found.name} = 0, or map it, before`,
       );
+    this.#seen.add(found.name);
     return found;
   }
 
@@ -295,11 +304,14 @@ class Reader {
     c.expect("+=", "after the accumulator");
     const a = this.#read();
     c.expect("*", "between the factors");
-    const right = this.#read();
+    // Of further products of parameters the factor's rows are those of the one that goes on.
+    const further = this.#products++ > 0 && this.#named.get(a.name)?.global === true;
+    const before = new Set(this.#seen);
+    const b = this.#read();
     const [m, n] = acc.axes;
     const k = a.axes[1];
-    const b = this.#turned(right, [k ?? "", n ?? ""]);
-    if (a.axes[0] !== m || b.axes[1] !== n || b.axes[0] !== k || k === undefined || n === undefined)
+    const turned = this.#turned(b, [k ?? "", n ?? ""], further || before.has(b.name));
+    if (a.axes[0] !== m || turned === null || k === undefined || n === undefined)
       c.fail(
         token,
         parseCodes.badValue,
@@ -322,7 +334,7 @@ class Reader {
         `accumulates products of ${a.dtype} in ${acc.dtype}`,
         "programs over axes accumulate in f32",
       );
-    return { kind: "mma", acc: acc.name, a: a.name, b: b.name };
+    return { kind: "mma", acc: acc.name, a: a.name, b: b.name, ...turned };
   }
 
   #reduce(loops: Loops): AxisStmt {

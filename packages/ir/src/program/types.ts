@@ -65,7 +65,14 @@ export type AxisStmt =
       readonly all?: true;
       readonly body: readonly AxisStmt[];
     }
-  | { readonly kind: "mma"; readonly acc: string; readonly a: string; readonly b: string }
+  /** `exchanged`: of a parameter that statements before read with other axes, rows and columns of the right factor are exchanged. */
+  | {
+      readonly kind: "mma";
+      readonly acc: string;
+      readonly a: string;
+      readonly b: string;
+      readonly exchanged?: true;
+    }
   | { readonly kind: "map"; readonly tile: string; readonly value: NamedExpr }
   | {
       readonly kind: "reduce";

@@ -20,6 +20,7 @@ import {
   SCALE_FACTORS,
   scaleMatrix,
   stepMatrix,
+  exchangedOf,
   stepOfBuffer,
 } from "@tilewright/core";
 import { cosize, linearOffset, makeLayout } from "../layout/layout.ts";
@@ -117,7 +118,7 @@ function runProgram(program: TileProgram, inputs: InterpretInputs, options: Inte
       memories.set(buffer.name, input);
       continue;
     }
-    const operand = operandNames[buffer.name];
+    const operand = operandNames[exchangedOf(buffer.name) ?? buffer.name];
     if (operand === undefined)
       return fail(
         `%${buffer.name}`,
@@ -190,7 +191,7 @@ function runProgram(program: TileProgram, inputs: InterpretInputs, options: Inte
 
 /** What a step reads as a matrix of its own; null for other buffers. */
 function stepMemory(problem: Problem, buffer: Buffer, { epilogue }: InterpretInputs): Memory | null {
-  const step = stepOfBuffer(buffer.name);
+  const step = stepOfBuffer(exchangedOf(buffer.name) ?? buffer.name);
   if (step === null || stepMatrix(problem, step) === null) return null;
   const data = epilogue?.[step];
   if (data === undefined || typeof data === "number")
@@ -200,8 +201,9 @@ function stepMemory(problem: Problem, buffer: Buffer, { epilogue }: InterpretInp
 
 /** Elements of a buffer before those of one problem of the batch. */
 function startOf(problem: Problem, { name, shape, layout }: Buffer, batch: number): number {
-  const step = stepOfBuffer(name);
-  const operand = step === null ? operandNames[name] : (`epilogue${step}` as const);
+  const own = exchangedOf(name) ?? name;
+  const step = stepOfBuffer(own);
+  const operand = step === null ? operandNames[own] : (`epilogue${step}` as const);
   if (operand !== "sfa" && operand !== "sfb")
     return operand === undefined ? 0 : batchOffset(batchAxes(problem, operand), batch);
   const which = operand === "sfa" ? "a" : "b";

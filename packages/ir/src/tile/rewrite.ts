@@ -112,3 +112,12 @@ export const directed =
     const taken = takeDirective(program, name);
     return taken === null ? program : make(taken.program, taken.args, target);
   };
+
+/** The same elements under another name, with rows and columns exchanged. */
+export function exchanged(buffer: Buffer, name: string): Buffer {
+  const [rows, columns] = buffer.shape;
+  const [down = 1, across = 1] = buffer.layout?.stride ?? [];
+  const shape = [columns, rows] as const;
+  const layout = buffer.layout && { ...buffer.layout, shape, stride: [across, down] };
+  return { ...buffer, name, shape, layout };
+}

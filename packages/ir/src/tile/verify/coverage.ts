@@ -2,6 +2,7 @@
 
 import {
   BLOCK_SCALE,
+  exchangedOf,
   isScaled,
   SCALE_FACTORS,
   SCALE_WORDS,
@@ -167,7 +168,8 @@ class Counting implements Hooks {
     for (const { stmt } of subject.sites)
       if (stmt.kind === "mma") {
         const source = sourceOf(subject.program, stmt.b.buffer);
-        if (source === null || stepOfBuffer(source.name) === null) this.#ofOperands.add(stmt);
+        if (source === null || (stepOfBuffer(source.name) ?? exchangedOf(source.name)) === null)
+          this.#ofOperands.add(stmt);
       }
     this.#chained = subject.sites.some(({ stmt }) => stmt.kind === "mma" && !this.#ofOperands.has(stmt));
     this.#chunk = chunkLength(subject);

@@ -10,12 +10,14 @@ import {
   SCALE_WORDS,
   scaleMatrix,
   stepMatrix,
+  exchangedOf,
   stepOfBuffer,
   weightFactors,
   weightMatrix,
 } from "@tilewright/core";
 import { gatedLayout } from "../gated.ts";
 import { nearestHint } from "../text/nearest.ts";
+import { exchanged } from "../rewrite.ts";
 import { TRANSPOSED_ALIGN, transposedStrides, transposeFault } from "../transposed.ts";
 import type { Buffer } from "../types.ts";
 import type { Fault, Verifier } from "./verifier.ts";
@@ -36,14 +38,15 @@ export const operands: Verifier = {
   from: "nest",
   *check({ program, sites, buffers }) {
     const { problem } = program;
-    for (const buffer of program.buffers) {
-      if (buffer.space !== "global") continue;
+    for (const declared of program.buffers) {
+      if (declared.space !== "global") continue;
+      const buffer = asDeclared(declared);
       if (isFactors(buffer.name)) yield* compareFactors(buffer, buffer.name, problem);
       else if (stepOfBuffer(buffer.name) !== null) yield* compareInput(buffer, problem);
       else if (!isLetter(buffer.name))
         yield {
-          at: buffer,
-          message: `global buffer %${buffer.name} is no operand`,
+          at: declared,
+          message: `global buffer %${declared.name} is no operand`,
           hint:
             nearestHint(buffer.name, [...Object.keys(letters), ...Object.keys(factors)], "%") ??
             "operands are %A, %B, %C and %D, the factors %SFA and %SFB, and what steps read, %E0 and so on",
@@ -62,6 +65,12 @@ export const operands: Verifier = {
     }
   },
 };
+
+/** The buffer whose rows and columns are exchanged, where they are. */
+function asDeclared(buffer: Buffer): Buffer {
+  const name = exchangedOf(buffer.name);
+  return name === null ? buffer : exchanged(buffer, name);
+}
 
 function* compare(buffer: Buffer, name: Letter, problem: Problem): Iterable<Fault> {
   const operand: Operand | null = problem[letters[name]];
