@@ -1,6 +1,7 @@
 /** Addresses and bounds of global memory: base pointer in the prologue, running pointer along the chunk loop, constants as offsets. */
 import {
   type BatchAxis,
+  exchangedOf,
   leadingNames,
   type Problem,
   scaleMatrix,
@@ -8,7 +9,6 @@ import {
   stepExtentNames,
   stepExtents,
   stepMatrix,
-  exchangedOf,
   stepOfBuffer,
 } from "@tilewright/core";
 import { bufferOf, gatedLayout, transposedStrides, type View } from "@tilewright/ir";

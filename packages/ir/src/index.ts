@@ -7,7 +7,7 @@ export { type Atom, atomFor, atoms, elementsPerRegister, findAtom, hasAtom } fro
 export { MATRIX_ROW_BYTES, type MatrixLoad, matrixLoad } from "./atoms/matrixLoad.ts";
 export { findTensorKind, type TensorKind, tensorKindFor, tensorKinds } from "./atoms/tensorKinds.ts";
 export * from "./atoms/warpgroup.ts";
-export { type AttentionView, type AttentionViews, attentionText } from "./attention/program.ts";
+export type { AttentionView, AttentionViews } from "./attention/program.ts";
 export {
   type Attention,
   attentionFlops,
@@ -15,6 +15,7 @@ export {
   readAttention,
   requestOfAttention,
 } from "./attention/request.ts";
+export { attentionText } from "./attention/text.ts";
 export type { Backend, LoweredKernel, Remark } from "./backend.ts";
 export type { Choice, RefusedEntry } from "./choice.ts";
 export { type CompileInput, type Compiler, type CompilerOptions, createCompiler } from "./compiler.ts";

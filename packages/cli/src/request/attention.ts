@@ -7,6 +7,7 @@ import {
   causalForms,
   type Diagnostic,
   err,
+  gradientForms,
   offsetForms,
   ok,
   type Problem,
@@ -73,6 +74,11 @@ export const attentionFlags = {
     { hint: "AXES", group },
   ),
   lse: toggle("store the logarithm of each query's sum of exp of scores, too, in f32", { group }),
+  backward: choice(
+    "gradients instead of O: that of Q and each query's sum of dO * O, or, by a second launch that reads these, those of K and V",
+    gradientForms,
+    { hint: "q|kv", group },
+  ),
   packHeads: choice(
     "queries of the heads that share a head of K and V are rows of one tile (default: of up to 16 queries)",
     packings,

@@ -14,6 +14,8 @@ export const attentionLayouts = ["bhsd", "bshd"] as const;
 export const packings = ["on", "off"] as const;
 /** Whose sequences have lengths of their own: queries and keys, or keys alone. */
 export const offsetForms = ["both", "keys"] as const;
+/** Gradients of a launch: that of Q, or those of K and V. */
+export const gradientForms = ["q", "kv"] as const;
 /** Axes that a bias has: batch, heads, queries, keys. The others share it. */
 export const biasAxes = ["bhqs", "bhs", "bqs", "bs", "hqs", "hs", "qs", "s"] as const;
 
@@ -84,6 +86,12 @@ export const attentionRequestSchema = z
       .optional()
       .describe(
         "a second output in f32, [batch, heads, queries]: the natural logarithm of the sum of exp of a query's scores, masked and scaled; -inf of one that sees no key",
+      ),
+    backward: z
+      .enum(gradientForms)
+      .optional()
+      .describe(
+        "gradients instead of O, from that of O and what the forward pass stores with lse. q: that of Q, and the sums of dO * O, an operand of the launch of kv: those of K and V",
       ),
     packHeads: z
       .enum(packings)

@@ -21,7 +21,7 @@ export interface AttentionView {
 export type AttentionViews = Readonly<Partial<Record<"Q" | "K" | "V" | "O" | "bias", AttentionView>>>;
 
 /** The text of the program. */
-export function attentionText(attention: Attention, views: AttentionViews = {}): string {
+export function forwardText(attention: Attention, views: AttentionViews = {}): string {
   const { heads, kvHeads, batch, queries, keys, headDim, valueDim, dtype, stored, bias, pageSize } =
     attention;
   const rows = rowsOf(attention, views);
@@ -110,7 +110,7 @@ function rowsOf(
 }
 
 /** Axes of a parameter in the order of memory. */
-const axesOf =
+export const axesOf =
   (layout: Attention["layout"], heads: readonly string[], batch: readonly string[]) =>
   (rows: string, columns: string): string =>
     [...batch, ...(layout === "bhsd" ? [...heads, rows] : [rows, ...heads]), columns].join(", ");
@@ -247,17 +247,17 @@ function addedTo(attention: Attention, row: string): string {
   return `${bias === null ? "" : " + %bias"}${alibi ? ` - %slopes * abs(${position(query, offset)} - ${key})` : ""}`;
 }
 
-/** The score where a query sees the key, else -inf; null without a mask. */
-function masked(attention: Attention, row: string): string | null {
+/** The score where a query sees the key, else `hidden`; null without a mask. */
+export function masked(attention: Attention, row: string, hidden = "-inf"): string | null {
   const { causal, window, keys, queries } = attention;
   const { key, query, offset } = positionsOf(attention, row);
   let value = "%S";
   const ahead = causal ? 0 : window === null ? null : window - 1;
   // Keys below the diagonal of the last query are all seen by it.
   if (ahead !== null && (hasOwnKeys(attention) || offset + ahead < keys - 1))
-    value = `select(${key} < ${position(query, offset + ahead + 1)}, ${value}, -inf)`;
+    value = `select(${key} < ${position(query, offset + ahead + 1)}, ${value}, ${hidden})`;
   if (window !== null && (hasOwnKeys(attention) || queries - 1 + offset >= window))
-    value = `select(${key} < ${position(query, offset - window + 1)}, -inf, ${value})`;
+    value = `select(${key} < ${position(query, offset - window + 1)}, ${hidden}, ${value})`;
   return value === "%S" ? null : value;
 }
 

@@ -53,6 +53,8 @@ export interface Attention {
   readonly lse: boolean;
   /** Whether queries of the heads that share a head of K and V are rows of one tile, where their rows lie at one distance. */
   readonly packHeads: boolean;
+  /** Gradients of Q, or of K and V, from that of O; null: O itself. */
+  readonly backward: NonNullable<AttentionRequest["backward"]> | null;
   /** Powers of 2 by which a maximum has to grow before weights are scaled by it; 0: by the largest score so far. */
   readonly rescaleAbove: number;
 }
@@ -106,8 +108,12 @@ export function readAttention(given: unknown): Checked<Attention> {
     bias: request.bias ?? null,
     alibi: request.alibi ?? false,
     lse: request.lse ?? false,
+    backward: request.backward ?? null,
     rescaleAbove: request.rescaleAbove ?? 0,
-    packHeads: request.packHeads === undefined ? queries <= FEW_QUERIES : request.packHeads === "on",
+    packHeads:
+      request.packHeads === undefined
+        ? queries <= FEW_QUERIES && request.backward === undefined
+        : request.packHeads === "on",
   });
 }
 
@@ -119,6 +125,7 @@ export function requestOfAttention(attention: Attention): AttentionRequest {
     softCap,
     bias,
     packHeads,
+    backward,
     offset: _,
     offsets,
     totalQueries,
@@ -135,6 +142,7 @@ export function requestOfAttention(attention: Attention): AttentionRequest {
     ...(window === null ? {} : { window }),
     ...(softCap === null ? {} : { softCap }),
     ...(bias === null ? {} : { bias }),
+    ...(backward === null ? {} : { backward }),
   };
 }
 
@@ -142,7 +150,8 @@ export function requestOfAttention(attention: Attention): AttentionRequest {
 export function printAttention(attention: Attention): string {
   const { queries, keys, heads, kvHeads, headDim, valueDim, batch, dtype, stored: d, ...others } = attention;
   const { offsets, totalQueries, totalKeys, pageSize, pages } = others;
-  const { layout, causal, window, scale, bias, alibi, lse, packHeads, softCap, rescaleAbove } = others;
+  const { layout, causal, window, scale, bias, alibi, lse, packHeads, softCap, rescaleAbove, backward } =
+    others;
   const sizes = { queries, keys, heads, kvHeads, headDim, valueDim, batch, dtype, d, layout };
   const said = {
     ...sizes,
@@ -155,6 +164,7 @@ export function printAttention(attention: Attention): string {
     packHeads,
     softCap,
     rescaleAbove: rescaleAbove || null,
+    backward,
     offsets,
     totalQueries: offsets === "both" && totalQueries,
     totalKeys: offsets !== null && totalKeys,
@@ -167,7 +177,10 @@ export function printAttention(attention: Attention): string {
   );
 }
 
-/** FLOP of a launch: two for each column of Q and of V, each query and each key that it sees; of sequences with lengths of their own those of equal ones. */
+/** Products along columns of Q, and along those of V, of a launch. */
+const PRODUCTS = { forward: [1, 1], q: [2, 1], kv: [2, 2] } as const;
+
+/** FLOP of a launch: two for each column of its products, each query and each key that it sees; of sequences with lengths of their own those of equal ones. */
 export function attentionFlops(attention: Attention): number {
   const { heads, batch, headDim, valueDim, offsets, totalQueries, totalKeys } = attention;
   const lengths = (most: number, total: number, own: boolean): readonly number[] => {
@@ -177,7 +190,8 @@ export function attentionFlops(attention: Attention): number {
   const queries = lengths(attention.queries, totalQueries, offsets === "both");
   const keys = lengths(attention.keys, totalKeys, offsets === "both" || offsets === "keys");
   const seen = queries.reduce((sum, count, i) => sum + pairsSeen(attention, count, keys[i] ?? 0), 0);
-  return 2 * seen * (headDim + valueDim) * heads;
+  const [scores, values] = PRODUCTS[attention.backward ?? "forward"];
+  return 2 * seen * (scores * headDim + values * valueDim) * heads;
 }
 
 /** Pairs of a query and a key that it sees, of one sequence. */
@@ -219,6 +233,7 @@ function checkAttention(request: AttentionRequest): readonly Diagnostic[] {
         `leave it out, or ${request.offsets === undefined ? "pageSize" : "offsets"}`,
       ),
     );
+  found.push(...gradientsFaults(request));
   const { heads = 1, kvHeads = heads, softCap, scale, rescaleAbove = 0 } = request;
   if (found.length === 0 && heads % kvHeads !== 0)
     found.push(
@@ -275,6 +290,43 @@ function* pageFaults({ pageSize, pages, offsets }: AttentionRequest) {
       message: "keys in pages have no offsets: their numbers are in a vector of their own",
       hint: "leave offsets out, or pageSize",
     };
+}
+
+/** What gradients are not made of yet, and what has no meaning beside them. */
+function gradientsFaults(request: AttentionRequest): readonly Diagnostic[] {
+  const { backward, headDim, valueDim = headDim, heads = 1, kvHeads = heads } = request;
+  if (backward === undefined) return [];
+  const served = "gradients are those of products, scale, causal masks and windows: leave it out";
+  const absent = ["softCap", "bias", "alibi", "offsets", "pageSize"] as const;
+  const meaningless = {
+    lse: ["is an input of gradients", "leave it out: the forward pass stores it with lse"],
+    packHeads: ["is for few queries", "leave it out: keys add what all heads that share them give"],
+    rescaleAbove: ["is of maxima, which gradients do not compute", "leave it out"],
+  } as const;
+  const fault = (name: string, message: string, hint: string): Diagnostic =>
+    invalid(problemCodes.attention, name, message, hint);
+  return [
+    ...absent.flatMap((name) =>
+      request[name] === undefined || request[name] === false
+        ? []
+        : [fault(name, "has no gradients yet", served)],
+    ),
+    ...Object.entries(meaningless).flatMap(([name, [message, hint]]) =>
+      request[name as keyof typeof meaningless] ? [fault(name, message, hint)] : [],
+    ),
+    ...(valueDim === headDim
+      ? []
+      : [fault("valueDim", "gradients have as many columns of V as of Q", `${headDim}, or leave it out`)]),
+    ...(backward === "kv" && heads > kvHeads && request.layout === "bshd"
+      ? [
+          fault(
+            "layout",
+            "gradients of heads that share keys take queries of a group of heads as rows",
+            "bhsd, or as many kvHeads as heads",
+          ),
+        ]
+      : []),
+  ];
 }
 
 /** Divisors of a number, ascending, eight at most. */

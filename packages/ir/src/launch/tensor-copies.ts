@@ -23,6 +23,7 @@ import {
   sizeMultiple,
   stepExtentNames,
   stepMatrix,
+  exchangedOf,
   stepOfBuffer,
   strideNames,
 } from "@tilewright/core";
@@ -145,9 +146,10 @@ const isLetter = (name: string): name is Letter => Object.hasOwn(letters, name);
  * The dimensions that a strided batch adds to the map of a global buffer, the innermost first, and which part of the problem's number is the coordinate along
  * each. One, of which matrices may be shared, unless the batch has several axes.
  */
-export function batchDimensions(problem: Problem, name: string): readonly BatchAxis[] {
+export function batchDimensions(problem: Problem, global: string): readonly BatchAxis[] {
   const { batch } = problem;
   if (batch.kind !== "strided") return [];
+  const name = exchangedOf(global) ?? global;
   const operand = isLetter(name) ? letters[name] : (`epilogue${stepOfBuffer(name) ?? 0}` as const);
   if (operand !== "sfa" && operand !== "sfb") {
     const found = batchAxes(problem, operand);
@@ -174,8 +176,9 @@ const elementType = (dtype: DType): DType => (isScaled(dtype) ? scaledTypes[dtyp
 export function tensorMapFor(program: TileProgram, global: string, cut: TensorCut): TensorMapRecipe {
   const buffer = bufferOf(program, global);
   const { layout } = buffer;
-  const step = stepOfBuffer(global);
-  const operand = isLetter(global) ? letters[global] : step === null ? null : (`epilogue${step}` as const);
+  const own = exchangedOf(global) ?? global;
+  const step = stepOfBuffer(own);
+  const operand = isLetter(own) ? letters[own] : step === null ? null : (`epilogue${step}` as const);
   if (operand === null || layout === null) throw new RangeError(`%${global} is no operand`);
   const { problem } = program;
   const other = cut.contiguous === 0 ? 1 : 0;

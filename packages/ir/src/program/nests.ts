@@ -69,7 +69,8 @@ export function* nestsOf(
       anchor.parts && problem.k <= problem.n
         ? first.flatMap((schedule) => wholeRows(schedule, anchor, machine)).filter(legal)
         : [];
-    for (const schedule of [...chains, ...rows.slice(0, 1), ...before, ...single, ...schedules])
+    const several = products.length > 2 ? first.slice(0, 1).flatMap(dividedTiles).filter(legal) : [];
+    for (const schedule of [...chains, ...rows.slice(0, 1), ...several, ...before, ...single, ...schedules])
       yield* nestOf(planOf(schedule));
   }
 }
@@ -135,6 +136,32 @@ function wholeRows(schedule: Schedule, { problem, merged }: Anchor, { sms }: Mac
       ...(down < warps && "epi" in schedule ? { epi: "direct" } : {}),
     },
   ];
+}
+
+/** Rows and chunks of work tiles whose threads hold several tiles of sums, and the warps that share them. */
+const [DIVIDED, DIVIDED_WARPS] = [
+  [
+    [64, 64],
+    [64, 32],
+    [32, 32],
+  ],
+  8,
+] as const;
+
+/** Of a schedule that says what part of a tile a warp has, for loops with more than two products: few rows, of many warps, and copies by all threads where one warp for them leaves the others too few registers. */
+function dividedTiles(schedule: Schedule): readonly Schedule[] {
+  const columns = columnsOf(schedule);
+  if (!Array.isArray(schedule.warp)) return [];
+  return DIVIDED.flatMap(([rows, chunk]) =>
+    [...new Set([schedule.copy, "cp.async"])].flatMap((copy) => ({
+      ...schedule,
+      ...("frag" in schedule ? { frag: 1 } : {}),
+      ...("drain" in schedule ? { drain: 0 } : {}),
+      ...("copy" in schedule && copy !== undefined ? { copy } : {}),
+      ...(copy !== schedule.copy && "sched" in schedule ? { sched: "tiles" } : {}),
+      ...{ tile: [rows, columns, chunk], warp: [32, (rows * columns) / (32 * DIVIDED_WARPS)], stages: 2 },
+    })),
+  );
 }
 
 /** Backends in their order, but of few rows beside parts of an axis those first whose warps may have rows of their own: a warpgroup's would mostly be none. */

@@ -46,9 +46,11 @@ export function threadsOf({ directives, launch }: TileProgram): Threads {
 /** Registers of a thread with a budget that hold no elements of tiles: where parts divide the axis, and where columns behind it are masked (ptxas 13.0, sm_90a: 128 and 112 columns of 160 registers, 192 of 240). */
 const BUDGETED = { whole: 32, masked: 44 } as const;
 
-/** What a thread holds of a loop over parts: columns of a part, registers for each element of one that is multiplied while the next part's sums are made, what maps of a part read, and whether parts divide the axis. */
+/** What a thread holds of a loop over parts: columns of a part, tiles of such columns and of sums of all parts, registers for each element of one that is multiplied while the next part's sums are made, what maps of a part read, and whether parts divide the axis. */
 interface Parts {
   readonly width: number;
+  readonly held: number;
+  readonly sums: number;
   readonly factor: number;
   readonly read: number;
   readonly whole: boolean;
@@ -60,13 +62,14 @@ export function fitsThreads(
   { count, registers, budgeted }: Threads,
   parts: Parts | null,
 ): boolean {
-  const held = (of: number): number => (rows * of) / count;
-  if (parts === null) return held(columns + ROW_VALUES) <= registers - OTHERS;
-  const { width, factor, read, whole } = parts;
-  const all = held(columns + width * (1 + factor)) + read;
+  const ofThread = (of: number): number => (rows * of) / count;
+  if (parts === null) return ofThread(columns + ROW_VALUES) <= registers - OTHERS;
+  const { width, held, sums, factor, read, whole } = parts;
+  const tiles = columns * sums + width * held;
+  const all = ofThread(tiles + width * factor) + read;
   if (budgeted) return all + (whole ? BUDGETED.whole : BUDGETED.masked) <= registers;
-  const both = held(columns + width + 2 * ROW_VALUES);
-  return both <= MOST_IN_PARTS && all + held(2 * ROW_VALUES) <= registers - OTHERS;
+  const both = ofThread(tiles + 2 * ROW_VALUES);
+  return both <= MOST_IN_PARTS && all + ofThread(2 * ROW_VALUES) <= registers - OTHERS;
 }
 
 /** Whether maps of a loop over parts read matrices. */

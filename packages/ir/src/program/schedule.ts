@@ -8,7 +8,7 @@ import { type Anchor, isColumnLoop, LEAST_COLUMNS, wholeFactors } from "./anchor
 import { Body, CUT } from "./body.ts";
 import { launchedBuffers } from "./launchedBuffers.ts";
 import { fitsThreads, READ_VALUES, readsMatrices, threadsOf } from "./registers.ts";
-import { type AxisProgram, axisOf } from "./types.ts";
+import { type AxisProgram, axisOf, namedIn } from "./types.ts";
 
 /** Copies of a chunk run beside the products of another. */
 const LEAST_SLOTS = 2;
@@ -87,16 +87,18 @@ export function scheduleProgram(
       (axisOf(program, stmt.axis).runs === undefined &&
         axisOf(program, stmt.axis).extent % (width * split) === 0),
   );
-  const parts = parted ? { width, factor, read, whole } : null;
+  const wide = anchor.products.filter(({ acc }) => namedIn(program, acc).axes[1] === columns).length;
+  const held = { held: Math.max(1, anchor.products.length - wide), sums: Math.max(1, wide) };
+  const parts = parted ? { width, ...held, factor, read, whole } : null;
   if ((parted || several) && !fitsThreads(tile, threads, parts)) return null;
   // Tiles that products go on from hold all of their columns, in whole chunks.
-  const wide = wholeFactors(program, anchor.products).some(
+  const short = wholeFactors(program, anchor.products).some(
     (axis) => roundUp(axisOf(program, axis).extent, tileExtent(nest.k)) > tile[1],
   );
   // Parts of a row are multiplied in whole chunks.
   const chunk = chain?.chunk ?? tileExtent(nest.k);
   if (parted && width % chunk !== 0) return null;
-  if (wide || tierExtent(nest.n, "grid") !== Math.ceil(axisOf(program, columns).extent / tile[1]))
+  if (short || tierExtent(nest.n, "grid") !== Math.ceil(axisOf(program, columns).extent / tile[1]))
     return null;
   const turns = Math.ceil((anchor.merged ?? 1) / width);
   const made = new Body(program, anchor, base, {

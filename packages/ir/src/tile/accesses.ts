@@ -199,7 +199,8 @@ export function contiguousAxis(program: TileProgram, buffer: string): 0 | 1 {
   const source = role === null ? null : sourceOf(program, buffer);
   // What threads compute lies row by row; further factors as global memory has them.
   if (role !== null && source === null) return 1;
-  const further = source !== null && (stepOfBuffer(source.name) !== null || exchangedOf(source.name) !== null);
+  const further =
+    source !== null && (stepOfBuffer(source.name) !== null || exchangedOf(source.name) !== null);
   if (further) return source.layout?.stride[0] === 1 ? 0 : 1;
   return matrixAxis(program, role === "a" ? "A" : "B");
 }

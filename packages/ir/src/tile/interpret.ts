@@ -9,6 +9,7 @@ import {
   batchReach,
   blockFactors,
   err,
+  exchangedOf,
   fixedProblem,
   ok,
   operandStrides,
@@ -20,7 +21,6 @@ import {
   SCALE_FACTORS,
   scaleMatrix,
   stepMatrix,
-  exchangedOf,
   stepOfBuffer,
 } from "@tilewright/core";
 import { cosize, linearOffset, makeLayout } from "../layout/layout.ts";

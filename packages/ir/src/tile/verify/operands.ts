@@ -2,6 +2,7 @@
 import type { DType } from "@tilewright/core";
 import {
   blockFactors,
+  exchangedOf,
   type Operand,
   operandShape,
   operandStrides,
@@ -10,14 +11,13 @@ import {
   SCALE_WORDS,
   scaleMatrix,
   stepMatrix,
-  exchangedOf,
   stepOfBuffer,
   weightFactors,
   weightMatrix,
 } from "@tilewright/core";
 import { gatedLayout } from "../gated.ts";
-import { nearestHint } from "../text/nearest.ts";
 import { exchanged } from "../rewrite.ts";
+import { nearestHint } from "../text/nearest.ts";
 import { TRANSPOSED_ALIGN, transposedStrides, transposeFault } from "../transposed.ts";
 import type { Buffer } from "../types.ts";
 import type { Fault, Verifier } from "./verifier.ts";
