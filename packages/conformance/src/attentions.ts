@@ -107,6 +107,15 @@ export const attentionTable: readonly Fields[] = [
   request(1, 300, 64, { ...bf16, batch: 2, heads: 4, kvHeads: 1, pageSize: 16, layout: "bshd" }),
   request(70, 150, 64, { ...f16, batch: 2, heads: 2, pageSize: 64, causal: true }),
   request(20, 90, 72, { ...f16, batch: 2, valueDim: 40, pageSize: 256, window: 20, alibi: true }),
+  // Gradients.
+  request(40, 70, 64, { ...bf16, heads: 2, kvHeads: 1, causal: true, backward: "q" }),
+  request(20, 40, 64, { ...f16, heads: 2, layout: "bshd", backward: "kv" }),
+  request(70, 40, 128, { ...bf16, causal: true, backward: "q" }),
+  request(70, 40, 72, { ...bf16, window: 20, d: { dtype: "f32" }, backward: "kv" }),
+  request(40, 70, 64, { ...f16, heads: 2, kvHeads: 1, causal: true, backward: "kv" }),
+  request(40, 140, 64, { ...bf16, heads: 2, causal: "top-left", backward: "q" }),
+  request(90, 70, 64, { ...bf16, causal: true, window: 30, scale: 0.2, backward: "kv" }),
+  request(20, 33, 32, { heads: 2, kvHeads: 1, causal: true, backward: "kv" }),
 ];
 
 /** A request from a seed: the same seed gives the same one everywhere. */
@@ -132,6 +141,14 @@ function randomAttention(random: Random, dtype: NonNullable<Fields["dtype"]>): F
   const pageSize = offsets === undefined ? often(pick(random, [8, 16, 64, 128])) : undefined;
   if ((offsets ?? pageSize) !== undefined)
     Object.assign(fields, { offsets, pageSize, bias: undefined, batch: random.integer(1, 3) });
+  // Gradients, of a causal mask or a window.
+  const backward = often(pick<"q" | "kv">(random, ["q", "kv"]));
+  if (backward !== undefined)
+    Object.assign(fields, {
+      ...{ backward, valueDim: undefined, bias: undefined, alibi: undefined, lse: undefined },
+      ...{ softCap: undefined, offsets: undefined, pageSize: undefined },
+      ...(backward === "kv" ? { layout: "bhsd" } : {}),
+    });
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as Fields;
 }
 

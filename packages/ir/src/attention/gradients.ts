@@ -40,7 +40,7 @@ export function gradientsText(attention: Attention, which: Gradients): string {
       "fill %acc = 0",
       "for s {",
       ...[...product("%S", "%Q * %K"), ...product("%T", "%dO * %V")].map((line) => `  ${line}`),
-      ...[exponent("%w"), ...masks, "map %Z = %S * (%T - %x)", "mma %acc += %Z * %K"].map(
+      ...[exponent("%w"), ...masks, "map %T = %S * (%T - %x)", "map %Z = %T", "mma %acc += %Z * %K"].map(
         (line) => `  ${line}`,
       ),
       "}",

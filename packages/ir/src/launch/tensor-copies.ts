@@ -11,6 +11,7 @@ import {
   blockFactors,
   type DType,
   dtypes,
+  exchangedOf,
   extentNames,
   isScaled,
   leadingNames,
@@ -23,7 +24,6 @@ import {
   sizeMultiple,
   stepExtentNames,
   stepMatrix,
-  exchangedOf,
   stepOfBuffer,
   strideNames,
 } from "@tilewright/core";

@@ -15,7 +15,7 @@ import type {
   View,
 } from "../tile/types.ts";
 import { type Anchor, isColumnLoop, isParameter, type Product, products } from "./anchor.ts";
-import { iterationsSeen, maskedIterations } from "./hidden.ts";
+import { isZero, iterationsSeen, maskedIterations } from "./hidden.ts";
 import { launchedBuffers } from "./launchedBuffers.ts";
 import { type AxisProgram, type AxisStmt, axisOf, type NamedExpr, namedIn } from "./types.ts";
 
@@ -173,9 +173,14 @@ export class Body {
     const { value } = stmt;
     const copied =
       value.kind === "leaf" && value.leaf.kind === "element" ? this.#held(value.leaf.name) : null;
-    // What it is a copy of may have zeros there already.
-    if (copied !== null && this.#behind.get(copied.name) === 0) return maps;
-    return [...maps, ...this.#cleared(dst, turn, 0)];
+    // What it is made of may have zeros there already.
+    const cleared = (name: string): boolean =>
+      !isParameter(namedIn(this.#program, name)) && this.#behind.get(this.#held(name).name) === 0;
+    if (isZero(value, cleared)) return maps;
+    // What is multiplied may go to memory that other threads read: then the registers that it comes from are cleared.
+    return copied === null
+      ? [...maps, ...this.#cleared(dst, turn, 0)]
+      : [...this.#cleared(wholeView(copied), turn, 0), ...maps];
   }
 
   /** In iterations that have columns behind the axis's extent, those of a tile become the value: what they hold otherwise means nothing. */

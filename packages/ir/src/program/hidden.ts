@@ -185,6 +185,14 @@ function valueUnder(e: NamedExpr, mask: Apply, truth: boolean): Value {
   return known.evaluate(chosen(e), () => known.unknown());
 }
 
+/** Whether an expression is 0 where elements of some tiles are, whatever others have. */
+export function isZero(e: NamedExpr, isZeroIn: (tile: string) => boolean): boolean {
+  const known = new Known();
+  const leaf = (from: NamedLeaf): Value =>
+    from.kind === "element" && isZeroIn(from.name) ? 0 : known.unknown();
+  return known.evaluate(e, leaf) === 0;
+}
+
 /** Whether a turn, in which all elements of what a map makes have one value, leaves what it was given, and what is read behind it, as it was. */
 function changesNothing(program: AxisProgram, loop: Loop, masked: MapStmt, value: number): boolean {
   const known = new Known();
