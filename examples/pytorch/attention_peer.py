@@ -18,7 +18,7 @@ request = json.load(sys.stdin)
 problem, attention = request["problems"][0], request.get("attention")
 name = sys.argv[1].upper() if len(sys.argv) > 1 else "CUDNN"
 dtypes = {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32}
-torch_has = attention is not None and all(attention[key] in (None, False) for key in ("window", "softCap", "bias", "alibi"))
+torch_has = attention is not None and all(attention[key] in (None, False) for key in ("window", "softCap", "bias", "alibi", "backward"))
 # torch's causal masks begin at the first key.
 if not torch_has or (attention["causal"] and attention["offset"] != 0):
     sys.exit(0)

@@ -198,6 +198,13 @@ export function planLibrary(request: LibraryRequest, wishes: LibraryWishes): Che
   return found.length > 0 ? err(found) : ok({ name, version, kernels });
 }
 
+/** Fields of attention whose tensors launchers lack. */
+const WITHOUT_LAUNCHERS = {
+  offsets: "offsets and pages of sequences",
+  pageSize: "offsets and pages of sequences",
+  backward: "gradients",
+} as const;
+
 /** What is compiled for one of the sizes. Its faults say where the file asks for it. */
 function stated(
   operation: LibraryOperationRequest,
@@ -216,18 +223,15 @@ function stated(
     return err([problemWith(codes.conflict, at, message, { hint: `its sizes are ${own.join(", ")}` })]);
   }
   if (operation.problem.op === "attention") {
-    const { offsets, pageSize } = operation.problem;
-    const told = Object.entries({ offsets, pageSize }).flatMap(([name, given]) =>
-      given === undefined ? [] : [name],
-    );
-    if (told.length > 0) {
-      const message = "launchers have no place for offsets and pages of sequences";
+    const absent = Object.entries(WITHOUT_LAUNCHERS).filter(([name]) => name in operation.problem);
+    if (absent.length > 0)
       return err(
-        told.map((name) =>
-          problemWith(codes.conflict, `${at}.${name}`, message, { hint: "compile writes one kernel" }),
+        absent.map(([name, what]) =>
+          problemWith(codes.conflict, `${at}.${name}`, `launchers have no place for ${what}`, {
+            hint: "compile writes one kernel",
+          }),
         ),
       );
-    }
     const fields = { ...operation.problem, ...sizes.dims };
     // An operator finds heads and queries by their axes.
     const made = attentionOf(fields.queries === 1 ? fields : { ...fields, packHeads: "off" });

@@ -284,6 +284,8 @@ export const groups: Readonly<Record<string, readonly BadInput[]>> = {
       `run ${attended} --op attention --arch sm_80 --page-size 12 --pages 0 --bias qs`,
       `plan ${attended} --op attention --arch sm_80 --page-size 16 --offsets keys`,
       `compile ${attended} --op attention --arch sm_80 --pages 4`,
+      `run ${attended} --op attention --arch sm_80 --backward kv --heads 2 --kv-heads 1 --layout bshd --soft-cap 2 --lse --value-dim 8`,
+      `compile ${attended} --op attention --arch sm_80 --backward k`,
       "run --heads 4 -m 64 -n 64 -k 64",
       "run --op atention -m 64",
     ],
