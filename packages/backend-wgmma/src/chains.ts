@@ -19,6 +19,9 @@ const arrangements = [
 const NARROW = 64;
 const WIDE_PART = 128;
 
+/** Widths of a part of which threads hold several tiles beside sums of more columns than those, the fastest first (gradients of attention, H200). */
+const NARROW_PARTS = [64, 32] as const;
+
 /**
  * Of L2's bytes, so many are of the factors of the problems whose tiles are taken in turn: 64 MiB on an H200 were fastest for attention of 4096 to 16384 keys and head dims 64 and
  * 128, of 16, 32, 64 and 128 MiB. Fewer problems leave the long tiles of the last ones to the end, more take their factors from DRAM.
@@ -50,7 +53,11 @@ export function* chainSchedules(
   problem: Problem,
   target: Target,
   { sms, l2Bytes }: Machine,
-  { selects, launched }: { readonly selects: boolean; readonly launched: Problem },
+  {
+    selects,
+    launched,
+    products,
+  }: { readonly selects: boolean; readonly launched: Problem; readonly products: readonly unknown[] },
 ): Iterable<Schedule> {
   const { m, n, k, batch } = problem;
   const held = arrangements.filter(({ columns }) => n <= columns);
@@ -77,6 +84,15 @@ export function* chainSchedules(
       for (const pipelineProducts of ["on", "off"])
         yield* [
           { ...formOf(arrangement, NARROW), chainTile: [WIDE_PART, WIDE_PART], pipelineProducts },
+        ].filter(legal);
+  else if (products.length > 2)
+    for (const columns of NARROW_PARTS)
+      for (const arrangement of ordered)
+        yield* [
+          {
+            ...formOf(arrangement, k > NARROW ? WIDE_PART : NARROW),
+            ...{ chainTile: [columns, columns], pipelineProducts: "on" },
+          },
         ].filter(legal);
   // Products of several chunks are not issued ahead.
   for (const chunk of k > 64 ? [128, 64] : [64])

@@ -68,13 +68,17 @@ export interface Backend {
   schedules(problem: Problem, target: Target, machine?: Machine, mostUs?: number): Iterable<Schedule>;
   /**
    * Legal schedules that programs of several products try before those of one, best first; none without the method. `selects`: between the products some elements
-   * are chosen, as by a mask. `launched`: the problem with the factors of the further products.
+   * are chosen, as by a mask. `launched`: the problem with the factors of the further products, `products`: all of them.
    */
   chains?(
     problem: Problem,
     target: Target,
     machine: Machine,
-    program: { readonly selects: boolean; readonly launched: Problem },
+    program: {
+      readonly selects: boolean;
+      readonly launched: Problem;
+      readonly products: readonly unknown[];
+    },
   ): Iterable<Schedule>;
   /** What multiplies: bounds what the backend can do, whatever the schedule. */
   readonly engine?: Engine;

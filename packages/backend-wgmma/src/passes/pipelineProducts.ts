@@ -23,8 +23,8 @@ type For = Extract<Stmt, { kind: "for" }>;
 
 /**
  * Directive `pipelineProducts ahead=1`: of a loop whose turns multiply, work on the sums, and multiply what they have made of them, turn t + 1 issues its first product
- * before the last one of turn t. Both products are of one chunk. The first turn's first product and the last turn's last one stand around the loop. Each product's slots
- * are given back behind the wait for it, and what only first products read before the last turn's last product.
+ * before the last one of turn t; of several first products all. Products are of one chunk. The first turn's first product and the last turn's last one stand around the loop. Each product's slots
+ * are given back behind the wait for it, and what only first products read before the last turn's last product. Several last products stay in their turn, issued together, as its first ones are.
  */
 export const pipelineProducts: Pass = {
   name: "pipelineProducts",
@@ -64,7 +64,7 @@ const isProduct = (stmt: Stmt): boolean =>
 /** The turn of a loop that begins and ends with products into different sums, the last of them of what registers hold; null of others. */
 function turnOf(program: TileProgram, { body }: For): Turn | null {
   const begin = body.findIndex(multiplies);
-  const behind = body.findIndex((stmt, at) => at > begin && !multiplies(stmt));
+  const behind = body.findIndex((stmt, at) => at > begin && !multiplies(stmt) && stmt.kind !== "fill");
   const end = body.findLastIndex((stmt) => !multiplies(stmt)) + 1;
   if (begin < 0 || behind < 0 || end <= behind || end >= body.length) return null;
   const turn = { first: body.slice(0, behind), between: body.slice(behind, end), last: body.slice(end) };
@@ -73,8 +73,6 @@ function turnOf(program: TileProgram, { body }: For): Turn | null {
   const held = (name: string): boolean =>
     program.buffers.some((b) => b.name === name && b.space === "register");
   const plain =
-    one?.length === 1 &&
-    other?.length === 1 &&
     turn.first.every((stmt) => isProduct(stmt) || stmt.kind === "fill") &&
     turn.last.every(isProduct) &&
     !turn.between.some(multiplies);
@@ -89,6 +87,8 @@ function rotated(program: TileProgram, stmt: Stmt): Stmt | readonly Stmt[] {
   if (stmt.kind !== "for" || stmt.unroll) return stmt;
   const turn = turnOf(program, stmt);
   if (turn === null) return stmt;
+  // Of several last products ptxas would serialise those that run beside the work on what they multiply (C7514).
+  if (productsOf(turn.last).length > 1) return { ...stmt, body: together(turn) };
   const around = loopsOf(program, stmt);
   if (around === null) return stmt;
   const before = (stmts: readonly Stmt[]): readonly Stmt[] => placed(stmt, stmts, sub(v(stmt.var), lit(1)));
@@ -148,18 +148,38 @@ function issued(stmts: readonly Stmt[]): {
 
 /** What stands between the products, with the last one's releases in front of what first touches its sums or what it multiplies. */
 function withReleases(turn: Turn, { products }: ReturnType<typeof issued>) {
-  const touched = new Set(productsOf(products).flatMap(({ acc, a }) => [acc.buffer, a.buffer]));
-  const isTouched = (stmt: Stmt): boolean =>
-    (stmt.kind === "map" || stmt.kind === "reduce.row") &&
-    [stmt.dst, ...elementViews(stmt)].some(({ buffer }) => touched.has(buffer));
+  const touches = readerOf(products);
   // Warps that have something to do in a vote wait for themselves.
-  const at = turn.between.findIndex((stmt) => stmt.kind !== "vote" && eachStmt([stmt]).some(isTouched));
+  const at = turn.between.findIndex((stmt) => stmt.kind !== "vote" && touches(stmt));
   const before = at < 0 ? turn.between.length : at;
   return (releases: readonly Stmt[]): readonly Stmt[] => [
     ...turn.between.slice(0, before),
     ...releases,
     ...turn.between.slice(before),
   ];
+}
+
+/** A turn whose first products, and whose last ones, are issued together: slots of the first ones are given back where their sums are read, those of the last at the end. */
+function together({ first, between, last }: Turn): readonly Stmt[] {
+  const { products, releases } = issued(last);
+  const out: Stmt[] = [...issued(first).products];
+  let waiting = first.map((stmt) => ({ reads: readerOf([stmt]), releases: issued([stmt]).releases }));
+  for (const stmt of between) {
+    out.push(...waiting.flatMap(({ reads, releases }) => (reads(stmt) ? releases : [])), stmt);
+    waiting = waiting.filter(({ reads }) => !reads(stmt));
+  }
+  return [...out, ...waiting.flatMap(({ releases }) => releases), ...products, ...releases];
+}
+
+/** Whether a statement touches sums of products, or what they multiply. */
+function readerOf(products: readonly Stmt[]): (stmt: Stmt) => boolean {
+  const touched = new Set(productsOf(products).flatMap(({ acc, a }) => [acc.buffer, a.buffer]));
+  return (stmt) =>
+    eachStmt([stmt]).some(
+      (each) =>
+        (each.kind === "map" || each.kind === "reduce.row") &&
+        [each.dst, ...elementViews(each)].some(({ buffer }) => touched.has(buffer)),
+    );
 }
 
 /** Slots that loops do not read are given back before them: those of what only first products read, before the last turn's last product. */

@@ -50,11 +50,10 @@ export function gradientsText(attention: Attention, which: Gradients): string {
     kv: [
       ...["fill %sums = 0", "fill %acc = 0"],
       `for ${rows} {`,
-      ...[...product("%S", "%K * %Q"), exponent(`%L * (${-Math.LOG2E})`), ...masks].map(
-        (line) => `  ${line}`,
-      ),
-      ...["map %P = %S", "mma %sums += %P * %dO", ...product("%T", "%V * %dO")].map((line) => `  ${line}`),
-      ...["map %Z = %S * (%T - %delta)", "mma %acc += %Z * %Q"].map((line) => `  ${line}`),
+      ...[...product("%S", "%K * %Q"), ...product("%T", "%V * %dO")].map((line) => `  ${line}`),
+      ...[exponent(`%L * (${-Math.LOG2E})`), ...masks].map((line) => `  ${line}`),
+      ...["map %P = %S", "map %Z = %S * (%T - %delta)"].map((line) => `  ${line}`),
+      ...["mma %sums += %P * %dO", "mma %acc += %Z * %Q"].map((line) => `  ${line}`),
       "}",
       "store %dV = %sums",
       `store %dK = %acc * (${scale})`,

@@ -84,6 +84,7 @@ export const readsMatrices = (program: AxisProgram): boolean =>
             (leaf) =>
               leaf.kind === "element" &&
               isParameter(namedIn(program, leaf.name)) &&
+              namedIn(program, leaf.name).axes.length > 1 &&
               namedIn(program, leaf.name).axes.includes(loop.axis),
           ),
       ),
