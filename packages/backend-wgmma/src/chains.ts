@@ -19,7 +19,7 @@ const arrangements = [
 const NARROW = 64;
 const WIDE_PART = 128;
 
-/** Widths of a part of which threads hold several tiles beside sums of more columns than those, the fastest first (gradients of attention, H200). */
+/** Widths of a part of which threads hold several tiles beside sums of more columns than those, the fastest first (H200, columns of 128). */
 const NARROW_PARTS = [64, 32] as const;
 
 /**
