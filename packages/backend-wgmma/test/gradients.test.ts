@@ -1,0 +1,44 @@
+/** Several products of a turn that are issued together, and hand edits of the waits for them. */
+import { handEditsOf, must, targetOf } from "@tilewright/conformance";
+import { attentionText, createCompiler, readAttention } from "@tilewright/ir";
+import { expect, test } from "vitest";
+import { wgmma } from "../src/backend.ts";
+
+const target = targetOf("sm_90a");
+const textOf = (backward: "q" | "kv"): string =>
+  attentionText(
+    must(readAttention({ op: "attention", queries: 128, keys: 128, headDim: 128, dtype: "bf16", backward })),
+  );
+const scheduleOf = (pipelineProducts: "on" | "off"): string =>
+  `tile=64x128x128 chainTile=32x32 warpgroups=1x1 stages=2 regs=24/240 pipelineProducts=${pipelineProducts}`;
+
+test.each([
+  // P is computed while dP is multiplied, and dV and dK are one after the other.
+  ["kv", "on", ["1", "0", "1", "0"]],
+  ["kv", "off", ["0", "0", "0", "0"]],
+  // S and dP of the next part run beside the product of this one.
+  ["q", "on", ["1", "0", "2", "1", "0", "0"]],
+  ["q", "off", ["0", "0", "0"]],
+] as const)("waits of the launch of %s with pipelineProducts=%s", (backward, pipeline, waits) => {
+  const compiler = createCompiler({ backends: [wgmma] });
+  const made = must(compiler.compile({ from: textOf(backward), schedule: scheduleOf(pipeline), target }));
+  const found = [...(made.textAt("machine") ?? "").matchAll(/wgmma\.wait pending (\d)/g)];
+  expect(found.map(([, pending]) => pending)).toEqual(waits);
+});
+
+handEditsOf(
+  wgmma,
+  "products that are issued together",
+  { from: textOf("kv"), schedule: scheduleOf("on"), target },
+  [
+    {
+      what: "the first sums are read while their product runs",
+      change: { kind: "drop", line: /wgmma\.wait pending 1/, nth: 0 },
+      code: "TW3157",
+      line: /map %S/,
+      ptx: /^-.*wgmma\.wait_group/,
+      emulator: /^H/,
+    },
+  ],
+  { numSms: 1 },
+);
