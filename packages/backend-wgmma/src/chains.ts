@@ -92,6 +92,8 @@ export function* chainSchedules(
           {
             ...formOf(arrangement, k > NARROW ? WIDE_PART : NARROW),
             ...{ chainTile: [columns, columns], pipelineProducts: "on" },
+            // A counter's next tile takes a register more than threads have.
+            ...{ sched: "zigzag", batchGroup: base.batchGroup ?? 0 },
           },
         ].filter(legal);
   // Products of several chunks are not issued ahead.
