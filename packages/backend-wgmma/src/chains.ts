@@ -68,11 +68,11 @@ export function* chainSchedules(
   // Whether warps vote where nothing is masked: of head dim 128 that takes 1 % longer, of 64 it saves 2 % (H200).
   const conditionalRescale = selects || n <= NARROW ? "on" : "off";
   const base = { ...defaultSchedule(scheduleModel), conditionalRescale };
-  // Masks leave later tiles more to do, or fewer: where there is more than one for an SM, a counter hands them out.
+  // Masks leave later tiles more to do, or fewer: where there is more than one for an SM, a counter hands them out; beside sums of several products no register is left for that.
   const counted = { sched: "atomic", batchGroup: problemsInTurn(launched, l2Bytes) };
   const formOf = ({ groups, regs }: (typeof arrangements)[number], chunk: number): Schedule => ({
     ...base,
-    ...(selects && tilesOf(groups) > sms ? counted : {}),
+    ...(selects && tilesOf(groups) > sms ? (products.length > 2 ? { sched: "zigzag" } : counted) : {}),
     tile: [groups * ATOM_ROWS, n, chunk],
     warpgroups: [groups, 1],
     stages: 2 * (128 / chunk),
@@ -92,8 +92,6 @@ export function* chainSchedules(
           {
             ...formOf(arrangement, k > NARROW ? WIDE_PART : NARROW),
             ...{ chainTile: [columns, columns], pipelineProducts: "on" },
-            // A counter's next tile takes a register more than threads have.
-            ...{ sched: "zigzag", batchGroup: base.batchGroup ?? 0 },
           },
         ].filter(legal);
   // Products of several chunks are not issued ahead.
