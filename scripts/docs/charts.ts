@@ -366,7 +366,7 @@ interface AttentionRun {
 
 /** Attention by wgmma beside torch's backends in one run, and beside FlashAttention-3's time in a run without us. */
 function attention(): Chart {
-  const run = JSON.parse(read("runs/2026-11-24-h200-attention-first-schedules.json")) as AttentionRun;
+  const run = JSON.parse(read("runs/2026-11-28-h200-attention-first-schedules.json")) as AttentionRun;
   const third = runOf("wgmma/flash-attention-3").rows;
   const rows = run.rows
     .filter(({ kernel }) => kernel === "first schedule")
@@ -397,7 +397,7 @@ function attention(): Chart {
     title: "Attention by wgmma: a peer's time over ours",
     source: [
       `${run.date}, ${run.gpu}, driver ${run.driver}, torch ${run.torch}; queries = keys, head dim; bf16 unless named`,
-      "tilewright compile --op attention --arch sm_90a …, beside torch's SDPA in one process; docs/perf/runs/2026-11-24-h200-attention-first-schedules.json",
+      "tilewright compile --op attention --arch sm_90a …, beside torch's SDPA in one process; docs/perf/runs/2026-11-28-h200-attention-first-schedules.json",
       ...sourceOf("wgmma/flash-attention-3", "FlashAttention-3, apart: "),
     ],
     rows,

@@ -1,6 +1,6 @@
 /** Schedules for programs of several products, one of which multiplies what threads have made of the sums of another. */
 import { type Problem, type Schedule, sizeOf, type Target } from "@tilewright/core";
-import { defaultSchedule, largestDivisor, type Machine } from "@tilewright/ir";
+import { type Backend, defaultSchedule, largestDivisor, type Machine } from "@tilewright/ir";
 import { checkSchedule } from "./check.ts";
 import { ATOM_ROWS } from "./instructions.ts";
 import { scheduleModel } from "./schedule.ts";
@@ -23,8 +23,8 @@ const WIDE_PART = 128;
 const NARROW_PARTS = [64, 32] as const;
 
 /**
- * Of L2's bytes, so many are of the factors of the problems whose tiles are taken in turn: 64 MiB on an H200 were fastest for attention of 4096 to 16384 keys and head dims 64 and
- * 128, of 16, 32, 64 and 128 MiB. Fewer problems leave the long tiles of the last ones to the end, more take their factors from DRAM.
+ * Of L2's bytes, so many are of the factors of the problems whose tiles are taken in turn: 64 MiB on an H200 were fastest of factors of 4096 to 16384 rows and 64 and
+ * 128 columns, of 16, 32, 64 and 128 MiB. Fewer problems leave the long tiles of the last ones to the end, more take their factors from DRAM.
  */
 const IN_TURN = 1.35;
 
@@ -53,11 +53,7 @@ export function* chainSchedules(
   problem: Problem,
   target: Target,
   { sms, l2Bytes }: Machine,
-  {
-    selects,
-    launched,
-    products,
-  }: { readonly selects: boolean; readonly launched: Problem; readonly products: readonly unknown[] },
+  { selects, masks, launched, products }: Parameters<NonNullable<Backend["chains"]>>[3],
 ): Iterable<Schedule> {
   const { m, n, k, batch } = problem;
   const held = arrangements.filter(({ columns }) => n <= columns);
@@ -72,7 +68,7 @@ export function* chainSchedules(
   const counted = { sched: "atomic", batchGroup: problemsInTurn(launched, l2Bytes) };
   const formOf = ({ groups, regs }: (typeof arrangements)[number], chunk: number): Schedule => ({
     ...base,
-    ...(selects && tilesOf(groups) > sms ? (products.length > 2 ? { sched: "zigzag" } : counted) : {}),
+    ...(masks && tilesOf(groups) > sms ? (products.length > 2 ? { sched: "zigzag" } : counted) : {}),
     tile: [groups * ATOM_ROWS, n, chunk],
     warpgroups: [groups, 1],
     stages: 2 * (128 / chunk),

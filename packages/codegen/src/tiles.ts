@@ -145,8 +145,11 @@ function ownProblem(ctx: Context): U32 {
  * The number of a work tile in its own problem, of a list in which `together` problems take turns, tile by tile; the problem is the batch's from here on.
  */
 function ofOneProblem(ctx: Context, stmt: Tiles, number: U32, together: number): U32 {
-  const tiles = clustersOf(ctx, stmt);
-  if (typeof tiles !== "number") throw new CannotLower("tiles", "a list has as many as the text says");
+  const count = clustersOf(ctx, stmt);
+  const tiles = must(
+    typeof count === "number" ? count : null,
+    "a list has as many as the text says (visits)",
+  );
   const { values } = ctx;
   const before = values.divide(number, tiles * together);
   const within = values.difference(number, values.scale(before, tiles * together));

@@ -68,7 +68,7 @@ export interface Backend {
   schedules(problem: Problem, target: Target, machine?: Machine, mostUs?: number): Iterable<Schedule>;
   /**
    * Legal schedules that programs of several products try before those of one, best first; none without the method. `selects`: between the products some elements
-   * are chosen, as by a mask. `launched`: the problem with the factors of the further products, `products`: all of them.
+   * are chosen, `masks`: by their position. `launched`: the problem with the factors of the further products, `products`: all of them.
    */
   chains?(
     problem: Problem,
@@ -76,6 +76,7 @@ export interface Backend {
     machine: Machine,
     program: {
       readonly selects: boolean;
+      readonly masks: boolean;
       readonly launched: Problem;
       readonly products: readonly unknown[];
     },

@@ -75,11 +75,11 @@ export const launchRules: readonly Rule[] = [
     at: "schedule.batchGroup",
     find({ s, problem }) {
       if (s.batchGroup === 0) return null;
-      const { batch, symbolic } = problem;
-      if (batch.kind !== "strided" || symbolic?.batch !== undefined || !s.persistent || s.streamk > 0)
+      const { batch } = problem;
+      if (batch.kind !== "strided" || symbolicSizes(problem).length > 0 || !s.persistent || s.streamk > 0)
         return {
           message:
-            "persistent CTAs take whole tiles of a strided batch, whose count is known, from one list of all",
+            "persistent CTAs take whole tiles of a strided batch, whose sizes are known, from one list of all",
           hint: "nearest legal: batchGroup=0",
         };
       return batch.count % s.batchGroup === 0

@@ -55,6 +55,8 @@ export interface Anchor {
   readonly parts: boolean;
   /** Whether a loop over parts chooses elements, as a mask does. */
   readonly selects: boolean;
+  /** Whether it chooses them by their position. */
+  readonly masks: boolean;
   /** The extent of the axis that several CTAs may have parts of, which a `merge` puts together; null without one. */
   readonly merged: number | null;
   /** By parameter: the operand, as manifests call it. */
@@ -80,16 +82,25 @@ export const LEAST_COLUMNS = 32;
 export const isColumnLoop = (stmt: AxisStmt): boolean =>
   stmt.kind === "for" && stmt.body.some(({ kind }) => kind === "for");
 
-/** Whether a map in a statement selects. */
-const choosesElements = (stmt: AxisStmt): boolean =>
+/** What an expression has in it: positions, selections, selections by position. */
+type Found = "position" | "selects" | "masks";
+
+/** Whether a map in a statement selects, or selects by position. */
+const choosesElements = (stmt: AxisStmt, how: "selects" | "masks"): boolean =>
   "body" in stmt
-    ? stmt.body.some(choosesElements)
+    ? stmt.body.some((inner) => choosesElements(inner, how))
     : stmt.kind === "map" &&
-      foldExpression<NamedLeaf, boolean>(stmt.value, {
-        number: () => false,
-        leaf: () => false,
-        apply: (fn, args) => fn === "select" || args.includes(true),
-      });
+      foldExpression<NamedLeaf, ReadonlySet<Found>>(stmt.value, {
+        number: () => new Set(),
+        leaf: ({ kind }) => new Set(kind === "position" ? [kind] : []),
+        apply: (fn, args) => {
+          const found = new Set(args.flatMap((arg) => [...arg]));
+          if (fn === "select") found.add("selects");
+          // The first two are compared.
+          if (fn === "select" && args.slice(0, 2).some((arg) => arg.has("position"))) found.add("masks");
+          return found;
+        },
+      }).has(how);
 
 /** What a statement writes. */
 const writtenBy = (stmt: AxisStmt): string =>
@@ -289,7 +300,9 @@ export function anchorOf(program: AxisProgram): Checked<Anchor> {
   const batch = problemsOf(program, product, d, steps);
   const parted = [...partedAxes(program)];
   const parts = parted.length > 0;
-  const selects = program.body.some((stmt) => isColumnLoop(stmt) && choosesElements(stmt));
+  const chooses = (how: "selects" | "masks"): boolean =>
+    program.body.some((stmt) => isColumnLoop(stmt) && choosesElements(stmt, how));
+  const [selects, masks] = [chooses("selects"), chooses("masks")];
   const merge = program.body.findIndex(({ kind }) => kind === "merge");
   const loop = program.body[merge - 1];
   const [mine] = merge < 0 ? [] : parted;
@@ -313,7 +326,18 @@ export function anchorOf(program: AxisProgram): Checked<Anchor> {
         : [[which, { axis: at === 0 ? 0 : 1, step: stepOf(offsets) } as const] as const];
     }),
   );
-  const found = { products: chain, stored, results, acc, parts, selects, merged, operands, paged: inPages };
+  const found = {
+    products: chain,
+    stored,
+    results,
+    acc,
+    parts,
+    selects,
+    masks,
+    merged,
+    operands,
+    paged: inPages,
+  };
   if (chain.length < 2) return ok({ problem: launched.value, launched: launched.value, ...found });
   // Copies are chosen for rows of all matrices, which are others than those of the one product.
   const aligned = (param: Parameter) => {

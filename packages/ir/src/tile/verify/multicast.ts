@@ -102,23 +102,30 @@ export const copiesRead: Verifier = {
             "ping-pong roles, lists of groups and accumulators in tensor memory go through tiles by stride",
           hint: "write by stride",
         };
-      yield* listed(subject, site, stmt.loop);
+      yield* listed(subject, site, stmt, stmt.loop);
     }
   },
 };
 
 /** Tiles of all problems of a batch in one list: their number is known, and nothing else says which problem a CTA works on. */
-function* listed({ program }: Subject, site: Site, { batch, by, ring }: TileLoop): Iterable<Fault> {
+function* listed(
+  { program }: Subject,
+  site: Site,
+  { symbolic }: Tiles,
+  { batch, by, ring }: TileLoop,
+): Iterable<Fault> {
   if (batch === undefined) return;
   const { problem, rings, buffers } = program;
   const count =
-    problem.batch.kind === "strided" && problem.symbolic?.batch === undefined ? problem.batch.count : null;
+    problem.batch.kind === "strided" && problem.symbolic?.batch === undefined && symbolic === undefined
+      ? problem.batch.count
+      : null;
   if (count === null || count % batch !== 0)
     yield {
       at: site,
       message:
         count === null
-          ? "takes problems of a batch in turn, and their number is not one of a strided batch that the text knows"
+          ? "takes problems of a batch in turn, and their number, or that of their tiles, is none that the text knows"
           : `takes ${batch} problems at a time, which do not divide ${count}`,
       hint: count === null ? "remove batch" : `write batch ${largestDivisor(count, batch)}`,
     };
