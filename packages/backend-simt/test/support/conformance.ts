@@ -6,7 +6,7 @@ import { randomSchedule } from "./cases.ts";
 /** The interpreter adds products in the kernel's order; its activations are exact where the kernel's are not. */
 const sameArithmetic = (problem: Problem): boolean => !isApproximateEpilogue(problem.epilogue);
 
-/** 105 pairs an architecture, one of `sample` in every run; sizes 1 to 300 in each dimension, not in all at once. */
+/** 55 pairs an architecture, one of `sample` in every run; sizes 1 to 300 in each dimension, not in all at once. */
 export const optionsFor = (arch: string, first: number, sample: number): ConformanceOptions => ({
   arch,
   dtypes: [
@@ -23,7 +23,7 @@ export const optionsFor = (arch: string, first: number, sample: number): Conform
   spills: "own",
   // Interleaved columns of gated products, which take bulk tensor copies.
   refuses: ["TW1908"],
-  pairs: { first, count: 105, most: 300, mostWork: 2 ** 19 },
+  pairs: { first, count: 55, most: 300, mostWork: 2 ** 19 },
 });
 
 /** A sixth of attention's table, and a few draws: other backends have all of it. */
