@@ -1,9 +1,9 @@
 /** What a schedule takes of a block: bytes of shared memory, columns of tensor memory. */
 import {
   type DType,
-  dtypes,
   isScaled,
   type Problem,
+  packedSize,
   SCALE_FACTORS,
   SCALE_ROWS,
   SCALE_WORDS,
@@ -27,7 +27,7 @@ function factorBlocks(s: TensorSchedule, { a }: Problem): number {
 export function stageBytes(s: TensorSchedule, problem: Problem): number {
   const { a, b } = problem;
   const packed = acceptedKind(problem).packed === true;
-  const bytes = (dtype: DType): number => (packed ? dtypes[dtype].bits / 8 : sizeOf(dtype));
+  const bytes = (dtype: DType): number => (packed ? packedSize(dtype) : sizeOf(dtype));
   const operands = ((s.tileM * bytes(a.dtype) + s.tileN * bytes(b.dtype)) / s.ctaGroup) * s.tileK;
   return operands + factorBlocks(s, problem) * SCALE_WORDS * SCALE_FACTORS;
 }

@@ -1,6 +1,6 @@
 /** Schedules for programs of several products, one of which multiplies what threads have made of the sums of another. */
-import { type Problem, type Schedule, sizeOf, type Target } from "@tilewright/core";
-import { type Backend, defaultSchedule, largestDivisor, type Machine } from "@tilewright/ir";
+import { largestDivisor, type Problem, type Schedule, sizeOf, type Target } from "@tilewright/core";
+import { type Backend, defaultSchedule, type Machine } from "@tilewright/ir";
 import { checkSchedule } from "./check.ts";
 import { ATOM_ROWS } from "./instructions.ts";
 import { scheduleModel } from "./schedule.ts";

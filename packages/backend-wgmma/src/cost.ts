@@ -2,8 +2,8 @@
 import {
   BLOCK_SCALE,
   copyBytes,
-  dtypes,
   type Problem,
+  packedSize,
   type Schedule,
   sizeOf,
   type Target,
@@ -77,7 +77,7 @@ function scaleFactors(problem: Problem, s: WgmmaSchedule): ModelKernel["factors"
 
 /** Bytes that the lanes of a row store side by side: a lane alone where rows of D begin at odd elements. */
 function storedBytes({ d }: Problem, s: WgmmaSchedule): number {
-  const size = dtypes[d.dtype].bits / 8;
+  const size = packedSize(d.dtype);
   // Rows of the instruction lie along n: its fragments have one column of D in eight lanes.
   if (s.swapAB) return Math.min(SECTOR, COLUMN_LANES * size);
   const pair = 2 * size;

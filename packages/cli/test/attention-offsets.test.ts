@@ -1,7 +1,6 @@
 /** Attention of sequences with lengths of their own: what offsets mean, and what a kernel makes of wrong ones. */
 import { bytesOfStorage, decodeArray, type Storage, storageFromBytes } from "@tilewright/core";
 import {
-  type AxisProgram,
   anchorOf,
   attentionFlops,
   attentionText,
@@ -14,16 +13,8 @@ import { openDevice, runGemm } from "@tilewright/runtime";
 import { describe, expect, test } from "vitest";
 import { compiler } from "../src/compiler.ts";
 import { randomInputs } from "../src/run/inputs.ts";
+import { must, programOf } from "./attentionPrograms.ts";
 import { cli } from "./harness.ts";
-
-const must = <T>(
-  made: { readonly ok: true; readonly value: T } | { readonly ok: false; readonly error: unknown },
-): T => {
-  if (!made.ok) throw new Error(JSON.stringify(made.error));
-  return made.value;
-};
-const programOf = (fields: object): AxisProgram =>
-  must(parseAxisProgram(attentionText(must(readAttention({ op: "attention", ...fields })))));
 
 const fields = {
   ...{ queries: 6, keys: 9, headDim: 4, valueDim: 3, batch: 3, heads: 2, causal: true },

@@ -1,10 +1,8 @@
 /** Attention over keys in pages: what a table means, and what a kernel makes of a wrong one. */
 import { bytesOfStorage, formatDiagnostic } from "@tilewright/core";
 import {
-  type AxisProgram,
   anchorOf,
   attentionFlops,
-  attentionText,
   parseAxisProgram,
   printAxisProgram,
   printProgram,
@@ -15,15 +13,7 @@ import { openDevice, runGemm } from "@tilewright/runtime";
 import { describe, expect, test } from "vitest";
 import { compiler } from "../src/compiler.ts";
 import { randomInputs } from "../src/run/inputs.ts";
-
-const must = <T>(
-  made: { readonly ok: true; readonly value: T } | { readonly ok: false; readonly error: unknown },
-): T => {
-  if (!made.ok) throw new Error(JSON.stringify(made.error));
-  return made.value;
-};
-const textOf = (fields: object): string => attentionText(must(readAttention({ op: "attention", ...fields })));
-const programOf = (fields: object): AxisProgram => must(parseAxisProgram(textOf(fields)));
+import { must, programOf, textOf } from "./attentionPrograms.ts";
 
 const fields = {
   ...{ queries: 2, keys: 20, headDim: 4, valueDim: 3, batch: 3, heads: 2, causal: true },

@@ -1,5 +1,5 @@
 /** Rows of a matrix that lie in pages: the number of the page comes out of a table in device memory, the row in it from the problem's own row. */
-import { stepBuffer } from "@tilewright/core";
+import { commonDivisor, stepBuffer } from "@tilewright/core";
 import { bufferOf, type Expr, runsOfProgram } from "@tilewright/ir";
 import { type AddressOperand, addr, type IntegerOperand, imm } from "@tilewright/ptx";
 import type { Reg } from "./code.ts";
@@ -36,8 +36,7 @@ export function inPages(ctx: Context, buffer: string): InPages | null {
 /** Rows that an index is a multiple of, up to those of a page. */
 export function grainOf(ctx: Context, index: Expr, { size }: InPages): number {
   const { constant, terms } = ctx.linear(index);
-  const gcd = (a: number, b: number): number => (b === 0 ? Math.abs(a) : gcd(b, a % b));
-  return [constant, ...terms.values()].reduce(gcd, size);
+  return [constant, ...terms.values()].reduce(commonDivisor, size);
 }
 
 /** A row of the problem at hand, and what is computed once of those that lie a whole number of pages behind it. */

@@ -176,8 +176,8 @@ function drawnSchedule(backend: Backend, text: string, target: Target, random: R
     const chunk = pick(random, [32, 64, 96]);
     const chained: Schedule = { ...schedule, chainTile: [chunk * random.integer(1, 2), chunk] };
     // Tiles of all heads in one list.
-    const listed = problem.batch.kind === "strided" && "batchGroup" in schedule && random.integer(0, 1) > 0;
-    return listed ? { ...chained, sched: pick(random, ["persistent", "atomic"]), batchGroup: 1 } : chained;
+    const oneList = problem.batch.kind === "strided" && "batchGroup" in schedule && random.integer(0, 1) > 0;
+    return oneList ? { ...chained, sched: pick(random, ["persistent", "atomic"]), batchGroup: 1 } : chained;
   });
   if (varied.length > 0 && random.integer(0, 2) > 0) listed.splice(0, listed.length, ...varied);
   const compiler = createCompiler({ backends: [backend] });

@@ -1,6 +1,7 @@
 /** Public surface of `@tilewright/core`: explicit re-exports, in the order of the files (README.md says what each folder owns). */
 
 export * from "./diagnostics.ts";
+export { commonDivisor, largestDivisor } from "./divisors.ts";
 export {
   type DType,
   dtypeNames,
@@ -137,6 +138,7 @@ export {
   type ExpertRows,
   expertRows,
   gatedForms,
+  LEAST_PAGE,
   type MatrixLayout,
   type Operand,
   operandShape,

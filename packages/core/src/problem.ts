@@ -60,6 +60,9 @@ export interface Runs {
   readonly pages?: Pages | undefined;
 }
 
+/** Rows of the smallest page: those after which swizzles of bulk copies repeat. */
+export const LEAST_PAGE = 8;
+
 /** Rows in pages of `size`, a power of two: the columns of step `table` are the numbers of those that a problem of a batch has, in their order. */
 export interface Pages {
   readonly size: number;

@@ -38,7 +38,6 @@ export {
 export { coalesce, compose, coordinateAtByte, divide, invert, select } from "./layout/algebra.ts";
 export * from "./layout/banks.ts";
 export * from "./layout/choose.ts";
-export * from "./layout/divisors.ts";
 export {
   byteOffset,
   colMajor,

@@ -1,7 +1,6 @@
 /** Legality of schedules for problems whose sizes come with the launch, one at a time or as a list of groups. */
 import { countedRules } from "@tilewright/codegen";
-import { symbolicSizes } from "@tilewright/core";
-import { largestDivisor } from "@tilewright/ir";
+import { largestDivisor, symbolicSizes } from "@tilewright/core";
 import type { Rule } from "./rule.ts";
 
 /** Rules that hold nothing back from problems of fixed sizes. */

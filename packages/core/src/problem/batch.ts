@@ -1,4 +1,5 @@
 /** Where the matrices of a strided batch lie: in a row, or along several axes of which a matrix may lack some. */
+import { commonDivisor } from "../divisors.ts";
 import { type Batch, type BatchAxes, operandShape, type Problem } from "../problem.ts";
 import { outerRuns } from "./runs.ts";
 import { operandSpan, packedStride } from "./size.ts";
@@ -72,11 +73,7 @@ export const batchReach = (axes: readonly BatchAxis[]): number =>
   axes.reduce((at, { extent, stride }) => at + (extent - 1) * stride, 0);
 
 /** A number of elements that all matrices of an operand begin at multiples of; 0 where they are one. */
-export const batchGrain = (strides: readonly number[]): number => strides.reduce(gcd, 0);
-
-function gcd(a: number, b: number): number {
-  return b === 0 ? a : gcd(b, a % b);
-}
+export const batchGrain = (strides: readonly number[]): number => strides.reduce(commonDivisor, 0);
 
 /** Whether no element of D belongs to two problems of a batch over axes. */
 export function outputsApart(problem: Problem): boolean {

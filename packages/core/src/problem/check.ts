@@ -2,14 +2,7 @@
 import type { Diagnostic } from "../diagnostics.ts";
 import { type DType, dtypes, sizeOf } from "../dtype.ts";
 import { nearest } from "../nearest.ts";
-import {
-  type EpilogueStep,
-  type Operand,
-  operandShape,
-  type Problem,
-  type Runs,
-  type Scalar,
-} from "../problem.ts";
+import { type EpilogueStep, type Operand, operandShape, type Problem, type Scalar } from "../problem.ts";
 import { checkBatch } from "./checkBatch.ts";
 import { checkExtent, isExtent, maxExtent } from "./checkExtent.ts";
 import { checkBlockScales, checkDTypes, checkPrecision, dtypesAt } from "./checkTypes.ts";
@@ -17,7 +10,7 @@ import { invalid, problemCodes } from "./codes.ts";
 import { parseMap, readsUp } from "./epilogueExpression.ts";
 import { expertRowsOf } from "./expertRows.ts";
 import { quantizeFaults } from "./quantize.ts";
-import { pagesOf } from "./runs.ts";
+import { checkPagesOf } from "./runs.ts";
 import { packedStride } from "./size.ts";
 import { stepExtents } from "./stepInputs.ts";
 import { maxOfSize, type SizeName, type SizeRange, sizeNames, sizeValue } from "./symbolic.ts";
@@ -182,37 +175,6 @@ function checkStep(problem: Problem, step: EpilogueStep, at: string): Diagnostic
         ...(step.runs === undefined ? [] : checkPagesOf(problem, step.runs, `${at}.runs`)),
       ];
   }
-}
-
-/** Why rows cannot lie in such pages: TW1020. */
-function checkPagesOf({ epilogue }: Problem, runs: Runs, at: string): readonly Diagnostic[] {
-  const { pages, total } = runs;
-  if (pages === undefined) return [];
-  const fault = (field: string, message: string, hint: string): Diagnostic =>
-    invalid(problemCodes.expertRows, `${at}${field}`, message, hint);
-  const whole = powerOfTwo(pages.size) && total % pages.size === 0;
-  const table = epilogue[pages.table];
-  const columns = table?.kind === "factor" ? table.columns : 0;
-  return [
-    ...(whole
-      ? []
-      : [
-          fault(
-            ".pages.size",
-            `${total} rows are no pages of ${pages.size}`,
-            "a power of two that divides them",
-          ),
-        ]),
-    ...(columns >= pagesOf(runs)
-      ? []
-      : [
-          fault(
-            ".pages.table",
-            `step ${pages.table} has ${columns} numbers of pages`,
-            `a factor of ${pagesOf(runs)} columns`,
-          ),
-        ]),
-  ];
 }
 
 /** Why the second matrix of a gated product is not one beside B: place, message and hint of each reason. */

@@ -126,6 +126,41 @@ export function runData(
   return null;
 }
 
+/** Why rows cannot lie in such pages: TW1020. */
+export function checkPagesOf(
+  { epilogue }: Pick<Problem, "epilogue">,
+  runs: Runs,
+  at: string,
+): readonly Diagnostic[] {
+  const { pages, total } = runs;
+  if (pages === undefined) return [];
+  const fault = (field: string, message: string, hint: string): Diagnostic =>
+    invalid(problemCodes.expertRows, `${at}${field}`, message, hint);
+  const whole = Number.isInteger(Math.log2(pages.size)) && total % pages.size === 0;
+  const table = epilogue[pages.table];
+  const columns = table?.kind === "factor" ? table.columns : 0;
+  return [
+    ...(whole
+      ? []
+      : [
+          fault(
+            ".pages.size",
+            `${total} rows are no pages of ${pages.size}`,
+            "a power of two that divides them",
+          ),
+        ]),
+    ...(columns >= pagesOf(runs)
+      ? []
+      : [
+          fault(
+            ".pages.table",
+            `step ${pages.table} has ${columns} numbers of pages`,
+            `a factor of ${pagesOf(runs)} columns`,
+          ),
+        ]),
+  ];
+}
+
 /** Every reason why numbers of rows, and of the pages that they lie in, are none of these runs: TW1020. `table`: null where the host does not have it. */
 export function checkPages(
   runs: Runs,

@@ -1,5 +1,6 @@
 /** Attention as JSON: what a request may say. What its fields mean together is the front end's to check. */
 import { z } from "zod";
+import { LEAST_PAGE } from "../problem.ts";
 
 /** A number in TypeScript, an integer in the JSON Schema. */
 const integer = (minimum: number, description: string) =>
@@ -41,7 +42,7 @@ export const attentionRequestSchema = z
       "with offsets both: rows of Q of all sequences; batch * queries unless given",
     ).optional(),
     pageSize: integer(
-      8,
+      LEAST_PAGE,
       "K and V are pools of pages, [pages, pageSize, kvHeads, columns]: a table in device memory (int32, [batch, keys / pageSize rounded up]) says which pages a sequence has, and a vector (int32, batch) how many keys; keys are those of the longest. A power of two",
     ).optional(),
     pages: integer(

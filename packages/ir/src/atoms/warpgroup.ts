@@ -2,7 +2,7 @@
  * Matrix instructions of a warpgroup as data: A and B come from shared memory through descriptors (or A from registers), the accumulator lies in the
  * registers of four warps (PTX ISA 9.0, chapter 9.7.15: wgmma). Every shape has m = 64; n is a multiple of 8 up to 256.
  */
-import { type DType, dtypes, type Feature, hasFeature, type Target } from "@tilewright/core";
+import { type DType, dtypes, type Feature, hasFeature, packedSize, type Target } from "@tilewright/core";
 import type { Ownership, OwnershipMode } from "../tile/types.ts";
 import { elementsPerRegister } from "./atoms.ts";
 
@@ -77,7 +77,7 @@ export function warpgroupWidths(a: DType, b: DType, acc: DType): readonly number
 export function warpgroupAtom(a: DType, b: DType, acc: DType, n: number): WarpgroupAtom | null {
   const family = familyOf(a, b, acc);
   if (family === undefined || !legalN(family, n)) return null;
-  const bytes = dtypes[a].bits / 8;
+  const bytes = packedSize(a);
   const k = K_BYTES / bytes;
   const run = elementsPerRegister(a);
   const shape = `m${M}n${n}k${k}`;

@@ -7,6 +7,7 @@ import {
   diagnosticsOfIssues,
   err,
   invalid,
+  LEAST_PAGE,
   maxExtent,
   ok,
   problemCodes,
@@ -61,9 +62,6 @@ export interface Attention {
 
 /** Most powers of 2 by which a row's maximum may grow: weights of f16 stay finite. */
 const MOST_GROWTH = 15;
-
-/** Keys of the smallest page: swizzles of bulk copies repeat after so many rows. */
-const LEAST_PAGE = 8;
 
 /** Queries of which those of one head leave most rows of a tile empty. */
 const FEW_QUERIES = 16;
@@ -188,7 +186,7 @@ export function attentionFlops(attention: Attention): number {
     return Array.from({ length: batch }, (_, i) => (ends[i + 1] ?? 0) - (ends[i] ?? 0));
   };
   const queries = lengths(attention.queries, totalQueries, offsets === "both");
-  const keys = lengths(attention.keys, totalKeys, offsets === "both" || offsets === "keys");
+  const keys = lengths(attention.keys, totalKeys, offsets !== null);
   const seen = queries.reduce((sum, count, i) => sum + pairsSeen(attention, count, keys[i] ?? 0), 0);
   const [scores, values] = PRODUCTS[attention.backward ?? "forward"];
   return 2 * seen * (scores * headDim + values * valueDim) * heads;

@@ -9,11 +9,13 @@ import {
   batchAxes,
   batchGrain,
   blockFactors,
+  commonDivisor,
   type DType,
   dtypes,
   exchangedOf,
   extentNames,
   isScaled,
+  largestDivisor,
   leadingNames,
   SCALE_FACTORS,
   type SizeName,
@@ -27,7 +29,6 @@ import {
   stepOfBuffer,
   strideNames,
 } from "@tilewright/core";
-import { largestDivisor } from "../layout/divisors.ts";
 import { linearOffset } from "../layout/layout.ts";
 import { type TensorSwizzle, tensorSwizzleName } from "../layout/swizzle.ts";
 import { elementBytes } from "../tile/elementBytes.ts";
@@ -108,7 +109,7 @@ export function tensorCut(buffer: Buffer, parts = 1, page: number | null = null)
   const outer =
     runs > 1
       ? across / runs
-      : largestDivisor(page === null ? across / parts : gcd(across / parts, page), MAX_BOX);
+      : largestDivisor(page === null ? across / parts : commonDivisor(across / parts, page), MAX_BOX);
   if (swizzle !== "none" && outer * runs < across && outer % PATTERN_ROWS !== 0) return null;
   const size = elementBytes(buffer);
   const span = swizzle === "none" ? null : Number.parseInt(swizzle, 10);
@@ -126,8 +127,6 @@ export function tensorCut(buffer: Buffer, parts = 1, page: number | null = null)
   if (spread && (inner !== SPREAD_EXTENT || !spreadSwizzles.has(swizzle))) return null;
   return { contiguous, box: [inner, outer], runs, swizzle, spread, pieces };
 }
-
-const gcd = (a: number, b: number): number => (b === 0 ? a : gcd(b, a % b));
 
 /** Elements of the boxes that a vector of a tile comes in: all, or the most that divide it and begin where copies may write; null where neither fits a box. */
 export function boxedRun(elements: number, size: number): number | null {

@@ -1,7 +1,16 @@
 /** One K chunk on one SM: what each of its units is busy for, in cycles, and how long the chunk takes. */
 
-import type { Operand, Problem } from "@tilewright/core";
-import { BLOCK_SCALE, type DType, dtypes, gpus, isScaled, scaledTypes } from "@tilewright/core";
+import {
+  BLOCK_SCALE,
+  type DType,
+  dtypes,
+  gpus,
+  isScaled,
+  type Operand,
+  type Problem,
+  packedSize,
+  scaledTypes,
+} from "@tilewright/core";
 import { issuedChunk, issueEngine } from "./issue.ts";
 import type { ModelKernel } from "./kernel.ts";
 import { type Engine, engineRow, type Machine } from "./machine.ts";
@@ -89,7 +98,7 @@ const sameRate: Readonly<Partial<Record<DType, DType>>> = {
 
 /** Bytes of `count` neighbours along K, with their block scales of a byte each. */
 const bytesAlongK = (dtype: DType, count: number): number =>
-  count * (dtypes[dtype].bits / 8 + (isScaled(dtype) ? 1 / scaledTypes[dtype].block : 0));
+  count * (packedSize(dtype) + (isScaled(dtype) ? 1 / scaledTypes[dtype].block : 0));
 
 /** Bytes of a line of L2, and of the sectors that it is moved in. */
 const LINE = 128;

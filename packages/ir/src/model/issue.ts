@@ -3,7 +3,7 @@
  * error: those of FFMA to 75 schedules of 32 sizes and layouts (docs/perf/simt.md), those of mma.sync to 379 schedules of 11 sizes in f16; then launches, blocks, stores, latencies
  * and FFMA's copies to half of 145 unseen problems, of which the other half is predicted about as well (docs/perf/model.md). The clock that a full load leaves is in them.
  */
-import { dtypes, type Problem } from "@tilewright/core";
+import { dtypes, type Problem, packedSize } from "@tilewright/core";
 import type { ModelKernel } from "./kernel.ts";
 import type { Machine } from "./machine.ts";
 import { norm } from "./norm.ts";
@@ -207,7 +207,7 @@ export function storedCycles(kernel: ModelKernel, problem: Problem): number {
   const costs = issueEngine(kernel);
   if (costs === undefined) return 0;
   const [m, n] = kernel.tile;
-  const bytes = dtypes[problem.d.dtype].bits / 8;
+  const bytes = packedSize(problem.d.dtype);
   const split = splitRows(problem);
   const [aligned, unaligned] = costs.stored;
   return ((m * n * bytes) / kernel.storeBytes / kernel.split) * ((1 - split) * aligned + split * unaligned);

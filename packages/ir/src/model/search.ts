@@ -1,5 +1,5 @@
 /** Candidates in the order of their predicted time, those alone evaluated whose lower bound could still come next. */
-import { dtypes, type Problem } from "@tilewright/core";
+import { dtypes, type Problem, packedSize } from "@tilewright/core";
 import type { ReductionKind } from "../tile/types.ts";
 import { type ChunkCost, chunkAt, chunkCost, dtypeSpeed, wholeNorm } from "./chunk.ts";
 import { blockCycles, issueEngine } from "./issue.ts";
@@ -104,7 +104,7 @@ export function tileBound(
   // Slots of FFMA are counted one by one.
   const sustained = engine === "fma" ? 1 : (machine.sustained[engine] ?? 1);
   const rate = (machine.flopsPerCycle[engine] ?? 0) * dtypeSpeed(machine, a.dtype, engine) * sustained;
-  const bytes = [dtypes[a.dtype].bits / 8, dtypes[b.dtype].bits / 8] as const;
+  const bytes = [packedSize(a.dtype), packedSize(b.dtype)] as const;
   const { sms, intakeBytes } = machine;
   const least = leastUs(problem, engine, machine);
   return ({ tile: [tm, tn], split, unit = 1, shares = false }) => {

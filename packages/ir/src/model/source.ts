@@ -1,5 +1,5 @@
 /** The matrices of D's shape that an epilogue reads: C, and those of its steps. */
-import { type DType, dtypes, type Problem } from "@tilewright/core";
+import { type DType, type Problem, packedSize } from "@tilewright/core";
 import type { ModelKernel } from "./kernel.ts";
 
 /** A matrix of D's shape; `step`: null for C, else the position of the step that reads it. */
@@ -20,7 +20,7 @@ export function sourceMatrices({ c, epilogue }: Pick<Problem, "c" | "epilogue">)
 
 /** Bytes that an epilogue reads for each element of D. */
 export const sourceBytes = (problem: Pick<Problem, "c" | "epilogue">): number =>
-  sourceMatrices(problem).reduce((bytes, { dtype }) => bytes + dtypes[dtype].bits / 8, 0);
+  sourceMatrices(problem).reduce((bytes, { dtype }) => bytes + packedSize(dtype), 0);
 
 /** How an epilogue comes by what it reads for each element of D. `ahead`: whether C, and the matrices of steps, are brought into shared memory while the tile is multiplied. */
 export function epilogueLoadOf(

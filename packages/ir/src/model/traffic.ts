@@ -1,7 +1,6 @@
 /** Bytes between L2 and DRAM: what the units that run at one time share, and what L2 keeps for those after them. */
 
-import type { Problem } from "@tilewright/core";
-import { dtypes } from "@tilewright/core";
+import { dtypes, type Problem, packedSize } from "@tilewright/core";
 import type { ChunkCost } from "./chunk.ts";
 import { epilogueWork } from "./epilogue.ts";
 import { issueEngine } from "./issue.ts";
@@ -29,7 +28,7 @@ export function memoryBytes(
   const aBytes = (m * k * dtypes[problem.a.dtype].bits) / 8;
   const bBytes = (n * k * dtypes[problem.b.dtype].bits) / 8;
   const { share } = epilogueWork(problem);
-  const outputs = m * n * share * (dtypes[problem.d.dtype].bits / 8 + sourceBytes(problem));
+  const outputs = m * n * share * (packedSize(problem.d.dtype) + sourceBytes(problem));
   const wave = Math.max(1, Math.min(units, rows * cols));
   const [high, wide] = waveShape(kernel, wave, rows, cols);
   const waveBytes = Math.min(1, high / rows) * aBytes + Math.min(1, wide / cols) * bBytes;

@@ -1,5 +1,5 @@
 /** Send D through shared memory, from where bulk tensor stores take it while the block goes on, or the threads in long rows. */
-import { largestDivisor } from "../layout/divisors.ts";
+import { largestDivisor } from "@tilewright/core";
 import { add, lit, mod, mul, sub, v } from "../tile/expr.ts";
 import { bufferOf, childrenOf, rewriteStmts, takeDirective, wholeView, withBody } from "../tile/rewrite.ts";
 import type { Buffer, Expr, OwnershipMode, Stmt, TileProgram } from "../tile/types.ts";

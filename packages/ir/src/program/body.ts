@@ -14,9 +14,10 @@ import type {
   TileProgram,
   View,
 } from "../tile/types.ts";
-import { type Anchor, isColumnLoop, isParameter, type Product, products } from "./anchor.ts";
+import type { Anchor } from "./anchor.ts";
 import { isZero, iterationsSeen, maskedIterations } from "./hidden.ts";
 import { launchedBuffers } from "./launchedBuffers.ts";
+import { isColumnLoop, isParameter, type Product, products } from "./loops.ts";
 import { type AxisProgram, type AxisStmt, axisOf, type NamedExpr, namedIn } from "./types.ts";
 
 /** What a column behind the extent of an axis counts as. */

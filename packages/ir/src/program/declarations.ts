@@ -1,5 +1,5 @@
 /** Declarations of programs over named axes: axes, and parameters and tiles along them. */
-import { type DType, dtypeNames, dtypes } from "@tilewright/core";
+import { type DType, dtypeNames, dtypes, LEAST_PAGE } from "@tilewright/core";
 import { type Cursor, ParseFailure, parseCodes } from "../tile/text/cursor.ts";
 import { nearestHint } from "../tile/text/nearest.ts";
 import { type AxisDeclaration, memoryExtent, type Named, type Parameter, packedStrides } from "./types.ts";
@@ -7,8 +7,6 @@ import { type AxisDeclaration, memoryExtent, type Named, type Parameter, packedS
 /** Largest extent of an axis: sizes of problems end there (TW1002). */
 const MOST = 2 ** 31 - 1;
 const LAYOUTS = ["row", "col"] as const;
-/** Rows of the smallest page: those after which swizzles of bulk copies repeat. */
-const LEAST_PAGE = 8;
 
 type Axes = ReadonlyMap<string, AxisDeclaration>;
 /** A parameter, where `global`, or a tile. */

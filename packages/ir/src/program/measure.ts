@@ -8,7 +8,7 @@ import {
   isApproximate,
   roundingBound,
 } from "@tilewright/core";
-import { isColumnLoop, LEAST_COLUMNS, products } from "./anchor.ts";
+import { isColumnLoop, LEAST_COLUMNS, products } from "./loops.ts";
 import { type AxisProgram, type AxisStmt, axisOf, type NamedExpr, type NamedLeaf, namedIn } from "./types.ts";
 
 /** A matrix of values with their errors, row by row; a vector has one column. */

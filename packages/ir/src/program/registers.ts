@@ -1,7 +1,7 @@
 /** Whether the registers of a block hold the tiles of a program: the bound that legality takes for what ptxas does not spill. */
 import { leavesOf } from "@tilewright/core";
 import type { TileProgram } from "../tile/types.ts";
-import { isParameter } from "./anchor.ts";
+import { isParameter } from "./loops.ts";
 import { type AxisProgram, namedIn } from "./types.ts";
 
 /**

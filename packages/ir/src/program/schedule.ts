@@ -4,9 +4,10 @@ import { asLinear } from "../tile/expr.ts";
 import { tierExtent, tileExtent } from "../tile/gemm.ts";
 import { withBody } from "../tile/rewrite.ts";
 import type { Expr, Stmt, TileProgram } from "../tile/types.ts";
-import { type Anchor, isColumnLoop, LEAST_COLUMNS, wholeFactors } from "./anchor.ts";
+import type { Anchor } from "./anchor.ts";
 import { Body, CUT } from "./body.ts";
 import { launchedBuffers } from "./launchedBuffers.ts";
+import { isColumnLoop, LEAST_COLUMNS, wholeFactors } from "./loops.ts";
 import { fitsThreads, READ_VALUES, readsMatrices, threadsOf } from "./registers.ts";
 import { type AxisProgram, axisOf, namedIn } from "./types.ts";
 

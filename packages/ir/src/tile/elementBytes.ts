@@ -1,5 +1,5 @@
 /** Bytes of elements under 8 bits, which depend on where they lie. */
-import { dtypes, sizeOf } from "@tilewright/core";
+import { packedSize, sizeOf } from "@tilewright/core";
 import type { Buffer } from "./types.ts";
 
 /**
@@ -8,4 +8,4 @@ import type { Buffer } from "./types.ts";
  * (PTX ISA 9.0, 5.5.1.1), which only whole groups of 16 can tell from an element a byte.
  */
 export const elementBytes = ({ space, dtype, packed }: Pick<Buffer, "space" | "dtype" | "packed">): number =>
-  space === "global" || packed === true ? dtypes[dtype].bits / 8 : sizeOf(dtype);
+  space === "global" || packed === true ? packedSize(dtype) : sizeOf(dtype);

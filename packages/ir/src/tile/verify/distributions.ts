@@ -1,5 +1,5 @@
 /** Copies that are shared out over the threads of a block move every element once. */
-import { largestDivisor } from "../../layout/divisors.ts";
+import { largestDivisor } from "@tilewright/core";
 import { operandViews, sumViews } from "../scaleTiles.ts";
 import type { Distribution, Stmt } from "../types.ts";
 import { bufferAt, type Fault, type Site, type Subject, type Verifier } from "./verifier.ts";

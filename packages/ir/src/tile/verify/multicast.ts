@@ -1,5 +1,5 @@
 /** Copies that the blocks of a cluster share, and tiles of persistent CTAs. */
-import { largestDivisor } from "../../layout/divisors.ts";
+import { largestDivisor } from "@tilewright/core";
 import { freeVars } from "../expr.ts";
 import { clusterUnits } from "../rewrite.ts";
 import type { Stmt, TileLoop } from "../types.ts";
