@@ -3,15 +3,11 @@ import {
   type ArgumentsOf,
   type Directive,
   type DirectiveName,
-  type ProtocolAction,
-  type ProtocolPlan,
-  type ProtocolStep,
   parseProgram,
   printProgram,
   proofRules,
-  protocolPlan,
-  provePlan,
   proveProtocol,
+  type Stmt,
   type TileProgram,
 } from "@tilewright/ir";
 import { describe, expect, it } from "vitest";
@@ -192,41 +188,32 @@ describe("planted faults: each names its rule, the role, the ring, the chunk and
   });
 });
 
-describe("faults of a lowering", () => {
-  const plan = (options: Case): ProtocolPlan => {
-    const made = protocolPlan(machineOf(nestOf(options)));
-    if (made === null) throw new TypeError("no plan");
-    return made;
-  };
-  /** The plan with actions changed; null leaves one out. */
-  function changed(
-    from: ProtocolPlan,
-    change: (action: ProtocolAction) => ProtocolAction | null,
-  ): ProtocolPlan {
-    const list = (actions: readonly ProtocolAction[]) =>
-      actions.map(change).filter((action): action is ProtocolAction => action !== null);
-    const steps = (all: readonly ProtocolStep[]): readonly ProtocolStep[] =>
-      all.map((step) =>
-        step.kind === "do" ? { ...step, actions: list(step.actions) } : { ...step, body: steps(step.body) },
-      );
-    return {
-      ...from,
-      begin: list(from.begin),
-      end: list(from.end),
-      roles: from.roles.map((role) => ({ ...role, body: steps(role.body) })),
-    };
+describe("statements left out or changed wherever they stand", () => {
+  /** The program with statements changed; null leaves one out. */
+  function changed(program: TileProgram, change: (stmt: Stmt) => Stmt | null): TileProgram {
+    const list = (stmts: readonly Stmt[]): readonly Stmt[] =>
+      stmts.flatMap((stmt) => {
+        const made = change(stmt);
+        if (made === null) return [];
+        return "body" in made ? [{ ...made, body: list(made.body) } as Stmt] : [made];
+      });
+    return { ...program, body: list(program.body) };
   }
-  const without = (test: (action: ProtocolAction) => boolean) => (action: ProtocolAction) =>
-    test(action) ? null : action;
+  const without = (test: (stmt: Stmt) => boolean) => (stmt: Stmt) => (test(stmt) ? null : stmt);
+  const program = (options: Case): TileProgram => machineOf(nestOf(options));
+  const rules = (broken: TileProgram): readonly string[] =>
+    proveProtocol(broken, sm90).map(({ message }) => /\(rule (\d+), /.exec(message)?.[1] ?? message);
+
   it("of warpgroups that take turns the order between them: one would come to a phase before its time", () => {
     const turns = directive("pingPong", { roles: 2 });
-    const taking = plan({ ...staying, groups: 1, directives: [STAY, turns] });
-    expect(provePlan(taking)).toEqual([]);
-    const faults = provePlan(
+    const taking = program({ ...staying, groups: 1, directives: [STAY, turns] });
+    expect(proveProtocol(taking, sm90)).toEqual([]);
+    const faults = proveProtocol(
       changed(
         taking,
-        without((a) => a.kind === "turn" || a.kind === "pass" || a.kind === "last turn"),
+        without((s) => s.kind === "barrier" && s.threads !== undefined && s.groups === undefined),
       ),
+      sm90,
     );
     expect(faults.map((d) => `${d.at}: ${d.message}`)).toEqual([
       expect.stringMatching(
@@ -235,49 +222,65 @@ describe("faults of a lowering", () => {
     ]);
   });
 
-  const rules = (broken: ProtocolPlan): readonly string[] =>
-    provePlan(broken).map(({ message }) => /\(rule (\d+), /.exec(message)?.[1] ?? message);
-
   it.each([
-    ["the fence before a bulk store", staying, without((a) => a.kind === "fence" && a.what === "async"), "6"],
+    ["the fence before a bulk store", staying, without((s) => s.kind === "fence" && s.what === "async"), "6"],
     [
-      "the wait for a store before its tile is written again",
+      "the waits for stores, before their tile is written again and at the end",
       staying,
-      without((a) => a.kind === "stored"),
+      without((s) => s.kind === "bulk.wait"),
       "6",
     ],
-    ["the wait for stores at the end", staying, without((a) => a.stmt?.kind === "bulk.wait"), "6"],
-    ["the meeting before a store", staying, without((a) => a.kind === "gather"), "13"],
-    ["the wait for matrix instructions before a release", staying, without((a) => a.kind === "drain"), "4"],
-    ["the last meeting of a cluster", sharing, without((a) => a.kind === "meet"), "5"],
-    ["the wait for a free slot", staying, without((a) => a.kind === "wait" && a.edge === "empty"), "3"],
-    ["the wait for a full slot", staying, without((a) => a.kind === "wait" && a.edge === "full"), "5"],
-    ["the expected bytes", staying, without((a) => a.kind === "expect"), "2"],
-    ["an arrival", staying, without((a) => a.kind === "arrive"), "5"],
+    [
+      "the meeting before a store",
+      staying,
+      without((s) => s.kind === "barrier" && (s.threads === undefined || s.groups !== undefined)),
+      "13",
+    ],
+    [
+      "the wait for matrix instructions before a release",
+      staying,
+      without((s) => s.kind === "wgmma.wait"),
+      "4",
+    ],
+    [
+      "the wait for a free slot",
+      staying,
+      without((s) => s.kind === "mbar.wait" && s.barrier.edge === "empty"),
+      "17",
+    ],
+    [
+      "the wait for a full slot",
+      staying,
+      without((s) => s.kind === "mbar.wait" && s.barrier.edge === "full"),
+      "17",
+    ],
+    ["the expected bytes", staying, without((s) => s.kind === "mbar.expect"), "2"],
+    ["an arrival", staying, without((s) => s.kind === "mbar.arrive"), "5"],
     [
       "arrivals in other blocks",
       sharing,
-      (a: ProtocolAction): ProtocolAction => (a.kind === "arrive" ? { ...a, reach: "own" } : a),
+      (s: Stmt): Stmt => (s.kind === "mbar.arrive" ? { ...s, to: "own" } : s),
       "1",
     ],
     [
       "half of the bytes",
       sharing,
-      (a: ProtocolAction): ProtocolAction => (a.kind === "expect" ? { ...a, bytes: a.bytes / 2 } : a),
+      (s: Stmt): Stmt => (s.kind === "mbar.expect" ? { ...s, bytes: s.bytes / 2 } : s),
       "2",
     ],
     [
       "a producer that waits for the phase to come",
       staying,
-      (a: ProtocolAction): ProtocolAction => (a.kind === "wait" && a.edge === "empty" ? { ...a, lag: 0 } : a),
+      (s: Stmt): Stmt => (s.kind === "pipeline" && s.phase === 1 ? { ...s, phase: 0 } : s),
       "5",
     ],
   ] as const)("without, or with wrong, %s", (_what, options, change, rule) => {
-    expect(rules(changed(plan(options), change))).toContain(rule);
+    expect(rules(changed(program(options), change))).toContain(rule);
   });
 
   it("blocks of a cluster that end without meeting reach into memory that is gone", () => {
-    const from = plan(sharing);
-    expect(rules({ ...from, end: [] })).toEqual(["9"]);
+    const from = program(sharing);
+    const last = from.body.findLastIndex(({ kind }) => kind === "role" || kind === "tiles");
+    expect(rules({ ...from, body: from.body.slice(0, last + 1) })).toEqual(["9"]);
   });
 });

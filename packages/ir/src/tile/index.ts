@@ -166,15 +166,7 @@ export {
 } from "./transposed.ts";
 export { featuresOf } from "./verify/features.ts";
 export { verifiers, verifyChunkCounts, verifyProgram } from "./verify/index.ts";
-export { provePlan, proveProtocol } from "./verify/proof/index.ts";
-export type {
-  Action as ProtocolAction,
-  Plan as ProtocolPlan,
-  PlanRing as ProtocolRing,
-  PlanRole as ProtocolRole,
-  Step as ProtocolStep,
-} from "./verify/proof/plan.ts";
-export { planOf as protocolPlan } from "./verify/proof/planOf.ts";
+export { proveProtocol } from "./verify/proof/index.ts";
 export { proofRules, type Rule as ProofRule } from "./verify/proof/rules.ts";
 export type { Fault, Site, Subject, Verifier } from "./verify/verifier.ts";
 export { labelOf } from "./verify/verifier.ts";

@@ -1,8 +1,9 @@
 /** What engines do beside the threads of a run: bulk copies, matrix instructions, commits. Threads issue it; it ends at once or late. */
 import type { Columns } from "../../types.ts";
 import { chunkAt } from "./counting.ts";
+import type { Effect } from "./effect.ts";
+import type { Kernel, KernelRing } from "./kernel.ts";
 import { type Access, Broken, type End, type Memory } from "./machine.ts";
-import type { Action, Plan, PlanRing } from "./plan.ts";
 import { blocksOf, type Reached } from "./reach.ts";
 import { registersUse } from "./registerSums.ts";
 import { chunkName, columnsUse, type Thread, tensorUse, within } from "./thread.ts";
@@ -10,19 +11,19 @@ import { chunkName, columnsUse, type Thread, tensorUse, within } from "./thread.
 export class Engines {
   /** Blocks that threads of others have touched, and when. */
   readonly reached: Reached[] = [];
-  readonly #plan: Plan;
+  readonly #kernel: Kernel;
   readonly #memory: Memory;
   readonly #when: "early" | "late";
-  readonly #rings: ReadonlyMap<string, PlanRing>;
+  readonly #rings: ReadonlyMap<string, KernelRing>;
   /** What is still to do, in order. */
   readonly #late: (() => void)[] = [];
 
   /** `when`: work is done as it is issued, or when `finishOne` asks for it. */
-  constructor(plan: Plan, memory: Memory, when: "early" | "late") {
-    this.#plan = plan;
+  constructor(kernel: Kernel, memory: Memory, when: "early" | "late") {
+    this.#kernel = kernel;
     this.#memory = memory;
     this.#when = when;
-    this.#rings = new Map(plan.rings.map((ring) => [ring.name, ring]));
+    this.#rings = new Map(kernel.rings.map((ring) => [ring.name, ring]));
   }
 
   /** Does the oldest work that is left; false where none is. */
@@ -32,8 +33,8 @@ export class Engines {
     return late !== undefined;
   }
 
-  /** A ring of the plan. What stands in none is used before its pipeline is declared. */
-  ring(name: string): PlanRing {
+  /** A ring of the kernel. What stands in none is used before its pipeline is declared. */
+  ring(name: string): KernelRing {
     const ring = this.#rings.get(name);
     if (ring === undefined)
       throw new Broken(
@@ -51,7 +52,7 @@ export class Engines {
   }
 
   /** What an engine does comes at once, or when nothing else can happen; a fault of it is found at the statement that issued it. */
-  #do({ stmt }: Action, work: () => void): void {
+  #do({ stmt }: Thread, work: () => void): void {
     const found = (): void => {
       try {
         work();
@@ -64,14 +65,14 @@ export class Engines {
   }
 
   /** A bulk copy is issued: it writes its slots, and bytes land at their barriers. */
-  copy(thread: Thread, action: Extract<Action, { kind: "copy" }>, step: number): void {
-    const ring = this.ring(action.ring);
-    const chunk = chunkAt(thread, ring, action.at);
+  copy(thread: Thread, effect: Extract<Effect, { kind: "copy" }>, step: number): void {
+    const ring = this.ring(effect.ring);
+    const chunk = chunkAt(thread, ring, effect.at);
     const phase = Math.floor(chunk / ring.slots);
     const clock = thread.clock.slice();
     within(thread, ring, chunk, "fill");
-    for (const target of blocksOf(this.#plan, thread.block, action.reach)) {
-      const signal = action.signal === "leader" && this.#plan.pair ? target - (target % 2) : target;
+    for (const target of blocksOf(this.#kernel, thread.block, effect.reach)) {
+      const signal = effect.signal === "leader" && this.#kernel.pair ? target - (target % 2) : target;
       const barrier = this.#memory.barrier(ring, "full", chunk, signal);
       const access: Access = {
         who: thread.label,
@@ -81,22 +82,22 @@ export class Engines {
       };
       for (const slot of this.#memory.slots(ring, chunk, target)) slot.write(access, thread.clock);
       this.reach(thread, target, step);
-      this.#do(action, () => barrier.land(action.bytes, phase, clock, thread.label, chunkName(chunk, ring)));
+      this.#do(thread, () => barrier.land(effect.bytes, phase, clock, thread.label, chunkName(chunk, ring)));
     }
   }
 
   /** A commit is issued: it arrives when all that the tensor core was given before it is done. */
-  commit(thread: Thread, action: Extract<Action, { kind: "commit" }>): void {
-    const ring = this.ring(action.ring);
-    const chunk = chunkAt(thread, ring, action.at);
+  commit(thread: Thread, effect: Extract<Effect, { kind: "commit" }>): void {
+    const ring = this.ring(effect.ring);
+    const chunk = chunkAt(thread, ring, effect.at);
     const phase = Math.floor(chunk / ring.slots);
     const clock = thread.clock.slice();
-    const targets = blocksOf(this.#plan, thread.block, action.reach);
+    const targets = blocksOf(this.#kernel, thread.block, effect.reach);
     for (const target of targets) {
-      const barrier = this.#memory.barrier(ring, action.edge, chunk, target);
+      const barrier = this.#memory.barrier(ring, effect.edge, chunk, target);
       thread.commits.push({ entry: barrier.index, reached: phase + 1 });
-      this.#do(action, () =>
-        barrier.arrive(action.count, phase, clock, thread.label, chunkName(chunk, ring)),
+      this.#do(thread, () =>
+        barrier.arrive(effect.count, phase, clock, thread.label, chunkName(chunk, ring)),
       );
     }
   }
@@ -104,7 +105,7 @@ export class Engines {
   /** Slots that the tensor core reads. `committed`: a commit tells when they have been read; else their warps wait. */
   readOperands(
     thread: Thread,
-    { operands, group }: Extract<Action, { kind: "multiply" | "factors" }>,
+    { operands }: Extract<Effect, { kind: "multiply" | "factors" }>,
     committed: boolean,
     sums: { readonly tiles: readonly string[]; readonly columns: Columns | null } = {
       tiles: [],
@@ -123,7 +124,7 @@ export class Engines {
           `multiplies ${chunkName(chunk, ring)}, which threads have copied, without an async-proxy fence behind its last wait`,
           "fence.proxy.async between the wait and the matrix instructions",
         );
-      for (const block of blocksOf(this.#plan, thread.block, group === 2 ? "pair" : "own")) {
+      for (const block of blocksOf(this.#kernel, thread.block, "pair")) {
         const own: End[] = [];
         const access: Access = committed
           ? { who, chunk, ends: thread.commits, from: thread.commits.length }
@@ -139,18 +140,18 @@ export class Engines {
   }
 
   /** Matrix instructions are issued: they read slots of operands and write their sums. */
-  multiply(thread: Thread, action: Extract<Action, { kind: "multiply" }>, keeps: boolean): void {
+  multiply(thread: Thread, effect: Extract<Effect, { kind: "multiply" }>, keeps: boolean): void {
     const who = thread.label;
-    const both = blocksOf(this.#plan, thread.block, action.group === 2 ? "pair" : "own");
-    if (action.sums !== null) tensorUse(thread, "multiplies");
-    else registersUse(thread, action.tile, thread.cut ? null : keeps, action.columns);
-    const { columns, tile, held } = action;
-    this.readOperands(thread, action, action.sums !== null, { tiles: [tile, ...held], columns });
-    if (action.sums === null) return;
-    const ring = this.ring(action.sums.ring);
-    const chunk = chunkAt(thread, ring, action.sums.at);
+    const both = blocksOf(this.#kernel, thread.block, "pair");
+    if (effect.sums !== null) tensorUse(thread, "multiplies");
+    else registersUse(thread, effect.tile, thread.cut ? null : keeps, effect.columns);
+    const { columns, tile, held } = effect;
+    this.readOperands(thread, effect, effect.sums !== null, { tiles: [tile, ...held], columns });
+    if (effect.sums === null) return;
+    const ring = this.ring(effect.sums.ring);
+    const chunk = chunkAt(thread, ring, effect.sums.at);
     within(thread, ring, chunk, "fill");
-    if (!thread.cut) columnsUse(thread, action.tile, chunk, keeps);
+    if (!thread.cut) columnsUse(thread, effect.tile, chunk, keeps);
     for (const block of both) {
       const access: Access = { who, chunk, ends: thread.commits, from: thread.commits.length };
       for (const slot of this.#memory.slots(ring, chunk, block)) slot.write(access, thread.clock);

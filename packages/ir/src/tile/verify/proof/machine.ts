@@ -7,7 +7,8 @@
  * they mean.
  */
 import type { Stmt } from "../../types.ts";
-import type { EdgeName, Plan, PlanRing } from "./plan.ts";
+import type { EdgeName } from "./effect.ts";
+import type { Kernel, KernelRing } from "./kernel.ts";
 import type { Finding, RuleName } from "./rules.ts";
 
 /** Thrown at the first finding of a run. */
@@ -197,7 +198,7 @@ const lapParts = ["of the first place alone", "of both places", "of the second p
 
 const mod = (n: number, by: number): number => ((n % by) + by) % by;
 
-function slotAt(slots: readonly Slot[], index: number, ring: PlanRing): Slot {
+function slotAt(slots: readonly Slot[], index: number, ring: KernelRing): Slot {
   const slot = slots[index];
   if (slot === undefined) throw new RangeError(`no slot of %${ring.name}`);
   return slot;
@@ -213,19 +214,19 @@ export class Memory {
   readonly #firsts = new Map<string, number>();
   readonly #blocks: number;
 
-  constructor(plan: Plan, threads: number) {
-    const blocks = plan.cluster[0] * plan.cluster[1];
+  constructor(kernel: Kernel, threads: number) {
+    const blocks = kernel.cluster[0] * kernel.cluster[1];
     this.#blocks = blocks;
     let slots = 0;
-    for (const ring of plan.rings) {
+    for (const ring of kernel.rings) {
       this.#firsts.set(ring.name, slots);
       slots += ring.slots;
     }
     this.clockSize = threads + 2 * slots * blocks;
     const edges: readonly EdgeName[] = ["full", "empty"];
-    const where = (ring: PlanRing, slot: number, block: number): string =>
+    const where = (ring: KernelRing, slot: number, block: number): string =>
       `slot ${slot} of %${ring.name}${blocks > 1 ? ` in block ${block}` : ""}`;
-    this.#barriers = plan.rings.flatMap((ring) =>
+    this.#barriers = kernel.rings.flatMap((ring) =>
       Array.from({ length: ring.slots }, (_, slot) =>
         Array.from({ length: blocks }, (_, block) =>
           edges.map((edge, e) => {
@@ -240,17 +241,17 @@ export class Memory {
         ).flat(),
       ).flat(),
     );
-    this.#slots = plan.rings.map((ring) =>
+    this.#slots = kernel.rings.map((ring) =>
       Array.from({ length: blocks }, (_, block) =>
         ring.lap === null
           ? Array.from({ length: ring.slots }, (_, slot) => new Slot(where(ring, slot, block)))
           : lapParts.map((part) => new Slot(`the columns ${part} of ${where(ring, 0, block)}`)),
       ),
     );
-    this.#rings = new Map(plan.rings.map((ring, i) => [ring.name, i]));
+    this.#rings = new Map(kernel.rings.map((ring, i) => [ring.name, i]));
   }
 
-  barrier(ring: PlanRing, edge: EdgeName, chunk: number, block: number): Barrier {
+  barrier(ring: KernelRing, edge: EdgeName, chunk: number, block: number): Barrier {
     const found = this.#barriers[2 * this.#at(ring, chunk, block) + (edge === "full" ? 0 : 1)];
     if (found === undefined) throw new RangeError(`no barrier of %${ring.name}`);
     return found;
@@ -261,7 +262,7 @@ export class Memory {
    * one or both.
    */
   slots(
-    ring: PlanRing,
+    ring: KernelRing,
     chunk: number,
     block: number,
     columns: { readonly from: number; readonly count: number } | null = null,
@@ -281,7 +282,7 @@ export class Memory {
     ];
   }
 
-  #at(ring: PlanRing, chunk: number, block: number): number {
+  #at(ring: KernelRing, chunk: number, block: number): number {
     const slot = mod(chunk, ring.slots);
     return ((this.#firsts.get(ring.name) ?? 0) + slot) * this.#blocks + block;
   }

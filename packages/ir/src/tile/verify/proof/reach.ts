@@ -1,23 +1,25 @@
-/** Which blocks of a cluster an action reaches, and that none of them has ended before. */
+/** Which blocks of a cluster an effect reaches, and that none of them has ended before. */
+
+import type { Leader, Reach } from "./effect.ts";
+import type { Kernel } from "./kernel.ts";
 import { Broken, ended } from "./machine.ts";
-import type { Leader, Plan, Reach } from "./plan.ts";
 import type { Thread } from "./thread.ts";
 
-/** Ranks of the blocks that an action of block `own` reaches. Ranks count along m first; neighbours along m are a pair. */
-export function blocksOf(plan: Plan, own: number, reach: Reach): readonly number[] {
+/** Ranks of the blocks that an effect of block `own` reaches. Ranks count along m first; neighbours along m are a pair. */
+export function blocksOf(kernel: Kernel, own: number, reach: Reach): readonly number[] {
   if (reach === "own") return [own];
-  const known = reached.get(plan) ?? new Map<string, readonly number[]>();
-  reached.set(plan, known);
+  const known = reached.get(kernel) ?? new Map<string, readonly number[]>();
+  reached.set(kernel, known);
   const key = `${own} ${reach}`;
-  const blocks = known.get(key) ?? computeBlocks(plan, own, reach);
+  const blocks = known.get(key) ?? computeBlocks(kernel, own, reach);
   known.set(key, blocks);
   return blocks;
 }
 
 /** A proof's runs ask the same again and again. */
-const reached = new WeakMap<Plan, Map<string, readonly number[]>>();
+const reached = new WeakMap<Kernel, Map<string, readonly number[]>>();
 
-function computeBlocks({ cluster, pair }: Plan, own: number, reach: Reach): readonly number[] {
+function computeBlocks({ cluster, pair }: Kernel, own: number, reach: Reach): readonly number[] {
   const [m, n] = cluster;
   const every = (count: number, rank: (i: number) => number): number[] =>
     Array.from({ length: count }, (_, i) => rank(i));
@@ -49,7 +51,7 @@ function computeBlocks({ cluster, pair }: Plan, own: number, reach: Reach): read
 }
 
 /** Whether a block runs what only leaders do. */
-export const isLeader = ({ pair }: Plan, block: number, leader: Leader | null | undefined): boolean =>
+export const isLeader = ({ pair }: Kernel, block: number, leader: Leader | null | undefined): boolean =>
   leader === "cluster" ? block === 0 : leader !== "pair" || !pair || block % 2 === 0;
 
 /** A step of a thread in another block that reached into this one. */
@@ -63,8 +65,8 @@ export interface Reached {
 const hint = "let all blocks of the cluster meet before they end";
 
 /** When all threads have ended: each knew that nobody would reach into its block any more, and its tensor memory is free. */
-export function checkEnds(plan: Plan, threads: readonly Thread[], reached: readonly Reached[]): void {
-  const blocks = plan.cluster[0] * plan.cluster[1];
+export function checkEnds(kernel: Kernel, threads: readonly Thread[], reached: readonly Reached[]): void {
+  const blocks = kernel.cluster[0] * kernel.cluster[1];
   const issued = threads.flatMap((thread) => thread.issued);
   for (const thread of threads) {
     const { block, clock, label } = thread;
@@ -84,7 +86,7 @@ export function checkEnds(plan: Plan, threads: readonly Thread[], reached: reado
           `may end before the matrix instructions of ${access.who} have read its memory for chunk ${access.chunk}`,
           hint,
         );
-    if (thread.columns !== null)
+    if (thread.allocated)
       throw new Broken(
         "tensorMemory",
         label,

@@ -15,7 +15,7 @@ export interface Rule {
 /** Code, number, what holds for every program that passes, and what is left to others. */
 const texts = {
   arrivals:
-    "TW3141 | 1 | every phase of every barrier gets exactly the arrivals of its initial count, from all blocks that arrive there | that the code of a backend arrives as often as the plan says: the emulator's hazard checks",
+    "TW3141 | 1 | every phase of every barrier gets exactly the arrivals of its initial count, from all blocks that arrive there | that the code of a backend arrives as often as the statements say: the emulator's hazard checks",
   bytes:
     "TW3142 | 2 | the bytes of all copies that count at a barrier in a phase, of all blocks, are those that were expected there | boxes of tensor maps: full boxes count, as tensorCut makes them",
   expected:
@@ -28,8 +28,6 @@ const texts = {
     "TW3146 | 6 | an async-proxy fence stands between writes of threads and the bulk store that reads them, and between reading an answer and giving its slot back; staging tiles are rewritten after their stores have read them | scope of the fence",
   tensorFences:
     "TW3147 | 7 | tensor memory is used after a fence behind each wait, and handed over behind a fence and with all loads done |",
-  groups:
-    "TW3148 | 8 | commits, allocations and matrix instructions have one cta_group: 2 in a pair, 1 elsewhere |",
   exits:
     "TW3149 | 9 | no block ends before every arrival, copy and matrix instruction that reaches into it has happened |",
   tensorMemory:

@@ -1,12 +1,14 @@
-/** One run of a plan: every role of every block as a thread, in one schedule, over one sequence of tiles. */
+/** One run of a kernel: every role of every block as a thread, in one schedule, over one sequence of tiles. */
 
 import { freeVars } from "../../expr.ts";
+import { boundaryOf } from "../../rewrite.ts";
+import type { Stmt } from "../../types.ts";
 import { iterationsWithin } from "../../within.ts";
 import { boundAt, holds, valueAt } from "./counting.ts";
-import { Effects, type Sequence } from "./effects.ts";
 import { Engines } from "./engines.ts";
+import { Execution, type Sequence } from "./execution.ts";
+import type { Kernel, KernelRole, Loop, Standing, Tiles } from "./kernel.ts";
 import { Broken, Memory } from "./machine.ts";
-import type { Plan, PlanRole, Step, StreamKNames } from "./plan.ts";
 import { checkEnds, isLeader } from "./reach.ts";
 import { zeroSums } from "./registerSums.ts";
 import type { Finding } from "./rules.ts";
@@ -26,29 +28,25 @@ export interface Order {
 }
 
 /** The part at hand; its first chunk says where in the matrices copies begin, which is nothing to the protocol. */
-function setPart(
-  { values }: Thread,
-  { parts, first, count }: StreamKNames,
-  ordinal: number,
-  chunks: number,
-): void {
-  if (parts !== null) values.set(parts, ordinal);
-  values.set(first, 0);
-  values.set(count, chunks);
+function setPart({ values }: Thread, { loop, streamK }: Tiles, ordinal: number, chunks: number): void {
+  if (streamK === undefined) return;
+  if (loop?.tiles != null) values.set(loop.tiles, ordinal);
+  values.set(streamK.first, 0);
+  values.set(streamK.count, chunks);
 }
 
-/** Threads of a plan: each role in each block that runs it. Begin and end are the first thread's of each block. */
-export function actorsOf(plan: Plan): readonly { readonly role: PlanRole; readonly block: number }[] {
-  const blocks = plan.cluster[0] * plan.cluster[1];
+/** Threads of a kernel: each role in each block that runs it. Begin and end are the first thread's of each block. */
+export function actorsOf(kernel: Kernel): readonly { readonly role: KernelRole; readonly block: number }[] {
+  const blocks = kernel.cluster[0] * kernel.cluster[1];
   return Array.from({ length: blocks }, (_, block) =>
-    plan.roles.filter((role) => isLeader(plan, block, role.leader)).map((role) => ({ role, block })),
+    kernel.roles.filter((role) => isLeader(kernel, block, role.leader)).map((role) => ({ role, block })),
   ).flat();
 }
 
 /** The first finding; null when the run ends as it should. */
-export function run(plan: Plan, sequence: Sequence, order: Order): Finding | null {
+export function run(kernel: Kernel, sequence: Sequence, order: Order): Finding | null {
   try {
-    new Run(plan, sequence, order).go();
+    new Run(kernel, sequence, order).go();
     return null;
   } catch (error) {
     if (error instanceof Broken) return error.finding;
@@ -57,22 +55,22 @@ export function run(plan: Plan, sequence: Sequence, order: Order): Finding | nul
 }
 
 class Run {
-  readonly #plan: Plan;
+  readonly #kernel: Kernel;
   readonly #sequence: Sequence;
   readonly #order: Order;
   readonly #threads: readonly Thread[];
   readonly #memory: Memory;
   readonly #engines: Engines;
-  readonly #effects: Effects;
+  readonly #execution: Execution;
 
-  constructor(plan: Plan, sequence: Sequence, order: Order) {
-    this.#plan = plan;
+  constructor(kernel: Kernel, sequence: Sequence, order: Order) {
+    this.#kernel = kernel;
     this.#sequence = sequence;
     this.#order = order;
-    const actors = actorsOf(plan);
-    const blocks = plan.cluster[0] * plan.cluster[1];
-    this.#memory = new Memory(plan, actors.length);
-    this.#engines = new Engines(plan, this.#memory, order.engines);
+    const actors = actorsOf(kernel);
+    const blocks = kernel.cluster[0] * kernel.cluster[1];
+    this.#memory = new Memory(kernel, actors.length);
+    this.#engines = new Engines(kernel, this.#memory, order.engines);
     this.#threads = actors.map(({ role, block }, index) =>
       newThread(
         index,
@@ -82,7 +80,7 @@ class Run {
         this.#memory.clockSize,
       ),
     );
-    this.#effects = new Effects(plan, sequence, this.#threads, this.#memory, this.#engines);
+    this.#execution = new Execution(kernel, sequence, this.#threads, this.#memory, this.#engines);
   }
 
   go(): void {
@@ -104,14 +102,14 @@ class Run {
       else next.blocked = result.value;
     }
     while (this.#engines.finishOne());
-    checkEnds(this.#plan, this.#threads, this.#engines.reached);
-    this.#effects.checkEnd();
+    checkEnds(this.#kernel, this.#threads, this.#engines.reached);
+    this.#execution.checkEnd();
     this.#checkRead();
   }
 
   /** Every chunk that was filled has been waited for, where anybody waits for chunks of the ring. */
   #checkRead(): void {
-    for (const { name } of this.#plan.rings) {
+    for (const { name } of this.#kernel.rings) {
       const highest = (side: "fill" | "read"): number =>
         Math.max(-1, ...this.#threads.map(({ places }) => places.get(name)?.highest[side] ?? -1));
       const [filled, read] = [highest("fill"), highest("read")];
@@ -142,78 +140,128 @@ class Run {
 
   /** The first thread of a block begins and ends it; the others meet it there. */
   *#whole(thread: Thread): Steps {
-    const { begin, end } = this.#plan;
+    const { begin, end } = this.#kernel;
+    const { role } = thread;
     const first = this.#threads.find(({ block }) => block === thread.block) === thread;
-    yield* this.#steps(thread, [
-      { kind: "do", actions: begin.filter(({ kind }) => first || kind === "meet") },
-      ...thread.role.body,
-    ]);
+    for (const standing of begin)
+      if (first || standing.effect.kind === "meet") yield* this.#do(thread, standing);
+    yield* this.#walk(thread, role.begins);
+    if (role.tiles === null) {
+      this.#place(thread, 0, role.vars);
+      yield* this.#tile(thread, 0, role.body);
+    } else yield* this.#walk(thread, role.body);
     // What a role has left open is its last statement's.
     const { stmt } = thread;
-    yield* this.#steps(thread, [
-      { kind: "do", actions: end.filter(({ kind }) => first || kind === "meet" || kind === "stored") },
-    ]);
+    for (const standing of end)
+      if (first || standing.effect.kind === "meet" || standing.effect.kind === "stored")
+        yield* this.#do(thread, standing);
     thread.stmt = stmt;
     openEnds(thread);
   }
 
-  *#steps(thread: Thread, steps: readonly Step[]): Steps {
-    for (const step of steps)
-      switch (step.kind) {
-        case "do":
-          for (const action of step.actions) {
-            thread.stmt = action.stmt ?? thread.stmt;
-            const rest = this.#effects.act(thread, action);
-            if (rest !== null) yield* rest;
-          }
+  *#do(thread: Thread, { stmt, effect }: Standing): Steps {
+    thread.stmt = stmt;
+    const rest = this.#execution.do(thread, effect);
+    if (rest !== null) yield* rest;
+  }
+
+  *#effects(thread: Thread, stmt: Stmt): Steps {
+    for (const effect of thread.role.effects.get(stmt) ?? []) yield* this.#do(thread, { stmt, effect });
+  }
+
+  *#walk(thread: Thread, stmts: readonly Stmt[]): Steps {
+    for (const stmt of stmts)
+      switch (stmt.kind) {
+        case "tiles":
+          yield* this.#tiles(thread, stmt);
+          break;
+        case "boundary":
+        case "tensormap.make":
+          break;
+        case "for":
+          yield* this.#loop(thread, stmt);
           break;
         case "if":
-          if (holds(this.#plan, thread, step.cond)) yield* this.#steps(thread, step.body);
-          else for (const tile of step.zeros ?? []) zeroSums(thread, tile, false);
+          if (holds(this.#kernel, thread, stmt.cond)) yield* this.#walk(thread, stmt.body);
+          else for (const tile of stmt.zeros ?? []) zeroSums(thread, tile, false);
           break;
-        case "for": {
-          const [from, to] = [step.from, step.to].map((e) =>
-            step.chunks ? boundAt(this.#plan, thread, e) : valueAt(thread, e),
-          );
-          if (step.chunks && (from ?? 0) >= (to ?? 0)) thread.cut = true;
-          const [first, end] = turnsAt(thread, step, [step.led ? 1 : (from ?? 0), to ?? 0]);
-          for (let i = first; i < end; i++) {
-            thread.values.set(step.variable, i);
-            yield* this.#steps(thread, step.body);
-          }
-          break;
-        }
         case "vote":
-          if (this.#order.votes === true) yield* this.#steps(thread, step.body);
+          if (this.#order.votes === true) yield* this.#walk(thread, stmt.body);
           break;
-        case "tiles":
-          yield* this.#tiles(thread, step);
+        case "leader":
+          if (isLeader(this.#kernel, thread.block, "cluster")) yield* this.#walk(thread, stmt.body);
+          break;
+        case "response":
+          yield* this.#walk(thread, stmt.body);
+          break;
+        case "copy":
+          if (stmt.when === null || holds(this.#kernel, thread, stmt.when))
+            yield* this.#effects(thread, stmt);
+          break;
+        case "epilogue":
+          yield* this.#effects(thread, stmt);
+          // What warps store themselves is in order in one of them: `stores` looks at that.
+          if (stmt.stores === undefined) yield* this.#walk(thread, stmt.body);
+          break;
+        case "reduce":
+          yield* this.#effects(thread, stmt);
+          yield* this.#walk(thread, stmt.body);
+          break;
+        default:
+          yield* this.#effects(thread, stmt);
       }
   }
 
-  *#tiles(thread: Thread, step: Extract<Step, { kind: "tiles" }>): Steps {
+  *#loop(thread: Thread, loop: Loop): Steps {
+    const facts = thread.role.loops.get(loop);
+    if (facts === undefined) return;
+    const [from, to] = [loop.from, loop.to].map((e) =>
+      facts.chunks ? boundAt(this.#kernel, thread, e) : valueAt(thread, e),
+    );
+    if (facts.chunks && (from ?? 0) >= (to ?? 0)) thread.cut = true;
+    const [first, end] = turnsAt(thread, loop, [facts.led ? 1 : (from ?? 0), to ?? 0]);
+    for (let i = first; i < end; i++) {
+      thread.values.set(loop.var, i);
+      yield* this.#walk(thread, loop.body);
+    }
+  }
+
+  /** The work tiles of a block; what a role that takes turns does at those of the others, and at the bounds of the loop. */
+  *#tiles(thread: Thread, tiles: Tiles): Steps {
+    const { turn, of } = tiles.loop ?? { turn: 0, of: 1 };
+    const sequence = tiles.loop === null ? this.#sequence.slice(0, 1) : this.#sequence;
+    yield* this.#walk(thread, boundaryOf(tiles, "first"));
     let before = 0;
-    for (const [ordinal, count] of (step.ordinal === null
-      ? this.#sequence.slice(0, 1)
-      : this.#sequence
-    ).entries()) {
+    for (const [ordinal, count] of sequence.entries()) {
       thread.ordinal = ordinal;
-      // Tiles of whatever row: those of a sequence take different turns.
-      if (step.vars !== null)
-        thread.values.set(step.vars[0], ordinal + (this.#order.row ?? 0)).set(step.vars[1], 0);
-      if (ordinal % step.of === step.turn) {
-        thread.count = count;
-        thread.cut = false;
+      this.#place(thread, ordinal, tiles.vars);
+      const own = ordinal % of === turn;
+      if (tiles.loop !== null)
+        thread.values.set(tiles.loop.var, own && tiles.streamK !== undefined ? before : ordinal);
+      if (own) {
         thread.before = before;
-        if (step.ordinal !== null) thread.values.set(step.ordinal, step.share === null ? ordinal : before);
-        if (step.share !== null) setPart(thread, step.share, ordinal, count);
-        yield* this.#steps(thread, step.body);
-      } else if (step.others.length > 0) {
-        if (step.ordinal !== null) thread.values.set(step.ordinal, ordinal);
-        yield* this.#steps(thread, step.others);
-      }
+        if (tiles.streamK !== undefined) setPart(thread, tiles, ordinal, count);
+        yield* this.#tile(thread, ordinal, tiles.body);
+      } else
+        for (const stmt of tiles.body) if (stmt.kind === "response") yield* this.#walk(thread, stmt.body);
       before += count;
     }
+    // A turn is left for the role that would have the next tile.
+    for (const stmt of boundaryOf(tiles, "last"))
+      for (const effect of thread.role.effects.get(stmt) ?? [])
+        if (effect.kind !== "turn" || this.#sequence.length % of === turn)
+          yield* this.#do(thread, { stmt, effect });
+  }
+
+  /** A tile of whatever row: those of a sequence take different turns. */
+  #place({ values }: Thread, ordinal: number, vars: KernelRole["vars"]): void {
+    if (vars !== null) values.set(vars[0], ordinal + (this.#order.row ?? 0)).set(vars[1], 0);
+  }
+
+  *#tile(thread: Thread, ordinal: number, body: readonly Stmt[]): Steps {
+    thread.count = this.#sequence[ordinal] ?? 0;
+    thread.cut = false;
+    yield* this.#walk(thread, body);
   }
 }
 
@@ -235,10 +283,10 @@ function resumed({
 /** The turns that a loop takes; where its bounds depend on the block's tile, as if they were its own. */
 function turnsAt(
   thread: Thread,
-  { within }: Extract<Step, { kind: "for" }>,
+  { within }: Loop,
   own: readonly [number, number],
 ): readonly [number, number] {
-  if (within === null) return own;
+  if (within === undefined) return own;
   const { bounds, take } = within;
   const known = bounds.every((e) => [...freeVars(e)].every((name) => thread.values.has(name)));
   return iterationsWithin(own, known ? [valueAt(thread, bounds[0]), valueAt(thread, bounds[1])] : own, take);

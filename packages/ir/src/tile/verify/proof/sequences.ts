@@ -1,7 +1,7 @@
 /** The numbers of K chunks and the orders of threads that a proof goes through. */
 
-import type { Sequence } from "./effects.ts";
-import type { Leader, Plan, Step } from "./plan.ts";
+import type { Sequence } from "./execution.ts";
+import type { Kernel } from "./kernel.ts";
 import type { Order } from "./run.ts";
 
 /**
@@ -26,10 +26,13 @@ export function sequencesOf(count: number, slots: number, stays: boolean): reado
  * Blocks whose threads are tried: those of one unit of the cluster. Units are alike: who is shifted along m or n, round the cluster, meets the same
  * neighbours. Where the cluster has a first block that does more than the others, units beside it along m, along n and along both differ from it.
  */
-export function representatives(plan: Plan): ReadonlySet<number> {
-  const [m, n] = plan.cluster;
-  const wide = plan.pair ? 2 : 1;
-  const first = [...actionsOf(plan)].some((leader) => leader === "cluster");
+export function representatives(kernel: Kernel): ReadonlySet<number> {
+  const [m, n] = kernel.cluster;
+  const wide = kernel.pair ? 2 : 1;
+  const first = kernel.roles.some(
+    ({ leader, effects }) =>
+      leader === "cluster" || [...effects.keys()].some(({ kind }) => kind === "leader"),
+  );
   const along = (count: number): readonly number[] => (first && count > 1 ? [0, 1] : [0]);
   return new Set(
     along(n).flatMap((col) =>
@@ -38,19 +41,6 @@ export function representatives(plan: Plan): ReadonlySet<number> {
       ),
     ),
   );
-}
-
-/** Who does each action: leaders of pairs or of the cluster, or all (undefined, null). */
-function* actionsOf(plan: Plan): Iterable<Leader | null | undefined> {
-  const walk = function* (steps: readonly Step[]): Iterable<Leader | undefined> {
-    for (const step of steps)
-      if (step.kind === "do") for (const { leader } of step.actions) yield leader;
-      else yield* walk(step.body);
-  };
-  for (const role of plan.roles) {
-    yield role.leader;
-    yield* walk(role.body);
-  }
 }
 
 /**

@@ -4,7 +4,6 @@ import type { Target } from "@tilewright/core";
 import { tensorAccessFault } from "../../../launch/tensor-copies.ts";
 import { framed } from "../../frame.ts";
 import { eachStmt } from "../../rewrite.ts";
-import { barrierName } from "../../sharedMemory.ts";
 import { extentMultiple } from "../../sizes.ts";
 import { streamKOf } from "../../streamK.ts";
 import type { Barrier, Stmt, TileProgram } from "../../types.ts";
@@ -12,8 +11,8 @@ import { runsOverPartialTiles } from "../chunks.ts";
 import { roles as rolesVerifier } from "../roles.ts";
 import { splits as splitsVerifier } from "../splits.ts";
 import { subjectOf } from "../verifier.ts";
-import type { Action, Plan } from "./plan.ts";
-import { frameActions, planOf } from "./planOf.ts";
+import type { Effect } from "./effect.ts";
+import { frameEffects, type Kernel, type KernelRole, kernelOf, type Standing } from "./kernel.ts";
 import { reductionFindings } from "./reductions.ts";
 import type { Finding } from "./rules.ts";
 
@@ -22,7 +21,7 @@ type Role = Extract<Stmt, { kind: "role" }>;
 /** Columns of tensor memory in an SM, and the fewest that can be allocated (PTX ISA, tcgen05.alloc). */
 const COLUMNS = { most: 512, least: 32 } as const;
 
-/** All findings of a program beside those of its plan. */
+/** All findings of a program beside those of its kernel. */
 export function* programFindings(program: TileProgram, target: Target | null): Iterable<Finding> {
   yield* verified(program, target);
   yield* swizzles(program);
@@ -30,23 +29,15 @@ export function* programFindings(program: TileProgram, target: Target | null): I
   yield* numbering(program);
   yield* reductionFindings(program);
   if (program.machine !== undefined)
-    yield* initialised(frameActions(program, framed(program.body).head), program.machine.barriers);
+    yield* initialised(frameEffects(program, framed(program.body).head), program.machine.barriers);
 }
 
-/** All findings of a plan. */
-export function* planFindings(plan: Plan): Iterable<Finding> {
-  yield* groups(plan);
-  yield* frame(plan);
-  yield* frameFences(plan);
-  yield* convergence(plan);
-  yield* oneWay(plan);
-  yield* initialised(
-    plan.begin,
-    plan.rings.flatMap(({ name, slots }) => [
-      { name: barrierName(name, "full"), slots },
-      { name: barrierName(name, "empty"), slots },
-    ]),
-  );
+/** All findings of a kernel. */
+export function* kernelFindings(kernel: Kernel): Iterable<Finding> {
+  yield* frame(kernel);
+  yield* frameFences(kernel);
+  yield* convergence(kernel);
+  yield* oneWay(kernel);
 }
 
 /** Rules that verifiers of any program check already. */
@@ -104,9 +95,9 @@ const fault = (at: string, message: string, hint: string): Finding => ({
 
 /** Roles agree on the number of chunks of parts. */
 function* numbering(program: TileProgram): Iterable<Finding> {
-  const plan = planOf(program);
-  if (plan === null || streamKOf(program) === null) return;
-  if (plan.rings.some(({ chunked }) => chunked) && !runsOverPartialTiles(program))
+  const kernel = kernelOf(program);
+  if (kernel === null || streamKOf(program) === null) return;
+  if (kernel.rings.some(({ chunked }) => chunked) && !runsOverPartialTiles(program))
     yield {
       rule: "phases",
       at: "roles",
@@ -154,69 +145,63 @@ function* namedBarriers(program: TileProgram): Iterable<Finding> {
   }
 }
 
-/** Every action of a plan, in the text's order. */
-function* actionsIn(plan: Plan): Iterable<readonly [where: string, action: Action]> {
-  for (const action of plan.begin) yield ["begin", action];
-  const walk = function* (steps: Plan["roles"][number]["body"]): Iterable<Action> {
-    for (const step of steps)
-      if (step.kind === "do") yield* step.actions;
-      else yield* walk(step.body);
-  };
-  for (const role of plan.roles) for (const action of walk(role.body)) yield [`role ${role.name}`, action];
-  for (const action of plan.end) yield ["end", action];
-}
-
-function* groups(plan: Plan): Iterable<Finding> {
-  const wanted = plan.pair ? 2 : 1;
-  for (const [where, action] of actionsIn(plan))
-    if ("group" in action && action.group !== wanted)
-      yield {
-        rule: "groups",
-        at: where,
-        message: `${action.kind} has cta_group::${action.group} in a kernel of ${plan.pair ? "pairs" : "single blocks"}`,
-        hint: `every instruction on tensor memory of a kernel has one group: ${wanted}`,
-      };
+/** Effects of a kind, with where in the frame they are. */
+function framing<K extends Effect["kind"]>(
+  { begin, end }: Kernel,
+  ...kinds: readonly K[]
+): readonly (Standing & {
+  readonly where: "begin" | "end";
+  readonly effect: Extract<Effect, { kind: K }>;
+})[] {
+  const among = (effect: Effect): effect is Extract<Effect, { kind: K }> =>
+    kinds.some((kind) => kind === effect.kind);
+  return (
+    [
+      ["begin", begin],
+      ["end", end],
+    ] as const
+  ).flatMap(([where, list]) =>
+    list.flatMap(({ stmt, effect }) => (among(effect) ? [{ where, stmt, effect }] : [])),
+  );
 }
 
 /** Tensor memory: one allocation, enough, given back. */
-function* frame(plan: Plan): Iterable<Finding> {
-  const all = [...actionsIn(plan)];
-  const of = (kind: Action["kind"]) => all.filter(([, action]) => action.kind === kind);
-  const allocs = of("alloc");
+function* frame(kernel: Kernel): Iterable<Finding> {
+  const allocs = framing(kernel, "alloc");
+  const deallocs = framing(kernel, "dealloc");
   const broken = (at: string, message: string, hint: string): Finding => ({
     rule: "tensorMemory",
     at,
     message,
     hint,
-    stmt: allocs[0]?.[1].stmt ?? null,
+    stmt: allocs[0]?.stmt ?? null,
   });
-  if (plan.columns > 0 && allocs.length !== 1)
+  if (kernel.columns > 0 && allocs.length !== 1)
     yield broken("begin", `${allocs.length} allocations of tensor memory`, "one, by one warp of each block");
-  for (const [where, action] of [...allocs, ...of("dealloc")]) {
-    if (action.kind !== "alloc" && action.kind !== "dealloc") continue;
-    const { columns } = action;
+  for (const { where, effect } of framing(kernel, "alloc", "dealloc")) {
+    const { kind, columns } = effect;
     if (
-      columns < plan.columns ||
+      columns < kernel.columns ||
       columns < COLUMNS.least ||
       columns > COLUMNS.most ||
       Math.log2(columns) % 1 !== 0
     )
       yield broken(
         where,
-        `${action.kind} of ${columns} columns, and the tiles take ${plan.columns}`,
+        `${kind} of ${columns} columns, and the tiles take ${kernel.columns}`,
         `a power of two from ${COLUMNS.least} to ${COLUMNS.most} that holds the tiles`,
       );
   }
-  const [alloc, dealloc] = [allocs[0]?.[1], of("dealloc")[0]?.[1]];
-  if (plan.columns > 0 && (dealloc === undefined || of("dealloc").length !== 1))
+  const [alloc, dealloc] = [allocs[0]?.effect, deallocs[0]?.effect];
+  if (kernel.columns > 0 && deallocs.length !== 1)
     yield broken(
       "end",
-      `${of("dealloc").length} statements free tensor memory`,
+      `${deallocs.length} statements free tensor memory`,
       "free once what was allocated once",
     );
-  if (alloc?.kind === "alloc" && dealloc?.kind === "dealloc" && alloc.columns !== dealloc.columns)
+  if (alloc !== undefined && dealloc !== undefined && alloc.columns !== dealloc.columns)
     yield broken("end", `frees ${dealloc.columns} columns of ${alloc.columns}`, "free what was allocated");
-  if (plan.columns > 0 && of("relinquish").length === 0)
+  if (kernel.columns > 0 && framing(kernel, "relinquish").length === 0)
     yield broken(
       "begin",
       "keeps the permit to allocate: the next kernel's blocks wait for it",
@@ -226,7 +211,7 @@ function* frame(plan: Plan): Iterable<Finding> {
 
 /** Before the roles each mbarrier is initialised once, and that is seen by engines and by all threads. `barriers`: the declared ones. */
 function* initialised(
-  begin: readonly Action[],
+  begin: readonly Standing[],
   barriers: readonly Pick<Barrier, "name" | "slots">[],
 ): Iterable<Finding> {
   const broken = (message: string, stmt: Finding["stmt"] = null, at = "begin"): Finding => ({
@@ -236,7 +221,9 @@ function* initialised(
     hint: "mbar.init, fence init, then a meeting of all threads",
     ...(stmt === null ? {} : { stmt }),
   });
-  const inits = begin.flatMap((action, at) => (action.kind === "init" ? [{ ...action, at }] : []));
+  const inits = begin.flatMap(({ stmt, effect }, at) =>
+    effect.kind === "init" ? [{ ...effect, stmt, at }] : [],
+  );
   const covers = ({ slots }: (typeof inits)[number], slot: number): boolean =>
     slots === null || (slots.from <= slot && slot < slots.to);
   for (const { name, slots } of barriers) {
@@ -250,66 +237,69 @@ function* initialised(
         `%${name}`,
       );
   }
-  const after = (i: number, test: (action: Action) => boolean): number =>
-    begin.findIndex((action, j) => j > i && test(action));
+  const after = (i: number, test: (effect: Effect) => boolean): number =>
+    begin.findIndex(({ effect }, j) => j > i && test(effect));
   const fenced = (i: number): number => after(i, (a) => a.kind === "fence" && a.what === "init");
-  for (const { barriers: name, at: i } of inits) {
+  for (const { barriers: name, stmt, at: i } of inits) {
     const fence = fenced(i);
     // A chunk may be copied before the roles begin, by the thread that initialises.
     const copy = after(i, (a) => (a.kind === "expect" || a.kind === "copy") && name === `${a.ring}_full`);
     if (fence < 0 || after(fence, ({ kind }) => kind === "meet") < 0 || (copy >= 0 && copy < fence))
       yield broken(
         `%${name} is not initialised, fenced and met in this order: engines and other blocks may see it as it was`,
-        begin[i]?.stmt ?? null,
+        stmt,
       );
   }
   // Chunks lie in their order, from slot 0 on.
   const slotAt = (ring: string, i: number): number =>
-    begin.slice(0, i).filter((a) => a.kind === "advance" && a.ring === ring).length;
+    begin.slice(0, i).filter(({ effect: a }) => a.kind === "advance" && a.ring === ring).length;
   const early = begin.find(
-    (a, i) =>
+    ({ effect: a }, i) =>
       (a.kind === "expect" || a.kind === "copy") &&
       !inits.some((one) => one.at < i && one.barriers === `${a.ring}_full` && covers(one, slotAt(a.ring, i))),
   );
-  if (early !== undefined)
-    yield broken("a chunk is copied before its barrier is initialised", early.stmt ?? null);
+  if (early !== undefined) yield broken("a chunk is copied before its barrier is initialised", early.stmt);
 }
 
 /** The address of tensor memory, and its end, are handed from thread to thread like tensor memory itself. */
-function* frameFences({ begin, end, columns }: Plan): Iterable<Finding> {
+function* frameFences({ begin, end, columns }: Kernel): Iterable<Finding> {
   if (columns === 0) return;
   for (const [where, list] of [
     ["begin", begin],
     ["end", end],
   ] as const) {
     const at = (what: "tensor before" | "tensor after"): number =>
-      list.findIndex((a) => a.kind === "fence" && a.what === what);
+      list.findIndex(({ effect: a }) => a.kind === "fence" && a.what === what);
     const [before, after] = [at("tensor before"), at("tensor after")];
-    if (before >= 0 && list.slice(before, Math.max(before, after)).some(({ kind }) => kind === "meet"))
+    if (
+      before >= 0 &&
+      list.slice(before, Math.max(before, after)).some(({ effect }) => effect.kind === "meet")
+    )
       continue;
     yield {
       rule: "tensorFences",
       at: where,
-      stmt: list.find(({ kind }) => kind === "alloc" || kind === "dealloc")?.stmt ?? null,
+      stmt: list.find(({ effect: { kind } }) => kind === "alloc" || kind === "dealloc")?.stmt ?? null,
       message: `the ${where} has no meeting between two fences of tensor memory`,
       hint: "tcgen05.fence::before_thread_sync, the meeting, tcgen05.fence::after_thread_sync",
     };
   }
 }
 
+const effectsIn = ({ effects }: KernelRole): readonly Effect[] => [...effects.values()].flat();
+
 /** A role in which one thread does an engine's work has nothing that whole warps execute together. */
-function* convergence(plan: Plan): Iterable<Finding> {
-  const together = new Set<Action["kind"]>(["read", "loaded", "use", "drain", "stage", "gather"]);
-  for (const role of plan.roles) {
-    const actions = [...actionsIn({ ...plan, begin: [], end: [], roles: [role] })].map(
-      ([, action]) => action,
+function* convergence(kernel: Kernel): Iterable<Finding> {
+  const together = new Set<Effect["kind"]>(["read", "loaded", "use", "drain", "stage", "gather"]);
+  for (const role of kernel.roles) {
+    const effects = effectsIn(role);
+    const single = effects.some(
+      (effect) =>
+        effect.kind === "copy" ||
+        effect.kind === "expect" ||
+        (effect.kind === "multiply" && effect.sums !== null),
     );
-    const single = actions.some(
-      ({ kind, lanes }) => lanes === "one" && (kind === "copy" || kind === "multiply" || kind === "expect"),
-    );
-    const elected = actions.some(
-      ({ kind, lanes }) => lanes === "one" && (kind === "expect" || kind === "commit"),
-    );
+    const elected = effects.some(({ kind }) => kind === "expect" || kind === "commit");
     if (elected && !role.one) {
       yield {
         rule: "convergence",
@@ -320,11 +310,8 @@ function* convergence(plan: Plan): Iterable<Finding> {
       continue;
     }
     if (!single) continue;
-    const aligned = actions.find(
-      (action) =>
-        together.has(action.kind) &&
-        action.lanes === "warps" &&
-        !(action.kind === "read" && action.proxy === "generic"),
+    const aligned = effects.find(
+      (effect) => together.has(effect.kind) && !(effect.kind === "read" && effect.proxy === "generic"),
     );
     if (aligned !== undefined)
       yield {
@@ -337,10 +324,11 @@ function* convergence(plan: Plan): Iterable<Finding> {
 }
 
 /** A ring that is read and never given back. */
-function* oneWay(plan: Plan): Iterable<Finding> {
+function* oneWay(kernel: Kernel): Iterable<Finding> {
+  const all = kernel.roles.flatMap(effectsIn);
   const events = (ring: string, event: string): boolean =>
-    [...actionsIn(plan)].some(([, a]) => a.kind === "mark" && a.event === event && a.ring === ring);
-  for (const { name } of plan.rings)
+    all.some((a) => a.kind === "mark" && a.event === event && a.ring === ring);
+  for (const { name } of kernel.rings)
     if (events(name, "wait") && !events(name, "release"))
       yield {
         rule: "freed",

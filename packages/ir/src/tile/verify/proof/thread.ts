@@ -1,7 +1,8 @@
 /** A role in one block: where it stands, and the rules that it can keep or break by itself. */
 import type { Stmt } from "../../types.ts";
+import type { Effect, FenceName, Loaded } from "./effect.ts";
+import type { KernelRing, KernelRole } from "./kernel.ts";
 import { type Access, type Actor, Broken, type End } from "./machine.ts";
-import type { Action, FenceName, Loaded, PlanRing, PlanRole } from "./plan.ts";
 import { addsToStale, newSums, overwritesUnread, type RegisterSums } from "./registerSums.ts";
 import { fenceStaged, newStaging, type Staging, unstored } from "./staging.ts";
 
@@ -25,7 +26,7 @@ interface Place {
 }
 
 export interface Thread extends Actor, RegisterSums, Staging {
-  readonly role: PlanRole;
+  readonly role: KernelRole;
   /** K chunks of the tile at hand, and of those before it. */
   count: number;
   before: number;
@@ -59,8 +60,8 @@ export interface Thread extends Actor, RegisterSums, Staging {
   proxied: boolean;
   /** Bytes that the role has copied by its threads since it last told of them. */
   copied: number;
-  /** Tensor memory of the block. */
-  columns: { readonly columns: number; readonly group: 1 | 2 } | null;
+  /** Whether the block has tensor memory. */
+  allocated: boolean;
 }
 
 /** A role that has done nothing yet. */
@@ -68,7 +69,7 @@ export const newThread = (
   index: number,
   block: number,
   label: string,
-  role: PlanRole,
+  role: KernelRole,
   clockSize: number,
 ): Thread => ({
   index,
@@ -95,20 +96,20 @@ export const newThread = (
   unproxied: false,
   proxied: true,
   copied: 0,
-  columns: null,
+  allocated: false,
 });
 
 /** A chunk as messages say it. */
-export function chunkName(chunk: number, ring: PlanRing): string {
+export function chunkName(chunk: number, ring: KernelRing): string {
   return `chunk ${chunk} of %${ring.name}`;
 }
 
 /** The role comes to a statement of a ring. */
 export function mark(
   thread: Thread,
-  ring: PlanRing,
+  ring: KernelRing,
   chunk: number,
-  event: Extract<Action, { kind: "mark" }>["event"],
+  event: Extract<Effect, { kind: "mark" }>["event"],
 ): void {
   const place = thread.places.get(ring.name) ?? {
     filling: new Set(),
@@ -144,7 +145,7 @@ export function mark(
 }
 
 /** Slots are filled between acquire and commit, and read between wait and release. */
-export function within(thread: Thread, ring: PlanRing, chunk: number, what: "fill" | "read"): void {
+export function within(thread: Thread, ring: KernelRing, chunk: number, what: "fill" | "read"): void {
   const place = thread.places.get(ring.name);
   const open = what === "fill" ? place?.filling : place?.reading;
   if (open?.has(chunk) !== true && !(what === "read" && place?.kept === chunk))
@@ -197,7 +198,7 @@ export function tensorUse(thread: Thread, what: string): void {
       `${what} without tcgen05.fence::after_thread_sync behind its last wait`,
       "fence between the wait and tensor memory",
     );
-  if (thread.columns === null)
+  if (!thread.allocated)
     throw new Broken(
       "tensorMemory",
       thread.label,
@@ -239,7 +240,7 @@ export function openEnds(thread: Thread): void {
 }
 
 /** Nothing of the role is under way that whoever waits for its arrival could meet. */
-export function handOver(thread: Thread, ring: PlanRing, grouped: boolean, what: string): void {
+export function handOver(thread: Thread, ring: KernelRing, grouped: boolean, what: string): void {
   if (thread.loading.size > 0 && ring.bulk)
     throw new Broken(
       "proxies",

@@ -1,16 +1,16 @@
-/** What the statements of a machine program stand for in a proof, one by one. */
+/** The effects of the statements of a machine program, one by one. */
 import { dtypes } from "@tilewright/core";
 import { elementViews } from "../../elements.ts";
 import { feedsEpilogue } from "../../operandRings.ts";
 import { PING_PONG_BARRIER } from "../../pingPong.ts";
-import { clusterUnits } from "../../rewrite.ts";
+import { clusterUnits, eachStmt } from "../../rewrite.ts";
 import { operandViews } from "../../scaleTiles.ts";
 import { broughtViews } from "../../stepViews.ts";
 import type { Arriver, Buffer, Expr, Ring, Stmt, TileProgram, View } from "../../types.ts";
-import type { Action, Loaded } from "./plan.ts";
+import type { Effect, Loaded } from "./effect.ts";
 import { summedColumns } from "./registerSums.ts";
 
-type Role = Extract<Stmt, { kind: "role" }>;
+export type Role = Extract<Stmt, { kind: "role" }>;
 type Of<K extends Stmt["kind"]> = Extract<Stmt, { kind: K }>;
 
 /** Threads of a warp. */
@@ -20,10 +20,11 @@ const groups: Readonly<Record<Arriver, number>> = { thread: 1, copies: 1, warp: 
 /** Bytes of an answer of the launch control (PTX ISA, clusterlaunchcontrol.try_cancel). */
 const ANSWER_BYTES = 16;
 
-/** What the actions of a program are made with. */
+/** What the effects of a role's statements follow from; of the frame's where there is no role. */
 export interface Context {
   readonly program: TileProgram;
-  readonly pair: boolean;
+  /** Threads that come to an arrival: those of the role. */
+  readonly threads: number;
   readonly rings: ReadonlyMap<string, Ring>;
   readonly ringOf: ReadonlyMap<string, Ring>;
   /** Pipelines of the role on whose slots it waits for room, or tells of data. */
@@ -34,10 +35,35 @@ export interface Context {
   readonly skips: ReadonlySet<Stmt>;
 }
 
+/** What the role's statements say of its pipelines. */
+export function contextOf(program: TileProgram, role: Role | null): Context {
+  const stmts = eachStmt(role?.body ?? []);
+  const pipelines = new Map<string, string>();
+  const producers = new Set<string>();
+  const skips = new Set<Stmt>();
+  for (const stmt of stmts) {
+    if (stmt.kind === "pipeline") pipelines.set(stmt.name, stmt.of);
+    if (stmt.kind === "hold") pipelines.set(stmt.name, pipelines.get(stmt.pipeline) ?? "");
+    if (stmt.kind === "request" && stmt.at.kind === "var") producers.add(stmt.at.name);
+    if (stmt.kind === "mbar.expect") producers.add(stmt.barrier.pipeline);
+    if (stmt.kind === "mbar.wait" && stmt.barrier.edge === "empty") producers.add(stmt.barrier.pipeline);
+    if (stmt.kind === "tiles" && (stmt.loop?.of ?? 1) > 1) for (const s of stmt.body) skips.add(s);
+  }
+  return {
+    program,
+    threads: role === null ? program.launch.threads : role.elected === true ? 1 : role.warps * WARP,
+    rings: new Map(program.rings.map((ring) => [ring.name, ring])),
+    ringOf: new Map(program.rings.flatMap((ring) => ring.buffers.map((b) => [b, ring] as const))),
+    producers,
+    pipelines,
+    skips,
+  };
+}
+
 /** The pipeline that a view's slot names. */
 const pipelineOf = ({ slot }: View): string => (slot.kind === "var" ? slot.name : "");
 
-export const fenceNames = {
+const fenceNames = {
   async: "async",
   cta: "cta",
   init: "init",
@@ -45,29 +71,23 @@ export const fenceNames = {
   "tensor-after": "tensor after",
 } as const;
 
-/** What a statement of a role stands for. */
-export function actionsOf(ctx: Context, role: Role, stmt: Stmt): readonly Action[] {
-  const group = ctx.pair ? 2 : 1;
-  const all = { stmt, lanes: "warps" } as const;
-  const one = { stmt, lanes: "one" } as const;
+/** What a statement does by itself, its body apart. */
+export function effectsOf(ctx: Context, stmt: Stmt): readonly Effect[] {
   switch (stmt.kind) {
     case "pipeline": {
       const slots = ctx.rings.get(stmt.of)?.slots ?? 1;
       const turned = ctx.producers.has(stmt.name) ? 1 - stmt.phase : stmt.phase;
-      return [{ ...all, kind: "begin", ring: stmt.of, at: stmt.name, from: stmt.stage + slots * turned }];
+      return [{ kind: "begin", ring: stmt.of, at: stmt.name, from: stmt.stage + slots * turned }];
     }
     case "advance": {
       const on = { ring: ctx.pipelines.get(stmt.pipeline) ?? "", at: stmt.pipeline };
-      const done: readonly Action[] =
-        ctx.producers.has(stmt.pipeline) && stmt.by === 1
-          ? [{ ...all, kind: "mark", event: "commit", ...on }]
-          : [];
-      return [...done, { ...all, kind: "advance", by: stmt.by, skips: ctx.skips.has(stmt), ...on }];
+      const done: readonly Effect[] =
+        ctx.producers.has(stmt.pipeline) && stmt.by === 1 ? [{ kind: "mark", event: "commit", ...on }] : [];
+      return [...done, { kind: "advance", by: stmt.by, skips: ctx.skips.has(stmt), ...on }];
     }
     case "hold":
       return [
         {
-          ...all,
           kind: "hold",
           ring: ctx.pipelines.get(stmt.pipeline) ?? "",
           at: stmt.name,
@@ -78,8 +98,8 @@ export function actionsOf(ctx: Context, role: Role, stmt: Stmt): readonly Action
       const { ring, edge, pipeline: at } = stmt.barrier;
       const lag = ctx.producers.has(at) ? 1 : 0;
       return [
-        { ...all, kind: "mark", event: edge === "empty" ? "acquire" : "wait", ring, at },
-        { ...all, kind: "wait", edge, lag, ring, at },
+        { kind: "mark", event: edge === "empty" ? "acquire" : "wait", ring, at },
+        { kind: "wait", edge, lag, ring, at },
       ];
     }
     case "mbar.expect": {
@@ -87,47 +107,39 @@ export function actionsOf(ctx: Context, role: Role, stmt: Stmt): readonly Action
       const to = stmt.to === "cluster" ? "cluster" : "own";
       return [
         {
-          ...one,
           kind: "expect",
           bytes: stmt.bytes,
           reach: to,
           ring,
           at,
-          ...(stmt.leader ? { leader: "pair" as const } : {}),
+          leader: stmt.leader === true,
         },
       ];
     }
     case "mbar.arrive": {
       const { ring, edge, pipeline: at } = stmt.barrier;
-      const threads = role.elected === true ? 1 : role.warps * WARP;
-      const count = Math.max(1, Math.ceil(threads / groups[stmt.by]));
+      const count = Math.max(1, Math.ceil(ctx.threads / groups[stmt.by]));
       const grouped = stmt.by === "warp" || stmt.by === "warpgroup";
-      return [
-        { ...one, kind: "arrive", edge, count, reach: stmt.to, grouped, ring, at },
-        ...given(stmt, edge, ring, at),
-      ];
+      return [{ kind: "arrive", edge, count, reach: stmt.to, grouped, ring, at }, ...given(edge, ring, at)];
     }
     case "tcgen05.commit": {
       const { ring, edge, pipeline: at } = stmt.barrier;
-      return [
-        { ...one, kind: "commit", edge, count: 1, reach: stmt.to, group, ring, at },
-        ...given(stmt, edge, ring, at),
-      ];
+      return [{ kind: "commit", edge, count: 1, reach: stmt.to, ring, at }, ...given(edge, ring, at)];
     }
     case "fence":
       // At the scope of the GPU: of reductions, which go through no ring.
-      return stmt.what === "gpu" ? [] : [{ ...all, kind: "fence", what: fenceNames[stmt.what] }];
+      return stmt.what === "gpu" ? [] : [{ kind: "fence", what: fenceNames[stmt.what] }];
     case "warp.sync":
-      return [{ ...all, kind: "sync" }];
+      return [{ kind: "sync" }];
     case "wgmma.fence":
-      return [{ ...all, kind: "fence", what: "registers" }];
+      return [{ kind: "fence", what: "registers" }];
     case "wgmma.commit":
-      return [{ ...all, kind: "group" }];
+      return [{ kind: "group" }];
     case "wgmma.wait":
-      return [{ ...all, kind: "drain", pending: stmt.pending }];
+      return [{ kind: "drain", pending: stmt.pending }];
     case "barrier":
-      if (stmt.threads === undefined || stmt.groups !== undefined) return [{ ...all, kind: "gather" }];
-      return [{ ...all, kind: stmt.arrive === true ? "pass" : "turn", to: stmt.id - PING_PONG_BARRIER }];
+      if (stmt.threads === undefined || stmt.groups !== undefined) return [{ kind: "gather" }];
+      return [{ kind: stmt.arrive === true ? "pass" : "turn", to: stmt.id - PING_PONG_BARRIER }];
     case "copy":
       return copy(ctx, stmt);
     case "mma":
@@ -135,7 +147,6 @@ export function actionsOf(ctx: Context, role: Role, stmt: Stmt): readonly Action
     case "accumulate":
       return [
         {
-          ...all,
           kind: "accumulate",
           tile: stmt.acc.buffer,
           part: stmt.sum.buffer,
@@ -143,70 +154,76 @@ export function actionsOf(ctx: Context, role: Role, stmt: Stmt): readonly Action
         },
       ];
     case "fill":
-      return [{ ...all, kind: "zero", tile: stmt.dst.buffer, once: stmt.once === true }];
+      return [{ kind: "zero", tile: stmt.dst.buffer, once: stmt.once === true }];
     case "request": {
-      const on = { ...one, ring: stmt.ring, at: stmt.at.kind === "var" ? stmt.at.name : "" };
+      const on = { ring: stmt.ring, at: stmt.at.kind === "var" ? stmt.at.name : "" };
       const reach = "cluster";
       if (ctx.rings.get(stmt.ring)?.transport === "atomic") return [{ ...on, kind: "put", reach }];
       return [{ ...on, kind: "copy", bytes: ANSWER_BYTES, reach, signal: "destination" }];
     }
     case "next": {
       const at = stmt.at.kind === "var" ? stmt.at.name : "";
-      return [{ ...all, kind: "read", proxy: "generic", pending: false, ring: stmt.ring, at }];
+      return [{ kind: "read", proxy: "generic", pending: false, ring: stmt.ring, at }];
     }
     case "reduce":
-      return [{ ...all, kind: "sums", tile: stmt.acc.buffer, columns: null }];
+      return [{ kind: "sums", tile: stmt.acc.buffer, columns: null }];
     case "pin":
-      return [{ ...all, kind: "sums", tile: stmt.tile, columns: null }];
+      return [{ kind: "sums", tile: stmt.tile, columns: null }];
     case "map":
     case "reduce.row": {
       const tiles = new Set(elementViews(stmt).map(({ buffer }) => buffer));
       return [
-        { ...all, kind: "use", loaded: elementViews(stmt).flatMap((view) => loadedBy(ctx, view)) },
-        ...[...tiles].map((tile): Action => ({ ...all, kind: "sums", tile, columns: null })),
+        { kind: "use", loaded: elementViews(stmt).flatMap((view) => loadedBy(ctx, view)) },
+        ...[...tiles].map((tile): Effect => ({ kind: "sums", tile, columns: null })),
         // What a map makes of sums more products may be added to.
-        ...(stmt.kind === "map"
-          ? [{ ...all, kind: "zero", tile: stmt.dst.buffer, once: false } as const]
-          : []),
+        ...(stmt.kind === "map" ? [{ kind: "zero", tile: stmt.dst.buffer, once: false } as const] : []),
         // Warps that have parts of a row meet twice: when these are there, and when they have been read.
         ...(stmt.kind === "reduce.row" && stmt.via !== null
-          ? [{ ...all, kind: "gather" } as const, { ...all, kind: "gather" } as const]
+          ? [{ kind: "gather" } as const, { kind: "gather" } as const]
           : []),
       ];
     }
     case "epilogue":
       return [
-        { ...all, kind: "use" },
-        { ...all, kind: "sums", tile: stmt.acc.buffer, columns: stmt.columns ?? null },
+        { kind: "use" },
+        { kind: "sums", tile: stmt.acc.buffer, columns: stmt.columns ?? null },
         ...brought(ctx, stmt),
       ];
     case "stage":
     case "bulk.store": {
       const { buffer, slot } = stmt.via;
-      if (stmt.kind === "stage") return [{ ...all, kind: "stage", buffer, slot }];
-      return [{ ...one, kind: "store", buffer, slot }];
+      if (stmt.kind === "stage") return [{ kind: "stage", buffer, slot }];
+      return [{ kind: "store", buffer, slot }];
     }
     case "bulk.commit":
-      return [{ ...one, kind: "stores" }];
+      return [{ kind: "stores" }];
     case "bulk.wait":
-      return [{ ...all, kind: "stored", pending: stmt.pending }];
+      return [{ kind: "stored", pending: stmt.pending }];
+    case "mbar.init":
+      return [{ kind: "init", barriers: stmt.barriers, slots: stmt.slots ?? null }];
+    case "tmem.alloc":
+      return [{ kind: "alloc", columns: stmt.columns }];
+    case "tmem.dealloc":
+      return [{ kind: "dealloc", columns: stmt.columns }];
+    case "tmem.relinquish":
+      return [{ kind: "relinquish" }];
     default:
       return [];
   }
 }
 
 /** A slot is given back. */
-const given = (stmt: Stmt, edge: "full" | "empty", ring: string, at: string): readonly Action[] =>
-  edge === "full" ? [] : [{ stmt, lanes: "warps", kind: "mark", event: "release", ring, at }];
+const given = (edge: "full" | "empty", ring: string, at: string): readonly Effect[] =>
+  edge === "full" ? [] : [{ kind: "mark", event: "release", ring, at }];
 
 /** C and what steps read from a ring's slot: one read of the slot, of however many tiles. */
-function brought({ ringOf }: Context, stmt: Of<"epilogue">): readonly Action[] {
-  const read = new Map<string, Action>();
+function brought({ ringOf }: Context, stmt: Of<"epilogue">): readonly Effect[] {
+  const read = new Map<string, Effect>();
   for (const view of broughtViews(stmt)) {
     const ring = ringOf.get(view.buffer);
     if (ring === undefined || read.has(ring.name)) continue;
     const on = { ring: ring.name, at: pipelineOf(view) };
-    read.set(ring.name, { stmt, lanes: "warps", kind: "read", proxy: "generic", pending: false, ...on });
+    read.set(ring.name, { kind: "read", proxy: "generic", pending: false, ...on });
   }
   return [...read.values()];
 }
@@ -226,37 +243,38 @@ function bytesOf(ctx: Context, view: View): number {
   return (view.extent[0] * view.extent[1] * dtypes[buffer.dtype].bits) / 8 / halves;
 }
 
-function copy(ctx: Context, stmt: Of<"copy">): readonly Action[] {
+function copy(ctx: Context, stmt: Of<"copy">): readonly Effect[] {
   const into = ctx.ringOf.get(stmt.dst.buffer);
   const from = ctx.ringOf.get(stmt.src.buffer);
   // Its arrival comes when it is complete: as if the threads had written the slot before they arrive.
   if (into?.transport === "cp.async") {
-    const on = { stmt, lanes: "warps", ring: into.name, at: pipelineOf(stmt.dst) } as const;
+    const on = { ring: into.name, at: pipelineOf(stmt.dst) } as const;
     return [{ ...on, kind: "put", reach: "own", bytes: bytesOf(ctx, stmt.dst) }];
   }
   if (into !== undefined) {
     const [m, n] = clusterUnits(ctx.program.launch);
     const peers = stmt.multicast === null ? 1 : stmt.multicast === "m" ? m : n;
     const bytes = bytesOf(ctx, stmt.dst) / peers;
-    const on = { stmt, lanes: "one", ring: into.name, at: pipelineOf(stmt.dst) } as const;
+    const on = { ring: into.name, at: pipelineOf(stmt.dst) } as const;
     return [
       {
         ...on,
         kind: "copy",
         bytes,
         reach: stmt.multicast ?? "own",
-        signal: ctx.pair && !feedsEpilogue(ctx.program, into) ? "leader" : "destination",
+        signal:
+          ctx.program.launch.pair === true && !feedsEpilogue(ctx.program, into) ? "leader" : "destination",
       },
     ];
   }
   if (from === undefined) return [];
   if (stmt.transport === "tcgen05.cp") {
     const operands = [{ ring: from.name, at: pipelineOf(stmt.src) }];
-    return [{ stmt, lanes: "one", kind: "factors", operands, group: ctx.pair ? 2 : 1 }];
+    return [{ kind: "factors", operands }];
   }
   const tensor = isTensor(ctx, stmt.src.buffer);
   const [held] = loadedBy(ctx, stmt.dst);
-  const on = { stmt, lanes: "warps", ring: from.name, at: pipelineOf(stmt.src) } as const;
+  const on = { ring: from.name, at: pipelineOf(stmt.src) } as const;
   return [
     {
       ...on,
@@ -266,7 +284,7 @@ function copy(ctx: Context, stmt: Of<"copy">): readonly Action[] {
       ...(from.overlapped === undefined ? {} : { columns: columnsOf(ctx, stmt.src) }),
       ...(held === undefined ? {} : { into: held }),
     },
-    ...(tensor ? [{ stmt, lanes: "warps", kind: "loaded" } as const] : []),
+    ...(tensor ? [{ kind: "loaded" } as const] : []),
   ];
 }
 
@@ -283,7 +301,7 @@ function columnsOf({ program }: Context, view: View): { readonly from: Expr; rea
   return { from: view.origin[across], count: view.extent[across] };
 }
 
-function multiply(ctx: Context, stmt: Of<"mma">): readonly Action[] {
+function multiply(ctx: Context, stmt: Of<"mma">): readonly Effect[] {
   const { acc } = stmt;
   const operands = operandViews(stmt).flatMap((view) => {
     const ring = ctx.ringOf.get(view.buffer);
@@ -293,12 +311,9 @@ function multiply(ctx: Context, stmt: Of<"mma">): readonly Action[] {
   if (operands.length === 0 && sums === undefined) return [];
   return [
     {
-      stmt,
-      lanes: sums === undefined ? "warps" : "one",
       kind: "multiply",
       operands,
       sums: sums === undefined ? null : { ring: sums.name, at: pipelineOf(acc) },
-      group: ctx.pair ? 2 : 1,
       columns: stmt.columns ?? null,
       tile: acc.buffer,
       held: operandViews(stmt).flatMap(({ buffer }) => (isRegister(ctx, buffer) ? [buffer] : [])),

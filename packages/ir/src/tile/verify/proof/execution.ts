@@ -1,9 +1,10 @@
-/** What an action of a thread does: to barriers, slots and engines, and to what the thread has come to know. */
+/** What the effects of statements do in a run: to barriers, slots and engines, and to what the thread has come to know. */
 
 import { chunkAt, chunksIn, holds, valueAt } from "./counting.ts";
+import type { Effect } from "./effect.ts";
 import type { Engines } from "./engines.ts";
+import type { Kernel, KernelRing } from "./kernel.ts";
 import { type Access, Broken, ended, join, type Memory } from "./machine.ts";
-import type { Action, Plan, PlanRing } from "./plan.ts";
 import { blocksOf, isLeader } from "./reach.ts";
 import { accumulateSums, commitProducts, readSums, waitForProducts, zeroSums } from "./registerSums.ts";
 import { stage } from "./staging.ts";
@@ -24,8 +25,8 @@ import { BlockReduction, PingPongOrder, type Steps } from "./waits.ts";
 /** K chunks of each tile of a block, in order. */
 export type Sequence = readonly number[];
 
-export class Effects {
-  readonly #plan: Plan;
+export class Execution {
+  readonly #kernel: Kernel;
   readonly #sequence: Sequence;
   readonly #threads: readonly Thread[];
   readonly #memory: Memory;
@@ -33,8 +34,14 @@ export class Effects {
   readonly #turns = new PingPongOrder();
   readonly #meeting: BlockReduction;
 
-  constructor(plan: Plan, sequence: Sequence, threads: readonly Thread[], memory: Memory, engines: Engines) {
-    this.#plan = plan;
+  constructor(
+    kernel: Kernel,
+    sequence: Sequence,
+    threads: readonly Thread[],
+    memory: Memory,
+    engines: Engines,
+  ) {
+    this.#kernel = kernel;
     this.#sequence = sequence;
     this.#threads = threads;
     this.#memory = memory;
@@ -53,58 +60,58 @@ export class Effects {
     return step;
   }
 
-  /** What an action does; what is still to come where it has to wait for others, which few do. */
-  act(thread: Thread, action: Action): Steps | null {
+  /** One effect; what is still to come where it has to wait for others, which few do. */
+  do(thread: Thread, effect: Effect): Steps | null {
     const { block } = thread;
-    if (!isLeader(this.#plan, block, action.leader)) return null;
     const step = this.#tick(thread);
     const who = thread.label;
-    switch (action.kind) {
+    switch (effect.kind) {
       case "mark": {
-        const ring = this.#engines.ring(action.ring);
-        mark(thread, ring, chunkAt(thread, ring, action.at), action.event);
+        const ring = this.#engines.ring(effect.ring);
+        mark(thread, ring, chunkAt(thread, ring, effect.at), effect.event);
         return null;
       }
       case "wait":
-        return this.#waitFor(thread, action);
+        return this.#waitFor(thread, effect);
       case "expect": {
-        const ring = this.#engines.ring(action.ring);
-        const chunk = chunkAt(thread, ring, action.at);
+        if (effect.leader && !isLeader(this.#kernel, block, "pair")) return null;
+        const ring = this.#engines.ring(effect.ring);
+        const chunk = chunkAt(thread, ring, effect.at);
         const name = chunkName(chunk, ring);
-        for (const target of blocksOf(this.#plan, thread.block, action.reach)) {
+        for (const target of blocksOf(this.#kernel, thread.block, effect.reach)) {
           const barrier = this.#memory.barrier(ring, "full", chunk, target);
           this.#engines.reach(thread, target, step);
-          barrier.expect(action.bytes, Math.floor(chunk / ring.slots), who, name);
+          barrier.expect(effect.bytes, Math.floor(chunk / ring.slots), who, name);
           barrier.arrive(1, Math.floor(chunk / ring.slots), thread.clock.slice(), who, name);
         }
         return null;
       }
       case "copy":
-        this.#engines.copy(thread, action, step);
+        this.#engines.copy(thread, effect, step);
         return null;
       case "put": {
-        const ring = this.#engines.ring(action.ring);
-        const chunk = chunkAt(thread, ring, action.at);
+        const ring = this.#engines.ring(effect.ring);
+        const chunk = chunkAt(thread, ring, effect.at);
         within(thread, ring, chunk, "fill");
-        thread.copied += action.bytes ?? 0;
+        thread.copied += effect.bytes ?? 0;
         const access: Access = { who, chunk, ends: [{ entry: thread.index, reached: step }], from: 0 };
-        for (const target of blocksOf(this.#plan, block, action.reach)) {
+        for (const target of blocksOf(this.#kernel, block, effect.reach)) {
           this.#engines.reach(thread, target, step);
           for (const slot of this.#memory.slots(ring, chunk, target)) slot.write(access, thread.clock);
         }
         return null;
       }
       case "arrive": {
-        const ring = this.#engines.ring(action.ring);
-        const chunk = chunkAt(thread, ring, action.at);
-        handOver(thread, ring, action.grouped, chunkName(chunk, ring));
-        if (action.edge === "full") tellCopied(thread, ring, chunk);
-        for (const target of blocksOf(this.#plan, thread.block, action.reach)) {
+        const ring = this.#engines.ring(effect.ring);
+        const chunk = chunkAt(thread, ring, effect.at);
+        handOver(thread, ring, effect.grouped, chunkName(chunk, ring));
+        if (effect.edge === "full") tellCopied(thread, ring, chunk);
+        for (const target of blocksOf(this.#kernel, thread.block, effect.reach)) {
           this.#engines.reach(thread, target, step);
           this.#memory
-            .barrier(ring, action.edge, chunk, target)
+            .barrier(ring, effect.edge, chunk, target)
             .arrive(
-              action.count,
+              effect.count,
               Math.floor(chunk / ring.slots),
               thread.clock.slice(),
               who,
@@ -114,97 +121,95 @@ export class Effects {
         return null;
       }
       case "commit":
-        this.#engines.commit(thread, action);
+        this.#engines.commit(thread, effect);
         return null;
       case "read": {
-        const ring = this.#engines.ring(action.ring);
-        const chunk = chunkAt(thread, ring, action.at);
+        const ring = this.#engines.ring(effect.ring);
+        const chunk = chunkAt(thread, ring, effect.at);
         within(thread, ring, chunk, "read");
-        if (action.proxy === "tensor") {
+        if (effect.proxy === "tensor") {
           tensorUse(thread, `loads ${chunkName(chunk, ring)}`);
           // Only groups whose k is 0 have no K chunks; nothing is multiplied for them, and nothing loaded.
           if (thread.count === 0) return null;
         }
-        const ends = action.pending ? [] : [{ entry: thread.index, reached: step }];
+        const ends = effect.pending ? [] : [{ entry: thread.index, reached: step }];
         const access: Access = { who, chunk, ends, from: 0 };
-        const columns = action.columns && {
-          from: valueAt(thread, action.columns.from),
-          count: action.columns.count,
+        const columns = effect.columns && {
+          from: valueAt(thread, effect.columns.from),
+          count: effect.columns.count,
         };
         for (const slot of this.#memory.slots(ring, chunk, block, columns)) slot.read(access, thread.clock);
-        if (action.pending) thread.loads.push({ ends });
+        if (effect.pending) thread.loads.push({ ends });
         thread.apart = true;
-        if (action.proxy === "generic" && ring.bulk) beginLoading(thread, action.into);
-        if (action.proxy === "tensor") thread.unfenced = true;
+        if (effect.proxy === "generic" && ring.bulk) beginLoading(thread, effect.into);
+        if (effect.proxy === "tensor") thread.unfenced = true;
         else if (ring.responses) thread.unproxied = true;
         return null;
       }
       case "multiply":
         this.#engines.multiply(
           thread,
-          action,
-          typeof action.keep === "boolean" ? action.keep : holds(this.#plan, thread, action.keep),
+          effect,
+          typeof effect.keep === "boolean" ? effect.keep : holds(this.#kernel, thread, effect.keep),
         );
         return null;
       case "factors":
         tensorUse(thread, "copies factors");
-        this.#engines.readOperands(thread, action, true);
+        this.#engines.readOperands(thread, effect, true);
         return null;
       case "loaded":
         for (const { ends } of thread.loads.splice(0)) ends.push({ entry: thread.index, reached: step });
         return null;
       case "use":
-        useLoaded(thread, action.loaded ?? []);
+        useLoaded(thread, effect.loaded ?? []);
         return null;
       case "sums":
-        readSums(thread, action.tile, action.columns);
+        readSums(thread, effect.tile, effect.columns);
         return null;
       case "zero":
-        zeroSums(thread, action.tile, action.once);
+        zeroSums(thread, effect.tile, effect.once);
         return null;
       case "group":
         commitProducts(thread);
         return null;
       case "accumulate":
-        accumulateSums(thread, action.tile, action.part, action.columns);
+        accumulateSums(thread, effect.tile, effect.part, effect.columns);
         return null;
       case "drain":
-        waitForProducts(thread, action.pending, step);
+        waitForProducts(thread, effect.pending, step);
         return null;
       case "sync":
         // Loads that a lane has not fenced may still be under way behind the meeting.
         if (thread.loading.size === 0 && !thread.unfenced) thread.apart = false;
         return null;
       case "begin":
-        thread.pipelines.set(action.at, this.#begins(thread, action));
+        thread.pipelines.set(effect.at, this.#begins(thread, effect));
         return null;
       case "advance": {
-        const ring = this.#engines.ring(action.ring);
+        const ring = this.#engines.ring(effect.ring);
         thread.pipelines.set(
-          action.at,
-          chunkAt(thread, ring, action.at) + this.#chunksBy(thread, ring, action),
+          effect.at,
+          chunkAt(thread, ring, effect.at) + this.#chunksBy(thread, ring, effect),
         );
         return null;
       }
       case "hold":
-        thread.pipelines.set(action.at, chunkAt(thread, this.#engines.ring(action.ring), action.of));
+        thread.pipelines.set(effect.at, chunkAt(thread, this.#engines.ring(effect.ring), effect.of));
         return null;
       case "turn":
-        return this.#turns.take(thread, action.to);
-      case "last turn":
-        return this.#sequence.length % action.of === action.turn ? this.#turns.take(thread, action.to) : null;
+        return this.#turns.take(thread, effect.to);
       case "pass":
-        this.#turns.pass(thread, action.to);
+        this.#turns.pass(thread, effect.to);
         return null;
       case "fence":
-        fence(thread, action.what);
+        fence(thread, effect.what);
         return null;
       case "stage":
       case "store":
       case "stores":
       case "stored":
       case "gather":
-        stage(thread, action);
+        stage(thread, effect);
         return null;
       case "meet":
         return this.#meeting.join(thread);
@@ -212,8 +217,7 @@ export class Effects {
       case "relinquish":
         return null;
       case "alloc":
-        for (const other of this.#threads)
-          if (other.block === block) other.columns = { columns: action.columns, group: action.group };
+        for (const other of this.#threads) if (other.block === block) other.allocated = true;
         return null;
       case "dealloc":
         for (const { block: where, access, writes } of this.#issued())
@@ -224,17 +228,17 @@ export class Effects {
               `frees tensor memory that ${access.who} may still use for chunk ${access.chunk}`,
               "let all roles of all blocks meet first",
             );
-        for (const other of this.#threads) if (other.block === block) other.columns = null;
+        for (const other of this.#threads) if (other.block === block) other.allocated = false;
         return null;
     }
   }
 
   /** Where a pipeline begins: behind the chunks of the roles whose turn comes before, as the run has them. */
-  #begins(thread: Thread, { ring: name, from }: Extract<Action, { kind: "begin" }>): number {
-    const tiles = thread.role.body.find((step) => step.kind === "tiles");
-    if (tiles?.kind !== "tiles" || tiles.turn === 0 || tiles.ring === name) return from;
+  #begins(thread: Thread, { ring: name, from }: Extract<Effect, { kind: "begin" }>): number {
+    const { turn, ring: own } = thread.role.tiles?.loop ?? { turn: 0, ring: null };
+    if (turn === 0 || own === name) return from;
     const ring = this.#engines.ring(name);
-    const { now, text } = chunksIn(this.#plan, ring, this.#sequence.slice(0, tiles.turn), tiles.turn);
+    const { now, text } = chunksIn(this.#kernel, ring, this.#sequence.slice(0, turn), turn);
     // Stage and phase say it up to two rounds of the ring.
     const round = 2 * ring.slots;
     const off = (((from - text) % round) + round) % round;
@@ -242,11 +246,11 @@ export class Effects {
   }
 
   /** Chunks by which a pipeline goes on: of the tiles of others those that the run has. */
-  #chunksBy(thread: Thread, ring: PlanRing, { by, skips }: Extract<Action, { kind: "advance" }>): number {
-    const tiles = thread.role.body.find((step) => step.kind === "tiles");
-    if (!skips || !ring.chunked || tiles?.kind !== "tiles") return by;
-    const others = this.#sequence.slice(thread.ordinal + 1, thread.ordinal + tiles.of);
-    const { now, text } = chunksIn(this.#plan, ring, others, tiles.of - 1);
+  #chunksBy(thread: Thread, ring: KernelRing, { by, skips }: Extract<Effect, { kind: "advance" }>): number {
+    const { of } = thread.role.tiles?.loop ?? { of: 1 };
+    if (!skips || !ring.chunked) return by;
+    const others = this.#sequence.slice(thread.ordinal + 1, thread.ordinal + of);
+    const { now, text } = chunksIn(this.#kernel, ring, others, of - 1);
     return now + by - text;
   }
 
@@ -254,15 +258,15 @@ export class Effects {
     return this.#threads.flatMap((thread) => thread.issued);
   }
 
-  *#waitFor(thread: Thread, action: Extract<Action, { kind: "wait" }>): Steps {
-    const ring = this.#engines.ring(action.ring);
-    const chunk = chunkAt(thread, ring, action.at);
-    yield* this.#wait(thread, ring, action.edge, chunk, Math.floor(chunk / ring.slots) - action.lag);
+  *#waitFor(thread: Thread, effect: Extract<Effect, { kind: "wait" }>): Steps {
+    const ring = this.#engines.ring(effect.ring);
+    const chunk = chunkAt(thread, ring, effect.at);
+    yield* this.#wait(thread, ring, effect.edge, chunk, Math.floor(chunk / ring.slots) - effect.lag);
     thread.fencedAfter = false;
-    if (action.edge === "full") thread.proxied = false;
+    if (effect.edge === "full") thread.proxied = false;
   }
 
-  *#wait(thread: Thread, ring: PlanRing, edge: "full" | "empty", chunk: number, phase: number): Steps {
+  *#wait(thread: Thread, ring: KernelRing, edge: "full" | "empty", chunk: number, phase: number): Steps {
     if (phase < 0) return;
     const barrier = this.#memory.barrier(ring, edge, chunk, thread.block);
     const name = chunkName(chunk, ring);
@@ -292,7 +296,7 @@ export class Effects {
 }
 
 /** What threads have copied is all of the chunk. */
-function tellCopied(thread: Thread, ring: PlanRing, chunk: number): void {
+function tellCopied(thread: Thread, ring: KernelRing, chunk: number): void {
   const { copied } = thread;
   thread.copied = 0;
   if (ring.copied !== null && copied !== ring.copied)
