@@ -15,6 +15,7 @@ import {
   type Target,
   WEIGHT_COLUMNS,
   WEIGHT_K,
+  widensTo,
 } from "@tilewright/core";
 import {
   type Atom,
@@ -50,12 +51,23 @@ export const atomOf = (
   { a, b, acc, precision, weights }: Problem,
   target: Target,
   s?: Pick<MmaSchedule, "firstLevelK">,
-): Atom | null =>
-  atomFor(a.dtype, weights === undefined ? b.dtype : a.dtype, acc, {
+): Atom | null => {
+  const [x, y] = [a.dtype, weights === undefined ? b.dtype : a.dtype];
+  const multiplied = (own: DType, other: DType): DType =>
+    byteFloats.includes(own) && widensTo(own, other) ? other : own;
+  return atomFor(multiplied(x, y), multiplied(y, x), acc, {
     precision: precision === "promoted" ? undefined : precision,
     target,
     steps: s && s.firstLevelK / PART_K,
   });
+};
+
+/** Bytes whose fragments are widened to 16 bits beside those of the other operand. */
+const byteFloats: readonly DType[] = ["e4m3", "e5m2"];
+
+/** Whether fragments of an operand are loaded from bytes to registers of 16 bits. */
+export const widensFragments = (problem: Problem, which: "a" | "b"): boolean =>
+  problem.weights === undefined && widensTo(problem[which].dtype, problem[which === "a" ? "b" : "a"].dtype);
 
 /** As `atomOf`, for problems that the backend has accepted. */
 export function acceptedAtom(problem: Problem, target: Target, s?: Pick<MmaSchedule, "firstLevelK">): Atom {
@@ -111,7 +123,7 @@ function pairs(
   const { dtype, layout } = problem[which];
   const across = which === "a" ? layout === "col" : layout === "row";
   const [warp, extent] = which === "a" ? [s.warpM, atom.m] : [s.warpN, atom.n];
-  return sizeOf(dtype) === 1 && across && s.matrices >= PAIR && warp % (extent * PAIR) === 0;
+  return sizeOf(dtype) === 1 && !widensFragments(problem, which) && across && s.matrices >= PAIR && warp % (extent * PAIR) === 0;
 }
 
 /** A chunk longer than k would only multiply zeros; its steps are even in number where two fragments alternate. */
@@ -259,8 +271,8 @@ function ringNeeds(problem: WeightedProblem, s: MmaSchedule, atom: Atom): Shared
   const tiles =
     weights === undefined
       ? [
-          tile("A", s.tileM, dtypes[atom.a].bits, besideFactors(s, atom, 1)),
-          tile("B", s.tileN, dtypes[atom.a].bits, besideFactors(s, atom, s.interleave ? INTERLEAVED : 1)),
+          tile("A", s.tileM, dtypes[problem.a.dtype].bits, besideFactors(s, atom, 1)),
+          tile("B", s.tileN, dtypes[problem.b.dtype].bits, besideFactors(s, atom, s.interleave ? INTERLEAVED : 1)),
           ...factorTiles(s, atom),
         ]
       : [
@@ -308,6 +320,9 @@ function directives(s: MmaSchedule, problem: Problem, atom: Atom, target: Target
   const bulk = s.copy === "tma";
   const staging = stagingFor(problem, s, atom, target);
   const meeting = meetingOf(problem, s, atom);
+  // The widest copies are 16 bytes of either operand; narrower ones as wide as the wider elements say.
+  const sizes = [packedSize(problem.a.dtype), packedSize(problem.weights ? atom.b : problem.b.dtype)];
+  const copied = s.copyBytes === 16 ? Math.min(...sizes) : Math.max(...sizes);
   const list: (Directive | null)[] = [
     {
       name: "stage",
@@ -344,7 +359,7 @@ function directives(s: MmaSchedule, problem: Problem, atom: Atom, target: Target
         },
     s.matrices !== 0 ? { name: "matrices", args: { most: s.matrices } } : null,
     s.conditionalRescale ? { name: "conditionalRescale", args: {} } : null,
-    { name: "vector", args: { copy: Math.max(1, s.copyBytes / packedSize(atom.a)), store: s.storeElements } },
+    { name: "vector", args: { copy: Math.max(1, s.copyBytes / copied), store: s.storeElements } },
     staging === null
       ? null
       : { name: "epilogue", args: { way: "threads", cols: staging.cols, aliased: staging.late ? 1 : 0 } },

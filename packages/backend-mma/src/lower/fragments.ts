@@ -11,9 +11,10 @@ import {
   type StmtOf,
   sharedAddress,
 } from "@tilewright/codegen";
-import { sizeOf } from "@tilewright/core";
+import { sizeOf, widensTo } from "@tilewright/core";
 import { bufferOf, elementBytes, matrixLoad, type OwnedRegister, ownedRegisters } from "@tilewright/ir";
 import { imm, type Operand, vec } from "@tilewright/ptx";
+import { loadWidened } from "./widen.ts";
 
 /** A fragment by ldmatrix: addresses and registers follow from the owner. */
 export function loadMatrices(ctx: Context, copy: StmtOf<"copy">): void {
@@ -63,6 +64,10 @@ function splitCells(ctx: Context, cells: readonly Reg[], columns: readonly (Reg 
 /** A fragment element by element, or a register at a time where its elements are neighbours in memory. */
 export function loadElements(ctx: Context, copy: StmtOf<"copy">): void {
   const [src, dst] = [bufferOf(ctx.program, copy.src.buffer), bufferOf(ctx.program, copy.dst.buffer)];
+  if (widensTo(src.dtype, dst.dtype)) {
+    loadWidened(ctx, copy);
+    return;
+  }
   const position = ownedPosition(ctx.values, ownerOf(dst));
   const tile = ownedTile(ctx, dst.name, ctx.constant(copy.dst.slot, `slot of %${dst.name}`));
   const size = sizeOf(src.dtype);

@@ -1,5 +1,5 @@
 /** Make register fragments explicit: the K chunk becomes an unrolled loop of steps, each loading what its multiply-adds read. */
-import { WEIGHT_K } from "@tilewright/core";
+import { type DType, WEIGHT_K, widensTo } from "@tilewright/core";
 import { findAtom } from "../atoms/atoms.ts";
 import { withElementViews } from "../tile/elements.ts";
 import { add, lit, mul, v } from "../tile/expr.ts";
@@ -12,7 +12,7 @@ import type { Pass } from "./pass.ts";
 
 /**
  * Directive `fragment step=S first=a|b`: S elements of k a step (the atom's k), the fragments of A (absent) or of B first; scale factors come with them. Operands already
- * in registers stay as they are.
+ * in registers stay as they are. A fragment has the dtype that the atom multiplies: narrower elements are widened as they are loaded.
  */
 export const loadFragments: Pass = {
   name: "loadFragments",
@@ -35,10 +35,15 @@ function split(input: TileProgram, step: number, reversed: boolean): TileProgram
     const weights = made.get(stmt.b.buffer);
     if (weights?.kind === "map") return ofWeights(input, stmt, weights, step, added);
     const held = bufferOf(input, stmt.a.buffer).space === "register";
-    if (held && findAtom(stmt.atom) === null) return stmt;
+    const atom = findAtom(stmt.atom);
+    if (held && atom === null) return stmt;
     const chunk = stmt.a.extent[1];
-    const a = registerBuffer(nameOf(stmt.a), bufferOf(input, stmt.a.buffer).dtype, [stmt.a.extent[0], step]);
-    const b = registerBuffer(nameOf(stmt.b), bufferOf(input, stmt.b.buffer).dtype, [step, stmt.b.extent[1]]);
+    const dtypeOf = ({ buffer }: View, multiplied: DType | undefined): DType => {
+      const { dtype } = bufferOf(input, buffer);
+      return multiplied !== undefined && widensTo(dtype, multiplied) ? multiplied : dtype;
+    };
+    const a = registerBuffer(nameOf(stmt.a), dtypeOf(stmt.a, atom?.a), [stmt.a.extent[0], step]);
+    const b = registerBuffer(nameOf(stmt.b), dtypeOf(stmt.b, atom?.b), [step, stmt.b.extent[1]]);
     added.push(...(held ? [] : [a]), b);
     const offset = mul(v("kk"), step);
     const part = sliceOf(stmt.a, 1, offset, step);

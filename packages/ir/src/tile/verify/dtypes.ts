@@ -1,5 +1,5 @@
 /** Element types agree where tiles meet. */
-import { type DType, dtypes, mixes, productDType } from "@tilewright/core";
+import { type DType, dtypes, mixes, productDType, widensTo } from "@tilewright/core";
 import { bufferAt, type Verifier } from "./verifier.ts";
 
 /** tf32 is fp32 in memory. */
@@ -14,7 +14,7 @@ const accumulates = (a: DType, acc: DType): boolean =>
 export const dtypesAgree: Verifier = {
   name: "dtypes",
   code: "TW3103",
-  property: "copies keep the dtype; A and B of an mma go together and with the accumulator",
+  property: "copies keep the dtype, or widen it into fragments; A and B of an mma go together and with the accumulator",
   from: "nest",
   *check(subject) {
     const dtype = (name: string): DType => bufferAt(subject, name).dtype;
@@ -22,11 +22,13 @@ export const dtypesAgree: Verifier = {
       const { stmt } = site;
       if (stmt.kind === "copy") {
         const [src, dst] = [dtype(stmt.src.buffer), dtype(stmt.dst.buffer)];
-        if (inMemory(src) !== inMemory(dst))
+        const spaces = [stmt.src, stmt.dst].map(({ buffer }) => bufferAt(subject, buffer).space);
+        const widens = spaces.join() === "shared,register" && widensTo(src, dst);
+        if (inMemory(src) !== inMemory(dst) && !widens)
           yield {
             at: site,
             message: `copies ${src} into ${dst}`,
-            hint: "a copy does not convert; the epilogue does",
+            hint: "a copy does not convert, except from shared memory into fragments of 16 bits; the epilogue does",
           };
       }
       if (stmt.kind === "mma") {
