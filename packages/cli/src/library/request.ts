@@ -203,6 +203,7 @@ const WITHOUT_LAUNCHERS = {
   offsets: "offsets and pages of sequences",
   pageSize: "offsets and pages of sequences",
   backward: "gradients",
+  kvDtype: "scales of K and V",
 } as const;
 
 /** What is compiled for one of the sizes. Its faults say where the file asks for it. */

@@ -8,6 +8,8 @@ import {
   type Diagnostic,
   err,
   gradientForms,
+  kvDTypes,
+  kvScaleForms,
   offsetForms,
   ok,
   type Problem,
@@ -62,6 +64,16 @@ export const attentionFlags = {
     hint: "N",
     group,
   }),
+  kvDtype: choice(
+    "element type of K and V, whose elements stand for themselves times a scale, an f32 operand of K and one of V (default: Q's, without scales)",
+    kvDTypes,
+    { group },
+  ),
+  kvScales: choice(
+    "with --kv-dtype: one scale of all of K and of V (tensor, default), one a head of K and V, or one a sequence and head",
+    kvScaleForms,
+    { group },
+  ),
   scale: number("factor of Q.K^T (default 1 / sqrt(head dim))", { hint: "X", group }),
   rescaleAbove: number(
     "replace the maximum that weights are scaled by only where it grew by more than this power of 2 (default 0)",

@@ -17,6 +17,10 @@ export const packings = ["on", "off"] as const;
 export const offsetForms = ["both", "keys"] as const;
 /** Gradients of a launch: that of Q, or those of K and V. */
 export const gradientForms = ["q", "kv"] as const;
+/** dtypes of K and V beside a Q of 16 bits. */
+export const kvDTypes = ["e4m3", "e5m2"] as const;
+/** What the scales of such a K and V are of: all elements, those of a head, or those of a sequence's head. */
+export const kvScaleForms = ["tensor", "head", "sequence"] as const;
 /** Axes that a bias has: batch, heads, queries, keys. The others share it. */
 export const biasAxes = ["bhqs", "bhs", "bqs", "bs", "hqs", "hs", "qs", "s"] as const;
 
@@ -51,6 +55,18 @@ export const attentionRequestSchema = z
     ).optional(),
     totalKeys: integer(1, "with offsets: rows of K of all sequences; batch * keys unless given").optional(),
     dtype: z.enum(attentionDTypes).optional().describe("of Q, K and V; f32 unless given"),
+    kvDtype: z
+      .enum(kvDTypes)
+      .optional()
+      .describe(
+        "dtype of K and V, whose elements stand for themselves times a scale of K's and one of V's, in f32 in device memory; that of Q, without scales, unless given",
+      ),
+    kvScales: z
+      .enum(kvScaleForms)
+      .optional()
+      .describe(
+        "with kvDtype: one scale of K and one of V (tensor, the default), or vectors of them: [kvHeads] (head), [batch, kvHeads] (sequence)",
+      ),
     d: z
       .strictObject({ dtype: z.enum(attentionDTypes).optional() })
       .optional()

@@ -22,12 +22,12 @@ export type AttentionViews = Readonly<Partial<Record<"Q" | "K" | "V" | "O" | "bi
 
 /** The text of the program. */
 export function forwardText(attention: Attention, views: AttentionViews = {}): string {
-  const { heads, kvHeads, batch, queries, keys, headDim, valueDim, dtype, stored, bias, pageSize } =
+  const { heads, kvHeads, batch, queries, keys, headDim, valueDim, dtype, stored, kv, bias, pageSize } =
     attention;
   const rows = rowsOf(attention, views);
   // Heads that are rows are no axis of the batch.
   const shared = rows.packed ? 1 : heads / kvHeads;
-  const name = `attention_${dtype}_b${batch}_h${heads}${shared === 1 ? "" : `_${kvHeads}`}_q${queries}_k${keys}_d${headDim}`;
+  const name = `attention_${dtype}${kv === null ? "" : `_${kv.dtype}`}_b${batch}_h${heads}${shared === 1 ? "" : `_${kvHeads}`}_q${queries}_k${keys}_d${headDim}`;
   const parts = keys > MOST_AT_ONCE || hasOwnKeys(attention);
   const sum = parts ? "%l" : "%y";
   const both = attention.offsets === "both";
@@ -53,8 +53,9 @@ export function forwardText(attention: Attention, views: AttentionViews = {}): s
     `  axis d = ${headDim}`,
     `  axis e = ${valueDim} whole`,
     `  param %Q ${dtype}${views.Q ? strided(views.Q, shared, ["q", "d"]) : `[${query(r, "d")}]`}`,
-    `  param %K ${dtype}${views.K ? strided(views.K, 1, ["s", "d"]) : `[${key("s", "d")}]`}`,
-    `  param %V ${dtype}${views.V ? strided(views.V, 1, ["s", "e"]) : `[${key("s", "e")}]`}`,
+    `  param %K ${kv?.dtype ?? dtype}${views.K ? strided(views.K, 1, ["s", "d"]) : `[${key("s", "d")}]`}`,
+    `  param %V ${kv?.dtype ?? dtype}${views.V ? strided(views.V, 1, ["s", "e"]) : `[${key("s", "e")}]`}`,
+    ...(kv === null ? [] : ["kScale", "vScale"].map((name) => `  param %${name} f32[${SCALES[kv.scales]}`)),
     ...(bias === null
       ? []
       : [
@@ -65,21 +66,29 @@ export function forwardText(attention: Attention, views: AttentionViews = {}): s
     `  param %O ${stored}${views.O ? strided(views.O, shared, ["q", "e"]) : `[${query(r, "e")}]`}`,
     `  tile %S f32[${r}, s]`,
     `  tile %P ${dtype}[${r}, s]`,
-    ...["x", "y", "w", ...(parts ? ["m", "z", "l"] : [])].map((name) => `  tile %${name} f32[${r}]`),
+    ...["x", "y", "w", ...(parts ? ["m", "z", "l"] : []), ...(kv === null ? [] : ["c"])].map((name) => `  tile %${name} f32[${r}]`),
     `  tile %acc f32[${r}, e]`,
     ...(parts ? ["m1", "l1"].map((name) => `  tile %${name} f32[${r}]`) : []),
     ...(parts ? [`  tile %acc1 f32[${r}, e]`] : []),
     "",
     `  tiles ${r}, e {`,
+    // Scales of K may have any sign: they are part of the scores.
+    ...(kv === null ? [] : [`    map %c = %kScale * (${unitOf(attention)})`]),
     ...(parts ? inParts(attention, rows) : atOnce(attention, rows)).map((line) => `    ${line}`),
     // One division a row.
-    `    map %w = 1 / ${leavesNone(attention) ? `max(${sum}, 1e-30)` : sum}`,
+    `    map %w = ${kv === null ? "1" : "%vScale"} / ${leavesNone(attention) ? `max(${sum}, 1e-30)` : sum}`,
     ...(attention.lse ? [`    store %L = ${logOf(attention, rows, parts ? "%m" : "%x", sum)}`] : []),
     "    store %O = %acc * %w",
     "  }",
     "}",
   ].join("\n")}\n`;
 }
+
+/** Axes of scales, as parameters have them. */
+const SCALES = { tensor: "h] strides 0", head: "h]", sequence: "b, h]" } as const;
+
+/** Factor of Q.K^T in front of a soft cap, or of the exponential. */
+const unitOf = ({ scale, softCap }: Attention): number => (softCap === null ? scale : scale / softCap);
 
 /** Whether sequences have keys as many as a number in device memory says. */
 const hasOwnKeys = ({ offsets, pageSize }: Attention): boolean => offsets !== null || pageSize !== null;
@@ -209,15 +218,16 @@ function scored(
   attention: Attention,
   { query }: Rows,
 ): { readonly lines: readonly string[]; readonly factor: number } {
-  const { scale, softCap } = attention;
+  const { scale, softCap, kv } = attention;
   const added = addedTo(attention, query);
   // The maximum is that of the scores only where their factor is positive, and one.
-  const early = added !== "" || (softCap === null && scale <= 0);
+  const early = added !== "" || (softCap === null && (scale <= 0 || kv !== null));
   const factor = (early ? 1 : (softCap ?? scale)) * LOG2E;
   const mask = masked(attention, query);
-  const score = softCap === null ? `%S * (${scale})` : `${softCap} * %S`;
+  const unit = kv === null ? `(${unitOf(attention)})` : "%c";
+  const score = softCap === null ? `%S * ${unit}` : `${softCap} * %S`;
   const lines = [
-    ...(softCap === null ? [] : [`map %S = tanh(%S * ${scale / softCap})`]),
+    ...(softCap === null ? [] : [`map %S = tanh(%S * ${unit})`]),
     ...(early ? [`map %S = ${score}${added}`] : []),
     ...(mask === null ? [] : [`map %S = ${mask}`]),
   ];

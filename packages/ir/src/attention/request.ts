@@ -12,9 +12,11 @@ import {
   ok,
   problemCodes,
   runOffsets,
+  widensTo,
 } from "@tilewright/core";
 
 type Element = NonNullable<AttentionRequest["dtype"]>;
+type Narrow = NonNullable<AttentionRequest["kvDtype"]>;
 
 /** A request with every default filled in. Sizes in elements. */
 export interface Attention {
@@ -36,6 +38,8 @@ export interface Attention {
   /** Of Q, K and V, and of O. */
   readonly dtype: Element;
   readonly stored: Element;
+  /** Of K and V where they have scales, f32 operands; null: the dtype of Q, and no scales. */
+  readonly kv: { readonly dtype: Narrow; readonly scales: NonNullable<AttentionRequest["kvScales"]> } | null;
   readonly layout: NonNullable<AttentionRequest["layout"]>;
   /** Whether a query sees no key behind its own, and where the diagonal ends. */
   readonly causal: false | Exclude<AttentionRequest["causal"], boolean | undefined>;
@@ -97,6 +101,7 @@ export function readAttention(given: unknown): Checked<Attention> {
     pageSize,
     pages,
     stored: request.d?.dtype ?? dtype,
+    kv: request.kvDtype ? { dtype: request.kvDtype, scales: request.kvScales ?? "tensor" } : null,
     layout: request.layout ?? "bhsd",
     causal: causal === true ? "bottom-right" : causal,
     offset: causal === "top-left" ? 0 : keys - queries,
@@ -130,9 +135,11 @@ export function requestOfAttention(attention: Attention): AttentionRequest {
     totalKeys,
     pageSize,
     pages,
+    kv,
     ...rest
   } = attention;
   return {
+    ...(kv === null ? {} : { kvDtype: kv.dtype, kvScales: kv.scales }),
     ...(pageSize === null ? {} : { pageSize, pages: pages ?? 1 }),
     ...(offsets === null ? {} : { offsets, totalKeys }),
     ...(offsets === "both" ? { totalQueries } : {}),
@@ -150,9 +157,12 @@ export function printAttention(attention: Attention): string {
   const { offsets, totalQueries, totalKeys, pageSize, pages } = others;
   const { layout, causal, window, scale, bias, alibi, lse, packHeads, softCap, rescaleAbove, backward } =
     others;
+  const { kv } = others;
   const sizes = { queries, keys, heads, kvHeads, headDim, valueDim, batch, dtype, d, layout };
   const said = {
     ...sizes,
+    kvDtype: kv && kv.dtype,
+    kvScales: kv && kv.scales,
     causal,
     window,
     scale,
@@ -231,7 +241,7 @@ function checkAttention(request: AttentionRequest): readonly Diagnostic[] {
         `leave it out, or ${request.offsets === undefined ? "pageSize" : "offsets"}`,
       ),
     );
-  found.push(...gradientsFaults(request));
+  found.push(...narrowFaults(request), ...gradientsFaults(request));
   const { heads = 1, kvHeads = heads, softCap, scale, rescaleAbove = 0 } = request;
   if (found.length === 0 && heads % kvHeads !== 0)
     found.push(
@@ -290,12 +300,24 @@ function* pageFaults({ pageSize, pages, offsets }: AttentionRequest) {
     };
 }
 
+/** What K and V of other dtypes than Q's cannot be. */
+function narrowFaults({ kvDtype, kvScales, dtype = "f32" }: AttentionRequest): readonly Diagnostic[] {
+  const { attention } = problemCodes;
+  if (kvDtype === undefined)
+    return kvScales === undefined
+      ? []
+      : [invalid(attention, "kvScales", "are of K and V with a kvDtype", "add kvDtype, or leave it out")];
+  if (widensTo(kvDtype, dtype)) return [];
+  const message = `K and V of ${kvDtype} are widened beside a Q of 16 bits, not ${dtype}`;
+  return [invalid(attention, "kvDtype", message, "dtype bf16 or f16, or leave it out")];
+}
+
 /** What gradients are not made of yet, and what has no meaning beside them. */
 function gradientsFaults(request: AttentionRequest): readonly Diagnostic[] {
   const { backward, headDim, valueDim = headDim, heads = 1, kvHeads = heads } = request;
   if (backward === undefined) return [];
   const served = "gradients are those of products, scale, causal masks and windows: leave it out";
-  const absent = ["softCap", "bias", "alibi", "offsets", "pageSize"] as const;
+  const absent = ["softCap", "bias", "alibi", "offsets", "pageSize", "kvDtype"] as const;
   const meaningless = {
     lse: ["is an input of gradients", "leave it out: the forward pass stores it with lse"],
     packHeads: ["is for few queries", "leave it out: keys add what all heads that share them give"],

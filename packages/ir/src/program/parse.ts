@@ -1,5 +1,5 @@
 /** Text to programs over named axes, with everything that is wrong with one: names, axes and dtypes are checked where they stand. */
-import { type Checked, dtypes, err, leavesOf, ok, productDType } from "@tilewright/core";
+import { type Checked, dtypes, err, leavesOf, ok, productDType, widensTo } from "@tilewright/core";
 import { Cursor, describe, ParseEnd, ParseFailure, parseCodes } from "../tile/text/cursor.ts";
 import { parseElement } from "../tile/text/dataStatements.ts";
 import { nearestHint } from "../tile/text/nearest.ts";
@@ -325,7 +325,8 @@ class Reader {
         `a product over ${k} outside a loop over it`,
         `write for ${k} { … }`,
       );
-    if (a.dtype !== b.dtype)
+    const widens = dtypes[b.dtype].bits === 8 && widensTo(b.dtype, a.dtype);
+    if (a.dtype !== b.dtype && !widens)
       c.fail(token, parseCodes.badValue, `multiplies ${a.dtype} by ${b.dtype}`, `make %${b.name} ${a.dtype}`);
     if (dtypes[productDType(a.dtype, b.dtype)].acc !== acc.dtype || acc.dtype !== "f32")
       c.fail(
