@@ -54,7 +54,7 @@ export const atomOf = (
 ): Atom | null => {
   const [x, y] = [a.dtype, weights === undefined ? b.dtype : a.dtype];
   const multiplied = (own: DType, other: DType): DType =>
-    byteFloats.includes(own) && widensTo(own, other) ? other : own;
+    own === WIDENED && widensTo(own, other) ? other : own;
   return atomFor(multiplied(x, y), multiplied(y, x), acc, {
     precision: precision === "promoted" ? undefined : precision,
     target,
@@ -63,7 +63,7 @@ export const atomOf = (
 };
 
 /** Bytes whose fragments are widened to 16 bits beside those of the other operand. */
-const byteFloats: readonly DType[] = ["e4m3", "e5m2"];
+const WIDENED: DType = "e4m3";
 
 /** Whether fragments of an operand are loaded from bytes to registers of 16 bits. */
 export const widensFragments = (problem: Problem, which: "a" | "b"): boolean =>
@@ -123,7 +123,13 @@ function pairs(
   const { dtype, layout } = problem[which];
   const across = which === "a" ? layout === "col" : layout === "row";
   const [warp, extent] = which === "a" ? [s.warpM, atom.m] : [s.warpN, atom.n];
-  return sizeOf(dtype) === 1 && !widensFragments(problem, which) && across && s.matrices >= PAIR && warp % (extent * PAIR) === 0;
+  return (
+    sizeOf(dtype) === 1 &&
+    !widensFragments(problem, which) &&
+    across &&
+    s.matrices >= PAIR &&
+    warp % (extent * PAIR) === 0
+  );
 }
 
 /** A chunk longer than k would only multiply zeros; its steps are even in number where two fragments alternate. */
@@ -272,7 +278,12 @@ function ringNeeds(problem: WeightedProblem, s: MmaSchedule, atom: Atom): Shared
     weights === undefined
       ? [
           tile("A", s.tileM, dtypes[problem.a.dtype].bits, besideFactors(s, atom, 1)),
-          tile("B", s.tileN, dtypes[problem.b.dtype].bits, besideFactors(s, atom, s.interleave ? INTERLEAVED : 1)),
+          tile(
+            "B",
+            s.tileN,
+            dtypes[problem.b.dtype].bits,
+            besideFactors(s, atom, s.interleave ? INTERLEAVED : 1),
+          ),
           ...factorTiles(s, atom),
         ]
       : [
@@ -320,9 +331,9 @@ function directives(s: MmaSchedule, problem: Problem, atom: Atom, target: Target
   const bulk = s.copy === "tma";
   const staging = stagingFor(problem, s, atom, target);
   const meeting = meetingOf(problem, s, atom);
-  // The widest copies are 16 bytes of either operand; narrower ones as wide as the wider elements say.
-  const sizes = [packedSize(problem.a.dtype), packedSize(problem.weights ? atom.b : problem.b.dtype)];
-  const copied = s.copyBytes === 16 ? Math.min(...sizes) : Math.max(...sizes);
+  // As many elements of both, and of bytes no fewer than cp.async has.
+  const { a, b, weights } = problem;
+  const copied = Math.min(packedSize(a.dtype), packedSize(weights === undefined ? b.dtype : a.dtype));
   const list: (Directive | null)[] = [
     {
       name: "stage",

@@ -190,7 +190,7 @@ function accepts(problem: Problem, _target: Target): Verdict {
         "TW1828",
         "problem.b.dtype",
         `B of ${b.dtype} would have to be widened, and only A comes through registers`,
-        "exchange the operands: D^T = B^T * A^T, the narrow one as A, row-major",
+        `exchange the operands: D^T = B^T * A^T, the narrow one as A, row-major${b.dtype === "e4m3" ? "; or use the mma backend, which widens either" : ""}`,
       );
     else if (widensA(problem) && a.layout !== "row")
       refuse(

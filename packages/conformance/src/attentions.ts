@@ -3,6 +3,7 @@ import {
   type AttentionRequest,
   biasAxes,
   createRandom,
+  kvScaleForms,
   type Problem,
   type Random,
   type Schedule,
@@ -116,6 +117,25 @@ export const attentionTable: readonly Fields[] = [
   request(40, 140, 64, { ...bf16, heads: 2, causal: "top-left", backward: "q" }),
   request(90, 70, 64, { ...bf16, causal: true, window: 30, scale: 0.2, backward: "kv" }),
   request(20, 33, 32, { heads: 2, kvHeads: 1, causal: true, backward: "kv" }),
+  // K and V of bytes with scales, by few rows whose keys are split, and by many.
+  request(3, 290, 64, { ...f16, heads: 4, kvHeads: 2, kvDtype: "e4m3", kvScales: "head", causal: true }),
+  request(1, 300, 64, {
+    ...bf16,
+    ...grouped,
+    kvDtype: "e4m3",
+    kvScales: "sequence",
+    pageSize: 16,
+    lse: true,
+  }),
+  request(40, 70, 72, { ...bf16, valueDim: 40, kvDtype: "e4m3", softCap: 2, bias: "qs", layout: "bshd" }),
+  request(70, 260, 128, {
+    ...bf16,
+    batch: 2,
+    kvDtype: "e4m3",
+    kvScales: "head",
+    offsets: "both",
+    window: 99,
+  }),
 ];
 
 /** A request from a seed: the same seed gives the same one everywhere. */
@@ -186,6 +206,8 @@ function drawnSchedule(backend: Backend, text: string, target: Target, random: R
   );
 }
 
+const NARROW_SEEDS = 2 ** 20;
+
 /** A draw as a case: its request, program and schedule. */
 export function attentionDraw(
   backend: Backend,
@@ -194,7 +216,12 @@ export function attentionDraw(
   dtypes: readonly [NonNullable<Fields["dtype"]>, ...NonNullable<Fields["dtype"]>[]],
 ) {
   const random = createRandom(seed);
-  const fields = randomAttention(random, pick(random, dtypes));
+  const drawn = randomAttention(random, pick(random, dtypes));
+  // Of a seed of its own, where the backend has them: what else is drawn stays as it is.
+  const others = createRandom(seed + NARROW_SEEDS);
+  const narrow: Fields = { ...drawn, kvDtype: "e4m3", kvScales: pick(others, kvScaleForms) };
+  const served = drawn.dtype !== "f32" && drawn.backward === undefined && others.integer(0, 1) > 0;
+  const fields = served && backend.accepts(productOf(programOf(narrow)), target).ok ? narrow : drawn;
   const text = programOf(fields);
   const schedule = drawnSchedule(backend, text, target, random);
   return { fields, text, target, seed, ...(schedule === undefined ? {} : { schedule }) };

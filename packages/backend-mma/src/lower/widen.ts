@@ -1,7 +1,7 @@
 /**
- * Fragments of 16 bits from bytes in shared memory: a byte float's exponent and mantissa are moved to their places in both halves of a word, and the difference of the exponents' biases is multiplied
- * in, which is exact for every finite element, subnormal ones included. Integer and packed arithmetic alone: targets without conversions of byte floats have it, too. A NaN counts as the number that its
- * bits would be: 480 of e4m3.
+ * Fragments of 16 bits from e4m3 in shared memory: exponent and mantissa are moved to their places in both halves of a word, and the difference of the exponents' biases is multiplied in, which is
+ * exact for every finite element, subnormal ones included. Integer and packed arithmetic alone: targets without conversions of byte floats have it, too. A NaN counts as the number that its bits would
+ * be, 480.
  */
 import {
   CannotLower,
@@ -19,50 +19,54 @@ import type { DType } from "@tilewright/core";
 import { bufferOf } from "@tilewright/ir";
 import { imm } from "@tilewright/ptx";
 
-/** How two elements of a byte each become a pair. */
+/** How two elements of e4m3 become a pair. */
 interface Form {
   /** Bits by which exponent and mantissa move down from the top of a half, and where they are then, in both halves. */
   readonly down: number;
   readonly kept: number;
-  /** The power of two between the biases, in both halves; null where there is none. */
-  readonly factor: number | null;
+  /** The power of two between the biases, in both halves. */
+  readonly factor: number;
 }
 
 const twice = (half: number): number => half * 0x10001;
 
-/** Factors are 2^8 (f16) and 2^(127 - bias) (bf16); e5m2 is the upper half of an f16. */
-const forms: Readonly<Partial<Record<DType, Partial<Record<DType, Form>>>>> = {
-  e4m3: {
-    f16: { down: 1, kept: twice(0x3f80), factor: twice(0x5c00) },
-    bf16: { down: 4, kept: twice(0x07f0), factor: twice(0x7b80) },
-  },
-  e5m2: {
-    f16: { down: 0, kept: twice(0x7f00), factor: null },
-    bf16: { down: 3, kept: twice(0x0fe0), factor: twice(0x7780) },
-  },
+/** Factors are 2^8 and 2^120. */
+const forms: Readonly<Partial<Record<DType, Form>>> = {
+  f16: { down: 1, kept: twice(0x3f80), factor: twice(0x5c00) },
+  bf16: { down: 4, kept: twice(0x07f0), factor: twice(0x7b80) },
 };
 
 /** Byte 0 of the first operand and of the second above zeros in each half: byte 3 of both is 0 (PTX ISA, prmt: each digit picks a byte of b:a). */
 const APART = 0x4303;
 /** Bytes 0 and 1 of one operand. */
 const TOGETHER = 0x1303;
-/** Tables of lop3 (PTX ISA, lop3): (a & b) | c, and a & b. */
-const [AND_OR, SIGNS] = [0xea, twice(0x8000)];
+/** Table of lop3 for (a & b) | c (PTX ISA, lop3). */
+const AND_OR = 0xea;
+const SIGNS = twice(0x8000);
 /** What is added beside a product: -0 leaves it as it is. */
 const NOTHING = twice(0x8000);
 
 /** A fragment of 16-bit elements from a tile of bytes: pairs that are neighbours by one load, others by two. */
 export function loadWidened(ctx: Context, copy: StmtOf<"copy">): void {
   const [src, dst] = [bufferOf(ctx.program, copy.src.buffer), bufferOf(ctx.program, copy.dst.buffer)];
-  const form = forms[src.dtype]?.[dst.dtype];
-  if (form === undefined) throw new CannotLower(`%${dst.name}`, `${src.dtype} is not widened to ${dst.dtype}`);
+  const form = forms[dst.dtype];
+  if (form === undefined || src.dtype !== "e4m3")
+    throw new CannotLower(`%${dst.name}`, `${src.dtype} is not widened to ${dst.dtype}`);
   const position = ownedPosition(ctx.values, ownerOf(dst));
   const tile = ownedTile(ctx, dst.name, ctx.constant(copy.dst.slot, `slot of %${dst.name}`));
   const elements = [...tile.elements].sort((x, y) => x.register - y.register);
   const together = copy.vector[0] % tile.packed === 0;
   const load = (element: (typeof elements)[number], count: number): Word => {
     const d = ctx.entry.reg("b32", "byte");
-    loadRun(ctx, null, "shared", src.dtype, count, [d], sharedAddress(ctx, copy.src, position, element.row, element.col));
+    loadRun(
+      ctx,
+      null,
+      "shared",
+      src.dtype,
+      count,
+      [d],
+      sharedAddress(ctx, copy.src, position, element.row, element.col),
+    );
     return d;
   };
   for (let i = 0; i < elements.length; i += tile.packed) {
@@ -76,18 +80,14 @@ export function loadWidened(ctx: Context, copy: StmtOf<"copy">): void {
   }
 }
 
+/** A pair from its bytes, each above zeros in its half. */
 function widen(ctx: Context, form: Form, dtype: DType, halves: Word, into: Reg): void {
-  const { down, kept, factor } = form;
-  if (factor === null) {
-    ctx.emitAny(null, "mov.b32", into, halves);
-    return;
-  }
-  const [moved, magnitude, signed] = ["moved", "magnitude", "signed"].map((name) => ctx.entry.reg("b32", name));
-  if (!moved || !magnitude || !signed) return;
-  ctx.emit(null, "shr.u32", moved, halves, imm(down));
-  ctx.emit(null, "and.b32", magnitude, moved, imm(kept));
+  const fresh = (name: string): Word => ctx.entry.reg("b32", name);
+  const [moved, magnitude, signed] = [fresh("moved"), fresh("magnitude"), fresh("signed")] as const;
+  ctx.emit(null, "shr.u32", moved, halves, imm(form.down));
+  ctx.emit(null, "and.b32", magnitude, moved, imm(form.kept));
   ctx.emitAny(null, "lop3.b32", signed, halves, pairs(ctx, SIGNS), magnitude, imm(AND_OR));
-  ctx.emitAny(null, `fma.rn.${dtype}x2`, into, signed, pairs(ctx, factor), pairs(ctx, NOTHING));
+  ctx.emitAny(null, `fma.rn.${dtype}x2`, into, signed, pairs(ctx, form.factor), pairs(ctx, NOTHING));
 }
 
 /** A constant in a register: packed arithmetic takes no immediates. */

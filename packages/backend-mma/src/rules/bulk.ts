@@ -1,6 +1,7 @@
 /** Bulk copies, and the warp of its own that makes them. */
 import { hasFeature, sizeOf } from "@tilewright/core";
 import { tensorAccessFault } from "@tilewright/ir";
+import { widensFragments } from "../nest.ts";
 import type { Rule } from "./rule.ts";
 
 export const bulkRules: readonly Rule[] = [
@@ -20,7 +21,11 @@ export const bulkRules: readonly Rule[] = [
           message: "tensor maps say where a launch's matrices are, and each group has its own",
           hint: "nearest legal: copy=cp.async",
         };
-      if (sizeOf(problem.a.dtype) === 1 && (problem.a.layout === "col" || problem.b.layout === "row"))
+      const across = (which: "a" | "b", layout: "row" | "col"): boolean =>
+        sizeOf(problem[which].dtype) === 1 &&
+        problem[which].layout === layout &&
+        !widensFragments(problem, which);
+      if (across("a", "col") || across("b", "row"))
         return {
           message:
             "bytes that do not lie along k are brought across by a swizzle that bulk copies do not have",

@@ -8,16 +8,14 @@ import {
   type Schedule,
   type Target,
 } from "@tilewright/core";
-import { atomFor, defaultSchedule } from "@tilewright/ir";
+import { defaultSchedule } from "@tilewright/ir";
 import { isLegal } from "../../src/check.ts";
+import { atomOf } from "../../src/nest.ts";
 import { scheduleModel } from "../../src/schedule.ts";
 
 /** A legal schedule: any number of atoms and warps each way, powers of two or not, each optimisation on or off by itself. */
 export function randomSchedule(random: Random, problem: Problem, target: Target): Schedule {
-  const atom = atomFor(problem.a.dtype, problem.b.dtype, problem.acc, {
-    precision: problem.precision,
-    target,
-  });
+  const atom = atomOf(problem, target);
   if (!atom) throw new Error("no instruction");
   const base = defaultSchedule(scheduleModel);
   for (;;) {

@@ -11,6 +11,8 @@ export const ampereDTypes = [
   { dtype: "u8" },
   { dtype: "f64" },
   { dtype: "f32", precision: "3xtf32" },
+  { dtype: "bf16", bDType: "e4m3" },
+  { dtype: "e4m3", bDType: "f16" },
 ] as const satisfies readonly [DTypes, ...DTypes[]];
 
 /** 8-bit floats since sm_89, and mixed signs. */

@@ -18,7 +18,7 @@ export const offsetForms = ["both", "keys"] as const;
 /** Gradients of a launch: that of Q, or those of K and V. */
 export const gradientForms = ["q", "kv"] as const;
 /** dtypes of K and V beside a Q of 16 bits. */
-export const kvDTypes = ["e4m3", "e5m2"] as const;
+export const kvDTypes = ["e4m3"] as const;
 /** What the scales of such a K and V are of: all elements, those of a head, or those of a sequence's head. */
 export const kvScaleForms = ["tensor", "head", "sequence"] as const;
 /** Axes that a bias has: batch, heads, queries, keys. The others share it. */

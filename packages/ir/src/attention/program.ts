@@ -66,7 +66,9 @@ export function forwardText(attention: Attention, views: AttentionViews = {}): s
     `  param %O ${stored}${views.O ? strided(views.O, shared, ["q", "e"]) : `[${query(r, "e")}]`}`,
     `  tile %S f32[${r}, s]`,
     `  tile %P ${dtype}[${r}, s]`,
-    ...["x", "y", "w", ...(parts ? ["m", "z", "l"] : []), ...(kv === null ? [] : ["c"])].map((name) => `  tile %${name} f32[${r}]`),
+    ...["x", "y", "w", ...(parts ? ["m", "z", "l"] : []), ...(kv === null ? [] : ["c"])].map(
+      (name) => `  tile %${name} f32[${r}]`,
+    ),
     `  tile %acc f32[${r}, e]`,
     ...(parts ? ["m1", "l1"].map((name) => `  tile %${name} f32[${r}]`) : []),
     ...(parts ? [`  tile %acc1 f32[${r}, e]`] : []),
@@ -224,8 +226,8 @@ function scored(
   const early = added !== "" || (softCap === null && (scale <= 0 || kv !== null));
   const factor = (early ? 1 : (softCap ?? scale)) * LOG2E;
   const mask = masked(attention, query);
-  const unit = kv === null ? `(${unitOf(attention)})` : "%c";
-  const score = softCap === null ? `%S * ${unit}` : `${softCap} * %S`;
+  const unit = kv === null ? `${unitOf(attention)}` : "%c";
+  const score = softCap === null ? `%S * (${unit})` : `${softCap} * %S`;
   const lines = [
     ...(softCap === null ? [] : [`map %S = tanh(%S * ${unit})`]),
     ...(early ? [`map %S = ${score}${added}`] : []),

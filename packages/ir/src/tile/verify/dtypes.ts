@@ -14,7 +14,8 @@ const accumulates = (a: DType, acc: DType): boolean =>
 export const dtypesAgree: Verifier = {
   name: "dtypes",
   code: "TW3103",
-  property: "copies keep the dtype, or widen it into fragments; A and B of an mma go together and with the accumulator",
+  property:
+    "copies keep the dtype, or widen it into fragments; A and B of an mma go together and with the accumulator",
   from: "nest",
   *check(subject) {
     const dtype = (name: string): DType => bufferAt(subject, name).dtype;
