@@ -38,6 +38,14 @@ const cases = [
     { group: 64, zeros: true },
     "tile=32x64x64 warp=16x32 stages=3 frag=1 copy=tma",
   ],
+  [
+    "sm_80",
+    "bf16",
+    [20, 48, 192],
+    { dtype: "e2m1", group: 32 },
+    `tile=32x48x64 warp=16x16 stages=2 ${usual}`,
+  ],
+  ["sm_80", "f16", [9, 32, 256], { dtype: "e2m1", group: 16 }, `tile=16x32x128 warp=16x16 stages=2 ${usual}`],
   // Persistent CTAs; chunks whose words come in several boxes.
   [
     "sm_90",

@@ -22,6 +22,13 @@ const cases = [
     "tile=16x64x64 warpgroups=1x1 stages=3 sched=tiles epi=direct peel=off",
   ],
   ["f16", [70, 128, 256], { group: 64, zeros: true }, "tile=64x64x128 warpgroups=1x1 pingPong=2 stages=3"],
+  ["bf16", [20, 80, 256], { dtype: "e2m1", group: 16 }, "tile=16x64x64 warpgroups=1x1 stages=3"],
+  [
+    "f16",
+    [9, 64, 384],
+    { dtype: "e2m1", group: 128 },
+    "tile=16x64x128 warpgroups=1x1 delayedRelease=on stages=3",
+  ],
   // Parts in two sets of registers by turns; of one chunk, and of several.
   [
     "bf16",

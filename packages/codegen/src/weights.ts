@@ -1,6 +1,7 @@
 /**
- * Weights of codes in shared memory: words whose fields lie as instructions take fragments, four codes of pairs along k. A field is put under an exponent by one lop3, which makes
- * of it a number that is exact; zero point and scale are a subtraction and a multiplication of pairs.
+ * Weights of codes in shared memory: words whose fields lie as instructions take fragments, four codes of pairs along k. A whole number is put under an exponent by one lop3, which
+ * is exact; zero point and scale are a subtraction and a multiplication of pairs. The bits of an e2m1 go to their places in a wider format, whose exponent counts from elsewhere: a
+ * power of two makes up for that, exact too.
  */
 import type { DType } from "@tilewright/core";
 import { WEIGHT_COLUMNS, WEIGHT_K } from "@tilewright/core";
@@ -29,8 +30,11 @@ interface PairForm {
   /** The exponent under which a field at bit 0 is itself plus `bias`, in both halves. */
   readonly magic: number;
   readonly bias: number;
-  /** A whole number of up to 8 bits in both halves. */
+  /** A number of up to 8 bits in both halves. */
   pair(value: number): number;
+  /** Bits of its mantissa, and of its exponent what stands for 1 (IEEE 754). */
+  readonly mantissa: number;
+  readonly one: number;
 }
 
 const twice = (half: number): number => half * 0x10001;
@@ -52,6 +56,7 @@ const forms: Readonly<Partial<Record<DType, PairForm>>> = {
     magic: 0x4300_4300,
     bias: 128,
     pair: (value) => twice(bits.bf16?.(value) ?? 0),
+    ...{ mantissa: 7, one: 127 },
   },
   // Ten bits hold the field above, too: it counts 16 times.
   f16: {
@@ -59,6 +64,7 @@ const forms: Readonly<Partial<Record<DType, PairForm>>> = {
     magic: 0x6400_6400,
     bias: 1024,
     pair: (value) => twice(bits.f16?.(value) ?? 0),
+    ...{ mantissa: 10, one: 15 },
   },
 };
 
@@ -66,6 +72,10 @@ const forms: Readonly<Partial<Record<DType, PairForm>>> = {
 const AND_OR = 0xea;
 /** A field in both halves. */
 const FIELD = 0x000f_000f;
+/** Codes of a pair begin at so many places of a word's halves. */
+const PLACES = [0, 4, 8, 12] as const;
+/** An e2m1: sign, exponent of two bits that stands for 1 at 1, one bit of mantissa (OCP Microscaling Formats). */
+const E2M1 = { sign: 3, bits: 0x7, one: 1, mantissa: 1 } as const;
 
 export function lowerWeights(ctx: Context, stmt: StmtOf<"map">): void {
   const words = codesOf(stmt);
@@ -76,7 +86,7 @@ export function lowerWeights(ctx: Context, stmt: StmtOf<"map">): void {
   // The verifier of elements says so.
   if (words === null || form === undefined || parts === null || columns === null)
     throw new TypeError("a map makes weights that no instruction takes");
-  const { zero, scale } = parts;
+  const { dtype, zero, scale } = parts;
   // A lane's 16 bytes of a block.
   const ofWords = ownedPosition(
     ctx.values,
@@ -98,15 +108,12 @@ export function lowerWeights(ctx: Context, stmt: StmtOf<"map">): void {
       const from = sharedAddress(ctx, words, ofWords, first / WEIGHT_COLUMNS, (block / WEIGHT_K) * 128);
       loadRun(ctx, null, "shared", "s32", 4, four, from);
       four.forEach((word, step) => {
-        form.fields.forEach(({ shift, field }, i) => {
+        PLACES.forEach((place, i) => {
           const [row, col] = [block + 16 * step + 8 * (i >> 1), first + 8 * (i & 1)];
           const element = at.get(`${row} ${col}`);
           if (element === undefined) throw new TypeError("a fragment has a part of each word");
-          const biased = ctx.entry.reg("b32", "weight");
-          const mask = factors.constant((FIELD << field) >>> 0);
-          const magic = factors.constant(form.magic);
-          ctx.emitAny(null, "lop3.b32", biased, shifted(ctx, null, word, shift), mask, magic, imm(AND_OR));
-          const exact = factors.without(biased, field, zero, row, col);
+          const exact =
+            dtype === "e2m1" ? factors.float(word, place) : factors.whole(word, i, zero ?? 0, row, col);
           factors.times(tile.at(element.register), exact, scale, row, col);
         });
       });
@@ -138,8 +145,58 @@ class Factors {
     });
   }
 
+  /** The whole numbers of a word's fields number `i`, without their zero point. */
+  whole(word: Word, i: number, zero: number | View, row: number, col: number): Word {
+    const { shift, field } = this.#form.fields[i] ?? { shift: 0, field: 0 };
+    const biased = this.#ctx.entry.reg("b32", "weight");
+    const mask = this.constant((FIELD << field) >>> 0);
+    const magic = this.constant(this.#form.magic);
+    this.#ctx.emitAny(
+      null,
+      "lop3.b32",
+      biased,
+      shifted(this.#ctx, null, word, shift),
+      mask,
+      magic,
+      imm(AND_OR),
+    );
+    return this.#without(biased, field, zero, row, col);
+  }
+
+  /** The floats whose bits begin at `place` in a word's halves. */
+  float(word: Word, place: number): Word {
+    const { mantissa, one, pair } = this.#form;
+    const up = mantissa - E2M1.mantissa;
+    const [sign, float] = [this.#ctx.entry.reg("b32", "weight"), this.#ctx.entry.reg("b32", "weight")];
+    this.#ctx.emitAny(
+      null,
+      "and.b32",
+      sign,
+      this.#moved(word, 15 - E2M1.sign - place),
+      this.constant(twice(0x8000)),
+    );
+    this.#ctx.emitAny(
+      null,
+      "lop3.b32",
+      float,
+      this.#moved(word, up - place),
+      this.constant(twice(E2M1.bits << up)),
+      sign,
+      imm(AND_OR),
+    );
+    return this.#fma(float, this.constant(pair(2 ** (one - E2M1.one))), this.constant(twice(0x8000)));
+  }
+
+  /** A word with its bits so many places further up, or down. */
+  #moved(word: Word, by: number): Word {
+    if (by <= 0) return shifted(this.#ctx, null, word, -by);
+    const d = this.#ctx.entry.reg("b32", "weight");
+    this.#ctx.emitAny(null, "shl.b32", d, word, imm(by));
+    return d;
+  }
+
   /** The number of a field under its exponent, without that and the zero point. */
-  without(biased: Word, field: number, zero: number | View, row: number, col: number): Word {
+  #without(biased: Word, field: number, zero: number | View, row: number, col: number): Word {
     const up = 2 ** field;
     const off =
       typeof zero === "number"

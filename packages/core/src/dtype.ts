@@ -52,8 +52,10 @@ export const widened = {
   wide: ["f16", "bf16"],
 } as const satisfies Record<string, readonly (keyof typeof dtypes)[]>;
 
-/** dtypes of weights, which have a scale for each group along k. */
-export const weightTypes = ["s4"] as const satisfies readonly (keyof typeof dtypes)[];
+/** dtypes of weights, which have a scale for each group along k; without one they are not widened. */
+export const weightTypes = ["s4", "e2m1"] as const satisfies readonly (keyof typeof dtypes)[];
+
+export type WeightType = (typeof weightTypes)[number];
 
 /** Whether elements of one dtype are widened to be multiplied with those of the other. */
 export const widensTo = (narrow: DType, wide: DType): boolean =>

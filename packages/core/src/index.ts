@@ -12,6 +12,7 @@ export {
   packedSize,
   productDType,
   sizeOf,
+  type WeightType,
   weightTypes,
   widensTo,
 } from "./dtype.ts";
@@ -113,6 +114,7 @@ export {
 } from "./problem/symbolic.ts";
 export * from "./problem/text.ts";
 export {
+  codeValue,
   packWeights,
   type UnpackedWeights,
   WEIGHT_COLUMNS,

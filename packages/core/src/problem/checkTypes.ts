@@ -1,6 +1,6 @@
 /** Which dtypes go together: operands, accumulator, precision and factors of blocks. */
 import type { Diagnostic } from "../diagnostics.ts";
-import { type DType, dtypes, mixable, mixes, productDType, widened } from "../dtype.ts";
+import { type DType, dtypes, mixable, mixes, productDType, widened, widensTo } from "../dtype.ts";
 import type { Precision, Problem } from "../problem.ts";
 import { invalid, problemCodes } from "./codes.ts";
 import { isWeights } from "./weights.ts";
@@ -22,6 +22,13 @@ const byAccumulator: Readonly<
 
 const rows = Object.values(byAccumulator);
 
+/** Whether elements without scales are multiplied: some are widened as weights only. */
+const mixesUnscaled = (a: DType, b: DType): boolean => {
+  const wide = (one: DType, other: DType): boolean =>
+    widensTo(one, other) && !widened.narrow.some((dtype) => dtype === one);
+  return mixes(a, b) && !wide(a, b) && !wide(b, a);
+};
+
 /** dtypes that can stand at a place of a request with some others: `acc`, `d.dtype`; of places that are no operand's all there are. */
 export function dtypesAt(at: string): readonly DType[] {
   const all = Object.keys(dtypes) as DType[];
@@ -35,15 +42,15 @@ export function checkDTypes(problem: Problem): Diagnostic[] {
   const { a, b, c, d, acc } = problem;
   const found: Diagnostic[] = [];
   // Of weights in the wrong place or beside another A checkWeights speaks.
-  if (isWeights(a.dtype) || isWeights(b.dtype)) {
+  if (problem.weights !== undefined || isWeights(a.dtype) || isWeights(b.dtype)) {
     if (problem.weights === undefined || !mixes(a.dtype, b.dtype)) return found;
-  } else if (!mixes(a.dtype, b.dtype))
+  } else if (!mixesUnscaled(a.dtype, b.dtype))
     found.push(
       invalid(
         problemCodes.dtypes,
         "b.dtype",
         `A is ${a.dtype} and B is ${b.dtype}`,
-        `use ${a.dtype} for both; only these mix: ${mixable.map((set) => set.join(", ")).join("; ")}; and ${widened.narrow.join(", ")} with ${widened.wide.join(", ")}`,
+        `use ${a.dtype} for both; only these mix: ${mixable.map((set) => set.join(", ")).join("; ")}; and ${widened.narrow.join(", ")} with ${widened.wide.join(", ")}${mixes(a.dtype, b.dtype) ? `; with scales ${b.dtype} is weights (--weights ${b.dtype})` : ""}`,
       ),
     );
   const row = byAccumulator[acc];

@@ -1,6 +1,6 @@
 /**
- * Weights that are stored in few bits and multiplied in the dtype of A: `D = A . dequant(W)`. Column j of B is row j of W. What a code q of a group with scale s and zero
- * point z stands for is (q - z) * s, rounded once, to nearest even, to A's dtype; without zero points z is 8.
+ * Weights that are stored in few bits and multiplied in the dtype of A: `D = A . dequant(W)`. Column j of B is row j of W. What a code q of s4 of a group with scale s and
+ * zero point z stands for is (q - z) * s, rounded once, to nearest even, to A's dtype; without zero points z is 8. A code of e2m1 stands for its value times s, rounded likewise.
  *
  * Memory order of the codes, `fragments-16x64`: blocks of 16 columns of B by 64 of k, 512 bytes each, those of one 16 columns one behind the other along k. A block has 16 bytes
  * for each of 32 lanes: the words of its four runs of 16 along k. A word has what a lane holds of 16 x 16 elements where a matrix instruction takes them from registers
@@ -10,7 +10,8 @@
  * The scales are rows of n, one for each group along k, in A's dtype; behind them, in the same way, the zero points.
  */
 import type { Diagnostic } from "../diagnostics.ts";
-import { type DType, weightTypes } from "../dtype.ts";
+import { type DType, type WeightType, weightTypes } from "../dtype.ts";
+import { decode } from "../numerics/formats.ts";
 import {
   bytesOfStorage,
   decodeArray,
@@ -32,10 +33,17 @@ export const WEIGHT_WORDS = 128;
 /** What a code stands for 0 where there are no zero points. */
 export const WEIGHT_ZERO = 8;
 /** Weights along k under one scale. */
-export const weightGroups = [32, 64, 128] as const;
+export const weightGroups = [16, 32, 64, 128] as const;
 
 /** Whether a dtype is of weights alone. */
-export const isWeights = (dtype: DType): boolean => (weightTypes as readonly DType[]).includes(dtype);
+export const isWeights = (dtype: DType): boolean => dtype === "s4";
+
+/** Whether weights may have a dtype. */
+const isWeightType = (dtype: DType): dtype is WeightType => weightTypes.some((each) => each === dtype);
+
+/** The number that a code from 0 to 15 is before it is scaled; a whole one is counted from its zero point. */
+export const codeValue = (dtype: WeightType, code: number): number =>
+  dtype === "s4" ? code : decode("e2m1", code);
 
 /** Rows of blocks, and words of a row, of the codes as a matrix of words, one row behind the other; null where B has elements. */
 export const weightMatrix = ({
@@ -102,11 +110,11 @@ export interface UnpackedWeights {
   readonly n: number;
   /** A multiple of 64 and of the group. */
   readonly k: number;
-  /** n rows of k codes from 0 to 15, one an entry. */
+  /** n rows of k codes from 0 to 15, one an entry: of s4 the number, of e2m1 its bits. */
   readonly codes: ArrayLike<number>;
   /** n rows of k / group scales. */
   readonly scales: ArrayLike<number>;
-  /** n rows of k / group zero points from 0 to 15; 8 for all unless given. */
+  /** n rows of k / group zero points of s4 from 0 to 15; 8 for all unless given. */
   readonly zeros?: ArrayLike<number>;
   readonly group: number;
   /** A's dtype. */
@@ -151,9 +159,15 @@ export function unpackWeights(
   b: Storage | Float64Array,
   sfb: Uint8Array | null,
 ): Float64Array | null {
-  const { n, k, weights } = problem;
+  const {
+    n,
+    k,
+    weights,
+    b: { dtype },
+  } = problem;
   const factors = weightFactors(problem);
-  if (weights === undefined || factors === null || b instanceof Float64Array) return null;
+  if (weights === undefined || factors === null || b instanceof Float64Array || !isWeightType(dtype))
+    return null;
   if (sfb === null) throw new TypeError("the reference needs the scales of the weights");
   const [rows, columns] = factors.shape;
   const values = decodeArray(factors.dtype, storageFromBytes(factors.dtype, sfb, rows * columns));
@@ -161,9 +175,10 @@ export function unpackWeights(
   const out = new Float64Array(n * k);
   eachPlace([n, k], (column, along, word, bit) => {
     const group = Math.floor(along / weights.group);
-    const zero = weights.zeros ? (values[(factors.groups + group) * n + column] ?? 0) : WEIGHT_ZERO;
-    const code = ((words[word] ?? 0) >>> bit) & 15;
-    out[column * k + along] = roundTo(factors.dtype, (code - zero) * (values[group * n + column] ?? 0));
+    const point = weights.zeros ? (values[(factors.groups + group) * n + column] ?? 0) : WEIGHT_ZERO;
+    const code = codeValue(dtype, ((words[word] ?? 0) >>> bit) & 15);
+    const value = dtype === "s4" ? code - point : code;
+    out[column * k + along] = roundTo(factors.dtype, value * (values[group * n + column] ?? 0));
   });
   return out;
 }
@@ -189,8 +204,10 @@ export function checkWeights(problem: Problem): readonly Diagnostic[] {
       if (isWeights(dtype)) fault(at, `${dtype} is of weights, whose groups have scales`, weightsInstead);
     return found;
   }
-  if (!isWeights(b.dtype))
+  if (!isWeightType(b.dtype))
     fault("b.dtype", `weights are ${weightTypes.join(" or ")}, not ${b.dtype}`, `use ${weightTypes[0]}`);
+  else if (weights.zeros && b.dtype !== "s4")
+    fault("weights.zeros", `codes of ${b.dtype} have no zero point`, "leave zeros out, or use weights s4");
   if (a.dtype !== "bf16" && a.dtype !== "f16")
     fault("a.dtype", `A of ${a.dtype} is not multiplied by weights`, "use bf16 or f16");
   const { group } = weights;

@@ -136,8 +136,8 @@ const blockScales = z
     "f32 factors of e4m3 and e5m2, buffers sfa and sfb of the launch: of each row of A (column of B) and 128 along K, 128 along K after the other; or of squares of 128, their K contiguous and padded to a multiple of 4",
   );
 
-const group = integer(1, "elements along k under one scale: 32, 64 or 128");
-const zeros = z.boolean().describe("whether each group has a zero point beside its scale");
+const group = integer(1, "elements along k under one scale: 16, 32, 64 or 128");
+const zeros = z.boolean().describe("whether each group of s4 has a zero point beside its scale");
 const weights = z
   .strictObject({ group, zeros })
   .optional()
@@ -147,7 +147,9 @@ const weights = z
 const weightsRequest = z
   .strictObject({ dtype: z.enum(weightTypes).optional(), group: group.optional(), zeros: zeros.optional() })
   .optional()
-  .describe("weights in few bits instead of B, s4 in groups of 128 unless told otherwise; A is bf16 or f16");
+  .describe(
+    "weights in few bits instead of B, s4 (or e2m1) in groups of 128 unless told otherwise; A is bf16 or f16",
+  );
 
 const gated = z
   .enum(gatedForms)

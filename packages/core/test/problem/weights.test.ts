@@ -36,6 +36,27 @@ test.each(["bf16", "f16"] as const)(
   },
 );
 
+test("codes of e2m1 with a scale come back out of memory", () => {
+  // OCP Microscaling Formats, table of e2m1.
+  const values = [0, 0.5, 1, 1.5, 2, 3, 4, 6];
+  const codes = Uint8Array.from({ length: n * k }, (_, i) => (i * 7) % 16);
+  const scales = Float64Array.from({ length: n * (k / 16) }, (_, i) => 2 ** ((i % 9) - 4));
+  const { b, sfb } = packWeights({ n, k, group: 16, codes, scales, dtype: "bf16" });
+  const weights = { dtype: "e2m1", group: 16 } as const;
+  const problem = defineProblem({ m: k, n, k, weights, d: { dtype: "f32" } });
+  if (!problem.ok) throw new Error(JSON.stringify(problem.error));
+  const a = Uint16Array.from({ length: k * k }, (_, i) => (i % (k + 1) === 0 ? 0x3f80 : 0));
+  const { d } = referenceGemm(problem.value, { a, b, sfb });
+  const expected = Float64Array.from({ length: k * n }, (_, i) => {
+    const [row, column] = [Math.floor(i / n), i % n];
+    const code = codes[column * k + row] ?? 0;
+    const scale = scales[column * (k / 16) + Math.floor(row / 16)] ?? 0;
+    // Sums with zeros have no negative zero.
+    return (code > 7 ? -1 : 1) * (values[code % 8] ?? 0) * scale + 0;
+  });
+  expect(d.values).toEqual(expected);
+});
+
 test("the first word has what lane 0 holds of 16 x 16 weights", () => {
   const codes = new Uint8Array(16 * 64);
   const place = (column: number, along: number, code: number): void => {
@@ -85,6 +106,8 @@ test("requests that contradict themselves are refused by name", () => {
   expect(refused({ ...usual, weights: {}, batch: { kind: "strided", count: 2 } })).toEqual(["TW1021 batch"]);
   expect(refused({ ...usual, weights: {}, op: "ffn" })).toContain("TW1021 gated");
   expect(refused({ ...usual, weights: {}, symbolic: { m: {} } })).toEqual([]);
+  expect(refused({ ...usual, weights: { dtype: "e2m1", zeros: true } })).toEqual(["TW1021 weights.zeros"]);
+  expect(refused({ ...usual, dtype: "bf16", b: { dtype: "e2m1" } })).toEqual(["TW1006 b.dtype"]);
   expect(refused({ ...usual, weights: {}, symbolic: { k: {} } })).toContain("TW1021 symbolic.k");
   expect(refused({ ...usual, dtype: "bf16", b: { dtype: "s4" } })).toEqual(["TW1021 b.dtype"]);
 });

@@ -9,6 +9,7 @@ import {
   WEIGHT_K,
   WEIGHT_WORDS,
   WEIGHT_ZERO,
+  type WeightType,
   weightFactors,
 } from "@tilewright/core";
 import { add, div, lit, mul } from "./expr.ts";
@@ -17,7 +18,7 @@ import type { ElementExpr, Expr, Ownership, OwnershipMode, Stmt, View } from "./
 /** Words of codes that a statement reads; null where it reads none. */
 export function codesOf(stmt: Stmt): View | null {
   if (stmt.kind !== "map") return null;
-  const leaf = leavesOf(stmt.value).find((each) => each.kind === "view" && each.codes === true);
+  const leaf = leavesOf(stmt.value).find((each) => each.kind === "view" && each.codes !== undefined);
   return leaf?.kind === "view" ? leaf.view : null;
 }
 
@@ -43,7 +44,7 @@ export function weightTiles(
   return [{ name: "B", bytes, align: 1 }, ...names.map((name) => ({ name, bytes: factors, align: 1 }))];
 }
 
-/** What weights are of a chunk of `rows` along k and `cols` columns whose codes, and factors, begin there: (code - zero point) * scale. */
+/** What weights are of a chunk of `rows` along k and `cols` columns whose codes, and factors, begin there: (code - zero point) * scale; of e2m1 without zero point. */
 export function weightValue(
   problem: Problem,
   [rows, cols]: readonly [number, number],
@@ -54,22 +55,25 @@ export function weightValue(
     buffer: string,
     at: readonly [Expr, Expr],
     extent: readonly [number, number],
-    codes: { readonly codes?: true } = {},
+    codes: { readonly codes?: WeightType } = {},
   ): ElementExpr => ({
     kind: "leaf",
     leaf: { kind: "view", view: { buffer, slot: lit(0), origin: at, extent }, ...codes },
   });
   const factors = (before: number): ElementExpr =>
     leaf("SFB", [add(origin.factors[0], before), origin.factors[1]], [Math.max(1, rows / group), cols]);
-  const code = leaf("B", origin.words, codeExtent([rows, cols]), { codes: true });
+  const dtype = problem.b.dtype === "e2m1" ? "e2m1" : "s4";
+  const code = leaf("B", origin.words, codeExtent([rows, cols]), { codes: dtype });
+  const scaled = (value: ElementExpr): ElementExpr => ({
+    kind: "apply",
+    fn: "mul",
+    args: [value, factors(0)],
+  });
+  if (dtype === "e2m1") return scaled(code);
   const zero: ElementExpr = zeros
     ? factors(weightFactors(problem)?.groups ?? 0)
     : { kind: "number", value: WEIGHT_ZERO };
-  return {
-    kind: "apply",
-    fn: "mul",
-    args: [{ kind: "apply", fn: "sub", args: [code, zero] }, factors(0)],
-  };
+  return scaled({ kind: "apply", fn: "sub", args: [code, zero] });
 }
 
 /** Rows `from` to `from + count - 1` of a tile of `rows` that a map makes of codes and factors: the same parts of what it reads, which has them in runs. */
@@ -89,20 +93,25 @@ export function rowsOfWeights(view: View, rows: number, from: Expr, count: numbe
   };
 }
 
-/** Zero point and scale of an expression `(codes %words - zero) * scale`; null of others. */
-export function weightScaling(
-  value: ElementExpr,
-): { readonly zero: number | View; readonly scale: View } | null {
+/** Parts of an expression `(codes %words - zero) * scale`, or of one without a zero point (null) where codes are of e2m1; null of others. */
+export function weightScaling(value: ElementExpr): {
+  readonly dtype: WeightType;
+  readonly zero: number | View | null;
+  readonly scale: View;
+} | null {
   const args = (e: ElementExpr | undefined, fn: FunctionName): readonly ElementExpr[] =>
     e?.kind === "apply" && e.fn === fn ? e.args : [];
   const view = (e: ElementExpr | undefined): View | null =>
-    e?.kind === "leaf" && e.leaf.kind === "view" && e.leaf.codes !== true ? e.leaf.view : null;
-  const [difference, factor] = args(value, "mul");
-  const [codes, subtracted] = args(difference, "sub");
-  const zero = subtracted?.kind === "number" ? subtracted.value : view(subtracted);
+    e?.kind === "leaf" && e.leaf.kind === "view" && e.leaf.codes === undefined ? e.leaf.view : null;
+  const codes = (e: ElementExpr | undefined): WeightType | null =>
+    e?.kind === "leaf" && e.leaf.kind === "view" ? (e.leaf.codes ?? null) : null;
+  const [unscaled, factor] = args(value, "mul");
   const scale = view(factor);
-  const ofCodes = codes?.kind === "leaf" && codes.leaf.kind === "view" && codes.leaf.codes === true;
-  return ofCodes && zero !== null && scale !== null ? { zero, scale } : null;
+  if (scale === null) return null;
+  if (codes(unscaled) === "e2m1") return { dtype: "e2m1", zero: null, scale };
+  const [code, subtracted] = args(unscaled, "sub");
+  const zero = subtracted?.kind === "number" ? subtracted.value : view(subtracted);
+  return codes(code) === "s4" && zero !== null ? { dtype: "s4", zero, scale } : null;
 }
 
 /** What a lane holds of 16 x 16 weights, whatever the order of its registers: of rows along k, and of columns. */

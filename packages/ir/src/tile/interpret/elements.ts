@@ -1,5 +1,6 @@
 /** `map` and `reduce.row` on places, in f32 arithmetic. */
 import {
+  codeValue,
   fmaF32,
   foldExpression,
   functionNamed,
@@ -8,6 +9,7 @@ import {
   WEIGHT_COLUMNS,
   WEIGHT_K,
   WEIGHT_WORDS,
+  type WeightType,
   weightPlace,
 } from "@tilewright/core";
 import { type ElementStmt, elementDomain } from "../elements.ts";
@@ -18,7 +20,7 @@ import { memoryType, storeOf } from "./tileOps.ts";
 /** A leaf whose view is a place. */
 type Source =
   | { readonly kind: "row" | "col"; readonly from: number }
-  | { readonly kind: "place"; readonly place: Place; readonly codes: boolean };
+  | { readonly kind: "place"; readonly place: Place; readonly codes: WeightType | null };
 
 /** Bits of a code. */
 const CODE_MASK = 15;
@@ -39,7 +41,7 @@ export function runElements(
     if (leaf.kind !== "view") return { kind: leaf.kind, from: from[counted++] ?? 0 };
     const place = sources[next++];
     if (place === undefined) throw new RangeError("a place for each view");
-    return { kind: "place", place, codes: leaf.codes === true };
+    return { kind: "place", place, codes: leaf.codes ?? null };
   });
   const [rows, cols] = elementDomain(stmt);
   const inside = sources.map((place) => {
@@ -68,13 +70,14 @@ export function runElements(
       if (box === undefined) return zero;
       const { data, rowStride, colStride } = place.memory;
       const start = offsetOf(place, 0, 0);
-      if (leaf.codes)
+      const { codes } = leaf;
+      if (codes !== null)
         return (row, col) => {
           const [word, bit] = weightPlace(row, col);
           const r = Math.floor(col / WEIGHT_COLUMNS);
           const c = Math.floor(row / WEIGHT_K) * WEIGHT_WORDS + word;
           if (r < box.row0 || r >= box.row1 || c < box.col0 || c >= box.col1) return 0;
-          return ((data[start + r * rowStride + c * colStride] ?? 0) >>> bit) & CODE_MASK;
+          return codeValue(codes, ((data[start + r * rowStride + c * colStride] ?? 0) >>> bit) & CODE_MASK);
         };
       const [eachRow, eachCol] = [rows / place.rows, cols / place.cols];
       return (row, col) => {

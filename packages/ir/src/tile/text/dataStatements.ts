@@ -1,5 +1,11 @@
 /** Statements that compute with elements of tiles: `map` and `reduce.row`, and the expressions in them. */
-import { type Expression, elementCalls, type FunctionName, printExpression } from "@tilewright/core";
+import {
+  type Expression,
+  elementCalls,
+  type FunctionName,
+  printExpression,
+  weightTypes,
+} from "@tilewright/core";
 import { printExpr } from "../printExpr.ts";
 import { type ElementExpr, type ElementLeaf, rowReductions } from "../types.ts";
 import { type Clause, integerClause } from "./clause.ts";
@@ -98,9 +104,12 @@ function parseCall<L>(c: Cursor, leaf: LeafParser<L>): Expression<L> {
   return { kind: "apply", fn: token.text as FunctionName, args };
 }
 
-/** `%tile`, a part of one, `codes %words`, or the element's own `row` or `col`, `row[%mt * 64]` where rows are counted from there. */
+/** `%tile`, a part of one, `codes %words` of s4 (`codes:e2m1 %words`), or the element's own `row` or `col`, `row[%mt * 64]` where rows are counted from there. */
 const elementLeaf: LeafParser<ElementLeaf> = (c) => {
-  if (c.eat("codes")) return { kind: "view", view: parseView(c), codes: true };
+  if (c.eat("codes")) {
+    const codes = c.eat(":") ? c.oneOf(weightTypes, "dtypes of weights") : "s4";
+    return { kind: "view", view: parseView(c), codes };
+  }
   if (c.peek().kind === "name") return { kind: "view", view: parseView(c) };
   const kind = (["row", "col"] as const).find((axis) => c.eat(axis));
   if (kind === undefined) return null;
@@ -116,7 +125,7 @@ const value: Field<ElementExpr> = {
   print: (e, buffers) =>
     printExpression(e, (leaf) =>
       leaf.kind === "view"
-        ? `${leaf.codes ? "codes " : ""}${printView(leaf.view, buffers)}`
+        ? `${leaf.codes === undefined ? "" : leaf.codes === "s4" ? "codes " : `codes:${leaf.codes} `}${printView(leaf.view, buffers)}`
         : leaf.from === undefined
           ? leaf.kind
           : `${leaf.kind}[${printExpr(leaf.from)}]`,

@@ -1,5 +1,5 @@
 /** Statements of all stages. */
-import type { EpilogueStep, Expression, Scalar } from "@tilewright/core";
+import type { EpilogueStep, Expression, Scalar, WeightType } from "@tilewright/core";
 import type { LineOrder } from "../lineOrder.ts";
 import type { Columns, Transport, View } from "./buffers.ts";
 import type { MachineStmt } from "./machineStatements.ts";
@@ -8,10 +8,10 @@ import type { Raster, ReductionKind, Split, StreamK, TileLoop, TileScheduler } f
 
 /**
  * What an expression of elements begins with: an element of a view (which has as many rows and columns, or fewer, each then for a run of them), or the element's own row or column in
- * the tile, counted from there on. `codes`: the view has words of weights, a row for 16 columns and 128 words for 64 rows (core, `problem/weights.ts`), and the leaf is the element's code.
+ * the tile, counted from there on. `codes`: the view has words of weights, a row for 16 columns and 128 words for 64 rows (core, `problem/weights.ts`), and the leaf is what the element's code is in that dtype.
  */
 export type ElementLeaf =
-  | { readonly kind: "view"; readonly view: View; readonly codes?: true }
+  | { readonly kind: "view"; readonly view: View; readonly codes?: WeightType }
   | { readonly kind: "row" | "col"; readonly from?: Expr };
 
 /** An expression of one element of a tile. */

@@ -128,7 +128,7 @@ function* weightFaults(subject: Subject, at: Site, stmt: ElementStmt, words: Vie
     yield {
       at,
       message: "makes weights of codes in another way",
-      hint: "write (codes %words - zero) * %scales",
+      hint: "write (codes %words - zero) * %scales, or codes:e2m1 %words * %scales",
     };
   if (dst.space !== "register" || (dst.dtype !== "bf16" && dst.dtype !== "f16"))
     yield {
