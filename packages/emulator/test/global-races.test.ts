@@ -202,6 +202,55 @@ const cases: readonly Case[] = [
     body: "ld.global.u32 %r1, [%d1]; add.u32 %r1, %r1, 1; st.global.u32 [%d1], %r1; ld.global.u32 %r2, [%d1];",
   },
   {
+    rule: "H095",
+    name: "a word that all lanes have read, written by one",
+    body: "ld.global.u32 %r1, [%d0]; @%p1 st.global.u32 [%d0], 1;",
+  },
+  {
+    name: "a word that all lanes have read, written by one after bar.warp.sync",
+    body: "ld.global.u32 %r1, [%d0]; bar.warp.sync -1; @%p1 st.global.u32 [%d0], 1;",
+  },
+  {
+    name: "a word that one lane of those that are there has read, and written",
+    body: "@%p1 ld.global.u32 %r1, [%d0]; @%p1 st.global.u32 [%d0], 1;",
+  },
+  {
+    rule: "H095",
+    name: "an atomic on a neighbour lane's word, and a store",
+    body: "red.global.add.u32 [%d1], 1; xor.b32 %r1, %t, 1; mad.wide.u32 %d3, %r1, 4, %d0; st.global.u32 [%d3], %t;",
+  },
+  {
+    rule: "H092",
+    name: "a plain load of what another block's atomics add to",
+    ...two,
+    body: "@%p0 red.global.add.u32 [%d1], 1; @!%p0 ld.global.u32 %r2, [%d1];",
+  },
+  {
+    rule: "H092",
+    name: "atomics on what another block has read plainly",
+    ...two,
+    body: "@%p0 ld.global.u32 %r2, [%d1]; @!%p0 red.global.add.u32 [%d1], 1;",
+  },
+  {
+    name: "a lane's own word by a plain store, a barrier, and atomics of all",
+    block: 64,
+    body: "st.global.u32 [%d1], 0; bar.sync 0; red.global.add.u32 [%d0], %t; xor.b32 %r1, %t, 32; mad.wide.u32 %d3, %r1, 4, %d0; red.global.add.u32 [%d3], %t;",
+  },
+  ...([1, 2] as const).flatMap((bytes) => {
+    const store = `mad.wide.u32 %d3, %t, ${bytes}, %d0; st.global.u${8 * bytes} [%d3], 1; ld.global.u${8 * bytes} %h1, [%d3];`;
+    const other = (far: number): string =>
+      `xor.b32 %r1, %t, ${far}; mad.wide.u32 %d3, %r1, ${bytes}, %d0; ld.global.u${8 * bytes} %h1, [%d3];`;
+    return [
+      { rule: "H095", name: `a neighbour lane's ${8 * bytes} bits`, body: store + other(1) },
+      { rule: "H092", name: `another warp's ${8 * bytes} bits`, block: 64, body: store + other(32) },
+      {
+        name: `another warp's ${8 * bytes} bits behind a barrier`,
+        block: 64,
+        body: `${store}bar.sync 0;${other(32)}`,
+      },
+    ];
+  }),
+  {
     rule: "H096",
     name: "atomics of a block's scope on another block's counter",
     ...two,

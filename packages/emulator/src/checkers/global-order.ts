@@ -7,12 +7,14 @@ import type { Warp } from "../machine/state.ts";
 import { type Arena, heapBase } from "../memory/arena.ts";
 import { type AccessKind, GlobalReports, type Place } from "./global-reports.ts";
 import {
-  type AccessRecord,
   type GlobalShadow,
-  infoScopeShift,
-  infoStrong,
+  kept,
+  lineShift,
+  placeInPage,
   wordInPage,
+  wordsPerPage,
 } from "./global-shadow.ts";
+import { type AccessRecord, type Histories, infoScopeShift, infoStrong, isWide } from "./histories.ts";
 import type { AsyncOp, Race } from "./race.ts";
 import type { RaceReport } from "./race-reports.ts";
 import { byteMasks, severalLanes } from "./shadow.ts";
@@ -50,6 +52,7 @@ export class GlobalOrder {
   readonly #clock: Int32Array;
   readonly #arena: Arena;
   readonly #shadow: GlobalShadow;
+  readonly #histories: Histories;
   readonly #reports: GlobalReports;
   /** The operation that has accessed memory last, and the node of its record. */
   #operation: AsyncOp | null = null;
@@ -58,6 +61,7 @@ export class GlobalOrder {
   /** @param sites instructions of the kernel. */
   constructor(shadow: GlobalShadow, arena: Arena, report: RaceReport, place: Place, sites: number) {
     this.#shadow = shadow;
+    this.#histories = shadow.histories;
     this.#arena = arena;
     this.#reports = new GlobalReports(arena, report, place);
     const slots = (): Int32Array => new Int32Array(4 * sites);
@@ -79,39 +83,36 @@ export class GlobalOrder {
     this.#clock[slot] = clock;
     const strong =
       (bits & strength.strong) === 0 ? 0 : infoStrong | (((bits >> scopeShift) & 3) << infoScopeShift);
-    const record = this.#shadow.record(race.cluster, w.agent, clock, site, bytesOf(x, size) | strong);
-    this.own[slot] = this.#shadow.first(record);
+    const record = this.#histories.record(race.cluster, w.agent, clock, site, bytesOf(x, size) | strong);
+    this.own[slot] = this.#histories.first(record);
     this.from[slot] = -1;
     this.to[slot] = -1;
     this.cleared[slot] = 0;
     return slot;
   }
 
-  /** Atomics of a whole warp on words near one another, which only atomics have accessed. False where words have to be looked into; doing those again does no harm. */
-  atomics(race: Race, w: Warp, places: Int32Array, { at, size, site, bits }: Lanes): boolean {
+  /** Atomics by the lanes of `mask` on words that only atomics have accessed. False where words have to be looked into; doing those again does no harm. */
+  atomics(race: Race, w: Warp, mask: number, places: Int32Array, { at, size, site, bits }: Lanes): boolean {
     if (size !== 4 || (bits & strength.atomic) === 0) return false;
-    const shadow = this.#shadow;
-    let [low, high] = [places[at] as number, places[at] as number];
-    for (let k = at + 1; k < at + 32; k++) {
-      const x = places[k] as number;
-      if (x < low) low = x;
-      else if (x > high) high = x;
-    }
-    const words = ((high - low) >> 2) + 1;
-    const first = wordInPage(low);
-    if (low < heapBase || words > 2048 || wordInPage(high) !== first + words - 1) return false;
-    const slot = this.slot(race, w, low, size, site, bits);
-    const own = this.own[slot] as number;
-    if (!shadow.isWide(own)) return false;
-    const { reads, writes, writeLane } = shadow.page(low, words);
-    let wide = own;
+    const own = this.own[this.slot(race, w, 0, size, site, bits)] as number;
+    if (!isWide(own)) return false;
+    const first = places[at + 31 - Math.clz32(mask & -mask)] as number;
+    if (first < heapBase) return false;
+    let base = placeInPage(first, 0);
+    let { writes, writeLane, split } = this.#shadow.whole(base);
     for (let lane = 0; lane < 32; lane++) {
-      const q = first + (((places[at + lane] as number) - low) >> 2);
-      const writer = writes[q] as number;
-      if (reads[q] !== 0) return false;
-      if (writer !== 0 && writer !== wide) {
-        if (!shadow.isWide(writer)) return false;
-        wide = writer;
+      if (((mask >>> lane) & 1) === 0) continue;
+      const x = places[at + lane] as number;
+      let q = (x - base) >>> 2;
+      if (q >= wordsPerPage || split[q >> lineShift] !== kept.atomics) {
+        if (x < heapBase) return false;
+        const page = this.#shadow.atomicPage(x);
+        ({ writes, writeLane, split } = page);
+        base = placeInPage(x, 0);
+        q = wordInPage(x);
+        const writer = writes[q] as number;
+        const apart = split[q >> lineShift] !== kept.atomics;
+        if (apart && (page.reads[q] !== 0 || (writer !== 0 && !isWide(writer)))) return false;
       }
       writes[q] = own;
       writeLane[q] = lane;
@@ -123,7 +124,7 @@ export class GlobalOrder {
   after(slot: number, old: number, kind: AccessKind): number {
     if (old !== this.from[slot]) {
       this.from[slot] = old;
-      this.to[slot] = this.#shadow.after(old, this.own[slot] as number, kind);
+      this.to[slot] = this.#histories.after(old, this.own[slot] as number, kind);
     }
     return this.to[slot] as number;
   }
@@ -131,7 +132,7 @@ export class GlobalOrder {
   /** Whether an access surely comes after the write of a line; `alike`: by the same lanes, if it is the same warp's. */
   passes(race: Race, w: Warp, slot: number, writer: number, alike: boolean): boolean {
     if (writer === this.cleared[slot]) return true;
-    if (alike && this.#shadow.isOnly(writer, race.cluster, w.agent, 15)) return true;
+    if (alike && this.#histories.isOnly(writer, race.cluster, w.agent, 15)) return true;
     if (!this.harmless(race, w.agent, slot, writer)) return false;
     this.cleared[slot] = writer;
     return true;
@@ -154,8 +155,8 @@ export class GlobalOrder {
     }
     const mine = this.#mine(slot);
     let clear = true;
-    for (let node = writer; node !== 0; node = this.#shadow.before(node)) {
-      const other = this.#shadow.of(node);
+    for (let node = writer; node !== 0; node = this.#histories.before(node)) {
+      const other = this.#histories.of(node);
       if ((other.info & mine.info & 15) === 0) continue;
       const relation = this.#relation(race, w.agent, mine, other);
       if (relation !== "ordered") clear = false;
@@ -185,12 +186,12 @@ export class GlobalOrder {
   ): boolean {
     if (this.harmless(race, w.agent, slot, last)) {
       if (did === "write") this.cleared[slot] = last;
-      return this.#shadow.covers(this.own[slot] as number, last);
+      return this.#histories.covers(this.own[slot] as number, last);
     }
     const mine = this.#mine(slot);
     let [covers, clear] = [true, true];
-    for (let node = last; node !== 0; node = this.#shadow.before(node)) {
-      const other = this.#shadow.of(node);
+    for (let node = last; node !== 0; node = this.#histories.before(node)) {
+      const other = this.#histories.of(node);
       if ((other.info & ~mine.info & 15) !== 0) covers = false;
       if ((other.info & mine.info & 15) === 0) continue;
       const relation = this.#relation(race, w.agent, mine, other);
@@ -218,11 +219,11 @@ export class GlobalOrder {
 
   /** Whether a node, mostly one with none before it, is surely before the record of a slot, or both are strong enough. Makes no objects. */
   harmless(race: Race, agent: number, slot: number, node: number): boolean {
-    const shadow = this.#shadow;
-    if (shadow.before(node) !== 0) return false;
-    const { records } = shadow;
-    const other = shadow.recordAt(node);
-    const mine = shadow.recordAt(this.own[slot] as number);
+    const histories = this.#histories;
+    if (histories.before(node) !== 0) return false;
+    const { records } = histories;
+    const other = histories.recordAt(node);
+    const mine = histories.recordAt(this.own[slot] as number);
     const [a, b] = [records[mine + 4] as number, records[other + 4] as number];
     const strong = (a & b & infoStrong) !== 0;
     const scope = strong ? Math.min((a >> infoScopeShift) & 3, (b >> infoScopeShift) & 3) : -1;
@@ -235,7 +236,7 @@ export class GlobalOrder {
   }
 
   #mine(slot: number): AccessRecord {
-    return this.#shadow.of(this.own[slot] as number);
+    return this.#histories.of(this.own[slot] as number);
   }
 
   /** How an access by a warp, or by an operation that it issues now, stands to one before it. */
@@ -261,8 +262,8 @@ export class GlobalOrder {
     if (this.#operation === op) return this.#operationNode;
     this.#operation = op;
     const info = 15 | (reduces ? infoStrong | (2 << infoScopeShift) : 0);
-    const record = this.#shadow.record(race.cluster, op.engine, op.clock, op.instruction.index, info);
-    this.#operationNode = this.#shadow.first(record);
+    const record = this.#histories.record(race.cluster, op.engine, op.clock, op.instruction.index, info);
+    this.#operationNode = this.#histories.first(record);
     return this.#operationNode;
   }
 
@@ -277,11 +278,11 @@ export class GlobalOrder {
     did: AccessKind,
   ): boolean {
     const { clocks } = race;
-    const mine = this.#shadow.of(own);
+    const mine = this.#histories.of(own);
     const me = op.warp.agent;
     let clear = true;
-    for (let node = last; node !== 0; node = this.#shadow.before(node)) {
-      const other = this.#shadow.of(node);
+    for (let node = last; node !== 0; node = this.#histories.before(node)) {
+      const other = this.#histories.of(node);
       const near = other.cluster === race.cluster;
       // Of one operation, or of lanes of one instruction.
       if (near && other.agent === op.engine && other.clock === op.clock) continue;

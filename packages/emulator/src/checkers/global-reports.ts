@@ -1,7 +1,7 @@
 /** What the checker of global memory says: which rule a pair of accesses breaks, and in which words. */
 import { placeOf, type Warp } from "../machine/state.ts";
 import { type Arena, globalTag } from "../memory/arena.ts";
-import type { AccessRecord } from "./global-shadow.ts";
+import type { AccessRecord } from "./histories.ts";
 import type { Race } from "./race.ts";
 import type { RaceReport } from "./race-reports.ts";
 import type { RuleId } from "./rules.ts";

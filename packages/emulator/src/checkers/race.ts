@@ -10,8 +10,10 @@ import type { Block, Warp } from "../machine/state.ts";
 import { AsyncAccesses } from "./async-accesses.ts";
 import { Clocks } from "./clocks.ts";
 import type { GlobalRace } from "./global-race.ts";
+import { Overwrites } from "./overwrites.ts";
 import { type RaceReport, RaceReports } from "./race-reports.ts";
-import { byteMasks, clockShift, Shadow, severalLanes, wholeWord, writeKind } from "./shadow.ts";
+import { RemoteAccesses } from "./remote-accesses.ts";
+import { clockShift, Shadow, severalLanes, wholeWord, writeKind } from "./shadow.ts";
 
 export { Clocks } from "./clocks.ts";
 export { Carried } from "./handed.ts";
@@ -41,17 +43,6 @@ export interface RaceFields {
   readonly words: () => Int32Array;
 }
 
-/** A write over another warp's that nothing orders, before it is known whether it changes anything. */
-interface Overwrite {
-  readonly warp: Warp;
-  readonly q: number;
-  readonly bytes: number;
-  readonly site: number;
-  readonly writer: number;
-  readonly writeSite: number;
-  readonly before: number;
-}
-
 /** The shadow of the shared windows of a cluster. */
 export class Race {
   clocks: Clocks;
@@ -62,9 +53,8 @@ export class Race {
   readonly #warps: number;
   readonly #shadow: Shadow;
   readonly #reports: RaceReports;
-  /** Clock and instruction of each agent's last access to each block's window, other than by its own warps. */
-  #remote: Map<number, { clock: number; site: number }>[] = [];
-  #overwrites: Overwrite[] = [];
+  readonly #remote: RemoteAccesses;
+  readonly #overwrites: Overwrites;
   #operation: AsyncAccesses | null = null;
   /** Place of one lane's read. */
   readonly #place = new Int32Array(32);
@@ -74,36 +64,17 @@ export class Race {
     this.#warps = fields.blocks * fields.warpsPerBlock;
     this.#shadow = new Shadow(fields.base, fields.blocks * fields.stride);
     this.#reports = new RaceReports(this.#shadow, fields.stride, fields.warpsPerBlock, fields.report);
+    this.#overwrites = new Overwrites(this.#shadow, this.#reports, fields.base, fields.words);
     this.clocks = new Clocks(this.#warps);
     this.global = fields.global;
     this.cluster = fields.global?.enter() ?? 1;
     for (let w = 0; w < this.#warps; w++) this.#shadow.plane(w);
-    this.#remote = Array.from({ length: fields.blocks }, () => new Map());
+    this.#remote = new RemoteAccesses(fields.blocks);
   }
 
-  /**
-   * Report the writes over other warps' of the step that has just been executed, but for those that left every byte as it
-   * was: several warps that store one value agree.
-   */
+  /** Report the writes over other warps' of the step that has just been executed. */
   settle(): void {
-    if (this.#overwrites.length === 0) return;
-    const words = this.#fields.words();
-    for (const { warp, q, bytes, site, writer, writeSite, before } of this.#overwrites) {
-      const changed = before ^ (words[(this.#fields.base >> 2) + q] ?? 0);
-      if ((changed & byteMasks(bytes)) !== 0)
-        this.#reports.unordered(this.clocks, warp, q, site, true, "warp", writer, writeSite);
-    }
-    this.#overwrites = [];
-  }
-
-  #overwritten(warp: Warp, q: number, bytes: number, site: number): void {
-    const { writer, writeSite } = this.#shadow;
-    const [by, at] = [(writer[q] ?? 0) - 1, writeSite[q] ?? 0];
-    if (by >= this.#warps) this.#reports.unordered(this.clocks, warp, q, site, true, "warp");
-    else {
-      const before = this.#fields.words()[(this.#fields.base >> 2) + q] ?? 0;
-      this.#overwrites.push({ warp, q, bytes, site, writer: by, writeSite: at, before });
-    }
+    this.#overwrites.settle(this.clocks);
   }
 
   /** Forget everything: other blocks come to the windows. */
@@ -111,7 +82,7 @@ export class Race {
     this.clocks = new Clocks(this.#warps);
     this.#operation = null;
     this.#shadow.reset(this.#warps);
-    for (const accesses of this.#remote) accesses.clear();
+    this.#remote.clear();
     this.cluster = this.global?.enter() ?? 1;
   }
 
@@ -259,7 +230,7 @@ export class Race {
             merged = ((written | entry) & ~63) | ((written & 63) === lane ? lane : severalLanes);
         } else if ((written & (bytes << 6)) !== 0) {
           if (writer !== me && written >> clockShift > (known[row + writer] as number))
-            this.#overwritten(w, q, bytes, site);
+            this.#overwrites.note(this.clocks, w, q, bytes, site);
           else if (writer === w.copyEngine) this.#unpublished(w, q, lane, site);
         }
       }
@@ -399,23 +370,17 @@ export class Race {
   /** A warp accesses the window of another block of its cluster, at instruction `site`. */
   remote(warp: Warp, block: Block, site: number): void {
     const clock = this.clocks.known[warp.agent * this.clocks.stride + warp.agent] ?? 0;
-    this.#remote[block.rank]?.set(warp.agent, { clock, site });
+    this.#remote.note(block.rank, warp.agent, clock, site);
   }
 
   #noteRemote(op: AsyncOp, at: number): void {
     if (this.#fields.blocks === 1) return;
     const rank = Math.floor((at - this.#fields.base) / this.#fields.stride);
-    if (rank !== op.warp.block.rank)
-      this.#remote[rank]?.set(op.engine, { clock: op.clock, site: op.instruction.index });
+    if (rank !== op.warp.block.rank) this.#remote.note(rank, op.engine, op.clock, op.instruction.index);
   }
 
   /** All warps of a block have exited: accesses to its window that none of them has waited for may come too late. */
   exited(block: Block): void {
-    const [first] = block.warps;
-    if (first === undefined) return;
-    for (const [agent, { clock, site }] of this.#remote[block.rank] ?? []) {
-      if (block.warps.some((w) => this.clocks.knowsExecuted(w.agent, agent, clock))) continue;
-      this.#reports.exited(first, site, agent, this.clocks);
-    }
+    this.#remote.exited(block, this.clocks, this.#reports);
   }
 }

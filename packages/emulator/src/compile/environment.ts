@@ -1,5 +1,6 @@
 /** The names that generated code refers to: memory views, arithmetic, and the machine's slow paths. */
 
+import type { Lanes } from "../checkers/global-order.ts";
 import { ShadowPages } from "../checkers/global-shadow.ts";
 import type { Polls } from "../machine/polls.ts";
 import type { SpecialReader } from "../machine/special.ts";
@@ -173,18 +174,9 @@ export function createEnvironment(
       host.paths.wrongWindow(w, l, i, low, high, space),
     readUnwritten: (w: Warp, l: number, i: number, register: number) =>
       host.paths.unwritten(w, l, i, register),
-    globalLanes: (
-      w: Warp,
-      mask: number,
-      at: number,
-      size: number,
-      i: number,
-      mode: number,
-      strong: number,
-      old: number,
-    ) => {
+    globalLanes: (w: Warp, mask: number, lanes: Lanes) => {
       const { race } = w.block;
-      race?.global?.access(race, w, mask, { at, old, size, site: i, mode, bits: strong });
+      race?.global?.access(race, w, mask, lanes);
     },
     clock: () => host.paths.clock(),
     polled: (at: number, size: number) => host.polls.note(arena.words, at, size),

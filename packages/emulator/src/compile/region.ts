@@ -43,10 +43,11 @@ function regionSource(
   options: CompileOptions,
   polls: boolean,
   liveAfter: (register: Register) => boolean,
-): { readonly source: string; readonly sampled: CompiledRegion["sampled"] } {
+): { readonly source: string; readonly constants: string; readonly sampled: CompiledRegion["sampled"] } {
   const emitter = new LaneEmitter(options, polls, !instructions.some(mayWriteShared));
   let counters = "";
   let flush = "";
+  let constants = "";
   const statements = instructions.map((instruction) => {
     let extra = "";
     if (instruction.guard !== null && instruction.traffic !== null) {
@@ -62,7 +63,9 @@ function regionSource(
     const call = (lanes: string): string =>
       space === "shared"
         ? `raceReads(w,${lanes},${32 * k},${size},${index});`
-        : `globalLanes(w,${lanes},${32 * k},${size},${index},${mode},${strong},${old});`;
+        : `globalLanes(w,${lanes},a${index}_${k});`;
+    if (space === "global")
+      constants += `const a${index}_${k}={at:${32 * k},old:${old},size:${size},site:${index},mode:${mode},bits:${strong}};`;
     if (some) counters += `let f${k}=0;`;
     flush += some ? `if(f${k}!==0)${call(`f${k}`)}` : call("mask");
   });
@@ -78,7 +81,7 @@ function regionSource(
   const source =
     `(w,mask)=>{const rb=w.registers;${fields}${counters}${fma}` +
     `for(let l=0;l<32;l++){if(((mask>>>l)&1)===0)continue;const b=rb+l;${before}\n${body}\n${after}}${flush}}`;
-  return { source, sampled: emitter.sampled };
+  return { source, constants, sampled: emitter.sampled };
 }
 
 function compileVectors(
@@ -123,7 +126,8 @@ export function compileRegions(
   const regions = pieces.map((piece) =>
     regionSource(piece.instructions, options, polling.has(piece), live.get(piece) ?? (() => true)),
   );
-  const body = `return [${regions.map((r) => r.source).join(",\n")}];`;
+  const constants = regions.map((r) => r.constants).join("");
+  const body = `${constants}return [${regions.map((r) => r.source).join(",\n")}];`;
   const used = identifiers(body);
   const imports = names.filter((name) => used.has(name));
   const factory = new Function("E", `"use strict";const {${imports.join(",")}}=E;${body}`) as (
