@@ -109,27 +109,23 @@ export const interleavesWide = (problem: Problem): boolean =>
 
 /**
  * Neighbours along an axis that belong to two atoms in turn, so that bytes across the contiguous axis of shared memory come by ldmatrix: its
- * cells are two bytes wide, and a lane keeps both. Needs matrices in pairs, and a warp tile of whole pairs of atoms.
+ * cells are two bytes wide, and a lane keeps both. Needs matrices in pairs, or bytes that are widened, and a warp tile of whole pairs of atoms.
  */
 const PAIR = 2;
 
-/** Whether rows of A, or columns of B, are interleaved so. */
+/** Whether rows of A, or columns of B, are interleaved so. Columns of bytes that are widened are where several warps divide them: one that has all of a row multiplies what it holds of them by columns next to each other. */
 function pairs(
   problem: Problem,
-  s: Pick<MmaSchedule, "matrices" | "warpM" | "warpN">,
+  s: Pick<MmaSchedule, "matrices" | "warpM" | "warpN" | "warpsN">,
   which: "a" | "b",
   atom: Atom,
 ): boolean {
   const { dtype, layout } = problem[which];
   const across = which === "a" ? layout === "col" : layout === "row";
   const [warp, extent] = which === "a" ? [s.warpM, atom.m] : [s.warpN, atom.n];
-  return (
-    sizeOf(dtype) === 1 &&
-    !widensFragments(problem, which) &&
-    across &&
-    s.matrices >= PAIR &&
-    warp % (extent * PAIR) === 0
-  );
+  const widened = widensFragments(problem, which);
+  const matrices = widened ? (which === "a" || s.warpsN > 1 ? 1 : Number.POSITIVE_INFINITY) : PAIR;
+  return sizeOf(dtype) === 1 && across && s.matrices >= matrices && warp % (extent * PAIR) === 0;
 }
 
 /** A chunk longer than k would only multiply zeros; its steps are even in number where two fragments alternate. */

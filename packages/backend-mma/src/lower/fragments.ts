@@ -14,13 +14,13 @@ import {
 import { sizeOf, widensTo } from "@tilewright/core";
 import { bufferOf, elementBytes, matrixLoad, type OwnedRegister, ownedRegisters } from "@tilewright/ir";
 import { imm, type Operand, vec } from "@tilewright/ptx";
-import { loadWidened } from "./widen.ts";
+import { loadWidened, widenCells } from "./widen.ts";
 
 /** A fragment by ldmatrix: addresses and registers follow from the owner. */
 export function loadMatrices(ctx: Context, copy: StmtOf<"copy">): void {
   const [src, dst] = [bufferOf(ctx.program, copy.src.buffer), bufferOf(ctx.program, copy.dst.buffer)];
   const contiguous = src.layout?.stride[0] === 1 ? 0 : 1;
-  const load = matrixLoad(ownerOf(dst), elementBytes(src), contiguous, copy.vector[1]);
+  const load = matrixLoad(ownerOf(dst), elementBytes(src), contiguous, copy.vector[1], elementBytes(dst));
   if (!load) throw new CannotLower(`%${dst.name} <- %${src.name}`, "ldmatrix cannot deliver this fragment");
   const tile = ownedTile(ctx, dst.name, ctx.constant(copy.dst.slot, `slot of %${dst.name}`));
   const position = ownedPosition(ctx.values, load.address);
@@ -34,6 +34,10 @@ export function loadMatrices(ctx: Context, copy: StmtOf<"copy">): void {
     }
     const cells = Array.from({ length: load.count }, () => ctx.entry.reg("b32", "cell"));
     ctx.emitAny(null, form, vec(...cells), address);
+    if (widensTo(src.dtype, dst.dtype)) {
+      widenCells(ctx, tile, cells, { first, load });
+      continue;
+    }
     if (load.pair === null) {
       // Registers with a type, which ldmatrix does not fill.
       cells.forEach((cell, i) => {

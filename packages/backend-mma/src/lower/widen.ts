@@ -7,6 +7,7 @@ import {
   CannotLower,
   type Context,
   loadRun,
+  type OwnedTile,
   ownedPosition,
   ownedTile,
   ownerOf,
@@ -16,7 +17,7 @@ import {
   type Word,
 } from "@tilewright/codegen";
 import type { DType } from "@tilewright/core";
-import { bufferOf } from "@tilewright/ir";
+import { bufferOf, type MatrixLoad } from "@tilewright/ir";
 import { imm } from "@tilewright/ptx";
 
 /** How two elements of e4m3 become a pair. */
@@ -36,6 +37,12 @@ const forms: Readonly<Partial<Record<DType, Form>>> = {
   bf16: { down: 4, kept: twice(0x07f0), factor: twice(0x7b80) },
 };
 
+function formOf(dtype: DType): Form {
+  const form = forms[dtype];
+  if (form === undefined) throw new CannotLower("copy", `e4m3 is not widened to ${dtype}`);
+  return form;
+}
+
 /** Byte 0 of the first operand and of the second above zeros in each half: byte 3 of both is 0 (PTX ISA, prmt: each digit picks a byte of b:a). */
 const APART = 0x4303;
 /** Bytes 0 and 1 of one operand. */
@@ -49,9 +56,7 @@ const NOTHING = twice(0x8000);
 /** A fragment of 16-bit elements from a tile of bytes: pairs that are neighbours by one load, others by two. */
 export function loadWidened(ctx: Context, copy: StmtOf<"copy">): void {
   const [src, dst] = [bufferOf(ctx.program, copy.src.buffer), bufferOf(ctx.program, copy.dst.buffer)];
-  const form = forms[dst.dtype];
-  if (form === undefined || src.dtype !== "e4m3")
-    throw new CannotLower(`%${dst.name}`, `${src.dtype} is not widened to ${dst.dtype}`);
+  const form = formOf(dst.dtype);
   const position = ownedPosition(ctx.values, ownerOf(dst));
   const tile = ownedTile(ctx, dst.name, ctx.constant(copy.dst.slot, `slot of %${dst.name}`));
   const elements = [...tile.elements].sort((x, y) => x.register - y.register);
@@ -78,6 +83,27 @@ export function loadWidened(ctx: Context, copy: StmtOf<"copy">): void {
     ctx.emit(null, "prmt.b32", halves, first, second, imm(together ? TOGETHER : APART));
     widen(ctx, form, dst.dtype, halves, tile.at(low.register));
   }
+}
+
+/** Bytes 0 and 2 of a cell, and 1 and 3, above zeros in each half: the second operand is 0. */
+const COLUMNS = [0x2404, 0x3414] as const;
+
+/** Registers of two columns from cells of a transposed load, each of two rows of both. */
+export function widenCells(
+  ctx: Context,
+  tile: OwnedTile,
+  cells: readonly Word[],
+  { first, load }: { readonly first: number; readonly load: MatrixLoad },
+): void {
+  const form = formOf(tile.dtype);
+  cells.forEach((cell, matrix) => {
+    const at = load.apart.reduce((sum, apart, bit) => sum + ((matrix >> bit) & 1) * apart, first);
+    COLUMNS.forEach((pick, column) => {
+      const halves = ctx.entry.reg("b32", "halves");
+      ctx.emit(null, "prmt.b32", halves, cell, imm(0), imm(pick));
+      widen(ctx, form, tile.dtype, halves, tile.at((at + column * (load.pair ?? 0)) * tile.packed));
+    });
+  });
 }
 
 /** A pair from its bytes, each above zeros in its half. */

@@ -14,7 +14,7 @@ import {
 
 /**
  * Directive `matrices most=1|2|4`: matrices of one instruction. A fragment that cannot be loaded so (32-bit elements across the contiguous
- * axis, 64-bit ones, those that are widened) stays with direct loads.
+ * axis, 64-bit ones, pairs along it that are widened) stays with direct loads.
  */
 export const loadMatrices: Pass = {
   name: "loadMatrices",
@@ -32,11 +32,11 @@ export const loadMatrices: Pass = {
 function byMatrices(program: TileProgram, stmt: Stmt, most: number): Stmt {
   if (stmt.kind !== "copy" || stmt.transport === "factors") return stmt;
   const [src, dst] = [bufferOf(program, stmt.src.buffer), bufferOf(program, stmt.dst.buffer)];
-  if (src.space !== "shared" || dst.own === null || src.dtype !== dst.dtype) return stmt;
+  if (src.space !== "shared" || dst.own === null) return stmt;
   const bytes = elementBytes(src);
   const contiguous = contiguousAxis(program, src.name);
   const row = MATRIX_ROW_BYTES / bytes;
-  const load = matrixLoad(dst.own, bytes, contiguous, most);
+  const load = matrixLoad(dst.own, bytes, contiguous, most, elementBytes(dst));
   if (load === null || src.shape[contiguous] % row !== 0) return stmt;
   return { ...stmt, transport: "ldmatrix", vector: [row, load.count] };
 }

@@ -18,8 +18,9 @@ export interface MatrixLoad {
    * make two registers, `pair` registers apart in the fragment. Null where matrices arrive as the fragment wants them.
    */
   readonly pair: number | null;
-  /** Matrices of one instruction: 1, 2 or 4. */
+  /** Matrices of one instruction: 1, 2 or 4; and how many registers of the fragment apart what the second of two, and of two pairs, is for. */
   readonly count: 1 | 2 | 4;
+  readonly apart: readonly number[];
   /**
    * Where the addresses point: `thread` is the lane that gives one, `register` the number of the instruction. The coordinate is that of the
    * row's first element.
@@ -57,16 +58,19 @@ function digitsOf(axis: 0 | 1, factors: readonly OwnershipMode[]): readonly Fact
 
 /**
  * The load of a fragment of elements of `bytes` bytes from a tile whose axis `contiguous` is contiguous, at most `most` matrices at once;
- * null where ldmatrix cannot deliver it: elements of 32 bits across, bytes across whose owner has no pairs, or rows that are not contiguous.
+ * null where ldmatrix cannot deliver it: elements of 32 bits across, bytes across whose owner has no pairs, or rows that are not contiguous. `held`: bytes of an element in the fragment, where bytes of
+ * memory are widened to 16 bits: a transposed cell is then half of two registers, and those along the contiguous axis come by other loads.
  */
 export function matrixLoad(
   own: Ownership,
   bytes: number,
   contiguous: 0 | 1,
   most: number,
+  held = bytes,
 ): MatrixLoad | null {
   if (bytes > 4) return null;
-  const packed = 4 / bytes;
+  const widens = bytes === 1 && held === 2;
+  const packed = 4 / (widens ? held : bytes);
   const digits = [...digitsOf(0, own.rows), ...digitsOf(1, own.cols)];
   const find = (tier: OwnershipMode["tier"], stride: number): FactorDigit | null =>
     digits.find((d) => d.tier === tier && d.stride === stride && d.extent === 2) ?? null;
@@ -77,7 +81,7 @@ export function matrixLoad(
   const alongRow = (list: readonly (Digit | null)[]): boolean =>
     list.every((d, i) => d !== null && d.axis === contiguous && d.weight === 2 ** i);
 
-  const plain = alongRow([...run, lane1, lane2]);
+  const plain = !widens && alongRow([...run, lane1, lane2]);
   const trans = !plain && bytes === 2 && alongRow(high);
   const pair = plain || trans || bytes !== 1 ? null : pairDigit(digits, contiguous, high);
   if (!plain && !trans && pair === null) return null;
@@ -85,17 +89,20 @@ export function matrixLoad(
   // Of a pair of matrices the first has the even bytes of each register and the second the odd ones: the rows of one are then two
   // apart, and their numbers differ in three neighbouring bits, which a swizzle can tell from each other.
   /** Digits of the row number, lowest first: those that the address depends on beside the matrix. */
-  const rowDigits = plain ? high : pair === null ? [...run, lane1, lane2] : [byte1, lane1, lane2];
+  const rowDigits = plain ? high : pair === null || widens ? [...run, lane1, lane2] : [byte1, lane1, lane2];
   const words = digits
     .filter((d) => d.tier === "register" && d.extent === 2 && d !== pair && d.stride >= packed)
     .sort((x, y) => x.stride - y.stride);
   const [first = null, second = null] = words;
   const next = (d: Digit | null, stride: number): Digit | null => (d?.stride === stride ? d : null);
-  const matrixDigits =
-    pair === null ? [next(first, packed), next(second, 2 * packed)] : [byte0, next(first, packed)];
+  const matrixDigits = widens
+    ? [first, second]
+    : pair === null
+      ? [next(first, packed), next(second, 2 * packed)]
+      : [byte0, next(first, packed)];
   let bits = 0;
   while (2 ** (bits + 1) <= most && bits < 2 && matrixDigits[bits] !== null) bits++;
-  if (pair !== null && bits === 0) return null;
+  if (pair !== null && bits === 0 && !widens) return null;
   const chosen = matrixDigits.slice(0, bits);
 
   const out: { axis: 0 | 1; factor: OwnershipMode; weight: number }[] = [];
@@ -129,6 +136,7 @@ export function matrixLoad(
     trans: trans || pair !== null,
     pair: pair === null ? null : pair.stride / packed,
     count: bits === 2 ? 4 : bits === 1 ? 2 : 1,
+    apart: chosen.map((d) => (d === null ? 0 : d.stride / packed)),
     address: { rows: axis(0, extentOf(own.rows)), cols: axis(1, extentOf(own.cols)) },
     registers,
   };

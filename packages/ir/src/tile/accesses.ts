@@ -165,7 +165,7 @@ function matrixAccess(program: TileProgram, copy: Copy, own: Ownership): SharedA
   const [row, count] = copy.vector;
   const bytes = elementBytes(bufferOf(program, copy.src.buffer));
   const axis = contiguousAxis(program, copy.src.buffer);
-  const load = matrixLoad(own, bytes, axis, count);
+  const load = matrixLoad(own, bytes, axis, count, elementBytes(bufferOf(program, copy.dst.buffer)));
   if (load === null) return null;
   const { address } = load;
   return {

@@ -116,7 +116,7 @@ function* checkMatrices(subject: Subject, site: Site, copy: Copy): Iterable<Faul
   const bytes = elementBytes(src);
   const [row, count] = copy.vector;
   const contiguous = src.layout.stride[0] === 1 ? 0 : 1;
-  const load = matrixLoad(dst.own, bytes, contiguous, count);
+  const load = matrixLoad(dst.own, bytes, contiguous, count, elementBytes(dst));
   if (load === null) yield why("lanes and registers of its owner are not those of a matrix");
   else if (load.count !== count || row * bytes !== MATRIX_ROW_BYTES)
     yield why(`${count} matrices with rows of ${row} elements`);
