@@ -136,6 +136,10 @@ export const attentionTable: readonly Fields[] = [
     offsets: "both",
     window: 99,
   }),
+  // V in the rows of K, of more columns than tiles of one product have.
+  request(1, 300, 288, { ...bf16, heads: 16, kvHeads: 1, valueDim: 272, latent: true }),
+  request(3, 60, 300, { ...f16, heads: 6, kvHeads: 1, valueDim: 264, latent: true, causal: true }),
+  request(1, 40, 288, { ...bf16, ...grouped, valueDim: 272, latent: true, pageSize: 16 }),
 ];
 
 /** A request from a seed: the same seed gives the same one everywhere. */

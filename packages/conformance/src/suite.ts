@@ -90,15 +90,21 @@ export interface AttentionOptions {
   /** One row of so many, from `first` on; every row unless given, with TILEWRIGHT_SLOW=1, and on a GPU. */
   readonly sample?: readonly [first: number, of: number];
   readonly draws: { readonly first: number; readonly count: number };
+  /** Most columns of V that its tiles have; 256 unless given. */
+  readonly widest?: number;
 }
 
 type NamedCase = readonly [name: string, subject: () => ProgramCase];
+
+const WIDEST = 256;
 
 /** The rows of attention's table that the backend accepts, and the draws. */
 function attentionCases(backend: Backend, options: AttentionOptions, all: boolean): readonly NamedCase[] {
   const target = targetOf(options.arch);
   const [first, of] = (!all && options.sample) || [0, 1];
+  const { widest = WIDEST } = options;
   const rows = attentionTable
+    .filter(({ headDim, valueDim = headDim }) => valueDim <= widest)
     .map(
       (fields, seed) => [JSON.stringify(fields), () => ({ text: programOf(fields), target, seed })] as const,
     )

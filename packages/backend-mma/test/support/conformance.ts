@@ -56,6 +56,6 @@ export function inWords(asked: Problem): Problem {
 
 /** A quarter of attention's table in the text of each architecture, and a few draws: the rows that wgmma leaves out. */
 export const attentionOptions: readonly AttentionOptions[] = [
-  { arch: "sm_80", dtypes: ["bf16", "f16"], sample: [1, 4], draws: { first: 100, count: 2 } },
-  { arch: "sm_90", dtypes: ["bf16", "f16"], sample: [3, 4], draws: { first: 200, count: 2 } },
+  { arch: "sm_80", dtypes: ["bf16", "f16"], sample: [1, 4], draws: { first: 100, count: 2 }, widest: 512 },
+  { arch: "sm_90", dtypes: ["bf16", "f16"], sample: [3, 4], draws: { first: 200, count: 2 }, widest: 512 },
 ];

@@ -204,6 +204,7 @@ const WITHOUT_LAUNCHERS = {
   pageSize: "offsets and pages of sequences",
   backward: "gradients",
   kvDtype: "scales of K and V",
+  latent: "a V in the rows of K",
 } as const;
 
 /** What is compiled for one of the sizes. Its faults say where the file asks for it. */

@@ -29,6 +29,9 @@ export const attentionFlags = {
   kvHeads: number("heads of K and V, a divisor of --heads (default: as many)", { hint: "N", group }),
   headDim: number("columns of Q and K", { hint: "N", group }),
   valueDim: number("columns of V and O (default: --head-dim)", { hint: "N", group }),
+  latent: toggle("V is the first --value-dim columns of K, in its rows: both operands are one buffer", {
+    group,
+  }),
   layout: choice(
     "axes in memory: bhsd (default), batch, heads, sequence, columns; or bshd",
     attentionLayouts,

@@ -34,6 +34,12 @@ export const attentionRequestSchema = z
     kvHeads: integer(1, "heads of K and V, a divisor of heads; heads unless given").optional(),
     headDim: integer(1, "columns of Q and K"),
     valueDim: integer(1, "columns of V and O; headDim unless given").optional(),
+    latent: z
+      .boolean()
+      .optional()
+      .describe(
+        "V is the first valueDim columns of K, in its rows: both operands are one buffer (latent attention)",
+      ),
     batch: integer(1, "sequences; 1").optional(),
     offsets: z
       .enum(offsetForms)

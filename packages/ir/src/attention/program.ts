@@ -1,5 +1,6 @@
 /** Attention as a program over named axes: heads are axes of the batch, scores a tile, of which the softmax is reductions and maps along rows. */
 import type { DType } from "@tilewright/core";
+import { packedStrides } from "../program/types.ts";
 import type { Attention } from "./request.ts";
 
 /** log2(e): exponentials are those of 2, and their factor is part of the scale. */
@@ -54,7 +55,7 @@ export function forwardText(attention: Attention, views: AttentionViews = {}): s
     `  axis e = ${valueDim} whole`,
     `  param %Q ${dtype}${views.Q ? strided(views.Q, shared, ["q", "d"]) : `[${query(r, "d")}]`}`,
     `  param %K ${kv?.dtype ?? dtype}${views.K ? strided(views.K, 1, ["s", "d"]) : `[${key("s", "d")}]`}`,
-    `  param %V ${kv?.dtype ?? dtype}${views.V ? strided(views.V, 1, ["s", "e"]) : `[${key("s", "e")}]`}`,
+    `  param %V ${kv?.dtype ?? dtype}${views.V ? strided(views.V, 1, ["s", "e"]) : `[${key("s", "e")}]${attention.latent ? rowsOfKeys(attention, key("s", "d")) : ""}`}`,
     ...(kv === null ? [] : ["kScale", "vScale"].map((name) => `  param %${name} f32[${SCALES[kv.scales]}`)),
     ...(bias === null
       ? []
@@ -84,6 +85,13 @@ export function forwardText(attention: Attention, views: AttentionViews = {}): s
     "  }",
     "}",
   ].join("\n")}\n`;
+}
+
+/** Strides of packed rows of K, for what is part of them. */
+function rowsOfKeys({ batch, kvHeads, keys, totalKeys, headDim, ...own }: Attention, axes: string): string {
+  const s = own.offsets !== null || own.pageSize !== null ? totalKeys : keys;
+  const extents: Readonly<Record<string, number>> = { b: batch, h: kvHeads, s, d: headDim };
+  return ` strides ${packedStrides(axes.split(", ").map((axis) => extents[axis] ?? 1)).join(", ")}`;
 }
 
 /** Axes of scales, as parameters have them. */

@@ -26,6 +26,8 @@ export interface Attention {
   readonly kvHeads: number;
   readonly headDim: number;
   readonly valueDim: number;
+  /** Whether V is the first columns of K, in its rows. */
+  readonly latent: boolean;
   readonly batch: number;
   /** Whose sequences, one behind the other, have lengths of their own, up to `queries` and `keys`; null: all have as many. */
   readonly offsets: NonNullable<AttentionRequest["offsets"]> | null;
@@ -94,6 +96,7 @@ export function readAttention(given: unknown): Checked<Attention> {
     ...{ queries, keys, heads, headDim, dtype },
     kvHeads: request.kvHeads ?? heads,
     valueDim: request.valueDim ?? headDim,
+    latent: request.latent ?? false,
     batch,
     offsets,
     totalQueries: (offsets === "both" && request.totalQueries) || batch * queries,
@@ -157,8 +160,8 @@ export function printAttention(attention: Attention): string {
   const { offsets, totalQueries, totalKeys, pageSize, pages } = others;
   const { layout, causal, window, scale, bias, alibi, lse, packHeads, softCap, rescaleAbove, backward } =
     others;
-  const { kv } = others;
-  const sizes = { queries, keys, heads, kvHeads, headDim, valueDim, batch, dtype, d, layout };
+  const { kv, latent } = others;
+  const sizes = { queries, keys, heads, kvHeads, headDim, valueDim, latent, batch, dtype, d, layout };
   const said = {
     ...sizes,
     kvDtype: kv && kv.dtype,
@@ -241,6 +244,16 @@ function checkAttention(request: AttentionRequest): readonly Diagnostic[] {
         `leave it out, or ${request.offsets === undefined ? "pageSize" : "offsets"}`,
       ),
     );
+  const { latent = false, headDim, valueDim = headDim } = request;
+  if (latent && valueDim > headDim)
+    found.push(
+      invalid(
+        problemCodes.attention,
+        "valueDim",
+        `K has no ${valueDim} columns, of which V would be the first`,
+        `${headDim} at most, or leave latent out`,
+      ),
+    );
   found.push(...narrowFaults(request), ...gradientsFaults(request));
   const { heads = 1, kvHeads = heads, softCap, scale, rescaleAbove = 0 } = request;
   if (found.length === 0 && heads % kvHeads !== 0)
@@ -317,7 +330,7 @@ function gradientsFaults(request: AttentionRequest): readonly Diagnostic[] {
   const { backward, headDim, valueDim = headDim, heads = 1, kvHeads = heads } = request;
   if (backward === undefined) return [];
   const served = "gradients are those of products, scale, causal masks and windows: leave it out";
-  const absent = ["softCap", "bias", "alibi", "offsets", "pageSize", "kvDtype"] as const;
+  const absent = ["softCap", "bias", "alibi", "offsets", "pageSize", "kvDtype", "latent"] as const;
   const meaningless = {
     lse: ["is an input of gradients", "leave it out: the forward pass stores it with lse"],
     packHeads: ["is for few queries", "leave it out: keys add what all heads that share them give"],

@@ -69,8 +69,20 @@ export function* nestsOf(
       anchor.parts && problem.k <= problem.n
         ? first.flatMap((schedule) => wholeRows(schedule, anchor, machine)).filter(legal)
         : [];
+    const across =
+      products.length > 1 && problem.n > WIDE
+        ? first.slice(0, 1).flatMap((s) => wideTiles(s, anchor, machine))
+        : [];
     const several = products.length > 2 ? first.slice(0, 1).flatMap(dividedTiles).filter(legal) : [];
-    for (const schedule of [...chains, ...rows.slice(0, 1), ...several, ...before, ...single, ...schedules])
+    for (const schedule of [
+      ...chains,
+      ...rows.slice(0, 1),
+      ...across.filter(legal),
+      ...several,
+      ...before,
+      ...single,
+      ...schedules,
+    ])
       yield* nestOf(planOf(schedule));
   }
 }
@@ -121,10 +133,7 @@ function wholeRows(schedule: Schedule, { problem, merged }: Anchor, { sms }: Mac
   const few = Math.min(warps, 2 ** Math.ceil(Math.log2(Math.ceil(m / WARP_ROWS))));
   const many = few < warps && count >= CTAS * sms && !widensTo(b.dtype, a.dtype);
   const down = many ? warps : few;
-  const tiles = Math.ceil(m / (down * WARP_ROWS)) * count;
-  // CTAs of an axis in parts, each with a few of them, where work tiles alone leave SMs without one.
-  const most = Math.floor((merged ?? 0) / columns / LEAST_PARTS);
-  const split = Math.max(1, Math.min(most, MOST_SPLITS, Math.floor((CTAS * sms) / tiles)));
+  const split = splitOf(Math.ceil(m / (down * WARP_ROWS)) * count, columns, merged, sms);
   return [
     {
       ...schedule,
@@ -140,6 +149,40 @@ function wholeRows(schedule: Schedule, { problem, merged }: Anchor, { sms }: Mac
       ...(few < warps && "epi" in schedule ? { epi: "direct" } : {}),
     },
   ];
+}
+
+/** CTAs of an axis in parts, each with a few of them, where work tiles alone leave SMs without one. */
+const splitOf = (tiles: number, columns: number, merged: number | null, sms: number): number =>
+  Math.max(
+    1,
+    Math.min(
+      Math.floor((merged ?? 0) / columns / LEAST_PARTS),
+      MOST_SPLITS,
+      Math.floor((CTAS * sms) / tiles),
+    ),
+  );
+
+/** Columns that tiles of one product have at most; rows, warps and chunk of tiles that hold more. */
+const [WIDE, WIDE_ROWS, WIDE_WARPS, WIDE_CHUNK] = [256, [32, 16], 8, 32] as const;
+
+/** Of a schedule that says what part of a tile a warp has, for rows of more columns than it has: few rows, whose columns the warps divide. */
+function wideTiles(schedule: Schedule, { problem, merged }: Anchor, { sms }: Machine): readonly Schedule[] {
+  if (!Array.isArray(schedule.warp)) return [];
+  const { m, n: columns, batch } = problem;
+  const count = batch.kind === "none" ? 1 : batch.count;
+  return WIDE_ROWS.filter((rows) => rows === WARP_ROWS || m > WARP_ROWS).map((rows) => {
+    const split = splitOf(Math.ceil(m / rows) * count, columns, merged, sms);
+    return {
+      ...schedule,
+      ...("split" in schedule && split > 1 ? { split } : {}),
+      ...{ tile: [rows, columns, WIDE_CHUNK], warp: [rows, columns / WIDE_WARPS], stages: 2 },
+      ...("frag" in schedule ? { frag: 1 } : {}),
+      ...("drain" in schedule ? { drain: 0 } : {}),
+      ...("epi" in schedule ? { epi: "direct" } : {}),
+      ...("sched" in schedule ? { sched: "tiles" } : {}),
+      ...("copy" in schedule ? { copy: schedule.copy === "direct" ? "direct" : "cp.async" } : {}),
+    };
+  });
 }
 
 /** Rows and chunks of work tiles whose threads hold several tiles of sums, and the warps that share them. */
