@@ -15,7 +15,6 @@ import {
   type Target,
   WEIGHT_COLUMNS,
   WEIGHT_K,
-  widensTo,
 } from "@tilewright/core";
 import {
   type Atom,
@@ -36,6 +35,7 @@ import {
   streamKFor,
   type TileProgram,
   weightTiles,
+  widensIntoFragments,
 } from "@tilewright/ir";
 import { type MmaSchedule, mathWarps, readSchedule, threadsOf } from "./schedule.ts";
 import { type Staging, stagingOf } from "./staging.ts";
@@ -53,8 +53,7 @@ export const atomOf = (
   s?: Pick<MmaSchedule, "firstLevelK">,
 ): Atom | null => {
   const [x, y] = [a.dtype, weights === undefined ? b.dtype : a.dtype];
-  const multiplied = (own: DType, other: DType): DType =>
-    own === WIDENED && widensTo(own, other) ? other : own;
+  const multiplied = (own: DType, other: DType): DType => (widensIntoFragments(own, other) ? other : own);
   return atomFor(multiplied(x, y), multiplied(y, x), acc, {
     precision: precision === "promoted" ? undefined : precision,
     target,
@@ -62,12 +61,10 @@ export const atomOf = (
   });
 };
 
-/** Bytes whose fragments are widened to 16 bits beside those of the other operand. */
-const WIDENED: DType = "e4m3";
-
 /** Whether fragments of an operand are loaded from bytes to registers of 16 bits. */
 export const widensFragments = (problem: Problem, which: "a" | "b"): boolean =>
-  problem.weights === undefined && widensTo(problem[which].dtype, problem[which === "a" ? "b" : "a"].dtype);
+  problem.weights === undefined &&
+  widensIntoFragments(problem[which].dtype, problem[which === "a" ? "b" : "a"].dtype);
 
 /** As `atomOf`, for problems that the backend has accepted. */
 export function acceptedAtom(problem: Problem, target: Target, s?: Pick<MmaSchedule, "firstLevelK">): Atom {

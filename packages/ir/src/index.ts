@@ -3,7 +3,15 @@
 export { additionsOf } from "./additions.ts";
 export { type AnnotatedPtx, annotatePtx, barePtx } from "./annotate.ts";
 export type { Artifact, TraceStep } from "./artifact.ts";
-export { type Atom, atomFor, atoms, elementsPerRegister, findAtom, hasAtom } from "./atoms/atoms.ts";
+export {
+  type Atom,
+  atomFor,
+  atoms,
+  elementsPerRegister,
+  findAtom,
+  hasAtom,
+  widensIntoFragments,
+} from "./atoms/atoms.ts";
 export { MATRIX_ROW_BYTES, type MatrixLoad, matrixLoad } from "./atoms/matrixLoad.ts";
 export { findTensorKind, type TensorKind, tensorKindFor, tensorKinds } from "./atoms/tensorKinds.ts";
 export * from "./atoms/warpgroup.ts";

@@ -13,6 +13,7 @@ import {
   isScaled,
   scaledTypes,
   type Target,
+  widensTo,
 } from "@tilewright/core";
 import type { Ownership, OwnershipMode } from "../tile/types.ts";
 
@@ -194,6 +195,10 @@ export function atomFor(
   );
   return fitting.find((atom) => target !== undefined && hasAtom(target, atom)) ?? fitting[0] ?? null;
 }
+
+/** Whether fragments of one dtype are made of elements of the other, which are widened as they are loaded from shared memory. */
+export const widensIntoFragments = (narrow: DType, wide: DType): boolean =>
+  narrow === "e4m3" && widensTo(narrow, wide);
 
 /** Whether a target has an atom. */
 export const hasAtom = (target: Target, atom: Atom): boolean => hasFeature(target, atom.feature);

@@ -1,6 +1,6 @@
 /** Make register fragments explicit: the K chunk becomes an unrolled loop of steps, each loading what its multiply-adds read. */
-import { type DType, WEIGHT_K, widensTo } from "@tilewright/core";
-import { findAtom } from "../atoms/atoms.ts";
+import { type DType, WEIGHT_K } from "@tilewright/core";
+import { findAtom, widensIntoFragments } from "../atoms/atoms.ts";
 import { withElementViews } from "../tile/elements.ts";
 import { add, lit, mul, v } from "../tile/expr.ts";
 import { registerBuffer } from "../tile/gemm.ts";
@@ -40,7 +40,7 @@ function split(input: TileProgram, step: number, reversed: boolean): TileProgram
     const chunk = stmt.a.extent[1];
     const dtypeOf = ({ buffer }: View, multiplied: DType | undefined): DType => {
       const { dtype } = bufferOf(input, buffer);
-      return multiplied !== undefined && widensTo(dtype, multiplied) ? multiplied : dtype;
+      return multiplied !== undefined && widensIntoFragments(dtype, multiplied) ? multiplied : dtype;
     };
     const a = registerBuffer(nameOf(stmt.a), dtypeOf(stmt.a, atom?.a), [stmt.a.extent[0], step]);
     const b = registerBuffer(nameOf(stmt.b), dtypeOf(stmt.b, atom?.b), [step, stmt.b.extent[1]]);

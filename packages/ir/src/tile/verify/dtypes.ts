@@ -1,5 +1,6 @@
 /** Element types agree where tiles meet. */
-import { type DType, dtypes, mixes, productDType, widensTo } from "@tilewright/core";
+import { type DType, dtypes, mixes, productDType } from "@tilewright/core";
+import { widensIntoFragments } from "../../atoms/atoms.ts";
 import { bufferAt, type Verifier } from "./verifier.ts";
 
 /** tf32 is fp32 in memory. */
@@ -24,7 +25,7 @@ export const dtypesAgree: Verifier = {
       if (stmt.kind === "copy") {
         const [src, dst] = [dtype(stmt.src.buffer), dtype(stmt.dst.buffer)];
         const spaces = [stmt.src, stmt.dst].map(({ buffer }) => bufferAt(subject, buffer).space);
-        const widens = spaces.join() === "shared,register" && widensTo(src, dst);
+        const widens = spaces.join() === "shared,register" && widensIntoFragments(src, dst);
         if (inMemory(src) !== inMemory(dst) && !widens)
           yield {
             at: site,
