@@ -2,7 +2,6 @@
 import { stepOfBuffer } from "@tilewright/core";
 import {
   type BarrierRef,
-  batchDimensions,
   blockShape,
   blocksOfTile,
   bufferOf,
@@ -16,7 +15,7 @@ import { clusterPlace, multicastMask, placeInPair } from "./clusters.ts";
 import type { Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
 import type { StmtOf } from "./engine.ts";
-import { batchCoordinate } from "./globalAddress.ts";
+import { batchCoordinates } from "./globalAddress.ts";
 import { indexValue } from "./indexValue.ts";
 import { grainOf, inPages, type PageStart, pageStart, rowInPages } from "./pages.ts";
 import { barrierAt, slotAddress, smemBase } from "./pipelines.ts";
@@ -32,10 +31,6 @@ const KEPT_BOXES = 4;
 
 /** Pages of a copy whose numbers are loaded before the first box: more would take the registers of a producer with a budget. */
 const PAGES_AHEAD = 8;
-
-/** Coordinates of the block's problem in the map of a global buffer. */
-const batchCoordinates = (ctx: Context, buffer: string): readonly U32[] =>
-  batchDimensions(ctx.program.problem, buffer).map((axis) => batchCoordinate(ctx, axis));
 
 /** Of a box of a global buffer: innermost coordinate first, the batch's last. `runs`: more than 1 where rows across are interleaved; a copy takes all runs of them. */
 export function coordinatesOf(

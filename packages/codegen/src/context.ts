@@ -1,12 +1,13 @@
 /** What lowering carries along: the program, the emitted code, loop state, the active predicate, and memoised values of both scopes. */
-import type { GroupRow, SourceLocation, Target } from "@tilewright/core";
+import type { ExpertRows, GroupRow, LaunchExpr, SourceLocation, Target } from "@tilewright/core";
 import {
+  type ArrayDeclaration,
   asLinear,
   type Cond,
   type Expr,
   type KeptValues,
   type KernelDeclaration,
-  launchRanges,
+  type Launches,
   type Range,
   substituteCond,
   substituteExpr,
@@ -47,9 +48,14 @@ export class Context {
   readonly keeps: ReadonlySet<KeptValues>;
   /** Ranges of the sizes that the launch supplies, as far as conditions around narrow them. */
   sizes: ReadonlyMap<string, Range>;
+  /** Problems of a strided batch; null of others. */
+  readonly problems: LaunchExpr | null;
+  /** What tells rows of experts apart; null of others. */
+  readonly experts: ExpertRows | null;
+  readonly arrays: ReadonlyMap<string, ArrayDeclaration>;
   /** The row of this block's group, of a grouped problem. */
   groups: GroupRow | null = null;
-  /** Where partial tiles, results and copies lie in the workspace. */
+  /** Where partial tiles lie in the workspace. */
   readonly workspace: WorkspaceLayout;
   readonly root = new Code();
   /** Places of the program's statements in its text, where they are asked for. */
@@ -130,6 +136,7 @@ export class Context {
     entry: EntryBuilder,
     shared: SharedMap,
     kernel: KernelDeclaration,
+    { sizes, batch, experts }: Launches,
     workspace: WorkspaceLayout,
     role: RoleThreads = { first: 0, warps: program.launch.threads / 32 },
   ) {
@@ -141,7 +148,10 @@ export class Context {
     this.workspace = workspace;
     this.kernel = kernel;
     this.#params = new Set(kernel.params.map(({ name }) => name));
-    this.sizes = launchRanges(program.problem);
+    this.arrays = new Map(kernel.arrays.map((array) => [array.name, array]));
+    this.sizes = new Map(sizes.map(({ name, least, most }) => [name, [least, most]]));
+    this.problems = batch ?? null;
+    this.experts = experts ?? null;
     this.keeps = new Set(kernel.keeps);
     this.rolePrologue = this.root.nest();
     this.prologue = this.root.nest();

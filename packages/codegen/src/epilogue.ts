@@ -71,7 +71,14 @@ export function lowerEpilogue(ctx: Context, stmt: Epilogue): void {
   );
   const inside = placed(ownedPosition(ctx.values, own, insideBlock));
   const chain = new StepChain(ctx, stmt, position, inside);
-  const kind = epilogueKind(ctx.program.problem);
+  const kind = epilogueKind({
+    acc: acc.dtype,
+    c: stmt.c === null ? null : bufferOf(ctx.program, stmt.c.buffer),
+    d: bufferOf(ctx.program, stmt.dst.buffer),
+    alpha: stmt.alpha,
+    beta: stmt.beta,
+    epilogue: stmt.steps,
+  });
   const stores =
     stmt.via === null
       ? null

@@ -1,103 +1,71 @@
 /** Addresses and bounds of global memory: base pointer in the prologue, running pointer along the chunk loop, constants as offsets. */
-import {
-  type BatchAxis,
-  exchangedOf,
-  leadingNames,
-  type Problem,
-  scaleMatrix,
-  sizeOf,
-  stepExtentNames,
-  stepExtents,
-  stepMatrix,
-  stepOfBuffer,
-} from "@tilewright/core";
-import { bufferOf, gatedLayout, transposedStrides, type View } from "@tilewright/ir";
+import { type BatchAxis, exchangedOf, packedSize, stepOfBuffer } from "@tilewright/core";
+import { type ArrayDeclaration, bufferOf, type Distance, type View } from "@tilewright/ir";
 import { type AddressOperand, addr, imm, special } from "@tilewright/ptx";
 import type { Code, Pred, Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
 import { expertSteps, groupField } from "./groups.ts";
-import {
-  axisStrides,
-  type BatchStride,
-  batchStrideOf,
-  extentOf,
-  matrixStrides,
-  productOf,
-  type Stride,
-  stepLeading,
-  strideKey,
-  strideRegister,
-} from "./sizes.ts";
+import { type BatchStride, extentOf, type Stride, strideKey, strideRegister } from "./sizes.ts";
 import type { ThreadCoord, ThreadPosition } from "./threads.ts";
-import { copyPointer } from "./transposedCopies.ts";
+import { copyPointer, resultsPointer } from "./workspacePointers.ts";
 
 /** Offsets beyond this go into the base pointer: an address holds a signed 32-bit offset (PTX ISA, operands: addresses). */
 const OFFSET_GRAIN = 2 ** 30;
 
-/** An operand of the problem, or the matrix of a step, as an array. */
+/** The declared array of a global buffer. */
 export function globalArray(ctx: Context, buffer: string): GlobalArray {
-  const { problem } = ctx.program;
   const own = exchangedOf(buffer);
   if (own !== null) {
     const { rowStride, colStride, ...array } = globalArray(ctx, own);
     return { ...array, rowStride: colStride, colStride: rowStride };
   }
-  const step = stepOfBuffer(buffer);
-  if (step !== null) return stepArray(problem, step);
-  const name = buffer.toLowerCase();
-  // Where weights and factors lie follows from fixed sizes.
-  const side = name === "sfa" ? "a" : name === "sfb" ? "b" : null;
-  const factors = side === null ? null : scaleMatrix(problem, side);
-  if (factors !== null || (problem.weights !== undefined && (name === "b" || name === "sfb"))) {
-    const { dtype, layout } = bufferOf(ctx.program, buffer);
-    const [row = 0, column = 0] = layout?.stride ?? [];
-    const batchStride = factors?.stride ?? 0;
-    return { name, rowStride: row * sizeOf(dtype), colStride: column * sizeOf(dtype), batchStride };
-  }
-  const operand = name === "a" || name === "b" || name === "c" || name === "d" ? problem[name] : null;
-  if (operand === null || !(name in leadingNames)) throw new CannotLower(`%${buffer}`, "is no operand");
-  const copy = ctx.workspace.copies.find(({ which }) => which === name);
-  if (copy !== undefined) {
-    const [row, column] = transposedStrides(problem, copy.which);
-    const unit = sizeOf(operand.dtype);
-    return {
-      name,
-      base: copyPointer(ctx, copy.which, copy.at),
-      rowStride: row * unit,
-      colStride: column * unit,
-      batchStride: copy.stride,
-    };
-  }
-  const which = name as keyof typeof leadingNames;
-  // Interleaved columns are further apart than the leading dimension; their sizes are fixed.
-  const [row, column] = gatedLayout(problem).stride;
-  const unit = sizeOf(operand.dtype);
-  const [rowStride, colStride]: readonly [Stride, Stride] =
-    which === "b" && problem.gated === "interleaved"
-      ? [row * unit, column * unit]
-      : matrixStrides(problem, operand, leadingNames[which]);
-  return { name, rowStride, colStride, batchStride: batchStrideOf(problem, which) };
+  return arrayOf(ctx, nameOf(buffer));
 }
 
-/** What a step of the epilogue reads or stores: a matrix of D's shape, or a vector along m or n, which problems of a batch along one axis share. */
-export function stepArray(problem: Problem, index: number): GlobalArray {
-  const [name, step] = [`epilogue${index}` as const, problem.epilogue[index]];
-  if (step !== undefined && "operand" in step) {
-    const { operand } = step;
-    const leading = stepLeading(index);
-    const [rowStride, colStride] = matrixStrides(problem, operand, leading);
-    const across = operand.layout === "row" ? 0 : 1;
-    const lines = [stepExtentNames(problem, step)[across], stepExtents(problem, step)[across]] as const;
-    const batchStride =
-      axisStrides(problem, name, sizeOf(operand.dtype)) ??
-      productOf(problem, sizeOf(operand.dtype), [[leading, operand.ld], lines]);
-    return { name, rowStride, colStride, batchStride };
-  }
-  const matrix = stepMatrix(problem, index);
-  if (matrix === null) throw new CannotLower(name, "is no matrix and no vector");
-  const unit = sizeOf(matrix.dtype);
-  const [rowStride, colStride] = matrix.across === 0 ? [0, unit] : [unit, 0];
-  return { name, rowStride, colStride, batchStride: axisStrides(problem, name, unit) ?? 0 };
+/** The name of a global buffer's pointer. */
+function nameOf(buffer: string): string {
+  const step = stepOfBuffer(buffer);
+  return step === null ? buffer.toLowerCase() : `epilogue${step}`;
+}
+
+/** An array of the kernel as it is declared, by the name of its pointer. */
+function declared(ctx: Context, name: string): ArrayDeclaration {
+  const array = ctx.arrays.get(name);
+  if (array === undefined) throw new CannotLower(`%${name}`, "is no array of the kernel");
+  return array;
+}
+
+/** Coordinates of the block's problem in the map of a global buffer, the innermost first. */
+export function batchCoordinates(ctx: Context, buffer: string): readonly Reg<"u32">[] {
+  const { axes } = declared(ctx, nameOf(exchangedOf(buffer) ?? buffer));
+  if (axes !== undefined) return axes.toReversed().map((axis) => batchCoordinate(ctx, axis));
+  const problem = batchIndex(ctx);
+  return problem === null ? [] : [problem];
+}
+
+/** An array of the kernel, by the name of its pointer. */
+export function arrayOf(ctx: Context, name: string): GlobalArray {
+  const { dtype, strides, at, every = 0, batch, axes } = declared(ctx, name);
+  const unit = packedSize(dtype);
+  const bytes = ({ times, sizes }: Distance): Stride =>
+    sizes.length === 0 ? times * unit : { unit: times * unit, sizes };
+  const step = /^epilogue(\d+)$/.exec(name)?.[1];
+  const base =
+    at === undefined
+      ? null
+      : step === undefined
+        ? copyPointer(ctx, name, at)
+        : resultsPointer(ctx, Number(step), at, every);
+  return {
+    name,
+    ...(base === null ? {} : { base }),
+    rowStride: bytes(strides[0]),
+    colStride: bytes(strides[1]),
+    batchStride:
+      axes === undefined
+        ? bytes(batch ?? { times: 0, sizes: [] })
+        : { axes: axes.map((axis) => ({ ...axis, stride: axis.stride * unit })) },
+  };
 }
 
 /** An array in global memory: its parameter, and its strides in bytes (0 along an axis that it does not have). */
@@ -199,7 +167,7 @@ function ahead(
 
 /** Which problem of the batch this block works on: the grid's second axis, unless something says so for every tile. Null without a batch. */
 export function batchIndex(ctx: Context): Reg<"u32"> | null {
-  if (ctx.program.problem.batch.kind !== "strided") return null;
+  if (ctx.problems === null) return null;
   if (ctx.batch !== null) return ctx.batch;
   return ctx.values.memo("ctaid.y", "batch", (d) =>
     ctx.prologue.emit(null, "mov.u32", d, special("%ctaid.y")),
@@ -207,15 +175,15 @@ export function batchIndex(ctx: Context): Reg<"u32"> | null {
 }
 
 /** Which neighbour along an axis of the batch the block's problem is. */
-export function batchCoordinate(ctx: Context, { extent, below }: BatchAxis): Reg<"u32"> {
+function batchCoordinate(ctx: Context, { extent, below }: BatchAxis): Reg<"u32"> {
   const problem = batchIndex(ctx);
-  const { batch } = ctx.program.problem;
-  if (problem === null || batch.kind !== "strided") throw new CannotLower("batch", "has no axes");
-  if (below === 1 && extent >= batch.count) return problem;
+  const { problems } = ctx;
+  if (problem === null || typeof problems !== "number") throw new CannotLower("batch", "has no axes");
+  if (below === 1 && extent >= problems) return problem;
   return ctx.invariant(`${problem.name}/${below}%${extent}`, (code) => {
     const d = ctx.entry.reg("u32", "along");
     if (below > 1) code.emit(null, "div.u32", d, problem, imm(below));
-    if (extent * below < batch.count) code.emit(null, "rem.u32", d, below > 1 ? d : problem, imm(extent));
+    if (extent * below < problems) code.emit(null, "rem.u32", d, below > 1 ? d : problem, imm(extent));
     return d;
   });
 }

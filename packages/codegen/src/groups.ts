@@ -2,7 +2,7 @@
  * Grouped problems: the grid's second axis is the group, or blocks go through a list of them (`listTiles.ts`). Its row of a table in device memory has sizes and pointers; of experts,
  * int32 there say which rows it has, and all else follows from its number.
  */
-import { type BatchedOperand, type ExpertRows, expertRowsOf, groupStrides } from "@tilewright/core";
+import { type ExpertRows, packedSize } from "@tilewright/core";
 import { bufferOf, GROUP_TABLE } from "@tilewright/ir";
 import { type AddressOperand, addr, imm, special } from "@tilewright/ptx";
 import type { Code, Pred, Reg } from "./code.ts";
@@ -93,19 +93,20 @@ function rowsOfExpert(
 
 /** Rows of the group at hand; null where a parameter or a field says. */
 export function expertCount(ctx: Context): Reg<"u32"> | null {
-  const rows = expertRowsOf(ctx.program.problem);
+  const rows = ctx.experts;
   return rows === null ? null : rowsOfExpert(ctx, rows).count;
 }
 
 /** Where the operand's part of the group at hand begins: numbers with the bytes of each, to be added to the operand's pointer. */
 export function expertSteps(ctx: Context, name: string): readonly (readonly [Reg<"u32">, number])[] {
-  const { problem } = ctx.program;
-  const rows = expertRowsOf(problem);
-  if (rows === null || !/^([abcd]|epilogue\d+)$/.test(name)) return [];
-  const { row, group } = groupStrides(problem, name as BatchedOperand);
-  const first = row === 0 ? null : rowsOfExpert(ctx, rows).first;
+  const { experts } = ctx;
+  const array = ctx.arrays.get(name);
+  if (experts === null || array === undefined) return [];
+  const { dtype, rows, groups } = array;
+  const first = rows === undefined ? null : rowsOfExpert(ctx, experts).first;
+  const unit = packedSize(dtype);
   return [
-    ...(first === null ? [] : [[first, row] as const]),
-    ...(group === 0 ? [] : [[groupNumber(ctx), group] as const]),
+    ...(first === null || rows === undefined ? [] : [[first, rows * unit] as const]),
+    ...(groups === undefined ? [] : [[groupNumber(ctx), groups * unit] as const]),
   ];
 }

@@ -28,6 +28,7 @@ export {
   batchIndex,
   elementGuard,
   type GlobalArray,
+  globalArray,
   pointer,
 } from "./globalAddress.ts";
 export { type LoweredModule, lowerToModuleWith, lowerWith } from "./lower.ts";

@@ -145,7 +145,7 @@ function build(
     ...(main.maxnreg === null ? {} : { maxnreg: main.maxnreg }),
     ...(cluster.some((extent) => extent > 1) ? { cluster } : {}),
   });
-  const ctx = new Context(program, target, engine, entry, shared, main, workspace);
+  const ctx = new Context(program, target, engine, entry, shared, main, launches, workspace);
   ctx.locations = locations;
   ctx.groups = main.row ?? null;
   // The first predicate of every kernel: who is not thread 0, unless another begins; ptxas drops it where nobody asks.
@@ -155,7 +155,8 @@ function build(
   ctx.root.replay(entry);
   for (const kernel of launches.kernels) {
     const [first] = kernel.steps;
-    if (first !== undefined) further[first.kind]({ engine, target, builder, program, kernel, workspace });
+    if (first !== undefined)
+      further[first.kind]({ engine, target, builder, program, kernel, launches, workspace });
   }
   const specs = launches.kernels.map((kernel) => specOf(program, kernel));
   const at = launches.kernels.indexOf(main);

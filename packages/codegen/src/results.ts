@@ -2,50 +2,20 @@
  * Reductions that are stored in another dtype than f32. Blocks combine them in f32, in the workspace, where they find and leave zeros; a kernel behind them stores
  * each result in its own dtype, rounded once, and puts the zero back.
  */
-import { type LaunchExpr, type Problem, sizeOf } from "@tilewright/core";
-import {
-  type KernelStep,
-  placeParam,
-  RESULT_BYTES,
-  resultCount,
-  v,
-  type WideResult,
-  WORKSPACE,
-} from "@tilewright/ir";
+import { sizeOf } from "@tilewright/core";
+import { type KernelStep, RESULT_BYTES, v } from "@tilewright/ir";
 import { addr, imm } from "@tilewright/ptx";
 import type { Reg } from "./code.ts";
 import type { Context } from "./context.ts";
 import { storeElements } from "./formats.ts";
 import { buildFurtherKernel, type FurtherKernel, stepsOf } from "./furtherKernel.ts";
 import { advance, batchIndex, pointer } from "./globalAddress.ts";
-import { groupNumber, isGrouped } from "./groups.ts";
+import { isGrouped } from "./groups.ts";
 import { countOf, type Stride } from "./sizes.ts";
-
-type Reduce = WideResult["step"];
-
-/** Bytes between the results of consecutive problems of a batch, of elements of `unit` bytes. */
-export const resultStride = (problem: Problem, step: Reduce, unit: number): Stride =>
-  strideOf(resultCount(problem, step), unit);
+import { resultsPointer } from "./workspacePointers.ts";
 
 const strideOf = (count: number | "m" | "n", unit: number): Stride =>
   typeof count === "number" ? count * unit : { unit, sizes: [count] };
-
-/** Pointer to the results of a step in the workspace, of a grouped problem those of the group at hand, `every` places on from group to group. */
-export function widePointer(ctx: Context, index: number, at: LaunchExpr, every: number): Reg<"u64"> {
-  const base = ctx.invariant(`results of step ${index}`, (code) => {
-    const d = ctx.entry.reg("u64", "results");
-    const workspace = ctx.entry.reg("u64", "ws");
-    code.emit(null, "ld.param.u64", workspace, ctx.param(WORKSPACE));
-    code.emit(null, "cvta.to.global.u64", workspace, workspace);
-    if (typeof at === "number") code.emit(null, "add.s64", d, workspace, imm(at));
-    else {
-      code.emit(null, "ld.param.u64", d, ctx.param(placeParam(index)));
-      code.emit(null, "add.s64", d, d, workspace);
-    }
-    return d;
-  });
-  return isGrouped(ctx) ? advance(ctx, base, groupNumber(ctx), every * RESULT_BYTES) : base;
-}
 
 /** The code of the kernel that stores results: a thread one of each step. */
 export function buildResultKernel(at: FurtherKernel): void {
@@ -73,7 +43,7 @@ function storeResults(ctx: Context, result: Extract<KernelStep, { kind: "result"
     }
   const at = (base: Reg<"u64">, bytes: number): Reg<"u64"> =>
     advance(ctx, advance(ctx, base, batchIndex(ctx), strideOf(results, bytes)), number, bytes);
-  const from = addr(at(widePointer(ctx, index, result.at, result.every), RESULT_BYTES));
+  const from = addr(at(resultsPointer(ctx, index, result.at, result.every), RESULT_BYTES));
   const value = entry.reg("f32", "result");
   ctx.emit(mine, "ld.global.f32", value, from);
   ctx.emit(mine, "st.global.u32", from, imm(0));

@@ -1,16 +1,5 @@
 /** Sizes that the launch supplies, as registers: counts of tiles and chunks, and strides in bytes. */
-import {
-  type BatchAxis,
-  type BatchedOperand,
-  batchAxes,
-  extentNames,
-  type Operand,
-  operandStrides,
-  type Problem,
-  packedSize,
-  type SizeName,
-  strideNames,
-} from "@tilewright/core";
+import { type BatchAxis, extentNames, type SizeName } from "@tilewright/core";
 import { asLinear, type Expr, outerRunsOf, simplify, sizeDType } from "@tilewright/ir";
 import { type IntegerOperand, imm, param } from "@tilewright/ptx";
 import { CannotLower } from "./cannotLower.ts";
@@ -30,8 +19,6 @@ export const countOperand = (count: Count): U32 | IntegerOperand =>
 
 /** Bytes from one place to the next: a number, or `unit` bytes times the product of sizes that the launch supplies. */
 export type Stride = number | { readonly unit: number; readonly sizes: readonly SizeName[] };
-
-const isSymbolic = (problem: Problem, name: SizeName): boolean => problem.symbolic?.[name] !== undefined;
 
 /** The parameter of a size, or its field in the group's row. */
 function sizeRegister(ctx: Context, name: SizeName): U32 {
@@ -110,52 +97,8 @@ export const isSizeOnly = (ctx: Context, e: Expr): boolean => {
   }
 };
 
-/** Row and column stride of a matrix in bytes. `leading` names its leading dimension. */
-export function matrixStrides(
-  problem: Problem,
-  operand: Operand,
-  leading: SizeName,
-): readonly [row: Stride, column: Stride] {
-  const unit = packedSize(operand.dtype);
-  const [row, column] = operandStrides(operand);
-  const far: Stride = isSymbolic(problem, leading) ? { unit, sizes: [leading] } : operand.ld * unit;
-  return operand.layout === "row" ? [far, column * unit] : [row * unit, far];
-}
-
 /** Bytes between consecutive matrices of a batch, or by axis. */
 export type BatchStride = Stride | { readonly axes: readonly BatchAxis[] };
-
-/** Bytes between neighbours along each axis of a batch over several axes, in elements of `unit` bytes; null for other batches. */
-export const axisStrides = (problem: Problem, which: BatchedOperand, unit: number): BatchStride | null =>
-  problem.batch.kind !== "strided" || problem.batch.axes === undefined
-    ? null
-    : { axes: batchAxes(problem, which).map((axis) => ({ ...axis, stride: axis.stride * unit })) };
-
-/** Bytes between consecutive matrices of an operand's batch. */
-export function batchStrideOf(problem: Problem, which: "a" | "b" | "c" | "d"): BatchStride {
-  const { batch } = problem;
-  const operand = problem[which];
-  if (batch.kind !== "strided" || operand === null) return 0;
-  const name = strideNames[which];
-  const unit = packedSize(operand.dtype);
-  const byAxis = axisStrides(problem, which, unit);
-  if (byAxis !== null) return byAxis;
-  return isSymbolic(problem, name) ? { unit, sizes: [name] } : batch[name] * unit;
-}
-
-/** `unit` bytes times the product of sizes, those that are fixed put in. */
-export function productOf(
-  problem: Problem,
-  unit: number,
-  factors: readonly (readonly [SizeName, number])[],
-): Stride {
-  const sizes = factors.flatMap(([name]) => (isSymbolic(problem, name) ? [name] : []));
-  const fixed = factors.reduce(
-    (bytes, [name, value]) => (isSymbolic(problem, name) ? bytes : bytes * value),
-    unit,
-  );
-  return sizes.length === 0 ? fixed : { unit: fixed, sizes };
-}
 
 /** `times` strides of bytes as a register. */
 export function strideRegister(ctx: Context, stride: Exclude<Stride, number>, times: number): Reg<"u64"> {
@@ -181,6 +124,3 @@ export function strideRegister(ctx: Context, stride: Exclude<Stride, number>, ti
 /** What a stride is called in keys of memoised values. */
 export const strideKey = (stride: Stride): string =>
   typeof stride === "number" ? String(stride) : `${stride.sizes.join("*")}*${stride.unit}`;
-
-/** `leading` of a matrix that a step of the epilogue reads or stores. */
-export const stepLeading = (index: number): SizeName => `ldepilogue${index}`;

@@ -1,14 +1,13 @@
 /** The epilogue's chain of steps on one element at a time, and the reductions that it feeds. */
-import { type DType, type EpilogueStep, mapOf, type Operand, stepMatrix } from "@tilewright/core";
-import { RESULT_BYTES, type Stmt } from "@tilewright/ir";
+import { type DType, type EpilogueStep, mapOf, type Operand } from "@tilewright/core";
+import type { Stmt } from "@tilewright/ir";
 import { type AddressOperand, addr, f32imm, imm } from "@tilewright/ptx";
 import { lowerActivation } from "./activations.ts";
 import type { Pred, Reg } from "./code.ts";
 import type { Context } from "./context.ts";
 import { lowerExpression } from "./expressions.ts";
 import { cast, clamped, loadElements, storeElements } from "./formats.ts";
-import { arrayAddress, axisBound, type GlobalArray, pointer, stepArray } from "./globalAddress.ts";
-import { resultStride, widePointer } from "./results.ts";
+import { arrayAddress, arrayOf, axisBound, pointer } from "./globalAddress.ts";
 import { sharedAddress } from "./sharedAddress.ts";
 import { NOWHERE, type ThreadPosition } from "./threads.ts";
 
@@ -135,7 +134,9 @@ export class StepChain {
     const ctx = this.#ctx;
     const view = this.#stmt.inputs?.find(({ step }) => step === index)?.view;
     if (view === undefined) return null;
-    const across = stepMatrix(ctx.program.problem, index)?.across ?? null;
+    const step = this.#stmt.steps[index];
+    const vector = step?.kind === "bias" ? step.along : step !== undefined && "by" in step ? step.by : null;
+    const across = vector === "m" ? 1 : vector === "n" ? 0 : null;
     const { row: own, col: ownCol } = this.#inside;
     const position = { row: across === 0 ? NOWHERE : own, col: across === 1 ? NOWHERE : ownCol };
     return sharedAddress(ctx, view, position, across === 0 ? 0 : row, across === 1 ? 0 : col);
@@ -176,10 +177,7 @@ export class StepChain {
   }
 
   #input(index: number, row: number, col: number): AddressOperand {
-    return this.#place(stepArray(this.#ctx.program.problem, index), row, col);
-  }
-
-  #place(array: GlobalArray, row: number, col: number): AddressOperand {
+    const array = arrayOf(this.#ctx, `epilogue${index}`);
     return arrayAddress(this.#ctx, array, this.#stmt.dst.origin, this.#position, row, col);
   }
 
@@ -215,18 +213,9 @@ export class StepChain {
 
   #combine(step: Extract<EpilogueStep, { kind: "reduce" }>, index: number, part: Partial): void {
     const ctx = this.#ctx;
-    const { problem } = ctx.program;
-    const wide = ctx.workspace.results.find((result) => result.index === index);
-    const array: GlobalArray = {
-      name: wide === undefined ? `epilogue${index}` : `results${index}`,
-      ...(wide === undefined ? {} : { base: widePointer(ctx, index, wide.at, wide.every) }),
-      rowStride: step.over === "n" ? RESULT_BYTES : 0,
-      colStride: step.over === "m" ? RESULT_BYTES : 0,
-      batchStride: resultStride(problem, step, RESULT_BYTES),
-    };
     const guard =
       step.over === "n" ? this.#bound(0, part.row) : step.over === "m" ? this.#bound(1, part.col) : null;
-    const address = this.#place(array, part.row, part.col);
+    const address = this.#input(index, part.row, part.col);
     if (step.op === "sum") ctx.emit(guard, "red.global.add.f32", address, part.sum);
     else ctx.emit(guard, "red.global.max.u32", address, part.bits);
   }

@@ -129,9 +129,9 @@ function persist(ctx: Context, stmt: Tiles, loop: TileLoop, lower: (stmts: reado
 }
 
 /** Whether the launch control hands out tiles of a batch: any block may then be answered with a tile of any problem. */
-function anyProblem({ program }: Context, loop: TileLoop): boolean {
+function anyProblem({ program, problems }: Context, loop: TileLoop): boolean {
   const ring = program.rings.find(({ name }) => name === loop.ring);
-  return ring?.transport === "clc" && program.problem.batch.kind === "strided";
+  return ring?.transport === "clc" && problems !== null;
 }
 
 /** The problem of the block's first tile. */

@@ -17,10 +17,9 @@ import { addr, imm } from "@tilewright/ptx";
 import type { Pred, Reg } from "./code.ts";
 import type { Context } from "./context.ts";
 import { buildFurtherKernel, type FurtherKernel, stepsOf } from "./furtherKernel.ts";
-import { advance, batchIndex, ofProblem, pointer } from "./globalAddress.ts";
-import { batchStrideOf } from "./sizes.ts";
-import { copyPointer } from "./transposedCopies.ts";
+import { advance, arrayOf, batchIndex, ofProblem, pointer } from "./globalAddress.ts";
 import { loadRun, storeRun, zeroOf } from "./words.ts";
+import { copyPointer } from "./workspacePointers.ts";
 
 const [SIDE, BLOCK] = [TRANSPOSING_SIDE, transposedBlock];
 const { squares: SQUARES, lanes: LANES, warps: WARPS } = transposing;
@@ -96,7 +95,7 @@ function transpose(ctx: Context, copy: Extract<KernelStep, { kind: "transpose" }
 
   const batch = batchIndex(ctx);
   const which = name === "A" ? "a" : "b";
-  const from = ofProblem(ctx, pointer(ctx, which), batchStrideOf(program.problem, which));
+  const from = ofProblem(ctx, pointer(ctx, which), arrayOf(ctx, which).batchStride);
   const source = advance(ctx, advance(ctx, from, line, ld * size), element, size);
   const to = advance(ctx, copyPointer(ctx, which, copy.at), batch, copy.every);
   const target = advance(ctx, advance(ctx, to, element, copyLine * size), line, size);

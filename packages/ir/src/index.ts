@@ -32,7 +32,6 @@ export { servingGated } from "./gatedBackend.ts";
 export { type Ladder, type LadderStep, ladderSchedules, ladderSteps, ladderTo } from "./ladder.ts";
 export { launchExprOf } from "./launch/ofExpr.ts";
 export {
-  batchDimensions,
   boxedRun,
   stepAccessFault,
   TENSOR_ALIGN,
@@ -97,6 +96,7 @@ export { gatedLayout, productOf } from "./tile/gated.ts";
 export * from "./tile/index.ts";
 export { upOrigin } from "./tile/stepViews.ts";
 export {
+  type ArrayDeclaration,
   type Arriver,
   type Axis,
   type Barrier,
@@ -107,6 +107,7 @@ export {
   type Cond,
   type CountedStreamK,
   cachePolicies,
+  type Distance,
   type Distribution,
   type Edge,
   type ElementExpr,

@@ -6,6 +6,7 @@ import {
   type Context,
   elementGuard,
   type GlobalArray,
+  globalArray,
   loadRun,
   NOWHERE,
   ownedPosition,
@@ -17,7 +18,6 @@ import {
   type ThreadCoord,
   type ThreadPosition,
 } from "@tilewright/codegen";
-import { type BlockFactors, blockFactors } from "@tilewright/core";
 import { bufferOf, lit, type OwnedRegister, type View } from "@tilewright/ir";
 import { type AddressOperand, f32imm, imm } from "@tilewright/ptx";
 
@@ -26,21 +26,13 @@ const BYTES = 4;
 
 /** Out of memory; what lies outside of the matrix is 0. Neighbours are loaded together where they can be. */
 export function loadFactors(ctx: Context, copy: StmtOf<"copy">): void {
-  const side = copy.src.buffer === "SFA" ? "a" : "b";
-  const factors = blockFactors(ctx.program.problem, side);
-  if (factors === null) throw new CannotLower(`%${copy.src.buffer}`, "is no matrix of factors in f32");
   const tile = ownedTile(ctx, copy.dst.buffer, 0);
   const position = ownedPosition(ctx.values, ownerOf(bufferOf(ctx.program, copy.dst.buffer)));
-  const array: GlobalArray = {
-    name: `sf${side}`,
-    rowStride: BYTES * factors.strides[0],
-    colStride: BYTES * factors.strides[1],
-    batchStride: BYTES * factors.stride,
-  };
+  const array = globalArray(ctx, copy.src.buffer);
   const { src } = copy;
   for (let run = 0; run < copy.dst.extent[1]; run++) {
     const column = tile.elements.filter(({ col }) => col === run);
-    const width = pairable(factors, column) ? 2 : 1;
+    const width = pairable(array, column) ? 2 : 1;
     for (let i = 0; i < column.length; i += width) {
       const registers = column.slice(i, i + width).map(({ register }) => tile.at(register));
       const at = column[i]?.row ?? 0;
@@ -114,8 +106,8 @@ export function factorsOf(ctx: Context, acc: View, view: View, axis: 0 | 1): (el
 }
 
 /** Whether factors of neighbouring columns are loaded together: they begin at multiples of 8 bytes in every run along k. */
-const pairable = ({ strides }: BlockFactors, column: readonly OwnedRegister[]): boolean =>
-  strides[0] === 1 && strides[1] % 2 === 0 && isPaired(column);
+const pairable = ({ rowStride, colStride }: GlobalArray, column: readonly OwnedRegister[]): boolean =>
+  rowStride === BYTES && typeof colStride === "number" && colStride % (2 * BYTES) === 0 && isPaired(column);
 
 /** Whether every other one is followed by its neighbour. */
 const isPaired = (column: readonly OwnedRegister[]): boolean =>

@@ -84,7 +84,7 @@ function parseKernel(c: Cursor): TileProgram | null {
     barriers: [],
     scratch: [],
     memory: null,
-    launches: { kernels: [], init: "none" },
+    launches: { kernels: [], init: "none", sizes: [] },
   };
   const stage = header?.stage ?? "nest";
   let inHead = true;

@@ -54,14 +54,14 @@ export const sizeRanges = (problem: Problem): ReadonlyMap<string, readonly [numb
     ]),
   ]);
 
-const sizesRange = (problem: Problem): readonly (readonly [string, readonly [number, number]])[] =>
+const sizesRange = (problem: Problem): readonly (readonly [Extent, readonly [number, number]])[] =>
   sizeVariables(problem).map((name) => [
     name,
     [problem.symbolic?.[name]?.min ?? 1, problem.symbolic?.[name]?.max ?? 1],
   ]);
 
 /** The same in every launch: a group may have a k of 0. */
-export function launchRanges(problem: Problem): ReadonlyMap<string, readonly [number, number]> {
+export function launchRanges(problem: Problem): ReadonlyMap<Extent, readonly [number, number]> {
   const ranges = new Map(sizesRange(problem));
   const k = ranges.get("k");
   if (k !== undefined && problem.batch.kind === "grouped") ranges.set("k", [0, k[1]]);

@@ -735,6 +735,17 @@ const rejected: readonly Rejected[] = [
     ],
   },
   {
+    code: "TW3139",
+    what: "arrays that lie otherwise than the problem says, or are none, and a size that no launch supplies",
+    stage: "machine",
+    edits: [
+      [
+        "  memory",
+        "  size %m 1 .. 64\n  kernel main @gemm grid(4, 1, 1) threads 64 workspace 0\n  param %a @0 pointer align 16 read\n  param %b @8 pointer align 16 read\n  param %c @16 pointer align 16 read\n  param %d @24 pointer align 16 write\n  array %a f32 strides(7, 1)\n  array %b f32 strides(lda, 1) batch 4\n  array %sfa f32 strides(1, 1)\n  memory",
+      ],
+    ],
+  },
+  {
     code: "TW3113",
     what: "a distribution whose vectors the matrix does not have",
     stage: "bound",

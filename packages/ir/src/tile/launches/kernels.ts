@@ -1,11 +1,18 @@
 /** Kernels with their grids and parameters, and the workspace: what a launch needs to know, as declarations of the program. */
-import type { KernelSpec, LaunchExpr, ParamSpec } from "@tilewright/core";
+import {
+  expertRowsOf,
+  type KernelSpec,
+  type LaunchExpr,
+  type ParamSpec,
+  type Problem,
+} from "@tilewright/core";
 import { must } from "../../must.ts";
 import { reducingThreads } from "../dsmemReduction.ts";
 import { eachStmt } from "../rewrite.ts";
-import { matrixAlign } from "../sizes.ts";
+import { launchRanges, matrixAlign } from "../sizes.ts";
 import { copyBlocks, TRANSPOSING_THREADS, transposedLines } from "../transposed.ts";
 import type { KernelDeclaration, KernelStep, MachineDeclarations, TileProgram } from "../types.ts";
+import { arraysOf } from "./arrays.ts";
 import { blocksOfTile, clusterExtents, problemsOf, tilesOf, times } from "./counts.ts";
 import { gridOf } from "./grid.ts";
 import { endOfParams, operandPointers, parameters, rowOfGroups, workspacePointer } from "./parameters.ts";
@@ -55,6 +62,7 @@ export function launchesOf(
     workspace: end,
     params: [...plain, ...tensorMaps(program, endOfParams(plain))],
     ...rowOfGroups(program),
+    arrays: arraysOf(program, workspace),
     steps: [],
   };
   return {
@@ -65,11 +73,23 @@ export function launchesOf(
       ...(results.length > 0 ? [resultDeclaration(program, workspace)] : []),
     ],
     init: workspace.init,
+    ...factsOf(program.problem),
+  };
+}
+
+/** What all kernels take of a problem: extents that the launch supplies, problems of its batch, rows of its experts. */
+function factsOf(problem: Problem): Pick<Launches, "sizes" | "batch" | "experts"> {
+  const experts = expertRowsOf(problem);
+  return {
+    sizes: [...launchRanges(problem)].map(([name, [least, most]]) => ({ name, least, most })),
+    ...(problem.batch.kind === "strided" ? { batch: problemsOf(problem) } : {}),
+    ...(experts === null ? {} : { experts }),
   };
 }
 
 /** The kernel before one that reads transposed copies: CTAs of all copies along x, and problems along y. */
-function transposeDeclaration(program: TileProgram, { copies, end }: WorkspaceLayout): KernelDeclaration {
+function transposeDeclaration(program: TileProgram, workspace: WorkspaceLayout): KernelDeclaration {
+  const { copies, end } = workspace;
   const own = transposeProgram(program);
   const pointers = operandPointers(own);
   let blocks = 0;
@@ -87,6 +107,7 @@ function transposeDeclaration(program: TileProgram, { copies, end }: WorkspaceLa
     threads: own.launch.threads,
     workspace: end,
     params: [...pointers, workspacePointer(endOfParams(pointers))],
+    arrays: arraysOf(own, workspace),
     steps,
     ...(program.launch.pdl === true ? { pdl: true } : {}),
   };
@@ -108,11 +129,8 @@ export const transposeProgram = (program: TileProgram): TileProgram => ({
  * The second kernel of `reduce … by kernel`. One warp a CTA: no thread needs another's sum, and so a tile occupies as many SMs as its accumulators have warps. The grid has
  * tiles along x and problems along y, as the first kernel's, and the warps of a tile along z.
  */
-function sumDeclaration(
-  program: TileProgram,
-  { results, resultsEnd }: WorkspaceLayout,
-  parts: number,
-): KernelDeclaration {
+function sumDeclaration(program: TileProgram, workspace: WorkspaceLayout, parts: number): KernelDeclaration {
+  const { results, resultsEnd } = workspace;
   const { program: sum, tiles, combine } = sumProgram(program);
   const warps = reducingThreads(program) / 32;
   const count = tilesOf(tiles);
@@ -127,6 +145,7 @@ function sumDeclaration(
     workspace: resultsEnd,
     params: placedParameters(sum, results, true),
     ...rowOfGroups(program),
+    arrays: arraysOf(sum, workspace),
     steps: [{ kind: "sum", tile: combine.acc.buffer, partials: parts, warps }],
   };
 }
@@ -178,6 +197,7 @@ function resultDeclaration(
     workspace: resultsEnd,
     params: placedParameters({ ...program, buffers: [] }, results, true),
     ...rowOfGroups(program),
+    arrays: [],
     steps: results.map(({ index, step, at, every }): KernelStep => {
       const count = resultCount(program.problem, step);
       return { kind: "result", step: index, dtype: step.dtype, count, at, every };

@@ -44,7 +44,7 @@ export function mixedWord<T extends string>(c: Cursor, words: readonly T[], what
   );
 }
 
-const launchClause = (keyword: string): Clause<LaunchExpr> => ({
+export const launchClause = (keyword: string): Clause<LaunchExpr> => ({
   keyword,
   syntax: "EXPRESSION",
   default: undefined,

@@ -1,7 +1,22 @@
 /** Kernels, their parameters and the workspace as declarations of stage machine. */
 
-import { dtypeNames, type GroupField, type LaunchExpr, type ParamSpec } from "@tilewright/core";
-import { type KernelDeclaration, type KernelStep, keptValues, type MachineDeclarations } from "../types.ts";
+import {
+  dtypeNames,
+  type ExpertRows,
+  expertRows,
+  type GroupField,
+  type LaunchExpr,
+  type ParamSpec,
+} from "@tilewright/core";
+import {
+  type ArrayDeclaration,
+  type KernelDeclaration,
+  type KernelStep,
+  keptValues,
+  type MachineDeclarations,
+  type SizeDeclaration,
+} from "../types.ts";
+import { arraySyntax, parseArray, parseSize, printArray, printSize } from "./arrays.ts";
 import { type Clauses, parseClauses } from "./clause.ts";
 import { type Cursor, describe, parseCodes } from "./cursor.ts";
 import { mixedWord, parseLaunch, printLaunch, printStep, stepClauses } from "./kernelSteps.ts";
@@ -109,6 +124,7 @@ function printKernel(k: KernelDeclaration): readonly string[] {
     `kernel ${k.role} @${k.name} ${printGrid(k.grid)} threads ${k.threads}${flags} workspace ${printLaunch(k.workspace)}`,
     ...k.params.map(printParam),
     ...(k.row === undefined ? [] : [`row bytes ${k.row.bytes}`, ...k.row.fields.map(printField)]),
+    ...k.arrays.map(printArray),
     ...k.steps.map(printStep),
   ];
 }
@@ -116,14 +132,21 @@ function printKernel(k: KernelDeclaration): readonly string[] {
 type Launches = NonNullable<MachineDeclarations["launches"]>;
 
 /** Kernels as far as they have been read. */
-type KernelHead = Omit<KernelDeclaration, "params" | "row" | "steps"> & {
+type KernelHead = Omit<KernelDeclaration, "params" | "row" | "arrays" | "steps"> & {
   readonly params: ParamSpec[];
+  readonly arrays: ArrayDeclaration[];
   readonly steps: KernelStep[];
   row?: { readonly bytes: number; readonly fields: GroupField[] };
 };
 
 export interface LaunchHead {
-  readonly launches: { readonly kernels: KernelHead[]; init: Launches["init"] };
+  readonly launches: {
+    readonly kernels: KernelHead[];
+    init: Launches["init"];
+    readonly sizes: SizeDeclaration[];
+    batch?: LaunchExpr;
+    experts?: ExpertRows;
+  };
 }
 
 const place = (c: Cursor): number => {
@@ -221,6 +244,34 @@ const stepDeclaration = (kind: KernelStep["kind"]): LaunchSyntax => ({
 });
 
 export const launchDeclarations: Readonly<Record<string, LaunchSyntax>> = {
+  size: {
+    syntax: "size %m|%n|%k LEAST .. MOST",
+    print: ({ machine }) => (machine?.launches?.sizes ?? []).map(printSize),
+    parse: (c, { launches }) => {
+      const token = c.peek();
+      const size = parseSize(c);
+      if (launches.sizes.some(({ name }) => name === size.name))
+        c.fail(token, parseCodes.repeated, `size %${size.name} is given twice`, "keep one");
+      c.locations.set(size, c.scanner.locate(token.offset));
+      launches.sizes.push(size);
+    },
+  },
+  batch: {
+    syntax: "batch PROBLEMS",
+    print: ({ machine }) =>
+      machine?.launches?.batch === undefined ? [] : [`batch ${printLaunch(machine.launches.batch)}`],
+    parse: (c, { launches }) => {
+      launches.batch = parseLaunch(c);
+    },
+  },
+  experts: {
+    syntax: expertRows.join("|"),
+    print: ({ machine }) =>
+      machine?.launches?.experts === undefined ? [] : [`experts ${machine.launches.experts}`],
+    parse: (c, { launches }) => {
+      launches.experts = c.oneOf(expertRows, "kind of rows");
+    },
+  },
   kernel: {
     syntax:
       "kernel prepare|main|reduce @NAME grid(X, Y, Z) threads N exact ctas N maxnreg N keep(VALUES) pdl workspace BYTES",
@@ -260,6 +311,7 @@ export const launchDeclarations: Readonly<Record<string, LaunchSyntax>> = {
         keeps,
         workspace,
         params: [],
+        arrays: [],
         steps: [],
         ...(pdl ? { pdl } : {}),
       };
@@ -306,6 +358,19 @@ export const launchDeclarations: Readonly<Record<string, LaunchSyntax>> = {
       const field = parseField(c);
       c.locations.set(field, at);
       row.fields.push(field);
+    },
+  },
+  array: {
+    syntax: arraySyntax,
+    print: () => [],
+    parse: (c, head) => {
+      const token = c.peek();
+      const kernel = current(c, head);
+      const array = parseArray(c);
+      if (kernel.arrays.some(({ name }) => name === array.name))
+        c.fail(token, parseCodes.repeated, `array %${array.name} is given twice`, "keep one");
+      c.locations.set(array, c.scanner.locate(token.offset));
+      kernel.arrays.push(array);
     },
   },
   transpose: stepDeclaration("transpose"),

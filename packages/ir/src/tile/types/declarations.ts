@@ -1,5 +1,15 @@
 /** What a kernel of stage `machine` has of the machine: places, barriers, scratch, kernels in launch order. */
-import type { DType, GroupRow, KernelSpec, LaunchExpr, Manifest, ParamSpec } from "@tilewright/core";
+import type {
+  BatchAxis,
+  DType,
+  ExpertRows,
+  GroupRow,
+  KernelSpec,
+  LaunchExpr,
+  Manifest,
+  ParamSpec,
+  SizeName,
+} from "@tilewright/core";
 
 /** Where slot 0 of a tile begins, in bytes of the block's shared memory or columns of its tensor memory, and from there each next slot; 0 of a tile with one outside rings. */
 export interface Place {
@@ -65,6 +75,42 @@ export type KernelStep =
       readonly every: number;
     };
 
+/** Elements from one place to the next: a number, or a product of it and sizes that the launch supplies. */
+export interface Distance {
+  readonly times: number;
+  readonly sizes: readonly SizeName[];
+}
+
+/**
+ * An array as a kernel addresses it: where its elements lie, from the pointer of its name on, or from byte `at` of the workspace (a transposed copy; results of a step, those of each
+ * group `every` elements on).
+ */
+export interface ArrayDeclaration {
+  readonly name: OperandName;
+  readonly dtype: DType;
+  /** From row to row, and from column to column; 0 along an axis that it does not have. */
+  readonly strides: readonly [Distance, Distance];
+  readonly at?: LaunchExpr;
+  readonly every?: number;
+  /** From one problem of a strided batch to the next; 0 unless given. */
+  readonly batch?: Distance;
+  /** In place of that: along several axes, the innermost last. */
+  readonly axes?: readonly BatchAxis[];
+  /** Of experts: from one row of all groups to the next, times the group's first row; and from group to group. 0 unless given. */
+  readonly rows?: number;
+  readonly groups?: number;
+}
+
+/** What a pointer or array of a kernel is called. */
+export type OperandName = "a" | "b" | "c" | "d" | "sfa" | "sfb" | `epilogue${number}`;
+
+/** A size that launches or groups supply, and what it may be. */
+export interface SizeDeclaration {
+  readonly name: "m" | "n" | "k";
+  readonly least: number;
+  readonly most: number;
+}
+
 /** A kernel of the artefact: the program's own, or one that is launched before or behind it. */
 export interface KernelDeclaration {
   readonly role: KernelSpec["role"];
@@ -85,6 +131,7 @@ export interface KernelDeclaration {
   readonly params: readonly ParamSpec[];
   /** Rows of the table of a grouped problem. */
   readonly row?: GroupRow;
+  readonly arrays: readonly ArrayDeclaration[];
   /** Of a kernel beside the main one: what it does, in this order. */
   readonly steps: readonly KernelStep[];
   /** The kernel behind it in the stream may begin before it ends (PTX ISA, griddepcontrol). */
@@ -101,5 +148,11 @@ export interface MachineDeclarations {
   readonly launches?: {
     readonly kernels: readonly KernelDeclaration[];
     readonly init: Manifest["workspace"]["init"];
+    /** Extents that the launch supplies. */
+    readonly sizes: readonly SizeDeclaration[];
+    /** Problems of a strided batch; absent of others. */
+    readonly batch?: LaunchExpr;
+    /** What tells rows of experts apart; absent of others. */
+    readonly experts?: ExpertRows;
   };
 }

@@ -1,6 +1,7 @@
 /** What a program of stage `machine` declares of its launch, against what its statements take. */
 import type { GroupRow } from "@tilewright/core";
-import { launchesOf } from "../launches/kernels.ts";
+import { type Launches, launchesOf } from "../launches/kernels.ts";
+import { printArray, printSize } from "../text/arrays.ts";
 import { printLaunch, printStep } from "../text/kernelSteps.ts";
 import { printField, printGrid, printParam } from "../text/launches.ts";
 import type { KernelDeclaration } from "../types.ts";
@@ -10,7 +11,7 @@ export const launches: Verifier = {
   name: "launches",
   code: "TW3139",
   property:
-    "kernels, their grids, workspaces, parameters, tensor maps, rows of groups and what kernels beside the main one do are those that the statements take, value by value; what ptxas is told of them is free",
+    "kernels, their grids, workspaces, parameters, tensor maps, rows of groups, arrays, sizes, problems and what kernels beside the main one do are those that the statements take, value by value; what ptxas is told of them is free",
   from: "machine",
   waivable: true,
   *check({ program }) {
@@ -31,6 +32,21 @@ export const launches: Verifier = {
         message: "a kernel is missing behind it",
         hint: `launch ${names}`,
       };
+    const facts = (one: Launches): readonly string[] => [
+      ...one.sizes.map(printSize),
+      ...(one.batch === undefined ? [] : [`batch ${printLaunch(one.batch)}`]),
+      ...(one.experts === undefined ? [] : [`experts ${one.experts}`]),
+    ];
+    const [given, needed] = [facts(declared), facts(taken)];
+    for (const fact of given)
+      if (!needed.includes(fact))
+        yield {
+          at: declared.sizes.find((size) => printSize(size) === fact) ?? declared,
+          message: `${fact} is not what the problem says`,
+          hint: needed.join(", ") || "remove it",
+        };
+    for (const fact of needed)
+      if (!given.includes(fact)) yield { at: declared, message: `lacks ${fact}`, hint: fact };
     if (declared.init !== taken.init)
       yield {
         at: declared,
@@ -71,6 +87,14 @@ function* compared(kernel: KernelDeclaration, own: KernelDeclaration): Iterable<
     if (names.has(missing.name))
       yield { at: kernel, message: `%${missing.name} is no parameter`, hint: printParam(missing) };
   yield* rows(kernel, own.row);
+  for (const array of kernel.arrays) {
+    const needed = own.arrays.find(({ name }) => name === array.name);
+    if (needed === undefined) yield { at: array, message: "no pointer has its name", hint: "remove it" };
+    else yield* differs(array, "the problem takes", printArray(array), printArray(needed));
+  }
+  for (const missing of own.arrays)
+    if (!kernel.arrays.some(({ name }) => name === missing.name))
+      yield { at: kernel, message: `lacks array %${missing.name}`, hint: printArray(missing) };
   if (kernel.pdl !== own.pdl)
     yield {
       at: kernel,

@@ -4,6 +4,7 @@ import { type Ranges, rangesInside } from "../ranges.ts";
 import { childrenOf, eachStmt } from "../rewrite.ts";
 import { stepClauses } from "../text/kernelSteps.ts";
 import type {
+  ArrayDeclaration,
   Barrier,
   Buffer,
   KernelDeclaration,
@@ -11,6 +12,7 @@ import type {
   MachineDeclarations,
   Ring,
   Scratch,
+  SizeDeclaration,
   Stage,
   Stmt,
   TileProgram,
@@ -39,6 +41,8 @@ export interface Fault {
     | ParamSpec
     | GroupRow
     | GroupField
+    | ArrayDeclaration
+    | SizeDeclaration
     | NonNullable<MachineDeclarations["launches"]>
     | string;
   readonly message: string;

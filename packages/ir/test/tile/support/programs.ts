@@ -3,10 +3,12 @@
 import { dtypeNames, type LaunchExpr, type ParamSpec } from "@tilewright/core";
 import fc from "fast-check";
 import {
+  type ArrayDeclaration,
   type Buffer,
   type Cond,
   cachePolicies,
   type Directive,
+  type Distance,
   type Edge,
   type Expr,
   type KernelDeclaration,
@@ -162,6 +164,24 @@ const kernelStep: fc.Arbitrary<KernelStep> = fc.record({
   at: launchExpr,
   every: fc.nat(99),
 });
+const distance: fc.Arbitrary<Distance> = fc.record({
+  times: fc.nat(5000),
+  sizes: fc.subarray(["m", "lda", "strideB", "ldepilogue1"] as const),
+});
+const array: fc.Arbitrary<ArrayDeclaration> = fc.record(
+  {
+    name: fc.constantFrom("a", "sfb", "epilogue2"),
+    dtype: fc.constantFrom("bf16", "s32"),
+    strides: fc.tuple(distance, distance),
+    at: launchExpr,
+    every: fc.nat(99),
+    batch: distance,
+    axes: fc.array(fc.record({ extent: small, below: small, stride: fc.nat(5000) }), { maxLength: 2 }),
+    rows: small,
+    groups: small,
+  },
+  { requiredKeys: ["name", "dtype", "strides"] },
+);
 const kernelLines: fc.Arbitrary<KernelDeclaration> = fc.record({
   role: fc.constantFrom("prepare", "main", "reduce"),
   name: id,
@@ -173,6 +193,7 @@ const kernelLines: fc.Arbitrary<KernelDeclaration> = fc.record({
   keeps: fc.subarray(["addresses", "epilogue"] as const),
   workspace: launchExpr,
   params: fc.array(param, { maxLength: 3 }),
+  arrays: fc.uniqueArray(array, { maxLength: 2, selector: ({ name }) => name }),
   steps: fc.array(kernelStep, { maxLength: 2 }),
 });
 
@@ -181,10 +202,16 @@ const machine: fc.Arbitrary<MachineDeclarations> = fc.record({
   barriers: fc.array(fc.record({ ...spot, slots: small, count: small }), { maxLength: 3 }),
   scratch: fc.array(fc.record({ ...spot, bytes: small }), { maxLength: 2 }),
   memory: fc.record({ shared: fc.nat(300_000), tensor: fc.nat(512) }),
-  launches: fc.record({
-    kernels: fc.array(kernelLines, { minLength: 1, maxLength: 2 }),
-    init: fc.constantFrom("none", "zeroOnce", "zeroEach"),
-  }),
+  launches: fc.record(
+    {
+      kernels: fc.array(kernelLines, { minLength: 1, maxLength: 2 }),
+      init: fc.constantFrom("none", "zeroOnce", "zeroEach"),
+      sizes: fc.constantFrom([], [{ name: "m" as const, least: 1, most: 4096 }]),
+      batch: launchExpr,
+      experts: fc.constantFrom("offsets", "counts"),
+    },
+    { requiredKeys: ["kernels", "init", "sizes"] },
+  ),
 });
 
 const edge: fc.Arbitrary<Edge | null> = fc.option(
