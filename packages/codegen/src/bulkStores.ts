@@ -2,6 +2,7 @@
  * D through shared memory: the threads that own rows put them into a tile, one of them has bulk copies take it to global memory while the others go on.
  * The tile has some of the columns; it is filled as often as that takes.
  */
+
 import { hasFeature, sizeOf } from "@tilewright/core";
 import {
   blockShape,
@@ -27,6 +28,7 @@ import { CannotLower, type Context } from "./context.ts";
 import type { StmtOf } from "./engine.ts";
 import { indexValue } from "./indexValue.ts";
 import { fenceText } from "./machine.ts";
+import { placeOf } from "./pipelines.ts";
 import { firstOf } from "./roles.ts";
 import { sharedAddress } from "./sharedAddress.ts";
 import { SMEM } from "./smem.ts";
@@ -62,8 +64,7 @@ export const stagedColumns = (ctx: Context, { via, columns }: StmtOf<"stage">): 
 export function storeLowering(ctx: Context, stmt: StmtOf<"epilogue">, { buffer: via }: View): StoreLowering {
   const { program } = ctx;
   const tile = bufferOf(program, via);
-  const place = ctx.shared.places.get(via);
-  if (!place) throw new CannotLower(`%${via}`, "is in no shared memory");
+  const place = placeOf(ctx, via);
   const own = bufferOf(program, stmt.acc.buffer).own;
   const { warps } = ctx.values.role;
   const { groups, cut } = bulkStore(program, stmt, warps);

@@ -1,8 +1,18 @@
+import type { Stmt } from "@tilewright/ir";
+
 /** A hand-edited program that is well-formed but that this backend cannot express. Caught by `lower`, turned into a diagnostic. */
 export class CannotLower extends Error {
   readonly at: string;
+  /** The innermost statement that was being emitted; null outside of all. */
+  stmt: Stmt | null = null;
   constructor(at: string, message: string) {
     super(message);
     this.at = at;
   }
+}
+
+/** The value, which is there in every program that is proven: without it there is no kernel, and a text that was compiled unproven is refused. */
+export function proven<T>(value: T | null | undefined, at: string, message: string): T {
+  if (value === null || value === undefined) throw new CannotLower(at, message);
+  return value;
 }

@@ -1,4 +1,5 @@
 /** What lowering carries along: the program, the emitted code, loop state, the active predicate, and memoised values of both scopes. */
+
 import type { ExpertRows, GroupRow, LaunchExpr, SourceLocation, Target } from "@tilewright/core";
 import {
   type ArrayDeclaration,
@@ -24,7 +25,7 @@ import {
   type OperandsOf,
   param,
 } from "@tilewright/ptx";
-import { CannotLower } from "./cannotLower.ts";
+import { CannotLower, proven } from "./cannotLower.ts";
 import { Code, type Pred, type Reg } from "./code.ts";
 import { truthOf } from "./conditions.ts";
 import type { Engine } from "./engine.ts";
@@ -233,7 +234,7 @@ export class Context {
   /** The kernel parameter of an operand, scalar or map, which has to be declared: `p_a`, `p_alpha`, `p_tma_a`. */
   paramName(name: string): string {
     const lower = name.toLowerCase();
-    if (!this.#params.has(lower)) throw new CannotLower(`%${lower}`, "is no parameter of the kernel");
+    proven(this.#params.has(lower) || null, `%${lower}`, "is no parameter of the kernel");
     return `p_${lower}`;
   }
 

@@ -1,5 +1,7 @@
 /** The DSMEM reduction: CTAs of a cluster that share a work tile send each other the slices of their accumulators, and each adds up its own. */
+import { must } from "@tilewright/ir";
 import { addr, imm, sym } from "@tilewright/ptx";
+import { proven } from "./cannotLower.ts";
 import type { Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
 import type { RegisterType, StmtOf } from "./engine.ts";
@@ -29,10 +31,13 @@ function* inRuns({ vector, step }: Runs, registers: readonly Reg[]) {
  * same elements in all CTAs, so that what it adds has come from its likes, and lies as they hold it.
  */
 export function beginExchange(ctx: Context, { into }: StmtOf<"reduce">): Exchange {
-  const room = ctx.shared.meeting;
-  if (into === null || room === null) throw new CannotLower("reduce", "has no cluster to meet in");
+  const room = proven(
+    ctx.shared.meeting,
+    "reduce",
+    "has no room for slices, or no mbarrier that counts them",
+  );
   const { entry, body } = ctx;
-  const sum = ownedTile(ctx, into.buffer, 0);
+  const sum = ownedTile(ctx, must(into, "slices come into a tile (splits)").buffer, 0);
   const threads = 32 * ctx.values.warps;
   const runs = runsOf(sum.type, sum.registers.length, threads, ctx.engine.budget.sumsTogether);
   const rank = ctx.values.split();
@@ -43,11 +48,8 @@ export function beginExchange(ctx: Context, { into }: StmtOf<"reduce">): Exchang
   return { base, mine, here, sum, runs, room };
 }
 
-function exchangeOf(ctx: Context): Exchange {
-  const { exchange } = reductionOf(ctx);
-  if (exchange === null) throw new CannotLower("reduce", "has no cluster to meet in");
-  return exchange;
-}
+const exchangeOf = (ctx: Context): Exchange =>
+  proven(reductionOf(ctx).exchange, "reduce", "has no cluster to exchange slices in");
 
 const vectorOf = ({ vector }: Runs): string => (vector > 1 ? `.v${vector}` : "");
 

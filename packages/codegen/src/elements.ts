@@ -13,6 +13,7 @@ import {
   elementDomain,
   elementSources,
   lit,
+  must,
   type OwnedRegister,
   type Ownership,
   ownedRegisters,
@@ -49,8 +50,7 @@ function domainOwner(ctx: Context, stmt: ElementStmt): Ownership {
     .filter(({ extent }) => extent[0] === rows && extent[1] === cols)
     .map(({ buffer }) => bufferOf(ctx.program, buffer))
     .find(({ space }) => space === "register");
-  if (found === undefined) throw new CannotLower(stmt.kind, "has no register tile of its rows and columns");
-  return ownerOf(found);
+  return ownerOf(must(found, "a register tile says which thread has which element (elements)"));
 }
 
 function dependsOf(
@@ -373,8 +373,7 @@ function amongWarps(
         sum = next;
       }
     }
-    if (sum === null) throw new CannotLower(`%${via.buffer}`, "has no columns");
-    return [register, row, sum];
+    return [register, row, must(sum, "tiles have columns")];
   });
   meet(ctx);
   return made;

@@ -1,9 +1,11 @@
 /** Addresses and bounds of global memory: base pointer in the prologue, running pointer along the chunk loop, constants as offsets. */
+
 import { type BatchAxis, exchangedOf, packedSize, stepOfBuffer } from "@tilewright/core";
 import { type ArrayDeclaration, bufferOf, type Distance, type View } from "@tilewright/ir";
 import { type AddressOperand, addr, imm, special } from "@tilewright/ptx";
+import { proven } from "./cannotLower.ts";
 import type { Code, Pred, Reg } from "./code.ts";
-import { CannotLower, type Context } from "./context.ts";
+import type { Context } from "./context.ts";
 import { expertSteps, groupField } from "./groups.ts";
 import { type BatchStride, extentOf, type Stride, strideKey, strideRegister } from "./sizes.ts";
 import type { ThreadCoord, ThreadPosition } from "./threads.ts";
@@ -29,11 +31,8 @@ function nameOf(buffer: string): string {
 }
 
 /** An array of the kernel as it is declared, by the name of its pointer. */
-function declared(ctx: Context, name: string): ArrayDeclaration {
-  const array = ctx.arrays.get(name);
-  if (array === undefined) throw new CannotLower(`%${name}`, "is no array of the kernel");
-  return array;
-}
+const declared = (ctx: Context, name: string): ArrayDeclaration =>
+  proven(ctx.arrays.get(name), `%${name}`, "is no array of the kernel");
 
 /** Coordinates of the block's problem in the map of a global buffer, the innermost first. */
 export function batchCoordinates(ctx: Context, buffer: string): readonly Reg<"u32">[] {
@@ -176,9 +175,9 @@ export function batchIndex(ctx: Context): Reg<"u32"> | null {
 
 /** Which neighbour along an axis of the batch the block's problem is. */
 function batchCoordinate(ctx: Context, { extent, below }: BatchAxis): Reg<"u32"> {
-  const problem = batchIndex(ctx);
-  const { problems } = ctx;
-  if (problem === null || typeof problems !== "number") throw new CannotLower("batch", "has no axes");
+  const problem = proven(batchIndex(ctx), "batch", "has axes, and the launch one problem");
+  // Axes are of batches of fixed count.
+  const problems = typeof ctx.problems === "number" ? ctx.problems : Number.POSITIVE_INFINITY;
   if (below === 1 && extent >= problems) return problem;
   return ctx.invariant(`${problem.name}/${below}%${extent}`, (code) => {
     const d = ctx.entry.reg("u32", "along");

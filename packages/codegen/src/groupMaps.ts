@@ -3,10 +3,12 @@
  * turns to from it, in the workspace: address, extents and pitch are replaced by those of the group's row, and then handed to the proxy that reads maps (PTX ISA,
  * tensormap.replace and fence.proxy.tensormap).
  */
+
 import type { PtxVersion } from "@tilewright/core";
 import { bufferOf, MAP_BYTES, mapName, v, WORKSPACE } from "@tilewright/ir";
 import { addr, imm, param, special, vec } from "@tilewright/ptx";
 import { storeGroup } from "./bulkStores.ts";
+import { proven } from "./cannotLower.ts";
 import type { Pred, Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
 import type { StmtOf } from "./engine.ts";
@@ -25,8 +27,8 @@ export function makeMaps(
   ctx: Context,
   { maps: kinds, slots, offset, every, groups }: StmtOf<"tensormap.make">,
 ): void {
-  const { entry, group } = ctx;
-  if (group === null) throw new CannotLower("tensormap.make", "one problem has the maps of its launch");
+  const { entry } = ctx;
+  const group = proven(ctx.group, "tensormap.make", "one problem has the maps of its launch");
   if (groups === undefined && !ctx.solo)
     throw new CannotLower("tensormap.make", "maps of groups are made by a role of one thread");
   const by = groups === undefined ? null : storingThread(ctx, groups);

@@ -1,5 +1,6 @@
 /** Public surface of `@tilewright/codegen`, from the whole to the parts. */
 export { lowerActivation } from "./activations.ts";
+export { proven } from "./cannotLower.ts";
 export { blocksApart, clusterPlace, clusterRank } from "./clusters.ts";
 export { Code, type Pred, type Reg } from "./code.ts";
 export { comparisons } from "./conditions.ts";
@@ -38,6 +39,7 @@ export {
   type Pipeline,
   pipelineOf,
   pipelineOfView,
+  placeOf,
   slotAddress,
   smemBase,
 } from "./pipelines.ts";

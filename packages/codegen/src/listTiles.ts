@@ -2,9 +2,11 @@
  * Persistent CTAs go through the tiles of all groups of a grouped problem: one list, in the order of the groups and of the raster in each. Every role of a
  * block walks it by itself, a group's row of the table at a time, and takes one tile in as many as there are blocks (or clusters).
  */
+
 import { clusterSize, type TileLoop } from "@tilewright/ir";
 import { imm, special } from "@tilewright/ptx";
-import { CannotLower, type Context } from "./context.ts";
+import { proven } from "./cannotLower.ts";
+import type { Context } from "./context.ts";
 import type { StmtOf } from "./engine.ts";
 import { makeMaps } from "./groupMaps.ts";
 import { countOperand } from "./sizes.ts";
@@ -15,8 +17,11 @@ type Tiles = StmtOf<"tiles">;
 /** The loop over the tiles of the list. Blocks beyond its end have none. */
 export function walkTileList(ctx: Context, stmt: Tiles, loop: TileLoop, make: () => void): void {
   const { entry, body } = ctx;
-  const { groups } = schedulerOf(stmt);
-  if (groups === undefined) throw new CannotLower("tiles", "one problem is no list");
+  const groups = proven(
+    schedulerOf(stmt).groups,
+    "tiles",
+    "the scheduler does not say how many groups there are",
+  );
   const register = (name: string, value: number | string) => {
     const d = entry.reg("u32", name);
     body.emit(null, "mov.u32", d, typeof value === "number" ? imm(value) : special(value));

@@ -1,4 +1,5 @@
 /** Tile program to PTX: the module, its text, and how to launch it. */
+
 import {
   type Checked,
   err,
@@ -27,6 +28,7 @@ import {
   type Statement,
   versionNeeded,
 } from "@tilewright/ptx";
+import { proven } from "./cannotLower.ts";
 
 import { CannotLower, Context } from "./context.ts";
 import { withWholeDefinitions } from "./definitions.ts";
@@ -105,8 +107,10 @@ export function lowerToModuleWith(
   try {
     return ok(build(engine, program, target, locations ?? null));
   } catch (error) {
-    if (error instanceof CannotLower) return err([fault(error.at, error.message)]);
-    throw error;
+    if (!(error instanceof CannotLower)) throw error;
+    const location = error.stmt === null ? undefined : locations?.get(error.stmt);
+    const refused = fault(error.at, error.message);
+    return err([location === undefined ? refused : { ...refused, location }]);
   }
 }
 
@@ -128,8 +132,8 @@ function build(
   const shared = mapShared(program);
   const workspace = workspaceOf(program);
   const launches = program.machine?.launches ?? launchesOf(program, engine.hints(program, target));
-  const main = launches.kernels.find(({ role }) => role === "main");
-  if (main === undefined) throw new CannotLower("kernel", "no kernel is the main one");
+  const found = launches.kernels.find(({ role }) => role === "main");
+  const main = proven(found, "kernel", "no kernel is the main one");
   const cluster = clusterExtents(program);
   const block = [main.threads, 1, 1] as const;
 

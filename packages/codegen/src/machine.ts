@@ -81,18 +81,13 @@ function expect(ctx: Context, { barrier, bytes, to, leader }: Of<"mbar.expect">)
   const own = "mbarrier.arrive.expect_tx.shared::cta.b64";
   ctx.body.emitAny(guard, own, [sink, barrierAt(ctx, barrier), imm(bytes)]);
   if (to === "own") return;
-  if (to !== "cluster")
-    throw new CannotLower(
-      "mbar.expect",
-      `bytes are expected in the own block, or in all of the cluster, not by ${to}`,
-    );
   const other = "mbarrier.arrive.expect_tx.release.cluster.shared::cluster.b64";
   for (let rank = 1; rank < clusterSize(ctx.program); rank++)
     ctx.body.emitAny(guard, other, [sink, barrierAt(ctx, barrier, rankOf(ctx, rank)), imm(bytes)]);
 }
 
 /** Axes of the reach to blocks that share copies. */
-const peerAxes: Readonly<Partial<Record<Reach, ReadonlySet<"m" | "n">>>> = {
+const peerAxes: Readonly<Record<Extract<Reach, `peers-${string}`>, ReadonlySet<"m" | "n">>> = {
   "peers-m": new Set(["m"]),
   "peers-n": new Set(["n"]),
   "peers-mn": new Set(["m", "n"]),
@@ -113,11 +108,6 @@ function arrive(ctx: Context, { barrier, by, to }: Of<"mbar.arrive">): void {
   // Where the role stands comes before what follows from its threads.
   pipelineOf(ctx, barrier.pipeline).stage();
   const one = (): Pred | null => (threads === 1 ? null : firstOf(ctx, threads));
-  const axes = peerAxes[to];
-  if (axes !== undefined) {
-    arriveAtPeers(ctx, barrier, threads, axes);
-    return;
-  }
   const there = "mbarrier.arrive.release.cluster.shared::cluster.b64";
   switch (to) {
     case "own":
@@ -133,8 +123,11 @@ function arrive(ctx: Context, { barrier, by, to }: Of<"mbar.arrive">): void {
       for (let rank = 0; rank < clusterSize(ctx.program); rank++)
         ctx.emitAny(one(), there, sink, barrierAt(ctx, barrier, rankOf(ctx, rank)));
       return;
-    default:
-      throw new CannotLower("mbar.arrive", `threads do not arrive at ${to}`);
+    case "peers-m":
+    case "peers-n":
+    case "peers-mn":
+      arriveAtPeers(ctx, barrier, threads, peerAxes[to]);
+      return;
   }
 }
 

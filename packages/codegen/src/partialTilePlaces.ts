@@ -1,4 +1,5 @@
 /** Where in the workspace a block finds the counter and the parts of its tile. */
+
 import type { LaunchExpr } from "@tilewright/core";
 import {
   blocksOfTile,
@@ -9,6 +10,7 @@ import {
   WORKSPACE,
 } from "@tilewright/ir";
 import { imm, special } from "@tilewright/ptx";
+import { proven } from "./cannotLower.ts";
 import type { Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
 import { batchIndex, pointer } from "./globalAddress.ts";
@@ -72,8 +74,7 @@ export function partialTilePlaces(ctx: Context, shared: Partials): PartialTilePl
       ? values.block()
       : line !== null
         ? values.divide(line.start, line.each)
-        : part && ofHalf(ctx, part.tile, share.tiles);
-  if (tile === null) throw new CannotLower("reduce", "stands outside the parts of a share");
+        : ofHalf(ctx, proven(part, "reduce", "stands outside of a stream-K loop").tile, share.tiles);
   const counter = at(base, inBatch(shared.tiles, tile), shared.wordBytes);
   if (inOnePlace(shared.by)) {
     const first = place(tile);

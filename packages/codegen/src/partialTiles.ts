@@ -1,9 +1,11 @@
 /** The parts of accumulators that blocks leave in the workspace: how registers go there, come back and are added. */
+
 import { hasFeature } from "@tilewright/core";
-import { type PartialTiles, REDUCTION_ROOM, REDUCTION_SLOTS, withSum } from "@tilewright/ir";
+import { must, type PartialTiles, REDUCTION_ROOM, REDUCTION_SLOTS, withSum } from "@tilewright/ir";
 import { addr, imm, type Operand, sym } from "@tilewright/ptx";
+import { proven } from "./cannotLower.ts";
 import type { Pred, Reg } from "./code.ts";
-import { CannotLower, type Context } from "./context.ts";
+import type { Context } from "./context.ts";
 import type { RegisterType, StmtOf } from "./engine.ts";
 import type { FurtherPartials } from "./partialTilePlaces.ts";
 import { ownedTile } from "./registers.ts";
@@ -24,8 +26,7 @@ export const bytesOf = (type: RegisterType): number => (type === "f64" ? 8 : 4);
 
 /** The partial tiles of the kernel's workspace, of a `reduce`. */
 export function partialsOf(ctx: Context, combine: StmtOf<"reduce">): Partials {
-  const { partials } = ctx.workspace;
-  if (partials === null) throw new CannotLower("reduce", "has no workspace");
+  const partials = must(ctx.workspace.partials, "a reduction has partial tiles (splits)");
   const { type, packed, registers } = ownedTile(ctx, combine.acc.buffer, 0);
   const of = { type, registers: registers.length };
   return { ...partials, ...of, vector: vectorOf(ctx, combine, packed, of) };
@@ -159,8 +160,7 @@ export interface BulkRoom {
 /** The room of the thread's warp in shared memory. */
 export function bulkRoom(ctx: Context, { vector, type }: Partials): BulkRoom {
   const { values, entry, body } = ctx;
-  const start = ctx.shared.reduction;
-  if (start === null) throw new CannotLower("reduce", "has no shared memory for bulk copies to add from");
+  const start = proven(ctx.shared.reduction, "reduce", "has no shared memory for bulk copies to add from");
   const [warp, lane] = [entry.reg("u32", "room"), entry.reg("u32", "room")];
   body.emit(null, "mov.u32", warp, sym(SMEM));
   body.emit(null, "mad.lo.u32", warp, values.warp(), imm(REDUCTION_ROOM), warp);

@@ -2,15 +2,18 @@
  * Pipelines: where a role stands in a ring, as the number of a slot and the parity of a phase in registers. What follows from a slot (addresses of its barriers and
  * tiles) is computed once, and forgotten when the pipeline goes on and at labels, where code may come from elsewhere.
  */
+
 import {
   type BarrierRef,
   type MachineStmt,
   MBARRIER_BYTES,
   must,
+  type Place,
   type Ring,
   type View,
 } from "@tilewright/ir";
 import { type AddressOperand, addr, imm, sym } from "@tilewright/ptx";
+import { proven } from "./cannotLower.ts";
 import type { Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
 import { SMEM } from "./smem.ts";
@@ -91,11 +94,8 @@ const ofStage = (ctx: Context, at: Pipeline, key: string, factor: number, base: 
   });
 
 /** Offsets of a ring's barriers in shared memory. */
-function barrierOffset(ctx: Context, ring: string, edge: "full" | "empty"): number {
-  const offset = ctx.shared.barriers.get(ring)?.[edge] ?? null;
-  if (offset === null) throw new CannotLower(`%${ring}`, `its ${edge} edge is no mbarrier`);
-  return offset;
-}
+const barrierOffset = (ctx: Context, ring: string, edge: "full" | "empty"): number =>
+  proven(ctx.shared.barriers.get(ring)?.[edge], `%${ring}`, `has no mbarriers %${ring}_${edge}`);
 
 /** The barrier of a slot; `base`: of another block's shared memory, under a key of its own. */
 export function barrierAt(
@@ -107,6 +107,10 @@ export function barrierAt(
   const { key, start } = base ?? { key: "barrier", start: () => smemBase(ctx) };
   return addr(ofStage(ctx, at, key, MBARRIER_BYTES, start), barrierOffset(ctx, ring, edge));
 }
+
+/** Where a shared tile lies. */
+export const placeOf = (ctx: Context, buffer: string): Place =>
+  proven(ctx.shared.places.get(buffer), `%${buffer}`, "has no place in shared memory");
 
 /** The address of the slot in which a view lies, and the buffer's own offset in it: base + offset. */
 export function slotAddress(
@@ -124,8 +128,7 @@ export function slotOfBuffer(
   at: Pipeline,
   buffer: string,
 ): { readonly base: U32; readonly offset: number } {
-  const place = ctx.shared.places.get(buffer);
-  if (place === undefined) throw new CannotLower(`%${buffer}`, "is in no shared memory");
+  const place = placeOf(ctx, buffer);
   return { base: slotBase(ctx, at, place.every), offset: place.offset };
 }
 

@@ -2,8 +2,10 @@
  * What is written for ptxas alone, each with the messages (ptxas 13.0) that it avoids. They say that matrix instructions of warpgroups are serialised, which costs
  * the overlap of products with all else.
  */
+
 import { addr, imm, special, sym } from "@tilewright/ptx";
-import { CannotLower, type Context } from "./context.ts";
+import { proven } from "./cannotLower.ts";
+import type { Context } from "./context.ts";
 import type { StmtOf } from "./engine.ts";
 import { ownedTile } from "./registers.ts";
 import { SMEM } from "./smem.ts";
@@ -31,8 +33,9 @@ export function lowerPin(ctx: Context, { tile: name }: StmtOf<"pin">): void {
 export function lowerRename(ctx: Context, { tile: name, back }: StmtOf<"rename">): void {
   const { registers, type } = ownedTile(ctx, name, 0);
   const before = ctx.renamed.get(name);
-  const to = back ? before : registers.map(() => ctx.entry.reg(type, "apart"));
-  if (to === undefined) throw new CannotLower(`%${name}`, "has the registers that it had");
+  const to = back
+    ? proven(before, `%${name}`, "has the registers that it had")
+    : registers.map(() => ctx.entry.reg(type, "apart"));
   registers.forEach((register, i) => {
     const other = to[i];
     if (other) ctx.body.emitAny(null, `mov.${type}`, [other, register]);

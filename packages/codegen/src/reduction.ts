@@ -1,8 +1,10 @@
 /** The reduction of a work tile that is being emitted: what its statements name beside themselves. */
+
 import type { ReductionKind } from "@tilewright/ir";
 import type { LabelRef } from "@tilewright/ptx";
+import { proven } from "./cannotLower.ts";
 import type { Reg } from "./code.ts";
-import { CannotLower, type Context } from "./context.ts";
+import type { Context } from "./context.ts";
 import type { StmtOf } from "./engine.ts";
 import type { PartialTilePlaces } from "./partialTilePlaces.ts";
 import type { BulkRoom, Partials } from "./partialTiles.ts";
@@ -56,10 +58,8 @@ const names: Readonly<Record<ReductionKind, string>> = {
 };
 
 /** The reduction around a statement. */
-export function reductionOf(ctx: Context): Reduction {
-  if (ctx.reduction === null) throw new CannotLower("reduction", "stands in no combine");
-  return ctx.reduction;
-}
+export const reductionOf = (ctx: Context): Reduction =>
+  proven(ctx.reduction, "reduction", "stands in no reduce");
 
 /** The label behind the statement around. */
 export function endOf(ctx: Context): LabelRef {
@@ -69,8 +69,5 @@ export function endOf(ctx: Context): LabelRef {
 }
 
 /** Partial tiles in the workspace, of the reduction around. */
-export function partialOf(ctx: Context): NonNullable<Reduction["partial"]> {
-  const { partial } = reductionOf(ctx);
-  if (partial === null) throw new CannotLower("reduce", "has no partial tiles in the workspace");
-  return partial;
-}
+export const partialOf = (ctx: Context): NonNullable<Reduction["partial"]> =>
+  proven(reductionOf(ctx).partial, "reduce", "has no partial tiles in the workspace");

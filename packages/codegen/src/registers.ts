@@ -4,6 +4,7 @@ import {
   type Buffer,
   bufferOf,
   type Distribution,
+  must,
   type OwnedRegister,
   type Ownership,
   ownedRegisters,
@@ -25,10 +26,8 @@ function registersOf(ctx: Context, buffer: Buffer, count: number, type: Register
   return made;
 }
 
-export const ownerOf = (buffer: Buffer): Ownership => {
-  if (!buffer.own) throw new CannotLower(`%${buffer.name}`, "is a register tile without an owner");
-  return buffer.own;
-};
+export const ownerOf = (buffer: Buffer): Ownership =>
+  must(buffer.own, "register tiles have owners (complete)");
 
 /** One slot of a register tile as a thread holds it. */
 export interface OwnedTile extends Holding {
@@ -57,11 +56,7 @@ export function ownedTile(ctx: Context, name: string, slot: number): OwnedTile {
     dtype: buffer.dtype,
     elements: ownedRegisters(own),
     registers,
-    at(element) {
-      const register = registers[Math.floor(element / packed)];
-      if (!register) throw new CannotLower(`%${name}`, `has no element ${element}`);
-      return register;
-    },
+    at: (element) => must(registers[Math.floor(element / packed)], "a thread has registers for its elements"),
   };
 }
 

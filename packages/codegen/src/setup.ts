@@ -1,8 +1,10 @@
 /** What stands around a kernel's roles and tiles, statement by statement: barriers made ready, blocks that meet, the grids beside this one. */
+
 import { type FrameKind, MBARRIER_BYTES, type Stmt } from "@tilewright/ir";
 import { addr, imm, sym } from "@tilewright/ptx";
+import { proven } from "./cannotLower.ts";
 import type { Pred, Reg } from "./code.ts";
-import { CannotLower, type Context } from "./context.ts";
+import type { Context } from "./context.ts";
 import type { Statements, StmtOf } from "./engine.ts";
 import { othersThan } from "./roles.ts";
 import { SMEM } from "./smem.ts";
@@ -27,8 +29,8 @@ export const setupStatements = (lower: (ctx: Context, stmts: readonly Stmt[]) =>
   "tensormap.prefetch": (ctx, { buffer }) =>
     ctx.body.emitAny(null, "prefetch.tensormap", [addr(mapAddress(ctx, buffer))]),
   "mbar.init"(ctx, { barriers, slots }) {
-    const declared = ctx.program.machine?.barriers.find(({ name }) => name === barriers);
-    if (declared === undefined) throw new CannotLower(`%${barriers}`, "is not declared");
+    const found = ctx.program.machine?.barriers.find(({ name }) => name === barriers);
+    const declared = proven(found, `%${barriers}`, "is not declared");
     const { offset, count } = declared;
     const { from, to } = slots ?? { from: 0, to: declared.slots };
     const base = smemStart(ctx);

@@ -7,13 +7,14 @@ import {
   elementBytes,
   type Layout,
   linearOffset,
+  must,
   type Swizzle,
   type View,
 } from "@tilewright/ir";
 import { type AddressOperand, addr, imm, sym } from "@tilewright/ptx";
 import type { Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
-import { ofSlot, pipelineOfView, slotAddress } from "./pipelines.ts";
+import { ofSlot, pipelineOfView, placeOf, slotAddress } from "./pipelines.ts";
 import { SMEM } from "./smem.ts";
 import type { ThreadCoord, ThreadPosition } from "./threads.ts";
 
@@ -26,20 +27,19 @@ export function sharedAddress(
   col: number,
 ): AddressOperand {
   const buffer = bufferOf(ctx.program, view.buffer);
-  const place = ctx.shared.places.get(buffer.name);
-  if (!place || !buffer.layout) throw new CannotLower(`%${buffer.name}`, "has no layout");
+  const place = placeOf(ctx, buffer.name);
+  const layout = must(buffer.layout, "shared tiles have layouts (complete)");
   const origin0 = `origin of %${buffer.name}`;
-  const { position, coordinate } = withoutCarry(ctx, buffer.layout, at, [
+  const { position, coordinate } = withoutCarry(ctx, layout, at, [
     row + ctx.constant(view.origin[0], origin0),
     col + ctx.constant(view.origin[1], origin0),
   ]);
   const size = elementBytes(buffer);
-  const fixed = linearOffset(buffer.layout, coordinate) * size;
-  const thread = threadOffset(ctx, buffer, buffer.layout, position);
-  const { swizzle } = buffer.layout;
+  const fixed = linearOffset(layout, coordinate) * size;
+  const thread = threadOffset(ctx, buffer, layout, position);
+  const { swizzle } = layout;
   const pipeline = pipelineOfView(ctx, view);
-  if (pipeline !== null && pipeline.ring.slots > 1)
-    return pipelineAddress(ctx, view, buffer.layout, thread, fixed);
+  if (pipeline !== null && pipeline.ring.slots > 1) return pipelineAddress(ctx, view, layout, thread, fixed);
   // The only slot of a ring is wherever the role is in it.
   const slot =
     pipeline === null ? slotOffset(ctx, view.slot, buffer.slots, place.every) : { reg: null, constant: 0 };
@@ -52,7 +52,7 @@ export function sharedAddress(
     const bases = slot.reg === null ? [start] : [start, slot.reg];
     return computedAddress(ctx, swizzle, thread.reg, fixed, bases, place.offset + slot.constant);
   }
-  const element = swizzled(ctx, buffer.layout, thread, fixed);
+  const element = swizzled(ctx, layout, thread, fixed);
 
   // Kept in registers, an address for each flip costs the loop nothing; recomputed, one register serves all K steps.
   const early = ctx.keeps.has("addresses");

@@ -1,6 +1,6 @@
 /** Sizes that the launch supplies, as registers: counts of tiles and chunks, and strides in bytes. */
 import { type BatchAxis, extentNames, type SizeName } from "@tilewright/core";
-import { asLinear, type Expr, outerRunsOf, simplify, sizeDType } from "@tilewright/ir";
+import { asLinear, type Expr, must, outerRunsOf, simplify, sizeDType } from "@tilewright/ir";
 import { type IntegerOperand, imm, param } from "@tilewright/ptx";
 import { CannotLower } from "./cannotLower.ts";
 import type { Reg } from "./code.ts";
@@ -112,12 +112,12 @@ export function strideRegister(ctx: Context, stride: Exclude<Stride, number>, ti
       if (product === null) product = factor;
       else code.emit(null, "mul.lo.s64", product, product, factor);
     }
-    if (product === null) throw new CannotLower("stride", "has no sizes");
+    const d = must<Reg<"u64">>(product, "a stride of the launch has sizes");
     const bytes = unit * times;
     const log = Math.log2(bytes);
-    if (bytes > 0 && Number.isInteger(log)) code.emit(null, "shl.b64", product, product, imm(log));
-    else code.emit(null, "mul.lo.s64", product, product, imm(bytes));
-    return product;
+    if (bytes > 0 && Number.isInteger(log)) code.emit(null, "shl.b64", d, d, imm(log));
+    else code.emit(null, "mul.lo.s64", d, d, imm(bytes));
+    return d;
   });
 }
 

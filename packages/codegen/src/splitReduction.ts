@@ -1,4 +1,5 @@
 /** CTAs that share a work tile: each hands in its partial tile, through the workspace or in shared memory of a cluster, and some go on with the sum. */
+
 import {
   bufferOf,
   type Expr,
@@ -8,6 +9,7 @@ import {
   type Stmt,
 } from "@tilewright/ir";
 import { addr, f32imm, f64imm, type IntegerOperand, imm, type Operand } from "@tilewright/ptx";
+import { proven } from "./cannotLower.ts";
 import type { Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
 import { beginExchange, dsmemStatements } from "./dsmemReduction.ts";
@@ -79,10 +81,8 @@ function enterReduction(ctx: Context, { unless, body }: StmtOf<"reduction">, low
 
 /** Chunks of a whole tile, where the launch supplies them one at least; a number of CTAs. */
 function total(ctx: Context, e: Expr): Reg<"u32"> | IntegerOperand {
-  const { part } = ctx;
   if (e.kind === "const") return imm(e.value);
-  if (part === null) throw new CannotLower("counter", "counts chunks outside of a share");
-  return countOperand(part.chunks);
+  return countOperand(proven(ctx.part, "counter", "counts chunks outside of a stream-K loop").chunks);
 }
 
 const zeros: Readonly<Record<RegisterType, Operand>> = {
@@ -110,10 +110,10 @@ function addToCounter(ctx: Context, { by }: StmtOf<"counter.add">): void {
 /** Only one thread knows: all leave unless it has seen all others come. */
 function leave(ctx: Context, { unless, id }: StmtOf<"counter.leave">): void {
   const { entry } = ctx;
-  const { counted, leaving } = reductionOf(ctx);
-  if (counted === null || leaving === null)
-    throw new CannotLower("counter.leave", "stands in front of what it counts");
-  const { earlier, by } = counted;
+  const reduction = reductionOf(ctx);
+  const early = "stands in front of what it counts";
+  const { earlier, by } = proven(reduction.counted, "counter.leave", early);
+  const leaving = proven(reduction.leaving, "counter.leave", early);
   const all = total(ctx, unless);
   if (typeof by === "number" && unless.kind === "const")
     ctx.emit(null, "setp.ne.u32", leaving.waits, earlier, imm(unless.value - by));
@@ -138,8 +138,7 @@ const registersOf = (ctx: Context, stmt: { readonly acc: Combine["acc"] }) =>
   ownedTile(ctx, stmt.acc.buffer, 0).registers;
 
 function moveRegisters(ctx: Context, stmt: StmtOf<"partial.stage"> | StmtOf<"bulk.reduce">): void {
-  const { room } = reductionOf(ctx);
-  if (room === null) throw new CannotLower(stmt.kind, "stands in no reduction by bulk copies");
+  const room = proven(reductionOf(ctx).room, stmt.kind, "stands in no reduction by bulk copies");
   const { shared, place } = partialOf(ctx);
   moveInBulk(ctx, shared, room, registersOf(ctx, stmt), stmt, place.first);
 }
@@ -204,8 +203,7 @@ export const reductionStatements = (lowerIn: (ctx: Context, stmts: readonly Stmt
   "counter.add": addToCounter,
   "counter.leave": leave,
   "counter.clear"(ctx) {
-    const { counted } = reductionOf(ctx);
-    if (counted === null) throw new CannotLower("counter.clear", "no thread has counted");
+    const counted = proven(reductionOf(ctx).counted, "counter.clear", "no thread has counted");
     ctx.emit(counted.first, "st.global.u32", addr(partialOf(ctx).place.counter), imm(0));
   },
   slices: (ctx, { id, body }) =>

@@ -1,6 +1,8 @@
 /** Where a tile lies: its coordinates from its number in the raster, and how many tiles there are. */
+
 import { clusterSize, clusterUnits, type Expr, rangeOf } from "@tilewright/ir";
 import { type IntegerOperand, imm } from "@tilewright/ptx";
+import { proven } from "./cannotLower.ts";
 import { clusterNumber, clusterPlace } from "./clusters.ts";
 import type { Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
@@ -13,11 +15,9 @@ import { type Count, countOf } from "./sizes.ts";
 type Tiles = StmtOf<"tiles">;
 type U32 = Reg<"u32">;
 
-/** How a loop over work tiles counts. Throws `CannotLower` where it does not say. */
-export function schedulerOf({ scheduler }: Tiles): NonNullable<Tiles["scheduler"]> {
-  if (scheduler === undefined) throw new CannotLower("tiles", "has no tile scheduler");
-  return scheduler;
-}
+/** How a loop over work tiles counts. */
+export const schedulerOf = ({ scheduler }: Tiles): NonNullable<Tiles["scheduler"]> =>
+  proven(scheduler, "tiles", "has no tile scheduler");
 
 /** Coordinates of the one tile of a block. */
 export function placeTile(ctx: Context, stmt: Tiles): void {

@@ -8,6 +8,7 @@ import {
   type TileLoop,
 } from "@tilewright/ir";
 import { type IntegerOperand, imm, type SymbolOperand, special } from "@tilewright/ptx";
+import { proven } from "./cannotLower.ts";
 import type { Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
 import { countStreamK } from "./countedStreamK.ts";
@@ -215,8 +216,7 @@ function followResponses(
   const stmts = stmt.body.flatMap((inner) => (inner.kind === "response" ? inner.body : []));
   for (let i = 1; i <= count; i++) {
     lower(stmts);
-    const following = ctx.tileLoop?.following ?? null;
-    if (following === null) throw new CannotLower("tiles", "nothing reads which tile follows");
+    const following = must(ctx.tileLoop?.following, "one statement reads which tile follows (tileSources)");
     ctx.body.emit(null, "mov.u32", tile, following.number);
     unless(ctx, following.more, i === count ? last : none);
   }
@@ -292,12 +292,9 @@ function shareOut(ctx: Context, stmt: Tiles, share: StreamK, make: () => void, b
   ctx.body.label(done);
 }
 
-/** How the scheduler cuts the line. Throws `CannotLower` where it does not say. */
-function sharesOf(stmt: Tiles): { readonly ctas: number; readonly whole: boolean } {
-  const { streamk } = schedulerOf(stmt);
-  if (streamk === undefined) throw new CannotLower("tiles", "its scheduler has no stream-K");
-  return streamk;
-}
+/** How the scheduler cuts the line. */
+const sharesOf = (stmt: Tiles): { readonly ctas: number; readonly whole: boolean } =>
+  proven(schedulerOf(stmt).streamk, "tiles", "its scheduler has no stream-K");
 
 /** What the role does that would have the tile behind the last one, of the ping-pong roles. */
 function atLast(ctx: Context, tile: U32, single: U32, count: U32 | IntegerOperand, behind: () => void): void {

@@ -2,7 +2,9 @@
  * Runs: neighbours in memory as registers. f32 elements have a register each; all others lie in words of 32 bits as memory has them, so that
  * sixteen bytes of any dtype are one access.
  */
+
 import { type DType, packedSize, sizeOf } from "@tilewright/core";
+import { must } from "@tilewright/ir";
 import { f32imm, imm, type Operand, vec } from "@tilewright/ptx";
 import { asOthers, type CachePolicyUse } from "./cachePolicy.ts";
 import type { Pred, Reg } from "./code.ts";
@@ -39,8 +41,7 @@ export function freshRun(ctx: Context, dtype: DType, count: number, prefix: stri
 
 /** One register, or a vector of them. */
 export function operandOf(registers: readonly Reg[]): Operand {
-  const [first] = registers;
-  if (!first) throw new CannotLower("vector", "has no elements");
+  const first = must(registers[0], "a run has elements");
   return registers.length === 1 ? first : vec(...registers);
 }
 

@@ -102,15 +102,23 @@ export function finish(start: Start): Checked<Artifact> {
   }
   const disorder = start.deterministic ? disorderOf(bound.value) : [];
   if (disorder.length > 0) return err(disorder);
-  const lowered = lower(backend, bound.value, target);
+  const first = lower(backend, bound.value, target);
+  // Of a given text a refusal says the line, which is not kept for every instruction of a kernel that is made.
+  const lowered =
+    first.ok || locations === undefined ? first : lower(backend, bound.value, target, locations);
   if (!lowered.ok) return lowered;
   return ok(artifactOf(start, bound.value, lowered.value, trace));
 }
 
 /** What a backend throws names the backend. */
-function lower(backend: Backend, program: TileProgram, target: Target): Checked<LoweredKernel> {
+function lower(
+  backend: Backend,
+  program: TileProgram,
+  target: Target,
+  locations?: ReadonlyMap<object, SourceLocation>,
+): Checked<LoweredKernel> {
   try {
-    return backend.lower(program, target);
+    return backend.lower(program, target, locations);
   } catch (cause) {
     throw new InternalError(
       `backend ${backend.id} failed: ${cause instanceof Error ? cause.message : cause}`,

@@ -12,7 +12,7 @@ import {
   sharedAddress,
 } from "@tilewright/codegen";
 import { sizeOf, widensTo } from "@tilewright/core";
-import { bufferOf, elementBytes, matrixLoad, type OwnedRegister, ownedRegisters } from "@tilewright/ir";
+import { bufferOf, elementBytes, matrixLoad, must, type OwnedRegister, ownedRegisters } from "@tilewright/ir";
 import { imm, type Operand, vec } from "@tilewright/ptx";
 import { loadWidened, widenCells } from "./widen.ts";
 
@@ -60,8 +60,8 @@ const pickColumns = [0x6240, 0x7351] as const;
 function splitCells(ctx: Context, cells: readonly Reg[], columns: readonly (Reg | undefined)[]): void {
   const [even, odd] = cells;
   columns.forEach((column, i) => {
-    if (!even || !odd || !column) throw new CannotLower("ldmatrix", "bytes across come in pairs of matrices");
-    ctx.emitAny(null, "prmt.b32", column, even, odd, imm(pickColumns[i] ?? 0));
+    const [a, b, d] = [even, odd, column].map((one) => must(one, "bytes across come in pairs of matrices"));
+    if (a && b && d) ctx.emitAny(null, "prmt.b32", d, a, b, imm(pickColumns[i] ?? 0));
   });
 }
 

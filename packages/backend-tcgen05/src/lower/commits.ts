@@ -2,7 +2,6 @@
 import {
   barrierAt,
   blocksApart,
-  CannotLower,
   type Context,
   clusterPlace,
   clusterRank,
@@ -45,7 +44,7 @@ function blocksAlong(ctx: Context, axis: "m" | "n"): U32 {
 }
 
 /** Blocks whose barriers a commit tells, besides the own one alone. */
-const reached: Readonly<Partial<Record<Reach, readonly ((ctx: Context) => U32)[]>>> = {
+const reached: Readonly<Record<Exclude<Reach<"commit">, "own">, readonly ((ctx: Context) => U32)[]>> = {
   pair: [ownBlocks],
   "peers-m": [(ctx) => blocksAlong(ctx, "m")],
   "peers-n": [(ctx) => blocksAlong(ctx, "n")],
@@ -53,11 +52,9 @@ const reached: Readonly<Partial<Record<Reach, readonly ((ctx: Context) => U32)[]
 };
 
 /** A mask as commits take it. */
-const maskOf = (ctx: Context, to: Reach): Reg<"u16"> =>
+const maskOf = (ctx: Context, to: keyof typeof reached): Reg<"u16"> =>
   ctx.roleValue(`mask of ${to}`, (code) => {
-    const parts = reached[to];
-    if (parts === undefined) throw new CannotLower("tcgen05.commit", `no mask reaches ${to}`);
-    const mask = parts
+    const mask = reached[to]
       .map((make) => make(ctx))
       .reduce((all, part) => {
         code.emit(null, "or.b32", all, all, part);

@@ -1,4 +1,5 @@
 /** Scale factors: blocks of 512 bytes from shared to tensor memory, and where an instruction finds those that it multiplies by. */
+
 import { CannotLower, type Context, type Reg, type StmtOf, slotAddress } from "@tilewright/codegen";
 import { isScaled, SCALE_FACTORS, SCALE_WORDS, type ScaleFormat, scaledTypes } from "@tilewright/core";
 import {
@@ -11,6 +12,7 @@ import {
 } from "@tilewright/ir";
 import { addr, encodeSharedDescriptor, imm, type Tcgen05ScaleVector } from "@tilewright/ptx";
 import { ADDRESS_MASK, UNIT } from "./descriptors.ts";
+import { tensorTile } from "./multiply.ts";
 import { moved, scratch } from "./scratch.ts";
 
 /** Bytes of a block: a word of 4 factors for each of 128 rows. */
@@ -58,9 +60,7 @@ export function copyFactors(ctx: Context, copy: StmtOf<"copy">): void {
 
 /** Address of a tile of factors, which no ring manages: the thread that fills it is the one that reads it. */
 function factorTile(ctx: Context, name: string): Reg<"b32"> {
-  const { tensor } = ctx;
-  const { place } = bufferOf(ctx.program, name);
-  if (tensor === null || place === undefined) throw new CannotLower(`%${name}`, "is no tensor tile");
+  const { tensor, place } = tensorTile(ctx, name);
   const d = ctx.entry.reg("b32", "sf");
   ctx.body.emit(null, "add.u32", d, tensor, imm(place.offset));
   return d;

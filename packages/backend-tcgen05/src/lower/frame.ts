@@ -1,6 +1,6 @@
 /** Tensor memory around the roles. */
 
-import { CannotLower, type Context, type Statements, smemStart } from "@tilewright/codegen";
+import { type Context, proven, type Statements, smemStart } from "@tilewright/codegen";
 import { blocksOfTile } from "@tilewright/ir";
 import { type AddressOperand, addr, imm } from "@tilewright/ptx";
 
@@ -22,18 +22,14 @@ export const tensorStatements = {
     ctx.restartInvariants();
   },
   "tmem.dealloc"(ctx, { columns }) {
-    const { tensor } = ctx;
     const group = blocksOfTile(ctx.program);
-    if (tensor === null)
-      throw new CannotLower("tmem.dealloc", "gives back columns whose address is not known");
+    const tensor = proven(ctx.tensor, "tmem.dealloc", "gives back columns whose address is not known");
     ctx.body.emitAny(null, `tcgen05.dealloc.cta_group::${group}.sync.aligned.b32`, [tensor, imm(columns)]);
   },
 } satisfies Partial<Statements>;
 
 /** Where the allocation leaves the address of its first column. */
 function word(ctx: Context): AddressOperand {
-  const { tensorAddress } = ctx.shared;
-  if (tensorAddress === null)
-    throw new CannotLower("tmem.alloc", "has no word in shared memory for its address");
-  return addr(smemStart(ctx), tensorAddress);
+  const missing = "has no word in shared memory for its address";
+  return addr(smemStart(ctx), proven(ctx.shared.tensorAddress, "tmem.alloc", missing));
 }

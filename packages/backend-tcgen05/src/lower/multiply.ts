@@ -6,6 +6,7 @@ import {
   type Pipeline,
   type Pred,
   pipelineOfView,
+  proven,
   type Reg,
   type StmtOf,
   slotAddress,
@@ -20,6 +21,8 @@ import {
   elementBytes,
   findTensorKind,
   linearOffset,
+  must,
+  type Place,
   type TensorKind,
   type TensorSwizzle,
   tensorPlace,
@@ -140,8 +143,7 @@ interface OperandTile {
 function operand(ctx: Context, view: StmtOf<"mma">["a"], side: "a" | "b"): OperandTile {
   const buffer = bufferOf(ctx.program, view.buffer);
   const at = `%${buffer.name}`;
-  const { layout } = buffer;
-  if (!layout) throw new CannotLower(at, "has no layout");
+  const layout = must(buffer.layout, "shared tiles have layouts (complete)");
   const name = tensorSwizzleName(layout.swizzle);
   const swizzle = name === null ? null : sharedSwizzles[name];
   if (swizzle === null) throw new CannotLower(at, "has a swizzle that matrix descriptors cannot say");
@@ -258,10 +260,19 @@ export function tensorAddress(ctx: Context, view: View): Reg<"u32"> {
   return slotColumn(ctx, at, view.buffer);
 }
 
+/** The first column of tensor memory, and where a tile lies from there. */
+export function tensorTile(
+  ctx: Context,
+  name: string,
+): { readonly tensor: Reg<"u32">; readonly place: Place } {
+  return {
+    tensor: proven(ctx.tensor, `%${name}`, "lies in tensor memory, whose address is not known here"),
+    place: proven(bufferOf(ctx.program, name).place, `%${name}`, "has no columns of tensor memory"),
+  };
+}
+
 function slotColumn(ctx: Context, at: Pipeline, name: string): Reg<"u32"> {
-  const { tensor } = ctx;
-  const { place } = bufferOf(ctx.program, name);
-  if (tensor === null || place === undefined) throw new CannotLower(`%${name}`, "is no tensor tile");
+  const { tensor, place } = tensorTile(ctx, name);
   return ofSlot(at, `tensor ${name}`, () => {
     const slot =
       at.ring.overlapped !== undefined ? placeByPhase(ctx, at) : at.ring.slots > 1 ? at.stage() : null;

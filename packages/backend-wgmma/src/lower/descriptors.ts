@@ -2,7 +2,7 @@
 
 import { CannotLower, type Context } from "@tilewright/codegen";
 import { sizeOf } from "@tilewright/core";
-import { type Buffer, bufferOf, linearOffset, tensorSwizzleName } from "@tilewright/ir";
+import { type Buffer, bufferOf, linearOffset, must, tensorSwizzleName } from "@tilewright/ir";
 import { encodeWgmmaDescriptor } from "@tilewright/ptx";
 
 /** A pattern of every swizzle, and a core matrix, has eight rows (PTX ISA, wgmma: strides of the canonical layouts). */
@@ -28,8 +28,7 @@ export interface OperandTile {
  */
 export function operandTile(ctx: Context, name: string, kAxis: 0 | 1): OperandTile {
   const buffer = bufferOf(ctx.program, name);
-  const { layout } = buffer;
-  if (layout === null) throw new CannotLower(`%${name}`, "has no layout");
+  const layout = must(buffer.layout, "shared tiles have layouts (complete)");
   const size = sizeOf(buffer.dtype);
   const swizzle = tensorSwizzleName(layout.swizzle);
   const contiguous = layout.stride[0] === 1 && layout.panels?.axis !== 1 ? 0 : 1;

@@ -11,7 +11,7 @@ import {
   type Word,
 } from "@tilewright/codegen";
 import type { DType } from "@tilewright/core";
-import { bufferOf, type WarpgroupAtom } from "@tilewright/ir";
+import { bufferOf, must, type WarpgroupAtom } from "@tilewright/ir";
 import { imm, vec } from "@tilewright/ptx";
 
 type Mma = StmtOf<"mma">;
@@ -150,9 +150,5 @@ export function widenedFragments(
         bytes.map((d) => widen(ctx, d)),
       );
     }
-  return (row, k) => {
-    const registers = made.get(`${row} ${k}`);
-    if (!registers) throw new CannotLower("mma", "an instruction has no fragment of A");
-    return registers;
-  };
+  return (row, k) => must(made.get(`${row} ${k}`), "fragments are made of all rows and k steps");
 }

@@ -8,6 +8,7 @@ import {
   ownedTile,
   ownerOf,
   pipelineOfView,
+  placeOf,
   type Reg,
   SMEM,
   type StmtOf,
@@ -239,8 +240,7 @@ function descriptorBase(ctx: Context, tile: OperandTile, { view, factors, axis }
 /** Start of the chunk's slot: of the ring's position, or in rings that all threads fill by the loop's counter. */
 function slotOf(ctx: Context, view: View): { readonly base: Reg<"u32">; readonly offset: number } {
   if (pipelineOfView(ctx, view) !== null) return slotAddress(ctx, view);
-  const place = ctx.shared.places.get(view.buffer);
-  if (!place) throw new CannotLower(`%${view.buffer}`, "is in no shared memory");
+  const place = placeOf(ctx, view.buffer);
   const base = ctx.entry.reg("u32", "da");
   ctx.body.emit(null, "mov.u32", base, sym(SMEM));
   const slot = ctx.fold(view.slot);

@@ -41,7 +41,8 @@ export function arrivals(
       { kind: "mbar.arrive", barrier, by: warp, to: blocks > 1 ? "first" : "own" },
     ];
   const axes = [...sharedAxes(program, ring)].sort().join("");
-  const peers: Reach = axes === "" ? "own" : axes === "m" ? "peers-m" : axes === "n" ? "peers-n" : "peers-mn";
+  const peers: Reach<"arrive"> & Reach<"commit"> =
+    axes === "" ? "own" : axes === "m" ? "peers-m" : axes === "n" ? "peers-n" : "peers-mn";
   if (readByTensorCores(program, ring))
     return [{ kind: "tcgen05.commit", barrier, to: peers === "own" && pair ? "pair" : peers }];
   // An arrive does not wait for loads that are under way, and a bulk copy writes past them: without this, double-buffered fragments had elements of the
@@ -102,7 +103,7 @@ export function requested(
   { name, transport }: Ring,
   barrier: BarrierRef,
 ): readonly Stmt[] {
-  const to: Reach = blocksOf(program) > 1 ? "cluster" : "own";
+  const to: Reach<"expect"> = blocksOf(program) > 1 ? "cluster" : "own";
   return [
     ...(transport === "clc"
       ? [{ kind: "mbar.expect", barrier, bytes: RESPONSE_BYTES, to, leader: false } as const]

@@ -7,6 +7,7 @@ import {
   fences,
   type GroupMaps,
   type MachineStmt,
+  type Reach,
   reaches,
 } from "../types.ts";
 import { type Clause, flagClause, integerClause, optional, wordClause } from "./clause.ts";
@@ -72,7 +73,8 @@ const barrier: Field<BarrierRef> = {
   },
 };
 
-const to = wordClause("to", reaches, "own");
+const to = <K extends keyof typeof reaches>(kind: K): Clause<Reach<K>> =>
+  wordClause<Reach<K>>("to", reaches[kind], "own");
 const pending = integerClause("pending", 0, undefined);
 const phase = integerClause("phase", 0, undefined, 1) as Clause<0 | 1>;
 
@@ -127,15 +129,15 @@ export const machineSyntax: Rows = {
     "mbar.expect",
     "{barrier}, {bytes}",
     { barrier, bytes: integer("the bytes", 0) },
-    { to, leader: flagClause("leader") },
+    { to: to("expect"), leader: flagClause("leader") },
   ),
   "mbar.arrive": line(
     "mbar.arrive",
     "{barrier}",
     { barrier },
-    { by: wordClause("by", arrivers, undefined), to },
+    { by: wordClause("by", arrivers, undefined), to: to("arrive") },
   ),
-  "tcgen05.commit": line("tcgen05.commit", "{barrier}", { barrier }, { to }),
+  "tcgen05.commit": line("tcgen05.commit", "{barrier}", { barrier }, { to: to("commit") }),
   fence: line("fence", "{what}", { what: oneOf(fences, "fence") }, {}),
   "warp.sync": bare("warp.sync"),
   "cp.async.commit": bare("cp.async.commit"),

@@ -25,18 +25,14 @@ export type Arriver = (typeof arrivers)[number];
  * Blocks of the cluster whose barrier is meant: the block's own; that of the first of its pair; those of its pair; of the first of the cluster; of all. `peers`: of the blocks with
  * which it shares copies along these axes, its own among them.
  */
-export const reaches = [
-  "own",
-  "leader",
-  "pair",
-  "first",
-  "cluster",
-  "peers-m",
-  "peers-n",
-  "peers-mn",
-] as const;
+export const reaches = {
+  expect: ["own", "cluster"],
+  arrive: ["own", "leader", "first", "cluster", "peers-m", "peers-n", "peers-mn"],
+  commit: ["own", "pair", "peers-m", "peers-n", "peers-mn"],
+} as const;
 
-export type Reach = (typeof reaches)[number];
+/** Those that one kind of statement tells, or any. */
+export type Reach<K extends keyof typeof reaches = keyof typeof reaches> = (typeof reaches)[K][number];
 
 /** Orders what a thread did through one proxy, or before, with what others do behind it; `init`: its initialised mbarriers (PTX ISA, fence.proxy.async, membar.cta, fence.acq_rel.gpu, fence.mbarrier_init, tcgen05.fence). */
 export const fences = ["async", "cta", "gpu", "init", "tensor-before", "tensor-after"] as const;
@@ -67,12 +63,17 @@ export type MachineStmt =
       readonly kind: "mbar.expect";
       readonly barrier: BarrierRef;
       readonly bytes: number;
-      readonly to: Reach;
+      readonly to: Reach<"expect">;
       readonly leader: boolean;
     }
-  | { readonly kind: "mbar.arrive"; readonly barrier: BarrierRef; readonly by: Arriver; readonly to: Reach }
+  | {
+      readonly kind: "mbar.arrive";
+      readonly barrier: BarrierRef;
+      readonly by: Arriver;
+      readonly to: Reach<"arrive">;
+    }
   /** One arrival when the matrix instructions issued so far are done (PTX ISA, tcgen05.commit). */
-  | { readonly kind: "tcgen05.commit"; readonly barrier: BarrierRef; readonly to: Reach }
+  | { readonly kind: "tcgen05.commit"; readonly barrier: BarrierRef; readonly to: Reach<"commit"> }
   | { readonly kind: "fence"; readonly what: FenceKind }
   /** The lanes of a warp meet. */
   | { readonly kind: "warp.sync" }
