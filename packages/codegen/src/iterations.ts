@@ -1,7 +1,6 @@
 /** The turns that a loop takes of those that it has, as registers. */
-import { div, type Expr, iterationsWithin, type Within } from "@tilewright/ir";
+import { type Expr, iterationsWithin, type Within } from "@tilewright/ir";
 import { type IntegerOperand, imm } from "@tilewright/ptx";
-import { CannotLower } from "./cannotLower.ts";
 import type { Reg } from "./code.ts";
 import type { Context } from "./context.ts";
 
@@ -55,9 +54,7 @@ export function boundOf(ctx: Context, bound: Expr): number | Reg<"u32"> {
   const { constant, terms } = ctx.linear(e.kind === "div" ? e.lhs : e);
   const moving = [...terms].filter(([name]) => ctx.tileVars.get(name)?.reg !== null);
   if (moving.length === 0) {
-    const value = div(Math.max(0, constant), divisor);
-    if (value.kind !== "const") throw new CannotLower("turns", "have bounds that are no numbers");
-    return value.value;
+    return Math.floor(Math.max(0, constant) / divisor);
   }
   const sum = ctx.entry.reg("u32", "bound");
   ctx.body.emit(null, "mov.u32", sum, imm(constant));

@@ -8,7 +8,7 @@ import { must } from "@tilewright/ir";
 import { f32imm, imm, type Operand, vec } from "@tilewright/ptx";
 import { asOthers, type CachePolicyUse } from "./cachePolicy.ts";
 import type { Pred, Reg } from "./code.ts";
-import { CannotLower, type Context } from "./context.ts";
+import type { Context } from "./context.ts";
 
 export type Word = Reg<"b32">;
 
@@ -22,11 +22,10 @@ function accessType(dtype: DType, count: number): string {
   return narrow[bytes] ?? vectorOf(bytes / 4, "b32");
 }
 
-function vectorOf(count: number, type: string): string {
-  if (count === 1) return type;
-  if (count === 2 || count === 4) return `v${count}.${type}`;
-  throw new CannotLower("vector", `no access has ${count} registers of ${type}`);
-}
+const vectorOf = (count: number, type: string): string =>
+  must(vectors[count], "vectors are a power of two of at most 16 bytes (vectors)") + type;
+
+const vectors: Readonly<Record<number, string>> = { 1: "", 2: "v2.", 4: "v4." };
 
 /** Registers that a run of elements takes. */
 export const runLength = (dtype: DType, count: number): number => Math.ceil((count * packedSize(dtype)) / 4);
