@@ -7,9 +7,9 @@ import { proven } from "./cannotLower.ts";
 import type { Code, Pred, Reg } from "./code.ts";
 import type { Context } from "./context.ts";
 import { expertSteps, groupField } from "./groups.ts";
+import { advance, copyPointer, resultsPointer } from "./pointers.ts";
 import { type BatchStride, extentOf, type Stride, strideKey, strideRegister } from "./sizes.ts";
 import type { ThreadCoord, ThreadPosition } from "./threads.ts";
-import { copyPointer, resultsPointer } from "./workspacePointers.ts";
 
 /** Offsets beyond this go into the base pointer: an address holds a signed 32-bit offset (PTX ISA, operands: addresses). */
 const OFFSET_GRAIN = 2 ** 30;
@@ -204,36 +204,6 @@ export function pointer(ctx: Context, name: string): Reg<"u64"> {
     return d;
   });
   return expertSteps(ctx, name).reduce((at, [index, bytes]) => advance(ctx, at, index, bytes), base);
-}
-
-/** base + index * stride (bytes); the product has 64 bits. */
-export function advance(
-  ctx: Context,
-  base: Reg<"u64">,
-  index: Reg<"u32"> | null,
-  stride: Stride,
-): Reg<"u64"> {
-  if (index === null || stride === 0) return base;
-  // Of elements that share bytes those at whole ones.
-  if (typeof stride === "number" && stride > 0 && stride < 1)
-    return advance(ctx, base, ctx.values.divide(index, 1 / stride), 1);
-  return ctx.invariant(`${base.name}+${index.name}*${strideKey(stride)}`, (code) => {
-    const d = ctx.entry.reg("u64", "gp");
-    if (typeof stride !== "number") {
-      const wide = ctx.entry.reg("u64", "w");
-      code.emit(null, "cvt.u64.u32", wide, index);
-      code.emit(null, "mad.lo.s64", d, wide, strideRegister(ctx, stride, 1), base);
-    } else if (stride < 2 ** 31) {
-      const wide = ctx.entry.reg("u64", "w");
-      code.emit(null, "mul.wide.u32", wide, index, imm(stride));
-      code.emit(null, "add.s64", d, base, wide);
-    } else {
-      const wide = ctx.entry.reg("u64", "w");
-      code.emit(null, "cvt.u64.u32", wide, index);
-      code.emit(null, "mad.lo.s64", d, wide, imm(stride), base);
-    }
-    return d;
-  });
 }
 
 /** Bytes of one iteration. */

@@ -9,10 +9,10 @@ import type { Reg } from "./code.ts";
 import type { Context } from "./context.ts";
 import { storeElements } from "./formats.ts";
 import { buildFurtherKernel, type FurtherKernel, stepsOf } from "./furtherKernel.ts";
-import { advance, batchIndex, pointer } from "./globalAddress.ts";
+import { batchIndex, pointer } from "./globalAddress.ts";
 import { isGrouped } from "./groups.ts";
+import { advance, resultsPointer } from "./pointers.ts";
 import { countOf, type Stride } from "./sizes.ts";
-import { resultsPointer } from "./workspacePointers.ts";
 
 const strideOf = (count: number | "m" | "n", unit: number): Stride =>
   typeof count === "number" ? count * unit : { unit, sizes: [count] };

@@ -17,9 +17,9 @@ import { addr, imm } from "@tilewright/ptx";
 import type { Pred, Reg } from "./code.ts";
 import type { Context } from "./context.ts";
 import { buildFurtherKernel, type FurtherKernel, stepsOf } from "./furtherKernel.ts";
-import { advance, arrayOf, batchIndex, ofProblem, pointer } from "./globalAddress.ts";
+import { arrayOf, batchIndex, ofProblem, pointer } from "./globalAddress.ts";
+import { advance, copyPointer } from "./pointers.ts";
 import { loadRun, storeRun, zeroOf } from "./words.ts";
-import { copyPointer } from "./workspacePointers.ts";
 
 const [SIDE, BLOCK] = [TRANSPOSING_SIDE, transposedBlock];
 const { squares: SQUARES, lanes: LANES, warps: WARPS } = transposing;

@@ -12,7 +12,8 @@ import {
 } from "@tilewright/ir";
 import { addr, encodeSharedDescriptor, imm, type Tcgen05ScaleVector } from "@tilewright/ptx";
 import { ADDRESS_MASK, UNIT } from "./descriptors.ts";
-import { tensorTile } from "./multiply.ts";
+import { tensorTile } from "./frame.ts";
+
 import { moved, scratch } from "./scratch.ts";
 
 /** Bytes of a block: a word of 4 factors for each of 128 rows. */

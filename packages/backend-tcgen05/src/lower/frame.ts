@@ -1,7 +1,7 @@
 /** Tensor memory around the roles. */
 
-import { type Context, proven, type Statements, smemStart } from "@tilewright/codegen";
-import { blocksOfTile } from "@tilewright/ir";
+import { type Context, proven, type Reg, type Statements, smemStart } from "@tilewright/codegen";
+import { blocksOfTile, bufferOf, type Place } from "@tilewright/ir";
 import { type AddressOperand, addr, imm } from "@tilewright/ptx";
 
 /** Tensor memory, by one warp of each block: of a pair both allocate, and give back. */
@@ -32,4 +32,15 @@ export const tensorStatements = {
 function word(ctx: Context): AddressOperand {
   const missing = "has no word in shared memory for its address";
   return addr(smemStart(ctx), proven(ctx.shared.tensorAddress, "tmem.alloc", missing));
+}
+
+/** The first column of tensor memory, and where a tile lies from there. */
+export function tensorTile(
+  ctx: Context,
+  name: string,
+): { readonly tensor: Reg<"u32">; readonly place: Place } {
+  return {
+    tensor: proven(ctx.tensor, `%${name}`, "lies in tensor memory, whose address is not known here"),
+    place: proven(bufferOf(ctx.program, name).place, `%${name}`, "has no columns of tensor memory"),
+  };
 }

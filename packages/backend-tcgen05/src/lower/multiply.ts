@@ -1,4 +1,5 @@
 /** tcgen05.mma: descriptors of the tiles in shared memory, one instruction for each 32 bytes of K. */
+
 import {
   CannotLower,
   type Context,
@@ -6,7 +7,6 @@ import {
   type Pipeline,
   type Pred,
   pipelineOfView,
-  proven,
   type Reg,
   type StmtOf,
   slotAddress,
@@ -22,7 +22,6 @@ import {
   findTensorKind,
   linearOffset,
   must,
-  type Place,
   type TensorKind,
   type TensorSwizzle,
   tensorPlace,
@@ -43,6 +42,7 @@ import {
 } from "@tilewright/ptx";
 import { ADDRESS_MASK, UNIT } from "./descriptors.ts";
 import { type Factors, factorAddresses, factorPlace, factorsOf } from "./factors.ts";
+import { tensorTile } from "./frame.ts";
 import { moved, scratch } from "./scratch.ts";
 
 /** Swizzles of tensor maps as descriptors name them. */
@@ -258,17 +258,6 @@ export function tensorAddress(ctx: Context, view: View): Reg<"u32"> {
   const at = pipelineOfView(ctx, view);
   if (at === null) throw new CannotLower(`%${view.buffer}`, "is no tensor tile of a ring");
   return slotColumn(ctx, at, view.buffer);
-}
-
-/** The first column of tensor memory, and where a tile lies from there. */
-export function tensorTile(
-  ctx: Context,
-  name: string,
-): { readonly tensor: Reg<"u32">; readonly place: Place } {
-  return {
-    tensor: proven(ctx.tensor, `%${name}`, "lies in tensor memory, whose address is not known here"),
-    place: proven(bufferOf(ctx.program, name).place, `%${name}`, "has no columns of tensor memory"),
-  };
 }
 
 function slotColumn(ctx: Context, at: Pipeline, name: string): Reg<"u32"> {

@@ -145,7 +145,7 @@ const isLetter = (name: string): name is Letter => Object.hasOwn(letters, name);
  * The dimensions that a strided batch adds to the map of a global buffer, the innermost first, and which part of the problem's number is the coordinate along
  * each. One, of which matrices may be shared, unless the batch has several axes.
  */
-export function batchDimensions(problem: Problem, global: string): readonly BatchAxis[] {
+function batchDimensions(problem: Problem, global: string): readonly BatchAxis[] {
   const { batch } = problem;
   if (batch.kind !== "strided") return [];
   const name = exchangedOf(global) ?? global;

@@ -102,7 +102,7 @@ export interface ArrayDeclaration {
 }
 
 /** What a pointer or array of a kernel is called. */
-export type OperandName = "a" | "b" | "c" | "d" | "sfa" | "sfb" | `epilogue${number}`;
+type OperandName = "a" | "b" | "c" | "d" | "sfa" | "sfb" | `epilogue${number}`;
 
 /** A size that launches or groups supply, and what it may be. */
 export interface SizeDeclaration {

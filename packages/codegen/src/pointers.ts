@@ -1,11 +1,41 @@
-/** Arrays that lie in the workspace: transposed copies of A and B, and results of steps until they are stored in their own dtype. */
+/** Pointers moved on by strides, and those to arrays that lie in the workspace: transposed copies of A and B, and results of steps until they are stored in their own dtype. */
 import type { LaunchExpr } from "@tilewright/core";
 import { placeParam, RESULT_BYTES, WORKSPACE } from "@tilewright/ir";
 import { imm } from "@tilewright/ptx";
 import type { Reg } from "./code.ts";
 import type { Context } from "./context.ts";
-import { advance } from "./globalAddress.ts";
 import { groupNumber, isGrouped } from "./groups.ts";
+import { type Stride, strideKey, strideRegister } from "./sizes.ts";
+
+/** base + index * stride (bytes); the product has 64 bits. */
+export function advance(
+  ctx: Context,
+  base: Reg<"u64">,
+  index: Reg<"u32"> | null,
+  stride: Stride,
+): Reg<"u64"> {
+  if (index === null || stride === 0) return base;
+  // Of elements that share bytes those at whole ones.
+  if (typeof stride === "number" && stride > 0 && stride < 1)
+    return advance(ctx, base, ctx.values.divide(index, 1 / stride), 1);
+  return ctx.invariant(`${base.name}+${index.name}*${strideKey(stride)}`, (code) => {
+    const d = ctx.entry.reg("u64", "gp");
+    if (typeof stride !== "number") {
+      const wide = ctx.entry.reg("u64", "w");
+      code.emit(null, "cvt.u64.u32", wide, index);
+      code.emit(null, "mad.lo.s64", d, wide, strideRegister(ctx, stride, 1), base);
+    } else if (stride < 2 ** 31) {
+      const wide = ctx.entry.reg("u64", "w");
+      code.emit(null, "mul.wide.u32", wide, index, imm(stride));
+      code.emit(null, "add.s64", d, base, wide);
+    } else {
+      const wide = ctx.entry.reg("u64", "w");
+      code.emit(null, "cvt.u64.u32", wide, index);
+      code.emit(null, "mad.lo.s64", d, wide, imm(stride), base);
+    }
+    return d;
+  });
+}
 
 /** Pointer to a copy, of the first matrix of a batch. */
 export const copyPointer = (ctx: Context, which: string, at: LaunchExpr): Reg<"u64"> =>
