@@ -47,6 +47,7 @@ import {
   usualMachine,
   vectorise,
 } from "@tilewright/ir";
+import { chainSchedules } from "./chains.ts";
 import { checkSchedule, isLegal } from "./check.ts";
 import { modelKernel } from "./cost.ts";
 import { rankSchedules } from "./heuristic.ts";
@@ -75,6 +76,7 @@ const products: Backend = {
     for (const schedule of rankSchedules(problem, target, machine))
       if (isLegal(problem, schedule, target)) yield schedule;
   },
+  chains: chainSchedules,
   check: checkSchedule,
   engine: "tcgen05",
   kernel: modelKernel,

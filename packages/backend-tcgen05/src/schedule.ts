@@ -28,6 +28,7 @@ export const scheduleModel = {
       summary: "tiles along M and N whose blocks (or pairs) form a cluster and share their copies",
     },
     withDefault(coreFields.stages, 5),
+    coreFields.chainTile,
     coreFields.swizzle,
     intField({
       name: "accumulators",

@@ -205,7 +205,9 @@ export function lowerMap(ctx: Context, stmt: StmtOf<"map">): void {
       packTile(ctx, tile, (e) => elements.value(stmt.value, e));
       return;
     }
-    const made = tile.elements.map((e) => [tile.at(e.register), elements.value(stmt.value, e)] as const);
+    const made = elementsOf(ctx, stmt.dst, tile).map(
+      ({ register, ...at }) => [tile.at(register), elements.value(stmt.value, at)] as const,
+    );
     for (const [register, value] of made)
       if (register !== value) ctx.emitAny(null, "mov.f32", register, value);
     return;
@@ -224,6 +226,18 @@ export function lowerMap(ctx: Context, stmt: StmtOf<"map">): void {
     const to = sharedAddress(ctx, stmt.dst, position, first.row, first.col);
     storeElements(ctx, null, "f32", dst.dtype, values, to, "shared");
   }
+}
+
+/** Registers of a view of a tile, by the place in the view of what they hold. */
+function elementsOf(
+  ctx: Context,
+  { buffer, origin, extent }: View,
+  { elements }: OwnedTile,
+): readonly OwnedRegister[] {
+  const [down, right] = origin.map((from) => ctx.constant(from, `origin of %${buffer}`));
+  return elements
+    .map(({ register, row, col }) => ({ register, row: row - (down ?? 0), col: col - (right ?? 0) }))
+    .filter(({ row, col }) => row >= 0 && row < extent[0] && col >= 0 && col < extent[1]);
 }
 
 /** Each element to global memory by one of the threads that hold it. */

@@ -78,7 +78,7 @@ export function pageStart(
 
 /** The row in memory of the row so many pages further on: below 0 behind the problem's last one. */
 export function rowInPages(ctx: Context, { pages, entry, within, left }: PageStart, further: number): U32 {
-  const [page, d] = [ctx.entry.reg("u32", "page"), ctx.entry.reg("u32", "row")];
+  const [page, d] = [ctx.entry.reg("u32", "page"), ctx.entry.reg("u32", "in_pool")];
   const there = ctx.entry.reg("pred", "p");
   const { body: code } = ctx;
   code.emit(null, "setp.gt.s32", there, left, imm(further * pages.size));

@@ -151,9 +151,10 @@ function lowerFor(ctx: Context, stmt: StmtOf<"for">): void {
   if (skip !== null) outer.label(skip);
 }
 
-/** Whether the statements of a loop are loops that are no unrolled ones, or loops among element statements. */
+/** Whether the statements of a loop are loops that are no unrolled ones, or loops among element statements, or take the sums of products that another role has in its loops. */
 const holdsLoops = ({ body }: StmtOf<"for">): boolean =>
   body.some((stmt) => stmt.kind === "for" && !stmt.unroll) ||
+  body.some((stmt) => stmt.kind === "copy" && stmt.transport === "tcgen05.ld") ||
   (body.some(({ kind }) => kind === "for") &&
     body.some(({ kind }) => kind === "map" || kind === "reduce.row"));
 

@@ -67,7 +67,7 @@ export interface Backend {
    */
   schedules(problem: Problem, target: Target, machine?: Machine, mostUs?: number): Iterable<Schedule>;
   /**
-   * Legal schedules that programs of several products try before those of one, best first; none without the method. `selects`: between the products some elements
+   * Legal schedules that programs of several products try before those of one, best first; none without the method. `parts`: a loop has parts of an axis. `selects`: between the products some elements
    * are chosen, `masks`: by their position. `launched`: the problem with the factors of the further products, `products`: all of them.
    */
   chains?(
@@ -75,6 +75,7 @@ export interface Backend {
     target: Target,
     machine: Machine,
     program: {
+      readonly parts: boolean;
       readonly selects: boolean;
       readonly masks: boolean;
       readonly launched: Problem;

@@ -138,6 +138,8 @@ interface OperandTile {
   /** Low word of the descriptor of K 0, and the high word, which K does not change. */
   readonly low: Reg<"u32">;
   readonly high: Reg<"u32">;
+  /** Where the view begins in the tile. */
+  readonly origin: readonly [number, number];
 }
 
 function operand(ctx: Context, view: StmtOf<"mma">["a"], side: "a" | "b"): OperandTile {
@@ -166,14 +168,16 @@ function operand(ctx: Context, view: StmtOf<"mma">["a"], side: "a" | "b"): Opera
   ctx.body.emit(null, "or.b32", low, low, imm(word & 0xffffffffn));
   const high = scratch(ctx, "desc");
   ctx.body.emit(null, "mov.u32", high, imm(word >> 32n));
-  return { buffer, side, major, low, high };
+  const [down, right] = view.origin;
+  return { buffer, side, major, low, high, origin: [ctx.constant(down, at), ctx.constant(right, at)] };
 }
 
 /** The descriptor of K `step` and of the rows from `row` on: only the address moves. */
 function shifted(ctx: Context, tile: OperandTile, step: number, row: number): Reg<"u64"> {
   const { layout } = tile.buffer;
-  const origin = tile.side === "a" ? [row, step] : [step, row];
-  const bytes = layout ? linearOffset(layout, origin) * elementBytes(tile.buffer) : 0;
+  const [down, right] = tile.side === "a" ? [row, step] : [step, row];
+  const place = [tile.origin[0] + down, tile.origin[1] + right] as const;
+  const bytes = layout ? linearOffset(layout, place) * elementBytes(tile.buffer) : 0;
   let low = tile.low;
   if (bytes > 0) {
     low = scratch(ctx, "desc");

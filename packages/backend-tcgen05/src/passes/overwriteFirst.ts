@@ -11,25 +11,28 @@ export const overwriteFirst: Pass = {
   to: "machine",
   // Barriers have no places yet.
   unfinished: true,
-  run: (program) => ({ ...program, body: rewritten(program, program.body, new Set(), null) }),
+  run: (program) => ({ ...program, body: rewritten(program, program.body, new Map(), null) }),
 };
 
-/** `fresh`: accumulators that hold nothing yet. `loop`: the one over chunks that is open. */
+/** `fresh`: accumulators that hold nothing yet, and the loop that was open then. `loop`: the innermost that is open. */
 function rewritten(
   program: TileProgram,
   stmts: readonly Stmt[],
-  fresh: Set<string>,
+  fresh: Map<string, Of<"for"> | null>,
   loop: Of<"for"> | null,
 ): readonly Stmt[] {
   return stmts.flatMap((stmt): readonly Stmt[] => {
     switch (stmt.kind) {
       case "fill":
         if (bufferOf(program, stmt.dst.buffer).space !== "tensor") return [stmt];
-        fresh.add(stmt.dst.buffer);
+        fresh.set(stmt.dst.buffer, loop);
         return [];
       case "mma": {
+        const since = fresh.get(stmt.acc.buffer);
         if (!fresh.delete(stmt.acc.buffer)) return [stmt];
-        return [{ ...stmt, keep: loop === null ? false : cond(v(loop.var), "!=", loop.from) }];
+        return [
+          { ...stmt, keep: loop === null || loop === since ? false : cond(v(loop.var), "!=", loop.from) },
+        ];
       }
       case "copy":
         return [stmt.transport === "tcgen05.ld" ? loaded(program, stmt) : stmt];

@@ -3,6 +3,7 @@
 import type { Edge, Pass, Ring, Stmt, TileProgram } from "@tilewright/ir";
 import { childrenOf, eachStmt, lit, takeDirective, withBody } from "@tilewright/ir";
 import { accumulatesInTensor } from "./accumulateInTensor.ts";
+import { withHandOvers } from "./handOvers.ts";
 
 type Tiles = Extract<Stmt, { kind: "tiles" }>;
 type Role = Extract<Stmt, { kind: "role" }>;
@@ -18,7 +19,8 @@ const EPILOGUE_WARPS = 4;
  * which one thread does the work). The accumulator becomes a ring of one slot, which `multiply` fills and `epilogue` empties: right after its
  * last load (`early=1`), or when everything is stored. Edges become mbarriers: of the operand ring one arrival each, that of the thread which
  * issues the copies and that of the commit behind the multiplications; of the accumulators one of the commit, and one of each epilogue warp.
- * In a pair the leading block multiplies for both, and waits for the epilogue warps of both.
+ * In a pair the leading block multiplies for both, and waits for the epilogue warps of both. Where products follow each other, the two roles hand each other several
+ * tiles (`handOvers.ts`), and sums are always released behind their last load.
  */
 export const specialiseEngines: Pass = {
   name: "specialiseEngines",
@@ -31,6 +33,7 @@ export const specialiseEngines: Pass = {
     if (!taken || !accumulatesInTensor(input)) return input;
     const early = taken.args.earlyAccumulatorRelease === 1;
     const sums = [...accumulators(input)];
+    if (sums.length > 1) return chained(input, sums);
     return {
       ...withBody(
         input,
@@ -60,6 +63,21 @@ function accumulators(program: TileProgram): ReadonlySet<string> {
 
 const once: Edge = { kind: "mbarrier", arrivals: 1 };
 
+const role = (name: string, first: number, warps: number, body: readonly Stmt[]): Role => ({
+  kind: "role",
+  name,
+  first,
+  warps,
+  registers: null,
+  body,
+});
+
+/** What only the multiplying role does: products, and the factors that it takes to tensor memory. */
+const isProduct = (stmt: Stmt, sums: readonly string[]): boolean =>
+  stmt.kind === "mma" ||
+  (stmt.kind === "copy" && stmt.transport === "tcgen05.cp") ||
+  (stmt.kind === "fill" && sums.includes(stmt.dst.buffer));
+
 function specialise(program: TileProgram, tiles: Tiles, sums: readonly string[], early: boolean): Tiles {
   const filled = new Set(program.rings.flatMap((ring) => ring.buffers));
   const produces = (stmt: Stmt): boolean =>
@@ -67,20 +85,8 @@ function specialise(program: TileProgram, tiles: Tiles, sums: readonly string[],
     stmt.kind === "commit" ||
     (stmt.kind === "copy" && filled.has(stmt.dst.buffer));
   const multiplies = (stmt: Stmt): boolean =>
-    stmt.kind === "wait" ||
-    stmt.kind === "release" ||
-    stmt.kind === "mma" ||
-    (stmt.kind === "copy" && stmt.transport === "tcgen05.cp") ||
-    (stmt.kind === "fill" && sums.includes(stmt.dst.buffer));
+    stmt.kind === "wait" || stmt.kind === "release" || isProduct(stmt, sums);
   const stores = (stmt: Stmt): boolean => !produces(stmt) && !multiplies(stmt);
-  const role = (name: string, first: number, warps: number, body: readonly Stmt[]): Role => ({
-    kind: "role",
-    name,
-    first,
-    warps,
-    registers: null,
-    body,
-  });
   const event = (kind: "acquire" | "commit" | "release"): Stmt => ({ kind, ring: SUMS, at: lit(0) });
   const epilogue = part(tiles.body, stores);
   return {
@@ -101,6 +107,54 @@ function specialise(program: TileProgram, tiles: Tiles, sums: readonly string[],
       },
     ],
   };
+}
+
+/** Roles of products that follow each other: who fills and who empties a ring follows from what fills it. */
+function chained(input: TileProgram, sums: readonly string[]): TileProgram {
+  const program = withHandOvers(
+    { ...input, rings: input.rings.map((ring): Ring => ({ ...ring, full: once, empty: once })) },
+    sums,
+    EPILOGUE_WARPS,
+  );
+  const sides = {
+    "tcgen05.mma": ["multiply", "epilogue"],
+    direct: ["epilogue", "multiply"],
+    tma: ["producer", "multiply"],
+  } as const;
+  const transports = new Map(program.rings.map(({ name, transport }) => [name, transport]));
+  const filled = new Set(input.rings.flatMap((ring) => ring.buffers));
+  const roleOf = (stmt: Stmt): string => {
+    if ("ring" in stmt) {
+      const transport = transports.get(stmt.ring);
+      const [fills, empties] =
+        sides[transport === "tcgen05.mma" || transport === "direct" ? transport : "tma"];
+      return stmt.kind === "acquire" || stmt.kind === "commit" ? fills : empties;
+    }
+    if (stmt.kind === "copy" && filled.has(stmt.dst.buffer)) return "producer";
+    return isProduct(stmt, sums) ? "multiply" : "epilogue";
+  };
+  const of = (name: string, first: number, warps: number, { body }: Tiles): Role =>
+    role(
+      name,
+      first,
+      warps,
+      part(body, (stmt) => roleOf(stmt) === name),
+    );
+  return withBody(
+    program,
+    program.body.map((stmt) =>
+      stmt.kind === "tiles"
+        ? {
+            ...stmt,
+            body: [
+              of("epilogue", 0, EPILOGUE_WARPS, stmt),
+              of("producer", EPILOGUE_WARPS, 1, stmt),
+              of("multiply", EPILOGUE_WARPS + 1, 1, stmt),
+            ],
+          }
+        : stmt,
+    ),
+  );
 }
 
 /** The release goes behind the last load of a tensor tile. */

@@ -1,5 +1,5 @@
 /** What this backend asks of the conformance suite. */
-import type { ConformanceOptions, DTypes } from "@tilewright/conformance";
+import type { AttentionOptions, ConformanceOptions, DTypes } from "@tilewright/conformance";
 import {
   dtypes,
   type Operand,
@@ -102,3 +102,9 @@ export const optionsFor = (
   sample,
   pairs: { ...pairs, most: 300, mostWork: 2 ** 18 },
 });
+
+/** A part of attention's table, and a few draws. */
+export const attentionOptions: AttentionOptions = {
+  ...{ arch: "sm_100a", dtypes: ["bf16", "f16"], sample: [1, 12] },
+  draws: { first: 700, count: 1 },
+};

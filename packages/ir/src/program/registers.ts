@@ -1,5 +1,6 @@
 /** Whether the registers of a block hold the tiles of a program: the bound that legality takes for what ptxas does not spill. */
 import { leavesOf } from "@tilewright/core";
+import { TENSOR_LANES } from "../tile/tensor.ts";
 import type { TileProgram } from "../tile/types.ts";
 import { isParameter } from "./loops.ts";
 import { type AxisProgram, namedIn } from "./types.ts";
@@ -26,8 +27,12 @@ interface Threads {
   readonly budgeted: boolean;
 }
 
+/** Beside tensor memory: a thread for each of its lanes, and what it holds without spilling (ptxas 13.0, sm_100a, of 255: 192 columns spill 72 bytes beside masks, 556 beside soft caps). */
+const ENGINES: Threads = { count: TENSOR_LANES, registers: 204, budgeted: true };
+
 /** Of a program's roles the math threads with their budget; else all threads, with what a block begins with. */
 export function threadsOf({ directives, launch }: TileProgram): Threads {
+  if (directives.some(({ name }) => name === "engines")) return ENGINES;
   const roles = directives.find(({ name }) => name === "roles");
   const launched = {
     count: launch.threads,

@@ -7,7 +7,7 @@ import type { Expr, Stmt, TileProgram } from "../tile/types.ts";
 import type { Anchor } from "./anchor.ts";
 import { Body, CUT } from "./body.ts";
 import { launchedBuffers } from "./launchedBuffers.ts";
-import { isColumnLoop, LEAST_COLUMNS, wholeFactors } from "./loops.ts";
+import { eachAxisStmt, isColumnLoop, isParameter, LEAST_COLUMNS, readsOf, wholeFactors } from "./loops.ts";
 import { fitsThreads, READ_VALUES, readsMatrices, threadsOf } from "./registers.ts";
 import { type AxisProgram, axisOf, namedIn } from "./types.ts";
 
@@ -26,8 +26,8 @@ const incompatible: ReadonlySet<string> = new Set([
   "overlapAccumulators",
 ]);
 
-/** Directives that take a program's loop over chunks for its only one: accumulators in tensor memory, consumers that take work tiles in turn. */
-const ofOneProduct: ReadonlySet<string> = new Set(["accumulate", "engines", "pingPong"]);
+/** Directives that take a program's loop over chunks for its only one: pairs of blocks, several accumulators of a role, consumers that take work tiles in turn. */
+const ofOneProduct: ReadonlySet<string> = new Set(["pair", "accumulators", "pingPong"]);
 
 /** Columns of a part of an axis, the chunk in which they are multiplied by the next product, and the atom that multiplies into them. */
 export interface ChainTile {
@@ -57,6 +57,12 @@ export function scheduleProgram(
   const several = anchor.products.length > 1;
   if (base.directives.some(({ name }) => incompatible.has(name) || (several && ofOneProduct.has(name))))
     return null;
+  // A role of its own reads factors when they have been made.
+  const factors = new Set(
+    anchor.products.map(({ a }) => a).filter((name) => !isParameter(namedIn(program, name))),
+  );
+  const remade = eachAxisStmt(program.body).some((stmt) => readsOf(stmt).some((name) => factors.has(name)));
+  if (several && remade && base.directives.some(({ name }) => name === "engines")) return null;
   const [rows, columns] = program.grid;
   const has = (directive: string): boolean => base.directives.some(({ name }) => name === directive);
   // Of runs rows are left out one by one, and their CTAs end before the first chunk.
@@ -79,7 +85,9 @@ export function scheduleProgram(
   const width = chain?.columns ?? tile[1];
   if (parted && width < LEAST_COLUMNS) return null;
   const threads = threadsOf(base);
-  const factor = threads.budgeted || has("pipelineProducts") ? sizeOf(anchor.problem.a.dtype) / 4 : 0;
+  // Tensor engines read factors in memory, as they are made.
+  const registersHold = (threads.budgeted && !has("engines")) || has("pipelineProducts");
+  const factor = registersHold ? sizeOf(anchor.problem.a.dtype) / 4 : 0;
   const read = readsMatrices(program) ? READ_VALUES : 0;
   const whole = program.body.every(
     (stmt) =>

@@ -90,6 +90,8 @@ export function filled(program: TileProgram, { transport }: Ring, barrier: Barri
       return [{ kind: "tcgen05.commit", barrier, to: program.launch.pair === true ? "pair" : "own" }];
     case "cp.async":
       return [{ kind: "mbar.arrive", barrier, by: "copies", to: "own" }];
+    case "direct":
+      return [{ kind: "warp.sync" }, { kind: "mbar.arrive", barrier, by: "warp", to: "own" }];
     case "atomic":
       return [{ kind: "mbar.arrive", barrier, by: "thread", to: blocksOf(program) > 1 ? "cluster" : "own" }];
     default:

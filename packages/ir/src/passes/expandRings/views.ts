@@ -16,7 +16,7 @@ export function withViews(stmt: Stmt, written: OfView, read: OfView): Stmt {
       return withSumViews(withOperandViews(stmt, read), written);
     case "map":
     case "reduce.row":
-      return { ...withElementViews(stmt, read), dst: written(stmt.dst) };
+      return withElementViews(stmt, (view) => (view === stmt.dst ? written : read)(view));
     case "epilogue":
       return { ...stmt, c: stmt.c === null ? null : read(stmt.c), ...withInputs(stmt, read) };
     default:

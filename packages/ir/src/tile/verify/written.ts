@@ -25,6 +25,7 @@ export const written: Verifier = {
     const walk = new Walk(
       new Map(sites.map((site) => [site.stmt, site])),
       new Set(kept.map(({ name }) => name)),
+      new Map(program.rings.map(({ name, buffers }) => [name, buffers])),
     );
     walk.list(program.body, new Filled(), new Map());
     for (const [site, tile] of walk.empty)
@@ -110,10 +111,17 @@ class Walk {
   readonly #sites: ReadonlyMap<Stmt, Site>;
   /** Tiles that neither a ring nor the launch fills. */
   readonly #kept: ReadonlySet<string>;
+  /** Tiles of each ring. */
+  readonly #ringed: ReadonlyMap<string, readonly string[]>;
 
-  constructor(sites: ReadonlyMap<Stmt, Site>, kept: ReadonlySet<string>) {
+  constructor(
+    sites: ReadonlyMap<Stmt, Site>,
+    kept: ReadonlySet<string>,
+    ringed: ReadonlyMap<string, readonly string[]>,
+  ) {
     this.#sites = sites;
     this.#kept = kept;
+    this.#ringed = ringed;
   }
 
   /** `first`: variables of the loops around that begin anew with the work tile, in their first turn. `persists`: more work tiles or turns of a loop follow, which do not repeat what is done `once`. */
@@ -166,9 +174,13 @@ class Walk {
         const added = new Set(
           within.flatMap((s) => (s.kind === "mma" || s.kind === "accumulate" ? [s.acc.buffer] : [])),
         );
-        // Sums of a turn that element statements of the turn go on from.
+        // Sums of a turn that statements of the turn go on from, or another role.
         const used = new Set(
-          within.flatMap((s) => (isElementStmt(s) ? elementSources(s.value).map((view) => view.buffer) : [])),
+          within.flatMap((s) => {
+            if (s.kind === "copy") return [s.src.buffer];
+            if (s.kind === "commit") return this.#ringed.get(s.ring) ?? [];
+            return isElementStmt(s) ? elementSources(s.value).map((view) => view.buffer) : [];
+          }),
         );
         for (const again of within) {
           if (again.kind === "mma" || again.kind === "accumulate") this.#behind(again);

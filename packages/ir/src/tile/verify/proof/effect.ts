@@ -66,7 +66,7 @@ export type Effect =
       readonly reach: Reach;
       readonly signal: "destination" | "leader";
     } & OnRing)
-  /** Threads write the slot in the blocks of `reach`: one a number that it takes from the counter, or all of the role `bytes` that they copy. */
+  /** Threads write the slot in the blocks of `reach`: one a number that it takes from the counter, or all of the role what they compute, or `bytes` that they copy. */
   | ({ readonly kind: "put"; readonly reach: Reach; readonly bytes?: number } & OnRing)
   | ({
       readonly kind: "arrive";

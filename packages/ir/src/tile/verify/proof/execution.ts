@@ -99,6 +99,7 @@ export class Execution {
           this.#engines.reach(thread, target, step);
           for (const slot of this.#memory.slots(ring, chunk, target)) slot.write(access, thread.clock);
         }
+        if (ring.computed) thread.apart = thread.unshown = true;
         return null;
       }
       case "arrive": {

@@ -51,6 +51,8 @@ export interface KernelRing {
   readonly bulk: boolean;
   /** Bytes of a slot that threads copy: matrix instructions that read it want a fence between proxies behind the wait. Null where engines copy. */
   readonly copied: number | null;
+  /** Whether threads compute its slots: matrix instructions that read them want a fence between proxies before the arrival. */
+  readonly computed: boolean;
 }
 
 export type Tiles = Extract<Stmt, { kind: "tiles" }>;
@@ -199,6 +201,7 @@ function ringFacts(program: TileProgram, ring: Ring, chunked: ReadonlySet<string
     responses: ring.transport === "clc",
     bulk: ring.transport === "tma",
     copied: ring.transport === "cp.async" ? transactionBytes(program, ring) : null,
+    computed: ring.transport === "direct",
   };
 }
 

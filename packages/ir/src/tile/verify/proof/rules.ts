@@ -25,7 +25,7 @@ const texts = {
   phases:
     "TW3145 | 5 | for every number of K chunks and sequence of tiles tried, no wait begins a phase early or ends a phase late, nothing deadlocks, and chunks are read as they were written | numbers of chunks beyond slots + 2 and sequences beyond five tiles: a ring's state repeats after its slots",
   proxies:
-    "TW3146 | 6 | an async-proxy fence stands between writes of threads and the bulk store that reads them, and between reading an answer and giving its slot back; staging tiles are rewritten after their stores have read them | scope of the fence",
+    "TW3146 | 6 | an async-proxy fence stands between writes of threads and the bulk store that reads them, between what they compute for products of another role and their arrival, and between reading an answer and giving its slot back; staging tiles are rewritten after their stores have read them | scope of the fence",
   tensorFences:
     "TW3147 | 7 | tensor memory is used after a fence behind each wait, and handed over behind a fence and with all loads done |",
   exits:

@@ -174,6 +174,7 @@ export function effectsOf(ctx: Context, stmt: Stmt): readonly Effect[] {
       const tiles = new Set(elementViews(stmt).map(({ buffer }) => buffer));
       return [
         { kind: "use", loaded: elementViews(stmt).flatMap((view) => loadedBy(ctx, view)) },
+        ...computed(ctx, stmt),
         ...[...tiles].map((tile): Effect => ({ kind: "sums", tile, columns: null })),
         // What a map makes of sums more products may be added to.
         ...(stmt.kind === "map" ? [{ kind: "zero", tile: stmt.dst.buffer, once: false } as const] : []),
@@ -210,6 +211,12 @@ export function effectsOf(ctx: Context, stmt: Stmt): readonly Effect[] {
     default:
       return [];
   }
+}
+
+/** Threads write a slot of a ring. */
+function computed({ ringOf }: Context, { dst }: Of<"map" | "reduce.row">): readonly Effect[] {
+  const ring = ringOf.get(dst.buffer);
+  return ring === undefined ? [] : [{ kind: "put", ring: ring.name, at: pipelineOf(dst), reach: "own" }];
 }
 
 /** A slot is given back. */

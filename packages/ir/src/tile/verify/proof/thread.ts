@@ -54,6 +54,8 @@ export interface Thread extends Actor, RegisterSums, Staging {
   /** Every matrix instruction that accumulates in tensor memory, and the commits, each of which tracks all before it. */
   readonly issued: Engine[];
   readonly commits: End[];
+  /** A slot was computed, and no async-proxy fence followed. */
+  unshown: boolean;
   /** An answer was read, and no async-proxy fence followed. */
   unproxied: boolean;
   /** What the last wait has shown is visible to the async proxy. */
@@ -93,6 +95,7 @@ export const newThread = (
   apart: false,
   issued: [],
   commits: [],
+  unshown: false,
   unproxied: false,
   proxied: true,
   copied: 0,
@@ -171,6 +174,7 @@ export function fence(thread: Thread, what: FenceName): void {
       return;
     case "async":
       thread.unproxied = false;
+      thread.unshown = false;
       thread.proxied = true;
       thread.loading.clear();
       fenceStaged(thread);
@@ -248,11 +252,18 @@ export function handOver(thread: Thread, ring: KernelRing, grouped: boolean, wha
       `gives back ${what} while its loads may be under way: an arrival does not wait for them, and a bulk copy writes past them`,
       "fence async (or cta, where nothing of it goes to the other proxy) before the arrival",
     );
+  if (thread.unshown)
+    throw new Broken(
+      "proxies",
+      thread.label,
+      `tells of ${what}, which its threads have computed, without an async-proxy fence: matrix instructions may read what stood there before`,
+      "fence async before the arrival",
+    );
   if (thread.apart && grouped)
     throw new Broken(
       "convergence",
       thread.label,
-      `arrives for ${what} by one thread, and the others may still load from it`,
+      `arrives for ${what} by one thread, and the others may still ${ring.computed ? "write" : "load from"} it`,
       "warp.sync before the arrival",
     );
   if (thread.unfenced)

@@ -1,0 +1,90 @@
+/** What the multiplying role and the threads of the epilogue hand each other where products follow each other: sums one way, factors made of them the other. */
+
+import type { Edge, Expr, Ring, Stmt, TileProgram } from "@tilewright/ir";
+import { add, bufferOf, eachStmt, lit, mul, rewriteStmts, v, withBody } from "@tilewright/ir";
+
+type For = Extract<Stmt, { kind: "for" }>;
+type Event = "acquire" | "commit" | "wait" | "release";
+
+const once: Edge = { kind: "mbarrier", arrivals: 1 };
+
+/** Names of the rings of sums and of factors. */
+const [PRODUCTS, FACTORS] = ["products", "factors"] as const;
+
+const ringsNamed = (name: string, tiles: readonly string[], ring: Omit<Ring, "name" | "buffers" | "slots">) =>
+  tiles.map((tile, i): Ring => ({ ...ring, name: `${name}${i === 0 ? "" : i}`, slots: 1, buffers: [tile] }));
+
+/**
+ * The program with a ring of one slot for each tensor tile, which products fill and the epilogue's `warps` empty behind their last load, and one for each shared tile that a `map` writes
+ * and products read, which the warps fill and a commit empties. Chunks are numbered by the loops around.
+ */
+export function withHandOvers(program: TileProgram, sums: readonly string[], warps: number): TileProgram {
+  const all = eachStmt(program.body);
+  const mapped = new Set(all.flatMap((stmt) => (stmt.kind === "map" ? [stmt.dst.buffer] : [])));
+  const factors = [...new Set(all.flatMap((stmt) => (stmt.kind === "mma" ? [stmt.a.buffer] : [])))].filter(
+    (name) => mapped.has(name) && bufferOf(program, name).space === "shared",
+  );
+  const each: Edge = { kind: "mbarrier", arrivals: warps };
+  const rings = [
+    ...ringsNamed(PRODUCTS, sums, { transport: "tcgen05.mma", full: once, empty: each }),
+    ...ringsNamed(FACTORS, factors, { transport: "direct", full: each, empty: once }),
+  ];
+  const between = (stmts: readonly Stmt[], at: Expr): readonly Stmt[] =>
+    rings.reduce<readonly Stmt[]>(
+      (list, ring) => withEvents(list, ring, at),
+      stmts.map((stmt): Stmt => {
+        if (stmt.kind !== "for" || multiplies(stmt)) return stmt;
+        return { ...stmt, body: between(stmt.body, numbered(at, stmt)) };
+      }),
+    );
+  return {
+    ...withBody(
+      program,
+      rewriteStmts(program.body, (stmt) =>
+        stmt.kind === "tiles" ? { ...stmt, body: between(stmt.body, lit(0)) } : stmt,
+      ),
+    ),
+    rings: [...program.rings, ...rings],
+  };
+}
+
+/** The number of a loop's turn among those of the loops around it. */
+const numbered = (at: Expr, { var: name, to }: For): Expr =>
+  at.kind === "const" ? v(name) : add(mul(at, to.kind === "const" ? to.value : 1), v(name));
+
+/** Whether a loop goes over the chunks of a product. */
+const multiplies = ({ body }: For): boolean => body.some(({ kind }) => kind === "mma");
+
+/** Events of a ring around the statements of a list that write its tile, and around those that read it. */
+function withEvents(
+  stmts: readonly Stmt[],
+  { name: ring, buffers: [tile = ""] }: Ring,
+  at: Expr,
+): readonly Stmt[] {
+  const within = (of: (stmt: Stmt) => boolean): readonly [first: number, last: number] => {
+    const own = (stmt: Stmt): boolean =>
+      stmt.kind === "if" || (stmt.kind === "for" && multiplies(stmt))
+        ? eachStmt(stmt.body).some(of)
+        : of(stmt);
+    return [stmts.findIndex(own), stmts.findLastIndex(own)];
+  };
+  const [[begins, written], [first, last]] = [within((s) => writes(s, tile)), within((s) => reads(s, tile))];
+  if (begins < 0 || first < 0) return stmts;
+  const event = (kind: Event): Stmt =>
+    kind === "wait" ? { kind, ring, at, pending: 0 } : { kind, ring, at };
+  return stmts.flatMap((stmt, i): readonly Stmt[] => [
+    ...(i === begins ? [event("acquire")] : []),
+    ...(i === first ? [event("wait")] : []),
+    stmt,
+    ...(i === written ? [event("commit")] : []),
+    ...(i === last ? [event("release")] : []),
+  ]);
+}
+
+function writes(stmt: Stmt, tile: string): boolean {
+  if (stmt.kind === "mma") return stmt.acc.buffer === tile;
+  return (stmt.kind === "fill" || stmt.kind === "map") && stmt.dst.buffer === tile;
+}
+
+const reads = (stmt: Stmt, tile: string): boolean =>
+  stmt.kind === "mma" ? stmt.a.buffer === tile : stmt.kind === "copy" && stmt.src.buffer === tile;
