@@ -246,7 +246,12 @@ export class Scanner {
     const octal = /^0\d+$/.test(digits);
     if (octal && /[89]/.test(digits)) throw new Fault("TW4001", at, `${word} is no octal number`);
     const value = BigInt(octal ? `0o${digits.slice(1)}` : digits);
-    if (value >= 1n << 64n) throw new Fault("TW4001", at, `${word} does not fit 64 bits`);
+    if (value >= 1n << 64n)
+      throw new Fault(
+        "TW4001",
+        at,
+        `${word.length > 40 ? `${word.slice(0, 40)}...` : word} does not fit 64 bits`,
+      );
     return { kind: "integer", value };
   }
 

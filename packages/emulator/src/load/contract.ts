@@ -97,27 +97,37 @@ function crossingRegisters(
 function liveInstructions(instructions: readonly Instruction[]): readonly boolean[] {
   const writers = new Map<Register, number[]>();
   instructions.forEach(({ defs }, k) => {
-    for (const r of defs) writers.set(r, [...(writers.get(r) ?? []), k]);
+    for (const r of defs) appendTo(writers, r, k);
   });
   const alive = instructions.map(
     ({ operation, accesses, defs }) => operation.kind !== "lane" || accesses || defs.length === 0,
   );
   const work = alive.flatMap((live, k) => (live ? [k] : []));
   for (let k = work.pop(); k !== undefined; k = work.pop())
-    for (const r of instructions[k]?.uses ?? [])
+    for (const r of instructions[k]?.uses ?? []) {
       for (const writer of writers.get(r) ?? [])
         if (alive[writer] !== true) {
           alive[writer] = true;
           work.push(writer);
         }
+      // All of them are alive from now on.
+      writers.delete(r);
+    }
   return alive;
+}
+
+function appendTo<K, V>(lists: Map<K, V[]>, key: K, value: V): void {
+  const list = lists.get(key);
+  if (list === undefined) lists.set(key, [value]);
+  else list.push(value);
 }
 
 class BlockFactors {
   readonly #instructions: Instruction[];
   readonly #crossing: ReadonlySet<Register>;
   readonly #values = new Map<Register, Reading>();
-  readonly #factors: Factor[] = [];
+  /** Operands of products whose registers have not been written since, by register. */
+  readonly #operands = new Map<Register, (readonly [Factor, Operand])[]>();
   /** Products that each sum could take in, by its operand. */
   readonly #sums = new Map<number, readonly [Reading | null, Reading | null]>();
 
@@ -161,8 +171,10 @@ class BlockFactors {
     } else if (product !== null) {
       const factor = { at, product, uses: [], needed: false, overwritten: new Set<Operand>() };
       for (const operand of product.operands)
-        if (operand.kind === "register" && operand.register === to) factor.overwritten.add(operand);
-      this.#factors.push(factor);
+        if (operand.kind === "register") {
+          if (operand.register === to) factor.overwritten.add(operand);
+          else appendTo(this.#operands, operand.register, [factor, operand]);
+        }
       this.#values.set(to, { factor, negated: false, apart: false });
     }
   }
@@ -171,9 +183,8 @@ class BlockFactors {
     const old = this.#values.get(register);
     if (old !== undefined && some && !old.apart) old.factor.needed = true;
     this.#values.delete(register);
-    for (const { product, overwritten } of this.#factors)
-      for (const operand of product.operands)
-        if (operand.kind === "register" && operand.register === register) overwritten.add(operand);
+    for (const [{ overwritten }, operand] of this.#operands.get(register) ?? []) overwritten.add(operand);
+    this.#operands.delete(register);
   }
 
   /** What lives on is needed. */
