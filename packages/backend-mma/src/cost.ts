@@ -49,8 +49,15 @@ const LANE_COLUMNS = 2;
 function storeBytes(problem: Problem, s: MmaSchedule): number {
   if (s.staged) return SECTOR;
   if (interleaves(problem, s)) return interleavesWide(problem) ? SECTOR : copyBytes(problem, "d");
-  return Math.min(SECTOR, ROW_LANES * LANE_COLUMNS * sizeOf(problem.d.dtype));
+  return (
+    Math.min(SECTOR, ROW_LANES * LANE_COLUMNS * sizeOf(problem.d.dtype)) /
+    (singly(problem) ? LANE_COLUMNS : 1)
+  );
 }
+
+/** Whether lanes store their columns one by one, with gaps between them: rows of D begin at odd elements. */
+const singly = (problem: Problem): boolean =>
+  sizeOf(problem.d.dtype) === 4 && copyBytes(problem, "d") < LANE_COLUMNS * sizeOf(problem.d.dtype);
 
 /** The kernel of a schedule as the cost model of `@tilewright/ir` sees it. */
 export function modelKernel(problem: Problem, schedule: Schedule, target: Target): ModelKernel {
@@ -70,6 +77,7 @@ export function modelKernel(problem: Problem, schedule: Schedule, target: Target
     residents: blocksPerSm(s, problem, target),
     sched: s.persistent ? "persistent" : "tiles",
     storeBytes: storeBytes(problem, s),
+    storeGaps: !s.staged && singly(problem),
     addend: epilogueLoadOf(problem),
     raster: s.raster,
     split: splitChunks(problem.k, s).splits,

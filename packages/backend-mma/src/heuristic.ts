@@ -352,7 +352,7 @@ export function* rankSchedules(
       of =
         whole === null
           ? () => Number.POSITIVE_INFINITY
-          : boundOf({ ...modelKernel(problem, whole, target), storeBytes: SECTOR });
+          : boundOf({ ...modelKernel(problem, whole, target), storeBytes: SECTOR, storeGaps: false });
       bounds.set(key, of);
     }
     return of({ split, shares, combine: ["last", "slices", "cluster"] });

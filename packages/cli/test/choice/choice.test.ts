@@ -128,6 +128,28 @@ describe("predictions beside 350 first schedules of unseen problems on an H200, 
   });
 });
 
+describe("D of four bytes with rows at odd elements, by mma.sync", () => {
+  const timed = [
+    { dtype: "tf32", m: 1766, n: 5365, k: 61, us: 70.4 },
+    { dtype: "s8", m: 5745, n: 12089, k: 484, us: 510 },
+  ] as const;
+  test.each(timed)(
+    "$dtype $m x $n x $k takes $us us, and another backend comes first",
+    ({ dtype, m, n, k, us }) => {
+      const problem = defineProblem({ m, n, k, a: { dtype }, b: { dtype, layout: "col" } });
+      if (!problem.ok) throw new TypeError(dtype);
+      const machine = machineOf({ name: "H200" });
+      const mma = compiler.plan(problem.value, target.value, { backend: "mma" });
+      const [plan] = mma.ok ? mma.value : [];
+      const kernel = plan?.backend.kernel?.(problem.value, plan.schedule, target.value);
+      const predicted = kernel === undefined ? 0 : predict(problem.value, kernel, machine).timeUs;
+      expect(Math.max(predicted / us, us / predicted)).toBeLessThan(1.25);
+      const first = compiler.plan(problem.value, target.value, { first: true });
+      expect(first.ok && first.value[0]?.backend.id).toBe("wgmma");
+    },
+  );
+});
+
 describe("choices beside 43 sizes on an H100", () => {
   test("between backends: where one was faster by a fifth, the model takes it, all but once", () => {
     const fastest = ({ rows }: Timed, id: string, by: (row: Row) => number) => {

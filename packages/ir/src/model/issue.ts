@@ -202,6 +202,12 @@ export function blockCycles(kernel: ModelKernel): number {
   return costs === undefined ? 0 : kernel.sched === "tiles" ? costs.block : costs.tile;
 }
 
+/**
+ * Of a store of a warp that leaves gaps: parts of two sectors for each row, 3.1 cycles of L2 each. mma.sync into four bytes takes 638 us at 7836x14533x40 and 55 at 16135x517x35, where rows of sectors
+ * would take 207 and 23 [measured, H200: docs/perf/runs/2026-11-28-h200-unseen.json].
+ */
+const GAPS = 6;
+
 /** Cycles of an SM for the stores of a block, sector by sector; one that several stores write in parts counts as often. Blocks that share a tile store it once. */
 export function storedCycles(kernel: ModelKernel, problem: Problem): number {
   const costs = issueEngine(kernel);
@@ -209,7 +215,7 @@ export function storedCycles(kernel: ModelKernel, problem: Problem): number {
   const [m, n] = kernel.tile;
   const bytes = packedSize(problem.d.dtype);
   const split = splitRows(problem);
-  const [aligned, unaligned] = costs.stored;
+  const [aligned, unaligned] = kernel.storeGaps ? [GAPS, GAPS] : costs.stored;
   return ((m * n * bytes) / kernel.storeBytes / kernel.split) * ((1 - split) * aligned + split * unaligned);
 }
 

@@ -74,6 +74,8 @@ export interface ModelKernel {
   readonly overlap: boolean;
   /** Bytes that a lane stores to neighbouring addresses: below 32 a sector is written in parts. 32 also where D goes through shared memory. */
   readonly storeBytes: number;
+  /** Lanes store single elements with gaps between them, since rows of D begin at odd ones. */
+  readonly storeGaps: boolean;
   /** Bytes of a row of the boxes through which D is stored; null where threads store it. */
   readonly storeBox: number | null;
   /** C and matrices of epilogue steps: none; loaded by the threads that store D; or brought into shared memory while the tile is multiplied (`epilogueLoadOf`). */
@@ -119,6 +121,7 @@ export const plainKernel = (
   workers: null,
   overlap: false,
   storeBytes: 32,
+  storeGaps: false,
   storeBox: null,
   addend: "none",
   raster: { kind: "row" },

@@ -98,6 +98,8 @@ export function kernelOf(program: TileProgram, residents: number): ModelKernel |
     // A second accumulator, or ping-pong roles.
     overlap: acc.slots > 1 || (tiles.loop?.of ?? 1) > 1,
     storeBytes: epilogue.via === null ? storeBytes(program, epilogue, acc) : SECTOR,
+    // Of fragments whose lanes have two columns each.
+    storeGaps: false,
     storeBox: epilogue.via === null ? null : boxBytes(buffers.get(epilogue.via.buffer)),
     addend: epilogueLoadOf(program.problem, {
       c: epilogue.c !== null && epilogue.c.buffer !== "C",
