@@ -34,7 +34,7 @@ import { InputPool } from "../../packages/runtime/src/timing/inputs.ts";
 import type { Made } from "./compile.ts";
 
 /** The value, or an exception with all reasons: what fails here fails one kernel. */
-export function must<T>(
+function must<T>(
   result: { ok: true; value: T } | { ok: false; error: readonly { code: string; message: string }[] },
 ): T {
   if (result.ok) return result.value;

@@ -16,7 +16,7 @@ interface Row {
   readonly bytes: number;
 }
 
-export const rows = {
+const rows = {
   bf16: { dtype: "bf16", arch: "sm_90a", bytes: 2 },
   f16: { dtype: "f16", arch: "sm_90a", bytes: 2 },
   e4m3: { dtype: "e4m3", arch: "sm_90a", bytes: 1 },
