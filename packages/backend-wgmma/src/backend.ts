@@ -10,6 +10,7 @@ import {
 } from "@tilewright/codegen";
 import {
   type Diagnostic,
+  expertRowsOf,
   hasFeature,
   type Problem,
   type Target,
@@ -219,8 +220,9 @@ function accepts(problem: Problem, _target: Target): Verdict {
     reasons.push(...refuseOutputs(problem, "TW1823"));
     reasons.push(...refuseBatch(problem, "TW1825"));
     reasons.push(...refuseSteps(problem, "TW1826"));
-    // Sums are promoted, and factors lie, by numbers of chunks that are known.
-    if (problem.blockScales !== undefined || problem.precision === "promoted")
+    // Sums are promoted, and factors lie, by numbers of chunks that are known: those of experts, whose rows alone differ, are.
+    const apart = problem.blockScales !== undefined || problem.precision === "promoted";
+    if (apart && expertRowsOf(problem) === null)
       reasons.push(...refuseSymbolic(problem, "TW1827", "--backend mma or simt"));
   });
 }

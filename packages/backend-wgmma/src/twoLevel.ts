@@ -1,5 +1,5 @@
 /** Sums that are made apart in short runs of k: the columns that go at once, and where the factors that scale them come from. */
-import { BLOCK_SCALE, blockFactors, type Problem } from "@tilewright/core";
+import { BLOCK_SCALE, blockFactors, expertRowsOf, type Problem, sizeMultiple } from "@tilewright/core";
 import { commonRows, type Directive } from "@tilewright/ir";
 import { widthsOf } from "./instructions.ts";
 import type { WgmmaSchedule } from "./schedule.ts";
@@ -31,9 +31,10 @@ export function columnsApart(problem: Problem, s: WgmmaSchedule): number | null 
   return widthsOf(problem).findLast(fits) ?? null;
 }
 
-/** Whether factors that each have a row or column of their own come to shared memory with the chunk: bulk copies take vectors of whole 16 bytes. */
+/** Whether factors that each have a row or column of their own come to shared memory with the chunk: bulk copies take vectors of whole 16 bytes, and so have those of every expert to begin. */
 export const bringsFactors = (problem: Problem, s: WgmmaSchedule): boolean =>
   s.copy === "tma" &&
+  (expertRowsOf(problem) !== "offsets" || sizeMultiple(problem, "m") % FACTORS_A_COPY === 0) &&
   factorVectors(problem, s).length > 0 &&
   factorVectors(problem, s).every(({ rows, tile }) => rows % FACTORS_A_COPY === 0 && tile <= MOST_VECTOR);
 

@@ -204,6 +204,26 @@ describe("right, without findings, assembled without C75xx and spills", () => {
       "tile=64x32x128 warpgroups=1x1 stages=2",
     ],
     [
+      "experts that begin at any row: threads load their factors of rows",
+      "m=90 n=136 k=304 a=e4m3:row:304:16 b=e4m3:col:304:16 d=bf16:row:136:16 acc=f32 blockScales=1x128,128x128 alpha=1 beta=0 batch=grouped:4:offsets epilogue=none symbolic=m:1..90",
+      "tile=64x96x128 warpgroups=1x1 stages=2",
+    ],
+    [
+      "experts of whole 4 rows: factors with the stage, those of B by an expert's number, two runs in a chunk, a cluster",
+      "m=140 n=72 k=304 a=e4m3:row:304:16 b=e5m2:col:304:16 d=bf16:row:72:16 acc=f32 blockScales=1x128,1x128 alpha=1 beta=0 batch=grouped:5:offsets epilogue=bias(n,f32) symbolic=m:4..140%4",
+      "tile=64x32x256 warpgroups=1x1 stages=2 cluster=2x1",
+    ],
+    [
+      "experts by counts: factors behind those of the expert before, sums in two parts of columns",
+      "m=132 n=264 k=272 a=e4m3:row:272:16 b=e4m3:col:272:16 d=bf16:row:264:16 acc=f32 blockScales=1x128,128x128 alpha=1 beta=0 batch=grouped:3:counts epilogue=none symbolic=m:1..132",
+      "tile=128x256x128 warpgroups=2x1 stages=3 regs=40/232",
+    ],
+    [
+      "experts whose sums are promoted",
+      "m=70 n=40 k=144 a=e5m2:row:144:16 b=e5m2:col:144:16 d=bf16:row:40:16 acc=f32 precision=promoted alpha=1 beta=0 batch=grouped:4:offsets epilogue=none symbolic=m:1..70",
+      "tile=64x32x128 warpgroups=1x1 stages=2",
+    ],
+    [
       "operands that have changed places, tiles that D ends in, D by columns",
       "m=40 n=200 k=72 a=bf16:col:40:16 b=bf16:row:200:16 d=bf16:col:40:16 acc=f32 alpha=1 beta=0 batch=none epilogue=none",
       "tile=24x128x64 warpgroups=1x2 swapAB=on stages=2",

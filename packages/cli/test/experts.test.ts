@@ -93,6 +93,14 @@ describe.each(["sm_80", "sm_90a"])("%s: int32 that no host has checked", (arch) 
     for (let r = 0; r < 30; r++) expect([r, row(r, [0, 1, 2])]).toEqual([r, owner(r)]);
   });
 
+  test("offsets that no promised divisor divides, rounded down to it", async () => {
+    const request = { ...base, m: 20, experts: 4, symbolic: { m: { multiple: 4 } } };
+    const { row, rules, completed } = await launch(arch, request, [6, 11, 18, 19]);
+    expect([rules, completed]).toEqual([[], true]);
+    const owner = (r: number) => (r < 4 ? [0] : r < 8 ? [1] : r < 16 ? [2] : null);
+    for (let r = 0; r < 20; r++) expect([r, row(r, [0, 1, 2])]).toEqual([r, owner(r)]);
+  });
+
   test("offsets that decrease: an empty expert, and a row that two have is that of one of them", async () => {
     const { row, rules, completed } = await launch(arch, { ...base, m: 20, experts: 3 }, [9, 4, 12]);
     // Two CTAs write the same places, and nothing else is wrong.

@@ -16,6 +16,7 @@ import type { Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
 import type { StmtOf } from "./engine.ts";
 import { batchCoordinates } from "./globalAddress.ts";
+import { firstRowInMap } from "./groups.ts";
 import { indexValue } from "./indexValue.ts";
 import { grainOf, inPages, type PageStart, pageStart, rowInPages } from "./pages.ts";
 import { barrierAt, slotAddress, smemBase } from "./pipelines.ts";
@@ -94,10 +95,14 @@ export function copyBulk(ctx: Context, copy: StmtOf<"copy">): void {
   const along = place === null ? null : ctx.values.scale(place, across);
   const half =
     tile.halves === undefined ? null : ctx.values.scale(placeInPair(ctx), blockShape(tile)[tile.halves]);
+  const before = firstRowInMap(ctx, copy.src.buffer);
   const further = (side: 0 | 1): U32 | null => {
-    const share = side === axis ? along : null;
-    if (half === null || tile.halves !== side) return share;
-    return share === null ? half : ctx.values.sum(half, share);
+    const parts = [
+      side === 0 ? before : null,
+      tile.halves === side ? half : null,
+      side === axis ? along : null,
+    ].filter((part) => part !== null);
+    return parts.length === 0 ? null : parts.reduce((sum, part) => ctx.values.sum(sum, part));
   };
   const target = place === null ? base : offsetBy(ctx, base, place, apart);
   const dims = mapDimensions(ctx, copy.src.buffer);

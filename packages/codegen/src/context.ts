@@ -51,6 +51,8 @@ export class Context {
   sizes: ReadonlyMap<string, Range>;
   /** Problems of a strided batch; null of others. */
   readonly problems: LaunchExpr | null;
+  /** What divides the rows of every expert. */
+  readonly divisor: number;
   /** What tells rows of experts apart; null of others. */
   readonly experts: ExpertRows | null;
   readonly arrays: ReadonlyMap<string, ArrayDeclaration>;
@@ -150,6 +152,7 @@ export class Context {
     this.kernel = kernel;
     this.#params = new Set(kernel.params.map(({ name }) => name));
     this.arrays = new Map(kernel.arrays.map((array) => [array.name, array]));
+    this.divisor = sizes.find(({ name }) => name === "m")?.multiple ?? 1;
     this.sizes = new Map(sizes.map(({ name, least, most }) => [name, [least, most]]));
     this.problems = batch ?? null;
     this.experts = experts ?? null;

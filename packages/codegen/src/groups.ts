@@ -44,7 +44,7 @@ function rowOf(ctx: Context): Reg<"u64"> {
 /** Bytes of what tells the rows of an expert apart. */
 const ROWS_BYTES = 4;
 
-/** The first row of the group at hand, of all m, and how many it has: no more than there are, none where offsets decrease. */
+/** The first row of the group at hand, of all m, and how many it has: no more than there are, multiples of what the problem promises, none where offsets decrease. */
 function rowsOfExpert(
   ctx: Context,
   rows: ExpertRows,
@@ -52,6 +52,7 @@ function rowsOfExpert(
   const group = groupNumber(ctx);
   const { entry } = ctx;
   const [most] = bufferOf(ctx.program, "D").shape;
+  const multiple = ctx.divisor;
   const place = ctx.invariant("rows of the group", (code) => {
     const [base, offset] = [entry.reg("u64", "grow"), entry.reg("u64", "w")];
     code.emit(null, "ld.param.u64", base, ctx.param(GROUP_TABLE));
@@ -64,6 +65,10 @@ function rowsOfExpert(
     code.emit(thread, "ld.global.u32", d, addr(place, at));
     code.emit(null, "max.s32", d, d, imm(0));
     code.emit(null, "min.s32", d, d, imm(most));
+    if (multiple === 1) return;
+    const rest = entry.reg("u32", "rest");
+    code.emit(null, "rem.u32", rest, d, imm(multiple));
+    code.emit(null, "sub.u32", d, d, rest);
   };
   if (rows === "counts")
     return {
@@ -109,4 +114,12 @@ export function expertSteps(ctx: Context, name: string): readonly (readonly [Reg
     ...(first === null || rows === undefined ? [] : [[first, rows * unit] as const]),
     ...(groups === undefined ? [] : [[groupNumber(ctx), groups * unit] as const]),
   ];
+}
+
+/** The first row of the group at hand in a map of all rows, which factors of A have; null where maps are a group's own, or the number of the group says. */
+export function firstRowInMap(ctx: Context, buffer: string): Reg<"u32"> | null {
+  const { experts } = ctx;
+  return experts === null || buffer !== "SFA" || ctx.arrays.get("sfa")?.rows === undefined
+    ? null
+    : rowsOfExpert(ctx, experts).first;
 }

@@ -40,6 +40,8 @@ export function extentOf(ctx: Context, buffer: string, axis: 0 | 1, shape: reado
   const paged = inPages(ctx, buffer);
   if (paged?.axis === axis) return ctx.variable(paged.count);
   const which = buffer.toLowerCase();
+  // A factor for each row of A.
+  if (which === "sfa" && axis === 0 && ctx.sizes.has("m")) return sizeRegister(ctx, "m");
   if (which !== "a" && which !== "b" && which !== "c" && which !== "d") return shape[axis];
   const name = extentNames[which][axis];
   return ctx.sizes.has(name) ? sizeRegister(ctx, name) : shape[axis];

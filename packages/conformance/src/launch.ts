@@ -33,6 +33,7 @@ import {
   expertOperands,
   type LaunchArgument,
   type LaunchRequest,
+  linesOfPart,
 } from "@tilewright/runtime";
 import { type CaseData, operandMask, stepMask } from "./data.ts";
 import type { Stored } from "./judge.ts";
@@ -236,10 +237,13 @@ export class Session {
         const place = this.#place(bytes, this.#alignOf(whole, name));
         shared.set(name, place);
         must(place.buffer.fill(SENTINEL));
-        for (const [g, { at }] of direction === "in" ? parts.entries() : []) {
+        for (const [g, part] of direction === "in" ? parts.entries() : []) {
           const data = groups[g]?.data ?? null;
           const input = data && inputOf(data, name);
-          if (input !== null) must(place.buffer.write(bytesOfStorage(input), place.offset + at));
+          if (input === null) continue;
+          const own = bytesOfStorage(input);
+          for (const { from, to, at } of linesOfPart(part))
+            must(place.buffer.write(own.subarray(from, to), place.offset + at));
         }
       }
       const place = this.#place(rows.byteLength, rows.BYTES_PER_ELEMENT);

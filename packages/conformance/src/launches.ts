@@ -8,6 +8,7 @@ import {
   problemOfGroup,
   type Random,
   type SizeName,
+  sizeMultiple,
   sizeValue,
   symbolicSizes,
 } from "@tilewright/core";
@@ -45,9 +46,12 @@ export function groupProblems(random: Random, problem: Problem): readonly Proble
   if (batch.kind !== "grouped") throw new TypeError("groupProblems takes a grouped problem");
   if (batch.rows !== undefined) {
     let left = problem.m;
+    const multiple = sizeMultiple(problem, "m");
     return Array.from({ length: batch.count }, (_, i): Problem => {
       const most = batch.rows === "counts" ? problem.m : left;
-      const m = i === 0 ? Math.ceil(most / 2) : Math.min(most, i < 3 ? i - 1 : random.integer(0, most));
+      const few = (i - 1) * multiple;
+      const wanted = i === 0 ? Math.ceil(most / 2) : Math.min(most, i < 3 ? few : random.integer(0, most));
+      const m = wanted - (wanted % multiple);
       left -= m;
       return must(problemOfGroup(problem, { m }));
     });

@@ -69,9 +69,14 @@ export function addExperts(table: Table): void {
   const offsets = { batch: { kind: "grouped", count: 5, rows: "offsets" } };
   const counts = { batch: { kind: "grouped", count: 4, rows: "counts" } };
   table.add("experts, offsets", size, { ...offsets, ...b("col") });
+  table.add(
+    "experts, offsets, multiples of 8, several chunks",
+    { m: 72, n: 40, k: 160 },
+    { ...offsets, ...b("col"), symbolic: { m: { multiple: 8 } } },
+  );
   table.add("experts, counts", { ...size, m: 40 }, { ...counts, ...b("row") });
-  // Sums that are integers are no factors of each other.
-  if (table.out !== "s32" && table.out !== "f64") {
+  // Sums that are integers are no factors of each other, and gated products have no factors of blocks.
+  if (table.out !== "s32" && table.out !== "f64" && table.types.blockScales === undefined) {
     const epilogue = "silu(acc + b[n]) * up";
     table.add(
       "experts, counts, gated",

@@ -34,9 +34,12 @@ export const even: readonly [Size, Size] = [
   { m: 1, n: 1, k: 1 },
 ];
 
-/** Whether a request leaves sizes to the launch: factors of blocks have none to lie by, elements that share bytes none to be spread by. */
-const leavesSizes = (more: object): boolean =>
-  "symbolic" in more || ("batch" in more && JSON.stringify(more.batch).includes("grouped"));
+/** Whether a request leaves sizes to the launch: factors of blocks have none to lie by, but the rows of experts; elements that share bytes none to be spread by. */
+const leavesSizes = (more: object, { blockScales }: DTypes): boolean => {
+  const batch = "batch" in more ? JSON.stringify(more.batch) : "";
+  const experts = batch.includes("offsets") || batch.includes("counts");
+  return blockScales?.a === "1x128" && experts ? false : "symbolic" in more || batch.includes("grouped");
+};
 
 /** Rows as they are added, for operands of one choice of dtypes. */
 export class Table {
@@ -54,7 +57,7 @@ export class Table {
     const { m, n, k } = size;
     const { dtype, bDType, blockScales } = this.types;
     const known = blockScales !== undefined || [dtype, bDType ?? dtype].some(isNarrow);
-    if (known && leavesSizes(more)) return;
+    if (known && leavesSizes(more, this.types)) return;
     const out = this.out;
     const request = {
       ...requestTypes(this.types),

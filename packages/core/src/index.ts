@@ -69,6 +69,7 @@ export { foldMap, isApproximateEpilogue, type MapLeaf, mapOf } from "./problem/e
 export { type EpilogueKind, epilogueKind } from "./problem/epilogueKind.ts";
 export {
   checkExpertRows,
+  type ExpertOperandName,
   evenProblem,
   expertRowsData,
   expertRowsOf,

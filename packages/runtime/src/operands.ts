@@ -133,25 +133,44 @@ function stepOperand(problem: Problem, index: number): DeviceOperand | null {
 const matrixText = (operand: Operand, [rows, columns]: readonly [number, number]): string =>
   `${rows} x ${columns} ${operand.dtype} with leading dimension ${operand.ld}`;
 
-/** An operand of all groups of a mixture of experts: one buffer, and where in it each group's part lies, in bytes. */
-export interface ExpertOperand extends DeviceOperand {
-  readonly parts: readonly { readonly at: number; readonly bytes: number }[];
+/** A group's part of a buffer that experts share, in bytes: lines of `line` bytes from `at` on, `pitch` apart, of its `bytes` in all. */
+export interface ExpertPart {
+  readonly at: number;
+  readonly bytes: number;
+  readonly line: number;
+  readonly pitch: number;
 }
+
+/** An operand of all groups of a mixture of experts: one buffer, and where in it each group's part lies. */
+export interface ExpertOperand extends DeviceOperand {
+  readonly parts: readonly ExpertPart[];
+}
+
+/** The lines of a part: where each stands in the group's own bytes, and where in the buffer. */
+export const linesOfPart = ({
+  at,
+  bytes,
+  line,
+  pitch,
+}: ExpertPart): readonly { readonly from: number; readonly to: number; readonly at: number }[] =>
+  Array.from({ length: bytes === 0 ? 0 : Math.ceil(bytes / line) }, (_, i) => ({
+    ...{ from: i * line, to: Math.min(bytes, (i + 1) * line), at: at + i * pitch },
+  }));
 
 /** Every buffer that experts with so many rows each share, for `problem.m` rows. */
 export function expertOperands(problem: Problem, counts: readonly number[]): readonly ExpertOperand[] {
   const one = (m: number): Problem => ({ ...problem, m, batch: { kind: "none" } });
   const groups = counts.map((m) => deviceOperands(one(m)));
   return deviceOperands(one(problem.m)).map((operand, i) => {
-    const { row, group } =
-      operand.name === "sfa" || operand.name === "sfb"
-        ? { row: 0, group: 0 }
-        : groupStrides(problem, operand.name);
+    const { row, group } = groupStrides(problem, operand.name);
+    // Factors of rows stand behind each other for each run along k.
+    const runs = operand.name === "sfa" ? (blockFactors(problem, "a")?.factors ?? 1) : 1;
     let first = 0;
-    const parts = groups.map((operands, g) => {
+    const parts = groups.map((operands, g): ExpertPart => {
       const at = first * row + g * group;
       first += counts[g] ?? 0;
-      return { at, bytes: (counts[g] ?? 0) === 0 ? 0 : (operands[i]?.bytes ?? 0) };
+      const bytes = (counts[g] ?? 0) === 0 ? 0 : (operands[i]?.bytes ?? 0);
+      return { at, bytes, line: bytes / runs, pitch: operand.bytes / runs };
     });
     return { ...operand, bytes: operand.bytes + (counts.length - 1) * group, parts };
   });

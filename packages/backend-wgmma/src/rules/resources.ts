@@ -1,6 +1,6 @@
 /** Threads, shared memory and registers of a block. */
 import { BLOCK_SCALE, dtypes, type Problem, type Target, WEIGHT_K } from "@tilewright/core";
-import { commonRows, nearestMultiple } from "@tilewright/ir";
+import { commonRows, nearestMultiple, sourceMatrices } from "@tilewright/ir";
 import { ATOM_ROWS, atomK, atomOf, widensA } from "../instructions.ts";
 import { alternates, blockBytes, chunkK } from "../nest.ts";
 import { MOST_AHEAD } from "../passes/loadFactors.ts";
@@ -20,6 +20,15 @@ import type { Found, Rule } from "./rule.ts";
  * budgets the math warpgroups have theirs to themselves. Measured with ptxas 13.0: 160 accumulators spill at 224 registers, 192 fit in 240.
  */
 const OVERHEAD = { launched: 40, budgeted: 40 } as const;
+
+/** Of sums in two levels, whose parts are free beside the epilogue, with factors that come with the stage so many fit in so many, unless it reads matrices (ptxas 13.0). */
+const APART = { held: 198, budget: 232 } as const;
+
+/** Most accumulators of a thread with such a budget. */
+const mostHeld = (s: WgmmaSchedule, problem: Problem, budget: number): number =>
+  bringsFactors(problem, s) && budget >= APART.budget && sourceMatrices(problem).length === 0
+    ? Math.max(APART.held, budget - OVERHEAD.budgeted)
+    : budget - OVERHEAD.budgeted;
 
 /** setmaxnreg takes multiples of 8 from 24 to 256 (PTX ISA). */
 const REGISTERS = { unit: 8, least: 24, most: 256 } as const;
@@ -95,7 +104,7 @@ export function budgetFor(
   const busy = s.copy !== "tma" || problem.batch.kind === "grouped";
   const producer = busy ? BUSY_PRODUCER : REGISTERS.least;
   const math = mathBudget(s, target, producer);
-  return held + OVERHEAD.budgeted <= math ? { producer, math } : "none";
+  return held <= mostHeld(s, problem, math) ? { producer, math } : "none";
 }
 
 /** Registers of a producer that goes through a list of groups (TW2322) or whose threads copy. */
@@ -160,7 +169,7 @@ export const resourceRules: readonly Rule[] = [
     find({ s, problem, target }) {
       const held = accumulators(s, problem);
       const most = s.regs === null ? launchedRegisters(s, target) : s.regs.math;
-      const free = most - (s.regs === null ? OVERHEAD.launched : OVERHEAD.budgeted);
+      const free = s.regs === null ? most - OVERHEAD.launched : mostHeld(s, problem, most);
       const side = sumSides(s).columns;
       if (held <= free) return tooWide(s, problem, target);
       const unit = 8 * side.groups;

@@ -14,6 +14,7 @@ import {
   type Problem,
   problemOfGroup,
   referenceGemm,
+  sizeMultiple,
 } from "@tilewright/core";
 import { type Artifact, addsAsTheyCome } from "@tilewright/ir";
 import { type Device, type Group, type GroupsResult, runGroups } from "@tilewright/runtime";
@@ -110,11 +111,13 @@ export function sizesOfExperts(
   if (batch.kind !== "grouped" || rows === null) throw new TypeError("a problem with experts");
   if (text === undefined) {
     const random = createRandom(seed);
+    const multiple = sizeMultiple(problem, "m");
     let left = m;
     return ok(
       Array.from({ length: batch.count }, (_, g) => {
         const most = rows === "counts" ? m : Math.min(left, Math.ceil((2 * m) / batch.count));
-        const count = g % 4 === 1 ? 0 : Math.min(most, g % 4 === 2 ? 1 : random.integer(0, most));
+        const wanted = g % 4 === 1 ? 0 : Math.min(most, g % 4 === 2 ? multiple : random.integer(0, most));
+        const count = wanted - (wanted % multiple);
         left -= count;
         return { m: count, n, k };
       }),

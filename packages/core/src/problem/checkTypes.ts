@@ -3,6 +3,7 @@ import type { Diagnostic } from "../diagnostics.ts";
 import { type DType, dtypes, mixable, mixes, productDType, widened, widensTo } from "../dtype.ts";
 import type { Precision, Problem } from "../problem.ts";
 import { invalid, problemCodes } from "./codes.ts";
+import { expertRowsOf } from "./expertRows.ts";
 import { isWeights } from "./weights.ts";
 
 const [narrow, microscaled] = mixable;
@@ -116,8 +117,8 @@ const precisionTypes: Readonly<
   promoted: { types: byteFloats, dtype: "e4m3" },
 };
 
-/** Factors of blocks of 128 belong to byte floats, and lie where fixed sizes say. */
-export function checkBlockScales({ a, b, acc, blockScales, symbolic }: Problem): Diagnostic[] {
+/** Factors of blocks of 128 belong to byte floats, and lie where fixed sizes say; of experts, whose rows alone differ, where all of their rows do. */
+export function checkBlockScales({ a, b, acc, batch, blockScales, symbolic }: Problem): Diagnostic[] {
   if (blockScales === undefined) return [];
   const found: Diagnostic[] = [];
   if (acc !== "f32" || ![a, b].every((operand) => byteFloats.includes(operand.dtype)))
@@ -129,7 +130,7 @@ export function checkBlockScales({ a, b, acc, blockScales, symbolic }: Problem):
         "leave blockScales out, or use --dtype e4m3; mxf8, mxf4 and nvf4 have factors of their own",
       ),
     );
-  if (Object.keys(symbolic ?? {}).length > 0)
+  if (Object.keys(symbolic ?? {}).length > 0 && expertRowsOf({ batch }) === null)
     found.push(
       invalid(
         problemCodes.blockScales,

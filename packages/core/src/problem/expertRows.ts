@@ -8,9 +8,10 @@ import { type Batch, type ExpertRows, operandShape, type Problem } from "../prob
 import type { BatchedOperand } from "./batch.ts";
 import { invalid, problemCodes } from "./codes.ts";
 import { longestRuns } from "./runs.ts";
+import { blockFactors } from "./scales.ts";
 import { packedStride } from "./size.ts";
 import { stepExtents, stepMatrix } from "./stepInputs.ts";
-import { rangeOfSize, type SizeRange } from "./symbolic.ts";
+import { rangeOfSize, sizeMultiple } from "./symbolic.ts";
 
 /** What tells the rows of a problem's groups apart; null of other problems, groups with a table among them. */
 export const expertRowsOf = ({ batch }: { readonly batch: Batch }): ExpertRows | null =>
@@ -30,8 +31,22 @@ export interface GroupStrides {
   readonly group: number;
 }
 
+/** What a mixture of experts has for each of them, or for each row: operands, and the factors of A and B. */
+export type ExpertOperandName = BatchedOperand | "sfa" | "sfb";
+
+/** Factors of rows lie as those of one matrix with the rows of all experts; others, and those of counts, are an expert's behind those of the one before. */
+function factorStrides(problem: Problem, which: "sfa" | "sfb"): GroupStrides {
+  const rows = expertRowsOf(problem);
+  const factors = blockFactors(problem, which === "sfa" ? "a" : "b");
+  if (rows === null || factors === null) return { row: 0, group: 0 };
+  return which === "sfa" && rows === "offsets"
+    ? { row: factors.strides[0] * sizeOf("f32"), group: 0 }
+    : { row: 0, group: factors.bytes };
+}
+
 /** The strides of an operand of a mixture of experts; zeros of other problems, and of what all groups share. */
-export function groupStrides(problem: Problem, which: BatchedOperand): GroupStrides {
+export function groupStrides(problem: Problem, which: ExpertOperandName): GroupStrides {
+  if (which === "sfa" || which === "sfb") return factorStrides(problem, which);
   const rows = expertRowsOf(problem);
   const index = Number(/^epilogue(\d+)$/.exec(which)?.[1] ?? -1);
   const step = problem.epilogue[index];
@@ -68,13 +83,14 @@ export function expertRowsData(rows: ExpertRows, counts: readonly number[]): Int
 }
 
 /**
- * The rows of each group that such numbers say. Errors, all at once, TW1020: not as many as there are groups, offsets that decrease, rows that the problem does not have. A kernel, which
- * reads them when it runs, takes each within 0 and m, and a group that ends before it begins as empty.
+ * The rows of each group that such numbers say. Errors, all at once, TW1020: not as many as there are groups, offsets that decrease, rows that the problem does not have, and no multiples of
+ * the divisor that it promises. A kernel, which reads them when it runs, takes each within 0 and m, rounded down to that divisor, and a group that ends before it begins as empty.
  */
 export function checkExpertRows(problem: Problem, given: ArrayLike<number>): readonly Diagnostic[] {
   const { batch, m } = problem;
   const rows = expertRowsOf(problem);
   if (batch.kind !== "grouped" || rows === null) return [];
+  const multiple = sizeMultiple(problem, "m");
   const found: Diagnostic[] = [];
   const fault = (at: string, message: string, hint: string): void => {
     found.push(invalid(problemCodes.expertRows, at, message, hint));
@@ -86,6 +102,12 @@ export function checkExpertRows(problem: Problem, given: ArrayLike<number>): rea
     const at = `${rows}[${g}]`;
     if (!Number.isInteger(value) || value < 0 || value > m)
       fault(at, `${value} is no number of rows from 0 to ${m}`, `m is ${m}: the rows that there are`);
+    else if (value % multiple !== 0)
+      fault(
+        at,
+        `${value} is no multiple of ${multiple}`,
+        `the problem promises m%${multiple} of every expert`,
+      );
     else if (rows === "offsets" && value < before)
       fault(
         at,
@@ -97,9 +119,6 @@ export function checkExpertRows(problem: Problem, given: ArrayLike<number>): rea
   return found;
 }
 
-/** The range of m of a mixture of experts: up to all rows there are, any number. */
-const expertRange = (m: number): SizeRange => rangeOfSize("m", { max: m });
-
 /** Every reason why a mixture of experts cannot be: TW1020. */
 export function checkExperts(problem: Problem): readonly Diagnostic[] {
   const found: Diagnostic[] = [];
@@ -107,14 +126,14 @@ export function checkExperts(problem: Problem): readonly Diagnostic[] {
     found.push(invalid(problemCodes.expertRows, at, message, hint));
   };
   const { symbolic = {}, m } = problem;
-  const { min, max, multiple } = symbolic.m ?? { min: 0, max: 0, multiple: 0 };
-  const usual = expertRange(m);
+  const { min, max, multiple } = symbolic.m ?? { min: 0, max: 0, multiple: 1 };
+  const usual = rangeOfSize("m", { max: m, multiple });
   const others = Object.keys(symbolic).filter((name) => name !== "m");
-  if (others.length > 0 || min !== usual.min || max !== usual.max || multiple !== usual.multiple)
+  if (others.length > 0 || min !== usual.min || max !== usual.max)
     fault(
       "symbolic",
       "the rows of each expert are the one size that the launch supplies, 0 to m",
-      "leave symbolic out",
+      "leave symbolic out, or say what divides the rows of every expert: m%128",
     );
   for (const which of ["a", "c", "d"] as const)
     if (problem[which]?.layout === "col")
@@ -127,10 +146,13 @@ export function checkExperts(problem: Problem): readonly Diagnostic[] {
       fault(`epilogue[${i}]`, `${step.kind} has no place for each expert`, "leave it out");
   });
   if (problem.gated === "interleaved") fault("gated", "columns of experts lie side by side", "use halves");
-  if (
-    problem.blockScales !== undefined ||
-    [problem.a, problem.b].some(({ dtype }) => dtypes[dtype].kind === "scaled")
-  )
-    fault("a.dtype", "experts have no scale factors beside their elements", "use a dtype without");
+  if (problem.blockScales?.a === "128x128")
+    fault("blockScales.a", "an expert's rows begin inside of squares of 128", "use 1x128 for A");
+  if ([problem.a, problem.b].some(({ dtype }) => dtypes[dtype].kind === "scaled"))
+    fault(
+      "a.dtype",
+      "experts have no factors in bytes, which lie in blocks of 128 rows",
+      "use e4m3 with blockScales 1x128,128x128, or a dtype without factors",
+    );
   return found;
 }

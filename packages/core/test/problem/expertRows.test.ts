@@ -68,6 +68,34 @@ test.each([
   },
 );
 
+test.each([
+  // Of 40 rows by 3 runs of 128, and of 24 columns or one square of them, padded to 4 runs.
+  ["offsets", "128x128", [4, 0], [0, 16]],
+  ["counts", "1x128", [0, 480], [0, 288]],
+] as const)("bytes from expert to expert of factors, by %s, B by %s", (expertRows, b, sfa, sfb) => {
+  const problem = problemOf({
+    ...{ m: 40, n: 24, k: 300, dtype: "e4m3", experts: 5, expertRows },
+    blockScales: { a: "1x128", b },
+  });
+  expect(
+    (["sfa", "sfb"] as const).map((which) => groupStrides(problem, which)).map((s) => [s.row, s.group]),
+  ).toEqual([sfa, sfb]);
+});
+
+test("a divisor of the rows of every expert", () => {
+  const problem = problemOf({ ...base, symbolic: { m: { multiple: 8 } } });
+  expect(problem.symbolic).toEqual({ m: { min: 8, max: 40, multiple: 8 } });
+  expect(parseProblem(printProblem(problem))).toEqual({ ok: true, value: problem });
+  expect(checkExpertRows(problem, [0, 8, 8, 12, 40]).map(({ at }) => at)).toEqual(["offsets[3]"]);
+  for (const m of [{ max: 32 }, { min: 0 }, { multiple: 16 }])
+    expect(defineProblem({ ...base, symbolic: { m } }).ok).toBe(false);
+});
+
+test("factors that experts cannot have", () => {
+  const made = defineProblem({ ...base, m: 128, n: 128, k: 128, b: { layout: "col" }, dtype: "mxf8" });
+  expect(made.ok || made.error.map(({ code, at }) => [code, at])).toEqual([["TW1020", "a.dtype"]]);
+});
+
 describe("what device memory says", () => {
   test("of counts", () => {
     expect([...expertRowsData("offsets", [3, 0, 4])]).toEqual([3, 3, 7]);
@@ -92,7 +120,7 @@ test("every reason why experts cannot be, at once", () => {
     batch: { kind: "none" },
     a: { layout: "col" },
     d: { layout: "col" },
-    blockScales: { a: "1x128", b: "128x128" },
+    blockScales: { a: "128x128", b: "128x128" },
     symbolic: { k: {} },
     epilogue: [
       { kind: "reduce", op: "amax", over: "n", dtype: "f32" },
@@ -107,7 +135,7 @@ test("every reason why experts cannot be, at once", () => {
     "d.layout",
     "epilogue[0]",
     "epilogue[1].operand.layout",
-    "a.dtype",
+    "blockScales.a",
   ]);
   expect(checkProblem({ ...problemOf(base), symbolic: {} }).map(({ code }) => code)).toEqual(["TW1020"]);
   const none = defineProblem({ ...base, experts: undefined, expertRows: "counts" });

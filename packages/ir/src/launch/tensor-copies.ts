@@ -14,6 +14,7 @@ import {
   dtypes,
   exchangedOf,
   extentNames,
+  groupStrides,
   isScaled,
   largestDivisor,
   leadingNames,
@@ -24,6 +25,7 @@ import {
   sizeExpr,
   sizeMost,
   sizeMultiple,
+  sizeOf,
   stepExtentNames,
   stepMatrix,
   stepOfBuffer,
@@ -143,10 +145,15 @@ const isLetter = (name: string): name is Letter => Object.hasOwn(letters, name);
 
 /**
  * The dimensions that a strided batch adds to the map of a global buffer, the innermost first, and which part of the problem's number is the coordinate along
- * each. One, of which matrices may be shared, unless the batch has several axes.
+ * each. One, of which matrices may be shared, unless the batch has several axes. Factors of all experts have one map, in which an expert's number is a coordinate where each has
+ * factors of its own.
  */
 function batchDimensions(problem: Problem, global: string): readonly BatchAxis[] {
   const { batch } = problem;
+  if (batch.kind === "grouped" && (global === "SFA" || global === "SFB")) {
+    const { group } = groupStrides(problem, letters[global]);
+    return group === 0 ? [] : [{ extent: batch.count, below: 1, stride: group / sizeOf("f32") }];
+  }
   if (batch.kind !== "strided") return [];
   const name = exchangedOf(global) ?? global;
   const operand = isLetter(name) ? letters[name] : (`epilogue${stepOfBuffer(name) ?? 0}` as const);

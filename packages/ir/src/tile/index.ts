@@ -98,6 +98,7 @@ export * from "./raster.ts";
 export * from "./rewrite.ts";
 export { outerRunsOf, ownProgram, runsOfProgram } from "./runs.ts";
 export {
+  isFactors,
   operandViews,
   SCALE_COLUMNS,
   SCALE_LANES,

@@ -7,6 +7,12 @@ import { SCALE_FACTORS, SCALE_ROWS, SCALE_WORDS, scaleWordOf } from "@tilewright
 import { eachStmt } from "./rewrite.ts";
 import type { Buffer, Stmt, TileProgram, View } from "./types.ts";
 
+/** Global buffers of factors, and the operand that each scales. */
+export const factorOperands = { SFA: "a", SFB: "b" } as const;
+export type FactorName = keyof typeof factorOperands;
+/** Whether a global buffer of this name holds factors. */
+export const isFactors = (name: string): name is FactorName => Object.hasOwn(factorOperands, name);
+
 /** Lanes and columns of a block in tensor memory. */
 export const SCALE_LANES = 32;
 export const SCALE_COLUMNS = 4;

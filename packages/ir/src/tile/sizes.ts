@@ -4,6 +4,7 @@
  */
 
 import {
+  blockFactors,
   expertRowsOf,
   extentNames,
   fixedProblem,
@@ -88,10 +89,18 @@ const letters: Readonly<Record<string, Which>> = { A: "a", B: "b", C: "c", D: "d
 /** The name of the extent of a global buffer along an axis, where the launch supplies it. */
 export function symbolicExtent(problem: Problem, buffer: string, axis: 0 | 1): Extent | null {
   const which = letters[buffer];
-  const name = which === undefined ? stepExtent(problem, buffer, axis) : extentNames[which][axis];
+  const name =
+    which !== undefined
+      ? extentNames[which][axis]
+      : buffer === FACTORS_OF_ROWS
+        ? (["m", null] as const)[axis]
+        : stepExtent(problem, buffer, axis);
   if (name === null) return null;
   return problem.symbolic?.[name] === undefined ? null : name;
 }
+
+/** A factor for each row of A: where the launch supplies m, of all of its rows. */
+const FACTORS_OF_ROWS = "SFA";
 
 /** The name of the extent of what a step reads; null for other buffers, and across a vector, which has one row or column in every launch. */
 function stepExtent(problem: Problem, buffer: string, axis: 0 | 1): Extent | null {
@@ -183,6 +192,11 @@ export function programAt(program: TileProgram, problem: Problem): TileProgram {
           shape: input.shape,
           layout: { shape: input.shape, stride: input.strides, swizzle: null },
         };
+      const scales = buffer.name === FACTORS_OF_ROWS ? blockFactors(problem, "a") : null;
+      if (scales !== null && buffer.space === "global") {
+        const shape = [scales.rows, scales.factors] as const;
+        return { ...buffer, shape, layout: { shape, stride: scales.strides, swizzle: null } };
+      }
       const operand = which === undefined || buffer.space !== "global" ? null : problem[which];
       // Where weights lie follows from fixed sizes.
       const weights = which === "b" && problem.weights !== undefined;

@@ -10,6 +10,7 @@ import {
   type Problem,
   runData,
   scaleMatrix,
+  sizeMultiple,
 } from "@tilewright/core";
 import { CudaBuffer } from "../cuda/buffer.ts";
 import type { CudaContext } from "../cuda/context.ts";
@@ -70,12 +71,13 @@ export function unmeasurable(problem: Problem): readonly Diagnostic[] {
 }
 
 /** Rows of each expert that a benchmark gives them unless told otherwise: as even as they can be; empty without experts. */
-export function evenRows({ batch, m }: Problem): readonly number[] {
+export function evenRows(problem: Problem): readonly number[] {
+  const { batch, m } = problem;
   if (batch.kind !== "grouped" || batch.rows === undefined) return [];
   const { count, rows } = batch;
-  return Array.from({ length: count }, (_, g) =>
-    rows === "counts" ? m : Math.floor(((g + 1) * m) / count) - Math.floor((g * m) / count),
-  );
+  const multiple = sizeMultiple(problem, "m");
+  const end = (g: number): number => Math.floor((g * m) / (count * multiple)) * multiple;
+  return Array.from({ length: count }, (_, g) => (rows === "counts" ? m : end(g + 1) - end(g)));
 }
 
 /** The product that is timed: of experts the rows that they have, as one matrix of them. */

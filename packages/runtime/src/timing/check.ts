@@ -34,6 +34,7 @@ import {
   writeElement,
 } from "@tilewright/core";
 import type { DeviceBuffer } from "../device.ts";
+import type { OperandName } from "../operands.ts";
 import { type BenchBuffers, operandDType } from "./buffers.ts";
 import type { BenchProgram } from "./outcome.ts";
 
@@ -176,6 +177,8 @@ interface Member {
   readonly item: number;
   readonly rows: number;
   start(which: BatchedOperand): number;
+  /** Where the factors of A or B begin, in elements; in bytes where they are bytes. */
+  factors(which: "a" | "b"): number;
 }
 
 /** The problems of a batch, or the experts that have rows. */
@@ -186,24 +189,26 @@ function membersOf(problem: Problem, counts: readonly number[]): readonly Member
       item,
       rows: m,
       start: (which) => batchOffset(batchAxes(problem, which), item),
+      factors: (which) =>
+        item * (blockFactors(problem, which)?.stride ?? scaleMatrix(problem, which)?.stride ?? 0),
     }));
   let first = 0;
   return counts.flatMap((rows, item): readonly Member[] => {
     const before = first;
     first += rows;
     if (rows === 0) return [];
-    const start: Member["start"] = (which) => {
+    const start = (which: OperandName): number => {
       const { row, group } = groupStrides(problem, which);
       return Math.floor((before * row + item * group) / sizeOf(operandDType(problem, which)));
     };
-    return [{ item, rows, start }];
+    return [{ item, rows, start, factors: (which) => start(`sf${which}`) }];
   });
 }
 
 function latticeInputs(
   problem: Problem,
   buffers: BenchBuffers,
-  { item, start }: Member,
+  { item, start, factors }: Member,
   rows: readonly number[],
   columns: readonly number[],
   scalars: { readonly alpha: number; readonly beta: number; readonly steps: readonly (number | null)[] },
@@ -267,10 +272,11 @@ function latticeInputs(
   ): void => {
     const places = factorPlaces(problem, which);
     if (places === null) return;
+    const base = factors(which);
     const table = {
       block: places.block,
-      at: (of: number, row: number, factor: number): number =>
-        buffers.valueOf(problem, `sf${which}`, places.at(of, row, factor)),
+      at: (_: number, row: number, factor: number): number =>
+        buffers.valueOf(problem, `sf${which}`, base + places.at(row, factor)),
     };
     applyScales(dense, table, item, at, k, step);
   };
@@ -303,22 +309,18 @@ const columnsOfB = ({ n, gated }: Problem, columns: readonly number[]): readonly
       ? columns.flatMap((column) => [2 * column, 2 * column + 1])
       : [...columns, ...columns.map((column) => n + column)];
 
-/** Elements of K under a factor of A or B, and the element of its buffer where that of a row (column of B) stands; null where there are none. */
+/** Elements of K under a factor of A or B, and the element of one problem's factors where that of a row (column of B) stands; null where there are none. */
 function factorPlaces(
   problem: Problem,
   which: "a" | "b",
-): { readonly block: number; at(item: number, row: number, factor: number): number } | null {
+): { readonly block: number; at(row: number, factor: number): number } | null {
   const [codes, floats] = [scaleMatrix(problem, which), blockFactors(problem, which)];
-  if (codes !== null)
-    return {
-      block: codes.block,
-      at: (item, row, factor) => item * codes.stride + scaleOffset(codes, row, factor),
-    };
+  if (codes !== null) return { block: codes.block, at: (row, factor) => scaleOffset(codes, row, factor) };
   if (floats === null) return null;
-  const { strides, stride, each } = floats;
+  const { strides, each } = floats;
   return {
     block: BLOCK_SCALE,
-    at: (item, row, factor) => item * stride + Math.floor(row / each) * strides[0] + factor * strides[1],
+    at: (row, factor) => Math.floor(row / each) * strides[0] + factor * strides[1],
   };
 }
 

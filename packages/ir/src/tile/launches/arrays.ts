@@ -4,6 +4,7 @@ import {
   batchAxes,
   blockFactors,
   type DType,
+  type ExpertOperandName,
   groupStrides,
   leadingNames,
   type Operand,
@@ -61,7 +62,7 @@ function ofBatch(
 /** Where groups of experts have theirs, in elements of the array's dtype. */
 function ofGroups(
   problem: Problem,
-  which: BatchedOperand,
+  which: ExpertOperandName,
   dtype: DType,
 ): Pick<ArrayDeclaration, "rows" | "groups"> {
   const { row, group } = groupStrides(problem, which);
@@ -131,7 +132,7 @@ function declaredArray(
     dtype,
     strides: [fixed(row), fixed(column)],
     ...(apart === 0 ? {} : { batch: fixed(apart) }),
-    ...(name === "b" ? ofGroups(problem, name, dtype) : {}),
+    ...ofGroups(problem, name, dtype),
   };
 }
 

@@ -8,6 +8,7 @@
  * store at least: when all but the last of the thread's stores have been read, those through the old map have.
  */
 import type { LaunchExpr } from "@tilewright/core";
+import { isFactors } from "../scaleTiles.ts";
 import type { GroupMaps, Stmt, TileProgram } from "../types.ts";
 import { clusterSize } from "./counts.ts";
 import {
@@ -31,11 +32,12 @@ function copySlots(program: TileProgram, copies: readonly Copy[]): number {
   );
 }
 
-/** The first bulk copy of each matrix. */
+/** The first bulk copy of each matrix whose map a group has its own of: factors of all experts have one, of the launch. */
 function copiesByMatrix(accesses: readonly BulkAccess[]): readonly Copy[] {
   const found = new Map<string, Copy>();
   for (const { stmt } of accesses)
-    if (stmt.kind === "copy" && !found.has(stmt.src.buffer)) found.set(stmt.src.buffer, stmt);
+    if (stmt.kind === "copy" && !isFactors(stmt.src.buffer) && !found.has(stmt.src.buffer))
+      found.set(stmt.src.buffer, stmt);
   return [...found.values()];
 }
 

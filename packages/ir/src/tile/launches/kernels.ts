@@ -5,6 +5,7 @@ import {
   type LaunchExpr,
   type ParamSpec,
   type Problem,
+  sizeMultiple,
 } from "@tilewright/core";
 import { must } from "../../must.ts";
 import { reducingThreads } from "../dsmemReduction.ts";
@@ -80,8 +81,12 @@ export function launchesOf(
 /** What all kernels take of a problem: extents that the launch supplies, problems of its batch, rows of its experts. */
 function factsOf(problem: Problem): Pick<Launches, "sizes" | "batch" | "experts"> {
   const experts = expertRowsOf(problem);
+  const multiple = sizeMultiple(problem, "m");
   return {
-    sizes: [...launchRanges(problem)].map(([name, [least, most]]) => ({ name, least, most })),
+    sizes: [...launchRanges(problem)].map(([name, [least, most]]) => ({
+      ...{ name, least, most },
+      ...(experts === null || multiple === 1 ? {} : { multiple }),
+    })),
     ...(problem.batch.kind === "strided" ? { batch: problemsOf(problem) } : {}),
     ...(experts === null ? {} : { experts }),
   };

@@ -102,9 +102,9 @@ export function parseArray(c: Cursor): ArrayDeclaration {
   return { name, dtype: c.oneOf(dtypeNames, "dtype"), ...parseClauses(c, arrayClauses, "the array") };
 }
 
-/** `size %m 1 .. 4096` */
-export const printSize = ({ name, least, most }: SizeDeclaration): string =>
-  `size %${name} ${least} .. ${most}`;
+/** `size %m 1 .. 4096`, `size %m 128 .. 4096 multiple 128` */
+export const printSize = ({ name, least, most, multiple }: SizeDeclaration): string =>
+  `size %${name} ${least} .. ${most}${multiple === undefined ? "" : ` multiple ${multiple}`}`;
 
 /** Called after the keyword. */
 export function parseSize(c: Cursor): SizeDeclaration {
@@ -115,5 +115,8 @@ export function parseSize(c: Cursor): SizeDeclaration {
     return c.fail(token, parseCodes.unknownName, `%${text} is no size`, "one of: %m, %n, %k");
   const least = c.integer("the least that it may be", 0);
   c.expect("..", "between the least and the most");
-  return { name, least, most: c.integer("the most that it may be", least) };
+  const most = c.integer("the most that it may be", least);
+  return c.eat("multiple")
+    ? { name, least, most, multiple: c.integer("what divides it", 1) }
+    : { name, least, most };
 }

@@ -109,6 +109,8 @@ export interface SizeDeclaration {
   readonly name: "m" | "n" | "k";
   readonly least: number;
   readonly most: number;
+  /** Of the rows of experts: what divides them all, where that is not 1. */
+  readonly multiple?: number;
 }
 
 /** A kernel of the artefact: the program's own, or one that is launched before or behind it. */

@@ -51,7 +51,9 @@ function* whereItBegins(
 ): Iterable<Fault> {
   const matrix = bufferOf(program, view.buffer);
   if (matrix.space !== "global" || matrix.layout === null) return;
-  const axis = matrix.layout.stride[1] === 1 ? 1 : 0;
+  // Of a single line both strides are 1: the tile says along which its boxes lie.
+  const own = site.stmt.kind === "copy" ? loadCutOf(program, site.stmt)?.contiguous : undefined;
+  const axis = own ?? (matrix.layout.stride[1] === 1 ? 1 : 0);
   const { bits } = dtypes[matrix.dtype];
   const step = bits < 8 ? (packed ? PACKED_STEP : SPREAD_STEP) : Math.ceil(BOX_STEP / elementBytes(matrix));
   if (!beginsAtMultiple(site, view, axis, step))

@@ -20,12 +20,11 @@ import { Control } from "../interpret/control.ts";
 import { InterpretFailure } from "../interpret/failure.ts";
 import { RingState } from "../interpret/rings.ts";
 import { consumersOf } from "../interpret/ringUse.ts";
-import { accumulatedViews } from "../scaleTiles.ts";
+import { accumulatedViews, isFactors } from "../scaleTiles.ts";
 import type { Ring, Stmt, View } from "../types.ts";
 import { codesOf, WORDS_PER_ROW } from "../weights.ts";
 import { skipsIterations } from "../within.ts";
 import { chunkLength, K_AXIS, type Operand } from "./chunkLength.ts";
-import { isFactors } from "./operands.ts";
 import { type Fault, MOST_ITERATIONS, type Subject, type Verifier } from "./verifier.ts";
 
 export const coverage: Verifier = {

@@ -4,8 +4,8 @@ import { swizzleFault } from "../../layout/swizzle.ts";
 import { printLayout } from "../../layout/text.ts";
 import { elementBytes } from "../elementBytes.ts";
 import { blockShape } from "../rewrite.ts";
+import { isFactors } from "../scaleTiles.ts";
 import type { Buffer } from "../types.ts";
-import { isFactors } from "./operands.ts";
 import type { Fault, Verifier } from "./verifier.ts";
 
 export const layouts: Verifier = {

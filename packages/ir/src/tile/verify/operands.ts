@@ -17,6 +17,7 @@ import {
 } from "@tilewright/core";
 import { gatedLayout } from "../gated.ts";
 import { exchanged } from "../rewrite.ts";
+import { type FactorName, factorOperands, isFactors } from "../scaleTiles.ts";
 import { nearestHint } from "../text/nearest.ts";
 import { TRANSPOSED_ALIGN, transposedStrides, transposeFault } from "../transposed.ts";
 import type { Buffer } from "../types.ts";
@@ -24,10 +25,6 @@ import type { Fault, Verifier } from "./verifier.ts";
 
 const letters = { A: "a", B: "b", C: "c", D: "d" } as const;
 type Letter = keyof typeof letters;
-const factors = { SFA: "a", SFB: "b" } as const;
-type FactorName = keyof typeof factors;
-/** Whether a global buffer of this name holds factors. */
-export const isFactors = (name: string): name is FactorName => Object.hasOwn(factors, name);
 const isLetter = (name: string): name is Letter => Object.hasOwn(letters, name);
 
 export const operands: Verifier = {
@@ -48,7 +45,7 @@ export const operands: Verifier = {
           at: declared,
           message: `global buffer %${declared.name} is no operand`,
           hint:
-            nearestHint(buffer.name, [...Object.keys(letters), ...Object.keys(factors)], "%") ??
+            nearestHint(buffer.name, [...Object.keys(letters), ...Object.keys(factorOperands)], "%") ??
             "operands are %A, %B, %C and %D, the factors %SFA and %SFB, and what steps read, %E0 and so on",
         };
       else yield* compare(buffer, buffer.name, problem);
@@ -133,12 +130,12 @@ function* compareCopy(buffer: Buffer, name: Letter, problem: Problem): Iterable<
 
 /** Words of four factors, a row for each 128 rows of the operand; or factors in f32. */
 function* compareFactors(buffer: Buffer, name: FactorName, problem: Problem): Iterable<Fault> {
-  const matrix = scaleMatrix(problem, factors[name]);
-  const blocks = blockFactors(problem, factors[name]);
+  const matrix = scaleMatrix(problem, factorOperands[name]);
+  const blocks = blockFactors(problem, factorOperands[name]);
   const groups = name === "SFB" ? weightFactors(problem) : null;
   if (groups !== null) yield* mismatches(buffer, groups.dtype, groups.shape, [groups.shape[1], 1]);
   else if (matrix === null && blocks === null) {
-    const operand = factors[name];
+    const operand = factorOperands[name];
     yield {
       at: buffer,
       message: `${problem[operand].dtype} has no factors`,
