@@ -37,6 +37,12 @@ import { type RoleThreads, Values } from "./values.ts";
 
 export { CannotLower };
 
+/** The first row of a group among those of all experts, null where each has rows of its own, and how many it has. */
+export interface ExpertPlace {
+  readonly first: Reg<"u32"> | null;
+  readonly count: Reg<"u32">;
+}
+
 export class Context {
   readonly program: TileProgram;
   readonly target: Target;
@@ -104,6 +110,8 @@ export class Context {
   batch: Reg<"u32"> | null = null;
   /** Which group of a grouped problem the tile at hand belongs to, where blocks go through a list of them; null: the grid's second axis says. */
   group: Reg<"u32"> | null = null;
+  /** Its rows, of experts, where blocks keep them from tile to tile. */
+  expert: ExpertPlace | null = null;
   /** The part of a tile that the epilogue being lowered is for: elements of a thread's accumulator, and how far from them; null: all, where they are. */
   slice: TileSlice | null = null;
   /** Where the copies of a chunk go that leads: behind the barrier on which they arrive. Null where none does. */

@@ -6,7 +6,7 @@ import { type ExpertRows, packedSize } from "@tilewright/core";
 import { bufferOf, GROUP_TABLE } from "@tilewright/ir";
 import { type AddressOperand, addr, imm, special } from "@tilewright/ptx";
 import type { Code, Pred, Reg } from "./code.ts";
-import type { Context } from "./context.ts";
+import type { Context, ExpertPlace } from "./context.ts";
 
 /** Whether groups of a launch differ in size, by a table or by rows of experts. */
 export const isGrouped = ({ kernel }: Context): boolean =>
@@ -45,10 +45,8 @@ function rowOf(ctx: Context): Reg<"u64"> {
 const ROWS_BYTES = 4;
 
 /** The first row of the group at hand, of all m, and how many it has: no more than there are, multiples of what the problem promises, none where offsets decrease. */
-function rowsOfExpert(
-  ctx: Context,
-  rows: ExpertRows,
-): { readonly first: Reg<"u32"> | null; readonly count: Reg<"u32"> } {
+function rowsOfExpert(ctx: Context, rows: ExpertRows): ExpertPlace {
+  if (ctx.expert !== null) return ctx.expert;
   const group = groupNumber(ctx);
   const { entry } = ctx;
   const [most] = bufferOf(ctx.program, "D").shape;
@@ -122,4 +120,21 @@ export function firstRowInMap(ctx: Context, buffer: string): Reg<"u32"> | null {
   return experts === null || buffer !== "SFA" || ctx.arrays.get("sfa")?.rows === undefined
     ? null
     : rowsOfExpert(ctx, experts).first;
+}
+
+/** Registers for the rows of the group at hand that last from tile to tile; null where a table says what groups have. */
+export function keptRows(ctx: Context): ExpertPlace | null {
+  const rows = expertRowsOf(ctx.program.problem);
+  if (rows === null) return null;
+  const first = rows === "counts" ? null : ctx.entry.reg("u32", "first");
+  return { first, count: ctx.entry.reg("u32", "size") };
+}
+
+/** The rows of the group that the block has turned to, loaded once. */
+export function keepRows(ctx: Context, kept: ExpertPlace): void {
+  const rows = expertRowsOf(ctx.program.problem);
+  if (rows === null) return;
+  const { first, count } = rowsOfExpert(ctx, rows);
+  if (kept.first !== null && first !== null) ctx.body.emit(null, "mov.u32", kept.first, first);
+  ctx.body.emit(null, "mov.u32", kept.count, count);
 }

@@ -9,6 +9,7 @@ import { proven } from "./cannotLower.ts";
 import type { Context } from "./context.ts";
 import type { StmtOf } from "./engine.ts";
 import { makeMaps } from "./groupMaps.ts";
+import { keepRows, keptRows } from "./groups.ts";
 import { countOperand } from "./sizes.ts";
 import { clustersOf, place, schedulerOf } from "./tilePlace.ts";
 
@@ -35,6 +36,7 @@ export function walkTileList(ctx: Context, stmt: Tiles, loop: TileLoop, make: ()
   const [first, end] = [register("first", 0), register("first", 0)];
   const [again, found, done] = [entry.label("list"), entry.label("tile"), entry.label("list_end")];
   const [here, over] = [entry.reg("pred", "p"), entry.reg("pred", "p")];
+  const kept = keptRows(ctx);
   body.label(again);
   body.emit(null, "setp.lt.u32", here, tile, end);
   body.emit(here, "bra", found);
@@ -45,7 +47,9 @@ export function walkTileList(ctx: Context, stmt: Tiles, loop: TileLoop, make: ()
   ctx.group = group;
   ctx.scope(() => {
     ctx.body.emit(null, "add.u32", end, end, countOperand(clustersOf(ctx, stmt)));
+    if (kept !== null) keepRows(ctx, kept);
   });
+  ctx.expert = kept;
   ctx.body.emit(null, "bra", again);
   ctx.body.label(found);
   ctx.tileLoop = { number: tile, following: null, loop, below: null };
@@ -56,6 +60,7 @@ export function walkTileList(ctx: Context, stmt: Tiles, loop: TileLoop, make: ()
   });
   ctx.tileLoop = null;
   ctx.group = null;
+  ctx.expert = null;
   ctx.body.emit(null, "add.u32", tile, tile, step);
   ctx.body.emit(null, "bra", again);
   ctx.body.label(done);

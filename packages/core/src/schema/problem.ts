@@ -178,7 +178,7 @@ const grouped = z.strictObject({
     .enum(expertRows)
     .optional()
     .describe(
-      "a mixture of experts, each with a B of its own: int32 of device memory say which rows of A and D each has; offsets: where its rows end, all sorted; counts: how many of its m it uses",
+      "a mixture of experts, each with a B of its own: int32 of device memory say which rows of A and D each has; offsets: where its rows end, all sorted; counts: how many of its m it uses; a divisor of symbolic m is one of every expert's rows",
     ),
 });
 
