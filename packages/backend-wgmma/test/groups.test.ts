@@ -1,5 +1,6 @@
 /** Tensor maps of groups are made on the device: what the emulator says of kernels that leave out what makes the change seen. */
 import { problemOf, scheduleOf, targetOf } from "@tilewright/conformance";
+import { evaluateLaunchExpr } from "@tilewright/core";
 import { createCompiler, printProgram } from "@tilewright/ir";
 import { openDevice, runGroups } from "@tilewright/runtime";
 import { expect, test } from "vitest";
@@ -82,3 +83,23 @@ test.each([
     expect(unproven.value.ptx).not.toBe(made.value.ptx);
   },
 );
+
+test.each([
+  // 64 tiles of rows by 16 of columns: eight rounds of 132 CTAs, or of 128.
+  ["offsets", 128, 128],
+  // Experts of 4 rows may have a tile each, and counts are the launch's.
+  ["offsets", 4, 132],
+  ["counts", 128, 132],
+] as const)("CTAs for experts by %s of whole %i rows: %i", (expertRows, multiple, blocks) => {
+  const made = createCompiler({ backends: [wgmma] }).compile({
+    problem: problemOf({
+      ...{ m: 8192, n: 4096, k: 512, dtype: "bf16", b: { layout: "col" }, experts: 32, expertRows },
+      symbolic: { m: { multiple } },
+    }),
+    target: targetOf("sm_90a"),
+    schedule: scheduleOf(wgmma, "tile=128x256x64 warpgroups=2x1 stages=3"),
+  });
+  const [kernel] = made.ok ? made.value.manifest.kernels : [];
+  const grid = kernel && evaluateLaunchExpr(kernel.launch.grid[0], { m: 8192, numSms: 132, batch: 32 });
+  expect(grid).toEqual({ ok: true, value: blocks });
+});

@@ -1,5 +1,6 @@
 /** The grid of a program's own kernel. */
-import type { KernelSpec, LaunchExpr } from "@tilewright/core";
+import { expertRowsOf, type KernelSpec, type LaunchExpr, sizeMultiple } from "@tilewright/core";
+import { evaluateExpr } from "../expr.ts";
 import { eachStmt } from "../rewrite.ts";
 import { streamKGrid } from "../streamK.ts";
 import type { TileProgram } from "../types.ts";
@@ -9,7 +10,7 @@ type Grid = KernelSpec["launch"]["grid"];
 
 /**
  * CTAs along x for tiles, along y for the problems of a batch unless their tiles are one list, along z for CTAs that share a tile. Of persistent CTAs as few as take the same number of
- * rounds as one on every SM would, so that all have the same number of tiles but for the last round; where they ask for tiles, or their accumulators lie in tensor
+ * rounds as one on every SM would, so that all have the same number of tiles but for the last round (of groups where their tiles can be counted before the launch); where they ask for tiles, or their accumulators lie in tensor
  * memory, as many as there are SMs.
  */
 export function gridOf(program: TileProgram): Grid {
@@ -33,6 +34,8 @@ export function gridOf(program: TileProgram): Grid {
     typeof count === "number" ? count / size : size === 1 ? count : ["div", count, size];
   const resident: LaunchExpr = size === 1 ? "numSms" : ["max", 1, ["div", "numSms", size]];
   const blocks = (of: LaunchExpr): LaunchExpr => (size === 1 ? of : ["mul", of, size]);
+  const evenly = (tiles: LaunchExpr): LaunchExpr => ["ceilDiv", tiles, ["ceilDiv", tiles, resident]];
+  if (grouped && haveNoTail(program, tiles)) return [blocks(evenly(clusters)), 1, 1];
   // No group has more tiles than that of the launch; CTAs without one leave. All groups may be empty.
   if (grouped) return [blocks(["min", resident, ["max", 1, ["mul", problems, clusters]]]), 1, 1];
   const all = times(clusters, problems);
@@ -40,6 +43,15 @@ export function gridOf(program: TileProgram): Grid {
   if (loop.by === "ring") return [blocks(["min", along, resident]), apart, 1];
   const rounds: LaunchExpr = ["ceilDiv", all, resident];
   return [blocks(["ceilDiv", along, rounds]), apart, 1];
+}
+
+/** Whether experts that share rows have no more tiles than all rows as one matrix: none of their tiles has a tail, by the divisor of their rows. */
+function haveNoTail({ problem }: TileProgram, { symbolic }: Tiles): boolean {
+  const rows = symbolic?.[0] ?? null;
+  if (rows === null || expertRowsOf(problem) !== "offsets") return false;
+  const multiple = sizeMultiple(problem, "m");
+  const at = (m: number): number => evaluateExpr(rows, new Map([["m", m]]));
+  return at(multiple) * (problem.m / multiple) === at(problem.m);
 }
 
 /** A CTA or pair a tile; of those that are persistent as many as the GPU holds. */
