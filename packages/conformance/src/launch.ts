@@ -33,7 +33,7 @@ import {
   expertOperands,
   type LaunchArgument,
   type LaunchRequest,
-  linesOfPart,
+  linesOfSlice,
 } from "@tilewright/runtime";
 import { type CaseData, operandMask, stepMask } from "./data.ts";
 import type { Stored } from "./judge.ts";
@@ -242,7 +242,7 @@ export class Session {
           const input = data && inputOf(data, name);
           if (input === null) continue;
           const own = bytesOfStorage(input);
-          for (const { from, to, at } of linesOfPart(part))
+          for (const { from, to, at } of linesOfSlice(part))
             must(place.buffer.write(own.subarray(from, to), place.offset + at));
         }
       }

@@ -36,7 +36,7 @@ import {
   stepScalars,
   workspaceOf,
 } from "./gemm.ts";
-import { type DeviceOperand, deviceOperands, expertOperands, linesOfPart } from "./operands.ts";
+import { type DeviceOperand, deviceOperands, expertOperands, linesOfSlice } from "./operands.ts";
 
 /** Sizes of one group, and host bytes of its operands; a group with m or n of 0 is skipped and needs none, one with k of 0 none of A and B. */
 export interface Group extends Partial<GemmInputs> {
@@ -175,7 +175,7 @@ function placeExperts(
     for (const [g, part] of operand.parts.entries()) {
       const data = inputBytes(operand, launched[g]?.inputs ?? { a: bytes, b: bytes });
       if (data === null) continue;
-      for (const { from, to, at } of linesOfPart(part)) bytes.set(data.subarray(from, to), at);
+      for (const { from, to, at } of linesOfSlice(part)) bytes.set(data.subarray(from, to), at);
     }
     const fill = operand.direction === "in" ? (buffer: DeviceBuffer) => buffer.write(bytes) : spoil(device);
     const made = allocate(device, operand.bytes, fill, owned);

@@ -134,7 +134,7 @@ const matrixText = (operand: Operand, [rows, columns]: readonly [number, number]
   `${rows} x ${columns} ${operand.dtype} with leading dimension ${operand.ld}`;
 
 /** A group's part of a buffer that experts share, in bytes: lines of `line` bytes from `at` on, `pitch` apart, of its `bytes` in all. */
-export interface ExpertPart {
+export interface ExpertSlice {
   readonly at: number;
   readonly bytes: number;
   readonly line: number;
@@ -143,16 +143,16 @@ export interface ExpertPart {
 
 /** An operand of all groups of a mixture of experts: one buffer, and where in it each group's part lies. */
 export interface ExpertOperand extends DeviceOperand {
-  readonly parts: readonly ExpertPart[];
+  readonly parts: readonly ExpertSlice[];
 }
 
 /** The lines of a part: where each stands in the group's own bytes, and where in the buffer. */
-export const linesOfPart = ({
+export const linesOfSlice = ({
   at,
   bytes,
   line,
   pitch,
-}: ExpertPart): readonly { readonly from: number; readonly to: number; readonly at: number }[] =>
+}: ExpertSlice): readonly { readonly from: number; readonly to: number; readonly at: number }[] =>
   Array.from({ length: bytes === 0 ? 0 : Math.ceil(bytes / line) }, (_, i) => ({
     ...{ from: i * line, to: Math.min(bytes, (i + 1) * line), at: at + i * pitch },
   }));
@@ -166,7 +166,7 @@ export function expertOperands(problem: Problem, counts: readonly number[]): rea
     // Factors of rows stand behind each other for each run along k.
     const runs = operand.name === "sfa" ? (blockFactors(problem, "a")?.factors ?? 1) : 1;
     let first = 0;
-    const parts = groups.map((operands, g): ExpertPart => {
+    const parts = groups.map((operands, g): ExpertSlice => {
       const at = first * row + g * group;
       first += counts[g] ?? 0;
       const bytes = (counts[g] ?? 0) === 0 ? 0 : (operands[i]?.bytes ?? 0);
