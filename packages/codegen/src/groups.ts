@@ -124,7 +124,7 @@ export function firstRowInMap(ctx: Context, buffer: string): Reg<"u32"> | null {
 
 /** Registers for the rows of the group at hand that last from tile to tile; null where a table says what groups have. */
 export function keptRows(ctx: Context): ExpertPlace | null {
-  const rows = expertRowsOf(ctx.program.problem);
+  const rows = ctx.experts;
   if (rows === null) return null;
   const first = rows === "counts" ? null : ctx.entry.reg("u32", "first");
   return { first, count: ctx.entry.reg("u32", "size") };
@@ -132,7 +132,7 @@ export function keptRows(ctx: Context): ExpertPlace | null {
 
 /** The rows of the group that the block has turned to, loaded once. */
 export function keepRows(ctx: Context, kept: ExpertPlace): void {
-  const rows = expertRowsOf(ctx.program.problem);
+  const rows = ctx.experts;
   if (rows === null) return;
   const { first, count } = rowsOfExpert(ctx, rows);
   if (kept.first !== null && first !== null) ctx.body.emit(null, "mov.u32", kept.first, first);
