@@ -1,5 +1,14 @@
-/** Warps whose columns do not begin where a panel of the tile does: an address is no sum of the warp's part and the register's. */
-import { caseData, judge, must, problemOf, Session, scheduleOf, targetOf } from "@tilewright/conformance";
+/** Shared tiles whose places are no plain sums: warps whose columns begin inside a panel, columns that atoms take in turn, factors behind swizzled tiles. */
+import {
+  caseData,
+  checkCase,
+  judge,
+  must,
+  problemOf,
+  Session,
+  scheduleOf,
+  targetOf,
+} from "@tilewright/conformance";
 import { createCompiler } from "@tilewright/ir";
 import { openDevice } from "@tilewright/runtime";
 import { expect, test } from "vitest";
@@ -18,4 +27,28 @@ test("24 columns of a warp, in panels of 16, are multiplied right", async () => 
   session.close();
   device.close();
   expect([run.faults, judge(problem, data, run)]).toEqual([[], []]);
+});
+
+test.each([
+  // Two matrix instructions take a run of B's columns in turn, and D's tile lies along rows: stmatrix takes registers, not neighbours.
+  [
+    "sm_90",
+    { m: 32, n: 65, k: 32, dtype: "e4m3", b: { layout: "row" }, d: { dtype: "bf16", layout: "col" } },
+    "tile=128x128x128 warp=64x32 stages=2 copy=direct sharedLayout=plain frag=1 epi=smem storeElements=1 ldmatrix=x2",
+  ],
+  // The widest swizzle of A along m would move the factors behind it out of the block's memory.
+  [
+    "sm_120a",
+    { m: 64, n: 16, k: 64, a: { dtype: "mxf8e5m2", layout: "col" }, b: { dtype: "mxf8", layout: "col" } },
+    "tile=128x128x512 warp=64x16 stages=3 copy=cp.async registerPrefetch=off sharedLayout=auto frag=1 epi=direct ldmatrix=x1 copyBytes=4 interleave=off",
+  ],
+] as const)("%s, %o, %s", async (arch, request, schedule) => {
+  const emulator = must(await openDevice({ kind: "emulator", arch }));
+  const subject = {
+    problem: problemOf(request),
+    schedule: scheduleOf(mma, schedule),
+    target: targetOf(arch),
+  };
+  expect(checkCase(mma, { ...subject, seed: 1 }, { emulator })).toEqual([]);
+  emulator.close();
 });

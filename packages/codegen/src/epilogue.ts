@@ -25,7 +25,7 @@ import { type Kind, loadElements, roundedWords, storeElements, valueRegister, wi
 import { elementGuard } from "./globalAddress.ts";
 import { located } from "./located.ts";
 import { quantizedValues } from "./quantize.ts";
-import { groupAlong, type OwnedTile, ownedTile, ownerOf } from "./registers.ts";
+import { fragmentWords, groupAlong, type OwnedTile, ownedTile, ownerOf } from "./registers.ts";
 import { sharedAddress } from "./sharedAddress.ts";
 import { StepChain } from "./steps.ts";
 import { insideBlock, moved, ownedPosition, type ThreadPosition } from "./threads.ts";
@@ -98,9 +98,8 @@ export function lowerEpilogue(ctx: Context, stmt: Epilogue): void {
       chained(group, group[0] ?? { register: 0, row: 0, col: 0 }, guard) as readonly Reg<"f32">[],
   });
   // Pairs along rows are whole or absent as vectors of D are, into rows; else each element has its own guard.
-  const along = vectorAxis(own);
-  const apart = tile !== null && (along === 0 || contiguousAxis(ctx.program, tile.name) === 0);
-  const words = apart ? groupAlong(sums, along, 2) : groups;
+  const apart = tile !== null && (vectorAxis(own) === 0 || contiguousAxis(ctx.program, tile.name) === 0);
+  const words = apart ? fragmentWords(sums) : groups;
   const matrices = stmt.via === null || (stmt.vector !== 2 && !apart) ? null : matrixStores(ctx, stmt);
   if (stores !== null)
     for (const each of stmt.body)

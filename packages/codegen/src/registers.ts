@@ -86,3 +86,9 @@ export function groupAlong(
   for (let i = 0; i < sorted.length; i += width) groups.push(sorted.slice(i, i + width));
   return groups;
 }
+
+/** Elements by words of a matrix instruction: two registers behind each other, which are no neighbours where atoms take the columns of a run in turn. */
+export function fragmentWords(elements: readonly OwnedRegister[]): readonly (readonly OwnedRegister[])[] {
+  const sorted = [...elements].sort((x, y) => x.register - y.register);
+  return Array.from({ length: Math.ceil(sorted.length / 2) }, (_, i) => sorted.slice(2 * i, 2 * i + 2));
+}

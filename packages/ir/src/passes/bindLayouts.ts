@@ -4,11 +4,12 @@ import type { Target } from "@tilewright/core";
 import type { AccessWidth } from "../layout/banks.ts";
 import { chooseLayout, swizzleCandidates, type TileAccess } from "../layout/choose.ts";
 import { footprint, panelled, withPadding } from "../layout/layout.ts";
-import { tensorSwizzles } from "../layout/swizzle.ts";
+import { swizzlePeriod, tensorSwizzles } from "../layout/swizzle.ts";
 import type { Layout, Swizzle } from "../layout/types.ts";
 import { contiguousAxis, sharedAccesses, usesAtom } from "../tile/accesses.ts";
 import { elementBytes } from "../tile/elementBytes.ts";
 import { eachStmt, takeDirective } from "../tile/rewrite.ts";
+import { placeShared, sharedRegions } from "../tile/sharedMemory.ts";
 import type { Buffer, TileProgram } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
 
@@ -31,16 +32,34 @@ export const bindLayouts: Pass = {
     const mode = taken ? taken.args.mode : "plain";
     const input = taken?.program ?? program;
     if (!input.buffers.some((b) => b.space === "shared" && b.layout === null)) return input;
-    return {
-      ...input,
-      buffers: input.buffers.map((b) =>
-        b.space === "shared" && b.layout === null ? { ...b, layout: layoutFor(input, target, b, mode) } : b,
-      ),
-    };
+    const most = target.limits.maxSmemPerBlock;
+    let bound = input;
+    // A swizzle's period is what its tile is aligned to, which costs tiles behind it bytes.
+    for (const period of PERIODS) {
+      bound = {
+        ...input,
+        buffers: input.buffers.map((b) =>
+          b.space === "shared" && b.layout === null
+            ? { ...b, layout: layoutFor(input, target, b, mode, period) }
+            : b,
+        ),
+      };
+      if (placeShared(sharedRegions(bound)).bytes <= most) break;
+    }
+    return bound;
   },
 };
 
-function layoutFor(program: TileProgram, target: Target, buffer: Buffer, mode: string): Layout {
+/** Longest periods of swizzles, in bytes, of which the first that leaves room for everything is taken: any, eight rows of banks, none. */
+const PERIODS = [Number.POSITIVE_INFINITY, 1024, 0] as const;
+
+function layoutFor(
+  program: TileProgram,
+  target: Target,
+  buffer: Buffer,
+  mode: string,
+  period: number,
+): Layout {
   const contiguous = contiguousAxis(program, buffer.name);
   const plain = withPadding(buffer.shape, contiguous, 0);
   const bytes = elementBytes(buffer);
@@ -60,8 +79,11 @@ function layoutFor(program: TileProgram, target: Target, buffer: Buffer, mode: s
       footprint(plain, bytes),
     ),
     ...(remedy.pad ? {} : { paddings: [0] }),
-    ...(remedy.swizzle && (cheap || !remedy.pad)
-      ? { ...atomSwizzles(program, plain, bytes), others: stagedPanels(program, buffer, contiguous) }
+    ...(remedy.swizzle && (cheap || !remedy.pad) && period > 0
+      ? {
+          ...atomSwizzles(program, plain, bytes, period),
+          others: stagedPanels(program, buffer, contiguous),
+        }
       : { swizzles: [] }),
   });
   return choice?.layout ?? plain;
@@ -72,10 +94,12 @@ function atomSwizzles(
   program: TileProgram,
   plain: Layout,
   bytes: number,
+  period: number,
 ): { readonly swizzles?: readonly Swizzle[] } {
-  if (!usesAtom(program)) return {};
   const all = footprint(plain, bytes);
-  return { swizzles: [16, 32, 64].flatMap((unit) => swizzleCandidates(unit, all)) };
+  if (!usesAtom(program)) return {};
+  const swizzles = [16, 32, 64].flatMap((unit) => swizzleCandidates(unit, all));
+  return { swizzles: swizzles.filter((swizzle) => swizzlePeriod(swizzle) <= period) };
 }
 
 /** A tile that D passes through may have panels of whole rows of its warps, which a swizzle of their span suits. */
