@@ -80,6 +80,23 @@ export function nearestFaults(
 export const noSchedule = (nearest: readonly Diagnostic[], what: string): string =>
   `no schedule of this backend makes it: ${nearest[0]?.message.replace(what, "") ?? "there is none"}`;
 
+/** Schedules of which wider ones are made. */
+const WIDENED = 16;
+
+/** Schedules with whole groups of columns in a warp, made of those of a backend whose tiles are narrower: they may be illegal. */
+function* widerSchedules(schedules: Iterable<Schedule>, group: number): Iterable<Schedule> {
+  let count = 0;
+  for (const schedule of schedules) {
+    if (count++ === WIDENED) return;
+    const { tile, warp } = schedule;
+    if (!Array.isArray(tile)) continue;
+    const [m = 0, n = 0, k = 0] = tile.map(Number);
+    const columns = Math.ceil(n / group) * group;
+    const rows = Array.isArray(warp) ? Number(warp[0]) : 0;
+    yield { ...schedule, tile: [m, columns, k], ...(rows > 0 ? { warp: [rows, group] } : {}) };
+  }
+}
+
 export function servingQuantized(backend: Backend): Backend {
   const faultsOf = (problem: Problem, schedule: Schedule, target: Target): readonly Diagnostic[] => {
     const found = [...backend.check(problem, schedule, target)];
@@ -92,22 +109,33 @@ export function servingQuantized(backend: Backend): Backend {
       ? []
       : [fault("schedule.tile", wrong, "fewer warps along n, a wider tile, or smaller groups")];
   };
+  /** Those of the backend that have whole groups in a warp; where it has none, wider ones. */
+  function* serving(...[problem, target, ...rest]: Parameters<Backend["schedules"]>): Iterable<Schedule> {
+    const group = quantizeOf(problem)?.step.group;
+    const suits = (schedule: Schedule): boolean => faultsOf(problem, schedule, target).length === 0;
+    let found = false;
+    for (const schedule of backend.schedules(problem, target, ...rest)) {
+      if (group !== undefined && !suits(schedule)) continue;
+      found = true;
+      yield schedule;
+    }
+    if (found || group === undefined) return;
+    for (const schedule of widerSchedules(backend.schedules(problem, target, ...rest), group))
+      if (suits(schedule)) yield schedule;
+  }
   return {
     ...backend,
     accepts(problem, target) {
       const verdict = backend.accepts(problem, target);
       if (!verdict.ok || quantizeOf(problem) === null) return verdict;
+      for (const _ of serving(problem, target)) return ok(true);
       const nearest = nearestFaults(backend.schedules(problem, target), (schedule) =>
         faultsOf(problem, schedule, target),
       );
-      if (nearest === null) return ok(true);
-      const message = noSchedule(nearest, "a quantised output: ");
+      const message = noSchedule(nearest ?? [], "a quantised output: ");
       return err([fault("problem.epilogue", message, "use smaller groups, or another backend")]);
     },
-    *schedules(problem, target, machine, mostUs) {
-      for (const schedule of backend.schedules(problem, target, machine, mostUs))
-        if (quantizeOf(problem) === null || faultsOf(problem, schedule, target).length === 0) yield schedule;
-    },
+    schedules: serving,
     check: faultsOf,
   };
 }
