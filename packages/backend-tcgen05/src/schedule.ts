@@ -72,7 +72,7 @@ export const scheduleModel = {
       default: 32,
       off: 1,
       min: 1,
-      max: 64,
+      max: 128,
     }),
     flagField({
       name: "earlyAccumulatorRelease",
