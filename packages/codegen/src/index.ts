@@ -33,6 +33,7 @@ export {
   pointer,
 } from "./globalAddress.ts";
 export { type LoweredModule, lowerToModuleWith, lowerWith } from "./lower.ts";
+export * from "./pairs.ts";
 export {
   barrierAt,
   ofSlot,

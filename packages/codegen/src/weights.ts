@@ -18,6 +18,7 @@ import { imm } from "@tilewright/ptx";
 import type { Reg } from "./code.ts";
 import type { Context } from "./context.ts";
 import type { StmtOf } from "./engine.ts";
+import { AND_OR, pairConstant, SIGNS, twice } from "./pairs.ts";
 import { ownedTile, ownerOf } from "./registers.ts";
 import { sharedAddress } from "./sharedAddress.ts";
 import { insideBlock, NOWHERE, ownedPosition, type ThreadPosition } from "./threads.ts";
@@ -36,8 +37,6 @@ interface PairForm {
   readonly mantissa: number;
   readonly one: number;
 }
-
-const twice = (half: number): number => half * 0x10001;
 
 /** Numbers of 8 bits with an exponent: exact in both. */
 const bits: Readonly<Partial<Record<DType, (x: number) => number>>> = {
@@ -68,8 +67,6 @@ const forms: Readonly<Partial<Record<DType, PairForm>>> = {
   },
 };
 
-/** Table of lop3 for (a & b) | c (PTX ISA, lop3). */
-const AND_OR = 0xea;
 /** A field in both halves. */
 const FIELD = 0x000f_000f;
 /** Codes of a pair begin at so many places of a word's halves. */
@@ -137,20 +134,12 @@ class Factors {
     this.#position = { row: NOWHERE, col: ownedPosition(ctx.values, own, insideBlock).col };
   }
 
-  constant(value: number): Word {
-    return this.#ctx.invariant(`pairs of ${value}`, (code) => {
-      const d = this.#ctx.entry.reg("b32", "pairs");
-      code.emit(null, "mov.b32", d, imm(value));
-      return d;
-    });
-  }
-
   /** The whole numbers of a word's fields number `i`, without their zero point. */
   whole(word: Word, i: number, zero: number | View, row: number, col: number): Word {
     const { shift, field } = this.#form.fields[i] ?? { shift: 0, field: 0 };
     const biased = this.#ctx.entry.reg("b32", "weight");
-    const mask = this.constant((FIELD << field) >>> 0);
-    const magic = this.constant(this.#form.magic);
+    const mask = pairConstant(this.#ctx, (FIELD << field) >>> 0);
+    const magic = pairConstant(this.#ctx, this.#form.magic);
     this.#ctx.emitAny(
       null,
       "lop3.b32",
@@ -173,18 +162,22 @@ class Factors {
       "and.b32",
       sign,
       this.#moved(word, 15 - E2M1.sign - place),
-      this.constant(twice(0x8000)),
+      pairConstant(this.#ctx, SIGNS),
     );
     this.#ctx.emitAny(
       null,
       "lop3.b32",
       float,
       this.#moved(word, up - place),
-      this.constant(twice(E2M1.bits << up)),
+      pairConstant(this.#ctx, twice(E2M1.bits << up)),
       sign,
       imm(AND_OR),
     );
-    return this.#fma(float, this.constant(pair(2 ** (one - E2M1.one))), this.constant(twice(0x8000)));
+    return this.#fma(
+      float,
+      pairConstant(this.#ctx, pair(2 ** (one - E2M1.one))),
+      pairConstant(this.#ctx, SIGNS),
+    );
   }
 
   /** A word with its bits so many places further up, or down. */
@@ -200,21 +193,21 @@ class Factors {
     const up = 2 ** field;
     const off =
       typeof zero === "number"
-        ? this.constant(this.#form.pair(-(this.#form.bias / up + zero)))
+        ? pairConstant(this.#ctx, this.#form.pair(-(this.#form.bias / up + zero)))
         : this.#once(`zero ${field}`, zero, row, col, (point) =>
             this.#fma(
               point,
-              this.constant(this.#form.pair(-1)),
-              this.constant(this.#form.pair(-this.#form.bias / up)),
+              pairConstant(this.#ctx, this.#form.pair(-1)),
+              pairConstant(this.#ctx, this.#form.pair(-this.#form.bias / up)),
             ),
           );
-    return this.#fma(biased, this.constant(this.#form.pair(1 / up)), off);
+    return this.#fma(biased, pairConstant(this.#ctx, this.#form.pair(1 / up)), off);
   }
 
   /** Times the scale, rounded once: what is added is nothing. */
   times(into: Reg, value: Word, scale: View, row: number, col: number): void {
     const pair = this.#once("scale", scale, row, col, (s) => s);
-    this.#ctx.emitAny(null, `fma.rn.${this.#type}`, into, value, pair, this.constant(twice(0x8000)));
+    this.#ctx.emitAny(null, `fma.rn.${this.#type}`, into, value, pair, pairConstant(this.#ctx, SIGNS));
   }
 
   #fma(a: Word, b: Word, c: Word): Word {

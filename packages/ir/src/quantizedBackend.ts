@@ -128,7 +128,8 @@ export function servingQuantized(backend: Backend): Backend {
     accepts(problem, target) {
       const verdict = backend.accepts(problem, target);
       if (!verdict.ok || quantizeOf(problem) === null) return verdict;
-      for (const _ of serving(problem, target)) return ok(true);
+      const [first] = serving(problem, target);
+      if (first !== undefined) return ok(true);
       const nearest = nearestFaults(backend.schedules(problem, target), (schedule) =>
         faultsOf(problem, schedule, target),
       );

@@ -4,15 +4,19 @@
  * be, 480.
  */
 import {
+  AND_OR,
   type Context,
   loadRun,
   type OwnedTile,
   ownedPosition,
   ownedTile,
   ownerOf,
+  pairConstant,
   type Reg,
+  SIGNS,
   type StmtOf,
   sharedAddress,
+  twice,
   type Word,
 } from "@tilewright/codegen";
 import type { DType } from "@tilewright/core";
@@ -27,8 +31,6 @@ interface Form {
   /** The power of two between the biases, in both halves. */
   readonly factor: number;
 }
-
-const twice = (half: number): number => half * 0x10001;
 
 /** Factors are 2^8 and 2^120. */
 const forms: Readonly<Partial<Record<DType, Form>>> = {
@@ -47,11 +49,6 @@ function formOf(dtype: DType): Form {
 const APART = 0x4303;
 /** Bytes 0 and 1 of one operand. */
 const TOGETHER = 0x1303;
-/** Table of lop3 for (a & b) | c (PTX ISA, lop3). */
-const AND_OR = 0xea;
-const SIGNS = twice(0x8000);
-/** What is added beside a product: -0 leaves it as it is. */
-const NOTHING = twice(0x8000);
 
 /** A fragment of 16-bit elements from a tile of bytes: pairs that are neighbours by one load, others by two. */
 export function loadWidened(ctx: Context, copy: StmtOf<"copy">): void {
@@ -112,14 +109,13 @@ function widen(ctx: Context, form: Form, dtype: DType, halves: Word, into: Reg):
   const [moved, magnitude, signed] = [fresh("moved"), fresh("magnitude"), fresh("signed")] as const;
   ctx.emit(null, "shr.u32", moved, halves, imm(form.down));
   ctx.emit(null, "and.b32", magnitude, moved, imm(form.kept));
-  ctx.emitAny(null, "lop3.b32", signed, halves, pairs(ctx, SIGNS), magnitude, imm(AND_OR));
-  ctx.emitAny(null, `fma.rn.${dtype}x2`, into, signed, pairs(ctx, form.factor), pairs(ctx, NOTHING));
+  ctx.emitAny(null, "lop3.b32", signed, halves, pairConstant(ctx, SIGNS), magnitude, imm(AND_OR));
+  ctx.emitAny(
+    null,
+    `fma.rn.${dtype}x2`,
+    into,
+    signed,
+    pairConstant(ctx, form.factor),
+    pairConstant(ctx, SIGNS),
+  );
 }
-
-/** A constant in a register: packed arithmetic takes no immediates. */
-const pairs = (ctx: Context, value: number): Word =>
-  ctx.invariant(`pairs of ${value}`, (code) => {
-    const d = ctx.entry.reg("b32", "pairs");
-    code.emit(null, "mov.b32", d, imm(value));
-    return d;
-  });
