@@ -38,7 +38,9 @@ function whole(body: readonly Statement[], stay: boolean): readonly Statement[] 
   const made = body.map((statement, index): Statement => {
     if (statement.kind === "label") paths.meet(statement.name);
     if (statement.kind !== "instruction") return statement;
-    if (statement.guard === null && !statement.operands.some((operand) => names(operand, asked))) {
+    // Nothing new, as of most: an accumulator is written once and then again and again.
+    const adds = (name: string): boolean => asked.has(name) && !paths.has(name);
+    if (statement.guard === null && !statement.operands.some((operand) => names(operand, adds))) {
       paths.leave(statement);
       return statement;
     }
@@ -46,11 +48,11 @@ function whole(body: readonly Statement[], stay: boolean): readonly Statement[] 
     const written = operands.flatMap(({ argument, operand }) =>
       argument.access === "write" ? registersOf(operand) : [],
     );
-    const fresh = written.filter((register) => !defined.has(register.name));
-    for (const register of written) defined.add(register.name);
+    const fresh = statement.guard === null ? [] : written.filter(({ name }) => !defined.has(name));
+    for (const { name } of written) defined.add(name);
     if (statement.guard === null) paths.define(written);
     paths.leave(statement);
-    if (statement.guard === null || fresh.length === 0) return statement;
+    if (fresh.length === 0) return statement;
     if (form.row.effect === "pure") {
       const read = operands.flatMap(({ argument, operand }) =>
         argument.access === "write" ? [] : registersOf(operand),
@@ -78,10 +80,10 @@ const registersUnderPredicates = (body: readonly Statement[]): ReadonlySet<strin
     ),
   );
 
-const names = (operand: Operand, wanted: ReadonlySet<string>): boolean =>
+const names = (operand: Operand, wanted: (name: string) => boolean): boolean =>
   operand.kind === "register"
-    ? wanted.has(operand.name)
-    : registersOf(operand).some(({ name }) => wanted.has(name));
+    ? wanted(operand.name)
+    : registersOf(operand).some(({ name }) => wanted(name));
 
 /** Registers that every way to the statement at hand has written. */
 class Paths {
@@ -89,6 +91,11 @@ class Paths {
   #sure: Set<string> | null = new Set();
   /** The same where branches to a label further on leave. */
   readonly #leaving = new Map<string, Set<string>[]>();
+
+  /** Whether every way to here has written the register. */
+  has(name: string): boolean {
+    return this.#sure?.has(name) ?? false;
+  }
 
   /** The registers are written here, if those that they are computed from have been on every way; whether that is so. */
   define(written: readonly Reg<ScalarType>[], from: readonly Reg<ScalarType>[] = []): boolean {
