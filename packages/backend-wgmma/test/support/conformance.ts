@@ -30,8 +30,9 @@ export const optionsFor = (
   refuses,
   // Parts of tiles have no place of their own in groups.
   wholeGroups: true,
-  // Every row in some dtype.
+  // Every second row in some dtype; mma and simt have the others.
   sample: dtypes.length,
+  half: 0,
   pairs: { ...pairs, most: 200, mostWork: 2 ** 18 },
 });
 
