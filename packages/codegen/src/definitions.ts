@@ -81,9 +81,7 @@ const registersUnderPredicates = (body: readonly Statement[]): ReadonlySet<strin
   );
 
 const names = (operand: Operand, wanted: (name: string) => boolean): boolean =>
-  operand.kind === "register"
-    ? wanted(operand.name)
-    : registersOf(operand).some(({ name }) => wanted(name));
+  operand.kind === "register" ? wanted(operand.name) : registersOf(operand).some(({ name }) => wanted(name));
 
 /** Registers that every way to the statement at hand has written. */
 class Paths {
