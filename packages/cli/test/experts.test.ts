@@ -17,6 +17,7 @@ async function launch(
   request: Parameters<typeof defineProblem>[0] & { readonly experts: number },
   rows: readonly number[],
   order: "eager" | "lazy" | "random" = "eager",
+  index: readonly (readonly number[])[] = [],
 ) {
   const [problem, target] = [defineProblem(request), findTarget(arch)];
   if (!problem.ok || !target.ok) throw new TypeError("a problem and a target");
@@ -44,6 +45,9 @@ async function launch(
     d,
     groups: buffer(groups.byteLength, groups),
     workspace: buffer(1 << 16),
+    ...Object.fromEntries(
+      index.map((each, i) => [`epilogue${i}`, buffer(4 * m, new Uint8Array(Int32Array.from(each).buffer))]),
+    ),
   };
   const env = { m, n, k, batch: experts, numSms: 2 };
   const ran = launchKernel(device.value, kernel, made.value.ptx, env, buffers, { order });
@@ -62,11 +66,11 @@ async function launch(
   return {
     rules: [...new Set(ran.value.findings.map(({ rule }) => rule))],
     completed: ran.value.completed,
-    /** Experts whose product a row of D is; `null`: nothing was written there. */
-    row(index: number, of: readonly number[]): readonly number[] | null {
+    /** Experts whose product of a row of A a row of D is; `null`: nothing was written there. */
+    row(index: number, of: readonly number[], from = index): readonly number[] | null {
       if (words.subarray(index * n, (index + 1) * n).every((word) => word === 0xffff)) return null;
       const got = Array.from(values.subarray(index * n, (index + 1) * n));
-      return of.filter((g) => right(index, g).every((value, j) => value === got[j]));
+      return of.filter((g) => right(from, g).every((value, j) => value === got[j]));
     },
   };
 }
@@ -116,6 +120,20 @@ describe.each(["sm_80", "sm_90a"])("%s: int32 that no host has checked", (arch) 
     }
   });
 
+  test("indices that name no rows: the last row of A, no row of D", async () => {
+    const request = { ...base, m: 20, experts: 3, gather: 20, scatter: 20 };
+    const gather = [3, -1, 20, 2 ** 30, ...Array.from({ length: 16 }, (_, i) => 19 - i)];
+    const scatter = [5, 4, 3, 2, -1, 20, -(2 ** 31), ...Array.from({ length: 13 }, (_, i) => i + 7)];
+    const { row, rules, completed } = await launch(arch, request, [6, 6, 17], "random", [gather, scatter]);
+    expect([rules, completed]).toEqual([[], true]);
+    for (let r = 0; r < 20; r++) {
+      const i = scatter.indexOf(r);
+      const named = gather[i] ?? 0;
+      const from = named < 0 || named > 19 ? 19 : named;
+      expect([r, row(r, [0, 2], from)]).toEqual([r, i < 0 || i >= 17 ? null : [i < 6 ? 0 : 2]]);
+    }
+  });
+
   test("two thousand experts, most of them empty", async () => {
     const ends = Array.from({ length: 2000 }, (_, g) => (g < 700 ? 0 : g < 1990 ? 3 : g - 1986));
     const { row, rules, completed } = await launch(arch, { ...base, m: 20, experts: 2000 }, ends);
@@ -135,6 +153,8 @@ describe("run", () => {
     "--rows 40,0,3,1 --expert-rows counts",
     "--seed 3",
     "--op ffn --b-layout col --rows 0,0,0,33",
+    "--gather 9 --scatter 64 --rows 11,11,12,40 --epilogue acc*w[m] --order all",
+    "--gather 2 --rows 0,2,2,3 --gather-rows 1,1,0",
   ])("%s", async (flags) => {
     const { code, stdout } = await cli(`${words} --json ${flags}`);
     expect([code, JSON.parse(stdout).ok]).toEqual([0, true]);
@@ -149,6 +169,18 @@ describe("run", () => {
       "41 is no number of rows from 0 to 40",
     ])
       expect(stderr).toContain(what);
+  });
+
+  test("rows that an index cannot name, all at once", async () => {
+    const { code, stderr } = await cli(
+      `${words} --gather 3 --scatter 40 --rows 0,2,2,3 --gather-rows 3,0,-1 --scatter-rows 4,4`,
+    );
+    expect(code).toBe(2);
+    for (const what of ["3 is no row of A from 0 to 2", "-1 is no row of A", "2 of 3 rows of experts"])
+      expect(stderr).toContain(what);
+    const twice = await cli(`${words} --scatter 40 --rows 0,2,2,3 --scatter-rows 4,7,4 --gather-rows 1`);
+    for (const what of ["row 4 of D is that of row 0, too", "--gather-rows: are those of an index"])
+      expect(twice.stderr).toContain(what);
   });
 
   test("a problem that cannot be, all at once", async () => {

@@ -6,11 +6,10 @@ import { type CachePolicyUse, cachePolicy } from "./cachePolicy.ts";
 import type { Code, Pred, Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
 import type { StmtOf } from "./engine.ts";
-import { elementGuard } from "./globalAddress.ts";
 import { stagedRun } from "./registers.ts";
 import { sharedAddress } from "./sharedAddress.ts";
 import { type DistributedStep, distributedSteps } from "./threads.ts";
-import { globalAddress } from "./viewAddress.ts";
+import { elementGuard, globalAddress } from "./viewAddress.ts";
 import { freshRun, loadRun, runLength, sliceRun, storeRun, zeroOf } from "./words.ts";
 
 type Copy = StmtOf<"copy">;

@@ -30,11 +30,11 @@ import type { StmtOf } from "./engine.ts";
 import { accumulator } from "./epilogue.ts";
 import { lowerFunction, type Value } from "./expressions.ts";
 import { loadElements, loadOrZero, roundedWords, storeElements } from "./formats.ts";
-import { axisIndex, elementGuard } from "./globalAddress.ts";
+import { axisIndex } from "./globalAddress.ts";
 import { groupAlong, type OwnedTile, ownedTile, ownerOf } from "./registers.ts";
 import { sharedAddress } from "./sharedAddress.ts";
 import { insideBlock, NOWHERE, ownedPosition, replica, type ThreadPosition } from "./threads.ts";
-import { globalAddress } from "./viewAddress.ts";
+import { elementGuard, globalAddress } from "./viewAddress.ts";
 import { lowerWeights } from "./weights.ts";
 
 type Expr = Expression<ElementLeaf>;

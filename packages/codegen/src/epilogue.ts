@@ -22,14 +22,13 @@ import { cachePolicy } from "./cachePolicy.ts";
 import type { Pred, Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
 import { type Kind, loadElements, roundedWords, storeElements, valueRegister, widened } from "./formats.ts";
-import { elementGuard } from "./globalAddress.ts";
 import { located } from "./located.ts";
 import { quantizedValues } from "./quantize.ts";
 import { fragmentWords, groupAlong, type OwnedTile, ownedTile, ownerOf } from "./registers.ts";
 import { sharedAddress } from "./sharedAddress.ts";
 import { StepChain } from "./steps.ts";
 import { insideBlock, moved, ownedPosition, type ThreadPosition } from "./threads.ts";
-import { globalAddress } from "./viewAddress.ts";
+import { elementGuard, globalAddress } from "./viewAddress.ts";
 import { warpStores } from "./warpStores.ts";
 import { freshRun, shifted, storeRun, type Word, zeroOf } from "./words.ts";
 

@@ -292,25 +292,3 @@ export function axisBound(ctx: Context, view: View, axis: 0 | 1, thread: ThreadC
     return p;
   });
 }
-
-/** Both guards of an element: null when it is inside for sure, "outside" when it never is. `join` makes their conjunction. */
-export function elementGuard(
-  ctx: Context,
-  view: View,
-  guard: readonly [boolean, boolean],
-  position: ThreadPosition,
-  row: number,
-  col: number,
-  join: (a: Pred, b: Pred) => Pred | null = (a, b) => ctx.both(a, b),
-): Pred | null | "outside" {
-  const bounds = [
-    guard[0] ? axisBound(ctx, view, 0, position.row, row) : "inside",
-    guard[1] ? axisBound(ctx, view, 1, position.col, col) : "inside",
-  ] as const;
-  let both: Pred | null = null;
-  for (const bound of bounds) {
-    if (bound === "outside") return "outside";
-    if (bound !== "inside") both = both === null ? bound : join(both, bound);
-  }
-  return both;
-}

@@ -27,7 +27,6 @@ export {
   axisIndex,
   type Bound,
   batchIndex,
-  elementGuard,
   type GlobalArray,
   globalArray,
   pointer,
@@ -77,6 +76,6 @@ export {
   type ThreadPosition,
 } from "./threads.ts";
 export { Values } from "./values.ts";
-export { globalAddress } from "./viewAddress.ts";
+export { elementGuard, globalAddress } from "./viewAddress.ts";
 export { walkOrder } from "./walk.ts";
 export * from "./words.ts";

@@ -95,6 +95,8 @@ export class StepChain {
         return x;
       case "factor":
       case "result":
+      case "gather":
+      case "scatter":
       // Of all values of a group together.
       case "quantize":
         return x;

@@ -1,11 +1,12 @@
-/** Addresses of elements of views of global memory: of a matrix as it lies, or in pages. */
+/** Addresses and guards of elements of views of global memory: of a matrix as it lies, in pages, or in rows that an index names. */
 import { lit, type View } from "@tilewright/ir";
 import { type AddressOperand, addr, imm } from "@tilewright/ptx";
-import type { Reg } from "./code.ts";
+import type { Pred, Reg } from "./code.ts";
 import type { Context } from "./context.ts";
 import {
   arrayAddress,
   arrayPlace,
+  axisBound,
   type GlobalArray,
   globalArray,
   ofProblem,
@@ -13,6 +14,8 @@ import {
 } from "./globalAddress.ts";
 import { indexValue } from "./indexValue.ts";
 import { grainOf, type InPages, inPages, pageStart, rowInPages } from "./pages.ts";
+import { advance } from "./pointers.ts";
+import { indexOfRows, namedRow } from "./rowIndex.ts";
 import { strideRegister } from "./sizes.ts";
 import { NOWHERE, type ThreadPosition } from "./threads.ts";
 
@@ -25,6 +28,19 @@ export function globalAddress(
   col: number,
 ): AddressOperand {
   const array = globalArray(ctx, view.buffer);
+  const index = indexOfRows(ctx, view.buffer);
+  if (index !== null) {
+    const named = namedRow(ctx, index, view.origin[0], position.row, row);
+    const base = advance(ctx, pointer(ctx, array.name), named.row, array.rowStride);
+    return arrayAddress(
+      ctx,
+      { ...array, base },
+      [lit(0), view.origin[1]],
+      { ...position, row: NOWHERE },
+      0,
+      col,
+    );
+  }
   const pages = inPages(ctx, view.buffer);
   if (pages !== null) return pagedAddress(ctx, array, pages, view.origin, position, [row, col]);
   return arrayAddress(ctx, array, view.origin, position, row, col);
@@ -78,4 +94,33 @@ function pagedAddress(
 export function tableEntries(ctx: Context, { table }: InPages): Reg<"u64"> {
   const { name, batchStride } = globalArray(ctx, table);
   return ofProblem(ctx, pointer(ctx, name), batchStride);
+}
+
+/** Both guards of an element: null when it is inside for sure, "outside" when it never is. `join` makes their conjunction. */
+export function elementGuard(
+  ctx: Context,
+  view: View,
+  guard: readonly [boolean, boolean],
+  position: ThreadPosition,
+  row: number,
+  col: number,
+  join: (a: Pred, b: Pred) => Pred | null = (a, b) => ctx.both(a, b),
+): Pred | null | "outside" {
+  const index = indexOfRows(ctx, view.buffer);
+  // Rows that are stored go where there is one; those that are read are clamped.
+  const stored = index !== null && view.buffer === "D";
+  const bounds = [
+    stored
+      ? namedRow(ctx, index, view.origin[0], position.row, row).there
+      : guard[0]
+        ? axisBound(ctx, view, 0, position.row, row)
+        : "inside",
+    guard[1] ? axisBound(ctx, view, 1, position.col, col) : "inside",
+  ] as const;
+  let both: Pred | null = null;
+  for (const bound of bounds) {
+    if (bound === "outside") return "outside";
+    if (bound !== "inside") both = both === null ? bound : join(both, bound);
+  }
+  return both;
 }

@@ -17,13 +17,12 @@ import { cachePolicy } from "./cachePolicy.ts";
 import type { Pred } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
 import type { StmtOf } from "./engine.ts";
-import { elementGuard } from "./globalAddress.ts";
 import { WARP_MASK } from "./machine.ts";
 import { barrierOperands } from "./partialTiles.ts";
 import { ownerOf } from "./registers.ts";
 import { sharedAddress } from "./sharedAddress.ts";
 import { insideBlock, ownedPosition } from "./threads.ts";
-import { globalAddress } from "./viewAddress.ts";
+import { elementGuard, globalAddress } from "./viewAddress.ts";
 import { freshRun, loadRun, storeRun } from "./words.ts";
 
 /** Pieces on their way at once: as many loads stand before the first of their stores. */

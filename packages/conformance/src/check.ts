@@ -189,10 +189,15 @@ function checkGroups(
   faults: string[],
 ): void {
   const { seed, scalars = {} } = subject;
-  const groups = groupProblems(createRandom(seed), artifact.problem).map((problem) => ({
-    problem,
-    data: isEmptyGroup(problem) ? null : caseData(problem, kind, seed, { scalars }),
-  }));
+  let before = 0;
+  const groups = groupProblems(createRandom(seed), artifact.problem).map((problem) => {
+    const first = before;
+    before += problem.m;
+    return {
+      problem,
+      data: isEmptyGroup(problem) ? null : caseData(problem, kind, seed, { scalars, first }),
+    };
+  });
   const arithmetic = oracles.gpu ? { arithmetic: oracles.gpu.arch } : {};
   const tried = ordersOf(kinds, kind, seed);
   const runs = tried.map((order) => emulated.runGroups(groups, { order, seed, ...arithmetic }));
@@ -201,7 +206,7 @@ function checkGroups(
     const [first, ...others] = runs.map((run) => run[i] ?? null);
     if (data === null || !first) continue;
     const launched = { problem, program: programAt(artifact.program, problem) };
-    const before = faults.length;
+    const known = faults.length;
     for (const [j, run] of [first, ...others].entries()) {
       if (!run) continue;
       const found = [...run.faults, ...judge(problem, data, run)];
@@ -212,7 +217,7 @@ function checkGroups(
     checkInterpreted(launched, data, first, subject, oracles, faults);
     const onDevice = device?.[i];
     if (onDevice) checkGpu(launched, onDevice, first, data, faults);
-    if (faults.length > before) faults.splice(before, 0, `group ${i}: ${printProblem(problem)}`);
+    if (faults.length > known) faults.splice(known, 0, `group ${i}: ${printProblem(problem)}`);
   }
 }
 

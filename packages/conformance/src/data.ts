@@ -9,6 +9,7 @@ import {
   dtypes,
   encodeArray,
   type InputDistribution,
+  isIndex,
   isLaunchScalar,
   type Operand,
   type OperandData,
@@ -21,6 +22,7 @@ import {
   randomScales,
   randomStorage,
   referenceGemm,
+  rowIndexData,
   runData,
   sizeOf,
   stepExtents,
@@ -152,10 +154,13 @@ export function caseData(
   {
     scalars = {},
     rows,
+    first = 0,
     reference: referenceOf = (inputs) => referenceGemm(problem, inputs, rows ? { rows } : {}),
   }: {
     readonly scalars?: RuntimeScalars;
     readonly rows?: readonly number[];
+    /** Rows of the experts before. */
+    readonly first?: number;
     readonly reference?: (inputs: ReferenceInputs) => Reference;
   } = {},
 ): CaseData {
@@ -187,6 +192,7 @@ export function caseData(
     const operand = "operand" in step ? step.operand : null;
     const dtype = operand?.dtype ?? ("dtype" in step ? step.dtype : "f32");
     const count = bytes / sizeOf(dtype);
+    if (isIndex(step)) return rowIndexData(step, { first, count: problem.m, seed });
     const data = runData(problem, i, count, (each) => seed * 32 + each) ?? random(dtype, count, 3 + i);
     return operand ? poisonGaps(operand.dtype, data, stepMask(problem, i, operand, data.length)) : data;
   });

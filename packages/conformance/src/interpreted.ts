@@ -4,6 +4,7 @@ import {
   type Checked,
   decodeArray,
   encodeArray,
+  isIndex,
   type Operand,
   type OperandData,
   ok,
@@ -40,6 +41,7 @@ export function interpreted(
     if (step === null || typeof step === "number") return step ?? undefined;
     const described = problem.epilogue[i];
     const dtype = described && "operand" in described ? described.operand.dtype : undefined;
+    if (isIndex(described)) return Int32Array.from(step, Number);
     return decodeArray(dtype ?? (described && "dtype" in described ? described.dtype : "f32"), step);
   });
   const run = interpret(

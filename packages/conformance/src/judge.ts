@@ -97,7 +97,14 @@ export function judge(problem: Problem, data: CaseData, stored: Stored): readonl
       );
   };
   const stride = batchAxes(problem, "d");
-  compare("D", problem.d, stored.d, reference.d, { rows: reference.rows, columns: problem.n, stride }, exact);
+  compare(
+    "D",
+    problem.d,
+    stored.d,
+    reference.d,
+    { rows: reference.places, columns: problem.n, stride },
+    exact,
+  );
   for (const [index, expected] of reference.steps) {
     const step = problem.epilogue[index];
     const actual = stored.steps.get(index);

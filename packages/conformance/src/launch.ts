@@ -18,6 +18,7 @@ import {
   ok,
   type Problem,
   resolveLaunch,
+  rowIndexOf,
   SCALE_ALIGN,
   sizeOf,
   storageFromBytes,
@@ -30,6 +31,7 @@ import {
   type DeviceBuffer,
   type DeviceModule,
   deviceOperands,
+  type ExpertSlice,
   expertOperands,
   type LaunchArgument,
   type LaunchRequest,
@@ -255,13 +257,16 @@ export class Session {
       for (const { name, parts } of operands.filter(({ direction }) => direction === "out")) {
         const from = shared.get(name);
         const bytes = from ? must(from.buffer.read()) : new Uint8Array();
-        for (const [g, { at, bytes: size }] of parts.entries()) {
-          const [start, to] = [at + (from?.offset ?? 0), this.#place(size, this.#alignOf(whole, name))];
+        const start = from?.offset ?? 0;
+        const lines = groups.map(({ data }, g) => linesOf(whole, name, parts[g], data));
+        for (const [g, own] of lines.entries()) {
+          const to = this.#place(parts[g]?.bytes ?? 0, this.#alignOf(whole, name));
           all[g]?.set(name, to);
           must(to.buffer.fill(SENTINEL));
-          must(to.buffer.write(bytes.slice(start, start + size), to.offset));
-          bytes.fill(SENTINEL, start, start + size);
+          for (const { from, to: end, at } of own)
+            must(to.buffer.write(bytes.slice(start + at, start + at + end - from), to.offset + from));
         }
+        for (const { from, to, at } of lines.flat()) bytes.fill(SENTINEL, start + at, start + at + to - from);
         const stray = bytes.findIndex((byte) => byte !== SENTINEL);
         if (stray >= 0) faults.push(`byte ${stray} of ${name} belongs to no expert and was written`);
       }
@@ -406,6 +411,23 @@ function alignOf(problem: Problem, name: string): number {
   if ("operand" in step) return step.operand.align;
   // A vector or a single value is aligned to its elements.
   return "dtype" in step ? sizeOf(step.dtype) : ALLOCATION_ALIGN;
+}
+
+/** Where lines of a group's part of an output stand in the group's own bytes, and in the buffer: rows of D that an index names have one place. */
+function linesOf(
+  whole: Problem,
+  name: string,
+  part: ExpertSlice | undefined,
+  data: CaseData | null,
+): ReturnType<typeof linesOfSlice> {
+  const index = name === "d" ? rowIndexOf(whole, "d") : null;
+  const named = index === null ? null : data?.steps[index.step];
+  if (part === undefined || index === null) return part === undefined ? [] : linesOfSlice(part);
+  const [unit, rows] = [sizeOf(whole.d.dtype), named !== null && typeof named === "object" ? named : []];
+  return Array.from(rows, (row) => {
+    const at = row * whole.d.ld * unit;
+    return { from: at, to: at + whole.n * unit, at };
+  });
 }
 
 function inputOf(data: CaseData, name: string): OperandData | null {

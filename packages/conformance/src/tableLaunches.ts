@@ -66,6 +66,8 @@ export function addExperts(table: Table): void {
   ];
   const b = (layout: string) => ({ a, b: { dtype: bDType ?? dtype, layout }, d });
   const size = { m: 75, n: 48, k: 64 };
+  // Sums that are doubles have no steps.
+  const weighted = table.out === "f64" ? {} : { epilogue: "acc * w[m]" };
   const offsets = { batch: { kind: "grouped", count: 5, rows: "offsets" } };
   const counts = { batch: { kind: "grouped", count: 4, rows: "counts" } };
   table.add("experts, offsets", size, { ...offsets, ...b("col") });
@@ -75,6 +77,19 @@ export function addExperts(table: Table): void {
     { ...offsets, ...b("col"), symbolic: { m: { multiple: 8 } } },
   );
   table.add("experts, counts", { ...size, m: 40 }, { ...counts, ...b("row") });
+  if (table.types.blockScales === undefined) {
+    table.add("experts, offsets, rows of A by an index", size, { ...offsets, ...b("col"), gather: 23 });
+    table.add(
+      "experts, counts, rows of A and D by indices, weights of rows",
+      { ...size, m: 40 },
+      { ...counts, ...b("col"), gather: 90, scatter: 170, ...weighted },
+    );
+    table.add(
+      "experts, offsets, multiples of 64, rows of D by an index",
+      { m: 192, n: 48, k: 64 },
+      { ...offsets, ...b("col"), scatter: 200, symbolic: { m: { multiple: 64 } } },
+    );
+  }
   // Sums that are integers are no factors of each other, and gated products have no factors of blocks.
   if (table.out !== "s32" && table.out !== "f64" && table.types.blockScales === undefined) {
     const epilogue = "silu(acc + b[n]) * up";

@@ -78,6 +78,7 @@ export {
 } from "./problem/expertRows.ts";
 export { LEAST_MAGNITUDE, largestOf, quantization, quantizeOf } from "./problem/quantize.ts";
 export { defineProblem, operations, readProblemRequest } from "./problem/request.ts";
+export { checkRowIndex, isIndex, rowIndexData } from "./problem/rowIndex.ts";
 export {
   checkPages,
   checkRunOffsets,
@@ -150,6 +151,7 @@ export {
   type Problem,
   precisions,
   productColumns,
+  rowIndexOf,
   type Scalar,
   upFactor,
 } from "./problem.ts";

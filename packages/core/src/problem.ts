@@ -139,6 +139,8 @@ export type EpilogueStep =
       readonly columns: number;
       readonly name?: string | undefined;
     }
+  /** Where the rows of A lie, or those of D go: for each row of the problem an int32, its number among the `rows` that memory has (`problem/rowIndex.ts`); the value stays as it is. */
+  | { readonly kind: "gather" | "scatter"; readonly rows: number; readonly name?: string | undefined }
   /** An expression of the value (`acc`) and of what step i has loaded (`$i`): `silu(acc*$0+$1)*$1`, without spaces. */
   | { readonly kind: "map"; readonly expression: string }
   /** Round to another dtype; `saturate` clamps to its finite range. */
@@ -242,16 +244,28 @@ export function upFactor({ gated, epilogue }: Pick<Problem, "gated" | "epilogue"
   return gated === "matrices" ? epilogue.findIndex(({ kind }) => kind === "factor") : null;
 }
 
-/** Rows x columns of each operand of a problem. */
+/** The int32 that say where the rows of A, or of D, lie: the step's position, and the rows that memory has; null where they are the problem's own. */
+export function rowIndexOf(
+  { epilogue }: Pick<Problem, "epilogue">,
+  which: "a" | "d",
+): { readonly step: number; readonly rows: number } | null {
+  const kind = which === "a" ? "gather" : "scatter";
+  const step = epilogue.findIndex((each) => each.kind === kind);
+  const found = epilogue[step];
+  return found !== undefined && "rows" in found ? { step, rows: found.rows } : null;
+}
+
+/** Rows x columns of each operand of a problem, as memory has them. */
 export function operandShape(problem: Problem, which: "a" | "b" | "c" | "d"): readonly [number, number] {
   switch (which) {
     case "a":
-      return [problem.m, problem.k];
+      return [rowIndexOf(problem, "a")?.rows ?? problem.m, problem.k];
     case "b":
       return [problem.k, columnsOfB(problem)];
     case "c":
-    case "d":
       return [problem.m, problem.n];
+    case "d":
+      return [rowIndexOf(problem, "d")?.rows ?? problem.m, problem.n];
   }
 }
 

@@ -3,6 +3,7 @@ import {
   type Checked,
   checkExpertRows,
   checkGroup,
+  checkRowIndex,
   type Diagnostic,
   err,
   expertRowsData,
@@ -18,6 +19,7 @@ import {
   ok,
   type Problem,
   problemOfGroup,
+  rowIndexOf,
 } from "@tilewright/core";
 import type { Device, DeviceBuffer } from "./device.ts";
 import { diagnose } from "./diagnostics.ts";
@@ -167,7 +169,8 @@ function placeExperts(
   const counts = launched.map(({ problem }) => problem.m);
   const rows = expertRowsData(expertRowsOf(request) ?? "offsets", counts);
   const faults = checkExpertRows(request, rows);
-  if (faults.length > 0) return err(faults);
+  const found = [...faults, ...indexProblems(request, launched)];
+  if (found.length > 0) return err(found);
   const operands = expertOperands(request, counts);
   const buffers: Record<string, DeviceBuffer> = {};
   for (const operand of operands) {
@@ -207,6 +210,18 @@ function placeExperts(
     );
   };
   return ok({ buffers: { ...buffers, groups: groups.value }, read });
+}
+
+/** What is wrong with rows of A and D that an index names: TW1020. */
+function indexProblems(request: Problem, launched: readonly Launched[]): readonly Diagnostic[] {
+  return (["a", "d"] as const).flatMap((which) => {
+    const index = rowIndexOf(request, which);
+    const named = launched.flatMap(({ inputs: { steps } }): readonly number[] => {
+      const bytes = index && steps?.[index.step];
+      return bytes instanceof Uint8Array ? [...new Int32Array(bytes.slice().buffer)] : [];
+    });
+    return checkRowIndex(request, which, named);
+  });
 }
 
 /** All values, or the first error. */

@@ -120,6 +120,9 @@ function stepOperand(problem: Problem, index: number): DeviceOperand | null {
       return matrix(step.operand, "out");
     case "reduce":
       return vector(batches * (step.over === "n" ? m : step.over === "m" ? n : 1), step.dtype, "reduced");
+    case "gather":
+    case "scatter":
+      return vector(m, "s32", "in");
     case "activation":
     case "map":
     case "clamp":

@@ -20,6 +20,7 @@ import {
   knownFromGroups,
   loadGroups,
   makeGroups,
+  namedRowsOf,
   problemsOfGroups,
   sizesOfExperts,
 } from "../run/groups.ts";
@@ -61,6 +62,11 @@ async function runGrouped(session: Session, args: RunArgs): Promise<number> {
   if (!request.ok) return session.fail(request.error);
   const sizes = listed ?? sizesOfExperts(request.value.problem, args.rows, args.seed);
   if (!sizes.ok) return session.fail(sizes.error);
+  const named = namedRowsOf(request.value.problem, sizes.value, {
+    gather: args.gatherRows,
+    scatter: args.scatterRows,
+  });
+  if (!named.ok) return session.fail(named.error);
   const none = { files: {}, factors: {} };
   const found = objections(request.value.problem, none, args);
   if (found.length > 0) return session.fail(found);
@@ -84,7 +90,7 @@ async function runGrouped(session: Session, args: RunArgs): Promise<number> {
       warnOfTime(session, work, ordersOf(args.order).length, "orders");
     }
     const members = session.working("making the inputs", () =>
-      makeGroups(problems.value, sizes.value, randomOptions(args)),
+      makeGroups(problems.value, sizes.value, randomOptions(args), named.value),
     );
     const options = {
       orders: ordersOf(args.order),
@@ -207,10 +213,18 @@ Ends with exit code 5 when a number or a hazard is wrong; D is then not written.
   async run(session, args) {
     if (args.groups !== undefined || (args.from === undefined && hasExperts(session, args)))
       return runGrouped(session, args);
-    if (args.rows !== undefined)
-      return session.fail([
-        problemWith(codes.conflict, "--rows", "are those of experts", { hint: "add --experts COUNT" }),
-      ]);
+    const stray = (
+      [
+        ["rows", "--rows"],
+        ["gatherRows", "--gather-rows"],
+        ["scatterRows", "--scatter-rows"],
+      ] as const
+    )
+      .filter(([name]) => args[name] !== undefined)
+      .map(([, flag]) =>
+        problemWith(codes.conflict, flag, "are those of experts", { hint: "add --experts COUNT" }),
+      );
+    if (stray.length > 0) return session.fail(stray);
     const prepared = prepare(session, args);
     return prepared.ok ? runPrepared(session, args, prepared.value) : session.fail(prepared.error);
   },

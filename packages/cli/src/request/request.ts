@@ -117,6 +117,8 @@ function requestOfFlags(args: ProblemArgs): JsonObject {
     epilogue: args.epilogue,
     experts: args.experts,
     expertRows: args.expertRows,
+    gather: args.gather,
+    scatter: args.scatter,
     symbolic: args.symbolic === undefined ? undefined : parseSymbolic(args.symbolic),
     batch: args.batch === undefined ? undefined : { kind: "strided", count: args.batch },
     a: { layout: args.aLayout, ld: args.lda },

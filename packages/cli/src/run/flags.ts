@@ -31,6 +31,11 @@ export const runFlags = z.strictObject({
     "rows of experts (--experts) as device memory has them: offsets, or counts; at random unless given",
     { hint: "N,N,…", group: "Execution" },
   ),
+  gatherRows: text(
+    "rows of A (--gather) that the rows of experts are, in their order; at random unless given",
+    { hint: "N,N,…", group: "Execution" },
+  ),
+  scatterRows: text("the same of D (--scatter)", { hint: "N,N,…", group: "Execution" }),
   out: text("write D to this .npy file, if it passes the check", {
     hint: "D.npy",
     aliases: ["d"],

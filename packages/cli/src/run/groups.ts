@@ -3,6 +3,7 @@ import {
   type Checked,
   checkExpertRows,
   checkGroup,
+  checkRowIndex,
   createRandom,
   type Diagnostic,
   diagnosticsOfIssues,
@@ -14,6 +15,8 @@ import {
   type Problem,
   problemOfGroup,
   referenceGemm,
+  rowIndexData,
+  rowIndexOf,
   sizeMultiple,
 } from "@tilewright/core";
 import { type Artifact, addsAsTheyCome } from "@tilewright/ir";
@@ -97,7 +100,9 @@ export function knownFromGroups(
   };
 }
 
-/** A group, and the problem that it is. */
+/** An integer; NaN for other texts. */
+const integerOf = (word: string): number => (/^\s*-?\d+\s*$/.test(word) ? Number(word) : Number.NaN);
+
 /**
  * Rows of each expert: as the int32 in device memory say, `3,3,20`; at random unless given, some without and some with one. Errors: TW1020, and what is no number.
  */
@@ -112,10 +117,14 @@ export function sizesOfExperts(
   if (text === undefined) {
     const random = createRandom(seed);
     const multiple = sizeMultiple(problem, "m");
-    let left = m;
+    // Rows of D are named once.
+    let left = Math.min(
+      rows === "counts" ? m * batch.count : m,
+      rowIndexOf(problem, "d")?.rows ?? Number.POSITIVE_INFINITY,
+    );
     return ok(
       Array.from({ length: batch.count }, (_, g) => {
-        const most = rows === "counts" ? m : Math.min(left, Math.ceil((2 * m) / batch.count));
+        const most = Math.min(left, rows === "counts" ? m : Math.ceil((2 * m) / batch.count));
         const wanted = g % 4 === 1 ? 0 : Math.min(most, g % 4 === 2 ? multiple : random.integer(0, most));
         const count = wanted - (wanted % multiple);
         left -= count;
@@ -123,7 +132,7 @@ export function sizesOfExperts(
       }),
     );
   }
-  const data = text.split(",").map((word) => (/^\s*-?\d+\s*$/.test(word) ? Number(word) : Number.NaN));
+  const data = text.split(",").map(integerOf);
   const found = checkExpertRows(problem, data);
   if (found.length > 0) return err(found);
   return ok(data.map((value, g) => ({ m: rows === "counts" ? value : value - (data[g - 1] ?? 0), n, k })));
@@ -148,19 +157,67 @@ export function problemsOfGroups(problem: Problem, sizes: readonly Sizes[]): Che
   return found.length === 0 ? ok(problems) : err(found);
 }
 
-/** Random inputs of the groups with `sizes`. */
-export const makeGroups = (
+/** Rows of A and D that the rows of experts are, in their order. */
+export type NamedRows = Readonly<Partial<Record<"gather" | "scatter", readonly number[]>>>;
+
+/** Rows of A and D as texts have them, `3,0,5`; at random where there is none. Errors, TW1020: rows that A or D does not have, and others than rows of experts. */
+export function namedRowsOf(
+  problem: Problem,
+  sizes: readonly Sizes[],
+  texts: Readonly<Partial<Record<"gather" | "scatter", string | undefined>>>,
+): Checked<NamedRows> {
+  const count = sizes.reduce((sum, { m }) => sum + m, 0);
+  const found: Diagnostic[] = [];
+  const named: Partial<Record<"gather" | "scatter", readonly number[]>> = {};
+  for (const [which, kind] of [
+    ["a", "gather"],
+    ["d", "scatter"],
+  ] as const) {
+    const text = texts[kind];
+    if (text === undefined) continue;
+    const fault = (message: string, hint: string): void => {
+      found.push(problemWith(codes.conflict, `--${kind}-rows`, message, { hint }));
+    };
+    const rows = text.split(",").map(integerOf);
+    if (rowIndexOf(problem, which) === null)
+      fault(`are those of an index, and there is none`, `add --${kind} ROWS`);
+    else if (rows.length !== count) fault(`${rows.length} of ${count} rows of experts`, "one for each row");
+    else found.push(...checkRowIndex(problem, which, rows));
+    named[kind] = rows;
+  }
+  return found.length === 0 ? ok(named) : err(found);
+}
+
+/** Random inputs of the groups with `sizes`, which share an A whose rows an index names. */
+export function makeGroups(
   problems: readonly Problem[],
   sizes: readonly Sizes[],
-  { seed, ...options }: Parameters<typeof randomInputs>[1],
-): readonly Member[] =>
-  sizes.flatMap((each, index): readonly Member[] => {
-    const problem = problems[index];
+  { seed, ...options }: Omit<Parameters<typeof randomInputs>[1], "index">,
+  named: NamedRows = {},
+): readonly Member[] {
+  let [first, shared]: [number, Inputs | null] = [0, null];
+  return sizes.flatMap((each, number): readonly Member[] => {
+    const problem = problems[number];
     if (problem === undefined) return [];
     if (isEmptyGroup(problem)) return [{ problem, group: { sizes: each }, inputs: null }];
-    const inputs = randomInputs(problem, { ...options, seed: seed + index });
+    const [from, count] = [first, problem.m];
+    first += count;
+    const own = randomInputs(problem, {
+      ...options,
+      seed: seed + number,
+      index: (step) =>
+        named[step.kind] === undefined
+          ? rowIndexData(step, { first: from, count, seed })
+          : Int32Array.from(named[step.kind]?.slice(from, first) ?? []),
+    });
+    if (rowIndexOf(problem, "a") !== null) shared ??= own;
+    const inputs: Inputs = {
+      host: { ...own.host, a: (shared ?? own).host.a },
+      reference: { ...own.reference, a: (shared ?? own).reference.a },
+    };
     return [{ problem, group: { sizes: each, ...inputs.host }, inputs }];
   });
+}
 
 /** Launch in each order, check every group, and gather what is wrong. Errors are runs that could not start. `file`: name of the PTX text in messages. */
 export function executeGroups(

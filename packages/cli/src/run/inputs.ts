@@ -7,6 +7,7 @@ import {
   type DType,
   type EpilogueStep,
   type InputDistribution,
+  isIndex,
   isLaunchScalar,
   launchEnvironment,
   operandElements,
@@ -85,6 +86,8 @@ export function checkMemory(
 interface RandomOptions {
   readonly distribution: InputDistribution;
   readonly seed: number;
+  /** Rows of A or D that the rows of an expert are; of a problem without experts none. */
+  readonly index?: (step: Extract<EpilogueStep, { kind: "gather" | "scatter" }>) => Int32Array;
 }
 
 /** Inputs of a problem: what is given, else random numbers, which differ between operands and are the same for the same seed. */
@@ -114,6 +117,7 @@ export function randomInputs(
   );
   const steps = problem.epilogue.map((step, i): Storage | number | null => {
     if (isLaunchScalar(step)) return 0.5;
+    if (isIndex(step)) return options.index?.(step) ?? null;
     const bytes = read.get(`epilogue${i}`);
     const dtype = stepDType(step);
     if (bytes === undefined || dtype === null) return null;

@@ -137,6 +137,8 @@ function checkStep(problem: Problem, step: EpilogueStep, at: string): Diagnostic
           ]
         : [];
     case "activation":
+    case "gather":
+    case "scatter":
       return [];
     case "clamp": {
       const ordered = Number.isFinite(step.min) && Number.isFinite(step.max) && step.min <= step.max;

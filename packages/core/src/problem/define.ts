@@ -114,7 +114,7 @@ function complete(request: StructuredRequest): Problem {
     alpha: request.alpha ?? 1,
     beta,
     batch: batch.kind === "strided" ? strides(batch) : batch,
-    epilogue: withUpFactor(request, b)
+    epilogue: withImpliedSteps(request, b)
       .map(
         (step): EpilogueStep =>
           step.kind === "quantize"
@@ -131,13 +131,22 @@ function complete(request: StructuredRequest): Problem {
   return withImpliedSizes(problem, saidSizes(request));
 }
 
-/** The epilogue with the second matrix of a gated product behind it, like B, unless it says so itself. */
-function withUpFactor(
-  { k, n, gated, epilogue = [] }: StructuredRequest,
+/** The epilogue with what fields of a request add to it, unless it says so itself: behind it the second matrix of a gated product, like B, and before what has to be last which rows of A and D are meant. */
+function withImpliedSteps(
+  { k, n, gated, gather, scatter, epilogue = [] }: StructuredRequest,
   operand: Operand,
 ): NonNullable<StructuredRequest["epilogue"]> {
-  if (gated !== "matrices" || epilogue.some(({ kind }) => kind === "factor")) return epilogue;
-  return [...epilogue, { kind: "factor", rows: k, columns: n, operand, name: "wu" }];
+  const has = (which: string): boolean => epilogue.some(({ kind }) => kind === which);
+  const factor =
+    gated === "matrices" && !has("factor")
+      ? [{ kind: "factor" as const, rows: k, columns: n, operand, name: "wu" }]
+      : [];
+  const index = Object.entries({ gather, scatter }).flatMap(([kind, rows]) =>
+    rows === undefined || has(kind) ? [] : [{ kind: kind as "gather" | "scatter", rows }],
+  );
+  const end =
+    index.length > 0 && epilogue.at(-1)?.kind === "quantize" ? epilogue.length - 1 : epilogue.length;
+  return [...epilogue.slice(0, end), ...index, ...epilogue.slice(end), ...factor];
 }
 
 /** The ranges of a request, complete; null where it has none. */
@@ -210,8 +219,12 @@ export function readStructuredRequest(request: unknown): Checked<Problem> {
   const parsed = structuredRequestSchema.safeParse(request);
   if (!parsed.success) return err(structural(parsed.error.issues, request));
   const made = checked(complete(parsed.data));
-  const { act, experts, expertRows, batch } = parsed.data;
+  const { act, experts, expertRows, batch, epilogue = [] } = parsed.data;
   const { gated, expertRows: rows } = problemCodes;
+  const apart = experts === undefined && (batch?.kind !== "grouped" || batch.rows === undefined);
+  const named = (["gather", "scatter"] as const).filter(
+    (name) => parsed.data[name] !== undefined || epilogue.some(({ kind }) => kind === name),
+  );
   const found = [
     act !== undefined && invalid(gated, "act", "is of a gated product", "use op ffn, or an epilogue: silu"),
     experts !== undefined &&
@@ -220,6 +233,9 @@ export function readStructuredRequest(request: unknown): Checked<Problem> {
     expertRows !== undefined &&
       experts === undefined &&
       invalid(rows, "expertRows", "tell rows of experts apart, and there are none", "give experts"),
+    ...named.map(
+      (name) => apart && invalid(rows, name, "is of rows of experts, and there are none", "give experts"),
+    ),
   ].filter((fault) => fault !== false);
   return found.length === 0 ? made : err([...found, ...(made.ok ? [] : made.error)]);
 }

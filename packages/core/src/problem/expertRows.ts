@@ -4,7 +4,7 @@
  */
 import type { Diagnostic } from "../diagnostics.ts";
 import { dtypes, sizeOf } from "../dtype.ts";
-import { type Batch, type ExpertRows, operandShape, type Problem } from "../problem.ts";
+import { type Batch, type ExpertRows, operandShape, type Problem, rowIndexOf } from "../problem.ts";
 import type { BatchedOperand } from "./batch.ts";
 import { invalid, problemCodes } from "./codes.ts";
 import { longestRuns } from "./runs.ts";
@@ -44,12 +44,20 @@ function factorStrides(problem: Problem, which: "sfa" | "sfb"): GroupStrides {
     : { row: 0, group: factors.bytes };
 }
 
+/** Int32 of rows follow each other as the rows do. */
+function indexStrides(problem: Problem): GroupStrides {
+  const rows = expertRowsOf(problem);
+  const unit = sizeOf("s32");
+  return { row: rows === "offsets" ? unit : 0, group: rows === "counts" ? problem.m * unit : 0 };
+}
+
 /** The strides of an operand of a mixture of experts; zeros of other problems, and of what all groups share. */
 export function groupStrides(problem: Problem, which: ExpertOperandName): GroupStrides {
   if (which === "sfa" || which === "sfb") return factorStrides(problem, which);
   const rows = expertRowsOf(problem);
   const index = Number(/^epilogue(\d+)$/.exec(which)?.[1] ?? -1);
   const step = problem.epilogue[index];
+  if (step?.kind === "gather" || step?.kind === "scatter") return indexStrides(problem);
   const vector = stepMatrix(problem, index);
   const matrix =
     which === "a" || which === "b" || which === "c" || which === "d"
@@ -59,7 +67,9 @@ export function groupStrides(problem: Problem, which: ExpertOperandName): GroupS
         : null;
   const value = step !== undefined && "by" in step && step.by === "tensor" ? step : null;
   const dtype = (matrix ?? vector ?? value)?.dtype;
-  if (rows === null || dtype === undefined) return { row: 0, group: 0 };
+  // All experts have their rows of one matrix where an index says which.
+  const shared = (which === "a" || which === "d") && rowIndexOf(problem, which) !== null;
+  if (rows === null || dtype === undefined || shared) return { row: 0, group: 0 };
   const unit = sizeOf(dtype);
   if (value !== null) return { row: 0, group: unit };
   const shape =
@@ -145,6 +155,27 @@ export function checkExperts(problem: Problem): readonly Diagnostic[] {
     if (step.kind === "reduce" || (step.kind === "factor" && problem.gated !== "matrices"))
       fault(`epilogue[${i}]`, `${step.kind} has no place for each expert`, "leave it out");
   });
+  for (const kind of ["gather", "scatter"] as const) {
+    const [, again] = problem.epilogue.flatMap((step, i) => (step.kind === kind ? [i] : []));
+    if (again !== undefined)
+      fault(
+        `epilogue[${again}]`,
+        "rows of a matrix lie where one index says",
+        `leave the second ${kind} out`,
+      );
+  }
+  if (problem.blockScales !== undefined && rowIndexOf(problem, "a") !== null)
+    fault(
+      "gather",
+      "factors of rows of A lie in the order of the experts",
+      "leave blockScales, or gather, out",
+    );
+  if (problem.epilogue.at(-1)?.kind === "quantize" && rowIndexOf(problem, "d") !== null)
+    fault(
+      "scatter",
+      "scales lie in the order of the experts, and D would not",
+      "leave quantize, or scatter, out",
+    );
   if (problem.gated === "interleaved") fault("gated", "columns of experts lie side by side", "use halves");
   if (problem.blockScales?.a === "128x128")
     fault("blockScales.a", "an expert's rows begin inside of squares of 128", "use 1x128 for A");

@@ -63,6 +63,9 @@ export function printStep(step: EpilogueStep): string {
       return `${step.kind}(${step.rows},${step.columns},${printOperand(step.operand)}${runsText(step)})`;
     case "quantize":
       return `quantize(${step.group},${printOperand(step.operand)})`;
+    case "gather":
+    case "scatter":
+      return `${step.kind}(${step.rows})`;
     case "cast":
       return `cast(${step.dtype},${step.saturate ? "saturate" : "ieee"})`;
     case "reduce":
@@ -176,6 +179,8 @@ const stepArguments: Readonly<Record<EpilogueStep["kind"], readonly string[]>> =
   output: ["operand"],
   reduce: ["op", "over", "dtype"],
   quantize: ["group", "operand"],
+  gather: ["rows"],
+  scatter: ["rows"],
 };
 
 const fault = (at: string, message: string, hint: string): Diagnostic => ({

@@ -114,5 +114,5 @@ export function compareMatrix(
 /** Compare D in memory (whole batch) with the reference. */
 export function compareWithBound(problem: Problem, d: OperandData, reference: Reference): Comparison {
   const stride = batchAxes(problem, "d");
-  return compareMatrix(problem.d, d, reference.d, { rows: reference.rows, columns: problem.n, stride });
+  return compareMatrix(problem.d, d, reference.d, { rows: reference.places, columns: problem.n, stride });
 }

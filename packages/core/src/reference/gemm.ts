@@ -9,7 +9,14 @@ import { foldMap, mapOf } from "../problem/epilogueExpression.ts";
 import { LEAST_MAGNITUDE, largestOf, type Quantize } from "../problem/quantize.ts";
 import { BLOCK_SCALE, blockFactors, scaleMatrix } from "../problem/scales.ts";
 import { unpackWeights } from "../problem/weights.ts";
-import { type EpilogueStep, type Problem, productColumns, type Scalar, upFactor } from "../problem.ts";
+import {
+  type EpilogueStep,
+  type Problem,
+  productColumns,
+  rowIndexOf,
+  type Scalar,
+  upFactor,
+} from "../problem.ts";
 import { type Approximate, applyApproximately, castValue, type Slip } from "./expression.ts";
 import { gather, multiply, type OperandData, valuesOf } from "./multiply.ts";
 import { isTf32Exact } from "./random.ts";
@@ -41,6 +48,8 @@ export interface Expectation {
 export interface Reference {
   /** Numbers of the rows that were computed, ascending; all unless told otherwise. */
   readonly rows: readonly number[];
+  /** Where they lie in D: elsewhere only where an index says so. */
+  readonly places: readonly number[];
   readonly d: Expectation;
   /** sum |a*b| of each element. */
   readonly sumAbs: Float64Array;
@@ -219,7 +228,7 @@ export function referenceGemm(
 
   for (let item = 0; item < count; item++) {
     const offset = (which: BatchedOperand) => batchOffset(batchAxes(problem, which), item);
-    const aDense = gather(problem.a, aValues, rows, k, offset("a"));
+    const aDense = gather(problem.a, aValues, placesOf(problem, "a", rows, inputs), k, offset("a"));
     const bDense = gatherFactors(problem, bValues, inputs, item);
     if (aFactors !== null) applyScales(aDense, aFactors, item, rows, k, [k, 1]);
     if (bFactors !== null) applyScales(bDense, bFactors, item, everyN, k, [1, width]);
@@ -279,7 +288,21 @@ export function referenceGemm(
     }
   }
   const steps = new Map([...stepResults].map(([index, parts]) => [index, concatenate(parts)]));
-  return { rows, d, sumAbs, steps };
+  return { rows, places: placesOf(problem, "d", rows, inputs), d, sumAbs, steps };
+}
+
+/** Where rows of A or D lie. Throws (a bug) where an index has none for each. */
+function placesOf(
+  problem: Problem,
+  which: "a" | "d",
+  rows: readonly number[],
+  { steps }: ReferenceInputs,
+): readonly number[] {
+  const index = rowIndexOf(problem, which);
+  if (index === null) return rows;
+  const given = steps?.[index.step];
+  if (given == null || typeof given === "number") return missing("an index of rows");
+  return rows.map((row) => Number(given[row] ?? missing(`the place of row ${row}`)));
 }
 
 /** Elements of the second matrix of a gated product; null where B has both factors. */
@@ -398,6 +421,8 @@ function applyStep(index: number, tile: Tile, context: StepContext): Expectation
     // Multiplied before, or of a tile program, which has a reference of its own.
     case "factor":
     case "result":
+    case "gather":
+    case "scatter":
       return null;
     case "bias":
     case "residual":

@@ -24,7 +24,8 @@ export function gather(
 ): Float64Array {
   const [rowStride, columnStride] = operandStrides(operand);
   const dense = new Float64Array(rows.length * columns);
-  const last = offset + Math.max(0, ...rows.slice(-1)) * rowStride + (columns - 1) * columnStride;
+  const last =
+    offset + rows.reduce((most, row) => Math.max(most, row), 0) * rowStride + (columns - 1) * columnStride;
   if (dense.length > 0 && last >= values.length)
     throw new RangeError(`element ${last} of a matrix whose buffer has ${values.length}`);
   for (let i = 0; i < rows.length; i++) {

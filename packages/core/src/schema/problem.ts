@@ -92,6 +92,12 @@ const epilogueSteps = <T extends z.ZodType>(operand: T) =>
         .strictObject({ kind: z.literal("result"), operand, ...extents, name })
         .describe("a further matrix that a tile program stores; the value stays as it is"),
       z
+        .strictObject({ kind: z.literal("gather"), rows: integer(1, "rows of A in memory"), name })
+        .describe("rows of A lie where int32 of device memory say, one for each row of D; of experts"),
+      z
+        .strictObject({ kind: z.literal("scatter"), rows: integer(1, "rows of D in memory"), name })
+        .describe("rows of D go where int32 of device memory say, one for each row of A; of experts"),
+      z
         .strictObject({ kind: z.literal("map"), expression: z.string() })
         .describe("an expression of acc, the value so far, and $i, what step i has loaded"),
       z
@@ -248,6 +254,11 @@ export const structuredRequestSchema = z
       .enum(expertRows)
       .optional()
       .describe("what tells the rows of experts apart; offsets unless given"),
+    gather: integer(
+      1,
+      "rows of A in memory, of which int32 in device memory name one for each row of the experts: short for a step",
+    ).optional(),
+    scatter: integer(1, "the same of D, whose other rows stay as they are").optional(),
     dtype: dtype.optional().describe("dtype of A and B; f32 unless told otherwise"),
     a: operandRequestSchema.optional(),
     b: operandRequestSchema.optional(),

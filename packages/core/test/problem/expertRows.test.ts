@@ -3,13 +3,16 @@ import { describe, expect, test } from "vitest";
 import {
   checkExpertRows,
   checkProblem,
+  checkRowIndex,
   defineProblem,
   expertRowsData,
   groupStrides,
+  operandShape,
   type ProblemRequest,
   parseProblem,
   printProblem,
   readProblem,
+  referenceGemm,
 } from "../../src/index.ts";
 
 const problemOf = (request: ProblemRequest) => {
@@ -140,4 +143,60 @@ test("every reason why experts cannot be, at once", () => {
   expect(checkProblem({ ...problemOf(base), symbolic: {} }).map(({ code }) => code)).toEqual(["TW1020"]);
   const none = defineProblem({ ...base, experts: undefined, expertRows: "counts" });
   expect(none.ok || none.error.map(({ at }) => at)).toEqual(["expertRows"]);
+});
+
+describe("rows that an index names", () => {
+  const named = { ...base, gather: 7, scatter: 50 } as const;
+
+  test("have a pointer each in the order of the experts' rows, and one A and D for all", () => {
+    const problem = problemOf({ ...named, epilogue: "scale(m,f32)" });
+    expect(printProblem(problem)).toContain("epilogue=scale(m,f32)|gather(7)|scatter(50)");
+    expect(parseProblem(printProblem(problem))).toEqual({ ok: true, value: problem });
+    expect([operandShape(problem, "a"), operandShape(problem, "d")]).toEqual([
+      [7, 16],
+      [50, 24],
+    ]);
+    for (const which of ["a", "d"] as const)
+      expect(groupStrides(problem, which)).toEqual({ row: 0, group: 0 });
+    expect(groupStrides(problem, "epilogue1")).toEqual({ row: 4, group: 0 });
+    expect(
+      groupStrides({ ...problem, batch: { kind: "grouped", count: 5, rows: "counts" } }, "epilogue2"),
+    ).toEqual({
+      row: 0,
+      group: 160,
+    });
+  });
+
+  test("the reference reads and places them so", () => {
+    const problem = {
+      ...problemOf({ ...named, m: 2, n: 1, k: 1, b: {}, dtype: "f32" }),
+      batch: { kind: "none" },
+    } as const;
+    const [a, b] = [Float32Array.of(1, 2, 3, 4, 5, 6, 7), Float32Array.of(10)];
+    const steps = [Int32Array.of(6, 1), Int32Array.of(30, 0)];
+    const { d, places } = referenceGemm(problem, { a, b, steps });
+    expect([[...d.values], places]).toEqual([
+      [70, 20],
+      [30, 0],
+    ]);
+  });
+
+  test("are rows that there are, of D each once", () => {
+    const problem = problemOf(named);
+    const at = (which: "a" | "d", rows: readonly number[]) =>
+      checkRowIndex(problem, which, rows).map(({ code, at }) => `${code} ${at}`);
+    expect(at("a", [0, 6, 6, 7, -1, 0.5])).toEqual(
+      ["gather[3]", "gather[4]", "gather[5]"].map((x) => `TW1020 ${x}`),
+    );
+    expect(at("d", [0, 49, 0, 50])).toEqual(["scatter[2]", "scatter[3]"].map((x) => `TW1020 ${x}`));
+  });
+
+  test.each([
+    [{ ...named, experts: undefined }, ["gather", "scatter"]],
+    [{ ...named, epilogue: "gather(3)|gather(4)" }, ["epilogue[1]"]],
+    [{ ...named, dtype: "e4m3", d: { dtype: "e4m3" }, epilogue: "quantize(8,f32)" }, ["scatter"]],
+  ])("%j is refused", (request, places) => {
+    const made = defineProblem(request as ProblemRequest);
+    expect(made.ok ? [] : made.error.map(({ at }) => at)).toEqual(places);
+  });
 });

@@ -18,6 +18,7 @@ import {
   isScaled,
   largestDivisor,
   leadingNames,
+  rowIndexOf,
   SCALE_FACTORS,
   type SizeName,
   scaledTypes,
@@ -253,6 +254,12 @@ export function tensorAccessFault(
 ): { readonly message: string; readonly hint: string } | null {
   const operand = problem[letters[name]];
   if (operand === null) return null;
+  const kind = name === "A" ? "gather" : "scatter";
+  if ((name === "A" || name === "D") && rowIndexOf(problem, name === "A" ? "a" : "d") !== null)
+    return {
+      message: `an index names the rows of ${name}, and a bulk copy takes rows that follow each other`,
+      hint: `leave ${kind} out`,
+    };
   const extents = extentNames[letters[name]];
   const [rows, cols] = operand.layout === "row" ? extents : ([extents[1], extents[0]] as const);
   const batched = problem.batch.kind === "strided" && sizeMost(problem, "batch") > 1;

@@ -2,6 +2,7 @@
 import { add, asLinear, freeVars, simplify, sub, substituteExpr, v } from "../tile/expr.ts";
 import { narrow, type Ranges, rangeOf, rangesInside } from "../tile/ranges.ts";
 import { bufferOf, takeDirective } from "../tile/rewrite.ts";
+import { namesRows } from "../tile/runs.ts";
 import { asMultiples, sizeRanges, symbolicExtent } from "../tile/sizes.ts";
 import type { Cond, Expr, Stmt, StreamK, TileProgram, View } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
@@ -127,7 +128,7 @@ function needed(
   const keep = (axis: 0 | 1): boolean => {
     if (!guard[axis]) return false;
     // A problem's own rows end anywhere.
-    if (paged?.axis === axis) return true;
+    if (paged?.axis === axis && !namesRows(program, paged)) return true;
     const [low, high] = rangeOf(view.origin[axis], scope.ranges);
     const size = symbolicExtent(program.problem, view.buffer, axis);
     if (size !== null)

@@ -69,7 +69,7 @@ export function referenceProgram(
   const further = others.map(
     ({ name, ...each }) => [Number(operands.get(name)?.slice("epilogue".length)), each] as const,
   );
-  return { rows: kept, d, sumAbs: new Float64Array(0), steps: new Map(further) };
+  return { rows: kept, places: kept, d, sumAbs: new Float64Array(0), steps: new Map(further) };
 }
 
 /** Rows of the result of one problem of a program's batch, of operands element by element; of runs rows of the one matrix. */

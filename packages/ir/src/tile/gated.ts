@@ -131,7 +131,7 @@ export function pairColumns(program: TileProgram, problem: Problem): TileProgram
       const { shape, stride } =
         buffer.name === "B"
           ? gatedLayout(problem)
-          : { shape: [problem.m, problem.n] as const, stride: operandStrides(problem.d) };
+          : { shape: operandShape(problem, "d"), stride: operandStrides(problem.d) };
       const own = {
         ...buffer,
         shape,

@@ -7,6 +7,7 @@ import {
   operandShape,
   operandStrides,
   type Problem,
+  rowIndexOf,
   SCALE_ALIGN,
   SCALE_ROWS,
   SCALE_WORDS,
@@ -265,6 +266,7 @@ function globalBuffer(
 ): Buffer {
   const words = which === "b" ? weightMatrix(problem) : null;
   const shape = words ?? operandShape(problem, which);
+  const index = which === "a" || which === "d" ? rowIndexOf(problem, which) : null;
   return {
     name,
     space: "global",
@@ -274,6 +276,7 @@ function globalBuffer(
     layout: { shape, stride: words === null ? operandStrides(operand) : [shape[1], 1], swizzle: null },
     own: null,
     align: matrixAlign(problem, which),
+    ...(index && { paged: { axis: 0, step: index.step } }),
   };
 }
 

@@ -28,7 +28,7 @@ import type { StepInput, StepOutputs } from "./interpret/epilogue.ts";
 import { InterpretFailure, interpretCodes } from "./interpret/failure.ts";
 import { Machine, type Order } from "./interpret/machine.ts";
 import { type Memory, makeGlobal, makeTile, makeValues, type ValueArray } from "./interpret/memory.ts";
-import { atRuns, storedByRows } from "./runs.ts";
+import { atRuns, namesRows, storedByRows } from "./runs.ts";
 import { programAt } from "./sizes.ts";
 import type { Buffer, TileProgram } from "./types.ts";
 
@@ -165,6 +165,14 @@ function runProgram(program: TileProgram, inputs: InterpretInputs, options: Inte
       // Rows behind the run are others'.
       if (outer !== undefined && limited.has(name))
         visible.set(name, withExtent(memory, 0, outer.first + outer.count));
+      if (paged !== undefined && namesRows(program, paged))
+        visible.set(name, {
+          ...withExtent(memory, paged.axis, problem.m),
+          pages: {
+            axis: paged.axis,
+            at: namedRow(memory.buffer, numbersOf(problem, paged.step, inputs, batch)),
+          },
+        });
       if (paged === undefined || pages === undefined) continue;
       const number = numbersOf(problem, pages.table, inputs, batch);
       visible.set(name, {
@@ -223,6 +231,20 @@ function numbersOf(
   const start = batchOffset(batchAxes(problem, `epilogue${step}`), batch);
   return (at) => (data === undefined || typeof data === "number" ? 0 : (data[start + at] ?? 0));
 }
+
+/** Rows of a matrix as an index names them. */
+const namedRow =
+  ({ name, shape }: Buffer, index: (at: number) => number) =>
+  (at: number): number => {
+    const row = index(at);
+    if (row >= 0 && row < shape[0]) return row;
+    throw new InterpretFailure(
+      interpretCodes.outOfBounds,
+      `%${name}`,
+      `row ${at} is row ${row} of %${name}, which has ${shape[0]}`,
+      "an index names rows that there are",
+    );
+  };
 
 /** A matrix of which the problem at hand has so many rows (or columns). */
 function withExtent(memory: Memory, axis: 0 | 1, extent: number): Memory {
@@ -291,10 +313,10 @@ function requiredLength(buffer: Buffer, problem: Problem, operand: OperandName):
 const spanOf = ({ shape, layout }: Buffer): number => cosize(layout ?? makeLayout(shape, [1, 1]));
 
 /** Every element of this matrix that the program stores must have been written. */
-function checkComplete({ buffer, written, base, rowStride, colStride }: Memory, first: number): void {
+function checkComplete({ buffer, written, base, rowStride, colStride, pages }: Memory, first: number): void {
   for (let r = first; r < buffer.shape[0]; r++)
     for (let c = 0; c < buffer.shape[1]; c++)
-      if (written?.[base + r * rowStride + c * colStride] !== 1)
+      if (written?.[base + (pages?.at(r) ?? r) * rowStride + c * colStride] !== 1)
         throw new InterpretFailure(
           interpretCodes.incomplete,
           `%${buffer.name}`,

@@ -1,9 +1,17 @@
 /** Programs whose problems have runs of rows: the program of some runs, and those at which programs are verified and proved. */
-import { fixedProblem, outerRuns, type Problem, runsOf, stepBuffer, type ToldRuns } from "@tilewright/core";
+import {
+  fixedProblem,
+  outerRuns,
+  type Problem,
+  rowIndexOf,
+  runsOf,
+  stepBuffer,
+  type ToldRuns,
+} from "@tilewright/core";
 import { type Env, freeVars, substituteExpr } from "./expr.ts";
 import { eachStmt, rewriteStmts } from "./rewrite.ts";
 import { programAt } from "./sizes.ts";
-import type { Expr, TileProgram } from "./types.ts";
+import type { Expr, Paged, TileProgram } from "./types.ts";
 import { withExprs } from "./withExprs.ts";
 
 /** The program at the problem's own sizes, of runs with the longest. */
@@ -76,6 +84,10 @@ export function atRuns(program: TileProgram, places: RunPlaces): TileProgram {
     [...freeVars(e)].some((name) => values.has(name)) ? substituteExpr(e, values) : e;
   return { ...program, body: rewriteStmts(program.body, (stmt) => withExprs(stmt, expr)) };
 }
+
+/** Whether what a matrix lies in are rows that an index names. */
+export const namesRows = ({ problem }: Pick<TileProgram, "problem">, { step }: Paged): boolean =>
+  [rowIndexOf(problem, "a"), rowIndexOf(problem, "d")].some((index) => index?.step === step);
 
 /** Runs that a program's problem tells. */
 export const runsOfProgram = ({ problem }: TileProgram): readonly ToldRuns[] => runsOf(problem);

@@ -6,8 +6,10 @@ import {
   err,
   expertRowsData,
   expertRowsOf,
+  isIndex,
   ok,
   type Problem,
+  rowIndexData,
   runData,
   scaleMatrix,
   sizeMultiple,
@@ -100,11 +102,18 @@ function setCount(bytes: number, l2Bytes: number, freeBytes: number): number {
   return Math.max(1, Math.min(wanted, room, mostSets));
 }
 
-/** Offsets of runs of equal lengths, where an operand tells runs; null of others. */
+/** Of every index of rows. */
+const INDEX_SEED = 1;
+
+/** Offsets of runs of equal lengths, where an operand tells runs, or rows at random where it is an index; null of others. */
 function runDataOf(problem: Problem, name: string, operands: readonly DeviceOperand[]): Int32Array | null {
-  const step = /^epilogue(\d+)$/.exec(name)?.[1];
-  const bytes = operands.find((operand) => operand.name === name)?.bytes ?? 0;
-  return step === undefined ? null : runData(problem, Number(step), bytes / 4);
+  const digits = /^epilogue(\d+)$/.exec(name)?.[1];
+  if (digits === undefined) return null;
+  const count = (operands.find((operand) => operand.name === name)?.bytes ?? 0) / 4;
+  const step = problem.epilogue[Number(digits)];
+  return isIndex(step)
+    ? rowIndexData(step, { first: 0, count, seed: INDEX_SEED })
+    : runData(problem, Number(digits), count);
 }
 
 /** Elements of operands of set 0 as `bench` fills them from a seed, by the operand's name and the element's place in it. */
@@ -217,7 +226,8 @@ export class BenchBuffers {
   /** Element `index` of an operand in set 0, in elements from its start. */
   valueOf(problem: Problem, name: OperandName, index: number): number {
     const stream = this.#operands.findIndex((operand) => operand.name === name);
-    return this.#pools.get(poolTypeOf(problem, name))?.value(stream, index) ?? 0;
+    const told = runDataOf(problem, name, this.#operands);
+    return told?.[index] ?? this.#pools.get(poolTypeOf(problem, name))?.value(stream, index) ?? 0;
   }
 
   free(): void {

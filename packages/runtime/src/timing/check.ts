@@ -89,13 +89,15 @@ function latticeProblem(problem: Problem, rows: number, columns: number): Proble
     batch: { kind: "none" },
     epilogue: problem.epilogue.map(
       (step): EpilogueStep =>
-        "operand" in step
-          ? {
-              ...step,
-              operand: dense(step.operand, columns),
-              ...(step.kind === "factor" ? { columns } : {}),
-            }
-          : step,
+        step.kind === "gather" || step.kind === "scatter"
+          ? { ...step, rows }
+          : "operand" in step
+            ? {
+                ...step,
+                operand: dense(step.operand, columns),
+                ...(step.kind === "factor" ? { columns } : {}),
+              }
+            : step,
     ),
   };
 }
@@ -247,6 +249,10 @@ function latticeInputs(
         return gather(name, step.operand, start(name), rows, columns);
       case "factor":
         return gather(name, step.operand, start(name), all, columns);
+      // Rows have been read where it says.
+      case "gather":
+      case "scatter":
+        return Float64Array.from(rows, (_, row) => row);
       case "activation":
       case "map":
       case "clamp":

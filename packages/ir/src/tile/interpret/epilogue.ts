@@ -197,6 +197,8 @@ export class EpilogueChain {
       }
       case "factor":
       case "result":
+      case "gather":
+      case "scatter":
         return (x) => x;
       case "clamp":
         return (x) => Math.min(step.max, Math.max(step.min, x));

@@ -161,6 +161,8 @@ function stepAccess(step: EpilogueStep): "read" | "write" | "readwrite" | null {
     case "source":
     case "gate":
     case "factor":
+    case "gather":
+    case "scatter":
       return "read";
     case "scale":
     case "load":

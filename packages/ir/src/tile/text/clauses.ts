@@ -176,7 +176,7 @@ const bytesClause = <N extends number>(keyword: string, sizes: readonly N[]): Cl
   },
 });
 
-/** Along which axis a matrix lies in pages, and the step that tells its rows apart: `paged cols:1`. */
+/** Along which axis a matrix lies in pages, and the step that tells its rows apart, or is their index: `paged cols:1`. */
 export const pagedClause: Clause<Paged | null> = {
   keyword: "paged",
   syntax: "rows|cols:STEP",

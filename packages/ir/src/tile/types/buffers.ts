@@ -64,7 +64,10 @@ export interface Buffer {
   readonly place?: Place;
 }
 
-/** The axis along which a matrix lies in pages, and the step that tells rows of problems apart (`Runs` with `pages`). */
+/**
+ * The axis along which a matrix lies in pages, and the step that tells rows of problems apart (`Runs` with `pages`); or, of rows that an index names (`gather`, `scatter`), each of which is a page of its own,
+ * the index.
+ */
 export interface Paged {
   readonly axis: 0 | 1;
   readonly step: number;

@@ -4,6 +4,7 @@ import { condVars } from "../cond.ts";
 import { elementViews } from "../elements.ts";
 import { freeVars } from "../expr.ts";
 import { pipelineNames } from "../ranges.ts";
+import { namesRows } from "../runs.ts";
 import { accumulatedViews, operandViews, sumViews } from "../scaleTiles.ts";
 import { variablesOf } from "../sizes.ts";
 import { nearestHint } from "../text/nearest.ts";
@@ -47,7 +48,7 @@ export const names: Verifier = {
 function* pageFaults({ program, buffers }: Subject): Iterable<Fault> {
   const told = runsOf(program.problem).filter(({ pages }) => pages !== undefined);
   for (const { name, paged } of program.buffers) {
-    if (paged === undefined) continue;
+    if (paged === undefined || namesRows(program, paged)) continue;
     const pages = told.find(({ step }) => step === paged.step)?.pages;
     if (pages === undefined)
       yield {

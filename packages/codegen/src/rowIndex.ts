@@ -1,0 +1,73 @@
+/** Rows that an index in device memory names: of A, which lie anywhere, or of D, which go anywhere. Each is looked up once for a tile, before its loop. */
+import { stepBuffer } from "@tilewright/core";
+import { bufferOf, type Expr, namesRows } from "@tilewright/ir";
+import { addr, imm } from "@tilewright/ptx";
+import { CannotLower } from "./cannotLower.ts";
+import type { Pred, Reg } from "./code.ts";
+import type { Context } from "./context.ts";
+import { axisIndex, globalArray, pointer } from "./globalAddress.ts";
+import { advance } from "./pointers.ts";
+import { countOperand, extentOf } from "./sizes.ts";
+import type { ThreadCoord } from "./threads.ts";
+
+/** What stands for a row behind the last one: no row that a matrix has. */
+const NO_ROW = -1;
+
+/** The index of a buffer's rows: the name of its array, and the rows that memory has; null where they are the problem's own. */
+export interface RowIndex {
+  readonly buffer: string;
+  readonly array: string;
+  readonly rows: number;
+}
+
+export function indexOfRows(ctx: Context, buffer: string): RowIndex | null {
+  const { paged, shape } = bufferOf(ctx.program, buffer);
+  if (paged === undefined || !namesRows(ctx.program, paged)) return null;
+  return { buffer, array: globalArray(ctx, stepBuffer(paged.step)).name, rows: shape[0] };
+}
+
+/**
+ * The row in memory of row `origin` + the thread's own + `row`, and whether there is one: what the index says of it is a row of the matrix. `row` is the last one where there is none, so that it
+ * can be read.
+ */
+export function namedRow(
+  ctx: Context,
+  { buffer, array, rows }: RowIndex,
+  origin: Expr,
+  thread: ThreadCoord,
+  row: number,
+): { readonly row: Reg<"u32">; readonly there: Pred } {
+  const { constant, terms } = ctx.linear(origin);
+  if (ctx.loop !== null && terms.has(ctx.loop.var))
+    throw new CannotLower(`%${buffer}`, "has rows that an index names, which a loop goes along");
+  const at = axisIndex(ctx, terms, thread);
+  const entries = advance(ctx, pointer(ctx, array), at, ENTRY);
+  const extent = extentOf(ctx, buffer, 0, bufferOf(ctx.program, buffer).shape);
+  const from = constant + row;
+  const key = `row ${at?.name ?? ""}+${from} of ${buffer}`;
+  const named = ctx.invariant(key, (code) => {
+    const [d, inside] = [ctx.entry.reg("u32", "named"), ctx.entry.reg("pred", "p")];
+    const left = ctx.entry.reg("u32", "left");
+    code.emit(null, "mov.b32", left, countOperand(extent));
+    if (at !== null) code.emit(null, "sub.u32", left, left, at);
+    code.emit(null, "setp.gt.s32", inside, left, imm(from));
+    code.emit(null, "mov.b32", d, imm(NO_ROW));
+    code.emit(inside, "ld.global.u32", d, addr(entries, from * ENTRY));
+    return d;
+  });
+  return {
+    row: ctx.invariant(`${key}, clamped`, (code) => {
+      const d = ctx.entry.reg("u32", "named");
+      code.emit(null, "min.u32", d, named, imm(rows - 1));
+      return d;
+    }),
+    there: ctx.invariant(`${key}, there`, (code) => {
+      const p = ctx.entry.reg("pred", "p");
+      code.emit(null, "setp.lt.u32", p, named, imm(rows));
+      return p;
+    }),
+  };
+}
+
+/** Bytes of an entry of the index. */
+const ENTRY = 4;
