@@ -102,6 +102,13 @@ function addConstant(e: Expr, value: number): Expr {
   return sum > 0 ? { kind: "add", lhs: x, rhs: lit(sum) } : { kind: "sub", lhs: x, rhs: lit(-sum) };
 }
 
+/** Of positive integers. */
+export function leastCommonMultiple(a: number, b: number): number {
+  let [divisor, rest] = [a, b];
+  while (rest > 0) [divisor, rest] = [rest, divisor % rest];
+  return (a / divisor) * b;
+}
+
 /** Structural equality; `sameValue` compares meaning. */
 export function equalExpr(a: Expr, b: Expr): boolean {
   switch (a.kind) {

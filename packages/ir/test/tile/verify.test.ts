@@ -474,6 +474,26 @@ const rejected: readonly Rejected[] = [
     stage: "nest",
     edits: [["epilogue %D[%mt * 16 : 16,", "epilogue %D[%mt * 8 : 16,"]],
   },
+  ...(
+    [
+      ["parts in a loop, of tiles that are nearer than the loop goes", "%mt * 15 + %ct * 8"],
+      ["parts in a loop that overlap", "%mt * 16 + %ct * 4"],
+      ["parts in a loop that leave rows out", "%mt * 18 + %ct * 10"],
+      ["parts in a loop that begin where the other axis says", "%nt * 16 + %ct * 8"],
+    ] as const
+  ).map(
+    ([what, row]): Rejected => ({
+      ...{ code: "TW3119", what, stage: "nest" },
+      edits: [
+        [
+          "    epilogue %D[%mt * 16 : 16, %nt * 16 : 16] <- %acc ",
+          `    for %ct = 0 .. 2 {\n    epilogue %D[${row} : 8, %nt * 16 : 16] <- %acc[%ct * 8 : 8, 0 : 16] `,
+        ],
+        ["c %C[%mt * 16 : 16,", `c %C[${row} : 8,`],
+        ["  }\n}", "  }\n  }\n}"],
+      ],
+    }),
+  ),
   {
     code: "TW3120",
     what: "beta without C",

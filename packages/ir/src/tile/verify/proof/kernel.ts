@@ -2,6 +2,7 @@
 
 import { transactionBytes } from "../../../launch/tensor-copies.ts";
 import { codeOrder } from "../../elected.ts";
+import { leastCommonMultiple } from "../../expr.ts";
 import { framed } from "../../frame.ts";
 import { childrenOf, eachStmt } from "../../rewrite.ts";
 import { streamKOf } from "../../streamK.ts";
@@ -124,12 +125,6 @@ function shorterBounds({ rings }: TileProgram, roles: readonly Role[]): Readonly
   }
   return shorter;
 }
-
-const leastCommonMultiple = (a: number, b: number): number => {
-  let multiple = a;
-  while (multiple % b !== 0) multiple += a;
-  return multiple;
-};
 
 /** What stands before the roles, or behind them: statements of the whole block, and of one of its threads or warps. */
 export function frameEffects(program: TileProgram, stmts: readonly Stmt[]): readonly Standing[] {
