@@ -120,6 +120,7 @@ class WorkTiles {
   readonly #visits = new Map<string, number>();
   /** Tiles and turns that are still tried. */
   #left = MOST_ITERATIONS;
+  #origin: { readonly stored: readonly (readonly Stored[])[] | null } | null = null;
 
   constructor({ program }: Subject, first: Site, stores: readonly Site[]) {
     this.first = first;
@@ -194,6 +195,12 @@ class WorkTiles {
 
   /** What the tile of this number along an axis, the first along the other, stores, as each of the work tiles of its CTA; null where that is too much to try. */
   at(axis: 0 | 1, number: number): readonly (readonly Stored[])[] | null {
+    if (number > 0) return this.#tile(axis, number);
+    this.#origin ??= { stored: this.#tile(0, 0) };
+    return this.#origin.stored;
+  }
+
+  #tile(axis: 0 | 1, number: number): readonly (readonly Stored[])[] | null {
     const states: Stored[][] = [];
     const env = new Map<string, number>();
     const tile = (): boolean => {
@@ -293,7 +300,9 @@ function axisFault(work: WorkTiles, axis: 0 | 1, limits: readonly [number, numbe
       next = box[axis].to + (count - 1 - i) * (begins - start);
       break;
     }
-    for (const [s, stored] of own === shape ? [] : states.entries()) {
+    // The first tile is the first along both axes.
+    const known = own === shape || (axis === 1 && i === 0);
+    for (const [s, stored] of known ? [] : states.entries()) {
       const fault = tileFault(stored, boxes[s] ?? box, ends);
       if (fault !== null) return fault;
     }
