@@ -13,7 +13,7 @@ import { type Stage, type Stmt, stages, type TileProgram } from "./types.ts";
 
 export interface ParsedProgram {
   readonly program: TileProgram;
-  /** Where each statement, buffer and ring of the program begins, by object identity: verifiers put it into diagnostics. */
+  /** Where each statement and declaration of the program begins, by object identity: verifiers put it into diagnostics. */
   readonly locations: ReadonlyMap<object, SourceLocation>;
 }
 
@@ -23,7 +23,7 @@ export function parseProgram(text: string): Checked<TileProgram> {
   return parsed.ok ? ok(parsed.value.program) : parsed;
 }
 
-/** The same, with the place of every statement, buffer and ring. */
+/** The same, with the place of every statement and declaration. */
 export function parseProgramWithLocations(text: string): Checked<ParsedProgram> {
   const c = new Cursor(text);
   const program = whole(c);

@@ -191,6 +191,7 @@ export const declarations: Readonly<Record<string, DeclarationSyntax>> = {
       `launch threads=${launch.threads} cluster=${launch.cluster.join("x")}${launch.pair ? " pair" : ""}${launch.pdl ? " pdl" : ""}${launch.earlyProducerStart ? " earlyProducerStart" : ""}${launch.nonPortableCluster ? " nonPortableCluster" : ""}`,
     ],
     parse: (c, head) => {
+      const { offset } = c.peek();
       c.expect("threads", "after 'launch'");
       c.expect("=", "after 'threads'");
       const threads = c.integer("the number of threads", 1, 1024);
@@ -214,6 +215,7 @@ export const declarations: Readonly<Record<string, DeclarationSyntax>> = {
         ...(early ? { earlyProducerStart: early } : {}),
         ...(wide ? { nonPortableCluster: wide } : {}),
       };
+      c.locations.set(head.launch, c.scanner.locate(offset));
     },
   },
   nest: {
@@ -225,7 +227,9 @@ export const declarations: Readonly<Record<string, DeclarationSyntax>> = {
       const axis = c.oneOf(["m", "n", "k"], "axis");
       if (head.nest[axis] !== null)
         c.fail(token, parseCodes.repeated, `the nest of axis ${axis} is given twice`, "keep one");
-      head.nest[axis] = parseModes(c);
+      const factors = parseModes(c);
+      head.nest[axis] = factors;
+      c.locations.set(factors, c.scanner.locate(token.offset));
     },
   },
   directive: {

@@ -180,7 +180,24 @@ function pathOf(at: Fault["at"]): string {
   return "init" in at ? "workspace" : "fields" in at ? "row" : "memory";
 }
 
-/** What a name in a fault stands for: `%ring`, `role math`, `math of block 1`. Null where nothing of the program has it. */
+/** Names of what is no statement, buffer or ring. Of memory that nothing declares its largest tile. */
+const named: Readonly<Record<string, (program: TileProgram) => object | undefined | null>> = {
+  launch: ({ launch }) => launch,
+  nest: ({ nest }) => nest?.m,
+  "nest m": ({ nest }) => nest?.m,
+  "nest n": ({ nest }) => nest?.n,
+  "nest k": ({ nest }) => nest?.k,
+  memory: ({ machine }) => machine?.memory,
+  shared: ({ machine, buffers }) => machine?.memory ?? largest(buffers, "shared"),
+  tensor: ({ machine, buffers }) => machine?.memory ?? largest(buffers, "tensor"),
+};
+
+const largest = (buffers: readonly Buffer[], space: Buffer["space"]): Buffer | undefined =>
+  buffers.filter((b) => b.space === space).sort((a, b) => slotElements(b) - slotElements(a))[0];
+
+const slotElements = ({ shape, slots }: Buffer): number => shape[0] * shape[1] * slots;
+
+/** What a name in a fault stands for: `%ring`, `role math`, `math of block 1`, `nest m`. Null where nothing of the program has it. */
 export function namedIn(program: TileProgram, name: string): object | null {
   const declared = /^%(\w+)/.exec(name)?.[1];
   if (declared !== undefined)
@@ -189,6 +206,7 @@ export function namedIn(program: TileProgram, name: string): object | null {
         (one) => one.name === declared,
       ) ?? null
     );
+  if (Object.hasOwn(named, name)) return named[name]?.(program) ?? null;
   const role = /^(?:role )?(\w+)(?: of block \d+)?$/.exec(name)?.[1];
   return eachStmt(program.body).find((s) => s.kind === "role" && s.name === role) ?? null;
 }
