@@ -2,7 +2,13 @@
  * Diagnostic codes of the command line and its files (7xxx), one meaning each, never reused.
  * The other ranges belong to the packages that raise them.
  */
-import type { Diagnostic, DiagnosticKind, SourceLocation } from "@tilewright/core";
+import {
+  type Checked,
+  type Diagnostic,
+  type DiagnosticKind,
+  err,
+  type SourceLocation,
+} from "@tilewright/core";
 
 interface CodeRow {
   readonly code: `TW7${string}`;
@@ -79,3 +85,7 @@ export function problemWith(
 ): Diagnostic {
   return { code: row.code, kind: row.kind, at, message, ...more };
 }
+
+/** One such diagnostic as the reason why there is no value. */
+export const failWith = (...problem: Parameters<typeof problemWith>): Checked<never> =>
+  err([problemWith(...problem)]);

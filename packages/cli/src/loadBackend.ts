@@ -4,7 +4,7 @@ import { join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import { type Checked, err, ok } from "@tilewright/core";
 import { type Backend, type Compiler, createCompiler } from "@tilewright/ir";
-import { codes, problemWith } from "./codes.ts";
+import { codes, failWith, problemWith } from "./codes.ts";
 import { compilerOf } from "./compiler.ts";
 import type { Context } from "./context.ts";
 import { version } from "./version.ts";
@@ -100,11 +100,9 @@ export async function loadBackend(context: Context, name: string): Promise<Check
     loaded = await import(pathToFileURL(locate(context.cwd, name)).href);
   } catch (error) {
     const why = error instanceof Error ? (error.message.split(/\n| imported from /)[0] ?? "") : String(error);
-    return err([
-      problemWith(codes.badBackend, name, `${name} does not load: ${why}`, {
-        hint: "a path is relative to the working directory; a package must be installed there",
-      }),
-    ]);
+    return failWith(codes.badBackend, name, `${name} does not load: ${why}`, {
+      hint: "a path is relative to the working directory; a package must be installed there",
+    });
   }
   const exported = isObject(loaded) ? loaded.default : undefined;
   return checkBackend(

@@ -3,8 +3,7 @@
  * what several warps contend for. A schedule decides everything, so that it can be run again.
  */
 import type { DevicePointer, Finding, LaunchReport } from "./api.ts";
-import type { Instruction } from "./load/types.ts";
-import { lineOf } from "./load/types.ts";
+import { type Instruction, lineOf } from "./load/types.ts";
 import type { Stretch, Switch } from "./machine/interleave.ts";
 
 export interface SearchOptions {

@@ -6,12 +6,11 @@ import {
   type DType,
   dtypes,
   encodeArray,
-  err,
   makeStorage,
   ok,
   type Storage,
 } from "@tilewright/core";
-import { codes, problemWith } from "../codes.ts";
+import { codes, failWith, problemWith } from "../codes.ts";
 
 /**
  * An operand's elements in its layout: the array that holds them in memory (`Uint16Array` of bf16 and f16, see {@link pack}), their bytes, or numbers, which are
@@ -42,7 +41,7 @@ export function bytesOfNumbers(
   { dtype, bytes, shape }: Wanted,
 ): Checked<Uint8Array> {
   const fail = (message: string, hint: string): Checked<never> =>
-    err([problemWith(codes.badArgument, name, `${name} ${message}`, { hint })]);
+    failWith(codes.badArgument, name, `${name} ${message}`, { hint });
   const stored = makeStorage(dtype, 0).constructor.name;
   const fitting = `${name}: a ${stored} of ${shape}, its bytes, or an array of numbers`;
   const elements = Math.floor((bytes * 8) / dtypes[dtype].bits);

@@ -9,7 +9,7 @@ import { type Checked, diagnosticsOfIssues, err, ok, type Problem } from "@tilew
 import type { Attention } from "@tilewright/ir";
 import { type Estimate, medianEstimate, type Regime, type Summary, summarise } from "@tilewright/runtime";
 import { z } from "zod";
-import { codes, problemWith } from "../codes.ts";
+import { codes, failWith } from "../codes.ts";
 import type { BenchPorts } from "./ports.ts";
 
 const lineSchema = z.strictObject({
@@ -49,11 +49,9 @@ export async function askProgram(
   const input = JSON.stringify({ version: 1, problems: [problem], ...wish });
   const ended = await ports.program(command, `${input}\n`, timeoutMs);
   const failure = (message: string) =>
-    err([
-      problemWith(codes.peerFailed, `--vs ${command}`, message, {
-        hint: "it reads one JSON object and prints one JSON line a problem; tilewright bench --help",
-      }),
-    ]);
+    failWith(codes.peerFailed, `--vs ${command}`, message, {
+      hint: "it reads one JSON object and prints one JSON line a problem; tilewright bench --help",
+    });
   if (ended.kind === "failed") return failure(`the peer does not start: ${ended.reason}`);
   if (ended.kind === "hung") return failure(`the peer did not end within ${timeoutMs / 1000} s`);
   if (ended.code !== 0) {

@@ -10,7 +10,7 @@ import {
 } from "@tilewright/core";
 import type { Artifact } from "@tilewright/ir";
 import type { BenchJob, InputKind, Regime } from "@tilewright/runtime";
-import { codes, problemWith } from "../codes.ts";
+import { codes, failWith, problemWith } from "../codes.ts";
 import { compileRequest } from "../compile/source.ts";
 import { compilerOf } from "../compiler.ts";
 import type { Context } from "../context.ts";
@@ -64,7 +64,7 @@ export function shapesOf(context: Context, args: PlanArgs): Checked<readonly Sha
   const given = (["m", "n", "k"] as const).filter((name) => args[name] !== undefined);
   if (given.length > 0) {
     const message = `--shapes states the sizes; ${given.map((name) => `-${name}`).join(", ")} would contradict it`;
-    return err([problemWith(codes.conflict, "--shapes", message, { hint: "keep one of them" })]);
+    return failWith(codes.conflict, "--shapes", message, { hint: "keep one of them" });
   }
   return readShapes(context, args.shapes, args.groups ?? null);
 }
@@ -135,7 +135,7 @@ function rowsOf(problem: Problem, text: string | undefined): Checked<readonly nu
   if (groups !== null) return err([groups]);
   return text === undefined
     ? ok(null)
-    : err([problemWith(codes.conflict, "--rows", "are those of experts", { hint: "add --experts COUNT" })]);
+    : failWith(codes.conflict, "--rows", "are those of experts", { hint: "add --experts COUNT" });
 }
 
 /** `simt/sm_80`, with a number where several schedules compete. */

@@ -1,6 +1,6 @@
 /** What `bench` touches of the machine, so that its tests run on fakes. */
 import { spawn } from "node:child_process";
-import { type Checked, type Diagnostic, err, ok } from "@tilewright/core";
+import { type Checked, type Diagnostic, ok } from "@tilewright/core";
 import {
   type Bench,
   type CublasLt,
@@ -9,7 +9,7 @@ import {
   openIsolatedBench,
   openKoffiCublasLt,
 } from "@tilewright/runtime";
-import { codes, problemWith } from "../codes.ts";
+import { codes, failWith } from "../codes.ts";
 import type { Session } from "../kit/command.ts";
 
 /** How a program ended that was given its input. */
@@ -104,7 +104,7 @@ export async function peersOf(
   const names = args.vs ?? ["cublas"];
   const commands = names.filter((name) => name !== "cublas" && name !== "none");
   if (names.includes("none") && names.length > 1)
-    return err([problemWith(codes.conflict, "--vs", "none stands alone", { hint: "leave it out" })]);
+    return failWith(codes.conflict, "--vs", "none stands alone", { hint: "leave it out" });
   if (!names.includes("cublas")) return ok({ cublas: null, commands });
   const found = await ports.cublas({ library: args.cublaslt, env: session.context.env });
   if (found.ok) return ok({ cublas: found.value.library, commands });

@@ -1,7 +1,7 @@
 /** The problem sizes to measure: a file of named groups, or a list on the command line. */
 import { type Checked, diagnosticsOfIssues, err, ok } from "@tilewright/core";
 import { z } from "zod";
-import { codes, problemWith } from "../codes.ts";
+import { codes, failWith, problemWith } from "../codes.ts";
 import type { Context } from "../context.ts";
 import { readJson } from "../files/json.ts";
 
@@ -37,11 +37,9 @@ export function readShapes(
 ): Checked<readonly Shape[]> {
   if (inline.test(source)) return readList(source);
   if (almostInline.test(source))
-    return err([
-      problemWith(codes.badValue, "--shapes", `${source} is neither a file nor a list of sizes`, {
-        hint: "sizes are MxNxK,MxNxK",
-      }),
-    ]);
+    return failWith(codes.badValue, "--shapes", `${source} is neither a file nor a list of sizes`, {
+      hint: "sizes are MxNxK,MxNxK",
+    });
   const json = readJson(context, source);
   if (!json.ok) return json;
   const parsed = shapesSchema.safeParse(json.value);
@@ -52,14 +50,12 @@ export function readShapes(
     [number, number, number][],
   ][];
   if (named.length === 0)
-    return err([
-      problemWith(codes.badJson, source, `${source} holds no group of sizes`, { hint: schemaHint }),
-    ]);
+    return failWith(codes.badJson, source, `${source} holds no group of sizes`, { hint: schemaHint });
   const known = named.map(([name]) => name);
   const unknown = (groups ?? []).filter((name) => !known.includes(name));
   if (unknown.length > 0) {
     const message = `${source} has no group ${unknown.join(", ")}`;
-    return err([problemWith(codes.badValue, "--groups", message, { hint: `it has ${known.join(", ")}` })]);
+    return failWith(codes.badValue, "--groups", message, { hint: `it has ${known.join(", ")}` });
   }
   return ok(
     named

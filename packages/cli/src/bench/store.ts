@@ -2,7 +2,7 @@
 import { existsSync } from "node:fs";
 import { resolve } from "node:path";
 import { type Checked, type Diagnostic, diagnosticsOfIssues, err, ok } from "@tilewright/core";
-import { codes, problemWith } from "../codes.ts";
+import { codes, failWith, problemWith } from "../codes.ts";
 import type { Context } from "../context.ts";
 import { writeFiles } from "../files/atomic.ts";
 import { readText } from "../files/read.ts";
@@ -34,11 +34,9 @@ function readRecord(line: string, path: string, number: number): Checked<BenchRe
   const at = `${path}:${number}`;
   const value = parse(line);
   if (value === undefined)
-    return err([
-      problemWith(codes.badJson, at, "the line is not JSON", {
-        location: { line: number, column: 1, file: path },
-      }),
-    ]);
+    return failWith(codes.badJson, at, "the line is not JSON", {
+      location: { line: number, column: 1, file: path },
+    });
   const parsed = benchRecordSchema.safeParse(value);
   if (parsed.success) return ok(parsed.data);
   return err(

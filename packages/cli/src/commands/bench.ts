@@ -19,15 +19,22 @@ import { writeFiles } from "../files/atomic.ts";
 import { readJson } from "../files/json.ts";
 import { type Command, defineCommand, type Session } from "../kit/command.ts";
 import { exitCodeFor, exitCodes } from "../kit/exit.ts";
-import { choice, list, number, optionalArgument, seed, switchOn, text, toggle } from "../kit/flags.ts";
+import {
+  choice,
+  grouped,
+  list,
+  number,
+  optionalArgument,
+  seed,
+  switchOn,
+  text,
+  toggle,
+} from "../kit/flags.ts";
 import { toCsv } from "../output/csv.ts";
 import { compileFlags, problemFlags } from "../request/flags.ts";
 import { furtherFaults } from "../request/request.ts";
 import { hopeless } from "../tune/measure.ts";
 import { tellChoice } from "../tuned/choice.ts";
-
-const measuring = "Measuring";
-const results = "Results";
 
 const args = z.strictObject({
   first: optionalArgument(
@@ -37,72 +44,55 @@ const args = z.strictObject({
   second: optionalArgument("the newer results file, for --compare", "NEW.jsonl"),
   ...problemFlags,
   ...compileFlags,
-  shapes: text("sizes: a JSON file of named groups (tilewright schema shapes), or MxNxK,MxNxK", {
-    hint: "FILE|MxNxK,…",
-    group: measuring,
+  ...grouped("Measuring", {
+    shapes: text(
+      "sizes: a JSON file of named groups (tilewright schema shapes), or MxNxK,MxNxK",
+      "FILE|MxNxK,…",
+    ),
+    groups: list("only these groups of the shapes file", null),
+    rows: text(
+      "rows of experts as device memory has them: offsets, or counts (default: as even as they can be)",
+      "INT,INT,…",
+    ),
+    vs: list(
+      "peers: cublas, none, or commands that print times (default: cublas where it is found)",
+      null,
+      "cublas[,COMMAND]",
+    ),
+    cublaslt: text(
+      "libcublasLt to use (default: TILEWRIGHT_CUBLASLT, the loader's path, Python's nvidia wheels, the toolkit)",
+      "PATH",
+    ),
+    algorithms: number("how many algorithms of cuBLASLt to try (default 8)", "N"),
+    regime: choice(
+      "idle gaps between samples (default, the one to rank by), strict alternation, sustained blocks, or all",
+      [...regimes, "all"],
+    ),
+    inputs: choice(
+      "numbers in A and B (default normal); others draw less power and are labelled",
+      inputKinds,
+    ),
+    seed: seed("of the inputs and of the order of launches", 1),
+    seconds: number("device time of each regime of each problem (default 1)", "S"),
+    warmup: number("device time before the first sample (default 0.2)", "S"),
+    device: choice("cuda or auto: a GPU; the emulator has no speed", ["auto", "cuda", "emulator"]),
+    gpu: number("which GPU, among those CUDA_VISIBLE_DEVICES leaves (default 0)", "INDEX"),
+    isolation: switchOn("measure in a process of its own, which a hang or a fault cannot leave"),
+    timeout: number("seconds after which a problem's process is stopped (default 120)", "S"),
+    job: text(
+      "measure what this file says, in this process: how a failed measurement is repeated",
+      "FILE.json",
+    ),
   }),
-  groups: list("only these groups of the shapes file", null, { group: measuring }),
-  rows: text(
-    "rows of experts as device memory has them: offsets, or counts (default: as even as they can be)",
-    {
-      hint: "INT,INT,…",
-      group: measuring,
-    },
-  ),
-  vs: list("peers: cublas, none, or commands that print times (default: cublas where it is found)", null, {
-    hint: "cublas[,COMMAND]",
-    group: measuring,
-  }),
-  cublaslt: text(
-    "libcublasLt to use (default: TILEWRIGHT_CUBLASLT, the loader's path, Python's nvidia wheels, the toolkit)",
-    {
-      hint: "PATH",
-      group: measuring,
-    },
-  ),
-  algorithms: number("how many algorithms of cuBLASLt to try (default 8)", { hint: "N", group: measuring }),
-  regime: choice(
-    "idle gaps between samples (default, the one to rank by), strict alternation, sustained blocks, or all",
-    [...regimes, "all"],
-    { group: measuring },
-  ),
-  inputs: choice("numbers in A and B (default normal); others draw less power and are labelled", inputKinds, {
-    group: measuring,
-  }),
-  seed: seed("of the inputs and of the order of launches", 1, { group: measuring }),
-  seconds: number("device time of each regime of each problem (default 1)", { hint: "S", group: measuring }),
-  warmup: number("device time before the first sample (default 0.2)", { hint: "S", group: measuring }),
-  device: choice("cuda or auto: a GPU; the emulator has no speed", ["auto", "cuda", "emulator"], {
-    group: measuring,
-  }),
-  gpu: number("which GPU, among those CUDA_VISIBLE_DEVICES leaves (default 0)", {
-    hint: "INDEX",
-    group: measuring,
-  }),
-  isolation: switchOn("measure in a process of its own, which a hang or a fault cannot leave", {
-    group: measuring,
-  }),
-  timeout: number("seconds after which a problem's process is stopped (default 120)", {
-    hint: "S",
-    group: measuring,
-  }),
-  job: text("measure what this file says, in this process: how a failed measurement is repeated", {
-    hint: "FILE.json",
-    group: measuring,
-  }),
-  csv: toggle("one line of comma-separated values a kernel instead of text; FILE.jsonl --csv: of that file", {
-    group: results,
-  }),
-  out: text("write results to this file, one JSON object a line", { hint: "FILE.jsonl", group: results }),
-  resume: toggle("go on with --out: leave out what it holds already", { group: results }),
-  compare: toggle("say what changed between two results files beyond their noise", { group: results }),
-  plot: text("draw speed over size as SVG, of what was measured or of a results file", {
-    hint: "FILE.svg",
-    group: results,
-  }),
-  minRatio: number("end with exit code 6 when a candidate's ratio to a peer is below this", {
-    hint: "X",
-    group: results,
+  ...grouped("Results", {
+    csv: toggle(
+      "one line of comma-separated values a kernel instead of text; FILE.jsonl --csv: of that file",
+    ),
+    out: text("write results to this file, one JSON object a line", "FILE.jsonl"),
+    resume: toggle("go on with --out: leave out what it holds already"),
+    compare: toggle("say what changed between two results files beyond their noise"),
+    plot: text("draw speed over size as SVG, of what was measured or of a results file", "FILE.svg"),
+    minRatio: number("end with exit code 6 when a candidate's ratio to a peer is below this", "X"),
   }),
 });
 type Args = z.output<typeof args>;

@@ -1,9 +1,9 @@
 /** `tilewright check`: which kernels of a folder the emulator can run. */
 import { readdirSync, statSync } from "node:fs";
 import { join, resolve } from "node:path";
-import { type Checked, type Diagnostic, err, ok } from "@tilewright/core";
+import { type Checked, type Diagnostic, ok } from "@tilewright/core";
 import { z } from "zod";
-import { codes, problemWith } from "../codes.ts";
+import { codes, failWith } from "../codes.ts";
 import type { Context } from "../context.ts";
 import { readEntries } from "../emulation/entries.ts";
 import { defineCommand } from "../kit/command.ts";
@@ -19,7 +19,7 @@ const deepest = 8;
 function textsIn(context: Context, path: string): Checked<readonly string[]> {
   const status = statSync(resolve(context.cwd, path), { throwIfNoEntry: false });
   if (status === undefined)
-    return err([problemWith(codes.unreadable, path, `cannot read ${path}: there is no such file or folder`)]);
+    return failWith(codes.unreadable, path, `cannot read ${path}: there is no such file or folder`);
   if (!status.isDirectory()) return ok([path]);
   const walk = (folder: string, depth: number): readonly string[] =>
     readdirSync(resolve(context.cwd, folder), { withFileTypes: true })
@@ -31,7 +31,7 @@ function textsIn(context: Context, path: string): Checked<readonly string[]> {
       });
   const found = walk(path, 0);
   if (found.length > 0) return ok(found);
-  return err([problemWith(codes.unreadable, path, `there is no .ptx file in ${path}`)]);
+  return failWith(codes.unreadable, path, `there is no .ptx file in ${path}`);
 }
 
 /** One kernel, or a text that does not load at all. */

@@ -11,7 +11,7 @@ import { writeFiles } from "../files/atomic.ts";
 import { sha256 } from "../files/hash.ts";
 import { defineCommand, type Session } from "../kit/command.ts";
 import { exitCodes } from "../kit/exit.ts";
-import { choice, list, text, toggle } from "../kit/flags.ts";
+import { choice, grouped, list, text, toggle } from "../kit/flags.ts";
 import { compileLibrary, libraryFlags } from "../library/command.ts";
 import { formatBytes } from "../output/format.ts";
 import { renderTable } from "../output/table.ts";
@@ -19,33 +19,30 @@ import { compileFlags, gpuFlag, problemFlags } from "../request/flags.ts";
 import { furtherFaults } from "../request/request.ts";
 import { choiceData, tellChoice } from "../tuned/choice.ts";
 
-const group = "Results";
-
 const args = z.strictObject({
   ...problemFlags,
   ...compileFlags,
   ...gpuFlag,
   ...sourceFlags,
-  emit: list("what to write (default ptx,manifest); cubin needs ptxas, ir is one file a stage", emitFormats, {
-    hint: "ptx,manifest,cubin,ir",
-    group,
+  ...grouped("Results", {
+    emit: list(
+      "what to write (default ptx,manifest); cubin needs ptxas, ir is one file a stage",
+      emitFormats,
+      "ptx,manifest,cubin,ir",
+    ),
+    cubins: list(
+      "architectures that cubin assembles for (default: --arch); later GPUs than the text's work",
+      null,
+      "sm_80,…",
+    ),
+    out: text("folder to write to (default .); - is standard output, for one text", {
+      aliases: ["o"],
+      hint: "DIR",
+    }),
+    ir: choice("print the program at the end of this stage, and write nothing", stages),
+    bare: toggle("PTX without comments and .loc, which name the line of the machine text"),
+    printPasses: toggle("print what each pass changed, as unified diffs, and write nothing"),
   }),
-  cubins: list(
-    "architectures that cubin assembles for (default: --arch); later GPUs than the text's work",
-    null,
-    {
-      hint: "sm_80,…",
-      group,
-    },
-  ),
-  out: text("folder to write to (default .); - is standard output, for one text", {
-    aliases: ["o"],
-    hint: "DIR",
-    group,
-  }),
-  ir: choice("print the program at the end of this stage, and write nothing", stages, { group }),
-  bare: toggle("PTX without comments and .loc, which name the line of the machine text", { group }),
-  printPasses: toggle("print what each pass changed, as unified diffs, and write nothing", { group }),
   ...libraryFlags,
 });
 type Args = z.output<typeof args>;

@@ -7,7 +7,7 @@ import { disassemble, nvdisasmVersion } from "../tools/nvdisasm.ts";
 import { ptxasVersion } from "../tools/ptxas.ts";
 
 const args = z.strictObject({
-  port: number("port to listen on (default: a free one)", { hint: "N" }),
+  port: number("port to listen on (default: a free one)", "N"),
 });
 
 export const explore = defineCommand({

@@ -1,15 +1,15 @@
 /** `tilewright ladder`: a kernel built up from schedules alone, each step beside the one before. */
-import { type Checked, type Diagnostic, err, type Gpu, gpuFor, ok } from "@tilewright/core";
+import { type Checked, type Diagnostic, type Gpu, gpuFor, ok } from "@tilewright/core";
 import { printAttention } from "@tilewright/ir";
 import type { chooseDevice } from "@tilewright/runtime";
 import { z } from "zod";
 import type { BenchPorts } from "../bench/ports.ts";
-import { codes, problemWith } from "../codes.ts";
+import { codes, failWith } from "../codes.ts";
 import { compilerOf } from "../compiler.ts";
 import { sha256 } from "../files/hash.ts";
 import { type Command, defineCommand, type Session } from "../kit/command.ts";
 import { exitCodes } from "../kit/exit.ts";
-import { choice, count, number, optionalArgument, seed, text, toggle } from "../kit/flags.ts";
+import { choice, count, grouped, number, optionalArgument, seed, text, toggle } from "../kit/flags.ts";
 import { countLadder } from "../ladder/emulate.ts";
 import { measureLadder } from "../ladder/measure.ts";
 import { type PlannedLadder, planLadders, usualLadderArch } from "../ladder/plan.ts";
@@ -21,33 +21,28 @@ import { compileFlags, problemFlags } from "../request/flags.ts";
 import { furtherFaults } from "../request/request.ts";
 import { openRunDevice } from "../run/device.ts";
 
-const group = "Execution";
-
 const args = z.strictObject({
   name: optionalArgument("which ladder (default: all of the first backend that has any)", "NAME"),
   ...problemFlags,
   arch: compileFlags.arch,
   backend: compileFlags.backend,
-  device: choice(
-    "where to run: auto takes a GPU that fits, else the emulator (default auto); none: nothing runs, times are predicted",
-    ["auto", "cuda", "emulator", "none"],
-    { group },
-  ),
-  vs: choice(
-    "measure cuBLASLt beside the steps, or nothing (default: cublas where it is found)",
-    ["cublas", "none"],
-    {
-      group,
-    },
-  ),
-  seed: seed("of the inputs and of the order of launches", 1, { group }),
-  seconds: number("device time of each ladder on a GPU (default 2)", { hint: "S", group }),
-  timeout: count("seconds after which a measurement is stopped (default 300)", 86_400, {
-    hint: "SECONDS",
-    group,
+  ...grouped("Execution", {
+    device: choice(
+      "where to run: auto takes a GPU that fits, else the emulator (default auto); none: nothing runs, times are predicted",
+      ["auto", "cuda", "emulator", "none"],
+    ),
+    vs: choice("measure cuBLASLt beside the steps, or nothing (default: cublas where it is found)", [
+      "cublas",
+      "none",
+    ]),
+    seed: seed("of the inputs and of the order of launches", 1),
+    seconds: number("device time of each ladder on a GPU (default 2)", "S"),
+    timeout: count("seconds after which a measurement is stopped (default 300)", 86_400, "SECONDS"),
+    cublaslt: text("libcublasLt to use, as in bench", "PATH"),
   }),
-  cublaslt: text("libcublasLt to use, as in bench", { hint: "PATH", group }),
-  csv: toggle("one line of comma-separated values a step instead of text", { group: "Output" }),
+  ...grouped("Output", {
+    csv: toggle("one line of comma-separated values a step instead of text"),
+  }),
 });
 type Args = z.output<typeof args>;
 
@@ -195,9 +190,7 @@ async function cublasOf(session: Session, args: Args, ports: BenchPorts): Promis
 async function climb(session: Session, args: Args, ports: LadderPorts): Promise<Checked<Climbed>> {
   const [arch = usualLadderArch(compilerOf(session.context), args), ...others] = args.arch ?? [];
   if (others.length > 0)
-    return err([
-      problemWith(codes.conflict, "--arch", "a ladder takes one architecture", { hint: `--arch ${arch}` }),
-    ]);
+    return failWith(codes.conflict, "--arch", "a ladder takes one architecture", { hint: `--arch ${arch}` });
   const {
     arch: _arch,
     device: kind = "auto",
@@ -210,7 +203,7 @@ async function climb(session: Session, args: Args, ports: LadderPorts): Promise<
     ...wishes
   } = args;
   if (seconds !== undefined && !(seconds > 0))
-    return err([problemWith(codes.badValue, "--seconds", `${seconds} is not above 0`)]);
+    return failWith(codes.badValue, "--seconds", `${seconds} is not above 0`);
   // Before any device is looked for: a wrong name should say so on every machine.
   const small = planLadders(session.context, wishes, arch, "emulator");
   if (!small.ok) return small;

@@ -1,24 +1,15 @@
 /** `tilewright plan`: why this schedule, and what to expect of it, without a GPU. */
-import {
-  type Checked,
-  err,
-  findGpu,
-  type Gpu,
-  gpuFor,
-  ok,
-  printProblem,
-  type Target,
-} from "@tilewright/core";
+import { type Checked, findGpu, type Gpu, gpuFor, ok, printProblem, type Target } from "@tilewright/core";
 import { type Artifact, printAttention } from "@tilewright/ir";
 import { z } from "zod";
-import { codes, problemWith } from "../codes.ts";
+import { codes, failWith } from "../codes.ts";
 import { compileFrom, compileRequest, sourceFlags } from "../compile/source.ts";
 import { compilerOf } from "../compiler.ts";
 import type { Context } from "../context.ts";
 import { writeFiles } from "../files/atomic.ts";
 import { defineCommand, type Session } from "../kit/command.ts";
 import { exitCodes } from "../kit/exit.ts";
-import { text, toggle } from "../kit/flags.ts";
+import { grouped, text, toggle } from "../kit/flags.ts";
 import { briefSchedule } from "../output/schedule.ts";
 import { bankMaps } from "../plan/bankMaps.ts";
 import { checkGpu, type Plan, planOf, verdicts } from "../plan/plan.ts";
@@ -34,20 +25,16 @@ const args = z.strictObject({
   ...problemFlags,
   ...compileFlags,
   ...sourceFlags,
-  gpu: text(
-    "GPU to choose and plan for (default: the first known of the architecture, with a choice for an H200); tilewright targets --gpus",
-    {
-      hint: "NAME",
-      group: "Planning",
-    },
-  ),
-  smem: toggle(
-    "map each shared-memory access of a warp, lanes by banks, without and with its padding or swizzle",
-    {
-      group: "Planning",
-    },
-  ),
-  svg: text("draw the maps of --smem into a file", { hint: "FILE", group: "Planning" }),
+  ...grouped("Planning", {
+    gpu: text(
+      "GPU to choose and plan for (default: the first known of the architecture, with a choice for an H200); tilewright targets --gpus",
+      "NAME",
+    ),
+    smem: toggle(
+      "map each shared-memory access of a warp, lanes by banks, without and with its padding or swizzle",
+    ),
+    svg: text("draw the maps of --smem into a file", "FILE"),
+  }),
 });
 type Args = z.output<typeof args>;
 
@@ -55,11 +42,9 @@ type Args = z.output<typeof args>;
 function gpuOf(name: string | undefined, target: Target): Checked<Gpu> {
   const gpu = name === undefined ? gpuFor(target.arch) : findGpu(name);
   if (gpu === null)
-    return err([
-      problemWith(codes.missing, "--gpu", `no GPU of ${target.arch} is known`, {
-        hint: "name one that runs it: tilewright targets --gpus",
-      }),
-    ]);
+    return failWith(codes.missing, "--gpu", `no GPU of ${target.arch} is known`, {
+      hint: "name one that runs it: tilewright targets --gpus",
+    });
   const found: Checked<Gpu> = "ok" in gpu ? gpu : ok(gpu);
   if (!found.ok) return found;
   const fits = checkGpu(found.value, target);

@@ -1,37 +1,35 @@
 /** `tilewright tune-worker`: this machine's GPU measures for searches that run elsewhere. */
-import { type Diagnostic, err } from "@tilewright/core";
+import type { Diagnostic } from "@tilewright/core";
 import { z } from "zod";
 import { type BenchPorts, peersOf, withoutEmulator } from "../bench/ports.ts";
-import { codes, problemWith } from "../codes.ts";
+import { codes, failWith, problemWith } from "../codes.ts";
 import { modelOf, queuePlace } from "../fleet/queue.ts";
 import { serveFleet } from "../fleet/worker.ts";
 import { type Command, defineCommand, type Session } from "../kit/command.ts";
 import { exitCodes } from "../kit/exit.ts";
-import { list, number, text } from "../kit/flags.ts";
+import { grouped, list, number, text } from "../kit/flags.ts";
 import { plural } from "../output/format.ts";
 import { durationOf } from "../tune/duration.ts";
 
-const group = "Tuning";
-
-const args = z.strictObject({
-  queue: text("the Redis or Valkey server that tilewright tune puts batches on", { hint: "URL", group }),
-  gpu: number("which GPU, among those CUDA_VISIBLE_DEVICES leaves (default 0)", { hint: "INDEX", group }),
-  vs: list("cublas, or none (default: cublas where it is found)", ["cublas", "none"], { group }),
-  cublaslt: text("libcublasLt to use (default: as tilewright bench looks for it)", { hint: "PATH", group }),
-  timeout: number("seconds after which a batch's process is stopped (default 60)", { hint: "S", group }),
-  idle: text("end after so long without a batch: 90s, 10m, 2h (default: never)", { hint: "TIME", group }),
-});
+const args = z.strictObject(
+  grouped("Tuning", {
+    queue: text("the Redis or Valkey server that tilewright tune puts batches on", "URL"),
+    gpu: number("which GPU, among those CUDA_VISIBLE_DEVICES leaves (default 0)", "INDEX"),
+    vs: list("cublas, or none (default: cublas where it is found)", ["cublas", "none"]),
+    cublaslt: text("libcublasLt to use (default: as tilewright bench looks for it)", "PATH"),
+    timeout: number("seconds after which a batch's process is stopped (default 60)", "S"),
+    idle: text("end after so long without a batch: 90s, 10m, 2h (default: never)", "TIME"),
+  }),
+);
 
 async function work(session: Session, given: z.output<typeof args>, ports: BenchPorts): Promise<number> {
   const { gpu: index = 0, timeout = 60 } = given;
   const found: Diagnostic[] = [];
   const place =
     given.queue === undefined
-      ? err([
-          problemWith(codes.missing, "--queue", "where the batches come from", {
-            hint: "--queue redis://HOST:6379",
-          }),
-        ])
+      ? failWith(codes.missing, "--queue", "where the batches come from", {
+          hint: "--queue redis://HOST:6379",
+        })
       : queuePlace(given.queue);
   if (!place.ok) found.push(...place.error);
   const idleMs = given.idle === undefined ? null : durationOf(given.idle);

@@ -14,13 +14,13 @@ import { calibratedNames, type Machine, machineOf, usualMachine } from "@tilewri
 import { type Bench, gpuByDeviceName } from "@tilewright/runtime";
 import { z } from "zod";
 import { type BenchPorts, peersOf, withoutEmulator } from "../bench/ports.ts";
-import { codes, problemWith } from "../codes.ts";
+import { codes, failWith, problemWith } from "../codes.ts";
 import { compilerOf } from "../compiler.ts";
 import { openFleet, type WideBench } from "../fleet/bench.ts";
 import { type QueuePlace, queuePlace } from "../fleet/queue.ts";
 import { type Command, defineCommand, type Session } from "../kit/command.ts";
 import { exitCodeFor, exitCodes } from "../kit/exit.ts";
-import { list, number, seed, switchOn, text, toggle } from "../kit/flags.ts";
+import { grouped, list, number, seed, switchOn, text, toggle } from "../kit/flags.ts";
 import { formatDuration, plural } from "../output/format.ts";
 import { briefSchedule } from "../output/schedule.ts";
 import { renderTable } from "../output/table.ts";
@@ -37,63 +37,47 @@ import { entrySubject, openStore, storePlace } from "../tuned/files.ts";
 import { calibrationsPath, keepCalibration, userMachine } from "../tuned/gpus.ts";
 import { version } from "../version.ts";
 
-const tuning = "Tuning";
-
 const args = z.strictObject({
   ...problemFlags,
-  arch: text("target of the text (default: that of the GPU)", { hint: "sm_80", group: "Compilation" }),
-  backend: text("only schedules of this backend", { hint: "NAME", group: "Compilation" }),
-  tuned: text(
-    "the schedule store to write (default: TILEWRIGHT_TUNED, else tuned.jsonl in ~/.config/tilewright)",
-    { hint: "FILE", group: tuning },
-  ),
-  shapes: text("sizes: a JSON file of named groups (tilewright schema shapes), or MxNxK,MxNxK", {
-    hint: "FILE|MxNxK,…",
-    group: tuning,
+  ...grouped("Compilation", {
+    arch: text("target of the text (default: that of the GPU)", "sm_80"),
+    backend: text("only schedules of this backend", "NAME"),
   }),
-  groups: list("only these groups of the shapes file", null, { group: tuning }),
-  fromLog: text(
-    'problems that a program has logged, a line each: MxNxK, or JSON ({"m": …} or {"problem": {"m": …}}); the most frequent first',
-    { hint: "FILE", group: tuning },
-  ),
-  budget: text("time for all problems: 90s, 10m, 2h (default 60s a problem)", {
-    hint: "TIME",
-    group: tuning,
-  }),
-  calibrate: toggle(
-    "measure the constants of the cost model for this GPU, in place of schedules: some eighty kernels of fixed sizes, kept beside the store and used wherever --gpu names it",
-    { group: tuning },
-  ),
-  resume: toggle(
-    "leave out problems that this version has tuned on this GPU, and candidates that were timed",
-    {
-      group: tuning,
-    },
-  ),
-  vs: list("cublas, or none (default: cublas where it is found)", ["cublas", "none"], { group: tuning }),
-  cublaslt: text("libcublasLt to use (default: as tilewright bench looks for it)", {
-    hint: "PATH",
-    group: tuning,
-  }),
-  gpu: text(
-    "which GPU of this machine, among those CUDA_VISIBLE_DEVICES leaves (default 0); with --queue the model that measures",
-    { hint: "INDEX|NAME", group: tuning },
-  ),
-  queue: text(
-    "measure on other machines: the Redis or Valkey server at which tilewright tune-worker takes batches",
-    { hint: "URL", group: tuning },
-  ),
-  seed: seed("of the inputs and of the order of launches", 1, { group: tuning }),
-  seconds: number("device time that decides between the last of a problem (default 1)", {
-    hint: "S",
-    group: tuning,
-  }),
-  isolation: switchOn("measure in a process of its own, which a hang or a fault cannot leave", {
-    group: tuning,
-  }),
-  timeout: number("seconds after which a batch's process is stopped (default 60)", {
-    hint: "S",
-    group: tuning,
+  ...grouped("Tuning", {
+    tuned: text(
+      "the schedule store to write (default: TILEWRIGHT_TUNED, else tuned.jsonl in ~/.config/tilewright)",
+      "FILE",
+    ),
+    shapes: text(
+      "sizes: a JSON file of named groups (tilewright schema shapes), or MxNxK,MxNxK",
+      "FILE|MxNxK,…",
+    ),
+    groups: list("only these groups of the shapes file", null),
+    fromLog: text(
+      'problems that a program has logged, a line each: MxNxK, or JSON ({"m": …} or {"problem": {"m": …}}); the most frequent first',
+      "FILE",
+    ),
+    budget: text("time for all problems: 90s, 10m, 2h (default 60s a problem)", "TIME"),
+    calibrate: toggle(
+      "measure the constants of the cost model for this GPU, in place of schedules: some eighty kernels of fixed sizes, kept beside the store and used wherever --gpu names it",
+    ),
+    resume: toggle(
+      "leave out problems that this version has tuned on this GPU, and candidates that were timed",
+    ),
+    vs: list("cublas, or none (default: cublas where it is found)", ["cublas", "none"]),
+    cublaslt: text("libcublasLt to use (default: as tilewright bench looks for it)", "PATH"),
+    gpu: text(
+      "which GPU of this machine, among those CUDA_VISIBLE_DEVICES leaves (default 0); with --queue the model that measures",
+      "INDEX|NAME",
+    ),
+    queue: text(
+      "measure on other machines: the Redis or Valkey server at which tilewright tune-worker takes batches",
+      "URL",
+    ),
+    seed: seed("of the inputs and of the order of launches", 1),
+    seconds: number("device time that decides between the last of a problem (default 1)", "S"),
+    isolation: switchOn("measure in a process of its own, which a hang or a fault cannot leave"),
+    timeout: number("seconds after which a batch's process is stopped (default 60)", "S"),
   }),
 });
 type Args = z.output<typeof args>;
@@ -117,7 +101,7 @@ function queueOf({ queue, gpu, ...args }: Args): Checked<Settings["queue"]> {
   if (queue === undefined) {
     if (index) return ok(null);
     const hint = "the first GPU of this machine is 0; --queue URL measures on others";
-    return err([problemWith(codes.badValue, "--gpu", `${gpu} is no index`, { hint })]);
+    return failWith(codes.badValue, "--gpu", `${gpu} is no index`, { hint });
   }
   const found: Diagnostic[] = [];
   const place = queuePlace(queue);
@@ -205,16 +189,14 @@ function placeOf(
   const gpu = gpuByDeviceName(bench.name);
   const wanted = arch ?? gpu?.arch;
   if (wanted === undefined)
-    return err([
-      problemWith(
-        codes.missing,
-        "--arch",
-        `the table of GPUs has no ${bench.name}, so its target is not known`,
-        {
-          hint: "name it: --arch sm_89; tilewright targets lists them",
-        },
-      ),
-    ]);
+    return failWith(
+      codes.missing,
+      "--arch",
+      `the table of GPUs has no ${bench.name}, so its target is not known`,
+      {
+        hint: "name it: --arch sm_89; tilewright targets lists them",
+      },
+    );
   const target = findTarget(wanted);
   if (!target.ok) return target;
   const fits = gpu === null ? ok(true) : checkGpu(gpu, target.value);

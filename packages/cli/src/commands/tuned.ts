@@ -21,32 +21,33 @@ import { sha256 } from "../files/hash.ts";
 import { readText } from "../files/read.ts";
 import { defineCommand, type Session } from "../kit/command.ts";
 import { exitCodes } from "../kit/exit.ts";
-import { choiceArgument, number, optionalArgument, text, toggle } from "../kit/flags.ts";
+import { choiceArgument, grouped, number, optionalArgument, text, toggle } from "../kit/flags.ts";
 import { plural } from "../output/format.ts";
 import { briefSchedule } from "../output/schedule.ts";
 import { renderTable } from "../output/table.ts";
 import { attentionOf } from "../request/attention.ts";
 import { entrySubject, openStore, storePlace, writeStore } from "../tuned/files.ts";
 
-const which = "Which entries";
-const size = (summary: string, hint: string) => number(summary, { aliases: [hint], hint, group: which });
+const size = (summary: string, hint: string) => number(summary, { aliases: [hint], hint });
 
 const args = z.strictObject({
   action: choiceArgument("what to do", ["list", "merge", "prune", "export"], "ACTION"),
   file: optionalArgument("the store to merge into the user's", "FILE.jsonl"),
   tuned: text(
     "the user's store (default: TILEWRIGHT_TUNED, else tuned.jsonl in ~/.config/tilewright); none: only what comes with the compiler",
-    { hint: "FILE|none" },
+    "FILE|none",
   ),
   out: text("export: write to this file instead of standard output", { aliases: ["o"], hint: "FILE.jsonl" }),
   shipped: toggle("export: with what comes with the compiler"),
-  gpu: text("only of this GPU", { hint: "NAME", group: which }),
-  arch: text("only for this target", { hint: "sm_80", group: which }),
-  backend: text("only of this backend", { hint: "NAME", group: which }),
-  dtype: text("only with this element type of A", { hint: "DTYPE", group: which }),
-  m: size("only with these rows of A and D", "M"),
-  n: size("only with these columns of B and D", "N"),
-  k: size("only with these columns of A", "K"),
+  ...grouped("Which entries", {
+    gpu: text("only of this GPU", "NAME"),
+    arch: text("only for this target", "sm_80"),
+    backend: text("only of this backend", "NAME"),
+    dtype: text("only with this element type of A", "DTYPE"),
+    m: size("only with these rows of A and D", "M"),
+    n: size("only with these columns of B and D", "N"),
+    k: size("only with these columns of A", "K"),
+  }),
 });
 type Args = z.output<typeof args>;
 

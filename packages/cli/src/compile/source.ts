@@ -8,23 +8,21 @@ import {
   requestOfAttention,
   usualMachine,
 } from "@tilewright/ir";
-import { codes, problemWith } from "../codes.ts";
+import { codes, failWith, problemWith } from "../codes.ts";
 import { compilerOf } from "../compiler.ts";
 import type { Context } from "../context.ts";
 import { readText } from "../files/read.ts";
-import { text, toggle } from "../kit/flags.ts";
+import { grouped, text, toggle } from "../kit/flags.ts";
 import { problemFlags } from "../request/flags.ts";
 import { buildRequest, type CompileArgs, type ProblemArgs, type Request } from "../request/request.ts";
 
-export const sourceFlags = {
-  from: text("compile this tile program, a text that --ir printed and you edited, instead of a problem", {
-    hint: "FILE.tile",
-    group: "Compilation",
-  }),
-  unproven: toggle("compile --from's program as it is although its protocol or its places are convicted", {
-    group: "Compilation",
-  }),
-};
+export const sourceFlags = grouped("Compilation", {
+  from: text(
+    "compile this tile program, a text that --ir printed and you edited, instead of a problem",
+    "FILE.tile",
+  ),
+  unproven: toggle("compile --from's program as it is although its protocol or its places are convicted"),
+});
 
 type SourceArgs = ProblemArgs &
   CompileArgs & {
@@ -56,9 +54,7 @@ export function compileFrom(context: Context, path: string, args: SourceArgs): C
   );
   if (given.some((key) => key !== "arch" || source.ok)) {
     const message = `a tile program states its problem, target and schedule; ${given.join(", ")} would contradict it`;
-    return err([
-      problemWith(codes.conflict, "--from", message, { hint: "edit the text, or leave --from out" }),
-    ]);
+    return failWith(codes.conflict, "--from", message, { hint: "edit the text, or leave --from out" });
   }
   if (!source.ok) return source;
   const compiled = compileText(compilerOf(context), source.value, args);
@@ -93,11 +89,9 @@ function compileAxes(
 ): Checked<Artifact> {
   const [name, more] = arch ?? [];
   if (name === undefined || more !== undefined)
-    return err([
-      problemWith(codes.missing, "--arch", "a program over axes names no architecture", {
-        hint: "add --arch sm_90a, or another; one",
-      }),
-    ]);
+    return failWith(codes.missing, "--arch", "a program over axes names no architecture", {
+      hint: "add --arch sm_90a, or another; one",
+    });
   const target = findTarget(name);
   if (!target.ok) return target;
   return compiler.compile({

@@ -1,11 +1,9 @@
 /** Flags of everything that runs kernels on the emulator. */
 import type { CheckName, Order, Switch } from "@tilewright/emulator";
-import { choice, count, list, number, seed, text, toggle } from "../kit/flags.ts";
+import { choice, count, grouped, list, number, seed, text, toggle } from "../kit/flags.ts";
 import { plural } from "../output/format.ts";
 import { disableFlag } from "./rules.ts";
 import { suppressFlag } from "./suppressions.ts";
-
-const group = "Emulation";
 
 /** Whose habits a kernel is judged by. */
 const profiles = ["strict", "triton", "cutlass", "nvcc"] as const;
@@ -21,67 +19,60 @@ const checkNames = [
   "async",
 ] as const satisfies readonly CheckName[];
 
-export const emulationFlags = {
+export const emulationFlags = grouped("Emulation", {
   order: choice(
     "when what the PTX memory model leaves open completes: at once (eager, the default), as late as it may (lazy), at random; all: one run of each",
     [...orders, "all"],
-    { group },
   ),
-  seed: seed("seed of random orders and of random inputs", 1, { group }),
-};
+  seed: seed("seed of random orders and of random inputs", 1),
+});
 
 /** Flag of the commands that keep an event log. */
-export const traceFlag = {
+export const traceFlag = grouped("Emulation", {
   trace: text(
     "write what warps, engines and barriers did, for ui.perfetto.dev: of the first run that shows a hazard, else of the first",
-    { hint: "FILE", group },
+    "FILE",
   ),
-};
+});
 
 /** The rules to run; `emulate` calls the flag --check, `run` calls it --hazards. */
 export const hazardFlag = () =>
-  list(`hazards to look for: ${checkNames.join(", ")} (default all)`, ["all", "none", ...checkNames], {
-    hint: "all|none|A,B,…",
-    group,
-  });
+  grouped("Emulation", {
+    hazards: list(
+      `hazards to look for: ${checkNames.join(", ")} (default all)`,
+      ["all", "none", ...checkNames],
+      "all|none|A,B,…",
+    ),
+  }).hazards;
 
 /** Flags of `emulate` alone: it runs a kernel as often as it takes. */
-export const launchFlags = {
-  seeds: count("random orders of so many seeds, from --seed on; --order random unless given", 10_000, {
-    group,
-  }),
-  disable: disableFlag(group),
-  suppress: suppressFlag(group),
-  baseline: text("findings of an earlier run, which do not count", { hint: "FILE", group }),
-  writeBaseline: text("write what was found, as a baseline of later runs", { hint: "FILE", group }),
-  search: toggle("of a small launch, run all interleavings of its warps with few switches, for a failure", {
-    group,
-  }),
-  switches: count("most switches between warps that --search goes through (default 2)", 64, { group }),
-  budget: number("seconds after which --search ends (default 60)", { hint: "SECONDS", group }),
-  writeSchedule: text("write the schedule that --search ended at, with as few switches as show the failure", {
-    hint: "FILE",
-    group,
-  }),
-  replay: text("run one schedule again, which --write-schedule has written", { hint: "FILE", group }),
+export const launchFlags = grouped("Emulation", {
+  seeds: count("random orders of so many seeds, from --seed on; --order random unless given", 10_000),
+  disable: disableFlag(),
+  suppress: suppressFlag(),
+  baseline: text("findings of an earlier run, which do not count", "FILE"),
+  writeBaseline: text("write what was found, as a baseline of later runs", "FILE"),
+  search: toggle("of a small launch, run all interleavings of its warps with few switches, for a failure"),
+  switches: count("most switches between warps that --search goes through (default 2)", 64),
+  budget: number("seconds after which --search ends (default 60)", "SECONDS"),
+  writeSchedule: text(
+    "write the schedule that --search ended at, with as few switches as show the failure",
+    "FILE",
+  ),
+  replay: text("run one schedule again, which --write-schedule has written", "FILE"),
   profile: choice(
     "whose kernel it is: what the ISA asks for and that compiler leaves out is a note, where strict (the default) has an error",
     profiles,
-    { group },
   ),
-  fmad: choice(
-    "as ptxas's flag: whether a mul and an add without a rounding become one fma (default true)",
-    ["true", "false"],
-    { group },
-  ),
+  fmad: choice("as ptxas's flag: whether a mul and an add without a rounding become one fma (default true)", [
+    "true",
+    "false",
+  ]),
   fuel: count(
     "warp instructions after which a launch is given up as endless (default: the launch file's, else 10^9)",
     1e12,
-    {
-      group,
-    },
   ),
-};
+});
 
 /** One run: completion order and, where it depends on one, seed. */
 export interface RunPlan {

@@ -1,8 +1,8 @@
 /** What the documentation says of a rule or a diagnostic: docs/hazards/README.md and docs/errors.md, one source for readers and for `explain`. */
 import { existsSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import { type Checked, err, ok } from "@tilewright/core";
-import { codes, problemWith } from "../codes.ts";
+import { type Checked, ok } from "@tilewright/core";
+import { codes, failWith } from "../codes.ts";
 
 /** Beside the built command line, or in the workspace. */
 const places = ["./docs/", "../../../../docs/"].map((path) => new URL(path, import.meta.url));
@@ -59,7 +59,7 @@ export const codePages = (text: string): readonly CodePage[] =>
 export function readPages(): Checked<readonly Page[]> {
   const folder = places.map((place) => fileURLToPath(place)).find((place) => existsSync(`${place}errors.md`));
   if (folder === undefined)
-    return err([problemWith(codes.unreadable, "docs", "the documentation is not beside this program")]);
+    return failWith(codes.unreadable, "docs", "the documentation is not beside this program");
   const read = (name: string): string => readFileSync(`${folder}${name}`, "utf8");
   return ok([...rulePages(read("hazards/README.md")), ...codePages(read("errors.md"))]);
 }

@@ -3,7 +3,7 @@ import { dirname, resolve } from "node:path";
 import { type Checked, type Diagnostic, diagnosticsOfIssues, err, ok } from "@tilewright/core";
 import { checkModule, type PtxModule, parseModule } from "@tilewright/ptx";
 import { type Device, openDevice } from "@tilewright/runtime";
-import { codes, problemWith } from "../codes.ts";
+import { codes, failWith } from "../codes.ts";
 import { located } from "../compile/source.ts";
 import type { Context } from "../context.ts";
 import { readJsonFile } from "../files/json.ts";
@@ -104,13 +104,7 @@ export async function prepare(context: Context, paths: Paths): Promise<Checked<P
   const ptx = readText(context, paths.ptx);
   const launched: ReturnType<typeof readLaunch> =
     paths.launch === "-" && paths.ptx === "-"
-      ? err([
-          problemWith(
-            codes.conflict,
-            "--launch",
-            "standard input cannot be both the PTX text and the launch file",
-          ),
-        ])
+      ? failWith(codes.conflict, "--launch", "standard input cannot be both the PTX text and the launch file")
       : readLaunch(context, paths.launch, ptx.ok ? archOf(ptx.value) : null);
   const opened = ptx.ok
     ? await openFor(ptx.value, paths, launched.ok ? launched.value.launch.entry : null)

@@ -2,8 +2,7 @@
 
 import { didYouMean } from "@tilewright/core";
 import { type RuleId, rules } from "@tilewright/emulator";
-import { z } from "zod";
-import { flagRegistry } from "../kit/flags.ts";
+import { flagRegistry, meta, reading } from "../kit/flags.ts";
 
 const ruleIds = Object.keys(rules) as RuleId[];
 
@@ -33,21 +32,13 @@ export function rulesNamed(word: string, codes: readonly string[] = []): readonl
 }
 
 /** `--disable H010,async-overwritten,race`: rules that shall not report. Every unknown one is named with the nearest. */
-export const disableFlag = (group: string) =>
-  z
-    .string()
-    .transform((value, context): readonly RuleId[] => {
-      const words = value.split(",").map((word) => word.trim());
-      for (const message of words.map((word) => rulesNamed(word)))
-        if (typeof message === "string") context.addIssue({ code: "custom", message, input: value });
-      return [...new Set(words.flatMap((word) => byWord.get(word.toLowerCase()) ?? []))];
-    })
+export const disableFlag = () =>
+  reading((value) => {
+    const words = value.split(",").map((word) => word.trim());
+    const wrong = words.map((word) => rulesNamed(word)).filter((found) => typeof found === "string");
+    return wrong.length > 0
+      ? wrong
+      : { value: [...new Set(words.flatMap((word) => byWord.get(word.toLowerCase()) ?? []))] };
+  })
     .optional()
-    .register(flagRegistry, {
-      summary: "rules that shall not report, by number, name or check",
-      hint: "H010,race,…",
-      aliases: [],
-      negatable: false,
-      longLetters: false,
-      group,
-    });
+    .register(flagRegistry, meta("rules that shall not report, by number, name or check", "H010,race,…", {}));

@@ -3,7 +3,7 @@
 import { type Checked, type Diagnostic, diagnosticsOfIssues, err, ok } from "@tilewright/core";
 import type { SearchReport, Switch } from "@tilewright/emulator";
 import { z } from "zod";
-import { codes, problemWith } from "../codes.ts";
+import { codes, failWith, problemWith } from "../codes.ts";
 import type { Context } from "../context.ts";
 import { readJsonFile } from "../files/json.ts";
 import { plural } from "../output/format.ts";
@@ -34,9 +34,11 @@ export function readSchedule(context: Context, path: string, entry: string): Che
     return err(file.value.locate(found));
   }
   if (parsed.data.entry === entry) return ok(parsed.data);
-  return err([
-    problemWith(codes.conflict, "--replay", `${path} is a schedule of ${parsed.data.entry}, not of ${entry}`),
-  ]);
+  return failWith(
+    codes.conflict,
+    "--replay",
+    `${path} is a schedule of ${parsed.data.entry}, not of ${entry}`,
+  );
 }
 
 const stepsOf = ({ failure }: SearchReport): readonly string[] =>

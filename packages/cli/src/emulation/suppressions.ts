@@ -6,7 +6,7 @@ import { z } from "zod";
 import { codes } from "../codes.ts";
 import type { Context } from "../context.ts";
 import { readJsonFile } from "../files/json.ts";
-import { flagRegistry } from "../kit/flags.ts";
+import { flagRegistry, meta, reading } from "../kit/flags.ts";
 import type { Profile } from "./flags.ts";
 import { rulesNamed } from "./rules.ts";
 
@@ -34,35 +34,31 @@ export function instructionForm(instruction: string): string {
 const escaped = (text: string): string => text.replace(/[\\^$.|?+()[\]{}]/g, "\\$&").replaceAll("*", ".*");
 
 /** `--suppress H033,H009:120,race:*st.shared*`. Every unknown rule is named with the nearest. */
-export const suppressFlag = (group: string) =>
-  z
-    .string()
-    .transform((value, context): readonly Suppression[] =>
-      value.split(",").map((item) => {
-        const [, word = "", place = null] = /^([^:]*)(?::(.*))?$/.exec(item.trim()) ?? [];
-        const rules = rulesNamed(word, [codes.orderDependent.code]);
-        if (typeof rules === "string") {
-          context.addIssue({ code: "custom", message: rules, input: value });
-          return z.NEVER;
-        }
-        const isLine = place !== null && /^\d+$/.test(place);
-        return {
-          rules,
-          line: isLine ? Number(place) : null,
-          pattern: place === null || isLine ? null : new RegExp(escaped(place)),
-        };
-      }),
-    )
-    .optional()
-    .register(flagRegistry, {
-      summary:
-        "findings that shall not count: of a rule; at a line of the PTX; where a pattern (* is anything) stands in the instruction or in the source's file:line",
-      hint: "RULE[:LINE|:PATTERN],…",
-      aliases: [],
-      negatable: false,
-      longLetters: false,
-      group,
+export const suppressFlag = () =>
+  reading((value) => {
+    const wrong: string[] = [];
+    const found = value.split(",").map((item): Suppression => {
+      const [, word = "", place = null] = /^([^:]*)(?::(.*))?$/.exec(item.trim()) ?? [];
+      const rules = rulesNamed(word, [codes.orderDependent.code]);
+      if (typeof rules === "string") wrong.push(rules);
+      const isLine = place !== null && /^\d+$/.test(place);
+      return {
+        rules: typeof rules === "string" ? [] : rules,
+        line: isLine ? Number(place) : null,
+        pattern: place === null || isLine ? null : new RegExp(escaped(place)),
+      };
     });
+    return wrong.length > 0 ? wrong : { value: found };
+  })
+    .optional()
+    .register(
+      flagRegistry,
+      meta(
+        "findings that shall not count: of a rule; at a line of the PTX; where a pattern (* is anything) stands in the instruction or in the source's file:line",
+        "RULE[:LINE|:PATTERN],…",
+        {},
+      ),
+    );
 
 const matches = (
   { rules, line, pattern }: Suppression,

@@ -5,7 +5,7 @@ import type { Finding, Order } from "@tilewright/emulator";
 import { z } from "zod";
 import { codes, problemWith } from "../codes.ts";
 import type { Session } from "../kit/command.ts";
-import { argument, text } from "../kit/flags.ts";
+import { argument, grouped, text } from "../kit/flags.ts";
 import { tellerOf } from "../output/progress.ts";
 import { floatSums } from "./differences.ts";
 import {
@@ -28,14 +28,13 @@ import type { TraceFile } from "./trace.ts";
 
 export const emulateArguments = z.strictObject({
   ptx: argument("PTX text of the module; - is standard input", "KERNEL.ptx"),
-  launch: text("how to launch it: tilewright schema launch", { hint: "LAUNCH.json" }),
+  launch: text("how to launch it: tilewright schema launch", "LAUNCH.json"),
   check: hazardFlag(),
   ...emulationFlags,
   ...traceFlag,
   ...launchFlags,
-  sarif: text("write what was found as SARIF 2.1.0, which editors and code hosts show", {
-    hint: "FILE",
-    group: "Output",
+  ...grouped("Output", {
+    sarif: text("write what was found as SARIF 2.1.0, which editors and code hosts show", "FILE"),
   }),
 });
 export type Args = z.output<typeof emulateArguments>;

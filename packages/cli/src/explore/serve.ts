@@ -6,8 +6,8 @@ import { existsSync, readFileSync } from "node:fs";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { extname, join, normalize } from "node:path";
 import { fileURLToPath } from "node:url";
-import { type Checked, err, ok } from "@tilewright/core";
-import { codes, problemWith } from "../codes.ts";
+import { type Checked, ok } from "@tilewright/core";
+import { codes, failWith } from "../codes.ts";
 import type { SassLine } from "../tools/nvdisasm.ts";
 
 /** Machine code of a PTX text for an architecture. */
@@ -103,18 +103,14 @@ export async function serveExplorer(
   disassemble: Disassembler | null = null,
 ): Promise<Checked<{ readonly url: string; readonly server: Server }>> {
   if (!Number.isInteger(port) || port < 0 || port > LAST_PORT)
-    return err([
-      problemWith(codes.badValue, "--port", `${port} is no port`, {
-        hint: `ports are whole numbers up to ${LAST_PORT}; --port 0 takes a free one`,
-      }),
-    ]);
+    return failWith(codes.badValue, "--port", `${port} is no port`, {
+      hint: `ports are whole numbers up to ${LAST_PORT}; --port 0 takes a free one`,
+    });
   const folder = folders.find((place) => existsSync(join(place, "index.html")));
   if (folder === undefined)
-    return err([
-      problemWith(codes.unreadable, "explorer", "the explorer's files are not beside this program", {
-        hint: "in a clone: npm run build",
-      }),
-    ]);
+    return failWith(codes.unreadable, "explorer", "the explorer's files are not beside this program", {
+      hint: "in a clone: npm run build",
+    });
   const server = createServer((request, response) => {
     const url = request.url ?? "/";
     if (request.method === "POST" && url === "/sass" && disassemble !== null)
@@ -126,11 +122,9 @@ export async function serveExplorer(
     server.listen(port, "127.0.0.1", () => resolve(null));
   });
   if (failure !== null)
-    return err([
-      problemWith(codes.badValue, "--port", `cannot listen on port ${port}: ${failure.message}`, {
-        hint: "--port 0 takes a free one",
-      }),
-    ]);
+    return failWith(codes.badValue, "--port", `cannot listen on port ${port}: ${failure.message}`, {
+      hint: "--port 0 takes a free one",
+    });
   const address = server.address();
   const bound = typeof address === "object" && address !== null ? address.port : port;
   return ok({ url: `http://127.0.0.1:${bound}/`, server });

@@ -1,6 +1,6 @@
 /** JSON files, with the place of a syntax error. */
-import { type Checked, type Diagnostic, err, ok } from "@tilewright/core";
-import { codes, problemWith } from "../codes.ts";
+import { type Checked, type Diagnostic, ok } from "@tilewright/core";
+import { codes, failWith } from "../codes.ts";
 import type { Context } from "../context.ts";
 import { placeAt, placesOf } from "./json-places.ts";
 import { findJsonError } from "./json-syntax.ts";
@@ -35,16 +35,19 @@ export function readJsonFile(context: Context, path: string): Checked<JsonFile> 
   } catch (error) {
     const found = findJsonError(text.value);
     const message = error instanceof Error ? error.message : String(error);
-    if (found === null) return err([problemWith(codes.badJson, path, `${path} is not JSON: ${message}`)]);
+    if (found === null) return failWith(codes.badJson, path, `${path} is not JSON: ${message}`);
     const { offset, expected } = found;
     const shown =
       offset < text.value.length ? `'${text.value.slice(offset, offset + 1)}'` : "the end of the file";
     const before = text.value.slice(0, offset).split("\n");
     const location = { line: before.length, column: (before.at(-1) ?? "").length + 1, file: path };
-    return err([
-      problemWith(codes.badJson, path, `${path} is not JSON: ${shown} stands where ${expected} is expected`, {
+    return failWith(
+      codes.badJson,
+      path,
+      `${path} is not JSON: ${shown} stands where ${expected} is expected`,
+      {
         location,
-      }),
-    ]);
+      },
+    );
   }
 }

@@ -1,6 +1,6 @@
 /** Which format a path names, and what a matrix is. */
-import { type Checked, err, ok } from "@tilewright/core";
-import { codes, problemWith } from "../codes.ts";
+import { type Checked, ok } from "@tilewright/core";
+import { codes, failWith } from "../codes.ts";
 import type { Context } from "../context.ts";
 import { readNpy } from "./npy.ts";
 import { withFile } from "./read.ts";
@@ -15,11 +15,9 @@ export function loadTensor(context: Context, source: string): Checked<Tensor> {
   if (path.endsWith(".safetensors"))
     return withFile(context, path, (file) => readSafetensors(file, path, name));
   if (path.endsWith(".npy") && name === null) return withFile(context, path, (file) => readNpy(file, path));
-  return err([
-    problemWith(codes.unknownFormat, source, `${source} is in no format that is read`, {
-      hint: "NAME.npy (numpy.save) and NAME.safetensors#TENSOR are read",
-    }),
-  ]);
+  return failWith(codes.unknownFormat, source, `${source} is in no format that is read`, {
+    hint: "NAME.npy (numpy.save) and NAME.safetensors#TENSOR are read",
+  });
 }
 
 /** An array of rank 2 with something in it. */
@@ -33,11 +31,9 @@ export function loadMatrix(context: Context, source: string): Checked<Matrix> {
     const hint =
       shape.length < 2 ? "give it two axes, e.g. x.reshape(1, -1)" : "save one matrix of it, e.g. x[0]";
     const message = `${source} has shape ${written}, which is rank ${shape.length}; a matrix has rank 2`;
-    return err([problemWith(codes.notAMatrix, source, message, { hint })]);
+    return failWith(codes.notAMatrix, source, message, { hint });
   }
   if (rows === 0 || cols === 0)
-    return err([
-      problemWith(codes.notAMatrix, source, `${source} has shape ${written}: it holds no elements`),
-    ]);
+    return failWith(codes.notAMatrix, source, `${source} has shape ${written}: it holds no elements`);
   return ok({ ...tensor.value, rows, cols });
 }

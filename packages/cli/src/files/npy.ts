@@ -13,7 +13,7 @@ import {
   storageFromBytes,
 } from "@tilewright/core";
 import { dump, parse } from "npyjs";
-import { codes, problemWith } from "../codes.ts";
+import { codes, failWith, problemWith } from "../codes.ts";
 import type { RandomAccess } from "./read.ts";
 import { countOf, type Tensor } from "./tensor.ts";
 
@@ -102,13 +102,13 @@ export function readNpyArray(file: RandomAccess, source: string): Checked<NpyArr
   if (!numbers.has(parsed.dtype) || !ArrayBuffer.isView(data)) return err([wrongDtype(parsed.dtype, source)]);
   if (!shape.every((extent) => Number.isSafeInteger(extent) && extent >= 0)) {
     const message = `${source} has a damaged header: its shape is no tuple of integers`;
-    return err([problemWith(codes.npyMalformed, source, message)]);
+    return failWith(codes.npyMalformed, source, message);
   }
   const needed = countOf(shape);
   const held = elementCount(data);
   if (held !== needed) {
     const what = `${source} holds ${held} elements where its shape (${shape.join(", ")}) needs ${needed}`;
-    return err([problemWith(codes.npyTruncated, source, held < needed ? `${what}: it is truncated` : what)]);
+    return failWith(codes.npyTruncated, source, held < needed ? `${what}: it is truncated` : what);
   }
   const bytes = new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
   return ok({ source, shape, code: parsed.dtype, layout: fortranOrder ? "col" : "row", bytes });

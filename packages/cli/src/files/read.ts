@@ -2,8 +2,8 @@
 import { closeSync, fstatSync, openSync, readFileSync, readSync, statSync } from "node:fs";
 import { totalmem } from "node:os";
 import { resolve } from "node:path";
-import { type Checked, err, ok } from "@tilewright/core";
-import { codes, problemWith } from "../codes.ts";
+import { type Checked, ok } from "@tilewright/core";
+import { codes, failWith } from "../codes.ts";
 import type { Context } from "../context.ts";
 import { formatBytes } from "../output/format.ts";
 import { systemCode } from "./atomic.ts";
@@ -20,8 +20,7 @@ const reasons: Readonly<Record<string, string>> = {
   ENAMETOOLONG: "the name is too long",
 };
 
-const refuse = (path: string, why: string) =>
-  err([problemWith(codes.unreadable, path, `cannot read ${path}: ${why}`)]);
+const refuse = (path: string, why: string) => failWith(codes.unreadable, path, `cannot read ${path}: ${why}`);
 
 function unreadable(path: string, error: unknown) {
   if (error instanceof Unreadable) return refuse(path, error.message);

@@ -14,7 +14,7 @@ import {
   storageFromBytes,
 } from "@tilewright/core";
 import { z } from "zod";
-import { codes, problemWith } from "../codes.ts";
+import { codes, failWith, problemWith } from "../codes.ts";
 import type { RandomAccess } from "./read.ts";
 import { countOf, type Tensor } from "./tensor.ts";
 
@@ -52,7 +52,7 @@ const Header = z.record(
 export function readSafetensors(file: RandomAccess, path: string, name: string | null): Checked<Tensor> {
   const source = name === null ? path : `${path}#${name}`;
   const damaged = (why: string) =>
-    err([problemWith(codes.safetensorsMalformed, source, `${path} is not a whole safetensors file: ${why}`)]);
+    failWith(codes.safetensorsMalformed, source, `${path} is not a whole safetensors file: ${why}`);
   if (file.size < 8) return damaged("it is shorter than the 8 bytes of its header's length");
   const length = Number(new DataView(file.read(0, 8).buffer).getBigUint64(0, true));
   if (length > maxHeader) return damaged(`its header would be ${length} bytes long`);
@@ -67,11 +67,9 @@ export function readSafetensors(file: RandomAccess, path: string, name: string |
   const dtype = byCode[entry.dtype];
   if (dtype === undefined) {
     const hint = `read are ${Object.keys(byCode).join(", ")}`;
-    return err([
-      problemWith(codes.safetensorsDtype, source, `${source} has dtype ${entry.dtype}, which is not read`, {
-        hint,
-      }),
-    ]);
+    return failWith(codes.safetensorsDtype, source, `${source} has dtype ${entry.dtype}, which is not read`, {
+      hint,
+    });
   }
   const { shape } = entry;
   const count = countOf(shape);

@@ -4,10 +4,10 @@
  */
 import { deserialize, serialize } from "node:v8";
 import { gunzipSync, gzipSync } from "node:zlib";
-import { type Checked, err, ok, type Result } from "@tilewright/core";
+import { type Checked, ok, type Result } from "@tilewright/core";
 import { type BenchFailure, type BenchJob, type BenchOutcome, gpuByDeviceName } from "@tilewright/runtime";
 import type { ConnectionOptions } from "bullmq";
-import { codes, problemWith } from "../codes.ts";
+import { codes, failWith } from "../codes.ts";
 
 /** Of the messages below; workers of another format have queues of their own. */
 const FORMAT = 1;
@@ -45,16 +45,14 @@ export interface QueuePlace {
 export function queuePlace(text: string): Checked<QueuePlace> {
   const url = URL.canParse(text) ? new URL(text) : null;
   if (url === null || !/^rediss?:$/.test(url.protocol) || url.hostname === "")
-    return err([
-      problemWith(
-        codes.badValue,
-        "--queue",
-        `'${text.replace(/\/\/[^/]*@/, "//")}' is no address of a Redis or Valkey server`,
-        {
-          hint: "redis://HOST:6379, redis://USER:PASSWORD@HOST:6379/0, or rediss:// with TLS",
-        },
-      ),
-    ]);
+    return failWith(
+      codes.badValue,
+      "--queue",
+      `'${text.replace(/\/\/[^/]*@/, "//")}' is no address of a Redis or Valkey server`,
+      {
+        hint: "redis://HOST:6379, redis://USER:PASSWORD@HOST:6379/0, or rediss:// with TLS",
+      },
+    );
   return ok({ url: text, shown: `${url.protocol}//${url.host}${url.pathname === "/" ? "" : url.pathname}` });
 }
 
@@ -67,9 +65,7 @@ async function loadBull(): Promise<Checked<Bull>> {
     const bull: Bull & { readonly default?: Bull } = await import("bullmq");
     return ok(bull.default ?? bull);
   } catch {
-    return err([
-      problemWith(codes.queueFailed, "--queue", "BullMQ is not installed", { hint: "npm install bullmq" }),
-    ]);
+    return failWith(codes.queueFailed, "--queue", "BullMQ is not installed", { hint: "npm install bullmq" });
   }
 }
 
@@ -111,9 +107,7 @@ export async function connectQueue(place: QueuePlace): Promise<Checked<Bull>> {
     return bull;
   }
   // Not closed: it ends by itself, since nothing tries again, and closing it would reject a promise that is BullMQ's own.
-  return err([
-    problemWith(codes.queueFailed, "--queue", `${place.shown}: ${reason}`, {
-      hint: "a running Redis or Valkey server, which this machine reaches",
-    }),
-  ]);
+  return failWith(codes.queueFailed, "--queue", `${place.shown}: ${reason}`, {
+    hint: "a running Redis or Valkey server, which this machine reaches",
+  });
 }

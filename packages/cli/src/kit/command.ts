@@ -8,20 +8,18 @@ import { toJson } from "../output/json.ts";
 import { fit } from "../output/wrap.ts";
 import { defaultsOf, readConfig } from "./config.ts";
 import { exitCodeFor, exitCodes } from "./exit.ts";
-import { choice, toggle, toggleOr } from "./flags.ts";
+import { choice, grouped, toggle, toggleOr } from "./flags.ts";
 import { type Example, type HelpSource, renderHelp } from "./help.ts";
 import { parseArguments, slotsOf } from "./parse.ts";
 
 /** Flags that every command has. */
-const common = z.strictObject({
-  json: toggleOr("print one JSON object on stdout instead of text; =line: on one line", ["line"], {
-    group: "Output",
+const common = z.strictObject(
+  grouped("Output", {
+    json: toggleOr("print one JSON object on stdout instead of text; =line: on one line", ["line"]),
+    quiet: toggle("no notes or progress on stderr; errors still show", { aliases: ["q"] }),
+    color: choice("colour of text (default auto: for terminals, unless NO_COLOR is set)", colourModes),
   }),
-  quiet: toggle("no notes or progress on stderr; errors still show", { aliases: ["q"], group: "Output" }),
-  color: choice("colour of text (default auto: for terminals, unless NO_COLOR is set)", colourModes, {
-    group: "Output",
-  }),
-});
+);
 
 /** What a command writes with: results on stdout, everything else on stderr. */
 export interface Session {

@@ -22,7 +22,7 @@ import {
   parseSchedule,
   printSchedule,
 } from "@tilewright/ir";
-import { codes, problemWith } from "../codes.ts";
+import { codes, failWith } from "../codes.ts";
 import { compilerOf } from "../compiler.ts";
 import type { Context } from "../context.ts";
 import {
@@ -101,7 +101,7 @@ function chooseLadders(
     name !== undefined && names.length > 0
       ? didYouMean(name, names, `ladders there: ${names.join(", ")}`)
       : `ladders: ${everywhere.join(", ")}`;
-  return err([problemWith(codes.noLadder, name ?? "--arch", message, { hint })]);
+  return failWith(codes.noLadder, name ?? "--arch", message, { hint });
 }
 
 /**
@@ -145,7 +145,7 @@ function planProgram(
   if (program === undefined) return null;
   if (name !== undefined) {
     const message = `ladder '${name}' is one of products`;
-    return err([problemWith(codes.conflict, name, message, { hint: "leave its name out" })]);
+    return failWith(codes.conflict, name, message, { hint: "leave its name out" });
   }
   const compiler = compilerOf(context);
   const compile = (backend: string | undefined, schedule?: Schedule) =>

@@ -1,6 +1,6 @@
 /** Arrays that launch files name: every element type that kernels compute with. */
-import { bytesOfStorage, type Checked, err, type MatrixLayout, ok } from "@tilewright/core";
-import { codes, problemWith } from "../codes.ts";
+import { bytesOfStorage, type Checked, type MatrixLayout, ok } from "@tilewright/core";
+import { codes, failWith } from "../codes.ts";
 import type { Context } from "../context.ts";
 import { loadTensor } from "../files/load.ts";
 import { readNpyArray } from "../files/npy.ts";
@@ -36,10 +36,8 @@ export function npyArray(file: RandomAccess, source: string): Checked<LaunchArra
   const { code, shape, layout, bytes } = array.value;
   const type = elementOfNpy(code);
   if (type === null)
-    return err([
-      problemWith(codes.npyDtype, source, `${source} holds ${code}, which is not read`, {
-        hint: "float16 to float64 and 8 to 64-bit integers are: a.astype(numpy.float32)",
-      }),
-    ]);
+    return failWith(codes.npyDtype, source, `${source} holds ${code}, which is not read`, {
+      hint: "float16 to float64 and 8 to 64-bit integers are: a.astype(numpy.float32)",
+    });
   return ok({ source, type, shape, layout, bytes });
 }

@@ -9,7 +9,7 @@ import {
   ok,
   randomStorage,
 } from "@tilewright/core";
-import { codes, problemWith } from "../codes.ts";
+import { codes, failWith, problemWith } from "../codes.ts";
 import { countOf } from "../files/tensor.ts";
 import { formatBytes } from "../output/format.ts";
 import type { ArrayLoader } from "./arrays.ts";
@@ -120,8 +120,7 @@ function fromFile(
 
 function makeBuffer(load: ArrayLoader, name: string, spec: LaunchBuffer): Checked<HostBuffer> {
   const at = `buffers.${name}`;
-  const invalid: Invalid = (field, message, hint) =>
-    err([problemWith(codes.badJson, at + field, message, { hint })]);
+  const invalid: Invalid = (field, message, hint) => failWith(codes.badJson, at + field, message, { hint });
   const { fill } = spec;
   if (typeof fill === "object" && "file" in fill) return fromFile(load, name, spec, fill.file, invalid);
   const { dtype, shape } = spec;

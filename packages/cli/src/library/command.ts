@@ -1,12 +1,12 @@
 /** `compile --library DIR`: many kernels, an index with a dispatch table, and launchers, in one folder. */
 import { join } from "node:path";
 import { type Checked, err, findGpu, ok, printLibraryIndex } from "@tilewright/core";
-import { codes, problemWith } from "../codes.ts";
+import { codes, failWith } from "../codes.ts";
 import type { EmitFormat } from "../compile/artefacts.ts";
 import { type OutputFile, writeFiles } from "../files/atomic.ts";
 import type { Session } from "../kit/command.ts";
 import { exitCodes } from "../kit/exit.ts";
-import { count, either, list, text, toggle } from "../kit/flags.ts";
+import { count, either, grouped, list, text, toggle } from "../kit/flags.ts";
 import { formatBytes, plural } from "../output/format.ts";
 import { renderTable } from "../output/table.ts";
 import { problemFlags } from "../request/flags.ts";
@@ -21,37 +21,29 @@ import { indexOf, sizesText } from "./model.ts";
 import { firstVersion, type LibraryPlan, planLibrary, readLibraryRequest } from "./request.ts";
 import { wheelOf } from "./wheel.ts";
 
-const group = "Kernel library";
-
-export const libraryFlags = {
+export const libraryFlags = grouped("Kernel library", {
   library: text(
     "make a kernel library in this folder: kernels, index.json with the dispatch table, launchers",
-    {
-      hint: "DIR",
-      group,
-    },
+    "DIR",
   ),
   kernels: text(
     "what it holds: operations x sizes x architectures (- is standard input; default: the problem of the flags). tilewright schema library",
-    { hint: "FILE.json", group },
+    "FILE.json",
   ),
-  mostKernels: count("kernels beyond which a library is refused (default 10000)", 1e9, { group }),
-  launchers: list(`languages to write launchers for (default ${languages.join(",")})`, languages, {
-    hint: languages.join(","),
-    group,
-  }),
+  mostKernels: count("kernels beyond which a library is refused (default 10000)", 1e9),
+  launchers: list(
+    `languages to write launchers for (default ${languages.join(",")})`,
+    languages,
+    languages.join(","),
+  ),
   certify: either(
     "run every kernel on the emulator in all completion orders, and on a GPU that is here; what was checked stands in its manifest (default: of a wheel, on the emulator alone)",
-    { group },
   ),
   batchInvariant: toggle(
     "kernels of an operation at different m give a row of D the same bits: all add its products in one order, as plan names it",
-    { group },
   ),
-  wheel: toggle("also make a Python wheel of it, for torch, cupy and jax: pip install DIR/NAME-*.whl", {
-    group,
-  }),
-};
+  wheel: toggle("also make a Python wheel of it, for torch, cupy and jax: pip install DIR/NAME-*.whl"),
+});
 
 export type LibraryArgs = ProblemArgs &
   CompileArgs & {
@@ -82,11 +74,9 @@ function planOfFlags(session: Session, args: LibraryArgs): Checked<LibraryPlan> 
   const operation = program === undefined ? "gemm" : "attention";
   // A file may give a schedule by field; a library's kernels name theirs by text.
   if (schedule !== null && typeof schedule !== "string")
-    return err([
-      problemWith(codes.conflict, "--request", "a library takes schedules as text", {
-        hint: 'write "stages=2 …"',
-      }),
-    ]);
+    return failWith(codes.conflict, "--request", "a library takes schedules as text", {
+      hint: 'write "stages=2 …"',
+    });
   return ok({
     ...{ name: "kernels", version: firstVersion },
     kernels: targets.map((target) => ({
@@ -115,16 +105,14 @@ function planOf(session: Session, args: LibraryArgs): Checked<LibraryPlan> {
         )),
   ];
   if (clashing.length > 0)
-    return err([
-      problemWith(
-        codes.conflict,
-        "--library",
-        `${clashing.map(flagOf).join(", ")} says nothing about a library`,
-        {
-          hint: "state problems in the file of --kernels, or by flags without it",
-        },
-      ),
-    ]);
+    return failWith(
+      codes.conflict,
+      "--library",
+      `${clashing.map(flagOf).join(", ")} says nothing about a library`,
+      {
+        hint: "state problems in the file of --kernels, or by flags without it",
+      },
+    );
   if (args.kernels === undefined) return planOfFlags(session, args);
   const request = readLibraryRequest(session.context, args.kernels);
   const store = openStore(session.context, args.tuned);
@@ -197,7 +185,7 @@ function languagesOf(plan: LibraryPlan, args: LibraryArgs): Checked<readonly Lan
   const attends = plan.kernels.find(({ program }) => program !== undefined);
   if (attends === undefined || !args.batchInvariant) return ok(args.launchers ?? languages);
   const message = `${attends.operation} is attention: its rows have no order that m leaves alone`;
-  return err([problemWith(codes.conflict, "--batch-invariant", message, { hint: "leave it out" })]);
+  return failWith(codes.conflict, "--batch-invariant", message, { hint: "leave it out" });
 }
 
 /** The whole command. Nothing is written unless everything compiles. */

@@ -15,7 +15,7 @@ import {
   type Tuned,
 } from "@tilewright/core";
 import type { Machine } from "@tilewright/ir";
-import { codes, problemWith } from "../codes.ts";
+import { codes, failWith, problemWith } from "../codes.ts";
 import type { Context } from "../context.ts";
 import { readJsonFile } from "../files/json.ts";
 import { formatDuration } from "../output/format.ts";
@@ -134,16 +134,14 @@ export function readLibraryRequest(context: Context, path: string): Checked<Libr
 export function planLibrary(request: LibraryRequest, wishes: LibraryWishes): Checked<LibraryPlan> {
   const asked = countKernels(request, wishes.archs);
   if (asked > wishes.most)
-    return err([
-      problemWith(
-        codes.libraryTooLarge,
-        "operations",
-        `the file asks for ${asked} kernels; at most ${wishes.most} are made`,
-        {
-          hint: `--most-kernels ${asked} makes them, in ${formatDuration(asked / KERNELS_PER_SECOND)} or less; one kernel with "symbolic" sizes serves many`,
-        },
-      ),
-    ]);
+    return failWith(
+      codes.libraryTooLarge,
+      "operations",
+      `the file asks for ${asked} kernels; at most ${wishes.most} are made`,
+      {
+        hint: `--most-kernels ${asked} makes them, in ${formatDuration(asked / KERNELS_PER_SECOND)} or less; one kernel with "symbolic" sizes serves many`,
+      },
+    );
   const found: Diagnostic[] = [];
   for (const name of repeated(request.operations.map((operation) => operation.name)))
     found.push(
@@ -222,7 +220,7 @@ function stated(
   const foreign = others.filter((name) => given[name] !== undefined);
   if (foreign.length > 0) {
     const message = `${operation.name} has no ${foreign.join(", ")}`;
-    return err([problemWith(codes.conflict, at, message, { hint: `its sizes are ${own.join(", ")}` })]);
+    return failWith(codes.conflict, at, message, { hint: `its sizes are ${own.join(", ")}` });
   }
   if (operation.problem.op === "attention") {
     const absent = Object.entries(WITHOUT_LAUNCHERS).filter(([name]) => name in operation.problem);
@@ -247,11 +245,9 @@ function stated(
   };
   const missing = productSizes.filter((name) => request[name] === undefined);
   if (missing.length > 0)
-    return err([
-      problemWith(codes.missing, at, `operation ${operation.name} has no ${missing.join(", ")}`, {
-        hint: "in problem, or as a list in sizes",
-      }),
-    ]);
+    return failWith(codes.missing, at, `operation ${operation.name} has no ${missing.join(", ")}`, {
+      hint: "in problem, or as a list in sizes",
+    });
   const problem = placed(readProblemRequest(request));
   return problem.ok ? ok({ problem: problem.value }) : problem;
 }

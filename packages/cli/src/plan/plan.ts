@@ -56,7 +56,7 @@ import {
   tileAccesses,
   type UsedConstant,
 } from "@tilewright/ir";
-import { codes, problemWith } from "../codes.ts";
+import { codes, failWith } from "../codes.ts";
 import { entryOf } from "../compile/artefacts.ts";
 import { choiceData } from "../tuned/choice.ts";
 import type { UserMachine } from "../tuned/gpus.ts";
@@ -297,11 +297,9 @@ export function checkGpu(gpu: Gpu, target: Target): Checked<true> {
   if (!own.ok) return own;
   if (runsOn(target, own.value.major, own.value.minor)) return ok(true);
   const message = `${gpu.name} is ${gpu.arch} and does not run code for ${target.arch}`;
-  return err([
-    problemWith(codes.conflict, "--gpu", message, {
-      hint: `--arch ${gpu.arch}, or another GPU: tilewright targets --gpus`,
-    }),
-  ]);
+  return failWith(codes.conflict, "--gpu", message, {
+    hint: `--arch ${gpu.arch}, or another GPU: tilewright targets --gpus`,
+  });
 }
 
 /** A prediction, not a measurement, of the program as it stands: docs/perf/model.md says how near it is. */

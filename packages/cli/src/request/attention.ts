@@ -17,90 +17,70 @@ import {
 } from "@tilewright/core";
 import { type Attention, anchorOf, attentionText, parseAxisProgram, readAttention } from "@tilewright/ir";
 import { codes, problemWith } from "../codes.ts";
-import { choice, number, toggle, toggleOr } from "../kit/flags.ts";
-
-const group = "Attention (--op attention, with --batch, --dtype, --d-dtype)";
+import { choice, grouped, number, toggle, toggleOr } from "../kit/flags.ts";
 
 /** Flags that only attention has. */
-export const attentionFlags = {
-  queries: number("rows of Q and O of each head", { hint: "N", group }),
-  keys: number("rows of K and V of each head", { hint: "N", group }),
-  heads: number("heads of Q and O (default 1)", { hint: "N", group }),
-  kvHeads: number("heads of K and V, a divisor of --heads (default: as many)", { hint: "N", group }),
-  headDim: number("columns of Q and K", { hint: "N", group }),
-  valueDim: number("columns of V and O (default: --head-dim)", { hint: "N", group }),
-  latent: toggle("V is the first --value-dim columns of K, in its rows: both operands are one buffer", {
-    group,
-  }),
+export const attentionFlags = grouped("Attention (--op attention, with --batch, --dtype, --d-dtype)", {
+  queries: number("rows of Q and O of each head", "N"),
+  keys: number("rows of K and V of each head", "N"),
+  heads: number("heads of Q and O (default 1)", "N"),
+  kvHeads: number("heads of K and V, a divisor of --heads (default: as many)", "N"),
+  headDim: number("columns of Q and K", "N"),
+  valueDim: number("columns of V and O (default: --head-dim)", "N"),
+  latent: toggle("V is the first --value-dim columns of K, in its rows: both operands are one buffer"),
   layout: choice(
     "axes in memory: bhsd (default), batch, heads, sequence, columns; or bshd",
     attentionLayouts,
-    { group },
   ),
   causal: toggleOr(
     "a query sees no key behind its own; the last query has the last key, with top-left the first one the first",
     causalForms,
-    { group },
   ),
-  window: number("a query sees so many keys up to its own, without --causal as many from it on", {
-    hint: "N",
-    group,
-  }),
+  window: number("a query sees so many keys up to its own, without --causal as many from it on", "N"),
   offsets: choice(
     "sequences of lengths of their own, one behind the other: cumulative offsets (int32, batch + 1) in device memory, of queries and keys (both) or of keys; --queries and --keys are those of the longest",
     offsetForms,
-    { hint: "both|keys", group },
+    "both|keys",
   ),
-  totalQueries: number("rows of Q of all sequences, with --offsets both (default: batch * queries)", {
-    hint: "N",
-    group,
-  }),
-  totalKeys: number("rows of K of all sequences, with --offsets (default: batch * keys)", {
-    hint: "N",
-    group,
-  }),
+  totalQueries: number("rows of Q of all sequences, with --offsets both (default: batch * queries)", "N"),
+  totalKeys: number("rows of K of all sequences, with --offsets (default: batch * keys)", "N"),
   pageSize: number(
     "K and V are pools of pages of so many keys, a power of two: a table (int32, [batch, pages of the longest]) and the number of keys of each sequence (int32) are in device memory; --keys is that of the longest",
-    { hint: "N", group },
+    "N",
   ),
-  pages: number("pages of the pools, with --page-size (default: as many as all sequences fill)", {
-    hint: "N",
-    group,
-  }),
+  pages: number("pages of the pools, with --page-size (default: as many as all sequences fill)", "N"),
   kvDtype: choice(
     "element type of K and V, whose elements stand for themselves times a scale, an f32 operand of K and one of V (default: Q's, without scales)",
     kvDTypes,
-    { group },
   ),
   kvScales: choice(
     "with --kv-dtype: one scale of all of K and of V (tensor, default), one a head of K and V, or one a sequence and head",
     kvScaleForms,
-    { group },
   ),
-  scale: number("factor of Q.K^T (default 1 / sqrt(head dim))", { hint: "X", group }),
+  scale: number("factor of Q.K^T (default 1 / sqrt(head dim))", "X"),
   rescaleAbove: number(
     "replace the maximum that weights are scaled by only where it grew by more than this power of 2 (default 0)",
-    { hint: "X", group },
+    "X",
   ),
-  softCap: number("scores become X tanh(score / X)", { hint: "X", group }),
+  softCap: number("scores become X tanh(score / X)", "X"),
   bias: choice(
     "add a matrix with these axes to scores: of b, h, q and s the ones it has; the others share it",
     biasAxes,
-    { hint: "AXES", group },
+    "AXES",
   ),
-  lse: toggle("store the logarithm of each query's sum of exp of scores, too, in f32", { group }),
+  lse: toggle("store the logarithm of each query's sum of exp of scores, too, in f32"),
   backward: choice(
     "gradients instead of O: that of Q and each query's sum of dO * O, or, by a second launch that reads these, those of K and V",
     gradientForms,
-    { hint: "q|kv", group },
+    "q|kv",
   ),
   packHeads: choice(
     "queries of the heads that share a head of K and V are rows of one tile (default: of up to 16 queries)",
     packings,
-    { hint: "on|off", group },
+    "on|off",
   ),
-  alibi: toggle("take a slope of each head times the distance of a key from scores", { group }),
-};
+  alibi: toggle("take a slope of each head times the distance of a key from scores"),
+});
 
 type Fields = Readonly<Record<string, unknown>>;
 

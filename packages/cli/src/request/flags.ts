@@ -7,77 +7,64 @@ import {
   precisions,
   weightTypes,
 } from "@tilewright/core";
-import { choice, list, number, text, toggle } from "../kit/flags.ts";
+import { choice, grouped, list, number, text, toggle } from "../kit/flags.ts";
 import { attentionFlags } from "./attention.ts";
 
-const group = "Problem";
 const layouts = ["row", "col"] as const;
 
 /** Flags of products: `--op gemm` and `ffn`. */
-const productFlags = {
-  act: choice(`activation of an ffn: ${activationNames.join(", ")}; silu unless given`, activationNames, {
-    hint: "FN",
-    group,
-  }),
+const productFlags = grouped("Problem", {
+  act: choice(
+    `activation of an ffn: ${activationNames.join(", ")}; silu unless given`,
+    activationNames,
+    "FN",
+  ),
   gated: choice(
     "where Wg and Wu of an ffn are: B has halves (default), side by side, or interleaved columns; matrices, Wu one of its own",
     gatedForms,
-    { group },
   ),
-  m: number("rows of A and D", { aliases: ["M"], hint: "M", group }),
-  n: number("columns of B and D", { aliases: ["N"], hint: "N", group }),
-  k: number("columns of A, rows of B", { aliases: ["K"], hint: "K", group }),
+  m: number("rows of A and D", { aliases: ["M"], hint: "M" }),
+  n: number("columns of B and D", { aliases: ["N"], hint: "N" }),
+  k: number("columns of A, rows of B", { aliases: ["K"], hint: "K" }),
   dtype: text(
     "element type of A and B: f32 (default), f16, bf16, tf32, f64, s8, u8, e4m3, e5m2, e2m3, e3m2, e2m1, mxf8, mxf4, nvf4, …",
-    { hint: "DTYPE", group },
+    "DTYPE",
   ),
-  bDtype: text("element type of B where it is another than A's: e4m3 with e5m2, s8 with bf16, …", {
-    hint: "DTYPE",
-    group,
-  }),
-  dDtype: text("element type of D and C (default: the usual one for A's)", { hint: "DTYPE", group }),
-  accDtype: text("element type of the accumulator (default: the usual one for A's)", {
-    hint: "DTYPE",
-    group,
-  }),
+  bDtype: text("element type of B where it is another than A's: e4m3 with e5m2, s8 with bf16, …", "DTYPE"),
+  dDtype: text("element type of D and C (default: the usual one for A's)", "DTYPE"),
+  accDtype: text("element type of the accumulator (default: the usual one for A's)", "DTYPE"),
   precision: choice(
     "3xtf32: f32 by three tf32 products; promoted: of e4m3 and e5m2, sums of 128 products added in f32 (default: as the dtypes say)",
     precisions,
-    { group },
   ),
   blockScales: text(
     "f32 factors of e4m3 and e5m2, of A and of B: 1x128 for each row (column) and 128 along K, 128x128 for squares",
-    { hint: "1x128,128x128", group },
+    "1x128,128x128",
   ),
   weights: choice(
     "weights in few bits instead of B, in the order of packWeights, with scales by groups along k: s4, e2m1; A is bf16 (default) or f16",
     weightTypes,
-    { group },
   ),
-  group: number("weights under one scale: 16, 32, 64 or 128 (default)", { group }),
-  zeros: toggle("each group of weights in s4 has a zero point beside its scale", { group }),
-  aLayout: choice("row (default): the last index of A is contiguous; col: the first one", layouts, { group }),
-  bLayout: choice("the same for B", layouts, { group }),
-  cLayout: choice("the same for C (default: D's)", layouts, { group }),
-  dLayout: choice("the same for D", layouts, { group }),
-  lda: number("leading dimension of A in elements (default: packed)", { hint: "N", group }),
-  ldb: number("the same for B", { hint: "N", group }),
-  ldc: number("the same for C", { hint: "N", group }),
-  ldd: number("the same for D", { hint: "N", group }),
-  alpha: number("factor of A.B (default 1)", { group }),
-  beta: number("factor of C (default 0: there is no C)", { group }),
-  batch: number("that many problems of one shape, packed one after the other", { hint: "COUNT", group }),
+  group: number("weights under one scale: 16, 32, 64 or 128 (default)"),
+  zeros: toggle("each group of weights in s4 has a zero point beside its scale"),
+  aLayout: choice("row (default): the last index of A is contiguous; col: the first one", layouts),
+  bLayout: choice("the same for B", layouts),
+  cLayout: choice("the same for C (default: D's)", layouts),
+  dLayout: choice("the same for D", layouts),
+  lda: number("leading dimension of A in elements (default: packed)", "N"),
+  ldb: number("the same for B", "N"),
+  ldc: number("the same for C", "N"),
+  ldd: number("the same for D", "N"),
+  alpha: number("factor of A.B (default 1)"),
+  beta: number("factor of C (default 0: there is no C)"),
+  batch: number("that many problems of one shape, packed one after the other", "COUNT"),
   experts: number(
     "that many experts, each with its own B; rows of A and D are sorted by expert, -m of them",
-    {
-      hint: "COUNT",
-      group,
-    },
+    "COUNT",
   ),
   expertRows: choice(
     "what int32 of device memory say of each expert: offsets (default), where its rows end; counts, how many of its own -m rows it uses",
     expertRows,
-    { group },
   ),
   gather: number(
     "with --experts: A has so many rows, and int32 of device memory say which of them each row of an expert is",
@@ -89,26 +76,27 @@ const productFlags = {
   ),
   symbolic: text(
     "sizes given at launch, one kernel for all: m,n,k%8,lda,… with bounds and divisibility (k:8..4096%8); -m -n -k are then those it is tuned for",
-    { hint: "SIZES", group },
+    "SIZES",
   ),
   epilogue: text(
     'what D is of acc, e.g. "silu(acc * scale[n] + bias[n]:bf16) * gate[m,n]"; or steps joined by |: bias(n,f32)|relu|cast(f16,saturate)|…',
-    { hint: "EXPRESSION|STEPS", group },
+    "EXPRESSION|STEPS",
   ),
   request: text(
     "read the problem from a JSON file (- is standard input); flags override it. tilewright schema request",
-    { hint: "FILE.json", group },
+    "FILE.json",
   ),
-};
+});
 
 /** Flags of all operations. */
 export const problemFlags = {
   ...productFlags,
-  op: choice(
-    "ffn: D = act(A.Wg) * (A.Wu), -n of each, B holds both; attention: O = softmax(scale Q.K^T) V, flags below; gemm (default)",
-    [...operations, "attention"],
-    { group },
-  ),
+  ...grouped("Problem", {
+    op: choice(
+      "ffn: D = act(A.Wg) * (A.Wu), -n of each, B holds both; attention: O = softmax(scale Q.K^T) V, flags below; gemm (default)",
+      [...operations, "attention"],
+    ),
+  }),
   ...attentionFlags,
 };
 
@@ -117,42 +105,33 @@ export const notOfAttention = Object.keys(productFlags).filter(
   (name) => !["batch", "dtype", "dDtype", "request"].includes(name),
 );
 
-const compiling = "Compilation";
-
 /** The GPU to choose for, by name. */
-export const gpuFlag = {
+export const gpuFlag = grouped("Compilation", {
   gpu: text(
     "GPU to choose backend and schedule for (default: an H200, or the target's own with tensor memory)",
-    {
-      hint: "NAME",
-      group: compiling,
-    },
+    "NAME",
   ),
-};
+});
 
-export const compileFlags = {
+export const compileFlags = grouped("Compilation", {
   arch: list(
     "architectures to compile for (needed by compile and plan); tilewright targets lists them",
     null,
-    {
-      hint: "sm_70[,…]",
-      group: compiling,
-    },
+    "sm_70[,…]",
   ),
-  backend: text("take this backend instead of the compiler's choice; a path or package is loaded", {
-    hint: "NAME|./FILE.js",
-    group: compiling,
-  }),
+  backend: text(
+    "take this backend instead of the compiler's choice; a path or package is loaded",
+    "NAME|./FILE.js",
+  ),
   deterministic: toggle(
     "the same bits in every run: parts of tiles are added in their order, and sums of the epilogue refused",
-    { group: compiling },
   ),
   tuned: text(
     "schedule store whose measurements go first (default: TILEWRIGHT_TUNED, else tuned.jsonl in ~/.config/tilewright); none: what comes with the compiler",
-    { hint: "FILE|none", group: compiling },
+    "FILE|none",
   ),
-  schedule: text('take this schedule, e.g. "tile=128x128x8 stages=2"; fields left out take their defaults', {
-    hint: '"FIELD=VALUE …"',
-    group: compiling,
-  }),
-};
+  schedule: text(
+    'take this schedule, e.g. "tile=128x128x8 stages=2"; fields left out take their defaults',
+    '"FIELD=VALUE …"',
+  ),
+});

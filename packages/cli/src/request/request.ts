@@ -17,7 +17,7 @@ import {
 } from "@tilewright/core";
 import type { Attention, Machine } from "@tilewright/ir";
 import type { z } from "zod";
-import { codes, problemWith } from "../codes.ts";
+import { codes, failWith, problemWith } from "../codes.ts";
 import type { Context } from "../context.ts";
 import { readJsonFile } from "../files/json.ts";
 import { openStore } from "../tuned/files.ts";
@@ -152,20 +152,16 @@ function readRequest(
   const { value, locate } = file.value;
   const { problem, ...rest } = asObject(value);
   if (problem === undefined && Object.keys(sizeFlags).some((name) => name in rest))
-    return err([
-      problemWith(codes.badJson, path, "the problem's fields stand beside those of the request", {
-        hint: 'put them under "problem": {"problem": {"m": …}, "arch": …}; tilewright schema request',
-      }),
-    ]);
+    return failWith(codes.badJson, path, "the problem's fields stand beside those of the request", {
+      hint: 'put them under "problem": {"problem": {"m": …}, "arch": …}; tilewright schema request',
+    });
   const stated = isObject(value) ? rest : value;
   const wishes = wishesSchema.safeParse(stated);
   const keys = () => Object.keys(requestSchema.shape);
   if (!wishes.success)
     return err(locate(diagnosticsOfIssues(wishes.error.issues, stated, codes.badJson.code, path, keys)));
   if (problem !== undefined && !isObject(problem))
-    return err([
-      problemWith(codes.badJson, path, "problem is not an object", { hint: "tilewright schema request" }),
-    ]);
+    return failWith(codes.badJson, path, "problem is not an object", { hint: "tilewright schema request" });
   return ok({ problem: asObject(problem), wishes: wishes.data });
 }
 
@@ -264,20 +260,16 @@ export function furtherFaults(
 export function buildProductRequest(...args: Parameters<typeof buildRequest>): Checked<Request> {
   const request = buildRequest(...args);
   if (!request.ok || request.value.program === undefined) return request;
-  return err([
-    problemWith(codes.conflict, "--op", "only --op gemm and ffn are served here, a program is not", {
-      hint: "tilewright run --op attention …",
-    }),
-  ]);
+  return failWith(codes.conflict, "--op", "only --op gemm and ffn are served here, a program is not", {
+    hint: "tilewright run --op attention …",
+  });
 }
 
 function findTargets(archs: readonly string[]): Checked<readonly Target[]> {
   if (archs.length === 0)
-    return err([
-      problemWith(codes.missing, "--arch", "--arch is needed: the architecture to compile for", {
-        hint: "e.g. --arch sm_70; tilewright targets lists them",
-      }),
-    ]);
+    return failWith(codes.missing, "--arch", "--arch is needed: the architecture to compile for", {
+      hint: "e.g. --arch sm_70; tilewright targets lists them",
+    });
   const found = archs.map(findTarget);
   const errors = found.flatMap((target) => (target.ok ? [] : target.error));
   return errors.length > 0 ? err(errors) : ok(found.flatMap((target) => (target.ok ? [target.value] : [])));

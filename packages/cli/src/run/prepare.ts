@@ -1,7 +1,7 @@
 /** From flags and matrices of files to a kernel that they can run. */
 import { type Checked, type Diagnostic, type DType, err, ok, type Problem } from "@tilewright/core";
 import { type Artifact, type Compiler, eachStmt, isElementStmt, printAttention } from "@tilewright/ir";
-import { codes, problemWith } from "../codes.ts";
+import { codes, failWith, problemWith } from "../codes.ts";
 import { compileFrom, compileRequest, misplacedUnproven } from "../compile/source.ts";
 import { compilerOf } from "../compiler.ts";
 import type { Session } from "../kit/command.ts";
@@ -92,16 +92,14 @@ function prepareEdited(
   const shapes = knownFrom(given.files, problem, "program");
   const { source, program } = made.value;
   if (args.check && source === undefined && eachStmt(program.body).some(isElementStmt))
-    return err([
-      problemWith(
-        codes.notRunnable,
-        "--from",
-        "a text of a later stage has no reference for what it maps and reduces",
-        {
-          hint: "add --no-check, or run the text over axes that it came from",
-        },
-      ),
-    ]);
+    return failWith(
+      codes.notRunnable,
+      "--from",
+      "a text of a later stage has no reference for what it maps and reduces",
+      {
+        hint: "add --no-check, or run the text over axes that it came from",
+      },
+    );
   const found = [...(shapes.ok ? [] : shapes.error), ...objections(problem, given, args)];
   return found.length > 0 ? err(found) : ok({ artifact: compiled.value, ...given });
 }

@@ -2,9 +2,9 @@
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type Checked, err, ok } from "@tilewright/core";
+import { type Checked, ok } from "@tilewright/core";
 import { execa } from "execa";
-import { codes, problemWith } from "../codes.ts";
+import { codes, failWith } from "../codes.ts";
 import type { Context } from "../context.ts";
 import { assemble } from "./ptxas.ts";
 
@@ -102,7 +102,7 @@ export async function disassemble(
     const lines = exitCode === 0 ? parseSass(stdout, ptx) : [];
     if (lines.length > 0) return ok(lines);
     const said = (stderr || shortMessage || "no code").replaceAll(cubin, "kernel.cubin");
-    return err([problemWith(codes.nvdisasmFailed, "nvdisasm", said.trim(), { hint: getNvdisasm })]);
+    return failWith(codes.nvdisasmFailed, "nvdisasm", said.trim(), { hint: getNvdisasm });
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }

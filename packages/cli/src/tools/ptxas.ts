@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type Checked, err, ok } from "@tilewright/core";
 import { execa } from "execa";
-import { codes, problemWith } from "../codes.ts";
+import { codes, failWith, problemWith } from "../codes.ts";
 import type { Context } from "../context.ts";
 
 /** A hung assembler is a failed one; the largest kernels take seconds. Milliseconds. */
@@ -86,14 +86,12 @@ export async function assemble(
     const result = await runPtxas(context, ["-v", `-arch=${arch}`, ...options, input, "-o", output]);
     const log = (result.all ?? "").replaceAll(input, "kernel.ptx");
     if (result.exitCode === undefined && result.failed)
-      return err([
-        problemWith(
-          codes.ptxasMissing,
-          "ptxas",
-          `${programOf(context)} cannot be run: ${result.shortMessage}`,
-          { hint: getPtxas },
-        ),
-      ]);
+      return failWith(
+        codes.ptxasMissing,
+        "ptxas",
+        `${programOf(context)} cannot be run: ${result.shortMessage}`,
+        { hint: getPtxas },
+      );
     if (result.exitCode !== 0) return err([await explain(context, arch, log)]);
     return ok({
       cubin: new Uint8Array(readFileSync(output)),

@@ -10,7 +10,7 @@ import {
   readProblemRequest,
 } from "@tilewright/core";
 import { misplacedShapes, type PlanArgs, shapesOf } from "../bench/jobs.ts";
-import { codes, problemWith } from "../codes.ts";
+import { codes, failWith } from "../codes.ts";
 import type { Context } from "../context.ts";
 import { readText } from "../files/read.ts";
 import { buildRequest, type ProgramRequest } from "../request/request.ts";
@@ -67,11 +67,9 @@ function readLog(
   }
   if (found.length > 0) return err(found);
   if (tasks.size === 0)
-    return err([
-      problemWith(codes.badJson, path, "no line is a problem", {
-        hint: 'a line is MxNxK, or JSON: {"m": 4096, "n": 4096, "k": 4096, "dtype": "bf16"}, or an object with a "problem"',
-      }),
-    ]);
+    return failWith(codes.badJson, path, "no line is a problem", {
+      hint: 'a line is MxNxK, or JSON: {"m": 4096, "n": 4096, "k": 4096, "dtype": "bf16"}, or an object with a "problem"',
+    });
   return ok({ tasks: [...tasks.values()].sort((x, y) => y.count - x.count), others });
 }
 
@@ -85,7 +83,7 @@ export function tasksOf(
     if (clash.length > 0) {
       const flags = clash.map((name) => (name.length === 1 ? `-${name}` : `--${name}`)).join(", ");
       const message = `--from-log states the problems; ${flags} would contradict it`;
-      return err([problemWith(codes.conflict, "--from-log", message, { hint: "keep one of them" })]);
+      return failWith(codes.conflict, "--from-log", message, { hint: "keep one of them" });
     }
     return readLog(context, args.fromLog);
   }

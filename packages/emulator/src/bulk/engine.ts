@@ -5,23 +5,14 @@
  */
 import type { TensorMapSpec } from "@tilewright/core";
 import type { AsyncOp } from "../checkers/race.ts";
-import type { Instruction } from "../load/types.ts";
 import { completeTx, type Mbarrier } from "../machine/mbarriers.ts";
-import { hex, type Machine, type SharedPlace, type Warp } from "../machine/state.ts";
+import { hex, type Issuer, type Machine, type SharedPlace } from "../machine/state.ts";
 import { logged, type Traced } from "../trace/recorder.ts";
 import { type Box, bytesOf, pieces, rowSwizzle, rowsOf, walkBox } from "./box.ts";
 import { type BulkStore, openStore } from "./groups.ts";
 import type { MapGeometry } from "./map.ts";
 import { tensorMapsOf } from "./maps.ts";
 import { type ReduceOp, type ReduceType, reduceInto } from "./reduce.ts";
-
-/** Who executes a bulk instruction. */
-export interface Issuer {
-  readonly machine: Machine;
-  readonly warp: Warp;
-  readonly lane: number;
-  readonly instruction: Instruction;
-}
 
 /** A place in shared memory that a load fills, and the barrier that it completes on. */
 export interface Destination {
@@ -78,14 +69,12 @@ function touchGlobal(
 }
 
 /** Report a copy whose block is gone when it lands. Returns whether it is. */
-function gone({ machine, warp, instruction }: Issuer, { place }: Destination): boolean {
+function gone(issuer: Issuer, { place }: Destination): boolean {
   if (!place.block.exited) return false;
-  machine.report(
+  issuer.report(
     "H055",
-    instruction,
-    warp,
     () =>
-      `a copy issued by warp ${warp.id} lands at ${hex(place.at - place.block.sharedBase)} of block ${place.block.index.join(",")}, which has exited`,
+      `a copy issued by warp ${issuer.warp.id} lands at ${hex(place.at - place.block.sharedBase)} of block ${place.block.index.join(",")}, which has exited`,
   );
   return true;
 }
@@ -107,16 +96,14 @@ function globalBytes(issuer: Issuer, low: number, high: number, bytes: number, m
 const globalHigh = 0x7f00;
 
 /** Report the first byte of a shared source that nothing has written. */
-function sharedSource({ machine, warp, lane, instruction }: Issuer, at: number, bytes: number): void {
-  if (whole(machine, at, bytes)) return;
+function sharedSource(issuer: Issuer, at: number, bytes: number): void {
+  if (whole(issuer.machine, at, bytes)) return;
   for (let k = at; k < at + bytes; k++)
-    if (!machine.arena.isInitialised(k)) {
-      machine.report(
+    if (!issuer.machine.arena.isInitialised(k)) {
+      issuer.report(
         "H006",
-        instruction,
-        warp,
         () =>
-          `lane ${lane} copies ${bytes} bytes of shared memory, byte ${k - at} of which was never written`,
+          `lane ${issuer.lane} copies ${bytes} bytes of shared memory, byte ${k - at} of which was never written`,
       );
       return;
     }
@@ -131,7 +118,7 @@ export function loadBytes(
   source: { readonly low: number; readonly high: number },
   bytes: number,
 ): void {
-  const { machine, warp, instruction } = issuer;
+  const { machine, warp } = issuer;
   machine.countTraffic("global", bytes, 0);
   for (const destination of destinations) {
     const { place, barrier } = destination;
@@ -146,7 +133,7 @@ export function loadBytes(
         if (gone(issuer, destination)) return;
         const from = bytes === 0 ? 0 : globalBytes(issuer, source.low, source.high, bytes, 0);
         machine.arena.bytes.copyWithin(place.at, from, from + bytes);
-        completeTx(machine, instruction, barrier, bytes, op);
+        completeTx(issuer, barrier, bytes, op);
       }),
     });
   }
@@ -160,7 +147,7 @@ export function moveShared(
   bytes: number,
   reduction: Reduction,
 ): void {
-  const { machine, warp, instruction } = issuer;
+  const { machine, warp } = issuer;
   const { place, barrier } = destination;
   const op = beginLoad(issuer, barrier);
   const { race } = warp.block;
@@ -180,7 +167,7 @@ export function moveShared(
         const view = new DataView(machine.arena.bytes.buffer);
         reduceInto(reduction.op, reduction.type, view, place.at, view, source.at, bytes, machine.sums);
       }
-      completeTx(machine, instruction, barrier, bytes, op);
+      completeTx(issuer, barrier, bytes, op);
     }),
   });
 }
@@ -301,7 +288,7 @@ export function loadBox(
   map: MapGeometry,
   box: Box,
 ): void {
-  const { machine, warp, instruction } = issuer;
+  const { machine, warp } = issuer;
   const bytes = bytesOf(map, box);
   let fetched = 0;
   const rows: { readonly at: number; readonly bytes: number }[] = [];
@@ -329,7 +316,7 @@ export function loadBox(
       run: logged(machine.trace, logLoad(issuer, destination, bytes), () => {
         if (gone(issuer, destination)) return;
         fillBox(issuer, place, map, box);
-        completeTx(machine, instruction, barrier, bytes, op);
+        completeTx(issuer, barrier, bytes, op);
       }),
     });
   }

@@ -1,27 +1,24 @@
 /** What the `.sync.aligned` instructions on matrices share: the wait for the warp's lanes, and its registers as a whole. */
-import type { Instruction, Operand, Register, WaitOperation } from "../load/types.ts";
-import { hex, type Machine, type Warp } from "../machine/state.ts";
+
+import type { Operand, Register, WaitOperation } from "../load/types.ts";
+import { type Execution, hex, type Machine, type Warp } from "../machine/state.ts";
 import type { Decoder } from "./row.ts";
 
-/** An instruction that all 32 lanes execute together; `run` is called once. */
-export function aligned(
-  run: (machine: Machine, instruction: Instruction) => (warp: Warp, mask: number) => void,
-): WaitOperation {
+/** An instruction that all 32 lanes execute together. */
+export function aligned(bind: (machine: Machine) => (by: Execution, mask: number) => void): WaitOperation {
   return {
     kind: "wait",
     members: "warp",
     divergence: "H023",
-    bind: (machine, instruction) => {
-      const body = run(machine, instruction);
-      return (warp, _group, mask) => {
+    bind: (machine) => {
+      const body = bind(machine);
+      return (by, _group, mask) => {
         if (mask !== -1)
-          machine.report(
+          by.report(
             "H023",
-            instruction,
-            warp,
-            () => `executed by lanes ${hex(mask)} of warp ${warp.id}; all 32 have to take part`,
+            () => `executed by lanes ${hex(mask)} of warp ${by.warp.id}; all 32 have to take part`,
           );
-        body(warp, mask);
+        body(by, mask);
         return true;
       };
     },
@@ -41,31 +38,20 @@ export function registersIn(d: Decoder, operand: Operand, count: number): readon
 export const laneZero = (warp: Warp, register: Register): number => warp.registers + register.slot * 32;
 
 /** Report the registers that some lane reads unwritten. */
-export function checkWritten(
-  machine: Machine,
-  instruction: Instruction,
-  warp: Warp,
-  registers: readonly Register[],
-): void {
-  const { words } = machine.arena;
+export function checkWritten(by: Execution, registers: readonly Register[]): void {
+  const { words } = by.machine.arena;
   for (const { written, name } of registers) {
     if (written === null) continue;
-    const base = laneZero(warp, written);
+    const base = laneZero(by.warp, written);
     let lane = 0;
     while (lane < 32 && words[base + lane] === 255) lane++;
-    if (lane < 32) notWritten(machine, instruction, warp, lane, name);
+    if (lane < 32) notWritten(by, lane, name);
   }
 }
 
 // Apart, so that a register that has been written costs no closure.
-function notWritten(
-  machine: Machine,
-  instruction: Instruction,
-  warp: Warp,
-  lane: number,
-  name: string,
-): void {
-  machine.report("H008", instruction, warp, () => `lane ${lane} reads ${name}, which it has not written`);
+function notWritten(by: Execution, lane: number, name: string): void {
+  by.report("H008", () => `lane ${lane} reads ${name}, which it has not written`);
 }
 
 /** Note that all lanes have written the registers. */

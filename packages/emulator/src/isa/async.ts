@@ -1,9 +1,10 @@
 /** cp.async: copies from global to shared memory that a warp's copy engine makes. PTX ISA 9.0, chapter 9.7.9.25.3. */
+
 import type { AsyncOp, Race } from "../checkers/race.ts";
 import type { Instruction, Operand, Operation } from "../load/types.ts";
 import type { AsyncEvent } from "../machine/events.ts";
 import { engineArrive, mbarrierAt, mbarrierBytes } from "../machine/mbarriers.ts";
-import type { AsyncCopy, Machine, Warp } from "../machine/state.ts";
+import type { AsyncCopy, Execution, Warp } from "../machine/state.ts";
 import { logged, type Traced } from "../trace/recorder.ts";
 import type { Row, Table } from "./row.ts";
 import { sharedPlace, sharedSpace } from "./shared-address.ts";
@@ -45,11 +46,11 @@ const copy: Row = (d) => {
   };
   return {
     kind: "warp",
-    bind: (machine, instruction) => (warp, mask) => issue(machine, instruction, form, warp, mask),
+    bind: () => (by, mask) => issue(by, form, mask),
   };
 };
 
-function issue(machine: Machine, instruction: Instruction, form: CopyForm, warp: Warp, mask: number): void {
+function issue({ machine, warp, instruction }: Execution, form: CopyForm, mask: number): void {
   const { arena } = machine;
   const { bytes } = form;
   const { race } = warp.block;
@@ -135,10 +136,12 @@ function commitGroup(warp: Warp, mask: number): void {
 
 const commit: Row = () => ({
   kind: "warp",
-  bind: (machine, instruction) => (warp, mask) => {
-    commitGroup(warp, mask);
-    machine.trace?.commit(warp, instruction, "cp.async");
-  },
+  bind:
+    () =>
+    ({ warp, machine, instruction }, mask) => {
+      commitGroup(warp, mask);
+      machine.trace?.commit(warp, instruction, "cp.async");
+    },
 });
 
 /** Groups that have to be complete so that each lane of `mask` has at most `newest` outstanding, and the rest. */
@@ -161,35 +164,37 @@ function waiting(newest: number | "all"): Operation {
   return {
     kind: "wait",
     members: "none",
-    bind: (machine) => (warp, group, mask) => {
-      if (newest === "all" && warp.openCopies.some((c) => (c.lanes & mask) !== 0)) {
-        // wait_all is commit_group followed by wait_group 0.
-        commitGroup(warp, mask);
-      }
-      const { needed } = groupsBefore(warp, mask, newest === "all" ? 0 : newest);
-      const done = [...needed].every((k) => warp.committed[k]?.copies.every((c) => c.done) ?? true);
-      if (!done) {
-        group.wait ??= { generation: 0, describe: () => `copies of ${needed.size} cp.async groups` };
-        return false;
-      }
-      group.wait = null;
-      const over = [...needed].flatMap((k) => warp.committed[k]?.copies ?? []);
-      machine.trace?.awaitedOperations(
-        warp,
-        "cp.async",
-        over.map(({ traced }) => traced),
-      );
-      let clock = 0;
-      for (const k of needed) {
-        const entry = warp.committed[k];
-        if (entry === undefined) continue;
-        for (const { op } of entry.copies) clock = Math.max(clock, op?.clock ?? 0);
-        entry.lanes &= ~mask;
-      }
-      warp.committed = warp.committed.filter((entry) => entry.lanes !== 0);
-      if (clock > 0) warp.block.race?.clocks.waited(warp.agent, warp.copyEngine, clock);
-      return true;
-    },
+    bind:
+      () =>
+      ({ warp, machine }, group, mask) => {
+        if (newest === "all" && warp.openCopies.some((c) => (c.lanes & mask) !== 0)) {
+          // wait_all is commit_group followed by wait_group 0.
+          commitGroup(warp, mask);
+        }
+        const { needed } = groupsBefore(warp, mask, newest === "all" ? 0 : newest);
+        const done = [...needed].every((k) => warp.committed[k]?.copies.every((c) => c.done) ?? true);
+        if (!done) {
+          group.wait ??= { generation: 0, describe: () => `copies of ${needed.size} cp.async groups` };
+          return false;
+        }
+        group.wait = null;
+        const over = [...needed].flatMap((k) => warp.committed[k]?.copies ?? []);
+        machine.trace?.awaitedOperations(
+          warp,
+          "cp.async",
+          over.map(({ traced }) => traced),
+        );
+        let clock = 0;
+        for (const k of needed) {
+          const entry = warp.committed[k];
+          if (entry === undefined) continue;
+          for (const { op } of entry.copies) clock = Math.max(clock, op?.clock ?? 0);
+          entry.lanes &= ~mask;
+        }
+        warp.committed = warp.committed.filter((entry) => entry.lanes !== 0);
+        if (clock > 0) warp.block.race?.clocks.waited(warp.agent, warp.copyEngine, clock);
+        return true;
+      },
   };
 }
 
@@ -216,12 +221,13 @@ const arriveAfterCopies: Row = (d) => {
   const address = d.address(0);
   return {
     kind: "warp",
-    bind: (machine, instruction) => (warp, mask) => {
+    bind: () => (by, mask) => {
+      const { warp, machine } = by;
       forgetTracked(warp);
       const all = new Set([...warp.openCopies, ...warp.committed.flatMap((g) => g.copies)]);
       for (const lane of lanesOf(mask)) {
-        const place = sharedPlace(machine, warp, instruction, address, lane, space, mbarrierBytes);
-        const barrier = place === null ? null : mbarrierAt(machine, warp, instruction, place);
+        const place = sharedPlace(by, address, lane, space, mbarrierBytes);
+        const barrier = place === null ? null : mbarrierAt(by, place);
         if (barrier === null) continue;
         // Without .noinc the arrival is one that the phase does not count on yet.
         if (!counted) barrier.pending += 1;
@@ -237,7 +243,7 @@ const arriveAfterCopies: Row = (d) => {
             while (done < copies.length && copies[done]?.done === true) done += 1;
             return done === copies.length;
           },
-          run: () => engineArrive(machine, instruction, barrier, latest === null ? [] : [latest]),
+          run: () => engineArrive(by, barrier, latest === null ? [] : [latest]),
         });
       }
     },

@@ -1,7 +1,8 @@
 /** Barriers of a block and of a warp: PTX ISA 9.0, chapters 9.7.13.1 to 9.7.13.3. */
-import type { Instruction, Operand, Operation, WaitOperation } from "../load/types.ts";
+
+import type { Operand, Operation, WaitOperation } from "../load/types.ts";
 import { barrierOf, describeBarrier, tryComplete } from "../machine/barriers.ts";
-import type { Group, Machine, Warp } from "../machine/state.ts";
+import type { Execution, Group } from "../machine/state.ts";
 import { clusterBarrier, setmaxnreg } from "./cluster.ts";
 import { fence, membar } from "./fence.ts";
 import { type Decoder, type Row, type Table, unary } from "./row.ts";
@@ -49,8 +50,9 @@ function barrierOperation(form: BarrierForm): WaitOperation {
   return {
     kind: "wait",
     members: form.aligned ? "warp" : "none",
-    bind: (machine, instruction) => (warp, group, mask) => {
-      if (group.wait === null && !arrive(machine, instruction, form, warp, group, mask)) return true;
+    bind: () => (by, group, mask) => {
+      const { machine, warp } = by;
+      if (group.wait === null && !arrive(by, form, group, mask)) return true;
       const wait = group.wait;
       if (wait === null) return true;
       const id = machine.lane(warp, form.id, firstLane(mask));
@@ -77,19 +79,13 @@ function barrierOperation(form: BarrierForm): WaitOperation {
 }
 
 /** The first time a group is asked. Returns false when it need not wait (arrive, or operands that make no sense). */
-function arrive(
-  machine: Machine,
-  instruction: Instruction,
-  form: BarrierForm,
-  warp: Warp,
-  group: Group,
-  mask: number,
-): boolean {
+function arrive(by: Execution, form: BarrierForm, group: Group, mask: number): boolean {
+  const { machine, warp, instruction } = by;
   const lane = firstLane(mask);
   const id = machine.lane(warp, form.id, lane) >>> 0;
   const count = form.count === null ? null : machine.lane(warp, form.count, lane) >>> 0;
   if (id > 15 || (count !== null && (count === 0 || count % 32 !== 0))) {
-    machine.report("H019", instruction, warp, () =>
+    by.report("H019", () =>
       id > 15
         ? `barrier ${id}; barriers are 0 to 15`
         : `thread count ${count}; it has to be a positive multiple of 32`,
@@ -101,12 +97,7 @@ function arrive(
   const whole = Math.ceil(block.threads / 32) * 32;
   if (barrier.arrived.size > 0 && (barrier.count ?? whole) !== (count ?? whole)) {
     const [first, second] = [barrier.count ?? whole, count ?? whole];
-    machine.report(
-      "H018",
-      instruction,
-      warp,
-      () => `barrier ${id} was begun for ${first} threads, here it is for ${second}`,
-    );
+    by.report("H018", () => `barrier ${id} was begun for ${first} threads, here it is for ${second}`);
   } else barrier.count = count;
   barrier.arrived.set(warp, (barrier.arrived.get(warp) ?? 0) | mask);
   const { race } = block;
@@ -137,7 +128,7 @@ function arrive(
 const warpSync: Row = (d) => {
   d.choice("sync");
   const members = d.use(0, "int");
-  return collective(members, (_machine, instruction) => (warp) => {
+  return collective(members, () => ({ warp, instruction }) => {
     warp.block.race?.clocks.step(warp.agent, instruction.index);
   });
 };

@@ -1,17 +1,10 @@
 /** One-dimensional bulk copies and reductions, and bulk groups: PTX ISA 9.0, chapters 9.7.9.25.4 and 9.7.9.25.5. */
-import {
-  type Destination,
-  type Issuer,
-  loadBytes,
-  moveShared,
-  type Reduction,
-  storeBytes,
-} from "../bulk/engine.ts";
+import { type Destination, loadBytes, moveShared, type Reduction, storeBytes } from "../bulk/engine.ts";
 import { commitStores, waitStores } from "../bulk/groups.ts";
 import type { ReduceOp, ReduceType } from "../bulk/reduce.ts";
 import type { Operand, Operation } from "../load/types.ts";
 import { mbarrierAt, mbarrierBytes } from "../machine/mbarriers.ts";
-import { hex, type Machine, type SharedPlace } from "../machine/state.ts";
+import { hex, Issuer, type SharedPlace } from "../machine/state.ts";
 import type { Decoder, Row } from "./row.ts";
 import { lanesOf } from "./warp.ts";
 
@@ -36,32 +29,22 @@ export function directionOf(d: Decoder): Direction {
 }
 
 /** An operand that is an address operand with its base: its words in one lane. */
-const wideAddress = (
-  { machine, warp, lane }: Issuer,
-  operand: Address,
-): { readonly low: number; readonly high: number } => ({
-  low: machine.address(warp, operand, lane),
-  high: machine.lane(warp, operand.base, lane, 1),
+const wideAddress = (issuer: Issuer, operand: Address): { readonly low: number; readonly high: number } => ({
+  low: issuer.address(operand),
+  high: issuer.value(operand.base, 1),
 });
 
 /** A place in the executing block's own window; null after H003 or what `window` reports. */
-export function ownPlace(
-  { machine, warp, instruction, lane }: Issuer,
-  address: number,
-  bytes: number,
-  align: number,
-): SharedPlace | null {
-  if (address >>> 24 !== warp.block.rank) {
-    machine.report(
+export function ownPlace(issuer: Issuer, address: number, bytes: number, align: number): SharedPlace | null {
+  if (address >>> 24 !== issuer.warp.block.rank) {
+    issuer.report(
       "H003",
-      instruction,
-      warp,
       () =>
-        `lane ${lane} uses ${hex(address)}, an address in block ${address >>> 24} of the cluster, as its own`,
+        `lane ${issuer.lane} uses ${hex(address)}, an address in block ${address >>> 24} of the cluster, as its own`,
     );
     return null;
   }
-  return machine.window(warp, instruction, address, bytes, align);
+  return issuer.window(address, bytes, align);
 }
 
 /**
@@ -78,13 +61,11 @@ export function destinationsOf(
   multicast: number | null,
   pair: boolean,
 ): readonly Destination[] | null {
-  const { machine, warp, instruction, lane } = issuer;
-  const count = warp.block.cluster.blocks.length;
+  const { lane } = issuer;
+  const count = issuer.warp.block.cluster.blocks.length;
   if (multicast !== null && (multicast === 0 || multicast >= 2 ** count)) {
-    machine.report(
+    issuer.report(
       "H053",
-      instruction,
-      warp,
       () => `lane ${lane} multicasts to blocks ${hex(multicast)} of a cluster of ${count}`,
     );
     return null;
@@ -93,7 +74,7 @@ export function destinationsOf(
   const target = barrier >>> 24;
   const ranks = multicast === null ? [home] : lanesOf(multicast);
   if (multicast === null && target !== home && !(pair && (target ^ home) === 1)) {
-    machine.report("H053", instruction, warp, () =>
+    issuer.report("H053", () =>
       pair
         ? `lane ${lane} copies to block ${home} of the cluster and completes on a barrier of block ${target}, outside its pair`
         : `lane ${lane} copies to block ${home} of the cluster and completes on a barrier of block ${target}`,
@@ -102,10 +83,10 @@ export function destinationsOf(
   }
   const found: Destination[] = [];
   for (const rank of ranks) {
-    const place = machine.window(warp, instruction, within(rank, address), bytes, align);
+    const place = issuer.window(within(rank, address), bytes, align);
     const other = pair ? (rank & ~1) | (target & 1) : rank;
-    const at = machine.window(warp, instruction, within(other, barrier), mbarrierBytes, mbarrierBytes);
-    const state = at === null ? null : mbarrierAt(machine, warp, instruction, at);
+    const at = issuer.window(within(other, barrier), mbarrierBytes, mbarrierBytes);
+    const state = at === null ? null : mbarrierAt(issuer, at);
     if (place !== null && state !== null) found.push({ place, barrier: state });
   }
   return found;
@@ -117,21 +98,18 @@ const within = (rank: number, address: number): number => rank * 2 ** 24 + (addr
 /** Run once for each lane that executes. */
 export const eachLane = (act: (issuer: Issuer) => void): Operation => ({
   kind: "warp",
-  bind: (machine: Machine, instruction) => (warp, mask) => {
-    for (const lane of lanesOf(mask)) act({ machine, warp, lane, instruction });
+  bind: () => (by, mask) => {
+    for (const lane of lanesOf(mask)) act(new Issuer(by, lane));
   },
 });
 
 /** The size operand in one lane; null after H053. */
 function sizeOf(issuer: Issuer, operand: Operand): number | null {
-  const { machine, warp, lane, instruction } = issuer;
-  const bytes = machine.lane(warp, operand, lane) >>> 0;
+  const bytes = issuer.value(operand) >>> 0;
   if (bytes % unit === 0) return bytes;
-  machine.report(
+  issuer.report(
     "H053",
-    instruction,
-    warp,
-    () => `lane ${lane} copies ${bytes} bytes; bulk copies move multiples of ${unit}`,
+    () => `lane ${issuer.lane} copies ${bytes} bytes; bulk copies move multiples of ${unit}`,
   );
   return null;
 }
@@ -179,25 +157,23 @@ export const bulkCopy: Row = (d) => {
     return eachLane((issuer) => {
       const bytes = sizeOf(issuer, size);
       if (bytes === null) return;
-      const source = ownPlace(issuer, issuer.machine.address(issuer.warp, from, issuer.lane), bytes, unit);
+      const source = ownPlace(issuer, issuer.address(from), bytes, unit);
       const { low, high } = wideAddress(issuer, to);
       if (source === null || !alignedGlobal(issuer, low, high)) return;
-      const lanes =
-        bytesMask === null ? 0xffff : issuer.machine.lane(issuer.warp, bytesMask, issuer.lane) & 0xffff;
+      const lanes = bytesMask === null ? 0xffff : issuer.value(bytesMask) & 0xffff;
       storeBytes(issuer, source, { low, high }, bytes, reduction, lanes);
     });
   if (barrier === null) return d.refuse("it needs an mbarrier");
   return eachLane((issuer) => {
-    const { machine, warp, lane } = issuer;
     const bytes = sizeOf(issuer, size);
     if (bytes === null) return;
     const destinations = destinationsOf(
       issuer,
-      machine.address(warp, to, lane),
-      machine.address(warp, barrier, lane),
+      issuer.address(to),
+      issuer.address(barrier),
       bytes,
       unit,
-      mask === null ? null : machine.lane(warp, mask, lane) & 0xffff,
+      mask === null ? null : issuer.value(mask) & 0xffff,
       false,
     );
     if (destinations === null) return;
@@ -206,7 +182,7 @@ export const bulkCopy: Row = (d) => {
       if (alignedGlobal(issuer, low, high)) loadBytes(issuer, destinations, { low, high }, bytes);
       return;
     }
-    const source = ownPlace(issuer, machine.address(warp, from, lane), bytes, unit);
+    const source = ownPlace(issuer, issuer.address(from), bytes, unit);
     const [destination] = destinations;
     if (source !== null && destination !== undefined)
       moveShared(issuer, destination, source, bytes, reduction);
@@ -233,10 +209,12 @@ export const bulkCommit: Row = (d) => {
   d.choice("commit_group");
   return {
     kind: "warp",
-    bind: (machine, instruction) => (warp, mask) => {
-      commitStores(warp, lanesOf(mask));
-      machine.trace?.commit(warp, instruction, "bulk store");
-    },
+    bind:
+      () =>
+      ({ warp, machine, instruction }, mask) => {
+        commitStores(warp, lanesOf(mask));
+        machine.trace?.commit(warp, instruction, "bulk store");
+      },
   };
 };
 
@@ -249,29 +227,31 @@ export const bulkWait: Row = (d) => {
   return {
     kind: "wait",
     members: "none",
-    bind: (machine) => (warp, group, mask) => {
-      const { race } = warp.block;
-      const { trace } = machine;
-      const missing = waitStores(
-        warp,
-        lanesOf(mask),
-        newest,
-        readOnly,
-        (op) => race?.clocks.waited(warp.agent, op.engine, op.clock),
-        (stores) => {
-          const operations = stores.map(({ traced }) => traced);
-          trace?.awaitedOperations(warp, "bulk store", operations, readOnly);
-        },
-      );
-      if (missing === null) {
-        group.wait = null;
-        return true;
-      }
-      group.wait = {
-        generation: 0,
-        describe: () => `${readOnly ? "reads of " : ""}${missing} bulk groups`,
-      };
-      return false;
-    },
+    bind:
+      () =>
+      ({ warp, machine }, group, mask) => {
+        const { race } = warp.block;
+        const { trace } = machine;
+        const missing = waitStores(
+          warp,
+          lanesOf(mask),
+          newest,
+          readOnly,
+          (op) => race?.clocks.waited(warp.agent, op.engine, op.clock),
+          (stores) => {
+            const operations = stores.map(({ traced }) => traced);
+            trace?.awaitedOperations(warp, "bulk store", operations, readOnly);
+          },
+        );
+        if (missing === null) {
+          group.wait = null;
+          return true;
+        }
+        group.wait = {
+          generation: 0,
+          describe: () => `${readOnly ? "reads of " : ""}${missing} bulk groups`,
+        };
+        return false;
+      },
   };
 };

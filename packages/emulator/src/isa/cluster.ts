@@ -1,8 +1,9 @@
 /** Barriers of a cluster, and registers handed between warpgroups. PTX ISA 9.0, chapters 9.7.13.4 and 9.7.19.5. */
-import type { Instruction, Operation } from "../load/types.ts";
+
+import type { Operation } from "../load/types.ts";
 import { describeClusterBarrier, tryCompleteCluster } from "../machine/barriers.ts";
 import { takeRegisters } from "../machine/registers.ts";
-import type { Machine, Warp } from "../machine/state.ts";
+import type { Execution } from "../machine/state.ts";
 import type { Decoder, Row } from "./row.ts";
 import { lanesOf } from "./warp.ts";
 
@@ -16,10 +17,11 @@ export function clusterBarrier(d: Decoder): Operation {
     return {
       kind: "wait",
       members,
-      bind: (machine, instruction) => (warp, group, mask) => {
+      bind: () => (by, group, mask) => {
+        const { warp, machine } = by;
         const { barrier } = warp.block.cluster;
         if (group.wait === null) {
-          checkArrived(machine, instruction, warp, mask);
+          checkArrived(by, mask);
           group.wait = {
             generation: 0,
             describe: () => describeClusterBarrier(warp.block.cluster),
@@ -40,39 +42,30 @@ export function clusterBarrier(d: Decoder): Operation {
   return {
     kind: "wait",
     members,
-    bind: (machine, instruction) => (warp, _group, mask) => {
-      arriveAtCluster(machine, instruction, warp, mask, relaxed);
+    bind: () => (by, _group, mask) => {
+      arriveAtCluster(by, mask, relaxed);
       return true;
     },
   };
 }
 
-function checkArrived(machine: Machine, instruction: Instruction, warp: Warp, mask: number): void {
-  const lane = lanesOf(mask).find((l) => warp.clusterArrivals[l] === 0);
+function checkArrived(by: Execution, mask: number): void {
+  const lane = lanesOf(mask).find((l) => by.warp.clusterArrivals[l] === 0);
   if (lane !== undefined)
-    machine.report(
+    by.report(
       "H049",
-      instruction,
-      warp,
-      () => `lane ${lane} of warp ${warp.id} waits at the cluster barrier and has not arrived at it`,
+      () => `lane ${lane} of warp ${by.warp.id} waits at the cluster barrier and has not arrived at it`,
     );
 }
 
-function arriveAtCluster(
-  machine: Machine,
-  instruction: Instruction,
-  warp: Warp,
-  mask: number,
-  relaxed: boolean,
-): void {
+function arriveAtCluster(by: Execution, mask: number, relaxed: boolean): void {
+  const { warp, instruction, machine } = by;
   const { cluster, race } = warp.block;
   const { barrier } = cluster;
   for (const l of lanesOf(mask)) {
     if (warp.clusterArrivals[l] !== 0)
-      machine.report(
+      by.report(
         "H049",
-        instruction,
-        warp,
         () => `lane ${l} of warp ${warp.id} arrives at the cluster barrier again with no wait in between`,
       );
     warp.clusterArrivals[l] = barrier.generation + 1;
@@ -104,7 +97,6 @@ export const setmaxnreg: Row = (d) => {
     kind: "wait",
     members: "warp",
     divergence: "H023",
-    bind: (machine, instruction) => (warp, group) =>
-      takeRegisters(machine, instruction, warp, group, kind, count),
+    bind: () => (by, group) => takeRegisters(by, group, kind, count),
   };
 };

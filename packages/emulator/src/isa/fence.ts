@@ -6,10 +6,12 @@ import type { Row } from "./row.ts";
 /** `wide`: of a scope that reaches other clusters. */
 const memoryFence = (wide: boolean): Operation => ({
   kind: "warp",
-  bind: () => (warp) => {
-    const { race } = warp.block;
-    race?.clocks.fence(warp.agent, wide ? race.cluster : null);
-  },
+  bind:
+    () =>
+    ({ warp }) => {
+      const { race } = warp.block;
+      race?.clocks.fence(warp.agent, wide ? race.cluster : null);
+    },
 });
 
 export const membar: Row = (d) => memoryFence(d.choice("cta", "gl", "sys") !== "cta");
@@ -17,10 +19,12 @@ export const membar: Row = (d) => memoryFence(d.choice("cta", "gl", "sys") !== "
 /** What is known so far becomes visible to the async proxy; initialised mbarriers too. */
 const asyncProxyFence = (spaces: { readonly shared: boolean; readonly global: boolean }): Operation => ({
   kind: "warp",
-  bind: () => (warp) => {
-    warp.block.race?.clocks.proxyFence(warp.agent, spaces);
-    if (spaces.shared) fenceInitialisations(warp);
-  },
+  bind:
+    () =>
+    ({ warp }) => {
+      warp.block.race?.clocks.proxyFence(warp.agent, spaces);
+      if (spaces.shared) fenceInitialisations(warp);
+    },
 });
 
 const scopes = ["cta", "cluster", "gpu", "sys"] as const;
@@ -51,7 +55,13 @@ export const fence: Row = (d) => {
   if (d.flag("mbarrier_init")) {
     d.choice("release");
     d.choice("cluster");
-    return { kind: "warp", bind: () => (warp) => fenceInitialisations(warp) };
+    return {
+      kind: "warp",
+      bind:
+        () =>
+        ({ warp }) =>
+          fenceInitialisations(warp),
+    };
   }
   d.option("sc", "acq_rel", "acquire", "release");
   d.option("sync_restrict::shared::cluster", "sync_restrict::shared::cta");

@@ -3,9 +3,10 @@
  * chapters 9.7.13.17 and 9.7.13.18. The response is opaque to programs; here it is the first block's index and a word that says
  * what it is.
  */
-import type { Instruction, Operand, Operation } from "../load/types.ts";
+
+import type { Operand, Operation } from "../load/types.ts";
 import { completeTx, type Mbarrier, mbarrierAt } from "../machine/mbarriers.ts";
-import { type Block, hex, type Machine, type SharedPlace, type Warp } from "../machine/state.ts";
+import { type Block, type Execution, hex, type SharedPlace } from "../machine/state.ts";
 import type { Decoder, Row, Table } from "./row.ts";
 import { sharedAddress } from "./tensor-issue.ts";
 import { lanesOf } from "./warp.ts";
@@ -36,40 +37,31 @@ function tryCancel(d: Decoder): Operation {
   const barrier = d.address(1);
   return {
     kind: "warp",
-    bind: (machine, instruction) => (warp, mask) => {
-      for (const lane of lanesOf(mask))
-        request(machine, instruction, warp, lane, response, barrier, generic, multicast);
+    bind: () => (by, mask) => {
+      for (const lane of lanesOf(mask)) request(by, lane, response, barrier, generic, multicast);
     },
   };
 }
 
 function request(
-  machine: Machine,
-  instruction: Instruction,
-  warp: Warp,
+  by: Execution,
   lane: number,
   response: Address,
   barrier: Address,
   generic: boolean,
   multicast: boolean,
 ): void {
+  const { warp, instruction, machine } = by;
   const { block } = warp;
   const { cluster } = block;
   if (cluster.engines.has(failedName(block)))
-    machine.report(
-      "H089",
-      instruction,
-      warp,
-      () => `block rank ${block.rank} asks again after it has read that a request failed`,
-    );
-  const to = sharedAddress(machine, instruction, warp, response, lane, generic);
-  const signal = sharedAddress(machine, instruction, warp, barrier, lane, generic);
+    by.report("H089", () => `block rank ${block.rank} asks again after it has read that a request failed`);
+  const to = sharedAddress(by, response, lane, generic);
+  const signal = sharedAddress(by, barrier, lane, generic);
   const ranks = multicast ? cluster.blocks.map((b) => b.rank) : [block.rank];
   if (to >>> 24 !== block.rank || signal >>> 24 !== block.rank) {
-    machine.report(
+    by.report(
       "H089",
-      instruction,
-      warp,
       () =>
         `response at ${hex(to)}, mbarrier at ${hex(signal)}: both have to lie in the block that asks, rank ${block.rank}`,
     );
@@ -78,10 +70,10 @@ function request(
   const targets: Target[] = [];
   for (const rank of ranks) {
     const inBlock = (address: number): number => ((address & 0xffffff) | (rank << 24)) >>> 0;
-    const place = machine.window(warp, instruction, inBlock(to), responseBytes, responseBytes);
-    const at = machine.window(warp, instruction, inBlock(signal), barrierBytes, barrierBytes);
+    const place = by.window(inBlock(to), responseBytes, responseBytes);
+    const at = by.window(inBlock(signal), barrierBytes, barrierBytes);
     if (place === null || at === null) continue;
-    const found = mbarrierAt(machine, warp, instruction, at);
+    const found = mbarrierAt(by, at);
     if (found !== null) targets.push({ place, barrier: found });
   }
   const { race } = cluster;
@@ -93,28 +85,18 @@ function request(
     ready: () => true,
     run: () => {
       if (block.exited) {
-        machine.report(
-          "H043",
-          instruction,
-          warp,
-          () => `block rank ${block.rank} has exited with a request in flight`,
-        );
+        by.report("H043", () => `block rank ${block.rank} has exited with a request in flight`);
         return;
       }
       const first = machine.cancelCluster();
       for (const { place, barrier: told } of targets) {
         if (told.block.exited)
-          machine.report(
-            "H043",
-            instruction,
-            warp,
-            () => `the response goes to block rank ${told.block.rank}, which has exited`,
-          );
+          by.report("H043", () => `the response goes to block rank ${told.block.rank}, which has exited`);
         else {
           const words = first === null ? [0, 0, 0, refused] : [...first, granted];
           machine.arena.words.set(words, place.at >> 2);
           machine.arena.markInitialised(place.at, responseBytes);
-          completeTx(machine, instruction, told, responseBytes, op);
+          completeTx(by, told, responseBytes, op);
         }
       }
     },
@@ -122,21 +104,13 @@ function request(
 }
 
 /** What the last word of a response says; reports bytes that are none. */
-function verdict(
-  machine: Machine,
-  instruction: Instruction,
-  warp: Warp,
-  words: readonly Operand[],
-  lane: number,
-): "granted" | "refused" | null {
+function verdict(by: Execution, words: readonly Operand[], lane: number): "granted" | "refused" | null {
   const [, , , last] = words;
-  const word = last === undefined ? 0 : machine.lane(warp, last, lane);
+  const word = last === undefined ? 0 : by.machine.lane(by.warp, last, lane);
   if (word === granted) return "granted";
   if (word === refused) return "refused";
-  machine.report(
+  by.report(
     "H089",
-    instruction,
-    warp,
     () => `lane ${lane} queries 16 bytes that are no response of clusterlaunchcontrol.try_cancel`,
   );
   return null;
@@ -152,9 +126,10 @@ function queryCancel(d: Decoder): Operation {
     const words = wordsOf(d, d.use(1, "int"));
     return {
       kind: "warp",
-      bind: (machine, instruction) => (warp, mask) => {
+      bind: () => (by, mask) => {
+        const { warp, machine } = by;
         for (const lane of lanesOf(mask)) {
-          const answer = verdict(machine, instruction, warp, words, lane);
+          const answer = verdict(by, words, lane);
           if (answer === "refused") warp.block.cluster.engines.set(failedName(warp.block), true);
           machine.setLane(warp, to, lane, Number(answer === "granted"));
         }
@@ -170,15 +145,11 @@ function queryCancel(d: Decoder): Operation {
   const targets = axis < 0 && to.kind === "vector" ? to.elements : [to];
   return {
     kind: "warp",
-    bind: (machine, instruction) => (warp, mask) => {
+    bind: () => (by, mask) => {
+      const { machine, warp } = by;
       for (const lane of lanesOf(mask)) {
-        if (verdict(machine, instruction, warp, words, lane) === "refused")
-          machine.report(
-            "H089",
-            instruction,
-            warp,
-            () => `lane ${lane} takes the block index of a request that failed`,
-          );
+        if (verdict(by, words, lane) === "refused")
+          by.report("H089", () => `lane ${lane} takes the block index of a request that failed`);
         // The fourth element of the vector is unspecified.
         targets.forEach((target, k) => {
           const word = words[axis < 0 ? k : axis];

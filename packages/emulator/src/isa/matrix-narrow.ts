@@ -41,8 +41,9 @@ export function loadNarrow(d: Decoder): Operation {
   };
   const offsets = new Int32Array(32);
   const addresses = new Int32Array(32);
-  return aligned((machine, instruction) => (warp, mask) => {
-    rowOffsets(machine, instruction, warp, mask, form, 0, offsets, addresses);
+  return aligned(() => (by, mask) => {
+    const { machine, warp } = by;
+    rowOffsets(by, mask, form, 0, offsets, addresses);
     const { words, bytes } = machine.arena;
     registers.forEach((register, j) => {
       const base = laneZero(warp, register);
@@ -81,12 +82,12 @@ export function storeNarrow(d: Decoder): Operation {
   };
   const offsets = new Int32Array(32);
   const addresses = new Int32Array(32);
-  return aligned((machine, instruction) => (warp, mask) => {
-    checkWritten(machine, instruction, warp, form.registers);
-    rowOffsets(machine, instruction, warp, mask, form, 1, offsets, addresses);
-    const { words, bytes } = machine.arena;
+  return aligned(() => (by, mask) => {
+    checkWritten(by, form.registers);
+    rowOffsets(by, mask, form, 1, offsets, addresses);
+    const { words, bytes } = by.machine.arena;
     form.registers.forEach((register, j) => {
-      const base = laneZero(warp, register);
+      const base = laneZero(by.warp, register);
       for (let lane = 0; lane < 32; lane++) {
         const [g, t] = [lane >> 2, lane & 3];
         const word = words[base + lane] as number;

@@ -1,6 +1,7 @@
 /** Rows of matrices in shared memory, as ldmatrix and stmatrix address them: lane r gives row r. */
-import type { Instruction, Operand, Register } from "../load/types.ts";
-import type { Machine, Warp } from "../machine/state.ts";
+
+import type { Operand, Register } from "../load/types.ts";
+import type { Execution } from "../machine/state.ts";
 import { sharedTag } from "../memory/arena.ts";
 
 /** Bytes of a matrix row: eight elements of 16 bits. */
@@ -21,15 +22,14 @@ export interface MoveForm {
  * 16 bytes, of which `usedBytes` have to be written; -1 for lanes that do not take part.
  */
 export function rowOffsets(
-  machine: Machine,
-  instruction: Instruction,
-  warp: Warp,
+  by: Execution,
   mask: number,
   form: MoveForm,
   mode: 0 | 1,
   offsets: Int32Array,
   addresses: Int32Array,
 ): void {
+  const { warp, machine, instruction } = by;
   const { race } = warp.block;
   const { usedBytes } = form;
   const rows = 8 * form.registers.length;
@@ -42,10 +42,8 @@ export function rowOffsets(
     if (wide) {
       const high = machine.lane(warp, form.address.base, lane, 1);
       if (high !== (form.generic ? sharedTag : 0)) {
-        machine.report(
+        by.report(
           "H003",
-          instruction,
-          warp,
           () =>
             `lane ${lane} gives a 64-bit address that is no ${form.generic ? "generic address of" : "address in"} shared memory`,
         );

@@ -35,8 +35,9 @@ const ldmatrix: Row = (d) => {
   const form = decodeMove(d, true);
   const offsets = new Int32Array(32);
   const addresses = new Int32Array(32);
-  return aligned((machine, instruction) => (warp, mask) => {
-    rowOffsets(machine, instruction, warp, mask, form, 0, offsets, addresses);
+  return aligned(() => (by, mask) => {
+    const { machine, warp } = by;
+    rowOffsets(by, mask, form, 0, offsets, addresses);
     const { words, halves } = machine.arena;
     form.registers.forEach((register, j) => {
       const base = laneZero(warp, register);
@@ -67,12 +68,12 @@ const stmatrix: Row = (d) => {
   const form = decodeMove(d, false);
   const offsets = new Int32Array(32);
   const addresses = new Int32Array(32);
-  return aligned((machine, instruction) => (warp, mask) => {
-    checkWritten(machine, instruction, warp, form.registers);
-    rowOffsets(machine, instruction, warp, mask, form, 1, offsets, addresses);
-    const { words, halves } = machine.arena;
+  return aligned(() => (by, mask) => {
+    checkWritten(by, form.registers);
+    rowOffsets(by, mask, form, 1, offsets, addresses);
+    const { words, halves } = by.machine.arena;
     form.registers.forEach((register, j) => {
-      const base = laneZero(warp, register);
+      const base = laneZero(by.warp, register);
       for (let lane = 0; lane < 32; lane++) {
         const [g, t] = [lane >> 2, lane & 3];
         const word = words[base + lane] as number;
@@ -102,9 +103,10 @@ const movmatrix: Row = (d) => {
   const [target] = to;
   const [source] = from;
   const matrix = new Uint16Array(64);
-  return aligned((machine, instruction) => (warp) => {
+  return aligned(() => (by) => {
+    const { machine, warp } = by;
     if (target === undefined || source === undefined) return;
-    checkWritten(machine, instruction, warp, from);
+    checkWritten(by, from);
     const { words } = machine.arena;
     const [at, out] = [laneZero(warp, source), laneZero(warp, target)];
     for (let lane = 0; lane < 32; lane++) {

@@ -1,5 +1,6 @@
 /** mbarrier in all forms: PTX ISA 9.0, chapter 9.7.13.15. */
-import type { Instruction, Operand, Operation } from "../load/types.ts";
+
+import type { Operand, Operation } from "../load/types.ts";
 import {
   arrive,
   completeTx,
@@ -12,7 +13,7 @@ import {
   mbarrierAt,
   mbarrierBytes,
 } from "../machine/mbarriers.ts";
-import type { Group, Machine, SharedPlace, Warp } from "../machine/state.ts";
+import type { Execution, Group, Machine, SharedPlace, Warp } from "../machine/state.ts";
 import { type Decoder, type Row, type Table, unary } from "./row.ts";
 import { type SharedSpace, sharedPlace, sharedSpace } from "./shared-address.ts";
 import { alike, lanesOf } from "./warp.ts";
@@ -32,19 +33,11 @@ function semanticsOf(d: Decoder): { readonly relaxed: boolean; readonly narrow: 
 }
 
 /** Report an operation that only the barrier's own block may make. Returns whether it is one of another block. */
-function remote(
-  machine: Machine,
-  warp: Warp,
-  instruction: Instruction,
-  place: SharedPlace,
-  what: string,
-): boolean {
-  if (place.block === warp.block) return false;
-  machine.report(
+function remote(by: Execution, place: SharedPlace, what: string): boolean {
+  if (place.block === by.warp.block) return false;
+  by.report(
     "H047",
-    instruction,
-    warp,
-    () => `block ${warp.block.rank} of the cluster ${what} an mbarrier of block ${place.block.rank}`,
+    () => `block ${by.warp.block.rank} of the cluster ${what} an mbarrier of block ${place.block.rank}`,
   );
   return true;
 }
@@ -53,27 +46,22 @@ function remote(
 function eachPlace(
   address: Address,
   space: SharedSpace,
-  act: (machine: Machine, warp: Warp, instruction: Instruction, lane: number, place: SharedPlace) => void,
+  act: (by: Execution, lane: number, place: SharedPlace) => void,
 ): Operation {
   return {
     kind: "warp",
-    bind: (machine, instruction) => (warp, mask) => {
+    bind: () => (by, mask) => {
       for (const lane of lanesOf(mask)) {
-        const place = sharedPlace(machine, warp, instruction, address, lane, space, mbarrierBytes);
-        if (place !== null) act(machine, warp, instruction, lane, place);
+        const place = sharedPlace(by, address, lane, space, mbarrierBytes);
+        if (place !== null) act(by, lane, place);
       }
     },
   };
 }
 
-function checkCount(machine: Machine, warp: Warp, instruction: Instruction, count: number): boolean {
+function checkCount(by: Execution, count: number): boolean {
   if (count >= 1 && count <= largestCount) return true;
-  machine.report(
-    "H044",
-    instruction,
-    warp,
-    () => `a count of ${count}; it lies between 1 and ${largestCount}`,
-  );
+  by.report("H044", () => `a count of ${count}; it lies between 1 and ${largestCount}`);
   return false;
 }
 
@@ -82,10 +70,10 @@ const init: Row = (d) => {
   d.type("b64");
   const address = d.address(0);
   const count = d.use(1, "int");
-  return eachPlace(address, space, (machine, warp, instruction, lane, place) => {
-    if (remote(machine, warp, instruction, place, "initialises")) return;
-    const n = machine.lane(warp, count, lane) >>> 0;
-    if (checkCount(machine, warp, instruction, n)) initialise(machine, warp, lane, instruction, place, n);
+  return eachPlace(address, space, (by, lane, place) => {
+    if (remote(by, place, "initialises")) return;
+    const n = by.machine.lane(by.warp, count, lane) >>> 0;
+    if (checkCount(by, n)) initialise(by, lane, place, n);
   });
 };
 
@@ -93,10 +81,10 @@ const inval: Row = (d) => {
   const space = spaceOf(d);
   d.type("b64");
   const address = d.address(0);
-  return eachPlace(address, space, (machine, warp, instruction, lane, place) => {
-    if (remote(machine, warp, instruction, place, "invalidates")) return;
-    const barrier = mbarrierAt(machine, warp, instruction, place);
-    if (barrier !== null) invalidate(machine, warp, lane, instruction, barrier);
+  return eachPlace(address, space, (by, lane, place) => {
+    if (remote(by, place, "invalidates")) return;
+    const barrier = mbarrierAt(by, place);
+    if (barrier !== null) invalidate(by, lane, barrier);
   });
 };
 
@@ -108,12 +96,13 @@ const transaction =
     d.type("b64");
     const address = d.address(0);
     const bytes = d.use(1, "int");
-    return eachPlace(address, space, (machine, warp, instruction, lane, place) => {
-      const barrier = mbarrierAt(machine, warp, instruction, place);
+    return eachPlace(address, space, (by, lane, place) => {
+      const { machine, warp } = by;
+      const barrier = mbarrierAt(by, place);
       if (barrier === null) return;
       const n = machine.lane(warp, bytes, lane) >>> 0;
-      if (complete) completeTx(machine, instruction, barrier, n, null);
-      else expectTx(machine, warp, instruction, barrier, n);
+      if (complete) completeTx(by, barrier, n, null);
+      else expectTx(by, barrier, n);
     });
   };
 
@@ -131,28 +120,26 @@ const arrival =
     const third = d.operandCount > 2 ? d.use(2, "int") : null;
     return {
       kind: "warp",
-      bind: (machine, instruction) => (warp, mask) => {
+      bind: () => (by, mask) => {
+        const { warp, machine, instruction } = by;
         const { race } = warp.block;
         const carried = race?.clocks.empty() ?? null;
         let handed: Mbarrier | null = null;
         let phase = 0;
         let released = false;
         for (const lane of lanesOf(mask)) {
-          const place = sharedPlace(machine, warp, instruction, address, lane, space, mbarrierBytes);
-          const barrier = place === null ? null : mbarrierAt(machine, warp, instruction, place);
+          const place = sharedPlace(by, address, lane, space, mbarrierBytes);
+          const barrier = place === null ? null : mbarrierAt(by, place);
           if (place === null || barrier === null) continue;
-          if (to.kind !== "sink" || noComplete)
-            remote(machine, warp, instruction, place, "takes the state of");
+          if (to.kind !== "sink" || noComplete) remote(by, place, "takes the state of");
           machine.setLane(warp, to, lane, barrier.pending, barrier.phase);
           const operand = third === null ? 1 : machine.lane(warp, third, lane) >>> 0;
           const count = expects ? 1 : operand;
-          if (!checkCount(machine, warp, instruction, count)) continue;
-          if (expects) expectTx(machine, warp, instruction, barrier, operand);
+          if (!checkCount(by, count)) continue;
+          if (expects) expectTx(by, barrier, operand);
           if (noComplete && count >= barrier.pending && barrier.tx === 0)
-            machine.report(
+            by.report(
               "H041",
-              instruction,
-              warp,
               () => `${count} arrivals that may not complete the phase of ${describeMbarrier(barrier)}`,
             );
           if (drop) barrier.expected = Math.max(0, barrier.expected - count);
@@ -167,7 +154,7 @@ const arrival =
           }
           const across = carried !== null && narrow && place.block !== warp.block;
           const told = across ? (race?.clocks.narrowed(carried) ?? null) : carried;
-          arrive(machine, warp, instruction, barrier, count, again ? null : told);
+          arrive(by, barrier, count, again ? null : told);
         }
       },
     };
@@ -200,17 +187,12 @@ interface Waited {
 }
 
 /** Whether the phase that a lane asks for has completed; null when there is no barrier to ask. */
-function ask(
-  machine: Machine,
-  instruction: Instruction,
-  form: WaitForm,
-  warp: Warp,
-  lane: number,
-): Waited | null {
+function ask(by: Execution, form: WaitForm, lane: number): Waited | null {
+  const { machine, warp } = by;
   const { address, space, phase } = form;
-  const place = sharedPlace(machine, warp, instruction, address, lane, space, mbarrierBytes);
-  if (place === null || remote(machine, warp, instruction, place, "waits on")) return null;
-  const barrier = mbarrierAt(machine, warp, instruction, place);
+  const place = sharedPlace(by, address, lane, space, mbarrierBytes);
+  if (place === null || remote(by, place, "waits on")) return null;
+  const barrier = mbarrierAt(by, place);
   if (barrier === null) return null;
   const done = form.parity
     ? (barrier.phase & 1) !== (machine.lane(warp, phase, lane) & 1)
@@ -219,18 +201,12 @@ function ask(
 }
 
 /** Lanes of `mask` whose phase has completed; a lane with no barrier to wait for goes on. Writes nothing. */
-function answers(
-  machine: Machine,
-  instruction: Instruction,
-  form: WaitForm,
-  warp: Warp,
-  mask: number,
-  seen: Set<Mbarrier>,
-): number {
+function answers(by: Execution, form: WaitForm, mask: number, seen: Set<Mbarrier>): number {
+  const { machine, warp } = by;
   let ready = 0;
   let first = true;
   for (const lane of lanesOf(mask)) {
-    const asked = ask(machine, instruction, form, warp, lane);
+    const asked = ask(by, form, lane);
     if (asked !== null) seen.add(asked.barrier);
     // Warps ask again and again, mostly for one barrier in all lanes.
     if (first && asked !== null && alike(machine, form.address.base, warp, mask))
@@ -242,19 +218,12 @@ function answers(
 }
 
 /** Give the answers, and take over what completed phases hand on. */
-function answer(
-  machine: Machine,
-  instruction: Instruction,
-  form: WaitForm,
-  warp: Warp,
-  mask: number,
-  ready: number,
-): void {
+function answer(by: Execution, form: WaitForm, mask: number, ready: number): void {
+  const { warp, machine } = by;
   const { race } = warp.block;
   const { trace } = machine;
   const done = new Set<Mbarrier>();
-  if ((race !== null || trace !== null) && ready !== 0)
-    answers(machine, instruction, form, warp, ready, done);
+  if ((race !== null || trace !== null) && ready !== 0) answers(by, form, ready, done);
   for (const barrier of done) trace?.awaitedPhase(warp, barrier);
   if (race !== null && ready !== 0) {
     for (const { completed } of done) {
@@ -272,11 +241,12 @@ const testWait: Row = (d) => {
   d.strongRead();
   return {
     kind: "warp",
-    bind: (machine, instruction) => (warp, mask) => {
+    bind: () => (by, mask) => {
+      const { machine, warp, instruction } = by;
       const seen = new Set<Mbarrier>();
-      const ready = answers(machine, instruction, form, warp, mask, seen);
+      const ready = answers(by, form, mask, seen);
       for (const barrier of seen) machine.polls.asked(barrier);
-      answer(machine, instruction, form, warp, mask, ready);
+      answer(by, form, mask, ready);
       if (ready === 0) machine.trace?.polled(warp);
       else machine.trace?.passed(warp, null, instruction);
     },
@@ -289,16 +259,17 @@ const tryWait: Row = (d) => {
   return {
     kind: "wait",
     members: "none",
-    bind: (machine, instruction) => (warp, group, mask) => {
+    bind: () => (by, group, mask) => {
+      const { machine, warp } = by;
       const seen = new Set<Mbarrier>();
-      const ready = answers(machine, instruction, form, warp, mask, seen);
+      const ready = answers(by, form, mask, seen);
       if (ready !== mask && !givesUp(machine, form, warp, group, mask, seen)) return false;
       if (ready === mask) {
         warp.spurious = 0;
         machine.touch();
       }
       group.wait = null;
-      answer(machine, instruction, form, warp, mask, ready);
+      answer(by, form, mask, ready);
       return true;
     },
   };

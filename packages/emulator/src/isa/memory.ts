@@ -221,7 +221,13 @@ export const memoryTable: Table = {
   // Programmatic dependent launch: launches here run one after another, and the checker follows what may not be touched before the wait.
   griddepcontrol: (d) => {
     if (d.choice("launch_dependents", "wait") === "launch_dependents") return nothing;
-    return { kind: "warp", bind: () => (warp) => warp.block.race?.global?.dependencyMet(warp) };
+    return {
+      kind: "warp",
+      bind:
+        () =>
+        ({ warp }) =>
+          warp.block.race?.global?.dependencyMet(warp),
+    };
   },
   pmevent: (d) => {
     d.flag("mask");

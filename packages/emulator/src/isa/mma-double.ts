@@ -1,6 +1,6 @@
 /** mma of doubles. */
 import type { Register } from "../load/types.ts";
-import type { Machine, Warp } from "../machine/state.ts";
+import type { Execution, Machine, Warp } from "../machine/state.ts";
 import { bitsDouble, doubleHigh, doubleLow } from "../numerics/bits.ts";
 import { fma64 } from "../numerics/exact.ts";
 import { fmaNearest } from "../numerics/fma64.ts";
@@ -10,14 +10,14 @@ import { type Form, indicesOf } from "./mma-forms.ts";
 // ---------------------------------------------------------------- f64
 
 /** One fused multiply-add per element of K, in ascending order. */
-export function doubleProduct(machine: Machine, form: Form): (warp: Warp) => void {
+export function doubleProduct(machine: Machine, form: Form): (by: Execution) => void {
   const { m, n, k } = form.fragments;
   const index = indicesOf(form.fragments);
   const a = new Float64Array(m * k);
   const b = new Float64Array(n * k);
   const c = new Float64Array(m * n);
   const { rounding } = form;
-  return (warp) => {
+  return ({ warp }) => {
     loadDoubles(machine, warp, form.a, index.a, a);
     loadDoubles(machine, warp, form.b, index.b, b);
     loadDoubles(machine, warp, form.c, index.c, c);

@@ -1,6 +1,6 @@
 /** mma of integers and of single bits. */
 import type { Register } from "../load/types.ts";
-import type { Machine, Warp } from "../machine/state.ts";
+import type { Execution, Machine, Warp } from "../machine/state.ts";
 import { gatherStored } from "../numerics/sparsity.ts";
 import { tileDotInt } from "../numerics/tensor-dot.ts";
 import { laneZero } from "./aligned.ts";
@@ -11,7 +11,11 @@ import type { StoredPositions } from "./sparse.ts";
 // ---------------------------------------------------------------- integers
 
 /** Exact; beyond 32 bits the result wraps, or stops at the ends with .satfinite. */
-export function integerProduct(machine: Machine, form: Form, stored: StoredPositions): (warp: Warp) => void {
+export function integerProduct(
+  machine: Machine,
+  form: Form,
+  stored: StoredPositions,
+): (by: Execution) => void {
   const { m, n, k, depth } = form.fragments;
   const { combine, saturate } = form;
   const index = indicesOf(form.fragments);
@@ -20,7 +24,8 @@ export function integerProduct(machine: Machine, form: Form, stored: StoredPosit
   const c = new Int32Array(m * n);
   const met = new Int16Array(n * depth);
   const rowShape = { m: 1, n, k: depth };
-  return (warp) => {
+  return (by) => {
+    const { warp } = by;
     loadIntegers(machine, warp, form.a, index.a, form.aType, a);
     loadIntegers(machine, warp, form.b, index.b, form.bType, b);
     const { words } = machine.arena;
@@ -29,7 +34,7 @@ export function integerProduct(machine: Machine, form: Form, stored: StoredPosit
       for (let l = 0; l < 32; l++) c[index.c[r * 32 + l] as number] = words[base + l] as number;
     });
     if (stored !== null) {
-      const positions = stored(warp);
+      const positions = stored(by);
       for (let row = 0; row < m; row++) {
         gatherStored(b, k, positions, row, met);
         const [from, to] = [a.subarray(row * depth, (row + 1) * depth), c.subarray(row * n, (row + 1) * n)];

@@ -1,6 +1,6 @@
 /** mma.sync: products of fragments that a warp's lanes hold in registers. PTX ISA 9.0, chapter 9.7.14.5. */
-import type { Instruction, Operation, Register } from "../load/types.ts";
-import type { Machine, Warp } from "../machine/state.ts";
+import type { Operation, Register } from "../load/types.ts";
+import type { Execution, Machine, Warp } from "../machine/state.ts";
 import { decodeRow } from "../numerics/decode-rows.ts";
 import { fromF16, toF16 } from "../numerics/floats.ts";
 import { operandTable, tf32Mask } from "../numerics/operands.ts";
@@ -111,11 +111,11 @@ export function productOf(form: Form): Operation {
     ...(form.scales === null ? [] : [form.scales.a.register, form.scales.b.register]),
   ];
   const read = [...form.a, ...form.b, ...form.c, ...further];
-  return aligned((machine, instruction: Instruction) => {
+  return aligned((machine) => {
     const stored =
       sparsity === null
         ? null
-        : storedPositions(machine, instruction, sparsity, {
+        : storedPositions(sparsity, {
             bits: form.packed ? 4 : elementTypes[form.aType].bits,
             k: form.fragments.k,
           });
@@ -125,10 +125,10 @@ export function productOf(form: Form): Operation {
         : kind === "double"
           ? doubleProduct(machine, form)
           : integerProduct(machine, form, stored);
-    return (warp) => {
-      checkWritten(machine, instruction, warp, read);
-      run(warp);
-      markWritten(machine, warp, form.d);
+    return (by) => {
+      checkWritten(by, read);
+      run(by);
+      markWritten(machine, by.warp, form.d);
     };
   });
 }
@@ -137,7 +137,7 @@ export function productOf(form: Form): Operation {
 
 const isTensorKind = (type: ElementType): type is TensorKind => elementTypes[type].kind === "float";
 
-function floatProduct(machine: Machine, form: Form, stored: StoredPositions): (warp: Warp) => void {
+function floatProduct(machine: Machine, form: Form, stored: StoredPositions): (by: Execution) => void {
   const { fragments, aType, bType, dType } = form;
   const { m, n, k, tiles } = fragments;
   // Of a sparse A half the columns are stored, and the tensor core adds up products of those alone.
@@ -178,7 +178,8 @@ function floatProduct(machine: Machine, form: Form, stored: StoredPositions): (w
   const loadA = loader(machine, form.a, index.a, aType, form.packed, a);
   const loadB = loader(machine, form.b, index.b, bType, form.packed, b);
   const loadScales = form.scales === null ? null : scaleLoader(machine, form.scales, fragments, depth);
-  return (warp) => {
+  return (by) => {
+    const { warp } = by;
     loadA(warp);
     loadB(warp);
     loadAccumulators(machine, warp, form, index.c, c, cBits);
@@ -186,7 +187,7 @@ function floatProduct(machine: Machine, form: Form, stored: StoredPositions): (w
       accumulators.set(c);
       c.fill(0);
     }
-    const positions = stored?.(warp);
+    const positions = stored?.(by);
     for (const [row, part] of parts.entries()) {
       if (positions !== undefined) gatherStored(b, k, positions, row, met, place);
       if (loadScales === null) stepDot(arithmetic, shape, part.a, part.b, part.c);

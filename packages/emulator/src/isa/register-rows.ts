@@ -1,6 +1,6 @@
 /** Operands of matrix instructions that lie in registers, as the bytes of their rows. */
 import type { Register } from "../load/types.ts";
-import type { Machine, Warp } from "../machine/state.ts";
+import type { Execution, Machine, Warp } from "../machine/state.ts";
 import { fragmentDot, fragmentUnit, fragmentWord } from "../numerics/tensor-dot.ts";
 import type { StepArithmetic } from "../numerics/tensorcore.ts";
 import { laneZero } from "./aligned.ts";
@@ -36,7 +36,7 @@ export function fragmentProduct(
   form: Form,
   index: { readonly a: Int32Array; readonly b: Int32Array },
   arithmetic: StepArithmetic,
-): ((warp: Warp) => void) | null {
+): ((by: Execution) => void) | null {
   const { m, n, k, tiles } = form.fragments;
   const { aType: aKind, bType: bKind } = form;
   const dense = form.sparsity === null && form.scales === null && tiles === 1 && !arithmetic.unpacked;
@@ -53,7 +53,7 @@ export function fragmentProduct(
     return { load: (warp: Warp) => load(warp, rows, 0), elements: { bytes: () => bytes, negated: false } };
   };
   const [a, b] = [operand(form.a, index.a, m * k), operand(form.b, index.b, n * k)];
-  return (warp) => {
+  return ({ warp }) => {
     const { words } = machine.arena;
     a.load(warp);
     b.load(warp);

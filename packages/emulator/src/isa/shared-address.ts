@@ -1,6 +1,7 @@
 /** Shared addresses as operands of instructions that run once for a warp: mbarriers, asynchronous stores, engines. */
-import type { Instruction, Operand } from "../load/types.ts";
-import { hex, type Machine, type SharedPlace, type Warp } from "../machine/state.ts";
+
+import type { Operand } from "../load/types.ts";
+import { type Execution, hex, type SharedPlace } from "../machine/state.ts";
 import { sharedTag } from "../memory/arena.ts";
 
 /** `cta`: the block's own window; `cluster`: any block's; `generic`: a generic address of either. */
@@ -15,26 +16,25 @@ export const sharedSpace = (name: "shared" | "shared::cta" | "shared::cluster" |
  * and generic addresses of another space are H003.
  */
 export function sharedPlace(
-  machine: Machine,
-  warp: Warp,
-  instruction: Instruction,
+  by: Execution,
   operand: Operand & { readonly kind: "address" },
   lane: number,
   space: SharedSpace,
   size: number,
 ): SharedPlace | null {
+  const { machine, warp } = by;
   const address = machine.address(warp, operand, lane);
   const { base } = operand;
   const wide = base.kind === "register" && base.register.bits === 64;
   const high = wide ? machine.lane(warp, base, lane, 1) : 0;
   const expected = wide && space === "generic" ? sharedTag : 0;
   if (high !== expected || (space === "cta" && address >>> 24 !== warp.block.rank)) {
-    machine.report("H003", instruction, warp, () =>
+    by.report("H003", () =>
       high !== expected
         ? `lane ${lane} gives a 64-bit address that is no ${space === "generic" ? "generic address of" : "address in"} shared memory`
         : `lane ${lane} uses ${hex(address)}, an address in block ${address >>> 24} of the cluster, as its own`,
     );
     return null;
   }
-  return machine.window(warp, instruction, address, size, size);
+  return by.window(address, size, size);
 }

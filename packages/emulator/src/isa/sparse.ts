@@ -2,8 +2,9 @@
  * Structured sparsity: of each chunk of a row of A half the elements are stored, and metadata says which. PTX ISA 9.0,
  * chapters 9.7.14.6 and 9.7.15.6; which lane holds which bits is what an H100 reads (318 products, bit for bit).
  */
-import type { Instruction, Register } from "../load/types.ts";
-import type { Machine, Warp } from "../machine/state.ts";
+
+import type { Register } from "../load/types.ts";
+import type { Execution } from "../machine/state.ts";
 import { chunkNamed, chunkOf, placeChunk } from "../numerics/sparsity.ts";
 import { laneZero, registersIn } from "./aligned.ts";
 import type { Decoder } from "./row.ts";
@@ -25,7 +26,7 @@ export function decodeSparsity(d: Decoder, index: number, ordered: boolean): Spa
 }
 
 /** Of a warp, where in its row each stored element of A stands, [16][k / 2]; null for a dense A. */
-export type StoredPositions = ((warp: Warp) => Int32Array) | null;
+export type StoredPositions = ((by: Execution) => Int32Array) | null;
 
 /** Rows of A that a warp holds. */
 const rows = 16;
@@ -35,20 +36,18 @@ const rows = 16;
  * Reports metadata that means nothing (H068).
  */
 export function storedPositions(
-  machine: Machine,
-  instruction: Instruction,
   { metadata, selector, ordered }: Sparsity,
   { bits, k }: { readonly bits: number; readonly k: number },
-): (warp: Warp) => Int32Array {
+): (by: Execution) => Int32Array {
   const positions = new Int32Array((rows * k) / 2);
   const chunk = chunkOf(bits);
   const chunks = k / chunk;
   /** 16 bits of two rows in a register, or 32 of one. */
   const halves = bits >= 16;
   const nibbles = halves ? 4 : 8;
-  return (warp) => {
-    const { words } = machine.arena;
-    const base = laneZero(warp, metadata);
+  return (by) => {
+    const { words } = by.machine.arena;
+    const base = laneZero(by.warp, metadata);
     let at = 0;
     for (let row = 0; row < rows; row++)
       for (let c = 0; c < chunks; c++) {
@@ -62,8 +61,8 @@ export function storedPositions(
         const nibble = ((words[base + lane] as number) >>> shift) & 15;
         const { ascending, named } = placeChunk(positions, at, nibble, c, chunk);
         at += chunk / 2;
-        if (!(ordered ? ascending : named) && machine.checked)
-          machine.report("H068", instruction, warp, () => chunkNamed(lane, nibble, c, chunk, row));
+        if (!(ordered ? ascending : named) && by.machine.checked)
+          by.report("H068", () => chunkNamed(lane, nibble, c, chunk, row));
       }
     return positions;
   };

@@ -2,9 +2,10 @@
  * st.async and red.async: stores and reductions in the shared memory of a cluster that signal an mbarrier beside their
  * destination. PTX ISA 9.0, chapters 9.7.9.12 and 9.7.13.7. They belong to the generic proxy.
  */
-import type { Instruction, Operand, Operation } from "../load/types.ts";
+
+import type { Operand, Operation } from "../load/types.ts";
 import { completeTx, mbarrierAt, mbarrierBytes } from "../machine/mbarriers.ts";
-import type { Machine, SharedPlace, Warp } from "../machine/state.ts";
+import type { Execution, Machine, SharedPlace, Warp } from "../machine/state.ts";
 import { bitsOf, type Decoder, type Row } from "./row.ts";
 import { type SharedSpace, sharedPlace, sharedSpace } from "./shared-address.ts";
 import { lanesOf } from "./warp.ts";
@@ -27,15 +28,15 @@ interface Form {
 function operation(form: Form): Operation {
   return {
     kind: "warp",
-    bind: (machine, instruction) => (warp, mask) => {
+    bind: () => (by, mask) => {
       // What a warp sends with one instruction arrives together: one event, so that those who wait are asked once.
       const deliveries: (() => void)[] = [];
       for (const lane of lanesOf(mask)) {
-        const delivery = issue(machine, instruction, form, warp, lane);
+        const delivery = issue(by, form, lane);
         if (delivery !== null) deliveries.push(delivery);
       }
       if (deliveries.length === 0) return;
-      machine.events.post({
+      by.machine.events.post({
         ready: () => true,
         run: () => {
           for (const deliver of deliveries) deliver();
@@ -46,18 +47,13 @@ function operation(form: Form): Operation {
 }
 
 /** Checks and records what one lane sends, and says how it arrives; null after reporting. */
-function issue(
-  machine: Machine,
-  instruction: Instruction,
-  form: Form,
-  warp: Warp,
-  lane: number,
-): (() => void) | null {
+function issue(by: Execution, form: Form, lane: number): (() => void) | null {
+  const { machine, warp, instruction } = by;
   const { space, bytes } = form;
-  const to = sharedPlace(machine, warp, instruction, form.destination, lane, space, bytes);
-  const signal = sharedPlace(machine, warp, instruction, form.barrier, lane, space, mbarrierBytes);
-  if (to === null || signal === null || !together(machine, warp, instruction, to, signal)) return null;
-  const barrier = mbarrierAt(machine, warp, instruction, signal, "engine");
+  const to = sharedPlace(by, form.destination, lane, space, bytes);
+  const signal = sharedPlace(by, form.barrier, lane, space, mbarrierBytes);
+  if (to === null || signal === null || !together(by, to, signal)) return null;
+  const barrier = mbarrierAt(by, signal, "engine");
   if (barrier === null) return null;
   const words = form.words(machine, warp, lane);
   const { race } = warp.block;
@@ -72,22 +68,14 @@ function issue(
   return () => {
     form.put(machine.arena.words, to.at >> 2, words);
     machine.arena.markInitialised(to.at, bytes);
-    completeTx(machine, instruction, barrier, bytes, op);
+    completeTx(by, barrier, bytes, op);
   };
 }
 
-function together(
-  machine: Machine,
-  warp: Warp,
-  instruction: Instruction,
-  to: SharedPlace,
-  signal: SharedPlace,
-): boolean {
+function together(by: Execution, to: SharedPlace, signal: SharedPlace): boolean {
   if (to.block === signal.block) return true;
-  machine.report(
+  by.report(
     "H003",
-    instruction,
-    warp,
     () =>
       `the destination lies in block ${to.block.rank} of the cluster, its mbarrier in block ${signal.block.rank}`,
   );

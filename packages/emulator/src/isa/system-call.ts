@@ -89,9 +89,11 @@ const utf8 = (bytes: readonly number[]): string => new TextDecoder().decode(Uint
 
 const eachCaller = (run: (caller: Caller) => void): Operation => ({
   kind: "warp",
-  bind: (machine, instruction) => (warp, mask) => {
-    for (const lane of lanesOf(mask)) run(new Caller(machine, warp, lane, instruction));
-  },
+  bind:
+    () =>
+    ({ machine, warp, instruction }, mask) => {
+      for (const lane of lanesOf(mask)) run(new Caller(machine, warp, lane, instruction));
+    },
 });
 
 /** A result or an argument: a parameter variable or a register. */
@@ -129,21 +131,23 @@ export const systemCallTable: Table = {
     if (d.operandCount > 4) operandAt(d, 4, "use");
     return {
       kind: "warp",
-      bind: (machine, instruction) => (warp, mask) => {
-        for (const lane of lanesOf(mask)) {
-          const caller = new Caller(machine, warp, lane, instruction);
-          const text = (operand: Operand | undefined): string =>
-            operand === undefined ? "" : caller.string(caller.address(operand));
-          machine.report(
-            "H110",
-            instruction,
-            placeOf(warp),
-            () =>
-              `${text(file)}:${line === undefined ? 0 : caller.argument(line, 0) >>> 0}: ${text(called)}: block [${warp.block.index.join(",")}], thread [${caller.thread()}]: assertion \`${text(message)}\` failed`,
-          );
-        }
-        machine.stop();
-      },
+      bind:
+        () =>
+        ({ machine, warp, instruction }, mask) => {
+          for (const lane of lanesOf(mask)) {
+            const caller = new Caller(machine, warp, lane, instruction);
+            const text = (operand: Operand | undefined): string =>
+              operand === undefined ? "" : caller.string(caller.address(operand));
+            machine.report(
+              "H110",
+              instruction,
+              placeOf(warp),
+              () =>
+                `${text(file)}:${line === undefined ? 0 : caller.argument(line, 0) >>> 0}: ${text(called)}: block [${warp.block.index.join(",")}], thread [${caller.thread()}]: assertion \`${text(message)}\` failed`,
+            );
+          }
+          machine.stop();
+        },
     };
   },
 };

@@ -65,16 +65,16 @@ export function tcgen05Mma(d: Decoder): Operation {
   };
   return {
     kind: "warp",
-    bind: (machine, instruction) => {
+    bind: () => {
       const descriptors = new Map<number, Known>();
-      return (warp, mask) => {
-        const issue = beginTensor(machine, warp, mask, instruction, group);
+      return (by, mask) => {
+        const issue = beginTensor(by, mask, group);
         if (issue === null) return;
-        const product = resolveProduct(machine, form, issue, descriptors);
+        const product = resolveProduct(form, issue, descriptors);
         if (product === null) return;
         const { m, n } = product.descriptor;
         const { k } = tcgen05KindRow(kind);
-        issueTensor(machine, issue, () => runProduct(machine, product), m * n * k * (sparse ? 2 : 1));
+        issueTensor(issue, () => runProduct(product), m * n * k * (sparse ? 2 : 1));
       };
     },
   };

@@ -1,10 +1,12 @@
 /** Tensor copies and reductions through tensor maps: PTX ISA 9.0, chapter 9.7.9.27.1. */
+
 import { type Box, footprintOf } from "../bulk/box.ts";
-import { type Issuer, loadBox, type Reduction, storeBox } from "../bulk/engine.ts";
+import { loadBox, type Reduction, storeBox } from "../bulk/engine.ts";
 import type { MapGeometry } from "../bulk/map.ts";
 import { tensorMapsOf } from "../bulk/maps.ts";
 import { type ReduceOp, type ReduceType, reduces } from "../bulk/reduce.ts";
 import type { Operand, TensorOperand } from "../load/types.ts";
+import type { Issuer } from "../machine/state.ts";
 import { destinationsOf, directionOf, eachLane, ownPlace, reduceOpOf } from "./bulk.ts";
 import type { Decoder, Row } from "./row.ts";
 
@@ -75,9 +77,9 @@ function mapOf(issuer: Issuer, operand: TensorOperand, shape: Shape): MapGeometr
   return map;
 }
 
-function refuse({ machine, warp, lane, instruction }: Issuer, message: () => string): never {
-  machine.report("H051", instruction, warp, () => `lane ${lane}: ${message()}`);
-  return machine.stop();
+function refuse(issuer: Issuer, message: () => string): never {
+  issuer.report("H051", () => `lane ${issuer.lane}: ${message()}`);
+  return issuer.machine.stop();
 }
 
 /** The box at the operand's coordinates. `offsets`: what an im2col load gives for each of its spatial dimensions. */
@@ -89,8 +91,7 @@ function boxOf(
   store: boolean,
   offsets: Operand | null = null,
 ): Box {
-  const { machine, warp, lane } = issuer;
-  const coordinates = operand.coordinates.map((x) => machine.lane(warp, x, lane) | 0);
+  const coordinates = operand.coordinates.map((x) => issuer.value(x) | 0);
   const [first = 0] = coordinates;
   const { interleave } = map.spec;
   if (interleave !== "none" && shape.four)
@@ -110,13 +111,13 @@ function boxOf(
   if (shape.im2col) {
     const elements = offsets === null ? [] : offsets.kind === "vector" ? offsets.elements : [offsets];
     if (shape.wide !== undefined) {
-      const [halo = 0, offset = 0] = elements.map((x) => (machine.lane(warp, x, lane) << 16) >> 16);
+      const [halo = 0, offset = 0] = elements.map((x) => (issuer.value(x) << 16) >> 16);
       return { kind: "wide", coordinates, halo: Math.max(0, halo), offset };
     }
     return {
       kind: "pixels",
       coordinates,
-      offsets: elements.map((x) => machine.lane(warp, x, lane) & 0xffff),
+      offsets: elements.map((x) => issuer.value(x) & 0xffff),
     };
   }
   const negative = store ? coordinates.findIndex((x) => x < 0) : -1;
@@ -191,7 +192,7 @@ export const tensorCopy: Row = (d) => {
         refuse(issuer, () => "maps of b4x16_p64 are for loads alone (PTX ISA 9.0, 9.7.9.25.5.1)");
       const reduction = op === null ? null : reductionOf(issuer, op, map);
       const box = boxOf(issuer, tensor, shape, map, true);
-      const address = issuer.machine.address(issuer.warp, from, issuer.lane);
+      const address = issuer.address(from);
       const source = ownPlace(issuer, address, footprintOf(map, box), sharedAlign);
       if (source !== null) storeBox(issuer, source, map, box, reduction);
     });
@@ -206,16 +207,15 @@ export const tensorCopy: Row = (d) => {
   if (policy) d.use(next++, "int");
   checkCount(d, tensor, shape);
   return eachLane((issuer) => {
-    const { machine, warp, lane } = issuer;
     const map = mapOf(issuer, tensor, shape);
     const box = boxOf(issuer, tensor, shape, map, false, offsets);
     const destinations = destinationsOf(
       issuer,
-      machine.address(warp, to, lane),
-      machine.address(warp, barrier, lane),
+      issuer.address(to),
+      issuer.address(barrier),
       footprintOf(map, box),
       sharedAlign,
-      mask === null ? null : machine.lane(warp, mask, lane) & 0xffff,
+      mask === null ? null : issuer.value(mask) & 0xffff,
       group === "cta_group::2",
     );
     if (destinations !== null) loadBox(issuer, destinations, map, box);

@@ -1,13 +1,14 @@
 /** What one thread issues to the tensor core beside mma: tcgen05.cp, shift and commit. PTX ISA 9.0, chapters 9.7.16.9 and 9.7.16.12. */
+
 import {
   decodeSharedDescriptor,
   pieceOffsets,
   type SharedDescriptor,
   swizzledAddress,
 } from "@tilewright/ptx";
-import type { Instruction, Operand, Operation } from "../load/types.ts";
+import type { Operand, Operation } from "../load/types.ts";
 import { engineArrive, type Mbarrier, mbarrierAt } from "../machine/mbarriers.ts";
-import { type Block, hex, type Machine, type Warp } from "../machine/state.ts";
+import { type Block, type Execution, hex, type Machine } from "../machine/state.ts";
 import { beginTensor, blocksOf, committed, issueTensor, type TensorIssue } from "../machine/tensor-pipe.ts";
 import { sharedTag } from "../memory/arena.ts";
 import {
@@ -28,22 +29,14 @@ type Address = Operand & { readonly kind: "address" };
  * A shared address that may be given as a generic one. Triton widens a shared address by zeros where a generic one is due;
  * the hardware reads the low word alone.
  */
-export function sharedAddress(
-  machine: Machine,
-  instruction: Instruction,
-  warp: Warp,
-  operand: Address,
-  lane: number,
-  generic: boolean,
-): number {
+export function sharedAddress(by: Execution, operand: Address, lane: number, generic: boolean): number {
+  const { machine, warp } = by;
   const wide = operand.base.kind === "register" && operand.base.register.bits === 64;
   if (wide) {
     const high = machine.lane(warp, operand.base, lane, 1);
     if (high !== 0 && !(generic && high === sharedTag)) {
-      machine.report(
+      by.report(
         "H003",
-        instruction,
-        warp,
         () =>
           `lane ${lane} gives a 64-bit address that is no ${generic ? "generic address of" : "address in"} shared memory`,
       );
@@ -70,28 +63,26 @@ export function tensorCommit(d: Decoder): Operation {
   const mask = multicast ? d.use(1, "int") : null;
   return {
     kind: "warp",
-    bind: (machine, instruction) => (warp, lanes) => {
-      const issue = beginTensor(machine, warp, lanes, instruction, group);
+    bind: () => (by, lanes) => {
+      const { warp } = by;
+      const issue = beginTensor(by, lanes, group);
       if (issue === null) return;
-      const at = sharedAddress(machine, instruction, warp, address, issue.lane, generic);
-      const targets = mask === null ? null : (machine.lane(warp, mask, issue.lane) & 0xffff) >>> 0;
-      const barriers = barriersOf(machine, instruction, warp, at, targets);
+      const at = sharedAddress(by, address, issue.lane, generic);
+      const targets = mask === null ? null : (issue.value(mask) & 0xffff) >>> 0;
+      const barriers = barriersOf(by, at, targets);
       const clocks = warp.block.race?.clocks ?? null;
       // What the commit tracks is what has been issued before it.
       const carried = clocks === null ? null : committed(clocks, warp, issue.lane);
       issueTensor(
-        machine,
         issue,
         () => {
           for (const barrier of barriers) {
             if (barrier.block.exited)
-              machine.report(
+              by.report(
                 "H043",
-                instruction,
-                warp,
                 () => `the commit arrives in block rank ${barrier.block.rank}, which has exited`,
               );
-            else engineArrive(machine, instruction, barrier, carried);
+            else engineArrive(by, barrier, carried);
           }
         },
         0,
@@ -102,32 +93,15 @@ export function tensorCommit(d: Decoder): Operation {
 }
 
 /** The barriers that a commit signals: the one at the address, or those at the same offset in the blocks of a mask. */
-function barriersOf(
-  machine: Machine,
-  instruction: Instruction,
-  warp: Warp,
-  address: number,
-  mask: number | null,
-): readonly Mbarrier[] {
-  const { blocks } = warp.block.cluster;
+function barriersOf(by: Execution, address: number, mask: number | null): readonly Mbarrier[] {
+  const { blocks } = by.warp.block.cluster;
   if (mask !== null && mask >>> blocks.length !== 0)
-    machine.report(
-      "H053",
-      instruction,
-      warp,
-      () => `the mask ${hex(mask)} names blocks beyond the cluster's ${blocks.length}`,
-    );
+    by.report("H053", () => `the mask ${hex(mask)} names blocks beyond the cluster's ${blocks.length}`);
   const ranks =
     mask === null ? [address >>> 24] : blocks.flatMap((b) => ((mask >>> b.rank) & 1 ? b.rank : []));
   return ranks.flatMap((rank) => {
-    const place = machine.window(
-      warp,
-      instruction,
-      ((address & 0xffffff) | (rank << 24)) >>> 0,
-      barrierBytes,
-      barrierBytes,
-    );
-    const barrier = place === null ? null : mbarrierAt(machine, warp, instruction, place);
+    const place = by.window(((address & 0xffffff) | (rank << 24)) >>> 0, barrierBytes, barrierBytes);
+    const barrier = place === null ? null : mbarrierAt(by, place);
     return barrier ?? [];
   });
 }
@@ -189,22 +163,19 @@ export function tensorCopy(d: Decoder): Operation {
   const descriptor = d.use(1, "int");
   return {
     kind: "warp",
-    bind: (machine, instruction) => (warp, lanes) => {
-      const issue = beginTensor(machine, warp, lanes, instruction, group);
+    bind: () => (by, lanes) => {
+      const { machine, warp } = by;
+      const issue = beginTensor(by, lanes, group);
       if (issue === null) return;
-      const to = machine.address(warp, address, issue.lane);
-      const word =
-        (BigInt(machine.lane(warp, descriptor, issue.lane, 1) >>> 0) << 32n) |
-        BigInt(machine.lane(warp, descriptor, issue.lane) >>> 0);
-      const source = decodeSource(machine, instruction, warp, word);
+      const to = issue.address(address);
+      const word = (BigInt(issue.value(descriptor, 1) >>> 0) << 32n) | BigInt(issue.value(descriptor) >>> 0);
+      const source = decodeSource(by, word);
       if (source === null) return;
-      const copies = blocksOf(warp.block, group).map((block) =>
-        prepareCopy(machine, issue, block, shape, to, source),
-      );
-      issueTensor(machine, issue, () => {
+      const copies = blocksOf(warp.block, group).map((block) => prepareCopy(issue, block, shape, to, source));
+      issueTensor(issue, () => {
         for (const copy of copies)
           if (copy !== null) {
-            checkSource(machine, issue, expansion, copy);
+            checkSource(issue, expansion, copy);
             runCopy(machine, shape, expansion, copy);
           }
       });
@@ -212,20 +183,10 @@ export function tensorCopy(d: Decoder): Operation {
   };
 }
 
-function decodeSource(
-  machine: Machine,
-  instruction: Instruction,
-  warp: Warp,
-  word: bigint,
-): SharedDescriptor | null {
+function decodeSource(by: Execution, word: bigint): SharedDescriptor | null {
   const { descriptor, faults } = decodeSharedDescriptor(word);
   if (faults.length > 0)
-    machine.report(
-      "H071",
-      instruction,
-      warp,
-      () => `shared descriptor 0x${word.toString(16)}: ${faults.join("; ")}`,
-    );
+    by.report("H071", () => `shared descriptor 0x${word.toString(16)}: ${faults.join("; ")}`);
   return descriptor;
 }
 
@@ -240,22 +201,19 @@ interface Copy {
 
 /** Check both ends of the copy in one block; null when it must not be made. */
 function prepareCopy(
-  machine: Machine,
   issue: TensorIssue,
   block: Block,
   shape: CopyShape,
   address: number,
   source: SharedDescriptor,
 ): Copy | null {
-  const { warp, instruction, op, access } = issue;
+  const { machine, op, access } = issue;
   const lane = laneOf(address);
   const column = columnOf(address);
   const rows = Array.from({ length: shape.rows }, (_, row) => shape.lanes(row)).flat();
   if (rows.some((row) => lane + row >= tensorLanes)) {
-    machine.report(
+    issue.report(
       "H082",
-      instruction,
-      warp,
       () => `the copy to ${describeTensorAddress(address)} reaches beyond lane ${tensorLanes - 1}`,
     );
     return null;
@@ -268,7 +226,7 @@ function prepareCopy(
   const pieces: number[] = [];
   for (const offset of offsets) {
     const from = swizzledAddress(source, source.address + offset);
-    const place = machine.window(warp, instruction, (block.rank << 24) | from, 16, 16);
+    const place = issue.window((block.rank << 24) | from, 16, 16);
     if (place === null) return null;
     if (op !== null) block.race?.asyncRead(op, place.at, 16);
     pieces.push(place.at);
@@ -285,22 +243,15 @@ const firstOfCells = (lanes: readonly number[]): readonly number[] => [
 /** Bytes of each 16 that the copy uses: padding of narrow elements may be anything. */
 const usedBytes = { none: 16, b4x16_p64: 8, b6x16_p32: 12 } as const satisfies Record<Expansion, number>;
 
-function checkSource(
-  machine: Machine,
-  { instruction, warp }: TensorIssue,
-  expansion: Expansion,
-  copy: Copy,
-): void {
-  const { shadow } = machine.arena;
+function checkSource(issue: TensorIssue, expansion: Expansion, copy: Copy): void {
+  const { shadow } = issue.machine.arena;
   const { block } = copy.memory;
   for (const at of copy.pieces)
     for (let word = at >> 2; word < (at + usedBytes[expansion]) >> 2; word++) {
       if (shadow[word] === 0xff) continue;
       const address = block.rank * 2 ** 24 + 4 * word - block.sharedBase;
-      machine.report(
+      issue.report(
         "H006",
-        instruction,
-        warp,
         () => `the copy takes in shared address ${hex(address)}, which nothing has written`,
       );
       return;
@@ -333,17 +284,16 @@ export function tensorShift(d: Decoder): Operation {
   const address = d.address(0);
   return {
     kind: "warp",
-    bind: (machine, instruction) => (warp, lanes) => {
-      const issue = beginTensor(machine, warp, lanes, instruction, group);
+    bind: () => (by, lanes) => {
+      const { machine, warp } = by;
+      const issue = beginTensor(by, lanes, group);
       if (issue === null) return;
       const at = machine.address(warp, address, firstLane(lanes));
       const lane = laneOf(at);
       const column = columnOf(at);
       if (lane % 32 !== 0) {
-        machine.report(
+        by.report(
           "H082",
-          instruction,
-          warp,
           () => `the address ${describeTensorAddress(at)} does not start at a quarter of the lanes`,
         );
         return;
@@ -351,7 +301,7 @@ export function tensorShift(d: Decoder): Operation {
       const memories = blocksOf(warp.block, group).map(tensorMemory);
       for (const memory of memories)
         if (!memory.access(machine, issue.access, "update", lane, 32, column, shiftColumns)) return;
-      issueTensor(machine, issue, () => {
+      issueTensor(issue, () => {
         for (const { words } of memories)
           for (let row = lane; row < lane + 31; row++) {
             const from = (row + 1) * tensorColumns + column;

@@ -1,7 +1,8 @@
 /** Allocation of tensor memory, and the fences of tcgen05. PTX ISA 9.0, chapters 9.7.16.7 and 9.7.16.11. */
+
 import { severalLanes } from "../checkers/shadow.ts";
-import type { Instruction, Operation } from "../load/types.ts";
-import type { Block, Machine, WaitState, Warp } from "../machine/state.ts";
+import type { Operation } from "../load/types.ts";
+import type { Block, Execution, WaitState, Warp } from "../machine/state.ts";
 import { checkGroup, fencedEngine, issuingEngines } from "../machine/tensor-pipe.ts";
 import { columnUnit, type TensorMemory, tensorColumns, tensorMemory } from "../memory/tensor-memory.ts";
 import type { Decoder } from "./row.ts";
@@ -14,8 +15,7 @@ interface Request extends WaitState {
   readonly columns: number;
   /** dealloc: the address to give back. */
   readonly column: number;
-  readonly warp: Warp;
-  readonly instruction: Instruction;
+  readonly by: Execution;
   /** First column given; null until granted. dealloc: 0. */
   granted: number | null;
 }
@@ -39,67 +39,48 @@ const isSize = (columns: number): boolean =>
   columns >= columnUnit && columns <= tensorColumns && (columns & (columns - 1)) === 0;
 
 /** Report what is wrong with a request; false when it must not be made. */
-function checkSize(machine: Machine, instruction: Instruction, warp: Warp, columns: number): boolean {
+function checkSize(by: Execution, columns: number): boolean {
   if (isSize(columns)) return true;
-  machine.report(
+  by.report(
     "H087",
-    instruction,
-    warp,
     () => `${columns >>> 0} columns; a power of two from ${columnUnit} to ${tensorColumns} is needed`,
   );
   return false;
 }
 
-function checkAlloc(machine: Machine, instruction: Instruction, warp: Warp, columns: number): boolean {
-  const memory = tensorMemory(warp.block);
+function checkAlloc(by: Execution, columns: number): boolean {
+  const memory = tensorMemory(by.warp.block);
   if (memory.relinquished) {
-    machine.report(
-      "H087",
-      instruction,
-      warp,
-      () => `the block has executed tcgen05.relinquish_alloc_permit before`,
-    );
+    by.report("H087", () => `the block has executed tcgen05.relinquish_alloc_permit before`);
     return false;
   }
-  if (!checkSize(machine, instruction, warp, columns)) return false;
+  if (!checkSize(by, columns)) return false;
   const { smallest } = memory;
   if (smallest !== null && columns > smallest)
-    machine.report(
-      "H087",
-      instruction,
-      warp,
-      () => `${columns} columns after an allocation of ${smallest}: sizes may not rise`,
-    );
+    by.report("H087", () => `${columns} columns after an allocation of ${smallest}: sizes may not rise`);
   return true;
 }
 
 /** Whether the allocation can be given back, reporting why not. */
-function checkDealloc(machine: Machine, request: Request, group: 1 | 2): boolean {
-  const { warp, instruction, column, columns } = request;
+function checkDealloc({ by, column, columns }: Request, group: 1 | 2): boolean {
+  const { warp } = by;
   const memory = tensorMemory(warp.block);
   const found = memory.allocations.find((a) => a.column === column && a.columns === columns);
   if (found === undefined) {
-    machine.report("H087", instruction, warp, () => {
+    by.report("H087", () => {
       const held = memory.allocations.map((a) => `${a.columns} columns at ${a.column}`).join(", ");
       return `${columns} columns at ${column} are given back; allocated are ${held === "" ? "none" : held}`;
     });
     return false;
   }
   if (found.group !== group)
-    machine.report(
-      "H087",
-      instruction,
-      warp,
-      () => `cta_group::${group} gives back what cta_group::${found.group} has allocated`,
-    );
+    by.report("H087", () => `cta_group::${group} gives back what cta_group::${found.group} has allocated`);
   const clocks = warp.block.race?.clocks ?? null;
   if (clocks === null) return true;
   const [open] = memory.unfinished(warp, clocks, column, columns);
   if (open !== undefined)
-    machine.report(
+    by.report(
       "H083",
-      instruction,
-      warp,
       () =>
         `columns ${column} to ${column + columns - 1} are given back while ${open.instruction.text.split(" ")[0]} of warp ${open.warp.id} in block rank ${open.warp.block.rank} may still use them`,
     );
@@ -112,8 +93,8 @@ const clockOf = (warp: Warp): number => {
 };
 
 /** Try to grant requests that belong together: the same place in all their blocks. */
-function grant(machine: Machine, requests: readonly Request[], group: 1 | 2): void {
-  const memories = requests.map((r) => tensorMemory(r.warp.block));
+function grant(requests: readonly Request[], group: 1 | 2): void {
+  const memories = requests.map(({ by }) => tensorMemory(by.warp.block));
   const [first] = requests;
   if (first === undefined) return;
   if (first.kind === "dealloc") {
@@ -122,21 +103,21 @@ function grant(machine: Machine, requests: readonly Request[], group: 1 | 2): vo
       const found = memory?.allocations.find(
         (a) => a.column === request.column && a.columns === request.columns,
       );
-      if (checkDealloc(machine, request, group) && memory !== undefined && found !== undefined)
-        memory.release(found);
+      if (checkDealloc(request, group) && memory !== undefined && found !== undefined) memory.release(found);
       request.granted = 0;
     }
-    machine.touch();
+    first.by.machine.touch();
     return;
   }
   const column = commonPlace(memories, first.columns);
   if (column === null) return;
   for (const [k, request] of requests.entries()) {
-    const { warp, instruction, columns } = request;
+    const { by, columns } = request;
+    const { warp, instruction } = by;
     memories[k]?.allocate({ column, columns, group, warp, instruction, clock: clockOf(warp) });
     request.granted = column;
   }
-  machine.touch();
+  first.by.machine.touch();
 }
 
 /** The lowest column at which `columns` are free in all memories. */
@@ -147,32 +128,30 @@ function commonPlace(memories: readonly TensorMemory[], columns: number): number
 }
 
 /** Register the request, with its peer's where there are two, and see whether it can be granted. */
-function ask(machine: Machine, request: Request, group: 1 | 2): void {
+function ask(request: Request, group: 1 | 2): void {
   if (group === 1) {
-    grant(machine, [request], group);
+    grant([request], group);
     return;
   }
-  const { block } = request.warp;
+  const { block } = request.by.warp;
   const requests = waiting(block);
   requests.set(block.rank, request);
   const other = requests.get(block.rank ^ 1);
   if (other === undefined) return;
   if (other.kind !== request.kind || other.columns !== request.columns)
-    machine.report(
+    request.by.report(
       "H087",
-      request.instruction,
-      request.warp,
       () =>
         `${request.kind} of ${request.columns} columns, while the peer executes ${other.kind} of ${other.columns}`,
     );
-  grant(machine, [request, other], group);
+  grant([request, other], group);
   if (request.granted === null) return;
   requests.delete(block.rank);
-  requests.delete(other.warp.block.rank);
+  requests.delete(other.by.warp.block.rank);
 }
 
 function describe(request: Request, group: 1 | 2): string {
-  const { block } = request.warp;
+  const { block } = request.by.warp;
   if (group === 2 && !waiting(block).has(block.rank ^ 1))
     return `the peer, block rank ${block.rank ^ 1}, in tcgen05.${request.kind}`;
   const held = tensorMemory(block).allocations.reduce((n, a) => n + a.columns, 0);
@@ -182,32 +161,32 @@ function describe(request: Request, group: 1 | 2): string {
 /** A wait that makes its request when it is first asked and passes once it is granted. */
 function collectively(
   group: 1 | 2,
-  make: (machine: Machine, instruction: Instruction, warp: Warp) => Omit<Request, keyof WaitState> | null,
-  done: (machine: Machine, instruction: Instruction, request: Request) => void,
+  make: (by: Execution) => Omit<Request, keyof WaitState> | null,
+  done: (request: Request) => void,
 ): Operation {
   return {
     kind: "wait",
     members: "warp",
     divergence: "H023",
-    bind: (machine, instruction) => (warp, lanes) => {
+    bind: () => (by, lanes) => {
       if (lanes.wait === null) {
-        if (!checkGroup(machine, warp, instruction, group)) return true;
-        const fields = make(machine, instruction, warp);
+        if (!checkGroup(by, group)) return true;
+        const fields = make(by);
         if (fields === null) return true;
         const request: Request = { ...fields, generation: 0, describe: () => describe(request, group) };
         lanes.wait = request;
-        ask(machine, request, group);
+        ask(request, group);
       }
       const { wait } = lanes;
       if (!isRequest(wait)) return true;
-      if (wait.granted === null && group === 1) grant(machine, [wait], 1);
+      if (wait.granted === null && group === 1) grant([wait], 1);
       if (wait.granted === null) {
-        const other = group === 2 ? waiting(warp.block).get(warp.block.rank ^ 1) : undefined;
-        if (other !== undefined) ask(machine, wait, group);
+        const other = group === 2 ? waiting(by.warp.block).get(by.warp.block.rank ^ 1) : undefined;
+        if (other !== undefined) ask(wait, group);
       }
       if (wait.granted === null) return false;
       lanes.wait = null;
-      done(machine, instruction, wait);
+      done(wait);
       return true;
     },
   };
@@ -223,13 +202,14 @@ export function tensorAlloc(d: Decoder): Operation {
   const size = d.use(1, "int");
   return collectively(
     group,
-    (machine, instruction, warp) => {
-      const columns = machine.lane(warp, size, 0) >>> 0;
-      if (!checkAlloc(machine, instruction, warp, columns)) return null;
-      return { kind: "alloc", columns, column: 0, warp, instruction, granted: null };
+    (by) => {
+      const columns = by.machine.lane(by.warp, size, 0) >>> 0;
+      if (!checkAlloc(by, columns)) return null;
+      return { kind: "alloc", columns, column: 0, by, granted: null };
     },
-    (machine, instruction, { warp, granted }) => {
-      const address = sharedAddress(machine, instruction, warp, destination, 0, generic);
+    ({ by, granted }) => {
+      const { machine, warp, instruction } = by;
+      const address = sharedAddress(by, destination, 0, generic);
       const at = machine.shared(warp, 0, instruction, address, 4, 1);
       // The whole warp may read what it has stored without more ado.
       warp.block.race?.write(warp, severalLanes, at, 4, instruction.index);
@@ -248,11 +228,12 @@ export function tensorDealloc(d: Decoder): Operation {
   const size = d.use(1, "int");
   return collectively(
     group,
-    (machine, instruction, warp) => {
+    (by) => {
+      const { machine, warp } = by;
       const columns = machine.lane(warp, size, 0) >>> 0;
       const column = machine.lane(warp, address, 0) & 0xffff;
-      if (!checkSize(machine, instruction, warp, columns)) return null;
-      return { kind: "dealloc", columns, column, warp, instruction, granted: null };
+      if (!checkSize(by, columns)) return null;
+      return { kind: "dealloc", columns, column, by, granted: null };
     },
     () => undefined,
   );
@@ -266,9 +247,9 @@ export function tensorRelinquish(d: Decoder): Operation {
     kind: "wait",
     members: "warp",
     divergence: "H023",
-    bind: (machine, instruction) => (warp) => {
-      if (!checkGroup(machine, warp, instruction, group)) return true;
-      tensorMemory(warp.block).relinquished = true;
+    bind: () => (by) => {
+      if (!checkGroup(by, group)) return true;
+      tensorMemory(by.warp.block).relinquished = true;
       return true;
     },
   };
@@ -278,19 +259,21 @@ export function tensorRelinquish(d: Decoder): Operation {
 export function tensorFence(_d: Decoder, side: "before" | "after"): Operation {
   return {
     kind: "warp",
-    bind: () => (warp, mask) => {
-      const { race } = warp.block;
-      if (race === null) return;
-      const { clocks } = race;
-      if (side === "after") {
-        clocks.tensorFenceAfter(warp.agent);
-        return;
-      }
-      const { load, store } = tensorMoves(warp);
-      const engines = [...issuingEngines(warp, mask)];
-      for (const op of [load, store]) if (op !== null) engines.push(op.engine);
-      for (const engine of engines)
-        clocks.waited(warp.agent, fencedEngine(clocks, engine), clocks.newest(engine));
-    },
+    bind:
+      () =>
+      ({ warp }, mask) => {
+        const { race } = warp.block;
+        if (race === null) return;
+        const { clocks } = race;
+        if (side === "after") {
+          clocks.tensorFenceAfter(warp.agent);
+          return;
+        }
+        const { load, store } = tensorMoves(warp);
+        const engines = [...issuingEngines(warp, mask)];
+        for (const op of [load, store]) if (op !== null) engines.push(op.engine);
+        for (const engine of engines)
+          clocks.waited(warp.agent, fencedEngine(clocks, engine), clocks.newest(engine));
+      },
   };
 }

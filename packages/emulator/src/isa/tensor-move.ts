@@ -1,8 +1,9 @@
 /** Moves between tensor memory and registers: tcgen05.ld, st and wait. PTX ISA 9.0, chapter 9.7.16.8. */
+
 import type { AsyncOp, Clocks } from "../checkers/race.ts";
 import type { Instruction, Operand, Operation, Register } from "../load/types.ts";
 import { checkLoaded, held, heldRegisters, hold } from "../machine/held-registers.ts";
-import type { Group, Machine, Warp } from "../machine/state.ts";
+import type { Execution, Group, Machine, Warp } from "../machine/state.ts";
 import { fencedEngine } from "../machine/tensor-pipe.ts";
 import {
   columnOf,
@@ -95,20 +96,14 @@ function decodeMove(d: Decoder, load: boolean, reduction: boolean): MoveForm {
  * warpgroup gives, whatever lane the address names: hardware does not look at the bits above, so a wrong one is reported
  * and the warp's own quarter accessed.
  */
-function bases(
-  machine: Machine,
-  instruction: Instruction,
-  warp: Warp,
-  form: MoveForm,
-): readonly [number, number] {
+function bases(by: Execution, form: MoveForm): readonly [number, number] {
+  const { machine, warp } = by;
   const first = machine.address(warp, form.address, 0);
   for (let l = 1; l < 32; l++) {
     const other = machine.address(warp, form.address, l);
     if (other === first) continue;
-    machine.report(
+    by.report(
       "H082",
-      instruction,
-      warp,
       () =>
         `lane 0 gives address ${describeTensorAddress(first)}, lane ${l} gives ${describeTensorAddress(other)}`,
     );
@@ -120,10 +115,8 @@ function bases(
   const [lower = first, upper = lower] = accesses.map((address) => {
     const lane = laneOf(address);
     if (lane === quarter || (rows === 16 && lane === quarter + 16)) return address;
-    machine.report(
+    by.report(
       "H082",
-      instruction,
-      warp,
       () =>
         `warp ${warp.id} reaches lanes ${quarter} to ${quarter + 31}, in pieces of ${rows}; the address is ${describeTensorAddress(address)}`,
     );
@@ -176,11 +169,12 @@ export function tensorLoad(d: Decoder): Operation {
   const reduced = reduction === null ? null : registersIn(d, d.def(1), 1);
   const addressed = registersOf(form.address);
   const targets = [...form.registers, ...(reduced ?? [])];
-  const operation = aligned((machine, instruction) => (warp) => {
-    checkLoaded(machine, instruction, warp, targets, "written");
-    checkLoaded(machine, instruction, warp, addressed, "read");
+  const operation = aligned(() => (by) => {
+    const { machine, warp, instruction } = by;
+    checkLoaded(by, targets, "written");
+    checkLoaded(by, addressed, "read");
     markWritten(machine, warp, targets);
-    const places = bases(machine, instruction, warp, form);
+    const places = bases(by, form);
     const access = beginMove(instruction, warp, "read");
     if (!permitted(machine, access, form, "read", places)) return;
     const moves = tensorMoves(warp);
@@ -223,9 +217,10 @@ export function tensorLoad(d: Decoder): Operation {
 
 export function tensorStore(d: Decoder): Operation {
   const form = decodeMove(d, false, false);
-  return aligned((machine, instruction) => (warp) => {
-    checkWritten(machine, instruction, warp, form.registers);
-    const places = bases(machine, instruction, warp, form);
+  return aligned(() => (by) => {
+    const { instruction, warp, machine } = by;
+    checkWritten(by, form.registers);
+    const places = bases(by, form);
     const access = beginMove(instruction, warp, "write");
     if (!permitted(machine, access, form, "write", places)) return;
     const moves = tensorMoves(warp);
@@ -272,18 +267,20 @@ export function tensorWait(d: Decoder, which: "load" | "store"): Operation {
     kind: "wait",
     members: "warp",
     divergence: "H023",
-    bind: () => (warp: Warp, group: Group) => {
-      const moves = tensorMoves(warp);
-      const open = which === "load" ? moves.loads : moves.stores;
-      if (open > 0) {
-        group.wait ??= { generation: 0, describe: () => `${open} tcgen05 ${which}s of tensor memory` };
-        return false;
-      }
-      group.wait = null;
-      if (which === "load") letGo(warp, moves);
-      const op = which === "load" ? moves.load : moves.store;
-      if (op !== null) warp.block.race?.clocks.waited(warp.agent, op.engine, op.clock);
-      return true;
-    },
+    bind:
+      () =>
+      ({ warp }: Execution, group: Group) => {
+        const moves = tensorMoves(warp);
+        const open = which === "load" ? moves.loads : moves.stores;
+        if (open > 0) {
+          group.wait ??= { generation: 0, describe: () => `${open} tcgen05 ${which}s of tensor memory` };
+          return false;
+        }
+        group.wait = null;
+        if (which === "load") letGo(warp, moves);
+        const op = which === "load" ? moves.load : moves.store;
+        if (op !== null) warp.block.race?.clocks.waited(warp.agent, op.engine, op.clock);
+        return true;
+      },
   };
 }

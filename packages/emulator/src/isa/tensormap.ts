@@ -1,8 +1,8 @@
 /** Tensor maps as objects: replaced fields, copies with a fence, fences and prefetches. PTX ISA 9.0, chapters 9.7.9.28, 9.7.13.16 and 9.7.13.4. */
+
 import { fieldPlaces, markTensorMap, tensorMapAlign, tensorMapBytes } from "../bulk/map.ts";
 import { tensorMapsOf } from "../bulk/maps.ts";
-import type { Instruction } from "../load/types.ts";
-import type { Machine, Warp } from "../machine/state.ts";
+import { type Execution, Issuer } from "../machine/state.ts";
 import { aligned } from "./aligned.ts";
 import { type Address, eachLane, ownPlace } from "./bulk.ts";
 import type { Decoder, Row } from "./row.ts";
@@ -14,9 +14,7 @@ const indexed: ReadonlySet<string> = new Set(["global_dim", "global_stride", "bo
 
 /** Arena offset of a map in global memory that is written (1), or updated (2). */
 function globalMap(
-  machine: Machine,
-  warp: Warp,
-  instruction: Instruction,
+  { machine, warp, instruction }: Execution,
   address: Address,
   lane: number,
   mode: 1 | 2,
@@ -45,7 +43,7 @@ const replace: Row = (d) => {
       const found = ownPlace(issuer, machine.address(warp, address, lane), tensorMapBytes, tensorMapAlign);
       if (found === null) return;
       at = found.at;
-    } else at = globalMap(machine, warp, instruction, address, lane, 2);
+    } else at = globalMap(issuer, address, lane, 2);
     const maps = tensorMapsOf(machine);
     if (!maps.check(warp, instruction, at)) return;
     const view = new DataView(machine.arena.bytes.buffer);
@@ -75,16 +73,17 @@ const copyWithFence: Row = (d) => {
   const to = d.address(0);
   const from = d.address(1);
   if (d.literal(2) !== tensorMapBytes) d.refuse(`it copies ${tensorMapBytes} bytes`);
-  return aligned((machine, instruction) => (warp, mask) => {
+  return aligned(() => (by, mask) => {
+    const { machine, warp, instruction } = by;
     const lane = firstLane(mask);
     const source = ownPlace(
-      { machine, warp, lane, instruction },
+      new Issuer(by, lane),
       machine.address(warp, from, lane),
       tensorMapBytes,
       tensorMapAlign,
     );
     if (source === null) return;
-    const at = globalMap(machine, warp, instruction, to, lane, 1);
+    const at = globalMap(by, to, lane, 1);
     for (let k = 0; k < tensorMapBytes; k += 16)
       warp.block.race?.read(warp, lane, source.at + k, 16, instruction.index);
     const maps = tensorMapsOf(machine);
@@ -102,16 +101,24 @@ export const tensormapFence: Row = (d) => {
   const acquire = d.choice("acquire", "release") === "acquire";
   d.choice("cta", "cluster", "gpu", "sys");
   if (!acquire)
-    return { kind: "warp", bind: (machine) => (warp) => tensorMapsOf(machine).release(warp, null) };
+    return {
+      kind: "warp",
+      bind:
+        () =>
+        ({ machine, warp }) =>
+          tensorMapsOf(machine).release(warp, null),
+    };
   const address = d.address(0);
   if (d.literal(1) !== tensorMapBytes) d.refuse(`it acquires ${tensorMapBytes} bytes`);
   return {
     kind: "warp",
-    bind: (machine, instruction) => (warp, mask) => {
-      const maps = tensorMapsOf(machine);
-      for (const lane of lanesOf(mask))
-        maps.acquire(warp, instruction, maps.locate(warp, lane, instruction, address.base, address.offset));
-    },
+    bind:
+      () =>
+      ({ machine, warp, instruction }, mask) => {
+        const maps = tensorMapsOf(machine);
+        for (const lane of lanesOf(mask))
+          maps.acquire(warp, instruction, maps.locate(warp, lane, instruction, address.base, address.offset));
+      },
   };
 };
 

@@ -1,6 +1,7 @@
 /** Exchange among the lanes of a warp: PTX ISA 9.0, chapters 9.7.9.6 (shfl), 9.7.13.7 to 9.7.13.10 (vote, match, redux). */
-import type { Instruction, Operand, Operation, WaitOperation } from "../load/types.ts";
-import { hex, type Machine, registerWord, type Warp } from "../machine/state.ts";
+
+import type { Operand, Operation, WaitOperation } from "../load/types.ts";
+import { type Execution, hex, type Machine, registerWord, type Warp } from "../machine/state.ts";
 import { binary, type Row, type Table, unary } from "./row.ts";
 
 /** The lanes of a mask, ascending. */
@@ -33,15 +34,15 @@ export function alike(machine: Machine, operand: Operand, warp: Warp, mask: numb
 /** A warp-level operation with a member mask: waits for the named lanes, then runs once for each group of them. */
 function collective(
   members: Operand,
-  run: (machine: Machine, instruction: Instruction) => (warp: Warp, mask: number) => void,
+  bind: (machine: Machine) => (by: Execution, mask: number) => void,
 ): WaitOperation {
   return {
     kind: "wait",
     members,
-    bind: (machine, instruction) => {
-      const body = run(machine, instruction);
-      return (warp, _group, mask) => {
-        for (const part of partsOf(machine, instruction, warp, mask, members)) body(warp, part);
+    bind: (machine) => {
+      const body = bind(machine);
+      return (by, _group, mask) => {
+        for (const part of partsOf(by, mask, members)) body(by, part);
         return true;
       };
     },
@@ -52,13 +53,8 @@ function collective(
  * The groups of lanes that execute together: those that name the same lanes. They are disjoint, as match.any makes them, and all lanes name themselves; the
  * hardware takes one after the other. All at once where that is not so.
  */
-function partsOf(
-  machine: Machine,
-  instruction: Instruction,
-  warp: Warp,
-  mask: number,
-  members: Operand,
-): readonly number[] {
+function partsOf(by: Execution, mask: number, members: Operand): readonly number[] {
+  const { machine, warp } = by;
   const parts: number[] = [];
   for (let left = mask; left !== 0; ) {
     const lead = firstLane(left);
@@ -68,7 +64,7 @@ function partsOf(
     if (part !== (named & mask)) {
       const stray = lanesOf(part).find((l) => ((named >>> l) & 1) === 0);
       const [other = 0] = lanesOf(named & mask & ~part);
-      machine.report("H020", instruction, warp, () =>
+      by.report("H020", () =>
         stray === undefined
           ? `lane ${lead} names the lanes ${hex(named)}, and lane ${other} of them names ${hex(machine.lane(warp, members, other))}`
           : `lane ${stray} executes it, but its member mask is ${hex(named)}`,
@@ -102,7 +98,8 @@ const shfl: Row = (d) => {
   const values = new Int32Array(32);
   const defined = new Uint8Array(32);
   const inside = new Uint8Array(32);
-  const exchange = collective(members, (machine, instruction) => (warp, mask) => {
+  const exchange = collective(members, () => (by, mask) => {
+    const { machine, warp } = by;
     for (let l = 0; l < 32; l++) {
       if (((mask >>> l) & 1) === 0) continue;
       const b = machine.lane(warp, offset, l) & 31;
@@ -132,12 +129,7 @@ const shfl: Row = (d) => {
       }
       if (!ok) source = l;
       if (((mask >>> source) & 1) === 0)
-        machine.report(
-          "H021",
-          instruction,
-          warp,
-          () => `lane ${l} reads lane ${source}, which does not take part`,
-        );
+        by.report("H021", () => `lane ${l} reads lane ${source}, which does not take part`);
       defined[l] = definedBytes(machine, warp, from, source);
       values[l] =
         defined[l] !== 255 && from.kind === "register"
@@ -163,7 +155,7 @@ const vote: Row = (d) => {
   const to = d.def(0, "int");
   const predicate = d.predicate(1);
   const members = d.use(2, "int");
-  return collective(members, (machine) => (warp, mask) => {
+  return collective(members, () => ({ machine, warp }, mask) => {
     let ballot = 0;
     for (const l of lanesOf(mask)) if (machine.lane(warp, predicate, l) !== 0) ballot |= 1 << l;
     const result =
@@ -185,7 +177,7 @@ const match: Row = (d) => {
   const [to, from, members] = binary(d);
   const value = to.kind === "pair" ? to.first : to;
   const predicate = to.kind === "pair" ? to.second : null;
-  return collective(members, (machine) => (warp, mask) => {
+  return collective(members, () => ({ machine, warp }, mask) => {
     const lanes = lanesOf(mask);
     const keys = lanes.map(
       (l) => `${machine.lane(warp, from, l)}/${type === "b64" ? machine.lane(warp, from, l, 1) : 0}`,
@@ -216,7 +208,7 @@ const redux: Row = (d) => {
     const x = scratch[0] ?? 0;
     return magnitude ? Math.abs(x) : x;
   };
-  return collective(members, (machine) => (warp, mask) => {
+  return collective(members, () => ({ machine, warp }, mask) => {
     const words = lanesOf(mask).map((l) => machine.lane(warp, from, l));
     let result = words[0] ?? 0;
     if (type === "f32") {
@@ -256,7 +248,7 @@ const elect: Row = (d) => {
   const [to, members] = unary(d);
   const value = to.kind === "pair" ? to.first : null;
   const predicate = to.kind === "pair" ? to.second : to;
-  return collective(members, (machine) => (warp, mask) => {
+  return collective(members, () => ({ machine, warp }, mask) => {
     const leader = firstLane(mask);
     for (const l of lanesOf(mask)) {
       if (value !== null) machine.setLane(warp, value, l, leader);
@@ -270,9 +262,11 @@ const activemask: Row = (d) => {
   const to = d.def(0, "int");
   const operation: Operation = {
     kind: "warp",
-    bind: (machine) => (warp, mask) => {
-      for (const l of lanesOf(mask)) machine.setLane(warp, to, l, mask);
-    },
+    bind:
+      () =>
+      ({ machine, warp }, mask) => {
+        for (const l of lanesOf(mask)) machine.setLane(warp, to, l, mask);
+      },
   };
   return operation;
 };

@@ -1,10 +1,11 @@
 /** wgmma: asynchronous products of a warpgroup's registers and shared memory. PTX ISA 9.0, chapter 9.7.15. */
+
 import { decodeWgmmaDescriptor } from "@tilewright/ptx";
 import type { AsyncOp } from "../checkers/race.ts";
 import type { Instruction, Operand, Operation } from "../load/types.ts";
 import { countIssue, runCarried } from "../machine/carried.ts";
 import { held, heldRegisters } from "../machine/held-registers.ts";
-import { hex, type Machine, type Warp } from "../machine/state.ts";
+import { type Execution, hex, type Machine, type Warp } from "../machine/state.ts";
 import { endOf, type OperandShape, readPieces, unwrittenIn, vectorsOf } from "../machine/tcgen05-operands.ts";
 import {
   commitGroup,
@@ -93,18 +94,14 @@ function decodeForm(d: Decoder): WgmmaForm & { readonly accumulate: Operand } {
 }
 
 /** The two words of a descriptor; lanes have to agree on it (H063). */
-function descriptorWords(
-  machine: Machine,
-  instruction: Instruction,
-  warp: Warp,
-  operand: Operand,
-): readonly [number, number] {
+function descriptorWords(by: Execution, operand: Operand): readonly [number, number] {
+  const { machine, warp } = by;
   const low = machine.lane(warp, operand, 0);
   const high = machine.lane(warp, operand, 0, 1);
   if (!machine.checked) return [low, high];
   for (let lane = 1; lane < 32; lane++)
     if (machine.lane(warp, operand, lane) !== low || machine.lane(warp, operand, lane, 1) !== high) {
-      machine.report("H063", instruction, warp, () => `lanes 0 and ${lane} give different descriptors`);
+      by.report("H063", () => `lanes 0 and ${lane} give different descriptors`);
       break;
     }
   return [low, high];
@@ -148,87 +145,48 @@ interface SharedOperand {
 
 /** One operand in shared memory: its pieces of 16 bytes in the window; null when some lie outside. */
 function operandPieces(
-  machine: Machine,
-  instruction: Instruction,
-  warp: Warp,
+  by: Execution,
   words: readonly [number, number],
   { name, shape, places }: SharedOperand,
 ): Int32Array | null {
   const { pieces, end, reserved } = placeOf(places, words, shape);
   if (reserved)
-    machine.report(
+    by.report(
       "H067",
-      instruction,
-      warp,
       () =>
         `the descriptor of ${name}, ${hex(words[1])}_${hex(words[0]).slice(2).padStart(8, "0")}, has bits set that mean nothing`,
     );
-  if (end <= warp.sharedSize) return pieces;
-  machine.report(
-    "H062",
-    instruction,
-    warp,
-    () => `${name} reaches byte ${end} of a window of ${warp.sharedSize} bytes`,
-  );
+  if (end <= by.warp.sharedSize) return pieces;
+  by.report("H062", () => `${name} reaches byte ${end} of a window of ${by.warp.sharedSize} bytes`);
   return null;
 }
 
 /** wgmma.fence has to come before the first wgmma and after the warp has written registers that it uses (H061). */
-function checkFence(
-  machine: Machine,
-  instruction: Instruction,
-  warp: Warp,
-  form: WgmmaForm,
-  accumulate: boolean,
-): void {
+function checkFence(by: Execution, form: WgmmaForm, accumulate: boolean): void {
+  const { warp } = by;
   const registers = heldRegisters(warp);
   const { state } = registers;
   const used = accumulate ? [...form.accumulators, ...form.aRegisters] : form.aRegisters;
   if (!registers.fenced) {
-    machine.report(
-      "H061",
-      instruction,
-      warp,
-      () => `warp ${warp.id} has not executed wgmma.fence before its first wgmma`,
-    );
+    by.report("H061", () => `warp ${warp.id} has not executed wgmma.fence before its first wgmma`);
     return;
   }
   const written = used.find(({ id }) => ((state[id] ?? 0) & held.dirty) !== 0);
   if (written !== undefined)
-    machine.report(
-      "H061",
-      instruction,
-      warp,
-      () => `warp ${warp.id} has written ${written.name} with no wgmma.fence since`,
-    );
+    by.report("H061", () => `warp ${warp.id} has written ${written.name} with no wgmma.fence since`);
 }
 
 /** Registers that an earlier wgmma in flight writes may be accumulated on by the same shape only (H066, H060). */
-function checkFlight(
-  machine: Machine,
-  instruction: Instruction,
-  warp: Warp,
-  form: WgmmaForm,
-  shape: string,
-): void {
+function checkFlight(by: Execution, form: WgmmaForm, shape: string): void {
+  const { warp } = by;
   if (!heldRegisters(warp).inFlight) return;
   const { state } = heldRegisters(warp);
   const busy = form.aRegisters.find(({ id }) => ((state[id] ?? 0) & held.written) !== 0);
   if (busy !== undefined)
-    machine.report(
-      "H060",
-      instruction,
-      warp,
-      () => `${busy.name} is read as A while a wgmma in flight writes it`,
-    );
+    by.report("H060", () => `${busy.name} is read as A while a wgmma in flight writes it`);
   const overwritten = form.accumulators.find(({ id }) => ((state[id] ?? 0) & held.read) !== 0);
   if (overwritten !== undefined)
-    machine.report(
-      "H060",
-      instruction,
-      warp,
-      () => `${overwritten.name} is an accumulator while a wgmma in flight reads it as A`,
-    );
+    by.report("H060", () => `${overwritten.name} is an accumulator while a wgmma in flight reads it as A`);
   const issued = issuedBy(warpgroupOf(warp), warp);
   for (const other of [...issued.committed.flatMap((g) => g.operations), ...issued.open]) {
     const same =
@@ -236,10 +194,8 @@ function checkFlight(
     if (same) continue;
     const shared = other.accumulators.find((register) => form.accumulators.includes(register));
     if (shared === undefined) continue;
-    machine.report(
+    by.report(
       "H066",
-      instruction,
-      warp,
       () =>
         `${shared.name} is also an accumulator of ${other.instruction.text} in flight, whose shape or registers differ`,
     );
@@ -250,7 +206,7 @@ function checkFlight(
 const multiply: Row = (d) => {
   const form = decodeForm(d);
   const shape = `m64n${form.n}.${form.dType}`;
-  const operation = aligned((machine, instruction) => {
+  const operation = aligned((machine) => {
     const product = wgmmaProduct(machine, form);
     const shared = (name: "A" | "B", rows: number, k: number, major: "k" | "mn"): SharedOperand => ({
       name,
@@ -261,37 +217,36 @@ const multiply: Row = (d) => {
       a: shared("A", 64, form.depth, form.aMajor),
       b: shared("B", form.n, form.k, form.bMajor),
     };
-    const stored = form.sparsity && storedPositions(machine, instruction, form.sparsity, form);
-    return (warp) => issue(machine, instruction, form, shape, operands, { product, stored }, warp);
+    const stored = form.sparsity && storedPositions(form.sparsity, form);
+    return (by) => issue(by, form, shape, operands, { product, stored });
   });
   return { ...operation, holds: [...form.accumulators, ...form.aRegisters] };
 };
 
 function issue(
-  machine: Machine,
-  instruction: Instruction,
+  by: Execution,
   form: WgmmaForm & { readonly accumulate: Operand },
   shape: string,
   shared: { readonly a: SharedOperand; readonly b: SharedOperand },
   { product, stored }: { readonly product: WgmmaProduct; readonly stored: StoredPositions },
-  warp: Warp,
 ): void {
+  const { machine, warp, instruction } = by;
   const accumulate = machine.lane(warp, form.accumulate, 0) !== 0;
   const operands: WgmmaOperands = {
-    a: form.a === null ? null : descriptorWords(machine, instruction, warp, form.a),
-    b: descriptorWords(machine, instruction, warp, form.b),
+    a: form.a === null ? null : descriptorWords(by, form.a),
+    b: descriptorWords(by, form.b),
     accumulate,
-    positions: stored?.(warp).slice() ?? null,
+    positions: stored?.(by).slice() ?? null,
   };
   if (machine.checked) {
-    if (accumulate) checkWritten(machine, instruction, warp, form.accumulators);
-    checkWritten(machine, instruction, warp, form.aRegisters);
-    if (form.sparsity !== null) checkWritten(machine, instruction, warp, [form.sparsity.metadata]);
-    checkFence(machine, instruction, warp, form, accumulate);
-    checkFlight(machine, instruction, warp, form, shape);
+    if (accumulate) checkWritten(by, form.accumulators);
+    checkWritten(by, form.aRegisters);
+    if (form.sparsity !== null) checkWritten(by, [form.sparsity.metadata]);
+    checkFence(by, form, accumulate);
+    checkFlight(by, form, shape);
   }
-  const a = operands.a === null ? null : operandPieces(machine, instruction, warp, operands.a, shared.a);
-  const b = operandPieces(machine, instruction, warp, operands.b, shared.b);
+  const a = operands.a === null ? null : operandPieces(by, operands.a, shared.a);
+  const b = operandPieces(by, operands.b, shared.b);
   const { race } = warp.block;
   const number = heldRegisters(warp).carried.issued;
   const begin = (): WgmmaOperation => ({
@@ -309,31 +264,22 @@ function issue(
     joined: 0,
     done: false,
   });
-  const operation = join(
-    machine,
-    warp,
-    instruction,
-    operands,
-    begin,
-    ({ warps, positions, operands: agreed }) => {
-      if (b === null || (operands.a !== null && a === null)) return;
-      for (const [name, read] of [
-        ["A", a],
-        ["B", b],
-      ] as const) {
-        if (read === null || !machine.checked) continue;
-        const missing = unwrittenIn(machine.arena, warp.sharedBase, read, 4);
-        if (missing !== null)
-          machine.report(
-            "H006",
-            instruction,
-            warp,
-            () => `${name} has bytes at shared address ${hex(missing)} that nobody has written`,
-          );
-      }
-      runOnAll(machine, warps, number, () => product(warps, agreed.accumulate, a, b, positions));
-    },
-  );
+  const operation = join(by, operands, begin, ({ warps, positions, operands: agreed }) => {
+    if (b === null || (operands.a !== null && a === null)) return;
+    for (const [name, read] of [
+      ["A", a],
+      ["B", b],
+    ] as const) {
+      if (read === null || !machine.checked) continue;
+      const missing = unwrittenIn(machine.arena, warp.sharedBase, read, 4);
+      if (missing !== null)
+        by.report(
+          "H006",
+          () => `${name} has bytes at shared address ${hex(missing)} that nobody has written`,
+        );
+    }
+    runOnAll(machine, warps, number, () => product(warps, agreed.accumulate, a, b, positions));
+  });
   // Each warp has to have ordered what the operation reads: the first is asked for every byte, the others for some.
   if (race !== null && operation.op !== null) {
     const op: AsyncOp = { ...operation.op, warp };
@@ -381,7 +327,7 @@ function beginOp(warp: Warp, instruction: Instruction): AsyncOp | null {
 const fence: Row = (d) => {
   d.choice("sync");
   d.choice("aligned");
-  return aligned((machine) => (warp) => {
+  return aligned(() => ({ machine, warp }) => {
     if (!machine.checked) return;
     const registers = heldRegisters(warp);
     registers.fenced = true;
@@ -393,7 +339,7 @@ const fence: Row = (d) => {
 const commit: Row = (d) => {
   d.choice("sync");
   d.choice("aligned");
-  return aligned((machine, instruction) => (warp) => {
+  return aligned(() => ({ warp, machine, instruction }) => {
     commitGroup(warp);
     machine.trace?.commit(warp, instruction, "wgmma");
   });
@@ -410,7 +356,8 @@ const waiting = (newest: number): Operation => ({
   kind: "wait",
   members: "warp",
   divergence: "H023",
-  bind: (machine, instruction) => (warp, group) => {
+  bind: () => (by, group) => {
+    const { warp, machine } = by;
     const issued = issuedBy(warpgroupOf(warp), warp);
     const due = operationsBefore(issued, newest);
     const open = due.filter((o) => !o.done);
@@ -432,10 +379,8 @@ const waiting = (newest: number): Operation => ({
       due.map(({ traced }) => traced),
     );
     if (issued.open.length > 0 && issued.committed.length === 0)
-      machine.report(
+      by.report(
         "H064",
-        instruction,
-        warp,
         () =>
           `${issued.open.length} wgmma of warp ${warp.id} belong to no group, and no group is open: nothing waits for them`,
       );

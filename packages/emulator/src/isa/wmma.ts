@@ -1,6 +1,7 @@
 /** wmma: fragments loaded from rows or columns of a matrix, multiplied, and stored. PTX ISA 9.0, chapter 9.7.14.4. */
-import type { Instruction, Operand, Operation, Register } from "../load/types.ts";
-import type { Machine, Warp } from "../machine/state.ts";
+
+import type { Operand, Operation, Register } from "../load/types.ts";
+import type { Execution, Machine, Warp } from "../machine/state.ts";
 import { sharedTag } from "../memory/arena.ts";
 import { aligned, checkWritten, laneZero, markWritten, registersIn } from "./aligned.ts";
 import { type Coordinates, type Fragment, wmmaFragments } from "./fragments.ts";
@@ -101,9 +102,7 @@ function decodeMove(d: Decoder, part: Part, load: boolean): Move {
 
 /** Arena offset of `bytes` bytes, `offset` bytes behind the matrix's first. */
 function locate(
-  machine: Machine,
-  instruction: Instruction,
-  warp: Warp,
+  { machine, warp, instruction }: Execution,
   lane: number,
   { address, space }: Move,
   offset: number,
@@ -146,14 +145,15 @@ function moveOf(d: Decoder, part: Part, load: boolean): Operation {
   const { bits, registers } = move;
   const bytes = bits < 8 ? 4 : bits / 8;
   const moved = registers.length * 32 * Math.max(4, bytes);
-  return aligned((machine, instruction) => (warp) => {
+  return aligned(() => (by) => {
+    const { machine, warp } = by;
     if (load) markWritten(machine, warp, registers);
-    else checkWritten(machine, instruction, warp, registers);
+    else checkWritten(by, registers);
     const { words, halves, bytes: memory } = machine.arena;
     // From the low word of a 64-bit register to its high one.
     const high = registers[0]?.cls === "f64" ? 1 : 32;
     eachPiece(machine, warp, move, (lane, word, bit, offset) => {
-      const at = locate(machine, instruction, warp, lane, move, offset, bytes, load ? 0 : 1);
+      const at = locate(by, lane, move, offset, bytes, load ? 0 : 1);
       if (bytes < 4) {
         const mask = (2 ** bits - 1) << bit;
         const value = (bytes === 1 ? memory[at] : halves[at >> 1]) ?? 0;

@@ -1,7 +1,10 @@
 /** One instruction from syntax to what it does: names resolved, modifiers and operands handed to the table's row. */
 import type { SourceLocation } from "@tilewright/core";
-import type { Instruction as PtxInstruction, Operand as PtxOperand } from "@tilewright/ptx";
-import { printInstruction } from "@tilewright/ptx";
+import {
+  type Instruction as PtxInstruction,
+  type Operand as PtxOperand,
+  printInstruction,
+} from "@tilewright/ptx";
 import { type Decoder, registersOf, type View } from "../isa/row.ts";
 import { specialRegisters } from "../isa/special.ts";
 import { instructionTable } from "../isa/table.ts";

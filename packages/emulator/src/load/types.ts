@@ -4,7 +4,7 @@ import type { ScalarType } from "@tilewright/ptx";
 import type { Site } from "../checkers/findings.ts";
 import type { RuleId } from "../checkers/rules.ts";
 import type { LaneEmitter } from "../compile/emitter.ts";
-import type { Group, Machine, Warp } from "../machine/state.ts";
+import type { Execution, Group, Machine } from "../machine/state.ts";
 
 /**
  * How a register is represented, in the register file and in generated code:
@@ -112,16 +112,14 @@ export interface LaneOperation {
 /** Runs once for the active lanes of a warp and never blocks; a cut point between regions. */
 interface WarpOperation {
   readonly kind: "warp";
-  readonly bind: (machine: Machine, instruction: Instruction) => (warp: Warp, mask: number) => void;
+  /** Once for a launch; what it gives runs for each execution. */
+  readonly bind: (machine: Machine) => (by: Execution, mask: number) => void;
 }
 
 /** May block; ends a basic block. Returns true when the group may go on; asked again otherwise. */
 export interface WaitOperation {
   readonly kind: "wait";
-  readonly bind: (
-    machine: Machine,
-    instruction: Instruction,
-  ) => (warp: Warp, group: Group, mask: number) => boolean;
+  readonly bind: (machine: Machine) => (by: Execution, group: Group, mask: number) => boolean;
   /**
    * Lanes that have to be here before it is asked: `warp` all live lanes (`.aligned`), `none` only those that are, an operand
    * the live lanes of that member mask.

@@ -1,7 +1,6 @@
 /** Block barriers 0 to 15: arrivals per thread, generations, and the clocks they carry. PTX ISA 9.0, chapter 9.7.13.1. */
 import type { Carried } from "../checkers/race.ts";
-import type { Block, ClusterState, Warp } from "./state.ts";
-import { popcount } from "./state.ts";
+import { type Block, type ClusterState, popcount, type Warp } from "./state.ts";
 
 export interface Barrier {
   readonly id: number;

@@ -5,7 +5,7 @@ import type { CompiledRegion } from "../compile/region.ts";
 import type { KernelProgram } from "../load/module.ts";
 import type { Instruction } from "../load/types.ts";
 import { registersHeld, type TouchCheck, touchCheck } from "./held-registers.ts";
-import type { Group, Machine, Warp } from "./state.ts";
+import { Execution, type Group, type Machine, type Warp } from "./state.ts";
 
 /** A step of a basic block: a region, or one warp instruction. Counts its executions. */
 interface Step {
@@ -69,9 +69,7 @@ export function bindBlocks(
       return {
         kind: "warp",
         run:
-          operation.kind === "warp"
-            ? noted(machine, instruction, operation.bind(machine, instruction))
-            : () => undefined,
+          operation.kind === "warp" ? noted(machine, instruction, operation.bind(machine)) : () => undefined,
         instructions: [instruction],
         sampled: [],
         seen: isSeen(instruction, "all"),
@@ -88,7 +86,7 @@ export function bindBlocks(
       terminator,
       wait:
         terminator !== null && operation?.kind === "wait"
-          ? counted(noted(machine, terminator, operation.bind(machine, terminator)), () => block)
+          ? counted(noted(machine, terminator, operation.bind(machine)), () => block)
           : null,
       touches: terminator === null ? null : touchCheck(machine, [terminator], holdable),
       target: operation?.kind === "branch" ? at(operation.target) : 0,
@@ -106,11 +104,11 @@ const noted =
   <A extends readonly unknown[], R>(
     machine: Machine,
     instruction: Instruction,
-    run: (...args: A) => R,
-  ): ((...args: A) => R) =>
-  (...args) => {
+    run: (by: Execution, ...args: A) => R,
+  ): ((warp: Warp, ...args: A) => R) =>
+  (warp, ...args) => {
     machine.at = instruction;
-    return run(...args);
+    return run(new Execution(machine, warp, instruction), ...args);
   };
 
 type Wait = NonNullable<RunnableBlock["wait"]>;

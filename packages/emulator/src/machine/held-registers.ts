@@ -2,9 +2,10 @@
  * Registers that an engine reads or writes behind the warp's back: wgmma's accumulators and operands from the issue to the wait.
  * Steps that touch such registers know it from the text; at run time they cost a look at a byte per register.
  */
+
 import type { Instruction, Register } from "../load/types.ts";
 import { type CarriedRegisters, carry, displace, noneCarried } from "./carried.ts";
-import type { Machine, Warp } from "./state.ts";
+import { Execution, type Machine, type Warp } from "./state.ts";
 
 /** State of a register in a warp, bits of a byte. */
 export const held = {
@@ -107,28 +108,27 @@ export function touchCheck(
   return (warp) => {
     const registers = heldRegisters(warp);
     for (const touch of touches) {
-      if (registers.inFlight && touched(machine, warp, registers, touch)) continue;
+      if (registers.inFlight && touched(new Execution(machine, warp, touch.instruction), registers, touch))
+        continue;
       for (const register of touch.defs) hold(registers, register, held.dirty);
     }
   };
 }
 
 /** Look at one instruction while registers are in flight. True where it hands on what is under way and writes nothing itself. */
-function touched(machine: Machine, warp: Warp, registers: HeldRegisters, touch: Touch): boolean {
-  const { instruction, uses, defs, copy } = touch;
+function touched(by: Execution, registers: HeldRegisters, { uses, defs, copy }: Touch): boolean {
   const { carried } = registers;
   const isWritten = ({ id }: Register): boolean => ((registers.state[id] ?? 0) & held.written) !== 0;
-  checkLoaded(machine, instruction, warp, uses, "read");
-  checkLoaded(machine, instruction, warp, defs, "written");
+  checkLoaded(by, uses, "read");
+  checkLoaded(by, defs, "written");
   const carries = copy !== null && isWritten(copy[1]);
   if (!carries)
-    for (const register of uses)
-      if (isWritten(register)) report(machine, instruction, warp, register.name, "read", "writes");
+    for (const register of uses) if (isWritten(register)) report(by, register.name, "read", "writes");
   for (const register of defs) {
     const bits = registers.state[register.id] ?? 0;
-    if ((bits & held.read) !== 0) report(machine, instruction, warp, register.name, "written", "reads");
-    else if (isWritten(register) && !displace(carried, warp, machine.arena.words, register))
-      report(machine, instruction, warp, register.name, "written", "writes");
+    if ((bits & held.read) !== 0) report(by, register.name, "written", "reads");
+    else if (isWritten(register) && !displace(carried, by.warp, by.machine.arena.words, register))
+      report(by, register.name, "written", "writes");
     registers.state[register.id] = bits & ~held.written;
   }
   if (!carries) return false;
@@ -139,37 +139,20 @@ function touched(machine: Machine, warp: Warp, registers: HeldRegisters, touch: 
 }
 
 /** Report the first of some registers that a tcgen05.ld in flight will write. */
-export function checkLoaded(
-  machine: Machine,
-  instruction: Instruction,
-  warp: Warp,
-  registers: readonly Register[],
-  done: "read" | "written",
-): void {
-  const { state } = heldRegisters(warp);
+export function checkLoaded(by: Execution, registers: readonly Register[], done: "read" | "written"): void {
+  const { state } = heldRegisters(by.warp);
   const found = registers.find(({ id }) => ((state[id] ?? 0) & held.loaded) !== 0);
   if (found !== undefined)
-    machine.report(
+    by.report(
       "H086",
-      instruction,
-      warp,
-      () => `${found.name} is ${done} by warp ${warp.id} while a tcgen05.ld in flight writes it`,
+      () => `${found.name} is ${done} by warp ${by.warp.id} while a tcgen05.ld in flight writes it`,
     );
 }
 
-function report(
-  machine: Machine,
-  instruction: Instruction,
-  warp: Warp,
-  name: string,
-  done: string,
-  does: string,
-): void {
-  machine.report(
+function report(by: Execution, name: string, done: string, does: string): void {
+  by.report(
     "H060",
-    instruction,
-    warp,
     () =>
-      `${name} is ${done} by warp ${warp.id} while a wgmma in flight ${does} it; wgmma.wait_group comes first`,
+      `${name} is ${done} by warp ${by.warp.id} while a wgmma in flight ${does} it; wgmma.wait_group comes first`,
   );
 }

@@ -2,9 +2,18 @@
  * mbarriers: phases that end when all expected arrivals and all bytes have come. PTX ISA 9.0, chapter 9.7.13.15.
  * Their eight bytes in shared memory are kept as never written, so that every plain access takes the slow path and is found.
  */
+
+import type { Place } from "../checkers/findings.ts";
 import { type AsyncOp, Carried } from "../checkers/race.ts";
-import type { Instruction } from "../load/types.ts";
-import { type Block, type ClusterState, hex, type Machine, type SharedPlace, type Warp } from "./state.ts";
+import {
+  type Block,
+  type ClusterState,
+  type Execution,
+  hex,
+  type Machine,
+  type SharedPlace,
+  type Warp,
+} from "./state.ts";
 
 /** Limits of the ISA: expected arrivals 1 to 2^20 - 1, tx-count within +-(2^20 - 1). */
 export const largestCount = 2 ** 20 - 1;
@@ -53,35 +62,32 @@ export function mbarrierIn(cluster: ClusterState, at: number, size: number): Mba
 }
 
 /**
- * The barrier at a resolved place; reports H040 where there is none and H046 where its initialisation is not known. `by`: who will access it. What an engine
+ * The barrier at a resolved place; reports H040 where there is none and H046 where its initialisation is not known. `user`: who will access it. What an engine
  * does is over when its operation is (`AsyncOp`), whatever else the warp that has issued it does.
  */
 export function mbarrierAt(
-  machine: Machine,
-  warp: Warp,
-  instruction: Instruction,
+  by: Execution,
   place: SharedPlace,
-  by: "warp" | "engine" = "warp",
+  user: "warp" | "engine" = "warp",
 ): Mbarrier | null {
+  const { warp, instruction } = by;
   const barrier = place.block.cluster.mbarriers.get(place.at);
   const address = place.block.rank * 2 ** 24 + place.at - place.block.sharedBase;
   if (barrier === undefined) {
-    machine.report("H040", instruction, warp, () => `there is no mbarrier at shared address ${hex(address)}`);
+    by.report("H040", () => `there is no mbarrier at shared address ${hex(address)}`);
     return null;
   }
   const { race } = warp.block;
   if (race === null) return barrier;
-  if (place.block !== warp.block && by === "warp") race.remote(warp, place.block, instruction.index);
+  if (place.block !== warp.block && user === "warp") race.remote(warp, place.block, instruction.index);
   const { agent } = barrier.initialiser;
   const known =
     agent === warp.agent ||
     race.clocks.knows(warp.agent, agent, barrier.initialised) ||
     (barrier.fenced && race.clocks.knowsExecuted(warp.agent, agent, barrier.initialised));
   if (!known)
-    machine.report(
+    by.report(
       "H046",
-      instruction,
-      warp,
       () =>
         `warp ${warp.id} uses mbarrier ${hex(address)} with no synchronisation after its initialisation by warp ${barrier.initialiser.id}`,
     );
@@ -89,18 +95,12 @@ export function mbarrierAt(
 }
 
 /** mbarrier.init by one lane: a valid barrier that expects `count` arrivals. */
-export function initialise(
-  machine: Machine,
-  warp: Warp,
-  lane: number,
-  instruction: Instruction,
-  place: SharedPlace,
-  count: number,
-): void {
+export function initialise(by: Execution, lane: number, place: SharedPlace, count: number): void {
+  const { warp, instruction, machine } = by;
   const { block, at } = place;
   const { race, cluster } = block;
   const known = mbarrierIn(cluster, at, mbarrierBytes);
-  if (known !== null) machine.report("H045", instruction, warp, () => describeMbarrier(known));
+  if (known !== null) by.report("H045", () => describeMbarrier(known));
   const clock = race === null ? 0 : (race.clocks.known[warp.agent * race.clocks.stride + warp.agent] ?? 0);
   race?.write(warp, lane, at, mbarrierBytes, instruction.index);
   machine.arena.clearShadow(at, mbarrierBytes);
@@ -126,13 +126,7 @@ export function initialise(
 }
 
 /** mbarrier.inval: the bytes may be used for something else, with nothing in them. */
-export function invalidate(
-  machine: Machine,
-  warp: Warp,
-  lane: number,
-  instruction: Instruction,
-  barrier: Mbarrier,
-): void {
+export function invalidate({ warp, instruction, machine }: Execution, lane: number, barrier: Mbarrier): void {
   const { block, at } = barrier;
   block.race?.write(warp, lane, at, mbarrierBytes, instruction.index);
   block.cluster.mbarriers.delete(at);
@@ -150,23 +144,17 @@ export function fenceInitialisations(warp: Warp): void {
   }
 }
 
-/** Arrive `count` times, handing on `carried`. */
+/** Arrive `count` times, handing on `carried`. `place`: where a finding is met. */
 export function arrive(
-  machine: Machine,
-  warp: Warp | null,
-  instruction: Instruction,
+  { machine, warp, instruction }: Execution,
   barrier: Mbarrier,
   count: number,
   carried: Carried | null,
+  place: Warp | Place = warp,
 ): void {
   let taken = count;
   if (count > barrier.pending) {
-    machine.report(
-      "H041",
-      instruction,
-      warp ?? { block: barrier.block.index, warp: barrier.initialiser.id },
-      () => `${count} arrivals on ${describeMbarrier(barrier)}`,
-    );
+    machine.report("H041", instruction, place, () => `${count} arrivals on ${describeMbarrier(barrier)}`);
     taken = barrier.pending;
   }
   barrier.pending -= taken;
@@ -197,77 +185,48 @@ function settle(machine: Machine, barrier: Mbarrier): void {
   barrier.carried = null;
 }
 
-function checkTx(machine: Machine, warp: Warp, instruction: Instruction, barrier: Mbarrier): void {
+function checkTx(by: Execution, barrier: Mbarrier): void {
   if (Math.abs(barrier.tx) <= largestCount) return;
-  machine.report(
-    "H044",
-    instruction,
-    warp,
-    () => `${describeMbarrier(barrier)}; the tx-count stays within ${largestCount} of zero`,
-  );
+  by.report("H044", () => `${describeMbarrier(barrier)}; the tx-count stays within ${largestCount} of zero`);
 }
 
 /** Expect `bytes` more in the current phase. */
-export function expectTx(
-  machine: Machine,
-  warp: Warp,
-  instruction: Instruction,
-  barrier: Mbarrier,
-  bytes: number,
-): void {
+export function expectTx(by: Execution, barrier: Mbarrier, bytes: number): void {
   barrier.tx += bytes;
-  machine.trace?.mbarrier(barrier, "expect", bytes);
-  checkTx(machine, warp, instruction, barrier);
-  settle(machine, barrier);
+  by.machine.trace?.mbarrier(barrier, "expect", bytes);
+  checkTx(by, barrier);
+  settle(by.machine, barrier);
 }
 
 /** An engine delivers `bytes`; the clock of its operation (null when races are not checked) goes into the phase. */
-export function completeTx(
-  machine: Machine,
-  instruction: Instruction,
-  barrier: Mbarrier,
-  bytes: number,
-  op: AsyncOp | null,
-): void {
+export function completeTx(by: Execution, barrier: Mbarrier, bytes: number, op: AsyncOp | null): void {
   barrier.tx -= bytes;
-  machine.trace?.mbarrier(barrier, "bytes", bytes);
+  by.machine.trace?.mbarrier(barrier, "bytes", bytes);
   const { race } = barrier.block;
   if (race !== null && op !== null) {
     const carried = race.clocks.empty();
     race.clocks.complete(op.engine, op.clock, carried);
     handOver(barrier, carried);
     if (!barrier.fenced)
-      machine.report(
+      by.report(
         "H046",
-        instruction,
-        op.warp,
         () =>
           `mbarrier ${hex(barrier.address)} is used by the async proxy with no fence.mbarrier_init or fence.proxy.async after its initialisation`,
       );
   }
-  checkTx(machine, op?.warp ?? barrier.initialiser, instruction, barrier);
-  settle(machine, barrier);
+  checkTx(by, barrier);
+  settle(by.machine, barrier);
 }
 
 /** The arrival of a commit or of a copy's completion: count 1, with the clocks of the operations that it stands for. */
 export function engineArrive(
-  machine: Machine,
-  instruction: Instruction,
+  by: Execution,
   barrier: Mbarrier,
   ops: readonly AsyncOp[] | Carried | null,
 ): void {
   const { race } = barrier.block;
-  if (race === null || ops === null) {
-    arrive(machine, null, instruction, barrier, 1, null);
-    return;
-  }
-  if (!Array.isArray(ops)) {
-    const carried = race.clocks.empty();
-    carried.join(ops as Carried);
-    arrive(machine, null, instruction, barrier, 1, carried);
-    return;
-  }
-  const carried = race.clocks.empty();
-  for (const op of ops as readonly AsyncOp[]) race.clocks.complete(op.engine, op.clock, carried);
-  arrive(machine, null, instruction, barrier, 1, carried);
+  const carried = race === null || ops === null ? null : race.clocks.empty();
+  if (ops instanceof Carried) carried?.join(ops);
+  else for (const op of ops ?? []) if (carried !== null) race?.clocks.complete(op.engine, op.clock, carried);
+  arrive(by, barrier, 1, carried, { block: barrier.block.index, warp: barrier.initialiser.id });
 }

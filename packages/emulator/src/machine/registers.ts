@@ -1,9 +1,4 @@
-/**
- * Registers per thread as setmaxnreg moves them. A block starts with as many as its threads were given; what one warpgroup
- * gives back another may take. PTX registers are virtual, so whether the code fits its count is ptxas's matter.
- */
-import type { Instruction } from "../load/types.ts";
-import type { Block, Group, Machine, Warp } from "./state.ts";
+import type { Block, Execution, Group, Machine } from "./state.ts";
 
 /** Registers of an SM, and most that a thread can have: sm_70 to sm_100. */
 const fileRegisters = 65536;
@@ -17,23 +12,15 @@ export const defaultRegisters = (threads: number): number =>
   Math.min(mostRegisters, Math.floor(fileRegisters / Math.max(1, threads) / unit) * unit);
 
 /** One warp executes setmaxnreg; false while an increase waits for the pool. */
-export function takeRegisters(
-  machine: Machine,
-  instruction: Instruction,
-  warp: Warp,
-  group: Group,
-  kind: "inc" | "dec",
-  count: number,
-): boolean {
+export function takeRegisters(by: Execution, group: Group, kind: "inc" | "dec", count: number): boolean {
+  const { warp, instruction, machine } = by;
   const { pool } = warp.block;
   if (group.wait === null) {
     warp.registerSteps.push(instruction);
     const wrong = kind === "dec" ? count > warp.registerCount : count < warp.registerCount;
     if (wrong) {
-      machine.report(
+      by.report(
         "H048",
-        instruction,
-        warp,
         () =>
           `warp ${warp.id} has ${warp.registerCount} registers per thread and is to ${kind === "dec" ? "decrease" : "increase"} them to ${count}`,
       );

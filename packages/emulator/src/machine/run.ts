@@ -17,7 +17,7 @@ import type { Polls } from "./polls.ts";
 import { Random } from "./random.ts";
 import { checkWarpgroups } from "./registers.ts";
 import type { Vector } from "./shape.ts";
-import type { Block, ClusterState, Machine, SharedPlace, Warp } from "./state.ts";
+import type { Block, ClusterState, Execution, Machine, SharedPlace, Warp } from "./state.ts";
 import { Stepper } from "./step.ts";
 import { Tally } from "./tally.ts";
 import { checkTensorLeaks } from "./tensor-pipe.ts";
@@ -305,8 +305,8 @@ export class LaunchRun extends MachineAccess implements Machine {
 
   // ---------------------------------------------------------------- Machine
 
-  window(warp: Warp, instruction: Instruction, address: number, size: number, align = 1): SharedPlace | null {
-    return resolveWindow(this, this.fields.findings, warp, instruction, address, size, align);
+  window(by: Execution, address: number, size: number, align = 1): SharedPlace | null {
+    return resolveWindow(by, this.fields.findings, address, size, align);
   }
 
   cancelCluster(): Vector | null {

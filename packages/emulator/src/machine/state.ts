@@ -263,13 +263,7 @@ export interface Machine {
    * arena offset of `size` bytes there. An address outside the windows, in a block that has exited or no multiple of `align`
    * is reported and ends the launch; null when its check is off and the access is to be left out.
    */
-  window(
-    warp: Warp,
-    instruction: Instruction,
-    address: number,
-    size: number,
-    align?: number,
-  ): SharedPlace | null;
+  window(by: Execution, address: number, size: number, align?: number): SharedPlace | null;
   /** Cancel the launch of a cluster that has not started: index of its first block, null when there is none to be had. */
   cancelCluster(): readonly [number, number, number] | null;
   /** Number from 0 to 1 of the launch's random sequence. */
@@ -288,6 +282,49 @@ export interface Machine {
   /** A phase of an mbarrier has completed. */
   countPhase(block: Block, at: number): void;
   countTraffic(space: "global" | "shared" | "tensor", read: number, written: number): void;
+}
+
+/** An instruction that lanes of a warp execute. */
+export class Execution {
+  readonly machine: Machine;
+  readonly warp: Warp;
+  readonly instruction: Instruction;
+
+  constructor(machine: Machine, warp: Warp, instruction: Instruction) {
+    this.machine = machine;
+    this.warp = warp;
+    this.instruction = instruction;
+  }
+
+  /** A finding about it. */
+  report(rule: RuleId, message: () => string): void {
+    this.machine.report(rule, this.instruction, this.warp, message);
+  }
+
+  /** See {@link Machine.window}. */
+  window(address: number, size: number, align?: number): SharedPlace | null {
+    return this.machine.window(this, address, size, align);
+  }
+}
+
+/** A lane that executes an instruction. */
+export class Issuer extends Execution {
+  readonly lane: number;
+
+  constructor({ machine, warp, instruction }: Execution, lane: number) {
+    super(machine, warp, instruction);
+    this.lane = lane;
+  }
+
+  /** The lane's word of an operand; `part` 1 is the high word of a 64-bit value. */
+  value(operand: Operand, part?: 0 | 1): number {
+    return this.machine.lane(this.warp, operand, this.lane, part);
+  }
+
+  /** Low word of an address operand, offset added. */
+  address(operand: Operand & { readonly kind: "address" }): number {
+    return this.machine.address(this.warp, operand, this.lane);
+  }
 }
 
 /** First word of a register's slot for a lane. */

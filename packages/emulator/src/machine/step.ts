@@ -3,8 +3,7 @@
  * block goes first, which lets the others catch up and merge with it at the point of reconvergence.
  */
 import { unawaitedStores } from "../bulk/groups.ts";
-import type { Findings } from "../checkers/findings.ts";
-import { LaunchStopped } from "../checkers/findings.ts";
+import { type Findings, LaunchStopped } from "../checkers/findings.ts";
 import type { Guard, Instruction, Operand } from "../load/types.ts";
 import type { Arena } from "../memory/arena.ts";
 import type { Recorder } from "../trace/recorder.ts";

@@ -25,7 +25,7 @@ import {
   tensorLanes,
   tensorMemory,
 } from "../memory/tensor-memory.ts";
-import type { Block, Machine, Warp } from "./state.ts";
+import type { Block } from "./state.ts";
 import { endOf, type OperandShape, readPieces, vectorsOf } from "./tcgen05-operands.ts";
 import type { BlockHalf, Product } from "./tcgen05-product.ts";
 import { blocksOf, type TensorIssue } from "./tensor-pipe.ts";
@@ -70,23 +70,21 @@ const mostKnown = 1024;
 type CollectorUse = "fill" | "use" | "lastuse" | "discard";
 
 /** Reads a 64-bit operand of one lane. */
-const wide = (machine: Machine, warp: Warp, operand: Operand, lane: number): bigint =>
-  (BigInt(machine.lane(warp, operand, lane, 1) >>> 0) << 32n) |
-  BigInt(machine.lane(warp, operand, lane, 0) >>> 0);
+const wide = (issue: TensorIssue, operand: Operand): bigint =>
+  (BigInt(issue.value(operand, 1) >>> 0) << 32n) | BigInt(issue.value(operand) >>> 0);
 
 /** Read the operands of one issue, check them and note the accesses. Null when the instruction cannot be carried out. */
 export function resolveProduct(
-  machine: Machine,
   form: MmaForm,
   issue: TensorIssue,
   descriptors: Map<number, Known>,
 ): Product | null {
-  const { warp, lane, instruction } = issue;
+  const { warp } = issue;
   const { kind, group } = form;
   const report = (rule: RuleId, ...faults: readonly string[]): void => {
-    if (faults.length > 0) machine.report(rule, instruction, warp, () => faults.join("; "));
+    if (faults.length > 0) issue.report(rule, () => faults.join("; "));
   };
-  const word = machine.lane(warp, form.descriptor, lane);
+  const word = issue.value(form.descriptor);
   let known = descriptors.get(word);
   if (known === undefined) {
     known = { decoded: decodeInstructionDescriptor(word, form), a: new Map(), b: new Map() };
@@ -111,7 +109,7 @@ export function resolveProduct(
     );
   let columns: ColumnMask | null = null;
   if (form.columnMask !== null) {
-    const found = decodeColumnMask(wide(machine, warp, form.columnMask, lane), m, n, descriptor.maxShift);
+    const found = decodeColumnMask(wide(issue, form.columnMask), m, n, descriptor.maxShift);
     report("H070", ...found.faults);
     if (found.mask.shift > 32) return null;
     columns = found.mask;
@@ -133,13 +131,13 @@ export function resolveProduct(
     bits: row.bits,
     major: descriptor.bMajor,
   };
-  const a = form.aInTensor ? null : sharedOperand(machine, form.a, issue, "A", aShape, known.a);
+  const a = form.aInTensor ? null : sharedOperand(issue, form.a, "A", aShape, known.a);
   // Only a shift changes the extents for one descriptor.
-  const b = sharedOperand(machine, form.b, issue, "B", bShape, extra === 0 ? known.b : new Map());
+  const b = sharedOperand(issue, form.b, "B", bShape, extra === 0 ? known.b : new Map());
   if (b === null || (a === null && !form.aInTensor)) return null;
-  collect(machine, form, issue);
+  collect(form, issue);
 
-  const mask = form.disabled?.map((x) => machine.lane(warp, x, lane)) ?? null;
+  const mask = form.disabled?.map((x) => issue.value(x)) ?? null;
   const shares: BlockHalf[] = [];
   for (const [s, block] of blocks.entries()) {
     const share: BlockHalf = {
@@ -149,12 +147,12 @@ export function resolveProduct(
       b,
       disabled: mask === null ? null : Int32Array.from(mask.slice(4 * s, 4 * s + 4)),
     };
-    if (!inWindow(machine, issue, block, a, "A") || !inWindow(machine, issue, block, b, "B")) return null;
+    if (!inWindow(issue, block, a, "A") || !inWindow(issue, block, b, "B")) return null;
     shares.push(share);
   }
-  const address = machine.address(warp, form.d, lane);
-  const metadata = form.metadata === null ? null : machine.address(warp, form.metadata, lane);
-  const aAddress = form.a.kind === "address" ? machine.address(warp, form.a, lane) : 0;
+  const address = issue.address(form.d);
+  const metadata = form.metadata === null ? null : issue.address(form.metadata);
+  const aAddress = form.a.kind === "address" ? issue.address(form.a) : 0;
   const product: Product = {
     issue,
     kind,
@@ -180,32 +178,31 @@ export function resolveProduct(
         : {
             vector: form.scaleVector,
             // The two top bits may repeat the scale factor ids.
-            a: columnOf(machine.address(warp, form.scaleA, lane)),
-            b: columnOf(machine.address(warp, form.scaleB, lane)),
+            a: columnOf(issue.address(form.scaleA)),
+            b: columnOf(issue.address(form.scaleB)),
           },
-    accumulate: machine.lane(warp, form.accumulate, lane) !== 0,
+    accumulate: issue.value(form.accumulate) !== 0,
     scaleD: form.scaleD,
     shifted: form.shifted,
     columns,
   };
   if (!placed(product, form, laneOf(aAddress), report)) return null;
   for (const share of shares) {
-    noteShared(machine, issue, share);
-    if (!noteTensor(machine, product, share)) return null;
+    noteShared(issue, share);
+    if (!noteTensor(product, share)) return null;
   }
   return product;
 }
 
 /** The pieces of an operand in shared memory; null when its descriptor cannot be followed. */
 function sharedOperand(
-  machine: Machine,
+  issue: TensorIssue,
   operand: Operand,
-  { warp, lane, instruction }: TensorIssue,
   name: string,
   shape: OperandShape,
   known: Map<bigint, SharedOperand>,
 ): Int32Array | null {
-  const word = wide(machine, warp, operand, lane);
+  const word = wide(issue, operand);
   let found = known.get(word);
   if (found === undefined) {
     if (known.size === mostKnown) known.clear();
@@ -213,8 +210,7 @@ function sharedOperand(
     known.set(word, found);
   }
   const { faults, pieces } = found;
-  if (faults.length > 0)
-    machine.report("H071", instruction, warp, () => `descriptor of ${name}: ${faults.join("; ")}`);
+  if (faults.length > 0) issue.report("H071", () => `descriptor of ${name}: ${faults.join("; ")}`);
   return pieces;
 }
 
@@ -227,20 +223,12 @@ function decodeShared(word: bigint, shape: OperandShape): SharedOperand {
     : { faults: [...faults, impossible], pieces: null };
 }
 
-function inWindow(
-  machine: Machine,
-  { warp, instruction }: TensorIssue,
-  block: Block,
-  pieces: Int32Array | null,
-  name: string,
-): boolean {
+function inWindow(issue: TensorIssue, block: Block, pieces: Int32Array | null, name: string): boolean {
   if (pieces === null) return true;
   const end = endOf(pieces);
   if (end <= block.sharedSize) return true;
-  machine.report(
+  issue.report(
     "H073",
-    instruction,
-    warp,
     () =>
       `operand ${name} reaches up to byte ${end} of the window of block rank ${block.rank}, which has ${block.sharedSize} bytes`,
   );
@@ -296,7 +284,7 @@ function placed(
 }
 
 /** Shared memory that a block contributes is read by the async proxy, from the issue on. */
-function noteShared(machine: Machine, { op }: TensorIssue, { block, a, b }: BlockHalf): void {
+function noteShared({ machine, op }: TensorIssue, { block, a, b }: BlockHalf): void {
   machine.countTraffic("shared", 16 * ((a?.length ?? 0) + b.length), 0);
   if (block.race === null || op === null) return;
   if (a !== null) readPieces(block.race, op, block.sharedBase, a);
@@ -310,14 +298,14 @@ function spans({ layout, lane }: Product): readonly (readonly [number, number])[
 }
 
 /** What a block's tensor memory sees. False when columns are not allocated. */
-function noteTensor(machine: Machine, product: Product, { memory, disabled }: BlockHalf): boolean {
+function noteTensor(product: Product, { memory, disabled }: BlockHalf): boolean {
   const { issue, layout, descriptor, column, aColumn, metadata, scales, shares } = product;
   const touch = (
     kind: TensorAccessKind,
     [lane, lanes]: readonly [number, number],
     from: number,
     columns: number,
-  ): boolean => memory.access(machine, issue.access, kind, lane, lanes, from, columns);
+  ): boolean => memory.access(issue.machine, issue.access, kind, lane, lanes, from, columns);
   let good = true;
   if (shares[0]?.a === null)
     for (const span of spans(product)) good = touch("read", span, aColumn, tensorOperandColumns) && good;
@@ -333,7 +321,11 @@ function noteTensor(machine: Machine, product: Product, { memory, disabled }: Bl
     }
   }
   const columns = accumulatorColumns(layout, descriptor.n);
-  machine.countTraffic("tensor", 0, 4 * columns * spans(product).reduce((sum, [, lanes]) => sum + lanes, 0));
+  issue.machine.countTraffic(
+    "tensor",
+    0,
+    4 * columns * spans(product).reduce((sum, [, lanes]) => sum + lanes, 0),
+  );
   const kind = product.accumulate ? "update" : "write";
   for (const [lane, lanes] of spans(product)) {
     if (disabled === null) good = touch(kind, [lane, lanes], column, columns) && good;
@@ -347,19 +339,17 @@ function noteTensor(machine: Machine, product: Product, { memory, disabled }: Bl
 }
 
 /** What the collector's buffers hold, by buffer: the operand that filled it. */
-function collect(machine: Machine, form: MmaForm, { warp, lane, instruction }: TensorIssue): void {
+function collect(form: MmaForm, issue: TensorIssue): void {
+  const { warp } = issue;
   const { buffer, use } = form.collector;
   const { engines, blocks } = warp.block.cluster;
   const rank = form.group === 2 ? warp.block.rank & ~1 : warp.block.rank;
   const name = `collector ${buffer} of ${blocks[rank]?.rank ?? rank}`;
   const operand = buffer === "a" ? form.a : form.b;
-  const key =
-    operand.kind === "address"
-      ? `t${machine.address(warp, operand, lane)}`
-      : `s${wide(machine, warp, operand, lane)}`;
+  const key = operand.kind === "address" ? `t${issue.address(operand)}` : `s${wide(issue, operand)}`;
   const held = engines.get(name);
   if ((use === "use" || use === "lastuse") && held !== key)
-    machine.report("H078", instruction, warp, () =>
+    issue.report("H078", () =>
       held === undefined
         ? `collector::${buffer}::${use} with nothing in the buffer`
         : `collector::${buffer}::${use}; the buffer was filled with another operand`,

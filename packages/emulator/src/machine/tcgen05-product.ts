@@ -22,7 +22,7 @@ import { decodeFloat, fromF16, toF16 } from "../numerics/floats.ts";
 import { chunkNamed, chunkOf, gatherStored, placeChunk } from "../numerics/sparsity.ts";
 import { rowDot, rowUnit, rowWord, type ScaleFactors, tileDot, tileDotInt } from "../numerics/tensor-dot.ts";
 import { asyncStepOf, type TensorKind } from "../numerics/tensorcore.ts";
-import { type Block, hex, type Machine } from "./state.ts";
+import { type Block, hex } from "./state.ts";
 import { gatherRows, type OperandShape, unwrittenIn } from "./tcgen05-operands.ts";
 import type { TensorIssue } from "./tensor-pipe.ts";
 
@@ -129,7 +129,6 @@ const bitsOf = (element: Tcgen05Element): number => (isInteger(element) ? 8 : bi
 
 /** Bytes of a share's operand, with a report where nobody has written them. */
 function sharedRows(
-  machine: Machine,
   { issue, kind }: Product,
   block: Block,
   pieces: Int32Array,
@@ -140,12 +139,11 @@ function sharedRows(
   // Sixteen elements below 8 bits leave the rest of their 16 bytes unused.
   const padded = kind === "f8f6f4" || kind === "mxf8f6f4";
   const words = padded ? bitsOf(element) / 2 : 4;
+  const { machine } = issue;
   const at = machine.checked ? unwrittenIn(machine.arena, block.sharedBase, pieces, words) : null;
   if (at !== null)
-    machine.report(
+    issue.report(
       "H006",
-      issue.instruction,
-      issue.warp,
       () =>
         `operand ${name} takes in shared address ${hex(block.rank * 2 ** 24 + at)}, which nothing has written`,
     );
@@ -158,7 +156,7 @@ function laneOfRow({ layout, lane }: Product, row: number, part: number): number
 }
 
 /** Where the stored elements of a sparse A stand, [rows][k / 2], with a report where metadata means nothing. A shifted A takes its metadata along. */
-function loadMetadata(machine: Machine, product: Product, { memory }: BlockHalf): void {
+function loadMetadata(product: Product, { memory }: BlockHalf): void {
   const { issue, layout, kind, metadata, shifted } = product;
   if (metadata === null) return;
   const { k, bits } = tcgen05KindRow(kind);
@@ -174,7 +172,7 @@ function loadMetadata(machine: Machine, product: Product, { memory }: BlockHalf)
       // Of descending indices the ISA lists 1, 2 alone.
       const { ascending } = placeChunk(storedAt, at, nibble, c, chunk);
       if (!ascending && (chunk === 2 || nibble !== 6))
-        machine.report("H068", issue.instruction, issue.warp, () => chunkNamed(lane, nibble, c, chunk, row));
+        issue.report("H068", () => chunkNamed(lane, nibble, c, chunk, row));
     }
   }
 }
@@ -213,12 +211,12 @@ function maskColumns<T extends Float32Array | Int16Array>(
 }
 
 /** All of B, from all blocks, decoded. */
-function loadB(machine: Machine, product: Product): void {
+function loadB(product: Product): void {
   const { kind, descriptor, shares, bShape, columns } = product;
   const { b, negateB, n } = descriptor;
   const each = bShape.rows * bShape.k;
   shares.forEach((share, s) => {
-    const bytes = sharedRows(machine, product, share.block, share.b, bShape, b, "B");
+    const bytes = sharedRows(product, share.block, share.b, bShape, b, "B");
     if (isInteger(b)) decodeIntegers(b, bytes, each, bIntegers, s * each);
     else decodeFloats(kind, b, bytes, each, negateB, bValues, s * each);
   });
@@ -229,7 +227,6 @@ function loadB(machine: Machine, product: Product): void {
 
 /** Factors of one matrix, [rows][vector], from the quarter of the lanes that begins at `quarter` * 32. */
 function loadScales(
-  machine: Machine,
   { issue, descriptor }: Product,
   memory: TensorMemory,
   column: number,
@@ -249,10 +246,8 @@ function loadScales(
     const word = used(wordOf(first));
     for (const quarter of others)
       if (used(wordOf(quarter)) !== word)
-        machine.report(
+        issue.report(
           "H077",
-          issue.instruction,
-          issue.warp,
           () =>
             `factors ${name} of row ${row} are ${hex(word)} in lane ${first * 32 + place.lane} and ${hex(used(wordOf(quarter)))} in lane ${quarter * 32 + place.lane} of column ${column + place.column}`,
         );
@@ -263,12 +258,7 @@ function loadScales(
   return values;
 }
 
-function scalesOf(
-  machine: Machine,
-  product: Product,
-  { memory }: BlockHalf,
-  part: number,
-): ScaleFactors | null {
+function scalesOf(product: Product, { memory }: BlockHalf, part: number): ScaleFactors | null {
   const { scales, descriptor, layout, kind } = product;
   const { scale, n } = descriptor;
   if (scales === null || scale === null) return null;
@@ -282,8 +272,8 @@ function scalesOf(
   return {
     block: block === 16 ? 16 : 32,
     format: scale.format,
-    a: loadScales(machine, product, memory, scales.a, layout.rows, scale.a, vector, all, "A"),
-    b: loadScales(machine, product, memory, scales.b, width, scale.b, vector, quarters, "B"),
+    a: loadScales(product, memory, scales.a, layout.rows, scale.a, vector, all, "A"),
+    b: loadScales(product, memory, scales.b, width, scale.b, vector, quarters, "B"),
   };
 }
 
@@ -345,7 +335,7 @@ function storeD(product: Product, { memory, disabled }: BlockHalf, part: number,
  * The usual case, operands without padding or factors and f32 accumulators without a factor, with nothing copied that need not be: false for
  * any other, which is left to be done.
  */
-function runDirectly(machine: Machine, product: Product): boolean {
+function runDirectly(product: Product): boolean {
   const { descriptor, layout, shares, aShape, bShape, accumulate, scaleD, scales, columns, kind } = product;
   const { a, b, d, n, negateA, negateB } = descriptor;
   if ((kind !== "f16" && kind !== "tf32") || product.metadata !== null) return false;
@@ -355,16 +345,13 @@ function runDirectly(machine: Machine, product: Product): boolean {
     ...{ aKind: floatKind(a), bKind: floatKind(b), m: layout.rows, n, k: aShape.k },
     accumulator: "f32",
   } as const;
-  const step = asyncStepOf(machine.arithmetic, shape.aKind);
+  const step = asyncStepOf(product.issue.machine.arithmetic, shape.aKind);
   const unit = rowUnit(step, shape);
   if (unit === null) return false;
   const rows = bShape.rows * 32;
   const bytesOfB = (): Uint8Array => {
     shares.forEach(({ block, b: pieces }, s) => {
-      operandBytes.set(
-        sharedRows(machine, product, block, pieces, bShape, b, "B").subarray(0, rows),
-        s * rows,
-      );
+      operandBytes.set(sharedRows(product, block, pieces, bShape, b, "B").subarray(0, rows), s * rows);
     });
     return operandBytes.subarray(0, shares.length * rows);
   };
@@ -382,7 +369,7 @@ function runDirectly(machine: Machine, product: Product): boolean {
       unit,
       step,
       shape,
-      { bytes: () => sharedRows(machine, product, block, pieces, aShape, a, "A"), negated: negateA },
+      { bytes: () => sharedRows(product, block, pieces, aShape, a, "A"), negated: negateA },
       s === 0 ? { bytes: bytesOfB, negated: negateB } : null,
     );
     for (let row = 0; row < layout.rows; row++) {
@@ -395,25 +382,25 @@ function runDirectly(machine: Machine, product: Product): boolean {
 }
 
 /** Carry the instruction out. */
-export function runProduct(machine: Machine, product: Product): void {
+export function runProduct(product: Product): void {
   const { kind, descriptor, layout, shares, aShape, bShape, metadata } = product;
   const { rows, parts } = layout;
   const { k } = tcgen05KindRow(kind);
   const width = descriptor.n / parts;
   const { a, b, d, negateA, saturate } = descriptor;
-  if (runDirectly(machine, product)) return;
-  loadB(machine, product);
+  if (runDirectly(product)) return;
+  loadB(product);
   for (const share of shares) {
     if (share.a !== null) {
-      const bytes = sharedRows(machine, product, share.block, share.a, aShape, a, "A");
+      const bytes = sharedRows(product, share.block, share.a, aShape, a, "A");
       if (isInteger(a)) decodeIntegers(a, bytes, rows * k, aIntegers, 0);
       else decodeFloats(kind, a, bytes, rows * k, negateA, aValues, 0);
     }
-    loadMetadata(machine, product, share);
+    loadMetadata(product, share);
     for (let part = 0; part < parts; part++) {
       if (share.a === null) tensorOperand(product, share, part);
       loadD(product, share, part, width);
-      const factors = isInteger(a) ? null : scalesOf(machine, product, share, part);
+      const factors = isInteger(a) ? null : scalesOf(product, share, part);
       const accumulator = d === "f16" ? "f16" : "f32";
       // Rows of A from `row` on.
       const multiply = (m: number, row: number, floats: Float32Array, integers: Int16Array): void => {
@@ -427,7 +414,7 @@ export function runProduct(machine: Machine, product: Product): void {
           );
         else
           tileDot(
-            machine.arithmetic,
+            product.issue.machine.arithmetic,
             { aKind: floatKind(a), bKind: floatKind(b), m, n: width, k, accumulator },
             aValues.subarray(row * k),
             floats,

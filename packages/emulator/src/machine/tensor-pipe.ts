@@ -3,22 +3,45 @@
  * cta_group::2) run in the order of issue, which is more than the ISA promises: what its pipelines leave open is found by the
  * clocks instead, an engine per issuing thread. PTX ISA 9.0, chapters 9.7.16.5 and 9.7.16.6.
  */
+
 import type { AsyncOp, Carried, Clocks } from "../checkers/race.ts";
-import type { Instruction } from "../load/types.ts";
 import { type TensorAccess, tensorMemories } from "../memory/tensor-memory.ts";
 import { logged } from "../trace/recorder.ts";
-import { type Block, type ClusterState, hex, type Machine, popcount, type Warp } from "./state.ts";
+import {
+  type Block,
+  type ClusterState,
+  type Execution,
+  hex,
+  Issuer,
+  type Machine,
+  popcount,
+  type Warp,
+} from "./state.ts";
 
 /** An instruction that one thread issues. */
-export interface TensorIssue {
-  readonly warp: Warp;
-  readonly lane: number;
-  readonly instruction: Instruction;
+export class TensorIssue extends Issuer {
   readonly group: 1 | 2;
   /** For the checks of shared memory; null when order is not checked. */
   readonly op: AsyncOp | null;
   /** For the checks of tensor memory: the same operation. */
   readonly access: TensorAccess;
+
+  constructor(by: Execution, lane: number, group: 1 | 2) {
+    super(by, lane);
+    this.group = group;
+    const { warp, instruction } = by;
+    const { race } = warp.block;
+    const access = { warp, instruction, op: null, clocks: null, inOrder: true, before: null };
+    this.op = null;
+    this.access = access;
+    if (race === null) return;
+    const { clocks } = race;
+    const engine = tensorEngine(clocks, warp, lane);
+    noteIssuer(warp, lane, engine);
+    const op = race.begin(warp, lane, engine, instruction);
+    this.op = op;
+    this.access = { ...access, op, clocks, before: fencedEngine(clocks, engine) };
+  }
 }
 
 /** The other block of the pair, whose rank differs in the last bit; null where the cluster has none. */
@@ -73,31 +96,25 @@ function queueOf(block: Block, group: 1 | 2): Queue {
 const groupName = "tcgen05 cta_group";
 
 /** All tcgen05 instructions of a kernel name one cta_group, and a pair has two blocks that live (H087, H088). */
-export function checkGroup(machine: Machine, warp: Warp, instruction: Instruction, group: 1 | 2): boolean {
+export function checkGroup(by: Execution, group: 1 | 2): boolean {
+  const { warp } = by;
   const { cluster } = warp.block;
   const known = cluster.engines.get(groupName) as 1 | 2 | undefined;
   if (known === undefined) cluster.engines.set(groupName, group);
   else if (known !== group)
-    machine.report(
-      "H087",
-      instruction,
-      warp,
-      () => `cta_group::${group} here, while the kernel has used cta_group::${known} before`,
-    );
+    by.report("H087", () => `cta_group::${group} here, while the kernel has used cta_group::${known} before`);
   if (group === 1) return true;
   const peer = peerOf(warp.block);
   if (peer === null) {
-    machine.report(
+    by.report(
       "H087",
-      instruction,
-      warp,
       () =>
         `cta_group::2 in block rank ${warp.block.rank} of a cluster of ${cluster.blocks.length}: it has no peer`,
     );
     return false;
   }
   if (!peer.exited) return true;
-  machine.report("H088", instruction, warp, () => `the peer, block rank ${peer.rank}, has exited`);
+  by.report("H088", () => `the peer, block rank ${peer.rank}, has exited`);
   return false;
 }
 
@@ -105,33 +122,13 @@ export function checkGroup(machine: Machine, warp: Warp, instruction: Instructio
  * Begin an instruction of the tensor core: one thread issues it (H023). Null when it cannot be carried out.
  * Check the memories it touches with `op` and `access` at once, then hand the work to `issueTensor`.
  */
-export function beginTensor(
-  machine: Machine,
-  warp: Warp,
-  mask: number,
-  instruction: Instruction,
-  group: 1 | 2,
-): TensorIssue | null {
+export function beginTensor(by: Execution, mask: number, group: 1 | 2): TensorIssue | null {
+  const { warp } = by;
   const lane = 31 - Math.clz32(mask & -mask);
   if (popcount(mask) !== 1)
-    machine.report(
-      "H023",
-      instruction,
-      warp,
-      () => `issued by lanes ${hex(mask)} of warp ${warp.id}; one thread issues it`,
-    );
-  if (!checkGroup(machine, warp, instruction, group)) return null;
-  const { race } = warp.block;
-  if (race === null) {
-    const access = { warp, instruction, op: null, clocks: null, inOrder: true, before: null };
-    return { warp, lane, instruction, group, op: null, access };
-  }
-  const { clocks } = race;
-  const engine = tensorEngine(clocks, warp, lane);
-  noteIssuer(warp, lane, engine);
-  const op = race.begin(warp, lane, engine, instruction);
-  const access = { warp, instruction, op, clocks, inOrder: true, before: fencedEngine(clocks, engine) };
-  return { warp, lane, instruction, group, op, access };
+    by.report("H023", () => `issued by lanes ${hex(mask)} of warp ${warp.id}; one thread issues it`);
+  if (!checkGroup(by, group)) return null;
+  return new TensorIssue(by, lane, group);
 }
 
 /**
@@ -140,13 +137,8 @@ export function beginTensor(
  * @param products multiply-adds; 0 for what is no product.
  * @param touches whether it uses memory of its blocks, which then must not have exited (H088).
  */
-export function issueTensor(
-  machine: Machine,
-  issue: TensorIssue,
-  run: () => void,
-  products = 0,
-  touches = true,
-): void {
+export function issueTensor(issue: TensorIssue, run: () => void, products = 0, touches = true): void {
+  const { machine } = issue;
   const queue = queueOf(issue.warp.block, issue.group);
   const turn = queue.issued;
   queue.issued += 1;
@@ -155,19 +147,17 @@ export function issueTensor(
     ready: () => queue.run === turn,
     run: logged(machine.trace, traced, () => {
       queue.run += 1;
-      if (touches) checkAlive(machine, issue);
+      if (touches) checkAlive(issue);
       run();
     }),
   });
 }
 
-function checkAlive(machine: Machine, { warp, instruction, group }: TensorIssue): void {
-  const gone = blocksOf(warp.block, group).find((block) => block.exited);
+function checkAlive(issue: TensorIssue): void {
+  const gone = blocksOf(issue.warp.block, issue.group).find((block) => block.exited);
   if (gone !== undefined)
-    machine.report(
+    issue.report(
       "H088",
-      instruction,
-      warp,
       () => `block rank ${gone.rank} has exited before the tensor core came to this instruction`,
     );
 }

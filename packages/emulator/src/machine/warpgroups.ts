@@ -2,12 +2,13 @@
  * Warpgroups and their wgmma instructions in flight. The k-th wgmma of each of the four warps is one operation: it begins when
  * the fourth has issued it, and those of a warpgroup run one after another, in order.
  */
+
 import type { AsyncOp } from "../checkers/race.ts";
 import type { Instruction, Register } from "../load/types.ts";
 import { logged, type Traced } from "../trace/recorder.ts";
 import { settle } from "./carried.ts";
 import { held, heldRegisters, hold } from "./held-registers.ts";
-import type { Machine, Warp } from "./state.ts";
+import type { Execution, Machine, Warp } from "./state.ts";
 
 export const warpsPerWarpgroup = 4;
 
@@ -90,13 +91,12 @@ export function issuedBy(warpgroup: Warpgroup, warp: Warp): Issued {
  * @param run what it does when all have joined and those before it are done.
  */
 export function join(
-  machine: Machine,
-  warp: Warp,
-  instruction: Instruction,
+  by: Execution,
   operands: WgmmaOperands,
   begin: () => WgmmaOperation,
   run: (operation: WgmmaOperation) => void,
 ): WgmmaOperation {
+  const { warp, machine, instruction } = by;
   const warpgroup = warpgroupOf(warp);
   const issued = issuedBy(warpgroup, warp);
   const at = issued.count - warpgroup.first;
@@ -105,7 +105,7 @@ export function join(
   if (operation === undefined) {
     operation = begin();
     warpgroup.queue.push(operation);
-  } else if (machine.checked) disagreement(machine, warp, instruction, operands, operation);
+  } else if (machine.checked) disagreement(by, operands, operation);
   operation.warps[warp.id % warpsPerWarpgroup] = warp;
   if (operands.positions !== null) operation.positions[warp.id % warpsPerWarpgroup] = operands.positions;
   operation.joined += 1;
@@ -130,13 +130,8 @@ export function join(
 }
 
 /** All four warps execute the same instruction with the same descriptors (H063). */
-function disagreement(
-  machine: Machine,
-  warp: Warp,
-  instruction: Instruction,
-  operands: WgmmaOperands,
-  operation: WgmmaOperation,
-): void {
+function disagreement(by: Execution, operands: WgmmaOperands, operation: WgmmaOperation): void {
+  const { instruction, warp } = by;
   const same =
     operation.instruction === instruction &&
     operands.b.every((word, i) => word === operation.operands.b[i]) &&
@@ -150,10 +145,8 @@ function disagreement(
       : operands.accumulate !== operation.operands.accumulate
         ? "has another scale-d"
         : "has other descriptors";
-  machine.report(
+  by.report(
     "H063",
-    instruction,
-    warp,
     () => `warp ${other?.id} of the warpgroup of warp ${warp.id} ${what} for the same operation`,
   );
 }

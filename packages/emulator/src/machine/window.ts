@@ -1,26 +1,24 @@
 /** Shared addresses of a cluster: (rank << 24) | offset, each block's own window under its rank. */
+
 import type { Findings } from "../checkers/findings.ts";
 import type { RuleId } from "../checkers/rules.ts";
-import type { Instruction } from "../load/types.ts";
-import { hex, type Machine, type SharedPlace, type Warp } from "./state.ts";
+import { type Execution, hex, type SharedPlace } from "./state.ts";
 
 /** See `Machine.window`. */
 export function resolveWindow(
-  machine: Machine,
+  by: Execution,
   findings: Findings,
-  warp: Warp,
-  instruction: Instruction,
   address: number,
   size: number,
   align: number,
 ): SharedPlace | null {
   const rank = address >>> 24;
   const offset = address & 0xffffff;
-  const { blocks } = warp.block.cluster;
+  const { blocks } = by.warp.block.cluster;
   const block = blocks[rank];
   const fault = (rule: RuleId, message: () => string): null => {
-    machine.report(rule, instruction, warp, message);
-    if (findings.shows(rule)) return machine.stop();
+    by.report(rule, message);
+    if (findings.shows(rule)) return by.machine.stop();
     return null;
   };
   if (block === undefined)

@@ -6,8 +6,7 @@
  * An address is lane << 16 | column. The hardware decodes seven bits of the lane: code that runs on a B200 addresses lanes
  * 128 and up in the odd block of a pair.
  */
-import type { Instruction } from "../load/types.ts";
-import { lineOf } from "../load/types.ts";
+import { type Instruction, lineOf } from "../load/types.ts";
 import { type Block, type ClusterState, hex, type Machine, type Warp } from "../machine/state.ts";
 
 export const tensorLanes = 128;
