@@ -42,7 +42,7 @@ export {
   tensorMapFor,
   transactionBytes,
 } from "./launch/tensor-copies.ts";
-export { coalesce, compose, coordinateAtByte, divide, invert, select } from "./layout/algebra.ts";
+export { coalesce, compose, divide, invert, select } from "./layout/algebra.ts";
 export * from "./layout/banks.ts";
 export * from "./layout/choose.ts";
 export {

@@ -2,6 +2,7 @@
 
 import type { Lanes } from "../checkers/global-order.ts";
 import { ShadowPages } from "../checkers/global-shadow.ts";
+import type { MemoryPaths } from "../machine/paths.ts";
 import type { Polls } from "../machine/polls.ts";
 import type { SpecialReader } from "../machine/special.ts";
 import { popcount, type Warp } from "../machine/state.ts";
@@ -13,47 +14,10 @@ import * as floats from "../numerics/floats.ts";
 import * as integers from "../numerics/integers.ts";
 import * as mufu from "../numerics/mufu.ts";
 
-/** What generated code calls when the usual case does not hold. Addresses and offsets are signed 32-bit words. */
-export interface SlowPaths {
-  global(w: Warp, lane: number, index: number, low: number, high: number, size: number, mode: number): number;
-  generic(
-    w: Warp,
-    lane: number,
-    index: number,
-    low: number,
-    high: number,
-    size: number,
-    mode: number,
-    strong: number,
-  ): number;
-  shared(w: Warp, lane: number, index: number, at: number, size: number, mode: number): number;
-  sharedFault(w: Warp, lane: number, index: number, address: number, high: number, size: number): number;
-  cluster(
-    w: Warp,
-    lane: number,
-    index: number,
-    address: number,
-    high: number,
-    size: number,
-    mode: number,
-  ): number;
-  local(w: Warp, lane: number, index: number, at: number, size: number, mode: number): number;
-  windowFault(
-    w: Warp,
-    lane: number,
-    index: number,
-    address: number,
-    size: number,
-    window: "local" | "param",
-  ): number;
-  wrongWindow(w: Warp, lane: number, index: number, low: number, high: number, space: string): void;
-  unwritten(w: Warp, lane: number, index: number, register: number): void;
-  clock(): number;
-}
-
 /** Points at the launch that is running; generated code outlives launches. */
 export interface Host {
-  paths: SlowPaths;
+  /** What generated code calls when the usual case does not hold. Addresses and offsets are signed 32-bit words. */
+  paths: Pick<MemoryPaths, keyof MemoryPaths>;
   /** Told of accesses by code that has been compiled to tell: arena offset, bytes, instruction and mode. */
   observe: (warp: Warp, at: number, size: number, index: number, mode: number) => void;
   /** Told of reads in loops that poll. */

@@ -6,7 +6,7 @@ import type { AsyncEvent } from "../machine/events.ts";
 import { engineArrive, mbarrierAt, mbarrierBytes } from "../machine/mbarriers.ts";
 import type { AsyncCopy, Execution, Warp } from "../machine/state.ts";
 import { logged, type Traced } from "../trace/recorder.ts";
-import type { Row, Table } from "./row.ts";
+import { onWarp, type Row, type Table } from "./row.ts";
 import { sharedPlace, sharedSpace } from "./shared-address.ts";
 import { firstLane, lanesOf } from "./warp.ts";
 
@@ -44,10 +44,7 @@ const copy: Row = (d) => {
     sourceBytes: isPredicate ? null : fourth,
     ignore: isPredicate ? fourth : null,
   };
-  return {
-    kind: "warp",
-    bind: () => (by, mask) => issue(by, form, mask),
-  };
+  return onWarp((by, mask) => issue(by, form, mask));
 };
 
 function issue({ machine, warp, instruction }: Execution, form: CopyForm, mask: number): void {
@@ -134,15 +131,11 @@ function commitGroup(warp: Warp, mask: number): void {
   warp.openCopies = warp.openCopies.filter((c) => c.lanes !== 0);
 }
 
-const commit: Row = () => ({
-  kind: "warp",
-  bind:
-    () =>
-    ({ warp, machine, instruction }, mask) => {
-      commitGroup(warp, mask);
-      machine.trace?.commit(warp, instruction, "cp.async");
-    },
-});
+const commit: Row = () =>
+  onWarp(({ warp, machine, instruction }, mask) => {
+    commitGroup(warp, mask);
+    machine.trace?.commit(warp, instruction, "cp.async");
+  });
 
 /** Groups that have to be complete so that each lane of `mask` has at most `newest` outstanding, and the rest. */
 function groupsBefore(warp: Warp, mask: number, newest: number): { readonly needed: Set<number> } {
@@ -219,35 +212,32 @@ const arriveAfterCopies: Row = (d) => {
   const space = sharedSpace(d.option("shared", "shared::cta"));
   d.type("b64");
   const address = d.address(0);
-  return {
-    kind: "warp",
-    bind: () => (by, mask) => {
-      const { warp, machine } = by;
-      forgetTracked(warp);
-      const all = new Set([...warp.openCopies, ...warp.committed.flatMap((g) => g.copies)]);
-      for (const lane of lanesOf(mask)) {
-        const place = sharedPlace(by, address, lane, space, mbarrierBytes);
-        const barrier = place === null ? null : mbarrierAt(by, place);
-        if (barrier === null) continue;
-        // Without .noinc the arrival is one that the phase does not count on yet.
-        if (!counted) barrier.pending += 1;
-        const copies = [...all].filter((c) => ((c.issued >>> lane) & 1) !== 0);
-        for (const c of copies) c.tracked = true;
-        // Of one engine the latest stands for all before it.
-        const ops = copies.flatMap((c) => (c.op === null ? [] : [c.op]));
-        const latest = ops.reduce<AsyncOp | null>((a, b) => (a === null || b.clock > a.clock ? b : a), null);
-        let done = 0;
-        machine.events.post({
-          // Asked again and again, and what is done stays done: go on at the first that was not.
-          ready: () => {
-            while (done < copies.length && copies[done]?.done === true) done += 1;
-            return done === copies.length;
-          },
-          run: () => engineArrive(by, barrier, latest === null ? [] : [latest]),
-        });
-      }
-    },
-  };
+  return onWarp((by, mask) => {
+    const { warp, machine } = by;
+    forgetTracked(warp);
+    const all = new Set([...warp.openCopies, ...warp.committed.flatMap((g) => g.copies)]);
+    for (const lane of lanesOf(mask)) {
+      const place = sharedPlace(by, address, lane, space, mbarrierBytes);
+      const barrier = place === null ? null : mbarrierAt(by, place);
+      if (barrier === null) continue;
+      // Without .noinc the arrival is one that the phase does not count on yet.
+      if (!counted) barrier.pending += 1;
+      const copies = [...all].filter((c) => ((c.issued >>> lane) & 1) !== 0);
+      for (const c of copies) c.tracked = true;
+      // Of one engine the latest stands for all before it.
+      const ops = copies.flatMap((c) => (c.op === null ? [] : [c.op]));
+      const latest = ops.reduce<AsyncOp | null>((a, b) => (a === null || b.clock > a.clock ? b : a), null);
+      let done = 0;
+      machine.events.post({
+        // Asked again and again, and what is done stays done: go on at the first that was not.
+        ready: () => {
+          while (done < copies.length && copies[done]?.done === true) done += 1;
+          return done === copies.length;
+        },
+        run: () => engineArrive(by, barrier, latest === null ? [] : [latest]),
+      });
+    }
+  });
 };
 
 const cpAsync: Row = (d) => {

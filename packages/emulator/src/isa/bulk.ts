@@ -5,7 +5,7 @@ import type { ReduceOp, ReduceType } from "../bulk/reduce.ts";
 import type { Operand, Operation } from "../load/types.ts";
 import { mbarrierAt, mbarrierBytes } from "../machine/mbarriers.ts";
 import { hex, Issuer, type SharedPlace } from "../machine/state.ts";
-import type { Decoder, Row } from "./row.ts";
+import { type Decoder, onWarp, type Row } from "./row.ts";
 import { lanesOf } from "./warp.ts";
 
 export type Address = Operand & { readonly kind: "address" };
@@ -96,12 +96,10 @@ export function destinationsOf(
 const within = (rank: number, address: number): number => rank * 2 ** 24 + (address & 0xffffff);
 
 /** Run once for each lane that executes. */
-export const eachLane = (act: (issuer: Issuer) => void): Operation => ({
-  kind: "warp",
-  bind: () => (by, mask) => {
+export const eachLane = (act: (issuer: Issuer) => void): Operation =>
+  onWarp((by, mask) => {
     for (const lane of lanesOf(mask)) act(new Issuer(by, lane));
-  },
-});
+  });
 
 /** The size operand in one lane; null after H053. */
 function sizeOf(issuer: Issuer, operand: Operand): number | null {
@@ -131,8 +129,7 @@ export const reduceOpOf = (d: Decoder): ReduceOp => d.choice(...reduceOps);
 export const bulkCopy: Row = (d) => {
   const reduce = d.mnemonic.startsWith("cp.reduce");
   d.option("reduce");
-  d.choice("async");
-  d.choice("bulk");
+  d.words("async", "bulk");
   const direction = directionOf(d);
   const masked = d.flag("cp_mask");
   const policy = d.flag("L2::cache_hint");
@@ -191,11 +188,7 @@ export const bulkCopy: Row = (d) => {
 
 /** cp.async.bulk.prefetch: a hint. */
 export const bulkPrefetch: Row = (d) => {
-  d.choice("async");
-  d.choice("bulk");
-  d.choice("prefetch");
-  d.choice("L2");
-  d.choice("global");
+  d.words("async", "bulk", "prefetch", "L2", "global");
   const policy = d.flag("L2::cache_hint");
   d.address(0);
   d.use(1, "int");
@@ -204,24 +197,15 @@ export const bulkPrefetch: Row = (d) => {
 };
 
 export const bulkCommit: Row = (d) => {
-  d.choice("async");
-  d.choice("bulk");
-  d.choice("commit_group");
-  return {
-    kind: "warp",
-    bind:
-      () =>
-      ({ warp, machine, instruction }, mask) => {
-        commitStores(warp, lanesOf(mask));
-        machine.trace?.commit(warp, instruction, "bulk store");
-      },
-  };
+  d.words("async", "bulk", "commit_group");
+  return onWarp(({ warp, machine, instruction }, mask) => {
+    commitStores(warp, lanesOf(mask));
+    machine.trace?.commit(warp, instruction, "bulk store");
+  });
 };
 
 export const bulkWait: Row = (d) => {
-  d.choice("async");
-  d.choice("bulk");
-  d.choice("wait_group");
+  d.words("async", "bulk", "wait_group");
   const readOnly = d.flag("read");
   const newest = d.literal(0);
   return {

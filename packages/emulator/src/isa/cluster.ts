@@ -87,9 +87,7 @@ function arriveAtCluster(by: Execution, mask: number, relaxed: boolean): void {
 /** setmaxnreg: registers of a warpgroup's warps to and from the block's pool (machine/registers.ts). */
 export const setmaxnreg: Row = (d) => {
   const kind = d.choice("inc", "dec");
-  d.choice("sync");
-  d.choice("aligned");
-  d.type("u32");
+  d.words("sync", "aligned", "u32");
   const count = d.literal(0);
   if (count < 24 || count > 256 || count % 8 !== 0)
     d.refuse(`${count} registers; it has to be a multiple of 8 from 24 to 256`);

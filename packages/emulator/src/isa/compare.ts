@@ -1,9 +1,7 @@
 /** Comparison and selection: PTX ISA 9.0, chapter 9.7.6 (and 9.7.7 for halves). */
 import type { LaneEmitter } from "../compile/emitter.ts";
-import type { Operand, Operation } from "../load/types.ts";
-import { bitsOf, isSigned, type Row, type Table } from "./row.ts";
-
-const lane = (emit: (e: LaneEmitter) => string): Operation => ({ kind: "lane", emit });
+import type { Operand } from "../load/types.ts";
+import { bitsOf, isSigned, lane, type Row, type Table } from "./row.ts";
 
 const comparisons = [
   "eq",

@@ -3,9 +3,7 @@ import type { LaneEmitter } from "../compile/emitter.ts";
 import type { Operand, Operation } from "../load/types.ts";
 import { convertNarrow, isNarrowPair, narrowPairs } from "./convert-narrow.ts";
 import { finish } from "./float.ts";
-import { binary, bitsOf, type Decoder, isSigned, type Row, type Table, unary } from "./row.ts";
-
-const lane = (emit: (e: LaneEmitter) => string): Operation => ({ kind: "lane", emit });
+import { binary, bitsOf, type Decoder, isSigned, lane, type Row, type Table, unary } from "./row.ts";
 
 const integers = ["u8", "u16", "u32", "u64", "s8", "s16", "s32", "s64"] as const;
 const floats = ["f16", "bf16", "f32", "f64"] as const;

@@ -1,31 +1,23 @@
 /** Fences of memory and between proxies, but for those of tensor maps (tensormap.ts): PTX ISA 9.0, chapter 9.7.13.4. */
 import type { Operation } from "../load/types.ts";
 import { fenceInitialisations } from "../machine/mbarriers.ts";
-import type { Row } from "./row.ts";
+import { onWarp, type Row } from "./row.ts";
 
 /** `wide`: of a scope that reaches other clusters. */
-const memoryFence = (wide: boolean): Operation => ({
-  kind: "warp",
-  bind:
-    () =>
-    ({ warp }) => {
-      const { race } = warp.block;
-      race?.clocks.fence(warp.agent, wide ? race.cluster : null);
-    },
-});
+const memoryFence = (wide: boolean): Operation =>
+  onWarp(({ warp }) => {
+    const { race } = warp.block;
+    race?.clocks.fence(warp.agent, wide ? race.cluster : null);
+  });
 
 export const membar: Row = (d) => memoryFence(d.choice("cta", "gl", "sys") !== "cta");
 
 /** What is known so far becomes visible to the async proxy; initialised mbarriers too. */
-const asyncProxyFence = (spaces: { readonly shared: boolean; readonly global: boolean }): Operation => ({
-  kind: "warp",
-  bind:
-    () =>
-    ({ warp }) => {
-      warp.block.race?.clocks.proxyFence(warp.agent, spaces);
-      if (spaces.shared) fenceInitialisations(warp);
-    },
-});
+const asyncProxyFence = (spaces: { readonly shared: boolean; readonly global: boolean }): Operation =>
+  onWarp(({ warp }) => {
+    warp.block.race?.clocks.proxyFence(warp.agent, spaces);
+    if (spaces.shared) fenceInitialisations(warp);
+  });
 
 const scopes = ["cta", "cluster", "gpu", "sys"] as const;
 
@@ -53,15 +45,8 @@ const proxyFence: Row = (d) => {
 export const fence: Row = (d) => {
   if (d.flag("proxy")) return proxyFence(d);
   if (d.flag("mbarrier_init")) {
-    d.choice("release");
-    d.choice("cluster");
-    return {
-      kind: "warp",
-      bind:
-        () =>
-        ({ warp }) =>
-          fenceInitialisations(warp),
-    };
+    d.words("release", "cluster");
+    return onWarp(({ warp }) => fenceInitialisations(warp));
   }
   d.option("sc", "acq_rel", "acquire", "release");
   d.option("sync_restrict::shared::cluster", "sync_restrict::shared::cta");

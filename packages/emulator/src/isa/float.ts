@@ -4,9 +4,7 @@ import type { Factors, LaneOperation, Operand, Operation, VectorForm } from "../
 import { productOf, sumOf } from "./fusion.ts";
 import { halfTypes, packedHalf } from "./half.ts";
 import { absInteger, addSub, minMaxInteger, negInteger } from "./integer.ts";
-import { binary, type Decoder, type Row, type Table, unary } from "./row.ts";
-
-const lane = (emit: (e: LaneEmitter) => string): LaneOperation => ({ kind: "lane", emit });
+import { binary, type Decoder, lane, type Row, type Table, unary } from "./row.ts";
 
 /** A lane operation that also has a vector form, when `plain`: nearest even, no flushing, no saturation. */
 const vectorLane = (plain: boolean, vector: VectorForm, emit: (e: LaneEmitter) => string): LaneOperation =>

@@ -1,9 +1,7 @@
 /** Integer arithmetic: PTX ISA 9.0, chapters 9.7.1 and 9.7.2 (extended precision). */
 import type { LaneEmitter } from "../compile/emitter.ts";
 import type { Operand, Operation } from "../load/types.ts";
-import { binary, bitsOf, type Decoder, isSigned, type Row, type Table, ternary, unary } from "./row.ts";
-
-const lane = (emit: (e: LaneEmitter) => string): Operation => ({ kind: "lane", emit });
+import { binary, bitsOf, type Decoder, isSigned, lane, type Row, type Table, ternary, unary } from "./row.ts";
 
 /** `.sat` of s32. */
 const saturated = (value: string): string => `max(-2147483648,min(2147483647,${value}))|0`;

@@ -7,7 +7,7 @@
 import type { Operand, Operation } from "../load/types.ts";
 import { completeTx, type Mbarrier, mbarrierAt } from "../machine/mbarriers.ts";
 import { type Block, type Execution, hex, type SharedPlace } from "../machine/state.ts";
-import type { Decoder, Row, Table } from "./row.ts";
+import { type Decoder, onWarp, type Row, type Table } from "./row.ts";
 import { sharedAddress } from "./tensor-issue.ts";
 import { lanesOf } from "./warp.ts";
 
@@ -35,12 +35,9 @@ function tryCancel(d: Decoder): Operation {
   d.type("b128");
   const response = d.address(0);
   const barrier = d.address(1);
-  return {
-    kind: "warp",
-    bind: () => (by, mask) => {
-      for (const lane of lanesOf(mask)) request(by, lane, response, barrier, generic, multicast);
-    },
-  };
+  return onWarp((by, mask) => {
+    for (const lane of lanesOf(mask)) request(by, lane, response, barrier, generic, multicast);
+  });
 }
 
 function request(
@@ -120,49 +117,41 @@ const axes = ["get_first_ctaid::x", "get_first_ctaid::y", "get_first_ctaid::z"] 
 
 function queryCancel(d: Decoder): Operation {
   if (d.flag("is_canceled")) {
-    d.type("pred");
-    d.choice("b128");
+    d.words("pred", "b128");
     const to = d.def(0, "int");
     const words = wordsOf(d, d.use(1, "int"));
-    return {
-      kind: "warp",
-      bind: () => (by, mask) => {
-        const { warp, machine } = by;
-        for (const lane of lanesOf(mask)) {
-          const answer = verdict(by, words, lane);
-          if (answer === "refused") warp.block.cluster.engines.set(failedName(warp.block), true);
-          machine.setLane(warp, to, lane, Number(answer === "granted"));
-        }
-      },
-    };
+    return onWarp((by, mask) => {
+      const { warp, machine } = by;
+      for (const lane of lanesOf(mask)) {
+        const answer = verdict(by, words, lane);
+        if (answer === "refused") warp.block.cluster.engines.set(failedName(warp.block), true);
+        machine.setLane(warp, to, lane, Number(answer === "granted"));
+      }
+    });
   }
   const axis = axes.indexOf(d.choice("get_first_ctaid", ...axes) as (typeof axes)[number]);
   if (axis < 0) d.choice("v4");
-  d.type("b32");
-  d.choice("b128");
+  d.words("b32", "b128");
   const to = d.def(0, "int");
   const words = wordsOf(d, d.use(1, "int"));
   const targets = axis < 0 && to.kind === "vector" ? to.elements : [to];
-  return {
-    kind: "warp",
-    bind: () => (by, mask) => {
-      const { machine, warp } = by;
-      for (const lane of lanesOf(mask)) {
-        if (verdict(by, words, lane) === "refused")
-          by.report("H089", () => `lane ${lane} takes the block index of a request that failed`);
-        // The fourth element of the vector is unspecified.
-        targets.forEach((target, k) => {
-          const word = words[axis < 0 ? k : axis];
-          machine.setLane(
-            warp,
-            target,
-            lane,
-            k === 3 || word === undefined ? 0 : machine.lane(warp, word, lane),
-          );
-        });
-      }
-    },
-  };
+  return onWarp((by, mask) => {
+    const { machine, warp } = by;
+    for (const lane of lanesOf(mask)) {
+      if (verdict(by, words, lane) === "refused")
+        by.report("H089", () => `lane ${lane} takes the block index of a request that failed`);
+      // The fourth element of the vector is unspecified.
+      targets.forEach((target, k) => {
+        const word = words[axis < 0 ? k : axis];
+        machine.setLane(
+          warp,
+          target,
+          lane,
+          k === 3 || word === undefined ? 0 : machine.lane(warp, word, lane),
+        );
+      });
+    }
+  });
 }
 
 function wordsOf(d: Decoder, operand: Operand): readonly Operand[] {

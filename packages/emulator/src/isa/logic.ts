@@ -1,9 +1,7 @@
 /** Bits: logic, shifts, fields, permutations. PTX ISA 9.0, chapters 9.7.8 and 9.7.1. */
 import type { LaneEmitter } from "../compile/emitter.ts";
 import type { LaneOperation, Operand } from "../load/types.ts";
-import { binary, bitsOf, isSigned, type Row, type Table, ternary, unary } from "./row.ts";
-
-const lane = (emit: (e: LaneEmitter) => string): LaneOperation => ({ kind: "lane", emit });
+import { binary, bitsOf, isSigned, lane, type Row, type Table, ternary, unary } from "./row.ts";
 
 /** Which bytes a shift by a constant defines; null, as other arithmetic, by a count that is computed. */
 const shifted = (

@@ -5,9 +5,7 @@ import { type MoveForm, rowBytes, rowOffsets } from "./matrix-rows.ts";
 import type { Decoder, Row, Table } from "./row.ts";
 
 function decodeMove(d: Decoder, load: boolean): MoveForm {
-  d.choice("sync");
-  d.choice("aligned");
-  d.choice("m8n8");
+  d.words("sync", "aligned", "m8n8");
   const count = { x1: 1, x2: 2, x4: 4 }[d.choice("x1", "x2", "x4")];
   const transposed = d.flag("trans");
   const space = d.option("shared", "shared::cta");
@@ -28,8 +26,7 @@ function decodeMove(d: Decoder, load: boolean): MoveForm {
  */
 const ldmatrix: Row = (d) => {
   if (/\.m(8|16)n16\./.test(d.mnemonic)) {
-    d.choice("sync");
-    d.choice("aligned");
+    d.words("sync", "aligned");
     return loadNarrow(d);
   }
   const form = decodeMove(d, true);
@@ -61,8 +58,7 @@ const ldmatrix: Row = (d) => {
 
 const stmatrix: Row = (d) => {
   if (d.mnemonic.includes(".m16n8")) {
-    d.choice("sync");
-    d.choice("aligned");
+    d.words("sync", "aligned");
     return storeNarrow(d);
   }
   const form = decodeMove(d, false);
@@ -93,11 +89,7 @@ const stmatrix: Row = (d) => {
 
 /** A matrix in registers, transposed. */
 const movmatrix: Row = (d) => {
-  d.choice("sync");
-  d.choice("aligned");
-  d.choice("m8n8");
-  d.choice("trans");
-  d.type("b16");
+  d.words("sync", "aligned", "m8n8", "trans", "b16");
   const to = registersIn(d, d.def(0, "int"), 1);
   const from = registersIn(d, d.use(1, "int"), 1);
   const [target] = to;

@@ -14,7 +14,7 @@ import {
   mbarrierBytes,
 } from "../machine/mbarriers.ts";
 import type { Execution, Group, Machine, SharedPlace, Warp } from "../machine/state.ts";
-import { type Decoder, type Row, type Table, unary } from "./row.ts";
+import { type Decoder, onWarp, type Row, type Table, unary } from "./row.ts";
 import { type SharedSpace, sharedPlace, sharedSpace } from "./shared-address.ts";
 import { alike, lanesOf } from "./warp.ts";
 
@@ -48,15 +48,12 @@ function eachPlace(
   space: SharedSpace,
   act: (by: Execution, lane: number, place: SharedPlace) => void,
 ): Operation {
-  return {
-    kind: "warp",
-    bind: () => (by, mask) => {
-      for (const lane of lanesOf(mask)) {
-        const place = sharedPlace(by, address, lane, space, mbarrierBytes);
-        if (place !== null) act(by, lane, place);
-      }
-    },
-  };
+  return onWarp((by, mask) => {
+    for (const lane of lanesOf(mask)) {
+      const place = sharedPlace(by, address, lane, space, mbarrierBytes);
+      if (place !== null) act(by, lane, place);
+    }
+  });
 }
 
 function checkCount(by: Execution, count: number): boolean {
@@ -118,46 +115,43 @@ const arrival =
     const to = d.def(0, "int");
     const address = d.address(1);
     const third = d.operandCount > 2 ? d.use(2, "int") : null;
-    return {
-      kind: "warp",
-      bind: () => (by, mask) => {
-        const { warp, machine, instruction } = by;
-        const { race } = warp.block;
-        const carried = race?.clocks.empty() ?? null;
-        let handed: Mbarrier | null = null;
-        let phase = 0;
-        let released = false;
-        for (const lane of lanesOf(mask)) {
-          const place = sharedPlace(by, address, lane, space, mbarrierBytes);
-          const barrier = place === null ? null : mbarrierAt(by, place);
-          if (place === null || barrier === null) continue;
-          if (to.kind !== "sink" || noComplete) remote(by, place, "takes the state of");
-          machine.setLane(warp, to, lane, barrier.pending, barrier.phase);
-          const operand = third === null ? 1 : machine.lane(warp, third, lane) >>> 0;
-          const count = expects ? 1 : operand;
-          if (!checkCount(by, count)) continue;
-          if (expects) expectTx(by, barrier, operand);
-          if (noComplete && count >= barrier.pending && barrier.tx === 0)
-            by.report(
-              "H041",
-              () => `${count} arrivals that may not complete the phase of ${describeMbarrier(barrier)}`,
-            );
-          if (drop) barrier.expected = Math.max(0, barrier.expected - count);
-          // What the warp hands on is the same for all its lanes: once per barrier and phase is enough.
-          const again: boolean = handed === barrier && phase === barrier.phase;
-          handed = barrier;
-          phase = barrier.phase;
-          if (carried !== null && !released) {
-            released = true;
-            if (relaxed) race?.clocks.releaseRelaxed(warp.agent, carried, instruction.index);
-            else race?.clocks.release(warp.agent, carried, instruction.index);
-          }
-          const across = carried !== null && narrow && place.block !== warp.block;
-          const told = across ? (race?.clocks.narrowed(carried) ?? null) : carried;
-          arrive(by, barrier, count, again ? null : told);
+    return onWarp((by, mask) => {
+      const { warp, machine, instruction } = by;
+      const { race } = warp.block;
+      const carried = race?.clocks.empty() ?? null;
+      let handed: Mbarrier | null = null;
+      let phase = 0;
+      let released = false;
+      for (const lane of lanesOf(mask)) {
+        const place = sharedPlace(by, address, lane, space, mbarrierBytes);
+        const barrier = place === null ? null : mbarrierAt(by, place);
+        if (place === null || barrier === null) continue;
+        if (to.kind !== "sink" || noComplete) remote(by, place, "takes the state of");
+        machine.setLane(warp, to, lane, barrier.pending, barrier.phase);
+        const operand = third === null ? 1 : machine.lane(warp, third, lane) >>> 0;
+        const count = expects ? 1 : operand;
+        if (!checkCount(by, count)) continue;
+        if (expects) expectTx(by, barrier, operand);
+        if (noComplete && count >= barrier.pending && barrier.tx === 0)
+          by.report(
+            "H041",
+            () => `${count} arrivals that may not complete the phase of ${describeMbarrier(barrier)}`,
+          );
+        if (drop) barrier.expected = Math.max(0, barrier.expected - count);
+        // What the warp hands on is the same for all its lanes: once per barrier and phase is enough.
+        const again: boolean = handed === barrier && phase === barrier.phase;
+        handed = barrier;
+        phase = barrier.phase;
+        if (carried !== null && !released) {
+          released = true;
+          if (relaxed) race?.clocks.releaseRelaxed(warp.agent, carried, instruction.index);
+          else race?.clocks.release(warp.agent, carried, instruction.index);
         }
-      },
-    };
+        const across = carried !== null && narrow && place.block !== warp.block;
+        const told = across ? (race?.clocks.narrowed(carried) ?? null) : carried;
+        arrive(by, barrier, count, again ? null : told);
+      }
+    });
   };
 
 interface WaitForm {
@@ -239,18 +233,15 @@ function answer(by: Execution, form: WaitForm, mask: number, ready: number): voi
 const testWait: Row = (d) => {
   const form = decodeWait(d, false);
   d.strongRead();
-  return {
-    kind: "warp",
-    bind: () => (by, mask) => {
-      const { machine, warp, instruction } = by;
-      const seen = new Set<Mbarrier>();
-      const ready = answers(by, form, mask, seen);
-      for (const barrier of seen) machine.polls.asked(barrier);
-      answer(by, form, mask, ready);
-      if (ready === 0) machine.trace?.polled(warp);
-      else machine.trace?.passed(warp, null, instruction);
-    },
-  };
+  return onWarp((by, mask) => {
+    const { machine, warp, instruction } = by;
+    const seen = new Set<Mbarrier>();
+    const ready = answers(by, form, mask, seen);
+    for (const barrier of seen) machine.polls.asked(barrier);
+    answer(by, form, mask, ready);
+    if (ready === 0) machine.trace?.polled(warp);
+    else machine.trace?.passed(warp, null, instruction);
+  });
 };
 
 /** Parks until every lane's phase has completed, or until nothing else can move; sometimes gives up early in random order. */

@@ -8,12 +8,10 @@ import {
   strength,
   withScope,
 } from "../compile/access.ts";
-import type { LaneEmitter } from "../compile/emitter.ts";
 import type { Operand, Operation } from "../load/types.ts";
-import { bitsOf, type Decoder, type Row, type Table } from "./row.ts";
+import { bitsOf, type Decoder, lane, onWarp, type Row, type Table } from "./row.ts";
 import { storeAsync } from "./store-async.ts";
 
-const lane = (emit: (e: LaneEmitter) => string): Operation => ({ kind: "lane", emit });
 const nothing: Operation = { kind: "lane", emit: () => "" };
 
 const types = [
@@ -87,8 +85,7 @@ function common(d: Decoder, load: boolean): Common {
   const order = d.option("weak", "volatile", "relaxed", "acquire", "release", "mmio");
   if (order === "relaxed" || order === "acquire" || order === "release") scope = d.choice(...scopes);
   if (order === "mmio") {
-    d.choice("relaxed");
-    d.choice("sys");
+    d.words("relaxed", "sys");
   }
   if (order !== null && order !== "weak") strong = strength.strong;
   if (order === "acquire") strong |= strength.acquire;
@@ -221,13 +218,7 @@ export const memoryTable: Table = {
   // Programmatic dependent launch: launches here run one after another, and the checker follows what may not be touched before the wait.
   griddepcontrol: (d) => {
     if (d.choice("launch_dependents", "wait") === "launch_dependents") return nothing;
-    return {
-      kind: "warp",
-      bind:
-        () =>
-        ({ warp }) =>
-          warp.block.race?.global?.dependencyMet(warp),
-    };
+    return onWarp(({ warp }) => warp.block.race?.global?.dependencyMet(warp));
   },
   pmevent: (d) => {
     d.flag("mask");

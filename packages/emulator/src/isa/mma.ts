@@ -30,8 +30,7 @@ import { decodeSparsity, type StoredPositions, storedPositions } from "./sparse.
 
 const mma: Row = (d) => {
   const sparse = d.option("sp", "sp::ordered_metadata");
-  d.choice("sync");
-  d.choice("aligned");
+  d.words("sync", "aligned");
   const shape = d.choice(...shapes);
   const aOrder = d.choice("row", "col");
   const bOrder = d.choice("row", "col");

@@ -2,9 +2,7 @@
 import type { LaneEmitter } from "../compile/emitter.ts";
 import type { Operand, Operation } from "../load/types.ts";
 import { globalTag, localTag, paramTag, sharedTag } from "../memory/arena.ts";
-import { binary, bitsOf, type Decoder, type Row, registersOf, type Table, unary } from "./row.ts";
-
-const lane = (emit: (e: LaneEmitter) => string): Operation => ({ kind: "lane", emit });
+import { binary, bitsOf, type Decoder, lane, type Row, registersOf, type Table, unary } from "./row.ts";
 
 /** The elements of {a, b, ...} joined into words, lowest element first. */
 function pack(e: LaneEmitter, elements: readonly Operand[], bits: number): readonly string[] {

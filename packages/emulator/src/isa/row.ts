@@ -5,7 +5,8 @@
  * which the parser asks: a row meets no combination that is not PTX.
  */
 import type { ScalarType } from "@tilewright/ptx";
-import type { Operand, Operation, Register, TensorOperand } from "../load/types.ts";
+import type { LaneOperation, Operand, Operation, Register, TensorOperand } from "../load/types.ts";
+import type { Execution } from "../machine/state.ts";
 
 /** How an operand's value is seen; decides the class of the register that holds it. `any` copies bits. */
 export type View = "int" | "float" | "any";
@@ -18,6 +19,8 @@ export interface Decoder {
   option<const T extends string>(...names: readonly T[]): T | null;
   /** As `option`, but one must be there. */
   choice<const T extends string>(...names: readonly T[]): T;
+  /** Take modifiers that must all be there. */
+  words(...names: readonly string[]): void;
   /** Take the next type modifier; refuses types not in `allowed`. */
   type<const T extends string>(...allowed: readonly T[]): T;
   /** Number of operands. */
@@ -52,6 +55,15 @@ export interface Decoder {
 
 export type Row = (decoder: Decoder) => Operation;
 export type Table = Readonly<Record<string, Row>>;
+
+/** What each lane does, as JavaScript. */
+export const lane = (emit: LaneOperation["emit"]): LaneOperation => ({ kind: "lane", emit });
+
+/** What a warp does at once for its active lanes, without waiting. */
+export const onWarp = (run: (by: Execution, mask: number) => void): Operation => ({
+  kind: "warp",
+  bind: () => run,
+});
 
 type Operands<N extends 1 | 2 | 3> = readonly [
   to: Operand,

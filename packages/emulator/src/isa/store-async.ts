@@ -6,7 +6,7 @@
 import type { Operand, Operation } from "../load/types.ts";
 import { completeTx, mbarrierAt, mbarrierBytes } from "../machine/mbarriers.ts";
 import type { Execution, Machine, SharedPlace, Warp } from "../machine/state.ts";
-import { bitsOf, type Decoder, type Row } from "./row.ts";
+import { bitsOf, type Decoder, onWarp, type Row } from "./row.ts";
 import { type SharedSpace, sharedPlace, sharedSpace } from "./shared-address.ts";
 import { lanesOf } from "./warp.ts";
 
@@ -26,24 +26,21 @@ interface Form {
 }
 
 function operation(form: Form): Operation {
-  return {
-    kind: "warp",
-    bind: () => (by, mask) => {
-      // What a warp sends with one instruction arrives together: one event, so that those who wait are asked once.
-      const deliveries: (() => void)[] = [];
-      for (const lane of lanesOf(mask)) {
-        const delivery = issue(by, form, lane);
-        if (delivery !== null) deliveries.push(delivery);
-      }
-      if (deliveries.length === 0) return;
-      by.machine.events.post({
-        ready: () => true,
-        run: () => {
-          for (const deliver of deliveries) deliver();
-        },
-      });
-    },
-  };
+  return onWarp((by, mask) => {
+    // What a warp sends with one instruction arrives together: one event, so that those who wait are asked once.
+    const deliveries: (() => void)[] = [];
+    for (const lane of lanesOf(mask)) {
+      const delivery = issue(by, form, lane);
+      if (delivery !== null) deliveries.push(delivery);
+    }
+    if (deliveries.length === 0) return;
+    by.machine.events.post({
+      ready: () => true,
+      run: () => {
+        for (const deliver of deliveries) deliver();
+      },
+    });
+  });
 }
 
 /** Checks and records what one lane sends, and says how it arrives; null after reporting. */
@@ -131,8 +128,7 @@ const reductions: Readonly<Record<string, (old: number, x: number) => number>> =
 };
 
 export const reduceAsync: Row = (d) => {
-  d.choice("relaxed");
-  d.choice("cluster");
+  d.words("relaxed", "cluster");
   const space = spaceAndSignal(d);
   const op = d.choice("inc", "dec", "min", "max", "and", "or", "xor", "add");
   const type = d.type("b32", "u32", "s32", "u64");

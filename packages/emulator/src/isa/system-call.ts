@@ -6,7 +6,7 @@ import type { Instruction, Operand, Operation } from "../load/types.ts";
 import { formatPrintf } from "../machine/printf.ts";
 import { type Machine, placeOf, type Warp } from "../machine/state.ts";
 import { localTag } from "../memory/arena.ts";
-import type { Decoder, Table } from "./row.ts";
+import { type Decoder, onWarp, type Table } from "./row.ts";
 import { lanesOf } from "./warp.ts";
 
 /** Strings end after so many characters: what has no zero is no string. */
@@ -87,14 +87,10 @@ const { TextDecoder } = globalThis as unknown as {
 };
 const utf8 = (bytes: readonly number[]): string => new TextDecoder().decode(Uint8Array.from(bytes));
 
-const eachCaller = (run: (caller: Caller) => void): Operation => ({
-  kind: "warp",
-  bind:
-    () =>
-    ({ machine, warp, instruction }, mask) => {
-      for (const lane of lanesOf(mask)) run(new Caller(machine, warp, lane, instruction));
-    },
-});
+const eachCaller = (run: (caller: Caller) => void): Operation =>
+  onWarp(({ machine, warp, instruction }, mask) => {
+    for (const lane of lanesOf(mask)) run(new Caller(machine, warp, lane, instruction));
+  });
 
 /** A result or an argument: a parameter variable or a register. */
 function operandAt(d: Decoder, index: number, access: "def" | "use"): Operand {
@@ -129,26 +125,21 @@ export const systemCallTable: Table = {
   __assertfail: (d) => {
     const [message, file, line, called] = [0, 1, 2, 3].map((k) => operandAt(d, k, "use"));
     if (d.operandCount > 4) operandAt(d, 4, "use");
-    return {
-      kind: "warp",
-      bind:
-        () =>
-        ({ machine, warp, instruction }, mask) => {
-          for (const lane of lanesOf(mask)) {
-            const caller = new Caller(machine, warp, lane, instruction);
-            const text = (operand: Operand | undefined): string =>
-              operand === undefined ? "" : caller.string(caller.address(operand));
-            machine.report(
-              "H110",
-              instruction,
-              placeOf(warp),
-              () =>
-                `${text(file)}:${line === undefined ? 0 : caller.argument(line, 0) >>> 0}: ${text(called)}: block [${warp.block.index.join(",")}], thread [${caller.thread()}]: assertion \`${text(message)}\` failed`,
-            );
-          }
-          machine.stop();
-        },
-    };
+    return onWarp(({ machine, warp, instruction }, mask) => {
+      for (const lane of lanesOf(mask)) {
+        const caller = new Caller(machine, warp, lane, instruction);
+        const text = (operand: Operand | undefined): string =>
+          operand === undefined ? "" : caller.string(caller.address(operand));
+        machine.report(
+          "H110",
+          instruction,
+          placeOf(warp),
+          () =>
+            `${text(file)}:${line === undefined ? 0 : caller.argument(line, 0) >>> 0}: ${text(called)}: block [${warp.block.index.join(",")}], thread [${caller.thread()}]: assertion \`${text(message)}\` failed`,
+        );
+      }
+      machine.stop();
+    });
   },
 };
 

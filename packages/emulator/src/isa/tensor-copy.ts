@@ -171,9 +171,7 @@ function reductionOf(issuer: Issuer, op: ReduceOp, map: MapGeometry): Reduction 
 export const tensorCopy: Row = (d) => {
   const reduce = d.mnemonic.startsWith("cp.reduce");
   d.option("reduce");
-  d.choice("async");
-  d.choice("bulk");
-  d.choice("tensor");
+  d.words("async", "bulk", "tensor");
   const shape = shapeOf(d);
   const direction = directionOf(d);
   const policy = d.flag("L2::cache_hint");
@@ -224,13 +222,9 @@ export const tensorCopy: Row = (d) => {
 
 /** cp.async.bulk.prefetch.tensor: a hint, but its map and coordinates have to be right. */
 export const tensorPrefetch: Row = (d) => {
-  d.choice("async");
-  d.choice("bulk");
-  d.choice("prefetch");
-  d.choice("tensor");
+  d.words("async", "bulk", "prefetch", "tensor");
   const shape = shapeOf(d);
-  d.choice("L2");
-  d.choice("global");
+  d.words("L2", "global");
   const policy = d.flag("L2::cache_hint");
   const tensor = d.tensor(0);
   const offsets = shape.offsets ? d.use(1, "int") : null;

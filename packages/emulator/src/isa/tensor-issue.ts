@@ -20,7 +20,7 @@ import {
   tensorLanes,
   tensorMemory,
 } from "../memory/tensor-memory.ts";
-import type { Decoder } from "./row.ts";
+import { type Decoder, onWarp } from "./row.ts";
 import { firstLane } from "./warp.ts";
 
 type Address = Operand & { readonly kind: "address" };
@@ -61,35 +61,32 @@ export function tensorCommit(d: Decoder): Operation {
   d.type("b64");
   const address = d.address(0);
   const mask = multicast ? d.use(1, "int") : null;
-  return {
-    kind: "warp",
-    bind: () => (by, lanes) => {
-      const { warp } = by;
-      const issue = beginTensor(by, lanes, group);
-      if (issue === null) return;
-      const at = sharedAddress(by, address, issue.lane, generic);
-      const targets = mask === null ? null : (issue.value(mask) & 0xffff) >>> 0;
-      const barriers = barriersOf(by, at, targets);
-      const clocks = warp.block.race?.clocks ?? null;
-      // What the commit tracks is what has been issued before it.
-      const carried = clocks === null ? null : committed(clocks, warp, issue.lane);
-      issueTensor(
-        issue,
-        () => {
-          for (const barrier of barriers) {
-            if (barrier.block.exited)
-              by.report(
-                "H043",
-                () => `the commit arrives in block rank ${barrier.block.rank}, which has exited`,
-              );
-            else engineArrive(by, barrier, carried);
-          }
-        },
-        0,
-        false,
-      );
-    },
-  };
+  return onWarp((by, lanes) => {
+    const { warp } = by;
+    const issue = beginTensor(by, lanes, group);
+    if (issue === null) return;
+    const at = sharedAddress(by, address, issue.lane, generic);
+    const targets = mask === null ? null : (issue.value(mask) & 0xffff) >>> 0;
+    const barriers = barriersOf(by, at, targets);
+    const clocks = warp.block.race?.clocks ?? null;
+    // What the commit tracks is what has been issued before it.
+    const carried = clocks === null ? null : committed(clocks, warp, issue.lane);
+    issueTensor(
+      issue,
+      () => {
+        for (const barrier of barriers) {
+          if (barrier.block.exited)
+            by.report(
+              "H043",
+              () => `the commit arrives in block rank ${barrier.block.rank}, which has exited`,
+            );
+          else engineArrive(by, barrier, carried);
+        }
+      },
+      0,
+      false,
+    );
+  });
 }
 
 /** The barriers that a commit signals: the one at the address, or those at the same offset in the blocks of a mask. */
@@ -161,26 +158,23 @@ export function tensorCopy(d: Decoder): Operation {
   const expansion: Expansion = d.flag("b8x16") ? d.choice("b6x16_p32", "b4x16_p64") : "none";
   const address = d.address(0);
   const descriptor = d.use(1, "int");
-  return {
-    kind: "warp",
-    bind: () => (by, lanes) => {
-      const { machine, warp } = by;
-      const issue = beginTensor(by, lanes, group);
-      if (issue === null) return;
-      const to = issue.address(address);
-      const word = (BigInt(issue.value(descriptor, 1) >>> 0) << 32n) | BigInt(issue.value(descriptor) >>> 0);
-      const source = decodeSource(by, word);
-      if (source === null) return;
-      const copies = blocksOf(warp.block, group).map((block) => prepareCopy(issue, block, shape, to, source));
-      issueTensor(issue, () => {
-        for (const copy of copies)
-          if (copy !== null) {
-            checkSource(issue, expansion, copy);
-            runCopy(machine, shape, expansion, copy);
-          }
-      });
-    },
-  };
+  return onWarp((by, lanes) => {
+    const { machine, warp } = by;
+    const issue = beginTensor(by, lanes, group);
+    if (issue === null) return;
+    const to = issue.address(address);
+    const word = (BigInt(issue.value(descriptor, 1) >>> 0) << 32n) | BigInt(issue.value(descriptor) >>> 0);
+    const source = decodeSource(by, word);
+    if (source === null) return;
+    const copies = blocksOf(warp.block, group).map((block) => prepareCopy(issue, block, shape, to, source));
+    issueTensor(issue, () => {
+      for (const copy of copies)
+        if (copy !== null) {
+          checkSource(issue, expansion, copy);
+          runCopy(machine, shape, expansion, copy);
+        }
+    });
+  });
 }
 
 function decodeSource(by: Execution, word: bigint): SharedDescriptor | null {
@@ -282,32 +276,29 @@ export function tensorShift(d: Decoder): Operation {
   const group = groupOf(d);
   d.choice("down");
   const address = d.address(0);
-  return {
-    kind: "warp",
-    bind: () => (by, lanes) => {
-      const { machine, warp } = by;
-      const issue = beginTensor(by, lanes, group);
-      if (issue === null) return;
-      const at = machine.address(warp, address, firstLane(lanes));
-      const lane = laneOf(at);
-      const column = columnOf(at);
-      if (lane % 32 !== 0) {
-        by.report(
-          "H082",
-          () => `the address ${describeTensorAddress(at)} does not start at a quarter of the lanes`,
-        );
-        return;
-      }
-      const memories = blocksOf(warp.block, group).map(tensorMemory);
-      for (const memory of memories)
-        if (!memory.access(machine, issue.access, "update", lane, 32, column, shiftColumns)) return;
-      issueTensor(issue, () => {
-        for (const { words } of memories)
-          for (let row = lane; row < lane + 31; row++) {
-            const from = (row + 1) * tensorColumns + column;
-            words.copyWithin(row * tensorColumns + column, from, from + shiftColumns);
-          }
-      });
-    },
-  };
+  return onWarp((by, lanes) => {
+    const { machine, warp } = by;
+    const issue = beginTensor(by, lanes, group);
+    if (issue === null) return;
+    const at = machine.address(warp, address, firstLane(lanes));
+    const lane = laneOf(at);
+    const column = columnOf(at);
+    if (lane % 32 !== 0) {
+      by.report(
+        "H082",
+        () => `the address ${describeTensorAddress(at)} does not start at a quarter of the lanes`,
+      );
+      return;
+    }
+    const memories = blocksOf(warp.block, group).map(tensorMemory);
+    for (const memory of memories)
+      if (!memory.access(machine, issue.access, "update", lane, 32, column, shiftColumns)) return;
+    issueTensor(issue, () => {
+      for (const { words } of memories)
+        for (let row = lane; row < lane + 31; row++) {
+          const from = (row + 1) * tensorColumns + column;
+          words.copyWithin(row * tensorColumns + column, from, from + shiftColumns);
+        }
+    });
+  });
 }

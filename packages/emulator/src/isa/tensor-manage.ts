@@ -5,7 +5,7 @@ import type { Operation } from "../load/types.ts";
 import type { Block, Execution, WaitState, Warp } from "../machine/state.ts";
 import { checkGroup, fencedEngine, issuingEngines } from "../machine/tensor-pipe.ts";
 import { columnUnit, type TensorMemory, tensorColumns, tensorMemory } from "../memory/tensor-memory.ts";
-import type { Decoder } from "./row.ts";
+import { type Decoder, onWarp } from "./row.ts";
 import { sharedAddress } from "./tensor-issue.ts";
 import { tensorMoves } from "./tensor-move.ts";
 
@@ -194,8 +194,7 @@ function collectively(
 
 export function tensorAlloc(d: Decoder): Operation {
   const group = groupOf(d);
-  d.choice("sync");
-  d.choice("aligned");
+  d.words("sync", "aligned");
   const generic = d.option("shared::cta") === null;
   d.type("b32");
   const destination = d.address(0);
@@ -221,9 +220,7 @@ export function tensorAlloc(d: Decoder): Operation {
 
 export function tensorDealloc(d: Decoder): Operation {
   const group = groupOf(d);
-  d.choice("sync");
-  d.choice("aligned");
-  d.type("b32");
+  d.words("sync", "aligned", "b32");
   const address = d.use(0, "int");
   const size = d.use(1, "int");
   return collectively(
@@ -241,8 +238,7 @@ export function tensorDealloc(d: Decoder): Operation {
 
 export function tensorRelinquish(d: Decoder): Operation {
   const group = groupOf(d);
-  d.choice("sync");
-  d.choice("aligned");
+  d.words("sync", "aligned");
   return {
     kind: "wait",
     members: "warp",
@@ -257,23 +253,18 @@ export function tensorRelinquish(d: Decoder): Operation {
 
 /** before_thread_sync: what the thread has issued so far is handed over by the next barrier. after_thread_sync: see Clocks. */
 export function tensorFence(_d: Decoder, side: "before" | "after"): Operation {
-  return {
-    kind: "warp",
-    bind:
-      () =>
-      ({ warp }, mask) => {
-        const { race } = warp.block;
-        if (race === null) return;
-        const { clocks } = race;
-        if (side === "after") {
-          clocks.tensorFenceAfter(warp.agent);
-          return;
-        }
-        const { load, store } = tensorMoves(warp);
-        const engines = [...issuingEngines(warp, mask)];
-        for (const op of [load, store]) if (op !== null) engines.push(op.engine);
-        for (const engine of engines)
-          clocks.waited(warp.agent, fencedEngine(clocks, engine), clocks.newest(engine));
-      },
-  };
+  return onWarp(({ warp }, mask) => {
+    const { race } = warp.block;
+    if (race === null) return;
+    const { clocks } = race;
+    if (side === "after") {
+      clocks.tensorFenceAfter(warp.agent);
+      return;
+    }
+    const { load, store } = tensorMoves(warp);
+    const engines = [...issuingEngines(warp, mask)];
+    for (const op of [load, store]) if (op !== null) engines.push(op.engine);
+    for (const engine of engines)
+      clocks.waited(warp.agent, fencedEngine(clocks, engine), clocks.newest(engine));
+  });
 }

@@ -59,8 +59,7 @@ interface MoveForm {
 }
 
 function decodeMove(d: Decoder, load: boolean, reduction: boolean): MoveForm {
-  d.choice("sync");
-  d.choice("aligned");
+  d.words("sync", "aligned");
   const shape = reduction
     ? d.choice("32x32b", "16x32bx2")
     : d.choice("32x32b", "16x32bx2", "16x64b", "16x128b", "16x256b");
@@ -261,8 +260,7 @@ function letGo(warp: Warp, moves: TensorMoves): void {
 
 /** tcgen05.wait::ld and wait::st: the warp's own loads or stores are complete. */
 export function tensorWait(d: Decoder, which: "load" | "store"): Operation {
-  d.choice("sync");
-  d.choice("aligned");
+  d.words("sync", "aligned");
   return {
     kind: "wait",
     members: "warp",

@@ -5,7 +5,7 @@ import { tensorMapsOf } from "../bulk/maps.ts";
 import { type Execution, Issuer } from "../machine/state.ts";
 import { aligned } from "./aligned.ts";
 import { type Address, eachLane, ownPlace } from "./bulk.ts";
-import type { Decoder, Row } from "./row.ts";
+import { type Decoder, onWarp, type Row } from "./row.ts";
 import { firstLane, lanesOf } from "./warp.ts";
 
 const fields = Object.keys(fieldPlaces) as readonly (keyof typeof fieldPlaces)[];
@@ -25,8 +25,7 @@ function globalMap(
 }
 
 const replace: Row = (d) => {
-  d.choice("replace");
-  d.choice("tile");
+  d.words("replace", "tile");
   const field = d.choice(...fields);
   const space = d.option("global", "shared::cta");
   d.choice("b1024");
@@ -62,14 +61,9 @@ const replace: Row = (d) => {
 
 /** Copies a map from shared to global memory and releases it to the tensormap proxy. */
 const copyWithFence: Row = (d) => {
-  d.choice("cp_fenceproxy");
-  d.choice("global");
-  d.choice("shared::cta");
-  d.choice("tensormap::generic");
-  d.choice("release");
+  d.words("cp_fenceproxy", "global", "shared::cta", "tensormap::generic", "release");
   d.choice("cta", "cluster", "gpu", "sys");
-  d.choice("sync");
-  d.choice("aligned");
+  d.words("sync", "aligned");
   const to = d.address(0);
   const from = d.address(1);
   if (d.literal(2) !== tensorMapBytes) d.refuse(`it copies ${tensorMapBytes} bytes`);
@@ -96,30 +90,17 @@ const copyWithFence: Row = (d) => {
 
 /** `fence.proxy.tensormap::generic`: the other fences are in fence.ts. */
 export const tensormapFence: Row = (d) => {
-  d.choice("proxy");
-  d.choice("tensormap::generic");
+  d.words("proxy", "tensormap::generic");
   const acquire = d.choice("acquire", "release") === "acquire";
   d.choice("cta", "cluster", "gpu", "sys");
-  if (!acquire)
-    return {
-      kind: "warp",
-      bind:
-        () =>
-        ({ machine, warp }) =>
-          tensorMapsOf(machine).release(warp, null),
-    };
+  if (!acquire) return onWarp(({ machine, warp }) => tensorMapsOf(machine).release(warp, null));
   const address = d.address(0);
   if (d.literal(1) !== tensorMapBytes) d.refuse(`it acquires ${tensorMapBytes} bytes`);
-  return {
-    kind: "warp",
-    bind:
-      () =>
-      ({ machine, warp, instruction }, mask) => {
-        const maps = tensorMapsOf(machine);
-        for (const lane of lanesOf(mask))
-          maps.acquire(warp, instruction, maps.locate(warp, lane, instruction, address.base, address.offset));
-      },
-  };
+  return onWarp(({ machine, warp, instruction }, mask) => {
+    const maps = tensorMapsOf(machine);
+    for (const lane of lanesOf(mask))
+      maps.acquire(warp, instruction, maps.locate(warp, lane, instruction, address.base, address.offset));
+  });
 };
 
 /** prefetch.tensormap: a hint, but what it names has to be a map. */

@@ -2,7 +2,7 @@
 
 import type { Operand, Operation, WaitOperation } from "../load/types.ts";
 import { type Execution, hex, type Machine, registerWord, type Warp } from "../machine/state.ts";
-import { binary, type Row, type Table, unary } from "./row.ts";
+import { binary, onWarp, type Row, type Table, unary } from "./row.ts";
 
 /** The lanes of a mask, ascending. */
 export function lanesOf(mask: number): number[] {
@@ -260,14 +260,9 @@ const elect: Row = (d) => {
 const activemask: Row = (d) => {
   d.type("b32");
   const to = d.def(0, "int");
-  const operation: Operation = {
-    kind: "warp",
-    bind:
-      () =>
-      ({ machine, warp }, mask) => {
-        for (const l of lanesOf(mask)) machine.setLane(warp, to, l, mask);
-      },
-  };
+  const operation: Operation = onWarp(({ machine, warp }, mask) => {
+    for (const l of lanesOf(mask)) machine.setLane(warp, to, l, mask);
+  });
   return operation;
 };
 

@@ -35,8 +35,7 @@ const isInteger = (type: keyof typeof elementBits): type is "s8" | "u8" => type 
 
 function decodeForm(d: Decoder): WgmmaForm & { readonly accumulate: Operand } {
   const sparse = d.flag("sp");
-  d.choice("sync");
-  d.choice("aligned");
+  d.words("sync", "aligned");
   const shape = d.choice(...shapes);
   const n = Number(/n(\d+)/.exec(shape)?.[1] ?? 0);
   const k = Number(/k(\d+)/.exec(shape)?.[1] ?? 0);
@@ -325,8 +324,7 @@ function beginOp(warp: Warp, instruction: Instruction): AsyncOp | null {
 
 /** Registers written before are ordered for the warp's wgmma. */
 const fence: Row = (d) => {
-  d.choice("sync");
-  d.choice("aligned");
+  d.words("sync", "aligned");
   return aligned(() => ({ machine, warp }) => {
     if (!machine.checked) return;
     const registers = heldRegisters(warp);
@@ -337,8 +335,7 @@ const fence: Row = (d) => {
 };
 
 const commit: Row = (d) => {
-  d.choice("sync");
-  d.choice("aligned");
+  d.words("sync", "aligned");
   return aligned(() => ({ warp, machine, instruction }) => {
     commitGroup(warp);
     machine.trace?.commit(warp, instruction, "wgmma");
@@ -346,8 +343,7 @@ const commit: Row = (d) => {
 };
 
 const wait: Row = (d) => {
-  d.choice("sync");
-  d.choice("aligned");
+  d.words("sync", "aligned");
   const newest = d.literal(0);
   return waiting(newest);
 };

@@ -31,8 +31,7 @@ const multiply: Row = (d) => {
   d.choice("mma");
   const combine = d.option("xor", "and");
   if (combine !== null) d.choice("popc");
-  d.choice("sync");
-  d.choice("aligned");
+  d.words("sync", "aligned");
   d.choice("row", "col");
   d.choice("row", "col");
   const shape = d.choice(...shapeNames);
@@ -76,8 +75,7 @@ interface Move {
 }
 
 function decodeMove(d: Decoder, part: Part, load: boolean): Move {
-  d.choice("sync");
-  d.choice("aligned");
+  d.words("sync", "aligned");
   const isByRows = d.choice("row", "col") === "row";
   const shape = d.choice(...shapeNames);
   const space = d.option("global", "shared", "shared::cta");

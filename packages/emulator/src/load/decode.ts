@@ -79,6 +79,10 @@ class InstructionDecoder implements Decoder {
     return this.option(...names) ?? this.refuse(`needs one of ${names.map((n) => `.${n}`).join(" ")}`);
   }
 
+  words(...names: readonly string[]): void {
+    for (const name of names) this.choice(name);
+  }
+
   type<const T extends string>(...allowed: readonly T[]): T {
     return (
       this.option(...allowed) ?? this.refuse(`types emulated here: ${allowed.map((n) => `.${n}`).join(" ")}`)

@@ -1,7 +1,6 @@
 /** The slow paths of memory accesses: find out what is wrong with an access, report it, and say where it goes instead. */
 import type { Findings } from "../checkers/findings.ts";
 import type { RuleId } from "../checkers/rules.ts";
-import type { SlowPaths } from "../compile/environment.ts";
 import type { Instruction, Register } from "../load/types.ts";
 import { type Arena, globalTag, localTag, paramTag, sharedTag, sinkOffset } from "../memory/arena.ts";
 import { describeMbarrier, mbarrierIn } from "./mbarriers.ts";
@@ -20,7 +19,7 @@ const verbs = ["reads", "writes", "updates"] as const;
 const address64 = (low: number, high: number): string =>
   `0x${(high >>> 0).toString(16)}${(low >>> 0).toString(16).padStart(8, "0")}`;
 
-export class MemoryPaths implements SlowPaths {
+export class MemoryPaths {
   readonly #arena: Arena;
   readonly #findings: Findings;
   readonly #instructions: readonly Instruction[];

@@ -4,17 +4,7 @@
  * Axes that are cut or interleaved are two here: results have neither.
  */
 
-import {
-  coordinateOf,
-  isBijective,
-  isInjective,
-  linearOffset,
-  makeLayout,
-  modesOf,
-  offsetAt,
-  sizeOfLayout,
-} from "./layout.ts";
-import { applySwizzle } from "./swizzle.ts";
+import { isBijective, makeLayout, modesOf, offsetAt, sizeOfLayout } from "./layout.ts";
 import type { Layout } from "./types.ts";
 
 interface Mode {
@@ -128,7 +118,7 @@ export const select = (layout: Layout, axes: readonly number[]): Layout => {
 
 /**
  * The inverse of a bijective layout: offsetAt(inverse, offsetAt(layout, i)) = i and the other way round. Null when the layout is
- * not a bijection on 0 … size-1 or has a swizzle (whose inverse acts before, not after, the strides: see `coordinateAtByte`).
+ * not a bijection on 0 … size-1 or has a swizzle (whose inverse acts before, not after, the strides).
  */
 export function invert(layout: Layout): Layout | null {
   if (layout.swizzle !== null || !isBijective(layout)) return null;
@@ -143,33 +133,4 @@ export function invert(layout: Layout): Layout | null {
     .sort((x, y) => x.stride - y.stride)
     .map((mode) => ({ extent: mode.extent, stride: mode.weight }));
   return fromModes(inverse, null);
-}
-
-/** The coordinate whose swizzled byte offset is `offset`, or null where padding or the end of the buffer lies. For injective layouts of whole bytes. */
-export function coordinateAtByte(
-  layout: Layout,
-  offset: number,
-  elementBytes: number,
-): readonly number[] | null {
-  const linear = applySwizzle(layout.swizzle, offset) / elementBytes;
-  if (!Number.isInteger(linear)) return null;
-  const order = (hasCuts(layout) ? [] : modesOf(layout))
-    .map((mode, axis) => ({ ...mode, axis }))
-    .filter((mode) => mode.extent > 1)
-    .sort((x, y) => y.stride - x.stride);
-  const coordinate = layout.shape.map(() => 0);
-  let rest = linear;
-  for (const { extent, stride, axis } of order) {
-    const digit = Math.min(extent - 1, Math.floor(rest / stride));
-    coordinate[axis] = digit;
-    rest -= digit * stride;
-  }
-  if (rest === 0 && order.length > 0) return coordinate;
-  // Greedy digits fail only for cut axes and for injective layouts whose strides interleave; those are small, so look.
-  if (!isInjective(layout)) return null;
-  for (let index = 0; index < sizeOfLayout(layout); index++) {
-    const candidate = coordinateOf(layout.shape, index);
-    if (linearOffset(layout, candidate) === linear) return candidate;
-  }
-  return null;
 }

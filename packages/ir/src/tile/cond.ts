@@ -1,4 +1,4 @@
-/** Uniform conditions over loop variables: construction, evaluation, substitution, folding, negation. */
+/** Uniform conditions over loop variables: construction, evaluation, substitution, folding. */
 import {
   type Env,
   type ExprLike,
@@ -13,18 +13,13 @@ import type { Cond } from "./types.ts";
 
 export type CondOp = Cond["op"];
 
-interface OpRow {
-  readonly test: (lhs: number, rhs: number) => boolean;
-  readonly not: CondOp;
-}
-
-const ops: Readonly<Record<CondOp, OpRow>> = {
-  "<": { test: (a, b) => a < b, not: ">=" },
-  "<=": { test: (a, b) => a <= b, not: ">" },
-  "==": { test: (a, b) => a === b, not: "!=" },
-  "!=": { test: (a, b) => a !== b, not: "==" },
-  ">=": { test: (a, b) => a >= b, not: "<" },
-  ">": { test: (a, b) => a > b, not: "<=" },
+const ops: Readonly<Record<CondOp, (lhs: number, rhs: number) => boolean>> = {
+  "<": (a, b) => a < b,
+  "<=": (a, b) => a <= b,
+  "==": (a, b) => a === b,
+  "!=": (a, b) => a !== b,
+  ">=": (a, b) => a >= b,
+  ">": (a, b) => a > b,
 };
 
 export const condOps = Object.keys(ops) as readonly CondOp[];
@@ -37,7 +32,7 @@ export const cond = (lhs: ExprLike, op: CondOp, rhs: ExprLike): Cond => ({
 });
 
 /** The truth of `lhs op rhs` for numbers. */
-export const compare = (op: CondOp, lhs: number, rhs: number): boolean => ops[op].test(lhs, rhs);
+export const compare = (op: CondOp, lhs: number, rhs: number): boolean => ops[op](lhs, rhs);
 
 /** The truth of a condition. Throws (a bug) on a variable without a value. */
 export const evaluateCond = (c: Cond, env: Env): boolean =>
@@ -49,9 +44,6 @@ export const substituteCond = (c: Cond, values: ReadonlyMap<string, ExprLike>): 
   op: c.op,
   rhs: substituteExpr(c.rhs, values),
 });
-
-/** The opposite condition. */
-export const negateCond = (c: Cond): Cond => ({ lhs: c.lhs, op: ops[c.op].not, rhs: c.rhs });
 
 /** True or false where the difference of the sides is a constant; null where it depends on variables. */
 export function foldCond(c: Cond): boolean | null {

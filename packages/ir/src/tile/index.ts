@@ -17,7 +17,6 @@ export {
   condVars,
   evaluateCond,
   foldCond,
-  negateCond,
   substituteCond,
 } from "./cond.ts";
 export type { ArgumentsOf, Directive, DirectiveName } from "./directives.ts";
@@ -90,7 +89,7 @@ export {
 } from "./ownership.ts";
 export { type ParsedProgram, parseProgram, parseProgramWithLocations } from "./parse.ts";
 export { PING_PONG_BARRIER, type PingPongPoints, pingPongPoints, responses } from "./pingPong.ts";
-export { bodyOf, printHead, printProgram, printStmt } from "./print.ts";
+export { bodyOf, printHead, printProgram } from "./print.ts";
 export { printCond, printExpr } from "./printExpr.ts";
 export { behindPrologue, earlyProducerRole, type PrologueChunk, prologueOf } from "./prologue.ts";
 export { narrow, type Range, type Ranges, rangeOf, rangesInside } from "./ranges.ts";

@@ -20,11 +20,7 @@ export function printProgram(p: TileProgram): string {
   return `${lines.join("\n")}\n`;
 }
 
-/** One statement as text, with its body; buffers resolve the shorthand of whole views. */
-export const printStmt = (s: Stmt, buffers: Buffers = new Map()): string =>
-  printLines(s, buffers, "").join("\n");
-
-/** The first line of a statement: what messages show. */
+/** The first line of a statement: what messages show; buffers resolve the shorthand of whole views. */
 export const printHead = (s: Stmt, buffers: Buffers = new Map()): string =>
   (statementSyntax[s.kind] as StatementSyntax<Stmt>).print(s, buffers);
 
