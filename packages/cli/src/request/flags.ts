@@ -68,11 +68,11 @@ const productFlags = grouped("Problem", {
   ),
   gather: number(
     "with --experts: A has so many rows, and int32 of device memory say which of them each row of an expert is",
-    { hint: "ROWS", group },
+    "ROWS",
   ),
   scatter: number(
     "with --experts: D has so many rows, and int32 of device memory say where each row of an expert goes; others stay as they are",
-    { hint: "ROWS", group },
+    "ROWS",
   ),
   symbolic: text(
     "sizes given at launch, one kernel for all: m,n,k%8,lda,… with bounds and divisibility (k:8..4096%8); -m -n -k are then those it is tuned for",
