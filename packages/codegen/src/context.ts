@@ -10,6 +10,7 @@ import {
   type KernelDeclaration,
   type Launches,
   type Range,
+  type RunsDeclaration,
   substituteCond,
   substituteExpr,
   type TileLoop,
@@ -61,6 +62,7 @@ export class Context {
   readonly divisor: number;
   /** What tells rows of experts apart; null of others. */
   readonly experts: ExpertRows | null;
+  readonly runs: readonly RunsDeclaration[];
   readonly arrays: ReadonlyMap<string, ArrayDeclaration>;
   /** The row of this block's group, of a grouped problem. */
   groups: GroupRow | null = null;
@@ -147,7 +149,7 @@ export class Context {
     entry: EntryBuilder,
     shared: SharedMap,
     kernel: KernelDeclaration,
-    { sizes, batch, experts }: Launches,
+    { sizes, batch, experts, runs }: Launches,
     workspace: WorkspaceLayout,
     role: RoleThreads = { first: 0, warps: program.launch.threads / 32 },
   ) {
@@ -164,6 +166,7 @@ export class Context {
     this.sizes = new Map(sizes.map(({ name, least, most }) => [name, [least, most]]));
     this.problems = batch ?? null;
     this.experts = experts ?? null;
+    this.runs = runs ?? [];
     this.keeps = new Set(kernel.keeps);
     this.rolePrologue = this.root.nest();
     this.prologue = this.root.nest();

@@ -1,6 +1,6 @@
 /** Rows of a matrix that lie in pages: the number of the page comes out of a table in device memory, the row in it from the problem's own row. */
 import { commonDivisor, stepBuffer } from "@tilewright/core";
-import { bufferOf, type Expr, runsOfProgram } from "@tilewright/ir";
+import { bufferOf, type Expr } from "@tilewright/ir";
 import { type AddressOperand, addr, type IntegerOperand, imm } from "@tilewright/ptx";
 import type { Reg } from "./code.ts";
 import type { Context } from "./context.ts";
@@ -27,10 +27,9 @@ export interface InPages {
 export function inPages(ctx: Context, buffer: string): InPages | null {
   const { paged } = bufferOf(ctx.program, buffer);
   if (paged === undefined) return null;
-  const runs = runsOfProgram(ctx.program).find(({ step }) => step === paged.step);
-  if (runs?.pages === undefined) return null;
-  const { size, table } = runs.pages;
-  return { axis: paged.axis, size, count: runs.count, table: stepBuffer(table) };
+  const runs = ctx.runs.find(({ step }) => step === paged.step);
+  if (runs?.pages === undefined || runs.table === undefined) return null;
+  return { axis: paged.axis, size: runs.pages, count: runs.count, table: stepBuffer(runs.table) };
 }
 
 /** Rows that an index is a multiple of, up to those of a page. */

@@ -1,6 +1,5 @@
 /** Runs of rows: where that of the problem at hand begins and how many rows it has, as variables, read from cumulative offsets, or numbers of rows in pages, in device memory. */
 import { stepBuffer } from "@tilewright/core";
-import { runsOfProgram } from "@tilewright/ir";
 import { addr, imm } from "@tilewright/ptx";
 import type { Context } from "./context.ts";
 import { globalArray, ofProblem, pointer } from "./globalAddress.ts";
@@ -10,7 +9,7 @@ const OFFSET = 4;
 
 /** Binds the variables of all runs: within the matrix, and no longer than the longest, whatever memory says. */
 export function bindRuns(ctx: Context): void {
-  for (const { step, first, count, most, total, pages } of runsOfProgram(ctx.program)) {
+  for (const { step, first, count, most, total, pages } of ctx.runs) {
     const { name, batchStride } = globalArray(ctx, stepBuffer(step));
     const place = ofProblem(ctx, pointer(ctx, name), batchStride);
     const offset = (at: 0 | 1) =>

@@ -1,6 +1,6 @@
 /** Sizes that the launch supplies, as registers: counts of tiles and chunks, and strides in bytes. */
 import { type BatchAxis, extentNames, type SizeName } from "@tilewright/core";
-import { asLinear, type Expr, must, outerRunsOf, simplify, sizeDType } from "@tilewright/ir";
+import { asLinear, type Expr, must, simplify, sizeDType } from "@tilewright/ir";
 import { type IntegerOperand, imm, param } from "@tilewright/ptx";
 import { CannotLower } from "./cannotLower.ts";
 import type { Reg } from "./code.ts";
@@ -35,7 +35,7 @@ function sizeRegister(ctx: Context, name: SizeName): U32 {
 
 /** The extent of an axis of a global buffer. */
 export function extentOf(ctx: Context, buffer: string, axis: 0 | 1, shape: readonly [number, number]): Count {
-  const [rows] = axis === 0 ? outerRunsOf(ctx.program, buffer) : [];
+  const rows = axis === 0 ? ctx.runs.find(({ stored }) => stored?.includes(buffer)) : undefined;
   if (rows !== undefined) return ctx.values.sum(ctx.variable(rows.first), ctx.variable(rows.count));
   const paged = inPages(ctx, buffer);
   if (paged?.axis === axis) return ctx.variable(paged.count);

@@ -133,6 +133,7 @@ export {
   type ReductionKind,
   type ReductionStmt,
   type Ring,
+  type RunsDeclaration,
   reached,
   reductionKinds,
   type Scratch,

@@ -95,7 +95,7 @@ export { behindPrologue, earlyProducerRole, type PrologueChunk, prologueOf } fro
 export { narrow, type Range, type Ranges, rangeOf, rangesInside } from "./ranges.ts";
 export * from "./raster.ts";
 export * from "./rewrite.ts";
-export { namesRows, outerRunsOf, ownProgram, runsOfProgram } from "./runs.ts";
+export { namesRows, ownProgram } from "./runs.ts";
 export {
   isFactors,
   operandViews,

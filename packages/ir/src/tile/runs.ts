@@ -1,17 +1,9 @@
 /** Programs whose problems have runs of rows: the program of some runs, and those at which programs are verified and proved. */
-import {
-  fixedProblem,
-  outerRuns,
-  type Problem,
-  rowIndexOf,
-  runsOf,
-  stepBuffer,
-  type ToldRuns,
-} from "@tilewright/core";
+import { fixedProblem, outerRuns, type Problem, rowIndexOf, runsOf, stepBuffer } from "@tilewright/core";
 import { type Env, freeVars, substituteExpr } from "./expr.ts";
 import { eachStmt, rewriteStmts } from "./rewrite.ts";
 import { programAt } from "./sizes.ts";
-import type { Expr, Paged, TileProgram } from "./types.ts";
+import type { Expr, Paged, RunsDeclaration, TileProgram } from "./types.ts";
 import { withExprs } from "./withExprs.ts";
 
 /** The program at the problem's own sizes, of runs with the longest. */
@@ -89,15 +81,16 @@ export function atRuns(program: TileProgram, places: RunPlaces): TileProgram {
 export const namesRows = ({ problem }: Pick<TileProgram, "problem">, { step }: Paged): boolean =>
   [rowIndexOf(problem, "a"), rowIndexOf(problem, "d")].some((index) => index?.step === step);
 
-/** Runs that a program's problem tells. */
-export const runsOfProgram = ({ problem }: TileProgram): readonly ToldRuns[] => runsOf(problem);
-
-/** The runs in which rows of a buffer that is stored lie: one or none. */
-export const outerRunsOf = (program: TileProgram, buffer: string): readonly ToldRuns[] =>
-  storedByRows(program).includes(buffer) ? runsOf(program.problem).filter(({ outer }) => outer) : [];
+/** Runs as kernels declare them. */
+export const declaredRuns = (problem: Problem): readonly RunsDeclaration[] =>
+  runsOf(problem).map(({ first, count, step, most, total, pages, outer }) => ({
+    ...{ first, count, step, most, total },
+    ...(pages === undefined ? {} : { pages: pages.size, table: pages.table }),
+    ...(outer ? { stored: storedByRows({ problem }) } : {}),
+  }));
 
 /** Buffers whose rows behind those of the run at hand are not the problem's: D, and other results of its rows. Empty where problems have matrices of their own. */
-export function storedByRows({ problem }: TileProgram): readonly string[] {
+export function storedByRows({ problem }: Pick<TileProgram, "problem">): readonly string[] {
   const runs = outerRuns(problem);
   if (runs === null) return [];
   const results = problem.epilogue.flatMap((step, i) =>

@@ -10,6 +10,7 @@ import {
 import { must } from "../../must.ts";
 import { reducingThreads } from "../dsmemReduction.ts";
 import { eachStmt } from "../rewrite.ts";
+import { declaredRuns } from "../runs.ts";
 import { launchRanges, matrixAlign } from "../sizes.ts";
 import { copyBlocks, TRANSPOSING_THREADS, transposedLines } from "../transposed.ts";
 import type { KernelDeclaration, KernelStep, MachineDeclarations, TileProgram } from "../types.ts";
@@ -78,8 +79,9 @@ export function launchesOf(
   };
 }
 
-/** What all kernels take of a problem: extents that the launch supplies, problems of its batch, rows of its experts. */
-function factsOf(problem: Problem): Pick<Launches, "sizes" | "batch" | "experts"> {
+/** What all kernels take of a problem: extents that the launch supplies, problems of its batch, rows of its experts, runs of rows. */
+function factsOf(problem: Problem): Pick<Launches, "sizes" | "batch" | "experts" | "runs"> {
+  const runs = declaredRuns(problem);
   const experts = expertRowsOf(problem);
   const multiple = sizeMultiple(problem, "m");
   return {
@@ -89,6 +91,7 @@ function factsOf(problem: Problem): Pick<Launches, "sizes" | "batch" | "experts"
     })),
     ...(problem.batch.kind === "strided" ? { batch: problemsOf(problem) } : {}),
     ...(experts === null ? {} : { experts }),
+    ...(runs.length === 0 ? {} : { runs }),
   };
 }
 

@@ -1,11 +1,10 @@
 /** Tensor maps: parameters of the kernel, made from the copies and stores that use them. */
-import type { ParamSpec, TensorMapRecipe } from "@tilewright/core";
+import { type ParamSpec, runsOf, type TensorMapRecipe } from "@tilewright/core";
 import { type TensorCut, tensorCut, tensorMapFor } from "../../launch/tensor-copies.ts";
 import { linearOffset } from "../../layout/layout.ts";
 import { must } from "../../must.ts";
 import { elementBytes } from "../elementBytes.ts";
 import { blockShape, bufferOf, childrenOf, clusterUnits } from "../rewrite.ts";
-import { runsOfProgram } from "../runs.ts";
 import { storesInBulk } from "../staged.ts";
 import type { Ownership, OwnershipMode, Stmt, TileProgram } from "../types.ts";
 
@@ -32,7 +31,7 @@ export function loadCutOf(program: TileProgram, copy: Copy): TensorCut | null {
   const [row, col] = dst.origin.map((at) => (at.kind === "const" ? at.value : 0));
   const part = dst.extent.some((extent, axis) => extent !== tile.shape[axis]);
   const { paged } = bufferOf(program, copy.src.buffer);
-  const page = runsOfProgram(program).find(({ step }) => step === paged?.step)?.pages?.size ?? null;
+  const page = runsOf(program.problem).find(({ step }) => step === paged?.step)?.pages?.size ?? null;
   const shape = part ? dst.extent : blockShape(tile);
   const cut = cutOf(program, dst.buffer, readersOf(program, copy), shape, page);
   if (!part || cut === null || tile.layout === null) return cut;

@@ -1,6 +1,6 @@
 /** What the kernels of a launch take of the problem: arrays, sizes, problems of a batch, rows of experts. */
 import { type BatchAxis, dtypeNames, type SizeName } from "@tilewright/core";
-import type { ArrayDeclaration, Distance, SizeDeclaration } from "../types.ts";
+import type { ArrayDeclaration, Distance, RunsDeclaration, SizeDeclaration } from "../types.ts";
 import { type Clause, integerClause, optional, parseClauses, printClauses } from "./clause.ts";
 import { type Cursor, parseCodes } from "./cursor.ts";
 import { launchClause } from "./kernelSteps.ts";
@@ -120,3 +120,31 @@ export function parseSize(c: Cursor): SizeDeclaration {
     ? { name, least, most, multiple: c.integer("what divides it", 1) }
     : { name, least, most };
 }
+
+const runsClauses = {
+  step: integerClause("step", 0, undefined),
+  most: integerClause("most", 0, undefined),
+  total: integerClause("total", 0, undefined),
+  pages: optional(integerClause("pages", 1, undefined)),
+  table: optional(integerClause("table", 0, undefined)),
+  stored: optional<readonly string[]>({
+    keyword: "stored",
+    syntax: "(%BUFFER, …)",
+    default: undefined,
+    print: (names) => `(${(names ?? []).map((name) => `%${name}`).join(", ")})`,
+    parse: (c) => c.list("the buffers", () => c.name("a buffer")),
+  }),
+};
+
+export const runsSyntax = "runs %FIRST %COUNT step N most N total N pages N table N stored(%BUFFER, …)";
+
+/** `runs %first0 %count0 step 0 most 128 total 4096 stored(%D)` */
+export const printRuns = (runs: RunsDeclaration): string =>
+  `runs %${runs.first} %${runs.count}${printClauses(runsClauses, runs, new Map())}`;
+
+/** Called after the keyword. */
+export const parseRuns = (c: Cursor): RunsDeclaration => ({
+  first: c.name("where a run begins"),
+  count: c.name("the rows of a run"),
+  ...parseClauses(c, runsClauses, "the runs"),
+});

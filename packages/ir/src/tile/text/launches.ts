@@ -14,9 +14,19 @@ import {
   type KernelStep,
   keptValues,
   type MachineDeclarations,
+  type RunsDeclaration,
   type SizeDeclaration,
 } from "../types.ts";
-import { arraySyntax, parseArray, parseSize, printArray, printSize } from "./arrays.ts";
+import {
+  arraySyntax,
+  parseArray,
+  parseRuns,
+  parseSize,
+  printArray,
+  printRuns,
+  printSize,
+  runsSyntax,
+} from "./arrays.ts";
 import { type Clauses, parseClauses } from "./clause.ts";
 import { type Cursor, describe, parseCodes } from "./cursor.ts";
 import { mixedWord, parseLaunch, printLaunch, printStep, stepClauses } from "./kernelSteps.ts";
@@ -146,6 +156,7 @@ export interface LaunchHead {
     readonly sizes: SizeDeclaration[];
     batch?: LaunchExpr;
     experts?: ExpertRows;
+    runs?: RunsDeclaration[];
   };
 }
 
@@ -270,6 +281,16 @@ export const launchDeclarations: Readonly<Record<string, LaunchSyntax>> = {
       machine?.launches?.experts === undefined ? [] : [`experts ${machine.launches.experts}`],
     parse: (c, { launches }) => {
       launches.experts = c.oneOf(expertRows, "kind of rows");
+    },
+  },
+  runs: {
+    syntax: runsSyntax,
+    print: ({ machine }) => (machine?.launches?.runs ?? []).map(printRuns),
+    parse: (c, { launches }) => {
+      const at = c.scanner.locate(c.peek().offset);
+      const runs = parseRuns(c);
+      c.locations.set(runs, at);
+      launches.runs = [...(launches.runs ?? []), runs];
     },
   },
   kernel: {

@@ -113,6 +113,21 @@ export interface SizeDeclaration {
   readonly multiple?: number;
 }
 
+/** Runs of rows whose numbers a step's operand has in device memory: where that of the problem at hand begins and how many rows it has, as variables. */
+export interface RunsDeclaration {
+  readonly first: string;
+  readonly count: string;
+  readonly step: number;
+  /** Rows of the longest, and of all. */
+  readonly most: number;
+  readonly total: number;
+  /** Rows of a page, a power of two, and the step whose operand has the numbers of the pages; absent where rows lie one behind the other. */
+  readonly pages?: number;
+  readonly table?: number;
+  /** Buffers that are stored, and have rows of the run at hand only. */
+  readonly stored?: readonly string[];
+}
+
 /** A kernel of the artefact: the program's own, or one that is launched before or behind it. */
 export interface KernelDeclaration {
   readonly role: KernelSpec["role"];
@@ -156,5 +171,7 @@ export interface MachineDeclarations {
     readonly batch?: LaunchExpr;
     /** What tells rows of experts apart; absent of others. */
     readonly experts?: ExpertRows;
+    /** Runs of rows; absent where problems have matrices of their own. */
+    readonly runs?: readonly RunsDeclaration[];
   };
 }

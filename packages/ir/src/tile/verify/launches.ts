@@ -1,7 +1,7 @@
 /** What a program of stage `machine` declares of its launch, against what its statements take. */
 import type { GroupRow } from "@tilewright/core";
 import { type Launches, launchesOf } from "../launches/kernels.ts";
-import { printArray, printSize } from "../text/arrays.ts";
+import { printArray, printRuns, printSize } from "../text/arrays.ts";
 import { printLaunch, printStep } from "../text/kernelSteps.ts";
 import { printField, printGrid, printParam } from "../text/launches.ts";
 import type { KernelDeclaration } from "../types.ts";
@@ -11,7 +11,7 @@ export const launches: Verifier = {
   name: "launches",
   code: "TW3139",
   property:
-    "kernels, their grids, workspaces, parameters, tensor maps, rows of groups, arrays, sizes, problems and what kernels beside the main one do are those that the statements take, value by value; what ptxas is told of them is free",
+    "kernels, their grids, workspaces, parameters, tensor maps, rows of groups, arrays, sizes, problems, runs of rows and what kernels beside the main one do are those that the statements take, value by value; what ptxas is told of them is free",
   from: "machine",
   waivable: true,
   *check({ program }) {
@@ -36,12 +36,16 @@ export const launches: Verifier = {
       ...one.sizes.map(printSize),
       ...(one.batch === undefined ? [] : [`batch ${printLaunch(one.batch)}`]),
       ...(one.experts === undefined ? [] : [`experts ${one.experts}`]),
+      ...(one.runs ?? []).map(printRuns),
     ];
     const [given, needed] = [facts(declared), facts(taken)];
     for (const fact of given)
       if (!needed.includes(fact))
         yield {
-          at: declared.sizes.find((size) => printSize(size) === fact) ?? declared,
+          at:
+            declared.sizes.find((size) => printSize(size) === fact) ??
+            declared.runs?.find((runs) => printRuns(runs) === fact) ??
+            declared,
           message: `${fact} is not what the problem says`,
           hint: needed.join(", ") || "remove it",
         };

@@ -11,6 +11,7 @@ import type {
   KernelStep,
   MachineDeclarations,
   Ring,
+  RunsDeclaration,
   Scratch,
   SizeDeclaration,
   Stage,
@@ -42,6 +43,7 @@ export interface Fault {
     | GroupRow
     | GroupField
     | ArrayDeclaration
+    | RunsDeclaration
     | SizeDeclaration
     | NonNullable<MachineDeclarations["launches"]>
     | string;
@@ -177,6 +179,7 @@ function pathOf(at: Fault["at"]): string {
   if (isStep(at)) return at.kind;
   if (isSite(at)) return [...at.parents, at.stmt].map(labelOf).join("/");
   if ("name" in at) return `%${at.name}`;
+  if ("first" in at) return `%${at.first}`;
   return "init" in at ? "workspace" : "fields" in at ? "row" : "memory";
 }
 
