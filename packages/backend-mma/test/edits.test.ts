@@ -1,5 +1,6 @@
 /** Edits of machine texts by hand: each is convicted by the proof with rule and line, compiles to just that with `unproven`, and is found by the emulator. */
-import { type HandEdit, handEdits } from "@tilewright/conformance";
+import { type HandEdit, handEdits, handEditsOf, must, targetOf } from "@tilewright/conformance";
+import { attentionText, readAttention } from "@tilewright/ir";
 import { mma } from "../src/index.ts";
 
 const asyncCopies: readonly HandEdit[] = [
@@ -344,4 +345,32 @@ handEdits(
   [128, 128, 256],
   "tile=128x128x128 warp=64x64 stages=2 frag=2 interleave=off",
   factors,
+);
+
+const offsets: readonly HandEdit[] = [
+  {
+    what: "a longer run than there is",
+    change: { kind: "replace", line: /runs %first/, from: /most \d+/, to: "most 20" },
+    code: "TW3139",
+    line: /runs %first/,
+    ptx: /min\.s32/,
+    emulator: null,
+  },
+  {
+    what: "D has rows of all runs",
+    change: { kind: "replace", line: /runs %first/, from: / stored\(.*\)/, to: "" },
+    code: "TW3139",
+    line: /runs %first/,
+    ptx: /./,
+    emulator: /^[DH]/,
+  },
+];
+
+const sequences = { batch: 2, queries: 17, keys: 21, headDim: 16, dtype: "bf16", offsets: "both" } as const;
+
+handEditsOf(
+  mma,
+  "attention of sequences of several lengths",
+  { from: attentionText(must(readAttention({ op: "attention", ...sequences }))), target: targetOf("sm_80") },
+  offsets,
 );
