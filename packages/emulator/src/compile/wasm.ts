@@ -115,6 +115,14 @@ export class FunctionCode {
   branch(depth: number): this {
     return this.#put(0x0c, ...leb(depth));
   }
+  /** Adds `step` to a local. */
+  advance(local: number, step: number): this {
+    return this.get(local).i32(step).i32Add().set(local);
+  }
+  /** The same, and the loop around it once more while the local is below the local `end`. */
+  advanceBelow(local: number, step: number, end: number): this {
+    return this.get(local).i32(step).i32Add().tee(local).get(end).i32Below().branchIf(0);
+  }
   /** 16 bytes; the address is on the stack. */
   load(offset = 0): this {
     return this.#put(...simd(0x00), 2, ...leb(offset));

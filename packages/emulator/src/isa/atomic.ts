@@ -168,10 +168,9 @@ function one(
     const low = `R[(${x}>>2)+${at >> 2}]`;
     const high = `R[(${x}>>2)+${(at >> 2) + 1}]`;
     const oldHigh = e.temporary();
-    const [bl, bh] = e.pair(b);
     const [cl, ch] = c === null ? ["0", "0"] : e.pair(c);
     const head = `const ${old}=${low},${oldHigh}=${high};`;
-    const next = `${low}=atomic64("${op}",${isSigned(type) ? 1 : 0},${old},${oldHigh},${bl},${bh},${cl},${ch});${high}=HI[0];`;
+    const next = `${low}=atomic64("${op}",${isSigned(type) ? 1 : 0},${old},${oldHigh},${e.pair(b)},${cl},${ch});${high}=HI[0];`;
     return head + next + e.setPair(to, old, oldHigh);
   }
   if (type === "f16" || type === "bf16" || type === "b16") {

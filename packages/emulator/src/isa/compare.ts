@@ -1,60 +1,19 @@
 /** Comparison and selection: PTX ISA 9.0, chapter 9.7.6 (and 9.7.7 for halves). */
 import type { LaneEmitter } from "../compile/emitter.ts";
 import type { Operand } from "../load/types.ts";
+import { halfTypes } from "./half.ts";
 import { bitsOf, isSigned, lane, type Row, type Table } from "./row.ts";
 
-const comparisons = [
-  "eq",
-  "ne",
-  "lt",
-  "le",
-  "gt",
-  "ge",
-  "lo",
-  "ls",
-  "hi",
-  "hs",
-  "equ",
-  "neu",
-  "ltu",
-  "leu",
-  "gtu",
-  "geu",
-  "num",
-  "nan",
-] as const;
-type Comparison = (typeof comparisons)[number];
+const moveTypes = ["b16", "b32", "b64", "u16", "u32", "u64", "s16", "s32", "s64", "f32", "f64"] as const;
+const compareTypes = [...moveTypes, ...halfTypes] as const;
 
-const operators: Readonly<Record<string, string>> = {
-  eq: "===",
-  ne: "!==",
-  lt: "<",
-  le: "<=",
-  gt: ">",
-  ge: ">=",
-  lo: "<",
-  ls: "<=",
-  hi: ">",
-  hs: ">=",
-};
-
-const compareTypes = [
-  "b16",
-  "b32",
-  "b64",
-  "u16",
-  "u32",
-  "u64",
-  "s16",
-  "s32",
-  "s64",
-  "f16",
-  "f16x2",
-  "bf16",
-  "bf16x2",
-  "f32",
-  "f64",
-] as const;
+/** JavaScript's operator on two numbers, of the forms that are false where one is NaN; `!` stands before one that is true there. */
+const operators = {
+  ...{ eq: "===", ne: "!==", lt: "<", le: "<=", gt: ">", ge: ">=", lo: "<", ls: "<=", hi: ">", hs: ">=" },
+  ...{ equ: "", neu: "!==", ltu: "!>=", leu: "!>", gtu: "!<=", geu: "!<", num: "", nan: "" },
+} as const;
+type Comparison = keyof typeof operators;
+const comparisons = Object.keys(operators) as readonly Comparison[];
 
 /** The truth of a comparison of two JavaScript numbers, as an expression. */
 function floatTest(op: Comparison, a: string, b: string): string {
@@ -62,10 +21,9 @@ function floatTest(op: Comparison, a: string, b: string): string {
   if (op === "nan") return `(${a}!==${a}||${b}!==${b})`;
   if (op === "ne") return `(${a}<${b}||${a}>${b})`;
   if (op === "equ") return `!(${a}<${b}||${a}>${b})`;
-  if (op === "neu") return `${a}!==${b}`;
-  const negated: Readonly<Record<string, string>> = { ltu: ">=", leu: ">", gtu: "<=", geu: "<" };
-  const inverse = negated[op];
-  return inverse === undefined ? `${a}${operators[op]}${b}` : `!(${a}${inverse}${b})`;
+  const operator = operators[op];
+  const inverse = /^!([<>]=?)$/.exec(operator)?.[1];
+  return inverse === undefined ? `${a}${operator}${b}` : `!(${a}${inverse}${b})`;
 }
 
 function test(e: LaneEmitter, op: Comparison, type: string, a: Operand, b: Operand, ftz: boolean): string {
@@ -179,8 +137,6 @@ const set: Row = (d) => {
     return e.setInt(to, `(${value})?${one}:0`);
   });
 };
-
-const moveTypes = ["b16", "b32", "b64", "u16", "u32", "u64", "s16", "s32", "s64", "f32", "f64"] as const;
 
 const selp: Row = (d) => {
   const type = d.type(...moveTypes);

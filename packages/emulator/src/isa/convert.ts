@@ -103,8 +103,7 @@ function integerToFloat(
   const signed = isSigned(src);
   let value: string;
   if (bitsOf(src) === 64) {
-    const [l, h] = e.pair(a);
-    value = `integer64(${l},${h},${signed ? 1 : 0},"${dst === "f64" ? "f64" : "f32"}","${rounding}")`;
+    value = `integer64(${e.pair(a)},${signed ? 1 : 0},"${dst === "f64" ? "f64" : "f32"}","${rounding}")`;
     if (dst === "f32") return e.setF32(to, finish(value, false, saturate));
   } else value = e.narrow(a, bitsOf(src), signed);
   if (dst === "f64") return e.setF64(to, saturate ? `saturate(${value})` : value);
@@ -115,31 +114,21 @@ function integerToFloat(
   return e.setInt(to, encodeHalf(dst, saturate ? `saturate(${value})` : value, rounding, false));
 }
 
+const wholes: Readonly<Record<string, string>> = { rzi: "trunc", rmi: "floor", rpi: "ceil" };
+
 function floatToInteger(e: LaneEmitter, to: Operand, value: string, dst: string, rounding: string): string {
   if (bitsOf(dst) === 64)
     return e.setPair(to, `float64ToInteger(${value},"${rounding}",${isSigned(dst) ? 1 : 0})`, "HI[0]");
   const [least, most] = ranges[dst] ?? ["0", "0"];
   // NaN becomes 0; what is beyond the range becomes its end, with or without .sat.
-  const whole =
-    rounding === "rzi"
-      ? `trunc(${value})`
-      : rounding === "rmi"
-        ? `floor(${value})`
-        : rounding === "rpi"
-          ? `ceil(${value})`
-          : `roundEven(${value})`;
+  const whole = `${wholes[rounding] ?? "roundEven"}(${value})`;
   return storeInteger(e, to, dst, `clampNumber(${whole},${least},${most})`);
 }
 
-interface FloatForm {
+interface FloatForm extends ReturnType<typeof optionsOf> {
   readonly dst: string;
   readonly src: string;
-  readonly rounding: Rounding;
   readonly integral: (typeof integerRoundings)[number] | null;
-  readonly ftz: boolean;
-  readonly saturate: boolean;
-  readonly relu: boolean;
-  readonly satfinite: boolean;
 }
 
 function floatToFloat(e: LaneEmitter, to: Operand, a: Operand, form: FloatForm): string {
@@ -167,68 +156,43 @@ function floatToFloat(e: LaneEmitter, to: Operand, a: Operand, form: FloatForm):
 
 /** Pairs of f32 to a packed type: the first operand becomes the upper half. */
 function packPair(d: Decoder, dst: string): Operation {
-  const form = optionsOf(d);
+  const { rounding, ftz, relu, satfinite } = optionsOf(d);
   d.type("f32");
   const bits = bitsOf(dst) / 2;
-  const format = dst.slice(0, -2);
   const to = d.def(0, "int");
-  const a = d.use(1, "float");
-  const b = d.use(2, "float");
-  const bytes = bits === 8;
+  const [a, b] = [d.use(1, "float"), d.use(2, "float")];
   return lane((e) => {
     const one = (operand: Operand): string => {
-      const value = readFloat(e, operand, "f32", form.ftz);
-      return encodeHalf(
-        format,
-        form.relu ? `reluHalf(${value})` : value,
-        form.rounding,
-        form.satfinite || bytes,
-      );
+      const value = readFloat(e, operand, "f32", ftz);
+      const kept = relu ? `reluHalf(${value})` : value;
+      return encodeHalf(dst.slice(0, -2), kept, rounding, satfinite || bits === 8);
     };
     return e.setInt(to, `(${one(b)})|((${one(a)})<<${bits})`);
   });
 }
 
-interface Options {
-  readonly rounding: Rounding;
-  readonly ftz: boolean;
-  readonly relu: boolean;
-  readonly satfinite: boolean;
-}
-
-function optionsOf(d: Decoder): Options {
-  return {
-    rounding: d.option(...floatRoundings) ?? "rn",
-    ftz: d.flag("ftz"),
-    relu: d.flag("relu"),
-    satfinite: d.flag("satfinite"),
-  };
-}
+const optionsOf = (d: Decoder) => ({
+  rounding: d.option(...floatRoundings) ?? "rn",
+  ftz: d.flag("ftz"),
+  saturate: d.flag("sat"),
+  relu: d.flag("relu"),
+  satfinite: d.flag("satfinite"),
+});
 
 /** f16x2 to or from two byte floats. */
 function bytePair(d: Decoder, dst: string): Operation {
-  const form = optionsOf(d);
-  if (dst === "f16x2") {
-    const src = d.type(...bytePairs);
-    const [to, a] = unary(d);
-    const format = src.slice(0, -2);
-    return lane((e) => {
-      const one = (shift: number): string => {
-        const value = `decodeFloat("${format}",(${e.int(a)}>>>${shift})&255)`;
-        return `toF16(${form.relu ? `reluHalf(${value})` : value})`;
-      };
-      return e.setInt(to, `(${one(0)})|((${one(8)})<<16)`);
-    });
-  }
-  d.type("f16x2");
-  const format = dst.slice(0, -2);
+  const { rounding, relu } = optionsOf(d);
+  const toHalves = dst === "f16x2";
+  const format = (toHalves ? d.type(...bytePairs) : dst).slice(0, -2);
+  if (!toHalves) d.type("f16x2");
   const [to, a] = unary(d);
+  const kept = (value: string): string => (relu ? `reluHalf(${value})` : value);
   return lane((e) => {
-    const one = (part: string): string => {
-      const value = `fromF16(${e.int(a)}${part})`;
-      return encodeHalf(format, form.relu ? `reluHalf(${value})` : value, form.rounding, true);
-    };
-    return e.setInt(to, `(${one("&65535")})|((${one(">>>16")})<<8)`);
+    const one = (shift: number): string =>
+      toHalves
+        ? `toF16(${kept(`decodeFloat("${format}",(${e.int(a)}>>>${shift})&255)`)})`
+        : encodeHalf(format, kept(`fromF16((${e.int(a)}>>>${2 * shift})&65535)`), rounding, true);
+    return e.setInt(to, `(${one(0)})|((${one(8)})<<${toHalves ? 16 : 8})`);
   });
 }
 
@@ -275,11 +239,8 @@ const cvt: Row = (d) => {
       );
     });
   }
-  const rounding = d.option(...floatRoundings) ?? "rn";
-  const ftz = d.flag("ftz");
-  const saturate = d.flag("sat");
-  const relu = d.flag("relu");
-  const satfinite = d.flag("satfinite");
+  const options = optionsOf(d);
+  const { rounding, ftz, saturate } = options;
   take();
   take();
   const floatIn = !isInteger(src);
@@ -296,9 +257,7 @@ const cvt: Row = (d) => {
     if (integral === null) return d.refuse("a conversion to an integer needs .rni, .rzi, .rmi or .rpi");
     return lane((e) => floatToInteger(e, to, readFloat(e, a, src, ftz), dst, integral));
   }
-  return lane((e) =>
-    floatToFloat(e, to, a, { dst, src, rounding, integral, ftz, saturate, relu, satfinite }),
-  );
+  return lane((e) => floatToFloat(e, to, a, { ...options, dst, src, integral }));
 };
 
 /** cvt.pack.sat: two 32-bit integers to two of 16 bits, or to two narrower ones below the low bits of c. */

@@ -76,10 +76,9 @@ function extended(d: Decoder, op: "+" | "-", carryIn: boolean): Operation {
     const cin = flag === null ? "0" : e.int(flag);
     const setOut = out === null ? "" : e.setInt(out, "HI[1]");
     if (bitsOf(type) === 64) {
-      const [al, ah] = e.pair(a);
-      const [bl, bh] = e.pair(b);
       return (
-        e.setPair(to, `${op === "+" ? "addc64" : "subc64"}(${al},${ah},${bl},${bh},${cin})`, "HI[0]") + setOut
+        e.setPair(to, `${op === "+" ? "addc64" : "subc64"}(${e.pair(a)},${e.pair(b)},${cin})`, "HI[0]") +
+        setOut
       );
     }
     return e.setInt(to, `${op === "+" ? "addc32" : "subc32"}(${e.int(a)},${e.int(b)},${cin})`) + setOut;
@@ -107,10 +106,8 @@ function multiply(
     if (part === "hi") return { low: high, high: "0" };
     return { low: `imul(${x},${y})`, high };
   }
-  const [al, ah] = e.pair(a);
-  const [bl, bh] = e.pair(b);
   const name = part === "lo" ? "mulLow64" : signed ? "mulHighS64" : "mulHighU64";
-  return { low: `${name}(${al},${ah},${bl},${bh})`, high: "HI[0]" };
+  return { low: `${name}(${e.pair(a)},${e.pair(b)})`, high: "HI[0]" };
 }
 
 const mul: Row = (d) => {
@@ -126,7 +123,8 @@ const mul: Row = (d) => {
   });
 };
 
-const mad: Row = (d) => {
+/** mad and madc, which adds the lane's carry. */
+function multiplyAdd(d: Decoder, carryIn: boolean): Operation {
   const part = d.choice("lo", "hi", "wide");
   const saturate = d.flag("sat");
   const carryOut = d.flag("cc");
@@ -134,66 +132,21 @@ const mad: Row = (d) => {
   const bits = bitsOf(type);
   const signed = isSigned(type);
   const [to, a, b, c] = ternary(d);
-  return finishMad(d, { part, bits, signed, saturate, to, a, b, c, carryIn: false, carryOut });
-};
-
-const madc: Row = (d) => {
-  const part = d.choice("lo", "hi");
-  const carryOut = d.flag("cc");
-  const type = d.type("u32", "s32", "u64", "s64");
-  const [to, a, b, c] = ternary(d);
-  return finishMad(d, {
-    part,
-    bits: bitsOf(type),
-    signed: isSigned(type),
-    saturate: false,
-    to,
-    a,
-    b,
-    c,
-    carryIn: true,
-    carryOut,
-  });
-};
-
-interface MadForm {
-  readonly part: "lo" | "hi" | "wide";
-  readonly bits: number;
-  readonly signed: boolean;
-  readonly saturate: boolean;
-  readonly to: Operand;
-  readonly a: Operand;
-  readonly b: Operand;
-  readonly c: Operand;
-  readonly carryIn: boolean;
-  readonly carryOut: boolean;
-}
-
-function finishMad(d: Decoder, form: MadForm): Operation {
-  const { part, bits, signed, saturate, to, a, b, c, carryIn, carryOut } = form;
   const result = part === "wide" ? bits * 2 : bits;
   const flag = carryIn ? d.use(-1, "int") : null;
   const out = carryOut ? d.def(-1, "int") : null;
   return lane((e) => {
     const { low, high } = multiply(e, part, bits, signed, a, b);
     if (saturate) return e.setInt(to, saturated(`${low}+${e.int(c)}`));
+    const carried = flag !== null || out !== null;
+    const cin = flag === null ? "0" : e.int(flag);
+    const setOut = out === null ? "" : e.setInt(out, "HI[1]");
     if (result === 64) {
-      const [cl, ch] = e.pair(c);
-      const x = e.temporary();
-      const y = e.temporary();
-      const head = `const ${x}=${low},${y}=${high};`;
-      if (flag === null && out === null) return head + e.setPair(to, `add64(${x},${y},${cl},${ch})`, "HI[0]");
-      const cin = flag === null ? "0" : e.int(flag);
-      return (
-        head +
-        e.setPair(to, `addc64(${x},${y},${cl},${ch},${cin})`, "HI[0]") +
-        (out === null ? "" : e.setInt(out, "HI[1]"))
-      );
+      const [x, y] = [e.temporary(), e.temporary()];
+      const sum = carried ? `addc64(${x},${y},${e.pair(c)},${cin})` : `add64(${x},${y},${e.pair(c)})`;
+      return `const ${x}=${low},${y}=${high};${e.setPair(to, sum, "HI[0]")}${setOut}`;
     }
-    if (flag !== null || out !== null) {
-      const cin = flag === null ? "0" : e.int(flag);
-      return e.setInt(to, `addc32(${low},${e.int(c)},${cin})`) + (out === null ? "" : e.setInt(out, "HI[1]"));
-    }
+    if (carried) return e.setInt(to, `addc32(${low},${e.int(c)},${cin})`) + setOut;
     return e.setNarrow(to, result, `${low}+${e.narrow(c, result, signed)}`);
   });
 }
@@ -267,17 +220,13 @@ export function minMaxInteger(d: Decoder, op: "min" | "max"): Operation {
 }
 
 /** Division by zero gives all ones, and the dividend as remainder: the values the hardware's sequence leaves. */
-const divide: Row = (d) => {
-  const type = d.type(...integers);
-  const name = isSigned(type) ? "divS" : "divU";
-  return emitBinary(d, { narrow: (x, y) => `${name}32(${x},${y})`, wide: call64(`${name}64`) }, type);
-};
-
-const remainder: Row = (d) => {
-  const type = d.type(...integers);
-  const name = isSigned(type) ? "remS" : "remU";
-  return emitBinary(d, { narrow: (x, y) => `${name}32(${x},${y})`, wide: call64(`${name}64`) }, type);
-};
+const divided =
+  (op: "div" | "rem"): Row =>
+  (d) => {
+    const type = d.type(...integers);
+    const name = `${op}${isSigned(type) ? "S" : "U"}`;
+    return emitBinary(d, { narrow: (x, y) => `${name}32(${x},${y})`, wide: call64(`${name}64`) }, type);
+  };
 
 const sad: Row = (d) => {
   const type = d.type(...integers);
@@ -293,10 +242,9 @@ const sad: Row = (d) => {
       );
     const x = e.pair(a);
     const y = e.pair(b);
-    const [cl, ch] = e.pair(c);
     const low = e.temporary();
     const high = e.temporary();
-    return `const ${low}=${signed ? "distanceS64" : "distanceU64"}(${x},${y}),${high}=HI[0];${e.setPair(to, `add64(${low},${high},${cl},${ch})`, "HI[0]")}`;
+    return `const ${low}=${signed ? "distanceS64" : "distanceU64"}(${x},${y}),${high}=HI[0];${e.setPair(to, `add64(${low},${high},${e.pair(c)})`, "HI[0]")}`;
   });
 };
 
@@ -365,13 +313,13 @@ export const integerTable: Table = {
   ),
   addc: (d) => extended(d, "+", true),
   subc: (d) => extended(d, "-", true),
-  mad,
-  madc,
+  mad: (d) => multiplyAdd(d, false),
+  madc: (d) => multiplyAdd(d, true),
   mul,
   mul24: (d) => mul24(d, false),
   mad24: (d) => mul24(d, true),
-  div: divide,
-  rem: remainder,
+  div: divided("div"),
+  rem: divided("rem"),
   sad,
   dp4a: (d) => dotProduct(d, false),
   dp2a: (d) => dotProduct(d, true),

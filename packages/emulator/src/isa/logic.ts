@@ -196,8 +196,7 @@ const bfe: Row = (d) => {
     const at = `${e.int(start)}&255`;
     const len = `${e.int(length)}&255`;
     if (bitsOf(type) === 32) return e.setInt(to, `${signed ? "bfeS32" : "bfeU32"}(${e.int(a)},${at},${len})`);
-    const [l, h] = e.pair(a);
-    return e.setPair(to, `${signed ? "bfeS64" : "bfeU64"}(${l},${h},${at},${len})`, "HI[0]");
+    return e.setPair(to, `${signed ? "bfeS64" : "bfeU64"}(${e.pair(a)},${at},${len})`, "HI[0]");
   });
 };
 

@@ -3,8 +3,8 @@
  * 9.7.14.5.16. The ISA shows the fragments as figures; the layouts here are those of CuTe's copy traits for sm_100.
  */
 import type { Operation } from "../load/types.ts";
-import { aligned, checkWritten, laneZero, markWritten, registersIn } from "./aligned.ts";
-import { type MoveForm, rowBytes, rowOffsets } from "./matrix-rows.ts";
+import { registersIn } from "./aligned.ts";
+import { type MoveForm, moveRows, rowBytes } from "./matrix-rows.ts";
 import type { Decoder } from "./row.ts";
 
 /** How 16 elements lie in a row of 16 bytes: `bits` each, packed from its start, the rest padding. */
@@ -39,26 +39,14 @@ export function loadNarrow(d: Decoder): Operation {
     generic: space === null,
     usedBytes: (bits * rowBytes) / 8,
   };
-  const offsets = new Int32Array(32);
-  const addresses = new Int32Array(32);
-  return aligned(() => (by, mask) => {
-    const { machine, warp } = by;
-    rowOffsets(by, mask, form, 0, offsets, addresses);
-    const { words, bytes } = machine.arena;
-    registers.forEach((register, j) => {
-      const base = laneZero(warp, register);
-      for (let lane = 0; lane < 32; lane++) {
-        const [g, t] = [lane >> 2, lane & 3];
-        let word = 0;
-        for (let b = 0; b < 4; b++) {
-          const row = offsets[tall ? 16 * (j >> 1) + 4 * t + b : 8 * j + g] as number;
-          const k = tall ? g + 8 * (j & 1) : 4 * t + b;
-          if (row >= 0) word |= elementAt(bytes, row, k, bits) << (8 * b);
-        }
-        words[base + lane] = word;
-      }
-    });
-    markWritten(machine, warp, registers);
+  return moveRows(form, 0, ({ bytes }, rows, j, g, t) => {
+    let word = 0;
+    for (let b = 0; b < 4; b++) {
+      const row = rows[tall ? 16 * (j >> 1) + 4 * t + b : 8 * j + g] as number;
+      const k = tall ? g + 8 * (j & 1) : 4 * t + b;
+      if (row >= 0) word |= elementAt(bytes, row, k, bits) << (8 * b);
+    }
+    return word;
   });
 }
 
@@ -80,22 +68,11 @@ export function storeNarrow(d: Decoder): Operation {
     generic: space === null,
     usedBytes: rowBytes,
   };
-  const offsets = new Int32Array(32);
-  const addresses = new Int32Array(32);
-  return aligned(() => (by, mask) => {
-    checkWritten(by, form.registers);
-    rowOffsets(by, mask, form, 1, offsets, addresses);
-    const { words, bytes } = by.machine.arena;
-    form.registers.forEach((register, j) => {
-      const base = laneZero(by.warp, register);
-      for (let lane = 0; lane < 32; lane++) {
-        const [g, t] = [lane >> 2, lane & 3];
-        const word = words[base + lane] as number;
-        for (let b = 0; b < 4; b++) {
-          const row = offsets[8 * j + 2 * t + (b & 1)] as number;
-          if (row >= 0) bytes[row + g + 8 * (b >> 1)] = word >>> (8 * b);
-        }
-      }
-    });
+  return moveRows(form, 1, ({ bytes }, rows, j, g, t, word) => {
+    for (let b = 0; b < 4; b++) {
+      const row = rows[8 * j + 2 * t + (b & 1)] as number;
+      if (row >= 0) bytes[row + g + 8 * (b >> 1)] = word >>> (8 * b);
+    }
+    return word;
   });
 }

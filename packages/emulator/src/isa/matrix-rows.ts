@@ -1,8 +1,9 @@
 /** Rows of matrices in shared memory, as ldmatrix and stmatrix address them: lane r gives row r. */
 
-import type { Operand, Register } from "../load/types.ts";
+import type { Operand, Operation, Register } from "../load/types.ts";
 import type { Execution } from "../machine/state.ts";
-import { sharedTag } from "../memory/arena.ts";
+import { type Arena, sharedTag } from "../memory/arena.ts";
+import { aligned, checkWritten, laneZero, markWritten } from "./aligned.ts";
 
 /** Bytes of a matrix row: eight elements of 16 bits. */
 export const rowBytes = 16;
@@ -21,7 +22,7 @@ export interface MoveForm {
  * Arena offsets of the rows, row r of matrix j at 8j + r: lane 8j + r gives its address. Each is checked as a shared access of
  * 16 bytes, of which `usedBytes` have to be written; -1 for lanes that do not take part.
  */
-export function rowOffsets(
+function rowOffsets(
   by: Execution,
   mask: number,
   form: MoveForm,
@@ -62,4 +63,25 @@ export function rowOffsets(
   }
   machine.countBanks(warp, instruction, addresses, rowBytes);
   machine.countTraffic("shared", mode === 0 ? rows * rowBytes : 0, mode === 0 ? 0 : rows * rowBytes);
+}
+
+/** Lane's word of register j, with g = lane >> 2 and t = lane & 3; `rows` are the arena offsets of the rows. What it returns is the register's new word. */
+type MoveWord = (arena: Arena, rows: Int32Array, j: number, g: number, t: number, word: number) => number;
+
+/** A load (mode 0) or store of all matrices, word by word. */
+export function moveRows(form: MoveForm, mode: 0 | 1, move: MoveWord): Operation {
+  const [offsets, addresses] = [new Int32Array(32), new Int32Array(32)];
+  const { registers } = form;
+  return aligned(({ arena }) => (by, mask) => {
+    if (mode === 1) checkWritten(by, registers);
+    rowOffsets(by, mask, form, mode, offsets, addresses);
+    registers.forEach((register, j) => {
+      const base = laneZero(by.warp, register);
+      for (let lane = 0; lane < 32; lane++) {
+        const word = arena.words[base + lane] as number;
+        arena.words[base + lane] = move(arena, offsets, j, lane >> 2, lane & 3, word);
+      }
+    });
+    if (mode === 0) markWritten(by.machine, by.warp, registers);
+  });
 }

@@ -1,7 +1,7 @@
 /** Moves of 8x8 matrices of 16-bit elements: ldmatrix, stmatrix, movmatrix. PTX ISA 9.0, chapters 9.7.14.5.15 to 9.7.14.5.17. */
 import { aligned, checkWritten, laneZero, markWritten, registersIn } from "./aligned.ts";
 import { loadNarrow, storeNarrow } from "./matrix-narrow.ts";
-import { type MoveForm, rowBytes, rowOffsets } from "./matrix-rows.ts";
+import { type MoveForm, moveRows, rowBytes } from "./matrix-rows.ts";
 import type { Decoder, Row, Table } from "./row.ts";
 
 function decodeMove(d: Decoder, load: boolean): MoveForm {
@@ -30,29 +30,15 @@ const ldmatrix: Row = (d) => {
     return loadNarrow(d);
   }
   const form = decodeMove(d, true);
-  const offsets = new Int32Array(32);
-  const addresses = new Int32Array(32);
-  return aligned(() => (by, mask) => {
-    const { machine, warp } = by;
-    rowOffsets(by, mask, form, 0, offsets, addresses);
-    const { words, halves } = machine.arena;
-    form.registers.forEach((register, j) => {
-      const base = laneZero(warp, register);
-      for (let lane = 0; lane < 32; lane++) {
-        const [g, t] = [lane >> 2, lane & 3];
-        if (form.transposed) {
-          const first = offsets[8 * j + 2 * t] as number;
-          const second = offsets[8 * j + 2 * t + 1] as number;
-          const low = first < 0 ? 0 : (halves[(first >> 1) + g] as number);
-          const high = second < 0 ? 0 : (halves[(second >> 1) + g] as number);
-          words[base + lane] = low | (high << 16);
-        } else {
-          const row = offsets[8 * j + g] as number;
-          words[base + lane] = row < 0 ? 0 : (words[(row >> 2) + t] as number);
-        }
-      }
-    });
-    markWritten(machine, warp, form.registers);
+  return moveRows(form, 0, ({ words, halves }, rows, j, g, t) => {
+    if (!form.transposed) {
+      const row = rows[8 * j + g] as number;
+      return row < 0 ? 0 : (words[(row >> 2) + t] as number);
+    }
+    const first = rows[8 * j + 2 * t] as number;
+    const second = rows[8 * j + 2 * t + 1] as number;
+    const low = first < 0 ? 0 : (halves[(first >> 1) + g] as number);
+    return low | ((second < 0 ? 0 : (halves[(second >> 1) + g] as number)) << 16);
   });
 };
 
@@ -62,28 +48,17 @@ const stmatrix: Row = (d) => {
     return storeNarrow(d);
   }
   const form = decodeMove(d, false);
-  const offsets = new Int32Array(32);
-  const addresses = new Int32Array(32);
-  return aligned(() => (by, mask) => {
-    checkWritten(by, form.registers);
-    rowOffsets(by, mask, form, 1, offsets, addresses);
-    const { words, halves } = by.machine.arena;
-    form.registers.forEach((register, j) => {
-      const base = laneZero(by.warp, register);
-      for (let lane = 0; lane < 32; lane++) {
-        const [g, t] = [lane >> 2, lane & 3];
-        const word = words[base + lane] as number;
-        if (form.transposed) {
-          const first = offsets[8 * j + 2 * t] as number;
-          const second = offsets[8 * j + 2 * t + 1] as number;
-          if (first >= 0) halves[(first >> 1) + g] = word & 0xffff;
-          if (second >= 0) halves[(second >> 1) + g] = word >>> 16;
-        } else {
-          const row = offsets[8 * j + g] as number;
-          if (row >= 0) words[(row >> 2) + t] = word;
-        }
-      }
-    });
+  return moveRows(form, 1, ({ words, halves }, rows, j, g, t, word) => {
+    if (form.transposed) {
+      const first = rows[8 * j + 2 * t] as number;
+      const second = rows[8 * j + 2 * t + 1] as number;
+      if (first >= 0) halves[(first >> 1) + g] = word & 0xffff;
+      if (second >= 0) halves[(second >> 1) + g] = word >>> 16;
+    } else {
+      const row = rows[8 * j + g] as number;
+      if (row >= 0) words[(row >> 2) + t] = word;
+    }
+    return word;
   });
 };
 

@@ -202,13 +202,7 @@ export function floatStep(
     f.shuffleWords(0, 1, 4, 5).store(apart * s);
   }
   f.end();
-  f.get(column)
-    .i32(4 * columnsAtOnce)
-    .i32Add()
-    .tee(column)
-    .get(p.row)
-    .i32Below()
-    .branchIf(0);
+  f.advanceBelow(column, 4 * columnsAtOnce, p.row);
   f.end();
   f.get(p.a).get(p.aRow).i32Add().set(p.a);
   f.get(p.aExponents).get(p.aRow).i32(1).i32ShiftRight().i32Add().set(p.aExponents);
@@ -293,13 +287,7 @@ export function integerStep(k: number, saturate: boolean): FunctionCode {
     } else f.get(sum);
     f.store(16 * s);
   });
-  f.get(column)
-    .i32(4 * columnsAtOnce)
-    .i32Add()
-    .tee(column)
-    .get(p.row)
-    .i32Below()
-    .branchIf(0);
+  f.advanceBelow(column, 4 * columnsAtOnce, p.row);
   f.end();
   f.get(p.a).get(p.aRow).i32Add().set(p.a);
   f.get(p.c).get(p.row).i32Add().tee(p.c).get(p.end).i32Below().branchIf(0);

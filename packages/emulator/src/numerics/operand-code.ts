@@ -36,17 +36,8 @@ export function exponentCode(): FunctionCode {
     f.get(x).wordSplat(0x7fffffff).op("v128.and").wordSplat(0).op("i32x4.eq").op("v128.bitselect");
   }
   f.op("i16x8.narrow_s").store();
-  f.get(to)
-    .i32(2 * exponentsAtOnce)
-    .i32Add()
-    .set(to);
-  f.get(from)
-    .i32(4 * exponentsAtOnce)
-    .i32Add()
-    .tee(from)
-    .get(end)
-    .i32Below()
-    .branchIf(0);
+  f.advance(to, 2 * exponentsAtOnce);
+  f.advanceBelow(from, 4 * exponentsAtOnce, end);
   return f.end();
 }
 
@@ -82,17 +73,8 @@ export function decodeCode(kind: "f16" | "bf16"): FunctionCode {
     }
     f.store(16 * half);
   });
-  f.get(to)
-    .i32(4 * decodedAtOnce)
-    .i32Add()
-    .set(to);
-  f.get(from)
-    .i32(2 * decodedAtOnce)
-    .i32Add()
-    .tee(from)
-    .get(end)
-    .i32Below()
-    .branchIf(0);
+  f.advance(to, 4 * decodedAtOnce);
+  f.advanceBelow(from, 2 * decodedAtOnce, end);
   return f.end();
 }
 
@@ -137,13 +119,10 @@ export function transposeCode(k: number, permuted: boolean): FunctionCode {
     }
   }
   f.get(target).get(row).i32(2).i32ShiftLeft().i32Add().set(target);
-  f.get(from).i32(16).i32Add().tee(from).get(stop).i32Below().branchIf(0);
+  f.advanceBelow(from, 16, stop);
   f.end();
-  f.get(from)
-    .i32(7 * rowBytes)
-    .i32Add()
-    .set(from);
-  f.get(to).i32(32).i32Add().set(to);
+  f.advance(from, 7 * rowBytes);
+  f.advance(to, 32);
   f.get(from).get(end).i32Below().branchIf(0);
   return f.end();
 }
