@@ -178,15 +178,8 @@ class Checker {
     const own: Symbols = new Map();
     const registers = new RegisterScope();
     for (const param of [...fn.returns, ...fn.params]) {
-      if (param.space === "reg") {
-        registers.declare({
-          kind: "registers",
-          type: param.type,
-          vector: 1,
-          names: [{ name: param.name, count: null }],
-          location: null,
-        });
-      } else this.define(own, param.name, { what: "param", align: paramAlign(param) }, fn.location);
+      if (param.space === "reg") registers.declareParam(param);
+      else this.define(own, param.name, { what: "param", align: paramAlign(param) }, fn.location);
     }
     for (const [name, info] of own) symbols.set(name, info);
     this.checkBody(fn.body, symbols, registers, fn.name);

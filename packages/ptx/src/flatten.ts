@@ -35,15 +35,7 @@ export function flattenFunction(fn: PtxFunction): FlatFunction {
   for (const param of [...fn.returns, ...fn.params]) {
     names.set(param.name, param.name);
     flattener.taken.add(param.name);
-    if (param.space === "reg") {
-      registers.declare({
-        kind: "registers",
-        type: param.type,
-        vector: 1,
-        names: [{ name: param.name, count: null }],
-        location: null,
-      });
-    }
+    if (param.space === "reg") registers.declareParam(param);
   }
   flattener.body(fn.body ?? [], { registers, names, unique: new Map(), outer: null });
   return {

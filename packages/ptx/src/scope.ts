@@ -28,6 +28,11 @@ export class RegisterScope {
     return duplicate;
   }
 
+  /** Declare a parameter that is a register. */
+  declareParam({ name, type }: Pick<RegisterOperand, "name" | "type">): void {
+    this.names.set(name, { kind: "register", name, type });
+  }
+
   /** The register of that name in force here, or null. Equal names of one scope give the same object. */
   find(name: string): RegisterOperand | null {
     for (let scope: RegisterScope | null = this; scope !== null; scope = scope.outer) {
