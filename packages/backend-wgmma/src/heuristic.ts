@@ -64,7 +64,7 @@ export function* rankSchedules(problem: Problem, target: Target, machine: Machin
       const key = `${form.tile} ${form.groups} ${form.pingPong} ${form.swapAB} ${tileK} ${ahead}`;
       let known = bounds.get(key);
       if (known === undefined) {
-        const s = read({ form, tileK, split: 1, spread: { ...plainSpread(way), ahead } });
+        const s = read({ form, tileK, split: 1, spread: { ...plainSpread(way, problem), ahead } });
         const of = s === null ? () => 0 : boundOf(kernelOf(problem, s, target, s.room));
         known = { of, alone: s?.room.residents === 1 };
         bounds.set(key, known);

@@ -144,8 +144,9 @@ const persistent: Spread = {
 
 const single: Spread = { ...persistent, sched: "tiles" };
 
-/** The spread of one block a tile, or of persistent CTAs where the way allows it. */
-export const plainSpread = ({ copy }: Schedule): Spread => (copy === "direct" ? single : persistent);
+/** The spread of one block a tile, or of persistent CTAs where the way allows it: none go through a list of groups without tensor maps. */
+export const plainSpread = ({ copy }: Schedule, { batch }: Problem): Spread =>
+  copy === "direct" || (copy === "cp.async" && batch.kind === "grouped") ? single : persistent;
 
 /** Blocks of a cluster share what both would bring: what counts where L2 is slow. */
 const clusters: readonly Spread[] = [
@@ -318,11 +319,8 @@ export function attemptsBy(way: Schedule, problem: Problem, target: Target): Att
     read({ form: { tile, groups, pingPong, swapAB }, tileK, spread }) {
       const { sched, cluster, tail, split, reduction, direct, ahead } = spread;
       // Threads that load elements themselves share tiles of 32 rows and columns evenly; of others they load narrower vectors.
-      if (
-        defaults.copy === "direct" &&
-        (sched !== "tiles" || tile.some((size) => size > 32 && size % 32 !== 0))
-      )
-        return null;
+      if (defaults.copy === "direct" && tile.some((size) => size > 32 && size % 32 !== 0)) return null;
+      if (sched !== "tiles" && plainSpread(way, problem) === single) return null;
       if (!bulk && (ahead || cluster[0] * cluster[1] > 1)) return null;
       const epi = direct ? "direct" : defaults.epi;
       const s: WgmmaSchedule = {

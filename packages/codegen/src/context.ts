@@ -58,8 +58,9 @@ export class Context {
   sizes: ReadonlyMap<string, Range>;
   /** Problems of a strided batch; null of others. */
   readonly problems: LaunchExpr | null;
-  /** What divides the rows of every expert. */
+  /** What divides the rows of every expert, and the most that there may be. */
   readonly divisor: number;
+  readonly mostRows: number;
   /** What tells rows of experts apart; null of others. */
   readonly experts: ExpertRows | null;
   readonly runs: readonly RunsDeclaration[];
@@ -162,7 +163,9 @@ export class Context {
     this.kernel = kernel;
     this.#params = new Set(kernel.params.map(({ name }) => name));
     this.arrays = new Map(kernel.arrays.map((array) => [array.name, array]));
-    this.divisor = sizes.find(({ name }) => name === "m")?.multiple ?? 1;
+    const rows = sizes.find(({ name }) => name === "m");
+    this.divisor = rows?.multiple ?? 1;
+    this.mostRows = rows?.most ?? 0;
     this.sizes = new Map(sizes.map(({ name, least, most }) => [name, [least, most]]));
     this.problems = batch ?? null;
     this.experts = experts ?? null;

@@ -3,7 +3,7 @@
  * int32 there say which rows it has, and all else follows from its number.
  */
 import { type ExpertRows, packedSize } from "@tilewright/core";
-import { bufferOf, GROUP_TABLE } from "@tilewright/ir";
+import { GROUP_TABLE } from "@tilewright/ir";
 import { type AddressOperand, addr, imm, special } from "@tilewright/ptx";
 import type { Code, Pred, Reg } from "./code.ts";
 import type { Context, ExpertPlace } from "./context.ts";
@@ -49,8 +49,7 @@ function rowsOfExpert(ctx: Context, rows: ExpertRows): ExpertPlace {
   if (ctx.expert !== null) return ctx.expert;
   const group = groupNumber(ctx);
   const { entry } = ctx;
-  const [most] = bufferOf(ctx.program, "D").shape;
-  const multiple = ctx.divisor;
+  const { divisor: multiple, mostRows: most } = ctx;
   const place = ctx.invariant("rows of the group", (code) => {
     const [base, offset] = [entry.reg("u64", "grow"), entry.reg("u64", "w")];
     code.emit(null, "ld.param.u64", base, ctx.param(GROUP_TABLE));

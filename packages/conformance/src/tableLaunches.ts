@@ -85,9 +85,9 @@ export function addExperts(table: Table): void {
       { ...counts, ...b("col"), gather: 90, scatter: 170, ...weighted },
     );
     table.add(
-      "experts, offsets, multiples of 64, rows of D by an index",
-      { m: 192, n: 48, k: 64 },
-      { ...offsets, ...b("col"), scatter: 200, symbolic: { m: { multiple: 64 } } },
+      "experts, offsets, multiples of 32, rows of A and D by indices",
+      { m: 96, n: 24, k: 32 },
+      { ...offsets, ...b("col"), gather: 40, scatter: 130, symbolic: { m: { multiple: 32 } } },
     );
   }
   // Sums that are integers are no factors of each other, and gated products have no factors of blocks.

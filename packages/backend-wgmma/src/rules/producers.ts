@@ -1,5 +1,5 @@
 /** What a producer has to be for what it is asked to do. */
-import { type Problem, sizeOf } from "@tilewright/core";
+import { expertRowsOf, type Problem, sizeOf } from "@tilewright/core";
 import { asyncPolicyFault, asyncWidthFault } from "@tilewright/ir";
 import { widensA } from "../instructions.ts";
 import { isKMajor, needsKMajor, SWIZZLE_BYTES, tailColumns } from "../nest.ts";
@@ -31,7 +31,7 @@ export const copiesAsync = (problem: Problem): boolean =>
   asyncWidthFault(problem) === null &&
   (isKMajor(problem) || !needsKMajor(problem)) &&
   !launchGivesRows(problem) &&
-  problem.batch.kind !== "grouped";
+  (problem.batch.kind !== "grouped" || expertRowsOf(problem) !== null);
 
 /** Whether lengths of rows come with the launch. */
 const launchGivesRows = ({ symbolic }: Problem): boolean =>
@@ -88,10 +88,10 @@ export const producerRules: readonly Rule[] = [
           message: `${s.regs.producer} registers for a producer whose threads copy; their addresses need ${COPY_REGISTERS}`,
           hint: `nearest legal: regs=${COPY_REGISTERS}/${Math.min(s.regs.math, COPY_MATH_REGISTERS)}`,
         });
-      if (problem.batch.kind === "grouped")
+      if (problem.batch.kind === "grouped" && (expertRowsOf(problem) === null || s.persistent))
         found.push({
           message: "a producer goes through the list of groups with tensor maps, and cp.async has none",
-          hint: "nearest legal: copy=direct",
+          hint: expertRowsOf(problem) === null ? "nearest legal: copy=direct" : "nearest legal: sched=tiles",
         });
       if (s.counted)
         found.push({

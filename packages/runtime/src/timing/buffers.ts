@@ -68,6 +68,11 @@ export function unmeasurable(problem: Problem): readonly Diagnostic[] {
   problem.epilogue.forEach((step, index) => {
     if (step.kind === "reduce")
       refuse(`problem.epilogue[${index}]`, "a reduction needs its target zeroed before each launch");
+    if (step.kind === "scatter")
+      refuse(
+        `problem.epilogue[${index}]`,
+        "an index leaves rows of D as they are, and each is to be checked",
+      );
   });
   return found;
 }

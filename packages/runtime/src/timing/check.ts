@@ -26,6 +26,7 @@ import {
   readElement,
   referenceGemm,
   roundTo,
+  rowIndexOf,
   scaleMatrix,
   scaleOffset,
   sizeOf,
@@ -266,7 +267,12 @@ function latticeInputs(
         return step satisfies never;
     }
   });
-  const a = gather("a", problem.a, start("a"), rows, all);
+  const index = rowIndexOf(problem, "a");
+  const place = (row: number): number =>
+    index === null
+      ? row
+      : buffers.valueOf(problem, `epilogue${index.step}`, start(`epilogue${index.step}`) + row);
+  const a = gather("a", problem.a, start("a"), rows.map(place), all);
   const ofB = columnsOfB(problem, columns);
   const b = gather("b", problem.b, start("b"), all, ofB);
   /** Elements times their factors: element (at[i], k) stands at i * step[0] + k * step[1]. */

@@ -2,6 +2,7 @@
 import { elementSources, isElementStmt } from "../elements.ts";
 import { evaluateExpr } from "../expr.ts";
 import { counterexample, describeEnv, isDead, narrow, rangeOf } from "../ranges.ts";
+import { namesRows } from "../runs.ts";
 import { operandViews } from "../scaleTiles.ts";
 import { type Buffer, type Cond, type Expr, reached, type Stmt, type View } from "../types.ts";
 import { viewsOf } from "./names.ts";
@@ -39,7 +40,9 @@ export const bounds: Verifier = {
         const buffer = bufferAt(subject, view.buffer);
         for (const axis of [0, 1] as const) {
           if (mayLeave(site.stmt, buffer, axis)) continue;
-          const [size, extent] = [buffer.shape[axis], view.extent[axis]];
+          const own = axis === 0 && buffer.paged !== undefined && namesRows(subject.program, buffer.paged);
+          const size = own ? subject.program.problem.m : buffer.shape[axis];
+          const extent = view.extent[axis];
           yield* inside(site, view.origin[axis], 0, size - extent, (value) => ({
             message: `${axes[axis]} ${value} to ${Number(value) + extent - 1} of %${buffer.name}, which has ${size}`,
             hint:
