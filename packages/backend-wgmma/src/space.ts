@@ -249,10 +249,11 @@ export function waysOf(problem: Problem): readonly Schedule[] {
   const inBulk = (name: "A" | "B" | "D"): boolean => tensorAccessFault(problem, name) === null;
   const lie = isKMajor(problem) || !needsKMajor(problem);
   const stores = inBulk("D") ? [{}, { epi: "direct" }] : [{ epi: "direct" }];
+  const byThreads = stores.filter(({ epi }) => epi === "direct" || problem.batch.kind !== "grouped");
   if (problem.weights !== undefined) return stores;
   return [
     ...(inBulk("A") && inBulk("B") && lie ? stores : []),
-    ...(copiesAsync(problem) ? stores.map((store) => ({ ...store, copy: "cp.async" })) : []),
+    ...(copiesAsync(problem) ? byThreads.map((store) => ({ ...store, copy: "cp.async" })) : []),
     { copy: "direct", epi: "direct" },
   ];
 }

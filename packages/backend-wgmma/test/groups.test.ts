@@ -103,3 +103,29 @@ test.each([
   const grid = kernel && evaluateLaunchExpr(kernel.launch.grid[0], { m: 8192, numSms: 132, batch: 32 });
   expect(grid).toEqual({ ok: true, value: blocks });
 });
+
+test.each([
+  ["tile=128x64x64 copy=cp.async sched=tiles", ["TW2309"]],
+  ["tile=256x64x64 copy=cp.async sched=tiles epi=direct regs=40/232", ["TW2331"]],
+  ["tile=128x64x64 copy=cp.async epi=direct", ["TW2331"]],
+  ["tile=128x64x64 epi=direct", ["TW2308"]],
+  ["tile=128x64x64 copy=cp.async sched=tiles epi=direct", []],
+])("experts whose rows an index names, by %s: %j", (text, codes) => {
+  const experts = {
+    m: 256,
+    n: 64,
+    k: 128,
+    dtype: "bf16",
+    b: { layout: "col" },
+    experts: 4,
+    gather: 90,
+  } as const;
+  const made = createCompiler({ backends: [wgmma] }).compile({
+    problem: problemOf(experts),
+    target: targetOf("sm_90a"),
+    schedule: scheduleOf(wgmma, text),
+  });
+  expect(made.ok ? [] : made.error.map(({ code }) => code).filter((code) => code !== "TW1906")).toEqual(
+    codes,
+  );
+});

@@ -36,6 +36,12 @@ export const bulkRules: readonly Rule[] = [
       const found: Found[] = [];
       const fault = tensorAccessFault(problem, "D");
       if (fault) found.push({ message: fault.message, hint: `nearest legal: epi=direct (or ${fault.hint})` });
+      if (problem.batch.kind === "grouped" && !s.persistent)
+        found.push({
+          message:
+            "a group's map of D is made where CTAs go through the list of groups, and with sched=tiles none do",
+          hint: "nearest legal: epi=direct",
+        });
       if (!hasProducer(s))
         found.push({
           message: "epi=tma goes with a producer, and copy=direct has none",

@@ -1,5 +1,5 @@
 /** What a producer has to be for what it is asked to do. */
-import { expertRowsOf, type Problem, sizeOf } from "@tilewright/core";
+import { expertRowsOf, type Problem, rowIndexOf, sizeOf } from "@tilewright/core";
 import { asyncPolicyFault, asyncWidthFault } from "@tilewright/ir";
 import { widensA } from "../instructions.ts";
 import { isKMajor, needsKMajor, SWIZZLE_BYTES, tailColumns } from "../nest.ts";
@@ -10,6 +10,17 @@ import type { Found, Rule } from "./rule.ts";
 /** Registers with which ptxas 13.0 spills no address of a producer that copies by threads, and what that leaves for two math warpgroups. */
 const COPY_REGISTERS = 40;
 const COPY_MATH_REGISTERS = 232;
+
+/** The same where an index names the rows of A, each of which has an address of its own: of more than 192 a thread of the producer copies more rows than 40 registers hold (256: 128 bytes are spilled). */
+const NAMED_ROWS = 192;
+const NAMED_REGISTERS = 56;
+const NAMED_MATH_REGISTERS = 224;
+
+/** Registers of a producer whose threads copy, and what they leave. */
+const copyBudget = (problem: Problem, { tileM }: WgmmaSchedule): readonly [producer: number, math: number] =>
+  tileM > NAMED_ROWS && rowIndexOf(problem, "a") !== null
+    ? [NAMED_REGISTERS, NAMED_MATH_REGISTERS]
+    : [COPY_REGISTERS, COPY_MATH_REGISTERS];
 
 /** Registers with which ptxas 13.0 spills nothing of a producer of bulk copies that has more to keep than the least budget holds. */
 const BUSY_REGISTERS = 32;
@@ -83,10 +94,11 @@ export const producerRules: readonly Rule[] = [
             "where the launch gives lengths of rows, threads that copy keep more addresses than they have registers",
           hint: "nearest legal: copy=direct",
         });
-      if (s.regs !== null && s.regs.producer < COPY_REGISTERS)
+      const [least, most] = copyBudget(problem, s);
+      if (s.regs !== null && s.regs.producer < least)
         found.push({
-          message: `${s.regs.producer} registers for a producer whose threads copy; their addresses need ${COPY_REGISTERS}`,
-          hint: `nearest legal: regs=${COPY_REGISTERS}/${Math.min(s.regs.math, COPY_MATH_REGISTERS)}`,
+          message: `${s.regs.producer} registers for a producer whose threads copy; their addresses need ${least}`,
+          hint: `nearest legal: regs=${least}/${Math.min(s.regs.math, most)}`,
         });
       if (problem.batch.kind === "grouped" && (expertRowsOf(problem) === null || s.persistent))
         found.push({
