@@ -3,7 +3,7 @@ import { clusterSize } from "@tilewright/ir";
 import { imm, pair, sink, special } from "@tilewright/ptx";
 import { isLeader } from "./clusters.ts";
 import type { Pred, Reg } from "./code.ts";
-import { CannotLower, type Context } from "./context.ts";
+import type { Context } from "./context.ts";
 import type { StmtOf } from "./engine.ts";
 
 /** Registers of a thread are given out in units of 8 (PTX ISA, setmaxnreg). */
@@ -28,7 +28,6 @@ export function lowerRole(
   stmt: StmtOf<"role">,
   lower: (stmts: StmtOf<"role">["body"]) => void,
 ): void {
-  if (ctx.active !== null) throw new CannotLower(`role ${stmt.name}`, "stands in a condition");
   const { entry } = ctx;
   const end = entry.label(`end_${stmt.name}`);
   const warp = warpNumber(ctx);

@@ -1,8 +1,8 @@
 /** Blocks that share a tile and are still there when the last of them comes: each adds up a slice of it, and stores that. */
-import { MOST_SLICES, type OwnedRegister, slicesOf, withSum } from "@tilewright/ir";
+import { must, type OwnedRegister, slicesOf, withSum } from "@tilewright/ir";
 import { addr, imm, type LabelRef, vec } from "@tilewright/ptx";
 import type { Reg } from "./code.ts";
-import { CannotLower, type Context } from "./context.ts";
+import type { Context } from "./context.ts";
 import type { StmtOf } from "./engine.ts";
 import type { PartialTilePlaces } from "./partialTilePlaces.ts";
 import { additions, barrierOperands, bytesOf, type Partials } from "./partialTiles.ts";
@@ -43,9 +43,11 @@ interface Slices {
 }
 
 function slicesOfTile(stmt: StmtOf<"reduce">, acc: OwnedTile, blocks: number): Slices {
-  const [epilogue, ...more] = withSum(stmt);
-  if (more.length > 0 || epilogue?.kind !== "epilogue" || epilogue.via !== null)
-    throw new CannotLower("reduce", "slices are stored from registers, by one epilogue");
+  const [stored] = withSum(stmt);
+  const epilogue = must(
+    stored?.kind === "epilogue" ? stored : null,
+    "slices are stored from registers, by one epilogue (splits)",
+  );
   const groups = groupAlong(acc.elements, 1, Math.max(epilogue.vector, acc.packed));
   for (let most = blocks; ; most--) {
     const count = slicesOf(groups.length, most);
@@ -94,14 +96,13 @@ interface SlicedSum {
   readonly end: LabelRef;
 }
 
-/** The registers of a partial tile, slice by slice. Throws `CannotLower` where blocks are more than the counter has bits. */
+/** The registers of a partial tile, slice by slice. */
 export function registersInSlices(
   ctx: Context,
   combine: StmtOf<"reduce">,
   { splits }: Partials,
 ): OwnedTile["registers"] {
   const acc = ownedTile(ctx, combine.acc.buffer, 0);
-  if (splits > MOST_SLICES) throw new CannotLower("reduce", `${splits} blocks have ${MOST_SLICES} bits`);
   return slicesOfTile(combine, acc, splits)
     .registers.flat()
     .map((at) => acc.at(at * acc.packed));

@@ -45,9 +45,6 @@ export function lowerTiles(ctx: Context, stmt: Tiles, lower: (stmts: readonly St
  * ping-pong roles those after the first may have none.
  */
 function persist(ctx: Context, stmt: Tiles, loop: TileLoop, lower: (stmts: readonly Stmt[]) => void): void {
-  if (ctx.loop !== null || ctx.active !== null)
-    throw new CannotLower("tiles", "a loop over tiles inside another");
-  if (stmt.split !== null) throw new CannotLower("tiles", "persistent CTAs do not share tiles");
   const { entry } = ctx;
   const { unit, below, deferred, counts } = schedulerOf(stmt);
   const clustered = unit > 1;
@@ -313,8 +310,6 @@ function atLast(ctx: Context, tile: U32, single: U32, count: U32 | IntegerOperan
 /** In a role of blocks (or pairs) that stay: the parts of the share, then whole tiles, one in `blocks`. */
 function walkStreamK(ctx: Context, stmt: Tiles, share: StreamK, make: () => void): void {
   refuseShares(ctx);
-  if (stmt.loop !== null && stmt.loop.of > 1)
-    throw new CannotLower("tiles", "ping-pong roles have no shares");
   const { entry } = ctx;
   const all = stmt.extents[0] * stmt.extents[1];
   const { ctas, whole: goesOn } = sharesOf(stmt);
@@ -344,7 +339,6 @@ function walkStreamK(ctx: Context, stmt: Tiles, share: StreamK, make: () => void
 }
 
 function refuseShares(ctx: Context): void {
-  if (ctx.loop !== null || ctx.active !== null) throw new CannotLower("tiles", "shares inside a loop");
   if (clusterSize(ctx.program) > blocksOfTile(ctx.program))
     throw new CannotLower("tiles", "blocks of a cluster have no shares");
 }

@@ -570,6 +570,32 @@ const rejected: readonly Rejected[] = [
     ],
   },
   {
+    code: "TW3115",
+    what: "a role in a condition",
+    stage: "bound",
+    edits: [
+      [
+        "    fill %acc = 0\n",
+        "    if %mt < 1 {\n      role load first 0 warps 2 {\n        barrier 1\n      }\n    }\n    fill %acc = 0\n",
+      ],
+    ],
+  },
+  {
+    code: "TW3115",
+    what: "work tiles in a loop",
+    stage: "bound",
+    edits: [
+      ["  tiles %mt", "  for %again = 0 .. 1 {\n  tiles %mt"],
+      ["  }\n}", "  }\n  }\n}"],
+    ],
+  },
+  {
+    code: "TW3122",
+    what: "persistent CTAs that divide the K of their tiles",
+    stage: "bound",
+    edits: [["%nt < 2 raster row", "%nt < 2, split %s < 2 raster row persistent %vt by stride"]],
+  },
+  {
     code: "TW3124",
     what: "block without roles that stays",
     stage: "bound",

@@ -2,18 +2,21 @@
 
 import { childrenOf } from "../rewrite.ts";
 import type { Stmt } from "../types.ts";
-import type { Fault, Subject, Verifier } from "./verifier.ts";
+import { type Fault, labelOf, type Subject, type Verifier } from "./verifier.ts";
 
 type Role = Extract<Stmt, { kind: "role" }>;
 
 /** Named barriers of a block (PTX ISA, barrier). */
 const NAMED_BARRIERS = 16;
 
+/** What roles, and loops over work tiles, stand in. */
+const outer: Partial<Record<Stmt["kind"], Stmt["kind"]>> = { role: "tiles", tiles: "role" };
+
 export const roles: Verifier = {
   name: "roles",
   code: "TW3115",
   property:
-    "neighbouring roles cover all warps of the block without overlap and do not nest; register budgets are legal; named barriers are below 16",
+    "neighbouring roles cover all warps of the block without overlap and do not nest; they and loops over work tiles stand in no condition and no other loop; register budgets are legal; named barriers are below 16",
   from: "specialised",
   *check(subject) {
     const { program, sites } = subject;
@@ -22,6 +25,14 @@ export const roles: Verifier = {
       const { stmt } = site;
       if (stmt.kind === "role" && site.parents.some((p) => p.kind === "role"))
         yield { at: site, message: "a role inside a role", hint: "roles stand side by side" };
+      const allowed = outer[stmt.kind];
+      const around = site.parents.find(({ kind }) => kind !== allowed && kind !== "role");
+      if (allowed !== undefined && around !== undefined)
+        yield {
+          at: site,
+          message: `stands in ${labelOf(around)}`,
+          hint: `every CTA comes to it once: put ${around.kind} inside`,
+        };
       if (stmt.kind === "barrier" && stmt.id + (stmt.groups ?? 1) > NAMED_BARRIERS)
         yield {
           at: site,

@@ -53,6 +53,18 @@ export const splits: Verifier = {
               message: `${tiles.stmt.split?.extent} blocks of a tile, and the word in which they count themselves has ${MOST_SLICES} bits for them`,
               hint: `split among at most ${MOST_SLICES}, or write by last`,
             };
+      if (stmt.kind === "tiles" && stmt.split !== null && stmt.loop !== null)
+        yield {
+          at: site,
+          message: "persistent CTAs go on to other tiles, and a split's CTAs have one",
+          hint: "write streamk in place of split, or leave persistent out",
+        };
+      if (stmt.kind === "tiles" && stmt.streamK !== undefined && (stmt.loop?.of ?? 1) > 1)
+        yield {
+          at: site,
+          message: "ping-pong roles take whole tiles, and streamk parts of them",
+          hint: "leave pingPong or streamk out",
+        };
       if (stmt.kind === "tiles" && stmt.streamK !== undefined)
         yield* shared(site, stmt, stmt.streamK, reached(program.stage, "bound"));
       if (stmt.kind === "tiles" && sharers(stmt) !== null) {
