@@ -94,29 +94,19 @@ function* accesses(
 
 const suffixOf = ({ vector }: Partials): string => (vector > 1 ? `.v${vector}` : "");
 
-/** The registers to a part, `from` bytes behind its begin. */
-export function storePartial(
-  ctx: Context,
-  shared: Partials,
-  registers: readonly Reg[],
-  part: Reg<"u64">,
-  from = 0,
-): void {
-  for (const { run, at } of accesses(shared, registers))
-    ctx.emitAny(null, `st.global${suffixOf(shared)}.${shared.type}`, addr(part, from + at), operandOf(run));
-}
+const accessPartial =
+  (op: "ld" | "st") =>
+  (ctx: Context, shared: Partials, registers: readonly Reg[], part: Reg<"u64">, from = 0): void => {
+    for (const { run, at } of accesses(shared, registers)) {
+      const [place, values] = [addr(part, from + at), operandOf(run)];
+      const ends = op === "ld" ? [values, place] : [place, values];
+      ctx.emitAny(null, `${op}.global${suffixOf(shared)}.${shared.type}`, ...ends);
+    }
+  };
 
-/** A part to the registers, likewise. */
-export function loadPartial(
-  ctx: Context,
-  shared: Partials,
-  registers: readonly Reg[],
-  part: Reg<"u64">,
-  from = 0,
-): void {
-  for (const { run, at } of accesses(shared, registers))
-    ctx.emitAny(null, `ld.global${suffixOf(shared)}.${shared.type}`, operandOf(run), addr(part, from + at));
-}
+/** The registers to a part, `from` bytes behind its begin; and a part to the registers. */
+export const storePartial = accessPartial("st");
+export const loadPartial = accessPartial("ld");
 
 /** How registers are added to memory: of packed halves subnormals stay, as they do in registers. */
 const reductions: Readonly<Record<RegisterType, string>> = {

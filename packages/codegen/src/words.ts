@@ -44,41 +44,26 @@ export function operandOf(registers: readonly Reg[]): Operand {
   return registers.length === 1 ? first : vec(...registers);
 }
 
-export const loadRun = (
-  ctx: Context,
-  guard: Pred | null,
-  space: "global" | "shared",
-  dtype: DType,
-  count: number,
-  registers: readonly Reg[],
-  address: Operand,
-  { hint, operands }: CachePolicyUse = asOthers,
-): void =>
-  ctx.emitAny(
-    guard,
-    `ld.${space}${hint}.${accessType(dtype, count)}`,
-    operandOf(registers),
-    address,
-    ...operands,
-  );
+const accessRun =
+  (op: "ld" | "st") =>
+  (
+    ctx: Context,
+    guard: Pred | null,
+    space: "global" | "shared",
+    dtype: DType,
+    count: number,
+    registers: readonly Reg[],
+    address: Operand,
+    { hint, operands }: CachePolicyUse = asOthers,
+  ): void => {
+    const run = operandOf(registers);
+    const ends = op === "ld" ? [run, address] : [address, run];
+    ctx.emitAny(guard, `${op}.${space}${hint}.${accessType(dtype, count)}`, ...ends, ...operands);
+  };
 
-export const storeRun = (
-  ctx: Context,
-  guard: Pred | null,
-  space: "global" | "shared",
-  dtype: DType,
-  count: number,
-  registers: readonly Reg[],
-  address: Operand,
-  { hint, operands }: CachePolicyUse = asOthers,
-): void =>
-  ctx.emitAny(
-    guard,
-    `st.${space}${hint}.${accessType(dtype, count)}`,
-    address,
-    operandOf(registers),
-    ...operands,
-  );
+/** A run of elements from memory, and to it. */
+export const loadRun = accessRun("ld");
+export const storeRun = accessRun("st");
 
 /** Instruction and operand that put 0 into a register of a run. */
 export const zeroOf = (dtype: DType): readonly [mnemonic: string, zero: Operand] =>

@@ -24,7 +24,7 @@ export const sourceFlags = grouped("Compilation", {
   unproven: toggle("compile --from's program as it is although its protocol or its places are convicted"),
 });
 
-type SourceArgs = ProblemArgs &
+export type SourceArgs = ProblemArgs &
   CompileArgs & {
     readonly from?: string | undefined;
     readonly unproven: boolean;

@@ -1,8 +1,10 @@
 /** `compile --library DIR`: many kernels, an index with a dispatch table, and launchers, in one folder. */
 import { join } from "node:path";
 import { type Checked, err, findGpu, ok, printLibraryIndex } from "@tilewright/core";
+import type { z } from "zod";
 import { codes, failWith } from "../codes.ts";
 import type { EmitFormat } from "../compile/artefacts.ts";
+import type { SourceArgs } from "../compile/source.ts";
 import { type OutputFile, writeFiles } from "../files/atomic.ts";
 import type { Session } from "../kit/command.ts";
 import { exitCodes } from "../kit/exit.ts";
@@ -46,19 +48,12 @@ export const libraryFlags = grouped("Kernel library", {
 });
 
 export type LibraryArgs = ProblemArgs &
-  CompileArgs & {
-    readonly library?: string | undefined;
-    readonly kernels?: string | undefined;
-    readonly mostKernels?: number | undefined;
-    readonly launchers?: readonly Language[] | undefined;
-    readonly wheel: boolean;
-    readonly batchInvariant: boolean;
-    readonly certify?: boolean | undefined;
+  CompileArgs &
+  SourceArgs &
+  z.output<z.ZodObject<typeof libraryFlags>> & {
     readonly emit?: readonly EmitFormat[] | undefined;
     readonly cubins?: readonly string[] | undefined;
     readonly out?: string | undefined;
-    readonly from?: string | undefined;
-    readonly gpu?: string | undefined;
     readonly ir?: string | undefined;
     readonly printPasses: boolean;
   };
