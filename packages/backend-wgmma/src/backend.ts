@@ -69,6 +69,7 @@ import { peelFirst } from "./passes/peelFirst.ts";
 import { pingPongRoles } from "./passes/pingPongRoles.ts";
 import { pipelineProducts } from "./passes/pipelineProducts.ts";
 import { prefetchL2 } from "./passes/prefetchL2.ts";
+import { prefetchVectors } from "./passes/prefetchVectors.ts";
 import { splitTail } from "./passes/splitTail.ts";
 import { readSchedule, scheduleModel } from "./schedule.ts";
 
@@ -112,6 +113,7 @@ const products: Backend = {
     // Before it: releases of what a warp may leave out waiting for stand behind.
     conditionalRescale,
     pipelineProducts,
+    prefetchVectors,
     // Before ownership and widths, which follow the tiles' contiguous axes.
     bindTensorLayouts,
     bindOwnership,

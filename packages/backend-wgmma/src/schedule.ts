@@ -57,6 +57,12 @@ export const scheduleModel = {
         "of products that follow each other in a loop, the first of a turn is issued before the last of the turn before, and runs beside it and the work on its sums",
       default: "off",
     }),
+    flagField({
+      name: "prefetchVectors",
+      summary:
+        "what a loop of products reads of each column beside them, as logarithms of sums, is loaded into registers before they are issued, and comes while they run",
+      default: "off",
+    }),
     coreFields.conditionalRescale,
     intField({
       name: "tail",

@@ -26,6 +26,21 @@ test.each([
   expect(found.map(([, pending]) => pending)).toEqual(waits);
 });
 
+test.each([
+  ["on", ["map %E2_ahead", "map %E3_ahead", "wgmma.fence", "map %S"]],
+  ["off", ["wgmma.fence", "map %S"]],
+] as const)("what a part reads of each query with prefetchVectors=%s", (prefetch, order) => {
+  const compiler = createCompiler({ backends: [wgmma] });
+  const schedule = `${scheduleOf("on")} prefetchVectors=${prefetch}`;
+  const made = must(compiler.compile({ from: textOf("kv"), schedule, target }));
+  const loop = (made.textAt("machine") ?? "").split("for %qt = ").at(-1) ?? "";
+  const found = [...loop.matchAll(/map %(?:S|E\w+)|wgmma\.fence/g)].map(([text]) => text);
+  expect(found.filter((text, i) => found.indexOf(text) === i).slice(0, order.length)).toEqual(order);
+  // Neighbours come together, and no part leaves the axis: no load has a guard.
+  expect(made.ptx.match(/ld\.global\.v2\.f32/g)).toHaveLength(8);
+  expect(made.ptx).not.toMatch(/@%p\d+ ld\.global/);
+});
+
 handEditsOf(
   wgmma,
   "products that are issued together",

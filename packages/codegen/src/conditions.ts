@@ -167,8 +167,8 @@ function countedCondition(
   return ctx.loop !== null && ctx.loop.var === name ? ctx.perIteration(key, make) : ctx.invariant(key, make);
 }
 
-/** The values of an affine form; null where it has a variable that is not in scope. */
-function rangeOfForm(
+/** Least and greatest value of an affine form; null where it has a variable that is not in scope. */
+export function rangeOfForm(
   ctx: Context,
   terms: ReadonlyMap<string, number>,
   constant: number,

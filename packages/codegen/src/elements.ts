@@ -26,6 +26,7 @@ import { Arithmetic, type F32 } from "./arithmetic.ts";
 import { cachePolicy } from "./cachePolicy.ts";
 import type { Pred, Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
+import { loadedRun, storeResult } from "./elementPairs.ts";
 import type { StmtOf } from "./engine.ts";
 import { accumulator } from "./epilogue.ts";
 import { lowerFunction, type Value } from "./expressions.ts";
@@ -33,7 +34,7 @@ import { loadElements, loadOrZero, roundedWords, storeElements } from "./formats
 import { axisIndex } from "./globalAddress.ts";
 import { groupAlong, type OwnedTile, ownedTile, ownerOf } from "./registers.ts";
 import { sharedAddress } from "./sharedAddress.ts";
-import { insideBlock, NOWHERE, ownedPosition, replica, type ThreadPosition } from "./threads.ts";
+import { insideBlock, NOWHERE, ownedPosition, type ThreadPosition } from "./threads.ts";
 import { elementGuard, globalAddress } from "./viewAddress.ts";
 import { lowerWeights } from "./weights.ts";
 
@@ -75,6 +76,8 @@ class Elements {
   readonly #shared = new Map<Expr, Map<string, Value>>();
   readonly #axes = new Map<Expr, readonly [boolean, boolean]>();
   readonly #tiles = new Map<string, ReadonlyMap<string, F32>>();
+  /** Elements that were loaded with their neighbours, by view and place. */
+  readonly #loaded = new Map<View, Map<string, F32>>();
 
   constructor(ctx: Context, own: Ownership) {
     this.#ctx = ctx;
@@ -171,9 +174,17 @@ class Elements {
       ctx.emit(null, "mov.f32", d, f32imm(0));
       return d;
     }
-    const address = globalAddress(ctx, view, position, row, col);
-    if (guard !== null) return loadOrZero(ctx, guard, dtype, address, "m", policy);
-    return loadElements(ctx, null, "f32", dtype, 1, address, "m", "global", policy)[0] as F32;
+    if (guard !== null)
+      return loadOrZero(ctx, guard, dtype, globalAddress(ctx, view, position, row, col), "m", policy);
+    const known = this.#loaded.get(view) ?? new Map<string, F32>();
+    this.#loaded.set(view, known);
+    const made = known.get(`${row} ${col}`);
+    if (made !== undefined) return made;
+    const [first, width] = loadedRun(ctx, view, this.#own, position, row, col);
+    const address = globalAddress(ctx, view, position, row, first);
+    const values = loadElements(ctx, null, "f32", dtype, width, address, "m", "global", policy) as F32[];
+    for (const [i, value] of values.entries()) known.set(`${row} ${first + i}`, value);
+    return must(values[col - first], "a run has its elements");
   }
 
   /** A register tile as f32 values, by place. */
@@ -213,7 +224,7 @@ export function lowerMap(ctx: Context, stmt: StmtOf<"map">): void {
     return;
   }
   if (dst.space === "global") {
-    storeResult(ctx, stmt, own, elements);
+    storeResult(ctx, stmt.dst, own, (at) => elements.value(stmt.value, at));
     return;
   }
   const axis = contiguousAxis(ctx.program, dst.name);
@@ -238,23 +249,6 @@ function elementsOf(
   return elements
     .map(({ register, row, col }) => ({ register, row: row - (down ?? 0), col: col - (right ?? 0) }))
     .filter(({ row, col }) => row >= 0 && row < extent[0] && col >= 0 && col < extent[1]);
-}
-
-/** Each element to global memory by one of the threads that hold it. */
-function storeResult(ctx: Context, { dst, value }: StmtOf<"map">, own: Ownership, elements: Elements): void {
-  const { dtype } = bufferOf(ctx.program, dst.buffer);
-  const position = ownedPosition(ctx.values, own);
-  const other = replica(ctx.values, own);
-  const first = other === null ? null : ctx.entry.reg("pred", "p");
-  if (first !== null && other !== null) ctx.emit(null, "setp.eq.u32", first, other, imm(0));
-  const both = (a: Pred, b: Pred): Pred => ctx.conjunction(a, b);
-  for (const { row, col } of ownedRegisters(own)) {
-    const guard = elementGuard(ctx, dst, [true, true], position, row, col, both);
-    if (guard === "outside") continue;
-    const stores = guard === null ? first : first === null ? guard : both(guard, first);
-    const made = elements.value(value, { row, col });
-    storeElements(ctx, stores, "f32", dtype, [made], globalAddress(ctx, dst, position, row, col));
-  }
 }
 
 /** Neighbours of a row as the registers of a tile of 16-bit elements. */

@@ -5,6 +5,7 @@ import { type ArrayDeclaration, bufferOf, type Distance, isFactors, type View } 
 import { type AddressOperand, addr, imm, special } from "@tilewright/ptx";
 import { proven } from "./cannotLower.ts";
 import type { Code, Pred, Reg } from "./code.ts";
+import { rangeOfForm } from "./conditions.ts";
 import type { Context } from "./context.ts";
 import { expertSteps, groupField, groupNumber } from "./groups.ts";
 import { advance, copyPointer, resultsPointer } from "./pointers.ts";
@@ -251,6 +252,12 @@ export type Bound = "inside" | "outside" | Pred;
 export function axisBound(ctx: Context, view: View, axis: 0 | 1, thread: ThreadCoord, offset: number): Bound {
   const extent = extentOf(ctx, view.buffer, axis, bufferOf(ctx.program, view.buffer).shape);
   const { constant, terms } = ctx.linear(view.origin[axis]);
+  const range =
+    bufferOf(ctx.program, view.buffer).paged === undefined ? rangeOfForm(ctx, terms, constant) : null;
+  // A view that never leaves its matrix has no element that does; of pages a problem's own rows end anywhere.
+  const last = range === null ? null : range[1] + view.extent[axis];
+  if (typeof extent === "number" && range !== null && range[0] >= 0 && last !== null && last <= extent)
+    return "inside";
   const at = constant + offset;
   const fixed = axisIndex(ctx, terms, thread);
   const { loop } = ctx;

@@ -68,7 +68,7 @@ export interface Backend {
   schedules(problem: Problem, target: Target, machine?: Machine, mostUs?: number): Iterable<Schedule>;
   /**
    * Legal schedules that programs of several products try before those of one, best first; none without the method. `parts`: a loop has parts of an axis. `selects`: between the products some elements
-   * are chosen, `masks`: by their position. `launched`: the problem with the factors of the further products, `products`: all of them.
+   * are chosen, `masks`: by their position, `rounds`: by positions that are rounded. `launched`: the problem with the factors of the further products, `products`: all of them.
    */
   chains?(
     problem: Problem,
@@ -78,6 +78,7 @@ export interface Backend {
       readonly parts: boolean;
       readonly selects: boolean;
       readonly masks: boolean;
+      readonly rounds: boolean;
       readonly launched: Problem;
       readonly products: readonly unknown[];
     },

@@ -64,6 +64,8 @@ export interface Anchor {
   readonly selects: boolean;
   /** Whether it chooses them by their position. */
   readonly masks: boolean;
+  /** Whether it rounds positions, as where a row has a head and a query. */
+  readonly rounds: boolean;
   /** The extent of the axis that several CTAs may have parts of, which a `merge` puts together; null without one. */
   readonly merged: number | null;
   /** By parameter: the operand, as manifests call it. */
@@ -236,9 +238,9 @@ export function anchorOf(program: AxisProgram): Checked<Anchor> {
   const batch = problemsOf(program, product, d, steps);
   const parted = [...partedAxes(program)];
   const parts = parted.length > 0;
-  const chooses = (how: "selects" | "masks"): boolean =>
+  const chooses = (how: "rounds" | "selects" | "masks"): boolean =>
     program.body.some((stmt) => isColumnLoop(stmt) && choosesElements(stmt, how));
-  const [selects, masks] = [chooses("selects"), chooses("masks")];
+  const [selects, masks, rounds] = [chooses("selects"), chooses("masks"), chooses("rounds")];
   const merge = program.body.findIndex(({ kind }) => kind === "merge");
   const loop = program.body[merge - 1];
   const [mine] = merge < 0 ? [] : parted;
@@ -270,6 +272,7 @@ export function anchorOf(program: AxisProgram): Checked<Anchor> {
     parts,
     selects,
     masks,
+    rounds,
     merged,
     operands,
     paged: inPages,
