@@ -65,11 +65,11 @@ import { awaitProducts } from "./passes/awaitProducts.ts";
 import { delayRelease } from "./passes/delayRelease.ts";
 import { issueProducts } from "./passes/issueProducts.ts";
 import { loadFactors } from "./passes/loadFactors.ts";
+import { loadVectorsAhead } from "./passes/loadVectorsAhead.ts";
 import { peelFirst } from "./passes/peelFirst.ts";
 import { pingPongRoles } from "./passes/pingPongRoles.ts";
 import { pipelineProducts } from "./passes/pipelineProducts.ts";
 import { prefetchL2 } from "./passes/prefetchL2.ts";
-import { prefetchVectors } from "./passes/prefetchVectors.ts";
 import { splitTail } from "./passes/splitTail.ts";
 import { readSchedule, scheduleModel } from "./schedule.ts";
 
@@ -113,7 +113,7 @@ const products: Backend = {
     // Before it: releases of what a warp may leave out waiting for stand behind.
     conditionalRescale,
     pipelineProducts,
-    prefetchVectors,
+    loadVectorsAhead,
     // Before ownership and widths, which follow the tiles' contiguous axes.
     bindTensorLayouts,
     bindOwnership,

@@ -66,8 +66,8 @@ export function* chainSchedules(
   // Of 8192 rows and columns of 128 vectors that are loaded ahead save 8 %, beside a mask 14 %, and without one tiles of several problems in turn 1 % (H200). Beside rounded positions 32 bytes are spilled.
   const several = products.length > 2 && n > NARROW;
   const vectors = launched.epilogue.some((step) => step.kind === "factor" && step.rows === 1);
-  const prefetchVectors = several && vectors && !rounds ? "on" : "off";
-  const base = { ...defaultSchedule(scheduleModel), conditionalRescale, prefetchVectors };
+  const loadVectorsAhead = several && vectors && !rounds ? "on" : "off";
+  const base = { ...defaultSchedule(scheduleModel), conditionalRescale, loadVectorsAhead };
   // Masks leave later tiles more to do, or fewer: where there is more than one for an SM, a counter hands them out; beside sums of several products no register is left for that.
   const batchGroup = problemsInTurn(launched, l2Bytes);
   const counted = { sched: "atomic", batchGroup };

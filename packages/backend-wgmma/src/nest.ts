@@ -355,7 +355,7 @@ function directives(s: WgmmaSchedule, problem: Problem, target: Target): readonl
       : null,
     s.tail > 0 ? tailDirective(problem, s, most) : null,
     s.pipelineProducts ? { name: "pipelineProducts", args: { ahead: 1 } } : null,
-    s.prefetchVectors ? { name: "prefetchVectors", args: { tiles: 1 } } : null,
+    s.loadVectorsAhead ? { name: "loadVectorsAhead", args: { tiles: 1 } } : null,
     s.conditionalRescale ? { name: "conditionalRescale", args: {} } : null,
     s.pingPong > 1 ? { name: "pingPong", args: { roles: s.pingPong } } : null,
     s.epi === "tma"

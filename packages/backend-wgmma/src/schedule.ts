@@ -58,7 +58,7 @@ export const scheduleModel = {
       default: "off",
     }),
     flagField({
-      name: "prefetchVectors",
+      name: "loadVectorsAhead",
       summary:
         "what a loop of products reads of each column beside them, as logarithms of sums, is loaded into registers before they are issued, and comes while they run",
       default: "off",

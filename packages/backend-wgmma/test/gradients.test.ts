@@ -29,9 +29,9 @@ test.each([
 test.each([
   ["on", ["map %E2_ahead", "map %E3_ahead", "wgmma.fence", "map %S"]],
   ["off", ["wgmma.fence", "map %S"]],
-] as const)("what a part reads of each query with prefetchVectors=%s", (prefetch, order) => {
+] as const)("what a part reads of each query with loadVectorsAhead=%s", (prefetch, order) => {
   const compiler = createCompiler({ backends: [wgmma] });
-  const schedule = `${scheduleOf("on")} prefetchVectors=${prefetch}`;
+  const schedule = `${scheduleOf("on")} loadVectorsAhead=${prefetch}`;
   const made = must(compiler.compile({ from: textOf("kv"), schedule, target }));
   const loop = (made.textAt("machine") ?? "").split("for %qt = ").at(-1) ?? "";
   const found = [...loop.matchAll(/map %(?:S|E\w+)|wgmma\.fence/g)].map(([text]) => text);

@@ -20,15 +20,15 @@ import {
 type MapStmt = Extract<Stmt, { kind: "map" }>;
 
 /**
- * Directive `prefetchVectors tiles=1`: in a loop whose body multiplies, each row vector in global memory that a `map` of the body reads, and that moves with the loop, is copied to a register tile of that
+ * Directive `loadVectorsAhead tiles=1`: in a loop whose body multiplies, each row vector in global memory that a `map` of the body reads, and that moves with the loop, is copied to a register tile of that
  * map's shape at the start of the body.
  */
-export const prefetchVectors: Pass = {
-  name: "prefetchVectors",
+export const loadVectorsAhead: Pass = {
+  name: "loadVectorsAhead",
   summary: "Vectors that a loop's maps read are loaded before its products are issued",
   from: "specialised",
   to: "specialised",
-  run: directed("prefetchVectors", (program) => {
+  run: directed("loadVectorsAhead", (program) => {
     const made: Buffer[] = [];
     const body = rewriteStmts(program.body, (stmt) =>
       stmt.kind === "for" && !stmt.unroll && eachStmt(stmt.body).some(({ kind }) => kind === "mma")
