@@ -20,8 +20,11 @@ import { blockBytes, estimateRegisters, threadsOf } from "./check.ts";
 import { slicesBytes } from "./nest.ts";
 import { readSchedule, type SimtSchedule } from "./schedule.ts";
 
-/** Registers beside accumulators and fragments that count against occupancy [fitted: docs/perf/simt.md]. */
-const REGISTERS = 72;
+/**
+ * Registers beside accumulators and fragments that count against occupancy: addresses and what ptxas keeps (138 kernels: 72 in all for 8 x 4 sums, 128 for 8 x 8, 168 for 12 x 8), and where copies pass
+ * through registers, what is on its way.
+ */
+const REGISTERS: Readonly<Record<SimtSchedule["copy"], number>> = { "cp.async": 32, direct: 72 };
 
 /**
  * Shared memory of an SM that blocks of clusters get by default: with 90 KB each, two of them were as slow as one on an SM (docs/perf/simt.md), though the SM has
@@ -55,6 +58,7 @@ export function modelKernel(given: Problem, schedule: Schedule, target: Target):
     ),
     residents: blocksPerSm(problem, s, target),
     storeBytes: storeBytes(given, s),
+    storeSpan: Math.max(SECTOR, rowBytes(given, s)),
     addend: epilogueLoadOf(given),
     raster: s.raster,
     split: splitChunks(problem.k, s).splits,
@@ -87,8 +91,11 @@ function storeBytes(problem: Problem, s: SimtSchedule): number {
   const bytes = sizeOf(d.dtype);
   const vector =
     d.layout === "row" ? Math.min(s.storeElements, s.stripN, copyBytes(problem, "d") / bytes) : 1;
-  return Math.min(SECTOR, s.lanesN * s.stripN * bytes) * (vector / s.stripN);
+  return Math.min(SECTOR, rowBytes(problem, s)) * (vector / s.stripN);
 }
+
+/** Bytes of D that the lanes of a row have side by side. */
+const rowBytes = ({ d }: Problem, s: SimtSchedule): number => s.lanesN * s.stripN * sizeOf(d.dtype);
 
 /** The problem that is left to the main kernel: copies along the other axis, in whole lines of L2. */
 function afterTransposing(problem: Problem, { transpose }: SimtSchedule): Problem {
@@ -107,15 +114,16 @@ export const residentBlocks = (problem: Problem, schedule: Schedule, target: Tar
  * Copies of a thread in a chunk, as many as take the same slots with a pointer each: of single elements where rows are not aligned, and by cp.async where the
  * tile lies across them. Of three slots two are the 64-bit pointer's, which the pieces of a row share.
  */
-function copiesOf({ a, b }: Problem, s: SimtSchedule): number {
+function copiesOf({ m, n, k, a, b }: Problem, s: SimtSchedule): number {
+  const [rows, columns, depth] = [Math.min(s.tileM, m), Math.min(s.tileN, n), Math.min(s.tileK, k)];
   const of = (ld: number, run: number, across: boolean, other: number): number => {
     const width = ld % s.copyElements !== 0 || (across && s.copy === "cp.async") ? 1 : s.copyElements;
     const each = (run * other) / width / threadsOf(s);
     const together = Math.max(1, Math.min(vectorsOf(s.vectorsPerThread, 4 * run), each));
     return (each * (1 + 2 / together)) / 3;
   };
-  const ofA = a.layout === "row" ? of(a.ld, s.tileK, true, s.tileM) : of(a.ld, s.tileM, false, s.tileK);
-  const ofB = b.layout === "col" ? of(b.ld, s.tileK, true, s.tileN) : of(b.ld, s.tileN, false, s.tileK);
+  const ofA = a.layout === "row" ? of(a.ld, depth, true, rows) : of(a.ld, rows, false, depth);
+  const ofB = b.layout === "col" ? of(b.ld, depth, true, columns) : of(b.ld, columns, false, depth);
   const staged = s.stagedOperands === "off" ? "" : s.stagedOperands;
   const all = (staged.includes("a") ? ofA : 0) + (staged.includes("b") ? ofB : 0);
   return s.copy === "cp.async" ? all : 2 * all;
@@ -126,7 +134,7 @@ function blocksPerSm(problem: Problem, s: SimtSchedule, target: Target): number 
   const threads = threadsOf(s);
   const registers = Math.max(
     estimateRegisters(s),
-    s.threadM * s.threadN + (s.threadM + s.threadN) * s.frag + REGISTERS,
+    s.threadM * s.threadN + (s.threadM + s.threadN) * s.frag + REGISTERS[s.copy],
   );
   const smem = slicesBytes(problem, s) === 0 ? limits.smemPerSm : Math.min(limits.smemPerSm, CLUSTER_SMEM);
   return Math.max(

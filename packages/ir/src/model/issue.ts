@@ -20,34 +20,46 @@ export interface IssueEngine {
   /** Of a block beside its chunks: launch, first chunks, barriers; of one that is persistent. */
   readonly block: number;
   readonly tile: number;
-  /** Of a store of a warp to a sector or a part of one: where rows of D begin at sectors, and where they do not. */
-  readonly stored: readonly [aligned: number, unaligned: number];
+  /** Of a store of a warp to a sector where rows of D begin at sectors, and to the part of one at either end of a run where they do not. */
+  readonly stored: readonly [whole: number, end: number];
+  /** Exponent of the stores of blocks beside what others on their SM do. */
+  readonly stores: number;
   /** Bytes a cycle and SM that L2 gives to all SMs. */
   readonly l2Bytes: number;
   /** Of the bytes of the first chunks, the share that nothing hides. */
   readonly first: number;
+  /** Of the blocks of the last round, the share that lie as many on an SM as in the rounds before. */
+  readonly paired: number;
   /** Exponent of the SMs beside L2 and DRAM. */
   readonly norm: number;
+  /** Bytes that DRAM could read in the time in which it writes one, beyond that one. */
+  readonly writes: number;
 }
 
 const engines: Readonly<Partial<Record<ModelKernel["engine"], IssueEngine>>> = {
   fma: {
-    launchNs: 624,
-    block: 653,
-    tile: 653,
-    stored: [1.1, 3.35],
-    l2Bytes: 27.8,
+    launchNs: 1380,
+    block: 16,
+    tile: 16,
+    stored: [0.26, 3.71],
+    stores: 16,
+    l2Bytes: 27.6,
     first: 0,
-    norm: 1.56,
+    paired: 0.21,
+    norm: 1.41,
+    writes: 0.07,
   },
   mma: {
     launchNs: 737,
     block: 1366,
     tile: 710,
     stored: [1.28, 1.28],
+    stores: 1,
     l2Bytes: 62.7,
     first: 4.5,
+    paired: 0,
     norm: 3.36,
+    writes: 0.83,
   },
 };
 
@@ -61,24 +73,26 @@ const THIN = { sums: 4, lines: 4 } as const;
 /** FFMA: issue slots, and what one warp waits for alone. */
 const fma = {
   /** Slots of a multiply-add, with its share of bank conflicts; of a vector of fragments; of a copy with its address, and where threads have few sums [fit: 111 kernels of 7 products of few rows]; of a chunk. */
-  multiplyAdd: 0.756,
-  fragment: 0.126,
-  copy: 12.55,
-  thinCopy: 2.8,
+  multiplyAdd: 0.752,
+  fragment: 0.064,
+  copy: 6.02,
+  thinCopy: 0.545,
   /** Where threads have few sums, the power of a block's warps that a chunk takes: all wait for the last one's copies. */
-  meeting: 0.24,
-  loop: 64,
+  meeting: 0.053,
+  loop: 24.7,
   /** Waited for in a K step with fragments loaded ahead, and without; in a chunk; in one whose copies pass through registers. */
   step: 0,
   bareStep: 9.76,
-  chunk: 10.2,
+  chunk: 44.6,
   through: 332,
-  /** Of each instruction of a main loop beyond those that the instruction cache holds near: loops of 1150 run at full speed, of 2200 do not. */
-  fetch: 0.146,
-  near: 1400,
+  /** Of each slot of a main loop beyond those that are near: what ptxas's order and the instruction cache leave of long ones. */
+  fetch: 1.28,
+  near: 728,
   /** Of a load from memory or L2. */
-  latency: 819,
-  norm: 1.6,
+  latency: 813,
+  norm: 3.11,
+  /** Exponent of issued instructions beside reads of fragments. */
+  beside: 1.84,
 } as const;
 
 /** mma.sync: what keeps four tensor pipes from its rate. */
@@ -165,8 +179,9 @@ function fmaChunk(
   const multiply = warps * (busy + far + through / 2);
   // All warps of a block wait for the last one's copies.
   const together = thin ? (kernel.threads / LANES) ** fma.meeting : 1;
-  const cycles = together * norm(fma.norm, multiply, alone, staged && ahead > 0 ? fma.latency / ahead : 0);
-  return { cycles, multiply, shared: (count * sharedBytes) / 128 };
+  const shared = (count * sharedBytes) / machine.sharedBytes;
+  const issued = together * norm(fma.norm, multiply, alone, staged && ahead > 0 ? fma.latency / ahead : 0);
+  return { cycles: norm(fma.beside, issued, shared), multiply, shared };
 }
 
 function mmaChunk(
@@ -207,16 +222,30 @@ export function blockCycles(kernel: ModelKernel): number {
  * would take 207 and 23 [measured, H200: docs/perf/runs/2026-11-28-h200-unseen.json].
  */
 const GAPS = 6;
+/** The same of FFMA for each sector of which lanes store some elements [fit, H200]. */
+const APART = 2.93;
 
-/** Cycles of an SM for the stores of a block, sector by sector; one that several stores write in parts counts as often. Blocks that share a tile store it once. */
+/**
+ * Cycles of an SM for the stores of a block, sector by sector; one that several stores write in parts counts as often. Rows that begin inside a sector are stored over one more, whose ends, or
+ * all of which where a store leaves gaps, L2 takes in parts. Blocks that share a tile store it once.
+ */
 export function storedCycles(kernel: ModelKernel, problem: Problem): number {
   const costs = issueEngine(kernel);
   if (costs === undefined) return 0;
   const [m, n] = kernel.tile;
-  const bytes = packedSize(problem.d.dtype);
+  const size = packedSize(problem.d.dtype);
+  const bytes = m * n * size;
   const split = splitRows(problem);
-  const [aligned, unaligned] = kernel.storeGaps ? [GAPS, GAPS] : costs.stored;
-  return ((m * n * bytes) / kernel.storeBytes / kernel.split) * ((1 - split) * aligned + split * unaligned);
+  const [whole, end] = kernel.storeGaps ? [GAPS, GAPS] : costs.stored;
+  const { storeBytes, storeSpan } = kernel;
+  if (kernel.engine !== "fma")
+    return ((bytes / storeBytes) * ((1 - split) * whole + split * end)) / kernel.split;
+  const gaps = Math.min(SECTOR, storeSpan) / storeBytes;
+  const stores = (bytes * gaps) / storeSpan;
+  const sectors = (storeSpan - size) / SECTOR + 1;
+  const apart =
+    stores * (gaps > 1 ? sectors * APART : Math.max(0, sectors - 2) * whole + Math.min(2, sectors) * end);
+  return (((1 - split) * bytes * whole) / storeBytes + split * apart) / kernel.split;
 }
 
 /** Bytes of a sector of L2. */

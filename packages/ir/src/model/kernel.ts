@@ -76,6 +76,8 @@ export interface ModelKernel {
   readonly storeBytes: number;
   /** Lanes store single elements with gaps between them, since rows of D begin at odd ones. */
   readonly storeGaps: boolean;
+  /** Bytes of a row of D that one store of a warp reaches over: it writes `storeBytes` of each of their sectors. */
+  readonly storeSpan: number;
   /** Bytes of a row of the boxes through which D is stored; null where threads store it. */
   readonly storeBox: number | null;
   /** C and matrices of epilogue steps: none; loaded by the threads that store D; or brought into shared memory while the tile is multiplied (`epilogueLoadOf`). */
@@ -122,6 +124,7 @@ export const plainKernel = (
   overlap: false,
   storeBytes: 32,
   storeGaps: false,
+  storeSpan: 32,
   storeBox: null,
   addend: "none",
   raster: { kind: "row" },

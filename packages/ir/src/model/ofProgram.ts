@@ -99,6 +99,7 @@ export function kernelOf(program: TileProgram, residents: number): ModelKernel |
     overlap: acc.slots > 1 || (tiles.loop?.of ?? 1) > 1,
     storeBytes: epilogue.via === null ? storeBytes(program, epilogue, acc) : SECTOR,
     // Of fragments whose lanes have two columns each.
+    storeSpan: SECTOR,
     storeGaps: false,
     storeBox: epilogue.via === null ? null : boxBytes(buffers.get(epilogue.via.buffer)),
     addend: epilogueLoadOf(program.problem, {

@@ -205,7 +205,7 @@ const halvesNs = { wide: -380, narrow: 160 } as const;
 const WIDE_HALF = 128;
 
 /** Of a kernel that transposes operands before the main one, beside what it moves [measured, H200: four layouts at 2048, 4096 and 8192]. */
-const TRANSPOSING_US = 1;
+const TRANSPOSING_US = 2.4;
 
 /** What the SMs do: tiles (parts of them, where blocks share them) and the chunks of each, on units that the launch has at once. */
 interface Work {
@@ -258,7 +258,7 @@ function runAt(problem: Problem, kernel: ModelKernel, machine: Machine, ghz: num
   const resident = Math.max(1, kernel.residents);
   const bytes = memoryBytes(problem, kernel, units * kernel.residents, machine.l2Bytes, streams?.tiles ?? 0);
   const memoryRate = machine.memoryGBs * machine.memoryShare * 1e3;
-  const memoryUs = ((bytes + slowWrites(problem, kernel)) * shortRuns(kernel, cost)) / memoryRate;
+  const memoryUs = ((bytes + slowWrites(problem, kernel)) * shortRuns(problem, kernel, cost)) / memoryRate;
   const transposed = kernel.transposedBytes;
   const transposingUs = transposed === 0 ? 0 : TRANSPOSING_US + (2 * transposed) / memoryRate;
   const partBytes = kernel.combine === "cluster" || part === 0 ? 0 : 2 * handed * part;
@@ -315,10 +315,14 @@ function issuedByWarps(problem: Problem, kernel: ModelKernel, machine: Machine, 
   const block = blockCycles(kernel);
   const inRounds = (blocks: number, each: number) => {
     const full = Math.floor(blocks / (units * resident));
-    const rest = Math.ceil((blocks - full * units * resident) / units);
+    const left = blocks - full * units * resident;
+    const rest = Math.ceil(left / units);
     const of = (count: number): number =>
       count === 0 ? 0 : each * chunkAt(machine, kernel, problem, cost, count).cycles;
-    return { main: full * of(resident) + of(rest), rounds: full + (rest > 0 ? 1 : 0) };
+    // Blocks of an SM end at about the same time, and those that are left take both their places.
+    const paired = full === 0 || resident === 1 ? 0 : (issueEngine(kernel)?.paired ?? 0) / (resident - 1);
+    const last = (1 - paired) * of(rest) + (paired === 0 ? 0 : paired * of(Math.min(resident, left)));
+    return { main: full * of(resident) + last, rounds: full + (rest > 0 ? 1 : 0) };
   };
   const streams = streamKCut(kernel.streamk, tiles / batch, chunks);
   const parts =
@@ -328,7 +332,10 @@ function issuedByWarps(problem: Problem, kernel: ModelKernel, machine: Machine, 
   const main = parts.reduce((sum, part) => sum + part.main, 0);
   const rounds = parts.reduce((sum, part) => sum + part.rounds, 0);
   const stores = Math.ceil(tiles / units) * storedCycles(kernel, problem);
-  return { main, rounds, starts: 0, cycles: main + rounds * block + stores };
+  const busy = main + rounds * block;
+  // Blocks of an SM store while others multiply.
+  const beside = issueEngine(kernel)?.stores ?? 1;
+  return { main, rounds, starts: 0, cycles: resident === 1 ? busy + stores : norm(beside, busy, stores) };
 }
 
 /** Products run beside the warps: what one tile does alone hides behind another's products, by residents, ping-pong or a second accumulator. */

@@ -34,10 +34,10 @@ const ofWarpgroups: Own = {
 /** Of engines whose warps issue products, and exchange parts through their registers: each round of their blocks does [fits of both, H200]. */
 const byEngine: Readonly<Partial<Record<Engine, Own>>> = {
   fma: {
-    last: { fixed: 1.62, bytes: 150_000, of: "tile" },
+    last: { fixed: 2.09, bytes: 423_000, of: "tile" },
     atomics: { fixed: 1.94, bytes: 13_600, of: "part" },
     kernel: { fixed: 4.07, bytes: 2.3e6, of: "all" },
-    cluster: { fixed: 0.54, bytes: 28_000, of: "part" },
+    cluster: { fixed: 0.37, bytes: 8_080, of: "part" },
   },
   mma: {
     last: { fixed: 1.9, bytes: 43_000, of: "tile" },
@@ -49,7 +49,7 @@ const byEngine: Readonly<Partial<Record<Engine, Own>>> = {
 
 /** Parts that the last block of FFMA has in flight together wait once for L2: registers of a thread for them, microseconds. */
 const IN_FLIGHT = 64;
-const ROUND_TRIP = 0.46;
+const ROUND_TRIP = 0.333;
 
 function ownOf(engine: Engine): Own | undefined {
   const { asynchronous, fullRows } = engineRow(engine);

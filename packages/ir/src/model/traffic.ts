@@ -40,15 +40,13 @@ export function memoryBytes(
   return batch * (compulsory + again * (1 - kept) + outputs);
 }
 
-/** Bytes that DRAM could read in the time in which it writes one, beyond that one: stored in bulk, and by lanes [fit, H200: docs/perf/model.md]. */
-const writes = { bulk: 0.22, lanes: 0.83 } as const;
+/** Bytes that DRAM could read in the time in which it writes one in bulk, beyond that one [fit, H200: docs/perf/model.md]. */
+const BULK_WRITES = 0.22;
 
 /** What writing D takes longer than reading as much, in bytes read. */
 export function slowWrites({ m, n, d, batch }: Problem, kernel: Pick<ModelKernel, "engine">): number {
   const count = batch.kind === "none" ? 1 : batch.count;
-  return (
-    (writes[issueEngine(kernel) === undefined ? "bulk" : "lanes"] * count * m * n * dtypes[d.dtype].bits) / 8
-  );
+  return ((issueEngine(kernel)?.writes ?? BULK_WRITES) * count * m * n * dtypes[d.dtype].bits) / 8;
 }
 
 /** Time of DRAM beside what `memoryShare` says where chunks have long rows, and what rows of a line cost on top [fit, H200]. */
@@ -56,14 +54,20 @@ export const LONG_RUNS = 0.96;
 const LINE_RUNS = 0.08;
 const LINE = 128;
 
-/** What DRAM takes longer for chunks whose rows are short: bytes that a bulk copy fetches from one place of it. */
+/** The same of FFMA, for what of a line a chunk leaves to later ones: operands that lie along K [fit, H200]. */
+const LEFT_OF_LINE = 0.3;
+
+/** What DRAM takes longer for chunks whose rows are short: bytes that a copy fetches from one place of it. */
 export const shortRuns = (
-  kernel: Pick<ModelKernel, "engine" | "copyVector">,
+  { b }: Pick<Problem, "b">,
+  kernel: Pick<ModelKernel, "engine" | "copyVector" | "transposedBytes">,
   { kBytes }: Pick<ChunkCost, "kBytes">,
 ): number =>
   issueEngine(kernel) === undefined
     ? LONG_RUNS + (LINE_RUNS * LINE) / (kernel.copyVector === null ? kBytes : LINE)
-    : 1;
+    : kernel.engine === "fma" && b.layout === "col" && kernel.transposedBytes === 0
+      ? 1 + LEFT_OF_LINE * Math.max(0, LINE / kBytes - 1)
+      : 1;
 
 /** Of the bytes of first chunks, which all SMs ask for at once and wait for, what they take in bytes read [fit, H200]. */
 const FIRST = 1.3;
