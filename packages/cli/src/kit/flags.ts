@@ -25,7 +25,7 @@ export interface FlagMeta {
 
 export const flagRegistry = z.registry<FlagMeta>();
 
-export interface FlagOptions {
+interface FlagOptions {
   readonly hint?: string;
   readonly aliases?: readonly string[];
   readonly longLetters?: boolean;
