@@ -126,6 +126,8 @@ export class Context {
   /** Predicate of the enclosing `if`s; null outside. */
   active: Pred | null = null;
   readonly registers = new Map<string, readonly Reg[]>();
+  /** Guards of the last loads into registers that are 0 where the guard is off. */
+  readonly guards = new Map<string, string>();
   /** Registers that tiles had before they were renamed. */
   readonly renamed = new Map<string, readonly Reg[]>();
   /** Stands before the fence of the products to come: where their addresses are computed. Null where no fence is open. */

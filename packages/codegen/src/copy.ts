@@ -49,7 +49,10 @@ export function loadGuarded(
   loadRun(ctx, ctx.both(guard, taking), "global", dtype, count, registers, address, policy);
 }
 
-/** Zeros under a guarded load. Where the guard never changes they are written once, before the loop: a load that is off stays off. */
+/**
+ * Zeros under a guarded load. Where the guard never changes they are written once, before the loop: a load that is off stays off. Not where the register has
+ * been loaded before: under the same guard it is 0 already, and under another one it may hold what the loop begins with.
+ */
 function zero(
   ctx: Context,
   dtype: DType,
@@ -60,12 +63,18 @@ function zero(
   const { loop } = ctx;
   const once = loop !== null && (guard === "outside" || ctx.isInvariant(guard));
   const [mnemonic, nothing] = zeroOf(dtype);
+  const name = guard === "outside" ? guard : guard.name;
   for (const register of registers) {
-    if (!once) ctx.emitAny(taking, mnemonic, register, nothing);
-    else if (!loop.running.has(`zero ${register.name}`)) {
-      loop.running.set(`zero ${register.name}`, register);
-      loop.pre.emitAny(null, mnemonic, [register, nothing]);
+    const key = `zero ${register.name}`;
+    const before = ctx.guards.get(register.name);
+    ctx.guards.set(register.name, name);
+    if (once && loop.running.has(key)) continue;
+    if (!once || (before !== undefined && before !== name)) {
+      ctx.emitAny(taking, mnemonic, register, nothing);
+      continue;
     }
+    loop.running.set(key, register);
+    if (before === undefined) loop.pre.emitAny(null, mnemonic, [register, nothing]);
   }
 }
 
