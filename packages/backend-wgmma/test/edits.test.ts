@@ -949,7 +949,7 @@ const twoLevels: readonly HandEdit[] = [
     change: { kind: "replace", line: /copy %nextB/, nth: 1, from: /%kt \+ 1/, to: "%kt" },
     code: "TW3159",
     line: /accumulate %/,
-    ptx: /ld\.global|setp|add\./,
+    ptx: /ld\.global|setp|add\.|mul\.lo\.u32 %idx|mov\.f32 %nextB/,
     emulator: /^D/,
   },
 ];

@@ -198,7 +198,7 @@ describe("what check refuses", () => {
       batch: { kind: "grouped", count: 9 },
     });
     expect(faults({}, groups)).toEqual([]);
-    expect(codes({ sched: "tiles", split: 2 }, groups)).toEqual(["TW2342", "TW2345"]);
+    expect(codes({ sched: "tiles", split: 2 }, groups)).toEqual(["TW2309", "TW2342", "TW2345"]);
     expect(codes({ sched: "zigzag" }, groups)).toEqual(["TW2346"]);
     expect(codes({ batchGroup: 1 }, groups)).toEqual(["TW2347"]);
     const batch = square(512, { batch: { kind: "strided", count: 9 } });
