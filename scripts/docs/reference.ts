@@ -171,6 +171,7 @@ export const topics: readonly (readonly [topic: string, fields: readonly string[
       "conditionalRescale",
       "delayedRelease",
       "pipelineProducts",
+      "loadVectorsAhead",
     ],
   ],
   ["Shared memory", ["swizzle", "sharedLayout", "ldmatrix", "stagedOperands"]],
