@@ -36,12 +36,19 @@ export function productOf(problem: Problem): Problem {
   };
 }
 
+/** The columns that a thread's registers have to come in pairs of. */
+const PAIRED_RUN = 8;
+
 /** How the columns of a tile lie in a thread: the two halves of the tile are its registers'. Null where no register mode divides by two. */
 function pairedModes(modes: readonly OwnershipMode[]): readonly OwnershipMode[] | null {
   const inside = modes.filter(({ extent }) => extent > 1);
   const spread = inside.findIndex(({ tier }) => tier !== "register" && tier !== "atom");
-  // A fragment has runs of all its columns in every thread.
-  if (spread < 0) return modes;
+  const columns = (list: readonly OwnershipMode[]): number =>
+    list.reduce((product, { extent }) => product * extent, 1);
+  // A fragment has runs of all its columns in every thread; where atoms take turns, of as many columns as these have in all.
+  const turns = columns(inside.slice(inside.findLastIndex(({ tier }) => tier === "atom") + 1));
+  const run = PAIRED_RUN * (inside.some(({ tier }) => tier === "atom") ? turns : 1);
+  if (spread < 0 && columns(inside) % (2 * run) === 0) return modes;
   const at = modes.findIndex(({ tier, extent }) => tier === "register" && extent % 2 === 0);
   const mode = modes[at];
   if (mode === undefined) return null;
@@ -53,9 +60,6 @@ function pairedModes(modes: readonly OwnershipMode[]): readonly OwnershipMode[] 
 }
 
 const grids = (modes: readonly OwnershipMode[]): number => modes.filter(({ tier }) => tier === "grid").length;
-
-/** The columns that a thread's registers have to come in pairs of. */
-const PAIRED_RUN = 8;
 
 /** Bits of the widest swizzle's span: halves of a tile that lies along n are whole spans. */
 const SPAN_BITS = 1024;
