@@ -145,5 +145,5 @@ function differing(problem: Problem, x: Float32Array, y: Float32Array): number {
 }
 
 // The conformance table: sizes, layouts, epilogues, batches, groups, splits.
-await conformanceOnGpu(simt, optionsFor("sm_80", 1000, 1, 0));
+await conformanceOnGpu(simt, optionsFor("sm_80", 1000, 1));
 await attentionOnGpu(simt, { ...attentionOptions, arch: "sm_80" });

@@ -44,8 +44,6 @@ export interface ConformanceOptions {
    * TILEWRIGHT_SLOW=1 and on a GPU. Everything unless given. Refusals are always asked of the whole table.
    */
   readonly sample?: number;
-  /** Every second row of the table only, from this one on: a suite of another backend has the others. Every row with TILEWRIGHT_SLOW=1 and on a GPU. */
-  readonly half?: 0 | 1;
   /** Random problem x schedule pairs beside the table. */
   readonly pairs: {
     readonly first: number;
@@ -67,8 +65,8 @@ type Verdict =
   /** Refused as it stands, and served in another form. */
   | { readonly subject: () => Case; readonly refused: readonly Diagnostic[] };
 
-/** `turn`: when the row is in the sample; the same row, whose number is `index`, has consecutive turns in consecutive dtypes. */
-export type Planned = Verdict & { readonly row: Row; readonly index: number; readonly turn: number };
+/** `turn`: when the row is in the sample; the same row has consecutive turns in consecutive dtypes. */
+export type Planned = Verdict & { readonly row: Row; readonly turn: number };
 
 /** Schedules that are drawn for a row that is to be split until one can be. */
 const SHARING_DRAWS = 20;
@@ -78,25 +76,19 @@ const FIRST_SCHEDULES = 4;
 
 export const everything = process.env.TILEWRIGHT_SLOW === "1";
 
-/** Which rows run. */
-export const halfOf = ({ half }: ConformanceOptions): 0 | 1 | undefined => (everything ? undefined : half);
-
 /** One entry of so many runs. */
 export const sampleOf = ({ sample = 1 }: ConformanceOptions): number => (everything ? 1 : sample);
 
 export const pairSeeds = ({ pairs }: ConformanceOptions): readonly number[] =>
   Array.from({ length: pairs.count }, (_, i) => pairs.first + i);
 
-/** Cases of one row in so many turns, of all rows or every second one, by name. */
+/** Cases of one row in so many turns, by name. */
 export const served = (
   planned: readonly Planned[],
   sample: number,
-  half?: 0 | 1,
 ): readonly (readonly [string, () => Case])[] =>
   planned.flatMap((entry) =>
-    "subject" in entry && entry.turn % sample === 0 && (half === undefined || entry.index % 2 === half)
-      ? [[entry.row.name, entry.subject] as const]
-      : [],
+    "subject" in entry && entry.turn % sample === 0 ? [[entry.row.name, entry.subject] as const] : [],
   );
 
 /** The rows of the table and of the tiles' edges, each with a schedule or the reasons against it. */
@@ -111,7 +103,7 @@ export function plan(backend: Backend, target: Target, options: ConformanceOptio
         row: prefix(row),
         subject: () => edge,
       })),
-    ].map((entry, index) => ({ ...entry, index, turn: seed + index }));
+    ].map((entry, j) => ({ ...entry, turn: seed + j }));
   });
 }
 

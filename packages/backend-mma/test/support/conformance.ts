@@ -17,7 +17,6 @@ export const optionsFor = (
   arch,
   dtypes,
   sample,
-  half: 1,
   randomSchedule,
   // Copies by the threads of small blocks, with all they hold, spill in some schedules that are legal; none that the backend proposes does.
   spills: "own",

@@ -7,7 +7,7 @@ import { randomSchedule } from "./cases.ts";
 const sameArithmetic = (problem: Problem): boolean => !isApproximateEpilogue(problem.epilogue);
 
 /** 55 pairs an architecture, one of `sample` in every run; sizes 1 to 300 in each dimension, not in all at once. */
-export const optionsFor = (arch: string, first: number, sample: number, half: 0 | 1): ConformanceOptions => ({
+export const optionsFor = (arch: string, first: number, sample: number): ConformanceOptions => ({
   arch,
   dtypes: [
     { dtype: "f32" },
@@ -19,7 +19,6 @@ export const optionsFor = (arch: string, first: number, sample: number, half: 0 
   randomSchedule,
   sameArithmetic,
   sample,
-  half,
   // Of 16-bit matrices ptxas may load all fragments of a chunk at once, where nobody proposes that it should.
   spills: "own",
   // Interleaved columns of gated products, which take bulk tensor copies.

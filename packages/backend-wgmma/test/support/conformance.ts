@@ -30,9 +30,8 @@ export const optionsFor = (
   refuses,
   // Parts of tiles have no place of their own in groups.
   wholeGroups: true,
-  // Every second row in some dtype; mma and simt have the others.
+  // Every row in some dtype.
   sample: dtypes.length,
-  half: 0,
   pairs: { ...pairs, most: 200, mostWork: 2 ** 18 },
 });
 
