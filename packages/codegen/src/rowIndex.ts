@@ -1,6 +1,6 @@
 /** Rows that an index in device memory names: of A, which lie anywhere, or of D, which go anywhere. Each is looked up once for a tile, before its loop. */
 import { stepBuffer } from "@tilewright/core";
-import { bufferOf, type Expr, namesRows } from "@tilewright/ir";
+import { bufferOf, type Expr } from "@tilewright/ir";
 import { addr, imm } from "@tilewright/ptx";
 import { CannotLower } from "./cannotLower.ts";
 import type { Pred, Reg } from "./code.ts";
@@ -9,6 +9,9 @@ import { axisIndex, globalArray, pointer } from "./globalAddress.ts";
 import { advance } from "./pointers.ts";
 import { countOperand, extentOf } from "./sizes.ts";
 import type { ThreadCoord } from "./threads.ts";
+
+/** Bytes of an entry of the index. */
+const ENTRY = 4;
 
 /** What stands for a row behind the last one: no row that a matrix has. */
 const NO_ROW = -1;
@@ -20,9 +23,10 @@ export interface RowIndex {
   readonly rows: number;
 }
 
+/** The index of rows in pages that are no runs'. */
 export function indexOfRows(ctx: Context, buffer: string): RowIndex | null {
   const { paged, shape } = bufferOf(ctx.program, buffer);
-  if (paged === undefined || !namesRows(ctx.program, paged)) return null;
+  if (paged === undefined || ctx.runs.some(({ step }) => step === paged.step)) return null;
   return { buffer, array: globalArray(ctx, stepBuffer(paged.step)).name, rows: shape[0] };
 }
 
@@ -68,6 +72,3 @@ export function namedRow(
     }),
   };
 }
-
-/** Bytes of an entry of the index. */
-const ENTRY = 4;

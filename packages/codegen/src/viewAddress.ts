@@ -96,6 +96,12 @@ export function tableEntries(ctx: Context, { table }: InPages): Reg<"u64"> {
   return ofProblem(ctx, pointer(ctx, name), batchStride);
 }
 
+/** Whether the kernel writes to what a pointer points to, as its parameter says. */
+const isWritten = (ctx: Context, pointer: string): boolean =>
+  ctx.kernel.params.some(
+    (each) => each.kind === "pointer" && each.name === pointer && each.access !== "read",
+  );
+
 /** Both guards of an element: null when it is inside for sure, "outside" when it never is. `join` makes their conjunction. */
 export function elementGuard(
   ctx: Context,
@@ -108,7 +114,7 @@ export function elementGuard(
 ): Pred | null | "outside" {
   const index = indexOfRows(ctx, view.buffer);
   // Rows that are stored go where there is one; those that are read are clamped.
-  const stored = index !== null && view.buffer === "D";
+  const stored = index !== null && isWritten(ctx, globalArray(ctx, view.buffer).name);
   const bounds = [
     stored
       ? namedRow(ctx, index, view.origin[0], position.row, row).there

@@ -7,6 +7,7 @@ import { dtypes, sizeOf } from "../dtype.ts";
 import { type Batch, type ExpertRows, operandShape, type Problem, rowIndexOf } from "../problem.ts";
 import type { BatchedOperand } from "./batch.ts";
 import { invalid, problemCodes } from "./codes.ts";
+import { isIndex } from "./rowIndex.ts";
 import { longestRuns } from "./runs.ts";
 import { blockFactors } from "./scales.ts";
 import { packedStride } from "./size.ts";
@@ -57,7 +58,7 @@ export function groupStrides(problem: Problem, which: ExpertOperandName): GroupS
   const rows = expertRowsOf(problem);
   const index = Number(/^epilogue(\d+)$/.exec(which)?.[1] ?? -1);
   const step = problem.epilogue[index];
-  if (step?.kind === "gather" || step?.kind === "scatter") return indexStrides(problem);
+  if (isIndex(step)) return indexStrides(problem);
   const vector = stepMatrix(problem, index);
   const matrix =
     which === "a" || which === "b" || which === "c" || which === "d"

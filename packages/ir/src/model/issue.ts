@@ -22,6 +22,8 @@ export interface IssueEngine {
   readonly tile: number;
   /** Of a store of a warp to a sector where rows of D begin at sectors, and to the part of one at either end of a run where they do not. */
   readonly stored: readonly [whole: number, end: number];
+  /** Cycles of each sector of which lanes store some elements, where rows of D do not begin at sectors; null: as of any store that leaves gaps. */
+  readonly apart: number | null;
   /** Exponent of the stores of blocks beside what others on their SM do. */
   readonly stores: number;
   /** Bytes a cycle and SM that L2 gives to all SMs. */
@@ -34,6 +36,8 @@ export interface IssueEngine {
   readonly norm: number;
   /** Bytes that DRAM could read in the time in which it writes one, beyond that one. */
   readonly writes: number;
+  /** What DRAM takes longer for operands along K, for each line that a chunk leaves to later ones, in lines. */
+  readonly leftOfLine: number;
 }
 
 const engines: Readonly<Partial<Record<ModelKernel["engine"], IssueEngine>>> = {
@@ -42,24 +46,28 @@ const engines: Readonly<Partial<Record<ModelKernel["engine"], IssueEngine>>> = {
     block: 16,
     tile: 16,
     stored: [0.26, 3.71],
+    apart: 2.93,
     stores: 16,
     l2Bytes: 27.6,
     first: 0,
     paired: 0.21,
     norm: 1.41,
     writes: 0.07,
+    leftOfLine: 0.3,
   },
   mma: {
     launchNs: 737,
     block: 1366,
     tile: 710,
     stored: [1.28, 1.28],
+    apart: null,
     stores: 1,
     l2Bytes: 62.7,
     first: 4.5,
     paired: 0,
     norm: 3.36,
     writes: 0.83,
+    leftOfLine: 0,
   },
 };
 
@@ -222,8 +230,6 @@ export function blockCycles(kernel: ModelKernel): number {
  * would take 207 and 23 [measured, H200: docs/perf/runs/2026-11-28-h200-unseen.json].
  */
 const GAPS = 6;
-/** The same of FFMA for each sector of which lanes store some elements [fit, H200]. */
-const APART = 2.93;
 
 /**
  * Cycles of an SM for the stores of a block, sector by sector; one that several stores write in parts counts as often. Rows that begin inside a sector are stored over one more, whose ends, or
@@ -238,13 +244,14 @@ export function storedCycles(kernel: ModelKernel, problem: Problem): number {
   const split = splitRows(problem);
   const [whole, end] = kernel.storeGaps ? [GAPS, GAPS] : costs.stored;
   const { storeBytes, storeSpan } = kernel;
-  if (kernel.engine !== "fma")
+  if (costs.apart === null)
     return ((bytes / storeBytes) * ((1 - split) * whole + split * end)) / kernel.split;
   const gaps = Math.min(SECTOR, storeSpan) / storeBytes;
   const stores = (bytes * gaps) / storeSpan;
   const sectors = (storeSpan - size) / SECTOR + 1;
   const apart =
-    stores * (gaps > 1 ? sectors * APART : Math.max(0, sectors - 2) * whole + Math.min(2, sectors) * end);
+    stores *
+    (gaps > 1 ? sectors * costs.apart : Math.max(0, sectors - 2) * whole + Math.min(2, sectors) * end);
   return (((1 - split) * bytes * whole) / storeBytes + split * apart) / kernel.split;
 }
 

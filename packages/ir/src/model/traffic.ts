@@ -54,20 +54,18 @@ export const LONG_RUNS = 0.96;
 const LINE_RUNS = 0.08;
 const LINE = 128;
 
-/** The same of FFMA, for what of a line a chunk leaves to later ones: operands that lie along K [fit, H200]. */
-const LEFT_OF_LINE = 0.3;
-
 /** What DRAM takes longer for chunks whose rows are short: bytes that a copy fetches from one place of it. */
-export const shortRuns = (
+export function shortRuns(
   { b }: Pick<Problem, "b">,
   kernel: Pick<ModelKernel, "engine" | "copyVector" | "transposedBytes">,
   { kBytes }: Pick<ChunkCost, "kBytes">,
-): number =>
-  issueEngine(kernel) === undefined
-    ? LONG_RUNS + (LINE_RUNS * LINE) / (kernel.copyVector === null ? kBytes : LINE)
-    : kernel.engine === "fma" && b.layout === "col" && kernel.transposedBytes === 0
-      ? 1 + LEFT_OF_LINE * Math.max(0, LINE / kBytes - 1)
-      : 1;
+): number {
+  const issued = issueEngine(kernel);
+  if (issued === undefined)
+    return LONG_RUNS + (LINE_RUNS * LINE) / (kernel.copyVector === null ? kBytes : LINE);
+  const along = b.layout === "col" && kernel.transposedBytes === 0;
+  return along ? 1 + issued.leftOfLine * Math.max(0, LINE / kBytes - 1) : 1;
+}
 
 /** Of the bytes of first chunks, which all SMs ask for at once and wait for, what they take in bytes read [fit, H200]. */
 const FIRST = 1.3;

@@ -16,6 +16,7 @@ import {
   dtypes,
   type EpilogueStep,
   groupStrides,
+  isIndex,
   makeStorage,
   type Operand,
   ok,
@@ -90,7 +91,7 @@ function latticeProblem(problem: Problem, rows: number, columns: number): Proble
     batch: { kind: "none" },
     epilogue: problem.epilogue.map(
       (step): EpilogueStep =>
-        step.kind === "gather" || step.kind === "scatter"
+        isIndex(step)
           ? { ...step, rows }
           : "operand" in step
             ? {

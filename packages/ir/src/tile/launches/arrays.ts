@@ -6,6 +6,7 @@ import {
   type DType,
   type ExpertOperandName,
   groupStrides,
+  isIndex,
   leadingNames,
   type Operand,
   operandStrides,
@@ -110,8 +111,7 @@ function stepArray(
       ...(problem.batch.kind === "strided" ? { batch: distance } : {}),
     };
   }
-  if (step?.kind === "gather" || step?.kind === "scatter")
-    return placed({ dtype: "s32", strides: [fixed(1), fixed(0)] }, fixed(0));
+  if (isIndex(step)) return placed({ dtype: "s32", strides: [fixed(1), fixed(0)] }, fixed(0));
   const matrix = stepMatrix(problem, index);
   const strides = [fixed(matrix?.across === 1 ? 1 : 0), fixed(matrix?.across === 0 ? 1 : 0)] as const;
   const dtype = matrix?.dtype ?? (step !== undefined && "dtype" in step ? step.dtype : "f32");
