@@ -75,14 +75,14 @@ export class Code {
     for (const item of this.#items) {
       switch (item.kind) {
         case "instruction":
-          entry.append({
-            ...makeInstruction(
+          entry.append(
+            makeInstruction(
               item.mnemonic,
               item.operands,
               item.guard && { register: item.guard, negated: false },
+              item.location,
             ),
-            location: item.location,
-          });
+          );
           break;
         case "label":
           entry.place(item.label);

@@ -33,13 +33,13 @@ function whole(body: readonly Statement[], stay: boolean): readonly Statement[] 
   const defined = new Set<string>();
   const inner = chunkLoops(body, stay);
   const paths = new Paths();
+  const adds = (name: string): boolean => asked.has(name) && !paths.has(name);
   /** What comes before the statement of this index. */
   const before = new Map<number, Instruction[]>();
   const made = body.map((statement, index): Statement => {
     if (statement.kind === "label") paths.meet(statement.name);
     if (statement.kind !== "instruction") return statement;
     // Nothing new, as of most: an accumulator is written once and then again and again.
-    const adds = (name: string): boolean => asked.has(name) && !paths.has(name);
     if (statement.guard === null && !statement.operands.some((operand) => names(operand, adds))) {
       paths.leave(statement);
       return statement;

@@ -5,7 +5,7 @@
  * of first use, so equal calls give equal text. Every instruction is checked against the table as it is emitted;
  * one that does not fit is a bug of the backend and throws InternalError.
  */
-import { InternalError, type PtxVersion } from "@tilewright/core";
+import { InternalError, type PtxVersion, type SourceLocation } from "@tilewright/core";
 import type {
   AddressOperand,
   FloatOperand,
@@ -401,6 +401,7 @@ export function makeInstruction(
   mnemonic: string,
   operands: readonly Operand[],
   guard: Guard | null = null,
+  location: SourceLocation | null = null,
 ): Instruction {
   const resolution = resolveMnemonic(mnemonic);
   if (!resolution.ok) {
@@ -422,6 +423,6 @@ export function makeInstruction(
     modifiers: resolution.modifiers,
     guard,
     operands,
-    location: null,
+    location,
   };
 }

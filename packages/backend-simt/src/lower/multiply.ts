@@ -6,16 +6,17 @@ export function lowerMultiply(ctx: Context, mma: StmtOf<"mma">): void {
   const acc = ownedTile(ctx, mma.acc.buffer, ctx.constant(mma.acc.slot, "slot of the accumulator"));
   const a = ownedTile(ctx, mma.a.buffer, ctx.constant(mma.a.slot, "slot of the A fragment"));
   const b = ownedTile(ctx, mma.b.buffer, ctx.constant(mma.b.slot, "slot of the B fragment"));
-  const aAt = new Map(a.elements.map((e) => [`${e.row},${e.col}`, a.at(e.register)]));
-  const bAt = new Map(b.elements.map((e) => [`${e.row},${e.col}`, b.at(e.register)]));
   const walk = walkOrder(acc.elements, mma);
-  for (let k = 0; k < mma.a.extent[1]; k++)
-    for (const element of walk) {
-      const [x, y] = [aAt.get(`${element.row},${k}`), bAt.get(`${k},${element.col}`)];
+  for (let k = 0; k < mma.a.extent[1]; k++) {
+    const rows = new Map(a.elements.flatMap((e) => (e.col === k ? [[e.row, a.at(e.register)]] : [])));
+    const cols = new Map(b.elements.flatMap((e) => (e.row === k ? [[e.col, b.at(e.register)]] : [])));
+    for (const { row, col, register } of walk) {
+      const [x, y] = [rows.get(row), cols.get(col)];
       if (!x || !y)
         throw new CannotLower("mma", "the fragments' owners do not hold what the accumulator's owner needs");
-      const d = acc.at(element.register);
-      const factors = mma.swap ? [y, x] : [x, y];
-      ctx.emitAny(null, "fma.rn.f32", d, ...factors, d);
+      const d = acc.at(register);
+      if (mma.swap) ctx.emitAny(null, "fma.rn.f32", d, y, x, d);
+      else ctx.emitAny(null, "fma.rn.f32", d, x, y, d);
     }
+  }
 }
