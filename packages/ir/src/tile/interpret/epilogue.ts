@@ -15,6 +15,7 @@ import {
   stepExtents,
   valueOfFunction,
 } from "@tilewright/core";
+import type { Run } from "../columns.ts";
 import { InterpretFailure, interpretCodes } from "./failure.ts";
 import {
   clip,
@@ -89,6 +90,7 @@ export class EpilogueChain {
   readonly #loaded: number[] = [];
   /** The second sum of the element at hand, of a gated product. */
   #up: number | null = null;
+  #stored = true;
   readonly arithmetic: Arithmetic;
   readonly #problem: Problem;
   readonly #steps: readonly EpilogueStep[];
@@ -101,16 +103,18 @@ export class EpilogueChain {
     this.#applies = steps.map((step, i) => this.#compile(problem, steps, step, inputs[i], i));
   }
 
-  /** `own`: what steps read out of tiles, by the step's position. */
+  /** `own`: what steps read out of tiles, by the step's position. `stored`: not just made for the scale that its neighbours share, so that reductions take it. */
   apply(
     x: number,
     row: number,
     col: number,
     own: readonly (number | undefined)[] = [],
     up: number | null = null,
+    stored = true,
   ): number {
     let value = x;
     this.#up = up;
+    this.#stored = stored;
     for (const [i, step] of this.#applies.entries()) value = step(value, row, col, own[i]);
     return value;
   }
@@ -228,6 +232,7 @@ export class EpilogueChain {
         const out = new Float64Array(length);
         this.outputs[i] = out;
         return (x, row, col) => {
+          if (!this.#stored) return x;
           const at = step.over === "all" ? 0 : step.over === "n" ? row : col;
           out[at] = step.op === "sum" ? (out[at] ?? 0) + x : Math.max(out[at] ?? 0, Math.abs(x));
           return x;
@@ -249,10 +254,12 @@ export interface EpiloguePlaces {
 
 /**
  * One output tile, in the arithmetic of `epilogueKind`. alpha = 1 multiplies nothing; with beta the value is fma(beta, c, alpha * acc); f16, bf16 and fp8 values
- * of C widen exactly; the result is rounded to D's dtype last (nearest even).
+ * of C widen exactly; the result is rounded to D's dtype last (nearest even). `stores`: the columns of the tile that are stored; the others are made for the
+ * scales that they share.
  */
 export function runEpilogue(
   { dst, acc, up = null, c, inputs }: EpiloguePlaces,
+  stores: Run,
   alpha: number,
   beta: number,
   chain: EpilogueChain,
@@ -260,6 +267,11 @@ export function runEpilogue(
   at: string,
 ): void {
   const box = clip(dst, guard, at);
+  const to = {
+    ...box,
+    col0: Math.max(box.col0, stores.from),
+    col1: Math.min(box.col1, stores.to),
+  };
   for (const sums of up === null ? [acc] : [acc, up])
     requireWritten(sums, clip(sums, [false, false], at), at);
   const out = storeOf(dst.memory, at);
@@ -293,11 +305,18 @@ export function runEpilogue(
       for (const { step, place } of inputs)
         own[step] =
           place.memory.data[offsetOf(place, place.rows === 1 ? 0 : r, place.cols === 1 ? 0 : col)] ?? 0;
-      line[col - box.col0] = chain.apply(value, dst.row + r, dst.col + col, own, up && scaledAt(up));
+      line[col - box.col0] = chain.apply(
+        value,
+        dst.row + r,
+        dst.col + col,
+        own,
+        up && scaledAt(up),
+        col >= to.col0 && col < to.col1,
+      );
     }
     chain.finishRow(line, dst.row + r, dst.col + box.col0);
-    for (let col = box.col0; col < box.col1; col++)
+    for (let col = to.col0; col < to.col1; col++)
       out[offsetOf(dst, r, col)] = stored(line[col - box.col0] ?? 0);
   }
-  markWritten(dst, box);
+  markWritten(dst, to);
 }

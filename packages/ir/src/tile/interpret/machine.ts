@@ -1,5 +1,5 @@
 /** Running a program on data: the hooks that move, multiply and store tiles. */
-import type { EpilogueStep } from "@tilewright/core";
+import { type EpilogueStep, quantizeOf } from "@tilewright/core";
 import { columnRuns, type Run } from "../columns.ts";
 import { dsmemReduction, mergeOf } from "../dsmemReduction.ts";
 import { type ElementStmt, elementOrigins, elementSources } from "../elements.ts";
@@ -44,6 +44,12 @@ const columnsOf = (place: Place, { from, to }: Run): Place => ({
   ...place,
   col: place.col + from,
   cols: to - from,
+});
+
+/** Columns of `dst` with those that share a group with them, as far as the tile has them. */
+const wholeGroups = ({ from, to }: Run, dst: Place, group: number): Run => ({
+  from: Math.max(0, from - ((dst.col + from) % group)),
+  to: Math.min(dst.cols, Math.ceil((dst.col + to) / group) * group - dst.col),
 });
 
 /** A program ready to run on its memories. */
@@ -273,6 +279,7 @@ export class Machine implements Hooks {
     const alpha = stmt.alpha === "runtime" ? this.#options.alpha : stmt.alpha;
     const beta = stmt.beta === "runtime" ? this.#options.beta : stmt.beta;
     const chain = this.#chain(stmt.steps);
+    const group = quantizeOf({ epilogue: stmt.steps })?.step.group ?? 1;
     const inputs = (stmt.inputs ?? []).map(({ step, view }) => ({
       step,
       place: compileView(view, this.#memories, table, at),
@@ -283,7 +290,9 @@ export class Machine implements Hooks {
       const second = up === null ? null : this.#read(up(cells), thread, at);
       const given = inputs.map(({ step, place }) => ({ step, place: this.#read(place(cells), thread, at) }));
       const [to, addend] = [dst(cells), c === null ? null : c(cells)];
-      for (const run of columnRuns(stmt.columns, sum.cols)) {
+      for (const stored of columnRuns(stmt.columns, sum.cols)) {
+        // Columns that share a scale are made together, whatever part of them is stored.
+        const run = wholeGroups(stored, to, group);
         const some = (place: Place): Place => columnsOf(place, run);
         const places = {
           dst: some(to),
@@ -296,7 +305,11 @@ export class Machine implements Hooks {
             place: place.cols === sum.cols ? some(place) : place,
           })),
         };
-        runEpilogue(places, alpha, beta, chain, stmt.guard, at);
+        runEpilogue(
+          places,
+          { from: stored.from - run.from, to: stored.to - run.from },
+          ...([alpha, beta, chain, stmt.guard, at] as const),
+        );
       }
     };
   }
