@@ -58,7 +58,8 @@ export class Context {
   sizes: ReadonlyMap<string, Range>;
   /** Problems of a strided batch; null of others. */
   readonly problems: LaunchExpr | null;
-  /** What divides the rows of every expert, and the most that there may be. */
+  /** The extent in which experts differ, what divides the rows of each, and the most that there may be. */
+  readonly expertAxis: "m" | "n" | "k" | null;
   readonly divisor: number;
   readonly mostRows: number;
   /** What tells rows of experts apart; null of others. */
@@ -165,7 +166,9 @@ export class Context {
     this.kernel = kernel;
     this.#params = new Set(kernel.params.map(({ name }) => name));
     this.arrays = new Map(kernel.arrays.map((array) => [array.name, array]));
-    const rows = sizes.find(({ name }) => name === "m");
+    // Experts differ in one extent, which is the only one that is no number.
+    const [rows] = experts === undefined ? [] : sizes;
+    this.expertAxis = rows?.name ?? null;
     this.divisor = rows?.multiple ?? 1;
     this.mostRows = rows?.most ?? 0;
     this.sizes = new Map(sizes.map(({ name, least, most }) => [name, [least, most]]));

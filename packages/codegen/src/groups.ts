@@ -44,7 +44,7 @@ function rowOf(ctx: Context): Reg<"u64"> {
 /** Bytes of what tells the rows of an expert apart. */
 const ROWS_BYTES = 4;
 
-/** The first row of the group at hand, of all m, and how many it has: no more than there are, multiples of what the problem promises, none where offsets decrease. */
+/** The first row of the group at hand, of all, and how many it has: no more than there are, multiples of what the problem promises, none where offsets decrease. */
 function rowsOfExpert(ctx: Context, rows: ExpertRows): ExpertPlace {
   if (ctx.expert !== null) return ctx.expert;
   const group = groupNumber(ctx);
@@ -70,7 +70,7 @@ function rowsOfExpert(ctx: Context, rows: ExpertRows): ExpertPlace {
   if (rows === "counts")
     return {
       first: null,
-      count: ctx.invariant("size m", (code) => {
+      count: ctx.invariant(`size ${ctx.expertAxis}`, (code) => {
         const count = entry.reg("u32", "size");
         clamped(code, null, count, 0);
         return count;
@@ -83,7 +83,7 @@ function rowsOfExpert(ctx: Context, rows: ExpertRows): ExpertPlace {
     clamped(code, later, d, -ROWS_BYTES);
     return d;
   });
-  const count = ctx.invariant("size m", (code) => {
+  const count = ctx.invariant(`size ${ctx.expertAxis}`, (code) => {
     const d = entry.reg("u32", "size");
     clamped(code, null, d, 0);
     code.emit(null, "sub.s32", d, d, first);

@@ -22,7 +22,7 @@ export type Stride = number | { readonly unit: number; readonly sizes: readonly 
 
 /** The parameter of a size, or its field in the group's row. */
 function sizeRegister(ctx: Context, name: SizeName): U32 {
-  const rows = name === "m" ? expertCount(ctx) : null;
+  const rows = name === ctx.expertAxis ? expertCount(ctx) : null;
   if (rows !== null) return rows;
   return ctx.invariant(`size ${name}`, (code) => {
     const d = ctx.entry.reg("u32", "size");

@@ -6,6 +6,7 @@ import {
   evaluateConstraints,
   evaluateLaunchExpr,
   expertRowsData,
+  expertAxisOf,
   expertRowsOf,
   fixedProblem,
   formatDiagnostic,
@@ -229,7 +230,7 @@ export class Session {
     options: Parameters<Session["runGroups"]>[1] = {},
   ): readonly (Run | null)[] {
     const { problem: whole } = this.#artifact;
-    const counts = groups.map(({ problem }) => problem.m);
+    const counts = groups.map(({ problem }) => problem[expertAxisOf(whole)]);
     const rows = expertRowsData(expertRowsOf(whole) ?? "offsets", counts);
     const operands = expertOperands(whole, counts);
     const shared = new Map<string, Placed>();

@@ -1,6 +1,7 @@
 /** The launches of a case: of one problem, or of one kernel at several sizes. */
 import {
   checkProblem,
+  expertAxisOf,
   fixedProblem,
   type LaunchSizes,
   type Problem,
@@ -45,15 +46,16 @@ export function groupProblems(random: Random, problem: Problem): readonly Proble
   const { batch } = problem;
   if (batch.kind !== "grouped") throw new TypeError("groupProblems takes a grouped problem");
   if (batch.rows !== undefined) {
-    let left = problem.m;
-    const multiple = sizeMultiple(problem, "m");
+    const axis = expertAxisOf(problem);
+    let left = problem[axis];
+    const multiple = sizeMultiple(problem, axis);
     return Array.from({ length: batch.count }, (_, i): Problem => {
-      const most = batch.rows === "counts" ? problem.m : left;
+      const most = batch.rows === "counts" ? problem[axis] : left;
       const few = (i - 1) * multiple;
       const wanted = i === 0 ? Math.ceil(most / 2) : Math.min(most, i < 3 ? few : random.integer(0, most));
-      const m = wanted - (wanted % multiple);
-      left -= m;
-      return must(problemOfGroup(problem, { m }));
+      const count = wanted - (wanted % multiple);
+      left -= count;
+      return must(problemOfGroup(problem, { [axis]: count }));
     });
   }
   return Array.from({ length: batch.count }, (_, i): Problem => {

@@ -47,9 +47,15 @@ export type Batch =
     }
   /**
    * Problems of different shapes: sizes, leading dimensions and pointers come from a table in device memory (`launch/groups.ts`), all of them in
-   * `symbolic`. The problem's own extents are upper bounds unless ranges there say otherwise. With `rows` only m differs (`problem/expertRows.ts`).
+   * `symbolic`. The problem's own extents are upper bounds unless ranges there say otherwise. With `rows` only m differs, or, where `axis` says so, k
+   * (`problem/expertRows.ts`).
    */
-  | { readonly kind: "grouped"; readonly count: number; readonly rows?: ExpertRows | undefined };
+  | {
+      readonly kind: "grouped";
+      readonly count: number;
+      readonly rows?: ExpertRows | undefined;
+      readonly axis?: "k" | undefined;
+    };
 
 /** What is known of runs of rows that follow each other: the rows of the longest, and of all. `outer`: they are rows of A and of what is stored; else of other factors. */
 export interface Runs {
@@ -75,6 +81,10 @@ export interface Pages {
  */
 export const expertRows = ["offsets", "counts"] as const;
 export type ExpertRows = (typeof expertRows)[number];
+
+/** The extent in which experts differ. `m`: rows of A and D. `k`: rows of B and columns of A, over which gradients of weights are summed; each expert then has a D of its own. */
+export const expertAxes = ["m", "k"] as const;
+export type ExpertAxis = (typeof expertAxes)[number];
 
 /** `gelu` is the exact one (erf). Those `_approx` are evaluated by `tanh.approx` where the target has it. */
 export const activationNames = [

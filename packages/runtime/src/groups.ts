@@ -6,6 +6,7 @@ import {
   checkRowIndex,
   type Diagnostic,
   err,
+  expertAxisOf,
   expertRowsData,
   expertRowsOf,
   type GroupArguments,
@@ -75,6 +76,7 @@ export function runGroups(
   const { manifest } = artifact;
   const [kernel] = manifest.kernels;
   const { batch } = manifest.request;
+  const axis = expertAxisOf(manifest.request);
   if (kernel === undefined || batch.kind !== "grouped")
     return err([diagnose("parameter", "batch", "the kernel is not for a grouped problem", "use runGemm")]);
   if (groups.length !== batch.count)
@@ -111,7 +113,7 @@ export function runGroups(
     owned.push(() => module.value.unload());
     const env =
       kernel.groups === undefined
-        ? { ...(envs[0] ?? {}), m: manifest.request.m }
+        ? { ...(envs[0] ?? {}), [axis]: manifest.request[axis] }
         : (launchOfGroups(kernel, envs) ?? {});
     const space = workspaceOf(device, manifest, env, owned);
     if (!space.ok) return space;
@@ -166,7 +168,7 @@ function placeExperts(
   launched: readonly Launched[],
   owned: (() => void)[],
 ): Checked<Placed> {
-  const counts = launched.map(({ problem }) => problem.m);
+  const counts = launched.map(({ problem }) => problem[expertAxisOf(request)]);
   const rows = expertRowsData(expertRowsOf(request) ?? "offsets", counts);
   const faults = checkExpertRows(request, rows);
   const found = [...faults, ...indexProblems(request, launched)];

@@ -5,6 +5,7 @@ import {
   blockFactors,
   type DType,
   dtypes,
+  expertAxisOf,
   groupStrides,
   type Operand,
   operandElements,
@@ -12,6 +13,7 @@ import {
   operandSpan,
   type Problem,
   scaleMatrix,
+  sizeOf,
   stepExtents,
   weightFactors,
 } from "@tilewright/core";
@@ -136,11 +138,12 @@ function stepOperand(problem: Problem, index: number): DeviceOperand | null {
 const matrixText = (operand: Operand, [rows, columns]: readonly [number, number]): string =>
   `${rows} x ${columns} ${operand.dtype} with leading dimension ${operand.ld}`;
 
-/** A group's part of a buffer that experts share, in bytes: lines of `line` bytes from `at` on, `pitch` apart, of its `bytes` in all. */
+/** A group's part of a buffer that experts share, in bytes: lines of `line` bytes from `at` on, `pitch` apart, which begin every `step` bytes of its own `bytes`. */
 export interface ExpertSlice {
   readonly at: number;
   readonly bytes: number;
   readonly line: number;
+  readonly step: number;
   readonly pitch: number;
 }
 
@@ -154,17 +157,28 @@ export const linesOfSlice = ({
   at,
   bytes,
   line,
+  step,
   pitch,
 }: ExpertSlice): readonly { readonly from: number; readonly to: number; readonly at: number }[] =>
-  Array.from({ length: bytes === 0 ? 0 : Math.ceil(bytes / line) }, (_, i) => ({
-    ...{ from: i * line, to: Math.min(bytes, (i + 1) * line), at: at + i * pitch },
+  Array.from({ length: bytes === 0 ? 0 : Math.ceil(bytes / step) }, (_, i) => ({
+    ...{ from: i * step, to: Math.min(bytes, i * step + line), at: at + i * pitch },
   }));
 
-/** Every buffer that experts with so many rows each share, for `problem.m` rows. */
+/** Bytes of a line of A or B, and from one line to the next, where a group's rows are columns of the lines of all groups; null where its part is in one piece. */
+function linesAlongRows(problem: Problem, name: OperandName, rows: number) {
+  const operand = name === "a" || name === "b" ? problem[name] : null;
+  if (expertAxisOf(problem) !== "k" || operand === null) return null;
+  if (operand.layout !== (name === "a" ? "row" : "col")) return null;
+  const unit = sizeOf(operand.dtype);
+  return { line: rows * unit, step: operand.ld * unit, pitch: operand.ld * unit };
+}
+
+/** Every buffer that experts with so many rows each share, for the rows that the problem has. */
 export function expertOperands(problem: Problem, counts: readonly number[]): readonly ExpertOperand[] {
-  const one = (m: number): Problem => ({ ...problem, m, batch: { kind: "none" } });
-  const groups = counts.map((m) => deviceOperands(one(m)));
-  return deviceOperands(one(problem.m)).map((operand, i) => {
+  const axis = expertAxisOf(problem);
+  const one = (rows: number): Problem => ({ ...problem, [axis]: rows, batch: { kind: "none" } });
+  const groups = counts.map((rows) => deviceOperands(one(rows)));
+  return deviceOperands(one(problem[axis])).map((operand, i) => {
     const { row, group } = groupStrides(problem, operand.name);
     // Factors of rows stand behind each other for each run along k.
     const runs = operand.name === "sfa" ? (blockFactors(problem, "a")?.factors ?? 1) : 1;
@@ -172,8 +186,10 @@ export function expertOperands(problem: Problem, counts: readonly number[]): rea
     const parts = groups.map((operands, g): ExpertSlice => {
       const at = first * row + g * group;
       first += counts[g] ?? 0;
-      const bytes = (counts[g] ?? 0) === 0 ? 0 : (operands[i]?.bytes ?? 0);
-      return { at, bytes, line: bytes / runs, pitch: operand.bytes / runs };
+      const count = counts[g] ?? 0;
+      const bytes = count === 0 && axis === "m" ? 0 : (operands[i]?.bytes ?? 0);
+      const whole = { line: bytes / runs, step: bytes / runs, pitch: operand.bytes / runs };
+      return { at, bytes, ...(linesAlongRows(problem, operand.name, count) ?? whole) };
     });
     return { ...operand, bytes: operand.bytes + (counts.length - 1) * group, parts };
   });

@@ -3,6 +3,7 @@ import {
   type Checked,
   type Diagnostic,
   err,
+  expertAxisOf,
   expertRowsOf,
   ok,
   type Problem,
@@ -129,7 +130,7 @@ function rowsOf(problem: Problem, text: string | undefined): Checked<readonly nu
   if (expertRowsOf(problem) !== null) {
     if (text === undefined) return ok(null);
     const sizes = sizesOfExperts(problem, text, 0);
-    return sizes.ok ? ok(sizes.value.map(({ m }) => m)) : sizes;
+    return sizes.ok ? ok(sizes.value.map((each) => each[expertAxisOf(problem)])) : sizes;
   }
   const groups = groupsFault(problem, RUN_GROUPS);
   if (groups !== null) return err([groups]);

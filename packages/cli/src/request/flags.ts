@@ -1,6 +1,7 @@
 /** The flags that state a problem and how to compile it; `compile`, `run` and `plan` share them. */
 import {
   activationNames,
+  expertAxes,
   expertRows,
   gatedForms,
   operations,
@@ -65,6 +66,10 @@ const productFlags = grouped("Problem", {
   expertRows: choice(
     "what int32 of device memory say of each expert: offsets (default), where its rows end; counts, how many of its own -m rows it uses",
     expertRows,
+  ),
+  expertAxis: choice(
+    "what the rows of experts are: m (default), rows of A and D; k, rows of B and columns of A, -k of them, each expert with its own D: gradients of weights",
+    expertAxes,
   ),
   gather: number(
     "with --experts: A has so many rows, and int32 of device memory say which of them each row of an expert is",

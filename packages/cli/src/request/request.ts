@@ -117,6 +117,7 @@ function requestOfFlags(args: ProblemArgs): JsonObject {
     epilogue: args.epilogue,
     experts: args.experts,
     expertRows: args.expertRows,
+    expertAxis: args.expertAxis,
     gather: args.gather,
     scatter: args.scatter,
     symbolic: args.symbolic === undefined ? undefined : parseSymbolic(args.symbolic),

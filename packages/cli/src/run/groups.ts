@@ -8,6 +8,7 @@ import {
   type Diagnostic,
   diagnosticsOfIssues,
   err,
+  expertAxisOf,
   expertRowsOf,
   isEmptyGroup,
   type LaunchSizes,
@@ -112,30 +113,34 @@ export function sizesOfExperts(
   seed: number,
 ): Checked<readonly Sizes[]> {
   const { batch, m, n, k } = problem;
+  const axis = expertAxisOf(problem);
+  const all = problem[axis];
   const rows = expertRowsOf(problem);
   if (batch.kind !== "grouped" || rows === null) throw new TypeError("a problem with experts");
   if (text === undefined) {
     const random = createRandom(seed);
-    const multiple = sizeMultiple(problem, "m");
+    const multiple = sizeMultiple(problem, axis);
     // Rows of D are named once.
     let left = Math.min(
-      rows === "counts" ? m * batch.count : m,
+      rows === "counts" ? all * batch.count : all,
       rowIndexOf(problem, "d")?.rows ?? Number.POSITIVE_INFINITY,
     );
     return ok(
       Array.from({ length: batch.count }, (_, g) => {
-        const most = Math.min(left, rows === "counts" ? m : Math.ceil((2 * m) / batch.count));
+        const most = Math.min(left, rows === "counts" ? all : Math.ceil((2 * all) / batch.count));
         const wanted = g % 4 === 1 ? 0 : Math.min(most, g % 4 === 2 ? multiple : random.integer(0, most));
         const count = wanted - (wanted % multiple);
         left -= count;
-        return { m: count, n, k };
+        return { m, n, k, [axis]: count };
       }),
     );
   }
   const data = text.split(",").map(integerOf);
   const found = checkExpertRows(problem, data);
   if (found.length > 0) return err(found);
-  return ok(data.map((value, g) => ({ m: rows === "counts" ? value : value - (data[g - 1] ?? 0), n, k })));
+  return ok(
+    data.map((value, g) => ({ m, n, k, [axis]: rows === "counts" ? value : value - (data[g - 1] ?? 0) })),
+  );
 }
 
 interface Member {

@@ -90,11 +90,11 @@ function complete(request: StructuredRequest): Problem {
     strideD: given.strideD ?? (axes ? batchGrain(axes.d) : packedStride(d, m, n)),
     ...(axes ? { axes } : {}),
   });
-  const { experts, expertRows: rows = "offsets" } = request;
+  const { experts, expertRows: rows = "offsets", expertAxis } = request;
   const batch =
     experts === undefined
       ? (request.batch ?? { kind: "none" })
-      : { kind: "grouped" as const, count: experts, rows };
+      : { kind: "grouped" as const, count: experts, rows, ...(expertAxis === "k" ? { axis: expertAxis } : {}) };
   const symbolic = symbolicOf(request);
   const problem: Problem = {
     m,
@@ -219,7 +219,7 @@ export function readStructuredRequest(request: unknown): Checked<Problem> {
   const parsed = structuredRequestSchema.safeParse(request);
   if (!parsed.success) return err(structural(parsed.error.issues, request));
   const made = checked(complete(parsed.data));
-  const { act, experts, expertRows, batch, epilogue = [] } = parsed.data;
+  const { act, experts, batch, epilogue = [] } = parsed.data;
   const { gated, expertRows: rows } = problemCodes;
   const apart = experts === undefined && (batch?.kind !== "grouped" || batch.rows === undefined);
   const named = (["gather", "scatter"] as const).filter(
@@ -230,9 +230,12 @@ export function readStructuredRequest(request: unknown): Checked<Problem> {
     experts !== undefined &&
       batch !== undefined &&
       invalid(rows, "experts", "experts are a batch of their own, beside batch", "leave one of them out"),
-    expertRows !== undefined &&
-      experts === undefined &&
-      invalid(rows, "expertRows", "tell rows of experts apart, and there are none", "give experts"),
+    ...(["expertRows", "expertAxis"] as const).map(
+      (name) =>
+        parsed.data[name] !== undefined &&
+        experts === undefined &&
+        invalid(rows, name, "tell rows of experts apart, and there are none", "give experts"),
+    ),
     ...named.map(
       (name) => apart && invalid(rows, name, "is of rows of experts, and there are none", "give experts"),
     ),

@@ -1,28 +1,41 @@
 /**
- * Groups of a mixture of experts: which rows of A and D each has, and where its other operands lie. B, vectors along n and values for all of D are those of one group behind those of the other; what has rows of D's
- * (A, C, D, matrices and vectors along m of the epilogue) has them in the order of the groups.
+ * Groups of a mixture of experts: which rows each has, and where its other operands lie. Experts differ in one extent, m or k. What has that extent has its rows in the order of the groups: along m, A, C, D,
+ * matrices and vectors along m of the epilogue; along k, A and B. Everything else is that of one group behind that of the other.
  */
 import type { Diagnostic } from "../diagnostics.ts";
 import { dtypes, sizeOf } from "../dtype.ts";
-import { type Batch, type ExpertRows, operandShape, type Problem, rowIndexOf } from "../problem.ts";
+import {
+  type Batch,
+  type ExpertAxis,
+  type ExpertRows,
+  operandShape,
+  operandStrides,
+  type Problem,
+  rowIndexOf,
+} from "../problem.ts";
 import type { BatchedOperand } from "./batch.ts";
 import { invalid, problemCodes } from "./codes.ts";
 import { isIndex } from "./rowIndex.ts";
 import { longestRuns } from "./runs.ts";
 import { blockFactors } from "./scales.ts";
 import { packedStride } from "./size.ts";
-import { stepExtents, stepMatrix } from "./stepInputs.ts";
-import { rangeOfSize, sizeMultiple } from "./symbolic.ts";
+import { stepExtentNames, stepExtents, stepMatrix } from "./stepInputs.ts";
+import { extentNames, rangeOfSize, sizeMultiple } from "./symbolic.ts";
 
 /** What tells the rows of a problem's groups apart; null of other problems, groups with a table among them. */
 export const expertRowsOf = ({ batch }: { readonly batch: Batch }): ExpertRows | null =>
   batch.kind === "grouped" ? (batch.rows ?? null) : null;
 
+/** The extent in which a problem's experts differ. */
+export const expertAxisOf = ({ batch }: { readonly batch: Batch }): ExpertAxis =>
+  (batch.kind === "grouped" ? batch.axis : undefined) ?? "m";
+
 /** The problem that schedules are chosen for: of experts that share rows one with as many as the others, of runs the longest. */
 export function evenProblem(problem: Problem): Problem {
-  const { batch, m } = problem;
+  const { batch } = problem;
+  const axis = expertAxisOf(problem);
   return batch.kind === "grouped" && batch.rows === "offsets"
-    ? { ...problem, m: Math.ceil(m / batch.count) }
+    ? { ...problem, [axis]: Math.ceil(problem[axis] / batch.count) }
     : longestRuns(problem);
 }
 
@@ -78,10 +91,16 @@ export function groupStrides(problem: Problem, which: ExpertOperandName): GroupS
       ? stepExtents(problem, step)
       : operandShape(problem, which === "a" || which === "b" ? which : "d");
   const whole = matrix === null ? Math.max(...(vector?.shape ?? [])) : packedStride(matrix, ...shape);
-  const own = which === "b" || step?.kind === "factor" || (matrix === null && vector?.across === 0);
-  return own || rows === "counts"
-    ? { row: 0, group: whole * unit }
-    : { row: (matrix?.layout === "row" ? matrix.ld : 1) * unit, group: 0 };
+  const names =
+    which === "a" || which === "b" || which === "c" || which === "d"
+      ? extentNames[which]
+      : step !== undefined
+        ? stepExtentNames(problem, step)
+        : [];
+  // A vector has one of its two axes.
+  const axis = names.findIndex((name, i) => name === expertAxisOf(problem) && vector?.across !== i);
+  if (axis < 0 || rows === "counts") return { row: 0, group: whole * unit };
+  return { row: (matrix === null ? 1 : (operandStrides(matrix)[axis] ?? 0)) * unit, group: 0 };
 }
 
 /** What device memory says of groups with so many rows each: where each ends, or the counts themselves. */
@@ -95,13 +114,15 @@ export function expertRowsData(rows: ExpertRows, counts: readonly number[]): Int
 
 /**
  * The rows of each group that such numbers say. Errors, all at once, TW1020: not as many as there are groups, offsets that decrease, rows that the problem does not have, and no multiples of
- * the divisor that it promises. A kernel, which reads them when it runs, takes each within 0 and m, rounded down to that divisor, and a group that ends before it begins as empty.
+ * the divisor that it promises. A kernel, which reads them when it runs, takes each within 0 and m (or k), rounded down to that divisor, and a group that ends before it begins as empty.
  */
 export function checkExpertRows(problem: Problem, given: ArrayLike<number>): readonly Diagnostic[] {
-  const { batch, m } = problem;
+  const { batch } = problem;
   const rows = expertRowsOf(problem);
   if (batch.kind !== "grouped" || rows === null) return [];
-  const multiple = sizeMultiple(problem, "m");
+  const axis = expertAxisOf(problem);
+  const most = problem[axis];
+  const multiple = sizeMultiple(problem, axis);
   const found: Diagnostic[] = [];
   const fault = (at: string, message: string, hint: string): void => {
     found.push(invalid(problemCodes.expertRows, at, message, hint));
@@ -111,13 +132,17 @@ export function checkExpertRows(problem: Problem, given: ArrayLike<number>): rea
   let before = 0;
   for (const [g, value] of Array.from(given).entries()) {
     const at = `${rows}[${g}]`;
-    if (!Number.isInteger(value) || value < 0 || value > m)
-      fault(at, `${value} is no number of rows from 0 to ${m}`, `m is ${m}: the rows that there are`);
+    if (!Number.isInteger(value) || value < 0 || value > most)
+      fault(
+        at,
+        `${value} is no number of rows from 0 to ${most}`,
+        `${axis} is ${most}: the rows that there are`,
+      );
     else if (value % multiple !== 0)
       fault(
         at,
         `${value} is no multiple of ${multiple}`,
-        `the problem promises m%${multiple} of every expert`,
+        `the problem promises ${axis}%${multiple} of every expert`,
       );
     else if (rows === "offsets" && value < before)
       fault(
@@ -136,21 +161,23 @@ export function checkExperts(problem: Problem): readonly Diagnostic[] {
   const fault = (at: string, message: string, hint: string): void => {
     found.push(invalid(problemCodes.expertRows, at, message, hint));
   };
-  const { symbolic = {}, m } = problem;
-  const { min, max, multiple } = symbolic.m ?? { min: 0, max: 0, multiple: 1 };
-  const usual = rangeOfSize("m", { max: m, multiple });
-  const others = Object.keys(symbolic).filter((name) => name !== "m");
+  const { symbolic = {} } = problem;
+  const axis = expertAxisOf(problem);
+  const { min, max, multiple } = symbolic[axis] ?? { min: 0, max: 0, multiple: 1 };
+  const usual = rangeOfSize(axis, { max: problem[axis], multiple });
+  const others = Object.keys(symbolic).filter((name) => name !== axis);
   if (others.length > 0 || min !== usual.min || max !== usual.max)
     fault(
       "symbolic",
-      "the rows of each expert are the one size that the launch supplies, 0 to m",
-      "leave symbolic out, or say what divides the rows of every expert: m%128",
+      `the rows of each expert are the one size that the launch supplies, 0 to ${axis}`,
+      `leave symbolic out, or say what divides the rows of every expert: ${axis}%128`,
     );
-  for (const which of ["a", "c", "d"] as const)
+  if (axis === "k") for (const [at, message, hint] of sumFaults(problem)) fault(at, message, hint);
+  for (const which of axis === "m" ? (["a", "c", "d"] as const) : [])
     if (problem[which]?.layout === "col")
       fault(`${which}.layout`, "rows of experts follow each other, each contiguous", "use row");
   problem.epilogue.forEach((step, i) => {
-    const apart = step.kind === "factor" || step.kind === "quantize";
+    const apart = step.kind === "factor" || step.kind === "quantize" || axis === "k";
     if ("operand" in step && !apart && step.operand.layout === "col")
       fault(`epilogue[${i}].operand.layout`, "rows of experts follow each other, each contiguous", "use row");
     if (step.kind === "reduce" || (step.kind === "factor" && problem.gated !== "matrices"))
@@ -187,4 +214,22 @@ export function checkExperts(problem: Problem): readonly Diagnostic[] {
       "use e4m3 with blockScales 1x128,128x128, or a dtype without factors",
     );
   return found;
+}
+
+/** What sums over the rows of each expert do not have: parts that follow from a k that all experts have in common, and rows of A and D that an index names. */
+function sumFaults(problem: Problem): readonly (readonly [at: string, message: string, hint: string])[] {
+  const { gated, weights, blockScales, precision, epilogue } = problem;
+  const part = (at: string, what: string) => [at, `sums over an expert's rows have no ${what}`, `leave ${at} out`] as const;
+  return [
+    ...(gated === undefined ? [] : [part("gated", "two factors side by side")]),
+    ...(weights === undefined ? [] : [part("weights", "groups of weights along k")]),
+    ...(blockScales === undefined ? [] : [part("blockScales", "factors of 128 along k, which begin inside of an expert's rows")]),
+    ...(precision === "promoted" ? [part("precision", "runs of 128 along k")] : []),
+    ...(["a", "b"] as const)
+      .filter((which) => dtypes[problem[which].dtype].bits < 8)
+      .map((which) => [`${which}.dtype`, "an expert's rows begin at whole bytes", "use a dtype of 8 bits or more"] as const),
+    ...epilogue
+      .filter(isIndex)
+      .map(({ kind }) => [kind, "an index names rows of A or D along m, and experts differ in k", `leave ${kind} out, or expertAxis`] as const),
+  ];
 }

@@ -126,15 +126,16 @@ const contiguous = ({ layout }: Operand): 0 | 1 => (layout === "row" ? 1 : 0);
 /**
  * The problem with every size that follows from a symbolic one and is not said made symbolic too: leading dimensions of what is contiguous
  * along a symbolic extent, strides of batches over symbolic matrices. `said` names the sizes that were given. Of a grouped problem everything is symbolic: extents
- * up to its own, leading dimensions that were given without a divisor; of a mixture of experts m alone, of which a divisor may be said.
+ * up to its own, leading dimensions that were given without a divisor; of a mixture of experts m alone, or k, of which a divisor may be said.
  */
 export function withImpliedSizes(problem: Problem, said: ReadonlySet<SizeName>): Problem {
   const { batch } = problem;
   if (batch.kind === "grouped" && batch.rows !== undefined) {
-    const m = problem.symbolic?.m ?? rangeOfSize("m");
-    const { multiple } = m;
-    const open = m.max === rangeOfSize("m", { multiple }).max;
-    return { ...problem, symbolic: { ...problem.symbolic, m: { ...m, max: open ? problem.m : m.max } } };
+    const axis = batch.axis ?? "m";
+    const rows = problem.symbolic?.[axis] ?? rangeOfSize(axis);
+    const { multiple } = rows;
+    const max = rows.max === rangeOfSize(axis, { multiple }).max ? problem[axis] : rows.max;
+    return { ...problem, symbolic: { ...problem.symbolic, [axis]: { ...rows, max } } };
   }
   const grouped = batch.kind === "grouped";
   if (problem.symbolic === undefined && !grouped) return problem;

@@ -29,7 +29,7 @@ function printBatch(batch: Batch): string {
     case "strided":
       return `strided:${batch.count}:${batch.strideA}:${batch.strideB}:${batch.strideC}:${batch.strideD}${batch.axes === undefined ? "" : `:${printAxes(batch.axes)}`}`;
     case "grouped":
-      return `grouped:${batch.count}${batch.rows === undefined ? "" : `:${batch.rows}`}`;
+      return ["grouped", batch.count, batch.rows, batch.axis].filter((part) => part !== undefined).join(":");
   }
 }
 
@@ -152,8 +152,8 @@ const operandText = (text: string): Json =>
 
 const batchNames = ["kind", "count", "strideA", "strideB", "strideC", "strideD", "axes"];
 function batchText(text: string): Json {
-  const [, groups, rows] = /^grouped:([^:]*):([^:]*)$/.exec(text) ?? [];
-  if (rows !== undefined) return { kind: "grouped", count: number(groups), rows };
+  const [, groups, rows, axis] = /^grouped:([^:]*):([^:]*)(?::([^:]*))?$/.exec(text) ?? [];
+  if (rows !== undefined) return { kind: "grouped", count: number(groups), rows, ...(axis && { axis }) };
   const found = colons(text, batchNames, batchNames.slice(1, -1));
   if (found === null || typeof found !== "object" || !("axes" in found) || typeof found.axes !== "string")
     return found;

@@ -5,7 +5,7 @@
 import { z } from "zod";
 import { dtypeNames, weightTypes } from "../dtype.ts";
 import type { Frozen } from "../ids.ts";
-import { activationNames, blockForms, expertRows, gatedForms, precisions } from "../problem.ts";
+import { activationNames, blockForms, expertAxes, expertRows, gatedForms, precisions } from "../problem.ts";
 
 const dtype = z.enum(dtypeNames);
 /** A number in TypeScript, an integer in the JSON Schema: `checkProblem` says more about 1.5 than zod does. */
@@ -186,6 +186,12 @@ const grouped = z.strictObject({
     .describe(
       "a mixture of experts, each with a B of its own: int32 of device memory say which rows of A and D each has; offsets: where its rows end, all sorted; counts: how many of its m it uses; a divisor of symbolic m is one of every expert's rows",
     ),
+  axis: z
+    .literal("k")
+    .optional()
+    .describe(
+      "the rows of experts are rows of B and columns of A, over which is summed, and each has a D of its own; k and its divisor stand for m and its own",
+    ),
 });
 
 const dims = {
@@ -254,6 +260,10 @@ export const structuredRequestSchema = z
       .enum(expertRows)
       .optional()
       .describe("what tells the rows of experts apart; offsets unless given"),
+    expertAxis: z
+      .enum(expertAxes)
+      .optional()
+      .describe("the extent in which experts differ: m unless given; k for gradients of weights"),
     gather: integer(
       1,
       "rows of A in memory, of which int32 in device memory name one for each row of the experts: short for a step",

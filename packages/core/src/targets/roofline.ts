@@ -1,6 +1,7 @@
 /** The least time a GEMM can take on a GPU. */
 import { dtypes, productDType } from "../dtype.ts";
 import { type BatchedOperand, batchAxes } from "../problem/batch.ts";
+import { expertAxisOf } from "../problem/expertRows.ts";
 import { longestRuns } from "../problem/runs.ts";
 import { factorsSize } from "../problem/scales.ts";
 import { stepExtents } from "../problem/stepInputs.ts";
@@ -35,8 +36,10 @@ const apart: ReadonlySet<EpilogueStep["kind"]> = new Set(["factor", "result", "q
 export function roofline(problem: Problem, gpu: Gpu): Roofline {
   const { batch } = problem;
   const count = batch.kind === "none" ? 1 : batch.count;
-  // Experts that offsets tell apart share the rows of one A and D.
-  const parts = batch.kind === "grouped" && batch.rows === "offsets" ? 1 : count;
+  // Experts that offsets tell apart share the rows of one A and D; where they differ in k, of one A and B.
+  const shared = batch.kind === "grouped" && batch.rows === "offsets" ? expertAxisOf(problem) : null;
+  const parts = shared === null ? count : 1;
+  const [ofB, ofD] = [shared === "k" ? 1 : count, shared === "k" ? count : parts];
   // Along an axis of the batch that a matrix lacks all share it.
   const copies = (which: BatchedOperand, otherwise: number): number =>
     batch.kind === "strided" && batch.axes !== undefined
@@ -49,14 +52,14 @@ export function roofline(problem: Problem, gpu: Gpu): Roofline {
   const [shapeOf, { a, b, c, d }] = [operandShape.bind(null, problem), problem];
   let bytes =
     bytesOf(a, shapeOf("a"), copies("a", Math.min(parts, own(strides.strideA)))) +
-    bytesOf(b, shapeOf("b"), copies("b", own(strides.strideB)));
-  if (c !== null) bytes += bytesOf(c, shapeOf("c"), Math.min(parts, own(strides.strideC)));
-  bytes += bytesOf(d, shapeOf("d"), copies("d", parts));
+    bytesOf(b, shapeOf("b"), copies("b", Math.min(ofB, own(strides.strideB))));
+  if (c !== null) bytes += bytesOf(c, shapeOf("c"), Math.min(ofD, own(strides.strideC)));
+  bytes += bytesOf(d, shapeOf("d"), copies("d", ofD));
   for (const which of ["a", "b"] as const) bytes += factorsSize(problem, which);
   for (const [i, step] of problem.epilogue.entries())
     if ("operand" in step) {
       const shape = apart.has(step.kind) ? stepExtents(problem, step) : shapeOf("d");
-      bytes += bytesOf(step.operand, shape, copies(`epilogue${i}`, step.kind === "factor" ? count : parts));
+      bytes += bytesOf(step.operand, shape, copies(`epilogue${i}`, step.kind === "factor" ? count : ofD));
     }
 
   const longest = longestRuns(problem);

@@ -13,6 +13,8 @@ import {
   type DType,
   dtypes,
   exchangedOf,
+  expertAxisOf,
+  expertRowsOf,
   extentNames,
   groupStrides,
   isScaled,
@@ -36,7 +38,7 @@ import { linearOffset } from "../layout/layout.ts";
 import { type TensorSwizzle, tensorSwizzleName } from "../layout/swizzle.ts";
 import { elementBytes } from "../tile/elementBytes.ts";
 import { bufferOf } from "../tile/rewrite.ts";
-import { symbolicExtent, symbolicLeading } from "../tile/sizes.ts";
+import { matrixAlign, symbolicExtent, symbolicLeading } from "../tile/sizes.ts";
 import type { Buffer, Ring, TileProgram } from "../tile/types.ts";
 
 /** What maps call the bytes that a miss brings. */
@@ -262,6 +264,15 @@ export function tensorAccessFault(
     };
   const extents = extentNames[letters[name]];
   const [rows, cols] = operand.layout === "row" ? extents : ([extents[1], extents[0]] as const);
+  const align = matrixAlign(problem, letters[name]);
+  if (expertRowsOf(problem) !== null && operand.align % TENSOR_ALIGN === 0 && align % TENSOR_ALIGN !== 0)
+    return {
+      message: `an expert's part of ${name} may begin at any multiple of ${align} bytes; bulk tensor copies need multiples of ${TENSOR_ALIGN}`,
+      hint:
+        groupStrides(problem, letters[name]).row === 0
+          ? `matrices of whole ${TENSOR_ALIGN} bytes`
+          : `promise ${expertAxisOf(problem)}%${(TENSOR_ALIGN * 8) / dtypes[operand.dtype].bits} of every expert's rows`,
+    };
   const batched = problem.batch.kind === "strided" && sizeMost(problem, "batch") > 1;
   const access: Access = {
     name,

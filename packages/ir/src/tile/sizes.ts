@@ -5,6 +5,7 @@
 
 import {
   blockFactors,
+  expertAxisOf,
   expertRowsOf,
   extentNames,
   fixedProblem,
@@ -147,7 +148,7 @@ export function matrixAlign(problem: Problem, which: Which): number {
     return operand.align;
   const { row, group } = groupStrides(problem, which);
   const stride = experts
-    ? row + group
+    ? row * sizeMultiple(problem, expertAxisOf(problem)) + group
     : sizeMultiple(problem, strideNames[which]) * packedSize(operand.dtype);
   let align = operand.align;
   while (align > sizeOf(operand.dtype) && stride % align !== 0) align /= 2;

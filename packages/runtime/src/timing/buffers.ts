@@ -4,6 +4,7 @@ import {
   type Diagnostic,
   type DType,
   err,
+  expertAxisOf,
   expertRowsData,
   expertRowsOf,
   isIndex,
@@ -79,12 +80,14 @@ export function unmeasurable(problem: Problem): readonly Diagnostic[] {
 
 /** Rows of each expert that a benchmark gives them unless told otherwise: as even as they can be; empty without experts. */
 export function evenRows(problem: Problem): readonly number[] {
-  const { batch, m } = problem;
+  const { batch } = problem;
   if (batch.kind !== "grouped" || batch.rows === undefined) return [];
   const { count, rows } = batch;
-  const multiple = sizeMultiple(problem, "m");
-  const end = (g: number): number => Math.floor((g * m) / (count * multiple)) * multiple;
-  return Array.from({ length: count }, (_, g) => (rows === "counts" ? m : end(g + 1) - end(g)));
+  const axis = expertAxisOf(problem);
+  const all = problem[axis];
+  const multiple = sizeMultiple(problem, axis);
+  const end = (g: number): number => Math.floor((g * all) / (count * multiple)) * multiple;
+  return Array.from({ length: count }, (_, g) => (rows === "counts" ? all : end(g + 1) - end(g)));
 }
 
 /** The product that is timed: of experts the rows that they have, as one matrix of them. */
@@ -92,7 +95,7 @@ export const timedProblem = (problem: Problem, counts: readonly number[]): Probl
   problem.batch.kind === "grouped"
     ? {
         ...problem,
-        m: Math.max(
+        [expertAxisOf(problem)]: Math.max(
           1,
           counts.reduce((sum, rows) => sum + rows, 0),
         ),

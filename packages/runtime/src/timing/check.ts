@@ -15,6 +15,7 @@ import {
   createRandom,
   dtypes,
   type EpilogueStep,
+  expertAxisOf,
   groupStrides,
   isIndex,
   makeStorage,
@@ -120,14 +121,18 @@ export function checkNumbers(
   let maxAbs = 0;
   let boundRatio = 0;
   let sampled = 0;
-  // The first and the last problem of a batch, or expert that has rows, and the largest.
-  const largest = members.reduce<Member | undefined>((a, b) => (a && a.rows >= b.rows ? a : b), undefined);
+  // The first and the last problem of a batch, or expert that stores something, and the largest.
+  const largest = members.reduce<Member | undefined>(
+    (a, b) => (a && a.rows * a.depth >= b.rows * b.depth ? a : b),
+    undefined,
+  );
   for (const member of new Set([members[0], largest, members.at(-1)])) {
     if (member === undefined) continue;
     const rows = sampleIndices(member.rows, latticeSide, seed);
     const columns = sampleColumns(problem, seed + 1);
-    const small = latticeProblem(problem, rows.length, columns.length);
-    const reference = referenceGemm(small, latticeInputs(problem, buffers, member, rows, columns, scalars));
+    const own = { ...problem, k: member.depth };
+    const small = latticeProblem(own, rows.length, columns.length);
+    const reference = referenceGemm(small, latticeInputs(own, buffers, member, rows, columns, scalars));
     const actual = readLattice(problem, set.d, member.start("d"), rows, columns);
     if (!actual.ok) return actual;
     const found = compareWithBound(small, actual.value, reference);
@@ -176,36 +181,39 @@ export function checkRows(
   });
 }
 
-/** A problem of a batch, or an expert that has rows: its number and rows, and where its operands begin, in elements. */
+/** A problem of a batch, or an expert that has rows of D: its number, rows and k, and where its operands begin, in elements. */
 interface Member {
   readonly item: number;
   readonly rows: number;
+  readonly depth: number;
   start(which: BatchedOperand): number;
   /** Where the factors of A or B begin, in elements; in bytes where they are bytes. */
   factors(which: "a" | "b"): number;
 }
 
-/** The problems of a batch, or the experts that have rows. */
+/** The problems of a batch, or the experts that have rows of D. */
 function membersOf(problem: Problem, counts: readonly number[]): readonly Member[] {
-  const { batch, m } = problem;
+  const { batch, m, k } = problem;
   if (batch.kind !== "grouped")
     return Array.from({ length: batch.kind === "strided" ? batch.count : 1 }, (_, item) => ({
       item,
-      rows: m,
+      ...{ rows: m, depth: k },
       start: (which) => batchOffset(batchAxes(problem, which), item),
       factors: (which) =>
         item * (blockFactors(problem, which)?.stride ?? scaleMatrix(problem, which)?.stride ?? 0),
     }));
   let first = 0;
-  return counts.flatMap((rows, item): readonly Member[] => {
+  const axis = expertAxisOf(problem);
+  return counts.flatMap((count, item): readonly Member[] => {
     const before = first;
-    first += rows;
+    first += count;
+    const [rows, depth] = axis === "m" ? [count, k] : [m, count];
     if (rows === 0) return [];
     const start = (which: OperandName): number => {
       const { row, group } = groupStrides(problem, which);
       return Math.floor((before * row + item * group) / sizeOf(operandDType(problem, which)));
     };
-    return [{ item, rows, start, factors: (which) => start(`sf${which}`) }];
+    return [{ item, rows, depth, start, factors: (which) => start(`sf${which}`) }];
   });
 }
 

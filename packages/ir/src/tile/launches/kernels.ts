@@ -1,5 +1,6 @@
 /** Kernels with their grids and parameters, and the workspace: what a launch needs to know, as declarations of the program. */
 import {
+  expertAxisOf,
   expertRowsOf,
   type KernelSpec,
   type LaunchExpr,
@@ -83,7 +84,7 @@ export function launchesOf(
 function factsOf(problem: Problem): Pick<Launches, "sizes" | "batch" | "experts" | "runs"> {
   const runs = declaredRuns(problem);
   const experts = expertRowsOf(problem);
-  const multiple = sizeMultiple(problem, "m");
+  const multiple = sizeMultiple(problem, expertAxisOf(problem));
   return {
     sizes: [...launchRanges(problem)].map(([name, [least, most]]) => ({
       ...{ name, least, most },
