@@ -222,9 +222,9 @@ function accepts(problem: Problem, _target: Target): Verdict {
     reasons.push(...refuseOutputs(problem, "TW1823"));
     reasons.push(...refuseBatch(problem, "TW1825"));
     reasons.push(...refuseSteps(problem, "TW1826"));
-    // Sums are promoted, and factors lie, by numbers of chunks that are known: those of experts, whose rows alone differ, are.
+    // Sums are promoted, and factors lie, by numbers of chunks that are known: those of experts that differ in m are.
     const apart = problem.blockScales !== undefined || problem.precision === "promoted";
-    if (apart && expertRowsOf(problem) === null)
+    if (apart && (expertRowsOf(problem) === null || problem.symbolic?.k !== undefined))
       reasons.push(...refuseSymbolic(problem, "TW1827", "--backend mma or simt"));
   });
 }

@@ -11,7 +11,7 @@ import {
   addResults,
   addSteps,
 } from "./tableEpilogues.ts";
-import { addExperts, addGroups, addSymbolic } from "./tableLaunches.ts";
+import { addExpertSums, addExperts, addGroups, addSymbolic } from "./tableLaunches.ts";
 import { even, layouts, type Row, ragged, SIZES, Table, type Variation } from "./tableRows.ts";
 
 /** The problems for operands of these dtypes. Sizes stay under about a hundred: a large one proves nothing more. */
@@ -33,6 +33,7 @@ export function problemTable(types: DTypes, seed: number): readonly Row[] {
   addGated(table);
   addExperts(table);
   addQuantized(table);
+  addExpertSums(table);
   return table.rows;
 }
 

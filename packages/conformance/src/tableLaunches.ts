@@ -122,6 +122,28 @@ export function addExperts(table: Table): void {
   );
 }
 
+/** Experts that differ in k: rows whose products are summed, of which those of others must stay out, and a D for each. */
+export function addExpertSums(table: Table): void {
+  const { dtype, bDType, cDType, blockScales } = table.types;
+  if (blockScales !== undefined) return;
+  const operands = (a: string, b: string) => ({
+    a: { dtype, layout: a },
+    b: { dtype: bDType ?? dtype, layout: b },
+    d: { dtype: table.out },
+  });
+  const offsets = { batch: { kind: "grouped", count: 4, rows: "offsets", axis: "k" } };
+  const counts = { batch: { kind: "grouped", count: 3, rows: "counts", axis: "k" } };
+  const c = { c: { dtype: cDType ?? table.out }, beta: 1 };
+  const size = { m: 24, n: 32, k: 90 };
+  table.add("experts along k, offsets, C", size, { ...offsets, ...operands("col", "row"), ...c });
+  table.add("experts along k, offsets inside of lines", size, { ...offsets, ...operands("row", "col") });
+  table.add(
+    "experts along k, counts, multiples of 16, odd columns",
+    { m: 21, n: 19, k: 64 },
+    { ...counts, ...operands("row", "col"), symbolic: { k: { multiple: 16 } } },
+  );
+}
+
 /** One kernel for several sizes: which of them the launch supplies, and what is known of them. */
 export function addSymbolic(table: Table): void {
   const { dtype, bDType } = table.types;

@@ -94,7 +94,12 @@ function complete(request: StructuredRequest): Problem {
   const batch =
     experts === undefined
       ? (request.batch ?? { kind: "none" })
-      : { kind: "grouped" as const, count: experts, rows, ...(expertAxis === "k" ? { axis: expertAxis } : {}) };
+      : {
+          kind: "grouped" as const,
+          count: experts,
+          rows,
+          ...(expertAxis === "k" ? { axis: expertAxis } : {}),
+        };
   const symbolic = symbolicOf(request);
   const problem: Problem = {
     m,

@@ -218,18 +218,34 @@ export function checkExperts(problem: Problem): readonly Diagnostic[] {
 
 /** What sums over the rows of each expert do not have: parts that follow from a k that all experts have in common, and rows of A and D that an index names. */
 function sumFaults(problem: Problem): readonly (readonly [at: string, message: string, hint: string])[] {
-  const { gated, weights, blockScales, precision, epilogue } = problem;
-  const part = (at: string, what: string) => [at, `sums over an expert's rows have no ${what}`, `leave ${at} out`] as const;
+  const { gated, weights, blockScales, epilogue } = problem;
+  const part = (at: string, what: string) =>
+    [at, `sums over an expert's rows have no ${what}`, `leave ${at} out`] as const;
   return [
     ...(gated === undefined ? [] : [part("gated", "two factors side by side")]),
     ...(weights === undefined ? [] : [part("weights", "groups of weights along k")]),
-    ...(blockScales === undefined ? [] : [part("blockScales", "factors of 128 along k, which begin inside of an expert's rows")]),
-    ...(precision === "promoted" ? [part("precision", "runs of 128 along k")] : []),
+    ...(blockScales === undefined
+      ? []
+      : [part("blockScales", "factors of 128 along k, which begin inside of an expert's rows")]),
     ...(["a", "b"] as const)
       .filter((which) => dtypes[problem[which].dtype].bits < 8)
-      .map((which) => [`${which}.dtype`, "an expert's rows begin at whole bytes", "use a dtype of 8 bits or more"] as const),
+      .map(
+        (which) =>
+          [
+            `${which}.dtype`,
+            "an expert's rows begin at whole bytes",
+            "use a dtype of 8 bits or more",
+          ] as const,
+      ),
     ...epilogue
       .filter(isIndex)
-      .map(({ kind }) => [kind, "an index names rows of A or D along m, and experts differ in k", `leave ${kind} out, or expertAxis`] as const),
+      .map(
+        ({ kind }) =>
+          [
+            kind,
+            "an index names rows of A or D along m, and experts differ in k",
+            `leave ${kind} out, or expertAxis`,
+          ] as const,
+      ),
   ];
 }
