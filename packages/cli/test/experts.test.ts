@@ -145,6 +145,71 @@ describe.each(["sm_80", "sm_90a"])("%s: int32 that no host has checked", (arch) 
   });
 });
 
+/** Sums over rows that int32 tell apart, [experts, 16, 16] in f32: what none writes is NaN. */
+async function launchSums(arch: string, rows: readonly number[], k: number) {
+  const request = {
+    ...{ m: 16, n: 16, k, dtype: "bf16", a: { layout: "col" }, d: { dtype: "f32" }, beta: 1 },
+    ...{ experts: rows.length, expertAxis: "k" },
+  } as const;
+  const [problem, target] = [defineProblem(request), findTarget(arch)];
+  if (!problem.ok || !target.ok) throw new TypeError("a problem and a target");
+  const made = compiler.compile({ problem: problem.value, target: target.value });
+  const device = await openDevice({ kind: "emulator", arch, numSms: 2 });
+  if (!made.ok || !device.ok) throw new TypeError("a kernel and a device");
+  const [a, b] = [small(16 * k, 3), small(16 * k, 5)];
+  const c = Float32Array.from({ length: rows.length * 256 }, (_, i) => (i % 5) - 2);
+  const buffer = (data: Uint8Array) => {
+    const made = device.value.alloc(data.byteLength);
+    if (!made.ok) throw new TypeError("memory");
+    made.value.write(data);
+    return made.value;
+  };
+  const d = buffer(new Uint8Array(c.byteLength).fill(0xff));
+  const buffers = {
+    ...{ a: buffer(bytesOf(a)), b: buffer(bytesOf(b)), c: buffer(new Uint8Array(c.buffer)), d },
+    groups: buffer(new Uint8Array(Int32Array.from(rows).buffer)),
+    workspace: buffer(new Uint8Array(1 << 16)),
+  };
+  const [kernel] = made.value.manifest.kernels;
+  if (kernel === undefined) throw new TypeError("a kernel of experts");
+  const env = { m: 16, n: 16, k, batch: rows.length, numSms: 2 };
+  const ran = launchKernel(device.value, kernel, made.value.ptx, env, buffers, { order: "random" });
+  const bytes = d.read();
+  if (!ran.ok || !bytes.ok) throw new TypeError("a launch");
+  const got = new Float32Array(bytes.value.slice().buffer);
+  /** Elements of an expert's D that are not C and the sum over such rows. */
+  const wrong = (g: number, from: number, to: number): number =>
+    Array.from({ length: 256 }, (_, i) => {
+      let sum = c[g * 256 + i] ?? 0;
+      for (let r = from; r < to; r++) sum += (a[r * 16 + (i >> 4)] ?? 0) * (b[r * 16 + (i & 15)] ?? 0);
+      return sum === got[g * 256 + i] ? 0 : 1;
+    }).reduce<number>((all, one) => all + one, 0);
+  return { wrong, rules: ran.value.findings.map(({ rule }) => rule), completed: ran.value.completed };
+}
+
+describe.each(["sm_80", "sm_90a"])("%s: sums over rows whose int32 no host has checked", (arch) => {
+  test("offsets that are negative, beyond the rows, and decrease", async () => {
+    const { wrong, rules, completed } = await launchSums(arch, [-5, 7, 900, 21, 18], 20);
+    expect([rules, completed]).toEqual([[], true]);
+    const sums = [
+      [0, 0],
+      [0, 7],
+      [7, 20],
+      [20, 20],
+      [20, 18],
+    ] as const;
+    expect(sums.map(([from, to], g) => wrong(g, from, to))).toEqual([0, 0, 0, 0, 0]);
+  });
+
+  test("a thousand experts, most of them empty: C stays", async () => {
+    const ends = Array.from({ length: 1000 }, (_, g) => (g < 700 ? 0 : g < 990 ? 3 : g - 986));
+    const { wrong, rules, completed } = await launchSums(arch, ends, 14);
+    expect([rules, completed]).toEqual([[], true]);
+    const all = ends.map((end, g) => wrong(g, ends[g - 1] ?? 0, end));
+    expect(all.reduce((sum, each) => sum + each, 0)).toBe(0);
+  });
+});
+
 describe("run", () => {
   const words = "run --device emulator --arch sm_80 --experts 4 -m 40 -n 24 -k 16 --dtype bf16";
 
@@ -155,6 +220,8 @@ describe("run", () => {
     "--op ffn --b-layout col --rows 0,0,0,33",
     "--gather 9 --scatter 64 --rows 11,11,12,40 --epilogue acc*w[m] --order all",
     "--gather 2 --rows 0,2,2,3 --gather-rows 1,1,0",
+    "--expert-axis k --a-layout col --rows 3,3,10,16 --order all",
+    "--expert-axis k --expert-rows counts --b-layout col --d-layout col --rows 16,0,3,1",
   ])("%s", async (flags) => {
     const { code, stdout } = await cli(`${words} --json ${flags}`);
     expect([code, JSON.parse(stdout).ok]).toEqual([0, true]);
@@ -196,5 +263,12 @@ describe("run", () => {
       "epilogue[0]",
     ]);
     expect((await cli("run --arch sm_80 -m 4 -n 4 -k 4 --rows 3")).stderr).toMatch(/TW7005.*--rows/);
+    const sums = await cli(`${words} --expert-axis k --gather 4 --rows 3,2,17,16`);
+    expect([sums.code, sums.stderr]).toEqual([2, expect.stringMatching(/TW1020 \(invalid\) at gather/)]);
+    const past = await cli(`${words} --expert-axis k --rows 3,2,17,16`);
+    expect([past.code, past.stderr]).toEqual([
+      2,
+      expect.stringContaining("k is 16: the rows that there are"),
+    ]);
   });
 });

@@ -85,6 +85,55 @@ test.each([
   ).toEqual([sfa, sfb]);
 });
 
+describe("along k", () => {
+  const sums = { ...base, b: undefined, a: { layout: "col" }, expertAxis: "k" } as const;
+
+  test("is a grouped batch, of which k alone is left to the launch", () => {
+    const problem = problemOf({ ...sums, symbolic: { k: { multiple: 8 } } });
+    expect(problem.batch).toEqual({ kind: "grouped", count: 5, rows: "offsets", axis: "k" });
+    expect(problem.symbolic).toEqual({ k: { min: 8, max: 16, multiple: 8 } });
+    expect(printProblem(problem)).toContain("batch=grouped:5:offsets:k");
+    expect(parseProblem(printProblem(problem))).toEqual({ ok: true, value: problem });
+    expect(readProblem(JSON.parse(JSON.stringify(problem)))).toEqual({ ok: true, value: problem });
+    expect(problemOf({ ...base, expertAxis: "m" })).toEqual(problemOf(base));
+  });
+
+  test.each([
+    ["offsets", "col", "row", { a: [80, 0], b: [48, 0], d: [0, 1920], 0: [0, 80], 1: [0, 1920] }],
+    ["offsets", "row", "col", { a: [2, 0], b: [2, 0], d: [0, 1920], 0: [0, 80], 1: [0, 1920] }],
+    ["counts", "col", "row", { a: [0, 1280], b: [0, 768], d: [0, 1920], 0: [0, 80], 1: [0, 1920] }],
+  ] as const)("bytes from row to row of A and B, and from D to D: %s, %s x %s", (expertRows, a, b, bytes) => {
+    const problem = problemOf({
+      ...sums,
+      ...{ expertRows, a: { layout: a }, b: { layout: b } },
+      epilogue: [
+        { kind: "bias", along: "m", dtype: "bf16" },
+        { kind: "residual", operand: { dtype: "bf16", layout: "col" } },
+      ],
+    });
+    for (const [which, [row, group]] of Object.entries(bytes))
+      expect([
+        which,
+        groupStrides(problem, /\d/.test(which) ? (`epilogue${Number(which)}` as const) : (which as "a")),
+      ]).toEqual([which, { row, group }]);
+  });
+
+  test("rows are those of k, and what needs one k for all is refused at once", () => {
+    const problem = problemOf({ ...sums, symbolic: { k: { multiple: 8 } } });
+    expect(checkExpertRows(problem, [8, 3, 24, 16, 16]).map(({ message }) => message)).toEqual([
+      "3 is no multiple of 8",
+      "24 is no number of rows from 0 to 16",
+      "16 is less than the offset before it, 24",
+    ]);
+    const made = defineProblem({
+      ...{ ...sums, dtype: "e4m3", gather: 4, gated: "halves", epilogue: "silu(acc) * up" },
+      ...{ symbolic: { m: {} }, blockScales: { a: "1x128", b: "1x128" } },
+    });
+    const faults = made.ok ? [] : made.error.filter(({ code }) => code === "TW1020").map(({ at }) => at);
+    expect(faults).toEqual(["symbolic", "gated", "blockScales", "gather", "gather"]);
+  });
+});
+
 test("a divisor of the rows of every expert", () => {
   const problem = problemOf({ ...base, symbolic: { m: { multiple: 8 } } });
   expect(problem.symbolic).toEqual({ m: { min: 8, max: 40, multiple: 8 } });
