@@ -147,11 +147,9 @@ describe.each(["sm_80", "sm_90a"])("%s: int32 that no host has checked", (arch) 
 
 /** Sums over rows that int32 tell apart, [experts, 16, 16] in f32: what none writes is NaN. */
 async function launchSums(arch: string, rows: readonly number[], k: number) {
-  const request = {
-    ...{ m: 16, n: 16, k, dtype: "bf16", a: { layout: "col" }, d: { dtype: "f32" }, beta: 1 },
-    ...{ experts: rows.length, expertAxis: "k" },
-  } as const;
-  const [problem, target] = [defineProblem(request), findTarget(arch)];
+  const sizes = { m: 16, n: 16, k, experts: rows.length };
+  const types = { dtype: "bf16", a: { layout: "col" }, d: { dtype: "f32" }, beta: 1 } as const;
+  const [problem, target] = [defineProblem({ ...sizes, ...types, expertAxis: "k" }), findTarget(arch)];
   if (!problem.ok || !target.ok) throw new TypeError("a problem and a target");
   const made = compiler.compile({ problem: problem.value, target: target.value });
   const device = await openDevice({ kind: "emulator", arch, numSms: 2 });
@@ -172,7 +170,7 @@ async function launchSums(arch: string, rows: readonly number[], k: number) {
   };
   const [kernel] = made.value.manifest.kernels;
   if (kernel === undefined) throw new TypeError("a kernel of experts");
-  const env = { m: 16, n: 16, k, batch: rows.length, numSms: 2 };
+  const env = { ...sizes, batch: rows.length, numSms: 2 };
   const ran = launchKernel(device.value, kernel, made.value.ptx, env, buffers, { order: "random" });
   const bytes = d.read();
   if (!ran.ok || !bytes.ok) throw new TypeError("a launch");
