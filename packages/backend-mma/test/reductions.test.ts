@@ -60,7 +60,8 @@ interface Edit {
   readonly from: string;
   readonly nth?: number;
   readonly to: string;
-  /** What is said, and of which line of the edited text. */
+  /** Rule that convicts it, the reduction's unless given; what is said, and of which line of the edited text. */
+  readonly code?: string;
   readonly says: RegExp;
   readonly line: string;
   /** Each changed line of PTX; null where there is no such kernel. */
@@ -145,6 +146,33 @@ const edits: readonly (readonly [schedule: string, edits: readonly Edit[]])[] = 
         says: /no barrier of the whole block/,
         line: "barrier 11",
         ptx: /bar\.sync/,
+      },
+      {
+        what: "partial tiles on the counters",
+        from: "region %partials at 128 stride 4096 each 4 threads 128 count 4 bytes 65536",
+        to: "region %partials at 64 stride 4096 each 4 threads 128 count 4 bytes 65536",
+        code: "TW3139",
+        says: /lies on %counters, which ends at byte 128/,
+        line: "region %partials at 64 stride 4096 each 4 threads 128 count 4 bytes 65536",
+        ptx: /add\.s64 %\w+, %\w+, (128|64);/,
+      },
+      {
+        what: "partial tiles behind the workspace",
+        from: "region %partials at 128 stride 4096 each 4 threads 128 count 4 bytes 65536",
+        to: "region %partials at 256 stride 4096 each 4 threads 128 count 4 bytes 65536",
+        code: "TW3139",
+        says: /ends at byte 65792, behind the workspace/,
+        line: "region %partials at 256 stride 4096 each 4 threads 128 count 4 bytes 65536",
+        ptx: /add\.s64 %\w+, %\w+, (128|256);/,
+      },
+      {
+        what: "partial tiles too close",
+        from: "region %partials at 128 stride 4096 each 4 threads 128 count 4 bytes 65536",
+        to: "region %partials at 128 stride 2048 each 4 threads 128 count 4 bytes 65536",
+        code: "TW3139",
+        says: /the statements take region %partials at 128 stride 4096/,
+        line: "region %partials at 128 stride 2048 each 4 threads 128 count 4 bytes 65536",
+        ptx: /ld\.global\.f32 %sum|(mad\.wide\.u32|add\.s64) .*, (2048|4096|8192|16384|32768)\b/,
       },
     ],
   ],
@@ -256,7 +284,7 @@ const unnumbered = (ptx: string): string => ptx.replace(/%([a-z_]+)\d+/g, "%$1")
 
 describe.each(edits)("%s", (schedule, list) => {
   const original = compiled(schedule);
-  test.each(list)("$what", ({ from, nth = 0, to, says, line, ptx }) => {
+  test.each(list)("$what", ({ from, nth = 0, to, code: rule = "TW3162", says, line, ptx }) => {
     const lines = original.text.split("\n");
     const at = lines.flatMap((each, i) => (each.trim() === from ? [i] : []));
     const index = at.at(nth) ?? -1;
@@ -266,7 +294,7 @@ describe.each(edits)("%s", (schedule, list) => {
       .join("\n");
     const found = compiler.compile({ from: edited, target });
     const faults = found.ok ? [] : found.error;
-    expect(faults.map(({ code }) => code)).toEqual(["TW3162"]);
+    expect(faults.map(({ code }) => code)).toEqual([rule]);
     expect(faults[0]?.message).toMatch(says);
     const said = faults[0]?.location?.line ?? 0;
     expect(edited.split("\n")[said - 1]?.trim()).toBe(line);

@@ -125,8 +125,8 @@ const transposed: readonly HandEdit[] = [
     emulator: /^D|^H/,
   },
   {
-    what: "the copy lies where nobody reads it",
-    change: { kind: "replace", line: /transpose of %A/, from: /at 0/, to: "at 256" },
+    what: "the copy lies beyond the workspace",
+    change: { kind: "replace", line: /region %a/, from: /at 0/, to: "at 256" },
     code: "TW3139",
     line: /at 256/,
     ptx: /^\+.*256/,

@@ -10,13 +10,14 @@ import {
   type KernelDeclaration,
   type Launches,
   type Range,
+  type RegionDeclaration,
+  type RegionName,
   type RunsDeclaration,
   substituteCond,
   substituteExpr,
   type TileLoop,
   type TileProgram,
   v,
-  type WorkspaceLayout,
 } from "@tilewright/ir";
 import {
   type AddressOperand,
@@ -68,8 +69,8 @@ export class Context {
   readonly arrays: ReadonlyMap<string, ArrayDeclaration>;
   /** The row of this block's group, of a grouped problem. */
   groups: GroupRow | null = null;
-  /** Where partial tiles lie in the workspace. */
-  readonly workspace: WorkspaceLayout;
+  /** What lies in the workspace. */
+  readonly regions: readonly RegionDeclaration[];
   readonly root = new Code();
   /** Places of the program's statements in its text, where they are asked for. */
   locations: ReadonlyMap<object, SourceLocation> | null = null;
@@ -153,8 +154,7 @@ export class Context {
     entry: EntryBuilder,
     shared: SharedMap,
     kernel: KernelDeclaration,
-    { sizes, batch, experts, runs }: Launches,
-    workspace: WorkspaceLayout,
+    { sizes, batch, experts, runs, regions }: Launches,
     role: RoleThreads = { first: 0, warps: program.launch.threads / 32 },
   ) {
     this.program = program;
@@ -162,7 +162,7 @@ export class Context {
     this.engine = engine;
     this.entry = entry;
     this.shared = shared;
-    this.workspace = workspace;
+    this.regions = regions;
     this.kernel = kernel;
     this.#params = new Set(kernel.params.map(({ name }) => name));
     this.arrays = new Map(kernel.arrays.map((array) => [array.name, array]));
@@ -180,6 +180,12 @@ export class Context {
     this.prologue = this.root.nest();
     this.body = this.root.nest();
     this.values = new Values(entry, this.prologue, role);
+  }
+
+  /** A part of the workspace. */
+  region(name: RegionName): RegionDeclaration {
+    const found = this.regions.find((region) => region.name === name);
+    return proven(found, `region %${name}`, "is not declared");
   }
 
   /** Emit under the active predicate, joined with another. */

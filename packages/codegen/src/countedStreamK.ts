@@ -122,7 +122,7 @@ export function countStreamK(
     const { first, count } = cutStreamK(ctx, share, { tile, within, at, end, chunks, most });
     prologue.emit(null, "sub.u32", start, at, first);
     prologue.emit(null, "add.u32", at, at, count);
-    ctx.part = { tile, first, count, chunks, line: { start, each, blocks: ctas } };
+    ctx.part = { share, tile, first, count, chunks, line: { start, each, blocks: ctas } };
     place(ctx, stmt, tile);
     body();
     ctx.part = null;

@@ -1,6 +1,6 @@
 /** Kernels that are launched beside the main one: behind it over what it has left in the workspace, or before it to leave something there. */
 import type { Target } from "@tilewright/core";
-import type { KernelDeclaration, KernelStep, Launches, TileProgram, WorkspaceLayout } from "@tilewright/ir";
+import type { KernelDeclaration, KernelStep, Launches, TileProgram } from "@tilewright/ir";
 import type { ModuleBuilder } from "@tilewright/ptx";
 import { Context } from "./context.ts";
 import type { Engine } from "./engine.ts";
@@ -17,7 +17,6 @@ export interface FurtherKernel {
   readonly program: TileProgram;
   readonly kernel: KernelDeclaration;
   readonly launches: Launches;
-  readonly workspace: WorkspaceLayout;
 }
 
 /** The lines of one kind that its declaration has. */
@@ -29,13 +28,13 @@ export const stepsOf = <K extends KernelStep["kind"]>(
 
 /** Adds a kernel without clusters and without shared memory to the text; `fill` emits its code. `role`: the threads that run it; those of its block unless given. */
 export function buildFurtherKernel(
-  { engine, target, builder, program, kernel, launches, workspace }: FurtherKernel,
+  { engine, target, builder, program, kernel, launches }: FurtherKernel,
   fill: (ctx: Context) => void,
   role?: RoleThreads,
 ): void {
   const { params, threads, row } = kernel;
   const entry = builder.entry(kernel.name, { params: declareParameters(params), maxntid: [threads, 1, 1] });
-  const ctx = new Context(program, target, engine, entry, noShared, kernel, launches, workspace, role);
+  const ctx = new Context(program, target, engine, entry, noShared, kernel, launches, role);
   ctx.groups = row ?? null;
   if (kernel.pdl === true) ctx.emitAny(null, "griddepcontrol.launch_dependents");
   fill(ctx);

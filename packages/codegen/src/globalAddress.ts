@@ -46,17 +46,14 @@ export function batchCoordinates(ctx: Context, buffer: string): readonly Reg<"u3
 
 /** An array of the kernel, by the name of its pointer. */
 export function arrayOf(ctx: Context, name: string): GlobalArray {
-  const { dtype, strides, at, every = 0, batch, axes } = declared(ctx, name);
+  const { dtype, strides, region, batch, axes } = declared(ctx, name);
   const unit = packedSize(dtype);
   const bytes = ({ times, sizes }: Distance): Stride =>
     sizes.length === 0 ? times * unit : { unit: times * unit, sizes };
   const step = /^epilogue(\d+)$/.exec(name)?.[1];
-  const base =
-    at === undefined
-      ? null
-      : step === undefined
-        ? copyPointer(ctx, name, at)
-        : resultsPointer(ctx, Number(step), at, every);
+  const pointed = (): Reg<"u64"> =>
+    step === undefined ? copyPointer(ctx, name === "a" ? name : "b") : resultsPointer(ctx, Number(step));
+  const base = region === undefined ? null : pointed();
   return {
     name,
     ...(base === null ? {} : { base }),

@@ -17,7 +17,6 @@ import {
   launchesOf,
   specOf,
   type TileProgram,
-  workspaceOf,
 } from "@tilewright/ir";
 import {
   type Instruction,
@@ -130,7 +129,6 @@ function build(
   locations: Context["locations"],
 ): LoweredModule {
   const shared = mapShared(program);
-  const workspace = workspaceOf(program);
   const launches = program.machine?.launches ?? launchesOf(program, engine.hints(program, target));
   const found = launches.kernels.find(({ role }) => role === "main");
   const main = proven(found, "kernel", "no kernel is the main one");
@@ -149,7 +147,7 @@ function build(
     ...(main.maxnreg === null ? {} : { maxnreg: main.maxnreg }),
     ...(cluster.some((extent) => extent > 1) ? { cluster } : {}),
   });
-  const ctx = new Context(program, target, engine, entry, shared, main, launches, workspace);
+  const ctx = new Context(program, target, engine, entry, shared, main, launches);
   ctx.locations = locations;
   ctx.groups = main.row ?? null;
   // The first predicate of every kernel: who is not thread 0, unless another begins; ptxas drops it where nobody asks.
@@ -159,14 +157,14 @@ function build(
   ctx.root.replay(entry);
   for (const kernel of launches.kernels) {
     const [first] = kernel.steps;
-    if (first !== undefined)
-      further[first.kind]({ engine, target, builder, program, kernel, launches, workspace });
+    if (first !== undefined) further[first.kind]({ engine, target, builder, program, kernel, launches });
   }
   const specs = launches.kernels.map((kernel) => specOf(program, kernel));
   const at = launches.kernels.indexOf(main);
   const [before, then] = [specs.slice(0, at), specs.slice(at + 1)];
   const module = builder.build();
-  const oldest = workspace.maps === 0 ? engine.oldestPtx : newer(engine.oldestPtx, GROUP_MAPS_PTX);
+  const mapped = launches.regions.some(({ name }) => name === "maps");
+  const oldest = mapped ? newer(engine.oldestPtx, GROUP_MAPS_PTX) : engine.oldestPtx;
   const version = newer(newer(target.minPtx, oldest), versionNeeded(module));
   return {
     module: withWholeDefinitions({ ...module, version }, ctx.loopsOverTiles),

@@ -55,45 +55,46 @@ export function partialTilePlaces(ctx: Context, shared: Partials): PartialTilePl
     ctx.prologue.emit(null, "mad.wide.u32", d, index, imm(bytes), from);
     return d;
   };
+  const { stride, each } = shared;
+  const { at: from, count = 1 } = shared.region;
+  // A sum by another kernel needs nobody to count.
+  const counters = shared.by === "kernel" ? null : ctx.region("counters");
   const parts = entry.reg("u64", "ws");
-  if (typeof shared.counterBytes === "number")
-    ctx.prologue.emit(null, "add.s64", parts, base, imm(shared.counterBytes));
+  if (typeof from === "number") ctx.prologue.emit(null, "add.s64", parts, base, imm(from));
   else {
-    const count = batch === null ? along("x") : values.product(along("x"), along("y"));
-    const line = values.divide(
-      values.sum(values.scale(count, shared.wordBytes), imm(COUNTER_LINE - 1)),
-      COUNTER_LINE,
-    );
-    ctx.prologue.emit(null, "mad.wide.u32", parts, line, imm(COUNTER_LINE), base);
+    const all = batch === null ? along("x") : values.product(along("x"), along("y"));
+    const counted = values.scale(all, counters?.stride ?? 0);
+    const lines = values.divide(values.sum(counted, imm(COUNTER_LINE - 1)), COUNTER_LINE);
+    ctx.prologue.emit(null, "mad.wide.u32", parts, lines, imm(COUNTER_LINE), base);
   }
   const mine = at(parts, values.thread(), shared.vector * bytesOf(shared.type));
-  const place = (index: Reg<"u32">): Reg<"u64"> => at(mine, inBatch(shared.parts, index), shared.partBytes);
-  const { share, splits } = shared;
+  const place = (index: Reg<"u32">): Reg<"u64"> => at(mine, inBatch(count, index), stride);
+  const share = part?.share ?? null;
   const tile =
     share === null
       ? values.block()
       : line !== null
         ? values.divide(line.start, line.each)
         : ofHalf(ctx, proven(part, "reduce", "stands outside of a stream-K loop").tile, share.tiles);
-  const counter = at(base, inBatch(shared.tiles, tile), shared.wordBytes);
+  const counter = at(base, inBatch(counters?.count ?? count, tile), counters?.stride ?? 4);
   if (inOnePlace(shared.by)) {
     const first = place(tile);
     return { counter, first, own: () => first, further: () => oneByOne("parts are added up in one place") };
   }
   if (share !== null) return { counter, ...sharePlaces(ctx, share, place) };
-  const each = splits * shared.partBytes;
-  if (each >= 2 ** 32) throw new CannotLower("reduce", `the parts of a tile have ${each} bytes`);
-  const first = at(mine, inBatch(shared.tiles, tile), each);
+  const all = each * stride;
+  if (all >= 2 ** 32) throw new CannotLower("reduce", `the parts of a tile have ${all} bytes`);
+  const first = at(mine, inBatch(count, tile), all);
   return {
     counter,
     first,
-    own: () => at(first, values.split(), shared.partBytes),
+    own: () => at(first, values.split(), stride),
     further(along) {
       const [before, left] = [entry.reg("u64", "part"), entry.reg("u32", "left")];
       ctx.emit(null, "mov.u64", before, first);
       // Not as a constant: ptxas would unroll a loop of few turns and load all parts at once, into registers that are not there.
       ctx.emit(null, "mov.u32", left, special("%nctaid.z"));
-      ctx.emit(null, "add.u32", left, left, imm(splits - 1 - along));
+      ctx.emit(null, "add.u32", left, left, imm(each - 1 - along));
       return { before, left };
     },
   };

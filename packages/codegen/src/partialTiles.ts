@@ -1,7 +1,13 @@
 /** The parts of accumulators that blocks leave in the workspace: how registers go there, come back and are added. */
 
 import { hasFeature } from "@tilewright/core";
-import { must, type PartialTiles, REDUCTION_ROOM, REDUCTION_SLOTS, withSum } from "@tilewright/ir";
+import {
+  REDUCTION_ROOM,
+  REDUCTION_SLOTS,
+  type ReductionKind,
+  type RegionDeclaration,
+  withSum,
+} from "@tilewright/ir";
 import { addr, imm, type Operand, sym } from "@tilewright/ptx";
 import { proven } from "./cannotLower.ts";
 import type { Pred, Reg } from "./code.ts";
@@ -13,7 +19,13 @@ import { SMEM } from "./smem.ts";
 import { operandOf } from "./words.ts";
 
 /** Partial tiles in the workspace, and how a thread's registers go there. */
-export interface Partials extends PartialTiles {
+export interface Partials {
+  readonly by: ReductionKind;
+  /** Where they lie, from one to the next, of a work tile, and threads that have every register side by side. */
+  readonly region: RegionDeclaration;
+  readonly stride: number;
+  readonly each: number;
+  readonly threads: number;
   /** Registers of a thread, and their type. */
   readonly registers: number;
   readonly type: RegisterType;
@@ -26,10 +38,16 @@ export const bytesOf = (type: RegisterType): number => (type === "f64" ? 8 : 4);
 
 /** The partial tiles of the kernel's workspace, of a `reduce`. */
 export function partialsOf(ctx: Context, combine: StmtOf<"reduce">): Partials {
-  const partials = must(ctx.workspace.partials, "a reduction has partial tiles (splits)");
+  const region = ctx.region("partials");
+  const { stride, each = 1, threads } = region;
   const { type, packed, registers } = ownedTile(ctx, combine.acc.buffer, 0);
   const of = { type, registers: registers.length };
-  return { ...partials, ...of, vector: vectorOf(ctx, combine, packed, of) };
+  return {
+    ...{ by: combine.by, region, each, ...of },
+    stride: proven(stride, "region %partials", "has no stride"),
+    threads: proven(threads, "region %partials", "has no threads"),
+    vector: vectorOf(ctx, combine, packed, of),
+  };
 }
 
 /** Most bytes that one instruction loads. */
@@ -248,11 +266,11 @@ function addTurns(
   const label = entry.label("parts");
   body.label(label);
   if (each === 1) {
-    ctx.emit(null, "add.s64", before, before, imm(shared.partBytes));
+    ctx.emit(null, "add.s64", before, before, imm(shared.stride));
     addPart(ctx, shared, registers, before);
   } else {
     addSmallParts(ctx, shared, registers, before, each);
-    ctx.emit(null, "add.s64", before, before, imm(each * shared.partBytes));
+    ctx.emit(null, "add.s64", before, before, imm(each * shared.stride));
   }
   ctx.emit(null, "sub.u32", left, left, imm(each));
   ctx.emit(null, "setp.ge.u32", more, left, imm(each));
@@ -287,7 +305,7 @@ function addSmallParts(
   const loaded = Array.from({ length: count }, (_, part) =>
     registers.map((sum, i) => {
       const d = ctx.entry.reg(type, `sum_${type}_`);
-      const at = (part + 1) * shared.partBytes + i * threads * bytesOf(type);
+      const at = (part + 1) * shared.stride + i * threads * bytesOf(type);
       ctx.emitAny(null, `ld.global.${type}`, d, addr(before, at));
       return { sum, d };
     }),

@@ -1,6 +1,5 @@
 /** Pointers moved on by strides, and those to arrays that lie in the workspace: transposed copies of A and B, and results of steps until they are stored in their own dtype. */
-import type { LaunchExpr } from "@tilewright/core";
-import { placeParam, RESULT_BYTES, WORKSPACE } from "@tilewright/ir";
+import { placeParam, WORKSPACE } from "@tilewright/ir";
 import { imm } from "@tilewright/ptx";
 import type { Reg } from "./code.ts";
 import type { Context } from "./context.ts";
@@ -38,8 +37,9 @@ export function advance(
 }
 
 /** Pointer to a copy, of the first matrix of a batch. */
-export const copyPointer = (ctx: Context, which: string, at: LaunchExpr): Reg<"u64"> =>
+export const copyPointer = (ctx: Context, which: "a" | "b"): Reg<"u64"> =>
   ctx.invariant(`copy of ${which}`, (code) => {
+    const { at } = ctx.region(which);
     const d = ctx.entry.reg("u64", "copy");
     code.emit(null, "ld.param.u64", d, ctx.param(WORKSPACE));
     code.emit(null, "cvta.to.global.u64", d, d);
@@ -47,8 +47,9 @@ export const copyPointer = (ctx: Context, which: string, at: LaunchExpr): Reg<"u
     return d;
   });
 
-/** Pointer to the results of a step in the workspace, of a grouped problem those of the group at hand, `every` places on from group to group. */
-export function resultsPointer(ctx: Context, index: number, at: LaunchExpr, every: number): Reg<"u64"> {
+/** Pointer to the results of a step in the workspace, of a grouped problem those of the group at hand. */
+export function resultsPointer(ctx: Context, index: number): Reg<"u64"> {
+  const { at, stride = 0 } = ctx.region(`epilogue${index}`);
   const base = ctx.invariant(`results of step ${index}`, (code) => {
     const d = ctx.entry.reg("u64", "results");
     const workspace = ctx.entry.reg("u64", "ws");
@@ -61,5 +62,5 @@ export function resultsPointer(ctx: Context, index: number, at: LaunchExpr, ever
     }
     return d;
   });
-  return isGrouped(ctx) ? advance(ctx, base, groupNumber(ctx), every * RESULT_BYTES) : base;
+  return isGrouped(ctx) ? advance(ctx, base, groupNumber(ctx), stride) : base;
 }

@@ -43,7 +43,7 @@ function storeResults(ctx: Context, result: Extract<KernelStep, { kind: "result"
     }
   const at = (base: Reg<"u64">, bytes: number): Reg<"u64"> =>
     advance(ctx, advance(ctx, base, batchIndex(ctx), strideOf(results, bytes)), number, bytes);
-  const from = addr(at(resultsPointer(ctx, index, result.at, result.every), RESULT_BYTES));
+  const from = addr(at(resultsPointer(ctx, index), RESULT_BYTES));
   const value = entry.reg("f32", "result");
   ctx.emit(mine, "ld.global.f32", value, from);
   ctx.emit(mine, "st.global.u32", from, imm(0));

@@ -1,5 +1,5 @@
 /** What is known while a loop, a work tile or a part of one is being emitted. */
-import type { Expr } from "@tilewright/ir";
+import type { Expr, StreamK } from "@tilewright/ir";
 import type { Code, Reg } from "./code.ts";
 import type { Count } from "./sizes.ts";
 
@@ -33,6 +33,7 @@ export interface TileVar {
 
 /** A part of a tile, of a block that has a share of chunks. */
 export interface PartialTileVars {
+  readonly share: StreamK;
   /** Number of the tile in the raster. */
   readonly tile: Reg<"u32">;
   readonly first: Reg<"u32">;

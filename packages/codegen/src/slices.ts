@@ -100,10 +100,10 @@ interface SlicedSum {
 export function registersInSlices(
   ctx: Context,
   combine: StmtOf<"reduce">,
-  { splits }: Partials,
+  { each }: Partials,
 ): OwnedTile["registers"] {
   const acc = ownedTile(ctx, combine.acc.buffer, 0);
-  return slicesOfTile(combine, acc, splits)
+  return slicesOfTile(combine, acc, each)
     .registers.flat()
     .map((at) => acc.at(at * acc.packed));
 }
@@ -120,7 +120,7 @@ export function lowerSlices(
 ): void {
   const { entry, body } = ctx;
   const acc = ownedTile(ctx, combine.acc.buffer, 0);
-  const blocks = shared.splits;
+  const blocks = shared.each;
   const slices = slicesOfTile(combine, acc, blocks);
   const register = (at: number) => acc.at(at * acc.packed);
 
@@ -263,18 +263,18 @@ function addSlice(
   registers: OwnedTile["registers"],
   first: PartialTilePlaces["first"],
 ): void {
-  const { type, vector, threads, splits, partBytes } = shared;
+  const { type, vector, threads, each, stride } = shared;
   const load = `ld.global${vector > 1 ? `.v${vector}` : ""}.${type}`;
   const together = Math.max(1, Math.floor(IN_FLIGHT / registers.length));
-  for (let part = 0; part < splits; part += together) {
-    const loaded = Array.from({ length: Math.min(together, splits - part) }, (_, i) => {
+  for (let part = 0; part < each; part += together) {
+    const loaded = Array.from({ length: Math.min(together, each - part) }, (_, i) => {
       const into = part + i === 0 ? registers : registers.map(() => ctx.entry.reg(type, `sum_${type}_`));
       for (let at = 0; at < into.length; at += vector)
         ctx.emitAny(
           null,
           load,
           operandOf(into.slice(at, at + vector)),
-          addr(first, (part + i) * partBytes + at * threads * bytesOf(type)),
+          addr(first, (part + i) * stride + at * threads * bytesOf(type)),
         );
       return into;
     });

@@ -177,16 +177,16 @@ export const reductionStatements = (lowerIn: (ctx: Context, stmts: readonly Stmt
     const { shared, place } = partialOf(ctx);
     const { partials } = stmt;
     // The grid's third axis has as many CTAs as a work tile; those that are no part here are taken off.
-    const without = partials === null ? shared.splits : 2 * shared.splits - 1 - partials;
+    const without = partials === null ? shared.each : 2 * shared.each - 1 - partials;
     addPartials(ctx, shared, registersOf(ctx, stmt), place.further(without));
   },
   merge(ctx, { of, from, partials, body }) {
     const { entry } = ctx;
     const { shared, place } = partialOf(ctx);
-    const { before, left } = place.further(2 * shared.splits - 1 - partials);
+    const { before, left } = place.further(2 * shared.each - 1 - partials);
     const [label, more] = [entry.label("merge"), entry.reg("pred", "p")];
     ctx.body.label(label);
-    ctx.emit(null, "add.s64", before, before, imm(shared.partBytes));
+    ctx.emit(null, "add.s64", before, before, imm(shared.stride));
     from.forEach((name, i) => {
       const { registers } = ownedTile(ctx, name, 0);
       loadPartial(ctx, shared, registers, before, placeInPart(ctx, shared, of[i] ?? ""));

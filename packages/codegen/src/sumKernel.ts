@@ -23,7 +23,7 @@ export function buildSumKernel(at: FurtherKernel): void {
         const place = partialTilePlaces(ctx, shared);
         ctx.placeLate();
         loadPartial(ctx, shared, acc.registers, place.first);
-        addPartials(ctx, shared, acc.registers, place.further(shared.splits - 1 + warps - parts));
+        addPartials(ctx, shared, acc.registers, place.further(shared.each - 1 + warps - parts));
         lowerStmts(ctx, withSum(combine));
       },
       { first: 0, warps, across: "grid", clusterOf: clusterSize(sum) },

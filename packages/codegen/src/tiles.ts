@@ -262,7 +262,7 @@ function doPart(ctx: Context, stmt: Tiles, share: StreamK, { at, end }: Line, ma
     prologue.emit(null, "mov.u32", tile, quotient);
     const { first, count } = cutStreamK(ctx, share, { tile, within: at, at, end, chunks, most: chunks });
     prologue.emit(null, "add.u32", at, at, count);
-    ctx.part = { tile, first, count, chunks, line: null };
+    ctx.part = { share, tile, first, count, chunks, line: null };
     if (schedulerOf(stmt).deferred) ctx.recordLate(() => place(ctx, stmt, tile));
     else place(ctx, stmt, tile);
     make();

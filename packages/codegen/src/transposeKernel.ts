@@ -97,7 +97,7 @@ function transpose(ctx: Context, copy: Extract<KernelStep, { kind: "transpose" }
   const which = name === "A" ? "a" : "b";
   const from = ofProblem(ctx, pointer(ctx, which), arrayOf(ctx, which).batchStride);
   const source = advance(ctx, advance(ctx, from, line, ld * size), element, size);
-  const to = advance(ctx, copyPointer(ctx, which, copy.at), batch, copy.every);
+  const to = advance(ctx, copyPointer(ctx, which), batch, ctx.region(which).stride ?? 0);
   const target = advance(ctx, advance(ctx, to, element, copyLine * size), line, size);
 
   const [move, zero] = zeroOf(dtype);

@@ -132,6 +132,8 @@ export {
   type Reach,
   type ReductionKind,
   type ReductionStmt,
+  type RegionDeclaration,
+  type RegionName,
   type Ring,
   type RunsDeclaration,
   reached,

@@ -84,7 +84,7 @@ function parseKernel(c: Cursor): TileProgram | null {
     barriers: [],
     scratch: [],
     memory: null,
-    launches: { kernels: [], init: "none", sizes: [] },
+    launches: { kernels: [], init: "none", regions: [], sizes: [] },
   };
   const stage = header?.stage ?? "nest";
   let inHead = true;

@@ -22,9 +22,9 @@ import {
 } from "@tilewright/core";
 import { gatedLayout } from "../gated.ts";
 import { transposedStrides } from "../transposed.ts";
-import type { ArrayDeclaration, Buffer, Distance, TileProgram } from "../types.ts";
+import type { ArrayDeclaration, Buffer, Distance, RegionDeclaration, TileProgram } from "../types.ts";
 import { operandPointers } from "./parameters.ts";
-import { resultCount, type TransposedCopy, type WorkspaceLayout } from "./workspace.ts";
+import { resultCount, type WorkspaceLayout } from "./workspace.ts";
 
 const fixed = (times: number): Distance => ({ times, sizes: [] });
 
@@ -78,7 +78,7 @@ function ofGroups(
 function stepArray(
   problem: Problem,
   name: `epilogue${number}`,
-  { results }: WorkspaceLayout,
+  { regions }: WorkspaceLayout,
 ): ArrayDeclaration {
   const index = Number(name.slice("epilogue".length));
   const step = problem.epilogue[index];
@@ -100,14 +100,13 @@ function stepArray(
     return placed({ dtype: operand.dtype, strides }, productOf(problem, [[leading, operand.ld], lines]));
   }
   if (step?.kind === "reduce") {
-    const wide = results.find((result) => result.index === index);
     const count = resultCount(problem, step);
     const distance = typeof count === "number" ? fixed(count) : { times: 1, sizes: [count] };
     return {
       name,
       dtype: "f32",
       strides: [fixed(step.over === "n" ? 1 : 0), fixed(step.over === "m" ? 1 : 0)],
-      ...(wide === undefined ? {} : { at: wide.at, every: wide.every }),
+      ...(regions.some((region) => region.name === name) ? { region: true } : {}),
       ...(problem.batch.kind === "strided" ? { batch: distance } : {}),
     };
   }
@@ -142,15 +141,15 @@ function declaredArray(
 function operandArray(
   problem: Problem,
   which: "a" | "b" | "c" | "d",
-  copy: TransposedCopy | undefined,
+  copy: RegionDeclaration | undefined,
 ): ArrayDeclaration {
   const { batch } = problem;
   const operand = problem[which] ?? problem.d;
   const { dtype } = operand;
-  if (copy !== undefined) {
-    const [row, column] = transposedStrides(problem, copy.which);
-    const apart = batch.kind === "strided" ? { batch: fixed(copy.stride / sizeOf(dtype)) } : {};
-    return { name: which, dtype, strides: [fixed(row), fixed(column)], at: copy.at, ...apart };
+  if (copy !== undefined && (which === "a" || which === "b")) {
+    const [row, column] = transposedStrides(problem, which);
+    const apart = batch.kind === "strided" ? { batch: fixed((copy.stride ?? 0) / sizeOf(dtype)) } : {};
+    return { name: which, dtype, strides: [fixed(row), fixed(column)], region: true, ...apart };
   }
   // Interleaved columns are further apart than the leading dimension; their sizes are fixed.
   const [row, column] = gatedLayout(problem).stride;
@@ -182,13 +181,7 @@ export function arraysOf(program: TileProgram, workspace: WorkspaceLayout): read
     if (name === "sfa" || name === "sfb" || (name === "b" && problem.weights !== undefined))
       return [declaredArray(problem, name, buffer)];
     const which = name as "a" | "b" | "c" | "d";
-    const copies = buffer.transposed === true ? workspace.copies : [];
-    return [
-      operandArray(
-        problem,
-        which,
-        copies.find((copy) => copy.which === which),
-      ),
-    ];
+    const copy = buffer.transposed === true ? workspace.regions.find((one) => one.name === which) : undefined;
+    return [operandArray(problem, which, copy)];
   });
 }

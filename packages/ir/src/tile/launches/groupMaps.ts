@@ -10,7 +10,7 @@
 import type { LaunchExpr } from "@tilewright/core";
 import { isFactors } from "../scaleTiles.ts";
 import type { GroupMaps, Stmt, TileProgram } from "../types.ts";
-import { clusterSize } from "./counts.ts";
+import { clusterSize, times } from "./counts.ts";
 import {
   type BulkAccess,
   bulkAccesses,
@@ -20,6 +20,7 @@ import {
   loadCut,
   MAP_BYTES,
 } from "./tensorMaps.ts";
+import type { Unplaced } from "./workspace.ts";
 
 /** Places of a group of threads for maps of D. */
 const STORE_SLOTS = 2;
@@ -58,13 +59,14 @@ function bytesOfBlock(program: TileProgram): { readonly copies: number; readonly
   };
 }
 
-/** Bytes of the workspace that maps of groups take. */
-export function groupMapBytes(program: TileProgram): LaunchExpr {
+/** Where the maps of all CTAs lie; nothing where the launch makes them. */
+export function mapRegion(program: TileProgram): readonly Unplaced[] {
   const { copies, stores } = bytesOfBlock(program);
-  const each = copies + stores;
+  const stride = copies + stores;
   const size = clusterSize(program);
   // A grid of persistent CTAs has no more of them than there are SMs, but a cluster at least.
-  return each === 0 ? 0 : ["mul", size === 1 ? "numSms" : ["max", "numSms", size], each];
+  const ctas: LaunchExpr = size === 1 ? "numSms" : ["max", "numSms", size];
+  return stride === 0 ? [] : [{ name: "maps", stride, bytes: times(ctas, stride) }];
 }
 
 /** The maps that a loop over work tiles makes, whose body so many warps run; none but of grouped problems. */

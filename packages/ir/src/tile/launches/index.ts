@@ -12,7 +12,7 @@ export {
   transposeProgram,
 } from "./kernels.ts";
 export { GROUP_TABLE, sizeDType, WORKSPACE } from "./parameters.ts";
-export { COUNTER_LINE, inOnePlace, type PartialTiles, registerTileBytes } from "./partialTiles.ts";
+export { COUNTER_LINE, inOnePlace, registerTileBytes } from "./partialTiles.ts";
 export {
   bulkStore,
   loadCut,
@@ -21,11 +21,4 @@ export {
   readersOf,
   type StoreGroups,
 } from "./tensorMaps.ts";
-export {
-  RESULT_BYTES,
-  resultCount,
-  type TransposedCopy,
-  type WideResult,
-  type WorkspaceLayout,
-  workspaceOf,
-} from "./workspace.ts";
+export { RESULT_BYTES } from "./workspace.ts";

@@ -14,20 +14,20 @@ import { eachStmt } from "../rewrite.ts";
 import { declaredRuns } from "../runs.ts";
 import { launchRanges, matrixAlign } from "../sizes.ts";
 import { copyBlocks, TRANSPOSING_THREADS, transposedLines } from "../transposed.ts";
-import type { KernelDeclaration, KernelStep, MachineDeclarations, TileProgram } from "../types.ts";
+import type {
+  KernelDeclaration,
+  KernelStep,
+  MachineDeclarations,
+  RegionDeclaration,
+  TileProgram,
+} from "../types.ts";
 import { arraysOf } from "./arrays.ts";
 import { blocksOfTile, clusterExtents, problemsOf, tilesOf, times } from "./counts.ts";
 import { gridOf } from "./grid.ts";
 import { endOfParams, operandPointers, parameters, rowOfGroups, workspacePointer } from "./parameters.ts";
 import { reductionIn } from "./partialTiles.ts";
 import { tensorMaps } from "./tensorMaps.ts";
-import {
-  resultCount,
-  resultPlaces,
-  type WideResult,
-  type WorkspaceLayout,
-  workspaceOf,
-} from "./workspace.ts";
+import { resultCount, resultPlaces, type WorkspaceLayout, workspaceOf } from "./workspace.ts";
 
 export type Launches = NonNullable<MachineDeclarations["launches"]>;
 
@@ -49,8 +49,8 @@ export function launchesOf(
   { ctas = null, maxnreg = null, keeps = [] }: LaunchHints,
 ): Launches {
   const workspace = workspaceOf(program);
-  const { partials, results, copies, end } = workspace;
-  const plain = placedParameters(program, results, end !== 0);
+  const { regions, partials, results, copies, end } = workspace;
+  const plain = placedParameters(program, regions, end !== 0);
   // ptxas follows register budgets only where it knows how many registers a thread begins with.
   const budgeted = eachStmt(program.body).some((s) => s.kind === "role" && s.registers !== null);
   const main: KernelDeclaration = {
@@ -76,6 +76,7 @@ export function launchesOf(
       ...(results.length > 0 ? [resultDeclaration(program, workspace)] : []),
     ],
     init: workspace.init,
+    regions,
     ...factsOf(program.problem),
   };
 }
@@ -102,10 +103,10 @@ function transposeDeclaration(program: TileProgram, workspace: WorkspaceLayout):
   const own = transposeProgram(program);
   const pointers = operandPointers(own);
   let blocks = 0;
-  const steps = copies.map(({ which, at, stride }): KernelStep => {
+  const steps = copies.map((which): KernelStep => {
     const [first, ctas] = [blocks, copyBlocks(program.problem, which)];
     blocks += ctas;
-    const to = { buffer: which.toUpperCase(), first, ctas, at, every: stride };
+    const to = { buffer: which.toUpperCase(), first, ctas };
     return { kind: "transpose", ...to, ...transposedLines(program.problem, which) };
   });
   return {
@@ -139,7 +140,7 @@ export const transposeProgram = (program: TileProgram): TileProgram => ({
  * tiles along x and problems along y, as the first kernel's, and the warps of a tile along z.
  */
 function sumDeclaration(program: TileProgram, workspace: WorkspaceLayout, parts: number): KernelDeclaration {
-  const { results, resultsEnd } = workspace;
+  const { regions, resultsEnd } = workspace;
   const { program: sum, tiles, combine } = sumProgram(program);
   const warps = reducingThreads(program) / 32;
   const count = tilesOf(tiles);
@@ -152,7 +153,7 @@ function sumDeclaration(program: TileProgram, workspace: WorkspaceLayout, parts:
     ...further,
     threads: sum.launch.threads,
     workspace: resultsEnd,
-    params: placedParameters(sum, results, true),
+    params: placedParameters(sum, regions, true),
     ...rowOfGroups(program),
     arrays: arraysOf(sum, workspace),
     steps: [{ kind: "sum", tile: combine.acc.buffer, partials: parts, warps }],
@@ -187,7 +188,7 @@ const RESULT_THREADS = 128;
 /** The kernel that stores results: along x one thread a result, along y problems or groups. */
 function resultDeclaration(
   program: TileProgram,
-  { results, resultsEnd }: WorkspaceLayout,
+  { regions, results, resultsEnd }: WorkspaceLayout,
 ): KernelDeclaration {
   const blocks = results.map(({ step }): LaunchExpr => {
     const places = resultPlaces(program.problem, step);
@@ -204,12 +205,12 @@ function resultDeclaration(
     ...further,
     threads: RESULT_THREADS,
     workspace: resultsEnd,
-    params: placedParameters({ ...program, buffers: [] }, results, true),
+    params: placedParameters({ ...program, buffers: [] }, regions, true),
     ...rowOfGroups(program),
     arrays: [],
-    steps: results.map(({ index, step, at, every }): KernelStep => {
+    steps: results.map(({ index, step }): KernelStep => {
       const count = resultCount(program.problem, step);
-      return { kind: "result", step: index, dtype: step.dtype, count, at, every };
+      return { kind: "result", step: index, dtype: step.dtype, count };
     }),
   };
 }
@@ -220,15 +221,16 @@ export const placeParam = (step: number): string => `place${step}`;
 /** Parameters of a program, and behind them those that say where results lie, naturally aligned. */
 function placedParameters(
   program: TileProgram,
-  results: readonly WideResult[],
+  regions: readonly RegionDeclaration[],
   workspace: boolean,
 ): readonly ParamSpec[] {
   const own = parameters(program, workspace);
   let offset = Math.ceil(endOfParams(own) / 8) * 8;
-  const places = results.flatMap(({ index, at }): readonly ParamSpec[] => {
-    if (typeof at === "number") return [];
+  const places = regions.flatMap(({ name: region, at }): readonly ParamSpec[] => {
+    const step = /^epilogue(\d+)$/.exec(region)?.[1];
+    if (typeof at === "number" || step === undefined) return [];
     offset += 8;
-    const name = placeParam(index);
+    const name = placeParam(Number(step));
     return [{ kind: "scalar", name, dtype: "u64", offset: offset - 8, size: 8, value: at }];
   });
   return [...own, ...places];

@@ -1,5 +1,5 @@
 /** Partial tiles in the workspace: what the CTAs that share a tile leave for each other. */
-import { type LaunchExpr, type Manifest, type Problem, sizeMost, sizeOf } from "@tilewright/core";
+import { type LaunchExpr, type Problem, sizeMost, sizeOf } from "@tilewright/core";
 import { must } from "../../must.ts";
 import { mergeOf, reducingThreads } from "../dsmemReduction.ts";
 import { registersPerThread } from "../ownership.ts";
@@ -7,12 +7,13 @@ import { rangeOf } from "../ranges.ts";
 import { bufferOf, eachStmt } from "../rewrite.ts";
 import { sizeRanges } from "../sizes.ts";
 import { streamKBlocks } from "../streamK.ts";
-import type { Buffer, ReductionKind, Stmt, StreamK, TileProgram } from "../types.ts";
+import type { Buffer, ReductionKind, Stmt, TileProgram, WorkspaceInit } from "../types.ts";
 import { blocksOfTile, problemsOf, type Tiles, tilesOf, times } from "./counts.ts";
+import type { Unplaced } from "./workspace.ts";
 
 /** Bytes of a counter; of one that also says who has left, two words. */
-const WORD = 4;
-const wordOf = (by: ReductionKind): number => (by === "slices" ? 2 * WORD : WORD);
+export const COUNTER_BYTES = 4;
+const wordOf = (by: ReductionKind): number => (by === "slices" ? 2 * COUNTER_BYTES : COUNTER_BYTES);
 
 /** The counters come first; what follows them begins at a multiple of this, a line of L2. */
 export const COUNTER_LINE = 128;
@@ -32,25 +33,13 @@ export function reductionIn(
 /** Whether the parts of a tile are added up as they come, in one place. */
 export const inOnePlace = (by: ReductionKind): boolean => by === "atomics" || by === "bulk";
 
-/** How a program lays out its workspace; null when no tile is shared. Sizes in bytes. */
+/** What CTAs that share tiles have in the workspace. */
 export interface PartialTiles {
   readonly by: ReductionKind;
-  /** Shares of chunks that blocks have; null where a tile is split among so many blocks. */
-  readonly share: StreamK | null;
   readonly splits: number;
-  /** Problems of the batch; tiles of each that blocks share, and parts of each that have a place of their own. */
-  readonly problems: LaunchExpr;
-  readonly tiles: LaunchExpr;
-  readonly parts: LaunchExpr;
-  /** Threads that hold the accumulators. */
-  readonly threads: number;
-  /** Of a tile's counter, and of all of them. */
-  readonly wordBytes: number;
-  readonly counterBytes: LaunchExpr;
-  /** What the workspace must be before a launch. */
-  readonly init: Manifest["workspace"]["init"];
-  /** One CTA's accumulators. */
-  readonly partBytes: number;
+  /** Counters, but for a sum by another kernel, and partial tiles. */
+  readonly regions: readonly Unplaced[];
+  readonly init: WorkspaceInit;
 }
 
 /** The partial tiles of a program; null when no tile is shared, or CTAs meet in a cluster. */
@@ -70,13 +59,6 @@ export function partialTilesIn(program: TileProgram): PartialTiles | null {
   const count =
     counted !== null ? counted.blocks : share === null ? times(tilesOf(tiles), each) : share.tiles * each;
   const splits = split?.extent ?? 1;
-  // A share ends inside a tile at either end, at most.
-  const apart =
-    counted !== null
-      ? 2 * counted.blocks
-      : share === null
-        ? times(count, splits)
-        : 2 * streamKBlocks(share) * each;
   const most =
     (counted?.blocks ?? each * mostTilesOf(program.problem, tiles)) * mostProblemsOf(program.problem);
   const { by } = combine;
@@ -87,19 +69,35 @@ export function partialTilesIn(program: TileProgram): PartialTiles | null {
   const threads = reducingThreads(program);
   // A column of tensor memory is a word, whatever it holds; else registers are full.
   const word = program.buffers.some(({ space }) => space === "tensor");
-  const bytes = word ? WORD : sizeOf(acc.dtype);
+  const bytes = word ? COUNTER_BYTES : sizeOf(acc.dtype);
+  const stride = registerTileBytes(handedIn, threads, bytes);
+  // A share ends inside a tile at either end, at most.
+  const places =
+    inOnePlace(by) || share === null
+      ? count
+      : counted !== null
+        ? 2 * counted.blocks
+        : 2 * streamKBlocks(share) * each;
+  const apart = inOnePlace(by) || share !== null ? 1 : splits;
+  const partials: Unplaced = {
+    name: "partials",
+    stride,
+    ...(apart === 1 ? {} : { each: apart }),
+    threads,
+    count: places,
+    bytes: times(times(problems, times(places, apart)), stride),
+  };
+  const counters: Unplaced = {
+    name: "counters",
+    stride: wordOf(by),
+    count,
+    bytes: lines(!fixed && most <= MOST_COUNTERS ? most : all, wordOf(by)),
+  };
   return {
     by,
-    share,
     splits,
-    problems,
-    tiles: count,
-    parts: inOnePlace(by) ? count : apart,
-    threads,
-    wordBytes: wordOf(by),
-    counterBytes: by === "kernel" ? 0 : lines(!fixed && most <= MOST_COUNTERS ? most : all, wordOf(by)),
+    regions: by === "kernel" ? [partials] : [counters, partials],
     init: initOf(by, fixed || most <= MOST_COUNTERS),
-    partBytes: registerTileBytes(handedIn, threads, bytes),
   };
 }
 
@@ -120,7 +118,7 @@ const MOST_COUNTERS = 2 ** 16;
  * Counters, and tiles that atomics add to, end as they began: at 0. Parts that blocks leave do not, which matters where counters of another launch
  * come to lie on them.
  */
-function initOf(by: ReductionKind, fixed: boolean): Manifest["workspace"]["init"] {
+function initOf(by: ReductionKind, fixed: boolean): WorkspaceInit {
   if (by === "kernel") return "none";
   return inOnePlace(by) || fixed ? "zeroOnce" : "zeroEach";
 }
@@ -147,11 +145,4 @@ function mostTilesOf(problem: Problem, { extents, symbolic }: Tiles): number {
     return count === null ? extents[axis] : rangeOf(count, ranges)[1];
   };
   return most(0) * most(1);
-}
-
-/** Bytes of the workspace that counters and partial tiles take. */
-export function partialTileBytes({ counterBytes, problems, parts, partBytes }: PartialTiles): LaunchExpr {
-  const bytes = times(times(problems, parts), partBytes);
-  if (typeof counterBytes === "number" && typeof bytes === "number") return counterBytes + bytes;
-  return counterBytes === 0 ? bytes : ["add", counterBytes, bytes];
 }

@@ -2,58 +2,75 @@
 import {
   type EpilogueStep,
   type LaunchExpr,
-  type Manifest,
   type Problem,
   sizeMost,
   WORKSPACE_ALIGN,
 } from "@tilewright/core";
 import { transposedBytes, transposedOperands } from "../transposed.ts";
-import type { TileProgram } from "../types.ts";
+import type { RegionDeclaration, TileProgram, WorkspaceInit } from "../types.ts";
 import { plus, problemsOf, times } from "./counts.ts";
-import { groupMapBytes } from "./groupMaps.ts";
+import { mapRegion } from "./groupMaps.ts";
 import { epilogueOf } from "./parameters.ts";
-import { type PartialTiles, partialTileBytes, partialTilesIn } from "./partialTiles.ts";
+import { COUNTER_BYTES, type PartialTiles, partialTilesIn } from "./partialTiles.ts";
 
 /** How a program's workspace lies. */
 export interface WorkspaceLayout {
+  readonly regions: readonly RegionDeclaration[];
   readonly partials: PartialTiles | null;
-  /** Bytes of maps of groups; 0 where there are none. */
-  readonly maps: LaunchExpr;
   readonly results: readonly WideResult[];
-  readonly copies: readonly TransposedCopy[];
+  readonly copies: readonly ("a" | "b")[];
   /** Where results end, and copies: bytes from the start. */
   readonly resultsEnd: LaunchExpr;
   readonly end: LaunchExpr;
   /** What it must be before a launch. */
-  readonly init: Manifest["workspace"]["init"];
+  readonly init: WorkspaceInit;
 }
+
+/** A region that has no place yet. */
+export type Unplaced = Omit<RegionDeclaration, "at">;
 
 /** The layout that follows from a program's statements. */
 export function workspaceOf(program: TileProgram): WorkspaceLayout {
+  const regions: RegionDeclaration[] = [];
+  let end: LaunchExpr = 0;
+  const put = (...unplaced: readonly Unplaced[]): void => {
+    for (const region of unplaced) {
+      regions.push({ ...region, at: end });
+      end = plus(end, region.bytes);
+    }
+  };
   const partials = partialTilesIn(program);
-  const maps = groupMapBytes(program);
-  const counters = counterBytes(program);
-  const used = partials !== null ? partialTileBytes(partials) : maps === 0 ? counters : maps;
-  const { results, end: resultsEnd } = wideResults(program, used);
+  const counters = schedulerCounters(program);
+  put(...(partials?.regions ?? []), ...mapRegion(program), ...counters);
+  const before = end;
+  const results = wideResults(program);
+  put(...results.map(({ region }) => region));
+  const resultsEnd = end;
+  // Copies are of fixed sizes, and nothing whose size the launch supplies lies before them (`bulkTiles`).
+  const copies = typeof end === "number" ? transposedOperands(program) : [];
+  for (const which of copies) {
+    end = Math.ceil(Number(end) / WORKSPACE_ALIGN) * WORKSPACE_ALIGN;
+    put(copyRegion(program, which));
+  }
+  // Counters of tiles that CTAs ask for end as they began: at 0.
+  const init = partials?.init ?? (counters.length === 0 ? "none" : "zeroOnce");
   return {
-    partials,
-    maps,
-    results,
-    resultsEnd,
-    // Copies are of fixed sizes, and nothing whose size the launch supplies lies before them (`bulkTiles`).
-    ...transposedCopies(program, resultsEnd),
-    // Counters of tiles that CTAs ask for end as they began: at 0.
-    init: initWithResults(results, partials?.init ?? (counters === 0 ? "none" : "zeroOnce")),
+    ...{ regions, partials, results, copies, resultsEnd, end },
+    // Results find zeros where an earlier launch of other sizes may have left something else, unless nothing else is there or sizes are fixed.
+    init:
+      results.length === 0 || init === "zeroEach"
+        ? init
+        : typeof before === "number"
+          ? "zeroOnce"
+          : "zeroEach",
   };
 }
 
-/** Bytes of a counter. */
-const WORD = 4;
-
-/** Bytes of the workspace that counters take, one for each problem of a batch; 0 where none hands out tiles. */
-function counterBytes({ rings, problem: { batch } }: TileProgram): number {
-  if (!rings.some(({ transport }) => transport === "atomic")) return 0;
-  return WORD * (batch.kind === "strided" ? Math.max(1, batch.count) : 1);
+/** Counters that hand out tiles, one for each problem of a batch; none where no ring asks them. */
+function schedulerCounters({ rings, problem: { batch } }: TileProgram): readonly Unplaced[] {
+  if (!rings.some(({ transport }) => transport === "atomic")) return [];
+  const count = batch.kind === "strided" ? Math.max(1, batch.count) : 1;
+  return [{ name: "counters", stride: COUNTER_BYTES, bytes: COUNTER_BYTES * count }];
 }
 
 type Reduce = Extract<EpilogueStep, { kind: "reduce" }>;
@@ -65,10 +82,8 @@ export const RESULT_BYTES = 4;
 export interface WideResult {
   readonly index: number;
   readonly step: Reduce;
-  /** Bytes from the start of the workspace. */
-  readonly at: LaunchExpr;
-  /** Places from the results of one group to those of the next; 0 where the launch says how many there are. */
-  readonly every: number;
+  /** Of groups as far apart as the largest has results, where the launch does not say how many. */
+  readonly region: Unplaced;
 }
 
 /** The size that results of one problem are numbered by; null where there is one. */
@@ -89,58 +104,19 @@ export function resultCount(problem: Problem, step: Reduce): number | "m" | "n" 
   return problem.symbolic?.[axis] === undefined ? problem[axis] : axis;
 }
 
-/** The results behind the first `used` bytes of the workspace, and where the last of them ends. */
-function wideResults(
-  program: TileProgram,
-  used: LaunchExpr,
-): { readonly results: readonly WideResult[]; readonly end: LaunchExpr } {
+function wideResults(program: TileProgram): readonly WideResult[] {
   const { problem } = program;
-  let end = used;
-  const results = (epilogueOf(program)?.steps ?? []).flatMap((step, index): readonly WideResult[] => {
+  return (epilogueOf(program)?.steps ?? []).flatMap((step, index): readonly WideResult[] => {
     if (step.kind !== "reduce" || step.dtype === "f32") return [];
-    const at = end;
     const places = resultPlaces(problem, step);
-    end = plus(end, times(times(problemsOf(problem), places), RESULT_BYTES));
-    return [{ index, step, at, every: typeof places === "number" ? places : 0 }];
+    const bytes = times(times(problemsOf(problem), places), RESULT_BYTES);
+    const stride = typeof places === "number" ? { stride: places * RESULT_BYTES } : {};
+    return [{ index, step, region: { name: `epilogue${index}`, ...stride, bytes } }];
   });
-  return { results, end };
 }
 
-/**
- * What the workspace must be before a launch, given what its other users want. Results find zeros where an earlier launch of other sizes may have left
- * something else, unless nothing else is there or sizes are fixed.
- */
-function initWithResults(
-  [first]: readonly WideResult[],
-  init: Manifest["workspace"]["init"],
-): Manifest["workspace"]["init"] {
-  if (first === undefined || init === "zeroEach") return init;
-  return typeof first.at === "number" ? "zeroOnce" : "zeroEach";
-}
-
-/** A copy of an operand, of all matrices of a batch. Sizes in bytes. */
-export interface TransposedCopy {
-  readonly which: "a" | "b";
-  /** From the start of the workspace. */
-  readonly at: number;
-  /** From one matrix of the batch to the next. */
-  readonly stride: number;
-}
-
-/** The copies that a program reads, behind the first `used` bytes of the workspace; and where the last of them ends. */
-function transposedCopies(
-  program: TileProgram,
-  used: LaunchExpr,
-): { readonly copies: readonly TransposedCopy[]; readonly end: LaunchExpr } {
-  const operands = transposedOperands(program);
-  if (operands.length === 0 || typeof used !== "number") return { copies: [], end: used };
-  const { batch } = program.problem;
-  let end = used;
-  const copies = operands.map((which): TransposedCopy => {
-    const at = Math.ceil(end / WORKSPACE_ALIGN) * WORKSPACE_ALIGN;
-    const stride = transposedBytes(program.problem, which);
-    end = at + stride * (batch.kind === "none" ? 1 : batch.count);
-    return { which, at, stride };
-  });
-  return { copies, end };
+/** The copy of an operand, of all matrices of a batch. */
+function copyRegion({ problem }: TileProgram, which: "a" | "b"): Unplaced {
+  const stride = transposedBytes(problem, which);
+  return { name: which, stride, bytes: stride * (problem.batch.kind === "none" ? 1 : problem.batch.count) };
 }

@@ -1,12 +1,36 @@
 /** What the kernels of a launch take of the problem: arrays, sizes, problems of a batch, rows of experts. */
 import { type BatchAxis, dtypeNames, type SizeName } from "@tilewright/core";
-import type { ArrayDeclaration, Distance, RunsDeclaration, SizeDeclaration } from "../types.ts";
-import { type Clause, integerClause, optional, parseClauses, printClauses } from "./clause.ts";
+import type {
+  ArrayDeclaration,
+  Distance,
+  RegionDeclaration,
+  RegionName,
+  RunsDeclaration,
+  SizeDeclaration,
+} from "../types.ts";
+import { type Clause, integerClause, optional, optionalFlag, parseClauses, printClauses } from "./clause.ts";
 import { type Cursor, parseCodes } from "./cursor.ts";
 import { launchClause } from "./kernelSteps.ts";
 
 const operands = ["a", "b", "c", "d", "sfa", "sfb"] as const;
 const sizePattern = /^(?:[mnk]|ld(?:[abcd]|epilogue\d+)|stride[ABCD])$/;
+
+/** One of these names, or an operand of a step. */
+export const operandName = <T extends string>(c: Cursor, names: readonly T[]): T | `epilogue${number}` => {
+  const token = c.peek();
+  const name = c.name("an operand");
+  const step = /^epilogue(\d+)$/.exec(name)?.[1];
+  if (step !== undefined) return `epilogue${Number(step)}`;
+  return (
+    names.find((one) => one === name) ??
+    c.fail(
+      token,
+      parseCodes.unknownName,
+      `%${name} is no operand`,
+      `one of: ${names.map((n) => `%${n}`).join(", ")}, %epilogue0`,
+    )
+  );
+};
 
 /** `2 * lda * m` */
 const printDistance = ({ times, sizes }: Distance): string =>
@@ -56,8 +80,7 @@ const arrayClauses = {
       return [row, column];
     },
   } satisfies Clause<ArrayDeclaration["strides"]>,
-  at: optional(launchClause("at")),
-  every: optional(integerClause("every", 0, undefined)),
+  region: optionalFlag("region"),
   batch: optional(distanceClause),
   axes: optional<readonly BatchAxis[]>({
     keyword: "axes",
@@ -79,7 +102,7 @@ const arrayClauses = {
 };
 
 export const arraySyntax =
-  "array %NAME DTYPE strides(ROWS, COLUMNS) at BYTES every N batch DISTANCE axes(EXTENT / BELOW : ELEMENTS, …) rows N groups N";
+  "array %NAME DTYPE strides(ROWS, COLUMNS) region batch DISTANCE axes(EXTENT / BELOW : ELEMENTS, …) rows N groups N";
 
 /** `array %a bf16 strides(lda, 1) batch strideA` */
 export const printArray = (array: ArrayDeclaration): string =>
@@ -87,19 +110,31 @@ export const printArray = (array: ArrayDeclaration): string =>
 
 /** Called after the keyword. */
 export function parseArray(c: Cursor): ArrayDeclaration {
-  const token = c.peek();
-  const text = c.name("the array's name");
-  const step = /^epilogue(\d+)$/.exec(text)?.[1];
-  const name =
-    step === undefined ? operands.find((one) => one === text) : (`epilogue${Number(step)}` as const);
-  if (name === undefined)
-    return c.fail(
-      token,
-      parseCodes.unknownName,
-      `no operand is called %${text}`,
-      `one of: ${operands.map((one) => `%${one}`).join(", ")}, %epilogue0`,
-    );
+  const name = operandName(c, operands);
   return { name, dtype: c.oneOf(dtypeNames, "dtype"), ...parseClauses(c, arrayClauses, "the array") };
+}
+
+const regionNames = ["counters", "partials", "maps", "a", "b"] as const;
+
+const regionClauses = {
+  at: launchClause("at"),
+  stride: optional(integerClause("stride", 0, undefined)),
+  each: optional(integerClause("each", 1, undefined)),
+  threads: optional(integerClause("threads", 1, undefined)),
+  count: optional(launchClause("count")),
+  bytes: launchClause("bytes"),
+};
+
+export const regionSyntax = "region %NAME at BYTES stride BYTES each N threads N count N bytes BYTES";
+
+/** `region %partials at 128 stride 65536 each 4 threads 128 count 16 bytes 4194304` */
+export const printRegion = (region: RegionDeclaration): string =>
+  `region %${region.name}${printClauses(regionClauses, region, new Map())}`;
+
+/** Called after the keyword. */
+export function parseRegion(c: Cursor): RegionDeclaration {
+  const name: RegionName = operandName(c, regionNames);
+  return { name, ...parseClauses(c, regionClauses, "the region") };
 }
 
 /** `size %m 1 .. 4096`, `size %m 128 .. 4096 multiple 128` */

@@ -76,8 +76,6 @@ export const stepClauses = {
       syntax: "1|2|4",
       parse: (c) => Number(mixedWord(c, ["1", "2", "4"], "number of elements")),
     },
-    at: count("at", 0),
-    every: count("every"),
   },
   sum: { tile: ofBuffer, partials: count("partials", 0), warps: count("warps") },
   result: {
@@ -91,8 +89,6 @@ export const stepClauses = {
       parse: (c) =>
         c.peek().kind === "number" ? c.integer("the results", 1) : c.oneOf(["m", "n"] as const, "size"),
     },
-    at: launchClause("at"),
-    every: count("every", 0),
   },
 } satisfies {
   readonly [K in KernelStep["kind"]]: {

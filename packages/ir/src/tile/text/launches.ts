@@ -14,17 +14,22 @@ import {
   type KernelStep,
   keptValues,
   type MachineDeclarations,
+  type RegionDeclaration,
   type RunsDeclaration,
   type SizeDeclaration,
 } from "../types.ts";
 import {
   arraySyntax,
+  operandName,
   parseArray,
+  parseRegion,
   parseRuns,
   parseSize,
   printArray,
+  printRegion,
   printRuns,
   printSize,
+  regionSyntax,
   runsSyntax,
 } from "./arrays.ts";
 import { type Clauses, parseClauses } from "./clause.ts";
@@ -45,22 +50,6 @@ const mapWords = {
   oob: ["zero", "nan"],
 } as const;
 const pointerNames = ["a", "b", "c", "d", "sfa", "sfb", "workspace", "groups"] as const;
-
-const operandName = <T extends string>(c: Cursor, names: readonly T[]): T | `epilogue${number}` => {
-  const token = c.peek();
-  const name = c.name("an operand");
-  const step = /^epilogue(\d+)$/.exec(name)?.[1];
-  if (step !== undefined) return `epilogue${Number(step)}`;
-  return (
-    names.find((one) => one === name) ??
-    c.fail(
-      token,
-      parseCodes.unknownName,
-      `%${name} is no operand`,
-      `one of: ${names.map((n) => `%${n}`).join(", ")}, %epilogue0`,
-    )
-  );
-};
 
 const numbers = (values: readonly LaunchExpr[]): string => `(${values.map(printLaunch).join(", ")})`;
 
@@ -153,6 +142,7 @@ export interface LaunchHead {
   readonly launches: {
     readonly kernels: KernelHead[];
     init: Launches["init"];
+    readonly regions: RegionDeclaration[];
     readonly sizes: SizeDeclaration[];
     batch?: LaunchExpr;
     experts?: ExpertRows;
@@ -405,6 +395,18 @@ export const launchDeclarations: Readonly<Record<string, LaunchSyntax>> = {
       c.expect("init", "after 'workspace'");
       c.locations.set(head.launches, c.scanner.locate(c.peek().offset));
       head.launches.init = c.oneOf(inits, "state of a workspace");
+    },
+  },
+  region: {
+    syntax: regionSyntax,
+    print: ({ machine }) => (machine?.launches?.regions ?? []).map(printRegion),
+    parse: (c, { launches }) => {
+      const token = c.peek();
+      const region = parseRegion(c);
+      if (launches.regions.some(({ name }) => name === region.name))
+        c.fail(token, parseCodes.repeated, `region %${region.name} is given twice`, "keep one");
+      c.locations.set(region, c.scanner.locate(token.offset));
+      launches.regions.push(region);
     },
   },
 };

@@ -47,10 +47,10 @@ export const keptValues = ["addresses", "epilogue"] as const;
 export type KeptValues = (typeof keptValues)[number];
 
 /**
- * What a kernel beside the main one does. `transpose`: `ctas` CTAs from number `first` on copy a matrix, as the launch has it, to its place in the workspace (`at`, each further matrix of a
- * batch `every` bytes on), where its layout is that of the declared buffer: `lines` of `run` neighbours, `pitch` elements from one to the next, loaded so many (`vector`) at once. `sum`: the
+ * What a kernel beside the main one does. `transpose`: `ctas` CTAs from number `first` on copy a matrix, as the launch has it, to the region of its name,
+ * where its layout is that of the declared buffer: `lines` of `run` neighbours, `pitch` elements from one to the next, loaded so many (`vector`) at once. `sum`: the
  * partial tiles of accumulators come to registers, `partials` added to the first, by CTAs of one of `warps` warps each; what stands in the `reduce` behind its `reduction` goes on from there.
- * `result`: a thread for each of `count` results of a step stores its f32 in the workspace (`at`, the results of each group `every` places on) in the step's dtype, and leaves 0 there.
+ * `result`: a thread for each of `count` results of a step stores its f32 in the step's region in the step's dtype, and leaves 0 there.
  */
 export type KernelStep =
   | {
@@ -62,8 +62,6 @@ export type KernelStep =
       readonly run: number;
       readonly pitch: number;
       readonly vector: number;
-      readonly at: number;
-      readonly every: number;
     }
   | { readonly kind: "sum"; readonly tile: string; readonly partials: number; readonly warps: number }
   | {
@@ -71,8 +69,6 @@ export type KernelStep =
       readonly step: number;
       readonly dtype: DType;
       readonly count: number | "m" | "n";
-      readonly at: LaunchExpr;
-      readonly every: number;
     };
 
 /** Elements from one place to the next: a number, or a product of it and sizes that the launch supplies. */
@@ -82,16 +78,14 @@ export interface Distance {
 }
 
 /**
- * An array as a kernel addresses it: where its elements lie, from the pointer of its name on, or from byte `at` of the workspace (a transposed copy; results of a step, those of each
- * group `every` elements on).
+ * An array as a kernel addresses it: where its elements lie, from the pointer of its name on, or in the workspace's `region` of that name (a transposed copy; results of a step).
  */
 export interface ArrayDeclaration {
   readonly name: OperandName;
   readonly dtype: DType;
   /** From row to row, and from column to column; 0 along an axis that it does not have. */
   readonly strides: readonly [Distance, Distance];
-  readonly at?: LaunchExpr;
-  readonly every?: number;
+  readonly region?: true;
   /** From one problem of a strided batch to the next; 0 unless given. */
   readonly batch?: Distance;
   /** In place of that: along several axes, the innermost last. */
@@ -103,6 +97,27 @@ export interface ArrayDeclaration {
 
 /** What a pointer or array of a kernel is called. */
 type OperandName = "a" | "b" | "c" | "d" | "sfa" | "sfb" | `epilogue${number}`;
+
+/**
+ * A part of the workspace that the kernels of a launch share, in bytes: `counters` of work tiles, `partials` (partial tiles), `maps` (tensor maps that CTAs make), a transposed copy of
+ * a matrix, or results of a step in f32. `stride`: from one counter, partial tile, CTA's maps or problem's copy to the next, or from the results of one group; absent where the launch says.
+ */
+export interface RegionDeclaration {
+  readonly name: RegionName;
+  readonly at: LaunchExpr;
+  readonly stride?: number;
+  /** Partial tiles of one work tile, which lie one behind the other; 1 unless given. Of each so many threads have every register side by side. */
+  readonly each?: number;
+  readonly threads?: number;
+  /** Of one problem: counters; partial tiles, or work tiles that have `each`. */
+  readonly count?: LaunchExpr;
+  readonly bytes: LaunchExpr;
+}
+
+/** What a workspace must be before a launch. */
+export type WorkspaceInit = Manifest["workspace"]["init"];
+
+export type RegionName = "counters" | "partials" | "maps" | OperandName;
 
 /** A size that launches or groups supply, and what it may be. */
 export interface SizeDeclaration {
@@ -164,7 +179,9 @@ export interface MachineDeclarations {
   /** Kernels in launch order, and what they want of their workspace before a launch. */
   readonly launches?: {
     readonly kernels: readonly KernelDeclaration[];
-    readonly init: Manifest["workspace"]["init"];
+    readonly init: WorkspaceInit;
+    /** What lies in it. */
+    readonly regions: readonly RegionDeclaration[];
     /** Extents that the launch supplies. */
     readonly sizes: readonly SizeDeclaration[];
     /** Problems of a strided batch; absent of others. */

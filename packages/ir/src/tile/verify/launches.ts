@@ -1,17 +1,17 @@
 /** What a program of stage `machine` declares of its launch, against what its statements take. */
 import type { GroupRow } from "@tilewright/core";
 import { type Launches, launchesOf } from "../launches/kernels.ts";
-import { printArray, printRuns, printSize } from "../text/arrays.ts";
+import { printArray, printRegion, printRuns, printSize } from "../text/arrays.ts";
 import { printLaunch, printStep } from "../text/kernelSteps.ts";
 import { printField, printGrid, printParam } from "../text/launches.ts";
-import type { KernelDeclaration } from "../types.ts";
+import type { KernelDeclaration, RegionDeclaration } from "../types.ts";
 import type { Fault, Verifier } from "./verifier.ts";
 
 export const launches: Verifier = {
   name: "launches",
   code: "TW3139",
   property:
-    "kernels, their grids, workspaces, parameters, tensor maps, rows of groups, arrays, sizes, problems, runs of rows and what kernels beside the main one do are those that the statements take, value by value; what ptxas is told of them is free",
+    "kernels, their grids, workspaces and what lies there, parameters, tensor maps, rows of groups, arrays, sizes, problems, runs of rows and what kernels beside the main one do are those that the statements take, value by value; what ptxas is told of them is free",
   from: "machine",
   waivable: true,
   *check({ program }) {
@@ -51,6 +51,7 @@ export const launches: Verifier = {
         };
     for (const fact of needed)
       if (!given.includes(fact)) yield { at: declared, message: `lacks ${fact}`, hint: fact };
+    yield* regions(declared, taken);
     if (declared.init !== taken.init)
       yield {
         at: declared,
@@ -112,6 +113,36 @@ function* compared(kernel: KernelDeclaration, own: KernelDeclaration): Iterable<
   }
   for (const missing of own.steps.slice(kernel.steps.length))
     yield { at: kernel, message: `lacks ${missing.kind}`, hint: printStep(missing) };
+}
+
+/** Regions as the statements take them; the message says it where one lies on another or beyond the workspace. */
+function* regions(declared: Launches, taken: Launches): Iterable<Fault> {
+  // Places that only the launch knows are no numbers, and compare with nothing.
+  const endOf = ({ at, bytes }: RegionDeclaration) => Number(at) + Number(bytes);
+  for (const region of declared.regions) {
+    const needed = taken.regions.find(({ name }) => name === region.name);
+    const [own, hint] = [printRegion(region), needed === undefined ? "remove it" : printRegion(needed)];
+    if (own === hint) continue;
+    const other = declared.regions.find(
+      (one) => one !== region && endOf(one) > Number(region.at) && endOf(region) > Number(one.at),
+    );
+    const beyond = declared.kernels.every(({ workspace }) => endOf(region) > Number(workspace));
+    yield {
+      at: region,
+      message:
+        needed === undefined
+          ? "nothing lies in it"
+          : other !== undefined
+            ? `lies on %${other.name}, which ends at byte ${endOf(other)}`
+            : beyond
+              ? `ends at byte ${endOf(region)}, behind the workspace`
+              : `${own}, and the statements take ${hint}`,
+      hint,
+    };
+  }
+  for (const missing of taken.regions)
+    if (!declared.regions.some(({ name }) => name === missing.name))
+      yield { at: declared, message: `lacks region %${missing.name}`, hint: printRegion(missing) };
 }
 
 function* rows(kernel: KernelDeclaration, own: GroupRow | undefined): Iterable<Fault> {

@@ -10,6 +10,7 @@ import type {
   KernelDeclaration,
   KernelStep,
   MachineDeclarations,
+  RegionDeclaration,
   Ring,
   RunsDeclaration,
   Scratch,
@@ -43,6 +44,7 @@ export interface Fault {
     | GroupRow
     | GroupField
     | ArrayDeclaration
+    | RegionDeclaration
     | RunsDeclaration
     | SizeDeclaration
     | NonNullable<MachineDeclarations["launches"]>

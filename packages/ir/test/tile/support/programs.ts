@@ -17,6 +17,7 @@ import {
   l2Promotions,
   type MachineDeclarations,
   type OwnershipMode,
+  type RegionDeclaration,
   type Ring,
   reductionKinds,
   type Stmt,
@@ -161,8 +162,6 @@ const kernelStep: fc.Arbitrary<KernelStep> = fc.record({
   step: fc.nat(3),
   dtype: fc.constantFrom("bf16", "f16"),
   count: fc.oneof(small, fc.constantFrom("m" as const, "n" as const)),
-  at: launchExpr,
-  every: fc.nat(99),
 });
 const distance: fc.Arbitrary<Distance> = fc.record({
   times: fc.nat(5000),
@@ -173,8 +172,7 @@ const array: fc.Arbitrary<ArrayDeclaration> = fc.record(
     name: fc.constantFrom("a", "sfb", "epilogue2"),
     dtype: fc.constantFrom("bf16", "s32"),
     strides: fc.tuple(distance, distance),
-    at: launchExpr,
-    every: fc.nat(99),
+    region: fc.constant(true as const),
     batch: distance,
     axes: fc.array(fc.record({ extent: small, below: small, stride: fc.nat(5000) }), { maxLength: 2 }),
     rows: small,
@@ -197,6 +195,19 @@ const kernelLines: fc.Arbitrary<KernelDeclaration> = fc.record({
   steps: fc.array(kernelStep, { maxLength: 2 }),
 });
 
+const region: fc.Arbitrary<RegionDeclaration> = fc.record(
+  {
+    name: fc.constantFrom("counters", "partials", "a", "epilogue1"),
+    at: launchExpr,
+    stride: fc.nat(5000),
+    each: small,
+    threads: small,
+    count: launchExpr,
+    bytes: launchExpr,
+  },
+  { requiredKeys: ["name", "at", "bytes"] },
+);
+
 const spot = { name: id, offset: fc.nat(300_000) };
 const machine: fc.Arbitrary<MachineDeclarations> = fc.record({
   barriers: fc.array(fc.record({ ...spot, slots: small, count: small }), { maxLength: 3 }),
@@ -206,11 +217,12 @@ const machine: fc.Arbitrary<MachineDeclarations> = fc.record({
     {
       kernels: fc.array(kernelLines, { minLength: 1, maxLength: 2 }),
       init: fc.constantFrom("none", "zeroOnce", "zeroEach"),
+      regions: fc.uniqueArray(region, { maxLength: 2, selector: ({ name }) => name }),
       sizes: fc.constantFrom([], [{ name: "m" as const, least: 1, most: 4096 }]),
       batch: launchExpr,
       experts: fc.constantFrom("offsets", "counts"),
     },
-    { requiredKeys: ["kernels", "init", "sizes"] },
+    { requiredKeys: ["kernels", "init", "regions", "sizes"] },
   ),
 });
 
