@@ -302,11 +302,35 @@ handEdits(mma, "sm_80", "f16", [128, 128, 128], "tile=64x64x32 warp=32x32 stages
 const byKernel: readonly HandEdit[] = [
   {
     what: "the kernel behind leaves out a partial tile",
-    change: { kind: "replace", line: /sum of %acc/, from: /partials 2/, to: "partials 1" },
-    code: "TW3139",
+    change: { kind: "replace", line: /partial\.add %acc/, from: /partials 2/, to: "partials 1" },
+    code: "TW3162",
     line: /partials 1/,
-    ptx: /add\.u32/,
+    ptx: /^[+-].*add\.u32/,
     emulator: /^D/,
+  },
+  {
+    what: "the kernel behind adds to what its registers had",
+    change: { kind: "drop", line: /partial\.load/ },
+    code: "TW3162",
+    line: /partial\.add/,
+    ptx: /^-.*ld\.global\.f32/,
+    emulator: /./,
+  },
+  {
+    what: "the kernel behind numbers the work tiles in another order",
+    change: { kind: "replace", line: /^ +tiles/, nth: 1, from: /raster \S+/, to: "raster row" },
+    code: "TW3162",
+    line: /raster row/,
+    ptx: /^[+-]\s+(?:shr|shl|and|div|rem|sub|mul|mad|add|mov)\./,
+    emulator: /^D/,
+  },
+  {
+    what: "the warps of a work tile are said to be those of one CTA",
+    change: { kind: "replace", line: /^ +kernel @/, from: / warps 4/, to: "" },
+    code: "TW3139",
+    line: /kernel reduce @/,
+    ptx: /^[+-]\s+(?:mov|mad|and|shr)\./,
+    emulator: /./,
   },
 ];
 
@@ -314,7 +338,7 @@ handEdits(
   mma,
   "sm_80",
   "f16",
-  [64, 64, 192],
+  [128, 128, 192],
   "tile=64x64x32 warp=32x32 stages=2 split=3 reduction=kernel",
   byKernel,
 );

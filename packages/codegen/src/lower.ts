@@ -32,14 +32,13 @@ import { proven } from "./cannotLower.ts";
 import { CannotLower, Context } from "./context.ts";
 import { withWholeDefinitions } from "./definitions.ts";
 import type { Engine } from "./engine.ts";
-import type { FurtherKernel } from "./furtherKernel.ts";
+import { buildStatedKernel, type FurtherKernel } from "./furtherKernel.ts";
 import { GROUP_MAPS_PTX } from "./groupMaps.ts";
 import { declareParameters } from "./params.ts";
 import { buildResultKernel } from "./results.ts";
 import { threadIsNot } from "./setup.ts";
 import { mapShared, SMEM } from "./smem.ts";
 import { lowerStmts } from "./statements.ts";
-import { buildSumKernel } from "./sumKernel.ts";
 import { buildTransposeKernel } from "./transposeKernel.ts";
 
 /** Alignment of the block's dynamic shared memory: the period of the widest swizzle (bits 3, base 4, shift 3). */
@@ -156,8 +155,11 @@ function build(
   ctx.body.emit(null, "ret");
   ctx.root.replay(entry);
   for (const kernel of launches.kernels) {
+    const at = { engine, target, builder, program, kernel, launches, locations };
     const [first] = kernel.steps;
-    if (first !== undefined) further[first.kind]({ engine, target, builder, program, kernel, launches });
+    const stated = program.body.find((s) => s.kind === "kernel" && s.name === kernel.name);
+    if (stated?.kind === "kernel") buildStatedKernel(at, stated);
+    else if (first !== undefined) further[first.kind](at);
   }
   const specs = launches.kernels.map((kernel) => specOf(program, kernel));
   const at = launches.kernels.indexOf(main);
@@ -175,10 +177,9 @@ function build(
   };
 }
 
-/** Kernels beside the main one by what they do. */
+/** Kernels beside the main one that no statement tells of, by what they do. */
 const further: { readonly [K in KernelStep["kind"]]: (at: FurtherKernel) => void } = {
   transpose: buildTransposeKernel,
-  sum: buildSumKernel,
   result: buildResultKernel,
 };
 

@@ -201,6 +201,8 @@ type Shared = Omit<
 export const machineStatements = (lower: (ctx: Context, stmts: Of<"leader">["body"]) => void): Shared => ({
   pipeline: lowerPipeline,
   // The loop around does it where it begins, goes on and ends, or comes to another group.
+  // An entry of its own.
+  kernel: () => {},
   boundary: () => {},
   "tensormap.make": () => {},
   advance: lowerAdvance,

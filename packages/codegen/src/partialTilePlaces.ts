@@ -30,8 +30,8 @@ export interface PartialTilePlaces {
   readonly first: Reg<"u64">;
   /** The part that this block hands in. */
   own(): Reg<"u64">;
-  /** `along`: blocks along the grid's third axis. */
-  further(along: number): FurtherPartials;
+  /** So many; null: as many as the blocks that have chunks of the tile. */
+  further(partials: number | null): FurtherPartials;
 }
 
 export function partialTilePlaces(ctx: Context, shared: Partials): PartialTilePlaces {
@@ -89,12 +89,14 @@ export function partialTilePlaces(ctx: Context, shared: Partials): PartialTilePl
     counter,
     first,
     own: () => at(first, values.split(), stride),
-    further(along) {
+    further(partials) {
+      const [, , along] = ctx.kernel.grid;
+      if (typeof along !== "number") return oneByOne("as many CTAs along z as the launch says share a tile");
       const [before, left] = [entry.reg("u64", "part"), entry.reg("u32", "left")];
       ctx.emit(null, "mov.u64", before, first);
       // Not as a constant: ptxas would unroll a loop of few turns and load all parts at once, into registers that are not there.
       ctx.emit(null, "mov.u32", left, special("%nctaid.z"));
-      ctx.emit(null, "add.u32", left, left, imm(each - 1 - along));
+      ctx.emit(null, "add.u32", left, left, imm((partials ?? each - 1) - along));
       return { before, left };
     },
   };

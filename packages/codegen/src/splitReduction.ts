@@ -38,7 +38,8 @@ type Lower = (stmts: readonly Stmt[]) => void;
 
 export function lowerReduction(ctx: Context, stmt: Combine, lower: Lower): void {
   ctx.placeLate();
-  ctx.restartInvariants();
+  // No main loop stands in front of it where another kernel goes on.
+  if (ctx.kernel.role === "main") ctx.restartInvariants();
   const reduction: Reduction = {
     combine: stmt,
     partial: null,
@@ -49,8 +50,7 @@ export function lowerReduction(ctx: Context, stmt: Combine, lower: Lower): void 
     leaving: null,
   };
   ctx.reduction = reduction;
-  // What is done with the sum is another kernel's: `sumKernel.ts`.
-  lower(stmt.by === "kernel" ? stmt.body.filter(({ kind }) => kind === "reduction") : stmt.body);
+  lower(stmt.body);
   const { end } = ctx.reduction;
   ctx.reduction = null;
   if (end !== null) ctx.body.label(end);
@@ -175,15 +175,12 @@ export const reductionStatements = (lowerIn: (ctx: Context, stmts: readonly Stmt
   },
   "partial.add"(ctx, stmt) {
     const { shared, place } = partialOf(ctx);
-    const { partials } = stmt;
-    // The grid's third axis has as many CTAs as a work tile; those that are no part here are taken off.
-    const without = partials === null ? shared.each : 2 * shared.each - 1 - partials;
-    addPartials(ctx, shared, registersOf(ctx, stmt), place.further(without));
+    addPartials(ctx, shared, registersOf(ctx, stmt), place.further(stmt.partials));
   },
   merge(ctx, { of, from, partials, body }) {
     const { entry } = ctx;
     const { shared, place } = partialOf(ctx);
-    const { before, left } = place.further(2 * shared.each - 1 - partials);
+    const { before, left } = place.further(partials);
     const [label, more] = [entry.label("merge"), entry.reg("pred", "p")];
     ctx.body.label(label);
     ctx.emit(null, "add.s64", before, before, imm(shared.stride));

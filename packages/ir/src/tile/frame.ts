@@ -23,10 +23,11 @@ const frameKinds: ReadonlySet<Stmt["kind"]> = new Set<FrameKind | "barrier" | "f
 
 const inFrame = ({ kind }: Stmt): boolean => frameKinds.has(kind);
 
-/** A kernel's body in three: what comes before the tiles and roles, these, and what comes behind them. */
+/** The main kernel's body in three: what comes before the tiles and roles, these, and what comes behind them. */
 export function framed<S extends Stmt>(
-  body: readonly S[],
+  stmts: readonly S[],
 ): { readonly head: readonly S[]; readonly middle: readonly S[]; readonly end: readonly S[] } {
+  const body = stmts.filter(({ kind }) => kind !== "kernel");
   const first = body.findIndex((stmt) => !inFrame(stmt));
   if (first < 0) return { head: body, middle: [], end: [] };
   const last = body.findLastIndex((stmt) => !inFrame(stmt));

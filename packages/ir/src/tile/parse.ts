@@ -56,16 +56,13 @@ interface Header {
 /** The first line, but for its brace. */
 function parseHeader(c: Cursor): Header {
   c.expect("tile.kernel", "at the start of a program");
-  const token = c.peek();
-  if (token.kind !== "entry")
-    c.fail(token, parseCodes.syntax, `expected the kernel's name, found ${describe(token)}`, "write @name");
-  c.next();
+  const name = c.entry();
   c.expect("stage", "after the kernel's name");
   const stage = c.oneOf<Stage>(stages, "stage");
   c.expect("arch", "after the stage");
   const arch = c.word("an architecture");
   if (!c.at("{")) c.expect("{", "before the program");
-  return { name: token.text, stage, arch };
+  return { name, stage, arch };
 }
 
 function parseKernel(c: Cursor): TileProgram | null {

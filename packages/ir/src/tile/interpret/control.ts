@@ -31,8 +31,8 @@ type Role = Extract<Stmt, { kind: "role" }>;
 /** Name of the thread outside of roles. */
 export const BLOCK = "block";
 
-/** Ways to combine in which one CTA goes on, by the work tile's counter. */
-const countsItself: ReadonlySet<ReductionKind> = new Set(["last", "atomics", "bulk"]);
+/** Ways to combine in which statements say who goes on: one CTA, by the work tile's counter, or those of another kernel. */
+const countsItself: ReadonlySet<ReductionKind> = new Set(["last", "atomics", "bulk", "kernel"]);
 
 export class Control {
   readonly #program: TileProgram;
@@ -80,7 +80,8 @@ export class Control {
   #thread(name: string, parent?: Thread): Thread {
     const cells = parent?.cells.slice() ?? new Int32Array(this.#table.size);
     const { threads } = this.#program.launch;
-    return { name, cells, groups: newGroups(), threads, leader: null, epoch: parent?.epoch ?? 0 };
+    const { epoch, tile } = parent ?? { epoch: 0, tile: 0 };
+    return { name, cells, groups: newGroups(), threads, leader: null, epoch, tile };
   }
 
   #newBlock(): void {
@@ -252,6 +253,17 @@ export class Control {
         return run((thread) => {
           thread.epoch++;
         });
+      case "kernel": {
+        const body = this.#compileList(stmt.body, inRole);
+        const [begin, runList] = [() => this.#newBlock(), (thread: Thread) => this.#runList(body, thread)];
+        const end = (thread: Thread) => this.#endBlock([thread]);
+        // It begins when the kernel before it has ended.
+        return steps(function* (thread) {
+          end(thread);
+          begin();
+          yield* runList(thread);
+        });
+      }
       // The loop over work tiles does it where that begins, goes on and ends.
       case "boundary":
         return null;
@@ -381,7 +393,7 @@ export class Control {
     return steps((thread) => this.#runList(body, thread));
   }
 
-  /** In stage machine the statements of a reduction say who goes on, but where one thread stands for several: for CTAs with slices, and of a kernel behind. */
+  /** In stage machine the statements of a reduction say who goes on, but where one thread stands for several: for CTAs with slices. */
   #compileCombine(stmt: Reduce, inRole: boolean, at: string): Op {
     this.#combine = stmt;
     const stated = stmt.body.some(({ kind }) => kind === "reduction") && this.#hooks.reduction !== undefined;

@@ -1,6 +1,7 @@
 /** Partial tiles, counters and slots of bulk reductions, as the statements of a reduction use them. */
 import { elementsPerRegister } from "../../atoms/atoms.ts";
 import { mergeOf } from "../dsmemReduction.ts";
+import { inOnePlace } from "../launches/partialTiles.ts";
 import { registerAt } from "../ownership.ts";
 import { bufferOf, wholeView } from "../rewrite.ts";
 import type { Buffer, Stmt, TileProgram } from "../types.ts";
@@ -14,9 +15,10 @@ type Combine = Extract<Stmt, { kind: "reduce" }>;
 type Merge = Extract<Stmt, { kind: "merge" }>;
 type Action = (thread: Thread) => void;
 
-/** What CTAs leave for each other: partial tiles of the work tile at hand, in the order of its CTAs, and how far its counter is. */
+/** What CTAs leave for each other: partial tiles of the work tile at hand, in the order of its CTAs, and how far its counter is; for another kernel those of all work tiles, by number. */
 interface Workspace {
   readonly parts: ValueArray[];
+  readonly tiles: ValueArray[][];
   /** Registers that bulk copies are to add, by slots of the warps' rooms. */
   readonly slots: Map<
     number,
@@ -48,22 +50,25 @@ function registersOf({ own, dtype, shape: [rows, cols] }: Buffer): readonly numb
 export class Workspaces {
   readonly #program: TileProgram;
   readonly #memories: ReadonlyMap<string, Memory>;
-  readonly #known = new Map<Combine, Workspace>();
+  readonly #known = new Map<Combine | string, Workspace>();
 
   constructor(program: TileProgram, memories: ReadonlyMap<string, Memory>) {
     this.#program = program;
     this.#memories = memories;
   }
 
+  /** Of a `reduce`; kernels behind each other know those of an accumulator. */
   of(combine: Combine): Workspace {
-    const known = this.#known.get(combine) ?? {
+    const key = combine.by === "kernel" ? combine.acc.buffer : combine;
+    const known = this.#known.get(key) ?? {
       parts: [],
+      tiles: [],
       slots: new Map(),
       held: new Map(),
       counter: 0,
       complete: false,
     };
-    this.#known.set(combine, known);
+    this.#known.set(key, known);
     return known;
   }
 
@@ -114,6 +119,11 @@ export class Workspaces {
   step(combine: Combine, stmt: ReductionStep, table: CellTable, at: string): (thread: Thread) => void {
     const workspace = this.of(combine);
     const acc = compileView(combine.acc, this.#memories, table, at);
+    const partsOf = ({ tile }: Thread): ValueArray[] => {
+      if (combine.by !== "kernel") return workspace.parts;
+      workspace.tiles[tile] ??= [];
+      return workspace.tiles[tile];
+    };
     if (mergeOf(combine) !== null && (stmt.kind === "partial.store" || stmt.kind === "partial.load")) {
       const { buffer } = stmt.acc;
       const place = compileView(stmt.acc, this.#memories, table, at);
@@ -126,12 +136,12 @@ export class Workspaces {
       case "partial.store":
       case "partial.reduce":
       case "dsmem.send":
-        return ({ cells }) => {
+        return (thread) => {
           // The first CTA of a tile finds what the tile before has left.
           if (workspace.complete) workspace.parts.length = 0;
           workspace.complete = false;
-          const part = takeOut(acc(cells), at);
-          workspace.parts.push(stmt.kind === "partial.reduce" && stmt.by === "bulk" ? part.fill(0) : part);
+          const part = takeOut(acc(thread.cells), at);
+          partsOf(thread).push(stmt.kind === "partial.reduce" && stmt.by === "bulk" ? part.fill(0) : part);
         };
       case "partial.stage":
       case "bulk.reduce":
@@ -155,14 +165,14 @@ export class Workspaces {
         };
       // Of partial tiles that were added up in memory the sum lies there.
       case "partial.load": {
-        const all = combine.by !== "last";
-        return ({ cells }) => putSum(acc(cells), all ? workspace.parts : workspace.parts.slice(0, 1), at);
+        const end = inOnePlace(combine.by) ? undefined : 1;
+        return (thread) => putSum(acc(thread.cells), partsOf(thread).slice(0, end).map(copied), at);
       }
       case "partial.add":
-        return ({ cells }) => {
-          const place = acc(cells);
+        return (thread) => {
+          const place = acc(thread.cells);
           const { partials } = stmt;
-          const further = workspace.parts.slice(1, partials === null ? undefined : 1 + partials);
+          const further = partsOf(thread).slice(1, partials === null ? undefined : 1 + partials);
           putSum(place, [takeOut(place, at), ...further], at);
         };
       default:

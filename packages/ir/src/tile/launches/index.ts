@@ -8,7 +8,6 @@ export {
   noHints,
   placeParam,
   specOf,
-  sumProgram,
   transposeProgram,
 } from "./kernels.ts";
 export { GROUP_TABLE, sizeDType, WORKSPACE } from "./parameters.ts";

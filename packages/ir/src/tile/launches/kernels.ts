@@ -8,8 +8,6 @@ import {
   type Problem,
   sizeMultiple,
 } from "@tilewright/core";
-import { must } from "../../must.ts";
-import { reducingThreads } from "../dsmemReduction.ts";
 import { eachStmt } from "../rewrite.ts";
 import { declaredRuns } from "../runs.ts";
 import { launchRanges, matrixAlign } from "../sizes.ts";
@@ -19,13 +17,13 @@ import type {
   KernelStep,
   MachineDeclarations,
   RegionDeclaration,
+  Stmt,
   TileProgram,
 } from "../types.ts";
 import { arraysOf } from "./arrays.ts";
 import { blocksOfTile, clusterExtents, problemsOf, tilesOf, times } from "./counts.ts";
 import { gridOf } from "./grid.ts";
 import { endOfParams, operandPointers, parameters, rowOfGroups, workspacePointer } from "./parameters.ts";
-import { reductionIn } from "./partialTiles.ts";
 import { tensorMaps } from "./tensorMaps.ts";
 import { resultCount, resultPlaces, type WorkspaceLayout, workspaceOf } from "./workspace.ts";
 
@@ -49,7 +47,7 @@ export function launchesOf(
   { ctas = null, maxnreg = null, keeps = [] }: LaunchHints,
 ): Launches {
   const workspace = workspaceOf(program);
-  const { regions, partials, results, copies, end } = workspace;
+  const { regions, results, copies, end } = workspace;
   const plain = placedParameters(program, regions, end !== 0);
   // ptxas follows register budgets only where it knows how many registers a thread begins with.
   const budgeted = eachStmt(program.body).some((s) => s.kind === "role" && s.registers !== null);
@@ -72,7 +70,9 @@ export function launchesOf(
     kernels: [
       ...(copies.length === 0 ? [] : [transposeDeclaration(program, workspace)]),
       main,
-      ...(partials?.by === "kernel" ? [sumDeclaration(program, workspace, partials.splits - 1)] : []),
+      ...program.body.flatMap((stmt) =>
+        stmt.kind === "kernel" ? [declarationOf(program, workspace, stmt)] : [],
+      ),
       ...(results.length > 0 ? [resultDeclaration(program, workspace)] : []),
     ],
     init: workspace.init,
@@ -135,50 +135,43 @@ export const transposeProgram = (program: TileProgram): TileProgram => ({
   body: [],
 });
 
+/** Threads of a CTA that has one of the warps of a work tile. */
+const WARP = 32;
+
 /**
- * The second kernel of `reduce … by kernel`. One warp a CTA: no thread needs another's sum, and so a tile occupies as many SMs as its accumulators have warps. The grid has
- * tiles along x and problems along y, as the first kernel's, and the warps of a tile along z.
+ * The kernel of a statement, behind the main one. One warp a CTA: no thread needs another's sum, and so a tile occupies as many SMs as its accumulators have warps. The grid has
+ * tiles along x and problems along y, as the main kernel's, and the warps of a tile along z.
  */
-function sumDeclaration(program: TileProgram, workspace: WorkspaceLayout, parts: number): KernelDeclaration {
+function declarationOf(
+  program: TileProgram,
+  workspace: WorkspaceLayout,
+  stmt: Extract<Stmt, { kind: "kernel" }>,
+): KernelDeclaration {
   const { regions, resultsEnd } = workspace;
-  const { program: sum, tiles, combine } = sumProgram(program);
-  const warps = reducingThreads(program) / 32;
-  const count = tilesOf(tiles);
+  const all = eachStmt(stmt.body);
+  const tiles = all.find((s) => s.kind === "tiles");
+  const used = new Set(["C", "D", ...all.flatMap((s) => (s.kind === "reduce" ? [s.acc.buffer] : []))]);
+  const own = {
+    ...program,
+    name: stmt.name,
+    buffers: program.buffers.filter(({ name }) => used.has(name)),
+    rings: [],
+    body: stmt.body,
+  };
+  const count = tiles === undefined ? 1 : tilesOf(tiles);
   // All groups may be empty.
   const most: LaunchExpr = program.problem.batch.kind === "grouped" ? ["max", 1, count] : count;
   return {
     role: "reduce",
-    name: sum.name,
-    grid: [times(most, blocksOfTile(program)), problemsOf(program.problem), warps],
+    name: stmt.name,
+    grid: [times(most, blocksOfTile(program)), problemsOf(program.problem), stmt.warps ?? 1],
     ...further,
-    threads: sum.launch.threads,
+    threads: WARP,
     workspace: resultsEnd,
-    params: placedParameters(sum, regions, true),
+    params: placedParameters(own, regions, true),
     ...rowOfGroups(program),
-    arrays: arraysOf(sum, workspace),
-    steps: [{ kind: "sum", tile: combine.acc.buffer, partials: parts, warps }],
-  };
-}
-
-/** The part of a program that the second kernel runs, nothing of A and B, and CTAs of their own; with its work tiles and their reduction. */
-export function sumProgram(
-  program: TileProgram,
-): { readonly program: TileProgram } & NonNullable<ReturnType<typeof reductionIn>> {
-  const { tiles, combine } = must(reductionIn(program), "a second kernel adds up what CTAs share");
-  const { cluster, pair } = program.launch;
-  const used = new Set(["C", "D", combine.acc.buffer]);
-  const own = { ...tiles, split: null, loop: null, body: [combine] };
-  return {
-    tiles: own,
-    combine,
-    program: {
-      ...program,
-      name: `${program.name}_sum`,
-      launch: { threads: 32, cluster, ...(pair ? { pair } : {}) },
-      buffers: program.buffers.filter(({ name }) => used.has(name)),
-      rings: [],
-      body: [own],
-    },
+    arrays: arraysOf(own, workspace),
+    steps: [],
   };
 }
 

@@ -124,6 +124,18 @@ export class Cursor {
     return this.#take("name", `${what}, written %name`).text;
   }
 
+  /** `@name` of a kernel, without the sign. */
+  entry(): string {
+    const token = this.peek();
+    if (token.kind === "entry") return this.next().text;
+    return this.fail(
+      token,
+      parseCodes.syntax,
+      `expected the kernel's name, found ${describe(token)}`,
+      "write @name",
+    );
+  }
+
   /** An integer from `min` to `max`. */
   integer(what: string, min = -MOST - 1, max = MOST): number {
     const token = this.peek();

@@ -77,7 +77,6 @@ export const stepClauses = {
       parse: (c) => Number(mixedWord(c, ["1", "2", "4"], "number of elements")),
     },
   },
-  sum: { tile: ofBuffer, partials: count("partials", 0), warps: count("warps") },
   result: {
     step: count("step", 0),
     dtype: wordClause("dtype", dtypeNames, undefined),
@@ -98,6 +97,6 @@ export const stepClauses = {
   };
 };
 
-/** `sum of %acc partials 2 warps 4` */
+/** `result step 0 dtype bf16 count 128 at 0 every 128` */
 export const printStep = (step: KernelStep): string =>
   step.kind + printClauses<Clauses>(stepClauses[step.kind], { ...step }, new Map());

@@ -33,7 +33,7 @@ import {
   runsSyntax,
 } from "./arrays.ts";
 import { type Clauses, parseClauses } from "./clause.ts";
-import { type Cursor, describe, parseCodes } from "./cursor.ts";
+import { type Cursor, parseCodes } from "./cursor.ts";
 import { mixedWord, parseLaunch, printLaunch, printStep, stepClauses } from "./kernelSteps.ts";
 
 type TensorMap = Extract<ParamSpec, { readonly kind: "tensorMap" }>["tensorMap"];
@@ -290,14 +290,7 @@ export const launchDeclarations: Readonly<Record<string, LaunchSyntax>> = {
     parse: (c, head) => {
       const role = c.oneOf(roles, "role of a kernel");
       const token = c.peek();
-      if (token.kind !== "entry")
-        c.fail(
-          token,
-          parseCodes.syntax,
-          `expected the kernel's name, found ${describe(token)}`,
-          "write @name",
-        );
-      c.next();
+      const name = c.entry();
       c.expect("grid", "after the kernel's name");
       const [x, y, z, ...more] = c.list("the grid", () => parseLaunch(c));
       if (x === undefined || y === undefined || z === undefined || more.length > 0)
@@ -313,7 +306,7 @@ export const launchDeclarations: Readonly<Record<string, LaunchSyntax>> = {
       const workspace = parseLaunch(c);
       const kernel: KernelHead = {
         role,
-        name: token.text,
+        name,
         grid: [x, y, z],
         threads,
         exact,
@@ -385,7 +378,6 @@ export const launchDeclarations: Readonly<Record<string, LaunchSyntax>> = {
     },
   },
   transpose: stepDeclaration("transpose"),
-  sum: stepDeclaration("sum"),
   result: stepDeclaration("result"),
   workspace: {
     syntax: "workspace init none|zeroOnce|zeroEach",

@@ -82,6 +82,12 @@ const phase = integerClause("phase", 0, undefined, 1) as Clause<0 | 1>;
 const via = view("the slot");
 const columns = { ...columnsClause, default: undefined } as Clause<Of<"stage">["columns"]>;
 
+const entry: Field<string> = {
+  what: "the kernel's name",
+  print: (of) => `@${of}`,
+  parse: (c) => c.entry(),
+};
+
 const contiguousAxes = ["rows", "cols"] as const;
 
 /** `%a rows, %b cols`: matrices, each with the axis along which its map's boxes are contiguous. */
@@ -171,6 +177,13 @@ export const machineSyntax: Rows = {
   ),
   boundary: line("boundary", "{bound}", { bound: oneOf(boundaries, "boundary") }, {}, "braces"),
   leader: line("leader", "", {}, {}, "braces"),
+  kernel: line(
+    "kernel",
+    "{name}",
+    { name: entry },
+    { warps: optional(integerClause("warps", 1, undefined)) },
+    "braces",
+  ),
   prologue: line("prologue", "", {}, {}, "braces"),
   ...reductionSyntax,
 };

@@ -48,8 +48,7 @@ export type KeptValues = (typeof keptValues)[number];
 
 /**
  * What a kernel beside the main one does. `transpose`: `ctas` CTAs from number `first` on copy a matrix, as the launch has it, to the region of its name,
- * where its layout is that of the declared buffer: `lines` of `run` neighbours, `pitch` elements from one to the next, loaded so many (`vector`) at once. `sum`: the
- * partial tiles of accumulators come to registers, `partials` added to the first, by CTAs of one of `warps` warps each; what stands in the `reduce` behind its `reduction` goes on from there.
+ * where its layout is that of the declared buffer: `lines` of `run` neighbours, `pitch` elements from one to the next, loaded so many (`vector`) at once.
  * `result`: a thread for each of `count` results of a step stores its f32 in the step's region in the step's dtype, and leaves 0 there.
  */
 export type KernelStep =
@@ -63,7 +62,6 @@ export type KernelStep =
       readonly pitch: number;
       readonly vector: number;
     }
-  | { readonly kind: "sum"; readonly tile: string; readonly partials: number; readonly warps: number }
   | {
       readonly kind: "result";
       readonly step: number;
@@ -164,7 +162,7 @@ export interface KernelDeclaration {
   /** Rows of the table of a grouped problem. */
   readonly row?: GroupRow;
   readonly arrays: readonly ArrayDeclaration[];
-  /** Of a kernel beside the main one: what it does, in this order. */
+  /** What a kernel beside the main one does, in this order, where no statement of its name does. */
   readonly steps: readonly KernelStep[];
   /** The kernel behind it in the stream may begin before it ends (PTX ISA, griddepcontrol). */
   readonly pdl?: true;

@@ -105,6 +105,16 @@ export type MachineStmt =
   | GroupMaps
   /** In the first block of the cluster only. */
   | { readonly kind: "leader"; readonly body: readonly Stmt[] }
+  /**
+   * Behind the main kernel's own statements: what the declared kernel of this name does, which is launched before or behind it. `warps`: those of a work tile, each a CTA of its own
+   * along the grid's third axis; absent: they are a CTA's.
+   */
+  | {
+      readonly kind: "kernel";
+      readonly name: string;
+      readonly warps?: number;
+      readonly body: readonly Stmt[];
+    }
   /** In an epilogue: its threads put these columns of D into a slot of the tile; one thread of each group of its warps has them stored from there (PTX ISA, cp.async.bulk.tensor). */
   | { readonly kind: "stage"; readonly via: View; readonly columns: Columns }
   | { readonly kind: "bulk.store"; readonly via: View; readonly columns: Columns }

@@ -9,14 +9,18 @@ type Role = Extract<Stmt, { kind: "role" }>;
 /** Named barriers of a block (PTX ISA, barrier). */
 const NAMED_BARRIERS = 16;
 
-/** What roles, and loops over work tiles, stand in. */
-const outer: Partial<Record<Stmt["kind"], Stmt["kind"]>> = { role: "tiles", tiles: "role" };
+/** What roles, loops over work tiles, and kernels stand in. */
+const outer: Partial<Record<Stmt["kind"], readonly Stmt["kind"][]>> = {
+  role: ["tiles", "role"],
+  tiles: ["role", "kernel"],
+  kernel: [],
+};
 
 export const roles: Verifier = {
   name: "roles",
   code: "TW3115",
   property:
-    "neighbouring roles cover all warps of the block without overlap and do not nest; they and loops over work tiles stand in no condition and no other loop; register budgets are legal; named barriers are below 16",
+    "neighbouring roles cover all warps of the block without overlap and do not nest; they and loops over work tiles stand in no condition and no other loop, and kernels in nothing; register budgets are legal; named barriers are below 16",
   from: "specialised",
   *check(subject) {
     const { program, sites } = subject;
@@ -26,8 +30,8 @@ export const roles: Verifier = {
       if (stmt.kind === "role" && site.parents.some((p) => p.kind === "role"))
         yield { at: site, message: "a role inside a role", hint: "roles stand side by side" };
       const allowed = outer[stmt.kind];
-      const around = site.parents.find(({ kind }) => kind !== allowed && kind !== "role");
-      if (allowed !== undefined && around !== undefined)
+      const around = site.parents.find(({ kind }) => allowed?.includes(kind) === false);
+      if (around !== undefined)
         yield {
           at: site,
           message: `stands in ${labelOf(around)}`,

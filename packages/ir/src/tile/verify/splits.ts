@@ -12,14 +12,14 @@ export const splits: Verifier = {
   name: "splits",
   code: "TW3122",
   property:
-    "tiles with a split or a share have one combine, outside loops and conditions, without events of rings, and their epilogues inside it, from registers where another kernel or blocks of slices run them; others have none; shares are of tiles that are there, roles visit theirs, and loops run over their chunks; blocks that meet in a cluster are those of a split, and each has a slice of the rows or columns",
+    "tiles with a split or a share have one combine, outside loops and conditions, without events of rings, and their epilogues inside it, from registers where another kernel or blocks of slices run them; others have none, but for that kernel's; shares are of tiles that are there, roles visit theirs, and loops run over their chunks; blocks that meet in a cluster are those of a split, and each has a slice of the rows or columns",
   from: "nest",
   *check(subject) {
     const { program, sites } = subject;
     for (const site of sites) {
       const { stmt } = site;
       if (stmt.kind === "reduce") {
-        yield* placed(site);
+        yield* placed(site, split(site) || isBehind(site));
         yield* sliced(subject, site, stmt);
         const event = eachStmt(stmt.body).find((s) => "ring" in s);
         if (event !== undefined && "ring" in event)
@@ -71,7 +71,7 @@ export const splits: Verifier = {
         // Of tiles that several roles visit, those who hold the sums meet.
         const inRole = site.parents.some((p) => p.kind === "role");
         const meetings = sites.filter(
-          (s) => s.stmt.kind === "reduce" && (inRole || s.parents.includes(stmt)),
+          (s) => s.stmt.kind === "reduce" && !isBehind(s) && (inRole || s.parents.includes(stmt)),
         );
         if (meetings.length !== 1)
           yield {
@@ -99,6 +99,9 @@ const sharers = ({ split, streamK: share }: Tiles): number | null =>
 
 const split = (site: Site): boolean =>
   site.parents.some((p): p is Tiles => p.kind === "tiles" && sharers(p) !== null);
+
+/** Whether another kernel does it with what CTAs that share a tile have left. */
+const isBehind = ({ parents }: Site): boolean => parents[0]?.kind === "kernel";
 
 /** Shares are of the tiles that there are, and a part's chunks are run through once. */
 function* shared(site: Site, tiles: Tiles, share: StreamK, bound: boolean): Iterable<Fault> {
@@ -185,8 +188,8 @@ function* sliced(subject: Subject, site: Site, stmt: Extract<Stmt, { kind: "redu
     };
 }
 
-function* placed(site: Site): Iterable<Fault> {
-  if (!split(site))
+function* placed(site: Site, shared: boolean): Iterable<Fault> {
+  if (!shared)
     yield {
       at: site,
       message: "one block works on the tile: there is nothing to combine",

@@ -16,6 +16,8 @@ export interface Thread {
   epoch: number;
   /** What `next` has read at this work tile: the ordinal of the one that follows, null for the end. */
   following?: number | null | undefined;
+  /** The number of the work tile at hand. */
+  tile: number;
   /** It has left the `reduce` around. */
   left?: boolean;
 }

@@ -61,6 +61,7 @@ export function compileTiles(stmt: Tiles, workTiles: readonly number[], inRole: 
     thread.cells[colCell] = tile % cols;
     if (splitCell !== null) thread.cells[splitCell] = index % splits;
     thread.following = undefined;
+    thread.tile = tile;
     return runList(body, thread);
   };
   // One block workTiles all parts here, so that the chunks before are those along the line.

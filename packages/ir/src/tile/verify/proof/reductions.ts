@@ -6,6 +6,8 @@
 import { mergeOf, reducingThreads } from "../../dsmemReduction.ts";
 import { elementBytes } from "../../elementBytes.ts";
 import { evaluateExpr, sameValue } from "../../expr.ts";
+import { reductionIn } from "../../launches/partialTiles.ts";
+import { printHead } from "../../print.ts";
 import { bufferOf, eachStmt } from "../../rewrite.ts";
 import type { Expr, ReductionStmt, Stmt, TileProgram } from "../../types.ts";
 import { bulkReductionFinding } from "./bulkReduction.ts";
@@ -17,6 +19,8 @@ type Report = (at: Stmt, message: string, hint: string, rule?: Finding["rule"]) 
 
 /** What has happened in a line of statements so far. */
 interface State {
+  /** It is that of a kernel behind the main one. */
+  readonly behind: boolean;
   /** Tiles that were handed in, and read. */
   stored: Set<string>;
   taken: Set<string>;
@@ -43,6 +47,7 @@ interface State {
 }
 
 const fresh = (): State => ({
+  behind: false,
   stored: new Set(),
   taken: new Set(),
   handed: false,
@@ -66,16 +71,52 @@ const fresh = (): State => ({
 /** All findings of a program's reductions. */
 export function reductionFindings(program: TileProgram): readonly Finding[] {
   if (program.stage !== "machine") return [];
-  return eachStmt(program.body).flatMap((tiles) =>
-    tiles.kind === "tiles" && (tiles.split !== null || tiles.streamK !== undefined)
+  return eachStmt(program.body).flatMap((tiles) => {
+    if (tiles.kind === "kernel") return ofKernel(program, tiles);
+    return tiles.kind === "tiles" && (tiles.split !== null || tiles.streamK !== undefined)
       ? eachStmt(tiles.body).flatMap((stmt) =>
-          stmt.kind === "reduce" ? ofCombine(program, tiles, stmt) : [],
+          stmt.kind === "reduce" ? ofCombine(program, tiles, stmt, fresh()) : [],
         )
-      : [],
-  );
+      : [];
+  });
 }
 
-function ofCombine(program: TileProgram, tiles: Tiles, combine: Of<"reduce">): readonly Finding[] {
+/** A kernel behind the main one has the tiles of that, and finds all partial tiles of each. */
+function ofKernel(program: TileProgram, kernel: Of<"kernel">): readonly Finding[] {
+  const { tiles, combine } = reductionIn(program) ?? {};
+  const inside = eachStmt(kernel.body);
+  const own = inside.find((stmt) => stmt.kind === "tiles");
+  const sum = inside.find((stmt) => stmt.kind === "reduce");
+  const finding = (stmt: Stmt, message: string, hint: string): Finding => ({
+    ...{ rule: "reductions", at: `kernel @${kernel.name}`, message, hint, stmt },
+  });
+  if (tiles === undefined || combine?.by !== "kernel")
+    return [finding(kernel, "finds nothing: no CTA leaves a partial tile", "reduce … by kernel in front")];
+  if (own === undefined || sum?.by !== "kernel" || sum.acc.buffer !== combine.acc.buffer)
+    return [
+      finding(
+        kernel,
+        "adds up no partial tiles",
+        `tiles, and in them reduce %${combine.acc.buffer} by kernel`,
+      ),
+    ];
+  const head = printHead({ ...tiles, split: null, loop: null });
+  const warps = reducingThreads(program) / 32;
+  return [
+    ...(printHead(own) === head ? [] : [finding(own, "are not the tiles whose parts it finds", head)]),
+    ...(kernel.warps === warps
+      ? []
+      : [finding(kernel, "has not the warps of a work tile", `warps ${warps}`)]),
+    ...ofCombine(program, tiles, sum, { ...fresh(), behind: true, last: true, acquired: true }),
+  ];
+}
+
+function ofCombine(
+  program: TileProgram,
+  tiles: Tiles,
+  combine: Of<"reduce">,
+  state: State,
+): readonly Finding[] {
   const findings: Finding[] = [];
   const report: Report = (stmt, message, hint, rule = "reductions") =>
     findings.push({ rule, at: `reduce %${combine.acc.buffer}`, message, hint, stmt });
@@ -89,14 +130,14 @@ function ofCombine(program: TileProgram, tiles: Tiles, combine: Of<"reduce">): r
     );
     return findings;
   }
-  const state = fresh();
   skipped(tiles, reduction, report);
   for (const stmt of reduction.body) step({ program, tiles, combine, state, report }, stmt);
   if (combine.body.some(({ kind }) => kind === "slices") !== (combine.by === "slices"))
     report(combine, `is combined by ${combine.by}, and 'slices' says otherwise`, "write both, or neither");
   for (const stmt of combine.body)
     if (stmt.kind === "slices") step({ program, tiles, combine, state, report }, stmt);
-  ending(combine, state, report);
+  if (state.behind) added(combine, state, report);
+  else ending(combine, state, report);
   return findings;
 }
 
@@ -181,6 +222,10 @@ function step(at: At, stmt: Stmt): void {
       );
   };
   ofTheSum(at, stmt);
+  if (state.behind && stmt.kind !== "partial.load" && stmt.kind !== "partial.add") {
+    report(stmt, `'${stmt.kind}' in a kernel that finds all partial tiles`, "leave it out");
+    return;
+  }
   switch (stmt.kind) {
     case "partial.store":
     case "partial.reduce": {
@@ -358,6 +403,13 @@ function inSlices({ program, tiles, combine, state, report }: At, stmt: Of<"dsme
     );
 }
 
+/** All partial tiles are in the registers. */
+function added(combine: Of<"reduce">, { loaded, read }: State, report: Report): void {
+  if (!loaded) report(combine, "the sum is not read", "partial.load begins the reduction");
+  if (read === undefined)
+    report(combine, "one partial tile is all of the sum", "partial.add behind partial.load");
+}
+
 /** What holds when the sum is used. */
 function ending(combine: Of<"reduce">, state: State, report: Report): void {
   const want = (holds: boolean, message: string, hint: string): void => {
@@ -374,14 +426,8 @@ function ending(combine: Of<"reduce">, state: State, report: Report): void {
       return;
     default:
       want(state.last, "every CTA goes on as if its part were the sum", "counter.add and counter.leave");
-      want(state.loaded, "the sum is not read", "partial.load behind the count");
       want(state.cleared, "the counter is not 0 for the next launch", "counter.clear behind counter.leave");
-      if (combine.by === "last")
-        want(
-          state.read !== undefined,
-          "one partial tile is all of the sum",
-          "partial.add behind partial.load",
-        );
+      if (combine.by === "last") added(combine, state, report);
       else want(state.zeroed, "the sum is not 0 for the next launch", "partial.clear behind partial.load");
   }
 }
