@@ -27,6 +27,7 @@ import {
   skipEmpty,
   spreadCopies,
   stageOperands,
+  transposeOperands,
   usualMachine,
   vectorise,
 } from "@tilewright/ir";
@@ -38,7 +39,6 @@ import { ladders } from "./ladders.ts";
 import { lower } from "./lower/lower.ts";
 import { tileProblem } from "./nest.ts";
 import { distributeCopies } from "./passes/distributeCopies.ts";
-import { transposeOperands } from "./passes/transposeOperands.ts";
 import { scheduleModel } from "./schedule.ts";
 
 /** Oldest architecture: independent thread scheduling and the `.sync` forms that the texts are written for. */

@@ -13,7 +13,7 @@ import {
   type ScheduleRule,
   splitChunks,
   splitKFaults,
-  transposeFault,
+  transposeFaults,
 } from "@tilewright/ir";
 import { slicesBytes } from "./nest.ts";
 import { readSchedule, type SimtSchedule } from "./schedule.ts";
@@ -278,23 +278,11 @@ const rules: readonly Rule[] = [
           }
         : null,
   },
-  ...(["a", "b"] as const).map(
-    (which): Rule => ({
-      code: "TW2124",
-      at: "schedule.transpose",
-      find: ({ s, problem }) => {
-        if (s.transpose === "off" || !s.transpose.includes(which)) return null;
-        const [name, across] = which === "a" ? ["A", "col"] : ["B", "row"];
-        if (problem[which].layout === across)
-          return {
-            message: `${name} is contiguous along ${which === "a" ? "m" : "n"} already, and its copies are wide without another`,
-            hint: `nearest legal: transpose=${s.transpose.replace(which, "") || "off"}`,
-          };
-        const fault = transposeFault(problem, which);
-        return fault === null ? null : { ...fault, hint: "nearest legal: transpose=off" };
-      },
-    }),
-  ),
+  {
+    code: "TW2124",
+    at: "schedule.transpose",
+    find: ({ s, problem }) => transposeFaults(problem, s.transpose, "mn"),
+  },
   {
     code: "TW2118",
     at: "schedule.raster",

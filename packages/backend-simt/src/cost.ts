@@ -1,19 +1,12 @@
 /** A schedule as the cost model of `@tilewright/ir` sees it: the instructions of a thread, and the blocks that an SM holds. */
+import { copyBytes, type Problem, type Schedule, sizeOf, type Target } from "@tilewright/core";
 import {
-  copyBytes,
-  type MatrixLayout,
-  type Problem,
-  type Schedule,
-  sizeOf,
-  type Target,
-} from "@tilewright/core";
-import {
+  afterTransposing,
   epilogueLoadOf,
   type ModelKernel,
   plainKernel,
   splitChunks,
-  transposedBytes,
-  transposedStrides,
+  transposingBytes,
   vectorsOf,
 } from "@tilewright/ir";
 import { blockBytes, estimateRegisters, threadsOf } from "./check.ts";
@@ -35,7 +28,7 @@ const CLUSTER_SMEM = 164 * 1024;
 /** The kernel of a schedule. */
 export function modelKernel(given: Problem, schedule: Schedule, target: Target): ModelKernel {
   const s = readSchedule(schedule);
-  const problem = afterTransposing(given, s);
+  const problem = afterTransposing(given, s.transpose);
   const width = Math.min(4, s.copyElements);
   const through = s.copy === "direct" && s.stagedOperands !== "off";
   return {
@@ -52,10 +45,7 @@ export function modelKernel(given: Problem, schedule: Schedule, target: Target):
       ahead: s.copy === "cp.async" ? s.stages - 1 : prefetches(problem, s) ? 1 : 0,
       staged: s.stagedOperands === "ab",
     },
-    transposedBytes: (["a", "b"] as const).reduce(
-      (sum, which) => (s.transpose.includes(which) ? sum + transposedBytes(given, which) : sum),
-      0,
-    ),
+    transposedBytes: transposingBytes(given, s.transpose),
     residents: blocksPerSm(problem, s, target),
     storeBytes: storeBytes(given, s),
     storeSpan: Math.max(SECTOR, rowBytes(given, s)),
@@ -96,15 +86,6 @@ function storeBytes(problem: Problem, s: SimtSchedule): number {
 
 /** Bytes of D that the lanes of a row have side by side. */
 const rowBytes = ({ d }: Problem, s: SimtSchedule): number => s.lanesN * s.stripN * sizeOf(d.dtype);
-
-/** The problem that is left to the main kernel: copies along the other axis, in whole lines of L2. */
-function afterTransposing(problem: Problem, { transpose }: SimtSchedule): Problem {
-  const copied = (which: "a" | "b", layout: MatrixLayout) =>
-    transpose.includes(which)
-      ? { ...problem[which], layout, ld: Math.max(...transposedStrides(problem, which)) }
-      : problem[which];
-  return transpose === "off" ? problem : { ...problem, a: copied("a", "col"), b: copied("b", "row") };
-}
 
 /** Blocks that are resident at once on a GPU of `sms` SMs: those that shares are for. */
 export const residentBlocks = (problem: Problem, schedule: Schedule, target: Target, sms: number): number =>

@@ -6,13 +6,14 @@ import {
   kernelBound,
   leastTime,
   type Machine,
+  MOST_COPIED,
   predict,
   proposedAtLaunch,
   shippedFor,
   storedSchedule,
   tileBound,
-  transposedBytes,
-  transposeFault,
+  transposable,
+  transposingBytes,
 } from "@tilewright/ir";
 import { isLegal } from "./check.ts";
 import { modelKernel, residentBlocks, splitsEvenly } from "./cost.ts";
@@ -59,15 +60,6 @@ const searchedWide: typeof searched & Pick<Schedule, "vectorsPerThread"> = {
   operandOrder: "ab",
 };
 
-/** Operands that are contiguous along k, and that a kernel before this one can transpose: a word of the field. */
-const transposable = (problem: Problem): string =>
-  (["a", "b"] as const)
-    .filter(
-      (which) =>
-        problem[which].layout === (which === "a" ? "row" : "col") && transposeFault(problem, which) === null,
-    )
-    .join("") || "off";
-
 /** The shipped schedules of this size: of these layouts, or of row-major ones where there is none. The first one that the target can have is the schedule to take. */
 function winnersOf(problem: Problem, target: Target, machine: Machine): readonly Schedule[] {
   if (!hasFeature(target, "cp.async")) return [];
@@ -78,7 +70,7 @@ function winnersOf(problem: Problem, target: Target, machine: Machine): readonly
   const found = ofLayouts.length > 0 ? ofLayouts : lain("row", "row");
   return found.map(({ entry }) => {
     const stored = storedSchedule(scheduleModel, entry.schedule);
-    return stored.transpose === "off" ? stored : { ...stored, transpose: transposable(problem) };
+    return stored.transpose === "off" ? stored : { ...stored, transpose: transposable(problem, "mn") };
   });
 }
 
@@ -105,22 +97,15 @@ const grouped = ({ batch }: Problem, schedule: Schedule): Schedule =>
     ? { ...schedule, copySpread: 1 }
     : schedule;
 
-/** Bytes of workspace up to which copies of operands are offered unasked: as much as the operands themselves, which a launch may not have to spare. */
-const MOST_COPIED = 2 ** 30;
-
 /** The tile with which the wide layouts were searched. */
 const WIDE_TILE = "128,128,8";
 
 /** What was found for operands whose copies are wide, of operands that a kernel before makes so; nothing where none can be, or there is no such tile. */
 function transposing(problem: Problem, direct: Schedule): readonly Schedule[] {
-  const transpose = transposable(problem);
+  const transpose = transposable(problem, "mn");
   if (transpose === "off" || String(direct.tile) !== WIDE_TILE || readSchedule(direct).threadM <= 8)
     return [];
-  const bytes = (["a", "b"] as const).reduce(
-    (sum, which) => (transpose.includes(which) ? sum + transposedBytes(problem, which) : sum),
-    0,
-  );
-  if (bytes > MOST_COPIED) return [];
+  if (transposingBytes(problem, transpose) > MOST_COPIED) return [];
   return [{ ...direct, ...searchedWide, copy: "cp.async", registerPrefetch: "off", transpose }];
 }
 

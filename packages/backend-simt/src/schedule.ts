@@ -43,14 +43,7 @@ export const scheduleModel = {
       default: "ab",
       off: "off",
     }),
-    wordField({
-      name: "transpose",
-      summary:
-        "operands that a kernel before this one transposes into the workspace, so that copies of those that are contiguous along k are wide",
-      words: ["off", "a", "b", "ab"],
-      default: "off",
-      off: "off",
-    }),
+    coreFields.transpose,
     coreFields.stages,
     wordField({
       name: "copy",

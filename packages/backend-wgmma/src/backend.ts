@@ -47,6 +47,7 @@ import {
   stageOperands,
   swapAB,
   tensorAccessFault,
+  transposeOperands,
   usualMachine,
   vectorise,
 } from "@tilewright/ir";
@@ -90,6 +91,7 @@ const products: Backend = {
   kernel: modelKernel,
   tile: tileProblem,
   passes: [
+    transposeOperands,
     cacheOperands,
     stageOperands,
     alternateWeights,

@@ -1,6 +1,6 @@
 /** Legality of a schedule: every reason at once, each with the nearest value that would do. The rules stand in `rules/`, by what they are about. */
 import type { Diagnostic, Problem, Schedule, Target } from "@tilewright/core";
-import { legality, ruleFaults, splitKFaults } from "@tilewright/ir";
+import { afterTransposing, legality, ruleFaults, splitKFaults, transposeFaults } from "@tilewright/ir";
 import { widthsOf } from "./instructions.ts";
 import { bulkRules } from "./rules/bulk.ts";
 import { launchRules } from "./rules/launches.ts";
@@ -11,6 +11,13 @@ import { splitKRules } from "./rules/splitK.ts";
 import { tileRules } from "./rules/tiles.ts";
 import { weightRules } from "./rules/weights.ts";
 import { hasProducer, readSchedule } from "./schedule.ts";
+
+/** Of the operands as the launch has them; all others are about what the main kernel reads. */
+const transposeRule: Rule = {
+  code: "TW2334",
+  at: "schedule.transpose",
+  find: ({ s, problem }) => transposeFaults(problem, s.transpose, "k"),
+};
 
 /** In the order in which their reasons are given. */
 const rules: readonly Rule[] = [
@@ -27,7 +34,8 @@ function* faultsOf(problem: Problem, schedule: Schedule, target: Target): Genera
   // No instruction: `accepts` says so.
   if (widthsOf(problem).length === 0) return;
   const s = readSchedule(schedule);
-  yield* ruleFaults(rules, { s, problem, target });
+  yield* ruleFaults([transposeRule], { s, problem, target });
+  yield* ruleFaults(rules, { s, problem: afterTransposing(problem, s.transpose), target });
   yield* splitKFaults({
     ...s,
     cluster: s.clusterM * s.clusterN,

@@ -8,7 +8,15 @@ import {
   sizeOf,
   type Target,
 } from "@tilewright/core";
-import { commonRows, epilogueLoadOf, type ModelKernel, plainKernel, splitChunks } from "@tilewright/ir";
+import {
+  afterTransposing,
+  commonRows,
+  epilogueLoadOf,
+  type ModelKernel,
+  plainKernel,
+  splitChunks,
+  transposingBytes,
+} from "@tilewright/ir";
 import { factorType } from "./instructions.ts";
 import { alternates, blockBytes, chunkK, storedBox } from "./nest.ts";
 import { mathGroups, readSchedule, threadsOf, type WgmmaSchedule } from "./schedule.ts";
@@ -28,11 +36,12 @@ export const modelKernel = (problem: Problem, schedule: Schedule, target: Target
 
 /** The same of a schedule that was read. */
 export function kernelOf(
-  problem: Problem,
+  given: Problem,
   s: WgmmaSchedule,
   target: Target,
-  room = roomOf(problem, s, target),
+  room = roomOf(given, s, target),
 ): ModelKernel {
+  const problem = afterTransposing(given, s.transpose);
   const tileK = chunkK(problem, s.tileK);
   const { splits } = splitChunks(problem.k, { tileK, split: s.split });
   const vector = Math.min(copyBytes(problem, "a"), copyBytes(problem, "b")) / sizeOf(factorType(problem));
@@ -48,6 +57,8 @@ export function kernelOf(
     madeAhead: alternates(problem, s),
     promotions: isTwoLevel(problem) ? s.tileM * s.tileN * Math.ceil(tileK / BLOCK_SCALE) : 0,
     factors: scaleFactors(problem, s),
+    transposedBytes:
+      transposingBytes(given, s.transpose) * (given.batch.kind === "none" ? 1 : given.batch.count),
     sets: mathGroups(s),
     halves: s.tail === 0 ? 0 : s.tileN / s.groupsN / 2,
     multicast: [s.clusterM, s.clusterN],

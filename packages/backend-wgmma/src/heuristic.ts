@@ -8,6 +8,8 @@ import {
   type Target,
 } from "@tilewright/core";
 import {
+  afterTransposing,
+  defaultSchedule,
   epilogueWork,
   inOrder,
   kernelBound,
@@ -52,42 +54,55 @@ export function* rankSchedules(problem: Problem, target: Target, machine: Machin
   const legal = (schedule: Schedule): boolean => isLegal(problem, schedule, target);
   for (const schedule of winnerOf(problem, target, machine).filter(legal))
     yield* roomy(problem, schedule, legal);
-  const trials = trialsOf(problem, machine);
-  const boundOf = kernelBound(problem, machine);
   const cheap = tileBound(problem, "wgmma", machine);
-  for (const way of waysOf(problem)) {
-    const { read, write } = attemptsBy(way, problem, target);
-    // Of a tile and a chunk the bound is that of one kernel, however its blocks come to tiles.
-    const bounds = new Map<string, { readonly of: ReturnType<typeof boundOf>; readonly alone: boolean }>();
-    const close = ({ form, tileK, spread, split }: Trial): number => {
-      const { ahead } = spread;
-      const key = `${form.tile} ${form.groups} ${form.pingPong} ${form.swapAB} ${tileK} ${ahead}`;
-      let known = bounds.get(key);
-      if (known === undefined) {
-        const s = read({ form, tileK, split: 1, spread: { ...plainSpread(way, problem), ahead } });
-        const of = s === null ? () => 0 : boundOf(kernelOf(problem, s, target, s.room));
-        known = { of, alone: s?.room.residents === 1 };
-        bounds.set(key, known);
-      }
-      const alone = spread.sched === "persistent" || (known.alone && !spread.direct);
-      return known.of({ split, alone, combine: [spread.reduction] });
-    };
+  for (const rivals of waysOf(problem)) {
+    const items = rivals.flatMap((way) => {
+      const attempts = attemptsOf(way, problem, target, machine);
+      return attempts.trials.map((trial) => ({ trial, attempts }));
+    });
     const ranked = inOrder(
-      trials,
-      [({ form, split }) => cheap({ tile: form.tile, split }), close],
-      (trial) => {
-        const s = read(trial);
-        return (
-          s && { trial, s, time: predict(problem, kernelOf(problem, s, target, s.room), machine).timeUs }
-        );
+      items,
+      [
+        ({ trial: { form, split } }) => cheap({ tile: form.tile, split }),
+        (item) => item.attempts.close(item.trial),
+      ],
+      ({ trial, attempts }) => {
+        const s = attempts.read(trial);
+        const time = s && predict(problem, kernelOf(problem, s, target, s.room), machine).timeUs;
+        return s && time !== null ? { schedule: () => attempts.write(trial, s), time } : null;
       },
       ({ time }) => time,
     );
-    for (const { trial, s } of ranked) {
-      const schedule = write(trial, s);
-      if (legal(schedule)) yield* roomy(problem, schedule, legal);
+    for (const { schedule } of ranked) {
+      const found = schedule();
+      if (legal(found)) yield* roomy(problem, found, legal);
     }
   }
+}
+
+/** What is tried of a way, and a bound of the time of each: of a tile and a chunk that of one kernel, however its blocks come to tiles. */
+function attemptsOf(way: Schedule, problem: Problem, target: Target, machine: Machine) {
+  const seen = afterTransposing(
+    problem,
+    readSchedule({ ...defaultSchedule(scheduleModel), ...way }).transpose,
+  );
+  const { read, write } = attemptsBy(way, seen, target);
+  const boundOf = kernelBound(problem, machine);
+  const bounds = new Map<string, { readonly of: ReturnType<typeof boundOf>; readonly alone: boolean }>();
+  const close = ({ form, tileK, spread, split }: Trial): number => {
+    const { ahead } = spread;
+    const key = `${form.tile} ${form.groups} ${form.pingPong} ${form.swapAB} ${tileK} ${ahead}`;
+    let known = bounds.get(key);
+    if (known === undefined) {
+      const s = read({ form, tileK, split: 1, spread: { ...plainSpread(way, problem), ahead } });
+      const of = s === null ? () => 0 : boundOf(kernelOf(problem, s, target, s.room));
+      known = { of, alone: s?.room.residents === 1 };
+      bounds.set(key, known);
+    }
+    const alone = spread.sched === "persistent" || (known.alone && !spread.direct);
+    return known.of({ split, alone, combine: [spread.reduction] });
+  };
+  return { trials: trialsOf(seen, machine), read, write, close };
 }
 
 /**

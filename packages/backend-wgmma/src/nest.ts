@@ -10,6 +10,7 @@ import {
   WEIGHT_K,
 } from "@tilewright/core";
 import {
+  afterTransposing,
   cacheDirective,
   type Directive,
   entryName,
@@ -102,11 +103,14 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
     atom: atom.name,
     combine: s.reduction === "cluster" ? "last" : s.reduction,
     share: streamKFor(tiles, chunks, s.streamk, s.persistent),
-    directives: [cacheDirective(s), ...directives(s, problem, target)].filter((d) => d !== null),
+    directives: [cacheDirective(s), ...directives(s, afterTransposing(problem, s.transpose), target)].filter(
+      (d) => d !== null,
+    ),
   });
   const launch = {
     ...program.launch,
-    ...(s.pdl ? { pdl: true as const } : {}),
+    // CTAs begin as those of a kernel before that transposes end.
+    ...(s.pdl || s.transpose !== "off" ? { pdl: true as const } : {}),
     ...(s.earlyProducerStart ? { earlyProducerStart: true as const } : {}),
     ...(s.nonPortableCluster ? { nonPortableCluster: true as const } : {}),
   };
@@ -308,6 +312,7 @@ function directives(s: WgmmaSchedule, problem: Problem, target: Target): readonl
   const staged = stagedColumns(problem, s, most);
   const slots = stagedSlots(problem, s, staged, most);
   const list: (Directive | null)[] = [
+    s.transpose === "off" ? null : { name: "transpose", args: { operands: s.transpose } },
     {
       name: "stage",
       args: {

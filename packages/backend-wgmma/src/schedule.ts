@@ -38,6 +38,7 @@ export const scheduleModel = {
       default: "tma",
       off: "direct",
     }),
+    coreFields.transpose,
     withDefault(coreFields.regs, "none"),
     intField({
       name: "pingPong",

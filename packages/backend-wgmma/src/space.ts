@@ -1,14 +1,18 @@
 /** The schedules that are tried for a problem: tiles that instructions and registers allow, and the ways of each to spread over the SMs. */
 import { dtypes, type Problem, type Schedule, sizeOf, type Target, WEIGHT_K } from "@tilewright/core";
 import {
+  afterTransposing,
   defaultSchedule,
   type Machine,
+  MOST_COPIED,
   type ReductionKind,
   sourceMatrices,
   splitChunks,
   stepAccessFault,
   streamPolicies,
   tensorAccessFault,
+  transposable,
+  transposingBytes,
 } from "@tilewright/ir";
 import { type Room, roomOf } from "./cost.ts";
 import { ATOM_ROWS, factorType, widensA, widthsOf } from "./instructions.ts";
@@ -244,8 +248,24 @@ const cacheFor = (problem: Problem, { tile, swapAB }: Form): Partial<Schedule> =
     : {}),
 });
 
-/** How a problem's operands and results go, best first: bulk copies where they can take them, threads where not. */
-export function waysOf(problem: Problem): readonly Schedule[] {
+/** How a problem's operands and results go, best first, and in each place those between which predictions choose: threads transpose on the way, or a kernel before. */
+export function waysOf(problem: Problem): readonly (readonly Schedule[])[] {
+  const transpose = transposable(problem, "k");
+  const seen = afterTransposing(problem, transpose);
+  const plain = plainWays(problem);
+  if (
+    transpose === "off" ||
+    !needsKMajor(problem) ||
+    !isKMajor(seen) ||
+    transposingBytes(problem, transpose) > MOST_COPIED
+  )
+    return plain.map((way) => [way]);
+  const [best = {}] = plainWays(seen);
+  return [[{ ...best, transpose }, ...plain]];
+}
+
+/** The same of a problem whose operands stay where they are: bulk copies where they can take them, threads where not. */
+function plainWays(problem: Problem): readonly Schedule[] {
   const inBulk = (name: "A" | "B" | "D"): boolean => tensorAccessFault(problem, name) === null;
   const lie = isKMajor(problem) || !needsKMajor(problem);
   const stores = inBulk("D") ? [{}, { epi: "direct" }] : [{ epi: "direct" }];

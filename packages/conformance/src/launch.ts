@@ -334,9 +334,10 @@ export class Session {
             return param.dtype === "u64" ? BigInt(value) : value;
           }
           case "tensorMap": {
-            const place = placed.get(param.tensorMap.operand);
-            if (!place) throw new Error(`${kernel.entry} wants a tensor map of ${param.tensorMap.operand}`);
-            return must(this.#device.encodeTensorMap(must(tensorMapOf(param.tensorMap, env, place.address))));
+            const { operand } = param.tensorMap;
+            const address = operand === "workspace" ? workspace?.address : placed.get(operand)?.address;
+            if (address === undefined) throw new Error(`${kernel.entry} wants a tensor map of ${operand}`);
+            return must(this.#device.encodeTensorMap(must(tensorMapOf(param.tensorMap, env, address))));
           }
           default:
             return param satisfies never;

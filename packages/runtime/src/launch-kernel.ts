@@ -214,7 +214,7 @@ function tensorMapArgument(
   }
   const spec = tensorMapOf(recipe, env, place.address);
   if (!spec.ok) return spec;
-  const reach = reachOf(spec.value);
+  const reach = (recipe.at ?? 0) + reachOf(spec.value);
   if (reach > place.size) {
     return fail(
       "tensorMap",

@@ -9,7 +9,7 @@ import {
   sizeOf,
   type Target,
 } from "@tilewright/core";
-import { defaultSchedule, transposeFault } from "@tilewright/ir";
+import { defaultSchedule, transposable } from "@tilewright/ir";
 import { checkSchedule } from "../../src/check.ts";
 import { scheduleModel } from "../../src/schedule.ts";
 
@@ -32,10 +32,7 @@ export function randomSchedule(random: Random, problem: Problem, target: Target)
     const divisors = Array.from({ length: n }, (_, i) => i + 1).filter((d) => n % d === 0);
     return divisors[random.integer(0, divisors.length - 1)] ?? 1;
   };
-  const along = (["a", "b"] as const).filter(
-    (which) =>
-      problem[which].layout === (which === "a" ? "row" : "col") && transposeFault(problem, which) === null,
-  );
+  const along = transposable(problem, "mn");
   for (;;) {
     const lanesM = pick(random, [1, 2, 4, 8, 16, 32]);
     const lanesN = 32 / lanesM;
@@ -71,7 +68,7 @@ export function randomSchedule(random: Random, problem: Problem, target: Target)
       guards: pick(random, ["on", "on", "off"]),
       split: pick(random, [1, 1, 1, 2, 3, 7]),
       ...(stage === "off" ? {} : { vectorsPerThread: pick(random, [1, 1, 2, 4, 8]) }),
-      transpose: pick(random, ["off", "off", "off", along.join("") || "off"]),
+      transpose: pick(random, ["off", "off", "off", along]),
       ...(hasFeature(target, "cluster") ? { reduction: pick(random, ["last", "cluster", "cluster"]) } : {}),
     };
     if (checkSchedule(problem, schedule, target).length === 0) return schedule;

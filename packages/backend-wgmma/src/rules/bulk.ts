@@ -3,7 +3,7 @@ import { sizeOf } from "@tilewright/core";
 import { boxedRun, nearestMultiple, stepAccessFault, tensorAccessFault } from "@tilewright/ir";
 import { chunkK, isKMajor, needsKMajor, sourceOperands } from "../nest.ts";
 import { hasProducer } from "../schedule.ts";
-import { copiesAsync } from "./producers.ts";
+import { copiesAsync, transposeHint } from "./producers.ts";
 import { type Found, mostBlocks, type Rule } from "./rule.ts";
 
 /** Most elements of a tensor map's box along one axis; larger tiles take several boxes, but a box is no larger. */
@@ -23,7 +23,7 @@ export const bulkRules: readonly Rule[] = [
       if (needsKMajor(problem) && !isKMajor(problem))
         found.push({
           message: `${problem.a.dtype} is multiplied along k only, and bulk copies keep the order of memory: A has to be row-major and B column-major`,
-          hint: "nearest legal: copy=direct, whose threads transpose",
+          hint: transposeHint(problem, s),
         });
       return found;
     },

@@ -1,6 +1,6 @@
 /** What a producer has to be for what it is asked to do. */
 import { expertRowsOf, type Problem, rowIndexOf, sizeOf } from "@tilewright/core";
-import { asyncPolicyFault, asyncWidthFault } from "@tilewright/ir";
+import { asyncPolicyFault, asyncWidthFault, transposable } from "@tilewright/ir";
 import { widensA } from "../instructions.ts";
 import { isKMajor, needsKMajor, SWIZZLE_BYTES, tailColumns } from "../nest.ts";
 import type { WgmmaSchedule } from "../schedule.ts";
@@ -44,6 +44,13 @@ export const copiesAsync = (problem: Problem): boolean =>
   !launchGivesRows(problem) &&
   (problem.batch.kind !== "grouped" || expertRowsOf(problem) !== null);
 
+/** What serves operands that do not lie along k where they have to. */
+export function transposeHint(problem: Problem, { transpose }: WgmmaSchedule): string {
+  const words = [transpose, transposable(problem, "k")].filter((word) => word !== "off");
+  const before = words.length === 0 ? "" : `transpose=${words.sort().join("")}, or `;
+  return `nearest legal: ${before}copy=direct, whose threads transpose`;
+}
+
 /** Whether lengths of rows come with the launch. */
 const launchGivesRows = ({ symbolic }: Problem): boolean =>
   Object.keys(symbolic ?? {}).some((name) => name !== "m" && name !== "batch");
@@ -86,7 +93,7 @@ export const producerRules: readonly Rule[] = [
       if (needsKMajor(problem) && !isKMajor(problem))
         found.push({
           message: `${problem.a.dtype} is multiplied along k only, and cp.async keeps the order of memory: A has to be row-major and B column-major`,
-          hint: "nearest legal: copy=direct, whose threads transpose",
+          hint: transposeHint(problem, s),
         });
       if (launchGivesRows(problem))
         found.push({

@@ -18,7 +18,7 @@ static inline int LIB_point(LIB_library *lib, LIB_plan *plan, const LIB_args *ar
   plan->operation = 0; /* until all of them are written */
   for (i = 0; i < plan->patches; i++) {
     LIB_pointer value = LIB_pointer_of(args, plan->patch[i].pointer);
-    if (value == LIB_pointer_of(&plan->args, plan->patch[i].pointer)) continue;
+    if (LIB_in_workspace(&plan->patch[i]) || value == LIB_pointer_of(&plan->args, plan->patch[i].pointer)) continue;
     status = LIB_write(lib, &plan->patch[i], value);
     if (status != LIB_OK) return status;
   }

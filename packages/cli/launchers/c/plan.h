@@ -42,27 +42,31 @@ static inline int LIB_write(LIB_library *lib, const LIB_patch *patch, LIB_pointe
     snprintf(lib->message, sizeof lib->message, "%s is not aligned to %d bytes, as the kernel needs it", patch->name, (int)patch->align);
     return LIB_BAD_ARGUMENT;
   }
-  if (patch->map) return LIB_cuda(lib, lib->cuTensorMapReplaceAddress(patch->place, (void *)(uintptr_t)value), patch->name);
+  if (patch->map) return LIB_cuda(lib, lib->cuTensorMapReplaceAddress(patch->place, (void *)(uintptr_t)(value + patch->at)), patch->name);
   memcpy(patch->place, &value, sizeof value);
   return LIB_OK;
 }
 
 static inline int LIB_put_pointer(LIB_library *lib, LIB_plan *plan, LIB_launch *launch, const char *name, size_t pointer, uint64_t align) {
   LIB_patch *patch = &plan->patch[plan->patches++];
-  LIB_patch made = {launch->param[launch->params++], name, pointer, align, 0};
+  LIB_patch made = {launch->param[launch->params++], name, pointer, align, 0, 0};
   *patch = made;
   return LIB_write(lib, patch, LIB_pointer_of(&plan->args, pointer));
 }
 
-/* tune: CUtensorMapDataType, interleave, swizzle, L2 promotion, fill. */
-static inline int LIB_put_map(LIB_library *lib, LIB_plan *plan, LIB_launch *launch, const char *name, size_t pointer, uint32_t rank,
-                              const uint64_t *dims, const uint64_t *strides, const uint32_t *box, const uint32_t *steps, const int *tune) {
-  LIB_pointer base = LIB_pointer_of(&plan->args, pointer);
-  LIB_patch made = {launch->param[launch->params++], name, pointer, LIB_MAP_ALIGN, 0};
+/* Whether a place has what is only known when a launch has its workspace. */
+static inline int LIB_in_workspace(const LIB_patch *patch) { return patch->pointer == offsetof(LIB_args, workspace); }
+
+/* tune: CUtensorMapDataType, interleave, swizzle, L2 promotion, fill. at: bytes from the pointer to the tensor. */
+static inline int LIB_put_map(LIB_library *lib, LIB_plan *plan, LIB_launch *launch, const char *name, size_t pointer, uint64_t at,
+                              uint32_t rank, const uint64_t *dims, const uint64_t *strides, const uint32_t *box, const uint32_t *steps, const int *tune) {
+  LIB_patch made = {launch->param[launch->params++], name, pointer, LIB_MAP_ALIGN, at, 0};
+  /* Until there is a workspace any address has the place of one. */
+  LIB_pointer base = LIB_in_workspace(&made) ? (LIB_pointer)1 << 32 : LIB_pointer_of(&plan->args, pointer);
   int status = LIB_write(lib, &made, base);
   if (status != LIB_OK) return status;
   if (!lib->cuTensorMapEncodeTiled) return LIB_fail(lib, LIB_NO_DRIVER, "the driver lacks a function", "cuTensorMapEncodeTiled");
-  LIB_TRY(lib->cuTensorMapEncodeTiled(made.place, tune[0], rank, (void *)(uintptr_t)base, dims, strides, box, steps, tune[1], tune[2], tune[3],
+  LIB_TRY(lib->cuTensorMapEncodeTiled(made.place, tune[0], rank, (void *)(uintptr_t)(base + at), dims, strides, box, steps, tune[1], tune[2], tune[3],
                                       tune[4]),
           name);
   made.map = 1;

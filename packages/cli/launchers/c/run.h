@@ -94,6 +94,11 @@ static inline int LIB_run(LIB_library *lib, LIB_plan *plan, const LIB_args *args
   }
   if (plan->workspace > 0 && (plan->zero == 2 || (plan->zero == 1 && own)))
     status = LIB_cuda(lib, lib->cuMemsetD8Async(workspace, 0, (size_t)plan->workspace, stream), "workspace");
+  for (i = 0; i < plan->patches && status == LIB_OK; i++) {
+    if (!LIB_in_workspace(&plan->patch[i])) continue;
+    status = lib->cuTensorMapReplaceAddress ? LIB_write(lib, &plan->patch[i], workspace)
+                                            : LIB_fail(lib, LIB_NO_DRIVER, "the driver lacks a function", "cuTensorMapReplaceAddress");
+  }
   for (i = 0; i < plan->launches && status == LIB_OK; i++) {
     LIB_launch *launch = &plan->launch[i];
     if (launch->workspace_param >= 0) memcpy(launch->param[launch->workspace_param], &workspace, sizeof workspace);

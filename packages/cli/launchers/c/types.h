@@ -91,7 +91,7 @@ typedef struct LIB_patch {
   unsigned char *place;
   const char *name;
   size_t pointer; /* of its address in LIB_args */
-  uint64_t align;
+  uint64_t align, at; /* at: bytes from there to what a map is over */
   int map;
 } LIB_patch;
 

@@ -99,7 +99,7 @@ class Plan:
             ctypes.cast(getattr(library, name), ctypes.c_void_p).value for name in ("cuLaunchKernelEx", "cuTensorMapReplaceAddress")
         )
         cells = [(index, ctypes.addressof(cell), align) for index, cell, align, _ in self._cells]
-        maps = [(index, place) for index, place, _, _ in self._maps]
+        maps = [(index, place, at) for index, place, _, _, at in self._maps]
         starts = [(config, config + _Config.stream.offset, function, values) for config, function, values, _, _ in self._starts]
         return native.Launch(launch, replace, len(self._names), cells, maps, starts)
 
@@ -119,7 +119,8 @@ class Plan:
         raw = (ctypes.c_ubyte * (128 + 64))()
         start = -ctypes.addressof(raw) % 64
         cell = (ctypes.c_ubyte * 128).from_buffer(raw, start)
-        self._maps.append((index, ctypes.addressof(cell), _encoder(param["tensorMap"], env), what))
+        recipe = param["tensorMap"]
+        self._maps.append((index, ctypes.addressof(cell), _encoder(recipe, env), what, recipe.get("at", 0)))
         return cell
 
     def _start(self, function, geometry, values, cooperative):
@@ -147,8 +148,9 @@ class Plan:
                 raise LaunchError("%s is missing" % what)
             if address % align != 0:
                 raise LaunchError("%s is not aligned to %d bytes, as the kernel needs it: its address is %#x" % (what, align, address))
-        for index, _, _, what in self._maps:
-            if pointers[index] == 0:
+        for index, _, _, what, _ in self._maps:
+            # A launch brings a workspace where the caller has none.
+            if pointers[index] == 0 and self._names[index] != "workspace":
                 raise LaunchError("%s is missing" % what)
             if pointers[index] % _MAP_ALIGN != 0:
                 text = "%s is not aligned to %d bytes, as bulk tensor copies need it: its address is %#x"
@@ -162,12 +164,12 @@ class Plan:
             cell.value = pointers[index]
         replace = getattr(self._driver.library, "cuTensorMapReplaceAddress", None)
         if known is None or replace is None:
-            for index, place, encode, _ in self._maps:
-                encode(self._driver, place, pointers[index])
+            for index, place, encode, _, at in self._maps:
+                encode(self._driver, place, pointers[index] + at)
         else:
-            for index, place, _, _ in self._maps:
+            for index, place, _, _, at in self._maps:
                 if pointers[index] != known[index]:
-                    self._driver.check("cuTensorMapReplaceAddress", replace(place, pointers[index]))
+                    self._driver.check("cuTensorMapReplaceAddress", replace(place, pointers[index] + at))
         self._pointers = pointers
 
     def run(self, pointers, stream):

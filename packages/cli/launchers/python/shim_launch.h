@@ -16,6 +16,7 @@ typedef struct {
 typedef struct {
   int pointer;
   void *place;
+  uint64_t at; /* bytes from there to what the map is over */
 } Map;
 typedef struct {
   const void *config;
@@ -55,7 +56,7 @@ static int queue(Launch *self, const uint64_t *pointers, uint64_t stream) {
     for (i = 0; i < self->maps; i++) {
       int at = self->map[i].pointer;
       if (pointers[at] == self->last[at]) continue;
-      status = self->replace(self->map[i].place, (void *)(uintptr_t)pointers[at]);
+      status = self->replace(self->map[i].place, (void *)(uintptr_t)(pointers[at] + self->map[i].at));
       if (status != 0) return status;
     }
     memcpy(self->last, pointers, sizeof *pointers * (size_t)self->pointers);
@@ -106,7 +107,7 @@ static void free_launch(Launch *self) {
 }
 
 /* Launch(launch, replace, pointers, cells, maps, starts): addresses of the driver's functions; how many pointers a launch has, the workspace the last of them;
- * (pointer, address, alignment) of cells, (pointer, address) of maps, (config, its stream's place, function, parameters) of kernels. */
+ * (pointer, address, alignment) of cells, (pointer, address, bytes on) of maps, (config, its stream's place, function, parameters) of kernels. */
 static PyObject *new_launch(PyTypeObject *type, PyObject *args, PyObject *options) {
   unsigned long long launch, replace;
   PyObject *cells, *maps, *starts;
@@ -123,7 +124,7 @@ static PyObject *new_launch(PyTypeObject *type, PyObject *args, PyObject *option
   self->pointers = pointers;
   self->workspace = pointers - 1;
   cell = rows(cells, 3, &self->cells);
-  map = cell ? rows(maps, 2, &self->maps) : NULL;
+  map = cell ? rows(maps, 3, &self->maps) : NULL;
   start = map ? rows(starts, 4, &self->starts) : NULL;
   if (start) {
     self->cell = PyMem_Calloc((size_t)self->cells + 1, sizeof *self->cell);
@@ -136,8 +137,8 @@ static PyObject *new_launch(PyTypeObject *type, PyObject *args, PyObject *option
     if (cell[i * 3] >= (uint64_t)pointers || cell[i * 3 + 2] == 0) PyErr_SetString(PyExc_ValueError, "no such pointer");
   }
   for (i = 0; !PyErr_Occurred() && i < self->maps; i++) {
-    self->map[i] = (Map){(int)map[i * 2], (void *)(uintptr_t)map[i * 2 + 1]};
-    if (map[i * 2] >= (uint64_t)pointers) PyErr_SetString(PyExc_ValueError, "no such pointer");
+    self->map[i] = (Map){(int)map[i * 3], (void *)(uintptr_t)map[i * 3 + 1], map[i * 3 + 2]};
+    if (map[i * 3] >= (uint64_t)pointers) PyErr_SetString(PyExc_ValueError, "no such pointer");
   }
   for (i = 0; !PyErr_Occurred() && i < self->starts; i++)
     self->start[i] = (Start){(const void *)(uintptr_t)start[i * 4], (void *)(uintptr_t)start[i * 4 + 2], (void **)(uintptr_t)start[i * 4 + 3],

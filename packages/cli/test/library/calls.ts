@@ -92,7 +92,9 @@ const hex = (view: DataView): string => Buffer.from(view.buffer).toString("hex")
 /** Bytes of a parameter as the stub sees them; null for a mistake. */
 function bytesOf(param: ParamSpec, env: LaunchEnvironment, pointers: Record<string, number>): string | null {
   if (param.kind === "tensorMap") {
-    const made = tensorMapOf(param.tensorMap, env, BigInt(pointers[param.tensorMap.operand] ?? 0));
+    const { operand } = param.tensorMap;
+    if ((pointers[operand] ?? 0) === 0) return null;
+    const made = tensorMapOf(param.tensorMap, env, BigInt(pointers[operand] ?? 0));
     // The driver refuses such a map; the stub takes it.
     if (!made.ok) return null;
     const { value: map } = made;

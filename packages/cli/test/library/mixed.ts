@@ -36,15 +36,19 @@ const gated = defineProblem({
 });
 if (!gated.ok) throw new Error("gated");
 
-const map = (operand: "a" | "b", offset: number): ParamSpec => ({
+const map = (operand: "a" | "b" | "workspace", offset: number): ParamSpec => ({
   ...{ kind: "tensorMap", name: `map_${operand}`, offset, size: 128 },
   tensorMap: {
-    ...{ operand, dtype: "bf16" },
-    dims: ["k", operand === "a" ? "m" : "n", "batch"],
-    strides: [
-      ["mul", operand === "a" ? "lda" : "ldb", 2],
-      ["mul", operand === "a" ? "strideA" : "strideB", 2],
-    ],
+    ...{ operand, dtype: "bf16", ...(operand === "workspace" ? { at: 512 } : {}) },
+    ...(operand === "workspace"
+      ? { dims: [64, 4, 1], strides: [128, 512] }
+      : {
+          dims: ["k", operand === "a" ? "m" : "n", "batch"],
+          strides: [
+            ["mul", operand === "a" ? "lda" : "ldb", 2],
+            ["mul", operand === "a" ? "strideA" : "strideB", 2],
+          ],
+        }),
     box: [operand === "a" ? 64 : 32, 128, 1],
     elementStrides: [1, 1, 1],
     ...{ interleave: "none", swizzle: operand === "a" ? "128B" : "64B", l2: "256B", oob: "zero" },
@@ -250,6 +254,7 @@ const made: readonly Made[] = [
           ...[map("a", 0), map("b", 128), pointer("d", 256), pointer("epilogue0", 264)],
           ...scalars(272),
           pointer("workspace", 320),
+          map("workspace", 384),
         ],
       ),
       reduce,

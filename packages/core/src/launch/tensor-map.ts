@@ -395,7 +395,7 @@ export const tensorMapTypeOf = (dtype: DType): TensorMapType => mapTypes[dtype];
 /**
  * The map that a recipe describes in one launch. Errors, all at once: those of the recipe's expressions (TW1301 to TW1303) and
  * every rule of the driver that the map breaks.
- * @param address of the operand's first element.
+ * @param address where the operand begins, or the workspace.
  */
 export function tensorMapOf(
   recipe: TensorMapRecipe,
@@ -412,7 +412,7 @@ export function tensorMapOf(
   };
   const spec: TensorMapSpec = {
     dtype: tensorMapTypeOf(recipe.dtype),
-    address,
+    address: address + BigInt(recipe.at ?? 0),
     dims: recipe.dims.map(value),
     strides: recipe.strides.map(value),
     box: recipe.box,

@@ -74,8 +74,11 @@ const paramSchema = z.discriminatedUnion("kind", [
     size: z.literal(128),
     tensorMap: z.object({
       operand: z
-        .union([z.enum(["a", "b", "c", "d", "sfa", "sfb", "groups"]), stepName])
-        .describe("groups: a template over the table, from which the kernel makes the map of each group"),
+        .union([z.enum(["a", "b", "c", "d", "sfa", "sfb", "groups", "workspace"]), stepName])
+        .describe(
+          "groups: a template over the table, from which the kernel makes the map of each group; workspace: a matrix that a kernel before leaves there",
+        ),
+      at: count.exactOptional().describe("bytes from there to the first element, of a map of the workspace"),
       dtype,
       dims: z.array(launchExprSchema),
       strides: z.array(launchExprSchema).describe("bytes, of dimensions 1 and up"),

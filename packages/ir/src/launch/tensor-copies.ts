@@ -37,6 +37,7 @@ import {
 import { linearOffset } from "../layout/layout.ts";
 import { type TensorSwizzle, tensorSwizzleName } from "../layout/swizzle.ts";
 import { elementBytes } from "../tile/elementBytes.ts";
+import type { TransposedCopy } from "../tile/launches/workspace.ts";
 import { bufferOf } from "../tile/rewrite.ts";
 import { matrixAlign, symbolicExtent, symbolicLeading } from "../tile/sizes.ts";
 import type { Buffer, Ring, TileProgram } from "../tile/types.ts";
@@ -180,9 +181,14 @@ const elementType = (dtype: DType): DType => (isScaled(dtype) ? scaledTypes[dtyp
 
 /**
  * The map of a global buffer for copies to or from a shared tile in boxes of `cut`. Dimensions: contiguous axis, the other one (of a tile whose
- * rows are interleaved: every so-many-th, then which of them), and in a strided batch the problem's number, or its parts by axis. Throws (a bug) for buffers that are no operand.
+ * rows are interleaved: every so-many-th, then which of them), and in a strided batch the problem's number, or its parts by axis. `copy`: where a transposed buffer lies. Throws (a bug) for buffers that are no operand.
  */
-export function tensorMapFor(program: TileProgram, global: string, cut: TensorCut): TensorMapRecipe {
+export function tensorMapFor(
+  program: TileProgram,
+  global: string,
+  cut: TensorCut,
+  copy?: TransposedCopy,
+): TensorMapRecipe {
   const buffer = bufferOf(program, global);
   const { layout } = buffer;
   const own = exchangedOf(global) ?? global;
@@ -204,7 +210,12 @@ export function tensorMapFor(program: TileProgram, global: string, cut: TensorCu
       : outer === 1 && symbolicExtent(problem, global, other) === null
         ? Math.ceil((inner * size) / align) * align
         : (layout.stride[other] ?? 0) * size;
-  const batch = batchDimensions(problem, global);
+  const batch =
+    copy === undefined
+      ? batchDimensions(problem, global)
+      : problem.batch.kind === "strided"
+        ? [{ extent: problem.batch.count, below: 1, stride: copy.stride / size }]
+        : [];
   const given = (which: SizeName, fixed: LaunchExpr): LaunchExpr =>
     problem.symbolic?.[which] === undefined ? fixed : which;
   // Scale factors have the strides that follow from fixed sizes.
@@ -218,7 +229,7 @@ export function tensorMapFor(program: TileProgram, global: string, cut: TensorCu
         : axis.stride * size;
   const ones = batch.map(() => 1);
   return {
-    operand,
+    ...(copy === undefined ? { operand } : { operand: "workspace", at: copy.at }),
     dtype: cut.spread ? elementType(buffer.dtype) : buffer.dtype,
     dims: [
       extent(cut.contiguous),

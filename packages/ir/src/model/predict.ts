@@ -29,7 +29,7 @@ import {
 import { norm } from "./norm.ts";
 import { reductionTime } from "./reductions.ts";
 import { sourceBytes } from "./source.ts";
-import { firstBytes, memoryBytes, shortRuns, slowWrites } from "./traffic.ts";
+import { firstBytes, memoryBytes, shortRuns, slowWrites, transposingTime } from "./traffic.ts";
 
 /**
  * What time goes to: products; what a chunk takes longer than its products, by the unit that it waits for (`latency`: ring and hand-overs, which no unit explains); SMs that
@@ -204,9 +204,6 @@ function storeCycles(problem: Problem, kernel: ModelKernel, bytes: number, machi
 const halvesNs = { wide: -380, narrow: 160 } as const;
 const WIDE_HALF = 128;
 
-/** Of a kernel that transposes operands before the main one, beside what it moves [measured, H200: four layouts at 2048, 4096 and 8192]. */
-const TRANSPOSING_US = 2.4;
-
 /** What the SMs do: tiles (parts of them, where blocks share them) and the chunks of each, on units that the launch has at once. */
 interface Work {
   readonly tiles: number;
@@ -259,8 +256,7 @@ function runAt(problem: Problem, kernel: ModelKernel, machine: Machine, ghz: num
   const bytes = memoryBytes(problem, kernel, units * kernel.residents, machine.l2Bytes, streams?.tiles ?? 0);
   const memoryRate = machine.memoryGBs * machine.memoryShare * 1e3;
   const memoryUs = ((bytes + slowWrites(problem, kernel)) * shortRuns(problem, kernel, cost)) / memoryRate;
-  const transposed = kernel.transposedBytes;
-  const transposingUs = transposed === 0 ? 0 : TRANSPOSING_US + (2 * transposed) / memoryRate;
+  const transposingUs = transposingTime(kernel, machine);
   const partBytes = kernel.combine === "cluster" || part === 0 ? 0 : 2 * handed * part;
   const l2Us = toUs(
     (all * cost.intakeBytes + partBytes) / ((issue?.l2Bytes ?? machine.l2Rate) * machine.sms),

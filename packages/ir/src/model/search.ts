@@ -7,7 +7,7 @@ import type { ModelKernel } from "./kernel.ts";
 import { type Engine, energyGHz, type Machine, narrowExponent, voltageExponent } from "./machine.ts";
 import { norm } from "./norm.ts";
 import { reductionTime } from "./reductions.ts";
-import { firstBytes, LONG_RUNS, slowWrites } from "./traffic.ts";
+import { firstBytes, LONG_RUNS, slowWrites, transposingTime } from "./traffic.ts";
 
 /** The shape of a kernel that bounds its time: output tile of a unit in elements, units that share its K loop, SMs of a unit. */
 export interface BoundedTile {
@@ -26,7 +26,7 @@ const MOST_HIDDEN_NS = 400;
 
 /**
  * What a launch does at least, besides what memory moves once: cycles of its busiest SM, and those of them in which L2 and DRAM rest; energy beyond that of the products in
- * picojoules, bytes that all SMs take in, microseconds of a reduction.
+ * picojoules, bytes that all SMs take in, microseconds of a reduction, and of a kernel before.
  */
 interface Least {
   readonly cycles: number;
@@ -37,7 +37,7 @@ interface Least {
   readonly firstBytes?: number;
   readonly picojoules?: number;
   readonly intakeBytes?: number;
-  readonly reductionUs?: number;
+  readonly besideUs?: number;
 }
 
 /** Microseconds below which nothing is predicted that does so much: at the clock that the power cap leaves at best. Engines whose warps issue products have it in their constants. `through`: threads copy, and
@@ -73,7 +73,7 @@ function leastUs(
     firstBytes = 0,
     picojoules = 0,
     intakeBytes = 0,
-    reductionUs = 0,
+    besideUs = 0,
   }) => {
     const l2Us = intakeBytes / l2Rate;
     const toUs = 1 / (boostGHz * 1e3);
@@ -84,7 +84,7 @@ function leastUs(
     const cappedUs = ((products + picojoules) * 1e-6) / watts / energyGHz ** voltageExponent;
     const beginUs = (fillNs / 1e3) * Math.min(1, blocks / sms) + firstBytes / memoryRate;
     return Math.max(
-      launchUs + beginUs + atBoost + reductionUs,
+      launchUs + beginUs + atBoost + besideUs,
       (cycles / 1e3) ** share * cappedUs ** (1 - share),
     );
   };
@@ -165,7 +165,7 @@ export function kernelBound(
         ),
         picojoules: all * (cost.sharedBytes * sharedByte + cost.intakeBytes * l2Byte),
         intakeBytes: all * cost.intakeBytes,
-        reductionUs: reductions.length === 0 ? 0 : Math.min(...reductions),
+        besideUs: transposingTime(kernel, machine) + (reductions.length === 0 ? 0 : Math.min(...reductions)),
       });
     };
   };

@@ -33,4 +33,5 @@ export { spreadCopies } from "./spreadCopies.ts";
 export { stageEpilogue } from "./stageEpilogue.ts";
 export { stageOperands } from "./stageOperands.ts";
 export { swapAB } from "./swapAB.ts";
+export { transposeOperands } from "./transposeOperands.ts";
 export { vectorise } from "./vectorise.ts";

@@ -106,6 +106,14 @@ export const coreFields = {
     min: 0,
     max: 64,
   }),
+  transpose: wordField({
+    name: "transpose",
+    summary:
+      "operands that a kernel before this one transposes into the workspace: of FFMA those that are contiguous along k, whose copies are wide then; of warpgroups those of 32 bits that are not, which are multiplied along k only",
+    words: ["off", "a", "b", "ab"],
+    default: "off",
+    off: "off",
+  }),
   pdl: flagField({
     name: "pdl",
     summary: "programmatic dependent launch: start before the kernel ahead in the stream ends",

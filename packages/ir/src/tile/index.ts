@@ -155,14 +155,19 @@ export {
   tensorTileLayout,
 } from "./tensor.ts";
 export {
+  afterTransposing,
+  MOST_COPIED,
   TRANSPOSED_ALIGN,
   TRANSPOSING_SIDE,
+  transposable,
   transposedBlock,
   transposedBytes,
   transposedOperands,
   transposedStrides,
   transposeFault,
+  transposeFaults,
   transposing,
+  transposingBytes,
 } from "./transposed.ts";
 export { featuresOf } from "./verify/features.ts";
 export { verifiers, verifyChunkCounts, verifyProgram } from "./verify/index.ts";

@@ -1,5 +1,5 @@
 /** Copies of A and B in the workspace that lie along the other axis: `transposed` of a global buffer. */
-import { operandShape, type Problem, sizeOf } from "@tilewright/core";
+import { operandShape, type Problem, sizeOf, strideNames } from "@tilewright/core";
 import { matrixAlign } from "./sizes.ts";
 import type { Buffer, KernelStep, TileProgram } from "./types.ts";
 
@@ -24,6 +24,66 @@ export function transposedBytes(problem: Problem, which: "a" | "b"): number {
   const [rowStride, columnStride] = transposedStrides(problem, which);
   return (rowStride === 1 ? columnStride * columns : rowStride * rows) * sizeOf(problem[which].dtype);
 }
+
+/** The problem as a kernel sees it that reads copies of `operands` (a word of the field `transpose`): they lie along the other axis, in whole lines of L2. */
+export function afterTransposing(problem: Problem, operands: string): Problem {
+  const seen = { ...problem };
+  for (const which of ["a", "b"] as const) {
+    if (!operands.includes(which)) continue;
+    const strides = transposedStrides(problem, which);
+    const layout = strides[0] === 1 ? "col" : "row";
+    seen[which] = { ...problem[which], layout, ld: Math.max(...strides), align: TRANSPOSED_ALIGN };
+    if (seen.batch.kind === "strided")
+      seen.batch = {
+        ...seen.batch,
+        [strideNames[which]]: transposedBytes(problem, which) / sizeOf(problem[which].dtype),
+      };
+  }
+  return seen;
+}
+
+const liesAlongK = (problem: Problem, which: "a" | "b"): boolean =>
+  problem[which].layout === (which === "a" ? "row" : "col");
+
+/** Why operands cannot be transposed, or need not be, where those serve that lie along k (`wanted` k) or across it (mn). */
+export const transposeFaults = (
+  problem: Problem,
+  operands: string,
+  wanted: "k" | "mn",
+): readonly { readonly message: string; readonly hint: string }[] =>
+  (["a", "b"] as const).flatMap((which) => {
+    if (!operands.includes(which)) return [];
+    const alongK = liesAlongK(problem, which);
+    if (alongK !== (wanted === "k")) {
+      const fault = transposeFault(problem, which);
+      return fault === null ? [] : [{ ...fault, hint: "nearest legal: transpose=off" }];
+    }
+    const axis = alongK ? "k" : which === "a" ? "m" : "n";
+    return [
+      {
+        message: `${which.toUpperCase()} is contiguous along ${axis} already, and serves without another copy`,
+        hint: `nearest legal: transpose=${operands.replace(which, "") || "off"}`,
+      },
+    ];
+  });
+
+/** Bytes of workspace up to which copies of operands are offered unasked: as much as the operands themselves, which a launch may not have to spare. */
+export const MOST_COPIED = 2 ** 30;
+
+/** Operands that do not lie as is `wanted`, and that a kernel before can transpose: a word of the field. */
+export const transposable = (problem: Problem, wanted: "k" | "mn"): string =>
+  (["a", "b"] as const)
+    .filter(
+      (which) => liesAlongK(problem, which) !== (wanted === "k") && transposeFault(problem, which) === null,
+    )
+    .join("") || "off";
+
+/** Bytes that a kernel transposes before one that reads copies of `operands`. */
+export const transposingBytes = (problem: Problem, operands: string): number =>
+  (["a", "b"] as const).reduce(
+    (sum, which) => (operands.includes(which) ? sum + transposedBytes(problem, which) : sum),
+    0,
+  );
 
 /** Elements that one access has at most, 16 bytes of them: side of the square that a thread turns round. */
 export const TRANSPOSING_SIDE = 4;

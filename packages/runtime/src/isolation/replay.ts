@@ -200,7 +200,8 @@ function argumentsOf(kernel: KernelSpec, env: LaunchEnvironment): LaunchFile {
           const spec = tensorMapOf(param.tensorMap, env, 1n << 40n);
           if (spec.ok) {
             const { address: _, ...map } = spec.value;
-            tensorMaps[param.name] = { buffer: param.tensorMap.operand, ...map };
+            const { operand, at } = param.tensorMap;
+            tensorMaps[param.name] = { buffer: operand, ...(at === undefined ? {} : { offset: at }), ...map };
           }
           return { tensorMap: param.name };
         }

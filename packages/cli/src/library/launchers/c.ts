@@ -106,7 +106,7 @@ function putParam(param: ParamSpec, index: number, { style, labelOf }: Naming): 
         `    const uint32_t box[] = ${list(map.box)};`,
         `    const uint32_t steps[] = ${list(map.elementStrides)};`,
         `    const int tune[] = ${list([type, interleave, swizzle, l2, oob])};`,
-        `    if ((status = LIB_put_map(lib, p, l, ${quote(labelOf(map.operand))}, ${pointerAt(map.operand)}, ${map.dims.length}, dims, strides, box, steps, tune)) != LIB_OK) return status;`,
+        `    if ((status = LIB_put_map(lib, p, l, ${quote(labelOf(map.operand))}, ${pointerAt(map.operand)}, ${map.at ?? 0}, ${map.dims.length}, dims, strides, box, steps, tune)) != LIB_OK) return status;`,
         "  }",
       ].join("\n");
     }

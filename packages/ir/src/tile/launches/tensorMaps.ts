@@ -7,6 +7,7 @@ import { elementBytes } from "../elementBytes.ts";
 import { blockShape, bufferOf, childrenOf, clusterUnits } from "../rewrite.ts";
 import { storesInBulk } from "../staged.ts";
 import type { Ownership, OwnershipMode, Stmt, TileProgram } from "../types.ts";
+import type { TransposedCopy } from "./workspace.ts";
 
 export type Copy = Extract<Stmt, { kind: "copy" }>;
 type Epilogue = Extract<Stmt, { kind: "epilogue" }>;
@@ -148,8 +149,12 @@ export function bulkAccesses(stmts: readonly Stmt[], warps: number): readonly Bu
 export const bulkAccessesOf = ({ body, launch }: TileProgram): readonly BulkAccess[] =>
   bulkAccesses(body, launch.threads / 32);
 
-/** One map for each matrix that bulk copies read or write, behind the parameters that end at `offset`. */
-export function tensorMaps(program: TileProgram, offset: number): readonly ParamSpec[] {
+/** One map for each matrix that bulk copies read or write, over the launch's or its copy in the workspace, behind the parameters that end at `offset`. */
+export function tensorMaps(
+  program: TileProgram,
+  copies: readonly TransposedCopy[],
+  offset: number,
+): readonly ParamSpec[] {
   const found = new Map<string, TensorCut>();
   const accesses = bulkAccessesOf(program);
   // Stores first, whatever the order of the roles.
@@ -163,7 +168,10 @@ export function tensorMaps(program: TileProgram, offset: number): readonly Param
   return [...found].map(([global, cut]): ParamSpec => {
     const at = Math.ceil(end / MAP_ALIGN) * MAP_ALIGN;
     end = at + MAP_BYTES;
-    const map = tensorMapFor(program, global, cut);
+    const own = copies.find(({ which }) => which === global.toLowerCase());
+    const transposed = bufferOf(program, global).transposed === true;
+    const copy = transposed ? must(own ?? null, "a transposed operand has its place") : undefined;
+    const map = tensorMapFor(program, global, cut, copy);
     return {
       kind: "tensorMap",
       name: mapName(global),

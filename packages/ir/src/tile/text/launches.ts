@@ -56,10 +56,11 @@ const numbers = (values: readonly LaunchExpr[]): string => `(${values.map(printL
 const integers = (c: Cursor, what: string): readonly number[] => c.list(what, () => c.integer(what, 1));
 
 const printMap = (m: TensorMap): string =>
-  `map %${m.operand} ${m.dtype} dims${numbers(m.dims)} strides${numbers(m.strides)} box${numbers(m.box)} elements${numbers(m.elementStrides)} interleave ${m.interleave} swizzle ${m.swizzle} l2 ${m.l2} oob ${m.oob}`;
+  `map %${m.operand}${m.at === undefined ? "" : ` at ${m.at}`} ${m.dtype} dims${numbers(m.dims)} strides${numbers(m.strides)} box${numbers(m.box)} elements${numbers(m.elementStrides)} interleave ${m.interleave} swizzle ${m.swizzle} l2 ${m.l2} oob ${m.oob}`;
 
 function parseMap(c: Cursor): TensorMap {
-  const operand = operandName(c, ["a", "b", "c", "d", "sfa", "sfb", "groups"] as const);
+  const operand = operandName(c, ["a", "b", "c", "d", "sfa", "sfb", "groups", "workspace"] as const);
+  const at = c.eat("at") ? c.integer("the place in the workspace", 0) : undefined;
   const dtype = c.oneOf(dtypeNames, "dtype");
   const list = <T>(word: string, item: () => T): readonly T[] => {
     c.expect(word, "in the tensor map");
@@ -77,6 +78,7 @@ function parseMap(c: Cursor): TensorMap {
   };
   return {
     operand,
+    ...(at === undefined ? {} : { at }),
     dtype,
     dims,
     strides,

@@ -15,7 +15,7 @@ export const bulkTiles: Verifier = {
   name: "bulkTiles",
   code: "TW3164",
   property:
-    "bulk copies and stores can make the layouts of their tiles, in the parts of a cluster's CTAs or of warpgroups that store by themselves, and copy matrices of the launch",
+    "bulk copies and stores can make the layouts of their tiles, in the parts of a cluster's CTAs or of warpgroups that store by themselves",
   from: "bound",
   *check({ program, sites }) {
     for (const { stmt, warps } of bulkAccessesOf(program)) {
@@ -74,10 +74,4 @@ function* copied(
 ): Iterable<Fault> {
   if (isLaidOut(program, copy.dst.buffer) && loadCutOf(program, copy) === null)
     yield { at, message: `%${copy.dst.buffer} has a layout that bulk copies cannot make`, hint: NEAREST };
-  if (bufferOf(program, copy.src.buffer).transposed === true)
-    yield {
-      at,
-      message: `%${copy.src.buffer} is a copy in the workspace, of which no tensor map is made`,
-      hint: "another transport, or the matrix as the launch has it",
-    };
 }

@@ -1,7 +1,8 @@
 /** Read copies of A and B that a kernel before this one has transposed. */
-
-import type { Buffer, Pass } from "@tilewright/ir";
-import { directed, TRANSPOSED_ALIGN, transposedStrides } from "@tilewright/ir";
+import { directed } from "../tile/rewrite.ts";
+import { TRANSPOSED_ALIGN, transposedStrides } from "../tile/transposed.ts";
+import type { Buffer } from "../tile/types.ts";
+import type { Pass } from "./pass.ts";
 
 /** Directive `transpose operands=ab|a|b`; without it matrices are read where the launch has them. */
 export const transposeOperands: Pass = {
