@@ -12,6 +12,7 @@ import {
 import { acceptedAtom, blockBytes, chunkK, interleaves, interleavesWide } from "./nest.ts";
 import { estimateRegisters, isWidened } from "./registers.ts";
 import { type MmaSchedule, readSchedule, threadsOf } from "./schedule.ts";
+import { wordByWord } from "./space.ts";
 
 /** What the model predicts of a schedule on a GPU. */
 export const estimate = (
@@ -73,6 +74,7 @@ export function modelKernel(problem: Problem, schedule: Schedule, target: Target
     specialised: s.copy === "tma",
     copyVector: s.copy === "tma" ? null : [vector("a"), vector("b")],
     through: s.copy === "direct",
+    words: s.copy === "cp.async" && wordByWord(problem),
     widened: isWidened(atom, target),
     residents: blocksPerSm(s, problem, target),
     sched: s.persistent ? "persistent" : "tiles",

@@ -42,6 +42,16 @@ const mostSums = ({ a, b }: Problem): number =>
     ? MOST_SUMS_ACROSS
     : MOST_SUMS;
 
+/** Whether fragments of B come word by word: elements of four bytes that do not lie along k, which ldmatrix does not transpose. */
+export const wordByWord = ({ b }: Problem): boolean => sizeOf(b.dtype) === 4 && b.layout === "row";
+
+/**
+ * Tiles that are no slower than predicted with such fragments: those of 96 and 192 columns, of six warps, and of warps of 80 and 96 rows, or 48 x 64, take 1.3 to 2.9 times as long
+ * (tf32 on an H200 at 24 sizes, docs/perf/runs/2026-11-29-h200-unseen-tf32.json).
+ */
+const suitsWords = ([rows, columns]: Shape["warp"], [, across]: Shape["tile"], warps: number): boolean =>
+  across % 3 !== 0 && warps !== 6 && rows <= 64 && (rows !== 48 || (columns === 32 && across === 128));
+
 /** Warps below and beside each other. */
 const warpGrids = [
   [2, 4],
@@ -98,6 +108,7 @@ export function* shapesFor(problem: Problem): Generator<Shape> {
         const tile = [rows * below, columns * beside] as const;
         const beyond = (size: number, extent: number): boolean => size > MOST || size - STEP >= extent;
         if (known.has(String(tile)) || beyond(tile[0], m) || beyond(tile[1], n)) continue;
+        if (wordByWord(problem) && !suitsWords([rows, columns], tile, below * beside)) continue;
         yield { tile, warp: [rows, columns], between: true };
       }
     }

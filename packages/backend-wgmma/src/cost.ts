@@ -18,7 +18,7 @@ import {
   transposingBytes,
 } from "@tilewright/ir";
 import { factorType } from "./instructions.ts";
-import { alternates, blockBytes, chunkK, storedBox } from "./nest.ts";
+import { alternates, blockBytes, chunkK, needsKMajor, storedBox } from "./nest.ts";
 import { mathGroups, readSchedule, threadsOf, type WgmmaSchedule } from "./schedule.ts";
 import { bringsFactors, isTwoLevel } from "./twoLevel.ts";
 
@@ -54,6 +54,7 @@ export function kernelOf(
     specialised: s.copy !== "direct",
     copyVector: s.copy === "tma" ? null : [vector, vector],
     through: s.copy === "direct",
+    across: s.copy === "direct" && needsKMajor(problem) ? acrossElements(problem, s, tileK) : 0,
     madeAhead: alternates(problem, s),
     promotions: isTwoLevel(problem) ? s.tileM * s.tileN * Math.ceil(tileK / BLOCK_SCALE) : 0,
     factors: scaleFactors(problem, s),
@@ -74,6 +75,10 @@ export function kernelOf(
     combine: s.reduction,
   };
 }
+
+/** Elements of a chunk that do not lie along k. */
+const acrossElements = ({ a, b }: Problem, s: WgmmaSchedule, tileK: number): number =>
+  ((a.layout === "row" ? 0 : s.tileM) + (b.layout === "col" ? 0 : s.tileN)) * tileK;
 
 /** How a thread comes by factors of blocks: squares are few, and cheap where all others come with the chunk. */
 function scaleFactors(problem: Problem, s: WgmmaSchedule): ModelKernel["factors"] {

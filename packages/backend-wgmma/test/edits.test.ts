@@ -1,5 +1,12 @@
 /** Edits of machine texts by hand: each is convicted by the proof with rule and line, compiles to just that with `unproven`, and is found by the emulator. */
-import { type HandEdit, handEdits, plainProblem, targetOf } from "@tilewright/conformance";
+import {
+  type HandEdit,
+  handEdits,
+  handEditsOf,
+  plainProblem,
+  problemOf,
+  targetOf,
+} from "@tilewright/conformance";
 import { createCompiler } from "@tilewright/ir";
 import { expect, test } from "vitest";
 import { wgmma } from "../src/backend.ts";
@@ -8,6 +15,36 @@ const stuck = /^H030/;
 /** A wait: its address, the loop around it, and what keeps a stage's address for those behind it. */
 const wait = /^.(wait|\s+(mbarrier\.try_wait|not\.pred|@%p bra wait|mad\.lo\.u32))/;
 const advance = /(add|setp\.\w+|selp|sub|xor)\.[ubs]32|@%p (xor|sub)/;
+
+const transposed: readonly HandEdit[] = [
+  {
+    what: "bulk copies read beside the copy of B",
+    change: { kind: "replace", line: /map %workspace/, from: /at 0/, to: "at 256" },
+    code: "TW3139",
+    line: /at 256/,
+    ptx: "manifest",
+    emulator: /^D|^H/,
+  },
+  {
+    what: "the CTAs do not wait for the kernel before, which makes it",
+    change: { kind: "drop", line: /pdl\.wait/ },
+    code: "TW3160",
+    line: /launch|pdl/,
+    ptx: /^-.*griddepcontrol\.wait/,
+    emulator: null,
+  },
+];
+
+handEditsOf(
+  wgmma,
+  "copies that a kernel before transposes",
+  {
+    problem: problemOf({ m: 64, n: 64, k: 64, dtype: "tf32" }),
+    target: targetOf("sm_90a"),
+    schedule: "tile=64x32x32 warpgroups=1x1 stages=2 transpose=b",
+  },
+  transposed,
+);
 
 const cooperative: readonly HandEdit[] = [
   {

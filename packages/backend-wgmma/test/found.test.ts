@@ -119,6 +119,21 @@ describe("right, without findings, assembled without C75xx and spills", () => {
       "tile=192x32x64 warpgroups=3x1 stages=3",
     ],
     [
+      "tf32 across k, both transposed by a kernel before, shared by a cluster, odd pitches",
+      "m=131 n=133 k=70 a=tf32:col:131:4 b=tf32:row:133:4 d=f32:row:133:4 acc=f32 alpha=1 beta=0 batch=none epilogue=none",
+      "tile=64x64x32 warpgroups=1x1 stages=2 transpose=ab cluster=2x1 epi=direct",
+    ],
+    [
+      "the same of a batch behind partial tiles, B shared by its problems",
+      "m=64 n=40 k=128 a=tf32:row:128:16 b=tf32:row:40:16 d=f32:row:40:16 acc=f32 alpha=1 beta=0 batch=strided:3:8192:0:0:2560 epilogue=none",
+      "tile=64x32x32 warpgroups=1x1 stages=2 transpose=b sched=tiles split=2",
+    ],
+    [
+      "the same by cp.async, A as it is, with an odd pitch",
+      "m=70 n=40 k=45 a=tf32:row:45:4 b=tf32:row:40:16 d=f32:row:40:16 acc=f32 alpha=1 beta=0 batch=none epilogue=none",
+      "tile=64x32x32 warpgroups=1x1 stages=2 copy=cp.async transpose=b epi=direct",
+    ],
+    [
       "operands that do not lie along k, shared by a cluster over several chunks",
       "m=192 n=200 k=200 a=f16:col:192:16 b=f16:row:200:16 d=f16:row:200:16 acc=f32 alpha=1 beta=0 batch=none epilogue=none",
       "tile=64x64x64 warpgroups=1x1 stages=3 cluster=2x2 multicast=ab",

@@ -134,6 +134,26 @@ describe("what check refuses", () => {
     expect(first ?? faults(schedule as Partial<Schedule>)).toContain(message);
   });
 
+  test("operands that a kernel before transposes: what needs it, what has it, and what it cannot be for", () => {
+    const row = { m: 64, n: 64, k: 64, dtype: "tf32", b: { layout: "row" } } as const;
+    const grouped = { ...row, batch: { kind: "grouped", count: 2 } } as const;
+    const of = (request: object, transpose: string, copy = "tma"): readonly string[] =>
+      faults({ tile: [64, 64, 32], warpgroups: [1, 1], transpose, copy }, problemOf(request as never)).filter(
+        (f) => /^TW23(08|31|34)/.test(f),
+      );
+    expect(of(row, "b")).toEqual([]);
+    expect(of(row, "off")).toEqual([
+      "TW2308 tf32 is multiplied along k only, and bulk copies keep the order of memory: A has to be row-major and B column-major / nearest legal: transpose=b, or copy=direct, whose threads transpose",
+    ]);
+    expect(of(row, "ab")[0]).toBe(
+      "TW2334 A is contiguous along k already, and serves without another copy / nearest legal: transpose=b",
+    );
+    expect(of({ ...row, dtype: "e4m3" }, "b")[0]).toBe(
+      "TW2334 elements of 4 bytes are transposed on the way to the workspace, and B is e4m3 / nearest legal: transpose=off",
+    );
+    expect(of(grouped, "b")[0]).toMatch(/^TW2334 a transposed copy of B has a size that is known before/);
+  });
+
   test("operands that bulk copies cannot take: pitch, alignment, layout", () => {
     const odd = problemOf({ m: 64, n: 64, k: 60, dtype: "bf16", b: { layout: "col" } });
     expect(faults({}, odd).filter((f) => f.startsWith("TW2308"))).toEqual([
@@ -378,6 +398,11 @@ describe("what comes first", () => {
     expect(first(square(512)).copy).toBe("tma");
     expect(first(square(511)).copy).toBe("direct");
     expect(first(square(512, { dtype: "s8", b: { layout: "row" } })).copy).toBe("direct");
+    expect(first(square(4096, { dtype: "tf32", b: { layout: "row" } }))).toMatchObject({
+      copy: "tma",
+      transpose: "b",
+    });
+    expect(first(square(64, { dtype: "tf32", b: { layout: "row" }, k: 32 })).transpose).toBe("off");
     expect(first(square(512, { d: { layout: "col" } })).epi).toBe("tma");
     expect(first(square(512, { n: 500, d: { ld: 512 } })).epi).toBe("direct");
   });

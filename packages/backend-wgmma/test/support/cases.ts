@@ -1,9 +1,10 @@
 /** Random legal schedules from a seed. */
 import { pick } from "@tilewright/conformance";
 import { type Problem, type Random, type Schedule, stepMatrix, type Target } from "@tilewright/core";
-import { defaultSchedule } from "@tilewright/ir";
+import { defaultSchedule, transposable } from "@tilewright/ir";
 import { isLegal } from "../../src/check.ts";
 import { atomK, widthsOf } from "../../src/instructions.ts";
+import { needsKMajor } from "../../src/nest.ts";
 import { scheduleModel } from "../../src/schedule.ts";
 
 /** A legal schedule: any instruction width and number of warpgroups, each optimisation on or off by itself. */
@@ -11,6 +12,7 @@ export function randomSchedule(random: Random, problem: Problem, target: Target)
   const [least = 8, ...wider] = widthsOf(problem).filter((n) => n <= 2 * problem.n + 16);
   const readsMore = problem.c !== null || problem.epilogue.some((_, i) => stepMatrix(problem, i) !== null);
   const base = defaultSchedule(scheduleModel);
+  const across = needsKMajor(problem) ? transposable(problem, "k") : "off";
   for (;;) {
     const groups = [pick(random, [1, 1, 2, 2, 3]), pick(random, [1, 1, 1, 2, 2, 3])];
     const [groupsM = 1, groupsN = 1] = groups;
@@ -65,6 +67,7 @@ export function randomSchedule(random: Random, problem: Problem, target: Target)
       l2Promotion: pick(random, ["256", "128", "0"]),
       l2Prefetch: copy === "tma" ? pick(random, [0, 0, 0, 1, 5]) : 0,
       epilogueLoad: readsMore && copy === "tma" ? pick(random, ["direct", "tma"]) : "direct",
+      transpose: across === "off" ? "off" : pick(random, ["off", across, across]),
     };
     if (isLegal(problem, schedule, target)) return schedule;
   }

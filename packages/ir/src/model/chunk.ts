@@ -121,10 +121,11 @@ const piecemeal = 1.25;
 
 /**
  * Cycles of the load and store unit for an element that threads copy: an instruction of 32 lanes takes four, through registers a load and a store take 5.5 together. Of these
- * a warp waits for each (fewer warps have fewer on their way), beside what a chunk waits for once, nanoseconds [measured, H100: 105 kernels at 17 sizes of odd pitch].
+ * a warp waits for each (fewer warps have fewer on their way), beside what a chunk waits for once, nanoseconds [measured, H100: 105 kernels at 17 sizes of odd pitch]; and for each
+ * element that it stores across the rows that it loaded [fit, H200: 96 kernels of tf32 at 24 sizes, docs/perf/runs/2026-11-29-h200-unseen-tf32.json].
  */
 const copyCycles = { through: 5.5 / 32, asynchronous: 5.6 / 32 } as const;
-const waitNs = { chunk: 600, copy: 10, threads: 128 } as const;
+const waitNs = { chunk: 600, copy: 10, threads: 128, across: 30 } as const;
 
 /**
  * What factors of blocks cost, nanoseconds of each chunk: beside its products, more where a warpgroup multiplies its rows in several waves, for each factor of columns that a
@@ -220,7 +221,9 @@ export function chunkCost(
   // Nor does a thread multiply while it waits for what it copies.
   const copies = copied / kernel.threads;
   const waited = kernel.through
-    ? ghz * (waitNs.chunk + (waitNs.copy * copies * waitNs.threads) / kernel.threads)
+    ? ghz *
+      (waitNs.chunk +
+        (waitNs.copy * copies * waitNs.threads + waitNs.across * kernel.across) / kernel.threads)
     : 0;
   const promoted = kernel.promotions / ADDERS;
   const scales = kernel.factors === null ? null : factorNs[kernel.factors.by];

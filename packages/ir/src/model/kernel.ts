@@ -43,6 +43,10 @@ export interface ModelKernel {
   readonly copyVector: readonly [a: number, b: number] | null;
   /** Copies pass through registers of the threads that multiply, which wait for them. */
   readonly through: boolean;
+  /** Elements of a chunk that threads store one by one on their way, since they lie the other way in shared memory. */
+  readonly across: number;
+  /** mma.sync: fragments come word by word, of elements that are rounded on the way: f32 across k that threads copied. */
+  readonly words: boolean;
   /** Operands of a byte are widened to two before they are multiplied, where the instruction has none of theirs. */
   readonly widened: boolean;
   /** FFMA: what backends count; null: what follows from the fields above. */
@@ -109,6 +113,8 @@ export const plainKernel = (
   boxBytes: 128,
   copyVector: null,
   through: false,
+  across: 0,
+  words: false,
   widened: false,
   work: null,
   transposedBytes: 0,

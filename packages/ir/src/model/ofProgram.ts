@@ -80,6 +80,8 @@ export function kernelOf(program: TileProgram, residents: number): ModelKernel |
     boxBytes: bulk ? boxBytes(buffers.get(load?.dst.buffer ?? "")) : 128,
     copyVector: bulk ? null : [load?.vector[0] ?? 1, load?.vector[0] ?? 1],
     through: !bulk && load?.transport !== "cp.async",
+    across: 0,
+    words: false,
     widened: false,
     work: null,
     transposedBytes: 0,

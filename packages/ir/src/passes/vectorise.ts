@@ -15,7 +15,8 @@ const MAX_ACCESS_BYTES = 16;
 
 /**
  * Directive `vector copy=W store=W`: most elements of one access, for copies and for the epilogue's stores; absent means 1.
- * A copy whose two sides are contiguous along different axes is wide on the global side only; cp.async needs both.
+ * A copy whose two sides are contiguous along different axes is wide on the global side only; cp.async needs both. Where its tile is laid out already, as few threads as fill a sector
+ * stand side by side: the others store to further columns of the same rows, and so to other banks (tf32, 128x256x32: 4 of them at once instead of 16).
  */
 export const vectorise: Pass = {
   name: "vectorise",
@@ -65,7 +66,14 @@ function widenStaged(program: TileProgram, copy: Copy, limit: number): Copy {
   const store = sharedWide ? width : 1;
   return {
     ...copy,
-    dist: distribute(copy.dist.threads, copy.dst.extent, fastest, width, elementBytes(dst)),
+    dist: distribute(
+      copy.dist.threads,
+      copy.dst.extent,
+      fastest,
+      width,
+      elementBytes(dst),
+      sharedWide || dst.layout === null ? 1 : Number.POSITIVE_INFINITY,
+    ),
     vector: src.space === "global" ? [width, store] : [store, store],
   };
 }
