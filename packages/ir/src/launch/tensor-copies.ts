@@ -37,10 +37,9 @@ import {
 import { linearOffset } from "../layout/layout.ts";
 import { type TensorSwizzle, tensorSwizzleName } from "../layout/swizzle.ts";
 import { elementBytes } from "../tile/elementBytes.ts";
-import type { TransposedCopy } from "../tile/launches/workspace.ts";
 import { bufferOf } from "../tile/rewrite.ts";
 import { matrixAlign, symbolicExtent, symbolicLeading } from "../tile/sizes.ts";
-import type { Buffer, Ring, TileProgram } from "../tile/types.ts";
+import type { Buffer, RegionDeclaration, Ring, TileProgram } from "../tile/types.ts";
 
 /** What maps call the bytes that a miss brings. */
 const promotionNames = { 256: "256B", 128: "128B", 64: "64B", 0: "none" } as const;
@@ -187,7 +186,7 @@ export function tensorMapFor(
   program: TileProgram,
   global: string,
   cut: TensorCut,
-  copy?: TransposedCopy,
+  copy?: RegionDeclaration,
 ): TensorMapRecipe {
   const buffer = bufferOf(program, global);
   const { layout } = buffer;
@@ -214,7 +213,7 @@ export function tensorMapFor(
     copy === undefined
       ? batchDimensions(problem, global)
       : problem.batch.kind === "strided"
-        ? [{ extent: problem.batch.count, below: 1, stride: copy.stride / size }]
+        ? [{ extent: problem.batch.count, below: 1, stride: (copy.stride ?? 0) / size }]
         : [];
   const given = (which: SizeName, fixed: LaunchExpr): LaunchExpr =>
     problem.symbolic?.[which] === undefined ? fixed : which;
@@ -229,7 +228,7 @@ export function tensorMapFor(
         : axis.stride * size;
   const ones = batch.map(() => 1);
   return {
-    ...(copy === undefined ? { operand } : { operand: "workspace", at: copy.at }),
+    ...(copy === undefined ? { operand } : { operand: "workspace", at: Number(copy.at) }),
     dtype: cut.spread ? elementType(buffer.dtype) : buffer.dtype,
     dims: [
       extent(cut.contiguous),

@@ -61,7 +61,7 @@ export function launchesOf(
     maxnreg,
     keeps,
     workspace: end,
-    params: [...plain, ...tensorMaps(program, copies, endOfParams(plain))],
+    params: [...plain, ...tensorMaps(program, regions, endOfParams(plain))],
     ...rowOfGroups(program),
     arrays: arraysOf(program, workspace),
     steps: [],

@@ -6,8 +6,7 @@ import { must } from "../../must.ts";
 import { elementBytes } from "../elementBytes.ts";
 import { blockShape, bufferOf, childrenOf, clusterUnits } from "../rewrite.ts";
 import { storesInBulk } from "../staged.ts";
-import type { Ownership, OwnershipMode, Stmt, TileProgram } from "../types.ts";
-import type { TransposedCopy } from "./workspace.ts";
+import type { Ownership, OwnershipMode, RegionDeclaration, Stmt, TileProgram } from "../types.ts";
 
 export type Copy = Extract<Stmt, { kind: "copy" }>;
 type Epilogue = Extract<Stmt, { kind: "epilogue" }>;
@@ -152,7 +151,7 @@ export const bulkAccessesOf = ({ body, launch }: TileProgram): readonly BulkAcce
 /** One map for each matrix that bulk copies read or write, over the launch's or its copy in the workspace, behind the parameters that end at `offset`. */
 export function tensorMaps(
   program: TileProgram,
-  copies: readonly TransposedCopy[],
+  regions: readonly RegionDeclaration[],
   offset: number,
 ): readonly ParamSpec[] {
   const found = new Map<string, TensorCut>();
@@ -168,7 +167,7 @@ export function tensorMaps(
   return [...found].map(([global, cut]): ParamSpec => {
     const at = Math.ceil(end / MAP_ALIGN) * MAP_ALIGN;
     end = at + MAP_BYTES;
-    const own = copies.find(({ which }) => which === global.toLowerCase());
+    const own = regions.find(({ name }) => name === global.toLowerCase());
     const transposed = bufferOf(program, global).transposed === true;
     const copy = transposed ? must(own ?? null, "a transposed operand has its place") : undefined;
     const map = tensorMapFor(program, global, cut, copy);
