@@ -1,8 +1,17 @@
 /** The schedules that are tried for a problem: tiles that instructions and registers allow, and the ways of each to spread over the SMs. */
-import { dtypes, type Problem, type Schedule, sizeOf, type Target, WEIGHT_K } from "@tilewright/core";
+import {
+  dtypes,
+  type Problem,
+  type Schedule,
+  sizeOf,
+  stepBuffer,
+  type Target,
+  WEIGHT_K,
+} from "@tilewright/core";
 import {
   afterTransposing,
   defaultSchedule,
+  hasOneMap,
   type Machine,
   MOST_COPIED,
   type ReductionKind,
@@ -199,9 +208,9 @@ function bringsMatrices(problem: Problem): boolean {
     matrices.length > 0 &&
     problem.beta !== "runtime" &&
     problem.gated === undefined &&
-    problem.batch.kind !== "grouped" &&
     matrices.every(
       ({ step }) =>
+        hasOneMap(problem, step === null ? "C" : stepBuffer(step)) &&
         (step === null ? tensorAccessFault(problem, "C") : stepAccessFault(problem, step)) === null,
     )
   );

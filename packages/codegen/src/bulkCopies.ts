@@ -42,9 +42,9 @@ export function coordinatesOf(
   col: U32 | IntegerOperand,
   runs = 1,
 ): Coordinates {
-  const batch = batchCoordinates(ctx, buffer);
   const [inner, outer] = contiguous === 1 ? [col, row] : [row, col];
-  return [inner, outer, ...(runs > 1 ? [imm(0)] : []), ...batch];
+  const own = [inner, outer, ...(runs > 1 ? [imm(0)] : [])];
+  return [...own, ...batchCoordinates(ctx, buffer, mapDimensions(ctx, buffer) > own.length)];
 }
 
 function offsetBy(ctx: Context, base: U32, index: U32, bytes: number): U32 {

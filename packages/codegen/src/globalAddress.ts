@@ -1,13 +1,13 @@
 /** Addresses and bounds of global memory: base pointer in the prologue, running pointer along the chunk loop, constants as offsets. */
 
 import { type BatchAxis, exchangedOf, packedSize, stepOfBuffer } from "@tilewright/core";
-import { type ArrayDeclaration, bufferOf, type Distance, isFactors, type View } from "@tilewright/ir";
+import { type ArrayDeclaration, bufferOf, type Distance, type View } from "@tilewright/ir";
 import { type AddressOperand, addr, imm, special } from "@tilewright/ptx";
 import { proven } from "./cannotLower.ts";
 import type { Code, Pred, Reg } from "./code.ts";
 import { rangeOfForm } from "./conditions.ts";
 import type { Context } from "./context.ts";
-import { expertSteps, groupField, groupNumber } from "./groups.ts";
+import { expertSteps, groupField, groupNumber, isGrouped } from "./groups.ts";
 import { advance, copyPointer, resultsPointer } from "./pointers.ts";
 import { type BatchStride, extentOf, type Stride, strideKey, strideRegister } from "./sizes.ts";
 import type { ThreadCoord, ThreadPosition } from "./threads.ts";
@@ -35,10 +35,10 @@ function nameOf(buffer: string): string {
 const declared = (ctx: Context, name: string): ArrayDeclaration =>
   proven(ctx.arrays.get(name), `%${name}`, "is no array of the kernel");
 
-/** Coordinates of the block's problem in the map of a global buffer, the innermost first; of factors that each expert has its own of, its number. */
-export function batchCoordinates(ctx: Context, buffer: string): readonly Reg<"u32">[] {
-  const { axes, groups } = declared(ctx, nameOf(exchangedOf(buffer) ?? buffer));
-  if (isFactors(buffer) && groups !== undefined) return [groupNumber(ctx)];
+/** Coordinates of the block's problem in the map of a global buffer, the innermost first; of groups, whose maps show `apart` where each has a part of it, the group's number. */
+export function batchCoordinates(ctx: Context, buffer: string, apart: boolean): readonly Reg<"u32">[] {
+  const { axes } = declared(ctx, nameOf(exchangedOf(buffer) ?? buffer));
+  if (isGrouped(ctx)) return apart ? [groupNumber(ctx)] : [];
   if (axes !== undefined) return axes.toReversed().map((axis) => batchCoordinate(ctx, axis));
   const problem = batchIndex(ctx);
   return problem === null ? [] : [problem];

@@ -76,6 +76,7 @@ export {
   expertRowsOf,
   type GroupStrides,
   groupStrides,
+  isPerExpert,
 } from "./problem/expertRows.ts";
 export { LEAST_MAGNITUDE, largestOf, quantization, quantizeOf } from "./problem/quantize.ts";
 export { defineProblem, operations, readProblemRequest } from "./problem/request.ts";

@@ -33,6 +33,7 @@ export { type Ladder, type LadderStep, ladderSchedules, ladderSteps, ladderTo } 
 export { launchExprOf } from "./launch/ofExpr.ts";
 export {
   boxedRun,
+  hasOneMap,
   stepAccessFault,
   TENSOR_ALIGN,
   type TensorCut,

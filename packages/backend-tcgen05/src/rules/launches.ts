@@ -1,6 +1,7 @@
 /** Problems whose sizes come with the launch, one at a time or as a list of groups. */
 import { countedRules } from "@tilewright/codegen";
 import { symbolicSizes } from "@tilewright/core";
+import { hasOneMap } from "@tilewright/ir";
 import type { Rule } from "./rule.ts";
 
 export const launchRules: readonly Rule[] = [
@@ -25,9 +26,10 @@ export const launchRules: readonly Rule[] = [
     code: "TW2435",
     at: "schedule.epilogueLoad",
     find: ({ s, problem }) =>
-      problem.batch.kind === "grouped" && s.epilogueLoad === "tma" && problem.c !== null
+      s.epilogueLoad === "tma" && problem.c !== null && !hasOneMap(problem, "C")
         ? {
-            message: "the maps that groups make are those of A, B and D: bulk copies of C have none",
+            message:
+              "maps of groups are made for A, B and D; others show matrices that each expert has all of",
             hint: "nearest legal: epilogueLoad=direct",
           }
         : null,

@@ -1,6 +1,6 @@
 /** What tensor maps and clusters take of copies, stores and tiles. */
-import { sizeOf } from "@tilewright/core";
-import { boxedRun, nearestMultiple, stepAccessFault, tensorAccessFault } from "@tilewright/ir";
+import { sizeOf, stepBuffer } from "@tilewright/core";
+import { boxedRun, hasOneMap, nearestMultiple, stepAccessFault, tensorAccessFault } from "@tilewright/ir";
 import { chunkK, isKMajor, needsKMajor, sourceOperands } from "../nest.ts";
 import { hasProducer } from "../schedule.ts";
 import { copiesAsync, transposeHint } from "./producers.ts";
@@ -69,9 +69,12 @@ export const bulkRules: readonly Rule[] = [
         refuse("epilogueLoad=tma reads C before the launch's beta is looked at");
       if (s.split > 1 || s.streamk > 0)
         refuse("one of the blocks that share a tile adds C, and which it is shows only when they meet");
-      if (problem.batch.kind === "grouped")
-        refuse("the maps that groups make are those of A, B and D: bulk copies of C have none");
       for (const { step, dtype, extent } of brought) {
+        if (
+          !hasOneMap(problem, step === null ? "C" : stepBuffer(step)) ||
+          (extent.includes(1) && problem.batch.kind === "grouped")
+        )
+          refuse("maps of groups are made for A, B and D; others show matrices that each expert has all of");
         const fault = step === null ? tensorAccessFault(problem, "C") : stepAccessFault(problem, step);
         if (fault !== null) refuse(fault.message, ` (or ${fault.hint})`);
         const along = Math.max(...extent);

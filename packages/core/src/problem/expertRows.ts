@@ -65,6 +65,26 @@ function indexStrides(problem: Problem): GroupStrides {
   return { row: rows === "offsets" ? unit : 0, group: rows === "counts" ? problem.m * unit : 0 };
 }
 
+/** The axis of an operand along which an expert has as many places as rows; -1 where it has all of them. A vector has one of its two axes. */
+function axisOfRows(problem: Problem, which: BatchedOperand): number {
+  const index = Number(/^epilogue(\d+)$/.exec(which)?.[1] ?? -1);
+  const step = problem.epilogue[index];
+  const names =
+    which === "a" || which === "b" || which === "c" || which === "d"
+      ? extentNames[which]
+      : step !== undefined
+        ? stepExtentNames(problem, step)
+        : [];
+  const across = stepMatrix(problem, index)?.across;
+  return names.findIndex((name, i) => name === expertAxisOf(problem) && across !== i);
+}
+
+/** Whether each expert has all of an operand, one behind the other: bulk copies then take it through one map, in which the expert's number is a coordinate. */
+export function isPerExpert(problem: Problem, which: ExpertOperandName): boolean {
+  const whole = which === "sfa" || which === "sfb" || axisOfRows(problem, which) < 0;
+  return whole && groupStrides(problem, which).group > 0;
+}
+
 /** The strides of an operand of a mixture of experts; zeros of other problems, and of what all groups share. */
 export function groupStrides(problem: Problem, which: ExpertOperandName): GroupStrides {
   if (which === "sfa" || which === "sfb") return factorStrides(problem, which);
@@ -91,14 +111,7 @@ export function groupStrides(problem: Problem, which: ExpertOperandName): GroupS
       ? stepExtents(problem, step)
       : operandShape(problem, which === "a" || which === "b" ? which : "d");
   const whole = matrix === null ? Math.max(...(vector?.shape ?? [])) : packedStride(matrix, ...shape);
-  const names =
-    which === "a" || which === "b" || which === "c" || which === "d"
-      ? extentNames[which]
-      : step !== undefined
-        ? stepExtentNames(problem, step)
-        : [];
-  // A vector has one of its two axes.
-  const axis = names.findIndex((name, i) => name === expertAxisOf(problem) && vector?.across !== i);
+  const axis = axisOfRows(problem, which);
   if (axis < 0 || rows === "counts") return { row: 0, group: whole * unit };
   return { row: (matrix === null ? 1 : (operandStrides(matrix)[axis] ?? 0)) * unit, group: 0 };
 }

@@ -12,11 +12,13 @@ import {
   commonDivisor,
   type DType,
   dtypes,
+  type ExpertOperandName,
   exchangedOf,
   expertAxisOf,
   expertRowsOf,
   extentNames,
   groupStrides,
+  isPerExpert,
   isScaled,
   largestDivisor,
   leadingNames,
@@ -28,7 +30,6 @@ import {
   sizeExpr,
   sizeMost,
   sizeMultiple,
-  sizeOf,
   stepExtentNames,
   stepMatrix,
   stepOfBuffer,
@@ -146,20 +147,29 @@ type Letter = keyof typeof letters;
 
 const isLetter = (name: string): name is Letter => Object.hasOwn(letters, name);
 
+/** The operand behind a global buffer; null for others. */
+function operandOf(global: string): ExpertOperandName | null {
+  const name = exchangedOf(global) ?? global;
+  const step = stepOfBuffer(name);
+  return isLetter(name) ? letters[name] : step === null ? null : `epilogue${step}`;
+}
+
+/** Whether bulk copies of all problems of a launch take a global buffer through one map, which the launch brings: of groups what each expert has all of, and factors. */
+export function hasOneMap(problem: Problem, global: string): boolean {
+  const operand = operandOf(global);
+  if (problem.batch.kind !== "grouped" || operand === "sfa" || operand === "sfb") return true;
+  return operand !== null && isPerExpert(problem, operand);
+}
+
 /**
  * The dimensions that a strided batch adds to the map of a global buffer, the innermost first, and which part of the problem's number is the coordinate along
- * each. One, of which matrices may be shared, unless the batch has several axes. Factors of all experts have one map, in which an expert's number is a coordinate where each has
- * factors of its own.
+ * each. One, of which matrices may be shared, unless the batch has several axes. Of experts one of what each has all of: the expert's number. `size`: bytes of an element.
  */
-function batchDimensions(problem: Problem, global: string): readonly BatchAxis[] {
+function batchDimensions(problem: Problem, operand: ExpertOperandName, size: number): readonly BatchAxis[] {
   const { batch } = problem;
-  if (batch.kind === "grouped" && (global === "SFA" || global === "SFB")) {
-    const { group } = groupStrides(problem, letters[global]);
-    return group === 0 ? [] : [{ extent: batch.count, below: 1, stride: group / sizeOf("f32") }];
-  }
+  if (batch.kind === "grouped" && isPerExpert(problem, operand))
+    return [{ extent: batch.count, below: 1, stride: groupStrides(problem, operand).group / size }];
   if (batch.kind !== "strided") return [];
-  const name = exchangedOf(global) ?? global;
-  const operand = isLetter(name) ? letters[name] : (`epilogue${stepOfBuffer(name) ?? 0}` as const);
   if (operand !== "sfa" && operand !== "sfb") {
     const found = batchAxes(problem, operand);
     if (found.length > 0 || batch.axes !== undefined) return found.toReversed();
@@ -190,9 +200,7 @@ export function tensorMapFor(
 ): TensorMapRecipe {
   const buffer = bufferOf(program, global);
   const { layout } = buffer;
-  const own = exchangedOf(global) ?? global;
-  const step = stepOfBuffer(own);
-  const operand = isLetter(own) ? letters[own] : step === null ? null : (`epilogue${step}` as const);
+  const operand = operandOf(global);
   if (operand === null || layout === null) throw new RangeError(`%${global} is no operand`);
   const { problem } = program;
   const other = cut.contiguous === 0 ? 1 : 0;
@@ -211,7 +219,7 @@ export function tensorMapFor(
         : (layout.stride[other] ?? 0) * size;
   const batch =
     copy === undefined
-      ? batchDimensions(problem, global)
+      ? batchDimensions(problem, operand, size)
       : problem.batch.kind === "strided"
         ? [{ extent: problem.batch.count, below: 1, stride: (copy.stride ?? 0) / size }]
         : [];
@@ -305,6 +313,12 @@ export function stepAccessFault(
   if (operand === null) return null;
   const names = stepExtentNames(problem, problem.epilogue[step] ?? { kind: "output", operand });
   const [rows, cols] = operand.layout === "row" ? names : ([names[1], names[0]] as const);
+  const apart = groupStrides(problem, `epilogue${step}`).group;
+  if (apart % TENSOR_ALIGN !== 0)
+    return {
+      message: `the matrices of step ${step} of experts are ${apart} bytes apart; bulk tensor copies need multiples of ${TENSOR_ALIGN}`,
+      hint: `matrices of whole ${TENSOR_ALIGN} bytes`,
+    };
   const batched = problem.batch.kind === "strided" && sizeMost(problem, "batch") > 1;
   if (batched && [rows, cols].some((name) => problem.symbolic?.[name] !== undefined))
     return {

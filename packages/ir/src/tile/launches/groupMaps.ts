@@ -8,7 +8,7 @@
  * store at least: when all but the last of the thread's stores have been read, those through the old map have.
  */
 import type { LaunchExpr } from "@tilewright/core";
-import { isFactors } from "../scaleTiles.ts";
+import { hasOneMap } from "../../launch/tensor-copies.ts";
 import type { GroupMaps, Stmt, TileProgram } from "../types.ts";
 import { clusterSize, times } from "./counts.ts";
 import {
@@ -33,25 +33,27 @@ function copySlots(program: TileProgram, copies: readonly Copy[]): number {
   );
 }
 
-/** The first bulk copy of each matrix whose map a group has its own of: factors of all experts have one, of the launch. */
-function copiesByMatrix(accesses: readonly BulkAccess[]): readonly Copy[] {
+/** The first bulk copy of each matrix whose map a group has its own of. */
+function copiesByMatrix({ problem }: TileProgram, accesses: readonly BulkAccess[]): readonly Copy[] {
   const found = new Map<string, Copy>();
   for (const { stmt } of accesses)
-    if (stmt.kind === "copy" && !isFactors(stmt.src.buffer) && !found.has(stmt.src.buffer))
+    if (stmt.kind === "copy" && !hasOneMap(problem, stmt.src.buffer) && !found.has(stmt.src.buffer))
       found.set(stmt.src.buffer, stmt);
   return [...found.values()];
 }
 
 const storeOf = (program: TileProgram, accesses: readonly BulkAccess[]) =>
   accesses.flatMap(({ stmt, warps }) =>
-    stmt.kind === "epilogue" ? [{ dst: stmt.dst.buffer, ...bulkStore(program, stmt, warps) }] : [],
+    stmt.kind === "epilogue" && !hasOneMap(program.problem, stmt.dst.buffer)
+      ? [{ dst: stmt.dst.buffer, ...bulkStore(program, stmt, warps) }]
+      : [],
   )[0];
 
 /** Bytes of the workspace that the maps of a CTA of a grouped problem take, those of its copies first; 0 where the launch makes all maps. */
 function bytesOfBlock(program: TileProgram): { readonly copies: number; readonly stores: number } {
   if (program.problem.batch.kind !== "grouped") return { copies: 0, stores: 0 };
   const accesses = bulkAccessesOf(program);
-  const copies = copiesByMatrix(accesses);
+  const copies = copiesByMatrix(program, accesses);
   const groups = storeOf(program, accesses)?.groups;
   return {
     copies: copies.length === 0 ? 0 : copySlots(program, copies) * copies.length * MAP_BYTES,
@@ -79,7 +81,7 @@ export function groupMapsOf(
   const accesses = bulkAccesses(body, warps);
   const { copies: copyBytes, stores } = bytesOfBlock(program);
   const every = copyBytes + stores;
-  const copies = copiesByMatrix(accesses);
+  const copies = copiesByMatrix(program, accesses);
   const store = storeOf(program, accesses);
   const made: GroupMaps[] = [];
   if (copies.length > 0) {
