@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""torch._grouped_mm as a peer of `tilewright bench --experts`: reads one JSON object on standard input, prints microseconds. With `--gather` index_select brings the rows first.
+"""torch._grouped_mm as a peer of `tilewright bench --experts`: reads one JSON object on standard input, prints microseconds. With `--gather` index_select brings the rows first; with `--expert-axis k` both matrices are of all rows.
 
     tilewright bench --experts 4 -m 32768 -n 4096 -k 7168 --dtype bf16 --b-layout col --vs examples/pytorch/grouped_peer.py
 """
@@ -19,12 +19,23 @@ steps = problem["epilogue"]
 tokens = steps[0]["rows"] if [step["kind"] for step in steps] == ["gather"] else None
 if steps and tokens is None:
     sys.exit(0)
+sums = batch.get("axis") == "k"
+if sums and (problem["d"]["dtype"] != "bf16" or problem["c"] is not None):
+    sys.exit(0)
 m, n, k = problem["m"], problem["n"], problem["k"]
 torch.manual_seed(request["seed"])
 gpu = torch.cuda.get_device_properties(0)
-bytes_of_set = 2 * (m * k + len(rows) * n * k + m * n)
+bytes_of_set = 2 * (m * k + n * k + len(rows) * m * n if sums else m * k + len(rows) * n * k + m * n)
 sets = []
 for _ in range(max(1, -(-2 * gpu.L2_cache_size // bytes_of_set))):
+    if sums:
+        pair = []
+        for which, lines, columns in (("a", m, k), ("b", k, n)):
+            row = problem[which]["layout"] == "row"
+            values = torch.randn(*((lines, columns) if row else (columns, lines)), device="cuda", dtype=torch.bfloat16)
+            pair.append(values if row else values.t())
+        sets.append(tuple(pair))
+        continue
     a = torch.randn(tokens or m, k, device="cuda", dtype=torch.bfloat16)
     # Column-major B: [experts, n, k] in memory; row-major, [experts, k, n].
     if problem["b"]["layout"] == "col":

@@ -105,6 +105,32 @@ test.each([
 });
 
 test.each([
+  ["m", "tile=128x64x64", { a: 2, b: 3, d: 2 }, ["%A", "%D"]],
+  ["k", "tile=128x64x64 stages=3 epilogueLoad=tma", { a: 2, b: 2, c: 3, d: 3 }, ["%A", "%B"]],
+] as const)(
+  "experts along %s: one map for what each has all of, maps of each for the rest",
+  (axis, text, dims, made) => {
+    const operands = { a: { layout: axis === "m" ? "row" : "col" }, d: { dtype: "f32" } } as const;
+    const sizes = { m: 256, n: 64, k: 128, experts: 4, expertAxis: axis, dtype: "bf16" } as const;
+    const problem = problemOf({ ...sizes, ...operands, beta: axis === "m" ? 0 : 1 });
+    const target = targetOf("sm_90a");
+    const kernel = createCompiler({ backends: [wgmma] }).compile({
+      problem,
+      target,
+      schedule: scheduleOf(wgmma, text),
+    });
+    if (!kernel.ok) throw new TypeError("a kernel");
+    const params = kernel.value.manifest.kernels[0]?.params ?? [];
+    const maps = params.flatMap((p) =>
+      p.kind === "tensorMap" ? [[p.tensorMap.operand, p.tensorMap.dims.length]] : [],
+    );
+    expect(Object.fromEntries(maps)).toEqual(dims);
+    const lines = printProgram(kernel.value.program).match(/tensormap\.make .*/g) ?? [];
+    expect(lines.flatMap((line) => line.match(/%\w+/g) ?? [])).toEqual(made);
+  },
+);
+
+test.each([
   ["tile=128x64x64 copy=cp.async sched=tiles", ["TW2309"]],
   ["tile=256x64x64 copy=cp.async sched=tiles epi=direct regs=40/232", ["TW2331"]],
   ["tile=128x64x64 copy=cp.async epi=direct", ["TW2331"]],
