@@ -231,12 +231,11 @@ export function checkExperts(problem: Problem): readonly Diagnostic[] {
 
 /** What sums over the rows of each expert do not have: parts that follow from a k that all experts have in common, and rows of A and D that an index names. */
 function sumFaults(problem: Problem): readonly (readonly [at: string, message: string, hint: string])[] {
-  const { gated, weights, blockScales, epilogue } = problem;
+  const { gated, blockScales, epilogue } = problem;
   const part = (at: string, what: string) =>
     [at, `sums over an expert's rows have no ${what}`, `leave ${at} out`] as const;
   return [
     ...(gated === undefined ? [] : [part("gated", "two factors side by side")]),
-    ...(weights === undefined ? [] : [part("weights", "groups of weights along k")]),
     ...(blockScales === undefined
       ? []
       : [part("blockScales", "factors of 128 along k, which begin inside of an expert's rows")]),
