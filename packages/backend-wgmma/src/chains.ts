@@ -15,6 +15,12 @@ const arrangements = [
   { groups: 1, regs: [24, 240], columns: 128 },
 ] as const;
 
+/** Columns of D that one warpgroup has at most beside sums of a part, and the width of the parts that two of them share: each then has half the columns of both products. */
+const [ACROSS, ACROSS_PART] = [256, 64] as const;
+
+/** Parts that each CTA of a work tile has at least, where several have parts of an axis, and the most such CTAs. */
+const [LEAST_PARTS, MOST_SPLITS] = [2, 64] as const;
+
 /** Columns of D up to which parts of an axis are wider than the tile, and the width of a part, which is one chunk. */
 const NARROW = 64;
 const WIDE_PART = 128;
@@ -53,7 +59,15 @@ export function* chainSchedules(
   problem: Problem,
   target: Target,
   { sms, l2Bytes }: Machine,
-  { selects, masks, rounds, launched, products }: Parameters<NonNullable<Backend["chains"]>>[3],
+  {
+    parts,
+    merged,
+    selects,
+    masks,
+    rounds,
+    launched,
+    products,
+  }: Parameters<NonNullable<Backend["chains"]>>[3],
 ): Iterable<Schedule> {
   const { m, n, k, batch } = problem;
   const held = arrangements.filter(({ columns }) => n <= columns);
@@ -96,6 +110,19 @@ export function* chainSchedules(
             ...{ chainTile: [columns, columns], pipelineProducts: "on" },
           },
         ].filter(legal);
+  if (parts && n > ACROSS && n <= 2 * ACROSS) {
+    const most = Math.floor((merged ?? 0) / (LEAST_PARTS * ACROSS_PART));
+    const split = Math.max(1, Math.min(most, MOST_SPLITS, Math.floor(sms / tilesOf(1))));
+    for (const reuseStages of ["on", "off"])
+      yield* [
+        {
+          ...base,
+          ...{ tile: [ATOM_ROWS, n, ACROSS_PART], chainTile: [ACROSS_PART, ACROSS_PART], warpgroups: [1, 2] },
+          ...{ stages: 2, regs: [24, 240], epi: "direct", reuseStages },
+          ...(split > 1 ? { split, sched: "tiles" } : {}),
+        },
+      ].filter(legal);
+  }
   // Products of several chunks are not issued ahead.
   for (const chunk of k > 64 ? [128, 64] : [64])
     for (const pipelineProducts of chunk >= k && chunk >= n ? ["on", "off"] : ["off"])

@@ -319,6 +319,7 @@ function directives(s: WgmmaSchedule, problem: Problem, target: Target): readonl
         operands: "ab",
         transport: s.copy,
         ...(problem.blockScales ? { scaleFactors: bringsFactors(problem, s) ? "vectors" : "global" } : {}),
+        ...(s.reuseStages ? { reuse: 1 } : {}),
       },
     },
     alternates(problem, s) ? { name: "alternateWeights", args: { rows: WEIGHT_K } } : null,

@@ -64,6 +64,12 @@ export const scheduleModel = {
         "what a loop of products reads of each column beside them, as logarithms of sums, is loaded into registers before they are issued, and comes while they run",
       default: "off",
     }),
+    flagField({
+      name: "reuseStages",
+      summary:
+        "of products that follow each other in a loop, a later one that multiplies elements of a factor of an earlier one takes them from its stage, which has all of that factor's rows or columns",
+      default: "off",
+    }),
     coreFields.conditionalRescale,
     intField({
       name: "tail",

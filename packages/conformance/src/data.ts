@@ -26,6 +26,7 @@ import {
   runData,
   sizeOf,
   stepExtents,
+  storedIn,
 } from "@tilewright/core";
 import { deviceOperands } from "@tilewright/runtime";
 
@@ -193,7 +194,10 @@ export function caseData(
     const dtype = operand?.dtype ?? ("dtype" in step ? step.dtype : "f32");
     const count = bytes / sizeOf(dtype);
     if (isIndex(step)) return rowIndexData(step, { first, count: problem.m, seed });
-    const data = runData(problem, i, count, (each) => seed * 32 + each) ?? random(dtype, count, 3 + i);
+    const data =
+      storedIn(problem, `epilogue${i}`) === "b"
+        ? b.slice(0, count)
+        : (runData(problem, i, count, (each) => seed * 32 + each) ?? random(dtype, count, 3 + i));
     return operand ? poisonGaps(operand.dtype, data, stepMask(problem, i, operand, data.length)) : data;
   });
   const alpha = problem.alpha === "runtime" ? (scalars.alpha ?? usual.alpha) : problem.alpha;

@@ -137,6 +137,8 @@ export type EpilogueStep =
       readonly operand: Operand;
       readonly rows: number;
       readonly columns: number;
+      /** Its elements are those of B, in one buffer: row r has the first ones of B's column r. */
+      readonly of?: "b" | undefined;
       /** Its columns, two, or of rows in pages one, tell rows of the problems of a batch apart (`problem/runs.ts`). */
       readonly runs?: Runs | undefined;
       readonly name?: string | undefined;

@@ -67,7 +67,7 @@ export interface Backend {
    */
   schedules(problem: Problem, target: Target, machine?: Machine, mostUs?: number): Iterable<Schedule>;
   /**
-   * Legal schedules that programs of several products try before those of one, best first; none without the method. `parts`: a loop has parts of an axis. `selects`: between the products some elements
+   * Legal schedules that programs of several products try before those of one, best first; none without the method. `parts`: a loop has parts of an axis, `merged`: the extent of one that several CTAs may have parts of. `selects`: between the products some elements
    * are chosen, `masks`: by their position, `rounds`: by positions that are rounded. `launched`: the problem with the factors of the further products, `products`: all of them.
    */
   chains?(
@@ -76,6 +76,7 @@ export interface Backend {
     machine: Machine,
     program: {
       readonly parts: boolean;
+      readonly merged: number | null;
       readonly selects: boolean;
       readonly masks: boolean;
       readonly rounds: boolean;

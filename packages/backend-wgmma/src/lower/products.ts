@@ -67,7 +67,7 @@ export function lowerProducts(ctx: Context, mma: StmtOf<"mma">): void {
   const own = ownerOf(sumTile);
   // The instruction's A has the 64 rows of its sum: B where operands have changed places.
   const swapped = sumTile.lanes === 1;
-  const sides = { a: operandSide(mma.a, own.rows, 0), b: operandSide(mma.b, own.cols, 1) };
+  const sides = { a: operandSide(mma.a, own.rows, 0), b: operandSide(mma.b, own.cols, 1, mma.exchanged) };
   const [first, second] = swapped ? [sides.b, sides.a] : [sides.a, sides.b];
   const factor = bufferOf(ctx.program, first.view.buffer);
   const widens = factor.dtype !== atom.a;
@@ -207,13 +207,22 @@ interface OperandSide {
   place(row: number, col: number, k: number): readonly [row: number, col: number];
 }
 
-const operandSide = (view: View, factors: readonly OwnershipMode[], axis: 0 | 1): OperandSide => ({
-  view,
-  factors,
-  axis,
-  kAxis: axis === 0 ? 1 : 0,
-  place: (row, col, k) => (axis === 0 ? [row, k] : [k, col]),
-});
+/** Of A or B, along axis `of` of the sums; `exchanged`: along the other one of its tile. */
+function operandSide(
+  view: View,
+  factors: readonly OwnershipMode[],
+  of: 0 | 1,
+  exchanged = false,
+): OperandSide {
+  const axis = (of === 0) === exchanged ? 1 : 0;
+  return {
+    ...{ view, factors, axis, kAxis: axis === 0 ? 1 : 0 },
+    place(row, col, k) {
+      const at = of === 0 ? row : col;
+      return axis === 0 ? [at, k] : [k, at];
+    },
+  };
+}
 
 interface Descriptor {
   /** Address and leading offset, in units of 16 bytes. */
@@ -276,7 +285,7 @@ function groupOffset(
   const reach = axis === 0 ? tile.offsetOf(last, 0) : tile.offsetOf(0, last);
   if (more || reach !== step * (factor.extent - 1))
     throw new CannotLower(`%${tile.buffer.name}`, "the warpgroups' parts are not evenly apart");
-  return ctx.roleValue(`group of ${tile.buffer.name}`, (code) => {
+  return ctx.roleValue(`group of ${tile.buffer.name} by ${step}`, (code) => {
     const d = ctx.entry.reg("u32", "wg");
     const { first } = ctx.values.role;
     code.emit(null, "mov.u32", d, special("%tid.x"));

@@ -137,6 +137,28 @@ export const producerRules: readonly Rule[] = [
         : null,
   },
   {
+    code: "TW2334",
+    at: "schedule.reuseStages",
+    find({ s }) {
+      if (!s.reuseStages) return [];
+      const found: Found[] = [];
+      const refuse = (message: string, more: string): void => {
+        found.push({ message, hint: `nearest legal: reuseStages=off, or ${more}` });
+      };
+      if (s.copy === "direct")
+        refuse(
+          "stages are kept from a producer until a later product has read them, and copy=direct has none",
+          "copy=tma",
+        );
+      if (s.pipelineProducts)
+        refuse(
+          "a later product keeps the stage that the first one of the next turn would wait behind",
+          "pipelineProducts=off",
+        );
+      return found;
+    },
+  },
+  {
     code: "TW2333",
     at: "schedule.tail",
     find({ s, problem, target }) {

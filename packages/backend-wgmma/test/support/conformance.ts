@@ -37,6 +37,6 @@ export const optionsFor = (
 
 /** Half of attention's table, and a few draws. */
 export const attentionOptions: AttentionOptions = {
-  ...{ arch: "sm_90a", dtypes: ["bf16", "f16"], sample: [0, 2] },
+  ...{ arch: "sm_90a", dtypes: ["bf16", "f16"], sample: [0, 2], widest: 512 },
   draws: { first: 300, count: 4 },
 };

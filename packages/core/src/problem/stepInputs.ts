@@ -24,6 +24,12 @@ export function stepOfBuffer(name: string): number | null {
   return digits === undefined ? null : Number(digits);
 }
 
+/** The operand in whose buffer another one lies, which is mostly its own. */
+export function storedIn({ epilogue }: Pick<Problem, "epilogue">, operand: string): string {
+  const step = epilogue[Number(/^epilogue(\d+)$/.exec(operand)?.[1] ?? Number.NaN)];
+  return (step?.kind === "factor" && step.of) || operand;
+}
+
 /** `AT`, `BT`, `E0T`: the same elements of memory as another global buffer has, with rows and columns exchanged. */
 export const exchangedBuffer = (name: string): string => `${name}T`;
 

@@ -74,8 +74,8 @@ export function printStep(step: EpilogueStep): string {
 }
 
 const runsText = (step: Extract<EpilogueStep, { kind: "factor" | "result" }>): string => {
-  const runs = step.kind === "factor" ? step.runs : undefined;
-  if (runs === undefined) return "";
+  const { runs, of } = step.kind === "factor" ? step : {};
+  if (runs === undefined) return of === undefined ? "" : `,${of}`;
   const pages = runs.pages === undefined ? "" : `:${runs.pages.size}:${runs.pages.table}`;
   return `,${runs.outer ? "outer" : "inner"}:${runs.most}:${runs.total}${pages}`;
 };
@@ -246,7 +246,8 @@ function stepText(part: string, i: number, faults: Diagnostic[]): readonly Json[
   }
   const values = match[2] === undefined || match[2] === "" ? [] : match[2].split(",");
   const usual = stepArguments[kind as EpilogueStep["kind"]];
-  const names = kind === "factor" && values.length > usual.length ? [...usual, "runs"] : usual;
+  const further = values[usual.length] === "b" ? "of" : "runs";
+  const names = kind === "factor" && values.length > usual.length ? [...usual, further] : usual;
   if (values.length !== names.length) {
     faults.push(
       fault(

@@ -84,7 +84,13 @@ const epilogueSteps = <T extends z.ZodType>(operand: T) =>
         .strictObject({ kind: z.literal("source"), operand, name })
         .describe("load an m x n matrix, for a map"),
       z
-        .strictObject({ kind: z.literal("factor"), operand, ...extents, runs: runs.optional(), name })
+        .strictObject({
+          ...{ kind: z.literal("factor"), operand, ...extents, runs: runs.optional(), name },
+          of: z
+            .literal("b")
+            .optional()
+            .describe("its elements are those of B, in one buffer: row r has the first ones of B's column r"),
+        })
         .describe(
           "the second matrix of a gated product; or a further factor of a tile program, of A.B, whose columns are then its rows, or of the product before; the value stays as it is",
         ),

@@ -55,7 +55,7 @@ export function forwardText(attention: Attention, views: AttentionViews = {}): s
     `  axis e = ${valueDim} whole`,
     `  param %Q ${dtype}${views.Q ? strided(views.Q, shared, ["q", "d"]) : `[${query(r, "d")}]`}`,
     `  param %K ${kv?.dtype ?? dtype}${views.K ? strided(views.K, 1, ["s", "d"]) : `[${key("s", "d")}]`}`,
-    `  param %V ${kv?.dtype ?? dtype}${views.V ? strided(views.V, 1, ["s", "e"]) : `[${key("s", "e")}]${attention.latent ? rowsOfKeys(attention, key("s", "d")) : ""}`}`,
+    `  param %V ${kv?.dtype ?? dtype}${views.V ? strided(views.V, 1, ["s", "e"]) : `[${key("s", "e")}]${attention.latent ? `${rowsOfKeys(attention, key("s", "d"))} of %K` : ""}`}`,
     ...(kv === null ? [] : ["kScale", "vScale"].map((name) => `  param %${name} f32[${SCALES[kv.scales]}`)),
     ...(bias === null
       ? []

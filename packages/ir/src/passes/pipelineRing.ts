@@ -3,7 +3,7 @@ import { cond } from "../tile/cond.ts";
 import { withElementViews } from "../tile/elements.ts";
 import { add, asLinear, freeVars, lit, mod, mul, substituteExpr, v } from "../tile/expr.ts";
 import { registerBuffer } from "../tile/gemm.ts";
-import { bufferOf, rewriteStmts, takeDirective, wholeView, withBody } from "../tile/rewrite.ts";
+import { bufferOf, eachStmt, rewriteStmts, takeDirective, wholeView, withBody } from "../tile/rewrite.ts";
 import { withOperandViews } from "../tile/scaleTiles.ts";
 import type { Buffer, Cond, Expr, Ring, Stmt, TileProgram, View } from "../tile/types.ts";
 import { alternated, ringPairOf } from "./alternateRings.ts";
@@ -74,7 +74,8 @@ function pipeline(input: TileProgram, most: number, prefetch: boolean, together:
         const parts = together || prefetch || most < 2 ? null : ringPairOf(stmt, isFill);
         if (parts !== null) return alternated(parts, declare);
         const around: Outer = { loop: stmt, before: [], behind: [] };
-        const body = walk(stmt.body, together ? around : null);
+        const walked = walk(stmt.body, together ? around : null);
+        const body = together ? rings.reduce(readAgain, walked) : walked;
         return [...around.before, { ...stmt, body }, ...around.behind];
       }
       const chunks = stmt.to.kind === "const" ? stmt.to.value : null;
@@ -155,6 +156,26 @@ interface RingLoop {
   /** Number of the chunk: of loops in a loop they count through. */
   readonly number: Expr;
   readonly compute: readonly Stmt[];
+}
+
+/** A chunk that loops behind the one which waits for it read, too, is given back at the end of the last of them. All have one turn. */
+function readAgain(stmts: readonly Stmt[], { name, buffers, slots }: Ring): readonly Stmt[] {
+  const isRelease = (stmt: Stmt): boolean => stmt.kind === "release" && stmt.ring === name;
+  const reads = (stmt: Stmt): boolean =>
+    eachStmt([stmt]).some((s) => s.kind === "mma" && s.exchanged === true && buffers.includes(s.b.buffer));
+  const last = stmts.findLastIndex(reads);
+  const own = stmts.find((stmt) => stmt.kind === "for" && stmt.body.some(isRelease));
+  const release = own?.kind === "for" ? own.body.find(isRelease) : undefined;
+  if (last < 0 || own?.kind !== "for" || release?.kind !== "release") return stmts;
+  const at = substituteExpr(release.at, new Map([[own.var, own.from]]));
+  const moved = (view: View): View =>
+    buffers.includes(view.buffer) && slots > 1 ? { ...view, slot: mod(at, slots) } : view;
+  return stmts.map((stmt, i) => {
+    if (stmt === own) return { ...own, body: own.body.filter((each) => !isRelease(each)) };
+    if (stmt.kind !== "for" || !reads(stmt)) return stmt;
+    const body = rewriteStmts(stmt.body, (s) => (s.kind === "mma" ? withOperandViews(s, moved) : s));
+    return { ...stmt, body: i === last ? [...body, { ...release, at }] : body };
+  });
 }
 
 /** A loop around loops over chunks, and what its iterations share. */

@@ -1,11 +1,12 @@
 /** Make shared tiles explicit: `mma` reads shared memory, a copy per K chunk fills it. */
-import { dtypes, sizeOf } from "@tilewright/core";
+import { dtypes, exchangedOf, sizeOf } from "@tilewright/core";
 import { type Atom, findAtom } from "../atoms/atoms.ts";
 import { findWarpgroupAtom } from "../atoms/warpgroup.ts";
 import { isElementStmt, withElementViews } from "../tile/elements.ts";
+import { equalExpr, sameValue, substituteExpr } from "../tile/expr.ts";
 import { bufferOf, eachStmt, rewriteStmts, takeDirective, wholeView, withBody } from "../tile/rewrite.ts";
 import { scaleTileInTensor } from "../tile/scaleTiles.ts";
-import type { Buffer, Stmt, TileProgram, View } from "../tile/types.ts";
+import type { Buffer, Expr, Stmt, TileProgram, View } from "../tile/types.ts";
 import { codesOf } from "../tile/weights.ts";
 import type { Pass } from "./pass.ts";
 
@@ -15,7 +16,8 @@ const SHARED_ALIGN = 16;
 /**
  * Directive `stage operands=ab|a|b transport=direct|cp.async|tma packed=0|1 scaleFactors=shared|tensor|global|vectors`; without it operands are read from global
  * memory. `packed`: elements under 8 bits keep to their bits in shared memory, too. `scaleFactors`: those of block-scaled operands go with them to shared memory,
- * and on to tensor memory, or stay where they are; `vectors`: those that each have a row or column of their own go, others stay.
+ * and on to tensor memory, or stay where they are; `vectors`: those that each have a row or column of their own go, others stay. `reuse`: a product by elements that one before it has in
+ * shared memory, in the same turn of the loop around both, reads them there.
  */
 export const stageOperands: Pass = {
   name: "stageOperands",
@@ -69,6 +71,41 @@ function shareFactors(program: TileProgram): TileProgram {
   return { ...withBody(program, body), buffers: program.buffers.map((b) => shared.get(b.name) ?? b) };
 }
 
+type Mma = Extract<Stmt, { kind: "mma" }>;
+
+const ZERO = { kind: "const", value: 0 } as const;
+
+/** Products whose second factor is, with rows and columns exchanged, part of that of a product before: both stand in loops of one turn, in the same loop. */
+function readAgain(program: TileProgram): ReadonlyMap<Mma, Mma> {
+  const found = new Map<Mma, Mma>();
+  const known: { readonly mma: Mma; readonly loop: Stmt | null; readonly origin: readonly Expr[] }[] = [];
+  const walk = (stmts: readonly Stmt[], loop: Stmt | null, first: ReadonlyMap<string, Expr>): void => {
+    for (const stmt of stmts) {
+      if (stmt.kind === "mma") {
+        const origin = stmt.b.origin.map((e) => substituteExpr(e, first));
+        const { buffer, extent } = stmt.b;
+        const before = known.find(
+          ({ mma, loop: around, origin: [row, column] }) =>
+            around === loop &&
+            exchangedOf(buffer) === mma.b.buffer &&
+            extent[1] <= mma.b.extent[0] &&
+            extent[0] === mma.b.extent[1] &&
+            equalExpr(origin[1] ?? ZERO, row ?? ZERO) &&
+            sameValue(origin[0] ?? ZERO, column ?? ZERO),
+        );
+        if (before === undefined) known.push({ mma: stmt, loop, origin });
+        else found.set(stmt, before.mma);
+      } else if (stmt.kind === "for") {
+        const { from, to } = stmt;
+        const once = from.kind === "const" && to.kind === "const" && to.value - from.value === 1;
+        walk(stmt.body, once ? loop : stmt, once ? new Map([...first, [stmt.var, from]]) : first);
+      } else if ("body" in stmt) walk(stmt.body, loop, first);
+    }
+  };
+  walk(program.body, null, new Map());
+  return found;
+}
+
 /** A view in the memory that it has come to, and the copies that brought it there. */
 interface Staged {
   readonly view: View;
@@ -82,6 +119,8 @@ function stage(input: TileProgram): TileProgram {
   const packed = taken.args.packed === 1;
   const onward = way === "tensor";
   const added: Buffer[] = [];
+  const again = taken.args.reuse === 1 ? readAgain(input) : new Map<Mma, Mma>();
+  const tiles = new Map<Mma, View>();
 
   /** `beside`: columns that come into the same tile, behind those of the view. A matrix of which several tiles come has one with a name of its own for each. */
   const throughShared = (view: View, beside?: View): Staged => {
@@ -154,7 +193,15 @@ function stage(input: TileProgram): TileProgram {
     if (given.kind !== "mma") return given;
     const { beside, ...stmt } = given;
     const a = operands.includes("a") ? throughShared(stmt.a) : { view: stmt.a, copies: [] };
+    const before = again.get(given);
+    const resident = before && tiles.get(before);
+    if (resident !== undefined) {
+      const [rows, columns] = given.b.extent;
+      const there = { ...resident, origin: [ZERO, ZERO] as const, extent: [columns, rows] as const };
+      return [...a.copies, { ...stmt, a: a.view, b: there, exchanged: true }];
+    }
     const b = operands.includes("b") ? throughShared(stmt.b, beside) : { view: stmt.b, copies: [] };
+    tiles.set(given, b.view);
     if (stmt.scales === undefined) return [...a.copies, ...b.copies, { ...stmt, a: a.view, b: b.view }];
     const factors = (view: View, rows: number, name: string): Staged =>
       way === "global" || (way === "vectors" && view.extent[0] < rows)

@@ -216,7 +216,10 @@ export function anchorOf(program: AxisProgram): Checked<Anchor> {
       };
       return { kind: "factor", rows, columns, operand: { ...operand, layout: "row" }, runs, name } as const;
     }
-    if (!results.includes(param)) return { kind: "factor", rows, columns, operand, name } as const;
+    if (!results.includes(param)) {
+      const of = param.of !== undefined && operands.get(param.of) === "b" ? ("b" as const) : undefined;
+      return { kind: "factor", rows, columns, operand, ...(of && { of }), name } as const;
+    }
     const stands = axes.length === 1 && strideAlong(param, m) === 1;
     const column = {
       dtype: param.dtype,

@@ -50,12 +50,13 @@ interface Turn {
 /** The number of a CTA among those that have parts of an axis for one work tile. */
 export const CUT = "cut";
 
-/** Rows and columns of a work tile; columns of a part of an axis, the chunk of its product and the atom that multiplies into them, where it is another than that of the sums; and CTAs that have parts of an axis. */
+/** Rows and columns of a work tile; columns of a part of an axis, the chunk of its product and the atom that multiplies into them, where it is another than that of the sums; the chunk along other axes, where it is another than the nest's; and CTAs that have parts of an axis. */
 interface Sizes {
   readonly tile: readonly [number, number];
   readonly width: number;
   readonly chunk: number;
   readonly atom: string | null;
+  readonly inner: number | null;
   readonly split: number;
 }
 
@@ -243,7 +244,7 @@ export class Body {
     const part = turn?.axis === axis ? turn : null;
     const extent = part?.width ?? axisOf(this.#program, axis).extent;
     const [rows, inner] = this.#product.a.extent;
-    const each = part === null ? inner : this.#sizes.chunk;
+    const each = part === null ? (this.#sizes.inner ?? inner) : this.#sizes.chunk;
     const name = `${this.#turn(axis)}${part === null ? "" : "t"}`;
     const at = mul(v(name), each);
     const held = namedIn(this.#program, a);

@@ -78,7 +78,7 @@ function readPages(c: Cursor): { readonly size: number; readonly table: string }
 export function readDeclaration(
   c: Cursor,
   declared: Axes,
-  taken: { has(name: string): boolean },
+  taken: ReadonlyMap<string, Named>,
   global: boolean,
 ): Declared {
   const token = c.peek();
@@ -119,10 +119,30 @@ export function readDeclaration(
       `%${name} has axis ${axes[0]} twice`,
       "declare another axis of the same extent",
     );
-  return {
-    ...{ name, dtype, axes: tiled, global },
-    ...(global ? memoryOf(c, declared, name, axes, tiled) : {}),
-  };
+  if (!global) return { name, dtype, axes: tiled, global };
+  const made = { name, dtype, axes: tiled, global, ...memoryOf(c, declared, name, axes, tiled) };
+  return c.eat("of") ? { ...made, of: bufferOf(c, made, taken) } : made;
+}
+
+/** `of %K`: a parameter before, in whose rows this one's lie. */
+function bufferOf(c: Cursor, { name, dtype, memory }: Parameter, taken: ReadonlyMap<string, Named>): string {
+  const token = c.peek();
+  const other = c.name("the parameter in whose buffer it lies");
+  const found = taken.get(other);
+  const strides = (of: Parameter): string => of.memory.map(({ stride }) => stride).join(", ");
+  if (
+    found === undefined ||
+    !("memory" in found) ||
+    found.dtype !== dtype ||
+    strides(found) !== memory.map(({ stride }) => stride).join(", ")
+  )
+    c.fail(
+      token,
+      parseCodes.badValue,
+      `%${name} does not lie in the rows of %${other}`,
+      "name a parameter that is declared before, of the same dtype and strides",
+    );
+  return other;
 }
 
 /** How a parameter lies: packed with the last axis contiguous, or the one before, or as strides say. */

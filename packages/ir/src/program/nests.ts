@@ -96,12 +96,16 @@ function chainOf(
 ): ChainTile | null | "illegal" {
   if (!Array.isArray(chainTile) || !Array.isArray(schedule.tile)) return null;
   const [n = 0, chunk = 0] = chainTile.map(Number);
-  const [rows = 0, , k = 0] = schedule.tile.map(Number);
-  const wide = { ...schedule, tile: [rows, n, k], chainTile: "none" };
+  const [rows = 0, columns = 0, k = 0] = schedule.tile.map(Number);
+  const whole =
+    schedule.reuseStages === "on" ? Math.ceil(Math.max(problem.k, columns) / Math.max(1, k)) * k : null;
+  // Of one chunk A stays, so that what stages take is known behind the passes.
+  const one = whole === null ? {} : { stages: 1 };
+  const wide = { ...schedule, ...one, tile: [rows, n, whole ?? k], chainTile: "none" };
   if (backend.check({ ...problem, n }, wide, target).length > 0) return "illegal";
   const { body } = backend.tile({ ...problem, n }, wide, target);
   const product = eachStmt(body).find((stmt) => stmt.kind === "mma");
-  return product?.kind === "mma" ? { columns: n, chunk, atom: product.atom } : null;
+  return product?.kind === "mma" ? { columns: n, chunk, atom: product.atom, whole } : null;
 }
 
 const columnsOf = ({ tile }: Schedule): number => (Array.isArray(tile) ? Number(tile[1]) : 0);

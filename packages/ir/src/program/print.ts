@@ -23,12 +23,12 @@ export function printAxisProgram({ name, axes, params, tiles, grid, body }: Axis
       ({ name, extent, whole, batch, runs }) =>
         `  axis ${name} = ${extent}${whole ? " whole" : batch ? " batch" : ""}${runs ? runsText(runs) : ""}`,
     ),
-    ...params.flatMap(({ name, dtype, memory }) =>
+    ...params.flatMap(({ name, dtype, memory, of }) =>
       // Declared with their axis.
       toldBy(axes, name) !== undefined
         ? []
         : [
-            `  param %${name} ${dtype}[${memory.map(({ axis }) => axis).join(", ")}]${layoutOf(axes, memory)}`,
+            `  param %${name} ${dtype}[${memory.map(({ axis }) => axis).join(", ")}]${layoutOf(axes, memory)}${of === undefined ? "" : ` of %${of}`}`,
           ],
     ),
     ...tiles.map((t) => `  tile %${t.name} ${t.dtype}[${t.axes.join(", ")}]`),

@@ -7,9 +7,17 @@ import type { Expr, Stmt, TileProgram } from "../tile/types.ts";
 import type { Anchor } from "./anchor.ts";
 import { Body, CUT } from "./body.ts";
 import { launchedBuffers } from "./launchedBuffers.ts";
-import { eachAxisStmt, isColumnLoop, isParameter, LEAST_COLUMNS, readsOf, wholeFactors } from "./loops.ts";
+import {
+  eachAxisStmt,
+  isColumnLoop,
+  isParameter,
+  LEAST_COLUMNS,
+  type Product,
+  readsOf,
+  wholeFactors,
+} from "./loops.ts";
 import { fitsThreads, READ_VALUES, readsMatrices, threadsOf } from "./registers.ts";
-import { type AxisProgram, axisOf, namedIn } from "./types.ts";
+import { type AxisProgram, type AxisStmt, axisOf, namedIn } from "./types.ts";
 
 /** Copies of a chunk run beside the products of another. */
 const LEAST_SLOTS = 2;
@@ -29,11 +37,34 @@ const incompatible: ReadonlySet<string> = new Set([
 /** Directives that take a program's loop over chunks for its only one: pairs of blocks, several accumulators of a role, consumers that take work tiles in turn. */
 const ofOneProduct: ReadonlySet<string> = new Set(["pair", "accumulators", "pingPong"]);
 
-/** Columns of a part of an axis, the chunk in which they are multiplied by the next product, and the atom that multiplies into them. */
+/**
+ * Columns of a part of an axis, the chunk in which they are multiplied by the next product, and the atom that multiplies into them. `whole`: the one chunk of all of the first factors' inner
+ * axis, where a product behind takes elements of them from there; null of chunks as in the product alone.
+ */
 export interface ChainTile {
   readonly columns: number;
   readonly chunk: number;
   readonly atom: string;
+  readonly whole: number | null;
+}
+
+/** The program whose products take a factor that lies in another one's buffer from that one; null where none does. */
+function withShared(
+  program: AxisProgram,
+  anchor: Anchor,
+): { readonly program: AxisProgram; readonly anchor: Anchor } | null {
+  const turned = (stmt: Product): Product => {
+    const b = namedIn(program, stmt.b);
+    const of = isParameter(b) ? b.of : undefined;
+    return of !== undefined && of === anchor.products[0]?.b ? { ...stmt, b: of, exchanged: true } : stmt;
+  };
+  const walk = (stmts: readonly AxisStmt[]): readonly AxisStmt[] =>
+    stmts.map((stmt) =>
+      stmt.kind === "mma" ? turned(stmt) : stmt.kind === "for" ? { ...stmt, body: walk(stmt.body) } : stmt,
+    );
+  const products = anchor.products.map(turned);
+  if (products.every((stmt, i) => stmt === anchor.products[i])) return null;
+  return { program: { ...program, body: walk(program.body) }, anchor: { ...anchor, products } };
 }
 
 /**
@@ -41,8 +72,8 @@ export interface ChainTile {
  * share tiles, accumulators do not lie by rows; or there are no slots left.
  */
 export function scheduleProgram(
-  program: AxisProgram,
-  anchor: Anchor,
+  asWritten: AxisProgram,
+  anchored: Anchor,
   base: TileProgram,
   {
     fewer = 0,
@@ -50,6 +81,10 @@ export function scheduleProgram(
     chain = null,
   }: { readonly fewer?: number; readonly split?: number; readonly chain?: ChainTile | null } = {},
 ): TileProgram | null {
+  const whole = chain?.whole ?? null;
+  const shared = whole === null ? { program: asWritten, anchor: anchored } : withShared(asWritten, anchored);
+  if (shared === null) return null;
+  const { program, anchor } = shared;
   const { nest } = base;
   const [tiles] = base.body;
   if (nest === null || tiles?.kind !== "tiles" || tiles.split !== null || tiles.streamK !== undefined)
@@ -89,7 +124,7 @@ export function scheduleProgram(
   const registersHold = (threads.budgeted && !has("engines")) || has("pipelineProducts");
   const factor = registersHold ? sizeOf(anchor.problem.a.dtype) / 4 : 0;
   const read = readsMatrices(program) ? READ_VALUES : 0;
-  const whole = program.body.every(
+  const divides = program.body.every(
     (stmt) =>
       !isColumnLoop(stmt) ||
       stmt.kind !== "for" ||
@@ -98,7 +133,7 @@ export function scheduleProgram(
   );
   const wide = anchor.products.filter(({ acc }) => namedIn(program, acc).axes[1] === columns).length;
   const held = { held: Math.max(1, anchor.products.length - wide), sums: Math.max(1, wide) };
-  const parts = parted ? { width, ...held, factor, read, whole } : null;
+  const parts = parted ? { width, ...held, factor, read, whole: divides } : null;
   if ((parted || several) && !fitsThreads(tile, threads, parts)) return null;
   // Tiles that products go on from hold all of their columns, in whole chunks.
   const short = wholeFactors(program, anchor.products).some(
@@ -115,6 +150,7 @@ export function scheduleProgram(
     width,
     chunk,
     atom: chain?.atom ?? null,
+    inner: whole,
     split: Math.min(split, turns),
   });
   const body = made.list(program.body, null);

@@ -38,6 +38,8 @@ export interface Parameter {
   readonly axes: readonly string[];
   /** `row`: columns are contiguous. */
   readonly layout: "row" | "col";
+  /** The parameter in whose buffer it lies: its rows are the first columns of that one's. */
+  readonly of?: string;
   /** All axes as declared, with elements between neighbours. */
   readonly memory: readonly { readonly axis: string; readonly stride: number }[];
 }

@@ -116,6 +116,7 @@ const directiveTable = {
       "global",
       "vectors",
     ),
+    reuse: off("a product reads elements that one before it has in shared memory there"),
   },
   swapAB: {},
   accumulate: { columns: count(32, "columns of an accumulator that one load takes", 1, COLUMNS) },

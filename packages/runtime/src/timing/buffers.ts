@@ -14,6 +14,7 @@ import {
   runData,
   scaleMatrix,
   sizeMultiple,
+  storedIn,
 } from "@tilewright/core";
 import { CudaBuffer } from "../cuda/buffer.ts";
 import type { CudaContext } from "../cuda/context.ts";
@@ -139,7 +140,7 @@ export function benchInputs(
     const pool = pools.get(type) ?? InputPool.make(type, kind, seed);
     pools.set(type, pool);
     return pool.value(
-      operands.findIndex((operand) => operand.name === name),
+      operands.findIndex((operand) => operand.name === storedIn(problem, name)),
       index,
     );
   };
@@ -193,6 +194,11 @@ export class BenchBuffers {
     for (let set = 0; set < count; set++) {
       const buffers: Record<string, CudaBuffer> = {};
       for (const [index, operand] of operands.entries()) {
+        const other = buffers[storedIn(problem, operand.name)];
+        if (other !== undefined) {
+          buffers[operand.name] = other;
+          continue;
+        }
         const buffer = CudaBuffer.alloc(context, operand.bytes);
         const filled = buffer.ok ? fill(buffer.value, operand, set * operands.length + index) : buffer;
         if (buffer.ok) made.push(buffer.value);
@@ -233,12 +239,12 @@ export class BenchBuffers {
 
   /** Element `index` of an operand in set 0, in elements from its start. */
   valueOf(problem: Problem, name: OperandName, index: number): number {
-    const stream = this.#operands.findIndex((operand) => operand.name === name);
+    const stream = this.#operands.findIndex((operand) => operand.name === storedIn(problem, name));
     const told = runDataOf(problem, name, this.#operands);
     return told?.[index] ?? this.#pools.get(poolTypeOf(problem, name))?.value(stream, index) ?? 0;
   }
 
   free(): void {
-    for (const set of this.sets) for (const buffer of Object.values(set)) buffer.free();
+    for (const set of this.sets) for (const buffer of new Set(Object.values(set))) buffer.free();
   }
 }

@@ -14,7 +14,7 @@ import { Control } from "./control.ts";
 import { runElements } from "./elements.ts";
 import { EpilogueChain, runEpilogue, type StepInput, type StepOutputs } from "./epilogue.ts";
 import { InterpretFailure, interpretCodes } from "./failure.ts";
-import { compileView, type Memory, type Place, resetTile } from "./memory.ts";
+import { compileView, exchangedView, type Memory, type Place, resetTile } from "./memory.ts";
 import { emptySlot, type Flight, land, RingState } from "./rings.ts";
 import { consumersOf, ringsByBuffer } from "./ringUse.ts";
 import { putSlice, putSum, takeOut } from "./splitReduction.ts";
@@ -182,7 +182,8 @@ export class Machine implements Hooks {
       case "copy":
         return this.#copy(stmt, table, at);
       case "mma": {
-        const [acc, a, b] = [view(stmt.acc), view(stmt.a), view(stmt.b)];
+        const [acc, a] = [view(stmt.acc), view(stmt.a)];
+        const b = stmt.exchanged ? exchangedView(view(stmt.b)) : view(stmt.b);
         const part = stmt.twoLevel === undefined ? null : view(stmt.twoLevel.sum);
         const { keep } = stmt;
         const keeps = keep ? compileCond(keep, table) : () => keep !== false;

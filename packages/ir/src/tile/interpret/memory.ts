@@ -108,6 +108,17 @@ export function compileView(
   };
 }
 
+/** The same places with rows and columns exchanged. */
+export const exchangedView =
+  (view: (cells: Cells) => Place) =>
+  (cells: Cells): Place => {
+    const { memory, slot, row, col, rows, cols } = view(cells);
+    const [down, across] = memory.buffer.shape;
+    const buffer = { ...memory.buffer, shape: [across, down] as const };
+    const turned = { ...memory, buffer, rowStride: memory.colStride, colStride: memory.rowStride };
+    return { memory: turned, slot, row: col, col: row, rows: cols, cols: rows };
+  };
+
 /** Rows and columns of a place that lie inside the buffer, relative to its origin. */
 export interface Clip {
   readonly row0: number;

@@ -156,7 +156,7 @@ export type Stmt =
       readonly l2Prefetch?: readonly [rows: number, cols: number];
     }
   /**
-   * acc += a * b. Extents: acc m x n, a m x k, b k x n. With `scales` every element of a and b counts times its factor (`scaleTiles.ts`): tiles
+   * acc += a * b. Extents: acc m x n, a m x k, b k x n, or where b is `exchanged` n x k: its rows are the product's columns. With `scales` every element of a and b counts times its factor (`scaleTiles.ts`): tiles
    * of words for whole 128 rows and 4 factors, or of f32, rows of factors by runs of 128 of k, as many rows for each factor as the extents say.
    * With `twoLevel` sums of `every` elements along k are made in `sum`, and then scaled and added to acc; in the stage machine `accumulate` does that. With `columns` only these of b
    * and acc take part, by instructions of their own `atom`. `atom` names a row of the backend's atom table (`fma`, …). In the stage machine `keep` says whether acc is
@@ -168,6 +168,7 @@ export type Stmt =
       readonly acc: View;
       readonly a: View;
       readonly b: View;
+      readonly exchanged?: true;
       /** Columns beside those of `b`, in stage nest: the accumulator has both, those of `b` first. */
       readonly beside?: View;
       readonly scales?: { readonly a: View; readonly b: View };

@@ -167,6 +167,7 @@ class Counting implements Hooks {
     for (const { stmt } of subject.sites)
       if (stmt.kind === "mma") {
         const source = sourceOf(subject.program, stmt.b.buffer);
+        if (stmt.exchanged) continue;
         if (source === null || (stepOfBuffer(source.name) ?? exchangedOf(source.name)) === null)
           this.#ofOperands.add(stmt);
       }
@@ -318,7 +319,8 @@ class Counting implements Hooks {
 
   /** A product whose first factor is made of sums: their columns are the rows of its second, where both are known. */
   #multiplies(stmt: Extract<Stmt, { kind: "mma" }>, table: CellTable): (thread: Thread) => void {
-    const [a, b] = [this.#place(stmt.a, K_AXIS.A, table), this.#place(stmt.b, K_AXIS.B, table)];
+    const inner = stmt.exchanged ? 1 : K_AXIS.B;
+    const [a, b] = [this.#place(stmt.a, K_AXIS.A, table), this.#place(stmt.b, inner, table)];
     return (thread) => {
       const [from, other] = [a(thread), b(thread)];
       if (Number.isNaN(from) || Number.isNaN(other) || from === other || this.apart.has(stmt)) return;

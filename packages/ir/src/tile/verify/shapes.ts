@@ -91,8 +91,9 @@ export const shapes: Verifier = {
       }
       if (stmt.kind === "mma") {
         const [m, n] = stmt.acc.extent;
-        const columns = stmt.b.extent[1] + (stmt.beside?.extent[1] ?? 0);
-        const fits = stmt.a.extent[0] === m && columns === n && stmt.a.extent[1] === stmt.b.extent[0];
+        const [k, own] = stmt.exchanged ? stmt.b.extent.toReversed() : stmt.b.extent;
+        const columns = (own ?? 0) + (stmt.beside?.extent[1] ?? 0);
+        const fits = stmt.a.extent[0] === m && columns === n && stmt.a.extent[1] === k;
         if (!fits)
           yield {
             at: site,
