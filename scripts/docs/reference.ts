@@ -172,6 +172,7 @@ export const topics: readonly (readonly [topic: string, fields: readonly string[
       "delayedRelease",
       "pipelineProducts",
       "loadVectorsAhead",
+      "reuseStages",
     ],
   ],
   ["Shared memory", ["swizzle", "sharedLayout", "ldmatrix", "stagedOperands"]],

@@ -18,8 +18,8 @@ const arrangements = [
 /** Columns of D that one warpgroup has at most beside sums of a part, and the width of the parts that two of them share: each then has half the columns of both products. */
 const [ACROSS, ACROSS_PART] = [256, 64] as const;
 
-/** Parts that each CTA of a work tile has at least, where several have parts of an axis, and the most such CTAs. */
-const [LEAST_PARTS, MOST_SPLITS] = [2, 64] as const;
+/** Partial tiles of 512 columns that are merged in the time of a part, of those of the CTAs that have parts of an axis for one work tile (H200: 64 CTAs of 2 parts each take 99 us). */
+const MERGED_PARTS = 1.7;
 
 /** Columns of D up to which parts of an axis are wider than the tile, and the width of a part, which is one chunk. */
 const NARROW = 64;
@@ -111,9 +111,11 @@ export function* chainSchedules(
           },
         ].filter(legal);
   if (parts && n > ACROSS && n <= 2 * ACROSS) {
-    const most = Math.floor((merged ?? 0) / (LEAST_PARTS * ACROSS_PART));
-    const split = Math.max(1, Math.min(most, MOST_SPLITS, Math.floor(sms / tilesOf(1))));
-    for (const reuseStages of ["on", "off"])
+    const least = Math.sqrt(((merged ?? 0) / ACROSS_PART) * MERGED_PARTS);
+    const split = Math.max(1, Math.min(Math.round(least), Math.floor(sms / tilesOf(1))));
+    // Merging beside guards spills (ptxas 13.0: 356 bytes).
+    const guarded = m % ATOM_ROWS !== 0 || launched.n !== n;
+    for (const reuseStages of split > 1 && guarded ? [] : ["on", "off"])
       yield* [
         {
           ...base,

@@ -21,19 +21,25 @@ import {
 import { must } from "./launch.ts";
 import { pick } from "./random.ts";
 
-type Fields = Omit<AttentionRequest, "op">;
+/** A request for attention. */
+export type AttentionFields = Omit<AttentionRequest, "op">;
 
 const grouped = { batch: 2, heads: 4, kvHeads: 2 };
 const bf16 = { dtype: "bf16" } as const;
 const f16 = { dtype: "f16" } as const;
 
-const request = (queries: number, keys: number, headDim: number, more: Partial<Fields> = {}): Fields => ({
+const request = (
+  queries: number,
+  keys: number,
+  headDim: number,
+  more: Partial<AttentionFields> = {},
+): AttentionFields => ({
   ...{ queries, keys, headDim },
   ...more,
 });
 
 /** Of every field each value, of every form of keys (a tile, parts) and of rows some; f32 for CUDA cores. */
-export const attentionTable: readonly Fields[] = [
+export const attentionTable: readonly AttentionFields[] = [
   request(33, 40, 32),
   request(17, 21, 16, { ...grouped, layout: "bshd", lse: true }),
   request(35, 45, 32, { causal: true }),
@@ -143,12 +149,12 @@ export const attentionTable: readonly Fields[] = [
 ];
 
 /** A request from a seed: the same seed gives the same one everywhere. */
-function randomAttention(random: Random, dtype: NonNullable<Fields["dtype"]>): Fields {
+function randomAttention(random: Random, dtype: NonNullable<AttentionFields["dtype"]>): AttentionFields {
   const often = <T>(value: T): T | undefined => (random.integer(0, 2) === 0 ? value : undefined);
   const kvHeads = random.integer(1, 2);
   const long = random.integer(0, 2) === 0;
   const headDim = pick(random, [64, 64, 32, 40, 72, 96, 128]);
-  const fields: Fields = {
+  const fields: AttentionFields = {
     ...{
       queries: random.integer(1, 90),
       keys: long ? random.integer(257, 330) : random.integer(1, 256),
@@ -173,11 +179,13 @@ function randomAttention(random: Random, dtype: NonNullable<Fields["dtype"]>): F
       ...{ softCap: undefined, offsets: undefined, pageSize: undefined },
       ...(backward === "kv" ? { layout: "bhsd" } : {}),
     });
-  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as Fields;
+  return Object.fromEntries(
+    Object.entries(fields).filter(([, value]) => value !== undefined),
+  ) as AttentionFields;
 }
 
 /** The program of a request. Throws on one that is refused. */
-export const programOf = (fields: Fields): string =>
+export const programOf = (fields: AttentionFields): string =>
   attentionText(must(readAttention({ op: "attention", ...fields })));
 
 /** The product whose schedules a program takes. */
@@ -217,13 +225,13 @@ export function attentionDraw(
   backend: Backend,
   target: Target,
   seed: number,
-  dtypes: readonly [NonNullable<Fields["dtype"]>, ...NonNullable<Fields["dtype"]>[]],
+  dtypes: readonly [NonNullable<AttentionFields["dtype"]>, ...NonNullable<AttentionFields["dtype"]>[]],
 ) {
   const random = createRandom(seed);
   const drawn = randomAttention(random, pick(random, dtypes));
   // Of a seed of its own, where the backend has them: what else is drawn stays as it is.
   const others = createRandom(seed + NARROW_SEEDS);
-  const narrow: Fields = { ...drawn, kvDtype: "e4m3", kvScales: pick(others, kvScaleForms) };
+  const narrow: AttentionFields = { ...drawn, kvDtype: "e4m3", kvScales: pick(others, kvScaleForms) };
   const served = drawn.dtype !== "f32" && drawn.backward === undefined && others.integer(0, 1) > 0;
   const fields = served && backend.accepts(productOf(programOf(narrow)), target).ok ? narrow : drawn;
   const text = programOf(fields);

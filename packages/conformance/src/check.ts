@@ -108,8 +108,8 @@ export interface ProgramCase {
   readonly text: string;
   readonly target: Target;
   readonly seed: number;
-  /** Of its product, drawn, in which ptxas may spill; the compiler's choice unless given. */
-  readonly schedule?: Schedule;
+  /** Of its product, drawn, in which ptxas may spill, or as text; the compiler's choice unless given. */
+  readonly schedule?: Schedule | string;
 }
 
 /** The same of a program over named axes, with normal data. */
@@ -125,7 +125,7 @@ export function checkProgram(
     verify: "each",
   });
   if (!made.ok) return made.error.map((found) => `compile: ${formatDiagnostic(found)}`);
-  const subject = { seed, data: ["normal"], maySpill: schedule !== undefined } as const;
+  const subject = { seed, data: ["normal"], maySpill: typeof schedule === "object" } as const;
   const faults = [
     ...truthFaults(backend, made.value, seed, everything),
     ...assembledFaults(made.value, subject),

@@ -4,7 +4,7 @@ import { type Backend, createCompiler } from "@tilewright/ir";
 import { type Device, describeCuda, openDevice } from "@tilewright/runtime";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { hasPtxas } from "./assemble.ts";
-import { attentionDraw, attentionTable, productOf, programOf } from "./attentions.ts";
+import { type AttentionFields, attentionDraw, attentionTable, productOf, programOf } from "./attentions.ts";
 import {
   type ConformanceOptions,
   everything,
@@ -90,6 +90,8 @@ export interface AttentionOptions {
   /** One row of so many, from `first` on; every row unless given, with TILEWRIGHT_SLOW=1, and on a GPU. */
   readonly sample?: readonly [first: number, of: number];
   readonly draws: { readonly first: number; readonly count: number };
+  /** Requests beside the table's, by the schedules with which they are compiled. */
+  readonly scheduled?: readonly (readonly [schedule: string, ...requests: AttentionFields[]])[];
   /** Most columns of V that its tiles have; 256 unless given. */
   readonly widest?: number;
 }
@@ -114,7 +116,13 @@ function attentionCases(backend: Backend, options: AttentionOptions, all: boolea
     const seed = options.draws.first + i;
     return [`drawn, ${seed}`, () => attentionDraw(backend, target, seed, options.dtypes)];
   });
-  return [...rows, ...draws];
+  const scheduled = (options.scheduled ?? []).flatMap(([schedule, ...requests]) =>
+    requests.map((fields, i): NamedCase => {
+      const subject = { text: programOf(fields), target, seed: 200 + i, schedule };
+      return [`${schedule} ${JSON.stringify(fields)}`, () => subject];
+    }),
+  );
+  return [...rows, ...scheduled, ...draws];
 }
 
 /** Attention by a backend, as vitest tests of the calling file: a table and draws, through interpreter, ptxas and emulator in two of three orders. */

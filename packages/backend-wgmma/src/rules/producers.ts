@@ -137,7 +137,7 @@ export const producerRules: readonly Rule[] = [
         : null,
   },
   {
-    code: "TW2334",
+    code: "TW2335",
     at: "schedule.reuseStages",
     find({ s }) {
       if (!s.reuseStages) return [];

@@ -35,8 +35,25 @@ export const optionsFor = (
   pairs: { ...pairs, most: 200, mostWork: 2 ** 18 },
 });
 
+const reused = "tile=64x128x64 warpgroups=1x2 stages=2 chainTile=64x64 regs=40/232 epi=direct reuseStages=on";
+const latent = {
+  ...({ queries: 1, keys: 270, headDim: 160, valueDim: 96, heads: 4, kvHeads: 1 } as const),
+  ...({ dtype: "bf16", latent: true } as const),
+};
+
 /** Half of attention's table, and a few draws. */
 export const attentionOptions: AttentionOptions = {
-  ...{ arch: "sm_90a", dtypes: ["bf16", "f16"], sample: [0, 2], widest: 512 },
+  ...{ arch: "sm_90a", dtypes: ["bf16", "f16"], sample: [0, 2] },
   draws: { first: 300, count: 4 },
+  // A factor that two products read from one stage, and columns that two warpgroups divide.
+  scheduled: [
+    [`${reused} sched=persistent`, { ...latent, batch: 2, queries: 20, packHeads: "off" }],
+    [`${reused} sched=atomic`, { ...latent, queries: 3, keys: 40, batch: 2, pageSize: 16, causal: true }],
+    [`${reused} sched=tiles`, { ...latent, queries: 70, batch: 2, offsets: "both", totalKeys: 200 }],
+    [`${reused} sched=tiles copy=cp.async`, { ...latent, headDim: 104, lse: true }],
+    [
+      `${reused.replace("128x", "512x").replace("40/232", "24/240")} sched=tiles split=2 conditionalRescale=on`,
+      { ...latent, headDim: 512, valueDim: 512, heads: 64, dtype: "f16" },
+    ],
+  ],
 };
