@@ -5,7 +5,8 @@ import {
   blockShape,
   blocksOfTile,
   bufferOf,
-  loadCut,
+  contiguousIn,
+  loadBoxes,
   type Ring,
   readersOf,
 } from "@tilewright/ir";
@@ -20,7 +21,7 @@ import { firstRowInMap } from "./groups.ts";
 import { indexValue } from "./indexValue.ts";
 import { grainOf, inPages, type PageStart, pageStart, rowInPages } from "./pages.ts";
 import { barrierAt, slotAddress, smemBase } from "./pipelines.ts";
-import { mapAddress, mapDimensions } from "./tensorMaps.ts";
+import { boxOf, declaredMap, mapAddress, runsOf } from "./tensorMaps.ts";
 import { tableEntries } from "./viewAddress.ts";
 
 type U32 = Reg<"u32">;
@@ -76,20 +77,22 @@ const ofLeader = (ctx: Context) => ({
 /** The boxes of a copy, or this block's share of them where the blocks along an axis of the cluster want the same; of a pair's tile each copies its half. */
 export function copyBulk(ctx: Context, copy: StmtOf<"copy">): void {
   const { program } = ctx;
-  const cut = loadCut(program, copy);
   const { multicast } = copy;
   const tile = bufferOf(program, copy.dst.buffer);
+  const contiguous = contiguousIn(tile);
+  const runs = runsOf(tile);
+  const boxes = loadBoxes(tile, copy.dst, boxOf(ctx, copy.src.buffer, tile));
   // What each block reads by itself comes to its own barrier.
   const ofEpilogue = copy.src.buffer === "C" || stepOfBuffer(copy.src.buffer) !== null;
   const paired = blocksOfTile(program) === 2 && !ofEpilogue;
   const parts = readersOf(program, copy);
   const place = multicast === null ? null : clusterPlace(ctx, multicast);
-  const each = cut.pieces.length / parts;
-  const axis = cut.contiguous === 1 ? 0 : 1;
+  const each = boxes.length / parts;
+  const axis = contiguous === 1 ? 0 : 1;
   const across = Math.min(blockShape(tile)[axis], copy.dst.extent[axis]) / parts;
   const { at, base, offset } = slotAddress(ctx, copy.dst);
   const barrier = barrierAt(ctx, signalOf(copy, at.ring), paired ? ofLeader(ctx) : null);
-  const [first, second] = [cut.pieces[0], cut.pieces[each]];
+  const [first, second] = [boxes[0], boxes[each]];
   const apart = first && second ? second.offset - first.offset : 0;
   // This block's share begins `place` parts further on, in the matrix and in the slot.
   const along = place === null ? null : ctx.values.scale(place, across);
@@ -105,8 +108,8 @@ export function copyBulk(ctx: Context, copy: StmtOf<"copy">): void {
     return parts.length === 0 ? null : parts.reduce((sum, part) => ctx.values.sum(sum, part));
   };
   const target = place === null ? base : offsetBy(ctx, base, place, apart);
-  const dims = mapDimensions(ctx, copy.src.buffer);
-  const [perRow, perCol] = cut.contiguous === 1 ? [cut.runs, 1] : [1, cut.runs];
+  const dims = declaredMap(ctx, copy.src.buffer).dims.length;
+  const [perRow, perCol] = contiguous === 1 ? [runs, 1] : [1, runs];
   const policy = cachePolicy(ctx, copy.src.buffer, "bulk");
   const shared = multicast === null ? "" : ".multicast::cluster";
   const form = `cp.async.bulk.tensor.${dims}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes${shared}${paired ? ".cta_group::2" : ""}${policy.hint}`;
@@ -131,12 +134,12 @@ export function copyBulk(ctx: Context, copy: StmtOf<"copy">): void {
   };
   // Pages first: the numbers of all come at once.
   if (pages !== null)
-    for (const { row, col } of cut.pieces.slice(0, each))
+    for (const { row, col } of boxes.slice(0, each))
       if (rowsInMemory.size < PAGES_AHEAD) coordinate(pages.axis, pages.axis === 0 ? row : col);
-  for (const piece of cut.pieces.slice(0, each)) {
+  for (const piece of boxes.slice(0, each)) {
     const box = (rows: number, cols: number) => {
       const [row, col] = [coordinate(0, piece.row + rows), coordinate(1, piece.col + cols)];
-      const at = coordinatesOf(ctx, copy.src.buffer, cut.contiguous, row, col, cut.runs);
+      const at = coordinatesOf(ctx, copy.src.buffer, contiguous, row, col, runs);
       return tensorAddr(mapAddress(ctx, copy.src.buffer), ...at);
     };
     const dst = addr(target, offset + piece.offset);

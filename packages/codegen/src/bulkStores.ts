@@ -6,9 +6,9 @@
 import { hasFeature, sizeOf } from "@tilewright/core";
 import {
   blockShape,
+  boxesOf,
   bufferOf,
-  bulkStore,
-  contiguousAxis,
+  contiguousIn,
   lit,
   matrixLoad,
   type OwnedRegister,
@@ -32,7 +32,7 @@ import { placeOf } from "./pipelines.ts";
 import { firstOf } from "./roles.ts";
 import { sharedAddress } from "./sharedAddress.ts";
 import { SMEM } from "./smem.ts";
-import { mapAddress, mapDimensions } from "./tensorMaps.ts";
+import { boxOf, declaredMap, mapAddress } from "./tensorMaps.ts";
 import { insideBlock, ownedPosition, type ThreadPosition } from "./threads.ts";
 
 type U32 = Reg<"u32">;
@@ -60,22 +60,31 @@ export const stagedColumns = (ctx: Context, { via, columns }: StmtOf<"stage">): 
   };
 };
 
+/** Groups of warps that store by themselves, below each other and side by side: as many as meet at its barriers, each with so many columns of the accumulator. */
+function groupsOf({ acc, body }: StmtOf<"epilogue">): StoreGroups {
+  const meet = body.find((each) => each.kind === "barrier");
+  const stored = body.find((each) => each.kind === "bulk.store");
+  const n = stored === undefined ? 1 : acc.extent[1] / stored.columns.of;
+  return { m: (meet?.groups ?? n) / n, n };
+}
+
 /** How threads meet, wait and store in an epilogue through the shared tile `via`: each group of its warps by itself. */
 export function storeLowering(ctx: Context, stmt: StmtOf<"epilogue">, { buffer: via }: View): StoreLowering {
   const { program } = ctx;
   const tile = bufferOf(program, via);
   const place = placeOf(ctx, via);
   const own = bufferOf(program, stmt.acc.buffer).own;
-  const { warps } = ctx.values.role;
-  const { groups, cut } = bulkStore(program, stmt, warps);
+  const groups = groupsOf(stmt);
   const { number: group, threads } = storeGroup(ctx, groups);
+  const contiguous = contiguousIn(tile);
+  const boxes = boxesOf({ ...tile, shape: blockShape(tile) }, boxOf(ctx, stmt.dst.buffer, tile));
   // A group's part of the tile, and of the accumulator.
   const rows = blockShape(tile)[0] / groups.m;
   const cols = tile.shape[1] / groups.n;
   const width = stmt.acc.extent[1] / groups.n;
-  const each = cut.pieces.filter((piece) => piece.row < rows && piece.col < cols);
+  const each = boxes.filter((piece) => piece.row < rows && piece.col < cols);
   const offsetOf = (row: number, col: number): number =>
-    cut.pieces.find((piece) => piece.row === row && piece.col === col)?.offset ?? 0;
+    boxes.find((piece) => piece.row === row && piece.col === col)?.offset ?? 0;
   const [below, beside] = placeOfGroup(ctx, group, groups);
   // Once for all statements, where they begin.
   for (const each of stmt.body) if (each.kind === "barrier") groupBarrier(ctx, group, each.id);
@@ -84,7 +93,7 @@ export function storeLowering(ctx: Context, stmt: StmtOf<"epilogue">, { buffer: 
     [below, offsetOf(rows, 0)],
     [beside, offsetOf(0, cols)],
   ]);
-  const dims = mapDimensions(ctx, stmt.dst.buffer);
+  const dims = declaredMap(ctx, stmt.dst.buffer).dims.length;
   const policy = cachePolicy(ctx, stmt.dst.buffer, "bulk");
   const form = `cp.async.bulk.tensor.${dims}d.global.shared::cta.tile.bulk_group${policy.hint}`;
   // A pair's block stores its own half of the tile.
@@ -107,7 +116,7 @@ export function storeLowering(ctx: Context, stmt: StmtOf<"epilogue">, { buffer: 
       ]);
       const map = tensorAddr(
         mapAddress(ctx, stmt.dst.buffer),
-        ...coordinatesOf(ctx, stmt.dst.buffer, cut.contiguous, row, col),
+        ...coordinatesOf(ctx, stmt.dst.buffer, contiguous, row, col),
       );
       const source = addr(base, place.offset + slot * place.every + piece.offset);
       ctx.emitAny(storing, form, map, source, ...policy.operands);
@@ -164,7 +173,7 @@ export function matrixStores(ctx: Context, stmt: StmtOf<"epilogue">): readonly M
   const tile = bufferOf(ctx.program, stmt.via?.buffer ?? "");
   const own = bufferOf(ctx.program, stmt.acc.buffer).own;
   if (own === null || sizeOf(tile.dtype) !== 2 || !hasFeature(ctx.target, "stmatrix")) return null;
-  const contiguous = contiguousAxis(ctx.program, tile.name);
+  const contiguous = contiguousIn(tile);
   const load = matrixLoad(own, 2, contiguous, MATRICES);
   if (load === null || load.trans !== (contiguous !== vectorAxis(own)) || load.count !== MATRICES)
     return null;

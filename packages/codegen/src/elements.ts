@@ -6,7 +6,7 @@ import type { Expression } from "@tilewright/core";
 import {
   bufferOf,
   codesOf,
-  contiguousAxis,
+  contiguousIn,
   ELEMENT_BARRIER,
   type ElementLeaf,
   type ElementStmt,
@@ -227,7 +227,7 @@ export function lowerMap(ctx: Context, stmt: StmtOf<"map">): void {
     storeResult(ctx, stmt.dst, own, (at) => elements.value(stmt.value, at));
     return;
   }
-  const axis = contiguousAxis(ctx.program, dst.name);
+  const axis = contiguousIn(dst);
   const run = registerRun(axis === 1 ? own.cols : own.rows);
   const position = ownedPosition(ctx.values, own, insideBlock);
   for (const group of groupAlong(ownedRegisters(own), axis, run % 2 === 0 ? 2 : 1)) {

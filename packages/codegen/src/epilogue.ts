@@ -2,7 +2,7 @@
 import { type DType, epilogueKind, type Scalar } from "@tilewright/core";
 import {
   bufferOf,
-  contiguousAxis,
+  contiguousIn,
   type OwnedRegister,
   type Stmt,
   stagedOwner,
@@ -97,7 +97,7 @@ export function lowerEpilogue(ctx: Context, stmt: Epilogue): void {
       chained(group, group[0] ?? { register: 0, row: 0, col: 0 }, guard) as readonly Reg<"f32">[],
   });
   // Pairs along rows are whole or absent as vectors of D are, into rows; else each element has its own guard.
-  const apart = tile !== null && (vectorAxis(own) === 0 || contiguousAxis(ctx.program, tile.name) === 0);
+  const apart = tile !== null && (vectorAxis(own) === 0 || contiguousIn(tile) === 0);
   const words = apart ? fragmentWords(sums) : groups;
   const matrices = stmt.via === null || (stmt.vector !== 2 && !apart) ? null : matrixStores(ctx, stmt);
   if (stores !== null)

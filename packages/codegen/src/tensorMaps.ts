@@ -1,14 +1,23 @@
 /** Tensor maps as parameters of an entry. */
-import { mapName } from "@tilewright/ir";
+import type { TensorMapRecipe } from "@tilewright/core";
+import { type Buffer, mapName } from "@tilewright/ir";
 import { sym } from "@tilewright/ptx";
+import { proven } from "./cannotLower.ts";
 import type { Reg } from "./code.ts";
 import type { Context } from "./context.ts";
 
-/** Dimensions of an operand's map, as it is declared. */
-export function mapDimensions({ kernel }: Context, global: string): number {
+/** The map of an operand, as it is declared. */
+export function declaredMap({ kernel }: Context, global: string): TensorMapRecipe {
   const map = kernel.params.find(({ name }) => name === mapName(global));
-  return map?.kind === "tensorMap" ? map.tensorMap.dims.length : 0;
+  return proven(map?.kind === "tensorMap" ? map.tensorMap : null, `%${global}`, "has no tensor map");
 }
+
+/** Runs to which rows across a tile are interleaved, each a dimension of the map. */
+export const runsOf = ({ layout }: Buffer): number => layout?.interleaved?.runs ?? 1;
+
+/** Extents of a map's boxes along the axes of a tile, without those of a batch. */
+export const boxOf = (ctx: Context, global: string, tile: Buffer): readonly number[] =>
+  declaredMap(ctx, global).box.slice(0, runsOf(tile) > 1 ? 3 : 2);
 
 /** Address of an operand's map. */
 export const mapAddress = (ctx: Context, global: string): Reg<"u64"> =>

@@ -4,7 +4,7 @@
  */
 import {
   bufferOf,
-  contiguousAxis,
+  contiguousIn,
   lit,
   ownedRegisters,
   storeOwners,
@@ -32,7 +32,7 @@ const TOGETHER = 4;
 export function warpStores(ctx: Context, stmt: StmtOf<"epilogue">, view: View, width: number): StoreLowering {
   const { program } = ctx;
   const tile = bufferOf(program, view.buffer);
-  const axis = contiguousAxis(program, tile.name);
+  const axis = contiguousIn(tile);
   const owners = storeOwners(ownerOf(bufferOf(program, stmt.acc.buffer)), tile.shape[1], axis, width);
   if (owners === null) throw new CannotLower(`%${tile.name}`, "does not go round the lanes of its warps");
   const within = ownedPosition(ctx.values, owners.tile, insideBlock);

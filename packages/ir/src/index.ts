@@ -33,6 +33,7 @@ export { type Ladder, type LadderStep, ladderSchedules, ladderSteps, ladderTo } 
 export { launchExprOf } from "./launch/ofExpr.ts";
 export {
   boxedRun,
+  boxesOf,
   hasOneMap,
   stepAccessFault,
   TENSOR_ALIGN,
@@ -49,6 +50,7 @@ export * from "./layout/choose.ts";
 export {
   byteOffset,
   colMajor,
+  contiguousIn,
   coordinateOf,
   cosize,
   elementOffset,

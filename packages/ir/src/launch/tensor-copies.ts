@@ -35,8 +35,9 @@ import {
   stepOfBuffer,
   strideNames,
 } from "@tilewright/core";
-import { linearOffset } from "../layout/layout.ts";
+import { contiguousIn, linearOffset } from "../layout/layout.ts";
 import { type TensorSwizzle, tensorSwizzleName } from "../layout/swizzle.ts";
+import { must } from "../must.ts";
 import { elementBytes } from "../tile/elementBytes.ts";
 import { bufferOf } from "../tile/rewrite.ts";
 import { matrixAlign, symbolicExtent, symbolicLeading } from "../tile/sizes.ts";
@@ -94,7 +95,7 @@ const WRITE_ALIGN = 128;
 export function tensorCut(buffer: Buffer, parts = 1, page: number | null = null): TensorCut | null {
   const { layout } = buffer;
   if (layout === null) return null;
-  const contiguous = layout.stride[0] === 1 && layout.panels?.axis !== 1 ? 0 : 1;
+  const contiguous = contiguousIn(buffer);
   const other = contiguous === 0 ? 1 : 0;
   const inner = layout.panels?.extent ?? buffer.shape[contiguous];
   const across = buffer.shape[other];
@@ -121,17 +122,28 @@ export function tensorCut(buffer: Buffer, parts = 1, page: number | null = null)
   const span = swizzle === "none" ? null : Number.parseInt(swizzle, 10);
   // Rows of a box lie as far apart as the swizzle reaches.
   if (span !== null && inner * size !== span) return null;
-  const pieces: TensorRange[] = [];
-  for (let o = 0; o < across; o += outer * runs)
-    for (let i = 0; i < buffer.shape[contiguous]; i += inner) {
-      const [row, col] = contiguous === 1 ? [o, i] : [i, o];
-      pieces.push({ row, col, offset: linearOffset(layout, [row, col]) * size });
-    }
+  const pieces = boxesOf(buffer, [inner, outer, runs]);
   const aligned = span === null ? WRITE_ALIGN : PATTERN_ROWS * span;
   if (pieces.some(({ offset }) => offset % aligned !== 0)) return null;
   const spread = dtypes[buffer.dtype].bits < 8 && buffer.packed !== true;
   if (spread && (inner !== SPREAD_EXTENT || !spreadSwizzles.has(swizzle))) return null;
   return { contiguous, box: [inner, outer], runs, swizzle, spread, pieces };
+}
+
+/** The boxes of a shared tile: elements along its contiguous axis, and across in so many runs. Those of one line across follow each other. */
+export function boxesOf(
+  buffer: Buffer,
+  [inner = 1, outer = 1, runs = 1]: readonly number[],
+): readonly TensorRange[] {
+  const layout = must(buffer.layout, "a shared tile is laid out");
+  const contiguous = contiguousIn(buffer);
+  const pieces: TensorRange[] = [];
+  for (let o = 0; o < buffer.shape[contiguous === 0 ? 1 : 0]; o += outer * runs)
+    for (let i = 0; i < buffer.shape[contiguous]; i += inner) {
+      const [row, col] = contiguous === 1 ? [o, i] : [i, o];
+      pieces.push({ row, col, offset: linearOffset(layout, [row, col]) * elementBytes(buffer) });
+    }
+  return pieces;
 }
 
 /** Elements of the boxes that a vector of a tile comes in: all, or the most that divide it and begin where copies may write; null where neither fits a box. */

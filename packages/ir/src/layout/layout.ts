@@ -132,6 +132,10 @@ export function footprint(layout: Layout, elementBytes: number): number {
   return Math.ceil(Math.ceil(cosize(layout) * elementBytes) / span) * span;
 }
 
+/** The axis along which neighbours of a tile lie side by side. */
+export const contiguousIn = ({ layout }: { readonly layout: Layout | null }): 0 | 1 =>
+  layout?.stride[0] === 1 && layout.panels?.axis !== 1 ? 0 : 1;
+
 /** Linear offset of a coordinate in elements, without the swizzle. */
 export function linearOffset(layout: Layout, coordinate: readonly number[]): number {
   let offset = 0;

@@ -8,6 +8,7 @@ import { findAtom } from "../atoms/atoms.ts";
 import { matrixLoad } from "../atoms/matrixLoad.ts";
 import { findTensorKind } from "../atoms/tensorKinds.ts";
 import { findWarpgroupAtom } from "../atoms/warpgroup.ts";
+import { contiguousIn } from "../layout/layout.ts";
 import { elementBytes } from "./elementBytes.ts";
 import {
   distributedVector,
@@ -188,8 +189,7 @@ function matrixAccess(program: TileProgram, copy: Copy, own: Ownership): SharedA
  */
 export function contiguousAxis(program: TileProgram, buffer: string): 0 | 1 {
   const shared = program.buffers.find((b) => b.name === buffer);
-  if (shared?.space === "shared" && shared.layout !== null)
-    return shared.layout.stride[0] === 1 && shared.layout.panels?.axis !== 1 ? 0 : 1;
+  if (shared?.space === "shared" && shared.layout !== null) return contiguousIn(shared);
   for (const stmt of eachStmt(program.body))
     if (stmt.kind === "epilogue" && stmt.via?.buffer === buffer)
       return bufferOf(program, stmt.dst.buffer).layout?.stride[1] === 1 ? 1 : 0;

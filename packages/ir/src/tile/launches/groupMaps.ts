@@ -9,6 +9,8 @@
  */
 import type { LaunchExpr } from "@tilewright/core";
 import { hasOneMap } from "../../launch/tensor-copies.ts";
+import { contiguousIn } from "../../layout/layout.ts";
+import { bufferOf } from "../rewrite.ts";
 import type { GroupMaps, Stmt, TileProgram } from "../types.ts";
 import { clusterSize, times } from "./counts.ts";
 import {
@@ -17,7 +19,6 @@ import {
   bulkAccessesOf,
   bulkStore,
   type Copy,
-  loadCut,
   MAP_BYTES,
 } from "./tensorMaps.ts";
 import type { Unplaced } from "./workspace.ts";
@@ -87,7 +88,7 @@ export function groupMapsOf(
   if (copies.length > 0) {
     const maps = copies.map((copy) => ({
       buffer: copy.src.buffer,
-      contiguous: loadCut(program, copy).contiguous,
+      contiguous: contiguousIn(bufferOf(program, copy.dst.buffer)),
     }));
     made.push({ kind: "tensormap.make", maps, slots: copySlots(program, copies), offset: 0, every });
   }

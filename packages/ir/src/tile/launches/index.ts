@@ -13,8 +13,7 @@ export {
 export { GROUP_TABLE, sizeDType, WORKSPACE } from "./parameters.ts";
 export { COUNTER_LINE, inOnePlace, registerTileBytes } from "./partialTiles.ts";
 export {
-  bulkStore,
-  loadCut,
+  loadBoxes,
   MAP_BYTES,
   mapName,
   readersOf,

@@ -1,12 +1,26 @@
 /** Tensor maps: parameters of the kernel, made from the copies and stores that use them. */
 import { type ParamSpec, runsOf, type TensorMapRecipe } from "@tilewright/core";
-import { type TensorCut, tensorCut, tensorMapFor } from "../../launch/tensor-copies.ts";
+import {
+  boxesOf,
+  type TensorCut,
+  type TensorRange,
+  tensorCut,
+  tensorMapFor,
+} from "../../launch/tensor-copies.ts";
 import { linearOffset } from "../../layout/layout.ts";
 import { must } from "../../must.ts";
 import { elementBytes } from "../elementBytes.ts";
 import { blockShape, bufferOf, childrenOf, clusterUnits } from "../rewrite.ts";
 import { storesInBulk } from "../staged.ts";
-import type { Ownership, OwnershipMode, RegionDeclaration, Stmt, TileProgram } from "../types.ts";
+import type {
+  Buffer,
+  Ownership,
+  OwnershipMode,
+  RegionDeclaration,
+  Stmt,
+  TileProgram,
+  View,
+} from "../types.ts";
 
 export type Copy = Extract<Stmt, { kind: "copy" }>;
 type Epilogue = Extract<Stmt, { kind: "epilogue" }>;
@@ -19,30 +33,36 @@ export const MAP_BYTES = 128;
 const WARPGROUP = 4;
 
 /** Units of a cluster (CTAs, or pairs) that share a bulk copy. */
-export function readersOf({ launch }: TileProgram, { multicast }: Copy): number {
+export function readersOf({ launch }: Pick<TileProgram, "launch">, { multicast }: Copy): number {
   const [m, n] = clusterUnits(launch);
   return multicast === null ? 1 : multicast === "m" ? m : n;
+}
+
+/** The part of its tile that a copy fills, of one CTA. */
+const filled = (tile: Buffer, { extent }: View): Buffer => ({
+  ...tile,
+  shape: extent.some((length, axis) => length !== tile.shape[axis]) ? extent : blockShape(tile),
+});
+
+/** The boxes of a copy into a tile, of the extents that its tensor map has: those of a part begin where it does. */
+export function loadBoxes(tile: Buffer, dst: View, box: readonly number[]): readonly TensorRange[] {
+  const part = filled(tile, dst);
+  const [row, col] = dst.origin.map((at) => (at.kind === "const" ? at.value : 0));
+  const first =
+    part.shape === dst.extent && tile.layout !== null
+      ? linearOffset(tile.layout, [row ?? 0, col ?? 0]) * elementBytes(tile)
+      : 0;
+  return boxesOf(part, box).map((piece) => ({ ...piece, offset: piece.offset + first }));
 }
 
 /** The boxes of a bulk copy into shared memory, of which each reader copies a part; null where bulk copies cannot make the tile's layout. */
 export function loadCutOf(program: TileProgram, copy: Copy): TensorCut | null {
   const { dst } = copy;
   const tile = bufferOf(program, dst.buffer);
-  const [row, col] = dst.origin.map((at) => (at.kind === "const" ? at.value : 0));
-  const part = dst.extent.some((extent, axis) => extent !== tile.shape[axis]);
   const { paged } = bufferOf(program, copy.src.buffer);
   const page = runsOf(program.problem).find(({ step }) => step === paged?.step)?.pages?.size ?? null;
-  const shape = part ? dst.extent : blockShape(tile);
-  const cut = cutOf(program, dst.buffer, readersOf(program, copy), shape, page);
-  if (!part || cut === null || tile.layout === null) return cut;
-  // Pieces of a part of the tile begin where it does.
-  const first = linearOffset(tile.layout, [row ?? 0, col ?? 0]) * elementBytes(tile);
-  return { ...cut, pieces: cut.pieces.map((piece) => ({ ...piece, offset: piece.offset + first })) };
+  return tensorCut(filled(tile, dst), readersOf(program, copy), page);
 }
-
-/** The same of a program that `bulkTiles` has verified. */
-export const loadCut = (program: TileProgram, copy: Copy): TensorCut =>
-  must(loadCutOf(program, copy), "a verified tile has boxes");
 
 /** Groups of warps that store their part of an epilogue's tile by themselves: how many below each other, and side by side. */
 export interface StoreGroups {
@@ -63,9 +83,11 @@ export interface BulkStore {
 export function bulkStoreOf(program: TileProgram, stmt: Epilogue, warps: number): BulkStore | string {
   const groups = storeGroups(program, stmt, warps);
   if (typeof groups === "string" || stmt.via === null) return groups as string;
-  const whole = cutOf(program, stmt.via.buffer, 1);
+  const tile = bufferOf(program, stmt.via.buffer);
+  const own = { ...tile, shape: blockShape(tile) };
+  const whole = tensorCut(own);
   const parts = whole?.contiguous === 1 ? groups.m : groups.n;
-  const cut = parts === 1 ? whole : cutOf(program, stmt.via.buffer, parts);
+  const cut = parts === 1 ? whole : tensorCut(own, parts);
   return cut === null ? "has a layout that bulk tensor copies cannot make" : { groups, cut };
 }
 
@@ -99,16 +121,6 @@ function storeGroups(program: TileProgram, stmt: Epilogue, warps: number): Store
 /** The factor by which warpgroups share the columns of a tile; null where none does, or where the warps of one do, which store together. */
 const besides = (own: Ownership): OwnershipMode | null =>
   own.cols.find((f) => f.tier === "warp" && f.extent > 1 && f.stride * f.extent > WARPGROUP) ?? null;
-
-function cutOf(
-  program: TileProgram,
-  tile: string,
-  parts: number,
-  shape = blockShape(bufferOf(program, tile)),
-  page: number | null = null,
-): TensorCut | null {
-  return tensorCut({ ...bufferOf(program, tile), shape }, parts, page);
-}
 
 /** `tma_a`: the map through which bulk copies see an operand. */
 export const mapName = (global: string): string => `tma_${global.toLowerCase()}`;
@@ -160,7 +172,8 @@ export function tensorMaps(
   for (const { stmt, warps } of accesses)
     if (stmt.kind === "epilogue") found.set(stmt.dst.buffer, bulkStore(program, stmt, warps).cut);
   for (const { stmt } of accesses)
-    if (stmt.kind === "copy") found.set(stmt.src.buffer, loadCut(program, stmt));
+    if (stmt.kind === "copy")
+      found.set(stmt.src.buffer, must(loadCutOf(program, stmt), "a verified tile has boxes (bulkTiles)"));
   const { batch } = program.problem;
   const table = batch.kind === "grouped" && batch.rows === undefined;
   let end = offset;
