@@ -45,7 +45,7 @@ export function coordinatesOf(
 ): Coordinates {
   const [inner, outer] = contiguous === 1 ? [col, row] : [row, col];
   const own = [inner, outer, ...(runs > 1 ? [imm(0)] : [])];
-  return [...own, ...batchCoordinates(ctx, buffer, mapDimensions(ctx, buffer) > own.length)];
+  return [...own, ...batchCoordinates(ctx, buffer, declaredMap(ctx, buffer).dims.length > own.length)];
 }
 
 function offsetBy(ctx: Context, base: U32, index: U32, bytes: number): U32 {
