@@ -1,7 +1,7 @@
 /** Reductions of work tiles in texts of stage machine: each edit is convicted by rule and line, and with `unproven` it is what the kernel does. */
 import { plainProblem } from "@tilewright/conformance";
 import { findTarget, formatDiagnostic } from "@tilewright/core";
-import { createCompiler, unifiedDiff } from "@tilewright/ir";
+import { createCompiler, interpret, parseProgram, unifiedDiff } from "@tilewright/ir";
 import { describe, expect, test } from "vitest";
 import { mma } from "../src/backend.ts";
 
@@ -52,6 +52,19 @@ test("stream-K counts K chunks, and goes past where a CTA has them all", () => {
   expect(lines).toContain("counter.add %kn");
   expect(lines).toContain("counter.leave unless 16 barrier 0");
   expect(lines).toContain("partial.add %acc");
+});
+
+test("a second kernel has as many partial tiles as its statements add", () => {
+  const { text } = compiled("split=4 reduction=kernel");
+  const ones = new Float32Array(64 * 256).fill(1);
+  const sums = [3, 2, 1].map((partials) => {
+    const made = parseProgram(
+      text.replace("partial.add %acc partials 3", `partial.add %acc partials ${partials}`),
+    );
+    const run = made.ok ? interpret(made.value, { a: ones, b: ones }) : made;
+    return run.ok ? new Set(run.value.d) : run.error.map(formatDiagnostic);
+  });
+  expect(sums).toEqual([new Set([256]), new Set([192]), new Set([128])]);
 });
 
 interface Edit {

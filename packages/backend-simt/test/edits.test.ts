@@ -118,7 +118,7 @@ handEdits(
 const transposed: readonly HandEdit[] = [
   {
     what: "the kernel before copies a line too few",
-    change: { kind: "replace", line: /transpose of %A/, from: /lines 64/, to: "lines 63" },
+    change: { kind: "replace", line: /transpose %A/, from: /lines 64/, to: "lines 63" },
     code: "TW3139",
     line: /lines 63/,
     ptx: /setp\.lt/,
@@ -135,3 +135,34 @@ const transposed: readonly HandEdit[] = [
 ];
 
 handEdits(simt, "sm_70", "f32", [64, 64, 32], "tile=64x64x8 thread=8x4 transpose=a", transposed);
+
+const results: readonly HandEdit[] = [
+  {
+    what: "sums of columns are stored in another dtype",
+    change: { kind: "replace", line: /result\.store/, from: /bf16/, to: "f16" },
+    code: "TW3139",
+    line: /result\.store/,
+    ptx: /^[+-].*(?:cvt|bfe|shr|shl|and|add|or|setp|selp|mov|prmt|lop)/,
+    emulator: /^epilogue/,
+  },
+  {
+    what: "no zeros are left for the next launch",
+    change: { kind: "drop", line: /result\.clear/ },
+    code: "TW3139",
+    line: /result\.store/,
+    ptx: /^-.*st\.global\.u32 .*, 0;/,
+    emulator: null,
+  },
+  {
+    what: "some of the sums are not stored",
+    change: { kind: "replace", line: /result\.load/, from: /count 40/, to: "count 8" },
+    code: "TW3139",
+    line: /result\.load/,
+    ptx: /setp\.lt\.u32/,
+    emulator: /^epilogue/,
+  },
+];
+
+handEdits(simt, "sm_70", "f32", [32, 40, 16], "tile=32x32x8 thread=4x2 strip=4x2", results, {
+  epilogue: [{ kind: "reduce", op: "sum", over: "m", dtype: "bf16" }],
+});

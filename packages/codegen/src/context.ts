@@ -33,6 +33,7 @@ import { truthOf } from "./conditions.ts";
 import type { Engine } from "./engine.ts";
 import type { Pipeline } from "./pipelines.ts";
 import type { Reduction } from "./reduction.ts";
+import type { ThreadResult } from "./results.ts";
 import type { LoopState, PartialTileVars, TileSlice, TileVar } from "./scopes.ts";
 import type { SharedMap } from "./smem.ts";
 import { type RoleThreads, Values } from "./values.ts";
@@ -89,6 +90,8 @@ export class Context {
   part: PartialTileVars | null = null;
   /** The thread that has bulk copies store, of those that come together; null where each does. */
   storing: Pred | null = null;
+  /** Results of steps that the thread has loaded. */
+  readonly results = new Map<number, ThreadResult>();
   /** The reduction of a work tile being emitted. */
   reduction: Reduction | null = null;
   /** The loop over tiles being emitted, where responses say which tile follows; `following` is set where one is read. */

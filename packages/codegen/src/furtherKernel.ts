@@ -1,20 +1,14 @@
 /** Kernels that are launched beside the main one: behind it over what it has left in the workspace, or before it to leave something there. */
 import type { Target } from "@tilewright/core";
-import {
-  clusterSize,
-  type KernelDeclaration,
-  type KernelStep,
-  type Launches,
-  type TileProgram,
-} from "@tilewright/ir";
+import { clusterSize, type KernelDeclaration, type Launches, type TileProgram } from "@tilewright/ir";
 import type { ModuleBuilder } from "@tilewright/ptx";
+import { proven } from "./cannotLower.ts";
 import { numberClusters } from "./clusters.ts";
 import { Context } from "./context.ts";
-import type { Engine, StmtOf } from "./engine.ts";
+import type { Engine } from "./engine.ts";
 import { declareParameters } from "./params.ts";
 import { noShared } from "./smem.ts";
 import { lowerStmts } from "./statements.ts";
-import type { RoleThreads } from "./values.ts";
 
 /** Where a further kernel goes, and for what. */
 export interface FurtherKernel {
@@ -28,41 +22,31 @@ export interface FurtherKernel {
   readonly locations: Context["locations"];
 }
 
-/** The lines of one kind that its declaration has. */
-export const stepsOf = <K extends KernelStep["kind"]>(
-  { kernel }: FurtherKernel,
-  kind: K,
-): readonly Extract<KernelStep, { kind: K }>[] =>
-  kernel.steps.filter((step): step is Extract<KernelStep, { kind: K }> => step.kind === kind);
-
-/** Adds a kernel without clusters and without shared memory to the text; `fill` emits its code. `role`: the threads that run it; those of its block unless given. */
-export function buildFurtherKernel(
-  { engine, target, builder, program, kernel, launches, locations }: FurtherKernel,
-  fill: (ctx: Context) => void,
-  role?: RoleThreads,
-): void {
-  const { params, threads, row } = kernel;
-  const entry = builder.entry(kernel.name, { params: declareParameters(params), maxntid: [threads, 1, 1] });
-  const ctx = new Context(program, target, engine, entry, noShared, kernel, launches, role);
+/** Adds the kernel of a statement to the text, without clusters and without shared memory: its work tiles go by the main kernel's CTAs, of which each of its own has a warp. */
+export function buildFurtherKernel(at: FurtherKernel): void {
+  const { engine, target, builder, kernel, launches } = at;
+  const { name, params, threads, row } = kernel;
+  const found = at.program.body.find((stmt) => stmt.kind === "kernel" && stmt.name === name);
+  const stated = found?.kind === "kernel" ? found : null;
+  const { warps, body } = proven(stated, `@${name}`, "has no statements");
+  const { cluster, pair } = at.program.launch;
+  const program: TileProgram = {
+    ...at.program,
+    name,
+    launch:
+      warps === undefined ? { threads, cluster: [1, 1] } : { threads, cluster, ...(pair ? { pair } : {}) },
+    rings: [],
+  };
+  const entry = builder.entry(name, { params: declareParameters(params), maxntid: [threads, 1, 1] });
+  const role = { first: 0, warps: warps ?? threads / 32 };
+  const across = { across: "grid", clusterOf: clusterSize(program) } as const;
+  const own = warps === undefined ? role : { ...role, ...across };
+  const ctx = new Context(program, target, engine, entry, noShared, kernel, launches, own);
   ctx.groups = row ?? null;
-  ctx.locations = locations;
+  ctx.locations = at.locations;
   if (kernel.pdl === true) ctx.emitAny(null, "griddepcontrol.launch_dependents");
-  fill(ctx);
+  numberClusters(ctx);
+  lowerStmts(ctx, body);
   ctx.body.emit(null, "ret");
   ctx.root.replay(entry);
-}
-
-/** The kernel of a statement. Workspace and tiles go by the main kernel's CTAs, of whose clusters it has none. */
-export function buildStatedKernel(at: FurtherKernel, { warps, body }: StmtOf<"kernel">): void {
-  const { cluster, pair } = at.program.launch;
-  const launch = { threads: at.kernel.threads, cluster, ...(pair ? { pair } : {}) };
-  const program = { ...at.program, name: at.kernel.name, launch, rings: [] };
-  buildFurtherKernel(
-    { ...at, program },
-    (ctx) => {
-      numberClusters(ctx);
-      lowerStmts(ctx, body);
-    },
-    warps === undefined ? undefined : { first: 0, warps, across: "grid", clusterOf: clusterSize(program) },
-  );
 }

@@ -10,14 +10,7 @@ import {
   type SourceLocation,
   type Target,
 } from "@tilewright/core";
-import {
-  clusterExtents,
-  type KernelStep,
-  type LoweredKernel,
-  launchesOf,
-  specOf,
-  type TileProgram,
-} from "@tilewright/ir";
+import { clusterExtents, type LoweredKernel, launchesOf, specOf, type TileProgram } from "@tilewright/ir";
 import {
   type Instruction,
   moduleBuilder,
@@ -32,14 +25,12 @@ import { proven } from "./cannotLower.ts";
 import { CannotLower, Context } from "./context.ts";
 import { withWholeDefinitions } from "./definitions.ts";
 import type { Engine } from "./engine.ts";
-import { buildStatedKernel, type FurtherKernel } from "./furtherKernel.ts";
+import { buildFurtherKernel } from "./furtherKernel.ts";
 import { GROUP_MAPS_PTX } from "./groupMaps.ts";
 import { declareParameters } from "./params.ts";
-import { buildResultKernel } from "./results.ts";
 import { threadIsNot } from "./setup.ts";
 import { mapShared, SMEM } from "./smem.ts";
 import { lowerStmts } from "./statements.ts";
-import { buildTransposeKernel } from "./transposeKernel.ts";
 
 /** Alignment of the block's dynamic shared memory: the period of the widest swizzle (bits 3, base 4, shift 3). */
 const SMEM_ALIGN = 1024;
@@ -154,13 +145,9 @@ function build(
   lowerStmts(ctx, program.body);
   ctx.body.emit(null, "ret");
   ctx.root.replay(entry);
-  for (const kernel of launches.kernels) {
-    const at = { engine, target, builder, program, kernel, launches, locations };
-    const [first] = kernel.steps;
-    const stated = program.body.find((s) => s.kind === "kernel" && s.name === kernel.name);
-    if (stated?.kind === "kernel") buildStatedKernel(at, stated);
-    else if (first !== undefined) further[first.kind](at);
-  }
+  for (const kernel of launches.kernels)
+    if (kernel !== main)
+      buildFurtherKernel({ engine, target, builder, program, kernel, launches, locations });
   const specs = launches.kernels.map((kernel) => specOf(program, kernel));
   const at = launches.kernels.indexOf(main);
   const [before, then] = [specs.slice(0, at), specs.slice(at + 1)];
@@ -176,12 +163,6 @@ function build(
     workspaceInit: launches.init,
   };
 }
-
-/** Kernels beside the main one that no statement tells of, by what they do. */
-const further: { readonly [K in KernelStep["kind"]]: (at: FurtherKernel) => void } = {
-  transpose: buildTransposeKernel,
-  result: buildResultKernel,
-};
 
 const newer = (a: PtxVersion, b: PtxVersion): PtxVersion =>
   a[0] > b[0] || (a[0] === b[0] && a[1] > b[1]) ? a : b;

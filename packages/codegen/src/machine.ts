@@ -1,5 +1,6 @@
 /** Statements of the stage machine that wait, arrive and order: a few instructions each. */
 import {
+  type CopyKind,
   clusterSize,
   type FrameKind,
   type MachineStmt,
@@ -195,14 +196,15 @@ type Shared = Omit<
   | "rename"
   | "prologue"
   | ReductionStmt["kind"]
+  | CopyKind
   | FrameKind
 >;
 
 export const machineStatements = (lower: (ctx: Context, stmts: Of<"leader">["body"]) => void): Shared => ({
   pipeline: lowerPipeline,
-  // The loop around does it where it begins, goes on and ends, or comes to another group.
   // An entry of its own.
   kernel: () => {},
+  // The loop around does it where it begins, goes on and ends, or comes to another group.
   boundary: () => {},
   "tensormap.make": () => {},
   advance: lowerAdvance,

@@ -3,12 +3,13 @@
  * each result in its own dtype, rounded once, and puts the zero back.
  */
 import { sizeOf } from "@tilewright/core";
-import { type KernelStep, RESULT_BYTES, v } from "@tilewright/ir";
-import { addr, imm } from "@tilewright/ptx";
-import type { Reg } from "./code.ts";
+import { RESULT_BYTES, v } from "@tilewright/ir";
+import { type AddressOperand, addr, imm } from "@tilewright/ptx";
+import { proven } from "./cannotLower.ts";
+import type { Pred, Reg } from "./code.ts";
 import type { Context } from "./context.ts";
+import type { Statements, StmtOf } from "./engine.ts";
 import { storeElements } from "./formats.ts";
-import { buildFurtherKernel, type FurtherKernel, stepsOf } from "./furtherKernel.ts";
 import { batchIndex, pointer } from "./globalAddress.ts";
 import { isGrouped } from "./groups.ts";
 import { advance, resultsPointer } from "./pointers.ts";
@@ -17,20 +18,16 @@ import { countOf, type Stride } from "./sizes.ts";
 const strideOf = (count: number | "m" | "n", unit: number): Stride =>
   typeof count === "number" ? count * unit : { unit, sizes: [count] };
 
-/** The code of the kernel that stores results: a thread one of each step. */
-export function buildResultKernel(at: FurtherKernel): void {
-  const { program, kernel } = at;
-  const launch = { threads: kernel.threads, cluster: [1, 1] } as const;
-  const own = { ...program, name: kernel.name, launch, rings: [] };
-  buildFurtherKernel({ ...at, program: own }, (ctx) => {
-    for (const step of stepsOf(at, "result")) storeResults(ctx, step);
-  });
+/** A thread's result of a step: whether there is one of its number, and where it is of so many bytes each. */
+export interface ThreadResult {
+  readonly mine: Pred;
+  readonly value: Reg<"f32">;
+  readonly from: AddressOperand;
+  at(base: Reg<"u64">, bytes: number): AddressOperand;
 }
 
-/** The result of this thread's number, if there is one of that number, in its dtype to where the launch wants it. */
-function storeResults(ctx: Context, result: Extract<KernelStep, { kind: "result" }>): void {
+function load(ctx: Context, { step, count: results }: StmtOf<"result.load">): void {
   const { entry, values } = ctx;
-  const { step: index, dtype, count: results } = result;
   const number = values.sum(values.scale(values.block(), ctx.program.launch.threads), values.thread());
   const count = typeof results === "number" ? results : countOf(ctx, v(results));
   const mine = entry.reg("pred", "p");
@@ -41,12 +38,27 @@ function storeResults(ctx: Context, result: Extract<KernelStep, { kind: "result"
       const extent = countOf(ctx, v(name));
       if (typeof extent !== "number") ctx.emit(null, "setp.ne.and.u32", mine, extent, imm(0), mine);
     }
-  const at = (base: Reg<"u64">, bytes: number): Reg<"u64"> =>
-    advance(ctx, advance(ctx, base, batchIndex(ctx), strideOf(results, bytes)), number, bytes);
-  const from = addr(at(resultsPointer(ctx, index), RESULT_BYTES));
+  const at = (base: Reg<"u64">, bytes: number): AddressOperand =>
+    addr(advance(ctx, advance(ctx, base, batchIndex(ctx), strideOf(results, bytes)), number, bytes));
+  const from = at(resultsPointer(ctx, step), RESULT_BYTES);
   const value = entry.reg("f32", "result");
   ctx.emit(mine, "ld.global.f32", value, from);
-  ctx.emit(mine, "st.global.u32", from, imm(0));
-  const to = addr(at(pointer(ctx, `epilogue${index}`), sizeOf(dtype)));
-  storeElements(ctx, mine, "f32", dtype, [value], to);
+  ctx.results.set(step, { mine, value, from, at });
 }
+
+const loaded = (ctx: Context, { kind, step }: StmtOf<"result.clear" | "result.store">): ThreadResult =>
+  proven(ctx.results.get(step), kind, "is of a step whose results nobody has loaded");
+
+export const resultStatements: Pick<Statements, "result.load" | "result.clear" | "result.store"> = {
+  "result.load": load,
+  "result.clear"(ctx, stmt) {
+    const { mine, from } = loaded(ctx, stmt);
+    ctx.emit(mine, "st.global.u32", from, imm(0));
+  },
+  "result.store"(ctx, stmt) {
+    const { mine, value, at } = loaded(ctx, stmt);
+    const { step, dtype } = stmt;
+    const to = at(pointer(ctx, `epilogue${step}`), sizeOf(dtype));
+    storeElements(ctx, mine, "f32", dtype, [value], to);
+  },
+};

@@ -16,12 +16,14 @@ import { machineStatements } from "./machine.ts";
 import { forgetSlots } from "./pipelines.ts";
 import { lowerPrologue } from "./prologueChunk.ts";
 import { arriveAtBarrier, lowerPin, lowerRename } from "./quirks.ts";
+import { resultStatements } from "./results.ts";
 import { lowerRole } from "./roles.ts";
 import type { LoopState } from "./scopes.ts";
 import { barrierAhead, setupStatements } from "./setup.ts";
 import { countOf, isSizeOnly } from "./sizes.ts";
 import { lowerReduction, reductionStatements } from "./splitReduction.ts";
 import { lowerTiles } from "./tiles.ts";
+import { lowerTranspose } from "./transposeKernel.ts";
 
 /** Lower a list at `ctx.body`, in program order. */
 export function lowerStmts(ctx: Context, stmts: readonly Stmt[]): void {
@@ -50,6 +52,8 @@ const shared: Omit<Statements, OwnKind> = {
   ...machineStatements(lowerStmts),
   ...reductionStatements(lowerStmts),
   ...setupStatements(lowerStmts),
+  ...resultStatements,
+  transpose: lowerTranspose,
   pin: lowerPin,
   rename: lowerRename,
   prologue: (ctx, { body }) => lowerPrologue(ctx, () => lowerStmts(ctx, body)),

@@ -5,18 +5,11 @@
  * through shared memory, and nobody waits for anybody. Its loads are all issued before its first store.
  */
 import { sizeOf } from "@tilewright/core";
-import {
-  bufferOf,
-  type KernelStep,
-  TRANSPOSING_SIDE,
-  transposedBlock,
-  transposeProgram,
-  transposing,
-} from "@tilewright/ir";
+import { bufferOf, TRANSPOSING_SIDE, transposedBlock, transposing } from "@tilewright/ir";
 import { addr, imm } from "@tilewright/ptx";
 import type { Pred, Reg } from "./code.ts";
 import type { Context } from "./context.ts";
-import { buildFurtherKernel, type FurtherKernel, stepsOf } from "./furtherKernel.ts";
+import type { StmtOf } from "./engine.ts";
 import { arrayOf, batchIndex, ofProblem, pointer } from "./globalAddress.ts";
 import { advance, copyPointer } from "./pointers.ts";
 import { loadRun, storeRun, zeroOf } from "./words.ts";
@@ -24,26 +17,22 @@ import { loadRun, storeRun, zeroOf } from "./words.ts";
 const [SIDE, BLOCK] = [TRANSPOSING_SIDE, transposedBlock];
 const { squares: SQUARES, lanes: LANES, warps: WARPS } = transposing;
 
-/** The code of the kernel that makes the workspace's copies. */
-export function buildTransposeKernel(at: FurtherKernel): void {
-  const copies = stepsOf(at, "transpose");
-  buildFurtherKernel({ ...at, program: transposeProgram(at.program) }, (ctx) => {
-    copies.forEach((copy, i) => {
-      const next = ctx.entry.label("next");
-      if (i + 1 < copies.length) {
-        const others = ctx.entry.reg("pred", "p");
-        ctx.emit(null, "setp.ge.u32", others, ctx.values.block(), imm(copy.first + copy.ctas));
-        ctx.body.emit(others, "bra", next);
-      }
-      ctx.scope(() => transpose(ctx, copy));
-      ctx.emitAny(null, "ret");
-      if (i + 1 < copies.length) ctx.body.label(next);
-    });
-  });
+/** Its CTAs' part of a copy; the others go on behind it. */
+export function lowerTranspose(ctx: Context, copy: StmtOf<"transpose">): void {
+  const { first, ctas } = copy;
+  const last = ctx.kernel.grid[0] === first + ctas;
+  const next = ctx.entry.label("next");
+  if (!last) {
+    const others = ctx.entry.reg("pred", "p");
+    ctx.emit(null, "setp.ge.u32", others, ctx.values.block(), imm(first + ctas));
+    ctx.body.emit(others, "bra", next);
+  }
+  ctx.scope(() => transpose(ctx, copy));
+  ctx.emitAny(null, "ret");
+  if (!last) ctx.body.label(next);
 }
 
-/** The block's part of one copy. */
-function transpose(ctx: Context, copy: Extract<KernelStep, { kind: "transpose" }>): void {
+function transpose(ctx: Context, copy: StmtOf<"transpose">): void {
   const { entry, values, program } = ctx;
   const { first, lines, run, pitch: ld, vector: width } = copy;
   const { name, dtype, layout } = bufferOf(program, copy.buffer);

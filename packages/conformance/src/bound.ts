@@ -16,7 +16,7 @@ export function plainProblem(
   n: number,
   k: number,
   dtype: DType,
-  more: Pick<ProblemRequest, "batch" | "blockScales" | "precision"> = {},
+  more: Pick<ProblemRequest, "batch" | "blockScales" | "epilogue" | "precision"> = {},
 ): Problem {
   const problem = defineProblem({
     ...more,

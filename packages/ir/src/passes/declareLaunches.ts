@@ -1,7 +1,7 @@
 /** Kernels with their statements, grids, parameters, tensor maps and workspace, the latter as `launches/` computes them. */
 import type { Target } from "@tilewright/core";
 import { reducingThreads, withSum } from "../tile/dsmemReduction.ts";
-import { type LaunchHints, launchesOf } from "../tile/launches/kernels.ts";
+import { copyKernels, type LaunchHints, launchesOf } from "../tile/launches/kernels.ts";
 import { reductionIn } from "../tile/launches/partialTiles.ts";
 import { rewriteStmts } from "../tile/rewrite.ts";
 import type { Stmt, TileProgram } from "../tile/types.ts";
@@ -15,7 +15,7 @@ export const declareLaunches = (hints: (program: TileProgram, target: Target) =>
   to: "machine",
   run(input, target) {
     if (input.machine === undefined || input.machine.launches !== undefined) return input;
-    const program = { ...input, body: inKernels(input) };
+    const program = { ...input, body: [...withSumKernel(input), ...copyKernels(input)] };
     return {
       ...program,
       machine: { ...input.machine, launches: launchesOf(program, hints(program, target)) },
@@ -24,7 +24,7 @@ export const declareLaunches = (hints: (program: TileProgram, target: Target) =>
 });
 
 /** The statements of the main kernel, and behind them those of the second one of a `reduce … by kernel`: the same work tiles, of which it adds up what the first has left. */
-function inKernels(program: TileProgram): readonly Stmt[] {
+function withSumKernel(program: TileProgram): readonly Stmt[] {
   const { tiles, combine } = reductionIn(program) ?? {};
   if (tiles === undefined || combine?.by !== "kernel") return program.body;
   const { acc } = combine;

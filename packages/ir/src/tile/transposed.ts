@@ -1,7 +1,7 @@
 /** Copies of A and B in the workspace that lie along the other axis: `transposed` of a global buffer. */
 import { operandShape, type Problem, sizeOf, strideNames } from "@tilewright/core";
 import { matrixAlign } from "./sizes.ts";
-import type { Buffer, KernelStep, TileProgram } from "./types.ts";
+import type { Buffer, Stmt, TileProgram } from "./types.ts";
 
 /** Bytes of a line of L2: what a line of the copy is rounded up to, and what it begins at a multiple of. */
 export const TRANSPOSED_ALIGN = 128;
@@ -118,7 +118,7 @@ function linesOf(problem: Problem, which: "a" | "b"): { readonly lines: number; 
 export function transposedLines(
   problem: Problem,
   which: "a" | "b",
-): Pick<Extract<KernelStep, { kind: "transpose" }>, "lines" | "run" | "pitch" | "vector"> {
+): Pick<Extract<Stmt, { kind: "transpose" }>, "lines" | "run" | "pitch" | "vector"> {
   const { lines, run } = linesOf(problem, which);
   const { dtype, ld } = problem[which];
   const bytes = sizeOf(dtype);

@@ -253,6 +253,15 @@ export class Control {
         return run((thread) => {
           thread.epoch++;
         });
+      case "result.load":
+      case "result.clear":
+      case "result.store": {
+        const action = this.#hooks.result?.(stmt, at);
+        return action ? run(action) : null;
+      }
+      // A copy has the elements of its matrix.
+      case "transpose":
+        return null;
       case "kernel": {
         const body = this.#compileList(stmt.body, inRole);
         const [begin, runList] = [() => this.#newBlock(), (thread: Thread) => this.#runList(body, thread)];

@@ -1,5 +1,5 @@
 /** Running a program on data: the hooks that move, multiply and store tiles. */
-import { type EpilogueStep, quantizeOf } from "@tilewright/core";
+import { type EpilogueStep, quantizeOf, roundTo } from "@tilewright/core";
 import { columnRuns, type Run } from "../columns.ts";
 import { dsmemReduction, mergeOf } from "../dsmemReduction.ts";
 import { type ElementStmt, elementOrigins, elementSources } from "../elements.ts";
@@ -9,7 +9,7 @@ import { upOrigin } from "../stepViews.ts";
 import type { Buffer, Ring, Stmt, TileProgram, View } from "../types.ts";
 import { skipsIterations } from "../within.ts";
 import { type Cells, type CellTable, compileCond, compileExpr } from "./compileExpr.ts";
-import type { DataStmt, Hooks, ReductionStep, StagingStmt, Thread } from "./control/threads.ts";
+import type { DataStmt, Hooks, ReductionStep, ResultStmt, StagingStmt, Thread } from "./control/threads.ts";
 import { Control } from "./control.ts";
 import { runElements } from "./elements.ts";
 import { EpilogueChain, runEpilogue, type StepInput, type StepOutputs } from "./epilogue.ts";
@@ -68,6 +68,9 @@ export class Machine implements Hooks {
   /** What has been put into slots of tiles, for stores. */
   readonly #staged = new Map<string, { readonly key: string; readonly store: () => void }>();
   readonly #workspaces: Workspaces;
+  /** Results of steps in registers, and stored. */
+  readonly #loaded = new Map<number, Float32Array>();
+  readonly #stored = new Map<number, Float64Array>();
   /** Tiles whose copies count at a barrier. */
   readonly #counted: ReadonlySet<string>;
 
@@ -91,6 +94,17 @@ export class Machine implements Hooks {
 
   /** Additional results of the epilogue, by step. */
   get outputs(): StepOutputs {
+    // From stage machine on a kernel stores reductions in another dtype than f32.
+    const { launches } = this.#program.machine ?? {};
+    return this.#reduced.map((values, i) => {
+      const step = this.#program.problem.epilogue[i];
+      const own = launches === undefined || step?.kind !== "reduce" || step.dtype === "f32";
+      return own ? values : (this.#stored.get(i) ?? values?.slice().fill(Number.NaN));
+    });
+  }
+
+  /** The same as the epilogue leaves them. */
+  get #reduced(): StepOutputs {
     const [chain] = this.#chains.values();
     return chain?.outputs ?? [];
   }
@@ -148,6 +162,30 @@ export class Machine implements Hooks {
 
   reduction(combine: Combine, stmt: ReductionStep, table: CellTable, at: string): Action {
     return this.#workspaces.step(combine, stmt, table, at);
+  }
+
+  /** What is stored in a step's dtype; the 0 for the next launch nobody reads here. */
+  result(stmt: ResultStmt, at: string): () => void {
+    const { step } = stmt;
+    const { problem } = this.#program;
+    return () => {
+      if (stmt.kind === "result.load") {
+        const count = typeof stmt.count === "number" ? stmt.count : problem[stmt.count];
+        this.#loaded.set(step, Float32Array.from(this.#reduced[step] ?? []).subarray(0, count));
+      }
+      if (stmt.kind !== "result.store") return;
+      const values = this.#loaded.get(step);
+      if (values === undefined)
+        throw new InterpretFailure(
+          interpretCodes.protocol,
+          at,
+          `stores results of step ${step}, which nobody has loaded`,
+          "result.load in front",
+        );
+      const all = new Float64Array(this.#reduced[step]?.length ?? 0).fill(Number.NaN);
+      all.set(Array.from(values, (x) => roundTo(stmt.dtype, x)));
+      this.#stored.set(step, all);
+    };
   }
 
   emptied(ring: Ring): (place: number) => void {

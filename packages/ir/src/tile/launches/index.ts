@@ -8,7 +8,6 @@ export {
   noHints,
   placeParam,
   specOf,
-  transposeProgram,
 } from "./kernels.ts";
 export { GROUP_TABLE, sizeDType, WORKSPACE } from "./parameters.ts";
 export { COUNTER_LINE, inOnePlace, registerTileBytes } from "./partialTiles.ts";

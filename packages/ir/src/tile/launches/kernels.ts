@@ -14,7 +14,6 @@ import { launchRanges, matrixAlign } from "../sizes.ts";
 import { copyBlocks, TRANSPOSING_THREADS, transposedLines } from "../transposed.ts";
 import type {
   KernelDeclaration,
-  KernelStep,
   MachineDeclarations,
   RegionDeclaration,
   Stmt,
@@ -26,6 +25,8 @@ import { gridOf } from "./grid.ts";
 import { endOfParams, operandPointers, parameters, rowOfGroups, workspacePointer } from "./parameters.ts";
 import { tensorMaps } from "./tensorMaps.ts";
 import { resultCount, resultPlaces, type WorkspaceLayout, workspaceOf } from "./workspace.ts";
+
+type KernelStmt = Extract<Stmt, { kind: "kernel" }>;
 
 export type Launches = NonNullable<MachineDeclarations["launches"]>;
 
@@ -64,14 +65,13 @@ export function launchesOf(
     params: [...plain, ...tensorMaps(program, regions, endOfParams(plain))],
     ...rowOfGroups(program),
     arrays: arraysOf(program, workspace),
-    steps: [],
   };
   return {
     kernels: [
       ...(copies.length === 0 ? [] : [transposeDeclaration(program, workspace)]),
       main,
       ...program.body.flatMap((stmt) =>
-        stmt.kind === "kernel" ? [declarationOf(program, workspace, stmt)] : [],
+        stmt.kind === "kernel" && stmt.warps !== undefined ? [sumDeclaration(program, workspace, stmt)] : [],
       ),
       ...(results.length > 0 ? [resultDeclaration(program, workspace)] : []),
     ],
@@ -102,13 +102,7 @@ function transposeDeclaration(program: TileProgram, workspace: WorkspaceLayout):
   const { copies, end } = workspace;
   const own = transposeProgram(program);
   const pointers = operandPointers(own);
-  let blocks = 0;
-  const steps = copies.map((which): KernelStep => {
-    const [first, ctas] = [blocks, copyBlocks(program.problem, which)];
-    blocks += ctas;
-    const to = { buffer: which.toUpperCase(), first, ctas };
-    return { kind: "transpose", ...to, ...transposedLines(program.problem, which) };
-  });
+  const blocks = copies.reduce((sum, which) => sum + copyBlocks(program.problem, which), 0);
   return {
     role: "prepare",
     name: own.name,
@@ -118,13 +112,12 @@ function transposeDeclaration(program: TileProgram, workspace: WorkspaceLayout):
     workspace: end,
     params: [...pointers, workspacePointer(endOfParams(pointers))],
     arrays: arraysOf(own, workspace),
-    steps,
     ...(program.launch.pdl === true ? { pdl: true } : {}),
   };
 }
 
 /** The program that makes copies: nothing but the matrices, as the launch has them. */
-export const transposeProgram = (program: TileProgram): TileProgram => ({
+const transposeProgram = (program: TileProgram): TileProgram => ({
   ...program,
   name: `${program.name}_transposed`,
   launch: { threads: TRANSPOSING_THREADS, cluster: [1, 1] },
@@ -139,13 +132,13 @@ export const transposeProgram = (program: TileProgram): TileProgram => ({
 const WARP = 32;
 
 /**
- * The kernel of a statement, behind the main one. One warp a CTA: no thread needs another's sum, and so a tile occupies as many SMs as its accumulators have warps. The grid has
+ * The second kernel of `reduce … by kernel`. One warp a CTA: no thread needs another's sum, and so a tile occupies as many SMs as its accumulators have warps. The grid has
  * tiles along x and problems along y, as the main kernel's, and the warps of a tile along z.
  */
-function declarationOf(
+function sumDeclaration(
   program: TileProgram,
   workspace: WorkspaceLayout,
-  stmt: Extract<Stmt, { kind: "kernel" }>,
+  stmt: KernelStmt,
 ): KernelDeclaration {
   const { regions, resultsEnd } = workspace;
   const all = eachStmt(stmt.body);
@@ -171,7 +164,6 @@ function declarationOf(
     params: placedParameters(own, regions, true),
     ...rowOfGroups(program),
     arrays: arraysOf(own, workspace),
-    steps: [],
   };
 }
 
@@ -201,11 +193,28 @@ function resultDeclaration(
     params: placedParameters({ ...program, buffers: [] }, regions, true),
     ...rowOfGroups(program),
     arrays: [],
-    steps: results.map(({ index, step }): KernelStep => {
-      const count = resultCount(program.problem, step);
-      return { kind: "result", step: index, dtype: step.dtype, count };
-    }),
   };
+}
+
+/** What the kernels do that make transposed copies, and that store results. */
+export function copyKernels(program: TileProgram): readonly KernelStmt[] {
+  const { copies, results } = workspaceOf(program);
+  let blocks = 0;
+  const transposes = copies.map((which): Stmt => {
+    const [first, ctas] = [blocks, copyBlocks(program.problem, which)];
+    blocks += ctas;
+    const buffer = which.toUpperCase();
+    return { kind: "transpose", buffer, first, ctas, ...transposedLines(program.problem, which) };
+  });
+  const stores = results.flatMap(({ index, step: { dtype }, step }): readonly Stmt[] => [
+    { kind: "result.load", step: index, count: resultCount(program.problem, step) },
+    { kind: "result.clear", step: index },
+    { kind: "result.store", step: index, dtype },
+  ]);
+  return [
+    { kind: "kernel", name: `${program.name}_transposed`, body: transposes } as const,
+    { kind: "kernel", name: `${program.name}_results`, body: stores } as const,
+  ].filter(({ body }) => body.length > 0);
 }
 
 /** Name of the parameter that says where the results of a step lie, where only the launch knows. */

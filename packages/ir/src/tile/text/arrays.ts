@@ -10,7 +10,7 @@ import type {
 } from "../types.ts";
 import { type Clause, integerClause, optional, optionalFlag, parseClauses, printClauses } from "./clause.ts";
 import { type Cursor, parseCodes } from "./cursor.ts";
-import { launchClause } from "./kernelSteps.ts";
+import { launchClause } from "./launchExpressions.ts";
 
 const operands = ["a", "b", "c", "d", "sfa", "sfb"] as const;
 const sizePattern = /^(?:[mnk]|ld(?:[abcd]|epilogue\d+)|stride[ABCD])$/;

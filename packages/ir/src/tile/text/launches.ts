@@ -11,7 +11,6 @@ import {
 import {
   type ArrayDeclaration,
   type KernelDeclaration,
-  type KernelStep,
   keptValues,
   type MachineDeclarations,
   type RegionDeclaration,
@@ -32,9 +31,8 @@ import {
   regionSyntax,
   runsSyntax,
 } from "./arrays.ts";
-import { type Clauses, parseClauses } from "./clause.ts";
 import { type Cursor, parseCodes } from "./cursor.ts";
-import { mixedWord, parseLaunch, printLaunch, printStep, stepClauses } from "./kernelSteps.ts";
+import { mixedWord, parseLaunch, printLaunch } from "./launchExpressions.ts";
 
 type TensorMap = Extract<ParamSpec, { readonly kind: "tensorMap" }>["tensorMap"];
 type Pointer = Extract<ParamSpec, { readonly kind: "pointer" }>;
@@ -126,17 +124,15 @@ function printKernel(k: KernelDeclaration): readonly string[] {
     ...k.params.map(printParam),
     ...(k.row === undefined ? [] : [`row bytes ${k.row.bytes}`, ...k.row.fields.map(printField)]),
     ...k.arrays.map(printArray),
-    ...k.steps.map(printStep),
   ];
 }
 
 type Launches = NonNullable<MachineDeclarations["launches"]>;
 
 /** Kernels as far as they have been read. */
-type KernelHead = Omit<KernelDeclaration, "params" | "row" | "arrays" | "steps"> & {
+type KernelHead = Omit<KernelDeclaration, "params" | "row" | "arrays"> & {
   readonly params: ParamSpec[];
   readonly arrays: ArrayDeclaration[];
-  readonly steps: KernelStep[];
   row?: { readonly bytes: number; readonly fields: GroupField[] };
 };
 
@@ -232,20 +228,6 @@ interface LaunchSyntax {
   parse(c: Cursor, head: LaunchHead): void;
 }
 
-const stepDeclaration = (kind: KernelStep["kind"]): LaunchSyntax => ({
-  syntax: [
-    kind,
-    ...Object.values<Clauses[string]>(stepClauses[kind]).map((c) => `${c.keyword} ${c.syntax}`),
-  ].join(" "),
-  print: () => [],
-  parse: (c, head) => {
-    const token = c.peek();
-    const step = { kind, ...parseClauses<Clauses>(c, stepClauses[kind], kind) } as KernelStep;
-    c.locations.set(step, c.scanner.locate(token.offset));
-    current(c, head).steps.push(step);
-  },
-});
-
 export const launchDeclarations: Readonly<Record<string, LaunchSyntax>> = {
   size: {
     syntax: "size %m|%n|%k LEAST .. MOST",
@@ -318,7 +300,6 @@ export const launchDeclarations: Readonly<Record<string, LaunchSyntax>> = {
         workspace,
         params: [],
         arrays: [],
-        steps: [],
         ...(pdl ? { pdl } : {}),
       };
       c.locations.set(kernel, c.scanner.locate(token.offset));
@@ -379,8 +360,6 @@ export const launchDeclarations: Readonly<Record<string, LaunchSyntax>> = {
       kernel.arrays.push(array);
     },
   },
-  transpose: stepDeclaration("transpose"),
-  result: stepDeclaration("result"),
   workspace: {
     syntax: "workspace init none|zeroOnce|zeroEach",
     print: ({ machine }) =>

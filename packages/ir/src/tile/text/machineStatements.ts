@@ -12,6 +12,7 @@ import {
 } from "../types.ts";
 import { type Clause, flagClause, integerClause, optional, wordClause } from "./clause.ts";
 import { columnsClause, sumScalesClause } from "./clauses.ts";
+import { copySyntax } from "./copyStatements.ts";
 import { type Cursor, parseCodes } from "./cursor.ts";
 import { reductionSyntax } from "./reductionStatements.ts";
 import {
@@ -185,5 +186,6 @@ export const machineSyntax: Rows = {
     "braces",
   ),
   prologue: line("prologue", "", {}, {}, "braces"),
+  ...copySyntax,
   ...reductionSyntax,
 };

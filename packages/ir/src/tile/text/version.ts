@@ -43,7 +43,7 @@ const history: readonly Version[] = [
   {
     version: 6,
     changed:
-      "of a persistent loop 'turn' is 'pingPong'; of a scheduler 'late' is 'deferred' and 'shares' 'streamk'; 'parts' of partial tiles are 'partials'; directive 'deal' is 'distribute', and 'deal' of 'tensor' 'interleave'; 'dealt' of a layout is 'interleaved'; in stage machine kernels declare the arrays that they address, with 'size', 'batch', 'experts' and 'runs' before them, 'region' what lies in the workspace, and 'kernel' states what the second one of a split-K reduction does, in place of 'sum'",
+      "of a persistent loop 'turn' is 'pingPong'; of a scheduler 'late' is 'deferred' and 'shares' 'streamk'; 'parts' of partial tiles are 'partials'; directive 'deal' is 'distribute', and 'deal' of 'tensor' 'interleave'; 'dealt' of a layout is 'interleaved'; in stage machine kernels declare the arrays that they address, with 'size', 'batch', 'experts' and 'runs' before them, 'region' what lies in the workspace, and 'kernel' states what kernels beside the main one do, in place of 'sum', 'transpose of' and 'result'",
     convert: `write '${versionLine}' in its first line and these names, or print it again from its schedule`,
   },
 ];

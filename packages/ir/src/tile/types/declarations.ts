@@ -46,29 +46,6 @@ export const keptValues = ["addresses", "epilogue"] as const;
 
 export type KeptValues = (typeof keptValues)[number];
 
-/**
- * What a kernel beside the main one does. `transpose`: `ctas` CTAs from number `first` on copy a matrix, as the launch has it, to the region of its name,
- * where its layout is that of the declared buffer: `lines` of `run` neighbours, `pitch` elements from one to the next, loaded so many (`vector`) at once.
- * `result`: a thread for each of `count` results of a step stores its f32 in the step's region in the step's dtype, and leaves 0 there.
- */
-export type KernelStep =
-  | {
-      readonly kind: "transpose";
-      readonly buffer: string;
-      readonly first: number;
-      readonly ctas: number;
-      readonly lines: number;
-      readonly run: number;
-      readonly pitch: number;
-      readonly vector: number;
-    }
-  | {
-      readonly kind: "result";
-      readonly step: number;
-      readonly dtype: DType;
-      readonly count: number | "m" | "n";
-    };
-
 /** Elements from one place to the next: a number, or a product of it and sizes that the launch supplies. */
 export interface Distance {
   readonly times: number;
@@ -162,8 +139,6 @@ export interface KernelDeclaration {
   /** Rows of the table of a grouped problem. */
   readonly row?: GroupRow;
   readonly arrays: readonly ArrayDeclaration[];
-  /** What a kernel beside the main one does, in this order, where no statement of its name does. */
-  readonly steps: readonly KernelStep[];
   /** The kernel behind it in the stream may begin before it ends (PTX ISA, griddepcontrol). */
   readonly pdl?: true;
 }

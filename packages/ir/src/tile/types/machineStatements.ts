@@ -1,4 +1,5 @@
 /** Statements of the stage `machine`: one pattern of instructions each. */
+import type { DType } from "@tilewright/core";
 import type { Columns, View } from "./buffers.ts";
 import type { SlotRange } from "./declarations.ts";
 import type { Cond, Expr } from "./placement.ts";
@@ -103,6 +104,7 @@ export type MachineStmt =
    */
   | { readonly kind: "boundary"; readonly bound: Boundary; readonly body: readonly Stmt[] }
   | GroupMaps
+  | CopyStmt
   /** In the first block of the cluster only. */
   | { readonly kind: "leader"; readonly body: readonly Stmt[] }
   /**
@@ -141,6 +143,29 @@ export interface GroupMaps {
   readonly every: number;
   readonly groups?: readonly [m: number, n: number];
 }
+
+/** What kernels beside the main one do with a matrix, or with results of a step that lie in its region of the workspace. */
+export type CopyStmt =
+  /**
+   * `ctas` CTAs from number `first` on copy a matrix, as the launch has it, to the region of its name, where its layout is that of the declared buffer: `lines` of `run` neighbours, `pitch`
+   * elements from one to the next, loaded so many (`vector`) at once.
+   */
+  | {
+      readonly kind: "transpose";
+      readonly buffer: string;
+      readonly first: number;
+      readonly ctas: number;
+      readonly lines: number;
+      readonly run: number;
+      readonly pitch: number;
+      readonly vector: number;
+    }
+  /** Each thread of the launch has one of `count` results of a step: it comes to a register in f32; 0 goes to its place; it goes in a dtype to where the launch wants it. */
+  | { readonly kind: "result.load"; readonly step: number; readonly count: number | "m" | "n" }
+  | { readonly kind: "result.clear"; readonly step: number }
+  | { readonly kind: "result.store"; readonly step: number; readonly dtype: DType };
+
+export type CopyKind = CopyStmt["kind"];
 
 /** Statements before and behind the tiles and roles of a kernel, of the whole block. */
 export type FrameStmt =

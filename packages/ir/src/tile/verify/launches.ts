@@ -1,11 +1,14 @@
 /** What a program of stage `machine` declares of its launch, against what its statements take. */
 import type { GroupRow } from "@tilewright/core";
-import { type Launches, launchesOf } from "../launches/kernels.ts";
+import { copyKernels, type Launches, launchesOf } from "../launches/kernels.ts";
+import { printHead } from "../print.ts";
+import { childrenOf } from "../rewrite.ts";
 import { printArray, printRegion, printRuns, printSize } from "../text/arrays.ts";
-import { printLaunch, printStep } from "../text/kernelSteps.ts";
+import { copySyntax } from "../text/copyStatements.ts";
+import { printLaunch } from "../text/launchExpressions.ts";
 import { printField, printGrid, printParam } from "../text/launches.ts";
-import type { KernelDeclaration, RegionDeclaration } from "../types.ts";
-import type { Fault, Verifier } from "./verifier.ts";
+import type { KernelDeclaration, RegionDeclaration, Stmt } from "../types.ts";
+import type { Fault, Subject, Verifier } from "./verifier.ts";
 
 export const launches: Verifier = {
   name: "launches",
@@ -14,7 +17,8 @@ export const launches: Verifier = {
     "kernels, their grids, workspaces and what lies there, parameters, tensor maps, rows of groups, arrays, sizes, problems, runs of rows and what kernels beside the main one do are those that the statements take, value by value; what ptxas is told of them is free",
   from: "machine",
   waivable: true,
-  *check({ program }) {
+  *check(subject) {
+    const { program } = subject;
     const declared = program.machine?.launches;
     if (declared === undefined) return;
     const main = declared.kernels.find(({ role }) => role === "main");
@@ -26,6 +30,7 @@ export const launches: Verifier = {
         yield { at: kernel, message: "is no kernel of this program here", hint: `launch ${names}` };
       else yield* compared(kernel, own);
     }
+    yield* copies(subject);
     if (declared.kernels.length < taken.kernels.length)
       yield {
         at: declared.kernels.at(-1) ?? "memory",
@@ -106,13 +111,41 @@ function* compared(kernel: KernelDeclaration, own: KernelDeclaration): Iterable<
       message: "the kernel behind it begins as the launch says",
       hint: own.pdl ? "pdl" : "without pdl",
     };
-  for (const [i, step] of kernel.steps.entries()) {
-    const needed = own.steps[i];
-    if (needed === undefined) yield { at: step, message: "nothing asks for it", hint: "remove it" };
-    else yield* differs(step, "the program takes", printStep(step), printStep(needed));
+}
+
+/** What kernels beside the main one do with matrices and results, statement by statement. */
+function* copies({ program, sites }: Subject): Iterable<Fault> {
+  const kernels = copyKernels(program);
+  const known = new Set([...kernels, ...(program.machine?.launches?.kernels ?? [])].map(({ name }) => name));
+  for (const site of sites) {
+    const { stmt, parents } = site;
+    const [around] = parents;
+    const own = around?.kind === "kernel" && kernels.some(({ name }) => name === around.name);
+    if (Object.hasOwn(copySyntax, stmt.kind) && !own)
+      yield {
+        at: site,
+        message: "is done by kernels beside the main one that ask for it",
+        hint: "remove it",
+      };
+    if (stmt.kind === "kernel" && !known.has(stmt.name))
+      yield { at: site, message: `no kernel @${stmt.name} is launched`, hint: "remove it, or declare it" };
   }
-  for (const missing of own.steps.slice(kernel.steps.length))
-    yield { at: kernel, message: `lacks ${missing.kind}`, hint: printStep(missing) };
+  for (const { name, body } of kernels) {
+    const stated = program.body.find((stmt) => stmt.kind === "kernel" && stmt.name === name);
+    const own = stated === undefined ? [] : childrenOf(stated);
+    const at = (stmt: Stmt | undefined): Fault["at"] =>
+      sites.find((site) => site.stmt === (stmt ?? stated)) ??
+      program.machine?.launches?.kernels.find((kernel) => kernel.name === name) ??
+      "memory";
+    for (const [i, stmt] of own.entries()) {
+      const needed = body[i];
+      if (needed === undefined) yield { at: at(stmt), message: "nothing asks for it", hint: "remove it" };
+      else if (printHead(stmt) !== printHead(needed))
+        yield { at: at(stmt), message: `the program takes ${printHead(needed)}`, hint: printHead(needed) };
+    }
+    for (const missing of body.slice(own.length))
+      yield { at: at(undefined), message: `@${name} lacks ${missing.kind}`, hint: printHead(missing) };
+  }
 }
 
 /** Regions as the statements take them; the message says it where one lies on another or beyond the workspace. */

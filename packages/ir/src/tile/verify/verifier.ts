@@ -2,13 +2,11 @@
 import type { Diagnostic, GroupField, GroupRow, ParamSpec, SourceLocation, Target } from "@tilewright/core";
 import { type Ranges, rangesInside } from "../ranges.ts";
 import { childrenOf, eachStmt } from "../rewrite.ts";
-import { stepClauses } from "../text/kernelSteps.ts";
 import type {
   ArrayDeclaration,
   Barrier,
   Buffer,
   KernelDeclaration,
-  KernelStep,
   MachineDeclarations,
   RegionDeclaration,
   Ring,
@@ -39,7 +37,6 @@ export interface Fault {
     | Scratch
     | MachineDeclarations["memory"]
     | KernelDeclaration
-    | KernelStep
     | ParamSpec
     | GroupRow
     | GroupField
@@ -173,12 +170,9 @@ export function labelOf(stmt: Stmt): string {
 
 const isSite = (at: Exclude<Fault["at"], string>): at is Site => "stmt" in at;
 
-const isStep = (at: object): at is KernelStep => "kind" in at && Object.hasOwn(stepClauses, String(at.kind));
-
 /** The path of a fault's place: `tiles/for %kt/copy %sA`, `%sA`, `launch`. */
 function pathOf(at: Fault["at"]): string {
   if (typeof at === "string") return at;
-  if (isStep(at)) return at.kind;
   if (isSite(at)) return [...at.parents, at.stmt].map(labelOf).join("/");
   if ("name" in at) return `%${at.name}`;
   if ("first" in at) return `%${at.first}`;

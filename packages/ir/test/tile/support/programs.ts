@@ -12,7 +12,6 @@ import {
   type Edge,
   type Expr,
   type KernelDeclaration,
-  type KernelStep,
   l2PrefetchSizes,
   l2Promotions,
   type MachineDeclarations,
@@ -157,12 +156,20 @@ const param: fc.Arbitrary<ParamSpec> = fc.oneof(
     }),
   }),
 );
-const kernelStep: fc.Arbitrary<KernelStep> = fc.record({
-  kind: fc.constant("result"),
-  step: fc.nat(3),
-  dtype: fc.constantFrom("bf16", "f16"),
-  count: fc.oneof(small, fc.constantFrom("m" as const, "n" as const)),
-});
+const step = fc.nat(3);
+const results: fc.Arbitrary<Stmt> = fc.oneof(
+  fc.record({
+    kind: fc.constant("result.load" as const),
+    step,
+    count: fc.oneof(small, fc.constantFrom("m" as const, "n" as const)),
+  }),
+  fc.record({ kind: fc.constant("result.clear" as const), step }),
+  fc.record({
+    kind: fc.constant("result.store" as const),
+    step,
+    dtype: fc.constantFrom("bf16" as const, "f16" as const),
+  }),
+);
 const distance: fc.Arbitrary<Distance> = fc.record({
   times: fc.nat(5000),
   sizes: fc.subarray(["m", "lda", "strideB", "ldepilogue1"] as const),
@@ -192,7 +199,6 @@ const kernelLines: fc.Arbitrary<KernelDeclaration> = fc.record({
   workspace: launchExpr,
   params: fc.array(param, { maxLength: 3 }),
   arrays: fc.uniqueArray(array, { maxLength: 2, selector: ({ name }) => name }),
-  steps: fc.array(kernelStep, { maxLength: 2 }),
 });
 
 const region: fc.Arbitrary<RegionDeclaration> = fc.record(
@@ -367,6 +373,7 @@ function statement(
       }) as fc.Arbitrary<Stmt>,
     );
   }
+  leaf.push(results);
   if (depth === 0) return fc.oneof(...leaf);
   const body = (more: readonly string[]): fc.Arbitrary<readonly Stmt[]> =>
     fc.array(statement(buffers, rings, [...vars, ...more], depth - 1), { maxLength: 3 });

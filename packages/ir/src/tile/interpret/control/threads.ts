@@ -51,6 +51,8 @@ export type OrderingStmt = Extract<
 >;
 export type StagingStmt = Extract<Stmt, { kind: "stage" | "bulk.store" | "warp.store" }>;
 
+export type ResultStmt = Extract<Stmt, { kind: "result.load" | "result.clear" | "result.store" }>;
+
 export interface Hooks {
   /** What a data statement does; null: nothing that matters here. */
   data(stmt: DataStmt, table: CellTable, at: string): ((thread: Thread) => void) | null;
@@ -70,6 +72,8 @@ export interface Hooks {
   staged?(epilogue: Epilogue, stmt: StagingStmt, table: CellTable, at: string): (thread: Thread) => void;
   /** What a statement of a reduction does; absent: nothing, and `reduce` says who goes on. */
   reduction?(combine: Reduce, stmt: ReductionStep, table: CellTable, at: string): (thread: Thread) => void;
+  /** What a statement does with results of a step; absent: nothing. */
+  result?(stmt: ResultStmt, at: string): () => void;
   /** The parts that a merge goes through, each put where its body finds it; absent: one. */
   merged?(
     combine: Reduce,

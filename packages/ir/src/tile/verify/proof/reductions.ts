@@ -72,7 +72,7 @@ const fresh = (): State => ({
 export function reductionFindings(program: TileProgram): readonly Finding[] {
   if (program.stage !== "machine") return [];
   return eachStmt(program.body).flatMap((tiles) => {
-    if (tiles.kind === "kernel") return ofKernel(program, tiles);
+    if (tiles.kind === "kernel" && tiles.warps !== undefined) return ofKernel(program, tiles);
     return tiles.kind === "tiles" && (tiles.split !== null || tiles.streamK !== undefined)
       ? eachStmt(tiles.body).flatMap((stmt) =>
           stmt.kind === "reduce" ? ofCombine(program, tiles, stmt, fresh()) : [],

@@ -1,7 +1,6 @@
-/** Expressions of a launch, and the lines that say what kernels beside the main one do. */
-import { dtypeNames, type LaunchExpr } from "@tilewright/core";
-import type { KernelStep } from "../types.ts";
-import { type Clause, type Clauses, integerClause, printClauses, wordClause } from "./clause.ts";
+/** Expressions of a launch. */
+import type { LaunchExpr } from "@tilewright/core";
+import type { Clause } from "./clause.ts";
 import { type Cursor, describe, parseCodes } from "./cursor.ts";
 
 const operations = ["add", "sub", "mul", "div", "ceilDiv", "mod", "min", "max"] as const;
@@ -51,52 +50,3 @@ export const launchClause = (keyword: string): Clause<LaunchExpr> => ({
   print: printLaunch,
   parse: parseLaunch,
 });
-
-const ofBuffer: Clause<string> = {
-  keyword: "of",
-  syntax: "%NAME",
-  default: undefined,
-  print: (name) => `%${name}`,
-  parse: (c) => c.buffer().name,
-};
-
-const count = (keyword: string, min = 1): Clause<number> => integerClause(keyword, min, undefined);
-
-/** What kernels beside the main one do, a line each. */
-export const stepClauses = {
-  transpose: {
-    buffer: ofBuffer,
-    first: count("first", 0),
-    ctas: count("ctas"),
-    lines: count("lines"),
-    run: count("run"),
-    pitch: count("pitch"),
-    vector: {
-      ...count("vector"),
-      syntax: "1|2|4",
-      parse: (c) => Number(mixedWord(c, ["1", "2", "4"], "number of elements")),
-    },
-  },
-  result: {
-    step: count("step", 0),
-    dtype: wordClause("dtype", dtypeNames, undefined),
-    count: {
-      keyword: "count",
-      syntax: "N|m|n",
-      default: undefined,
-      print: String,
-      parse: (c) =>
-        c.peek().kind === "number" ? c.integer("the results", 1) : c.oneOf(["m", "n"] as const, "size"),
-    },
-  },
-} satisfies {
-  readonly [K in KernelStep["kind"]]: {
-    readonly [F in Exclude<keyof Extract<KernelStep, { kind: K }>, "kind">]: Clause<
-      Extract<KernelStep, { kind: K }>[F]
-    >;
-  };
-};
-
-/** `result step 0 dtype bf16 count 128 at 0 every 128` */
-export const printStep = (step: KernelStep): string =>
-  step.kind + printClauses<Clauses>(stepClauses[step.kind], { ...step }, new Map());
