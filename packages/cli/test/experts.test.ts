@@ -219,6 +219,7 @@ describe("run", () => {
     "--gather 9 --scatter 64 --rows 11,11,12,40 --epilogue acc*w[m] --order all",
     "--gather 2 --rows 0,2,2,3 --gather-rows 1,1,0",
     "--expert-axis k --a-layout col --rows 3,3,10,16 --order all",
+    "--expert-axis k --b-layout col --rows 3,3,10,16",
     "--expert-axis k --expert-rows counts --b-layout col --d-layout col --rows 16,0,3,1",
   ])("%s", async (flags) => {
     const { code, stdout } = await cli(`${words} --json ${flags}`);

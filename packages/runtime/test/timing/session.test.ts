@@ -180,12 +180,16 @@ describe("a measurement", () => {
     clean(driver);
   });
 
-  /** Experts with two matrices of a gated product: a job, and a kernel that makes all of D but the last `left` experts'. */
-  function experts(rows: "offsets" | "counts", counts: readonly number[], left: number) {
+  const expertProducts = {
+    m: { op: "ffn", gated: "matrices", m: 40, n: 32, k: 24, b: { layout: "col" } },
+    k: { m: 24, n: 32, k: 40, a: { layout: "col" }, expertAxis: "k" },
+  } as const;
+
+  /** Experts with two matrices of a gated product, or that differ in k: a job, and a kernel that makes all of D but the last `left` experts'. */
+  function experts(axis: "m" | "k", rows: "offsets" | "counts", counts: readonly number[], left: number) {
     const count = counts.length;
     const made = readProblemRequest({
-      ...{ op: "ffn", gated: "matrices", m: 40, n: 32, k: 24, dtype: "f32", b: { layout: "col" } },
-      ...{ experts: count, expertRows: rows },
+      ...{ ...expertProducts[axis], dtype: "f32", experts: count, expertRows: rows },
     });
     if (!made.ok) throw new Error(JSON.stringify(made.error));
     const problem = made.value;
@@ -196,14 +200,14 @@ describe("a measurement", () => {
       const memory = operands.map(({ bytes }, i) => launch.memory(u64(launch.params[i]), bytes));
       const groups = launch.memory(u64(launch.params[operands.length]), 4 * count);
       told.push([...new Int32Array(groups.buffer, groups.byteOffset, count)]);
-      for (const [g, m] of counts.slice(0, count - left).entries()) {
-        if (m === 0) continue;
+      for (const [g, own] of counts.slice(0, count - left).entries()) {
+        if (own === 0 && axis === "m") continue;
         const [a, b, d, up] = operands.map(({ parts }, i) => {
           const { at, bytes } = parts[g] ?? { at: 0, bytes: 0 };
           return memory[i]?.subarray(at, at + bytes) ?? new Uint8Array();
         });
         const floats = (part?: Uint8Array) => new Float32Array(Uint8Array.from(part ?? []).buffer);
-        const one = { ...problem, m, batch: { kind: "none" } } as const;
+        const one = { ...problem, [axis]: own, batch: { kind: "none" } } as const;
         const inputs = { a: floats(a), b: floats(b), steps: [null, floats(up)] };
         d?.set(bytesOfStorage(Float32Array.from(referenceGemm(one, inputs).d.values)));
       }
@@ -215,21 +219,22 @@ describe("a measurement", () => {
   }
 
   test.each([
-    ["offsets", [17, 0, 1, 22], [17, 17, 18, 40]],
-    ["counts", [0, 40, 3, 1], [0, 40, 3, 1]],
+    ["m", "offsets", [17, 0, 1, 22], [17, 17, 18, 40], 64 * 24],
+    ["m", "counts", [0, 40, 3, 1], [0, 40, 3, 1], 64 * 24],
+    ["k", "offsets", [0, 17, 1, 22], [0, 17, 18, 40], 24 * 32],
   ] as const)(
-    "experts by %s: int32 beside the operands, numbers of several experts, and their work",
-    (rows, counts, data) => {
-      const { driver, told, job } = experts(rows, counts, 0);
+    "experts along %s by %s: int32 beside the operands, numbers of several experts, and their work",
+    (axis, rows, counts, data, others) => {
+      const { driver, told, job } = experts(axis, rows, counts, 0);
       const found = measured(job, { driver, cublas: benchCublas(driver, [100]) });
       expect(found.contenders.map(({ name }) => name)).toEqual(["ours"]);
       expect(told[0]).toEqual(data);
       const sum = counts.reduce<number>((a, b) => a + b, 0);
-      expect(found.floor.flops).toBe(2 * sum * 64 * 24);
+      expect(found.floor.flops).toBe(2 * sum * others);
       expect(found.contenders[0]?.check.unwritten).toBe(0);
       expect(found.contenders[0]?.check.boundRatio).toBeLessThanOrEqual(1);
       clean(driver);
-      const lacking = experts(rows, counts, 1);
+      const lacking = experts(axis, rows, counts, 1);
       const refused = outcome(lacking.job, { driver: lacking.driver, cublas: null });
       expect(!refused.ok && refused.error[0]).toMatchObject({ code: "TW6048" });
     },
