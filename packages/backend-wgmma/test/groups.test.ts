@@ -104,6 +104,21 @@ test.each([
   expect(grid).toEqual({ ok: true, value: blocks });
 });
 
+test("CTAs for experts along k, which have equally many tiles: as few as take the same rounds", () => {
+  const sizes = { m: 2048, n: 7168, k: 512, experts: 8, expertAxis: "k", dtype: "bf16" } as const;
+  const made = createCompiler({ backends: [wgmma] }).compile({
+    problem: problemOf({ ...sizes, a: { layout: "col" } }),
+    target: targetOf("sm_90a"),
+    schedule: scheduleOf(wgmma, "tile=128x256x64"),
+  });
+  const [kernel] = made.ok ? made.value.manifest.kernels : [];
+  // 8 x 448 tiles: 28 rounds.
+  expect(kernel && evaluateLaunchExpr(kernel.launch.grid[0], { numSms: 132 })).toEqual({
+    ok: true,
+    value: 128,
+  });
+});
+
 test.each([
   ["m", "tile=128x64x64", { a: 2, b: 3, d: 2 }, ["%A", "%D"]],
   ["k", "tile=128x64x64 stages=3 epilogueLoad=tma", { a: 2, b: 2, c: 3, d: 3 }, ["%A", "%B"]],

@@ -35,7 +35,8 @@ export function gridOf(program: TileProgram): Grid {
   const resident: LaunchExpr = size === 1 ? "numSms" : ["max", 1, ["div", "numSms", size]];
   const blocks = (of: LaunchExpr): LaunchExpr => (size === 1 ? of : ["mul", of, size]);
   const evenly = (tiles: LaunchExpr): LaunchExpr => ["ceilDiv", tiles, ["ceilDiv", tiles, resident]];
-  if (grouped && haveNoTail(program, tiles)) return [blocks(evenly(clusters)), 1, 1];
+  const whole = grouped ? countedOfGroups(program, tiles, clusters) : null;
+  if (whole !== null) return [blocks(evenly(whole)), 1, 1];
   // No group has more tiles than that of the launch; CTAs without one leave. All groups may be empty.
   if (grouped) return [blocks(["min", resident, ["max", 1, ["mul", problems, clusters]]]), 1, 1];
   const all = times(clusters, problems);
@@ -45,13 +46,21 @@ export function gridOf(program: TileProgram): Grid {
   return [blocks(["ceilDiv", along, rounds]), apart, 1];
 }
 
-/** Whether experts that share rows have no more tiles than all rows as one matrix: none of their tiles has a tail, by the divisor of their rows. */
-function haveNoTail({ problem }: TileProgram, { symbolic }: Tiles): boolean {
-  const rows = symbolic?.[0] ?? null;
-  if (rows === null || expertRowsOf(problem) !== "offsets") return false;
+/**
+ * Clusters of tiles of all groups, of which one has `clusters` at most, where they can be counted before the launch: of experts that differ in k, which all have as many; of those that share
+ * rows where none of their tiles has a tail, by the divisor of the rows: as many as all rows as one matrix. Else null.
+ */
+function countedOfGroups(
+  { problem }: TileProgram,
+  { symbolic }: Tiles,
+  clusters: LaunchExpr,
+): LaunchExpr | null {
+  if (symbolic === undefined) return times(clusters, problemsOf(problem));
+  const rows = symbolic[0];
+  if (rows === null || expertRowsOf(problem) !== "offsets") return null;
   const multiple = sizeMultiple(problem, "m");
   const at = (m: number): number => evaluateExpr(rows, new Map([["m", m]]));
-  return at(multiple) * (problem.m / multiple) === at(problem.m);
+  return at(multiple) * (problem.m / multiple) === at(problem.m) ? clusters : null;
 }
 
 /** A CTA or pair a tile; of those that are persistent as many as the GPU holds. */
