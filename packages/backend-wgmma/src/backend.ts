@@ -67,6 +67,7 @@ import { delayRelease } from "./passes/delayRelease.ts";
 import { issueProducts } from "./passes/issueProducts.ts";
 import { loadFactors } from "./passes/loadFactors.ts";
 import { loadVectorsAhead } from "./passes/loadVectorsAhead.ts";
+import { meetOnce } from "./passes/meetOnce.ts";
 import { peelFirst } from "./passes/peelFirst.ts";
 import { pingPongRoles } from "./passes/pingPongRoles.ts";
 import { pipelineProducts } from "./passes/pipelineProducts.ts";
@@ -121,6 +122,7 @@ const products: Backend = {
     bindOwnership,
     bindElements,
     handOverTiles,
+    meetOnce,
     vectorise,
     bindRaster,
     skipEmpty,

@@ -158,6 +158,13 @@ export class DryRun implements Hooks {
       this.#ringOfBuffer.has(stmt.dst.buffer);
     const issues = this.#what === "barriers" && this.#subject.program.stage === "machine";
     const sums = issues ? this.#registers(stmt, table, at) : null;
+    // Warps that have parts of a row meet.
+    if (stmt.kind === "reduce.row" && stmt.via !== null)
+      return (thread) => {
+        for (const check of checks) check(thread);
+        sums?.(thread);
+        thread.epoch++;
+      };
     if (checks.length === 0) return sums;
     const later =
       this.#what === "barriers" && stmt.kind === "copy" && stmt.transport === "cp.async"
