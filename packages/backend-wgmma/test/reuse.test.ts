@@ -21,6 +21,8 @@ test.each([
   const text = made.textAt("machine") ?? "";
   expect(text.match(/mma .* exchanged/g) ?? []).toHaveLength(exchanged);
   expect(text.match(/copy %s(B|E0)\[/g)).toHaveLength(copies);
+  // Behind the weights alone: in front of them reductions through shared memory have met.
+  expect(text.match(/barrier 13$/gm)).toHaveLength(1);
 });
 
 test("a V of its own, and keys that are no parts, have nothing to read again", () => {
