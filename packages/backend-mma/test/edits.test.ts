@@ -309,6 +309,14 @@ const byKernel: readonly HandEdit[] = [
     emulator: /^D/,
   },
   {
+    what: "the kernel behind adds partial tiles twice",
+    change: { kind: "repeat", line: /partial\.add %acc/ },
+    code: "TW3162",
+    line: /partial\.add/,
+    ptx: /^\+/,
+    emulator: /^D/,
+  },
+  {
     what: "the kernel behind adds to what its registers had",
     change: { kind: "drop", line: /partial\.load/ },
     code: "TW3162",

@@ -286,11 +286,13 @@ function step(at: At, stmt: Stmt): void {
           "fence gpu behind counter.leave",
         );
       if (stmt.kind === "partial.load") {
+        if (state.taken.has(stmt.acc.buffer)) report(stmt, "reads a partial tile twice", "once");
         state.loaded = true;
         state.taken.add(stmt.acc.buffer);
         return;
       }
       if (!state.loaded) report(stmt, "adds to what the registers had", "partial.load in front");
+      if (state.read !== undefined) report(stmt, "adds partial tiles twice", "once");
       const parts = tiles.split === null ? null : tiles.split.extent - 1;
       if (stmt.partials !== parts)
         report(
