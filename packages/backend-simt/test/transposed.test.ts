@@ -1,4 +1,5 @@
 /** Copies of A and B that a kernel before the main one transposes: what is launched, what becomes of the main loop's copies, and the numbers. */
+import { interpret, parseProgram } from "@tilewright/ir";
 import { expect, test } from "vitest";
 import { simt } from "../src/backend.ts";
 import { assemble, hasPtxas, scheduleOf } from "./support/build.ts";
@@ -54,6 +55,20 @@ test.each([
   const problem = problemWith(request);
   expect(run(problem, `${small} transpose=ab`)).toEqual(run(problem, small));
   for (const schedule of shared) run(problem, `${small} ${schedule}`);
+});
+
+test("the interpreter reads of a copy what its kernel has copied", () => {
+  const text = compile(problemWith({ m: 36, n: 40, k: 20 }), `${small} transpose=ab`).textAt("machine") ?? "";
+  const ones = new Float32Array(40 * 20).fill(1);
+  const run = (edited: string) => {
+    const parsed = parseProgram(edited);
+    const made = parsed.ok ? interpret(parsed.value, { a: ones, b: ones }) : parsed;
+    return made.ok
+      ? [...new Set(made.value.d)]
+      : made.error.map(({ code, at }) => `${code} ${at.slice(0, 8)}`);
+  };
+  expect(run(text)).toEqual([20]);
+  expect(run(text.replace(/(transpose %B .*)lines 40/, "$1lines 39"))).toEqual(["TW3303 copy %sB"]);
 });
 
 test("what cannot be transposed is refused, with the nearest legal value", () => {

@@ -34,6 +34,11 @@ export const BLOCK = "block";
 /** Ways to combine in which statements say who goes on: one CTA, by the work tile's counter, or those of another kernel. */
 const countsItself: ReadonlySet<ReductionKind> = new Set(["last", "atomics", "bulk", "kernel"]);
 
+/** Whether it is that of a kernel which is launched before the main one. */
+const isBefore = ({ machine }: TileProgram, stmt: Stmt): boolean =>
+  stmt.kind === "kernel" &&
+  machine?.launches?.kernels.some(({ role, name }) => role === "prepare" && name === stmt.name) === true;
+
 export class Control {
   readonly #program: TileProgram;
   readonly #hooks: Hooks;
@@ -58,7 +63,9 @@ export class Control {
     this.#hooks = hooks;
     this.#sync = new Synchronisation(program, this.#table, hooks);
     this.#responses = new Responses(() => this.#rings, this.#table);
-    this.#ops = this.#compileList(program.body, false);
+    const before = program.body.filter((stmt) => isBefore(program, stmt));
+    const others = program.body.filter((stmt) => !before.includes(stmt));
+    this.#ops = this.#compileList([...before, ...others], false);
   }
 
   /** Rings of the running block; in the stage machine there are none, but barriers. */
@@ -259,9 +266,10 @@ export class Control {
         const action = this.#hooks.result?.(stmt, at);
         return action ? run(action) : null;
       }
-      // A copy has the elements of its matrix.
-      case "transpose":
-        return null;
+      case "transpose": {
+        const action = this.#hooks.transpose?.(stmt);
+        return action ? run(action) : null;
+      }
       case "kernel": {
         const body = this.#compileList(stmt.body, inRole);
         const [begin, runList] = [() => this.#newBlock(), (thread: Thread) => this.#runList(body, thread)];

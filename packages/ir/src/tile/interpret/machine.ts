@@ -77,14 +77,19 @@ export class Machine implements Hooks {
   constructor(program: TileProgram, memories: ReadonlyMap<string, Memory>, options: MachineOptions) {
     this.turns = options.turns;
     this.#program = program;
-    this.#memories = memories;
+    // From stage machine on a statement makes transposed copies, which have the elements of their matrices.
+    const copied = ([name, memory]: readonly [string, Memory]): readonly [string, Memory] =>
+      memory.buffer.transposed === true && program.machine?.launches !== undefined
+        ? [name, { ...memory, written: new Uint8Array(memory.data.length) }]
+        : [name, memory];
+    this.#memories = new Map([...memories].map(copied));
     this.#options = options;
     this.#buffers = new Map(program.buffers.map((b) => [b.name, b]));
     this.#ringOfBuffer = ringsByBuffer(program);
     this.#counted = new Set(
       program.rings.flatMap(({ full, buffers }) => (full?.kind === "mbarrier" ? buffers : [])),
     );
-    this.#workspaces = new Workspaces(program, memories);
+    this.#workspaces = new Workspaces(program, this.#memories);
     this.#control = new Control(program, this);
   }
 
@@ -162,6 +167,16 @@ export class Machine implements Hooks {
 
   reduction(combine: Combine, stmt: ReductionStep, table: CellTable, at: string): Action {
     return this.#workspaces.step(combine, stmt, table, at);
+  }
+
+  transpose({ buffer, lines, run, pitch }: Extract<Stmt, { kind: "transpose" }>): () => void {
+    const memory = this.#memories.get(buffer);
+    return () => {
+      for (let line = 0; line < lines; line++) {
+        const from = (memory?.base ?? 0) + line * pitch;
+        memory?.written?.fill(1, from, from + run);
+      }
+    };
   }
 
   /** What is stored in a step's dtype; the 0 for the next launch nobody reads here. */

@@ -72,6 +72,8 @@ export interface Hooks {
   staged?(epilogue: Epilogue, stmt: StagingStmt, table: CellTable, at: string): (thread: Thread) => void;
   /** What a statement of a reduction does; absent: nothing, and `reduce` says who goes on. */
   reduction?(combine: Reduce, stmt: ReductionStep, table: CellTable, at: string): (thread: Thread) => void;
+  /** What is there once a matrix has been copied; absent: all of it. */
+  transpose?(stmt: Extract<Stmt, { kind: "transpose" }>): () => void;
   /** What a statement does with results of a step; absent: nothing. */
   result?(stmt: ResultStmt, at: string): () => void;
   /** The parts that a merge goes through, each put where its body finds it; absent: one. */
