@@ -46,11 +46,14 @@ const mostSums = ({ a, b }: Problem): number =>
 export const wordByWord = ({ b }: Problem): boolean => sizeOf(b.dtype) === 4 && b.layout === "row";
 
 /**
- * Tiles that are no slower than predicted with such fragments: those of 96 and 192 columns, of six warps, and of warps of 80 and 96 rows, or 48 x 64, take 1.3 to 2.9 times as long
+ * Tiles that are no slower than predicted with such fragments: those of 96 and 192 columns, of six warps, and most with warps of 48, 80 or 96 rows take 1.3 to 2.9 times as long
  * (tf32 on an H200 at 24 sizes, docs/perf/runs/2026-11-29-h200-unseen-tf32.json).
  */
-const suitsWords = ([rows, columns]: Shape["warp"], [, across]: Shape["tile"], warps: number): boolean =>
-  across % 3 !== 0 && warps !== 6 && rows <= 64 && (rows !== 48 || (columns === 32 && across === 128));
+const suitsWords = ([rows, columns]: Shape["warp"], [, across]: Shape["tile"], warps: number): boolean => {
+  if (across % 3 === 0 || warps === 6 || rows === 96) return false;
+  if (rows === 80) return columns === 32 && across === 128 && warps === 4;
+  return rows !== 48 || across === 4 * columns;
+};
 
 /** Warps below and beside each other. */
 const warpGrids = [

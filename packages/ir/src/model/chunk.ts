@@ -228,13 +228,17 @@ export function chunkCost(
   const promoted = kernel.promotions / ADDERS;
   const scales = kernel.factors === null ? null : factorNs[kernel.factors.by];
   const blocks = kernel.tile[2] / BLOCK_SCALE;
+  const slotNs = kernel.through ? null : (issueEngine(kernel)?.slotNs ?? null);
   const waves = share.rows / (kernel.instruction[0] * (kernel.overlap ? 1 : kernel.sets));
   return {
     multiply,
     shared,
     intake,
     requests,
-    ring: (round + (clusterM * clusterN > 1 ? machine.clusterNs * ghz : 0)) / kernel.stages,
+    ring:
+      slotNs === null
+        ? (round + (clusterM * clusterN > 1 ? machine.clusterNs * ghz : 0)) / kernel.stages
+        : slotNs * ghz * waitingShare(problem, kernel),
     exposed: turn + waited + weightLatency[kernel.madeAhead ? "ahead" : "before"] * made,
     made,
     waited,
@@ -253,6 +257,13 @@ export function chunkCost(
     intakeBytes,
     kBytes,
   };
+}
+
+/** Of a chunk what it waits for a slot in times of its way, on the average over a block's chunks: those of the first stages are asked for at once. */
+function waitingShare({ k }: Problem, { tile, split, stages }: ModelKernel): number {
+  const chunks = Math.ceil(Math.ceil(k / tile[2]) / split);
+  const ahead = Math.max(1, stages - 1);
+  return Math.max(0, chunks - ahead) / chunks / ahead;
 }
 
 /** Where blocks of a cluster lie along n, beside what they share: they wait for each other more than along m [fit, H200]. */
@@ -277,13 +288,18 @@ export function chunkAt(
   count: number,
 ): Chunk {
   const [intake, requests] = [count * cost.intake, count * cost.requests];
-  if (issueEngine(kernel) !== undefined) {
+  const issue = issueEngine(kernel);
+  if (issue !== undefined) {
     const { cycles, multiply, shared } = issuedChunk(machine, kernel, problem, cost, count);
     // FFMA counts what its own copies wait for.
     const waits = kernel.engine !== "fma" && kernel.through;
     const alone = waits ? issuedChunk(machine, kernel, problem, cost, 1).cycles + cost.waited : 0;
     return {
-      cycles: Math.max(norm(chunkNorm, cycles, intake, requests), alone),
+      cycles: Math.max(
+        norm(chunkNorm, cycles, intake, requests),
+        alone,
+        issue.slotNs === null || kernel.through ? 0 : cost.ring,
+      ),
       multiply,
       shared,
       intake,

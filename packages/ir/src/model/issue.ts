@@ -26,6 +26,11 @@ export interface IssueEngine {
   readonly apart: number | null;
   /** Exponent of the stores of blocks beside what others on their SM do. */
   readonly stores: number;
+  /**
+   * From the request of a chunk to the next into the same slot, nanoseconds: what the stages ahead have to last for, whatever the blocks beside do. Null: none waits so long [fit, H200: 1,033 kernels
+   * of f16 at 639 sizes, of which it is the bound of 60: two warps that stream weights].
+   */
+  readonly slotNs: number | null;
   /** Bytes a cycle and SM that L2 gives to all SMs. */
   readonly l2Bytes: number;
   /** Of the bytes of the first chunks, the share that nothing hides. */
@@ -48,6 +53,7 @@ const engines: Readonly<Partial<Record<ModelKernel["engine"], IssueEngine>>> = {
     stored: [0.26, 3.71],
     apart: 2.93,
     stores: 16,
+    slotNs: null,
     l2Bytes: 27.6,
     first: 0,
     paired: 0.21,
@@ -62,6 +68,7 @@ const engines: Readonly<Partial<Record<ModelKernel["engine"], IssueEngine>>> = {
     stored: [1.28, 1.28],
     apart: null,
     stores: 1,
+    slotNs: 800,
     l2Bytes: 62.7,
     first: 4.5,
     paired: 0,
