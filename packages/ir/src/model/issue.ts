@@ -28,7 +28,7 @@ export interface IssueEngine {
   readonly stores: number;
   /**
    * From the request of a chunk to the next into the same slot, nanoseconds: what the stages ahead have to last for, whatever the blocks beside do. Null: none waits so long [fit, H200: 1,033 kernels
-   * of f16 at 639 sizes, of which it is the bound of 60: two warps that stream weights].
+   * of f16; docs/perf/model.md].
    */
   readonly slotNs: number | null;
   /** Bytes a cycle and SM that L2 gives to all SMs. */
@@ -127,7 +127,7 @@ const mma = {
   asks: 1.06,
   /** From the issue of a chunk's copies to its arrival; later stages hide it as far as their arithmetic lasts. */
   latency: 418,
-  /** Elements of four bytes that are read word by word, and rounded on the way [fit, H200: 58 kernels of tf32 at 24 sizes]. */
+  /** Elements of four bytes that are read word by word, and rounded on the way [fit, H200: kernels of tf32 at 24 sizes, docs/perf/runs/2026-11-29-h200-unseen-tf32.json]. */
   words: 1.15,
   /** f32 in parts: three instructions and their share of the additions; taking a fragment's register apart. */
   inParts: 3.44,
