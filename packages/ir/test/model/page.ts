@@ -208,7 +208,7 @@ FFMA's terms are newer than the rest of this section. First schedules in f32 at 
 * One row and a B of hundreds of megabytes along k: 3.1 TB/s by 64 columns and chunks of 32, where cuBLASLt has 4.4 (1x4096x14336). The space has nothing faster.
 * wgmma: rows of a box outside of the matrix take 5.3 cycles of the copy engine for 128 bytes (34x18944x3584 in f16: 64 us by 64x40, 53 by 64x56, 44 by 64x80, 37 by 64x160), products of integers half the energy of those of floats. A fit with both, and with what neighbouring SMs
   share, has errors beside each other of 7.6 % instead of 9.0 % at 4,300 kernels by bulk copies, and first choices that are 1.00 of those before in the mean at both draws. It is not used: nothing says yet what it does to weights, block scales and gated products.
-* tf32 with B along n: nothing transposes B before the product for wgmma, since no tensor map is made of the workspace; mma.sync takes it at 0.6 of cuBLASLt.
+* tf32 with B along n and m of some hundred rows: a kernel before transposes B for wgmma, which takes as long as the product does (1040x18944x3584: 604 us, cuBLASLt 458; 363x4096x11008: 228 and 150). cuBLASLt needs no copy.
 
 First schedules at [2,800 problems](runs/2026-11-28-h200-unseen.json) that no constant was fitted to and no tuning has seen, cuBLASLt's first choice's time over theirs (H200, idle regime, geometric means; 200 problems a row of each of the seeds
 20261128 and 28111815, drawn by \`scripts/unseen\`: sizes log-uniform from 1 to 16384, n and k of published models' layers, and odd pitches, a third each; cuBLASLt has none for most odd pitches in 8 bits). All kernels were right against
@@ -225,6 +225,17 @@ float64. The last columns are percent of predictions within 10 and 25 % of the m
 | f16, sm_80 text | 400 | 1.05 | 0.47 | 26 | 95 | 1.12 | 0.83 | 1.26 | 7 | 72 | 92 |
 | all | 2,578 | 1.20 | 0.23 | 12 | 222 | 1.20 | 1.08 | 1.39 | 61 | 69 | 95 |
 
+Since then, at 400 [problems](runs/2026-11-29-h200-unseen-tf32.json) of seed 20261216, as they were and as they are on the same GPU in the same minutes:
+
+|  | problems | mean | least | under 0.97, % | under 0.93 |
+| --- | --: | --: | --: | --: | --: |
+| tf32, before | 200 | 1.28 | 0.38 | 5.0 | 8 |
+| tf32 | 200 | 1.30 | 0.70 | 2.5 | 5 |
+| f16, sm_80 text, before | 200 | 1.04 | 0.50 | 33.5 | 60 |
+| f16, sm_80 text | 200 | 1.05 | 0.50 | 30.0 | 56 |
+
+The twelve of f16 that changed are 1.07 to 1.38 times as fast. What is left under 0.7 there is large: mma.sync has 0.62 to 0.66 of the rate of wgmma, which cuBLASLt takes.
+
 What was learned of them:
 
 * D of four bytes whose rows begin at odd elements, by mma.sync: lanes store their two columns one by one, with gaps, and L2 takes 3.1 cycles for each part of a sector. 7836x14533x40 in tf32 takes 638 us where
@@ -232,7 +243,10 @@ What was learned of them:
 * Few rows by two or three tiles of them, and K split within clusters: 137x4096x11008 in f16 takes 38 us, with slices 33; 169x4096x4096 in tf32 35 and 30, 129x2112x7168 in f16 22 and 18; slices are ahead by 4 to 21 % at seven of nine such problems and
   equal at two; with one tile of rows clusters are ahead by 1 to 13 % at all twelve. Both SMs of a pair ask for the same rows with slices; those of a cluster are at other chunks of K. The model does not know that yet.
 * \`cache=a:evict_last,b:evict_first\` is worth 1 to 9 % at ten problems with one tile of rows and a large B (4.6 % in the mean), and 2 % with three. \`evict_last\` of the small operand alone is worth nothing.
-* tf32 with B along n, which threads copy for wgmma, is predicted at a third of what it takes (2137x13240x668: 590 us, 186 predicted; 0.23 of cuBLASLt).
+* tf32 with B along n by threads that transpose for wgmma was predicted at a third of what it takes (2137x13240x668: 590 us, 186 predicted; 0.23 of cuBLASLt). It stores to four times as many banks at once now, which is 1.4 to 1.7 times as fast, and each element that it stores across rows has 30 ns
+  in the model: 96 kernels at 24 sizes are off by 7 % in the median. With copies that a kernel before transposes beside it, A and B row-major are 1.05 of cuBLASLt at [67 sizes](runs/2026-11-29-h200-unseen-tf32.json), 0.66 before (least 0.67, 0.23).
+* mma.sync with few warps that stream weights: a chunk takes no less than 800 ns over the stages that are ahead (\`slotNs\`), whatever its arithmetic. 26x4096x4096 in f16 takes 17.1 us by other tiles and stages where it took 21.4, 23x2560x2560 10.0 and 13.9.
+  At 105 problems with other schedules timed, choices are 1.9 % behind the best of these, 2.4 before; at most 1.21, 1.73 before.
 * A fit of some 90 constants of all engines to these kernels, the fastest of ten others at problems that were behind among them, had 79 % of wgmma's, 75 % of mma.sync's and 73 % of FFMA's predictions within 10 %, and chose worse at problems of
   another seed: 1.16 of cuBLASLt instead of 1.18 in the mean, 146 problems under 0.93 instead of 113, over all rows; FFMA alone was ahead (1.24, 1.23). It is not used: kernels timed because a choice had lost say too little of those that would be chosen instead.
 
