@@ -79,7 +79,7 @@ type Reduce = Extract<EpilogueStep, { kind: "reduce" }>;
 export const RESULT_BYTES = 4;
 
 /** A reduction of an epilogue that is not stored in f32: its results lie in the workspace until all CTAs have theirs in them. */
-export interface WideResult {
+interface WideResult {
   readonly index: number;
   readonly step: Reduce;
   /** Of groups as far apart as the largest has results, where the launch does not say how many. */

@@ -145,7 +145,7 @@ export interface GroupMaps {
 }
 
 /** What kernels beside the main one do with a matrix, or with results of a step that lie in its region of the workspace. */
-export type CopyStmt =
+type CopyStmt =
   /**
    * `ctas` CTAs from number `first` on copy a matrix, as the launch has it, to the region of its name, where its layout is that of the declared buffer: `lines` of `run` neighbours, `pitch`
    * elements from one to the next, loaded so many (`vector`) at once.
