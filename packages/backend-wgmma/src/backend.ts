@@ -64,10 +64,10 @@ import { accumulateInTwoLevels } from "./passes/accumulateInTwoLevels.ts";
 import { alternateWeights } from "./passes/alternateWeights.ts";
 import { awaitProducts } from "./passes/awaitProducts.ts";
 import { delayRelease } from "./passes/delayRelease.ts";
+import { elideBarriers } from "./passes/elideBarriers.ts";
 import { issueProducts } from "./passes/issueProducts.ts";
 import { loadFactors } from "./passes/loadFactors.ts";
 import { loadVectorsAhead } from "./passes/loadVectorsAhead.ts";
-import { meetOnce } from "./passes/meetOnce.ts";
 import { peelFirst } from "./passes/peelFirst.ts";
 import { pingPongRoles } from "./passes/pingPongRoles.ts";
 import { pipelineProducts } from "./passes/pipelineProducts.ts";
@@ -122,7 +122,7 @@ const products: Backend = {
     bindOwnership,
     bindElements,
     handOverTiles,
-    meetOnce,
+    elideBarriers,
     vectorise,
     bindRaster,
     skipEmpty,

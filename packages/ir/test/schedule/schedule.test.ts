@@ -71,6 +71,7 @@ const values: Record<string, fc.Arbitrary<FieldValue>> = {
   l1: fc.constantFrom("keep", "skip"),
   pdl: fc.constantFrom("on", "off"),
   l2Prefetch: fc.nat(64),
+  transpose: fc.constantFrom("off", "a", "b", "ab"),
   epi: fc.constantFrom("direct", "tma"),
   frag: fc.constantFrom(1, 2),
   swizzle: fc.constantFrom("128B", "none"),
@@ -102,7 +103,7 @@ property.prop([schedules, fc.infiniteStream(fc.nat())])(
 
 test("canonical text has every field in the model's order", () => {
   expect(printSchedule(model, defaultSchedule(model))).toBe(
-    "tile=128x128x8 stages=2 chainTile=none conditionalRescale=off cluster=1x1 regs=none raster=row split=1 reduction=last streamk=0 cache=none l2Promotion=256 l2PrefetchBytes=0 l1=keep l2Prefetch=0 pdl=off frag=2 swizzle=128B sharedLayout=swizzle schedulerStages=2 epi=tma walk=snake-rows guards=on roles=none sched=tiles snake=on pad=4",
+    "tile=128x128x8 stages=2 chainTile=none conditionalRescale=off cluster=1x1 regs=none raster=row split=1 reduction=last streamk=0 cache=none l2Promotion=256 l2PrefetchBytes=0 l1=keep l2Prefetch=0 transpose=off pdl=off frag=2 swizzle=128B sharedLayout=swizzle schedulerStages=2 epi=tma walk=snake-rows guards=on roles=none sched=tiles snake=on pad=4",
   );
 });
 

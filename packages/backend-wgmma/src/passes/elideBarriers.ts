@@ -12,8 +12,8 @@ import {
  * A `reduce.row` through shared memory, of sums that products of the same turn have made, has warps wait for these products, and with them for all before, which end in order
  * (PTX ISA, wgmma.wait_group), and then for each other: behind it nobody reads what products before have multiplied.
  */
-export const meetOnce: Pass = {
-  name: "meetOnce",
+export const elideBarriers: Pass = {
+  name: "elideBarriers",
   summary: "Warpgroups do not wait for each other again before they write a factor",
   from: "specialised",
   to: "specialised",
