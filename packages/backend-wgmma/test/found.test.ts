@@ -1,7 +1,15 @@
 /** What the whole conformance table found on a GPU machine, kept as cases; and the property that would have found the first of them. */
 import { checkCase, pick, problemOf, targetOf } from "@tilewright/conformance";
 import { type Checked, createRandom, parseProblem } from "@tilewright/core";
-import { eachStmt, findWarpgroupAtom, parseSchedule, printSchedule, runPasses } from "@tilewright/ir";
+import {
+  createCompiler,
+  eachStmt,
+  findWarpgroupAtom,
+  parseSchedule,
+  printProgram,
+  printSchedule,
+  runPasses,
+} from "@tilewright/ir";
 import { type Device, openDevice } from "@tilewright/runtime";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { wgmma } from "../src/backend.ts";
@@ -20,6 +28,18 @@ function value<T>(checked: Checked<T>): T {
   if (!checked.ok) throw new Error(JSON.stringify(checked.error));
   return checked.value;
 }
+
+test("bulk copies read a transposed copy of rows that they could not read in place: the text of stage machine leads to the same kernel", () => {
+  const compiler = createCompiler({ backends: [wgmma] });
+  const problem = value(
+    parseProblem(
+      "m=33 n=51 k=40 a=tf32:row:40:16 b=tf32:row:51:4 d=f32:row:51:4 acc=f32 alpha=1 beta=0 batch=none epilogue=none",
+    ),
+  );
+  const schedule = "tile=64x32x32 transpose=b warpgroups=1x1 stages=2 sched=tiles epi=direct";
+  const made = value(compiler.compile({ problem, target, schedule }));
+  expect(value(compiler.compile({ from: printProgram(made.program), target })).ptx).toBe(made.ptx);
+});
 
 describe("right, without findings, assembled without C75xx and spills", () => {
   test.each([

@@ -5,13 +5,10 @@
  */
 import { clusterSize, WORKSPACE } from "@tilewright/ir";
 import { addr, imm, special } from "@tilewright/ptx";
+import { proven } from "./cannotLower.ts";
 import type { Reg } from "./code.ts";
-
 import { CannotLower, type Context } from "./context.ts";
 import { batchIndex, pointer } from "./globalAddress.ts";
-
-/** Bytes of a counter. */
-const WORD = 4;
 
 /** Numbers that the loop at hand hands out: work tiles, or the rectangles of those that a cluster takes at a time. Throws `CannotLower` outside of one, and where the launch supplies them. */
 export function tileNumbers({ tileLoop }: Context): number {
@@ -24,17 +21,29 @@ export function tileNumbers({ tileLoop }: Context): number {
 export function takeNumber(ctx: Context): Reg<"u32"> {
   const { entry, body, program } = ctx;
   const base = pointer(ctx, WORKSPACE);
+  const { at, stride } = ctx.region("counters");
   // Of a list of all problems there is one counter.
   const batch = ctx.tileLoop?.loop.batch === undefined ? batchIndex(ctx) : null;
   let counter = base;
   if (batch !== null) {
     counter = entry.reg("u64", "counter");
-    body.emit(null, "mad.wide.u32", counter, batch, imm(WORD), base);
+    body.emit(
+      null,
+      "mad.wide.u32",
+      counter,
+      batch,
+      imm(proven(stride, "region %counters", "has no stride")),
+      base,
+    );
   }
   const number = entry.reg("u32", "number");
   const clusters = entry.reg("u32", "clusters");
   const last = tileNumbers(ctx) - 1;
-  body.emit(null, "atom.relaxed.gpu.global.inc.u32", number, addr(counter), imm(last));
+  const place = addr(
+    counter,
+    proven(typeof at === "number" ? at : null, "region %counters", "has no fixed place"),
+  );
+  body.emit(null, "atom.relaxed.gpu.global.inc.u32", number, place, imm(last));
   body.emit(null, "mov.u32", clusters, special("%nctaid.x"));
   const size = clusterSize(program);
   if (size > 1) body.emit(null, "div.u32", clusters, clusters, imm(size));

@@ -2,8 +2,8 @@
  * What a backend brings to lowering: the statements and copies that it lowers itself, and how its register tiles hold
  * elements. Everything else (`statements.ts`, `copyRoutes.ts`) is shared. Nothing here knows which backends there are.
  */
-import type { DType, PtxVersion, Target } from "@tilewright/core";
-import type { LaunchHints, Stmt, StmtKind, TileProgram } from "@tilewright/ir";
+import type { DType, PtxVersion } from "@tilewright/core";
+import type { Stmt, StmtKind } from "@tilewright/ir";
 import type { Context } from "./context.ts";
 import type { Pipeline } from "./pipelines.ts";
 
@@ -70,6 +70,4 @@ export interface Engine {
   readonly copies: Readonly<Record<string, Lowering<"copy">>>;
   /** Computes what views of a slot's tiles need beside addresses in shared memory, where the role goes on and the slot keeps a name. */
   holdSlot?(ctx: Context, at: Pipeline): void;
-  /** Hints for a kernel that its text does not declare. */
-  hints(program: TileProgram, target: Target): LaunchHints;
 }

@@ -10,7 +10,7 @@ import {
   type SourceLocation,
   type Target,
 } from "@tilewright/core";
-import { clusterExtents, type LoweredKernel, launchesOf, specOf, type TileProgram } from "@tilewright/ir";
+import { clusterExtents, type LoweredKernel, must, specOf, type TileProgram } from "@tilewright/ir";
 import {
   type Instruction,
   moduleBuilder,
@@ -119,7 +119,10 @@ function build(
   locations: Context["locations"],
 ): LoweredModule {
   const shared = mapShared(program);
-  const launches = program.machine?.launches ?? launchesOf(program, engine.hints(program, target));
+  const launches = must(
+    program.machine?.launches,
+    "a program of stage machine has its kernels (declareLaunches)",
+  );
   const found = launches.kernels.find(({ role }) => role === "main");
   const main = proven(found, "kernel", "no kernel is the main one");
   const cluster = clusterExtents(program);

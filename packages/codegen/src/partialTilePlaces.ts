@@ -25,7 +25,8 @@ export interface FurtherPartials {
 
 /** Where a tile's counter and this thread's elements of its parts are. */
 export interface PartialTilePlaces {
-  readonly counter: Reg<"u64">;
+  /** Null where another kernel adds the parts up: nobody counts. */
+  readonly counter: Reg<"u64"> | null;
   /** The first part, or the place where all of them are added up. */
   readonly first: Reg<"u64">;
   /** The part that this block hands in. */
@@ -57,13 +58,12 @@ export function partialTilePlaces(ctx: Context, shared: Partials): PartialTilePl
   };
   const { stride, each } = shared;
   const { at: from, count = 1 } = shared.region;
-  // A sum by another kernel needs nobody to count.
-  const counters = shared.by === "kernel" ? null : ctx.region("counters");
+  const counters = shared.by === "kernel" ? null : countersOf(ctx);
   const parts = entry.reg("u64", "ws");
   if (typeof from === "number") ctx.prologue.emit(null, "add.s64", parts, base, imm(from));
   else {
     const all = batch === null ? along("x") : values.product(along("x"), along("y"));
-    const counted = values.scale(all, counters?.stride ?? 0);
+    const counted = values.scale(all, counters?.every ?? 0);
     const lines = values.divide(values.sum(counted, imm(COUNTER_LINE - 1)), COUNTER_LINE);
     ctx.prologue.emit(null, "mad.wide.u32", parts, lines, imm(COUNTER_LINE), base);
   }
@@ -76,7 +76,7 @@ export function partialTilePlaces(ctx: Context, shared: Partials): PartialTilePl
       : line !== null
         ? values.divide(line.start, line.each)
         : ofHalf(ctx, proven(part, "reduce", "stands outside of a stream-K loop").tile, share.tiles);
-  const counter = at(base, inBatch(counters?.count ?? count, tile), counters?.stride ?? 4);
+  const counter = counters === null ? null : at(base, inBatch(counters.count, tile), counters.every);
   if (inOnePlace(shared.by)) {
     const first = place(tile);
     return { counter, first, own: () => first, further: () => oneByOne("parts are added up in one place") };
@@ -99,6 +99,15 @@ export function partialTilePlaces(ctx: Context, shared: Partials): PartialTilePl
       ctx.emit(null, "add.u32", left, left, imm((partials ?? each - 1) - along));
       return { before, left };
     },
+  };
+}
+
+/** Counters of work tiles: bytes from one to the next, and how many a problem has. */
+function countersOf(ctx: Context): { readonly every: number; readonly count: LaunchExpr } {
+  const { stride, count } = ctx.region("counters");
+  return {
+    every: proven(stride, "region %counters", "has no stride"),
+    count: proven(count, "region %counters", "has no count"),
   };
 }
 

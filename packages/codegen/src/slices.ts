@@ -1,6 +1,8 @@
 /** Blocks that share a tile and are still there when the last of them comes: each adds up a slice of it, and stores that. */
+
 import { must, type OwnedRegister, slicesOf, withSum } from "@tilewright/ir";
 import { addr, imm, type LabelRef, vec } from "@tilewright/ptx";
+import { proven } from "./cannotLower.ts";
 import type { Reg } from "./code.ts";
 import type { Context } from "./context.ts";
 import type { StmtOf } from "./engine.ts";
@@ -126,7 +128,7 @@ export function lowerSlices(
 
   const rank = ctx.values.split();
   const barrier = barrierOperands(ctx, id);
-  const counter = addr(place.counter);
+  const counter = addr(proven(place.counter, "slices", "has no counter"));
   const [word, low, high] = [entry.reg("u64", "met"), entry.reg("u32", "left"), entry.reg("u32", "came")];
   const [mine, bit, stays, gone] = [
     entry.reg("u32", "mine"),

@@ -103,7 +103,13 @@ function addToCounter(ctx: Context, { by }: StmtOf<"counter.add">): void {
   ctx.emit(null, "setp.eq.u32", first, ctx.values.thread(), imm(0));
   ctx.emit(null, "mov.u32", earlier, imm(0));
   const added = typeof count === "number" ? imm(count) : count;
-  ctx.emit(first, "atom.relaxed.gpu.global.add.u32", earlier, addr(place.counter), added);
+  ctx.emit(
+    first,
+    "atom.relaxed.gpu.global.add.u32",
+    earlier,
+    addr(proven(place.counter, "counter.add", "has no counter")),
+    added,
+  );
   reduction.counted = { earlier, by: count, first };
 }
 
@@ -201,7 +207,12 @@ export const reductionStatements = (lowerIn: (ctx: Context, stmts: readonly Stmt
   "counter.leave": leave,
   "counter.clear"(ctx) {
     const counted = proven(reductionOf(ctx).counted, "counter.clear", "no thread has counted");
-    ctx.emit(counted.first, "st.global.u32", addr(partialOf(ctx).place.counter), imm(0));
+    ctx.emit(
+      counted.first,
+      "st.global.u32",
+      addr(proven(partialOf(ctx).place.counter, "counter.clear", "has no counter")),
+      imm(0),
+    );
   },
   slices: (ctx, { id, body }) =>
     lowerSlices(ctx, { ...partialOf(ctx), combine: reductionOf(ctx).combine, id, end: endOf(ctx) }, () =>

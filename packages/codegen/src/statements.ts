@@ -23,7 +23,7 @@ import { barrierAhead, setupStatements } from "./setup.ts";
 import { countOf, isSizeOnly } from "./sizes.ts";
 import { lowerReduction, reductionStatements } from "./splitReduction.ts";
 import { lowerTiles } from "./tiles.ts";
-import { lowerTranspose } from "./transposeKernel.ts";
+import { lowerTranspose } from "./transpose.ts";
 
 /** Lower a list at `ctx.body`, in program order. */
 export function lowerStmts(ctx: Context, stmts: readonly Stmt[]): void {

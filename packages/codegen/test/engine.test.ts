@@ -2,10 +2,11 @@
 import { findTarget } from "@tilewright/core";
 import {
   allocate,
+  declareLaunches,
   expandRings,
+  type LaunchHints,
   type LineOrder,
   type LoweredKernel,
-  noHints,
   parseProgram,
   scheduleTiles,
   type TileProgram,
@@ -46,7 +47,6 @@ const none: Engine = {
   budget: { copyRegisters: 16, invariants: "kept" },
   statements: { mma() {} },
   copies: { "shared -> register direct"() {} },
-  hints: noHints,
 };
 
 const target = (() => {
@@ -55,16 +55,17 @@ const target = (() => {
   return found.value;
 })();
 
-function programOf(text: string): TileProgram {
+function programOf(text: string, hints: LaunchHints = {}): TileProgram {
   const parsed = parseProgram(text);
   if (!parsed.ok) throw new Error(JSON.stringify(parsed.error));
   const { value } = parsed;
   const expanded = value.stage === "bound" ? expandRings.run(value, target) : value;
-  return allocate.run(scheduleTiles("first").run(expanded, target), target);
+  const allocated = allocate.run(scheduleTiles("first").run(expanded, target), target);
+  return declareLaunches(() => hints).run(allocated, target);
 }
 
-function kernelOf(engine: Engine, text = TEXT): LoweredKernel {
-  const lowered = lowerWith(engine, programOf(text), target);
+function kernelOf(engine: Engine, text = TEXT, hints: LaunchHints = {}): LoweredKernel {
+  const lowered = lowerWith(engine, programOf(text, hints), target);
   if (!lowered.ok) throw new Error(JSON.stringify(lowered.error));
   return lowered.value;
 }
@@ -105,8 +106,8 @@ test("a copy, a transport or a role that nobody lowers is a diagnostic that says
   );
 });
 
-test("a text without kernels has those that its statements ask for, and its engine's hints", () => {
-  const { kernel, ptx } = kernelOf({ ...none, hints: () => ({ ctas: 2, maxnreg: 64 }) });
+test("a text without kernels has those that its statements ask for, and its backend's hints", () => {
+  const { kernel, ptx } = kernelOf(none, TEXT, { ctas: 2, maxnreg: 64 });
   expect(kernel.launch.dynamicSmem).toBe(128);
   expect(kernel.launch.grid).toEqual([1, 1, 1]);
   expect(ptx).toContain(".minnctapersm 2");

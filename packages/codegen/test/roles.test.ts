@@ -2,6 +2,7 @@
 import { findTarget, type Target } from "@tilewright/core";
 import {
   allocate,
+  declareLaunches,
   expandRings,
   expandStores,
   type LoweredKernel,
@@ -59,7 +60,6 @@ const engine: Engine = {
   budget: { copyRegisters: 16, invariants: "recomputed" },
   statements: { mma() {} },
   copies: {},
-  hints: noHints,
 };
 
 function lower(
@@ -86,7 +86,8 @@ function lower(
 function machineOf(program: TileProgram, target: Target, place: "first" | "deferred"): TileProgram | string {
   try {
     const scheduled = scheduleTiles(place).run(expandRings.run(program, target), target);
-    return allocate.run(openKernel.run(expandStores.run(scheduled, target), target), target);
+    const allocated = allocate.run(openKernel.run(expandStores.run(scheduled, target), target), target);
+    return declareLaunches(noHints).run(allocated, target);
   } catch (error) {
     return String(error);
   }

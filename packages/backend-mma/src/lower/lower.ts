@@ -3,7 +3,6 @@
 import { type Engine, lowerToModuleWith, lowerWith, type RegisterType } from "@tilewright/codegen";
 import type { DType, Target } from "@tilewright/core";
 import { type Backend, elementsPerRegister, type TileProgram } from "@tilewright/ir";
-import { hints } from "../hints.ts";
 import { loadFactors } from "./factors.ts";
 import { loadElements, loadMatrices } from "./fragments.ts";
 import { lowerMultiply } from "./multiply.ts";
@@ -26,7 +25,6 @@ const engine: Engine = {
     "shared -> register direct": loadElements,
     "shared -> register factors": loadFactors,
   },
-  hints,
 };
 
 /** The text and the launch of a program of stage machine, or why it cannot be expressed (hand-edited programs only). */

@@ -3,7 +3,6 @@
 import { type Engine, lowerToModuleWith, lowerWith } from "@tilewright/codegen";
 import type { Target } from "@tilewright/core";
 import type { Backend, TileProgram } from "@tilewright/ir";
-import { hints } from "../hints.ts";
 import { loadFragment } from "./fragments.ts";
 import { lowerMultiply } from "./multiply.ts";
 
@@ -20,7 +19,6 @@ const engine: Engine = {
     "global -> register direct": loadFragment,
     "shared -> register direct": loadFragment,
   },
-  hints,
 };
 
 /** The text and the launch of a program of stage machine, or why it cannot be expressed (hand-edited programs only). */

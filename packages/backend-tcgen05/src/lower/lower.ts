@@ -3,7 +3,6 @@
 import { type Engine, lowerToModuleWith, lowerWith, type RegisterType } from "@tilewright/codegen";
 import type { DType, Target } from "@tilewright/core";
 import type { Backend, TileProgram } from "@tilewright/ir";
-import { hints } from "../hints.ts";
 import { lowerCommit } from "./commits.ts";
 import { loadTensor } from "./copies.ts";
 import { copyFactors } from "./factors.ts";
@@ -29,7 +28,6 @@ const engine: Engine = {
     "tensor -> register tcgen05.ld": loadTensor,
   },
   holdSlot,
-  hints,
 };
 
 /** The text and the launch of a program of stage machine, or why it cannot be expressed (hand-edited programs only). */

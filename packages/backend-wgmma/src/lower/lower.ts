@@ -4,7 +4,6 @@ import { type Engine, lowerWith, type RegisterType } from "@tilewright/codegen";
 import type { DType } from "@tilewright/core";
 import { type Backend, elementsPerRegister } from "@tilewright/ir";
 import { imm } from "@tilewright/ptx";
-import { hints } from "../hints.ts";
 import { loadFactors, readFactors, takeFactors } from "./factors.ts";
 import { lowerAccumulate, lowerCommit, lowerFence, lowerProducts } from "./products.ts";
 
@@ -31,7 +30,6 @@ const engine: Engine = {
     "register -> register direct": takeFactors,
   },
   columns: true,
-  hints,
 };
 
 /** The text and the launch of a program of stage machine, or why it cannot be expressed (hand-edited programs only). */

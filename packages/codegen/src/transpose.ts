@@ -1,5 +1,5 @@
 /**
- * The kernel before one that reads transposed copies: it makes them, of A and B in one launch.
+ * `transpose`: CTAs of the kernel before one that reads transposed copies make one of them in the workspace.
  *
  * A thread loads four vectors of four elements, one of each of four neighbouring lines, and has then in its registers four vectors along the other axis: nothing passes
  * through shared memory, and nobody waits for anybody. Its loads are all issued before its first store.
