@@ -1,4 +1,4 @@
-/** Edits of texts of earlier stages that were taken once, each for its class: the compiler refuses them by name. */
+/** Texts that the compiler takes back, and edits of earlier stages that were taken once, each for its class: it refuses them by name. */
 import { problemOf, targetOf } from "@tilewright/conformance";
 import { createCompiler } from "@tilewright/ir";
 import { expect, test } from "vitest";
@@ -43,4 +43,17 @@ test.each([
   expect(edited).not.toBe(text);
   const again = compiler.compile({ from: edited, target });
   expect(again.ok ? [] : again.error.map((found) => found.code)).toContain(code);
+});
+
+test("products of a split tile overwrite sums at the start of each part, however many chunks the launch gives it", () => {
+  const b = { dtype: "bf16", layout: "col" };
+  const problem = problemOf({
+    ...{ m: 512, n: 256, k: 1024, a: { dtype: "bf16" }, b },
+    symbolic: { k: { multiple: 8 } },
+  });
+  const schedule = "ctaGroup=2 tile=256x128x64 accumulators=1 sched=tiles stages=2 epi=direct split=4";
+  const made = compiler.compile({ problem, target, schedule });
+  if (!made.ok) throw new Error(JSON.stringify(made.error));
+  const again = compiler.compile({ from: made.value.textAt("machine") ?? "", target });
+  expect(again.ok ? again.value.ptx : again.error).toBe(made.value.ptx);
 });

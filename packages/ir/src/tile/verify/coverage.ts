@@ -13,7 +13,8 @@ import {
 } from "@tilewright/core";
 import { operandRole, sourceOf } from "../accesses.ts";
 import { elementSources } from "../elements.ts";
-import type { CellTable } from "../interpret/compileExpr.ts";
+import { v } from "../expr.ts";
+import type { Cells, CellTable } from "../interpret/compileExpr.ts";
 import { compileCond, compileExpr } from "../interpret/compileExpr.ts";
 import type { DataStmt, Hooks, Thread } from "../interpret/control/threads.ts";
 import { Control } from "../interpret/control.ts";
@@ -131,6 +132,8 @@ class Counting implements Hooks {
   products = 0;
   /** Whether some sums have gone over all of K. */
   #complete = false;
+  /** The part whose products were the last. */
+  #part = 0;
   /** Products of factors at different elements of their inner axis, and at which first. */
   readonly apart = new Map<Stmt, Apart>();
   /** Sums that factors of other elements of K scale, or of none, and at which first. */
@@ -194,10 +197,18 @@ class Counting implements Hooks {
     return this.products >= k && this.products < k + this.#chunk;
   }
 
-  #begin(): void {
-    if (!this.#all()) return;
+  /** Sums begin anew, but for those of another part of the tile, which goes on where the last one has ended. */
+  #begin(part: number): void {
+    if (part !== this.#part || !this.#all()) return;
     this.products = 0;
     this.#complete = true;
+  }
+
+  /** The number of the part that a CTA has of a split tile. */
+  #partOf(table: CellTable): (cells: Cells) => number {
+    for (const { stmt } of this.#subject.sites)
+      if (stmt.kind === "tiles" && stmt.split !== null) return compileExpr(v(stmt.split.var), table);
+    return () => 0;
   }
 
   /** False where the program cannot run: another verifier says why. */
@@ -251,7 +262,8 @@ class Counting implements Hooks {
 
   data(stmt: DataStmt, table: CellTable): ((thread: Thread) => void) | null {
     if (stmt.kind === "accumulate") return this.#accumulates(stmt, table);
-    if (stmt.kind === "fill") return this.#again.has(stmt) ? () => this.#begin() : null;
+    const part = this.#partOf(table);
+    if (stmt.kind === "fill") return this.#again.has(stmt) ? ({ cells }) => this.#begin(part(cells)) : null;
     const reads = this.#reads(stmt, table);
     if (stmt.kind === "copy") return this.#moves(stmt, table, reads);
     const words = codesOf(stmt);
@@ -268,7 +280,9 @@ class Counting implements Hooks {
     const factors = this.#scales(stmt, table);
     const keeps = typeof stmt.keep === "object" ? compileCond(stmt.keep, table) : () => stmt.keep !== false;
     return (thread) => {
-      if (!keeps(thread.cells)) this.#begin();
+      const own = part(thread.cells);
+      if (!keeps(thread.cells)) this.#begin(own);
+      this.#part = own;
       this.products += width;
       const [from, other] = [a(thread), b(thread)];
       if (from !== other && !this.apart.has(stmt))
