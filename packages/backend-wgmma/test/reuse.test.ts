@@ -32,6 +32,14 @@ test("a V of its own, and keys that are no parts, have nothing to read again", (
   }
 });
 
+test("CTAs that have parts of the keys compare their number where the last part is shorter: the proof tries the first and the last", () => {
+  const given = `${schedule} sched=tiles split=2`;
+  const made = must(compiler.compile({ from: textOf({ keys: 270 }), schedule: given, target }));
+  const text = made.textAt("machine") ?? "";
+  expect(text).toMatch(/if .*%cut/);
+  expect(must(compiler.compile({ from: text, target })).ptx).toBe(made.ptx);
+});
+
 test("V lies in the rows of K", () => {
   const wrong = textOf().replace("of %K", "of %Q");
   const made = compiler.compile({ from: wrong, target });

@@ -255,6 +255,11 @@ describe("what check refuses", () => {
     expect(faults(busy as Partial<Schedule>, read([residual]))).toEqual([
       "TW2322 24 registers for a producer that hands out tiles to a cluster and brings what its epilogues read; it needs 32 / nearest legal: regs=40/232",
     ]);
+    // The same without, of a cluster of two with no policies of A and B.
+    const plain = { ...busy, epilogueLoad: "direct" } as Partial<Schedule>;
+    expect(faults(plain)).toEqual([]);
+    expect(faults({ ...plain, cache: "a:evict_last" })[0]).toMatch(/^TW2322 .* and has cache policies/);
+    expect(faults({ ...plain, cluster: [2, 2] })[0]).toMatch(/^TW2322 .* of 4 blocks/);
     const odd = read([{ kind: "residual", operand: { dtype: "bf16", ld: 1028 } }]);
     expect(faults({ ...more, tile: [128, 64, 64] }, odd)).toEqual([
       "TW2321 rows of the matrix of step 0 are 2056 bytes apart; bulk tensor copies need multiples of 16 / nearest legal: epilogueLoad=direct (or a leading dimension of 1032)",

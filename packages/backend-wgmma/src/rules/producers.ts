@@ -36,6 +36,18 @@ const boxesBeside = (s: WgmmaSchedule, { a, b }: Problem): number =>
     (b.layout === "row" ? s.tileN * sizeOf(b.dtype) : 0)) /
   SWIZZLE_BYTES[s.swizzle];
 
+/**
+ * What a producer that hands out tiles to a cluster has to keep beside their numbers; null where the least budget holds it (ptxas 13.0: 8 to 12 bytes spilled with a policy of A or B, and by
+ * clusters of four).
+ */
+function handsOut({ counted, clusterM, clusterN, epilogueLoad, cache }: WgmmaSchedule): string | null {
+  const blocks = clusterM * clusterN;
+  if (!counted || blocks === 1) return null;
+  if (epilogueLoad === "tma") return "and brings what its epilogues read";
+  if (/\b[ab]:/.test(cache)) return "and has cache policies of A or B";
+  return blocks > 2 ? `of ${blocks} blocks` : null;
+}
+
 /** Whether threads of a producer can copy A and B by cp.async, whatever else the schedule says: 4 bytes at a time, in memory's order, by addresses that they can keep. */
 export const copiesAsync = (problem: Problem): boolean =>
   !widensA(problem) &&
@@ -65,8 +77,8 @@ export const producerRules: readonly Rule[] = [
       const why =
         boxes > MOST_BOXES
           ? `copies ${boxes} boxes a chunk side by side`
-          : s.epilogueLoad === "tma" && s.counted && s.clusterM * s.clusterN > 1
-            ? "hands out tiles to a cluster and brings what its epilogues read"
+          : handsOut(s) !== null
+            ? `hands out tiles to a cluster ${handsOut(s)}`
             : problem.batch.kind === "grouped"
               ? "goes through a list of groups"
               : null;

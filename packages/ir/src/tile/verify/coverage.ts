@@ -204,8 +204,9 @@ class Counting implements Hooks {
     this.#complete = true;
   }
 
-  /** The number of the part that a CTA has of a split tile. */
+  /** The number of the part of K that a CTA has of a split tile; sums that other products go on from go over all of K, whatever part of another axis they are of. */
   #partOf(table: CellTable): (cells: Cells) => number {
+    if (this.#chained) return () => 0;
     for (const { stmt } of this.#subject.sites)
       if (stmt.kind === "tiles" && stmt.split !== null) return compileExpr(v(stmt.split.var), table);
     return () => 0;

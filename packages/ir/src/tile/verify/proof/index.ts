@@ -1,5 +1,6 @@
 /** The protocol proof: what a bound program with roles asks of barriers, engines and tensor memory, for every number of K chunks. */
 import type { Diagnostic, SourceLocation, Target } from "@tilewright/core";
+import { condVars } from "../../cond.ts";
 import { freeVars } from "../../expr.ts";
 import { eachStmt } from "../../rewrite.ts";
 import { atSomeRuns } from "../../runs.ts";
@@ -114,14 +115,25 @@ function* broken(kernel: Kernel, given = false): Iterable<Found> {
       : sequencesOf(own ?? 1, slots, stays);
   // Persistent CTAs go through rows.
   const rows = !stays && takesTurnsByRow(kernel) ? TRIED_ROWS : [0];
+  const places = rows.flatMap((row) => partsTried(kernel).map((part) => ({ row, part })));
   for (const sequence of runs)
-    for (const row of rows)
+    for (const place of places)
       for (const order of all) {
-        const finding = run(kernel, sequence, { ...order, row });
+        const finding = run(kernel, sequence, { ...order, ...place });
         if (finding === null) continue;
         yield [finding, stands ? null : sequence];
         break;
       }
+}
+
+/** Parts of a split tile with which conditions that depend on them are tried: the first, and the last, which may be shorter. */
+function partsTried({ roles }: Kernel): readonly number[] {
+  const last = roles.flatMap(({ around, tiles, body }) => {
+    const split = (tiles ?? around)?.split ?? null;
+    const asks = eachStmt(body).some((s) => s.kind === "if" && condVars(s.cond).has(split?.var ?? ""));
+    return split === null || !asks ? [] : [split.extent - 1];
+  });
+  return [0, ...last.slice(0, 1)];
 }
 
 /** Rows of the work tile with which loops whose bounds depend on it are tried. */
@@ -133,8 +145,8 @@ const statements = ({ roles }: Kernel): readonly Stmt[] =>
 
 /** Whether turns of a loop depend on the row of the work tile around it. */
 const takesTurnsByRow = ({ roles }: Kernel): boolean =>
-  roles.some(({ loops, tiles, vars }) => {
-    const [row] = tiles?.vars ?? vars ?? [];
+  roles.some(({ loops, tiles, around }) => {
+    const [row] = (tiles ?? around)?.vars ?? [];
     return (
       row !== undefined &&
       [...loops.keys()].some(({ within }) => (within?.bounds ?? []).some((e) => freeVars(e).has(row)))

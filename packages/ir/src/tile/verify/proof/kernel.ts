@@ -69,8 +69,8 @@ export interface KernelRole {
   readonly body: readonly Stmt[];
   /** The loop over work tiles in its body. Null: it stands around the roles, and the role has the one tile of its block. */
   readonly tiles: Tiles | null;
-  /** Row and column of that one tile. */
-  readonly vars: readonly [string, string] | null;
+  /** The loop around the roles, of that one tile. */
+  readonly around: Tiles | null;
   readonly effects: ReadonlyMap<Stmt, readonly Effect[]>;
   /** Loops in which anything has an effect. */
   readonly loops: ReadonlyMap<Loop, LoopFacts>;
@@ -221,7 +221,7 @@ function roleFacts(program: TileProgram, role: Role, chunked: ReadonlySet<string
     begins: stmts.filter(({ kind }) => kind === "pipeline"),
     body: stmts.filter(({ kind }) => kind !== "pipeline"),
     tiles: all.find((stmt): stmt is Tiles => stmt.kind === "tiles") ?? null,
-    vars: around?.vars ?? null,
+    around: around ?? null,
     effects,
     loops: new Map(
       all.flatMap((stmt) =>

@@ -23,8 +23,9 @@ export interface Order {
   readonly engines: "early" | "late";
   /** Whether warps do what they may leave out. */
   readonly votes?: boolean;
-  /** Row of the first work tile. */
+  /** Row of the first work tile, and the part that the CTA has of a split one. */
   readonly row?: number;
+  readonly part?: number;
 }
 
 /** The part at hand; its first chunk says where in the matrices copies begin, which is nothing to the protocol. */
@@ -147,7 +148,7 @@ class Run {
       if (first || standing.effect.kind === "meet") yield* this.#do(thread, standing);
     yield* this.#walk(thread, role.begins);
     if (role.tiles === null) {
-      this.#place(thread, 0, role.vars);
+      this.#place(thread, 0, role.around);
       yield* this.#tile(thread, 0, role.body);
     } else yield* this.#walk(thread, role.body);
     // What a role has left open is its last statement's.
@@ -234,7 +235,7 @@ class Run {
     let before = 0;
     for (const [ordinal, count] of sequence.entries()) {
       thread.ordinal = ordinal;
-      this.#place(thread, ordinal, tiles.vars);
+      this.#place(thread, ordinal, tiles);
       const own = ordinal % of === turn;
       if (tiles.loop !== null)
         thread.values.set(tiles.loop.var, own && tiles.streamK !== undefined ? before : ordinal);
@@ -254,8 +255,11 @@ class Run {
   }
 
   /** A tile of whatever row: those of a sequence take different turns. */
-  #place({ values }: Thread, ordinal: number, vars: KernelRole["vars"]): void {
-    if (vars !== null) values.set(vars[0], ordinal + (this.#order.row ?? 0)).set(vars[1], 0);
+  #place({ values }: Thread, ordinal: number, tiles: Tiles | null): void {
+    if (tiles === null) return;
+    const { vars, split } = tiles;
+    values.set(vars[0], ordinal + (this.#order.row ?? 0)).set(vars[1], 0);
+    if (split !== null) values.set(split.var, this.#order.part ?? 0);
   }
 
   *#tile(thread: Thread, ordinal: number, body: readonly Stmt[]): Steps {
