@@ -13,6 +13,7 @@ export const declareLaunches = (hints: (program: TileProgram, target: Target) =>
   summary: "Kernels get statements of their own, grids, parameters, tensor maps and workspace",
   from: "machine",
   to: "machine",
+  completes: true,
   run(input, target) {
     if (input.machine === undefined || input.machine.launches !== undefined) return input;
     const program = { ...input, body: [...withSumKernel(input), ...copyKernels(input)] };

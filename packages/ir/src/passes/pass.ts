@@ -14,6 +14,8 @@ export interface Pass {
   readonly to: Stage;
   /** What it returns is verified behind the next pass, which completes it. */
   readonly unfinished?: true;
+  /** It runs on given programs of the last stage too: what their text leaves out, it declares. */
+  readonly completes?: true;
   /** Pure. Returns the same object when it has nothing to do. */
   run(program: TileProgram, target: Target): TileProgram;
 }

@@ -50,7 +50,8 @@ export function runPasses(
   ];
   for (const pass of passes) {
     // A given program of the last stage is final: its places are its author's.
-    if (order(pass.from) < order(current.stage) || program.stage === "machine") continue;
+    const final = program.stage === "machine" && pass.completes !== true;
+    if (final || order(pass.from) < order(current.stage)) continue;
     // The protocol is proven of what is bound; the machine's statements follow from it.
     const bound = verify === "ends" && pass.from !== "machine" && pass.to === "machine";
     if (bound && current !== program && faults(current, true).length > 0)
