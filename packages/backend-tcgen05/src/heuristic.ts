@@ -1,5 +1,6 @@
 /** Which schedule first: the candidates, by an estimate of their time. */
 import {
+  hasFeature,
   type Problem,
   quantizeOf,
   type Schedule,
@@ -73,6 +74,13 @@ const meetings = ["last", "kernel"] as const;
 /** Most columns that one load may take. */
 const MOST_LOAD = 64;
 
+/** Clusters of pairs whose blocks share copies, before the pair alone: of equal predictions the wider one reads less from L2. */
+const pairClusters = [
+  [2, 1],
+  [1, 2],
+  [1, 1],
+] as const;
+
 /** Tile rows at a time that share columns of B in L2. */
 const orders = ["grouped:8", "grouped:2", "row"] as const;
 
@@ -95,8 +103,8 @@ export function rankSchedules(problem: Problem, target: Target, machine: Machine
   const chunks = Math.ceil(problem.k / tileK);
   const whole = ways.map(([epi, epilogueLoad]): Schedule => ({ epi, epilogueLoad }));
   // The launch may have other tiles than those that shares are cut for.
-  const streamed =
-    symbolicSizes(problem).length > 0 ? [] : whole.filter(({ epilogueLoad }) => epilogueLoad === "direct");
+  const symbolic = symbolicSizes(problem).length > 0;
+  const streamed = symbolic ? [] : whole.filter(({ epilogueLoad }) => epilogueLoad === "direct");
   const shared = splits
     .filter((split) => split * FEWEST_CHUNKS <= chunks)
     .flatMap((split) =>
@@ -112,12 +120,21 @@ export function rankSchedules(problem: Problem, target: Target, machine: Machine
     );
   const candidates = shapesFor(problem).flatMap(({ cta, m, n, swapAB }): Schedule[] => {
     const units = persistentUnits(machine, cta);
-    const share = streamKFor(Math.ceil(problem.m / m) * Math.ceil(problem.n / n), chunks, units, true);
+    const tiles = Math.ceil(problem.m / m) * Math.ceil(problem.n / n);
+    const share = streamKFor(tiles, chunks, units, true);
+    // The hardware's scheduler copes with SMs that others have taken, and published kernels found it no slower; of one wave it would assign nothing.
+    const batch = problem.batch.kind === "strided" ? problem.batch.count : 1;
+    const assigned = hasFeature(target, "clc") && !symbolic && tiles * batch > units;
+    const unshared = !assigned
+      ? whole
+      : (cta === 2 ? pairClusters : [[1, 1]]).flatMap((cluster) =>
+          whole.map((form): Schedule => ({ ...form, sched: "clc", cluster })),
+        );
     const streams =
       share === null || share.each < FEWEST_CHUNKS
         ? []
         : streamed.map((form) => ({ ...form, streamk: units }));
-    return [...whole, ...shared, ...streams].flatMap((form) => {
+    return [...unshared, ...shared, ...streams].flatMap((form) => {
       const tile: Schedule = {
         ...base,
         ...form,

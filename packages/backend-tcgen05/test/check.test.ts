@@ -102,6 +102,30 @@ describe("illegal schedules", () => {
     expect([...tcgen05.schedules(problem(request), sm100)][0]).toMatchObject({ streamk: units, split: 1 });
   });
 
+  test.each([
+    [
+      { m: 4096, n: 4096, k: 4096 },
+      { sched: "clc", ctaGroup: 2, cluster: [2, 1] },
+    ],
+    [
+      { m: 8192, n: 8192, k: 8192 },
+      { sched: "clc", ctaGroup: 2, cluster: [1, 1] },
+    ],
+    [
+      { m: 2048, n: 2048, k: 2048 },
+      { sched: "persistent", ctaGroup: 2 },
+    ],
+    [
+      { m: 4096, n: 4096, k: 4096, symbolic: { m: {} } },
+      { sched: "persistent", ctaGroup: 2 },
+    ],
+  ])(
+    "launch control assigns tiles of more than a wave, to pairs that share copies where that is no slower: %j",
+    (request, fields) => {
+      expect([...tcgen05.schedules(problem(request), sm100)][0]).toMatchObject(fields);
+    },
+  );
+
   test("C is brought where it is certain to be added, and bulk copies can take it", () => {
     const text = "epilogueLoad=tma tile=256x128x64";
     const of = (more: Record<string, unknown>) =>
