@@ -176,8 +176,8 @@ function parseAddress(space: string, context: Context): OperandSpec {
   const generic =
     (space === "" && GENERIC.has(context.row.opcode)) || context.row.opcode.startsWith("mbarrier.");
   const wide = space === "global" || (generic && !NARROW.some((name) => context.modifiers.includes(name)));
-  const registers = wide ? INT64 : space === "tmem" ? INT32 : space === "tmem b32" ? UNTYPED32 : INT32_64;
-  return { kind: "address", space: space.split(" ", 1)[0] ?? space, registers };
+  const registers = wide ? INT64 : space === "tmem" ? INT32 : space === "tmem:b32" ? UNTYPED32 : INT32_64;
+  return { kind: "address", space: space.split(":", 1)[0] ?? space, registers };
 }
 
 /** `2d` has two coordinates; gather4 and scatter4 have a column and four rows. */

@@ -19,92 +19,37 @@ const NEEDS = {
 const TX_NEEDS = { ...NEEDS, relaxed: { since: [8, 0, 90] } } as const;
 
 export const mbarrierRows = [
-  {
-    opcode: "mbarrier.init",
-    mods: `${SHARED} b64`,
-    args: ["[shared]", "u32"],
-    since: [7, 0, 80],
-    needs: NEEDS,
-    effect: "write",
-  },
-  {
-    opcode: "mbarrier.inval",
-    mods: `${SHARED} b64`,
-    args: ["[shared]"],
-    since: [7, 0, 80],
-    needs: NEEDS,
-    effect: "write",
-  },
-  {
-    opcode: "mbarrier.expect_tx",
-    mods: `${TX} ${EITHER} b64`,
-    args: ["[shared]", "u32"],
-    since: [8, 0, 90],
-    needs: TX_NEEDS,
-    effect: "readwrite",
-  },
-  {
-    opcode: "mbarrier.complete_tx",
-    mods: `${TX} ${EITHER} b64`,
-    args: ["[shared]", "u32"],
-    since: [8, 0, 90],
-    needs: TX_NEEDS,
-    effect: "readwrite",
-  },
+  ...family({ effect: "write", since: [7, 0, 80], needs: NEEDS }, [
+    [`mbarrier.init ${SHARED} b64`, "[shared] u32"],
+    [`mbarrier.inval ${SHARED} b64`, "[shared]"],
+  ]),
+  ...family({ effect: "readwrite", since: [8, 0, 90], needs: TX_NEEDS }, [
+    [`mbarrier.expect_tx ${TX} ${EITHER} b64`, "[shared] u32"],
+    [`mbarrier.complete_tx ${TX} ${EITHER} b64`, "[shared] u32"],
+  ]),
   ...arrivals("mbarrier.arrive", "mbarrier.arrive.expect_tx", "mbarrier.arrive.noComplete"),
   ...arrivals("mbarrier.arrive_drop", "mbarrier.arrive_drop.expect_tx", "mbarrier.arrive_drop.noComplete"),
-  {
-    opcode: "mbarrier.test_wait",
-    mods: `${WAIT} ${SHARED} b64`,
-    args: ["=pred", "[shared]", "r:u64"],
-    since: [7, 0, 80],
-    needs: NEEDS,
-    effect: "wait",
-  },
-  ...family({ opcode: "mbarrier.test_wait.parity", effect: "wait", since: [7, 1, 80], needs: NEEDS }, [
-    [`${WAIT} ${SHARED} b64`, ["=pred", "[shared]", "r:u32"]],
-    [`${WAIT} ${SHARED} b64`, ["=pred", "[shared]", "imm:0:1"]],
+  ...family({ effect: "wait", since: [7, 0, 80], needs: NEEDS }, [
+    [`mbarrier.test_wait ${WAIT} ${SHARED} b64`, "=pred [shared] r:u64"],
+    [`mbarrier.test_wait.parity ${WAIT} ${SHARED} b64`, "=pred [shared] r:u32", [7, 1, 80]],
+    [`mbarrier.test_wait.parity ${WAIT} ${SHARED} b64`, "=pred [shared] imm:0:1", [7, 1, 80]],
+    [`mbarrier.try_wait ${WAIT} ${SHARED} b64`, "=pred [shared] r:u64 u32?", [7, 8, 90]],
+    [`mbarrier.try_wait.parity ${WAIT} ${SHARED} b64`, "=pred [shared] r:u32 u32?", [7, 8, 90]],
+    [`mbarrier.try_wait.parity ${WAIT} ${SHARED} b64`, "=pred [shared] imm:0:1 u32?", [7, 8, 90]],
   ]),
-  {
-    opcode: "mbarrier.try_wait",
-    mods: `${WAIT} ${SHARED} b64`,
-    args: ["=pred", "[shared]", "r:u64", "u32?"],
-    since: [7, 8, 90],
-    needs: NEEDS,
-    effect: "wait",
-  },
-  ...family({ opcode: "mbarrier.try_wait.parity", effect: "wait", since: [7, 8, 90], needs: NEEDS }, [
-    [`${WAIT} ${SHARED} b64`, ["=pred", "[shared]", "r:u32", "u32?"]],
-    [`${WAIT} ${SHARED} b64`, ["=pred", "[shared]", "imm:0:1", "u32?"]],
-  ]),
-  {
-    opcode: "mbarrier.pending_count",
-    mods: "b64",
-    args: ["=u32", "r:u64"],
-    since: [7, 0, 80],
-    effect: "pure",
-  },
+  ...family({ effect: "pure", since: [7, 0, 80] }, [["mbarrier.pending_count b64", "=u32 r:u64"]]),
 ] as const satisfies readonly InstructionRow[];
 
 /** arrive and arrive_drop have the same forms. Another block's barrier gives no state: the sink, or nothing, stands for it. */
 function arrivals<A extends string, E extends string, N extends string>(arrive: A, expect: E, noComplete: N) {
   return [
-    ...family({ opcode: arrive, effect: "barrier", needs: NEEDS }, [
-      [`release.cta? ${SHARED} b64`, ["=_u64", "[shared]"], { since: [7, 0, 80] }],
-      [`${ARRIVE} ${SHARED} b64`, ["=_u64", "[shared]", "u32?"], { since: [7, 8, 90] }],
-      [`${ARRIVE} shared::cluster b64`, ["sink", "[shared]", "u32?"], { since: [8, 0, 90] }],
+    ...family({ effect: "barrier", since: [7, 0, 80], needs: NEEDS }, [
+      [`${arrive} release.cta? ${SHARED} b64`, "=_u64 [shared]"],
+      [`${arrive} ${ARRIVE} ${SHARED} b64`, "=_u64 [shared] u32?", [7, 8, 90]],
+      [`${arrive} ${ARRIVE} shared::cluster b64`, "sink [shared] u32?", [8, 0, 90]],
+      [`${expect} ${ARRIVE} ${SHARED} b64`, "=_u64 [shared] u32", [8, 0, 90]],
+      [`${expect} ${ARRIVE} shared::cluster b64`, "sink [shared] u32", [8, 0, 90]],
+      [`${noComplete} release.cta? ${SHARED} b64`, "=_u64 [shared] u32"],
     ]),
-    ...family({ opcode: expect, effect: "barrier", since: [8, 0, 90], needs: NEEDS }, [
-      [`${ARRIVE} ${SHARED} b64`, ["=_u64", "[shared]", "u32"]],
-      [`${ARRIVE} shared::cluster b64`, ["sink", "[shared]", "u32"]],
-    ]),
-    {
-      opcode: noComplete,
-      mods: `release.cta? ${SHARED} b64`,
-      args: ["=_u64", "[shared]", "u32"],
-      since: [7, 0, 80],
-      needs: NEEDS,
-      effect: "barrier",
-    },
   ] as const;
 }

@@ -37,21 +37,32 @@ export interface InstructionRow extends Requirement {
   readonly effect: Effect;
 }
 
-/** What a row of a family states: modifiers, operands, and what differs from the others or is its own. */
-type Member = readonly [mods: string, args: readonly string[], own?: Partial<InstructionRow>];
+type Since = Requirement["since"];
+type Own = Partial<Requirement> & Pick<InstructionRow, "needs">;
 
-type RowOf<C, M> = M extends readonly [infer Mods, infer Args, (infer Own)?]
-  ? Omit<C, keyof Own> & Own & { readonly mods: Mods; readonly args: Args }
-  : never;
+/** What rows have in common: what they do, and what is required of all that say nothing else. */
+type Common = Own & Pick<InstructionRow, "effect">;
 
-/** Rows that have the rest in common: opcode, effect, requirements. */
-export function family<const C extends Partial<InstructionRow>, const M extends readonly Member[]>(
+/** A row: opcode and modifiers, operands, and since when, where it is not since the others. */
+type Member<C> = C extends { readonly since: Since }
+  ? readonly [form: string, operands: string, own?: Since | Own]
+  : readonly [form: string, operands: string, own: Since | (Own & { readonly since: Since })];
+
+type RowOf<O, A> = Omit<InstructionRow, "opcode" | "args"> & { readonly opcode: O; readonly args: A };
+type OpcodeOf<F> = F extends `${infer O} ${string}` ? O : F;
+type Words<S> = S extends "" ? [] : S extends `${infer W} ${infer R}` ? [W, ...Words<R>] : [S];
+
+/** Rows that have the rest in common. Words of a form and of its operands stand between single spaces. */
+export function family<const C extends Common, const M extends readonly Member<C>[]>(
   common: C,
   members: M,
-): { readonly [K in keyof M]: RowOf<C, M[K]> } {
-  return members.map(([mods, args, own]) => ({ ...common, mods, args, ...own })) as {
-    readonly [K in keyof M]: RowOf<C, M[K]>;
-  };
+): { readonly [K in keyof M]: RowOf<OpcodeOf<M[K][0]>, Words<M[K][1]>> } {
+  const rows = members.map(([form, operands, own = {}]) => {
+    const [opcode = "", ...mods] = form.split(" ");
+    const args = operands === "" ? [] : operands.split(" ");
+    return { ...common, opcode, mods: mods.join(" "), args, ...(Array.isArray(own) ? { since: own } : own) };
+  });
+  return rows as never;
 }
 
 /** Datacentre Blackwell, where tcgen05 and its companions are: family (`f`) and architecture (`a`) targets. */

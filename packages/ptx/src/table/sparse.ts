@@ -75,7 +75,7 @@ const tcgen05SparseRows: readonly InstructionRow[] = (tcgen05Rows as readonly In
   .map((row) => ({
     ...row,
     mods: `sp ${row.mods}`,
-    args: [...row.args.slice(0, 3), "[tmem b32]", ...row.args.slice(3)],
+    args: [...row.args.slice(0, 3), "[tmem:b32]", ...row.args.slice(3)],
   }));
 
 export const sparseRows: readonly InstructionRow[] = [

@@ -13,13 +13,17 @@ const COLLECTOR = "collector::a::fill|collector::a::use|collector::a::lastuse|co
 /** A shifted A is not kept for another instruction. */
 const SHIFTED =
   "ashift.collector::a::lastuse|ashift.collector::a::discard|ashift|collector::a::fill|collector::a::use|collector::a::lastuse|collector::a::discard?";
-const WS_COLLECTOR = `${["b0", "b1", "b2", "b3"]
+const WS_COLLECTOR = ["b0", "b1", "b2", "b3"]
   .flatMap((b) => ["fill", "use", "lastuse", "discard"].map((u) => `collector::${b}::${u}`))
-  .join("|")}?`;
+  .join("|");
+const WS = `cta_group::1 ${KIND} ${WS_COLLECTOR}?`;
+const CANCEL = "mbarrier::complete_tx::bytes multicast::cluster::all?";
+const CANCEL_ALL = { since: [8, 6, 100], only: [...BLACKWELL, "sm_120a", "sm_120f"] } as const;
 /** Columns of tensor memory are allocated in powers of two. */
 const COLUMNS = "imm:32,64,128,256,512";
+const NARROW = "b8x16.b6x16_p32|b8x16.b4x16_p64?";
 const X128 = "x1|x2|x4|x8|x16|x32|x64|x128";
-const RED_TYPE = "f32|abs.f32|NaN.f32|abs.NaN.f32|u32|s32";
+const RED = "x2|x4|x8|x16|x32|x64|x128 min|max f32|abs.f32|NaN.f32|abs.NaN.f32|u32|s32";
 const X64 = "x1|x2|x4|x8|x16|x32|x64";
 const X32 = "x1|x2|x4|x8|x16|x32";
 /** Kinds with their scale vector sizes; leaving the size out came later than writing it. */
@@ -35,112 +39,84 @@ const SCALE_NEEDS = {
   block32: { since: [8, 8, 100], only: BLACKWELL },
 } as const;
 
+/** From B on. */
+const SCALED_OPERANDS = "r:u64 r:u32 [tmem:b32] [tmem:b32] !pred/imm";
+
 export const tcgen05Rows = [
-  ...family({ opcode: "tcgen05.alloc", effect: "system", ...TC }, [
-    [`${GROUP} sync aligned shared::cta? b32`, ["[shared]", "r:u32"]],
-    [`${GROUP} sync aligned shared::cta? b32`, ["[shared]", COLUMNS]],
+  ...family({ effect: "system", ...TC }, [
+    [`tcgen05.alloc ${GROUP} sync aligned shared::cta? b32`, "[shared] r:u32"],
+    [`tcgen05.alloc ${GROUP} sync aligned shared::cta? b32`, `[shared] ${COLUMNS}`],
+    [`tcgen05.dealloc ${GROUP} sync aligned b32`, "r:u32 r:u32"],
+    [`tcgen05.dealloc ${GROUP} sync aligned b32`, `r:u32 ${COLUMNS}`],
+    [`tcgen05.relinquish_alloc_permit ${GROUP} sync aligned`, ""],
   ]),
-  ...family({ opcode: "tcgen05.dealloc", effect: "system", ...TC }, [
-    [`${GROUP} sync aligned b32`, ["r:u32", "r:u32"]],
-    [`${GROUP} sync aligned b32`, ["r:u32", COLUMNS]],
+  ...family({ effect: "async", ...TC }, [
+    // Registers per lane: X, 2X or 4X of the `.xX` repetitions, by the width of a row of the shape.
+    [`tcgen05.ld sync aligned 32x32b|16x64b ${X128} pack::16b? b32`, "=b32*X [tmem]"],
+    [`tcgen05.ld sync aligned 16x128b ${X64} pack::16b? b32`, "=b32*X*2 [tmem]"],
+    [`tcgen05.ld sync aligned 16x256b ${X32} pack::16b? b32`, "=b32*X*4 [tmem]"],
+    [`tcgen05.ld sync aligned 16x32bx2 ${X128} pack::16b? b32`, "=b32*X [tmem] imm"],
+    [`tcgen05.st sync aligned 32x32b|16x64b ${X128} unpack::16b? b32`, "[tmem] r:b32*X"],
+    [`tcgen05.st sync aligned 16x128b ${X64} unpack::16b? b32`, "[tmem] r:b32*X*2"],
+    [`tcgen05.st sync aligned 16x256b ${X32} unpack::16b? b32`, "[tmem] r:b32*X*4"],
+    [`tcgen05.st sync aligned 16x32bx2 ${X128} unpack::16b? b32`, "[tmem] imm r:b32*X"],
   ]),
-  {
-    opcode: "tcgen05.relinquish_alloc_permit",
-    mods: `${GROUP} sync aligned`,
-    args: [],
-    ...TC,
-    effect: "system",
-  },
-
-  // Registers per lane: X, 2X or 4X of the `.xX` repetitions, by the width of a row of the shape.
-  ...family({ opcode: "tcgen05.ld", effect: "async", ...TC }, [
-    [`sync aligned 32x32b|16x64b ${X128} pack::16b? b32`, ["=b32*X", "[tmem]"]],
-    [`sync aligned 16x128b ${X64} pack::16b? b32`, ["=b32*X*2", "[tmem]"]],
-    [`sync aligned 16x256b ${X32} pack::16b? b32`, ["=b32*X*4", "[tmem]"]],
-    [`sync aligned 16x32bx2 ${X128} pack::16b? b32`, ["=b32*X", "[tmem]", "imm"]],
+  ...family({ effect: "async", ...TC_RED }, [
+    [`tcgen05.ld.red sync aligned 32x32b ${RED}`, "=T*X =T [tmem]"],
+    [`tcgen05.ld.red sync aligned 16x32bx2 ${RED}`, "=T*X =T [tmem] imm"],
   ]),
-  ...family({ opcode: "tcgen05.ld.red", effect: "async", ...TC_RED }, [
-    [`sync aligned 32x32b x2|x4|x8|x16|x32|x64|x128 min|max ${RED_TYPE}`, ["=T*X", "=T", "[tmem]"]],
-    [`sync aligned 16x32bx2 x2|x4|x8|x16|x32|x64|x128 min|max ${RED_TYPE}`, ["=T*X", "=T", "[tmem]", "imm"]],
+  ...family({ effect: "wait", ...TC }, [
+    ["tcgen05.wait::ld sync aligned", ""],
+    ["tcgen05.wait::st sync aligned", ""],
   ]),
-  ...family({ opcode: "tcgen05.st", effect: "async", ...TC }, [
-    [`sync aligned 32x32b|16x64b ${X128} unpack::16b? b32`, ["[tmem]", "r:b32*X"]],
-    [`sync aligned 16x128b ${X64} unpack::16b? b32`, ["[tmem]", "r:b32*X*2"]],
-    [`sync aligned 16x256b ${X32} unpack::16b? b32`, ["[tmem]", "r:b32*X*4"]],
-    [`sync aligned 16x32bx2 ${X128} unpack::16b? b32`, ["[tmem]", "imm", "r:b32*X"]],
+  ...family({ effect: "fence", ...TC }, [
+    ["tcgen05.fence::before_thread_sync", ""],
+    ["tcgen05.fence::after_thread_sync", ""],
   ]),
-  { opcode: "tcgen05.wait::ld", mods: "sync aligned", args: [], ...TC, effect: "wait" },
-  { opcode: "tcgen05.wait::st", mods: "sync aligned", args: [], ...TC, effect: "wait" },
-  { opcode: "tcgen05.fence::before_thread_sync", mods: "", args: [], ...TC, effect: "fence" },
-  { opcode: "tcgen05.fence::after_thread_sync", mods: "", args: [], ...TC, effect: "fence" },
-
-  ...family({ opcode: "tcgen05.cp", effect: "async", ...TC }, [
-    [`${GROUP} 128x256b|4x256b|128x128b b8x16.b6x16_p32|b8x16.b4x16_p64?`, ["[tmem]", "r:u64"]],
-    [`${GROUP} 64x128b warpx2::02_13|warpx2::01_23 b8x16.b6x16_p32|b8x16.b4x16_p64?`, ["[tmem]", "r:u64"]],
-    [`${GROUP} 32x128b warpx4 b8x16.b6x16_p32|b8x16.b4x16_p64?`, ["[tmem]", "r:u64"]],
-  ]),
-  { opcode: "tcgen05.shift", mods: `${GROUP} down`, args: ["[tmem]"], ...TC, effect: "async" },
-  {
-    opcode: "tcgen05.commit",
-    mods: `${GROUP} mbarrier::arrive::one shared::cluster? multicast::cluster? b64`,
-    args: ["[shared]", "r:u16@multicast::cluster"],
-    ...TC,
-    effect: "async",
-  },
-
-  // Operands: [d], a (descriptor, or [a] in tensor memory), b (descriptor), instruction descriptor,
-  // then the disabled output lanes (4 words, 8 for a CTA pair), whether d is read, and an exponent that scales d.
-  ...family({ opcode: "tcgen05.mma", effect: "async", ...TC }, [
-    [`${GROUP} ${KIND} ${COLLECTOR}`, ["[tmem b32]", "r:u64", "r:u64", "r:u32", "r:u32*L?", "!pred/imm"]],
-    [`${GROUP} ${KIND} ${SHIFTED}`, ["[tmem b32]", "[tmem b32]", "r:u64", "r:u32", "r:u32*L?", "!pred/imm"]],
+  ...family({ effect: "async", ...TC }, [
+    [`tcgen05.cp ${GROUP} 128x256b|4x256b|128x128b ${NARROW}`, "[tmem] r:u64"],
+    [`tcgen05.cp ${GROUP} 64x128b warpx2::02_13|warpx2::01_23 ${NARROW}`, "[tmem] r:u64"],
+    [`tcgen05.cp ${GROUP} 32x128b warpx4 ${NARROW}`, "[tmem] r:u64"],
+    [`tcgen05.shift ${GROUP} down`, "[tmem]"],
     [
-      `${GROUP} kind::f16|kind::tf32 ${COLLECTOR}`,
-      ["[tmem b32]", "r:u64", "r:u64", "r:u32", "r:u32*L?", "!pred/imm", "imm:0:15"],
+      `tcgen05.commit ${GROUP} mbarrier::arrive::one shared::cluster? multicast::cluster? b64`,
+      "[shared] r:u16@multicast::cluster",
+    ],
+    // Operands: [d], a (descriptor, or [a] in tensor memory), b (descriptor), instruction descriptor,
+    // then the disabled output lanes (4 words, 8 for a CTA pair), whether d is read, and an exponent that scales d.
+    [`tcgen05.mma ${GROUP} ${KIND} ${COLLECTOR}`, "[tmem:b32] r:u64 r:u64 r:u32 r:u32*L? !pred/imm"],
+    [`tcgen05.mma ${GROUP} ${KIND} ${SHIFTED}`, "[tmem:b32] [tmem:b32] r:u64 r:u32 r:u32*L? !pred/imm"],
+    [
+      `tcgen05.mma ${GROUP} kind::f16|kind::tf32 ${COLLECTOR}`,
+      "[tmem:b32] r:u64 r:u64 r:u32 r:u32*L? !pred/imm imm:0:15",
     ],
     [
-      `${GROUP} kind::f16|kind::tf32 ${SHIFTED}`,
-      ["[tmem b32]", "[tmem b32]", "r:u64", "r:u32", "r:u32*L?", "!pred/imm", "imm:0:15"],
+      `tcgen05.mma ${GROUP} kind::f16|kind::tf32 ${SHIFTED}`,
+      "[tmem:b32] [tmem:b32] r:u64 r:u32 r:u32*L? !pred/imm imm:0:15",
     ],
   ]),
   ...SCALED.flatMap(({ kind, since }) => scaledMma(kind, since)),
-  ...family({ opcode: "tcgen05.mma.ws", effect: "async", ...TC }, [
-    [
-      `cta_group::1 ${KIND} ${WS_COLLECTOR}`,
-      ["[tmem b32]", "r:u64", "r:u64", "r:u32", "!pred/imm", "r:u64?"],
-    ],
-    [
-      `cta_group::1 ${KIND} ${WS_COLLECTOR}`,
-      ["[tmem b32]", "[tmem b32]", "r:u64", "r:u32", "!pred/imm", "r:u64?"],
-    ],
+  ...family({ effect: "async", ...TC }, [
+    [`tcgen05.mma.ws ${WS}`, "[tmem:b32] r:u64 r:u64 r:u32 !pred/imm r:u64?"],
+    [`tcgen05.mma.ws ${WS}`, "[tmem:b32] [tmem:b32] r:u64 r:u32 !pred/imm r:u64?"],
   ]),
-
-  {
-    opcode: "clusterlaunchcontrol.try_cancel",
-    mods: "async shared::cta? mbarrier::complete_tx::bytes multicast::cluster::all? b128",
-    args: ["[shared]", "[shared]"],
-    since: [8, 6, 100],
-    needs: { "multicast::cluster::all": { since: [8, 6, 100], only: [...BLACKWELL, "sm_120a", "sm_120f"] } },
-    effect: "async",
-  },
-  ...family({ opcode: "clusterlaunchcontrol.query_cancel", effect: "pure", since: [8, 6, 100] }, [
-    ["is_canceled pred b128", ["=pred", "r:b128"]],
-    ["get_first_ctaid v4 b32 b128", ["=_u32*4", "r:b128"]],
-    ["get_first_ctaid::x|get_first_ctaid::y|get_first_ctaid::z b32 b128", ["=u32", "r:b128"]],
+  ...family({ effect: "async", since: [8, 6, 100], needs: { "multicast::cluster::all": CANCEL_ALL } }, [
+    [`clusterlaunchcontrol.try_cancel async shared::cta? ${CANCEL} b128`, "[shared] [shared]"],
+  ]),
+  ...family({ effect: "pure", since: [8, 6, 100] }, [
+    ["clusterlaunchcontrol.query_cancel is_canceled pred b128", "=pred r:b128"],
+    ["clusterlaunchcontrol.query_cancel get_first_ctaid v4 b32 b128", "=_u32*4 r:b128"],
+    [
+      "clusterlaunchcontrol.query_cancel get_first_ctaid::x|get_first_ctaid::y|get_first_ctaid::z b32 b128",
+      "=u32 r:b128",
+    ],
   ]),
 ] as const satisfies readonly InstructionRow[];
 
 /** Block-scaled mma: two tensor-memory addresses of scale factors after the instruction descriptor. */
 function scaledMma(kind: string, since: readonly [number, number, number]) {
-  return [
-    ...family({ opcode: "tcgen05.mma", effect: "async", needs: SCALE_NEEDS, ...TC, since }, [
-      [
-        `${GROUP} ${kind} ${COLLECTOR}`,
-        ["[tmem b32]", "r:u64", "r:u64", "r:u32", "[tmem b32]", "[tmem b32]", "!pred/imm"],
-      ],
-      [
-        `${GROUP} ${kind} ${COLLECTOR}`,
-        ["[tmem b32]", "[tmem b32]", "r:u64", "r:u32", "[tmem b32]", "[tmem b32]", "!pred/imm"],
-      ],
-    ]),
-  ] as const;
+  return family({ effect: "async", needs: SCALE_NEEDS, ...TC, since }, [
+    [`tcgen05.mma ${GROUP} ${kind} ${COLLECTOR}`, `[tmem:b32] r:u64 ${SCALED_OPERANDS}`],
+    [`tcgen05.mma ${GROUP} ${kind} ${COLLECTOR}`, `[tmem:b32] [tmem:b32] ${SCALED_OPERANDS}`],
+  ]);
 }
