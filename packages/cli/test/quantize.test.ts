@@ -1,6 +1,20 @@
 /** Outputs that are quantised as they are stored, on all backends: numbers, scales where the next product looks for them, and what is refused. */
-import { blockFactors, defineProblem, findTarget, operandStrides, quantizeOf } from "@tilewright/core";
+import {
+  blockFactors,
+  bytesOfStorage,
+  defineProblem,
+  encodeArray,
+  findTarget,
+  operandStrides,
+  type Problem,
+  type ProblemRequest,
+  quantizeOf,
+  readElement,
+  referenceGemm,
+  storageFromBytes,
+} from "@tilewright/core";
 import { parseSchedule, servingGated } from "@tilewright/ir";
+import { openDevice, runGemm } from "@tilewright/runtime";
 import { describe, expect, test } from "vitest";
 import { compiler } from "../src/compiler.ts";
 import { cli } from "./harness.ts";
@@ -37,6 +51,20 @@ const problems = [
       "s8",
       "--epilogue",
       "quantize(64,f32:row)",
+    ],
+  ],
+  [
+    "mxf8",
+    [
+      ...["-m", "40", "-n", "128", "-k", "32", "--d-dtype", "mxf8"],
+      ...["--epilogue", "silu(acc + b[n]) | quantize(32,u8)"],
+    ],
+  ],
+  [
+    "nvf4 with a factor of the tensor",
+    [
+      ...["-m", "33", "-n", "64", "-k", "64", "--batch", "2", "--d-dtype", "nvf4"],
+      ...["--epilogue", "acc * g[scalar] | quantize(16,u8)"],
     ],
   ],
   [
@@ -91,6 +119,58 @@ test("scales lie as the factors of a block-scaled A", () => {
   const factors = blockFactors(next.value, "a");
   expect(found && operandStrides(found.step.operand)).toEqual(factors?.strides);
   expect(found?.step.operand.dtype).toBe("f32");
+});
+
+describe.each([
+  ["sm_100a", "mxf8", 32, 128],
+  ["sm_100a", "nvf4", 16, 64],
+  ["sm_120a", "mxf8", 32, 128],
+  ["sm_120a", "nvf4", 16, 128],
+] as const)("%s: D in %s is A of the next product", (arch, dtype, block, n) => {
+  test("with its scales as they lie", async () => {
+    const problemOf = (request: ProblemRequest): Problem => {
+      const made = defineProblem(request);
+      if (!made.ok) throw new TypeError(JSON.stringify(made.error));
+      return made.value;
+    };
+    const [m, k, g] = [dtype === "mxf8" ? 150 : 40, 32, 0.25];
+    const epilogue = `acc * g[scalar] | quantize(${block},u8)`;
+    const b = { layout: "col" } as const;
+    const first = problemOf({ m, n, k, dtype: "bf16", b, d: { dtype }, epilogue });
+    // What was multiplied by a factor before it was quantised is divided by it behind the product.
+    const next = problemOf({ m, n: 32, k: n, dtype, b, d: { dtype: "f32" }, alpha: 1 / g });
+    const device = await openDevice({ kind: "emulator", arch });
+    const target = findTarget(arch);
+    if (!device.ok || !target.ok) throw new TypeError("there is an emulator of each target");
+    const run = (problem: Problem, inputs: Parameters<typeof runGemm>[2]) => {
+      const compiled = compiler.compile({ problem, target: target.value });
+      if (!compiled.ok) throw new TypeError(JSON.stringify(compiled.error));
+      const ran = runGemm(device.value, compiled.value, inputs);
+      if (!ran.ok) throw new TypeError(JSON.stringify(ran.error));
+      expect(ran.value.findings).toEqual([]);
+      return ran.value;
+    };
+    const wave = (count: number, step: number) =>
+      Float64Array.from({ length: count }, (_, i) => Math.sin(step * i));
+    const [a, w] = [encodeArray("bf16", wave(m * k, 0.7)), encodeArray("bf16", wave(n * k, 1.3))];
+    const { d, steps } = run(first, { a: bytesOfStorage(a), b: bytesOfStorage(w), steps: [g] });
+    const ones = encodeArray(dtype, new Float64Array(32 * n).fill(1));
+    const factors = new Uint8Array(512 * Math.ceil(n / block / 4)).fill(dtype === "nvf4" ? 0x38 : 127);
+    const sums = run(next, { a: d, sfa: steps.get(1) ?? null, b: bytesOfStorage(ones), sfb: factors });
+    // Each column of the second product is the sum of a row of the first one.
+    const { values } = referenceGemm(first, { a, b: w, steps: [1, null] }, {}).steps.get(1) ?? {};
+    expect(values).toHaveLength((m * n) / block);
+    const plain = referenceGemm(problemOf({ m, n, k, dtype: "bf16", b, d: { dtype: "f32" } }), { a, b: w }).d
+      .values;
+    const out = storageFromBytes("f32", sums.d, m * 32);
+    for (let row = 0; row < m; row++) {
+      const line = plain.subarray(row * n, (row + 1) * n);
+      const [sum, size] = [line.reduce((x, y) => x + y, 0), line.reduce((x, y) => x + Math.abs(y), 0)];
+      const error = Math.abs(readElement("f32", out, row * 32 + (row % 32)) - sum);
+      expect(error).toBeLessThan((dtype === "nvf4" ? 0.12 : 0.04) * size);
+    }
+    device.value.close();
+  });
 });
 
 test("what cannot be quantised is refused, every reason at once", async () => {

@@ -1,5 +1,5 @@
 /**
- * The 8-bit floats as values: by the conversions of sm_89 and later, by integer arithmetic before. Rounding is to nearest even; beyond the
+ * The floats of at most 8 bits as values: by the conversions of sm_89 and later, by integer arithmetic before. Rounding is to nearest even; beyond the
  * range comes the largest finite value where the caller saturates, else infinity (e5m2) or NaN (e4m3, which has no infinity).
  */
 import { hasFeature, type Target } from "@tilewright/core";
@@ -8,24 +8,28 @@ import type { Pred, Reg } from "./code.ts";
 import type { Context } from "./context.ts";
 import type { Word } from "./words.ts";
 
-/** What arithmetic needs to know of a format of one sign bit, `8 - 1 - mantissa` exponent bits and `mantissa` bits. */
+/** What arithmetic needs to know of a format of one sign bit, exponent bits, and `mantissa` bits. */
 interface ByteFloat {
+  /** Bits of a code. */
+  readonly bits: number;
   readonly mantissa: number;
   readonly bias: number;
-  /** Code of the largest finite value; the next one is what lies beyond it. */
+  /** Code of the largest finite value; the next one is what lies beyond it, where there is one. */
   readonly largest: number;
+  /** Code of NaN; that of the largest value where there is none. */
+  readonly nan: number;
   /** f32 bits of the largest magnitude that still rounds to a finite value. */
   readonly lastInside: number;
 }
 
-const NAN_CODE = 0x7f;
-
-const rows: Readonly<Record<"e4m3" | "e5m2", ByteFloat>> = {
+const rows = {
   // Beyond is NaN. 448 = 1.75 * 2^8 is even, so the tie at 464 = 1.8125 * 2^8 still rounds to it.
-  e4m3: { mantissa: 3, bias: 7, largest: 0x7e, lastInside: 0x43e80000 },
+  e4m3: { bits: 8, mantissa: 3, bias: 7, largest: 0x7e, nan: 0x7f, lastInside: 0x43e80000 },
   // Beyond is infinity. 57344 = 1.75 * 2^15 is odd, so the tie at 61440 = 1.875 * 2^15 does not round to it.
-  e5m2: { mantissa: 2, bias: 15, largest: 0x7b, lastInside: 0x47700000 - 1 },
-};
+  e5m2: { bits: 8, mantissa: 2, bias: 15, largest: 0x7b, nan: 0x7f, lastInside: 0x47700000 - 1 },
+  // Nothing lies beyond (OCP Microscaling 1.0).
+  e2m1: { bits: 4, mantissa: 1, bias: 1, largest: 0x7, nan: 0x7, lastInside: 0x7f800000 },
+} as const satisfies Record<string, ByteFloat>;
 
 /** cvt from and to pairs of 8-bit floats came with the products of them (PTX ISA, cvt: target ISA notes). */
 const convertsBytes = (target: Target): boolean => hasFeature(target, "mma.e4m3");
@@ -87,11 +91,11 @@ export function readByteFloat(
   ctx.emit(guard, "mov.b32", d, bits);
 }
 
-/** An f32 value as an 8-bit float, in the low byte of a word whose other bytes are 0. */
+/** An f32 value as a float of at most 8 bits, in the low ones of a word whose others are 0. */
 export function writeByteFloat(
   ctx: Context,
   guard: Pred | null,
-  dtype: "e4m3" | "e5m2",
+  dtype: keyof typeof rows,
   value: Reg<"f32">,
   saturate: boolean,
 ): Word {
@@ -101,9 +105,10 @@ export function writeByteFloat(
   const magnitude = word(ctx);
   ctx.emit(guard, "and.b32", magnitude, bits, imm(0x7fffffff));
   const nan = isAbove(ctx, guard, magnitude, 0x7f800000);
-  const code = convertsBytes(ctx.target)
-    ? convertedByte(ctx, guard, dtype, value)
-    : roundedByte(ctx, guard, row, { bits, magnitude, nan });
+  const code =
+    dtype !== "e2m1" && convertsBytes(ctx.target)
+      ? convertedByte(ctx, guard, dtype, value)
+      : roundedByte(ctx, guard, row, { bits, magnitude, nan });
   if (saturate) return code;
   // The codes of the largest value and of what lies beyond follow each other; NaN has its code already.
   const beyond = isAbove(ctx, guard, magnitude, row.lastInside);
@@ -124,7 +129,7 @@ function convertedByte(ctx: Context, guard: Pred | null, dtype: "e4m3" | "e5m2",
 function roundedByte(
   ctx: Context,
   guard: Pred | null,
-  { mantissa, bias, largest }: ByteFloat,
+  { bits: width, mantissa, bias, largest, nan: nanCode }: ByteFloat,
   { bits, magnitude, nan }: { readonly bits: Word; readonly magnitude: Word; readonly nan: Word },
 ): Word {
   const shift = 23 - mantissa;
@@ -146,9 +151,9 @@ function roundedByte(
   ctx.emitAny(guard, "min.u32", small, small, imm(2 ** mantissa));
   ctx.emitAny(guard, "max.s32", code, code, small);
   ctx.emitAny(guard, "min.u32", code, code, imm(largest));
-  ctx.emitAny(guard, "mad.lo.u32", code, nan, imm(NAN_CODE - largest), code);
-  ctx.emit(guard, "shr.u32", sign, bits, imm(24));
-  ctx.emit(guard, "and.b32", sign, sign, imm(0x80));
+  if (nanCode > largest) ctx.emitAny(guard, "mad.lo.u32", code, nan, imm(nanCode - largest), code);
+  ctx.emit(guard, "shr.u32", sign, bits, imm(32 - width));
+  ctx.emit(guard, "and.b32", sign, sign, imm(2 ** (width - 1)));
   ctx.emit(guard, "or.b32", code, code, sign);
   return code;
 }

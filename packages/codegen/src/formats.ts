@@ -91,11 +91,20 @@ const integer = (dtype: "s32" | "s8" | "u8"): Format => ({
   writePair: () => null,
 });
 
-const byteFloat = (dtype: "e4m3" | "e5m2"): Format => ({
+const byteFloat = (dtype: "e4m3" | "e5m2", saturates = false): Format => ({
   read: (ctx, guard, from, d) => readByteFloat(ctx, guard, dtype, from, d),
-  write: (ctx, guard, value, saturate) => writeByteFloat(ctx, guard, dtype, value, saturate),
+  write: (ctx, guard, value, saturate) => writeByteFloat(ctx, guard, dtype, value, saturates || saturate),
   writePair: () => null,
 });
+
+/** Of 4 bits, stored by pairs alone. */
+const e2m1: Format = {
+  read: () => {
+    throw new CannotLower("epilogue", "e2m1 in memory is stored, and not read");
+  },
+  write: (ctx, guard, value) => writeByteFloat(ctx, guard, "e2m1", value, true),
+  writePair: () => null,
+};
 
 const formats: Readonly<Partial<Record<DType, Format>>> = {
   f32: {
@@ -114,6 +123,10 @@ const formats: Readonly<Partial<Record<DType, Format>>> = {
   u8: integer("u8"),
   e4m3: byteFloat("e4m3"),
   e5m2: byteFloat("e5m2"),
+  mxf8: byteFloat("e4m3", true),
+  mxf8e5m2: byteFloat("e5m2", true),
+  mxf4: e2m1,
+  nvf4: e2m1,
 };
 
 /** dtypes that the epilogue reads, stores and casts to as f32 values, beside f64 and s32 in their own arithmetic. */
@@ -229,6 +242,7 @@ export function roundedWords(
   values: readonly Reg<"f32">[],
 ): readonly Word[] {
   const format = formatOf(dtype);
+  if (format === e2m1) return packElements(ctx, guard, 1, pairsOf(ctx, guard, values));
   const bytes = sizeOf(dtype);
   const pair = format.writePair(ctx.target);
   if (pair === null || values.length === 1) {
@@ -242,6 +256,27 @@ export function roundedWords(
     const d = word(ctx);
     // The first source goes to the upper half (PTX ISA, cvt).
     ctx.emitAny(guard, pair, d, high, low);
+    out.push(d);
+  }
+  return out;
+}
+
+/** Values as pairs of e2m1, a byte each; the first in the lower bits. */
+function pairsOf(ctx: Context, guard: Pred | null, values: readonly Reg<"f32">[]): readonly Word[] {
+  const out: Word[] = [];
+  for (let i = 0; i < values.length; i += 2) {
+    const [low, high] = [values[i], values[i + 1]];
+    if (!low || !high) throw new RangeError("elements that share a byte are stored together (TW3113)");
+    const d = word(ctx);
+    if (hasFeature(ctx.target, "cvt.e2m1")) {
+      const pair = ctx.entry.reg("b8", "pair");
+      // The first source goes to the upper half (PTX ISA, cvt).
+      ctx.emitAny(guard, "cvt.rn.satfinite.e2m1x2.f32", pair, high, low);
+      ctx.emitAny(guard, "cvt.u32.u8", d, pair);
+    } else {
+      const [first, second] = [low, high].map((value) => e2m1.write(ctx, guard, value, true));
+      if (first && second) ctx.emitAny(guard, "mad.lo.u32", d, second, imm(16), first);
+    }
     out.push(d);
   }
   return out;

@@ -1,5 +1,13 @@
 /** An epilogue that quantises D: the values of a group of columns are made together, and divided by the scale that their largest magnitude gives. */
-import { LEAST_MAGNITUDE, largestOf, quantizeOf, stepBuffer } from "@tilewright/core";
+import {
+  type QuantizedForm,
+  quantizedForm,
+  quantizeOf,
+  SCALE_FACTORS,
+  SCALE_WORDS,
+  scaleMatrix,
+  stepBuffer,
+} from "@tilewright/core";
 import {
   add,
   bufferOf,
@@ -11,13 +19,16 @@ import {
   type Stmt,
   v,
 } from "@tilewright/ir";
-import { imm } from "@tilewright/ptx";
+import { addr, imm } from "@tilewright/ptx";
 import { Arithmetic, type F32 } from "./arithmetic.ts";
-import type { Pred } from "./code.ts";
+import { readByteFloat, writeByteFloat } from "./bytes.ts";
+import type { Pred, Reg } from "./code.ts";
 import type { Context } from "./context.ts";
 import { storeElements } from "./formats.ts";
-import { arrayAddress, globalArray } from "./globalAddress.ts";
+import { arrayAddress, globalArray, ofProblem, pointer } from "./globalAddress.ts";
+import { indexValue } from "./indexValue.ts";
 import { insideBlock, ownedPosition, type ThreadPosition } from "./threads.ts";
+import { storeRun, type Word } from "./words.ts";
 
 type Epilogue = Extract<Stmt, { kind: "epilogue" }>;
 
@@ -35,6 +46,10 @@ interface Elements {
 const ALL_LANES = 0xffffffff;
 /** Of an f32: its bits order like magnitudes, NaN above all others. */
 const MAGNITUDE = 0x7fffffff;
+const INFINITE = 0x7f800000;
+const F32_BIAS = 127;
+
+type Codes = NonNullable<QuantizedForm["codes"]>;
 
 const bitsOf = (x: number): number => new Uint32Array(new Float32Array([x]).buffer)[0] ?? 0;
 
@@ -59,8 +74,20 @@ export function quantizedValues(
     lit(constant / step.group),
   );
   const blockOf = ({ col }: OwnedRegister): number => Math.floor(col / step.group);
+  const [inRow, inColumn] = [new Map<number, Reg<"u32">>(), new Map<number, Reg<"u32">>()];
+  const kept = (known: Map<number, Reg<"u32">>, at: number, make: () => Reg<"u32">): Reg<"u32"> => {
+    const found = known.get(at) ?? make();
+    known.set(at, found);
+    return found;
+  };
+  const registerOf = (x: ReturnType<typeof indexValue>): Reg<"u32"> => {
+    if (x.kind === "register") return x;
+    const d = ctx.entry.reg("u32", "at");
+    ctx.emit(null, "mov.u32", d, x);
+    return d;
+  };
   const made = new Map<string, ReadonlyMap<number, F32>>();
-  const most = largestOf(bufferOf(ctx.program, stmt.dst.buffer).dtype);
+  const { most, least, codes } = quantizedForm(bufferOf(ctx.program, stmt.dst.buffer).dtype);
 
   return (e) => {
     const key = `${e.row} ${blockOf(e)}`;
@@ -81,19 +108,27 @@ export function quantizedValues(
       return group.map((e, i) => [e.register, some[i]] as const);
     });
     const on = new Arithmetic(ctx, null);
-    const magnitude = largest(values.map(([, value]) => value).filter((value) => value !== undefined));
-    const inverse = on.div(on.constant(most), magnitude);
-    const scale = on.mul(magnitude, Math.fround(1 / most));
-    storeScale(scale, of, guard);
+    const bits = largest(values.map(([, value]) => value).filter((value) => value !== undefined));
+    const magnitude = ctx.entry.reg("f32", "e");
+    ctx.emit(null, "mov.b32", magnitude, bits);
+    let inverse: F32;
+    if (codes === null) {
+      inverse = on.div(on.constant(most), magnitude);
+      storeScale(on.mul(magnitude, Math.fround(1 / most)), of, guard);
+    } else {
+      const code = codeOf(codes, bits, magnitude);
+      inverse = inverseOf(codes.format, code);
+      storeCode(code, of, guard);
+    }
     return new Map(
       values.flatMap(([register, value]) => (value ? [[register, on.mul(value, inverse)]] : [])),
     );
   }
 
-  /** Over the thread's own values, and then among the lanes of the row. */
-  function largest(values: readonly F32[]): F32 {
+  /** Bits of the largest magnitude, over the thread's own values, and then among the lanes of the row. */
+  function largest(values: readonly F32[]): Reg<"u32"> {
     const bits = ctx.entry.reg("u32", "qb");
-    ctx.emit(null, "mov.u32", bits, imm(bitsOf(LEAST_MAGNITUDE)));
+    ctx.emit(null, "mov.u32", bits, imm(bitsOf(least)));
     for (const value of values) {
       const own = ctx.entry.reg("u32", "eb");
       ctx.emit(null, "mov.b32", own, value);
@@ -106,22 +141,82 @@ export function quantizedValues(
         ctx.emitAny(null, "shfl.sync.bfly.b32", other, bits, imm(by * stride), imm(31), imm(ALL_LANES));
         ctx.emitAny(null, "max.u32", bits, bits, other);
       }
-    const magnitude = ctx.entry.reg("f32", "e");
-    ctx.emit(null, "mov.b32", magnitude, bits);
-    return magnitude;
+    return bits;
   }
 
-  /** By the first of the lanes that share it. */
-  function storeScale(scale: F32, of: OwnedRegister, guard: Pred | null): void {
-    let stores = guard;
-    if (lane !== null) {
-      const first = ctx.invariant(`first lane of groups of ${step.group}`, (code) => {
-        const p = ctx.entry.reg("pred", "p");
-        code.emit(null, "setp.eq.u32", p, lane, imm(0));
-        return p;
-      });
-      stores = guard === null ? first : ctx.conjunction(guard, first);
+  /** The code of a group's scale: the exponent of its largest magnitude less that of the largest element, or an e4m3. */
+  function codeOf({ format, nan, exponent }: Codes, bits: Reg<"u32">, magnitude: F32): Word {
+    const [code, overflown] = [ctx.entry.reg("b32", "word"), ctx.entry.reg("pred", "p")];
+    if (format === "ue8m0") {
+      ctx.emitAny(null, "shr.u32", code, bits, imm(23));
+      ctx.emitAny(null, "sub.u32", code, code, imm(exponent));
+    } else {
+      const scale = new Arithmetic(ctx, null).mul(magnitude, Math.fround(1 / most));
+      ctx.emitAny(null, "mov.b32", code, writeByteFloat(ctx, null, "e4m3", scale, true));
     }
+    ctx.emit(null, "setp.ge.u32", overflown, bits, imm(INFINITE));
+    ctx.emitAny(null, "selp.b32", code, imm(nan), code, overflown);
+    return code;
+  }
+
+  /** What elements are multiplied by: of a power of two what has the opposite exponent. */
+  function inverseOf(format: Codes["format"], code: Word): F32 {
+    const inverse = ctx.entry.reg("f32", "e");
+    if (format === "ue8m0") {
+      const bits = ctx.entry.reg("b32", "word");
+      ctx.emitAny(null, "sub.u32", bits, imm(2 * F32_BIAS), code);
+      ctx.emitAny(null, "shl.b32", bits, bits, imm(23));
+      ctx.emitAny(null, "mov.b32", inverse, bits);
+      return inverse;
+    }
+    readByteFloat(ctx, null, "e4m3", code, inverse);
+    const on = new Arithmetic(ctx, null);
+    return on.div(on.constant(1), inverse);
+  }
+
+  /** Stores, by the first of the lanes that share a scale. */
+  function firstLane(guard: Pred | null): Pred | null {
+    if (lane === null) return guard;
+    const first = ctx.invariant(`first lane of groups of ${step.group}`, (code) => {
+      const p = ctx.entry.reg("pred", "p");
+      code.emit(null, "setp.eq.u32", p, lane, imm(0));
+      return p;
+    });
+    return guard === null ? first : ctx.conjunction(guard, first);
+  }
+
+  /** A byte in the blocks of 512 in which scales lie (`core`, problem/scales.ts): 4 times what a row says, and what a column says. */
+  function storeCode(code: Word, of: OwnedRegister, guard: Pred | null): void {
+    const matrix = scaleMatrix(ctx.program.problem, "d");
+    if (matrix === null) throw new RangeError("D has scales in bytes");
+    const { name, batchStride } = globalArray(ctx, stepBuffer(index));
+    const rows = kept(inRow, of.row, () => {
+      const row = registerOf(indexValue(ctx, stmt.dst.origin[0], of.row, place.row.reg, 1, false));
+      const [at, part] = [ctx.entry.reg("u32", "at"), ctx.entry.reg("u32", "at")];
+      ctx.emit(null, "shr.u32", at, row, imm(7));
+      ctx.emit(null, "mul.lo.u32", at, at, imm(matrix.blocks[1]));
+      ctx.emit(null, "and.b32", part, row, imm(31));
+      ctx.emit(null, "mad.lo.u32", at, at, imm(32), part);
+      ctx.emit(null, "bfe.u32", part, row, imm(5), imm(2));
+      ctx.emit(null, "mad.lo.u32", at, at, imm(4), part);
+      return at;
+    });
+    const factors = kept(inColumn, blockOf(of), () => {
+      const factor = registerOf(indexValue(ctx, column, blockOf(of), place.col.reg, 1, false));
+      const [at, part] = [ctx.entry.reg("u32", "at"), ctx.entry.reg("u32", "at")];
+      ctx.emit(null, "shr.u32", at, factor, imm(2));
+      ctx.emit(null, "and.b32", part, factor, imm(3));
+      ctx.emit(null, "mad.lo.u32", at, at, imm(SCALE_WORDS * SCALE_FACTORS), part);
+      return at;
+    });
+    const [at, wide] = [ctx.entry.reg("u32", "at"), ctx.entry.reg("u64", "gp")];
+    ctx.emit(null, "mad.lo.u32", at, rows, imm(SCALE_FACTORS), factors);
+    ctx.emit(null, "cvt.u64.u32", wide, at);
+    ctx.emit(null, "add.s64", wide, wide, ofProblem(ctx, pointer(ctx, name), batchStride));
+    storeRun(ctx, firstLane(guard), "global", "u8", 1, [code], addr(wide));
+  }
+
+  function storeScale(scale: F32, of: OwnedRegister, guard: Pred | null): void {
     const address = arrayAddress(
       ctx,
       globalArray(ctx, stepBuffer(index)),
@@ -130,6 +225,6 @@ export function quantizedValues(
       of.row,
       blockOf(of),
     );
-    storeElements(ctx, stores, "f32", step.operand.dtype, [scale], address);
+    storeElements(ctx, firstLane(guard), "f32", step.operand.dtype, [scale], address);
   }
 }

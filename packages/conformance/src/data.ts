@@ -24,6 +24,8 @@ import {
   referenceGemm,
   rowIndexData,
   runData,
+  scaleMatrix,
+  scaleOffset,
   sizeOf,
   stepExtents,
   storedIn,
@@ -104,6 +106,15 @@ export function operandMask(problem: Problem, which: "a" | "b" | "c" | "d"): Uin
 /** The mask of the matrices that a step of the epilogue reads or stores. */
 export function stepMask(problem: Problem, step: number, operand: Operand, length: number): Uint8Array {
   const given = problem.epilogue[step];
+  const codes = given?.kind === "quantize" ? scaleMatrix(problem, "d") : null;
+  if (codes !== null) {
+    const mask = new Uint8Array(length);
+    for (let item = 0; item < batchCount(problem); item++)
+      for (let row = 0; row < codes.rows; row++)
+        for (let factor = 0; factor < codes.factors; factor++)
+          mask[item * codes.stride + scaleOffset(codes, row, factor)] = 1;
+    return mask;
+  }
   const extents = given === undefined ? ([0, 0] as const) : stepExtents(problem, given);
   return elementMask(operand, extents, {
     count: batchCount(problem),

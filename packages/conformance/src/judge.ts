@@ -6,6 +6,7 @@ import {
   bytesOfStorage,
   compareMatrix,
   decodeArray,
+  dtypes,
   type Expectation,
   isApproximateEpilogue,
   type Operand,
@@ -13,7 +14,7 @@ import {
   type Problem,
   readElement,
   roundTo,
-  stepExtents,
+  storedMatrix,
   storesMatrix,
 } from "@tilewright/core";
 import { type CaseData, operandMask, stepMask } from "./data.ts";
@@ -113,10 +114,10 @@ export function judge(problem: Problem, data: CaseData, stored: Stored): readonl
       continue;
     }
     if (storesMatrix(step)) {
-      const [, columns] = stepExtents(problem, step);
-      const stride = batchAxes(problem, `epilogue${index}`);
-      const place = { rows: reference.rows, columns, stride };
-      compare(`epilogue[${index}]`, step.operand, actual, expected, place, exact);
+      const matrix = storedMatrix(problem, index, actual);
+      if (matrix === null) continue;
+      const place = { rows: reference.rows, columns: matrix.columns, stride: matrix.stride };
+      compare(`epilogue[${index}]`, matrix.operand, matrix.data, expected, place, exact);
     } else if (step.kind === "reduce") {
       const columns = expected.values.length;
       const operand: Operand = { dtype: step.dtype, layout: "row", ld: columns, align: 4 };
@@ -140,7 +141,10 @@ export function differing(problem: Problem, x: Stored, y: Stored): number {
   const count = (operand: Operand, mask: Uint8Array, p: OperandData, q: OperandData | undefined): number =>
     mask.reduce((sum, used, i) => {
       if (used === 0) return sum;
-      const [u, v] = [p[i], q?.[i]];
+      // Of elements that share bytes their values, whose bits they are.
+      const [u, v] = [p, q].map((s) =>
+        s === undefined || dtypes[operand.dtype].bits >= 8 ? s?.[i] : readElement(operand.dtype, s, i),
+      );
       if (Object.is(u, v)) return sum;
       const both =
         v !== undefined && [p, q].every((s) => s && Number.isNaN(readElement(operand.dtype, s, i)));

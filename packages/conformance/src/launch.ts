@@ -18,6 +18,7 @@ import {
   type OperandData,
   ok,
   type Problem,
+  packedSize,
   resolveLaunch,
   rowIndexOf,
   SCALE_ALIGN,
@@ -381,7 +382,7 @@ export class Session {
       const place = placed.get(name);
       if (!place) throw new Error(`no buffer ${name}`);
       const bytes = must(place.buffer.read());
-      const size = sizeOf(dtype);
+      const size = packedSize(dtype);
       const isOutside = (at: number): boolean =>
         at < place.offset || mask?.[Math.floor((at - place.offset) / size)] === 0;
       const stray = mask && bytes.findIndex((byte, at) => byte !== SENTINEL && isOutside(at));

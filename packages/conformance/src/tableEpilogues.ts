@@ -204,7 +204,23 @@ export function addQuantized(table: Table): void {
     symbolic: { m: {} },
     epilogue: "acc * s[n] | quantize(128,f32)",
   });
+  table.add("quantised, mxf8, a batch of 2", size(128), {
+    ...{ d: { dtype: "mxf8", layout: "row" }, batch: { kind: "strided", count: 2 } },
+    epilogue: "acc * s[m] | quantize(32,u8)",
+  });
+  table.add("quantised, nvf4, m at launch", size(64), {
+    ...{ ...operands, d: { dtype: "nvf4", layout: "row" }, symbolic: { m: {} } },
+    epilogue: "acc * g[scalar] | quantize(16,u8)",
+  });
   if (!["f32", "f16"].includes(table.acc) || types.blockScales !== undefined) return;
+  table.add(
+    "quantised, mxf4, gated",
+    { m: 70, n: 128, k: 24 },
+    {
+      ...{ ...operands, gated: "halves", d: { dtype: "mxf4", layout: "row" } },
+      epilogue: "silu(acc) * up | quantize(32,u8)",
+    },
+  );
   const experts = { batch: { kind: "grouped", count: 4, rows: "offsets" }, gated: "halves" };
   table.add(
     "quantised, experts, gated, e5m2",

@@ -78,7 +78,7 @@ export {
   groupStrides,
   isPerExpert,
 } from "./problem/expertRows.ts";
-export { LEAST_MAGNITUDE, largestOf, quantization, quantizeOf } from "./problem/quantize.ts";
+export { type QuantizedForm, quantization, quantizedForm, quantizeOf } from "./problem/quantize.ts";
 export { defineProblem, operations, readProblemRequest } from "./problem/request.ts";
 export { checkRowIndex, isIndex, rowIndexData } from "./problem/rowIndex.ts";
 export {
@@ -166,6 +166,7 @@ export * from "./reference/gemm.ts";
 export type { OperandData } from "./reference/multiply.ts";
 export { createRandom, type InputDistribution, type Random, randomStorage } from "./reference/random.ts";
 export { applyScales, randomFactorCodes, randomScales } from "./reference/scales.ts";
+export { storedMatrix } from "./reference/stored.ts";
 export * from "./schedule.ts";
 export * from "./schema/attention.ts";
 export { diagnosticsOfIssues } from "./schema/issues.ts";

@@ -27,6 +27,7 @@ export const features = [
   "clc",
   "pdl",
   "f32x2",
+  "cvt.e2m1",
   "red.vector",
 ] as const;
 

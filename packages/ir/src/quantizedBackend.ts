@@ -1,14 +1,20 @@
 /** A backend that serves quantised outputs: by schedules whose epilogues have whole groups of columns in the lanes of one warp. */
 import type { Diagnostic, Problem, Schedule, Target } from "@tilewright/core";
-import { err, ok, quantizeOf } from "@tilewright/core";
+import { dtypes, err, ok, quantizeOf } from "@tilewright/core";
 import type { Backend } from "./backend.ts";
-import { groupedColumns } from "./tile/ownership.ts";
+import { groupedColumns, registerRun } from "./tile/ownership.ts";
 import { eachStmt } from "./tile/rewrite.ts";
 import { tensorPlace } from "./tile/tensor.ts";
 import type { TileProgram } from "./tile/types.ts";
 
 /** Fields of schedules, and what they have to be: a group's values are those of one CTA, and lie in its lanes as columns of the accumulator do. */
 const plain: Readonly<Record<string, string>> = { split: "1", streamk: "0", swapAB: "off", tail: "0" };
+
+/** Threads that have both elements of a byte store it: a tile on the way has a byte for each. */
+const direct: Readonly<Record<string, string>> = { epi: "direct" };
+const sharesBytes = ({ d }: Problem): boolean => dtypes[d.dtype].bits < 8;
+
+const SHARED_BYTES = "threads store single elements, two of which share a byte";
 
 const fault = (at: string, message: string, hint: string): Diagnostic => ({
   code: "TW1909",
@@ -19,7 +25,8 @@ const fault = (at: string, message: string, hint: string): Diagnostic => ({
 });
 
 /** Why the epilogue of a program at stage nest has no whole groups of so many columns in a warp; null where it has. */
-function groupFault({ nest, body, buffers, directives }: TileProgram, group: number): string | null {
+function groupFault(program: TileProgram, group: number): string | null {
+  const { nest, body, buffers, directives, problem } = program;
   const epilogue = eachStmt(body).find((stmt) => stmt.kind === "epilogue");
   const name = epilogue?.kind === "epilogue" ? epilogue.acc.buffer : null;
   const acc = buffers.find((buffer) => buffer.name === name);
@@ -41,6 +48,7 @@ function groupFault({ nest, body, buffers, directives }: TileProgram, group: num
   const inLanes = cols.map((mode) =>
     mode.tier === "atom" ? ({ ...mode, tier: "register" } as const) : mode,
   );
+  if (sharesBytes(problem) && registerRun(inLanes) % 2 !== 0) return SHARED_BYTES;
   return groupedColumns({ rows: [], cols: inLanes }, group) === null
     ? `its warps have fewer columns beside each other than the ${group} of a group`
     : null;
@@ -103,6 +111,11 @@ export function servingQuantized(backend: Backend): Backend {
     const group = quantizeOf(problem)?.step.group;
     if (group === undefined) return found;
     found.push(...fieldFaults(backend, schedule, plain, "groups of columns", fault));
+    if (sharesBytes(problem)) {
+      found.push(...fieldFaults(backend, schedule, direct, "elements that share bytes", fault));
+      if (schedule.storeElements === 1)
+        found.push(fault("schedule.storeElements", SHARED_BYTES, "nearest legal: storeElements=2"));
+    }
     if (found.length > 0) return found;
     const wrong = groupFault(backend.tile(problem, schedule, target), group);
     return wrong === null

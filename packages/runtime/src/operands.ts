@@ -12,6 +12,7 @@ import {
   operandShape,
   operandSpan,
   type Problem,
+  type ScaleMatrix,
   scaleMatrix,
   sizeOf,
   stepExtents,
@@ -71,7 +72,7 @@ export function deviceOperands(problem: Problem): readonly DeviceOperand[] {
     operands.push({
       name: `sf${which}`,
       bytes: matrix.allBytes,
-      shape: `${matrix.rows} x ${matrix.factors} ${matrix.format} in ${matrix.blocks.join(" x ")} blocks of 512 bytes`,
+      shape: codesText(matrix),
       direction: "in",
     });
   }
@@ -118,8 +119,12 @@ function stepOperand(problem: Problem, index: number): DeviceOperand | null {
       return matrix(step.operand, "in");
     case "output":
     case "result":
-    case "quantize":
       return matrix(step.operand, "out");
+    case "quantize": {
+      const codes = scaleMatrix(problem, "d");
+      const made = matrix(step.operand, "out");
+      return codes === null ? made : { ...made, shape: codesText(codes) };
+    }
     case "reduce":
       return vector(batches * (step.over === "n" ? m : step.over === "m" ? n : 1), step.dtype, "reduced");
     case "gather":
@@ -134,6 +139,9 @@ function stepOperand(problem: Problem, index: number): DeviceOperand | null {
       return step satisfies never;
   }
 }
+
+const codesText = ({ rows, factors, format, blocks }: ScaleMatrix): string =>
+  `${rows} x ${factors} ${format} in ${blocks.join(" x ")} blocks of 512 bytes`;
 
 const matrixText = (operand: Operand, [rows, columns]: readonly [number, number]): string =>
   `${rows} x ${columns} ${operand.dtype} with leading dimension ${operand.ld}`;

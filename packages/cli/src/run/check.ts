@@ -1,15 +1,14 @@
 /** Results against the float64 reference: every element of D and of what the epilogue stores. */
 import {
-  batchAxes,
   type Comparison,
   compareMatrix,
   compareWithBound,
   type Operand,
   type Problem,
+  packedSize,
   type Reference,
-  sizeOf,
-  stepExtents,
   storageFromBytes,
+  storedMatrix,
   storesMatrix,
   type WorstElement,
 } from "@tilewright/core";
@@ -31,7 +30,7 @@ export interface Check {
 }
 
 const storageOf = (operand: Operand, bytes: Uint8Array) =>
-  storageFromBytes(operand.dtype, bytes, Math.floor(bytes.byteLength / sizeOf(operand.dtype)));
+  storageFromBytes(operand.dtype, bytes, Math.floor(bytes.byteLength / packedSize(operand.dtype)));
 
 /** The outputs of a run, each compared with its reference. */
 function* comparisons(
@@ -46,16 +45,10 @@ function* comparisons(
     if (expectation === undefined || bytes === undefined) continue;
     const name = `epilogue step ${index} (${step.kind})`;
     if (storesMatrix(step)) {
-      const [, columns] = stepExtents(problem, step);
-      const stride = batchAxes(problem, `epilogue${index}`);
-      yield [
-        name,
-        compareMatrix(step.operand, storageOf(step.operand, bytes), expectation, {
-          rows: reference.rows,
-          columns,
-          stride,
-        }),
-      ];
+      const matrix = storedMatrix(problem, index, storageOf(step.operand, bytes));
+      if (matrix === null) continue;
+      const place = { rows: reference.rows, columns: matrix.columns, stride: matrix.stride };
+      yield [name, compareMatrix(matrix.operand, matrix.data, expectation, place)];
     } else if (step.kind === "reduce") {
       // A vector is a matrix of one row.
       const columns = expectation.values.length;

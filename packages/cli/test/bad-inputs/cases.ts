@@ -152,6 +152,14 @@ export const groups: Readonly<Record<string, readonly BadInput[]>> = {
         "--dtype mxf8 --schedule copy=direct",
         "--dtype nvf4 --schedule tile=128x128x32",
         "--dtype mxf8 --op ffn",
+        "--dtype bf16 --d-dtype mxf8",
+        "--dtype bf16 --d-dtype mxf8 --epilogue quantize(32,f32)",
+        "--dtype bf16 --d-dtype e4m3 --epilogue quantize(32,u8)",
+        "--dtype bf16 --d-dtype mxf8 --epilogue quantize(16,u8:col)",
+        "--dtype bf16 --d-dtype mxf6e2m3 --epilogue quantize(32,u8)",
+        "--dtype bf16 --d-dtype nvf4 --epilogue quantize(16,u8) --experts 4",
+        "--dtype bf16 --d-dtype nvf4 --epilogue quantize(16,u8) --schedule epi=smem",
+        "--dtype bf16 --d-dtype nvf4 --epilogue quantize(16,u8) --schedule storeElements=1",
       ].map(
         (flags) =>
           `compile --backend mma -m 128 -n 128${flags.includes("--arch") ? "" : " --arch sm_120a"}${flags.includes("-k ") ? "" : " -k 128"}${flags.includes("-layout") ? "" : " --b-layout col"} ${flags}`,

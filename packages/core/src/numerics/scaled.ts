@@ -27,6 +27,12 @@ export const scaledTypes = {
   nvf4: { block: 16, element: "e2m1", scale: "ue4m3" },
 } as const satisfies Record<ScaledDType, ScaledRow>;
 
+/** dtypes that D may be quantised to, with the codes of its scales: those whose elements fill bytes alone or in pairs. */
+export const quantizedScaledTypes = ["mxf8", "mxf8e5m2", "mxf4", "nvf4"] as const satisfies ScaledDType[];
+
+/** What memory has of an element: of block-scaled dtypes the element without its scale. */
+export const storedType = (dtype: DType): DType => (isScaled(dtype) ? scaledTypes[dtype].element : dtype);
+
 export const isScaled = (dtype: DType): dtype is ScaledDType => Object.hasOwn(scaledTypes, dtype);
 
 /** Elements and their scales: scale i belongs to elements i*block … (i+1)*block - 1. */

@@ -1,9 +1,11 @@
 /** Which dtypes go together: operands, accumulator, precision and factors of blocks. */
 import type { Diagnostic } from "../diagnostics.ts";
 import { type DType, dtypes, mixable, mixes, productDType, widened, widensTo } from "../dtype.ts";
+import { isScaled, quantizedScaledTypes } from "../numerics/scaled.ts";
 import type { Precision, Problem } from "../problem.ts";
 import { invalid, problemCodes } from "./codes.ts";
 import { expertRowsOf } from "./expertRows.ts";
+import { quantizeOf } from "./quantize.ts";
 import { isWeights } from "./weights.ts";
 
 const [narrow, microscaled] = mixable;
@@ -75,17 +77,19 @@ export function checkDTypes(problem: Problem): Diagnostic[] {
       invalid(problemCodes.dtypes, "acc", `products of ${input} are not accumulated in ${acc}`, hint),
     );
   }
-  for (const [name, operand] of [
-    ["c", c],
-    ["d", d],
+  // Elements of a quantised D may have the codes of their scales beside them.
+  const quantized = acc === "f64" || quantizeOf(problem) === null ? [] : quantizedScaledTypes;
+  for (const [name, operand, outputs] of [
+    ["c", c, row.outputs],
+    ["d", d, [...row.outputs, ...quantized]],
   ] as const)
-    if (operand !== null && !row.outputs.includes(operand.dtype))
+    if (operand !== null && !outputs.includes(operand.dtype))
       found.push(
         invalid(
           problemCodes.dtypes,
           `${name}.dtype`,
           `${name.toUpperCase()} cannot be ${operand.dtype} with accumulator ${acc}`,
-          `use ${row.outputs.join(", ")}`,
+          `use ${outputs.join(", ")}${name === "d" && isScaled(operand.dtype) && quantized.length === 0 ? ", or quantize" : ""}`,
         ),
       );
   return found;

@@ -21,6 +21,7 @@ import { batchGrain } from "./batch.ts";
 import { checkProblem, dtypeHint } from "./check.ts";
 import { invalid, problemCodes } from "./codes.ts";
 import { canonicalMap } from "./epilogueExpression.ts";
+import { scaleDType, scaleExtents } from "./scales.ts";
 import { packedStride } from "./size.ts";
 import {
   leadingNames,
@@ -75,6 +76,16 @@ function complete(request: StructuredRequest): Problem {
   const d = operandOf(request.d ?? {}, acc === "f16" ? "f16" : dtypes[product].out, "row", m, n);
   const beta = Object.is(request.beta, -0) ? 0 : (request.beta ?? 0);
   const like = (given: OperandRequest) => operandOf(given, d.dtype, d.layout, m, n);
+  const scalesOf = ({
+    group,
+    operand,
+  }: {
+    readonly group: number;
+    readonly operand: OperandRequest;
+  }): Operand => {
+    const dtype = scaleDType(d.dtype);
+    return operandOf(operand, dtype, dtype === "u8" ? "row" : "col", ...scaleExtents({ m, n }, group, dtype));
+  };
   const wantsC = request.c === undefined ? beta !== 0 : request.c !== null;
   const c = wantsC ? like(request.c ?? {}) : null;
   const strides = ({
@@ -123,7 +134,7 @@ function complete(request: StructuredRequest): Problem {
       .map(
         (step): EpilogueStep =>
           step.kind === "quantize"
-            ? { ...step, operand: operandOf(step.operand, "f32", "col", m, Math.ceil(n / step.group)) }
+            ? { ...step, operand: scalesOf(step) }
             : "operand" in step
               ? { ...step, operand: like(step.operand) }
               : step,

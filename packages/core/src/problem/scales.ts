@@ -6,6 +6,7 @@
  * in a block factor j of row r is byte 16 (r % 32) + 4 (r / 32) + j. Blocks are whole: what stands behind the last row is never used, and what
  * stands behind the last factor along K meets zeros, so that it may be anything but NaN.
  */
+import type { DType } from "../dtype.ts";
 import { isScaled, type ScaleFormat, scaledTypes } from "../numerics/scaled.ts";
 import type { BlockForm, Problem } from "../problem.ts";
 import { weightFactors } from "./weights.ts";
@@ -19,6 +20,8 @@ export const SCALE_ALIGN = 16;
 export const SCALE_WORDS = 128;
 /** Rows whose words follow each other 16 bytes apart. */
 const LANES = 32;
+
+const strideNames = { a: "strideA", b: "strideB", d: "strideD" } as const;
 
 export interface ScaleMatrix {
   readonly format: ScaleFormat;
@@ -38,17 +41,17 @@ export interface ScaleMatrix {
   readonly allBytes: number;
 }
 
-/** The factors of A or B; null where its dtype has none. */
-export function scaleMatrix(problem: Problem, which: "a" | "b"): ScaleMatrix | null {
+/** The factors of A or B, or of a quantised D, which lie as those of the A that it becomes; null where its dtype has none. */
+export function scaleMatrix(problem: Problem, which: "a" | "b" | "d"): ScaleMatrix | null {
   const { dtype } = problem[which];
   if (!isScaled(dtype)) return null;
   const { block, scale } = scaledTypes[dtype];
-  const rows = which === "a" ? problem.m : problem.n;
-  const factors = Math.ceil(problem.k / block);
+  const rows = which === "b" ? problem.n : problem.m;
+  const factors = Math.ceil((which === "d" ? problem.n : problem.k) / block);
   const blocks = [Math.ceil(rows / SCALE_ROWS), Math.ceil(factors / SCALE_FACTORS)] as const;
   const bytes = blocks[0] * blocks[1] * SCALE_WORDS * SCALE_FACTORS;
   const { batch } = problem;
-  const shared = batch.kind === "strided" && (which === "a" ? batch.strideA : batch.strideB) === 0;
+  const shared = batch.kind === "strided" && batch[strideNames[which]] === 0;
   const stride = batch.kind === "strided" && !shared ? bytes : 0;
   const count = batch.kind === "strided" ? batch.count : 1;
   return {
@@ -62,6 +65,21 @@ export function scaleMatrix(problem: Problem, which: "a" | "b"): ScaleMatrix | n
     allBytes: bytes + (count - 1) * stride,
   };
 }
+
+/** What a quantised D of some dtype has scales in: bytes where they are codes. */
+export const scaleDType = (dtype: DType): "u8" | "f32" => (isScaled(dtype) ? "u8" : "f32");
+
+/** The scales of a quantised D as a matrix: those of a row beside each other, or, as bytes, a line of blocks for each 128 rows. */
+export const scaleExtents = (
+  { m, n }: Pick<Problem, "m" | "n">,
+  group: number,
+  dtype: "u8" | "f32",
+): readonly [rows: number, columns: number] => {
+  const factors = Math.ceil(n / group);
+  return dtype === "f32"
+    ? [m, factors]
+    : [Math.ceil(m / SCALE_ROWS), Math.ceil(factors / SCALE_FACTORS) * SCALE_FACTORS * SCALE_WORDS];
+};
 
 /** Elements along K under one factor in f32, and rows (columns of B) of a square of them. */
 export const BLOCK_SCALE = 128;
@@ -135,6 +153,18 @@ export const scaleOffset = ({ blocks }: ScaleMatrix, row: number, factor: number
   const block = Math.floor(row / SCALE_ROWS) * blocks[1] + Math.floor(factor / SCALE_FACTORS);
   return (block * SCALE_WORDS + scaleWordOf(row)) * SCALE_FACTORS + (factor % SCALE_FACTORS);
 };
+
+/** Codes of all problems of a batch out of memory order: rows of codes, one problem behind the other. */
+export function unpackScales(matrix: ScaleMatrix, bytes: ArrayLike<number>): Uint8Array {
+  const { rows, factors, stride, allBytes } = matrix;
+  const each = rows * factors;
+  const items = stride === 0 ? 1 : allBytes / stride;
+  return Uint8Array.from({ length: items * each }, (_, i) => {
+    const at = i % each;
+    const place = scaleOffset(matrix, Math.floor(at / factors), at % factors);
+    return bytes[Math.floor(i / each) * stride + place] ?? 0;
+  });
+}
 
 /** Factors from rows of codes (rows x factors, one behind the other) into memory order; what no row has is 0. */
 export function packScales(matrix: ScaleMatrix, codes: ArrayLike<number>): Uint8Array {

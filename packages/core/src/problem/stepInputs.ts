@@ -1,6 +1,7 @@
 /** What steps of the epilogue read, and tile programs store, of device memory: matrices of D's shape, vectors along m or n, as matrices of one column or row. */
 import type { DType } from "../dtype.ts";
 import { type EpilogueStep, type Operand, operandStrides, type Problem, upFactor } from "../problem.ts";
+import { scaleExtents } from "./scales.ts";
 
 /** The matrix or vector that a step reads, or that statements in front of the epilogue store. */
 export interface StepMatrix {
@@ -47,7 +48,9 @@ export const stepExtents = (
 ): readonly [number, number] =>
   step.kind === "factor" || step.kind === "result"
     ? [step.rows, step.columns]
-    : [m, step.kind === "quantize" ? Math.ceil(n / step.group) : n];
+    : step.kind === "quantize"
+      ? scaleExtents({ m, n }, step.group, step.operand.dtype === "u8" ? "u8" : "f32")
+      : [m, n];
 
 /** Whether a step stores a matrix beside D. */
 export const storesMatrix = (

@@ -1,6 +1,7 @@
 /** Actual against expected values. */
 
 import { type DType, dtypes } from "../dtype.ts";
+import { storedType } from "../numerics/scaled.ts";
 import { roundTo } from "../numerics/storage.ts";
 import { type BatchAxis, batchAxes, batchOffset } from "../problem/batch.ts";
 import { type Operand, operandStrides, type Problem } from "../problem.ts";
@@ -73,7 +74,7 @@ export function compareMatrix(
     readonly stride: number | readonly BatchAxis[];
   },
 ): Comparison {
-  const actuals = valuesOf(operand.dtype, data);
+  const actuals = valuesOf(storedType(operand.dtype), data);
   const [rowStride, columnStride] = operandStrides(operand);
   const { rows, columns, stride } = shape;
   const range = rangeOf(operand.dtype);

@@ -3,10 +3,11 @@ import type { DType } from "../dtype.ts";
 import type { FunctionName } from "../expression/tree.ts";
 import { gemmBound, roundingBound } from "../numerics/bounds.ts";
 import { epsilonOf } from "../numerics/formats.ts";
+import { decodeScale, storedType } from "../numerics/scaled.ts";
 import { decodeArray, roundTo } from "../numerics/storage.ts";
 import { type BatchedOperand, batchAxes, batchOffset, operandElements } from "../problem/batch.ts";
 import { foldMap, mapOf } from "../problem/epilogueExpression.ts";
-import { LEAST_MAGNITUDE, largestOf, type Quantize } from "../problem/quantize.ts";
+import { type Quantize, quantizedForm, scaleCode } from "../problem/quantize.ts";
 import { BLOCK_SCALE, blockFactors, scaleMatrix } from "../problem/scales.ts";
 import { unpackWeights } from "../problem/weights.ts";
 import {
@@ -154,11 +155,34 @@ function quantize({ group }: Quantize, dtype: DType, tile: Tile, columns: number
     largest.bounds[at] = Math.max(largest.bounds[at] ?? 0, e);
     return [v, e];
   });
-  const most = largestOf(dtype);
+  const { most, least, codes } = quantizedForm(dtype);
   const magnitude = (at: number): Approximate => [
-    Math.max(largest.values[at] ?? 0, LEAST_MAGNITUDE),
+    Math.max(largest.values[at] ?? 0, least),
     largest.bounds[at] ?? 0,
   ];
+  if (codes !== null) {
+    // Magnitudes on either side of a step of the scales have scales of either side.
+    const forms = Array.from(largest.values, (_, at) => {
+      const [value, bound] = magnitude(at);
+      // A power of two is made of the exponent's bits, the other scales by a product.
+      const far = bound + (codes.format === "ue8m0" ? 0 : slip(value));
+      return [value, Math.max(least, value - far), value + far].map((x) => {
+        const code = scaleCode(x, dtype);
+        return { code, inverse: 1 / decodeScale(codes.format, code) };
+      });
+    });
+    const spread = (at: number, of: "code" | "inverse"): Approximate => {
+      const [own = Number.NaN, ...others] = (forms[at] ?? []).map((form) => form[of]);
+      return [own, Math.max(...others.map((other) => Math.abs(other - own)))];
+    };
+    update(tile, columns, (v, e, row, column) => {
+      const at = spread(groupOf(row, column), "inverse");
+      const [value, bound] = applyApproximately("mul", [[v, e], at], slip);
+      return [Math.max(-most, Math.min(most, value)), bound];
+    });
+    const stored = Array.from(forms, (_, at) => spread(at, "code"));
+    return { values: Float64Array.from(stored, ([x]) => x), bounds: Float64Array.from(stored, ([, e]) => e) };
+  }
   const inverses = Array.from(largest.values, (_, at) =>
     applyApproximately("div", [[most, 0], magnitude(at)], slip),
   );
@@ -339,10 +363,14 @@ function gatherFactors(
 }
 
 /** Rounding of a store; nothing where the value is an exact integer of an integer type. */
-function storeBound(dtype: DType, value: number, error: number): number {
+function storeBound(of: DType, value: number, error: number): number {
+  // Elements with scales of their own end at the largest value.
+  const dtype = storedType(of);
+  const most =
+    dtype === of ? Number.POSITIVE_INFINITY : roundTo(dtype, Number.POSITIVE_INFINITY, "rn", "saturate");
   if (error === 0 && roundTo(dtype, value) === value) return 0;
   // The kernel rounds its own value, which may lie up to `error` further out.
-  return Math.max(roundingBound(dtype, value), roundingBound(dtype, Math.abs(value) + error));
+  return Math.max(roundingBound(dtype, value), roundingBound(dtype, Math.min(most, Math.abs(value) + error)));
 }
 
 /** The factors that an operand's elements still have to be multiplied by; null where there are none, or the values have them. */

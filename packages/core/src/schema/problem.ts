@@ -125,7 +125,7 @@ const epilogueSteps = <T extends z.ZodType>(operand: T) =>
           operand,
         })
         .describe(
-          "last: D's elements are divided by scales, of so many columns of a row the largest magnitude over the largest value of D's dtype, which are stored as a matrix of m x n / group",
+          "last: D's elements are divided by scales, of so many columns of a row the largest magnitude over the largest value of D's dtype, which are stored as a matrix of m x n / group; of block-scaled dtypes the codes, in u8, as those of A lie",
         ),
     ]),
   );

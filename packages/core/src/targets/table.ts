@@ -53,7 +53,7 @@ const ampereSmall: readonly Feature[] = [...ampere, "min.xorsign"];
 const ada: readonly Feature[] = [...ampereSmall, "mma.e4m3"];
 const hopperPortable: readonly Feature[] = [...ada, "stmatrix", "tma", "cluster", "pdl", "red.vector"];
 const hopperShared: readonly Feature[] = [...hopperPortable, "setmaxnreg"];
-const blackwell: readonly Feature[] = [...hopperShared, "clc", "f32x2"];
+const blackwell: readonly Feature[] = [...hopperShared, "clc", "f32x2", "cvt.e2m1"];
 
 // 228 KiB of the 256 KiB L1 of a datacentre SM can be shared memory, 100 of 128 KiB in the others; a block gets 1 KiB less.
 const datacentre = {

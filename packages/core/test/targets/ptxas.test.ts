@@ -44,6 +44,7 @@ const samples: Readonly<Record<Feature, string>> = {
   pdl: "griddepcontrol.wait;",
   "red.vector": `red.relaxed.gpu.global.add.v4.f32 [%rd0], ${f4};`,
   f32x2: "fma.rn.f32x2 %rd0, %rd0, %rd1, %rd0;",
+  "cvt.e2m1": "cvt.rn.satfinite.e2m1x2.f32 %b0, %f0, %f1;",
 };
 
 describe.skipIf(release === null)("ptxas", () => {
@@ -54,7 +55,7 @@ describe.skipIf(release === null)("ptxas", () => {
   /** Lines of the body, from 0, that ptxas refuses for a target; null where it makes a cubin. */
   function refusedLines(arch: string, version: string, body: string): ReadonlySet<number> | null {
     const file = join(folder, "k.ptx");
-    const registers = ".reg .b32 %r<4>; .reg .b64 %rd<2>; .reg .f32 %f<4>; .reg .f64 %fd<2>;";
+    const registers = ".reg .b32 %r<4>; .reg .b64 %rd<2>; .reg .f32 %f<4>; .reg .f64 %fd<2>; .reg .b8 %b<1>;";
     const head = `.version ${version}\n.target ${arch}\n.address_size 64\n.visible .entry k() .reqntid 128\n{\n${registers}\n`;
     writeFileSync(file, `${head}${body}\nret;\n}\n`);
     // ptxas 13 makes no sm_70 code, but checks sm_70 text as such.

@@ -24,6 +24,7 @@ import {
   operandShape,
   operandStrides,
   type Problem,
+  packedSize,
   quantizeOf,
   readElement,
   referenceGemm,
@@ -49,7 +50,7 @@ export interface NumbersCheck {
   readonly maxAbs: number;
   /** Largest error over its bound; at most 1 passes. */
   readonly boundRatio: number;
-  /** Elements of D that still hold the poison; null for integers, where every pattern is a number. */
+  /** Elements of D that still hold the poison; null where every pattern is a number. */
   readonly unwritten: number | null;
 }
 
@@ -354,15 +355,23 @@ function readLattice(
   columns: readonly number[],
 ) {
   const { dtype } = problem.d;
-  const size = sizeOf(dtype);
+  const size = packedSize(dtype);
   const [rowStride, columnStride] = operandStrides(problem.d);
   const dense = makeStorage(dtype, rows.length * columns.length);
   let next = 0;
   for (const row of rows)
     for (const column of columns) {
-      const bytes = d.read((base + row * rowStride + column * columnStride) * size, size);
+      const place = (base + row * rowStride + column * columnStride) * size;
+      const bytes = d.read(Math.floor(place), sizeOf(dtype));
       if (!bytes.ok) return bytes;
-      writeElement(dtype, dense, next++, readElement(dtype, storageFromBytes(dtype, bytes.value, 1), 0));
+      // Which of those that share the byte.
+      const at = (place % 1) / size;
+      writeElement(
+        dtype,
+        dense,
+        next++,
+        readElement(dtype, storageFromBytes(dtype, bytes.value, at + 1), at),
+      );
     }
   return ok(dense);
 }
@@ -370,7 +379,8 @@ function readLattice(
 /** Elements of D whose bytes are all 0xff: NaN in every float type. Padding between lines is not looked at. */
 function countPoison(problem: Problem, d: DeviceBuffer, members: readonly Member[]): Checked<number | null> {
   const { dtype, layout, ld } = problem.d;
-  if (dtypes[dtype].kind === "int") return ok(null);
+  // Every pattern is a number.
+  if (dtypes[dtype].kind === "int" || dtypes[dtype].bits < 8) return ok(null);
   const size = sizeOf(dtype);
   const perChunk = Math.max(1, Math.floor(chunkBytes / (ld * size)));
   let unwritten = 0;

@@ -7,11 +7,14 @@ import {
   epilogueKind,
   fmaF32,
   foldMap,
+  isScaled,
   mapOf,
   operandStrides,
   quantization,
   quantizeOf,
   roundTo,
+  scaleMatrix,
+  scaleOffset,
   stepExtents,
   valueOfFunction,
 } from "@tilewright/core";
@@ -132,7 +135,10 @@ export class EpilogueChain {
         "tiles of whole groups",
       );
     const scales = this.outputs[index];
+    const codes = scaleMatrix(this.#problem, "d");
     const [rs, cs] = operandStrides(operand);
+    const placeOf = (factor: number): number =>
+      codes === null ? row * rs + factor * cs : scaleOffset(codes, row, factor);
     for (let from = 0; from < values.length; from += group) {
       const each = values.subarray(from, from + group);
       // NaN stays, as the largest of all.
@@ -140,9 +146,9 @@ export class EpilogueChain {
         (most, x) => (Math.abs(x) <= most ? most : Number.isNaN(most) ? most : Math.abs(x)),
         0,
       );
-      const { scale, inverse } = quantization(largest, this.#problem.d.dtype);
+      const { stored, inverse } = quantization(largest, this.#problem.d.dtype);
       for (const [i, x] of each.entries()) each[i] = f32.mul(x, inverse);
-      if (scales) scales[row * rs + ((col + from) / group) * cs] = scale;
+      if (scales) scales[placeOf((col + from) / group)] = stored;
     }
   }
 
@@ -196,7 +202,7 @@ export class EpilogueChain {
       case "quantize": {
         const [rows, columns] = stepExtents(problem, step);
         const [rs, cs] = operandStrides(step.operand);
-        this.outputs[i] = makeValues("f32", (rows - 1) * rs + (columns - 1) * cs + 1);
+        this.outputs[i] = makeValues(step.operand.dtype, (rows - 1) * rs + (columns - 1) * cs + 1);
         return (x) => x;
       }
       case "factor":
@@ -278,7 +284,9 @@ export function runEpilogue(
   const values = acc.memory.data;
   const { dtype } = dst.memory.buffer;
   const stored = (x: number): number =>
-    dtype === "tf32" || dtype === "f32" ? Math.fround(x) : roundTo(dtype, x);
+    dtype === "tf32" || dtype === "f32"
+      ? Math.fround(x)
+      : roundTo(dtype, x, "rn", isScaled(dtype) ? "saturate" : "ieee");
   const { mul, fma, round } = chain.arithmetic;
   if (c !== null) requireWritten(c, box, at);
   for (const { place } of inputs)

@@ -29,6 +29,13 @@ export const vectors: Verifier = {
           : checkCopy(subject, site, stmt);
       if (stmt.kind === "mma") yield* checkWidened(subject, site, stmt);
       if (stmt.kind !== "epilogue") continue;
+      const target = bufferAt(subject, stmt.dst.buffer);
+      if (reached(subject.program.stage, "bound") && (stmt.vector * elementBytes(target)) % 1 !== 0)
+        yield {
+          at: site,
+          message: `vector ${stmt.vector} of ${target.dtype} ends within a byte`,
+          hint: "write vector 2",
+        };
       if (stmt.vector > 1) {
         yield* checkRun(subject, site, stmt.acc, 1, stmt.vector);
         if (stmt.via !== null) yield* checkMemory(subject, site, stmt.via, 1, stmt.vector, false);
