@@ -100,7 +100,7 @@ const byteFloat = (dtype: "e4m3" | "e5m2", saturates = false): Format => ({
 /** Of 4 bits, stored by pairs alone. */
 const e2m1: Format = {
   read: () => {
-    throw new CannotLower("epilogue", "e2m1 in memory is stored, and not read");
+    throw new RangeError("quantised elements are stored, and not read (TW1011)");
   },
   write: (ctx, guard, value) => writeByteFloat(ctx, guard, "e2m1", value, true),
   writePair: () => null,

@@ -5,7 +5,6 @@ import {
   quantizeOf,
   SCALE_FACTORS,
   SCALE_WORDS,
-  scaleMatrix,
   stepBuffer,
 } from "@tilewright/core";
 import {
@@ -187,16 +186,14 @@ export function quantizedValues(
 
   /** A byte in the blocks of 512 in which scales lie (`core`, problem/scales.ts): 4 times what a row says, and what a column says. */
   function storeCode(code: Word, of: OwnedRegister, guard: Pred | null): void {
-    const matrix = scaleMatrix(ctx.program.problem, "d");
-    if (matrix === null) throw new RangeError("D has scales in bytes");
-    const { name, batchStride } = globalArray(ctx, stepBuffer(index));
+    const { name, rowStride, batchStride } = globalArray(ctx, stepBuffer(index));
+    if (typeof rowStride !== "number") throw new RangeError("lines of blocks are as long as n says (TW1011)");
     const rows = kept(inRow, of.row, () => {
       const row = registerOf(indexValue(ctx, stmt.dst.origin[0], of.row, place.row.reg, 1, false));
       const [at, part] = [ctx.entry.reg("u32", "at"), ctx.entry.reg("u32", "at")];
       ctx.emit(null, "shr.u32", at, row, imm(7));
-      ctx.emit(null, "mul.lo.u32", at, at, imm(matrix.blocks[1]));
       ctx.emit(null, "and.b32", part, row, imm(31));
-      ctx.emit(null, "mad.lo.u32", at, at, imm(32), part);
+      ctx.emit(null, "mad.lo.u32", at, at, imm(rowStride / 16), part);
       ctx.emit(null, "bfe.u32", part, row, imm(5), imm(2));
       ctx.emit(null, "mad.lo.u32", at, at, imm(4), part);
       return at;

@@ -119,6 +119,19 @@ function checkScalars(problem: Problem): Diagnostic[] {
   return found;
 }
 
+/** Why a step cannot have elements of a dtype: its matrices and vectors have no scales. */
+const scaledFaults = (dtype: DType, at: string): readonly Diagnostic[] =>
+  dtype in dtypes && dtypes[dtype].kind === "scaled"
+    ? [
+        invalid(
+          problemCodes.epilogue,
+          `${at}.dtype`,
+          `${dtype} needs block scales, which an epilogue step does not have`,
+          "use f32",
+        ),
+      ]
+    : [];
+
 function checkStep(problem: Problem, step: EpilogueStep, at: string): Diagnostic[] {
   switch (step.kind) {
     case "bias":
@@ -126,16 +139,7 @@ function checkStep(problem: Problem, step: EpilogueStep, at: string): Diagnostic
     case "load":
     case "cast":
     case "reduce":
-      return step.dtype in dtypes && dtypes[step.dtype].kind === "scaled"
-        ? [
-            invalid(
-              problemCodes.epilogue,
-              `${at}.dtype`,
-              `${step.dtype} needs block scales, which an epilogue step does not have`,
-              "use f32",
-            ),
-          ]
-        : [];
+      return [...scaledFaults(step.dtype, at)];
     case "activation":
     case "gather":
     case "scatter":
@@ -170,7 +174,10 @@ function checkStep(problem: Problem, step: EpilogueStep, at: string): Diagnostic
     case "output":
     case "result":
     case "quantize":
-      return checkOperand(`${at}.operand`, step.operand, ...stepExtents(problem, step));
+      return [
+        ...scaledFaults(step.operand.dtype, `${at}.operand`),
+        ...checkOperand(`${at}.operand`, step.operand, ...stepExtents(problem, step)),
+      ];
     case "factor":
       return [
         ...checkOperand(`${at}.operand`, step.operand, ...stepExtents(problem, step)),
