@@ -1,5 +1,6 @@
 /** Public surface of `@tilewright/runtime`. */
 
+export { packWeights, type UnpackedWeights } from "@tilewright/core";
 export { type Arch, archOf, type ComputeCapability, parseArch, unfitReason } from "./arch.ts";
 export { cacheFolder, ModuleCache, type ModuleCacheOptions } from "./cache/modules.ts";
 export { CudaBuffer } from "./cuda/buffer.ts";

@@ -44,6 +44,8 @@ extern "C" {
 
 /* @TABLES@ */
 
+/* @WEIGHTS@ */
+
 #include "run.h"
 #include "dispatch.h"
 

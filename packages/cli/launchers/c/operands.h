@@ -46,6 +46,18 @@ static inline int LIB_take(LIB_library *lib, const LIB_operation *operation, LIB
   if (tensor.device >= 0 && tensor.device != lib->device)
     LIB_REFUSE("%s: %s is on GPU %d, and the library was opened for GPU %d", operation->name, o->label, tensor.device, lib->device);
   if (o->axes) return LIB_take_extents(lib, operation, args, o, &tensor);
+  if (o->inner == '*') {
+    int64_t count = 1, dense = 1;
+    for (i = tensor.rank - 1; i >= 0; i--) {
+      if (tensor.shape[i] > 1 && tensor.stride[i] != count) dense = 0;
+      count *= tensor.shape[i];
+    }
+    if (count != o->ld || !dense)
+      LIB_REFUSE("%s: %s has %lld elements%s, and the kernels take %lld, one behind the other", operation->name, o->label, (long long)count,
+                 dense ? "" : " with gaps", (long long)o->ld);
+    memcpy((char *)args + o->pointer, &tensor.data, sizeof tensor.data);
+    return LIB_OK;
+  }
   wanted[0] = LIB_extent(args, o->outer);
   wanted[1] = LIB_extent(args, o->inner);
   batched = o->outer && tensor.rank == 3;
@@ -89,6 +101,7 @@ static inline int64_t LIB_reach(const LIB_operation *operation, const LIB_args *
   int64_t outer = LIB_extent(args, o->outer), inner = LIB_extent(args, o->inner);
   int64_t ld = o->ld_at ? LIB_size_of(args, o->ld_at) : o->ld ? o->ld : inner;
   int64_t between = o->stride_at ? LIB_size_of(args, o->stride_at) : o->outer ? ld * outer : 0;
+  if (o->inner == '*') return o->ld * LIB_dtype_bytes(o->dtype);
   if (o->axes) return LIB_extents_reach(&LIB_extents_of(artefact)[o - operation->operands]) * LIB_dtype_bytes(o->dtype);
   return ((args->batch - 1) * between + (outer - 1) * ld + inner) * LIB_dtype_bytes(o->dtype);
 }

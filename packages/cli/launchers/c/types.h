@@ -36,6 +36,7 @@ typedef struct LIB_args {
   int64_t strideA, strideB, strideC, strideD;   /* elements between matrices of a batch */
   LIB_extents tensor[LIB_TENSORS];              /* of attention's operands, as LIB_OPERATION_take was told; of rank 0 they are a kernel's own */
   LIB_pointer a, b, c, d;
+  LIB_pointer sfa, sfb;                         /* scale factors; of packed weights sfb */
   LIB_pointer epilogue[LIB_STEPS];              /* what step i of the epilogue reads or writes */
   double alpha, beta;
   double scale[LIB_STEPS];                      /* the number of step i, where it takes one */
@@ -55,7 +56,8 @@ typedef struct LIB_args {
 /* Bytes that an address of a tensor map is aligned to (cuTensorMapEncodeTiled). */
 #define LIB_MAP_ALIGN 16
 
-/* What an operation takes in one place. Extents are 'm', 'n', 'k', or 0; members of LIB_args go by their offsets, 0 for none. */
+/* What an operation takes in one place. Extents are 'm', 'n', 'k', 0, or '*' of what has an order of its own and ld elements; members of LIB_args go by their
+   offsets, 0 for none. */
 typedef struct LIB_operand {
   const char *name, *label;
   int dtype;

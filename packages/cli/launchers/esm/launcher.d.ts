@@ -19,4 +19,6 @@ export type Launch<Arguments> = (
 export type Product = Launch<LibraryArguments>;
 export type Attention = Launch<AttentionArguments>;
 
+/* @WEIGHTS@ */
+
 /* @OPERATIONS@ */

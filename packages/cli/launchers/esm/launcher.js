@@ -13,4 +13,6 @@ const read = (path) => readFileSync(new URL(path, import.meta.url));
 /** The library on a device; a result as everything of the runtime. */
 export const open = (device) => KernelLibrary.open(device, JSON.parse(String(read("index.json"))), read);
 
+/* @WEIGHTS@ */
+
 /* @OPERATIONS@ */

@@ -114,7 +114,7 @@ class Catalogue:
 
 
 class Library:
-    """The operations of a library on one GPU, each a method: OPERATION(m, n, k, a, b, [c,] d, *, epilogue={step: operand or number},
+    """The operations of a library on one GPU, each a method: OPERATION(m, n, k, a, b, [c,] d, [sfb,] *, epilogue={step: operand or number},
     stream=None, **more); more: alpha, beta, batch, lda..ldd, strideA..strideD (elements), workspace, workspace_bytes.
 
     Attention: OPERATION(q, k, v, [bias, slopes,] out, [lse,] *, stream=None, workspace=None, workspace_bytes=0); tensors are [batch, heads, rows, columns].
@@ -260,7 +260,7 @@ class Library:
         return Plan(self._cuda, self.catalogue.manifest(artefact), self._load(artefact), env, operation, names, labels)
 
     def _call(self, operation, m, n, k, *matrices, epilogue=None, stream=None, **more):
-        names = [each.name for each in self.catalogue.operands(operation) if each.name in _EXTENTS]
+        names = [each.name for each in self.catalogue.operands(operation) if not each.name.startswith("epilogue")]
         if len(matrices) > len(names):
             raise TypeError("%s() takes %s after m, n, k" % (operation, ", ".join(names)))
         given = dict(zip(names, matrices))

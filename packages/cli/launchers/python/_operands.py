@@ -33,14 +33,16 @@ _DLPACK_CUDA = (2, 13)  # kDLCUDA, kDLCUDAManaged
 
 
 class Operand:
-    """What an operation takes or gives in one place: a matrix, a vector, or one value."""
+    """What an operation takes or gives in one place: a matrix, a vector, one value, or what is packed."""
 
-    def __init__(self, name, label, kind, dtype, rows=None, columns=None, layout="row", ld=None, out=False, reduced=False):
+    def __init__(self, name, label, kind, dtype, rows=None, columns=None, layout="row", ld=None, out=False, reduced=False, count=None):
         self.name, self.label, self.kind, self.dtype = name, label, kind, dtype
         self.rows, self.columns, self.layout = rows, columns, layout
         # Of matrices of the epilogue, whose leading dimension no launch gives: a number, or None where it is packed.
         self.ld = ld
         self.out, self.reduced = out, reduced
+        # Elements of what is packed, and has an order of its own.
+        self.count = count
 
     @property
     def memory(self):
@@ -61,7 +63,7 @@ def has_both(problem):
 
 
 def operands_of(problem):
-    """The operands of a problem: A, B, C, D, then those of the epilogue by step."""
+    """The operands of a problem: A, B, C, D, the factors of packed weights, then those of the epilogue by step."""
     linear = problem["a"]["layout"] == "row" and problem["b"]["layout"] == "col"
     labels = dict(zip("ab", ("x", "weight"))) if linear else {}
     found = []
@@ -70,7 +72,13 @@ def operands_of(problem):
         if matrix is not None:
             label = labels.get(name, name)
             columns = _BOTH if name == "b" and has_both(problem) else columns
+            if name == "b" and "weights" in problem:
+                found.append(Operand(name, label, "packed", "u8", count=problem["n"] * problem["k"] // 2))
+                continue
             found.append(Operand(name, label, "matrix", matrix["dtype"], rows, columns, matrix["layout"], out=name == "d"))
+    if "weights" in problem:
+        factors = problem["n"] * (problem["k"] // problem["weights"]["group"]) * (2 if problem["weights"]["zeros"] else 1)
+        found.append(Operand("sfb", "sfb", "packed", problem["a"]["dtype"], count=factors))
     taken = {each.label for each in found}
     for step, each in enumerate(problem["epilogue"]):
         kind = each["kind"]
@@ -262,6 +270,11 @@ def fit(operation, operand, seen, sizes, batch):
     if seen.shape is None:
         return None, None
     shape, strides = seen.shape, seen.strides
+    if operand.kind == "packed":
+        if math.prod(shape) != operand.count or strides != _packed(shape):
+            text = "%s: %s has shape %s and strides %s, and the kernels take %d elements, one behind the other"
+            raise LaunchError(text % (operation, label, _dims(shape), _dims(strides), operand.count))
+        return None, None
     sizes = {**sizes, _BOTH: 2 * sizes["n"]}
     if operand.kind != "matrix":
         copies = batch if operand.reduced else 1
@@ -311,3 +324,25 @@ def fit(operation, operand, seen, sizes, batch):
             raise LaunchError("%s: the matrices of %s do not follow each other" % (operation, label))
         return None, None
     return ld, between
+
+
+def pack_weights(codes, scales, zeros=None):
+    """Weights in the order that kernels read (fragments-16x64), the operands b and sfb: of codes [n, k] from 0 to 15 in uint8, scales [n, k / group] in A's dtype,
+    and zero points like them from 0 to 15 where there are any. Arrays of numpy, cupy or torch, and such ones come out."""
+    n, k = codes.shape
+    groups = scales.shape[1]
+    if n % 16 or k % 64 or scales.shape[0] != n or groups == 0 or k % groups or (zeros is not None and zeros.shape != scales.shape):
+        text = "%d x %d weights with scales %s are no whole blocks of 16 x 64 in groups"
+        raise ValueError(text % (n, k, _dims(scales.shape)))
+    if "uint8" not in str(codes.dtype) or any((each > 15).any() for each in (codes, zeros) if each is not None):
+        raise ValueError("codes are uint8, and like zero points at most 15")
+    library = sys.modules[type(scales).__module__.partition(".")[0]]
+    # Columns of a block in two halves, whose codes share a byte; then column, k of the block, run of 16, half of it, lane, neighbour.
+    halves = codes.reshape(n // 16, 2, 8, k // 64, 4, 2, 4, 2)
+    paired = halves[:, 0] + 16 * halves[:, 1]
+    turn = paired.permute if hasattr(paired, "permute") else paired.transpose
+    factors = [scales.T]
+    if zeros is not None:
+        converted = zeros.to if hasattr(zeros, "to") else zeros.astype
+        factors.append(converted(scales.dtype).T)
+    return turn(0, 2, 1, 5, 3, 6, 4).reshape(-1), library.concatenate(tuple(factors)).reshape(-1)

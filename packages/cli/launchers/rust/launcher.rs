@@ -125,6 +125,9 @@ pub struct Args {
     pub b: Pointer,
     pub c: Pointer,
     pub d: Pointer,
+    /// Scale factors; of packed weights `sfb`.
+    pub sfa: Pointer,
+    pub sfb: Pointer,
     /// What step i of the epilogue reads or writes.
     pub epilogue: [Pointer; STEPS],
     pub alpha: f64,
@@ -245,5 +248,7 @@ macro_rules! operation {
         }
     };
 }
+
+// @WEIGHTS@
 
 // @OPERATIONS@

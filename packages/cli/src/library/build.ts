@@ -55,6 +55,8 @@ export interface BuildOptions {
   readonly cubins: readonly string[];
   /** All kernels of an operation add the products of a row in one order. */
   readonly batchInvariant: boolean;
+  /** A wheel is made of it, too. */
+  readonly wheel: boolean;
   /** Told of each kernel. */
   readonly made?: (artifact: Artifact) => void;
   /** What makes the certificate of a kernel; null for none. */
@@ -76,11 +78,11 @@ export async function buildLibrary(
     const { target } = request;
     const { a, blockScales, weights } = request.problem;
     const quantizes = quantizeOf(request.problem) !== null;
-    if (isScaled(a.dtype) || blockScales !== undefined || weights !== undefined || quantizes) {
-      const what =
-        weights !== undefined ? "weights" : blockScales === undefined ? a.dtype : `${a.dtype} with factors`;
+    const packed = weights !== undefined && options.wheel;
+    if (isScaled(a.dtype) || blockScales !== undefined || packed || quantizes) {
+      const what = packed ? "weights" : blockScales === undefined ? a.dtype : `${a.dtype} with factors`;
       const does = quantizes ? "quantises D" : `multiplies ${what}`;
-      const message = `${request.operation} ${does}, and launchers have no place for its scale factors`;
+      const message = `${request.operation} ${does}, and ${packed ? "wheels" : "launchers"} have no place for its scale factors`;
       const hint = "compile it by itself: its manifest says what to launch";
       found.push(problemWith(codes.libraryFactors, request.at, message, { hint }));
       return [];

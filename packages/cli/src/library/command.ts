@@ -197,6 +197,7 @@ export async function compileLibrary(session: Session, args: LibraryArgs, folder
       cubins: args.cubins ?? [],
       made: (artifact) => tellChoice(session, artifact),
       batchInvariant: args.batchInvariant,
+      wheel: args.wheel === true,
       // What depends on the machine's GPU is asked for: a wheel has the same bytes everywhere.
       certify:
         (args.certify ?? args.wheel)

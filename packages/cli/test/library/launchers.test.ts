@@ -357,6 +357,7 @@ describe("JavaScript", () => {
           { name: "variable", dispatch: [0, 1] },
           { name: "all", dispatch: [0, 2, 1] },
           { name: "gated", dispatch: [0, 1] },
+          { name: "packed", dispatch: [1] },
           { name: "flash", dispatch: [3, 4] },
         ],
       },
@@ -368,7 +369,7 @@ describe("JavaScript", () => {
     const library = must(KernelLibrary.open(device, JSON.parse(String(read("index.json"))), read));
     expect(library.launch("vary", { m: 1, n: 1, k: 1 }, {})).toMatchObject({
       ok: false,
-      error: [{ code: "TW6028", hint: "it has variable, all, gated, flash" }],
+      error: [{ code: "TW6028", hint: "it has variable, all, gated, packed, flash" }],
     });
   });
 });

@@ -3,7 +3,14 @@ import { execFileSync, spawn, spawnSync } from "node:child_process";
 import { readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { decodeArray, encodeArray, readLibraryIndex, readManifest } from "@tilewright/core";
+import {
+  bytesOfStorage,
+  decodeArray,
+  encodeArray,
+  packWeights,
+  readLibraryIndex,
+  readManifest,
+} from "@tilewright/core";
 import { KernelLibrary, openDevice } from "@tilewright/runtime";
 import { describe, expect, test } from "vitest";
 import { sha256 } from "../../src/files/hash.ts";
@@ -208,6 +215,61 @@ describe("refusals: all at once, and no file", () => {
     expect(stderr).toContain("groups is grouped, and launchers have no place for a table of groups");
     expect(stderr).toContain("TW7082 (unsupported) at operations[1]");
     expect(stderr).toContain("factors multiplies nvf4");
+  });
+
+  test("packed weights: a launch takes what packWeights makes; a wheel has no place for it", async () => {
+    using folder = scratch();
+    const [m, n, k] = [16, 64, 128];
+    const problem = { ...{ m, n, k }, weights: { group: 64 }, d: { dtype: "f32" } };
+    const request = { name: "lib", archs: ["sm_80"], operations: [{ name: "linear", problem }] };
+    writeFileSync(join(folder.path, "kernels.json"), JSON.stringify(request));
+    const flags = ["compile", "--library", "out", "--kernels", "kernels.json"];
+    const { code, stderr } = await cli(flags, { cwd: folder.path });
+    expect([code, stderr]).toEqual([0, ""]);
+    const refusal = await cli([...flags, "--wheel"], { cwd: folder.path });
+    expect(refusal.code).toBe(3);
+    expect(refusal.stderr).toContain(
+      "linear multiplies weights, and wheels have no place for its scale factors",
+    );
+
+    const device = await openDevice({ kind: "emulator", arch: "sm_80" });
+    if (!device.ok) throw new Error("the emulator is always there");
+    const read = (path: string) => readFileSync(join(folder.path, "out", path));
+    const library = KernelLibrary.open(device.value, JSON.parse(String(read("index.json"))), read);
+    if (!library.ok) throw new Error("the index was just written");
+    const codes = Uint8Array.from({ length: n * k }, (_, i) => (i * 7) % 16);
+    const scales = new Float32Array((n * k) / 64).fill(0.5);
+    const made = packWeights({ n, k, group: 64, codes, scales, dtype: "bf16" });
+    const buffer = (bytes: Uint8Array) => {
+      const found = device.value.alloc(bytes.length);
+      if (!found.ok) throw new Error("memory");
+      found.value.write(bytes);
+      return found.value;
+    };
+    const ones = bytesOfStorage(encodeArray("bf16", new Float64Array(m * k).fill(1)));
+    const buffers = {
+      a: buffer(ones),
+      b: buffer(made.b),
+      sfb: buffer(made.sfb),
+      d: buffer(new Uint8Array(4 * m * n)),
+    };
+    expect(library.value.launch("linear", { m, n, k }, buffers)).toMatchObject({ ok: true });
+    const out = buffers.d.read();
+    if (!out.ok) throw new Error("memory");
+    const sum = (column: number) =>
+      codes.subarray(column * k, (column + 1) * k).reduce((total, code) => total + (code - 8) / 2, 0);
+    expect([...new Float32Array(out.value.slice().buffer, 0, n)]).toEqual(
+      Array.from({ length: n }, (_, j) => sum(j)),
+    );
+    const short = library.value.launch(
+      "linear",
+      { m, n, k },
+      { ...buffers, sfb: buffer(new Uint8Array(16)) },
+    );
+    expect(short).toMatchObject({
+      ok: false,
+      error: [{ message: expect.stringContaining("sfb has 16 bytes") }],
+    });
   });
 
   test("flags that say nothing about a library, and flags of a library without one", async () => {

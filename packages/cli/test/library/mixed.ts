@@ -36,6 +36,9 @@ const gated = defineProblem({
 });
 if (!gated.ok) throw new Error("gated");
 
+const packed = defineProblem({ ...{ m: 64, n: 48, k: 128, weights: { group: 32, zeros: true } } });
+if (!packed.ok) throw new Error("packed");
+
 const map = (operand: "a" | "b" | "workspace", offset: number): ParamSpec => ({
   ...{ kind: "tensorMap", name: `map_${operand}`, offset, size: 128 },
   tensorMap: {
@@ -304,6 +307,7 @@ export const mixed: Library = {
     { name: "variable", problem: problem.value, dispatch: dispatchOrder(artefacts, [0, 1]) },
     { name: "all", problem: problem.value, dispatch: dispatchOrder(artefacts, [0, 1, 2]) },
     { name: "gated", problem: gated.value, dispatch: dispatchOrder(artefacts, [0, 1]) },
+    { name: "packed", problem: packed.value, dispatch: dispatchOrder(artefacts, [1]) },
     {
       ...{ name: "flash", problem: problem.value, dispatch: dispatchOrder(artefacts, [3, 4]) },
       tensors: callerTensors(artefacts[3]?.manifest.tensors ?? []),

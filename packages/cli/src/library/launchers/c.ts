@@ -23,6 +23,7 @@ import {
   mostTensors,
   type OperandRow,
   operandRows,
+  packsWeights,
   sizesOf,
   stepOf,
 } from "./common.ts";
@@ -347,6 +348,7 @@ export function cLauncher(library: Library): readonly OutputFile[] {
         ...usage,
         LIMITS: limits.join("\n"),
         TABLES: tables(library),
+        WEIGHTS: packsWeights(library) ? filled("c/weights.h", library, {}) : "",
         OPERATIONS: operations.map(operationText).join(""),
       }),
     },

@@ -19,6 +19,8 @@ import {
   tensorMapSwizzles,
   tensorMapTypeOf,
   tensorMapTypes,
+  WEIGHT_ORDER,
+  weightFactors,
 } from "@tilewright/core";
 import { joinedHeader } from "../../launchers.ts";
 import { version } from "../../version.ts";
@@ -96,6 +98,15 @@ export function defaultsOf(problem: Problem): readonly DefaultOf[] {
 const leadingOf = (problem: Problem, step: number, { layout, ld }: Operand): string =>
   atLaunch(problem, `ldepilogue${step}`) ? `packed to ${layout === "row" ? "n" : "m"}` : String(ld);
 
+/** What weights and their factors are. */
+function weightLines(problem: Problem): readonly string[] {
+  const factors = weightFactors(problem);
+  return [
+    `b: ${problem.n} x ${problem.k} ${problem.b.dtype} in groups of ${problem.weights?.group}, ${WEIGHT_ORDER}: bytes of the packing function`,
+    ...(factors === null ? [] : [`sfb: its factors, ${factors.shape.join(" x ")} ${factors.dtype}`]),
+  ];
+}
+
 /** Lines for people: what each operand of an operation is. */
 export function describeOperation({ problem, tensors }: LibraryOperation): readonly string[] {
   if (tensors !== undefined)
@@ -108,6 +119,7 @@ export function describeOperation({ problem, tensors }: LibraryOperation): reado
   const lines = (["a", "b", "c", "d"] as const).flatMap((which) => {
     const operand = problem[which];
     const [rows, columns] = extents[which];
+    if (which === "b" && problem.weights !== undefined) return weightLines(problem);
     const both = which === "b" && hasBoth(problem);
     return operand === null ? [] : [matrix(which, [rows, both ? `2${columns}` : columns], operand)];
   });
@@ -124,7 +136,12 @@ export function describeOperation({ problem, tensors }: LibraryOperation): reado
   return lines;
 }
 
-type Extent = "m" | "n" | "k" | "N";
+/** Whether an operation multiplies by packed weights, for which launchers have a function that packs them. */
+export const packsWeights = ({ operations }: Library): boolean =>
+  operations.some(({ problem }) => problem.weights !== undefined);
+
+/** `N`: columns of both factors of a gated product; `*`: of what has an order of its own, and no extents. */
+type Extent = "m" | "n" | "k" | "N" | "*";
 
 /** What an operation takes in one place, for checks at launch. */
 export interface OperandRow {
@@ -137,7 +154,7 @@ export interface OperandRow {
   readonly outer: Extent | null;
   readonly inner: Extent | null;
   readonly columnMajor: boolean;
-  /** Of a matrix of the epilogue whose leading dimension is fixed; else 0. */
+  /** Of a matrix of the epilogue whose leading dimension is fixed, or the elements of what has an order of its own; else 0. */
   readonly ld: number;
   readonly ldName: string | null;
   readonly strideName: string | null;
@@ -148,6 +165,11 @@ const hostTypes = ["f16", "bf16", "f32", "f64", "s8", "u8", "s32", "e4m3", "e5m2
 type HostType = (typeof hostTypes)[number];
 export const hostType = (dtype: DType): HostType | null =>
   hostTypes.find((name) => name === (dtype === "tf32" ? "f32" : dtype)) ?? null;
+
+const packed = (name: string, label: string, dtype: HostType | null, count: number): OperandRow => ({
+  ...{ name, label, dtype, outer: null, inner: "*", columnMajor: false, ld: count },
+  ...{ ldName: null, strideName: null },
+});
 
 /** The operands of a problem, `launchers/python/_operands.py` names them alike. */
 export function operandRows(problem: Problem): readonly OperandRow[] {
@@ -166,9 +188,16 @@ export function operandRows(problem: Problem): readonly OperandRow[] {
   const found = (["a", "b", "c", "d"] as const).flatMap((which): OperandRow[] => {
     const operand = problem[which];
     const more = { ld: 0, ldName: leadingNames[which], strideName: strideNames[which] };
+    if (which === "b" && problem.weights !== undefined)
+      return [packed("b", labels.b ?? "b", "u8", (problem.n * problem.k) / 2)];
     const own: readonly [Extent, Extent] = which === "b" && hasBoth(problem) ? ["k", "N"] : extents[which];
     return operand === null ? [] : [row(which, labels[which] ?? which, operand, own, more)];
   });
+  const factors = weightFactors(problem);
+  if (factors !== null) {
+    const [rows, columns] = factors.shape;
+    found.push(packed("sfb", "sfb", hostType(factors.dtype), rows * columns));
+  }
   const taken = new Set(found.map(({ label }) => label));
   problem.epilogue.forEach((step, i) => {
     const name = `epilogue${i}`;
@@ -213,7 +242,7 @@ function vectorExtent(step: Problem["epilogue"][number]): "m" | "n" | null | und
 /** A launcher's source of the folder `launchers` with the library's name, which `LIB` stands for, and its tables. */
 export function filled(path: string, library: Library, parts: Readonly<Record<string, string>>): string {
   const all: Readonly<Record<string, string>> = {
-    ...{ VERSION: version, FIRST: library.operations[0]?.name ?? "" },
+    ...{ VERSION: version, FIRST: library.operations[0]?.name ?? "", WEIGHTS: "" },
     ...parts,
   };
   return Object.entries(all)

@@ -1,7 +1,7 @@
 /** The launcher for JavaScript: an ES module on `@tilewright/runtime`, and its types. */
 import type { OutputFile } from "../../files/atomic.ts";
 import type { Library, LibraryOperation } from "../model.ts";
-import { describeOperation, filled } from "./common.ts";
+import { describeOperation, filled, packsWeights } from "./common.ts";
 
 const documented = (operation: LibraryOperation, declaration: string): string =>
   [
@@ -23,6 +23,9 @@ export function esmLauncher(library: Library): readonly OutputFile[] {
         operations[0]?.tensors === undefined
           ? "{ m, n, k }, { a, b, d }"
           : "{ tensors: { q: { shape: [batch, heads, queries, headDim] } } }, { q, k, v, out }",
+      WEIGHTS: packsWeights(library)
+        ? '/** Weights in the order that kernels read: bytes of the buffers b and sfb. */\nexport { packWeights } from "@tilewright/runtime";'
+        : "",
       OPERATIONS: operations.map((each) => documented(each, declare(each))).join("\n\n"),
     }),
   });

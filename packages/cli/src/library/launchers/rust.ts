@@ -1,6 +1,6 @@
 /** The Rust launcher: `launchers/rust/launcher.rs`, which binds to the functions of the C launcher. */
 import type { Library, LibraryOperation } from "../model.ts";
-import { describeOperation, filled, mostSteps, mostTensors, sizesOf } from "./common.ts";
+import { describeOperation, filled, mostSteps, mostTensors, packsWeights, sizesOf } from "./common.ts";
 
 function operationText(operation: LibraryOperation): string {
   const { name } = operation;
@@ -20,5 +20,6 @@ export const rustLauncher = (library: Library): string =>
     STEPS: String(mostSteps(library)),
     TENSORS: String(mostTensors(library)),
     SIZES: sizesOf(library.operations[0]).join(", "),
+    WEIGHTS: packsWeights(library) ? filled("rust/weights.rs", library, {}) : "",
     OPERATIONS: library.operations.map(operationText).join(""),
   });

@@ -1,0 +1,134 @@
+/** Each launcher packs weights as `packWeights` does. C needs gcc, Rust rustc, Python python3 with numpy; what is absent is skipped. */
+import { execFileSync, spawnSync } from "node:child_process";
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { createRandom, encodeArray, packWeights } from "@tilewright/core";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { launcherFiles } from "../../src/library/launchers/index.ts";
+import { scratch } from "../scratch.ts";
+import { mixed } from "./mixed.ts";
+
+const works = (command: string, ...args: readonly string[]): boolean =>
+  process.platform === "linux" && spawnSync(command, args).status === 0;
+const [gcc, rustc] = [works("gcc", "--version"), works("rustc", "--version")];
+const numpy = works("python3", "-c", "import numpy");
+
+const [n, k, group] = [48, 128, 32];
+const random = createRandom(7);
+const digits = (count: number) => Uint8Array.from({ length: count }, () => random.integer(0, 15));
+const [codes, zeros] = [digits(n * k), digits((n * k) / group)];
+const values = Float32Array.from({ length: (n * k) / group }, () => 2 * random.uniform() - 1);
+const cases = (["bf16", "f16"] as const).flatMap((dtype) => [
+  { dtype, zeros },
+  { dtype, zeros: undefined },
+]);
+const bits = (dtype: "bf16" | "f16") => Array.from(encodeArray(dtype, values), Number);
+const hex = (dtype: "bf16" | "f16", points?: Uint8Array): string => {
+  const made = packWeights({
+    ...{ n, k, group, codes, scales: values, dtype },
+    ...(points === undefined ? {} : { zeros: points }),
+  });
+  return Buffer.concat([made.b, made.sfb]).toString("hex");
+};
+const wanted = cases.map((each) => hex(each.dtype, each.zeros));
+
+const folder = scratch();
+afterAll(() => folder[Symbol.dispose]());
+const at = (path: string): string => join(folder.path, path);
+beforeAll(() => {
+  for (const { path, data } of launcherFiles(mixed, ["c", "python", "rust", "esm"]))
+    writeFileSync(at(path), data);
+});
+const lines = (command: string, ...args: readonly string[]): readonly string[] =>
+  execFileSync(command, args, { encoding: "utf8", cwd: folder.path }).trim().split("\n");
+
+test.skipIf(!gcc)("C", () => {
+  const calls = cases.map(
+    ({ dtype, zeros: points }) =>
+      `  show(mixed_${dtype.toUpperCase()}, scales_${dtype}, ${points === undefined ? "0" : "zeros"});`,
+  );
+  writeFileSync(
+    at("main.c"),
+    `#include "mixed.h"
+static const uint8_t codes[] = {${codes.join()}}, zeros[] = {${zeros.join()}};
+static const uint16_t scales_bf16[] = {${bits("bf16").join()}}, scales_f16[] = {${bits("f16").join()}};
+static void show(int dtype, const uint16_t *scales, const uint8_t *points) {
+  uint8_t b[${(n * k) / 2}];
+  uint16_t sfb[${(2 * n * k) / group}];
+  size_t i;
+  if (mixed_pack_weights(${n}, ${k}, ${group}, dtype, codes, scales, points, b, sfb) != mixed_OK) { puts("refused"); return; }
+  for (i = 0; i < sizeof b; i++) printf("%02x", b[i]);
+  for (i = 0; i < sizeof sfb / (points ? 2 : 4); i++) printf("%02x%02x", sfb[i] & 255, sfb[i] >> 8);
+  puts("");
+}
+int main(void) {
+  static mixed_library lib;
+  mixed_args args;
+  mixed_packed_defaults(&args, 64, ${n}, ${k});
+  printf("%d ", mixed_packed_take(&lib, &args, "sfb", mixed_matrix(4096, mixed_BF16, 8, ${n})));
+  printf("%d ", mixed_packed_take(&lib, &args, "weight", mixed_vector(4096, mixed_U8, 100)));
+  puts(lib.message);
+${calls.join("\n")}
+  printf("%d\\n", mixed_pack_weights(${n}, ${k}, 48, mixed_F16, codes, scales_f16, 0, 0, 0));
+  return 0;
+}
+`,
+  );
+  const flags = ["-std=c99", "-O2", "-Wall", "-Wextra", "-Werror"];
+  execFileSync("gcc", [...flags, "-o", at("main"), at("main.c"), "-ldl"], { stdio: "pipe" });
+  expect(lines(at("main"))).toEqual([
+    "0 -2 packed: weight has 100 elements, and the kernels take 3072, one behind the other",
+    ...[...wanted, "-2"],
+  ]);
+});
+
+test.skipIf(!gcc || !rustc)("Rust", () => {
+  const calls = cases.map(
+    ({ dtype, zeros: points }) =>
+      `    show(mixed::DType::${dtype === "f16" ? "F16" : "Bf16"}, &[${bits(dtype).join()}], ${points === undefined ? "None" : `Some(&[${points.join()}])`});`,
+  );
+  writeFileSync(
+    at("main.rs"),
+    `mod mixed;
+static CODES: [u8; ${n * k}] = [${codes.join()}];
+fn show(dtype: mixed::DType, scales: &[u16], zeros: Option<&[u8]>) {
+    let (b, sfb) = mixed::pack_weights([${n}, ${k}], ${group}, dtype, &CODES, scales, zeros).unwrap();
+    let bytes = b.into_iter().chain(sfb.into_iter().flat_map(u16::to_le_bytes));
+    println!("{}", bytes.map(|byte| format!("{byte:02x}")).collect::<String>());
+}
+fn main() {
+${calls.join("\n")}
+    println!("{}", mixed::pack_weights([${n}, ${k}], 48, mixed::DType::F16, &CODES, &[], None).is_err());
+}
+`,
+  );
+  execFileSync("gcc", ["-std=c99", "-c", "-o", at("mixed.o"), at("mixed.c")]);
+  const link = ["-C", `link-arg=${at("mixed.o")}`, "-o", at("main-rust"), at("main.rs")];
+  execFileSync("rustc", ["--edition", "2021", "-D", "warnings", ...link], { stdio: "pipe" });
+  expect(lines(at("main-rust"))).toEqual([...wanted, "true"]);
+});
+
+test.skipIf(!numpy)("Python, whose numpy has no bf16", () => {
+  writeFileSync(
+    at("main.py"),
+    `import numpy, mixed
+codes = numpy.array([${codes.join()}], numpy.uint8).reshape(${n}, ${k})
+zeros = numpy.array([${zeros.join()}], numpy.uint8).reshape(${n}, -1)
+scales = numpy.array([${bits("f16").join()}], numpy.uint16).view(numpy.float16).reshape(${n}, -1)
+for points in (zeros, None):
+    print("".join(each.tobytes().hex() for each in mixed.pack_weights(codes, scales, points)))
+try:
+    mixed.pack_weights(codes, scales[:, :3])
+except ValueError as error:
+    print(error)
+`,
+  );
+  const shape = "48 x 128 weights with scales [48, 3] are no whole blocks of 16 x 64 in groups";
+  expect(lines("python3", "main.py")).toEqual([...wanted.slice(2), shape]);
+});
+
+test("JavaScript exports the function of the documentation", () => {
+  const [js, types] = ["js", "d.ts"].map((suffix) => readFileSync(at(`mixed.${suffix}`), "utf8"));
+  for (const text of [js, types])
+    expect(text).toContain('export { packWeights } from "@tilewright/runtime";');
+});
