@@ -25,7 +25,7 @@ const rows: readonly Row[] = page.split(/^## /m).flatMap((section) =>
   ),
 );
 const sources = packageFolders()
-  .flatMap((folder) => filesUnder(`${folder}/src`, ".ts"))
+  .flatMap((folder) => [...filesUnder(`${folder}/src`, ".ts"), ...filesUnder(`${folder}/data`, ".json")])
   .map((path) => readFileSync(join(root, path), "utf8"));
 /** Codes stand in sources as whole strings, or begin a row of a table; in comments they are bare. */
 const raised = new Set(
@@ -50,7 +50,7 @@ test("kinds are those of the sources, and exit codes those of the kinds", () => 
     for (const [, kind = "", exit] of kinds.matchAll(/(\w+) → (\d)/g))
       expect(`${kind} ${exit}`).toBe(`${kind} ${exitCodeOf(kind as Parameters<typeof exitCodeOf>[0])}`);
   const stated = sources.flatMap((text) => [
-    ...text.matchAll(/code: "(TW\d{4})",\s*kind: "(\w+)"/g),
+    ...text.matchAll(/"?code"?: "(TW\d{4})",\s*"?kind"?: "(\w+)"/g),
     ...text.matchAll(/"(TW\d{4}) \| ([a-z]+) \|/g),
   ]);
   expect(stated.length).toBeGreaterThan(50);

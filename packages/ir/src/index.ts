@@ -44,7 +44,6 @@ export {
   tensorMapFor,
   transactionBytes,
 } from "./launch/tensor-copies.ts";
-export { coalesce, compose, divide, invert, select } from "./layout/algebra.ts";
 export * from "./layout/banks.ts";
 export * from "./layout/choose.ts";
 export {
@@ -56,11 +55,9 @@ export {
   elementOffset,
   footprint,
   interleavedOver,
-  isBijective,
   isInjective,
   linearOffset,
   makeLayout,
-  offsetAt,
   panelled,
   panelsFault,
   rowMajor,

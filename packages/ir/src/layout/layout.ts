@@ -167,12 +167,12 @@ export function coordinateOf(shape: readonly number[], index: number): number[] 
   });
 }
 
-/** Linear offset of the coordinate with this index: the layout as a function on integers, which `compose` chains. */
-export const offsetAt = (layout: Layout, index: number): number =>
+/** Linear offset of the coordinate with this index. */
+const offsetAt = (layout: Layout, index: number): number =>
   linearOffset(layout, coordinateOf(layout.shape, index));
 
 /** Extents and strides of the axes, a cut or interleaved one as two: colexicographic order of the modes is that of the layout. */
-export const modesOf = (layout: Layout): { readonly extent: number; readonly stride: number }[] =>
+const modesOf = (layout: Layout): { readonly extent: number; readonly stride: number }[] =>
   layout.shape.flatMap((extent, axis) => {
     const stride = at(layout.stride, axis);
     const { panels, interleaved } = layout;
@@ -207,10 +207,6 @@ export function isInjective(layout: Layout): boolean {
   for (let index = 0; index < size; index++) seen.add(offsetAt(layout, index));
   return seen.size === size;
 }
-
-/** Whether the offsets are exactly 0 … size-1. */
-export const isBijective = (layout: Layout): boolean =>
-  cosize(layout) === sizeOfLayout(layout) && isInjective(layout);
 
 export interface VectorOptions {
   /** Alignment of the buffer's base in bytes. Default: any power of two. */

@@ -1,18 +1,12 @@
 /** cuBLASLt through koffi. */
 import { type Checked, err, ok } from "@tilewright/core";
+import { bindFunctions, type ForeignFunctions } from "../cuda/foreign.ts";
 import { loadKoffi } from "../cuda/koffi.ts";
+import { type CublasFunction, cublasPrototypes } from "../cuda/prototypes.ts";
 import { measuringFailure } from "../timing/diagnostics.ts";
-import { bindFunctions, type ForeignFunctions } from "../timing/foreign.ts";
 import { algoBytes, heuristicBytes, heuristicOffset, knownMajors } from "./enums.ts";
 import { cublasCandidates, cublasVariable, type FindOptions } from "./find.ts";
-import {
-  type CublasAlgorithm,
-  type CublasFunction,
-  type CublasLt,
-  type CublasResult,
-  cublasPrototypes,
-  type MatmulCall,
-} from "./library.ts";
+import type { CublasAlgorithm, CublasLt, CublasResult, MatmulCall } from "./library.ts";
 
 const howToName = `name it with --cublaslt PATH or ${cublasVariable}; pip install nvidia-cublas has it`;
 

@@ -65,34 +65,3 @@ export interface CublasLt {
   /** Queue the product on the stream; `algorithm`, `alpha` and `beta` may be reused when this returns. */
   matmul(call: MatmulCall): CublasResult<true>;
 }
-
-export const cublasPrototypes = {
-  version: ["size_t cublasLtGetVersion()"],
-  create: ["int cublasLtCreate(_Out_ uint64_t *handle)"],
-  destroy: ["int cublasLtDestroy(uint64_t handle)"],
-  descCreate: ["int cublasLtMatmulDescCreate(_Out_ uint64_t *desc, int computeType, int scaleType)"],
-  descSet: ["int cublasLtMatmulDescSetAttribute(uint64_t desc, int attribute, void *value, size_t size)"],
-  descDestroy: ["int cublasLtMatmulDescDestroy(uint64_t desc)"],
-  layoutCreate: [
-    "int cublasLtMatrixLayoutCreate(_Out_ uint64_t *layout, int type, uint64_t rows, uint64_t columns, int64_t ld)",
-  ],
-  layoutSet: [
-    "int cublasLtMatrixLayoutSetAttribute(uint64_t layout, int attribute, void *value, size_t size)",
-  ],
-  layoutDestroy: ["int cublasLtMatrixLayoutDestroy(uint64_t layout)"],
-  preferenceCreate: ["int cublasLtMatmulPreferenceCreate(_Out_ uint64_t *preference)"],
-  preferenceSet: [
-    "int cublasLtMatmulPreferenceSetAttribute(uint64_t preference, int attribute, void *value, size_t size)",
-  ],
-  preferenceDestroy: ["int cublasLtMatmulPreferenceDestroy(uint64_t preference)"],
-  heuristic: [
-    "int cublasLtMatmulAlgoGetHeuristic(uint64_t handle, uint64_t desc, uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t preference, int count, void *results, _Out_ int *found)",
-  ],
-  algorithmConfig: [
-    "int cublasLtMatmulAlgoConfigGetAttribute(void *algorithm, int attribute, void *value, size_t size, _Out_ size_t *written)",
-  ],
-  matmul: [
-    "int cublasLtMatmul(uint64_t handle, uint64_t desc, void *alpha, uint64_t a, uint64_t aLayout, uint64_t b, uint64_t bLayout, void *beta, uint64_t c, uint64_t cLayout, uint64_t d, uint64_t dLayout, void *algorithm, uint64_t workspace, size_t workspaceBytes, uint64_t stream)",
-  ],
-} as const satisfies Record<string, readonly string[]>;
-export type CublasFunction = keyof typeof cublasPrototypes;

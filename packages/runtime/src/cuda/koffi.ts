@@ -16,6 +16,7 @@ import {
   deviceAttribute,
   functionAttribute,
 } from "./driver.ts";
+import { bindFunctions, type Library as KoffiLibrary } from "./foreign.ts";
 import { packAttributes, packConfig, packJitOptions, packU32, packU64, textOf } from "./layout.ts";
 import {
   type OptionalPrototypeName,
@@ -30,9 +31,6 @@ interface Koffi {
   load(path: string): KoffiLibrary;
   address(value: Uint8Array): bigint;
   view(address: bigint, size: number): ArrayBuffer;
-}
-interface KoffiLibrary {
-  func(prototype: string): (...args: readonly unknown[]) => unknown;
 }
 type Call = (...args: readonly unknown[]) => number;
 type Functions = Readonly<Record<PrototypeName | OptionalPrototypeName, Call>>;
@@ -119,40 +117,17 @@ export async function openKoffiDriver(options: KoffiDriverOptions = {}): Promise
   return fail("libraryMissing", "cuda", `no CUDA driver library was found (${names[0]})`);
 }
 
-/** Look up every function of the table; all that are missing in one diagnostic. */
+/** Look up every function of the tables; all that are missing in one diagnostic. */
 function bind(koffi: Koffi, library: KoffiLibrary, name: string): Checked<CudaDriver> {
-  const found: Partial<Record<PrototypeName | OptionalPrototypeName, Call>> = {};
-  const missing: string[] = [];
-  for (const [key, candidates] of Object.entries(prototypes) as [PrototypeName, readonly string[]][]) {
-    const fn = firstExported(library, candidates);
-    if (fn === null) missing.push(/(cu\w+)\(/.exec(candidates[0] ?? "")?.[1] ?? key);
-    else found[key] = fn;
-  }
-  if (missing.length > 0) {
+  const { functions, missing } = bindFunctions(library, prototypes);
+  if (missing.length > 0)
     return fail(
       "functionMissing",
       "cuda",
       `the CUDA driver library ${name} is too old: it has no ${missing.join(", ")}`,
     );
-  }
-  for (const [key, candidates] of Object.entries(optionalPrototypes) as [
-    OptionalPrototypeName,
-    readonly string[],
-  ][]) {
-    found[key] = firstExported(library, candidates) ?? (() => needsNewerDriver);
-  }
-  return ok(new KoffiDriver(koffi, found as Functions, name));
-}
-
-function firstExported(library: KoffiLibrary, candidates: readonly string[]): Call | null {
-  for (const candidate of candidates) {
-    try {
-      return library.func(candidate) as Call;
-    } catch {
-      // Not exported under this name: the next, older one.
-    }
-  }
-  return null;
+  const optional = bindFunctions(library, optionalPrototypes, () => needsNewerDriver);
+  return ok(new KoffiDriver(koffi, { ...functions, ...optional.functions } as Functions, name));
 }
 
 class KoffiDriver implements CudaDriver {

@@ -1,10 +1,11 @@
 /** NVML through koffi. The library comes with the driver. */
 import { type Checked, err, ok } from "@tilewright/core";
+import { bindFunctions, type ForeignFunctions } from "../cuda/foreign.ts";
 import { loadKoffi } from "../cuda/koffi.ts";
 import { textOf } from "../cuda/layout.ts";
+import { type NvmlFunction, nvmlPrototypes } from "../cuda/prototypes.ts";
 import { measuringFailure } from "../timing/diagnostics.ts";
-import { bindFunctions, type ForeignFunctions } from "../timing/foreign.ts";
-import { clockType, type Nvml, type NvmlFunction, type NvmlResult, nvmlPrototypes } from "./nvml.ts";
+import { clockType, type Nvml, type NvmlResult } from "./nvml.ts";
 
 /** `.so.1` is what drivers install; the plain name belongs to the toolkit's stub. WSL keeps its own place. */
 const libraryNames: Readonly<Partial<Record<string, readonly string[]>>> = {

@@ -51,27 +51,3 @@ export interface Nvml {
   reasons(device: bigint): NvmlResult<bigint>;
   errorString(status: NvmlStatus): string;
 }
-
-export const nvmlPrototypes = {
-  init: ["unsigned int nvmlInit_v2()"],
-  shutdown: ["unsigned int nvmlShutdown()"],
-  driverVersion: ["unsigned int nvmlSystemGetDriverVersion(void *text, unsigned int length)"],
-  deviceByBusId: ["unsigned int nvmlDeviceGetHandleByPciBusId_v2(const char *bus, _Out_ uint64_t *device)"],
-  deviceByIndex: ["unsigned int nvmlDeviceGetHandleByIndex_v2(unsigned int index, _Out_ uint64_t *device)"],
-  name: ["unsigned int nvmlDeviceGetName(uint64_t device, void *text, unsigned int length)"],
-  uuid: ["unsigned int nvmlDeviceGetUUID(uint64_t device, void *text, unsigned int length)"],
-  clock: ["unsigned int nvmlDeviceGetClockInfo(uint64_t device, int type, _Out_ uint32_t *mhz)"],
-  maxClock: ["unsigned int nvmlDeviceGetMaxClockInfo(uint64_t device, int type, _Out_ uint32_t *mhz)"],
-  power: ["unsigned int nvmlDeviceGetPowerUsage(uint64_t device, _Out_ uint32_t *mw)"],
-  powerLimit: ["unsigned int nvmlDeviceGetEnforcedPowerLimit(uint64_t device, _Out_ uint32_t *mw)"],
-  temperature: [
-    "unsigned int nvmlDeviceGetTemperature(uint64_t device, int sensor, _Out_ uint32_t *celsius)",
-  ],
-  // The name from driver 535 on, then the older one.
-  reasons: [
-    "unsigned int nvmlDeviceGetCurrentClocksEventReasons(uint64_t device, _Out_ uint64_t *bits)",
-    "unsigned int nvmlDeviceGetCurrentClocksThrottleReasons(uint64_t device, _Out_ uint64_t *bits)",
-  ],
-  errorString: ["const char *nvmlErrorString(unsigned int status)"],
-} as const satisfies Record<string, readonly string[]>;
-export type NvmlFunction = keyof typeof nvmlPrototypes;

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
 import { openKoffiCublasLt } from "../../src/cublaslt/koffi.ts";
-import { cublasPrototypes } from "../../src/cublaslt/library.ts";
+import { cublasPrototypes } from "../../src/cuda/prototypes.ts";
 import { openKoffiNvml } from "../../src/nvml/koffi.ts";
 import { GpuMonitor } from "../../src/nvml/monitor.ts";
 import { pciBusId } from "../../src/timing/bus.ts";
@@ -64,7 +64,7 @@ describe.skipIf(!canBind)("cuBLASLt", () => {
   /** Every function, doing nothing, and a version. */
   const source = (version: number) =>
     Object.values(cublasPrototypes)
-      .map(([prototype]) => /(cublasLt\w+)\(/.exec(prototype)?.[1] ?? "")
+      .map(([prototype = ""]) => /(cublasLt\w+)\(/.exec(prototype)?.[1] ?? "")
       .map((name) => `unsigned long ${name}() { return ${name === "cublasLtGetVersion" ? version : 0}; }`)
       .join("\n");
   const open = (path: string) => openKoffiCublasLt({ library: path, env: {} });

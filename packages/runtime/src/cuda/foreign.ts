@@ -1,7 +1,7 @@
 /** Binding a table of C prototypes to a loaded library. */
 
 /** What koffi gives for a loaded library. */
-interface Library {
+export interface Library {
   func(prototype: string): (...args: readonly unknown[]) => unknown;
 }
 
@@ -9,17 +9,18 @@ export type ForeignFunctions<Name extends string> = Readonly<
   Record<Name, (...args: readonly unknown[]) => unknown>
 >;
 
-/** Each row lists its symbols from the newest to the oldest; the first one that the library exports is used. `missing`: C names. */
+/** Each row lists its symbols from the newest to the oldest; the first one that the library exports is used. `missing`: C names; none where `otherwise` stands for them. */
 export function bindFunctions<Name extends string>(
   library: Library,
   prototypes: Readonly<Record<Name, readonly string[]>>,
+  otherwise: (() => unknown) | null = null,
 ): { readonly functions: ForeignFunctions<Name>; readonly missing: readonly string[] } {
   const functions: Partial<Record<Name, (...args: readonly unknown[]) => unknown>> = {};
   const missing: string[] = [];
   for (const [key, candidates] of Object.entries(prototypes) as [Name, readonly string[]][]) {
-    const found = candidates.map((candidate) => exported(library, candidate)).find((fn) => fn !== null);
-    if (found === undefined || found === null)
-      missing.push(/(\w+)\s*\(/.exec(candidates[0] ?? "")?.[1] ?? key);
+    const found =
+      candidates.map((candidate) => exported(library, candidate)).find((fn) => fn !== null) ?? otherwise;
+    if (found === null) missing.push(/(\w+)\s*\(/.exec(candidates[0] ?? "")?.[1] ?? key);
     else functions[key] = found;
   }
   return { functions: functions as ForeignFunctions<Name>, missing };
