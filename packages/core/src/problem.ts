@@ -3,77 +3,47 @@
  * A is m x k, B is k x n, C and D are m x n. Everything that any backend may be asked is representable here;
  * a backend that cannot serve a part of it says so in `accepts`.
  */
-import type { DType } from "./dtype.ts";
+import type { z } from "zod";
+import type { Frozen } from "./ids.ts";
 import type { SymbolicSizes } from "./problem/symbolic.ts";
+import type { problemSchema } from "./schema/problem.ts";
+
+/** A complete problem. The schema says what each field is, and `tilewright schema problem` prints it. Every size has a number: with `symbolic` those that schedules are chosen for. */
+export type Problem = Omit<Frozen<z.output<typeof problemSchema>>, "symbolic"> & {
+  /** Sizes, leading dimensions and strides that the launch supplies, with what is known of them; absent where all are fixed. */
+  readonly symbolic?: SymbolicSizes | undefined;
+};
+
+/** One matrix in device memory: `ld` in elements, at least the extent of the contiguous axis; `align` of its base in bytes, a power of two (wider copies need more). */
+export type Operand = Problem["d"];
 
 /** `row`: the last index is contiguous; `col`: the first one is. */
-export type MatrixLayout = "row" | "col";
-
-/** One matrix in device memory. */
-export interface Operand {
-  readonly dtype: DType;
-  readonly layout: MatrixLayout;
-  /** Leading dimension in elements: distance between rows (`row`) or columns (`col`); at least the extent of the contiguous axis. */
-  readonly ld: number;
-  /** Guaranteed alignment of the base pointer in bytes (a power of two); wider copies need more. */
-  readonly align: number;
-}
+export type MatrixLayout = Operand["layout"];
 
 /** A scalar that is known when the kernel is made, or one that the launch supplies. */
-export type Scalar = number | "runtime";
+export type Scalar = Problem["alpha"];
 
-/** The axes of a batch, the innermost last, and how far apart, in elements, neighbours along each are in each matrix: 0 where they share one. */
-export interface BatchAxes {
-  readonly extents: readonly number[];
-  readonly a: readonly number[];
-  readonly b: readonly number[];
-  readonly d: readonly number[];
-  /** Of what each step of the epilogue reads; empty where it reads nothing. */
-  readonly steps: readonly (readonly number[])[];
-}
+/**
+ * `strided`: problems of one shape, with elements between consecutive matrices (0 shares one). `grouped`: problems of different shapes, whose sizes, leading dimensions and pointers
+ * come from a table in device memory (`launch/groups.ts`), all of them in `symbolic`; the problem's own extents are upper bounds unless ranges there say otherwise. With `rows`
+ * only m differs, or, where `axis` says so, k (`problem/expertRows.ts`).
+ */
+export type Batch = Problem["batch"];
 
-export type Batch =
-  | { readonly kind: "none" }
-  /** `count` problems of one shape; strides in elements between consecutive matrices (0 shares one matrix). */
-  | {
-      readonly kind: "strided";
-      readonly count: number;
-      readonly strideA: number;
-      readonly strideB: number;
-      readonly strideC: number;
-      readonly strideD: number;
-      /** A batch over several axes. The strides above are then what all distances of a matrix are multiples of. */
-      readonly axes?: BatchAxes | undefined;
-    }
-  /**
-   * Problems of different shapes: sizes, leading dimensions and pointers come from a table in device memory (`launch/groups.ts`), all of them in
-   * `symbolic`. The problem's own extents are upper bounds unless ranges there say otherwise. With `rows` only m differs, or, where `axis` says so, k
-   * (`problem/expertRows.ts`).
-   */
-  | {
-      readonly kind: "grouped";
-      readonly count: number;
-      readonly rows?: ExpertRows | undefined;
-      readonly axis?: "k" | undefined;
-    };
+/** The axes of a batch, the innermost last, and how far apart, in elements, neighbours along each are in each matrix: 0 where they share one; `steps` is empty where a step reads nothing. */
+export type BatchAxes = NonNullable<Extract<Batch, { readonly kind: "strided" }>["axes"]>;
+
+/** One step of the epilogue chain; steps apply in order to the fp32 (or s32, f64) accumulator value. */
+export type EpilogueStep = Problem["epilogue"][number];
 
 /** What is known of runs of rows that follow each other: the rows of the longest, and of all. `outer`: they are rows of A and of what is stored; else of other factors. */
-export interface Runs {
-  readonly outer: boolean;
-  readonly most: number;
-  readonly total: number;
-  /** They lie in pages: absent, one behind the other. */
-  readonly pages?: Pages | undefined;
-}
+export type Runs = NonNullable<Extract<EpilogueStep, { readonly kind: "factor" }>["runs"]>;
+
+/** Rows in pages of `size`, a power of two: the columns of step `table` are the numbers of those that a problem of a batch has, in their order. */
+export type Pages = NonNullable<Runs["pages"]>;
 
 /** Rows of the smallest page: those after which swizzles of bulk copies repeat. */
 export const LEAST_PAGE = 8;
-
-/** Rows in pages of `size`, a power of two: the columns of step `table` are the numbers of those that a problem of a batch has, in their order. */
-export interface Pages {
-  readonly size: number;
-  readonly table: number;
-}
 
 /**
  * How the rows of a mixture of experts are told apart, by int32 of device memory, one a group. `offsets`: rows of A and D are sorted by group, and group g ends before row `offsets[g]` of the m
@@ -101,74 +71,6 @@ export const activationNames = [
 ] as const;
 export type Activation = (typeof activationNames)[number];
 
-/** One step of the epilogue chain; steps apply in order to the fp32 (or s32, f64) accumulator value. `name`: of the operand in the expression it comes from. */
-export type EpilogueStep =
-  /** Add a vector indexed by m (one value a row) or n (one a column). */
-  | {
-      readonly kind: "bias";
-      readonly along: "m" | "n";
-      readonly dtype: DType;
-      readonly name?: string | undefined;
-    }
-  /** Multiply by a launch-time scalar, a vector along m or n, or one value read from device memory. */
-  | {
-      readonly kind: "scale";
-      readonly by: "scalar" | "m" | "n" | "tensor";
-      readonly dtype: DType;
-      readonly name?: string | undefined;
-    }
-  | { readonly kind: "activation"; readonly fn: Activation }
-  | { readonly kind: "clamp"; readonly min: number; readonly max: number }
-  /** Add an m x n matrix. */
-  | { readonly kind: "residual"; readonly operand: Operand; readonly name?: string | undefined }
-  /** Multiply by an m x n matrix, elementwise. */
-  | { readonly kind: "gate"; readonly operand: Operand; readonly name?: string | undefined }
-  /** Load what `scale` would multiply by, or an m x n matrix, for `map` steps after it; the value stays as it is. */
-  | {
-      readonly kind: "load";
-      readonly by: "scalar" | "m" | "n" | "tensor";
-      readonly dtype: DType;
-      readonly name?: string | undefined;
-    }
-  | { readonly kind: "source"; readonly operand: Operand; readonly name?: string | undefined }
-  /** The second matrix of a gated product; or a further factor of a tile program, of A.B or of the product before, as statements in front of the epilogue have it; the value stays as it is. */
-  | {
-      readonly kind: "factor";
-      readonly operand: Operand;
-      readonly rows: number;
-      readonly columns: number;
-      /** Its elements are those of B, in one buffer: row r has the first ones of B's column r. */
-      readonly of?: "b" | undefined;
-      /** Its columns, two, or of rows in pages one, tell rows of the problems of a batch apart (`problem/runs.ts`). */
-      readonly runs?: Runs | undefined;
-      readonly name?: string | undefined;
-    }
-  /** A further matrix that statements of a tile program in front of the epilogue store; the value stays as it is. */
-  | {
-      readonly kind: "result";
-      readonly operand: Operand;
-      readonly rows: number;
-      readonly columns: number;
-      readonly name?: string | undefined;
-    }
-  /** Where the rows of A lie, or those of D go: for each row of the problem an int32, its number among the `rows` that memory has (`problem/rowIndex.ts`); the value stays as it is. */
-  | { readonly kind: "gather" | "scatter"; readonly rows: number; readonly name?: string | undefined }
-  /** An expression of the value (`acc`) and of what step i has loaded (`$i`): `silu(acc*$0+$1)*$1`, without spaces. */
-  | { readonly kind: "map"; readonly expression: string }
-  /** Round to another dtype; `saturate` clamps to its finite range. */
-  | { readonly kind: "cast"; readonly dtype: DType; readonly saturate: boolean }
-  /** Store the value at this point as a second output. */
-  | { readonly kind: "output"; readonly operand: Operand }
-  /** Reduce over n (one value a row), over m (one a column) or over everything. */
-  | {
-      readonly kind: "reduce";
-      readonly op: "sum" | "amax";
-      readonly over: "m" | "n" | "all";
-      readonly dtype: DType;
-    }
-  /** Last: `group` columns of a row, which share a scale, are divided by it, so that the largest of them becomes the largest value of D's dtype; scales are stored, a column for each group. */
-  | { readonly kind: "quantize"; readonly group: number; readonly operand: Operand };
-
 /**
  * How elements are multiplied where their dtype leaves a choice. `3xtf32`: f32 as the sum of two tf32 values, three of whose four products are
  * added; as near as products in f32 are, on tensor cores. `promoted`: of 8-bit floats, whose sums tensor cores of Ada and Hopper keep to 14 bits, every 128
@@ -185,55 +87,13 @@ export const blockForms = ["1x128", "128x128"] as const;
 export type BlockForm = (typeof blockForms)[number];
 
 /** Forms of the factors of A and of B. */
-export interface BlockScales {
-  readonly a: BlockForm;
-  readonly b: BlockForm;
-}
+export type BlockScales = NonNullable<Problem["blockScales"]>;
 
 /**
  * How the columns of the two factors of a gated product lie: in B, `halves`, those of the first one before those of the second one, or `interleaved`, one of each
  * in turn; `matrices`, those of the first one in B, and those of the second one in a matrix of its own, a `factor` of the epilogue.
  */
 export const gatedForms = ["halves", "interleaved", "matrices"] as const;
-type GatedForm = (typeof gatedForms)[number];
-
-export interface Problem {
-  readonly m: number;
-  readonly n: number;
-  readonly k: number;
-  readonly a: Operand;
-  readonly b: Operand;
-  /** Present iff beta is not the constant 0. */
-  readonly c: Operand | null;
-  readonly d: Operand;
-  readonly acc: DType;
-  /** Absent: as the dtypes say. */
-  readonly precision?: Precision | undefined;
-  /**
-   * A gated product: B has 2n columns, those of a gate and of an up projection, or n beside a second matrix. An epilogue sees both sums of an element, `acc` and `up`, and its first `map`
-   * joins them. Absent: B has n columns.
-   */
-  readonly gated?: GatedForm | undefined;
-  /** B has codes of weights, in the order of `problem/weights.ts`, with factors beside them; absent: B has elements. */
-  readonly weights?: Weights | undefined;
-  /** A and B have factors beside them (`problem/scales.ts`), which multiply sums of 128 along K; absent: none but those of block-scaled dtypes. */
-  readonly blockScales?: BlockScales | undefined;
-  readonly alpha: Scalar;
-  readonly beta: Scalar;
-  readonly batch: Batch;
-  readonly epilogue: readonly EpilogueStep[];
-  /**
-   * Sizes, leading dimensions and strides that the launch supplies, with what is known of them; absent where all are fixed. The numbers above
-   * are then those that schedules are chosen for.
-   */
-  readonly symbolic?: SymbolicSizes | undefined;
-}
-
-/** Weights that are stored in few bits: `group` of them along k have a scale, and `zeros`: a zero point. */
-interface Weights {
-  readonly group: number;
-  readonly zeros: boolean;
-}
 
 /** Columns of B: of a gated product with one matrix twice those of D; where a further factor follows its rows. */
 export function columnsOfB({
