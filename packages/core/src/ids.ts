@@ -29,6 +29,10 @@ export type Result<T, E> =
 export const ok = <T>(value: T): { readonly ok: true; readonly value: T } => ({ ok: true, value });
 export const err = <E>(error: E): { readonly ok: false; readonly error: E } => ({ ok: false, error });
 
+/** The fields that have a value, for objects whose optional fields are absent rather than undefined. */
+export const given = <T extends object>(fields: T): { readonly [K in keyof T]?: Exclude<T[K], undefined> } =>
+  Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as never;
+
 /** The same value, of which nobody changes anything. Operations, `[op, left, right]`, are so by themselves, and may hold others. */
 export type Frozen<T> = T extends readonly [string, unknown, unknown]
   ? T

@@ -35,7 +35,7 @@ export {
   printExpression,
 } from "./expression/tree.ts";
 export { sha256 } from "./hash.ts";
-export { type Bytes, bytes, type Elements, elements, err, ok, type Result } from "./ids.ts";
+export { type Bytes, bytes, type Elements, elements, err, given, ok, type Result } from "./ids.ts";
 export { type Lifetime, lifetimesOf, planArena } from "./launch/arena.ts";
 export { type CallerTensor, callerTensors } from "./launch/callerTensors.ts";
 export * from "./launch/evaluate.ts";

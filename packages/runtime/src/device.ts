@@ -4,17 +4,7 @@
  */
 
 import type { Checked, TensorMapSpec } from "@tilewright/core";
-import type {
-  CheckName,
-  Counters,
-  Finding,
-  Order,
-  RuleId,
-  SearchOptions,
-  SearchReport,
-  Switch,
-  TraceSink,
-} from "@tilewright/emulator";
+import type { Counters, Finding, LaunchConfig, SearchOptions, SearchReport } from "@tilewright/emulator";
 
 export type DeviceKind = "cuda" | "emulator";
 
@@ -55,7 +45,22 @@ export interface AccessWindow {
   readonly miss?: "normal" | "streaming";
 }
 
-export interface LaunchRequest {
+/** What the emulator takes beside what every device does; ignored by a GPU. */
+type EmulatorLaunch = Pick<
+  LaunchConfig,
+  | "order"
+  | "seed"
+  | "checks"
+  | "disable"
+  | "fuel"
+  | "trace"
+  | "progress"
+  | "arithmetic"
+  | "schedule"
+  | "exactSums"
+>;
+
+export interface LaunchRequest extends EmulatorLaunch {
   readonly grid: Dim3;
   readonly block: Dim3;
   /** Blocks of one cluster; must divide the grid. 1 x 1 x 1 means no cluster launch. */
@@ -76,25 +81,8 @@ export interface LaunchRequest {
   /** Which part of L2 accesses to a buffer take; `device.persistL2` sets room aside for the persisting ones. */
   readonly accessWindow?: AccessWindow;
   readonly args: readonly LaunchArgument[];
-  /** Emulator only; ignored by a GPU. */
-  readonly order?: Order;
-  readonly seed?: number;
-  readonly checks?: "all" | "none" | readonly CheckName[];
-  /** Single rules that report nothing. */
-  readonly disable?: readonly RuleId[];
-  readonly fuel?: number;
-  /** Takes the event log of the launch. */
-  readonly trace?: TraceSink;
-  /** Called on the emulator as each cluster ends: how many have, of how many. */
-  readonly progress?: (ended: number, clusters: number) => void;
-  /** Architecture whose tensor cores compute; the module's target unless given. */
-  readonly arithmetic?: string;
   /** What the grid before of a programmatic dependent launch writes and reads: not to be touched before `griddepcontrol.wait`. */
   readonly before?: { readonly writes: readonly DeviceBuffer[]; readonly reads: readonly DeviceBuffer[] };
-  /** Which warp runs when, as a search gives it. */
-  readonly schedule?: readonly Switch[];
-  /** On the emulator floating-point additions by atomics keep exact sums, which do not depend on the order. */
-  readonly exactSums?: boolean;
 }
 
 export interface LaunchResult {

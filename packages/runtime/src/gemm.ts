@@ -7,6 +7,7 @@ import {
   checkRunOffsets,
   type Diagnostic,
   err,
+  given,
   type LaunchEnvironment,
   type LaunchSizes,
   launchEnvironment,
@@ -97,10 +98,7 @@ export function runGemm(
   const problems = [...inputProblems(problem, operands, inputs, options), ...offsetProblems(problem, inputs)];
   if (problems.length > 0) return err(problems);
   const env: LaunchEnvironment = {
-    ...launchEnvironment(problem, device, {
-      ...(alpha === undefined ? {} : { alpha }),
-      ...(beta === undefined ? {} : { beta }),
-    }),
+    ...launchEnvironment(problem, device, given({ alpha, beta })),
     ...stepScalars(inputs),
   };
 

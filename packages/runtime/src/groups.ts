@@ -10,6 +10,7 @@ import {
   expertRowsData,
   expertRowsOf,
   type GroupArguments,
+  given,
   groupConstraints,
   groupTable,
   isEmptyGroup,
@@ -88,10 +89,7 @@ export function runGroups(
         "fill up with groups of m = 0",
       ),
     ]);
-  const scalars = {
-    ...(alpha === undefined ? {} : { alpha }),
-    ...(beta === undefined ? {} : { beta }),
-  };
+  const scalars = given({ alpha, beta });
   const stepValues = stepScalars(groups.find((group) => group.steps !== undefined) ?? {});
   const launched = launchedGroups(manifest.request, groups, options, (problem) => ({
     ...launchEnvironment(problem, device, scalars),

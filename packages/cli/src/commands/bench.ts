@@ -390,28 +390,8 @@ async function carryOut(session: Session, path: string, ports: BenchPorts): Prom
 export const benchCommand = (ports: BenchPorts): Command =>
   defineCommand({
     name: "bench",
-    summary: "time kernels beside cuBLAS on a GPU, with clocks, spread and floors",
-    about: `Candidates (one for each --arch and each schedule of --schedule "A; B") and peers run interleaved in one process on the same
-buffers, which rotate over twice the L2; launches are queued ahead of the device; numbers are checked before the clock starts; times
-below the FLOP or byte floor are refused. The idle regime lets the clock recover before each sample and is the one to rank by.
-A peer COMMAND gets one JSON object on standard input ({"version":1,"problems":[...],"regime","inputs","seed","seconds"}) and prints
-{"m":M,"n":N,"k":K,"name":"...","us":[...]} for each problem it can do. Attention is timed without cuBLAS; a COMMAND finds it under "attention".
-Ends with exit code 6 when --min-ratio is not reached, and when --compare finds something slower.`,
     args,
     positionals: ["first", "second"],
-    examples: [
-      { what: "one size beside cuBLAS", line: "bench --arch sm_80 -m 4096 -n 4096 -k 4096" },
-      {
-        what: "many sizes, into a file that a second run completes",
-        line: "bench --arch sm_70,sm_80 --shapes shapes.json --out simt.jsonl --resume",
-      },
-      {
-        what: "two schedules against each other",
-        line: 'bench --arch sm_80 --shapes 2048x2048x2048 --schedule "stages=3; stages=4" --vs none',
-      },
-      { what: "what changed beyond noise", line: "bench --compare old.jsonl new.jsonl" },
-      { what: "a plot of results", line: "bench simt.jsonl --plot simt.svg" },
-    ],
     further: furtherFaults,
     run(session, args) {
       if (args.job !== undefined) return carryOut(session, args.job, ports);

@@ -49,12 +49,8 @@ function rowsOf(context: Context, file: string): readonly Row[] {
 
 export const check = defineCommand({
   name: "check",
-  summary: "which PTX kernels of a folder the emulator can run, and what the others need",
-  about: `Loads every .ptx file of a folder and of those below it, such as a Triton cache, and says of each kernel whether it runs.
-Ends with exit code 3 when a kernel needs what the emulator has not.`,
   args: z.strictObject({ path: argument("a folder, or one .ptx file", "DIR") }),
   positionals: ["path"],
-  examples: [{ what: "the kernels that Triton has compiled here", line: "check ~/.triton/cache" }],
   async run(session, { path }) {
     const { context } = session;
     const texts = textsIn(context, path);

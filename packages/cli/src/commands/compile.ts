@@ -178,34 +178,7 @@ async function emit(session: Session, args: Args, kernels: readonly Artifact[]):
 
 export const compile = defineCommand({
   name: "compile",
-  summary: "a GEMM to PTX and a manifest that says how to launch it",
-  about: `Writes ENTRY.ptx and ENTRY.gemm.json. The same request gives the same bytes, in any process.
-Comments and .loc in the PTX name the statement of ENTRY.machine.tile that each instruction was made for; --bare leaves them out.
-The tile program can be looked at and edited at every stage (nest, staged, pipelined, specialised, bound, machine): --ir prints it, --print-passes
-shows what each pass does to it, and --from compiles an edited text to the edited kernel.
---library DIR makes many kernels at once: a folder with an index, a dispatch table and launchers for C, Python, Rust and JavaScript;
---wheel adds a Python wheel whose functions take torch tensors.`,
   args,
-  examples: [
-    { what: "PTX and manifest into a folder", line: "compile --arch sm_70 -m 512 -n 512 -k 512 -o out" },
-    {
-      what: "a schedule of your own, to standard output",
-      line: 'compile --arch sm_70 -m 512 -n 512 -k 512 --schedule "tile=64x64x8 thread=8x4" -o -',
-    },
-    { what: "what each pass does", line: "compile --arch sm_70 -m 512 -n 512 -k 512 --print-passes" },
-    {
-      what: "edit the program, then compile what you edited",
-      line: "compile --arch sm_70 -m 512 -n 512 -k 512 --ir staged > gemm.tile && tilewright compile --from gemm.tile",
-    },
-    {
-      what: "a library of kernels with launchers; examples/library.json is such a file",
-      line: "compile --library out --kernels library.json",
-    },
-    {
-      what: "the same as a wheel: pip install out/*.whl, then from NAME import OPERATION",
-      line: "compile --library out --kernels library.json --wheel",
-    },
-  ],
   further: (context, args, failed) =>
     args.from !== undefined || args.library !== undefined
       ? []

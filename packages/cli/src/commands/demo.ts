@@ -126,15 +126,7 @@ const summaryOf = ({ artifact, device, execution, ptxPath, manifestPath }: Shown
 
 export const demo = defineCommand({
   name: "demo",
-  summary: "make, run and check one kernel of every backend, and show what came out",
-  about: `For every backend: a GEMM in its best architecture and type is compiled, run (on a GPU that fits, else on the emulator), and every
-element is compared with a float64 reference. PTX and manifest stay in the folder. error/bound is the largest error over the error that
-is allowed: at most 1 is right.`,
   args,
-  examples: [
-    { what: "what npm start shows", line: "demo" },
-    { what: "in every completion order, files elsewhere", line: "demo --order all -o /tmp/kernels" },
-  ],
   async run(session, args) {
     const shown: Shown[] = [];
     const wrong: Diagnostic[] = [];

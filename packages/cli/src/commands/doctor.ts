@@ -25,11 +25,7 @@ function render(session: Session, findings: readonly Finding[]): string {
 
 export const doctor = defineCommand({
   name: "doctor",
-  summary: "what this machine has: Node, CUDA driver, GPUs, NVML, cuBLAS, ptxas, compute-sanitizer, backends",
-  about: `Nothing but Node is needed: without a GPU kernels run on the emulator, without ptxas the driver compiles PTX.
-Ends with exit code 4 only if something that everything needs is too old.`,
   args: z.strictObject({}),
-  examples: [{ what: "what is here, what is missing, and what to do", line: "doctor" }],
   async run(session) {
     const { findings, cuda } = await examine(session.context);
     const ready = findings.every(({ status }) => status !== "bad");

@@ -153,45 +153,8 @@ function writeKept(
 
 export const emulate = defineCommand({
   name: "emulate",
-  summary: "run any PTX kernel on the CPU and look for hazards",
-  about: `Reads PTX text, from this compiler or any other, and a launch file with grid, block, buffers, tensor maps and
-parameters (tilewright schema launch). Buffers are filled with numbers by seed or from .npy and safetensors files,
-results are written to .npy files and compared with expected ones. Paths in the launch file are relative to its folder.
-Shows what the first run executed, moved and waited for; --json has every instruction's counts.
-Without a launch file it says what entries the text has, and writes NAME.launch.json to complete; the JSON that Triton keeps
-beside a kernel gives block and shared memory.
-All buffers of all runs are compared. Bytes that depend on the order are an error, and a note where they do not in runs whose
-floating-point atomics add without rounding.
-Findings that are known do not count: --suppress names them, --write-baseline keeps those of a run for --baseline.
-Ends with exit code 5 when numbers are wrong, a hazard was found, or the launch was given up.`,
   args: emulateArguments,
   positionals: ["ptx"],
-  examples: [
-    { what: "what there is to launch, and a launch file to complete", line: "emulate kernel.ptx" },
-    { what: "run a kernel, looking for every hazard", line: "emulate kernel.ptx --launch launch.json" },
-    {
-      what: "once in each completion order, the random one by twenty seeds",
-      line: "emulate kernel.ptx --launch launch.json --order all --seeds 20",
-    },
-    {
-      what: "a timeline of warps, engines and barriers for ui.perfetto.dev",
-      line: "emulate kernel.ptx --launch launch.json --trace trace.json",
-    },
-    { what: "races and barriers only", line: "emulate kernel.ptx --launch launch.json --check race,barrier" },
-    {
-      what: "all interleavings of a small launch with at most two switches, and the smallest that fails",
-      line: "emulate kernel.ptx --launch launch.json --search --write-schedule lost.json",
-    },
-    { what: "that one again", line: "emulate kernel.ptx --launch launch.json --replay lost.json" },
-    {
-      what: "only what is new, and nothing about one line",
-      line: "emulate kernel.ptx --launch launch.json --baseline known.json --suppress H010:120",
-    },
-    {
-      what: "all but one rule, for an editor",
-      line: "emulate kernel.ptx --launch launch.json --disable H016 --sarif found.sarif",
-    },
-  ],
   async run(session, args) {
     const fail = (found: readonly Diagnostic[]): number => {
       const diagnostics = located(found, args.ptx);

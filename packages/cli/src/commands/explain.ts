@@ -62,18 +62,10 @@ const renderCode = (page: CodePage, paint: Paint): string => {
 
 export const explain = defineCommand({
   name: "explain",
-  summary: "what a hazard rule (H033) or a diagnostic (TW2107) means, and what to do",
-  about: `Of a hazard rule: what it looks at, what goes wrong on hardware, the right PTX, and the sections of the PTX ISA that ask for it.
-Of a diagnostic: what it means and what to do. Rules go by number or name. Without an argument it lists the rules.`,
   args: z.strictObject({
     name: optionalArgument("a rule by number or name, or a diagnostic's code", "RULE|CODE"),
   }),
   positionals: ["name"],
-  examples: [
-    { what: "a hazard that emulate has found", line: "explain H033" },
-    { what: "the same, by its name", line: "explain missing-proxy-fence" },
-    { what: "an error of any command", line: "explain TW2107" },
-  ],
   run(session, { name }) {
     const read = readPages();
     if (!read.ok) return session.fail(read.error);

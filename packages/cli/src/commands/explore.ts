@@ -12,15 +12,7 @@ const args = z.strictObject({
 
 export const explore = defineCommand({
   name: "explore",
-  summary: "kernels in a browser: every stage, edited and run as one types",
-  about: `Serves the explorer on 127.0.0.1 until it is interrupted, and prints its address. The page compiles and emulates in the browser:
-nothing leaves this machine. Its address holds what it shows, and can be kept and sent. With ptxas and nvdisasm on this machine the page shows
-the SASS of a kernel beside its PTX (TILEWRIGHT_PTXAS and TILEWRIGHT_NVDISASM name them where they are not on PATH).`,
   args,
-  examples: [
-    { what: "open the printed address in a browser", line: "explore" },
-    { what: "on a port of your choice", line: "explore --port 8080" },
-  ],
   async run(session, { port = 0 }) {
     const { context } = session;
     const [ptxas, nvdisasm] = await Promise.all([ptxasVersion(context), nvdisasmVersion(context)]);

@@ -239,23 +239,8 @@ export interface LadderPorts extends BenchPorts {
 export const ladderCommand = (ports: LadderPorts): Command =>
   defineCommand({
     name: "ladder",
-    summary: "build a kernel up from schedules alone, and see what each optimisation is worth",
-    about: `Backends name ladders: lists of schedules in which each changes a few fields of the one before. On a GPU all steps are measured
-interleaved beside cuBLASLt; without one the machine model predicts their times, and they run on the emulator, which counts what each executed, the bytes that it moved at each level, bank
-conflicts, waits at mbarriers and those that blocked, and how many slots of the operands' ring were full on average, in its own order of events.
-Every step's numbers are checked. Sizes, types and layouts are the ladder's unless flags say otherwise; the usual sizes are small on the
-emulator. Of attention the compiler's schedule is built up from its plain form, by switching on the fields that can be off. Ends with exit code 5 when a number or a hazard is wrong.`,
     args,
     positionals: ["name"],
-    examples: [
-      { what: "from fragments loaded word by word to the pipelined kernel", line: "ladder --arch sm_80" },
-      { what: "one ladder by name, of your size", line: "ladder sgemm --arch sm_70 -m 128 -n 128 -k 32" },
-      {
-        what: "predicted times alone, of large sizes too",
-        line: "ladder hgemm --arch sm_80 -m 4096 -n 4096 -k 4096 --device none",
-      },
-      { what: "for a program", line: "ladder hgemm --arch sm_80 --device emulator --json" },
-    ],
     further: furtherFaults,
     async run(session, args) {
       const climbed = await climb(session, args, ports);

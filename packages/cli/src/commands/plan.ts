@@ -137,23 +137,7 @@ function planAll(
 
 export const plan = defineCommand({
   name: "plan",
-  summary: "why this schedule: verdicts, waves, occupancy, memory, roofline, bank conflicts",
-  about: `Needs no GPU. Says for each backend whether it serves the problem and why not, which schedule was chosen and which come next,
-how the kernel fills a named GPU, what bounds it, what lies in shared memory, and what each shared-memory access of a warp costs by
-the bank oracle. Registers are an estimate; everything else follows from the bound tile program and the manifest.`,
   args,
-  examples: [
-    { what: "what the compiler would do, and why", line: "plan --arch sm_70 -m 4096 -n 4096 -k 4096" },
-    { what: "on a GPU of your choice", line: 'plan --arch sm_80 -m 4096 -n 4096 -k 4096 --gpu "RTX 4090"' },
-    {
-      what: "a schedule of your own, padding off",
-      line: 'plan --arch sm_70 -m 4096 -n 4096 -k 4096 --schedule "sharedLayout=plain"',
-    },
-    {
-      what: "what padding or a swizzle does to the banks, as text and as a picture",
-      line: "plan --arch sm_80 -m 4096 -n 4096 -k 4096 --dtype f16 --smem --svg banks.svg",
-    },
-  ],
   further: (context, args, failed) =>
     args.from !== undefined ? [] : furtherFaults(context, args, failed, { complete: true, arch: true }),
   run(session, args) {

@@ -167,43 +167,7 @@ async function runPrepared(session: Session, args: RunArgs, prepared: Prepared):
 
 export const run = defineCommand({
   name: "run",
-  summary: "compile a GEMM, run it on a GPU or the emulator, and check every element",
-  about: `Makes D = alpha * A.B + beta * C with matrices from .npy or safetensors files, or with random numbers by seed. Every
-element of D is compared with a float64 reference; an error may be at most (K/16 + 8) * 2^-23 * sum|a*b|, plus the rounding to D's type.
-On the emulator every access is also checked for hazards, in each completion order that --order names.
-Files may hold narrower types than the kernel multiplies; they are never rounded silently.
-Ends with exit code 5 when a number or a hazard is wrong; D is then not written.`,
   args: runFlags,
-  examples: [
-    {
-      what: "any sizes, on a GPU if there is one that fits, else on the emulator",
-      line: "run --arch sm_70 -m 300 -n 200 -k 77",
-    },
-    {
-      what: "a kernel for all sizes, launched at some",
-      line: "run --arch sm_70 -m 300 -n 200 -k 80 --symbolic m,n,k%8 --sizes m=33,n=65,k=24",
-    },
-    {
-      what: "one launch for problems of different sizes",
-      line: "run --arch sm_80 --groups groups.json",
-    },
-    {
-      what: "a mixture of experts, whose rows device memory tells apart",
-      line: "run --arch sm_80 --experts 4 -m 300 -n 128 -k 64 --dtype bf16 --rows 100,100,101,300",
-    },
-    {
-      what: "real matrices; sizes come from the files",
-      line: "run --a A.npy --b B.npy --out D.npy",
-    },
-    {
-      what: "a timeline of warps, engines and barriers for ui.perfetto.dev",
-      line: "run --arch sm_90a -m 256 -n 256 -k 256 --dtype bf16 --device emulator --trace trace.json",
-    },
-    {
-      what: "in every completion order, as JSON",
-      line: "run --arch sm_70 -m 64 -n 64 -k 64 --device emulator --order all --json",
-    },
-  ],
   further: (context, args, failed) =>
     args.from !== undefined
       ? []

@@ -76,15 +76,8 @@ const rows: Readonly<Record<string, SchemaRow>> = {
 
 export const schema = defineCommand({
   name: "schema",
-  summary: "JSON Schemas of requests, manifests, schedules, launch files and results",
-  about:
-    "Prints JSON Schema (draft 2020-12) on stdout, for editors and validators. Without a name it lists the schemas.",
   args: z.strictObject({ name: optionalArgument("which schema; the list of them if left out", "NAME") }),
   positionals: ["name"],
-  examples: [
-    { what: "which schemas there are", line: "schema" },
-    { what: "for an editor that checks launch files", line: "schema launch > launch.schema.json" },
-  ],
   run(session, { name }) {
     const row = name === undefined ? undefined : Object.hasOwn(rows, name) ? rows[name] : undefined;
     if (row !== undefined) {

@@ -69,14 +69,7 @@ function gpuTable(session: Session): string {
 
 export const targetsCommand = defineCommand({
   name: "targets",
-  summary: "the architectures that code is made for, and named GPUs",
-  about: `Sizes of shared memory are in bytes; smem/block is what a block may have with opt-in. "runs on" says whether text for
-an architecture also runs on later GPUs. --json holds everything the compiler knows of a target, features included.`,
   args: z.strictObject({ gpus: toggle("named GPUs with their peaks, as the planner knows them") }),
-  examples: [
-    { what: "architectures, their limits, and which backends serve them", line: "targets" },
-    { what: "GPUs that plan --gpu knows", line: "targets --gpus" },
-  ],
   run(session, args) {
     const rows = targets.map((target, i) => ({ ...target, backends: supporters(i) }));
     session.result({ targets: rows, gpus }, () => (args.gpus ? gpuTable(session) : archTable(session)));

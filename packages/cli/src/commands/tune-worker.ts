@@ -79,16 +79,6 @@ async function work(session: Session, given: z.output<typeof args>, ports: Bench
 export const tuneWorkerCommand = (ports: BenchPorts): Command =>
   defineCommand({
     name: "tune-worker",
-    summary: "measure on this machine's GPU what tilewright tune --queue searches",
-    about: `Needs a GPU, and BullMQ (npm install bullmq) with a Redis or Valkey server. Takes batches of candidates for its GPU model, one at a time, checks their numbers and times them. Any number of
-workers may serve a queue, and any of them may be stopped at any time: a batch whose worker is gone goes to another after ten seconds.`,
     args,
-    examples: [
-      { what: "serve until Ctrl-C", line: "tune-worker --queue redis://queue:6379" },
-      {
-        what: "the second GPU, until ten minutes pass without work",
-        line: "tune-worker --queue redis://queue:6379 --gpu 1 --idle 10m",
-      },
-    ],
     run: (session, given) => work(session, given, ports),
   });

@@ -372,29 +372,8 @@ function report(
 export const tuneCommand = (ports: BenchPorts): Command =>
   defineCommand({
     name: "tune",
-    summary: "find the fastest schedules on the GPU of this machine and keep them",
-    about: `Needs a GPU. Times the model's candidates in batches, the best of them again for longer, and the last of those beside cuBLAS; a problem's search ends when the model says that nothing
-faster is to come, or its share of the time is spent. Numbers are checked before the clock starts; a kernel that hangs or faults costs one candidate. What was found stands in the schedule store
-at once, also after Ctrl-C, and compile, run, bench, plan and libraries use it from then on (--tuned none does without).`,
     args,
     further: (context, { arch, tuned: _, ...args }, failed) =>
       furtherFaults(context, { ...args, ...(arch !== undefined && { arch: [arch] }) }, failed),
-    examples: [
-      {
-        what: "one problem, one minute",
-        line: "tune -m 4096 -n 4096 -k 4096 --dtype bf16 --b-layout col --budget 1m",
-      },
-      { what: "all sizes of a file", line: "tune --shapes shapes.json --dtype f16 --budget 30m" },
-      {
-        what: "what a program has logged, in a store of its own",
-        line: "tune --from-log gemms.log --tuned mine.jsonl",
-      },
-      { what: "constants of the cost model for this GPU, a minute or two", line: "tune --calibrate" },
-      {
-        what: "attention, without a peer",
-        line: "tune --op attention --queries 4096 --keys 4096 --heads 16 --head-dim 128 --dtype bf16 --causal",
-      },
-      { what: "go on after Ctrl-C", line: "tune --shapes shapes.json --dtype f16 --budget 30m --resume" },
-    ],
     run: (session, given) => tune(session, given, ports),
   });

@@ -218,18 +218,8 @@ function exported(session: Session, args: Args, entries: readonly Tuned[]): numb
 
 export const tunedCommand = defineCommand({
   name: "tuned",
-  summary: "the schedule store: list, merge, prune, export",
-  about: `A store is a file of JSON lines (tilewright schema tuned): the fastest schedule of a problem on a GPU, with what it was measured by. The user's goes before what
-comes with the compiler, and both before the model. list shows both; merge takes another store's entries, of two for the same problem the faster; prune removes entries
-that this compiler refuses or makes another kernel of; export writes entries as lines. No GPU is needed.`,
   args,
   positionals: ["action", "file"],
-  examples: [
-    { what: "what is known of one GPU", line: "tuned list --gpu H200 --dtype bf16" },
-    { what: "take over what a colleague measured", line: "tuned merge theirs.jsonl" },
-    { what: "after an upgrade", line: "tuned prune" },
-    { what: "hand on", line: "tuned export --gpu L4 -o l4.jsonl" },
-  ],
   run(session, args) {
     if (args.file !== undefined && args.action !== "merge")
       return session.fail([

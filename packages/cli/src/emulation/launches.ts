@@ -1,6 +1,6 @@
 /** The runs of an emulation: fresh memory, one launch, and what its buffers held afterwards. */
 
-import { type Checked, InternalError, ok } from "@tilewright/core";
+import { type Checked, given, InternalError, ok } from "@tilewright/core";
 import type { RuleId, SearchOptions, SearchReport } from "@tilewright/emulator";
 import type { DeviceBuffer, DeviceModule, Kernel, LaunchRequest, LaunchResult } from "@tilewright/runtime";
 import { type BufferCheck, type BufferDifference, compareBuffer, differenceOf } from "../launch/compare.ts";
@@ -139,7 +139,7 @@ export class Launcher {
     const result = kernel.value.launch({
       ...request.value,
       ...trace?.begin(),
-      ...(progress === undefined ? {} : { progress }),
+      ...given({ progress }),
     });
     if (result.ok) trace?.end(result.value.findings);
     return result;
@@ -155,6 +155,8 @@ export class Launcher {
         if (!written.ok) return written;
       }
     const fuel = this.#options.fuel ?? launch.fuel;
+    const { arithmetic, before } = launch;
+    const { schedule } = plan;
     return ok({
       grid: threeOf(launch.grid),
       block: threeOf(launch.block),
@@ -166,10 +168,7 @@ export class Launcher {
       checks: this.#options.checks,
       disable: this.#options.disable,
       exactSums: this.#options.exactSums === true,
-      ...(launch.arithmetic === undefined ? {} : { arithmetic: launch.arithmetic }),
-      ...(fuel === undefined ? {} : { fuel }),
-      ...(launch.before === undefined ? {} : { before: rangesOf(launch.before, memory) }),
-      ...(plan.schedule === undefined ? {} : { schedule: plan.schedule }),
+      ...given({ arithmetic, fuel, schedule, before: before && rangesOf(before, memory) }),
     });
   }
 

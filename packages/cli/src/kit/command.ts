@@ -1,6 +1,7 @@
 /** What a command is: a name, its arguments as a zod object, examples, and a function from checked arguments to an exit code. */
 import { type Diagnostic, formatDiagnostic } from "@tilewright/core";
 import { z } from "zod";
+import texts from "../../data/help.json" with { type: "json" };
 import type { Context } from "../context.ts";
 import { compilerWith, loadBackend, namesModule } from "../loadBackend.ts";
 import { colourModes, type Paint, painterFor } from "../output/colour.ts";
@@ -9,7 +10,7 @@ import { fit } from "../output/wrap.ts";
 import { defaultsOf, readConfig } from "./config.ts";
 import { exitCodeFor, exitCodes } from "./exit.ts";
 import { choice, grouped, toggle, toggleOr } from "./flags.ts";
-import { type Example, type HelpSource, renderHelp } from "./help.ts";
+import { type HelpSource, renderHelp } from "./help.ts";
 import { parseArguments, slotsOf } from "./parse.ts";
 
 /** Flags that every command has. */
@@ -98,15 +99,12 @@ export interface Command extends HelpSource {
 }
 
 interface CommandSpec<S extends z.ZodObject> {
-  readonly name: string;
-  readonly summary: string;
-  /** A paragraph or two for --help. */
-  readonly about: string;
+  /** What --help says of it stands in data/help.json. */
+  readonly name: keyof typeof texts;
   /** A strict object of registered flags (kit/flags.ts). */
   readonly args: S;
   /** Keys of `args` that are given by position, in order. */
   readonly positionals?: readonly (keyof z.output<S> & string)[];
-  readonly examples: readonly Example[];
   /** What is wrong beside flags that did not parse (`failed`), of the others. */
   readonly further?: (
     context: Context,
@@ -120,18 +118,17 @@ interface CommandSpec<S extends z.ZodObject> {
 export function defineCommand<S extends z.ZodObject>(spec: CommandSpec<S>): Command {
   const positionals = spec.positionals ?? [];
   const slots = [...slotsOf(spec.args, positionals), ...slotsOf(common, [])];
-  const { name, summary, about, examples } = spec;
+  const { name } = spec;
+  const help = { name, ...texts[name], slots };
   return {
-    ...{ name, summary, about, examples, slots },
+    ...help,
     async start(context, argv) {
       const end = argv.indexOf("--");
       const words = end < 0 ? argv : argv.slice(0, end);
       const full = words.includes("--help");
       if (full || words.includes("-h")) {
         const paint = painterFor(context, context.stdout, "auto");
-        context.stdout.write(
-          fit(renderHelp({ name, summary, about, examples, slots }, paint, full), paint.width),
-        );
+        context.stdout.write(fit(renderHelp(help, paint, full), paint.width));
         return exitCodes.ok;
       }
       const config = readConfig(context);

@@ -4,7 +4,7 @@ import { renderPairs } from "../output/table.ts";
 import { wrap } from "../output/wrap.ts";
 import { nameOf, type Slot, spell } from "./parse.ts";
 
-export interface Example {
+interface Example {
   readonly what: string;
   /** The arguments after `tilewright`. */
   readonly line: string;

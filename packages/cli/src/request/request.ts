@@ -6,6 +6,7 @@ import {
   err,
   findGpu,
   findTarget,
+  given,
   ok,
   type Problem,
   parseBlockScales,
@@ -76,10 +77,6 @@ type JsonObject = Readonly<Record<string, unknown>>;
 const isObject = (value: unknown): value is JsonObject =>
   typeof value === "object" && value !== null && !Array.isArray(value);
 const asObject = (value: unknown): JsonObject => (isObject(value) ? value : {});
-
-/** Leave out what is undefined, so that it does not hide a value below it. */
-const given = (record: JsonObject): JsonObject =>
-  Object.fromEntries(Object.entries(record).filter(([, value]) => value !== undefined));
 
 /** Merge two requests, operands field by field; `over` wins. */
 function merge(under: JsonObject, over: JsonObject): JsonObject {

@@ -1,6 +1,6 @@
 /** The emulator as a `Device`: the same calls, with findings and counters. */
 
-import { type Checked, err, ok, type Target, type TensorMapSpec } from "@tilewright/core";
+import { type Checked, err, given, ok, type Target, type TensorMapSpec } from "@tilewright/core";
 import type {
   Emulator,
   KernelInfo,
@@ -295,27 +295,29 @@ class EmulatorKernel implements Kernel {
     ];
     if (problems.length > 0) return err(problems);
 
+    const { order, seed, checks, disable, arithmetic, fuel, trace, progress, schedule, exactSums } = request;
+    const { grid, block, cluster, dynamicSmem, before } = request;
     return ok({
-      grid: request.grid,
-      block: request.block,
-      ...(request.cluster === undefined ? {} : { cluster: request.cluster }),
-      ...(request.dynamicSmem === undefined ? {} : { dynamicSmem: request.dynamicSmem }),
-      params: request.args.map((argument, index) => emulatorValue(argument, this.#params[index])),
-      ...(request.order === undefined ? {} : { order: request.order }),
-      ...(request.seed === undefined ? {} : { seed: request.seed }),
-      ...(request.checks === undefined ? {} : { checks: request.checks }),
-      ...(request.disable === undefined ? {} : { disable: request.disable }),
-      ...(request.arithmetic === undefined ? {} : { arithmetic: request.arithmetic }),
-      ...(request.fuel === undefined ? {} : { fuel: request.fuel }),
-      ...(request.trace === undefined ? {} : { trace: request.trace }),
-      ...(request.progress === undefined ? {} : { progress: request.progress }),
-      ...(request.before === undefined
-        ? {}
-        : {
-            before: { writes: request.before.writes.map(rangeOf), reads: request.before.reads.map(rangeOf) },
-          }),
-      ...(request.exactSums === undefined ? {} : { exactSums: request.exactSums }),
-      ...(request.schedule === undefined ? {} : { schedule: request.schedule }),
+      ...{
+        grid,
+        block,
+        params: request.args.map((argument, index) => emulatorValue(argument, this.#params[index])),
+      },
+      ...given({
+        cluster,
+        dynamicSmem,
+        order,
+        seed,
+        checks,
+        disable,
+        arithmetic,
+        fuel,
+        trace,
+        progress,
+        schedule,
+        exactSums,
+      }),
+      ...(before && { before: { writes: before.writes.map(rangeOf), reads: before.reads.map(rangeOf) } }),
     });
   }
 

@@ -1,5 +1,5 @@
 /** What the worker does for each kind of job. */
-import { type Checked, ok } from "@tilewright/core";
+import { type Checked, given, ok } from "@tilewright/core";
 import type { CudaDevice } from "../cuda/device.ts";
 import type { DeviceBuffer, LaunchArgument } from "../device.ts";
 import { fail } from "../diagnostics.ts";
@@ -74,9 +74,7 @@ function launchOnce(device: CudaDevice, ask: IsolatedLaunch): Checked<IsolatedLa
       grid,
       block,
       args,
-      ...(cluster === undefined ? {} : { cluster }),
-      ...(dynamicSmem === undefined ? {} : { dynamicSmem }),
-      ...(cooperative === undefined ? {} : { cooperative }),
+      ...given({ cluster, dynamicSmem, cooperative }),
     });
     if (!launched.ok) return launched;
     const outputs: Record<string, Uint8Array> = {};

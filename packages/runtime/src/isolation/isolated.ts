@@ -2,7 +2,7 @@
  * A GPU behind a process boundary. A kernel that hangs, faults or takes its process down costs that process only: the job is reported with
  * the kernel's identity and a replay, and the next job runs in a fresh process.
  */
-import { type Checked, type Diagnostic, err, ok, type Result } from "@tilewright/core";
+import { type Checked, type Diagnostic, err, given, ok, type Result } from "@tilewright/core";
 import { diagnose, fail } from "../diagnostics.ts";
 import { disposeSymbol } from "../dispose.ts";
 import type { GemmArtifact, GemmInputs, GemmOptions, GemmResult } from "../gemm.ts";
@@ -97,12 +97,7 @@ export class IsolatedDevice implements Disposable {
   gemm(artifact: GemmArtifact, inputs: GemmInputs, options: GemmOptions = {}): Promise<Checked<GemmResult>> {
     // Only what the other process needs: an artefact of the compiler carries more.
     const { request, kernels, workspace, constraints } = artifact.manifest;
-    const manifest = {
-      request,
-      kernels,
-      ...(workspace === undefined ? {} : { workspace }),
-      ...(constraints === undefined ? {} : { constraints }),
-    };
+    const manifest = { request, kernels, ...given({ workspace, constraints }) };
     const large = tooLarge(...gemmBytes(artifact, inputs));
     if (large !== null) return Promise.resolve(large);
     return this.#job("gemm", { artifact: { ptx: artifact.ptx, manifest }, inputs, options }, () => [
@@ -225,11 +220,7 @@ async function startWorker(
   if (!started.ok) return started;
   const worker = started.value;
   const { index, cache, driver } = options;
-  const device = {
-    index,
-    ...(cache === undefined ? {} : { cache }),
-    ...(driver === undefined ? {} : { driver }),
-  };
+  const device = { index, ...given({ cache, driver }) };
   const outcome = await worker.ask((id) => ({ kind: "open", id, device }), startSeconds);
   if (outcome.kind === "answer" && outcome.answer.result.ok)
     return ok({ worker, greeting: outcome.answer.result.value as WorkerGreeting });

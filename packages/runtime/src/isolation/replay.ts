@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import {
   evaluateLaunchExpr,
+  given,
   type KernelSpec,
   type LaunchEnvironment,
   launchEnvironment,
@@ -118,10 +119,7 @@ export function replayOf(
   const schedule = (manifest as { readonly plan?: { readonly schedule?: string } }).plan?.schedule ?? null;
   const { alpha, beta } = scalars;
   const env: LaunchEnvironment = {
-    ...launchEnvironment(manifest.request, device, {
-      ...(alpha === undefined ? {} : { alpha }),
-      ...(beta === undefined ? {} : { beta }),
-    }),
+    ...launchEnvironment(manifest.request, device, given({ alpha, beta })),
     ...stepScalars(scalars),
   };
   const inputs: Record<string, Uint8Array> = {};

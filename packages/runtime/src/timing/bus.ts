@@ -1,7 +1,8 @@
 /** The PCI address of a GPU, by which NVML finds the same one: it numbers devices in another order than CUDA. */
+
+import { bindFunctions } from "../cuda/foreign.ts";
 import { loadKoffi } from "../cuda/koffi.ts";
 import { textOf } from "../cuda/layout.ts";
-import { bindFunctions } from "../cuda/foreign.ts";
 
 const prototypes = { busId: ["int cuDeviceGetPCIBusId(void *text, int length, int device)"] } as const;
 
