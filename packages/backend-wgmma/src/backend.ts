@@ -229,6 +229,6 @@ function accepts(problem: Problem, _target: Target): Verdict {
     // Sums are promoted, and factors lie, by numbers of chunks that are known: those of experts that differ in m are.
     const apart = problem.blockScales !== undefined || problem.precision === "promoted";
     if (apart && (expertRowsOf(problem) === null || problem.symbolic?.k !== undefined))
-      reasons.push(...refuseSymbolic(problem, "TW1827", "--backend mma or simt"));
+      reasons.push(...refuseSymbolic(problem, "TW1827", "sums that are not promoted"));
   });
 }

@@ -24,7 +24,7 @@ static inline LIB_pointer LIB_pointer_of(const LIB_args *args, size_t at) {
   return *(const LIB_pointer *)(const void *)((const char *)args + at);
 }
 static inline int64_t LIB_extent(const LIB_args *args, char name) {
-  return name == 'm' ? args->m : name == 'n' ? args->n : name == 'k' ? args->k : name == 'N' ? 2 * args->n : 1;
+  return name == 'm' ? args->m : name == 'n' ? args->n : name == 'k' ? args->k : name == 'N' ? 2 * args->n : name == 'M' ? (args->m + 127) / 128 * 128 : 1;
 }
 
 /*
@@ -47,14 +47,15 @@ static inline int LIB_take(LIB_library *lib, const LIB_operation *operation, LIB
     LIB_REFUSE("%s: %s is on GPU %d, and the library was opened for GPU %d", operation->name, o->label, tensor.device, lib->device);
   if (o->axes) return LIB_take_extents(lib, operation, args, o, &tensor);
   if (o->inner == '*') {
+    const int64_t all = LIB_extent(args, o->outer) * args->n / o->ld;
     int64_t count = 1, dense = 1;
     for (i = tensor.rank - 1; i >= 0; i--) {
       if (tensor.shape[i] > 1 && tensor.stride[i] != count) dense = 0;
       count *= tensor.shape[i];
     }
-    if (count != o->ld || !dense)
+    if (count != all || !dense)
       LIB_REFUSE("%s: %s has %lld elements%s, and the kernels take %lld, one behind the other", operation->name, o->label, (long long)count,
-                 dense ? "" : " with gaps", (long long)o->ld);
+                 dense ? "" : " with gaps", (long long)all);
     memcpy((char *)args + o->pointer, &tensor.data, sizeof tensor.data);
     return LIB_OK;
   }
@@ -101,7 +102,7 @@ static inline int64_t LIB_reach(const LIB_operation *operation, const LIB_args *
   int64_t outer = LIB_extent(args, o->outer), inner = LIB_extent(args, o->inner);
   int64_t ld = o->ld_at ? LIB_size_of(args, o->ld_at) : o->ld ? o->ld : inner;
   int64_t between = o->stride_at ? LIB_size_of(args, o->stride_at) : o->outer ? ld * outer : 0;
-  if (o->inner == '*') return o->ld * LIB_dtype_bytes(o->dtype);
+  if (o->inner == '*') return outer * args->n / o->ld * LIB_dtype_bytes(o->dtype);
   if (o->axes) return LIB_extents_reach(&LIB_extents_of(artefact)[o - operation->operands]) * LIB_dtype_bytes(o->dtype);
   return ((args->batch - 1) * between + (outer - 1) * ld + inner) * LIB_dtype_bytes(o->dtype);
 }

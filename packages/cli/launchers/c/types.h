@@ -56,8 +56,8 @@ typedef struct LIB_args {
 /* Bytes that an address of a tensor map is aligned to (cuTensorMapEncodeTiled). */
 #define LIB_MAP_ALIGN 16
 
-/* What an operation takes in one place. Extents are 'm', 'n', 'k', 0, or '*' of what has an order of its own and ld elements; members of LIB_args go by their
-   offsets, 0 for none. */
+/* What an operation takes in one place. Extents are 'm', 'n', 'k', or 0; what has an order of its own has the inner one '*' and n times the outer one, divided by
+   ld, elements; 'M' is m rounded up to 128. Members of LIB_args go by their offsets, 0 for none. */
 typedef struct LIB_operand {
   const char *name, *label;
   int dtype;

@@ -35,14 +35,14 @@ _DLPACK_CUDA = (2, 13)  # kDLCUDA, kDLCUDAManaged
 class Operand:
     """What an operation takes or gives in one place: a matrix, a vector, one value, or what is packed."""
 
-    def __init__(self, name, label, kind, dtype, rows=None, columns=None, layout="row", ld=None, out=False, reduced=False, count=None):
+    def __init__(self, name, label, kind, dtype, rows=None, columns=None, layout="row", ld=None, out=False, reduced=False, share=None):
         self.name, self.label, self.kind, self.dtype = name, label, kind, dtype
         self.rows, self.columns, self.layout = rows, columns, layout
         # Of matrices of the epilogue, whose leading dimension no launch gives: a number, or None where it is packed.
         self.ld = ld
         self.out, self.reduced = out, reduced
-        # Elements of what is packed, and has an order of its own.
-        self.count = count
+        # Of what is packed, and has an order of its own: rows times n, divided by it, are its elements.
+        self.share = share
 
     @property
     def memory(self):
@@ -50,6 +50,8 @@ class Operand:
         return (self.rows, self.columns) if self.layout == "row" else (self.columns, self.rows)
 
 
+# Bits of elements of block-scaled types, which tensors have as bytes.
+_SCALED_BITS = {"mxf8": 8, "mxf8e5m2": 8, "mxf4": 4, "nvf4": 4}
 _EXTENTS = {"a": ("m", "k"), "b": ("k", "n"), "c": ("m", "n"), "d": ("m", "n")}
 
 # Columns of both factors of a gated product, which B has unless each is a matrix.
@@ -73,12 +75,15 @@ def operands_of(problem):
             label = labels.get(name, name)
             columns = _BOTH if name == "b" and has_both(problem) else columns
             if name == "b" and "weights" in problem:
-                found.append(Operand(name, label, "packed", "u8", count=problem["n"] * problem["k"] // 2))
+                found.append(Operand(name, label, "packed", "u8", "k", share=2))
+                continue
+            if matrix["dtype"] in _SCALED_BITS:
+                found.append(Operand(name, label, "packed", "u8", "m", out=True, share=8 // _SCALED_BITS[matrix["dtype"]]))
                 continue
             found.append(Operand(name, label, "matrix", matrix["dtype"], rows, columns, matrix["layout"], out=name == "d"))
     if "weights" in problem:
-        factors = problem["n"] * (problem["k"] // problem["weights"]["group"]) * (2 if problem["weights"]["zeros"] else 1)
-        found.append(Operand("sfb", "sfb", "packed", problem["a"]["dtype"], count=factors))
+        share = problem["weights"]["group"] // (2 if problem["weights"]["zeros"] else 1)
+        found.append(Operand("sfb", "sfb", "packed", problem["a"]["dtype"], "k", share=share))
     taken = {each.label for each in found}
     for step, each in enumerate(problem["epilogue"]):
         kind = each["kind"]
@@ -86,7 +91,10 @@ def operands_of(problem):
         label = label if label not in taken else label + str(step)
         taken.add(label)
         name = "epilogue%d" % step
-        if "operand" in each:
+        if kind == "quantize":
+            dtype = each["operand"]["dtype"]
+            found.append(Operand(name, label, "packed", dtype, "M" if dtype == "u8" else "m", out=True, share=each["group"]))
+        elif "operand" in each:
             matrix = each["operand"]
             ld = None if name_of_ld(step) in (problem.get("symbolic") or {}) else matrix["ld"]
             out = kind == "output"
@@ -271,9 +279,10 @@ def fit(operation, operand, seen, sizes, batch):
         return None, None
     shape, strides = seen.shape, seen.strides
     if operand.kind == "packed":
-        if math.prod(shape) != operand.count or strides != _packed(shape):
+        count = (-(-sizes["m"] // 128) * 128 if operand.rows == "M" else sizes[operand.rows]) * sizes["n"] // operand.share
+        if math.prod(shape) != count or strides != _packed(shape):
             text = "%s: %s has shape %s and strides %s, and the kernels take %d elements, one behind the other"
-            raise LaunchError(text % (operation, label, _dims(shape), _dims(strides), operand.count))
+            raise LaunchError(text % (operation, label, _dims(shape), _dims(strides), count))
         return None, None
     sizes = {**sizes, _BOTH: 2 * sizes["n"]}
     if operand.kind != "matrix":

@@ -8,8 +8,10 @@ import {
   isScaled,
   type Manifest,
   ok,
+  type Problem,
   quantizeOf,
   readManifest,
+  scaleExtents,
 } from "@tilewright/core";
 import type { Artifact } from "@tilewright/ir";
 import { codes, problemWith } from "../codes.ts";
@@ -63,6 +65,17 @@ export interface BuildOptions {
   readonly certify: ((request: KernelRequest, artifact: Artifact) => Promise<Checked<Certificate>>) | null;
 }
 
+/** Whether a quantised D, and its scales, have elements one behind the other, as launchers check them. */
+function storesPacked(problem: Problem): boolean {
+  const { m, n, d, batch } = problem;
+  const found = quantizeOf(problem);
+  if (found === null) return true;
+  const { operand, group } = found.step;
+  const [rows, columns] = scaleExtents({ m, n }, group, operand.dtype === "u8" ? "u8" : "f32");
+  const scales = operand.ld === (operand.layout === "row" ? columns : rows);
+  return scales && batch.kind === "none" && (d.ld === n || !isScaled(d.dtype));
+}
+
 /** Compile everything. Errors: those of all kernels, each with the place that asks for it; then those of ptxas. */
 export async function buildLibrary(
   context: Context,
@@ -77,12 +90,13 @@ export async function buildLibrary(
     tell(context, i, plan.kernels.length, began);
     const { target } = request;
     const { a, blockScales, weights } = request.problem;
-    const quantizes = quantizeOf(request.problem) !== null;
+    const quantizes =
+      quantizeOf(request.problem) !== null && (options.wheel || !storesPacked(request.problem));
     const packed = weights !== undefined && options.wheel;
     if (isScaled(a.dtype) || blockScales !== undefined || packed || quantizes) {
       const what = packed ? "weights" : blockScales === undefined ? a.dtype : `${a.dtype} with factors`;
       const does = quantizes ? "quantises D" : `multiplies ${what}`;
-      const message = `${request.operation} ${does}, and ${packed ? "wheels" : "launchers"} have no place for its scale factors`;
+      const message = `${request.operation} ${does}, and ${options.wheel ? "wheels" : "launchers"} have no place for its scale factors`;
       const hint = "compile it by itself: its manifest says what to launch";
       found.push(problemWith(codes.libraryFactors, request.at, message, { hint }));
       return [];

@@ -272,6 +272,55 @@ describe("refusals: all at once, and no file", () => {
     });
   });
 
+  test("a quantised D, whose scales are an operand of the epilogue, with m at launch", async () => {
+    using folder = scratch();
+    const problem = {
+      ...{
+        m: 64,
+        n: 128,
+        k: 32,
+        dtype: "bf16",
+        b: { layout: "col" },
+        d: { dtype: "mxf8" },
+        symbolic: { m: {} },
+      },
+      epilogue: "quantize(32,u8)",
+    };
+    const request = { name: "lib", archs: ["sm_80"], operations: [{ name: "linear", problem }] };
+    writeFileSync(join(folder.path, "kernels.json"), JSON.stringify(request));
+    const flags = ["compile", "--library", "out", "--kernels", "kernels.json"];
+    const { code, stderr } = await cli(flags, { cwd: folder.path });
+    expect([code, stderr]).toEqual([0, ""]);
+    expect((await cli([...flags, "--wheel"], { cwd: folder.path })).stderr).toContain(
+      "linear quantises D, and wheels have no place for its scale factors",
+    );
+    const device = await openDevice({ kind: "emulator", arch: "sm_80" });
+    if (!device.ok) throw new Error("the emulator is always there");
+    const read = (path: string) => readFileSync(join(folder.path, "out", path));
+    const library = KernelLibrary.open(device.value, JSON.parse(String(read("index.json"))), read);
+    if (!library.ok) throw new Error("the index was just written");
+    const buffer = (bytes: Uint8Array) => {
+      const found = device.value.alloc(bytes.length);
+      if (!found.ok) throw new Error("memory");
+      found.value.write(bytes);
+      return found.value;
+    };
+    const ones = (count: number) =>
+      buffer(bytesOfStorage(encodeArray("bf16", new Float64Array(count).fill(1))));
+    const [m, n, k] = [130, 128, 32];
+    const buffers = {
+      a: ones(m * k),
+      b: ones(n * k),
+      d: buffer(new Uint8Array(m * n)),
+      epilogue0: buffer(new Uint8Array(1024)),
+    };
+    expect(library.value.launch("linear", { m, n, k }, buffers)).toMatchObject({ ok: true });
+    const scales = buffers.epilogue0.read();
+    if (!scales.ok) throw new Error("memory");
+    // Sums of 32 are 256 times 2 to the -3; row 129 is the second of the second line of blocks.
+    expect([scales.value[0], scales.value[512 + 16], scales.value[512 + 32]]).toEqual([124, 124, 0]);
+  });
+
   test("flags that say nothing about a library, and flags of a library without one", async () => {
     const stderr = await refused({ name: "lib", operations: [gemm] }, ["-m", "3", "-o", "x"]);
     expect(stderr).toContain("TW7005 (invalid) at --library: --out, -m says nothing about a library");

@@ -1,10 +1,11 @@
-/** Each launcher packs weights as `packWeights` does. C needs gcc, Rust rustc, Python python3 with numpy; what is absent is skipped. */
+/** Operands that lie in orders of their own: each launcher packs weights as `packWeights` does, and checks how much there is of them. C needs gcc, Rust rustc, Python python3 with numpy; what is absent is skipped. */
 import { execFileSync, spawnSync } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { createRandom, encodeArray, packWeights } from "@tilewright/core";
+import { createRandom, defineProblem, encodeArray, packWeights } from "@tilewright/core";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { launcherFiles } from "../../src/library/launchers/index.ts";
+import type { LibraryOperation } from "../../src/library/model.ts";
 import { scratch } from "../scratch.ts";
 import { mixed } from "./mixed.ts";
 
@@ -32,11 +33,19 @@ const hex = (dtype: "bf16" | "f16", points?: Uint8Array): string => {
 };
 const wanted = cases.map((each) => hex(each.dtype, each.zeros));
 
+/** An operation whose D is quantised: 300 rows have scales in three lines of blocks. */
+const problem = defineProblem({
+  ...{ m: 300, n: 64, k: 64, dtype: "bf16", d: { dtype: "nvf4" }, epilogue: "quantize(16,u8)" },
+});
+if (!problem.ok) throw new Error("quantized");
+const quantized: LibraryOperation = { name: "quantized", problem: problem.value, dispatch: [1] };
+
 const folder = scratch();
 afterAll(() => folder[Symbol.dispose]());
 const at = (path: string): string => join(folder.path, path);
 beforeAll(() => {
-  for (const { path, data } of launcherFiles(mixed, ["c", "python", "rust", "esm"]))
+  const library = { ...mixed, operations: [...mixed.operations, quantized] };
+  for (const { path, data } of launcherFiles(library, ["c", "python", "rust", "esm"]))
     writeFileSync(at(path), data);
 });
 const lines = (command: string, ...args: readonly string[]): readonly string[] =>
@@ -68,6 +77,11 @@ int main(void) {
   printf("%d ", mixed_packed_take(&lib, &args, "sfb", mixed_matrix(4096, mixed_BF16, 8, ${n})));
   printf("%d ", mixed_packed_take(&lib, &args, "weight", mixed_vector(4096, mixed_U8, 100)));
   puts(lib.message);
+  mixed_quantized_defaults(&args, 300, 64, 64);
+  printf("%d ", mixed_quantized_take(&lib, &args, "d", mixed_matrix(4096, mixed_U8, 300, 32)));
+  printf("%d ", mixed_quantized_take(&lib, &args, "quantize", mixed_matrix(4096, mixed_U8, 3, 512)));
+  printf("%d ", mixed_quantized_take(&lib, &args, "epilogue0", mixed_vector(4096, mixed_U8, 1200)));
+  puts(lib.message);
 ${calls.join("\n")}
   printf("%d\\n", mixed_pack_weights(${n}, ${k}, 48, mixed_F16, codes, scales_f16, 0, 0, 0));
   return 0;
@@ -78,6 +92,7 @@ ${calls.join("\n")}
   execFileSync("gcc", [...flags, "-o", at("main"), at("main.c"), "-ldl"], { stdio: "pipe" });
   expect(lines(at("main"))).toEqual([
     "0 -2 packed: weight has 100 elements, and the kernels take 3072, one behind the other",
+    "0 0 -2 quantized: quantize has 1200 elements, and the kernels take 1536, one behind the other",
     ...[...wanted, "-2"],
   ]);
 });
@@ -121,10 +136,26 @@ try:
     mixed.pack_weights(codes, scales[:, :3])
 except ValueError as error:
     print(error)
+import json, sys
+operands = {each.name: each for each in mixed.operands_of(json.loads(sys.argv[1]))}
+def fits(name, *shape):
+    seen = mixed.View(4096, "u8", 0, shape, mixed._packed(shape))
+    try:
+        print(mixed.fit("quantized", operands[name], seen, {"m": 300, "n": 64, "k": 64}, 1))
+    except mixed.LaunchError as error:
+        print(error)
+fits("d", 300, 32)
+fits("epilogue0", 3, 512)
+fits("epilogue0", 1200)
 `,
   );
   const shape = "48 x 128 weights with scales [48, 3] are no whole blocks of 16 x 64 in groups";
-  expect(lines("python3", "main.py")).toEqual([...wanted.slice(2), shape]);
+  const short =
+    "quantized: quantize has shape [1200] and strides [1], and the kernels take 1536 elements, one behind the other";
+  expect(lines("python3", "main.py", JSON.stringify(problem.value))).toEqual([
+    ...wanted.slice(2),
+    ...[shape, "(None, None)", "(None, None)", short],
+  ]);
 });
 
 test("JavaScript exports the function of the documentation", () => {

@@ -1,8 +1,10 @@
 /** What the launchers of all languages are made of. */
 import {
   type DType,
+  dtypes,
   extentNames as extents,
   isLaunchScalar,
+  isScaled,
   leadingNames,
   type Operand,
   operandShape,
@@ -126,7 +128,7 @@ export function describeOperation({ problem, tensors }: LibraryOperation): reado
   problem.epilogue.forEach((step, i) => {
     const text = printEpilogue([step]);
     const name = `epilogue ${i}`;
-    if ("operand" in step)
+    if ("operand" in step && step.kind !== "quantize")
       lines.push(
         `${matrix(name, stepExtentNames(problem, step), step.operand)}, leading dimension ${leadingOf(problem, i, step.operand)}: ${text}`,
       );
@@ -140,8 +142,8 @@ export function describeOperation({ problem, tensors }: LibraryOperation): reado
 export const packsWeights = ({ operations }: Library): boolean =>
   operations.some(({ problem }) => problem.weights !== undefined);
 
-/** `N`: columns of both factors of a gated product; `*`: of what has an order of its own, and no extents. */
-type Extent = "m" | "n" | "k" | "N" | "*";
+/** `N`: columns of both factors of a gated product; `*`: of what has an order of its own; `M`: m rounded up to 128. */
+type Extent = "m" | "M" | "n" | "k" | "N" | "*";
 
 /** What an operation takes in one place, for checks at launch. */
 export interface OperandRow {
@@ -154,7 +156,7 @@ export interface OperandRow {
   readonly outer: Extent | null;
   readonly inner: Extent | null;
   readonly columnMajor: boolean;
-  /** Of a matrix of the epilogue whose leading dimension is fixed, or the elements of what has an order of its own; else 0. */
+  /** Of a matrix of the epilogue whose leading dimension is fixed, or what n times the outer extent is divided by where they lie in an order of their own; else 0. */
   readonly ld: number;
   readonly ldName: string | null;
   readonly strideName: string | null;
@@ -166,8 +168,15 @@ type HostType = (typeof hostTypes)[number];
 export const hostType = (dtype: DType): HostType | null =>
   hostTypes.find((name) => name === (dtype === "tf32" ? "f32" : dtype)) ?? null;
 
-const packed = (name: string, label: string, dtype: HostType | null, count: number): OperandRow => ({
-  ...{ name, label, dtype, outer: null, inner: "*", columnMajor: false, ld: count },
+/** What lies in an order of its own, n times an extent, divided by `share`, elements. */
+const packed = (
+  name: string,
+  label: string,
+  dtype: HostType | null,
+  outer: Extent,
+  share: number,
+): OperandRow => ({
+  ...{ name, label, dtype, outer, inner: "*", columnMajor: false, ld: share },
   ...{ ldName: null, strideName: null },
 });
 
@@ -188,16 +197,15 @@ export function operandRows(problem: Problem): readonly OperandRow[] {
   const found = (["a", "b", "c", "d"] as const).flatMap((which): OperandRow[] => {
     const operand = problem[which];
     const more = { ld: 0, ldName: leadingNames[which], strideName: strideNames[which] };
-    if (which === "b" && problem.weights !== undefined)
-      return [packed("b", labels.b ?? "b", "u8", (problem.n * problem.k) / 2)];
+    if (which === "b" && problem.weights !== undefined) return [packed("b", labels.b ?? "b", "u8", "k", 2)];
+    if (which === "d" && operand !== null && isScaled(operand.dtype))
+      return [packed("d", "d", "u8", "m", 8 / dtypes[operand.dtype].bits)];
     const own: readonly [Extent, Extent] = which === "b" && hasBoth(problem) ? ["k", "N"] : extents[which];
     return operand === null ? [] : [row(which, labels[which] ?? which, operand, own, more)];
   });
-  const factors = weightFactors(problem);
-  if (factors !== null) {
-    const [rows, columns] = factors.shape;
-    found.push(packed("sfb", "sfb", hostType(factors.dtype), rows * columns));
-  }
+  const { weights } = problem;
+  if (weights !== undefined)
+    found.push(packed("sfb", "sfb", hostType(problem.a.dtype), "k", weights.group / (weights.zeros ? 2 : 1)));
   const taken = new Set(found.map(({ label }) => label));
   problem.epilogue.forEach((step, i) => {
     const name = `epilogue${i}`;
@@ -205,7 +213,17 @@ export function operandRows(problem: Problem): readonly OperandRow[] {
     const label = taken.has(said) ? `${said}${i}` : said;
     taken.add(label);
     const none = { ldName: null, strideName: null };
-    if ("operand" in step)
+    if (step.kind === "quantize")
+      found.push(
+        packed(
+          name,
+          label,
+          hostType(step.operand.dtype),
+          step.operand.dtype === "u8" ? "M" : "m",
+          step.group,
+        ),
+      );
+    else if ("operand" in step)
       found.push(
         row(name, label, step.operand, stepExtentNames(problem, step), {
           ...{ ld: atLaunch(problem, `ldepilogue${i}`) ? 0 : step.operand.ld },
