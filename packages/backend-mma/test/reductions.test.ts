@@ -67,6 +67,91 @@ test("a second kernel has as many partial tiles as its statements add", () => {
   expect(sums).toEqual([new Set([256]), new Set([192]), new Set([128])]);
 });
 
+const partials = "region %partials at 128 stride 4096 each 4 threads 128 count 4 bytes 65536";
+const inFour = "split=4";
+/** D of inputs that tell elements apart, by the definition. */
+const sums = Array.from({ length: 64 * 64 }, (_, i) => {
+  const [row, col] = [Math.floor(i / 64), i % 64];
+  let sum = 0;
+  for (let k = 0; k < 256; k++) sum += ((row * 256 + k) % 5) * ((k * 64 + col) % 3);
+  return sum;
+}).join();
+const shared = "streamk=3";
+const atomic = "split=4 reduction=atomics";
+
+test.each([
+  ["as it is", inFour, "", "", "right"],
+  ["the same, in shares", shared, "", "", "right"],
+  ["the same, added in place", atomic, "", "", "right"],
+  ["the same, in slices", "split=4 reduction=slices", "", "", "right"],
+  ["partial tiles on counters", inFour, partials, partials.replace("at 128", "at 0"), "TW3304"],
+  ["partial tiles on each other", inFour, partials, partials.replace("4096", "2048"), "TW3304"],
+  ["those of work tiles on each other", inFour, partials, partials.replace("each 4", "each 2"), "TW3304"],
+  ["partial tiles beyond the workspace", inFour, partials, partials.replace("at 128", "at 256"), "TW3302"],
+  ["an odd place", inFour, partials, partials.replace("at 128", "at 129"), "TW3302"],
+  [
+    "threads whose registers lie on others'",
+    inFour,
+    partials,
+    partials.replace("threads 128", "threads 64"),
+    "wrong",
+  ],
+  ["counters on each other", inFour, "at 0 stride 4 ", "at 0 stride 0 ", "TW3304"],
+  ["no region", inFour, partials, "", "TW3304"],
+  ["a workspace of anything", inFour, "workspace init zeroOnce", "workspace init none", "TW3303"],
+  ["a counter that nobody clears", inFour, "counter.clear", "", "TW3304"],
+  ["one that is cleared before each launch", inFour, "counter.clear|zeroOnce", "|zeroEach", "right"],
+  ["a sum that nobody clears", atomic, "partial.clear %acc", "", "TW3304"],
+  [
+    "one part more than there are",
+    inFour,
+    "partial.add %acc partials 3",
+    "partial.add %acc partials 4",
+    "TW3303|TW3304",
+  ],
+  [
+    "shares that begin elsewhere",
+    shared,
+    "reduction unless %kn == 16",
+    "reduction unless %kn == 15",
+    "TW330[34]",
+  ],
+  ["CTAs too few", inFour, "grid(4, 1, 4)", "grid(3, 1, 4)", "TW3307"],
+  ["CTAs too few of a tile", inFour, "grid(4, 1, 4)", "grid(4, 1, 3)", "TW3307"],
+  [
+    "rows of D that lie too close",
+    inFour,
+    "array %d f16 strides(64, 1)",
+    "array %d f16 strides(32, 1)",
+    "TW3307",
+  ],
+  [
+    "rows of A twice as far apart",
+    inFour,
+    "array %a f16 strides(256, 1)",
+    "array %a f16 strides(512, 1)",
+    "TW3301",
+  ],
+])("the interpreter works in the workspace that is declared: %s", (_, schedule, from, to, expected) => {
+  const [into, changes] = [to.split("|"), from.split("|")];
+  const { text } = compiled(schedule);
+  const edited = changes.reduce((now, line, i) => {
+    expect(now).toContain(line);
+    return now.replace(line, into[i] ?? "");
+  }, text);
+  const a = Float32Array.from({ length: 64 * 256 }, (_, i) => i % 5);
+  const b = Float32Array.from({ length: 64 * 256 }, (_, i) => i % 3);
+  const run = (source: string): string => {
+    const parsed = parseProgram(source);
+    const ran = parsed.ok ? interpret(parsed.value, { a, b }) : parsed;
+    return ran.ok ? ran.value.d.join() : ran.error.map(formatDiagnostic).join();
+  };
+  const found = run(edited);
+  expect(found === sums ? "right" : (/TW\d+/.exec(found)?.[0] ?? "wrong")).toMatch(
+    new RegExp(`^(${expected})$`),
+  );
+});
+
 interface Edit {
   readonly what: string;
   /** The line that changes, the `nth` such (0), and what is there instead; "": nothing. */

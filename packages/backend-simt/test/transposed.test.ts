@@ -69,6 +69,30 @@ test("the interpreter reads of a copy what its kernel has copied", () => {
   };
   expect(run(text)).toEqual([20]);
   expect(run(text.replace(/(transpose %B .*)lines 40/, "$1lines 39"))).toEqual(["TW3303 copy %sB"]);
+  // Copies that lie on each other or beyond the workspace, and CTAs that are not launched.
+  expect(run(text.replace(/(region %b at) \d+/, "$1 128"))).toEqual(["TW3304 transpos"]);
+  expect(run(text.replace(/(region %b at )(\d+)/, "$199$2"))).toEqual(["TW3302 transpos"]);
+  expect(run(text.replace(/(kernel prepare \S+ grid\()2/, "$11"))).toEqual(["TW3303 copy %sB"]);
+});
+
+test("results lie in the workspace that is declared, and are 0 again when the launch ends", () => {
+  const epilogue = [{ kind: "reduce", op: "sum", over: "n", dtype: "f16" }];
+  const batch = { kind: "strided", count: 2 };
+  const text = compile(problemWith({ m: 36, n: 40, k: 20, epilogue, batch }), small).textAt("machine") ?? "";
+  const ones = new Float32Array(2 * 40 * 20).fill(1);
+  const run = (edited: string) => {
+    const parsed = parseProgram(edited);
+    const made = parsed.ok ? interpret(parsed.value, { a: ones, b: ones }) : parsed;
+    return made.ok
+      ? [...new Set(made.value.outputs.flatMap(([sums]) => [...(sums ?? [])]))]
+      : made.error.map(({ code }) => code);
+  };
+  expect(run(text)).toEqual([800]);
+  expect(run(text.replace("result.clear step 0", ""))).toEqual(["TW3304"]);
+  expect(run(text.replace(/result\.store.*/, ""))).toEqual([Number.NaN]);
+  expect(run(text.replace("init zeroOnce", "init none"))).toEqual(["TW3303"]);
+  expect(run(text.replace("batch 36", "batch 18"))).toEqual(["TW3304"]);
+  expect(run(text.replace(/(region %epilogue0 at) 0/, "$1 4"))).toEqual(["TW3302"]);
 });
 
 test("what cannot be transposed is refused, with the nearest legal value", () => {

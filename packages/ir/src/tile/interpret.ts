@@ -20,6 +20,7 @@ import {
   runsOf,
   SCALE_FACTORS,
   scaleMatrix,
+  sizeOf,
   stepMatrix,
   stepOfBuffer,
 } from "@tilewright/core";
@@ -28,9 +29,10 @@ import type { StepInput, StepOutputs } from "./interpret/epilogue.ts";
 import { InterpretFailure, interpretCodes } from "./interpret/failure.ts";
 import { Machine, type Order } from "./interpret/machine.ts";
 import { type Memory, makeGlobal, makeTile, makeValues, type ValueArray } from "./interpret/memory.ts";
+import { CELL_BYTES, Workspace } from "./interpret/workspace.ts";
 import { atRuns, namesRows, storedByRows } from "./runs.ts";
 import { programAt } from "./sizes.ts";
-import type { Buffer, TileProgram } from "./types.ts";
+import type { ArrayDeclaration, Buffer, TileProgram } from "./types.ts";
 
 /** Matrices as values (not codes) in their memory layout, as `operandStrides` and the batch strides say. */
 export interface InterpretInputs {
@@ -97,6 +99,7 @@ const operandNames: Readonly<Record<string, OperandName>> = {
 function runProgram(program: TileProgram, inputs: InterpretInputs, options: InterpretOptions): Interpreted {
   const { problem } = program;
   const batches = problem.batch.kind === "strided" ? problem.batch.count : 1;
+  const workspace = new Workspace(program, problem);
   const memories = new Map<string, Memory>();
   let d: ValueArray | null = null;
   const results = new Map<number, ValueArray>();
@@ -125,7 +128,7 @@ function runProgram(program: TileProgram, inputs: InterpretInputs, options: Inte
         "is no operand",
         "global buffers are %A, %B, %C, %D, %SFA, %SFB and what steps read, %E0 and so on",
       );
-    const own = inMemory(buffer, problem);
+    const own = asDeclared(inMemory(buffer, problem), problem, workspace);
     const length = requiredLength(own, problem, operand);
     const data = inputs[operand];
     if (operand === "d") {
@@ -141,14 +144,21 @@ function runProgram(program: TileProgram, inputs: InterpretInputs, options: Inte
           "pass the whole matrix in its memory layout",
         );
       const repeated = repeatedRows(own, problem, operand, data);
-      memories.set(buffer.name, repeated ?? makeGlobal(own, data, null));
+      const source = repeated ?? makeGlobal(own, data, null);
+      const copied = buffer.transposed === true && workspace.declared;
+      memories.set(buffer.name, copied ? copyOf(buffer, source, workspace) : source);
     }
   }
   if (d === null) return fail("%D", "is missing", "declare the output as global %D");
   const outputs: StepOutputs[] = [];
   for (let batch = 0; batch < batches; batch++) {
-    for (const memory of memories.values())
-      if (memory.buffer.space === "global") memory.base = startOf(problem, memory.buffer, batch);
+    for (const memory of memories.values()) {
+      if (memory.buffer.space !== "global") continue;
+      memory.base = startAt(problem, memory.buffer, batch, workspace);
+      if (memory.source === undefined) continue;
+      memory.source.base = memory.base;
+      memory.base = copyStart(memory, batch, workspace);
+    }
     const told = runsOf(problem);
     const places = told.map((runs) => {
       const read = numbersOf(problem, runs.step, inputs, batch);
@@ -187,6 +197,7 @@ function runProgram(program: TileProgram, inputs: InterpretInputs, options: Inte
       alpha: problem.alpha === "runtime" ? (options.alpha ?? 1) : problem.alpha,
       beta: problem.beta === "runtime" ? (options.beta ?? 0) : problem.beta,
       epilogue: problem.epilogue.map((_, i) => stepInputAt(problem, i, inputs.epilogue?.[i], batch)),
+      ...{ workspace, problem: batch },
     });
     machine.run();
     for (const memory of visible.values())
@@ -194,6 +205,7 @@ function runProgram(program: TileProgram, inputs: InterpretInputs, options: Inte
         checkComplete(memory, limited.has(memory.buffer.name) ? (outer?.first ?? 0) : 0);
     outputs.push(machine.outputs);
   }
+  workspace.checkEnd();
   return { d, outputs, results };
 }
 
@@ -218,6 +230,59 @@ function startOf(problem: Problem, { name, shape, layout }: Buffer, batch: numbe
   const stride = blockFactors(problem, which)?.stride;
   const words = stride && layout?.interleaved !== undefined ? shape[0] * shape[1] : stride;
   return batch * (words ?? (scaleMatrix(problem, which)?.stride ?? 0) / SCALE_FACTORS);
+}
+
+type Matrix = "a" | "b" | "c" | "d";
+
+/** What a kernel declares of an operand that it addresses: a matrix in the caller's memory. */
+function declaredArray(problem: Problem, { name }: Buffer, workspace: Workspace): ArrayDeclaration | null {
+  const operand = operandNames[name];
+  const which = (["a", "b", "c", "d"] satisfies Matrix[]).find((each) => each === operand);
+  const words = which === "b" && problem.weights !== undefined;
+  const array = which === undefined || words ? null : workspace.array(which);
+  return array?.region === true ? null : array;
+}
+
+/** Where the matrix of one problem begins: as its array says, where kernels declare one. */
+function startAt(problem: Problem, buffer: Buffer, batch: number, workspace: Workspace): number {
+  const array = declaredArray(problem, buffer, workspace);
+  if (array === null || problem.batch.kind !== "strided") return startOf(problem, buffer, batch);
+  if (array.axes !== undefined) return batchOffset(array.axes, batch);
+  return array.batch === undefined ? 0 : batch * workspace.distance(array.batch);
+}
+
+/** A matrix with the strides that kernels declare of it. */
+function asDeclared(buffer: Buffer, problem: Problem, workspace: Workspace): Buffer {
+  const { layout } = buffer;
+  const array = declaredArray(problem, buffer, workspace);
+  if (array === null || layout === null) return buffer;
+  const stride = array.strides.map((each) => workspace.distance(each));
+  return { ...buffer, layout: { ...layout, stride } };
+}
+
+/** A transposed copy in the workspace, undefined until its kernel has made it. */
+function copyOf(buffer: Buffer, source: Memory, workspace: Workspace): Memory {
+  const { values } = workspace;
+  const copy = makeGlobal(buffer, values, null);
+  const strides = workspace.array(copyName(buffer))?.strides.map((each) => workspace.distance(each));
+  const [rowStride = copy.rowStride, colStride = copy.colStride] = strides ?? [];
+  const cells = cellsOf(buffer);
+  return {
+    ...copy,
+    ...{ source, written: new Uint8Array(values.length) },
+    ...{ rowStride: rowStride * cells, colStride: colStride * cells },
+  };
+}
+
+const copyName = ({ name }: Buffer): "a" | "b" => (name === "A" ? "a" : "b");
+const cellsOf = ({ dtype }: Buffer): number => sizeOf(dtype) / CELL_BYTES;
+
+/** The cell at which the copy of one problem begins. */
+function copyStart({ buffer }: Memory, batch: number, workspace: Workspace): number {
+  const name = copyName(buffer);
+  const apart = workspace.array(name)?.batch;
+  const before = apart === undefined ? 0 : batch * workspace.distance(apart) * cellsOf(buffer);
+  return workspace.region(name, `%${buffer.name}`).at / CELL_BYTES + before;
 }
 
 /** The numbers of rows, or of pages, that a step tells of a problem, from its first one on. */

@@ -35,12 +35,29 @@ export function modeCoordinate(factors: readonly OwnershipMode[], at: TierIndex)
   return sum;
 }
 
-/** The register, of the thread that has it, of an element. */
-export const registerAt = (own: Ownership | null, row: number, col: number): number =>
-  [own?.rows ?? [], own?.cols ?? []]
-    .flatMap((factors, axis) => weighted(factors).map((f) => ({ ...f, at: axis === 0 ? row : col })))
-    .filter(({ tier }) => tier === "register")
-    .reduce((sum, f) => sum + (Math.floor(f.at / f.weight) % f.extent) * f.stride, 0);
+/** Register, thread of the role and, of a pair, CTA (`block`): those that have an element are the sums of what its row and its column say. */
+export interface Owner {
+  readonly register: number;
+  readonly thread: number;
+  readonly block: number;
+}
+
+/** What each coordinate along an axis says of the owner; of several owners it is the first. */
+export function ownersAlong(factors: readonly OwnershipMode[], extent: number): readonly Owner[] {
+  const all = weighted(factors);
+  return Array.from({ length: extent }, (_, at) => {
+    const index = (tier: Tier): number =>
+      all.reduce(
+        (sum, f) => (f.tier === tier ? sum + (Math.floor(at / f.weight) % f.extent) * f.stride : sum),
+        0,
+      );
+    return {
+      register: index("register"),
+      thread: 128 * index("warpgroup") + 32 * index("warp") + index("thread"),
+      block: index("cluster"),
+    };
+  });
+}
 
 /**
  * The column factors of a register tile in two: those within groups of `group` columns, and those that number the groups; null where no factors make up a group. Where

@@ -24,7 +24,7 @@ import {
 import { compileTiles } from "./control/workTiles.ts";
 import { InterpretFailure, interpretCodes } from "./failure.ts";
 import { type Groups, newGroups, type RingState } from "./rings.ts";
-import { workTilesOf } from "./workTiles.ts";
+import { launchedOf, workTilesOf } from "./workTiles.ts";
 
 type Role = Extract<Stmt, { kind: "role" }>;
 
@@ -55,14 +55,24 @@ export class Control {
   #epilogue: Epilogue | null = null;
   /** Turns of all loops so far. */
   #turns = 0;
-  /** Work tiles of the loop being compiled. */
+  /** Work tiles of the loop being compiled, and whether it has those of all problems. */
   #workTiles = 0;
+  #listed = false;
+  /** The kernel beside the main one that is being compiled. */
+  #kernel: string | null = null;
 
   constructor(program: TileProgram, hooks: Hooks) {
     this.#program = program;
     this.#hooks = hooks;
     this.#sync = new Synchronisation(program, this.#table, hooks);
-    this.#responses = new Responses(() => this.#rings, this.#table);
+    this.#responses = new Responses(
+      () => this.#rings,
+      this.#table,
+      (ring, count, at) => {
+        const { transport } = program.rings.find(({ name }) => name === ring) ?? {};
+        if (transport === "atomic") hooks.takeNumber?.(count, this.#listed, at);
+      },
+    );
     const before = program.body.filter((stmt) => isBefore(program, stmt));
     const others = program.body.filter((stmt) => !before.includes(stmt));
     this.#ops = this.#compileList([...before, ...others], false);
@@ -267,11 +277,13 @@ export class Control {
         return action ? run(action) : null;
       }
       case "transpose": {
-        const action = this.#hooks.transpose?.(stmt);
+        const action = this.#hooks.transpose?.(stmt, at);
         return action ? run(action) : null;
       }
       case "kernel": {
+        this.#kernel = stmt.name;
         const body = this.#compileList(stmt.body, inRole);
+        this.#kernel = null;
         const [begin, runList] = [() => this.#newBlock(), (thread: Thread) => this.#runList(body, thread)];
         const end = (thread: Thread) => this.#endBlock([thread]);
         // It begins when the kernel before it has ended.
@@ -387,8 +399,12 @@ export class Control {
   }
 
   #compileTiles(stmt: Extract<Stmt, { kind: "tiles" }>, inRole: boolean, at: string): Op {
-    const workTiles = workTilesOf(stmt, this.#program, this.#hooks.tiles);
+    const grid = inRole ? undefined : this.#hooks.ctas?.(this.#kernel);
+    const workTiles = launchedOf(stmt, workTilesOf(stmt, this.#program, this.#hooks.tiles), {
+      ...{ program: this.#program, grid: grid ?? null },
+    });
     this.#workTiles = workTiles.length;
+    this.#listed = stmt.loop?.batch !== undefined;
     return compileTiles(stmt, workTiles, inRole, {
       program: this.#program,
       table: this.#table,

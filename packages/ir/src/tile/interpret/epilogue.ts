@@ -67,6 +67,13 @@ const arithmetics: Readonly<Record<EpilogueKind, Arithmetic>> = { f32, f64, s32 
 /** Additional results by step number: matrices of `output`, vectors or one value of `reduce`. */
 export type StepOutputs = (ValueArray | undefined)[];
 
+/** Results of a `reduce` step where they are added up: one is at `first`, and each next one `every` further. */
+export interface ResultPlaces {
+  readonly values: ValueArray;
+  readonly first: number;
+  readonly every: number;
+}
+
 /** `own`: what the step reads, where it comes out of a tile. */
 type Apply = (x: number, row: number, col: number, own?: number) => number;
 
@@ -85,6 +92,10 @@ function vectorInput(
   return input;
 }
 
+/** Results of a `reduce` step. */
+export const resultsOf = (problem: Problem, { over }: Extract<EpilogueStep, { kind: "reduce" }>): number =>
+  over === "all" ? 1 : over === "n" ? problem.m : problem.n;
+
 /** The chain of a problem as functions, with its inputs looked up and its outputs allocated. */
 export class EpilogueChain {
   readonly outputs: StepOutputs;
@@ -98,7 +109,16 @@ export class EpilogueChain {
   readonly #problem: Problem;
   readonly #steps: readonly EpilogueStep[];
 
-  constructor(problem: Problem, steps: readonly EpilogueStep[], inputs: readonly (StepInput | undefined)[]) {
+  readonly #placesOf: (step: number) => ResultPlaces | null;
+
+  /** `placesOf`: of results that have a place already. */
+  constructor(
+    problem: Problem,
+    steps: readonly EpilogueStep[],
+    inputs: readonly (StepInput | undefined)[],
+    placesOf: (step: number) => ResultPlaces | null = () => null,
+  ) {
+    this.#placesOf = placesOf;
     this.arithmetic = arithmetics[epilogueKind(problem)];
     this.#problem = problem;
     this.#steps = steps;
@@ -233,13 +253,14 @@ export class EpilogueChain {
         };
       }
       case "reduce": {
-        const length = step.over === "all" ? 1 : step.over === "n" ? problem.m : problem.n;
         // Reduced in double: the order of a parallel reduction is not defined.
-        const out = new Float64Array(length);
-        this.outputs[i] = out;
+        const own = this.#placesOf(i);
+        const out = own?.values ?? new Float64Array(resultsOf(problem, step));
+        const { first, every } = own ?? { first: 0, every: 1 };
+        if (own === null) this.outputs[i] = out;
         return (x, row, col) => {
           if (!this.#stored) return x;
-          const at = step.over === "all" ? 0 : step.over === "n" ? row : col;
+          const at = first + (step.over === "all" ? 0 : step.over === "n" ? row : col) * every;
           out[at] = step.op === "sum" ? (out[at] ?? 0) + x : Math.max(out[at] ?? 0, Math.abs(x));
           return x;
         };

@@ -1,8 +1,9 @@
 /** Running a program on data: the hooks that move, multiply and store tiles. */
-import { type EpilogueStep, quantizeOf, roundTo } from "@tilewright/core";
+import { type EpilogueStep, quantizeOf } from "@tilewright/core";
 import { columnRuns, type Run } from "../columns.ts";
 import { dsmemReduction, mergeOf } from "../dsmemReduction.ts";
 import { type ElementStmt, elementOrigins, elementSources } from "../elements.ts";
+import { COUNTER_BYTES } from "../launches/partialTiles.ts";
 import { printHead } from "../print.ts";
 import { bufferOf, wholeView } from "../rewrite.ts";
 import { upOrigin } from "../stepViews.ts";
@@ -14,18 +15,19 @@ import { Control } from "./control.ts";
 import { runElements } from "./elements.ts";
 import { EpilogueChain, runEpilogue, type StepInput, type StepOutputs } from "./epilogue.ts";
 import { InterpretFailure, interpretCodes } from "./failure.ts";
+import { FurtherKernels } from "./furtherKernels.ts";
 import { compileView, exchangedView, type Memory, type Place, resetTile } from "./memory.ts";
+import { PartialTiles, type Shared } from "./partialTiles.ts";
 import { emptySlot, type Flight, land, RingState } from "./rings.ts";
 import { consumersOf, ringsByBuffer } from "./ringUse.ts";
 import { putSlice, putSum, takeOut } from "./splitReduction.ts";
 import { copy, copyFactors, fill, multiply, Scratch } from "./tileOps.ts";
 import { addScaled, multiplyInTwoLevels } from "./twoLevel.ts";
-import { Workspaces } from "./workspaces.ts";
 
 /** When asynchronous copies land: at issue, at the wait that covers them, or either. Roles take turns at random with `random`. */
 export type Order = "eager" | "lazy" | "random";
 
-export interface MachineOptions {
+export interface MachineOptions extends Shared {
   readonly order: Order;
   readonly turns: number;
   /** Uniform in [0, 1). */
@@ -67,29 +69,22 @@ export class Machine implements Hooks {
   readonly #control: Control;
   /** What has been put into slots of tiles, for stores. */
   readonly #staged = new Map<string, { readonly key: string; readonly store: () => void }>();
-  readonly #workspaces: Workspaces;
-  /** Results of steps in registers, and stored. */
-  readonly #loaded = new Map<number, Float32Array>();
-  readonly #stored = new Map<number, Float64Array>();
+  #partialTiles: PartialTiles | null = null;
+  readonly #further: FurtherKernels;
   /** Tiles whose copies count at a barrier. */
   readonly #counted: ReadonlySet<string>;
 
   constructor(program: TileProgram, memories: ReadonlyMap<string, Memory>, options: MachineOptions) {
     this.turns = options.turns;
     this.#program = program;
-    // From stage machine on a statement makes transposed copies, which have the elements of their matrices.
-    const copied = ([name, memory]: readonly [string, Memory]): readonly [string, Memory] =>
-      memory.buffer.transposed === true && program.machine?.launches !== undefined
-        ? [name, { ...memory, written: new Uint8Array(memory.data.length) }]
-        : [name, memory];
-    this.#memories = new Map([...memories].map(copied));
+    this.#memories = memories;
     this.#options = options;
     this.#buffers = new Map(program.buffers.map((b) => [b.name, b]));
     this.#ringOfBuffer = ringsByBuffer(program);
     this.#counted = new Set(
       program.rings.flatMap(({ full, buffers }) => (full?.kind === "mbarrier" ? buffers : [])),
     );
-    this.#workspaces = new Workspaces(program, this.#memories);
+    this.#further = new FurtherKernels(program, memories, options);
     this.#control = new Control(program, this);
   }
 
@@ -97,21 +92,10 @@ export class Machine implements Hooks {
     this.#control.run();
   }
 
-  /** Additional results of the epilogue, by step. */
+  /** Additional results of the epilogue, by step: of those that lie in the workspace, what a kernel has stored. */
   get outputs(): StepOutputs {
-    // From stage machine on a kernel stores reductions in another dtype than f32.
-    const { launches } = this.#program.machine ?? {};
-    return this.#reduced.map((values, i) => {
-      const step = this.#program.problem.epilogue[i];
-      const own = launches === undefined || step?.kind !== "reduce" || step.dtype === "f32";
-      return own ? values : (this.#stored.get(i) ?? values?.slice().fill(Number.NaN));
-    });
-  }
-
-  /** The same as the epilogue leaves them. */
-  get #reduced(): StepOutputs {
     const [chain] = this.#chains.values();
-    return chain?.outputs ?? [];
+    return (chain?.outputs ?? []).map((values, i) => this.#further.stored(i) ?? values);
   }
 
   at(stmt: Stmt): string {
@@ -126,6 +110,12 @@ export class Machine implements Hooks {
     for (const memory of this.#memories.values()) if (memory.buffer.space !== "global") resetTile(memory);
   }
 
+  /** The one table of all threads is the control's. */
+  #shared(table: CellTable): PartialTiles {
+    this.#partialTiles ??= new PartialTiles(this.#program, this.#memories, table, this.#options);
+    return this.#partialTiles;
+  }
+
   combine(
     stmt: Combine,
     last: (thread: Thread) => boolean,
@@ -137,10 +127,11 @@ export class Machine implements Hooks {
     const slice = meeting === null ? null : compileView(meeting.slice, this.#memories, table, at);
     const rank = meeting === null ? 0 : table.cell(meeting.split.var);
     const stated = stmt.body.some(({ kind }) => kind === "reduction");
-    const { parts } = this.#workspaces.of(stmt);
+    const partialTiles = this.#shared(table);
+    const { parts } = partialTiles.of(stmt);
     const merge = mergeOf(stmt);
     if (merge !== null) {
-      const meet = this.#workspaces.meet(stmt, merge, table, at);
+      const meet = partialTiles.meet(stmt, merge, at);
       return (thread) => {
         const ends = last(thread);
         meet(thread, ends);
@@ -151,7 +142,11 @@ export class Machine implements Hooks {
       const place = acc(thread.cells);
       if (!stated) parts.push(takeOut(place, at));
       if (!last(thread)) return [];
-      putSum(place, parts.splice(0), at);
+      putSum(
+        place,
+        stated && stmt.by === "slices" ? partialTiles.all(stmt, thread, at) : parts.splice(0),
+        at,
+      );
       if (meeting === null || slice === null) return [() => {}];
       const sum = takeOut(place, at);
       return Array.from({ length: meeting.slices }, (_, own) => () => {
@@ -162,45 +157,38 @@ export class Machine implements Hooks {
   }
 
   merged(combine: Combine, stmt: Extract<Stmt, { kind: "merge" }>, table: CellTable, at: string) {
-    return this.#workspaces.merged(combine, stmt, table, at);
+    return this.#shared(table).merged(combine, stmt, at);
   }
 
   reduction(combine: Combine, stmt: ReductionStep, table: CellTable, at: string): Action {
-    return this.#workspaces.step(combine, stmt, table, at);
+    return this.#shared(table).step(combine, stmt, at);
   }
 
-  transpose({ buffer, lines, run, pitch }: Extract<Stmt, { kind: "transpose" }>): () => void {
-    const memory = this.#memories.get(buffer);
-    return () => {
-      for (let line = 0; line < lines; line++) {
-        const from = (memory?.base ?? 0) + line * pitch;
-        memory?.written?.fill(1, from, from + run);
-      }
-    };
+  transpose(stmt: Extract<Stmt, { kind: "transpose" }>, at: string): () => void {
+    return this.#further.transpose(stmt, at);
   }
 
-  /** What is stored in a step's dtype; the 0 for the next launch nobody reads here. */
   result(stmt: ResultStmt, at: string): () => void {
-    const { step } = stmt;
-    const { problem } = this.#program;
-    return () => {
-      if (stmt.kind === "result.load") {
-        const count = typeof stmt.count === "number" ? stmt.count : problem[stmt.count];
-        this.#loaded.set(step, Float32Array.from(this.#reduced[step] ?? []).subarray(0, count));
-      }
-      if (stmt.kind !== "result.store") return;
-      const values = this.#loaded.get(step);
-      if (values === undefined)
-        throw new InterpretFailure(
-          interpretCodes.protocol,
-          at,
-          `stores results of step ${step}, which nobody has loaded`,
-          "result.load in front",
-        );
-      const all = new Float64Array(this.#reduced[step]?.length ?? 0).fill(Number.NaN);
-      all.set(Array.from(values, (x) => roundTo(stmt.dtype, x)));
-      this.#stored.set(step, all);
-    };
+    return this.#further.result(stmt, at);
+  }
+
+  ctas(kernel: string | null): readonly [x: number, y: number, z: number] {
+    return this.#options.workspace.grid(kernel);
+  }
+
+  /** A counter wraps behind the last number, so that it ends as it began. */
+  takeNumber(count: number, listed: boolean, at: string): void {
+    const { workspace, problem } = this.#options;
+    const { at: from, stride } = workspace.region("counters", at);
+    const number = listed ? 0 : problem;
+    const cell = workspace.claim(
+      from + number * stride,
+      COUNTER_BYTES,
+      workspace.holding(`the counter of problem ${number}`, true),
+      at,
+    );
+    const value = workspace.values[cell] ?? 0;
+    workspace.values[cell] = value >= count - 1 ? 0 : value + 1;
   }
 
   emptied(ring: Ring): (place: number) => void {
@@ -371,7 +359,10 @@ export class Machine implements Hooks {
   #chain(steps: readonly EpilogueStep[]): EpilogueChain {
     const key = JSON.stringify(steps);
     const chain =
-      this.#chains.get(key) ?? new EpilogueChain(this.#program.problem, steps, this.#options.epilogue);
+      this.#chains.get(key) ??
+      new EpilogueChain(this.#program.problem, steps, this.#options.epilogue, (step) =>
+        this.#further.places(step),
+      );
     this.#chains.set(key, chain);
     return chain;
   }

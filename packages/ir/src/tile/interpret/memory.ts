@@ -28,6 +28,8 @@ export interface Memory {
   readonly slotStride: number;
   /** Start of the current matrix of a batch. */
   base: number;
+  /** Of a transposed copy: the matrix as the launch has it. */
+  readonly source?: Memory;
   /** Global: where in memory rows (or columns) of the problem at hand lie, which lie in pages. */
   readonly pages?: { readonly axis: 0 | 1; at(element: number): number };
 }

@@ -1,5 +1,6 @@
 /** Which tiles, or parts of tiles, a loop over tiles visits. */
 import { freeVars } from "../expr.ts";
+import { blocksOfTile } from "../launches/counts.ts";
 import { tileCount } from "../ranges.ts";
 import { clusterUnits, eachStmt } from "../rewrite.ts";
 import { type PartialTile, partialTilesOf, streamKBlocks } from "../streamK.ts";
@@ -36,6 +37,23 @@ function partsOfOne(stmt: Tiles): readonly number[] {
   const found: number[] = [];
   while (parts.at(found.length)?.tile === 0) found.push(found.length);
   return found;
+}
+
+/** Those of the work tiles that CTAs of a grid have: outside of roles each has its own, whatever their order; of a kernel behind the main one each warp of a tile has a CTA. */
+export function launchedOf(
+  stmt: Tiles,
+  workTiles: readonly number[],
+  { program, grid }: { readonly program: TileProgram; readonly grid: readonly number[] | null },
+): readonly number[] {
+  const [x = Number.NaN, , z = Number.NaN] = grid ?? [];
+  const parts = partialTilesOfBlocks(stmt);
+  const splits = stmt.split?.extent ?? 1;
+  const each = blocksOfTile(program);
+  if (stmt.loop !== null) return workTiles;
+  return workTiles.filter((index) => {
+    const cta = parts?.at(index)?.cta ?? Math.floor(index / splits);
+    return !((cta + 1) * each > x || (index % splits) + 1 > z);
+  });
 }
 
 /** Numbers of the tiles (or parts) that a loop visits, in order. */

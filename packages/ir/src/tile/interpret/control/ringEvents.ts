@@ -18,9 +18,13 @@ export class Responses {
   /** Requests so far, by ring. */
   readonly #requests = new Map<string, number>();
 
-  constructor(rings: RingStates, table: CellTable) {
+  /** What else an answer takes. */
+  readonly #asked: (ring: string, count: number, at: string) => void;
+
+  constructor(rings: RingStates, table: CellTable, asked: (ring: string, count: number, at: string) => void) {
     this.#rings = rings;
     this.#table = table;
+    this.#asked = asked;
   }
 
   newBlock(): void {
@@ -43,6 +47,7 @@ export class Responses {
         // By the slot of a pipeline: responses follow each other in the order of the requests.
         if (stmt.kind === "next") thread.following = given().get(chunk);
         else {
+          this.#asked(stmt.ring, count, at);
           const before = this.#requests.get(stmt.ring) ?? 0;
           this.#requests.set(stmt.ring, before + 1);
           given().set(chunk, before + 1 < count ? before + 1 : null);

@@ -73,9 +73,13 @@ export interface Hooks {
   /** What a statement of a reduction does; absent: nothing, and `reduce` says who goes on. */
   reduction?(combine: Reduce, stmt: ReductionStep, table: CellTable, at: string): (thread: Thread) => void;
   /** What is there once a matrix has been copied; absent: all of it. */
-  transpose?(stmt: Extract<Stmt, { kind: "transpose" }>): () => void;
+  transpose?(stmt: Extract<Stmt, { kind: "transpose" }>, at: string): () => void;
   /** What a statement does with results of a step; absent: nothing. */
   result?(stmt: ResultStmt, at: string): () => void;
+  /** CTAs along the axes of the main kernel's grid, or another's: NaN where none is declared; absent: as many as there are work tiles. */
+  ctas?(kernel: string | null): readonly [x: number, y: number, z: number];
+  /** Another of `count` numbers of a counter in the workspace, of the problem at hand or of all that are `listed`; absent: nothing. */
+  takeNumber?(count: number, listed: boolean, at: string): void;
   /** The parts that a merge goes through, each put where its body finds it; absent: one. */
   merged?(
     combine: Reduce,
