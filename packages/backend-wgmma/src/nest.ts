@@ -139,8 +139,8 @@ const STAGED_ROW_BYTES = 128;
 /** Where bulk copies may write (PTX ISA, cp.async.bulk.tensor). */
 const BULK_ALIGN = 128;
 
-/** Bytes of a number of the counter. */
-const NUMBER_BYTES = 4;
+/** Bytes of a response about a work tile: of a counter as of the launch control. */
+const RESPONSE_BYTES = 16;
 
 /** Where tiles begin through which C and D go: at the period of the widest swizzle. */
 const TILE_ALIGN = 1024;
@@ -165,10 +165,31 @@ export function sourceOperands(
   return c === null ? steps : [{ step: null, dtype: c.dtype, extent: [s.tileM, s.tileN] }, ...steps];
 }
 
+/** Rows of a swizzle's pattern (PTX ISA, shared memory layouts of wgmma). */
+const PATTERN_ROWS = 8;
+
+/** What a slot's tile of an operand begins at a multiple of: the period of the widest swizzle that divides its rows, as `bindTensorLayouts` gives it. */
+function operandAlign(problem: Problem, s: WgmmaSchedule, name: "A" | "B"): number {
+  const which = name === "A" ? "a" : "b";
+  const lies = (problem[which].layout === (which === "a" ? "row" : "col")) !== s.transpose.includes(which);
+  const alongK = needsKMajor(problem) || (which === "a" && widensA(problem)) || lies;
+  // Instructions take the rows of a sum in whole warpgroups, and a warpgroup's columns at once.
+  const { tile, groups } = sumSides(s).columns;
+  const across = (which === "a") === s.swapAB ? tile / groups : ATOM_ROWS;
+  const run = (alongK ? chunkK(problem, s.tileK) : across) * sizeOf(problem[which].dtype);
+  const width = [128, 64, 32].find((w) => w <= SWIZZLE_BYTES[s.swizzle] && run % w === 0);
+  return width === undefined ? BULK_ALIGN : PATTERN_ROWS * width;
+}
+
 /** What a block has in shared memory with a tile for D of so many bytes: rings of operands, of what the epilogue loads and of a counter's numbers, and parts on their way. */
 function sharedNeeds(problem: Problem, s: WgmmaSchedule, staged: number): SharedNeeds {
   const k = chunkK(problem, s.tileK);
-  const operand = (name: string, extent: number, dtype: DType, align = 1) => ({
+  const operand = (
+    name: "A" | "B",
+    extent: number,
+    dtype: DType,
+    align = operandAlign(problem, s, name),
+  ) => ({
     name,
     bytes: k * extent * sizeOf(dtype),
     align,
@@ -192,7 +213,7 @@ function sharedNeeds(problem: Problem, s: WgmmaSchedule, staged: number): Shared
         problem.weights === undefined
           ? [
               // Behind vectors of factors a slot's tiles begin where the widest swizzle's pattern does.
-              operand("A", s.tileM, problem.a.dtype, brought.length > 0 ? TILE_ALIGN : 1),
+              operand("A", s.tileM, problem.a.dtype, brought.length > 0 ? TILE_ALIGN : undefined),
               operand("B", s.tileN, problem.b.dtype),
               ...brought.map(({ name, tile }) => ({
                 name,
@@ -213,7 +234,7 @@ function sharedNeeds(problem: Problem, s: WgmmaSchedule, staged: number): Shared
         })),
       ),
       ...ring("numbers", s.counted ? s.schedulerStages : 0, [
-        { name: "number", bytes: NUMBER_BYTES, align: NUMBER_BYTES },
+        { name: "number", bytes: RESPONSE_BYTES, align: RESPONSE_BYTES },
       ]),
     ],
     tiles: staged === 0 ? [] : [{ name: "D", bytes: staged, align: TILE_ALIGN, slots: 1 }],

@@ -24,6 +24,8 @@ export interface ConformanceOptions {
   readonly randomSchedule?: (random: Random, problem: Problem, target: Target) => Schedule;
   /** `own`: ptxas may spill in schedules drawn at random, not in those that the backend proposes; in none unless given. */
   readonly spills?: "own";
+  /** What legality counts of a block's memory; compared with nothing unless given. */
+  readonly footprint?: Oracles["footprint"];
   /** Whether the interpreter does the kernel's arithmetic, operation by operation: then bits are compared. Never unless given. */
   readonly sameArithmetic?: Oracles["sameArithmetic"];
   /** The backend splits no tile of a grouped problem: rows that ask for it run whole. Rows of one that does must be split, here as anywhere. */

@@ -22,6 +22,7 @@ import {
 } from "@tilewright/ir";
 import type { Device } from "@tilewright/runtime";
 import { assemble, hasPtxas, SPILLED } from "./assemble.ts";
+import { countFaults, type Footprint } from "./counts.ts";
 import { type CaseData, caseData, type DataKind, type RuntimeScalars } from "./data.ts";
 import { interpreted } from "./interpreted.ts";
 import { differing, judge, sameBytes } from "./judge.ts";
@@ -55,6 +56,8 @@ export interface Oracles {
   readonly seeds?: number;
   /** Further targets for which ptxas has to take the same schedule's text, where the backend serves the problem there. */
   readonly kin?: readonly Target[];
+  /** What legality counts of a block's memory, held against the program. */
+  readonly footprint?: Footprint;
   /** Whether the interpreter does the kernel's arithmetic, operation by operation: then bits are compared. */
   readonly sameArithmetic?: (problem: Problem, schedule: Schedule) => boolean;
 }
@@ -89,6 +92,7 @@ export function checkCase(backend: Backend, subject: Case, oracles: Oracles): re
   else {
     faults.push(
       ...truthFaults(backend, made.value, subject.seed, everything),
+      ...countFaults(backend, made.value, schedule, oracles.footprint),
       ...assembledFaults(made.value, subject),
       ...checkRuns(made.value, subject, oracles),
     );

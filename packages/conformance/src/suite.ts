@@ -32,6 +32,7 @@ export function conformance(backend: Backend, options: ConformanceOptions): void
       seeds: (options.seeds ?? 0) * (everything ? 10 : 1),
       ...(options.kin ? { kin: options.kin.map(targetOf) } : {}),
       ...(options.sameArithmetic ? { sameArithmetic: options.sameArithmetic } : {}),
+      ...(options.footprint ? { footprint: options.footprint } : {}),
     });
     const counts: EditCounts = { refused: 0, compiled: 0, ran: 0 };
     testRefusals(planned, options.refuses);

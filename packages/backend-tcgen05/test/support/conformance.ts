@@ -9,7 +9,9 @@ import {
   type SymbolicSizes,
   sizeOf,
 } from "@tilewright/core";
+import { accumulatorColumns, factorColumns, sharedBytes } from "../../src/footprint.ts";
 import { kindOf } from "../../src/nest.ts";
+import { readSchedule } from "../../src/schedule.ts";
 import { randomSchedule } from "./cases.ts";
 
 /** Every kind, and among those that mix elements each of them; more mixes are in `emulator.test.ts`. */
@@ -94,6 +96,15 @@ export const optionsFor = (
   kin: ["sm_103a"],
   dtypes: dtypesServed,
   randomSchedule,
+  footprint(problem, schedule) {
+    const s = readSchedule(schedule);
+    const columns = accumulatorColumns(s) + factorColumns(s, problem);
+    // Allocated in powers of two, 32 at least.
+    const tensor = 2 ** Math.ceil(Math.log2(Math.max(32, columns)));
+    const shared = problem.gated === undefined ? sharedBytes(s, problem) : null;
+    // Slots of factors, and tiles of C and D, at 1024 bytes.
+    return { shared, rounded: 1024 * (s.stages + 2), tensor };
+  },
   refuses,
   // Parts of tiles have no place of their own in groups.
   wholeGroups: true,

@@ -1,5 +1,7 @@
 /** What this backend asks of the conformance suite. */
 import type { AttentionOptions, ConformanceOptions, DTypes } from "@tilewright/conformance";
+import { blockBytes } from "../../src/nest.ts";
+import { readSchedule } from "../../src/schedule.ts";
 import { randomSchedule } from "./cases.ts";
 
 /** Every family of instructions. */
@@ -27,6 +29,15 @@ export const optionsFor = (
   arch: "sm_90a",
   dtypes,
   randomSchedule,
+  // Gated products have half of D's columns.
+  footprint: (problem, schedule, { limits }) => ({
+    shared:
+      problem.gated === undefined
+        ? blockBytes(problem, readSchedule(schedule), limits.maxSmemPerBlock)
+        : null,
+    rounded: 0,
+    tensor: 0,
+  }),
   refuses,
   // Parts of tiles have no place of their own in groups.
   wholeGroups: true,

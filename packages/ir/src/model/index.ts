@@ -6,6 +6,7 @@ export {
   type TimedKernel,
   withConstants,
 } from "./calibrate.ts";
+export { type LaunchCounts, launchCounts } from "./counts.ts";
 export { epilogueWork } from "./epilogue.ts";
 export { type ModelKernel, plainKernel } from "./kernel.ts";
 export { type Engine, engines, type Machine } from "./machine.ts";

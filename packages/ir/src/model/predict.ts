@@ -5,7 +5,6 @@
 
 import type { Problem } from "@tilewright/core";
 import { dtypes } from "@tilewright/core";
-import { streamKFor } from "../tile/streamK.ts";
 import {
   blockTileOf,
   type Chunk,
@@ -15,6 +14,7 @@ import {
   dtypeSpeed,
   wholeNorm,
 } from "./chunk.ts";
+import { type LaunchCounts, launchCounts } from "./counts.ts";
 import { epilogueWork } from "./epilogue.ts";
 import { blockCycles, issueEngine, SECTOR, splitRows, storedCycles } from "./issue.ts";
 import type { ModelKernel } from "./kernel.ts";
@@ -205,11 +205,8 @@ const halvesNs = { wide: -380, narrow: 160 } as const;
 const WIDE_HALF = 128;
 
 /** What the SMs do: tiles (parts of them, where blocks share them) and the chunks of each, on units that the launch has at once. */
-interface Work {
-  readonly tiles: number;
-  readonly chunks: number;
+interface Work extends LaunchCounts {
   readonly units: number;
-  readonly batch: number;
   readonly cost: ChunkCost;
   readonly ghz: number;
 }
@@ -223,32 +220,19 @@ interface Busiest {
 }
 
 function runAt(problem: Problem, kernel: ModelKernel, machine: Machine, ghz: number): Run {
-  const { m, n, k } = problem;
-  const batch = problem.batch.kind === "none" ? 1 : problem.batch.count;
-  const [tm, tn, tk] = kernel.tile;
-  const [clusterM, clusterN] = kernel.multicast;
-  // Clusters are launched whole.
-  const along = (extent: number, tile: number, blocks: number): number =>
-    Math.ceil(Math.ceil(extent / tile) / blocks) * blocks;
-  const tiles = along(m, tm, clusterM) * along(n, tn, clusterN) * batch * kernel.split;
-  const chunks = Math.ceil(Math.ceil(k / tk) / kernel.split);
+  const counts = launchCounts(problem, kernel);
+  const { tiles, chunks, streams, partials } = counts;
   const units = unitsOf(machine, kernel);
   const active = Math.min(machine.sms, tiles * kernel.unit);
   const cost = chunkCost(machine, kernel, problem, ghz, active);
   const issue = issueEngine(kernel);
-  const work: Work = { tiles, chunks, units, batch, cost, ghz };
+  const work: Work = { ...counts, units, cost, ghz };
   const busiest = (issue === undefined ? besideWarps : issuedByWarps)(problem, kernel, machine, work);
   const { cycles, main, starts, rounds } = busiest;
 
-  // Blocks that share a tile leave their parts in the workspace.
-  const streams = streamKCut(kernel.streamk, tiles / batch, chunks);
-  const share = blockTileOf(kernel);
-  const part = kernel.split > 1 || streams !== null ? share.rows * share.cols * 4 : 0;
-  const parts = streams === null ? kernel.split : Math.ceil(chunks / streams.each) + 1;
-  const handed = streams === null ? tiles : kernel.streamk + streams.tiles;
   // Where the warps that multiply reduce, each round of their blocks does; of shares there is one.
   const turns = issue === undefined || streams !== null ? 1 : Math.max(1, rounds);
-  const reductionUs = part === 0 ? 0 : turns * reductionTime(kernel, part, parts, handed);
+  const reductionUs = partials === null ? 0 : turns * reductionTime(kernel, partials);
 
   const toUs = (of: number): number => of / (ghz * 1e3);
   const all = tiles * kernel.unit * chunks;
@@ -257,7 +241,9 @@ function runAt(problem: Problem, kernel: ModelKernel, machine: Machine, ghz: num
   const memoryRate = machine.memoryGBs * machine.memoryShare * 1e3;
   const memoryUs = ((bytes + slowWrites(problem, kernel)) * shortRuns(problem, kernel, cost)) / memoryRate;
   const transposingUs = transposingTime(kernel, machine);
-  const partBytes = kernel.combine === "cluster" || part === 0 ? 0 : 2 * handed * part;
+  // Blocks that share a tile leave their parts in the workspace.
+  const partBytes =
+    kernel.combine === "cluster" || partials === null ? 0 : 2 * partials.handed * partials.asF32;
   const l2Us = toUs(
     (all * cost.intakeBytes + partBytes) / ((issue?.l2Bytes ?? machine.l2Rate) * machine.sms),
   );
@@ -306,7 +292,7 @@ function runAt(problem: Problem, kernel: ModelKernel, machine: Machine, ghz: num
 
 /** Blocks come in rounds of all that are resident; the last one lasts as long as its busiest SM. */
 function issuedByWarps(problem: Problem, kernel: ModelKernel, machine: Machine, work: Work): Busiest {
-  const { tiles, chunks, units, batch, cost } = work;
+  const { tiles, chunks, streams, units, batch, cost } = work;
   const resident = Math.max(1, kernel.residents);
   const block = blockCycles(kernel);
   const inRounds = (blocks: number, each: number) => {
@@ -320,7 +306,6 @@ function issuedByWarps(problem: Problem, kernel: ModelKernel, machine: Machine, 
     const last = (1 - paired) * of(rest) + (paired === 0 ? 0 : paired * of(Math.min(resident, left)));
     return { main: full * of(resident) + last, rounds: full + (rest > 0 ? 1 : 0) };
   };
-  const streams = streamKCut(kernel.streamk, tiles / batch, chunks);
   const parts =
     streams === null
       ? [inRounds(tiles, chunks)]
@@ -336,16 +321,14 @@ function issuedByWarps(problem: Problem, kernel: ModelKernel, machine: Machine, 
 
 /** Products run beside the warps: what one tile does alone hides behind another's products, by residents, ping-pong or a second accumulator. */
 function besideWarps(problem: Problem, kernel: ModelKernel, machine: Machine, work: Work): Busiest {
-  const { tiles, chunks, units, batch, cost, ghz } = work;
+  const { tiles, chunks, streams, partials, units, batch, cost, ghz } = work;
   const share = blockTileOf(kernel);
   const area = share.rows * share.cols;
-  const streams = streamKCut(kernel.streamk, tiles / batch, chunks);
-  const part = kernel.split > 1 || streams !== null ? area * 4 : 0;
   const { cycles: elementCycles, share: stored } = epilogueWork(problem);
   const store = (area * stored * dtypes[problem.d.dtype].bits) / 8;
   const computed = area * stored * elementCycles;
   const epilogueBusy = Math.max(
-    storeCycles(problem, kernel, store, machine) + part / machine.storeBytes,
+    storeCycles(problem, kernel, store, machine) + (partials?.asF32 ?? 0) / machine.storeBytes,
     machine.tensorMemoryBytes > 0 ? (area * 4) / machine.tensorMemoryBytes : 0,
   );
   // C and matrices of steps come in as D goes out, lane by lane; brought ahead they are there when the accumulator is.
@@ -409,18 +392,6 @@ function besideWarps(problem: Problem, kernel: ModelKernel, machine: Machine, wo
   const ends = last + drained + chunks * alone;
   const cycles = start + first + Math.max(0, rounds - 1) * tile + ends + rounds * fetch;
   return { main: rounds * main, rounds, starts: start + first, cycles };
-}
-
-/** Chunks of each of so many units that share tiles, and the whole tiles of each; null where tiles fill whole waves, or nobody shares. */
-function streamKCut(
-  units: number,
-  tiles: number,
-  chunks: number,
-): { readonly each: number; readonly whole: number; readonly tiles: number } | null {
-  const shares = streamKFor(tiles, chunks, units, true);
-  return shares === null
-    ? null
-    : { each: shares.each, whole: (tiles - shares.tiles) / units, tiles: shares.tiles };
 }
 
 /** `us` of chunks by cause: products first, what is left by the slowest unit. */

@@ -1,5 +1,6 @@
 /** What blocks that share a tile take to add it up. */
 import type { ReductionKind } from "../tile/types.ts";
+import type { PartialCounts } from "./counts.ts";
 import type { ModelKernel } from "./kernel.ts";
 import { type Engine, engineRow } from "./machine.ts";
 
@@ -57,8 +58,11 @@ function ownOf(engine: Engine): Own | undefined {
   return asynchronous && fullRows === 0 ? ofWarpgroups : byEngine[engine];
 }
 
-/** Microseconds for parts of `bytes` each, of which a tile has `parts` and all tiles `all`. */
-export function reductionTime(kernel: ModelKernel, bytes: number, parts: number, all: number): number {
+/** Microseconds for partial tiles. */
+export function reductionTime(
+  kernel: ModelKernel,
+  { asF32, most: parts, handed: all }: PartialCounts,
+): number {
   const { combine, engine, streamk } = kernel;
   const own = ownOf(engine);
   const shares = streamk > 0 && combine === "last" ? own?.shares : undefined;
@@ -67,5 +71,5 @@ export function reductionTime(kernel: ModelKernel, bytes: number, parts: number,
   const sums = kernel.instruction[0] * kernel.instruction[1];
   const turns =
     engine === "fma" && combine === "last" ? parts / Math.max(1, Math.floor(IN_FLIGHT / sums)) : 0;
-  return reduction.fixed + turns * ROUND_TRIP + (counted * bytes) / reduction.bytes;
+  return reduction.fixed + turns * ROUND_TRIP + (counted * asF32) / reduction.bytes;
 }

@@ -2,6 +2,7 @@
 import { dtypes, type Problem, packedSize } from "@tilewright/core";
 import type { ReductionKind } from "../tile/types.ts";
 import { type ChunkCost, chunkAt, chunkCost, dtypeSpeed, wholeNorm } from "./chunk.ts";
+import { partialBytes } from "./counts.ts";
 import { blockCycles, issueEngine } from "./issue.ts";
 import type { ModelKernel } from "./kernel.ts";
 import { type Engine, energyGHz, type Machine, narrowExponent, voltageExponent } from "./machine.ts";
@@ -151,10 +152,9 @@ export function kernelBound(
       const tiles = Math.ceil(m / tm) * Math.ceil(n / tn) * batch * split;
       const chunks = Math.ceil(Math.ceil(k / tk) / split);
       const all = tiles * chunks;
+      const partials = { ...partialBytes(problem, kernel), most: split, handed: tiles };
       const reductions =
-        split === 1
-          ? []
-          : combine.map((each) => reductionTime({ ...kernel, combine: each }, tm * tn * 4, split, tiles));
+        split === 1 ? [] : combine.map((each) => reductionTime({ ...kernel, combine: each }, partials));
       return least({
         ...cyclesOf(shares ? tiles / machine.sms : Math.ceil(tiles / machine.sms), chunks, alone),
         alone,
