@@ -7,7 +7,7 @@ import {
   type Problem,
   type ProblemRequest,
 } from "@tilewright/core";
-import { type Backend, type Pass, runPasses, scheduleCodec, type TileProgram } from "@tilewright/ir";
+import { type Backend, type Pass, parseSchedule, runPasses, type TileProgram } from "@tilewright/ir";
 import { targetOf } from "./random.ts";
 
 /** K-contiguous operands of one dtype and the usual D, aligned for every copy. Throws where the problem is none. */
@@ -53,7 +53,7 @@ function programAfter(
   passes: readonly Pass[],
 ): TileProgram {
   const target = targetOf(arch);
-  const schedule = scheduleCodec.parse(backend.schedule, text);
+  const schedule = parseSchedule(backend.schedule, text);
   if (!schedule.ok) throw new TypeError(schedule.error.map(formatDiagnostic).join("\n"));
   const faults = backend.check(problem, schedule.value, target);
   if (faults.length > 0) throw new TypeError(faults.map(formatDiagnostic).join("\n"));

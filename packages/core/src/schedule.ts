@@ -2,7 +2,6 @@
  * The schedule model: fields with a text form. `tile=128x128x8 stages=2 raster=grouped:8` parses to a record and prints back.
  * The core fields are shared; a backend extends them with its own.
  */
-import type { Checked } from "./diagnostics.ts";
 
 /** What a field may hold: a number, a word, or a tuple of numbers. */
 export type FieldValue = number | string | readonly number[];
@@ -41,10 +40,3 @@ export type ScheduleValues<M extends ScheduleModel> = {
     ? V
     : never;
 };
-
-export interface ScheduleCodec {
-  /** All errors at once; unknown fields name the nearest known one. Missing fields take the model's default. */
-  parse(model: ScheduleModel, text: string): Checked<Schedule>;
-  /** Canonical text: fields in the model's order, all of them. */
-  print(model: ScheduleModel, schedule: Schedule): string;
-}

@@ -169,8 +169,6 @@ class Flattener {
       case "special":
       case "sink":
         return operand;
-      default:
-        return operand satisfies never;
     }
   }
 

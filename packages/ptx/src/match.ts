@@ -128,8 +128,6 @@ function short(spec: OperandSpec): string {
     case "list":
     case "prototype":
       return spec.kind;
-    default:
-      return spec satisfies never;
   }
 }
 
@@ -164,8 +162,6 @@ function describe(argument: Argument): string {
       return "a list (…)";
     case "prototype":
       return "the name of a .callprototype or .calltargets";
-    default:
-      return spec satisfies never;
   }
 }
 
@@ -230,8 +226,6 @@ function accepts(argument: Argument, operand: Operand): boolean {
       return operand.kind === "list";
     case "sink":
       return false;
-    default:
-      return spec satisfies never;
   }
 }
 
@@ -282,8 +276,6 @@ function acceptsScalar(spec: ScalarSpec, operand: Operand): boolean {
     case "pair":
     case "list":
       return false;
-    default:
-      return operand satisfies never;
   }
 }
 

@@ -37,8 +37,6 @@ export function printOperand(operand: Operand): string {
       return "_";
     case "list":
       return `(${operand.elements.map(printOperand).join(", ")})`;
-    default:
-      return operand satisfies never;
   }
 }
 
@@ -62,8 +60,6 @@ function printFloat(operand: FloatOperand): string {
       if (!/e/.test(text)) return text.includes(".") ? text : `${text}.0`;
       return text.includes(".") ? text : text.replace("e", ".0e");
     }
-    default:
-      return operand.format satisfies never;
   }
 }
 

@@ -126,8 +126,6 @@ function printInitialiser(init: Initialiser): string {
     }
     case "masked":
       return `0x${init.mask.toString(16).toUpperCase()}(${printOperand(init.value)})`;
-    default:
-      return init satisfies never;
   }
 }
 

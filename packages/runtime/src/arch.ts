@@ -41,7 +41,5 @@ export function unfitReason(target: Arch, device: ComputeCapability): string | n
     case "arch":
       if (major === needMajor && minor === needMinor) return null;
       return `it has compute capability ${have} and architecture-specific text needs exactly ${need}`;
-    default:
-      return target.portability satisfies never;
   }
 }

@@ -195,8 +195,6 @@ function argumentOf(
     }
     case "tensorMap":
       return tensorMapArgument(at, param.tensorMap, env, places);
-    default:
-      return param satisfies never;
   }
 }
 

@@ -72,8 +72,6 @@ export async function openDevice(options: OpenDeviceOptions): Promise<Checked<De
       const note = emulatorNote(gpu.error);
       return note === null ? gpu : openEmulator(options, arch, note);
     }
-    default:
-      return options.kind satisfies never;
   }
 }
 

@@ -135,8 +135,6 @@ function stepOperand(problem: Problem, index: number): DeviceOperand | null {
     case "clamp":
     case "cast":
       return null;
-    default:
-      return step satisfies never;
   }
 }
 

@@ -87,8 +87,6 @@ export function decodeElements(
       return new BigInt64Array(buffer);
     case "u64":
       return new BigUint64Array(buffer);
-    default:
-      return type satisfies never;
   }
 }
 

@@ -57,8 +57,6 @@ function writeOperation(
     case "min":
     case "max":
       return `${style.call(calls[op], kind)}(${a}, ${b})`;
-    default:
-      return op satisfies never;
   }
 }
 

@@ -30,6 +30,12 @@ interface TensorMapTypeRow {
   };
 }
 
+const PACKED = { align: 16, dimension: 2, box: null, sharedBits: 4, swizzles: null } as const;
+const PADDED = {
+  ...{ align: 32, dimension: 128, box: 128, sharedBits: 8 },
+  swizzles: ["none", "128B", "128B_ATOM_32B"],
+} as const;
+
 /** Element types of tensor maps, named as PTX names them. tf32 maps round f32 as they load; `.ftz` flushes subnormals. */
 export const tensorMapTypes = {
   u8: { driver: 0, ptx: 0, bits: 8, float: false },
@@ -45,38 +51,11 @@ export const tensorMapTypes = {
   bf16: { driver: 9, ptx: 10, bits: 16, float: true },
   tf32: { driver: 11, ptx: 11, bits: 32, float: true },
   "tf32.ftz": { driver: 12, ptx: 12, bits: 32, float: true },
-  b4x16: {
-    driver: 13,
-    ptx: 13,
-    bits: 4,
-    float: false,
-    packed: { align: 16, dimension: 2, box: null, sharedBits: 4, swizzles: null },
-  },
-  b4x16_p64: {
-    driver: 14,
-    ptx: 14,
-    bits: 4,
-    float: false,
-    packed: {
-      align: 32,
-      dimension: 128,
-      box: 128,
-      sharedBits: 8,
-      swizzles: ["none", "128B", "128B_ATOM_32B"],
-    },
-  },
+  b4x16: { driver: 13, ptx: 13, bits: 4, float: false, packed: PACKED },
+  b4x16_p64: { driver: 14, ptx: 14, bits: 4, float: false, packed: PADDED },
   b6x16_p32: {
-    driver: 15,
-    ptx: 15,
-    bits: 6,
-    float: false,
-    packed: {
-      align: 32,
-      dimension: 128,
-      box: 128,
-      sharedBits: 8,
-      swizzles: ["none", "128B", "128B_ATOM_32B", "128B_ATOM_64B"],
-    },
+    ...{ driver: 15, ptx: 15, bits: 6, float: false },
+    packed: { ...PADDED, swizzles: [...PADDED.swizzles, "128B_ATOM_64B"] },
   },
 } as const satisfies Record<string, TensorMapTypeRow>;
 

@@ -99,9 +99,6 @@ function roundUnits(units: number, rounding: Rounding, negative: boolean): numbe
       return rest > 0 && negative ? down + 1 : down;
     case "rp":
       return rest > 0 && !negative ? down + 1 : down;
-    default:
-      rounding satisfies never;
-      return down;
   }
 }
 

@@ -183,9 +183,6 @@ export function rowSwizzle(swizzle: TensorMapSwizzle, address: number): number {
       return ((address >> 2) & 0x60) | ((address >> 4) & 0x08);
     case "128B_ATOM_64B":
       return (address >> 1) & 0x40;
-    default:
-      swizzle satisfies never;
-      return 0;
   }
 }
 

@@ -122,9 +122,6 @@ export function emitAccess(
       code += `if(${misaligned}(${x}>>>0)>ps-${size})${x}=windowFault(w,l,${index},${x},${size},"param");else ${x}+=pb;`;
       return { code, offset: x };
     }
-    default:
-      space satisfies never;
-      return { code: "", offset: x };
   }
 }
 

@@ -130,9 +130,6 @@ function successorsOf(
     case "lane":
     case "warp":
       return next;
-    default:
-      operation satisfies never;
-      return next;
   }
 }
 

@@ -286,9 +286,6 @@ export class LaneEmitter {
         return `${name}l=${expression};${name}h=0;`;
       case "f64":
         return `${name}=bitsDouble(${expression},0);`;
-      default:
-        register.cls satisfies never;
-        return "";
     }
   }
 
@@ -314,9 +311,6 @@ export class LaneEmitter {
         return `${name}=${low};`;
       case "f32":
         return `${name}=bitsFloat(${low});`;
-      default:
-        register.cls satisfies never;
-        return "";
     }
   }
 

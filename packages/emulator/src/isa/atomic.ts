@@ -51,9 +51,6 @@ function word(op: AtomicOperation, type: string, old: string, b: string, c: stri
     case "or":
     case "xor":
       return `${old}${bitwise[op]}${b}`;
-    default:
-      op satisfies never;
-      return null;
   }
 }
 

@@ -24,45 +24,32 @@ interface LayoutRow {
 }
 
 /** A by rows and B by columns (`.row.col`); Volta's other orders are apart. */
-export const fragmentRows: readonly LayoutRow[] = [
-  { shape: "m16n8k8", bits: 16, a: "k2 k4 m1 m2 m4 | m8 | k1", b: "k2 k4 n1 n2 n4 | | k1" },
-  { shape: "m16n8k16", bits: 16, a: "k2 k4 m1 m2 m4 | m8 k8 | k1", b: "k2 k4 n1 n2 n4 | k8 | k1" },
-  { shape: "m16n8k4", bits: 32, a: "k1 k2 m1 m2 m4 | m8 |", b: "k1 k2 n1 n2 n4 | |" },
-  { shape: "m16n8k8", bits: 32, a: "k1 k2 m1 m2 m4 | m8 k4 |", b: "k1 k2 n1 n2 n4 | k4 |" },
-  { shape: "m8n8k4", bits: 64, a: "k1 k2 m1 m2 m4 | |", b: "k1 k2 n1 n2 n4 | |" },
-  { shape: "m16n8k4", bits: 64, a: "k1 k2 m1 m2 m4 | m8 |", b: "k1 k2 n1 n2 n4 | |" },
-  { shape: "m16n8k8", bits: 64, a: "k1 k2 m1 m2 m4 | m8 k4 |", b: "k1 k2 n1 n2 n4 | k4 |" },
-  { shape: "m16n8k16", bits: 64, a: "k1 k2 m1 m2 m4 | m8 k4 k8 |", b: "k1 k2 n1 n2 n4 | k4 k8 |" },
-  { shape: "m8n8k16", bits: 8, a: "k4 k8 m1 m2 m4 | | k1 k2", b: "k4 k8 n1 n2 n4 | | k1 k2" },
-  { shape: "m16n8k16", bits: 8, a: "k4 k8 m1 m2 m4 | m8 | k1 k2", b: "k4 k8 n1 n2 n4 | | k1 k2" },
-  { shape: "m16n8k32", bits: 8, a: "k4 k8 m1 m2 m4 | m8 k16 | k1 k2", b: "k4 k8 n1 n2 n4 | k16 | k1 k2" },
-  { shape: "m8n8k32", bits: 4, a: "k8 k16 m1 m2 m4 | | k1 k2 k4", b: "k8 k16 n1 n2 n4 | | k1 k2 k4" },
-  { shape: "m16n8k32", bits: 4, a: "k8 k16 m1 m2 m4 | m8 | k1 k2 k4", b: "k8 k16 n1 n2 n4 | | k1 k2 k4" },
-  {
-    shape: "m16n8k64",
-    bits: 4,
-    a: "k8 k16 m1 m2 m4 | m8 k32 | k1 k2 k4",
-    b: "k8 k16 n1 n2 n4 | k32 | k1 k2 k4",
-  },
-  {
-    shape: "m8n8k128",
-    bits: 1,
-    a: "k32 k64 m1 m2 m4 | | k1 k2 k4 k8 k16",
-    b: "k32 k64 n1 n2 n4 | | k1 k2 k4 k8 k16",
-  },
-  {
-    shape: "m16n8k128",
-    bits: 1,
-    a: "k32 k64 m1 m2 m4 | m8 | k1 k2 k4 k8 k16",
-    b: "k32 k64 n1 n2 n4 | | k1 k2 k4 k8 k16",
-  },
-  {
-    shape: "m16n8k256",
-    bits: 1,
-    a: "k32 k64 m1 m2 m4 | m8 k128 | k1 k2 k4 k8 k16",
-    b: "k32 k64 n1 n2 n4 | k128 | k1 k2 k4 k8 k16",
-  },
-];
+export const fragmentRows: readonly LayoutRow[] = (
+  [
+    ["m16n8k8", 16, "k2 k4 m1 m2 m4 | m8 | k1", "k2 k4 n1 n2 n4 | | k1"],
+    ["m16n8k16", 16, "k2 k4 m1 m2 m4 | m8 k8 | k1", "k2 k4 n1 n2 n4 | k8 | k1"],
+    ["m16n8k4", 32, "k1 k2 m1 m2 m4 | m8 |", "k1 k2 n1 n2 n4 | |"],
+    ["m16n8k8", 32, "k1 k2 m1 m2 m4 | m8 k4 |", "k1 k2 n1 n2 n4 | k4 |"],
+    ["m8n8k4", 64, "k1 k2 m1 m2 m4 | |", "k1 k2 n1 n2 n4 | |"],
+    ["m16n8k4", 64, "k1 k2 m1 m2 m4 | m8 |", "k1 k2 n1 n2 n4 | |"],
+    ["m16n8k8", 64, "k1 k2 m1 m2 m4 | m8 k4 |", "k1 k2 n1 n2 n4 | k4 |"],
+    ["m16n8k16", 64, "k1 k2 m1 m2 m4 | m8 k4 k8 |", "k1 k2 n1 n2 n4 | k4 k8 |"],
+    ["m8n8k16", 8, "k4 k8 m1 m2 m4 | | k1 k2", "k4 k8 n1 n2 n4 | | k1 k2"],
+    ["m16n8k16", 8, "k4 k8 m1 m2 m4 | m8 | k1 k2", "k4 k8 n1 n2 n4 | | k1 k2"],
+    ["m16n8k32", 8, "k4 k8 m1 m2 m4 | m8 k16 | k1 k2", "k4 k8 n1 n2 n4 | k16 | k1 k2"],
+    ["m8n8k32", 4, "k8 k16 m1 m2 m4 | | k1 k2 k4", "k8 k16 n1 n2 n4 | | k1 k2 k4"],
+    ["m16n8k32", 4, "k8 k16 m1 m2 m4 | m8 | k1 k2 k4", "k8 k16 n1 n2 n4 | | k1 k2 k4"],
+    ["m16n8k64", 4, "k8 k16 m1 m2 m4 | m8 k32 | k1 k2 k4", "k8 k16 n1 n2 n4 | k32 | k1 k2 k4"],
+    ["m8n8k128", 1, "k32 k64 m1 m2 m4 | | k1 k2 k4 k8 k16", "k32 k64 n1 n2 n4 | | k1 k2 k4 k8 k16"],
+    ["m16n8k128", 1, "k32 k64 m1 m2 m4 | m8 | k1 k2 k4 k8 k16", "k32 k64 n1 n2 n4 | | k1 k2 k4 k8 k16"],
+    [
+      "m16n8k256",
+      1,
+      "k32 k64 m1 m2 m4 | m8 k128 | k1 k2 k4 k8 k16",
+      "k32 k64 n1 n2 n4 | k128 | k1 k2 k4 k8 k16",
+    ],
+  ] as const
+).map(([shape, bits, a, b]) => ({ shape, bits, a, b }));
 
 /** C and D of every shape but Volta's, by rows of the tile and bits of an element. */
 const accumulators: Readonly<Record<string, string>> = {

@@ -105,8 +105,5 @@ export function registersOf(operand: Operand): readonly Register[] {
     case "symbol":
     case "sink":
       return [];
-    default:
-      operand satisfies never;
-      return [];
   }
 }

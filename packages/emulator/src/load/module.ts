@@ -197,7 +197,6 @@ function loadKernel(
     requiredThreads: valuesOf(fn, "reqntid"),
     ...clusterDirectives(fn),
     maxRegisters: directiveOf(fn, "maxnreg"),
-    usesAsyncCopies: instructions.some((i) => i.mnemonic.startsWith("cp.async")),
   };
   chooseClasses(kernel);
   markUnwritten(kernel, basicBlocks(kernel));

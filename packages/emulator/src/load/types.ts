@@ -223,7 +223,6 @@ export interface Kernel {
   readonly maxClusterRank: number | null;
   /** `.maxnreg`. */
   readonly maxRegisters: number | null;
-  readonly usesAsyncCopies: boolean;
 }
 
 /** ` (line 12)` or ` (line 12, matmul.py:34)`, or nothing for an instruction without a place in the text. */

@@ -203,9 +203,6 @@ export class Stepper {
       case "lane":
       case "warp":
         return true;
-      default:
-        operation satisfies never;
-        return true;
     }
   }
 

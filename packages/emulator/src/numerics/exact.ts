@@ -60,9 +60,6 @@ function roundsUp(
       return negative && rest;
     case "rp":
       return !negative && rest;
-    default:
-      rounding satisfies never;
-      return false;
   }
 }
 
@@ -272,9 +269,6 @@ export function roundInteger(x: number, mode: "rni" | "rzi" | "rmi" | "rpi"): nu
       const even = down % 2 === 0 ? down : down + 1;
       return even === 0 && signBit(x) ? -0 : even;
     }
-    default:
-      mode satisfies never;
-      return x;
   }
 }
 

@@ -244,44 +244,15 @@ export function prmt(a: number, b: number, selector: number): number {
 }
 
 /** The fixed patterns of prmt.mode, rows by selector 0 to 3, bytes lowest first: f4e, b4e, rc8, ecl, ecr, rc16. */
-const prmtPatterns: readonly (readonly (readonly number[])[])[] = [
-  [
-    [0, 1, 2, 3],
-    [1, 2, 3, 4],
-    [2, 3, 4, 5],
-    [3, 4, 5, 6],
-  ],
-  [
-    [0, 7, 6, 5],
-    [1, 0, 7, 6],
-    [2, 1, 0, 7],
-    [3, 2, 1, 0],
-  ],
-  [
-    [0, 0, 0, 0],
-    [1, 1, 1, 1],
-    [2, 2, 2, 2],
-    [3, 3, 3, 3],
-  ],
-  [
-    [0, 1, 2, 3],
-    [1, 1, 2, 3],
-    [2, 2, 2, 3],
-    [3, 3, 3, 3],
-  ],
-  [
-    [0, 0, 0, 0],
-    [0, 1, 1, 1],
-    [0, 1, 2, 2],
-    [0, 1, 2, 3],
-  ],
-  [
-    [0, 1, 0, 1],
-    [2, 3, 2, 3],
-    [0, 1, 0, 1],
-    [2, 3, 2, 3],
-  ],
-];
+const prmtPatterns = [
+  "0123 1234 2345 3456",
+  "0765 1076 2107 3210",
+  "0000 1111 2222 3333",
+  "0123 1123 2223 3333",
+  "0000 0111 0122 0123",
+  "0101 2323 0101 2323",
+].map((row) => row.split(" ").map((bytes) => [...bytes].map(Number)));
+
 export function prmtMode(a: number, b: number, selector: number, mode: number): number {
   const bytes = prmtPatterns[mode]?.[selector & 3] ?? [];
   return bytes.reduce((word, byte, k) => word | (byteOf(a, b, byte) << (8 * k)), 0);

@@ -124,9 +124,6 @@ function describeAwaited(on: Awaited): string {
       return `${on.operations.length} of ${on.engine}`;
     case "other":
       return "";
-    default:
-      on satisfies never;
-      return "";
   }
 }
 

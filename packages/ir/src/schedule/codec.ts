@@ -1,6 +1,6 @@
 /** Schedules as text: `tile=128x128x8 stages=2 raster=grouped:8`. */
 
-import type { FieldValue, Schedule, ScheduleCodec, ScheduleField, ScheduleModel } from "@tilewright/core";
+import type { FieldValue, Schedule, ScheduleField, ScheduleModel } from "@tilewright/core";
 import { type Checked, type Diagnostic, didYouMean, err, InternalError, ok } from "@tilewright/core";
 import { currentValue, renamedField } from "./renamed.ts";
 
@@ -124,8 +124,6 @@ export function scheduleFromRecord(
 /** Canonical text: every field of the model in its order. The key of tuning results, logs and manifests. */
 export const printSchedule = (model: ScheduleModel, schedule: Schedule): string =>
   model.fields.map((field) => text(field, schedule[field.name] ?? field.default)).join(" ");
-
-export const scheduleCodec: ScheduleCodec = { parse: parseSchedule, print: printSchedule };
 
 /** A schedule that is kept as text in a backend's own data. Throws (a bug there) when it does not parse. */
 export function storedSchedule(model: ScheduleModel, stored: string): Schedule {

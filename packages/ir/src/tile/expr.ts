@@ -328,7 +328,5 @@ export function isMultiple(e: Expr, width: number): boolean {
     case "const":
     case "var":
       return false;
-    default:
-      return e satisfies never;
   }
 }

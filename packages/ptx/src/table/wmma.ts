@@ -22,54 +22,26 @@ const HALF_SUMS = [
   ["f16", "f16x2*4"],
   ["f32", "f32*8"],
 ] as const;
-const INTEGER = {
-  shapes: SQUARE,
-  registers: "u32",
-  a: [2, 1, 4],
-  b: [2, 4, 1],
-  sums: [["s32", "s32*8"]],
-} as const;
+const SUMS = [["f32", "f32*8"]] as const;
 const NARROW = { registers: "u32", a: [1], b: [1], sums: [["s32", "s32*2"]], fixed: true } as const;
 
+/** Fragments of A and of B, by shape, in registers of one type. */
+const held = (
+  shapes: Fragments["shapes"],
+  registers: string,
+  a: readonly number[],
+  b: readonly number[],
+  sums: Fragments["sums"],
+) => ({ shapes, registers, a, b, sums });
+const INTEGER = held(SQUARE, "u32", [2, 1, 4], [2, 4, 1], [["s32", "s32*8"]]);
+
 const fragments: readonly Fragments[] = [
-  {
-    shapes: SQUARE,
-    type: "f16",
-    registers: "f16x2",
-    a: [8, 8, 8],
-    b: [8, 8, 8],
-    sums: HALF_SUMS,
-    since: [6, 1, 70],
-  },
-  {
-    shapes: SQUARE,
-    type: "bf16",
-    registers: "word",
-    a: [4, 2, 8],
-    b: [4, 8, 2],
-    sums: [["f32", "f32*8"]],
-    since: [7, 0, 80],
-  },
+  { ...held(SQUARE, "f16x2", [8, 8, 8], [8, 8, 8], HALF_SUMS), type: "f16", since: [6, 1, 70] },
+  { ...held(SQUARE, "word", [4, 2, 8], [4, 8, 2], SUMS), type: "bf16", since: [7, 0, 80] },
   { ...INTEGER, type: "u8", since: [6, 3, 72] },
   { ...INTEGER, type: "s8", since: [6, 3, 72] },
-  {
-    shapes: ["m16n16k8"],
-    type: "tf32",
-    registers: "word",
-    a: [4],
-    b: [4],
-    sums: [["f32", "f32*8"]],
-    since: [7, 0, 80],
-  },
-  {
-    shapes: ["m8n8k4"],
-    type: "f64",
-    registers: "f64",
-    a: [1],
-    b: [1],
-    sums: [["f64", "f64*2"]],
-    since: [7, 0, 80],
-  },
+  { ...held(["m16n16k8"], "word", [4], [4], SUMS), type: "tf32", since: [7, 0, 80] },
+  { ...held(["m8n8k4"], "f64", [1], [1], [["f64", "f64*2"]]), type: "f64", since: [7, 0, 80] },
   { ...NARROW, shapes: ["m8n8k32"], type: "u4", since: [6, 3, 75] },
   { ...NARROW, shapes: ["m8n8k32"], type: "s4", since: [6, 3, 75] },
   { ...NARROW, shapes: ["m8n8k128"], type: "b1", since: [6, 3, 75] },

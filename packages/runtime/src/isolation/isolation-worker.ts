@@ -45,8 +45,6 @@ async function serve(question: Exclude<Question, { readonly kind: "open" }>): Pr
       return handlers.launch(place, question.ask, tell);
     case "bench":
       return handlers.bench(place, question.ask, tell);
-    default:
-      return question satisfies never;
   }
 }
 

@@ -146,8 +146,6 @@ export class Measurement {
         return this.#alternate(regime, () => 0);
       case "sustained":
         return this.#sustained();
-      default:
-        return regime satisfies never;
     }
   }
 

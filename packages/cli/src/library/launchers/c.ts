@@ -111,8 +111,6 @@ function putParam(param: ParamSpec, index: number, { style, labelOf }: Naming): 
         "  }",
       ].join("\n");
     }
-    default:
-      return param satisfies never;
   }
 }
 
