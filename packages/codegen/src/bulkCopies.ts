@@ -7,6 +7,7 @@ import {
   bufferOf,
   contiguousIn,
   loadBoxes,
+  must,
   type Ring,
   readersOf,
 } from "@tilewright/ir";
@@ -14,7 +15,7 @@ import { addr, type IntegerOperand, imm, tensorAddr } from "@tilewright/ptx";
 import { cachePolicy } from "./cachePolicy.ts";
 import { clusterPlace, multicastMask, placeInPair } from "./clusters.ts";
 import type { Reg } from "./code.ts";
-import { CannotLower, type Context } from "./context.ts";
+import type { Context } from "./context.ts";
 import type { StmtOf } from "./engine.ts";
 import { batchCoordinates } from "./globalAddress.ts";
 import { firstRowInMap } from "./groups.ts";
@@ -55,10 +56,11 @@ function offsetBy(ctx: Context, base: U32, index: U32, bytes: number): U32 {
 }
 
 /** The barrier at which a copy's bytes arrive: that of the slot's full edge. */
-function signalOf({ dst }: StmtOf<"copy">, ring: Ring): BarrierRef {
-  if (dst.slot.kind !== "var") throw new CannotLower(`%${dst.buffer}`, "is in no slot of a pipeline");
-  return { ring: ring.name, edge: "full", pipeline: dst.slot.name };
-}
+const signalOf = ({ dst: { slot } }: StmtOf<"copy">, ring: Ring): BarrierRef => ({
+  ring: ring.name,
+  edge: "full",
+  pipeline: must(slot.kind === "var" ? slot.name : null, "bulk copies fill slots of pipelines (rings)"),
+});
 
 /** Clears the bit in which addresses of the two blocks of a pair differ: what is left names the leader's (PTX ISA, cta_group::2). */
 const LEADER_MASK = 0xfeffffff;

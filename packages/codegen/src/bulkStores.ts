@@ -11,6 +11,7 @@ import {
   contiguousIn,
   lit,
   matrixLoad,
+  must,
   type OwnedRegister,
   ownedRegisters,
   type Stmt,
@@ -24,7 +25,7 @@ import { type AddressOperand, addr, imm, special, sym, tensorAddr, vec } from "@
 import { coordinatesOf } from "./bulkCopies.ts";
 import { cachePolicy } from "./cachePolicy.ts";
 import type { Reg } from "./code.ts";
-import { CannotLower, type Context } from "./context.ts";
+import type { Context } from "./context.ts";
 import type { StmtOf } from "./engine.ts";
 import { indexValue } from "./indexValue.ts";
 import { fenceText } from "./machine.ts";
@@ -88,7 +89,7 @@ export function storeLowering(ctx: Context, stmt: StmtOf<"epilogue">, { buffer: 
   const [below, beside] = placeOfGroup(ctx, group, groups);
   // Once for all statements, where they begin.
   for (const each of stmt.body) if (each.kind === "barrier") groupBarrier(ctx, group, each.id);
-  const storing = firstOf(ctx, isPowerOfTwo(threads) ? threads : refuse(via));
+  const storing = firstOf(ctx, threads);
   const base = tileBase(ctx, [
     [below, offsetOf(rows, 0)],
     [beside, offsetOf(0, cols)],
@@ -99,11 +100,6 @@ export function storeLowering(ctx: Context, stmt: StmtOf<"epilogue">, { buffer: 
   // A pair's block stores its own half of the tile.
   const half = own === null ? null : ownedPosition(ctx.values, own, ["cluster"]);
   const store = ({ via: view, columns }: StmtOf<"bulk.store">): void => {
-    if (columns.of !== width || columns.to - columns.from !== cols)
-      throw new CannotLower(
-        "bulk.store",
-        `columns ${columns.from} to ${columns.to - 1} of ${columns.of} are not those of a slot of %${via}`,
-      );
     const slot = ctx.constant(view.slot, `slot of %${via}`);
     for (const piece of each) {
       const row = moved(ctx, indexValue(ctx, stmt.dst.origin[0], piece.row), [
@@ -140,7 +136,7 @@ export function storeLowering(ctx: Context, stmt: StmtOf<"epilogue">, { buffer: 
         ctx.emit(storing, "cp.async.bulk.wait_group.read", imm(each.pending));
         return;
       default:
-        throw new CannotLower(each.kind, "stands in an epilogue");
+        must(null, `${each.kind} stands in no epilogue by bulk stores (stores)`);
     }
   };
 }
@@ -190,12 +186,6 @@ export function matrixStores(ctx: Context, stmt: StmtOf<"epilogue">): readonly M
         ),
     }),
   );
-}
-
-const isPowerOfTwo = (n: number): boolean => Number.isInteger(Math.log2(n));
-
-function refuse(via: string): never {
-  throw new CannotLower(`%${via}`, "groups of threads that store together are powers of two");
 }
 
 /** An index moved on by what depends on the thread. */

@@ -1,7 +1,7 @@
 /** Cache hints of matrices: qualifiers of the accesses, and the register that says what a policy means. */
 import { bufferOf } from "@tilewright/ir";
 import { f32imm, type Operand } from "@tilewright/ptx";
-import { CannotLower, type Context } from "./context.ts";
+import type { Context } from "./context.ts";
 
 /** What an access carries of a policy: part of its mnemonic, and its last operands. */
 export interface CachePolicyUse {
@@ -21,9 +21,6 @@ export function cachePolicy(ctx: Context, buffer: string, access: CachedAccess):
   const first = passing === true && (access === "load" || access === "store") ? ".L1::no_allocate" : "";
   const last = fetch !== undefined && (access === "load" || access === "async") ? `.L2::${fetch}B` : "";
   if (cache === undefined) return first + last === "" ? asOthers : { hint: first + last, operands: [] };
-  // asyncPolicyFault of ir says why.
-  if (access === "async")
-    throw new CannotLower(`%${buffer}`, "has a policy of L2, which cp.async cannot carry");
   const policy = ctx.roleValue(`policy ${cache}`, (code) => {
     const d = ctx.entry.reg("u64", "policy");
     // For all of the accesses.

@@ -10,9 +10,3 @@ export class CannotLower extends Error {
     this.at = at;
   }
 }
-
-/** The value, which is there in every program that is proven: without it there is no kernel, and a text that was compiled unproven is refused. */
-export function proven<T>(value: T | null | undefined, at: string, message: string): T {
-  if (value === null || value === undefined) throw new CannotLower(at, message);
-  return value;
-}

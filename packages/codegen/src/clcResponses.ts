@@ -5,7 +5,7 @@
 import { clusterSize, must } from "@tilewright/ir";
 import { addr, imm } from "@tilewright/ptx";
 import type { Reg } from "./code.ts";
-import { CannotLower, type Context } from "./context.ts";
+import type { Context } from "./context.ts";
 import { putNumber, takeNumber, tileNumbers } from "./counter.ts";
 import type { StmtOf } from "./engine.ts";
 import { barrierAt, type Pipeline, pipelineOf, slotOfBuffer } from "./pipelines.ts";
@@ -26,7 +26,6 @@ function responseSlot(
 }
 
 export function lowerTileRequest(ctx: Context, stmt: StmtOf<"request">): void {
-  if (!ctx.solo) throw new CannotLower(`%${stmt.ring}`, "tiles are asked for by a role of one thread");
   const { name, pipeline, slot } = responseSlot(ctx, stmt);
   if (pipeline.ring.transport === "atomic") {
     putNumber(ctx, slot, takeNumber(ctx));

@@ -1,10 +1,9 @@
 /** Conditions of the program as predicates: decided here where the ranges of variables allow it. */
-import { asLinear, type Cond, freeVars, rangeOf, sameValue, simplify, sub, v } from "@tilewright/ir";
+import { asLinear, type Cond, freeVars, must, rangeOf, sameValue, simplify, sub, v } from "@tilewright/ir";
 import { imm } from "@tilewright/ptx";
-import { CannotLower } from "./cannotLower.ts";
 import type { Code, Pred } from "./code.ts";
 import type { Context } from "./context.ts";
-import { countOf, countOperand, isSizeOnly } from "./sizes.ts";
+import { countOf, countOperand } from "./sizes.ts";
 
 /** PTX names of signed comparisons. */
 export const comparisons: Readonly<Record<Cond["op"], string>> = {
@@ -57,10 +56,7 @@ export function truthOf(ctx: Context, cond: Cond): boolean | Pred {
   const counted = countedCondition(ctx, cond.op, terms, constant);
   if (counted !== null) return counted;
   const [term, more] = [...terms];
-  if (term && (more || term[1] !== 1) && [...terms.keys()].every((name) => ctx.tileVars.has(name)))
-    return sumCondition(ctx, cond.op, terms, constant);
-  if (!term || more || term[1] !== 1)
-    throw new CannotLower("condition", "a condition must compare one loop or tile variable with a constant");
+  if (!term || more || term[1] !== 1) return sumCondition(ctx, cond.op, terms, constant);
   const reg = ctx.variable(term[0]);
   const key = `${reg.name}${cond.op}${-constant}`;
   const make = (code: Code): Pred => {
@@ -71,7 +67,7 @@ export function truthOf(ctx: Context, cond: Cond): boolean | Pred {
   return ctx.loop?.var === term[0] ? ctx.perIteration(key, make) : ctx.invariant(key, make);
 }
 
-/** A sum of tile variables, and of those of loops around loops, compared with 0. */
+/** A sum of variables compared with 0. */
 function sumCondition(
   ctx: Context,
   op: Cond["op"],
@@ -80,14 +76,16 @@ function sumCondition(
 ): Pred {
   const moving = [...terms].filter(([name]) => ctx.tileVars.get(name)?.reg !== null);
   const key = `${moving.map(([name, factor]) => `${ctx.variable(name).name}*${factor}`).join("+")}${op}${-constant}`;
-  return ctx.invariant(key, (code) => {
+  const turns = ctx.loop !== null && terms.has(ctx.loop.var);
+  const make = (code: Code): Pred => {
     const [p, sum] = [ctx.entry.reg("pred", "p"), ctx.entry.reg("u32", "sum")];
     code.emit(null, "mov.u32", sum, imm(constant));
     for (const [name, factor] of moving)
       code.emit(null, "mad.lo.u32", sum, ctx.variable(name), imm(factor), sum);
     code.emitAny(null, `setp.${comparisons[op]}.s32`, [p, sum, imm(0)]);
     return p;
-  });
+  };
+  return turns ? ctx.perIteration(key, make) : ctx.invariant(key, make);
 }
 
 /** A condition that compares at most one loop or tile variable with an expression in sizes of the launch. */
@@ -110,20 +108,9 @@ function sizeCondition(ctx: Context, { lhs, op, rhs }: Cond): boolean | Pred {
     sameValue(rhs, loop.end)
   )
     return true;
-  const moving = used.filter((name) => !ctx.sizes.has(name));
-  const [name] = moving;
+  const [name] = used.filter((each) => !ctx.sizes.has(each));
   // x + c < e is x < e - c: what moves stays alone on the left.
-  const side = asLinear(lhs);
-  if (
-    moving.length > 1 ||
-    side === null ||
-    !isSizeOnly(ctx, rhs) ||
-    [...side.terms.values()].some((x) => x !== 1)
-  )
-    throw new CannotLower(
-      "condition",
-      "a condition must compare one loop or tile variable with an expression in sizes of the launch",
-    );
+  const side = must(asLinear(lhs), "one variable is compared with sizes (expressions)");
   const limit = countOf(ctx, sub(rhs, side.constant));
   const end = countOperand(limit);
   const at = name === undefined ? imm(0) : ctx.variable(name);

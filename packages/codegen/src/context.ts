@@ -9,6 +9,8 @@ import {
   type KeptValues,
   type KernelDeclaration,
   type Launches,
+  must,
+  namedRemainders,
   type Range,
   type RegionDeclaration,
   type RegionName,
@@ -17,7 +19,6 @@ import {
   substituteExpr,
   type TileLoop,
   type TileProgram,
-  v,
 } from "@tilewright/ir";
 import {
   type AddressOperand,
@@ -27,7 +28,7 @@ import {
   type OperandsOf,
   param,
 } from "@tilewright/ptx";
-import { CannotLower, proven } from "./cannotLower.ts";
+import { CannotLower } from "./cannotLower.ts";
 import { Code, type Pred, type Reg } from "./code.ts";
 import { truthOf } from "./conditions.ts";
 import type { Engine } from "./engine.ts";
@@ -188,7 +189,7 @@ export class Context {
   /** A part of the workspace. */
   region(name: RegionName): RegionDeclaration {
     const found = this.regions.find((region) => region.name === name);
-    return proven(found, `region %${name}`, "is not declared");
+    return must(found, `region %${name} is declared (launches)`);
   }
 
   /** Emit under the active predicate, joined with another. */
@@ -222,50 +223,40 @@ export class Context {
   /** Affine form of an expression over tile and loop variables. */
   linear(e: Expr): { readonly constant: number; readonly terms: ReadonlyMap<string, number> } {
     const folded = this.fold(e);
-    const form = asLinear(folded) ?? asLinear(this.#remainders(folded));
-    if (!form) throw new CannotLower("expression", "an index must be affine in the tile and loop variables");
-    return form;
+    const named = () => namedRemainders(folded, (...of) => this.#remainder(...of));
+    const form = must(
+      asLinear(folded) ?? asLinear(named()),
+      "indices are sums of multiples of variables (expressions)",
+    );
+    // The only tile of an axis is number 0.
+    if ([...form.terms.keys()].every((name) => this.tileVars.get(name)?.reg !== null)) return form;
+    const terms = [...form.terms].filter(([name]) => this.tileVars.get(name)?.reg !== null);
+    return { ...form, terms: new Map(terms) };
   }
 
-  /** The expression with remainders of tile variables (and such a variable and a constant) as tile variables of their own. */
-  #remainders(e: Expr): Expr {
-    switch (e.kind) {
-      case "const":
-      case "var":
-      case "div":
-        return e;
-      case "add":
-      case "sub":
-        return { ...e, lhs: this.#remainders(e.lhs), rhs: this.#remainders(e.rhs) };
-      case "mul":
-        return { ...e, lhs: this.#remainders(e.lhs) };
-      case "mod": {
-        const { constant, terms } = asLinear(e.lhs) ?? { constant: 0, terms: new Map<string, number>() };
-        const [term, more] = [...terms];
-        const reg = term && this.tileVars.get(term[0])?.reg;
-        if (term === undefined || more !== undefined || term[1] !== 1 || !reg) return e;
-        const name = `(${term[0]} + ${constant}) % ${e.divisor}`;
-        const sum = constant === 0 ? reg : this.values.sum(reg, imm(constant));
-        this.tileVars.set(name, {
-          reg: this.values.modulo(sum, e.divisor, Number.POSITIVE_INFINITY),
-          extent: e.divisor,
-        });
-        return v(name);
-      }
-    }
+  /** The remainder of a tile variable and a constant, as a variable of its own; null where there is no such variable. */
+  #remainder(name: string, constant: number, divisor: number): string | null {
+    const reg = this.tileVars.get(name)?.reg;
+    if (!reg) return null;
+    const key = `(${name} + ${constant}) % ${divisor}`;
+    const sum = constant === 0 ? reg : this.values.sum(reg, imm(constant));
+    this.tileVars.set(key, {
+      reg: this.values.modulo(sum, divisor, Number.POSITIVE_INFINITY),
+      extent: divisor,
+    });
+    return key;
   }
 
   /** The value of an expression that unrolling has made constant. */
   constant(e: Expr, at: string): number {
     const { constant, terms } = this.linear(e);
-    if (terms.size > 0) throw new CannotLower(at, "must be constant once loops are unrolled");
-    return constant;
+    return must(terms.size > 0 ? null : constant, `${at} is constant once loops are unrolled (expressions)`);
   }
 
   /** The kernel parameter of an operand, scalar or map, which has to be declared: `p_a`, `p_alpha`, `p_tma_a`. */
   paramName(name: string): string {
     const lower = name.toLowerCase();
-    proven(this.#params.has(lower) || null, `%${lower}`, "is no parameter of the kernel");
+    must(this.#params.has(lower) || null, `%${lower} is a parameter of the kernel (launches)`);
     return `p_${lower}`;
   }
 
@@ -389,8 +380,7 @@ export class Context {
   variable(name: string): Reg<"u32"> {
     const tile = this.tileVars.get(name);
     if (tile?.reg) return tile.reg;
-    if (this.loop?.var === name) return this.loop.counter;
-    throw new CannotLower(`%${name}`, "is not in scope here");
+    return must(this.loop?.var === name ? this.loop.counter : null, `%${name} is counted here (expressions)`);
   }
 
   /** Conjunction of two predicates; null is true. */

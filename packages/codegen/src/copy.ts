@@ -1,10 +1,10 @@
 /** Copies between global and shared memory by the threads of a block: through registers, or by cp.async. */
 import type { DType } from "@tilewright/core";
-import { bufferOf, type Distribution, elementBytes } from "@tilewright/ir";
+import { bufferOf, type Distribution, elementBytes, must } from "@tilewright/ir";
 import { imm, type Operand } from "@tilewright/ptx";
 import { type CachePolicyUse, cachePolicy } from "./cachePolicy.ts";
 import type { Code, Pred, Reg } from "./code.ts";
-import { CannotLower, type Context } from "./context.ts";
+import type { Context } from "./context.ts";
 import type { StmtOf } from "./engine.ts";
 import { stagedRun } from "./registers.ts";
 import { sharedAddress } from "./sharedAddress.ts";
@@ -14,12 +14,9 @@ import { freshRun, loadRun, runLength, sliceRun, storeRun, zeroOf } from "./word
 
 type Copy = StmtOf<"copy">;
 
-/** The distribution of a copy over threads; `CannotLower` without one. */
-export function distOf(copy: Copy): Distribution {
-  if (!copy.dist)
-    throw new CannotLower(`%${copy.dst.buffer} <- %${copy.src.buffer}`, "has no distribution over threads");
-  return copy.dist;
-}
+/** The distribution of a copy over threads. */
+export const distOf = ({ dist }: Copy): Distribution =>
+  must(dist, "copies that no register tile's owner shares out have a distribution (complete)");
 
 /** Threads that take part at the edges of a distributed copy; null when all do. */
 export function participation(ctx: Context, step: DistributedStep): Pred | null {
@@ -156,8 +153,7 @@ const asyncForms: Readonly<Record<number, string>> = {
 export function copyAsync(ctx: Context, copy: Copy): void {
   const dist = distOf(copy);
   const bytes = dist.vector * elementBytes(bufferOf(ctx.program, copy.src.buffer));
-  const form = asyncForms[bytes];
-  if (!form) throw new CannotLower(`%${copy.dst.buffer}`, `cp.async cannot move ${bytes} bytes`);
+  const form = must(asyncForms[bytes], "cp.async moves 4, 8 or 16 bytes (vectors)");
   const policy = cachePolicy(ctx, copy.src.buffer, "async");
   for (const step of distributedSteps(ctx.values, dist, copy.src.extent)) {
     const { position, row, col } = step;

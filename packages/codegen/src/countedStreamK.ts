@@ -3,10 +3,10 @@
  * and each block takes an equal share of it. Where a share begins follows from the number of tiles of the groups before, which every block counts for itself: once
  * through the rows of the table for the length of the line, then group by group to its own place, and on from there.
  */
-import { type CountedStreamK, clusterSize, rangeOf, type StreamK } from "@tilewright/ir";
+import { type CountedStreamK, rangeOf, type StreamK } from "@tilewright/ir";
 import { type IntegerOperand, imm } from "@tilewright/ptx";
 import type { Reg } from "./code.ts";
-import { CannotLower, type Context } from "./context.ts";
+import type { Context } from "./context.ts";
 import { cutStreamK } from "./cutStreamK.ts";
 import type { StmtOf } from "./engine.ts";
 import { type Count, countOf, countOperand } from "./sizes.ts";
@@ -87,11 +87,6 @@ export function countStreamK(
   body: () => void,
   between: () => void,
 ): void {
-  if (ctx.loop !== null || ctx.active !== null || stmt.loop !== null || clusterSize(ctx.program) > 1)
-    throw new CannotLower(
-      "tiles",
-      "shares of a line that the kernel counts are of blocks without roles and clusters",
-    );
   const { entry } = ctx;
   const { groups: list = null, streamk } = schedulerOf(stmt);
   const ctas = streamk?.ctas ?? counted.blocks;

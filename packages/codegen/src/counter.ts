@@ -3,19 +3,15 @@
  * last tile. So all clusters together ask once for every tile: as many as there are, and once in vain each, in place of the one that it began with. A counter
  * that wraps behind that many is 0 again when the launch ends, where the next one needs it, and nobody has to be the one who resets it.
  */
-import { clusterSize, WORKSPACE } from "@tilewright/ir";
+import { clusterSize, must, WORKSPACE } from "@tilewright/ir";
 import { addr, imm, special } from "@tilewright/ptx";
-import { proven } from "./cannotLower.ts";
 import type { Reg } from "./code.ts";
-import { CannotLower, type Context } from "./context.ts";
+import type { Context } from "./context.ts";
 import { batchIndex, pointer } from "./globalAddress.ts";
 
-/** Numbers that the loop at hand hands out: work tiles, or the rectangles of those that a cluster takes at a time. Throws `CannotLower` outside of one, and where the launch supplies them. */
-export function tileNumbers({ tileLoop }: Context): number {
-  const numbers = tileLoop?.below ?? null;
-  if (numbers === null) throw new CannotLower("fetch", "a counter hands out as many tiles as the text says");
-  return numbers;
-}
+/** Numbers that the loop at hand hands out: work tiles, or the rectangles of those that a cluster takes at a time. */
+export const tileNumbers = ({ tileLoop }: Context): number =>
+  must(tileLoop?.below, "a counter hands out as many tiles as the text says (schedulers)");
 
 /** The next number, at `ctx.body`; `tileNumbers` or more says that there is none. One thread of a cluster asks. */
 export function takeNumber(ctx: Context): Reg<"u32"> {
@@ -32,7 +28,7 @@ export function takeNumber(ctx: Context): Reg<"u32"> {
       "mad.wide.u32",
       counter,
       batch,
-      imm(proven(stride, "region %counters", "has no stride")),
+      imm(must(stride, "region %counters has a stride (launches)")),
       base,
     );
   }
@@ -41,7 +37,7 @@ export function takeNumber(ctx: Context): Reg<"u32"> {
   const last = tileNumbers(ctx) - 1;
   const place = addr(
     counter,
-    proven(typeof at === "number" ? at : null, "region %counters", "has no fixed place"),
+    must(typeof at === "number" ? at : null, "region %counters has a fixed place (launches)"),
   );
   body.emit(null, "atom.relaxed.gpu.global.inc.u32", number, place, imm(last));
   body.emit(null, "mov.u32", clusters, special("%nctaid.x"));

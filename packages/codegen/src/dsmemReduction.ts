@@ -1,7 +1,6 @@
 /** The DSMEM reduction: CTAs of a cluster that share a work tile send each other the slices of their accumulators, and each adds up its own. */
 import { must } from "@tilewright/ir";
 import { addr, imm, sym } from "@tilewright/ptx";
-import { proven } from "./cannotLower.ts";
 import type { Reg } from "./code.ts";
 import { CannotLower, type Context } from "./context.ts";
 import type { RegisterType, StmtOf } from "./engine.ts";
@@ -31,11 +30,7 @@ function* inRuns({ vector, step }: Runs, registers: readonly Reg[]) {
  * same elements in all CTAs, so that what it adds has come from its likes, and lies as they hold it.
  */
 export function beginExchange(ctx: Context, { into }: StmtOf<"reduce">): Exchange {
-  const room = proven(
-    ctx.shared.meeting,
-    "reduce",
-    "has no room for slices, or no mbarrier that counts them",
-  );
+  const room = must(ctx.shared.meeting, "slices have room and an mbarrier (declarations)");
   const { entry, body } = ctx;
   const sum = ownedTile(ctx, must(into, "slices come into a tile (splits)").buffer, 0);
   const threads = 32 * ctx.values.warps;
@@ -49,7 +44,7 @@ export function beginExchange(ctx: Context, { into }: StmtOf<"reduce">): Exchang
 }
 
 const exchangeOf = (ctx: Context): Exchange =>
-  proven(reductionOf(ctx).exchange, "reduce", "has no cluster to exchange slices in");
+  must(reductionOf(ctx).exchange, "CTAs of a cluster exchange slices (context)");
 
 const vectorOf = ({ vector }: Runs): string => (vector > 1 ? `.v${vector}` : "");
 

@@ -134,8 +134,6 @@ class Elements {
     const ctx = this.#ctx;
     const d = this.#fresh();
     const { constant, terms } = ctx.linear(from ?? lit(0));
-    if (ctx.loop !== null && terms.has(ctx.loop.var))
-      throw new CannotLower(axis, "is counted from where a loop is");
     const reg = axisIndex(ctx, terms, this.#position[axis]);
     const place = f32imm(at[axis] + constant);
     if (reg === null) ctx.emit(null, "mov.f32", d, place);
@@ -254,7 +252,6 @@ function elementsOf(
 /** Neighbours of a row as the registers of a tile of 16-bit elements. */
 function packTile(ctx: Context, tile: OwnedTile, value: (e: OwnedRegister) => F32): void {
   const { elements, packed, dtype } = tile;
-  if (packed === 1) throw new CannotLower("map", `writes registers of ${dtype}`);
   const inOrder = elements.toSorted((x, y) => x.register - y.register);
   for (let i = 0; i < inOrder.length; i += packed) {
     const [word] = roundedWords(ctx, null, dtype, inOrder.slice(i, i + packed).map(value));

@@ -1,6 +1,6 @@
 /** Constants in the registers of a tile. */
 import { f32imm, f64imm, imm, type Operand } from "@tilewright/ptx";
-import { CannotLower, type Context } from "./context.ts";
+import type { Context } from "./context.ts";
 import type { RegisterType, StmtOf } from "./engine.ts";
 import { ownedTile } from "./registers.ts";
 
@@ -9,10 +9,7 @@ const constants: Readonly<Record<RegisterType, (value: number) => Operand>> = {
   f32: f32imm,
   f64: f64imm,
   s32: imm,
-  b32(value) {
-    if (value !== 0) throw new CannotLower("fill", "packed elements begin with 0");
-    return imm(0);
-  },
+  b32: () => imm(0),
 };
 
 /** `once`: where the role begins, before its first work tile. */

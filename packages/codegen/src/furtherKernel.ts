@@ -1,8 +1,7 @@
 /** Kernels that are launched beside the main one: behind it over what it has left in the workspace, or before it to leave something there. */
 import type { Target } from "@tilewright/core";
-import { clusterSize, type KernelDeclaration, type Launches, type TileProgram } from "@tilewright/ir";
+import { clusterSize, type KernelDeclaration, type Launches, must, type TileProgram } from "@tilewright/ir";
 import type { ModuleBuilder } from "@tilewright/ptx";
-import { proven } from "./cannotLower.ts";
 import { numberClusters } from "./clusters.ts";
 import { Context } from "./context.ts";
 import type { Engine } from "./engine.ts";
@@ -28,7 +27,7 @@ export function buildFurtherKernel(at: FurtherKernel): void {
   const { name, params, threads, row } = kernel;
   const found = at.program.body.find((stmt) => stmt.kind === "kernel" && stmt.name === name);
   const stated = found?.kind === "kernel" ? found : null;
-  const { warps, body } = proven(stated, `@${name}`, "has no statements");
+  const { warps, body } = must(stated, `@${name} has statements (launches)`);
   const { cluster, pair } = at.program.launch;
   const program: TileProgram = {
     ...at.program,

@@ -1,9 +1,8 @@
 /** Addresses and bounds of global memory: base pointer in the prologue, running pointer along the chunk loop, constants as offsets. */
 
 import { type BatchAxis, exchangedOf, packedSize, stepOfBuffer } from "@tilewright/core";
-import { type ArrayDeclaration, bufferOf, type Distance, type View } from "@tilewright/ir";
+import { type ArrayDeclaration, bufferOf, type Distance, must, type View } from "@tilewright/ir";
 import { type AddressOperand, addr, imm, special } from "@tilewright/ptx";
-import { proven } from "./cannotLower.ts";
 import type { Code, Pred, Reg } from "./code.ts";
 import { rangeOfForm } from "./conditions.ts";
 import type { Context } from "./context.ts";
@@ -33,7 +32,7 @@ function nameOf(buffer: string): string {
 
 /** An array of the kernel as it is declared, by the name of its pointer. */
 const declared = (ctx: Context, name: string): ArrayDeclaration =>
-  proven(ctx.arrays.get(name), `%${name}`, "is no array of the kernel");
+  must(ctx.arrays.get(name), `%${name} is an array of the kernel (launches)`);
 
 /** Coordinates of the block's problem in the map of a global buffer, the innermost first; of groups, whose maps show `apart` where each has a part of it, the group's number. */
 export function batchCoordinates(ctx: Context, buffer: string, apart: boolean): readonly Reg<"u32">[] {
@@ -174,7 +173,7 @@ export function batchIndex(ctx: Context): Reg<"u32"> | null {
 
 /** Which neighbour along an axis of the batch the block's problem is. */
 function batchCoordinate(ctx: Context, { extent, below }: BatchAxis): Reg<"u32"> {
-  const problem = proven(batchIndex(ctx), "batch", "has axes, and the launch one problem");
+  const problem = must(batchIndex(ctx), "axes are of a batch (launches)");
   // Axes are of batches of fixed count.
   const problems = typeof ctx.problems === "number" ? ctx.problems : Number.POSITIVE_INFINITY;
   if (below === 1 && extent >= problems) return problem;

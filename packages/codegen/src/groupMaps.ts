@@ -5,12 +5,11 @@
  */
 
 import type { PtxVersion } from "@tilewright/core";
-import { bufferOf, MAP_BYTES, mapName, v, WORKSPACE } from "@tilewright/ir";
+import { bufferOf, MAP_BYTES, mapName, must, v, WORKSPACE } from "@tilewright/ir";
 import { addr, imm, param, special, vec } from "@tilewright/ptx";
 import { storeGroup } from "./bulkStores.ts";
-import { proven } from "./cannotLower.ts";
 import type { Pred, Reg } from "./code.ts";
-import { CannotLower, type Context } from "./context.ts";
+import type { Context } from "./context.ts";
 import type { StmtOf } from "./engine.ts";
 import { globalArray, pointer } from "./globalAddress.ts";
 import { firstOf } from "./roles.ts";
@@ -28,9 +27,7 @@ export function makeMaps(
   { maps: kinds, slots, offset, every, groups }: StmtOf<"tensormap.make">,
 ): void {
   const { entry } = ctx;
-  const group = proven(ctx.group, "tensormap.make", "one problem has the maps of its launch");
-  if (groups === undefined && !ctx.solo)
-    throw new CannotLower("tensormap.make", "maps of groups are made by a role of one thread");
+  const group = must(ctx.group, "lists have groups");
   const by = groups === undefined ? null : storingThread(ctx, groups);
   const setBytes = kinds.length * MAP_BYTES;
   const value = (key: string, start: number) =>

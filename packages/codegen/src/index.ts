@@ -1,6 +1,5 @@
 /** Public surface of `@tilewright/codegen`, from the whole to the parts. */
 export { lowerActivation } from "./activations.ts";
-export { proven } from "./cannotLower.ts";
 export { blocksApart, clusterPlace, clusterRank } from "./clusters.ts";
 export { Code, type Pred, type Reg } from "./code.ts";
 export { comparisons } from "./conditions.ts";

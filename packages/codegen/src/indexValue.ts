@@ -1,8 +1,8 @@
 /** Indices as instructions take them: registers or constants, from expressions over tile variables and the open loop's counter. */
-import type { Expr } from "@tilewright/ir";
+import { type Expr, must } from "@tilewright/ir";
 import { type IntegerOperand, imm } from "@tilewright/ptx";
 import type { Reg } from "./code.ts";
-import { CannotLower, type Context } from "./context.ts";
+import type { Context } from "./context.ts";
 
 type U32 = Reg<"u32">;
 
@@ -28,17 +28,14 @@ export function indexValue(
     return offset === 0 ? at : moved(ctx, at, offset);
   }
   const { constant, terms } = ctx.linear(folded);
-  const quotient = (value: number): number => {
-    if (value % per !== 0) throw new CannotLower("index", `${value} is no multiple of ${per}`);
-    return value / per;
-  };
+  const quotient = (value: number): number =>
+    must(value % per === 0 ? value / per : null, "boxes begin with a run of rows (bulkTiles)");
   const fixed = quotient(constant + extra);
   let sum: U32 | null = by;
   const { loop } = ctx;
   for (const [name, factor] of terms) {
     if (loop?.var === name) continue;
-    const tile = ctx.tileVars.get(name);
-    if (!tile) throw new CannotLower(`%${name}`, "is not in scope here");
+    const tile = must(ctx.tileVars.get(name), `%${name} is counted here (expressions)`);
     if (tile.reg === null) continue;
     const term = ctx.values.scale(tile.reg, quotient(factor));
     sum = sum === null ? term : ctx.values.sum(sum, term);

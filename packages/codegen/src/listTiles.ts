@@ -3,9 +3,8 @@
  * block walks it by itself, a group's row of the table at a time, and takes one tile in as many as there are blocks (or clusters).
  */
 
-import { clusterSize, type TileLoop } from "@tilewright/ir";
+import { clusterSize, must, type TileLoop } from "@tilewright/ir";
 import { imm, special } from "@tilewright/ptx";
-import { proven } from "./cannotLower.ts";
 import type { Context } from "./context.ts";
 import type { StmtOf } from "./engine.ts";
 import { makeMaps } from "./groupMaps.ts";
@@ -18,11 +17,7 @@ type Tiles = StmtOf<"tiles">;
 /** The loop over the tiles of the list. Blocks beyond its end have none. */
 export function walkTileList(ctx: Context, stmt: Tiles, loop: TileLoop, make: () => void): void {
   const { entry, body } = ctx;
-  const groups = proven(
-    schedulerOf(stmt).groups,
-    "tiles",
-    "the scheduler does not say how many groups there are",
-  );
+  const groups = must(schedulerOf(stmt).groups, "the scheduler says how many groups there are (lists)");
   const register = (name: string, value: number | string) => {
     const d = entry.reg("u32", name);
     body.emit(null, "mov.u32", d, typeof value === "number" ? imm(value) : special(value));

@@ -20,7 +20,6 @@ import {
   type Statement,
   versionNeeded,
 } from "@tilewright/ptx";
-import { proven } from "./cannotLower.ts";
 
 import { CannotLower, Context } from "./context.ts";
 import { withWholeDefinitions } from "./definitions.ts";
@@ -124,8 +123,8 @@ function build(
     "a program of stage machine has its kernels (declareLaunches)",
   );
   const found = launches.kernels.find(({ role }) => role === "main");
-  const main = proven(found, "kernel", "no kernel is the main one");
-  const cluster = clusterExtents(program);
+  const main = must(found, "a kernel is the main one (launches)");
+  const cluster = clusterExtents(program, main);
   const block = [main.threads, 1, 1] as const;
 
   const builder = moduleBuilder({

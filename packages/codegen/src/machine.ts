@@ -10,7 +10,7 @@ import {
 import { type AddressOperand, imm, sink } from "@tilewright/ptx";
 import { clusterRank, isLeader, peerRank } from "./clusters.ts";
 import type { Pred, Reg } from "./code.ts";
-import { CannotLower, type Context } from "./context.ts";
+import type { Context } from "./context.ts";
 import type { Statements } from "./engine.ts";
 import {
   barrierAt,
@@ -140,7 +140,6 @@ function arriveAtPeers(
   axes: ReadonlySet<"m" | "n">,
 ): void {
   const peers = peersOf(ctx, axes);
-  if (threads < peers) throw new CannotLower("mbar.arrive", `${threads} threads tell ${peers} blocks`);
   const place = placeIn(ctx, threads);
   const telling = ctx.roleValue(`first ${peers} of ${threads}`, (code) => {
     const p = ctx.entry.reg("pred", "p");
@@ -210,11 +209,6 @@ export const machineStatements = (lower: (ctx: Context, stmts: Of<"leader">["bod
   advance: lowerAdvance,
   hold: lowerHold,
   "mbar.wait"(ctx, { barrier, cluster }) {
-    if (ctx.active !== null)
-      throw new CannotLower(
-        `%${barrier.ring}`,
-        "its barriers take no part in conditions: every role meets every chunk",
-      );
     const at = pipelineOf(ctx, barrier.pipeline);
     const parity = at.parity();
     spin(ctx, barrierAt(ctx, barrier), parity, cluster);

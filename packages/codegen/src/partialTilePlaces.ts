@@ -5,14 +5,14 @@ import {
   blocksOfTile,
   COUNTER_LINE,
   inOnePlace,
+  must,
   type StreamK,
   streamKBlocks,
   WORKSPACE,
 } from "@tilewright/ir";
 import { imm, special } from "@tilewright/ptx";
-import { proven } from "./cannotLower.ts";
 import type { Reg } from "./code.ts";
-import { CannotLower, type Context } from "./context.ts";
+import type { Context } from "./context.ts";
 import { batchIndex, pointer } from "./globalAddress.ts";
 import { groupNumber, isGrouped } from "./groups.ts";
 import { bytesOf, type Partials } from "./partialTiles.ts";
@@ -75,23 +75,21 @@ export function partialTilePlaces(ctx: Context, shared: Partials): PartialTilePl
       ? values.block()
       : line !== null
         ? values.divide(line.start, line.each)
-        : ofHalf(ctx, proven(part, "reduce", "stands outside of a stream-K loop").tile, share.tiles);
+        : ofHalf(ctx, must(part, "parts of tiles are of a stream-K loop (context)").tile, share.tiles);
   const counter = counters === null ? null : at(base, inBatch(counters.count, tile), counters.every);
   if (inOnePlace(shared.by)) {
     const first = place(tile);
-    return { counter, first, own: () => first, further: () => oneByOne("parts are added up in one place") };
+    return { counter, first, own: () => first, further: () => must<never>(null, ONE_BY_ONE) };
   }
   if (share !== null) return { counter, ...sharePlaces(ctx, share, place) };
   const all = each * stride;
-  if (all >= 2 ** 32) throw new CannotLower("reduce", `the parts of a tile have ${all} bytes`);
   const first = at(mine, inBatch(count, tile), all);
   return {
     counter,
     first,
     own: () => at(first, values.split(), stride),
     further(partials) {
-      const [, , along] = ctx.kernel.grid;
-      if (typeof along !== "number") return oneByOne("as many CTAs along z as the launch says share a tile");
+      const along = must(Number(ctx.kernel.grid[2]), ONE_BY_ONE);
       const [before, left] = [entry.reg("u64", "part"), entry.reg("u32", "left")];
       ctx.emit(null, "mov.u64", before, first);
       // Not as a constant: ptxas would unroll a loop of few turns and load all parts at once, into registers that are not there.
@@ -106,14 +104,12 @@ export function partialTilePlaces(ctx: Context, shared: Partials): PartialTilePl
 function countersOf(ctx: Context): { readonly every: number; readonly count: LaunchExpr } {
   const { stride, count } = ctx.region("counters");
   return {
-    every: proven(stride, "region %counters", "has no stride"),
-    count: proven(count, "region %counters", "has no count"),
+    every: must(stride, "region %counters has a stride (launches)"),
+    count: must(count, "region %counters has a count (launches)"),
   };
 }
 
-function oneByOne(why: string): never {
-  throw new CannotLower("reduce", why);
-}
+const ONE_BY_ONE = "partial tiles that are added one by one have places of their own (context)";
 
 /** Number `index` of `count` among those of this block's half of tiles: of a pair the second block's follow those of the first. */
 function ofHalf({ program, values }: Context, index: Reg<"u32">, count: number): Reg<"u32"> {
@@ -132,8 +128,8 @@ function sharePlaces(
   share: StreamK,
   placeOf: (index: Reg<"u32">) => Reg<"u64">,
 ): Omit<PartialTilePlaces, "counter"> {
-  const { entry, values, part } = ctx;
-  if (part === null) return oneByOne("stands outside the parts of a share");
+  const { entry, values } = ctx;
+  const part = must(ctx.part, "parts of tiles are of a stream-K loop (context)");
   const { chunks, line } = part;
   const { blocks, each } = line ?? { blocks: streamKBlocks(share), each: share.each };
   const place = (index: Reg<"u32">): Reg<"u64"> => placeOf(ofHalf(ctx, index, 2 * blocks));

@@ -2,6 +2,7 @@
 
 import { hasFeature } from "@tilewright/core";
 import {
+  must,
   REDUCTION_ROOM,
   REDUCTION_SLOTS,
   type ReductionKind,
@@ -9,7 +10,6 @@ import {
   withSum,
 } from "@tilewright/ir";
 import { addr, imm, type Operand, sym } from "@tilewright/ptx";
-import { proven } from "./cannotLower.ts";
 import type { Pred, Reg } from "./code.ts";
 import type { Context } from "./context.ts";
 import type { RegisterType, StmtOf } from "./engine.ts";
@@ -44,8 +44,8 @@ export function partialsOf(ctx: Context, combine: StmtOf<"reduce">): Partials {
   const of = { type, registers: registers.length };
   return {
     ...{ by: combine.by, region, each, ...of },
-    stride: proven(stride, "region %partials", "has no stride"),
-    threads: proven(threads, "region %partials", "has no threads"),
+    stride: must(stride, "region %partials has a stride (launches)"),
+    threads: must(threads, "region %partials has threads (launches)"),
     vector: vectorOf(ctx, combine, packed, of),
   };
 }
@@ -168,7 +168,7 @@ export interface BulkRoom {
 /** The room of the thread's warp in shared memory. */
 export function bulkRoom(ctx: Context, { vector, type }: Partials): BulkRoom {
   const { values, entry, body } = ctx;
-  const start = proven(ctx.shared.reduction, "reduce", "has no shared memory for bulk copies to add from");
+  const start = must(ctx.shared.reduction, "%partials of shared memory is declared (declarations)");
   const [warp, lane] = [entry.reg("u32", "room"), entry.reg("u32", "room")];
   body.emit(null, "mov.u32", warp, sym(SMEM));
   body.emit(null, "mad.lo.u32", warp, values.warp(), imm(REDUCTION_ROOM), warp);

@@ -13,9 +13,8 @@ import {
   type View,
 } from "@tilewright/ir";
 import { type AddressOperand, addr, imm, sym } from "@tilewright/ptx";
-import { proven } from "./cannotLower.ts";
 import type { Reg } from "./code.ts";
-import { CannotLower, type Context } from "./context.ts";
+import type { Context } from "./context.ts";
 import { SMEM } from "./smem.ts";
 
 type U32 = Reg<"u32">;
@@ -95,7 +94,7 @@ const ofStage = (ctx: Context, at: Pipeline, key: string, factor: number, base: 
 
 /** Offsets of a ring's barriers in shared memory. */
 const barrierOffset = (ctx: Context, ring: string, edge: "full" | "empty"): number =>
-  proven(ctx.shared.barriers.get(ring)?.[edge], `%${ring}`, `has no mbarriers %${ring}_${edge}`);
+  must(ctx.shared.barriers.get(ring)?.[edge], `%${ring}_${edge} is declared (declarations)`);
 
 /** The barrier of a slot; `base`: of another block's shared memory, under a key of its own. */
 export function barrierAt(
@@ -110,15 +109,14 @@ export function barrierAt(
 
 /** Where a shared tile lies. */
 export const placeOf = (ctx: Context, buffer: string): Place =>
-  proven(ctx.shared.places.get(buffer), `%${buffer}`, "has no place in shared memory");
+  must(ctx.shared.places.get(buffer), `%${buffer} has a place (declarations)`);
 
 /** The address of the slot in which a view lies, and the buffer's own offset in it: base + offset. */
 export function slotAddress(
   ctx: Context,
   view: View,
 ): { readonly at: Pipeline; readonly base: U32; readonly offset: number } {
-  const at = pipelineOfView(ctx, view);
-  if (at === null) throw new CannotLower(`%${view.buffer}`, "is in no slot of a pipeline");
+  const at = must(pipelineOfView(ctx, view), `%${view.buffer} is in a slot of a pipeline (rings)`);
   return { at, ...slotOfBuffer(ctx, at, view.buffer) };
 }
 
@@ -171,12 +169,7 @@ export function lowerHold(ctx: Context, { name, pipeline, slots }: Of<"hold">): 
       if (place !== undefined) slotBase(ctx, at, place.every);
     }
     ctx.engine.holdSlot?.(ctx, at);
-    const none = (): never => {
-      throw new CannotLower(
-        `%${name}`,
-        "is a slot that the role has left: it has no number, and no barriers",
-      );
-    };
+    const none = (): never => must<never>(null, `%${name} is read by views only (pipelines)`);
     ctx.pipelines.set(name, { ...at, parity: none, stage: none, known: new Map(at.known), kept: true });
     return;
   }

@@ -3,8 +3,8 @@
  * the overlap of products with all else.
  */
 
+import { must } from "@tilewright/ir";
 import { addr, imm, special, sym } from "@tilewright/ptx";
-import { proven } from "./cannotLower.ts";
 import type { Context } from "./context.ts";
 import type { StmtOf } from "./engine.ts";
 import { ownedTile } from "./registers.ts";
@@ -34,7 +34,7 @@ export function lowerRename(ctx: Context, { tile: name, back }: StmtOf<"rename">
   const { registers, type } = ownedTile(ctx, name, 0);
   const before = ctx.renamed.get(name);
   const to = back
-    ? proven(before, `%${name}`, "has the registers that it had")
+    ? must(before, `%${name} has been renamed (context)`)
     : registers.map(() => ctx.entry.reg(type, "apart"));
   registers.forEach((register, i) => {
     const other = to[i];

@@ -1,8 +1,7 @@
 /** Tile coordinates of a block from its number, in the order of the raster: the arithmetic of `rasterPlace` as instructions. */
-import { type Raster, type RasterMath, rasterPlace } from "@tilewright/ir";
+import { must, type Raster, type RasterMath, rasterPlace } from "@tilewright/ir";
 import { imm } from "@tilewright/ptx";
 import type { Reg } from "./code.ts";
-import { CannotLower } from "./context.ts";
 import { COUNTED_RASTER } from "./refusals.ts";
 import type { Count } from "./sizes.ts";
 import type { Values } from "./values.ts";
@@ -81,7 +80,7 @@ function rasteriseCounted(
       return groups(values, raster, tilesM, tilesN, index);
     case "hilbert":
     case "blocked":
-      throw new CannotLower("raster", COUNTED_RASTER);
+      return must<never>(null, COUNTED_RASTER);
   }
 }
 

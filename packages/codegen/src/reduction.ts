@@ -1,8 +1,8 @@
 /** The reduction of a work tile that is being emitted: what its statements name beside themselves. */
 
 import type { ReductionKind } from "@tilewright/ir";
+import { must } from "@tilewright/ir";
 import type { LabelRef } from "@tilewright/ptx";
-import { proven } from "./cannotLower.ts";
 import type { Reg } from "./code.ts";
 import type { Context } from "./context.ts";
 import type { StmtOf } from "./engine.ts";
@@ -59,7 +59,7 @@ const names: Readonly<Record<ReductionKind, string>> = {
 
 /** The reduction around a statement. */
 export const reductionOf = (ctx: Context): Reduction =>
-  proven(ctx.reduction, "reduction", "stands in no reduce");
+  must(ctx.reduction, "it stands in a reduce (context)");
 
 /** The label behind the statement around. */
 export function endOf(ctx: Context): LabelRef {
@@ -70,4 +70,4 @@ export function endOf(ctx: Context): LabelRef {
 
 /** Partial tiles in the workspace, of the reduction around. */
 export const partialOf = (ctx: Context): NonNullable<Reduction["partial"]> =>
-  proven(reductionOf(ctx).partial, "reduce", "has no partial tiles in the workspace");
+  must(reductionOf(ctx).partial, "partial tiles lie in the workspace (context)");

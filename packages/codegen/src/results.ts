@@ -3,9 +3,8 @@
  * each result in its own dtype, rounded once, and puts the zero back.
  */
 import { sizeOf } from "@tilewright/core";
-import { RESULT_BYTES, v } from "@tilewright/ir";
+import { must, RESULT_BYTES, v } from "@tilewright/ir";
 import { type AddressOperand, addr, imm } from "@tilewright/ptx";
-import { proven } from "./cannotLower.ts";
 import type { Pred, Reg } from "./code.ts";
 import type { Context } from "./context.ts";
 import type { Statements, StmtOf } from "./engine.ts";
@@ -46,8 +45,8 @@ function load(ctx: Context, { step, count: results }: StmtOf<"result.load">): vo
   ctx.results.set(step, { mine, value, from, at });
 }
 
-const loaded = (ctx: Context, { kind, step }: StmtOf<"result.clear" | "result.store">): ThreadResult =>
-  proven(ctx.results.get(step), kind, "is of a step whose results nobody has loaded");
+const loaded = (ctx: Context, { step }: StmtOf<"result.clear" | "result.store">): ThreadResult =>
+  must(ctx.results.get(step), "its results have been loaded (launches)");
 
 export const resultStatements: Pick<Statements, "result.load" | "result.clear" | "result.store"> = {
   "result.load": load,

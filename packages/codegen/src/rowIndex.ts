@@ -2,7 +2,6 @@
 import { stepBuffer } from "@tilewright/core";
 import { bufferOf, type Expr } from "@tilewright/ir";
 import { addr, imm } from "@tilewright/ptx";
-import { CannotLower } from "./cannotLower.ts";
 import type { Pred, Reg } from "./code.ts";
 import type { Context } from "./context.ts";
 import { axisIndex, globalArray, pointer } from "./globalAddress.ts";
@@ -42,8 +41,6 @@ export function namedRow(
   row: number,
 ): { readonly row: Reg<"u32">; readonly there: Pred } {
   const { constant, terms } = ctx.linear(origin);
-  if (ctx.loop !== null && terms.has(ctx.loop.var))
-    throw new CannotLower(`%${buffer}`, "has rows that an index names, which a loop goes along");
   const at = axisIndex(ctx, terms, thread);
   const entries = advance(ctx, pointer(ctx, array), at, ENTRY);
   const extent = extentOf(ctx, buffer, 0, bufferOf(ctx.program, buffer).shape);

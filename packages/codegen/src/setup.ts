@@ -1,8 +1,7 @@
 /** What stands around a kernel's roles and tiles, statement by statement: barriers made ready, blocks that meet, the grids beside this one. */
 
-import { type FrameKind, MBARRIER_BYTES, type Stmt } from "@tilewright/ir";
+import { type FrameKind, MBARRIER_BYTES, must, type Stmt } from "@tilewright/ir";
 import { addr, imm, sym } from "@tilewright/ptx";
-import { proven } from "./cannotLower.ts";
 import type { Pred, Reg } from "./code.ts";
 import type { Context } from "./context.ts";
 import type { Statements, StmtOf } from "./engine.ts";
@@ -30,7 +29,7 @@ export const setupStatements = (lower: (ctx: Context, stmts: readonly Stmt[]) =>
     ctx.body.emitAny(null, "prefetch.tensormap", [addr(mapAddress(ctx, buffer))]),
   "mbar.init"(ctx, { barriers, slots }) {
     const found = ctx.program.machine?.barriers.find(({ name }) => name === barriers);
-    const declared = proven(found, `%${barriers}`, "is not declared");
+    const declared = must(found, `%${barriers} is declared (frame)`);
     const { offset, count } = declared;
     const { from, to } = slots ?? { from: 0, to: declared.slots };
     const base = smemStart(ctx);

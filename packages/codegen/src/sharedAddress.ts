@@ -272,7 +272,7 @@ function slotOffset(ctx: Context, slot: Expr, slots: number, stride: number): Sl
   const { loop } = ctx;
   const chunk = e.kind === "mod" && e.divisor === slots ? ctx.linear(e.lhs) : null;
   if (!loop || !chunk || chunk.terms.size !== 1 || chunk.terms.get(loop.var) !== 1)
-    throw new CannotLower("slot", `must be (chunk + constant) % ${slots} of the open loop`);
+    return must<never>(null, "slots go round with the chunks of the loop (expressions)");
   const phase = ((chunk.constant % slots) + slots) % slots;
   const key = `slot+${phase} of ${slots}x${stride}`;
   const known = loop.running.get(key);

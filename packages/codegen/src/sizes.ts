@@ -2,7 +2,6 @@
 import { type BatchAxis, extentNames, type SizeName } from "@tilewright/core";
 import { asLinear, type Expr, must, simplify, sizeDType } from "@tilewright/ir";
 import { type IntegerOperand, imm, param } from "@tilewright/ptx";
-import { CannotLower } from "./cannotLower.ts";
 import type { Reg } from "./code.ts";
 import type { Context } from "./context.ts";
 import { expertCount, groupField } from "./groups.ts";
@@ -59,9 +58,9 @@ function registerOf(ctx: Context, e: Expr): U32 {
     case "const":
       return values.memo(`const ${e.value}`, "v", (d) => values.code.emit(null, "mov.u32", d, imm(e.value)));
     case "var":
-      if (e.name !== "m" && e.name !== "n" && e.name !== "k")
-        throw new CannotLower(`%${e.name}`, "is no size of the launch");
-      return sizeRegister(ctx, e.name);
+      return e.name === "m" || e.name === "n" || e.name === "k"
+        ? sizeRegister(ctx, e.name)
+        : ctx.variable(e.name);
     case "add":
       return e.rhs.kind === "const"
         ? values.sum(registerOf(ctx, e.lhs), imm(e.rhs.value))

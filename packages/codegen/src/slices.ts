@@ -2,7 +2,6 @@
 
 import { must, type OwnedRegister, slicesOf, withSum } from "@tilewright/ir";
 import { addr, imm, type LabelRef, vec } from "@tilewright/ptx";
-import { proven } from "./cannotLower.ts";
 import type { Reg } from "./code.ts";
 import type { Context } from "./context.ts";
 import type { StmtOf } from "./engine.ts";
@@ -128,7 +127,7 @@ export function lowerSlices(
 
   const rank = ctx.values.split();
   const barrier = barrierOperands(ctx, id);
-  const counter = addr(proven(place.counter, "slices", "has no counter"));
+  const counter = addr(must(place.counter, "slices have a counter (context)"));
   const [word, low, high] = [entry.reg("u64", "met"), entry.reg("u32", "left"), entry.reg("u32", "came")];
   const [mine, bit, stays, gone] = [
     entry.reg("u32", "mine"),

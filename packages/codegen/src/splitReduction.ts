@@ -4,14 +4,14 @@ import {
   bufferOf,
   type Expr,
   mergeOf,
+  must,
   type ReductionStmt,
   registerTileBytes,
   type Stmt,
 } from "@tilewright/ir";
 import { addr, f32imm, f64imm, type IntegerOperand, imm, type Operand } from "@tilewright/ptx";
-import { proven } from "./cannotLower.ts";
 import type { Reg } from "./code.ts";
-import { CannotLower, type Context } from "./context.ts";
+import type { Context } from "./context.ts";
 import { beginExchange, dsmemStatements } from "./dsmemReduction.ts";
 import type { RegisterType, Statements, StmtOf } from "./engine.ts";
 import { partialTilePlaces } from "./partialTilePlaces.ts";
@@ -68,10 +68,9 @@ function enterReduction(ctx: Context, { unless, body }: StmtOf<"reduction">, low
   const shared = partialsOf(ctx, combine);
   const sum = ctx.entry.label("sum");
   if (unless !== null) {
-    if (unless.lhs.kind !== "var" || unless.op !== "==")
-      throw new CannotLower("reduction", "asks whether a variable has a value");
     const whole = ctx.entry.reg("pred", "p");
-    ctx.emit(null, "setp.eq.u32", whole, ctx.variable(unless.lhs.name), total(ctx, unless.rhs));
+    const { count } = must(ctx.part, "chunks are counted in a stream-K loop (context)");
+    ctx.emit(null, "setp.eq.u32", whole, count, total(ctx, unless.rhs));
     ctx.emit(whole, "bra", sum);
   }
   ctx.reduction = { ...reductionOf(ctx), partial: { shared, place: partialTilePlaces(ctx, shared) } };
@@ -82,7 +81,7 @@ function enterReduction(ctx: Context, { unless, body }: StmtOf<"reduction">, low
 /** Chunks of a whole tile, where the launch supplies them one at least; a number of CTAs. */
 function total(ctx: Context, e: Expr): Reg<"u32"> | IntegerOperand {
   if (e.kind === "const") return imm(e.value);
-  return countOperand(proven(ctx.part, "counter", "counts chunks outside of a stream-K loop").chunks);
+  return countOperand(must(ctx.part, "chunks are counted in a stream-K loop (context)").chunks);
 }
 
 const zeros: Readonly<Record<RegisterType, Operand>> = {
@@ -99,7 +98,8 @@ function addToCounter(ctx: Context, { by }: StmtOf<"counter.add">): void {
   const first = entry.reg("pred", "p");
   const earlier = entry.reg("u32", "came");
   reduction.leaving = { waits: entry.reg("pred", "p"), leave: entry.reg("pred", "p") };
-  const count = by.kind === "const" ? by.value : ctx.variable(by.kind === "var" ? by.name : "");
+  const count =
+    by.kind === "const" ? by.value : must(ctx.part, "chunks are counted in a stream-K loop (context)").count;
   ctx.emit(null, "setp.eq.u32", first, ctx.values.thread(), imm(0));
   ctx.emit(null, "mov.u32", earlier, imm(0));
   const added = typeof count === "number" ? imm(count) : count;
@@ -107,7 +107,7 @@ function addToCounter(ctx: Context, { by }: StmtOf<"counter.add">): void {
     first,
     "atom.relaxed.gpu.global.add.u32",
     earlier,
-    addr(proven(place.counter, "counter.add", "has no counter")),
+    addr(must(place.counter, "tiles have counters (context)")),
     added,
   );
   reduction.counted = { earlier, by: count, first };
@@ -117,9 +117,8 @@ function addToCounter(ctx: Context, { by }: StmtOf<"counter.add">): void {
 function leave(ctx: Context, { unless, id }: StmtOf<"counter.leave">): void {
   const { entry } = ctx;
   const reduction = reductionOf(ctx);
-  const early = "stands in front of what it counts";
-  const { earlier, by } = proven(reduction.counted, "counter.leave", early);
-  const leaving = proven(reduction.leaving, "counter.leave", early);
+  const { earlier, by } = must(reduction.counted, "one thread has counted (context)");
+  const leaving = must(reduction.leaving, "one thread has counted (context)");
   const all = total(ctx, unless);
   if (typeof by === "number" && unless.kind === "const")
     ctx.emit(null, "setp.ne.u32", leaving.waits, earlier, imm(unless.value - by));
@@ -144,7 +143,7 @@ const registersOf = (ctx: Context, stmt: { readonly acc: Combine["acc"] }) =>
   ownedTile(ctx, stmt.acc.buffer, 0).registers;
 
 function moveRegisters(ctx: Context, stmt: StmtOf<"partial.stage"> | StmtOf<"bulk.reduce">): void {
-  const room = proven(reductionOf(ctx).room, stmt.kind, "stands in no reduction by bulk copies");
+  const room = must(reductionOf(ctx).room, "it stands in a reduction by bulk copies (context)");
   const { shared, place } = partialOf(ctx);
   moveInBulk(ctx, shared, room, registersOf(ctx, stmt), stmt, place.first);
 }
@@ -206,11 +205,11 @@ export const reductionStatements = (lowerIn: (ctx: Context, stmts: readonly Stmt
   "counter.add": addToCounter,
   "counter.leave": leave,
   "counter.clear"(ctx) {
-    const counted = proven(reductionOf(ctx).counted, "counter.clear", "no thread has counted");
+    const counted = must(reductionOf(ctx).counted, "one thread has counted (context)");
     ctx.emit(
       counted.first,
       "st.global.u32",
-      addr(proven(partialOf(ctx).place.counter, "counter.clear", "has no counter")),
+      addr(must(partialOf(ctx).place.counter, "tiles have counters (context)")),
       imm(0),
     );
   },

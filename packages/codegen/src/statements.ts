@@ -1,5 +1,5 @@
 /** The table of statements: which lowering each kind takes. The backend's own come first. */
-import { type Expr, freeVars, rangeOf, type Stmt } from "@tilewright/ir";
+import { type Expr, freeVars, holdsLoops, rangeOf, type Stmt } from "@tilewright/ir";
 import { imm, type Operand } from "@tilewright/ptx";
 import { isBranch, lowerBranch, lowerVote } from "./branches.ts";
 import { lowerNext, lowerTileRequest } from "./clcResponses.ts";
@@ -117,12 +117,6 @@ function lowerFor(ctx: Context, stmt: StmtOf<"for">): void {
     lowerAround(ctx, stmt, from, counted);
     return;
   }
-  if (stmt.within !== undefined)
-    throw new CannotLower(
-      `loop %${stmt.var}`,
-      "takes some of its turns, inside another loop or up to what the launch says",
-    );
-  if (ctx.loop) throw new CannotLower(`loop %${stmt.var}`, "stands inside another loop that is not unrolled");
   const outer = ctx.body;
   const skip =
     typeof counted !== "number" && counted.least <= from ? ctx.entry.label(`no_${stmt.var}`) : null;
@@ -154,13 +148,6 @@ function lowerFor(ctx: Context, stmt: StmtOf<"for">): void {
   state.latch.emit(null, "add.u32", counter, counter, imm(1));
   if (skip !== null) outer.label(skip);
 }
-
-/** Whether the statements of a loop are loops that are no unrolled ones, or loops among element statements, or take the sums of products that another role has in its loops. */
-const holdsLoops = ({ body }: StmtOf<"for">): boolean =>
-  body.some((stmt) => stmt.kind === "for" && !stmt.unroll) ||
-  body.some((stmt) => stmt.kind === "copy" && stmt.transport === "tcgen05.ld") ||
-  (body.some(({ kind }) => kind === "for") &&
-    body.some(({ kind }) => kind === "map" || kind === "reduce.row"));
 
 /** A loop around loops: its variable is to them what a tile's coordinate is, and each turn has invariants of its own. */
 function lowerAround(ctx: Context, stmt: StmtOf<"for">, from: number, to: number): void {
@@ -244,8 +231,7 @@ interface End {
 }
 
 /** An end that the launch supplies. */
-function sizeEnd(ctx: Context, name: string, e: Expr, unroll: boolean): number | End {
-  if (unroll) throw new CannotLower(`loop %${name}`, "is unrolled, but only the launch knows its end");
+function sizeEnd(ctx: Context, e: Expr): number | End {
   const [least, most] = rangeOf(e, ctx.sizes);
   const reg = countOf(ctx, e);
   return typeof reg === "number" ? reg : { reg, least, most };
@@ -255,7 +241,7 @@ function sizeEnd(ctx: Context, name: string, e: Expr, unroll: boolean): number |
 function endOf(ctx: Context, { var: name, to, unroll }: StmtOf<"for">): number | End {
   const e = ctx.fold(to);
   const counted = e.kind === "var" ? ctx.tileVars.get(e.name) : undefined;
-  if (isSizeOnly(ctx, e) && freeVars(e).size > 0) return sizeEnd(ctx, name, e, unroll);
+  if (isSizeOnly(ctx, e) && freeVars(e).size > 0) return sizeEnd(ctx, e);
   if (counted?.reg == null || unroll) return ctx.constant(to, `end of loop %${name}`);
   return { reg: counted.reg, least: counted.least ?? 0, most: counted.extent - 1 };
 }

@@ -1,15 +1,14 @@
 /** Tensor maps as parameters of an entry. */
 import type { TensorMapRecipe } from "@tilewright/core";
-import { type Buffer, mapName } from "@tilewright/ir";
+import { type Buffer, mapName, must } from "@tilewright/ir";
 import { sym } from "@tilewright/ptx";
-import { proven } from "./cannotLower.ts";
 import type { Reg } from "./code.ts";
 import type { Context } from "./context.ts";
 
 /** The map of an operand, as it is declared. */
 export function declaredMap({ kernel }: Context, global: string): TensorMapRecipe {
   const map = kernel.params.find(({ name }) => name === mapName(global));
-  return proven(map?.kind === "tensorMap" ? map.tensorMap : null, `%${global}`, "has no tensor map");
+  return must(map?.kind === "tensorMap" ? map.tensorMap : null, `%${global} has a tensor map (launches)`);
 }
 
 /** Runs to which rows across a tile are interleaved, each a dimension of the map. */

@@ -1,11 +1,10 @@
 /** Where a tile lies: its coordinates from its number in the raster, and how many tiles there are. */
 
-import { clusterSize, clusterUnits, type Expr, rangeOf } from "@tilewright/ir";
+import { clusterSize, clusterUnits, type Expr, must, rangeOf } from "@tilewright/ir";
 import { type IntegerOperand, imm } from "@tilewright/ptx";
-import { proven } from "./cannotLower.ts";
 import { clusterNumber, clusterPlace } from "./clusters.ts";
 import type { Reg } from "./code.ts";
-import { CannotLower, type Context } from "./context.ts";
+import type { Context } from "./context.ts";
 import type { StmtOf } from "./engine.ts";
 import { isGrouped } from "./groups.ts";
 import { boundOf } from "./iterations.ts";
@@ -17,7 +16,7 @@ type U32 = Reg<"u32">;
 
 /** How a loop over work tiles counts. */
 export const schedulerOf = ({ scheduler }: Tiles): NonNullable<Tiles["scheduler"]> =>
-  proven(scheduler, "tiles", "has no tile scheduler");
+  must(scheduler, "tiles have a scheduler (schedulers)");
 
 /** Coordinates of the one tile of a block. */
 export function placeTile(ctx: Context, stmt: Tiles): void {
@@ -37,8 +36,6 @@ function leaveBehind(ctx: Context, until: Expr, row: U32 | null): void {
 
 /** Of a grouped problem: blocks beyond the tiles of their group leave, before anything is divided by their number. */
 function leaveBeyond(ctx: Context, stmt: Tiles): void {
-  if (clusterSize(ctx.program) > 1)
-    throw new CannotLower("tiles", "blocks of a grouped problem have no clusters");
   const { entry, prologue, values } = ctx;
   const operand = (count: Count): U32 | IntegerOperand => (typeof count === "number" ? imm(count) : count);
   const none = entry.reg("pred", "p");
@@ -68,21 +65,13 @@ export function place(ctx: Context, stmt: Tiles, index: U32 | undefined): void {
 
 /** The row as many from the last as this one is from the first. */
 function fromLast(ctx: Context, rows: Count, row: U32): U32 {
-  if (typeof rows !== "number")
-    throw new CannotLower("tiles", "descend, and the launch says how many there are");
-  return ctx.values.difference(imm(rows - 1), row);
+  const count = must(typeof rows === "number" ? rows : null, "rows that descend are counted (context)");
+  return ctx.values.difference(imm(count - 1), row);
 }
 
 /** Clusters of tiles along an axis. */
 function clustersAlong(ctx: Context, stmt: Tiles, axis: 0 | 1): Count {
-  const clusters = clusterUnits(ctx.program.launch);
-  const [tilesM, tilesN] = stmt.extents;
-  if (tilesM % clusters[0] !== 0 || tilesN % clusters[1] !== 0)
-    throw new CannotLower(
-      "tiles",
-      `${tilesM} x ${tilesN} tiles do not divide into clusters of ${clusters[0]} x ${clusters[1]}`,
-    );
-  const cluster = clusters[axis];
+  const cluster = clusterUnits(ctx.program.launch)[axis];
   const count = stmt.symbolic?.[axis] ?? null;
   if (count === null) return stmt.extents[axis] / cluster;
   const tiles = countOf(ctx, count);

@@ -1,16 +1,7 @@
-import {
-  blocksOfTile,
-  boundaryOf,
-  clusterSize,
-  must,
-  type Stmt,
-  type StreamK,
-  type TileLoop,
-} from "@tilewright/ir";
+import { boundaryOf, clusterSize, must, type Stmt, type StreamK, type TileLoop } from "@tilewright/ir";
 import { type IntegerOperand, imm, type SymbolOperand, special } from "@tilewright/ptx";
-import { proven } from "./cannotLower.ts";
 import type { Reg } from "./code.ts";
-import { CannotLower, type Context } from "./context.ts";
+import type { Context } from "./context.ts";
 import { countStreamK } from "./countedStreamK.ts";
 import { cutStreamK } from "./cutStreamK.ts";
 import type { StmtOf } from "./engine.ts";
@@ -51,11 +42,7 @@ function persist(ctx: Context, stmt: Tiles, loop: TileLoop, lower: (stmts: reado
   const requests = loop.by === "ring";
   const { turn, of } = loop;
   const zigzag = loop.by === "zigzag";
-  if (loop.chunks !== undefined && of > 1)
-    throw new CannotLower("tiles", "ping-pong roles go by chunks whose number is known");
   if (isGrouped(ctx)) {
-    if (requests || of > 1)
-      throw new CannotLower("tiles", "a counter, or ping-pong roles, share the tiles of one problem");
     walkTileList(ctx, stmt, loop, () => lower(stmt.body));
     return;
   }
@@ -274,7 +261,6 @@ function doPart(ctx: Context, stmt: Tiles, share: StreamK, { at, end }: Line, ma
  * The parts of this block's share, or its whole tile, one after the other; `between` them what the boundary says.
  */
 function shareOut(ctx: Context, stmt: Tiles, share: StreamK, make: () => void, between: () => void): void {
-  refuseShares(ctx);
   const { entry } = ctx;
   const { ctas, whole } = sharesOf(stmt);
   const line = beginShare(ctx, share, ctas, whole);
@@ -291,7 +277,7 @@ function shareOut(ctx: Context, stmt: Tiles, share: StreamK, make: () => void, b
 
 /** How the scheduler cuts the line. */
 const sharesOf = (stmt: Tiles): { readonly ctas: number; readonly whole: boolean } =>
-  proven(schedulerOf(stmt).streamk, "tiles", "its scheduler has no stream-K");
+  must(schedulerOf(stmt).streamk, "the scheduler says how the line is cut (lists)");
 
 /** What the role does that would have the tile behind the last one, of the ping-pong roles. */
 function atLast(ctx: Context, tile: U32, single: U32, count: U32 | IntegerOperand, behind: () => void): void {
@@ -309,7 +295,6 @@ function atLast(ctx: Context, tile: U32, single: U32, count: U32 | IntegerOperan
 
 /** In a role of blocks (or pairs) that stay: the parts of the share, then whole tiles, one in `blocks`. */
 function walkStreamK(ctx: Context, stmt: Tiles, share: StreamK, make: () => void): void {
-  refuseShares(ctx);
   const { entry } = ctx;
   const all = stmt.extents[0] * stmt.extents[1];
   const { ctas, whole: goesOn } = sharesOf(stmt);
@@ -336,9 +321,4 @@ function walkStreamK(ctx: Context, stmt: Tiles, share: StreamK, make: () => void
   if (whole === null) return;
   ctx.body.emit(null, "setp.lt.u32", more, whole, imm(all * share.chunks));
   ctx.body.emit(more, "bra", again);
-}
-
-function refuseShares(ctx: Context): void {
-  if (clusterSize(ctx.program) > blocksOfTile(ctx.program))
-    throw new CannotLower("tiles", "blocks of a cluster have no shares");
 }

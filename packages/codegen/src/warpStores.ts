@@ -6,6 +6,7 @@ import {
   bufferOf,
   contiguousIn,
   lit,
+  must,
   ownedRegisters,
   storeOwners,
   type View,
@@ -15,7 +16,7 @@ import { imm } from "@tilewright/ptx";
 import type { StoreLowering } from "./bulkStores.ts";
 import { cachePolicy } from "./cachePolicy.ts";
 import type { Pred } from "./code.ts";
-import { CannotLower, type Context } from "./context.ts";
+import type { Context } from "./context.ts";
 import type { StmtOf } from "./engine.ts";
 import { WARP_MASK } from "./machine.ts";
 import { barrierOperands } from "./partialTiles.ts";
@@ -33,8 +34,10 @@ export function warpStores(ctx: Context, stmt: StmtOf<"epilogue">, view: View, w
   const { program } = ctx;
   const tile = bufferOf(program, view.buffer);
   const axis = contiguousIn(tile);
-  const owners = storeOwners(ownerOf(bufferOf(program, stmt.acc.buffer)), tile.shape[1], axis, width);
-  if (owners === null) throw new CannotLower(`%${tile.name}`, "does not go round the lanes of its warps");
+  const owners = must(
+    storeOwners(ownerOf(bufferOf(program, stmt.acc.buffer)), tile.shape[1], axis, width),
+    "pieces of the tile go round the lanes of its warps (epilogues)",
+  );
   const within = ownedPosition(ctx.values, owners.tile, insideBlock);
   const position = ownedPosition(ctx.values, owners.matrix);
   const pieces = ownedRegisters(owners.tile);
@@ -85,7 +88,7 @@ export function warpStores(ctx: Context, stmt: StmtOf<"epilogue">, view: View, w
         store(each);
         return;
       default:
-        throw new CannotLower(each.kind, "stands in an epilogue whose threads store");
+        must(null, `${each.kind} stands in no epilogue whose threads store (stores)`);
     }
   };
 }

@@ -248,11 +248,6 @@ describe("what cannot be lowered says why", () => {
       [["copy %sA[slot (%vt * 4 + %kt) % 3]", "copy %sA[slot (%vt * 4 + %kt + 1) % 3]"]],
       /the slot of %sA is not that of the chunk/,
     ],
-    [
-      "tiles that clusters do not divide",
-      [["%mt < 4", "%mt < 3"]],
-      /TW3901 tiles: 3 x 1 tiles do not divide/,
-    ],
   ] as const)("%s", (_what, edits, message) => {
     expect(lower(edits)).toMatch(message);
   });

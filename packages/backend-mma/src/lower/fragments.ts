@@ -1,6 +1,5 @@
 /** Fragments from shared memory: by ldmatrix, or a register at a time. */
 import {
-  CannotLower,
   type Context,
   loadRun,
   ownedPosition,
@@ -20,8 +19,10 @@ import { loadWidened, widenCells } from "./widen.ts";
 export function loadMatrices(ctx: Context, copy: StmtOf<"copy">): void {
   const [src, dst] = [bufferOf(ctx.program, copy.src.buffer), bufferOf(ctx.program, copy.dst.buffer)];
   const contiguous = src.layout?.stride[0] === 1 ? 0 : 1;
-  const load = matrixLoad(ownerOf(dst), elementBytes(src), contiguous, copy.vector[1], elementBytes(dst));
-  if (!load) throw new CannotLower(`%${dst.name} <- %${src.name}`, "ldmatrix cannot deliver this fragment");
+  const load = must(
+    matrixLoad(ownerOf(dst), elementBytes(src), contiguous, copy.vector[1], elementBytes(dst)),
+    "ldmatrix delivers the fragment (vectors)",
+  );
   const tile = ownedTile(ctx, dst.name, ctx.constant(copy.dst.slot, `slot of %${dst.name}`));
   const position = ownedPosition(ctx.values, load.address);
   const form = `ldmatrix.sync.aligned.m8n8.x${load.count}${load.trans ? ".trans" : ""}.shared.b16`;

@@ -8,16 +8,13 @@ import {
   type StmtOf,
   walkOrder,
 } from "@tilewright/codegen";
-import { type Atom, findAtom, hasAtom } from "@tilewright/ir";
+import { type Atom, findAtom, must } from "@tilewright/ir";
 import { type Operand, vec } from "@tilewright/ptx";
 import { factorsOf } from "./factors.ts";
 import { multiplySplit, type Product } from "./splitPrecision.ts";
 
 export function lowerMultiply(ctx: Context, mma: StmtOf<"mma">): void {
-  const atom = findAtom(mma.atom);
-  if (!atom) throw new CannotLower("mma", `atom ${mma.atom} is no matrix instruction`);
-  if (!hasAtom(ctx.target, atom))
-    throw new CannotLower("mma", `${ctx.target.arch} has no ${mma.atom}: it needs ${atom.feature}`);
+  const atom = must(findAtom(mma.atom), "products are by one kind of instruction (features)");
   const acc = ownedTile(ctx, mma.acc.buffer, ctx.constant(mma.acc.slot, "slot of the accumulator"));
   const a = ownedTile(ctx, mma.a.buffer, ctx.constant(mma.a.slot, "slot of the A fragment"));
   const b = ownedTile(ctx, mma.b.buffer, ctx.constant(mma.b.slot, "slot of the B fragment"));

@@ -2,7 +2,6 @@
 import { CannotLower, type Context, ownedTile, type StmtOf, walkOrder } from "@tilewright/codegen";
 
 export function lowerMultiply(ctx: Context, mma: StmtOf<"mma">): void {
-  if (mma.atom !== "fma") throw new CannotLower("mma", `atom ${mma.atom} is not one of: fma`);
   const acc = ownedTile(ctx, mma.acc.buffer, ctx.constant(mma.acc.slot, "slot of the accumulator"));
   const a = ownedTile(ctx, mma.a.buffer, ctx.constant(mma.a.slot, "slot of the A fragment"));
   const b = ownedTile(ctx, mma.b.buffer, ctx.constant(mma.b.slot, "slot of the B fragment"));

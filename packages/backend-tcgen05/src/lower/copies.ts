@@ -1,6 +1,6 @@
 /** Loads of accumulators. */
 import { CannotLower, type Context, ownedTile, type Reg, type StmtOf } from "@tilewright/codegen";
-import { bufferOf, LANE_STRIDE, tensorPlace } from "@tilewright/ir";
+import { bufferOf, LANE_STRIDE, must, tensorPlace } from "@tilewright/ir";
 import { addr, imm, vec } from "@tilewright/ptx";
 import { tensorAddress } from "./multiply.ts";
 import { scratch } from "./scratch.ts";
@@ -13,10 +13,11 @@ const MOST_REGISTERS = 128;
 /** Each warp loads its own lanes: a lane a row and a register a column, or, of 16 lanes, the fragment of D in mma.sync. */
 export function loadTensor(ctx: Context, copy: Copy): void {
   const at = `%${copy.dst.buffer} <- %${copy.src.buffer}`;
-  if (ctx.solo) throw new CannotLower(at, "tensor memory is loaded by whole warps");
   const tile = ownedTile(ctx, copy.dst.buffer, 0);
-  const place = tensorPlace(bufferOf(ctx.program, copy.src.buffer));
-  if (place === null) throw new CannotLower(at, "has rows that no matrix instruction has");
+  const place = must(
+    tensorPlace(bufferOf(ctx.program, copy.src.buffer)),
+    "tensor tiles have rows that instructions have (tensorMemory)",
+  );
   if (ctx.constant(copy.src.origin[place.lanes], at) !== 0)
     throw new CannotLower(at, "rows begin with lane 0");
   const { constant: column, terms } = ctx.linear(copy.src.origin[place.lanes === 0 ? 1 : 0]);

@@ -6,6 +6,7 @@ import {
   blockShape,
   blocksOfTile,
   bufferOf,
+  must,
   SCALE_COLUMNS,
   type TensorKind,
   type View,
@@ -25,11 +26,10 @@ const CORE_MATRIX = 128;
 export function copyFactors(ctx: Context, copy: StmtOf<"copy">): void {
   const at = `%${copy.dst.buffer} <- %${copy.src.buffer}`;
   const source = bufferOf(ctx.program, copy.src.buffer);
-  if (!ctx.solo || source.layout === null)
-    throw new CannotLower(at, "factors are copied from a ring, by the role that multiplies");
+  const layout = must(source.layout, "shared tiles have layouts (complete)");
   const [rows, words] = blockShape(source);
-  const step = source.layout.panels?.step ?? SCALE_WORDS * rows;
-  if (step !== SCALE_WORDS * rows || source.layout.stride[0] !== SCALE_WORDS)
+  const step = layout.panels?.step ?? SCALE_WORDS * rows;
+  if (step !== SCALE_WORDS * rows || layout.stride[0] !== SCALE_WORDS)
     throw new CannotLower(at, "blocks of factors have to lie one behind the other, those of one K first");
   const group = blocksOfTile(ctx.program);
   const word = encodeSharedDescriptor({

@@ -1,7 +1,7 @@
 /** Tensor memory around the roles. */
 
-import { type Context, proven, type Reg, type Statements, smemStart } from "@tilewright/codegen";
-import { blocksOfTile, bufferOf, type Place } from "@tilewright/ir";
+import { type Context, type Reg, type Statements, smemStart } from "@tilewright/codegen";
+import { blocksOfTile, bufferOf, must, type Place } from "@tilewright/ir";
 import { type AddressOperand, addr, imm } from "@tilewright/ptx";
 
 /** Tensor memory, by one warp of each block: of a pair both allocate, and give back. */
@@ -23,15 +23,17 @@ export const tensorStatements = {
   },
   "tmem.dealloc"(ctx, { columns }) {
     const group = blocksOfTile(ctx.program);
-    const tensor = proven(ctx.tensor, "tmem.dealloc", "gives back columns whose address is not known");
+    const tensor = must(ctx.tensor, "the address of tensor memory has been read (context)");
     ctx.body.emitAny(null, `tcgen05.dealloc.cta_group::${group}.sync.aligned.b32`, [tensor, imm(columns)]);
   },
 } satisfies Partial<Statements>;
 
 /** Where the allocation leaves the address of its first column. */
 function word(ctx: Context): AddressOperand {
-  const missing = "has no word in shared memory for its address";
-  return addr(smemStart(ctx), proven(ctx.shared.tensorAddress, "tmem.alloc", missing));
+  return addr(
+    smemStart(ctx),
+    must(ctx.shared.tensorAddress, "the address of tensor memory has a word (declarations)"),
+  );
 }
 
 /** The first column of tensor memory, and where a tile lies from there. */
@@ -40,7 +42,7 @@ export function tensorTile(
   name: string,
 ): { readonly tensor: Reg<"u32">; readonly place: Place } {
   return {
-    tensor: proven(ctx.tensor, `%${name}`, "lies in tensor memory, whose address is not known here"),
-    place: proven(bufferOf(ctx.program, name).place, `%${name}`, "has no columns of tensor memory"),
+    tensor: must(ctx.tensor, "the address of tensor memory has been read (context)"),
+    place: must(bufferOf(ctx.program, name).place, `%${name} has columns (declarations)`),
   };
 }

@@ -63,11 +63,11 @@ const PATTERN_ROWS = 8;
  */
 export function lowerMultiply(ctx: Context, stmt: StmtOf<"mma">): void {
   const at = `%${stmt.acc.buffer}`;
-  const kind = findTensorKind(stmt.atom);
-  if (kind === null) throw new CannotLower(at, `${stmt.atom} is no instruction of tensor memory`);
-  if (!ctx.solo) throw new CannotLower(at, "a role of one warp multiplies");
-  const place = tensorPlace(bufferOf(ctx.program, stmt.acc.buffer));
-  if (place === null) throw new CannotLower(at, "has rows that no matrix instruction has");
+  const kind = must(findTensorKind(stmt.atom), "products are by one kind of instruction (features)");
+  const place = must(
+    tensorPlace(bufferOf(ctx.program, stmt.acc.buffer)),
+    "tensor tiles have rows that instructions have (tensorMemory)",
+  );
   const k = stmt.a.extent[1];
   if (k % kind.k !== 0) throw new CannotLower(at, `K steps of ${k} are no multiple of ${kind.k}`);
   const a = operand(ctx, stmt.a, "a");
@@ -259,8 +259,7 @@ function elementOf(buffer: Buffer): Tcgen05Element {
 
 /** Address of the first column of a tensor tile in the slot of a view. */
 export function tensorAddress(ctx: Context, view: View): Reg<"u32"> {
-  const at = pipelineOfView(ctx, view);
-  if (at === null) throw new CannotLower(`%${view.buffer}`, "is no tensor tile of a ring");
+  const at = must(pipelineOfView(ctx, view), "tensor tiles are in slots of pipelines (pipelines)");
   return slotColumn(ctx, at, view.buffer);
 }
 

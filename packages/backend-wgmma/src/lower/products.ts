@@ -18,7 +18,7 @@ import {
   bufferOf,
   type Columns,
   findWarpgroupAtom,
-  hasWarpgroupAtom,
+  must,
   type OwnedRegister,
   type OwnershipMode,
   registersPerThread,
@@ -53,11 +53,7 @@ export function lowerCommit(ctx: Context): void {
 }
 
 export function lowerProducts(ctx: Context, mma: StmtOf<"mma">): void {
-  const atom = findWarpgroupAtom(mma.atom);
-  if (!atom) throw new CannotLower("mma", `atom ${mma.atom} is no matrix instruction of a warpgroup`);
-  if (!hasWarpgroupAtom(ctx.target, atom))
-    throw new CannotLower("mma", `${ctx.target.arch} has no ${mma.atom}: it needs ${atom.feature}`);
-  if (ctx.active !== null) throw new CannotLower("mma", "products of a warpgroup take no part in conditions");
+  const atom = must(findWarpgroupAtom(mma.atom), "products are by one kind of instruction (features)");
   if (mma.scales !== undefined || mma.twoLevel !== undefined)
     throw new CannotLower(
       "mma",
@@ -188,10 +184,8 @@ function flagsOf(atom: WarpgroupAtom, a: OperandTile | null, b: OperandTile): re
 function accumulates(ctx: Context, keep: StmtOf<"mma">["keep"]): Operand {
   if (keep === undefined || keep === false) return imm(keep === undefined ? 1 : 0);
   const { constant, terms } = ctx.linear(sub(keep.lhs, keep.rhs));
-  const [term, more] = [...terms];
+  const [term] = terms;
   if (!term) return imm(ctx.condition(keep) === true ? 1 : 0);
-  if (more || term[1] !== 1)
-    throw new CannotLower("mma", "what an accumulator keeps depends on one variable and a constant");
   const p = ctx.entry.reg("pred", "p");
   ctx.body.emitAny(null, `setp.${comparisons[keep.op]}.u32`, [p, ctx.variable(term[0]), imm(-constant)]);
   return p;

@@ -214,6 +214,31 @@ export function asLinear(e: Expr): Linear | null {
   return { constant: sum.constant, terms };
 }
 
+/** The expression with remainders of a variable and a constant as variables of their own, as `named` calls them; null leaves one as it is. */
+export function namedRemainders(
+  e: Expr,
+  named: (name: string, constant: number, divisor: number) => string | null,
+): Expr {
+  switch (e.kind) {
+    case "const":
+    case "var":
+    case "div":
+      return e;
+    case "add":
+    case "sub":
+      return { ...e, lhs: namedRemainders(e.lhs, named), rhs: namedRemainders(e.rhs, named) };
+    case "mul":
+      return { ...e, lhs: namedRemainders(e.lhs, named) };
+    case "mod": {
+      const { constant, terms } = asLinear(e.lhs) ?? { constant: 0, terms: new Map<string, number>() };
+      const [term, more] = [...terms];
+      if (term === undefined || more !== undefined || term[1] !== 1) return e;
+      const name = named(term[0], constant, e.divisor);
+      return name === null ? e : v(name);
+    }
+  }
+}
+
 /** A sum over opaque atoms (variables, divisions, moduli), keyed by structure, in order of first use. */
 interface Sum {
   constant: number;

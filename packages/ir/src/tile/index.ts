@@ -45,6 +45,7 @@ export {
   lit,
   mod,
   mul,
+  namedRemainders,
   sameValue,
   simplify,
   sub,
@@ -67,6 +68,7 @@ export { makeValues, type ValueArray } from "./interpret/memory.ts";
 export { type Interpreted, type InterpretInputs, type InterpretOptions, interpret } from "./interpret.ts";
 export * from "./launches/index.ts";
 export { type LineOrder, linesInOrder } from "./lineOrder.ts";
+export { holdsLoops } from "./loops.ts";
 export { feedsEpilogue, ownBytes } from "./operandRings.ts";
 export {
   type DistributionGrid,

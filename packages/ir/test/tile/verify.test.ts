@@ -833,6 +833,39 @@ const rejected: readonly Rejected[] = [
     edits: [["scheduler(unit 1, ", "scheduler(unit 1, groups 3, streamk 2 whole, "]],
   },
   {
+    code: "TW3169",
+    what: "a counter and partial tiles of no reduction",
+    stage: "machine",
+    edits: [["    epilogue", "    partial.load %acc\n    counter.clear\n    epilogue"]],
+  },
+  {
+    code: "TW3169",
+    what: "rows of work tiles that clusters do not divide, and registers that come back from nowhere",
+    stage: "machine",
+    edits: [
+      ["cluster=1x1", "cluster=3x1"],
+      ["    epilogue", "    rename %acc back\n    epilogue"],
+    ],
+  },
+  {
+    code: "TW3171",
+    what: "a slot that does not go round with the chunks",
+    stage: "machine",
+    edits: [["copy %fA <- %sA[slot %kt % 3;", "copy %fA <- %sA[slot %mt % 3;"]],
+  },
+  {
+    code: "TW3171",
+    what: "a first row that is a quotient",
+    stage: "machine",
+    edits: [["%A[%mt * 16 :", "%A[%mt / 2 * 16 :"]],
+  },
+  {
+    code: "TW3118",
+    what: "an instruction that there is not",
+    stage: "machine",
+    edits: [["atom fma", "atom m1n1k1.f32"]],
+  },
+  {
     code: "TW3167",
     what: "maps of groups of one problem",
     stage: "machine",

@@ -1,8 +1,8 @@
 /** How many tiles, problems and CTAs a launch has: numbers, or expressions in the sizes that it supplies. */
 import type { LaunchExpr, Problem } from "@tilewright/core";
 import { launchExprOf } from "../../launch/ofExpr.ts";
-import { dsmemReduction } from "../dsmemReduction.ts";
-import type { Stmt, TileProgram } from "../types.ts";
+import { sharedNames } from "../sharedMemory.ts";
+import type { KernelDeclaration, Stmt, TileProgram } from "../types.ts";
 
 export type Tiles = Extract<Stmt, { kind: "tiles" }>;
 
@@ -37,9 +37,11 @@ export const blocksOfTile = ({ launch }: Pick<TileProgram, "launch">): 1 | 2 =>
 export const clusterSize = ({ launch }: Pick<TileProgram, "launch">): number =>
   launch.cluster[0] * launch.cluster[1];
 
-/** Extents of the clusters along the grid's axes: CTAs that share a tile's K loop and meet in a cluster lie along the third. */
-export const clusterExtents = (program: TileProgram): readonly [number, number, number] => [
-  clusterSize(program),
-  1,
-  dsmemReduction(program)?.split.extent ?? 1,
-];
+/** Extents of a kernel's clusters along the grid's axes: CTAs that share a tile's K loop lie along the third, and are a cluster where they have an mbarrier for each other's slices. */
+export const clusterExtents = (
+  { launch, machine }: Pick<TileProgram, "launch" | "machine">,
+  { grid: [, , along] }: Pick<KernelDeclaration, "grid">,
+): readonly [number, number, number] => {
+  const meet = machine?.barriers.some(({ name }) => name === sharedNames.slicesFull) === true;
+  return [clusterSize({ launch }), 1, meet && typeof along === "number" ? along : 1];
+};

@@ -242,9 +242,13 @@ function placedParameters(
 const PORTABLE_CLUSTER = 8;
 
 /** How a declared kernel is launched. Kernels beside the main one have no clusters and no shared memory. */
-export function specOf(program: TileProgram, kernel: KernelDeclaration): KernelSpec {
+export function specOf(
+  program: Pick<TileProgram, "launch" | "machine">,
+  kernel: KernelDeclaration,
+): KernelSpec {
+  const { launch, machine } = program;
   const main = kernel.role === "main";
-  const cluster = main ? clusterExtents(program) : ([1, 1, 1] as const);
+  const cluster = main ? clusterExtents(program, kernel) : ([1, 1, 1] as const);
   return {
     entry: kernel.name,
     role: kernel.role,
@@ -252,10 +256,10 @@ export function specOf(program: TileProgram, kernel: KernelDeclaration): KernelS
       grid: kernel.grid,
       block: [kernel.threads, 1, 1],
       cluster,
-      dynamicSmem: main ? (program.machine?.memory.shared ?? 0) : 0,
+      dynamicSmem: main ? (machine?.memory.shared ?? 0) : 0,
       staticSmem: 0,
       cooperative: false,
-      ...(main && program.launch.pdl ? { programmatic: true } : {}),
+      ...(main && launch.pdl ? { programmatic: true } : {}),
       ...(cluster.reduce((n, extent) => n * extent, 1) > PORTABLE_CLUSTER
         ? { nonPortableCluster: true }
         : {}),

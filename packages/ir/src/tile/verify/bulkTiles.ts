@@ -2,9 +2,10 @@
 
 import { dtypes } from "@tilewright/core";
 import { elementBytes } from "../elementBytes.ts";
+import { isMultiple } from "../expr.ts";
 import { bulkAccessesOf, bulkStoreOf, loadCutOf } from "../launches/tensorMaps.ts";
 import { bufferOf } from "../rewrite.ts";
-import type { View } from "../types.ts";
+import type { Buffer, View } from "../types.ts";
 import { beginsAtMultiple } from "./vectors.ts";
 import type { Fault, Site, Subject, Verifier } from "./verifier.ts";
 
@@ -22,8 +23,8 @@ export const bulkTiles: Verifier = {
       const site = sites.find((one) => one.stmt === stmt);
       const at = site ?? "program";
       const [matrix, tile] = stmt.kind === "copy" ? [stmt.src, stmt.dst] : [stmt.dst, stmt.via];
-      const packed = tile !== null && bufferOf(program, tile.buffer).packed === true;
-      if (site !== undefined) yield* whereItBegins(program, site, matrix, packed);
+      const buffer = tile === null ? null : bufferOf(program, tile.buffer);
+      if (site !== undefined) yield* whereItBegins(program, site, matrix, buffer);
       if (stmt.kind === "copy") yield* copied(program, at, stmt);
       else {
         const store =
@@ -47,8 +48,9 @@ function* whereItBegins(
   program: Subject["program"],
   site: Site,
   view: View,
-  packed: boolean,
+  tile: Buffer | null,
 ): Iterable<Fault> {
+  const packed = tile?.packed === true;
   const matrix = bufferOf(program, view.buffer);
   if (matrix.space !== "global" || matrix.layout === null) return;
   // Of a single line both strides are 1: the tile says along which its boxes lie.
@@ -56,6 +58,13 @@ function* whereItBegins(
   const axis = own ?? (matrix.layout.stride[1] === 1 ? 1 : 0);
   const { bits } = dtypes[matrix.dtype];
   const step = bits < 8 ? (packed ? PACKED_STEP : SPREAD_STEP) : Math.ceil(BOX_STEP / elementBytes(matrix));
+  const { axis: across = 0, runs = 1 } = tile?.layout?.interleaved ?? {};
+  if (!isMultiple(view.origin[across], runs))
+    yield {
+      at: site,
+      message: `boxes of %${matrix.name} begin inside ${runs} rows or columns that lie in runs of their own`,
+      hint: `write multiples of ${runs}`,
+    };
   if (!beginsAtMultiple(site, view, axis, step))
     yield {
       at: site,

@@ -34,7 +34,10 @@ export const complete: Verifier = {
       // One thread issues a bulk copy, and one of scale factors.
       const single = stmt.kind === "copy" && (stmt.transport === "tma" || stmt.transport === "tcgen05.cp");
       if (stmt.kind === "copy" && stmt.dist === null && !single) {
-        const owned = [stmt.src, stmt.dst].some((view) => bufferAt(subject, view.buffer).own !== null);
+        // What goes into shared memory its threads share out.
+        const shared = bufferAt(subject, stmt.dst.buffer).space === "shared";
+        const owned =
+          !shared && [stmt.src, stmt.dst].some((view) => bufferAt(subject, view.buffer).own !== null);
         if (!owned)
           yield {
             at: site,

@@ -1,6 +1,7 @@
 /** Epilogues read C exactly where beta asks for it, and pass D through tiles that have it. */
 
 import { quantizeOf } from "@tilewright/core";
+import { contiguousIn } from "../../layout/layout.ts";
 import { groupedColumns } from "../ownership.ts";
 import { storeOwners } from "../staged.ts";
 import type { Stmt, View } from "../types.ts";
@@ -22,6 +23,14 @@ export const epilogues: Verifier = {
           at: site,
           message: stmt.c === null ? `beta is ${stmt.beta} and there is no C` : "reads C although beta is 0",
           hint: stmt.c === null ? "write c VIEW, or beta 0" : "remove c, or give beta a value",
+        };
+      const { c } = subject.program.problem;
+      const read = stmt.c === null ? null : bufferAt(subject, stmt.c.buffer);
+      if (read !== null && c !== null && read.dtype !== c.dtype)
+        yield {
+          at: site,
+          message: `reads %${read.name}, ${read.dtype}, as C in ${c.dtype}`,
+          hint: "write c %C",
         };
       if (stmt.via !== null) yield* through(subject, site, stmt.via, stmt.acc.extent);
       yield* groups(subject, site, stmt);
@@ -98,7 +107,8 @@ function* byThreads(
   if (stmt.via === null) return;
   const tile = bufferAt(subject, stmt.via.buffer);
   const { own } = bufferAt(subject, stmt.acc.buffer);
-  const axis = bufferAt(subject, stmt.dst.buffer).layout?.stride[1] === 1 ? 1 : 0;
+  const along = bufferAt(subject, stmt.dst.buffer).layout?.stride[1] === 1 ? 1 : 0;
+  const axis = tile.layout === null ? along : contiguousIn(tile);
   if (
     stmt.stores !== undefined &&
     own !== null &&

@@ -1,6 +1,9 @@
 /** The target has what the program uses. */
 
-import { type Feature, features, hasFeature } from "@tilewright/core";
+import { type Feature, features, hasFeature, type Target } from "@tilewright/core";
+import { findAtom } from "../../atoms/atoms.ts";
+import { findTensorKind } from "../../atoms/tensorKinds.ts";
+import { findWarpgroupAtom } from "../../atoms/warpgroup.ts";
 import { storesInBulk } from "../staged.ts";
 import type { Edge, TileProgram, Transport } from "../types.ts";
 import { type Fault, type Site, subjectOf, type Verifier } from "./verifier.ts";
@@ -38,6 +41,7 @@ export const featuresPresent: Verifier = {
         message: `is written for ${program.arch}, and the target is ${target.arch}`,
         hint: `compile for ${program.arch}, or write arch ${target.arch}`,
       };
+    yield* kinds(subject.sites, target);
     for (const { at, feature } of needs(program, subject.sites))
       if (!hasFeature(target, feature))
         yield {
@@ -48,7 +52,40 @@ export const featuresPresent: Verifier = {
   },
 };
 
-/** Features that a program asks for by its transports, edges, register budgets and memories. Atoms are the backend's own matter. */
+/** A matrix instruction; null where there is none of its name. */
+const atomOf = (name: string) => findTensorKind(name) ?? findWarpgroupAtom(name) ?? findAtom(name);
+
+/** Products are by one kind of instruction, which there is. */
+function* kinds(sites: readonly Site[], target: Target): Iterable<Fault> {
+  const products = sites.flatMap(({ stmt, ...site }) =>
+    stmt.kind === "mma" ? [{ at: { stmt, ...site }, name: stmt.atom }] : [],
+  );
+  const first = products[0]?.name;
+  const kindOf = (name: string): string =>
+    findTensorKind(name) !== null
+      ? "tensor"
+      : findWarpgroupAtom(name) !== null
+        ? "warpgroup"
+        : name === "fma"
+          ? name
+          : "warp";
+  for (const { at, name } of products) {
+    const atom = atomOf(name);
+    const other = first === undefined || kindOf(name) === kindOf(first) ? null : first;
+    if (name === "fma" ? other === null : atom !== null && other === null && hasFeature(target, atom.feature))
+      continue;
+    yield {
+      at,
+      message:
+        other !== null
+          ? `multiplies by ${name}, and other products by ${other}`
+          : `multiplies by ${name}, which ${target.arch} has not`,
+      hint: "one kind of instruction for all products of a kernel, of those that the target has",
+    };
+  }
+}
+
+/** Features that a program asks for by its transports, edges, register budgets and memories. */
 export const featuresOf = (program: TileProgram): readonly Feature[] => {
   const used = new Set([...needs(program, subjectOf(program, null).sites)].map((need) => need.feature));
   return features.filter((feature) => used.has(feature));

@@ -12,7 +12,7 @@ export const frame: Verifier = {
   property:
     "barriers are initialised, tensor maps fetched, tensor memory allocated and grids and blocks waited for before the roles and tiles or behind them, by one thread or warp where one is wanted, of threads, warps, barriers and roles that there are; blocks of a cluster arrive and wait by turns; a grid that may begin early waits for the one before it, and no other does",
   from: "machine",
-  waivable: true,
+  waivable: "values",
   *check(subject) {
     const { program, sites } = subject;
     for (const site of sites) {
@@ -130,6 +130,7 @@ function* numbersOf({ program }: Subject, site: Site): Iterable<Fault> {
         at: site,
         message: `no mbarriers %${stmt.barriers} are declared`,
         hint: names.length === 0 ? "declare them: mbar %NAME @PLACE" : `%${names.join(", %")}`,
+        needed: true,
       };
   }
 }
@@ -156,5 +157,6 @@ function* leads({ sites }: Subject): Iterable<Fault> {
         at: `role ${name}`,
         message: "leads, and nothing says where",
         hint: `prologue.at ${name} in the head`,
+        needed: true,
       };
 }

@@ -7,11 +7,13 @@ import { agreement } from "./agreement.ts";
 import { bounds, slotRange } from "./bounds.ts";
 import { bulkTiles } from "./bulkTiles.ts";
 import { complete } from "./complete.ts";
+import { context } from "./context.ts";
 import { coverage, products } from "./coverage.ts";
 import { distributions } from "./distributions.ts";
 import { dtypesAgree } from "./dtypes.ts";
 import { elements } from "./elements.ts";
 import { epilogues } from "./epilogues.ts";
+import { expressions } from "./expressions.ts";
 import { featuresPresent } from "./features.ts";
 import { frame } from "./frame.ts";
 import { groupMaps } from "./groupMaps.ts";
@@ -60,6 +62,8 @@ const groups: readonly (readonly Verifier[])[] = [
     tileSources,
     pipelines,
     frame,
+    context,
+    expressions,
   ],
   [
     slotRange,
@@ -95,6 +99,9 @@ const groups: readonly (readonly Verifier[])[] = [
   [groupMaps, launches],
 ];
 
+/** Asked of the program as it is given, with its sizes as variables: what emission reads. */
+const emitted: readonly Verifier[] = [context, expressions, lists];
+
 export const verifiers: readonly Verifier[] = groups.flat();
 
 /**
@@ -114,35 +121,39 @@ export function verifyProgram(
   const asked = groups.map((group) =>
     group.filter(
       (verifier) =>
-        !(unproven && verifier.waivable) &&
+        !(unproven && verifier.waivable === true) &&
         !(made && verifier.given) &&
-        (fixed || (verifier !== agreement && verifier !== launches && verifier !== lists)),
+        (fixed || !(verifier === agreement || verifier === launches || emitted.includes(verifier))),
     ),
   );
   const runs = sampleRuns(program.problem);
-  if (fixed && runs.length === 0) return verifyGroups(asked, program, target, locations);
-  const whole = unproven ? [[names]] : [[names], [lists]];
-  const unresolved = verifyGroups(whole, program, target, locations);
+  const found = (
+    list: readonly (readonly Verifier[])[],
+    program: TileProgram,
+    locations: ReadonlyMap<object, SourceLocation> | undefined,
+  ) => verifyGroups(list, program, target, locations, unproven);
+  if (fixed && runs.length === 0) return found(asked, program, locations);
+  const unresolved = found([[names], emitted], program, locations);
   if (unresolved.length > 0) return unresolved;
   const own = ownProgram(program);
   const places = locations && placesAt(program, own, locations);
   if (fixed) {
     for (const places of runs) {
       const at = atRuns(program, places);
-      const found = verifyGroups(asked, at, target, locations && placesAt(program, at, locations));
-      if (found.length > 0) return found;
+      const faults = found(asked, at, locations && placesAt(program, at, locations));
+      if (faults.length > 0) return faults;
     }
     return [];
   }
-  const contradictions = verifyGroups([[numbers], [agreement]], own, target, places);
+  const contradictions = found([[numbers], [agreement]], own, places);
   if (contradictions.length > 0) return contradictions;
   for (const problem of sampleProblems(program)) {
     const at = programAt(program, problem);
-    const found = verifyGroups(asked, at, target, locations && placesAt(program, at, locations));
-    if (found.length > 0)
-      return found.map((fault) => ({ ...fault, message: `${fault.message} ${atText(program, problem)}` }));
+    const faults = found(asked, at, locations && placesAt(program, at, locations));
+    if (faults.length > 0)
+      return faults.map((fault) => ({ ...fault, message: `${fault.message} ${atText(program, problem)}` }));
   }
-  return unproven ? [] : verifyGroups([[launches]], program, target, locations);
+  return found([[launches]], program, locations);
 }
 
 /** `(m = 5, k = 9)`: the sizes of a sample. */
@@ -156,13 +167,16 @@ function verifyGroups(
   program: TileProgram,
   target: Target | null,
   locations: ReadonlyMap<object, SourceLocation> | undefined,
+  unproven: boolean,
 ): readonly Diagnostic[] {
   const subject = subjectOf(program, target);
   for (const group of list) {
     const found = group
       .filter(({ from, until = "machine" }) => reached(program.stage, from) && reached(until, program.stage))
       .flatMap((verifier) =>
-        [...verifier.check(subject)].map((fault) => diagnosticOf(verifier, fault, subject, locations)),
+        [...verifier.check(subject)]
+          .filter((fault) => !unproven || verifier.waivable === undefined || fault.needed === true)
+          .map((fault) => diagnosticOf(verifier, fault, subject, locations)),
       );
     if (found.length > 0) return found;
   }

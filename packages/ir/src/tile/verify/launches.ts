@@ -1,6 +1,7 @@
 /** What a program of stage `machine` declares of its launch, against what its statements take. */
 import type { GroupRow } from "@tilewright/core";
 import { copyKernels, type Launches, launchesOf } from "../launches/kernels.ts";
+import { GROUP_TABLE } from "../launches/parameters.ts";
 import { printHead } from "../print.ts";
 import { childrenOf } from "../rewrite.ts";
 import { printArray, printRegion, printRuns, printSize } from "../text/arrays.ts";
@@ -16,7 +17,7 @@ export const launches: Verifier = {
   property:
     "kernels, their grids, workspaces and what lies there, parameters, tensor maps, rows of groups, arrays, sizes, problems, runs of rows and what kernels beside the main one do are those that the statements take, value by value; what ptxas is told of them is free",
   from: "machine",
-  waivable: true,
+  waivable: "values",
   *check(subject) {
     const { program } = subject;
     const declared = program.machine?.launches;
@@ -24,13 +25,26 @@ export const launches: Verifier = {
     const main = declared.kernels.find(({ role }) => role === "main");
     const taken = launchesOf(program, main ?? {});
     const names = taken.kernels.map((kernel) => `@${kernel.name}`).join(", then ");
+    if (main === undefined)
+      yield {
+        at: declared.kernels[0] ?? "memory",
+        message: "no kernel is the main one",
+        hint: `launch ${names}`,
+        needed: true,
+      };
     for (const [i, kernel] of declared.kernels.entries()) {
-      const own = taken.kernels[i];
-      if (own === undefined || own.name !== kernel.name || own.role !== kernel.role)
-        yield { at: kernel, message: "is no kernel of this program here", hint: `launch ${names}` };
-      else yield* compared(kernel, own);
+      const own = taken.kernels.find(
+        ({ role, name }) => role === kernel.role && (role === "main" || name === kernel.name),
+      );
+      const foreign = { at: kernel, message: "is no kernel of this program here", hint: `launch ${names}` };
+      if (own === undefined) yield { ...foreign, needed: true };
+      else {
+        if (own !== taken.kernels[i] || own.name !== kernel.name) yield foreign;
+        yield* compared(kernel, own);
+      }
     }
     yield* copies(subject);
+    for (const kernel of declared.kernels) yield* unresolved(kernel, declared);
     if (declared.kernels.length < taken.kernels.length)
       yield {
         at: declared.kernels.at(-1) ?? "memory",
@@ -44,6 +58,7 @@ export const launches: Verifier = {
       ...(one.runs ?? []).map(printRuns),
     ];
     const [given, needed] = [facts(declared), facts(taken)];
+    const about = (fact: string): string | undefined => /^(?:batch|experts|\S+ \S+)/.exec(fact)?.[0];
     for (const fact of given)
       if (!needed.includes(fact))
         yield {
@@ -53,9 +68,16 @@ export const launches: Verifier = {
             declared,
           message: `${fact} is not what the problem says`,
           hint: needed.join(", ") || "remove it",
+          ...(needed.some((one) => about(one) === about(fact)) ? {} : absent),
         };
     for (const fact of needed)
-      if (!given.includes(fact)) yield { at: declared, message: `lacks ${fact}`, hint: fact };
+      if (!given.includes(fact))
+        yield {
+          at: declared,
+          message: `lacks ${fact}`,
+          hint: fact,
+          ...(given.some((one) => about(one) === about(fact)) ? {} : absent),
+        };
     yield* regions(declared, taken);
     if (declared.init !== taken.init)
       yield {
@@ -65,6 +87,9 @@ export const launches: Verifier = {
       };
   },
 };
+
+/** What emission reads: there is no kernel without it. */
+const absent = { needed: true } as const;
 
 function* compared(kernel: KernelDeclaration, own: KernelDeclaration): Iterable<Fault> {
   const differs = function* (at: Fault["at"], what: string, is: string, takes: string): Iterable<Fault> {
@@ -89,13 +114,18 @@ function* compared(kernel: KernelDeclaration, own: KernelDeclaration): Iterable<
   for (const [i, param] of kernel.params.entries()) {
     const needed = own.params[i];
     if (!names.has(param.name) || needed === undefined)
-      yield { at: param, message: "no statement uses it", hint: "remove it" };
+      yield {
+        at: param,
+        message: "no statement uses it",
+        hint: "remove it",
+        ...(param.name === GROUP_TABLE ? absent : {}),
+      };
     else yield* differs(param, "the statements take", printParam(param), printParam(needed));
     names.delete(param.name);
   }
   for (const missing of own.params)
-    if (names.has(missing.name))
-      yield { at: kernel, message: `%${missing.name} is no parameter`, hint: printParam(missing) };
+    if (!kernel.params.some(({ name, kind }) => name === missing.name && kind === missing.kind))
+      yield { at: kernel, message: `%${missing.name} is no parameter`, hint: printParam(missing), ...absent };
   yield* rows(kernel, own.row);
   for (const array of kernel.arrays) {
     const needed = own.arrays.find(({ name }) => name === array.name);
@@ -104,13 +134,33 @@ function* compared(kernel: KernelDeclaration, own: KernelDeclaration): Iterable<
   }
   for (const missing of own.arrays)
     if (!kernel.arrays.some(({ name }) => name === missing.name))
-      yield { at: kernel, message: `lacks array %${missing.name}`, hint: printArray(missing) };
+      yield { at: kernel, message: `lacks array %${missing.name}`, hint: printArray(missing), ...absent };
   if (kernel.pdl !== own.pdl)
     yield {
       at: kernel,
       message: "the kernel behind it begins as the launch says",
       hint: own.pdl ? "pdl" : "without pdl",
     };
+}
+
+/** What a kernel's arrays name has to be declared, too: sizes, the workspace's regions, a batch. */
+function* unresolved(
+  { params, row, arrays }: KernelDeclaration,
+  { regions, sizes, batch }: Launches,
+): Iterable<Fault> {
+  const known = new Set<string>([...params, ...(row?.fields ?? []), ...sizes].map(({ name }) => name));
+  for (const array of arrays) {
+    const size = [...array.strides, ...(array.batch === undefined ? [] : [array.batch])]
+      .flatMap((distance) => distance.sizes)
+      .find((name) => !known.has(name));
+    const at = { at: array, ...absent };
+    if (size !== undefined)
+      yield { ...at, message: `%${size} is no parameter`, hint: "a number, or a size of the launch" };
+    if (array.region === true && !regions.some(({ name }) => name === array.name))
+      yield { ...at, message: `there is no region %${array.name}`, hint: "remove region" };
+    if (array.axes !== undefined && batch === undefined)
+      yield { ...at, message: "has axes of a batch, and the launch has one problem", hint: "remove axes" };
+  }
 }
 
 /** What kernels beside the main one do with matrices and results, statement by statement. */
@@ -126,6 +176,7 @@ function* copies({ program, sites }: Subject): Iterable<Fault> {
         at: site,
         message: "is done by kernels beside the main one that ask for it",
         hint: "remove it",
+        ...absent,
       };
     if (stmt.kind === "kernel" && !known.has(stmt.name))
       yield { at: site, message: `no kernel @${stmt.name} is launched`, hint: "remove it, or declare it" };
@@ -138,6 +189,15 @@ function* copies({ program, sites }: Subject): Iterable<Fault> {
       program.machine?.launches?.kernels.find((kernel) => kernel.name === name) ??
       "memory";
     for (const [i, stmt] of own.entries()) {
+      const before = own.slice(0, i);
+      const loaded = (step: number) => before.some((s) => s.kind === "result.load" && s.step === step);
+      if ((stmt.kind === "result.clear" || stmt.kind === "result.store") && !loaded(stmt.step))
+        yield {
+          at: at(stmt),
+          message: `is of a result of step ${stmt.step}, and no thread has loaded one`,
+          hint: `result.load step ${stmt.step} in front`,
+          ...absent,
+        };
       const needed = body[i];
       if (needed === undefined) yield { at: at(stmt), message: "nothing asks for it", hint: "remove it" };
       else if (printHead(stmt) !== printHead(needed))
@@ -155,6 +215,14 @@ function* regions(declared: Launches, taken: Launches): Iterable<Fault> {
   for (const region of declared.regions) {
     const needed = taken.regions.find(({ name }) => name === region.name);
     const [own, hint] = [printRegion(region), needed === undefined ? "remove it" : printRegion(needed)];
+    const lacking = (["stride", "threads", "count"] as const).filter(
+      (name) => needed?.[name] !== undefined && region[name] === undefined,
+    );
+    if (lacking.length > 0) yield { at: region, message: `lacks ${lacking.join(" and ")}`, hint, ...absent };
+    if ((region.each ?? 1) * (region.stride ?? 0) >= 2 ** 32)
+      yield { at: region, message: "has partial tiles of 4 GiB for a work tile", hint, ...absent };
+    if (typeof needed?.at === "number" && typeof region.at !== "number")
+      yield { at: region, message: "has a place that its kernels do not compute", hint, ...absent };
     if (own === hint) continue;
     const other = declared.regions.find(
       (one) => one !== region && endOf(one) > Number(region.at) && endOf(region) > Number(one.at),
@@ -175,7 +243,7 @@ function* regions(declared: Launches, taken: Launches): Iterable<Fault> {
   }
   for (const missing of taken.regions)
     if (!declared.regions.some(({ name }) => name === missing.name))
-      yield { at: declared, message: `lacks region %${missing.name}`, hint: printRegion(missing) };
+      yield { at: declared, message: `lacks region %${missing.name}`, hint: printRegion(missing), ...absent };
 }
 
 function* rows(kernel: KernelDeclaration, own: GroupRow | undefined): Iterable<Fault> {
@@ -183,13 +251,19 @@ function* rows(kernel: KernelDeclaration, own: GroupRow | undefined): Iterable<F
   if (row === undefined && own === undefined) return;
   if (row === undefined || own === undefined || row.bytes !== own.bytes) {
     const hint = own === undefined ? "remove the row" : `row bytes ${own.bytes}`;
-    yield { at: row ?? kernel, message: "has not the row of the problem's groups", hint };
+    yield {
+      at: row ?? kernel,
+      message: "has not the row of the problem's groups",
+      hint,
+      ...(row === undefined ? absent : {}),
+    };
     return;
   }
   const fields = own.fields.map(printField);
   for (const [i, field] of row.fields.entries())
     if (printField(field) !== fields[i])
       yield { at: field, message: "is no field of a group here", hint: fields[i] ?? "remove it" };
-  const missing = fields[row.fields.length];
-  if (missing !== undefined) yield { at: row, message: "a field is missing", hint: missing };
+  for (const [i, { name }] of own.fields.entries())
+    if (!row.fields.some((field) => field.name === name))
+      yield { at: row, message: `field %${name} is missing`, hint: fields[i] ?? name, ...absent };
 }

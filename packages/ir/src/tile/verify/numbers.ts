@@ -59,6 +59,12 @@ export const numbers: Verifier = {
       if (stmt.kind === "fill") {
         const dtype = buffers.get(stmt.dst.buffer)?.dtype ?? "f64";
         const held = roundTo(dtype, stmt.value);
+        if (stmt.value !== 0 && buffers.get(stmt.dst.buffer)?.space === "register" && sizeOf(dtype) < 4)
+          yield {
+            at: site,
+            message: `begins with ${stmt.value}, and registers of several ${dtype} begin with 0`,
+            hint: "write 0",
+          };
         if (held !== stmt.value)
           yield {
             at: site,

@@ -20,6 +20,7 @@ export const pipelines: Verifier = {
     );
     let role: Stmt | undefined;
     let declared = new Map<string, string>();
+    const left = new Set<string>();
     for (const site of sites) {
       const { stmt } = site;
       const own = site.parents.find(({ kind }) => kind === "role");
@@ -37,8 +38,18 @@ export const pipelines: Verifier = {
       }
       if (stmt.kind === "hold") {
         declared.set(stmt.name, declared.get(stmt.pipeline) ?? "");
-        if (stmt.slots) yield* readTooEarly(site, stmt.name);
+        if (stmt.slots) {
+          left.add(stmt.name);
+          yield* readTooEarly(site, stmt.name);
+        }
       }
+      const used = "barrier" in stmt ? stmt.barrier.pipeline : "pipeline" in stmt ? stmt.pipeline : null;
+      if (used !== null && left.has(used))
+        yield {
+          at: site,
+          message: `%${used} is a slot that the role has left: it has no number, and no barriers`,
+          hint: "hold it without `slots`, or name the pipeline",
+        };
       if ("barrier" in stmt)
         yield* named(
           site,

@@ -41,7 +41,7 @@ export const declarations: Verifier = {
   property:
     "every shared and tensor tile has a place, every edge of mbarriers as many of them as slots, which count its arrivals, and what is no tile its bytes; nothing else is declared",
   from: "machine",
-  waivable: true,
+  waivable: "values",
   *check({ program }) {
     const declared = declaredIn(program);
     const needed = sharedRegions(program);
@@ -49,7 +49,7 @@ export const declarations: Verifier = {
     for (const region of needed) yield* missing(program, region, declared.get(region.name));
     for (const tile of program.buffers)
       if (tile.space === "tensor" && tile.place === undefined)
-        yield { at: tile, message: "has no columns", hint: "write @COLUMN behind the name" };
+        yield { at: tile, message: "has no columns", hint: "write @COLUMN behind the name", needed: true };
     for (const one of [...(program.machine?.barriers ?? []), ...(program.machine?.scratch ?? [])])
       if (!names.has(one.name))
         yield {
@@ -65,7 +65,12 @@ function* missing(program: TileProgram, region: Region, one: Declared | undefine
   if (kind === "tile") {
     const tile = program.buffers.find((b) => b.name === name);
     if (one === undefined)
-      yield { at: tile ?? "memory", message: "has no place", hint: "write @OFFSET behind the name" };
+      yield {
+        at: tile ?? "memory",
+        message: "has no place",
+        hint: "write @OFFSET behind the name",
+        needed: true,
+      };
     return;
   }
   if (kind === "scratch") {
@@ -74,6 +79,7 @@ function* missing(program: TileProgram, region: Region, one: Declared | undefine
         at: "memory",
         message: `%${name} is not declared`,
         hint: `scratch %${name} @OFFSET bytes ${bytes}`,
+        needed: true,
       };
     else if (one.bytes < bytes)
       yield {
@@ -85,7 +91,12 @@ function* missing(program: TileProgram, region: Region, one: Declared | undefine
   }
   const line = `mbar %${name} @OFFSET slots ${slots} count ${count}`;
   if (one === undefined || !("count" in one))
-    yield { at: ringWith(program, name), message: `its mbarriers %${name} are not declared`, hint: line };
+    yield {
+      at: ringWith(program, name),
+      message: `its mbarriers %${name} are not declared`,
+      hint: line,
+      needed: true,
+    };
   else if (one.slots !== slots)
     yield { at: one, message: `${one.slots} mbarriers for ${slots} slots`, hint: `slots ${slots}` };
   else if (one.count !== count)

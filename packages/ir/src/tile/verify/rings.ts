@@ -2,7 +2,7 @@
 import { sizeOf } from "@tilewright/core";
 import { equalExpr } from "../expr.ts";
 import { tensorPlace } from "../tensor.ts";
-import { type Buffer, type Cond, placesOf, type Ring, type Stmt, type View } from "../types.ts";
+import { type Buffer, type Cond, placesOf, type Ring, reached, type Stmt, type View } from "../types.ts";
 import { bufferAt, type Fault, type Verifier } from "./verifier.ts";
 
 /** Least bytes of an answer: clusterlaunchcontrol.try_cancel writes 16 (PTX ISA), a number is a word. */
@@ -66,6 +66,17 @@ export const rings: Verifier = {
           yield { at: ring, message: `manages %${name}, as ring %${other} does`, hint: "one ring a buffer" };
         owner.set(name, ring.name);
       }
+    if (reached(program.stage, "machine"))
+      for (const ring of program.rings)
+        if (
+          ["tma", "clc", "tcgen05.mma", "atomic"].includes(ring.transport) &&
+          ring.full?.kind !== "mbarrier"
+        )
+          yield {
+            at: ring,
+            message: `is filled by ${ring.transport}, and nobody waits at an mbarrier for that`,
+            hint: "full mbarrier:1",
+          };
     // Copies since the last event of a ring, of one list of statements.
     let since: { readonly list: readonly Stmt[]; readonly copies: Copy[] } = { list: [], copies: [] };
     for (const site of sites) {

@@ -12,8 +12,8 @@ export const schedulers: Verifier = {
   property:
     "loops over work tiles have a scheduler, whose unit is the cluster and whose numbers are the tiles that there are; roles that copy know their tile first, and count the tiles where copies go by their number; barriers at a loop's bounds stand where it has such bounds",
   from: "machine",
-  waivable: true,
-  *check({ program, sites }) {
+  waivable: "values",
+  *check({ program, sites, rings }) {
     const { cluster } = program.launch;
     const unit = cluster[0] * cluster[1];
     const [m, n] = clusterUnits(program.launch);
@@ -25,10 +25,19 @@ export const schedulers: Verifier = {
       const fault = (message: string, hint: string): Fault => ({ at: site, message, hint });
       const all = ((extents[0] * extents[1]) / (m * n)) * listedProblems(program.problem, loop);
       if (scheduler === undefined) {
-        yield fault("has no tile scheduler", `write scheduler(unit ${unit}, below ${all})`);
+        yield {
+          ...fault("has no tile scheduler", `write scheduler(unit ${unit}, below ${all})`),
+          needed: true,
+        };
         continue;
       }
       const { below, counts, deferred } = scheduler;
+      const asks = loop?.ring !== undefined && rings.get(loop.ring)?.transport === "atomic";
+      if (asks && below === null)
+        yield {
+          ...fault("a counter hands out numbers, and nothing says how many", `write below ${all}`),
+          needed: true,
+        };
       if (scheduler.unit !== unit)
         yield fault(
           `${scheduler.unit} CTAs take a number together, and a cluster has ${unit}`,
@@ -47,7 +56,7 @@ export const schedulers: Verifier = {
         );
       if (loop === null || counts) continue;
       if (inner.some((s) => s.kind === "copy" && s.src.origin.some((e) => freeVars(e).has(loop.var))))
-        yield fault(`copies go by %${loop.var}, and nothing counts it`, "write counts");
+        yield { ...fault(`copies go by %${loop.var}, and nothing counts it`, "write counts"), needed: true };
     }
   },
 };
@@ -59,7 +68,7 @@ export const lists: Verifier = {
   property:
     "tile schedulers go through the work tiles of as many problems as a grouped launch has, and cut the line of K chunks of a streamk among as many CTAs as that says, which do the tiles behind it",
   from: "machine",
-  waivable: true,
+  waivable: "values",
   *check({ program, sites }) {
     for (const site of sites) {
       const { stmt } = site;
@@ -71,6 +80,7 @@ export const lists: Verifier = {
           at: site,
           message: `goes through the work tiles of ${groups ?? "no"} problems of a launch, and there are ${wanted.groups ?? "none"} in its list`,
           hint: wanted.groups === undefined ? "remove groups" : `write groups ${wanted.groups}`,
+          ...(groups === undefined ? { needed: true } : {}),
         };
       const [ctas, whole] = [wanted.streamk?.ctas, wanted.streamk?.whole];
       if (streamk?.ctas !== ctas || streamk?.whole !== whole)
@@ -80,6 +90,7 @@ export const lists: Verifier = {
             "cuts the line of K chunks otherwise than streamk says, or leaves tiles behind it to nobody",
           hint:
             ctas === undefined ? "remove streamk" : `write streamk ${ctas}${whole === true ? " whole" : ""}`,
+          ...(streamk === undefined ? { needed: true } : {}),
         };
     }
   },

@@ -22,7 +22,7 @@ export const stores: Verifier = {
   property:
     "an epilogue through a shared tile puts each of its columns into a slot once, and has the slot stored before it is filled again; bulk stores meet by the groups of warps that own rows and columns, warps that store what they have put there before and behind that",
   from: "machine",
-  waivable: true,
+  waivable: "values",
   *check(subject) {
     for (const site of subject.sites) {
       const { stmt, parents } = site;
@@ -40,6 +40,7 @@ export const stores: Verifier = {
           at: site,
           message: `${stmt.kind} stands ${inside ? "in" : "outside of"} an epilogue ${way === "bulk" ? "by bulk stores" : "whose threads store"}`,
           hint: `in an epilogue with via: ${[...within[way]].join(", ")}`,
+          needed: true,
         };
       if (stmt.kind === "epilogue") yield* epilogueFaults(subject, site, stmt);
     }
@@ -72,6 +73,7 @@ function* epilogueFaults(subject: Subject, site: Site, stmt: Epilogue): Iterable
   const at = (each: Stmt): Site => sites.find((one) => one.stmt === each) ?? site;
   const take = bulk ? "bulk.store behind the fence and the barrier" : "warp.store behind warp.sync";
   const width = stmt.acc.extent[1] / groups.n;
+  const slot = bufferOf(program, via.buffer).shape[1] / groups.n;
   const staged = new Array<number>(width).fill(0);
   const open = new Map<string, Columns>();
   for (const each of stmt.body)
@@ -79,6 +81,13 @@ function* epilogueFaults(subject: Subject, site: Site, stmt: Epilogue): Iterable
       case "barrier": {
         if (!bulk) break;
         const threads = (32 * warps) / count;
+        if (!Number.isInteger(Math.log2((32 * warps) / (each.groups ?? 1))))
+          yield {
+            at: at(each),
+            message: `${each.groups ?? 1} groups of ${32 * warps} threads store, and those of a group are a power of two`,
+            hint: `threads ${threads} groups ${count}`,
+            needed: true,
+          };
         if (each.groups !== count || each.threads !== threads)
           yield {
             at: at(each),
@@ -112,6 +121,14 @@ function* epilogueFaults(subject: Subject, site: Site, stmt: Epilogue): Iterable
       case "warp.store": {
         const key = JSON.stringify(each.via);
         const { from, to } = open.get(key) ?? { from: 0, to: 0 };
+        const { of } = each.columns;
+        if (each.kind === "bulk.store" && (of !== width || each.columns.to - each.columns.from !== slot))
+          yield {
+            at: at(each),
+            message: `stores columns ${each.columns.from} to ${each.columns.to - 1} of ${of}, and a slot of %${via.buffer} has ${slot} of ${width}`,
+            hint: `${slot} columns of ${width}`,
+            needed: true,
+          };
         open.delete(key);
         if (from !== each.columns.from || to !== each.columns.to)
           yield {

@@ -96,6 +96,13 @@ function* checkCopy(subject: Subject, site: Site, copy: Copy): Iterable<Fault> {
     else yield* checkMemory(subject, site, view, axis, width, copy.guard[axis]);
   }
   if (copy.transport !== "cp.async") return;
+  // asyncPolicyFault says why.
+  if (bufferAt(subject, copy.src.buffer).cache !== undefined)
+    yield {
+      at: site,
+      message: `cp.async of %${copy.src.buffer}, which has a policy of L2`,
+      hint: "leave its cache out, or write transport direct",
+    };
   // Elements of fewer than 4 bytes are copied once they are vectors.
   if (!reached(subject.program.stage, "bound") && src === 1 && dst === 1) return;
   const bytes = src * elementBytes(bufferAt(subject, copy.src.buffer));

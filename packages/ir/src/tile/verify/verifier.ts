@@ -48,6 +48,8 @@ export interface Fault {
     | string;
   readonly message: string;
   readonly hint: string;
+  /** Of a verifier that is waivable but for this: emission reads what is not there, and there is no kernel without it. */
+  readonly needed?: true;
 }
 
 /** A program with what all verifiers ask for, computed once. */
@@ -68,8 +70,8 @@ export interface Verifier {
   readonly property: string;
   /** The first stage that it applies to. */
   readonly from: Stage;
-  /** What it proves lowering does not need: `unproven` compiles a program all the same. */
-  readonly waivable?: true;
+  /** What it proves lowering does not need: `unproven` compiles a program all the same; `values`: but for faults that say `needed`. */
+  readonly waivable?: true | "values";
   /** Asked only of programs that were given: what passes make of one that keeps it keeps it, too. */
   readonly given?: true;
   /** The last stage that it applies to; all unless given. */
