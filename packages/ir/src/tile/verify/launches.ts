@@ -8,7 +8,7 @@ import { printArray, printRegion, printRuns, printSize } from "../text/arrays.ts
 import { copySyntax } from "../text/copyStatements.ts";
 import { printLaunch } from "../text/launchExpressions.ts";
 import { printField, printGrid, printParam } from "../text/launches.ts";
-import type { KernelDeclaration, RegionDeclaration, Stmt } from "../types.ts";
+import type { KernelDeclaration, RegionDeclaration, Stmt, TileProgram } from "../types.ts";
 import type { Fault, Subject, Verifier } from "./verifier.ts";
 
 export const launches: Verifier = {
@@ -33,9 +33,10 @@ export const launches: Verifier = {
         needed: true,
       };
     for (const [i, kernel] of declared.kernels.entries()) {
-      const own = taken.kernels.find(
-        ({ role, name }) => role === kernel.role && (role === "main" || name === kernel.name),
-      );
+      const its = ({ role, name }: KernelDeclaration): boolean =>
+        role === kernel.role && (role === "main" || name === kernel.name);
+      // What adds partial tiles has warps; said not to, it takes the same.
+      const own = taken.kernels.find(its) ?? launchesOf(withWarps(program), {}).kernels.find(its);
       const foreign = { at: kernel, message: "is no kernel of this program here", hint: `launch ${names}` };
       if (own === undefined) yield { ...foreign, needed: true };
       else {
@@ -90,6 +91,12 @@ export const launches: Verifier = {
 
 /** What emission reads: there is no kernel without it. */
 const absent = { needed: true } as const;
+
+/** The program whose kernels beside the main one have warps of work tiles. */
+const withWarps = (program: TileProgram): TileProgram => ({
+  ...program,
+  body: program.body.map((stmt) => (stmt.kind === "kernel" ? { ...stmt, warps: stmt.warps ?? 1 } : stmt)),
+});
 
 function* compared(kernel: KernelDeclaration, own: KernelDeclaration): Iterable<Fault> {
   const differs = function* (at: Fault["at"], what: string, is: string, takes: string): Iterable<Fault> {
