@@ -33,6 +33,9 @@ const PARTS_OVERHEAD_REGISTERS = 16;
 /** Instructions along k whose fragments ptxas loads together; of f32 in four parts it loads half while the others are multiplied (253 to 255 registers for 64 x 32). */
 const LOADED_AT_ONCE = 2;
 
+/** Values of a group beside the sums that they are made of: ptxas 13.0 spills 8 registers of warps of 64 x 64 that may have 168 (sm_120a, groups of 16 and 32). */
+export const QUANTIZED_REGISTERS = 8;
+
 /** Registers a thread needs, estimated. */
 export function estimateRegisters(s: MmaSchedule, atom: Atom, target: Target): number {
   const words = (elements: number, bits: number): number => (elements * bits) / 32 / 32;

@@ -1,8 +1,8 @@
 /** Shared memory and registers of a block. */
-import type { Target } from "@tilewright/core";
+import { quantizeOf, type Target } from "@tilewright/core";
 import type { Atom } from "@tilewright/ir";
 import { blockBytes, chunkK, ringBytes } from "../nest.ts";
-import { estimateRegisters, mostRegisters } from "../registers.ts";
+import { estimateRegisters, mostRegisters, QUANTIZED_REGISTERS } from "../registers.ts";
 import { type MmaSchedule, threadsOf } from "../schedule.ts";
 import type { Rule } from "./rule.ts";
 
@@ -34,12 +34,13 @@ export const resourceRules: readonly Rule[] = [
   {
     code: "TW2208",
     at: "schedule.warp",
-    find({ s, atom, target }) {
-      const [need, most] = [estimateRegisters(s, atom, target), mostRegisters(s, target)];
+    find({ s, atom, problem, target }) {
+      const values = quantizeOf(problem) === null ? 0 : QUANTIZED_REGISTERS;
+      const [need, most] = [estimateRegisters(s, atom, target) + values, mostRegisters(s, target)];
       if (need <= most) return null;
       return {
         message: `a ${s.warpM}x${s.warpN} warp tile needs about ${need} registers a thread; ${threadsOf(s)} threads may have ${most} each`,
-        hint: `nearest legal: ${nearestWarpTile(s, atom, target, most)}`,
+        hint: `nearest legal: ${nearestWarpTile(s, atom, target, most - values)}`,
       };
     },
   },
