@@ -1,10 +1,11 @@
 /** wgmma: every form by meaning, its layouts against CuTe's, its rules, and the bits of a GPU where they are recorded. */
 import { createHash } from "node:crypto";
 import { decode, encode } from "@tilewright/core";
-import { decodeWgmmaDescriptor, encodeWgmmaDescriptor, wgmmaAddress } from "@tilewright/ptx";
+import { decodeWgmmaDescriptor, encodeWgmmaDescriptor } from "@tilewright/ptx";
 import { describe, expect, test } from "vitest";
 import { inputClasses } from "./mma-forms.ts";
 import { clean, fixture, generator, machine, orders } from "./support.ts";
+import { wgmmaAddress } from "./wgmma-address.ts";
 import {
   accumulatorAt,
   accumulatorCount,

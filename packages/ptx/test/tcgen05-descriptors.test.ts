@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import {
+  type AccumulatorLayout,
   accumulatorLayout,
-  accumulatorPlace,
   decodeInstructionDescriptor,
   decodeSharedDescriptor,
   encodeInstructionDescriptor,
@@ -24,6 +24,19 @@ import {
   tcgen05Kinds,
   tcgen05ShapeFaults,
 } from "../src/index.ts";
+
+/** Lane and column, from D's address, of element (row, column) in the block that holds the row. */
+function accumulatorPlace(
+  { parts, partLanes, halfLanes }: AccumulatorLayout,
+  n: number,
+  row: number,
+  column: number,
+): { readonly lane: number; readonly column: number } {
+  const width = n / parts;
+  const part = Math.floor(column / width);
+  const lane = halfLanes ? (row >> 4) * 32 + (row & 15) : row;
+  return { lane: part * partLanes + lane, column: column % width };
+}
 
 const kinds = Object.keys(tcgen05Kinds) as readonly Tcgen05Kind[];
 const form = (kind: Tcgen05Kind, fields: Partial<Tcgen05Form> = {}): Tcgen05Form => ({

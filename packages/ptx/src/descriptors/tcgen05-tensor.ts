@@ -44,19 +44,6 @@ export function accumulatorLayout(
 /** Columns of tensor memory that D with N columns takes: one word per element, whatever its type. */
 export const accumulatorColumns = ({ parts }: AccumulatorLayout, n: number): number => n / parts;
 
-/** Lane and column, from D's address, of element (row, column) in the block that holds the row. */
-export function accumulatorPlace(
-  { parts, partLanes, halfLanes }: AccumulatorLayout,
-  n: number,
-  row: number,
-  column: number,
-): { readonly lane: number; readonly column: number } {
-  const width = n / parts;
-  const part = Math.floor(column / width);
-  const lane = halfLanes ? (row >> 4) * 32 + (row & 15) : row;
-  return { lane: part * partLanes + lane, column: column % width };
-}
-
 /**
  * Columns that A takes in tensor memory: 32 bytes of K. Row r of A lies in the lane of row r of D; where D has several parts,
  * each part reads A from its own lanes, so A has to be there in each.
