@@ -36,7 +36,7 @@ export function modeCoordinate(factors: readonly OwnershipMode[], at: TierIndex)
 }
 
 /** Register, thread of the role and, of a pair, CTA (`block`): those that have an element are the sums of what its row and its column say. */
-export interface Owner {
+interface Owner {
   readonly register: number;
   readonly thread: number;
   readonly block: number;

@@ -39,7 +39,7 @@ interface PlacedRegion {
 }
 
 /** Something that lies in the workspace, of which every byte is its own. */
-export interface Holding {
+interface Holding {
   readonly id: number;
   readonly name: string;
   /** The next launch finds it as this one has: counters, and what is added up in place. */
