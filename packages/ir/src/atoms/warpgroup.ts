@@ -2,7 +2,7 @@
  * Matrix instructions of a warpgroup as data: A and B come from shared memory through descriptors (or A from registers), the accumulator lies in the
  * registers of four warps (PTX ISA 9.0, chapter 9.7.15: wgmma). Every shape has m = 64; n is a multiple of 8 up to 256.
  */
-import { type DType, dtypes, type Feature, hasFeature, packedSize, type Target } from "@tilewright/core";
+import { type DType, dtypes, type Feature, packedSize } from "@tilewright/core";
 import type { Ownership, OwnershipMode } from "../tile/types.ts";
 import { elementsPerRegister } from "./atoms.ts";
 
@@ -116,7 +116,3 @@ export function findWarpgroupAtom(name: string): WarpgroupAtom | null {
   const atom = warpgroupAtom(a, b, acc, Number(n));
   return atom?.name === name ? atom : null;
 }
-
-/** Whether a target has the instruction. */
-export const hasWarpgroupAtom = (target: Target, atom: WarpgroupAtom): boolean =>
-  hasFeature(target, atom.feature);
