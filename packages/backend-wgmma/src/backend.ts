@@ -56,7 +56,7 @@ import { checkSchedule } from "./check.ts";
 import { modelKernel } from "./cost.ts";
 import { rankSchedules } from "./heuristic.ts";
 import { hints } from "./hints.ts";
-import { widensA, widthsOf } from "./instructions.ts";
+import { widensA, widensB, widthsOf } from "./instructions.ts";
 import { ladders } from "./ladders.ts";
 import { lower } from "./lower/lower.ts";
 import { pairedBytes, tileProblem } from "./nest.ts";
@@ -192,12 +192,12 @@ function supports(target: Target): Verdict {
 function accepts(problem: Problem, _target: Target): Verdict {
   return verdictOn((refuse, reasons) => {
     const { a, b, acc } = problem;
-    if (problem.weights === undefined && widensTo(b.dtype, a.dtype))
+    if (problem.weights === undefined && widensTo(b.dtype, a.dtype) && !widensB(problem))
       refuse(
         "TW1828",
         "problem.b.dtype",
         `B of ${b.dtype} would have to be widened, and only A comes through registers`,
-        `exchange the operands: D^T = B^T * A^T, the narrow one as A, row-major${b.dtype === "e4m3" ? "; or use the mma backend, which widens either" : ""}`,
+        `exchange the operands: D^T = B^T * A^T, the narrow one as A, row-major`,
       );
     else if (widensA(problem) && a.layout !== "row")
       refuse(

@@ -2,7 +2,7 @@
 import { largestDivisor, type Problem, type Schedule, sizeOf, type Target } from "@tilewright/core";
 import { type Backend, defaultSchedule, type Machine } from "@tilewright/ir";
 import { checkSchedule } from "./check.ts";
-import { ATOM_ROWS } from "./instructions.ts";
+import { ATOM_ROWS, widensB } from "./instructions.ts";
 import { scheduleModel } from "./schedule.ts";
 
 /**
@@ -14,6 +14,9 @@ const arrangements = [
   { groups: 2, regs: [24, 240], columns: 128 },
   { groups: 1, regs: [24, 240], columns: 128 },
 ] as const;
+
+/** Budgets beside a producer that loads, widens and stores. */
+const LOADING = [56, 224] as const;
 
 /** Columns of D that one warpgroup has at most beside sums of a part, and the width of the parts that two of them share: each then has half the columns of both products. */
 const [ACROSS, ACROSS_PART] = [256, 64] as const;
@@ -67,6 +70,7 @@ export function* chainSchedules(
     rounds,
     launched,
     products,
+    paged,
   }: Parameters<NonNullable<Backend["chains"]>>[3],
 ): Iterable<Schedule> {
   const { m, n, k, batch } = problem;
@@ -81,18 +85,24 @@ export function* chainSchedules(
   const several = products.length > 2 && n > NARROW;
   const vectors = launched.epilogue.some((step) => step.kind === "factor" && step.rows === 1);
   const loadVectorsAhead = several && vectors && !rounds ? "on" : "off";
-  const base = { ...defaultSchedule(scheduleModel), conditionalRescale, loadVectorsAhead };
+  const loads = widensB(problem);
+  // A page for each row that a thread loads spills (ptxas 13.0: 28 to 172 bytes, whatever the budgets).
+  if (loads && paged.size > 0) return;
+  const base = {
+    ...{ ...defaultSchedule(scheduleModel), conditionalRescale, loadVectorsAhead },
+    ...(loads ? { copy: "load" } : {}),
+  };
   // Masks leave later tiles more to do, or fewer: where there is more than one for an SM, a counter hands them out; beside sums of several products no register is left for that.
   const batchGroup = problemsInTurn(launched, l2Bytes);
   const counted = { sched: "atomic", batchGroup };
   const formOf = ({ groups, regs }: (typeof arrangements)[number], chunk: number): Schedule => ({
     ...base,
-    ...(masks && tilesOf(groups) > sms ? (products.length > 2 ? { sched: "zigzag" } : counted) : {}),
+    ...(masks && tilesOf(groups) > sms ? (products.length > 2 || loads ? { sched: "zigzag" } : counted) : {}),
     ...(several && !masks && tilesOf(groups) > sms ? { batchGroup } : {}),
     tile: [groups * ATOM_ROWS, n, chunk],
     warpgroups: [groups, 1],
     stages: 2 * (128 / chunk),
-    regs: [...regs],
+    regs: [...(loads ? LOADING : regs)],
   });
   const legal = (schedule: Schedule): boolean => checkSchedule(problem, schedule, target).length === 0;
   if (n <= NARROW)

@@ -17,7 +17,7 @@ import {
   splitChunks,
   transposingBytes,
 } from "@tilewright/ir";
-import { factorType } from "./instructions.ts";
+import { factorType, widensB } from "./instructions.ts";
 import { alternates, blockBytes, chunkK, needsKMajor, storedBox } from "./nest.ts";
 import { mathGroups, readSchedule, threadsOf, type WgmmaSchedule } from "./schedule.ts";
 import { bringsFactors, isTwoLevel } from "./twoLevel.ts";
@@ -53,8 +53,11 @@ export function kernelOf(
     stages: s.stages,
     specialised: s.copy !== "direct",
     copyVector: s.copy === "tma" ? null : [vector, vector],
-    through: s.copy === "direct",
-    across: s.copy === "direct" && needsKMajor(problem) ? acrossElements(problem, s, tileK) : 0,
+    through: s.copy === "direct" || s.copy === "load",
+    across:
+      (s.copy === "direct" && needsKMajor(problem) ? acrossElements(problem, s, tileK) : 0) +
+      // To widen an element takes as many instructions as to store it alone.
+      (widensB(problem) ? s.tileN * tileK : 0),
     madeAhead: alternates(problem, s),
     promotions: isTwoLevel(problem) ? s.tileM * s.tileN * Math.ceil(tileK / BLOCK_SCALE) : 0,
     factors: scaleFactors(problem, s),

@@ -1,6 +1,6 @@
 /** Which instructions multiply the operands of a problem. */
 import { type DType, type Problem, sizeOf, widensTo } from "@tilewright/core";
-import { type WarpgroupAtom, warpgroupAtom, warpgroupWidths } from "@tilewright/ir";
+import { type WarpgroupAtom, warpgroupAtom, warpgroupWidths, widensIntoFragments } from "@tilewright/ir";
 
 /** Rows of every instruction. */
 export const ATOM_ROWS = 64;
@@ -9,8 +9,13 @@ export const ATOM_ROWS = 64;
 export const widensA = ({ a, b, weights }: Problem): boolean =>
   weights === undefined && widensTo(a.dtype, b.dtype);
 
-/** What B is multiplied as: weights in few bits as A. */
-export const factorType = ({ a, b, weights }: Problem): DType => (weights === undefined ? b : a).dtype;
+/** Whether B is narrower than A: threads that copy it widen it on its way to shared memory. */
+export const widensB = ({ a, b, weights }: Problem): boolean =>
+  weights === undefined && widensIntoFragments(b.dtype, a.dtype);
+
+/** What B is multiplied as: weights in few bits, and a narrower B, as A. */
+export const factorType = (problem: Problem): DType =>
+  (problem.weights === undefined && !widensB(problem) ? problem.b : problem.a).dtype;
 
 /** dtypes that instructions multiply. */
 const multiplied = (problem: Problem): readonly [a: DType, b: DType] => [

@@ -28,7 +28,7 @@ import {
   type TileProgram,
   weightTiles,
 } from "@tilewright/ir";
-import { ATOM_ROWS, atomK, atomOf, factorType, widensA } from "./instructions.ts";
+import { ATOM_ROWS, atomK, atomOf, factorType, widensA, widensB } from "./instructions.ts";
 import {
   hasProducer,
   mathGroups,
@@ -214,7 +214,7 @@ function sharedNeeds(problem: Problem, s: WgmmaSchedule, staged: number): Shared
           ? [
               // Behind vectors of factors a slot's tiles begin where the widest swizzle's pattern does.
               operand("A", s.tileM, problem.a.dtype, brought.length > 0 ? TILE_ALIGN : undefined),
-              operand("B", s.tileN, problem.b.dtype),
+              operand("B", s.tileN, factorType(problem)),
               ...brought.map(({ name, tile }) => ({
                 name,
                 bytes: Math.ceil(k / BLOCK_SCALE) * tile * sizeOf("f32"),
@@ -338,7 +338,8 @@ function directives(s: WgmmaSchedule, problem: Problem, target: Target): readonl
       name: "stage",
       args: {
         operands: "ab",
-        transport: s.copy,
+        transport: s.copy === "load" ? "direct" : s.copy,
+        ...(widensB(problem) ? { widen: 1 } : {}),
         ...(problem.blockScales ? { scaleFactors: bringsFactors(problem, s) ? "vectors" : "global" } : {}),
         ...(s.reuseStages ? { reuse: 1 } : {}),
       },

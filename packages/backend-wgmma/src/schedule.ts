@@ -33,8 +33,8 @@ export const scheduleModel = {
     wordField({
       name: "copy",
       summary:
-        "transport of the operands to shared memory: bulk tensor copies or cp.async by a producer, or load and store by the math threads",
-      words: ["tma", "cp.async", "direct"],
+        "transport of the operands to shared memory: bulk tensor copies, cp.async, or load and store by a producer, or load and store by the math threads",
+      words: ["tma", "cp.async", "load", "direct"],
       default: "tma",
       off: "direct",
     }),

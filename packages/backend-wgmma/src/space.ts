@@ -24,7 +24,7 @@ import {
   transposingBytes,
 } from "@tilewright/ir";
 import { type Room, roomOf } from "./cost.ts";
-import { ATOM_ROWS, factorType, widensA, widthsOf } from "./instructions.ts";
+import { ATOM_ROWS, factorType, widensA, widensB, widthsOf } from "./instructions.ts";
 import { blockBytes, chunkK, isKMajor, needsKMajor, stagedColumns } from "./nest.ts";
 import { copiesAsync } from "./rules/producers.ts";
 import { budgetFor } from "./rules/resources.ts";
@@ -281,7 +281,7 @@ function plainWays(problem: Problem): readonly Schedule[] {
   const byThreads = stores.filter(({ epi }) => epi === "direct" || problem.batch.kind !== "grouped");
   if (problem.weights !== undefined) return stores;
   return [
-    ...(inBulk("A") && inBulk("B") && lie ? stores : []),
+    ...(inBulk("A") && inBulk("B") && lie && !widensB(problem) ? stores : []),
     ...(copiesAsync(problem) ? byThreads.map((store) => ({ ...store, copy: "cp.async" })) : []),
     { copy: "direct", epi: "direct" },
   ];

@@ -1,6 +1,6 @@
 /** Copies between global and shared memory by the threads of a block: through registers, or by cp.async. */
 import type { DType } from "@tilewright/core";
-import { bufferOf, type Distribution, elementBytes, must } from "@tilewright/ir";
+import { bufferOf, type Distribution, elementBytes, must, widensIntoFragments } from "@tilewright/ir";
 import { imm, type Operand } from "@tilewright/ptx";
 import { type CachePolicyUse, cachePolicy } from "./cachePolicy.ts";
 import type { Code, Pred, Reg } from "./code.ts";
@@ -10,6 +10,7 @@ import { stagedRun } from "./registers.ts";
 import { sharedAddress } from "./sharedAddress.ts";
 import { type DistributedStep, distributedSteps } from "./threads.ts";
 import { elementGuard, globalAddress } from "./viewAddress.ts";
+import { widenRunOfBytes } from "./widenPair.ts";
 import { freshRun, loadRun, runLength, sliceRun, storeRun, zeroOf } from "./words.ts";
 
 type Copy = StmtOf<"copy">;
@@ -130,6 +131,8 @@ function storeStep(
 export function copyDirect(ctx: Context, copy: Copy): void {
   const dist = distOf(copy);
   const { dtype } = bufferOf(ctx.program, copy.src.buffer);
+  const into = bufferOf(ctx.program, copy.dst.buffer).dtype;
+  const widens = widensIntoFragments(dtype, into);
   const steps = distributedSteps(ctx.values, dist, copy.src.extent);
   const each = runLength(dtype, dist.vector);
   const batch = Math.max(1, Math.floor(Math.min(ctx.engine.budget.copyRegisters / each, steps.length)));
@@ -138,7 +141,11 @@ export function copyDirect(ctx: Context, copy: Copy): void {
       .slice(from, from + batch)
       .map((step) => ({ step, registers: freshRun(ctx, dtype, dist.vector, "t") }));
     for (const { step, registers } of part) loadStep(ctx, copy, dist, step, registers);
-    for (const { step, registers } of part) storeStep(ctx, copy, dist, step, registers);
+    for (const { step, registers } of part) {
+      const stored = widens ? freshRun(ctx, into, dist.vector, "u") : registers;
+      if (widens) widenRunOfBytes(ctx, into, registers, stored);
+      storeStep(ctx, copy, dist, step, stored);
+    }
   }
 }
 

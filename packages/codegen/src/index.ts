@@ -77,4 +77,5 @@ export {
 export { Values } from "./values.ts";
 export { elementGuard, globalAddress } from "./viewAddress.ts";
 export { walkOrder } from "./walk.ts";
+export { widenPair } from "./widenPair.ts";
 export * from "./words.ts";

@@ -82,6 +82,8 @@ export interface Backend {
       readonly rounds: boolean;
       readonly launched: Problem;
       readonly products: readonly unknown[];
+      /** What lies in pages. */
+      readonly paged: ReadonlySet<unknown> | ReadonlyMap<unknown, unknown>;
     },
   ): Iterable<Schedule>;
   /** What multiplies: bounds what the backend can do, whatever the schedule. */

@@ -1,7 +1,7 @@
 /** What a producer has to be for what it is asked to do. */
 import { expertRowsOf, type Problem, rowIndexOf, sizeOf } from "@tilewright/core";
 import { asyncPolicyFault, asyncWidthFault, transposable } from "@tilewright/ir";
-import { widensA } from "../instructions.ts";
+import { widensA, widensB } from "../instructions.ts";
 import { isKMajor, needsKMajor, SWIZZLE_BYTES, tailColumns } from "../nest.ts";
 import type { WgmmaSchedule } from "../schedule.ts";
 import { isTwoLevel } from "../twoLevel.ts";
@@ -11,14 +11,17 @@ import type { Found, Rule } from "./rule.ts";
 const COPY_REGISTERS = 40;
 const COPY_MATH_REGISTERS = 232;
 
-/** The same where an index names the rows of A, each of which has an address of its own: of more than 192 a thread of the producer copies more rows than 40 registers hold (256: 128 bytes are spilled). */
+/** The same where an index names the rows of A, each of which has an address of its own: of more than 192 a thread of the producer copies more rows than 40 registers hold (256: 128 bytes are spilled), and where it loads and stores (12 bytes). */
 const NAMED_ROWS = 192;
 const NAMED_REGISTERS = 56;
 const NAMED_MATH_REGISTERS = 224;
 
 /** Registers of a producer whose threads copy, and what they leave. */
-const copyBudget = (problem: Problem, { tileM }: WgmmaSchedule): readonly [producer: number, math: number] =>
-  tileM > NAMED_ROWS && rowIndexOf(problem, "a") !== null
+const copyBudget = (
+  problem: Problem,
+  { tileM, copy }: WgmmaSchedule,
+): readonly [producer: number, math: number] =>
+  copy === "load" || (tileM > NAMED_ROWS && rowIndexOf(problem, "a") !== null)
     ? [NAMED_REGISTERS, NAMED_MATH_REGISTERS]
     : [COPY_REGISTERS, COPY_MATH_REGISTERS];
 
@@ -51,6 +54,7 @@ function handsOut({ counted, clusterM, clusterN, epilogueLoad, cache }: WgmmaSch
 /** Whether threads of a producer can copy A and B by cp.async, whatever else the schedule says: 4 bytes at a time, in memory's order, by addresses that they can keep. */
 export const copiesAsync = (problem: Problem): boolean =>
   !widensA(problem) &&
+  !widensB(problem) &&
   asyncWidthFault(problem) === null &&
   (isKMajor(problem) || !needsKMajor(problem)) &&
   !launchGivesRows(problem) &&
@@ -94,15 +98,21 @@ export const producerRules: readonly Rule[] = [
     code: "TW2331",
     at: "schedule.copy",
     find({ s, problem }) {
-      if (s.copy !== "cp.async") return null;
+      if (widensB(problem) && s.copy !== "load" && s.copy !== "direct")
+        return {
+          message: `B of ${problem.b.dtype} is widened by threads on its way to shared memory, and copy=${s.copy} moves it as it is`,
+          hint: "nearest legal: copy=load",
+        };
+      if (s.copy !== "cp.async" && s.copy !== "load") return null;
+      const async = s.copy === "cp.async";
       if (widensA(problem))
         return {
-          message: `${problem.a.dtype} is widened by threads that read it where bulk copies or their own have put it, not cp.async`,
+          message: `${problem.a.dtype} is widened by threads that read it where bulk copies or their own have put it, not ${async ? "cp.async" : "a producer's"}`,
           hint: "nearest legal: copy=direct",
         };
-      const narrow = asyncWidthFault(problem);
+      const narrow = async ? asyncWidthFault(problem) : null;
       const found: Found[] = narrow === null ? [] : [narrow];
-      if (needsKMajor(problem) && !isKMajor(problem))
+      if (async && needsKMajor(problem) && !isKMajor(problem))
         found.push({
           message: `${problem.a.dtype} is multiplied along k only, and cp.async keeps the order of memory: A has to be row-major and B column-major`,
           hint: transposeHint(problem, s),
@@ -121,12 +131,12 @@ export const producerRules: readonly Rule[] = [
         });
       if (problem.batch.kind === "grouped" && (expertRowsOf(problem) === null || s.persistent))
         found.push({
-          message: "a producer goes through the list of groups with tensor maps, and cp.async has none",
+          message: `a producer goes through the list of groups with tensor maps, and copy=${s.copy} has none`,
           hint: expertRowsOf(problem) === null ? "nearest legal: copy=direct" : "nearest legal: sched=tiles",
         });
       if (s.counted)
         found.push({
-          message: "one thread asks the counter for tiles, and with copy=cp.async all of the producer's copy",
+          message: `one thread asks the counter for tiles, and with copy=${s.copy} all of the producer's copy`,
           hint: "nearest legal: sched=persistent",
         });
       return found;

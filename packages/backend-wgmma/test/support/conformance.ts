@@ -61,6 +61,11 @@ export const attentionOptions: AttentionOptions = {
     [`${reused} sched=persistent`, { ...latent, batch: 2, queries: 20, packHeads: "off" }],
     [`${reused} sched=atomic`, { ...latent, queries: 3, keys: 40, batch: 2, pageSize: 16, causal: true }],
     [`${reused} sched=tiles`, { ...latent, queries: 70, batch: 2, offsets: "both", totalKeys: 200 }],
+    // K and V of bytes, which threads of a producer widen.
+    [
+      "tile=64x64x64 warpgroups=1x1 chainTile=32x32 stages=3 copy=load regs=56/224 sched=zigzag",
+      { queries: 70, keys: 290, headDim: 64, dtype: "f16", kvDtype: "e4m3", kvScales: "head", causal: true },
+    ],
     [`${reused} sched=tiles copy=cp.async`, { ...latent, headDim: 104, lse: true }],
     [
       `${reused.replace("128x", "512x").replace("40/232", "24/240")} sched=tiles split=2 conditionalRescale=on`,

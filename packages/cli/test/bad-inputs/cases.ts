@@ -298,7 +298,7 @@ export const groups: Readonly<Record<string, readonly BadInput[]>> = {
       `compile ${attended} --op attention --arch sm_80 --kv-scales head`,
       `run ${attended} --op attention --arch sm_80 --latent --value-dim 65 --backward kv`,
       `compile ${attended} --op attention --arch sm_80 --kv-dtype e5m2`,
-      `compile ${attended} --op attention --arch sm_90a --dtype bf16 --kv-dtype e4m3 --backend wgmma`,
+      `compile ${attended} --op attention --arch sm_90a --dtype bf16 --kv-dtype e4m3 --backend wgmma --schedule copy=tma`,
       "run --heads 4 -m 64 -n 64 -k 64",
       "run --op atention -m 64",
     ],

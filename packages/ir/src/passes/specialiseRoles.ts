@@ -1,6 +1,6 @@
 /** Give copying and multiplying to different warps: one role fills the ring, the other empties it. */
 import { childrenOf, eachStmt, takeDirective, withBody } from "../tile/rewrite.ts";
-import type { Edge, Ring, Stmt, TileProgram } from "../tile/types.ts";
+import type { Edge, Ring, Stmt, TileProgram, Transport } from "../tile/types.ts";
 import { bindEdges } from "./bindEdges.ts";
 import { syncAtTiles } from "./handOverTiles.ts";
 import type { Pass } from "./pass.ts";
@@ -20,7 +20,7 @@ const WARP = 32;
  * buffers, commit), the math role all else; loops and conditions around go to both where both have something in them.
  *
  * The ring's edges become mbarriers. `full`: one arrival, that of the thread which issues the copies; with transport tma the bytes of the
- * chunk (`transactionBytes`) have to arrive too; with cp.async one of every thread that copies. `empty`: one arrival of each `release` warps of the math role that have read the slot, a warpgroup unless told otherwise
+ * chunk (`transactionBytes`) have to arrive too; with cp.async one of every thread that copies, with direct one of every warp. `empty`: one arrival of each `release` warps of the math role that have read the slot, a warpgroup unless told otherwise
  * (`multicastCopies` raises it where neighbours write into it). Without the directive one set of threads does everything, and the edges are those of `bindEdges`.
  */
 export const specialiseRoles: Pass = {
@@ -54,7 +54,11 @@ interface Roles {
 }
 
 function edgesOf(ring: Ring, producers: number, arrivals: number): Ring {
-  const full: Edge = { kind: "mbarrier", arrivals: ring.transport === "cp.async" ? producers * WARP : 1 };
+  const fills: Readonly<Partial<Record<Transport, number>>> = {
+    "cp.async": producers * WARP,
+    direct: producers,
+  };
+  const full: Edge = { kind: "mbarrier", arrivals: fills[ring.transport] ?? 1 };
   const empty: Edge = { kind: "mbarrier", arrivals };
   return { ...ring, full: ring.full ?? full, empty: ring.empty ?? empty };
 }

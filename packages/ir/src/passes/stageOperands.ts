@@ -1,5 +1,5 @@
 /** Make shared tiles explicit: `mma` reads shared memory, a copy per K chunk fills it. */
-import { dtypes, exchangedOf, sizeOf } from "@tilewright/core";
+import { dtypes, exchangedOf, sizeOf, widensTo } from "@tilewright/core";
 import { type Atom, findAtom } from "../atoms/atoms.ts";
 import { findWarpgroupAtom } from "../atoms/warpgroup.ts";
 import { isElementStmt, withElementViews } from "../tile/elements.ts";
@@ -14,9 +14,9 @@ import type { Pass } from "./pass.ts";
 const SHARED_ALIGN = 16;
 
 /**
- * Directive `stage operands=ab|a|b transport=direct|cp.async|tma packed=0|1 scaleFactors=shared|tensor|global|vectors`; without it operands are read from global
+ * Directive `stage operands=ab|a|b transport=direct|cp.async|tma packed=0|1 widen=0|1 scaleFactors=shared|tensor|global|vectors`; without it operands are read from global
  * memory. `packed`: elements under 8 bits keep to their bits in shared memory, too. `scaleFactors`: those of block-scaled operands go with them to shared memory,
- * and on to tensor memory, or stay where they are; `vectors`: those that each have a row or column of their own go, others stay. `reuse`: a product by elements that one before it has in
+ * and on to tensor memory, or stay where they are; `vectors`: those that each have a row or column of their own go, others stay. `widen`: what is multiplied with elements of more bits is widened to these on the way. `reuse`: a product by elements that one before it has in
  * shared memory, in the same turn of the loop around both, reads them there.
  */
 export const stageOperands: Pass = {
@@ -117,14 +117,17 @@ function stage(input: TileProgram): TileProgram {
   if (!taken) return input;
   const { operands, transport, scaleFactors: way } = taken.args;
   const packed = taken.args.packed === 1;
+  const widen = taken.args.widen === 1;
   const onward = way === "tensor";
   const added: Buffer[] = [];
   const again = taken.args.reuse === 1 ? readAgain(input) : new Map<Mma, Mma>();
   const tiles = new Map<Mma, View>();
 
   /** `beside`: columns that come into the same tile, behind those of the view. A matrix of which several tiles come has one with a name of its own for each. */
-  const throughShared = (view: View, beside?: View): Staged => {
+  const throughShared = (view: View, beside?: View, other?: View): Staged => {
     const source = bufferOf(input, view.buffer);
+    const wide = other && bufferOf(input, other.buffer).dtype;
+    const dtype = widen && wide && widensTo(source.dtype, wide) ? wide : source.dtype;
     if (source.space !== "global") return { view, copies: [] };
     const again = added.filter(({ name }) => name.startsWith(`s${source.name}`)).length;
     const name = `s${source.name}${again === 0 ? "" : again}`;
@@ -132,13 +135,13 @@ function stage(input: TileProgram): TileProgram {
     const shared: Buffer = {
       name,
       space: "shared",
-      dtype: source.dtype,
+      dtype,
       shape: [view.extent[0], width],
       slots: 1,
       layout: null,
       own: null,
-      align: Math.max(SHARED_ALIGN, sizeOf(source.dtype)),
-      ...(packed && dtypes[source.dtype].bits < 8 ? { packed } : {}),
+      align: Math.max(SHARED_ALIGN, sizeOf(dtype)),
+      ...(packed && dtypes[dtype].bits < 8 ? { packed } : {}),
     };
     added.push(shared);
     const dst = wholeView(shared);
@@ -200,7 +203,7 @@ function stage(input: TileProgram): TileProgram {
       const there = { ...resident, origin: [ZERO, ZERO] as const, extent: [columns, rows] as const };
       return [...a.copies, { ...stmt, a: a.view, b: there, exchanged: true }];
     }
-    const b = operands.includes("b") ? throughShared(stmt.b, beside) : { view: stmt.b, copies: [] };
+    const b = operands.includes("b") ? throughShared(stmt.b, beside, stmt.a) : { view: stmt.b, copies: [] };
     tiles.set(given, b.view);
     if (stmt.scales === undefined) return [...a.copies, ...b.copies, { ...stmt, a: a.view, b: b.view }];
     const factors = (view: View, rows: number, name: string): Staged =>

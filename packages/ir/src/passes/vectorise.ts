@@ -63,7 +63,7 @@ function widenStaged(program: TileProgram, copy: Copy, limit: number): Copy {
   if (width === undefined) return copy;
   const sharedWide = dst.space !== "shared" || contiguousAxis(program, dst.name) === fastest;
   if (copy.transport === "cp.async" && !sharedWide) return copy;
-  const store = sharedWide ? width : 1;
+  const store = sharedWide ? Math.min(width, MAX_ACCESS_BYTES / elementBytes(dst)) : 1;
   return {
     ...copy,
     dist: distribute(

@@ -116,6 +116,9 @@ const directiveTable = {
       "global",
       "vectors",
     ),
+    widen: off(
+      "elements of fewer bits than those that they are multiplied with are widened on their way to shared memory",
+    ),
     reuse: off("a product reads elements that one before it has in shared memory there"),
   },
   swapAB: {},

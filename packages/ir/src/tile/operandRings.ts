@@ -21,3 +21,7 @@ export const ownBytes = (program: Pick<TileProgram, "buffers">, { buffers }: Pic
   program.buffers
     .filter(({ name }) => buffers.includes(name))
     .reduce((bytes, b) => bytes + blockShape(b)[0] * blockShape(b)[1] * elementBytes(b), 0);
+
+/** Whether copies fill a ring's slots, where others are computed there. */
+export const filledByCopies = ({ body }: TileProgram, { buffers }: Ring): boolean =>
+  eachStmt(body).some((s) => s.kind === "copy" && buffers.includes(s.dst.buffer));

@@ -1,7 +1,7 @@
 /** What tells the consumers of a ring that a slot has been filled, and its producers that it has been read. */
 import { holdsResponses } from "../../tile/elected.ts";
 import { v } from "../../tile/expr.ts";
-import { feedsEpilogue } from "../../tile/operandRings.ts";
+import { feedsEpilogue, filledByCopies } from "../../tile/operandRings.ts";
 import type { Arriver, BarrierRef, Reach, Ring, Stmt, TileProgram } from "../../tile/types.ts";
 import { multicastPeers } from "../multicastCopies.ts";
 import { isOne, loadedByThreads, readByTensorCores, sharedAxes, usesTensorMemory } from "./ringReaders.ts";
@@ -84,14 +84,19 @@ const RESPONSE_BYTES = 16;
 const blocksOf = ({ launch }: TileProgram): number => launch.cluster[0] * launch.cluster[1];
 
 /** What completes the phase of a full barrier, where the copies themselves do not. */
-export function filled(program: TileProgram, { transport }: Ring, barrier: BarrierRef): readonly Stmt[] {
-  switch (transport) {
+export function filled(program: TileProgram, ring: Ring, barrier: BarrierRef): readonly Stmt[] {
+  switch (ring.transport) {
     case "tcgen05.mma":
       return [{ kind: "tcgen05.commit", barrier, to: program.launch.pair === true ? "pair" : "own" }];
     case "cp.async":
       return [{ kind: "mbar.arrive", barrier, by: "copies", to: "own" }];
     case "direct":
-      return [{ kind: "warp.sync" }, { kind: "mbar.arrive", barrier, by: "warp", to: "own" }];
+      return [
+        // What threads compute has its fence where it is computed.
+        ...(filledByCopies(program, ring) ? [{ kind: "fence", what: "async" } as const] : []),
+        { kind: "warp.sync" },
+        { kind: "mbar.arrive", barrier, by: "warp", to: "own" },
+      ];
     case "atomic":
       return [{ kind: "mbar.arrive", barrier, by: "thread", to: blocksOf(program) > 1 ? "cluster" : "own" }];
     default:

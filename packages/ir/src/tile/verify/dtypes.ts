@@ -16,7 +16,7 @@ export const dtypesAgree: Verifier = {
   name: "dtypes",
   code: "TW3103",
   property:
-    "copies keep the dtype, or widen it into fragments; A and B of an mma go together and with the accumulator",
+    "copies keep the dtype, or widen it into fragments, or on the way through registers to shared memory; A and B of an mma go together and with the accumulator",
   from: "nest",
   *check(subject) {
     const dtype = (name: string): DType => bufferAt(subject, name).dtype;
@@ -25,12 +25,15 @@ export const dtypesAgree: Verifier = {
       if (stmt.kind === "copy") {
         const [src, dst] = [dtype(stmt.src.buffer), dtype(stmt.dst.buffer)];
         const spaces = [stmt.src, stmt.dst].map(({ buffer }) => bufferAt(subject, buffer).space);
-        const widens = spaces.join() === "shared,register" && widensIntoFragments(src, dst);
+        const widens =
+          (spaces.join() === "shared,register" ||
+            (spaces.join() === "global,shared" && stmt.transport === "direct")) &&
+          widensIntoFragments(src, dst);
         if (inMemory(src) !== inMemory(dst) && !widens)
           yield {
             at: site,
             message: `copies ${src} into ${dst}`,
-            hint: "a copy does not convert, except from shared memory into fragments of 16 bits; the epilogue does",
+            hint: "a copy does not convert, except e4m3 to 16 bits: from shared memory into fragments, or by transport direct into shared memory; the epilogue does",
           };
       }
       if (stmt.kind === "mma") {

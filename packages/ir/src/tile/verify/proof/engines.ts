@@ -117,7 +117,7 @@ export class Engines {
       const ring = this.ring(name);
       const chunk = chunkAt(thread, ring, at);
       within(thread, ring, chunk, "read");
-      if (ring.copied !== null && !thread.proxied)
+      if (ring.copied !== null && !ring.computed && !thread.proxied)
         throw new Broken(
           "proxies",
           who,

@@ -4,6 +4,7 @@ import { transactionBytes } from "../../../launch/tensor-copies.ts";
 import { codeOrder } from "../../elected.ts";
 import { leastCommonMultiple } from "../../expr.ts";
 import { framed } from "../../frame.ts";
+import { filledByCopies } from "../../operandRings.ts";
 import { childrenOf, eachStmt } from "../../rewrite.ts";
 import { streamKOf } from "../../streamK.ts";
 import { tensorColumns, tensorPlace } from "../../tensor.ts";
@@ -50,9 +51,9 @@ export interface KernelRing {
   readonly responses: boolean;
   /** Whether bulk copies fill it: they write past loads that are under way. */
   readonly bulk: boolean;
-  /** Bytes of a slot that threads copy: matrix instructions that read it want a fence between proxies behind the wait. Null where engines copy. */
+  /** Bytes of a slot that threads copy: matrix instructions that read it want a fence between proxies behind the wait, or before the arrival where copies are complete then (`computed`). Null where engines copy. */
   readonly copied: number | null;
-  /** Whether threads compute its slots: matrix instructions that read them want a fence between proxies before the arrival. */
+  /** Whether threads compute its slots, or store what they have loaded: matrix instructions that read them want a fence between proxies before the arrival. */
   readonly computed: boolean;
 }
 
@@ -195,7 +196,10 @@ function ringFacts(program: TileProgram, ring: Ring, chunked: ReadonlySet<string
     lap: lapOf(program, ring),
     responses: ring.transport === "clc",
     bulk: ring.transport === "tma",
-    copied: ring.transport === "cp.async" ? transactionBytes(program, ring) : null,
+    copied:
+      ring.transport === "cp.async" || (ring.transport === "direct" && filledByCopies(program, ring))
+        ? transactionBytes(program, ring)
+        : null,
     computed: ring.transport === "direct",
   };
 }

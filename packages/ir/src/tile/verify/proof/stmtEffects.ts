@@ -253,8 +253,8 @@ function bytesOf(ctx: Context, view: View): number {
 function copy(ctx: Context, stmt: Of<"copy">): readonly Effect[] {
   const into = ctx.ringOf.get(stmt.dst.buffer);
   const from = ctx.ringOf.get(stmt.src.buffer);
-  // Its arrival comes when it is complete: as if the threads had written the slot before they arrive.
-  if (into?.transport === "cp.async") {
+  // Its arrival comes when it is complete: as if the threads had written the slot before they arrive, as those do that copy through registers.
+  if (into?.transport === "cp.async" || into?.transport === "direct") {
     const on = { ring: into.name, at: pipelineOf(stmt.dst) } as const;
     return [{ ...on, kind: "put", reach: "own", bytes: bytesOf(ctx, stmt.dst) }];
   }
