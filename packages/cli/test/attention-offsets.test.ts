@@ -66,6 +66,48 @@ test("each sequence is attention of its own, wherever it lies", () => {
     }
 });
 
+test.each(["q", "kv"] as const)("gradients of each sequence are its own: %s", (backward) => {
+  const { valueDim: _v, lse: _l, ...request } = { ...fields, backward, softCap: 2 };
+  const program = programOf(request);
+  const { launched } = must(anchorOf(program));
+  const { reference: data } = randomInputs(launched, { distribution: { kind: "normal" }, seed: 5 });
+  const ends = { qo: Int32Array.of(0, 3, 3, 9), ko: Int32Array.of(0, 2, 7, 14) };
+  const nameOf = (step: (typeof launched.epilogue)[number]): string =>
+    "name" in step ? (step.name ?? "") : "";
+  const steps = (data.steps ?? []).map((step, i) => {
+    const name = nameOf(launched.epilogue[i] as (typeof launched.epilogue)[number]);
+    return name === "qo" || name === "ko" ? ends[name] : step;
+  });
+  const packed = referenceProgram(program, { ...data, steps });
+  const all = new Map(launched.epilogue.map((step, i) => [nameOf(step), steps[i]]));
+  const ofQueries = new Set(["Q", "O", "dO", "L", "delta"]);
+  const { offsets: _, totalQueries: _q, totalKeys: _k, ...own } = request;
+  for (const sequence of [0, 2])
+    for (const head of [0, 1]) {
+      const part = (from: unknown, name: string): unknown => {
+        if (from === null || from === undefined) return null;
+        const [to, total] = ofQueries.has(name) ? [ends.qo, 10] : [ends.ko, 14];
+        const width = name === "L" || name === "delta" ? 1 : 4;
+        const at = (end: number): number => (head * total + (to[sequence + end] ?? 0)) * width;
+        return (from as Float32Array).slice(at(0), at(1));
+      };
+      const length = (name: "qo" | "ko"): number =>
+        (ends[name][sequence + 1] ?? 0) - (ends[name][sequence] ?? 0);
+      const alone = programOf({ ...own, batch: 1, heads: 1, queries: length("qo"), keys: length("ko") });
+      const order = must(anchorOf(alone));
+      const [a, b] = backward === "q" ? ["Q", "K"] : ["K", "Q"];
+      const expected = referenceProgram(alone, {
+        ...{ a: part(data.a, a), b: part(data.b, b), c: null },
+        steps: order.launched.epilogue.map((step) => part(all.get(nameOf(step)), nameOf(step))),
+      } as Parameters<typeof referenceProgram>[1]);
+      const [to, of] = backward === "q" ? [ends.qo, 9] : [ends.ko, 14];
+      const at = (head * of + (to[sequence] ?? 0)) * 4;
+      const wanted = [...expected.d.values];
+      expect([...packed.d.values.slice(at, at + wanted.length)]).toEqual(wanted);
+      expect(wanted.some((value) => Math.abs(value) > 0.01)).toBe(true);
+    }
+});
+
 test("FLOP are counted of equal lengths", () => {
   const of = (more: object): number =>
     attentionFlops(

@@ -123,6 +123,31 @@ export const attentionTable: readonly AttentionFields[] = [
   request(40, 140, 64, { ...bf16, heads: 2, causal: "top-left", backward: "q" }),
   request(90, 70, 64, { ...bf16, causal: true, window: 30, scale: 0.2, backward: "kv" }),
   request(20, 33, 32, { heads: 2, kvHeads: 1, causal: true, backward: "kv" }),
+  request(40, 70, 64, {
+    ...bf16,
+    heads: 2,
+    kvHeads: 1,
+    softCap: 2,
+    bias: "hqs",
+    causal: true,
+    backward: "q",
+  }),
+  request(40, 70, 64, { ...f16, heads: 2, kvHeads: 1, softCap: 2, bias: "hqs", backward: "kv" }),
+  request(33, 70, 72, { ...f16, heads: 2, alibi: true, bias: "qs", window: 8, backward: "kv" }),
+  request(90, 140, 64, {
+    ...bf16,
+    ...{ batch: 3, offsets: "both", totalQueries: 170, totalKeys: 220, causal: true, alibi: true, window: 9 },
+    ...{ layout: "bshd", backward: "q" },
+  }),
+  request(90, 140, 64, {
+    ...bf16,
+    ...{ batch: 3, offsets: "both", totalQueries: 170, totalKeys: 220, causal: true, backward: "kv" },
+  }),
+  request(20, 60, 32, { batch: 2, offsets: "keys", totalKeys: 90, softCap: 3, backward: "q" }),
+  request(20, 60, 32, {
+    ...{ heads: 2, kvHeads: 1, batch: 2, offsets: "keys", totalKeys: 90, softCap: 3, causal: true },
+    ...{ backward: "kv" },
+  }),
   // K and V of bytes with scales, by few rows whose keys are split, and by many.
   request(3, 290, 64, { ...f16, heads: 4, kvHeads: 2, kvDtype: "e4m3", kvScales: "head", causal: true }),
   request(1, 300, 64, {
@@ -171,13 +196,16 @@ function randomAttention(random: Random, dtype: NonNullable<AttentionFields["dty
   const pageSize = offsets === undefined ? often(pick(random, [8, 16, 64, 128])) : undefined;
   if ((offsets ?? pageSize) !== undefined)
     Object.assign(fields, { offsets, pageSize, bias: undefined, batch: random.integer(1, 3) });
-  // Gradients, of a causal mask or a window.
+  // Gradients. The logarithms of sums are drawn, too: far keys would have weights beyond all numbers where a slope is below 0.
   const backward = often(pick<"q" | "kv">(random, ["q", "kv"]));
   if (backward !== undefined)
     Object.assign(fields, {
-      ...{ backward, valueDim: undefined, bias: undefined, alibi: undefined, lse: undefined },
-      ...{ softCap: undefined, offsets: undefined, pageSize: undefined },
-      ...(backward === "kv" ? { layout: "bhsd" } : {}),
+      ...{ backward, valueDim: undefined, lse: undefined, pageSize: undefined },
+      alibi: fields.window !== undefined && fields.window < 9 ? fields.alibi : undefined,
+      ...(backward === "kv"
+        ? { layout: "bhsd", alibi: undefined, bias: fields.bias === undefined ? undefined : "s" }
+        : {}),
+      ...(backward === "kv" && fields.offsets === "both" ? { kvHeads: fields.heads } : {}),
     });
   return Object.fromEntries(
     Object.entries(fields).filter(([, value]) => value !== undefined),

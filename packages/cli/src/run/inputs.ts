@@ -124,7 +124,11 @@ export function randomInputs(
     if (bytes === undefined || dtype === null) return null;
     const count = bytes / sizeOf(dtype);
     if (storedIn(problem, `epilogue${i}`) === "b") return b.slice(0, count);
-    return runData(problem, i, count, (step) => options.seed + step) ?? random(3 + i, dtype, count);
+    const drawn = runData(problem, i, count, (step) => options.seed + step) ?? random(3 + i, dtype, count);
+    // With slopes below 0 gradients, whose logarithms of sums are drawn, too, would have weights beyond all numbers.
+    return "name" in step && step.name === "slopes" && drawn instanceof Float32Array
+      ? drawn.map(Math.abs)
+      : drawn;
   });
   const scales = (which: "a" | "b", stream: number): Uint8Array | null =>
     factorBytes(problem, `sf${which}`, factors) ??

@@ -4,10 +4,10 @@ import { packedStrides } from "../program/types.ts";
 import type { Attention } from "./request.ts";
 
 /** log2(e): exponentials are those of 2, and their factor is part of the scale. */
-const LOG2E = Math.LOG2E;
+export const LOG2E = Math.LOG2E;
 
 /** Stands for no key at all, where scores are compared: as a maximum it lets exp2 of masked scores be 0. */
-const NONE = -1e30;
+export const NONE = -1e30;
 
 /** Keys that a tile holds; more are taken in parts. */
 const MOST_AT_ONCE = 256;
@@ -101,10 +101,11 @@ const SCALES = { tensor: "h] strides 0", head: "h]", sequence: "b, h]" } as cons
 const unitOf = ({ scale, softCap }: Attention): number => (softCap === null ? scale : scale / softCap);
 
 /** Whether sequences have keys as many as a number in device memory says. */
-const hasOwnKeys = ({ offsets, pageSize }: Attention): boolean => offsets !== null || pageSize !== null;
+export const hasOwnKeys = ({ offsets, pageSize }: Attention): boolean =>
+  offsets !== null || pageSize !== null;
 
 /** What rows of a tile are. */
-interface Rows {
+export interface Rows {
   readonly axis: string;
   /** Whether heads that share a head of K and V are rows, those of a head behind each other. */
   readonly packed: boolean;
@@ -152,7 +153,7 @@ function strided(
 }
 
 /** Axes of a bias in the order of memory. */
-const biasOf = (axes: string, shared: boolean, { axis: row, packed }: Rows): string =>
+export const biasOf = (axes: string, shared: boolean, { axis: row, packed }: Rows): string =>
   [...axes]
     .flatMap((axis) => {
       if (axis === "q") return packed && row === "g" ? [] : [row];
@@ -260,8 +261,8 @@ function positionsOf(attention: Attention, query: string): Positions {
     : { key: "end(s)", query, offset: -queries };
 }
 
-/** What is added to scores. ALiBi's distances are from a query's own key. */
-function addedTo(attention: Attention, row: string): string {
+/** What is added to scores, behind them. ALiBi's distances are from a query's own key. */
+export function addedTo(attention: Attention, row: string): string {
   const { bias, alibi } = attention;
   const { key, query, offset } = positionsOf(attention, row);
   return `${bias === null ? "" : " + %bias"}${alibi ? ` - %slopes * abs(${position(query, offset)} - ${key})` : ""}`;

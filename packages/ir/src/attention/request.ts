@@ -329,8 +329,8 @@ function narrowFaults({ kvDtype, kvScales, dtype = "f32" }: AttentionRequest): r
 function gradientsFaults(request: AttentionRequest): readonly Diagnostic[] {
   const { backward, headDim, valueDim = headDim, heads = 1, kvHeads = heads } = request;
   if (backward === undefined) return [];
-  const served = "gradients are those of products, scale, causal masks and windows: leave it out";
-  const absent = ["softCap", "bias", "alibi", "offsets", "pageSize", "kvDtype", "latent"] as const;
+  const served = "gradients are those of K and V with rows and elements of their own: leave it out";
+  const absent = ["pageSize", "kvDtype", "latent"] as const;
   const meaningless = {
     lse: ["is an input of gradients", "leave it out: the forward pass stores it with lse"],
     packHeads: ["is for few queries", "leave it out: keys add what all heads that share them give"],
@@ -350,14 +350,26 @@ function gradientsFaults(request: AttentionRequest): readonly Diagnostic[] {
     ...(valueDim === headDim
       ? []
       : [fault("valueDim", "gradients have as many columns of V as of Q", `${headDim}, or leave it out`)]),
-    ...(backward === "kv" && heads > kvHeads && request.layout === "bshd"
-      ? [
-          fault(
-            "layout",
-            "gradients of heads that share keys take queries of a group of heads as rows",
-            "bhsd, or as many kvHeads as heads",
-          ),
-        ]
+    ...(backward === "kv" && heads > kvHeads ? groupFaults(request) : []).map(([at, hint]) =>
+      fault(at, "gradients of heads that share keys take queries of a group of heads as rows", hint),
+    ),
+  ];
+}
+
+/** Where queries of heads that share keys do not lie at one distance, or what is added to their scores, with what would do. */
+function groupFaults({
+  layout,
+  offsets,
+  alibi,
+  bias,
+}: AttentionRequest): readonly (readonly [at: string, hint: string])[] {
+  const one = "as many kvHeads as heads";
+  return [
+    ...(layout === "bshd" ? [["layout", `bhsd, or ${one}`] as const] : []),
+    ...(offsets === "both" ? [["offsets", `keys, or ${one}`] as const] : []),
+    ...(alibi ? [["alibi", `leave it out, or ${one}`] as const] : []),
+    ...(bias !== undefined && bias.includes("h") !== bias.includes("q")
+      ? [["bias", `both axes h and q, or neither, or ${one}`] as const]
       : []),
   ];
 }

@@ -23,7 +23,10 @@ interface Sizes {
 }
 
 /** Of a request, beside its sizes. */
-type Masks = Pick<AttentionRequest, "causal" | "window" | "scale">;
+type Masks = Pick<AttentionRequest, "causal" | "window" | "scale" | "softCap" | "alibi" | "bias">;
+
+/** From a scaled product of a row (head of the group, query) and a key to its score. */
+type Scored = (product: number, row: number, key: number) => number;
 
 /** Which keys a query sees. */
 type Sees = (query: number, key: number) => boolean;
@@ -33,6 +36,7 @@ function attend(
   { queries, keys, headDim, shared }: Sizes,
   scale: number,
   sees: Sees,
+  scored: Scored,
   q: Float64Array,
   k: Float64Array,
   v: Float64Array,
@@ -44,7 +48,7 @@ function attend(
       if (!sees(row % queries, key)) return 0;
       let score = 0;
       for (let d = 0; d < headDim; d++) score += (q[row * headDim + d] ?? 0) * (k[key * headDim + d] ?? 0);
-      return Math.exp(score * scale);
+      return Math.exp(scored(score * scale, row, key));
     });
     const sum = weights.reduce((total, weight) => total + weight, 0);
     logs[row] = Math.log(sum);
@@ -91,6 +95,12 @@ describe("gradients of attention", () => {
     [{ causal: true }, (q, k) => k <= q + 2, 3],
     // Two queries see no key: their gradient is 0, and they give keys none.
     [{ causal: true, keys: 3 }, (q, k) => k <= q - 2, 1],
+    [{ softCap: 0.7, causal: true }, (q, k) => k <= q + 2, 1],
+    [{ softCap: 1.5, scale: -0.4 }, () => true, 3],
+    [{ alibi: true, window: 3 }, (q, k) => Math.abs(k - q - 2) < 3, 1],
+    [{ bias: "qs", softCap: 2, alibi: true }, () => true, 1],
+    [{ bias: "hqs", causal: true }, (q, k) => k <= q + 2, 3],
+    [{ bias: "s" }, () => true, 3],
   ])("are slopes of the sum of dO * O: %j", (fields, sees, shared) => {
     const sizes = { queries: 5, keys: 7, headDim: 4, shared, ...fields };
     const { queries, keys, headDim } = sizes;
@@ -101,9 +111,18 @@ describe("gradients of attention", () => {
     const [k, v] = [matrix(keys), matrix(keys)];
     const request = { dtype: "f32", heads: shared, kvHeads: 1, queries, keys, headDim, ...fields };
     const scale = program({ ...request, backward: "q" }).attention.scale;
-    const { o, logs } = attend(sizes, scale, sees, q, k, v);
-    const loss = (): number => dot(attend(sizes, scale, sees, q, k, v).o, dO);
-    const slopes = (of: Float64Array): readonly number[] =>
+    const rows = shared * queries;
+    const slopes = Float64Array.of(0.3);
+    const own = fields.bias?.includes("q") ?? false;
+    const bias = Float64Array.from({ length: (own ? rows : 1) * keys }, () => random.normal());
+    const biasOf = (row: number, key: number): number => bias[(own ? row * keys : 0) + key] ?? 0;
+    const scored: Scored = (product, row, key) =>
+      (fields.softCap ? fields.softCap * Math.tanh(product / fields.softCap) : product) +
+      (fields.bias ? biasOf(row, key) : 0) -
+      (fields.alibi ? 0.3 * Math.abs((row % queries) + keys - queries - key) : 0);
+    const { o, logs } = attend(sizes, scale, sees, scored, q, k, v);
+    const loss = (): number => dot(attend(sizes, scale, sees, scored, q, k, v).o, dO);
+    const slopesOf = (of: Float64Array): readonly number[] =>
       Array.from(of, (x, i) => {
         const [up, down] = [x + STEP, x - STEP].map((at) => {
           of[i] = at;
@@ -119,20 +138,34 @@ describe("gradients of attention", () => {
         expect(Math.abs((found?.[i] ?? Number.NaN) - value)).toBeLessThan(NEAR);
       expect(Math.max(...wanted.map(Math.abs))).toBeGreaterThan(0.1);
     };
-    const wanted = { q: slopes(q), k: slopes(k), v: slopes(v) };
+    const wanted = { q: slopesOf(q), k: slopesOf(k), v: slopesOf(v) };
     const perHead = (all: Float64Array, head: number, each: number): Float64Array =>
       all.slice(head * each, (head + 1) * each);
-    const own = program({ ...request, backward: "q" }).parsed;
+    const added = (matrix: Float64Array) => ({
+      ...(fields.bias ? { bias: matrix } : {}),
+      ...(fields.alibi ? { slopes } : {}),
+    });
+    const ofQueries = program({ ...request, backward: "q" }).parsed;
     const heads = Array.from({ length: shared }, (_, head) => {
-      const rows = (all: Float64Array): Float64Array => perHead(all, head, queries * headDim);
-      const inputs = { Q: rows(q), K: k, V: v, O: rows(o), dO: rows(dO), L: perHead(logs, head, queries) };
-      return stored(own, inputs, headDim);
+      const part = (all: Float64Array): Float64Array => perHead(all, head, queries * headDim);
+      const inputs = { Q: part(q), K: k, V: v, O: part(o), dO: part(dO), L: perHead(logs, head, queries) };
+      return stored(
+        ofQueries,
+        { ...inputs, ...added(own ? perHead(bias, head, queries * keys) : bias) },
+        headDim,
+      );
     });
     const joined = (name: string): Float64Array =>
       Float64Array.from(heads.flatMap((results) => [...(results.get(name)?.values ?? [])]));
     near(joined("dQ"), wanted.q);
     const inputs = { Q: q, K: k, V: v, dO, L: logs, delta: joined("delta") };
-    const results = stored(program({ ...request, backward: "kv" }).parsed, inputs, headDim);
+    // Tiles have keys in their rows.
+    const across = own ? Float64Array.from(bias, (_, i) => biasOf(i % rows, Math.floor(i / rows))) : bias;
+    const results = stored(
+      program({ ...request, backward: "kv" }).parsed,
+      { ...inputs, ...added(across) },
+      headDim,
+    );
     near(results.get("dK")?.values, wanted.k);
     near(results.get("dV")?.values, wanted.v);
   });
@@ -154,12 +187,12 @@ describe("gradients of attention", () => {
   test("refuse what they do not have, every reason at once, and what means nothing beside them", () => {
     const refused = readAttention({
       ...{ op: "attention", queries: 5, keys: 8, headDim: 4, heads: 4, kvHeads: 2, backward: "kv" },
-      ...{ softCap: 2, bias: "s", alibi: true, offsets: "both", valueDim: 3, lse: true },
+      ...{ alibi: true, offsets: "both", latent: true, valueDim: 3, lse: true },
       ...{ packHeads: "on", rescaleAbove: 1, layout: "bshd" },
     });
     const found = refused.ok ? [] : refused.error.map(({ at, code }) => `${code} ${at}`);
-    expect(found.filter((each) => each !== "TW1019 bias")).toEqual(
-      ["softCap", "alibi", "offsets", "lse", "packHeads", "rescaleAbove", "valueDim", "layout"].map(
+    expect(found).toEqual(
+      [...["latent", "lse", "packHeads", "rescaleAbove", "valueDim", "layout", "offsets", "alibi"]].map(
         (at) => `TW1019 ${at}`,
       ),
     );
