@@ -133,7 +133,7 @@ export const attentionTable: readonly AttentionFields[] = [
     backward: "q",
   }),
   request(40, 70, 64, { ...f16, heads: 2, kvHeads: 1, softCap: 2, bias: "hqs", backward: "kv" }),
-  request(33, 70, 72, { ...f16, heads: 2, alibi: true, bias: "qs", window: 8, backward: "kv" }),
+  request(33, 70, 72, { ...bf16, heads: 2, alibi: true, bias: "qs", window: 8, backward: "kv" }),
   request(90, 140, 64, {
     ...bf16,
     ...{ batch: 3, offsets: "both", totalQueries: 170, totalKeys: 220, causal: true, alibi: true, window: 9 },
