@@ -1,5 +1,5 @@
 /** Schedules for programs of several products, one of which multiplies what threads have made of the sums of another. */
-import { largestDivisor, type Problem, type Schedule, sizeOf, type Target } from "@tilewright/core";
+import { largestDivisor, outerRuns, type Problem, type Schedule, sizeOf, type Target } from "@tilewright/core";
 import { type Backend, defaultSchedule, type Machine } from "@tilewright/ir";
 import { checkSchedule } from "./check.ts";
 import { ATOM_ROWS, widensB } from "./instructions.ts";
@@ -105,11 +105,16 @@ export function* chainSchedules(
     regs: [...(loads ? LOADING : regs)],
   });
   const legal = (schedule: Schedule): boolean => checkSchedule(problem, schedule, target).length === 0;
+  // Two tiles of sums beside rows whose ends the launch says, or beside a number for each problem that maps read: 44 to 156 bytes are spilled in wide parts (ptxas 13.0).
+  const kept =
+    outerRuns(launched) !== null ||
+    launched.epilogue.some((step) => step.kind === "factor" && step.rows === 1 && step.columns === 1);
+  const part = products.length > 2 && kept ? NARROW : WIDE_PART;
   if (n <= NARROW)
     for (const arrangement of ordered)
       for (const pipelineProducts of ["on", "off"])
         yield* [
-          { ...formOf(arrangement, NARROW), chainTile: [WIDE_PART, WIDE_PART], pipelineProducts },
+          { ...formOf(arrangement, NARROW), chainTile: [part, part], pipelineProducts },
         ].filter(legal);
   else if (products.length > 2)
     for (const columns of NARROW_PARTS)
