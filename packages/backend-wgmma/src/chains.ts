@@ -1,5 +1,12 @@
 /** Schedules for programs of several products, one of which multiplies what threads have made of the sums of another. */
-import { largestDivisor, outerRuns, type Problem, type Schedule, sizeOf, type Target } from "@tilewright/core";
+import {
+  largestDivisor,
+  outerRuns,
+  type Problem,
+  type Schedule,
+  sizeOf,
+  type Target,
+} from "@tilewright/core";
 import { type Backend, defaultSchedule, type Machine } from "@tilewright/ir";
 import { checkSchedule } from "./check.ts";
 import { ATOM_ROWS, widensB } from "./instructions.ts";
@@ -113,9 +120,7 @@ export function* chainSchedules(
   if (n <= NARROW)
     for (const arrangement of ordered)
       for (const pipelineProducts of ["on", "off"])
-        yield* [
-          { ...formOf(arrangement, NARROW), chainTile: [part, part], pipelineProducts },
-        ].filter(legal);
+        yield* [{ ...formOf(arrangement, NARROW), chainTile: [part, part], pipelineProducts }].filter(legal);
   else if (products.length > 2)
     for (const columns of NARROW_PARTS)
       for (const arrangement of ordered)
