@@ -9,7 +9,6 @@ import {
   SCALE_WORDS,
   scaledTypes,
   sizeOf,
-  type Target,
 } from "@tilewright/core";
 import { placeShared, regionsOf, SCALE_COLUMNS, type SharedNeeds } from "@tilewright/ir";
 import { accumulatorOf, stepsOf } from "./accumulators.ts";
@@ -77,13 +76,6 @@ function sharedNeeds(s: TensorSchedule, problem: Problem): SharedNeeds {
 /** Bytes of shared memory of a block. */
 export const sharedBytes = (s: TensorSchedule, problem: Problem): number =>
   placeShared(regionsOf(sharedNeeds(s, problem))).bytes;
-
-/** The most stages, up to `most`, with which a block fits the target; 0 where none does. */
-export function stagesThatFit(s: TensorSchedule, problem: Problem, target: Target, most: number): number {
-  let stages = Math.min(most, Math.floor(target.limits.maxSmemPerBlock / stageBytes(s, problem)));
-  while (stages > 0 && sharedBytes({ ...s, stages }, problem) > target.limits.maxSmemPerBlock) stages--;
-  return stages;
-}
 
 /** Columns of tensor memory that the accumulators take, and those of the scale factors of a chunk. */
 export const accumulatorColumns = (s: TensorSchedule): number =>

@@ -11,9 +11,10 @@ import {
 import { defaultSchedule, type Machine, streamKFor, tensorAccessFault } from "@tilewright/ir";
 import { accumulatorOf, overlappedColumnsThatFit } from "./accumulators.ts";
 import { estimateTime, persistentUnits } from "./cost.ts";
-import { factorColumns, stagesThatFit } from "./footprint.ts";
+import { factorColumns } from "./footprint.ts";
 import { acceptedKind } from "./nest.ts";
 import { readSchedule, scheduleModel } from "./schedule.ts";
+import { stagesFor } from "./stages.ts";
 
 /** Through shared memory by bulk copies, or by the threads. */
 type Way = "tma" | "direct";
@@ -63,8 +64,6 @@ const shapesFor = (problem: Problem): readonly Shape[] => {
 
 /** Bytes of K in a chunk: a row of the widest swizzle. */
 const CHUNK_BYTES = 128;
-/** More stages bring nothing that could be seen in the published ladders. */
-const MOST_STAGES = 8;
 
 /** Blocks that may share a tile, and the fewest chunks that each is left with, by stream-K too; ways in which bits do not depend on timing. */
 const splits = [2, 3, 4, 6, 8, 12, 16] as const;
@@ -156,8 +155,7 @@ export function rankSchedules(problem: Problem, target: Target, machine: Machine
           ? { ...two, overlappedColumns: lap }
           : { ...tile, loadColumns: load, accumulators: split > 1 ? 1 : fits };
       const s = readSchedule(shape);
-      const most = Math.min(MOST_STAGES, Math.ceil(chunks / split));
-      const stages = Math.max(1, stagesThatFit(s, problem, target, most));
+      const stages = stagesFor(s, problem, target, Math.ceil(chunks / split));
       return orders.map((raster) => ({ ...shape, stages, raster }));
     });
   });

@@ -1,13 +1,5 @@
 /** The schedules that are tried for a problem: tiles that instructions and registers allow, and the ways of each to spread over the SMs. */
-import {
-  dtypes,
-  type Problem,
-  type Schedule,
-  sizeOf,
-  stepBuffer,
-  type Target,
-  WEIGHT_K,
-} from "@tilewright/core";
+import { type Problem, type Schedule, sizeOf, stepBuffer, type Target, WEIGHT_K } from "@tilewright/core";
 import {
   afterTransposing,
   defaultSchedule,
@@ -25,10 +17,11 @@ import {
 } from "@tilewright/ir";
 import { type Room, roomOf } from "./cost.ts";
 import { ATOM_ROWS, factorType, widensA, widensB, widthsOf } from "./instructions.ts";
-import { blockBytes, chunkK, isKMajor, needsKMajor, stagedColumns } from "./nest.ts";
+import { isKMajor, needsKMajor } from "./nest.ts";
 import { copiesAsync } from "./rules/producers.ts";
 import { budgetFor } from "./rules/resources.ts";
 import { readSchedule, scheduleModel, type WgmmaSchedule } from "./schedule.ts";
+import { stagesThatFit } from "./stages.ts";
 import { isTwoLevel } from "./twoLevel.ts";
 
 /** A tile of D in elements, the warpgroups that have it, and how many ping-pong sets of them there are. */
@@ -130,12 +123,6 @@ const chunks = [
 
 /** Columns of a sum from which on weights come in chunks of 64: fewer are multiplied in less time than the next are made (chunks of 128 are 3 to 15 % faster at 16 to 128 rows). */
 const LONG_COLUMNS = 192;
-
-/** Most stages: more of them than this were never faster. */
-const MOST_STAGES = 8;
-
-/** The same of weights, and fewest: 256x128x128 in two is half as slow again as in three; 16x64x128 in eight 14 % slower than in four. */
-const WEIGHT_STAGES = [3, 4] as const;
 
 /** Blocks that may share a tile, and the least k that each has. */
 const splits = [2, 3, 4, 6, 8, 12, 16] as const;
@@ -292,24 +279,6 @@ interface Fitted extends WgmmaSchedule {
   readonly room: Room;
 }
 
-/** Bytes of the narrowest rows of boxes that store D. */
-const LEAST_BOX = 32;
-
-/** Fewest stages beside a wider tile for D. */
-const FEW_STAGES = 3;
-
-/**
- * Of persistent CTAs: sums that are promoted leave a long time between stages, so that one fewer serves where D then goes through wider parts: 128x256x128 in three takes 0.98 to 1.00 of the time
- * in four at 4096 rows (docs/perf/runs/2026-11-24-h200-block-scales.json).
- */
-function stagesBesideD(problem: Problem, s: WgmmaSchedule, most: number): number {
-  const fewer = { ...s, stages: s.stages - 1 };
-  const widens = stagedColumns(problem, fewer, most) > stagedColumns(problem, s, most);
-  return isTwoLevel(problem) && s.persistent && s.epi === "tma" && s.stages > FEW_STAGES && widens
-    ? fewer.stages
-    : s.stages;
-}
-
 /** What a problem's trials become by one of its ways. */
 export interface Attempts {
   /** With as many stages as fit, and registers for the sums; null where none do. */
@@ -327,21 +296,8 @@ export function attemptsBy(way: Schedule, problem: Problem, target: Target): Att
   const fit = (s: WgmmaSchedule): Pick<Fitted, "stages" | "regs" | "room"> | null => {
     const regs = defaults.copy === "direct" ? null : budgetFor(s, problem, target);
     if (regs === "none") return null;
-    const slot =
-      chunkK(problem, s.tileK) *
-      (s.tileM * sizeOf(problem.a.dtype) + (s.tileN * dtypes[problem.b.dtype].bits) / 8);
-    const stored = s.epi === "tma" ? s.pingPong * s.tileM * s.groupsN * LEAST_BOX : 0;
-    const beside = s.swapAB || s.reduction === "cluster" ? 0 : stored;
-    const weighted = problem.weights !== undefined;
-    const [fewest, wanted] = weighted ? [WEIGHT_STAGES[0], WEIGHT_STAGES[1]] : [1, MOST_STAGES];
-    for (let stages = Math.min(wanted, Math.floor((most - beside) / slot)); stages >= fewest; stages--) {
-      const fitted = { ...s, stages, regs };
-      if (blockBytes(problem, fitted, most) <= most) {
-        const chosen = { ...fitted, stages: stagesBesideD(problem, fitted, most) };
-        return { stages: chosen.stages, regs, room: roomOf(problem, chosen, target) };
-      }
-    }
-    return null;
+    const stages = stagesThatFit(problem, { ...s, regs }, most);
+    return stages === null ? null : { stages, regs, room: roomOf(problem, { ...s, regs, stages }, target) };
   };
   // Trials that differ in what takes neither bytes nor registers are fitted once.
   const known = new Map<string, ReturnType<typeof fit>>();

@@ -7,9 +7,9 @@ import {
   sharedBytes,
   sourceTileBytes,
   stageBytes,
-  stagesThatFit,
   stagingBytes,
 } from "../footprint.ts";
+import { stagesThatFit } from "../stages.ts";
 import { type Rule, transposed } from "./rule.ts";
 
 /** Rows in which swizzles and matrices of descriptors repeat. */
