@@ -1,5 +1,14 @@
 /** What the shared lowering cannot express of any problem, as the reasons of a backend's verdict. */
-import { type Diagnostic, err, ok, type Problem, symbolicSizes, type Verdict } from "@tilewright/core";
+import {
+  type Diagnostic,
+  type DType,
+  err,
+  isScaled,
+  ok,
+  type Problem,
+  symbolicSizes,
+  type Verdict,
+} from "@tilewright/core";
 import type { Raster, ScheduleFault, ScheduleRule } from "@tilewright/ir";
 import { servedFormats } from "./formats.ts";
 
@@ -132,6 +141,9 @@ export const countedRules = (
   { code: split, at: "schedule.split", find: ({ s, problem }) => groupedSplitFault(s.split, problem) },
 ];
 
+/** What steps read and store: elements without scales. */
+const stepFormats: readonly DType[] = servedFormats.filter((dtype) => !isScaled(dtype));
+
 /** Epilogue steps whose data is of a dtype that they are not lowered for, and factors and results, which are a tile program's. */
 export const refuseSteps = ({ epilogue }: Problem, code: Diagnostic["code"]): readonly Diagnostic[] =>
   epilogue.flatMap((step, index) => {
@@ -145,9 +157,9 @@ export const refuseSteps = ({ epilogue }: Problem, code: Diagnostic["code"]): re
         ),
       ];
     const dtype = "dtype" in step ? step.dtype : "operand" in step ? step.operand.dtype : "f32";
-    if (servedFormats.includes(dtype)) return [];
+    if (stepFormats.includes(dtype)) return [];
     const at = `problem.epilogue[${index}]`;
     return [
-      unsupported(code, at, `${step.kind} in ${dtype} is not served yet`, `use ${servedFormats.join(", ")}`),
+      unsupported(code, at, `${step.kind} in ${dtype} is not served yet`, `use ${stepFormats.join(", ")}`),
     ];
   });
