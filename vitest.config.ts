@@ -22,11 +22,13 @@ process.env.TILEWRIGHT_TUNED = "none";
 // Tests run on the sources (export condition @tilewright/source), so none but project "dist" needs a build.
 const conditions = ["@tilewright/source", "node", "import", "default"];
 
-/** Tests that replace a module, or load one anew: Vite's runner does that. */
+/** Tests that want Vite: they replace a module, or load one anew. */
 const replacing = [
   "packages/cli/test/run.test.ts",
   "packages/cli/test/library/certificate.test.ts",
   "packages/emulator/test/hosts.test.ts",
+  // import.meta.glob is Vite's.
+  "packages/explorer/test/measured.test.ts",
 ];
 
 /** What both kinds of unit tests share. */

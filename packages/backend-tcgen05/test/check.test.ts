@@ -251,7 +251,7 @@ describe("grids and clusters that only an edited program or launch can ask for",
   });
 
   test("an odd number of tiles along a cluster of two", () => {
-    expect(edited("tiles %mt < 4,", "tiles %mt < 3,").join("\n")).toMatch(/TW3123 .*tiles/);
+    expect(edited("tiles %mt < 4,", "tiles %mt < 3,").join("\n")).toMatch(/TW3169 3 x 4 tiles .*write 4 x 4/);
   });
 
   test("a launch of an odd grid, whatever the text says", async () => {

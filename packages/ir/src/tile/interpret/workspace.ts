@@ -46,6 +46,9 @@ interface Holding {
   readonly zero: boolean;
 }
 
+/** Before stage `machine` no statement names a place, and threads own nothing yet. */
+const NOTHING = { regions: [], init: "none", end: 0 } as const;
+
 export class Workspace {
   readonly #env: LaunchEnvironment;
   readonly #regions: ReadonlyMap<RegionName, RegionDeclaration>;
@@ -64,7 +67,8 @@ export class Workspace {
     const { launches } = program.machine ?? {};
     this.#kernels = launches?.kernels ?? [];
     const end = this.#kernels.find(({ role }) => role === "main")?.workspace ?? 0;
-    const { regions, init, ...taken } = launches ? { ...launches, end } : workspaceOf(program);
+    const { regions, init, ...taken } =
+      program.stage !== "machine" ? NOTHING : launches ? { ...launches, end } : workspaceOf(program);
     this.#env = {
       ...launchEnvironment(problem, DEVICE),
       ...Object.fromEntries(

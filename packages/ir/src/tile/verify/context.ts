@@ -120,7 +120,7 @@ function* workTiles({ program }: Subject, at: Site, stmt: Of<"tiles">): Iterable
     [
       extents.some((count, axis) => count % (units[axis] ?? 1) !== 0),
       `${extents.join(" x ")} tiles do not divide into clusters of ${units.join(" x ")}`,
-      "whole clusters: tiles outside of D store nothing",
+      `write ${extents.map((count, axis) => Math.ceil(count / (units[axis] ?? 1)) * (units[axis] ?? 1)).join(" x ")}: tiles outside of D store nothing`,
     ],
     [grouped && loop === null && clustered, "CTAs of a grouped problem have no clusters", "cluster=1x1"],
     [
