@@ -27,7 +27,7 @@ const more: Readonly<Record<string, readonly string[]>> = {
     "dist/docs/hazards/README.md",
     "dist/explorer/index.html",
     ...["d.ts", "js", "js.map"].map((suffix) => `dist/tune/compile-worker.${suffix}`),
-    ...["types", "open", "operands", "extents", "plan", "run", "dispatch"].map(
+    ...["types", "open", "operands", "extents", "plan", "run", "dispatch", "weights"].map(
       (part) => `launchers/c/${part}.h`,
     ),
     ...["c", "h", "hpp"].map((suffix) => `launchers/c/launcher.${suffix}`),
@@ -47,6 +47,7 @@ const more: Readonly<Record<string, readonly string[]>> = {
     "launchers/python/shim.c",
     "launchers/python/shim_launch.h",
     "launchers/rust/launcher.rs",
+    "launchers/rust/weights.rs",
   ],
   runtime: [
     "dist/isolation/isolation-worker.d.ts",

@@ -67,7 +67,6 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
   const atom = atomOf(problem, apart ?? columns.tile / columns.groups, s.swapAB);
   if (!atom) throw new TypeError(`no instruction for a tile of ${columns.tile} columns`);
   const { splits, chunks } = splitChunks(problem.k, s);
-  const tiles = Math.ceil(problem.m / s.tileM) * Math.ceil(problem.n / s.tileN);
   const grid = (extent: number): OwnershipMode => ({ tier: "grid", extent, stride: 1 });
   const groups = (extent: number, stride: number): OwnershipMode[] =>
     extent > 1 ? [{ tier: "warp", extent, stride }] : [];
@@ -102,7 +101,7 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
     cluster: [s.clusterM, s.clusterN],
     atom: atom.name,
     combine: s.reduction === "cluster" ? "last" : s.reduction,
-    share: streamKFor(tiles, chunks, s.streamk, s.persistent),
+    share: streamKFor(workTiles(problem, s), chunks, s.streamk, s.persistent),
     directives: [cacheDirective(s), ...directives(s, afterTransposing(problem, s.transpose), target)].filter(
       (d) => d !== null,
     ),
@@ -181,6 +180,20 @@ function operandAlign(problem: Problem, s: WgmmaSchedule, name: "A" | "B"): numb
   return width === undefined ? BULK_ALIGN : PATTERN_ROWS * width;
 }
 
+/** Work tiles of one problem. */
+const workTiles = ({ m, n }: Problem, s: WgmmaSchedule): number =>
+  Math.ceil(m / s.tileM) * Math.ceil(n / s.tileN);
+
+/** Whether CTAs share a tile: there may be fewer chunks of K than parts that are asked for, and tiles may fill whole waves. */
+const sharesTiles = (problem: Problem, s: WgmmaSchedule): boolean =>
+  splitChunks(problem.k, { tileK: chunkK(problem, s.tileK), split: s.split }).splits > 1 ||
+  streamKFor(
+    workTiles(problem, s),
+    Math.ceil(problem.k / chunkK(problem, s.tileK)),
+    s.streamk,
+    s.persistent,
+  ) !== null;
+
 /** What a block has in shared memory with a tile for D of so many bytes: rings of operands, of what the epilogue loads and of a counter's numbers, and parts on their way. */
 function sharedNeeds(problem: Problem, s: WgmmaSchedule, staged: number): SharedNeeds {
   const k = chunkK(problem, s.tileK);
@@ -239,7 +252,7 @@ function sharedNeeds(problem: Problem, s: WgmmaSchedule, staged: number): Shared
     ],
     tiles: staged === 0 ? [] : [{ name: "D", bytes: staged, align: TILE_ALIGN, slots: 1 }],
     slices: blocks === 1 ? 0 : blocks * rows * columns * sizeOf(problem.acc),
-    parts: s.reduction === "bulk" && (s.split > 1 || s.streamk > 0) ? 4 * mathGroups(s) * REDUCTION_ROOM : 0,
+    parts: s.reduction === "bulk" && sharesTiles(problem, s) ? 4 * mathGroups(s) * REDUCTION_ROOM : 0,
   };
 }
 

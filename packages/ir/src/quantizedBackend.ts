@@ -91,7 +91,7 @@ export const noSchedule = (nearest: readonly Diagnostic[], what: string): string
 /** Schedules of which wider ones are made. */
 const WIDENED = 16;
 
-/** Schedules with whole groups of columns in a warp, made of those of a backend whose tiles are narrower: they may be illegal. */
+/** Schedules with so many columns of the accumulator in a warp, or a multiple, made of those of a backend whose tiles are narrower: they may be illegal. */
 function* widerSchedules(schedules: Iterable<Schedule>, group: number): Iterable<Schedule> {
   let count = 0;
   for (const schedule of schedules) {
@@ -133,7 +133,9 @@ export function servingQuantized(backend: Backend): Backend {
       yield schedule;
     }
     if (found || group === undefined) return;
-    for (const schedule of widerSchedules(backend.schedules(problem, target, ...rest), group))
+    // Of a gated product an element of D is made of two columns.
+    const columns = problem.gated === undefined ? group : 2 * group;
+    for (const schedule of widerSchedules(backend.schedules(problem, target, ...rest), columns))
       if (suits(schedule)) yield schedule;
   }
   return {

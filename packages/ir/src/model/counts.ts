@@ -58,7 +58,7 @@ export function launchCounts(problem: Problem, kernel: ModelKernel): LaunchCount
         : {
             ...partialBytes(problem, kernel),
             most: streams === null ? kernel.split : Math.ceil(chunks / streams.each) + 1,
-            handed: streams === null ? tiles : kernel.streamk + streams.tiles,
+            handed: streams === null ? tiles : (kernel.streamk + streams.tiles) * batch,
           },
   };
 }
