@@ -14,7 +14,7 @@ export const multicast: Verifier = {
   name: "multicast",
   code: "TW3123",
   property:
-    "copies shared in a cluster are bulk copies into a ring with mbarriers, of what the blocks along that axis have in common",
+    "copies shared in a cluster are bulk copies into a ring with mbarriers, of what the blocks along that axis have in common; the tiles divide by the cluster",
   from: "specialised",
   *check(subject) {
     for (const site of subject.sites) {
@@ -49,6 +49,13 @@ function* shared(subject: Subject, site: Site, copy: Copy, axis: "m" | "n"): Ite
       message: `blocks along ${axis} want different rectangles: it depends on %${tiles.vars[axes[axis]]}`,
       hint: `share it along ${axis === "m" ? "n" : "m"}, or not at all`,
     };
+  for (const i of [0, 1] as const)
+    if (tiles.extents[i] % cluster[i] !== 0)
+      yield {
+        at: site,
+        message: `${tiles.extents[i]} tiles along ${i === 0 ? "m" : "n"} do not divide among clusters of ${cluster[i]}, whose blocks wait for each other`,
+        hint: `write ${Math.ceil(tiles.extents[i] / cluster[i]) * cluster[i]}; tiles outside of D store nothing`,
+      };
 }
 
 export const copiesRead: Verifier = {
