@@ -11,10 +11,11 @@ import {
   packedSize,
   scaledTypes,
 } from "@tilewright/core";
-import { issuedChunk, issueEngine } from "./issue.ts";
+import { type CopyCosts, issuedChunk, issueEngine } from "./issue.ts";
 import type { ModelKernel } from "./kernel.ts";
-import { type Engine, engineRow, type Machine } from "./machine.ts";
+import { type Engine, engineRow, integerEnergy, type Machine, narrowExponent } from "./machine.ts";
 import { norm } from "./norm.ts";
+import { pairShares } from "./traffic.ts";
 import { madeCycles, weightRatio } from "./weightRatio.ts";
 
 /** Cycles of an SM. */
@@ -78,12 +79,18 @@ function readBytes(
 }
 
 /** FLOP rate of a dtype of A and B over that of f16: as the datasheet's peaks. CUDA cores multiply f32 whatever the operands were. */
-export function dtypeSpeed(machine: Machine, dtype: DType, engine: Engine): number {
+export function dtypeSpeed({ gpu }: Machine, dtype: DType, engine: Engine): number {
   if (engine === "fma") return 1;
-  const peaks = gpus.find(({ name }) => name === machine.gpu)?.peakTflops ?? {};
+  const peaks = gpus.find(({ name }) => name === gpu)?.peakTflops ?? {};
   // A dtype without tensor cores is multiplied as f16 would be at a quarter of the rate; no backend does it.
   return (peaks[sameRate[dtype] ?? dtype] ?? (peaks.f16 ?? 0) / 4) / (peaks.f16 ?? 1);
 }
+
+/** Picojoules of a FLOP of a problem's products at `energyGHz`. */
+export const flopEnergy = (machine: Machine, { a }: Pick<Problem, "a">, engine: Engine): number =>
+  (machine.energy.flop[engine] ?? 0) *
+  dtypeSpeed(machine, a.dtype, engine) ** narrowExponent *
+  (dtypes[a.dtype].kind === "int" ? integerEnergy : 1);
 
 /** dtypes that datasheets do not list, by one of the same rate: f32 is multiplied as tf32, and kinds f8f6f4 and mxf8f6f4 have one rate. */
 const sameRate: Readonly<Partial<Record<DType, DType>>> = {
@@ -120,12 +127,17 @@ function linesOf(
 const piecemeal = 1.25;
 
 /**
- * Cycles of the load and store unit for an element that threads copy: an instruction of 32 lanes takes four, through registers a load and a store take 5.5 together. Of these
- * a warp waits for each (fewer warps have fewer on their way), beside what a chunk waits for once, nanoseconds [measured, H100: 105 kernels at 17 sizes of odd pitch]; and for each
- * element that it stores across the rows that it loaded [fit, H200: 96 kernels of tf32 at 24 sizes, docs/perf/runs/2026-11-29-h200-unseen-tf32.json].
+ * Of warpgroups' kernels whose threads copy: cycles of the load and store unit for each instruction of a lane, through registers (a load and a store) and asynchronous; nanoseconds that a chunk
+ * through registers waits for once, and a thread for each of its copies where a block has 128 [fit, H200: scripts/unseen/evaluate.ts].
  */
-const copyCycles = { through: 5.5 / 32, asynchronous: 5.6 / 32 } as const;
-const waitNs = { chunk: 600, copy: 10, threads: 128, across: 30 } as const;
+const besideCopies: CopyCosts = { through: 0.137, asynchronous: 0.184, chunkNs: 661, copyNs: 12.6 };
+const THREADS = 128;
+
+/** Nanoseconds of a thread for each element that it stores across the rows that it loaded [fit, H200: kernels of tf32, scripts/unseen/evaluate.ts]. */
+const ACROSS_NS = 24;
+
+/** Cycles of the copy engine for 128 bytes of a row of a box that lies outside of the matrix, beside those of any row [fit, H200: scripts/unseen/evaluate.ts]. */
+const OUTSIDE_ROW = 2.4;
 
 /**
  * What factors of blocks cost, nanoseconds of each chunk: beside its products, more where a warpgroup multiplies its rows in several waves, for each factor of columns that a
@@ -156,7 +168,10 @@ const ADDERS = 128;
 const overlooked = (machine: Machine, kernel: ModelKernel): number =>
   kernel.overlap ? 0 : kernel.sets > 1 ? machine.chunkNs : machine.loneNs;
 
-/** What a chunk of `problem` costs at a clock of `ghz`, where `active` SMs work on theirs at one time. */
+/** Of the rows (or columns) of all tiles along `extent` those that lie in it. */
+const insideShare = (extent: number, tile: number): number => extent / tile / Math.ceil(extent / tile);
+
+/** What a chunk of `problem` costs at a clock of `ghz`, where `active` SMs work on theirs at one time; 0: as if none had to wait for what others ask for, and neighbours shared most. */
 export function chunkCost(
   machine: Machine,
   kernel: ModelKernel,
@@ -198,18 +213,33 @@ export function chunkCost(
   const rowsOfLines = kBytes / LINE;
   const vectors = kernel.copyVector;
   const byThreads = vectors !== null;
+  // Rows of the tile that lie in the matrices, on the average over all tiles.
+  const [insideM, insideN] = [insideShare(problem.m, kernel.tile[0]), insideShare(problem.n, kernel.tile[1])];
+  const insideA = share.rows * (kernel.swapped ? insideN : insideM);
+  const insideB = share.loadedCols * (kernel.swapped ? insideM : insideN);
+  const [sharedM, sharedN] = pairShares(problem, kernel);
+  const [sharedA, sharedB] = kernel.swapped ? [sharedN, sharedM] : [sharedM, sharedN];
   // Instructions of a lane for a chunk.
-  const copied =
-    vectors === null ? 0 : (share.rows / vectors[0] + share.loadedCols / vectors[1]) * kernel.tile[2];
+  const copied = vectors === null ? 0 : (insideA / vectors[0] + insideB / vectors[1]) * kernel.tile[2];
+  const costs = issueEngine(kernel)?.copies ?? besideCopies;
+  // Engines whose warps issue products have the way from L2 in constants of their own.
+  const loadedCols = share.loadedCols * bRatio;
+  const distinct =
+    active === 0
+      ? share.rows + loadedCols - Math.max(share.rows, loadedCols) / 2
+      : share.rows * (1 - sharedA / 2) + loadedCols * (1 - sharedB / 2);
   const intake = Math.max(
     (pieces * kBytes) / machine.intakeBytes,
+    asynchronous ? (distinct * kBytes) / machine.distinctBytes : 0,
     ((active * asked * rowsOfLines) / machine.unalignedRows) * (byThreads ? piecemeal : 1),
-    copied * copyCycles[kernel.through ? "through" : "asynchronous"],
+    copied * costs[kernel.through ? "through" : "asynchronous"],
   );
+  const outside = (share.rows - insideA + share.loadedCols - insideB) * Math.ceil(rowsOfLines);
   const requests = byThreads
     ? 0
     : ((share.rows + share.loadedCols) * Math.ceil(kBytes / Math.min(128, kernel.boxBytes))) /
-      machine.copyRequests;
+        machine.copyRequests +
+      OUTSIDE_ROW * outside;
 
   const [load, handOver, barrier] = [machine.loadNs, machine.handOverNs, machine.barrierNs].map(
     (ns) => ns * ghz,
@@ -221,14 +251,13 @@ export function chunkCost(
   // Nor does a thread multiply while it waits for what it copies.
   const copies = copied / kernel.threads;
   const waited = kernel.through
-    ? ghz *
-      (waitNs.chunk +
-        (waitNs.copy * copies * waitNs.threads + waitNs.across * kernel.across) / kernel.threads)
+    ? ghz * (costs.chunkNs + (costs.copyNs * copies * THREADS + ACROSS_NS * kernel.across) / kernel.threads)
     : 0;
   const promoted = kernel.promotions / ADDERS;
   const scales = kernel.factors === null ? null : factorNs[kernel.factors.by];
   const blocks = kernel.tile[2] / BLOCK_SCALE;
   const slotNs = kernel.through ? null : (issueEngine(kernel)?.slotNs ?? null);
+  const together = asynchronous && kernel.sets > 1 && !kernel.overlap && !kernel.through && made === 0;
   const waves = share.rows / (kernel.instruction[0] * (kernel.overlap ? 1 : kernel.sets));
   return {
     multiply,
@@ -251,7 +280,8 @@ export function chunkCost(
             scales.column * blocks * (kernel.factors?.columns ?? 0))) *
         ghz +
       (promoted / Math.min(2, kernel.sets)) * (scales?.promoted ?? 1),
-    least: scales === null ? 0 : (scales.least + scales.block * blocks) * ghz,
+    least:
+      (scales === null ? (together ? machine.togetherNs : 0) : scales.least + scales.block * blocks) * ghz,
     meeting: kernel.meets ? 2 * handOver : 0,
     sharedBytes,
     intakeBytes,
@@ -265,9 +295,6 @@ function waitingShare({ k }: Problem, { tile, split, stages }: ModelKernel): num
   const ahead = Math.max(1, stages - 1);
   return Math.max(0, chunks - ahead) / chunks / ahead;
 }
-
-/** Where blocks of a cluster lie along n, beside what they share: they wait for each other more than along m [fit, H200]. */
-const ALONG_N = 1.015;
 
 /** Cycles of blocks of an SM that do a chunk each: all of it, and how long each unit is busy; `ring`: a slot's way round its ring. */
 export interface Chunk {
@@ -310,9 +337,7 @@ export function chunkAt(
   const busy = norm(chunkNorm, cost.multiply, cost.shared, cost.intake, cost.requests, cost.made);
   const chain = norm(chunkNorm, Math.max(count * busy, busy + cost.exposed), cost.ring);
   return {
-    cycles:
-      Math.max(cost.least, chain + cost.meeting + cost.fixed) *
-      (kernel.unit === 1 && kernel.multicast[1] > 1 ? ALONG_N : 1),
+    cycles: Math.max(cost.least, chain + cost.meeting + cost.fixed),
     multiply: count * cost.multiply,
     shared: count * cost.shared,
     intake,
@@ -321,6 +346,6 @@ export function chunkAt(
   };
 }
 
-/** Exponents: of what keeps an SM busy in a chunk, and of the SMs beside DRAM [measured, H200]. */
-const chunkNorm = 7;
-export const wholeNorm = 2.8;
+/** Exponents: of what keeps an SM busy in a chunk, and of the SMs beside DRAM [fit, H200: scripts/unseen/evaluate.ts]. */
+const chunkNorm = 10.9;
+export const wholeNorm = 2.14;

@@ -13,6 +13,14 @@ import { madeCycles, weightRatio } from "./weightRatio.ts";
 const SCHEDULERS = 4;
 const LANES = 32;
 
+/** Copies by threads: cycles of the load and store unit for each instruction of a lane, through registers or asynchronous; what a chunk through registers waits for once, and a thread for each of its copies where a block has 128, nanoseconds. */
+export interface CopyCosts {
+  readonly through: number;
+  readonly asynchronous: number;
+  readonly chunkNs: number;
+  readonly copyNs: number;
+}
+
 /** What differs between the two engines beside a chunk. */
 export interface IssueEngine {
   /** Of a launch beyond the one with nothing in it, nanoseconds. */
@@ -20,8 +28,8 @@ export interface IssueEngine {
   /** Of a block beside its chunks: launch, first chunks, barriers; of one that is persistent. */
   readonly block: number;
   readonly tile: number;
-  /** Of a store of a warp to a sector where rows of D begin at sectors, and to the part of one at either end of a run where they do not. */
-  readonly stored: readonly [whole: number, end: number];
+  /** Of a store of a warp to a sector where rows of D begin at sectors, and to the part of one at either end of a run where they do not (`apart` null: of that store there, of elements of two bytes at most and of four). */
+  readonly stored: readonly [whole: number, end: number, wide: number];
   /** Cycles of each sector of which lanes store some elements, where rows of D do not begin at sectors; null: as of any store that leaves gaps. */
   readonly apart: number | null;
   /** Exponent of the stores of blocks beside what others on their SM do. */
@@ -43,38 +51,42 @@ export interface IssueEngine {
   readonly writes: number;
   /** What DRAM takes longer for operands along K, for each line that a chunk leaves to later ones, in lines. */
   readonly leftOfLine: number;
+  readonly copies: CopyCosts;
 }
 
 const engines: Readonly<Partial<Record<ModelKernel["engine"], IssueEngine>>> = {
   fma: {
-    launchNs: 1380,
+    launchNs: 1337,
     block: 16,
     tile: 16,
-    stored: [0.26, 3.71],
+    stored: [0.26, 3.71, 3.71],
     apart: 2.93,
     stores: 16,
     slotNs: null,
-    l2Bytes: 27.6,
-    first: 0,
+    l2Bytes: 25,
+    first: 0.71,
     paired: 0.21,
-    norm: 1.41,
-    writes: 0.07,
-    leftOfLine: 0.3,
+    norm: 1.53,
+    writes: 0.078,
+    leftOfLine: 0.23,
+    // What its chunks wait for is counted with them.
+    copies: { through: 0.137, asynchronous: 0.175, chunkNs: 0, copyNs: 0 },
   },
   mma: {
-    launchNs: 737,
-    block: 1366,
-    tile: 710,
-    stored: [1.28, 1.28],
+    launchNs: 834,
+    block: 1329,
+    tile: 1005,
+    stored: [1.64, 2.07, 4.68],
     apart: null,
     stores: 1,
-    slotNs: 800,
-    l2Bytes: 62.7,
-    first: 4.5,
+    slotNs: 929,
+    l2Bytes: 48.6,
+    first: 4.62,
     paired: 0,
-    norm: 3.36,
-    writes: 0.83,
+    norm: 4.93,
+    writes: 0.64,
     leftOfLine: 0,
+    copies: { through: 0.2, asynchronous: 0.294, chunkNs: 50, copyNs: 17.8 },
   },
 };
 
@@ -89,8 +101,8 @@ const THIN = { sums: 4, lines: 4 } as const;
 const fma = {
   /** Slots of a multiply-add, with its share of bank conflicts; of a vector of fragments; of a copy with its address, and where threads have few sums [fit: 111 kernels of 7 products of few rows]; of a chunk. */
   multiplyAdd: 0.752,
-  fragment: 0.064,
-  copy: 6.02,
+  fragment: 0.062,
+  copy: 5.48,
   thinCopy: 0.545,
   /** Where threads have few sums, the power of a block's warps that a chunk takes: all wait for the last one's copies. */
   meeting: 0.053,
@@ -98,43 +110,42 @@ const fma = {
   /** Waited for in a K step with fragments loaded ahead, and without; in a chunk; in one whose copies pass through registers. */
   step: 0,
   bareStep: 9.76,
-  chunk: 44.6,
+  chunk: 41.7,
   through: 332,
   /** Of each slot of a main loop beyond those that are near: what ptxas's order and the instruction cache leave of long ones. */
-  fetch: 1.28,
+  fetch: 0.985,
   near: 728,
   /** Of a load from memory or L2. */
-  latency: 813,
-  norm: 3.11,
+  latency: 977,
+  norm: 2.44,
   /** Exponent of issued instructions beside reads of fragments. */
   beside: 1.84,
 } as const;
 
 /** mma.sync: what keeps four tensor pipes from its rate. */
 const mma = {
-  /** Warps that keep the pipes busy, two a pipe; what fewer do is that share to a power, smaller where a warp of its own copies. */
-  warps: 8,
-  few: { specialised: 0.1, alone: 0.457 },
+  /** What fewer warps than pipes do is that share of the rate to a power, smaller where a warp of its own copies. */
+  few: { specialised: 0.1, alone: 1.52 },
   /** Of the bytes that copies write to shared memory, the share that keeps fragments from being read. */
-  written: 1.32,
+  written: 0.72,
   /** Of a chunk: barrier, first fragments; blocks of an SM hide it from each other. A warp that waits for copies alone waits less. */
-  barrier: 65,
+  barrier: 67.7,
   arrival: 10,
   /** Chunks of less than a row of banks. */
   bankRow: 128,
-  narrow: 1.23,
+  narrow: 1.06,
   /** A chunk of a loop that nothing leaves, as that of shares: it asks whether there is another. */
-  asks: 1.06,
+  asks: 1.087,
   /** From the issue of a chunk's copies to its arrival; later stages hide it as far as their arithmetic lasts. */
-  latency: 418,
-  /** Elements of four bytes that are read word by word, and rounded on the way [fit, H200: kernels of tf32 at 24 sizes, docs/perf/runs/2026-11-29-h200-unseen-tf32.json]. */
-  words: 1.15,
+  latency: 310,
+  /** Reads of fragments of four bytes that come word by word, and are rounded on the way, over those by matrices [fit, H200: kernels of tf32 at 24 sizes, docs/perf/runs/2026-11-29-h200-unseen-tf32.json]. */
+  words: 2.12,
   /** f32 in parts: three instructions and their share of the additions; taking a fragment's register apart. */
   inParts: 3.44,
   splitting: 18.8,
   /** What makes weights takes so much longer than its instructions, which follow from each other [fit, H200: 160 kernels at two sizes, 1 to 4096 rows]. */
   weights: 2,
-  norm: 4.06,
+  norm: 2.64,
 } as const;
 
 /** What of a chunk of one block `chunkCost` has counted: cycles at the engine's rate, bytes of operands along K. */
@@ -211,14 +222,14 @@ function mmaChunk(
   const [warpM, warpN] = kernel.instruction;
   const [m, n, k] = kernel.tile;
   const warps = (count * m * n) / (warpM * warpN);
-  const few = Math.min(1, (warps / mma.warps) ** mma.few[kernel.specialised ? "specialised" : "alone"]);
+  const few = Math.min(1, (warps / SCHEDULERS) ** mma.few[kernel.specialised ? "specialised" : "alone"]);
   // Of six warps two pipes have two, and the others wait for these.
   const busy = warps > SCHEDULERS ? warps / SCHEDULERS / Math.ceil(warps / SCHEDULERS) : few;
   const times = problem.precision === "3xtf32" ? mma.inParts + mma.splitting * (1 / warpM + 1 / warpN) : 1;
   const narrow = kBytes < mma.bankRow && problem.k > k ? mma.narrow : 1;
-  const multiply = (count * one * times * narrow * (kernel.words ? mma.words : 1)) / busy;
+  const multiply = (count * one * times * narrow) / busy;
   const written = mma.written * (m + n * weightRatio(problem)) * kBytes;
-  const shared = (count * (sharedBytes + written)) / machine.sharedBytes;
+  const shared = (count * (sharedBytes * (kernel.words ? mma.words : 1) + written)) / machine.sharedBytes;
   const made = mma.weights * madeCycles(problem, warps * warpN * k);
   const exposed = Math.max(0, mma.latency - (kernel.stages - 1) * Math.max(multiply, shared));
   const cycles =
@@ -238,7 +249,7 @@ export function blockCycles(kernel: ModelKernel): number {
  * Of a store of a warp that leaves gaps: parts of two sectors for each row, 3.1 cycles of L2 each. mma.sync into four bytes takes 638 us at 7836x14533x40 and 55 at 16135x517x35, where rows of sectors
  * would take 207 and 23 [measured, H200: docs/perf/runs/2026-11-28-h200-unseen.json].
  */
-const GAPS = 6;
+const GAPS = 5.06;
 
 /**
  * Cycles of an SM for the stores of a block, sector by sector; one that several stores write in parts counts as often. Rows that begin inside a sector are stored over one more, whose ends, or
@@ -251,7 +262,8 @@ export function storedCycles(kernel: ModelKernel, problem: Problem): number {
   const size = packedSize(problem.d.dtype);
   const bytes = m * n * size;
   const split = splitRows(problem);
-  const [whole, end] = kernel.storeGaps ? [GAPS, GAPS] : costs.stored;
+  const [whole, narrow, wide] = kernel.storeGaps ? [GAPS, GAPS, GAPS] : costs.stored;
+  const end = size > 2 ? wide : narrow;
   const { storeBytes, storeSpan } = kernel;
   if (costs.apart === null)
     return ((bytes / storeBytes) * ((1 - split) * whole + split * end)) / kernel.split;

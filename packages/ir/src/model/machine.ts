@@ -39,6 +39,8 @@ export interface Machine {
   readonly sharedBytes: number;
   /** Bytes a cycle that an SM takes in from L2. */
   readonly intakeBytes: number;
+  /** Of these bytes, those that differ from what the other SM of its pair asks for: each of the two has half of what the path to L2 brings. */
+  readonly distinctBytes: number;
   /** Rows of 128 bytes that begin inside a sector, which L2 gives to all SMs a cycle. */
   readonly unalignedRows: number;
   /** Bytes a cycle that an SM stores towards L2, in whole sectors. */
@@ -57,6 +59,8 @@ export interface Machine {
   readonly chunkNs: number;
   /** The same where one warpgroup multiplies alone: it waits for its products before it asks for the next. */
   readonly loneNs: number;
+  /** Of a chunk of which several sets of warpgroups multiply a part each, at the least: the wait for it, products, and the release of its stage. */
+  readonly togetherNs: number;
   /** Of each further block that begins on an SM beside others. */
   readonly besideNs: number;
   /** Bytes a cycle and SM that L2 gives to all SMs together, beside what DRAM brings it. */
@@ -83,6 +87,8 @@ export interface Machine {
   readonly gpcs: readonly { readonly sms: number; readonly count: number }[];
   /** Power at which the clock gives way, watts; null: unknown, and the clock stays at boost. */
   readonly powerCap: number | null;
+  /** Time beyond that of a launch over which its energy counts against the cap, microseconds: short kernels between pauses keep the boost clock. */
+  readonly powerRestUs: number;
   /** Drawn whatever runs. */
   readonly idleWatts: number;
   /** Energies at `energyGHz`, picojoules: a FLOP of each engine, a byte read from shared memory, taken in from L2, moved to or from DRAM. */
@@ -106,6 +112,10 @@ export const voltageExponent = 4;
 
 /**
  * Energy of a FLOP over that of f16 is the dtype's speed to this power. Seen on an H100 at its cap: cuBLAS multiplies e4m3 at 8192^3 1.87 times
- * as fast as f16 (1419 and 761 TFLOP/s), so its clock is 0.935 of f16's, its power at one clock 0.935^-5 = 1.4 times, its energy a FLOP 0.7.
+ * as fast as f16 (1419 and 761 TFLOP/s), so its clock is 0.935 of f16's, its power at one clock 0.935^-5 = 1.4 times, its energy a FLOP 0.7. The
+ * fit of wgmma's kernels on an H200 gives 0.64 (docs/perf/model.md).
  */
-export const narrowExponent = -0.5;
+export const narrowExponent = -0.65;
+
+/** Energy of an operation on integers over that on floats of as many bits [fit, H200: docs/perf/model.md]. */
+export const integerEnergy = 0.61;

@@ -65,6 +65,7 @@ function machineFrom({ name, sms, boostMHz, memoryGBs, l2Bytes }: GpuData): Mach
     sustained: byEngine("Sustained"),
     sharedBytes: of("sharedBytes"),
     intakeBytes: of("intakeBytes"),
+    distinctBytes: of("distinctBytes"),
     unalignedRows: of("unalignedRows"),
     storeBytes: of("storeBytes"),
     copyRequests: of("copyRequests"),
@@ -74,6 +75,7 @@ function machineFrom({ name, sms, boostMHz, memoryGBs, l2Bytes }: GpuData): Mach
     barrierNs: of("barrierNs"),
     chunkNs: of("chunkNs"),
     loneNs: of("loneNs"),
+    togetherNs: of("togetherNs"),
     besideNs: of("besideNs"),
     l2Rate: of("l2Rate"),
     clusterNs: of("clusterNs"),
@@ -88,6 +90,7 @@ function machineFrom({ name, sms, boostMHz, memoryGBs, l2Bytes }: GpuData): Mach
     clusters: Object.fromEntries(counted("clusters")),
     gpcs: counted("gpcs").map(([of, count]) => ({ sms: of, count })),
     powerCap: values.get("powerCap") ?? null,
+    powerRestUs: of("powerRestUs"),
     idleWatts: of("idleWatts"),
     energy: {
       flop: byEngine("Picojoules"),

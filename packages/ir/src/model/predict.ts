@@ -12,20 +12,14 @@ import {
   chunkAt,
   chunkCost,
   dtypeSpeed,
+  flopEnergy,
   wholeNorm,
 } from "./chunk.ts";
 import { type LaunchCounts, launchCounts } from "./counts.ts";
 import { epilogueWork } from "./epilogue.ts";
 import { blockCycles, issueEngine, SECTOR, splitRows, storedCycles } from "./issue.ts";
 import type { ModelKernel } from "./kernel.ts";
-import {
-  type Engine,
-  energyGHz,
-  engineRow,
-  type Machine,
-  narrowExponent,
-  voltageExponent,
-} from "./machine.ts";
+import { type Engine, energyGHz, engineRow, type Machine, voltageExponent } from "./machine.ts";
 import { norm } from "./norm.ts";
 import { reductionTime } from "./reductions.ts";
 import { sourceBytes } from "./source.ts";
@@ -121,14 +115,12 @@ export function leastTime(problem: Problem, engine: Engine, machine: Machine): n
 export function predict(problem: Problem, kernel: ModelKernel, machine: Machine): Prediction {
   const batch = problem.batch.kind === "none" ? 1 : problem.batch.count;
   const flops = 2 * problem.m * problem.n * problem.k * batch;
-  const flopEnergy =
-    (machine.energy.flop[kernel.engine] ?? 0) *
-    dtypeSpeed(machine, problem.a.dtype, kernel.engine) ** narrowExponent;
+  const picojoules = flops * flopEnergy(machine, problem, kernel.engine);
   // Where warps issue products, the constants hold at the clock that their load leaves.
   const fixed = issueEngine(kernel) === undefined ? null : runAt(problem, kernel, machine, machine.boostGHz);
   const at = (ghz: number) => {
     const run = fixed ?? runAt(problem, kernel, machine, ghz);
-    return { run, watts: wattsOf(run, flops * flopEnergy, machine, ghz) };
+    return { run, watts: wattsOf(run, picojoules, machine, ghz) };
   };
   const ghz = clockUnder(machine, (clock) => at(clock).watts);
   const { run, watts } = at(ghz);
@@ -174,19 +166,19 @@ function wattsOf(run: Run, picojoules: number, machine: Machine, ghz: number): n
   const { energy } = machine;
   const chip = picojoules + run.sharedBytes * energy.sharedByte + run.intakeBytes * energy.l2Byte;
   const joules = (chip * (ghz / energyGHz) ** voltageExponent + run.memoryBytes * energy.memoryByte) * 1e-12;
-  return machine.idleWatts + joules / (run.us * 1e-6);
+  return machine.idleWatts + joules / ((run.us + machine.powerRestUs) * 1e-6);
 }
 
 /**
  * Cycles that L2 takes for a part of a sector from each of all SMs, where rows of D begin inside sectors: stored by lanes that have neighbouring columns, by lanes that have
  * neighbouring rows of the instruction (of eight of them), and ends of rows of boxes that bulk stores write; and cycles of a bulk store for each row of its boxes [fit, H200: docs/perf/model.md].
  */
-const partCycles = { lanes: 4.1, swapped: 4.6, bulk: 2.4 } as const;
-const BOX_ROW = 1.4;
+const partCycles = { lanes: 4.9, swapped: 4.85, bulk: 3.2 } as const;
+const BOX_ROW = 1.3;
 
 /** Of the stores of a block that stays, the share that products of its next tile hide; and of the last tile what nothing hides, nanoseconds a sum: conversion, and the way through shared memory [fit, H200]. */
-const STORED_BEHIND = 0.15;
-const drainedNs = 0.019;
+const STORED_BEHIND = 0.18;
+const drainedNs = 0.023;
 
 /** Cycles that an SM takes to hand a tile of `bytes` to L2. */
 function storeCycles(problem: Problem, kernel: ModelKernel, bytes: number, machine: Machine): number {

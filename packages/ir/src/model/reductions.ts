@@ -17,7 +17,7 @@ const reductions = {
   last: { fixed: 1.5, bytes: 140_000, of: "tile" },
   atomics: { fixed: 1.29, bytes: 1.23e6, of: "all" },
   bulk: { fixed: 1.29, bytes: 1.23e6, of: "all" },
-  kernel: { fixed: 3.8, bytes: 2.57e6, of: "all" },
+  kernel: { fixed: 4.7, bytes: 2.57e6, of: "all" },
   cluster: { fixed: 1, bytes: 60_000, of: "part" },
   slices: { fixed: 0.9, bytes: 2.8e6, of: "all" },
 } as const satisfies Record<ReductionKind, Reduction>;
@@ -27,24 +27,24 @@ type Own = Readonly<Partial<Record<ReductionKind | "shares", Reduction>>>;
 
 /** Of sums of warpgroups, whose products run beside them: least squares over as many kernels as the other constants of Hopper (docs/perf/model.md). */
 const ofWarpgroups: Own = {
-  last: { fixed: 3.5, bytes: 62_000, of: "tile" },
-  cluster: { fixed: 0.07, bytes: 45_000, of: "part" },
-  slices: { fixed: 2.25, bytes: 6.8e6, of: "all" },
+  last: { fixed: 3.33, bytes: 43_000, of: "tile" },
+  cluster: { fixed: 0.17, bytes: 52_600, of: "part" },
+  slices: { fixed: 1.34, bytes: 5.26e6, of: "all" },
 };
 
 /** Of engines whose warps issue products, and exchange parts through their registers: each round of their blocks does [fits of both, H200]. */
 const byEngine: Readonly<Partial<Record<Engine, Own>>> = {
   fma: {
-    last: { fixed: 2.09, bytes: 423_000, of: "tile" },
+    last: { fixed: 3.05, bytes: 423_000, of: "tile" },
     atomics: { fixed: 1.94, bytes: 13_600, of: "part" },
     kernel: { fixed: 4.07, bytes: 2.3e6, of: "all" },
-    cluster: { fixed: 0.37, bytes: 8_080, of: "part" },
+    cluster: { fixed: 0.4, bytes: 6_750, of: "part" },
   },
   mma: {
-    last: { fixed: 1.9, bytes: 43_000, of: "tile" },
-    shares: { fixed: 6.5, bytes: 140_000, of: "tile" },
-    cluster: { fixed: 0, bytes: 22_200, of: "part" },
-    slices: { fixed: 1.96, bytes: 27_800, of: "part" },
+    last: { fixed: 1.78, bytes: 68_900, of: "tile" },
+    shares: { fixed: 7.7, bytes: 140_000, of: "tile" },
+    cluster: { fixed: 0.09, bytes: 20_400, of: "part" },
+    slices: { fixed: 1.92, bytes: 21_200, of: "part" },
   },
 };
 

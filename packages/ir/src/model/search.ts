@@ -1,11 +1,11 @@
 /** Candidates in the order of their predicted time, those alone evaluated whose lower bound could still come next. */
 import { dtypes, type Problem, packedSize } from "@tilewright/core";
 import type { ReductionKind } from "../tile/types.ts";
-import { type ChunkCost, chunkAt, chunkCost, dtypeSpeed, wholeNorm } from "./chunk.ts";
+import { type ChunkCost, chunkAt, chunkCost, dtypeSpeed, flopEnergy, wholeNorm } from "./chunk.ts";
 import { partialBytes } from "./counts.ts";
 import { blockCycles, issueEngine } from "./issue.ts";
 import type { ModelKernel } from "./kernel.ts";
-import { type Engine, energyGHz, type Machine, narrowExponent, voltageExponent } from "./machine.ts";
+import { type Engine, energyGHz, type Machine, voltageExponent } from "./machine.ts";
 import { norm } from "./norm.ts";
 import { reductionTime } from "./reductions.ts";
 import { firstBytes, LONG_RUNS, slowWrites, transposingTime } from "./traffic.ts";
@@ -57,12 +57,11 @@ function leastUs(
   const memoryRate = machine.memoryGBs * machine.memoryShare * 1e3;
   const longRuns = issue === undefined ? LONG_RUNS : 1;
   const memoryUs = (longRuns * ((batch * bits) / 8 + slowWrites(problem, { engine }))) / memoryRate;
-  const { startNs, loadNs, handOverNs, fillNs, powerCap, boostGHz, sms } = machine;
+  const { startNs, loadNs, handOverNs, fillNs, powerCap, powerRestUs, boostGHz, sms } = machine;
   const l2Rate = (issue?.l2Bytes ?? machine.l2Rate) * sms * boostGHz * 1e3;
   const begins = through ? 0 : startNs + loadNs;
   const endsUs = issue === undefined ? Math.max(0, begins + loadNs + handOverNs - MOST_HIDDEN_NS) / 1e3 : 0;
-  const flop = (machine.energy.flop[engine] ?? 0) * dtypeSpeed(machine, a.dtype, engine) ** narrowExponent;
-  const products = 2 * m * n * k * batch * flop;
+  const products = 2 * m * n * k * batch * flopEnergy(machine, problem, engine);
   const watts =
     powerCap === null || issue !== undefined ? Number.POSITIVE_INFINITY : powerCap - machine.idleWatts;
   const share = voltageExponent / (voltageExponent + 1);
@@ -81,12 +80,13 @@ function leastUs(
     const atBoost =
       apart * toUs +
       norm(issue?.norm ?? wholeNorm, (cycles - apart) * toUs + (alone ? endsUs : 0), l2Us, memoryUs);
-    // Energy grows with the fourth power of the clock, time falls with the first: no clock is better than where both take as long.
+    // Energy grows with the fourth power of the clock, time falls with the first: no clock is better than where both take as long, `capped` were there no rest.
     const cappedUs = ((products + picojoules) * 1e-6) / watts / energyGHz ** voltageExponent;
+    const capped = (cycles / 1e3) ** share * cappedUs ** (1 - share);
     const beginUs = (fillNs / 1e3) * Math.min(1, blocks / sms) + firstBytes / memoryRate;
     return Math.max(
       launchUs + beginUs + atBoost + besideUs,
-      (cycles / 1e3) ** share * cappedUs ** (1 - share),
+      capped === 0 ? 0 : capped * (capped / (capped + powerRestUs)) ** (1 / voltageExponent),
     );
   };
 }
@@ -138,7 +138,7 @@ export function kernelBound(
   return (kernel) => {
     const [tm, tn, tk] = kernel.tile;
     const least = leastUs(problem, kernel.engine, machine, kernel.through);
-    // Rows that begin inside a sector may be shared: none counts here.
+    // Rows that begin inside a sector may be shared, and tiles may come in the order of which neighbours share most.
     const cost = chunkCost(machine, kernel, problem, machine.boostGHz, 0);
     const cyclesOf = (issueEngine(kernel) === undefined ? besideWarps : byWarps)(
       machine,
@@ -176,7 +176,13 @@ type CyclesOf = (tiles: number, chunks: number, alone: boolean) => Pick<Least, "
 
 function besideWarps(machine: Machine, kernel: ModelKernel, problem: Problem, cost: ChunkCost): CyclesOf {
   const { cycles: own } = chunkAt(machine, kernel, problem, cost, 1);
-  const { cycles } = chunkAt(machine, kernel, problem, { ...cost, ring: 0, exposed: 0, fixed: 0 }, 1);
+  const { cycles } = chunkAt(
+    machine,
+    kernel,
+    problem,
+    { ...cost, ring: 0, exposed: 0, fixed: 0, least: 0 },
+    1,
+  );
   return (tiles, chunks, alone) => ({ cycles: tiles * chunks * (alone ? own : cycles) });
 }
 

@@ -3,13 +3,13 @@
 import { dtypes, type Problem, packedSize } from "@tilewright/core";
 import type { ChunkCost } from "./chunk.ts";
 import { epilogueWork } from "./epilogue.ts";
-import { issueEngine } from "./issue.ts";
+import { issueEngine, splitRows } from "./issue.ts";
 import type { ModelKernel } from "./kernel.ts";
 import type { Machine } from "./machine.ts";
 import { sourceBytes } from "./source.ts";
 
 /** Share of L2 that holds operands: the rest is outputs and the copies that both halves keep. */
-const OPERAND_SHARE = 0.5;
+const OPERAND_SHARE = 0.55;
 
 /**
  * Bytes read from and written to DRAM by one launch. A wave is a rectangle of tiles; it reads the rows of A and the columns
@@ -41,18 +41,20 @@ export function memoryBytes(
   return batch * (compulsory + again * (1 - kept) + outputs);
 }
 
-/** Bytes that DRAM could read in the time in which it writes one in bulk, beyond that one [fit, H200: docs/perf/model.md]. */
-const BULK_WRITES = 0.22;
+/** Bytes that DRAM could read in the time in which it writes one in bulk, beyond that one, and beyond that of rows that begin inside sectors [fit, H200: docs/perf/model.md]. */
+const bulkWrites = { rows: 0.256, split: 0.16 } as const;
 
 /** What writing D takes longer than reading as much, in bytes read. */
-export function slowWrites({ m, n, d, batch }: Problem, kernel: Pick<ModelKernel, "engine">): number {
+export function slowWrites(problem: Problem, kernel: Pick<ModelKernel, "engine">): number {
+  const { m, n, d, batch } = problem;
   const count = batch.kind === "none" ? 1 : batch.count;
-  return ((issueEngine(kernel)?.writes ?? BULK_WRITES) * count * m * n * dtypes[d.dtype].bits) / 8;
+  const share = issueEngine(kernel)?.writes ?? bulkWrites.rows + bulkWrites.split * splitRows(problem);
+  return (share * count * m * n * dtypes[d.dtype].bits) / 8;
 }
 
 /** Time of DRAM beside what `memoryShare` says where chunks have long rows, and what rows of a line cost on top [fit, H200]. */
-export const LONG_RUNS = 0.96;
-const LINE_RUNS = 0.08;
+export const LONG_RUNS = 0.835;
+const LINE_RUNS = 0.074;
 const LINE = 128;
 
 /** What DRAM takes longer for chunks whose rows are short: bytes that a copy fetches from one place of it. */
@@ -69,7 +71,7 @@ export function shortRuns(
 }
 
 /** Of the bytes of first chunks, which all SMs ask for at once and wait for, what they take in bytes read [fit, H200]. */
-const FIRST = 1.3;
+const FIRST = 1.74;
 
 /** The same of `blocks` that begin at once: nothing hides it. Where warps issue products, blocks of the same rows wait for these once. */
 export function firstBytes(
@@ -85,15 +87,46 @@ export function firstBytes(
   return issue.first * Math.min(all, (m + n) * count * kernel.split * kBytes);
 }
 
-/** Of a kernel that transposes operands before the main one, beside what it moves [measured, H200: four layouts at 2048, 4096 and 8192]. */
-const TRANSPOSING_US = 2.4;
+/** Of a kernel that transposes operands before the main one: what it takes beside what it moves, microseconds, and bytes of reads that a byte takes on its way there and back [fit, H200: docs/perf/runs/2026-11-29-h200-unseen-tf32.json]. */
+const transposing = { us: 1.6, moved: 2.43 } as const;
 
 /** Microseconds of that kernel; 0 where there is none. */
 export const transposingTime = (
   { transposedBytes }: Pick<ModelKernel, "transposedBytes">,
   { memoryGBs, memoryShare }: Machine,
 ): number =>
-  transposedBytes === 0 ? 0 : TRANSPOSING_US + (2 * transposedBytes) / (memoryGBs * memoryShare * 1e3);
+  transposedBytes === 0
+    ? 0
+    : transposing.us + (transposing.moved * transposedBytes) / (memoryGBs * memoryShare * 1e3);
+
+/** Blocks of every two whose neighbour in a row of so many has the same tile row (or column). */
+const paired = (count: number): number => (count % 2 === 0 ? 1 : 1 - 1 / count);
+
+/** Of the blocks on the two SMs of a pair, which have numbers next to each other, the share that ask for the same rows of the tile, and for the same columns. */
+export function pairShares(
+  { m, n }: Pick<Problem, "m" | "n">,
+  { raster, tile: [tm, tn], split, combine, multicast }: ModelKernel,
+): readonly [rows: number, cols: number] {
+  if (multicast[0] > 1) return [0, 1];
+  if (multicast[1] > 1) return [1, 0];
+  // Neighbours in a cluster that shares a tile are at other chunks of K.
+  if (split > 1 && combine === "cluster") return [0, 0];
+  const [rows, cols] = [Math.ceil(m / tm), Math.ceil(n / tn)];
+  switch (raster.kind) {
+    case "row":
+      return [paired(cols), 0];
+    case "col":
+      return [0, paired(rows)];
+    case "hilbert":
+      return [0.5, 0.5];
+    case "grouped":
+    case "snake":
+    case "blocked": {
+      const high = Math.min(raster.group, rows);
+      return high === 1 ? [paired(cols), 0] : [0, paired(high)];
+    }
+  }
+}
 
 /** Tile rows and columns of a wave of `count` tiles. */
 function waveShape(

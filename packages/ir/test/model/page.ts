@@ -73,16 +73,16 @@ const machineRows = (): readonly (readonly string[])[] => {
         .map(([engine, rate]) => `${engine} ${rate.toFixed(0)}`)
         .join(", "),
     ),
-    line("shared reads, intake, stores, B a cycle and SM", (m) =>
-      [m.sharedBytes, m.intakeBytes, m.storeBytes].join(", "),
+    line("shared reads, intake, of it apart from a neighbour's, stores, B a cycle and SM", (m) =>
+      [m.sharedBytes, m.intakeBytes, m.distinctBytes, m.storeBytes].join(", "),
     ),
     line("copy requests a cycle and SM", (m) => String(m.copyRequests)),
     line("tensor memory reads, B a cycle and SM", (m) =>
       m.tensorMemoryBytes === 0 ? "none" : String(m.tensorMemoryBytes),
     ),
     line("load, hand-over, barrier", (m) => [m.loadNs, m.handOverNs, m.barrierNs].map(ns).join(", ")),
-    line("of a chunk: several warpgroups, one; of a further block of an SM", (m) =>
-      [m.chunkNs, m.loneNs, m.besideNs].map(ns).join(", "),
+    line("of a chunk: several warpgroups, one, at the least of parts; of a further block of an SM", (m) =>
+      [m.chunkNs, m.loneNs, m.togetherNs, m.besideNs].map(ns).join(", "),
     ),
     line("launch, start of a block, late CLC response", (m) =>
       [m.launchNs, m.startNs, m.fetchNs].map(ns).join(", "),
