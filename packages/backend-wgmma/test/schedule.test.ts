@@ -394,7 +394,7 @@ describe("what comes first", () => {
       first(problemOf({ dtype: "bf16", b: { layout: "col" }, ...more }));
     expect(cacheOf({ m: 48, n: 16384, k: 4096 })).toMatchObject({ cache: "a:evict_last,b:evict_first" });
     expect(cacheOf({ m: 16384, n: 48, k: 4096 })).toMatchObject({ cache: "a:evict_first,b:evict_last" });
-    expect(cacheOf({ m: 4608, n: 4608, k: 4608 })).toMatchObject({ cache: "none", l2Promotion: "256" });
+    expect(cacheOf({ m: 3072, n: 3072, k: 3072 })).toMatchObject({ cache: "none", l2Promotion: "256" });
     expect(cacheOf({ m: 48, n: 16384, k: 4100 })).toMatchObject({ copy: "cp.async", cache: "none" });
     expect(cacheOf({ m: 904, n: 904, k: 1000 })).toMatchObject({ l2Promotion: "128" });
   });

@@ -15,7 +15,7 @@ import { type CopyCosts, issuedChunk, issueEngine } from "./issue.ts";
 import type { ModelKernel } from "./kernel.ts";
 import { type Engine, engineRow, integerEnergy, type Machine, narrowExponent } from "./machine.ts";
 import { norm } from "./norm.ts";
-import { pairShares } from "./traffic.ts";
+import { askedByBoth } from "./traffic.ts";
 import { madeCycles, weightRatio } from "./weightRatio.ts";
 
 /** Cycles of an SM. */
@@ -217,7 +217,7 @@ export function chunkCost(
   const [insideM, insideN] = [insideShare(problem.m, kernel.tile[0]), insideShare(problem.n, kernel.tile[1])];
   const insideA = share.rows * (kernel.swapped ? insideN : insideM);
   const insideB = share.loadedCols * (kernel.swapped ? insideM : insideN);
-  const [sharedM, sharedN] = pairShares(problem, kernel);
+  const [sharedM, sharedN] = askedByBoth(problem, kernel);
   const [sharedA, sharedB] = kernel.swapped ? [sharedN, sharedM] : [sharedM, sharedN];
   // Instructions of a lane for a chunk.
   const copied = vectors === null ? 0 : (insideA / vectors[0] + insideB / vectors[1]) * kernel.tile[2];

@@ -173,7 +173,7 @@ function wattsOf(run: Run, picojoules: number, machine: Machine, ghz: number): n
  * Cycles that L2 takes for a part of a sector from each of all SMs, where rows of D begin inside sectors: stored by lanes that have neighbouring columns, by lanes that have
  * neighbouring rows of the instruction (of eight of them), and ends of rows of boxes that bulk stores write; and cycles of a bulk store for each row of its boxes [fit, H200: docs/perf/model.md].
  */
-const partCycles = { lanes: 4.9, swapped: 4.85, bulk: 3.2 } as const;
+const partCycles = { lanes: 4.8, swapped: 5, bulk: 3.2 } as const;
 const BOX_ROW = 1.3;
 
 /** Of the stores of a block that stays, the share that products of its next tile hide; and of the last tile what nothing hides, nanoseconds a sum: conversion, and the way through shared memory [fit, H200]. */

@@ -103,7 +103,7 @@ export const transposingTime = (
 const paired = (count: number): number => (count % 2 === 0 ? 1 : 1 - 1 / count);
 
 /** Of the blocks on the two SMs of a pair, which have numbers next to each other, the share that ask for the same rows of the tile, and for the same columns. */
-export function pairShares(
+export function askedByBoth(
   { m, n }: Pick<Problem, "m" | "n">,
   { raster, tile: [tm, tn], split, combine, multicast }: ModelKernel,
 ): readonly [rows: number, cols: number] {

@@ -1,0 +1,101 @@
+/**
+ * The model's predictions beside kernels that were timed, without a GPU:
+ *
+ *   node --conditions=@tilewright/source scripts/unseen/evaluate.ts [--held 28111815,20261213]
+ *
+ * A line for each row of dtypes and each backend: kernels that the compiler chose and others, those of the held-out seeds and of the rest; percent of predictions within 10 and
+ * 25 % of the time, the median error, and what part of the far ones has which cause. Then what choosing among the kernels timed of a problem loses to the best of them.
+ */
+import { parseArgs } from "node:util";
+import { type Cause, convertSchedule, machineOf, parseSchedule, predictionOf } from "@tilewright/ir";
+import { compiler } from "../../packages/cli/src/compiler.ts";
+import { requestOf } from "./draw.ts";
+import { type Stored, stored } from "./stored.ts";
+
+interface Predicted extends Stored {
+  /** Logarithm of the predicted over the measured time. */
+  readonly error: number;
+  /** What most of the predicted time goes to beside the launch. */
+  readonly cause: Cause;
+}
+
+const { values } = parseArgs({ options: { held: { type: "string", default: "28111815,20261213" } } });
+const held = new Set(values.held.split(","));
+const machine = machineOf({ name: "H200" });
+
+const all = stored().flatMap((one): readonly Predicted[] => {
+  const { problem, target } = requestOf({ ...one, id: 0, kind: "any" });
+  const backend = compiler.backends.find(({ id }) => id === one.backend);
+  const parsed =
+    backend === undefined
+      ? null
+      : parseSchedule(backend.schedule, convertSchedule(backend.schedule, one.schedule));
+  if (backend === undefined || !parsed?.ok) return [];
+  const prediction = predictionOf(backend, problem, parsed.value, target, machine);
+  if (prediction === null) return [];
+  const causes = (Object.entries(prediction.causes) as [Cause, number][]).filter(
+    ([cause]) => cause !== "launch",
+  );
+  const [cause] = causes.reduce((most, each) => (each[1] > most[1] ? each : most));
+  return [{ ...one, error: Math.log(prediction.timeUs / one.us), cause }];
+});
+
+const percent = (own: readonly Predicted[], near: number): string =>
+  String(
+    Math.round((100 * own.filter(({ error }) => Math.abs(Math.exp(error) - 1) <= near).length) / own.length),
+  );
+
+function line(name: string, own: readonly Predicted[]): string {
+  const errors = own.map(({ error }) => error).sort((x, y) => x - y);
+  const far = own.filter(({ error }) => Math.abs(Math.exp(error) - 1) > 0.25);
+  const counts = new Map<Cause, number>();
+  for (const { cause } of far) counts.set(cause, (counts.get(cause) ?? 0) + 1);
+  const worst = [...counts].sort((x, y) => y[1] - x[1]).slice(0, 3);
+  const median = (100 * (errors[errors.length >> 1] ?? 0)).toFixed(1);
+  const cells = [name, own.length, percent(own, 0.1), percent(own, 0.25), median];
+  return `| ${cells.join(" | ")} | ${worst.map(([cause, count]) => `${cause} ${count}`).join(", ")} |`;
+}
+
+function groups(own: readonly Predicted[], of: (one: Predicted) => string): readonly string[] {
+  const found = new Map<string, Predicted[]>();
+  for (const one of own) found.set(of(one), [...(found.get(of(one)) ?? []), one]);
+  return [...found].sort(([x], [y]) => x.localeCompare(y)).map(([name, some]) => line(name, some));
+}
+
+const part = ({ set, first }: Stored): string =>
+  `${first ? "first" : "others"}${held.has(set) ? ", held out" : ""}`;
+console.log("| kernels | number | within 10 % | within 25 % | median error, % | causes of those beyond |");
+console.log("| --- | --: | --: | --: | --: | --- |");
+for (const text of [
+  ...groups(
+    all.filter(({ first }) => first),
+    (one) => `${one.row} ${part(one)}`,
+  ),
+  ...groups(all, (one) => `${one.backend} ${part(one)}`),
+  ...groups(all, part),
+])
+  console.log(text);
+
+/** Kernels of a problem among which the model would choose, each once. */
+const problems = new Map<string, Map<string, { readonly us: number[]; readonly error: number }>>();
+for (const { row, m, n, k, b, backend, schedule, us, error } of all) {
+  const problem = `${row} ${m}x${n}x${k}${b}`;
+  const known = problems.get(problem) ?? new Map<string, { readonly us: number[]; readonly error: number }>();
+  problems.set(problem, known);
+  const name = `${backend} ${schedule}`;
+  const kernel = known.get(name) ?? { us: [], error };
+  known.set(name, { ...kernel, us: [...kernel.us, us] });
+}
+const losses = [...problems.values()].flatMap((kernels): readonly number[] => {
+  if (kernels.size < 4) return [];
+  const timed = [...kernels.values()].map(({ us, error }) => {
+    const mean = us.reduce((sum, each) => sum + each, 0) / us.length;
+    return { us: mean, predicted: (us[0] ?? 0) * Math.exp(error) };
+  });
+  const chosen = timed.reduce((least, each) => (each.predicted < least.predicted ? each : least));
+  return [chosen.us / Math.min(...timed.map(({ us }) => us))];
+});
+const mean = Math.exp(losses.reduce((sum, loss) => sum + Math.log(loss), 0) / losses.length);
+console.log(
+  `\nchoices among four kernels and more of ${losses.length} problems: ${mean.toFixed(3)} times the best time in the mean, at most ${Math.max(...losses).toFixed(2)}`,
+);
