@@ -124,7 +124,10 @@ export function stored(): readonly Stored[] {
   const tf32 = "2026-11-29-h200-unseen-tf32";
   const second = "2026-11-24-h200-second-draw";
   const early = "2026-11-23-h200-unseen";
+  const choice = "2026-11-29-h200-choice";
   const all: readonly Stored[] = [
+    ...kernelsOf(choice, "seed", { first: true, set: "20261217", before: true }),
+    ...kernelsOf(choice, "shapes", { first: false, set: "listed", before: true }),
     ...kernelsOf(tf32, "fresh", { first: true, set: "20261216", before: true }),
     ...kernelsOf(tf32, "rows", { first: false, set: "tf32 rows" }),
     ...kernelsOf(tf32, "others", { first: false, set: "20261214" }),

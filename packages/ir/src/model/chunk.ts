@@ -296,6 +296,9 @@ function waitingShare({ k }: Problem, { tile, split, stages }: ModelKernel): num
   return Math.max(0, chunks - ahead) / chunks / ahead;
 }
 
+/** Where blocks of a cluster lie along n, beside what they share: they wait for each other more than along m [fit, H200]. */
+const ALONG_N = 1.015;
+
 /** Cycles of blocks of an SM that do a chunk each: all of it, and how long each unit is busy; `ring`: a slot's way round its ring. */
 export interface Chunk {
   readonly cycles: number;
@@ -337,7 +340,9 @@ export function chunkAt(
   const busy = norm(chunkNorm, cost.multiply, cost.shared, cost.intake, cost.requests, cost.made);
   const chain = norm(chunkNorm, Math.max(count * busy, busy + cost.exposed), cost.ring);
   return {
-    cycles: Math.max(cost.least, chain + cost.meeting + cost.fixed),
+    cycles:
+      Math.max(cost.least, chain + cost.meeting + cost.fixed) *
+      (kernel.unit === 1 && kernel.multicast[1] > 1 ? ALONG_N : 1),
     multiply: count * cost.multiply,
     shared: count * cost.shared,
     intake,
