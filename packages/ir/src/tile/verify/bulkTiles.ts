@@ -59,7 +59,7 @@ function* whereItBegins(
   const { bits } = dtypes[matrix.dtype];
   const step = bits < 8 ? (packed ? PACKED_STEP : SPREAD_STEP) : Math.ceil(BOX_STEP / elementBytes(matrix));
   const { axis: across = 0, runs = 1 } = tile?.layout?.interleaved ?? {};
-  if (!isMultiple(view.origin[across], runs))
+  if (runs > 1 && !isMultiple(view.origin[across], runs))
     yield {
       at: site,
       message: `boxes of %${matrix.name} begin inside ${runs} rows or columns that lie in runs of their own`,
