@@ -224,6 +224,14 @@ const edits: readonly HandEdit[] = [
     emulator: null,
   },
   {
+    what: "blocks arrive before tensor memory is allocated",
+    change: { kind: "move", line: /cluster\.arrive release/, by: -5 },
+    code: "TW3147",
+    line: /tmem\.alloc/,
+    ptx: /cluster\.arrive/,
+    emulator: /^H006/,
+  },
+  {
     what: "a pair begins before the other's barriers are initialised",
     change: { kind: "drop", line: /cluster\.wait/ },
     code: "TW3160",

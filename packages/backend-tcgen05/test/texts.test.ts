@@ -35,6 +35,15 @@ test.each([
     "swizzle=64B",
     "TW3164",
   ],
+  [
+    "gaps between words of factors",
+    "bound",
+    { m: 256, n: 128, k: 512, a: { dtype: "nvf4" }, b: { dtype: "nvf4", layout: "col" } },
+    "tile=256x128x256 ctaGroup=2 stages=2 sched=tiles accumulators=1",
+    /panels<1,128,128>/,
+    "panels<1,64,128>",
+    "TW3164",
+  ],
 ])("%s", (_what, stage, input, schedule, from, to, code) => {
   const made = compiler.compile({ problem: problemOf(input), target, schedule });
   if (!made.ok) throw new Error(JSON.stringify(made.error));

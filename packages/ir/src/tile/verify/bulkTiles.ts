@@ -1,10 +1,10 @@
 /** Tiles that bulk tensor copies fill and bulk stores empty. */
 
-import { dtypes } from "@tilewright/core";
+import { dtypes, SCALE_WORDS } from "@tilewright/core";
 import { elementBytes } from "../elementBytes.ts";
 import { isMultiple } from "../expr.ts";
 import { bulkAccessesOf, bulkStoreOf, loadCutOf } from "../launches/tensorMaps.ts";
-import { bufferOf } from "../rewrite.ts";
+import { blockShape, bufferOf } from "../rewrite.ts";
 import type { Buffer, View } from "../types.ts";
 import { beginsAtMultiple } from "./vectors.ts";
 import type { Fault, Site, Subject, Verifier } from "./verifier.ts";
@@ -16,9 +16,12 @@ export const bulkTiles: Verifier = {
   name: "bulkTiles",
   code: "TW3164",
   property:
-    "bulk copies and stores can make the layouts of their tiles, in the parts of a cluster's CTAs or of warpgroups that store by themselves",
+    "bulk copies and stores can make the layouts of their tiles, in the parts of a cluster's CTAs or of warpgroups that store by themselves; blocks of scale factors that tcgen05.cp reads lie one behind the other",
   from: "bound",
   *check({ program, sites }) {
+    for (const site of sites)
+      if (site.stmt.kind === "copy" && site.stmt.transport === "tcgen05.cp")
+        yield* factorBlocks(bufferOf(program, site.stmt.src.buffer), site);
     for (const { stmt, warps } of bulkAccessesOf(program)) {
       const site = sites.find((one) => one.stmt === stmt);
       const at = site ?? "program";
@@ -37,6 +40,19 @@ export const bulkTiles: Verifier = {
     }
   },
 };
+
+/** A block has a word of factors for each of 128 rows, and those of one K lie first (PTX ISA, tcgen05.cp). */
+function* factorBlocks({ name, layout, ...tile }: Buffer, at: Site): Iterable<Fault> {
+  if (layout === null) return;
+  const [rows] = blockShape(tile);
+  const { extent, step } = layout.panels ?? { extent: SCALE_WORDS, step: SCALE_WORDS * rows };
+  if (layout.stride[0] !== SCALE_WORDS || extent !== SCALE_WORDS || step !== SCALE_WORDS * rows)
+    yield {
+      at,
+      message: `blocks of factors in %${name} do not lie one behind the other, those of one K first`,
+      hint: `(${rows},${SCALE_WORDS}):(${SCALE_WORDS},1), in panels of ${SCALE_WORDS} where there are more words`,
+    };
+}
 
 /** Boxes begin at a multiple of so many bytes along the contiguous axis of the matrix. */
 const BOX_STEP = 16;

@@ -127,30 +127,45 @@ function shorterBounds({ rings }: TileProgram, roles: readonly Role[]): Readonly
   return shorter;
 }
 
-/** What stands before the roles, or behind them: statements of the whole block, and of one of its threads or warps. */
+/** What others see only by an arrival behind it. */
+const publishes = ({ effect }: Standing): boolean =>
+  effect.kind === "init" ||
+  effect.kind === "alloc" ||
+  (effect.kind === "fence" && (effect.what === "init" || effect.what === "tensor before"));
+
+/** What stands before the roles, or behind them: statements of the whole block, and of one of its threads or warps. A cluster's wait is a meeting for what stands in front of its arrival. */
 export function frameEffects(program: TileProgram, stmts: readonly Stmt[]): readonly Standing[] {
   const alone = program.launch.cluster[0] * program.launch.cluster[1] === 1;
   const ctx = contextOf(program, null);
-  let arrived = false;
-  return stmts.flatMap((stmt): readonly Standing[] => {
+  const list: Standing[] = [];
+  let arrived: number | null = null;
+  for (const stmt of stmts)
     switch (stmt.kind) {
       case "only":
-        return frameEffects(program, stmt.body);
+        list.push(...frameEffects(program, stmt.body));
+        break;
       case "prologue.at":
-        return prologueEffects(program, stmt.role);
+        list.push(...prologueEffects(program, stmt.role));
+        break;
       case "barrier":
-        return alone && (stmt.threads ?? program.launch.threads) === program.launch.threads
-          ? [{ stmt, effect: { kind: "meet" } }]
-          : [];
+        if (alone && (stmt.threads ?? program.launch.threads) === program.launch.threads)
+          list.push({ stmt, effect: { kind: "meet" } });
+        break;
       case "cluster.arrive":
-        arrived = true;
-        return [];
-      case "cluster.wait":
-        return arrived ? [{ stmt, effect: { kind: "meet" } }] : [];
+        arrived = list.length;
+        break;
+      case "cluster.wait": {
+        if (arrived === null) break;
+        const late = list.splice(arrived);
+        const meet: Standing = { stmt, effect: { kind: "meet" } };
+        list.push(...late.filter((one) => !publishes(one)), meet, ...late.filter(publishes));
+        arrived = null;
+        break;
+      }
       default:
-        return effectsOf(ctx, stmt).map((effect) => ({ stmt, effect }));
+        list.push(...effectsOf(ctx, stmt).map((effect) => ({ stmt, effect })));
     }
-  });
+  return list;
 }
 
 /** The copies of the first chunk; no tenant of its slot is waited for. */

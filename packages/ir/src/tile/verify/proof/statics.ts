@@ -273,8 +273,11 @@ function* frameFences({ begin, end, columns }: Kernel): Iterable<Finding> {
     const at = (what: "tensor before" | "tensor after"): number =>
       list.findIndex(({ effect: a }) => a.kind === "fence" && a.what === what);
     const [before, after] = [at("tensor before"), at("tensor after")];
+    const alloc = list.findIndex(({ effect: { kind } }) => kind === "alloc");
+    const dealloc = list.findIndex(({ effect: { kind } }) => kind === "dealloc");
     if (
-      before >= 0 &&
+      before > alloc &&
+      (dealloc < 0 || dealloc > after) &&
       list.slice(before, Math.max(before, after)).some(({ effect }) => effect.kind === "meet")
     )
       continue;
