@@ -1,5 +1,12 @@
 /** Registers of a thread: what a schedule needs, estimated, and what its block may have. */
-import { dtypes, hasFeature, launchableRegisters, packedSize, type Target } from "@tilewright/core";
+import {
+  dtypes,
+  hasFeature,
+  launchableRegisters,
+  type Problem,
+  packedSize,
+  type Target,
+} from "@tilewright/core";
 import type { Atom } from "@tilewright/ir";
 import { type MmaSchedule, threadsOf } from "./schedule.ts";
 
@@ -35,6 +42,19 @@ const LOADED_AT_ONCE = 2;
 
 /** Values of a group beside the sums that they are made of: ptxas 13.0 spills 8 registers of warps of 64 x 64 that may have 168 (sm_120a, groups of 16 and 32). */
 export const QUANTIZED_REGISTERS = 8;
+
+/** Elements of four bytes that come word by word, since they lie across k, for two steps at once: of warp tiles of more than 64 along that side ptxas 13.0 wants so many more (96 x 32 and 32 x 96, sm_90: 76 are spilled of 255). */
+const SPREAD_REGISTERS = 124;
+const SPREAD_EXTENT = 64;
+
+export function spreadRegisters(s: MmaSchedule, { a, b }: Problem): number {
+  const spread = (across: boolean, bytes: number, extent: number): boolean =>
+    across && bytes === 4 && extent > SPREAD_EXTENT;
+  const found =
+    spread(a.layout === "col", packedSize(a.dtype), s.warpM) ||
+    spread(b.layout === "row", packedSize(b.dtype), s.warpN);
+  return found && s.frag > 1 ? SPREAD_REGISTERS : 0;
+}
 
 /** Registers a thread needs, estimated. */
 export function estimateRegisters(s: MmaSchedule, atom: Atom, target: Target): number {

@@ -2,7 +2,7 @@
 import { quantizeOf, type Target } from "@tilewright/core";
 import type { Atom } from "@tilewright/ir";
 import { blockBytes, chunkK, ringBytes } from "../nest.ts";
-import { estimateRegisters, mostRegisters, QUANTIZED_REGISTERS } from "../registers.ts";
+import { estimateRegisters, mostRegisters, QUANTIZED_REGISTERS, spreadRegisters } from "../registers.ts";
 import { type MmaSchedule, threadsOf } from "../schedule.ts";
 import type { Rule } from "./rule.ts";
 
@@ -35,7 +35,7 @@ export const resourceRules: readonly Rule[] = [
     code: "TW2208",
     at: "schedule.warp",
     find({ s, atom, problem, target }) {
-      const values = quantizeOf(problem) === null ? 0 : QUANTIZED_REGISTERS;
+      const values = (quantizeOf(problem) === null ? 0 : QUANTIZED_REGISTERS) + spreadRegisters(s, problem);
       const [need, most] = [estimateRegisters(s, atom, target) + values, mostRegisters(s, target)];
       if (need <= most) return null;
       return {
