@@ -4,6 +4,8 @@ import {
   quantizedForm,
   quantizeOf,
   SCALE_FACTORS,
+  SCALE_LANES,
+  SCALE_ROWS,
   SCALE_WORDS,
   stepBuffer,
 } from "@tilewright/core";
@@ -47,6 +49,8 @@ const ALL_LANES = 0xffffffff;
 const MAGNITUDE = 0x7fffffff;
 const INFINITE = 0x7f800000;
 const F32_BIAS = 127;
+/** Rows of a block of scales whose words are neighbours. */
+const QUARTERS = SCALE_ROWS / SCALE_LANES;
 
 type Codes = NonNullable<QuantizedForm["codes"]>;
 
@@ -191,18 +195,18 @@ export function quantizedValues(
     const rows = kept(inRow, of.row, () => {
       const row = registerOf(indexValue(ctx, stmt.dst.origin[0], of.row, place.row.reg, 1, false));
       const [at, part] = [ctx.entry.reg("u32", "at"), ctx.entry.reg("u32", "at")];
-      ctx.emit(null, "shr.u32", at, row, imm(7));
-      ctx.emit(null, "and.b32", part, row, imm(31));
-      ctx.emit(null, "mad.lo.u32", at, at, imm(rowStride / 16), part);
-      ctx.emit(null, "bfe.u32", part, row, imm(5), imm(2));
-      ctx.emit(null, "mad.lo.u32", at, at, imm(4), part);
+      ctx.emit(null, "shr.u32", at, row, imm(Math.log2(SCALE_ROWS)));
+      ctx.emit(null, "and.b32", part, row, imm(SCALE_LANES - 1));
+      ctx.emit(null, "mad.lo.u32", at, at, imm(rowStride / (QUARTERS * SCALE_FACTORS)), part);
+      ctx.emit(null, "bfe.u32", part, row, imm(Math.log2(SCALE_LANES)), imm(Math.log2(QUARTERS)));
+      ctx.emit(null, "mad.lo.u32", at, at, imm(QUARTERS), part);
       return at;
     });
     const factors = kept(inColumn, blockOf(of), () => {
       const factor = registerOf(indexValue(ctx, column, blockOf(of), place.col.reg, 1, false));
       const [at, part] = [ctx.entry.reg("u32", "at"), ctx.entry.reg("u32", "at")];
-      ctx.emit(null, "shr.u32", at, factor, imm(2));
-      ctx.emit(null, "and.b32", part, factor, imm(3));
+      ctx.emit(null, "shr.u32", at, factor, imm(Math.log2(SCALE_FACTORS)));
+      ctx.emit(null, "and.b32", part, factor, imm(SCALE_FACTORS - 1));
       ctx.emit(null, "mad.lo.u32", at, at, imm(SCALE_WORDS * SCALE_FACTORS), part);
       return at;
     });

@@ -1,5 +1,5 @@
 /** Shared memory and registers of a block. */
-import { quantizeOf, type Target } from "@tilewright/core";
+import { quantizeOf } from "@tilewright/core";
 import type { Atom } from "@tilewright/ir";
 import { blockBytes, chunkK, ringBytes } from "../nest.ts";
 import { estimateRegisters, mostRegisters, QUANTIZED_REGISTERS, spreadRegisters } from "../registers.ts";
@@ -35,21 +35,28 @@ export const resourceRules: readonly Rule[] = [
     code: "TW2208",
     at: "schedule.warp",
     find({ s, atom, problem, target }) {
-      const values = (quantizeOf(problem) === null ? 0 : QUANTIZED_REGISTERS) + spreadRegisters(s, problem);
-      const [need, most] = [estimateRegisters(s, atom, target) + values, mostRegisters(s, target)];
+      const values = quantizeOf(problem) === null ? 0 : QUANTIZED_REGISTERS;
+      const needOf = (of: MmaSchedule): number =>
+        estimateRegisters(of, atom, target) + values + spreadRegisters(of, problem);
+      const [need, most] = [needOf(s), mostRegisters(s, target)];
       if (need <= most) return null;
       return {
         message: `a ${s.warpM}x${s.warpN} warp tile needs about ${need} registers a thread; ${threadsOf(s)} threads may have ${most} each`,
-        hint: `nearest legal: ${nearestWarpTile(s, atom, target, most - values)}`,
+        hint: `nearest legal: ${nearestWarpTile(s, atom, needOf, most)}`,
       };
     },
   },
 ];
 
 /** The largest halving of the warp tile that fits. */
-function nearestWarpTile(s: MmaSchedule, atom: Atom, target: Target, most: number): string {
+function nearestWarpTile(
+  s: MmaSchedule,
+  atom: Atom,
+  needOf: (of: MmaSchedule) => number,
+  most: number,
+): string {
   let [m, n] = [s.warpM, s.warpN];
-  while (m * n > atom.m * atom.n && estimateRegisters({ ...s, warpM: m, warpN: n }, atom, target) > most) {
+  while (m * n > atom.m * atom.n && needOf({ ...s, warpM: m, warpN: n }) > most) {
     if (m / atom.m >= n / atom.n) m = Math.max(atom.m, Math.floor(m / 2 / atom.m) * atom.m);
     else n = Math.max(atom.n, Math.floor(n / 2 / atom.n) * atom.n);
   }

@@ -4,6 +4,7 @@ import { readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import {
+  type ArchName,
   bytesOfStorage,
   decodeArray,
   encodeArray,
@@ -25,6 +26,22 @@ const has = (command: string): boolean =>
 /** The library of examples/library.json in `out` of a folder. */
 const demo = (cwd: string) =>
   cli(["compile", "--library", "out", "--kernels", join(examples, "library.json")], { cwd });
+
+/** The library in `out` of a folder, on the emulator of a GPU; `buffer` puts bytes into its memory. */
+async function opened(folder: { readonly path: string }, arch: ArchName) {
+  const device = await openDevice({ kind: "emulator", arch });
+  if (!device.ok) throw new Error("the emulator is always there");
+  const read = (path: string) => readFileSync(join(folder.path, "out", path));
+  const library = KernelLibrary.open(device.value, JSON.parse(String(read("index.json"))), read);
+  if (!library.ok) throw new Error("the index was just written");
+  const buffer = (bytes: Uint8Array) => {
+    const found = device.value.alloc(bytes.length);
+    if (!found.ok) throw new Error("memory");
+    found.value.write(bytes);
+    return found.value;
+  };
+  return { device: device.value, library: library.value, buffer };
+}
 
 describe("the library of examples/library.json", () => {
   test("kernels, index and launchers; the index names files that are there, by their hashes", async () => {
@@ -97,18 +114,9 @@ test("a kernel whose sizes come with the launch serves what no other fits", asyn
     stdin: JSON.stringify(library),
   });
   expect([made.code, made.stderr]).toEqual([0, ""]);
-  const read = (path: string) => readFileSync(join(folder.path, "out", path));
-  const device = await openDevice({ kind: "emulator", arch: "sm_70" });
-  if (!device.ok) throw new Error("the emulator opens");
-  const opened = KernelLibrary.open(device.value, JSON.parse(String(read("index.json"))), read);
-  if (!opened.ok) throw new Error("the library opens");
-  expect(opened.value.index.operations).toEqual([{ name: "gemm", dispatch: [1, 0] }]);
-  const buffer = (values: Float32Array) => {
-    const allocated = device.value.alloc(values.byteLength);
-    if (!allocated.ok) throw new Error("there is memory");
-    allocated.value.write(new Uint8Array(values.buffer));
-    return allocated.value;
-  };
+  const { device, library: kernels, buffer: bytesIn } = await opened(folder, "sm_70");
+  expect(kernels.index.operations).toEqual([{ name: "gemm", dispatch: [1, 0] }]);
+  const buffer = (values: Float32Array) => bytesIn(new Uint8Array(values.buffer));
   for (const { m, n, k, artefact } of [
     { m: 16, n: 16, k: 16, artefact: 1 },
     { m: 5, n: 12, k: 7, artefact: 0 },
@@ -116,7 +124,7 @@ test("a kernel whose sizes come with the launch serves what no other fits", asyn
   ]) {
     const ones = (count: number) => buffer(new Float32Array(count).fill(1));
     const d = buffer(new Float32Array(m * n));
-    const launched = opened.value.launch(
+    const launched = kernels.launch(
       "gemm",
       { m, n, k },
       { a: ones(m * k), b: ones(k * n), d, epilogue0: ones(m * n) },
@@ -129,8 +137,8 @@ test("a kernel whose sizes come with the launch serves what no other fits", asyn
     { m: 5, n: 6, k: 7 },
     { m: 5, n: 12, k: 129 },
   ])
-    expect(opened.value.launch("gemm", sizes, {})).toMatchObject({ ok: false, error: [{ code: "TW6028" }] });
-  device.value.close();
+    expect(kernels.launch("gemm", sizes, {})).toMatchObject({ ok: false, error: [{ code: "TW6028" }] });
+  device.close();
 });
 
 describe("refusals: all at once, and no file", () => {
@@ -232,20 +240,10 @@ describe("refusals: all at once, and no file", () => {
       "linear multiplies weights, and wheels have no place for its scale factors",
     );
 
-    const device = await openDevice({ kind: "emulator", arch: "sm_80" });
-    if (!device.ok) throw new Error("the emulator is always there");
-    const read = (path: string) => readFileSync(join(folder.path, "out", path));
-    const library = KernelLibrary.open(device.value, JSON.parse(String(read("index.json"))), read);
-    if (!library.ok) throw new Error("the index was just written");
+    const { library, buffer } = await opened(folder, "sm_80");
     const codes = Uint8Array.from({ length: n * k }, (_, i) => (i * 7) % 16);
     const scales = new Float32Array((n * k) / 64).fill(0.5);
     const made = packWeights({ n, k, group: 64, codes, scales, dtype: "bf16" });
-    const buffer = (bytes: Uint8Array) => {
-      const found = device.value.alloc(bytes.length);
-      if (!found.ok) throw new Error("memory");
-      found.value.write(bytes);
-      return found.value;
-    };
     const ones = bytesOfStorage(encodeArray("bf16", new Float64Array(m * k).fill(1)));
     const buffers = {
       a: buffer(ones),
@@ -253,7 +251,7 @@ describe("refusals: all at once, and no file", () => {
       sfb: buffer(made.sfb),
       d: buffer(new Uint8Array(4 * m * n)),
     };
-    expect(library.value.launch("linear", { m, n, k }, buffers)).toMatchObject({ ok: true });
+    expect(library.launch("linear", { m, n, k }, buffers)).toMatchObject({ ok: true });
     const out = buffers.d.read();
     if (!out.ok) throw new Error("memory");
     const sum = (column: number) =>
@@ -261,11 +259,7 @@ describe("refusals: all at once, and no file", () => {
     expect([...new Float32Array(out.value.slice().buffer, 0, n)]).toEqual(
       Array.from({ length: n }, (_, j) => sum(j)),
     );
-    const short = library.value.launch(
-      "linear",
-      { m, n, k },
-      { ...buffers, sfb: buffer(new Uint8Array(16)) },
-    );
+    const short = library.launch("linear", { m, n, k }, { ...buffers, sfb: buffer(new Uint8Array(16)) });
     expect(short).toMatchObject({
       ok: false,
       error: [{ message: expect.stringContaining("sfb has 16 bytes") }],
@@ -294,17 +288,7 @@ describe("refusals: all at once, and no file", () => {
     expect((await cli([...flags, "--wheel"], { cwd: folder.path })).stderr).toContain(
       "linear quantises D, and wheels have no place for its scale factors",
     );
-    const device = await openDevice({ kind: "emulator", arch: "sm_80" });
-    if (!device.ok) throw new Error("the emulator is always there");
-    const read = (path: string) => readFileSync(join(folder.path, "out", path));
-    const library = KernelLibrary.open(device.value, JSON.parse(String(read("index.json"))), read);
-    if (!library.ok) throw new Error("the index was just written");
-    const buffer = (bytes: Uint8Array) => {
-      const found = device.value.alloc(bytes.length);
-      if (!found.ok) throw new Error("memory");
-      found.value.write(bytes);
-      return found.value;
-    };
+    const { library, buffer } = await opened(folder, "sm_80");
     const ones = (count: number) =>
       buffer(bytesOfStorage(encodeArray("bf16", new Float64Array(count).fill(1))));
     const [m, n, k] = [130, 128, 32];
@@ -314,7 +298,7 @@ describe("refusals: all at once, and no file", () => {
       d: buffer(new Uint8Array(m * n)),
       epilogue0: buffer(new Uint8Array(1024)),
     };
-    expect(library.value.launch("linear", { m, n, k }, buffers)).toMatchObject({ ok: true });
+    expect(library.launch("linear", { m, n, k }, buffers)).toMatchObject({ ok: true });
     const scales = buffers.epilogue0.read();
     if (!scales.ok) throw new Error("memory");
     // Sums of 32 are 256 times 2 to the -3; row 129 is the second of the second line of blocks.

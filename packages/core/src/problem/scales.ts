@@ -19,7 +19,7 @@ export const SCALE_ALIGN = 16;
 /** Words of 4 factors in a block: one for each row. */
 export const SCALE_WORDS = 128;
 /** Rows whose words follow each other 16 bytes apart. */
-const LANES = 32;
+export const SCALE_LANES = 32;
 
 const strideNames = { a: "strideA", b: "strideB", d: "strideD" } as const;
 
@@ -142,11 +142,11 @@ export const factorsSize = (problem: Problem, which: "a" | "b"): number =>
 
 /** The word of a row's factors within its block. */
 export const scaleWordOf = (row: number): number =>
-  (row % LANES) * SCALE_FACTORS + Math.floor((row % SCALE_ROWS) / LANES);
+  (row % SCALE_LANES) * SCALE_FACTORS + Math.floor((row % SCALE_ROWS) / SCALE_LANES);
 
 /** The row, within its block, of a word. */
 export const scaleRowOf = (word: number): number =>
-  Math.floor(word / SCALE_FACTORS) + (word % SCALE_FACTORS) * LANES;
+  Math.floor(word / SCALE_FACTORS) + (word % SCALE_FACTORS) * SCALE_LANES;
 
 /** Byte of a factor in one problem's matrix. */
 export const scaleOffset = ({ blocks }: ScaleMatrix, row: number, factor: number): number => {

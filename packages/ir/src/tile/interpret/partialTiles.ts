@@ -7,12 +7,12 @@ import { blocksOfTile } from "../launches/counts.ts";
 import { inOnePlace, reductionIn, registerTileBytes } from "../launches/partialTiles.ts";
 import { ownersAlong } from "../ownership.ts";
 import { bufferOf, wholeView } from "../rewrite.ts";
-import { streamKBlocks } from "../streamK.ts";
 import type { Buffer, Stmt, TileProgram, View } from "../types.ts";
 import { type Cells, type CellTable, compileExpr } from "./compileExpr.ts";
 import type { ReductionStep, Thread } from "./control/threads.ts";
 import { InterpretFailure, interpretCodes } from "./failure.ts";
 import { compileView, type Memory, makeValues, type Place, type ValueArray } from "./memory.ts";
+import { type Numbers, numbersOf } from "./partialTileNumbers.ts";
 import { putSum, takeOut } from "./splitReduction.ts";
 import { memoryType } from "./tileOps.ts";
 import type { Workspace } from "./workspace.ts";
@@ -48,18 +48,6 @@ interface Elements {
   readonly byte: Float64Array;
   /** Bytes of one. */
   readonly size: number;
-}
-
-/** A work tile's counter and partial tiles as numbers within their regions: the emission makes the same of the CTA's. `rank`: of the CTA among those of the tile. */
-interface Numbers {
-  readonly counter: number;
-  readonly first: number;
-  readonly own: number;
-  readonly rank: number;
-  /** That of part p behind the first is p further than this. */
-  readonly further: number;
-  /** CTAs that have parts of the tile. */
-  readonly parts: number;
 }
 
 /** What CTAs that share tiles have in common: the workspace, and the number of their problem in a batch. */
@@ -268,39 +256,12 @@ export class PartialTiles {
   }
 
   #numbersOf({ by }: Combine, thread: Thread, half: number, at: string): Numbers {
-    const pair = this.#halves().length;
-    const { streamK: share, split } = must(this.#tiles, "a reduction has tiles");
     const { count, each } = this.#workspace.region("partials", at);
-    const ofProblem = this.#problem * count;
-    if (share === undefined) {
-      const tile = pair * thread.tile + half;
-      const first = (ofProblem + tile) * each;
-      const rank = split === null || inOnePlace(by) ? 0 : this.#value(split.var, thread);
-      return { counter: tile, first, own: first + rank, rank, further: first, parts: split?.extent ?? 1 };
-    }
-    const line = thread.tile * share.chunks;
-    const firstCta = Math.floor(line / share.each);
-    // Where the launch says how many tiles there are, a counter is that of the CTA in whose share the tile begins.
-    const counters = by === "kernel" ? share.tiles * pair : this.#workspace.region("counters", at).count;
-    const counted = counters === share.tiles * pair ? null : counters;
-    const tile = counted === null ? thread.tile + half * share.tiles : firstCta;
-    if (inOnePlace(by)) {
-      const first = ofProblem + tile;
-      return { counter: tile, first, own: first, rank: 0, further: first, parts: 1 };
-    }
-    const ctas = counted ?? streamKBlocks(share);
-    const base = ofProblem + half * 2 * ctas;
-    const begin = this.#value(share.first, thread);
-    const cta = Math.floor((line + begin) / share.each);
-    const lastCta = Math.floor((line + share.chunks - 1) / share.each);
-    return {
-      counter: tile,
-      first: base + ctas + firstCta,
-      own: base + (begin === 0 ? ctas + cta : cta),
-      rank: cta - firstCta,
-      further: base + firstCta,
-      parts: 1 + lastCta - firstCta,
-    };
+    return numbersOf(must(this.#tiles, "a reduction has tiles"), by, {
+      ...{ tile: thread.tile, half, pair: this.#halves().length, problem: this.#problem, count, each },
+      counters: () => this.#workspace.region("counters", at).count,
+      variable: (name) => this.#value(name, thread),
+    });
   }
 
   #nameOf({ tile }: Thread, half: number): string {
