@@ -3,7 +3,6 @@ export * from "./builder.ts";
 export { bindInstruction, checkModule } from "./check.ts";
 export * from "./descriptors/index.ts";
 export { type DirectiveRow, functionDirectives } from "./directives.ts";
-export { type FlatFunction, type FlatStatement, flattenFunction } from "./flatten.ts";
 export type { Access, Argument, Form, ImmediateRange, OperandSpec, ScalarSpec } from "./form.ts";
 export * from "./match.ts";
 export { type ParseOptions, parseModule } from "./parse.ts";

@@ -1,6 +1,6 @@
 import { formatDiagnostic } from "@tilewright/core";
 import { describe, expect, test } from "vitest";
-import { checkModule, flattenFunction, type PtxModule, parseModule, printModule } from "../src/index.ts";
+import { checkModule, type PtxModule, parseModule, printModule } from "../src/index.ts";
 import { assembling, corpus, neutral, refused } from "./support/corpus.ts";
 import { assemble, hasPtxas, slow } from "./support/ptxas.ts";
 
@@ -56,24 +56,4 @@ describe("what ptxas refuses is refused here, at the same line", () => {
     expect(diagnostics.map((d) => d.code)).toContain(code);
     expect(diagnostics.map((d) => d.location?.line)).toContain(line);
   });
-});
-
-test("flattening gives every register, label and variable one name", () => {
-  for (const { name, text } of assembling.filter((m) => m.name.startsWith("nvcc/warp"))) {
-    for (const item of parsed(text, name).items) {
-      if (item.kind !== "function" || item.body === null) continue;
-      const flat = flattenFunction(item);
-      const labels = flat.statements.flatMap((s) => (s.kind === "label" ? [s.name] : []));
-      expect(new Set(labels).size).toBe(labels.length);
-      const used = flat.statements.flatMap((s) =>
-        s.kind === "instruction" ? s.operands.flatMap((o) => (o.kind === "register" ? [o.name] : [])) : [],
-      );
-      for (const register of used) expect(flat.registers.has(register)).toBe(true);
-      for (const s of flat.statements) {
-        if (s.kind !== "instruction" || s.opcode !== "bra") continue;
-        const target = s.operands[0];
-        expect(labels).toContain(target?.kind === "symbol" ? target.name : "");
-      }
-    }
-  }
 });
