@@ -1,5 +1,4 @@
 /** docs/perf/model.md, what the model is and how near; docs/perf/model-tables.md, each prediction beside what others published and what was measured. */
-import { readFileSync } from "node:fs";
 import { machines } from "../../src/model/index.ts";
 import { columnOf, factorOf, median, type Point, pointsOf, rankCorrelation, ratioOf } from "./compare.ts";
 import { type Ladder, ladders } from "./ladders.ts";
@@ -124,62 +123,6 @@ ${ladders.map(ladderSection).join("\n\n")}
 ${measured.map(measuredSection).join("\n\n")}
 `;
 
-interface Unseen {
-  readonly timed: readonly {
-    readonly row: string;
-    readonly kind: string;
-    readonly us: number | null;
-    readonly cublas: number | null;
-  }[];
-}
-
-/** Of every row of operand types the first schedules of problems that no tuning has seen, over cuBLASLt's first choice. */
-function unseenTable(): string {
-  const text = readFileSync(
-    new URL("../../../../docs/perf/runs/2026-11-23-h200-unseen.json", import.meta.url),
-    "utf8",
-  );
-  const { timed } = JSON.parse(text) as Unseen;
-  const names = [...new Set(timed.map((each) => each.row))].sort();
-  const mean = (of: readonly number[]): string =>
-    of.length === 0 ? "" : Math.exp(of.reduce((sum, x) => sum + Math.log(x), 0) / of.length).toFixed(2);
-  const rows = names.map((name) => {
-    const of = (kinds: readonly string[]): number[] =>
-      timed.flatMap(({ row: own, kind, us, cublas }) =>
-        own === name && kinds.includes(kind) && us !== null && cublas !== null ? [cublas / us] : [],
-      );
-    const all = of(["any", "layer", "odd"]);
-    return [
-      name === "f16sm80" ? "f16, sm_80 text" : name,
-      `${all.length}`,
-      mean(all),
-      Math.min(...all).toFixed(2),
-      `${all.filter((x) => x < 0.97).length}`,
-      ...["any", "layer", "odd"].map((kind) => mean(of([kind]))),
-    ];
-  });
-  return table(["", "problems", "mean", "least", "under 0.97", "any", "layers", "odd pitch"], rows);
-}
-
-/**
- * Percent of the predictions of those first schedules that are near: packages/cli/test/choice/choice.test.ts holds the last row, for schedules
- * are backends'.
- */
-const nearTable = (): string =>
-  table(
-    ["", "problems", "within 10 %", "not fitted", "within 25 %", "not fitted"],
-    [
-      ["bf16", "37", "92", "89", "95", "95"],
-      ["e4m3", "49", "71", "81", "94", "92"],
-      ["f16", "52", "73", "78", "92", "93"],
-      ["f16, sm_80 text", "54", "70", "67", "96", "96"],
-      ["f32", "55", "71", "70", "98", "100"],
-      ["s8", "51", "76", "78", "100", "100"],
-      ["tf32", "52", "77", "68", "96", "100"],
-      ["all", "350", "75", "75", "96", "97"],
-    ],
-  );
-
 /** What the model is, what holds, and how near it is. */
 export function page(): string {
   const points = ladders.flatMap(pointsOf);
@@ -212,154 +155,82 @@ geometric means of cuBLASLt's time over theirs, and percent of predictions withi
 Predictions are better, the choices by them as good. 161 of these schedules had changed, from 0.63 to 2.06 times as fast; of 35 listed ones four became slower by 20 to 40 % (4095x4097x4104, row-major, by mma.sync through registers; 257x8193x4096 by
 clusters along n). Both causes are mended with this run's kernels since: of the 350 problems 172 have the schedule of before again, 98 another one whose time this run has, 1.016 times as fast in the mean (0.84 to 2.04), and 80 one that has not been timed.
 
-Predictions of the kernels that are stored in the other [runs](runs/README.md) with their times, without a GPU (\`scripts/unseen/evaluate.ts\`): percent of the compiler's choices of their day within 10 and 25 % of the measured time, by the model as it was on
-2026-11-28 and as it is. Constants were fitted to the kernels of other seeds than 28111815 and 20261213, and are not fitted to these two; the forms of the terms were found with all of them in sight.
+Predictions of the kernels stored with their times in the other [runs](runs/README.md), without a GPU (\`scripts/unseen/evaluate.ts\`): percent of the compiler's choices of their day within 10 and 25 % of the measured time. Constants are fitted to the
+kernels of other seeds than 28111815 and 20261213 (*held out*); the forms of the terms were found with all of them in sight. GPUs of the seeds differ by 3 %.
 
-|  | kernels | before | now | held out | before | now |
-| --- | --: | --: | --: | --: | --: | --: |
-| bf16 | 244 | 73 / 96 | 82 / 99 | 197 | 75 / 97 | 88 / 97 |
-| f16 | 264 | 75 / 95 | 84 / 98 | 195 | 71 / 98 | 87 / 99 |
-| e4m3 | 266 | 68 / 94 | 83 / 97 | 200 | 79 / 95 | 85 / 95 |
-| s8 | 268 | 67 / 96 | 80 / 97 | 200 | 63 / 94 | 82 / 98 |
-| tf32 | 438 | 71 / 97 | 82 / 99 | 168 | 70 / 97 | 80 / 98 |
-| f32 | 471 | 68 / 97 | 76 / 98 | 290 | 73 / 97 | 77 / 99 |
-| f16, sm_80 text | 470 | 72 / 92 | 80 / 97 | 200 | 78 / 96 | 82 / 96 |
-| all | 2421 | 71 / 95 | 81 / 98 | 1450 | 73 / 96 | 82 / 97 |
+|  | kernels | within 10 / 25 % | held out | within 10 / 25 % |
+| --- | --: | --: | --: | --: |
+| bf16 | 244 | 82 / 99 | 197 | 88 / 97 |
+| f16 | 264 | 84 / 98 | 195 | 87 / 99 |
+| e4m3 | 266 | 83 / 97 | 200 | 85 / 95 |
+| s8 | 268 | 80 / 97 | 200 | 82 / 98 |
+| tf32 | 438 | 82 / 99 | 168 | 80 / 98 |
+| f32 | 471 | 76 / 98 | 290 | 77 / 99 |
+| f16, sm_80 text | 470 | 80 / 97 | 200 | 82 / 96 |
+| all | 2421 | 81 / 98 | 1450 | 82 / 97 |
 
-Seeds were timed on different GPUs, which differ by 3 % in the median of all their kernels. The choice by these predictions among four kernels and more that were timed of a problem (274 problems) takes 1.038 times as long as the best of them in the
-mean, 1.049 before, at most 1.52 (3.91). What is new:
+The choice among four kernels and more that were timed of a problem (274 problems) takes 1.038 times as long as the best of them in the mean, at most 1.52.
 
-* The two SMs of a pair take in 104 bytes a cycle together, and what both ask for comes once. Blocks of a cluster that share a tile are at other chunks of K, so that each has half: 220x1536x7168 in bf16 by 48x128, K split within clusters, takes 23.1 us
-  (16.3 predicted before, 19 now).
-* A chunk of which several warpgroups multiply a part each takes 179 ns at the least: tiles of few rows or columns live on that.
-* Energy counts against the power cap over 21 us more than a launch takes: products of 15 to 50 us, which the pauses of the idle regime separate, run at the boost clock. Products of integers take 0.61 of the energy of floats, those of narrow floats less
-  than was assumed.
-* Copies by threads are those of elements inside the matrices. Through registers mma.sync's wait for 150 ns a chunk and 24 ns a copy of a thread, wgmma's for 660 ns a chunk.
-* Stores of mma.sync to rows that begin inside sectors; rows that are written so, in DRAM; reads of fragments word by word (tf32 across k) are reads of shared memory, not products; a kernel that transposes moves 2.4 bytes of reads for each of its own.
-* Left beyond 25 %: elements of a byte that threads copy, results of a short k at odd pitches, FFMA with few rows of a large B, mma.sync through registers with a long k.
+A larger draw, by the model of 2026-11-28: [2,800 problems](runs/2026-11-28-h200-unseen.json) of seeds 20261128 and 28111815 (200 a row of each: sizes log-uniform from 1 to 16384, n and k of published models' layers, and odd pitches, a third each;
+cuBLASLt has none for most odd pitches in 8 bits). All kernels were right against float64.
 
-## First schedules beside cuBLASLt
+|  | problems | mean | least | under 0.97, % | under 0.93 | any | layers | odd pitch | of these under 1 |
+| --- | --: | --: | --: | --: | --: | --: | --: | --: | --: |
+| bf16 | 400 | 1.20 | 0.67 | 8 | 14 | 1.12 | 1.07 | 1.44 | 5 |
+| f16 | 400 | 1.18 | 0.76 | 10 | 19 | 1.13 | 1.07 | 1.34 | 8 |
+| e4m3 | 283 | 1.12 | 0.74 | 5 | 5 | 1.13 | 1.06 | 1.73 | 0 |
+| s8 | 295 | 1.33 | 0.83 | 3 | 6 | 1.26 | 1.28 | 2.15 | 1 |
+| tf32 | 400 | 1.28 | 0.23 | 8 | 25 | 1.27 | 1.18 | 1.40 | 11 |
+| f32 | 400 | 1.27 | 0.56 | 20 | 58 | 1.39 | 1.10 | 1.34 | 29 |
+| f16, sm_80 text | 400 | 1.05 | 0.47 | 26 | 95 | 1.12 | 0.83 | 1.26 | 7 |
+| all | 2,578 | 1.20 | 0.23 | 12 | 222 | 1.20 | 1.08 | 1.39 | 61 |
 
-Choices of this section are those of the model of 2026-11-28.
+Since then tf32 has 1.30 in the mean and 0.70 at the least at [200 problems](runs/2026-11-29-h200-unseen-tf32.json) of seed 20261216 (1.28 and 0.38 before), f32 1.31 and 0.62 at [200](runs/2026-11-28-h200-unseen-terms.json) of seed 20261212 (1.27 and 0.56
+before). Smaller draws before these: [350 problems](runs/2026-11-23-h200-unseen.json), [101 changed choices](runs/2026-11-24-h200-beside-each-other.json), [two seeds](runs/2026-11-24-h200-second-draw.json), [wgmma alone](runs/2026-11-23-h200-wgmma-space.json).
 
-FFMA's terms are newer than the rest of it. First schedules in f32 at [290 problems](runs/2026-11-28-h200-unseen-terms.json) that no constant and no tuning has seen, beside those before on the same GPU in the same minutes (cuBLASLt's first choice's time over theirs, H200):
+Still behind:
 
-| seed | problems | mean before | mean | least before | least | under 0.97 before, % | under 0.97, % | under 0.92 before | under 0.92 | odd under 1 before | odd under 1 | within 10 / 25 % before | within 10 / 25 % |
-| --- | --: | --: | --: | --: | --: | --: | --: | --: | --: | --: | --: | --: | --: |
-| 20261212 | 200 | 1.27 | 1.31 | 0.56 | 0.62 | 16 | 13 | 18 | 14 | 12 | 9 | 64 / 98 | 64 / 96 |
-| 20261213 | 90 | 1.31 | 1.34 | 0.74 | 0.85 | 17 | 9 | 8 | 4 | 6 | 4 | 64 / 96 | 71 / 96 |
-
-* FFMA has 32 registers beside sums and fragments where copies are asynchronous, not 72 (138 kernels through ptxas: 168 in all for 12 x 8 sums), so that three CTAs of 96x128 lie on an SM. Fragments share shared memory's 128 bytes a cycle.
-  Other CTAs multiply while one stores. Chunks beyond K copy nothing. What a chunk leaves of a line of 128 bytes costs DRAM again: 3235x11x16345 takes 234 us by chunks of 8 and 143 by 32. Errors of schedules beside each other are 11 % instead of
-  15 % at problems that the fit had not seen.
-* One row and a B of hundreds of megabytes along k: 3.1 TB/s by 64 columns and chunks of 32, where cuBLASLt has 4.4 (1x4096x14336). The space has nothing faster.
-* wgmma: rows of a box outside of the matrix keep the copy engine busy as well (34x18944x3584 in f16: 64 us by 64x40, 53 by 64x56, 44 by 64x80, 37 by 64x160).
+* mma.sync has 0.62 to 0.66 of the rate of wgmma, which cuBLASLt takes beside text for sm_80: large products there, and layers of one to three waves of 128x256 (10099x1024x4096: 0.58 at best).
 * tf32 with B along n and m of some hundred rows: a kernel before transposes B for wgmma, which takes as long as the product does (1040x18944x3584: 604 us, cuBLASLt 458; 363x4096x11008: 228 and 150). cuBLASLt needs no copy.
-
-First schedules at [2,800 problems](runs/2026-11-28-h200-unseen.json) that no constant was fitted to and no tuning has seen, cuBLASLt's first choice's time over theirs (H200, idle regime, geometric means; 200 problems a row of each of the seeds
-20261128 and 28111815, drawn by \`scripts/unseen\`: sizes log-uniform from 1 to 16384, n and k of published models' layers, and odd pitches, a third each; cuBLASLt has none for most odd pitches in 8 bits). All kernels were right against
-float64. The last columns are percent of predictions within 10 and 25 % of the measured time, cuBLASLt or not:
-
-|  | problems | mean | least | under 0.97, % | under 0.93 | any | layers | odd pitch | of these under 1 | within 10 % | within 25 % |
-| --- | --: | --: | --: | --: | --: | --: | --: | --: | --: | --: | --: |
-| bf16 | 400 | 1.20 | 0.67 | 8 | 14 | 1.12 | 1.07 | 1.44 | 5 | 72 | 97 |
-| f16 | 400 | 1.18 | 0.76 | 10 | 19 | 1.13 | 1.07 | 1.34 | 8 | 72 | 96 |
-| e4m3 | 283 | 1.12 | 0.74 | 5 | 5 | 1.13 | 1.06 | 1.73 | 0 | 72 | 94 |
-| s8 | 295 | 1.33 | 0.83 | 3 | 6 | 1.26 | 1.28 | 2.15 | 1 | 62 | 94 |
-| tf32 | 400 | 1.28 | 0.23 | 8 | 25 | 1.27 | 1.18 | 1.40 | 11 | 68 | 95 |
-| f32 | 400 | 1.27 | 0.56 | 20 | 58 | 1.39 | 1.10 | 1.34 | 29 | 68 | 96 |
-| f16, sm_80 text | 400 | 1.05 | 0.47 | 26 | 95 | 1.12 | 0.83 | 1.26 | 7 | 72 | 92 |
-| all | 2,578 | 1.20 | 0.23 | 12 | 222 | 1.20 | 1.08 | 1.39 | 61 | 69 | 95 |
-
-Since then, at 400 [problems](runs/2026-11-29-h200-unseen-tf32.json) of seed 20261216, as they were and as they are on the same GPU in the same minutes:
-
-|  | problems | mean | least | under 0.97, % | under 0.93 |
-| --- | --: | --: | --: | --: | --: |
-| tf32, before | 200 | 1.28 | 0.38 | 5.0 | 8 |
-| tf32 | 200 | 1.30 | 0.70 | 2.5 | 5 |
-| f16, sm_80 text, before | 200 | 1.04 | 0.50 | 33.5 | 60 |
-| f16, sm_80 text | 200 | 1.05 | 0.50 | 30.0 | 56 |
-
-The twelve of f16 that changed are 1.07 to 1.38 times as fast. What is left under 0.7 there is large: mma.sync has 0.62 to 0.66 of the rate of wgmma, which cuBLASLt takes.
-
-What was learned of them:
-
-* D of four bytes whose rows begin at odd elements, by mma.sync: lanes store their two columns one by one, with gaps, and L2 takes 3.1 cycles for each part of a sector. 7836x14533x40 in tf32 takes 638 us where
-  the model said 207, 1766x5365x61 70 (24), 5745x12089x484 in s8 510 (164). It says 521 and 69 of the last two now, and of the kernels timed at four such problems it takes those by wgmma: 1.97, 1.62, 1.42 and 1.03 times as fast.
-* Few rows by two or three tiles of them, and K split within clusters: 137x4096x11008 in f16 takes 38 us, with slices 33; 169x4096x4096 in tf32 35 and 30, 129x2112x7168 in f16 22 and 18; slices are ahead by 4 to 21 % at seven of nine such problems and
-  equal at two; with one tile of rows clusters are ahead by 1 to 13 % at all twelve. Both SMs of a pair ask for the same rows with slices; those of a cluster are at other chunks of K.
-* \`cache=a:evict_last,b:evict_first\` is worth 1 to 9 % at ten problems with one tile of rows and a large B (4.6 % in the mean), and 2 % with three. \`evict_last\` of the small operand alone is worth nothing.
-* tf32 with B along n by threads that transpose for wgmma was predicted at a third of what it takes (2137x13240x668: 590 us, 186 predicted; 0.23 of cuBLASLt). It stores to four times as many banks at once now, which is 1.4 to 1.7 times as fast, and each element that it stores across rows has 30 ns
-  in the model: 96 kernels at 24 sizes are off by 7 % in the median. With copies that a kernel before transposes beside it, A and B row-major are 1.05 of cuBLASLt at [67 sizes](runs/2026-11-29-h200-unseen-tf32.json), 0.66 before (least 0.67, 0.23).
-* mma.sync with few warps that stream weights: a chunk takes no less than 800 ns over the stages that are ahead (\`slotNs\`), whatever its arithmetic. 26x4096x4096 in f16 takes 17.1 us by other tiles and stages where it took 21.4, 23x2560x2560 10.0 and 13.9.
-  At 105 problems with other schedules timed, choices are 1.9 % behind the best of these, 2.4 before; at most 1.21, 1.73 before.
-* A fit of some 90 constants of all engines to these kernels, the fastest of ten others at problems that were behind among them, had 79 % of wgmma's, 75 % of mma.sync's and 73 % of FFMA's predictions within 10 %, and chose worse at problems of
-  another seed: 1.16 of cuBLASLt instead of 1.18 in the mean, 146 problems under 0.93 instead of 113, over all rows; FFMA alone was ahead (1.24, 1.23). It is not used: kernels timed because a choice had lost say too little of those that would be chosen instead.
-
-Earlier draws follow. The first, by schedules of 2026-11-23, of [which](runs/2026-11-23-h200-unseen.json) device time ended after 350 of 1,400:
-
-${unseenTable()}
-
-The least of f16 are three products of odd n and a short k by mma.sync with permuted columns of D; such a D is no longer permuted, and they have 1.53, 1.29 and 1.38. In sm_80
-text the layers of one to three waves of 128x256 lose most: 0.55 at 153x7168x2048 and 10099x1024x4096.
-
-Launches, starts, stores and DRAM's share are fitted since then to half of those problems, by a hash of their sizes, and to half of [500 further kernels](runs/2026-11-23-h200-wider-spaces.json) at 75 problems.
-Percent of predictions that are near the measured time; the columns *not fitted* are of the other half:
-
-${nearTable()}
-
-Choices need what tells schedules of one problem apart. Ten of wgmma's constants are fitted to errors beside each other at 287 problems (some 1,500 kernels): choices lose 2.0 % to the best schedule timed (2.8 % by
-constants that are fitted to times), 1.6 % (3.6 %) at the 80 where former choices of the model are among them. By constants that have not seen them, a fifth of the problems at a time, choices lose 2.0 % as well.
-The same fit of FFMA and mma.sync chose no better at problems that it had not seen; their constants are fitted to times.
-The [101 problems timed since](runs/2026-11-24-h200-beside-each-other.json) have 71 other choices: 1.03 times as fast, 1.14 at the 15 that had been behind (least 0.91), 1.00 at the other 56. The least of these, 0.75 at 4x13470x1895 in
-tf32 by copies of threads, has its former choice again.
-
-[Two further draws](runs/2026-11-24-h200-second-draw.json) (seed 190419 before the changes that follow, 7241119 after them; problems that cuBLASLt serves):
-
-|  | before | mean | least | under 0.97 | after | mean | least | under 0.97 |
-| --- | --: | --: | --: | --: | --: | --: | --: | --: |
-| bf16 | 11 | 1.05 | 0.68 | 3 | 7 | 1.04 | 1.00 | 0 |
-| e4m3 | 9 | 1.20 | 1.03 | 0 | 6 | 1.42 | 1.06 | 0 |
-| f16 | 11 | 1.05 | 0.66 | 1 | 6 | 1.15 | 0.86 | 1 |
-| f16, sm_80 text | 10 | 1.14 | 0.85 | 2 | 6 | 0.83 | 0.61 | 4 |
-| f32 | 10 | 1.18 | 0.84 | 1 | 6 | 1.18 | 0.90 | 2 |
-| s8 | 11 | 1.37 | 1.08 | 0 | 6 | 1.33 | 1.05 | 0 |
-| tf32 | 10 | 1.29 | 1.03 | 0 | 6 | 1.37 | 1.13 | 0 |
-
-Predictions of both: 71 % within 10 %, 94 % within 25 %. The changes, in times as fast at problems of the first draw and listed ones: D of odd pitch by few products (2.66 and 1.88: lanes of swapped operands store element by element, which the
-model took for half of what it costs), few rows in f32 by narrow tiles and chunks of 64 (1.10 to 1.24 at four, 0.96 at one), sm_80 text of few waves by shares, four stages and splits that fill a wave (1.04 to 1.28 at seven). Still behind: 855x5120x5120
-in sm_80 text (0.57; the best of thirty schedules timed), 3530x24576x1536 and 10099x1024x4096 there (0.61), 504x7423x249 in tf32 (0.59), 1x13824x5120 in f32 (0.83; 0.90 by the best of fifty). \`tune --calibrate\` takes 27 s there and
-leaves 80 kernels 9 % off instead of 10; \`tune\` with 14 s takes 220x1536x7168 in bf16 from 0.77 to 1.06.
-
-Hopper by wgmma alone, beside cuBLASLt's first choice ([runs](runs/2026-11-23-h200-wgmma-space.json)):
-
-* First schedules at 60 log-uniform sizes that were drawn after the fit: bf16 (44 sizes) 1.028 of cuBLASLt in the geometric mean, least 0.848; e4m3 (16 sizes) 1.096, least 0.790.
-* The choice loses 1.3 % to the best schedule timed at 26 sizes (554 schedules, least 0.92), 2.5 % at 162 further sizes in 8, 16 and 32 bits.
-* 85 % of predictions of those 554 schedules are within 10 %, 97 % within 25 %.
-* A problem has some thousand candidates. The first schedule is the one that an exhaustive search by the model finds (40 of 40 problems). For a new
-  problem it takes 23 ms of one core in the median of 24 bf16 sizes and 52 ms at worst, once the code is warm, on a machine of two cores with some fifteen other processes
-  (2026-11-23, \`npx vitest run packages/cli/test/choice/rank.test.ts\`).
+* One row and a B of hundreds of megabytes along k, f32: 3.1 TB/s by 64 columns and chunks of 32, where cuBLASLt has 4.4 (1x4096x14336). The space has nothing faster.
+* Beyond 25 % in prediction: elements of a byte that threads copy, results of a short k at odd pitches, FFMA with few rows of a large B, mma.sync through registers with a long k.
 
 ## What decides
 
-* Tiles between the usual ones, and swapped operands, were worth most: with A and B exchanged tiles go by eights along m, so that 257 rows take two tiles of 144 (33 us instead
-  of 53). Warpgroups side by side beat one alone there by up to 16 %.
-* Rows of D that begin inside a sector: each row of a box that a bulk store writes has two partial sectors, so narrow boxes are slow. 128x176, stored by 16 columns, takes 32 us at
-  1515x9240x288 where 192x192, by 64, takes 23; with rows at sectors they do not differ.
-* A kernel that only starts and ends takes 4.0 to 4.5 us. Nothing hides the way of the first chunks from DRAM. Writes to DRAM take 1.8 times as long as reads.
-* Clusters of six: 17 run at once though the GPCs had room for 20; 18 to 20 take two rounds.
-* A warpgroup that multiplies alone pays 45 ns a chunk; each further block that begins on an SM 290 ns.
-* Stream-K by wgmma was slower than the best other schedule in 77 of 78 kernels at 26 sizes, by up to 200 us, and by 20 to 42 % at four further ones. Blocks that share tiles are at other chunks of K each, so that what
-  L2 does not keep comes from DRAM for each of them: with that the model has those of the four sizes within 25 % (183 us at 2200x2304x8192, where one wave takes 112). It is not tried there; by mma.sync, where chunks take longer, it is.
-* Clusters of two that share copies are worth something where rows begin inside sectors, and are near equal elsewhere.
-* Tiles between the usual ones for mma.sync and FFMA: of 48 problems that were behind cuBLASLt FFMA gained most (11479x36x3576 in f32 from 0.66 to 1.18 by 128x48, 557x907x3578 from 0.80 to 1.11),
-  sm_80 text 5 to 20 % (68x6400x1600 from 0.69 to 0.85 by 48x128); nothing timed brought 10099x1024x4096 beyond 0.58.
-* With few rows chunks of 256 and 512 bytes of K are 5 to 18 % faster than chunks of 128. The last tile of a wide block, rows of narrow boxes and a ping-pong block with an odd number of tiles
-  cost what nothing hides; of rows that begin inside a line blocks of a cluster look up one piece together.
+Tiles and clusters:
+
+* Tiles between the usual ones, and swapped operands, are worth most: with A and B exchanged tiles go by eights along m, so that 257 rows take two tiles of 144 (33 us instead
+  of 53). Warpgroups side by side beat one alone there by up to 16 %. 192 x 208 and wider by three warpgroups: ptxas has 128 registers for an instruction that needs 130 (TW2306).
+* FFMA between the usual tiles: 11479x36x3576 from 0.66 to 1.18 of cuBLASLt by 128x48, 557x907x3578 from 0.80 to 1.11; sm_80 text 5 to 20 % (68x6400x1600 from 0.69 to 0.85 by 48x128).
+* Clusters of two that share copies are worth something where rows begin inside sectors, and are near equal elsewhere. Of clusters of six 17 run at once though the GPCs had room for 20.
+* Few rows by two or three tiles of them: slices of K are ahead of K split within clusters by 4 to 21 % at seven of nine problems (137x4096x11008 in f16: 33 us and 38); with one tile of rows clusters are ahead by 1 to 13 % at all twelve. Both SMs of a
+  pair ask for the same rows with slices; those of a cluster are at other chunks of K.
+* Stream-K by wgmma was slower than the best other schedule in 77 of 78 kernels at 26 sizes, by up to 200 us: CTAs that share tiles are at other chunks of K each, and what L2 does not keep comes from DRAM for each (2200x2304x8192: 183 us, 112 in one
+  wave). It is not tried there; by mma.sync, where chunks take longer, it is.
 * Of six warps two of four tensor pipes have two, and the others wait. Twelve warps of 48 x 64, with fragments of their own step alone, were 2 to 29 % behind eight of 64 x 64.
-* FFMA by copies through registers: where splits are uneven chunks may lie beyond K, ptxas moves their loads behind the arithmetic, and 1x8192x8192 takes 119 us instead of 93. Splits are even there.
-* FFMA, D with rows that begin inside sectors and a short k: stores of one element decide (1260x16062x13 is 0.38 by 128x128, 0.53 by 16x256); stores of four are offered up to k = 256.
-* 192 x 208 and wider by three warpgroups: ptxas has 128 registers for an instruction that needs 130 (TW2306).
+
+Memory:
+
+* Rows of D that begin inside a sector: each row of a box that a bulk store writes has two partial sectors, so narrow boxes are slow. 128x176, stored by 16 columns, takes 32 us at
+  1515x9240x288 where 192x192, by 64, takes 23; with rows at sectors they do not differ. By mma.sync, D of four bytes, lanes store two columns one by one, and L2 takes 3.1 cycles for each part of a sector (7836x14533x40 in tf32: 638 us).
+* FFMA, such a D and a short k: stores of one element decide (1260x16062x13 is 0.38 by 128x128, 0.53 by 16x256); stores of four are offered up to k = 256.
+* The two SMs of a pair take in 104 bytes a cycle together, and what both ask for comes once. Rows of a box outside of the matrix keep the copy engine busy as well (34x18944x3584 in f16: 64 us by 64x40, 37 by 64x160).
+* What a chunk leaves of a line of 128 bytes costs DRAM again: 3235x11x16345 in f32 takes 234 us by chunks of 8 and 143 by 32. With few rows chunks of 256 and 512 bytes of K are 5 to 18 % faster than chunks of 128.
+* \`cache=a:evict_last,b:evict_first\` is worth 1 to 9 % at ten problems with one tile of rows and a large B, and 2 % with three. \`evict_last\` of the small operand alone is worth nothing.
+* Threads that transpose tf32 for wgmma have 30 ns for each element that they store across rows; a kernel that transposes before it moves 2.4 bytes of reads for each of its own.
+
+Latency and power:
+
+* A kernel that only starts and ends takes 4.0 to 4.5 us. Nothing hides the way of the first chunks from DRAM. Writes to DRAM take 1.8 times as long as reads.
+* A warpgroup that multiplies alone pays 45 ns a chunk, several that multiply a part each 179 ns at the least; each further CTA that begins on an SM 290 ns. mma.sync with few warps that stream weights: no chunk under 800 ns over the stages that
+  are ahead. Copies through registers wait for 150 ns a chunk and 24 ns a copy (mma.sync), 660 ns a chunk (wgmma).
+* Energy counts against the power cap over 21 us more than a launch takes: products of 15 to 50 us, which the pauses of the idle regime separate, run at the boost clock. Products of integers take 0.61 of the energy of floats.
+* FFMA has 32 registers beside sums and fragments where copies are asynchronous, so that three CTAs of 96x128 lie on an SM. Through registers, where splits are uneven, chunks may lie beyond K, ptxas moves their loads behind the arithmetic,
+  and 1x8192x8192 takes 119 us instead of 93: splits are even there.
+
+What failed: a fit of some 90 constants of all engines to the kernels of two seeds, the fastest of ten others among them, had 79 % of wgmma's predictions within 10 % and chose worse at problems of another seed (1.16 of cuBLASLt
+instead of 1.18; 146 problems under 0.93 instead of 113): kernels timed because a choice had lost say too little of those that would be chosen instead. What tells schedules of one problem apart is fitted to errors beside each other: ten of wgmma's
+constants by 1,500 kernels at 287 problems, whose choices lose 2.0 % to the best schedule timed, 2.8 % by constants that are fitted to times, and 2.0 % at problems that the fit has not seen.
 
 ## What it is
 
