@@ -48,20 +48,20 @@ import {
   reduceInCluster,
   rotateFragments,
   scheduleTiles,
+  searching,
   servingGated,
   skipEmpty,
   specialiseRoles,
   spreadCopies,
   stageEpilogue,
   stageOperands,
-  usualMachine,
   vectorise,
 } from "@tilewright/ir";
 import { checkSchedule, isLegal } from "./check.ts";
 import { claims } from "./claims.ts";
 import { modelKernel } from "./cost.ts";
 import { explainSchedule } from "./explain.ts";
-import { rankSchedules } from "./heuristic.ts";
+import { spaceOf } from "./heuristic.ts";
 import { hints } from "./hints.ts";
 import { ladders } from "./ladders.ts";
 import { lower } from "./lower/lower.ts";
@@ -83,10 +83,7 @@ const products: Backend = {
   supports,
   accepts,
   claims,
-  *schedules(problem, target, machine = usualMachine(target), mostUs = undefined) {
-    for (const schedule of rankSchedules(problem, target, machine, mostUs))
-      if (isLegal(problem, schedule, target)) yield schedule;
-  },
+  schedules: searching("mma", spaceOf, isLegal),
   check: checkSchedule,
   engine: "mma",
   kernel: modelKernel,

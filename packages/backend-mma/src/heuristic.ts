@@ -14,24 +14,23 @@ import {
 } from "@tilewright/core";
 import {
   type Atom,
+  type BoundedTile,
   defaultSchedule,
-  inOrder,
-  kernelBound,
   type Machine,
   proposedAtLaunch,
+  type SearchSpace,
   shippedFor,
   splitChunks,
   storedSchedule,
   streamPolicies,
   tensorAccessFault,
-  tileBound,
 } from "@tilewright/ir";
 import { isLegal } from "./check.ts";
 import { estimate, modelKernel, SECTOR } from "./cost.ts";
 import { acceptedAtom, interleaves, interleavesWide } from "./nest.ts";
 import { estimateRegisters, mostRegisters } from "./registers.ts";
 import { type Copy, type MmaSchedule, readSchedule, scheduleModel, threadsOf } from "./schedule.ts";
-import { SHARED_TILE, servesStreamK, shapesFor, splitsFor } from "./space.ts";
+import { SHARED_TILE, type Shape, servesStreamK, shapesFor, splitsFor } from "./space.ts";
 import { steady } from "./steady.ts";
 
 /**
@@ -250,15 +249,13 @@ function clustered(problem: Problem, schedule: Schedule, target: Target, machine
 /** Estimates this close are as good as each other: the model does not see as far, and the table has the larger tiles first. */
 const ALIKE = 0.02;
 
-const rankOf = (us: number): number => Math.round(Math.log(us) / ALIKE);
+/** Fields of a schedule to try, and what of them bounds its time. */
+interface Trial extends BoundedTile {
+  readonly fields: Schedule;
+}
 
-/** What measurements found best, then candidates by estimated time up to `mostUs`, best first; those that are alike in the order of the table. */
-export function* rankSchedules(
-  problem: Problem,
-  target: Target,
-  machine: Machine,
-  mostUs = Number.POSITIVE_INFINITY,
-): Iterable<Schedule> {
+/** What measurements found best, then candidates by estimated time; those that are alike in the order of the table. */
+export function spaceOf(problem: Problem, target: Target, machine: Machine): SearchSpace<Trial> {
   const atom = acceptedAtom(problem, target);
   const base = defaultSchedule(scheduleModel);
   const perByte = 1 / packedSize(atom.a);
@@ -280,18 +277,11 @@ export function* rankSchedules(
     // Slots with factors behind rows that are not interleaved are smaller.
     ...(scaled ? { interleave: "off", ...(copy === "direct" ? { sharedLayout: "plain" } : {}) } : {}),
   };
-  const cheap = tileBound(problem, "mma", machine);
   const sharing = servesStreamK(problem, copy);
-  const candidates = [...shapesFor(problem)].flatMap(({ tile, warp, between }) => {
+  const trialsOf = ({ tile, warp, between }: Shape): readonly Trial[] => {
     const [m, n] = tile;
     const tiles = Math.ceil(problem.m / m) * Math.ceil(problem.n / n);
     const shared = splitsFor(problem, tiles, machine.sms);
-    const bounds = new Map<number, number>();
-    const boundAt = (split: number): number => {
-      const known = bounds.get(split) ?? rankOf(cheap({ tile, split }));
-      bounds.set(split, known);
-      return known;
-    };
     const streams = sharing && !few && m * n >= SHARED_TILE;
     const chunks = between ? BETWEEN.bytes : few ? FEW_ROWS_BYTES : chunkBytes[copy];
     const rings = between
@@ -304,19 +294,14 @@ export function* rankSchedules(
       // Fewer chunks than blocks leave fewer of these.
       const actual = new Set(shared.map((split) => splitChunks(problem.k, { tileK, split }).splits));
       return rings.flatMap((stages) => {
-        const schedule = { ...parts, tile: [m, n, tileK], warp, stages, copy };
-        const whole = [...actual].map((split) => ({
-          bound: boundAt(split),
-          split,
-          shares: false,
-          schedule: { ...schedule, split },
-        }));
-        if (!streams) return whole;
-        const bound = rankOf(cheap({ tile, split: 1, shares: true }));
-        return [...whole, { bound, split: 1, shares: true, schedule: { ...schedule, streamk: machine.sms } }];
+        const fields = { ...parts, tile: [m, n, tileK], warp, stages, copy };
+        const whole = [...actual].map((split) => ({ tile, split, fields: { ...fields, split } }));
+        return streams
+          ? [...whole, { tile, split: 1, shares: true, fields: { ...fields, streamk: machine.sms } }]
+          : whole;
       });
     });
-  });
+  };
   const completed = (fields: Schedule): Schedule | null => {
     const schedule = { ...base, ...fields };
     if (copy === "tma") return bulk(problem, schedule, atom, target);
@@ -336,42 +321,33 @@ export function* rankSchedules(
       ? whole
       : { ...whole, streamk: streamk * modelKernel(problem, whole, target).residents };
   };
-  for (const schedule of winnersOf(problem, copy, target, machine)) {
-    const proposed = proposedAtLaunch(problem, staged(problem, before(problem, schedule), target));
-    if (proposed !== null) yield proposed;
-  }
-  const boundOf = kernelBound(problem, machine);
-  // Of a tile, a chunk and a ring the bound is that of one kernel, however many blocks share a tile.
-  const bounds = new Map<string, ReturnType<typeof boundOf>>();
-  const close = ({ schedule: fields, split, shares }: (typeof candidates)[number]): number => {
-    const key = `${fields.tile} ${fields.warp} ${fields.stages} ${split === 1}`;
-    let of = bounds.get(key);
-    if (of === undefined) {
-      const whole = completed({ ...fields, streamk: 0 });
-      // Rows of D that are stored whole, and no slices beside the ring: what a schedule may become.
-      of =
-        whole === null
-          ? () => Number.POSITIVE_INFINITY
-          : boundOf({ ...modelKernel(problem, whole, target), storeBytes: SECTOR, storeGaps: false });
-      bounds.set(key, of);
-    }
-    return of({ split, shares, combine: ["last", "slices", "cluster"] });
-  };
-  const ranked = inOrder(
-    candidates,
-    [({ bound }) => bound, (candidate) => rankOf(close(candidate))],
-    ({ schedule: fields }) => {
+  return {
+    winners: winnersOf(problem, copy, target, machine).map((schedule) =>
+      staged(problem, before(problem, schedule), target),
+    ),
+    candidates: () => [[...shapesFor(problem)].flatMap(trialsOf)],
+    shape: (trial) => trial,
+    // Of a tile, a chunk and a ring the bound is that of one kernel, however many blocks share a tile.
+    bound: ({ fields, split, shares = false }) => ({
+      key: `${fields.tile} ${fields.warp} ${fields.stages} ${split === 1}`,
+      kernel() {
+        const whole = completed({ ...fields, streamk: 0 });
+        // Rows of D that are stored whole, and no slices beside the ring: what a schedule may become.
+        return whole && { ...modelKernel(problem, whole, target), storeBytes: SECTOR, storeGaps: false };
+      },
+      spread: () => ({ split, shares, combine: ["last", "slices", "cluster"] }),
+    }),
+    complete({ fields }) {
       const whole = completed(fields);
       if (whole === null) return null;
       const among = sliced(problem, staged(problem, notInterleaved(problem, whole), target), target, machine);
       const schedule = clustered(problem, among, target, machine);
-      return { schedule, rank: rankOf(estimate(problem, schedule, target, machine).timeUs) };
+      return { schedule: () => schedule, timeUs: estimate(problem, schedule, target, machine).timeUs };
     },
-    ({ rank }) => rank,
-    rankOf(mostUs),
-  );
-  for (const { schedule } of ranked) {
-    const proposed = proposedAtLaunch(problem, schedule);
-    if (proposed !== null) yield proposed;
-  }
+    alike: ALIKE,
+    offer(schedule) {
+      const found = proposedAtLaunch(problem, schedule);
+      return found === null ? [] : [found];
+    },
+  };
 }

@@ -2,7 +2,7 @@
 import { isScaled, type Problem, quantizeOf, SCALE_ROWS, sizeOf, symbolicSizes } from "@tilewright/core";
 import type { Copy } from "./schedule.ts";
 
-interface Shape {
+export interface Shape {
   readonly tile: readonly [m: number, n: number];
   readonly warp: readonly [m: number, n: number];
   /** Not one of the usual ones. */

@@ -23,17 +23,17 @@ import {
   reduceInCluster,
   rotateFragments,
   scheduleTiles,
+  searching,
   servingGated,
   skipEmpty,
   spreadCopies,
   stageOperands,
   transposeOperands,
-  usualMachine,
   vectorise,
 } from "@tilewright/ir";
 import { checkSchedule, isLegal } from "./check.ts";
 import { modelKernel } from "./cost.ts";
-import { rankSchedules } from "./heuristic.ts";
+import { spaceOf } from "./heuristic.ts";
 import { hints } from "./hints.ts";
 import { ladders } from "./ladders.ts";
 import { lower } from "./lower/lower.ts";
@@ -55,10 +55,7 @@ const products: Backend = {
   ladders,
   supports,
   accepts,
-  *schedules(problem, target, machine = usualMachine(target), mostUs = undefined) {
-    for (const schedule of rankSchedules(problem, target, machine, mostUs))
-      if (isLegal(problem, schedule, target)) yield schedule;
-  },
+  schedules: searching("fma", spaceOf, isLegal),
   engine: "fma",
   kernel: modelKernel,
   check: checkSchedule,

@@ -1,17 +1,15 @@
 /** Which schedule first: what won a search on hardware, then the candidates by the time that the cost model gives them. */
 import { hasFeature, type MatrixLayout, type Problem, type Schedule, type Target } from "@tilewright/core";
 import {
+  type Completed,
   defaultSchedule,
-  inOrder,
-  kernelBound,
-  leastTime,
   type Machine,
   MOST_COPIED,
   predict,
   proposedAtLaunch,
+  type SearchSpace,
   shippedFor,
   storedSchedule,
-  tileBound,
   transposable,
   transposingBytes,
 } from "@tilewright/ir";
@@ -175,56 +173,33 @@ function* trialsOf(problem: Problem, target: Target, machine: Machine): Generato
 }
 
 /** In a cluster blocks meet without a way through memory, and with the same bits each time: where there are clusters of so many, and the model finds that faster. */
-function clustered(problem: Problem, schedule: Schedule, target: Target, machine: Machine): Ranked {
+function clustered(problem: Problem, schedule: Schedule, target: Target, machine: Machine): Completed {
   const timeOf = (of: Schedule): number => predict(problem, modelKernel(problem, of, target), machine).timeUs;
-  const alone = { schedule, time: timeOf(schedule) };
+  const alone = { schedule: () => schedule, timeUs: timeOf(schedule) };
   const { split } = readSchedule(schedule);
   if (split === 1 || split > target.limits.maxClusterSize) return alone;
   const among = { ...schedule, reduction: "cluster" };
-  const time = timeOf(among);
-  return time < alone.time && isLegal(problem, among, target) ? { schedule: among, time } : alone;
+  const timeUs = timeOf(among);
+  return timeUs < alone.timeUs && isLegal(problem, among, target) ? { schedule: () => among, timeUs } : alone;
 }
 
-interface Ranked {
-  readonly schedule: Schedule;
-  readonly time: number;
-}
-
-/** The stored winner, then candidates by estimated time up to `mostUs`, best first; ties keep the order of the space. */
-export function* rankSchedules(
-  problem: Problem,
-  target: Target,
-  machine: Machine,
-  mostUs?: number,
-): Generator<Schedule> {
-  const proposed = function* (schedule: Schedule): Generator<Schedule> {
-    const found = proposedAtLaunch(problem, schedule);
-    if (found !== null) yield grouped(problem, found);
-  };
-  for (const schedule of winnersOf(problem, target, machine)) yield* proposed(schedule);
-  const bound = tileBound(problem, "fma", machine);
-  const least = leastTime(problem, "fma", machine);
-  const boundOf = kernelBound(problem, machine);
+/** The stored winner, then candidates by estimated time; ties keep the order of the space. */
+export const spaceOf = (problem: Problem, target: Target, machine: Machine): SearchSpace<Trial> => ({
+  winners: winnersOf(problem, target, machine),
+  candidates: () => [[...trialsOf(problem, target, machine)]],
+  shape: ({ tile, split, shares }) => (shares ? null : { tile, split }),
   // Of a tile, a chunk and its transport the bound is that of one kernel, however many blocks share a tile.
-  const bounds = new Map<string, ReturnType<typeof boundOf>>();
-  const close = ({ schedule, split, shares }: Trial): number => {
-    if (shares) return least;
-    const { tile, thread, lanes, copy, transpose } = schedule;
-    const key = `${tile} ${thread} ${lanes} ${copy} ${transpose}`;
-    let known = bounds.get(key);
-    if (known === undefined) {
-      known = boundOf(modelKernel(problem, { ...schedule, split: 1 }, target));
-      bounds.set(key, known);
-    }
-    return known({ split, combine: ["last", "cluster"] });
-  };
-  const ranked = inOrder(
-    [...trialsOf(problem, target, machine)],
-    [({ tile, split, shares }) => (shares ? least : bound({ tile, split })), close],
-    ({ schedule, shares }) =>
-      shares && !sharesWell(problem, schedule) ? null : clustered(problem, schedule, target, machine),
-    ({ time }) => time,
-    mostUs,
-  );
-  for (const { schedule } of ranked) yield* proposed(schedule);
-}
+  bound: ({ schedule, split, shares }) => ({
+    key: shares
+      ? ""
+      : `${schedule.tile} ${schedule.thread} ${schedule.lanes} ${schedule.copy} ${schedule.transpose}`,
+    kernel: () => (shares ? null : modelKernel(problem, { ...schedule, split: 1 }, target)),
+    spread: () => ({ split, combine: ["last", "cluster"] }),
+  }),
+  complete: ({ schedule, shares }) =>
+    shares && !sharesWell(problem, schedule) ? null : clustered(problem, schedule, target, machine),
+  offer(schedule) {
+    const found = proposedAtLaunch(problem, schedule);
+    return found === null ? [] : [grouped(problem, found)];
+  },
+});

@@ -38,19 +38,19 @@ import {
   pipelineRing,
   pipelineScheduler,
   scheduleTiles,
+  searching,
   servingGated,
   skipEmpty,
   stageEpilogue,
   stageOperands,
   swapAB,
   tensorAccessFault,
-  usualMachine,
   vectorise,
 } from "@tilewright/ir";
 import { chainSchedules } from "./chains.ts";
 import { checkSchedule, isLegal } from "./check.ts";
 import { modelKernel } from "./cost.ts";
-import { rankSchedules } from "./heuristic.ts";
+import { spaceOf } from "./heuristic.ts";
 import { hints } from "./hints.ts";
 import { ladders } from "./ladders.ts";
 import { lower } from "./lower/lower.ts";
@@ -72,10 +72,7 @@ const products: Backend = {
   ladders,
   supports,
   accepts,
-  *schedules(problem, target, machine = usualMachine(target)) {
-    for (const schedule of rankSchedules(problem, target, machine))
-      if (isLegal(problem, schedule, target)) yield schedule;
-  },
+  schedules: searching("tcgen05", spaceOf, isLegal),
   chains: chainSchedules,
   check: checkSchedule,
   engine: "tcgen05",

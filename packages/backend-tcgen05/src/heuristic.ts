@@ -8,7 +8,15 @@ import {
   symbolicSizes,
   type Target,
 } from "@tilewright/core";
-import { defaultSchedule, type Machine, streamKFor, tensorAccessFault } from "@tilewright/ir";
+import {
+  type BoundedTile,
+  defaultSchedule,
+  type Machine,
+  type SearchSpace,
+  splitChunks,
+  streamKFor,
+  tensorAccessFault,
+} from "@tilewright/ir";
 import { accumulatorOf, overlappedColumnsThatFit } from "./accumulators.ts";
 import { estimateTime, persistentUnits } from "./cost.ts";
 import { factorColumns } from "./footprint.ts";
@@ -83,8 +91,22 @@ const pairClusters = [
 /** Tile rows at a time that share columns of B in L2. */
 const orders = ["grouped:8", "grouped:2", "row"] as const;
 
-/** Candidates by estimated time, best first; ties keep the order of the table. */
-export function rankSchedules(problem: Problem, target: Target, machine: Machine): readonly Schedule[] {
+/** A schedule to try, and what of it bounds its time. */
+interface Trial extends BoundedTile {
+  readonly schedule: Schedule;
+}
+
+/** Candidates by estimated time; ties keep the order of the table. */
+export const spaceOf = (problem: Problem, target: Target, machine: Machine): SearchSpace<Trial> => ({
+  candidates: () => [trialsOf(problem, target, machine)],
+  shape: (trial) => trial,
+  complete: ({ schedule }) => ({
+    schedule: () => schedule,
+    timeUs: estimateTime(problem, schedule, machine),
+  }),
+});
+
+function trialsOf(problem: Problem, target: Target, machine: Machine): readonly Trial[] {
   const kind = acceptedKind(problem);
   const base = defaultSchedule(scheduleModel);
   // An instruction takes 32 bytes of K.
@@ -117,7 +139,7 @@ export function rankSchedules(problem: Problem, target: Target, machine: Machine
         }),
       ),
     );
-  const candidates = shapesFor(problem).flatMap(({ cta, m, n, swapAB }): Schedule[] => {
+  return shapesFor(problem).flatMap(({ cta, m, n, swapAB }): Trial[] => {
     const units = persistentUnits(machine, cta);
     const tiles = Math.ceil(problem.m / m) * Math.ceil(problem.n / n);
     const share = streamKFor(tiles, chunks, units, true);
@@ -156,13 +178,15 @@ export function rankSchedules(problem: Problem, target: Target, machine: Machine
           : { ...tile, loadColumns: load, accumulators: split > 1 ? 1 : fits };
       const s = readSchedule(shape);
       const stages = stagesFor(s, problem, target, Math.ceil(chunks / split));
-      return orders.map((raster) => ({ ...shape, stages, raster }));
+      return orders.map((raster) => ({
+        tile: [m, n],
+        split: splitChunks(problem.k, { tileK, split }).splits,
+        unit: cta,
+        shares: streamk > 0,
+        schedule: { ...shape, stages, raster },
+      }));
     });
   });
-  return candidates
-    .map((schedule) => ({ schedule, time: estimateTime(problem, schedule, machine) }))
-    .sort((x, y) => x.time - y.time)
-    .map(({ schedule }) => schedule);
 }
 
 /** Loads take powers of two that divide the columns. */

@@ -40,6 +40,7 @@ import {
   pipelineScheduler,
   reduceInCluster,
   scheduleTiles,
+  searching,
   servingGated,
   skipEmpty,
   specialiseRoles,
@@ -48,13 +49,12 @@ import {
   swapAB,
   tensorAccessFault,
   transposeOperands,
-  usualMachine,
   vectorise,
 } from "@tilewright/ir";
 import { chainSchedules } from "./chains.ts";
-import { checkSchedule } from "./check.ts";
+import { checkSchedule, isLegal } from "./check.ts";
 import { modelKernel } from "./cost.ts";
-import { rankSchedules } from "./heuristic.ts";
+import { spaceOf } from "./heuristic.ts";
 import { hints } from "./hints.ts";
 import { widensA, widensB, widthsOf } from "./instructions.ts";
 import { ladders } from "./ladders.ts";
@@ -83,9 +83,7 @@ const products: Backend = {
   ladders,
   supports,
   accepts,
-  *schedules(problem, target, machine = usualMachine(target)) {
-    yield* rankSchedules(problem, target, machine);
-  },
+  schedules: searching("wgmma", spaceOf, isLegal),
   chains: chainSchedules,
   check: checkSchedule,
   engine: "wgmma",

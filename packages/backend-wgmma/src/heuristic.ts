@@ -11,20 +11,18 @@ import {
   afterTransposing,
   defaultSchedule,
   epilogueWork,
-  inOrder,
-  kernelBound,
   type Machine,
   predict,
+  type SearchSpace,
   shippedFor,
   sourceMatrices,
   storedSchedule,
-  tileBound,
 } from "@tilewright/ir";
 import { isLegal } from "./check.ts";
 import { kernelOf } from "./cost.ts";
 import { isKMajor, needsKMajor } from "./nest.ts";
 import { readSchedule, scheduleModel } from "./schedule.ts";
-import { attemptsBy, plainSpread, type Trial, trialsOf, waysOf, wholePanels } from "./space.ts";
+import { type Attempts, attemptsBy, type Trial, trialsOf, waysOf, wholePanels } from "./space.ts";
 
 /** Instructions of f16 take as long as those of bf16. */
 const timedAs = (dtype: DType): DType => (dtype === "f16" ? "bf16" : dtype);
@@ -46,75 +44,60 @@ function winnerOf(problem: Problem, target: Target, machine: Machine): readonly 
     : [];
 }
 
-/**
- * The stored winner, then what is tried in the order of its predicted time, those alike in the order of the space. A trial is estimated only when its bound comes up,
- * and asked whether it is legal only when it is next. By bulk copies and stores first, by threads where those do not serve.
- */
-export function* rankSchedules(problem: Problem, target: Target, machine: Machine): Iterable<Schedule> {
-  const legal = (schedule: Schedule): boolean => isLegal(problem, schedule, target);
-  for (const schedule of winnerOf(problem, target, machine).filter(legal))
-    yield* roomy(problem, schedule, legal);
-  const cheap = tileBound(problem, "wgmma", machine);
-  for (const rivals of waysOf(problem)) {
-    const items = rivals.flatMap((way) => {
-      const attempts = attemptsOf(way, problem, target, machine);
-      return attempts.trials.map((trial) => ({ trial, attempts }));
-    });
-    const ranked = inOrder(
-      items,
-      [
-        ({ trial: { form, split } }) => cheap({ tile: form.tile, split }),
-        (item) => item.attempts.close(item.trial),
-      ],
-      ({ trial, attempts }) => {
-        const s = attempts.read(trial);
-        const time = s && predict(problem, kernelOf(problem, s, target, s.room), machine).timeUs;
-        return s && time !== null ? { schedule: () => attempts.write(trial, s), time } : null;
-      },
-      ({ time }) => time,
-    );
-    for (const { schedule } of ranked) {
-      const found = schedule();
-      if (legal(found)) yield* roomy(problem, found, legal);
-    }
-  }
+/** A trial, and what became of it so far by one of the problem's ways. */
+interface Attempt {
+  readonly trial: Trial;
+  readonly of: Attempts;
 }
 
-/** What is tried of a way, and a bound of the time of each: of a tile and a chunk that of one kernel, however its blocks come to tiles. */
-function attemptsOf(way: Schedule, problem: Problem, target: Target, machine: Machine) {
-  const seen = afterTransposing(
-    problem,
-    readSchedule({ ...defaultSchedule(scheduleModel), ...way }).transpose,
-  );
-  const { read, write } = attemptsBy(way, seen, target);
-  const boundOf = kernelBound(problem, machine);
-  const bounds = new Map<string, { readonly of: ReturnType<typeof boundOf>; readonly alone: boolean }>();
-  const close = ({ form, tileK, spread, split }: Trial): number => {
-    const { ahead } = spread;
-    const key = `${form.tile} ${form.groups} ${form.pingPong} ${form.swapAB} ${tileK} ${ahead}`;
-    let known = bounds.get(key);
-    if (known === undefined) {
-      const s = read({ form, tileK, split: 1, spread: { ...plainSpread(way, problem), ahead } });
-      const of = s === null ? () => 0 : boundOf(kernelOf(problem, s, target, s.room));
-      known = { of, alone: s?.room.residents === 1 };
-      bounds.set(key, known);
-    }
-    const alone = spread.sched === "persistent" || (known.alone && !spread.direct);
-    return known.of({ split, alone, combine: [spread.reduction] });
-  };
-  return { trials: trialsOf(seen, machine), read, write, close };
-}
+/** The stored winner, then what is tried in the order of its predicted time, those alike in the order of the space. By bulk copies and stores first, by threads where those do not serve. */
+export const spaceOf = (problem: Problem, target: Target, machine: Machine): SearchSpace<Attempt> => ({
+  winners: winnerOf(problem, target, machine),
+  *candidates() {
+    for (const rivals of waysOf(problem))
+      yield rivals.flatMap((way) => {
+        const { transpose } = readSchedule({ ...defaultSchedule(scheduleModel), ...way });
+        const seen = afterTransposing(problem, transpose);
+        const of = attemptsBy(way, seen, target);
+        return trialsOf(seen, machine).map((trial) => ({ trial, of }));
+      });
+  },
+  shape: ({ trial: { form, split } }) => ({ tile: form.tile, split }),
+  // Of a tile and a chunk the bound is that of one kernel, however its blocks come to tiles.
+  bound({ trial: { form, tileK, spread, split }, of }) {
+    const { ahead, sched, direct, reduction } = spread;
+    return {
+      key: `${of.name} ${form.tile} ${form.groups} ${form.pingPong} ${form.swapAB} ${tileK} ${ahead}`,
+      kernel() {
+        const s = of.read({ form, tileK, split: 1, spread: { ...of.plain, ahead } });
+        return s && { ...kernelOf(problem, s, target, s.room), residents: s.room.residents };
+      },
+      spread: ({ residents }) => ({
+        split,
+        alone: sched === "persistent" || (residents === 1 && !direct),
+        combine: [reduction],
+      }),
+    };
+  },
+  complete({ trial, of }) {
+    const s = of.read(trial);
+    return (
+      s && {
+        schedule: () => of.write(trial, s),
+        timeUs: predict(problem, kernelOf(problem, s, target, s.room), machine).timeUs,
+      }
+    );
+  },
+  offer: (schedule) => roomy(problem, schedule, target),
+});
 
 /**
  * Registers for what an epilogue reads and computes beside the sums: 112 of them spill 48 and 128 spill 56 bytes as a block is launched, 160 and 192 of them 12 to 40 under any budget
  * (ptxas 13.0; a bias along m with silu, along n with gelu). Of a gated product that stages 16 bits of half as many columns 160 and 192 spill nothing (vectors along both axes with
  * gelu).
  */
-function roomy(
-  problem: Problem,
-  schedule: Schedule,
-  legal: (schedule: Schedule) => boolean,
-): readonly Schedule[] {
+function roomy(problem: Problem, schedule: Schedule, target: Target): readonly Schedule[] {
+  if (!isLegal(problem, schedule, target)) return [];
   const s = readSchedule(schedule);
   const sums = (s.tileM * s.tileN) / (s.groupsM * s.groupsN) / WARPGROUP;
   if (s.copy === "direct" && sums > mostSumsOfDirect(problem)) return [];
@@ -126,7 +109,7 @@ function roomy(
   const matrices = problem.epilogue.some((step) => "operand" in step);
   if (sums > most && (!joined || matrices)) return [];
   const budgeted = { ...schedule, regs: s.copy === "tma" ? [24, 240] : [...BUSY_BUDGET] };
-  return [s.regs === null && legal(budgeted) ? budgeted : schedule];
+  return [s.regs === null && isLegal(problem, budgeted, target) ? budgeted : schedule];
 }
 
 /**

@@ -145,7 +145,7 @@ const persistent: Spread = {
 const single: Spread = { ...persistent, sched: "tiles" };
 
 /** The spread of one block a tile, or of persistent CTAs where the way allows it: none go through a list of groups without tensor maps. */
-export const plainSpread = ({ copy }: Schedule, { batch }: Problem): Spread =>
+const plainSpread = ({ copy }: Schedule, { batch }: Problem): Spread =>
   copy === "direct" || (copy === "cp.async" && batch.kind === "grouped") ? single : persistent;
 
 /** Blocks of a cluster share what both would bring: what counts where L2 is slow. */
@@ -281,6 +281,10 @@ interface Fitted extends WgmmaSchedule {
 
 /** What a problem's trials become by one of its ways. */
 export interface Attempts {
+  /** Of the way: no other of the problem has it. */
+  readonly name: string;
+  /** One block a tile, or persistent CTAs where the way allows it. */
+  readonly plain: Spread;
   /** With as many stages as fit, and registers for the sums; null where none do. */
   readonly read: (trial: Trial) => Fitted | null;
   readonly write: (trial: Trial, s: WgmmaSchedule) => Schedule;
@@ -301,12 +305,15 @@ export function attemptsBy(way: Schedule, problem: Problem, target: Target): Att
   };
   // Trials that differ in what takes neither bytes nor registers are fitted once.
   const known = new Map<string, ReturnType<typeof fit>>();
+  const plain = plainSpread(way, problem);
   return {
+    name: Object.values(way).join(" "),
+    plain,
     read({ form: { tile, groups, pingPong, swapAB }, tileK, spread }) {
       const { sched, cluster, tail, split, reduction, direct, ahead } = spread;
       // Threads that load elements themselves share tiles of 32 rows and columns evenly; of others they load narrower vectors.
       if (defaults.copy === "direct" && tile.some((size) => size > 32 && size % 32 !== 0)) return null;
-      if (sched !== "tiles" && plainSpread(way, problem) === single) return null;
+      if (sched !== "tiles" && plain === single) return null;
       if (!bulk && (ahead || cluster[0] * cluster[1] > 1)) return null;
       const epi = direct ? "direct" : defaults.epi;
       const s: WgmmaSchedule = {

@@ -1,0 +1,78 @@
+/** The one search of all backends: a backend says what its candidates are and how each is completed, the search in which order and which of them never. */
+import type { Problem, Schedule, Target } from "@tilewright/core";
+import type { Backend } from "../backend.ts";
+import type { ModelKernel } from "../model/kernel.ts";
+import type { Engine, Machine } from "../model/machine.ts";
+import { usualMachine } from "../model/machines.ts";
+import { leastTime } from "../model/predict.ts";
+import { type BoundedSpread, type BoundedTile, inOrder, kernelBound, tileBound } from "../model/search.ts";
+
+/** A kernel whose bound (`kernelBound`) holds for a candidate and for all others of its key. */
+export interface BoundedKernel {
+  readonly key: string;
+  /** Null where the candidate's own may still be one. */
+  readonly kernel: () => ModelKernel | null;
+  /** How the candidate comes to tiles and shares them. */
+  readonly spread: (kernel: ModelKernel) => BoundedSpread;
+}
+
+/** A candidate's schedule, and the microseconds that the model predicts for it. */
+export interface Completed {
+  readonly schedule: () => Schedule;
+  readonly timeUs: number;
+}
+
+/** What a backend has to offer for a problem. */
+export interface SearchSpace<C> {
+  /** What measurements found best; goes before all candidates. */
+  readonly winners?: Iterable<Schedule>;
+  /** Those of a list go before those of the next; of equal time in their order. Asked for when no winner is wanted. */
+  readonly candidates: () => Iterable<readonly C[]>;
+  /** The tile, and how blocks share it; null: the time is bounded by what the engine and memory do at least. */
+  readonly shape: (candidate: C) => BoundedTile | null;
+  readonly bound?: (candidate: C) => BoundedKernel;
+  /** Null where nothing comes of it. Dear: asked for only when the bounds of a candidate come before all that is known. */
+  readonly complete: (candidate: C) => Completed | null;
+  /** Predictions that differ by less than this share are equal; 0 unless given. */
+  readonly alike?: number;
+  /** What is offered of a winner, or of a schedule that is next; the schedule itself unless given. */
+  readonly offer?: (schedule: Schedule) => readonly Schedule[];
+}
+
+/** A backend's `schedules`: what `spaceOf` offers that is legal, winners first, then by predicted time. */
+export function searching<C>(
+  engine: Engine,
+  spaceOf: (problem: Problem, target: Target, machine: Machine) => SearchSpace<C>,
+  isLegal: (problem: Problem, schedule: Schedule, target: Target) => boolean,
+): Backend["schedules"] {
+  return function* (problem, target, machine = usualMachine(target), mostUs = Number.POSITIVE_INFINITY) {
+    const space = spaceOf(problem, target, machine);
+    const { shape, bound, complete, alike = 0, offer = (schedule) => [schedule] } = space;
+    const rankOf = (us: number): number => (alike === 0 ? us : Math.round(Math.log(us) / alike));
+    const legal = (schedule: Schedule): boolean => isLegal(problem, schedule, target);
+    const ofTile = tileBound(problem, engine, machine);
+    const least = leastTime(problem, engine, machine);
+    const cheap = (candidate: C): number => {
+      const of = shape(candidate);
+      return rankOf(of === null ? least : ofTile(of));
+    };
+    const ofKernel = kernelBound(problem, machine);
+    const known = new Map<string, (of: BoundedKernel) => number>();
+    const close = (of: BoundedKernel): number => {
+      let found = known.get(of.key);
+      if (found === undefined) {
+        const kernel = of.kernel();
+        const bounded = kernel === null ? null : ofKernel(kernel);
+        found = ({ spread }) => (kernel === null || bounded === null ? 0 : bounded(spread(kernel)));
+        known.set(of.key, found);
+      }
+      return rankOf(found(of));
+    };
+    const bounds = bound === undefined ? [cheap] : [cheap, (candidate: C) => close(bound(candidate))];
+    for (const schedule of space.winners ?? []) yield* offer(schedule).filter(legal);
+    for (const list of space.candidates()) {
+      const ranked = inOrder(list, bounds, complete, ({ timeUs }) => rankOf(timeUs), rankOf(mostUs));
+      for (const { schedule } of ranked) yield* offer(schedule()).filter(legal);
+    }
+  };
+}
