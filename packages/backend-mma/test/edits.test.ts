@@ -195,6 +195,14 @@ handEdits(mma, "sm_90", "f16", [128, 128, 128], "tile=64x64x32 warp=32x32 stages
 
 const throughTile: readonly HandEdit[] = [
   {
+    what: "columns are spread over more warps than they are",
+    change: { kind: "replace", line: /register %acc/, from: /cols\(warp 2/, to: "cols(warp 1000000" },
+    code: "TW3111",
+    line: /register %acc/,
+    ptx: null,
+    emulator: null,
+  },
+  {
     what: "warps do not meet before D lies where chunks are read",
     change: { kind: "drop", line: /barrier 0/, nth: 2 },
     code: "TW3165",

@@ -11,7 +11,7 @@ const edits: readonly HandEdit[] = [
     what: "a factor is handed over behind no fence",
     change: { kind: "drop", line: /fence async/ },
     code: "TW3146",
-    line: /mbar\.arrive %factors_full/,
+    line: /mma %tacc/,
     ptx: /^-.*fence\.proxy\.async/,
     emulator: /^H03/,
   },

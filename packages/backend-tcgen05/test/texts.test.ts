@@ -44,6 +44,15 @@ test.each([
     "panels<1,64,128>",
     "TW3164",
   ],
+  [
+    "more arrivals than an mbarrier counts",
+    "bound",
+    { m: 128, n: 64, k: 64, a: { dtype: "bf16" }, b: { dtype: "bf16" } },
+    "tile=128x64x64 ctaGroup=1 stages=2 sched=tiles accumulators=1",
+    /(ring %ring .* empty mbarrier):1\b/,
+    "$1:1048576",
+    "TW3135",
+  ],
 ])("%s", (_what, stage, input, schedule, from, to, code) => {
   const made = compiler.compile({ problem: problemOf(input), target, schedule });
   if (!made.ok) throw new Error(JSON.stringify(made.error));

@@ -717,6 +717,12 @@ const staging: readonly HandEdit[] = [
     emulator: /^H/,
   },
   {
+    what: "the fence between proxies stands behind the meeting",
+    change: { kind: "move", line: /^ +fence async/, by: 1 },
+    code: "taken",
+    ptx: /fence\.proxy\.async|bar\.sync/,
+  },
+  {
     what: "a slot is stored before all threads have written it",
     change: { kind: "drop", line: /barrier 1 threads 128 groups 2/ },
     code: "TW3153",
@@ -1078,6 +1084,12 @@ const direct: readonly HandEdit[] = [
 
 const straight: readonly HandEdit[] = [
   {
+    what: "the fence between proxies stands behind the meeting",
+    change: { kind: "move", line: /fence async/, by: 1 },
+    code: "taken",
+    ptx: /fence\.proxy\.async|bar\.sync/,
+  },
+  {
     what: "accumulators get their reader before the products are waited for",
     change: { kind: "move", line: /wgmma\.wait/, by: 2 },
     code: "TW3138",
@@ -1137,6 +1149,45 @@ handEdits(
   [128, 64, 256],
   "tile=64x64x64 warpgroups=1x1 stages=2 sched=tiles split=2 reduction=bulk epi=direct",
   addedInBulk,
+);
+
+/** A is widened on its way to the instructions: its fragments are made in front of the fence of registers. */
+const widened: readonly HandEdit[] = [
+  {
+    what: "fragments are loaded before the block has met behind the copies",
+    change: { kind: "move", line: /wgmma\.fence/, by: -2 },
+    code: "TW3157",
+    line: /mma %acc/,
+    ptx: /./,
+    emulator: /^H006/,
+  },
+  {
+    what: "the block meets between the fence of registers and the products",
+    change: { kind: "move", line: /^ +barrier 0/, nth: 1, by: 1 },
+    code: "TW3157",
+    line: /mma %acc/,
+    ptx: /./,
+    emulator: /^H0/,
+  },
+];
+
+handEditsOf(
+  wgmma,
+  "a widened operand",
+  {
+    problem: problemOf({
+      m: 64,
+      n: 32,
+      k: 64,
+      a: { dtype: "e4m3" },
+      b: { dtype: "bf16", layout: "col" },
+      acc: "f32",
+      d: { dtype: "bf16" },
+    }),
+    target: targetOf("sm_90a"),
+    schedule: "tile=64x32x64 warpgroups=1x1 stages=1 copy=direct sched=tiles epi=direct",
+  },
+  widened,
 );
 
 const factors = { blockScales: { a: "1x128", b: "128x128" } } as const;

@@ -26,8 +26,8 @@ test("elements are widened on their way to shared memory", () => {
 
 test.each([
   [
-    "its fence",
-    /\n *fence async(?=\n *warp\.sync\n *mbar\.arrive %ring_full)/,
+    "its fences",
+    /\n *fence async(?=\n *warp\.sync\n *mbar\.arrive %\w+_full)/g,
     "without an async-proxy fence",
   ],
   ["its meeting", /\n *warp\.sync(?=\n *mbar\.arrive %ring_full)/, "warp.sync|may still write"],

@@ -46,16 +46,26 @@ function edited(text: string, change: Change): string {
 }
 
 /** An edit, and what has to come of it. */
-export interface HandEdit {
+export type HandEdit = ConvictedEdit | TakenEdit;
+
+interface ConvictedEdit {
   readonly what: string;
   readonly change: Change;
   /** Code of the rule that convicts it, and the line that it names. */
-  readonly code: string;
+  readonly code: `TW${number}`;
   readonly line: RegExp;
   /** Every line of PTX that changes, with register numbers and labels taken out. `manifest`: what changes is said to the launch. Null: there is no kernel without what is missing. */
   readonly ptx: RegExp | "manifest" | null;
   /** A finding of the emulator, or `D`: wrong numbers. Null: no schedule of the emulator shows it, as no arrangement of the hardware has to. */
   readonly emulator: RegExp | null;
+}
+
+/** The kernel is as right as before: the proof takes it, and the emulator finds nothing. */
+interface TakenEdit {
+  readonly what: string;
+  readonly change: Change;
+  readonly code: "taken";
+  readonly ptx: RegExp;
 }
 
 /** Registers and labels are numbered in the order of their use: one instruction less shifts all that follow. */
@@ -138,6 +148,10 @@ function handEditFaults(
   const compiler = createCompiler({ backends: [backend] });
   const { target } = original;
   const refused = compiler.compile({ from: text, target });
+  if (edit.code === "taken")
+    return refused.ok
+      ? [...ptxFaults(original, refused.value, edit), ...rightFaults(refused.value, emulator, dataOf)]
+      : refused.error.map((found) => `proof: ${formatDiagnostic(found)}`);
   if (refused.ok) return ["is taken without a word"];
   const convicted = refused.error.some(
     ({ code, location }) => code === edit.code && edit.line.test(lines[(location?.line ?? 0) - 1] ?? ""),
@@ -155,7 +169,7 @@ function handEditFaults(
   ];
 }
 
-function ptxFaults(original: Artifact, made: Artifact, { ptx }: HandEdit): readonly string[] {
+function ptxFaults(original: Artifact, made: Artifact, { ptx }: Pick<HandEdit, "ptx">): readonly string[] {
   if (ptx === null) return ["unproven: compiles"];
   if (ptx === "manifest")
     return original.ptx === made.ptx && JSON.stringify(original.manifest) !== JSON.stringify(made.manifest)
@@ -173,7 +187,7 @@ function emulatorFaults(
   made: Artifact,
   emulator: Device,
   dataOf: DataOf,
-  { emulator: wanted }: HandEdit,
+  { emulator: wanted }: ConvictedEdit,
 ): readonly string[] {
   if (wanted === null) return [];
   const chain = isChain(made.problem);
@@ -196,6 +210,20 @@ function emulatorFaults(
   } finally {
     session.close();
     before?.close();
+  }
+}
+
+/** What the emulator finds in a kernel that is right. */
+function rightFaults(made: Artifact, emulator: Device, dataOf: DataOf): readonly string[] {
+  const session = new Session(emulator, made);
+  try {
+    const data = dataOf(made.problem);
+    return orders.flatMap((options) => {
+      const run = session.run(data, options);
+      return [...run.faults, ...judge(made.problem, data, run)].map((fault) => `emulator: ${fault}`);
+    });
+  } finally {
+    session.close();
   }
 }
 

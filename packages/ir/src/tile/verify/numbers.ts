@@ -15,6 +15,8 @@ const MOST_UNROLLED = 4096;
 const MOST_AHEAD = 2 ** 20;
 /** Most chunks of a ring: the field `stages` ends there. */
 const MOST_SLOTS = 64;
+/** Most arrivals that a phase of an mbarrier counts (PTX ISA, mbarrier.init). */
+const MOST_ARRIVALS = 2 ** 20 - 1;
 /** Most places of a tile: accumulators that share columns have two for each slot. */
 const MOST_PLACES = 2 * MOST_SLOTS;
 
@@ -33,7 +35,7 @@ export const numbers: Verifier = {
   name: "numbers",
   code: "TW3135",
   property:
-    "loops and indices count in 32 bits, rectangles of matrices begin near them, and unrolled loops at most 4096 turns within each other; tiles, also those of the nest, have no more elements than their memory, and begin with values that these have; alignments are powers of two, rings and their mbarriers have at most 64 slots, tiles no more K chunks than K has elements",
+    "loops and indices count in 32 bits, rectangles of matrices begin near them, and unrolled loops at most 4096 turns within each other; tiles, also those of the nest, have no more elements than their memory, and begin with values that these have; alignments are powers of two, rings and their mbarriers have at most 64 slots, whose phases count what an mbarrier can, tiles no more K chunks than K has elements",
   from: "nest",
   *check({ program, sites, buffers }) {
     if (program.nest !== null) yield* nestTiles(program.nest);
@@ -45,6 +47,14 @@ export const numbers: Verifier = {
           message: `has ${one.slots} slots, and a ring has at most ${MOST_SLOTS}`,
           hint: `write slots ${MOST_SLOTS} or fewer`,
         };
+    for (const ring of program.rings)
+      for (const edge of [ring.full, ring.empty])
+        if (edge?.kind === "mbarrier" && edge.arrivals > MOST_ARRIVALS)
+          yield {
+            at: ring,
+            message: `counts ${edge.arrivals} arrivals, and an mbarrier counts ${MOST_ARRIVALS} at most`,
+            hint: "write as many as arrive",
+          };
     for (const site of sites) {
       const beyond = [...values(site)];
       yield* beyond.length > 0 ? beyond : rectangles(site, buffers);

@@ -73,6 +73,8 @@ function* epilogueFaults(subject: Subject, site: Site, stmt: Epilogue): Iterable
   const at = (each: Stmt): Site => sites.find((one) => one.stmt === each) ?? site;
   const take = bulk ? "bulk.store behind the fence and the barrier" : "warp.store behind warp.sync";
   const width = stmt.acc.extent[1] / groups.n;
+  // `ownership` says so.
+  if (!Number.isInteger(width)) return;
   const slot = bufferOf(program, via.buffer).shape[1] / groups.n;
   const staged = new Array<number>(width).fill(0);
   const open = new Map<string, Columns>();

@@ -117,19 +117,21 @@ export class Engines {
       const ring = this.ring(name);
       const chunk = chunkAt(thread, ring, at);
       within(thread, ring, chunk, "read");
-      if (ring.copied !== null && !ring.computed && !thread.proxied)
-        throw new Broken(
-          "proxies",
-          who,
-          `multiplies ${chunkName(chunk, ring)}, which threads have copied, without an async-proxy fence behind its last wait`,
-          "fence.proxy.async between the wait and the matrix instructions",
-        );
       for (const block of blocksOf(this.#kernel, thread.block, "pair")) {
+        const slots = this.#memory.slots(ring, chunk, block);
+        // A fence of the reader is for its own block.
+        if (!(thread.proxied && block === thread.block) && slots.some((slot) => slot.isHidden(thread.clock)))
+          throw new Broken(
+            "proxies",
+            who,
+            `multiplies ${chunkName(chunk, ring)}, which threads have ${ring.copied === null ? "computed" : "copied"}, without an async-proxy fence ${ring.computed ? "of theirs, or " : ""}behind its last wait`,
+            "fence async between the wait and the matrix instructions, or before the arrival of those that store",
+          );
         const own: End[] = [];
         const access: Access = committed
           ? { who, chunk, ends: thread.commits, from: thread.commits.length }
           : { who, chunk, ends: own, from: 0 };
-        for (const slot of this.#memory.slots(ring, chunk, block)) slot.read(access, thread.clock);
+        for (const slot of slots) slot.read(access, thread.clock);
         if (committed) thread.issued.push({ block, access, writes: false });
         else {
           const end = (reached: number): void => void own.push({ entry: thread.index, reached });

@@ -4,7 +4,7 @@ import { chunkAt, chunksIn, holds, valueAt } from "./counting.ts";
 import type { Effect } from "./effect.ts";
 import type { Engines } from "./engines.ts";
 import type { Kernel, KernelRing } from "./kernel.ts";
-import { type Access, Broken, ended, join, type Memory } from "./machine.ts";
+import { type Access, Broken, type End, ended, join, type Memory } from "./machine.ts";
 import { blocksOf, isLeader } from "./reach.ts";
 import { accumulateSums, commitProducts, readSums, waitForProducts, zeroSums } from "./registerSums.ts";
 import { stage } from "./staging.ts";
@@ -94,12 +94,21 @@ export class Execution {
         const chunk = chunkAt(thread, ring, effect.at);
         within(thread, ring, chunk, "fill");
         thread.copied += effect.bytes ?? 0;
-        const access: Access = { who, chunk, ends: [{ entry: thread.index, reached: step }], from: 0 };
+        const ends = [{ entry: thread.index, reached: step }];
+        const shown: End[] = [];
+        const access: Access = {
+          ...{ who, chunk, ends, from: 0 },
+          ...(ring.computed || ring.copied !== null ? { shown } : {}),
+        };
         for (const target of blocksOf(this.#kernel, block, effect.reach)) {
           this.#engines.reach(thread, target, step);
           for (const slot of this.#memory.slots(ring, chunk, target)) slot.write(access, thread.clock);
         }
-        if (ring.computed) thread.apart = thread.unshown = true;
+        // Copies by cp.async end when their arrival comes: no fence in front of it covers them.
+        if (ring.computed) {
+          thread.apart = true;
+          thread.unshown.push(shown);
+        }
         return null;
       }
       case "arrive": {

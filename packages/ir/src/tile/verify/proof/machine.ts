@@ -131,9 +131,11 @@ export interface Access {
   /** Each of them from `from` on is enough; none: under way still. Matrix instructions share the list of their thread's commits. */
   readonly ends: readonly End[];
   readonly from: number;
+  /** Of a write of threads: fences of its writers that make it visible to the async proxy. Without one whoever reads it there fences, behind the wait. */
+  readonly shown?: readonly End[];
 }
 
-export function ended({ ends, from }: Access, clock: Clock): boolean {
+export function ended({ ends, from }: Pick<Access, "ends" | "from">, clock: Clock): boolean {
   for (let i = from; i < ends.length; i++) {
     const end = ends[i];
     if (end !== undefined && (clock[end.entry] ?? 0) >= end.reached) return true;
@@ -170,6 +172,11 @@ export class Slot {
       );
     this.reads = this.reads.filter(({ chunk }) => chunk === access.chunk);
     this.writes = [...this.writes.filter(({ chunk }) => chunk === access.chunk), access];
+  }
+
+  /** Whether the async proxy may still see what stood there before a write of threads, as far as a clock knows. */
+  isHidden(clock: Clock): boolean {
+    return this.writes.some(({ shown }) => shown !== undefined && !ended({ ends: shown, from: 0 }, clock));
   }
 
   read(access: Access, clock: Clock): void {

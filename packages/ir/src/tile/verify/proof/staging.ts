@@ -47,8 +47,7 @@ export function fenceStaged({ staging }: Staging): void {
 export function stage(thread: Staging, action: StagingStep): void {
   switch (action.kind) {
     case "gather":
-      // Whose writes no fence has ordered yet does not meet the one that stores.
-      for (const state of thread.staging.values()) if (state.fenced) state.met = true;
+      for (const state of thread.staging.values()) state.met = true;
       return;
     case "stores":
       thread.stores++;
@@ -96,14 +95,14 @@ export function stage(thread: Staging, action: StagingStep): void {
           "proxies",
           thread.label,
           `stores ${name} by the async proxy without a fence behind its threads' writes`,
-          "fence.proxy.async by every writing thread",
+          "fence.proxy.async by every writing thread, before or behind their meeting",
         );
       if (!state.met)
         throw new Broken(
           "convergence",
           thread.label,
-          `stores ${name} before its threads have met behind their fence`,
-          "meet between the fence and the store",
+          `stores ${name} before its threads have met behind their writes`,
+          "meet between the writes and the store",
         );
       // Done when the group that is open is.
       state.stored = thread.stores + 1;

@@ -1,9 +1,10 @@
 /** Rules that a program keeps or breaks whatever runs: allocation, swizzles, budgets, warps, splits. */
 
 import type { Target } from "@tilewright/core";
+import { findWarpgroupAtom } from "../../../atoms/warpgroup.ts";
 import { tensorAccessFault } from "../../../launch/tensor-copies.ts";
 import { framed } from "../../frame.ts";
-import { eachStmt } from "../../rewrite.ts";
+import { childrenOf, eachStmt } from "../../rewrite.ts";
 import { extentMultiple } from "../../sizes.ts";
 import { streamKOf } from "../../streamK.ts";
 import type { Barrier, Stmt, TileProgram } from "../../types.ts";
@@ -28,6 +29,7 @@ export function* programFindings(program: TileProgram, target: Target | null): I
   yield* namedBarriers(program);
   yield* numbering(program);
   yield* reductionFindings(program);
+  if (program.stage === "machine") yield* productGroups(program.body);
   if (program.machine !== undefined)
     yield* initialised(frameEffects(program, framed(program.body).head), program.machine.barriers);
 }
@@ -60,6 +62,27 @@ function* verified(program: TileProgram, target: Target | null): Iterable<Findin
       message: "has no register budget, and other roles have one",
       hint: "give every role a budget, or none",
     };
+}
+
+/**
+ * Products of warpgroups stand directly behind their group's fence: what instructions read in registers, addresses and fragments, is made in front of it,
+ * and nothing between may change what it is made from.
+ */
+function* productGroups(list: readonly Stmt[]): Iterable<Finding> {
+  for (const [i, stmt] of list.entries()) {
+    yield* productGroups(childrenOf(stmt));
+    if (stmt.kind !== "mma" || findWarpgroupAtom(stmt.atom) === null) continue;
+    const before = list[i - 1]?.kind;
+    if (before === "wgmma.fence" || before === "mma") continue;
+    yield {
+      rule: "order",
+      at: "products",
+      stmt,
+      message:
+        "multiplies without a wgmma.fence directly in front of its group of products, where their addresses and fragments are made",
+      hint: "wgmma.fence, the products, wgmma.commit, and nothing between",
+    };
+  }
 }
 
 /** Bulk copies make boxes of a tile's layout; a layout that they cannot make is one that engine and copy would see differently. */

@@ -54,8 +54,8 @@ export interface Thread extends Actor, RegisterSums, Staging {
   /** Every matrix instruction that accumulates in tensor memory, and the commits, each of which tracks all before it. */
   readonly issued: Engine[];
   readonly commits: End[];
-  /** A slot was computed, and no async-proxy fence followed. */
-  unshown: boolean;
+  /** Of what the role has written into slots of rings since its last async-proxy fence: where that comes. */
+  unshown: End[][];
   /** An answer was read, and no async-proxy fence followed. */
   unproxied: boolean;
   /** What the last wait has shown is visible to the async proxy. */
@@ -95,7 +95,7 @@ export const newThread = (
   apart: false,
   issued: [],
   commits: [],
-  unshown: false,
+  unshown: [],
   unproxied: false,
   proxied: true,
   copied: 0,
@@ -174,7 +174,8 @@ export function fence(thread: Thread, what: FenceName): void {
       return;
     case "async":
       thread.unproxied = false;
-      thread.unshown = false;
+      for (const shown of thread.unshown.splice(0))
+        shown.push({ entry: thread.index, reached: thread.clock[thread.index] ?? 0 });
       thread.proxied = true;
       thread.loading.clear();
       fenceStaged(thread);
@@ -251,13 +252,6 @@ export function handOver(thread: Thread, ring: KernelRing, grouped: boolean, wha
       thread.label,
       `gives back ${what} while its loads may be under way: an arrival does not wait for them, and a bulk copy writes past them`,
       "fence async (or cta, where nothing of it goes to the other proxy) before the arrival",
-    );
-  if (thread.unshown)
-    throw new Broken(
-      "proxies",
-      thread.label,
-      `tells of ${what}, which its threads have computed, without an async-proxy fence: matrix instructions may read what stood there before`,
-      "fence async before the arrival",
     );
   if (thread.apart && grouped)
     throw new Broken(
