@@ -6,7 +6,6 @@ import {
   bufferOf,
   directed,
   eachStmt,
-  elementViews,
   isElementStmt,
   lit,
   mul,
@@ -14,9 +13,10 @@ import {
   tensorPlace,
   upOrigin,
   v,
+  viewsOf,
   wholeView,
   withBody,
-  withElementViews,
+  withViews,
 } from "@tilewright/ir";
 import { chainSums } from "./chainSums.ts";
 import { loadedTile, loadOf, stepOf } from "./tensorLoads.ts";
@@ -48,7 +48,7 @@ export const accumulateInTensor: Pass = {
     const place = tensorPlace(acc);
     if (place === null) return program;
     // Expressions of whole rows have all columns of a tile at once.
-    const elements = eachStmt(program.body).filter(isElementStmt).flatMap(elementViews);
+    const elements = eachStmt(program.body).filter(isElementStmt).flatMap(viewsOf);
     const whole = elements.some(({ buffer }) => buffer === name);
     // A step of a gated product takes columns of both sums.
     const sums = eachStmt(program.body).some((s) => s.kind === "epilogue" && s.gated === true) ? 2 : 1;
@@ -72,7 +72,7 @@ export const accumulateInTensor: Pass = {
 function held(stmts: readonly Stmt[], acc: Buffer, part: Buffer): readonly Stmt[] {
   const moved = (view: View): View => (view.buffer === acc.name ? { ...view, buffer: part.name } : view);
   const reads = (stmt: Stmt): boolean =>
-    isElementStmt(stmt) && elementViews(stmt).some(({ buffer }) => buffer === acc.name);
+    isElementStmt(stmt) && viewsOf(stmt).some(({ buffer }) => buffer === acc.name);
   return rewriteStmts(stmts, (stmt) => {
     if (stmt.kind !== "tiles") return stmt;
     const first = stmt.body.findIndex(reads);
@@ -80,7 +80,7 @@ function held(stmts: readonly Stmt[], acc: Buffer, part: Buffer): readonly Stmt[
       ...stmt,
       body: stmt.body.flatMap((inner, at): readonly Stmt[] => {
         const own: Stmt = isElementStmt(inner)
-          ? withElementViews(inner, moved)
+          ? withViews(inner, moved)
           : inner.kind === "epilogue"
             ? { ...inner, acc: moved(inner.acc) }
             : inner;

@@ -9,7 +9,7 @@ import {
   SCALE_LANES,
   wholeView,
   withBody,
-  withOperandViews,
+  withReads,
 } from "@tilewright/ir";
 
 /**
@@ -40,7 +40,7 @@ export const pairBlocks: Pass = {
     const body = rewriteStmts(program.body, (stmt): Stmt => {
       if (resized.size === 0) return stmt;
       if (stmt.kind === "copy") return { ...stmt, dst: moved(stmt.dst) };
-      return stmt.kind === "mma" ? withOperandViews(stmt, moved) : stmt;
+      return stmt.kind === "mma" ? withReads(stmt, moved) : stmt;
     });
     return { ...withBody(program, body), launch: { ...program.launch, pair: true }, buffers };
   }),

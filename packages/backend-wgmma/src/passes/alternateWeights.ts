@@ -9,7 +9,7 @@ import {
   rowsOfWeights,
   wholeView,
   withBody,
-  withElementViews,
+  withViews,
 } from "@tilewright/ir";
 
 type Of<K extends Stmt["kind"]> = Extract<Stmt, { kind: K }>;
@@ -65,7 +65,7 @@ function inParts(
       extent: [view.extent[0], rows],
     });
     return [
-      withElementViews({ ...weights, dst: wholeView(into) }, (view) =>
+      withViews({ ...weights, dst: wholeView(into) }, (view) =>
         view.buffer === into.name ? view : rowsOfWeights(view, chunk, at, rows, view === words),
       ),
       { ...stmt, a: along(stmt.a), b: wholeView(into) },

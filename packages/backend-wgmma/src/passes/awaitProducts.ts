@@ -3,13 +3,13 @@
 import type { Columns, Expr, Pass, Stmt, TileProgram } from "@tilewright/ir";
 import {
   eachStmt,
-  elementViews,
   freeVars,
   launchRanges,
   lit,
-  operandViews,
+  readsOf,
   sameValue,
   substituteExpr,
+  viewsOf,
 } from "@tilewright/ir";
 
 type Of<K extends Stmt["kind"]> = Extract<Stmt, { kind: K }>;
@@ -127,7 +127,7 @@ class Walk {
     if (apart) this.#apart.add(stmt.acc.buffer);
     // Sums that are promoted have been waited for.
     const { acc, a, b, columns = null } = stmt;
-    const rings = operandViews(stmt).flatMap(({ buffer }) => this.#ringOf.get(buffer) ?? []);
+    const rings = readsOf(stmt).flatMap(({ buffer }) => this.#ringOf.get(buffer) ?? []);
     const group = { tiles: [acc.buffer, a.buffer, b.buffer], columns, rings };
     this.#pending = stmt.twoLevel === undefined ? [...this.#pending, group] : [];
     const slot = substituteExpr(stmt.a.slot, within.constants);
@@ -175,7 +175,7 @@ class Walk {
 /** Tiles of registers whose elements are read or written. */
 const elementsOf = (stmts: readonly Stmt[]): readonly string[] =>
   eachStmt(stmts).flatMap((stmt) =>
-    stmt.kind === "map" || stmt.kind === "reduce.row" ? elementViews(stmt).map(({ buffer }) => buffer) : [],
+    stmt.kind === "map" || stmt.kind === "reduce.row" ? viewsOf(stmt).map(({ buffer }) => buffer) : [],
   );
 
 /** Whether products of some columns (null: of all) write others. */

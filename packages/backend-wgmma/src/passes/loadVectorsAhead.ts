@@ -14,7 +14,7 @@ import {
   type View,
   wholeView,
   withBody,
-  withElementViews,
+  withViews,
 } from "@tilewright/ir";
 
 type MapStmt = Extract<Stmt, { kind: "map" }>;
@@ -49,7 +49,7 @@ function ahead(program: TileProgram, turn: string, body: readonly Stmt[], made: 
     freeVars(col).has(turn);
   const rest = body.map((stmt): Stmt => {
     if (stmt.kind !== "map" || !elementSources(stmt.value).some((view) => moves(view, stmt))) return stmt;
-    return withElementViews(stmt, (view) => {
+    return withViews(stmt, (view) => {
       if (view === stmt.dst || !moves(view, stmt)) return view;
       // Of the same registers in the copies of a body that stand around its loop.
       const tile = registerBuffer(`${view.buffer}_ahead`, "f32", stmt.dst.extent);

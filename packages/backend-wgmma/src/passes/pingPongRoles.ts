@@ -1,15 +1,7 @@
 /** Let several sets of math warps take tiles by turns: one multiplies while another stores (ping-pong). */
 
 import type { Buffer, Pass, Ring, Stmt, TileProgram, View } from "@tilewright/ir";
-import {
-  directed,
-  MATH,
-  rewriteStmts,
-  withBody,
-  withElementViews,
-  withOperandViews,
-  withSumViews,
-} from "@tilewright/ir";
+import { directed, MATH, rewriteStmts, withBody, withViews } from "@tilewright/ir";
 
 type Role = Extract<Stmt, { kind: "role" }>;
 
@@ -79,12 +71,10 @@ function turnOf(stmt: Stmt, turn: number, of: number, own: (view: View) => View)
     case "tiles":
       return stmt.loop === null ? stmt : { ...stmt, loop: { ...stmt.loop, turn, of } };
     case "fill":
-      return { ...stmt, dst: own(stmt.dst) };
     case "map":
     case "reduce.row":
-      return withElementViews(stmt, own);
     case "mma":
-      return withOperandViews(withSumViews(stmt, own), own);
+      return withViews(stmt, own);
     case "epilogue":
       return { ...stmt, acc: own(stmt.acc), via: stmt.via === null ? null : own(stmt.via) };
     default:

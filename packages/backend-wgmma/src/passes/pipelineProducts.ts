@@ -4,18 +4,18 @@ import {
   directed,
   type Expr,
   eachStmt,
-  elementViews,
   launchRanges,
   lit,
-  operandViews,
   type Pass,
   rangeOf,
+  readsOf,
   rewriteStmts,
   type Stmt,
   sub,
   substituteStmt,
   type TileProgram,
   v,
+  viewsOf,
   withBody,
 } from "@tilewright/ir";
 
@@ -178,7 +178,7 @@ function readerOf(products: readonly Stmt[]): (stmt: Stmt) => boolean {
     eachStmt([stmt]).some(
       (each) =>
         (each.kind === "map" || each.kind === "reduce.row") &&
-        [each.dst, ...elementViews(each)].some(({ buffer }) => touched.has(buffer)),
+        viewsOf(each).some(({ buffer }) => touched.has(buffer)),
     );
 }
 
@@ -189,7 +189,7 @@ function releasedEarly({ rings }: TileProgram, stmts: readonly Stmt[]): readonly
     const ring = stmt.kind === "release" ? rings.find(({ name }) => name === stmt.ring) : undefined;
     const uses = (each: Stmt): boolean =>
       ("ring" in each && each.ring === ring?.name) ||
-      (each.kind === "mma" && operandViews(each).some(({ buffer }) => ring?.buffers.includes(buffer)));
+      (each.kind === "mma" && readsOf(each).some(({ buffer }) => ring?.buffers.includes(buffer)));
     const skipped =
       ring === undefined ? -1 : out.findLastIndex((s) => s.kind !== "for" || eachStmt([s]).some(uses));
     out.splice(ring === undefined ? out.length : skipped + 1, 0, stmt);

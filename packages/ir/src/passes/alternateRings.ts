@@ -2,7 +2,7 @@
 import { cond } from "../tile/cond.ts";
 import { add, freeVars, lit, mul, substituteExpr, v } from "../tile/expr.ts";
 import type { Cond, Expr, Ring, Stmt } from "../tile/types.ts";
-import { withExprs } from "../tile/withExprs.ts";
+import { withExprs } from "../tile/views.ts";
 
 type Copy = Extract<Stmt, { kind: "copy" }>;
 type For = Extract<Stmt, { kind: "for" }>;

@@ -1,7 +1,8 @@
 /** Say who holds what of the tiles and row vectors that `map` and `reduce.row` compute: whoever holds the accumulator's rows. */
-import { elementDomain, elementSources, elementViews, isElementStmt } from "../tile/elements.ts";
+import { elementDomain, elementSources, isElementStmt } from "../tile/elements.ts";
 import { eachStmt, rewriteStmts, wholeView, withBody } from "../tile/rewrite.ts";
 import type { Buffer, Ownership, OwnershipMode, TileProgram } from "../tile/types.ts";
+import { viewsOf } from "../tile/views.ts";
 import type { Pass } from "./pass.ts";
 
 /** Rows of tiles through which warps exchange parts of rows: f32. */
@@ -19,7 +20,7 @@ export const bindElements: Pass = {
   run(program) {
     const stmts = eachStmt(program.body).filter(isElementStmt);
     if (stmts.length === 0) return program;
-    const named = new Set(stmts.flatMap((stmt) => elementViews(stmt).map(({ buffer }) => buffer)));
+    const named = new Set(stmts.flatMap((stmt) => viewsOf(stmt).map(({ buffer }) => buffer)));
     const owned = program.buffers.filter((b) => b.space === "register" && b.own !== null && b.shape[1] > 1);
     const buffers = program.buffers.map((buffer): Buffer => {
       if (buffer.space !== "register" || buffer.own !== null || !named.has(buffer.name)) return buffer;

@@ -8,8 +8,8 @@ import { elementBytes } from "../tile/elementBytes.ts";
 import { tileExtent } from "../tile/gemm.ts";
 import { distribute, ownedAxis, registersPerThread, sliceOwner } from "../tile/ownership.ts";
 import { bufferOf, eachStmt, rewriteStmts, withBody } from "../tile/rewrite.ts";
-import { sumViews } from "../tile/scaleTiles.ts";
 import type { Buffer, Nest, Ownership, OwnershipMode, Stmt, TileProgram } from "../tile/types.ts";
+import { writesOf } from "../tile/views.ts";
 import type { Pass } from "./pass.ts";
 
 /**
@@ -37,7 +37,7 @@ function bind(program: TileProgram): TileProgram {
       const { acc } = group.fragments;
       const swapped = bufferOf(program, stmt.acc.buffer).lanes === 1;
       const fragment = swapped ? { rows: acc.cols, cols: acc.rows } : acc;
-      for (const sums of sumViews(stmt))
+      for (const sums of writesOf(stmt))
         owners.set(sums.buffer, accumulatorOwner(nestOf(program, nest, stmt, sums), fragment));
       // Weights come through the registers of those whose sums have their columns.
       if (swapped) owners.set(stmt.b.buffer, heldOwner(nest, stmt, group));

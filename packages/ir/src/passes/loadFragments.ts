@@ -1,12 +1,12 @@
 /** Make register fragments explicit: the K chunk becomes an unrolled loop of steps, each loading what its multiply-adds read. */
 import { type DType, WEIGHT_K } from "@tilewright/core";
 import { findAtom, widensIntoFragments } from "../atoms/atoms.ts";
-import { withElementViews } from "../tile/elements.ts";
 import { add, lit, mul, v } from "../tile/expr.ts";
 import { registerBuffer } from "../tile/gemm.ts";
 import { bufferOf, directed, eachStmt, rewriteStmts, wholeView, withBody } from "../tile/rewrite.ts";
 import { scaleTileInRegisters } from "../tile/scaleTiles.ts";
 import type { Buffer, Stmt, TileProgram, View } from "../tile/types.ts";
+import { withViews } from "../tile/views.ts";
 import { codesOf, rowsOfWeights } from "../tile/weights.ts";
 import type { Pass } from "./pass.ts";
 
@@ -89,7 +89,7 @@ function ofWeights(
   added.push(a, b);
   const from = mul(v("kb"), block);
   const words = codesOf(weights);
-  const part = withElementViews({ ...weights, dst: wholeView(b) }, (view) =>
+  const part = withViews({ ...weights, dst: wholeView(b) }, (view) =>
     view.buffer === b.name ? view : rowsOfWeights(view, chunk, from, block, view === words),
   );
   const offset = add(from, mul(v("kk"), step));

@@ -1,9 +1,8 @@
 /** Let blocks stay and loop over tiles, so that the copies of the next tile run during the epilogue of this one. */
-import { isElementStmt, withElementViews } from "../tile/elements.ts";
 import { add, freeVars, mod, mul, v } from "../tile/expr.ts";
 import { childrenOf, eachStmt, rewriteStmts, takeDirective, withBody } from "../tile/rewrite.ts";
-import { withOperandViews } from "../tile/scaleTiles.ts";
 import type { Expr, Ring, Stmt, TileLoop, View } from "../tile/types.ts";
+import { withViews } from "../tile/views.ts";
 import type { Pass } from "./pass.ts";
 
 type Tiles = Extract<Stmt, { kind: "tiles" }>;
@@ -131,11 +130,12 @@ function numberThrough(
       case "release":
         return { ...stmt, at: add(offset(stmt.ring), stmt.at) };
       case "copy":
-        return { ...stmt, src: inView(stmt.src), dst: inView(stmt.dst) };
       case "mma":
-        return withOperandViews(stmt, inView);
+      case "map":
+      case "reduce.row":
+        return withViews(stmt, inView);
       default:
-        return isElementStmt(stmt) ? withElementViews(stmt, inView) : stmt;
+        return stmt;
     }
   });
 }

@@ -1,11 +1,10 @@
 /** Put the shared tiles into a ring of slots, with its four edges, and copy ahead of the arithmetic. */
 import { cond } from "../tile/cond.ts";
-import { withElementViews } from "../tile/elements.ts";
 import { add, asLinear, freeVars, lit, mod, mul, substituteExpr, v } from "../tile/expr.ts";
 import { registerBuffer } from "../tile/gemm.ts";
 import { bufferOf, eachStmt, rewriteStmts, takeDirective, wholeView, withBody } from "../tile/rewrite.ts";
-import { withOperandViews } from "../tile/scaleTiles.ts";
 import type { Buffer, Cond, Expr, Ring, Stmt, TileProgram, View } from "../tile/types.ts";
+import { withReads, withViews } from "../tile/views.ts";
 import { alternated, ringPairOf } from "./alternateRings.ts";
 import type { Pass } from "./pass.ts";
 
@@ -173,7 +172,7 @@ function readAgain(stmts: readonly Stmt[], { name, buffers, slots }: Ring): read
   return stmts.map((stmt, i) => {
     if (stmt === own) return { ...own, body: own.body.filter((each) => !isRelease(each)) };
     if (stmt.kind !== "for" || !reads(stmt)) return stmt;
-    const body = rewriteStmts(stmt.body, (s) => (s.kind === "mma" ? withOperandViews(s, moved) : s));
+    const body = rewriteStmts(stmt.body, (s) => (s.kind === "mma" ? withReads(s, moved) : s));
     return { ...stmt, body: i === last ? [...body, { ...release, at }] : body };
   });
 }
@@ -229,8 +228,7 @@ function withKept(loop: For, stmt: Stmt, kept: ReadonlyMap<string, Kept>): Stmt 
     const at = add(mul(v(loop.var), held.each), view.origin[held.axis]);
     return { ...view, origin: pairAt(view.origin, held.axis, at) };
   };
-  if (stmt.kind === "copy") return { ...stmt, src: inChunk(stmt.src) };
-  return stmt.kind === "mma" ? withOperandViews(stmt, inChunk) : stmt;
+  return stmt.kind === "copy" || stmt.kind === "mma" ? withReads(stmt, inChunk) : stmt;
 }
 
 /** Events of a loop's ring. */
@@ -316,12 +314,11 @@ function readSlot(loop: RingLoop, stmt: Stmt, at: Expr): Stmt {
     loop.buffers.includes(view.buffer) ? { ...view, slot: mod(at, loop.slots) } : view;
   switch (stmt.kind) {
     case "copy":
-      return { ...stmt, src: moved(stmt.src) };
     case "mma":
-      return withOperandViews(stmt, moved);
+      return withReads(stmt, moved);
     case "map":
     case "reduce.row":
-      return withElementViews(stmt, moved);
+      return withViews(stmt, moved);
     default:
       return stmt;
   }

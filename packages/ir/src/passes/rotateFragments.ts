@@ -2,8 +2,8 @@
 import { cond } from "../tile/cond.ts";
 import { add, div, lit, mod, substituteExpr, v } from "../tile/expr.ts";
 import { bufferOf, rewriteStmts, takeDirective, withBody } from "../tile/rewrite.ts";
-import { withOperandViews } from "../tile/scaleTiles.ts";
 import type { Expr, Stmt, TileProgram, View } from "../tile/types.ts";
+import { withReads } from "../tile/views.ts";
 import type { Pass } from "./pass.ts";
 
 type Copy = Extract<Stmt, { kind: "copy" }>;
@@ -123,7 +123,7 @@ function rotated(parts: SteadyState, slots: number, store: number, asks: boolean
       ...loadAt(copy, next, mod(nextStep, slots)),
       when: cond(nextChunk, "<", loop.to),
     })),
-    ...parts.multiply.map((s): Stmt => (s.kind === "mma" ? withOperandViews(s, read) : s)),
+    ...parts.multiply.map((s): Stmt => (s.kind === "mma" ? withReads(s, read) : s)),
   ];
   const first: Stmt = { ...parts.wait, at: loop.from };
   const any = cond(loop.from, "<", loop.to);

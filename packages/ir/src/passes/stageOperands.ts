@@ -2,11 +2,12 @@
 import { dtypes, exchangedOf, sizeOf, widensTo } from "@tilewright/core";
 import { type Atom, findAtom } from "../atoms/atoms.ts";
 import { findWarpgroupAtom } from "../atoms/warpgroup.ts";
-import { isElementStmt, withElementViews } from "../tile/elements.ts";
+import { isElementStmt } from "../tile/elements.ts";
 import { equalExpr, sameValue, substituteExpr } from "../tile/expr.ts";
 import { bufferOf, eachStmt, rewriteStmts, takeDirective, wholeView, withBody } from "../tile/rewrite.ts";
 import { scaleTileInTensor } from "../tile/scaleTiles.ts";
 import type { Buffer, Expr, Stmt, TileProgram, View } from "../tile/types.ts";
+import { withViews } from "../tile/views.ts";
 import { codesOf } from "../tile/weights.ts";
 import type { Pass } from "./pass.ts";
 
@@ -66,7 +67,7 @@ function shareFactors(program: TileProgram): TileProgram {
   const moved = (view: View): View => ({ ...view, buffer: shared.get(view.buffer)?.name ?? view.buffer });
   const body = rewriteStmts(program.body, (stmt) => {
     if (stmt.kind === "mma") return { ...stmt, a: moved(stmt.a) };
-    return isElementStmt(stmt) ? withElementViews(stmt, moved) : stmt;
+    return isElementStmt(stmt) ? withViews(stmt, moved) : stmt;
   });
   return { ...withBody(program, body), buffers: program.buffers.map((b) => shared.get(b.name) ?? b) };
 }
@@ -186,7 +187,7 @@ function stage(input: TileProgram): TileProgram {
   const body = rewriteStmts(input.body, (given) => {
     if (codesOf(given) !== null && given.kind === "map" && operands.includes("b")) {
       const copies: Stmt[] = [];
-      const value = withElementViews(given, (view) => {
+      const value = withViews(given, (view) => {
         const staged = throughShared(view);
         copies.push(...staged.copies);
         return staged.view;

@@ -8,7 +8,7 @@ import { leastTime } from "../model/predict.ts";
 import { type BoundedSpread, type BoundedTile, inOrder, kernelBound, tileBound } from "../model/search.ts";
 
 /** A kernel whose bound (`kernelBound`) holds for a candidate and for all others of its key. */
-export interface BoundedKernel {
+interface BoundedKernel {
   readonly key: string;
   /** Null where the candidate's own may still be one. */
   readonly kernel: () => ModelKernel | null;

@@ -1,5 +1,5 @@
 /** The views of statements that compute with elements. */
-import { leavesOf, mapLeaves } from "@tilewright/core";
+import { leavesOf } from "@tilewright/core";
 import { freeVars, lit } from "./expr.ts";
 import type { ElementExpr, Expr, Stmt, View } from "./types.ts";
 
@@ -20,13 +20,6 @@ export const elementSources = (value: ElementExpr): readonly View[] =>
 export const elementOrigins = (value: ElementExpr): readonly Expr[] =>
   leavesOf(value).flatMap((leaf) => (leaf.kind === "view" ? [] : [leaf.from ?? lit(0)]));
 
-/** Every view of the statement. */
-export const elementViews = (stmt: ElementStmt): readonly View[] => [
-  stmt.dst,
-  ...elementSources(stmt.value),
-  ...(stmt.kind === "reduce.row" && stmt.via !== null ? [stmt.via] : []),
-];
-
 /** Of `map %t = %t * %z`, which multiplies a tile by the factor of each row, the factor; null of other statements. */
 export function factorOf(stmt: Stmt): View | null {
   if (stmt.kind !== "map" || stmt.value.kind !== "apply" || stmt.value.fn !== "mul") return null;
@@ -41,23 +34,6 @@ export const readsBy = (stmt: Stmt, vars: readonly string[]): boolean =>
   leavesOf(stmt.value)
     .flatMap((leaf) => (leaf.kind === "view" ? leaf.view.origin : leaf.from === undefined ? [] : [leaf.from]))
     .some((e) => [...freeVars(e)].some((name) => vars.includes(name)));
-
-/** The same statement with other views, and other places that rows and columns are counted from. */
-export function withElementViews(
-  stmt: ElementStmt,
-  view: (view: View) => View,
-  from: (e: Expr) => Expr = (e) => e,
-): ElementStmt {
-  const value: ElementExpr = mapLeaves(stmt.value, (leaf) =>
-    leaf.kind === "view"
-      ? { ...leaf, view: view(leaf.view) }
-      : leaf.from === undefined
-        ? leaf
-        : { ...leaf, from: from(leaf.from) },
-  );
-  if (stmt.kind === "map") return { ...stmt, dst: view(stmt.dst), value };
-  return { ...stmt, dst: view(stmt.dst), value, via: stmt.via && view(stmt.via) };
-}
 
 /** Rows and columns that the statement goes through: those of what it writes, or of the widest tile that it reduces. */
 export function elementDomain(stmt: ElementStmt): readonly [rows: number, cols: number] {

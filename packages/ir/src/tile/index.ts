@@ -28,9 +28,7 @@ export {
   type ElementStmt,
   elementDomain,
   elementSources,
-  elementViews,
   isElementStmt,
-  withElementViews,
 } from "./elements.ts";
 export {
   add,
@@ -100,12 +98,9 @@ export * from "./rewrite.ts";
 export { namesRows, ownProgram } from "./runs.ts";
 export {
   isFactors,
-  operandViews,
   SCALE_COLUMNS,
   SCALE_LANES,
   scaleWords,
-  withOperandViews,
-  withSumViews,
 } from "./scaleTiles.ts";
 export {
   barrierName,
@@ -177,6 +172,6 @@ export { proveProtocol } from "./verify/proof/index.ts";
 export { proofRules, type Rule as ProofRule } from "./verify/proof/rules.ts";
 export type { Fault, Site, Subject, Verifier } from "./verify/verifier.ts";
 export { labelOf } from "./verify/verifier.ts";
+export { readsOf, viewsOf, withExprs, withReads, withViews } from "./views.ts";
 export { codesOf, rowsOfWeights, weightColumns, weightScaling, weightTiles } from "./weights.ts";
-export { withExprs } from "./withExprs.ts";
 export { iterationsWithin, skipsIterations } from "./within.ts";

@@ -4,7 +4,7 @@ import { type Env, freeVars, substituteExpr } from "./expr.ts";
 import { eachStmt, rewriteStmts } from "./rewrite.ts";
 import { programAt } from "./sizes.ts";
 import type { Expr, Paged, RunsDeclaration, TileProgram } from "./types.ts";
-import { withExprs } from "./withExprs.ts";
+import { withExprs } from "./views.ts";
 
 /** The program at the problem's own sizes, of runs with the longest. */
 export const ownProgram = (program: TileProgram): TileProgram =>

@@ -5,7 +5,7 @@
  */
 import { SCALE_FACTORS, SCALE_ROWS, SCALE_WORDS, scaleWordOf } from "@tilewright/core";
 import { eachStmt } from "./rewrite.ts";
-import type { Buffer, Stmt, TileProgram, View } from "./types.ts";
+import type { Buffer, TileProgram } from "./types.ts";
 
 /** Global buffers of factors, and the operand that each scales. */
 export const factorOperands = { SFA: "a", SFB: "b" } as const;
@@ -76,43 +76,3 @@ export function holdsScales(program: TileProgram, name: string): boolean {
   }
   return false;
 }
-
-type Mma = Extract<Stmt, { kind: "mma" }>;
-
-/** Views that a multiplication reads: A, B, and the factors of both. */
-export const operandViews = ({ a, b, beside, scales }: Mma): readonly View[] => [
-  a,
-  b,
-  ...(beside === undefined ? [] : [beside]),
-  ...(scales === undefined ? [] : [scales.a, scales.b]),
-];
-
-/** Views of what a multiplication adds to: the accumulator, and the sums on their way there. */
-export const sumViews = ({ acc, twoLevel: promote }: Mma): readonly View[] =>
-  promote === undefined ? [acc] : [acc, promote.sum];
-
-/** The multiplication with other views in the places of what it adds to. */
-export const withSumViews = (stmt: Mma, view: (old: View) => View): Mma => ({
-  ...stmt,
-  acc: view(stmt.acc),
-  ...(stmt.twoLevel === undefined ? {} : { twoLevel: { ...stmt.twoLevel, sum: view(stmt.twoLevel.sum) } }),
-});
-
-/** The multiplication with other views in the places of what it reads. */
-export const withOperandViews = (stmt: Mma, view: (old: View) => View): Mma => ({
-  ...stmt,
-  a: view(stmt.a),
-  b: view(stmt.b),
-  ...(stmt.beside === undefined ? {} : { beside: view(stmt.beside) }),
-  ...(stmt.scales === undefined ? {} : { scales: { a: view(stmt.scales.a), b: view(stmt.scales.b) } }),
-});
-
-type Accumulate = Extract<Stmt, { kind: "accumulate" }>;
-
-/** Views that a promotion reads and writes: the accumulator, the sums, the factors. */
-export const accumulatedViews = ({ acc, sum, scales }: Accumulate): readonly View[] => [
-  acc,
-  sum,
-  ...(scales === undefined ? [] : [scales.a]),
-  ...(scales?.b === undefined ? [] : [scales.b]),
-];

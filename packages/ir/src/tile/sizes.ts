@@ -30,7 +30,7 @@ import { add, div, type Env, evaluateExpr, freeVars, lit, mul, substituteExpr, v
 import { rewriteStmts } from "./rewrite.ts";
 import { streamKAt, substituteStmt } from "./streamK.ts";
 import { type Buffer, type Expr, reached, type Stmt, type TileProgram } from "./types.ts";
-import { withExprs } from "./withExprs.ts";
+import { withExprs } from "./views.ts";
 
 /** Sizes that are variables of programs. */
 const variables = ["m", "n", "k"] as const;

@@ -12,7 +12,3 @@ export const broughtViews = (stmt: Epilogue): readonly View[] => [
 
 /** Where the second sums of a gated epilogue begin in its accumulator: behind the first ones. */
 export const upOrigin = ({ origin, extent }: View): View["origin"] => [origin[0], add(origin[1], extent[1])];
-
-/** The inputs of an epilogue's steps with other views in their places; nothing where it has none. */
-export const withInputs = ({ inputs }: Epilogue, view: (old: View) => View): Pick<Epilogue, "inputs"> =>
-  inputs === undefined ? {} : { inputs: inputs.map((input) => ({ ...input, view: view(input.view) })) };

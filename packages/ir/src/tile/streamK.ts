@@ -3,7 +3,7 @@ import type { Problem } from "@tilewright/core";
 import { type Env, type ExprLike, evaluateExpr, substituteExpr } from "./expr.ts";
 import { eachStmt, rewriteStmts, withBody } from "./rewrite.ts";
 import type { Stmt, StreamK, TileLoop, TileProgram, TileScheduler } from "./types.ts";
-import { withExprs } from "./withExprs.ts";
+import { withExprs } from "./views.ts";
 
 /** A part of a tile: chunks `first` .. `first + count` of tile number `tile`. */
 export interface PartialTile {

@@ -2,7 +2,7 @@
 import { foldCond, substituteCond } from "../../tile/cond.ts";
 import { asLinear, lit, sub, substituteExpr } from "../../tile/expr.ts";
 import type { Cond, Expr, Stmt } from "../../tile/types.ts";
-import { withExprs } from "../../tile/withExprs.ts";
+import { withExprs } from "../../tile/views.ts";
 import type { Within } from "./cursor.ts";
 
 /** Whether a condition holds in all turns of the open loop, or in none; null where neither is known. */

@@ -2,8 +2,8 @@
 import { isElected } from "../../tile/elected.ts";
 import { asLinear, sub } from "../../tile/expr.ts";
 import { eachStmt } from "../../tile/rewrite.ts";
-import { operandViews } from "../../tile/scaleTiles.ts";
 import type { Ring, Stmt, TileProgram } from "../../tile/types.ts";
+import { readsOf } from "../../tile/views.ts";
 
 type Role = Extract<Stmt, { kind: "role" }>;
 
@@ -40,7 +40,7 @@ export function readByTensorCores(program: TileProgram, ring: Ring): boolean {
     (s) =>
       s.kind === "mma" &&
       isTensor(program, s.acc.buffer) &&
-      operandViews(s).some(({ buffer }) => ring.buffers.includes(buffer)),
+      readsOf(s).some(({ buffer }) => ring.buffers.includes(buffer)),
   );
 }
 

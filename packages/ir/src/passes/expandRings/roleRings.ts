@@ -5,14 +5,13 @@ import { asLinear, lit, sub, substituteExpr, v } from "../../tile/expr.ts";
 import { feedsEpilogue, ownBytes } from "../../tile/operandRings.ts";
 import { eachStmt } from "../../tile/rewrite.ts";
 import type { BarrierRef, Expr, Ring, Stmt, TileLoop, TileProgram, View } from "../../tile/types.ts";
+import { withViews } from "../../tile/views.ts";
 import { readByEngines } from "./blockRings.ts";
 import { substituted, truthOf } from "./constants.ts";
 import { Cursor, type Side, type Within } from "./cursor.ts";
 import { arrivals, filled, requested } from "./edges.ts";
 import { pingPongBody } from "./pingPong.ts";
-
 import { delaysRelease, readByTensorCores, usesTensorMemory } from "./ringReaders.ts";
-import { withViews } from "./views.ts";
 
 type Role = Extract<Stmt, { kind: "role" }>;
 type Tiles = Extract<Stmt, { kind: "tiles" }>;
@@ -384,6 +383,6 @@ export class RoleRings {
         return { ...view, slot: v(name) };
       };
     const [written, read] = [at("producer"), at("consumer")];
-    return withViews(stmt, written, read);
+    return withViews(stmt, read, written);
   }
 }

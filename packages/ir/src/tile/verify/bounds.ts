@@ -1,11 +1,10 @@
 /** Slots exist, and rectangles lie inside their tiles; in global memory, along axes without a guard, inside the matrix. */
-import { elementSources, isElementStmt } from "../elements.ts";
+import { isElementStmt } from "../elements.ts";
 import { evaluateExpr } from "../expr.ts";
 import { counterexample, describeEnv, isDead, narrow, rangeOf } from "../ranges.ts";
 import { namesRows } from "../runs.ts";
-import { operandViews } from "../scaleTiles.ts";
-import { type Buffer, type Cond, type Expr, reached, type Stmt, type View } from "../types.ts";
-import { viewsOf } from "./names.ts";
+import { type Buffer, type Cond, type Expr, reached, type Stmt } from "../types.ts";
+import { viewsOf } from "../views.ts";
 import { bufferAt, type Fault, type Site, type Verifier } from "./verifier.ts";
 
 export const slotRange: Verifier = {
@@ -90,21 +89,4 @@ function* inside(
   const fault = describe(found === "unknown" ? (least < low ? least : most) : evaluateExpr(e, found));
   const where = found === "unknown" ? "(possibly; too many cases to try)" : `(${describeEnv(found)})`;
   yield { at: site, message: `${fault.message} ${where}`, hint: fault.hint };
-}
-
-/** Views of a statement that are read, for verifiers that tell reads from writes. */
-export function readsOf(stmt: Stmt): readonly View[] {
-  switch (stmt.kind) {
-    case "copy":
-      return [stmt.src];
-    case "mma":
-      return operandViews(stmt);
-    case "map":
-    case "reduce.row":
-      return elementSources(stmt.value);
-    case "epilogue":
-      return [stmt.acc, ...(stmt.c === null ? [] : [stmt.c]), ...(stmt.inputs ?? []).map(({ view }) => view)];
-    default:
-      return [];
-  }
 }

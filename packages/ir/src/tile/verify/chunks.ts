@@ -1,11 +1,11 @@
 /** The same program for another number of K chunks: what the protocol must survive is any count, not the one at hand. */
 
-import { isElementStmt, withElementViews } from "../elements.ts";
+import { isElementStmt } from "../elements.ts";
 import { add, asLinear, div, freeVars, lit, mod, mul, sameValue, v } from "../expr.ts";
 import { childrenOf, eachStmt } from "../rewrite.ts";
-import { withOperandViews } from "../scaleTiles.ts";
 import { streamKOf } from "../streamK.ts";
 import type { Cond, Expr, Stmt, TileProgram, View } from "../types.ts";
+import { withReads, withViews } from "../views.ts";
 
 type For = Extract<Stmt, { kind: "for" }>;
 
@@ -208,7 +208,7 @@ export function withChunkCount(program: TileProgram, count: number): TileProgram
       case "release":
         return chunked.has(stmt.ring) ? { ...stmt, at: renumbered(stmt.at) } : stmt;
       case "mma":
-        return withOperandViews(stmt, inView);
+        return withReads(stmt, inView);
       case "for": {
         const body = stmt.body.map(rebuild);
         return loops.has(stmt) || multipliesChunks(stmt, operands)
@@ -218,14 +218,9 @@ export function withChunkCount(program: TileProgram, count: number): TileProgram
       case "if":
         return { ...stmt, cond: inCond(stmt.cond), body: stmt.body.map(rebuild) };
       case "copy":
-        return {
-          ...stmt,
-          dst: inView(stmt.dst),
-          src: inView(stmt.src),
-          when: stmt.when === null ? null : inCond(stmt.when),
-        };
+        return { ...withViews(stmt, inView), when: stmt.when && inCond(stmt.when) };
       default:
-        return isElementStmt(stmt) ? withElementViews(stmt, inView) : stmt;
+        return isElementStmt(stmt) ? withViews(stmt, inView) : stmt;
     }
   };
   return { ...program, body: program.body.map(rebuild) };

@@ -1,5 +1,6 @@
 /** From stage bound on nothing is left to decide. */
-import { operandViews } from "../scaleTiles.ts";
+
+import { readsOf } from "../views.ts";
 import { stagingCopies } from "./distributions.ts";
 import { bufferAt, type Verifier } from "./verifier.ts";
 
@@ -46,7 +47,7 @@ export const complete: Verifier = {
           };
       }
       if (stmt.kind === "mma")
-        for (const view of operandViews(stmt))
+        for (const view of readsOf(stmt))
           if (bufferAt(subject, view.buffer).space === "global")
             yield {
               at: site,

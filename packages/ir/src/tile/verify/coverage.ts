@@ -21,8 +21,9 @@ import { Control } from "../interpret/control.ts";
 import { InterpretFailure } from "../interpret/failure.ts";
 import { RingState } from "../interpret/rings.ts";
 import { consumersOf } from "../interpret/ringUse.ts";
-import { accumulatedViews, isFactors } from "../scaleTiles.ts";
+import { isFactors } from "../scaleTiles.ts";
 import type { Ring, Stmt, View } from "../types.ts";
+import { viewsOf } from "../views.ts";
 import { codesOf, WORDS_PER_ROW } from "../weights.ts";
 import { skipsIterations } from "../within.ts";
 import { chunkLength, K_AXIS, type Operand } from "./chunkLength.ts";
@@ -453,7 +454,7 @@ class Counting implements Hooks {
 
   /** Sums and the factors that scale them are of the same elements along K. */
   #accumulates(stmt: Extract<Stmt, { kind: "accumulate" }>, table: CellTable): (thread: Thread) => void {
-    const factors = accumulatedViews(stmt)
+    const factors = viewsOf(stmt)
       .slice(2)
       .map(({ buffer, origin }) => ({ buffer, run: compileExpr(origin[1], table) }));
     return ({ cells }) => {

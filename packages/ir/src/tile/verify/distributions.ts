@@ -1,7 +1,7 @@
 /** Copies that are shared out over the threads of a block move every element once. */
 import { largestDivisor } from "@tilewright/core";
-import { operandViews, sumViews } from "../scaleTiles.ts";
 import type { Distribution, Stmt } from "../types.ts";
+import { viewsOf } from "../views.ts";
 import { bufferAt, type Fault, type Site, type Subject, type Verifier } from "./verifier.ts";
 
 type Copy = Extract<Stmt, { kind: "copy" }>;
@@ -23,17 +23,7 @@ export function stagingCopies(
   const copies: { site: Site; stmt: Copy }[] = [];
   for (const site of subject.sites) {
     const { stmt } = site;
-    const views =
-      stmt.kind === "copy"
-        ? [stmt.src, stmt.dst]
-        : stmt.kind === "mma"
-          ? [...sumViews(stmt), ...operandViews(stmt)]
-          : stmt.kind === "fill"
-            ? [stmt.dst]
-            : stmt.kind === "epilogue"
-              ? [stmt.acc, stmt.dst]
-              : [];
-    if (!views.some((view) => view.buffer === buffer)) continue;
+    if (!viewsOf(stmt).some((view) => view.buffer === buffer)) continue;
     if (stmt.kind !== "copy" || stmt.dist === null) return null;
     copies.push({ site, stmt });
   }

@@ -1,15 +1,13 @@
 /** A block's control flow without its data: who writes, reads and multiplies what, and whether barriers, groups and fences order it. */
-import { elementViews } from "../elements.ts";
 import { type CellTable, compileCond, compileExpr } from "../interpret/compileExpr.ts";
 import type { DataStmt, Hooks, OrderingStmt, Thread } from "../interpret/control/threads.ts";
 import { Control } from "../interpret/control.ts";
 import { InterpretFailure, interpretCodes } from "../interpret/failure.ts";
 import { type Consumers, RingState } from "../interpret/rings.ts";
 import { consumersOf, ringsByBuffer } from "../interpret/ringUse.ts";
-import { operandViews } from "../scaleTiles.ts";
 import type { Ring, Space, Stmt, TileProgram, View } from "../types.ts";
+import { readsOf, viewsOf } from "../views.ts";
 import { skipsIterations } from "../within.ts";
-import { readsOf } from "./bounds.ts";
 import { Broken } from "./proof/machine.ts";
 import {
   accumulateSums,
@@ -217,7 +215,7 @@ export class DryRun implements Hooks {
       }
       case "map":
       case "reduce.row": {
-        const tiles = new Set(elementViews(stmt).map(({ buffer }) => buffer));
+        const tiles = new Set(viewsOf(stmt).map(({ buffer }) => buffer));
         return () =>
           proved(at, () => {
             for (const tile of tiles) readSums(this.#sums, tile, null);
@@ -234,7 +232,7 @@ export class DryRun implements Hooks {
         };
       }
       case "mma": {
-        const shared = operandViews(stmt).filter((view) => space(view) === "shared");
+        const shared = readsOf(stmt).filter((view) => space(view) === "shared");
         if (shared.length === 0 || space(stmt.acc) !== "register") return null;
         const slots = shared.map((view) => ({ ...view, number: compileExpr(view.slot, table) }));
         return (thread) =>

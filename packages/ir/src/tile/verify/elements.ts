@@ -2,15 +2,9 @@
 import { stepOfBuffer } from "@tilewright/core";
 import { findAtom } from "../../atoms/atoms.ts";
 import { findWarpgroupAtom } from "../../atoms/warpgroup.ts";
-import {
-  type ElementStmt,
-  elementDomain,
-  elementSources,
-  elementViews,
-  factorOf,
-  isElementStmt,
-} from "../elements.ts";
+import { type ElementStmt, elementDomain, elementSources, factorOf, isElementStmt } from "../elements.ts";
 import { type OwnershipMode, reached, type Stmt, type View } from "../types.ts";
+import { viewsOf } from "../views.ts";
 import { codeExtent, codesOf, weightColumns, weightScaling } from "../weights.ts";
 import { bufferAt, type Fault, type Site, type Subject, type Verifier, viewText } from "./verifier.ts";
 
@@ -75,14 +69,14 @@ export const elements: Verifier = {
           message: `reduces rows into ${viewText(stmt.dst)}`,
           hint: "a row has one sum or maximum: write a tile of one column",
         };
-      for (const view of elementViews(stmt))
+      for (const view of viewsOf(stmt))
         if (bufferAt(subject, view.buffer).space === "tensor")
           yield {
             at: site,
             message: `uses %${view.buffer}, tensor memory`,
             hint: "copy it into a register tile",
           };
-      const held = elementViews(stmt)
+      const held = viewsOf(stmt)
         .map((view) => ({ view, buffer: bufferAt(subject, view.buffer) }))
         .filter(({ buffer }) => buffer.space === "register");
       const like = held.find(({ view }) => view.extent[0] === rows && view.extent[1] === cols);

@@ -9,8 +9,7 @@ import { childrenOf } from "../rewrite.ts";
 import { declaredRuns, namesRows } from "../runs.ts";
 import { launchRanges } from "../sizes.ts";
 import type { Cond, Expr, Stmt, View } from "../types.ts";
-import { withExprs } from "../withExprs.ts";
-import { viewsOf } from "./names.ts";
+import { exprsOf, viewsOf } from "../views.ts";
 import { bufferAt, type Fault, type Subject, type Verifier } from "./verifier.ts";
 
 type Of<K extends Stmt["kind"]> = Extract<Stmt, { kind: K }>;
@@ -148,12 +147,8 @@ function* bounded(e: Expr, scope: Scope): Iterable<Reason> {
 /** Rows and columns that are counted from somewhere. */
 function* countedFrom(stmt: Of<"map"> | Of<"reduce.row">, scope: Scope): Iterable<Reason> {
   const views = new Set(viewsOf(stmt).flatMap(({ slot, origin }) => [slot, ...origin]));
-  const others: Expr[] = [];
-  withExprs(stmt, (e) => {
-    if (!views.has(e)) others.push(e);
-    return e;
-  });
-  for (const e of others) {
+  for (const e of exprsOf(stmt)) {
+    if (views.has(e)) continue;
     const form = linearIn(e, scope);
     const unknown =
       form === null ? "" : [...form.terms.keys()].find((name) => scope.vars.get(name) === "running");

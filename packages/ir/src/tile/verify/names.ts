@@ -1,14 +1,12 @@
 /** Names are well formed, unique, and every use resolves. Runs first: the others rely on it. */
 import { runsOf, stepBuffer } from "@tilewright/core";
-import { condVars } from "../cond.ts";
-import { elementViews } from "../elements.ts";
 import { freeVars } from "../expr.ts";
 import { pipelineNames } from "../ranges.ts";
 import { namesRows } from "../runs.ts";
-import { accumulatedViews, operandViews, sumViews } from "../scaleTiles.ts";
 import { variablesOf } from "../sizes.ts";
 import { nearestHint } from "../text/nearest.ts";
-import { type Cond, type Expr, type Stmt, tileLoopVars, type View } from "../types.ts";
+import { type Stmt, tileLoopVars } from "../types.ts";
+import { exprsOf, viewsOf } from "../views.ts";
 import type { Fault, Site, Subject, Verifier } from "./verifier.ts";
 
 const wellFormed = /^[A-Za-z_]\w*$/;
@@ -112,8 +110,8 @@ function* checkSite(subject: Subject, site: Site, scope: ReadonlySet<string>): I
   for (const name of pipelinesOf(stmt))
     if (!scope.has(name)) yield missing(site, "pipeline of the role", name, scope);
   const used = new Set<string>();
-  for (const e of exprsOf(stmt)) freeVars(e, used);
-  for (const c of condsOf(stmt)) for (const name of condVars(c)) used.add(name);
+  const counts = stmt.kind === "tiles" ? [...(stmt.symbolic ?? []), stmt.loop?.chunks] : [];
+  for (const e of [...exprsOf(stmt), ...counts]) if (e != null) freeVars(e, used);
   for (const name of used) if (!scope.has(name)) yield missing(site, "loop variable in scope", name, scope);
 }
 
@@ -150,75 +148,4 @@ function boundBy(stmt: Stmt): readonly string[] {
 function pipelinesOf(stmt: Stmt): readonly string[] {
   if (stmt.kind === "advance" || stmt.kind === "hold") return [stmt.pipeline];
   return "barrier" in stmt ? [stmt.barrier.pipeline] : [];
-}
-
-/** The views of a statement itself, not of its body. */
-export function viewsOf(stmt: Stmt): readonly View[] {
-  switch (stmt.kind) {
-    case "fill":
-      return [stmt.dst];
-    case "map":
-    case "reduce.row":
-      return elementViews(stmt);
-    case "reduce":
-      return stmt.into === null ? [stmt.acc] : [stmt.acc, stmt.into];
-    case "copy":
-      return [stmt.dst, stmt.src];
-    case "partial.store":
-    case "partial.reduce":
-    case "partial.stage":
-    case "bulk.reduce":
-    case "partial.load":
-    case "partial.add":
-    case "partial.clear":
-      return [stmt.acc];
-    case "dsmem.send":
-      return [stmt.acc, stmt.into];
-    case "dsmem.add":
-      return [stmt.into];
-    case "stage":
-    case "bulk.store":
-    case "warp.store":
-      return [stmt.via];
-    case "mma":
-      return [...sumViews(stmt), ...operandViews(stmt)];
-    case "accumulate":
-      return accumulatedViews(stmt);
-    case "epilogue":
-      return [
-        stmt.dst,
-        stmt.acc,
-        ...(stmt.c === null ? [] : [stmt.c]),
-        ...(stmt.via === null ? [] : [stmt.via]),
-        ...(stmt.inputs ?? []).map(({ view }) => view),
-      ];
-    default:
-      return [];
-  }
-}
-
-function exprsOf(stmt: Stmt): readonly Expr[] {
-  const own =
-    stmt.kind === "for"
-      ? [stmt.from, stmt.to, ...(stmt.within?.bounds ?? [])]
-      : "at" in stmt
-        ? [stmt.at]
-        : countsOf(stmt);
-  const counts =
-    stmt.kind === "tiles" ? [...(stmt.symbolic ?? []), stmt.loop?.chunks].flatMap((e) => e ?? []) : [];
-  return [...own, ...counts, ...viewsOf(stmt).flatMap((view) => [view.slot, ...view.origin])];
-}
-
-/** What a counter of partial tiles counts, and which registers go to them. */
-function countsOf(stmt: Stmt): readonly Expr[] {
-  if (stmt.kind === "partial.stage" || stmt.kind === "bulk.reduce") return [stmt.from, stmt.slot];
-  if (stmt.kind === "counter.add") return [stmt.by];
-  return stmt.kind === "counter.leave" ? [stmt.unless] : [];
-}
-
-function condsOf(stmt: Stmt): readonly Cond[] {
-  if (stmt.kind === "if") return [stmt.cond];
-  if (stmt.kind === "reduction") return stmt.unless === null ? [] : [stmt.unless];
-  if (stmt.kind === "mma") return stmt.keep ? [stmt.keep] : [];
-  return stmt.kind === "copy" && stmt.when !== null ? [stmt.when] : [];
 }

@@ -1,10 +1,9 @@
 /** Numbers stay within what hardware and checks can count: runs before anything looks at elements, turns or slots one by one. */
 import { roundTo, sizeOf } from "@tilewright/core";
 import { tileExtent } from "../gemm.ts";
-import { isDead, type Range, rangeOf } from "../ranges.ts";
+import { isDead, rangeOf } from "../ranges.ts";
 import type { Buffer, Nest, Space, Stmt } from "../types.ts";
-import { withExprs } from "../withExprs.ts";
-import { viewsOf } from "./names.ts";
+import { exprsOf, viewsOf } from "../views.ts";
 import type { Fault, Site, Verifier } from "./verifier.ts";
 
 /** Largest index of a kernel, and largest turn of a loop: sizes of problems end there too (TW1002). */
@@ -128,11 +127,7 @@ function* tile(buffer: Buffer): Iterable<Fault> {
 function* values(site: Site): Iterable<Fault> {
   const ranges = site.ranges();
   if (isDead(ranges)) return;
-  const found: Range[] = [];
-  withExprs(site.stmt, (e) => {
-    if (e.kind !== "const") found.push(rangeOf(e, ranges));
-    return e;
-  });
+  const found = exprsOf(site.stmt).flatMap((e) => (e.kind === "const" ? [] : [rangeOf(e, ranges)]));
   const beyond = found.find(([least, most]) => !(least >= -MOST - 1 && most <= MOST + MOST_UNROLLED));
   if (beyond !== undefined)
     yield {

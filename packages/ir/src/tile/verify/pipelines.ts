@@ -1,9 +1,9 @@
 /** Pipelines stand in the rings whose barriers and tiles they name. */
 
 import { childrenOf } from "../rewrite.ts";
-import { operandViews, sumViews } from "../scaleTiles.ts";
 import { broughtViews } from "../stepViews.ts";
 import type { Expr, Stmt, View } from "../types.ts";
+import { viewsOf } from "../views.ts";
 import type { Fault, Site, Verifier } from "./verifier.ts";
 
 export const pipelines: Verifier = {
@@ -76,11 +76,9 @@ const slotName = (slot: Expr): string | null => (slot.kind === "var" ? slot.name
 function slotted(stmt: Stmt): readonly View[] {
   switch (stmt.kind) {
     case "fill":
-      return [stmt.dst];
     case "copy":
-      return [stmt.dst, stmt.src];
     case "mma":
-      return [...sumViews(stmt), ...operandViews(stmt)];
+      return viewsOf(stmt);
     case "epilogue":
       return broughtViews(stmt);
     default:

@@ -5,7 +5,7 @@ import { ringsByBuffer } from "../interpret/ringUse.ts";
 import { rangeOf } from "../ranges.ts";
 import { eachStmt } from "../rewrite.ts";
 import type { Expr, Stmt, View } from "../types.ts";
-import { readsOf } from "./bounds.ts";
+import { readsOf } from "../views.ts";
 import { commonColumns } from "./proof/registerSums.ts";
 import type { Site, Verifier } from "./verifier.ts";
 

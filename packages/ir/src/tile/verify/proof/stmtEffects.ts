@@ -1,12 +1,11 @@
 /** The effects of the statements of a machine program, one by one. */
 import { dtypes } from "@tilewright/core";
-import { elementViews } from "../../elements.ts";
 import { feedsEpilogue } from "../../operandRings.ts";
 import { PING_PONG_BARRIER } from "../../pingPong.ts";
 import { clusterUnits, eachStmt } from "../../rewrite.ts";
-import { operandViews } from "../../scaleTiles.ts";
 import { broughtViews } from "../../stepViews.ts";
 import type { Arriver, Buffer, Expr, Ring, Stmt, TileProgram, View } from "../../types.ts";
+import { readsOf, viewsOf } from "../../views.ts";
 import type { Effect, Loaded } from "./effect.ts";
 import { summedColumns } from "./registerSums.ts";
 
@@ -171,9 +170,9 @@ export function effectsOf(ctx: Context, stmt: Stmt): readonly Effect[] {
       return [{ kind: "sums", tile: stmt.tile, columns: null }];
     case "map":
     case "reduce.row": {
-      const tiles = new Set(elementViews(stmt).map(({ buffer }) => buffer));
+      const tiles = new Set(viewsOf(stmt).map(({ buffer }) => buffer));
       return [
-        { kind: "use", loaded: elementViews(stmt).flatMap((view) => loadedBy(ctx, view)) },
+        { kind: "use", loaded: viewsOf(stmt).flatMap((view) => loadedBy(ctx, view)) },
         ...computed(ctx, stmt),
         ...[...tiles].map((tile): Effect => ({ kind: "sums", tile, columns: null })),
         // What a map makes of sums more products may be added to.
@@ -310,7 +309,7 @@ function columnsOf({ program }: Context, view: View): { readonly from: Expr; rea
 
 function multiply(ctx: Context, stmt: Of<"mma">): readonly Effect[] {
   const { acc } = stmt;
-  const operands = operandViews(stmt).flatMap((view) => {
+  const operands = readsOf(stmt).flatMap((view) => {
     const ring = ctx.ringOf.get(view.buffer);
     return ring === undefined ? [] : [{ ring: ring.name, at: pipelineOf(view) }];
   });
@@ -323,7 +322,7 @@ function multiply(ctx: Context, stmt: Of<"mma">): readonly Effect[] {
       sums: sums === undefined ? null : { ring: sums.name, at: pipelineOf(acc) },
       columns: stmt.columns ?? null,
       tile: acc.buffer,
-      held: operandViews(stmt).flatMap(({ buffer }) => (isRegister(ctx, buffer) ? [buffer] : [])),
+      held: readsOf(stmt).flatMap(({ buffer }) => (isRegister(ctx, buffer) ? [buffer] : [])),
       keep: stmt.keep ?? true,
     },
   ];
