@@ -18,7 +18,7 @@ import {
   readAttention,
   usualMachine,
 } from "@tilewright/ir";
-import { must } from "./launch.ts";
+import { must } from "./build.ts";
 import { pick } from "./random.ts";
 
 /** A request for attention. */

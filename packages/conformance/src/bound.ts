@@ -7,29 +7,26 @@ import {
   type Problem,
   type ProblemRequest,
 } from "@tilewright/core";
-import { type Backend, type Pass, parseSchedule, runPasses, type TileProgram } from "@tilewright/ir";
+import type { Backend, Pass, TileProgram } from "@tilewright/ir";
+import { afterPasses, must, scheduleOf } from "./build.ts";
 import { targetOf } from "./random.ts";
 
 /** K-contiguous operands of one dtype and the usual D, aligned for every copy. Throws where the problem is none. */
-export function plainProblem(
+export const plainProblem = (
   m: number,
   n: number,
   k: number,
   dtype: DType,
   more: Pick<ProblemRequest, "batch" | "blockScales" | "epilogue" | "precision"> = {},
-): Problem {
-  const problem = defineProblem({
-    ...more,
-    m,
-    n,
-    k,
-    a: { dtype, align: 16 },
-    b: { dtype, layout: "col", align: 16 },
-    d: { dtype: dtypes[dtype].out, align: 16 },
-  });
-  if (!problem.ok) throw new TypeError(problem.error.map(formatDiagnostic).join("\n"));
-  return problem.value;
-}
+): Problem =>
+  must(
+    defineProblem({
+      ...{ ...more, m, n, k },
+      a: { dtype, align: 16 },
+      b: { dtype, layout: "col", align: 16 },
+      d: { dtype: dtypes[dtype].out, align: 16 },
+    }),
+  );
 
 /** Throws with all reasons where the schedule is illegal or a pass refuses. */
 export const boundProgram = (backend: Backend, arch: string, problem: Problem, text: string): TileProgram =>
@@ -53,11 +50,8 @@ function programAfter(
   passes: readonly Pass[],
 ): TileProgram {
   const target = targetOf(arch);
-  const schedule = parseSchedule(backend.schedule, text);
-  if (!schedule.ok) throw new TypeError(schedule.error.map(formatDiagnostic).join("\n"));
-  const faults = backend.check(problem, schedule.value, target);
+  const schedule = scheduleOf(backend, text);
+  const faults = backend.check(problem, schedule, target);
   if (faults.length > 0) throw new TypeError(faults.map(formatDiagnostic).join("\n"));
-  const bound = runPasses(backend.tile(problem, schedule.value, target), target, passes);
-  if (!bound.ok) throw new TypeError(bound.error.map(formatDiagnostic).join("\n"));
-  return bound.value;
+  return afterPasses(backend, problem, target, schedule, passes);
 }

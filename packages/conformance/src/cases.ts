@@ -9,6 +9,7 @@ import {
   type Target,
 } from "@tilewright/core";
 import { type Backend, reductionKinds } from "@tilewright/ir";
+import { everything } from "./build.ts";
 import type { Case, Oracles } from "./check.ts";
 import { inWholeBytes } from "./narrow.ts";
 import { type DTypes, nameOf, pick, problemOf, randomProblem, requestTypes } from "./random.ts";
@@ -75,8 +76,6 @@ const SHARING_DRAWS = 20;
 
 /** How many of the backend's own schedules the choice is among where the options make no random ones. */
 const FIRST_SCHEDULES = 4;
-
-export const everything = process.env.TILEWRIGHT_SLOW === "1";
 
 /** One entry of so many runs. */
 export const sampleOf = ({ sample = 1 }: ConformanceOptions): number => (everything ? 1 : sample);

@@ -22,6 +22,7 @@ import {
 } from "@tilewright/ir";
 import type { Device } from "@tilewright/runtime";
 import { assemble, hasPtxas, SPILLED } from "./assemble.ts";
+import { everything } from "./build.ts";
 import { countFaults, type Footprint } from "./counts.ts";
 import { type CaseData, caseData, type DataKind, type RuntimeScalars } from "./data.ts";
 import { interpreted } from "./interpreted.ts";
@@ -67,8 +68,6 @@ type Launched = Pick<Artifact, "problem" | "program">;
 
 /** Launches of a kernel whose sizes come with the launch, beside one at the problem's own. */
 const OTHER_SIZES = 3;
-
-const everything = process.env.TILEWRIGHT_SLOW === "1";
 
 const orders = ["eager", "lazy", "random"] as const;
 type Order = (typeof orders)[number];

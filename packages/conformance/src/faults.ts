@@ -43,21 +43,28 @@ const protocolKinds: ReadonlySet<Stmt["kind"]> = new Set<Stmt["kind"]>([
   "mma",
 ]);
 
-/** Statements that take part in the protocol, with the role that they stand in. */
-function protocol(program: TileProgram): readonly (readonly [role: string, stmt: Stmt])[] {
-  const managed = new Set(program.rings.flatMap((ring) => ring.buffers));
-  const touches = (view: View): boolean => managed.has(view.buffer);
-  return eachStmt(program.body).flatMap((role) =>
-    role.kind !== "role"
-      ? []
-      : eachStmt(role.body).flatMap((stmt): readonly (readonly [string, Stmt])[] => {
-          if (!protocolKinds.has(stmt.kind)) return [];
-          if (stmt.kind === "copy" && !touches(stmt.dst) && !touches(stmt.src)) return [];
-          if (stmt.kind === "mma" && !touches(stmt.a) && !touches(stmt.b)) return [];
-          return [[role.name, stmt]];
-        }),
-  );
+/** Of some statements those that take part in the protocol: of `kinds`, and if they move data, a ring's. */
+export function protocolStmts(
+  { rings }: TileProgram,
+  body: readonly Stmt[],
+  kinds: ReadonlySet<Stmt["kind"]>,
+): readonly Stmt[] {
+  const managed = new Set(rings.flatMap((ring) => ring.buffers));
+  const touches = (...views: readonly View[]): boolean => views.some((view) => managed.has(view.buffer));
+  return eachStmt(body).filter((stmt) => {
+    if (!kinds.has(stmt.kind)) return false;
+    if (stmt.kind === "copy") return touches(stmt.dst, stmt.src);
+    return stmt.kind !== "mma" || touches(stmt.a, stmt.b);
+  });
 }
+
+/** The same with the role that they stand in. */
+const protocol = (program: TileProgram): readonly (readonly [role: string, stmt: Stmt])[] =>
+  eachStmt(program.body).flatMap((role) =>
+    role.kind === "role"
+      ? protocolStmts(program, role.body, protocolKinds).map((stmt) => [role.name, stmt] as const)
+      : [],
+  );
 
 /** The program with one statement (by identity) replaced in its list. */
 export function withStmt(
@@ -73,8 +80,31 @@ export function withStmt(
   return { ...program, body: rebuild(program.body) };
 }
 
+const intoRing = (program: TileProgram, stmt: Extract<Stmt, { readonly kind: "copy" }>): boolean =>
+  program.rings.some((ring) => ring.buffers.includes(stmt.dst.buffer));
+
+/** A statement left out, twice, unless of `once`, and after what follows it. */
+export function* movedFaults(
+  program: TileProgram,
+  stmt: Stmt,
+  once: ReadonlySet<Stmt["kind"]>,
+): Iterable<readonly [how: string, it: TileProgram]> {
+  if (stmt.kind !== "mma" && (stmt.kind !== "copy" || intoRing(program, stmt))) {
+    yield ["left out", withStmt(program, stmt, (list, i) => list.toSpliced(i, 1))];
+    if (!once.has(stmt.kind))
+      yield ["twice", withStmt(program, stmt, (list, i) => list.toSpliced(i, 0, stmt))];
+  }
+  yield [
+    "after what follows it",
+    withStmt(program, stmt, (list, i) => {
+      const next = list[i + 1];
+      return next === undefined ? list : list.toSpliced(i, 2, next, stmt);
+    }),
+  ];
+}
+
 /** Ways in which a statement could be wrong in itself. */
-function changesOf(program: TileProgram, stmt: Stmt): readonly (readonly [how: string, to: Stmt])[] {
+export function changesOf(program: TileProgram, stmt: Stmt): readonly (readonly [how: string, to: Stmt])[] {
   const blocks = program.launch.cluster[0] * program.launch.cluster[1];
   const half = (view: View): View => ({ ...view, extent: [view.extent[0] / 2, view.extent[1]] });
   switch (stmt.kind) {
@@ -101,7 +131,7 @@ function changesOf(program: TileProgram, stmt: Stmt): readonly (readonly [how: s
     case "wgmma.wait":
       return [["for one group less", { ...stmt, pending: stmt.pending + 1 }]];
     case "copy":
-      return program.rings.some((ring) => ring.buffers.includes(stmt.dst.buffer))
+      return intoRing(program, stmt)
         ? [
             ["half of it", { ...stmt, dst: half(stmt.dst), src: half(stmt.src) }],
             ...(stmt.multicast === null
@@ -154,26 +184,7 @@ export function programFaults(program: TileProgram): readonly Fault<TileProgram>
     const n = (seen.get(what) ?? 0) + 1;
     seen.set(what, n);
     const name = n > 1 ? `${what} (${n})` : what;
-    const intoRing =
-      stmt.kind !== "copy" || program.rings.some((ring) => ring.buffers.includes(stmt.dst.buffer));
-    if (stmt.kind !== "mma" && intoRing) {
-      put(
-        `${name}, left out`,
-        withStmt(program, stmt, (list, i) => list.toSpliced(i, 1)),
-      );
-      if (!idempotent.has(stmt.kind))
-        put(
-          `${name}, twice`,
-          withStmt(program, stmt, (list, i) => list.toSpliced(i, 0, stmt)),
-        );
-    }
-    put(
-      `${name}, after what follows it`,
-      withStmt(program, stmt, (list, i) => {
-        const next = list[i + 1];
-        return next === undefined ? list : list.toSpliced(i, 2, next, stmt);
-      }),
-    );
+    for (const [how, it] of movedFaults(program, stmt, idempotent)) put(`${name}, ${how}`, it);
     for (const [how, to] of [...changesOf(program, stmt), ...otherSlot(roles.get(role) ?? [], stmt)])
       put(
         `${name}, ${how}`,

@@ -4,9 +4,10 @@ import { type Artifact, type Backend, type Compiler, createCompiler, unifiedDiff
 import { type Device, openDevice } from "@tilewright/runtime";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { plainProblem } from "./bound.ts";
+import { must } from "./build.ts";
 import { type CaseData, caseData } from "./data.ts";
 import { judge, type Stored, sameBytes } from "./judge.ts";
-import { must, Session } from "./launch.ts";
+import { Session } from "./launch.ts";
 import { targetOf } from "./random.ts";
 
 /** A line of a text: the `nth` (from 0; -1: the last) that matches. */

@@ -1,14 +1,14 @@
 /** Public surface of `@tilewright/conformance`. */
 export { assemble, hasPtxas } from "./assemble.ts";
 export { boundProgram, machineProgram, plainProblem } from "./bound.ts";
-export { build, firstOf, scheduleOf } from "./build.ts";
+export { build, firstOf, must, scheduleOf } from "./build.ts";
 export { type Case, checkCase, type Oracles } from "./check.ts";
 export { type CaseData, caseData, type DataKind, type RuntimeScalars } from "./data.ts";
 export { type Fault, type Planted, plant, programFaults } from "./faults.ts";
 export { fileCheck } from "./fileCheck.ts";
 export { type HandEdit, handEdits, handEditsOf } from "./handEdits.ts";
 export { differing, judge, type Stored, sameBytes } from "./judge.ts";
-export { must, type Run, type RunOptions, Session } from "./launch.ts";
+export { type Run, type RunOptions, Session } from "./launch.ts";
 export { machineCode, type WarpgroupCode, warpgroupCode } from "./machineCode.ts";
 export {
   type DTypes,

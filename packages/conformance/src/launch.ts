@@ -1,7 +1,6 @@
 /** Running an artefact on a device, from pointers as badly aligned as the problem allows to what lies around the results. */
 import {
   bytesOfStorage,
-  type Checked,
   type DType,
   evaluateConstraints,
   evaluateLaunchExpr,
@@ -10,6 +9,7 @@ import {
   expertRowsOf,
   fixedProblem,
   formatDiagnostic,
+  given,
   groupConstraints,
   groupTable,
   type LaunchEnvironment,
@@ -19,13 +19,11 @@ import {
   ok,
   type Problem,
   packedSize,
-  resolveLaunch,
   rowIndexOf,
   SCALE_ALIGN,
   sizeOf,
   storageFromBytes,
   storesMatrix,
-  tensorMapOf,
 } from "@tilewright/core";
 import { type Artifact, TENSOR_ALIGN } from "@tilewright/ir";
 import {
@@ -35,10 +33,13 @@ import {
   deviceOperands,
   type ExpertSlice,
   expertOperands,
-  type LaunchArgument,
   type LaunchRequest,
+  launchPlanned,
   linesOfSlice,
+  type MemoryPlace,
+  planLaunch,
 } from "@tilewright/runtime";
+import { must } from "./build.ts";
 import { type CaseData, operandMask, stepMask } from "./data.ts";
 import type { Stored } from "./judge.ts";
 
@@ -61,12 +62,6 @@ export interface RunOptions {
 export interface Run extends Stored {
   /** Findings of the emulator, launches that did not end, bytes written outside of the matrices: as sentences. */
   readonly faults: readonly string[];
-}
-
-/** The value, or an error with every reason: what fails here is a fault of the suite's subject. */
-export function must<T>(result: Checked<T>): T {
-  if (!result.ok) throw new Error(result.error.map(formatDiagnostic).join("\n"));
-  return result.value;
 }
 
 /** A buffer whose contents begin `offset` bytes after its start: at an address of exactly the alignment that the operand promises. */
@@ -145,12 +140,7 @@ export class Session {
     options: RunOptions,
   ): { readonly problem: Problem; readonly env: LaunchEnvironment } {
     const problem = options.problem ?? fixedProblem(this.#artifact.problem);
-    const env = {
-      ...launchEnvironment(problem, this.#device, { alpha: data.alpha, beta: data.beta }),
-      ...Object.fromEntries(
-        data.steps.flatMap((step, i) => (typeof step === "number" ? [[`epilogue${i}`, step]] : [])),
-      ),
-    };
+    const env = this.#environment(problem, data);
     must(evaluateConstraints(this.#artifact.manifest.constraints, env));
     return { problem, env };
   }
@@ -158,16 +148,19 @@ export class Session {
   /** Buffers of the operands, filled, into `placed`: what an error leaves there is freed with the rest. */
   #placeOperands(problem: Problem, data: CaseData, options: RunOptions, placed: Map<string, Placed>): void {
     for (const operand of deviceOperands(problem)) {
-      if (operand.name === "d" && options.inPlace) continue;
+      // A and B of groups have no elements where k is 0.
+      if (operand.bytes === 0 || (operand.name === "d" && options.inPlace)) continue;
       const place = this.#place(operand.bytes, this.#alignOf(problem, operand.name));
       placed.set(operand.name, place);
-      const input = inputOf(data, operand.name);
-      if (operand.direction === "in" && input === null) throw new Error(`no data for ${operand.name}`);
       if (operand.direction === "reduced") must(place.buffer.fill(0));
       else if (operand.direction === "out") must(place.buffer.fill(SENTINEL));
-      else if (operand.name !== "c" || !options.withoutC)
-        must(place.buffer.write(bytesOfStorage(input ?? new Uint8Array()), place.offset));
-      else if (this.#device.kind === "cuda") must(place.buffer.fill(SENTINEL));
+      else if (operand.name === "c" && options.withoutC) {
+        if (this.#device.kind === "cuda") must(place.buffer.fill(SENTINEL));
+      } else {
+        const input = inputOf(data, operand.name);
+        if (input === null) throw new Error(`no data for ${operand.name}`);
+        must(place.buffer.write(bytesOfStorage(input), place.offset));
+      }
     }
     const c = placed.get("c");
     if (options.inPlace && c) {
@@ -193,21 +186,10 @@ export class Session {
       for (const { problem, data } of groups) {
         const placed = new Map<string, Placed>();
         all.push(placed);
-        // A and B have no elements where k is 0.
-        for (const operand of data === null ? [] : deviceOperands(problem).filter((o) => o.bytes > 0)) {
-          const place = this.#place(operand.bytes, this.#alignOf(problem, operand.name));
-          placed.set(operand.name, place);
-          if (operand.direction === "reduced") must(place.buffer.fill(0));
-          else if (operand.direction === "out") must(place.buffer.fill(SENTINEL));
-          else {
-            const input = data && inputOf(data, operand.name);
-            if (input === null) throw new Error(`no data for ${operand.name}`);
-            must(place.buffer.write(bytesOfStorage(input), place.offset));
-          }
-        }
+        if (data !== null) this.#placeOperands(problem, data, {}, placed);
       }
       const rows = groups.map(({ problem, data }, i) => ({
-        env: this.#groupEnvironment(problem, groups.length, data),
+        env: { ...this.#environment(problem, data), batch: groups.length },
         addresses: Object.fromEntries([...(all[i] ?? [])].map(([name, { address }]) => [name, address])),
       }));
       const envs = rows.map(({ env }) => env);
@@ -254,8 +236,8 @@ export class Session {
       shared.set("groups", place);
       must(place.buffer.write(new Uint8Array(rows.buffer), place.offset));
       const some = groups.find(({ data }) => data !== null)?.data ?? null;
-      const env = this.#groupEnvironment({ ...whole, batch: { kind: "none" } }, groups.length, some);
-      const faults = this.#launch(env, shared, options);
+      const env = this.#environment({ ...whole, batch: { kind: "none" } }, some);
+      const faults = this.#launch({ ...env, batch: groups.length }, shared, options);
       for (const { name, parts } of operands.filter(({ direction }) => direction === "out")) {
         const from = shared.get(name);
         const bytes = from ? must(from.buffer.read()) : new Uint8Array();
@@ -280,12 +262,14 @@ export class Session {
     }
   }
 
-  #groupEnvironment(problem: Problem, batch: number, data: CaseData | null): LaunchEnvironment {
-    const scalars = (data?.steps ?? []).flatMap((step, i) =>
-      typeof step === "number" ? [[`epilogue${i}`, step] as const] : [],
-    );
-    const factors = data === null ? {} : { alpha: data.alpha, beta: data.beta };
-    return { ...launchEnvironment(problem, this.#device, factors), ...Object.fromEntries(scalars), batch };
+  #environment(problem: Problem, data: CaseData | null): LaunchEnvironment {
+    const { alpha, beta } = data ?? {};
+    return {
+      ...launchEnvironment(problem, this.#device, given({ alpha, beta })),
+      ...Object.fromEntries(
+        (data?.steps ?? []).flatMap((step, i) => (typeof step === "number" ? [[`epilogue${i}`, step]] : [])),
+      ),
+    };
   }
 
   /** What the problem says; a vector that bulk copies bring has to begin where the manifest asks it to. */
@@ -312,57 +296,23 @@ export class Session {
   }
 
   #launch(env: LaunchEnvironment, placed: ReadonlyMap<string, Placed>, options: RunOptions): string[] {
-    const faults: string[] = [];
-    const { manifest } = this.#artifact;
-    const workspace = this.#workspaceOf(must(evaluateLaunchExpr(manifest.workspace.bytes, env)));
-    for (const kernel of manifest.kernels) {
-      const geometry = must(resolveLaunch(kernel, env));
-      const params = [...kernel.params].sort((p, q) => p.offset - q.offset);
-      const args = params.map((param): LaunchArgument => {
-        switch (param.kind) {
-          case "pointer": {
-            if (param.name === "workspace") return workspace ?? 0n;
-            const place = placed.get(param.name);
-            if (!place) throw new Error(`${kernel.entry} wants a buffer ${param.name}`);
-            if (place.address % BigInt(param.align) !== 0n)
-              faults.push(
-                `${kernel.entry} wants ${param.name} aligned to ${param.align}, more than the problem says`,
-              );
-            return place.address;
-          }
-          case "scalar": {
-            const value = must(evaluateLaunchExpr(param.value, env));
-            return param.dtype === "u64" ? BigInt(value) : value;
-          }
-          case "tensorMap": {
-            const { operand } = param.tensorMap;
-            const address = operand === "workspace" ? workspace?.address : placed.get(operand)?.address;
-            if (address === undefined) throw new Error(`${kernel.entry} wants a tensor map of ${operand}`);
-            return must(this.#device.encodeTensorMap(must(tensorMapOf(param.tensorMap, env, address))));
-          }
-          default:
-            return param satisfies never;
-        }
-      });
-      const { grid, block, cluster, dynamicSmem } = geometry;
-      const { order, seed, arithmetic } = options;
-      const result = must(
-        must(this.#module.kernel(kernel.entry)).launch({
-          grid,
-          block,
-          cluster,
-          dynamicSmem,
-          cooperative: kernel.launch.cooperative,
-          args,
-          ...(order === undefined ? {} : { order }),
-          ...(seed === undefined ? {} : { seed }),
-          ...(arithmetic === undefined ? {} : { arithmetic }),
-        }),
-      );
-      faults.push(...result.findings.map((finding) => `${finding.rule}: ${finding.message}`));
-      if (!result.completed) faults.push(`${kernel.entry} did not end`);
-    }
-    return faults;
+    const { kernels, workspace } = this.#artifact.manifest;
+    const { order, seed, arithmetic } = options;
+    const places: Record<string, MemoryPlace> = {
+      workspace: this.#workspaceOf(must(evaluateLaunchExpr(workspace.bytes, env))) ?? {
+        address: 0n,
+        size: 0,
+      },
+    };
+    for (const [name, { buffer, offset, address }] of placed)
+      places[name] = { address, size: buffer.size - offset };
+    return kernels.flatMap((kernel) => {
+      const planned = must(planLaunch(kernel, env, places));
+      const knobs = given({ order, seed, arithmetic });
+      const { findings, completed } = must(launchPlanned(this.#device, this.#module, planned, 0n, knobs));
+      const faults = findings.map((finding) => `${finding.rule}: ${finding.message}`);
+      return completed ? faults : [...faults, `${kernel.entry} did not end`];
+    });
   }
 
   /** Filled as the manifest says, before the first launch or before each. */

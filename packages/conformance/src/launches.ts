@@ -13,7 +13,7 @@ import {
   sizeValue,
   symbolicSizes,
 } from "@tilewright/core";
-import { must } from "./launch.ts";
+import { must } from "./build.ts";
 import { pick } from "./random.ts";
 
 /** Sizes at random that a problem leaves to the launch: extents up to half as much again as its own, rows sometimes longer than packed. */

@@ -4,13 +4,14 @@ import {
   type DType,
   dtypes,
   findTarget,
-  formatDiagnostic,
+  given,
   type Precision,
   type Problem,
   type Random,
   readProblemRequest,
   type Target,
 } from "@tilewright/core";
+import { must } from "./build.ts";
 import { inWholeBytes } from "./narrow.ts";
 
 /** A part of a request that says the dtypes: `{ dtype: "f16" }`, or more where the usual D and accumulator are not meant. */
@@ -23,6 +24,10 @@ export interface DTypes {
   readonly precision?: Precision;
   readonly blockScales?: BlockScales;
 }
+
+/** What a request says of types beside those of A and B. */
+const sharedTypes = ({ acc, precision, blockScales }: DTypes): object =>
+  given({ acc, precision, blockScales });
 
 /** `f16`, or `e4m3 x e5m2 -> f16 (acc f16)` where something is not the usual. */
 export const nameOf = ({ dtype, bDType, dDType, acc, precision, blockScales }: DTypes): string =>
@@ -38,18 +43,10 @@ export const nameOf = ({ dtype, bDType, dDType, acc, precision, blockScales }: D
     .join(" ");
 
 /** A target of the table. Throws on one that is not there. */
-export function targetOf(arch: string): Target {
-  const found = findTarget(arch);
-  if (!found.ok) throw new Error(found.error.map(formatDiagnostic).join("\n"));
-  return found.value;
-}
+export const targetOf = (arch: string): Target => must(findTarget(arch));
 
 /** A problem from a request. Throws on one that is refused. */
-export function problemOf(request: unknown): Problem {
-  const made = readProblemRequest(request);
-  if (!made.ok) throw new Error(made.error.map(formatDiagnostic).join("\n"));
-  return made.value;
-}
+export const problemOf = (request: unknown): Problem => must(readProblemRequest(request));
 
 export const pick = <T>(random: Random, list: readonly [T, ...T[]]): T =>
   list[random.integer(0, list.length - 1)] ?? list[0];
@@ -95,12 +92,7 @@ export function randomProblem(
   const out = problemOf(inWholeBytes({ ...requestTypes(types), m, n, k })).d.dtype;
   const beta = pick(random, [0, 0, 1, -0.5, "runtime"]);
   const request = {
-    ...(types.acc ? { acc: types.acc } : {}),
-    ...(types.precision ? { precision: types.precision } : {}),
-    ...(types.blockScales ? { blockScales: types.blockScales } : {}),
-    m,
-    n,
-    k,
+    ...{ ...sharedTypes(types), m, n, k },
     a: randomOperand(random, m, k, types.dtype),
     b: randomOperand(random, k, n, types.bDType ?? types.dtype),
     d: randomOperand(random, m, n, out),
@@ -112,11 +104,9 @@ export function randomProblem(
 }
 
 /** The dtypes as a request has them; D's only where it is said. */
-export const requestTypes = ({ dtype, bDType, dDType, acc, precision, blockScales }: DTypes): object => ({
-  a: { dtype },
-  b: { dtype: bDType ?? dtype },
-  ...(dDType ? { d: { dtype: dDType } } : {}),
-  ...(acc ? { acc } : {}),
-  ...(precision ? { precision } : {}),
-  ...(blockScales ? { blockScales } : {}),
+export const requestTypes = (types: DTypes): object => ({
+  a: { dtype: types.dtype },
+  b: { dtype: types.bDType ?? types.dtype },
+  ...(types.dDType ? { d: { dtype: types.dDType } } : {}),
+  ...sharedTypes(types),
 });

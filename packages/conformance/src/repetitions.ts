@@ -1,9 +1,9 @@
 /** One launch many times over on a GPU: races that a single launch hides show as other bits. */
-import { formatDiagnostic, type Problem } from "@tilewright/core";
+import type { Problem } from "@tilewright/core";
 import { type Backend, createCompiler } from "@tilewright/ir";
 import { describeCuda, openDevice } from "@tilewright/runtime";
 import { describe, expect, test } from "vitest";
-import { scheduleOf } from "./build.ts";
+import { must, scheduleOf } from "./build.ts";
 import { caseData } from "./data.ts";
 import { judge } from "./judge.ts";
 import { Session } from "./launch.ts";
@@ -27,27 +27,14 @@ export async function repetitionsOnGpu(
 ): Promise<void> {
   const { devices: gpus } = await describeCuda();
   describe.skipIf(gpus.length === 0)(`${backend.id} on a GPU, ${arch}: ${times} launches`, () => {
-    test.each(
-      kernels.map(
-        ({ problem, schedule }) =>
-          [
-            `${problem.m}x${problem.n}x${problem.k} ${problem.a.dtype} ${schedule}`,
-            { problem, schedule },
-          ] as const,
-      ),
-    )("%s", async (_name, { problem, schedule }) => {
-      const opened = await openDevice({ kind: "cuda", arch });
-      if (!opened.ok) throw new Error(opened.error.map(formatDiagnostic).join("\n"));
-      const device = opened.value;
+    test.each(kernels)("$problem.m x $problem.n x $problem.k $problem.a.dtype $schedule", async (each) => {
+      const { problem, schedule } = each;
+      const device = must(await openDevice({ kind: "cuda", arch }));
       try {
-        const made = createCompiler({ backends: [backend] }).compile({
-          problem,
-          target: targetOf(arch),
-          schedule: scheduleOf(backend, schedule),
-        });
-        if (!made.ok) throw new Error(made.error.map(formatDiagnostic).join("\n"));
+        const request = { problem, target: targetOf(arch), schedule: scheduleOf(backend, schedule) };
+        const made = must(createCompiler({ backends: [backend] }).compile(request));
         const data = caseData(problem, "normal", 1);
-        const session = new Session(device, made.value);
+        const session = new Session(device, made);
         const { run, others } = session.repeat(data, times);
         session.close();
         expect([...run.faults, ...judge(problem, data, run)]).toEqual([]);

@@ -2,7 +2,6 @@
 import type { Target } from "@tilewright/core";
 import {
   add,
-  eachStmt,
   labelOf,
   lit,
   rewriteStmts,
@@ -12,9 +11,17 @@ import {
   verifyChunkCounts,
   verifyProgram,
 } from "@tilewright/ir";
-import { type Fault, frameFaults, withRing, withStmt } from "./faults.ts";
+import {
+  changesOf,
+  type Fault,
+  frameFaults,
+  movedFaults,
+  protocolStmts,
+  withRing,
+  withStmt,
+} from "./faults.ts";
 
-const protocolKinds: readonly Stmt["kind"][] = [
+const protocolKinds: ReadonlySet<Stmt["kind"]> = new Set<Stmt["kind"]>([
   "acquire",
   "commit",
   "wait",
@@ -23,18 +30,7 @@ const protocolKinds: readonly Stmt["kind"][] = [
   "next",
   "copy",
   "mma",
-];
-
-/** Statements that take part in the protocol: events, and what touches a ring's buffers. */
-function protocol(program: TileProgram): readonly Stmt[] {
-  const managed = new Set(program.rings.flatMap((ring) => ring.buffers));
-  const touches = (view: View): boolean => managed.has(view.buffer);
-  return eachStmt(program.body).filter((stmt) => {
-    if (!protocolKinds.includes(stmt.kind)) return false;
-    if (stmt.kind === "copy") return touches(stmt.dst) || touches(stmt.src);
-    return stmt.kind !== "mma" || touches(stmt.a) || touches(stmt.b);
-  });
-}
+]);
 
 const slotAfter = (view: View): View => ({ ...view, slot: nextSlot(view.slot) });
 const nextSlot = (slot: View["slot"]): View["slot"] =>
@@ -44,68 +40,27 @@ const nextSlot = (slot: View["slot"]): View["slot"] =>
 function ringFaults(program: TileProgram): readonly Fault<TileProgram>[] {
   const out: Fault<TileProgram>[] = [];
   const put = (name: string, it: TileProgram): void => void out.push({ name, it });
-  for (const [n, stmt] of protocol(program).entries()) {
+  for (const [n, stmt] of protocolStmts(program, program.body, protocolKinds).entries()) {
     const name = `${labelOf(stmt)} (statement ${n})`;
-    if (stmt.kind !== "mma" && stmt.kind !== "copy") {
+    for (const [how, it] of movedFaults(program, stmt, new Set())) put(`${name}, ${how}`, it);
+    const changes: readonly (readonly [how: string, to: Stmt])[] = [
+      ...("at" in stmt ? [["of the chunk after", { ...stmt, at: add(stmt.at, 1) }] as const] : []),
+      ...(stmt.kind === "mma"
+        ? ([
+            ["with A of the slot after", { ...stmt, a: slotAfter(stmt.a) }],
+            ["with B of the slot after", { ...stmt, b: slotAfter(stmt.b) }],
+          ] as const)
+        : []),
+      ...(stmt.kind === "copy" && changesOf(program, stmt).length > 0
+        ? [["into the slot after", { ...stmt, dst: slotAfter(stmt.dst) }] as const]
+        : []),
+      ...(stmt.kind === "copy" ? changesOf(program, stmt) : []),
+    ];
+    for (const [how, to] of changes)
       put(
-        `without ${name}`,
-        withStmt(program, stmt, (list, i) => list.toSpliced(i, 1)),
+        `${name}, ${how}`,
+        withStmt(program, stmt, (list, i) => list.with(i, to)),
       );
-      put(
-        `${name} twice`,
-        withStmt(program, stmt, (list, i) => list.toSpliced(i, 0, stmt)),
-      );
-    }
-    if (stmt.kind === "copy" && program.rings.some((ring) => ring.buffers.includes(stmt.dst.buffer))) {
-      put(
-        `without ${name}`,
-        withStmt(program, stmt, (list, i) => list.toSpliced(i, 1)),
-      );
-      put(
-        `${name} twice`,
-        withStmt(program, stmt, (list, i) => list.toSpliced(i, 0, stmt)),
-      );
-    }
-    put(
-      `${name} after what follows it`,
-      withStmt(program, stmt, (list, i) => {
-        const next = list[i + 1];
-        return next === undefined ? list : list.toSpliced(i, 2, next, stmt);
-      }),
-    );
-    if ("at" in stmt)
-      put(
-        `${name} of the chunk after`,
-        withStmt(program, stmt, (list, i) => list.with(i, { ...stmt, at: add(stmt.at, 1) })),
-      );
-    if (stmt.kind === "mma") {
-      put(
-        `${name} with A of the slot after`,
-        withStmt(program, stmt, (list, i) => list.with(i, { ...stmt, a: slotAfter(stmt.a) })),
-      );
-      put(
-        `${name} with B of the slot after`,
-        withStmt(program, stmt, (list, i) => list.with(i, { ...stmt, b: slotAfter(stmt.b) })),
-      );
-    }
-    if (stmt.kind === "copy" && program.rings.some((ring) => ring.buffers.includes(stmt.dst.buffer))) {
-      put(
-        `${name} into the slot after`,
-        withStmt(program, stmt, (list, i) => list.with(i, { ...stmt, dst: slotAfter(stmt.dst) })),
-      );
-      const half = (view: View): View => ({ ...view, extent: [view.extent[0] / 2, view.extent[1]] });
-      put(
-        `${name}, half of it`,
-        withStmt(program, stmt, (list, i) =>
-          list.with(i, { ...stmt, dst: half(stmt.dst), src: half(stmt.src) }),
-        ),
-      );
-      if (stmt.multicast !== null)
-        put(
-          `${name} without multicast`,
-          withStmt(program, stmt, (list, i) => list.with(i, { ...stmt, multicast: null })),
-        );
-    }
   }
   for (const [name, it] of frameFaults(program, (stmt) => "at" in stmt)) put(name, it);
   for (const ring of program.rings)

@@ -18,6 +18,7 @@ import {
   printSchedule,
 } from "@tilewright/ir";
 import { expect, test } from "vitest";
+import { everything } from "./build.ts";
 import { pick, problemOf, targetOf } from "./random.ts";
 
 export interface SpaceOptions {
@@ -123,9 +124,8 @@ function faultsOfNearest(compiler: Compiler, backend: Backend, input: ProblemInp
 export function scheduleSpace(backend: Backend, options: SpaceOptions): void {
   const target = targetOf(options.arch);
   const compiler = createCompiler({ backends: [backend] });
-  const slow = process.env.TILEWRIGHT_SLOW === "1";
-  const count = options.count * (slow ? 10 : 1);
-  const sample = slow ? 1 : (options.sample ?? 1);
+  const count = options.count * (everything ? 10 : 1);
+  const sample = everything ? 1 : (options.sample ?? 1);
   test.each(
     options.problems.map(
       (request, turn) => [JSON.stringify(request).replaceAll('"', ""), request, turn] as const,

@@ -1,13 +1,13 @@
 /** The suite as tests. */
-import { defineProblem, formatDiagnostic, type Target } from "@tilewright/core";
+import { defineProblem, given, type Target } from "@tilewright/core";
 import { type Backend, createCompiler } from "@tilewright/ir";
 import { type Device, describeCuda, openDevice } from "@tilewright/runtime";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { hasPtxas } from "./assemble.ts";
 import { type AttentionFields, attentionDraw, attentionTable, productOf, programOf } from "./attentions.ts";
+import { everything, must } from "./build.ts";
 import {
   type ConformanceOptions,
-  everything,
   type Planned,
   pairSeeds,
   plan,
@@ -25,14 +25,13 @@ export type { ConformanceOptions } from "./cases.ts";
 export function conformance(backend: Backend, options: ConformanceOptions): void {
   const target = targetOf(options.arch);
   const planned = plan(backend, target, options);
+  const { sameArithmetic, footprint } = options;
   describe(`${backend.id} on ${options.arch}`, () => {
     const devices = openDevices(options.arch, ["emulator"]);
     const oracles = (): Oracles => ({
       emulator: devices.get("emulator"),
       seeds: (options.seeds ?? 0) * (everything ? 10 : 1),
-      ...(options.kin ? { kin: options.kin.map(targetOf) } : {}),
-      ...(options.sameArithmetic ? { sameArithmetic: options.sameArithmetic } : {}),
-      ...(options.footprint ? { footprint: options.footprint } : {}),
+      ...given({ kin: options.kin?.map(targetOf), sameArithmetic, footprint }),
     });
     const counts: EditCounts = { refused: 0, compiled: 0, ran: 0 };
     testRefusals(planned, options.refuses);
@@ -62,19 +61,22 @@ export function conformance(backend: Backend, options: ConformanceOptions): void
   });
 }
 
-/** The same cases on a GPU, whose bits must be the emulator's. Skipped where no GPU runs the architecture. */
-export async function conformanceOnGpu(backend: Backend, options: ConformanceOptions): Promise<void> {
-  const target = targetOf(options.arch);
-  const { devices: gpus } = await describeCuda();
-  const name = `${backend.id} on a GPU, ${options.arch}`;
-  // Cases are not even planned, which takes a while, where nothing can run them.
-  if (gpus.length === 0) {
+/** Tests beside a GPU, by both devices. Skipped where no GPU runs the architecture: cases are not even planned then, which takes a while. */
+async function onGpu(name: string, arch: string, tests: (oracles: () => Oracles) => void): Promise<void> {
+  if ((await describeCuda()).devices.length === 0) {
     test.skipIf(true)(name, () => undefined);
     return;
   }
   describe(name, () => {
-    const devices = openDevices(options.arch, ["emulator", "cuda"]);
-    const oracles = (): Oracles => ({ emulator: devices.get("emulator"), gpu: devices.get("cuda") });
+    const devices = openDevices(arch, ["emulator", "cuda"]);
+    tests(() => ({ emulator: devices.get("emulator"), gpu: devices.get("cuda") }));
+  });
+}
+
+/** The same cases on a GPU, whose bits must be the emulator's. */
+export function conformanceOnGpu(backend: Backend, options: ConformanceOptions): Promise<void> {
+  const target = targetOf(options.arch);
+  return onGpu(`${backend.id} on a GPU, ${options.arch}`, options.arch, (oracles) => {
     test.each(served(plan(backend, target, options), 1))("%s", (_name, subject) => {
       expect(checkCase(backend, subject(), oracles())).toEqual([]);
     });
@@ -136,31 +138,19 @@ export function attentionConformance(backend: Backend, options: AttentionOptions
   });
 }
 
-/** The same on a GPU, whose bits must be the emulator's. Skipped where there is none. */
-export async function attentionOnGpu(backend: Backend, options: AttentionOptions): Promise<void> {
-  const name = `attention by ${backend.id} on a GPU, ${options.arch}`;
-  if ((await describeCuda()).devices.length === 0) {
-    test.skipIf(true)(name, () => undefined);
-    return;
-  }
-  describe(name, () => {
-    const devices = openDevices(options.arch, ["emulator", "cuda"]);
+/** The same on a GPU, whose bits must be the emulator's. */
+export const attentionOnGpu = (backend: Backend, options: AttentionOptions): Promise<void> =>
+  onGpu(`attention by ${backend.id} on a GPU, ${options.arch}`, options.arch, (oracles) => {
     test.each(attentionCases(backend, options, true))("%s", (_name, subject) => {
-      const oracles = { emulator: devices.get("emulator"), gpu: devices.get("cuda") };
-      expect(checkProgram(backend, subject(), oracles)).toEqual([]);
+      expect(checkProgram(backend, subject(), oracles())).toEqual([]);
     });
   });
-}
 
 /** Opens devices before the tests of the enclosing block and closes them after. */
 function openDevices(arch: string, kinds: readonly ("emulator" | "cuda")[]): { get(kind: string): Device } {
   const opened = new Map<string, Device>();
   beforeAll(async () => {
-    for (const kind of kinds) {
-      const device = await openDevice({ kind, arch });
-      if (!device.ok) throw new Error(device.error.map(formatDiagnostic).join("\n"));
-      opened.set(kind, device.value);
-    }
+    for (const kind of kinds) opened.set(kind, must(await openDevice({ kind, arch })));
   });
   afterAll(() => {
     for (const device of opened.values()) device.close();

@@ -12,5 +12,11 @@ export { type Resolution, resolveMnemonic } from "./resolve.ts";
 export { versionNeeded } from "./since.ts";
 export { type SpecialRegister, specialRegisters } from "./special.ts";
 export { type Opcode, rows, rowsByOpcode } from "./table/index.ts";
-export type { Effect, InstructionRow, OperandType, Requirement } from "./table/row.ts";
+export {
+  type Effect,
+  type InstructionRow,
+  isOperandType,
+  type OperandType,
+  type Requirement,
+} from "./table/row.ts";
 export type { OperandsOf, Reg, UnknownInstruction } from "./typing.ts";

@@ -34,7 +34,7 @@ export type KernelBuffers = Readonly<Record<string, DeviceBuffer>>;
 
 export type KernelLaunchOptions = Pick<
   LaunchRequest,
-  "order" | "seed" | "checks" | "fuel" | "trace" | "progress"
+  "order" | "seed" | "checks" | "fuel" | "trace" | "progress" | "arithmetic"
 > & {
   /** Conditions of the manifest, checked before anything is launched. */
   readonly constraints?: readonly Constraint[];
@@ -142,10 +142,11 @@ export function launchPlanned(
   module: DeviceModule,
   planned: PlannedLaunch,
   base: bigint,
+  options: Omit<KernelLaunchOptions, "constraints"> = {},
 ): Checked<LaunchResult> {
   const encode = (spec: TensorMapSpec) => device.encodeTensorMap({ ...spec, address: base + spec.address });
   const request = requestOf(planned, ({ address }) => base + address, encode);
-  return request.ok ? launchLoaded(module, planned, request.value, {}) : request;
+  return request.ok ? launchLoaded(module, planned, request.value, options) : request;
 }
 
 /** The request that a plan amounts to. */

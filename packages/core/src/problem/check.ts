@@ -6,7 +6,7 @@ import { type EpilogueStep, type Operand, operandShape, type Problem, type Scala
 import { checkBatch } from "./checkBatch.ts";
 import { checkExtent, isExtent, maxExtent } from "./checkExtent.ts";
 import { checkBlockScales, checkDTypes, checkPrecision, dtypesAt } from "./checkTypes.ts";
-import { invalid, problemCodes } from "./codes.ts";
+import { adding, invalid, problemCodes } from "./codes.ts";
 import { parseMap, readsUp } from "./epilogueExpression.ts";
 import { expertRowsOf } from "./expertRows.ts";
 import { quantizeFaults } from "./quantize.ts";
@@ -28,6 +28,7 @@ const wholeBytes = (bits: number): number => (bits === 6 ? 4 : bits === 4 ? 2 : 
 /** Faults of a matrix. Of one whose extents are faults themselves, only what does not follow from them. */
 function checkOperand(name: string, operand: Operand, rows: number, columns: number): Diagnostic[] {
   const found: Diagnostic[] = [];
+  const fault = adding(found);
   const contiguous = operand.layout === "row" ? columns : rows;
   const outer = operand.layout === "row" ? rows : columns;
   const { bits } = dtypes[operand.dtype];
@@ -38,33 +39,27 @@ function checkOperand(name: string, operand: Operand, rows: number, columns: num
       maxExtent,
       Math.max(contiguous, Number.isFinite(operand.ld) ? Math.ceil(operand.ld) : contiguous),
     );
-    found.push(
-      invalid(
-        problemCodes.leadingDimension,
-        `${name}.ld`,
-        operand.ld > maxExtent
-          ? `${operand.ld} is too large`
-          : `${operand.ld} is not an integer of at least ${contiguous}, the ${axis} ${rows}x${columns} matrix`,
-        `the nearest legal value is ${legal}`,
-      ),
+    fault(
+      problemCodes.leadingDimension,
+      `${name}.ld`,
+      operand.ld > maxExtent
+        ? `${operand.ld} is too large`
+        : `${operand.ld} is not an integer of at least ${contiguous}, the ${axis} ${rows}x${columns} matrix`,
+      `the nearest legal value is ${legal}`,
     );
   } else if (sizes && (operand.ld * bits) % 8 !== 0) {
-    found.push(
-      invalid(
-        problemCodes.leadingDimension,
-        `${name}.ld`,
-        `${operand.ld} elements of ${bits} bits end within a byte`,
-        `use ${Math.ceil(operand.ld / wholeBytes(bits)) * wholeBytes(bits)}`,
-      ),
+    fault(
+      problemCodes.leadingDimension,
+      `${name}.ld`,
+      `${operand.ld} elements of ${bits} bits end within a byte`,
+      `use ${Math.ceil(operand.ld / wholeBytes(bits)) * wholeBytes(bits)}`,
     );
   } else if (sizes && (outer * operand.ld * bits) / 8 > maxOperandBytes) {
-    found.push(
-      invalid(
-        problemCodes.operandBytes,
-        name,
-        `${outer} x ${operand.ld} elements of ${operand.dtype} are ${(outer * operand.ld * bits) / 8} bytes`,
-        `an operand may have 2^40 = ${maxOperandBytes} bytes`,
-      ),
+    fault(
+      problemCodes.operandBytes,
+      name,
+      `${outer} x ${operand.ld} elements of ${operand.dtype} are ${(outer * operand.ld * bits) / 8} bytes`,
+      `an operand may have 2^40 = ${maxOperandBytes} bytes`,
     );
   }
   const least = sizeOf(operand.dtype);
@@ -72,13 +67,11 @@ function checkOperand(name: string, operand: Operand, rows: number, columns: num
     const exponent =
       operand.align > 0 && Number.isFinite(operand.align) ? Math.floor(Math.log2(operand.align)) : 0;
     const legal = Math.max(least, 2 ** Math.max(0, exponent));
-    found.push(
-      invalid(
-        problemCodes.alignment,
-        `${name}.align`,
-        `${operand.align} is not a power of two of at least ${least}, the bytes of one ${operand.dtype}`,
-        `the nearest legal value is ${legal}`,
-      ),
+    fault(
+      problemCodes.alignment,
+      `${name}.align`,
+      `${operand.align} is not a power of two of at least ${least}, the bytes of one ${operand.dtype}`,
+      `the nearest legal value is ${legal}`,
     );
   }
   return found;
@@ -88,33 +81,28 @@ const isScalarLegal = (value: Scalar): boolean => value === "runtime" || Number.
 
 function checkScalars(problem: Problem): Diagnostic[] {
   const found: Diagnostic[] = [];
+  const fault = adding(found);
   for (const name of ["alpha", "beta"] as const)
     if (!isScalarLegal(problem[name]))
-      found.push(
-        invalid(
-          problemCodes.scalar,
-          name,
-          `must be finite, not ${problem[name]}`,
-          "use a finite number, or runtime",
-        ),
+      fault(
+        problemCodes.scalar,
+        name,
+        `must be finite, not ${problem[name]}`,
+        "use a finite number, or runtime",
       );
   if (problem.beta === 0 && problem.c !== null)
-    found.push(
-      invalid(
-        problemCodes.betaAndC,
-        "c",
-        "C is given but beta is 0, so it would never be read",
-        "set beta, or leave C out",
-      ),
+    fault(
+      problemCodes.betaAndC,
+      "c",
+      "C is given but beta is 0, so it would never be read",
+      "set beta, or leave C out",
     );
   if (problem.beta !== 0 && problem.c === null)
-    found.push(
-      invalid(
-        problemCodes.betaAndC,
-        "beta",
-        `beta is ${problem.beta} but there is no C`,
-        "give C, or set beta to 0",
-      ),
+    fault(
+      problemCodes.betaAndC,
+      "beta",
+      `beta is ${problem.beta} but there is no C`,
+      "give C, or set beta to 0",
     );
   return found;
 }
@@ -229,9 +217,8 @@ function secondMatrixFaults(problem: Problem): readonly (readonly [string, strin
 function checkGated(problem: Problem): Diagnostic[] {
   if (problem.gated === undefined) return [];
   const found: Diagnostic[] = [];
-  const fault = (at: string, message: string, hint: string): void => {
-    found.push(invalid(problemCodes.gated, at, message, hint));
-  };
+  const fault = (at: string, message: string, hint: string): void =>
+    void found.push(invalid(problemCodes.gated, at, message, hint));
   const { epilogue } = problem;
   const joins = epilogue.findIndex((_, i) => readsUp(epilogue, i));
   if (joins < 0)
@@ -283,9 +270,8 @@ function checkSymbolic(problem: Problem): Diagnostic[] {
   const found: Diagnostic[] = [];
   for (const [name, range] of Object.entries(problem.symbolic ?? {}) as [SizeName, SizeRange][]) {
     const at = `symbolic.${name}`;
-    const fault = (message: string, hint: string): void => {
-      found.push(invalid(problemCodes.symbolic, at, message, hint));
-    };
+    const fault = (message: string, hint: string): void =>
+      void found.push(invalid(problemCodes.symbolic, at, message, hint));
     if (!known.includes(name)) {
       fault(`this problem has no size ${name}`, `it has ${known.join(", ")}`);
       continue;

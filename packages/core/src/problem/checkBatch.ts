@@ -4,7 +4,7 @@ import { dtypes } from "../dtype.ts";
 import type { Batch, BatchAxes, Problem } from "../problem.ts";
 import { batchGrain, outputsApart } from "./batch.ts";
 import { checkExtent, isExtent } from "./checkExtent.ts";
-import { invalid, problemCodes } from "./codes.ts";
+import { adding, invalid, problemCodes } from "./codes.ts";
 import { checkExperts } from "./expertRows.ts";
 import { operandSpan } from "./size.ts";
 import { sizeNames } from "./symbolic.ts";
@@ -14,32 +14,29 @@ export function checkBatch(problem: Problem): Diagnostic[] {
   const batch: Batch = problem.batch;
   if (batch.kind === "none") return [];
   const found = checkExtent("batch.count", batch.count);
+  const fault = adding(found);
   if (batch.kind === "grouped")
     return [...found, ...(batch.rows === undefined ? checkGroupSizes(problem) : checkExperts(problem))];
   for (const name of ["strideA", "strideB", "strideC", "strideD"] as const) {
     const stride = batch[name];
     if (Number.isInteger(stride) && stride >= 0 && stride <= Number.MAX_SAFE_INTEGER) continue;
     const legal = Number.isFinite(stride) ? Math.max(0, Math.round(stride)) : 0;
-    found.push(
-      invalid(
-        problemCodes.batch,
-        `batch.${name}`,
-        `must be an integer of 0 or more, not ${stride}`,
-        `the nearest legal value is ${legal}`,
-      ),
+    fault(
+      problemCodes.batch,
+      `batch.${name}`,
+      `must be an integer of 0 or more, not ${stride}`,
+      `the nearest legal value is ${legal}`,
     );
   }
   if (!isExtent(problem.m) || !isExtent(problem.n)) return found;
   if (batch.axes !== undefined) return [...found, ...checkBatchAxes(problem, batch, batch.axes)];
   const span = operandSpan(problem.d, problem.m, problem.n);
   if (batch.count > 1 && batch.strideD < span && !liesBeside(problem, batch.count, batch.strideD))
-    found.push(
-      invalid(
-        problemCodes.batch,
-        "batch.strideD",
-        `${batch.strideD} makes the outputs overlap: a D spans ${span} elements`,
-        `the nearest legal value is ${span}`,
-      ),
+    fault(
+      problemCodes.batch,
+      "batch.strideD",
+      `${batch.strideD} makes the outputs overlap: a D spans ${span} elements`,
+      `the nearest legal value is ${span}`,
     );
   return found;
 }

@@ -3,7 +3,7 @@ import type { Diagnostic } from "../diagnostics.ts";
 import { type DType, dtypes, mixable, mixes, productDType, widened, widensTo } from "../dtype.ts";
 import { isScaled, quantizedScaledTypes } from "../numerics/scaled.ts";
 import type { Precision, Problem } from "../problem.ts";
-import { invalid, problemCodes } from "./codes.ts";
+import { adding, invalid, problemCodes } from "./codes.ts";
 import { expertRowsOf } from "./expertRows.ts";
 import { quantizeOf } from "./quantize.ts";
 import { isWeights } from "./weights.ts";
@@ -44,17 +44,16 @@ export function dtypesAt(at: string): readonly DType[] {
 export function checkDTypes(problem: Problem): Diagnostic[] {
   const { a, b, c, d, acc } = problem;
   const found: Diagnostic[] = [];
+  const fault = adding(found);
   // Of weights in the wrong place or beside another A checkWeights speaks.
   if (problem.weights !== undefined || isWeights(a.dtype) || isWeights(b.dtype)) {
     if (problem.weights === undefined || !mixes(a.dtype, b.dtype)) return found;
   } else if (!mixesUnscaled(a.dtype, b.dtype))
-    found.push(
-      invalid(
-        problemCodes.dtypes,
-        "b.dtype",
-        `A is ${a.dtype} and B is ${b.dtype}`,
-        `use ${a.dtype} for both; only these mix: ${mixable.map((set) => set.join(", ")).join("; ")}; and ${widened.narrow.join(", ")} with ${widened.wide.join(", ")}${mixes(a.dtype, b.dtype) ? `; with scales ${b.dtype} is weights (--weights ${b.dtype})` : ""}`,
-      ),
+    fault(
+      problemCodes.dtypes,
+      "b.dtype",
+      `A is ${a.dtype} and B is ${b.dtype}`,
+      `use ${a.dtype} for both; only these mix: ${mixable.map((set) => set.join(", ")).join("; ")}; and ${widened.narrow.join(", ")} with ${widened.wide.join(", ")}${mixes(a.dtype, b.dtype) ? `; with scales ${b.dtype} is weights (--weights ${b.dtype})` : ""}`,
     );
   const row = byAccumulator[acc];
   const input = productDType(a.dtype, b.dtype);
@@ -73,9 +72,7 @@ export function checkDTypes(problem: Problem): Diagnostic[] {
       names.length > 0
         ? `with A in ${input} use acc ${names.join(" or ")}`
         : `A and B may be ${row.inputs.join(", ")}`;
-    found.push(
-      invalid(problemCodes.dtypes, "acc", `products of ${input} are not accumulated in ${acc}`, hint),
-    );
+    fault(problemCodes.dtypes, "acc", `products of ${input} are not accumulated in ${acc}`, hint);
   }
   // Elements of a quantised D may have the codes of their scales beside them.
   const quantized = acc === "f64" || quantizeOf(problem) === null ? [] : quantizedScaledTypes;
@@ -84,13 +81,11 @@ export function checkDTypes(problem: Problem): Diagnostic[] {
     ["d", d, [...row.outputs, ...quantized]],
   ] as const)
     if (operand !== null && !outputs.includes(operand.dtype))
-      found.push(
-        invalid(
-          problemCodes.dtypes,
-          `${name}.dtype`,
-          `${name.toUpperCase()} cannot be ${operand.dtype} with accumulator ${acc}`,
-          `use ${outputs.join(", ")}${name === "d" && isScaled(operand.dtype) && quantized.length === 0 ? ", or quantize" : ""}`,
-        ),
+      fault(
+        problemCodes.dtypes,
+        `${name}.dtype`,
+        `${name.toUpperCase()} cannot be ${operand.dtype} with accumulator ${acc}`,
+        `use ${outputs.join(", ")}${name === "d" && isScaled(operand.dtype) && quantized.length === 0 ? ", or quantize" : ""}`,
       );
   return found;
 }
@@ -125,23 +120,20 @@ const precisionTypes: Readonly<
 export function checkBlockScales({ a, b, acc, batch, blockScales, symbolic }: Problem): Diagnostic[] {
   if (blockScales === undefined) return [];
   const found: Diagnostic[] = [];
+  const fault = adding(found);
   if (acc !== "f32" || ![a, b].every((operand) => byteFloats.includes(operand.dtype)))
-    found.push(
-      invalid(
-        problemCodes.blockScales,
-        "blockScales",
-        `factors of 128 along K go with ${byteFloats.join(" and ")} into f32, not ${a.dtype} by ${b.dtype} into ${acc}`,
-        "leave blockScales out, or use --dtype e4m3; mxf8, mxf4 and nvf4 have factors of their own",
-      ),
+    fault(
+      problemCodes.blockScales,
+      "blockScales",
+      `factors of 128 along K go with ${byteFloats.join(" and ")} into f32, not ${a.dtype} by ${b.dtype} into ${acc}`,
+      "leave blockScales out, or use --dtype e4m3; mxf8, mxf4 and nvf4 have factors of their own",
     );
   if (Object.keys(symbolic ?? {}).length > 0 && expertRowsOf({ batch }) === null)
-    found.push(
-      invalid(
-        problemCodes.blockScales,
-        "blockScales",
-        "where factors of 128 along K lie follows from m, n and k, which the launch supplies",
-        "fix the sizes, or leave blockScales out",
-      ),
+    fault(
+      problemCodes.blockScales,
+      "blockScales",
+      "where factors of 128 along K lie follows from m, n and k, which the launch supplies",
+      "fix the sizes, or leave blockScales out",
     );
   return found;
 }

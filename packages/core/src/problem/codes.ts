@@ -33,3 +33,9 @@ export const invalid = (code: Code, at: string, message: string, hint: string): 
   message,
   hint,
 });
+
+/** Adds reasons to a list. */
+export const adding =
+  (found: Diagnostic[]) =>
+  (...reason: Parameters<typeof invalid>): void =>
+    void found.push(invalid(...reason));

@@ -26,12 +26,8 @@ const operandFields = {
 
 export const operandSchema = z.strictObject(operandFields).describe("one matrix in device memory");
 export const operandRequestSchema = z
-  .strictObject({
-    dtype: operandFields.dtype.optional(),
-    layout: operandFields.layout.optional(),
-    ld: operandFields.ld.optional(),
-    align: operandFields.align.optional(),
-  })
+  .strictObject(operandFields)
+  .partial()
   .describe("one matrix in device memory; what is left out takes the usual value");
 
 /** Where a step's operand lies: see `EpilogueStep`. */
@@ -131,6 +127,7 @@ const epilogueSteps = <T extends z.ZodType>(operand: T) =>
   );
 
 const stride = (which: string) => integer(0, `elements between consecutive ${which} matrices; 0 shares one`);
+const strides = { strideA: stride("A"), strideB: stride("B"), strideC: stride("C"), strideD: stride("D") };
 const count = integer(1, "number of problems");
 
 const precision = z
@@ -236,10 +233,7 @@ export const problemSchema = z
       z.strictObject({
         kind: z.literal("strided"),
         count,
-        strideA: stride("A"),
-        strideB: stride("B"),
-        strideC: stride("C"),
-        strideD: stride("D"),
+        ...strides,
         axes: batchAxes.optional(),
       }),
       grouped,
@@ -293,10 +287,7 @@ export const structuredRequestSchema = z
         z.strictObject({
           kind: z.literal("strided"),
           count,
-          strideA: stride("A").optional(),
-          strideB: stride("B").optional(),
-          strideC: stride("C").optional(),
-          strideD: stride("D").optional(),
+          ...z.object(strides).partial().shape,
           axes: batchAxes.optional(),
         }),
         grouped,
@@ -304,14 +295,7 @@ export const structuredRequestSchema = z
       .optional(),
     epilogue: epilogueSteps(operandRequestSchema).optional(),
     symbolic: z
-      .record(
-        sizeName,
-        z.strictObject({
-          min: range.min.optional(),
-          max: range.max.optional(),
-          multiple: range.multiple.optional(),
-        }),
-      )
+      .record(sizeName, z.strictObject(range).partial())
       .optional()
       .describe(
         "sizes that the launch supplies; m, n and k are then those that the kernel is tuned for. Leading dimensions along a symbolic extent, and strides, follow unless they are given",

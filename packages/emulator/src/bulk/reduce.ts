@@ -137,6 +137,10 @@ const allowed: Readonly<Record<ReduceOp, readonly ReduceType[]>> = {
 /** Whether an operation exists for a type. */
 export const reduces = (op: ReduceOp, type: ReduceType): boolean => allowed[op].includes(type);
 
+/** A type's name, where reductions have it. */
+export const reduceTypeOf = (name: string): ReduceType | null =>
+  Object.hasOwn(accesses, name) ? (name as ReduceType) : null;
+
 const sumFormat = (type: ReduceType): SumFormat | null =>
   type === "f32.ftz"
     ? "f32"

@@ -3,7 +3,7 @@
  * checks of bounds, alignment and initialisation. One comparison of the shadow decides the usual case; everything else
  * calls the machine's slow path, which reports and returns where to go on (the sink, when the access must not happen).
  */
-import type { Operand } from "../load/types.ts";
+import type { AddressOperand, Operand } from "../load/types.ts";
 import { globalTag } from "../memory/arena.ts";
 import type { LaneEmitter } from "./emitter.ts";
 
@@ -50,7 +50,7 @@ function shadowFails(x: string, size: number): string {
 export function emitAccess(
   e: LaneEmitter,
   space: Space,
-  address: Operand & { readonly kind: "address" },
+  address: AddressOperand,
   size: number,
   mode: AccessMode,
   strong: number,

@@ -1,7 +1,7 @@
 /** cp.async: copies from global to shared memory that a warp's copy engine makes. PTX ISA 9.0, chapter 9.7.9.25.3. */
 
 import type { AsyncOp, Race } from "../checkers/race.ts";
-import type { Instruction, Operand, Operation } from "../load/types.ts";
+import type { AddressOperand, Instruction, Operand, Operation } from "../load/types.ts";
 import type { AsyncEvent } from "../machine/events.ts";
 import { engineArrive, mbarrierAt, mbarrierBytes } from "../machine/mbarriers.ts";
 import type { AsyncCopy, Execution, Warp } from "../machine/state.ts";
@@ -10,11 +10,9 @@ import { onWarp, type Row, type Table } from "./row.ts";
 import { sharedPlace, sharedSpace } from "./shared-address.ts";
 import { firstLane, lanesOf } from "./warp.ts";
 
-const hints = ["L2::64B", "L2::128B", "L2::256B"] as const;
-
 interface CopyForm {
-  readonly destination: Operand & { readonly kind: "address" };
-  readonly source: Operand & { readonly kind: "address" };
+  readonly destination: AddressOperand;
+  readonly source: AddressOperand;
   readonly bytes: number;
   /** Bytes taken from the source, the rest is zero; null for all. */
   readonly sourceBytes: Operand | null;
@@ -25,17 +23,12 @@ interface CopyForm {
 const copy: Row = (d) => {
   const cache = d.choice("ca", "cg");
   d.choice("shared", "shared::cta");
-  d.choice("global");
-  const policy = d.flag("L2::cache_hint");
-  d.option(...hints);
   const destination = d.address(0);
   const source = d.address(1);
   const bytes = d.literal(2);
   if (bytes !== 16 && (cache === "cg" || (bytes !== 4 && bytes !== 8)))
     d.refuse(cache === "cg" ? "cp.async.cg copies 16 bytes" : "cp.async.ca copies 4, 8 or 16 bytes");
-  const extra = d.operandCount - 3 - (policy ? 1 : 0);
-  const fourth = extra > 0 ? d.use(3, "int") : null;
-  if (policy) d.use(d.operandCount - 1, "int");
+  const fourth = d.operandCount > 3 ? d.use(3, "int") : null;
   const isPredicate = fourth?.kind === "register" && fourth.register.bits === 1;
   const form: CopyForm = {
     destination,
@@ -207,10 +200,8 @@ function forgetTracked(warp: Warp): void {
 
 /** cp.async.mbarrier.arrive: arrives, for each lane, when the copies that it has issued so far are complete. */
 const arriveAfterCopies: Row = (d) => {
-  d.choice("arrive");
   const counted = d.flag("noinc");
   const space = sharedSpace(d.option("shared", "shared::cta"));
-  d.type("b64");
   const address = d.address(0);
   return onWarp((by, mask) => {
     const { warp, machine } = by;
@@ -240,13 +231,10 @@ const arriveAfterCopies: Row = (d) => {
   });
 };
 
-const cpAsync: Row = (d) => {
-  d.choice("async");
-  if (d.flag("mbarrier")) return arriveAfterCopies(d);
-  if (d.flag("commit_group")) return commit(d);
-  if (d.flag("wait_group")) return waiting(d.literal(0));
-  if (d.flag("wait_all")) return waiting("all");
-  return copy(d);
+export const asyncTable: Table = {
+  "cp.async": copy,
+  "cp.async.commit_group": commit,
+  "cp.async.wait_group": (d) => waiting(d.literal(0)),
+  "cp.async.wait_all": () => waiting("all"),
+  "cp.async.mbarrier.arrive": arriveAfterCopies,
 };
-
-export const asyncTable: Table = { cp: cpAsync };

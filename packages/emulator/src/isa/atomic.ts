@@ -5,24 +5,7 @@ import type { Operand, Operation } from "../load/types.ts";
 import type { SumFormat } from "../numerics/exact-sums.ts";
 import { spaceOf } from "./memory.ts";
 import { bitsOf, type Decoder, isSigned, type Table } from "./row.ts";
-import { reduceAsync } from "./store-async.ts";
 
-const types = [
-  "b16",
-  "b32",
-  "b64",
-  "u32",
-  "u64",
-  "s32",
-  "s64",
-  "f16",
-  "f16x2",
-  "bf16",
-  "bf16x2",
-  "f32",
-  "f64",
-  "b128",
-] as const;
 const operations = ["add", "min", "max", "inc", "dec", "and", "or", "xor", "exch", "cas"] as const;
 type AtomicOperation = (typeof operations)[number];
 
@@ -80,9 +63,8 @@ function atomic(d: Decoder, returns: boolean): Operation {
   const space = spaceOf(d.option("global", "shared", "shared::cta", "shared::cluster"));
   const op = d.choice(...operations);
   d.flag("noftz");
-  const cachePolicy = d.flag("L2::cache_hint");
   const vector = d.option("v2", "v4", "v8");
-  const type = d.type(...types);
+  const type = d.type();
   // A register of 128 bits is four words.
   const whole = type === "b128";
   const count = vector === null ? (whole ? 4 : 1) : Number(vector.slice(1));
@@ -94,7 +76,6 @@ function atomic(d: Decoder, returns: boolean): Operation {
   const address = d.address(first);
   const b = d.use(first + 1, view);
   const c = op === "cas" ? d.use(first + 2, view) : null;
-  if (cachePolicy) d.use(first + (op === "cas" ? 3 : 2), "int");
   let strong: number = strength.strong | strength.atomic;
   if (order === "acquire" || order === "acq_rel") strong |= strength.acquire;
   if (order === "release" || order === "acq_rel") strong |= strength.release;
@@ -193,5 +174,5 @@ function one(
 
 export const atomicTable: Table = {
   atom: (d) => atomic(d, true),
-  red: (d) => (d.flag("async") ? reduceAsync(d) : atomic(d, false)),
+  red: (d) => atomic(d, false),
 };

@@ -3,8 +3,6 @@
 import type { Operand, Operation, WaitOperation } from "../load/types.ts";
 import { barrierOf, describeBarrier, tryComplete } from "../machine/barriers.ts";
 import type { Execution, Group } from "../machine/state.ts";
-import { clusterBarrier, setmaxnreg } from "./cluster.ts";
-import { fence, membar } from "./fence.ts";
 import { type Decoder, type Row, type Table, unary } from "./row.ts";
 import { collective, firstLane, lanesOf } from "./warp.ts";
 
@@ -33,7 +31,7 @@ function decodeBarrier(d: Decoder, aligned: boolean): Operation {
     return barrierOperation({ kind, aligned: isAligned, id, count, reduction: null });
   }
   const op = d.choice("popc", "and", "or");
-  d.type("u32", "pred");
+  d.type();
   const [to, id] = unary(d);
   const count = d.operandCount > 3 ? d.use(2, "int") : null;
   const predicate = d.predicate(d.operandCount - 1);
@@ -126,7 +124,6 @@ function arrive(by: Execution, form: BarrierForm, group: Group, mask: number): b
 
 /** bar.warp.sync orders memory among the named lanes. */
 const warpSync: Row = (d) => {
-  d.choice("sync");
   const members = d.use(0, "int");
   return collective(members, () => ({ warp, instruction }) => {
     warp.block.race?.clocks.step(warp.agent, instruction.index);
@@ -134,9 +131,7 @@ const warpSync: Row = (d) => {
 };
 
 export const barrierTable: Table = {
-  setmaxnreg,
-  bar: (d) => (d.flag("warp") ? warpSync(d) : decodeBarrier(d, true)),
-  barrier: (d) => (d.flag("cluster") ? clusterBarrier(d) : decodeBarrier(d, false)),
-  membar,
-  fence,
+  bar: (d) => decodeBarrier(d, true),
+  barrier: (d) => decodeBarrier(d, false),
+  "bar.warp": warpSync,
 };

@@ -1,14 +1,12 @@
 /** One-dimensional bulk copies and reductions, and bulk groups: PTX ISA 9.0, chapters 9.7.9.25.4 and 9.7.9.25.5. */
 import { type Destination, loadBytes, moveShared, type Reduction, storeBytes } from "../bulk/engine.ts";
 import { commitStores, waitStores } from "../bulk/groups.ts";
-import type { ReduceOp, ReduceType } from "../bulk/reduce.ts";
-import type { Operand, Operation } from "../load/types.ts";
+import { type ReduceOp, reduceTypeOf } from "../bulk/reduce.ts";
+import type { AddressOperand, Operand, Operation } from "../load/types.ts";
 import { mbarrierAt, mbarrierBytes } from "../machine/mbarriers.ts";
 import { hex, Issuer, type SharedPlace } from "../machine/state.ts";
-import { type Decoder, onWarp, type Row } from "./row.ts";
+import { type Decoder, onWarp, type Row, type Table } from "./row.ts";
 import { lanesOf } from "./warp.ts";
-
-export type Address = Operand & { readonly kind: "address" };
 
 /** Copies move multiples of this many bytes between multiples of it. */
 const unit = 16;
@@ -17,19 +15,16 @@ const unit = 16;
 export type Direction = "load" | "store" | "move";
 
 export function directionOf(d: Decoder): Direction {
-  const spaces = d.mnemonic.split(".").filter((word) => word === "global" || word.startsWith("shared"));
-  const [to] = spaces;
-  d.option("global");
-  const first = d.choice("shared::cluster", "shared::cta");
-  if (to === "global") return "store";
-  if (spaces[1] === "global") return "load";
-  if (first !== "shared::cluster") d.refuse("its spaces are in another order");
-  d.choice("shared::cta");
-  return "move";
+  const [to, from] = d.mnemonic.split(".").filter((word) => word === "global" || word.startsWith("shared"));
+  while (d.option("global", "shared::cluster", "shared::cta") !== null);
+  return to === "global" ? "store" : from === "global" ? "load" : "move";
 }
 
 /** An operand that is an address operand with its base: its words in one lane. */
-const wideAddress = (issuer: Issuer, operand: Address): { readonly low: number; readonly high: number } => ({
+const wideAddress = (
+  issuer: Issuer,
+  operand: AddressOperand,
+): { readonly low: number; readonly high: number } => ({
   low: issuer.address(operand),
   high: issuer.value(operand.base, 1),
 });
@@ -120,35 +115,22 @@ function alignedGlobal(issuer: Issuer, low: number, high: number): boolean {
 }
 
 const reduceOps = ["add", "min", "max", "inc", "dec", "and", "or", "xor"] as const;
-const reduceTypes = ["u32", "s32", "u64", "s64", "f16", "bf16", "f32", "f64", "b32", "b64"] as const;
 
 /** The operation of a reduction without its type. */
 export const reduceOpOf = (d: Decoder): ReduceOp => d.choice(...reduceOps);
 
 /** cp.async.bulk and cp.reduce.async.bulk. */
-export const bulkCopy: Row = (d) => {
-  const reduce = d.mnemonic.startsWith("cp.reduce");
-  d.option("reduce");
-  d.words("async", "bulk");
+const copy = (d: Decoder, reduction: Reduction): Operation => {
   const direction = directionOf(d);
   const masked = d.flag("cp_mask");
-  const policy = d.flag("L2::cache_hint");
   const multicast = d.flag("multicast::cluster");
   d.choice("mbarrier::complete_tx::bytes", "bulk_group");
-  let reduction: Reduction = null;
-  if (reduce) {
-    const op = reduceOpOf(d);
-    d.flag("noftz");
-    const type: ReduceType = d.type(...reduceTypes);
-    reduction = { op, type };
-  }
   const to = d.address(0);
   const from = d.address(1);
   const size = d.use(2, "int");
   let next = 3;
   const barrier = direction === "store" ? null : d.address(next++);
   const mask = multicast ? d.use(next++, "int") : null;
-  if (policy) d.use(next++, "int");
   const bytesMask = masked ? d.use(next++, "int") : null;
   if (direction === "store")
     return eachLane((issuer) => {
@@ -187,25 +169,19 @@ export const bulkCopy: Row = (d) => {
 };
 
 /** cp.async.bulk.prefetch: a hint. */
-export const bulkPrefetch: Row = (d) => {
-  d.words("async", "bulk", "prefetch", "L2", "global");
-  const policy = d.flag("L2::cache_hint");
+const prefetch: Row = (d) => {
   d.address(0);
   d.use(1, "int");
-  if (policy) d.use(2, "int");
   return { kind: "lane", emit: () => "" };
 };
 
-export const bulkCommit: Row = (d) => {
-  d.words("async", "bulk", "commit_group");
-  return onWarp(({ warp, machine, instruction }, mask) => {
+const commit: Row = () =>
+  onWarp(({ warp, machine, instruction }, mask) => {
     commitStores(warp, lanesOf(mask));
     machine.trace?.commit(warp, instruction, "bulk store");
   });
-};
 
-export const bulkWait: Row = (d) => {
-  d.words("async", "bulk", "wait_group");
+const wait: Row = (d) => {
   const readOnly = d.flag("read");
   const newest = d.literal(0);
   return {
@@ -238,4 +214,16 @@ export const bulkWait: Row = (d) => {
         return false;
       },
   };
+};
+
+export const bulkTable: Table = {
+  "cp.async.bulk": (d) => copy(d, null),
+  "cp.reduce.async.bulk": (d) => {
+    const op = reduceOpOf(d);
+    d.flag("noftz");
+    return copy(d, { op, type: reduceTypeOf(d.type()) ?? d.refuse("not a type of reductions") });
+  },
+  "cp.async.bulk.prefetch": prefetch,
+  "cp.async.bulk.commit_group": commit,
+  "cp.async.bulk.wait_group": wait,
 };

@@ -1,43 +1,13 @@
 /** Barriers of a cluster, and registers handed between warpgroups. PTX ISA 9.0, chapters 9.7.13.4 and 9.7.19.5. */
 
-import type { Operation } from "../load/types.ts";
 import { describeClusterBarrier, tryCompleteCluster } from "../machine/barriers.ts";
 import { takeRegisters } from "../machine/registers.ts";
 import type { Execution } from "../machine/state.ts";
-import type { Decoder, Row } from "./row.ts";
+import type { Row, Table } from "./row.ts";
 import { lanesOf } from "./warp.ts";
 
-/** barrier.cluster.arrive and wait: the words up to `cluster` have been read. */
-export function clusterBarrier(d: Decoder): Operation {
-  const kind = d.choice("arrive", "wait");
-  const aligned = d.flag("aligned");
-  const members = aligned ? "warp" : "none";
-  if (kind === "wait") {
-    d.flag("acquire");
-    return {
-      kind: "wait",
-      members,
-      bind: () => (by, group, mask) => {
-        const { warp, machine } = by;
-        const { barrier } = warp.block.cluster;
-        if (group.wait === null) {
-          checkArrived(by, mask);
-          group.wait = {
-            generation: 0,
-            describe: () => describeClusterBarrier(warp.block.cluster),
-          };
-        }
-        const blocked = lanesOf(mask).some((l) => (warp.clusterArrivals[l] ?? 0) > barrier.generation);
-        if (blocked) return false;
-        group.wait = null;
-        const on = { kind: "cluster", generation: barrier.generation - 1 } as const;
-        machine.trace?.awaited(warp, on, barrier.completedAt);
-        for (const l of lanesOf(mask)) warp.clusterArrivals[l] = 0;
-        if (barrier.completed !== null) warp.block.race?.clocks.acquire(warp.agent, barrier.completed);
-        return true;
-      },
-    };
-  }
+const clusterArrive: Row = (d) => {
+  const members = d.flag("aligned") ? "warp" : "none";
   const relaxed = d.option("release", "relaxed") === "relaxed";
   return {
     kind: "wait",
@@ -47,7 +17,32 @@ export function clusterBarrier(d: Decoder): Operation {
       return true;
     },
   };
-}
+};
+
+const clusterWait: Row = (d) => {
+  const members = d.flag("aligned") ? "warp" : "none";
+  d.flag("acquire");
+  return {
+    kind: "wait",
+    members,
+    bind: () => (by, group, mask) => {
+      const { warp, machine } = by;
+      const { barrier } = warp.block.cluster;
+      if (group.wait === null) {
+        checkArrived(by, mask);
+        group.wait = { generation: 0, describe: () => describeClusterBarrier(warp.block.cluster) };
+      }
+      const blocked = lanesOf(mask).some((l) => (warp.clusterArrivals[l] ?? 0) > barrier.generation);
+      if (blocked) return false;
+      group.wait = null;
+      const on = { kind: "cluster", generation: barrier.generation - 1 } as const;
+      machine.trace?.awaited(warp, on, barrier.completedAt);
+      for (const l of lanesOf(mask)) warp.clusterArrivals[l] = 0;
+      if (barrier.completed !== null) warp.block.race?.clocks.acquire(warp.agent, barrier.completed);
+      return true;
+    },
+  };
+};
 
 function checkArrived(by: Execution, mask: number): void {
   const lane = lanesOf(mask).find((l) => by.warp.clusterArrivals[l] === 0);
@@ -85,9 +80,8 @@ function arriveAtCluster(by: Execution, mask: number, relaxed: boolean): void {
 }
 
 /** setmaxnreg: registers of a warpgroup's warps to and from the block's pool (machine/registers.ts). */
-export const setmaxnreg: Row = (d) => {
+const setmaxnreg: Row = (d) => {
   const kind = d.choice("inc", "dec");
-  d.words("sync", "aligned", "u32");
   const count = d.literal(0);
   if (count < 24 || count > 256 || count % 8 !== 0)
     d.refuse(`${count} registers; it has to be a multiple of 8 from 24 to 256`);
@@ -97,4 +91,10 @@ export const setmaxnreg: Row = (d) => {
     divergence: "H023",
     bind: () => (by, group) => takeRegisters(by, group, kind, count),
   };
+};
+
+export const clusterTable: Table = {
+  setmaxnreg,
+  "barrier.cluster.arrive": clusterArrive,
+  "barrier.cluster.wait": clusterWait,
 };

@@ -1,11 +1,7 @@
 /** Comparison and selection: PTX ISA 9.0, chapter 9.7.6 (and 9.7.7 for halves). */
 import type { LaneEmitter } from "../compile/emitter.ts";
 import type { Operand } from "../load/types.ts";
-import { halfTypes } from "./half.ts";
 import { bitsOf, isSigned, lane, type Row, type Table } from "./row.ts";
-
-const moveTypes = ["b16", "b32", "b64", "u16", "u32", "u64", "s16", "s32", "s64", "f32", "f64"] as const;
-const compareTypes = [...moveTypes, ...halfTypes] as const;
 
 /** JavaScript's operator on two numbers, of the forms that are false where one is NaN; `!` stands before one that is true there. */
 const operators = {
@@ -69,7 +65,7 @@ const setp: Row = (d) => {
   const op = d.choice(...comparisons);
   const bool = d.option("and", "or", "xor");
   const ftz = d.flag("ftz");
-  const type = d.type(...compareTypes);
+  const type = d.type();
   const float = type === "f32" || type === "f64";
   const view = float ? "float" : "int";
   const to = d.def(0, "int");
@@ -109,8 +105,8 @@ const set: Row = (d) => {
   const op = d.choice(...comparisons);
   const bool = d.option("and", "or", "xor");
   const ftz = d.flag("ftz");
-  const result = d.type("u32", "s32", "f32", "u16", "s16", "f16", "f16x2", "bf16", "bf16x2");
-  const type = d.type(...compareTypes);
+  const result = d.type();
+  const type = d.type();
   const float = type === "f32" || type === "f64";
   const to = d.def(0, result === "f32" ? "float" : "int");
   const a = d.use(1, float ? "float" : "int");
@@ -139,7 +135,7 @@ const set: Row = (d) => {
 };
 
 const selp: Row = (d) => {
-  const type = d.type(...moveTypes);
+  const type = d.type();
   const to = d.def(0);
   const a = d.use(1);
   const b = d.use(2);
@@ -178,8 +174,8 @@ function select(
 
 const slct: Row = (d) => {
   const ftz = d.flag("ftz");
-  const type = d.type(...moveTypes);
-  const by = d.type("s32", "f32");
+  const type = d.type();
+  const by = d.type();
   const to = d.def(0);
   const a = d.use(1);
   const b = d.use(2);

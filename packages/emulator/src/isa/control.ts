@@ -13,8 +13,7 @@ export const controlTable: Table = {
     const uniform = d.flag("uni");
     return { kind: "branch", label: d.label(0), target: -1, uniform };
   },
-  brx: (d) => {
-    d.choice("idx");
+  "brx.idx": (d) => {
     d.flag("uni");
     const index = d.use(0, "int");
     return { kind: "indexed-branch", index, labels: d.branchTargets(1), targets: [] };

@@ -5,7 +5,6 @@ import { type Decoder, unary } from "./row.ts";
 /** Bits from one element of a pair to the next; the upper element is the first operand. */
 const spacing = { e2m1x2: 4, e2m3x2: 8, e3m2x2: 8, ue8m0x2: 8 } as const;
 type NarrowPair = keyof typeof spacing;
-export const narrowPairs = Object.keys(spacing) as NarrowPair[];
 
 export const isNarrowPair = (type: string): type is NarrowPair => Object.hasOwn(spacing, type);
 
@@ -16,8 +15,6 @@ export function convertNarrow(d: Decoder, dst: string, src: string): Operation {
   d.flag("satfinite");
   if (isNarrowPair(dst)) return encodePair(d, dst, src, rounding, relu);
   if (!isNarrowPair(src)) return d.refuse("the types of this conversion are not emulated");
-  d.choice(dst);
-  d.choice(src);
   const [to, from] = unary(d);
   const scale = src === "ue8m0x2";
   const format = src.slice(0, -2);
@@ -42,8 +39,6 @@ function encodePair(
   rounding: "rn" | "rz" | "rp",
   relu: boolean,
 ): Operation {
-  d.choice(dst);
-  d.choice(src);
   if (src !== "f32" && src !== "bf16x2") d.refuse("the types of this conversion are not emulated");
   const to = d.def(0, "int");
   const upper = d.use(1, src === "f32" ? "float" : "int");

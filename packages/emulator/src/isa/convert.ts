@@ -1,13 +1,11 @@
 /** cvt: between all integer and floating-point types, packed pairs included. PTX ISA 9.0, chapter 9.7.9.22. */
 import type { LaneEmitter } from "../compile/emitter.ts";
 import type { Operand, Operation } from "../load/types.ts";
-import { convertNarrow, isNarrowPair, narrowPairs } from "./convert-narrow.ts";
+import { convertNarrow, isNarrowPair } from "./convert-narrow.ts";
 import { finish } from "./float.ts";
 import { binary, bitsOf, type Decoder, isSigned, lane, type Row, type Table, unary } from "./row.ts";
 
 const integers = ["u8", "u16", "u32", "u64", "s8", "s16", "s32", "s64"] as const;
-const floats = ["f16", "bf16", "f32", "f64"] as const;
-const packedFloats = ["f16x2", "bf16x2"] as const;
 const bytePairs = ["e4m3x2", "e5m2x2"] as const;
 const floatRoundings = ["rn", "rna", "rz", "rm", "rp"] as const;
 const integerRoundings = ["rni", "rzi", "rmi", "rpi"] as const;
@@ -157,7 +155,6 @@ function floatToFloat(e: LaneEmitter, to: Operand, a: Operand, form: FloatForm):
 /** Pairs of f32 to a packed type: the first operand becomes the upper half. */
 function packPair(d: Decoder, dst: string): Operation {
   const { rounding, ftz, relu, satfinite } = optionsOf(d);
-  d.type("f32");
   const bits = bitsOf(dst) / 2;
   const to = d.def(0, "int");
   const [a, b] = [d.use(1, "float"), d.use(2, "float")];
@@ -180,11 +177,10 @@ const optionsOf = (d: Decoder) => ({
 });
 
 /** f16x2 to or from two byte floats. */
-function bytePair(d: Decoder, dst: string): Operation {
+function bytePair(d: Decoder, dst: string, src: string): Operation {
   const { rounding, relu } = optionsOf(d);
   const toHalves = dst === "f16x2";
-  const format = (toHalves ? d.type(...bytePairs) : dst).slice(0, -2);
-  if (!toHalves) d.type("f16x2");
+  const format = (toHalves ? src : dst).slice(0, -2);
   const [to, a] = unary(d);
   const kept = (value: string): string => (relu ? `reluHalf(${value})` : value);
   return lane((e) => {
@@ -206,43 +202,22 @@ function extended(mask: string, from: number, to: number, src: string): string {
 }
 
 const cvt: Row = (d) => {
-  if (d.flag("pack")) return convertPack(d);
   const integral = d.option(...integerRoundings);
-  const all = [...integers, ...floats, ...packedFloats, ...bytePairs, ...narrowPairs, "tf32"] as const;
-  const words = d.mnemonic.split(".").filter((word) => all.some((type) => type === word));
-  const [dst, src] = words;
-  if (dst === undefined || src === undefined)
-    return d.refuse("the types of this conversion are not emulated");
-  const take = (): void => {
-    d.type(...all);
-  };
+  const [dst, src] = [d.type(), d.type()];
   if (isNarrowPair(dst) || isNarrowPair(src)) return convertNarrow(d, dst, src);
-  if (bytePairs.some((t) => t === src) || (bytePairs.some((t) => t === dst) && src === "f16x2")) {
-    take();
-    return bytePair(d, dst);
-  }
-  if (dst.endsWith("x2")) {
-    take();
-    return packPair(d, dst);
-  }
-  if (dst === "tf32") {
-    take();
-    const form = optionsOf(d);
-    d.type("f32");
-    const to = d.def(0, "int");
-    const a = d.use(1, "float");
-    return lane((e) => {
-      const value = form.relu ? `reluHalf(${e.f32(a)})` : e.f32(a);
-      return e.setInt(
-        to,
-        `encodeFloat("tf32",${value},"${form.rounding}","${form.satfinite ? "saturate" : "ieee"}")|0`,
-      );
-    });
-  }
+  if (bytePairs.some((t) => t === src) || (bytePairs.some((t) => t === dst) && src === "f16x2"))
+    return bytePair(d, dst, src);
+  if (dst.endsWith("x2")) return packPair(d, dst);
   const options = optionsOf(d);
   const { rounding, ftz, saturate } = options;
-  take();
-  take();
+  if (dst === "tf32") {
+    const [to, a] = [d.def(0, "int"), d.use(1, "float")];
+    return lane((e) => {
+      const value = options.relu ? `reluHalf(${e.f32(a)})` : e.f32(a);
+      const overflow = options.satfinite ? "saturate" : "ieee";
+      return e.setInt(to, `encodeFloat("tf32",${value},"${rounding}","${overflow}")|0`);
+    });
+  }
   const floatIn = !isInteger(src);
   const floatOut = !isInteger(dst);
   const to = d.def(0, dst === "f32" || dst === "f64" ? "float" : "int");
@@ -261,12 +236,10 @@ const cvt: Row = (d) => {
 };
 
 /** cvt.pack.sat: two 32-bit integers to two of 16 bits, or to two narrower ones below the low bits of c. */
-function convertPack(d: Decoder): Operation {
-  d.choice("sat");
-  const dst = d.type("u16", "s16", "u8", "s8", "u4", "s4", "u2", "s2");
-  d.type("s32");
+const convertPack: Row = (d) => {
+  const dst = d.choice("u16", "s16", "u8", "s8", "u4", "s4", "u2", "s2");
   const bits = bitsOf(dst);
-  if (bits < 16) d.type("b32");
+  if (bits < 16) d.flag("b32");
   const [to, a, b] = binary(d);
   const c = bits < 16 ? d.use(3, "int") : null;
   const [least, most] = isSigned(dst) ? [-(2 ** (bits - 1)), 2 ** (bits - 1) - 1] : [0, 2 ** bits - 1];
@@ -276,6 +249,6 @@ function convertPack(d: Decoder): Operation {
     const packed = `(${one(a)}<<${bits})|${one(b)}`;
     return e.setInt(to, c === null ? packed : `(${e.int(c)}<<${2 * bits})|${packed}`);
   });
-}
+};
 
-export const convertTable: Table = { cvt };
+export const convertTable: Table = { cvt, "cvt.pack": convertPack };

@@ -1,7 +1,9 @@
 /** Fences of memory and between proxies, but for those of tensor maps (tensormap.ts): PTX ISA 9.0, chapter 9.7.13.4. */
+
 import type { Operation } from "../load/types.ts";
 import { fenceInitialisations } from "../machine/mbarriers.ts";
-import { onWarp, type Row } from "./row.ts";
+import { onWarp, type Row, type Table } from "./row.ts";
+import { tensormapFence } from "./tensormap.ts";
 
 /** `wide`: of a scope that reaches other clusters. */
 const memoryFence = (wide: boolean): Operation =>
@@ -9,8 +11,6 @@ const memoryFence = (wide: boolean): Operation =>
     const { race } = warp.block;
     race?.clocks.fence(warp.agent, wide ? race.cluster : null);
   });
-
-export const membar: Row = (d) => memoryFence(d.choice("cta", "gl", "sys") !== "cta");
 
 /** What is known so far becomes visible to the async proxy; initialised mbarriers too. */
 const asyncProxyFence = (spaces: { readonly shared: boolean; readonly global: boolean }): Operation =>
@@ -22,7 +22,7 @@ const asyncProxyFence = (spaces: { readonly shared: boolean; readonly global: bo
 const scopes = ["cta", "cluster", "gpu", "sys"] as const;
 
 const proxyFence: Row = (d) => {
-  const proxy = d.choice("alias", "async", "async::generic");
+  const proxy = d.choice("alias", "async", "async::generic", "tensormap::generic");
   switch (proxy) {
     case "alias":
       // Several virtual addresses of one location, which there are none of here.
@@ -36,19 +36,20 @@ const proxyFence: Row = (d) => {
       d.choice("sync_restrict::shared::cluster", "sync_restrict::shared::cta");
       d.choice("cluster");
       return asyncProxyFence({ shared: true, global: false });
-    default:
-      proxy satisfies never;
-      return memoryFence(true);
+    case "tensormap::generic":
+      return tensormapFence(d);
   }
 };
 
-export const fence: Row = (d) => {
-  if (d.flag("proxy")) return proxyFence(d);
-  if (d.flag("mbarrier_init")) {
-    d.words("release", "cluster");
-    return onWarp(({ warp }) => fenceInitialisations(warp));
-  }
+const fence: Row = (d) => {
   d.option("sc", "acq_rel", "acquire", "release");
   d.option("sync_restrict::shared::cluster", "sync_restrict::shared::cta");
   return memoryFence(["gpu", "sys"].includes(d.choice(...scopes)));
+};
+
+export const fenceTable: Table = {
+  membar: (d) => memoryFence(d.choice("cta", "gl", "sys") !== "cta"),
+  fence,
+  "fence.mbarrier_init": () => onWarp(({ warp }) => fenceInitialisations(warp)),
+  "fence.proxy": proxyFence,
 };

@@ -69,7 +69,7 @@ function arithmetic(d: Decoder, op: PairOperation): Operation {
   const rounding = given ?? "rn";
   const ftz = d.flag("ftz");
   const saturate = d.flag("sat");
-  const type = d.type("f32", "f64", "f32x2");
+  const type = d.type();
   if (type === "f32x2") return pairs(d, (a, b) => `${a}${op}${b}`, rounding, ftz, directed[op]);
   const half = type === "f32" ? d.option("f16", "bf16") : null;
   const to = d.def(0, "float");
@@ -137,7 +137,7 @@ function fused(d: Decoder): Operation {
   const rounding = d.option(...roundings) ?? "rn";
   const ftz = d.flag("ftz");
   const saturate = d.flag("sat");
-  const type = d.type("f32", "f64", "f32x2");
+  const type = d.type();
   const half = type === "f32" ? d.option("f16", "bf16") : null;
   const view = type === "f32x2" ? "int" : "float";
   const to = d.def(0, view);
@@ -173,7 +173,7 @@ function knownF32(operand: Operand): number | null {
 const divide: Row = (d) => {
   const mode = d.choice("approx", "full", ...roundings);
   const ftz = d.flag("ftz");
-  const type = d.type("f32", "f64");
+  const type = d.type();
   const [to, a, b] = binary(d, "float");
   if (type === "f64") return lane((e) => e.setF64(to, `divF64(${e.f64(a)},${e.f64(b)},"${mode}")`));
   if (mode !== "approx" && mode !== "full")
@@ -200,7 +200,7 @@ const rooted =
   (d) => {
     const mode = d.choice("approx", ...roundings);
     const ftz = d.flag("ftz");
-    const type = d.type("f32", "f64");
+    const type = d.type();
     const [to, a] = unary(d, "float");
     if (type === "f64") {
       // Only rcp.approx.ftz.f64 exists.
@@ -233,12 +233,12 @@ const approximate =
   (d) => {
     const half = name === "ex2" || name === "tanh" ? packedHalf(d, name) : null;
     if (half !== null) return half;
-    d.choice("approx");
     const ftz = d.flag("ftz");
-    const type = d.type("f32", "f64");
+    // Only rsqrt has f64; of the others f32 is the only type.
+    const wide = d.flag("f64");
+    d.flag("f32");
     const [to, a] = unary(d, "float");
-    // Only rsqrt has f64.
-    if (type === "f64") {
+    if (wide) {
       const value = ftz ? "rsqrtFlushed64" : "rsqrtApprox64";
       return lane((e) => e.setF64(to, `${value}(${e.f64(a)})`));
     }
@@ -257,7 +257,7 @@ const approximate =
 function sign(d: Decoder, op: "neg" | "abs"): Operation | null {
   if (!isFloat(d, "f32", "f64")) return packedHalf(d, op);
   const ftz = d.flag("ftz");
-  const type = d.type("f32", "f64");
+  const type = d.type();
   const [to, a] = unary(d, "float");
   return lane((e) => {
     const of = (x: string): string => (op === "neg" ? `-${x}` : `abs(${x})`);
@@ -272,7 +272,7 @@ function minMax(d: Decoder, op: "min" | "max"): Operation {
   const nan = d.flag("NaN");
   const xorsign = d.flag("xorsign");
   const magnitudes = d.flag("abs");
-  const type = d.type("f32", "f64");
+  const type = d.type();
   const to = d.def(0, "float");
   const operands = Array.from({ length: d.operandCount - 1 }, (_, k) => d.use(k + 1, "float"));
   const [a, b, c] = operands;
@@ -290,7 +290,7 @@ function minMax(d: Decoder, op: "min" | "max"): Operation {
 
 const testp: Row = (d) => {
   const op = d.choice("finite", "infinite", "number", "notanumber", "normal", "subnormal");
-  const type = d.type("f32", "f64");
+  const type = d.type();
   const to = d.def(0, "int");
   const a = d.use(1, "float");
   return lane((e) =>
@@ -302,7 +302,7 @@ const testp: Row = (d) => {
 };
 
 const copysign: Row = (d) => {
-  const type = d.type("f32", "f64");
+  const type = d.type();
   const [to, a, b] = binary(d, "float");
   return lane((e) =>
     type === "f32"

@@ -40,7 +40,6 @@ export function packedHalf(d: Decoder, name: string): LaneOperation | null {
   if (parts.includes("f32") || !halfTypes.some((type) => parts.includes(type))) return null;
   const form = forms[name];
   if (form === undefined) return d.refuse("not defined for half precision");
-  if (form.cut === true) d.choice("approx");
   const rounded = form.cut !== true && d.option("rn") !== null;
   const ftz = d.flag("ftz");
   const nan = d.flag("NaN");
@@ -48,7 +47,7 @@ export function packedHalf(d: Decoder, name: string): LaneOperation | null {
   const relu = d.flag("relu");
   const oob = d.flag("oob");
   const xorsign = d.flag("xorsign") && d.flag("abs");
-  const type = d.type(...halfTypes);
+  const type = d.type();
   const packed = type.endsWith("x2");
   const format = type.startsWith("bf") ? "Bf16" : "F16";
   const to = d.def(0, "int");

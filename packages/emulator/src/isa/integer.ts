@@ -6,9 +6,6 @@ import { binary, bitsOf, type Decoder, isSigned, lane, type Row, type Table, ter
 /** `.sat` of s32. */
 const saturated = (value: string): string => `max(-2147483648,min(2147483647,${value}))|0`;
 
-const integers = ["u16", "u32", "u64", "s16", "s32", "s64"] as const;
-const addTypes = [...integers, "u16x2", "s16x2"] as const;
-
 /** Bodies of a binary operation by width. `narrow` sees two numbers of the type's range and gives any integer. */
 interface Binary {
   readonly narrow: (a: string, b: string) => string;
@@ -43,9 +40,7 @@ const bySign =
 /** add and sub: the plain forms, `.sat.s32`, packed 16-bit halves, floating point is elsewhere. */
 export function addSub(d: Decoder, op: "+" | "-"): Operation {
   const saturate = d.flag("sat");
-  const carryOut = d.flag("cc");
-  if (carryOut) return extended(d, op, false);
-  const type = d.type(...addTypes);
+  const type = d.type();
   if (type === "u16x2" || type === "s16x2") {
     const [to, a, b] = binary(d);
     return lane((e) => {
@@ -68,7 +63,7 @@ export function addSub(d: Decoder, op: "+" | "-"): Operation {
 /** add.cc, addc, sub.cc, subc: the carry is a lane's own flag, kept in the register named %carry. */
 function extended(d: Decoder, op: "+" | "-", carryIn: boolean): Operation {
   const carryOut = carryIn ? d.flag("cc") : true;
-  const type = d.type("u32", "s32", "u64", "s64");
+  const type = d.type();
   const [to, a, b] = binary(d);
   const flag = carryIn ? d.use(-1, "int") : null;
   const out = carryOut ? d.def(-1, "int") : null;
@@ -112,7 +107,7 @@ function multiply(
 
 const mul: Row = (d) => {
   const part = d.choice("lo", "hi", "wide");
-  const type = d.type(...integers);
+  const type = d.type();
   const bits = bitsOf(type);
   const signed = isSigned(type);
   const [to, a, b] = binary(d);
@@ -128,7 +123,7 @@ function multiplyAdd(d: Decoder, carryIn: boolean): Operation {
   const part = d.choice("lo", "hi", "wide");
   const saturate = d.flag("sat");
   const carryOut = d.flag("cc");
-  const type = d.type(...integers);
+  const type = d.type();
   const bits = bitsOf(type);
   const signed = isSigned(type);
   const [to, a, b, c] = ternary(d);
@@ -155,7 +150,7 @@ function multiplyAdd(d: Decoder, carryIn: boolean): Operation {
 function mul24(d: Decoder, add: boolean): Operation {
   const part = d.choice("lo", "hi");
   const saturate = d.flag("sat");
-  const type = d.type("u32", "s32");
+  const type = d.type();
   const signed = isSigned(type);
   const [to, a, b] = binary(d);
   const c = add ? d.use(3, "int") : null;
@@ -176,7 +171,7 @@ const signedUnary =
     wideBody: (a: readonly [string, string]) => readonly [string, string],
   ): Row =>
   (d) => {
-    const type = d.type("s16", "s32", "s64");
+    const type = d.type();
     const [to, a] = unary(d);
     const bits = bitsOf(type);
     return lane((e) =>
@@ -195,7 +190,7 @@ export const negInteger = signedUnary(
 
 export function minMaxInteger(d: Decoder, op: "min" | "max"): Operation {
   const relu = d.flag("relu");
-  const type = d.type(...integers, "u16x2", "s16x2");
+  const type = d.type();
   const pick: Binary["wide"] = bySign(`${op}U64`, `${op}S64`);
   if (type === "u16x2" || type === "s16x2") {
     const signed = type === "s16x2";
@@ -223,13 +218,13 @@ export function minMaxInteger(d: Decoder, op: "min" | "max"): Operation {
 const divided =
   (op: "div" | "rem"): Row =>
   (d) => {
-    const type = d.type(...integers);
+    const type = d.type();
     const name = `${op}${isSigned(type) ? "S" : "U"}`;
     return emitBinary(d, { narrow: (x, y) => `${name}32(${x},${y})`, wide: call64(`${name}64`) }, type);
   };
 
 const sad: Row = (d) => {
-  const type = d.type(...integers);
+  const type = d.type();
   const bits = bitsOf(type);
   const signed = isSigned(type);
   const [to, a, b, c] = ternary(d);
@@ -269,8 +264,8 @@ const simd =
   (name: string, bits: 8 | 16): Row =>
   (d) => {
     const relation = name === "vset" ? d.choice("eq", "ne", "lt", "le", "gt", "ge") : null;
-    const result = relation === null ? d.type("u32", "s32") : "u32";
-    const [ta, tb] = [d.type("u32", "s32"), d.type("u32", "s32")];
+    const result = relation === null ? d.type() : "u32";
+    const [ta, tb] = [d.type(), d.type()];
     const saturate = d.flag("sat");
     const sum = d.flag("add");
     const to = d.def(0, "int");
@@ -291,8 +286,8 @@ const simd =
 /** dp4a and dp2a: dot products of bytes, with a 32-bit sum. */
 function dotProduct(d: Decoder, halves: boolean): Operation {
   const part = halves ? d.choice("lo", "hi") : "lo";
-  const ta = d.type("u32", "s32");
-  const tb = d.type("u32", "s32");
+  const ta = d.type();
+  const tb = d.type();
   const [to, a, b, c] = ternary(d);
   return lane((e) => {
     const terms = (halves ? [0, 1] : [0, 1, 2, 3]).map((k) => {
@@ -311,7 +306,9 @@ export const integerTable: Table = {
       [`${name}4`, simd(name, 8)],
     ]),
   ),
+  "add.cc": (d) => extended(d, "+", false),
   addc: (d) => extended(d, "+", true),
+  "sub.cc": (d) => extended(d, "-", false),
   subc: (d) => extended(d, "-", true),
   mad: (d) => multiplyAdd(d, false),
   madc: (d) => multiplyAdd(d, true),

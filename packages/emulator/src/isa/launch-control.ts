@@ -4,10 +4,10 @@
  * what it is.
  */
 
-import type { Operand, Operation } from "../load/types.ts";
+import type { AddressOperand, Operand, Operation } from "../load/types.ts";
 import { completeTx, type Mbarrier, mbarrierAt } from "../machine/mbarriers.ts";
 import { type Block, type Execution, hex, type SharedPlace } from "../machine/state.ts";
-import { type Decoder, onWarp, type Row, type Table } from "./row.ts";
+import { type Decoder, onWarp, type Table } from "./row.ts";
 import { sharedAddress } from "./tensor-issue.ts";
 import { lanesOf } from "./warp.ts";
 
@@ -19,8 +19,6 @@ const refused = 0x434c4300;
 
 const failedName = (block: Block): string => `cluster launch control failed in ${block.rank}`;
 
-type Address = Operand & { readonly kind: "address" };
-
 /** Where one block gets the response and which barrier tells. */
 interface Target {
   readonly place: SharedPlace;
@@ -28,11 +26,8 @@ interface Target {
 }
 
 function tryCancel(d: Decoder): Operation {
-  d.choice("async");
   const generic = d.option("shared::cta") === null;
-  d.choice("mbarrier::complete_tx::bytes");
   const multicast = d.flag("multicast::cluster::all");
-  d.type("b128");
   const response = d.address(0);
   const barrier = d.address(1);
   return onWarp((by, mask) => {
@@ -43,8 +38,8 @@ function tryCancel(d: Decoder): Operation {
 function request(
   by: Execution,
   lane: number,
-  response: Address,
-  barrier: Address,
+  response: AddressOperand,
+  barrier: AddressOperand,
   generic: boolean,
   multicast: boolean,
 ): void {
@@ -117,7 +112,7 @@ const axes = ["get_first_ctaid::x", "get_first_ctaid::y", "get_first_ctaid::z"] 
 
 function queryCancel(d: Decoder): Operation {
   if (d.flag("is_canceled")) {
-    d.words("pred", "b128");
+    d.choice("pred");
     const to = d.def(0, "int");
     const words = wordsOf(d, d.use(1, "int"));
     return onWarp((by, mask) => {
@@ -131,7 +126,7 @@ function queryCancel(d: Decoder): Operation {
   }
   const axis = axes.indexOf(d.choice("get_first_ctaid", ...axes) as (typeof axes)[number]);
   if (axis < 0) d.choice("v4");
-  d.words("b32", "b128");
+  d.choice("b32");
   const to = d.def(0, "int");
   const words = wordsOf(d, d.use(1, "int"));
   const targets = axis < 0 && to.kind === "vector" ? to.elements : [to];
@@ -160,7 +155,7 @@ function wordsOf(d: Decoder, operand: Operand): readonly Operand[] {
   return operand.elements;
 }
 
-const clusterLaunchControl: Row = (d) =>
-  d.choice("try_cancel", "query_cancel") === "try_cancel" ? tryCancel(d) : queryCancel(d);
-
-export const launchControlTable: Table = { clusterlaunchcontrol: clusterLaunchControl };
+export const launchControlTable: Table = {
+  "clusterlaunchcontrol.try_cancel": tryCancel,
+  "clusterlaunchcontrol.query_cancel": queryCancel,
+};

@@ -21,7 +21,7 @@ const shifted = (
 const logic =
   (op: "&" | "|" | "^"): Row =>
   (d) => {
-    const bits = bitsOf(d.type("pred", "b16", "b32", "b64"));
+    const bits = bitsOf(d.type());
     const to = d.def(0, "int");
     const [a, b] = bits === 1 ? [d.predicate(1), d.predicate(2)] : [d.use(1, "int"), d.use(2, "int")];
     return {
@@ -46,7 +46,7 @@ const logic =
   };
 
 const not: Row = (d) => {
-  const bits = bitsOf(d.type("pred", "b16", "b32", "b64"));
+  const bits = bitsOf(d.type());
   const to = d.def(0, "int");
   const a = bits === 1 ? d.predicate(1) : d.use(1, "int");
   const emit = (e: LaneEmitter): string => {
@@ -59,7 +59,7 @@ const not: Row = (d) => {
 };
 
 const cnot: Row = (d) => {
-  const bits = bitsOf(d.type("b16", "b32", "b64"));
+  const bits = bitsOf(d.type());
   const [to, a] = unary(d);
   return lane((e) => {
     if (bits < 64) return e.setInt(to, `${e.narrow(a, bits, false)}===0?1:0`);
@@ -70,7 +70,7 @@ const cnot: Row = (d) => {
 
 /** Shift counts clamp at the width: a larger count shifts everything out. */
 const shl: Row = (d) => {
-  const bits = bitsOf(d.type("b16", "b32", "b64"));
+  const bits = bitsOf(d.type());
   const [to, a, n] = binary(d);
   const emit = (e: LaneEmitter): string => {
     const constant = n.kind === "immediate" ? Number(BigInt.asUintN(32, n.bits)) : null;
@@ -89,7 +89,7 @@ const shl: Row = (d) => {
 };
 
 const shr: Row = (d) => {
-  const type = d.type("b16", "b32", "b64", "u16", "u32", "u64", "s16", "s32", "s64");
+  const type = d.type();
   const bits = bitsOf(type);
   const signed = isSigned(type);
   const [to, a, n] = binary(d);
@@ -118,7 +118,6 @@ const shr: Row = (d) => {
 const shf: Row = (d) => {
   const direction = d.choice("l", "r");
   const mode = d.choice("clamp", "wrap");
-  d.type("b32");
   const [to, lo, hi, n] = ternary(d);
   return lane((e) =>
     e.setInt(
@@ -171,7 +170,6 @@ function lop3Expression(table: number, a: string, b: string, c: string): string 
 
 const lop3: Row = (d) => {
   const combine = d.option("and", "or");
-  d.type("b32");
   const pair = combine === null ? null : d.def(0, "int");
   const to = pair ?? d.def(0, "int");
   const a = d.use(1, "int");
@@ -189,7 +187,7 @@ const lop3: Row = (d) => {
 };
 
 const bfe: Row = (d) => {
-  const type = d.type("u32", "s32", "u64", "s64");
+  const type = d.type();
   const [to, a, start, length] = ternary(d);
   const signed = isSigned(type);
   return lane((e) => {
@@ -201,7 +199,7 @@ const bfe: Row = (d) => {
 };
 
 const bfi: Row = (d) => {
-  const type = d.type("b32", "b64");
+  const type = d.type();
   const [to, a, b, start] = ternary(d);
   const length = d.use(4, "int");
   return lane((e) => {
@@ -213,7 +211,7 @@ const bfi: Row = (d) => {
 };
 
 const brev: Row = (d) => {
-  const type = d.type("b32", "b64");
+  const type = d.type();
   const [to, a] = unary(d);
   return lane((e) => {
     if (type === "b32") return e.setInt(to, `reverse32(${e.int(a)})`);
@@ -223,7 +221,7 @@ const brev: Row = (d) => {
 };
 
 const popc: Row = (d) => {
-  const type = d.type("b32", "b64");
+  const type = d.type();
   const [to, a] = unary(d);
   return lane((e) => {
     if (type === "b32") return e.setInt(to, `popcount(${e.int(a)})`);
@@ -233,7 +231,7 @@ const popc: Row = (d) => {
 };
 
 const clz: Row = (d) => {
-  const type = d.type("b32", "b64");
+  const type = d.type();
   const [to, a] = unary(d);
   return lane((e) => {
     if (type === "b32") return e.setInt(to, `clz32(${e.int(a)})`);
@@ -245,7 +243,7 @@ const clz: Row = (d) => {
 /** bfind: the position of the most significant bit that is not a sign bit; all ones when there is none. */
 const bfind: Row = (d) => {
   const amount = d.flag("shiftamt");
-  const type = d.type("u32", "s32", "u64", "s64");
+  const type = d.type();
   const [to, a] = unary(d);
   return lane((e) => {
     const [l, h] = bitsOf(type) === 64 ? e.pair(a) : [e.int(a), "0"];
@@ -254,7 +252,6 @@ const bfind: Row = (d) => {
 };
 
 const fns: Row = (d) => {
-  d.type("b32");
   const [to, mask, base, offset] = ternary(d);
   return lane((e) => e.setInt(to, `nthSet(${e.int(mask)},${e.int(base)},${e.int(offset)})`));
 };
@@ -262,7 +259,6 @@ const fns: Row = (d) => {
 const prmtModes = ["f4e", "b4e", "rc8", "ecl", "ecr", "rc16"] as const;
 
 const prmt: Row = (d) => {
-  d.type("b32");
   const mode = d.option(...prmtModes);
   const [to, a, b, selector] = ternary(d);
   if (mode !== null)
@@ -278,14 +274,13 @@ const prmt: Row = (d) => {
 
 const bmsk: Row = (d) => {
   const mode = d.choice("clamp", "wrap");
-  d.type("b32");
   const [to, start, length] = binary(d);
   return lane((e) => e.setInt(to, `bmsk(${e.uint(start)},${e.uint(length)},${mode === "wrap" ? 1 : 0})`));
 };
 
 const szext: Row = (d) => {
   const mode = d.choice("clamp", "wrap");
-  const type = d.type("u32", "s32");
+  const type = d.type();
   const [to, a, n] = binary(d);
   return lane((e) => {
     const bits = mode === "wrap" ? `${e.int(n)}&31` : `min(32,${e.uint(n)})`;

@@ -59,7 +59,7 @@ export function storeNarrow(d: Decoder): Operation {
   const count = { x1: 1, x2: 2, x4: 4 }[d.choice("x1", "x2", "x4")];
   d.choice("trans");
   const space = d.option("shared", "shared::cta");
-  d.type("b8");
+  d.type();
   const registers = registersIn(d, d.use(1, "int"), count);
   const form: MoveForm = {
     address: d.address(0),

@@ -1,6 +1,6 @@
 /** Rows of matrices in shared memory, as ldmatrix and stmatrix address them: lane r gives row r. */
 
-import type { Operand, Operation, Register } from "../load/types.ts";
+import type { AddressOperand, Operation, Register } from "../load/types.ts";
 import type { Execution } from "../machine/state.ts";
 import { type Arena, sharedTag } from "../memory/arena.ts";
 import { aligned, checkWritten, laneZero, markWritten } from "./aligned.ts";
@@ -9,7 +9,7 @@ import { aligned, checkWritten, laneZero, markWritten } from "./aligned.ts";
 export const rowBytes = 16;
 
 export interface MoveForm {
-  readonly address: Operand & { readonly kind: "address" };
+  readonly address: AddressOperand;
   readonly registers: readonly Register[];
   readonly transposed: boolean;
   /** No state space: the address is a generic one. */

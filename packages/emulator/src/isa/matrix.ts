@@ -5,11 +5,11 @@ import { type MoveForm, moveRows, rowBytes } from "./matrix-rows.ts";
 import type { Decoder, Row, Table } from "./row.ts";
 
 function decodeMove(d: Decoder, load: boolean): MoveForm {
-  d.words("sync", "aligned", "m8n8");
+  d.choice("m8n8");
   const count = { x1: 1, x2: 2, x4: 4 }[d.choice("x1", "x2", "x4")];
   const transposed = d.flag("trans");
   const space = d.option("shared", "shared::cta");
-  d.type("b16");
+  d.type();
   const vector = load ? d.def(0, "int") : d.use(1, "int");
   return {
     address: d.address(load ? 1 : 0),
@@ -25,10 +25,7 @@ function decodeMove(d: Decoder, load: boolean): MoveForm {
  * 2t+1 of column g.
  */
 const ldmatrix: Row = (d) => {
-  if (/\.m(8|16)n16\./.test(d.mnemonic)) {
-    d.words("sync", "aligned");
-    return loadNarrow(d);
-  }
+  if (/\.m(8|16)n16\./.test(d.mnemonic)) return loadNarrow(d);
   const form = decodeMove(d, true);
   return moveRows(form, 0, ({ words, halves }, rows, j, g, t) => {
     if (!form.transposed) {
@@ -43,10 +40,7 @@ const ldmatrix: Row = (d) => {
 };
 
 const stmatrix: Row = (d) => {
-  if (d.mnemonic.includes(".m16n8")) {
-    d.words("sync", "aligned");
-    return storeNarrow(d);
-  }
+  if (d.mnemonic.includes(".m16n8")) return storeNarrow(d);
   const form = decodeMove(d, false);
   return moveRows(form, 1, ({ words, halves }, rows, j, g, t, word) => {
     if (form.transposed) {
@@ -64,7 +58,6 @@ const stmatrix: Row = (d) => {
 
 /** A matrix in registers, transposed. */
 const movmatrix: Row = (d) => {
-  d.words("sync", "aligned", "m8n8", "trans", "b16");
   const to = registersIn(d, d.def(0, "int"), 1);
   const from = registersIn(d, d.use(1, "int"), 1);
   const [target] = to;

@@ -1,6 +1,6 @@
 /** mbarrier in all forms: PTX ISA 9.0, chapter 9.7.13.15. */
 
-import type { Operand, Operation } from "../load/types.ts";
+import type { AddressOperand, Operand, Operation } from "../load/types.ts";
 import {
   arrive,
   completeTx,
@@ -17,8 +17,6 @@ import type { Execution, Group, Machine, SharedPlace, Warp } from "../machine/st
 import { type Decoder, onWarp, type Row, type Table, unary } from "./row.ts";
 import { type SharedSpace, sharedPlace, sharedSpace } from "./shared-address.ts";
 import { alike, lanesOf } from "./warp.ts";
-
-type Address = Operand & { readonly kind: "address" };
 
 /** False answers that try_wait gives one warp in a row in random order, though it could wait on. */
 const spuriousLimit = 3;
@@ -44,7 +42,7 @@ function remote(by: Execution, place: SharedPlace, what: string): boolean {
 
 /** Each lane's barrier in turn; what goes wrong has been reported. */
 function eachPlace(
-  address: Address,
+  address: AddressOperand,
   space: SharedSpace,
   act: (by: Execution, lane: number, place: SharedPlace) => void,
 ): Operation {
@@ -64,7 +62,6 @@ function checkCount(by: Execution, count: number): boolean {
 
 const init: Row = (d) => {
   const space = spaceOf(d);
-  d.type("b64");
   const address = d.address(0);
   const count = d.use(1, "int");
   return eachPlace(address, space, (by, lane, place) => {
@@ -76,7 +73,6 @@ const init: Row = (d) => {
 
 const inval: Row = (d) => {
   const space = spaceOf(d);
-  d.type("b64");
   const address = d.address(0);
   return eachPlace(address, space, (by, lane, place) => {
     if (remote(by, place, "invalidates")) return;
@@ -90,7 +86,6 @@ const transaction =
   (d) => {
     semanticsOf(d);
     const space = spaceOf(d);
-    d.type("b64");
     const address = d.address(0);
     const bytes = d.use(1, "int");
     return eachPlace(address, space, (by, lane, place) => {
@@ -105,13 +100,11 @@ const transaction =
 
 /** arrive and arrive_drop. The state, in a 64-bit register: pending arrivals in the low word, phase in the high one. */
 const arrival =
-  (drop: boolean): Row =>
+  (drop: boolean, kind: "plain" | "expect_tx" | "noComplete"): Row =>
   (d) => {
-    const expects = d.flag("expect_tx");
-    const noComplete = d.flag("noComplete");
+    const [expects, noComplete] = [kind === "expect_tx", kind === "noComplete"];
     const { relaxed, narrow } = semanticsOf(d);
     const space = spaceOf(d);
-    d.type("b64");
     const to = d.def(0, "int");
     const address = d.address(1);
     const third = d.operandCount > 2 ? d.use(2, "int") : null;
@@ -156,7 +149,7 @@ const arrival =
 
 interface WaitForm {
   readonly to: Operand;
-  readonly address: Address;
+  readonly address: AddressOperand;
   readonly space: SharedSpace;
   /** A phase parity, or the state of an arrival. */
   readonly parity: boolean;
@@ -164,14 +157,12 @@ interface WaitForm {
   readonly relaxed: boolean;
 }
 
-function decodeWait(d: Decoder, hint: boolean): WaitForm {
-  const parity = d.flag("parity");
+function decodeWait(d: Decoder, parity: boolean): WaitForm {
   const { relaxed } = semanticsOf(d);
   const space = spaceOf(d);
-  d.type("b64");
   const form = { to: d.def(0, "int"), address: d.address(1), space, parity, phase: d.use(2, "int"), relaxed };
   // The suspend-time hint bounds the wait by time, which there is none of here.
-  if (hint && d.operandCount > 3) d.use(3, "int");
+  if (d.operandCount > 3) d.use(3, "int");
   return form;
 }
 
@@ -230,8 +221,8 @@ function answer(by: Execution, form: WaitForm, mask: number, ready: number): voi
   for (const lane of lanesOf(mask)) machine.setLane(warp, form.to, lane, (ready >>> lane) & 1);
 }
 
-const testWait: Row = (d) => {
-  const form = decodeWait(d, false);
+const testWait = (d: Decoder, parity: boolean): Operation => {
+  const form = decodeWait(d, parity);
   d.strongRead();
   return onWarp((by, mask) => {
     const { machine, warp, instruction } = by;
@@ -245,8 +236,8 @@ const testWait: Row = (d) => {
 };
 
 /** Parks until every lane's phase has completed, or until nothing else can move; sometimes gives up early in random order. */
-const tryWait: Row = (d) => {
-  const form = decodeWait(d, true);
+const tryWait = (d: Decoder, parity: boolean): Operation => {
+  const form = decodeWait(d, parity);
   return {
     kind: "wait",
     members: "none",
@@ -296,36 +287,26 @@ function givesUp(
 }
 
 const pendingCount: Row = (d) => {
-  d.type("b64");
   const [to, state] = unary(d);
   return { kind: "lane", emit: (e) => e.setInt(to, e.pair(state)[0]) };
 };
 
-const rows = {
-  init,
-  inval,
-  expect_tx: transaction(false),
-  complete_tx: transaction(true),
-  arrive: arrival(false),
-  arrive_drop: arrival(true),
-  test_wait: testWait,
-  try_wait: tryWait,
-  pending_count: pendingCount,
-} as const;
+const arrivals = (opcode: string, drop: boolean): Table => ({
+  [opcode]: arrival(drop, "plain"),
+  [`${opcode}.expect_tx`]: arrival(drop, "expect_tx"),
+  [`${opcode}.noComplete`]: arrival(drop, "noComplete"),
+});
 
-const mbarrier: Row = (d) => {
-  const name = d.choice(
-    "init",
-    "inval",
-    "arrive",
-    "arrive_drop",
-    "test_wait",
-    "try_wait",
-    "pending_count",
-    "expect_tx",
-    "complete_tx",
-  );
-  return rows[name](d);
+export const mbarrierTable: Table = {
+  "mbarrier.init": init,
+  "mbarrier.inval": inval,
+  "mbarrier.expect_tx": transaction(false),
+  "mbarrier.complete_tx": transaction(true),
+  ...arrivals("mbarrier.arrive", false),
+  ...arrivals("mbarrier.arrive_drop", true),
+  "mbarrier.test_wait": (d) => testWait(d, false),
+  "mbarrier.test_wait.parity": (d) => testWait(d, true),
+  "mbarrier.try_wait": (d) => tryWait(d, false),
+  "mbarrier.try_wait.parity": (d) => tryWait(d, true),
+  "mbarrier.pending_count": pendingCount,
 };
-
-export const mbarrierTable: Table = { mbarrier };

@@ -1,4 +1,6 @@
 /** Loads, stores and what only hints at them: PTX ISA 9.0, chapter 9.7.9. */
+
+import type { OperandType } from "@tilewright/ptx";
 import {
   emitAccess,
   emitLoadElement,
@@ -10,26 +12,10 @@ import {
 } from "../compile/access.ts";
 import type { Operand, Operation } from "../load/types.ts";
 import { bitsOf, type Decoder, lane, onWarp, type Row, type Table } from "./row.ts";
-import { storeAsync } from "./store-async.ts";
+import { tensormapPrefetch } from "./tensormap.ts";
 
 const nothing: Operation = { kind: "lane", emit: () => "" };
 
-const types = [
-  "b8",
-  "b16",
-  "b32",
-  "b64",
-  "u8",
-  "u16",
-  "u32",
-  "u64",
-  "s8",
-  "s16",
-  "s32",
-  "s64",
-  "f32",
-  "f64",
-] as const;
 const spaces = [
   "param",
   "param::entry",
@@ -40,20 +26,6 @@ const spaces = [
   "global",
   "local",
   "const",
-] as const;
-/** Cache hints change no value: consumed by name. Those with an operand say so. */
-const cacheHints = [
-  "L1::evict_normal",
-  "L1::evict_unchanged",
-  "L1::evict_first",
-  "L1::evict_last",
-  "L1::no_allocate",
-  "L2::evict_normal",
-  "L2::evict_first",
-  "L2::evict_last",
-  "L2::64B",
-  "L2::128B",
-  "L2::256B",
 ] as const;
 
 export const spaceOf = (name: (typeof spaces)[number] | null): Space => {
@@ -76,7 +48,6 @@ interface Common {
   readonly space: Space;
   readonly strong: number;
   readonly vector: number;
-  readonly cachePolicy: boolean;
 }
 
 function common(d: Decoder, load: boolean): Common {
@@ -84,9 +55,7 @@ function common(d: Decoder, load: boolean): Common {
   let scope: (typeof scopes)[number] | null = null;
   const order = d.option("weak", "volatile", "relaxed", "acquire", "release", "mmio");
   if (order === "relaxed" || order === "acquire" || order === "release") scope = d.choice(...scopes);
-  if (order === "mmio") {
-    d.words("relaxed", "sys");
-  }
+  if (order === "mmio") for (const word of ["relaxed", "sys"]) d.flag(word);
   if (order !== null && order !== "weak") strong = strength.strong;
   if (order === "acquire") strong |= strength.acquire;
   if (order === "release") strong |= strength.release;
@@ -98,11 +67,9 @@ function common(d: Decoder, load: boolean): Common {
   const cache = d.option("ca", "cg", "cs", "lu", "cv", "wb", "wt");
   // .cv and .wt fetch and write through: the pre-Volta spelling of volatile.
   if (cache === "cv" || cache === "wt") strong |= strength.strong;
-  while (d.option(...cacheHints) !== null);
-  const cachePolicy = d.flag("L2::cache_hint");
   const vector = d.option("v2", "v4", "v8");
   if (strong !== strength.nonCoherent) strong = withScope(strong, scope);
-  return { space, strong, vector: vector === null ? 1 : Number(vector.slice(1)), cachePolicy };
+  return { space, strong, vector: vector === null ? 1 : Number(vector.slice(1)) };
 }
 
 function elementsOf(operand: Operand, count: number, d: Decoder): readonly Operand[] {
@@ -119,22 +86,18 @@ function elementsOf(operand: Operand, count: number, d: Decoder): readonly Opera
 }
 
 /** Type and number of what is moved; 128 bits are the four words that a register of that width is. */
-function elementType(
-  d: Decoder,
-  vector: number,
-): { readonly type: (typeof types)[number]; readonly count: number } {
+function elementType(d: Decoder, vector: number): { readonly type: OperandType; readonly count: number } {
   if (vector === 1 && d.flag("b128")) return { type: "b32", count: 4 };
-  return { type: d.type(...types), count: vector };
+  return { type: d.type(), count: vector };
 }
 
 const load: Row = (d) => {
-  const { space, strong, vector, cachePolicy } = common(d, true);
+  const { space, strong, vector } = common(d, true);
   const { type, count } = elementType(d, vector);
   const bytes = bitsOf(type) / 8;
   const size = bytes * count;
   const to = elementsOf(d.def(0), count, d);
   const address = d.address(1);
-  if (cachePolicy) d.use(2, "int");
   const base = address.base;
   // .param of a kernel is its parameter window; variables declared .param in a body live in local memory.
   const from: Space =
@@ -150,13 +113,12 @@ const load: Row = (d) => {
 };
 
 const store: Row = (d) => {
-  const { space, strong, vector, cachePolicy } = common(d, false);
+  const { space, strong, vector } = common(d, false);
   const { type, count } = elementType(d, vector);
   const bytes = bitsOf(type) / 8;
   const size = bytes * count;
   const address = d.address(0);
   const from = elementsOf(d.use(1), count, d);
-  if (cachePolicy) d.use(2, "int");
   const base = address.base;
   const to: Space =
     space === "param" && base.kind === "symbol" && base.variable.space === "local" ? "local" : space;
@@ -172,26 +134,22 @@ const store: Row = (d) => {
 
 /** Prefetches and cache controls: their address is read, nothing else happens. */
 const prefetch: Row = (d) => {
-  d.option("global", "local", "const", "param");
-  d.flag("tensormap");
-  d.option("L1", "L2", "L2::evict_last", "L2::evict_normal");
+  if (d.flag("tensormap")) return tensormapPrefetch(d);
+  d.option("global", "local");
+  d.option("L1", "L2");
   d.address(0);
   return nothing;
 };
 
 const cacheControl: Row = (d) => {
   d.option("global");
-  d.choice("L2", "L2::evict_normal");
   d.address(0);
   d.literal(1);
   return nothing;
 };
 
 const createPolicy: Row = (d) => {
-  d.choice("fractional", "range", "cvt");
   d.option("global");
-  while (d.option(...cacheHints, "L2::evict_unchanged", "L2") !== null);
-  d.type("b64");
   const to = d.def(0, "int");
   for (let k = 1; k < d.operandCount; k++)
     if (d.isAddress(k)) d.address(k);
@@ -200,7 +158,6 @@ const createPolicy: Row = (d) => {
 };
 
 const nanosleep: Row = (d) => {
-  d.type("u32");
   d.use(0, "int");
   return nothing;
 };
@@ -208,12 +165,14 @@ const nanosleep: Row = (d) => {
 export const memoryTable: Table = {
   ld: load,
   ldu: load,
-  st: (d) => (d.flag("async") ? storeAsync(d) : store(d)),
+  st: store,
   prefetch,
   prefetchu: prefetch,
   discard: cacheControl,
   applypriority: cacheControl,
-  createpolicy: createPolicy,
+  "createpolicy.fractional": createPolicy,
+  "createpolicy.range": createPolicy,
+  "createpolicy.cvt": createPolicy,
   nanosleep,
   // Programmatic dependent launch: launches here run one after another, and the checker follows what may not be touched before the wait.
   griddepcontrol: (d) => {

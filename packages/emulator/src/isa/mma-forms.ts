@@ -44,6 +44,8 @@ export const accumulatorBits = { f16: 16, f32: 32, f64: 64, s32: 32 } as const;
 
 export type AccumulatorType = keyof typeof accumulatorBits;
 
+export const accumulatorNames = Object.keys(accumulatorBits) as readonly AccumulatorType[];
+
 export interface Form {
   readonly fragments: Fragments;
   readonly aType: ElementType;

@@ -14,6 +14,7 @@ import { doubleProduct } from "./mma-double.ts";
 import {
   type AccumulatorType,
   accumulatorBits,
+  accumulatorNames,
   type BlockScales,
   type ElementType,
   elementNames,
@@ -30,7 +31,6 @@ import { decodeSparsity, type StoredPositions, storedPositions } from "./sparse.
 
 const mma: Row = (d) => {
   const sparse = d.option("sp", "sp::ordered_metadata");
-  d.words("sync", "aligned");
   const shape = d.choice(...shapes);
   const aOrder = d.choice("row", "col");
   const bOrder = d.choice("row", "col");
@@ -40,10 +40,10 @@ const mma: Row = (d) => {
   const scaled = d.flag("block_scale");
   const vector = d.option("scale_vec::1X", "scale_vec::2X", "scale_vec::4X");
   const saturate = d.flag("satfinite");
-  const dType = d.type("f16", "f32", "f64", "s32");
-  const aType = d.type(...elementNames);
-  const bType = d.type(...elementNames);
-  const cType = d.type("f16", "f32", "f64", "s32");
+  const dType = d.choice(...accumulatorNames);
+  const aType = d.choice(...elementNames);
+  const bType = d.choice(...elementNames);
+  const cType = d.choice(...accumulatorNames);
   const bitOperation = d.option("xor", "and");
   if (bitOperation !== null) d.choice("popc");
   const scaleType = scaled ? d.choice("ue8m0", "ue4m3") : null;

@@ -38,21 +38,7 @@ function mov128(d: Decoder, to: Operand, from: Operand): Operation {
 }
 
 const mov: Row = (d) => {
-  const type = d.type(
-    "pred",
-    "b16",
-    "b32",
-    "b64",
-    "b128",
-    "u16",
-    "u32",
-    "u64",
-    "s16",
-    "s32",
-    "s64",
-    "f32",
-    "f64",
-  );
+  const type = d.type();
   const bits = bitsOf(type);
   const to = d.def(0);
   const from = type === "pred" ? d.predicate(1) : d.use(1);
@@ -97,7 +83,7 @@ const mov: Row = (d) => {
   return { kind: "lane", emit, defined, ...(bits === 32 ? { vector: { op: "mov", to, from: [from] } } : {}) };
 };
 
-const tags: Readonly<Record<string, number>> = {
+const tags = {
   global: globalTag,
   const: globalTag,
   shared: sharedTag,
@@ -106,28 +92,17 @@ const tags: Readonly<Record<string, number>> = {
   local: localTag,
   param: paramTag,
   "param::entry": paramTag,
-};
-const windows = [
-  "global",
-  "const",
-  "shared",
-  "shared::cta",
-  "shared::cluster",
-  "local",
-  "param",
-  "param::entry",
-] as const;
+} as const;
+const windows = Object.keys(tags) as readonly (keyof typeof tags)[];
 
 /**
  * Generic addresses carry their window in the high word; global and const addresses are generic already. A conversion of
  * zero (a null pointer) stays zero in either direction.
  */
-const cvta: Row = (d) => {
-  const toSpace = d.flag("to");
+const cvta = (d: Decoder, toSpace: boolean): Operation => {
   const space = d.choice(...windows);
-  d.type("u64", "u32");
   const [to, from] = unary(d);
-  const tag = tags[space] ?? globalTag;
+  const tag: number = tags[space];
   if (tag === globalTag) {
     d.link(to, from);
     return lane((e) => e.copy64(to, from));
@@ -155,7 +130,7 @@ const isspacep: Row = (d) => {
 /** mapa: the shared address of the same variable in another block of the cluster. */
 const mapa: Row = (d) => {
   const space = d.option("shared::cluster");
-  d.type("u32", "u64");
+  d.type();
   const [to, from, rank] = binary(d);
   return lane((e) => {
     const [low, high] = e.pair(from);
@@ -167,9 +142,16 @@ const mapa: Row = (d) => {
 
 const getctarank: Row = (d) => {
   d.option("shared::cluster");
-  d.type("u32", "u64");
+  d.type();
   const [to, from] = unary(d);
   return lane((e) => e.setInt(to, `${e.pair(from)[0]}>>>24`));
 };
 
-export const moveTable: Table = { mov, cvta, isspacep, mapa, getctarank };
+export const moveTable: Table = {
+  mov,
+  cvta: (d) => cvta(d, false),
+  "cvta.to": (d) => cvta(d, true),
+  isspacep,
+  mapa,
+  getctarank,
+};

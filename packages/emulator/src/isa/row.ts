@@ -1,11 +1,19 @@
 /**
  * The contract of the instruction table. A row reads the modifiers and operands of one instruction through `Decoder` and
- * returns what it does. Every modifier has to be consumed by name and every operand read: what is left over refuses the
- * module, so that a modifier can never be dropped silently. Which modifiers go together is said by the table of `@tilewright/ptx`,
- * which the parser asks: a row meets no combination that is not PTX.
+ * returns what it does. Which modifiers and types there are, and go together, is said by the table of `@tilewright/ptx`, which the parser asks: a
+ * row meets nothing that is not PTX, and does not see the modifiers that all forms of its opcode have, nor hints for caches with their operand.
+ * Every other modifier has to be consumed by name and every operand read: what is left over refuses the module, so that a modifier can never be
+ * dropped silently.
  */
-import type { ScalarType } from "@tilewright/ptx";
-import type { LaneOperation, Operand, Operation, Register, TensorOperand } from "../load/types.ts";
+import type { OperandType, ScalarType } from "@tilewright/ptx";
+import type {
+  AddressOperand,
+  LaneOperation,
+  Operand,
+  Operation,
+  Register,
+  TensorOperand,
+} from "../load/types.ts";
 import type { Execution } from "../machine/state.ts";
 
 /** How an operand's value is seen; decides the class of the register that holds it. `any` copies bits. */
@@ -19,10 +27,8 @@ export interface Decoder {
   option<const T extends string>(...names: readonly T[]): T | null;
   /** As `option`, but one must be there. */
   choice<const T extends string>(...names: readonly T[]): T;
-  /** Take modifiers that must all be there. */
-  words(...names: readonly string[]): void;
-  /** Take the next type modifier; refuses types not in `allowed`. */
-  type<const T extends string>(...allowed: readonly T[]): T;
+  /** Take the next type modifier. */
+  type(): OperandType;
   /** Number of operands. */
   readonly operandCount: number;
   /** Operand that is written. */
@@ -34,7 +40,7 @@ export interface Decoder {
   /** Whether the operand is an address in brackets. */
   isAddress(index: number): boolean;
   /** Operand of type address. */
-  address(index: number): Operand & { readonly kind: "address" };
+  address(index: number): AddressOperand;
   /** Operand that is a tensor map's address with coordinates. */
   tensor(index: number): TensorOperand;
   /** Operand that must be an integer literal. */

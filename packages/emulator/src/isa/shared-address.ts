@@ -1,6 +1,6 @@
 /** Shared addresses as operands of instructions that run once for a warp: mbarriers, asynchronous stores, engines. */
 
-import type { Operand } from "../load/types.ts";
+import type { AddressOperand } from "../load/types.ts";
 import { type Execution, hex, type SharedPlace } from "../machine/state.ts";
 import { sharedTag } from "../memory/arena.ts";
 
@@ -17,7 +17,7 @@ export const sharedSpace = (name: "shared" | "shared::cta" | "shared::cluster" |
  */
 export function sharedPlace(
   by: Execution,
-  operand: Operand & { readonly kind: "address" },
+  operand: AddressOperand,
   lane: number,
   space: SharedSpace,
   size: number,

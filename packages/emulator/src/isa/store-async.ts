@@ -3,18 +3,16 @@
  * destination. PTX ISA 9.0, chapters 9.7.9.12 and 9.7.13.7. They belong to the generic proxy.
  */
 
-import type { Operand, Operation } from "../load/types.ts";
+import type { AddressOperand, Operation } from "../load/types.ts";
 import { completeTx, mbarrierAt, mbarrierBytes } from "../machine/mbarriers.ts";
 import type { Execution, Machine, SharedPlace, Warp } from "../machine/state.ts";
-import { bitsOf, type Decoder, onWarp, type Row } from "./row.ts";
+import { bitsOf, onWarp, type Row, type Table } from "./row.ts";
 import { type SharedSpace, sharedPlace, sharedSpace } from "./shared-address.ts";
 import { lanesOf } from "./warp.ts";
 
-type Address = Operand & { readonly kind: "address" };
-
 interface Form {
-  readonly destination: Address;
-  readonly barrier: Address;
+  readonly destination: AddressOperand;
+  readonly barrier: AddressOperand;
   readonly space: SharedSpace;
   readonly bytes: number;
   /** Words of the value in one lane, lowest first. */
@@ -79,17 +77,11 @@ function together(by: Execution, to: SharedPlace, signal: SharedPlace): boolean 
   return false;
 }
 
-function spaceAndSignal(d: Decoder): SharedSpace {
-  const space = sharedSpace(d.option("shared::cluster"));
-  d.choice("mbarrier::complete_tx::bytes");
-  return space;
-}
-
-export const storeAsync: Row = (d) => {
+const storeAsync: Row = (d) => {
   d.flag("weak");
-  const space = spaceAndSignal(d);
+  const space = sharedSpace(d.option("shared::cluster"));
   const vector = d.option("v2", "v4");
-  const type = d.type("b32", "b64", "u32", "u64", "s32", "s64", "f32", "f64");
+  const type = d.type();
   const each = bitsOf(type) / 32;
   const destination = d.address(0);
   const value = d.use(1);
@@ -127,11 +119,10 @@ const reductions: Readonly<Record<string, (old: number, x: number) => number>> =
   "add.s32": (old, x) => old + x,
 };
 
-export const reduceAsync: Row = (d) => {
-  d.words("relaxed", "cluster");
-  const space = spaceAndSignal(d);
+const reduceAsync: Row = (d) => {
+  const space = sharedSpace(d.option("shared::cluster"));
   const op = d.choice("inc", "dec", "min", "max", "and", "or", "xor", "add");
-  const type = d.type("b32", "u32", "s32", "u64");
+  const type = d.type();
   const wide = type === "u64";
   const reduce = reductions[`${op}.${type}`];
   const destination = d.address(0);
@@ -155,3 +146,5 @@ export const reduceAsync: Row = (d) => {
     engine: "red.async",
   });
 };
+
+export const storeAsyncTable: Table = { "st.async": storeAsync, "red.async": reduceAsync };

@@ -2,7 +2,7 @@
  * Functions of the device runtime that a kernel calls without having them: printf and the end of a failed assert
  * (CUDA C++ Programming Guide, "Formatted Output" and "Assertion"). The loader makes an instruction of the name out of each call.
  */
-import type { Instruction, Operand, Operation } from "../load/types.ts";
+import type { AddressOperand, Instruction, Operand, Operation } from "../load/types.ts";
 import { formatPrintf } from "../machine/printf.ts";
 import { type Machine, placeOf, type Warp } from "../machine/state.ts";
 import { localTag } from "../memory/arena.ts";
@@ -56,7 +56,7 @@ class Caller {
   }
 
   /** A word into a parameter variable. */
-  store(operand: Operand & { readonly kind: "address" }, value: number): void {
+  store(operand: AddressOperand, value: number): void {
     const { arena } = this.machine;
     const at = this.#local(this.machine.address(this.warp, operand, this.lane));
     arena.words[at >> 2] = value;

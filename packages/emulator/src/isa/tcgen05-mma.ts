@@ -10,10 +10,9 @@ const kinds = ["f16", "tf32", "f8f6f4", "i8", "mxf8f6f4", "mxf4", "mxf4nvf4"] as
 const uses = ["fill", "use", "lastuse", "discard"] as const;
 
 /** The row of `tcgen05.mma`, its first word and `mma` having been read. */
-export function tcgen05Mma(d: Decoder): Operation {
-  const weightStationary = d.flag("ws");
+export function tcgen05Mma(d: Decoder, weightStationary: boolean): Operation {
   const sparse = d.flag("sp");
-  const group = d.choice("cta_group::1", "cta_group::2") === "cta_group::2" ? 2 : 1;
+  const group = d.option("cta_group::1", "cta_group::2") === "cta_group::2" ? 2 : 1;
   const kind = kinds.find((name) => d.flag(`kind::${name}`)) ?? d.refuse("needs a kind");
   const scaled = d.flag("block_scale");
   const scaleVector = scaled ? vectorOf(d, kind) : null;

@@ -4,11 +4,11 @@ import { type Box, footprintOf } from "../bulk/box.ts";
 import { loadBox, type Reduction, storeBox } from "../bulk/engine.ts";
 import type { MapGeometry } from "../bulk/map.ts";
 import { tensorMapsOf } from "../bulk/maps.ts";
-import { type ReduceOp, type ReduceType, reduces } from "../bulk/reduce.ts";
-import type { Operand, TensorOperand } from "../load/types.ts";
+import { type ReduceOp, reduces, reduceTypeOf } from "../bulk/reduce.ts";
+import type { Operand, Operation, TensorOperand } from "../load/types.ts";
 import type { Issuer } from "../machine/state.ts";
 import { destinationsOf, directionOf, eachLane, ownPlace, reduceOpOf } from "./bulk.ts";
-import type { Decoder, Row } from "./row.ts";
+import type { Decoder, Row, Table } from "./row.ts";
 
 /** Shared memory of a tensor copy starts at multiples of this, whatever the swizzle (an H200 traps otherwise). */
 const sharedAlign = 128;
@@ -137,52 +137,24 @@ function checkCount(d: Decoder, operand: TensorOperand, { rank, four }: Shape): 
     d.refuse(`it needs ${want} coordinates, not ${operand.coordinates.length}`);
 }
 
-/** Element types of maps as reductions see them; the bytes of the rest have none. */
-const reduceTypeOf = (map: MapGeometry): ReduceType | null => {
-  const { dtype } = map.spec;
-  switch (dtype) {
-    case "u32":
-    case "s32":
-    case "u64":
-    case "s64":
-    case "f16":
-    case "bf16":
-    case "f32":
-    case "f64":
-      return dtype;
-    case "tf32":
-      return "f32";
-    case "f32.ftz":
-    case "tf32.ftz":
-      return "f32.ftz";
-    default:
-      return null;
-  }
-};
-
 function reductionOf(issuer: Issuer, op: ReduceOp, map: MapGeometry): Reduction {
-  const type = reduceTypeOf(map);
+  // As reductions see them, tf32 are f32; the bytes of types that have none are refused.
+  const type = reduceTypeOf(map.spec.dtype.replace(/^tf32/, "f32"));
   if (type === null || !reduces(op, type))
     return refuse(issuer, () => `there is no reduction ${op} of ${map.spec.dtype}`);
   return { op, type };
 }
 
 /** cp.async.bulk.tensor and cp.reduce.async.bulk.tensor. */
-export const tensorCopy: Row = (d) => {
-  const reduce = d.mnemonic.startsWith("cp.reduce");
-  d.option("reduce");
-  d.words("async", "bulk", "tensor");
+const copy = (d: Decoder, op: ReduceOp | null): Operation => {
   const shape = shapeOf(d);
   const direction = directionOf(d);
-  const policy = d.flag("L2::cache_hint");
   const multicast = d.flag("multicast::cluster");
   const group = d.option("cta_group::1", "cta_group::2");
-  d.choice("mbarrier::complete_tx::bytes", "bulk_group");
-  const op = reduce ? reduceOpOf(d) : null;
+  d.option("mbarrier::complete_tx::bytes", "bulk_group");
   if (direction === "store") {
     const tensor = d.tensor(0);
     const from = d.address(1);
-    if (policy) d.use(2, "int");
     checkCount(d, tensor, shape);
     return eachLane((issuer) => {
       const map = mapOf(issuer, tensor, shape);
@@ -202,7 +174,6 @@ export const tensorCopy: Row = (d) => {
   let next = 3;
   const offsets = shape.offsets ? d.use(next++, "int") : null;
   const mask = multicast ? d.use(next++, "int") : null;
-  if (policy) d.use(next++, "int");
   checkCount(d, tensor, shape);
   return eachLane((issuer) => {
     const map = mapOf(issuer, tensor, shape);
@@ -221,17 +192,19 @@ export const tensorCopy: Row = (d) => {
 };
 
 /** cp.async.bulk.prefetch.tensor: a hint, but its map and coordinates have to be right. */
-export const tensorPrefetch: Row = (d) => {
-  d.words("async", "bulk", "prefetch", "tensor");
+const prefetch: Row = (d) => {
   const shape = shapeOf(d);
-  d.words("L2", "global");
-  const policy = d.flag("L2::cache_hint");
   const tensor = d.tensor(0);
   const offsets = shape.offsets ? d.use(1, "int") : null;
-  if (policy) d.use(offsets === null ? 1 : 2, "int");
   checkCount(d, tensor, shape);
   return eachLane((issuer) => {
     const map = mapOf(issuer, tensor, shape);
     boxOf(issuer, tensor, shape, map, false, offsets);
   });
+};
+
+export const tensorCopyTable: Table = {
+  "cp.async.bulk.tensor": (d) => copy(d, null),
+  "cp.reduce.async.bulk.tensor": (d) => copy(d, reduceOpOf(d)),
+  "cp.async.bulk.prefetch.tensor": prefetch,
 };

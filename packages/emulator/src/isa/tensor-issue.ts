@@ -6,7 +6,7 @@ import {
   type SharedDescriptor,
   swizzledAddress,
 } from "@tilewright/ptx";
-import type { Operand, Operation } from "../load/types.ts";
+import type { AddressOperand, Operation } from "../load/types.ts";
 import { engineArrive, type Mbarrier, mbarrierAt } from "../machine/mbarriers.ts";
 import { type Block, type Execution, hex, type Machine } from "../machine/state.ts";
 import { beginTensor, blocksOf, committed, issueTensor, type TensorIssue } from "../machine/tensor-pipe.ts";
@@ -23,13 +23,16 @@ import {
 import { type Decoder, onWarp } from "./row.ts";
 import { firstLane } from "./warp.ts";
 
-type Address = Operand & { readonly kind: "address" };
-
 /**
  * A shared address that may be given as a generic one. Triton widens a shared address by zeros where a generic one is due;
  * the hardware reads the low word alone.
  */
-export function sharedAddress(by: Execution, operand: Address, lane: number, generic: boolean): number {
+export function sharedAddress(
+  by: Execution,
+  operand: AddressOperand,
+  lane: number,
+  generic: boolean,
+): number {
   const { machine, warp } = by;
   const wide = operand.base.kind === "register" && operand.base.register.bits === 64;
   if (wide) {
@@ -55,10 +58,8 @@ const barrierBytes = 8;
 
 export function tensorCommit(d: Decoder): Operation {
   const group = groupOf(d);
-  d.choice("mbarrier::arrive::one");
   const generic = d.option("shared::cluster") === null;
   const multicast = d.flag("multicast::cluster");
-  d.type("b64");
   const address = d.address(0);
   const mask = multicast ? d.use(1, "int") : null;
   return onWarp((by, lanes) => {
@@ -274,7 +275,6 @@ const shiftColumns = 8;
 /** Rows of a quarter move one lane down, towards lane 0; its last lane keeps what it has. */
 export function tensorShift(d: Decoder): Operation {
   const group = groupOf(d);
-  d.choice("down");
   const address = d.address(0);
   return onWarp((by, lanes) => {
     const { machine, warp } = by;

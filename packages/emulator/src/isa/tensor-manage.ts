@@ -194,9 +194,7 @@ function collectively(
 
 export function tensorAlloc(d: Decoder): Operation {
   const group = groupOf(d);
-  d.words("sync", "aligned");
   const generic = d.option("shared::cta") === null;
-  d.type("b32");
   const destination = d.address(0);
   const size = d.use(1, "int");
   return collectively(
@@ -220,7 +218,6 @@ export function tensorAlloc(d: Decoder): Operation {
 
 export function tensorDealloc(d: Decoder): Operation {
   const group = groupOf(d);
-  d.words("sync", "aligned", "b32");
   const address = d.use(0, "int");
   const size = d.use(1, "int");
   return collectively(
@@ -238,7 +235,6 @@ export function tensorDealloc(d: Decoder): Operation {
 
 export function tensorRelinquish(d: Decoder): Operation {
   const group = groupOf(d);
-  d.words("sync", "aligned");
   return {
     kind: "wait",
     members: "warp",
@@ -252,7 +248,7 @@ export function tensorRelinquish(d: Decoder): Operation {
 }
 
 /** before_thread_sync: what the thread has issued so far is handed over by the next barrier. after_thread_sync: see Clocks. */
-export function tensorFence(_d: Decoder, side: "before" | "after"): Operation {
+export function tensorFence(side: "before" | "after"): Operation {
   return onWarp(({ warp }, mask) => {
     const { race } = warp.block;
     if (race === null) return;

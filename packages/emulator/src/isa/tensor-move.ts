@@ -1,7 +1,7 @@
 /** Moves between tensor memory and registers: tcgen05.ld, st and wait. PTX ISA 9.0, chapter 9.7.16.8. */
 
 import type { AsyncOp, Clocks } from "../checkers/race.ts";
-import type { Instruction, Operand, Operation, Register } from "../load/types.ts";
+import type { AddressOperand, Instruction, Operation, Register } from "../load/types.ts";
 import { checkLoaded, held, heldRegisters, hold } from "../machine/held-registers.ts";
 import type { Execution, Group, Machine, Warp } from "../machine/state.ts";
 import { fencedEngine } from "../machine/tensor-pipe.ts";
@@ -47,7 +47,7 @@ export function tensorMoves(warp: Warp): TensorMoves {
 
 interface MoveForm {
   readonly shape: TensorShapeName;
-  readonly address: Operand & { readonly kind: "address" };
+  readonly address: AddressOperand;
   readonly registers: readonly Register[];
   /** Word offset from the access's base of register r in lane l, at 32 r + l. */
   readonly offsets: Int32Array;
@@ -59,14 +59,12 @@ interface MoveForm {
 }
 
 function decodeMove(d: Decoder, load: boolean, reduction: boolean): MoveForm {
-  d.words("sync", "aligned");
   const shape = reduction
     ? d.choice("32x32b", "16x32bx2")
     : d.choice("32x32b", "16x32bx2", "16x64b", "16x128b", "16x256b");
   const row = tensorShape(shape);
   const repeat = repeats[d.choice("x1", "x2", "x4", "x8", "x16", "x32", "x64", "x128")];
   const packed = !reduction && d.flag(load ? "pack::16b" : "unpack::16b");
-  if (!reduction) d.type("b32");
   const count = repeat * row.registers;
   if (count > mostRegisters) d.refuse(`${count} registers for each lane; ${mostRegisters} are the most`);
   if (reduction && repeat === 1) d.refuse("a reduction needs at least .x2");
@@ -162,9 +160,9 @@ const wordAt = (address: number): number => laneOf(address) * tensorColumns + co
 /** Bytes of a register of a warp. */
 const registerBytes = 32 * 4;
 
-export function tensorLoad(d: Decoder): Operation {
-  const reduction = d.flag("red") ? tensorReduction(d) : null;
-  const form = decodeMove(d, true, reduction !== null);
+export function tensorLoad(d: Decoder, reduces: boolean): Operation {
+  const form = decodeMove(d, true, reduces);
+  const reduction = reduces ? tensorReduction(d) : null;
   const reduced = reduction === null ? null : registersIn(d, d.def(1), 1);
   const addressed = registersOf(form.address);
   const targets = [...form.registers, ...(reduced ?? [])];
@@ -259,8 +257,7 @@ function letGo(warp: Warp, moves: TensorMoves): void {
 }
 
 /** tcgen05.wait::ld and wait::st: the warp's own loads or stores are complete. */
-export function tensorWait(d: Decoder, which: "load" | "store"): Operation {
-  d.words("sync", "aligned");
+export function tensorWait(which: "load" | "store"): Operation {
   return {
     kind: "wait",
     members: "warp",

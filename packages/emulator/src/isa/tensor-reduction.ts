@@ -14,7 +14,7 @@ export function tensorReduction(d: Decoder): (words: readonly number[]) => numbe
   const op = d.choice("min", "max");
   const magnitude = d.flag("abs");
   const nan = d.flag("NaN");
-  const type = d.type("f32", "u32", "s32");
+  const type = d.type();
   const better = (a: number, b: number): boolean => (op === "min" ? a < b : a > b);
   if (type !== "f32") {
     const value = (word: number): number => (isSigned(type) ? word | 0 : word >>> 0);

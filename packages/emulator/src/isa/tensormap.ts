@@ -2,10 +2,11 @@
 
 import { fieldPlaces, markTensorMap, tensorMapAlign, tensorMapBytes } from "../bulk/map.ts";
 import { tensorMapsOf } from "../bulk/maps.ts";
+import type { AddressOperand } from "../load/types.ts";
 import { type Execution, Issuer } from "../machine/state.ts";
 import { aligned } from "./aligned.ts";
-import { type Address, eachLane, ownPlace } from "./bulk.ts";
-import { type Decoder, onWarp, type Row } from "./row.ts";
+import { eachLane, ownPlace } from "./bulk.ts";
+import { onWarp, type Row, type Table } from "./row.ts";
 import { firstLane, lanesOf } from "./warp.ts";
 
 const fields = Object.keys(fieldPlaces) as readonly (keyof typeof fieldPlaces)[];
@@ -15,7 +16,7 @@ const indexed: ReadonlySet<string> = new Set(["global_dim", "global_stride", "bo
 /** Arena offset of a map in global memory that is written (1), or updated (2). */
 function globalMap(
   { machine, warp, instruction }: Execution,
-  address: Address,
+  address: AddressOperand,
   lane: number,
   mode: 1 | 2,
 ): number {
@@ -25,11 +26,9 @@ function globalMap(
 }
 
 const replace: Row = (d) => {
-  d.words("replace", "tile");
   const field = d.choice(...fields);
   const space = d.option("global", "shared::cta");
-  d.choice("b1024");
-  d.type("b32", "b64");
+  d.type();
   const address = d.address(0);
   const index = indexed.has(field) ? d.literal(1) : 0;
   const value = d.use(indexed.has(field) ? 2 : 1, "int");
@@ -61,9 +60,7 @@ const replace: Row = (d) => {
 
 /** Copies a map from shared to global memory and releases it to the tensormap proxy. */
 const copyWithFence: Row = (d) => {
-  d.words("cp_fenceproxy", "global", "shared::cta", "tensormap::generic", "release");
   d.choice("cta", "cluster", "gpu", "sys");
-  d.words("sync", "aligned");
   const to = d.address(0);
   const from = d.address(1);
   if (d.literal(2) !== tensorMapBytes) d.refuse(`it copies ${tensorMapBytes} bytes`);
@@ -90,7 +87,6 @@ const copyWithFence: Row = (d) => {
 
 /** `fence.proxy.tensormap::generic`: the other fences are in fence.ts. */
 export const tensormapFence: Row = (d) => {
-  d.words("proxy", "tensormap::generic");
   const acquire = d.choice("acquire", "release") === "acquire";
   d.choice("cta", "cluster", "gpu", "sys");
   if (!acquire) return onWarp(({ machine, warp }) => tensorMapsOf(machine).release(warp, null));
@@ -104,13 +100,15 @@ export const tensormapFence: Row = (d) => {
 };
 
 /** prefetch.tensormap: a hint, but what it names has to be a map. */
-export const tensormapPrefetch: Row = (d: Decoder) => {
+export const tensormapPrefetch: Row = (d) => {
   d.option("const", "param");
-  d.choice("tensormap");
   const address = d.address(0);
   return eachLane(({ machine, warp, lane, instruction }) => {
     tensorMapsOf(machine).use(warp, lane, instruction, address.base, address.offset);
   });
 };
 
-export const tensormap: Row = (d) => (d.mnemonic.startsWith("tensormap.cp_") ? copyWithFence(d) : replace(d));
+export const tensormapTable: Table = {
+  "tensormap.replace.tile": replace,
+  "tensormap.cp_fenceproxy": copyWithFence,
+};

@@ -2,7 +2,7 @@
 
 import type { Operand, Operation, WaitOperation } from "../load/types.ts";
 import { type Execution, hex, type Machine, registerWord, type Warp } from "../machine/state.ts";
-import { binary, onWarp, type Row, type Table, unary } from "./row.ts";
+import { binary, type Decoder, onWarp, type Row, type Table, unary } from "./row.ts";
 
 /** The lanes of a mask, ascending. */
 export function lanesOf(mask: number): number[] {
@@ -84,9 +84,7 @@ const definedBytes = ({ arena: { words } }: Machine, warp: Warp, operand: Operan
     : 255;
 
 const shfl: Row = (d) => {
-  d.choice("sync");
   const mode = d.choice("up", "down", "bfly", "idx");
-  d.type("b32");
   const to = d.def(0);
   const from = d.use(1);
   const offset = d.use(2, "int");
@@ -149,9 +147,8 @@ const shfl: Row = (d) => {
 };
 
 const vote: Row = (d) => {
-  d.choice("sync");
   const mode = d.choice("all", "any", "uni", "ballot");
-  d.type("pred", "b32");
+  d.type();
   const to = d.def(0, "int");
   const predicate = d.predicate(1);
   const members = d.use(2, "int");
@@ -170,10 +167,8 @@ const vote: Row = (d) => {
   });
 };
 
-const match: Row = (d) => {
-  const mode = d.choice("any", "all");
-  d.choice("sync");
-  const type = d.type("b32", "b64");
+const match = (d: Decoder, mode: "any" | "all"): Operation => {
+  const type = d.type();
   const [to, from, members] = binary(d);
   const value = to.kind === "pair" ? to.first : to;
   const predicate = to.kind === "pair" ? to.second : null;
@@ -195,11 +190,10 @@ const match: Row = (d) => {
 };
 
 const redux: Row = (d) => {
-  d.choice("sync");
   const op = d.choice("add", "min", "max", "and", "or", "xor");
   const magnitude = d.flag("abs");
   const nan = d.flag("NaN");
-  const type = d.type("s32", "u32", "b32", "f32");
+  const type = d.type();
   const [to, from, members] = binary(d);
   const scratch = new Float32Array(1);
   const bits = new Int32Array(scratch.buffer);
@@ -244,7 +238,6 @@ const redux: Row = (d) => {
 };
 
 const elect: Row = (d) => {
-  d.choice("sync");
   const [to, members] = unary(d);
   const value = to.kind === "pair" ? to.first : null;
   const predicate = to.kind === "pair" ? to.second : to;
@@ -258,14 +251,20 @@ const elect: Row = (d) => {
 };
 
 const activemask: Row = (d) => {
-  d.type("b32");
   const to = d.def(0, "int");
-  const operation: Operation = onWarp(({ machine, warp }, mask) => {
+  return onWarp(({ machine, warp }, mask) => {
     for (const l of lanesOf(mask)) machine.setLane(warp, to, l, mask);
   });
-  return operation;
 };
 
 export { collective, firstLane };
 
-export const warpTable: Table = { shfl, vote, match, redux, elect, activemask };
+export const warpTable: Table = {
+  "shfl.sync": shfl,
+  "vote.sync": vote,
+  "match.any.sync": (d) => match(d, "any"),
+  "match.all.sync": (d) => match(d, "all"),
+  "redux.sync": redux,
+  "elect.sync": elect,
+  activemask,
+};

@@ -26,6 +26,7 @@ import { type WgmmaForm, type WgmmaProduct, wgmmaProduct } from "./wgmma-product
 
 /** Operand types, by bits of an element; K of an instruction is 32 bytes. */
 const elementBits = { f16: 16, bf16: 16, tf32: 32, e4m3: 8, e5m2: 8, s8: 8, u8: 8 } as const;
+const elementNames = Object.keys(elementBits) as readonly (keyof typeof elementBits)[];
 
 const shapes = Array.from({ length: 32 }, (_, i) => 8 * (i + 1)).flatMap((n) =>
   [8, 16, 32, 64].map((k) => `m64n${n}k${k}` as const),
@@ -35,13 +36,12 @@ const isInteger = (type: keyof typeof elementBits): type is "s8" | "u8" => type 
 
 function decodeForm(d: Decoder): WgmmaForm & { readonly accumulate: Operand } {
   const sparse = d.flag("sp");
-  d.words("sync", "aligned");
   const shape = d.choice(...shapes);
   const n = Number(/n(\d+)/.exec(shape)?.[1] ?? 0);
   const k = Number(/k(\d+)/.exec(shape)?.[1] ?? 0);
-  const dType = d.type("f32", "f16", "s32");
-  const aType = d.type("f16", "bf16", "tf32", "e4m3", "e5m2", "s8", "u8");
-  const bType = d.type("f16", "bf16", "tf32", "e4m3", "e5m2", "s8", "u8");
+  const dType = d.choice("f32", "f16", "s32");
+  const aType = d.choice(...elementNames);
+  const bType = d.choice(...elementNames);
   const saturate = d.flag("satfinite");
   const bits = elementBits[aType];
   const integer = isInteger(aType);
@@ -323,8 +323,7 @@ function beginOp(warp: Warp, instruction: Instruction): AsyncOp | null {
 }
 
 /** Registers written before are ordered for the warp's wgmma. */
-const fence: Row = (d) => {
-  d.words("sync", "aligned");
+const fence: Row = () => {
   return aligned(() => ({ machine, warp }) => {
     if (!machine.checked) return;
     const registers = heldRegisters(warp);
@@ -334,18 +333,11 @@ const fence: Row = (d) => {
   });
 };
 
-const commit: Row = (d) => {
-  d.words("sync", "aligned");
+const commit: Row = () => {
   return aligned(() => ({ warp, machine, instruction }) => {
     commitGroup(warp);
     machine.trace?.commit(warp, instruction, "wgmma");
   });
-};
-
-const wait: Row = (d) => {
-  d.words("sync", "aligned");
-  const newest = d.literal(0);
-  return waiting(newest);
 };
 
 const waiting = (newest: number): Operation => ({
@@ -385,12 +377,9 @@ const waiting = (newest: number): Operation => ({
   },
 });
 
-const wgmma: Row = (d) => {
-  if (d.flag("fence")) return fence(d);
-  if (d.flag("commit_group")) return commit(d);
-  if (d.flag("wait_group")) return wait(d);
-  d.choice("mma_async");
-  return multiply(d);
+export const wgmmaTable: Table = {
+  "wgmma.fence": fence,
+  "wgmma.commit_group": commit,
+  "wgmma.wait_group": (d) => waiting(d.literal(0)),
+  "wgmma.mma_async": multiply,
 };
-
-export const wgmmaTable: Table = { wgmma };

@@ -1,15 +1,19 @@
 /** wmma: fragments loaded from rows or columns of a matrix, multiplied, and stored. PTX ISA 9.0, chapter 9.7.14.4. */
 
-import type { Operand, Operation, Register } from "../load/types.ts";
+import type { AddressOperand, Operand, Operation, Register } from "../load/types.ts";
 import type { Execution, Machine, Warp } from "../machine/state.ts";
 import { sharedTag } from "../memory/arena.ts";
 import { aligned, checkWritten, laneZero, markWritten, registersIn } from "./aligned.ts";
 import { type Coordinates, type Fragment, wmmaFragments } from "./fragments.ts";
 import { productOf, productOperands } from "./mma.ts";
-import { accumulatorBits, type ElementType, elementNames, elementTypes } from "./mma-forms.ts";
+import {
+  accumulatorBits,
+  accumulatorNames,
+  type ElementType,
+  elementNames,
+  elementTypes,
+} from "./mma-forms.ts";
 import type { Decoder, Row, Table } from "./row.ts";
-
-const accumulatorTypes = ["f16", "f32", "f64", "s32"] as const;
 
 /** The shapes, with an element type that each has: its accumulators lie alike for all of them. */
 const shapes = {
@@ -28,20 +32,18 @@ const fragmentsFor = (d: Decoder, shape: string, a: ElementType, cBits: number, 
   d.refuse(`.${shape} does not exist for .${a}`);
 
 const multiply: Row = (d) => {
-  d.choice("mma");
   const combine = d.option("xor", "and");
   if (combine !== null) d.choice("popc");
-  d.words("sync", "aligned");
   d.choice("row", "col");
   d.choice("row", "col");
   const shape = d.choice(...shapeNames);
   const rounding = d.option("rn", "rz", "rm", "rp");
-  const dType = d.type(...accumulatorTypes);
+  const dType = d.choice(...accumulatorNames);
   // The types of .f16 operands are not written: the next type is C's.
   const isHalf = !/\.(s32|f64|bf16|tf32)/.test(d.mnemonic);
-  const aType = isHalf ? "f16" : d.type(...elementNames);
-  const bType = isHalf ? "f16" : d.type(...elementNames);
-  const cType = d.type(...accumulatorTypes);
+  const aType = isHalf ? "f16" : d.choice(...elementNames);
+  const bType = isHalf ? "f16" : d.choice(...elementNames);
+  const cType = d.choice(...accumulatorNames);
   const saturate = d.flag("satfinite");
   const fragments = fragmentsFor(d, shape, aType, accumulatorBits[cType], accumulatorBits[dType]);
   return productOf({
@@ -62,7 +64,7 @@ const axes = { a: ["m", "k"], b: ["k", "n"], c: ["m", "n"] } as const;
 interface Move {
   readonly fragment: Fragment;
   readonly registers: readonly Register[];
-  readonly address: Operand & { readonly kind: "address" };
+  readonly address: AddressOperand;
   /** Elements between rows, or columns; null: they follow one another. */
   readonly stride: Operand | null;
   /** Elements of a row, or column. */
@@ -75,12 +77,11 @@ interface Move {
 }
 
 function decodeMove(d: Decoder, part: Part, load: boolean): Move {
-  d.words("sync", "aligned");
   const isByRows = d.choice("row", "col") === "row";
   const shape = d.choice(...shapeNames);
   const space = d.option("global", "shared", "shared::cta");
-  const accumulator = part === "c" ? d.type(...accumulatorTypes) : null;
-  const element = accumulator === null ? d.type(...elementNames) : shapes[shape];
+  const accumulator = part === "c" ? d.choice(...accumulatorNames) : null;
+  const element = accumulator === null ? d.choice(...elementNames) : shapes[shape];
   const bits = accumulator === null ? elementTypes[element].bits : accumulatorBits[accumulator];
   const fragments = fragmentsFor(d, shape, element, bits, bits);
   const fragment = fragments[part];
@@ -170,10 +171,9 @@ function moveOf(d: Decoder, part: Part, load: boolean): Operation {
 }
 
 export const wmmaTable: Table = {
-  wmma: (d) => {
-    if (d.flag("load")) return moveOf(d, d.choice("a", "b", "c"), true);
-    if (!d.flag("store")) return multiply(d);
-    d.choice("d");
-    return moveOf(d, "c", false);
-  },
+  "wmma.load.a": (d) => moveOf(d, "a", true),
+  "wmma.load.b": (d) => moveOf(d, "b", true),
+  "wmma.load.c": (d) => moveOf(d, "c", true),
+  "wmma.store.d": (d) => moveOf(d, "c", false),
+  "wmma.mma": multiply,
 };

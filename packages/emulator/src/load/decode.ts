@@ -1,9 +1,12 @@
 /** One instruction from syntax to what it does: names resolved, modifiers and operands handed to the table's row. */
 import type { SourceLocation } from "@tilewright/core";
 import {
+  isOperandType,
+  type OperandType,
   type Instruction as PtxInstruction,
   type Operand as PtxOperand,
   printInstruction,
+  rowsByOpcode,
 } from "@tilewright/ptx";
 import { type Decoder, registersOf, type View } from "../isa/row.ts";
 import { specialRegisters } from "../isa/special.ts";
@@ -13,6 +16,7 @@ import { reservedSharedName } from "./layout.ts";
 import { Refusal } from "./refusal.ts";
 import type { Scope } from "./scope.ts";
 import type {
+  AddressOperand,
   Guard,
   Instruction,
   Operand,
@@ -34,6 +38,28 @@ export interface DecodeContext {
   readonly reserved: Readonly<Record<string, number>>;
 }
 
+const fixed = new Map<string, readonly string[]>();
+
+/** Modifiers that all forms of an opcode have. */
+function fixedWords(opcode: string): readonly string[] {
+  const known = fixed.get(opcode);
+  if (known !== undefined) return known;
+  const [first = [], ...others] = (rowsByOpcode.get(opcode) ?? []).map(({ mods }) => mods.split(" "));
+  const words = first.filter((word) => /^[^|?]+$/.test(word) && others.every((mods) => mods.includes(word)));
+  fixed.set(opcode, words);
+  return words;
+}
+
+/** Hints for caches change no value. */
+const isHint = (word: string): boolean => /^L[12]::/.test(word);
+
+/** The modifiers by which an instruction differs from others of its opcode. */
+function decidingWords({ opcode, modifiers }: PtxInstruction): string[] {
+  const words = modifiers.filter((word) => !isHint(word));
+  for (const word of fixedWords(opcode)) if (words.includes(word)) words.splice(words.indexOf(word), 1);
+  return words;
+}
+
 class InstructionDecoder implements Decoder {
   readonly mnemonic: string;
   readonly defs: Register[] = [];
@@ -44,17 +70,23 @@ class InstructionDecoder implements Decoder {
   isStrongRead = false;
   accesses = false;
   readonly #words: string[];
-  readonly #operands: readonly PtxOperand[];
+  #operands: readonly PtxOperand[];
   readonly #consumed = new Set<number>();
   readonly #scope: Scope;
   readonly #context: DecodeContext;
 
   constructor(syntax: PtxInstruction, scope: Scope, context: DecodeContext) {
     this.mnemonic = syntax.mnemonic;
-    this.#words = syntax.mnemonic.split(".").slice(1);
+    this.#words = decidingWords(syntax);
     this.#operands = syntax.operands;
     this.#scope = scope;
     this.#context = context;
+    if (!syntax.modifiers.includes("L2::cache_hint")) return;
+    // The policy is the last operand, but for the mask of a copy.
+    const policy = this.#operands.length - (this.#words.includes("cp_mask") ? 2 : 1);
+    this.use(policy, "int");
+    this.#operands = this.#operands.toSpliced(policy, 1);
+    this.#consumed.clear();
   }
 
   get operandCount(): number {
@@ -79,14 +111,9 @@ class InstructionDecoder implements Decoder {
     return this.option(...names) ?? this.refuse(`needs one of ${names.map((n) => `.${n}`).join(" ")}`);
   }
 
-  words(...names: readonly string[]): void {
-    for (const name of names) this.choice(name);
-  }
-
-  type<const T extends string>(...allowed: readonly T[]): T {
-    return (
-      this.option(...allowed) ?? this.refuse(`types emulated here: ${allowed.map((n) => `.${n}`).join(" ")}`)
-    );
+  type(): OperandType {
+    const type = this.#words.find(isOperandType) ?? this.refuse("needs a type");
+    return this.choice(type);
   }
 
   def(index: number, view: View = "any"): Operand {
@@ -114,7 +141,7 @@ class InstructionDecoder implements Decoder {
     return this.#operands[index]?.kind === "address";
   }
 
-  address(index: number): Operand & { readonly kind: "address" } {
+  address(index: number): AddressOperand {
     const operand = this.#operand(index);
     if (operand.kind !== "address") return this.refuse(`operand ${index + 1} has to be an address`);
     this.accesses = true;
@@ -289,7 +316,7 @@ export function decodeInstruction(
   context: DecodeContext,
   source: SourceLocation | null,
 ): Instruction {
-  const opcode = syntax.mnemonic.split(".")[0] ?? "";
+  const { opcode } = syntax;
   const row = Object.hasOwn(instructionTable, opcode) ? instructionTable[opcode] : undefined;
   if (row === undefined) throw new Refusal("TW5010", `the instruction ${syntax.mnemonic} is not emulated`);
   const decoder = new InstructionDecoder(syntax, scope, context);

@@ -51,10 +51,16 @@ export type Operand =
   | { readonly kind: "symbol"; readonly variable: Variable; readonly offset: number }
   | { readonly kind: "vector"; readonly elements: readonly Operand[] }
   | { readonly kind: "pair"; readonly first: Operand; readonly second: Operand }
-  | { readonly kind: "address"; readonly base: Operand; readonly offset: number }
+  | AddressOperand
   /** A tensor map's address and the coordinates of a box. */
   | TensorOperand
   | { readonly kind: "sink" };
+
+export interface AddressOperand {
+  readonly kind: "address";
+  readonly base: Operand;
+  readonly offset: number;
+}
 
 export interface TensorOperand {
   readonly kind: "tensor";

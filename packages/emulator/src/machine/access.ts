@@ -6,7 +6,7 @@ import type { Piece } from "../compile/blocks.ts";
 import type { Scratch } from "../compile/environment.ts";
 import type { CompiledRegion } from "../compile/region.ts";
 import type { KernelProgram } from "../load/module.ts";
-import type { Instruction, Operand } from "../load/types.ts";
+import type { AddressOperand, Instruction, Operand } from "../load/types.ts";
 import { type Arena, globalTag } from "../memory/arena.ts";
 import type { ExactSums } from "../numerics/exact-sums.ts";
 import type { Recorder } from "../trace/recorder.ts";
@@ -95,7 +95,7 @@ export abstract class MachineAccess {
     if (register.written !== null) words[registerWord(warp, register.written, lane, 0)] = 255;
   }
 
-  address(warp: Warp, operand: Operand & { readonly kind: "address" }, lane: number): number {
+  address(warp: Warp, operand: AddressOperand, lane: number): number {
     return (this.lane(warp, operand.base, lane) + operand.offset) | 0;
   }
 

@@ -2,7 +2,7 @@
 import type { Place } from "../checkers/findings.ts";
 import type { AsyncOp, Carried, Race } from "../checkers/race.ts";
 import type { RuleId } from "../checkers/rules.ts";
-import type { Instruction, Operand, Register } from "../load/types.ts";
+import type { AddressOperand, Instruction, Operand, Register } from "../load/types.ts";
 import type { Arena } from "../memory/arena.ts";
 import type { ExactSums } from "../numerics/exact-sums.ts";
 import type { TensorArithmetic } from "../numerics/tensorcore.ts";
@@ -234,7 +234,7 @@ export interface Machine {
   /** Write a register in one lane; `high` is the high word of a 64-bit register. */
   setLane(warp: Warp, operand: Operand, lane: number, value: number, high?: number): void;
   /** Low word of an address operand in one lane, offset added. */
-  address(warp: Warp, operand: Operand & { readonly kind: "address" }, lane: number): number;
+  address(warp: Warp, operand: AddressOperand, lane: number): number;
   report(rule: RuleId, instruction: Instruction | null, place: Warp | Place, message: () => string): void;
   /** Ends the launch. */
   stop(): never;
@@ -322,7 +322,7 @@ export class Issuer extends Execution {
   }
 
   /** Low word of an address operand, offset added. */
-  address(operand: Operand & { readonly kind: "address" }): number {
+  address(operand: AddressOperand): number {
     return this.machine.address(this.warp, operand, this.lane);
   }
 }

@@ -17,7 +17,7 @@ import {
   tensorOperandColumns,
 } from "@tilewright/ptx";
 import type { RuleId } from "../checkers/rules.ts";
-import type { Operand } from "../load/types.ts";
+import type { AddressOperand, Operand } from "../load/types.ts";
 import {
   columnOf,
   laneOf,
@@ -30,18 +30,16 @@ import { endOf, type OperandShape, readPieces, vectorsOf } from "./tcgen05-opera
 import type { BlockHalf, Product } from "./tcgen05-product.ts";
 import { blocksOf, type TensorIssue } from "./tensor-pipe.ts";
 
-type Address = Operand & { readonly kind: "address" };
-
 /** One instruction: its modifiers and operands. */
 export interface MmaForm extends Tcgen05Form {
-  readonly d: Address;
+  readonly d: AddressOperand;
   readonly a: Operand;
   readonly b: Operand;
   readonly descriptor: Operand;
   /** Of a sparse A. */
-  readonly metadata: Address | null;
-  readonly scaleA: Address | null;
-  readonly scaleB: Address | null;
+  readonly metadata: AddressOperand | null;
+  readonly scaleA: AddressOperand | null;
+  readonly scaleB: AddressOperand | null;
   /** Registers of the disable-output-lane mask. */
   readonly disabled: readonly Operand[] | null;
   readonly accumulate: Operand;
