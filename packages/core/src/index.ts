@@ -16,6 +16,7 @@ export {
   weightTypes,
   widensTo,
 } from "./dtype.ts";
+export { entryOf } from "./entry.ts";
 export { functionNamed, valueOfFunction } from "./expression/evaluate.ts";
 export { parseExpression } from "./expression/parse.ts";
 export {

@@ -2,6 +2,7 @@
  * A bounded systematic search of interleavings: all schedules with no switch, with one, with two, at the points where a warp is about to access
  * what several warps contend for. A schedule decides everything, so that it can be run again.
  */
+import { entryOf } from "@tilewright/core";
 import type { DevicePointer, Finding, LaunchReport } from "./api.ts";
 import { type Instruction, lineOf } from "./load/types.ts";
 import type { Stretch, Switch } from "./machine/interleave.ts";
@@ -61,17 +62,14 @@ export interface Trial {
 export class Contention {
   readonly #words = new Map<
     number,
-    { readonly warp: number; several: boolean; written: boolean; readonly sites: Set<number> }
+    { warp: number; several: boolean; written: boolean; sites: Set<number> }
   >();
   readonly sites = new Set<number>();
 
   note(warp: number, at: number, size: number, site: number, mode: number): void {
     for (let q = at >> 2; q < (at + size + 3) >> 2; q++) {
-      let word = this.#words.get(q);
-      if (word === undefined) {
-        word = { warp, several: false, written: false, sites: new Set() };
-        this.#words.set(q, word);
-      }
+      const none = () => ({ warp, several: false, written: false, sites: new Set<number>() });
+      const word = entryOf(this.#words, q, none);
       word.sites.add(site);
       word.several ||= word.warp !== warp;
       word.written ||= mode !== 0;

@@ -2,6 +2,7 @@
  * A mnemonic is resolved once to the forms that fit its modifiers (and cached); then operands are matched against the forms.
  * Builder, parser and checks all go through here.
  */
+import { entryOf } from "@tilewright/core";
 import { closest } from "./distance.ts";
 import { type Form, makeForm } from "./form.ts";
 import { rowsByOpcode } from "./table/index.ts";
@@ -74,17 +75,15 @@ const slotCache = new WeakMap<InstructionRow, readonly Slot[]>();
 
 /** The modifier slots of a row, in order. */
 export function slotsOf(row: InstructionRow): readonly Slot[] {
-  const known = slotCache.get(row);
-  if (known) return known;
-  const slots = row.mods
-    .split(" ")
-    .filter((text) => text !== "")
-    .map((text): Slot => {
-      const optional = text.endsWith("?");
-      return { optional, alternatives: (optional ? text.slice(0, -1) : text).split("|") };
-    });
-  slotCache.set(row, slots);
-  return slots;
+  return entryOf(slotCache, row, () =>
+    row.mods
+      .split(" ")
+      .filter((text) => text !== "")
+      .map((text): Slot => {
+        const optional = text.endsWith("?");
+        return { optional, alternatives: (optional ? text.slice(0, -1) : text).split("|") };
+      }),
+  );
 }
 
 /** How many modifiers from index m an alternative takes: 0 if it does not stand there. A composite (`xorsign.abs`) takes several. */

@@ -1,5 +1,7 @@
 /** How the elements of each dtype lie in memory, and conversion of whole arrays. */
+
 import { type DType, dtypes, sizeOf } from "../dtype.ts";
+import { entryOf } from "../entry.ts";
 import { decode, encode, type FloatFormat, type Overflow, type Rounding, roundToFormat } from "./formats.ts";
 
 /** Memory of a matrix: one array entry per element, except for types under 8 bits, which follow each other bit by bit, the first in the lowest bits. */
@@ -171,13 +173,8 @@ export function encodeArray(dtype: DType, values: Values, overflow: Overflow = "
 // Decoding 8- and 16-bit codes by table costs a load; the tables are filled on first use (65536 entries at most).
 const tables = new Map<FloatFormat, Float64Array>();
 
-function decodeTable(format: FloatFormat, bits: number): Float64Array {
-  const known = tables.get(format);
-  if (known) return known;
-  const table = Float64Array.from({ length: 2 ** bits }, (_, code) => decode(format, code));
-  tables.set(format, table);
-  return table;
-}
+const decodeTable = (format: FloatFormat, bits: number): Float64Array =>
+  entryOf(tables, format, () => Float64Array.from({ length: 2 ** bits }, (_, code) => decode(format, code)));
 
 /** Memory to values. Scaled types give the unscaled elements. `count` is needed only where elements under 8 bits do not fill the last byte. */
 export function decodeArray(dtype: DType, storage: Storage, count?: number): Float64Array {

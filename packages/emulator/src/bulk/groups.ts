@@ -1,4 +1,5 @@
 /** Bulk groups: what a thread's bulk stores are committed to and waited for by. PTX ISA 9.0, chapter 9.7.9.25.4. */
+import { entryOf } from "@tilewright/core";
 import type { AsyncOp } from "../checkers/race.ts";
 import type { Instruction } from "../load/types.ts";
 import type { Warp } from "../machine/state.ts";
@@ -32,14 +33,7 @@ class BulkGroups {
 
 const ofWarp = new WeakMap<Warp, BulkGroups>();
 
-function groupsOf(warp: Warp): BulkGroups {
-  let groups = ofWarp.get(warp);
-  if (groups === undefined) {
-    groups = new BulkGroups();
-    ofWarp.set(warp, groups);
-  }
-  return groups;
-}
+const groupsOf = (warp: Warp): BulkGroups => entryOf(ofWarp, warp, () => new BulkGroups());
 
 /** Note a store that its thread has not committed yet. */
 export function openStore(warp: Warp, store: BulkStore): void {

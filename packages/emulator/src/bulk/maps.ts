@@ -1,4 +1,5 @@
 /** Tensor maps as instructions meet them: found through an address, decoded once, and watched for changes without a fence. */
+import { entryOf } from "@tilewright/core";
 import type { AsyncOp } from "../checkers/race.ts";
 import type { Instruction, Operand } from "../load/types.ts";
 import { type Block, type ClusterState, hex, type Machine, type Warp } from "../machine/state.ts";
@@ -137,8 +138,7 @@ export class TensorMaps {
 
   /** An operation copies by a map. */
   used({ object }: MapGeometry, op: AsyncOp): void {
-    const uses = this.#uses.get(object) ?? new Map<number, { cluster: ClusterState; op: AsyncOp }>();
-    this.#uses.set(object, uses);
+    const uses = entryOf(this.#uses, object, () => new Map());
     uses.set(op.engine, { cluster: op.warp.block.cluster, op });
   }
 
@@ -231,11 +231,5 @@ export class TensorMaps {
 const ofMachine = new WeakMap<Machine, TensorMaps>();
 
 /** The maps of a launch. */
-export function tensorMapsOf(machine: Machine): TensorMaps {
-  let maps = ofMachine.get(machine);
-  if (maps === undefined) {
-    maps = new TensorMaps(machine);
-    ofMachine.set(machine, maps);
-  }
-  return maps;
-}
+export const tensorMapsOf = (machine: Machine): TensorMaps =>
+  entryOf(ofMachine, machine, () => new TensorMaps(machine));

@@ -1,4 +1,5 @@
 /** Data flow over loads from shared memory: whose results a thread has waited for when it gets to an instruction. */
+import { entryOf } from "@tilewright/core";
 import type { Instruction, Kernel, Register } from "../load/types.ts";
 import type { Block } from "./blocks.ts";
 import { Bits, instructionsOf } from "./liveness.ts";
@@ -32,11 +33,7 @@ class Loads {
       if (!loadsShared(instruction)) continue;
       const number = this.#numbers.size;
       this.#numbers.set(instruction.index, number);
-      for (const register of instruction.defs) {
-        const loads = this.#filling.get(register);
-        if (loads === undefined) this.#filling.set(register, [number]);
-        else loads.push(number);
-      }
+      for (const register of instruction.defs) entryOf(this.#filling, register, () => []).push(number);
     }
     this.#entries = this.#spread([[0, this.#nothing()]], null);
   }
@@ -120,12 +117,9 @@ export function awaitedLoads(kernel: Kernel, blocks: readonly Block[]): Awaited 
   let loads: Loads | null = null;
   const answers = new Map<string, boolean>();
   return (load, at, since) => {
-    const key = `${load}/${at}/${since}`;
-    const known = answers.get(key);
-    if (known !== undefined) return known;
-    loads ??= new Loads(kernel, blocks);
-    const answer = loads.awaited(load, at, since);
-    answers.set(key, answer);
-    return answer;
+    return entryOf(answers, `${load}/${at}/${since}`, () => {
+      loads ??= new Loads(kernel, blocks);
+      return loads.awaited(load, at, since);
+    });
   };
 }

@@ -1,4 +1,5 @@
 /** Programs whose regions end before accesses that others see, so that warps can be preempted there. */
+import { entryOf } from "@tilewright/core";
 import type { KernelProgram } from "../load/module.ts";
 import type { Instruction } from "../load/types.ts";
 import { type Block, isStrong, type Piece } from "./blocks.ts";
@@ -32,18 +33,10 @@ const known = new WeakMap<KernelProgram, Map<Cut, KernelProgram>>();
 
 /** The same program with smaller regions. */
 export function cutProgram(program: KernelProgram, cut: Cut): KernelProgram {
-  let versions = known.get(program);
-  if (versions === undefined) {
-    versions = new Map();
-    known.set(program, versions);
-  }
-  let version = versions.get(cut);
-  if (version === undefined) {
-    const blocks = program.blocks.map(
-      (block): Block => ({ ...block, pieces: block.pieces.flatMap((piece) => cutPiece(piece, cut)) }),
-    );
-    version = { ...program, blocks };
-    versions.set(cut, version);
-  }
-  return version;
+  const versions = entryOf(known, program, () => new Map<Cut, KernelProgram>());
+  const pieces = (block: Block) => block.pieces.flatMap((piece) => cutPiece(piece, cut));
+  return entryOf(versions, cut, () => ({
+    ...program,
+    blocks: program.blocks.map((block): Block => ({ ...block, pieces: pieces(block) })),
+  }));
 }

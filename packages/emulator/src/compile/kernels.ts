@@ -1,5 +1,5 @@
 /** Compiled code of a device's kernels. */
-import { InternalError } from "@tilewright/core";
+import { entryOf, InternalError } from "@tilewright/core";
 import type { KernelProgram } from "../load/module.ts";
 import type { Arena } from "../memory/arena.ts";
 import type { Piece } from "./blocks.ts";
@@ -29,11 +29,7 @@ export class CompiledKernels {
   /** Kept per kernel and choice of checks, and linked again when the arena's buffer has been replaced. */
   compile(program: KernelProgram, options: CompileOptions): Compiled {
     const key = JSON.stringify(options);
-    let versions = this.#compiled.get(program);
-    if (versions === undefined) {
-      versions = new Map();
-      this.#compiled.set(program, versions);
-    }
+    const versions = entryOf(this.#compiled, program, () => new Map<string, Compiled>());
     const known = versions.get(key);
     if (known !== undefined && known.generation === this.#arena.generation) return known;
     const tally = known?.tally ?? new Float64Array(program.kernel.instructions.length);

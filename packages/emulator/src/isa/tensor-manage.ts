@@ -2,7 +2,7 @@
 
 import { severalLanes } from "../checkers/shadow.ts";
 import type { Operation } from "../load/types.ts";
-import type { Block, Execution, WaitState, Warp } from "../machine/state.ts";
+import { type Block, type Execution, engineOf, type WaitState, type Warp } from "../machine/state.ts";
 import { checkGroup, fencedEngine, issuingEngines } from "../machine/tensor-pipe.ts";
 import { columnUnit, type TensorMemory, tensorColumns, tensorMemory } from "../memory/tensor-memory.ts";
 import { type Decoder, onWarp } from "./row.ts";
@@ -23,15 +23,8 @@ interface Request extends WaitState {
 const isRequest = (wait: WaitState | null): wait is Request => wait !== null && "granted" in wait;
 
 /** Requests of a pair that wait for the other block, by rank. */
-function waiting(block: Block): Map<number, Request> {
-  const { engines } = block.cluster;
-  const name = `tcgen05 allocator ${block.rank >> 1}`;
-  const known = engines.get(name) as Map<number, Request> | undefined;
-  if (known !== undefined) return known;
-  const requests = new Map<number, Request>();
-  engines.set(name, requests);
-  return requests;
-}
+const waiting = (block: Block): Map<number, Request> =>
+  engineOf(block, `tcgen05 allocator ${block.rank >> 1}`, () => new Map());
 
 const groupOf = (d: Decoder): 1 | 2 => (d.choice("cta_group::1", "cta_group::2") === "cta_group::2" ? 2 : 1);
 

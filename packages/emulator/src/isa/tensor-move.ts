@@ -3,7 +3,7 @@
 import type { AsyncOp, Clocks } from "../checkers/race.ts";
 import type { AddressOperand, Instruction, Operation, Register } from "../load/types.ts";
 import { checkLoaded, held, heldRegisters, hold } from "../machine/held-registers.ts";
-import type { Execution, Group, Machine, Warp } from "../machine/state.ts";
+import { type Execution, engineOf, type Group, type Machine, type Warp } from "../machine/state.ts";
 import { fencedEngine } from "../machine/tensor-pipe.ts";
 import {
   columnOf,
@@ -34,15 +34,9 @@ export interface TensorMoves {
   store: AsyncOp | null;
 }
 
-const movesName = (warp: Warp): string => `tcgen05 moves of ${warp.agent}`;
-
 export function tensorMoves(warp: Warp): TensorMoves {
-  const { engines } = warp.block.cluster;
-  const known = engines.get(movesName(warp)) as TensorMoves | undefined;
-  if (known !== undefined) return known;
-  const moves: TensorMoves = { loads: 0, stores: 0, held: [], load: null, store: null };
-  engines.set(movesName(warp), moves);
-  return moves;
+  const make = (): TensorMoves => ({ loads: 0, stores: 0, held: [], load: null, store: null });
+  return engineOf(warp.block, `tcgen05 moves of ${warp.agent}`, make);
 }
 
 interface MoveForm {

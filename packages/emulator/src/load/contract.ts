@@ -4,6 +4,7 @@
  * every use of it is a sum, and none of them a sum with another product that has no other use. Sums that take in a product of
  * the turn before, as unrolled loops have them, are left as they are.
  */
+import { entryOf } from "@tilewright/core";
 import { handsOnDoubt } from "../compile/liveness.ts";
 import { makeRegister } from "./flatten.ts";
 import type { Instruction, Operand, Product, Register } from "./types.ts";
@@ -97,7 +98,7 @@ function crossingRegisters(
 function liveInstructions(instructions: readonly Instruction[]): readonly boolean[] {
   const writers = new Map<Register, number[]>();
   instructions.forEach(({ defs }, k) => {
-    for (const r of defs) appendTo(writers, r, k);
+    for (const r of defs) entryOf(writers, r, () => []).push(k);
   });
   const alive = instructions.map(
     ({ operation, accesses, defs }) => operation.kind !== "lane" || accesses || defs.length === 0,
@@ -114,12 +115,6 @@ function liveInstructions(instructions: readonly Instruction[]): readonly boolea
       writers.delete(r);
     }
   return alive;
-}
-
-function appendTo<K, V>(lists: Map<K, V[]>, key: K, value: V): void {
-  const list = lists.get(key);
-  if (list === undefined) lists.set(key, [value]);
-  else list.push(value);
 }
 
 class BlockFactors {
@@ -173,7 +168,7 @@ class BlockFactors {
       for (const operand of product.operands)
         if (operand.kind === "register") {
           if (operand.register === to) factor.overwritten.add(operand);
-          else appendTo(this.#operands, operand.register, [factor, operand]);
+          else entryOf(this.#operands, operand.register, () => []).push([factor, operand]);
         }
       this.#values.set(to, { factor, negated: false, apart: false });
     }

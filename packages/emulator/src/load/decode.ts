@@ -1,5 +1,5 @@
 /** One instruction from syntax to what it does: names resolved, modifiers and operands handed to the table's row. */
-import type { SourceLocation } from "@tilewright/core";
+import { entryOf, type SourceLocation } from "@tilewright/core";
 import {
   isOperandType,
   type OperandType,
@@ -42,12 +42,10 @@ const fixed = new Map<string, readonly string[]>();
 
 /** Modifiers that all forms of an opcode have. */
 function fixedWords(opcode: string): readonly string[] {
-  const known = fixed.get(opcode);
-  if (known !== undefined) return known;
-  const [first = [], ...others] = (rowsByOpcode.get(opcode) ?? []).map(({ mods }) => mods.split(" "));
-  const words = first.filter((word) => /^[^|?]+$/.test(word) && others.every((mods) => mods.includes(word)));
-  fixed.set(opcode, words);
-  return words;
+  return entryOf(fixed, opcode, () => {
+    const [first = [], ...others] = (rowsByOpcode.get(opcode) ?? []).map(({ mods }) => mods.split(" "));
+    return first.filter((word) => /^[^|?]+$/.test(word) && others.every((mods) => mods.includes(word)));
+  });
 }
 
 /** Hints for caches change no value. */

@@ -1,4 +1,5 @@
 /** What a running launch consists of: blocks, warps and their groups of lanes. The scheduler moves them (schedule.ts). */
+import { entryOf } from "@tilewright/core";
 import type { Place } from "../checkers/findings.ts";
 import type { AsyncOp, Carried, Race } from "../checkers/race.ts";
 import type { RuleId } from "../checkers/rules.ts";
@@ -344,3 +345,7 @@ export function popcount(mask: number): number {
 }
 
 export const hex = (value: number): string => `0x${(value >>> 0).toString(16)}`;
+
+/** What an engine keeps for the cluster of a block, by its own name; made when first asked for. */
+export const engineOf = <T extends {}>({ cluster }: Block, name: string, make: () => T): T =>
+  entryOf(cluster.engines as Map<string, T>, name, make);

@@ -1,4 +1,5 @@
 /** What a launch did: instructions, bytes, barriers, and the bank conflicts of sampled accesses. */
+import { entryOf } from "@tilewright/core";
 import type { Counters, SharedAccesses, Waits } from "../api.ts";
 import { countWavefronts } from "../checkers/banks.ts";
 import type { Scratch } from "../compile/environment.ts";
@@ -72,11 +73,8 @@ export class Tally {
     const { taken, least } = countWavefronts(addresses, first, bytes);
     // No lane took part: the guard excluded all of them.
     if (taken === 0) return;
-    let sample = this.#samples.get(instruction);
-    if (sample === undefined) {
-      sample = { samples: 0, wavefronts: 0, conflicts: 0, worst: 0 };
-      this.#samples.set(instruction, sample);
-    }
+    const none = () => ({ samples: 0, wavefronts: 0, conflicts: 0, worst: 0 });
+    const sample = entryOf(this.#samples, instruction, none);
     sample.samples += 1;
     sample.wavefronts += taken;
     sample.conflicts += taken - least;
@@ -89,12 +87,9 @@ export class Tally {
 
   /** A phase of the mbarrier at this offset of its block has completed, when so many warp-instructions had been executed since the block began. */
   phase(offset: number, executed: number): void {
-    const known = this.#phases.get(offset);
-    if (known === undefined) this.#phases.set(offset, { completed: 1, ends: executed });
-    else {
-      known.completed += 1;
-      known.ends += executed;
-    }
+    const known = entryOf(this.#phases, offset, () => ({ completed: 0, ends: 0 }));
+    known.completed += 1;
+    known.ends += executed;
   }
 
   /** Blocks have ended, during whose lives so many warp-instructions were executed, summed up. */

@@ -2,6 +2,7 @@
  * The issue of tcgen05.mma: operands read, descriptors decoded, everything checked and the accesses noted. What comes out is
  * carried out when the tensor core comes to it (tcgen05-product.ts).
  */
+import { entryOf } from "@tilewright/core";
 import {
   accumulatorColumns,
   accumulatorLayout,
@@ -83,11 +84,10 @@ export function resolveProduct(
     if (faults.length > 0) issue.report(rule, () => faults.join("; "));
   };
   const word = issue.value(form.descriptor);
-  let known = descriptors.get(word);
-  if (known === undefined) {
-    known = { decoded: decodeInstructionDescriptor(word, form), a: new Map(), b: new Map() };
-    descriptors.set(word, known);
-  }
+  const decode = (): Known => ({
+    ...{ decoded: decodeInstructionDescriptor(word, form), a: new Map(), b: new Map() },
+  });
+  const known = entryOf(descriptors, word, decode);
   const { decoded } = known;
   report("H070", ...decoded.encoding);
   report("H072", ...decoded.meaning);

@@ -2,6 +2,7 @@
  * Operands of tcgen05.mma in shared memory: which bytes a descriptor names, and those bytes as rows with K contiguous. Everything
  * goes by pieces of 16 bytes, the unit of all layouts and swizzles.
  */
+import { entryOf } from "@tilewright/core";
 import { type Major, pieceOffsets, type SharedDescriptor, swizzledAddress } from "@tilewright/ptx";
 import type { AsyncOp, Race } from "../checkers/race.ts";
 import type { Arena } from "../memory/arena.ts";
@@ -21,11 +22,7 @@ const offsetTables = new Map<string, Int32Array>();
 function offsetsOf(descriptor: SharedDescriptor, { rows, k, bits, major }: OperandShape): Int32Array {
   const { swizzle, leading, stride } = descriptor;
   const key = `${swizzle}/${leading}/${stride}/${major}/${rows}/${k}/${bits}`;
-  const known = offsetTables.get(key);
-  if (known !== undefined) return known;
-  const table = pieceOffsets(descriptor, major, rows, k, bits);
-  offsetTables.set(key, table);
-  return table;
+  return entryOf(offsetTables, key, () => pieceOffsets(descriptor, major, rows, k, bits));
 }
 
 /** Byte in the window of each piece, in the order of `pieceOffsets`. */
@@ -42,14 +39,8 @@ export function vectorsOf(descriptor: SharedDescriptor, shape: OperandShape): In
 const ends = new WeakMap<Int32Array, number>();
 
 /** The first byte past the last piece. */
-export function endOf(pieces: Int32Array): number {
-  const known = ends.get(pieces);
-  if (known !== undefined) return known;
-  let end = 0;
-  for (const piece of pieces) if (piece + 16 > end) end = piece + 16;
-  ends.set(pieces, end);
-  return end;
-}
+export const endOf = (pieces: Int32Array): number =>
+  entryOf(ends, pieces, () => pieces.reduce((end, piece) => Math.max(end, piece + 16), 0));
 
 /** Note the reads of all pieces of a window that begins at `base`; neighbours count as one. */
 export function readPieces(race: Race, op: AsyncOp, base: number, pieces: Int32Array): void {

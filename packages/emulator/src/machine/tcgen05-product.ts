@@ -2,6 +2,7 @@
  * tcgen05.mma when its turn comes: operands are read from shared and tensor memory, multiplied with the arithmetic of the
  * architecture, and written to tensor memory. What it needs has been resolved and checked at issue (tcgen05-issue.ts).
  */
+import { entryOf } from "@tilewright/core";
 import {
   type AccumulatorLayout,
   type ColumnMask,
@@ -67,15 +68,12 @@ export interface Product {
 const codeValues = new Map<string, Float32Array>();
 
 /** Values of the 8-bit containers in which elements below 8 bits lie in tensor memory: four bits in the middle, or six at the bottom. */
-function containerValues(element: "e2m1" | "e2m3" | "e3m2"): Float32Array {
-  const known = codeValues.get(element);
-  if (known !== undefined) return known;
-  const values = Float32Array.from({ length: 256 }, (_, byte) =>
-    decodeFloat(element, element === "e2m1" ? (byte >> 2) & 15 : byte & 63),
+const containerValues = (element: "e2m1" | "e2m3" | "e3m2"): Float32Array =>
+  entryOf(codeValues, element, () =>
+    Float32Array.from({ length: 256 }, (_, byte) =>
+      decodeFloat(element, element === "e2m1" ? (byte >> 2) & 15 : byte & 63),
+    ),
   );
-  codeValues.set(element, values);
-  return values;
-}
 
 const isInteger = (element: Tcgen05Element): element is "u8" | "s8" => element === "u8" || element === "s8";
 /** Only the types of kind i8 are integers; what is asked for here is not of that kind. */
@@ -281,20 +279,13 @@ const unitRows = new WeakMap<DotUnit, Map<number, readonly Int32Array[]>>();
 
 /** Views of the unit's rows of `n` accumulators: made once, since a product of 128 rows takes no longer than making them. */
 function rowsOfUnit(unit: DotUnit, n: number): readonly Int32Array[] {
-  let byWidth = unitRows.get(unit);
-  if (byWidth === undefined) {
-    byWidth = new Map();
-    unitRows.set(unit, byWidth);
-  }
-  let rows = byWidth.get(n);
-  if (rows === undefined) {
-    rows = Array.from({ length: largestTile.m }, (_, row) => {
+  const byWidth = entryOf(unitRows, unit, () => new Map<number, readonly Int32Array[]>());
+  return entryOf(byWidth, n, () =>
+    Array.from({ length: largestTile.m }, (_, row) => {
       const at = rowWord + row * n;
       return unit.words.subarray(at, at + n);
-    });
-    byWidth.set(n, rows);
-  }
-  return rows;
+    }),
+  );
 }
 
 /** Accumulators of a part into the scratch. */

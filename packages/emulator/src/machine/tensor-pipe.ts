@@ -11,6 +11,7 @@ import {
   type Block,
   type ClusterState,
   type Execution,
+  engineOf,
   hex,
   Issuer,
   type Machine,
@@ -67,10 +68,7 @@ export function issuingEngines(warp: Warp, mask: number): readonly number[] {
 }
 
 function noteIssuer(warp: Warp, lane: number, engine: number): void {
-  const { engines } = warp.block.cluster;
-  const lanes = engines.get(issuersName(warp)) as Map<number, number> | undefined;
-  if (lanes === undefined) engines.set(issuersName(warp), new Map([[lane, engine]]));
-  else lanes.set(lane, engine);
+  engineOf<Map<number, number>>(warp.block, issuersName(warp), () => new Map()).set(lane, engine);
 }
 
 /** Advanced by tcgen05.fence::before_thread_sync: what of an engine the fence hands to other threads' tcgen05. */
@@ -84,13 +82,8 @@ interface Queue {
 }
 
 function queueOf(block: Block, group: 1 | 2): Queue {
-  const { engines } = block.cluster;
   const name = `tcgen05 queue ${group === 2 ? block.rank >> 1 : `of ${block.rank}`}`;
-  const known = engines.get(name) as Queue | undefined;
-  if (known !== undefined) return known;
-  const queue: Queue = { issued: 0, run: 0 };
-  engines.set(name, queue);
-  return queue;
+  return engineOf(block, name, () => ({ issued: 0, run: 0 }));
 }
 
 const groupName = "tcgen05 cta_group";
@@ -98,10 +91,8 @@ const groupName = "tcgen05 cta_group";
 /** All tcgen05 instructions of a kernel name one cta_group, and a pair has two blocks that live (H087, H088). */
 export function checkGroup(by: Execution, group: 1 | 2): boolean {
   const { warp } = by;
-  const { cluster } = warp.block;
-  const known = cluster.engines.get(groupName) as 1 | 2 | undefined;
-  if (known === undefined) cluster.engines.set(groupName, group);
-  else if (known !== group)
+  const known = engineOf(warp.block, groupName, () => group);
+  if (known !== group)
     by.report("H087", () => `cta_group::${group} here, while the kernel has used cta_group::${known} before`);
   if (group === 1) return true;
   const peer = peerOf(warp.block);
@@ -109,7 +100,7 @@ export function checkGroup(by: Execution, group: 1 | 2): boolean {
     by.report(
       "H087",
       () =>
-        `cta_group::2 in block rank ${warp.block.rank} of a cluster of ${cluster.blocks.length}: it has no peer`,
+        `cta_group::2 in block rank ${warp.block.rank} of a cluster of ${warp.block.cluster.blocks.length}: it has no peer`,
     );
     return false;
   }

@@ -3,12 +3,13 @@
  * the fourth has issued it, and those of a warpgroup run one after another, in order.
  */
 
+import { entryOf } from "@tilewright/core";
 import type { AsyncOp } from "../checkers/race.ts";
 import type { Instruction, Register } from "../load/types.ts";
 import { logged, type Traced } from "../trace/recorder.ts";
 import { settle } from "./carried.ts";
 import { held, heldRegisters, hold } from "./held-registers.ts";
-import type { Execution, Machine, Warp } from "./state.ts";
+import { type Execution, engineOf, type Machine, type Warp } from "./state.ts";
 
 export const warpsPerWarpgroup = 4;
 
@@ -66,23 +67,13 @@ export interface Warpgroup {
 }
 
 export function warpgroupOf(warp: Warp): Warpgroup {
-  const { engines } = warp.block.cluster;
   const index = Math.floor(warp.id / warpsPerWarpgroup);
   const name = `wgmma:${warp.block.rank}:${index}`;
-  const known = engines.get(name) as Warpgroup | undefined;
-  if (known !== undefined) return known;
-  const made: Warpgroup = { queue: [], first: 0, issued: new Map(), name };
-  engines.set(name, made);
-  return made;
+  return engineOf(warp.block, name, () => ({ queue: [], first: 0, issued: new Map(), name }));
 }
 
-export function issuedBy(warpgroup: Warpgroup, warp: Warp): Issued {
-  const known = warpgroup.issued.get(warp);
-  if (known !== undefined) return known;
-  const made: Issued = { count: 0, open: [], committed: [] };
-  warpgroup.issued.set(warp, made);
-  return made;
-}
+export const issuedBy = (warpgroup: Warpgroup, warp: Warp): Issued =>
+  entryOf(warpgroup.issued, warp, () => ({ count: 0, open: [], committed: [] }));
 
 /**
  * A warp issues an operation: it joins the one that another warp of the warpgroup has begun, or begins it.

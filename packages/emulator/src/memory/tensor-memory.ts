@@ -6,8 +6,9 @@
  * An address is lane << 16 | column. The hardware decodes seven bits of the lane: code that runs on a B200 addresses lanes
  * 128 and up in the odd block of a pair.
  */
+import { entryOf } from "@tilewright/core";
 import { type Instruction, lineOf } from "../load/types.ts";
-import { type Block, type ClusterState, hex, type Machine, type Warp } from "../machine/state.ts";
+import { type Block, type ClusterState, engineOf, hex, type Machine, type Warp } from "../machine/state.ts";
 
 export const tensorLanes = 128;
 export const tensorColumns = 512;
@@ -117,15 +118,12 @@ export class TensorMemory {
   /** Views of columns [column, column + columns) of all lanes, kept: products come back to the same accumulators. */
   lanes(column: number, columns: number): readonly Int32Array[] {
     const key = column * 1024 + columns;
-    let views = this.#lanes.get(key);
-    if (views === undefined) {
-      views = Array.from({ length: tensorLanes }, (_, lane) => {
+    return entryOf(this.#lanes, key, () =>
+      Array.from({ length: tensorLanes }, (_, lane) => {
         const at = lane * tensorColumns + column;
         return this.words.subarray(at, at + columns);
-      });
-      this.#lanes.set(key, views);
-    }
-    return views;
+      }),
+    );
   }
 
   /** The allocation that holds a column. */
@@ -286,15 +284,8 @@ export const describeTensorAddress = (address: number): string =>
   `${hex(address)} (lane ${laneOf(address)}, column ${columnOf(address)})`;
 
 /** The tensor memory of a block, made when it is first asked for. */
-export function tensorMemory(block: Block): TensorMemory {
-  const { engines } = block.cluster;
-  const name = `tensor memory ${block.rank}`;
-  const known = engines.get(name) as TensorMemory | undefined;
-  if (known !== undefined) return known;
-  const memory = new TensorMemory(block);
-  engines.set(name, memory);
-  return memory;
-}
+export const tensorMemory = (block: Block): TensorMemory =>
+  engineOf(block, `tensor memory ${block.rank}`, () => new TensorMemory(block));
 
 /** The tensor memories of a cluster that have come into being. */
 export function tensorMemories(cluster: ClusterState): readonly TensorMemory[] {

@@ -1,5 +1,5 @@
 /** Elements of tensor operands as they lie in shared or tensor memory, decoded to numbers. */
-import { decodeUe8m0 } from "@tilewright/core";
+import { decodeUe8m0, entryOf } from "@tilewright/core";
 import { decodeFloat, fromF16 } from "./floats.ts";
 import { tf32Mask } from "./operands.ts";
 import type { TensorKind } from "./tensorcore.ts";
@@ -34,19 +34,16 @@ const scratchBits = new Int32Array(scratch.buffer);
 const byteTables = new Map<RowFormat, Float32Array>();
 
 /** Values by code of a format of at most 8 bits. */
-function byteTable(format: Exclude<RowFormat, "f16" | "bf16" | "tf32">): Float32Array {
-  const known = byteTables.get(format);
-  if (known !== undefined) return known;
-  const table = Float32Array.from({ length: 2 ** elementBits[format] }, (_, code) =>
-    format === "ue8m0"
-      ? decodeUe8m0(code)
-      : format === "ue4m3"
-        ? decodeFloat("e4m3", code & 0x7f)
-        : decodeFloat(format, code),
+const byteTable = (format: Exclude<RowFormat, "f16" | "bf16" | "tf32">): Float32Array =>
+  entryOf(byteTables, format, () =>
+    Float32Array.from({ length: 2 ** elementBits[format] }, (_, code) =>
+      format === "ue8m0"
+        ? decodeUe8m0(code)
+        : format === "ue4m3"
+          ? decodeFloat("e4m3", code & 0x7f)
+          : decodeFloat(format, code),
+    ),
   );
-  byteTables.set(format, table);
-  return table;
-}
 
 let halves: Float32Array | undefined;
 /** Values of all f16 by code. */

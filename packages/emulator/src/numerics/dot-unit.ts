@@ -2,7 +2,7 @@
  * Memory for the WebAssembly form of tensor products and the functions that work in it. One unit serves all: a product is made
  * from load to result without a pause. Null where the host has no WebAssembly SIMD.
  */
-import { InternalError } from "@tilewright/core";
+import { entryOf, InternalError } from "@tilewright/core";
 import {
   createMemory,
   type FunctionCode,
@@ -89,13 +89,8 @@ class Unit implements DotUnit {
   }
 
   transpose(k: number, permuted: boolean): WasmFunction {
-    const key = permuted ? ~k : k;
-    let made = this.#transpositions.get(key);
-    if (made === undefined) {
-      made = short(transposeCode(k, permuted), this.#memory);
-      this.#transpositions.set(key, made);
-    }
-    return made;
+    const make = () => short(transposeCode(k, permuted), this.#memory);
+    return entryOf(this.#transpositions, permuted ? ~k : k, make);
   }
 
   #function(key: string, code: () => ReturnType<typeof floatStep>): WasmFunction | null {

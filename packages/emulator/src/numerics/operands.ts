@@ -3,7 +3,7 @@
  * subnormals have their format's least one. A zero takes no part in the alignment, whatever it is multiplied by (measured on
  * an H200: 0 * 2^127 beside products below 1).
  */
-import { exponentOf, formats } from "@tilewright/core";
+import { entryOf, exponentOf, formats } from "@tilewright/core";
 import { decodeFloat } from "./floats.ts";
 import type { TensorKind } from "./tensorcore.ts";
 
@@ -26,9 +26,10 @@ const tables = new Map<string, OperandTable>();
  * @param unpacked fp8 that arrives as f16: its subnormals are normal numbers there.
  */
 export function operandTable(format: Exclude<TensorKind, "tf32">, unpacked = false): OperandTable {
-  const key = `${format}/${unpacked}`;
-  const known = tables.get(key);
-  if (known !== undefined) return known;
+  return entryOf(tables, `${format}/${unpacked}`, () => makeTable(format, unpacked));
+}
+
+function makeTable(format: Exclude<TensorKind, "tf32">, unpacked: boolean): OperandTable {
   const codes = 2 * formats[format].sign;
   const values = new Float64Array(codes);
   const exponents = new Int32Array(codes);
@@ -42,9 +43,7 @@ export function operandTable(format: Exclude<TensorKind, "tf32">, unpacked = fal
         ? zeroExponent
         : Math.max(exponentOf(Math.abs(x)), minExponent);
   }
-  const table = { values, exponents };
-  tables.set(key, table);
-  return table;
+  return { values, exponents };
 }
 
 /** Alignment exponent of an f32 by its bits. */

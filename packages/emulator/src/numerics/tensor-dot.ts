@@ -5,7 +5,7 @@
  * Operands are decoded (decode-rows.ts), row-major with K contiguous. What the hardware aligns by follows from the value and
  * its format: exponents are not normalised, subnormals have their format's least one.
  */
-import { formats, InternalError } from "@tilewright/core";
+import { entryOf, formats, InternalError } from "@tilewright/core";
 import type { WasmFunction } from "../compile/wasm.ts";
 import { decodeRow } from "./decode-rows.ts";
 import { columnsAtOnce, fragmentRow, halfStride } from "./dot-code.ts";
@@ -29,14 +29,8 @@ export interface DotShape {
 }
 
 const tiles = new Map<string, Tile>();
-function tileOf(m: number, n: number, k: number): Tile {
-  const key = `${m}/${n}/${k}`;
-  const known = tiles.get(key);
-  if (known !== undefined) return known;
-  const tile = createTile(m, n, k, 1);
-  tiles.set(key, tile);
-  return tile;
-}
+const tileOf = (m: number, n: number, k: number): Tile =>
+  entryOf(tiles, `${m}/${n}/${k}`, () => createTile(m, n, k, 1));
 
 /**
  * D = A * B + C, C and D in `accumulators` ([m][n], f32; an f16 accumulator as the f32 of the same value).

@@ -1,4 +1,5 @@
 /** From the event log to what a picture of it has: tracks of slices for warps, engines, mbarriers and the slots of rings, block by block. */
+import { entryOf } from "@tilewright/core";
 import type { Awaited, BarrierPlace, Engine, TraceEvent, TraceSink } from "./events.ts";
 
 /** A stretch of time on a track. `log`: index of the event after which it is known. */
@@ -130,11 +131,7 @@ function describeAwaited(on: Awaited): string {
 /** Map.groupBy, which browsers of last year lack. */
 function groupedBy<T>(items: readonly T[], keyOf: (item: T) => number): ReadonlyMap<number, readonly T[]> {
   const groups = new Map<number, T[]>();
-  for (const item of items) {
-    const group = groups.get(keyOf(item));
-    if (group === undefined) groups.set(keyOf(item), [item]);
-    else group.push(item);
-  }
+  for (const item of items) entryOf(groups, keyOf(item), () => []).push(item);
   return groups;
 }
 

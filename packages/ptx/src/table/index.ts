@@ -1,4 +1,5 @@
 /** The whole table, and the opcodes it knows. */
+import { entryOf } from "@tilewright/core";
 import { asyncRows } from "./async.ts";
 import { atomicRows } from "./atomic.ts";
 import { barrierRows } from "./barrier.ts";
@@ -48,10 +49,6 @@ export const rowsByOpcode: ReadonlyMap<string, readonly InstructionRow[]> = grou
 
 function groupByOpcode(): Map<string, InstructionRow[]> {
   const map = new Map<string, InstructionRow[]>();
-  for (const row of rows) {
-    const group = map.get(row.opcode);
-    if (group) group.push(row);
-    else map.set(row.opcode, [row]);
-  }
+  for (const row of rows) entryOf(map, row.opcode, () => []).push(row);
   return map;
 }

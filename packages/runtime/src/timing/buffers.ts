@@ -3,6 +3,7 @@ import {
   type Checked,
   type Diagnostic,
   type DType,
+  entryOf,
   err,
   expertAxisOf,
   expertRowsData,
@@ -137,9 +138,7 @@ export function benchInputs(
     const told = runDataOf(problem, name, operands);
     if (told !== null) return told[index] ?? 0;
     const type = poolTypeOf(problem, name);
-    const pool = pools.get(type) ?? InputPool.make(type, kind, seed);
-    pools.set(type, pool);
-    return pool.value(
+    return entryOf(pools, type, () => InputPool.make(type, kind, seed)).value(
       operands.findIndex((operand) => operand.name === storedIn(problem, name)),
       index,
     );
@@ -228,12 +227,7 @@ export class BenchBuffers {
       const told = runDataOf(problem, operand.name, operands);
       if (told !== null) return buffer.write(new Uint8Array(told.buffer));
       const type = poolTypeOf(problem, operand.name);
-      let pool = pools.get(type);
-      if (pool === undefined) {
-        pool = InputPool.make(type, kind, seed);
-        pools.set(type, pool);
-      }
-      return pool.fill(buffer, stream);
+      return entryOf(pools, type, () => InputPool.make(type, kind, seed)).fill(buffer, stream);
     }
   }
 
