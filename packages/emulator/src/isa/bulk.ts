@@ -1,5 +1,6 @@
 /** One-dimensional bulk copies and reductions, and bulk groups: PTX ISA 9.0, chapters 9.7.9.25.4 and 9.7.9.25.5. */
-import { type Destination, loadBytes, moveShared, type Reduction, storeBytes } from "../bulk/engine.ts";
+import { loadBytes, moveShared, storeBytes } from "../bulk/bytes.ts";
+import type { Destination, Reduction } from "../bulk/engine.ts";
 import { commitStores, waitStores } from "../bulk/groups.ts";
 import { type ReduceOp, reduceTypeOf } from "../bulk/reduce.ts";
 import type { AddressOperand, Operand, Operation } from "../load/types.ts";

@@ -1,10 +1,11 @@
 /** Tensor copies and reductions through tensor maps: PTX ISA 9.0, chapter 9.7.9.27.1. */
 
 import { type Box, footprintOf } from "../bulk/box.ts";
-import { loadBox, type Reduction, storeBox } from "../bulk/engine.ts";
+import type { Reduction } from "../bulk/engine.ts";
 import type { MapGeometry } from "../bulk/map.ts";
 import { tensorMapsOf } from "../bulk/maps.ts";
 import { type ReduceOp, reduces, reduceTypeOf } from "../bulk/reduce.ts";
+import { loadBox, storeBox } from "../bulk/tensors.ts";
 import type { Operand, Operation, TensorOperand } from "../load/types.ts";
 import type { Issuer } from "../machine/state.ts";
 import { destinationsOf, directionOf, eachLane, ownPlace, reduceOpOf } from "./bulk.ts";
