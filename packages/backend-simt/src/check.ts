@@ -10,13 +10,14 @@ import {
   placeShared,
   regionsOf,
   ruleFaults,
+  rulesOf,
   type ScheduleRule,
   splitChunks,
   splitKFaults,
   transposeFaults,
 } from "@tilewright/ir";
 import { slicesBytes } from "./nest.ts";
-import { readSchedule, type SimtSchedule } from "./schedule.ts";
+import { readSchedule, type SimtSchedule, type scheduleModel } from "./schedule.ts";
 
 /**
  * Registers that a thread needs beside accumulators, fragments and staged copies: pointers, addresses, predicates' spills, counters.
@@ -31,6 +32,8 @@ interface Subject {
 }
 
 type Rule = ScheduleRule<Subject>;
+
+const rule = rulesOf<Subject, typeof scheduleModel>();
 
 /** Elements of the tiles that one stage holds in shared memory. */
 const stagedElements = (s: SimtSchedule): number => {
@@ -65,17 +68,14 @@ export function estimateRegisters(s: SimtSchedule): number {
 }
 
 const rules: readonly Rule[] = [
-  {
-    code: "TW2101",
-    at: "schedule.lanes",
-    find: ({ s }) =>
-      s.lanesM * s.lanesN === 32
-        ? null
-        : {
-            message: `${s.lanesM}x${s.lanesN} is ${s.lanesM * s.lanesN} lanes; a warp has 32`,
-            hint: `nearest legal: lanes=${nearestLanes(s)}`,
-          },
-  },
+  rule("TW2101", "lanes", ({ s }) =>
+    s.lanesM * s.lanesN === 32
+      ? null
+      : {
+          message: `${s.lanesM}x${s.lanesN} is ${s.lanesM * s.lanesN} lanes; a warp has 32`,
+          hint: `nearest legal: lanes=${nearestLanes(s)}`,
+        },
+  ),
   ...(["M", "N"] as const).map(
     (axis): Rule => ({
       code: axis === "M" ? "TW2102" : "TW2103",
@@ -104,198 +104,139 @@ const rules: readonly Rule[] = [
       },
     }),
   ),
-  {
-    code: "TW2106",
-    at: "schedule.tile",
-    find: ({ s, target }) => {
-      const threads = Math.ceil(s.warpsM) * Math.ceil(s.warpsN) * 32;
-      const most = target.limits.maxThreadsPerBlock;
-      if (threads <= most) return null;
-      return {
-        message: `${threads} threads a block; ${target.arch} allows ${most}`,
-        hint: `use a larger thread tile, or a tile of at most ${Math.floor((s.tileM * most) / threads)}x${s.tileN}`,
-      };
-    },
-  },
-  {
-    code: "TW2107",
-    at: "schedule.stages",
-    find: ({ s, target, problem }) => {
-      const all = blockBytes(problem, s);
-      const bytes = blockBytes(problem, { ...s, reduction: "last" });
-      const parts = all - bytes;
-      const most = target.limits.maxSmemPerBlock;
-      if (all <= most) return null;
-      const need = `${s.stages} stages of ${s.tileM}x${s.tileN}x${s.tileK} ${problem.a.dtype} need ${bytes} B of shared memory`;
-      const beside = parts === 0 ? "" : `, parts of the tile that blocks exchange ${parts} B`;
-      const fit = Math.floor((most - parts) / (bytes / s.stages));
-      const shorter = Math.floor((s.tileK * (most - parts)) / (bytes / s.stages));
-      return {
-        message: `${need}${beside}; ${target.arch} has ${most} B a block`,
-        hint:
-          fit > 0
-            ? `nearest legal: stages=${fit}`
-            : shorter > 0
-              ? `use a tile k of at most ${shorter} with stages=1`
-              : "use a smaller tile",
-      };
-    },
-  },
-  {
-    code: "TW2108",
-    at: "schedule.thread",
-    find: ({ s, target }) => {
-      const need = estimateRegisters(s);
-      const threads = Math.max(32, threadsOf(s));
-      const most = Math.min(
-        target.limits.maxRegistersPerThread,
-        Math.floor(target.limits.registersPerBlock / threads / 8) * 8,
-      );
-      if (need <= most) return null;
-      return {
-        message: `a ${s.threadM}x${s.threadN} register tile needs about ${need} registers a thread; ${Math.round(threads)} threads may have ${most} each`,
-        hint: `nearest legal: ${nearestThreadTile(s, most)}`,
-      };
-    },
-  },
-  {
-    code: "TW2109",
-    at: "schedule.copy",
-    find: ({ s, target }) => (s.copy === "cp.async" ? asyncTargetFault(target) : null),
-  },
-  {
-    code: "TW2110",
-    at: "schedule.stages",
-    find: ({ s }) =>
-      s.stagedOperands === "off" && s.stages > 1
-        ? {
-            message: `${s.stages} stages, but stagedOperands=off stages nothing`,
-            hint: "nearest legal: stages=1, or stagedOperands=ab",
-          }
-        : null,
-  },
-  {
-    code: "TW2111",
-    at: "schedule.frag",
-    find: ({ s }) =>
-      s.frag > 1 && s.stages === 1
-        ? {
-            message: "frag=2 loads fragments of the next chunk early, which needs it in another stage",
-            hint: "nearest legal: frag=1, or stages=2",
-          }
-        : null,
-  },
-  {
-    code: "TW2112",
-    at: "schedule.tile",
-    find: ({ s }) =>
-      s.frag > 1 && s.tileK % 2 !== 0
-        ? {
-            message: `frag=2 alternates two fragments, so tile k must be even, not ${s.tileK}`,
-            hint: `nearest legal: tile k ${s.tileK + 1}, or frag=1`,
-          }
-        : null,
-  },
-  {
-    code: "TW2113",
-    at: "schedule.registerPrefetch",
-    find: ({ s }) =>
-      s.registerPrefetch && s.stages > 1 && s.copy === "cp.async"
-        ? {
-            message: "cp.async already runs ahead; prefetch splits copies that go through registers",
-            hint: "nearest legal: registerPrefetch=off, or copy=direct",
-          }
-        : null,
-  },
-  {
-    code: "TW2114",
-    at: "schedule.copySpread",
-    find: ({ s }) =>
-      s.copySpread > 1 && ((s.copy !== "cp.async" && !(s.registerPrefetch && s.stages > 1)) || s.frag === 1)
-        ? {
-            message:
-              "spread places copies that run ahead between the K steps, which needs copy=cp.async or registerPrefetch=on, and frag=2",
-            hint: "nearest legal: copySpread=1",
-          }
-        : null,
-  },
-  {
-    code: "TW2115",
-    at: "schedule.copySpread",
-    find: ({ s }) =>
-      s.copySpread > 1 && s.copySpread >= s.tileK
-        ? {
-            message: `spread over ${s.copySpread} steps leaves none of ${s.tileK} for the wait`,
-            hint: `nearest legal: copySpread=${Math.max(1, s.tileK - 1)}`,
-          }
-        : null,
-  },
-  {
-    code: "TW2121",
-    at: "schedule.registerStoreStep",
-    find: ({ s }) =>
-      s.registerStoreStep > 0 &&
-      (!(s.registerPrefetch && s.stages > 1) || s.frag === 1 || s.registerStoreStep > s.tileK - 2)
-        ? {
-            message: `registerStoreStep=${s.registerStoreStep} says before which of the first ${s.tileK - 1} K steps prefetched copies are stored, which needs registerPrefetch=on and frag=2`,
-            hint:
-              s.registerPrefetch && s.stages > 1 && s.frag > 1
-                ? `nearest legal: registerStoreStep=${Math.max(0, s.tileK - 2)}`
-                : "nearest legal: registerStoreStep=0",
-          }
-        : null,
-  },
-  {
-    code: "TW2116",
-    at: "schedule.drain",
-    find: ({ s }) =>
-      s.drain > 0 && s.stagedOperands !== "ab"
-        ? {
-            message: `drain=${s.drain} puts chunks one after the other without a loop, and ptxas would load all of them at once through registers`,
-            hint: "nearest legal: drain=0, or stagedOperands=ab",
-          }
-        : null,
-  },
-  {
-    code: "TW2117",
-    at: "schedule.copy",
-    find: ({ s, problem: { a } }) =>
-      s.copy === "cp.async" && sizeOf(a.dtype) < LEAST_ASYNC_BYTES
-        ? {
-            message: `cp.async moves ${LEAST_ASYNC_BYTES} bytes or more; an ${a.dtype} of a row that starts anywhere has ${sizeOf(a.dtype)}`,
-            hint: "nearest legal: copy=direct",
-          }
-        : null,
-  },
-  {
-    code: "TW2123",
-    at: "schedule.vectorsPerThread",
-    find: ({ s }) =>
-      s.stagedOperands === "off" && s.vectorsPerThread > 1
-        ? {
-            message: `vectorsPerThread=${s.vectorsPerThread} deals out copies into shared memory, and stagedOperands=off has none`,
-            hint: "nearest legal: vectorsPerThread=1, or stagedOperands=ab",
-          }
-        : null,
-  },
-  {
-    code: "TW2124",
-    at: "schedule.transpose",
-    find: ({ s, problem }) => transposeFaults(problem, s.transpose, "mn"),
-  },
-  {
-    code: "TW2118",
-    at: "schedule.raster",
-    find: ({ s, problem }) => countedRasterFault(s.raster, problem),
-  },
-  {
-    code: "TW2122",
-    at: "schedule.reduction",
-    find: ({ s, target, problem }) =>
-      s.reduction === "cluster"
-        ? dsmemReductionFault(problem, target, splitChunks(problem.k, s).splits)
-        : null,
-  },
+  rule("TW2106", "tile", ({ s, target }) => {
+    const threads = Math.ceil(s.warpsM) * Math.ceil(s.warpsN) * 32;
+    const most = target.limits.maxThreadsPerBlock;
+    if (threads <= most) return null;
+    return {
+      message: `${threads} threads a block; ${target.arch} allows ${most}`,
+      hint: `use a larger thread tile, or a tile of at most ${Math.floor((s.tileM * most) / threads)}x${s.tileN}`,
+    };
+  }),
+  rule("TW2107", "stages", ({ s, target, problem }) => {
+    const all = blockBytes(problem, s);
+    const bytes = blockBytes(problem, { ...s, reduction: "last" });
+    const parts = all - bytes;
+    const most = target.limits.maxSmemPerBlock;
+    if (all <= most) return null;
+    const need = `${s.stages} stages of ${s.tileM}x${s.tileN}x${s.tileK} ${problem.a.dtype} need ${bytes} B of shared memory`;
+    const beside = parts === 0 ? "" : `, parts of the tile that blocks exchange ${parts} B`;
+    const fit = Math.floor((most - parts) / (bytes / s.stages));
+    const shorter = Math.floor((s.tileK * (most - parts)) / (bytes / s.stages));
+    return {
+      message: `${need}${beside}; ${target.arch} has ${most} B a block`,
+      hint:
+        fit > 0
+          ? `nearest legal: stages=${fit}`
+          : shorter > 0
+            ? `use a tile k of at most ${shorter} with stages=1`
+            : "use a smaller tile",
+    };
+  }),
+  rule("TW2108", "thread", ({ s, target }) => {
+    const need = estimateRegisters(s);
+    const threads = Math.max(32, threadsOf(s));
+    const most = Math.min(
+      target.limits.maxRegistersPerThread,
+      Math.floor(target.limits.registersPerBlock / threads / 8) * 8,
+    );
+    if (need <= most) return null;
+    return {
+      message: `a ${s.threadM}x${s.threadN} register tile needs about ${need} registers a thread; ${Math.round(threads)} threads may have ${most} each`,
+      hint: `nearest legal: ${nearestThreadTile(s, most)}`,
+    };
+  }),
+  rule("TW2109", "copy", ({ s, target }) => (s.copy === "cp.async" ? asyncTargetFault(target) : null)),
+  rule("TW2110", "stages", ({ s }) =>
+    s.stagedOperands === "off" && s.stages > 1
+      ? {
+          message: `${s.stages} stages, but stagedOperands=off stages nothing`,
+          hint: "nearest legal: stages=1, or stagedOperands=ab",
+        }
+      : null,
+  ),
+  rule("TW2111", "frag", ({ s }) =>
+    s.frag > 1 && s.stages === 1
+      ? {
+          message: "frag=2 loads fragments of the next chunk early, which needs it in another stage",
+          hint: "nearest legal: frag=1, or stages=2",
+        }
+      : null,
+  ),
+  rule("TW2112", "tile", ({ s }) =>
+    s.frag > 1 && s.tileK % 2 !== 0
+      ? {
+          message: `frag=2 alternates two fragments, so tile k must be even, not ${s.tileK}`,
+          hint: `nearest legal: tile k ${s.tileK + 1}, or frag=1`,
+        }
+      : null,
+  ),
+  rule("TW2113", "registerPrefetch", ({ s }) =>
+    s.registerPrefetch && s.stages > 1 && s.copy === "cp.async"
+      ? {
+          message: "cp.async already runs ahead; prefetch splits copies that go through registers",
+          hint: "nearest legal: registerPrefetch=off, or copy=direct",
+        }
+      : null,
+  ),
+  rule("TW2114", "copySpread", ({ s }) =>
+    s.copySpread > 1 && ((s.copy !== "cp.async" && !(s.registerPrefetch && s.stages > 1)) || s.frag === 1)
+      ? {
+          message:
+            "spread places copies that run ahead between the K steps, which needs copy=cp.async or registerPrefetch=on, and frag=2",
+          hint: "nearest legal: copySpread=1",
+        }
+      : null,
+  ),
+  rule("TW2115", "copySpread", ({ s }) =>
+    s.copySpread > 1 && s.copySpread >= s.tileK
+      ? {
+          message: `spread over ${s.copySpread} steps leaves none of ${s.tileK} for the wait`,
+          hint: `nearest legal: copySpread=${Math.max(1, s.tileK - 1)}`,
+        }
+      : null,
+  ),
+  rule("TW2121", "registerStoreStep", ({ s }) =>
+    s.registerStoreStep > 0 &&
+    (!(s.registerPrefetch && s.stages > 1) || s.frag === 1 || s.registerStoreStep > s.tileK - 2)
+      ? {
+          message: `registerStoreStep=${s.registerStoreStep} says before which of the first ${s.tileK - 1} K steps prefetched copies are stored, which needs registerPrefetch=on and frag=2`,
+          hint:
+            s.registerPrefetch && s.stages > 1 && s.frag > 1
+              ? `nearest legal: registerStoreStep=${Math.max(0, s.tileK - 2)}`
+              : "nearest legal: registerStoreStep=0",
+        }
+      : null,
+  ),
+  rule("TW2116", "drain", ({ s }) =>
+    s.drain > 0 && s.stagedOperands !== "ab"
+      ? {
+          message: `drain=${s.drain} puts chunks one after the other without a loop, and ptxas would load all of them at once through registers`,
+          hint: "nearest legal: drain=0, or stagedOperands=ab",
+        }
+      : null,
+  ),
+  rule("TW2117", "copy", ({ s, problem: { a } }) =>
+    s.copy === "cp.async" && sizeOf(a.dtype) < LEAST_ASYNC_BYTES
+      ? {
+          message: `cp.async moves ${LEAST_ASYNC_BYTES} bytes or more; an ${a.dtype} of a row that starts anywhere has ${sizeOf(a.dtype)}`,
+          hint: "nearest legal: copy=direct",
+        }
+      : null,
+  ),
+  rule("TW2123", "vectorsPerThread", ({ s }) =>
+    s.stagedOperands === "off" && s.vectorsPerThread > 1
+      ? {
+          message: `vectorsPerThread=${s.vectorsPerThread} deals out copies into shared memory, and stagedOperands=off has none`,
+          hint: "nearest legal: vectorsPerThread=1, or stagedOperands=ab",
+        }
+      : null,
+  ),
+  rule("TW2124", "transpose", ({ s, problem }) => transposeFaults(problem, s.transpose, "mn")),
+  rule("TW2118", "raster", ({ s, problem }) => countedRasterFault(s.raster, problem)),
+  rule("TW2122", "reduction", ({ s, target, problem }) =>
+    s.reduction === "cluster" ? dsmemReductionFault(problem, target, splitChunks(problem.k, s).splits) : null,
+  ),
 ];
 
 function* faultsOf(problem: Problem, schedule: Schedule, target: Target): Generator<Diagnostic> {

@@ -6,18 +6,16 @@ import { bulkRules } from "./rules/bulk.ts";
 import { launchRules } from "./rules/launches.ts";
 import { producerRules } from "./rules/producers.ts";
 import { resourceRules } from "./rules/resources.ts";
-import type { Rule } from "./rules/rule.ts";
+import { type Rule, rule } from "./rules/rule.ts";
 import { splitKRules } from "./rules/splitK.ts";
 import { tileRules } from "./rules/tiles.ts";
 import { weightRules } from "./rules/weights.ts";
 import { hasProducer, readSchedule } from "./schedule.ts";
 
 /** Of the operands as the launch has them; all others are about what the main kernel reads. */
-const transposeRule: Rule = {
-  code: "TW2334",
-  at: "schedule.transpose",
-  find: ({ s, problem }) => transposeFaults(problem, s.transpose, "k"),
-};
+const transposeRule = rule("TW2334", "transpose", ({ s, problem }) =>
+  transposeFaults(problem, s.transpose, "k"),
+);
 
 /** In the order in which their reasons are given. */
 const rules: readonly Rule[] = [

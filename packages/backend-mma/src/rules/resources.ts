@@ -4,48 +4,40 @@ import type { Atom } from "@tilewright/ir";
 import { blockBytes, chunkK, ringBytes } from "../nest.ts";
 import { estimateRegisters, mostRegisters, QUANTIZED_REGISTERS, spreadRegisters } from "../registers.ts";
 import { type MmaSchedule, threadsOf } from "../schedule.ts";
-import type { Rule } from "./rule.ts";
+import { type Rule, rule } from "./rule.ts";
 
 export const resourceRules: readonly Rule[] = [
-  {
-    code: "TW2207",
-    at: "schedule.stages",
-    find({ s, atom, problem, target }) {
-      const bytes = blockBytes(problem, s, atom, target);
-      const ring = ringBytes(problem, { ...s, tileK: chunkK(problem, s, atom) }, atom);
-      const most = target.limits.maxSmemPerBlock;
-      if (bytes <= most) return null;
-      // D's tile alone is too large beside any ring.
-      if (s.staged && bytes - ring >= most - ring / s.stages)
-        return {
-          message: `D's part of a ${s.tileM}x${s.tileN} tile needs ${bytes - ring} B of shared memory beside ${s.stages} stages; ${target.arch} has ${most} B a block`,
-          hint: "nearest legal: epi=direct",
-        };
-      const fit = Math.floor((most - (bytes - ring)) / (ring / s.stages));
+  rule("TW2207", "stages", ({ s, atom, problem, target }) => {
+    const bytes = blockBytes(problem, s, atom, target);
+    const ring = ringBytes(problem, { ...s, tileK: chunkK(problem, s, atom) }, atom);
+    const most = target.limits.maxSmemPerBlock;
+    if (bytes <= most) return null;
+    // D's tile alone is too large beside any ring.
+    if (s.staged && bytes - ring >= most - ring / s.stages)
       return {
-        message: `${s.stages} stages of ${s.tileM}x${s.tileN}x${s.tileK} ${atom.a}${s.staged ? " and D's part" : s.reduction === "cluster" ? " and slices of a cluster" : ""} need ${bytes} B of shared memory; ${target.arch} has ${most} B a block`,
-        hint:
-          fit > 0
-            ? `nearest legal: stages=${fit}`
-            : `use a tile k of at most ${Math.max(atom.k, Math.floor((s.tileK * most) / (ring / s.stages) / atom.k) * atom.k)} with stages=1`,
+        message: `D's part of a ${s.tileM}x${s.tileN} tile needs ${bytes - ring} B of shared memory beside ${s.stages} stages; ${target.arch} has ${most} B a block`,
+        hint: "nearest legal: epi=direct",
       };
-    },
-  },
-  {
-    code: "TW2208",
-    at: "schedule.warp",
-    find({ s, atom, problem, target }) {
-      const values = quantizeOf(problem) === null ? 0 : QUANTIZED_REGISTERS;
-      const needOf = (of: MmaSchedule): number =>
-        estimateRegisters(of, atom, target) + values + spreadRegisters(of, problem);
-      const [need, most] = [needOf(s), mostRegisters(s, target)];
-      if (need <= most) return null;
-      return {
-        message: `a ${s.warpM}x${s.warpN} warp tile needs about ${need} registers a thread; ${threadsOf(s)} threads may have ${most} each`,
-        hint: `nearest legal: ${nearestWarpTile(s, atom, needOf, most)}`,
-      };
-    },
-  },
+    const fit = Math.floor((most - (bytes - ring)) / (ring / s.stages));
+    return {
+      message: `${s.stages} stages of ${s.tileM}x${s.tileN}x${s.tileK} ${atom.a}${s.staged ? " and D's part" : s.reduction === "cluster" ? " and slices of a cluster" : ""} need ${bytes} B of shared memory; ${target.arch} has ${most} B a block`,
+      hint:
+        fit > 0
+          ? `nearest legal: stages=${fit}`
+          : `use a tile k of at most ${Math.max(atom.k, Math.floor((s.tileK * most) / (ring / s.stages) / atom.k) * atom.k)} with stages=1`,
+    };
+  }),
+  rule("TW2208", "warp", ({ s, atom, problem, target }) => {
+    const values = quantizeOf(problem) === null ? 0 : QUANTIZED_REGISTERS;
+    const needOf = (of: MmaSchedule): number =>
+      estimateRegisters(of, atom, target) + values + spreadRegisters(of, problem);
+    const [need, most] = [needOf(s), mostRegisters(s, target)];
+    if (need <= most) return null;
+    return {
+      message: `a ${s.warpM}x${s.warpN} warp tile needs about ${need} registers a thread; ${threadsOf(s)} threads may have ${most} each`,
+      hint: `nearest legal: ${nearestWarpTile(s, atom, needOf, most)}`,
+    };
+  }),
 ];
 
 /** The largest halving of the warp tile that fits. */

@@ -1,7 +1,7 @@
 /** What rules are made of: their form, and what they judge. */
 import type { Problem, Target } from "@tilewright/core";
-import type { Atom, ScheduleRule } from "@tilewright/ir";
-import type { MmaSchedule } from "../schedule.ts";
+import { type Atom, rulesOf, type ScheduleRule } from "@tilewright/ir";
+import type { MmaSchedule, scheduleModel } from "../schedule.ts";
 
 interface Subject {
   readonly s: MmaSchedule;
@@ -11,3 +11,5 @@ interface Subject {
 }
 
 export type Rule = ScheduleRule<Subject>;
+
+export const rule = rulesOf<Subject, typeof scheduleModel>();

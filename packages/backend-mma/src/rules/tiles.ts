@@ -1,7 +1,7 @@
 /** Tiles: what instructions and warps divide, and how many warps a block has. */
 import { type Atom, nearestMultiple } from "@tilewright/ir";
 import { type MmaSchedule, threadsOf } from "../schedule.ts";
-import type { Rule } from "./rule.ts";
+import { type Rule, rule } from "./rule.ts";
 
 const axes = [
   { axis: "m", code: ["TW2201", "TW2203"], tile: "tileM", warp: "warpM", unit: (atom: Atom) => atom.m },
@@ -35,32 +35,24 @@ export const tileRules: readonly Rule[] = [
             },
     }),
   ),
-  {
-    code: "TW2205",
-    at: "schedule.tile",
-    find({ s, atom }) {
-      const unit = atom.k * s.frag;
-      if (s.tileK % unit === 0) return null;
-      const why = s.frag > 1 ? "an even number of steps of" : "a multiple of";
-      return {
-        message: `tile k ${s.tileK} is not ${why} the ${atom.k} of ${atom.shape}`,
-        hint: `nearest legal: tile k ${nearestMultiple(s.tileK, unit)}`,
-      };
-    },
-  },
-  {
-    code: "TW2206",
-    at: "schedule.warp",
-    find({ s, target }) {
-      const threads = threadsOf(s);
-      const most = target.limits.maxThreadsPerBlock;
-      if (threads <= most) return null;
-      return {
-        message: `${threads} threads a block; ${target.arch} allows ${most}`,
-        hint: `use larger warp tiles, or a tile of at most ${nearestTile(s, most)}`,
-      };
-    },
-  },
+  rule("TW2205", "tile", ({ s, atom }) => {
+    const unit = atom.k * s.frag;
+    if (s.tileK % unit === 0) return null;
+    const why = s.frag > 1 ? "an even number of steps of" : "a multiple of";
+    return {
+      message: `tile k ${s.tileK} is not ${why} the ${atom.k} of ${atom.shape}`,
+      hint: `nearest legal: tile k ${nearestMultiple(s.tileK, unit)}`,
+    };
+  }),
+  rule("TW2206", "warp", ({ s, target }) => {
+    const threads = threadsOf(s);
+    const most = target.limits.maxThreadsPerBlock;
+    if (threads <= most) return null;
+    return {
+      message: `${threads} threads a block; ${target.arch} allows ${most}`,
+      hint: `use larger warp tiles, or a tile of at most ${nearestTile(s, most)}`,
+    };
+  }),
 ];
 
 /** The largest tile of whole warp tiles, fewer along m first. */

@@ -3,7 +3,7 @@ import { type DType, sizeOf } from "@tilewright/core";
 import { nearestMultiple, tensorAccessFault } from "@tilewright/ir";
 import { accumulatorOf, stepsOf } from "../accumulators.ts";
 import { MOST_OVERLAPPED, type TensorSchedule } from "../schedule.ts";
-import { axesOf, nearest, type Rule } from "./rule.ts";
+import { axesOf, nearest, type Rule, rule } from "./rule.ts";
 
 /** Two warps share a row of a shared tile, and each finds its half of the swizzled row by the bits of its columns. */
 function unevenHalves(s: TensorSchedule, layout: "row" | "col", direct: string): ReturnType<Rule["find"]> {
@@ -110,43 +110,31 @@ export const epilogueRules: readonly Rule[] = [
             },
     }),
   ),
-  {
-    code: "TW2408",
-    at: "schedule.loadColumns",
-    find({ s }) {
-      const { n } = axesOf(s);
-      if (Number.isInteger(Math.log2(s.loadColumns)) && n % s.loadColumns === 0) return null;
-      const legal = [1, 2, 4, 8, 16, 32, 64].filter((x) => n % x === 0);
-      return {
-        message: `loads of ${s.loadColumns} columns of an accumulator with ${n}`,
-        hint: `nearest legal: loadColumns=${nearest(s.loadColumns, legal)}`,
-      };
-    },
-  },
-  {
-    code: "TW2411",
-    at: "schedule.epi",
-    find({ s, problem }) {
-      if (s.epi !== "tma") return null;
-      const fault = tensorAccessFault(problem, "D");
-      if (fault !== null)
-        return { message: fault.message, hint: `nearest legal: epi=direct (or ${fault.hint})` };
-      return unevenHalves(s, problem.d.layout, "nearest legal: epi=direct") ?? narrowParts(s, problem.d);
-    },
-  },
-  {
-    code: "TW2412",
-    at: "schedule.epilogueLoad",
-    find({ s, problem }) {
-      if (s.epilogueLoad !== "tma") return null;
-      const direct = "nearest legal: epilogueLoad=direct";
-      if (problem.c === null) return { message: "epilogueLoad=tma, and the problem has no C", hint: direct };
-      // C may then be anything, and is not to be read where beta turns out to be 0.
-      if (problem.beta === "runtime")
-        return { message: "epilogueLoad=tma reads C before the launch's beta is looked at", hint: direct };
-      const fault = tensorAccessFault(problem, "C");
-      if (fault !== null) return { message: fault.message, hint: `${direct} (or ${fault.hint})` };
-      return unevenHalves(s, problem.c.layout, direct);
-    },
-  },
+  rule("TW2408", "loadColumns", ({ s }) => {
+    const { n } = axesOf(s);
+    if (Number.isInteger(Math.log2(s.loadColumns)) && n % s.loadColumns === 0) return null;
+    const legal = [1, 2, 4, 8, 16, 32, 64].filter((x) => n % x === 0);
+    return {
+      message: `loads of ${s.loadColumns} columns of an accumulator with ${n}`,
+      hint: `nearest legal: loadColumns=${nearest(s.loadColumns, legal)}`,
+    };
+  }),
+  rule("TW2411", "epi", ({ s, problem }) => {
+    if (s.epi !== "tma") return null;
+    const fault = tensorAccessFault(problem, "D");
+    if (fault !== null)
+      return { message: fault.message, hint: `nearest legal: epi=direct (or ${fault.hint})` };
+    return unevenHalves(s, problem.d.layout, "nearest legal: epi=direct") ?? narrowParts(s, problem.d);
+  }),
+  rule("TW2412", "epilogueLoad", ({ s, problem }) => {
+    if (s.epilogueLoad !== "tma") return null;
+    const direct = "nearest legal: epilogueLoad=direct";
+    if (problem.c === null) return { message: "epilogueLoad=tma, and the problem has no C", hint: direct };
+    // C may then be anything, and is not to be read where beta turns out to be 0.
+    if (problem.beta === "runtime")
+      return { message: "epilogueLoad=tma reads C before the launch's beta is looked at", hint: direct };
+    const fault = tensorAccessFault(problem, "C");
+    if (fault !== null) return { message: fault.message, hint: `${direct} (or ${fault.hint})` };
+    return unevenHalves(s, problem.c.layout, direct);
+  }),
 ];

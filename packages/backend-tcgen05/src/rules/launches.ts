@@ -2,48 +2,37 @@
 import { countedRules } from "@tilewright/codegen";
 import { symbolicSizes } from "@tilewright/core";
 import { hasOneMap } from "@tilewright/ir";
-import type { Rule } from "./rule.ts";
+import { type Rule, rule } from "./rule.ts";
 
 export const launchRules: readonly Rule[] = [
   ...countedRules("TW2430", "TW2431", "TW2432"),
-  {
-    code: "TW2433",
-    at: "schedule.sched",
-    find({ s, problem }) {
-      const grouped = problem.batch.kind === "grouped";
-      if (s.sched === "persistent" || (s.sched === "tiles" && !grouped)) return null;
-      const names = symbolicSizes(problem);
-      if (names.length === 0) return null;
-      return {
-        message: grouped
-          ? "blocks of a grouped problem stay, and go through the list of all groups"
-          : `tiles are handed out before the launch says ${names.join(", ")}`,
-        hint: `nearest legal: sched=persistent${grouped ? "" : " or tiles"}`,
-      };
-    },
-  },
-  {
-    code: "TW2435",
-    at: "schedule.epilogueLoad",
-    find: ({ s, problem }) =>
-      s.epilogueLoad === "tma" && problem.c !== null && !hasOneMap(problem, "C")
-        ? {
-            message:
-              "maps of groups are made for A, B and D; others show matrices that each expert has all of",
-            hint: "nearest legal: epilogueLoad=direct",
-          }
-        : null,
-  },
-  {
-    code: "TW2436",
-    at: "schedule.overlappedColumns",
-    find: ({ s, problem }) =>
-      s.overlappedColumns > 0 && problem.symbolic?.k !== undefined
-        ? {
-            message:
-              "accumulators that share columns take turns by the number of the tile, and visits are counted by chunks that only the launch knows",
-            hint: "nearest legal: overlappedColumns=0",
-          }
-        : null,
-  },
+  rule("TW2433", "sched", ({ s, problem }) => {
+    const grouped = problem.batch.kind === "grouped";
+    if (s.sched === "persistent" || (s.sched === "tiles" && !grouped)) return null;
+    const names = symbolicSizes(problem);
+    if (names.length === 0) return null;
+    return {
+      message: grouped
+        ? "blocks of a grouped problem stay, and go through the list of all groups"
+        : `tiles are handed out before the launch says ${names.join(", ")}`,
+      hint: `nearest legal: sched=persistent${grouped ? "" : " or tiles"}`,
+    };
+  }),
+  rule("TW2435", "epilogueLoad", ({ s, problem }) =>
+    s.epilogueLoad === "tma" && problem.c !== null && !hasOneMap(problem, "C")
+      ? {
+          message: "maps of groups are made for A, B and D; others show matrices that each expert has all of",
+          hint: "nearest legal: epilogueLoad=direct",
+        }
+      : null,
+  ),
+  rule("TW2436", "overlappedColumns", ({ s, problem }) =>
+    s.overlappedColumns > 0 && problem.symbolic?.k !== undefined
+      ? {
+          message:
+            "accumulators that share columns take turns by the number of the tile, and visits are counted by chunks that only the launch knows",
+          hint: "nearest legal: overlappedColumns=0",
+        }
+      : null,
+  ),
 ];

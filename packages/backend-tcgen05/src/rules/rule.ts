@@ -1,7 +1,7 @@
 /** What rules are made of: their form, what they judge, and what several of them ask. */
 import type { Problem, Target } from "@tilewright/core";
-import type { ScheduleRule, TensorKind } from "@tilewright/ir";
-import type { TensorSchedule } from "../schedule.ts";
+import { rulesOf, type ScheduleRule, type TensorKind } from "@tilewright/ir";
+import type { scheduleModel, TensorSchedule } from "../schedule.ts";
 
 export interface Subject {
   readonly s: TensorSchedule;
@@ -11,6 +11,8 @@ export interface Subject {
 }
 
 export type Rule = ScheduleRule<Subject>;
+
+export const rule = rulesOf<Subject, typeof scheduleModel>();
 
 /** The choice that is closest to a value. */
 export const nearest = (value: number, choices: readonly number[]): number =>

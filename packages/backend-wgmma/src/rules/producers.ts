@@ -5,7 +5,7 @@ import { widensA, widensB } from "../instructions.ts";
 import { isKMajor, needsKMajor, SWIZZLE_BYTES, tailColumns } from "../nest.ts";
 import type { WgmmaSchedule } from "../schedule.ts";
 import { isTwoLevel } from "../twoLevel.ts";
-import type { Found, Rule } from "./rule.ts";
+import { type Found, type Rule, rule } from "./rule.ts";
 
 /** Registers with which ptxas 13.0 spills no address of a producer that copies by threads, and what that leaves for two math warpgroups. */
 const COPY_REGISTERS = 40;
@@ -72,172 +72,145 @@ const launchGivesRows = ({ symbolic }: Problem): boolean =>
   Object.keys(symbolic ?? {}).some((name) => name !== "m" && name !== "batch");
 
 export const producerRules: readonly Rule[] = [
-  {
-    code: "TW2322",
-    at: "schedule.regs",
-    find({ s, problem }) {
-      if (s.copy !== "tma" || s.regs === null || s.regs.producer >= BUSY_REGISTERS) return null;
-      const boxes = boxesBeside(s, problem);
-      const why =
-        boxes > MOST_BOXES
-          ? `copies ${boxes} boxes a chunk side by side`
-          : handsOut(s) !== null
-            ? `hands out tiles to a cluster ${handsOut(s)}`
-            : problem.batch.kind === "grouped"
-              ? "goes through a list of groups"
-              : null;
-      return why === null
-        ? null
-        : {
-            message: `${s.regs.producer} registers for a producer that ${why}; it needs ${BUSY_REGISTERS}`,
-            hint: `nearest legal: regs=${BUSY_BUDGET.producer}/${Math.min(s.regs.math, BUSY_BUDGET.math)}`,
-          };
-    },
-  },
-  {
-    code: "TW2331",
-    at: "schedule.copy",
-    find({ s, problem }) {
-      if (widensB(problem) && s.copy !== "load" && s.copy !== "direct")
-        return {
-          message: `B of ${problem.b.dtype} is widened by threads on its way to shared memory, and copy=${s.copy} moves it as it is`,
-          hint: "nearest legal: copy=load",
+  rule("TW2322", "regs", ({ s, problem }) => {
+    if (s.copy !== "tma" || s.regs === null || s.regs.producer >= BUSY_REGISTERS) return null;
+    const boxes = boxesBeside(s, problem);
+    const why =
+      boxes > MOST_BOXES
+        ? `copies ${boxes} boxes a chunk side by side`
+        : handsOut(s) !== null
+          ? `hands out tiles to a cluster ${handsOut(s)}`
+          : problem.batch.kind === "grouped"
+            ? "goes through a list of groups"
+            : null;
+    return why === null
+      ? null
+      : {
+          message: `${s.regs.producer} registers for a producer that ${why}; it needs ${BUSY_REGISTERS}`,
+          hint: `nearest legal: regs=${BUSY_BUDGET.producer}/${Math.min(s.regs.math, BUSY_BUDGET.math)}`,
         };
-      if (s.copy !== "cp.async" && s.copy !== "load") return null;
-      const async = s.copy === "cp.async";
-      if (widensA(problem))
-        return {
-          message: `${problem.a.dtype} is widened by threads that read it where bulk copies or their own have put it, not ${async ? "cp.async" : "a producer's"}`,
-          hint: "nearest legal: copy=direct",
-        };
-      const narrow = async ? asyncWidthFault(problem) : null;
-      const found: Found[] = narrow === null ? [] : [narrow];
-      if (async && needsKMajor(problem) && !isKMajor(problem))
-        found.push({
-          message: `${problem.a.dtype} is multiplied along k only, and cp.async keeps the order of memory: A has to be row-major and B column-major`,
-          hint: transposeHint(problem, s),
-        });
-      if (launchGivesRows(problem))
-        found.push({
-          message:
-            "where the launch gives lengths of rows, threads that copy keep more addresses than they have registers",
-          hint: "nearest legal: copy=direct",
-        });
-      const [least, most] = copyBudget(problem, s);
-      if (s.regs !== null && s.regs.producer < least)
-        found.push({
-          message: `${s.regs.producer} registers for a producer whose threads copy; their addresses need ${least}`,
-          hint: `nearest legal: regs=${least}/${Math.min(s.regs.math, most)}`,
-        });
-      if (problem.batch.kind === "grouped" && (expertRowsOf(problem) === null || s.persistent))
-        found.push({
-          message: `a producer goes through the list of groups with tensor maps, and copy=${s.copy} has none`,
-          hint: expertRowsOf(problem) === null ? "nearest legal: copy=direct" : "nearest legal: sched=tiles",
-        });
-      if (s.counted)
-        found.push({
-          message: `one thread asks the counter for tiles, and with copy=${s.copy} all of the producer's copy`,
-          hint: "nearest legal: sched=persistent",
-        });
-      return found;
-    },
-  },
-  {
-    code: "TW2332",
-    at: "schedule.cache",
-    find: ({ s }) => (s.copy === "cp.async" ? asyncPolicyFault(s.cache) : null),
-  },
-  {
-    code: "TW2330",
-    at: "schedule.l2Prefetch",
-    find: ({ s }) =>
-      s.l2Prefetch > 0 && s.copy !== "tma"
-        ? {
-            message: `L2 is asked for later chunks by the producer of bulk copies, and copy=${s.copy} has none`,
-            hint: "nearest legal: l2Prefetch=0, or copy=tma",
-          }
-        : null,
-  },
-  {
-    code: "TW2335",
-    at: "schedule.reuseStages",
-    find({ s }) {
-      if (!s.reuseStages) return [];
-      const found: Found[] = [];
-      const refuse = (message: string, more: string): void => {
-        found.push({ message, hint: `nearest legal: reuseStages=off, or ${more}` });
+  }),
+  rule("TW2331", "copy", ({ s, problem }) => {
+    if (widensB(problem) && s.copy !== "load" && s.copy !== "direct")
+      return {
+        message: `B of ${problem.b.dtype} is widened by threads on its way to shared memory, and copy=${s.copy} moves it as it is`,
+        hint: "nearest legal: copy=load",
       };
-      if (s.copy === "direct")
-        refuse(
-          "stages are kept from a producer until a later product has read them, and copy=direct has none",
-          "copy=tma",
-        );
-      if (s.pipelineProducts)
-        refuse(
-          "a later product keeps the stage that the first one of the next turn would wait behind",
-          "pipelineProducts=off",
-        );
-      return found;
-    },
-  },
-  {
-    code: "TW2333",
-    at: "schedule.tail",
-    find({ s, problem, target }) {
-      if (s.tail === 0) return [];
-      const found: Found[] = [];
-      const refuse = (message: string, more = ""): void => {
-        found.push({ message, hint: `nearest legal: tail=0${more}` });
+    if (s.copy !== "cp.async" && s.copy !== "load") return null;
+    const async = s.copy === "cp.async";
+    if (widensA(problem))
+      return {
+        message: `${problem.a.dtype} is widened by threads that read it where bulk copies or their own have put it, not ${async ? "cp.async" : "a producer's"}`,
+        hint: "nearest legal: copy=direct",
       };
-      if (s.copy === "direct")
-        refuse("slots are kept from a producer until both halves are multiplied, and copy=direct has none");
-      // Of slots that are given back late the one before them is kept too.
-      const most = s.stages - (s.delayedRelease ? 1 : 0);
-      if (s.tail > most)
-        found.push({
-          message: `${s.tail} chunks are kept until both halves are multiplied, and the ring has ${s.stages}${s.delayedRelease ? ", which are given back late" : ""}`,
-          hint: `nearest legal: tail=${most}`,
-        });
-      if (s.split > 1 || s.streamk > 0)
-        refuse("what is stored are sums of several blocks, which meet behind their last products");
-      if (problem.symbolic?.k !== undefined || problem.batch.kind === "grouped")
-        refuse("the number of chunks is known to the launch only");
-      if (s.swapAB)
-        refuse(
-          "instructions have the columns of operands that change places in their 64 rows",
-          ", or swapAB=off",
-        );
-      if (isTwoLevel(problem)) refuse("sums that are promoted are added up behind each chunk");
-      if (widensA(problem)) refuse(`fragments of ${problem.a.dtype} are widened once for all columns`);
-      if (!s.swapAB && tailColumns(problem, s, target.limits.maxSmemPerBlock) === null)
-        refuse(
-          `no instruction and no part of D's tile end inside the ${s.tileN / s.groupsN} columns of a warpgroup`,
-          ", or epi=direct",
-        );
-      return found;
-    },
-  },
-  {
-    code: "TW2319",
-    at: "schedule.delayedRelease",
-    find({ s, problem }) {
-      if (!s.delayedRelease) return null;
-      if (widensA(problem))
-        return {
-          message: `fragments of ${problem.a.dtype} are widened into registers that products of the chunk before still read`,
-          hint: "nearest legal: delayedRelease=off",
-        };
-      if (s.copy === "direct")
-        return {
-          message: "slots are given back to a producer, and copy=direct has none",
-          hint: "nearest legal: delayedRelease=off",
-        };
-      return s.stages < 2
-        ? {
-            message: "a slot that is given back late needs another for the next chunk",
-            hint: "nearest legal: stages=2, or delayedRelease=off",
-          }
-        : null;
-    },
-  },
+    const narrow = async ? asyncWidthFault(problem) : null;
+    const found: Found[] = narrow === null ? [] : [narrow];
+    if (async && needsKMajor(problem) && !isKMajor(problem))
+      found.push({
+        message: `${problem.a.dtype} is multiplied along k only, and cp.async keeps the order of memory: A has to be row-major and B column-major`,
+        hint: transposeHint(problem, s),
+      });
+    if (launchGivesRows(problem))
+      found.push({
+        message:
+          "where the launch gives lengths of rows, threads that copy keep more addresses than they have registers",
+        hint: "nearest legal: copy=direct",
+      });
+    const [least, most] = copyBudget(problem, s);
+    if (s.regs !== null && s.regs.producer < least)
+      found.push({
+        message: `${s.regs.producer} registers for a producer whose threads copy; their addresses need ${least}`,
+        hint: `nearest legal: regs=${least}/${Math.min(s.regs.math, most)}`,
+      });
+    if (problem.batch.kind === "grouped" && (expertRowsOf(problem) === null || s.persistent))
+      found.push({
+        message: `a producer goes through the list of groups with tensor maps, and copy=${s.copy} has none`,
+        hint: expertRowsOf(problem) === null ? "nearest legal: copy=direct" : "nearest legal: sched=tiles",
+      });
+    if (s.counted)
+      found.push({
+        message: `one thread asks the counter for tiles, and with copy=${s.copy} all of the producer's copy`,
+        hint: "nearest legal: sched=persistent",
+      });
+    return found;
+  }),
+  rule("TW2332", "cache", ({ s }) => (s.copy === "cp.async" ? asyncPolicyFault(s.cache) : null)),
+  rule("TW2330", "l2Prefetch", ({ s }) =>
+    s.l2Prefetch > 0 && s.copy !== "tma"
+      ? {
+          message: `L2 is asked for later chunks by the producer of bulk copies, and copy=${s.copy} has none`,
+          hint: "nearest legal: l2Prefetch=0, or copy=tma",
+        }
+      : null,
+  ),
+  rule("TW2335", "reuseStages", ({ s }) => {
+    if (!s.reuseStages) return [];
+    const found: Found[] = [];
+    const refuse = (message: string, more: string): void => {
+      found.push({ message, hint: `nearest legal: reuseStages=off, or ${more}` });
+    };
+    if (s.copy === "direct")
+      refuse(
+        "stages are kept from a producer until a later product has read them, and copy=direct has none",
+        "copy=tma",
+      );
+    if (s.pipelineProducts)
+      refuse(
+        "a later product keeps the stage that the first one of the next turn would wait behind",
+        "pipelineProducts=off",
+      );
+    return found;
+  }),
+  rule("TW2333", "tail", ({ s, problem, target }) => {
+    if (s.tail === 0) return [];
+    const found: Found[] = [];
+    const refuse = (message: string, more = ""): void => {
+      found.push({ message, hint: `nearest legal: tail=0${more}` });
+    };
+    if (s.copy === "direct")
+      refuse("slots are kept from a producer until both halves are multiplied, and copy=direct has none");
+    // Of slots that are given back late the one before them is kept too.
+    const most = s.stages - (s.delayedRelease ? 1 : 0);
+    if (s.tail > most)
+      found.push({
+        message: `${s.tail} chunks are kept until both halves are multiplied, and the ring has ${s.stages}${s.delayedRelease ? ", which are given back late" : ""}`,
+        hint: `nearest legal: tail=${most}`,
+      });
+    if (s.split > 1 || s.streamk > 0)
+      refuse("what is stored are sums of several blocks, which meet behind their last products");
+    if (problem.symbolic?.k !== undefined || problem.batch.kind === "grouped")
+      refuse("the number of chunks is known to the launch only");
+    if (s.swapAB)
+      refuse(
+        "instructions have the columns of operands that change places in their 64 rows",
+        ", or swapAB=off",
+      );
+    if (isTwoLevel(problem)) refuse("sums that are promoted are added up behind each chunk");
+    if (widensA(problem)) refuse(`fragments of ${problem.a.dtype} are widened once for all columns`);
+    if (!s.swapAB && tailColumns(problem, s, target.limits.maxSmemPerBlock) === null)
+      refuse(
+        `no instruction and no part of D's tile end inside the ${s.tileN / s.groupsN} columns of a warpgroup`,
+        ", or epi=direct",
+      );
+    return found;
+  }),
+  rule("TW2319", "delayedRelease", ({ s, problem }) => {
+    if (!s.delayedRelease) return null;
+    if (widensA(problem))
+      return {
+        message: `fragments of ${problem.a.dtype} are widened into registers that products of the chunk before still read`,
+        hint: "nearest legal: delayedRelease=off",
+      };
+    if (s.copy === "direct")
+      return {
+        message: "slots are given back to a producer, and copy=direct has none",
+        hint: "nearest legal: delayedRelease=off",
+      };
+    return s.stages < 2
+      ? {
+          message: "a slot that is given back late needs another for the next chunk",
+          hint: "nearest legal: stages=2, or delayedRelease=off",
+        }
+      : null;
+  }),
 ];

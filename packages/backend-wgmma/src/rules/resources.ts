@@ -13,7 +13,7 @@ import {
   type WgmmaSchedule,
 } from "../schedule.ts";
 import { bringsFactors, columnsApart, isTwoLevel } from "../twoLevel.ts";
-import type { Found, Rule } from "./rule.ts";
+import { type Found, type Rule, rule } from "./rule.ts";
 
 /**
  * Registers that a thread needs beside its accumulators. As launched, ptxas gives all roles what the largest needs and counts the epilogue's too; with
@@ -131,96 +131,79 @@ function tooWide(s: WgmmaSchedule, problem: Problem, target: Target): Found | nu
 }
 
 export const resourceRules: readonly Rule[] = [
-  {
-    code: "TW2304",
-    at: "schedule.warpgroups",
-    find({ s, target }) {
-      const threads = threadsOf(s);
-      const most = target.limits.maxThreadsPerBlock;
-      if (threads <= most) return null;
-      const groups = Math.floor((most / 32 - producerWarps(s)) / 4 / s.pingPong);
-      return {
-        message: `${threads} threads a block; ${target.arch} allows ${most}`,
-        hint: `nearest legal: warpgroups=${groups}x1`,
-      };
-    },
-  },
-  {
-    code: "TW2305",
-    at: "schedule.stages",
-    find({ s, problem, target }) {
-      const most = target.limits.maxSmemPerBlock;
-      const bytes = blockBytes(problem, s, most);
-      if (bytes <= most) return null;
-      const stages = (count: number): number =>
-        blockBytes(problem, { ...s, epi: "direct", stages: count }, most);
-      const slot = stages(s.stages + 1) - stages(s.stages);
-      const fixed = bytes - slot * s.stages;
-      const fit = Math.floor((most - fixed) / slot);
-      return {
-        message: `${s.stages} stages of ${slot} B${fixed > 0 ? ` and ${fixed} B beside them` : ""} need ${bytes} B of shared memory; ${target.arch} has ${most} B a block`,
-        hint: fit > 0 ? `nearest legal: stages=${fit}` : "a smaller tile, or epi=direct",
-      };
-    },
-  },
-  {
-    code: "TW2306",
-    at: "schedule.tile",
-    find({ s, problem, target }) {
-      const held = accumulators(s, problem);
-      const most = s.regs === null ? launchedRegisters(s, target) : s.regs.math;
-      const free = s.regs === null ? most - OVERHEAD.launched : mostHeld(s, problem, most);
-      const side = sumSides(s).columns;
-      if (held <= free) return tooWide(s, problem, target);
-      const unit = 8 * side.groups;
-      const fitting = Math.floor((side.tile * free) / held / unit) * unit;
-      return {
-        message: `${held} accumulators a thread and the ${most - free} registers that are needed beside them do not fit in ${most}`,
+  rule("TW2304", "warpgroups", ({ s, target }) => {
+    const threads = threadsOf(s);
+    const most = target.limits.maxThreadsPerBlock;
+    if (threads <= most) return null;
+    const groups = Math.floor((most / 32 - producerWarps(s)) / 4 / s.pingPong);
+    return {
+      message: `${threads} threads a block; ${target.arch} allows ${most}`,
+      hint: `nearest legal: warpgroups=${groups}x1`,
+    };
+  }),
+  rule("TW2305", "stages", ({ s, problem, target }) => {
+    const most = target.limits.maxSmemPerBlock;
+    const bytes = blockBytes(problem, s, most);
+    if (bytes <= most) return null;
+    const stages = (count: number): number =>
+      blockBytes(problem, { ...s, epi: "direct", stages: count }, most);
+    const slot = stages(s.stages + 1) - stages(s.stages);
+    const fixed = bytes - slot * s.stages;
+    const fit = Math.floor((most - fixed) / slot);
+    return {
+      message: `${s.stages} stages of ${slot} B${fixed > 0 ? ` and ${fixed} B beside them` : ""} need ${bytes} B of shared memory; ${target.arch} has ${most} B a block`,
+      hint: fit > 0 ? `nearest legal: stages=${fit}` : "a smaller tile, or epi=direct",
+    };
+  }),
+  rule("TW2306", "tile", ({ s, problem, target }) => {
+    const held = accumulators(s, problem);
+    const most = s.regs === null ? launchedRegisters(s, target) : s.regs.math;
+    const free = s.regs === null ? most - OVERHEAD.launched : mostHeld(s, problem, most);
+    const side = sumSides(s).columns;
+    if (held <= free) return tooWide(s, problem, target);
+    const unit = 8 * side.groups;
+    const fitting = Math.floor((side.tile * free) / held / unit) * unit;
+    return {
+      message: `${held} accumulators a thread and the ${most - free} registers that are needed beside them do not fit in ${most}`,
+      hint:
+        s.regs === null && hasProducer(s) && held <= 200
+          ? "nearest legal: regs=24/240"
+          : `nearest legal: tile ${side.axis} ${Math.max(unit, fitting)}, or more warpgroups`,
+    };
+  }),
+  rule("TW2307", "regs", ({ s, target }) => {
+    if (s.regs === null) return null;
+    const out: Found[] = [];
+    for (const [name, count] of [
+      ["the producer", s.regs.producer],
+      ["math", s.regs.math],
+    ] as const)
+      if (count % REGISTERS.unit !== 0 || count < REGISTERS.least || count > REGISTERS.most)
+        out.push({
+          message: `${count} registers for ${name}: setmaxnreg takes multiples of ${REGISTERS.unit} from ${REGISTERS.least} to ${REGISTERS.most}`,
+          hint: `nearest legal: ${nearestBudget(count)}`,
+        });
+    const groups = mathGroups(s) * s.pingPong;
+    const total = 128 * (s.regs.producer + groups * s.regs.math);
+    // What warpgroups give away comes from what they began with, all as many, in units of 8.
+    const warpgroups = Math.ceil(threadsOf(s) / 128);
+    const each = Math.floor(target.limits.registersPerBlock / (128 * warpgroups) / REGISTERS.unit);
+    const most = 128 * warpgroups * each * REGISTERS.unit;
+    const producer = nearestBudget(s.regs.producer);
+    const left = Math.floor((most / 128 - producer) / groups / REGISTERS.unit) * REGISTERS.unit;
+    if (total > most)
+      out.push({
+        message: `budgets of ${s.regs.producer}/${s.regs.math} for 1 and ${groups} warpgroups add up to ${total} registers; a block begins with ${most}`,
         hint:
-          s.regs === null && hasProducer(s) && held <= 200
-            ? "nearest legal: regs=24/240"
-            : `nearest legal: tile ${side.axis} ${Math.max(unit, fitting)}, or more warpgroups`,
-      };
-    },
-  },
-  {
-    code: "TW2307",
-    at: "schedule.regs",
-    find({ s, target }) {
-      if (s.regs === null) return null;
-      const out: Found[] = [];
-      for (const [name, count] of [
-        ["the producer", s.regs.producer],
-        ["math", s.regs.math],
-      ] as const)
-        if (count % REGISTERS.unit !== 0 || count < REGISTERS.least || count > REGISTERS.most)
-          out.push({
-            message: `${count} registers for ${name}: setmaxnreg takes multiples of ${REGISTERS.unit} from ${REGISTERS.least} to ${REGISTERS.most}`,
-            hint: `nearest legal: ${nearestBudget(count)}`,
-          });
-      const groups = mathGroups(s) * s.pingPong;
-      const total = 128 * (s.regs.producer + groups * s.regs.math);
-      // What warpgroups give away comes from what they began with, all as many, in units of 8.
-      const warpgroups = Math.ceil(threadsOf(s) / 128);
-      const each = Math.floor(target.limits.registersPerBlock / (128 * warpgroups) / REGISTERS.unit);
-      const most = 128 * warpgroups * each * REGISTERS.unit;
-      const producer = nearestBudget(s.regs.producer);
-      const left = Math.floor((most / 128 - producer) / groups / REGISTERS.unit) * REGISTERS.unit;
-      if (total > most)
-        out.push({
-          message: `budgets of ${s.regs.producer}/${s.regs.math} for 1 and ${groups} warpgroups add up to ${total} registers; a block begins with ${most}`,
-          hint:
-            left >= REGISTERS.least
-              ? `nearest legal: regs=${producer}/${left}`
-              : "fewer warpgroups, for instance warpgroups=1x1",
-        });
-      if (s.copy === "direct")
-        out.push({
-          message:
-            "register budgets tell a producer from the math warpgroups, and copy=direct has no producer",
-          hint: "nearest legal: regs=none",
-        });
-      return out;
-    },
-  },
+          left >= REGISTERS.least
+            ? `nearest legal: regs=${producer}/${left}`
+            : "fewer warpgroups, for instance warpgroups=1x1",
+      });
+    if (s.copy === "direct")
+      out.push({
+        message: "register budgets tell a producer from the math warpgroups, and copy=direct has no producer",
+        hint: "nearest legal: regs=none",
+      });
+    return out;
+  }),
 ];

@@ -1,5 +1,5 @@
 /** Legality as a table: what a backend's rules find wrong with a schedule, as diagnostics. */
-import type { Diagnostic, Problem, Schedule, Target } from "@tilewright/core";
+import type { Diagnostic, Problem, Schedule, ScheduleModel, Target } from "@tilewright/core";
 
 /** What a rule finds. `unsupported`: nothing is malformed, but the backend does not do it. */
 export interface ScheduleFault {
@@ -14,6 +14,15 @@ export interface ScheduleRule<S> {
   readonly at: string;
   readonly find: (subject: S) => ScheduleFault | readonly ScheduleFault[] | null;
 }
+
+/** Makes the rows of a backend's table: the code, the field of its model that is at fault, and what is found. */
+export const rulesOf =
+  <S, M extends ScheduleModel>() =>
+  (
+    code: Diagnostic["code"],
+    field: M["fields"][number]["name"],
+    find: ScheduleRule<S>["find"],
+  ): ScheduleRule<S> => ({ code, at: `schedule.${field}`, find });
 
 /** Reasons in the order of the rules, each looked for when it is asked for: the first decides whether a schedule is legal. */
 export function* ruleFaults<S>(rules: readonly ScheduleRule<S>[], subject: S): Generator<Diagnostic> {
