@@ -162,6 +162,7 @@ export {
 } from "./problem.ts";
 export { activations, erf } from "./reference/activations.ts";
 export { type Comparison, compareMatrix, compareWithBound, type WorstElement } from "./reference/compare.ts";
+export type { Expectation } from "./reference/epilogue.ts";
 export { type Approximate, applyApproximately } from "./reference/expression.ts";
 export * from "./reference/gemm.ts";
 export type { OperandData } from "./reference/multiply.ts";

@@ -2,28 +2,19 @@
 import { type Checked, editDistance, err, InternalError, ok, type TensorMapSpec } from "@tilewright/core";
 import type { DevicePointer, Emulator, LaunchConfig, LaunchReport, LoadedModule } from "./api.ts";
 import { encodeTensorMap } from "./bulk/map.ts";
-import { allChecks, Findings, LaunchStopped } from "./checkers/findings.ts";
-import { globalRules } from "./checkers/rules.ts";
-import { cutProgram } from "./compile/cuts.ts";
-import { createScratch, type Host, type Scratch } from "./compile/environment.ts";
-import { CompiledKernels, idlePaths } from "./compile/kernels.ts";
 import { initialise } from "./load/initialiser.ts";
 import { type KernelProgram, loadProgram, type Program } from "./load/module.ts";
 import { Refusal } from "./load/refusal.ts";
-import { Interleaver, type Stretch, type Switch } from "./machine/interleave.ts";
-import { MemoryPaths } from "./machine/paths.ts";
-import { Polls } from "./machine/polls.ts";
-import { LaunchRun } from "./machine/run.ts";
-import { defaultFuel, fillGeometry, placeLaunch, shapeOf, type WaveRange } from "./machine/shape.ts";
-import { encodeParameters, validateLaunch } from "./machine/validate.ts";
+import type { Switch } from "./machine/interleave.ts";
+import { Launcher, now } from "./machine/launcher.ts";
+import { defaultFuel, shapeOf } from "./machine/shape.ts";
+import { validateLaunch } from "./machine/validate.ts";
 import { Arena, globalTag, heapBase } from "./memory/arena.ts";
-import { ExactSums } from "./numerics/exact-sums.ts";
 import { arithmeticOf, leastArithmetic, type TensorArithmetic } from "./numerics/tensorcore.ts";
 import { LaunchThreads } from "./parallel/client.ts";
-import type { LaunchPort, RangeReply, RangeRequest, RangeResult } from "./parallel/ports.ts";
+import type { LaunchPort, RangeRequest, RangeResult } from "./parallel/ports.ts";
 import { conflicting, isIndependent, mergeCounters, mergeMemory, wavesOf } from "./parallel/split.ts";
 import { Contention, type SearchOptions, type SearchReport, searchSchedules, type Trial } from "./search.ts";
-import { Recorder } from "./trace/recorder.ts";
 
 export interface EmulatorOptions {
   /** Most bytes of device memory and launch state together. Default 1 GiB, at most 2 GiB. */
@@ -45,12 +36,10 @@ export interface EmulatorOptions {
 /** Global memory of a device that is asked for no other. */
 export const emulatedMemoryBytes = 2 ** 30;
 
-class EmulatedDevice implements Emulator {
+export class EmulatedDevice implements Emulator {
   readonly #arena: Arena;
   readonly #resident: number | null;
-  readonly #scratch: Scratch = createScratch();
-  readonly #host: Host;
-  readonly #kernels: CompiledKernels;
+  readonly #launcher: Launcher;
   /** Modules this device has loaded, with their text: their variables lie in its memory. */
   readonly #modules = new WeakMap<LoadedModule, string>();
   readonly #options: EmulatorOptions;
@@ -61,8 +50,7 @@ class EmulatedDevice implements Emulator {
     this.#threads = new LaunchThreads(options.threads ?? []);
     this.#arena = new Arena(options.memoryLimit ?? emulatedMemoryBytes);
     this.#resident = options.residentBlocks ?? null;
-    this.#host = { paths: idlePaths, observe: () => undefined, polls: new Polls(), sums: null };
-    this.#kernels = new CompiledKernels(this.#arena, this.#scratch, this.#host);
+    this.#launcher = new Launcher(this.#arena, this.#resident);
   }
 
   load(ptx: string): Checked<LoadedModule> {
@@ -178,7 +166,7 @@ class EmulatedDevice implements Emulator {
   launch(module: LoadedModule, entry: string, config: LaunchConfig): Checked<LaunchReport> {
     const program = this.#find(module, entry, config);
     if (!program.ok) return program;
-    const ran = this.#launch(program.value, config, arithmeticFor(module, config));
+    const ran = this.#launcher.launch(program.value, config, arithmeticFor(module, config));
     return ran.ok ? ok(ran.value.report) : ran;
   }
 
@@ -236,100 +224,12 @@ class EmulatedDevice implements Emulator {
       variable.offset = request.variables[k] ?? 0;
     });
     const [from, to] = wavesOf(this.#waves(kernel, config), part, parts);
-    const ran = this.#launch(kernel, config, arithmeticFor(program, config), { from, to });
+    const ran = this.#launcher.launch(kernel, config, arithmeticFor(program, config), { from, to });
     if (!ran.ok) return null;
     const { report, run } = ran.value;
     if (!report.completed || report.findings.length > 0) return null;
     const { counters } = report;
     return { ...this.#arena.heap(), touched: run.touched(), counters, waits: run.waits() };
-  }
-
-  #launch(
-    whole: KernelProgram,
-    asked: LaunchConfig,
-    arithmetic: TensorArithmetic,
-    range: WaveRange = { from: 0, to: Number.POSITIVE_INFINITY },
-    observe = false,
-  ): Checked<{
-    readonly report: LaunchReport;
-    readonly run: LaunchRun;
-    readonly trace: readonly Stretch[];
-  }> {
-    const started = now();
-    const config = asked.schedule === undefined ? asked : scheduled(whole, asked);
-    const interleaver = config.schedule === undefined ? null : new Interleaver(config.schedule);
-    // Where warps may be preempted, regions end.
-    const cut = interleaver !== null ? "all" : config.order === "random" ? "strong" : null;
-    const program = cut === null ? whole : cutProgram(whole, cut);
-    const { kernel } = program;
-    const checks =
-      config.checks === undefined || config.checks === "all"
-        ? allChecks
-        : config.checks === "none"
-          ? []
-          : config.checks;
-    const findings = new Findings(checks, config.disable);
-    const race = findings.wants("race") || findings.wants("async");
-    const global = race && globalRules.some((rule) => findings.shows(rule));
-    const waves = isIndependent(program) ? range : null;
-    const shape = { ...shapeOf(program, config, this.#resident), arithmetic, waves };
-    const area = placeLaunch(this.#arena, program, shape);
-    if (!area.ok) return area;
-    const parameters = encodeParameters(kernel, config.params);
-    this.#arena.bytes.set(parameters, area.value.parameters);
-    fillGeometry(this.#scratch, shape);
-    const compiled = this.#kernels.compile(program, {
-      race,
-      global,
-      uninitialised: findings.wants("uninitialised"),
-      observe,
-      exactSums: config.exactSums === true,
-    });
-    compiled.tally.fill(0);
-    const { trace: sink } = config;
-    const trace =
-      sink === undefined ? null : new Recorder(sink, kernel.name, shape.grid, kernel.instructions);
-    if (trace !== null) findings.onFound = (...found) => trace.finding(...found);
-    const sums = config.exactSums === true ? new ExactSums() : null;
-    this.#host.sums = sums;
-    const run = new LaunchRun({
-      sums,
-      trace,
-      arena: this.#arena,
-      program,
-      regions: compiled.regions,
-      shape,
-      area: area.value,
-      findings,
-      scratch: this.#scratch,
-      tally: compiled.tally,
-      race,
-      global,
-      interleaver,
-      polls: this.#host.polls,
-      progress: config.progress,
-    });
-    const paths = new MemoryPaths({
-      arena: this.#arena,
-      findings,
-      instructions: kernel.instructions,
-      registers: kernel.registers,
-      stop: () => {
-        throw new LaunchStopped("fault");
-      },
-      clock: () => run.executed | 0,
-    });
-    run.paths = paths;
-    this.#host.paths = paths;
-    const completed = run.run();
-    this.#host.paths = idlePaths;
-    const end = area.value.end;
-    this.#arena.clearShadow(area.value.parameters, end - area.value.parameters);
-    const report = {
-      ...{ completed, findings: findings.list(), printed: run.printed, counters: run.counters() },
-      timeMs: now() - started,
-    };
-    return ok({ report, run, trace: interleaver?.trace ?? [] });
   }
 
   search(
@@ -345,10 +245,16 @@ class EmulatedDevice implements Emulator {
     const { trace: _, ...untraced } = config;
     const before = this.#arena.heap();
     const contention = new Contention();
-    this.#host.observe = ({ block, id }, at, size, index, mode) =>
+    this.#launcher.host.observe = ({ block, id }, at, size, index, mode) =>
       contention.note(block.slot * block.warps.length + id, at, size, index, mode);
     const run = (schedule: readonly Switch[]) =>
-      this.#launch(program, { fuel: searchFuel, ...untraced, schedule }, arithmetic, undefined, true);
+      this.#launcher.launch(
+        program,
+        { fuel: searchFuel, ...untraced, schedule },
+        arithmetic,
+        undefined,
+        true,
+      );
     const probe = run([]);
     if (!probe.ok) return probe;
     const { heap: reference } = this.#arena.heap();
@@ -371,17 +277,6 @@ class EmulatedDevice implements Emulator {
 
 /** Warp-instructions of one launch of a search. */
 const searchFuel = 1e6;
-
-/** A launch by a schedule: all its clusters are there together, and asynchronous copies complete at once or as late as can be. */
-function scheduled({ kernel }: KernelProgram, config: LaunchConfig): LaunchConfig {
-  const cluster = config.cluster ?? kernel.requiredCluster ?? [1, 1, 1];
-  const residentClusters = config.grid.reduce((n, blocks, axis) => (n * blocks) / (cluster[axis] ?? 1), 1);
-  return { ...config, residentClusters, order: config.order === "lazy" ? "lazy" : "eager" };
-}
-
-/** Milliseconds from some origin; every host that runs this has `performance`, but the type library is without it. */
-const now = (): number =>
-  (globalThis as { readonly performance?: { now(): number } }).performance?.now() ?? Date.now();
 
 const pointerOf = (offset: number): DevicePointer => (BigInt(globalTag) << 32n) | BigInt(offset);
 
@@ -408,43 +303,6 @@ function unknownEntry(entry: string, names: readonly string[]) {
         ? "the module has no kernels at all"
         : `the nearest name is ${nearest.name}; the module has ${names.join(", ")}`,
   } as const;
-}
-
-/** Modules that a serving thread keeps decoded and compiled. */
-const keptPrograms = 16;
-
-/**
- * Serve a device of another thread (`createEmulator({ threads })`): what comes over the port are parts of its launches. Returns at
- * once; the port keeps on answering.
- */
-export function serveLaunches(port: LaunchPort): void {
-  let device: EmulatedDevice | null = null;
-  const programs = new Map<string, Program>();
-  const answer = (request: RangeRequest): RangeResult | null => {
-    let program = programs.get(request.text);
-    if (program === undefined) {
-      const loaded = loadProgram(request.text, request.fmad);
-      if (!loaded.ok) return null;
-      program = loaded.value;
-      if (programs.size === keptPrograms) programs.clear();
-      programs.set(request.text, program);
-    }
-    const { residentBlocks, memoryLimit } = request;
-    device ??= new EmulatedDevice({ memoryLimit, ...(residentBlocks === null ? {} : { residentBlocks }) });
-    return device.runPart(program, request);
-  };
-  port.onmessage = ({ data }) => {
-    const request = data as RangeRequest;
-    let result: RangeResult | null = null;
-    try {
-      result = answer(request);
-    } catch {
-      // A fault of the emulator's own shows again, with its text, when the launch is run in one piece.
-      device = null;
-    }
-    const moved = result === null ? [] : [result.heap.buffer, result.shadow.buffer];
-    port.postMessage({ id: request.id, result } satisfies RangeReply, moved);
-  };
 }
 
 /** A device with no memory in use and no modules. Devices share nothing. */

@@ -16,9 +16,10 @@ export type {
   Waits,
 } from "./api.ts";
 export { type RuleId, rules } from "./checkers/rules.ts";
-export { createEmulator, type EmulatorOptions, emulatedMemoryBytes, serveLaunches } from "./emulator.ts";
+export { createEmulator, type EmulatorOptions, emulatedMemoryBytes } from "./emulator.ts";
 export type { Switch } from "./machine/interleave.ts";
 export type { LaunchPort } from "./parallel/ports.ts";
+export { serveLaunches } from "./parallel/serve.ts";
 export { addPhases } from "./parallel/split.ts";
 export type { SearchFailure, SearchOptions, SearchReport, SwitchNote } from "./search.ts";
 export { type ChromeEvent, type ChromeTrace, chromeTrace } from "./trace/chrome.ts";

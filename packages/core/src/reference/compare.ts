@@ -5,7 +5,8 @@ import { storedType } from "../numerics/scaled.ts";
 import { roundTo } from "../numerics/storage.ts";
 import { type BatchAxis, batchAxes, batchOffset } from "../problem/batch.ts";
 import { type Operand, operandStrides, type Problem } from "../problem.ts";
-import type { Expectation, Reference } from "./gemm.ts";
+import type { Expectation } from "./epilogue.ts";
+import type { Reference } from "./gemm.ts";
 import { type OperandData, valuesOf } from "./multiply.ts";
 
 export interface WorstElement {

@@ -14,6 +14,11 @@ export function valuesOf(dtype: DType, data: OperandData): Float64Array {
   return decodeArray(dtype, data);
 }
 
+/** Throws (a bug): what a problem reads was not given. */
+export function missing(what: string): never {
+  throw new TypeError(`the reference needs ${what}`);
+}
+
 /** Rows `rows` of a matrix, dense and row-major. `offset`: element of its first one. Throws (a bug) when the buffer is too short. */
 export function gather(
   operand: Operand,

@@ -3,7 +3,7 @@
  * complete on an mbarrier when their event runs; stores read shared memory in one event and write global memory in a second, so
  * that the two kinds of wait_group differ.
  */
-import type { EngineTraits } from "../checkers/clocks.ts";
+import type { EngineTraits } from "../checkers/known.ts";
 import type { AsyncOp } from "../checkers/race.ts";
 import { completeTx, type Mbarrier } from "../machine/mbarriers.ts";
 import { hex, type Issuer, type Machine, type SharedPlace } from "../machine/state.ts";

@@ -1,6 +1,7 @@
 /** What an operation of an asynchronous engine reads and writes of shared memory, checked and recorded in the shadow (shadow.ts) when it is issued. */
 import type { Awaited } from "../compile/awaited.ts";
-import type { Clocks, EngineTraits } from "./clocks.ts";
+import type { Clocks } from "./clocks.ts";
+import type { EngineTraits } from "./known.ts";
 import type { AsyncOp } from "./race.ts";
 import type { RaceReports } from "./race-reports.ts";
 import { clockShift, type Shadow, wholeWord, writeKind } from "./shadow.ts";

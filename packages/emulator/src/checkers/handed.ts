@@ -12,11 +12,16 @@ function atLeast(array: Int32Array, size: number): Int32Array {
 /** Clocks before there are any. */
 const none: Int32Array = new Int32Array(0);
 
-/** Raise entries of `into` to those of `from`. */
-export function raise(into: Int32Array, from: Int32Array, at: number, size: number): void {
+/** Raise entry `at` of `table` to `clock`. */
+export function raiseAt(table: Int32Array, at: number, clock: number): void {
+  if (clock > (table[at] ?? 0)) table[at] = clock;
+}
+
+/** Raise `size` entries of `into`, the first at `to`, to those of `from` that begin at `at`. */
+export function raise(into: Int32Array, to: number, from: Int32Array, at: number, size: number): void {
   for (let a = 0; a < size; a++) {
     const value = from[at + a] as number;
-    if (value > (into[a] as number)) into[a] = value;
+    if (value > (into[to + a] as number)) into[to + a] = value;
   }
 }
 
@@ -46,10 +51,10 @@ export class Carried {
   add(other: Carried): void {
     const size = other.v.length;
     this.fit(size);
-    raise(this.v, other.v, 0, size);
-    raise(this.p, other.p, 0, size);
-    raise(this.g, other.g, 0, size);
-    raise(this.x, other.x, 0, size);
+    raise(this.v, 0, other.v, 0, size);
+    raise(this.p, 0, other.p, 0, size);
+    raise(this.g, 0, other.g, 0, size);
+    raise(this.x, 0, other.x, 0, size);
     this.past = Past.join(this.past, other.past);
   }
 
