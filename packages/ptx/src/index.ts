@@ -5,6 +5,7 @@ export * from "./descriptors/index.ts";
 export { type DirectiveRow, functionDirectives } from "./directives.ts";
 export type { Access, Argument, Form, ImmediateRange, OperandSpec, ScalarSpec } from "./form.ts";
 export * from "./match.ts";
+export * from "./operands.ts";
 export { type ParseOptions, parseModule } from "./parse.ts";
 export { printInstruction, printModule } from "./print.ts";
 export { floatValue, printOperand } from "./print-operand.ts";

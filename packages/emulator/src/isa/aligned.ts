@@ -4,25 +4,28 @@ import type { Operand, Register, WaitOperation } from "../load/types.ts";
 import { type Execution, hex, type Machine, type Warp } from "../machine/state.ts";
 import type { Decoder } from "./row.ts";
 
+/** An instruction that the lanes of a warp meet at, tried until it says that it is done. */
+export const together = (bind: WaitOperation["bind"]): WaitOperation => ({
+  kind: "wait",
+  members: "warp",
+  divergence: "H023",
+  bind,
+});
+
 /** An instruction that all 32 lanes execute together. */
 export function aligned(bind: (machine: Machine) => (by: Execution, mask: number) => void): WaitOperation {
-  return {
-    kind: "wait",
-    members: "warp",
-    divergence: "H023",
-    bind: (machine) => {
-      const body = bind(machine);
-      return (by, _group, mask) => {
-        if (mask !== -1)
-          by.report(
-            "H023",
-            () => `executed by lanes ${hex(mask)} of warp ${by.warp.id}; all 32 have to take part`,
-          );
-        body(by, mask);
-        return true;
-      };
-    },
-  };
+  return together((machine) => {
+    const body = bind(machine);
+    return (by, _group, mask) => {
+      if (mask !== -1)
+        by.report(
+          "H023",
+          () => `executed by lanes ${hex(mask)} of warp ${by.warp.id}; all 32 have to take part`,
+        );
+      body(by, mask);
+      return true;
+    };
+  });
 }
 
 /** The registers of an operand that has to be `count` registers in braces, or one without. */

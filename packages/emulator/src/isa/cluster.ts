@@ -3,6 +3,7 @@
 import { describeClusterBarrier, tryCompleteCluster } from "../machine/barriers.ts";
 import { takeRegisters } from "../machine/registers.ts";
 import type { Execution } from "../machine/state.ts";
+import { together } from "./aligned.ts";
 import type { Row, Table } from "./row.ts";
 import { lanesOf } from "./warp.ts";
 
@@ -85,12 +86,7 @@ const setmaxnreg: Row = (d) => {
   const count = d.literal(0);
   if (count < 24 || count > 256 || count % 8 !== 0)
     d.refuse(`${count} registers; it has to be a multiple of 8 from 24 to 256`);
-  return {
-    kind: "wait",
-    members: "warp",
-    divergence: "H023",
-    bind: () => (by, group) => takeRegisters(by, group, kind, count),
-  };
+  return together(() => (by, group) => takeRegisters(by, group, kind, count));
 };
 
 export const clusterTable: Table = {

@@ -5,6 +5,7 @@ import type { Operation } from "../load/types.ts";
 import { type Block, type Execution, engineOf, type WaitState, type Warp } from "../machine/state.ts";
 import { checkGroup, fencedEngine, issuingEngines } from "../machine/tensor-pipe.ts";
 import { columnUnit, type TensorMemory, tensorColumns, tensorMemory } from "../memory/tensor-memory.ts";
+import { together } from "./aligned.ts";
 import { type Decoder, onWarp } from "./row.ts";
 import { sharedAddress } from "./tensor-issue.ts";
 import { tensorMoves } from "./tensor-move.ts";
@@ -157,32 +158,27 @@ function collectively(
   make: (by: Execution) => Omit<Request, keyof WaitState> | null,
   done: (request: Request) => void,
 ): Operation {
-  return {
-    kind: "wait",
-    members: "warp",
-    divergence: "H023",
-    bind: () => (by, lanes) => {
-      if (lanes.wait === null) {
-        if (!checkGroup(by, group)) return true;
-        const fields = make(by);
-        if (fields === null) return true;
-        const request: Request = { ...fields, generation: 0, describe: () => describe(request, group) };
-        lanes.wait = request;
-        ask(request, group);
-      }
-      const { wait } = lanes;
-      if (!isRequest(wait)) return true;
-      if (wait.granted === null && group === 1) grant([wait], 1);
-      if (wait.granted === null) {
-        const other = group === 2 ? waiting(by.warp.block).get(by.warp.block.rank ^ 1) : undefined;
-        if (other !== undefined) ask(wait, group);
-      }
-      if (wait.granted === null) return false;
-      lanes.wait = null;
-      done(wait);
-      return true;
-    },
-  };
+  return together(() => (by, lanes) => {
+    if (lanes.wait === null) {
+      if (!checkGroup(by, group)) return true;
+      const fields = make(by);
+      if (fields === null) return true;
+      const request: Request = { ...fields, generation: 0, describe: () => describe(request, group) };
+      lanes.wait = request;
+      ask(request, group);
+    }
+    const { wait } = lanes;
+    if (!isRequest(wait)) return true;
+    if (wait.granted === null && group === 1) grant([wait], 1);
+    if (wait.granted === null) {
+      const other = group === 2 ? waiting(by.warp.block).get(by.warp.block.rank ^ 1) : undefined;
+      if (other !== undefined) ask(wait, group);
+    }
+    if (wait.granted === null) return false;
+    lanes.wait = null;
+    done(wait);
+    return true;
+  });
 }
 
 export function tensorAlloc(d: Decoder): Operation {
@@ -228,16 +224,10 @@ export function tensorDealloc(d: Decoder): Operation {
 
 export function tensorRelinquish(d: Decoder): Operation {
   const group = groupOf(d);
-  return {
-    kind: "wait",
-    members: "warp",
-    divergence: "H023",
-    bind: () => (by) => {
-      if (!checkGroup(by, group)) return true;
-      tensorMemory(by.warp.block).relinquished = true;
-      return true;
-    },
-  };
+  return together(() => (by) => {
+    if (checkGroup(by, group)) tensorMemory(by.warp.block).relinquished = true;
+    return true;
+  });
 }
 
 /** before_thread_sync: what the thread has issued so far is handed over by the next barrier. after_thread_sync: see Clocks. */

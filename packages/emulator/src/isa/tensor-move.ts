@@ -3,7 +3,7 @@
 import type { AsyncOp, Clocks } from "../checkers/race.ts";
 import type { AddressOperand, Instruction, Operation, Register } from "../load/types.ts";
 import { checkLoaded, held, heldRegisters, hold } from "../machine/held-registers.ts";
-import { type Execution, engineOf, type Group, type Machine, type Warp } from "../machine/state.ts";
+import { type Execution, engineOf, type Machine, type Warp } from "../machine/state.ts";
 import { fencedEngine } from "../machine/tensor-pipe.ts";
 import {
   columnOf,
@@ -14,7 +14,7 @@ import {
   tensorColumns,
   tensorMemory,
 } from "../memory/tensor-memory.ts";
-import { aligned, checkWritten, laneZero, markWritten, registersIn } from "./aligned.ts";
+import { aligned, checkWritten, laneZero, markWritten, registersIn, together } from "./aligned.ts";
 import { type Decoder, registersOf } from "./row.ts";
 import { tensorReduction } from "./tensor-reduction.ts";
 import { type TensorShapeName, tensorShape } from "./tensor-shapes.ts";
@@ -252,24 +252,17 @@ function letGo(warp: Warp, moves: TensorMoves): void {
 
 /** tcgen05.wait::ld and wait::st: the warp's own loads or stores are complete. */
 export function tensorWait(which: "load" | "store"): Operation {
-  return {
-    kind: "wait",
-    members: "warp",
-    divergence: "H023",
-    bind:
-      () =>
-      ({ warp }: Execution, group: Group) => {
-        const moves = tensorMoves(warp);
-        const open = which === "load" ? moves.loads : moves.stores;
-        if (open > 0) {
-          group.wait ??= { generation: 0, describe: () => `${open} tcgen05 ${which}s of tensor memory` };
-          return false;
-        }
-        group.wait = null;
-        if (which === "load") letGo(warp, moves);
-        const op = which === "load" ? moves.load : moves.store;
-        if (op !== null) warp.block.race?.clocks.waited(warp.agent, op.engine, op.clock);
-        return true;
-      },
-  };
+  return together(() => ({ warp }, group) => {
+    const moves = tensorMoves(warp);
+    const open = which === "load" ? moves.loads : moves.stores;
+    if (open > 0) {
+      group.wait ??= { generation: 0, describe: () => `${open} tcgen05 ${which}s of tensor memory` };
+      return false;
+    }
+    group.wait = null;
+    if (which === "load") letGo(warp, moves);
+    const op = which === "load" ? moves.load : moves.store;
+    if (op !== null) warp.block.race?.clocks.waited(warp.agent, op.engine, op.clock);
+    return true;
+  });
 }

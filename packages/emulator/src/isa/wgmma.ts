@@ -19,7 +19,7 @@ import {
   warpgroupOf,
   warpsPerWarpgroup,
 } from "../machine/warpgroups.ts";
-import { aligned, checkWritten, markWritten, registersIn } from "./aligned.ts";
+import { aligned, checkWritten, markWritten, registersIn, together } from "./aligned.ts";
 import type { Decoder, Row, Table } from "./row.ts";
 import { decodeSparsity, type StoredPositions, storedPositions } from "./sparse.ts";
 import { type WgmmaForm, type WgmmaProduct, wgmmaProduct } from "./wgmma-product.ts";
@@ -340,11 +340,8 @@ const commit: Row = () => {
   });
 };
 
-const waiting = (newest: number): Operation => ({
-  kind: "wait",
-  members: "warp",
-  divergence: "H023",
-  bind: () => (by, group) => {
+const waiting = (newest: number): Operation =>
+  together(() => (by, group) => {
     const { warp, machine } = by;
     const issued = issuedBy(warpgroupOf(warp), warp);
     const due = operationsBefore(issued, newest);
@@ -374,8 +371,7 @@ const waiting = (newest: number): Operation => ({
       );
     release(warp, newest);
     return true;
-  },
-});
+  });
 
 export const wgmmaTable: Table = {
   "wgmma.fence": fence,

@@ -27,8 +27,8 @@ import {
   tensorMemory,
 } from "../memory/tensor-memory.ts";
 import type { Block } from "./state.ts";
+import type { BlockHalf, Product } from "./tcgen05-load.ts";
 import { endOf, type OperandShape, readPieces, vectorsOf } from "./tcgen05-operands.ts";
-import type { BlockHalf, Product } from "./tcgen05-product.ts";
 import { blocksOf, type TensorIssue } from "./tensor-pipe.ts";
 
 /** One instruction: its modifiers and operands. */

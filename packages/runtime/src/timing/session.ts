@@ -2,10 +2,8 @@
  * A benchmark's GPU: one context in which jobs are measured, one after the other. Jobs and results are plain data, so that a session can
  * live in a child process.
  */
-import { type Checked, type Diagnostic, err, ok, type Problem, sha256 } from "@tilewright/core";
+import { type Checked, type Diagnostic, err, ok, type Problem } from "@tilewright/core";
 import type { CublasLt } from "../cublaslt/library.ts";
-import { CublasPeer, type PeerBuffers, peerWorkspaceBytes } from "../cublaslt/peer.ts";
-import { CudaBuffer } from "../cuda/buffer.ts";
 import { CudaContext } from "../cuda/context.ts";
 import type { CudaDriver } from "../cuda/driver.ts";
 import { describeDevice, startDriver } from "../cuda/info.ts";
@@ -13,12 +11,12 @@ import { GpuMonitor, type GpuState } from "../nvml/monitor.ts";
 import type { Nvml } from "../nvml/nvml.ts";
 import { BenchBuffers, evenRows, timedProblem, unmeasurable } from "./buffers.ts";
 import { checkNumbers, checkRows, type NumbersCheck } from "./check.ts";
-import { fastest } from "./choose.ts";
+import { candidatesOf, type Entry, type Making, peersOf } from "./contenders.ts";
 import { CudaTimingStream } from "./cuda-stream.ts";
 import { isStarved, measuringFailure, measuringProblem } from "./diagnostics.ts";
 import { type Floor, floorOf, gpuByDeviceName, peakFor } from "./floors.ts";
 import type { InputPool, PoolType } from "./inputs.ts";
-import { launchScalars, loadKernel } from "./kernels.ts";
+import { launchScalars } from "./kernels.ts";
 import { defaultMeasure, Measurement, type Samples } from "./measure.ts";
 import type {
   BenchContender,
@@ -63,11 +61,6 @@ const rehearsals = 2;
  * bound has one. Seen on an H100: 3.8 times the bound in bf16 at 3001 x 2999 x 3000. Kernels that are measured get no such slack.
  */
 const PEER_SLACK = 8;
-
-interface Entry {
-  readonly contender: Contender;
-  readonly about: Omit<BenchContender, "check">;
-}
 
 interface CheckedEntry {
   readonly contender: Contender;
@@ -161,10 +154,15 @@ export class BenchSession {
     const stream = opened.value;
     undo.push(() => stream.close());
 
-    const entries = this.#candidates(job, buffers.value, undo);
-    if (!entries.ok) return entries;
     const notes: Diagnostic[] = [...this.notes];
-    const peers = this.#peers(job, buffers.value, stream, notes, undo);
+    const making: Making = {
+      ...{ context, job, buffers: buffers.value, stream, notes, undo },
+      library: this.#machine.cublas,
+      stage: (doing, name) => this.#stage(doing, name),
+    };
+    const entries = candidatesOf(making);
+    if (!entries.ok) return entries;
+    const peers = peersOf(making);
     if (!peers.ok) return peers;
     const checked: CheckedEntry[] = [];
     for (const { contender, about } of [...entries.value, ...peers.value]) {
@@ -250,101 +248,6 @@ export class BenchSession {
     const known = this.#pools.get(key) ?? new Map<PoolType, InputPool>();
     this.#pools.set(key, known);
     return known;
-  }
-
-  #candidates(job: BenchJob, buffers: BenchBuffers, undo: (() => void)[]): Checked<readonly Entry[]> {
-    const entries: Entry[] = [];
-    for (const { name, artifact } of job.candidates) {
-      this.#stage("loading", name);
-      const kernel = loadKernel(this.#context, name, artifact, buffers.sets);
-      if (!kernel.ok) return kernel;
-      undo.push(() => kernel.value.free());
-      const { registers, localBytes } = kernel.value.attributes;
-      const { ptx } = artifact;
-      entries.push({
-        contender: kernel.value.contender,
-        about: {
-          name,
-          role: "candidate",
-          detail: `${registers ?? "?"} registers${localBytes ? `, ${localBytes} B of local memory` : ""}`,
-          ptxSha256: typeof ptx === "string" ? sha256(ptx) : null,
-          cubinSha256: this.#cubinHash(ptx),
-        },
-      });
-    }
-    return ok(entries);
-  }
-
-  /** Hash of the machine code; the driver's linker makes what its loader makes. */
-  #cubinHash(image: string | Uint8Array): string | null {
-    if (typeof image !== "string") return sha256(image);
-    const linked = this.#context.call("bench.cubin", (driver) =>
-      ok(driver.linkPtx(new TextEncoder().encode(`${image}\0`)).result),
-    );
-    return linked.ok && linked.value.ok ? sha256(linked.value.value) : null;
-  }
-
-  /** cuBLASLt's first choice, and the fastest of the others that it proposes. Not being able to is a note, never an error. */
-  #peers(
-    job: BenchJob,
-    buffers: BenchBuffers,
-    stream: TimingStream,
-    notes: Diagnostic[],
-    undo: (() => void)[],
-  ): Checked<readonly Entry[]> {
-    const library = this.#machine.cublas;
-    if (job.cublas === null || library === null || job.problem.batch.kind === "grouped") return ok([]);
-    const workspace = CudaBuffer.alloc(this.#context, peerWorkspaceBytes);
-    if (!workspace.ok) return workspace;
-    undo.push(() => workspace.value.free());
-    const sets = buffers.sets.map((set): PeerBuffers => {
-      const address = (name: string): bigint => set[name]?.address ?? 0n;
-      return {
-        a: address("a"),
-        b: address("b"),
-        c: job.problem.c === null ? null : address("c"),
-        d: set.d.address,
-        sfa: address("sfa"),
-        sfb: address("sfb"),
-        steps: new Map(job.problem.epilogue.map((_, index) => [index, address(`epilogue${index}`)])),
-      };
-    });
-    const opened = CublasPeer.open(library, job.problem, sets, {
-      stream: this.#context.stream,
-      workspace: workspace.value.address,
-      workspaceBytes: peerWorkspaceBytes,
-      algorithms: job.cublas.algorithms,
-    });
-    if (!opened.ok) {
-      notes.push(...opened.error);
-      return ok([]);
-    }
-    const peer = opened.value;
-    undo.push(() => peer.close());
-    this.#stage("trying out", "cublas");
-    const tried = fastest(stream, peer, buffers.sets.length, job.seed);
-    if (!tried.ok) return tried;
-    const { best, usable, failed } = tried.value;
-    notes.push(...failed);
-    const [first] = usable;
-    if (first === undefined) return ok([]);
-    const entryOf = (index: number, name: string): readonly Entry[] => {
-      const algorithm = peer.algorithms[index];
-      if (algorithm === undefined) return [];
-      return [
-        {
-          contender: { name, launch: algorithm.contender.launch },
-          about: {
-            name,
-            role: "peer",
-            detail: `${algorithm.label}, ${index === best ? "the fastest" : `choice ${index + 1}`} of ${usable.length}`,
-            ptxSha256: null,
-            cubinSha256: null,
-          },
-        },
-      ];
-    };
-    return ok([...entryOf(first, "cublas"), ...(best === first ? [] : entryOf(best, "cublas-best"))]);
   }
 
   #check(job: BenchJob, entry: Entry, buffers: BenchBuffers, stream: TimingStream): Checked<NumbersCheck> {
