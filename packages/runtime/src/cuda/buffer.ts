@@ -3,24 +3,18 @@ import { type Checked, type Diagnostic, err } from "@tilewright/core";
 import { isBuffer } from "../arguments.ts";
 import type { DeviceBuffer, LaunchArgument } from "../device.ts";
 import { diagnose, fail } from "../diagnostics.ts";
-import { disposeSymbol } from "../dispose.ts";
 import { checkSize, rangeProblem } from "../ranges.ts";
 import type { CudaContext } from "./context.ts";
+import { CudaResource } from "./resource.ts";
 
-export class CudaBuffer implements DeviceBuffer {
+export class CudaBuffer extends CudaResource implements DeviceBuffer {
   readonly address: bigint;
   readonly size: number;
-  readonly context: CudaContext;
-  readonly #resource: number;
-  #freed = false;
 
   private constructor(context: CudaContext, address: bigint, size: number) {
-    this.context = context;
+    super(context, `buffer of ${size} B`, (driver) => driver.memFree(address));
     this.address = address;
     this.size = size;
-    this.#resource = context.resources.add(this, `buffer of ${size} B`, () =>
-      context.release((driver) => driver.memFree(address)),
-    );
   }
 
   static alloc(context: CudaContext, size: number): Checked<CudaBuffer> {
@@ -35,7 +29,7 @@ export class CudaBuffer implements DeviceBuffer {
   }
 
   get freed(): boolean {
-    return this.#freed || this.context.closed;
+    return this.gone;
   }
 
   write(data: Uint8Array, offset = 0): Checked<true> {
@@ -67,17 +61,12 @@ export class CudaBuffer implements DeviceBuffer {
   }
 
   free(): void {
-    this.#freed = true;
-    this.context.resources.release(this.#resource);
-  }
-
-  [disposeSymbol](): void {
-    this.free();
+    this.release();
   }
 
   #refusal(at: string, offset: number, count: number) {
     if (this.context.closed) return fail("closed", at, `the device ${this.context.name} is closed`);
-    if (this.#freed) return fail("buffer", at, "the buffer is freed");
+    if (this.givenBack) return fail("buffer", at, "the buffer is freed");
     const range = rangeProblem(at, offset, count, this.size);
     return range === null ? null : err([range]);
   }

@@ -152,10 +152,9 @@ function openHandles(driver: CudaDriver, device: number, roots: Resources): Cuda
 
   const make = (
     what: string,
-    create: () => CudaResult<bigint>,
+    made: CudaResult<bigint>,
     destroy: (handle: bigint) => CudaResult<true>,
   ): CudaResult<bigint> => {
-    const made = create();
     if (made.ok) {
       roots.add(null, what, () => {
         if (driver.ctxSetCurrent(context).ok) destroy(made.value);
@@ -163,23 +162,12 @@ function openHandles(driver: CudaDriver, device: number, roots: Resources): Cuda
     }
     return made;
   };
-  const stream = make(
-    "stream",
-    () => driver.streamCreate(),
-    (handle) => driver.streamDestroy(handle),
-  );
+  const event = () => make("event", driver.eventCreate(), (handle) => driver.eventDestroy(handle));
+  const stream = make("stream", driver.streamCreate(), (handle) => driver.streamDestroy(handle));
   if (!stream.ok) return stream;
-  const start = make(
-    "event",
-    () => driver.eventCreate(),
-    (handle) => driver.eventDestroy(handle),
-  );
+  const start = event();
   if (!start.ok) return start;
-  const end = make(
-    "event",
-    () => driver.eventCreate(),
-    (handle) => driver.eventDestroy(handle),
-  );
+  const end = event();
   if (!end.ok) return end;
   return ok({ context, stream: stream.value, start: start.value, end: end.value });
 }

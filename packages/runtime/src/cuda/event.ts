@@ -1,22 +1,16 @@
 /** Points in a stream: to wait for, and to take times between. */
 import { type Checked, ok } from "@tilewright/core";
 import { fail } from "../diagnostics.ts";
-import { disposeSymbol } from "../dispose.ts";
 import type { CudaContext } from "./context.ts";
 import type { CudaResult } from "./driver.ts";
+import { CudaResource } from "./resource.ts";
 
-export class CudaEvent implements Disposable {
+export class CudaEvent extends CudaResource {
   readonly handle: bigint;
-  readonly context: CudaContext;
-  readonly #resource: number;
-  #destroyed = false;
 
   private constructor(context: CudaContext, handle: bigint) {
-    this.context = context;
+    super(context, "event", (driver) => driver.eventDestroy(handle));
     this.handle = handle;
-    this.#resource = context.resources.add(this, "event", () =>
-      context.release((driver) => driver.eventDestroy(handle)),
-    );
   }
 
   static create(context: CudaContext): Checked<CudaEvent> {
@@ -25,7 +19,7 @@ export class CudaEvent implements Disposable {
   }
 
   get destroyed(): boolean {
-    return this.#destroyed || this.context.closed;
+    return this.gone;
   }
 
   /** Whether the work that it was recorded behind is done. True for an event that was never recorded. */
@@ -45,16 +39,11 @@ export class CudaEvent implements Disposable {
   }
 
   destroy(): void {
-    this.#destroyed = true;
-    this.context.resources.release(this.#resource);
-  }
-
-  [disposeSymbol](): void {
-    this.destroy();
+    this.release();
   }
 
   #call<T>(at: string, run: (handle: bigint) => CudaResult<T>): Checked<T> {
-    if (this.#destroyed) return fail("closed", at, "the event is destroyed", "make another one");
+    if (this.givenBack) return fail("closed", at, "the event is destroyed", "make another one");
     return this.context.call(at, () => run(this.handle));
   }
 }

@@ -1,8 +1,8 @@
 /** Launches and copies recorded once and replayed with a single call. */
 import { type Checked, ok } from "@tilewright/core";
 import { fail } from "../diagnostics.ts";
-import { disposeSymbol } from "../dispose.ts";
 import type { CudaContext } from "./context.ts";
+import { CudaResource } from "./resource.ts";
 import type { StreamUse } from "./uses.ts";
 
 /** Work that was recorded: no executable graph yet. */
@@ -18,23 +18,17 @@ export interface Recorder {
   captured(queue: () => Checked<true>): Checked<Recording>;
 }
 
-export class CudaGraph implements Disposable {
-  readonly context: CudaContext;
+export class CudaGraph extends CudaResource {
   /** Kernels, copies and markers in it. */
   readonly nodes: number;
   readonly #exec: bigint;
-  readonly #resource: number;
   #uses: ReadonlySet<StreamUse>;
-  #destroyed = false;
 
   private constructor(context: CudaContext, exec: bigint, nodes: number, uses: ReadonlySet<StreamUse>) {
-    this.context = context;
+    super(context, "graph", (driver) => driver.graphExecDestroy(exec));
     this.nodes = nodes;
     this.#exec = exec;
     this.#uses = uses;
-    this.#resource = context.resources.add(this, "graph", () =>
-      context.release((driver) => driver.graphExecDestroy(exec)),
-    );
   }
 
   /** Takes over `recording.graph`, which is destroyed in any case. */
@@ -53,7 +47,7 @@ export class CudaGraph implements Disposable {
   /** Queue it on a stream (by handle; `stream.replay` is the usual way). */
   launch(stream: bigint): Checked<true> {
     const at = "graph.launch";
-    if (this.#destroyed) return fail("closed", at, "the graph is destroyed", "record it again");
+    if (this.givenBack) return fail("closed", at, "the graph is destroyed", "record it again");
     for (const use of this.#uses)
       if (use.freed) return fail("buffer", at, "memory that the graph uses is freed", "record it again");
     return this.context.call(at, (driver) => driver.graphLaunch(this.#exec, stream));
@@ -62,7 +56,7 @@ export class CudaGraph implements Disposable {
   /** Give it the parameters of a new recording of the same work in the same order: other buffers, scalars, tensor maps. */
   update(stream: Recorder, queue: () => Checked<true>): Checked<true> {
     const at = "graph.update";
-    if (this.#destroyed) return fail("closed", at, "the graph is destroyed", "record it again");
+    if (this.givenBack) return fail("closed", at, "the graph is destroyed", "record it again");
     const recorded = stream.captured(queue);
     if (!recorded.ok) return recorded;
     const { graph, uses } = recorded.value;
@@ -73,11 +67,6 @@ export class CudaGraph implements Disposable {
   }
 
   destroy(): void {
-    this.#destroyed = true;
-    this.context.resources.release(this.#resource);
-  }
-
-  [disposeSymbol](): void {
-    this.destroy();
+    this.release();
   }
 }

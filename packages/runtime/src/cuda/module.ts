@@ -3,12 +3,12 @@ import { type Checked, type Diagnostic, err, ok } from "@tilewright/core";
 import { parseArch, unfitReason } from "../arch.ts";
 import type { DeviceModule, Kernel } from "../device.ts";
 import { diagnose, fail, useEmulator } from "../diagnostics.ts";
-import { disposeSymbol } from "../dispose.ts";
 import { type Image, noEntry, readImage } from "../image.ts";
 import type { PtxHeader } from "../ptx-header.ts";
 import type { CudaContext } from "./context.ts";
 import type { CudaDeviceInfo } from "./info.ts";
 import { CudaKernel, readAttributes } from "./kernel.ts";
+import { CudaResource } from "./resource.ts";
 import { driverTooOld } from "./versions.ts";
 
 /** Why a text made for `header` cannot run here: the driver's age and the device's capability, both at once. */
@@ -35,22 +35,16 @@ function textProblems(header: PtxHeader, info: CudaDeviceInfo): readonly Diagnos
   return problems;
 }
 
-export class CudaModule implements DeviceModule {
+export class CudaModule extends CudaResource implements DeviceModule {
   readonly log: string;
-  readonly #context: CudaContext;
   readonly #image: Image;
   readonly #module: bigint;
-  readonly #resource: number;
-  #unloaded = false;
 
   private constructor(context: CudaContext, image: Image, module: bigint, log: string) {
-    this.#context = context;
+    super(context, "module", (driver) => driver.moduleUnload(module));
     this.#image = image;
     this.#module = module;
     this.log = log;
-    this.#resource = context.resources.add(this, "module", () =>
-      context.release((driver) => driver.moduleUnload(module)),
-    );
   }
 
   /** Compile PTX for the device, or take what the cache has of it; a cubin as it is. */
@@ -117,16 +111,16 @@ export class CudaModule implements DeviceModule {
   }
 
   get unloaded(): boolean {
-    return this.#unloaded;
+    return this.givenBack;
   }
 
   kernel(entry: string): Checked<Kernel> {
-    if (this.#unloaded) return fail("closed", "module.kernel", "the module is unloaded", "load it again");
+    if (this.givenBack) return fail("closed", "module.kernel", "the module is unloaded", "load it again");
     // The text is asked first, because its answer can name the entries that there are.
     if (this.#image.kind === "ptx" && !this.#image.entries.has(entry)) {
       return noEntry(entry, this.#image.entries.keys());
     }
-    const context = this.#context;
+    const context = this.context;
     const found = context.call(
       "module.kernel",
       (driver) => driver.moduleGetFunction(this.#module, entry),
@@ -140,11 +134,6 @@ export class CudaModule implements DeviceModule {
   }
 
   unload(): void {
-    this.#unloaded = true;
-    this.#context.resources.release(this.#resource);
-  }
-
-  [disposeSymbol](): void {
-    this.unload();
+    this.release();
   }
 }

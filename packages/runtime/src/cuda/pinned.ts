@@ -5,29 +5,23 @@
  */
 import { type Checked, ok } from "@tilewright/core";
 import { fail } from "../diagnostics.ts";
-import { disposeSymbol } from "../dispose.ts";
 import { checkSize } from "../ranges.ts";
 import type { CudaContext } from "./context.ts";
+import { CudaResource } from "./resource.ts";
 
 /** What is registered are whole pages. */
 const pageBytes = 4096;
 
-export class PinnedMemory implements Disposable {
+export class PinnedMemory extends CudaResource {
   /** Valid for ever; pinned until `free`. */
   readonly bytes: Uint8Array<ArrayBuffer>;
-  readonly context: CudaContext;
   /** Waits of the streams that copies of this memory are in flight on. */
   readonly #users = new Map<object, () => void>();
-  readonly #resource: number;
-  #freed = false;
 
   private constructor(context: CudaContext, bytes: Uint8Array<ArrayBuffer>, pages: Uint8Array) {
-    this.context = context;
+    // Holds the pages until they are unregistered: they cannot be collected before.
+    super(context, `pinned memory of ${bytes.byteLength} B`, (driver) => driver.memHostUnregister(pages));
     this.bytes = bytes;
-    // Holds the pages until they are unregistered, and not this object: they cannot be collected before.
-    this.#resource = context.resources.add(this, `pinned memory of ${bytes.byteLength} B`, () =>
-      context.release((driver) => driver.memHostUnregister(pages)),
-    );
   }
 
   /** Zeroed. */
@@ -56,7 +50,7 @@ export class PinnedMemory implements Disposable {
   }
 
   get freed(): boolean {
-    return this.#freed || this.context.closed;
+    return this.gone;
   }
 
   /** A stream uses this memory until `wait` has returned, or until `released`. */
@@ -69,14 +63,11 @@ export class PinnedMemory implements Disposable {
 
   /** Waits for the copies that are in flight. */
   free(): void {
-    if (this.#freed) return;
-    for (const wait of [...this.#users.values()]) wait();
-    this.#users.clear();
-    this.#freed = true;
-    this.context.resources.release(this.#resource);
+    this.release();
   }
 
-  [disposeSymbol](): void {
-    this.free();
+  protected override settle(): void {
+    for (const wait of [...this.#users.values()]) wait();
+    this.#users.clear();
   }
 }

@@ -2,7 +2,6 @@
 import { type Checked, err, ok } from "@tilewright/core";
 import type { Kernel, LaunchRequest } from "../device.ts";
 import { fail } from "../diagnostics.ts";
-import { disposeSymbol } from "../dispose.ts";
 import { rangeProblem } from "../ranges.ts";
 import { CudaBuffer } from "./buffer.ts";
 import type { CudaContext } from "./context.ts";
@@ -11,6 +10,7 @@ import type { CudaEvent } from "./event.ts";
 import { CudaGraph, type Recording } from "./graph.ts";
 import { CudaKernel } from "./kernel.ts";
 import type { PinnedMemory } from "./pinned.ts";
+import { CudaResource } from "./resource.ts";
 import type { StreamUse } from "./uses.ts";
 
 export interface StreamOptions {
@@ -27,20 +27,14 @@ export interface CopyRange {
   readonly size?: number;
 }
 
-export class CudaStream implements Disposable {
+export class CudaStream extends CudaResource {
   readonly handle: bigint;
-  readonly context: CudaContext;
-  readonly #resource: number;
   /** In flight; given up when the stream is known to have come past. */
   #used = new Set<StreamUse>();
-  #destroyed = false;
 
   private constructor(context: CudaContext, handle: bigint) {
-    this.context = context;
+    super(context, "stream", (driver) => driver.streamDestroy(handle));
     this.handle = handle;
-    this.#resource = context.resources.add(this, "stream", () =>
-      context.release((driver) => driver.streamDestroy(handle)),
-    );
   }
 
   static create(context: CudaContext, options: StreamOptions = {}): Checked<CudaStream> {
@@ -54,7 +48,7 @@ export class CudaStream implements Disposable {
   }
 
   get destroyed(): boolean {
-    return this.#destroyed || this.context.closed;
+    return this.gone;
   }
 
   /** Host to device. Neither may be freed, nor the host's bytes changed, before the stream has come past; `free` waits for it. */
@@ -187,17 +181,14 @@ export class CudaStream implements Disposable {
   }
 
   destroy(): void {
-    if (this.#destroyed) return;
-    this.#destroyed = true;
+    this.release();
+  }
+
+  protected override settle(): void {
     // Pinned memory must not be given up under a copy, so whoever ends the stream waits for it.
     if (this.#used.size > 0 && !this.context.closed)
       this.context.release((driver) => driver.streamSynchronize(this.handle));
     this.#letGo();
-    this.context.resources.release(this.#resource);
-  }
-
-  [disposeSymbol](): void {
-    this.destroy();
   }
 
   /** End a capture that is not wanted; the graph, if there is one, with it. */
@@ -219,7 +210,7 @@ export class CudaStream implements Disposable {
   }
 
   #refusal(at: string, uses: readonly StreamUse[]) {
-    if (this.#destroyed) return fail("closed", at, "the stream is destroyed", "make another one");
+    if (this.givenBack) return fail("closed", at, "the stream is destroyed", "make another one");
     if (this.context.closed) return fail("closed", at, `the device ${this.context.name} is closed`);
     for (const use of uses) {
       if (use.freed) return fail("buffer", at, "the memory is freed");
