@@ -7,7 +7,7 @@ conformance(
   optionsFor(
     "sm_75",
     [{ dtype: "f16" }, { dtype: "f16", acc: "f16" }, { dtype: "s8" }],
-    ["TW1908"],
+    ["TW1819", "TW1908"],
     { first: 4000, count: 60 },
     60,
   ),

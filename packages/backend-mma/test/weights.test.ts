@@ -46,6 +46,42 @@ const cases = [
     `tile=32x48x64 warp=16x16 stages=2 ${usual}`,
   ],
   ["sm_80", "f16", [9, 32, 256], { dtype: "e2m1", group: 16 }, `tile=16x32x128 warp=16x16 stages=2 ${usual}`],
+  [
+    "sm_80",
+    "bf16",
+    [37, 80, 384],
+    { dtype: "s8", group: 32, zeros: true },
+    `tile=32x64x128 warp=16x32 stages=3 ${usual}`,
+  ],
+  ["sm_80", "f16", [9, 32, 256], { dtype: "s8", group: 64 }, `tile=16x32x64 warp=16x16 stages=2 ${usual}`],
+  [
+    "sm_90",
+    "f16",
+    [20, 80, 256],
+    { dtype: "s8", group: 64, zeros: true },
+    "tile=32x64x64 warp=16x32 stages=3 frag=1 copy=tma",
+  ],
+  [
+    "sm_90",
+    "bf16",
+    [16, 32, 512],
+    { dtype: "s8", group: 128 },
+    "tile=16x32x256 warp=16x16 stages=2 frag=1 copy=tma",
+  ],
+  [
+    "sm_80",
+    "bf16",
+    [20, 48, 192],
+    { dtype: "e4m3", group: 32 },
+    "tile=32x48x64 warp=16x16 stages=2 frag=1 copy=direct registerPrefetch=on",
+  ],
+  [
+    "sm_90",
+    "f16",
+    [40, 64, 512],
+    { dtype: "e4m3", group: 128 },
+    "tile=32x32x128 warp=16x16 stages=3 frag=1 copy=tma sched=persistent",
+  ],
   // Persistent CTAs; chunks whose words come in several boxes.
   [
     "sm_90",

@@ -234,7 +234,7 @@ function sharedNeeds(problem: Problem, s: WgmmaSchedule, staged: number): Shared
                 align: BULK_ALIGN,
               })),
             ]
-          : [...weightTiles(problem, s.tileN, k), operand("A", s.tileM, problem.a.dtype, TILE_ALIGN)],
+          : [...weightTiles(problem, s.tileN, k), operand("A", s.tileM, problem.a.dtype)],
         arrivals,
       ),
       ...ring(

@@ -29,6 +29,26 @@ const cases = [
     { dtype: "e2m1", group: 128 },
     "tile=16x64x128 warpgroups=1x1 delayedRelease=on stages=3",
   ],
+  ["bf16", [20, 80, 384], { dtype: "s8", group: 32, zeros: true }, "tile=16x64x64 warpgroups=1x1 stages=3"],
+  [
+    "f16",
+    [9, 80, 768],
+    { dtype: "s8", group: 64 },
+    "tile=16x64x256 warpgroups=1x1 stages=2 delayedRelease=on split=2 reduction=cluster sched=tiles epi=direct",
+  ],
+  [
+    "f16",
+    [70, 128, 256],
+    { dtype: "s8", group: 128, zeros: true },
+    "tile=64x64x64 warpgroups=1x1 pingPong=2 stages=4",
+  ],
+  [
+    "bf16",
+    [9, 64, 512],
+    { dtype: "e4m3", group: 32 },
+    "tile=16x64x128 warpgroups=1x1 stages=4 delayedRelease=on sched=tiles epi=direct",
+  ],
+  ["f16", [20, 128, 384], { dtype: "e4m3", group: 128 }, "tile=32x128x128 warpgroups=1x2 stages=3"],
   // Parts in two sets of registers by turns; of one chunk, and of several.
   [
     "bf16",

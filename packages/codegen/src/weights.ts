@@ -1,13 +1,13 @@
 /**
  * Weights of codes in shared memory: words whose fields lie as instructions take fragments, four codes of pairs along k. A whole number is put under an exponent by one lop3, which
- * is exact; zero point and scale are a subtraction and a multiplication of pairs. The bits of an e2m1 go to their places in a wider format, whose exponent counts from elsewhere: a
- * power of two makes up for that, exact too.
+ * is exact; zero point and scale are a subtraction and a multiplication of pairs. The bits of an e2m1 or e4m3 go to their places in a wider format, whose exponent counts from
+ * elsewhere: a power of two makes up for that, exact too.
  */
-import type { DType } from "@tilewright/core";
-import { WEIGHT_COLUMNS, WEIGHT_K } from "@tilewright/core";
+import { type DType, dtypes, WEIGHT_COLUMNS, type WeightType } from "@tilewright/core";
 import {
   bufferOf,
   codesOf,
+  must,
   type OwnedRegister,
   type Ownership,
   type View,
@@ -22,10 +22,12 @@ import { AND_OR, pairConstant, SIGNS, twice } from "./pairs.ts";
 import { ownedTile, ownerOf } from "./registers.ts";
 import { sharedAddress } from "./sharedAddress.ts";
 import { insideBlock, NOWHERE, ownedPosition, type ThreadPosition } from "./threads.ts";
+import { widenPair } from "./widenPair.ts";
 import { loadRun, shifted, type Word } from "./words.ts";
 
 /** How pairs of a dtype are made. */
 interface PairForm {
+  readonly dtype: "bf16" | "f16";
   /** Pairs whose fields begin at these bits of each half, by the shift that brings them there: `field` bits above the lowest. */
   readonly fields: readonly { readonly shift: number; readonly field: number }[];
   /** The exponent under which a field at bit 0 is itself plus `bias`, in both halves. */
@@ -51,6 +53,7 @@ const bits: Readonly<Partial<Record<DType, (x: number) => number>>> = {
 const forms: Readonly<Partial<Record<DType, PairForm>>> = {
   // Seven bits of mantissa hold a field at the lowest bits only.
   bf16: {
+    dtype: "bf16",
     fields: [0, 4, 8, 12].map((shift) => ({ shift, field: 0 })),
     magic: 0x4300_4300,
     bias: 128,
@@ -59,6 +62,7 @@ const forms: Readonly<Partial<Record<DType, PairForm>>> = {
   },
   // Ten bits hold the field above, too: it counts 16 times.
   f16: {
+    dtype: "f16",
     fields: [0, 4, 8, 12].map((bit) => ({ shift: bit & 8, field: bit & 4 })),
     magic: 0x6400_6400,
     bias: 1024,
@@ -69,8 +73,8 @@ const forms: Readonly<Partial<Record<DType, PairForm>>> = {
 
 /** A field in both halves. */
 const FIELD = 0x000f_000f;
-/** Codes of a pair begin at so many places of a word's halves. */
-const PLACES = [0, 4, 8, 12] as const;
+/** The bits of a byte in both halves that a bf16 with the exponent of 128 has room for, and the sign above them. */
+const BYTE: { readonly low: number; readonly sign: number } = { low: twice(0x7f), sign: twice(0x80) };
 /** An e2m1: sign, exponent of two bits that stands for 1 at 1, one bit of mantissa (OCP Microscaling Formats). */
 const E2M1 = { sign: 3, bits: 0x7, one: 1, mantissa: 1 } as const;
 
@@ -99,23 +103,37 @@ export function lowerWeights(ctx: Context, stmt: StmtOf<"map">): void {
   const factors = new Factors(ctx, form, own, stmt.dst.extent[0]);
   const at = new Map(tile.elements.map((e): [string, OwnedRegister] => [`${e.row} ${e.col}`, e]));
   const firsts = [...new Set(tile.elements.map(({ col }) => col - (col % WEIGHT_COLUMNS)))];
-  for (let block = 0; block < stmt.dst.extent[0]; block += WEIGHT_K)
+  // Codes in each half of a word; a step of 16 rows has four pairs.
+  const fields = 16 / dtypes[dtype].bits;
+  for (let block = 0; block < stmt.dst.extent[0]; block += 16 * fields)
     for (const first of firsts) {
       const four = Array.from({ length: 4 }, () => ctx.entry.reg("b32", "codes"));
-      const from = sharedAddress(ctx, words, ofWords, first / WEIGHT_COLUMNS, (block / WEIGHT_K) * 128);
+      const from = sharedAddress(ctx, words, ofWords, first / WEIGHT_COLUMNS, (block / (16 * fields)) * 128);
       loadRun(ctx, null, "shared", "s32", 4, four, from);
-      four.forEach((word, step) => {
-        PLACES.forEach((place, i) => {
-          const [row, col] = [block + 16 * step + 8 * (i >> 1), first + 8 * (i & 1)];
+      four.forEach((word, number) => {
+        for (let field = 0; field < fields; field++) {
+          const pair = number * fields + field;
+          const [row, col] = [block + 16 * (pair >> 2) + 8 * ((pair >> 1) & 1), first + 8 * (pair & 1)];
           const element = at.get(`${row} ${col}`);
           if (element === undefined) throw new TypeError("a fragment has a part of each word");
-          const exact =
-            dtype === "e2m1" ? factors.float(word, place) : factors.whole(word, i, zero ?? 0, row, col);
+          const exact = exactly[dtype](factors, word, field, [zero ?? 0, row, col]);
           factors.times(tile.at(element.register), exact, scale, row, col);
-        });
+        }
       });
     }
 }
+
+type ZeroAt = readonly [zero: number | View, row: number, col: number];
+
+/** What a field of a word is, exactly: a whole number without its zero point, or a float. */
+const exactly: Readonly<
+  Record<WeightType, (factors: Factors, word: Word, field: number, zero: ZeroAt) => Word>
+> = {
+  s4: (factors, word, field, zero) => factors.whole(word, field, ...zero),
+  s8: (factors, word, field, zero) => factors.byte(word, field, ...zero),
+  e2m1: (factors, word, field) => factors.float(word, 4 * field),
+  e4m3: (factors, word, field) => factors.byteFloat(word, field),
+};
 
 /** Zero points and scales as pairs, each loaded once for the runs that it is of. */
 class Factors {
@@ -130,7 +148,7 @@ class Factors {
     this.#ctx = ctx;
     this.#form = form;
     this.#rows = rows;
-    this.#type = form.bias === 128 ? "bf16x2" : "f16x2";
+    this.#type = `${form.dtype}x2`;
     this.#position = { row: NOWHERE, col: ownedPosition(ctx.values, own, insideBlock).col };
   }
 
@@ -150,6 +168,32 @@ class Factors {
       imm(AND_OR),
     );
     return this.#without(biased, field, zero, row, col);
+  }
+
+  /** The signed bytes number `field` of a word's halves, without their zero point: their bits below the sign under an exponent, less the sign under the same one. */
+  byte(word: Word, field: number, zero: number | View, row: number, col: number): Word {
+    const halves = shifted(this.#ctx, null, word, 8 * field);
+    const magic = pairConstant(this.#ctx, this.#form.magic);
+    const [low, sign] = [BYTE.low, BYTE.sign].map((bits) => {
+      const d = this.#ctx.entry.reg("b32", "weight");
+      this.#ctx.emitAny(null, "lop3.b32", d, halves, pairConstant(this.#ctx, bits), magic, imm(AND_OR));
+      return d;
+    });
+    const less = pairConstant(this.#ctx, this.#form.pair(-1));
+    const number = this.#fma(must(sign, "a sign"), less, must(low, "a number"));
+    if (zero === 0) return number;
+    const point =
+      typeof zero === "number"
+        ? pairConstant(this.#ctx, this.#form.pair(zero))
+        : this.#once("point", zero, row, col, (pair) => pair);
+    return this.#fma(point, less, number);
+  }
+
+  /** The e4m3 number `field` of a word's halves. */
+  byteFloat(word: Word, field: number): Word {
+    const d = this.#ctx.entry.reg("b32", "weight");
+    widenPair(this.#ctx, this.#form.dtype, this.#moved(word, 8 - 8 * field), d);
+    return d;
   }
 
   /** The floats whose bits begin at `place` in a word's halves. */

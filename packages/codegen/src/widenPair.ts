@@ -33,7 +33,7 @@ function formOf(dtype: DType): Form {
   return form;
 }
 
-/** A pair from its bytes, each above zeros in its half. */
+/** A pair from bytes in the upper half of each half of a word; what stands below them does not matter. */
 export function widenPair(ctx: Context, dtype: DType, halves: Word, into: Reg): void {
   const form = formOf(dtype);
   const fresh = (name: string): Word => ctx.entry.reg("b32", name);

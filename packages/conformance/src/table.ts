@@ -34,6 +34,7 @@ export function problemTable(types: DTypes, seed: number): readonly Row[] {
   addExperts(table);
   addQuantized(table);
   addExpertSums(table);
+  addWeights(table);
   return table.rows;
 }
 
@@ -141,6 +142,30 @@ function addSpecials(table: Table): void {
     table.add(`NaN and infinity through ${step.fn ?? step.kind}`, ragged[0], { epilogue: [step] }, special);
   const [first] = table.rows.slice(rows);
   if (first && !takesSpecials(first.problem)) table.rows.length = rows;
+}
+
+/** Weights in few bits beside A of 16 bits: all kinds of codes, with and without zero points, groups of all lengths, and tiles with tails. */
+function addWeights(table: Table): void {
+  const { dtype, bDType, acc = "f32" } = table.types;
+  if ((dtype !== "bf16" && dtype !== "f16") || bDType !== undefined || acc !== "f32") return;
+  const usual = { a: { dtype, layout: "row" }, b: {}, d: { dtype: table.out } };
+  for (const [of, group, zeros] of [
+    ["s4", 32, true],
+    ["s8", 32, true],
+    ["s8", 128, false],
+    ["e2m1", 16, false],
+    ["e4m3", 64, false],
+  ] as const) {
+    const weights = { dtype: of, group, zeros };
+    const name = `weights of ${of} in groups of ${group}${zeros ? " with zero points" : ""}`;
+    table.add(name, { m: 37, n: 48, k: 256 }, { ...usual, weights, epilogue: "gelu_tanh(acc + b[n])" });
+    table.add(`${name}, split`, { m: 5, n: 80, k: 384 }, { ...usual, weights }, { split: 3 });
+    table.add(
+      `${name}, m of the launch`,
+      { m: 70, n: 32, k: 128 },
+      { ...usual, weights, symbolic: { m: {} } },
+    );
+  }
 }
 
 /** Blocks that share tiles, with what else is special about memory and factors. */

@@ -53,7 +53,7 @@ export const widened = {
 } as const satisfies Record<string, readonly (keyof typeof dtypes)[]>;
 
 /** dtypes of weights, which have a scale for each group along k; without one they are not widened. */
-export const weightTypes = ["s4", "e2m1"] as const satisfies readonly (keyof typeof dtypes)[];
+export const weightTypes = ["s4", "s8", "e2m1", "e4m3"] as const satisfies readonly (keyof typeof dtypes)[];
 
 export type WeightType = (typeof weightTypes)[number];
 

@@ -120,19 +120,20 @@ export {
 export * from "./problem/text.ts";
 export {
   codeValue,
+  isWeightType,
   packWeights,
   type UnpackedWeights,
   WEIGHT_COLUMNS,
   WEIGHT_K,
-  WEIGHT_ORDER,
-  WEIGHT_WORDS,
-  WEIGHT_ZERO,
   type WeightFactors,
   weightFactors,
   weightGroups,
   weightIndex,
   weightMatrix,
+  weightOrder,
   weightPlace,
+  weightWordsPerRow,
+  weightZero,
 } from "./problem/weights.ts";
 export {
   type Activation,

@@ -18,10 +18,10 @@ import {
   stepExtentNames,
   strideNames,
   symbolicSizes,
-  WEIGHT_ORDER,
   WORKSPACE_ALIGN,
   weightFactors,
   weightMatrix,
+  weightOrder,
 } from "@tilewright/core";
 import { disorderOf } from "./determinism.ts";
 import { tensorsOf } from "./program/tensors.ts";
@@ -94,7 +94,7 @@ function weightsOf(problem: Problem): Pick<Manifest, "weights"> {
   const [words, factors] = [weightMatrix(problem), weightFactors(problem)];
   return words === null || factors === null
     ? {}
-    : { weights: { order: WEIGHT_ORDER, words, factors: factors.shape } };
+    : { weights: { order: weightOrder(problem.b.dtype), words, factors: factors.shape } };
 }
 
 function fromPlan(start: TileProgram): { readonly schedule: Schedule; readonly text: string } {

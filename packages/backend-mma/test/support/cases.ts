@@ -7,6 +7,7 @@ import {
   SCALE_ROWS,
   type Schedule,
   type Target,
+  WEIGHT_K,
 } from "@tilewright/core";
 import { defaultSchedule } from "@tilewright/ir";
 import { isLegal } from "../../src/check.ts";
@@ -38,9 +39,15 @@ export function randomSchedule(random: Random, problem: Problem, target: Target)
           : ["direct"],
     );
     const stages = random.integer(1, 4);
+    const { weights } = problem;
+    // Weights are made of whole blocks and groups.
+    const tileK =
+      weights === undefined
+        ? atom.k * frag * random.integer(1, 4 / frag)
+        : Math.max(WEIGHT_K, weights.group) * random.integer(1, 2);
     const schedule: Schedule = {
       ...base,
-      tile: [tileM, tileN, atom.k * frag * random.integer(1, 4 / frag)],
+      tile: [tileM, tileN, tileK],
       warp: [warpM, warpN],
       stages,
       copy,
@@ -49,7 +56,7 @@ export function randomSchedule(random: Random, problem: Problem, target: Target)
       copyBytes: pick(random, ["16", "16", "8", "4"]),
       ldmatrix: pick(random, ["x4", "x4", "x2", "x1", "off"]),
       sharedLayout: pick(random, ["swizzle", "swizzle", "pad", "auto", "plain"]),
-      frag,
+      frag: weights === undefined ? frag : 1,
       firstOperand: pick(random, ["a", "b"]),
       copySpread: pick(random, [1, 1, 2, 3]),
       refill: pick(random, ["step", "barrier"]),

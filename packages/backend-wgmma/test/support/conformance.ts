@@ -35,7 +35,8 @@ export const optionsFor = (
       problem.gated === undefined
         ? blockBytes(problem, readSchedule(schedule), limits.maxSmemPerBlock)
         : null,
-    rounded: 0,
+    // Weights and their factors leave what stands behind them (vectors, D) anywhere, and legality counts it from the next multiple of 1024.
+    rounded: problem.weights === undefined ? 0 : 2 * 1024,
     tensor: 0,
   }),
   refuses,

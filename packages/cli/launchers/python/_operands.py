@@ -75,7 +75,7 @@ def operands_of(problem):
             label = labels.get(name, name)
             columns = _BOTH if name == "b" and has_both(problem) else columns
             if name == "b" and "weights" in problem:
-                found.append(Operand(name, label, "packed", "u8", "k", share=2))
+                found.append(Operand(name, label, "packed", "u8", "k", share=1 if matrix["dtype"] in ("s8", "e4m3") else 2))
                 continue
             if matrix["dtype"] in _SCALED_BITS:
                 found.append(Operand(name, label, "packed", "u8", "m", out=True, share=8 // _SCALED_BITS[matrix["dtype"]]))
@@ -336,22 +336,29 @@ def fit(operation, operand, seen, sizes, batch):
 
 
 def pack_weights(codes, scales, zeros=None):
-    """Weights in the order that kernels read (fragments-16x64), the operands b and sfb: of codes [n, k] from 0 to 15 in uint8, scales [n, k / group] in A's dtype,
-    and zero points like them from 0 to 15 where there are any. Arrays of numpy, cupy or torch, and such ones come out."""
+    """Weights in the order that kernels read, the operands b and sfb: of codes [n, k], scales [n, k / group] in A's dtype, and zero points like them where there are any.
+    Codes in uint8 are those of s4 or e2m1, from 0 to 15, and come out as fragments-16x64; int8 and float8_e4m3fn are themselves, fragments-16x32. Zero points are of the codes'
+    dtype, and floats have none. Arrays of numpy, cupy or torch, and such ones come out."""
     n, k = codes.shape
     groups = scales.shape[1]
     if n % 16 or k % 64 or scales.shape[0] != n or groups == 0 or k % groups or (zeros is not None and zeros.shape != scales.shape):
         text = "%d x %d weights with scales %s are no whole blocks of 16 x 64 in groups"
         raise ValueError(text % (n, k, _dims(scales.shape)))
-    if "uint8" not in str(codes.dtype) or any((each > 15).any() for each in (codes, zeros) if each is not None):
-        raise ValueError("codes are uint8, and like zero points at most 15")
+    of = str(codes.dtype).rpartition(".")[2]
+    if of not in ("uint8", "int8", "float8_e4m3fn") or (zeros is not None and (of != str(zeros.dtype).rpartition(".")[2] or "8_" in of)):
+        raise ValueError("codes are uint8, int8 or float8_e4m3fn, and zero points like the first two")
+    if of == "uint8" and any((each > 15).any() for each in (codes, zeros) if each is not None):
+        raise ValueError("codes in uint8, and their zero points, are at most 15")
     library = sys.modules[type(scales).__module__.partition(".")[0]]
-    # Columns of a block in two halves, whose codes share a byte; then column, k of the block, run of 16, half of it, lane, neighbour.
-    halves = codes.reshape(n // 16, 2, 8, k // 64, 4, 2, 4, 2)
-    paired = halves[:, 0] + 16 * halves[:, 1]
+    raw = codes.view(library.uint8)
+    if "8_" in of and ((raw & 127) == 127).any():
+        raise ValueError("a code is a NaN, which kernels take for a number")
+    # Half of a block's columns, column of it, k of the block, run of 16, half of it, lane, neighbour. Codes of 4 bits of both halves share a byte.
+    halves = raw.reshape(n // 16, 2, 8, k // (64 if of == "uint8" else 32), -1, 2, 4, 2)
+    paired, order = (halves[:, 0] + 16 * halves[:, 1], (0, 2, 1, 5, 3, 6, 4)) if of == "uint8" else (halves, (0, 3, 2, 6, 4, 5, 7, 1))
     turn = paired.permute if hasattr(paired, "permute") else paired.transpose
     factors = [scales.T]
     if zeros is not None:
         converted = zeros.to if hasattr(zeros, "to") else zeros.astype
         factors.append(converted(scales.dtype).T)
-    return turn(0, 2, 1, 5, 3, 6, 4).reshape(-1), library.concatenate(tuple(factors)).reshape(-1)
+    return turn(*order).reshape(-1), library.concatenate(tuple(factors)).reshape(-1)

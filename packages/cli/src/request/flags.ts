@@ -43,11 +43,11 @@ const productFlags = grouped("Problem", {
     "1x128,128x128",
   ),
   weights: choice(
-    "weights in few bits instead of B, in the order of packWeights, with scales by groups along k: s4, e2m1; A is bf16 (default) or f16",
+    "weights in few bits instead of B, in the order of packWeights, with scales by groups along k: s4, s8, e2m1, e4m3; A is bf16 (default) or f16",
     weightTypes,
   ),
   group: number("weights under one scale: 16, 32, 64 or 128 (default)"),
-  zeros: toggle("each group of weights in s4 has a zero point beside its scale"),
+  zeros: toggle("each group of weights in s4 or s8 has a zero point beside its scale"),
   aLayout: choice("row (default): the last index of A is contiguous; col: the first one", layouts),
   bLayout: choice("the same for B", layouts),
   cLayout: choice("the same for C (default: D's)", layouts),

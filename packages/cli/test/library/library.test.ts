@@ -225,46 +225,54 @@ describe("refusals: all at once, and no file", () => {
     expect(stderr).toContain("factors multiplies nvf4");
   });
 
-  test("packed weights: a launch takes what packWeights makes; a wheel has no place for it", async () => {
-    using folder = scratch();
-    const [m, n, k] = [16, 64, 128];
-    const problem = { ...{ m, n, k }, weights: { group: 64 }, d: { dtype: "f32" } };
-    const request = { name: "lib", archs: ["sm_80"], operations: [{ name: "linear", problem }] };
-    writeFileSync(join(folder.path, "kernels.json"), JSON.stringify(request));
-    const flags = ["compile", "--library", "out", "--kernels", "kernels.json"];
-    const { code, stderr } = await cli(flags, { cwd: folder.path });
-    expect([code, stderr]).toEqual([0, ""]);
-    const refusal = await cli([...flags, "--wheel"], { cwd: folder.path });
-    expect(refusal.code).toBe(3);
-    expect(refusal.stderr).toContain(
-      "linear multiplies weights, and wheels have no place for its scale factors",
-    );
+  test.each([
+    ["s4", (i: number) => (i * 7) % 16, (code: number) => code - 8],
+    ["s8", (i: number) => ((i * 7) % 256) - 128, (code: number) => code],
+    // The first codes of e4m3 are eighths of 2^-6.
+    ["e4m3", (i: number) => i % 16, (code: number) => code * 2 ** -9],
+  ] as const)(
+    "packed weights of %s: a launch takes what packWeights makes; a wheel has no place for it",
+    async (dtype, codeAt, numberOf) => {
+      using folder = scratch();
+      const [m, n, k] = [16, 64, 128];
+      const problem = { ...{ m, n, k }, weights: { dtype, group: 64 }, d: { dtype: "f32" } };
+      const request = { name: "lib", archs: ["sm_80"], operations: [{ name: "linear", problem }] };
+      writeFileSync(join(folder.path, "kernels.json"), JSON.stringify(request));
+      const flags = ["compile", "--library", "out", "--kernels", "kernels.json"];
+      const { code, stderr } = await cli(flags, { cwd: folder.path });
+      expect([code, stderr]).toEqual([0, ""]);
+      const refusal = await cli([...flags, "--wheel"], { cwd: folder.path });
+      expect(refusal.code).toBe(3);
+      expect(refusal.stderr).toContain(
+        "linear multiplies weights, and wheels have no place for its scale factors",
+      );
 
-    const { library, buffer } = await opened(folder, "sm_80");
-    const codes = Uint8Array.from({ length: n * k }, (_, i) => (i * 7) % 16);
-    const scales = new Float32Array((n * k) / 64).fill(0.5);
-    const made = packWeights({ n, k, group: 64, codes, scales, dtype: "bf16" });
-    const ones = bytesOfStorage(encodeArray("bf16", new Float64Array(m * k).fill(1)));
-    const buffers = {
-      a: buffer(ones),
-      b: buffer(made.b),
-      sfb: buffer(made.sfb),
-      d: buffer(new Uint8Array(4 * m * n)),
-    };
-    expect(library.launch("linear", { m, n, k }, buffers)).toMatchObject({ ok: true });
-    const out = buffers.d.read();
-    if (!out.ok) throw new Error("memory");
-    const sum = (column: number) =>
-      codes.subarray(column * k, (column + 1) * k).reduce((total, code) => total + (code - 8) / 2, 0);
-    expect([...new Float32Array(out.value.slice().buffer, 0, n)]).toEqual(
-      Array.from({ length: n }, (_, j) => sum(j)),
-    );
-    const short = library.launch("linear", { m, n, k }, { ...buffers, sfb: buffer(new Uint8Array(16)) });
-    expect(short).toMatchObject({
-      ok: false,
-      error: [{ message: expect.stringContaining("sfb has 16 bytes") }],
-    });
-  });
+      const { library, buffer } = await opened(folder, "sm_80");
+      const codes = Array.from({ length: n * k }, (_, i) => codeAt(i));
+      const scales = new Float32Array((n * k) / 64).fill(0.5);
+      const made = packWeights({ n, k, group: 64, weights: dtype, codes, scales, dtype: "bf16" });
+      const ones = bytesOfStorage(encodeArray("bf16", new Float64Array(m * k).fill(1)));
+      const buffers = {
+        a: buffer(ones),
+        b: buffer(made.b),
+        sfb: buffer(made.sfb),
+        d: buffer(new Uint8Array(4 * m * n)),
+      };
+      expect(library.launch("linear", { m, n, k }, buffers)).toMatchObject({ ok: true });
+      const out = buffers.d.read();
+      if (!out.ok) throw new Error("memory");
+      const sum = (column: number) =>
+        codes.slice(column * k, (column + 1) * k).reduce((total, code) => total + numberOf(code) / 2, 0);
+      expect([...new Float32Array(out.value.slice().buffer, 0, n)]).toEqual(
+        Array.from({ length: n }, (_, j) => sum(j)),
+      );
+      const short = library.launch("linear", { m, n, k }, { ...buffers, sfb: buffer(new Uint8Array(16)) });
+      expect(short).toMatchObject({
+        ok: false,
+        error: [{ message: expect.stringContaining("sfb has 16 bytes") }],
+      });
+    },
+  );
 
   test("a quantised D, whose scales are an operand of the epilogue, with m at launch", async () => {
     using folder = scratch();

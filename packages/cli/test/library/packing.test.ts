@@ -16,22 +16,33 @@ const numpy = works("python3", "-c", "import numpy");
 
 const [n, k, group] = [48, 128, 32];
 const random = createRandom(7);
-const digits = (count: number) => Uint8Array.from({ length: count }, () => random.integer(0, 15));
-const [codes, zeros] = [digits(n * k), digits((n * k) / group)];
+const numbers = (count: number, least: number, most: number) =>
+  Array.from({ length: count }, () => random.integer(least, most));
 const values = Float32Array.from({ length: (n * k) / group }, () => 2 * random.uniform() - 1);
+/** Codes and zero points: of s4, of s8, and the bits of e4m3, among which no NaN is. */
+const given = {
+  s4: { codes: numbers(n * k, 0, 15), zeros: numbers((n * k) / group, 0, 15) },
+  s8: { codes: numbers(n * k, -128, 127), zeros: numbers((n * k) / group, -128, 127) },
+  e4m3: { codes: numbers(n * k, 0, 255).map((code) => (code % 128 === 127 ? code - 1 : code)), zeros: [] },
+};
+/** What launchers call an array of the codes. */
+const held = { s4: "U8", s8: "S8", e4m3: "E4M3" } as const;
+const kinds = ["s4", "s8", "e4m3"] as const;
 const cases = (["bf16", "f16"] as const).flatMap((dtype) => [
-  { dtype, zeros },
-  { dtype, zeros: undefined },
+  ...(["s4", "s8"] as const).map((weights) => ({ dtype, weights, zeros: given[weights].zeros })),
+  ...kinds.map((weights) => ({ dtype, weights, zeros: undefined })),
 ]);
 const bits = (dtype: "bf16" | "f16") => Array.from(encodeArray(dtype, values), Number);
-const hex = (dtype: "bf16" | "f16", points?: Uint8Array): string => {
+/** Numbers as the bytes that C and Rust take. */
+const raw = (of: readonly number[]): string => Uint8Array.from(of).join();
+const wanted = cases.map(({ dtype, weights, zeros }) => {
+  const { codes } = given[weights];
   const made = packWeights({
-    ...{ n, k, group, codes, scales: values, dtype },
-    ...(points === undefined ? {} : { zeros: points }),
+    ...{ n, k, group, weights, codes, scales: values, dtype },
+    ...(zeros === undefined ? {} : { zeros }),
   });
   return Buffer.concat([made.b, made.sfb]).toString("hex");
-};
-const wanted = cases.map((each) => hex(each.dtype, each.zeros));
+});
 
 /** An operation whose D is quantised: 300 rows have scales in three lines of blocks. */
 const problem = defineProblem({
@@ -53,20 +64,20 @@ const lines = (command: string, ...args: readonly string[]): readonly string[] =
 
 test.skipIf(!gcc)("C", () => {
   const calls = cases.map(
-    ({ dtype, zeros: points }) =>
-      `  show(mixed_${dtype.toUpperCase()}, scales_${dtype}, ${points === undefined ? "0" : "zeros"});`,
+    ({ dtype, weights, zeros: points }) =>
+      `  show(mixed_${held[weights]}, mixed_${dtype.toUpperCase()}, codes_${weights}, scales_${dtype}, ${points === undefined ? "0" : `zeros_${weights}`});`,
   );
   writeFileSync(
     at("main.c"),
     `#include "mixed.h"
-static const uint8_t codes[] = {${codes.join()}}, zeros[] = {${zeros.join()}};
+${kinds.map((of) => `static const uint8_t codes_${of}[] = {${raw(given[of].codes)}}${of === "e4m3" ? "" : `, zeros_${of}[] = {${raw(given[of].zeros)}}`};`).join("\n")}
 static const uint16_t scales_bf16[] = {${bits("bf16").join()}}, scales_f16[] = {${bits("f16").join()}};
-static void show(int dtype, const uint16_t *scales, const uint8_t *points) {
-  uint8_t b[${(n * k) / 2}];
+static void show(int weights, int dtype, const uint8_t *codes, const uint16_t *scales, const uint8_t *points) {
+  uint8_t b[${n * k}];
   uint16_t sfb[${(2 * n * k) / group}];
   size_t i;
-  if (mixed_pack_weights(${n}, ${k}, ${group}, dtype, codes, scales, points, b, sfb) != mixed_OK) { puts("refused"); return; }
-  for (i = 0; i < sizeof b; i++) printf("%02x", b[i]);
+  if (mixed_pack_weights(${n}, ${k}, ${group}, weights, dtype, codes, scales, points, b, sfb) != mixed_OK) { puts("refused"); return; }
+  for (i = 0; i < sizeof b / (weights == mixed_U8 ? 2 : 1); i++) printf("%02x", b[i]);
   for (i = 0; i < sizeof sfb / (points ? 2 : 4); i++) printf("%02x%02x", sfb[i] & 255, sfb[i] >> 8);
   puts("");
 }
@@ -83,7 +94,17 @@ int main(void) {
   printf("%d ", mixed_quantized_take(&lib, &args, "epilogue0", mixed_vector(4096, mixed_U8, 1200)));
   puts(lib.message);
 ${calls.join("\n")}
-  printf("%d\\n", mixed_pack_weights(${n}, ${k}, 48, mixed_F16, codes, scales_f16, 0, 0, 0));
+  printf("%d\\n", mixed_pack_weights(${n}, ${k}, 48, mixed_U8, mixed_F16, codes_s4, scales_f16, 0, 0, 0));
+  {
+    static const uint8_t nan[${n * k}] = {0x7f};
+    static uint8_t b[${n * k}];
+    static uint16_t sfb[${(2 * n * k) / group}];
+    printf("%d ", mixed_pack_weights(${n}, ${k}, ${group}, mixed_E4M3, mixed_F16, nan, scales_f16, 0, b, sfb));
+    printf("%d ", mixed_pack_weights(${n}, ${k}, ${group}, mixed_U8, mixed_F16, nan, scales_f16, 0, b, sfb));
+    printf("%d ", mixed_pack_weights(${n}, ${k}, ${group}, mixed_S8, mixed_F16, nan, scales_f16, 0, b, sfb));
+    printf("%d ", mixed_pack_weights(${n}, ${k}, ${group}, mixed_E4M3, mixed_F16, codes_s4, scales_f16, zeros_s4, b, sfb));
+    printf("%d\\n", mixed_pack_weights(${n}, ${k}, ${group}, mixed_F32, mixed_F16, codes_s4, scales_f16, 0, b, sfb));
+  }
   return 0;
 }
 `,
@@ -93,27 +114,29 @@ ${calls.join("\n")}
   expect(lines(at("main"))).toEqual([
     "0 -2 packed: weight has 100 elements, and the kernels take 3072, one behind the other",
     "0 0 -2 quantized: quantize has 1200 elements, and the kernels take 1536, one behind the other",
-    ...[...wanted, "-2"],
+    ...[...wanted, "-2", "-2 -2 0 -2 -2"],
   ]);
 });
 
+const rustType = (name: string): string => name.charAt(0) + name.slice(1).toLowerCase();
+
 test.skipIf(!gcc || !rustc)("Rust", () => {
   const calls = cases.map(
-    ({ dtype, zeros: points }) =>
-      `    show(mixed::DType::${dtype === "f16" ? "F16" : "Bf16"}, &[${bits(dtype).join()}], ${points === undefined ? "None" : `Some(&[${points.join()}])`});`,
+    ({ dtype, weights, zeros: points }) =>
+      `    show(mixed::DType::${rustType(held[weights])}, mixed::DType::${rustType(dtype.toUpperCase())}, &CODES_${weights.toUpperCase()}, &[${bits(dtype).join()}], ${points === undefined ? "None" : `Some(&[${raw(points)}])`});`,
   );
   writeFileSync(
     at("main.rs"),
     `mod mixed;
-static CODES: [u8; ${n * k}] = [${codes.join()}];
-fn show(dtype: mixed::DType, scales: &[u16], zeros: Option<&[u8]>) {
-    let (b, sfb) = mixed::pack_weights([${n}, ${k}], ${group}, dtype, &CODES, scales, zeros).unwrap();
+${kinds.map((of) => `static CODES_${of.toUpperCase()}: [u8; ${n * k}] = [${raw(given[of].codes)}];`).join("\n")}
+fn show(weights: mixed::DType, dtype: mixed::DType, codes: &[u8], scales: &[u16], zeros: Option<&[u8]>) {
+    let (b, sfb) = mixed::pack_weights([${n}, ${k}], ${group}, weights, dtype, codes, scales, zeros).unwrap();
     let bytes = b.into_iter().chain(sfb.into_iter().flat_map(u16::to_le_bytes));
     println!("{}", bytes.map(|byte| format!("{byte:02x}")).collect::<String>());
 }
 fn main() {
 ${calls.join("\n")}
-    println!("{}", mixed::pack_weights([${n}, ${k}], 48, mixed::DType::F16, &CODES, &[], None).is_err());
+    println!("{}", mixed::pack_weights([${n}, ${k}], 48, mixed::DType::U8, mixed::DType::F16, &CODES_S4, &[], None).is_err());
 }
 `,
   );
@@ -127,15 +150,17 @@ test.skipIf(!numpy)("Python, whose numpy has no bf16", () => {
   writeFileSync(
     at("main.py"),
     `import numpy, mixed
-codes = numpy.array([${codes.join()}], numpy.uint8).reshape(${n}, ${k})
-zeros = numpy.array([${zeros.join()}], numpy.uint8).reshape(${n}, -1)
+of = lambda dtype, *rows: [numpy.array(each, dtype).reshape(${n}, -1) for each in rows]
+codes, zeros = of(numpy.uint8, [${given.s4.codes.join()}], [${given.s4.zeros.join()}])
+signed, points = of(numpy.int8, [${given.s8.codes.join()}], [${given.s8.zeros.join()}])
 scales = numpy.array([${bits("f16").join()}], numpy.uint16).view(numpy.float16).reshape(${n}, -1)
-for points in (zeros, None):
-    print("".join(each.tobytes().hex() for each in mixed.pack_weights(codes, scales, points)))
-try:
-    mixed.pack_weights(codes, scales[:, :3])
-except ValueError as error:
-    print(error)
+for each in ((codes, zeros), (signed, points), (codes, None), (signed, None)):
+    print("".join(made.tobytes().hex() for made in mixed.pack_weights(each[0], scales, each[1])))
+for each in ((codes, scales[:, :3]), (codes + 200, scales), (codes, scales, points), (codes.astype(numpy.int16), scales)):
+    try:
+        mixed.pack_weights(*each)
+    except ValueError as error:
+        print(error)
 import json, sys
 operands = {each.name: each for each in mixed.operands_of(json.loads(sys.argv[1]))}
 def fits(name, *shape):
@@ -150,11 +175,14 @@ fits("epilogue0", 1200)
 `,
   );
   const shape = "48 x 128 weights with scales [48, 3] are no whole blocks of 16 x 64 in groups";
+  const small = "codes in uint8, and their zero points, are at most 15";
+  const kind = "codes are uint8, int8 or float8_e4m3fn, and zero points like the first two";
   const short =
     "quantized: quantize has shape [1200] and strides [1], and the kernels take 1536 elements, one behind the other";
   expect(lines("python3", "main.py", JSON.stringify(problem.value))).toEqual([
-    ...wanted.slice(2),
-    ...[shape, "(None, None)", "(None, None)", short],
+    // numpy has no e4m3 either.
+    ...wanted.filter((_, i) => cases[i]?.dtype === "f16" && cases[i]?.weights !== "e4m3"),
+    ...[shape, small, kind, kind, "(None, None)", "(None, None)", short],
   ]);
 });
 

@@ -235,14 +235,24 @@ export function readStructuredRequest(request: unknown): Checked<Problem> {
   const parsed = structuredRequestSchema.safeParse(request);
   if (!parsed.success) return err(structural(parsed.error.issues, request));
   const made = checked(complete(parsed.data));
-  const { act, experts, batch, epilogue = [] } = parsed.data;
+  const { act, experts, batch, epilogue = [], weights, b } = parsed.data;
   const { gated, expertRows: rows } = problemCodes;
+  const [codes, said] = [weights?.dtype, b?.dtype];
   const apart = experts === undefined && (batch?.kind !== "grouped" || batch.rows === undefined);
   const named = (["gather", "scatter"] as const).filter(
     (name) => parsed.data[name] !== undefined || epilogue.some(({ kind }) => kind === name),
   );
   const found = [
     act !== undefined && invalid(gated, "act", "is of a gated product", "use op ffn, or an epilogue: silu"),
+    codes !== undefined &&
+      said !== undefined &&
+      codes !== said &&
+      invalid(
+        problemCodes.weights,
+        "b.dtype",
+        `B is ${said}, and weights are ${codes}`,
+        "leave the dtype of B out",
+      ),
     experts !== undefined &&
       batch !== undefined &&
       invalid(rows, "experts", "experts are a batch of their own, beside batch", "leave one of them out"),

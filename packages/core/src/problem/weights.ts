@@ -1,16 +1,20 @@
 /**
  * Weights that are stored in few bits and multiplied in the dtype of A: `D = A . dequant(W)`. Column j of B is row j of W. What a code q of s4 of a group with scale s and
- * zero point z stands for is (q - z) * s, rounded once, to nearest even, to A's dtype; without zero points z is 8. A code of e2m1 stands for its value times s, rounded likewise.
+ * zero point z stands for is (q - z) * s, rounded once, to nearest even, to A's dtype; without zero points z is 8. Of s8 it is the same, and z is 0 without zero points. A code of
+ * e2m1 or e4m3 stands for its value times s, rounded likewise.
  *
- * Memory order of the codes, `fragments-16x64`: blocks of 16 columns of B by 64 of k, 512 bytes each, those of one 16 columns one behind the other along k. A block has 16 bytes
+ * Memory order of codes of 4 bits, `fragments-16x64`: blocks of 16 columns of B by 64 of k, 512 bytes each, those of one 16 columns one behind the other along k. A block has 16 bytes
  * for each of 32 lanes: the words of its four runs of 16 along k. A word has what a lane holds of 16 x 16 elements where a matrix instruction takes them from registers
  * (PTX ISA, mma.m16n8k16 and wgmma: register fragment of A): with g = lane / 4 and t = lane % 4 the columns g and g + 8, at 2t, 2t + 1, 2t + 8 and 2t + 9 of k. Bits 4i to
  * 4i + 3 have the code at column g + 8 (i % 2) and 2t + 8 (i / 2) of k, bits 16 + 4i and so on its neighbour along k.
  *
+ * Of codes of 8 bits, `fragments-16x32`, a block has half as much of k, and each of its two runs of 16 has two words a lane: the first the codes at 2t and 2t + 1, the second those
+ * at 2t + 8 and 2t + 9. Bits 8i to 8i + 7 have the code at column g + 8i, bits 16 + 8i and so on its neighbour along k.
+ *
  * The scales are rows of n, one for each group along k, in A's dtype; behind them, in the same way, the zero points.
  */
 import type { Diagnostic } from "../diagnostics.ts";
-import { type DType, type WeightType, weightTypes } from "../dtype.ts";
+import { type DType, dtypes, type WeightType, weightTypes } from "../dtype.ts";
 import { decode } from "../numerics/formats.ts";
 import {
   bytesOfStorage,
@@ -23,35 +27,77 @@ import {
 import type { Problem } from "../problem.ts";
 import { invalid, problemCodes } from "./codes.ts";
 
-/** Name of the memory order. */
-export const WEIGHT_ORDER = "fragments-16x64";
-/** Columns of B, and elements of k, in a block. */
+/** Names of the memory orders. */
+export const weightOrders = ["fragments-16x64", "fragments-16x32"] as const;
+/** Columns of B in a block, and the elements of k that weights are whole numbers of: one block of 4-bit codes, two of 8-bit codes. */
 export const WEIGHT_COLUMNS = 16;
 export const WEIGHT_K = 64;
 /** Words of a block. */
-export const WEIGHT_WORDS = 128;
-/** What a code stands for 0 where there are no zero points. */
-export const WEIGHT_ZERO = 8;
+const BLOCK_WORDS = 128;
+/** Elements of k that an instruction takes at once: those of a lane's words behind each other. */
+const STEP = 16;
 /** Weights along k under one scale. */
 export const weightGroups = [16, 32, 64, 128] as const;
+
+/** What codes of a dtype are. */
+interface CodeRow {
+  /** Least and greatest number that `packWeights` takes: the code itself where it is a whole number, else its bits. */
+  readonly range: readonly [least: number, most: number];
+  /** The code that stands for 0 where there are no zero points; null of codes that have none. */
+  readonly zero: number | null;
+}
+
+const codeRows: Readonly<Record<WeightType, CodeRow>> = {
+  s4: { range: [0, 15], zero: 8 },
+  s8: { range: [-128, 127], zero: 0 },
+  e2m1: { range: [0, 15], zero: null },
+  e4m3: { range: [0, 255], zero: null },
+};
+
+/** The whole number that stands for 0 where weights have no zero points; null of codes that have none. */
+export const weightZero = (dtype: WeightType): number | null => codeRows[dtype].zero;
+
+/** Least and greatest zero point of weights; null of codes that have none. */
+export const weightZeroRange = (dtype: DType): CodeRow["range"] | null =>
+  isWeightType(dtype) && codeRows[dtype].zero !== null ? codeRows[dtype].range : null;
+
+/** Words of the codes of 16 columns of B for each element along k. */
+export const weightWordsPerRow = (dtype: DType): number => (WEIGHT_COLUMNS * dtypes[dtype].bits) / 32;
+
+/** Elements of k in a block. */
+const blockK = (dtype: DType): number => BLOCK_WORDS / weightWordsPerRow(dtype);
+
+/** Name of the memory order of codes of a dtype. */
+export const weightOrder = (dtype: DType): (typeof weightOrders)[number] =>
+  blockK(dtype) === WEIGHT_K ? "fragments-16x64" : "fragments-16x32";
 
 /** Whether a dtype is of weights alone. */
 export const isWeights = (dtype: DType): boolean => dtype === "s4";
 
 /** Whether weights may have a dtype. */
-const isWeightType = (dtype: DType): dtype is WeightType => weightTypes.some((each) => each === dtype);
+export const isWeightType = (dtype: DType): dtype is WeightType => weightTypes.some((each) => each === dtype);
 
-/** The number that a code from 0 to 15 is before it is scaled; a whole one is counted from its zero point. */
-export const codeValue = (dtype: WeightType, code: number): number =>
-  dtype === "s4" ? code : decode("e2m1", code);
+/** The number that the bits of a code are before it is scaled; a whole one is counted from its zero point. */
+export function codeValue(dtype: WeightType, code: number): number {
+  switch (dtype) {
+    case "s4":
+      return code;
+    case "s8":
+      return (code << 24) >> 24;
+    case "e2m1":
+    case "e4m3":
+      return decode(dtype, code);
+  }
+}
 
 /** Rows of blocks, and words of a row, of the codes as a matrix of words, one row behind the other; null where B has elements. */
 export const weightMatrix = ({
   n,
   k,
+  b,
   weights,
-}: Pick<Problem, "n" | "k" | "weights">): readonly [rows: number, words: number] | null =>
-  weights === undefined ? null : [n / WEIGHT_COLUMNS, (k / WEIGHT_K) * WEIGHT_WORDS];
+}: Pick<Problem, "n" | "k" | "b" | "weights">): readonly [rows: number, words: number] | null =>
+  weights === undefined ? null : [n / WEIGHT_COLUMNS, k * weightWordsPerRow(b.dtype)];
 
 /** Scales and zero points as one matrix. */
 export interface WeightFactors {
@@ -75,33 +121,43 @@ export function weightFactors({
   return { dtype: a.dtype, groups, shape: [rows, n], bytes: 2 * rows * n };
 }
 
-/** Where the code at `k` of column `n` stands in its block: the word, and its lowest bit there. */
-export function weightPlace(k: number, n: number): readonly [word: number, bit: number] {
-  const [column, along] = [n % WEIGHT_COLUMNS, k % 16];
+/** Where the code at `k` of column `n` stands in the words of its 16 columns: the word, and its lowest bit there. */
+export function weightPlace(dtype: DType, k: number, n: number): readonly [word: number, bit: number] {
+  const { bits } = dtypes[dtype];
+  const [column, along, length] = [n % WEIGHT_COLUMNS, k % STEP, blockK(dtype)];
   const lane = (column % 8) * 4 + Math.floor((along % 8) / 2);
   const pair = Math.floor(column / 8) + 2 * Math.floor(along / 8);
-  return [lane * 4 + Math.floor((k % WEIGHT_K) / 16), 4 * pair + 16 * (along % 2)];
+  // Codes in each half of a word, and words of a lane for each step.
+  const fields = STEP / bits;
+  const word = Math.floor((k % length) / STEP) * (4 / fields) + Math.floor(pair / fields);
+  return [Math.floor(k / length) * BLOCK_WORDS + lane * 4 + word, bits * (pair % fields) + 16 * (along % 2)];
 }
 
-/** Which of all codes in memory, 4 bits each, is that at `k` of column `n`. */
-export function weightIndex(problem: Pick<Problem, "k">, k: number, n: number): number {
-  const [word, bit] = weightPlace(k, n);
-  return 8 * (blockOf(problem.k, k, n) + word) + bit / 4;
+/** Which of all codes in memory is that at `k` of column `n`. */
+export function weightIndex(
+  { k: length, b: { dtype } }: Pick<Problem, "k" | "b">,
+  k: number,
+  n: number,
+): number {
+  const { bits } = dtypes[dtype];
+  const [word, bit] = weightPlace(dtype, k, n);
+  return (32 * (rowOf(n) * length * weightWordsPerRow(dtype) + word) + bit) / bits;
 }
 
-/** The first word of the block that has the code at `along` of a column, of `k` in all. */
-const blockOf = (k: number, along: number, column: number): number =>
-  (Math.floor(column / WEIGHT_COLUMNS) * (k / WEIGHT_K) + Math.floor(along / WEIGHT_K)) * WEIGHT_WORDS;
+/** The row of words that has the codes of a column. */
+const rowOf = (column: number): number => Math.floor(column / WEIGHT_COLUMNS);
 
 /** The place of each code of an n x k matrix of weights: its word in memory, and its lowest bit there. */
 function eachPlace(
+  dtype: DType,
   [n, k]: readonly [number, number],
   visit: (column: number, along: number, word: number, bit: number) => void,
 ): void {
+  const row = k * weightWordsPerRow(dtype);
   for (let column = 0; column < n; column++)
     for (let along = 0; along < k; along++) {
-      const [word, bit] = weightPlace(along, column);
-      visit(column, along, blockOf(k, along, column) + word, bit);
+      const [word, bit] = weightPlace(dtype, along, column);
+      visit(column, along, rowOf(column) * row + word, bit);
     }
 }
 
@@ -110,11 +166,13 @@ export interface UnpackedWeights {
   readonly n: number;
   /** A multiple of 64 and of the group. */
   readonly k: number;
-  /** n rows of k codes from 0 to 15, one an entry: of s4 the number, of e2m1 its bits. */
+  /** What the codes are; s4 unless given. */
+  readonly weights?: WeightType;
+  /** n rows of k codes, one an entry: of s4 a number from 0 to 15, of s8 one from -128 to 127, of e2m1 and e4m3 its bits. */
   readonly codes: ArrayLike<number>;
   /** n rows of k / group scales. */
   readonly scales: ArrayLike<number>;
-  /** n rows of k / group zero points of s4 from 0 to 15; 8 for all unless given. */
+  /** n rows of k / group zero points, of s4 from 0 to 15, of s8 from -128 to 127; unless given 8 for all of s4, 0 for all of s8. Codes of floats have none. */
   readonly zeros?: ArrayLike<number>;
   readonly group: number;
   /** A's dtype. */
@@ -122,30 +180,38 @@ export interface UnpackedWeights {
 }
 
 /**
- * Codes, scales and zero points of weights in the order that kernels read (`fragments-16x64`): bytes of the buffers `b` and `sfb` of a launch. Throws a `RangeError` on sizes that
- * do not divide, on arrays of other lengths, and on codes and zero points that are no whole numbers from 0 to 15.
+ * Codes, scales and zero points of weights in the order that kernels read (`fragments-16x64`, of 8 bits `fragments-16x32`): bytes of the buffers `b` and `sfb` of a launch. Throws a
+ * `RangeError` on sizes that do not divide, on arrays of other lengths, on codes and zero points that are no whole numbers of their range, on zero points of floats, and on a NaN of e4m3.
  */
 export function packWeights(given: UnpackedWeights): {
   readonly b: Uint8Array;
   readonly sfb: Uint8Array;
 } {
-  const { n, k, codes, scales, zeros, group, dtype } = given;
+  const { n, k, codes, scales, zeros, group, dtype, weights = "s4" } = given;
   if (n % WEIGHT_COLUMNS !== 0 || k % WEIGHT_K !== 0 || k % group !== 0)
     throw new RangeError(`${n} x ${k} weights in groups of ${group} are no whole blocks of 16 x 64`);
   const groups = k / group;
-  const expect = (what: string, values: ArrayLike<number>, length: number, small: boolean): void => {
+  const { range, zero } = codeRows[weights];
+  const [least, most] = range;
+  const expect = (what: string, values: ArrayLike<number>, length: number, whole: boolean): void => {
     if (values.length !== length) throw new RangeError(`${values.length} ${what}, where there are ${length}`);
-    const odd = small
-      ? Array.prototype.find.call(values, (x) => !(x >= 0 && x <= 15 && x % 1 === 0))
+    const odd = whole
+      ? Array.prototype.find.call(values, (x) => !(x >= least && x <= most && x % 1 === 0))
       : undefined;
-    if (odd !== undefined) throw new RangeError(`${odd} among the ${what}, which go from 0 to 15`);
+    if (odd !== undefined)
+      throw new RangeError(`${odd} among the ${what}, which go from ${least} to ${most}`);
   };
   expect("codes", codes, n * k, true);
   expect("scales", scales, n * groups, false);
+  if (zeros !== undefined && zero === null) throw new RangeError(`codes of ${weights} have no zero points`);
   if (zeros !== undefined) expect("zero points", zeros, n * groups, true);
-  const words = new Uint32Array((n * k) / 8);
-  eachPlace([n, k], (column, along, word, bit) => {
-    words[word] = (words[word] ?? 0) | ((codes[column * k + along] ?? 0) << bit);
+  const { bits } = dtypes[weights];
+  const words = new Uint32Array((n * k * bits) / 32);
+  eachPlace(weights, [n, k], (column, along, word, bit) => {
+    const code = (codes[column * k + along] ?? 0) & (2 ** bits - 1);
+    if (Number.isNaN(codeValue(weights, code)))
+      throw new RangeError(`the code at ${along} of row ${column} is a NaN, which kernels take for a number`);
+    words[word] = (words[word] ?? 0) | (code << bit);
   });
   const turned = (values: ArrayLike<number>): readonly number[] =>
     Array.from({ length: groups * n }, (_, i) => values[(i % n) * groups + Math.floor(i / n)] ?? 0);
@@ -173,12 +239,12 @@ export function unpackWeights(
   const values = decodeArray(factors.dtype, storageFromBytes(factors.dtype, sfb, rows * columns));
   const words = new Uint32Array(bytesOfStorage(b).slice().buffer);
   const out = new Float64Array(n * k);
-  eachPlace([n, k], (column, along, word, bit) => {
+  const [mask, zero] = [2 ** dtypes[dtype].bits - 1, weightZero(dtype) ?? 0];
+  eachPlace(dtype, [n, k], (column, along, word, bit) => {
     const group = Math.floor(along / weights.group);
-    const point = weights.zeros ? (values[(factors.groups + group) * n + column] ?? 0) : WEIGHT_ZERO;
-    const code = codeValue(dtype, ((words[word] ?? 0) >>> bit) & 15);
-    const value = dtype === "s4" ? code - point : code;
-    out[column * k + along] = roundTo(factors.dtype, value * (values[group * n + column] ?? 0));
+    const point = weights.zeros ? (values[(factors.groups + group) * n + column] ?? 0) : zero;
+    const code = codeValue(dtype, ((words[word] ?? 0) >>> bit) & mask);
+    out[column * k + along] = roundTo(factors.dtype, (code - point) * (values[group * n + column] ?? 0));
   });
   return out;
 }
@@ -206,8 +272,12 @@ export function checkWeights(problem: Problem): readonly Diagnostic[] {
   }
   if (!isWeightType(b.dtype))
     fault("b.dtype", `weights are ${weightTypes.join(" or ")}, not ${b.dtype}`, `use ${weightTypes[0]}`);
-  else if (weights.zeros && b.dtype !== "s4")
-    fault("weights.zeros", `codes of ${b.dtype} have no zero point`, "leave zeros out, or use weights s4");
+  else if (weights.zeros && weightZero(b.dtype) === null)
+    fault(
+      "weights.zeros",
+      `codes of ${b.dtype} have no zero point`,
+      `leave zeros out, or use weights ${weightTypes.filter((each) => weightZero(each) !== null).join(" or ")}`,
+    );
   if (a.dtype !== "bf16" && a.dtype !== "f16")
     fault("a.dtype", `A of ${a.dtype} is not multiplied by weights`, "use bf16 or f16");
   const { group } = weights;

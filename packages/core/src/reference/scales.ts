@@ -10,7 +10,7 @@ import {
   scaleMatrix,
   scaleOffset,
 } from "../problem/scales.ts";
-import { type WeightFactors, weightFactors } from "../problem/weights.ts";
+import { type WeightFactors, weightFactors, weightZeroRange } from "../problem/weights.ts";
 import type { Problem } from "../problem.ts";
 import { createRandom, type InputDistribution, type Random } from "./random.ts";
 
@@ -106,18 +106,23 @@ export function randomScales(
   if (matrix !== null) return randomCodes(matrix, exact, random);
   if (blocks !== null) return randomFloats(blocks, exact, random);
   const weights = which === "b" ? weightFactors(problem) : null;
-  return weights === null ? null : randomGroups(weights, exact, random);
+  return weights === null ? null : randomGroups(weights, weightZeroRange(problem.b.dtype), exact, random);
 }
 
-/** Scales, then zero points from 0 to 15. */
-function randomGroups(factors: WeightFactors, exact: boolean, random: Random): Uint8Array {
+/** Scales, then zero points of their range. */
+function randomGroups(
+  factors: WeightFactors,
+  zeros: ReturnType<typeof weightZeroRange>,
+  exact: boolean,
+  random: Random,
+): Uint8Array {
   const [rows, columns] = factors.shape;
   const values = Array.from({ length: rows * columns }, (_, i) =>
     i < factors.groups * columns
       ? exact
         ? factorValue(exact, random.uniform())
         : (0.5 + random.uniform()) / 8
-      : random.integer(0, 15),
+      : random.integer(...(zeros ?? [0, 0])),
   );
   return bytesOfStorage(encodeArray(factors.dtype, values));
 }

@@ -4,7 +4,7 @@ import type { Checked } from "../diagnostics.ts";
 import { dtypeNames } from "../dtype.ts";
 import { err, ok } from "../ids.ts";
 import type { LaunchExpr, Manifest } from "../manifest.ts";
-import { WEIGHT_ORDER } from "../problem/weights.ts";
+import { weightOrders } from "../problem/weights.ts";
 import { features } from "../target.ts";
 import { causalForms } from "./attention.ts";
 import { diagnosticsOfIssues } from "./issues.ts";
@@ -230,7 +230,9 @@ export const manifestSchema = z
       .describe("what ptxas said; null where it was not run"),
     weights: z
       .object({
-        order: z.literal(WEIGHT_ORDER).describe("blocks of 16 columns by 64 of k, as packWeights makes them"),
+        order: z
+          .enum(weightOrders)
+          .describe("blocks of 16 columns by 64 of k, of 8-bit codes by 32, as packWeights makes them"),
         words: z.tuple([count, count]).describe("rows and columns of the codes as words of 32 bits"),
         factors: z
           .tuple([count, count])

@@ -146,7 +146,7 @@ const blockScales = z
   );
 
 const group = integer(1, "elements along k under one scale: 16, 32, 64 or 128");
-const zeros = z.boolean().describe("whether each group of s4 has a zero point beside its scale");
+const zeros = z.boolean().describe("whether each group of s4 or s8 has a zero point beside its scale");
 const weights = z
   .strictObject({ group, zeros })
   .optional()
@@ -157,7 +157,7 @@ const weightsRequest = z
   .strictObject({ dtype: z.enum(weightTypes).optional(), group: group.optional(), zeros: zeros.optional() })
   .optional()
   .describe(
-    "weights in few bits instead of B, s4 (or e2m1) in groups of 128 unless told otherwise; A is bf16 or f16",
+    "weights in few bits instead of B, s4 (or s8, e2m1, e4m3) in groups of 128 unless told otherwise; A is bf16 or f16",
   );
 
 const gated = z

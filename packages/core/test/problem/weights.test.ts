@@ -1,6 +1,15 @@
 /** Weights in few bits: what packWeights makes is what the reference reads, and requests that contradict themselves are refused. */
 import { expect, test } from "vitest";
-import { createRandom, defineProblem, packWeights, referenceGemm, roundTo } from "../../src/index.ts";
+import {
+  createRandom,
+  defineProblem,
+  type ProblemRequest,
+  packWeights,
+  referenceGemm,
+  roundTo,
+} from "../../src/index.ts";
+
+type WeightsRequest = NonNullable<ProblemRequest["weights"]>;
 
 const [n, k, group] = [32, 128, 32];
 const groups = k / group;
@@ -57,6 +66,55 @@ test("codes of e2m1 with a scale come back out of memory", () => {
   expect(d.values).toEqual(expected);
 });
 
+/** The weights, row after row of W: a product of the unit matrix with them is W^T. */
+function unpacked(
+  weights: WeightsRequest,
+  made: { readonly b: Uint8Array; readonly sfb: Uint8Array },
+): number[] {
+  const problem = defineProblem({ m: k, n, k, weights, d: { dtype: "f32" } });
+  if (!problem.ok) throw new Error(JSON.stringify(problem.error));
+  const a = Uint16Array.from({ length: k * k }, (_, i) => (i % (k + 1) === 0 ? 0x3f80 : 0));
+  const { values } = referenceGemm(problem.value, { a, ...made }).d;
+  return Array.from({ length: n * k }, (_, i) => values[(i % k) * n + Math.floor(i / k)] ?? Number.NaN);
+}
+
+test.each([true, false])("codes of s8 with scales and zero points (%s) come back out of memory", (points) => {
+  const codes = Int8Array.from({ length: n * k }, (_, i) => (i * 7) % 256);
+  const scales = Float64Array.from({ length: n * groups }, (_, i) => 2 ** ((i % 5) - 2));
+  const zeros = Int8Array.from({ length: n * groups }, (_, i) => i * 37);
+  const usual = { n, k, group, weights: "s8", codes, scales, dtype: "bf16" } as const;
+  const made = packWeights(points ? { ...usual, zeros } : usual);
+  expect([made.b.length, made.sfb.length]).toEqual([n * k, 2 * n * groups * (points ? 2 : 1)]);
+  const expected = Array.from(codes, (code, i) => {
+    const factor = Math.floor(i / group);
+    return (code - (points ? (zeros[factor] ?? 0) : 0)) * (scales[factor] ?? 0);
+  });
+  expect(unpacked({ dtype: "s8", group, zeros: points }, made)).toEqual(expected.map((x) => x + 0));
+});
+
+test("codes of e4m3 with a scale come back out of memory", () => {
+  const codes = Uint8Array.from({ length: n * k }, (_, i) => (i % 128 === 127 ? 0 : i % 256));
+  const scales = Float64Array.from({ length: n * groups }, (_, i) => 2 ** ((i % 5) - 2));
+  const made = packWeights({ n, k, group, weights: "e4m3", codes, scales, dtype: "bf16" });
+  const expected = Array.from(codes, (code, i) => {
+    // OCP 8-bit Floating Point: 4 bits of exponent from -6 on, 3 of mantissa; without infinities.
+    const [exponent, mantissa] = [(code >> 3) & 15, code & 7];
+    const size = exponent === 0 ? mantissa * 2 ** -9 : (8 + mantissa) * 2 ** (exponent - 10);
+    return (code > 127 ? -1 : 1) * size * (scales[Math.floor(i / group)] ?? 0) + 0;
+  });
+  expect(unpacked({ dtype: "e4m3", group }, made)).toEqual(expected);
+});
+
+test("the first words have what lane 0 holds of 16 x 16 weights of 8 bits", () => {
+  const codes = new Int8Array(16 * 64);
+  [0, 8 * 64, 1, 8 * 64 + 1, 8, 8 * 64 + 8, 9, 8 * 64 + 9].forEach((at, i) => {
+    codes[at] = i + 1;
+  });
+  const scales = new Float32Array(16);
+  const { b } = packWeights({ n: 16, k: 64, group: 64, weights: "s8", codes, scales, dtype: "bf16" });
+  expect([...new Uint32Array(b.buffer, 0, 2)]).toEqual([0x04030201, 0x08070605]);
+});
+
 test("the first word has what lane 0 holds of 16 x 16 weights", () => {
   const codes = new Uint8Array(16 * 64);
   const place = (column: number, along: number, code: number): void => {
@@ -86,6 +144,12 @@ test("packWeights refuses what is no weights", () => {
   expect(() => packWeights({ ...usual, codes: codes.slice(1), scales })).toThrow("1023 codes");
   expect(() => packWeights({ ...usual, codes: codes.map(() => 16), scales })).toThrow("16 among the codes");
   expect(() => packWeights({ ...usual, codes, scales, zeros: scales.map(() => 0.5) })).toThrow("0.5 among");
+  expect(() => packWeights({ ...usual, weights: "s8", codes: codes.map(() => 128), scales })).toThrow("-128");
+  const floats = { ...usual, weights: "e4m3", scales } as const;
+  expect(() => packWeights({ ...floats, codes, zeros: scales })).toThrow("e4m3 have no zero points");
+  expect(() => packWeights({ ...floats, codes: codes.map((_, i) => (i === 70 ? 0xff : 0)) })).toThrow(
+    "at 6 of row 1 is a NaN",
+  );
 });
 
 const refused = (request: Parameters<typeof defineProblem>[0]): readonly string[] => {
@@ -101,7 +165,12 @@ test("requests that contradict themselves are refused by name", () => {
   expect(refused({ ...usual, n: 24, k: 96, weights: { group: 32 } })).toEqual(["TW1021 weights"]);
   expect(refused({ ...usual, dtype: "f32", weights: {} })).toContain("TW1021 a.dtype");
   expect(refused({ ...usual, weights: {}, b: { layout: "row" } })).toEqual(["TW1021 b"]);
-  expect(refused({ ...usual, weights: {}, b: { dtype: "s8" } })).toContain("TW1021 b.dtype");
+  expect(refused({ ...usual, weights: {}, b: { dtype: "u8" } })).toContain("TW1021 b.dtype");
+  expect(refused({ ...usual, weights: {}, b: { dtype: "s8" } })).toEqual([]);
+  expect(refused({ ...usual, weights: { dtype: "s4" }, b: { dtype: "s8" } })).toEqual(["TW1021 b.dtype"]);
+  expect(refused({ ...usual, weights: { dtype: "s8", zeros: true } })).toEqual([]);
+  expect(refused({ ...usual, weights: { dtype: "e4m3", zeros: true } })).toEqual(["TW1021 weights.zeros"]);
+  expect(refused({ ...usual, k: 96, weights: { dtype: "s8", group: 32 } })).toEqual(["TW1021 weights"]);
   expect(refused({ ...usual, weights: {}, b: { align: 8 } })).toEqual(["TW1021 b.align"]);
   expect(refused({ ...usual, weights: {}, batch: { kind: "strided", count: 2 } })).toEqual(["TW1021 batch"]);
   expect(refused({ ...usual, weights: {}, op: "ffn" })).toContain("TW1021 gated");

@@ -17,6 +17,7 @@ import {
   WEIGHT_COLUMNS,
   weightFactors,
   weightMatrix,
+  weightWordsPerRow,
 } from "@tilewright/core";
 import type { Directive } from "./directives.ts";
 import { add, div, lit, mul, v } from "./expr.ts";
@@ -35,7 +36,7 @@ import type {
   TileProgram,
   View,
 } from "./types.ts";
-import { WORDS_PER_ROW, weightValue } from "./weights.ts";
+import { weightValue } from "./weights.ts";
 
 /** Extent of an axis inside the grid: the block tile. */
 export const tileExtent = (factors: readonly OwnershipMode[]): number =>
@@ -154,7 +155,10 @@ export function gemmNest(options: GemmNestOptions): TileProgram {
             kind: "map",
             dst: wholeView(made),
             value: weightValue(problem, [tileK, tileN], {
-              words: [mul(v("nt"), tileN / WEIGHT_COLUMNS), alongChunks(tileK * WORDS_PER_ROW)],
+              words: [
+                mul(v("nt"), tileN / WEIGHT_COLUMNS),
+                alongChunks(tileK * weightWordsPerRow(problem.b.dtype)),
+              ],
               // Several chunks may lie in a group.
               factors: [
                 weights.group > tileK

@@ -1,35 +1,40 @@
 /** Weights in few bits on their way to a product: a `map` makes elements of their codes in the registers that the instruction takes. */
 import {
+  type DType,
   dtypes,
   type FunctionName,
+  isWeightType,
   leavesOf,
   type Problem,
   sizeOf,
   WEIGHT_COLUMNS,
-  WEIGHT_K,
-  WEIGHT_WORDS,
-  WEIGHT_ZERO,
   type WeightType,
   weightFactors,
+  weightWordsPerRow,
+  weightZero,
 } from "@tilewright/core";
 import { add, div, lit, mul } from "./expr.ts";
-import type { ElementExpr, Expr, Ownership, OwnershipMode, Stmt, View } from "./types.ts";
+import type { ElementExpr, ElementLeaf, Expr, Ownership, OwnershipMode, Stmt, View } from "./types.ts";
 
-/** Words of codes that a statement reads; null where it reads none. */
-export function codesOf(stmt: Stmt): View | null {
-  if (stmt.kind !== "map") return null;
-  const leaf = leavesOf(stmt.value).find((each) => each.kind === "view" && each.codes !== undefined);
-  return leaf?.kind === "view" ? leaf.view : null;
+/** The leaf of codes in an expression; null where it has none. */
+function codeLeaf(value: ElementExpr): Required<Extract<ElementLeaf, { kind: "view" }>> | null {
+  for (const leaf of leavesOf(value))
+    if (leaf.kind === "view" && leaf.codes !== undefined) return { ...leaf, codes: leaf.codes };
+  return null;
 }
 
-/** Rows and columns of the words of so many rows and columns of codes. */
-export const codeExtent = ([rows, cols]: readonly [number, number]): readonly [number, number] => [
-  cols / WEIGHT_COLUMNS,
-  (rows / WEIGHT_K) * WEIGHT_WORDS,
-];
+/** Words of codes that a statement reads; null where it reads none. */
+export const codesOf = (stmt: Stmt): View | null =>
+  stmt.kind === "map" ? (codeLeaf(stmt.value)?.view ?? null) : null;
 
-/** Rows of B by words of their codes. */
-export const WORDS_PER_ROW: number = WEIGHT_WORDS / WEIGHT_K;
+/** What codes of an expression are; null where it reads none. */
+export const codeTypeOf = (value: ElementExpr): WeightType | null => codeLeaf(value)?.codes ?? null;
+
+/** Rows and columns of the words of so many rows and columns of codes. */
+export const codeExtent = (
+  dtype: DType,
+  [rows, cols]: readonly [number, number],
+): readonly [number, number] => [cols / WEIGHT_COLUMNS, rows * weightWordsPerRow(dtype)];
 
 /** Tiles of a chunk of `k` by `columns` weights in shared memory: codes, then their scales and zero points. */
 export function weightTiles(
@@ -44,7 +49,7 @@ export function weightTiles(
   return [{ name: "B", bytes, align: 1 }, ...names.map((name) => ({ name, bytes: factors, align: 1 }))];
 }
 
-/** What weights are of a chunk of `rows` along k and `cols` columns whose codes, and factors, begin there: (code - zero point) * scale; of e2m1 without zero point. */
+/** What weights are of a chunk of `rows` along k and `cols` columns whose codes, and factors, begin there: (code - zero point) * scale, without what is 0. */
 export function weightValue(
   problem: Problem,
   [rows, cols]: readonly [number, number],
@@ -62,29 +67,28 @@ export function weightValue(
   });
   const factors = (before: number): ElementExpr =>
     leaf("SFB", [add(origin.factors[0], before), origin.factors[1]], [Math.max(1, rows / group), cols]);
-  const dtype = problem.b.dtype === "e2m1" ? "e2m1" : "s4";
-  const code = leaf("B", origin.words, codeExtent([rows, cols]), { codes: dtype });
+  const { dtype } = problem.b;
+  if (!isWeightType(dtype)) throw new TypeError(`weights of ${dtype}`);
+  const code = leaf("B", origin.words, codeExtent(dtype, [rows, cols]), { codes: dtype });
   const scaled = (value: ElementExpr): ElementExpr => ({
     kind: "apply",
     fn: "mul",
     args: [value, factors(0)],
   });
-  if (dtype === "e2m1") return scaled(code);
+  const usual = weightZero(dtype) ?? 0;
+  if (!zeros && usual === 0) return scaled(code);
   const zero: ElementExpr = zeros
     ? factors(weightFactors(problem)?.groups ?? 0)
-    : { kind: "number", value: WEIGHT_ZERO };
+    : { kind: "number", value: usual };
   return scaled({ kind: "apply", fn: "sub", args: [code, zero] });
 }
 
-/** Rows `from` to `from + count - 1` of a tile of `rows` that a map makes of codes and factors: the same parts of what it reads, which has them in runs. */
+/** Rows `from` to `from + count - 1` of a tile of `rows` that a map makes of codes and factors: the same parts of what it reads, which has words of codes as columns, and factors in runs. */
 export function rowsOfWeights(view: View, rows: number, from: Expr, count: number, codes: boolean): View {
   const [r, c] = view.origin;
+  const words = view.extent[1] / rows;
   if (codes)
-    return {
-      ...view,
-      origin: [r, add(c, mul(from, WORDS_PER_ROW))],
-      extent: [view.extent[0], count * WORDS_PER_ROW],
-    };
+    return { ...view, origin: [r, add(c, mul(from, words))], extent: [view.extent[0], count * words] };
   const each = rows / view.extent[0];
   return {
     ...view,
@@ -93,7 +97,7 @@ export function rowsOfWeights(view: View, rows: number, from: Expr, count: numbe
   };
 }
 
-/** Parts of an expression `(codes %words - zero) * scale`, or of one without a zero point (null) where codes are of e2m1; null of others. */
+/** Parts of an expression `(codes %words - zero) * scale`, or of one without a zero point (null) where codes are of a dtype that has 0; null of others. */
 export function weightScaling(value: ElementExpr): {
   readonly dtype: WeightType;
   readonly zero: number | View | null;
@@ -108,10 +112,14 @@ export function weightScaling(value: ElementExpr): {
   const [unscaled, factor] = args(value, "mul");
   const scale = view(factor);
   if (scale === null) return null;
-  if (codes(unscaled) === "e2m1") return { dtype: "e2m1", zero: null, scale };
+  const direct = codes(unscaled);
+  if (direct !== null) return (weightZero(direct) ?? 0) === 0 ? { dtype: direct, zero: null, scale } : null;
   const [code, subtracted] = args(unscaled, "sub");
   const zero = subtracted?.kind === "number" ? subtracted.value : view(subtracted);
-  return codes(code) === "s4" && zero !== null ? { dtype: "s4", zero, scale } : null;
+  const counted = codes(code);
+  return counted !== null && weightZero(counted) !== null && zero !== null
+    ? { dtype: counted, zero, scale }
+    : null;
 }
 
 /** What a lane holds of 16 x 16 weights, whatever the order of its registers: of rows along k, and of columns. */

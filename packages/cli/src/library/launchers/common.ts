@@ -21,8 +21,8 @@ import {
   tensorMapSwizzles,
   tensorMapTypeOf,
   tensorMapTypes,
-  WEIGHT_ORDER,
   weightFactors,
+  weightOrder,
 } from "@tilewright/core";
 import { joinedHeader } from "../../launchers.ts";
 import { version } from "../../version.ts";
@@ -104,7 +104,7 @@ const leadingOf = (problem: Problem, step: number, { layout, ld }: Operand): str
 function weightLines(problem: Problem): readonly string[] {
   const factors = weightFactors(problem);
   return [
-    `b: ${problem.n} x ${problem.k} ${problem.b.dtype} in groups of ${problem.weights?.group}, ${WEIGHT_ORDER}: bytes of the packing function`,
+    `b: ${problem.n} x ${problem.k} ${problem.b.dtype} in groups of ${problem.weights?.group}, ${weightOrder(problem.b.dtype)}: bytes of the packing function`,
     ...(factors === null ? [] : [`sfb: its factors, ${factors.shape.join(" x ")} ${factors.dtype}`]),
   ];
 }
@@ -197,7 +197,8 @@ export function operandRows(problem: Problem): readonly OperandRow[] {
   const found = (["a", "b", "c", "d"] as const).flatMap((which): OperandRow[] => {
     const operand = problem[which];
     const more = { ld: 0, ldName: leadingNames[which], strideName: strideNames[which] };
-    if (which === "b" && problem.weights !== undefined) return [packed("b", labels.b ?? "b", "u8", "k", 2)];
+    if (which === "b" && problem.weights !== undefined)
+      return [packed("b", labels.b ?? "b", "u8", "k", 8 / dtypes[problem.b.dtype].bits)];
     if (which === "d" && operand !== null && isScaled(operand.dtype))
       return [packed("d", "d", "u8", "m", 8 / dtypes[operand.dtype].bits)];
     const own: readonly [Extent, Extent] = which === "b" && hasBoth(problem) ? ["k", "N"] : extents[which];

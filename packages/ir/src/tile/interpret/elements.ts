@@ -1,14 +1,13 @@
 /** `map` and `reduce.row` on places, in f32 arithmetic. */
 import {
   codeValue,
+  dtypes,
   fmaF32,
   foldExpression,
   functionNamed,
   mapLeaves,
   roundTo,
   WEIGHT_COLUMNS,
-  WEIGHT_K,
-  WEIGHT_WORDS,
   type WeightType,
   weightPlace,
 } from "@tilewright/core";
@@ -21,9 +20,6 @@ import { memoryType, storeOf } from "./tileOps.ts";
 type Source =
   | { readonly kind: "row" | "col"; readonly from: number }
   | { readonly kind: "place"; readonly place: Place; readonly codes: WeightType | null };
-
-/** Bits of a code. */
-const CODE_MASK = 15;
 
 type ElementAt = (row: number, col: number) => number;
 const zero: ElementAt = () => 0;
@@ -71,14 +67,15 @@ export function runElements(
       const { data, rowStride, colStride } = place.memory;
       const start = offsetOf(place, 0, 0);
       const { codes } = leaf;
-      if (codes !== null)
+      if (codes !== null) {
+        const mask = 2 ** dtypes[codes].bits - 1;
         return (row, col) => {
-          const [word, bit] = weightPlace(row, col);
+          const [c, bit] = weightPlace(codes, row, col);
           const r = Math.floor(col / WEIGHT_COLUMNS);
-          const c = Math.floor(row / WEIGHT_K) * WEIGHT_WORDS + word;
           if (r < box.row0 || r >= box.row1 || c < box.col0 || c >= box.col1) return 0;
-          return codeValue(codes, ((data[start + r * rowStride + c * colStride] ?? 0) >>> bit) & CODE_MASK);
+          return codeValue(codes, ((data[start + r * rowStride + c * colStride] ?? 0) >>> bit) & mask);
         };
+      }
       const [eachRow, eachCol] = [rows / place.rows, cols / place.cols];
       return (row, col) => {
         const [r, c] = [Math.floor(row / eachRow), Math.floor(col / eachCol)];

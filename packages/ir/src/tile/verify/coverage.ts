@@ -10,6 +10,7 @@ import {
   stepOfBuffer,
   upBuffer,
   WEIGHT_COLUMNS,
+  weightWordsPerRow,
 } from "@tilewright/core";
 import { operandRole, sourceOf } from "../accesses.ts";
 import { elementSources } from "../elements.ts";
@@ -24,7 +25,7 @@ import { consumersOf } from "../interpret/ringUse.ts";
 import { isFactors } from "../scaleTiles.ts";
 import type { Ring, Stmt, View } from "../types.ts";
 import { viewsOf } from "../views.ts";
-import { codesOf, WORDS_PER_ROW } from "../weights.ts";
+import { codesOf } from "../weights.ts";
 import { skipsIterations } from "../within.ts";
 import { chunkLength, K_AXIS, type Operand } from "./chunkLength.ts";
 import { type Fault, MOST_ITERATIONS, type Subject, type Verifier } from "./verifier.ts";
@@ -146,6 +147,8 @@ class Counting implements Hooks {
   readonly #read: Readonly<Record<Operand, Float64Array>>;
   /** Operands of which tiles have copies. */
   readonly #roles = new Map<string, Operand>();
+  /** Words of codes of 16 columns for each row of B. */
+  readonly #wordsPerRow: number;
   /** Tiles of codes of weights on their way. */
   readonly #words = new Set<string>();
   /** Products of A and B. */
@@ -158,8 +161,9 @@ class Counting implements Hooks {
   readonly #control: Control;
 
   constructor(subject: Subject) {
-    const { k } = subject.program.problem;
+    const { k, b } = subject.program.problem;
     this.#subject = subject;
+    this.#wordsPerRow = weightWordsPerRow(b.dtype);
     this.#read = { A: new Float64Array(k), B: new Float64Array(k) };
     for (const { name } of subject.program.buffers) {
       const role = operandRole(subject.program, name);
@@ -312,7 +316,7 @@ class Counting implements Hooks {
       reads?.(thread);
       this.#from.set(
         `${dst.buffer} ${slot(thread.cells)} 0`,
-        place(thread) / WORDS_PER_ROW - origin(thread.cells),
+        place(thread) / this.#wordsPerRow - origin(thread.cells),
       );
     };
   }
@@ -488,7 +492,7 @@ class Counting implements Hooks {
     if (view.buffer !== "A" && view.buffer !== "B") return null;
     const words = this.#words.has(view.buffer);
     const axis = words ? 1 : K_AXIS[view.buffer];
-    const [each, wide] = words ? [WORDS_PER_ROW, WEIGHT_COLUMNS] : [1, 1];
+    const [each, wide] = words ? [this.#wordsPerRow, WEIGHT_COLUMNS] : [1, 1];
     const read = this.#read[view.buffer];
     const origin = compileExpr(view.origin[axis], table);
     const [along, across] = [view.extent[axis] / each, (view.extent[1 - axis] ?? 1) * wide];

@@ -5,7 +5,7 @@ import { findWarpgroupAtom } from "../../atoms/warpgroup.ts";
 import { type ElementStmt, elementDomain, elementSources, factorOf, isElementStmt } from "../elements.ts";
 import { type OwnershipMode, reached, type Stmt, type View } from "../types.ts";
 import { viewsOf } from "../views.ts";
-import { codeExtent, codesOf, weightColumns, weightScaling } from "../weights.ts";
+import { codeExtent, codesOf, codeTypeOf, weightColumns, weightScaling } from "../weights.ts";
 import { bufferAt, type Fault, type Site, type Subject, type Verifier, viewText } from "./verifier.ts";
 
 const text = (factors: readonly OwnershipMode[]): string =>
@@ -35,7 +35,8 @@ export const elements: Verifier = {
       const words = codesOf(stmt);
       if (words !== null) yield* weightFaults(subject, site, stmt, words);
       for (const view of elementSources(stmt.value)) {
-        const wanted = view === words ? codeExtent([rows, cols]) : null;
+        const codes = view === words ? codeTypeOf(stmt.value) : null;
+        const wanted = codes === null ? null : codeExtent(codes, [rows, cols]);
         if (
           wanted === null
             ? rows % view.extent[0] !== 0 || cols % view.extent[1] !== 0
@@ -122,7 +123,7 @@ function* weightFaults(subject: Subject, at: Site, stmt: ElementStmt, words: Vie
     yield {
       at,
       message: "makes weights of codes in another way",
-      hint: "write (codes %words - zero) * %scales, or codes:e2m1 %words * %scales",
+      hint: "write (codes %words - zero) * %scales, or codes:e2m1 %words * %scales (s8: both ways, e4m3: the second)",
     };
   if (dst.space !== "register" || (dst.dtype !== "bf16" && dst.dtype !== "f16"))
     yield {
