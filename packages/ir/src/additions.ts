@@ -3,9 +3,7 @@
 import { evaluateExpr, freeVars } from "./tile/expr.ts";
 import { printExpr } from "./tile/printExpr.ts";
 import { eachStmt } from "./tile/rewrite.ts";
-import type { Expr, Stmt, TileProgram } from "./tile/types.ts";
-
-type Of<K extends Stmt["kind"]> = Extract<Stmt, { readonly kind: K }>;
+import type { Expr, Of, Stmt, TileProgram } from "./tile/types.ts";
 
 const isLoop = (stmt: Stmt): stmt is Of<"for"> => stmt.kind === "for";
 const isProduct = (stmt: Stmt): stmt is Of<"mma"> => stmt.kind === "mma";

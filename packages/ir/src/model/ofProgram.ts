@@ -7,14 +7,11 @@ import { findWarpgroupAtom } from "../atoms/warpgroup.ts";
 import { elementBytes } from "../tile/elementBytes.ts";
 import { eachStmt } from "../tile/rewrite.ts";
 import { TENSOR_LANES } from "../tile/tensor.ts";
-import type { Buffer, OwnershipMode, Stmt, TileProgram } from "../tile/types.ts";
+import type { Buffer, Copy, OwnershipMode, Stmt, TileProgram, Tiles } from "../tile/types.ts";
 import { codesOf } from "../tile/weights.ts";
 import type { ModelKernel } from "./kernel.ts";
 import { type Engine, engineOfFeature } from "./machine.ts";
 import { epilogueLoadOf } from "./source.ts";
-
-type Copy = Extract<Stmt, { kind: "copy" }>;
-type Tiles = Extract<Stmt, { kind: "tiles" }>;
 
 /** Bytes of a sector: what a store fills or writes in parts. */
 const SECTOR = 32;

@@ -1,11 +1,8 @@
 /** Rings of a loop over parts whose two products have a chunk each: a chunk of one is copied while that of the other is multiplied, from part to part. */
 import { cond } from "../tile/cond.ts";
 import { add, freeVars, lit, mul, substituteExpr, v } from "../tile/expr.ts";
-import type { Cond, Expr, Ring, Stmt } from "../tile/types.ts";
+import type { Cond, Copy, Expr, For, Ring, Stmt } from "../tile/types.ts";
 import { withExprs } from "../tile/views.ts";
-
-type Copy = Extract<Stmt, { kind: "copy" }>;
-type For = Extract<Stmt, { kind: "for" }>;
 
 /** A loop of one chunk: copies of the part at hand, those that all parts share, and what it does with them. */
 interface Chunk {

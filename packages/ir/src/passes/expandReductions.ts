@@ -7,10 +7,9 @@ import { elementBytes } from "../tile/elementBytes.ts";
 import { lit, mod, mul, v } from "../tile/expr.ts";
 import { registersPerThread } from "../tile/ownership.ts";
 import { bufferOf, rewriteStmts, wholeView, withBody } from "../tile/rewrite.ts";
-import type { Expr, ReductionKind, Split, Stmt, StreamK, TileProgram, View } from "../tile/types.ts";
+import type { Expr, Of, ReductionKind, Split, Stmt, StreamK, TileProgram, View } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
 
-type Of<K extends Stmt["kind"]> = Extract<Stmt, { readonly kind: K }>;
 type Combine = Of<"reduce">;
 
 /** Named barrier of the warps of a role that meet: 0 is that of all warps, where the others may be by then; 1 to 7 are those of stores, 8 to 10 those of turns. */

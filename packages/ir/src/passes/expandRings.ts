@@ -1,13 +1,11 @@
 /** Rings as what the machine has: barriers with phases, groups of copies, fences. */
 import { behindPrologue, type PrologueChunk, prologueOf } from "../tile/prologue.ts";
 import { bufferOf, rewriteStmts } from "../tile/rewrite.ts";
-import type { Ring, Stmt, TileProgram } from "../tile/types.ts";
+import type { Ring, Role, Stmt, TileProgram } from "../tile/types.ts";
 import { blockRingStmts, readByEngines } from "./expandRings/blockRings.ts";
 import { isOne } from "./expandRings/ringReaders.ts";
 import { RoleRings } from "./expandRings/roleRings.ts";
 import type { Pass } from "./pass.ts";
-
-type Role = Extract<Stmt, { kind: "role" }>;
 
 /** Throws where a role works on chunks in an order that no pipeline follows: in programs edited by hand only. */
 export const expandRings: Pass = {

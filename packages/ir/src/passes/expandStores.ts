@@ -4,10 +4,8 @@ import { add, mod } from "../tile/expr.ts";
 import { bulkStoreOf } from "../tile/launches/tensorMaps.ts";
 import { bufferOf, childrenOf, withBody } from "../tile/rewrite.ts";
 import { fillsOnce, STORE_BARRIER, warpColumns } from "../tile/staged.ts";
-import type { Columns, Stmt, TileProgram, View } from "../tile/types.ts";
+import type { Columns, Epilogue, Stmt, TileProgram, View } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
-
-type Epilogue = Extract<Stmt, { readonly kind: "epilogue" }>;
 
 export const expandStores: Pass = {
   name: "expandStores",

@@ -3,12 +3,9 @@ import { stepMatrix, upFactor } from "@tilewright/core";
 import { lit, simplify, sub, substituteExpr } from "../tile/expr.ts";
 import { stepInput } from "../tile/gemm.ts";
 import { bufferOf, eachStmt, rewriteStmts, takeDirective, wholeView, withBody } from "../tile/rewrite.ts";
-import type { Buffer, Edge, Expr, Ring, Stmt, TileProgram, View } from "../tile/types.ts";
+import type { Buffer, Edge, Epilogue, Expr, Ring, Role, Stmt, TileProgram, View } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
 import { halvesOf } from "./stageEpilogue.ts";
-
-type Role = Extract<Stmt, { kind: "role" }>;
-type Epilogue = Extract<Stmt, { kind: "epilogue" }>;
 
 /** The shared tiles, of C and of steps by their position, their ring and the role that fills it where no other is to. */
 const TILE = "sC";

@@ -1,11 +1,8 @@
 /** Let the blocks of a cluster that want the same rectangle copy a share of it each, into all of them. */
 import { freeVars } from "../tile/expr.ts";
 import { clusterUnits, directed, rewriteStmts, withBody } from "../tile/rewrite.ts";
-import type { Edge, Ring, Stmt, TileProgram } from "../tile/types.ts";
+import type { Copy, Edge, Ring, TileProgram, Tiles } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
-
-type Tiles = Extract<Stmt, { kind: "tiles" }>;
-type Copy = Extract<Stmt, { kind: "copy" }>;
 
 /**
  * Directive `multicast operands=ab|a|b`: bulk copies of A go to the blocks along n of the cluster, those of B to the blocks along m. A slot is then

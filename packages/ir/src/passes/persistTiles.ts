@@ -1,12 +1,9 @@
 /** Let blocks stay and loop over tiles, so that the copies of the next tile run during the epilogue of this one. */
 import { add, freeVars, mod, mul, v } from "../tile/expr.ts";
 import { childrenOf, eachStmt, rewriteStmts, takeDirective, withBody } from "../tile/rewrite.ts";
-import type { Expr, Ring, Stmt, TileLoop, View } from "../tile/types.ts";
+import type { Expr, Ring, Role, Stmt, TileLoop, Tiles, View } from "../tile/types.ts";
 import { withViews } from "../tile/views.ts";
 import type { Pass } from "./pass.ts";
-
-type Tiles = Extract<Stmt, { kind: "tiles" }>;
-type Role = Extract<Stmt, { kind: "role" }>;
 
 /** Name of the variable that counts a block's tiles. */
 const VISIT = "vt";

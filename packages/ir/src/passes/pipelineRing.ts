@@ -3,13 +3,10 @@ import { cond } from "../tile/cond.ts";
 import { add, asLinear, freeVars, lit, mod, mul, substituteExpr, v } from "../tile/expr.ts";
 import { registerBuffer } from "../tile/gemm.ts";
 import { bufferOf, eachStmt, rewriteStmts, takeDirective, wholeView, withBody } from "../tile/rewrite.ts";
-import type { Buffer, Cond, Expr, Ring, Stmt, TileProgram, View } from "../tile/types.ts";
+import type { Buffer, Cond, Copy, Expr, For, Ring, Stmt, TileProgram, View } from "../tile/types.ts";
 import { withReads, withViews } from "../tile/views.ts";
 import { alternated, ringPairOf } from "./alternateRings.ts";
 import type { Pass } from "./pass.ts";
-
-type Copy = Extract<Stmt, { kind: "copy" }>;
-type For = Extract<Stmt, { kind: "for" }>;
 
 /** Edges that `bindEdges` chooses. */
 const UNBOUND = { full: null, empty: null } as const;

@@ -3,11 +3,8 @@
 import { isElected } from "../tile/elected.ts";
 import { v } from "../tile/expr.ts";
 import { takeDirective, withBody } from "../tile/rewrite.ts";
-import type { Buffer, Launch, Ring, Stmt, TileProgram } from "../tile/types.ts";
+import type { Buffer, Launch, Ring, Role, Stmt, TileProgram, Tiles } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
-
-type Role = Extract<Stmt, { kind: "role" }>;
-type Tiles = Extract<Stmt, { kind: "tiles" }>;
 
 /** The ring of responses and its buffer. */
 const NEXT = "next";

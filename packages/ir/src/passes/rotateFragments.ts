@@ -2,12 +2,10 @@
 import { cond } from "../tile/cond.ts";
 import { add, div, lit, mod, substituteExpr, v } from "../tile/expr.ts";
 import { bufferOf, rewriteStmts, takeDirective, withBody } from "../tile/rewrite.ts";
-import type { Expr, Stmt, TileProgram, View } from "../tile/types.ts";
+import type { Copy, Expr, For, Stmt, TileProgram, View } from "../tile/types.ts";
 import { withReads } from "../tile/views.ts";
 import type { Pass } from "./pass.ts";
 
-type Copy = Extract<Stmt, { kind: "copy" }>;
-type For = Extract<Stmt, { kind: "for" }>;
 type Wait = Extract<Stmt, { kind: "wait" }>;
 
 /**

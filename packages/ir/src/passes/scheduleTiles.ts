@@ -4,10 +4,8 @@ import { freeVars } from "../tile/expr.ts";
 import { groupMapsOf } from "../tile/launches/groupMaps.ts";
 import { clusterUnits, eachStmt, rewriteStmts, withBody } from "../tile/rewrite.ts";
 import { listedProblems, listOf } from "../tile/streamK.ts";
-import type { Stmt, TileProgram, TileScheduler } from "../tile/types.ts";
+import type { Stmt, TileProgram, TileScheduler, Tiles } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
-
-type Tiles = Extract<Stmt, { kind: "tiles" }>;
 
 /**
  * `late`: roles of persistent CTAs that copy nothing compute the coordinates of a work tile behind their first asynchronous products, or at the epilogue, where the arithmetic costs

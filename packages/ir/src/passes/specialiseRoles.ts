@@ -1,11 +1,9 @@
 /** Give copying and multiplying to different warps: one role fills the ring, the other empties it. */
 import { childrenOf, eachStmt, takeDirective, withBody } from "../tile/rewrite.ts";
-import type { Edge, Ring, Stmt, TileProgram, Transport } from "../tile/types.ts";
+import type { Edge, Ring, Stmt, TileProgram, Tiles, Transport } from "../tile/types.ts";
 import { bindEdges } from "./bindEdges.ts";
 import { syncAtTiles } from "./handOverTiles.ts";
 import type { Pass } from "./pass.ts";
-
-type Tiles = Extract<Stmt, { kind: "tiles" }>;
 
 /** Names of the roles. */
 export const PRODUCER = "producer";

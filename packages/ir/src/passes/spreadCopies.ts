@@ -5,11 +5,8 @@ import { elementBytes } from "../tile/elementBytes.ts";
 import { add, v } from "../tile/expr.ts";
 import { vectorsOf } from "../tile/ownership.ts";
 import { bufferOf, directed, rewriteStmts, withBody } from "../tile/rewrite.ts";
-import type { Stmt, TileProgram, View } from "../tile/types.ts";
+import type { Copy, For, Stmt, TileProgram, View } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
-
-type Copy = Extract<Stmt, { kind: "copy" }>;
-type For = Extract<Stmt, { kind: "for" }>;
 
 /** Bytes of the widest access: pieces are no smaller than one such access of every thread. */
 const WIDE_BYTES = 16;

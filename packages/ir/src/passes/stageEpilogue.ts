@@ -2,10 +2,8 @@
 import { largestDivisor } from "@tilewright/core";
 import { add, lit, mod, mul, sub, v } from "../tile/expr.ts";
 import { bufferOf, childrenOf, rewriteStmts, takeDirective, wholeView, withBody } from "../tile/rewrite.ts";
-import type { Buffer, Expr, OwnershipMode, Stmt, TileProgram } from "../tile/types.ts";
+import type { Buffer, Epilogue, Expr, OwnershipMode, Stmt, TileProgram } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
-
-type Epilogue = Extract<Stmt, { kind: "epilogue" }>;
 
 /** Bulk copies read shared memory at multiples of 128 bytes (PTX ISA, cp.async.bulk.tensor). */
 const BULK_ALIGN = 128;

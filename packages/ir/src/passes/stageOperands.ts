@@ -6,7 +6,7 @@ import { isElementStmt } from "../tile/elements.ts";
 import { equalExpr, sameValue, substituteExpr } from "../tile/expr.ts";
 import { bufferOf, eachStmt, rewriteStmts, takeDirective, wholeView, withBody } from "../tile/rewrite.ts";
 import { scaleTileInTensor } from "../tile/scaleTiles.ts";
-import type { Buffer, Expr, Stmt, TileProgram, View } from "../tile/types.ts";
+import type { Buffer, Expr, Mma, Stmt, TileProgram, View } from "../tile/types.ts";
 import { withViews } from "../tile/views.ts";
 import { codesOf } from "../tile/weights.ts";
 import type { Pass } from "./pass.ts";
@@ -71,8 +71,6 @@ function shareFactors(program: TileProgram): TileProgram {
   });
   return { ...withBody(program, body), buffers: program.buffers.map((b) => shared.get(b.name) ?? b) };
 }
-
-type Mma = Extract<Stmt, { kind: "mma" }>;
 
 const ZERO = { kind: "const", value: 0 } as const;
 

@@ -7,7 +7,7 @@ import { distribute, registerRun } from "../tile/ownership.ts";
 import { bufferOf, directed, rewriteStmts, withBody } from "../tile/rewrite.ts";
 import { extentMultiple, strideMultiple } from "../tile/sizes.ts";
 import { storeOwners } from "../tile/staged.ts";
-import type { Buffer, Stmt, TileProgram, View } from "../tile/types.ts";
+import type { Buffer, Copy, Stmt, TileProgram, View } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
 
 /** The widest access of one thread: 16 bytes (PTX ISA, ld.v4.b32). */
@@ -44,8 +44,6 @@ function widen(program: TileProgram, stmt: Stmt, limits: { copy: number; store: 
       return stmt;
   }
 }
-
-type Copy = Extract<Stmt, { kind: "copy" }>;
 
 function widenStaged(program: TileProgram, copy: Copy, limit: number): Copy {
   if (!copy.dist) return copy;

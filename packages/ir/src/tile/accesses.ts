@@ -20,7 +20,7 @@ import {
 import { bufferOf, eachStmt } from "./rewrite.ts";
 import { holdsScales, scaleWordPlace } from "./scaleTiles.ts";
 import { lanesOf, stagedOwner, storeOwners, storesInBulk } from "./staged.ts";
-import type { Buffer, Ownership, Stmt, TileProgram } from "./types.ts";
+import type { Buffer, Copy, Ownership, Stmt, TileProgram } from "./types.ts";
 
 /** Lanes of a warp. */
 export const WARP = 32;
@@ -37,8 +37,6 @@ export interface SharedAccess {
   /** (row, column) of each lane's first element in warp 0; null where the lane moves nothing. */
   readonly lanes: readonly (readonly [row: number, col: number] | null)[];
 }
-
-type Copy = Extract<Stmt, { kind: "copy" }>;
 
 /** Operand that a shared or fragment buffer feeds: found by following copies into registers up to an `mma`. */
 export function operandRole(program: TileProgram, buffer: string): "a" | "b" | null {

@@ -3,10 +3,7 @@
 import { isElected } from "./elected.ts";
 import { lit } from "./expr.ts";
 import { eachStmt } from "./rewrite.ts";
-import type { Ring, Stmt, TileProgram } from "./types.ts";
-
-type Role = Extract<Stmt, { kind: "role" }>;
-type For = Extract<Stmt, { kind: "for" }>;
+import type { For, Ring, Role, Stmt, TileProgram } from "./types.ts";
 
 /** The role whose one thread copies in bulk, where it may begin before the block has met (`Launch.early`), and no other block has to be ready. */
 export function earlyProducerRole({ launch, rings, body }: TileProgram): Role | null {

@@ -29,7 +29,15 @@ import {
 import { add, div, type Env, evaluateExpr, freeVars, lit, mul, substituteExpr, v } from "./expr.ts";
 import { rewriteStmts } from "./rewrite.ts";
 import { streamKAt, substituteStmt } from "./streamK.ts";
-import { type Buffer, type Expr, reached, type Stmt, type TileProgram } from "./types.ts";
+import {
+  type Buffer,
+  type Epilogue,
+  type Expr,
+  reached,
+  type Stmt,
+  type TileProgram,
+  type Tiles,
+} from "./types.ts";
 import { withExprs } from "./views.ts";
 
 /** Sizes that are variables of programs. */
@@ -217,9 +225,6 @@ const stepsAt = (steps: Epilogue["steps"], problem: Problem): Epilogue["steps"] 
       ? { ...step, operand: { ...step.operand, ld: given.operand.ld } }
       : step;
   });
-
-type Tiles = Extract<Stmt, { kind: "tiles" }>;
-type Epilogue = Extract<Stmt, { kind: "epilogue" }>;
 
 /** Where a work tile's variable counts the chunks of those before: that is its ordinal times as many as the launch's sizes make. */
 function withVisitsCounted(stmt: Tiles, values: Env): Tiles {

@@ -1,9 +1,7 @@
 /** Epilogues that pass D through a shared tile: where the tile has what a thread holds, and which thread stores what from there. */
 import { modeCoordinate } from "./ownership.ts";
 import { eachStmt } from "./rewrite.ts";
-import type { Buffer, Ownership, OwnershipMode, Stmt, TileProgram } from "./types.ts";
-
-type Epilogue = Extract<Stmt, { readonly kind: "epilogue" }>;
+import type { Buffer, Epilogue, Ownership, OwnershipMode, TileProgram } from "./types.ts";
 
 /** Whether bulk tensor stores take D from its shared tile. */
 export const storesInBulk = (stmt: Epilogue): boolean => stmt.via !== null && stmt.stores === undefined;

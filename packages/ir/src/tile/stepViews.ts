@@ -1,8 +1,6 @@
 /** What an epilogue reads beside its accumulators. */
 import { add } from "./expr.ts";
-import type { Stmt, View } from "./types.ts";
-
-type Epilogue = Extract<Stmt, { kind: "epilogue" }>;
+import type { Epilogue, View } from "./types.ts";
 
 /** C, and the inputs of steps that come out of tiles. */
 export const broughtViews = (stmt: Epilogue): readonly View[] => [

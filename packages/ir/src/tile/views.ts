@@ -3,7 +3,7 @@
  * so that a new statement or field is one line here.
  */
 import { mapLeaves } from "@tilewright/core";
-import type { Cond, ElementExpr, Expr, StepView, Stmt, StmtKind, View, Within } from "./types.ts";
+import type { Cond, ElementExpr, Expr, Of, StepView, Stmt, StmtKind, View, Within } from "./types.ts";
 
 /** What becomes of the parts of a statement; a part that comes back as it was leaves the statement as it is. */
 interface Change {
@@ -70,8 +70,6 @@ const stored = { via: reads };
 const added = { acc: writes };
 const run = { acc: reads, from: expr, slot: expr };
 const event = { at: expr };
-
-type Of<K extends StmtKind> = Extract<Stmt, { readonly kind: K }>;
 
 const rows: { readonly [K in StmtKind]?: Parts<Of<K>> } = {
   tiles: { until: expr },

@@ -1,8 +1,6 @@
 /** Where a role is in a ring, chunk by chunk, as its text goes on. */
 import { lit, mod, sameValue, substituteExpr } from "../../tile/expr.ts";
-import { type Expr, placesOf, type Ring, type Stmt } from "../../tile/types.ts";
-
-type For = Extract<Stmt, { kind: "for" }>;
+import { type Expr, type For, placesOf, type Ring } from "../../tile/types.ts";
 
 /** `giver`: where a role that gives slots back late does so, behind where it reads. */
 export type Side = "producer" | "consumer" | "giver";

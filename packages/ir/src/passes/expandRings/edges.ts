@@ -2,11 +2,9 @@
 import { holdsResponses } from "../../tile/elected.ts";
 import { v } from "../../tile/expr.ts";
 import { feedsEpilogue, filledByCopies } from "../../tile/operandRings.ts";
-import type { Arriver, BarrierRef, Reach, Ring, Stmt, TileProgram } from "../../tile/types.ts";
+import type { Arriver, BarrierRef, Reach, Ring, Role, Stmt, TileProgram } from "../../tile/types.ts";
 import { multicastPeers } from "../multicastCopies.ts";
 import { isOne, loadedByThreads, readByTensorCores, sharedAxes, usesTensorMemory } from "./ringReaders.ts";
-
-type Role = Extract<Stmt, { kind: "role" }>;
 
 /** Threads of a warp and of a warpgroup. */
 const WARP = 32;

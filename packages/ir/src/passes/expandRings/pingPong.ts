@@ -1,8 +1,6 @@
 /** The order of two roles in ping-pong: barriers by which one multiplies when the other has issued its last products. */
 import { PING_PONG_BARRIER, pingPongPoints } from "../../tile/pingPong.ts";
-import type { Stmt, TileLoop } from "../../tile/types.ts";
-
-type Tiles = Extract<Stmt, { kind: "tiles" }>;
+import type { Stmt, TileLoop, Tiles } from "../../tile/types.ts";
 
 /** The body with barriers of `threads` threads of both roles; what it says of the responses' ring it does at the other role's work tiles, too. */
 export function pingPongBody(

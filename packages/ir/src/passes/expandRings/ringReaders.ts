@@ -2,10 +2,8 @@
 import { isElected } from "../../tile/elected.ts";
 import { asLinear, sub } from "../../tile/expr.ts";
 import { eachStmt } from "../../tile/rewrite.ts";
-import type { Ring, Stmt, TileProgram } from "../../tile/types.ts";
+import type { Ring, Role, TileProgram } from "../../tile/types.ts";
 import { readsOf } from "../../tile/views.ts";
-
-type Role = Extract<Stmt, { kind: "role" }>;
 
 /** Whether slots of a ring are released behind the wait for a later chunk (delayed release), anywhere in the program: all roles then keep to it. */
 export function delaysRelease(program: TileProgram, ring: Ring): boolean {

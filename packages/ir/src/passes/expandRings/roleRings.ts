@@ -4,7 +4,18 @@ import { holdsResponses } from "../../tile/elected.ts";
 import { asLinear, lit, sub, substituteExpr, v } from "../../tile/expr.ts";
 import { feedsEpilogue, ownBytes } from "../../tile/operandRings.ts";
 import { eachStmt } from "../../tile/rewrite.ts";
-import type { BarrierRef, Expr, Ring, Stmt, TileLoop, TileProgram, View } from "../../tile/types.ts";
+import type {
+  BarrierRef,
+  Expr,
+  For,
+  Ring,
+  Role,
+  Stmt,
+  TileLoop,
+  TileProgram,
+  Tiles,
+  View,
+} from "../../tile/types.ts";
 import { withViews } from "../../tile/views.ts";
 import { readByEngines } from "./blockRings.ts";
 import { substituted, truthOf } from "./constants.ts";
@@ -13,9 +24,6 @@ import { arrivals, filled, requested } from "./edges.ts";
 import { pingPongBody } from "./pingPong.ts";
 import { delaysRelease, readByTensorCores, usesTensorMemory } from "./ringReaders.ts";
 
-type Role = Extract<Stmt, { kind: "role" }>;
-type Tiles = Extract<Stmt, { kind: "tiles" }>;
-type For = Extract<Stmt, { kind: "for" }>;
 type RingEvent = Extract<Stmt, { kind: "acquire" | "commit" | "wait" | "release" | "request" | "next" }>;
 
 /** Threads of a warp. */

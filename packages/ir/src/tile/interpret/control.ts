@@ -4,7 +4,7 @@
  */
 import { withSum } from "../dsmemReduction.ts";
 import { childrenOf } from "../rewrite.ts";
-import type { ReductionKind, Stmt, TileProgram } from "../types.ts";
+import type { ReductionKind, Role, Stmt, TileProgram } from "../types.ts";
 import { iterationsWithin } from "../within.ts";
 import type { Barriers } from "./barriers.ts";
 import { CellTable, compileCond, compileExpr, type Evaluate } from "./compileExpr.ts";
@@ -25,8 +25,6 @@ import { compileTiles } from "./control/workTiles.ts";
 import { InterpretFailure, interpretCodes } from "./failure.ts";
 import { type Groups, newGroups, type RingState } from "./rings.ts";
 import { launchedOf, workTilesOf } from "./workTiles.ts";
-
-type Role = Extract<Stmt, { kind: "role" }>;
 
 /** Name of the thread outside of roles. */
 export const BLOCK = "block";

@@ -7,7 +7,7 @@ import { COUNTER_BYTES } from "../launches/partialTiles.ts";
 import { printHead } from "../print.ts";
 import { bufferOf, wholeView } from "../rewrite.ts";
 import { upOrigin } from "../stepViews.ts";
-import type { Buffer, Ring, Stmt, TileProgram, View } from "../types.ts";
+import type { Buffer, Epilogue, Ring, Stmt, TileProgram, View } from "../types.ts";
 import { skipsIterations } from "../within.ts";
 import { type Cells, type CellTable, compileCond, compileExpr } from "./compileExpr.ts";
 import type { DataStmt, Hooks, ReductionStep, ResultStmt, StagingStmt, Thread } from "./control/threads.ts";
@@ -39,7 +39,6 @@ export interface MachineOptions extends Shared {
 
 type Action = (thread: Thread) => void;
 type Combine = Extract<Stmt, { kind: "reduce" }>;
-type Epilogue = Extract<Stmt, { kind: "epilogue" }>;
 
 /** The columns of a run of a place. */
 const columnsOf = (place: Place, { from, to }: Run): Place => ({

@@ -4,12 +4,10 @@ import { blocksOfTile } from "../launches/counts.ts";
 import { tileCount } from "../ranges.ts";
 import { clusterUnits, eachStmt } from "../rewrite.ts";
 import { type PartialTile, partialTilesOf, streamKBlocks } from "../streamK.ts";
-import type { Cond, Expr, Stmt, TileProgram } from "../types.ts";
+import type { Cond, Expr, Stmt, TileProgram, Tiles } from "../types.ts";
 
 /** All tiles; or those that may differ in control flow: the first and, where conditions ask for the tile, the last; or all parts of one. */
 export type TileChoice = "all" | "ends" | "one";
-
-type Tiles = Extract<Stmt, { kind: "tiles" }>;
 
 /** Parts of tiles that blocks share, in the order of the blocks, and behind them the tiles that are not shared, of which there may be millions: made as they are asked for. */
 interface PartialTiles {

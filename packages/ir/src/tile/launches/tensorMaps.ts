@@ -14,6 +14,7 @@ import { blockShape, bufferOf, childrenOf, clusterUnits } from "../rewrite.ts";
 import { storesInBulk } from "../staged.ts";
 import type {
   Buffer,
+  Epilogue,
   Ownership,
   OwnershipMode,
   RegionDeclaration,
@@ -23,7 +24,6 @@ import type {
 } from "../types.ts";
 
 export type Copy = Extract<Stmt, { kind: "copy" }>;
-type Epilogue = Extract<Stmt, { kind: "epilogue" }>;
 
 /** A tensor map lies at a multiple of 64 bytes (PTX ISA, tensor maps), and has 128. */
 const MAP_ALIGN = 64;

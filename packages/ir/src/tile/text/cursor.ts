@@ -194,6 +194,34 @@ export class Cursor {
     return sign * Number(this.next().text);
   }
 
+  /** What `read` reads, with its place in the text. */
+  located<T extends object>(read: () => T): T {
+    const { offset } = this.peek();
+    const value = read();
+    this.locations.set(value, this.scanner.locate(offset));
+    return value;
+  }
+
+  /** The same, among others of its kind: none of them has its name. */
+  declare<T extends { readonly name: string }>(
+    read: () => T,
+    among: Pick<T[], "some" | "push">,
+    taken: (name: string) => readonly [message: string, hint: string],
+  ): T {
+    const token = this.peek();
+    const value = this.located(read);
+    if (among.some(({ name }) => name === value.name))
+      this.fail(token, parseCodes.repeated, ...taken(value.name));
+    among.push(value);
+    return value;
+  }
+
+  /** `@16384`: where something begins. */
+  place(): number {
+    this.expect("@", "before the place");
+    return this.integer("the place", 0);
+  }
+
   /** Items between parentheses, separated by commas. */
   list<T>(what: string, item: () => T): T[] {
     this.expect("(", `before ${what}`);

@@ -109,16 +109,13 @@ const ringClauses = {
 
 const noBuffers = new Map<string, Buffer>();
 
+/** In the order of the line. */
+const launchFlags = ["pair", "pdl", "earlyProducerStart", "nonPortableCluster"] as const;
+
 const spaces = ["global", "shared", "register", "tensor"] as const satisfies readonly Space[];
 
 const printBuffer = (b: Buffer): string =>
   `${b.space} %${b.name} ${b.place === undefined ? "" : `@${b.place.offset} `}${b.dtype}[${b.shape.join(", ")}]${printClauses(bufferClauses, { ...b, every: b.place?.every ?? 0 }, noBuffers)}`;
-
-/** `@16384`: where something begins. */
-const parseOffset = (c: Cursor): number => {
-  c.expect("@", "before the place");
-  return c.integer("the place", 0);
-};
 
 const bufferSyntax = (space: Space): DeclarationSyntax => ({
   syntax: `${space} %NAME @PLACE DTYPE[ROWS, COLS] slots N layout L own O align BYTES halves rows|cols lanes cols aliased packed cache POLICY l2Promotion BYTES l2PrefetchBytes BYTES noAllocate transposed paged rows|cols:STEP every N`,
@@ -127,7 +124,7 @@ const bufferSyntax = (space: Space): DeclarationSyntax => ({
   parse: (c, head) => {
     const token = c.peek();
     const name = c.name("the buffer's name");
-    const offset = c.at("@") ? parseOffset(c) : null;
+    const offset = c.at("@") ? c.place() : null;
     const dtype = c.oneOf(dtypeNames, "dtype");
     c.expect("[", "before the shape");
     const rows = c.integer("the number of rows", 1);
@@ -188,7 +185,7 @@ export const declarations: Readonly<Record<string, DeclarationSyntax>> = {
   launch: {
     syntax: "launch threads=N cluster=CxR pair pdl earlyProducerStart nonPortableCluster",
     print: ({ launch }) => [
-      `launch threads=${launch.threads} cluster=${launch.cluster.join("x")}${launch.pair ? " pair" : ""}${launch.pdl ? " pdl" : ""}${launch.earlyProducerStart ? " earlyProducerStart" : ""}${launch.nonPortableCluster ? " nonPortableCluster" : ""}`,
+      `launch threads=${launch.threads} cluster=${launch.cluster.join("x")}${launchFlags.map((flag) => (launch[flag] ? ` ${flag}` : "")).join("")}`,
     ],
     parse: (c, head) => {
       const { offset } = c.peek();
@@ -203,17 +200,11 @@ export const declarations: Readonly<Record<string, DeclarationSyntax>> = {
       const second = /^x(\d+)$/.exec(c.word("the cluster's second extent, as in 2x1"))?.[1];
       if (second === undefined || Number(second) < 1 || Number(second) > 1024)
         c.fail(token, parseCodes.badValue, "a cluster has two extents, of 1 to 1024 blocks", "cluster=2x1");
-      const pair = c.eat("pair");
-      const overlap = c.eat("pdl");
-      const early = c.eat("earlyProducerStart");
-      const wide = c.eat("nonPortableCluster");
+      const flags = launchFlags.filter((flag) => c.eat(flag));
       head.launch = {
         threads,
         cluster: [columns, Number(second)],
-        ...(pair ? { pair } : {}),
-        ...(overlap ? { pdl: overlap } : {}),
-        ...(early ? { earlyProducerStart: early } : {}),
-        ...(wide ? { nonPortableCluster: wide } : {}),
+        ...Object.fromEntries(flags.map((flag) => [flag, true])),
       };
       c.locations.set(head.launch, c.scanner.locate(offset));
     },
@@ -276,12 +267,11 @@ export const declarations: Readonly<Record<string, DeclarationSyntax>> = {
         (b) => `mbar %${b.name} @${b.offset}${printClauses(barrierClauses, b, noBuffers)}`,
       ),
     parse: (c, head) => {
-      const token = c.peek();
-      const name = c.name("the barrier's name");
-      const offset = parseOffset(c);
-      const barrier = { name, offset, ...parseClauses(c, barrierClauses, "the barrier") };
-      c.locations.set(barrier, c.scanner.locate(token.offset));
-      head.barriers.push(barrier);
+      const read = (): Barrier => {
+        const name = c.name("the barrier's name");
+        return { name, offset: c.place(), ...parseClauses(c, barrierClauses, "the barrier") };
+      };
+      head.barriers.push(c.located(read));
     },
   },
   scratch: {
@@ -289,13 +279,13 @@ export const declarations: Readonly<Record<string, DeclarationSyntax>> = {
     print: ({ machine }) =>
       (machine?.scratch ?? []).map((s) => `scratch %${s.name} @${s.offset} bytes ${s.bytes}`),
     parse: (c, head) => {
-      const token = c.peek();
-      const name = c.name("the name of the bytes");
-      const offset = parseOffset(c);
-      c.expect("bytes", "after the place");
-      const scratch = { name, offset, bytes: c.integer("the number of bytes", 1) };
-      c.locations.set(scratch, c.scanner.locate(token.offset));
-      head.scratch.push(scratch);
+      const read = (): Scratch => {
+        const name = c.name("the name of the bytes");
+        const offset = c.place();
+        c.expect("bytes", "after the place");
+        return { name, offset, bytes: c.integer("the number of bytes", 1) };
+      };
+      head.scratch.push(c.located(read));
     },
   },
   memory: {

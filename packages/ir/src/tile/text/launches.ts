@@ -148,11 +148,6 @@ export interface LaunchHead {
   };
 }
 
-const place = (c: Cursor): number => {
-  c.expect("@", "before the place");
-  return c.integer("the place", 0);
-};
-
 /** The kernel whose lines are being read. */
 const current = (c: Cursor, head: LaunchHead): KernelHead => {
   const kernel = head.launches.kernels.at(-1);
@@ -168,59 +163,53 @@ function parsePointer(c: Cursor): Pick<Pointer, "align" | "access"> {
   return { align, access: c.oneOf(accesses, "access") };
 }
 
-function parseParam(c: Cursor): ParamSpec {
+/** `%name`, and the operand of that name, or what a step reads; refused as `wrong` says where it is asked for and there is none. */
+function pointerName<T extends string>(
+  c: Cursor,
+  what: string,
+  names: readonly T[],
+  wrong: (name: string) => string,
+) {
   const token = c.peek();
-  const name = c.name("the parameter's name");
-  const offset = place(c);
-  if (c.eat("map")) return { kind: "tensorMap", name, offset, size: 128, tensorMap: parseMap(c) };
-  if (c.eat("pointer")) {
-    const step = /^epilogue(\d+)$/.exec(name)?.[1];
-    const known =
-      step === undefined ? pointerNames.find((one) => one === name) : (`epilogue${Number(step)}` as const);
-    if (known === undefined)
-      return c.fail(
-        token,
-        parseCodes.unknownName,
-        `no operand is called %${name}`,
-        `one of: ${pointerNames.map((n) => `%${n}`).join(", ")}, %epilogue0`,
-      );
-    return { kind: "pointer", name: known, offset, size: 8, ...parsePointer(c) };
-  }
-  const dtype = c.oneOf(scalars, "kind of parameter (pointer, map, or a scalar's type)");
-  c.expect("=", "before the value");
+  const name = c.name(`the ${what}'s name`);
+  const step = /^epilogue(\d+)$/.exec(name)?.[1];
+  const known = step === undefined ? names.find((one) => one === name) : (`epilogue${Number(step)}` as const);
+  const hint = `one of: ${names.map((n) => `%${n}`).join(", ")}, %epilogue0`;
   return {
-    kind: "scalar",
     name,
-    dtype,
-    offset,
-    size: dtype === "f64" || dtype === "u64" ? 8 : 4,
-    value: parseLaunch(c),
+    operand: () => known ?? c.fail(token, parseCodes.unknownName, wrong(name), hint),
   };
 }
 
+function parseParam(c: Cursor): ParamSpec {
+  const { name, operand } = pointerName(
+    c,
+    "parameter",
+    pointerNames,
+    (wrong) => `no operand is called %${wrong}`,
+  );
+  const offset = c.place();
+  if (c.eat("map")) return { kind: "tensorMap", name, offset, size: 128, tensorMap: parseMap(c) };
+  if (c.eat("pointer")) return { kind: "pointer", name: operand(), offset, size: 8, ...parsePointer(c) };
+  const dtype = c.oneOf(scalars, "kind of parameter (pointer, map, or a scalar's type)");
+  c.expect("=", "before the value");
+  const size = dtype === "f64" || dtype === "u64" ? 8 : 4;
+  return { kind: "scalar", name, dtype, offset, size, value: parseLaunch(c) };
+}
+
 function parseField(c: Cursor): GroupField {
-  const token = c.peek();
-  const name = c.name("the field's name");
-  const offset = place(c);
+  const names = ["a", "b", "c", "d"] as const;
+  const { name, operand } = pointerName(c, "field", names, (wrong) => `groups have no %${wrong}`);
+  const offset = c.place();
   if (c.eat("size")) {
     c.expect("=", "before the value");
     return { kind: "size", name, offset, value: parseLaunch(c) };
   }
   c.expect("pointer", "or 'size' after the place");
-  const step = /^epilogue(\d+)$/.exec(name)?.[1];
-  const known =
-    step === undefined
-      ? (["a", "b", "c", "d"] as const).find((one) => one === name)
-      : (`epilogue${Number(step)}` as const);
-  if (known === undefined)
-    return c.fail(
-      token,
-      parseCodes.unknownName,
-      `groups have no %${name}`,
-      "one of: %a, %b, %c, %d, %epilogue0",
-    );
-  return { kind: "pointer", name: known, ...parsePointer(c), offset };
+  return { kind: "pointer", name: operand(), ...parsePointer(c), offset };
 }
+
+const twice = (what: string) => (name: string) => [`${what} %${name} is given twice`, "keep one"] as const;
 
 interface LaunchSyntax {
   readonly syntax: string;
@@ -233,12 +222,7 @@ export const launchDeclarations: Readonly<Record<string, LaunchSyntax>> = {
     syntax: "size %m|%n|%k LEAST .. MOST",
     print: ({ machine }) => (machine?.launches?.sizes ?? []).map(printSize),
     parse: (c, { launches }) => {
-      const token = c.peek();
-      const size = parseSize(c);
-      if (launches.sizes.some(({ name }) => name === size.name))
-        c.fail(token, parseCodes.repeated, `size %${size.name} is given twice`, "keep one");
-      c.locations.set(size, c.scanner.locate(token.offset));
-      launches.sizes.push(size);
+      c.declare(() => parseSize(c), launches.sizes, twice("size"));
     },
   },
   batch: {
@@ -261,10 +245,7 @@ export const launchDeclarations: Readonly<Record<string, LaunchSyntax>> = {
     syntax: runsSyntax,
     print: ({ machine }) => (machine?.launches?.runs ?? []).map(printRuns),
     parse: (c, { launches }) => {
-      const at = c.scanner.locate(c.peek().offset);
-      const runs = parseRuns(c);
-      c.locations.set(runs, at);
-      launches.runs = [...(launches.runs ?? []), runs];
+      launches.runs = [...(launches.runs ?? []), c.located(() => parseRuns(c))];
     },
   },
   kernel: {
@@ -311,11 +292,7 @@ export const launchDeclarations: Readonly<Record<string, LaunchSyntax>> = {
       "param %NAME @PLACE pointer align N ACCESS | TYPE = VALUE | map %OPERAND DTYPE dims(…) strides(…) box(…) …",
     print: () => [],
     parse: (c, head) => {
-      const token = c.peek();
-      const kernel = current(c, head);
-      const param = parseParam(c);
-      c.locations.set(param, c.scanner.locate(token.offset));
-      kernel.params.push(param);
+      current(c, head).params.push(c.located(() => parseParam(c)));
     },
   },
   row: {
@@ -324,9 +301,7 @@ export const launchDeclarations: Readonly<Record<string, LaunchSyntax>> = {
     parse: (c, head) => {
       const kernel = current(c, head);
       c.expect("bytes", "after 'row'");
-      const at = c.scanner.locate(c.peek().offset);
-      kernel.row = { bytes: c.integer("the bytes of a row", 1), fields: [] };
-      c.locations.set(kernel.row, at);
+      kernel.row = c.located(() => ({ bytes: c.integer("the bytes of a row", 1), fields: [] }));
     },
   },
   field: {
@@ -341,23 +316,14 @@ export const launchDeclarations: Readonly<Record<string, LaunchSyntax>> = {
           "no row stands before the field",
           "write row bytes N first",
         );
-      const at = c.scanner.locate(c.peek().offset);
-      const field = parseField(c);
-      c.locations.set(field, at);
-      row.fields.push(field);
+      row.fields.push(c.located(() => parseField(c)));
     },
   },
   array: {
     syntax: arraySyntax,
     print: () => [],
     parse: (c, head) => {
-      const token = c.peek();
-      const kernel = current(c, head);
-      const array = parseArray(c);
-      if (kernel.arrays.some(({ name }) => name === array.name))
-        c.fail(token, parseCodes.repeated, `array %${array.name} is given twice`, "keep one");
-      c.locations.set(array, c.scanner.locate(token.offset));
-      kernel.arrays.push(array);
+      c.declare(() => parseArray(c), current(c, head).arrays, twice("array"));
     },
   },
   workspace: {
@@ -374,12 +340,7 @@ export const launchDeclarations: Readonly<Record<string, LaunchSyntax>> = {
     syntax: regionSyntax,
     print: ({ machine }) => (machine?.launches?.regions ?? []).map(printRegion),
     parse: (c, { launches }) => {
-      const token = c.peek();
-      const region = parseRegion(c);
-      if (launches.regions.some(({ name }) => name === region.name))
-        c.fail(token, parseCodes.repeated, `region %${region.name} is given twice`, "keep one");
-      c.locations.set(region, c.scanner.locate(token.offset));
-      launches.regions.push(region);
+      c.declare(() => parseRegion(c), launches.regions, twice("region"));
     },
   },
 };

@@ -254,3 +254,13 @@ export type Stmt =
     };
 
 export type StmtKind = Stmt["kind"];
+
+/** The statement of a kind. */
+export type Of<K extends StmtKind> = Extract<Stmt, { readonly kind: K }>;
+
+export type Tiles = Of<"tiles">;
+export type For = Of<"for">;
+export type Role = Of<"role">;
+export type Copy = Of<"copy">;
+export type Mma = Of<"mma">;
+export type Epilogue = Of<"epilogue">;

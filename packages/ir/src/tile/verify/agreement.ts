@@ -4,7 +4,7 @@ import type { Problem } from "@tilewright/core";
 import { printEpilogue } from "@tilewright/core";
 import { sameValue } from "../expr.ts";
 import { tierExtent, tileExtent } from "../gemm.ts";
-import type { Nest, OwnershipMode, Stmt } from "../types.ts";
+import type { Epilogue, Nest, OwnershipMode } from "../types.ts";
 import { bufferAt, type Fault, type Subject, type Verifier } from "./verifier.ts";
 
 export const agreement: Verifier = {
@@ -50,8 +50,6 @@ export const agreement: Verifier = {
     }
   },
 };
-
-type Epilogue = Extract<Stmt, { readonly kind: "epilogue" }>;
 
 /** What both say, as text: of the epilogue, and of the problem. */
 const epilogueFacts = (

@@ -4,10 +4,8 @@ import { isElementStmt } from "../elements.ts";
 import { add, asLinear, div, freeVars, lit, mod, mul, sameValue, v } from "../expr.ts";
 import { childrenOf, eachStmt } from "../rewrite.ts";
 import { streamKOf } from "../streamK.ts";
-import type { Cond, Expr, Stmt, TileProgram, View } from "../types.ts";
+import type { Cond, Expr, For, Stmt, TileProgram, View } from "../types.ts";
 import { withReads, withViews } from "../views.ts";
-
-type For = Extract<Stmt, { kind: "for" }>;
 
 type RingEvent = "acquire" | "commit" | "wait" | "release";
 

@@ -2,11 +2,9 @@
 
 import { inOnePlace } from "../launches/partialTiles.ts";
 import { clusterUnits, eachStmt } from "../rewrite.ts";
-import type { Stmt, StmtKind, TileProgram } from "../types.ts";
+import type { Of, Stmt, StmtKind, TileProgram } from "../types.ts";
 import { viewsOf } from "../views.ts";
 import { bufferAt, type Fault, labelOf, type Site, type Subject, type Verifier } from "./verifier.ts";
-
-type Of<K extends StmtKind> = Extract<Stmt, { kind: K }>;
 
 export const context: Verifier = {
   name: "context",

@@ -1,10 +1,8 @@
 /** Copies that are shared out over the threads of a block move every element once. */
 import { largestDivisor } from "@tilewright/core";
-import type { Distribution, Stmt } from "../types.ts";
+import type { Copy, Distribution } from "../types.ts";
 import { viewsOf } from "../views.ts";
 import { bufferAt, type Fault, type Site, type Subject, type Verifier } from "./verifier.ts";
-
-type Copy = Extract<Stmt, { kind: "copy" }>;
 
 /** Threads that run a statement: those of the role around it, or the block. */
 export function threadsAt(subject: Subject, site: Site): number {

@@ -5,7 +5,7 @@ import { Control } from "../interpret/control.ts";
 import { InterpretFailure, interpretCodes } from "../interpret/failure.ts";
 import { type Consumers, RingState } from "../interpret/rings.ts";
 import { consumersOf, ringsByBuffer } from "../interpret/ringUse.ts";
-import type { Ring, Space, Stmt, TileProgram, View } from "../types.ts";
+import type { Of, Ring, Space, Stmt, TileProgram, View } from "../types.ts";
 import { readsOf, viewsOf } from "../views.ts";
 import { skipsIterations } from "../within.ts";
 import { Broken } from "./proof/machine.ts";
@@ -31,7 +31,6 @@ function managedBuffers(program: TileProgram): ReadonlyMap<string, string> {
   return new Map([...all].filter(([, ring]) => counted.has(ring)));
 }
 
-type Of<K extends Stmt["kind"]> = Extract<Stmt, { kind: K }>;
 type Combine = Of<"reduce">;
 
 /** What a run judges: the protocol of rings, or accesses to what no ring orders. */

@@ -8,11 +8,9 @@ import { pipelineNames, rangeOf } from "../ranges.ts";
 import { childrenOf } from "../rewrite.ts";
 import { declaredRuns, namesRows } from "../runs.ts";
 import { launchRanges } from "../sizes.ts";
-import type { Cond, Expr, Stmt, View } from "../types.ts";
+import type { Cond, Expr, Of, Stmt, View } from "../types.ts";
 import { exprsOf, viewsOf } from "../views.ts";
 import { bufferAt, type Fault, type Subject, type Verifier } from "./verifier.ts";
-
-type Of<K extends Stmt["kind"]> = Extract<Stmt, { kind: K }>;
 
 /**
  * What a variable is where it is used: a constant of an unrolled loop, the counter of the one loop that runs, a size of the launch, a pipeline's slot, or a coordinate in a register: of

@@ -2,11 +2,8 @@
 import { largestDivisor } from "@tilewright/core";
 import { freeVars } from "../expr.ts";
 import { clusterUnits } from "../rewrite.ts";
-import type { Stmt, TileLoop } from "../types.ts";
+import type { Copy, TileLoop, Tiles } from "../types.ts";
 import type { Fault, Site, Subject, Verifier } from "./verifier.ts";
-
-type Copy = Extract<Stmt, { kind: "copy" }>;
-type Tiles = Extract<Stmt, { kind: "tiles" }>;
 
 const axes = { m: 0, n: 1 } as const;
 

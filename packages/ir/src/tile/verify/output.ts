@@ -5,12 +5,9 @@ import { evaluateCond } from "../cond.ts";
 import { dsmemReduction } from "../dsmemReduction.ts";
 import { type Env, evaluateExpr, freeVars, leastCommonMultiple } from "../expr.ts";
 import { childrenOf } from "../rewrite.ts";
-import { type Expr, type Stmt, tileLoopVars } from "../types.ts";
+import { type Epilogue, type Expr, type Stmt, type Tiles, tileLoopVars } from "../types.ts";
 import { iterationsWithin } from "../within.ts";
 import { type Fault, MOST_ITERATIONS, type Site, type Subject, type Verifier } from "./verifier.ts";
-
-type Tiles = Extract<Stmt, { kind: "tiles" }>;
-type Epilogue = Extract<Stmt, { kind: "epilogue" }>;
 
 /** Rows and columns of D that a statement stores. */
 interface Stored {

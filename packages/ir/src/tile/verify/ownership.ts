@@ -1,10 +1,8 @@
 /** Every element of a register tile is held by exactly one (warp, lane, register), up to replication over whole tiers. */
 import { type WeightedMode, weighted } from "../ownership.ts";
-import type { Buffer, OwnershipMode, Stmt, Tier } from "../types.ts";
+import type { Buffer, Of, OwnershipMode, Tier } from "../types.ts";
 import { threadsAt } from "./distributions.ts";
 import { bufferAt, type Fault, type Site, type Subject, type Verifier } from "./verifier.ts";
-
-type Of<K extends Stmt["kind"]> = Extract<Stmt, { kind: K }>;
 
 const inside: readonly Tier[] = ["cluster", "warpgroup", "warp", "thread", "register", "atom"];
 

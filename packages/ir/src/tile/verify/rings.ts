@@ -2,14 +2,21 @@
 import { sizeOf } from "@tilewright/core";
 import { equalExpr } from "../expr.ts";
 import { tensorPlace } from "../tensor.ts";
-import { type Buffer, type Cond, placesOf, type Ring, reached, type Stmt, type View } from "../types.ts";
+import {
+  type Buffer,
+  type Cond,
+  type Copy,
+  placesOf,
+  type Ring,
+  reached,
+  type Stmt,
+  type View,
+} from "../types.ts";
 import { bufferAt, type Fault, type Verifier } from "./verifier.ts";
 
 /** Least bytes of an answer: clusterlaunchcontrol.try_cancel writes 16 (PTX ISA), a number is a word. */
 const RESPONSE_BYTES = 16;
 const NUMBER_BYTES = 4;
-
-type Copy = Extract<Stmt, { readonly kind: "copy" }>;
 
 const sameView = (a: View, b: View): boolean =>
   a.buffer === b.buffer &&

@@ -1,10 +1,8 @@
 /** Roles share out the warps of the block, once. */
 
 import { childrenOf } from "../rewrite.ts";
-import type { Stmt } from "../types.ts";
+import type { Role, Stmt } from "../types.ts";
 import { type Fault, labelOf, type Subject, type Verifier } from "./verifier.ts";
-
-type Role = Extract<Stmt, { kind: "role" }>;
 
 /** Named barriers of a block (PTX ISA, barrier). */
 const NAMED_BARRIERS = 16;

@@ -9,7 +9,7 @@ import {
   stepMatrix,
 } from "@tilewright/core";
 import { SCALE_LANES, scaleTileInRegisters, scaleTileInTensor, scaleWords } from "../scaleTiles.ts";
-import { reached, type Space, type Stmt, type View } from "../types.ts";
+import { type Mma, reached, type Space, type Stmt, type View } from "../types.ts";
 import { bufferAt, type Fault, type Site, type Subject, type Verifier, viewText } from "./verifier.ts";
 
 const differs = (a: View, b: View): boolean => a.extent[0] !== b.extent[0] || a.extent[1] !== b.extent[1];
@@ -118,7 +118,6 @@ export const shapes: Verifier = {
   },
 };
 
-type Mma = Extract<Stmt, { kind: "mma" }>;
 type Accumulate = Extract<Stmt, { kind: "accumulate" }>;
 
 /** Sums on their way to the accumulator are a register tile of its dtype, and of its shape, or of columns that divide it so that each part has as many of `factors` as the others. */

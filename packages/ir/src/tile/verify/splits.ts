@@ -3,10 +3,8 @@
 import { withSum } from "../dsmemReduction.ts";
 import { freeVars } from "../expr.ts";
 import { eachStmt } from "../rewrite.ts";
-import { MOST_SLICES, reached, type Stmt, type StreamK } from "../types.ts";
+import { MOST_SLICES, reached, type Stmt, type StreamK, type Tiles } from "../types.ts";
 import { bufferAt, type Fault, type Site, type Subject, type Verifier } from "./verifier.ts";
-
-type Tiles = Extract<Stmt, { kind: "tiles" }>;
 
 export const splits: Verifier = {
   name: "splits",

@@ -3,10 +3,8 @@ import { takesColumn } from "../columns.ts";
 import { bulkStoreOf } from "../launches/tensorMaps.ts";
 import { bufferOf } from "../rewrite.ts";
 import { warpColumns } from "../staged.ts";
-import type { Columns, Stmt, StmtKind } from "../types.ts";
+import type { Columns, Epilogue, Stmt, StmtKind } from "../types.ts";
 import type { Fault, Site, Subject, Verifier } from "./verifier.ts";
-
-type Epilogue = Extract<Stmt, { kind: "epilogue" }>;
 
 /** What an epilogue is made of whose tile bulk stores take, or the threads. */
 const within: Readonly<Record<"bulk" | "warps", ReadonlySet<StmtKind>>> = {

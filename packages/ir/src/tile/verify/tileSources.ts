@@ -1,8 +1,6 @@
 /** Who says which tile a role works on next: one scheduler asks, every loop over tiles reads each answer once. */
-import type { Stmt } from "../types.ts";
+import type { Tiles } from "../types.ts";
 import type { Fault, Site, Subject, Verifier } from "./verifier.ts";
-
-type Tiles = Extract<Stmt, { kind: "tiles" }>;
 
 export const tileSources: Verifier = {
   name: "tileSources",

@@ -8,7 +8,7 @@ import { elementBytes } from "../elementBytes.ts";
 import { evaluateExpr, isMultiple } from "../expr.ts";
 import { registerRun } from "../ownership.ts";
 import { counterexample, isDead } from "../ranges.ts";
-import { reached, type Stmt, type View } from "../types.ts";
+import { type Copy, reached, type Stmt, type View } from "../types.ts";
 import { bufferAt, type Fault, type Site, type Subject, type Verifier } from "./verifier.ts";
 
 /** The widest access of one thread (PTX ISA, ld.v4.b32). */
@@ -64,8 +64,6 @@ function* checkWidened(
   if (wide !== undefined && space === "shared" && sizeOf(wide) > sizeOf(dtype))
     yield* checkMemory(subject, site, a, 1, 2, false);
 }
-
-type Copy = Extract<Stmt, { kind: "copy" }>;
 
 function* checkCopy(subject: Subject, site: Site, copy: Copy): Iterable<Fault> {
   const owned = [copy.dst, copy.src].find((view) => bufferAt(subject, view.buffer).own !== null);

@@ -4,12 +4,10 @@ import { elementSources, isElementStmt } from "../elements.ts";
 import { ringsByBuffer } from "../interpret/ringUse.ts";
 import { rangeOf } from "../ranges.ts";
 import { eachStmt } from "../rewrite.ts";
-import type { Expr, Stmt, View } from "../types.ts";
+import type { Expr, Of, Stmt, View } from "../types.ts";
 import { readsOf } from "../views.ts";
 import { commonColumns } from "./proof/registerSums.ts";
 import type { Site, Verifier } from "./verifier.ts";
-
-type Of<K extends Stmt["kind"]> = Extract<Stmt, { kind: K }>;
 
 export const written: Verifier = {
   name: "written",

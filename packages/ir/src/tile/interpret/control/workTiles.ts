@@ -1,13 +1,11 @@
 /** Loops over work tiles, and tiles that have a block each. */
 import { responses } from "../../pingPong.ts";
 import { boundaryOf } from "../../rewrite.ts";
-import type { Boundary, Stmt, TileProgram } from "../../types.ts";
+import type { Boundary, Stmt, TileProgram, Tiles } from "../../types.ts";
 import type { CellTable } from "../compileExpr.ts";
 import { InterpretFailure, interpretCodes } from "../failure.ts";
 import { partialTilesOfBlocks } from "../workTiles.ts";
 import { type Op, type Steps, steps, type Thread } from "./threads.ts";
-
-type Tiles = Extract<Stmt, { kind: "tiles" }>;
 
 /** What the statement stands in. */
 interface Around {
