@@ -200,6 +200,6 @@ export { findGpu, findTarget, gpuFor, runsOn } from "./targets/find.ts";
 export { type GpuData, gpus, type ModelConstant } from "./targets/gpus.ts";
 export * from "./targets/occupancy.ts";
 export { firstCudaFor, type PtxVersionRow, ptxVersions } from "./targets/ptxVersions.ts";
-export { type Roofline, roofline } from "./targets/roofline.ts";
+export { type Roofline, roofline, rooflineOf } from "./targets/roofline.ts";
 export { type ArchName, archsWith, targets, targetsSupporting } from "./targets/table.ts";
 export * from "./tuned/store.ts";

@@ -5,7 +5,6 @@ import {
   dtypes,
   err,
   evaluateLaunchExpr,
-  evenProblem,
   findTarget,
   type Gpu,
   launchableRegisters,
@@ -16,6 +15,7 @@ import {
   type Problem,
   type Roofline,
   roofline,
+  rooflineOf,
   runsOn,
   type Schedule,
   type Target,
@@ -37,17 +37,15 @@ import {
   eachStmt,
   elementBytes,
   footprint,
-  kernelOf,
   type Machine,
   machineOf,
   type Prediction,
   parseSchedule,
-  predict,
   predictionOf,
+  predictProgram,
   printAxisProgram,
   printLayout,
   printRaster,
-  productOf,
   programPlans,
   type Remark,
   rasterSpan,
@@ -221,18 +219,26 @@ function runnersUp(
       },
     }) => !seen.has(id) && seen.add(id),
   );
-  return [...own, ...firsts].map(({ plan, made }) => {
+  const all = [...own, ...firsts].map(({ plan, made }) => {
     const prediction =
       made === null
         ? predictionOf(plan.backend, problem, plan.schedule, target, machine)
-        : predictionOfProgram(made, machine, fitOf(made).fit.blocksPerSm);
+        : predictionOfArtifact(made, machine);
     const why =
       prediction === null || taken === null
         ? "ranked behind by its backend"
-        : `${lossOf(prediction, taken)}, limited by ${prediction.bound}`;
+        : made !== null && prediction.timeUs < taken.timeUs * SLOWER
+          ? `behind in the order of its backend, limited by ${prediction.bound}`
+          : `${lossOf(prediction, taken)}, limited by ${prediction.bound}`;
     return { backend: plan.backend.id, schedule: plan.text, timeUs: prediction?.timeUs ?? null, why };
   });
+  // Schedules of programs are tried in an order that predictions have no part in.
+  const time = ({ timeUs }: RunnerUp): number => timeUs ?? Number.POSITIVE_INFINITY;
+  return source === undefined ? all : all.toSorted((x, y) => time(x) - time(y));
 }
+
+/** Predicted time over that of the schedule taken, below which the model does not tell them apart. */
+const SLOWER = 1.02;
 
 /** What compiles of the plans of a program over axes, `most` of each backend. */
 export function programKernels(
@@ -302,17 +308,6 @@ export function checkGpu(gpu: Gpu, target: Target): Checked<true> {
   });
 }
 
-/** A prediction, not a measurement, of the program as it stands: docs/perf/model.md says how near it is. */
-function predictionOfProgram(
-  { program, problem }: Artifact,
-  machine: Machine,
-  blocks: number,
-): Prediction | null {
-  const kernel = kernelOf(program, blocks);
-  if (kernel === null || machine.flopsPerCycle[kernel.engine] === undefined) return null;
-  return predict(productOf(evenProblem(problem)), kernel, machine);
-}
-
 /** How the main kernel of an artefact fills an SM, and what for: registers are estimated from the program. */
 function fitOf({ target, program, kernels }: Artifact) {
   const kernel = kernels.find(({ role }) => role === "main");
@@ -324,9 +319,13 @@ function fitOf({ target, program, kernels }: Artifact) {
   return { kernel, registers, smem, fit: occupancy({ threads, registers, smem }, target) };
 }
 
+/** A prediction, not a measurement, of the program as it stands: docs/perf/model.md says how near it is. */
+const predictionOfArtifact = (artifact: Artifact, machine: Machine): Prediction | null =>
+  predictProgram(artifact.program, artifact.problem, machine, fitOf(artifact).fit.blocksPerSm);
+
 /** The time that the machine model predicts on a GPU; null where it has no numbers. */
 export const predictFor = (artifact: Artifact, gpu: Gpu): Prediction | null =>
-  predictionOfProgram(artifact, machineOf(gpu), fitOf(artifact).fit.blocksPerSm);
+  predictionOfArtifact(artifact, machineOf(gpu));
 
 /** Rows and columns of tiles, and how many of them a wave of blocks touches; blocks that share a tile count once. */
 function rasterOf(program: TileProgram, perWave: number): Plan["raster"] {
@@ -379,7 +378,7 @@ export function planOf(
   // By what it was chosen for; an edited program has no schedule, and that of a program over axes is its product's.
   const prediction =
     taken === null
-      ? predictionOfProgram(artifact, machine, fit.blocksPerSm)
+      ? predictionOfArtifact(artifact, machine)
       : predictionOf(taken.backend, problem, taken.schedule, target, machine);
   const others = alone ? [] : runnersUp(compiler, artifact, { machine, deterministic }, prediction);
   return ok({
@@ -402,7 +401,10 @@ export function planOf(
     occupancy: fit,
     waves: { blocks, perWave, waves: blocks / perWave, lastWave: rest === 0 ? 1 : rest / perWave },
     raster: rasterOf(program, perWave),
-    roofline: roofline(problem, gpu),
+    roofline:
+      prediction?.work === undefined
+        ? roofline(problem, gpu)
+        : rooflineOf(prediction.work, problem.a.dtype, gpu),
     prediction,
     constants: own?.constants ?? constantsOf(gpu.name),
     calibration: own?.calibration ?? null,

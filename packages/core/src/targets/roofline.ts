@@ -1,5 +1,5 @@
 /** The least time a GEMM can take on a GPU. */
-import { dtypes, productDType } from "../dtype.ts";
+import { type DType, dtypes, productDType } from "../dtype.ts";
 import { type BatchedOperand, batchAxes } from "../problem/batch.ts";
 import { expertAxisOf } from "../problem/expertRows.ts";
 import { longestRuns } from "../problem/runs.ts";
@@ -64,7 +64,16 @@ export function roofline(problem: Problem, gpu: Gpu): Roofline {
 
   const longest = longestRuns(problem);
   const flops = 2 * longest.m * productColumns(longest) * longest.k * parts;
-  const peakTflops = gpu.peakTflops[productDType(problem.a.dtype, problem.b.dtype)] ?? null;
+  return rooflineOf({ flops, bytes }, productDType(problem.a.dtype, problem.b.dtype), gpu);
+}
+
+/** Roofline of so many multiplications and additions of products of a dtype, and so many bytes that must cross device memory. */
+export function rooflineOf(
+  { flops, bytes }: Pick<Roofline, "flops" | "bytes">,
+  dtype: DType,
+  gpu: Gpu,
+): Roofline {
+  const peakTflops = gpu.peakTflops[dtype] ?? null;
   const computeUs = peakTflops === null ? null : flops / (peakTflops * 1e6);
   const memoryUs = bytes / (gpu.memoryGBs * 1e3);
   const timeUs = Math.max(computeUs ?? 0, memoryUs);

@@ -38,7 +38,8 @@ const specials: Readonly<Partial<Record<FunctionName, Work>>> = {
   rsqrt: special,
 };
 
-const ofFunction = (fn: FunctionName): Work =>
+/** Instructions of a function, for each element. */
+export const workOf = (fn: FunctionName): Work =>
   specials[fn] ?? (Object.hasOwn(activations, fn) ? activations[fn as Activation] : simple);
 
 function ofStep(steps: readonly EpilogueStep[], index: number): readonly Work[] {
@@ -46,7 +47,7 @@ function ofStep(steps: readonly EpilogueStep[], index: number): readonly Work[] 
   if (step?.kind === "activation") return [activations[step.fn]];
   if (step?.kind === "map")
     return nodesOf(mapOf(steps, index)).flatMap((node) =>
-      node.kind === "apply" && !isRounding(node.fn) ? [ofFunction(node.fn)] : [],
+      node.kind === "apply" && !isRounding(node.fn) ? [workOf(node.fn)] : [],
     );
   return [simple];
 }

@@ -13,6 +13,7 @@ export { type Engine, engines, type Machine } from "./machine.ts";
 export { constantsOf, machineOf, machines, type UsedConstant, usualMachine } from "./machines.ts";
 export { kernelOf } from "./ofProgram.ts";
 export { type Cause, causes, leastTime, type Prediction, predict } from "./predict.ts";
+export { predictProgram } from "./program/predict.ts";
 export { type BoundedTile, inOrder, kernelBound, tileBound } from "./search.ts";
 export { shippedFor } from "./shipped.ts";
 export { epilogueLoadOf, type SourceMatrix, sourceMatrices } from "./source.ts";

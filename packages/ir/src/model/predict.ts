@@ -26,11 +26,12 @@ import { sourceBytes } from "./source.ts";
 import { firstBytes, memoryBytes, shortRuns, slowWrites, transposingTime } from "./traffic.ts";
 
 /**
- * What time goes to: products; what a chunk takes longer than its products, by the unit that it waits for (`latency`: ring and hand-overs, which no unit explains); SMs that
+ * What time goes to: products; what threads compute of elements between products beyond what these hide; what a chunk takes longer than its products, by the unit that it waits for (`latency`: ring and hand-overs, which no unit explains); SMs that
  * have no tile in the last round; starts of blocks with their first loads; epilogues; reductions of split tiles; DRAM beyond what the SMs take; the launch.
  */
 export const causes = [
   "multiply",
+  "elements",
   "shared memory",
   "L2",
   "copy engine",
@@ -43,8 +44,22 @@ export const causes = [
   "launch",
 ] as const;
 export type Cause = (typeof causes)[number];
+export type Causes = Readonly<Record<Cause, number>>;
+
+/** What most of the time goes to. */
+export type Bound =
+  | "multiply"
+  | "elements"
+  | "shared memory"
+  | "L2"
+  | "copy engine"
+  | "ring"
+  | "hand-over"
+  | "DRAM";
 
 export interface Prediction {
+  /** Of a program whose products follow each other: FLOP of those that it computes, and bytes of its matrices, each once. Absent of one product, whose problem says both. */
+  readonly work?: { readonly flops: number; readonly bytes: number };
   readonly timeUs: number;
   /** FLOP of the problem over `timeUs`. */
   readonly tflops: number;
@@ -52,7 +67,7 @@ export interface Prediction {
   readonly ghz: number;
   readonly watts: number;
   /** What most of a chunk's time goes to. */
-  readonly bound: "multiply" | "shared memory" | "L2" | "copy engine" | "ring" | "hand-over" | "DRAM";
+  readonly bound: Bound;
   /** Rounds in which the units work through the tiles. */
   readonly rounds: number;
   /** BlockTile of the time in which the multiplying units of all SMs are busy. */
@@ -60,9 +75,11 @@ export interface Prediction {
   /** Parts of `timeUs`: all chunks, starts and ends of blocks or tiles that nothing hides, the launch. */
   readonly parts: { readonly chunksUs: number; readonly tilesUs: number; readonly launchUs: number };
   /** Microseconds of `timeUs` by cause; their sum is `timeUs`. */
-  readonly causes: Readonly<Record<Cause, number>>;
-  /** Microseconds in which each unit of an SM is busy with chunks, and DRAM with the launch: they overlap. */
-  readonly busyUs: Readonly<Record<"multiply" | "shared memory" | "L2" | "copy engine" | "DRAM", number>>;
+  readonly causes: Causes;
+  /** Microseconds in which each unit of an SM is busy with chunks, its threads with elements, and DRAM with the launch: they overlap. */
+  readonly busyUs: Readonly<
+    Record<"multiply" | "elements" | "shared memory" | "L2" | "copy engine" | "DRAM", number>
+  >;
 }
 
 interface Run {
@@ -142,7 +159,7 @@ export function predict(problem: Problem, kernel: ModelKernel, machine: Machine)
 const NEAR_CAP = 3e-5;
 
 /** The highest clock, GHz, at which the power stays at the cap: power grows with nearly the fifth power of the clock, by which each step aims at it. */
-function clockUnder(machine: Machine, wattsAt: (ghz: number) => number): number {
+export function clockUnder(machine: Machine, wattsAt: (ghz: number) => number): number {
   let ghz = machine.boostGHz;
   const cap = machine.powerCap ?? Number.POSITIVE_INFINITY;
   let watts = wattsAt(ghz);
@@ -162,7 +179,12 @@ function clockUnder(machine: Machine, wattsAt: (ghz: number) => number): number 
  * Average power of a launch whose multiplications take `picojoules`. Energies on the chip grow with the voltage, and that with the
  * clock; DRAM's do not.
  */
-function wattsOf(run: Run, picojoules: number, machine: Machine, ghz: number): number {
+export function wattsOf(
+  run: Pick<Run, "us" | "sharedBytes" | "intakeBytes" | "memoryBytes">,
+  picojoules: number,
+  machine: Machine,
+  ghz: number,
+): number {
   const { energy } = machine;
   const chip = picojoules + run.sharedBytes * energy.sharedByte + run.intakeBytes * energy.l2Byte;
   const joules = (chip * (ghz / energyGHz) ** voltageExponent + run.memoryBytes * energy.memoryByte) * 1e-12;
@@ -265,6 +287,7 @@ function runAt(problem: Problem, kernel: ModelKernel, machine: Machine, ghz: num
     },
     busyUs: {
       multiply: busy(chunk.multiply),
+      elements: 0,
       "shared memory": busy(chunk.shared),
       L2: Math.max(l2Us, busy(chunk.intake)),
       "copy engine": busy(chunk.requests),
@@ -394,6 +417,7 @@ function chunkCauses(chunk: Chunk, us: number) {
   const of = (name: Prediction["bound"]): number => (bound === name ? rest : 0);
   return {
     multiply: multiply + of("multiply"),
+    elements: 0,
     "shared memory": of("shared memory"),
     L2: of("L2"),
     "copy engine": of("copy engine"),

@@ -46,7 +46,7 @@ const VARIED = 3;
 
 /**
  * The candidates of all backends for a program over axes whose engines are fast enough, lazily, the backends in turn: of each in the order in which the compiler tries them, the first ones followed by those that differ in one field.
- * None has a prediction: the model has no numbers for products that follow each other. That passes take one is known when it is compiled.
+ * None has a prediction: that is of a program of stage machine, and that passes take a schedule is known when it is compiled.
  */
 export function* programCandidates(
   backends: readonly Backend[],
