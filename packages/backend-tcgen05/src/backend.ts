@@ -127,6 +127,15 @@ function supports(target: Target): Verdict {
 
 function accepts(problem: Problem, target: Target): Verdict {
   return verdictOn((refuse, reasons) => {
+    if (problem.weights !== undefined) {
+      refuse(
+        "TW1832",
+        "problem.weights",
+        "weights in few bits are made in registers, and tcgen05.mma takes no factor from there",
+        "use the mma backend",
+      );
+      return;
+    }
     refuseDTypes(problem, target, refuse);
     reasons.push(...refuseOutputs(problem, "TW1833"));
     refuseFactors(problem, refuse);

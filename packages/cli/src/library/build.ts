@@ -112,8 +112,12 @@ export async function buildLibrary(
       return [];
     }
     if (request.problem.batch.kind === "grouped") {
-      const message = `${request.operation} is grouped, and launchers have no place for a table of groups`;
-      const hint = "compile it by itself: its manifest has the table's rows";
+      const experts = request.problem.batch.rows !== undefined;
+      const [place, has] = experts
+        ? ["the int32 that tell rows of experts apart", "the parameter groups, their address"]
+        : ["a table of groups", "the table's rows"];
+      const message = `${request.operation} is grouped, and launchers have no place for ${place}`;
+      const hint = `compile it by itself: its manifest has ${has}`;
       found.push(problemWith(codes.libraryGroups, request.at, message, { hint }));
       return [];
     }

@@ -132,6 +132,7 @@ export const groups: Readonly<Record<string, readonly BadInput[]>> = {
         `compile --arch sm_80 -m 64 -n 64 -k 128${flags.startsWith("--dtype") ? "" : " --dtype bf16"} ${flags}`,
     ),
     "compile --arch sm_80 -m 64 -n 64 -k 64 --dtype f32 --weights s4",
+    "compile --arch sm_100a -m 64 -n 64 -k 128 --dtype bf16 --weights s8 --backend tcgen05",
     "compile --arch sm_80 -m 64 -n 60 -k 96 --dtype f16 --weights s4 --group 64",
     "compile --arch sm_70 -m 64 -n 64 -k 128 --dtype f16 --weights s4",
     "compile --arch sm_75 -m 64 -n 64 -k 128 --dtype bf16 --weights s4",
