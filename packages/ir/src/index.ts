@@ -73,6 +73,7 @@ export type { Layout, Panels, Swizzle } from "./layout/types.ts";
 export * from "./model/index.ts";
 export { must } from "./must.ts";
 export * from "./passes/index.ts";
+export * as passes from "./passes/index.ts";
 export { type BackendVerdict, compilerCodes, type Plan, predictionOf } from "./plans.ts";
 export { anchorOf } from "./program/anchor.ts";
 export { programCandidates, programPlans } from "./program/candidates.ts";
