@@ -5,6 +5,27 @@ import { mma } from "../src/index.ts";
 
 const asyncCopies: readonly HandEdit[] = [
   {
+    what: "fragments are taken for another dtype",
+    change: { kind: "replace", line: /mma %acc/, from: /f16\.f16$|f16\.f16 /, to: "bf16.bf16 " },
+    code: "TW3172",
+    line: /mma %acc/,
+    ptx: null,
+    emulator: null,
+  },
+  {
+    what: "rows of the sums are stored as others",
+    change: {
+      kind: "replace",
+      line: /register %acc/,
+      from: /register 2:2, thread 8:4/,
+      to: "thread 8:4, register 2:2",
+    },
+    code: "TW3172",
+    line: /mma %acc/,
+    ptx: null,
+    emulator: null,
+  },
+  {
     what: "the first chunk is not waited for",
     change: { kind: "drop", line: /cp\.async\.wait/ },
     code: "TW3138",

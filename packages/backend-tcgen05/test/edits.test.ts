@@ -7,6 +7,27 @@ const stuck = /^H0(20|30)/;
 
 const edits: readonly HandEdit[] = [
   {
+    what: "lanes are taken for rows of other warps",
+    change: {
+      kind: "replace",
+      line: /register %columns/,
+      from: /warp 4, thread 32/,
+      to: "thread 32, warp 4",
+    },
+    code: "TW3172",
+    line: /copy %columns/,
+    ptx: null,
+    emulator: null,
+  },
+  {
+    what: "operands are of another kind's dtypes",
+    change: { kind: "replace", line: /mma %acc/, from: /tcgen05\.f16/, to: "tcgen05.f8f6f4" },
+    code: "TW3172",
+    line: /mma %acc/,
+    ptx: null,
+    emulator: null,
+  },
+  {
     what: "accumulators are read behind no fence",
     change: { kind: "drop", line: /fence tensor-after/, nth: 1 },
     code: "TW3147",

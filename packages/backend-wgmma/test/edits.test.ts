@@ -1084,6 +1084,54 @@ const direct: readonly HandEdit[] = [
 
 const straight: readonly HandEdit[] = [
   {
+    what: "an instruction of more columns than the tile has",
+    change: { kind: "replace", line: /mma %acc/, from: /m64n64k16/, to: "m64n128k16" },
+    code: "TW3172",
+    line: /mma %acc/,
+    ptx: null,
+    emulator: null,
+  },
+  {
+    what: "instructions of half of the columns",
+    change: { kind: "replace", line: /mma %acc/, from: /m64n64k16/, to: "m64n32k16" },
+    code: "taken",
+    ptx: /wgmma\.mma_async|%desc/,
+  },
+  {
+    what: "rows of the sums are stored as others",
+    change: {
+      kind: "replace",
+      line: /register %acc/,
+      from: /register 2:2, thread 8:4/,
+      to: "thread 8:4, register 2:2",
+    },
+    code: "TW3172",
+    line: /mma %acc/,
+    ptx: null,
+    emulator: null,
+  },
+  {
+    what: "columns of the sums are stored as others",
+    change: {
+      kind: "replace",
+      line: /register %acc/,
+      from: /register 8:4, thread 4, register 2/,
+      to: "thread 4, register 2, register 8:4",
+    },
+    code: "TW3172",
+    line: /mma %acc/,
+    ptx: null,
+    emulator: null,
+  },
+  {
+    what: "a swizzle that the rows do not fill",
+    change: { kind: "replace", line: /shared %sA/, from: /swizzle<3,4,3>/, to: "swizzle<2,4,3>" },
+    code: "TW3172",
+    line: /mma %acc/,
+    ptx: null,
+    emulator: null,
+  },
+  {
     what: "the fence between proxies stands behind the meeting",
     change: { kind: "move", line: /fence async/, by: 1 },
     code: "taken",
@@ -1153,6 +1201,22 @@ handEdits(
 
 /** A is widened on its way to the instructions: its fragments are made in front of the fence of registers. */
 const widened: readonly HandEdit[] = [
+  {
+    what: "B is taken for another dtype",
+    change: { kind: "replace", line: /mma %acc/, from: /bf16\.bf16/, to: "f16.f16" },
+    code: "TW3172",
+    line: /mma %acc/,
+    ptx: null,
+    emulator: null,
+  },
+  {
+    what: "B is taken for bytes",
+    change: { kind: "replace", line: /mma %acc/, from: /k16\.f32\.bf16\.bf16/, to: "k32.f32.e4m3.e4m3" },
+    code: "TW3172",
+    line: /mma %acc/,
+    ptx: null,
+    emulator: null,
+  },
   {
     what: "fragments are loaded before the block has met behind the copies",
     change: { kind: "move", line: /wgmma\.fence/, by: -2 },

@@ -57,8 +57,6 @@ export interface Budget {
 }
 
 export interface Engine {
-  /** Multiplies some columns of a tile where a statement says so; else all that an `mma` has. */
-  readonly columns?: boolean;
   /** Oldest PTX of its texts, beside what the target and their instructions ask. */
   readonly oldestPtx: PtxVersion;
   /** How a register tile of a dtype is held. */

@@ -1,10 +1,10 @@
 /** Kernels that are launched beside the main one: behind it over what it has left in the workspace, or before it to leave something there. */
 import type { Target } from "@tilewright/core";
-import { clusterSize, type KernelDeclaration, type Launches, must, type TileProgram } from "@tilewright/ir";
+import { clusterSize, type KernelDeclaration, type Launches, type TileProgram } from "@tilewright/ir";
 import type { ModuleBuilder } from "@tilewright/ptx";
 import { numberClusters } from "./clusters.ts";
 import { Context } from "./context.ts";
-import type { Engine } from "./engine.ts";
+import type { Engine, StmtOf } from "./engine.ts";
 import { declareParameters } from "./params.ts";
 import { noShared } from "./smem.ts";
 import { lowerStmts } from "./statements.ts";
@@ -16,6 +16,8 @@ export interface FurtherKernel {
   readonly builder: ModuleBuilder;
   /** The main kernel's program, of which it has its own part. */
   readonly program: TileProgram;
+  readonly stmt: StmtOf<"kernel">;
+  /** What its name stands for. */
   readonly kernel: KernelDeclaration;
   readonly launches: Launches;
   readonly locations: Context["locations"];
@@ -25,9 +27,7 @@ export interface FurtherKernel {
 export function buildFurtherKernel(at: FurtherKernel): void {
   const { engine, target, builder, kernel, launches } = at;
   const { name, params, threads, row } = kernel;
-  const found = at.program.body.find((stmt) => stmt.kind === "kernel" && stmt.name === name);
-  const stated = found?.kind === "kernel" ? found : null;
-  const { warps, body } = must(stated, `@${name} has statements (launches)`);
+  const { warps, body } = at.stmt;
   const { cluster, pair } = at.program.launch;
   const program: TileProgram = {
     ...at.program,

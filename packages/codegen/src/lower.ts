@@ -147,9 +147,12 @@ function build(
   lowerStmts(ctx, program.body);
   ctx.body.emit(null, "ret");
   ctx.root.replay(entry);
-  for (const kernel of launches.kernels)
-    if (kernel !== main)
-      buildFurtherKernel({ engine, target, builder, program, kernel, launches, locations });
+  const declared = new Map(launches.kernels.map((kernel) => [kernel.name, kernel]));
+  for (const stmt of program.body)
+    if (stmt.kind === "kernel") {
+      const kernel = must(declared.get(stmt.name), `@${stmt.name} is declared (launches)`);
+      buildFurtherKernel({ engine, target, builder, program, stmt, kernel, launches, locations });
+    }
   const specs = launches.kernels.map((kernel) => specOf(program, kernel));
   const at = launches.kernels.indexOf(main);
   const [before, then] = [specs.slice(0, at), specs.slice(at + 1)];

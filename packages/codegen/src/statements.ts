@@ -62,8 +62,6 @@ const shared: Omit<Statements, OwnKind> = {
 };
 
 function lowerStmt(ctx: Context, stmt: Stmt): void {
-  if (stmt.kind === "mma" && stmt.columns !== undefined && ctx.engine.columns !== true)
-    throw new CannotLower("mma", "multiplies some columns, and this backend's instructions all of a tile");
   const table: Partial<Statements> = { ...shared, ...ctx.engine.statements };
   // The key picks the lowering of the statement's own kind, which a union of functions cannot say.
   const own = table[stmt.kind] as ((ctx: Context, stmt: Stmt) => void) | undefined;

@@ -1,6 +1,5 @@
 /** The matrix instructions of one K step over a warp tile, in the order of the walk. */
 import {
-  CannotLower,
   type Context,
   type OwnedTile,
   ownedTile,
@@ -35,10 +34,9 @@ export function lowerMultiply(ctx: Context, mma: StmtOf<"mma">): void {
   const row = ctx.constant(mma.b.origin[0], "rows of the B fragment");
   const columnsOfB = new Map(atomsB.flatMap((x) => (x.row === row ? [[x.col, x.registers] as const] : [])));
   const products = walkOrder(atomsAcc, mma).map(({ row, col, registers }): Product => {
-    const [x, y] = [rowsOfA.get(row), columnsOfB.get(col)];
-    if (!x || !y)
-      throw new CannotLower("mma", "the fragments' owners do not hold what the accumulator's owner needs");
-    return { d: registers, a: x, b: y, row, col };
+    const held = "fragments lie with the sums' threads (ownership, instructions)";
+    const [a, b] = [must(rowsOfA.get(row), held), must(columnsOfB.get(col), held)];
+    return { d: registers, a, b, row, col };
   });
   if (atom.precision !== null) {
     multiplySplit(ctx, atom, products);

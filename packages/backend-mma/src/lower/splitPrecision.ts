@@ -4,9 +4,9 @@
  * Tensor cores truncate their sums, which over a long K costs more bits than the parts have won. So the instructions of an atom begin with zeros, and their
  * sum, over the atom's k, is added to the accumulators in f32, to nearest.
  */
-import { CannotLower, type Context, type Reg } from "@tilewright/codegen";
+import type { Context, Reg } from "@tilewright/codegen";
 import { hasFeature } from "@tilewright/core";
-import type { Atom } from "@tilewright/ir";
+import { type Atom, must } from "@tilewright/ir";
 import { f32imm, imm, type Operand, vec } from "@tilewright/ptx";
 
 /** One instruction of a walk: accumulators, and the fragments that it multiplies. */
@@ -68,8 +68,8 @@ export function multiplySplit(ctx: Context, atom: Atom, products: readonly Produ
       for (let step = 0; step < atom.steps; step++)
         for (const one of group) {
           const sums = vec(...one.sums);
-          const [left, right] = [one.a[x][step], one.b[y][step]];
-          if (!left || !right) throw new CannotLower("mma", "the fragments of A and B differ along k");
+          const held = "fragments have all steps of their atom (instructions)";
+          const [left, right] = [must(one.a[x][step], held), must(one.b[y][step], held)];
           ctx.emitAny(null, form, sums, left, right, one.begun ? sums : vec(...one.d.map(() => zero)));
           one.begun = true;
         }

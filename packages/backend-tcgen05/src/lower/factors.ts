@@ -1,11 +1,12 @@
 /** Scale factors: blocks of 512 bytes from shared to tensor memory, and where an instruction finds those that it multiplies by. */
 
-import { CannotLower, type Context, type Reg, type StmtOf, slotAddress } from "@tilewright/codegen";
+import { type Context, type Reg, type StmtOf, slotAddress } from "@tilewright/codegen";
 import { isScaled, SCALE_FACTORS, SCALE_WORDS, type ScaleFormat, scaledTypes } from "@tilewright/core";
 import {
   blockShape,
   blocksOfTile,
   bufferOf,
+  must,
   SCALE_COLUMNS,
   type TensorKind,
   type View,
@@ -76,16 +77,20 @@ interface FactorTile {
   readonly step: number;
 }
 
+/** Factors of a row in one instruction. */
+const vectors: readonly Tcgen05ScaleVector[] = [1, 2, 4];
+
 /** The factors of a multiplication; null where it has none. */
 export function factorsOf(ctx: Context, stmt: StmtOf<"mma">, kind: TensorKind): Factors | null {
   const { scales } = stmt;
   if (scales === undefined) return null;
   const { dtype } = bufferOf(ctx.program, stmt.a.buffer);
-  if (!isScaled(dtype)) throw new CannotLower(`%${stmt.a.buffer}`, `${dtype} has no factors`);
-  const { block, scale } = scaledTypes[dtype];
-  const vector = kind.k / block;
-  if (vector !== 1 && vector !== 2 && vector !== 4)
-    throw new CannotLower(`%${stmt.a.buffer}`, `kind::${kind.kind} has no ${vector} factors a row`);
+  const { block, scale } =
+    scaledTypes[must(isScaled(dtype) ? dtype : null, "operands have factors (shapes)")];
+  const vector = must(
+    vectors.find((count) => count * block === kind.k),
+    "kinds are of their dtypes (instructions)",
+  );
   const blocks = stmt.a.extent[1] / (block * SCALE_FACTORS);
   const tile = (view: View): FactorTile => ({
     address: factorTile(ctx, view.buffer),

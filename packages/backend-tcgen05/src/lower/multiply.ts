@@ -62,14 +62,12 @@ const PATTERN_ROWS = 8;
  * columns of D lie in lanes, B is the first operand.
  */
 export function lowerMultiply(ctx: Context, stmt: StmtOf<"mma">): void {
-  const at = `%${stmt.acc.buffer}`;
   const kind = must(findTensorKind(stmt.atom), "products are by one kind of instruction (features)");
   const place = must(
     tensorPlace(bufferOf(ctx.program, stmt.acc.buffer)),
     "tensor tiles have rows that instructions have (tensorMemory)",
   );
   const k = stmt.a.extent[1];
-  if (k % kind.k !== 0) throw new CannotLower(at, `K steps of ${k} are no multiple of ${kind.k}`);
   const a = operand(ctx, stmt.a, "a");
   const b = operand(ctx, stmt.b, "b");
   const [first, second] = place.lanes === 0 ? [a, b] : [b, a];
@@ -146,9 +144,8 @@ function operand(ctx: Context, view: StmtOf<"mma">["a"], side: "a" | "b"): Opera
   const buffer = bufferOf(ctx.program, view.buffer);
   const at = `%${buffer.name}`;
   const layout = must(buffer.layout, "shared tiles have layouts (complete)");
-  const name = tensorSwizzleName(layout.swizzle);
-  const swizzle = name === null ? null : sharedSwizzles[name];
-  if (swizzle === null) throw new CannotLower(at, "has a swizzle that matrix descriptors cannot say");
+  const name = must(tensorSwizzleName(layout.swizzle), "tiles have swizzles of descriptors (instructions)");
+  const swizzle = sharedSwizzles[name];
   const size = elementBytes(buffer);
   const kAxis = side === "a" ? 1 : 0;
   const contiguous = layout.stride[kAxis] === 1 && layout.panels?.axis !== 1 - kAxis ? kAxis : 1 - kAxis;
@@ -252,9 +249,7 @@ const elements: Readonly<Partial<Record<Buffer["dtype"], Tcgen05Element>>> = {
 function elementOf(buffer: Buffer): Tcgen05Element {
   const { dtype } = buffer;
   const element = elements[isScaled(dtype) ? scaledTypes[dtype].element : dtype];
-  if (element === undefined)
-    throw new CannotLower(`%${buffer.name}`, `${dtype} is no element of tcgen05.mma`);
-  return element;
+  return must(element, "operands are of the kind's dtypes (instructions)");
 }
 
 /** Address of the first column of a tensor tile in the slot of a view. */

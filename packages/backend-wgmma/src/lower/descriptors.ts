@@ -1,8 +1,16 @@
 /** Matrix descriptors of operand tiles, from the layout of the tile. */
 
-import { CannotLower, type Context } from "@tilewright/codegen";
+import type { Context } from "@tilewright/codegen";
 import { sizeOf } from "@tilewright/core";
-import { type Buffer, bufferOf, linearOffset, must, tensorSwizzleName } from "@tilewright/ir";
+import {
+  type Buffer,
+  bufferOf,
+  type Layout,
+  linearOffset,
+  must,
+  type TensorSwizzle,
+  tensorSwizzleName,
+} from "@tilewright/ir";
 import { encodeWgmmaDescriptor } from "@tilewright/ptx";
 
 /** A pattern of every swizzle, and a core matrix, has eight rows (PTX ISA, wgmma: strides of the canonical layouts). */
@@ -22,6 +30,12 @@ export interface OperandTile {
   offsetOf(row: number, col: number): number;
 }
 
+/** Of the swizzles of tensor maps those that descriptors have. */
+function swizzleOf({ swizzle }: Layout): Exclude<TensorSwizzle, "128B_ATOM_32B"> {
+  const name = must(tensorSwizzleName(swizzle), "tiles have swizzles of descriptors (instructions)");
+  return must(name === "128B_ATOM_32B" ? null : name, "wgmma permutes no pieces of 32 bytes (instructions)");
+}
+
 /**
  * `kAxis`: the axis of the tile along which k runs (columns of A, rows of B). K-major: rows of a panel are neighbours, eight of them a pattern, and
  * panels (without a swizzle chunks of 16 bytes) follow each other along k. MN-major: a panel's rows run along k, and panels follow each other along m or n.
@@ -30,26 +44,12 @@ export function operandTile(ctx: Context, name: string, kAxis: 0 | 1): OperandTi
   const buffer = bufferOf(ctx.program, name);
   const layout = must(buffer.layout, "shared tiles have layouts (complete)");
   const size = sizeOf(buffer.dtype);
-  const swizzle = tensorSwizzleName(layout.swizzle);
+  const swizzle = swizzleOf(layout);
   const contiguous = layout.stride[0] === 1 && layout.panels?.axis !== 1 ? 0 : 1;
   const panel = (layout.panels?.extent ?? buffer.shape[contiguous]) * size;
-  const across = layout.stride[contiguous === 0 ? 1 : 0] ?? 0;
-  // Pieces of 32 bytes are permuted by later engines only.
-  if (swizzle === null || swizzle === "128B_ATOM_32B" || across * size !== panel)
-    throw new CannotLower(`%${name}`, "has a layout that matrix descriptors cannot express");
   const transposed = contiguous !== kAxis;
-  if (transposed && size !== 2)
-    throw new CannotLower(
-      `%${name}`,
-      `${buffer.dtype} has to be contiguous along k: only 16-bit operands are transposed`,
-    );
-  const span = swizzle === "none" ? CORE_BYTES : Number.parseInt(swizzle, 10);
-  if (panel !== span)
-    throw new CannotLower(`%${name}`, `rows of ${panel} bytes do not fill swizzle ${swizzle}`);
   const next = (layout.panels?.step ?? 0) * size;
-  const pattern = PATTERN_ROWS * span;
-  if (next % (swizzle === "none" ? CORE_BYTES : pattern) !== 0)
-    throw new CannotLower(`%${name}`, `panels ${next} bytes apart are no whole patterns of ${pattern} bytes`);
+  const pattern = PATTERN_ROWS * panel;
   // Without a swizzle the two offsets change places for transposed operands (PTX ISA, matrix descriptor).
   const [leading, stride] = transposed && swizzle === "none" ? [pattern, next] : [next, pattern];
   const word = encodeWgmmaDescriptor({

@@ -1,6 +1,5 @@
 /** A of 8 bits for products of 16: read from its shared tile in its own width, widened without loss, and held in the registers that instructions take A from. */
 import {
-  CannotLower,
   type Context,
   loadRun,
   ownedPosition,
@@ -125,8 +124,7 @@ export function widenedFragments(
   rows: readonly number[],
 ): Fragments {
   const { dtype } = bufferOf(ctx.program, mma.a.buffer);
-  const widen = widenings[dtype]?.[atom.a];
-  if (widen === undefined) throw new CannotLower("mma", `${dtype} is not widened to ${atom.a}`);
+  const widen = must(widenings[dtype]?.[atom.a], "A is of the instruction's dtype or widened (instructions)");
   const own = ownerOf(bufferOf(ctx.program, mma.acc.buffer));
   // Rows are those of the accumulator; four lanes hold two columns each.
   const position = ownedPosition(ctx.values, {

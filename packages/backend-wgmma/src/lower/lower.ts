@@ -29,7 +29,6 @@ const engine: Engine = {
     "shared -> register direct": readFactors,
     "register -> register direct": takeFactors,
   },
-  columns: true,
 };
 
 /** The text and the launch of a program of stage machine, or why it cannot be expressed (hand-edited programs only). */

@@ -54,11 +54,6 @@ export function lowerCommit(ctx: Context): void {
 
 export function lowerProducts(ctx: Context, mma: StmtOf<"mma">): void {
   const atom = must(findWarpgroupAtom(mma.atom), "products are by one kind of instruction (features)");
-  if (mma.scales !== undefined || mma.twoLevel !== undefined)
-    throw new CannotLower(
-      "mma",
-      "sums are promoted by a statement behind the products: accumulate ACC += PART",
-    );
   const sumTile = bufferOf(ctx.program, mma.acc.buffer);
   const own = ownerOf(sumTile);
   // The instruction's A has the 64 rows of its sum: B where operands have changed places.
@@ -68,8 +63,6 @@ export function lowerProducts(ctx: Context, mma: StmtOf<"mma">): void {
   const factor = bufferOf(ctx.program, first.view.buffer);
   const widens = factor.dtype !== atom.a;
   const held = factor.space === "register" ? heldFragments(ctx, first) : null;
-  if (widens && swapped)
-    throw new CannotLower("mma", "only A is widened, and its operands have changed places");
   const a = widens || held !== null ? null : operandTile(ctx, first.view.buffer, first.kAxis);
   const b = operandTile(ctx, second.view.buffer, second.kAxis);
   const form = `wgmma.mma_async.sync.aligned.${atom.shape}.${atom.acc}.${atom.a}.${atom.b}`;
@@ -123,8 +116,8 @@ function heldFragments(
   const from = ctx.constant(origin[kAxis], "k");
   return (row, k) => {
     const [r, c] = place(row, row, from + k);
-    const first = tile.elements.find((e) => e.row === r && e.col === c);
-    if (first === undefined) throw new CannotLower(`%${buffer}`, `has no fragment at ${r}, ${c}`);
+    const found = tile.elements.find((e) => e.row === r && e.col === c);
+    const first = must(found, "fragments begin at whole steps (instructions)");
     const register = first.register / tile.packed;
     return tile.registers.slice(register, register + 4);
   };
@@ -307,8 +300,6 @@ function remainder(code: Code, d: Reg<"u32">, by: number): void {
 
 /** The descriptor of an element of the part: addresses count in units of 16 bytes. */
 function stepped(ctx: Context, { word }: Descriptor, bytes: number): Reg<"b64"> {
-  if (bytes % 16 !== 0)
-    throw new CannotLower("mma", "an operand's part does not begin at a multiple of 16 bytes");
   if (bytes === 0) return word;
   const d = ctx.entry.reg("b64", "desc");
   ctx.body.emitAny(null, "add.s64", [d, word, imm(bytes / 16)]);

@@ -248,6 +248,12 @@ const rejected: readonly Rejected[] = [
     edits: [["thread 4, register 2:2)", "thread 4, register 2:4)"]],
   },
   {
+    code: "TW3172",
+    what: "an atom of other fragments",
+    stage: "bound",
+    edits: [["atom fma", "atom m16n8k16.f32.f16.f16"]],
+  },
+  {
     code: "TW3111",
     what: "warps that there are not",
     stage: "bound",

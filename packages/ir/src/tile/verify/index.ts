@@ -17,6 +17,7 @@ import { expressions } from "./expressions.ts";
 import { featuresPresent } from "./features.ts";
 import { frame } from "./frame.ts";
 import { groupMaps } from "./groupMaps.ts";
+import { instructions } from "./instructions.ts";
 import { launches } from "./launches.ts";
 import { layouts } from "./layouts.ts";
 import { copiesRead, multicast } from "./multicast.ts";
@@ -69,6 +70,7 @@ const groups: readonly (readonly Verifier[])[] = [
     slotRange,
     bounds,
     ownership,
+    instructions,
     distributions,
     epilogues,
     output,

@@ -1,0 +1,317 @@
+/** Products are of what their instructions take, and registers are those in which instructions read and leave elements. */
+import { type DType, sizeOf, widensTo } from "@tilewright/core";
+import { type Atom, findAtom } from "../../atoms/atoms.ts";
+import { findTensorKind, type TensorKind } from "../../atoms/tensorKinds.ts";
+import { findWarpgroupAtom, type WarpgroupAtom } from "../../atoms/warpgroup.ts";
+import { linearOffset } from "../../layout/layout.ts";
+import { tensorSwizzleName } from "../../layout/swizzle.ts";
+import { takesColumn } from "../columns.ts";
+import { modeCoordinate, ownedRegisters, registersPerThread } from "../ownership.ts";
+import { TENSOR_LANES, type TensorPlace, tensorPlace } from "../tensor.ts";
+import type { Buffer, Ownership, Stmt, View } from "../types.ts";
+import { bufferAt, type Fault, type Site, type Subject, type Verifier } from "./verifier.ts";
+
+type Of<K extends Stmt["kind"]> = Extract<Stmt, { kind: K }>;
+
+export const instructions: Verifier = {
+  name: "instructions",
+  code: "TW3172",
+  property:
+    "products are of the dtypes and of whole steps along k of their instruction, whose descriptors say the tiles in shared memory, and whose fragments lie with the threads and in the registers of theirs; loads of tensor memory leave with each thread what its tile says",
+  from: "bound",
+  *check(subject) {
+    const said = new Set<string>();
+    for (const site of subject.sites)
+      for (const fault of faultsOf(subject, site)) {
+        // Several products are of the same tiles.
+        if (!said.has(fault.message)) yield fault;
+        said.add(fault.message);
+      }
+  },
+};
+
+function* faultsOf(subject: Subject, site: Site): Iterable<Fault> {
+  const { stmt } = site;
+  if (stmt.kind === "copy" && stmt.transport === "tcgen05.ld") yield* loaded(subject, site, stmt);
+  if (stmt.kind !== "mma") return;
+  if (stmt.columns !== undefined && findWarpgroupAtom(stmt.atom) === null)
+    yield { at: site, message: `multiplies some columns by ${stmt.atom}`, hint: "multiply all columns" };
+  const [kind, group, atom] = [
+    findTensorKind(stmt.atom),
+    findWarpgroupAtom(stmt.atom),
+    findAtom(stmt.atom),
+  ] as const;
+  if (kind !== null) yield* ofTensor(subject, site, stmt, kind);
+  else if (group !== null) yield* ofWarpgroup(subject, site, stmt, group);
+  else if (atom !== null) yield* ofWarp(subject, site, stmt, atom);
+  else yield* steps(site, stmt, 1, [stmt.a, stmt.b]);
+}
+
+/** tf32 is f32 in memory. */
+const held = (dtype: DType): DType => (dtype === "tf32" ? "f32" : dtype);
+const isOf = ({ dtype }: Buffer, wanted: DType): boolean => held(dtype) === held(wanted);
+
+const hint = "the atom, and the owners, that --ir machine prints before the edit";
+
+const mistyped = (at: Site, { name, dtype }: Buffer, atom: string): Fault => ({
+  at,
+  message: `takes %${name}, which is ${dtype}, by ${atom}`,
+  hint,
+});
+
+const misplaced = (at: Site, { name }: Buffer, atom: string): Fault => ({
+  at,
+  message: `%${name} does not lie with its threads as ${atom} has it`,
+  hint,
+});
+
+/** Along k are whole steps; those from registers begin with one. */
+function* steps(at: Site, stmt: Of<"mma">, k: number, held: readonly View[] = []): Iterable<Fault> {
+  const all = stmt.a.extent[1];
+  if (all % k !== 0)
+    yield { at, message: `multiplies ${all} along k by steps of ${k}`, hint: `a multiple of ${k}` };
+  for (const { buffer, origin } of held)
+    if (origin.some((from) => from.kind === "const" && from.value % k !== 0))
+      yield { at, message: `begins inside a step of ${k} along k of %${buffer}`, hint: `multiples of ${k}` };
+}
+
+/** Where rows and columns of a fragment lie in a tile, from its first element on. */
+interface Lines {
+  readonly rows: readonly number[];
+  readonly cols: readonly number[];
+}
+
+const count = (fragment: Ownership, axis: keyof Ownership): number =>
+  fragment[axis].reduce((product, { extent }) => product * extent, 1);
+
+/** What runs of registers of a tile, each with a fragment's elements, have of it; null where they are no such fragments, or not all alike. */
+function linesOf(own: Ownership, fragment: Ownership): Lines | null {
+  const each = registersPerThread(fragment);
+  const registers = registersPerThread(own);
+  if (registers % each !== 0) return null;
+  const along = (axis: keyof Ownership): readonly number[] | null => {
+    const at = (register: number): number => modeCoordinate(own[axis], { register });
+    for (let r = each; r < registers; r++)
+      if (at(r) - at(r - (r % each)) !== at(r % each) - at(0)) return null;
+    const lines = new Array<number>(count(fragment, axis)).fill(-1);
+    const warps = fragment[axis].reduce((n, f) => (f.tier === "warp" ? n * f.extent : n), 1);
+    for (let warp = 0; warp < warps; warp++)
+      for (let thread = 0; thread < 32; thread++)
+        for (let register = 0; register < each; register++) {
+          const index = { warp, thread, register };
+          const line = modeCoordinate(fragment[axis], index);
+          const there = modeCoordinate(own[axis], index);
+          if (lines[line] !== -1 && lines[line] !== there) return null;
+          lines[line] = there;
+        }
+    return lines;
+  };
+  const [rows, cols] = [along("rows"), along("cols")];
+  return rows === null || cols === null ? null : { rows, cols };
+}
+
+const areSame = (a: readonly number[], b: readonly number[]): boolean =>
+  a.length === b.length && a.every((line, i) => line === b[i]);
+const areInOrder = (lines: readonly number[]): boolean => lines.every((line, i) => line === i);
+const exchanged = ({ rows, cols }: Ownership): Ownership => ({ rows: cols, cols: rows });
+
+/** By a warp, from fragments: rows of A are the accumulator's, columns of B too, and A's of k are B's, in whatever order they lie. */
+function* ofWarp(subject: Subject, at: Site, stmt: Of<"mma">, atom: Atom): Iterable<Fault> {
+  const [acc, a] = [bufferAt(subject, stmt.acc.buffer), bufferAt(subject, stmt.a.buffer)];
+  const more = stmt.beside === undefined ? [] : [stmt.beside];
+  const all = [stmt.b, ...more].map(({ buffer }) => bufferAt(subject, buffer));
+  yield* steps(at, stmt, atom.k, [stmt.a, stmt.b]);
+  if (stmt.a.extent[1] > atom.k)
+    yield { at, message: `multiplies ${stmt.a.extent[1]} along k at once`, hint: `${atom.k}` };
+  const typed = [[acc, atom.acc], [a, atom.a], ...all.map((b) => [b, atom.b] as const)] as const;
+  for (const [tile, dtype] of typed) if (!isOf(tile, dtype)) yield mistyped(at, tile, atom.name);
+  if (acc.own === null || a.own === null) return;
+  const [sums, left] = [linesOf(acc.own, atom.fragments.acc), linesOf(a.own, atom.fragments.a)];
+  if (sums === null) yield misplaced(at, acc, atom.name);
+  if (left === null || (sums !== null && !areSame(left.rows, sums.rows))) yield misplaced(at, a, atom.name);
+  for (const b of all) {
+    if (b.own === null) continue;
+    const right = linesOf(stmt.exchanged ? exchanged(b.own) : b.own, atom.fragments.b);
+    const fits =
+      right !== null &&
+      (left === null || areSame(left.cols, right.rows)) &&
+      (sums === null || areSame(sums.cols, right.cols));
+    if (!fits) yield misplaced(at, b, atom.name);
+  }
+}
+
+/** Eight columns of sums of a warpgroup. */
+const EIGHT = 8;
+
+/** By a warpgroup: from shared memory, where rows and columns are in order, and A from registers. */
+function* ofWarpgroup(subject: Subject, at: Site, stmt: Of<"mma">, atom: WarpgroupAtom): Iterable<Fault> {
+  const acc = bufferAt(subject, stmt.acc.buffer);
+  const swapped = acc.lanes === 1;
+  const [a, b] = [bufferAt(subject, stmt.a.buffer), bufferAt(subject, stmt.b.buffer)];
+  const [first, second] = swapped ? [b, a] : [a, b];
+  const fragments = swapped ? stmt.b : stmt.a;
+  yield* steps(at, stmt, atom.k, first.own === null ? [] : [fragments]);
+  if (subject.program.stage === "machine" && (stmt.scales !== undefined || stmt.twoLevel !== undefined))
+    yield {
+      at,
+      message: "promotes sums itself",
+      hint: "a statement of its own behind the products: accumulate ACC += PART",
+    };
+  if (!isOf(acc, atom.acc)) yield mistyped(at, acc, atom.name);
+  if (!isOf(second, atom.b)) yield mistyped(at, second, atom.name);
+  const widened = !swapped && first.space === "shared" && sizeOf(first.dtype) === 1;
+  if (!isOf(first, atom.a) && !(widened && widensTo(first.dtype, atom.a)))
+    yield mistyped(at, first, atom.name);
+  for (const [view, kAxis] of [
+    [stmt.a, 1],
+    [stmt.b, stmt.exchanged ? 1 : 0],
+  ] as const) {
+    const tile = bufferAt(subject, view.buffer);
+    const fault =
+      tile.space !== "shared" || (tile === first && widened) ? null : descriptorFault(tile, kAxis);
+    if (fault !== null) yield { at, message: `%${tile.name} ${fault}`, hint };
+    else if (tile.space === "shared" && !beginsAtUnit(tile, view))
+      yield {
+        at,
+        message: `begins inside 16 bytes of %${tile.name}`,
+        hint: "a multiple of 16 bytes from the tile's start",
+      };
+  }
+  if (first.own !== null) {
+    const lines = linesOf(first.own, atom.fragments.a);
+    if (lines === null || !areInOrder(lines.rows) || !areInOrder(lines.cols))
+      yield misplaced(at, first, atom.name);
+  }
+  if (acc.own !== null && !areSums(swapped ? exchanged(acc.own) : acc.own, stmt, atom))
+    yield misplaced(at, acc, atom.name);
+}
+
+/** Whether registers are sums of the instructions of a product: from each one's first on, four are of eight columns, and columns follow each other. */
+function areSums(own: Ownership, { columns }: Of<"mma">, { m, n, fragments }: WarpgroupAtom): boolean {
+  const { rows, cols } = fragments.acc;
+  const part = { rows, cols: cols.filter(({ stride, tier }) => tier !== "register" || stride === 1) };
+  const lines = linesOf(own, part);
+  if (lines === null || !areInOrder(lines.rows) || !areInOrder(lines.cols)) return false;
+  const each = registersPerThread(fragments.acc);
+  const places = new Map(ownedRegisters(own).map((e) => [e.register, e]));
+  const begins = [...places.values()].filter(({ register, row, col }) =>
+    columns === undefined
+      ? register % each === 0
+      : row % m === 0 && takesColumn(columns, col) && ((col % columns.of) - columns.from) % n === 0,
+  );
+  return begins.every(({ register, row, col }) =>
+    Array.from({ length: n / EIGHT }, (_, i) => places.get(register + (each * EIGHT * i) / n)).every(
+      (there, i) =>
+        there !== undefined &&
+        there.row === row &&
+        there.col === col + EIGHT * i &&
+        takesColumn(columns, there.col),
+    ),
+  );
+}
+
+/** A pattern of every swizzle, and a core matrix, has eight rows (PTX ISA, wgmma: strides of the canonical layouts). */
+const PATTERN_ROWS = 8;
+/** Bytes of a core matrix's row, and of a step of a descriptor's address. */
+const UNIT = 16;
+
+/** Why no descriptor of wgmma says a tile along whose `kAxis` k runs; null where one does. */
+function descriptorFault({ layout, dtype, shape }: Buffer, kAxis: 0 | 1): string | null {
+  if (layout === null) return null;
+  const size = sizeOf(dtype);
+  const swizzle = tensorSwizzleName(layout.swizzle);
+  const contiguous = layout.stride[0] === 1 && layout.panels?.axis !== 1 ? 0 : 1;
+  const panel = (layout.panels?.extent ?? shape[contiguous]) * size;
+  const across = (layout.stride[contiguous === 0 ? 1 : 0] ?? 0) * size;
+  // Pieces of 32 bytes are permuted by later engines only.
+  if (swizzle === null || swizzle === "128B_ATOM_32B" || across !== panel)
+    return "has a layout that matrix descriptors cannot express";
+  if (contiguous !== kAxis && size !== 2)
+    return `is not contiguous along k, and only operands of 16 bits are transposed`;
+  const span = swizzle === "none" ? UNIT : Number.parseInt(swizzle, 10);
+  if (panel !== span) return `has rows of ${panel} bytes, which do not fill swizzle ${swizzle}`;
+  const next = (layout.panels?.step ?? 0) * size;
+  const whole = swizzle === "none" ? UNIT : PATTERN_ROWS * span;
+  return next % whole === 0
+    ? null
+    : `has panels ${next} bytes apart, which are no whole patterns of ${whole}`;
+}
+
+/** Whether a view begins where an address of a descriptor can, as far as numbers say. */
+function beginsAtUnit({ layout, dtype }: Buffer, view: View): boolean {
+  const begin = constants(view);
+  return layout === null || begin === null || (linearOffset(layout, begin) * sizeOf(dtype)) % UNIT === 0;
+}
+
+/** Into tensor memory, whose places `tensorMemory` and `layouts` judge. */
+function* ofTensor(subject: Subject, at: Site, stmt: Of<"mma">, kind: TensorKind): Iterable<Fault> {
+  yield* steps(at, stmt, kind.k);
+  for (const side of ["acc", "a", "b"] as const) {
+    const tile = bufferAt(subject, stmt[side].buffer);
+    if (!kind[side].some((dtype) => isOf(tile, dtype))) yield mistyped(at, tile, kind.name);
+    if (side !== "acc" && tile.layout !== null && tensorSwizzleName(tile.layout.swizzle) === null)
+      yield { at, message: `%${tile.name} has a swizzle that matrix descriptors cannot say`, hint };
+  }
+}
+
+/** Registers of a load (PTX ISA, tcgen05.ld): a lane each thread and a column each register, or, of 16 lanes, four registers as those of eight columns of mma's sums. */
+function* loaded(subject: Subject, at: Site, { dst, src }: Of<"copy">): Iterable<Fault> {
+  const [tile, from] = [bufferAt(subject, dst.buffer), bufferAt(subject, src.buffer)];
+  const place = tensorPlace(from);
+  const { own } = tile;
+  if (own === null || place === null) return;
+  const across = place.lanes === 0 ? 1 : 0;
+  const begin = constants(dst);
+  const source = src.origin[place.lanes];
+  if (source.kind !== "const" || source.value !== 0 || begin === null) {
+    yield { at, message: "loads rows from another lane on than the first", hint: "rows from 0 on" };
+    return;
+  }
+  // Halves of columns side by side are loaded whole.
+  if (place.form === "split" && src.extent[across] < place.columns) return;
+  const registers = registersPerThread(own);
+  const share = registers / place.stacks;
+  const [first, each] = [begin[across], dst.extent[across]].map((n) => (n / tile.shape[across]) * share);
+  for (let warp = 0; warp < 4; warp++)
+    for (let thread = 0; thread < 32; thread++)
+      for (let register = 0; register < registers; register++) {
+        const i = (register % share) - (first ?? 0);
+        if (i < 0 || i >= (each ?? 0)) continue;
+        const index = { warp, thread, register };
+        const [row, col] = [own.rows, own.cols].map((factors) => modeCoordinate(factors, index));
+        const element = [(row ?? 0) - begin[0], (col ?? 0) - begin[1]] as const;
+        const half = place.form === "half";
+        const lane = 32 * warp + (half ? Math.floor(thread / 4) + 8 * (Math.floor(i / 2) % 2) : thread);
+        const column = half ? 2 * (thread % 4) + (i % 2) + 8 * Math.floor(i / 4) : i;
+        const there = tensorCell(place, element[place.lanes], element[across]);
+        if (there.lane !== lane || there.column !== column + Math.floor(register / share) * place.columns) {
+          yield misplaced(at, tile, "tcgen05.ld");
+          return;
+        }
+      }
+}
+
+/** Lane and column of an element, by its coordinates along the lanes and across. */
+function tensorCell(
+  { form, columns }: TensorPlace,
+  along: number,
+  across: number,
+): { readonly lane: number; readonly column: number } {
+  switch (form) {
+    case "rows":
+      return { lane: along % TENSOR_LANES, column: across + Math.floor(along / TENSOR_LANES) * columns };
+    case "half":
+      return { lane: 32 * Math.floor(along / 16) + (along % 16), column: across };
+    case "split":
+      return {
+        lane: along + (across < columns / 2 ? 0 : TENSOR_LANES / 2),
+        column: across % (columns / 2),
+      };
+  }
+}
+
+/** Where a view begins, as numbers. */
+function constants({ origin }: View): readonly [number, number] | null {
+  const [row, col] = origin;
+  return row.kind === "const" && col.kind === "const" ? [row.value, col.value] : null;
+}
