@@ -7,8 +7,8 @@ import { linearOffset } from "../../layout/layout.ts";
 import { tensorSwizzleName } from "../../layout/swizzle.ts";
 import { takesColumn } from "../columns.ts";
 import { modeCoordinate, ownedRegisters, registersPerThread } from "../ownership.ts";
-import { TENSOR_LANES, type TensorPlace, tensorPlace } from "../tensor.ts";
-import type { Buffer, Ownership, Stmt, View } from "../types.ts";
+import { type TensorPlace, tensorPlace } from "../tensor.ts";
+import type { Buffer, Ownership, OwnershipMode, Stmt, Tier, View } from "../types.ts";
 import { bufferAt, type Fault, type Site, type Subject, type Verifier } from "./verifier.ts";
 
 type Of<K extends Stmt["kind"]> = Extract<Stmt, { kind: K }>;
@@ -84,36 +84,82 @@ interface Lines {
 const count = (fragment: Ownership, axis: keyof Ownership): number =>
   fragment[axis].reduce((product, { extent }) => product * extent, 1);
 
+/** Coordinates along an axis of a tier's indices from 0 on: those of several tiers add up. */
+const coordinates = (factors: readonly OwnershipMode[], tier: Tier, size: number): readonly number[] =>
+  Array.from({ length: size }, (_, i) => modeCoordinate(factors, { [tier]: i }));
+
+/** What is known of an owner, which goes from pass to pass as it is. */
+function remembering<T>(): (own: Ownership, what: string, make: () => T) => T {
+  const known = new WeakMap<Ownership, Map<string, { readonly it: T }>>();
+  return (own, what, make) => {
+    const all = known.get(own) ?? new Map<string, { readonly it: T }>();
+    known.set(own, all);
+    const found = all.get(what) ?? { it: make() };
+    all.set(what, found);
+    return found.it;
+  };
+}
+const knownLines = remembering<Lines | null>();
+const knownAnswers = remembering<boolean>();
+
 /** What runs of registers of a tile, each with a fragment's elements, have of it; null where they are no such fragments, or not all alike. */
 function linesOf(own: Ownership, fragment: Ownership): Lines | null {
   const each = registersPerThread(fragment);
   const registers = registersPerThread(own);
   if (registers % each !== 0) return null;
   const along = (axis: keyof Ownership): readonly number[] | null => {
-    const at = (register: number): number => modeCoordinate(own[axis], { register });
-    for (let r = each; r < registers; r++)
-      if (at(r) - at(r - (r % each)) !== at(r % each) - at(0)) return null;
+    const all = coordinates(own[axis], "register", registers);
+    const at = (register: number): number => all[register] ?? 0;
+    for (let r = each; r < registers; r++) if (at(r) - at(r - (r % each)) !== at(r % each)) return null;
     const lines = new Array<number>(count(fragment, axis)).fill(-1);
-    const warps = fragment[axis].reduce((n, f) => (f.tier === "warp" ? n * f.extent : n), 1);
-    for (let warp = 0; warp < warps; warp++)
-      for (let thread = 0; thread < 32; thread++)
-        for (let register = 0; register < each; register++) {
-          const index = { warp, thread, register };
-          const line = modeCoordinate(fragment[axis], index);
-          const there = modeCoordinate(own[axis], index);
-          if (lines[line] !== -1 && lines[line] !== there) return null;
-          lines[line] = there;
-        }
+    const sides = [fragment[axis], own[axis]] as const;
+    const [inFragment, inTile] = sides.map((factors) => ({
+      lanes: coordinates(factors, "thread", 32),
+      elements: coordinates(factors, "register", each),
+    }));
+    for (let lane = 0; lane < 32; lane++)
+      for (let r = 0; r < each; r++) {
+        const line = (inFragment?.lanes[lane] ?? 0) + (inFragment?.elements[r] ?? 0);
+        const there = (inTile?.lanes[lane] ?? 0) + (inTile?.elements[r] ?? 0);
+        if (lines[line] !== -1 && lines[line] !== there) return null;
+        lines[line] = there;
+      }
     return lines;
   };
   const [rows, cols] = [along("rows"), along("cols")];
   return rows === null || cols === null ? null : { rows, cols };
 }
 
+/** Whether warps, lanes and the first registers of a tile have what those of another have. */
+const agrees = (own: Ownership, other: Ownership, warps: number, registers: number): boolean =>
+  (["rows", "cols"] as const).every((axis) =>
+    (
+      [
+        ["warp", warps],
+        ["thread", 32],
+        ["register", registers],
+      ] as const
+    ).every(([tier, size]) => {
+      const wanted = coordinates(other[axis], tier, size);
+      return coordinates(own[axis], tier, size).every((at, i) => at === wanted[i]);
+    }),
+  );
+
 const areSame = (a: readonly number[], b: readonly number[]): boolean =>
   a.length === b.length && a.every((line, i) => line === b[i]);
-const areInOrder = (lines: readonly number[]): boolean => lines.every((line, i) => line === i);
 const exchanged = ({ rows, cols }: Ownership): Ownership => ({ rows: cols, cols: rows });
+
+/** Whether all runs of registers of a tile are a fragment of a warpgroup as it is, rows and columns in order. */
+function isFragment(own: Ownership, fragment: Ownership): boolean {
+  const each = registersPerThread(fragment);
+  const all = (["rows", "cols"] as const).map((axis) =>
+    coordinates(own[axis], "register", registersPerThread(own)),
+  );
+  return (
+    agrees(own, fragment, WARPS, each) &&
+    all.every((at) => at.every((c, r) => c - (at[r - (r % each)] ?? 0) === at[r % each]))
+  );
+}
 
 /** By a warp, from fragments: rows of A are the accumulator's, columns of B too, and A's of k are B's, in whatever order they lie. */
 function* ofWarp(subject: Subject, at: Site, stmt: Of<"mma">, atom: Atom): Iterable<Fault> {
@@ -126,12 +172,16 @@ function* ofWarp(subject: Subject, at: Site, stmt: Of<"mma">, atom: Atom): Itera
   const typed = [[acc, atom.acc], [a, atom.a], ...all.map((b) => [b, atom.b] as const)] as const;
   for (const [tile, dtype] of typed) if (!isOf(tile, dtype)) yield mistyped(at, tile, atom.name);
   if (acc.own === null || a.own === null) return;
-  const [sums, left] = [linesOf(acc.own, atom.fragments.acc), linesOf(a.own, atom.fragments.a)];
+  const lines = (own: Ownership, side: "acc" | "a" | "b", turned = false): Lines | null =>
+    knownLines(own, `${side}${turned} ${atom.name}`, () =>
+      linesOf(turned ? exchanged(own) : own, atom.fragments[side]),
+    );
+  const [sums, left] = [lines(acc.own, "acc"), lines(a.own, "a")];
   if (sums === null) yield misplaced(at, acc, atom.name);
   if (left === null || (sums !== null && !areSame(left.rows, sums.rows))) yield misplaced(at, a, atom.name);
   for (const b of all) {
     if (b.own === null) continue;
-    const right = linesOf(stmt.exchanged ? exchanged(b.own) : b.own, atom.fragments.b);
+    const right = lines(b.own, "b", stmt.exchanged === true);
     const fits =
       right !== null &&
       (left === null || areSame(left.cols, right.rows)) &&
@@ -178,11 +228,14 @@ function* ofWarpgroup(subject: Subject, at: Site, stmt: Of<"mma">, atom: Warpgro
       };
   }
   if (first.own !== null) {
-    const lines = linesOf(first.own, atom.fragments.a);
-    if (lines === null || !areInOrder(lines.rows) || !areInOrder(lines.cols))
+    const { own } = first;
+    if (!knownAnswers(own, `a ${atom.name}`, () => isFragment(own, atom.fragments.a)))
       yield misplaced(at, first, atom.name);
   }
-  if (acc.own !== null && !areSums(swapped ? exchanged(acc.own) : acc.own, stmt, atom))
+  const { own } = acc;
+  if (own === null) return;
+  const what = `sums${swapped} ${atom.name} ${Object.values(stmt.columns ?? {}).join()}`;
+  if (!knownAnswers(own, what, () => areSums(swapped ? exchanged(own) : own, stmt, atom)))
     yield misplaced(at, acc, atom.name);
 }
 
@@ -190,8 +243,7 @@ function* ofWarpgroup(subject: Subject, at: Site, stmt: Of<"mma">, atom: Warpgro
 function areSums(own: Ownership, { columns }: Of<"mma">, { m, n, fragments }: WarpgroupAtom): boolean {
   const { rows, cols } = fragments.acc;
   const part = { rows, cols: cols.filter(({ stride, tier }) => tier !== "register" || stride === 1) };
-  const lines = linesOf(own, part);
-  if (lines === null || !areInOrder(lines.rows) || !areInOrder(lines.cols)) return false;
+  if (!isFragment(own, part)) return false;
   const each = registersPerThread(fragments.acc);
   const places = new Map(ownedRegisters(own).map((e) => [e.register, e]));
   const begins = [...places.values()].filter(({ register, row, col }) =>
@@ -261,52 +313,42 @@ function* loaded(subject: Subject, at: Site, { dst, src }: Of<"copy">): Iterable
   const { own } = tile;
   if (own === null || place === null) return;
   const across = place.lanes === 0 ? 1 : 0;
-  const begin = constants(dst);
   const source = src.origin[place.lanes];
-  if (source.kind !== "const" || source.value !== 0 || begin === null) {
+  if (source.kind !== "const" || source.value !== 0) {
     yield { at, message: "loads rows from another lane on than the first", hint: "rows from 0 on" };
     return;
   }
   // Halves of columns side by side are loaded whole.
   if (place.form === "split" && src.extent[across] < place.columns) return;
   const registers = registersPerThread(own);
-  const share = registers / place.stacks;
-  const [first, each] = [begin[across], dst.extent[across]].map((n) => (n / tile.shape[across]) * share);
-  for (let warp = 0; warp < 4; warp++)
-    for (let thread = 0; thread < 32; thread++)
-      for (let register = 0; register < registers; register++) {
-        const i = (register % share) - (first ?? 0);
-        if (i < 0 || i >= (each ?? 0)) continue;
-        const index = { warp, thread, register };
-        const [row, col] = [own.rows, own.cols].map((factors) => modeCoordinate(factors, index));
-        const element = [(row ?? 0) - begin[0], (col ?? 0) - begin[1]] as const;
-        const half = place.form === "half";
-        const lane = 32 * warp + (half ? Math.floor(thread / 4) + 8 * (Math.floor(i / 2) % 2) : thread);
-        const column = half ? 2 * (thread % 4) + (i % 2) + 8 * Math.floor(i / 4) : i;
-        const there = tensorCell(place, element[place.lanes], element[across]);
-        if (there.lane !== lane || there.column !== column + Math.floor(register / share) * place.columns) {
-          yield misplaced(at, tile, "tcgen05.ld");
-          return;
-        }
-      }
+  const fits = knownAnswers(own, `loads ${place.form} ${place.stacks} ${place.lanes}`, () =>
+    agrees(
+      place.lanes === 0 ? own : exchanged(own),
+      loadsOf(place, registers / place.stacks),
+      WARPS,
+      registers,
+    ),
+  );
+  if (!fits) yield misplaced(at, tile, "tcgen05.ld");
 }
 
-/** Lane and column of an element, by its coordinates along the lanes and across. */
-function tensorCell(
-  { form, columns }: TensorPlace,
-  along: number,
-  across: number,
-): { readonly lane: number; readonly column: number } {
+const WARPS = 4;
+const warp = (extent: number, stride = 1): OwnershipMode => ({ tier: "warp", extent, stride });
+const lane = (extent: number, stride = 1): OwnershipMode => ({ tier: "thread", extent, stride });
+const register = (extent: number, stride = 1): OwnershipMode => ({ tier: "register", extent, stride });
+
+/** What loads leave with threads, a `share` of registers for each stack of rows: along the lanes, and across. */
+function loadsOf({ form, stacks }: TensorPlace, share: number): Ownership {
   switch (form) {
     case "rows":
-      return { lane: along % TENSOR_LANES, column: across + Math.floor(along / TENSOR_LANES) * columns };
+      return { rows: [register(stacks, share), warp(WARPS), lane(32)], cols: [register(share)] };
     case "half":
-      return { lane: 32 * Math.floor(along / 16) + (along % 16), column: across };
-    case "split":
       return {
-        lane: along + (across < columns / 2 ? 0 : TENSOR_LANES / 2),
-        column: across % (columns / 2),
+        rows: [warp(WARPS), register(2, 2), lane(8, 4)],
+        cols: [register(Math.max(1, share / 4), 4), lane(4), register(2)],
       };
+    case "split":
+      return { rows: [warp(2), lane(32)], cols: [warp(2, 2), register(share)] };
   }
 }
 
