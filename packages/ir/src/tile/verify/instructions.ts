@@ -229,7 +229,10 @@ function* ofWarpgroup(subject: Subject, at: Site, stmt: Of<"mma">, atom: Warpgro
   }
   if (first.own !== null) {
     const { own } = first;
-    if (!knownAnswers(own, `a ${atom.name}`, () => isFragment(own, atom.fragments.a)))
+    // Columns of A, and rows of B unless it is exchanged, are along k.
+    const turned = swapped && stmt.exchanged !== true;
+    const what = `a${turned} ${atom.name}`;
+    if (!knownAnswers(own, what, () => isFragment(turned ? exchanged(own) : own, atom.fragments.a)))
       yield misplaced(at, first, atom.name);
   }
   const { own } = acc;
