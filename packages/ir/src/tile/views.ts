@@ -78,7 +78,8 @@ const rows: { readonly [K in StmtKind]?: Parts<Of<K>> } = {
   vote: { factor: reads },
   fill: { dst: writes },
   map: { dst: writes, value: element },
-  "reduce.row": { dst: writes, value: element, via: reads },
+  // Threads of a row meet through `via`, which they fill before they read it.
+  "reduce.row": { dst: writes, value: element, via: writes },
   copy: { dst: writes, src: reads, when: cond },
   mma: {
     ...added,
