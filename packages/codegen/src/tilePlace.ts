@@ -1,7 +1,7 @@
 /** Where a tile lies: its coordinates from its number in the raster, and how many tiles there are. */
 
 import { clusterSize, clusterUnits, type Expr, must, rangeOf } from "@tilewright/ir";
-import { type IntegerOperand, imm } from "@tilewright/ptx";
+import { type IntegerOperand, imm, type LabelRef } from "@tilewright/ptx";
 import { clusterNumber, clusterPlace } from "./clusters.ts";
 import type { Reg } from "./code.ts";
 import type { Context } from "./context.ts";
@@ -18,20 +18,27 @@ type U32 = Reg<"u32">;
 export const schedulerOf = ({ scheduler }: Tiles): NonNullable<Tiles["scheduler"]> =>
   must(scheduler, "tiles have a scheduler (schedulers)");
 
-/** Coordinates of the one tile of a block. */
-export function placeTile(ctx: Context, stmt: Tiles): void {
+/** Coordinates of the one tile of a block. The label behind the tile to which blocks go that have none; null where there are none, or they end. */
+export function placeTile(ctx: Context, stmt: Tiles): LabelRef | null {
   if (isGrouped(ctx)) leaveBeyond(ctx, stmt);
   place(ctx, stmt, clusterSize(ctx.program) === 1 ? undefined : clusterNumber(ctx));
-  if (stmt.until !== undefined) leaveBehind(ctx, stmt.until, ctx.tileVars.get(stmt.vars[0])?.reg ?? null);
+  if (stmt.until === undefined) return null;
+  return leaveBehind(ctx, stmt.until, ctx.tileVars.get(stmt.vars[0])?.reg ?? null);
 }
 
-/** Blocks of rows of tiles from `until` on leave. */
-function leaveBehind(ctx: Context, until: Expr, row: U32 | null): void {
+/** Blocks of rows of tiles from `until` on leave; those that have columns of tensor memory give them back first. */
+function leaveBehind(ctx: Context, until: Expr, row: U32 | null): LabelRef | null {
   const end = boundOf(ctx, until);
-  if (typeof end === "number") return;
+  if (typeof end === "number") return null;
   const none = ctx.entry.reg("pred", "p");
   ctx.body.emit(null, "setp.le.u32", none, end, row ?? imm(0));
-  ctx.body.emit(none, "ret");
+  if ((ctx.program.machine?.memory.tensor ?? 0) === 0) {
+    ctx.body.emit(none, "ret");
+    return null;
+  }
+  const behind = ctx.entry.label("no_tile");
+  ctx.body.emit(none, "bra", behind);
+  return behind;
 }
 
 /** Of a grouped problem: blocks beyond the tiles of their group leave, before anything is divided by their number. */

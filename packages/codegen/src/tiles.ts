@@ -26,8 +26,13 @@ export function lowerTiles(ctx: Context, stmt: Tiles, lower: (stmts: readonly St
     else if (stmt.loop === null) shareOut(ctx, stmt, stmt.streamK, body, between);
     else walkStreamK(ctx, stmt, stmt.streamK, body);
   } else if (stmt.loop === null) {
-    placeTile(ctx, stmt);
-    lower(stmt.body);
+    const behind = placeTile(ctx, stmt);
+    if (behind === null) lower(stmt.body);
+    else {
+      ctx.scope(() => lower(stmt.body));
+      forgetSlots(ctx);
+      ctx.body.label(behind);
+    }
   } else persist(ctx, stmt, stmt.loop, lower);
 }
 
