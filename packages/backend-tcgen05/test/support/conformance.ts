@@ -118,4 +118,16 @@ export const optionsFor = (
 export const attentionOptions: AttentionOptions = {
   ...{ arch: "sm_100a", dtypes: ["bf16", "f16"], sample: [1, 12] },
   draws: { first: 700, count: 1 },
+  // CTAs without a tile give tensor memory back, too.
+  scheduled: [
+    [
+      "tile=64x64x64 ctaGroup=1 stages=2 chainTile=64x64 accumulators=1 sched=tiles storeStages=1 epi=direct",
+      {
+        ...{ queries: 90, keys: 64, headDim: 64, dtype: "bf16", batch: 2, backward: "q" },
+        ...{ offsets: "both", totalQueries: 100, totalKeys: 70 },
+      },
+    ],
+  ],
+  // Sums of two products of more than 64 columns leave no registers for a bias of the scores.
+  unscheduled: ({ backward, headDim, bias }) => backward === "kv" && headDim > 64 && bias !== undefined,
 };
