@@ -210,7 +210,7 @@ const rejected: readonly Rejected[] = [
     code: "TW3109",
     what: "more shared memory than a block has",
     stage: "staged",
-    edits: [["shared %sB f32[4, 16]", "shared %big f32[1024, 64]\n  shared %sB f32[4, 16]"]],
+    edits: [["shared %sB f32[4, 16]", "shared %big f32[1024, 64] align 16\n  shared %sB f32[4, 16]"]],
   },
   { code: "TW3110", what: "threads that are no warps", stage: "nest", edits: [["threads=64", "threads=70"]] },
   {
@@ -633,6 +633,12 @@ const rejected: readonly Rejected[] = [
   },
   {
     code: "TW3135",
+    what: "shared tile that begins anywhere",
+    stage: "staged",
+    edits: [["shared %sB f32[4, 16] align 16", "shared %sB f32[4, 16] align 0"]],
+  },
+  {
+    code: "TW3135",
     what: "a nest whose tile no block holds",
     stage: "staged",
     edits: [["register 1:4", "register 2147483647:4"]],
@@ -946,7 +952,7 @@ const rejected: readonly Rejected[] = [
     what: "shared tile read without a barrier",
     stage: "bound",
     edits: [
-      ["  shared %sB", "  shared %sX f32[16, 16] layout (16,16):(16,1)\n  shared %sB"],
+      ["  shared %sB", "  shared %sX f32[16, 16] layout (16,16):(16,1) align 16\n  shared %sB"],
       ["    epilogue", "    copy %sX <- %acc\n    copy %acc <- %sX\n    epilogue"],
     ],
   },

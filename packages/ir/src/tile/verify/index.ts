@@ -70,7 +70,6 @@ const groups: readonly (readonly Verifier[])[] = [
     slotRange,
     bounds,
     ownership,
-    instructions,
     distributions,
     epilogues,
     output,
@@ -85,7 +84,7 @@ const groups: readonly (readonly Verifier[])[] = [
     lists,
     stores,
   ],
-  [placement],
+  [placement, instructions],
   [
     agreement,
     apart,

@@ -100,7 +100,7 @@ function* nestTiles(nest: Nest): Iterable<Fault> {
 function* tile(buffer: Buffer): Iterable<Fault> {
   const { align, space } = buffer;
   // A power of two has one bit.
-  const least = space === "global" ? sizeOf(buffer.dtype) : 0;
+  const least = space === "global" || space === "shared" ? sizeOf(buffer.dtype) : 0;
   if ((align & (align - 1)) !== 0 || align < least)
     yield {
       at: buffer,
