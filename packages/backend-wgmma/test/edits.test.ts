@@ -23,7 +23,7 @@ const transposed: readonly HandEdit[] = [
     code: "TW3139",
     line: /at 256/,
     ptx: "manifest",
-    emulator: /^D|^H/,
+    emulator: /^TW6023/,
   },
   {
     what: "the CTAs do not wait for the kernel before, which makes it",

@@ -307,9 +307,13 @@ export class Session {
     for (const [name, { buffer, offset, address }] of placed)
       places[name] = { address, size: buffer.size - offset };
     return kernels.flatMap((kernel) => {
-      const planned = must(planLaunch(kernel, env, places));
+      const planned = planLaunch(kernel, env, places);
+      // A manifest that the launch refuses is a fault of the kernel.
+      if (!planned.ok) return planned.error.map(({ code, message }) => `${code}: ${message}`);
       const knobs = given({ order, seed, arithmetic });
-      const { findings, completed } = must(launchPlanned(this.#device, this.#module, planned, 0n, knobs));
+      const { findings, completed } = must(
+        launchPlanned(this.#device, this.#module, planned.value, 0n, knobs),
+      );
       const faults = findings.map((finding) => `${finding.rule}: ${finding.message}`);
       return completed ? faults : [...faults, `${kernel.entry} did not end`];
     });
