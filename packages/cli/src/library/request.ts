@@ -196,13 +196,13 @@ export function planLibrary(request: LibraryRequest, wishes: LibraryWishes): Che
   return found.length > 0 ? err(found) : ok({ name, version, kernels });
 }
 
-/** Fields of attention whose tensors launchers lack. */
+/** Fields of attention whose tensors launchers lack, what these are, and what a library serves of the same. */
 const WITHOUT_LAUNCHERS = {
-  offsets: "offsets and pages of sequences",
-  pageSize: "offsets and pages of sequences",
-  backward: "gradients",
-  kvDtype: "scales of K and V",
-  latent: "a V in the rows of K",
+  offsets: ["offsets and pages of sequences", "sequences of one length"],
+  pageSize: ["offsets and pages of sequences", "K and V one row behind the other"],
+  backward: ["gradients", "the forward pass, with fallback=True for gradients by torch"],
+  kvDtype: ["scales of K and V", "K and V in the dtype of Q"],
+  latent: ["a V in the rows of K", "a V of its own"],
 } as const;
 
 /** What is compiled for one of the sizes. Its faults say where the file asks for it. */
@@ -226,9 +226,9 @@ function stated(
     const absent = Object.entries(WITHOUT_LAUNCHERS).filter(([name]) => name in operation.problem);
     if (absent.length > 0)
       return err(
-        absent.map(([name, what]) =>
+        absent.map(([name, [what, served]]) =>
           problemWith(codes.conflict, `${at}.${name}`, `launchers have no place for ${what}`, {
-            hint: "compile writes one kernel",
+            hint: `leave it out, for ${served}; or compile --op attention: its manifest names all buffers, and runGemm launches it`,
           }),
         ),
       );
