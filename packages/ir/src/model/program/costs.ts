@@ -24,7 +24,8 @@ export interface Elements {
 const cyclesOf = { plain: 1, compared: 2, special: 8, rounded: 1 } as const;
 
 /** Cycles from a shuffle, or a load from shared memory, to what reads it (seen in chains of them on an H200: 23 to 33), and of a meeting of the warps of a tile. */
-export const [SHUFFLED, MET] = [30, 60] as const;
+const SHUFFLED = 30;
+export const MET = 60;
 
 /** Elements of a view that a thread of `warps` warps holds or moves: those in registers may be held by several. */
 export function held({ buffer, extent }: View, buffers: ReadonlyMap<string, Buffer>, warps: number): number {

@@ -1,8 +1,7 @@
 /** What the warps of an SM share, and barriers between them, in the run of a tile program that `run.ts` makes. Times are cycles. */
 
 /** Units that serve one request after the other. */
-export const units = ["multiply", "shared memory", "L2", "elements", "functions"] as const;
-export type Unit = (typeof units)[number];
+export type Unit = "multiply" | "shared memory" | "L2" | "elements" | "functions";
 
 export interface Units {
   /** The end of a request of so many cycles that is made at `now`. */
