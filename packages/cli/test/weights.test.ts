@@ -1,6 +1,5 @@
 /** Every code of 8-bit weights, through the instructions that widen it: a product with the unit matrix has the weights themselves, to the last bit. */
 
-import { targetOf } from "@tilewright/conformance";
 import {
   bytesOfStorage,
   codeValue,
@@ -37,7 +36,7 @@ test.each(
   } as const;
   const problem = defineProblem(request);
   if (!problem.ok) throw new Error(JSON.stringify(problem.error));
-  const made = compiler.compile({ problem: problem.value, target: targetOf(arch) });
+  const made = compiler.compile({ problem: problem.value, target: arch });
   if (!made.ok) throw new Error(JSON.stringify(made.error));
   const codes = codesOf[weights];
   expect(new Set(codes).size).toBe(weights === "s8" ? 256 : 254);
