@@ -104,6 +104,19 @@ test.each([
   expect(grid).toEqual({ ok: true, value: blocks });
 });
 
+test("persistent CTAs of a batch: no more than there are SMs, each problem its share of them", () => {
+  const sizes = { m: 1024, n: 512, k: 512, dtype: "bf16", batch: { kind: "strided", count: 50 } } as const;
+  const made = createCompiler({ backends: [wgmma] }).compile({
+    problem: problemOf({ ...sizes, b: { layout: "col" } }),
+    target: targetOf("sm_90a"),
+    schedule: scheduleOf(wgmma, "tile=128x256x64 warpgroups=2x1 sched=persistent batchGroup=0"),
+  });
+  const [kernel] = made.ok ? made.value.manifest.kernels : [];
+  const along = kernel?.launch.grid.map((extent) => evaluateLaunchExpr(extent, { numSms: 132, batch: 50 }));
+  // 16 tiles of each: 3 CTAs would take the 7 rounds that one list of 800 does, and be 150.
+  expect(along).toEqual([2, 50, 1].map((value) => ({ ok: true, value })));
+});
+
 test("CTAs for experts along k, which have equally many tiles: as few as take the same rounds", () => {
   const sizes = { m: 2048, n: 7168, k: 512, experts: 8, expertAxis: "k", dtype: "bf16" } as const;
   const made = createCompiler({ backends: [wgmma] }).compile({

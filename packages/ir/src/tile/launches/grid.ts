@@ -10,8 +10,8 @@ type Grid = KernelSpec["launch"]["grid"];
 
 /**
  * CTAs along x for tiles, along y for the problems of a batch unless their tiles are one list, along z for CTAs that share a tile. Of persistent CTAs as few as take the same number of
- * rounds as one on every SM would, so that all have the same number of tiles but for the last round (of groups where their tiles can be counted before the launch); where they ask for tiles, or their accumulators lie in tensor
- * memory, as many as there are SMs.
+ * rounds as one on every SM would, so that all have the same number of tiles but for the last round (of groups where their tiles can be counted before the launch), each problem of a batch its share of the SMs; where they ask
+ * for tiles, or their accumulators lie in tensor memory, as many as there are SMs.
  */
 export function gridOf(program: TileProgram): Grid {
   const tiles = eachStmt(program.body).find((s) => s.kind === "tiles");
@@ -34,16 +34,20 @@ export function gridOf(program: TileProgram): Grid {
     typeof count === "number" ? count / size : size === 1 ? count : ["div", count, size];
   const resident: LaunchExpr = size === 1 ? "numSms" : ["max", 1, ["div", "numSms", size]];
   const blocks = (of: LaunchExpr): LaunchExpr => (size === 1 ? of : ["mul", of, size]);
-  const evenly = (tiles: LaunchExpr): LaunchExpr => ["ceilDiv", tiles, ["ceilDiv", tiles, resident]];
+  const evenly = (tiles: LaunchExpr, on: LaunchExpr): LaunchExpr => [
+    "ceilDiv",
+    tiles,
+    ["ceilDiv", tiles, on],
+  ];
   const whole = grouped ? countedOfGroups(program, tiles, clusters) : null;
-  if (whole !== null) return [blocks(evenly(whole)), 1, 1];
+  if (whole !== null) return [blocks(evenly(whole, resident)), 1, 1];
   // No group has more tiles than that of the launch; CTAs without one leave. All groups may be empty.
   if (grouped) return [blocks(["min", resident, ["max", 1, ["mul", problems, clusters]]]), 1, 1];
   const all = times(clusters, problems);
   const [along, apart] = loop.batch === undefined ? [clusters, problems] : [all, 1];
   if (loop.by === "ring") return [blocks(["min", along, resident]), apart, 1];
-  const rounds: LaunchExpr = ["ceilDiv", all, resident];
-  return [blocks(["ceilDiv", along, rounds]), apart, 1];
+  const share: LaunchExpr = apart === 1 ? resident : ["max", 1, ["div", resident, apart]];
+  return [blocks(evenly(along, share)), apart, 1];
 }
 
 /**
