@@ -16,6 +16,7 @@ import {
   entryName,
   gemmNest,
   type OwnershipMode,
+  PATTERN_ROWS,
   PRODUCER,
   placeShared,
   REDUCTION_ROOM,
@@ -163,9 +164,6 @@ export function sourceOperands(
   const { c } = problem;
   return c === null ? steps : [{ step: null, dtype: c.dtype, extent: [s.tileM, s.tileN] }, ...steps];
 }
-
-/** Rows of a swizzle's pattern (PTX ISA, shared memory layouts of wgmma). */
-const PATTERN_ROWS = 8;
 
 /** What a slot's tile of an operand begins at a multiple of: the period of the widest swizzle that divides its rows, as `bindTensorLayouts` gives it. */
 function operandAlign(problem: Problem, s: WgmmaSchedule, name: "A" | "B"): number {

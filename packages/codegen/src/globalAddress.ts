@@ -1,6 +1,6 @@
 /** Addresses and bounds of global memory: base pointer in the prologue, running pointer along the chunk loop, constants as offsets. */
 
-import { type BatchAxis, exchangedOf, packedSize, stepOfBuffer } from "@tilewright/core";
+import { type BatchAxis, exchangedOf, packedSize, pointerOf } from "@tilewright/core";
 import { type ArrayDeclaration, bufferOf, type Distance, must, type View } from "@tilewright/ir";
 import { type AddressOperand, addr, imm, special } from "@tilewright/ptx";
 import type { Code, Pred, Reg } from "./code.ts";
@@ -21,13 +21,7 @@ export function globalArray(ctx: Context, buffer: string): GlobalArray {
     const { rowStride, colStride, ...array } = globalArray(ctx, own);
     return { ...array, rowStride: colStride, colStride: rowStride };
   }
-  return arrayOf(ctx, nameOf(buffer));
-}
-
-/** The name of a global buffer's pointer. */
-function nameOf(buffer: string): string {
-  const step = stepOfBuffer(buffer);
-  return step === null ? buffer.toLowerCase() : `epilogue${step}`;
+  return arrayOf(ctx, pointerOf(buffer));
 }
 
 /** An array of the kernel as it is declared, by the name of its pointer. */
@@ -36,7 +30,7 @@ const declared = (ctx: Context, name: string): ArrayDeclaration =>
 
 /** Coordinates of the block's problem in the map of a global buffer, the innermost first; of groups, whose maps show `apart` where each has a part of it, the group's number. */
 export function batchCoordinates(ctx: Context, buffer: string, apart: boolean): readonly Reg<"u32">[] {
-  const { axes } = declared(ctx, nameOf(exchangedOf(buffer) ?? buffer));
+  const { axes } = declared(ctx, pointerOf(buffer));
   if (isGrouped(ctx)) return apart ? [groupNumber(ctx)] : [];
   if (axes !== undefined) return axes.toReversed().map((axis) => batchCoordinate(ctx, axis));
   const problem = batchIndex(ctx);

@@ -35,6 +35,7 @@ export {
   boxedRun,
   boxesOf,
   hasOneMap,
+  PATTERN_ROWS,
   stepAccessFault,
   TENSOR_ALIGN,
   type TensorCut,

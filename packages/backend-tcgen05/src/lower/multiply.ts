@@ -22,6 +22,7 @@ import {
   findTensorKind,
   linearOffset,
   must,
+  PATTERN_ROWS,
   type TensorKind,
   type TensorSwizzle,
   tensorPlace,
@@ -53,9 +54,6 @@ const sharedSwizzles: Readonly<Record<TensorSwizzle, SharedSwizzle>> = {
   "128B": "128B",
   "128B_ATOM_32B": "128B/32B",
 };
-
-/** Rows of a pattern in which a swizzle, or the matrices without one, repeat; half of them where pieces have 32 bytes (PTX ISA, canonical layouts). */
-const PATTERN_ROWS = 8;
 
 /**
  * The whole tile, K chunk by K chunk of one instruction; tiles of more rows than one instruction has take several, of which each has columns of its own. Where
@@ -151,6 +149,7 @@ function operand(ctx: Context, view: StmtOf<"mma">["a"], side: "a" | "b"): Opera
   const contiguous = layout.stride[kAxis] === 1 && layout.panels?.axis !== 1 - kAxis ? kAxis : 1 - kAxis;
   const major: Major = contiguous === kAxis ? "k" : "mn";
   const row = (layout.panels?.extent ?? blockShape(buffer)[contiguous] ?? 0) * size;
+  // Half of the rows where pieces have 32 bytes.
   const pattern = row * (swizzle === "128B/32B" ? PATTERN_ROWS / 2 : PATTERN_ROWS);
   const next = layout.panels ? layout.panels.step * size : UNIT;
   const apart =

@@ -1,5 +1,6 @@
 /** What a target holds: tensor memory, shared memory, clusters, the launch control. */
 import { hasFeature } from "@tilewright/core";
+import { PATTERN_ROWS } from "@tilewright/ir";
 import { accumulatorOf, overlappedColumnsThatFit } from "../accumulators.ts";
 import {
   accumulatorColumns,
@@ -11,9 +12,6 @@ import {
 } from "../footprint.ts";
 import { stagesThatFit } from "../stages.ts";
 import { type Rule, rule, transposed } from "./rule.ts";
-
-/** Rows in which swizzles and matrices of descriptors repeat. */
-const PATTERN_ROWS = 8;
 
 export const resourceRules: readonly Rule[] = [
   rule("TW2404", "accumulators", ({ s, problem, target }) => {

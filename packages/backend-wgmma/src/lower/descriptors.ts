@@ -8,13 +8,11 @@ import {
   type Layout,
   linearOffset,
   must,
+  PATTERN_ROWS,
   type TensorSwizzle,
   tensorSwizzleName,
 } from "@tilewright/ir";
 import { encodeWgmmaDescriptor } from "@tilewright/ptx";
-
-/** A pattern of every swizzle, and a core matrix, has eight rows (PTX ISA, wgmma: strides of the canonical layouts). */
-const PATTERN_ROWS = 8;
 
 /** Bytes of a core matrix's row: what the leading offset steps over without a swizzle. */
 const CORE_BYTES = 16;

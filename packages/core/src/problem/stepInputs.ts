@@ -37,6 +37,13 @@ export const exchangedBuffer = (name: string): string => `${name}T`;
 /** The buffer whose rows and columns a global buffer has exchanged; null for others. */
 export const exchangedOf = (name: string): string | null => /^([AB]|E\d+)T$/.exec(name)?.[1] ?? null;
 
+/** The name of the pointer that a global buffer of a program lies behind. */
+export function pointerOf(buffer: string): string {
+  const own = exchangedOf(buffer) ?? buffer;
+  const step = stepOfBuffer(own);
+  return step === null ? own.toLowerCase() : `epilogue${step}`;
+}
+
 /** Whether the launch supplies what a step reads, as a number. */
 export const isLaunchScalar = (step: EpilogueStep | undefined): boolean =>
   (step?.kind === "scale" || step?.kind === "load") && step.by === "scalar";

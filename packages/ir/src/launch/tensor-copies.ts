@@ -58,7 +58,7 @@ const SPREAD_EXTENT = 128;
 /** Of both types of elements that are spread (CUDA driver API, cuTensorMapEncodeTiled). */
 const spreadSwizzles: ReadonlySet<TensorSwizzle> = new Set(["none", "128B"]);
 
-/** Rows after which every swizzle repeats: pieces begin at multiples of it, so that each has the pattern of a whole tile. */
+/** Rows after which every swizzle, and the core matrices without one, repeat (PTX ISA, canonical layouts of matrix descriptors): pieces begin at multiples of it, so that each has the pattern of a whole tile. */
 export const PATTERN_ROWS = 8;
 
 /** One box of a tile: where its first element stands in the tile, and where it lies from the slot's start. */

@@ -148,6 +148,9 @@ const mma = {
   norm: 2.64,
 } as const;
 
+/** Exponent of products of warps beside reads of their fragments. */
+export const FRAGMENTS_BESIDE = mma.norm;
+
 /** What of a chunk of one block `chunkCost` has counted: cycles at the engine's rate, bytes of operands along K. */
 interface Counted {
   readonly multiply: number;

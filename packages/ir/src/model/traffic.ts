@@ -9,7 +9,7 @@ import type { Machine } from "./machine.ts";
 import { sourceBytes } from "./source.ts";
 
 /** Share of L2 that holds operands: the rest is outputs and the copies that both halves keep. */
-const OPERAND_SHARE = 0.55;
+export const L2_FOR_OPERANDS = 0.55;
 
 /**
  * Bytes read from and written to DRAM by one launch. A wave is a rectangle of tiles; it reads the rows of A and the columns
@@ -37,7 +37,7 @@ export function memoryBytes(
   const compulsory = aBytes + bBytes;
   const apart = shared * ((tm * aBytes) / m + (tn * bBytes) / n);
   const again = Math.max(0, waves * waveBytes + apart - compulsory);
-  const kept = Math.min(1, (OPERAND_SHARE * l2Bytes) / compulsory);
+  const kept = Math.min(1, (L2_FOR_OPERANDS * l2Bytes) / compulsory);
   return batch * (compulsory + again * (1 - kept) + outputs);
 }
 

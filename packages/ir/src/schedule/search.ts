@@ -1,5 +1,5 @@
 /** The one search of all backends: a backend says what its candidates are and how each is completed, the search in which order and which of them never. */
-import type { Problem, Schedule, Target } from "@tilewright/core";
+import { entryOf, type Problem, type Schedule, type Target } from "@tilewright/core";
 import type { Backend } from "../backend.ts";
 import type { ModelKernel } from "../model/kernel.ts";
 import type { Engine, Machine } from "../model/machine.ts";
@@ -59,13 +59,12 @@ export function searching<C>(
     const ofKernel = kernelBound(problem, machine);
     const known = new Map<string, (of: BoundedKernel) => number>();
     const close = (of: BoundedKernel): number => {
-      let found = known.get(of.key);
-      if (found === undefined) {
+      const found = entryOf(known, of.key, () => {
         const kernel = of.kernel();
-        const bounded = kernel === null ? null : ofKernel(kernel);
-        found = ({ spread }) => (kernel === null || bounded === null ? 0 : bounded(spread(kernel)));
-        known.set(of.key, found);
-      }
+        if (kernel === null) return () => 0;
+        const bounded = ofKernel(kernel);
+        return ({ spread }) => bounded(spread(kernel));
+      });
       return rankOf(found(of));
     };
     const bounds = bound === undefined ? [cheap] : [cheap, (candidate: C) => close(bound(candidate))];

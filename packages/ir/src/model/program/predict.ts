@@ -2,7 +2,15 @@
  * Time of a program of stage machine whose products follow each other: what `run.ts` says of an SM's tiles, tiles on SMs as their scheduler hands them out, what DRAM moves, and the clock that the power cap leaves.
  * docs/perf/model.md has it beside measurements.
  */
-import { evaluateLaunchExpr, evenProblem, launchEnvironment, type Problem } from "@tilewright/core";
+import {
+  evaluateLaunchExpr,
+  evenProblem,
+  exchangedOf,
+  launchEnvironment,
+  type Problem,
+  pointerOf,
+  stepOfBuffer,
+} from "@tilewright/core";
 import { elementBytes } from "../../tile/elementBytes.ts";
 import { isElementStmt } from "../../tile/elements.ts";
 import { productOf } from "../../tile/gated.ts";
@@ -14,6 +22,7 @@ import { engineRow, type Machine } from "../machine.ts";
 import { norm } from "../norm.ts";
 import { engineOfAtom, kernelOf } from "../ofProgram.ts";
 import { type Bound, type Causes, clockUnder, type Prediction, predict, wattsOf } from "../predict.ts";
+import { L2_FOR_OPERANDS } from "../traffic.ts";
 import { LANES, SCHEDULERS } from "./costs.ts";
 import { boundsOf, sizesOf } from "./loops.ts";
 import type { Units } from "./resources.ts";
@@ -278,9 +287,8 @@ function matrices(program: TileProgram, batch: number) {
   return program.buffers.flatMap((buffer) => {
     if (buffer.space !== "global") return [];
     const one = buffer.shape[0] * buffer.shape[1] * elementBytes(buffer);
-    const name =
-      { A: "a", B: "b", C: "c", D: "d" }[buffer.name] ?? buffer.name.replace(/^E(\d+).*$/, "epilogue$1");
-    const step = program.problem.epilogue[Number(name.replace("epilogue", ""))];
+    const name = pointerOf(buffer.name);
+    const step = program.problem.epilogue[stepOfBuffer(exchangedOf(buffer.name) ?? buffer.name) ?? -1];
     // Its elements are B's.
     if (step?.kind === "factor" && step.of === "b") return [];
     const array = main?.arrays.find((each) => each.name === name);
@@ -308,9 +316,6 @@ function compulsoryBytes(program: TileProgram, batch: number) {
   return sums;
 }
 
-/** Share of L2 that holds operands (traffic.ts). */
-const OPERAND_SHARE = 0.55;
-
 /** Bytes that come from DRAM again: of matrices that loops read whole and L2 does not keep, for tiles of a problem that are not at work at one time. */
 function rereadBytes(
   program: TileProgram,
@@ -326,7 +331,7 @@ function rereadBytes(
   const problems = Math.max(loop?.batch ?? 1, Math.ceil(slots / tiles));
   const passes = Math.max(1, (tiles * problems) / slots);
   const set = read.reduce((sum, { all }) => sum + all, 0);
-  const kept = (OPERAND_SHARE * l2Bytes * batch) / problems / set;
+  const kept = (L2_FOR_OPERANDS * l2Bytes * batch) / problems / set;
   return set === 0 ? 0 : set * (passes - 1) * Math.max(0, 1 - kept);
 }
 

@@ -1,4 +1,5 @@
 /** What the warps of an SM share, and barriers between them, in the run of a tile program that `run.ts` makes. Times are cycles. */
+import { entryOf } from "@tilewright/core";
 
 /** Units that serve one request after the other. */
 export type Unit = "multiply" | "shared memory" | "L2" | "elements" | "functions";
@@ -126,9 +127,7 @@ export function queueOf(take: (now: number, cycles: number) => number): Queue {
   return {
     issue(by, now, instructions, cycles) {
       const issued: Issued = { at: now, left: instructions, cycles, end: null };
-      const own = waiting.get(by) ?? [];
-      waiting.set(by, own);
-      own.push(issued);
+      entryOf(waiting, by, (): Issued[] => []).push(issued);
       return () => issued.end;
     },
     serve: serve(),

@@ -2,12 +2,13 @@
  * A run of a program of stage machine on one SM, in cycles: each warpgroup (or single thread) goes through its role's statements, asks the units that all share, and waits at the barriers that the program has. Only
  * times exist, no elements. What overlaps follows from the statements: products that are issued before threads compute, warpgroups that do so in turn, copies as far ahead as rings reach.
  */
-import { dtypes } from "@tilewright/core";
+import { dtypes, entryOf } from "@tilewright/core";
 import { evaluateCond } from "../../tile/cond.ts";
 import { elementSources, isElementStmt } from "../../tile/elements.ts";
 import type { Env } from "../../tile/expr.ts";
 import { vectorsPerThread } from "../../tile/ownership.ts";
 import type { Stmt, TileProgram, View } from "../../tile/types.ts";
+import { FRAGMENTS_BESIDE } from "../issue.ts";
 import { engineRow, type Machine } from "../machine.ts";
 import { norm } from "../norm.ts";
 import { engineOfAtom } from "../ofProgram.ts";
@@ -63,14 +64,12 @@ const waits = { products: 60, barrier: 20, turn: 15, fence: 10, vote: 40 } as co
 const COPY_SLOTS = 3;
 /** Cycles in which a warp takes a unit for itself before the next one has its turn. */
 const TURN = 48;
-/** Exponent of products of warps beside reads of their fragments (issue.ts). */
-const BESIDE = 2.64;
 /** Cycles of a warp to widen an element: a conversion of two and one of each of these (codegen, widenPair.ts). */
 const WIDENED = 2;
 /** Bytes of a register. */
 const WORD = 4;
-/** Bytes of a row of shared memory. */
-const FRAGMENTS = 8;
+/** Elements of shared memory that a thread moves a cycle. */
+const MOVED = 8;
 
 /** Null where the program waits for what never comes, as this run has it. */
 export function runProgram(program: TileProgram, machine: Machine, options: RunOptions): Ran | null {
@@ -99,11 +98,7 @@ export function runProgram(program: TileProgram, machine: Machine, options: RunO
   /** The barriers of a CTA, by name. */
   const barriersOf = () => {
     const known = new Map<string, Phases>();
-    return (name: string, count: number): Phases => {
-      const found = known.get(name) ?? phasesOf(count);
-      known.set(name, found);
-      return found;
-    };
+    return (name: string, count: number): Phases => entryOf(known, name, () => phasesOf(count));
   };
 
   const run = function* (
@@ -176,7 +171,7 @@ export function runProgram(program: TileProgram, machine: Machine, options: RunO
       shared.note("shared memory", reading);
       if (engineRow(engine).asynchronous)
         issued = queue.issue(agent.number, now, instructions, Math.max(cycles, reading) / instructions);
-      else yield* take("multiply", norm(BESIDE, cycles, reading));
+      else yield* take("multiply", norm(FRAGMENTS_BESIDE, cycles, reading));
     }
 
     function* one(stmt: Stmt, env: Env, depth: number): Generator<Step, void, number> {
@@ -360,7 +355,7 @@ export function runProgram(program: TileProgram, machine: Machine, options: RunO
         if (stmt.transport !== "cp.async") now = yield copied;
         return;
       }
-      yield* compute({ cycles: held(stmt.dst, buffers, agent.of) / FRAGMENTS, latency: 0 });
+      yield* compute({ cycles: held(stmt.dst, buffers, agent.of) / MOVED, latency: 0 });
     }
 
     function* many(stmts: readonly Stmt[], env: Env, depth: number): Generator<Step, void, number> {

@@ -1,8 +1,9 @@
 /** Products are of what their instructions take, and registers are those in which instructions read and leave elements. */
-import { type DType, sizeOf, widensTo } from "@tilewright/core";
+import { type DType, entryOf, sizeOf, widensTo } from "@tilewright/core";
 import { type Atom, findAtom } from "../../atoms/atoms.ts";
 import { findTensorKind, type TensorKind } from "../../atoms/tensorKinds.ts";
 import { findWarpgroupAtom, type WarpgroupAtom } from "../../atoms/warpgroup.ts";
+import { PATTERN_ROWS } from "../../launch/tensor-copies.ts";
 import { linearOffset } from "../../layout/layout.ts";
 import { tensorSwizzleName } from "../../layout/swizzle.ts";
 import { takesColumn } from "../columns.ts";
@@ -92,15 +93,12 @@ const coordinates = (factors: readonly OwnershipMode[], tier: Tier, size: number
 function remembering<T>(): (own: Ownership, what: string, make: () => T) => T {
   const known = new WeakMap<Ownership, Map<string, { readonly it: T }>>();
   return (own, what, make) => {
-    const all = known.get(own) ?? new Map<string, { readonly it: T }>();
-    known.set(own, all);
-    const found = all.get(what) ?? { it: make() };
-    all.set(what, found);
-    return found.it;
+    const all = entryOf(known, own, () => new Map<string, { readonly it: T }>());
+    return entryOf(all, what, () => ({ it: make() })).it;
   };
 }
 const knownLines = remembering<Lines | null>();
-const knownAnswers = remembering<boolean>();
+const knownFits = remembering<boolean>();
 
 /** What runs of registers of a tile, each with a fragment's elements, have of it; null where they are no such fragments, or not all alike. */
 function linesOf(own: Ownership, fragment: Ownership): Lines | null {
@@ -232,13 +230,13 @@ function* ofWarpgroup(subject: Subject, at: Site, stmt: Of<"mma">, atom: Warpgro
     // Columns of A, and rows of B unless it is exchanged, are along k.
     const turned = swapped && stmt.exchanged !== true;
     const what = `a${turned} ${atom.name}`;
-    if (!knownAnswers(own, what, () => isFragment(turned ? exchanged(own) : own, atom.fragments.a)))
+    if (!knownFits(own, what, () => isFragment(turned ? exchanged(own) : own, atom.fragments.a)))
       yield misplaced(at, first, atom.name);
   }
   const { own } = acc;
   if (own === null) return;
   const what = `sums${swapped} ${atom.name} ${Object.values(stmt.columns ?? {}).join()}`;
-  if (!knownAnswers(own, what, () => areSums(swapped ? exchanged(own) : own, stmt, atom)))
+  if (!knownFits(own, what, () => areSums(swapped ? exchanged(own) : own, stmt, atom)))
     yield misplaced(at, acc, atom.name);
 }
 
@@ -265,8 +263,6 @@ function areSums(own: Ownership, { columns }: Of<"mma">, { m, n, fragments }: Wa
   );
 }
 
-/** A pattern of every swizzle, and a core matrix, has eight rows (PTX ISA, wgmma: strides of the canonical layouts). */
-const PATTERN_ROWS = 8;
 /** Bytes of a core matrix's row, and of a step of a descriptor's address. */
 const UNIT = 16;
 
@@ -324,7 +320,7 @@ function* loaded(subject: Subject, at: Site, { dst, src }: Of<"copy">): Iterable
   // Halves of columns side by side are loaded whole.
   if (place.form === "split" && src.extent[across] < place.columns) return;
   const registers = registersPerThread(own);
-  const fits = knownAnswers(own, `loads ${place.form} ${place.stacks} ${place.lanes}`, () =>
+  const fits = knownFits(own, `loads ${place.form} ${place.stacks} ${place.lanes}`, () =>
     agrees(
       place.lanes === 0 ? own : exchanged(own),
       loadsOf(place, registers / place.stacks),
