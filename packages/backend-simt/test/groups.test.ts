@@ -22,6 +22,8 @@ test.each([
   `${tile} copy=cp.async registerPrefetch=off stages=3 drain=2`,
   `${tile} streamk=7 drain=1`,
   `${tile} streamk=5 copy=cp.async registerPrefetch=off stages=3 reduction=atomics`,
+  // A CTA has several whole tiles of the group without chunks, and hands in no part of them.
+  "tile=4x32x16 thread=1x1 lanes=4x8 strip=1x1 streamk=7",
 ])("%s", (text) => {
   const problem = problemOf({
     m: 40,

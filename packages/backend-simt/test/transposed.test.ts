@@ -2,6 +2,7 @@
 import { interpret, parseProgram } from "@tilewright/ir";
 import { expect, test } from "vitest";
 import { simt } from "../src/backend.ts";
+import { modelKernel } from "../src/cost.ts";
 import { assemble, hasPtxas, scheduleOf } from "./support/build.ts";
 import { problemOf, targetOf } from "./support/cases.ts";
 import { emulated } from "./support/emulated.ts";
@@ -55,6 +56,14 @@ test.each([
   const problem = problemWith(request);
   expect(run(problem, `${small} transpose=ab`)).toEqual(run(problem, small));
   for (const schedule of shared) run(problem, `${small} ${schedule}`);
+});
+
+test.each([620, 0])("the model counts the copies of each problem of a batch; B's %i elements apart", (b) => {
+  const batch = { kind: "strided", count: 3, strideB: b };
+  const problem = problemWith({ m: 40, n: 30, k: 20, batch });
+  const schedule = scheduleOf(`${small} transpose=ab`);
+  const { workspace } = compile(problem, `${small} transpose=ab`).manifest;
+  expect(modelKernel(problem, schedule, target).transposedBytes).toBe(workspace.bytes);
 });
 
 test("the interpreter reads of a copy what its kernel has copied", () => {

@@ -61,8 +61,7 @@ export function kernelOf(
     madeAhead: alternates(problem, s),
     promotions: isTwoLevel(problem) ? s.tileM * s.tileN * Math.ceil(tileK / BLOCK_SCALE) : 0,
     factors: scaleFactors(problem, s),
-    transposedBytes:
-      transposingBytes(given, s.transpose) * (given.batch.kind === "none" ? 1 : given.batch.count),
+    transposedBytes: transposingBytes(given, s.transpose),
     sets: mathGroups(s),
     halves: s.tail === 0 ? 0 : s.tileN / s.groupsN / 2,
     multicast: [s.clusterM, s.clusterN],

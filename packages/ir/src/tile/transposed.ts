@@ -78,10 +78,14 @@ export const transposable = (problem: Problem, wanted: "k" | "mn"): string =>
     )
     .join("") || "off";
 
+/** Bytes of the copies of one operand: each problem of a batch has its own, of a matrix that they share, too. */
+export const copiesBytes = (problem: Problem, which: "a" | "b"): number =>
+  transposedBytes(problem, which) * (problem.batch.kind === "none" ? 1 : problem.batch.count);
+
 /** Bytes that a kernel transposes before one that reads copies of `operands`. */
 export const transposingBytes = (problem: Problem, operands: string): number =>
   (["a", "b"] as const).reduce(
-    (sum, which) => (operands.includes(which) ? sum + transposedBytes(problem, which) : sum),
+    (sum, which) => (operands.includes(which) ? sum + copiesBytes(problem, which) : sum),
     0,
   );
 

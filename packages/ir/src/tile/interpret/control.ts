@@ -306,11 +306,15 @@ export class Control {
         return steps(runList);
       }
       case "reduction": {
-        const test = stmt.unless === null ? null : compileCond(stmt.unless, this.#table);
+        const { unless } = stmt;
+        const count = unless && compileExpr(unless.lhs, this.#table);
+        const chunks = unless && compileExpr(unless.rhs, this.#table);
+        // A tile without a chunk has a place of one in the line of shares, as the emission counts it.
+        const whole = ({ cells }: Thread): boolean => count?.(cells) === Math.max(1, chunks?.(cells) ?? 1);
         const body = this.#compileList(stmt.body, inRole);
         const runList = (thread: Thread) => this.#runList(body, thread);
         return steps(function* (thread) {
-          if (test === null || !test(thread.cells)) yield* runList(thread);
+          if (unless === null || !whole(thread)) yield* runList(thread);
         });
       }
       case "merge": {

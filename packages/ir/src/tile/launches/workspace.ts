@@ -6,7 +6,7 @@ import {
   sizeMost,
   WORKSPACE_ALIGN,
 } from "@tilewright/core";
-import { transposedBytes, transposedOperands } from "../transposed.ts";
+import { copiesBytes, transposedBytes, transposedOperands } from "../transposed.ts";
 import type { RegionDeclaration, TileProgram, WorkspaceInit } from "../types.ts";
 import { plus, problemsOf, times } from "./counts.ts";
 import { mapRegion } from "./groupMaps.ts";
@@ -116,7 +116,8 @@ function wideResults(program: TileProgram): readonly WideResult[] {
 }
 
 /** The copy of an operand, of all matrices of a batch. */
-function copyRegion({ problem }: TileProgram, which: "a" | "b"): Unplaced {
-  const stride = transposedBytes(problem, which);
-  return { name: which, stride, bytes: stride * (problem.batch.kind === "none" ? 1 : problem.batch.count) };
-}
+const copyRegion = ({ problem }: TileProgram, which: "a" | "b"): Unplaced => ({
+  name: which,
+  stride: transposedBytes(problem, which),
+  bytes: copiesBytes(problem, which),
+});

@@ -125,7 +125,7 @@ const withoutReductions = (program: TileProgram): TileProgram =>
   withBody(
     program,
     rewriteStmts(program.body, (stmt) =>
-      stmt.kind === "reduction" ? { ...stmt, unless: cond(lit(0), "==", lit(0)) } : stmt,
+      stmt.kind === "reduction" ? { ...stmt, unless: cond(lit(1), "==", lit(1)) } : stmt,
     ),
   );
 
