@@ -3,7 +3,7 @@ import { spawnSync } from "node:child_process";
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { librarySchema } from "@tilewright/core";
+import { entryOf, librarySchema } from "@tilewright/core";
 import { parseAxisProgram, parseProgram } from "@tilewright/ir";
 import { parseModule } from "@tilewright/ptx";
 import { main } from "tilewright";
@@ -16,6 +16,7 @@ import { machine } from "../../packages/cli/test/machine.ts";
 import { root } from "../lib/files.ts";
 import { npy } from "../lib/npy.mjs";
 import { toolNode } from "../lib/workspace.mjs";
+import type { ExampleEnd } from "./examples.ts";
 import { commandWord, type Fence, fencesOf, inlineCommands, pagesOf, wordsOf } from "./snippets.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "tilewright-snippets-"));
@@ -64,8 +65,13 @@ interface Ended {
   readonly said: string;
 }
 
-/** `tilewright …` in this process. What measures gets a GPU that is made up. */
-async function tilewright(words: readonly string[]): Promise<Ended> {
+const ended = new Map<string, Promise<Ended>>();
+
+/** `tilewright …` in this process, each line once however many pages have it. What measures gets a GPU that is made up. */
+const tilewright = (words: readonly string[]): Promise<Ended> =>
+  entryOf(ended, JSON.stringify(words), () => runCommand(words));
+
+async function runCommand(words: readonly string[]): Promise<Ended> {
   let said = "";
   const write = (data: string | Uint8Array): void => {
     said += String(data);
@@ -98,7 +104,7 @@ const bin = [
 ] as const;
 
 /** A program of the machine's, which has the Python package and the sources' command line at hand. */
-function spawned(program: string, args: readonly string[], cwd = folder): Ended {
+function spawned(program: string, args: readonly string[], input = ""): Ended {
   const env = {
     ...process.env,
     NO_COLOR: "1",
@@ -107,7 +113,12 @@ function spawned(program: string, args: readonly string[], cwd = folder): Ended 
     PYTHONPATH: join(root, "python"),
     TILEWRIGHT: [toolNode(), ...bin].join(" "),
   };
-  const { status, stdout, stderr, error } = spawnSync(program, args, { cwd, env, encoding: "utf8" });
+  const { status, stdout, stderr, error } = spawnSync(program, args, {
+    cwd: folder,
+    env,
+    input,
+    encoding: "utf8",
+  });
   return { code: status, said: `${stdout}${stderr}${error ?? ""}` };
 }
 
@@ -162,17 +173,41 @@ const prints: Readonly<Record<string, RegExp>> = {
 /** A backend's example prints the kernel that it makes. */
 const printsKernel = /^\.version \S+ \.target sm_\d+[af]? .*\.entry gemm_.* ret; }/;
 
-function runTypeScript({ page, text }: Fence, first: boolean): void {
-  const cwd = dirname(page);
-  const flags = [
-    "--conditions=@tilewright/source",
-    "--no-warnings",
-    "--input-type=module-typescript",
-    "-e",
-    text,
-  ];
-  const { code, said } = spawned(toolNode(), flags, join(root, cwd));
-  expect([code, code === 0 ? "" : said]).toEqual([0, ""]);
+/** Examples one after another in one process, each as a module in the folder of its page: what each has printed, or why it failed. */
+function runExamples(fences: readonly Fence[]): readonly ExampleEnd[] {
+  const list = fences.map(({ page, text }) => ({ folder: join(root, dirname(page)), text }));
+  const flags = [...bin.slice(0, -1), join(root, "scripts/docs/examples.ts")];
+  const { code, said } = spawned(toolNode(), flags, JSON.stringify(list));
+  if (code !== 0) return list.map(() => ({ said: "", error: said }));
+  return JSON.parse(said);
+}
+
+/** Imports that a change of names leads to, as an example; other blocks as they are. */
+function exampleOf(fence: Fence): Fence {
+  if (fence.language !== "diff") return fence;
+  const lines = fence.text.split("\n").flatMap((line) => (line.startsWith("+") ? [line.slice(1)] : []));
+  return { ...fence, page: "packages/cli/README.md", text: lines.join("\n") };
+}
+
+let examples: ReadonlyMap<Fence, ExampleEnd | undefined> | null = null;
+
+/** How an example ended; all of the pages are run when the first is asked for. */
+function exampleEnd(fence: Fence): ExampleEnd | undefined {
+  if (!local.includes(fence)) return runExamples([fence])[0];
+  if (examples === null) {
+    const those = local.filter(
+      (each) => (each.language === "ts" || each.language === "diff") && testOf(each) === undefined,
+    );
+    const ends = runExamples(those.map(exampleOf));
+    examples = new Map(those.map((each, i) => [each, ends[i]]));
+  }
+  return examples.get(fence);
+}
+
+function runTypeScript(fence: Fence, first: boolean): void {
+  const cwd = dirname(fence.page);
+  const { said, error } = exampleEnd(fence) ?? { said: "", error: "it has not run" };
+  expect(error).toBe(null);
   const pattern = cwd.startsWith("packages/backend-") ? printsKernel : prints[cwd];
   if (first && pattern !== undefined) {
     const shown = said.replace(/\s+/g, " ");
@@ -199,14 +234,9 @@ function readYaml(text: string): void {
   for (const name of names) expect(action).toMatch(new RegExp(`^ {2}${name}:$`, "m"));
 }
 
-/** Imports that a change of names leads to. */
 function runDiff(fence: Fence): void {
-  const text = fence.text
-    .split("\n")
-    .flatMap((line) => (line.startsWith("+") ? [line.slice(1)] : []))
-    .join("\n");
-  expect(text).not.toBe("");
-  runTypeScript({ ...fence, page: "packages/cli/README.md", text }, false);
+  expect(exampleOf(fence).text).not.toBe("");
+  runTypeScript(fence, false);
 }
 
 async function runShell({ text, marks }: Fence): Promise<void> {

@@ -128,8 +128,7 @@ export function compileRegions(
   );
   const constants = regions.map((r) => r.constants).join("");
   const body = `${constants}return [${regions.map((r) => r.source).join(",\n")}];`;
-  const used = identifiers(body);
-  const imports = names.filter((name) => used.has(name));
+  const imports = names.filter((name) => body.includes(name));
   const factory = new Function("E", `"use strict";const {${imports.join(",")}}=E;${body}`) as (
     environment: Environment,
   ) => readonly RegionFunction[];
