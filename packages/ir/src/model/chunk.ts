@@ -66,14 +66,14 @@ function readBytes(
   kernel: ModelKernel,
   { rows, loadedCols, cols }: BlockTile,
   kBytes: number,
-  bRatio: number,
+  [rowRatio, columnRatio]: readonly [rows: number, cols: number],
 ): number {
   const [im, instructionN] = kernel.instruction;
   const panels = Math.ceil(rows / im);
   const columnPanels = Math.ceil(cols / instructionN);
   // A pair's instruction reads half of B from each SM.
-  const b = (instructionN / cols) * loadedCols * bRatio;
-  const once = panels * columnPanels * (im + b) * kBytes;
+  const b = (instructionN / cols) * loadedCols * columnRatio;
+  const once = panels * columnPanels * (im * rowRatio + b) * kBytes;
   // Lanes that ask for the same words are served together, so that a load of 512 bytes takes three of four wavefronts (seen).
   return kernel.engine === "fma" ? once * 0.75 : once;
 }
@@ -152,11 +152,13 @@ const factorNs = {
 } as const;
 
 /**
- * Weights of which the warps of a block make fragments before they multiply: what a lane waits for beside its instructions, as a share of them, and cycles of a product of few
- * columns whose rows come from registers [fit, H200: 300 kernels at two sizes, 1 to 4096 rows].
+ * Weights that warps make of their codes before they multiply, in cycles that an SM issues what makes them: what adds to products that run at the same time, which read registers, too; and
+ * what nothing hides in one block, over the warpgroups that take turns at it. Then cycles of a product of few columns whose rows come from registers [fit, H200: 540 kernels at nine
+ * problems, 1 to 4096 rows].
  */
-const weightLatency = { ahead: 0.6, before: 1.2 } as const;
-const weightNarrow = 24;
+const weightsBeside = 0.7;
+const weightLatency = { ahead: 0.6, before: 1.8 } as const;
+const weightNarrow = 20;
 
 /** Bytes of k of a warpgroup's instruction. */
 const INSTRUCTION_BYTES = 32;
@@ -195,39 +197,43 @@ export function chunkCost(
   const least =
     made === 0 ? 0 : weightNarrow * (share.rows / kernel.instruction[0]) * (kBytes / INSTRUCTION_BYTES);
   const multiply = Math.max((2 * share.rows * share.cols * kernel.tile[2]) / rate, least);
-  const bRatio = weightRatio(problem);
-  const sharedBytes = readBytes(kernel, share, kBytes, bRatio);
-  const intakeBytes = (share.rows + share.loadedCols * bRatio) * kBytes;
+  // Of the matrix whose rows the instruction has, and of that whose columns it has.
+  const inPlace = <T>(a: T, b: T): readonly [rows: T, cols: T] => (kernel.swapped ? [b, a] : [a, b]);
+  const ratios = inPlace(1, weightRatio(problem));
+  const [loadedRows, loadedCols] = [share.rows * ratios[0], share.loadedCols * ratios[1]];
+  const sharedBytes = readBytes(kernel, share, kBytes, ratios);
+  const intakeBytes = (loadedRows + loadedCols) * kBytes;
   const shared = sharedBytes / machine.sharedBytes;
-  const [linesA, linesB] = [linesOf(problem.a, kBytes), linesOf(problem.b, kBytes)];
+  const [rowLines, columnLines] = inPlace(linesOf(problem.a, kBytes), linesOf(problem.b, kBytes));
   // Blocks of a cluster ask for each row once.
   const [clusterM, clusterN] = kernel.multicast;
   // A row that lies in two lines comes in two pieces, of which L2 looks up one for each that asks.
   const piecesOf = (rows: number, split: number, sharing: number): number =>
     rows * (1 + (split * (1 + 1 / sharing)) / 2);
+  const [sharingRows, sharingColumns] = inPlace(clusterN, clusterM);
   const pieces =
-    piecesOf(share.rows, linesA.split, clusterN) +
-    bRatio * piecesOf(share.loadedCols, linesB.split, clusterM);
+    piecesOf(loadedRows, rowLines.split, sharingRows) +
+    piecesOf(loadedCols, columnLines.split, sharingColumns);
   const asked =
-    (linesA.unaligned ? share.rows / clusterN : 0) + (linesB.unaligned ? share.loadedCols / clusterM : 0);
+    (rowLines.unaligned ? share.rows / sharingRows : 0) +
+    (columnLines.unaligned ? share.loadedCols / sharingColumns : 0);
   const rowsOfLines = kBytes / LINE;
   const vectors = kernel.copyVector;
   const byThreads = vectors !== null;
   // Rows of the tile that lie in the matrices, on the average over all tiles.
   const [insideM, insideN] = [insideShare(problem.m, kernel.tile[0]), insideShare(problem.n, kernel.tile[1])];
-  const insideA = share.rows * (kernel.swapped ? insideN : insideM);
-  const insideB = share.loadedCols * (kernel.swapped ? insideM : insideN);
-  const [sharedM, sharedN] = askedByBoth(problem, kernel);
-  const [sharedA, sharedB] = kernel.swapped ? [sharedN, sharedM] : [sharedM, sharedN];
+  const [insideRows, insideColumns] = inPlace(insideM, insideN);
+  const insideA = share.rows * insideRows;
+  const insideB = share.loadedCols * insideColumns;
+  const [sharedRows, sharedColumns] = inPlace(...askedByBoth(problem, kernel));
   // Instructions of a lane for a chunk.
   const copied = vectors === null ? 0 : (insideA / vectors[0] + insideB / vectors[1]) * kernel.tile[2];
   const costs = issueEngine(kernel)?.copies ?? besideCopies;
   // Engines whose warps issue products have the way from L2 in constants of their own.
-  const loadedCols = share.loadedCols * bRatio;
   const distinct =
     active === 0
-      ? share.rows + loadedCols - Math.max(share.rows, loadedCols) / 2
-      : share.rows * (1 - sharedA / 2) + loadedCols * (1 - sharedB / 2);
+      ? loadedRows + loadedCols - Math.max(loadedRows, loadedCols) / 2
+      : loadedRows * (1 - sharedRows / 2) + loadedCols * (1 - sharedColumns / 2);
   const intake = Math.max(
     (pieces * kBytes) / machine.intakeBytes,
     asynchronous ? (distinct * kBytes) / machine.distinctBytes : 0,
@@ -268,7 +274,7 @@ export function chunkCost(
       slotNs === null
         ? (round + (clusterM * clusterN > 1 ? machine.clusterNs * ghz : 0)) / kernel.stages
         : slotNs * ghz * waitingShare(problem, kernel),
-    exposed: turn + waited + weightLatency[kernel.madeAhead ? "ahead" : "before"] * made,
+    exposed: turn + waited + (weightLatency[kernel.madeAhead ? "ahead" : "before"] * made) / kernel.sets,
     made,
     waited,
     fixed:
@@ -337,7 +343,14 @@ export function chunkAt(
       ring: 0,
     };
   }
-  const busy = norm(chunkNorm, cost.multiply, cost.shared, cost.intake, cost.requests, cost.made);
+  const busy = norm(
+    chunkNorm,
+    cost.multiply + weightsBeside * cost.made,
+    cost.shared,
+    cost.intake,
+    cost.requests,
+    cost.made,
+  );
   const chain = norm(chunkNorm, Math.max(count * busy, busy + cost.exposed), cost.ring);
   return {
     cycles:
