@@ -15,6 +15,9 @@ const ROWS = [TENSOR_LANES, TENSOR_LANES / 2] as const;
 const WIDTHS = [256, 128, 64] as const;
 const NARROW = 32;
 
+/** Where factors are multiplied from: by tensor memory they take no shared memory, and cross it neither way. */
+const FACTORS = ["tensor", "shared"] as const;
+
 /** Stages of the rings of operands: of products that follow each other neither is waited for long. */
 const STAGES = 2;
 
@@ -39,9 +42,10 @@ export function* chainSchedules(
       ]
     : ROWS.map((rows) => [rows, 0]);
   for (const [rows, width] of widths)
-    for (const epi of ["tma", "direct"]) {
-      const chainTile = width === 0 ? "none" : [width, Math.min(width, chunk)];
-      const schedule: Schedule = { ...base, tile: [rows, n, chunk], chainTile, epi };
-      if (checkSchedule(problem, schedule, target).length === 0) yield schedule;
-    }
+    for (const epi of ["tma", "direct"])
+      for (const factors of FACTORS) {
+        const chainTile = width === 0 ? "none" : [width, Math.min(width, chunk)];
+        const schedule: Schedule = { ...base, tile: [rows, n, chunk], chainTile, factors, epi };
+        if (checkSchedule(problem, schedule, target).length === 0) yield schedule;
+      }
 }

@@ -29,6 +29,14 @@ export const scheduleModel = {
     },
     withDefault(coreFields.stages, 5),
     coreFields.chainTile,
+    wordField({
+      name: "factors",
+      summary:
+        "of products that follow each other: where factors that threads make are multiplied from, shared or tensor memory",
+      words: ["shared", "tensor"],
+      default: "shared",
+      off: "shared",
+    }),
     coreFields.swizzle,
     intField({
       name: "accumulators",

@@ -61,4 +61,53 @@ const edits: readonly HandEdit[] = [
 const target = findTarget("sm_100a");
 if (!target.ok) throw new Error("sm_100a is known");
 const from = readFileSync(new URL("../../../examples/two-products.tile", import.meta.url), "utf8");
-handEditsOf(tcgen05, "a chain of two products", { from, target: target.value }, edits, { numSms: 1 });
+const schedule = (factors: string): string =>
+  `tile=64x128x64 ctaGroup=1 stages=2 factors=${factors} accumulators=1 sched=tiles storeStages=1`;
+const request = { from, target: target.value };
+handEditsOf(tcgen05, "a chain of two products", { ...request, schedule: schedule("shared") }, edits, {
+  numSms: 1,
+});
+
+/** Of a factor in tensor memory. */
+const inTensor: readonly HandEdit[] = [
+  {
+    what: "a factor is stored before products of the one before it are known to be done",
+    change: { kind: "drop", line: /fence tensor-after/, nth: 2 },
+    code: "TW3147",
+    line: /copy %tQ/,
+    ptx: /^-.*tcgen05\.fence::after/,
+    emulator: null,
+  },
+  {
+    what: "a factor is handed over behind no fence",
+    change: { kind: "drop", line: /fence tensor-before/, nth: 2 },
+    // Lanes whose stores are not fenced have not met.
+    code: "TW3153",
+    line: /mbar\.arrive %factors_full/,
+    ptx: /^-.*tcgen05\.fence::before/,
+    emulator: /^H085/,
+  },
+  {
+    what: "lanes of a warp store a factor when one of them has arrived for all",
+    change: { kind: "drop", line: /warp\.sync/, nth: 1 },
+    code: "TW3153",
+    line: /mbar\.arrive %factors_full/,
+    ptx: /^-.*bar\.warp\.sync/,
+    emulator: null,
+  },
+  {
+    what: "a factor is multiplied before it is there",
+    change: { kind: "drop", line: /mbar\.wait %factors_full/ },
+    code: "TW3157",
+    line: /mma %tacc/,
+    ptx: /./,
+    emulator: /^[HD]/,
+  },
+];
+handEditsOf(
+  tcgen05,
+  "a chain of two products with its factor in tensor memory",
+  { ...request, schedule: schedule("tensor") },
+  inTensor,
+  { numSms: 1 },
+);

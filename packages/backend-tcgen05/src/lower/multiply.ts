@@ -19,6 +19,7 @@ import {
   bufferOf,
   type Cond,
   elementBytes,
+  elementsPerColumn,
   findTensorKind,
   linearOffset,
   must,
@@ -30,6 +31,7 @@ import {
   type View,
 } from "@tilewright/ir";
 import {
+  type AddressOperand,
   addr,
   encodeInstructionDescriptor,
   encodeSharedDescriptor,
@@ -66,8 +68,9 @@ export function lowerMultiply(ctx: Context, stmt: StmtOf<"mma">): void {
     "tensor tiles have rows that instructions have (tensorMemory)",
   );
   const k = stmt.a.extent[1];
-  const a = operand(ctx, stmt.a, "a");
-  const b = operand(ctx, stmt.b, "b");
+  const inTensor = bufferOf(ctx.program, stmt.a.buffer).space === "tensor";
+  const a = inTensor ? tensorOperand(ctx, stmt.a) : sharedOperand(ctx, stmt.a, "a");
+  const b = sharedOperand(ctx, stmt.b, "b");
   const [first, second] = place.lanes === 0 ? [a, b] : [b, a];
   const rows = place.rows / place.stacks;
   const paired = bufferOf(ctx.program, stmt.acc.buffer).halves === place.lanes;
@@ -102,11 +105,11 @@ export function lowerMultiply(ctx: Context, stmt: StmtOf<"mma">): void {
   for (let step = 0; step < k; step += kind.k) {
     const { block, byte } = factors === null ? { block: 0, byte: 0 } : factorPlace(factors, step / kind.k);
     const idesc = instruction(byte);
-    const across = shifted(ctx, second, step, 0);
+    const across = second.at(step, 0);
     targets.forEach((target, stack) => {
       ctx.body.emitAny(null, mnemonic, [
         addr(target),
-        shifted(ctx, first, step, stack * rows),
+        first.at(step, stack * rows),
         across,
         idesc,
         ...(factors === null ? [] : factorAddresses(factors, block, stack)),
@@ -126,6 +129,31 @@ const keepPredicate =
     ctx.body.emit(null, known ? "setp.eq.u32" : "setp.ne.u32", p, d, d);
     return p;
   };
+
+/** An operand as instructions take it: of K `step`, and of the rows from `row` on. */
+interface Operand {
+  readonly buffer: Buffer;
+  readonly major: Major;
+  readonly inTensor: boolean;
+  at(step: number, row: number): Reg<"u64"> | AddressOperand;
+}
+
+/** A first operand in tensor memory: packed along K, and the rows of further instructions behind all columns of the first. */
+function tensorOperand(ctx: Context, view: View): Operand {
+  const buffer = bufferOf(ctx.program, view.buffer);
+  const layout = must(buffer.layout, "tensor tiles have layouts (complete)");
+  const base = ctx.entry.reg("b32", "a_b");
+  ctx.body.emit(null, "mov.b32", base, tensorAddress(ctx, view));
+  const [down, right] = view.origin.map((from) => ctx.constant(from, `%${buffer.name}`)) as [number, number];
+  const at = (step: number, row: number): AddressOperand =>
+    addr(base, linearOffset(layout, [down + row, right + step]) / elementsPerColumn(buffer));
+  return { buffer, major: "k", inTensor: true, at };
+}
+
+function sharedOperand(ctx: Context, view: View, side: "a" | "b"): Operand {
+  const tile = operand(ctx, view, side);
+  return { ...tile, inTensor: false, at: (step, row) => shifted(ctx, tile, step, row) };
+}
 
 interface OperandTile {
   readonly buffer: Buffer;
@@ -189,7 +217,7 @@ function descriptorOf(
   kind: TensorKind,
   m: number,
   n: number,
-  tiles: readonly [OperandTile, OperandTile],
+  tiles: readonly [Operand, Operand],
   factors: Factors | null,
   byte: number,
 ): number {
@@ -199,7 +227,7 @@ function descriptorOf(
     kind: kind.kind,
     group,
     weightStationary: false,
-    aInTensor: false,
+    aInTensor: a.inTensor,
     scaleVector: factors?.vector ?? null,
   } as const;
   const descriptor: InstructionDescriptor = {

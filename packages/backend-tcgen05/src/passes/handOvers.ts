@@ -11,23 +11,37 @@ const once: Edge = { kind: "mbarrier", arrivals: 1 };
 /** Names of the rings of sums and of factors. */
 const [PRODUCTS, FACTORS] = ["products", "factors"] as const;
 
-const ringsNamed = (name: string, tiles: readonly string[], ring: Omit<Ring, "name" | "buffers" | "slots">) =>
-  tiles.map((tile, i): Ring => ({ ...ring, name: `${name}${i === 0 ? "" : i}`, slots: 1, buffers: [tile] }));
+const ringsNamed = (
+  name: string,
+  tiles: readonly string[],
+  ringOf: (tile: string) => Omit<Ring, "name" | "buffers" | "slots">,
+) =>
+  tiles.map(
+    (tile, i): Ring => ({ ...ringOf(tile), name: `${name}${i === 0 ? "" : i}`, slots: 1, buffers: [tile] }),
+  );
+
+/** Whether threads make what the statement writes. */
+const isMade = (stmt: Stmt): stmt is Extract<Stmt, { kind: "map" | "copy" }> =>
+  stmt.kind === "map" || (stmt.kind === "copy" && stmt.transport === "tcgen05.st");
 
 /**
- * The program with a ring of one slot for each tensor tile, which products fill and the epilogue's `warps` empty behind their last load, and one for each shared tile that a `map` writes
+ * The program with a ring of one slot for each tensor tile, which products fill and the epilogue's `warps` empty behind their last load, and one for each tile that threads make, in shared or tensor memory,
  * and products read, which the warps fill and a commit empties. Chunks are numbered by the loops around.
  */
 export function withHandOvers(program: TileProgram, sums: readonly string[], warps: number): TileProgram {
   const all = eachStmt(program.body);
-  const mapped = new Set(all.flatMap((stmt) => (stmt.kind === "map" ? [stmt.dst.buffer] : [])));
+  const made = new Set(all.flatMap((stmt) => (isMade(stmt) ? [stmt.dst.buffer] : [])));
   const factors = [...new Set(all.flatMap((stmt) => (stmt.kind === "mma" ? [stmt.a.buffer] : [])))].filter(
-    (name) => mapped.has(name) && bufferOf(program, name).space === "shared",
+    (name) => made.has(name) && bufferOf(program, name).space !== "register",
   );
   const each: Edge = { kind: "mbarrier", arrivals: warps };
   const rings = [
-    ...ringsNamed(PRODUCTS, sums, { transport: "tcgen05.mma", full: once, empty: each }),
-    ...ringsNamed(FACTORS, factors, { transport: "direct", full: each, empty: once }),
+    ...ringsNamed(PRODUCTS, sums, () => ({ transport: "tcgen05.mma", full: once, empty: each })),
+    ...ringsNamed(FACTORS, factors, (name) => ({
+      transport: bufferOf(program, name).space === "tensor" ? "tcgen05.st" : "direct",
+      full: each,
+      empty: once,
+    })),
   ];
   const between = (stmts: readonly Stmt[], at: Expr): readonly Stmt[] =>
     rings.reduce<readonly Stmt[]>(
@@ -83,7 +97,7 @@ function withEvents(
 
 function writes(stmt: Stmt, tile: string): boolean {
   if (stmt.kind === "mma") return stmt.acc.buffer === tile;
-  return (stmt.kind === "fill" || stmt.kind === "map") && stmt.dst.buffer === tile;
+  return (stmt.kind === "fill" || isMade(stmt)) && stmt.dst.buffer === tile;
 }
 
 const reads = (stmt: Stmt, tile: string): boolean =>

@@ -119,6 +119,7 @@ function chained(input: TileProgram, sums: readonly string[]): TileProgram {
   const sides = {
     "tcgen05.mma": ["multiply", "epilogue"],
     direct: ["epilogue", "multiply"],
+    "tcgen05.st": ["epilogue", "multiply"],
     tma: ["producer", "multiply"],
   } as const;
   const transports = new Map(program.rings.map(({ name, transport }) => [name, transport]));
@@ -127,7 +128,7 @@ function chained(input: TileProgram, sums: readonly string[]): TileProgram {
     if ("ring" in stmt) {
       const transport = transports.get(stmt.ring);
       const [fills, empties] =
-        sides[transport === "tcgen05.mma" || transport === "direct" ? transport : "tma"];
+        sides[transport !== undefined && transport in sides ? (transport as keyof typeof sides) : "tma"];
       return stmt.kind === "acquire" || stmt.kind === "commit" ? fills : empties;
     }
     if (stmt.kind === "copy" && filled.has(stmt.dst.buffer)) return "producer";

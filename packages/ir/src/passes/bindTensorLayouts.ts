@@ -90,7 +90,7 @@ export const bindTensorLayouts: Pass = {
     return {
       ...input,
       buffers: input.buffers.map((b) =>
-        tiles.has(b.name) && b.layout === null && b.space !== "register"
+        tiles.has(b.name) && b.layout === null && b.space === "shared"
           ? {
               ...b,
               layout: layoutOf(b),

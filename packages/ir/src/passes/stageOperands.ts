@@ -15,17 +15,18 @@ import type { Pass } from "./pass.ts";
 const SHARED_ALIGN = 16;
 
 /**
- * Directive `stage operands=ab|a|b transport=direct|cp.async|tma packed=0|1 widen=0|1 scaleFactors=shared|tensor|global|vectors`; without it operands are read from global
+ * Directive `stage operands=ab|a|b transport=direct|cp.async|tma packed=0|1 widen=0|1 scaleFactors=shared|tensor|global|vectors factors=shared|tensor`; without it operands are read from global
  * memory. `packed`: elements under 8 bits keep to their bits in shared memory, too. `scaleFactors`: those of block-scaled operands go with them to shared memory,
  * and on to tensor memory, or stay where they are; `vectors`: those that each have a row or column of their own go, others stay. `widen`: what is multiplied with elements of more bits is widened to these on the way. `reuse`: a product by elements that one before it has in
- * shared memory, in the same turn of the loop around both, reads them there.
+ * shared memory, in the same turn of the loop around both, reads them there. `factors`: tiles that threads make and products read first go to shared memory, or stay in registers and are stored
+ * to tensor memory from there.
  */
 export const stageOperands: Pass = {
   name: "stageOperands",
   summary: "A and B pass through shared tiles, one copy per K chunk",
   from: "nest",
   to: "staged",
-  run: (program) => stage(shareFactors({ ...program, stage: "staged" })),
+  run: (program) => stage(placeFactors({ ...program, stage: "staged" })),
 };
 
 /** Whether fragments of A lie as pairs of sums do, as many blocks of columns one after the other as A has. */
@@ -54,23 +55,49 @@ function isHeldByReaders(
   return findWarpgroupAtom(atom)?.a === tile.dtype;
 }
 
-/** Register tiles that are multiplied, which element statements make, lie in shared memory where other threads than those that compute them read them. */
-function shareFactors(program: TileProgram): TileProgram {
+/** Register tiles that are multiplied, which element statements make, lie in memory where other threads than those that compute them, or engines, read them. */
+function placeFactors(program: TileProgram): TileProgram {
+  const inTensor = program.directives.some((d) => d.name === "stage" && d.args.factors === "tensor");
   const shared = new Map<string, Buffer>();
   for (const stmt of eachStmt(program.body)) {
     if (stmt.kind !== "mma") continue;
     const tile = bufferOf(program, stmt.a.buffer);
     if (tile.space === "register" && !isHeldByReaders(program, stmt, tile))
-      shared.set(tile.name, { ...tile, name: `s${tile.name}`, space: "shared", align: SHARED_ALIGN });
+      shared.set(
+        tile.name,
+        inTensor
+          ? { ...tile, name: `t${tile.name}`, space: "tensor" }
+          : { ...tile, name: `s${tile.name}`, space: "shared", align: SHARED_ALIGN },
+      );
   }
   if (shared.size === 0) return program;
   const moved = (view: View): View => ({ ...view, buffer: shared.get(view.buffer)?.name ?? view.buffer });
   const body = rewriteStmts(program.body, (stmt) => {
     if (stmt.kind === "mma") return { ...stmt, a: moved(stmt.a) };
-    return isElementStmt(stmt) ? withViews(stmt, moved) : stmt;
+    if (!isElementStmt(stmt)) return stmt;
+    if (!inTensor) return withViews(stmt, moved);
+    return shared.has(stmt.dst.buffer) ? [stmt, storeOf(moved(stmt.dst), stmt.dst)] : stmt;
   });
-  return { ...withBody(program, body), buffers: program.buffers.map((b) => shared.get(b.name) ?? b) };
+  return {
+    ...withBody(program, body),
+    buffers: program.buffers.flatMap((b) => {
+      const placed = shared.get(b.name);
+      return placed === undefined ? [b] : inTensor ? [b, placed] : [placed];
+    }),
+  };
 }
+
+const storeOf = (dst: View, src: View): Stmt => ({
+  kind: "copy",
+  dst,
+  src,
+  transport: "tcgen05.st",
+  guard: [false, false],
+  when: null,
+  dist: null,
+  vector: [1, 1],
+  multicast: null,
+});
 
 const ZERO = { kind: "const", value: 0 } as const;
 

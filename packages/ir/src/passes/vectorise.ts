@@ -89,7 +89,7 @@ function fillOf(program: TileProgram, registers: string): View | null {
 function widenFragment(program: TileProgram, copy: Copy, limit: number): Copy {
   const { own } = bufferOf(program, copy.dst.buffer);
   const src = bufferOf(program, copy.src.buffer);
-  if (!own || ["ldmatrix", "factors", "tcgen05.ld"].includes(copy.transport)) return copy;
+  if (!own || ["ldmatrix", "factors", "tcgen05.ld", "tcgen05.st"].includes(copy.transport)) return copy;
   const axis = vectorAxis(own);
   const run = registerRun(axis === 0 ? own.rows : own.cols);
   const width = widths(limit, elementBytes(src)).find(

@@ -120,6 +120,7 @@ const directiveTable = {
       "elements of fewer bits than those that they are multiplied with are widened on their way to shared memory",
     ),
     reuse: off("a product reads elements that one before it has in shared memory there"),
+    factors: oneOf("where products read first factors that threads have made", "shared", "tensor"),
   },
   swapAB: {},
   accumulate: { columns: count(32, "columns of an accumulator that one load takes", 1, COLUMNS) },

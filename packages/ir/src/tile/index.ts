@@ -140,6 +140,7 @@ export {
   substituteStmt,
 } from "./streamK.ts";
 export {
+  elementsPerColumn,
   LANE_STRIDE,
   MOST_COLUMNS,
   slotColumns,

@@ -1,8 +1,9 @@
 /** Tensor memory as a resource: where the elements of a tensor tile lie, which columns of a block it takes, and how many are allocated. */
+import { type DType, sizeOf } from "@tilewright/core";
 import type { Layout } from "../layout/types.ts";
 import { blockShape } from "./rewrite.ts";
 import { SCALE_LANES } from "./scaleTiles.ts";
-import type { Buffer, TileProgram } from "./types.ts";
+import type { Buffer, TileProgram, Transport } from "./types.ts";
 
 /** Lanes of tensor memory: rows of a matrix instruction in a block, or twice as many (PTX ISA, tensor memory). */
 export const TENSOR_LANES = 128;
@@ -35,39 +36,54 @@ export interface TensorPlace {
   readonly width: number;
 }
 
+/** What the place of a tensor tile follows from. Elements have a word each unless `dtype` says that two share one: those of 16 bits, of a first factor (PTX ISA, tcgen05.mma, packed A). */
+type TensorTile = Pick<Buffer, "shape" | "halves" | "lanes"> & { readonly dtype?: DType };
+
+/** Whether a copy moves elements between registers and tensor memory, by whole warps. */
+export const movesTensor = ({ transport }: { readonly transport: Transport }): boolean =>
+  transport === "tcgen05.ld" || transport === "tcgen05.st";
+
+/** Bytes of a column in a lane of tensor memory. */
+const WORD = 4;
+
+/** Elements in a column of a lane. */
+export const elementsPerColumn = ({ dtype }: { readonly dtype?: DType }): number =>
+  dtype === undefined ? 1 : Math.max(1, WORD / sizeOf(dtype));
+
 /** Null where no matrix instruction has such rows. */
-export function tensorPlace(tile: Pick<Buffer, "shape" | "halves" | "lanes">): TensorPlace | null {
+export function tensorPlace(tile: TensorTile): TensorPlace | null {
   const lanes = tile.lanes ?? 0;
   const shape = blockShape(tile);
   const [rows, columns] = [shape[lanes], shape[1 - lanes] ?? 0];
   const paired = tile.halves === lanes;
   if (rows === TENSOR_LANES / 2) {
     if (paired && columns % 2 !== 0) return null;
-    const width = paired ? columns / 2 : columns;
+    const width = (paired ? columns / 2 : columns) / elementsPerColumn(tile);
     return { form: paired ? "split" : "half", lanes, rows, stacks: 1, columns, width };
   }
   const stacks = rows / TENSOR_LANES;
   if (!Number.isInteger(stacks) || stacks < 1) return null;
-  return { form: "rows", lanes, rows, stacks, columns, width: columns * stacks };
+  return { form: "rows", lanes, rows, stacks, columns, width: (columns * stacks) / elementsPerColumn(tile) };
 }
 
-/** The layout of a tensor tile: addresses of tensor memory from its first column. Null where `tensorPlace` is, but for tiles of scale factors. */
-export function tensorTileLayout(tile: Pick<Buffer, "shape" | "halves" | "lanes">): Layout | null {
+/** The layout of a tensor tile: addresses of tensor memory from its first column, counted in elements. Null where `tensorPlace` is, but for tiles of scale factors. */
+export function tensorTileLayout(tile: TensorTile): Layout | null {
   if (blockShape(tile)[0] === SCALE_LANES)
     return { shape: blockShape(tile), stride: [LANE_STRIDE, 1], swizzle: null };
   const place = tensorPlace(tile);
   if (place === null) return null;
   const { form, lanes, stacks, columns } = place;
   const across = lanes === 0 ? 1 : 0;
+  const lane = LANE_STRIDE * elementsPerColumn(tile);
   const panels = {
     rows: stacks > 1 ? { axis: lanes, extent: TENSOR_LANES, step: columns } : null,
-    half: { axis: lanes, extent: WARP_LANES / 2, step: WARP_LANES * LANE_STRIDE },
-    split: { axis: across, extent: columns / 2, step: (TENSOR_LANES / 2) * LANE_STRIDE },
+    half: { axis: lanes, extent: WARP_LANES / 2, step: WARP_LANES * lane },
+    split: { axis: across, extent: columns / 2, step: (TENSOR_LANES / 2) * lane },
   } as const;
   const cut = panels[form];
   return {
     shape: blockShape(tile),
-    stride: lanes === 0 ? [LANE_STRIDE, 1] : [1, LANE_STRIDE],
+    stride: lanes === 0 ? [lane, 1] : [1, lane],
     swizzle: null,
     ...(cut === null ? {} : { panels: cut }),
   };

@@ -7,6 +7,7 @@ import { evaluateCond } from "../../tile/cond.ts";
 import { elementSources, isElementStmt } from "../../tile/elements.ts";
 import type { Env } from "../../tile/expr.ts";
 import { vectorsPerThread } from "../../tile/ownership.ts";
+import { movesTensor } from "../../tile/tensor.ts";
 import type { Stmt, TileProgram, View } from "../../tile/types.ts";
 import { FRAGMENTS_BESIDE } from "../issue.ts";
 import { engineRow, type Machine } from "../machine.ts";
@@ -339,7 +340,7 @@ export function runProgram(program: TileProgram, machine: Machine, options: RunO
           (dtypes[buffers.get(stmt.dst.buffer)?.dtype ?? "f32"].bits / 8);
         return;
       }
-      if (stmt.transport === "tcgen05.ld") {
+      if (movesTensor(stmt)) {
         now = yield now + (bytes * share) / Math.max(1, machine.tensorMemoryBytes) + waits.products;
         return;
       }

@@ -86,6 +86,12 @@ export function filled(program: TileProgram, ring: Ring, barrier: BarrierRef): r
   switch (ring.transport) {
     case "tcgen05.mma":
       return [{ kind: "tcgen05.commit", barrier, to: program.launch.pair === true ? "pair" : "own" }];
+    case "tcgen05.st":
+      return [
+        { kind: "fence", what: "tensor-before" },
+        { kind: "warp.sync" },
+        { kind: "mbar.arrive", barrier, by: "warp", to: "own" },
+      ];
     case "cp.async":
       return [{ kind: "mbar.arrive", barrier, by: "copies", to: "own" }];
     case "direct":

@@ -259,6 +259,7 @@ export class RoleRings {
     const barrier = this.#barrier(ring, "full", cursor);
     return [
       { kind: "mbar.wait", barrier: this.#barrier(ring, "empty", cursor), cluster: remote },
+      ...(ring.transport === "tcgen05.st" ? [{ kind: "fence", what: "tensor-after" } as const] : []),
       // The first products stand behind the fence of their operands' wait.
       ...(tensor ? this.#holdOverlapped(cursor) : []),
       ...(ring.transport === "tma" ? [this.#expect(ring, barrier)] : []),

@@ -53,6 +53,7 @@ export const transports = [
   "tma",
   "ldmatrix",
   "tcgen05.ld",
+  "tcgen05.st",
   "tcgen05.cp",
   "factors",
   "tcgen05.mma",

@@ -98,7 +98,7 @@ export type Edge =
  * What moves the data. `direct`: a load and a store through registers by the same threads. `cp.async`: asynchronous copy, complete
  * when its group is waited for. `tma`: bulk tensor copy, completes on an mbarrier. `ldmatrix`: a fragment from a shared tile, 8 x 8 matrices
  * of a warp at once; its `vector` is the elements of a matrix row (16 bytes) and the matrices of one instruction. `tcgen05.ld`: from tensor
- * memory into the registers of the warps whose lanes hold it. `tcgen05.cp`: scale factors from shared to tensor memory, in order with the matrix
+ * memory into the registers of the warps whose lanes hold it; `tcgen05.st`: back, or of elements that threads have made. `tcgen05.cp`: scale factors from shared to tensor memory, in order with the matrix
  * instructions of the same thread; blocks keep their words, and the extents of both sides are those of their layouts (`scaleTiles.ts`). `factors`:
  * words of scale factors from a shared tile, which has them in blocks, into the lanes whose instructions take them. Of rings
  * only: `tcgen05.mma`, whose slots are tensor tiles that matrix
@@ -111,6 +111,7 @@ export type Transport =
   | "tma"
   | "ldmatrix"
   | "tcgen05.ld"
+  | "tcgen05.st"
   | "tcgen05.cp"
   | "factors"
   | "tcgen05.mma"

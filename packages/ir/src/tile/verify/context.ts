@@ -2,6 +2,7 @@
 
 import { inOnePlace } from "../launches/partialTiles.ts";
 import { clusterUnits, eachStmt } from "../rewrite.ts";
+import { movesTensor } from "../tensor.ts";
 import type { Of, Stmt, StmtKind, TileProgram } from "../types.ts";
 import { viewsOf } from "../views.ts";
 import { bufferAt, type Fault, labelOf, type Site, type Subject, type Verifier } from "./verifier.ts";
@@ -10,7 +11,7 @@ export const context: Verifier = {
   name: "context",
   code: "TW3169",
   property:
-    "statements of a reduction stand in one of their kind, those that leave it behind the count; copies of one thread and tensor memory in roles of one thread, loads of it in others; kernels beside the main one have no shared memory; what waits for mbarriers stands in no condition on tiles",
+    "statements of a reduction stand in one of their kind, those that leave it behind the count; copies of one thread and tensor memory in roles of one thread, loads and stores of it in others; kernels beside the main one have no shared memory; what waits for mbarriers stands in no condition on tiles",
   from: "machine",
   *check(subject) {
     for (const site of subject.sites) {
@@ -193,7 +194,7 @@ function byOne(subject: Subject, stmt: Stmt): boolean | null {
     case "mma":
       return bufferAt(subject, stmt.acc.buffer).space === "tensor" ? true : null;
     case "copy":
-      return stmt.transport === "tcgen05.cp" ? true : stmt.transport === "tcgen05.ld" ? false : null;
+      return stmt.transport === "tcgen05.cp" ? true : movesTensor(stmt) ? false : null;
     default:
       return null;
   }

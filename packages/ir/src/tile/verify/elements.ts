@@ -18,12 +18,14 @@ export const elements: Verifier = {
     "what vote leaves out are multiplications by its factor; what map and reduce.row read has the statement's rows and columns, or fewer, each then for a run of them, and codes of weights their words; from stage staged on they write registers of f32, tiles that instructions take from registers, shared memory, or a further result in global memory, and one register tile says which thread has which element",
   from: "nest",
   *check(subject) {
-    // Instructions take some from registers.
+    // Instructions take some from registers, or from tensor memory, where threads store them.
     const factors = new Set(
       subject.sites.flatMap(({ stmt }) =>
-        stmt.kind === "mma" && (findWarpgroupAtom(stmt.atom) ?? findAtom(stmt.atom)) !== null
-          ? [stmt.a.buffer, stmt.b.buffer]
-          : [],
+        stmt.kind === "copy" && stmt.transport === "tcgen05.st"
+          ? [stmt.src.buffer]
+          : stmt.kind === "mma" && (findWarpgroupAtom(stmt.atom) ?? findAtom(stmt.atom)) !== null
+            ? [stmt.a.buffer, stmt.b.buffer]
+            : [],
       ),
     );
     for (const site of subject.sites) {

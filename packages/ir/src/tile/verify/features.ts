@@ -14,6 +14,7 @@ const transportNeeds: Readonly<Record<Transport, Feature | null>> = {
   tma: "tma",
   ldmatrix: "ldmatrix",
   "tcgen05.ld": "tcgen05",
+  "tcgen05.st": "tcgen05",
   "tcgen05.cp": "tcgen05",
   factors: "mma.blockScale",
   "tcgen05.mma": "tcgen05",

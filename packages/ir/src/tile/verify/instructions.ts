@@ -18,7 +18,7 @@ export const instructions: Verifier = {
   name: "instructions",
   code: "TW3172",
   property:
-    "products are of the dtypes and of whole steps along k of their instruction, whose descriptors say the tiles in shared memory, and whose fragments lie with the threads and in the registers of theirs; loads of tensor memory leave with each thread what its tile says",
+    "products are of the dtypes and of whole steps along k of their instruction, whose descriptors say the tiles in shared memory, and whose fragments lie with the threads and in the registers of theirs; loads of tensor memory leave with each thread what its tile says, and stores take that",
   from: "bound",
   *check(subject) {
     const said = new Set<string>();
@@ -33,7 +33,10 @@ export const instructions: Verifier = {
 
 function* faultsOf(subject: Subject, site: Site): Iterable<Fault> {
   const { stmt } = site;
-  if (stmt.kind === "copy" && stmt.transport === "tcgen05.ld") yield* loaded(subject, site, stmt);
+  if (stmt.kind === "copy" && stmt.transport === "tcgen05.ld")
+    yield* moved(subject, site, stmt.dst, stmt.src);
+  if (stmt.kind === "copy" && stmt.transport === "tcgen05.st")
+    yield* moved(subject, site, stmt.src, stmt.dst);
   if (stmt.kind !== "mma") return;
   if (stmt.columns !== undefined && findWarpgroupAtom(stmt.atom) === null)
     yield { at: site, message: `multiplies some columns by ${stmt.atom}`, hint: "multiply all columns" };
@@ -300,13 +303,22 @@ function* ofTensor(subject: Subject, at: Site, stmt: Of<"mma">, kind: TensorKind
   for (const side of ["acc", "a", "b"] as const) {
     const tile = bufferAt(subject, stmt[side].buffer);
     if (!kind[side].some((dtype) => isOf(tile, dtype))) yield mistyped(at, tile, kind.name);
+    if (
+      tile.space === "tensor" &&
+      (side === "b" || (side === "a" && bufferAt(subject, stmt.acc.buffer).lanes === 1))
+    )
+      yield {
+        at,
+        message: `takes %${tile.name} in tensor memory as its second factor`,
+        hint: "the first, of rows in lanes",
+      };
     if (side !== "acc" && tile.layout !== null && tensorSwizzleName(tile.layout.swizzle) === null)
       yield { at, message: `%${tile.name} has a swizzle that matrix descriptors cannot say`, hint };
   }
 }
 
-/** Registers of a load (PTX ISA, tcgen05.ld): a lane each thread and a column each register, or, of 16 lanes, four registers as those of eight columns of mma's sums. */
-function* loaded(subject: Subject, at: Site, { dst, src }: Of<"copy">): Iterable<Fault> {
+/** Registers of a load or a store (PTX ISA, tcgen05.ld, tcgen05.st): a lane each thread and a column each register, or, of 16 lanes, four registers as those of eight columns of mma's sums. */
+function* moved(subject: Subject, at: Site, dst: View, src: View): Iterable<Fault> {
   const [tile, from] = [bufferAt(subject, dst.buffer), bufferAt(subject, src.buffer)];
   const place = tensorPlace(from);
   const { own } = tile;
@@ -314,10 +326,10 @@ function* loaded(subject: Subject, at: Site, { dst, src }: Of<"copy">): Iterable
   const across = place.lanes === 0 ? 1 : 0;
   const source = src.origin[place.lanes];
   if (source.kind !== "const" || source.value !== 0) {
-    yield { at, message: "loads rows from another lane on than the first", hint: "rows from 0 on" };
+    yield { at, message: "moves rows from another lane on than the first", hint: "rows from 0 on" };
     return;
   }
-  // Halves of columns side by side are loaded whole.
+  // Halves of columns side by side are moved whole.
   if (place.form === "split" && src.extent[across] < place.columns) return;
   const registers = registersPerThread(own);
   const fits = knownFits(own, `loads ${place.form} ${place.stacks} ${place.lanes}`, () =>
@@ -328,7 +340,7 @@ function* loaded(subject: Subject, at: Site, { dst, src }: Of<"copy">): Iterable
       registers,
     ),
   );
-  if (!fits) yield misplaced(at, tile, "tcgen05.ld");
+  if (!fits) yield misplaced(at, tile, at.stmt.kind === "copy" ? at.stmt.transport : "");
 }
 
 const WARPS = 4;

@@ -2,9 +2,10 @@
 import { sizeOf } from "@tilewright/core";
 import { printLayout } from "../../layout/text.ts";
 import { dsmemReduction } from "../dsmemReduction.ts";
-import { blockShape } from "../rewrite.ts";
+import { blockShape, eachStmt } from "../rewrite.ts";
 import { placeShared, roundUp, sharedRegions } from "../sharedMemory.ts";
 import { MOST_COLUMNS, TENSOR_LANES, tensorColumns, tensorTileLayout } from "../tensor.ts";
+import type { Buffer, TileProgram } from "../types.ts";
 import type { Verifier } from "./verifier.ts";
 
 export const sharedMemory: Verifier = {
@@ -27,11 +28,16 @@ export const sharedMemory: Verifier = {
   },
 };
 
+/** Whether a tile of 16-bit elements is nothing but the first factor of products. */
+const isFactor = (program: TileProgram, { name, dtype }: Buffer): boolean =>
+  sizeOf(dtype) === 2 &&
+  eachStmt(program.body).every((stmt) => stmt.kind !== "mma" || stmt.acc.buffer !== name);
+
 export const tensorMemory: Verifier = {
   name: "tensorMemory",
   code: "TW3130",
   property:
-    "the tensor tiles of a block have f32 or s32 elements where matrix instructions put them, and fit its tensor memory",
+    "the tensor tiles of a block have f32 or s32 elements where matrix instructions put them, first factors those of 16 bits two in a word where they read them, and fit its tensor memory",
   from: "staged",
   *check({ program, target }) {
     const tiles = program.buffers.filter((b) => b.space === "tensor");
@@ -51,7 +57,7 @@ export const tensorMemory: Verifier = {
           message: `layout ${printLayout(tile.layout)}, and matrix instructions write ${printLayout(layout)}`,
           hint: `write layout ${printLayout(layout)}`,
         };
-      if (sizeOf(tile.dtype) !== 4)
+      if (sizeOf(tile.dtype) !== 4 && !isFactor(program, tile))
         yield { at: tile, message: `elements of ${tile.dtype}`, hint: "an element takes a word: f32 or s32" };
       if (tile.halves !== undefined && program.launch.pair !== true)
         yield { at: tile, message: "has halves, and the launch no pair", hint: "write `launch … pair`" };

@@ -18,6 +18,9 @@ import { bufferAt, type Fault, type Verifier } from "./verifier.ts";
 const RESPONSE_BYTES = 16;
 const NUMBER_BYTES = 4;
 
+/** What fills slots in tensor memory. */
+const tensorTransports: readonly Ring["transport"][] = ["tcgen05.mma", "tcgen05.st"];
+
 const sameView = (a: View, b: View): boolean =>
   a.buffer === b.buffer &&
   equalExpr(a.slot, b.slot) &&
@@ -32,7 +35,7 @@ export const rings: Verifier = {
   name: "rings",
   code: "TW3116",
   property:
-    "a ring's buffers are shared (tensor tiles where matrix instructions fill them), have its number of slots (two for one whose chunks share columns) and belong to no other ring; copies into them use its transport, and no two write the same part of a chunk; responses are 16 bytes, numbers of a counter 4",
+    "a ring's buffers are shared (tensor tiles where matrix instructions, or stores of tensor memory, fill them), have its number of slots (two for one whose chunks share columns) and belong to no other ring; copies into them use its transport, and no two write the same part of a chunk; responses are 16 bytes, numbers of a counter 4",
   from: "pipelined",
   *check(subject) {
     const { program, sites } = subject;
@@ -40,7 +43,7 @@ export const rings: Verifier = {
     for (const ring of program.rings)
       for (const name of ring.buffers) {
         const buffer = bufferAt(subject, name);
-        const space = ring.transport === "tcgen05.mma" ? "tensor" : "shared";
+        const space = tensorTransports.includes(ring.transport) ? "tensor" : "shared";
         if (buffer.space !== space)
           yield {
             at: ring,
@@ -76,7 +79,7 @@ export const rings: Verifier = {
     if (reached(program.stage, "machine"))
       for (const ring of program.rings)
         if (
-          ["tma", "clc", "tcgen05.mma", "atomic"].includes(ring.transport) &&
+          ["tma", "clc", ...tensorTransports, "atomic"].includes(ring.transport) &&
           ring.full?.kind !== "mbarrier"
         )
           yield {
@@ -107,7 +110,8 @@ export const rings: Verifier = {
       const ring = subject.rings.get(owner.get(stmt.dst.buffer) ?? "");
       const transport = ring?.transport ?? "direct";
       if (stmt.transport === transport) continue;
-      // Before rings exist a copy's transport is a wish.
+      // Stores of tensor memory are complete when they have been issued, too; before rings exist another copy's transport is a wish.
+      if (ring === undefined && stmt.transport === "tcgen05.st") continue;
       if (ring === undefined && bufferAt(subject, stmt.dst.buffer).space === "global") continue;
       yield {
         at: site,

@@ -66,8 +66,13 @@ export type Effect =
       readonly reach: Reach;
       readonly signal: "destination" | "leader";
     } & OnRing)
-  /** Threads write the slot in the blocks of `reach`: one a number that it takes from the counter, or all of the role what they compute, or `bytes` that they copy. */
-  | ({ readonly kind: "put"; readonly reach: Reach; readonly bytes?: number } & OnRing)
+  /** Threads write the slot in the blocks of `reach`: one a number that it takes from the counter, or all of the role what they compute, or `bytes` that they copy. `tensor`: by stores of tensor memory, which are done when it ends. */
+  | ({
+      readonly kind: "put";
+      readonly reach: Reach;
+      readonly bytes?: number;
+      readonly tensor?: true;
+    } & OnRing)
   | ({
       readonly kind: "arrive";
       readonly edge: EdgeName;

@@ -93,6 +93,11 @@ export class Execution {
         const ring = this.#engines.ring(effect.ring);
         const chunk = chunkAt(thread, ring, effect.at);
         within(thread, ring, chunk, "fill");
+        if (effect.tensor === true) {
+          tensorUse(thread, `stores ${chunkName(chunk, ring)}`);
+          thread.unfenced = true;
+          thread.apart = true;
+        }
         thread.copied += effect.bytes ?? 0;
         const ends = [{ entry: thread.index, reached: step }];
         const shown: End[] = [];

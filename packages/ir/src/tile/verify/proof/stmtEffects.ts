@@ -257,6 +257,10 @@ function copy(ctx: Context, stmt: Of<"copy">): readonly Effect[] {
     const on = { ring: into.name, at: pipelineOf(stmt.dst) } as const;
     return [{ ...on, kind: "put", reach: "own", bytes: bytesOf(ctx, stmt.dst) }];
   }
+  if (into?.transport === "tcgen05.st") {
+    const on = { ring: into.name, at: pipelineOf(stmt.dst) } as const;
+    return [{ ...on, kind: "put", reach: "own", tensor: true }];
+  }
   if (into !== undefined) {
     const [m, n] = clusterUnits(ctx.program.launch);
     const peers = stmt.multicast === null ? 1 : stmt.multicast === "m" ? m : n;

@@ -257,7 +257,7 @@ export function handOver(thread: Thread, ring: KernelRing, grouped: boolean, wha
     throw new Broken(
       "convergence",
       thread.label,
-      `arrives for ${what} by one thread, and the others may still ${ring.computed ? "write" : "load from"} it`,
+      `arrives for ${what} by one thread, and the others may still ${ring.computed ? "write" : "use"} it`,
       "warp.sync before the arrival",
     );
   if (thread.unfenced)
