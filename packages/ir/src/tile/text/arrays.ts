@@ -8,8 +8,9 @@ import type {
   RunsDeclaration,
   SizeDeclaration,
 } from "../types.ts";
-import { type Clause, integerClause, optional, optionalFlag, parseClauses, printClauses } from "./clause.ts";
+import { integerClause, optional, optionalFlag, parseClauses, printClauses } from "./clause.ts";
 import { type Cursor, parseCodes } from "./cursor.ts";
+import { clauseOf, type Field, integer, list, name, record } from "./fields.ts";
 import { launchClause } from "./launchExpressions.ts";
 
 const operands = ["a", "b", "c", "d", "sfa", "sfb"] as const;
@@ -58,45 +59,26 @@ function parseDistance(c: Cursor): Distance {
   return { times, sizes };
 }
 
-const distanceClause: Clause<Distance> = {
-  keyword: "batch",
-  syntax: "DISTANCE",
-  default: undefined,
-  print: printDistance,
-  parse: parseDistance,
-};
+const distance: Field<Distance> = { what: "a distance", print: printDistance, parse: parseDistance };
+
+const batchAxis = record<BatchAxis>("an axis of the batch", "{extent} / {below} : {stride}", {
+  extent: integer("the extent of the axis", 1),
+  below: integer("the problems below the axis", 1),
+  stride: integer("the elements from neighbour to neighbour", 0),
+});
 
 const arrayClauses = {
-  strides: {
-    keyword: "strides",
-    syntax: "(ROWS, COLUMNS)",
-    default: undefined,
-    print: (strides) => `(${strides.map(printDistance).join(", ")})`,
-    parse: (c) => {
-      const token = c.peek();
-      const [row, column, ...more] = c.list("the strides", () => parseDistance(c));
-      if (row === undefined || column === undefined || more.length > 0)
-        return c.fail(token, parseCodes.syntax, "an array has two strides", "strides(ROWS, COLUMNS)");
-      return [row, column];
-    },
-  } satisfies Clause<ArrayDeclaration["strides"]>,
+  strides: clauseOf<ArrayDeclaration["strides"]>(
+    "strides",
+    "(ROWS, COLUMNS)",
+    record("the strides", "({0}, {1})", [distance, distance]),
+    undefined,
+  ),
   region: optionalFlag("region"),
-  batch: optional(distanceClause),
-  axes: optional<readonly BatchAxis[]>({
-    keyword: "axes",
-    syntax: "(EXTENT / BELOW : ELEMENTS, …)",
-    default: undefined,
-    print: (axes) =>
-      `(${(axes ?? []).map(({ extent, below, stride }) => `${extent} / ${below} : ${stride}`).join(", ")})`,
-    parse: (c) =>
-      c.list("the axes of the batch", () => {
-        const extent = c.integer("the extent of the axis", 1);
-        c.expect("/", "behind the extent");
-        const below = c.integer("the problems below the axis", 1);
-        c.expect(":", "before the elements");
-        return { extent, below, stride: c.integer("the elements from neighbour to neighbour", 0) };
-      }),
-  }),
+  batch: optional(clauseOf<Distance>("batch", "DISTANCE", distance, undefined)),
+  axes: optional(
+    clauseOf<readonly BatchAxis[]>("axes", "(EXTENT / BELOW : ELEMENTS, …)", list(batchAxis), undefined),
+  ),
   rows: optional(integerClause("rows", 1, undefined)),
   groups: optional(integerClause("groups", 1, undefined)),
 };
@@ -162,13 +144,9 @@ const runsClauses = {
   total: integerClause("total", 0, undefined),
   pages: optional(integerClause("pages", 1, undefined)),
   table: optional(integerClause("table", 0, undefined)),
-  stored: optional<readonly string[]>({
-    keyword: "stored",
-    syntax: "(%BUFFER, …)",
-    default: undefined,
-    print: (names) => `(${(names ?? []).map((name) => `%${name}`).join(", ")})`,
-    parse: (c) => c.list("the buffers", () => c.name("a buffer")),
-  }),
+  stored: optional(
+    clauseOf<readonly string[]>("stored", "(%BUFFER, …)", list(name("a buffer"), "the buffers"), undefined),
+  ),
 };
 
 export const runsSyntax = "runs %FIRST %COUNT step N most N total N pages N table N stored(%BUFFER, …)";

@@ -2,7 +2,7 @@
 import { layoutExtent, parseLayout, printLayout } from "../../layout/text.ts";
 import type { Layout } from "../../layout/types.ts";
 import { type LineOrder, lineOrderKinds, lineOrderSyntax, printLineOrder } from "../lineOrder.ts";
-import { printCond, printExpr } from "../printExpr.ts";
+import { printExpr } from "../printExpr.ts";
 import { printRaster } from "../raster.ts";
 import {
   type Columns,
@@ -19,7 +19,6 @@ import {
   type Paged,
   type Raster,
   type StepView,
-  type Tier,
   type TileLoop,
   type TileScheduler,
   type Transport,
@@ -31,21 +30,15 @@ import {
   withinTakes,
 } from "../types.ts";
 import type { Clause } from "./clause.ts";
-import { type Cursor, parseCodes } from "./cursor.ts";
-import { parseCond, parseExpr, parseView, printView } from "./expressions.ts";
+import { parseCodes } from "./cursor.ts";
+import { parseExpr, parseView, printView } from "./expressions.ts";
+import { axis, clauseOf, cond, type Field, integer, list, record, view } from "./fields.ts";
 
 // Single clauses
 
-const axisWords = ["rows", "cols"] as const;
-
 /** An axis by its word, or null. */
-export const axisClause = (keyword: string): Clause<0 | 1 | null> => ({
-  keyword,
-  syntax: "rows|cols",
-  default: null,
-  print: (value) => (value === null ? "" : axisWords[value]),
-  parse: (c) => (c.oneOf(axisWords, "axis") === "rows" ? 0 : 1),
-});
+export const axisClause = (keyword: string): Clause<0 | 1 | null> =>
+  clauseOf<0 | 1 | null>(keyword, "rows|cols", axis, null);
 
 export const transports = [
   "direct",
@@ -87,13 +80,7 @@ export const guardClause: Clause<readonly [boolean, boolean]> = {
   },
 };
 
-export const whenClause: Clause<Cond | null> = {
-  keyword: "when",
-  syntax: "CONDITION",
-  default: null,
-  print: (value) => (value === null ? "" : printCond(value)),
-  parse: parseCond,
-};
+export const whenClause = clauseOf<Cond | null>("when", "CONDITION", cond, null);
 
 export const exprClause = (keyword: string): Clause<Expr | null> => ({
   keyword,
@@ -121,44 +108,32 @@ export const withinClause: Clause<Within | null> = {
 };
 
 /** `dist(threads 128, along 2, vector 4, fastest cols)` */
-export const distClause: Clause<Distribution | null> = {
-  keyword: "dist",
-  syntax: "(threads N, along N, vector N, fastest rows|cols)",
-  default: null,
-  print: (d) =>
-    d === null
-      ? ""
-      : `(threads ${d.threads}, along ${d.along}, vector ${d.vector}, fastest ${axisWords[d.fastest]})`,
-  parse: (c) => {
-    c.expect("(", "before the distribution");
-    c.expect("threads", "in the distribution");
-    const threads = c.integer("the number of threads", 1);
-    c.expect(",", "in the distribution");
-    c.expect("along", "in the distribution");
-    const along = c.integer("the threads along the fastest axis", 1);
-    c.expect(",", "in the distribution");
-    c.expect("vector", "in the distribution");
-    const vector = c.integer("the vector width", 1);
-    c.expect(",", "in the distribution");
-    c.expect("fastest", "in the distribution");
-    const fastest = c.oneOf(axisWords, "axis") === "rows" ? 0 : 1;
-    c.expect(")", "after the distribution");
-    return { threads, along, vector, fastest };
-  },
-};
+export const distClause = clauseOf<Distribution | null>(
+  "dist",
+  "(threads N, along N, vector N, fastest rows|cols)",
+  record<Distribution>(
+    "the distribution",
+    "(threads {threads}, along {along}, vector {vector}, fastest {fastest})",
+    {
+      threads: integer("the number of threads", 1),
+      along: integer("the threads along the fastest axis", 1),
+      vector: integer("the vector width", 1),
+      fastest: axis,
+    },
+  ),
+  null,
+);
 
 /** Elements an instruction moves on the source : destination side. */
-export const vectorPairClause: Clause<readonly [number, number]> = {
-  keyword: "vector",
-  syntax: "SRC:DST",
-  default: [1, 1],
-  print: ([src, dst]) => `${src}:${dst}`,
-  parse: (c) => {
-    const src = c.integer("the source's vector width", 1);
-    c.expect(":", "between the vector widths of source and destination");
-    return [src, c.integer("the destination's vector width", 1)];
-  },
-};
+export const vectorPairClause = clauseOf<readonly [number, number]>(
+  "vector",
+  "SRC:DST",
+  record<readonly [number, number]>("the vector widths", "{0}:{1}", [
+    integer("the source's vector width", 1),
+    integer("the destination's vector width", 1),
+  ]),
+  [1, 1],
+);
 
 /** Bytes that a miss brings, of the few that there are. */
 const bytesClause = <N extends number>(keyword: string, sizes: readonly N[]): Clause<N | null> => ({
@@ -178,17 +153,12 @@ const bytesClause = <N extends number>(keyword: string, sizes: readonly N[]): Cl
 });
 
 /** Along which axis a matrix lies in pages, and the step that tells its rows apart, or is their index: `paged cols:1`. */
-export const pagedClause: Clause<Paged | null> = {
-  keyword: "paged",
-  syntax: "rows|cols:STEP",
-  default: null,
-  print: (paged) => (paged === null ? "" : `${axisWords[paged.axis]}:${paged.step}`),
-  parse: (c) => {
-    const axis = c.oneOf(axisWords, "axis") === "rows" ? 0 : 1;
-    c.expect(":", "before the step that tells rows apart");
-    return { axis, step: c.integer("the step that tells rows apart", 0) };
-  },
-};
+export const pagedClause = clauseOf<Paged | null>(
+  "paged",
+  "rows|cols:STEP",
+  record<Paged>("the pages", "{axis}:{step}", { axis, step: integer("the step that tells rows apart", 0) }),
+  null,
+);
 
 /** Of bulk copies. */
 export const l2PromotionClause: Clause<L2Promotion | null> = bytesClause("l2Promotion", l2Promotions);
@@ -200,32 +170,27 @@ export const l2PrefetchSizeClause: Clause<L2PrefetchSize | null> = bytesClause(
 );
 
 /** How far on the rectangle lies that L2 is asked for: `l2Prefetch 0:256`. */
-export const l2PrefetchClause: Clause<readonly [number, number] | null> = {
-  keyword: "l2Prefetch",
-  syntax: "ROWS:COLS",
-  default: null,
-  print: (by) => (by === null ? "" : by.join(":")),
-  parse: (c) => {
-    const rows = c.integer("the rows by which 'l2Prefetch' looks ahead", 0);
-    c.expect(":", "between rows and columns of 'l2Prefetch'");
-    return [rows, c.integer("the columns by which 'l2Prefetch' looks ahead", 0)];
-  },
-};
+export const l2PrefetchClause = clauseOf<readonly [number, number] | null>(
+  "l2Prefetch",
+  "ROWS:COLS",
+  record<readonly [number, number]>("what is looked ahead", "{0}:{1}", [
+    integer("the rows by which 'l2Prefetch' looks ahead", 0),
+    integer("the columns by which 'l2Prefetch' looks ahead", 0),
+  ]),
+  null,
+);
 
 /** Columns that take part: `columns 0 .. 128 of 256`. */
-export const columnsClause: Clause<Columns | null> = {
-  keyword: "columns",
-  syntax: "FROM .. TO of N",
-  default: null,
-  print: (columns) => (columns === null ? "" : `${columns.from} .. ${columns.to} of ${columns.of}`),
-  parse: (c) => {
-    const from = c.integer("the first of the columns", 0);
-    c.expect("..", "between the bounds of the columns");
-    const to = c.integer("the end of the columns", 1);
-    c.expect("of", "before the columns of which these are some");
-    return { from, to, of: c.integer("the columns of which these are some", 1) };
-  },
-};
+export const columnsClause = clauseOf<Columns | null>(
+  "columns",
+  "FROM .. TO of N",
+  record<Columns>("the columns", "{from} .. {to} of {of}", {
+    from: integer("the first of the columns", 0),
+    to: integer("the end of the columns", 1),
+    of: integer("the columns of which these are some", 1),
+  }),
+  null,
+);
 
 export const rasterClause: Clause<Raster> = {
   keyword: "raster",
@@ -239,6 +204,11 @@ export const rasterClause: Clause<Raster> = {
     return { kind, group: c.integer("the group's size", 1) };
   },
 };
+
+const pingPongField = record<Pick<TileLoop, "turn" | "of">>("the ping-pong roles", "{turn} of {of}", {
+  turn: integer("the role's number among the ping-pong roles", 0),
+  of: integer("the number of ping-pong roles", 1),
+});
 
 /**
  * `persistent %vt by stride`, `persistent %vt by ring %tiles`, `persistent %vt by streamk tiles %pt`, and for ping-pong roles `persistent %vt by stride pingPong 1 of 2`;
@@ -261,19 +231,8 @@ export const tileLoopClause: Clause<TileLoop | null> = {
     const parts = c.eat("tiles") ? { tiles: c.name("the variable that counts work tiles") } : {};
     const chunks = c.eat("chunks") ? { chunks: parseExpr(c) } : {};
     const batch = c.eat("batch") ? { batch: c.integer("the problems taken at a time", 1) } : {};
-    if (!c.eat("pingPong")) return { var: name, by, ...ring, ...parts, ...chunks, ...batch, turn: 0, of: 1 };
-    const turn = c.integer("the role's number among the ping-pong roles", 0);
-    c.expect("of", "behind the number");
-    return {
-      var: name,
-      by,
-      ...ring,
-      ...parts,
-      ...chunks,
-      ...batch,
-      turn,
-      of: c.integer("the number of ping-pong roles", 1),
-    };
+    const at = c.eat("pingPong") ? pingPongField.parse(c) : { turn: 0, of: 1 };
+    return { var: name, by, ...ring, ...parts, ...chunks, ...batch, ...at };
   },
 };
 
@@ -316,26 +275,16 @@ export const multicastClause: Clause<"m" | "n" | null> = {
   parse: (c) => c.oneOf<"m" | "n">(["m", "n"], "axis of the cluster"),
 };
 
-export const viewClause = (keyword: string): Clause<View | null> => ({
-  keyword,
-  syntax: "VIEW",
-  default: null,
-  print: (view, buffers) => (view === null ? "" : printView(view, buffers)),
-  parse: parseView,
-});
+export const viewClause = (keyword: string): Clause<View | null> =>
+  clauseOf<View | null>(keyword, "VIEW", view("the view"), null);
 
 /** `scaled SFA, SFB`: the factors of A and of B. */
-export const scalesClause: Clause<{ readonly a: View; readonly b: View }> = {
-  keyword: "scaled",
-  syntax: "SFA, SFB",
-  default: undefined,
-  print: ({ a, b }, buffers) => `${printView(a, buffers)}, ${printView(b, buffers)}`,
-  parse: (c) => {
-    const a = parseView(c);
-    c.expect(",", "between the factors of A and of B");
-    return { a, b: parseView(c) };
-  },
-};
+export const scalesClause = clauseOf<{ readonly a: View; readonly b: View }>(
+  "scaled",
+  "SFA, SFB",
+  record("the factors", "{a}, {b}", { a: view("the factors of A"), b: view("the factors of B") }),
+  undefined,
+);
 
 /** `scaled ROWS, COLUMNS` or `scaled BOTH`: the factors of the rows and of the columns of sums, or their products where each row has one. */
 export const sumScalesClause: Clause<{ readonly a: View; readonly b?: View }> = {
@@ -351,14 +300,17 @@ export const sumScalesClause: Clause<{ readonly a: View; readonly b?: View }> = 
 };
 
 /** `inputs (1 %e1, 3 %e3[…])`: by the step's position. */
-export const inputsClause: Clause<readonly StepView[]> = {
-  keyword: "inputs",
-  syntax: "(STEP VIEW, …)",
-  default: [],
-  print: (inputs, buffers) =>
-    `(${inputs.map(({ step, view }) => `${step} ${printView(view, buffers)}`).join(", ")})`,
-  parse: (c) => c.list("inputs", () => ({ step: c.integer("a step's position", 0), view: parseView(c) })),
-};
+export const inputsClause = clauseOf<readonly StepView[]>(
+  "inputs",
+  "(STEP VIEW, …)",
+  list(
+    record<StepView>("inputs", "{step} {view}", {
+      step: integer("a step's position", 0),
+      view: view("the input"),
+    }),
+  ),
+  [],
+);
 
 /** `barrier:0`, `mbarrier:128`, `implied`. */
 export const edgeClause = (keyword: string): Clause<Edge | null> => ({
@@ -404,26 +356,24 @@ export const layoutClause: Clause<Layout | null> = {
 };
 
 /** `(warp 2:2, register 4:32)`: tier, extent and, unless it is 1, the stride in the tier's index. */
-export const printModes = (factors: readonly OwnershipMode[]): string =>
-  `(${factors.map((f) => `${f.tier} ${f.extent}${f.stride === 1 ? "" : `:${f.stride}`}`).join(", ")})`;
-
-export const parseModes = (c: Cursor, known: readonly Tier[] = tiers): OwnershipMode[] =>
-  c.list("the factors", () => {
-    const tier = c.oneOf(known, "tier");
-    const extent = c.integer("the extent", 1);
-    return { tier, extent, stride: c.eat(":") ? c.integer("the stride", 0) : 1 };
-  });
+export const modes: Field<readonly OwnershipMode[]> = list(
+  {
+    what: "a factor",
+    print: ({ tier, extent, stride }: OwnershipMode) =>
+      `${tier} ${extent}${stride === 1 ? "" : `:${stride}`}`,
+    parse: (c) => {
+      const tier = c.oneOf(tiers, "tier");
+      const extent = c.integer("the extent", 1);
+      return { tier, extent, stride: c.eat(":") ? c.integer("the stride", 0) : 1 };
+    },
+  },
+  "the factors",
+);
 
 /** `own rows(…) cols(…)` */
-export const ownClause: Clause<Ownership | null> = {
-  keyword: "own",
-  syntax: "rows(TIER EXTENT:STRIDE, …) cols(…)",
-  default: null,
-  print: (own) => (own === null ? "" : `rows${printModes(own.rows)} cols${printModes(own.cols)}`),
-  parse: (c) => {
-    c.expect("rows", "in the ownership");
-    const rows = parseModes(c);
-    c.expect("cols", "in the ownership");
-    return { rows, cols: parseModes(c) };
-  },
-};
+export const ownClause = clauseOf<Ownership | null>(
+  "own",
+  "rows(TIER EXTENT:STRIDE, …) cols(…)",
+  record<Ownership>("the ownership", "rows{rows} cols{cols}", { rows: modes, cols: modes }),
+  null,
+);

@@ -2,8 +2,9 @@
 import { dtypeNames } from "@tilewright/core";
 import type { CopyKind } from "../types.ts";
 import { type Clause, integerClause, wordClause } from "./clause.ts";
+import { tile } from "./fields.ts";
 import { mixedWord } from "./launchExpressions.ts";
-import { line, type Of, type StatementSyntax, tile } from "./syntax.ts";
+import { line, type Of, type StatementSyntax } from "./syntax.ts";
 
 const count = (keyword: string, min = 1): Clause<number> => integerClause(keyword, min, undefined);
 const step = count("step", 0);

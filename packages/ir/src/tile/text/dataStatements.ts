@@ -12,8 +12,9 @@ import { type Clause, integerClause } from "./clause.ts";
 import { viewClause } from "./clauses.ts";
 import { type Cursor, describe, MOST_DEEP, parseCodes } from "./cursor.ts";
 import { parseExpr, parseView, printView } from "./expressions.ts";
+import { type Field, oneOf, view } from "./fields.ts";
 import { nearestHint } from "./nearest.ts";
-import { type Field, line, type Of, oneOf, type StatementSyntax, view } from "./syntax.ts";
+import { line, type Of, type StatementSyntax } from "./syntax.ts";
 
 /** Reads a leaf at the cursor, or null where none begins. */
 export type LeafParser<L> = (c: Cursor) => L | null;

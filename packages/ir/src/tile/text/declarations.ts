@@ -32,13 +32,13 @@ import {
   l2PrefetchSizeClause,
   l2PromotionClause,
   layoutClause,
+  modes,
   ownClause,
   pagedClause,
-  parseModes,
-  printModes,
   transports,
 } from "./clauses.ts";
 import { type Cursor, describe, parseCodes } from "./cursor.ts";
+import { integer, name, place, record } from "./fields.ts";
 import { type LaunchHead, launchDeclarations } from "./launches.ts";
 import { nearestHint } from "./nearest.ts";
 
@@ -106,6 +106,17 @@ const ringClauses = {
   full: edgeClause("full"),
   empty: edgeClause("empty"),
 };
+
+const scratchField = record<Scratch>("the bytes", "{name} {offset} bytes {bytes}", {
+  name: name("the name of the bytes"),
+  offset: place,
+  bytes: integer("the number of bytes", 1),
+});
+
+const memoryField = record<MachineDeclarations["memory"]>("the memory", "shared={shared} tensor={tensor}", {
+  shared: integer("the bytes of shared memory", 0),
+  tensor: integer("the columns of tensor memory", 0),
+});
 
 const noBuffers = new Map<string, Buffer>();
 
@@ -212,13 +223,15 @@ export const declarations: Readonly<Record<string, DeclarationSyntax>> = {
   nest: {
     syntax: "nest m|n|k (TIER EXTENT:STRIDE, …)",
     print: ({ nest }) =>
-      nest === null ? [] : (["m", "n", "k"] as const).map((axis) => `nest ${axis} ${printModes(nest[axis])}`),
+      nest === null
+        ? []
+        : (["m", "n", "k"] as const).map((axis) => `nest ${axis} ${modes.print(nest[axis], noBuffers)}`),
     parse: (c, head) => {
       const token = c.peek();
       const axis = c.oneOf(["m", "n", "k"], "axis");
       if (head.nest[axis] !== null)
         c.fail(token, parseCodes.repeated, `the nest of axis ${axis} is given twice`, "keep one");
-      const factors = parseModes(c);
+      const factors = modes.parse(c);
       head.nest[axis] = factors;
       c.locations.set(factors, c.scanner.locate(token.offset));
     },
@@ -277,30 +290,17 @@ export const declarations: Readonly<Record<string, DeclarationSyntax>> = {
   scratch: {
     syntax: "scratch %NAME @PLACE bytes N",
     print: ({ machine }) =>
-      (machine?.scratch ?? []).map((s) => `scratch %${s.name} @${s.offset} bytes ${s.bytes}`),
+      (machine?.scratch ?? []).map((each) => `scratch ${scratchField.print(each, noBuffers)}`),
     parse: (c, head) => {
-      const read = (): Scratch => {
-        const name = c.name("the name of the bytes");
-        const offset = c.place();
-        c.expect("bytes", "after the place");
-        return { name, offset, bytes: c.integer("the number of bytes", 1) };
-      };
-      head.scratch.push(c.located(read));
+      head.scratch.push(c.located(() => scratchField.parse(c)));
     },
   },
   memory: {
     syntax: "memory shared=BYTES tensor=COLUMNS",
     print: ({ machine }) =>
-      machine === undefined ? [] : [`memory shared=${machine.memory.shared} tensor=${machine.memory.tensor}`],
+      machine === undefined ? [] : [`memory ${memoryField.print(machine.memory, noBuffers)}`],
     parse: (c, head) => {
-      const token = c.peek();
-      c.expect("shared", "after 'memory'");
-      c.expect("=", "after 'shared'");
-      const shared = c.integer("the bytes of shared memory", 0);
-      c.expect("tensor", "after the bytes of shared memory");
-      c.expect("=", "after 'tensor'");
-      head.memory = { shared, tensor: c.integer("the columns of tensor memory", 0) };
-      c.locations.set(head.memory, c.scanner.locate(token.offset));
+      head.memory = c.located(() => memoryField.parse(c));
     },
   },
   ...launchDeclarations,

@@ -1,22 +1,21 @@
 /** The rows of what stands before and behind a kernel's tiles and roles. */
 import type { FrameKind, SlotRange } from "../types.ts";
-import { type Clause, flagClause, integerClause, optional, optionalFlag } from "./clause.ts";
-import { bare, integer, line, name, type Of, oneOf, type StatementSyntax, tile, word } from "./syntax.ts";
+import { flagClause, integerClause, optional, optionalFlag } from "./clause.ts";
+import { clauseOf, integer, name, oneOf, record, tile, word } from "./fields.ts";
+import { bare, line, type Of, type StatementSyntax } from "./syntax.ts";
 
 const any = flagClause("any");
 const columns = integer("the columns", 1);
 
-const slotsClause: Clause<SlotRange> = {
-  keyword: "slots",
-  syntax: "A .. B",
-  default: undefined,
-  print: ({ from, to }) => `${from} .. ${to}`,
-  parse: (c) => {
-    const from = c.integer("the first slot", 0);
-    c.expect("..", "slots A .. B");
-    return { from, to: c.integer("the slot behind the last", 1) };
-  },
-};
+const slotsClause = clauseOf<SlotRange>(
+  "slots",
+  "A .. B",
+  record<SlotRange>("the slots", "{from} .. {to}", {
+    from: integer("the first slot", 0),
+    to: integer("the slot behind the last", 1),
+  }),
+  undefined,
+);
 
 export const frameSyntax: { readonly [K in FrameKind]: StatementSyntax<Of<K>> } = {
   only: line(

@@ -32,10 +32,13 @@ import {
   runsSyntax,
 } from "./arrays.ts";
 import { type Cursor, parseCodes } from "./cursor.ts";
+import { behind, entry, type Field, flag, integer, list, oneOf, record } from "./fields.ts";
 import { mixedWord, parseLaunch, printLaunch } from "./launchExpressions.ts";
 
 type TensorMap = Extract<ParamSpec, { readonly kind: "tensorMap" }>["tensorMap"];
 type Pointer = Extract<ParamSpec, { readonly kind: "pointer" }>;
+
+const noBuffers = new Map();
 
 const roles = ["prepare", "main", "reduce"] as const;
 const accesses = ["read", "write", "readwrite"] as const;
@@ -49,45 +52,38 @@ const mapWords = {
 } as const;
 const pointerNames = ["a", "b", "c", "d", "sfa", "sfb", "workspace", "groups"] as const;
 
-const numbers = (values: readonly LaunchExpr[]): string => `(${values.map(printLaunch).join(", ")})`;
+const launch: Field<LaunchExpr> = { what: "a value of the launch", print: printLaunch, parse: parseLaunch };
 
-const integers = (c: Cursor, what: string): readonly number[] => c.list(what, () => c.integer(what, 1));
+const extents = list(launch, "the extents");
+const positive = (what: string): Field<readonly number[]> => list(integer(what, 1));
 
-const printMap = (m: TensorMap): string =>
-  `map %${m.operand}${m.at === undefined ? "" : ` at ${m.at}`} ${m.dtype} dims${numbers(m.dims)} strides${numbers(m.strides)} box${numbers(m.box)} elements${numbers(m.elementStrides)} interleave ${m.interleave} swizzle ${m.swizzle} l2 ${m.l2} oob ${m.oob}`;
+const mapWord = <K extends keyof typeof mapWords>(key: K): Field<(typeof mapWords)[K][number]> => ({
+  what: `'${key}'`,
+  print: String,
+  parse: (c) => mixedWord<(typeof mapWords)[K][number]>(c, mapWords[key], key),
+});
 
-function parseMap(c: Cursor): TensorMap {
-  const operand = operandName(c, ["a", "b", "c", "d", "sfa", "sfb", "groups", "workspace"] as const);
-  const at = c.eat("at") ? c.integer("the place in the workspace", 0) : undefined;
-  const dtype = c.oneOf(dtypeNames, "dtype");
-  const list = <T>(word: string, item: () => T): readonly T[] => {
-    c.expect(word, "in the tensor map");
-    return c.list(`'${word}'`, item);
-  };
-  const dims = list("dims", () => parseLaunch(c));
-  const strides = list("strides", () => parseLaunch(c));
-  c.expect("box", "in the tensor map");
-  const box = integers(c, "the box");
-  c.expect("elements", "in the tensor map");
-  const elementStrides = integers(c, "the strides of elements");
-  const word = <K extends keyof typeof mapWords>(key: K): (typeof mapWords)[K][number] => {
-    c.expect(key, "in the tensor map");
-    return mixedWord<(typeof mapWords)[K][number]>(c, mapWords[key], key);
-  };
-  return {
-    operand,
-    ...(at === undefined ? {} : { at }),
-    dtype,
-    dims,
-    strides,
-    box,
-    elementStrides,
-    interleave: word("interleave"),
-    swizzle: word("swizzle"),
-    l2: word("l2"),
-    oob: word("oob"),
-  };
-}
+const mapField = record<TensorMap>(
+  "the tensor map",
+  "map {operand}{at} {dtype} dims{dims} strides{strides} box{box} elements{elementStrides} interleave {interleave} swizzle {swizzle} l2 {l2} oob {oob}",
+  {
+    operand: {
+      what: "the operand",
+      print: (operand) => `%${operand}`,
+      parse: (c) => operandName(c, pointerNames),
+    },
+    at: behind("at", integer("the place in the workspace", 0)),
+    dtype: oneOf(dtypeNames, "dtype"),
+    dims: extents,
+    strides: extents,
+    box: positive("the box"),
+    elementStrides: positive("the strides of elements"),
+    interleave: mapWord("interleave"),
+    swizzle: mapWord("swizzle"),
+    l2: mapWord("l2"),
+    oob: mapWord("oob"),
+  },
+);
 
 /** `param %a @0 pointer align 16 read` */
 export const printParam = (p: ParamSpec): string => {
@@ -98,7 +94,7 @@ export const printParam = (p: ParamSpec): string => {
     case "scalar":
       return `${head} ${p.dtype} = ${printLaunch(p.value)}`;
     case "tensorMap":
-      return `${head} ${printMap(p.tensorMap)}`;
+      return `${head} ${mapField.print(p.tensorMap, noBuffers)}`;
   }
 };
 
@@ -108,24 +104,36 @@ export const printField = (f: GroupField): string =>
     ? `field %${f.name} @${f.offset} pointer align ${f.align} ${f.access}`
     : `field %${f.name} @${f.offset} size = ${printLaunch(f.value)}`;
 
-/** `grid(numSms, 1, 1)` */
-export const printGrid = (grid: KernelDeclaration["grid"]): string => `grid${numbers(grid)}`;
+const gridField = record<KernelDeclaration["grid"]>("the grid", "({0}, {1}, {2})", [launch, launch, launch]);
 
-function printKernel(k: KernelDeclaration): readonly string[] {
-  const flags = [
-    ...(k.exact ? [" exact"] : []),
-    ...(k.ctas === null ? [] : [` ctas ${k.ctas}`]),
-    ...(k.maxnreg === null ? [] : [` maxnreg ${k.maxnreg}`]),
-    ...(k.keeps.length === 0 ? [] : [` keep(${k.keeps.join(", ")})`]),
-    ...(k.pdl === true ? [" pdl"] : []),
-  ].join("");
-  return [
-    `kernel ${k.role} @${k.name} ${printGrid(k.grid)} threads ${k.threads}${flags} workspace ${printLaunch(k.workspace)}`,
-    ...k.params.map(printParam),
-    ...(k.row === undefined ? [] : [`row bytes ${k.row.bytes}`, ...k.row.fields.map(printField)]),
-    ...k.arrays.map(printArray),
-  ];
-}
+/** `grid(numSms, 1, 1)` */
+export const printGrid = (grid: KernelDeclaration["grid"]): string =>
+  `grid${gridField.print(grid, noBuffers)}`;
+
+type KernelLine = Omit<KernelDeclaration, "role" | "params" | "row" | "arrays">;
+
+const kernelField = record<KernelLine>(
+  "the kernel",
+  "{name} grid{grid} threads {threads}{exact}{ctas}{maxnreg}{keeps}{pdl} workspace {workspace}",
+  {
+    name: entry,
+    grid: gridField,
+    threads: integer("the number of threads", 1),
+    exact: flag<boolean>("exact", false),
+    ctas: behind<number | null>("ctas", integer("the blocks of an SM", 1), null),
+    maxnreg: behind<number | null>("maxnreg", integer("the registers of a thread", 1), null),
+    keeps: behind<KernelLine["keeps"]>("keep", list(oneOf(keptValues, "kind of values"), "what is kept"), []),
+    pdl: flag<true>("pdl"),
+    workspace: launch,
+  },
+);
+
+const printKernel = (k: KernelDeclaration): readonly string[] => [
+  `kernel ${k.role} ${kernelField.print(k, noBuffers)}`,
+  ...k.params.map(printParam),
+  ...(k.row === undefined ? [] : [`row bytes ${k.row.bytes}`, ...k.row.fields.map(printField)]),
+  ...k.arrays.map(printArray),
+];
 
 type Launches = NonNullable<MachineDeclarations["launches"]>;
 
@@ -189,7 +197,7 @@ function parseParam(c: Cursor): ParamSpec {
     (wrong) => `no operand is called %${wrong}`,
   );
   const offset = c.place();
-  if (c.eat("map")) return { kind: "tensorMap", name, offset, size: 128, tensorMap: parseMap(c) };
+  if (c.at("map")) return { kind: "tensorMap", name, offset, size: 128, tensorMap: mapField.parse(c) };
   if (c.eat("pointer")) return { kind: "pointer", name: operand(), offset, size: 8, ...parsePointer(c) };
   const dtype = c.oneOf(scalars, "kind of parameter (pointer, map, or a scalar's type)");
   c.expect("=", "before the value");
@@ -254,37 +262,9 @@ export const launchDeclarations: Readonly<Record<string, LaunchSyntax>> = {
     print: ({ machine }) => (machine?.launches?.kernels ?? []).flatMap(printKernel),
     parse: (c, head) => {
       const role = c.oneOf(roles, "role of a kernel");
-      const token = c.peek();
-      const name = c.entry();
-      c.expect("grid", "after the kernel's name");
-      const [x, y, z, ...more] = c.list("the grid", () => parseLaunch(c));
-      if (x === undefined || y === undefined || z === undefined || more.length > 0)
-        return c.fail(token, parseCodes.syntax, "a grid has three extents", "grid(X, Y, Z)");
-      c.expect("threads", "after the grid");
-      const threads = c.integer("the number of threads", 1);
-      const exact = c.eat("exact");
-      const ctas = c.eat("ctas") ? c.integer("the blocks of an SM", 1) : null;
-      const maxnreg = c.eat("maxnreg") ? c.integer("the registers of a thread", 1) : null;
-      const keeps = c.eat("keep") ? c.list("what is kept", () => c.oneOf(keptValues, "kind of values")) : [];
-      const pdl = c.eat("pdl");
-      c.expect("workspace", "after what ptxas is told");
-      const workspace = parseLaunch(c);
-      const kernel: KernelHead = {
-        role,
-        name,
-        grid: [x, y, z],
-        threads,
-        exact,
-        ctas,
-        maxnreg,
-        keeps,
-        workspace,
-        params: [],
-        arrays: [],
-        ...(pdl ? { pdl } : {}),
-      };
-      c.locations.set(kernel, c.scanner.locate(token.offset));
-      head.launches.kernels.push(kernel);
+      head.launches.kernels.push(
+        c.located(() => ({ role, ...kernelField.parse(c), params: [], arrays: [] })),
+      );
     },
   },
   param: {

@@ -14,21 +14,22 @@ import { type Clause, flagClause, integerClause, optional, wordClause } from "./
 import { columnsClause, sumScalesClause } from "./clauses.ts";
 import { copySyntax } from "./copyStatements.ts";
 import { type Cursor, parseCodes } from "./cursor.ts";
-import { reductionSyntax } from "./reductionStatements.ts";
 import {
-  bare,
+  axis,
+  clauseOf,
   declared,
+  entry,
   type Field,
   integer,
-  line,
   name,
-  type Of,
   oneOf,
+  record,
   ring,
-  type StatementSyntax,
   tile,
   view,
-} from "./syntax.ts";
+} from "./fields.ts";
+import { reductionSyntax } from "./reductionStatements.ts";
+import { bare, line, type Of, type StatementSyntax } from "./syntax.ts";
 
 type Rows = { readonly [K in Exclude<MachineStmt["kind"], FrameKind>]: StatementSyntax<Of<K>> };
 
@@ -83,39 +84,31 @@ const phase = integerClause("phase", 0, undefined, 1) as Clause<0 | 1>;
 const via = view("the slot");
 const columns = { ...columnsClause, default: undefined } as Clause<Of<"stage">["columns"]>;
 
-const entry: Field<string> = {
-  what: "the kernel's name",
-  print: (of) => `@${of}`,
-  parse: (c) => c.entry(),
-};
-
-const contiguousAxes = ["rows", "cols"] as const;
+const map = record<GroupMaps["maps"][number]>("a matrix", "{buffer} {contiguous}", {
+  buffer: tile,
+  contiguous: axis,
+});
 
 /** `%a rows, %b cols`: matrices, each with the axis along which its map's boxes are contiguous. */
 const maps: Field<GroupMaps["maps"]> = {
   what: "the matrices",
-  print: (of) => of.map(({ buffer, contiguous }) => `%${buffer} ${contiguousAxes[contiguous]}`).join(", "),
+  print: (of, buffers) => of.map((each) => map.print(each, buffers)).join(", "),
   parse: (c) => {
-    const found: GroupMaps["maps"][number][] = [];
-    do {
-      const buffer = c.buffer().name;
-      found.push({ buffer, contiguous: c.oneOf(contiguousAxes, "contiguous axis") === "rows" ? 0 : 1 });
-    } while (c.eat(","));
+    const found = [map.parse(c)];
+    while (c.eat(",")) found.push(map.parse(c));
     return found;
   },
 };
 
-const groupsClause: Clause<readonly [m: number, n: number]> = {
-  keyword: "by",
-  syntax: "GROUPS x GROUPS",
-  default: undefined,
-  print: (groups) => groups.join(" x "),
-  parse: (c) => {
-    const m = c.integer("the groups below each other", 1);
-    c.expect("x", "between groups below each other and side by side");
-    return [m, c.integer("the groups side by side", 1)];
-  },
-};
+const groupsClause = clauseOf<readonly [m: number, n: number]>(
+  "by",
+  "GROUPS x GROUPS",
+  record<readonly [number, number]>("the groups", "{0} x {1}", [
+    integer("the groups below each other", 1),
+    integer("the groups side by side", 1),
+  ]),
+  undefined,
+);
 
 export const machineSyntax: Rows = {
   pipeline: line(

@@ -2,7 +2,8 @@
 import type { ReductionStmt } from "../types.ts";
 import { type Clause, integerClause, wordClause } from "./clause.ts";
 import { whenClause } from "./clauses.ts";
-import { bare, expr, integer, line, type Of, type StatementSyntax, view } from "./syntax.ts";
+import { clauseOf, expr, integer, tiles, view } from "./fields.ts";
+import { bare, line, type Of, type StatementSyntax } from "./syntax.ts";
 
 type Rows = { readonly [K in ReductionStmt["kind"]]: StatementSyntax<Of<K>> };
 
@@ -22,13 +23,8 @@ const run = {
 };
 const runForm = "{acc} registers {from} : {count} slot {slot}";
 
-const tilesClause = (keyword: string): Clause<readonly string[]> => ({
-  keyword,
-  syntax: "(%TILE, …)",
-  default: undefined,
-  print: (names) => `(${names.map((name) => `%${name}`).join(", ")})`,
-  parse: (c) => c.list("the tiles", () => c.buffer().name),
-});
+const tilesClause = (keyword: string): Clause<readonly string[]> =>
+  clauseOf<readonly string[]>(keyword, "(%TILE, …)", tiles, undefined);
 
 export const reductionSyntax: Rows = {
   reduction: line("reduction", "", {}, { unless }, "braces"),

@@ -3,9 +3,9 @@
 import type { EpilogueStep } from "@tilewright/core";
 import { parseProblem, printEpilogue, printProblem } from "@tilewright/core";
 import { evaluateExpr, freeVars } from "../expr.ts";
-import { printCond, printExpr } from "../printExpr.ts";
+import { printExpr } from "../printExpr.ts";
 import { ownSizes } from "../sizes.ts";
-import { type Cond, type Expr, reductionKinds, type StmtKind, tileLoopVars } from "../types.ts";
+import { type Expr, reductionKinds, type StmtKind, tileLoopVars } from "../types.ts";
 import {
   type Clause,
   flagClause,
@@ -42,22 +42,24 @@ import {
 } from "./clauses.ts";
 import { type Cursor, parseCodes } from "./cursor.ts";
 import { dataSyntax } from "./dataStatements.ts";
-import { parseCond, parseExpr, parseView, printView } from "./expressions.ts";
-import { frameSyntax } from "./frameStatements.ts";
-import { machineSyntax } from "./machineStatements.ts";
-import { parseSplit, parseStreamK, printSplit, printStreamK } from "./splits.ts";
+import { parseExpr, parseView, printView } from "./expressions.ts";
 import {
+  clauseOf,
+  cond,
   declared,
   expr,
   type Field,
   integer,
-  line,
-  type Of,
+  record,
   ring,
-  type StatementSyntax,
+  tiles,
   view,
   word,
-} from "./syntax.ts";
+} from "./fields.ts";
+import { frameSyntax } from "./frameStatements.ts";
+import { machineSyntax } from "./machineStatements.ts";
+import { splitField, streamKField } from "./splits.ts";
+import { line, type Of, type StatementSyntax } from "./syntax.ts";
 
 export type { ParseBlock, StatementSyntax } from "./syntax.ts";
 
@@ -70,17 +72,15 @@ const tilesClauses = {
 };
 
 /** `twoLevel SUM every N` */
-const twoLevelClause: Clause<NonNullable<Of<"mma">["twoLevel"]>> = {
-  keyword: "twoLevel",
-  syntax: "SUM every N",
-  default: undefined,
-  print: ({ sum, every }, buffers) => `${printView(sum, buffers)} every ${every}`,
-  parse: (c) => {
-    const sum = parseView(c);
-    c.expect("every", "before the elements of k in a sum");
-    return { sum, every: c.integer("the elements of k in a sum", 1) };
-  },
-};
+const twoLevelClause = clauseOf<NonNullable<Of<"mma">["twoLevel"]>>(
+  "twoLevel",
+  "SUM every N",
+  record("the sums", "{sum} every {every}", {
+    sum: view("the sum"),
+    every: integer("the elements of k in a sum", 1),
+  }),
+  undefined,
+);
 const mmaClauses = {
   exchanged: optionalFlag("exchanged"),
   beside: optional(viewClause("beside")),
@@ -95,16 +95,19 @@ const mmaClauses = {
   keep: optional({ ...whenClause, keyword: "keep" }),
 };
 /** `else zero(%TILE, …)` */
-const zerosClause: Clause<readonly string[]> = {
-  keyword: "else",
-  syntax: "zero(%TILE, …)",
-  default: undefined,
-  print: (names) => `zero(${names.map((name) => `%${name}`).join(", ")})`,
-  parse: (c) => {
-    c.expect("zero", "behind 'else'");
-    return c.list("the tiles", () => c.buffer().name);
+const zerosClause = clauseOf<readonly string[]>(
+  "else",
+  "zero(%TILE, …)",
+  {
+    what: tiles.what,
+    print: (names, buffers) => `zero${tiles.print(names, buffers)}`,
+    parse: (c) => {
+      c.expect("zero", "behind 'else'");
+      return tiles.parse(c);
+    },
   },
-};
+  undefined,
+);
 /** `steps bias(n,f32)|activation(relu)`: the problem's own text for the chain, checked against the problem. */
 const stepsClause: Clause<readonly EpilogueStep[]> = {
   keyword: "steps",
@@ -144,8 +147,6 @@ const eventForm = "{ring} @ {at}";
 
 const number = (what: string): Field<number> => ({ what, print: printNumber, parse: (c) => c.number(what) });
 
-const cond: Field<Cond> = { what: "the condition", print: printCond, parse: parseCond };
-
 /** Destination and source. */
 const dst = view("the destination");
 
@@ -153,7 +154,7 @@ export const statementSyntax: { readonly [K in StmtKind]: StatementSyntax<Of<K>>
   // tiles %mt < ROWS, %nt < COLS, split … | streamk … raster R persistent … scheduler(…) { … }
   tiles: {
     print: (s, b) =>
-      `tiles %${s.vars[0]} < ${printCount(s, 0)}, %${s.vars[1]} < ${printCount(s, 1)}${printSplit(s.split)}${printStreamK(s.streamK)}${printClauses(tilesClauses, s, b)}`,
+      `tiles %${s.vars[0]} < ${printCount(s, 0)}, %${s.vars[1]} < ${printCount(s, 1)}${s.split === null ? "" : `, ${splitField.print(s.split, b)}`}${s.streamK === undefined ? "" : `, ${streamKField.print(s.streamK, b)}`}${printClauses(tilesClauses, s, b)}`,
     parse: (c, block) => {
       const axis = (what: string): readonly [string, number, Expr | null] => {
         const name = c.name(`the variable of the tile's ${what}`);
@@ -165,8 +166,8 @@ export const statementSyntax: { readonly [K in StmtKind]: StatementSyntax<Of<K>>
       const [col, cols, colsOf] = axis("column");
       const shared = c.at(",");
       if (shared) c.next();
-      const share = shared && c.at("streamk") ? parseStreamK(c) : null;
-      const split = shared && share === null ? parseSplit(c) : null;
+      const share = shared && c.at("streamk") ? streamKField.parse(c) : null;
+      const split = shared && share === null ? splitField.parse(c) : null;
       const clauses = parseClauses(c, tilesClauses, "tiles");
       const vars = [
         row,
