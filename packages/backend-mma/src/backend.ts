@@ -152,7 +152,7 @@ function accepts(problem: Problem, target: Target): Verdict {
       );
     reasons.push(...refuseTwoLevel(problem, "TW1818", "use --arch sm_90a --backend wgmma"));
     reasons.push(...refuseBatch(problem, "TW1816"));
-    reasons.push(...stepReasons(problem));
+    reasons.push(...stepReasons(problem, target));
   });
 }
 
@@ -221,7 +221,7 @@ function refusePacked(problem: Problem, refuse: Refuse): void {
   }
 }
 
-const stepReasons = (problem: Problem): readonly Diagnostic[] =>
+const stepReasons = (problem: Problem, target: Target): readonly Diagnostic[] =>
   problem.acc === "f64"
     ? problem.epilogue.map((_, index) =>
         unsupported(
@@ -231,4 +231,4 @@ const stepReasons = (problem: Problem): readonly Diagnostic[] =>
           "leave the step out",
         ),
       )
-    : refuseSteps(problem, "TW1817");
+    : refuseSteps(problem, target, "TW1817");

@@ -76,7 +76,7 @@ function supports(target: Target): Verdict {
   );
 }
 
-function accepts(problem: Problem): Verdict {
+function accepts(problem: Problem, target: Target): Verdict {
   return verdictOn((refuse, reasons) => {
     const operands = { a: problem.a, b: problem.b, c: problem.c, d: problem.d };
     for (const [name, operand] of Object.entries(operands)) {
@@ -109,6 +109,6 @@ function accepts(problem: Problem): Verdict {
         "leave precision out, or use the mma backend on sm_80 or later",
       );
     reasons.push(...refuseBatch(problem, "TW1806"));
-    reasons.push(...refuseSteps(problem, "TW1805"));
+    reasons.push(...refuseSteps(problem, target, "TW1805"));
   });
 }

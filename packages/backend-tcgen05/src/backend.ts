@@ -124,7 +124,7 @@ function accepts(problem: Problem, target: Target): Verdict {
           `${fault.hint}${dtypes[problem[name === "A" ? "a" : "b"].dtype].bits < 8 || isScaled(problem.a.dtype) ? "" : ", or use the mma backend"}`,
         );
     }
-    reasons.push(...refuseSteps(problem, "TW1837"));
+    reasons.push(...refuseSteps(problem, target, "TW1837"));
     if (isNarrow(problem)) reasons.push(...refuseSymbolic(problem, "TW1839", "another dtype"));
   });
 }

@@ -154,7 +154,7 @@ function supports(target: Target): Verdict {
   );
 }
 
-function accepts(problem: Problem, _target: Target): Verdict {
+function accepts(problem: Problem, target: Target): Verdict {
   return verdictOn((refuse, reasons) => {
     const { a, b, acc } = problem;
     if (problem.weights === undefined && widensTo(b.dtype, a.dtype) && !widensB(problem))
@@ -190,7 +190,7 @@ function accepts(problem: Problem, _target: Target): Verdict {
       );
     reasons.push(...refuseOutputs(problem, "TW1823"));
     reasons.push(...refuseBatch(problem, "TW1825"));
-    reasons.push(...refuseSteps(problem, "TW1826"));
+    reasons.push(...refuseSteps(problem, target, "TW1826"));
     // Sums are promoted, and factors lie, by numbers of chunks that are known: those of experts that differ in m are.
     const apart = problem.blockScales !== undefined || problem.precision === "promoted";
     if (apart && (expertRowsOf(problem) === null || problem.symbolic?.k !== undefined))

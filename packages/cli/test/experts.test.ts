@@ -217,6 +217,7 @@ describe("run", () => {
     "--seed 3",
     "--op ffn --b-layout col --rows 0,0,0,33",
     "--gather 9 --scatter 64 --rows 11,11,12,40 --epilogue acc*w[m] --order all",
+    "--gather 9 --scatter-add 7 --rows 11,11,12,40 --d-dtype f32 --epilogue acc*w[m] --order all",
     "--gather 2 --rows 0,2,2,3 --gather-rows 1,1,0",
     "--expert-axis k --a-layout col --rows 3,3,10,16 --order all",
     "--expert-axis k --b-layout col --rows 3,3,10,16",
@@ -247,6 +248,28 @@ describe("run", () => {
     const twice = await cli(`${words} --scatter 40 --rows 0,2,2,3 --scatter-rows 4,7,4 --gather-rows 1`);
     for (const what of ["row 4 of D is that of row 0, too", "--gather-rows: are those of an index"])
       expect(twice.stderr).toContain(what);
+  });
+
+  test("rows that are added: D is read and written, and no order is asked for", async () => {
+    const request = {
+      m: 8,
+      n: 16,
+      k: 16,
+      dtype: "bf16",
+      d: { dtype: "f32" },
+      experts: 2,
+      scatterAdd: 5,
+    } as const;
+    const [problem, target] = [defineProblem(request), findTarget("sm_80")];
+    if (!problem.ok || !target.ok) throw new TypeError("a problem and a target");
+    const made = compiler.compile({ problem: problem.value, target: target.value });
+    const params = made.ok ? made.value.manifest.kernels[0]?.params : [];
+    expect(params?.find(({ name }) => name === "d")).toMatchObject({ access: "readwrite" });
+    const flags = "--arch sm_80 -m 8 -n 16 -k 16 --dtype bf16 --experts 2 --scatter-add 5";
+    const asked = await cli(`compile ${flags} --d-dtype f32 --deterministic`);
+    expect([asked.code, asked.stderr]).toEqual([3, expect.stringMatching(/TW1905.*problem\.scatterAdd/)]);
+    const bf16 = await cli(`compile ${flags}`);
+    expect([bf16.code, bf16.stderr]).toEqual([3, expect.stringMatching(/TW1817.*sm_80 adds no bf16/)]);
   });
 
   test("a problem that cannot be, all at once", async () => {

@@ -10,6 +10,7 @@ import {
   vectorAxis,
 } from "@tilewright/ir";
 import { f32imm, f64imm, imm, type Operand } from "@tilewright/ptx";
+import { addElements } from "./added.ts";
 import {
   MATRICES,
   type MatrixStore,
@@ -190,18 +191,12 @@ export function lowerEpilogue(ctx: Context, stmt: Epilogue): void {
       );
     if (guard === "outside") return;
     const values = valuesOf(group, first, guard);
-    if (pass === null)
-      storeElements(
-        ctx,
-        guard,
-        kind,
-        stored,
-        values,
-        globalAddress(ctx, stmt.dst, position, first.row, first.col),
-        "global",
-        cachePolicy(ctx, stmt.dst.buffer, "store"),
-      );
-    else storeElements(ctx, guard, kind, stored, values, pass.address(within, first), "shared");
+    if (pass === null) {
+      const to = globalAddress(ctx, stmt.dst, position, first.row, first.col);
+      const policy = cachePolicy(ctx, stmt.dst.buffer, "store");
+      if (stmt.adds === true) addElements(ctx, guard, kind, stored, values, to);
+      else storeElements(ctx, guard, kind, stored, values, to, "global", policy);
+    } else storeElements(ctx, guard, kind, stored, values, pass.address(within, first), "shared");
   }
 
   /** What is stored of neighbours, before it is rounded to D's dtype. */

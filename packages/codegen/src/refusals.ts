@@ -3,10 +3,12 @@ import {
   type Diagnostic,
   type DType,
   err,
+  hasFeature,
   isScaled,
   ok,
   type Problem,
   symbolicSizes,
+  type Target,
   type Verdict,
 } from "@tilewright/core";
 import type { Raster, ScheduleFault, ScheduleRule } from "@tilewright/ir";
@@ -144,9 +146,23 @@ export const countedRules = (
 /** What steps read and store: elements without scales. */
 const stepFormats: readonly DType[] = servedFormats.filter((dtype) => !isScaled(dtype));
 
-/** Epilogue steps whose data is of a dtype that they are not lowered for, and factors and results, which are a tile program's. */
-export const refuseSteps = ({ epilogue }: Problem, code: Diagnostic["code"]): readonly Diagnostic[] =>
+/** Epilogue steps whose data is of a dtype that they are not lowered for, factors and results, which are a tile program's, and rows that the target cannot add. */
+export const refuseSteps = (
+  { epilogue, d }: Problem,
+  target: Target,
+  code: Diagnostic["code"],
+): readonly Diagnostic[] =>
   epilogue.flatMap((step, index) => {
+    // bf16 is added in memory where vectors are (PTX ISA, red).
+    if (step.kind === "scatter" && step.add && d.dtype === "bf16" && !hasFeature(target, "red.vector"))
+      return [
+        unsupported(
+          code,
+          `problem.epilogue[${index}]`,
+          `${target.arch} adds no bf16 in memory`,
+          "use --d-dtype f32, or --arch sm_90 or later",
+        ),
+      ];
     if (step.kind === "factor" || step.kind === "result")
       return [
         unsupported(

@@ -13,6 +13,7 @@ import {
   wholeView,
 } from "@tilewright/ir";
 import { imm } from "@tilewright/ptx";
+import { addRun } from "./added.ts";
 import type { StoreLowering } from "./bulkStores.ts";
 import { cachePolicy } from "./cachePolicy.ts";
 import type { Pred } from "./code.ts";
@@ -63,17 +64,12 @@ export function warpStores(ctx: Context, stmt: StmtOf<"epilogue">, view: View, w
           registers,
           sharedAddress(ctx, from, within, row, col),
         );
-      for (const { at, guard, registers } of part)
-        storeRun(
-          ctx,
-          guard,
-          "global",
-          tile.dtype,
-          width,
-          registers,
-          globalAddress(ctx, stmt.dst, position, ...at),
-          cachePolicy(ctx, stmt.dst.buffer, "store"),
-        );
+      for (const { at, guard, registers } of part) {
+        const to = globalAddress(ctx, stmt.dst, position, ...at);
+        const policy = cachePolicy(ctx, stmt.dst.buffer, "store");
+        if (stmt.adds === true) addRun(ctx, guard, tile.dtype, width, registers, to);
+        else storeRun(ctx, guard, "global", tile.dtype, width, registers, to, policy);
+      }
     }
   };
   return (each) => {

@@ -1,5 +1,7 @@
 /** One problem with one schedule through every oracle that is here: interpreter, ptxas, emulator in three orders, GPU. */
 import {
+  addedRows,
+  addsToD,
   type Checked,
   createRandom,
   formatDiagnostic,
@@ -201,27 +203,50 @@ function checkGroups(
       data: isEmptyGroup(problem) ? null : caseData(problem, kind, seed, { scalars, first }),
     };
   });
+  const expected = addsToD(artifact.problem) ? sumsOfGroups(groups) : groups.map(({ data }) => data);
   const arithmetic = oracles.gpu ? { arithmetic: oracles.gpu.arch } : {};
   const tried = ordersOf(kinds, kind, seed);
   const runs = tried.map((order) => emulated.runGroups(groups, { order, seed, ...arithmetic }));
   const device = onGpu?.runGroups(groups);
   for (const [i, { problem, data }] of groups.entries()) {
     const [first, ...others] = runs.map((run) => run[i] ?? null);
-    if (data === null || !first) continue;
+    const whole = expected[i] ?? null;
+    if (data === null || whole === null || !first) continue;
     const launched = { problem, program: programAt(artifact.program, problem) };
     const known = faults.length;
     for (const [j, run] of [first, ...others].entries()) {
       if (!run) continue;
-      const found = [...run.faults, ...judge(problem, data, run)];
+      const found = [...run.faults, ...judge(problem, whole, run)];
       if (!addsAsTheyCome(launched.program) && differing(problem, first, run) > 0)
         found.push("differs from the first order");
       faults.push(...found.map((what) => `emulator, ${kind}, ${tried[j]}: ${what}`));
     }
-    checkInterpreted(launched, data, first, subject, oracles, faults);
+    // The interpreter runs a group by itself.
+    const [own] = addsToD(problem) ? sumsOfGroups([{ problem, data }]) : [data];
+    checkInterpreted(launched, own ?? data, first, subject, oracles, faults);
     const onDevice = device?.[i];
-    if (onDevice) checkGpu(launched, onDevice, first, data, faults);
+    if (onDevice) checkGpu(launched, onDevice, first, whole, faults);
     if (faults.length > known) faults.splice(known, 0, `group ${i}: ${printProblem(problem)}`);
   }
+}
+
+/** Data of groups that add to one D, with what it holds behind all of them. */
+function sumsOfGroups(
+  groups: readonly { readonly problem: Problem; readonly data: CaseData | null }[],
+): readonly (CaseData | null)[] {
+  const [some] = groups;
+  const sums = some
+    ? addedRows(
+        some.problem,
+        groups.flatMap(({ data }) => (data === null ? [] : [data.reference])),
+      )
+    : [];
+  let next = 0;
+  return groups.map(({ data }) => {
+    if (data === null) return null;
+    const reference = sums[next++] ?? data.reference;
+    return { ...data, reference };
+  });
 }
 
 interface Way {

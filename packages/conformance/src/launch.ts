@@ -223,6 +223,10 @@ export class Session {
         const place = this.#place(bytes, this.#alignOf(whole, name));
         shared.set(name, place);
         must(place.buffer.fill(SENTINEL));
+        // Rows that are added to hold zeros before.
+        for (const [g, part] of direction === "reduced" ? parts.entries() : [])
+          for (const { from, to, at } of linesOf(whole, name, part, groups[g]?.data ?? null))
+            must(place.buffer.write(new Uint8Array(to - from), place.offset + at));
         for (const [g, part] of direction === "in" ? parts.entries() : []) {
           const data = groups[g]?.data ?? null;
           const input = data && inputOf(data, name);
@@ -238,7 +242,7 @@ export class Session {
       const some = groups.find(({ data }) => data !== null)?.data ?? null;
       const env = this.#environment({ ...whole, batch: { kind: "none" } }, some);
       const faults = this.#launch({ ...env, batch: groups.length }, shared, options);
-      for (const { name, parts } of operands.filter(({ direction }) => direction === "out")) {
+      for (const { name, parts } of operands.filter(({ direction }) => direction !== "in")) {
         const from = shared.get(name);
         const bytes = from ? must(from.buffer.read()) : new Uint8Array();
         const start = from?.offset ?? 0;

@@ -11,7 +11,7 @@ import {
   addResults,
   addSteps,
 } from "./tableEpilogues.ts";
-import { addExpertSums, addExperts, addGroups, addSymbolic } from "./tableLaunches.ts";
+import { addAddedRows, addExpertSums, addExperts, addGroups, addSymbolic } from "./tableLaunches.ts";
 import { even, layouts, type Row, ragged, SIZES, Table, type Variation } from "./tableRows.ts";
 
 /** The problems for operands of these dtypes. Sizes stay under about a hundred: a large one proves nothing more. */
@@ -35,6 +35,7 @@ export function problemTable(types: DTypes, seed: number): readonly Row[] {
   addQuantized(table);
   addExpertSums(table);
   addWeights(table);
+  addAddedRows(table);
   return table.rows;
 }
 

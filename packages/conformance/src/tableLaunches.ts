@@ -1,5 +1,5 @@
 /** Rows whose sizes come with the launch, and of several problems in one launch. */
-
+import type { DType } from "@tilewright/core";
 import { pick } from "./random.ts";
 import { layouts, type Table } from "./tableRows.ts";
 
@@ -191,6 +191,34 @@ export function addSymbolic(table: Table): void {
         { kind: "reduce", op: "sum", over: "m", dtype: "f16" },
       ],
       symbolic: { m: {}, n: {}, k: {}, batch: { max: 4 } },
+    },
+  );
+}
+
+/** Experts whose rows are added to rows of D, several to one. */
+export function addAddedRows(table: Table): void {
+  const { dtype, bDType, blockScales } = table.types;
+  if (blockScales !== undefined || table.out === "f64") return;
+  const operands = (b: string, d: DType) => ({
+    a: { dtype, layout: "row" },
+    b: { dtype: bDType ?? dtype, layout: b },
+    d: { dtype: d, layout: "row" },
+  });
+  table.add(
+    "experts, counts, rows of A by an index, added to rows of D, weights of rows",
+    { m: 40, n: 48, k: 64 },
+    {
+      ...operands("col", table.out),
+      ...{ batch: { kind: "grouped", count: 4, rows: "counts" }, gather: 30, scatterAdd: 25 },
+      epilogue: "acc * w[m]",
+    },
+  );
+  table.add(
+    "experts, offsets, rows added to those of a D in 32 bits, odd columns",
+    { m: 75, n: 37, k: 64 },
+    {
+      ...operands("col", table.out === "s32" ? "s32" : "f32"),
+      ...{ batch: { kind: "grouped", count: 5, rows: "offsets" }, scatterAdd: 20 },
     },
   );
 }

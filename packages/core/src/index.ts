@@ -138,6 +138,7 @@ export {
 export {
   type Activation,
   activationNames,
+  addsToD,
   type Batch,
   type BlockForm,
   type BlockScales,
@@ -162,6 +163,7 @@ export {
   upFactor,
 } from "./problem.ts";
 export { activations, erf } from "./reference/activations.ts";
+export { addedRows } from "./reference/added.ts";
 export { type Comparison, compareMatrix, compareWithBound, type WorstElement } from "./reference/compare.ts";
 export type { Expectation } from "./reference/epilogue.ts";
 export { type Approximate, applyApproximately } from "./reference/expression.ts";

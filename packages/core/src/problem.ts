@@ -127,6 +127,10 @@ export function rowIndexOf(
   return found !== undefined && "rows" in found ? { step, rows: found.rows } : null;
 }
 
+/** Whether a kernel adds to what D holds, in the order in which rows come, and not stores. */
+export const addsToD = ({ epilogue }: Pick<Problem, "epilogue">): boolean =>
+  epilogue.some((step) => step.kind === "scatter" && step.add === true);
+
 /** Rows x columns of each operand of a problem, as memory has them. */
 export function operandShape(problem: Problem, which: "a" | "b" | "c" | "d"): readonly [number, number] {
   switch (which) {

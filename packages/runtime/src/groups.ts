@@ -180,7 +180,7 @@ function placeExperts(
       if (data === null) continue;
       for (const { from, to, at } of linesOfSlice(part)) bytes.set(data.subarray(from, to), at);
     }
-    const fill = operand.direction === "in" ? (buffer: DeviceBuffer) => buffer.write(bytes) : spoil(device);
+    const fill = operand.direction === "out" ? spoil(device) : (buffer: DeviceBuffer) => buffer.write(bytes);
     const made = allocate(device, operand.bytes, fill, owned);
     if (!made.ok) return made;
     buffers[operand.name] = made.value;

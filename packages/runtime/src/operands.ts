@@ -1,5 +1,6 @@
 /** The buffers that a problem needs on a device: their names in the manifest, their sizes, which way their bytes go. */
 import {
+  addsToD,
   batchAxes,
   batchReach,
   blockFactors,
@@ -48,7 +49,7 @@ export function deviceOperands(problem: Problem): readonly DeviceOperand[] {
       name: which,
       bytes: bytesOf(operandElements(problem, which), operand.dtype),
       shape: matrixText(operand, operandShape(problem, which)),
-      direction: which === "d" ? "out" : "in",
+      direction: which !== "d" ? "in" : addsToD(problem) ? "reduced" : "out",
     });
   }
   for (const which of ["a", "b"] as const) {

@@ -79,6 +79,10 @@ const productFlags = grouped("Problem", {
     "with --experts: D has so many rows, and int32 of device memory say where each row of an expert goes; others stay as they are",
     "ROWS",
   ),
+  scatterAdd: number(
+    "as --scatter, and rows are added to what D holds, which the caller clears: a token of several experts has one row",
+    "ROWS",
+  ),
   symbolic: text(
     "sizes given at launch, one kernel for all: m,n,k%8,lda,… with bounds and divisibility (k:8..4096%8); -m -n -k are then those it is tuned for",
     "SIZES",

@@ -117,6 +117,7 @@ function requestOfFlags(args: ProblemArgs): JsonObject {
     expertAxis: args.expertAxis,
     gather: args.gather,
     scatter: args.scatter,
+    scatterAdd: args.scatterAdd,
     symbolic: args.symbolic === undefined ? undefined : parseSymbolic(args.symbolic),
     batch: args.batch === undefined ? undefined : { kind: "strided", count: args.batch },
     a: { layout: args.aLayout, ld: args.lda },

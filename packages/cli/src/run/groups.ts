@@ -1,5 +1,7 @@
 /** `--groups FILE.json`: the groups of one launch, from a list of sizes to a checked run. */
 import {
+  addedRows,
+  addsToD,
   type Checked,
   checkExpertRows,
   checkGroup,
@@ -120,10 +122,11 @@ export function sizesOfExperts(
   if (text === undefined) {
     const random = createRandom(seed);
     const multiple = sizeMultiple(problem, axis);
-    // Rows of D are named once.
+    // Rows of D are named once, unless they are added to.
+    const places = addsToD(problem) ? null : rowIndexOf(problem, "d");
     let left = Math.min(
       rows === "counts" ? all * batch.count : all,
-      rowIndexOf(problem, "d")?.rows ?? Number.POSITIVE_INFINITY,
+      places?.rows ?? Number.POSITIVE_INFINITY,
     );
     return ok(
       Array.from({ length: batch.count }, (_, g) => {
@@ -271,11 +274,17 @@ export function executeGroups(
         }),
       );
   }
-  for (const [g, { problem, inputs }] of options.check ? members.entries() : []) {
-    if (inputs === null) continue;
-    const reference = session.working(`checking group ${g} against float64`, () =>
-      referenceGemm(problem, inputs.reference),
-    );
+  const working = [...members.entries()].flatMap(([g, { problem, inputs }]) =>
+    inputs === null || !options.check ? [] : [{ g, problem, inputs }],
+  );
+  const own = working.map(({ g, problem, inputs }) =>
+    session.working(`computing group ${g} in float64`, () => referenceGemm(problem, inputs.reference)),
+  );
+  const whole = artifact.manifest.request;
+  const references = addsToD(whole) ? addedRows(whole, own) : own;
+  for (const [w, { g, problem }] of working.entries()) {
+    const reference = references[w];
+    if (reference === undefined) continue;
     for (const [i, run] of runs.entries()) {
       const result = run.groups[g];
       if (result === undefined || !run.completed) continue;

@@ -149,7 +149,7 @@ function complete(request: StructuredRequest): Problem {
 
 /** The epilogue with what fields of a request add to it, unless it says so itself: behind it the second matrix of a gated product, like B, and before what has to be last which rows of A and D are meant. */
 function withImpliedSteps(
-  { k, n, gated, gather, scatter, epilogue = [] }: StructuredRequest,
+  { k, n, gated, gather, scatter, scatterAdd, epilogue = [] }: StructuredRequest,
   operand: Operand,
 ): NonNullable<StructuredRequest["epilogue"]> {
   const has = (which: string): boolean => epilogue.some(({ kind }) => kind === which);
@@ -157,9 +157,11 @@ function withImpliedSteps(
     gated === "matrices" && !has("factor")
       ? [{ kind: "factor" as const, rows: k, columns: n, operand, name: "wu" }]
       : [];
-  const index = Object.entries({ gather, scatter }).flatMap(([kind, rows]) =>
-    rows === undefined || has(kind) ? [] : [{ kind: kind as "gather" | "scatter", rows }],
-  );
+  const index = [
+    gather !== undefined && !has("gather") && { kind: "gather" as const, rows: gather },
+    scatter !== undefined && !has("scatter") && { kind: "scatter" as const, rows: scatter },
+    scatterAdd !== undefined && { kind: "scatter" as const, rows: scatterAdd, add: true as const },
+  ].filter((step) => step !== false);
   const end =
     index.length > 0 && epilogue.at(-1)?.kind === "quantize" ? epilogue.length - 1 : epilogue.length;
   return [...epilogue.slice(0, end), ...index, ...epilogue.slice(end), ...factor];
@@ -239,7 +241,7 @@ export function readStructuredRequest(request: unknown): Checked<Problem> {
   const { gated, expertRows: rows } = problemCodes;
   const [codes, said] = [weights?.dtype, b?.dtype];
   const apart = experts === undefined && (batch?.kind !== "grouped" || batch.rows === undefined);
-  const named = (["gather", "scatter"] as const).filter(
+  const named = (["gather", "scatter", "scatterAdd"] as const).filter(
     (name) => parsed.data[name] !== undefined || epilogue.some(({ kind }) => kind === name),
   );
   const found = [

@@ -3,8 +3,9 @@
  * matrices and vectors along m of the epilogue; along k, A and B. Everything else is that of one group behind that of the other.
  */
 import type { Diagnostic } from "../diagnostics.ts";
-import { dtypes, sizeOf } from "../dtype.ts";
+import { type DType, dtypes, sizeOf } from "../dtype.ts";
 import {
+  addsToD,
   type Batch,
   type ExpertAxis,
   type ExpertRows,
@@ -217,6 +218,8 @@ export function checkExperts(problem: Problem): readonly Diagnostic[] {
       "scales lie in the order of the experts, and D would not",
       "leave quantize, or scatter, out",
     );
+  if (addsToD(problem) && !addedDTypes.includes(problem.d.dtype))
+    fault("d.dtype", `memory adds no ${problem.d.dtype}`, `use ${addedDTypes.join(", ")}`);
   if (problem.gated === "interleaved") fault("gated", "columns of experts lie side by side", "use halves");
   if (problem.blockScales?.a === "128x128")
     fault("blockScales.a", "an expert's rows begin inside of squares of 128", "use 1x128 for A");
@@ -228,6 +231,9 @@ export function checkExperts(problem: Problem): readonly Diagnostic[] {
     );
   return found;
 }
+
+/** What `red` of PTX adds in memory. */
+const addedDTypes: readonly DType[] = ["f32", "f64", "s32", "f16", "bf16"];
 
 /** What sums over the rows of each expert do not have: parts that follow from a k that all experts have in common, and rows of A and D that an index names. */
 function sumFaults(problem: Problem): readonly (readonly [at: string, message: string, hint: string])[] {

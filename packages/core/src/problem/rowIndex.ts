@@ -1,10 +1,10 @@
 /**
  * Rows that an index names: of a mixture of experts those of A may lie anywhere in a matrix of `rows` rows (`gather`), and those of D may go anywhere (`scatter`). An int32 of device memory
- * for each row of the problem says which row of memory it is, in the order of the experts' rows. Rows of A may be named often, rows of D once; rows of D that none names stay as they are.
+ * for each row of the problem says which row of memory it is, in the order of the experts' rows. Rows of A may be named often, rows of D once, or often where they are added to; rows of D that none names stay as they are.
  * A kernel, which reads them when it runs, takes the last row of A for one that there is not, and stores no row of D there.
  */
 import type { Diagnostic } from "../diagnostics.ts";
-import { type EpilogueStep, type Problem, rowIndexOf } from "../problem.ts";
+import { addsToD, type EpilogueStep, type Problem, rowIndexOf } from "../problem.ts";
 import { createRandom } from "../reference/random.ts";
 import { invalid, problemCodes } from "./codes.ts";
 
@@ -14,13 +14,14 @@ type IndexStep = Extract<EpilogueStep, { kind: "gather" | "scatter" }>;
 export const isIndex = (step: EpilogueStep | undefined): step is IndexStep =>
   step?.kind === "gather" || step?.kind === "scatter";
 
-/** Int32 for `count` rows from `first` on: of `rows` rows of A any, of D each at most once, in an order that the seed says. */
+/** Int32 for `count` rows from `first` on: of `rows` rows of A, or of a D that is added to, any, else of D each at most once, in an order that the seed says. */
 export function rowIndexData(
-  { kind, rows }: Pick<IndexStep, "kind" | "rows">,
+  step: Pick<IndexStep, "kind" | "rows"> & { readonly add?: true | undefined },
   { first, count, seed }: { readonly first: number; readonly count: number; readonly seed: number },
 ): Int32Array {
+  const { rows } = step;
   const random = createRandom(seed);
-  if (kind === "gather") {
+  if (step.kind === "gather" || step.add === true) {
     const all = Int32Array.from({ length: first + count }, () => random.integer(0, rows - 1));
     return all.subarray(first);
   }
@@ -53,7 +54,7 @@ export function checkRowIndex(
           `${letter} has ${index.rows} rows: ${kind}`,
         ),
       ];
-    const before = which === "d" ? seen.get(row) : undefined;
+    const before = which === "d" && !addsToD(problem) ? seen.get(row) : undefined;
     seen.set(row, i);
     return before === undefined
       ? []
@@ -62,7 +63,7 @@ export function checkRowIndex(
             problemCodes.expertRows,
             at,
             `row ${row} of D is that of row ${before}, too`,
-            "each row of D is stored once: give every row a place of its own, and add them up afterwards",
+            "each row of D is stored once: give every row a place of its own, or add them: scatterAdd",
           ),
         ];
   });

@@ -64,8 +64,9 @@ export function printStep(step: EpilogueStep): string {
     case "quantize":
       return `quantize(${step.group},${printOperand(step.operand)})`;
     case "gather":
+      return `gather(${step.rows})`;
     case "scatter":
-      return `${step.kind}(${step.rows})`;
+      return `scatter(${step.rows}${step.add === true ? ",add" : ""})`;
     case "cast":
       return `cast(${step.dtype},${step.saturate ? "saturate" : "ieee"})`;
     case "reduce":
@@ -200,6 +201,7 @@ function argument(name: string, text: string): Json {
     const pages = size === undefined ? undefined : { size: number(size), table: number(table ?? "") };
     return { outer, most: number(most ?? ""), total: number(total ?? ""), ...(pages && { pages }) };
   }
+  if (name === "add") return true;
   if (name === "saturate") return text === "saturate" ? true : text === "ieee" ? false : text;
   return text;
 }
@@ -246,8 +248,10 @@ function stepText(part: string, i: number, faults: Diagnostic[]): readonly Json[
   }
   const values = match[2] === undefined || match[2] === "" ? [] : match[2].split(",");
   const usual = stepArguments[kind as EpilogueStep["kind"]];
-  const further = values[usual.length] === "b" ? "of" : "runs";
-  const names = kind === "factor" && values.length > usual.length ? [...usual, further] : usual;
+  const last = values[usual.length];
+  const further = last === "b" ? "of" : last === "add" ? "add" : "runs";
+  const takesMore = kind === (further === "add" ? "scatter" : "factor");
+  const names = takesMore && last !== undefined ? [...usual, further] : usual;
   if (values.length !== names.length) {
     faults.push(
       fault(

@@ -97,7 +97,12 @@ const epilogueSteps = <T extends z.ZodType>(operand: T) =>
         .strictObject({ kind: z.literal("gather"), rows: integer(1, "rows of A in memory"), name })
         .describe("rows of A lie where int32 of device memory say, one for each row of D; of experts"),
       z
-        .strictObject({ kind: z.literal("scatter"), rows: integer(1, "rows of D in memory"), name })
+        .strictObject({
+          kind: z.literal("scatter"),
+          rows: integer(1, "rows of D in memory"),
+          add: z.literal(true).optional().describe("rows are added to what D holds, in any order"),
+          name,
+        })
         .describe("rows of D go where int32 of device memory say, one for each row of A; of experts"),
       z
         .strictObject({ kind: z.literal("map"), expression: z.string() })
@@ -269,6 +274,10 @@ export const structuredRequestSchema = z
       "rows of A in memory, of which int32 in device memory name one for each row of the experts: short for a step",
     ).optional(),
     scatter: integer(1, "the same of D, whose other rows stay as they are").optional(),
+    scatterAdd: integer(
+      1,
+      "as scatter, and rows are added to what D holds: several may go to one",
+    ).optional(),
     dtype: dtype.optional().describe("dtype of A and B; f32 unless told otherwise"),
     a: operandRequestSchema.optional(),
     b: operandRequestSchema.optional(),

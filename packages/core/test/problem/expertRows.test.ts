@@ -1,6 +1,7 @@
 /** Experts: text and request forms, where each one's operands lie, what numbers of rows cannot be. */
 import { describe, expect, test } from "vitest";
 import {
+  addedRows,
   checkExpertRows,
   checkProblem,
   checkRowIndex,
@@ -243,9 +244,51 @@ describe("rows that an index names", () => {
   test.each([
     [{ ...named, experts: undefined }, ["gather", "scatter"]],
     [{ ...named, epilogue: "gather(3)|gather(4)" }, ["epilogue[1]"]],
+    [{ ...base, experts: undefined, scatterAdd: 50 }, ["scatterAdd"]],
+    [{ ...named, scatterAdd: 50 }, ["epilogue[2]"]],
+    [{ ...base, dtype: "e4m3", d: { dtype: "e4m3" }, scatterAdd: 50 }, ["d.dtype"]],
+    [
+      { ...base, dtype: "e4m3", d: { dtype: "e4m3" }, epilogue: "quantize(8,f32)", scatterAdd: 50 },
+      ["scatter", "d.dtype"],
+    ],
     [{ ...named, dtype: "e4m3", d: { dtype: "e4m3" }, epilogue: "quantize(8,f32)" }, ["scatter"]],
   ])("%j is refused", (request, places) => {
     const made = defineProblem(request as ProblemRequest);
     expect(made.ok ? [] : made.error.map(({ at }) => at)).toEqual(places);
+  });
+});
+
+describe("rows that are added", () => {
+  const problem = problemOf({ ...base, experts: 2, n: 3, k: 2, d: { dtype: "bf16" }, scatterAdd: 4, b: {} });
+
+  test("say so in texts, and may be named often", () => {
+    expect(printProblem(problem)).toContain("epilogue=scatter(4,add)");
+    expect(parseProblem(printProblem(problem))).toEqual({ ok: true, value: problem });
+    expect(checkRowIndex(problem, "d", [0, 3, 0, 0])).toEqual([]);
+    expect(checkRowIndex(problem, "d", [0, 4]).map(({ at }) => at)).toEqual(["scatter[1]"]);
+  });
+
+  test("are sums of what goes to a place, within a bound that holds in every order", () => {
+    // Rows of 256 and of ones, in bf16, whose units from 256 on are 2.
+    const referenceOf = (rows: readonly number[], places: readonly number[]) =>
+      referenceGemm(
+        { ...problem, batch: { kind: "none" }, symbolic: undefined, m: rows.length },
+        {
+          a: Float64Array.from(rows.flatMap((x) => [x, 0])),
+          b: Float64Array.from([1, 1, 1, 0, 0, 0]),
+          steps: [Int32Array.from(places)],
+        },
+      );
+    const sums = addedRows(problem, [referenceOf([256, 1, 7], [2, 2, 0]), referenceOf([1, 1], [2, 2])]);
+    expect(sums.map(({ d }) => Array.from(d.values.filter((_, i) => i % 3 === 0)))).toEqual([
+      [259, 259, 7],
+      [259, 259],
+    ]);
+    const [first] = sums;
+    // One after the other to 256 they are lost, each; together before it one is.
+    expect(first?.d.bounds[0]).toBeGreaterThanOrEqual(3);
+    expect(first?.d.bounds[0]).toBeLessThan(8);
+    // What meets only zero is exact.
+    expect(first?.d.bounds[6]).toBeLessThan(0.1);
   });
 });

@@ -1,6 +1,7 @@
 /** The program that every backend starts from: the loop nest of one GEMM, at stage `nest`. */
 import type { DType } from "@tilewright/core";
 import {
+  addsToD,
   BLOCK_SCALE,
   blockFactors,
   type Operand,
@@ -172,6 +173,7 @@ export function gemmNest(options: GemmNestOptions): TileProgram {
   const epilogue: Stmt = {
     kind: "epilogue",
     dst: outView(d),
+    ...(addsToD(problem) ? { adds: true } : {}),
     acc: wholeView(acc),
     c: c ? outView(c) : null,
     alpha: problem.alpha,

@@ -508,6 +508,12 @@ const rejected: readonly Rejected[] = [
   },
   {
     code: "TW3120",
+    what: "adding to a D that the problem stores",
+    stage: "nest",
+    edits: [["<- %acc c %C", "<- %acc adds c %C"]],
+  },
+  {
+    code: "TW3120",
     what: "alpha that no launch gives",
     stage: "nest",
     edits: [["alpha 1 beta 2 guard", "alpha runtime beta 2 guard"]],

@@ -19,6 +19,7 @@ import {
   valueOfFunction,
 } from "@tilewright/core";
 import type { Run } from "../columns.ts";
+import type { Epilogue } from "../types.ts";
 import { InterpretFailure, interpretCodes } from "./failure.ts";
 import {
   clip,
@@ -282,7 +283,7 @@ export interface EpiloguePlaces {
 /**
  * One output tile, in the arithmetic of `epilogueKind`. alpha = 1 multiplies nothing; with beta the value is fma(beta, c, alpha * acc); f16, bf16 and fp8 values
  * of C widen exactly; the result is rounded to D's dtype last (nearest even). `stores`: the columns of the tile that are stored; the others are made for the
- * scales that they share.
+ * scales that they share. With `adds` each result, rounded, is added to what D holds, which a launch finds zeroed.
  */
 export function runEpilogue(
   { dst, acc, up = null, c, inputs }: EpiloguePlaces,
@@ -290,7 +291,7 @@ export function runEpilogue(
   alpha: number,
   beta: number,
   chain: EpilogueChain,
-  guard: readonly [boolean, boolean],
+  { guard, adds }: Pick<Epilogue, "guard" | "adds">,
   at: string,
 ): void {
   const box = clip(dst, guard, at);
@@ -308,6 +309,7 @@ export function runEpilogue(
     dtype === "tf32" || dtype === "f32"
       ? Math.fround(x)
       : roundTo(dtype, x, "rn", isScaled(dtype) ? "saturate" : "ieee");
+  const sum = (x: number, y: number): number => (dtype === "s32" ? (x + y) | 0 : stored(x + y));
   const { mul, fma, round } = chain.arithmetic;
   if (c !== null) requireWritten(c, box, at);
   for (const { place } of inputs)
@@ -344,8 +346,13 @@ export function runEpilogue(
       );
     }
     chain.finishRow(line, dst.row + r, dst.col + box.col0);
-    for (let col = to.col0; col < to.col1; col++)
-      out[offsetOf(dst, r, col)] = stored(line[col - box.col0] ?? 0);
+    for (let col = to.col0; col < to.col1; col++) {
+      const [place, value] = [offsetOf(dst, r, col), stored(line[col - box.col0] ?? 0)];
+      const held = adds === true && dst.memory.written?.[place] === 1 ? (out[place] ?? 0) : null;
+      out[place] = held === null ? value : sum(held, value);
+    }
+    // The next row may go to the same place.
+    if (adds === true) markWritten(dst, { ...to, row0: r, row1: r + 1 });
   }
   markWritten(dst, to);
 }

@@ -349,7 +349,7 @@ export class Machine implements Hooks {
         runEpilogue(
           places,
           { from: stored.from - run.from, to: stored.to - run.from },
-          ...([alpha, beta, chain, stmt.guard, at] as const),
+          ...([alpha, beta, chain, stmt, at] as const),
         );
       }
     };

@@ -133,11 +133,12 @@ export function rowOfGroups(program: TileProgram): { readonly row?: GroupRow } {
 export function operandPointers(program: TileProgram): readonly OperandParam[] {
   const out: OperandParam[] = [];
   let offset = 0;
+  const adds = eachStmt(program.body).some((s) => s.kind === "epilogue" && s.adds && s.dst.buffer === "D");
   const operands = ["a", "b", "c", "d", "sfa", "sfb"] as const;
   for (const name of operands) {
     const buffer = program.buffers.find((b) => b.space === "global" && b.name === name.toUpperCase());
     if (buffer === undefined || buffer.transposed === true) continue;
-    const access = name === "d" ? "write" : "read";
+    const access = name !== "d" ? "read" : adds ? "readwrite" : "write";
     out.push({ kind: "pointer", name, offset, size: 8, align: buffer.align, access });
     offset += 8;
   }

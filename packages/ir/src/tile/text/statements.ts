@@ -282,6 +282,7 @@ export const statementSyntax: { readonly [K in StmtKind]: StatementSyntax<Of<K>>
     "{dst} <- {acc}",
     { dst, acc: view("the accumulator") },
     {
+      adds: optionalFlag("adds"),
       gated: optionalFlag("gated"),
       c: viewClause("c"),
       alpha: scalarClause("alpha"),

@@ -230,6 +230,8 @@ export type Stmt =
   | {
       readonly kind: "epilogue";
       readonly dst: View;
+      /** Elements are added to what dst holds, one after the other in any order, and not stored. */
+      readonly adds?: true;
       readonly acc: View;
       /** Each column of `acc` goes with that `acc`'s width behind it in the same accumulator: the second sum that steps call `up`. */
       readonly gated?: true;

@@ -1,6 +1,6 @@
 /** Epilogues read C exactly where beta asks for it, and pass D through tiles that have it. */
 
-import { quantizeOf } from "@tilewright/core";
+import { addsToD, quantizeOf } from "@tilewright/core";
 import { contiguousIn } from "../../layout/layout.ts";
 import { groupedColumns } from "../ownership.ts";
 import { storeOwners } from "../staged.ts";
@@ -11,7 +11,7 @@ export const epilogues: Verifier = {
   name: "epilogues",
   code: "TW3120",
   property:
-    "an epilogue has C iff beta is not 0, asks the launch only for scalars that the problem leaves to it, passes D through a shared tile of D's dtype that divides it, and has columns that share a scale in one warp",
+    "an epilogue has C iff beta is not 0, adds to D iff the problem does, from registers or by threads, asks the launch only for scalars that the problem leaves to it, passes D through a shared tile of D's dtype that divides it, and has columns that share a scale in one warp",
   from: "nest",
   *check(subject) {
     const { program, sites } = subject;
@@ -23,6 +23,19 @@ export const epilogues: Verifier = {
           at: site,
           message: stmt.c === null ? `beta is ${stmt.beta} and there is no C` : "reads C although beta is 0",
           hint: stmt.c === null ? "write c VIEW, or beta 0" : "remove c, or give beta a value",
+        };
+      const adds = stmt.adds === true;
+      if (stmt.dst.buffer === "D" && adds !== addsToD(program.problem))
+        yield {
+          at: site,
+          message: `${adds ? "adds to" : "stores"} %D, and the problem ${adds ? "stores" : "adds"}`,
+          hint: adds ? "remove adds" : "write adds",
+        };
+      if (adds && stmt.via !== null && stmt.stores === undefined)
+        yield {
+          at: site,
+          message: "adds to memory, and bulk copies store what is in the tile",
+          hint: "write stores N, or no via",
         };
       const { c } = subject.program.problem;
       const read = stmt.c === null ? null : bufferAt(subject, stmt.c.buffer);
