@@ -128,7 +128,7 @@ describe("refusals", () => {
     ],
     [
       { lda: 3 },
-      "TW1008 (invalid) at lda: there is no field 'lda'\n  hint: fields: m, n, k, op, act, experts, expertRows, expertAxis, gather, scatter, dtype, a, b, c, d, acc, precision, gated, blockScales, weights, alpha, beta, batch, epilogue, symbolic",
+      "TW1008 (invalid) at lda: there is no field 'lda'\n  hint: fields: m, n, k, op, act, experts, expertRows, expertAxis, gather, scatter, scatterAdd, dtype, a, b, c, d, acc, precision, gated, blockScales, weights, alpha, beta, batch, epilogue, symbolic",
     ],
     [
       { a: { layuot: "row" } },
