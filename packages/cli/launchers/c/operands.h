@@ -24,8 +24,11 @@ static inline LIB_pointer LIB_pointer_of(const LIB_args *args, size_t at) {
   return *(const LIB_pointer *)(const void *)((const char *)args + at);
 }
 static inline int64_t LIB_extent(const LIB_args *args, char name) {
-  return name == 'm' ? args->m : name == 'n' ? args->n : name == 'k' ? args->k : name == 'N' ? 2 * args->n : name == 'M' ? (args->m + 127) / 128 * 128 : 1;
+  return name == 'm' ? args->m : name == 'n' ? args->n : name == 'k' ? args->k : name == 'N' ? 2 * args->n : name == 'M' ? (args->m + 127) / 128 * 128 : name == 'E' ? args->batch : 1;
 }
+/* Lines of an operand, and matrices of which a batch has one each. */
+static inline int64_t LIB_lines(const LIB_args *args, const LIB_operand *o) { return o->rows ? o->rows : LIB_extent(args, o->outer); }
+static inline int64_t LIB_copies(const LIB_args *args, const LIB_operand *o) { return o->outer && !o->shared ? args->batch : 1; }
 
 /*
  * Sets an operand of an operation to a tensor ("a", "b", "c", "d", "epilogueI", or its label), its leading dimension and the distance between
@@ -59,13 +62,13 @@ static inline int LIB_take(LIB_library *lib, const LIB_operation *operation, LIB
     memcpy((char *)args + o->pointer, &tensor.data, sizeof tensor.data);
     return LIB_OK;
   }
-  wanted[0] = LIB_extent(args, o->outer);
+  wanted[0] = LIB_lines(args, o);
   wanted[1] = LIB_extent(args, o->inner);
-  batched = o->outer && tensor.rank == 3;
+  batched = o->outer && !o->shared && tensor.rank == 3;
   lead = batched ? 1 : 0;
   if (o->outer == 0 ? tensor.rank > 1 : tensor.rank - lead != 2)
     LIB_REFUSE("%s: %s has %d dimensions", operation->name, o->label, tensor.rank);
-  if (o->outer && (batched ? tensor.shape[0] : 1) != args->batch)
+  if ((batched ? tensor.shape[0] : 1) != LIB_copies(args, o))
     LIB_REFUSE("%s: %s has %lld matrices, and batch is %lld", operation->name, o->label, (long long)(batched ? tensor.shape[0] : 1),
                (long long)args->batch);
   shape[0] = o->outer ? tensor.shape[lead] : 1;
@@ -90,6 +93,8 @@ static inline int LIB_take(LIB_library *lib, const LIB_operation *operation, LIB
   if (o->outer && !o->ld_at && wanted[0] > 1 && ld != (o->ld ? o->ld : wanted[1]))
     LIB_REFUSE("%s: %s has strides [%lld, %lld], and its kernels were made for a leading dimension of %lld", operation->name, o->label,
                (long long)stride[0], (long long)stride[1], (long long)(o->ld ? o->ld : wanted[1]));
+  if (batched && args->batch > 1 && !o->stride_at && tensor.stride[0] != ld * wanted[0])
+    LIB_REFUSE("%s: the matrices of %s do not follow each other", operation->name, o->label);
 #undef LIB_REFUSE
   if (o->ld_at && wanted[0] > 1) *LIB_size_at(args, o->ld_at) = ld;
   if (o->stride_at && batched && args->batch > 1) *LIB_size_at(args, o->stride_at) = tensor.stride[0];
@@ -99,12 +104,12 @@ static inline int LIB_take(LIB_library *lib, const LIB_operation *operation, LIB
 
 /* Bytes from an operand's address to its end, for a kernel. */
 static inline int64_t LIB_reach(const LIB_operation *operation, const LIB_args *args, const LIB_operand *o, int artefact) {
-  int64_t outer = LIB_extent(args, o->outer), inner = LIB_extent(args, o->inner);
+  int64_t outer = LIB_lines(args, o), inner = LIB_extent(args, o->inner);
   int64_t ld = o->ld_at ? LIB_size_of(args, o->ld_at) : o->ld ? o->ld : inner;
   int64_t between = o->stride_at ? LIB_size_of(args, o->stride_at) : o->outer ? ld * outer : 0;
   if (o->inner == '*') return outer * args->n / o->ld * LIB_dtype_bytes(o->dtype);
   if (o->axes) return LIB_extents_reach(&LIB_extents_of(artefact)[o - operation->operands]) * LIB_dtype_bytes(o->dtype);
-  return ((args->batch - 1) * between + (outer - 1) * ld + inner) * LIB_dtype_bytes(o->dtype);
+  return ((LIB_copies(args, o) - 1) * between + (outer - 1) * ld + inner) * LIB_dtype_bytes(o->dtype);
 }
 
 /* LIB_BAD_ARGUMENT for an address that the driver does not know, that is on another GPU, or too near to the end of its allocation. */

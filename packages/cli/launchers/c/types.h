@@ -37,6 +37,7 @@ typedef struct LIB_args {
   LIB_extents tensor[LIB_TENSORS];              /* of attention's operands, as LIB_OPERATION_take was told; of rank 0 they are a kernel's own */
   LIB_pointer a, b, c, d;
   LIB_pointer sfa, sfb;                         /* scale factors; of packed weights sfb */
+  LIB_pointer groups;                           /* of experts: an int32 each, where its rows end, or how many there are */
   LIB_pointer epilogue[LIB_STEPS];              /* what step i of the epilogue reads or writes */
   double alpha, beta;
   double scale[LIB_STEPS];                      /* the number of step i, where it takes one */
@@ -57,13 +58,15 @@ typedef struct LIB_args {
 #define LIB_MAP_ALIGN 16
 
 /* What an operation takes in one place. Extents are 'm', 'n', 'k', or 0; what has an order of its own has the inner one '*' and n times the outer one, divided by
-   ld, elements; 'M' is m rounded up to 128. Members of LIB_args go by their offsets, 0 for none. */
+   ld, elements; 'M' is m rounded up to 128, 'E' experts, as many as batch says. Members of LIB_args go by their offsets, 0 for none. */
 typedef struct LIB_operand {
   const char *name, *label;
   int dtype;
   char outer, inner; /* of a matrix as it lies in memory; a vector has an inner one only */
   int column_major;
+  int shared; /* one for all of a batch */
   int64_t ld; /* of a matrix of the epilogue, which has no argument for it: a number, or 0 where it is packed */
+  int64_t rows; /* that an index names, in place of the outer extent, or 0 */
   size_t pointer, ld_at, stride_at;
   const char *axes; /* of attention's: "batch, heads, queries, head dim"; its kernels know the extents */
 } LIB_operand;

@@ -114,7 +114,7 @@ class Catalogue:
 
 
 class Library:
-    """The operations of a library on one GPU, each a method: OPERATION(m, n, k, a, b, [c,] d, [sfb,] *, epilogue={step: operand or number},
+    """The operations of a library on one GPU, each a method: OPERATION(m, n, k, a, b, [c,] d, [sfb,] [groups,] *, epilogue={step: operand or number},
     stream=None, **more); more: alpha, beta, batch, lda..ldd, strideA..strideD (elements), workspace, workspace_bytes.
 
     Attention: OPERATION(q, k, v, [bias, slopes,] out, [lse,] *, stream=None, workspace=None, workspace_bytes=0); tensors are [batch, heads, rows, columns].

@@ -36,6 +36,8 @@ class Operand:
     """What an operation takes or gives in one place: a matrix, a vector, one value, or what is packed."""
 
     def __init__(self, name, label, kind, dtype, rows=None, columns=None, layout="row", ld=None, out=False, reduced=False, share=None):
+        # Of experts: whether each has one, one behind the other; None of a batch that is none.
+        self.each = None
         self.name, self.label, self.kind, self.dtype = name, label, kind, dtype
         self.rows, self.columns, self.layout = rows, columns, layout
         # Of matrices of the epilogue, whose leading dimension no launch gives: a number, or None where it is packed.
@@ -65,7 +67,24 @@ def has_both(problem):
 
 
 def operands_of(problem):
-    """The operands of a problem: A, B, C, D, the factors of packed weights, then those of the epilogue by step."""
+    """The operands of a problem: A, B, C, D, the factors of packed weights, of experts the int32 that tell their rows apart, then those of the epilogue by step."""
+    found = _product_operands(problem)
+    told = problem["batch"].get("rows")
+    if told is None:
+        return found
+    axis = problem["batch"].get("axis", "m")
+    named = {{"gather": "a", "scatter": "d"}[each["kind"]]: each["rows"] for each in problem["epilogue"] if each["kind"] in ("gather", "scatter")}
+    for each in found:
+        each.each = told == "counts" or axis not in (each.rows, each.columns)
+        if each.name in named:
+            each.rows, each.each = named[each.name], False
+    groups = Operand("groups", told, "vector", "s32", "experts")
+    groups.each = False
+    last = len([each for each in found if not each.name.startswith("epilogue")])
+    return found[:last] + [groups] + found[last:]
+
+
+def _product_operands(problem):
     linear = problem["a"]["layout"] == "row" and problem["b"]["layout"] == "col"
     labels = dict(zip("ab", ("x", "weight"))) if linear else {}
     found = []
@@ -106,6 +125,8 @@ def operands_of(problem):
             found.append(Operand(name, label, "value", each["dtype"]))
         elif kind in ("scale", "load"):
             found.append(Operand(name, label, "number", each["dtype"]))
+        elif kind in ("gather", "scatter"):
+            found.append(Operand(name, label, "vector", "s32", "m"))
         elif kind == "reduce":
             rows = {"n": "m", "m": "n", "all": None}[each["over"]]
             shape = "vector" if rows else "value"
@@ -284,9 +305,9 @@ def fit(operation, operand, seen, sizes, batch):
             text = "%s: %s has shape %s and strides %s, and the kernels take %d elements, one behind the other"
             raise LaunchError(text % (operation, label, _dims(shape), _dims(strides), count))
         return None, None
-    sizes = {**sizes, _BOTH: 2 * sizes["n"]}
+    sizes = {**sizes, _BOTH: 2 * sizes["n"], "experts": batch}
     if operand.kind != "matrix":
-        copies = batch if operand.reduced else 1
+        copies = batch if operand.reduced or operand.each else 1
         wanted = copies * (1 if operand.rows is None else sizes[operand.rows])
         count = math.prod(shape)
         if count != wanted or (operand.rows is not None and len(shape) != (1 if copies == 1 else 2)):
@@ -296,8 +317,9 @@ def fit(operation, operand, seen, sizes, batch):
             raise LaunchError("%s: %s has strides %s, and the kernels take a contiguous vector" % (operation, label, _dims(strides)))
         return None, None
     names = operand.memory
-    wanted = tuple(sizes[name] for name in names)
+    wanted = tuple(sizes.get(name, name) for name in names)
     between = None
+    batch = 1 if operand.each is False else batch
     if batch != 1 or (len(shape) == 3 and shape[0] == batch):
         if len(shape) != 3 or shape[0] != batch:
             text = "%s = %s" % (_dims(("batch",) + names), _dims((batch,) + wanted))
@@ -324,6 +346,10 @@ def fit(operation, operand, seen, sizes, batch):
         text = "%s: %s has strides %s, so that its rows of %d overlap"
         raise LaunchError(text % (operation, label, _dims(seen.strides), wanted[1]))
     ld = strides[0] if wanted[0] > 1 else None
+    if operand.each and between is not None:
+        if between != (ld or wanted[1]) * wanted[0]:
+            raise LaunchError("%s: the matrices of %s do not follow each other" % (operation, label))
+        between = None
     if operand.name.startswith("epilogue"):
         made = wanted[1] if operand.ld is None else operand.ld
         if ld is not None and ld != made:

@@ -128,6 +128,8 @@ pub struct Args {
     /// Scale factors; of packed weights `sfb`.
     pub sfa: Pointer,
     pub sfb: Pointer,
+    /// Of experts: an int32 each, where its rows end, or how many there are.
+    pub groups: Pointer,
     /// What step i of the epilogue reads or writes.
     pub epilogue: [Pointer; STEPS],
     pub alpha: f64,

@@ -1,10 +1,12 @@
 /** Compiles the kernels of a library and makes its files. */
 import {
+  addsToD,
   type Certificate,
   type Checked,
   callerTensors,
   type Diagnostic,
   err,
+  expertRowsOf,
   isScaled,
   type Manifest,
   ok,
@@ -76,6 +78,26 @@ function storesPacked(problem: Problem): boolean {
   return scales && batch.kind === "none" && (d.ld === n || !isScaled(d.dtype));
 }
 
+/** What a library lacks for a grouped operation, and what would work; null where it lacks nothing. */
+function withoutGroups(
+  { problem }: KernelRequest,
+  { wheel, certify, batchInvariant }: BuildOptions,
+): readonly [what: string, hint: string] | null {
+  if (problem.batch.kind !== "grouped") return null;
+  if (expertRowsOf(problem) === null)
+    return [
+      "launchers have no place for a table of groups",
+      "compile it by itself: its manifest has the table's rows",
+    ];
+  if (wheel)
+    return ["wheels have no place for the int32 of experts", "leave the wheel out: launchers take them"];
+  if (certify !== null)
+    return ["a certificate is of one product", "leave certificates out: run checks experts"];
+  return batchInvariant && addsToD(problem)
+    ? ["adds rows in the order in which they come", "scatter instead of scatterAdd"]
+    : null;
+}
+
 /** Compile everything. Errors: those of all kernels, each with the place that asks for it; then those of ptxas. */
 export async function buildLibrary(
   context: Context,
@@ -111,14 +133,10 @@ export async function buildLibrary(
       found.push(problemWith(codes.libraryGroups, request.at, message, { hint }));
       return [];
     }
-    if (request.problem.batch.kind === "grouped") {
-      const experts = request.problem.batch.rows !== undefined;
-      const [place, has] = experts
-        ? ["the int32 that tell rows of experts apart", "the parameter groups, their address"]
-        : ["a table of groups", "the table's rows"];
-      const message = `${request.operation} is grouped, and launchers have no place for ${place}`;
-      const hint = `compile it by itself: its manifest has ${has}`;
-      found.push(problemWith(codes.libraryGroups, request.at, message, { hint }));
+    const groups = withoutGroups(request, options);
+    if (groups !== null) {
+      const message = `${request.operation} is grouped, and ${groups[0]}`;
+      found.push(problemWith(codes.libraryGroups, request.at, message, { hint: groups[1] }));
       return [];
     }
     const made = compileRequest(compilerOf(context), { ...request, targets: [target] })[0];

@@ -169,8 +169,9 @@ export function planLibrary(request: LibraryRequest, wishes: LibraryWishes): Che
         ...same,
       }));
       if (operation.gradients !== true) return own;
-      if (problem.gated !== undefined || isAttention(operation)) {
-        const what = isAttention(operation) ? "attention" : "a gated product";
+      const experts = problem.batch.kind === "grouped";
+      if (problem.gated !== undefined || experts || isAttention(operation)) {
+        const what = isAttention(operation) ? "attention" : experts ? "of experts" : "a gated product";
         const message = `${operation.name} is ${what}, of which only torch has a gradient`;
         const hint = 'leave "gradients" out, and call with fallback=True where gradients are asked for';
         const fault = problemWith(codes.conflict, `${at}.gradients`, message, { hint });

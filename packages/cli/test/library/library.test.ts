@@ -216,15 +216,12 @@ describe("refusals: all at once, and no file", () => {
       ...{ name: "lib", archs: ["sm_80"] },
       operations: [
         { name: "groups", problem: { dtype: "f16", m: 64, n: 64, k: 64, ...grouped } },
-        { name: "mixture", problem: { dtype: "f16", m: 64, n: 64, k: 64, experts: 4 } },
         { name: "factors", archs: ["sm_100a"], problem: { dtype: "nvf4", m: 128, n: 128, k: 64 } },
       ],
     });
     expect(stderr).toContain("TW7083 (unsupported) at operations[0]");
     expect(stderr).toContain("groups is grouped, and launchers have no place for a table of groups");
-    expect(stderr).toContain("TW7083 (unsupported) at operations[1]");
-    expect(stderr).toContain("launchers have no place for the int32 that tell rows of experts apart");
-    expect(stderr).toContain("TW7082 (unsupported) at operations[2]");
+    expect(stderr).toContain("TW7082 (unsupported) at operations[1]");
     expect(stderr).toContain("factors multiplies nvf4");
   });
 

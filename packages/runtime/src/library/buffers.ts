@@ -4,15 +4,18 @@ import {
   callerTensors,
   type Diagnostic,
   dtypes,
+  expertRowsOf,
   type LaunchEnvironment,
   type Manifest,
   ok,
+  type Problem,
   problemAt,
+  sizeOf,
   symbolicSizes,
 } from "@tilewright/core";
 import { diagnose } from "../diagnostics.ts";
 import type { KernelBuffers } from "../launch-kernel.ts";
-import { deviceOperands } from "../operands.ts";
+import { type DeviceOperand, deviceOperands, expertOperands } from "../operands.ts";
 
 /** Buffers that are too short for a launch, by name. Errors: sizes that its problem does not take. */
 export function shortBuffers(
@@ -31,13 +34,27 @@ export function shortBuffers(
   const problem = problemAt(manifest.request, sizes);
   if (!problem.ok) return problem;
   return ok(
-    deviceOperands(problem.value).flatMap(({ name, bytes, shape }): readonly Diagnostic[] => {
+    operandsOf(problem.value).flatMap(({ name, bytes, shape }): readonly Diagnostic[] => {
       const buffer = buffers[name];
       if (buffer === undefined || buffer.size >= bytes) return [];
       const message = `${name} has ${buffer.size} bytes; ${shape} takes ${bytes}`;
       return [diagnose("operand", `${operation}.${name}`, message, "allocate it for these sizes")];
     }),
   );
+}
+
+/** What a launch takes: of experts one buffer of each operand for all of them, and the int32 that tell rows apart. */
+function operandsOf(
+  problem: Problem,
+): readonly (Pick<DeviceOperand, "bytes" | "shape"> & { readonly name: string })[] {
+  const { batch } = problem;
+  const rows = expertRowsOf(problem);
+  if (batch.kind !== "grouped" || rows === null) return deviceOperands(problem);
+  const bytes = batch.count * sizeOf("s32");
+  return [
+    ...expertOperands(problem, new Array<number>(batch.count).fill(0)),
+    { name: "groups", bytes, shape: `${rows} of ${batch.count} experts` },
+  ];
 }
 
 /** Buffers that end before their tensor does. */

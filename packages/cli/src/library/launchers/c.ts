@@ -249,14 +249,16 @@ const dtypeText = (dtype: OperandRow["dtype"]): string =>
 const extentText = (name: string | null): string => (name === null ? "0" : `'${name}'`);
 const memberText = (name: string | null): string => (name === null ? "0" : `offsetof(LIB_args, ${name})`);
 
-function operandText({ name, label, dtype, outer, inner, columnMajor, ld, ldName, strideName }: OperandRow) {
-  const extents = [extentText(outer), extentText(inner), columnMajor ? 1 : 0, ld];
+function operandText(row: OperandRow) {
+  const { name, label, dtype, outer, inner, columnMajor, ld, ldName, strideName } = row;
+  const { shared = false, rows = 0 } = row;
+  const extents = [extentText(outer), extentText(inner), columnMajor ? 1 : 0, shared ? 1 : 0, ld, rows];
   const members = [pointerAt(name), memberText(ldName), memberText(strideName)];
   return `      ${list([quote(name), quote(label), dtypeText(dtype), ...extents, ...members, 0])},`;
 }
 
 const tensorText = ({ operand, label, dtype, axes }: CallerTensor): string =>
-  `      ${list([quote(operand), quote(label), dtypeText(hostType(dtype)), 0, 0, 0, 0, pointerAt(operand), 0, 0, quote(axes.join(", "))])},`;
+  `      ${list([quote(operand), quote(label), dtypeText(hostType(dtype)), 0, 0, 0, 0, 0, 0, pointerAt(operand), 0, 0, quote(axes.join(", "))])},`;
 
 /** What sets a product's arguments; attention's have no sizes. */
 function defaultsText({ problem, tensors }: LibraryOperation): readonly string[] {

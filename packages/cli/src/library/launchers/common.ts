@@ -2,7 +2,11 @@
 import {
   type DType,
   dtypes,
+  type ExpertOperandName,
+  expertAxisOf,
+  expertRowsOf,
   extentNames as extents,
+  groupStrides,
   isLaunchScalar,
   isScaled,
   leadingNames,
@@ -12,6 +16,7 @@ import {
   type Problem,
   packedStride,
   printEpilogue,
+  rowIndexOf,
   type SizeName,
   stepExtentNames,
   strideNames,
@@ -125,6 +130,11 @@ export function describeOperation({ problem, tensors }: LibraryOperation): reado
     const both = which === "b" && hasBoth(problem);
     return operand === null ? [] : [matrix(which, [rows, both ? `2${columns}` : columns], operand)];
   });
+  const rows = expertRowsOf(problem);
+  if (rows !== null)
+    lines.push(
+      `groups: ${rows} of ${problem.batch.kind === "grouped" ? problem.batch.count : 1} experts, s32, of ${expertAxisOf(problem)}`,
+    );
   problem.epilogue.forEach((step, i) => {
     const text = printEpilogue([step]);
     const name = `epilogue ${i}`;
@@ -142,8 +152,8 @@ export function describeOperation({ problem, tensors }: LibraryOperation): reado
 export const packsWeights = ({ operations }: Library): boolean =>
   operations.some(({ problem }) => problem.weights !== undefined);
 
-/** `N`: columns of both factors of a gated product; `*`: of what has an order of its own; `M`: m rounded up to 128. */
-type Extent = "m" | "M" | "n" | "k" | "N" | "*";
+/** `N`: columns of both factors of a gated product; `*`: of what has an order of its own; `M`: m rounded up to 128; `E`: experts. */
+type Extent = "m" | "M" | "n" | "k" | "N" | "E" | "*";
 
 /** What an operation takes in one place, for checks at launch. */
 export interface OperandRow {
@@ -160,6 +170,10 @@ export interface OperandRow {
   readonly ld: number;
   readonly ldName: string | null;
   readonly strideName: string | null;
+  /** Rows that an index names, in place of the outer extent; else absent. */
+  readonly rows?: number;
+  /** One for all of a batch. */
+  readonly shared?: true;
 }
 
 /** dtypes of which hosts have tensors; tf32 is f32 in memory. */
@@ -180,8 +194,31 @@ const packed = (
   ...{ ldName: null, strideName: null },
 });
 
-/** The operands of a problem, `launchers/python/_operands.py` names them alike. */
+/** The operands of a problem, `launchers/python/_operands.py` names them alike. Of experts those that each has follow each other, and the int32 that tell rows apart are one more. */
 export function operandRows(problem: Problem): readonly OperandRow[] {
+  const rows = expertRowsOf(problem);
+  const found = productRows(problem);
+  if (rows === null) return found;
+  const vector = { columnMajor: false, ld: 0, ldName: null, strideName: null } as const;
+  const groups = { name: "groups", label: rows, dtype: "s32", outer: null, inner: "E" } as const;
+  return [...found.map((row) => expertRow(problem, row)), { ...groups, ...vector }];
+}
+
+/** An operand of experts: a matrix of all, or for each, or a vector, which is a line of a matrix where each has one. */
+function expertRow(problem: Problem, row: OperandRow): OperandRow {
+  const each = groupStrides(problem, row.name as ExpertOperandName).group > 0;
+  const index = row.name === "a" || row.name === "d" ? rowIndexOf(problem, row.name) : null;
+  if (row.outer === null)
+    return !each ? row : row.inner === null ? { ...row, inner: "E" } : { ...row, outer: "E", shared: true };
+  return {
+    ...row,
+    strideName: null,
+    ...(each ? {} : { shared: true }),
+    ...(index === null ? {} : { rows: index.rows }),
+  };
+}
+
+function productRows(problem: Problem): readonly OperandRow[] {
   const linear = problem.a.layout === "row" && problem.b.layout === "col";
   const row = (
     name: string,
@@ -233,9 +270,10 @@ export function operandRows(problem: Problem): readonly OperandRow[] {
       );
     else {
       const inner = vectorExtent(step);
-      if (inner !== undefined && "dtype" in step)
+      const dtype = "dtype" in step ? step.dtype : "s32";
+      if (inner !== undefined)
         found.push({
-          ...{ name, label, dtype: hostType(step.dtype), outer: null, inner, columnMajor: false, ld: 0 },
+          ...{ name, label, dtype: hostType(dtype), outer: null, inner, columnMajor: false, ld: 0 },
           ...none,
         });
     }
@@ -248,6 +286,9 @@ function vectorExtent(step: Problem["epilogue"][number]): "m" | "n" | null | und
   switch (step.kind) {
     case "bias":
       return step.along;
+    case "gather":
+    case "scatter":
+      return "m";
     case "scale":
     case "load":
       return step.by === "scalar" ? undefined : step.by === "tensor" ? null : step.by;

@@ -1,0 +1,299 @@
+/** Libraries of experts: launchers take the int32 that tell rows apart, and what each expert has in one buffer. C needs gcc, Rust rustc, Python python3. */
+import { execFileSync, spawnSync } from "node:child_process";
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { bytesOfStorage, encodeArray } from "@tilewright/core";
+import { KernelLibrary, openDevice } from "@tilewright/runtime";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { cli } from "../harness.ts";
+import { scratch } from "../scratch.ts";
+
+const has = (command: string): boolean =>
+  process.platform === "linux" && spawnSync(command, ["--version"]).status === 0;
+const folder = scratch();
+afterAll(() => folder[Symbol.dispose]());
+const at = (path: string): string => join(folder.path, path);
+
+const [m, n, k, experts] = [24, 16, 16, 3];
+const common = { n, k, experts, dtype: "bf16", d: { dtype: "f32" }, b: { layout: "col" } };
+const operations = [
+  {
+    name: "mixture",
+    problem: { ...common, m, gather: 10, scatterAdd: 7, epilogue: "acc * w[m] + bias[n]" },
+  },
+  { name: "masked", problem: { ...common, m: 8, expertRows: "counts" } },
+  {
+    name: "sums",
+    problem: { ...common, m: 8, k: 20, expertAxis: "k", a: { layout: "col" }, b: { layout: "row" } },
+  },
+];
+const flags = [
+  "compile",
+  "--library",
+  "out",
+  "--kernels",
+  "kernels.json",
+  "--launchers",
+  "c,python,rust,esm",
+];
+
+beforeAll(async () => {
+  writeFileSync(at("kernels.json"), JSON.stringify({ name: "moe", archs: ["sm_80"], operations }));
+  const { code, stderr } = await cli(flags, { cwd: folder.path });
+  expect([code, stderr]).toEqual([0, ""]);
+});
+
+const small = (length: number, step: number) => Float64Array.from({ length }, (_, i) => ((i * step) % 7) - 3);
+const offsets = [5, 5, 20];
+const [tokens, places] = [3, 5].map((step) => Int32Array.from({ length: m }, (_, i) => (i * step) % 7));
+
+async function opened() {
+  const device = await openDevice({ kind: "emulator", arch: "sm_80" });
+  const read = (path: string) => readFileSync(at(`out/${path}`));
+  if (!device.ok) throw new Error("the emulator is always there");
+  const library = KernelLibrary.open(device.value, JSON.parse(String(read("index.json"))), read);
+  if (!library.ok) throw new Error("the index was just written");
+  const buffer = (bytes: ArrayBufferView) => {
+    const found = device.value.alloc(bytes.byteLength);
+    if (!found.ok) throw new Error("memory");
+    found.value.write(new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength));
+    return found.value;
+  };
+  const bf16 = (values: Float64Array) => buffer(bytesOfStorage(encodeArray("bf16", values)));
+  const floats = (of: { read(): ReturnType<ReturnType<typeof buffer>["read"]> }): Float32Array => {
+    const bytes = of.read();
+    if (!bytes.ok) throw new Error("memory");
+    return new Float32Array(bytes.value.slice().buffer);
+  };
+  return { library: library.value, buffer, bf16, floats };
+}
+
+describe("JavaScript", () => {
+  test("rows by offsets and indices, a bias for each expert, added to rows of D", async () => {
+    const { library, buffer, bf16, floats } = await opened();
+    const [a, b] = [small(10 * k, 3), small(experts * n * k, 5)];
+    const [w, bias] = [small(m, 2), small(experts * n, 4)];
+    const buffers = {
+      ...{ a: bf16(a), b: bf16(b), d: buffer(new Float32Array(7 * n)) },
+      groups: buffer(Int32Array.from(offsets)),
+      ...{ epilogue0: buffer(Float32Array.from(w)), epilogue1: buffer(Float32Array.from(bias)) },
+      ...{ epilogue2: buffer(tokens ?? a), epilogue3: buffer(places ?? a) },
+    };
+    expect(library.launch("mixture", { m, n, k }, buffers)).toMatchObject({ ok: true });
+    const wanted = new Float32Array(7 * n);
+    for (let row = 0; row < 20; row++) {
+      const [expert, token, place] = [row < 5 ? 0 : 2, tokens?.[row] ?? 0, places?.[row] ?? 0];
+      for (let j = 0; j < n; j++) {
+        let sum = 0;
+        for (let i = 0; i < k; i++) sum += (a[token * k + i] ?? 0) * (b[(expert * n + j) * k + i] ?? 0);
+        wanted[place * n + j] =
+          (wanted[place * n + j] ?? 0) + sum * (w[row] ?? 0) + (bias[expert * n + j] ?? 0);
+      }
+    }
+    expect(floats(buffers.d)).toEqual(wanted);
+    // Fewer rows at once, as long as those of A are there.
+    expect(library.launch("mixture", { m: 20, n, k }, buffers)).toMatchObject({ ok: true });
+    expect(library.launch("mixture", { m: 25, n, k }, buffers)).toMatchObject({
+      error: [{ code: "TW6028", message: expect.stringContaining("m <= 24") }],
+    });
+    const { groups: _, ...without } = buffers;
+    expect(library.launch("mixture", { m, n, k }, without)).toMatchObject({ ok: false });
+    const short = { groups: buffer(new Int32Array(2)), epilogue1: buffer(new Float32Array(n)) };
+    expect(library.launch("mixture", { m, n, k }, { ...buffers, ...short })).toMatchObject({
+      error: [
+        { message: "epilogue1 has 64 bytes; 16 f32 takes 192" },
+        { message: "groups has 8 bytes; offsets of 3 experts takes 12" },
+      ],
+    });
+  });
+
+  test("sums over an expert's rows, each with a D", async () => {
+    const { library, buffer, bf16, floats } = await opened();
+    const [a, b] = [small(20 * 8, 3), small(20 * n, 5)];
+    const ends = [4, 4, 19];
+    const buffers = {
+      ...{ a: bf16(a), b: bf16(b), d: buffer(new Float32Array(experts * 8 * n)) },
+      groups: buffer(Int32Array.from(ends)),
+    };
+    expect(library.launch("sums", { m: 8, n, k: 20 }, buffers)).toMatchObject({ ok: true });
+    const wanted = Float32Array.from({ length: experts * 8 * n }, (_, at) => {
+      const [expert, row, column] = [Math.floor(at / (8 * n)), Math.floor(at / n) % 8, at % n];
+      let sum = 0;
+      for (let i = expert === 0 ? 0 : (ends[expert - 1] ?? 0); i < (ends[expert] ?? 0); i++)
+        sum += (a[i * 8 + row] ?? 0) * (b[i * n + column] ?? 0);
+      return sum;
+    });
+    expect(floats(buffers.d)).toEqual(wanted);
+  });
+});
+
+test("what libraries of experts lack: wheels, certificates, one order of rows that are added", async () => {
+  for (const [more, what] of [
+    [["--wheel"], "wheels have no place for the int32 of experts"],
+    [["--certify"], "a certificate is of one product"],
+    [["--batch-invariant"], "adds rows in the order in which they come"],
+  ] as const) {
+    const { code, stderr } = await cli([...flags, ...more], { cwd: folder.path });
+    expect([code, stderr]).toEqual([3, expect.stringContaining(`mixture is grouped, and ${what}`)]);
+    expect(stderr).toContain("TW7083 (unsupported) at operations[0]");
+  }
+});
+
+/** A program on a driver that computes nothing: what it prints, and addresses of the last launch's parameters. */
+function run(command: string, args: readonly string[]) {
+  writeFileSync(at("journal"), "");
+  const env = {
+    ...process.env,
+    ...{ LD_LIBRARY_PATH: folder.path, STUB_LOG: at("journal"), STUB_CC: "80", STUB_SMS: "108" },
+    PYTHONDONTWRITEBYTECODE: "1",
+  };
+  const { status, stdout, stderr } = spawnSync(command, args, { env, encoding: "utf8", cwd: at("out") });
+  expect([status, stderr]).toEqual([0, ""]);
+  const launches = readFileSync(at("journal"), "utf8")
+    .trim()
+    .split("\n")
+    .map((line) => JSON.parse(line))
+    .filter(({ call }) => call === "launch");
+  const params: readonly string[] = launches.at(-1)?.params ?? [];
+  return {
+    lines: stdout.trim().split("\n"),
+    count: launches.length,
+    addresses: params.map((each) => Number(Buffer.from(each, "hex").readBigUInt64LE())),
+  };
+}
+
+/** Places of the operands in memory, in the order of the kernel's parameters. */
+const at0 = [0x1000, 0x2000, 0x3000, 0x9000, 0x4000, 0x5000, 0x6000, 0x7000];
+const [A, B, D, GROUPS, W, BIAS, TOKENS, PLACES] = at0;
+const sorted = (addresses: readonly number[]) => [...addresses].sort((x, y) => x - y);
+
+const wrong = [
+  "mixture: offsets is f32, and the kernels take s32",
+  "mixture: offsets has shape [1, 2], and the kernels take 1, E = [1, 3]",
+  "mixture: weight has 2 matrices, and batch is 3",
+  "mixture: the matrices of weight do not follow each other",
+  "mixture: x has shape [24, 16], and the kernels take m, k = [10, 16]",
+  "mixture: bias has 1 dimensions",
+];
+
+describe.skipIf(!has("gcc"))("C and Rust", () => {
+  beforeAll(() => {
+    const stub = fileURLToPath(new URL("stub-cuda.c", import.meta.url));
+    execFileSync("gcc", ["-shared", "-fPIC", "-o", at("libcuda.so.1"), stub]);
+  });
+
+  test("C", () => {
+    writeFileSync(
+      at("main.c"),
+      `#include "moe.h"
+static moe_library lib;
+static moe_tensor three(int64_t count, int64_t apart) {
+  moe_tensor made = {${B}, moe_BF16, -1, 3, {count, ${n}, ${k}, 0}, {apart, ${k}, 1, 0}};
+  return made;
+}
+int main(int argc, char **argv) {
+  moe_args args;
+  if (moe_open(&lib, argv[argc - 1], 0) != moe_OK) return puts(moe_last_error(&lib)), 1;
+  moe_mixture_defaults(&args, ${m}, ${n}, ${k});
+#define TAKE(name, tensor) if (moe_mixture_take(&lib, &args, name, tensor) != moe_OK) puts(moe_last_error(&lib))
+  TAKE("x", moe_matrix(${A}, moe_BF16, 10, ${k}));
+  TAKE("weight", three(3, ${n * k}));
+  TAKE("d", moe_matrix(${D}, moe_F32, 7, ${n}));
+  TAKE("offsets", moe_vector(${GROUPS}, moe_S32, 3));
+  TAKE("w", moe_vector(${W}, moe_F32, ${m}));
+  TAKE("bias", moe_matrix(${BIAS}, moe_F32, 3, ${n}));
+  TAKE("gather", moe_vector(${TOKENS}, moe_S32, ${m}));
+  TAKE("scatter", moe_vector(${PLACES}, moe_S32, ${m}));
+  printf("%d\\n", moe_mixture(&lib, &args, 0));
+  TAKE("offsets", moe_vector(${GROUPS}, moe_F32, 3));
+  TAKE("offsets", moe_vector(${GROUPS}, moe_S32, 2));
+  TAKE("weight", three(2, ${n * k}));
+  TAKE("weight", three(3, ${n * k + 8}));
+  TAKE("x", moe_matrix(${A}, moe_BF16, ${m}, ${k}));
+  TAKE("bias", moe_vector(${BIAS}, moe_F32, ${n}));
+  return 0;
+}
+`,
+    );
+    const warnings = ["-std=c99", "-O2", "-Wall", "-Wextra", "-Werror", "-I", at("out")];
+    execFileSync("gcc", [...warnings, "-o", at("main"), at("main.c"), "-ldl"], { stdio: "pipe" });
+    const { lines, count, addresses } = run(at("main"), [at("out")]);
+    expect(lines).toEqual(["0", ...wrong]);
+    expect([count, sorted(addresses)]).toEqual([1, sorted(at0)]);
+  });
+
+  test.skipIf(!has("rustc"))("Rust", () => {
+    writeFileSync(
+      at("main.rs"),
+      `#[path = ${JSON.stringify(at("out/moe.rs"))}]
+mod moe;
+use moe::{DType, Library, Tensor};
+fn main() {
+    let mut library = Library::open(std::env::args().nth(1).unwrap(), 0).unwrap();
+    let mut args = Library::mixture_defaults(${m}, ${n}, ${k});
+    (args.a, args.b, args.d) = (${A}, ${B}, ${D});
+    args.epilogue = [${W}, ${BIAS}, ${TOKENS}, ${PLACES}];
+    library.mixture_take(&mut args, "offsets", Tensor::vector(${GROUPS}, DType::S32, 3)).unwrap();
+    unsafe { library.mixture(&args, std::ptr::null_mut()) }.unwrap();
+    println!("{}", library.mixture_take(&mut args, "offsets", Tensor::vector(${GROUPS}, DType::F32, 3)).err().unwrap());
+}
+`,
+    );
+    execFileSync("gcc", ["-std=c99", "-c", "-o", at("moe.o"), at("out/moe.c")]);
+    const link = ["-C", `link-arg=${at("moe.o")}`, "-o", at("main-rust"), at("main.rs")];
+    execFileSync("rustc", ["--edition", "2021", "-D", "warnings", ...link], { stdio: "pipe" });
+    const { lines, count, addresses } = run(at("main-rust"), [at("out")]);
+    expect(lines).toEqual([wrong[0]]);
+    expect([count, sorted(addresses)]).toEqual([1, sorted(at0)]);
+  });
+
+  test.skipIf(!has("python3"))("Python", () => {
+    writeFileSync(
+      at("out/main.py"),
+      `import moe
+class Device:
+    type, index = "cuda", 0
+class Tensor:
+    def __init__(self, address, dtype, shape, strides=None):
+        self.address, self.dtype, self.shape, self.device = address, dtype, shape, Device
+        sizes = [1]
+        for extent in reversed(shape[1:]): sizes.insert(0, sizes[0] * extent)
+        self.strides = strides or tuple(sizes)
+    def data_ptr(self): return self.address
+    def stride(self): return self.strides
+library = moe.Library()
+right = {
+    "a": Tensor(${A}, "bfloat16", (10, ${k})), "b": Tensor(${B}, "bfloat16", (3, ${n}, ${k})), "d": Tensor(${D}, "float32", (7, ${n})),
+    "groups": Tensor(${GROUPS}, "int32", (3,)),
+}
+steps = {0: Tensor(${W}, "float32", (${m},)), 1: Tensor(${BIAS}, "float32", (3, ${n})), 2: Tensor(${TOKENS}, "int32", (${m},)), 3: Tensor(${PLACES}, "int32", (${m},))}
+def call(epilogue=(), **more):
+    given = {**right, **more}
+    try:
+        library.mixture(${m}, ${n}, ${k}, given["a"], given["b"], given["d"], given["groups"], epilogue={**steps, **dict(epilogue)}, stream=0)
+        print("ok")
+    except moe.LaunchError as error:
+        print(error)
+call()
+call(groups=Tensor(${GROUPS}, "float32", (3,)))
+call(groups=Tensor(${GROUPS}, "int32", (2,)))
+call(b=Tensor(${B}, "bfloat16", (2, ${n}, ${k})))
+call(b=Tensor(${B}, "bfloat16", (3, ${n}, ${k}), (${n * k + 8}, ${k}, 1)))
+call(a=Tensor(${A}, "bfloat16", (${m}, ${k})))
+call({1: Tensor(${BIAS}, "float32", (${n},))})
+`,
+    );
+    const { lines, count, addresses } = run("python3", ["main.py"]);
+    expect(lines).toEqual([
+      "ok",
+      "mixture: offsets is f32, and the kernels take s32",
+      "mixture: offsets has shape [2], and the kernels take [experts] = [3]",
+      "mixture: weight has shape [2, 16, 16], and the kernels take [batch, n, k] = [3, 16, 16]",
+      "mixture: the matrices of weight do not follow each other",
+      "mixture: x has shape [24, 16], and the kernels take [10, k] = [10, 16]",
+      "mixture: bias has shape [16], and the kernels take [n] = [48]",
+    ]);
+    expect([count, sorted(addresses)]).toEqual([1, sorted(at0)]);
+  });
+});
