@@ -160,7 +160,7 @@ export const refuseSteps = (
           code,
           `problem.epilogue[${index}]`,
           `${target.arch} adds no bf16 in memory`,
-          "use --d-dtype f32, or --arch sm_90 or later",
+          "use --d-dtype f32, or a later --arch",
         ),
       ];
     if (step.kind === "factor" || step.kind === "result")
