@@ -33,6 +33,7 @@ import { bindTensorTiles } from "./passes/bindTensorTiles.ts";
 import { overlapAccumulators } from "./passes/overlapAccumulators.ts";
 import { overwriteFirst } from "./passes/overwriteFirst.ts";
 import { pairBlocks } from "./passes/pairBlocks.ts";
+import { pipelineProducts } from "./passes/pipelineProducts.ts";
 import { slotSums } from "./passes/slotSums.ts";
 import { specialiseEngines } from "./passes/specialiseEngines.ts";
 import { scheduleModel } from "./schedule.ts";
@@ -59,6 +60,7 @@ const products: Backend = {
     accumulateInTensor,
     passes.pipelineRing,
     specialiseEngines,
+    pipelineProducts,
     passes.loadSource,
     passes.persistTiles,
     slotSums,

@@ -45,7 +45,11 @@ export function* chainSchedules(
     for (const epi of ["tma", "direct"])
       for (const factors of FACTORS) {
         const chainTile = width === 0 ? "none" : [width, Math.min(width, chunk)];
-        const schedule: Schedule = { ...base, tile: [rows, n, chunk], chainTile, factors, epi };
+        const pipelineProducts = parts ? "on" : "off";
+        const schedule: Schedule = {
+          ...base,
+          ...{ tile: [rows, n, chunk], chainTile, factors, pipelineProducts, epi },
+        };
         if (checkSchedule(problem, schedule, target).length === 0) yield schedule;
       }
 }

@@ -83,6 +83,7 @@ function directives(s: TensorSchedule, kind: TensorKind, meets: boolean): readon
     { name: "accumulate", args: { columns: meets ? (s.swapAB ? s.tileM : s.tileN) : s.loadColumns } },
     { name: "ring", args: { slots: s.stages, registerPrefetch: 0, ahead: 0 } },
     { name: "engines", args: { earlyAccumulatorRelease: s.earlyAccumulatorRelease ? 1 : 0 } },
+    s.pipelineProducts ? { name: "pipelineProducts", args: { ahead: 1 } } : null,
     s.epilogueLoad === "tma" ? { name: "epilogueLoad", args: { way: "tma" } } : null,
     stays ? { name: "persistent", args: { by: "stride" } } : null,
     stays && s.accumulators > 1 && s.overlappedColumns === 0

@@ -37,6 +37,7 @@ export const scheduleModel = {
       default: "shared",
       off: "shared",
     }),
+    coreFields.pipelineProducts,
     coreFields.swizzle,
     intField({
       name: "accumulators",

@@ -52,12 +52,7 @@ export const scheduleModel = {
       summary: "stages are released one chunk later, so that products of two chunks are in flight",
       default: "off",
     }),
-    flagField({
-      name: "pipelineProducts",
-      summary:
-        "of products that follow each other in a loop, the first of a turn is issued before the last of the turn before, and runs beside it and the work on its sums",
-      default: "off",
-    }),
+    coreFields.pipelineProducts,
     flagField({
       name: "loadVectorsAhead",
       summary:

@@ -1,18 +1,15 @@
 /** Software pipelining of products that follow each other in a loop: those of the next turn are under way while threads work on the sums of this one. */
 import {
-  add,
   directed,
-  type Expr,
   eachStmt,
-  launchRanges,
   lit,
   type Pass,
-  rangeOf,
+  peelEnds,
+  placedAt,
   readsOf,
   rewriteStmts,
   type Stmt,
   sub,
-  substituteStmt,
   type TileProgram,
   v,
   viewsOf,
@@ -89,9 +86,9 @@ function rotated(program: TileProgram, stmt: Stmt): Stmt | readonly Stmt[] {
   if (turn === null) return stmt;
   // Of several last products ptxas would serialise those that run beside the work on what they multiply (C7514).
   if (productsOf(turn.last).length > 1) return { ...stmt, body: together(turn) };
-  const around = loopsOf(program, stmt);
+  const around = peelEnds(program, stmt);
   if (around === null) return stmt;
-  const before = (stmts: readonly Stmt[]): readonly Stmt[] => placed(stmt, stmts, sub(v(stmt.var), lit(1)));
+  const before = (stmts: readonly Stmt[]): readonly Stmt[] => placedAt(stmt, stmts, sub(v(stmt.var), lit(1)));
   const first = issued(turn.first);
   const last = issued(turn.last);
   const work = withReleases(turn, last);
@@ -103,32 +100,6 @@ function rotated(program: TileProgram, stmt: Stmt): Stmt | readonly Stmt[] {
     },
     ...around.last([...last.products, ...last.releases]),
   ];
-}
-
-/** A loop's statements at one of its turns. */
-const placed = ({ var: name }: For, stmts: readonly Stmt[], at: Expr): readonly Stmt[] =>
-  rewriteStmts(stmts, (each) => substituteStmt(each, new Map([[name, at]])));
-
-/** Statements of the first turn, the loop of the others, and statements of the last turn; null of a loop that may take no turn. */
-function loopsOf(program: TileProgram, loop: For) {
-  const { from, to, within } = loop;
-  if (within?.take === "all") {
-    const one = (take: "first" | "last") => (body: readonly Stmt[]) => [
-      { ...loop, within: { ...within, take }, body },
-    ];
-    return {
-      first: one("first"),
-      rest: { ...loop, within: { ...within, take: "rest" as const } },
-      last: one("last"),
-    };
-  }
-  const [least] = rangeOf(sub(to, from), launchRanges(program.problem));
-  if (within !== undefined || least < 1) return null;
-  return {
-    first: (stmts: readonly Stmt[]) => placed(loop, stmts, from),
-    rest: { ...loop, from: add(from, lit(1)) },
-    last: (stmts: readonly Stmt[]) => placed(loop, stmts, sub(to, lit(1))),
-  };
 }
 
 /** Products without waits for them, and what gives their slots back. */

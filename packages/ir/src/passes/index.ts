@@ -21,6 +21,7 @@ export { openKernel } from "./openKernel.ts";
 export { orderWalk } from "./orderWalk.ts";
 export type { Pass } from "./pass.ts";
 export { peelDrain, peelLast } from "./peelDrain.ts";
+export { peelEnds, placedAt } from "./peelEnds.ts";
 export { persistTiles } from "./persistTiles.ts";
 export { pipelineRing } from "./pipelineRing.ts";
 export { pipelineScheduler } from "./pipelineScheduler.ts";

@@ -121,7 +121,7 @@ export function scheduleProgram(
   if (parted && width < LEAST_COLUMNS) return null;
   const threads = threadsOf(base);
   // Tensor engines read factors in memory, as they are made.
-  const registersHold = (threads.budgeted && !has("engines")) || has("pipelineProducts");
+  const registersHold = !has("engines") && (threads.budgeted || has("pipelineProducts"));
   const factor = registersHold ? sizeOf(anchor.problem.a.dtype) / 4 : 0;
   const read = readsMatrices(program) ? READ_VALUES : 0;
   const divides = program.body.every(

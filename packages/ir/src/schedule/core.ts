@@ -28,6 +28,12 @@ export const coreFields = {
     default: "none",
     off: "none",
   }),
+  pipelineProducts: flagField({
+    name: "pipelineProducts",
+    summary:
+      "of products that follow each other in a loop, the first of a turn is issued before the last of the turn before, and runs beside it and the work on its sums",
+    default: "off",
+  }),
   conditionalRescale: flagField({
     name: "conditionalRescale",
     summary: "warps leave out the scaling of sums in a loop where all their factors are 1",
