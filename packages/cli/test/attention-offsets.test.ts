@@ -14,8 +14,6 @@ import { describe, expect, test } from "vitest";
 import { compiler } from "../src/compiler.ts";
 import { randomInputs } from "../src/run/inputs.ts";
 import { must, programOf } from "./attentionPrograms.ts";
-import { cli } from "./harness.ts";
-import { scratch } from "./scratch.ts";
 
 const fields = {
   ...{ queries: 6, keys: 9, headDim: 4, valueDim: 3, batch: 3, heads: 2, causal: true },
@@ -165,40 +163,4 @@ describe("offsets of a launch", () => {
     // Rows of runs within the matrix, all of them finite: the last one ends with it.
     expect(values.every(Number.isFinite)).toBe(true);
   });
-});
-
-test("bench and libraries: what is served, and what is not", async () => {
-  const library = {
-    name: "lib",
-    archs: ["sm_80"],
-    operations: [
-      {
-        name: "flash",
-        problem: { op: "attention", headDim: 16, offsets: "keys" },
-        sizes: [{ queries: 8, keys: 8 }],
-      },
-    ],
-  };
-  const { code, stderr } = await cli("compile --library out --kernels -", { stdin: JSON.stringify(library) });
-  expect([code, stderr]).toEqual([
-    2,
-    expect.stringContaining("launchers have no place for offsets and pages of sequences"),
-  ]);
-  // And what serves instead, which is true: the same without offsets, and one kernel by itself.
-  expect(stderr).toContain("leave it out, for sequences of one length; or compile --op attention");
-});
-
-test("without what launchers have no place for the operation is served, as the hint says", async () => {
-  const problem = { op: "attention", headDim: 16 };
-  const library = {
-    name: "lib",
-    archs: ["sm_80"],
-    operations: [{ name: "flash", problem, sizes: [{ queries: 8, keys: 8 }] }],
-  };
-  using folder = scratch();
-  const { code, stderr } = await cli("compile --library out --kernels -", {
-    stdin: JSON.stringify(library),
-    cwd: folder.path,
-  });
-  expect([code, stderr]).toEqual([0, expect.not.stringContaining("error")]);
 });

@@ -4,23 +4,49 @@ import math
 from ._expressions import LaunchError, NoKernel, runs
 from ._operands import Operand, _dims
 
-# By the program's names: label, axes in the callers' order, `hg` the heads of K and V with those that share each.
+# By the program's names: label, axes in the callers' order, `hg` the heads of K and V with those that share each, `qr` queries, alone or of all these heads.
 _TENSORS = {
-    "Q": ("q", ("b", "hg", "q", "d")),
+    "Q": ("q", ("b", "hg", "qr", "d")),
     "K": ("k", ("b", "hg", "s", "d")),
     "V": ("v", ("b", "hg", "s", "e")),
-    "bias": ("bias", ("b", "hg", "q", "s")),
+    "qo": ("qOffsets", ("b+1",)),
+    "ko": ("kOffsets", ("b+1",)),
+    "lengths": ("lengths", ("b",)),
+    "table": ("table", ("b", "p")),
+    "kScale": ("kScale", ("b", "hg")),
+    "vScale": ("vScale", ("b", "hg")),
+    "bias": ("bias", ("b", "hg", "qr", "s")),
     "slopes": ("slopes", ("hg",)),
-    "O": ("out", ("b", "hg", "q", "e")),
-    "L": ("lse", ("b", "hg", "q")),
+    "dO": ("dOut", ("b", "hg", "qr", "e")),
+    "O": ("out", ("b", "hg", "qr", "e")),
+    "L": ("lse", ("b", "hg", "qr")),
+    "delta": ("delta", ("b", "hg", "qr")),
+    "dQ": ("dQ", ("b", "hg", "qr", "d")),
+    "dK": ("dK", ("b", "hg", "s", "d")),
+    "dV": ("dV", ("b", "hg", "s", "e")),
 }
-_MEANS = {"b": "batch", "hg": "heads", "q": "queries", "s": "keys", "d": "head dim", "e": "value dim"}
+_MEANS = {
+    "b": "batch", "b+1": "batch + 1", "hg": "heads", "qr": "queries", "s": "keys", "d": "head dim", "e": "value dim", "p": "pages",
+}
 
 
-def _axis(axes, names):
+def _axis(axes, name):
     """Extent and stride of an axis that may be several of the program's; of one that is shared 1 and 0."""
-    found = [axes[name] for name in names if name in axes]
+    if name == "b+1":
+        extent, stride = _axis(axes, "b")
+        return extent + 1, stride
+    if name == "p":
+        return _axis(axes, "b")[1], 1
+    # Gradients have one name for the columns of all.
+    found = [axes[each] for each in ("ed" if name == "e" else name) if each in axes and axes[each]["stride"] > 0]
     return math.prod(each["extent"] for each in found), found[-1]["stride"] if found else 0
+
+
+def _written(names):
+    """What a kernel writes, of the names of its tensors."""
+    if "dO" not in names:
+        return ("O", "L")
+    return ("dQ", "delta") if "dQ" in names else ("dK", "dV")
 
 
 class Shape:
@@ -29,7 +55,7 @@ class Shape:
     def __init__(self, tensor):
         axes = {each["name"]: each for each in tensor["axes"]}
         label, names = _TENSORS[tensor["name"]]
-        pairs = [_axis(axes, name if name == "hg" else (name,)) for name in names]
+        pairs = [_axis(axes, name) for name in names]
         self.name, self.label = tensor["operand"], label
         self.shape, self.strides = tuple(extent for extent, _ in pairs), tuple(stride for _, stride in pairs)
 
@@ -44,12 +70,14 @@ def shapes_of(manifest):
 
 
 def tensors_of(manifest):
-    """The operands of an attention operation, in the order of a call: Q, K, V, bias, slopes, and what is written: O, and the logarithms of sums."""
+    """The operands of an attention operation, in the order of a call: Q, K, V, what tells sequences apart, scales, bias, slopes, and what is written."""
     found = []
+    written = _written([each["name"] for each in manifest["tensors"]])
     for tensor in sorted(manifest["tensors"], key=lambda each: list(_TENSORS).index(each["name"])):
         label, names = _TENSORS[tensor["name"]]
-        extents = ", ".join(_MEANS[name] for name in names)
-        found.append(Operand(tensor["operand"], label, "tensor", tensor["dtype"], extents, out=tensor["name"] in ("O", "L")))
+        rows = any(axis["name"] == "r" for axis in tensor["axes"])
+        extents = ", ".join("rows" if rows and name == "qr" else _MEANS[name] for name in names)
+        found.append(Operand(tensor["operand"], label, "tensor", tensor["dtype"], extents, out=tensor["name"] in written))
     return found
 
 

@@ -35,6 +35,7 @@ import {
   sizesText,
 } from "./model.ts";
 import type { KernelRequest, LibraryPlan } from "./request.ts";
+import { withoutWheel } from "./wheel.ts";
 
 /** Folder of images and manifests in a library. */
 const KERNELS = "kernels";
@@ -137,6 +138,14 @@ export async function buildLibrary(
     if (groups !== null) {
       const message = `${request.operation} is grouped, and ${groups[0]}`;
       found.push(problemWith(codes.libraryGroups, request.at, message, { hint: groups[1] }));
+      return [];
+    }
+    const attends = options.wheel ? request.program?.attention : undefined;
+    const absent = attends === undefined ? [] : withoutWheel(attends);
+    if (absent.length > 0) {
+      const message = `${request.operation} has ${absent.join(" and ")}, and wheels have no place for them`;
+      const hint = "leave --wheel out: the launchers of C, C++, Rust, Python and JavaScript have them";
+      found.push(problemWith(codes.conflict, request.at, message, { hint }));
       return [];
     }
     const made = compileRequest(compilerOf(context), { ...request, targets: [target] })[0];

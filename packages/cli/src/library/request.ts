@@ -197,15 +197,6 @@ export function planLibrary(request: LibraryRequest, wishes: LibraryWishes): Che
   return found.length > 0 ? err(found) : ok({ name, version, kernels });
 }
 
-/** Fields of attention whose tensors launchers lack, what these are, and what a library serves of the same. */
-const WITHOUT_LAUNCHERS = {
-  offsets: ["offsets and pages of sequences", "sequences of one length"],
-  pageSize: ["offsets and pages of sequences", "K and V one row behind the other"],
-  backward: ["gradients", "the forward pass, with fallback=True for gradients by torch"],
-  kvDtype: ["scales of K and V", "K and V in the dtype of Q"],
-  latent: ["a V in the rows of K", "a V of its own"],
-} as const;
-
 /** What is compiled for one of the sizes. Its faults say where the file asks for it. */
 function stated(
   operation: LibraryOperationRequest,
@@ -224,18 +215,14 @@ function stated(
     return failWith(codes.conflict, at, message, { hint: `its sizes are ${own.join(", ")}` });
   }
   if (operation.problem.op === "attention") {
-    const absent = Object.entries(WITHOUT_LAUNCHERS).filter(([name]) => name in operation.problem);
-    if (absent.length > 0)
-      return err(
-        absent.map(([name, [what, served]]) =>
-          problemWith(codes.conflict, `${at}.${name}`, `launchers have no place for ${what}`, {
-            hint: `leave it out, for ${served}; or compile --op attention: its manifest names all buffers, and runGemm launches it`,
-          }),
-        ),
-      );
+    if ("latent" in operation.problem)
+      return failWith(codes.conflict, `${at}.latent`, "launchers have no place for a V in the rows of K", {
+        hint: "leave it out, for a V of its own; or compile --op attention: its manifest names all buffers, and runGemm launches it",
+      });
     const fields = { ...operation.problem, ...sizes.dims };
-    // An operator finds heads and queries by their axes.
-    const made = attentionOf(fields.queries === 1 ? fields : { ...fields, packHeads: "off" });
+    // An operator finds heads and queries by their axes; gradients have all rows of a group of heads in one.
+    const apart = fields.queries !== 1 && !("backward" in fields);
+    const made = attentionOf(apart ? { ...fields, packHeads: "off" } : fields);
     return made.ok ? ok({ problem: made.value.launched, program: programOf(made.value) }) : placed(made);
   }
   const { symbolic = operation.problem.symbolic } = sizes;

@@ -1,5 +1,6 @@
 /** A Python wheel of a kernel library (binary distribution format 1.0, core metadata 2.1): pure, so that every Python and machine takes it. */
 import { createHash } from "node:crypto";
+import type { Attention } from "@tilewright/ir";
 import type { OutputFile } from "../files/atomic.ts";
 import { zipOf } from "../files/zip.ts";
 import { launcherSource } from "../launchers.ts";
@@ -12,6 +13,14 @@ const modules = [
     (name) => `${name}.py`,
   ),
   ...["shim.c", "shim_launch.h", "_torch.py", "_torch_reference.py", "_torch_attention.py"],
+];
+
+/** What attention has that torch's operators have no argument for. */
+export const withoutWheel = ({ offsets, pageSize, kv, backward }: Attention): readonly string[] => [
+  ...(offsets === null ? [] : ["offsets of sequences"]),
+  ...(pageSize === null ? [] : ["pages of keys"]),
+  ...(kv === null ? [] : ["scales of K and V"]),
+  ...(backward === null ? [] : ["gradients as operations"]),
 ];
 
 const hashOf = (data: string | Uint8Array): string =>

@@ -4,7 +4,6 @@ import { readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import {
-  type ArchName,
   bytesOfStorage,
   decodeArray,
   encodeArray,
@@ -12,11 +11,11 @@ import {
   readLibraryIndex,
   readManifest,
 } from "@tilewright/core";
-import { KernelLibrary, openDevice } from "@tilewright/runtime";
 import { describe, expect, test } from "vitest";
 import { sha256 } from "../../src/files/hash.ts";
 import { cli } from "../harness.ts";
 import { scratch } from "../scratch.ts";
+import { opened } from "./opened.ts";
 
 const root = fileURLToPath(new URL("../../../..", import.meta.url));
 const examples = join(root, "examples");
@@ -26,22 +25,6 @@ const has = (command: string): boolean =>
 /** The library of examples/library.json in `out` of a folder. */
 const demo = (cwd: string) =>
   cli(["compile", "--library", "out", "--kernels", join(examples, "library.json")], { cwd });
-
-/** The library in `out` of a folder, on the emulator of a GPU; `buffer` puts bytes into its memory. */
-async function opened(folder: { readonly path: string }, arch: ArchName) {
-  const device = await openDevice({ kind: "emulator", arch });
-  if (!device.ok) throw new Error("the emulator is always there");
-  const read = (path: string) => readFileSync(join(folder.path, "out", path));
-  const library = KernelLibrary.open(device.value, JSON.parse(String(read("index.json"))), read);
-  if (!library.ok) throw new Error("the index was just written");
-  const buffer = (bytes: Uint8Array) => {
-    const found = device.value.alloc(bytes.length);
-    if (!found.ok) throw new Error("memory");
-    found.value.write(bytes);
-    return found.value;
-  };
-  return { device: device.value, library: library.value, buffer };
-}
 
 describe("the library of examples/library.json", () => {
   test("kernels, index and launchers; the index names files that are there, by their hashes", async () => {
