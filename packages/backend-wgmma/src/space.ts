@@ -182,8 +182,9 @@ function spreads(problem: Problem, { tile, groups, pingPong, swapAB }: Form, sms
  * Whether weights are made while products run: of chunks of two parts, 3 to 11 % at 64 and 128 rows; longer chunks have products enough (16 rows, chunks of 256: 4 to 10 %
  * slower with it).
  */
-const twoParts = ({ weights, k }: Problem, tileK: number): boolean =>
-  weights !== undefined && Math.min(tileK, k) === 2 * WEIGHT_K;
+const twoParts = ({ weights, k, batch }: Problem, tileK: number): boolean =>
+  // Lists of groups give slots back as they come (TW2343).
+  batch.kind !== "grouped" && weights !== undefined && Math.min(tileK, k) === 2 * WEIGHT_K;
 
 /**
  * Whether bulk copies can bring the matrices that the epilogue reads: with beta 1 that takes 2 to 5 % off the first choices of five sizes. Vectors alone come no faster so

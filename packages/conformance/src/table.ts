@@ -11,7 +11,14 @@ import {
   addResults,
   addSteps,
 } from "./tableEpilogues.ts";
-import { addAddedRows, addExpertSums, addExperts, addGroups, addSymbolic } from "./tableLaunches.ts";
+import {
+  addAddedRows,
+  addExpertSums,
+  addExperts,
+  addExpertWeights,
+  addGroups,
+  addSymbolic,
+} from "./tableLaunches.ts";
 import { even, layouts, type Row, ragged, SIZES, Table, type Variation } from "./tableRows.ts";
 
 /** The problems for operands of these dtypes. Sizes stay under about a hundred: a large one proves nothing more. */
@@ -36,6 +43,7 @@ export function problemTable(types: DTypes, seed: number): readonly Row[] {
   addExpertSums(table);
   addWeights(table);
   addAddedRows(table);
+  addExpertWeights(table);
   return table.rows;
 }
 

@@ -222,3 +222,24 @@ export function addAddedRows(table: Table): void {
     },
   );
 }
+
+/** Experts whose B has few bits: blocks of codes and scales of each behind those of the one before. */
+export function addExpertWeights(table: Table): void {
+  const { dtype, bDType, acc = "f32" } = table.types;
+  if ((dtype !== "bf16" && dtype !== "f16") || bDType !== undefined || acc !== "f32") return;
+  const usual = { a: { dtype, layout: "row" }, b: {}, d: { dtype: table.out, layout: "row" } };
+  for (const [of, group, zeros, rows] of [
+    ["s4", 32, true, "offsets"],
+    ["s8", 128, false, "counts"],
+    ["e2m1", 16, false, "offsets"],
+  ] as const)
+    table.add(
+      `experts, ${rows}, weights of ${of} in groups of ${group}`,
+      { m: 40, n: 48, k: 256 },
+      {
+        ...{ ...usual, weights: { dtype: of, group, zeros } },
+        batch: { kind: "grouped", count: 4, rows },
+        epilogue: "gelu_tanh(acc + b[n])",
+      },
+    );
+}

@@ -50,7 +50,7 @@ static inline int LIB_take(LIB_library *lib, const LIB_operation *operation, LIB
     LIB_REFUSE("%s: %s is on GPU %d, and the library was opened for GPU %d", operation->name, o->label, tensor.device, lib->device);
   if (o->axes) return LIB_take_extents(lib, operation, args, o, &tensor);
   if (o->inner == '*') {
-    const int64_t all = LIB_extent(args, o->outer) * args->n / o->ld;
+    const int64_t all = LIB_extent(args, o->outer) * args->n / o->ld * LIB_copies(args, o);
     int64_t count = 1, dense = 1;
     for (i = tensor.rank - 1; i >= 0; i--) {
       if (tensor.shape[i] > 1 && tensor.stride[i] != count) dense = 0;
@@ -107,7 +107,7 @@ static inline int64_t LIB_reach(const LIB_operation *operation, const LIB_args *
   int64_t outer = LIB_lines(args, o), inner = LIB_extent(args, o->inner);
   int64_t ld = o->ld_at ? LIB_size_of(args, o->ld_at) : o->ld ? o->ld : inner;
   int64_t between = o->stride_at ? LIB_size_of(args, o->stride_at) : o->outer ? ld * outer : 0;
-  if (o->inner == '*') return outer * args->n / o->ld * LIB_dtype_bytes(o->dtype);
+  if (o->inner == '*') return outer * args->n / o->ld * LIB_copies(args, o) * LIB_dtype_bytes(o->dtype);
   if (o->axes) return LIB_extents_reach(&LIB_extents_of(artefact)[o - operation->operands]) * LIB_dtype_bytes(o->dtype);
   return ((LIB_copies(args, o) - 1) * between + (outer - 1) * ld + inner) * LIB_dtype_bytes(o->dtype);
 }

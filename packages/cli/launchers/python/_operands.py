@@ -300,7 +300,7 @@ def fit(operation, operand, seen, sizes, batch):
         return None, None
     shape, strides = seen.shape, seen.strides
     if operand.kind == "packed":
-        count = (-(-sizes["m"] // 128) * 128 if operand.rows == "M" else sizes[operand.rows]) * sizes["n"] // operand.share
+        count = (-(-sizes["m"] // 128) * 128 if operand.rows == "M" else sizes[operand.rows]) * sizes["n"] // operand.share * (batch if operand.each else 1)
         if math.prod(shape) != count or strides != _packed(shape):
             text = "%s: %s has shape %s and strides %s, and the kernels take %d elements, one behind the other"
             raise LaunchError(text % (operation, label, _dims(shape), _dims(strides), count))

@@ -117,7 +117,7 @@ export const groups: Readonly<Record<string, readonly BadInput[]>> = {
       "--weights s4 --group 64x",
       "--weights s4 --zeros=2",
       "--weights s4 --batch 3",
-      "--weights s4 --experts 4",
+      "--weights s4 --experts 4 --expert-axis k",
       "--weights s4 --op ffn",
       "--weights s4 --ldb 256",
       "--weights s4 --b-layout row",

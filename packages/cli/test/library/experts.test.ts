@@ -3,7 +3,7 @@ import { execFileSync, spawnSync } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { bytesOfStorage, encodeArray } from "@tilewright/core";
+import { bytesOfStorage, encodeArray, packWeights } from "@tilewright/core";
 import { KernelLibrary, openDevice } from "@tilewright/runtime";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { cli } from "../harness.ts";
@@ -26,6 +26,10 @@ const operations = [
   {
     name: "sums",
     problem: { ...common, m: 8, k: 20, expertAxis: "k", a: { layout: "col" }, b: { layout: "row" } },
+  },
+  {
+    name: "coded",
+    problem: { m, n: 64, k: 64, experts, d: { dtype: "f32" }, weights: { dtype: "s4", group: 64 } },
   },
 ];
 const flags = [
@@ -128,6 +132,27 @@ describe("JavaScript", () => {
   });
 });
 
+test("weights in few bits, of each expert as packWeights makes them", async () => {
+  const { library, buffer, bf16, floats } = await opened();
+  const codes = [9, 10, 13];
+  const packed = codes.map((code) =>
+    packWeights({
+      ...{ n: 64, k: 64, group: 64, dtype: "bf16" },
+      codes: new Uint8Array(64 * 64).fill(code),
+      scales: new Float32Array(64).fill(0.5),
+    }),
+  );
+  const all = (name: "b" | "sfb") =>
+    buffer(Buffer.concat(packed.map(({ [name]: bytes }) => new Uint8Array(bytes))));
+  const buffers = {
+    ...{ a: bf16(new Float64Array(m * 64).fill(1)), b: all("b"), sfb: all("sfb") },
+    ...{ d: buffer(new Float32Array(m * 64)), groups: buffer(Int32Array.from(offsets)) },
+  };
+  expect(library.launch("coded", { m, n: 64, k: 64 }, buffers)).toMatchObject({ ok: true });
+  const rows = floats(buffers.d).filter((_, at) => at % 64 === 0);
+  expect([...rows]).toEqual(Array.from({ length: m }, (_, i) => (i < 5 ? 32 : i < 20 ? 160 : 0)));
+});
+
 test("what libraries of experts lack: wheels, certificates, one order of rows that are added", async () => {
   for (const [more, what] of [
     [["--wheel"], "wheels have no place for the int32 of experts"],
@@ -212,6 +237,9 @@ int main(int argc, char **argv) {
   TAKE("weight", three(3, ${n * k + 8}));
   TAKE("x", moe_matrix(${A}, moe_BF16, ${m}, ${k}));
   TAKE("bias", moe_vector(${BIAS}, moe_F32, ${n}));
+  moe_coded_defaults(&args, ${m}, 64, 64);
+  printf("%d\\n", moe_coded_take(&lib, &args, "weight", moe_vector(${B}, moe_U8, ${experts * 2048})));
+  if (moe_coded_take(&lib, &args, "sfb", moe_vector(${B}, moe_BF16, 64)) != moe_OK) puts(moe_last_error(&lib));
   return 0;
 }
 `,
@@ -219,7 +247,8 @@ int main(int argc, char **argv) {
     const warnings = ["-std=c99", "-O2", "-Wall", "-Wextra", "-Werror", "-I", at("out")];
     execFileSync("gcc", [...warnings, "-o", at("main"), at("main.c"), "-ldl"], { stdio: "pipe" });
     const { lines, count, addresses } = run(at("main"), [at("out")]);
-    expect(lines).toEqual(["0", ...wrong]);
+    const few = "coded: sfb has 64 elements, and the kernels take 192, one behind the other";
+    expect(lines).toEqual(["0", ...wrong, "0", few]);
     expect([count, sorted(addresses)]).toEqual([1, sorted(at0)]);
   });
 

@@ -22,6 +22,7 @@ import { blockFactors } from "./scales.ts";
 import { packedStride } from "./size.ts";
 import { stepExtentNames, stepExtents, stepMatrix } from "./stepInputs.ts";
 import { extentNames, rangeOfSize, sizeMultiple } from "./symbolic.ts";
+import { weightFactors } from "./weights.ts";
 
 /** What tells the rows of a problem's groups apart; null of other problems, groups with a table among them. */
 export const expertRowsOf = ({ batch }: { readonly batch: Batch }): ExpertRows | null =>
@@ -52,6 +53,8 @@ export type ExpertOperandName = BatchedOperand | "sfa" | "sfb";
 /** Factors of rows lie as those of one matrix with the rows of all experts; others, and those of counts, are an expert's behind those of the one before. */
 function factorStrides(problem: Problem, which: "sfa" | "sfb"): GroupStrides {
   const rows = expertRowsOf(problem);
+  const weights = which === "sfb" ? weightFactors(problem) : null;
+  if (rows !== null && weights !== null) return { row: 0, group: weights.bytes };
   const factors = blockFactors(problem, which === "sfa" ? "a" : "b");
   if (rows === null || factors === null) return { row: 0, group: 0 };
   return which === "sfa" && rows === "offsets"
@@ -111,6 +114,8 @@ export function groupStrides(problem: Problem, which: ExpertOperandName): GroupS
     step !== undefined
       ? stepExtents(problem, step)
       : operandShape(problem, which === "a" || which === "b" ? which : "d");
+  if (which === "b" && problem.weights !== undefined)
+    return { row: 0, group: (problem.n * problem.k * dtypes[problem.b.dtype].bits) / 8 };
   const whole = matrix === null ? Math.max(...(vector?.shape ?? [])) : packedStride(matrix, ...shape);
   const axis = axisOfRows(problem, which);
   if (axis < 0 || rows === "counts") return { row: 0, group: whole * unit };

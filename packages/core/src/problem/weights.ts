@@ -303,8 +303,9 @@ export function checkWeights(problem: Problem): readonly Diagnostic[] {
     );
   if (b.align % 16 !== 0)
     fault("b.align", `blocks of weights begin at multiples of 16 bytes, not of ${b.align}`, "use 16 or more");
-  if (batch.kind !== "none")
-    fault("batch", "weights are one matrix, not a batch", "leave batch, or experts, out");
+  const experts = batch.kind === "grouped" && batch.rows !== undefined && batch.axis !== "k";
+  if (batch.kind !== "none" && !experts)
+    fault("batch", "weights are one matrix, or one for each expert", "leave batch, or expertAxis, out");
   if (gated !== undefined)
     fault("gated", "weights are of one product, not of a gated one", "multiply by each half apart");
   const fixed = Object.keys(symbolic ?? {}).filter((name) => !["m", "lda", "ldc", "ldd"].includes(name));
