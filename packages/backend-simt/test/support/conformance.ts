@@ -21,7 +21,7 @@ export const optionsFor = (arch: string, first: number, sample: number): Conform
   sample,
   // Of 16-bit matrices ptxas may load all fragments of a chunk at once, where nobody proposes that it should.
   spills: "own",
-  // Interleaved columns of gated products, which take bulk tensor copies.
+  // Interleaved columns of gated products, which take bulk tensor copies; bf16 added in memory before sm_90.
   refuses: ["TW1802", "TW1805", "TW1908"],
   pairs: { first, count: 55, most: 300, mostWork: 2 ** 19 },
 });
