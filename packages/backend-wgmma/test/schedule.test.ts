@@ -226,6 +226,25 @@ describe("what check refuses", () => {
     expect(faults({ batchGroup: 4 }, batch)[0]).toMatch(/^TW2347 4 problems in turn do not divide 9.*=3/s);
     expect(codes({ batchGroup: 3, sched: "tiles" }, batch)).toEqual(["TW2347"]);
     expect(codes({ regs: [24, 240] }, groups)).toEqual(["TW2322"]);
+    // ptxas 13.0 spills 32 bytes of a producer with 56 registers.
+    const experts = square(512, {
+      gated: "halves",
+      batch: { kind: "grouped", count: 4, rows: "offsets" },
+      epilogue: "silu(acc) * up",
+    });
+    const boxes = {
+      tile: [128, 64, 64],
+      warpgroups: [1, 1],
+      swizzle: "none",
+      epi: "direct",
+      stages: 2,
+      regs: [56, 224],
+    } as Partial<Schedule>;
+    expect(faults(boxes, experts)).toEqual([
+      "TW2322 56 registers for a producer that goes through a list of groups and copies 16 boxes a chunk; it needs 72 / nearest legal: regs=72/216",
+    ]);
+    expect(faults({ ...boxes, regs: [72, 216] }, experts)).toEqual([]);
+    expect(faults({ ...boxes, swizzle: "128B", regs: [40, 224] }, experts)).toEqual([]);
     // Rows of any length: bulk copies cannot take them, threads can.
     const any = square(512, { batch: { kind: "grouped", count: 9 } });
     expect(faults({ epi: "direct" }, any)[0]).toMatch(/^TW2308 rows of A are 2 bytes apart/);

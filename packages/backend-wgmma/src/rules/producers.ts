@@ -2,7 +2,7 @@
 import { expertRowsOf, type Problem, rowIndexOf, sizeOf } from "@tilewright/core";
 import { asyncPolicyFault, asyncWidthFault, transposable } from "@tilewright/ir";
 import { widensA, widensB } from "../instructions.ts";
-import { isKMajor, needsKMajor, SWIZZLE_BYTES, tailColumns } from "../nest.ts";
+import { chunkK, isKMajor, needsKMajor, SWIZZLE_BYTES, tailColumns } from "../nest.ts";
 import type { WgmmaSchedule } from "../schedule.ts";
 import { isTwoLevel } from "../twoLevel.ts";
 import { type Found, type Rule, rule } from "./rule.ts";
@@ -25,19 +25,29 @@ const copyBudget = (
     ? [NAMED_REGISTERS, NAMED_MATH_REGISTERS]
     : [COPY_REGISTERS, COPY_MATH_REGISTERS];
 
-/** Registers with which ptxas 13.0 spills nothing of a producer of bulk copies that has more to keep than the least budget holds. */
-const BUSY_REGISTERS = 32;
-/** A budget with as much, and what it leaves for two math warpgroups. */
-const BUSY_BUDGET = { producer: 40, math: 232 } as const;
+/** A budget with which ptxas 13.0 spills nothing of a producer of bulk copies: its registers, the nearest one, and what that leaves for two math warpgroups. */
+interface Budget {
+  readonly least: number;
+  readonly producer: number;
+  readonly math: number;
+}
 
-/** Boxes of a chunk up to which the least budget holds what leads to them. */
-const MOST_BOXES = 32;
+/** Of a producer that has more to keep than the least budget holds, and of one that goes through a list of groups with many boxes a chunk (40 to 64: up to 76 bytes are spilled). */
+const BUSY: Budget = { least: 32, producer: 40, math: 232 };
+const LISTED: Budget = { least: 72, producer: 72, math: 216 };
 
-/** Boxes of a chunk side by side along m and n, of operands that do not lie along k. */
-const boxesBeside = (s: WgmmaSchedule, { a, b }: Problem): number =>
-  ((a.layout === "col" ? s.tileM * sizeOf(a.dtype) : 0) +
-    (b.layout === "row" ? s.tileN * sizeOf(b.dtype) : 0)) /
-  SWIZZLE_BYTES[s.swizzle];
+/** Boxes of a chunk up to which the least budget holds what leads to them; of a chunk of groups, up to which the busy one does (16 of a gated product, whose B has two panels, spill up to 32 bytes). */
+const MOST_BOXES = 31;
+const MOST_LISTED = 8;
+
+/** Boxes of a chunk, side by side along the axis along which each operand lies. */
+function boxesOf(s: WgmmaSchedule, problem: Problem): number {
+  const { a, b } = problem;
+  const boxes = (elements: number, { dtype }: Problem["a"]): number =>
+    Math.ceil((elements * sizeOf(dtype)) / SWIZZLE_BYTES[s.swizzle]);
+  const along = chunkK(problem, s.tileK);
+  return boxes(a.layout === "col" ? s.tileM : along, a) + boxes(b.layout === "row" ? s.tileN : along, b);
+}
 
 /**
  * What a producer that hands out tiles to a cluster has to keep beside their numbers; null where the least budget holds it (ptxas 13.0: 8 to 12 bytes spilled with a policy of A or B, and by
@@ -73,21 +83,22 @@ const launchGivesRows = ({ symbolic }: Problem): boolean =>
 
 export const producerRules: readonly Rule[] = [
   rule("TW2322", "regs", ({ s, problem }) => {
-    if (s.copy !== "tma" || s.regs === null || s.regs.producer >= BUSY_REGISTERS) return null;
-    const boxes = boxesBeside(s, problem);
-    const why =
-      boxes > MOST_BOXES
-        ? `copies ${boxes} boxes a chunk side by side`
-        : handsOut(s) !== null
-          ? `hands out tiles to a cluster ${handsOut(s)}`
-          : problem.batch.kind === "grouped"
-            ? "goes through a list of groups"
-            : null;
-    return why === null
+    if (s.copy !== "tma" || s.regs === null) return null;
+    const boxes = boxesOf(s, problem);
+    const listed = problem.batch.kind === "grouped";
+    const [needs, why] =
+      listed && boxes > MOST_LISTED
+        ? [LISTED, `goes through a list of groups and copies ${boxes} boxes a chunk`]
+        : boxes > MOST_BOXES
+          ? [BUSY, `copies ${boxes} boxes a chunk side by side`]
+          : handsOut(s) !== null
+            ? [BUSY, `hands out tiles to a cluster ${handsOut(s)}`]
+            : [BUSY, listed ? "goes through a list of groups" : null];
+    return why === null || s.regs.producer >= needs.least
       ? null
       : {
-          message: `${s.regs.producer} registers for a producer that ${why}; it needs ${BUSY_REGISTERS}`,
-          hint: `nearest legal: regs=${BUSY_BUDGET.producer}/${Math.min(s.regs.math, BUSY_BUDGET.math)}`,
+          message: `${s.regs.producer} registers for a producer that ${why}; it needs ${needs.least}`,
+          hint: `nearest legal: regs=${needs.producer}/${Math.min(s.regs.math, needs.math)}`,
         };
   }),
   rule("TW2331", "copy", ({ s, problem }) => {
