@@ -87,7 +87,7 @@ const clearly = ({ gpu }: Machine): number =>
  * faster than wgmma's and is 0.8 us slower, FFMA's of 300 x 200 x 77 2 us faster and is 0.6 us slower (bf16,
  * docs/perf/runs/2026-11-23-h200-small-products.json).
  */
-const LEAST_GAIN_US = 2.5;
+const LEAST_GAIN_US = 1;
 
 /** A backend's first schedules, with the time that the model predicts for the first of them; null where the backend has no kernel for the model, or the GPU no such engine. */
 interface Contender {

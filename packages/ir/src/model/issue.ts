@@ -65,7 +65,7 @@ const engines: Readonly<Partial<Record<ModelKernel["engine"], IssueEngine>>> = {
     slotNs: null,
     l2Bytes: 25,
     first: 0.71,
-    paired: 0.21,
+    paired: 0.95,
     norm: 1.53,
     writes: 0.078,
     leftOfLine: 0.23,
@@ -119,7 +119,7 @@ const fma = {
   latency: 977,
   norm: 2.44,
   /** Exponent of issued instructions beside reads of fragments. */
-  beside: 1.84,
+  beside: 2.02,
 } as const;
 
 /** mma.sync: what keeps four tensor pipes from its rate. */

@@ -316,8 +316,8 @@ function issuedByWarps(problem: Problem, kernel: ModelKernel, machine: Machine, 
     const rest = Math.ceil(left / units);
     const of = (count: number): number =>
       count === 0 ? 0 : each * chunkAt(machine, kernel, problem, cost, count).cycles;
-    // Blocks of an SM end at about the same time, and those that are left take both their places.
-    const paired = full === 0 || resident === 1 ? 0 : (issueEngine(kernel)?.paired ?? 0) / (resident - 1);
+    // Two blocks of an SM end at about the same time, and those that are left take both their places; of three and more each ends when it does.
+    const paired = full > 0 && resident === 2 ? (issueEngine(kernel)?.paired ?? 0) : 0;
     const last = (1 - paired) * of(rest) + (paired === 0 ? 0 : paired * of(Math.min(resident, left)));
     return { main: full * of(resident) + last, rounds: full + (rest > 0 ? 1 : 0) };
   };
