@@ -1,7 +1,7 @@
 /**
  * The model's predictions beside kernels that were timed, without a GPU:
  *
- *   node --conditions=@tilewright/source scripts/unseen/evaluate.ts [--held 28111815,20261213]
+ *   node --conditions=@tilewright/source scripts/unseen/evaluate.ts [--held 28111815,20261213,20261218,20261219]
  *
  * A line for each row of dtypes and each backend: kernels that the compiler chose and others, those of the held-out seeds and of the rest; percent of predictions within 10 and
  * 25 % of the time, the median error, and what part of the far ones has which cause. Then what choosing among the kernels timed of a problem loses to the best of them.
@@ -19,7 +19,9 @@ interface Predicted extends Stored {
   readonly cause: Cause;
 }
 
-const { values } = parseArgs({ options: { held: { type: "string", default: "28111815,20261213" } } });
+const { values } = parseArgs({
+  options: { held: { type: "string", default: "28111815,20261213,20261218,20261219" } },
+});
 const held = new Set(values.held.split(","));
 const machine = machineOf({ name: "H200" });
 

@@ -83,9 +83,8 @@ const clearly = ({ gpu }: Machine): number =>
   constantsOf(gpu).some((constant) => constant.gpu === gpu && constant.from === "measured") ? 0.95 : 0.5;
 
 /**
- * And by how much, in microseconds: what a kernel takes that does next to nothing is not predicted nearer than this. On an H200 mma.sync's of 512 x 512 x 512 was predicted 1.2 us
- * faster than wgmma's and is 0.8 us slower, FFMA's of 300 x 200 x 77 2 us faster and is 0.6 us slower (bf16,
- * docs/perf/runs/2026-11-23-h200-small-products.json).
+ * And by how much, in microseconds: what a kernel takes that does next to nothing is not predicted nearer than this. Of 53 unseen problems at which an H200's mma.sync is predicted to be 1 to 2.5 us
+ * faster than wgmma it was no slower at 50, and 1.23 times as fast in the mean (docs/perf/runs/2026-11-29-h200-tails.json); by 0.2 to 1 us it was at seven of eleven.
  */
 const LEAST_GAIN_US = 1;
 

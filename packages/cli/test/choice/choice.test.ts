@@ -150,6 +150,29 @@ describe("D of four bytes with rows at odd elements, by mma.sync", () => {
   );
 });
 
+test("mma.sync comes before wgmma where it is predicted to be 2 us faster: 133x7x1535 takes 6.9 us by it, 19.3 by wgmma", () => {
+  const f16 = { dtype: "f16", layout: "row" } as const;
+  const problem = defineProblem({ m: 133, n: 7, k: 1535, a: f16, b: f16 });
+  if (!problem.ok) throw new TypeError("f16");
+  const first = compiler.plan(problem.value, target.value, { first: true });
+  expect(first.ok && first.value[0]?.backend.id).toBe("mma");
+});
+
+test("FFMA on an H200: two CTAs of an SM end together, three do not", () => {
+  const f32 = { dtype: "f32", layout: "row" } as const;
+  const problem = defineProblem({ m: 723, n: 13512, k: 14524, a: f32, b: f32 });
+  const simt = compiler.backends.find(({ id }) => id === "simt");
+  if (!problem.ok || simt === undefined) throw new TypeError("f32");
+  const predicted = (text: string): number => {
+    const schedule = parseSchedule(simt.schedule, `${text} stages=3 copy=cp.async registerPrefetch=off`);
+    const kernel = schedule.ok ? simt.kernel?.(problem.value, schedule.value, target.value) : undefined;
+    return kernel === undefined ? 0 : predict(problem.value, kernel, machineOf({ name: "H200" })).timeUs;
+  };
+  // 636 tiles by two on an SM, 848 by three: measured 6909 and 6042 us (docs/perf/runs/2026-11-29-h200-tails.json).
+  expect(predicted("tile=128x128x8 thread=16x8 transpose=a") / 6909).toBeCloseTo(1, 1);
+  expect(predicted("tile=96x128x8 thread=12x8") / 6042).toBeCloseTo(1, 1);
+});
+
 describe("choices beside 43 sizes on an H100", () => {
   test("between backends: where one was faster by a fifth, the model takes it, all but once", () => {
     const fastest = ({ rows }: Timed, id: string, by: (row: Row) => number) => {
