@@ -61,6 +61,19 @@ function problemsInTurn({ batch, k, b, epilogue }: Problem, l2Bytes: number): nu
   return largestDivisor(batch.count, Math.floor((IN_TURN * l2Bytes * shared) / Math.max(1, bytes)));
 }
 
+/** Products whose second factor one before them has, too. */
+const readAgain = (products: readonly { readonly b: string }[]): number =>
+  products.length - new Set(products.map(({ b }) => b)).size;
+
+/**
+ * Factors that a later product of the turn reads in the stage of the first one. A single such product runs beside the first ones of the next turn, while a third stage is filled: 2015 us, 3120 with two
+ * stages, 2149 with copies of its own. Several give stages back in their own turn: 3085 us, 3332 with three, 3462 with copies (H200, 8192 rows and columns of 128).
+ */
+const inOneStage = (products: readonly { readonly b: string }[]): Schedule => ({
+  reuseStages: "on",
+  stages: readAgain(products) > 1 ? 2 : 3,
+});
+
 /**
  * Tiles whose warpgroups have whole rows, so that sums become the next product's factor in registers, with chunks as long as rows, so that a product is one group of
  * instructions; the most rows first, where they leave no SM without a tile.
@@ -123,13 +136,14 @@ export function* chainSchedules(
         yield* [{ ...formOf(arrangement, NARROW), chainTile: [part, part], pipelineProducts }].filter(legal);
   else if (products.length > 2)
     for (const columns of NARROW_PARTS)
-      for (const arrangement of ordered)
-        yield* [
-          {
-            ...formOf(arrangement, k > NARROW ? WIDE_PART : NARROW),
-            ...{ chainTile: [columns, columns], pipelineProducts: "on" },
-          },
-        ].filter(legal);
+      for (const stages of readAgain(products) > 0 ? [inOneStage(products), {}] : [{}])
+        for (const arrangement of ordered)
+          yield* [
+            {
+              ...formOf(arrangement, k > NARROW ? WIDE_PART : NARROW),
+              ...{ chainTile: [columns, columns], pipelineProducts: "on", ...stages },
+            },
+          ].filter(legal);
   if (parts && n > ACROSS && n <= 2 * ACROSS) {
     const least = Math.sqrt(((merged ?? 0) / ACROSS_PART) * MERGED_PARTS);
     const split = Math.max(1, Math.min(Math.round(least), Math.floor(sms / tilesOf(1))));

@@ -41,6 +41,51 @@ test.each([
   expect(made.ptx).not.toMatch(/@%p\d+ ld\.global/);
 });
 
+test.each([
+  // Both factors come once, and their stages are given back in their own turn.
+  ["kv", 2, ["%sE0T[slot %c_ring2] exchanged", "%sB[slot %c_ring] exchanged"], 2],
+  // The stage of this part is read behind the wait for that of the next one.
+  ["q", 3, ["%sB[slot %g_ring] exchanged", "%sB[slot %g_ring] exchanged"], 2],
+  // Of a single stage the product stays in its own turn.
+  ["q", 1, ["%sB[slot %c_ring] exchanged"], 2],
+] as const)("a factor that a later product of %s reads, in %i stages", (backward, stages, read, copies) => {
+  const compiler = createCompiler({ backends: [wgmma] });
+  const schedule = `${scheduleOf("on").replace("stages=2", `stages=${stages}`)} reuseStages=on`;
+  const text = must(compiler.compile({ from: textOf(backward), schedule, target })).textAt("machine") ?? "";
+  const found = [...text.matchAll(/\* (%\w+\[slot %\w+\] exchanged)/g)].map(([, view]) => view);
+  expect(found).toEqual(read);
+  expect(text.match(/copy %s\w+\[.*%[qs]t \* 32/g)).toHaveLength(copies);
+});
+
+handEditsOf(
+  wgmma,
+  "a stage that is read behind the wait for the next one",
+  {
+    from: textOf("q"),
+    schedule: `${scheduleOf("on").replace("stages=2", "stages=3")} reuseStages=on`,
+    target,
+  },
+  [
+    {
+      what: "the stage is given back while the later product reads it",
+      change: { kind: "move", line: /mbar\.arrive %ring_empty/, nth: 0, by: -1 },
+      code: "TW3144",
+      line: /copy %sB/,
+      ptx: /./,
+      emulator: /^H035/,
+    },
+    {
+      what: "the later product reads the stage behind that of the next part",
+      change: { kind: "replace", line: /mma %acc .*exchanged/, nth: 0, from: /%g_ring/, to: "%c_ring" },
+      code: "TW3157",
+      line: /mma %acc/,
+      ptx: /./,
+      emulator: /^H/,
+    },
+  ],
+  { numSms: 1 },
+);
+
 handEditsOf(
   wgmma,
   "products that are issued together",

@@ -58,7 +58,7 @@ const forward: readonly Timed[] = rowsOf(
   };
 });
 
-const gradients: readonly Timed[] = rowsOf("2026-11-28-h200-attention-gradients-early-loads", ({ kernel }) =>
+const gradients: readonly Timed[] = rowsOf("2026-11-29-h200-attention-gradients-one-stage", ({ kernel }) =>
   kernel.endsWith("as chosen"),
 ).map(({ kernel, us, causal }) => ({
   name: `${kernel}${causal === true ? ", causal" : ""}`,

@@ -87,7 +87,7 @@ function rotated(program: TileProgram, stmt: Stmt): Stmt | readonly Stmt[] {
   // Of several last products ptxas would serialise those that run beside the work on what they multiply (C7514).
   if (productsOf(turn.last).length > 1) return { ...stmt, body: together(turn) };
   const around = peelEnds(program, stmt);
-  if (around === null) return stmt;
+  if (around === null || keepsOnlySlot(program, turn)) return stmt;
   const before = (stmts: readonly Stmt[]): readonly Stmt[] => placedAt(stmt, stmts, sub(v(stmt.var), lit(1)));
   const first = issued(turn.first);
   const last = issued(turn.last);
@@ -101,6 +101,17 @@ function rotated(program: TileProgram, stmt: Stmt): Stmt | readonly Stmt[] {
     ...around.last([...last.products, ...last.releases]),
   ];
 }
+
+/** Whether the last product reads what the first one of the next turn would wait for, in the only slot that there is. */
+const keepsOnlySlot = ({ rings }: TileProgram, { first, last }: Turn): boolean => {
+  const kept = new Set(eachStmt(last).flatMap((stmt) => (stmt.kind === "release" ? [stmt.ring] : [])));
+  return eachStmt(first).some(
+    (stmt) =>
+      stmt.kind === "wait" &&
+      kept.has(stmt.ring) &&
+      rings.some(({ name, slots }) => name === stmt.ring && slots < 2),
+  );
+};
 
 /** Products without waits for them, and what gives their slots back. */
 function issued(stmts: readonly Stmt[]): {

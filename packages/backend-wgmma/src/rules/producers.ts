@@ -154,24 +154,15 @@ export const producerRules: readonly Rule[] = [
         }
       : null,
   ),
-  rule("TW2335", "reuseStages", ({ s }) => {
-    if (!s.reuseStages) return [];
-    const found: Found[] = [];
-    const refuse = (message: string, more: string): void => {
-      found.push({ message, hint: `nearest legal: reuseStages=off, or ${more}` });
-    };
-    if (s.copy === "direct")
-      refuse(
-        "stages are kept from a producer until a later product has read them, and copy=direct has none",
-        "copy=tma",
-      );
-    if (s.pipelineProducts)
-      refuse(
-        "a later product keeps the stage that the first one of the next turn would wait behind",
-        "pipelineProducts=off",
-      );
-    return found;
-  }),
+  rule("TW2335", "reuseStages", ({ s }) =>
+    s.reuseStages && s.copy === "direct"
+      ? {
+          message:
+            "stages are kept from a producer until a later product has read them, and copy=direct has none",
+          hint: "nearest legal: reuseStages=off, or copy=tma",
+        }
+      : null,
+  ),
   rule("TW2333", "tail", ({ s, problem, target }) => {
     if (s.tail === 0) return [];
     const found: Found[] = [];

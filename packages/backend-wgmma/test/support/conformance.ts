@@ -48,6 +48,7 @@ export const optionsFor = (
 });
 
 const reused = "tile=64x128x64 warpgroups=1x2 stages=2 chainTile=64x64 regs=40/232 epi=direct reuseStages=on";
+const again = "stages=3 regs=24/240 pipelineProducts=on reuseStages=on";
 const latent = {
   ...({ queries: 1, keys: 270, headDim: 160, valueDim: 96, heads: 4, kvHeads: 1 } as const),
   ...({ dtype: "bf16", latent: true } as const),
@@ -62,6 +63,28 @@ export const attentionOptions: AttentionOptions = {
     [`${reused} sched=persistent`, { ...latent, batch: 2, queries: 20, packHeads: "off" }],
     [`${reused} sched=atomic`, { ...latent, queries: 3, keys: 40, batch: 2, pageSize: 16, causal: true }],
     [`${reused} sched=tiles`, { ...latent, queries: 70, batch: 2, offsets: "both", totalKeys: 200 }],
+    // The same where the later product runs beside the first ones of the next part, and of two such products.
+    [
+      `tile=128x128x128 chainTile=64x64 ${again} sched=zigzag`,
+      { queries: 150, keys: 270, headDim: 128, dtype: "bf16", heads: 2, causal: true, backward: "q" },
+    ],
+    [
+      `tile=64x128x128 warpgroups=1x1 chainTile=32x32 ${again.replace("3", "2")} sched=persistent`,
+      { queries: 80, keys: 150, headDim: 96, dtype: "f16", batch: 2, window: 40, backward: "q" },
+    ],
+    [
+      `tile=64x128x128 warpgroups=1x1 chainTile=32x32 ${again} loadVectorsAhead=on sched=zigzag`,
+      {
+        queries: 110,
+        keys: 80,
+        headDim: 128,
+        dtype: "bf16",
+        heads: 2,
+        kvHeads: 1,
+        causal: true,
+        backward: "kv",
+      },
+    ],
     // K and V of bytes, which threads of a producer widen.
     [
       "tile=64x64x64 warpgroups=1x1 chainTile=32x32 stages=3 copy=load regs=56/224 sched=zigzag",

@@ -113,7 +113,7 @@ function readAgain(program: TileProgram): ReadonlyMap<Mma, Mma> {
         const before = known.find(
           ({ mma, loop: around, origin: [row, column] }) =>
             around === loop &&
-            exchangedOf(buffer) === mma.b.buffer &&
+            (exchangedOf(buffer) === mma.b.buffer || exchangedOf(mma.b.buffer) === buffer) &&
             extent[1] <= mma.b.extent[0] &&
             extent[0] === mma.b.extent[1] &&
             equalExpr(origin[1] ?? ZERO, row ?? ZERO) &&
@@ -125,6 +125,11 @@ function readAgain(program: TileProgram): ReadonlyMap<Mma, Mma> {
         const { from, to } = stmt;
         const once = from.kind === "const" && to.kind === "const" && to.value - from.value === 1;
         walk(stmt.body, once ? loop : stmt, once ? new Map([...first, [stmt.var, from]]) : first);
+      } else if (stmt.kind === "tiles") {
+        const single = stmt.vars.filter(
+          (_, axis) => stmt.extents[axis] === 1 && stmt.symbolic?.[axis] == null,
+        );
+        walk(stmt.body, loop, new Map(single.map((name) => [name, ZERO])));
       } else if ("body" in stmt) walk(stmt.body, loop, first);
     }
   };

@@ -48,7 +48,7 @@ export interface ChainTile {
   readonly whole: number | null;
 }
 
-/** The program whose products take a factor that lies in another one's buffer from that one; null where none does. */
+/** The program whose products take a factor that lies in another one's buffer from that one; null where none does, nor reads what another one does with rows and columns exchanged. */
 function withShared(
   program: AxisProgram,
   anchor: Anchor,
@@ -63,7 +63,7 @@ function withShared(
       stmt.kind === "mma" ? turned(stmt) : stmt.kind === "for" ? { ...stmt, body: walk(stmt.body) } : stmt,
     );
   const products = anchor.products.map(turned);
-  if (products.every((stmt, i) => stmt === anchor.products[i])) return null;
+  if (!products.some((stmt) => stmt.exchanged)) return null;
   return { program: { ...program, body: walk(program.body) }, anchor: { ...anchor, products } };
 }
 

@@ -276,7 +276,7 @@ scheduler hands them out, and DRAM and the clock are as elsewhere. Beside what a
 | K and V in e4m3, pages among them ([run](runs/2026-11-28-h200-decode-e4m3.json)) | 4 | 22 | 25 |
 | latent ([run](runs/2026-11-29-h200-latent.json)) | 12 | 20 | 42 |
 
-The schedule that the compiler takes of such a program is still its backend's first by measurements; predictions have no part in that. Gradients of K and V as chosen come out 13 to 17 % too short, \`q\` by mma without a mask 1.4 times too long (its schedule has changed since), pages
+The schedule that the compiler takes of such a program is still its backend's first by measurements; predictions have no part in that. Gradients of K and V with \`reuseStages=off\` come out 13 to 17 % too short, \`q\` by mma without a mask 1.4 times too long (its schedule has changed since), pages
 of 16 keys in e4m3 a fifth too short. \`npx vitest run packages/cli/test/attention-predictions.test.ts\` holds forward and decode within 15 %, gradients within 20 %.
 
 Candidates are enumerated, not listed: for wgmma all tiles that instructions and registers allow (64 to 256 rows, columns by eights and from 64 on by sixteens, either way

@@ -25,8 +25,8 @@ export class Cursor {
   at: Expr | null = null;
   /** Whether that has not been given back. */
   open = false;
-  /** Whether a loop waits for it. */
-  looped = false;
+  /** The loop that waits for it; null where none does. */
+  loop: For | null = null;
   /** Chunks before it that have not been given back either. */
   readonly held: Held[] = [];
   /** Name of the slot of the chunk at hand: the pipeline's, or one that stays. */
@@ -45,7 +45,7 @@ export class Cursor {
     const made = new Cursor(this.name, this.ring, this.side);
     made.at = this.at;
     made.open = this.open;
-    made.looped = this.looped;
+    made.loop = this.loop;
     made.held.push(...this.held);
     made.slot = this.slot;
     made.#entered = this.#entered;
@@ -56,7 +56,7 @@ export class Cursor {
     this.leaveLoop(loop);
     this.at = substituteExpr(at, constants);
     this.open = true;
-    this.looped = loop !== null;
+    this.loop = loop;
   }
 
   /** What was waited for before a loop that has ended since: the chunk that its last turn waited for. */

@@ -2,15 +2,17 @@
 import { isElected } from "../../tile/elected.ts";
 import { asLinear, sub } from "../../tile/expr.ts";
 import { eachStmt } from "../../tile/rewrite.ts";
-import type { Ring, Role, TileProgram } from "../../tile/types.ts";
+import { substituteStmt } from "../../tile/streamK.ts";
+import type { Ring, Role, Stmt, TileProgram } from "../../tile/types.ts";
 import { readsOf } from "../../tile/views.ts";
 
 /** Whether slots of a ring are released behind the wait for a later chunk (delayed release), anywhere in the program: all roles then keep to it. */
 export function delaysRelease(program: TileProgram, ring: Ring): boolean {
   return eachStmt(program.body).some((loop) => {
     if (loop.kind !== "for") return false;
-    const waits = loop.body.flatMap((s) => (s.kind === "wait" && s.ring === ring.name ? [s] : []));
-    return loop.body.some(
+    const events = inTurn(loop.body);
+    const waits = events.flatMap((s) => (s.kind === "wait" && s.ring === ring.name ? [s] : []));
+    return events.some(
       (s) =>
         s.kind === "release" &&
         s.ring === ring.name &&
@@ -18,6 +20,15 @@ export function delaysRelease(program: TileProgram, ring: Ring): boolean {
     );
   });
 }
+
+/** Statements of a turn, with those of loops that take one turn themselves. */
+const inTurn = (stmts: readonly Stmt[]): readonly Stmt[] =>
+  stmts.flatMap((stmt): readonly Stmt[] => {
+    if (stmt.kind !== "for" || stmt.from.kind !== "const" || stmt.to.kind !== "const") return [stmt];
+    if (stmt.within !== undefined || stmt.to.value - stmt.from.value !== 1) return [stmt];
+    const value = new Map([[stmt.var, stmt.from]]);
+    return inTurn(stmt.body).map((each) => substituteStmt(each, value));
+  });
 
 /** Axes along which blocks of the cluster share the copies into a ring. */
 export function sharedAxes(program: TileProgram, ring: Ring): ReadonlySet<"m" | "n"> {

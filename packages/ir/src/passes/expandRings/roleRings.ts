@@ -334,7 +334,7 @@ export class RoleRings {
     cursor.leaveLoop(within.loop);
     // Slots that are given back late have been left already.
     if (delaysRelease(this.#program, ring)) {
-      if (!cursor.looped) cursor.held.push({ name: cursor.slot, at: cursor.at ?? at });
+      if (cursor.loop === null) cursor.held.push({ name: cursor.slot, at: cursor.at ?? at });
       return [];
     }
     if (within.loop !== null)
@@ -384,7 +384,7 @@ export class RoleRings {
         const ring = this.#ringOf.get(view.buffer);
         if (ring === undefined) return view;
         const wanted = view.slot.kind === "mod" ? view.slot.lhs : view.slot;
-        const name = this.#cursor(ring, side).slotOf(wanted, within);
+        const name = this.#slotName(this.#cursor(ring, side), wanted, within);
         if (name === null)
           throw new RangeError(
             `the slot of %${view.buffer} is not that of the chunk at which role ${this.#role.name} is in %${ring.name}`,
@@ -393,5 +393,14 @@ export class RoleRings {
       };
     const [written, read] = [at("producer"), at("consumer")];
     return withViews(stmt, read, written);
+  }
+
+  /** Where a chunk is read; null where the role is elsewhere. One that is given back late is read, behind the wait for the next one or the loop of its own wait, where that will be. */
+  #slotName(cursor: Cursor, wanted: Expr, within: Within): string | null {
+    const { ring, side, loop } = cursor;
+    const name = loop === null || loop === within.loop ? cursor.slotOf(wanted, within) : null;
+    if (name !== null) return name;
+    const late = side === "consumer" && delaysRelease(this.#program, ring);
+    return late ? this.#cursor(ring, "giver").name : cursor.slotOf(wanted, within);
   }
 }
