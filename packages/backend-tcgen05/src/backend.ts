@@ -36,6 +36,7 @@ import { pairBlocks } from "./passes/pairBlocks.ts";
 import { pipelineProducts } from "./passes/pipelineProducts.ts";
 import { slotSums } from "./passes/slotSums.ts";
 import { specialiseEngines } from "./passes/specialiseEngines.ts";
+import { splitRows } from "./passes/splitRows.ts";
 import { scheduleModel } from "./schedule.ts";
 
 const products: Backend = {
@@ -57,6 +58,7 @@ const products: Backend = {
     passes.swapAB,
     // Before the accumulators move: a block has lanes for its half of them only.
     pairBlocks,
+    splitRows,
     accumulateInTensor,
     passes.pipelineRing,
     specialiseEngines,

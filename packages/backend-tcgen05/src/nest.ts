@@ -26,7 +26,7 @@ export function acceptedKind(problem: Problem): TensorKind {
   return kind;
 }
 
-/** Warps: four store, one copies, one multiplies; a scheduler is added by its pass. */
+/** Warps: four store, one copies, one multiplies; a scheduler is added by its pass, and so are the warps of further groups of rows. */
 const WARPS = 6;
 
 export function tileProblem(problem: Problem, schedule: Schedule, target: Target): TileProgram {
@@ -79,6 +79,7 @@ function directives(s: TensorSchedule, kind: TensorKind, meets: boolean): readon
       },
     },
     s.swapAB ? { name: "swapAB", args: {} } : null,
+    s.rowGroups > 1 ? { name: "splitRows", args: { groups: s.rowGroups } } : null,
     // Parts of a tile meet in registers, all columns at once.
     { name: "accumulate", args: { columns: meets ? (s.swapAB ? s.tileM : s.tileN) : s.loadColumns } },
     { name: "ring", args: { slots: s.stages, registerPrefetch: 0, ahead: 0 } },

@@ -38,6 +38,15 @@ export const scheduleModel = {
       off: "shared",
     }),
     coreFields.pipelineProducts,
+    intField({
+      name: "rowGroups",
+      summary:
+        "of products that follow each other: groups of a tile's rows, each with sums, factors and four warps of its own; with 2 the tensor core multiplies for one while the other works on its sums",
+      default: 1,
+      off: 1,
+      min: 1,
+      max: 2,
+    }),
     coreFields.swizzle,
     intField({
       name: "accumulators",

@@ -16,7 +16,7 @@ interface Sums {
 }
 
 /**
- * Products overwrite the tensor tile. Where the accumulator is filled with zeros right in front of them it is loaded behind them; elsewhere what they make is added to it, `most`
+ * Products overwrite the tensor tile. Where an accumulator is filled with zeros right in front of them it is loaded behind them; elsewhere what they make is added to it, `most`
  * columns at a time. Null where no matrix instruction has the rows of an accumulator.
  */
 export function chainSums(program: TileProgram, most: number): TileProgram | null {
@@ -30,11 +30,15 @@ export function chainSums(program: TileProgram, most: number): TileProgram | nul
     sums.set(acc.name, { held, tile: { ...acc, name: freshName(program, `t${acc.name}`), space: "tensor" } });
   }
   const added = new Map<string, Buffer>();
-  const columnsOf = ({ held }: Sums): readonly [tile: Buffer, columns: number, count: number] => {
+  // Sums of one loop may be those of several groups of threads.
+  const columnsOf = (
+    { held }: Sums,
+    nth: number,
+  ): readonly [tile: Buffer, columns: number, count: number] => {
     const place = tensorPlace(held);
     if (place === null) throw new TypeError("the accumulator has a place");
     const columns = stepOf(place, most);
-    const key = `${held.shape[place.lanes]} ${columns}`;
+    const key = `${held.shape[place.lanes]} ${columns} ${nth}`;
     const name = freshName(program, added.size === 0 ? COLUMNS : `${COLUMNS}${added.size}`);
     const tile = added.get(key) ?? loadedTile(held, place, columns, name);
     added.set(key, tile);
@@ -43,18 +47,27 @@ export function chainSums(program: TileProgram, most: number): TileProgram | nul
   const around = (stmts: readonly Stmt[]): readonly Stmt[] => {
     const out: Stmt[] = [];
     for (const stmt of stmts) {
-      const name = stmt.kind === "for" ? sumOf(stmt) : null;
-      const own = name === null ? undefined : sums.get(name);
-      if (stmt.kind !== "for" || own === undefined) {
+      const own = stmt.kind === "for" ? sumsOf(stmt).flatMap((name) => sums.get(name) ?? []) : [];
+      if (stmt.kind !== "for" || own.length === 0) {
         out.push("body" in stmt ? { ...stmt, body: around(stmt.body) } : stmt);
         continue;
       }
-      const before = out.at(-1);
-      const fresh = before?.kind === "fill" && before.dst.buffer === name && before.value === 0;
-      if (fresh) out.pop();
-      out.push({ kind: "fill", dst: wholeView(own.tile), value: 0 }, intoTensor(stmt, own));
-      if (fresh) out.push(loadOf(wholeView(own.held), wholeView(own.tile)));
-      else out.push(...additions(own, ...columnsOf(own)));
+      const zeros = new Set<string>();
+      for (let last = out.at(-1); last?.kind === "fill" && last.value === 0; last = out.at(-1)) {
+        const name = last.dst.buffer;
+        if (!own.some(({ held }) => held.name === name)) break;
+        zeros.add(name);
+        out.pop();
+      }
+      out.push(
+        ...own.map(({ tile }): Stmt => ({ kind: "fill", dst: wholeView(tile), value: 0 })),
+        intoTensor(stmt, own),
+        ...own.flatMap((each, nth) =>
+          zeros.has(each.held.name)
+            ? [loadOf(wholeView(each.held), wholeView(each.tile))]
+            : additions(each, ...columnsOf(each, nth)),
+        ),
+      );
     }
     return out;
   };
@@ -75,16 +88,19 @@ export function chainSums(program: TileProgram, most: number): TileProgram | nul
 const freshName = (program: TileProgram, name: string): string =>
   program.buffers.some((b) => b.name === name) ? freshName(program, `${name}_`) : name;
 
-/** The accumulator of a loop that only multiplies and brings what it multiplies; null of other loops. */
-function sumOf({ body }: For): string | null {
+/** The accumulators of a loop that only multiplies and brings what it multiplies; none of other loops. */
+function sumsOf({ body }: For): readonly string[] {
   const names = new Set(body.flatMap((stmt) => (stmt.kind === "mma" ? [stmt.acc.buffer] : [])));
-  const [name = null] = names;
-  return names.size === 1 && body.every(({ kind }) => kind === "mma" || kind === "copy") ? name : null;
+  return body.every(({ kind }) => kind === "mma" || kind === "copy") ? [...names] : [];
 }
 
-const intoTensor = (loop: For, { tile }: Sums): For => ({
+const intoTensor = (loop: For, own: readonly Sums[]): For => ({
   ...loop,
-  body: loop.body.map((stmt) => (stmt.kind === "mma" ? { ...stmt, acc: wholeView(tile) } : stmt)),
+  body: loop.body.map((stmt) => {
+    const tile =
+      stmt.kind === "mma" ? own.find(({ held }) => held.name === stmt.acc.buffer)?.tile : undefined;
+    return stmt.kind === "mma" && tile !== undefined ? { ...stmt, acc: wholeView(tile) } : stmt;
+  }),
 });
 
 /** acc += what the tensor tile holds. */

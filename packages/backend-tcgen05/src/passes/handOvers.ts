@@ -1,7 +1,18 @@
 /** What the multiplying role and the threads of the epilogue hand each other where products follow each other: sums one way, factors made of them the other. */
 
 import type { Edge, Expr, Ring, Stmt, TileProgram } from "@tilewright/ir";
-import { add, bufferOf, eachStmt, lit, mul, rewriteStmts, v, withBody } from "@tilewright/ir";
+import {
+  add,
+  bufferOf,
+  eachStmt,
+  isElementStmt,
+  lit,
+  mul,
+  placedAt,
+  rewriteStmts,
+  v,
+  withBody,
+} from "@tilewright/ir";
 
 type For = Extract<Stmt, { kind: "for" }>;
 type Event = "acquire" | "commit" | "wait" | "release";
@@ -46,9 +57,10 @@ export function withHandOvers(program: TileProgram, sums: readonly string[], war
   const between = (stmts: readonly Stmt[], at: Expr): readonly Stmt[] =>
     rings.reduce<readonly Stmt[]>(
       (list, ring) => withEvents(list, ring, at),
-      stmts.map((stmt): Stmt => {
-        if (stmt.kind !== "for" || multiplies(stmt)) return stmt;
-        return { ...stmt, body: between(stmt.body, numbered(at, stmt)) };
+      lateZeros(stmts, made).flatMap((stmt): readonly Stmt[] => {
+        if (stmt.kind !== "for") return [stmt];
+        if (multiplies(stmt)) return [stmt];
+        return [{ ...stmt, body: between(stmt.body, numbered(at, stmt)) }];
       }),
     );
   return {
@@ -66,8 +78,36 @@ export function withHandOvers(program: TileProgram, sums: readonly string[], war
 const numbered = (at: Expr, { var: name, to }: For): Expr =>
   at.kind === "const" ? v(name) : add(mul(at, to.kind === "const" ? to.value : 1), v(name));
 
-/** Whether a loop goes over the chunks of a product. */
-const multiplies = ({ body }: For): boolean => body.some(({ kind }) => kind === "mma");
+/** Whether a loop goes over the chunks of a product, and does nothing else. */
+const multiplies = ({ body }: For): boolean =>
+  body.some(({ kind }) => kind === "mma") && !body.some((stmt) => isElementStmt(stmt) || stmt.kind === "for");
+
+/** Whether a loop has one turn of several products: each is then waited for and told of by itself. */
+const isOneOfSeveral = ({ body, from, to }: For): boolean =>
+  from.kind === "const" &&
+  to.kind === "const" &&
+  to.value - from.value === 1 &&
+  body.filter(({ kind }) => kind === "mma").length > 1;
+
+/** Statements with loops of one turn of several products taken apart, those of factors behind the zeros that they begin with: nobody waits for the sums of another. */
+function lateZeros(stmts: readonly Stmt[], made: ReadonlySet<string>): readonly Stmt[] {
+  const apart = stmts.flatMap((stmt): readonly Stmt[] =>
+    stmt.kind === "for" && multiplies(stmt) && isOneOfSeveral(stmt)
+      ? placedAt(stmt, stmt.body, stmt.from)
+      : [stmt],
+  );
+  if (apart.length === stmts.length) return stmts;
+  // The wait for a factor stands between, and the fence behind it; other products have one in front.
+  const own = new Set(
+    apart.flatMap((stmt) => (stmt.kind === "mma" && made.has(stmt.a.buffer) ? [stmt.acc.buffer] : [])),
+  );
+  const zeros = apart.filter((stmt) => stmt.kind === "fill" && own.has(stmt.dst.buffer));
+  return apart.flatMap((stmt): readonly Stmt[] => {
+    if (zeros.includes(stmt)) return [];
+    if (stmt.kind !== "mma") return [stmt];
+    return [...zeros.filter((fill) => fill.kind === "fill" && fill.dst.buffer === stmt.acc.buffer), stmt];
+  });
+}
 
 /** Events of a ring around the statements of a list that write its tile, and around those that read it. */
 function withEvents(

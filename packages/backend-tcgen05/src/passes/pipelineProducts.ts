@@ -73,7 +73,7 @@ function cutOf({ rings }: TileProgram, { body }: For): number {
   );
   const touched = new Set(
     eachStmt(body).flatMap((stmt) =>
-      stmt.kind === "mma" && made.has(stmt.a.buffer) ? [stmt.a.buffer, stmt.acc.buffer] : [],
+      stmt.kind === "mma" && made.has(stmt.a.buffer) ? [stmt.a.buffer, stmt.b.buffer, stmt.acc.buffer] : [],
     ),
   );
   const touches = (stmt: Stmt): boolean =>

@@ -1,7 +1,7 @@
 /** One role an engine: bulk copies fill the operand ring, matrix instructions empty it into an accumulator ring, four warps empty that. */
 
 import type { Edge, Pass, Ring, Stmt, TileProgram } from "@tilewright/ir";
-import { childrenOf, eachStmt, lit, takeDirective, withBody } from "@tilewright/ir";
+import { childrenOf, eachStmt, lit, takeDirective, viewsOf, withBody } from "@tilewright/ir";
 import { accumulatesInTensor } from "./accumulateInTensor.ts";
 import { withHandOvers } from "./handOvers.ts";
 
@@ -12,7 +12,7 @@ type Role = Extract<Stmt, { kind: "role" }>;
 export const SUMS = "sums";
 
 /** Warps of the epilogue: tensor memory has 128 lanes, of which a warp may touch the 32 of its number modulo 4 (PTX ISA, tcgen05.ld). */
-const EPILOGUE_WARPS = 4;
+export const EPILOGUE_WARPS = 4;
 
 /**
  * Directive `engines earlyAccumulatorRelease=0|1`: `tiles` become the roles `epilogue` (warps 0 to 3), `producer` and `multiply` (a warp each, of
@@ -134,6 +134,7 @@ function chained(input: TileProgram, sums: readonly string[]): TileProgram {
     if (stmt.kind === "copy" && filled.has(stmt.dst.buffer)) return "producer";
     return isProduct(stmt, sums) ? "multiply" : "epilogue";
   };
+  const groups = groupsOf(input, sums);
   const of = (name: string, first: number, warps: number, { body }: Tiles): Role =>
     role(
       name,
@@ -141,21 +142,67 @@ function chained(input: TileProgram, sums: readonly string[]): TileProgram {
       warps,
       part(body, (stmt) => roleOf(stmt) === name),
     );
+  const groupOf = (stmt: Stmt): number => {
+    const names = tilesOf(program, stmt);
+    return Math.max(
+      0,
+      groups.findIndex((group) => names.some((name) => group.has(name))),
+    );
+  };
+  const epilogues = ({ body }: Tiles): readonly Role[] =>
+    groups.map((_, group) =>
+      role(
+        group === 0 ? "epilogue" : `epilogue${group}`,
+        group * EPILOGUE_WARPS,
+        EPILOGUE_WARPS,
+        part(body, (stmt) => roleOf(stmt) === "epilogue" && groupOf(stmt) === group),
+      ),
+    );
+  const others = groups.length * EPILOGUE_WARPS;
   return withBody(
     program,
     program.body.map((stmt) =>
       stmt.kind === "tiles"
         ? {
             ...stmt,
-            body: [
-              of("epilogue", 0, EPILOGUE_WARPS, stmt),
-              of("producer", EPILOGUE_WARPS, 1, stmt),
-              of("multiply", EPILOGUE_WARPS + 1, 1, stmt),
-            ],
+            body: [...epilogues(stmt), of("producer", others, 1, stmt), of("multiply", others + 1, 1, stmt)],
           }
         : stmt,
     ),
   );
+}
+
+/** Tiles that a statement has to do with: of events those of the ring. */
+const tilesOf = ({ rings }: TileProgram, stmt: Stmt): readonly string[] =>
+  "ring" in stmt
+    ? [...(rings.find(({ name }) => name === stmt.ring)?.buffers ?? [])]
+    : viewsOf(stmt).map(({ buffer }) => buffer);
+
+/** Tiles that threads hold or make and products write, by groups that have nothing to do with each other: each has threads of its own. */
+function groupsOf(program: TileProgram, sums: readonly string[]): readonly ReadonlySet<string>[] {
+  const all = eachStmt(program.body);
+  const made = new Set(all.flatMap((stmt) => (stmt.kind === "map" ? [stmt.dst.buffer] : [])));
+  const own = new Set(
+    program.buffers.flatMap(({ name, space }) =>
+      space === "register" || space === "tensor" || (space === "shared" && made.has(name)) ? [name] : [],
+    ),
+  );
+  const groups: Set<string>[] = [];
+  for (const stmt of all) {
+    const names = viewsOf(stmt).flatMap(({ buffer }) => (own.has(buffer) ? [buffer] : []));
+    if (names.length === 0) continue;
+    const met = groups.filter((group) => names.some((name) => group.has(name)));
+    const joined = new Set([...met.flatMap((group) => [...group]), ...names]);
+    groups.splice(0, groups.length, ...groups.filter((group) => !met.includes(group)), joined);
+  }
+  // What has to do with no product is done by the first.
+  const place = (group: ReadonlySet<string>): number =>
+    program.buffers.findIndex(({ name }) => group.has(name));
+  const [first = new Set<string>(), ...others] = groups
+    .filter((group) => sums.some((name) => group.has(name)))
+    .toSorted((a, b) => place(a) - place(b));
+  const known = new Set(others.flatMap((group) => [...group]));
+  return [new Set([...own].filter((name) => !known.has(name) || first.has(name))), ...others];
 }
 
 /** The release goes behind the last load of a tensor tile. */

@@ -26,6 +26,21 @@ export const launchRules: readonly Rule[] = [
         }
       : null,
   ),
+  rule("TW2437", "rowGroups", ({ s }) =>
+    s.rowGroups === 1 ||
+    (s.ctaGroup === 1 &&
+      !s.swapAB &&
+      s.clusterM * s.clusterN === 1 &&
+      s.sched === "tiles" &&
+      s.epi === "direct" &&
+      (s.tileM === 128 || s.tileM === 256))
+      ? null
+      : {
+          message:
+            "groups of rows store what they have made of theirs by themselves, each with the rows of an instruction",
+          hint: "nearest legal: rowGroups=1; with rowGroups=2 ctaGroup=1 swapAB=off cluster=1x1 sched=tiles epi=direct and tiles of 128 or 256 rows",
+        },
+  ),
   rule("TW2436", "overlappedColumns", ({ s, problem }) =>
     s.overlappedColumns > 0 && problem.symbolic?.k !== undefined
       ? {

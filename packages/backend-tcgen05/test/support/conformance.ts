@@ -127,6 +127,15 @@ export const attentionOptions: AttentionOptions = {
         ...{ offsets: "both", totalQueries: 100, totalKeys: 70 },
       },
     ],
+    // Two groups of rows, of 128 and of 64, with factors in tensor and in shared memory.
+    [
+      "tile=256x64x64 ctaGroup=1 stages=2 chainTile=32x32 factors=tensor pipelineProducts=on rowGroups=2 accumulators=1 sched=tiles storeStages=1 epi=direct",
+      { queries: 300, keys: 300, headDim: 64, dtype: "bf16", causal: true, lse: true },
+    ],
+    [
+      "tile=128x128x64 ctaGroup=1 stages=2 chainTile=64x64 factors=shared rowGroups=2 accumulators=1 sched=tiles storeStages=1 epi=direct",
+      { queries: 140, keys: 300, headDim: 128, dtype: "f16", window: 90, alibi: true, heads: 2 },
+    ],
   ],
   // Sums of two products of more than 64 columns leave no registers for a bias of the scores.
   unscheduled: ({ backward, headDim, bias }) => backward === "kv" && headDim > 64 && bias !== undefined,

@@ -27,12 +27,26 @@ interface Threads {
   readonly budgeted: boolean;
 }
 
-/** Beside tensor memory: a thread for each of its lanes, and what it holds without spilling (ptxas 13.0, sm_100a, of 255: 192 columns spill 72 bytes beside masks, 556 beside soft caps). */
-const ENGINES: Threads = { count: TENSOR_LANES, registers: 204, budgeted: true };
+/** Most registers of a thread, the step in which a block's threads have them, and those beside tensor memory that hold no elements (ptxas 13.0, sm_100a, of 255: 192 columns spill 72 bytes beside masks, 556 beside soft caps). */
+const [MOST, STEP, BESIDE_TENSOR] = [255, 8, 51];
+
+/** Beside tensor memory: a thread for each of its lanes and group of rows. */
+function besideTensor({ directives, launch }: TileProgram): Threads {
+  const split = directives.find((d) => d.name === "splitRows");
+  const groups = (split?.name === "splitRows" && split.args.groups) || 1;
+  const each = (REGISTERS * 128) / (launch.threads + (groups - 1) * TENSOR_LANES);
+  const registers = Math.min(MOST, each - (each % STEP)) - BESIDE_TENSOR;
+  return {
+    count: TENSOR_LANES * groups,
+    registers,
+    budgeted: true,
+  };
+}
 
 /** Of a program's roles the math threads with their budget; else all threads, with what a block begins with. */
-export function threadsOf({ directives, launch }: TileProgram): Threads {
-  if (directives.some(({ name }) => name === "engines")) return ENGINES;
+export function threadsOf(program: TileProgram): Threads {
+  const { directives, launch } = program;
+  if (directives.some(({ name }) => name === "engines")) return besideTensor(program);
   const roles = directives.find(({ name }) => name === "roles");
   const launched = {
     count: launch.threads,

@@ -123,6 +123,7 @@ const directiveTable = {
     factors: oneOf("where products read first factors that threads have made", "shared", "tensor"),
   },
   swapAB: {},
+  splitRows: { groups: count(1, "groups of rows, each with threads of its own", 1, 2) },
   accumulate: { columns: count(32, "columns of an accumulator that one load takes", 1, COLUMNS) },
   fragment: {
     step: count(1, "elements of k a step", 1, STEPS),

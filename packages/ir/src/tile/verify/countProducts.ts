@@ -36,6 +36,16 @@ export interface Apart {
   readonly later: boolean;
 }
 
+/** Sums of A's rows from different ones on, where there are as many as sums. */
+function rowGroups(products: readonly Stmt[]): number {
+  const rows = new Map(
+    products.flatMap((stmt) =>
+      stmt.kind === "mma" ? [[stmt.acc.buffer, JSON.stringify(stmt.a.origin[0])] as const] : [],
+    ),
+  );
+  return Math.max(1, new Set(rows.values()).size === rows.size ? rows.size : 1);
+}
+
 /** Counts what the parts of the first tile read. */
 export class Counting implements Hooks {
   readonly tiles = "one";
@@ -63,6 +73,8 @@ export class Counting implements Hooks {
   readonly #words = new Set<string>();
   /** Products of A and B. */
   readonly #ofOperands = new Set<Stmt>();
+  /** Groups of rows with sums of their own, each of which goes over K. */
+  readonly #groups: number;
   /** Whether other products take what is made of their sums. */
   readonly #chained: boolean;
   /** Zeros of their sums in a loop around the one over K. */
@@ -89,6 +101,7 @@ export class Counting implements Hooks {
         if (source === null || (stepOfBuffer(source.name) ?? exchangedOf(source.name)) === null)
           this.#ofOperands.add(stmt);
       }
+    this.#groups = rowGroups([...this.#ofOperands]);
     this.#chained = subject.sites.some(({ stmt }) => stmt.kind === "mma" && !this.#ofOperands.has(stmt));
     this.#chunk = chunkLength(subject);
     const sums = new Set([...this.#ofOperands].map((stmt) => (stmt.kind === "mma" ? stmt.acc.buffer : "")));
@@ -199,7 +212,7 @@ export class Counting implements Hooks {
       const own = part(thread.cells);
       if (!keeps(thread.cells)) this.#begin(own);
       this.#part = own;
-      this.products += width;
+      this.products += width / this.#groups;
       const [from, other] = [a(thread), b(thread)];
       if (from !== other && !this.apart.has(stmt))
         this.apart.set(stmt, { from: [from, other], later: false });
