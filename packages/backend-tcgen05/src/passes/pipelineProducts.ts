@@ -52,7 +52,9 @@ function rotated(program: TileProgram, loop: For): readonly Stmt[] {
   const cut = cutOf(program, loop);
   const around = cut <= 0 || loop.unroll ? null : peelEnds(program, loop);
   if (around === null) return [loop];
-  const [first, last] = [loop.body.slice(0, cut), loop.body.slice(cut)];
+  // Chunks begin at constants of their tiles, in a loop around them or in none.
+  const whole = rewriteStmts(loop.body, (stmt) => (stmt.kind === "for" ? { ...stmt, unroll: true } : stmt));
+  const [first, last] = [whole.slice(0, cut), whole.slice(cut)];
   const ringsOf = (stmts: readonly Stmt[]): ReadonlySet<string> =>
     new Set(eachStmt(stmts).flatMap((stmt) => ("ring" in stmt ? [stmt.ring] : [])));
   const shared = ringsOf(first);

@@ -48,6 +48,7 @@ const positive = fc.integer({ min: 1, max: 100_000 });
 const values: Record<string, fc.Arbitrary<FieldValue>> = {
   tile: fc.tuple(positive, positive, positive),
   chainTile: fc.oneof(fc.constant("none"), fc.tuple(positive, positive)),
+  pipelineProducts: fc.constantFrom("on", "off"),
   conditionalRescale: fc.constantFrom("on", "off"),
   stages: fc.integer({ min: 1, max: 64 }),
   cluster: fc.tuple(positive, positive),
@@ -103,7 +104,7 @@ property.prop([schedules, fc.infiniteStream(fc.nat())])(
 
 test("canonical text has every field in the model's order", () => {
   expect(printSchedule(model, defaultSchedule(model))).toBe(
-    "tile=128x128x8 stages=2 chainTile=none conditionalRescale=off cluster=1x1 regs=none raster=row split=1 reduction=last streamk=0 cache=none l2Promotion=256 l2PrefetchBytes=0 l1=keep l2Prefetch=0 transpose=off pdl=off frag=2 swizzle=128B sharedLayout=swizzle schedulerStages=2 epi=tma walk=snake-rows guards=on roles=none sched=tiles snake=on pad=4",
+    "tile=128x128x8 stages=2 chainTile=none pipelineProducts=off conditionalRescale=off cluster=1x1 regs=none raster=row split=1 reduction=last streamk=0 cache=none l2Promotion=256 l2PrefetchBytes=0 l1=keep l2Prefetch=0 transpose=off pdl=off frag=2 swizzle=128B sharedLayout=swizzle schedulerStages=2 epi=tma walk=snake-rows guards=on roles=none sched=tiles snake=on pad=4",
   );
 });
 

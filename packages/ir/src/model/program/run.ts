@@ -341,7 +341,9 @@ export function runProgram(program: TileProgram, machine: Machine, options: RunO
         return;
       }
       if (movesTensor(stmt)) {
-        now = yield now + (bytes * share) / Math.max(1, machine.tensorMemoryBytes) + waits.products;
+        // What is stored waits for no product.
+        const wait = stmt.transport === "tcgen05.ld" ? waits.products : 0;
+        now = yield now + (bytes * share) / Math.max(1, machine.tensorMemoryBytes) + wait;
         return;
       }
       if (spaceOf(stmt.src) === "global") {
