@@ -31,14 +31,13 @@ export function readAxis(c: Cursor, declared: Map<string, AxisDeclaration>): rea
   const at = c.peek();
   const along = axisName(c, declared);
   if ([...declared.values()].find((axis) => axis.batch)?.name !== along)
-    c.fail(at, parseCodes.badValue, `${along} is not the first axis of the batch`, "runs are along that");
+    c.bad(at, `${along} is not the first axis of the batch`, "runs are along that");
   c.expect("of", "before the elements of all runs");
   const all = c.peek();
   const total = c.integer("the elements of all runs", 1, MOST);
   if (pages !== null && total % pages.size !== 0)
-    c.fail(
+    c.bad(
       all,
-      parseCodes.badValue,
       `${total} elements are no whole pages of ${pages.size}`,
       `${Math.ceil(total / pages.size) * pages.size}`,
     );
@@ -64,12 +63,7 @@ function readPages(c: Cursor): { readonly size: number; readonly table: string }
   const at = c.peek();
   const size = c.integer("the rows of a page", LEAST_PAGE, MOST);
   if (!Number.isInteger(Math.log2(size)))
-    c.fail(
-      at,
-      parseCodes.badValue,
-      `pages of ${size} rows`,
-      `a power of two: ${2 ** Math.floor(Math.log2(size))}`,
-    );
+    c.bad(at, `pages of ${size} rows`, `a power of two: ${2 ** Math.floor(Math.log2(size))}`);
   c.expect("rows", "before the numbers of rows");
   return { size, table };
 }
@@ -87,28 +81,21 @@ export function readDeclaration(
   const typed = c.peek();
   const dtype = c.oneOf(dtypeNames as readonly DType[], "dtype");
   if (dtypes[dtype].kind === "scaled")
-    c.fail(
-      typed,
-      parseCodes.badValue,
-      `${dtype} has scale factors, which programs over axes lack`,
-      "use f16",
-    );
+    c.bad(typed, `${dtype} has scale factors, which programs over axes lack`, "use f16");
   c.expect("[", "before the axes");
   const axes = [axisName(c, declared)];
   while (c.eat(",")) axes.push(axisName(c, declared));
   c.expect("]", "after the axes");
   const tiled = axes.filter((axis) => declared.get(axis)?.batch !== true);
   if (!global && tiled.length < axes.length)
-    c.fail(
+    c.bad(
       token,
-      parseCodes.badValue,
       `%${name} has an axis of the batch, of which a work tile has one position`,
       "leave it out: a tile has rows and columns",
     );
   if (tiled.length > 2 || (tiled.length === 0 && !global))
-    c.fail(
+    c.bad(
       token,
-      parseCodes.badValue,
       `%${name} has ${tiled.length} axes${global ? " beside those of the batch" : ""}`,
       "write 2, or 1",
     );
@@ -136,9 +123,8 @@ function bufferOf(c: Cursor, { name, dtype, memory }: Parameter, taken: Readonly
     found.dtype !== dtype ||
     strides(found) !== memory.map(({ stride }) => stride).join(", ")
   )
-    c.fail(
+    c.bad(
       token,
-      parseCodes.badValue,
       `%${name} does not lie in the rows of %${other}`,
       "name a parameter that is declared before, of the same dtype and strides",
     );
@@ -174,9 +160,8 @@ function memoryOf(
   const layout = columns === undefined || columns === 1 ? "row" : "col";
   if (tiled.length === 0) return { layout: "row", memory };
   if (Math.min(rows ?? 0, columns ?? 1) !== 1 || (columns === undefined && rows !== 1))
-    c.fail(
+    c.bad(
       token,
-      parseCodes.badValue,
       `%${name} is contiguous along none of ${tiled.join(" and ")}`,
       `let elements along ${tiled.at(-1)} be neighbours`,
     );
@@ -203,9 +188,8 @@ export function tileAxis(c: Cursor, declared: Axes): string {
   const token = c.peek();
   const name = axisName(c, declared);
   if (declared.get(name)?.batch !== true) return name;
-  return c.fail(
+  return c.bad(
     token,
-    parseCodes.badValue,
     `${name} is an axis of the batch`,
     "every work tile has one position along it; leave it out",
   );

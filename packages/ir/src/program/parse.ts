@@ -1,9 +1,9 @@
 /** Text to programs over named axes, with everything that is wrong with one: names, axes and dtypes are checked where they stand. */
 import { type Checked, dtypes, err, leavesOf, ok, productDType, widensTo } from "@tilewright/core";
-import { Cursor, describe, ParseEnd, ParseFailure, parseCodes } from "../tile/text/cursor.ts";
+import { Cursor, describe, ParseFailure, parseCodes } from "../tile/text/cursor.ts";
 import { parseElement } from "../tile/text/dataStatements.ts";
 import { nearestHint } from "../tile/text/nearest.ts";
-import { attempt, endOfLine } from "../tile/text/recover.ts";
+import { attempt, attemptAll, endOfLine } from "../tile/text/recover.ts";
 import { parseVersion } from "../tile/text/version.ts";
 import { rowReductions } from "../tile/types.ts";
 import { axisName, type Declared, readAxis, readDeclaration, tileAxis } from "./declarations.ts";
@@ -32,19 +32,8 @@ export const isAxisProgram = (text: string): boolean =>
 /** A program from its text, or every error found. */
 export function parseAxisProgram(text: string): Checked<AxisProgram> {
   const c = new Cursor(text);
-  const program = whole(c);
+  const program = attemptAll(c, () => new Reader(c).program());
   return program === null || c.diagnostics.length > 0 ? err(c.diagnostics) : ok(program);
-}
-
-/** The program, or null where nothing more can be read. */
-function whole(c: Cursor): AxisProgram | null {
-  try {
-    return attempt(c, () => new Reader(c).program());
-  } catch (end) {
-    if (!(end instanceof ParseEnd)) throw end;
-    if (end.diagnostic !== null) c.diagnostics.push(end.diagnostic);
-    return null;
-  }
 }
 
 class Reader {
@@ -65,10 +54,7 @@ class Reader {
     const c = this.#c;
     parseVersion(c);
     c.expect("tile.kernel", "at the start of a program");
-    const token = c.peek();
-    if (token.kind !== "entry")
-      c.fail(token, parseCodes.syntax, `expected the kernel's name, found ${describe(token)}`, "write @name");
-    c.next();
+    const name = c.entry();
     c.expect("stage", "after the kernel's name");
     c.expect("nest", "after 'stage'");
     c.expect("{", "before the program");
@@ -119,7 +105,7 @@ class Reader {
     const all = [...this.#named.values()];
     const strip = ({ global: _, ...rest }: Declared): Named => rest;
     return {
-      name: token.text,
+      name,
       axes: [...this.#axes.values()],
       params: all.filter(({ global }) => global).map((each) => strip(each) as Parameter),
       tiles: all.filter(({ global }) => !global).map(strip),
@@ -185,9 +171,8 @@ class Reader {
         const token = c.peek();
         const axis = tileAxis(this.#c, this.#axes);
         if (loops.length === MOST_LOOPS || loops.includes(axis))
-          c.fail(
+          c.bad(
             token,
-            parseCodes.badValue,
             `a loop over ${axis} inside one over ${loops.join(" and ")}`,
             "loops follow each other, or one over another axis stands in one",
           );
@@ -222,21 +207,15 @@ class Reader {
     do {
       const [own, other] = [this.#read(), this.#target(false)];
       if (own.dtype !== other.dtype || own.axes.join() !== other.axes.join())
-        c.fail(
-          token,
-          parseCodes.badValue,
-          `merges ${shown(own)} and ${shown(other)}`,
-          "the same dtype and axes",
-        );
+        c.bad(token, `merges ${shown(own)} and ${shown(other)}`, "the same dtype and axes");
       of.push(own.name);
       from.push(other.name);
       this.#written.add(other.name);
     } while (c.eat(","));
     const body = this.#block(loops);
     if (loops.length > 0 || body.some(({ kind }) => kind !== "map"))
-      c.fail(
+      c.bad(
         token,
-        parseCodes.badValue,
         "merges in a loop, or by more than maps",
         "write it behind the loop over parts, with maps",
       );
@@ -257,9 +236,8 @@ class Reader {
     const token = this.#c.peek();
     const found = this.#name();
     if (this.#named.get(found.name)?.global !== global)
-      this.#c.fail(
+      this.#c.bad(
         token,
-        parseCodes.badValue,
         global ? `%${found.name} is no parameter` : `%${found.name} is a parameter`,
         global ? "store into a parameter" : "write a tile here; 'store' writes parameters",
       );
@@ -287,9 +265,8 @@ class Reader {
     const token = this.#c.peek();
     const found = this.#name();
     if (this.#named.get(found.name)?.global === false && !this.#written.has(found.name))
-      this.#c.fail(
+      this.#c.bad(
         token,
-        parseCodes.badValue,
         `%${found.name} is read before anything is written to it`,
         `fill %${found.name} = 0, or map it, before`,
       );
@@ -312,26 +289,19 @@ class Reader {
     const k = a.axes[1];
     const turned = this.#turned(b, [k ?? "", n ?? ""], further || before.has(b.name));
     if (a.axes[0] !== m || turned === null || k === undefined || n === undefined)
-      c.fail(
+      c.bad(
         token,
-        parseCodes.badValue,
         `multiplies ${shown(a)} by ${shown(b)} into ${shown(acc)}`,
         "axes are [m, k], [k, n] and [m, n]",
       );
     if (loops.at(-1) !== k)
-      c.fail(
-        token,
-        parseCodes.badValue,
-        `a product over ${k} outside a loop over it`,
-        `write for ${k} { … }`,
-      );
+      c.bad(token, `a product over ${k} outside a loop over it`, `write for ${k} { … }`);
     const widens = dtypes[b.dtype].bits === 8 && widensTo(b.dtype, a.dtype);
     if (a.dtype !== b.dtype && !widens)
-      c.fail(token, parseCodes.badValue, `multiplies ${a.dtype} by ${b.dtype}`, `make %${b.name} ${a.dtype}`);
+      c.bad(token, `multiplies ${a.dtype} by ${b.dtype}`, `make %${b.name} ${a.dtype}`);
     if (dtypes[productDType(a.dtype, b.dtype)].acc !== acc.dtype || acc.dtype !== "f32")
-      c.fail(
+      c.bad(
         token,
-        parseCodes.badValue,
         `accumulates products of ${a.dtype} in ${acc.dtype}`,
         "programs over axes accumulate in f32",
       );
@@ -344,12 +314,7 @@ class Reader {
     const tile = this.#target(false);
     const adds = c.eat("+=");
     if (adds && !this.#written.has(tile.name))
-      c.fail(
-        token,
-        parseCodes.badValue,
-        `adds to %${tile.name}, which nothing has filled`,
-        `fill %${tile.name} = 0`,
-      );
+      c.bad(token, `adds to %${tile.name}, which nothing has filled`, `fill %${tile.name} = 0`);
     if (!adds) c.expect("=", "before what is reduced");
     const op = c.oneOf(rowReductions, "reduction");
     c.expect("(", "before the expression");
@@ -361,27 +326,16 @@ class Reader {
     const along = axisName(this.#c, this.#axes);
     const [rows] = tile.axes;
     if (tile.axes.length !== 1 || tile.dtype !== "f32")
-      c.fail(token, parseCodes.badValue, `${shown(tile)} is no row of f32`, "reduce into a tile f32[rows]");
+      c.bad(token, `${shown(tile)} is no row of f32`, "reduce into a tile f32[rows]");
     for (const axis of axes)
       if (axis !== rows && axis !== along)
-        c.fail(
-          start,
-          parseCodes.badValue,
-          `the expression has axis ${axis}`,
-          `its axes are ${rows} and ${along}`,
-        );
+        c.bad(start, `the expression has axis ${axis}`, `its axes are ${rows} and ${along}`);
     const declared = this.#axes.get(along);
     if (loops.length > 0 && loops.at(-1) !== along)
-      c.fail(
-        axisAt,
-        parseCodes.badValue,
-        `reduces along ${along} in a loop over ${loops.at(-1)}`,
-        `reduce along ${loops.at(-1)}`,
-      );
+      c.bad(axisAt, `reduces along ${along} in a loop over ${loops.at(-1)}`, `reduce along ${loops.at(-1)}`);
     if (loops.length === 0 && declared?.whole !== true)
-      c.fail(
+      c.bad(
         axisAt,
-        parseCodes.badValue,
         `a tile does not hold whole rows along ${along}`,
         `declare it whole: axis ${along} = ${declared?.extent ?? "EXTENT"} whole, or reduce in a loop over it`,
       );
@@ -395,9 +349,8 @@ class Reader {
     const { value, axes } = this.#expression(loops);
     for (const axis of axes)
       if (!into.includes(axis))
-        this.#c.fail(
+        this.#c.bad(
           start,
-          parseCodes.badValue,
           `the expression has axis ${axis}, and what it is written to has ${into.join(", ")}`,
           `reduce it along ${axis}`,
         );
@@ -418,16 +371,14 @@ class Reader {
       const declared = this.#axes.get(axis);
       const known = declared?.whole === true || loops.includes(axis);
       if (!known && this.#grid?.includes(axis) !== true)
-        c.fail(
+        c.bad(
           token,
-          parseCodes.badValue,
           `a tile does not know positions along ${axis}`,
           "positions are those along the rows and columns of the work tiles, along axes that are whole, and along those of the loops around",
         );
       if ((declared?.extent ?? 0) > MOST_POSITIONS)
-        c.fail(
+        c.bad(
           token,
-          parseCodes.badValue,
           `positions along ${axis} are no exact numbers of f32 beyond ${MOST_POSITIONS}`,
           `make the axis ${MOST_POSITIONS} or shorter`,
         );

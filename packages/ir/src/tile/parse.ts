@@ -3,10 +3,10 @@
  * parsing resumes at the next line, so independent errors are reported together.
  */
 import { type Checked, err, ok, type SourceLocation } from "@tilewright/core";
-import { Cursor, describe, ParseEnd, parseCodes } from "./text/cursor.ts";
+import { Cursor, describe, parseCodes } from "./text/cursor.ts";
 import { declarations, type Head, missingDeclarations } from "./text/declarations.ts";
 import { nearestHint } from "./text/nearest.ts";
-import { attempt as attemptAt, endOfLine, type Resume } from "./text/recover.ts";
+import { attemptAll, attempt as attemptAt, endOfLine, type Resume } from "./text/recover.ts";
 import { type ParseBlock, type StatementSyntax, statementKinds, statementSyntax } from "./text/statements.ts";
 import { parseVersion } from "./text/version.ts";
 import { type Stage, type Stmt, stages, type TileProgram } from "./types.ts";
@@ -26,25 +26,13 @@ export function parseProgram(text: string): Checked<TileProgram> {
 /** The same, with the place of every statement and declaration. */
 export function parseProgramWithLocations(text: string): Checked<ParsedProgram> {
   const c = new Cursor(text);
-  const program = whole(c);
+  const program = attemptAll(
+    c,
+    () => parseKernel(c),
+    () => {},
+  );
   if (program === null || c.diagnostics.length > 0) return err(c.diagnostics);
   return ok({ program, locations: c.locations });
-}
-
-/** The kernel, or null where nothing more can be read. */
-function whole(c: Cursor): TileProgram | null {
-  try {
-    return attempt(
-      c,
-      () => parseKernel(c),
-      undefined,
-      () => {},
-    );
-  } catch (end) {
-    if (!(end instanceof ParseEnd)) throw end;
-    if (end.diagnostic !== null) c.diagnostics.push(end.diagnostic);
-    return null;
-  }
 }
 
 interface Header {

@@ -5,13 +5,12 @@
 import { withSum } from "../dsmemReduction.ts";
 import { childrenOf } from "../rewrite.ts";
 import type { ReductionKind, Role, Stmt, TileProgram } from "../types.ts";
-import { iterationsWithin } from "../within.ts";
 import type { Barriers } from "./barriers.ts";
-import { CellTable, compileCond, compileExpr, type Evaluate } from "./compileExpr.ts";
+import { CellTable, compileCond } from "./compileExpr.ts";
 import { compileRingEvent, Responses } from "./control/ringEvents.ts";
+import { BLOCK, checkCommitted, checkLanded, isWhole, iterationsOf, runThreads } from "./control/running.ts";
 import { Synchronisation } from "./control/synchronisation.ts";
 import {
-  type Blocked,
   type Epilogue,
   type Hooks,
   type Op,
@@ -23,11 +22,8 @@ import {
 } from "./control/threads.ts";
 import { compileTiles } from "./control/workTiles.ts";
 import { InterpretFailure, interpretCodes } from "./failure.ts";
-import { type Groups, newGroups, type RingState } from "./rings.ts";
+import { newGroups, type RingState } from "./rings.ts";
 import { launchedOf, workTilesOf } from "./workTiles.ts";
-
-/** Name of the thread outside of roles. */
-export const BLOCK = "block";
 
 /** Ways to combine in which statements say who goes on: one CTA, by the work tile's counter, or those of another kernel. */
 const countsItself: ReadonlySet<ReductionKind> = new Set(["last", "atomics", "bulk", "kernel"]);
@@ -36,6 +32,9 @@ const countsItself: ReadonlySet<ReductionKind> = new Set(["last", "atomics", "bu
 const isBefore = ({ machine }: TileProgram, stmt: Stmt): boolean =>
   stmt.kind === "kernel" &&
   machine?.launches?.kernels.some(({ role, name }) => role === "prepare" && name === stmt.name) === true;
+
+const runOf = (action: ((thread: Thread) => void) | null | undefined): Op | null =>
+  action ? run(action) : null;
 
 export class Control {
   readonly #program: TileProgram;
@@ -110,43 +109,13 @@ export class Control {
   #endBlock(threads: readonly Thread[]): void {
     for (const ring of this.#rings.values()) ring.checkEnd();
     this.#sync.barriers.checkEnd();
-    for (const { groups, name } of threads) {
-      committed(groups, name);
-      // Of a ring `checkEnd` judges that; from stage machine on its groups are the thread's.
-      const left = groups.closed
-        .flatMap(({ ring, flights }) => (ring === "" ? flights : []))
-        .find(({ landed }) => !landed);
-      if (left !== undefined)
-        throw new InterpretFailure(
-          interpretCodes.inFlight,
-          left.at ?? name,
-          "asynchronous copies are never waited for",
-          "cp.async.wait behind their groups, or no copies there",
-        );
-    }
+    for (const thread of threads) checkLanded(thread);
   }
 
   /** Run threads until all have ended. */
   #schedule(threads: readonly Thread[], opsOf: (thread: Thread) => readonly Op[]): void {
-    const live = threads.map((thread) => ({
-      thread,
-      steps: this.#runList(opsOf(thread), thread),
-      blocked: null as Blocked | null,
-    }));
-    while (live.length > 0) {
-      const ready = live.filter((t) => t.blocked === null || t.blocked.ready());
-      const next = ready[this.#hooks.pick(ready.length)];
-      if (next === undefined)
-        throw new InterpretFailure(
-          interpretCodes.deadlock,
-          live[0]?.blocked?.at ?? BLOCK,
-          `deadlock: ${live.map((t) => `${t.thread.name} stands at ${t.blocked?.why ?? "?"}`).join("; ")}`,
-          "commit what is waited for, release what is acquired again",
-        );
-      const result = next.steps.next();
-      if (result.done === true) live.splice(live.indexOf(next), 1);
-      else next.blocked = result.value;
-    }
+    const live = threads.map((thread) => ({ thread, steps: this.#runList(opsOf(thread), thread) }));
+    runThreads(live, (ready) => this.#hooks.pick(ready));
   }
 
   #turn(at: string): void {
@@ -187,6 +156,11 @@ export class Control {
     return ops;
   }
 
+  #compileBody(stmts: readonly Stmt[], inRole: boolean): (thread: Thread) => Steps {
+    const body = this.#compileList(stmts, inRole);
+    return (thread) => this.#runList(body, thread);
+  }
+
   #compileRoles(roles: readonly Role[]): Op {
     const bodies = new Map(roles.map((role) => [role.name, this.#compileList(role.body, true)]));
     return run((parent) => {
@@ -196,7 +170,7 @@ export class Control {
         leader: role.leader ?? null,
       }));
       this.#schedule(threads, (thread) => bodies.get(thread.name) ?? []);
-      for (const { groups, name } of threads) committed(groups, `role ${name}`);
+      for (const { groups, name } of threads) checkCommitted(groups, `role ${name}`);
       parent.epoch = Math.max(parent.epoch, ...threads.map((t) => t.epoch));
     });
   }
@@ -208,13 +182,13 @@ export class Control {
         return this.#compileTiles(stmt, inRole, at);
       case "for": {
         const cell = this.#table.cell(stmt.var);
-        const turnsOf = this.#turnsOf(stmt);
+        const iterations = iterationsOf(stmt, this.#table);
         const body = this.#compileList(stmt.body, inRole);
         if (body.length === 0) return null;
         const runList = (thread: Thread) => this.#runList(body, thread);
         const turn = (): void => this.#turn(at);
         return steps(function* (thread) {
-          const [first, last] = turnsOf(thread);
+          const [first, last] = iterations(thread);
           for (let i = first; i < last; i++) {
             turn();
             thread.cells[cell] = i;
@@ -270,19 +244,15 @@ export class Control {
         });
       case "result.load":
       case "result.clear":
-      case "result.store": {
-        const action = this.#hooks.result?.(stmt, at);
-        return action ? run(action) : null;
-      }
-      case "transpose": {
-        const action = this.#hooks.transpose?.(stmt, at);
-        return action ? run(action) : null;
-      }
+      case "result.store":
+        return runOf(this.#hooks.result?.(stmt, at));
+      case "transpose":
+        return runOf(this.#hooks.transpose?.(stmt, at));
       case "kernel": {
         this.#kernel = stmt.name;
-        const body = this.#compileList(stmt.body, inRole);
+        const runList = this.#compileBody(stmt.body, inRole);
         this.#kernel = null;
-        const [begin, runList] = [() => this.#newBlock(), (thread: Thread) => this.#runList(body, thread)];
+        const begin = (): void => this.#newBlock();
         const end = (thread: Thread) => this.#endBlock([thread]);
         // It begins when the kernel before it has ended.
         return steps(function* (thread) {
@@ -301,35 +271,26 @@ export class Control {
       case "only":
       case "response":
       case "slices": {
-        const body = this.#compileList(stmt.body, inRole);
-        const runList = (thread: Thread) => this.#runList(body, thread);
-        return steps(runList);
+        return steps(this.#compileBody(stmt.body, inRole));
       }
       case "reduction": {
-        const { unless } = stmt;
-        const count = unless && compileExpr(unless.lhs, this.#table);
-        const chunks = unless && compileExpr(unless.rhs, this.#table);
-        // A tile without a chunk has a place of one in the line of shares, as the emission counts it.
-        const whole = ({ cells }: Thread): boolean => count?.(cells) === Math.max(1, chunks?.(cells) ?? 1);
-        const body = this.#compileList(stmt.body, inRole);
-        const runList = (thread: Thread) => this.#runList(body, thread);
+        const whole = isWhole(stmt, this.#table);
+        const runList = this.#compileBody(stmt.body, inRole);
         return steps(function* (thread) {
-          if (unless === null || !whole(thread)) yield* runList(thread);
+          if (!whole(thread)) yield* runList(thread);
         });
       }
       case "merge": {
         const combine = this.#combine;
         const parts = combine && this.#hooks.merged?.(combine, stmt, this.#table, at);
-        const body = this.#compileList(stmt.body, inRole);
-        const runList = (thread: Thread) => this.#runList(body, thread);
+        const runList = this.#compileBody(stmt.body, inRole);
         return steps(function* (thread) {
           for (const _ of parts?.(thread) ?? [true]) yield* runList(thread);
         });
       }
       case "partial.reduce": {
         const handsIn = this.#combine && this.#hooks.reduction?.(this.#combine, stmt, this.#table, at);
-        const body = this.#compileList(stmt.body, inRole);
-        const runList = (thread: Thread) => this.#runList(body, thread);
+        const runList = this.#compileBody(stmt.body, inRole);
         return steps(function* (thread) {
           handsIn?.(thread);
           yield* runList(thread);
@@ -348,25 +309,19 @@ export class Control {
       case "dsmem.leave":
       case "dsmem.expect":
       case "dsmem.wait":
-      case "dsmem.add": {
-        const action = this.#combine && this.#hooks.reduction?.(this.#combine, stmt, this.#table, at);
-        return action ? run(action) : null;
-      }
+      case "dsmem.add":
+        return runOf(this.#combine && this.#hooks.reduction?.(this.#combine, stmt, this.#table, at));
       case "stage":
       case "bulk.store":
-      case "warp.store": {
-        const action = this.#epilogue && this.#hooks.staged?.(this.#epilogue, stmt, this.#table, at);
-        return action ? run(action) : null;
-      }
+      case "warp.store":
+        return runOf(this.#epilogue && this.#hooks.staged?.(this.#epilogue, stmt, this.#table, at));
       // Only the orders of threads, proxies and blocks are different with them, which the proof judges.
       case "fence":
       case "wgmma.fence":
       case "wgmma.commit":
       case "wgmma.wait":
-      case "pin": {
-        const ordered = this.#hooks.ordering?.(stmt, at);
-        return ordered ? run(ordered) : null;
-      }
+      case "pin":
+        return runOf(this.#hooks.ordering?.(stmt, at));
       case "warp.sync":
       case "rename":
       case "tensormap.make":
@@ -386,18 +341,6 @@ export class Control {
       default:
         return this.#sync.compile(stmt, at);
     }
-  }
-
-  #turnsOf({
-    from,
-    to,
-    within,
-  }: Extract<Stmt, { kind: "for" }>): (thread: Thread) => readonly [number, number] {
-    const [first, end] = [from, to].map((e) => compileExpr(e, this.#table)) as [Evaluate, Evaluate];
-    if (within === undefined) return ({ cells }) => [first(cells), end(cells)];
-    const [low, high] = within.bounds.map((e) => compileExpr(e, this.#table)) as [Evaluate, Evaluate];
-    return ({ cells }) =>
-      iterationsWithin([first(cells), end(cells)], [low(cells), high(cells)], within.take);
   }
 
   #compileTiles(stmt: Extract<Stmt, { kind: "tiles" }>, inRole: boolean, at: string): Op {
@@ -454,14 +397,4 @@ export class Control {
       }
     });
   }
-}
-
-function committed({ open }: Groups, at: string): void {
-  if (open.length > 0)
-    throw new InterpretFailure(
-      interpretCodes.inFlight,
-      at,
-      `${open.length} asynchronous copies are never committed`,
-      "commit them, and wait for them",
-    );
 }

@@ -1,7 +1,7 @@
 /** Who uses the rings of a program. */
 import { childrenOf } from "../rewrite.ts";
 import type { Stmt, TileProgram } from "../types.ts";
-import { BLOCK } from "./control.ts";
+import { BLOCK } from "./control/running.ts";
 import type { Consumers } from "./rings.ts";
 
 /**

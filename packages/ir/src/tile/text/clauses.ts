@@ -145,10 +145,7 @@ const bytesClause = <N extends number>(keyword: string, sizes: readonly N[]): Cl
     const token = c.peek();
     const bytes = c.integer(`the bytes of '${keyword}'`, 0);
     const known = sizes.find((one) => one === bytes);
-    return (
-      known ??
-      c.fail(token, parseCodes.badValue, `L2 fetches no ${bytes} bytes`, `one of: ${sizes.join(", ")}`)
-    );
+    return known ?? c.bad(token, `L2 fetches no ${bytes} bytes`, `one of: ${sizes.join(", ")}`);
   },
 });
 
@@ -351,7 +348,7 @@ export const layoutClause: Clause<Layout | null> = {
     const layout = parseLayout(raw ?? "");
     if (layout.ok) return layout.value;
     const [reason] = layout.error;
-    return c.fail(token, parseCodes.badValue, reason?.message ?? "malformed layout", reason?.hint ?? null);
+    return c.bad(token, reason?.message ?? "malformed layout", reason?.hint ?? null);
   },
 };
 

@@ -143,7 +143,7 @@ export class Cursor {
     if (!Number.isSafeInteger(value) || value < min || value > max) {
       const least = min === -MOST - 1 ? "" : ` of at least ${min}`;
       const bound = `an integer${value > max ? ` of at most ${max}` : least}`;
-      this.fail(token, parseCodes.badValue, `${what} must be ${bound}, found ${value}`, `write ${bound}`);
+      this.bad(token, `${what} must be ${bound}, found ${value}`, `write ${bound}`);
     }
     return value;
   }
@@ -243,6 +243,11 @@ export class Cursor {
 
   fail(token: Token, code: Diagnostic["code"], message: string, hint: string | null): never {
     throw new ParseFailure(this.diagnostic(token.offset, describe(token), code, message, hint));
+  }
+
+  /** Refuses a value that stands where values of its kind may. */
+  bad(token: Token, message: string, hint: string | null): never {
+    return this.fail(token, parseCodes.badValue, message, hint);
   }
 
   diagnostic(

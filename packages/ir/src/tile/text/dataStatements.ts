@@ -33,8 +33,7 @@ export function parseElement<L>(c: Cursor, leaf: LeafParser<L>, level = 0): Expr
   for (let terms = 1; ; terms++) {
     const found = Object.entries(signs).find(([sign]) => !c.peek().startsLine && c.at(sign));
     if (found === undefined) return lhs;
-    if (terms > MOST_DEEP)
-      c.fail(c.peek(), parseCodes.badValue, `an expression has at most ${MOST_DEEP} terms`, "write fewer");
+    if (terms > MOST_DEEP) c.bad(c.peek(), `an expression has at most ${MOST_DEEP} terms`, "write fewer");
     c.next();
     lhs = { kind: "apply", fn: found[1], args: [lhs, parseElement(c, leaf, level + 1)] };
   }
@@ -91,12 +90,7 @@ function parseCall<L>(c: Cursor, leaf: LeafParser<L>): Expression<L> {
     })
     .flat();
   if (args.length !== arity)
-    c.fail(
-      token,
-      parseCodes.badValue,
-      `'${token.text}' takes ${arity}, found ${args.length}`,
-      `write ${arity}`,
-    );
+    c.bad(token, `'${token.text}' takes ${arity}, found ${args.length}`, `write ${arity}`);
   const [x, low, high, other] = args;
   // `a <= b` is that b < a does not hold.
   if (not && x && low && high && other) return { kind: "apply", fn: "select", args: [x, low, other, high] };

@@ -145,18 +145,16 @@ const bufferSyntax = (space: Space): DeclarationSyntax => ({
     const { every, ...clauses } = parseClauses(c, bufferClauses, "the buffer");
     const placeable = space === "shared" || space === "tensor";
     if ((offset !== null && !placeable) || (every !== 0 && offset === null))
-      c.fail(
+      c.bad(
         token,
-        parseCodes.badValue,
         offset === null
           ? `%${name} has slots every ${every}, and no place`
           : `%${name} is a ${space} buffer, and has no place`,
         offset === null ? "write @PLACE behind the name" : "only shared and tensor tiles have one",
       );
     if (space !== "global" && ofGlobal.some((field) => clauses[field] !== undefined))
-      c.fail(
+      c.bad(
         token,
-        parseCodes.badValue,
         `%${name} is no global buffer: caches keep nothing of it, the workspace has no copy, and it lies in no pages`,
         `leave out ${ofGlobal.map((field) => `'${field}'`).join(", ")}`,
       );
@@ -210,7 +208,7 @@ export const declarations: Readonly<Record<string, DeclarationSyntax>> = {
       // "2x1" reads as the number 2 and the word x1.
       const second = /^x(\d+)$/.exec(c.word("the cluster's second extent, as in 2x1"))?.[1];
       if (second === undefined || Number(second) < 1 || Number(second) > 1024)
-        c.fail(token, parseCodes.badValue, "a cluster has two extents, of 1 to 1024 blocks", "cluster=2x1");
+        c.bad(token, "a cluster has two extents, of 1 to 1024 blocks", "cluster=2x1");
       const flags = launchFlags.filter((flag) => c.eat(flag));
       head.launch = {
         threads,

@@ -21,12 +21,7 @@ export function parseExpr(c: Cursor): Expr {
 /** A sum or product of so many parts is as deep as it is long. */
 function bounded(c: Cursor, parts: number): void {
   if (parts > MOST_DEEP)
-    c.fail(
-      c.peek(),
-      parseCodes.badValue,
-      `an expression has at most ${MOST_DEEP} terms, and as many factors`,
-      "write fewer",
-    );
+    c.bad(c.peek(), `an expression has at most ${MOST_DEEP} terms, and as many factors`, "write fewer");
 }
 
 /** product := leaf (('*' | '/' | '%') constant)*; a constant may also stand on the left of '*'. */
@@ -46,12 +41,7 @@ function parseFactor(c: Cursor, lhs: Expr): Expr {
   if (token.kind === "number" || c.at("-")) return { kind: "mul", lhs, factor: c.integer("the factor") };
   const rhs = parseLeaf(c);
   if (lhs.kind === "const") return { kind: "mul", lhs: rhs, factor: lhs.value };
-  return c.fail(
-    token,
-    parseCodes.badValue,
-    "one side of '*' must be a constant",
-    "indices are affine: write variable * constant",
-  );
+  return c.bad(token, "one side of '*' must be a constant", "indices are affine: write variable * constant");
 }
 
 function parseLeaf(c: Cursor): Expr {

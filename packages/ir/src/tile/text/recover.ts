@@ -40,6 +40,17 @@ export function attempt<T>(
   }
 }
 
+/** The same of a whole text: null also where nothing more can be read. */
+export function attemptAll<T>(c: Cursor, parse: () => T, resume?: Resume): T | null {
+  try {
+    return attempt(c, parse, resume);
+  } catch (end) {
+    if (!(end instanceof ParseEnd)) throw end;
+    if (end.diagnostic !== null) c.diagnostics.push(end.diagnostic);
+    return null;
+  }
+}
+
 /** Every word of the line: what stands where a variable should may be one without its sign. */
 function namesOnLine(text: string, start: number): string[] {
   const end = text.indexOf("\n", start);

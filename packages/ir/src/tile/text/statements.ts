@@ -40,7 +40,7 @@ import {
   whenClause,
   withinClause,
 } from "./clauses.ts";
-import { type Cursor, parseCodes } from "./cursor.ts";
+import type { Cursor } from "./cursor.ts";
 import { dataSyntax } from "./dataStatements.ts";
 import { parseExpr, parseView, printView } from "./expressions.ts";
 import {
@@ -121,7 +121,7 @@ const stepsClause: Clause<readonly EpilogueStep[]> = {
     const problem = parseProblem(`${rest.replace(/epilogue=\S*/, "")} epilogue=${text}`);
     if (problem.ok) return problem.value.epilogue;
     const [reason] = problem.error;
-    return c.fail(token, parseCodes.badValue, reason?.message ?? "malformed steps", reason?.hint ?? null);
+    return c.bad(token, reason?.message ?? "malformed steps", reason?.hint ?? null);
   },
 };
 
@@ -137,7 +137,7 @@ function parseCount(c: Cursor, what: string): readonly [number, Expr | null] {
   if (token.kind === "number" || c.at("-")) return [c.integer(what, 1), null];
   const count = parseExpr(c);
   if (c.problem === null || freeVars(count).size === 0)
-    return c.fail(token, parseCodes.badValue, `${what} is a number`, "write it as one");
+    return c.bad(token, `${what} is a number`, "write it as one");
   return [evaluateExpr(count, ownSizes(c.problem)), count];
 }
 
@@ -246,7 +246,7 @@ export const statementSyntax: { readonly [K in StmtKind]: StatementSyntax<Of<K>>
       const clauses = parseClauses(c, mmaClauses, "mma");
       if (!overwrites) return { kind: "mma", acc, a, b, ...clauses };
       if (clauses.keep !== undefined)
-        c.fail(sign, parseCodes.badValue, "'=' keeps nothing of the accumulator", "write '+=', or no 'keep'");
+        c.bad(sign, "'=' keeps nothing of the accumulator", "write '+=', or no 'keep'");
       return { kind: "mma", acc, a, b, ...clauses, keep: false };
     },
   },
