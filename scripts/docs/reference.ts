@@ -138,11 +138,13 @@ export const topics: readonly (readonly [topic: string, fields: readonly string[
     [
       "tile",
       "chainTile",
+      "chainOperand",
       "warp",
       "thread",
       "lanes",
       "strip",
       "warpgroups",
+      "rowGroups",
       "swapAB",
       "ctaGroup",
       "frag",

@@ -15,8 +15,8 @@ const ROWS = [TENSOR_LANES, TENSOR_LANES / 2] as const;
 const WIDTHS = [256, 128, 64] as const;
 const NARROW = 32;
 
-/** Where factors are multiplied from: by tensor memory they take no shared memory, and cross it neither way. */
-const FACTORS = ["tensor", "shared"] as const;
+/** Memory from which operands that threads make are multiplied: by tensor memory they take no shared memory, and cross it neither way. */
+const OPERANDS = ["tensor", "shared"] as const;
 
 /** Stages of the rings of operands: of products that follow each other neither is waited for long. */
 const STAGES = 2;
@@ -43,12 +43,12 @@ export function* chainSchedules(
     : ROWS.map((rows) => [rows, 0]);
   for (const [rows, width] of widths)
     for (const epi of ["tma", "direct"])
-      for (const factors of FACTORS) {
+      for (const chainOperand of OPERANDS) {
         const chainTile = width === 0 ? "none" : [width, Math.min(width, chunk)];
         const pipelineProducts = parts ? "on" : "off";
         const schedule: Schedule = {
           ...base,
-          ...{ tile: [rows, n, chunk], chainTile, factors, pipelineProducts, epi },
+          ...{ tile: [rows, n, chunk], chainTile, chainOperand, pipelineProducts, epi },
         };
         if (checkSchedule(problem, schedule, target).length === 0) yield schedule;
       }

@@ -75,7 +75,7 @@ function directives(s: TensorSchedule, kind: TensorKind, meets: boolean): readon
         transport: "tma",
         ...(kind.packed ? { packed: 1 } : {}),
         ...(kind.scaled ? { scaleFactors: "tensor" } : {}),
-        ...(s.factors === "tensor" ? { factors: "tensor" } : {}),
+        ...(s.chainOperand === "tensor" ? { chainOperand: "tensor" } : {}),
       },
     },
     s.swapAB ? { name: "swapAB", args: {} } : null,

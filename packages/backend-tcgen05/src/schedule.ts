@@ -30,9 +30,9 @@ export const scheduleModel = {
     withDefault(coreFields.stages, 5),
     coreFields.chainTile,
     wordField({
-      name: "factors",
+      name: "chainOperand",
       summary:
-        "of products that follow each other: where factors that threads make are multiplied from, shared or tensor memory",
+        "of products that follow each other: memory from which an operand that threads make is multiplied, shared or tensor",
       words: ["shared", "tensor"],
       default: "shared",
       off: "shared",
@@ -41,7 +41,7 @@ export const scheduleModel = {
     intField({
       name: "rowGroups",
       summary:
-        "of products that follow each other: groups of a tile's rows, each with sums, factors and four warps of its own; with 2 the tensor core multiplies for one while the other works on its sums",
+        "of products that follow each other: groups of a tile's rows, each with sums, an operand that threads make, and four warps of its own; with 2 the tensor core multiplies for one while the other works on its sums",
       default: 1,
       off: 1,
       min: 1,

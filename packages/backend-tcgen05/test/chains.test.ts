@@ -61,8 +61,8 @@ const edits: readonly HandEdit[] = [
 const target = findTarget("sm_100a");
 if (!target.ok) throw new Error("sm_100a is known");
 const from = readFileSync(new URL("../../../examples/two-products.tile", import.meta.url), "utf8");
-const schedule = (factors: string): string =>
-  `tile=64x128x64 ctaGroup=1 stages=2 factors=${factors} accumulators=1 sched=tiles storeStages=1`;
+const schedule = (chainOperand: string): string =>
+  `tile=64x128x64 ctaGroup=1 stages=2 chainOperand=${chainOperand} accumulators=1 sched=tiles storeStages=1`;
 const request = { from, target: target.value };
 handEditsOf(tcgen05, "a chain of two products", { ...request, schedule: schedule("shared") }, edits, {
   numSms: 1,

@@ -129,16 +129,16 @@ export const attentionOptions: AttentionOptions = {
     ],
     // First products of two chunks, in front of the loop that they are peeled from.
     [
-      "tile=64x128x64 ctaGroup=1 stages=2 chainTile=64x64 factors=tensor pipelineProducts=on accumulators=1 sched=tiles storeStages=1",
+      "tile=64x128x64 ctaGroup=1 stages=2 chainTile=64x64 chainOperand=tensor pipelineProducts=on accumulators=1 sched=tiles storeStages=1",
       { queries: 70, keys: 384, headDim: 128, dtype: "bf16" },
     ],
     // Two groups of rows, of 128 and of 64, with factors in tensor and in shared memory.
     [
-      "tile=256x64x64 ctaGroup=1 stages=2 chainTile=32x32 factors=tensor pipelineProducts=on rowGroups=2 accumulators=1 sched=tiles storeStages=1 epi=direct",
+      "tile=256x64x64 ctaGroup=1 stages=2 chainTile=32x32 chainOperand=tensor pipelineProducts=on rowGroups=2 accumulators=1 sched=tiles storeStages=1 epi=direct",
       { queries: 300, keys: 300, headDim: 64, dtype: "bf16", causal: true, lse: true },
     ],
     [
-      "tile=128x128x64 ctaGroup=1 stages=2 chainTile=64x64 factors=shared rowGroups=2 accumulators=1 sched=tiles storeStages=1 epi=direct",
+      "tile=128x128x64 ctaGroup=1 stages=2 chainTile=64x64 chainOperand=shared rowGroups=2 accumulators=1 sched=tiles storeStages=1 epi=direct",
       { queries: 140, keys: 300, headDim: 128, dtype: "f16", window: 90, alibi: true, heads: 2 },
     ],
   ],

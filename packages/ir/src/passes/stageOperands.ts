@@ -15,10 +15,10 @@ import type { Pass } from "./pass.ts";
 const SHARED_ALIGN = 16;
 
 /**
- * Directive `stage operands=ab|a|b transport=direct|cp.async|tma packed=0|1 widen=0|1 scaleFactors=shared|tensor|global|vectors factors=shared|tensor`; without it operands are read from global
+ * Directive `stage operands=ab|a|b transport=direct|cp.async|tma packed=0|1 widen=0|1 scaleFactors=shared|tensor|global|vectors chainOperand=shared|tensor`; without it operands are read from global
  * memory. `packed`: elements under 8 bits keep to their bits in shared memory, too. `scaleFactors`: those of block-scaled operands go with them to shared memory,
  * and on to tensor memory, or stay where they are; `vectors`: those that each have a row or column of their own go, others stay. `widen`: what is multiplied with elements of more bits is widened to these on the way. `reuse`: a product by elements that one before it has in
- * shared memory, in the same turn of the loop around both, reads them there. `factors`: tiles that threads make and products read first go to shared memory, or stay in registers and are stored
+ * shared memory, in the same turn of the loop around both, reads them there. `chainOperand`: tiles that threads make and products read first go to shared memory, or stay in registers and are stored
  * to tensor memory from there.
  */
 export const stageOperands: Pass = {
@@ -57,7 +57,7 @@ function isHeldByReaders(
 
 /** Register tiles that are multiplied, which element statements make, lie in memory where other threads than those that compute them, or engines, read them. */
 function placeFactors(program: TileProgram): TileProgram {
-  const inTensor = program.directives.some((d) => d.name === "stage" && d.args.factors === "tensor");
+  const inTensor = program.directives.some((d) => d.name === "stage" && d.args.chainOperand === "tensor");
   const shared = new Map<string, Buffer>();
   for (const stmt of eachStmt(program.body)) {
     if (stmt.kind !== "mma") continue;

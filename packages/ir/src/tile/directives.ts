@@ -120,7 +120,7 @@ const directiveTable = {
       "elements of fewer bits than those that they are multiplied with are widened on their way to shared memory",
     ),
     reuse: off("a product reads elements that one before it has in shared memory there"),
-    factors: oneOf("where products read first factors that threads have made", "shared", "tensor"),
+    chainOperand: oneOf("where products read first operands that threads have made", "shared", "tensor"),
   },
   swapAB: {},
   splitRows: { groups: count(1, "groups of rows, each with threads of its own", 1, 2) },
