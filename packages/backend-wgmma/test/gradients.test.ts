@@ -5,9 +5,9 @@ import { expect, test } from "vitest";
 import { wgmma } from "../src/backend.ts";
 
 const target = targetOf("sm_90a");
-const textOf = (backward: "q" | "kv"): string =>
+const textOf = (backward: "q" | "kv", keys = 128): string =>
   attentionText(
-    must(readAttention({ op: "attention", queries: 128, keys: 128, headDim: 128, dtype: "bf16", backward })),
+    must(readAttention({ op: "attention", queries: 128, keys, headDim: 128, dtype: "bf16", backward })),
   );
 const scheduleOf = (pipelineProducts: "on" | "off"): string =>
   `tile=64x128x128 chainTile=32x32 warpgroups=1x1 stages=2 regs=24/240 pipelineProducts=${pipelineProducts}`;
@@ -55,6 +55,15 @@ test.each([
   const found = [...text.matchAll(/\* (%\w+\[slot %\w+\] exchanged)/g)].map(([, view]) => view);
   expect(found).toEqual(read);
   expect(text.match(/copy %s\w+\[.*%[qs]t \* 32/g)).toHaveLength(copies);
+});
+
+test("of keys of one part, whose loop has no turn, the text reads back: a slot has a name in the loop of its wait alone", () => {
+  const compiler = createCompiler({ backends: [wgmma] });
+  const schedule = `${scheduleOf("on").replace("stages=2", "stages=3")} reuseStages=on`;
+  const made = must(compiler.compile({ from: textOf("q", 32), schedule, target }));
+  const text = made.textAt("machine") ?? "";
+  expect(text).toContain("exchanged");
+  expect(must(compiler.compile({ from: text, target })).ptx).toBe(made.ptx);
 });
 
 handEditsOf(

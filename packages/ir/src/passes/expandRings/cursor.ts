@@ -5,9 +5,10 @@ import { type Expr, type For, placesOf, type Ring } from "../../tile/types.ts";
 /** `giver`: where a role that gives slots back late does so, behind where it reads. */
 export type Side = "producer" | "consumer" | "giver";
 
-/** A rolled loop that is open, and the constants of the unrolled ones around the statement. */
+/** A rolled loop that is open, all loops around the statement, and the constants of the unrolled ones. */
 export interface Within {
   readonly loop: For | null;
+  readonly scopes: readonly For[];
   readonly constants: ReadonlyMap<string, Expr>;
 }
 
@@ -27,6 +28,8 @@ export class Cursor {
   open = false;
   /** The loop that waits for it; null where none does. */
   loop: For | null = null;
+  /** The innermost loop around that wait, outside of which a slot held there has no name; null outside of loops. */
+  scope: For | null = null;
   /** Chunks before it that have not been given back either. */
   readonly held: Held[] = [];
   /** Name of the slot of the chunk at hand: the pipeline's, or one that stays. */
@@ -46,17 +49,19 @@ export class Cursor {
     made.at = this.at;
     made.open = this.open;
     made.loop = this.loop;
+    made.scope = this.scope;
     made.held.push(...this.held);
     made.slot = this.slot;
     made.#entered = this.#entered;
     return made;
   }
 
-  begin(at: Expr, { loop, constants }: Within): void {
+  begin(at: Expr, { loop, scopes, constants }: Within): void {
     this.leaveLoop(loop);
     this.at = substituteExpr(at, constants);
     this.open = true;
     this.loop = loop;
+    this.scope = scopes.at(-1) ?? null;
   }
 
   /** What was waited for before a loop that has ended since: the chunk that its last turn waited for. */
@@ -86,6 +91,12 @@ export class Cursor {
     this.at = chunk;
     this.#entered = { loop, first: chunk };
     return true;
+  }
+
+  /** Whether a statement is in the loop of the wait, and the name of the slot has been given around it. */
+  reaches({ loop, scopes }: Within): boolean {
+    const named = this.slot === this.name || this.scope === null || scopes.includes(this.scope);
+    return named && (this.loop === null || this.loop === loop);
   }
 
   /** The name of the slot in which this chunk lies; null where the role is elsewhere. */

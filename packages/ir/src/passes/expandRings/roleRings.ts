@@ -29,7 +29,10 @@ type RingEvent = Extract<Stmt, { kind: "acquire" | "commit" | "wait" | "release"
 /** Threads of a warp. */
 const WARP = 32;
 
-const outside: Within = { loop: null, constants: new Map() };
+/** Inside a loop. */
+const into = (loop: For, within: Within): Within => ({ ...within, scopes: [...within.scopes, loop] });
+
+const outside: Within = { loop: null, scopes: [], constants: new Map() };
 
 /** Chunks of a ring that were copied before the role begins. */
 interface Led {
@@ -155,13 +158,14 @@ export class RoleRings {
     }
   }
 
-  #rolled(stmt: For, { loop, constants }: Within): readonly Stmt[] {
-    const [from, to] = [stmt.from, stmt.to].map((e) => substituteExpr(e, constants));
+  #rolled(stmt: For, within: Within): readonly Stmt[] {
+    const [from, to] = [stmt.from, stmt.to].map((e) => substituteExpr(e, within.constants));
     // One turn is no loop.
     if (from?.kind === "const" && to?.kind === "const" && to.value - from.value <= 1)
-      return this.#unrolled(stmt, { loop, constants });
-    if (loop !== null) throw new RangeError(`loop %${stmt.var} stands inside another that is not unrolled`);
-    const body = this.#list(stmt.body, { loop: stmt, constants });
+      return this.#unrolled(stmt, within);
+    if (within.loop !== null)
+      throw new RangeError(`loop %${stmt.var} stands inside another that is not unrolled`);
+    const body = this.#list(stmt.body, { ...into(stmt, within), loop: stmt });
     return [{ ...stmt, body }];
   }
 
@@ -169,15 +173,17 @@ export class RoleRings {
   #unrolled(stmt: For, within: Within): readonly Stmt[] {
     const [from, to] = [stmt.from, stmt.to].map((e) => substituteExpr(e, within.constants));
     if (from?.kind !== "const" || to?.kind !== "const")
-      return [{ ...stmt, body: this.#list(stmt.body, within) }];
-    if (to.value <= from.value) return this.#neverRun(stmt, within);
+      return [{ ...stmt, body: this.#list(stmt.body, into(stmt, within)) }];
+    if (to.value <= from.value) return this.#neverRun(stmt, into(stmt, within));
     const turns = Array.from({ length: to.value - from.value }, (_, i) => {
       const constants = new Map([...within.constants, [stmt.var, lit(from.value + i)] as const]);
-      return this.#list(stmt.body, { ...within, constants });
+      return this.#list(stmt.body, { ...into(stmt, within), constants });
     });
     const [first = []] = turns;
     const all = new Set(turns.map((turn) => JSON.stringify(turn)));
     if (all.size === 1) return [{ ...stmt, body: first }];
+    for (const cursor of this.#cursors.values())
+      if (cursor.scope === stmt) cursor.scope = within.scopes.at(-1) ?? null;
     return turns.flatMap((turn, i) => {
       const value = new Map([[stmt.var, lit(from.value + i)]]);
       return turn.map((s) => substituted(s, value));
@@ -397,8 +403,8 @@ export class RoleRings {
 
   /** Where a chunk is read; null where the role is elsewhere. One that is given back late is read, behind the wait for the next one or the loop of its own wait, where that will be. */
   #slotName(cursor: Cursor, wanted: Expr, within: Within): string | null {
-    const { ring, side, loop } = cursor;
-    const name = loop === null || loop === within.loop ? cursor.slotOf(wanted, within) : null;
+    const { ring, side } = cursor;
+    const name = cursor.reaches(within) ? cursor.slotOf(wanted, within) : null;
     if (name !== null) return name;
     const late = side === "consumer" && delaysRelease(this.#program, ring);
     return late ? this.#cursor(ring, "giver").name : cursor.slotOf(wanted, within);
