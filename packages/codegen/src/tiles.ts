@@ -48,7 +48,11 @@ function persist(ctx: Context, stmt: Tiles, loop: TileLoop, lower: (stmts: reado
   const { turn, of } = loop;
   const zigzag = loop.by === "zigzag";
   if (isGrouped(ctx)) {
-    walkTileList(ctx, stmt, loop, () => lower(stmt.body));
+    const ordinal = counts ? countTiles(ctx, loop) : null;
+    walkTileList(ctx, stmt, loop, () => {
+      lower(stmt.body);
+      countTile(ctx, ordinal);
+    });
     return;
   }
   const count = countOperand(below ?? clustersOf(ctx, stmt));
@@ -86,7 +90,7 @@ function persist(ctx: Context, stmt: Tiles, loop: TileLoop, lower: (stmts: reado
   });
   ctx.batch = batch;
   const { following } = ctx.tileLoop;
-  if (ordinal !== null) ctx.body.emit(null, "add.u32", ordinal, ordinal, imm(1));
+  countTile(ctx, ordinal);
   if (requests) {
     const next = must(following, "one statement reads which tile follows (tileSources)");
     const { number, more } = next;
@@ -161,6 +165,11 @@ function countTiles(ctx: Context, { var: name }: TileLoop): U32 {
   ctx.body.emit(null, "mov.u32", d, imm(0));
   ctx.tileVars.set(name, { reg: d, extent: Number.MAX_SAFE_INTEGER });
   return d;
+}
+
+/** One tile more, where they are counted. */
+function countTile(ctx: Context, ordinal: U32 | null): void {
+  if (ordinal !== null) ctx.body.emit(null, "add.u32", ordinal, ordinal, imm(1));
 }
 
 /**
