@@ -1,5 +1,5 @@
 /** Stores that add to what memory holds, one element after the other in any order (PTX ISA 9.0 §9.7.13.7, red). */
-import { type DType, hasFeature } from "@tilewright/core";
+import { type AddedDType, type DType, hasFeature } from "@tilewright/core";
 import { must } from "@tilewright/ir";
 import type { AddressOperand } from "@tilewright/ptx";
 import type { Pred, Reg } from "./code.ts";
@@ -16,7 +16,7 @@ interface Addition {
 }
 
 /** Of halves subnormals stay, as they do in registers. */
-const additions: Readonly<Partial<Record<DType, Addition>>> = {
+const additions: Readonly<Record<AddedDType, Addition>> = {
   f32: { bytes: 4, red: "f32", vectors: true },
   f64: { bytes: 8, red: "f64", vectors: false },
   s32: { bytes: 4, red: "s32", vectors: false },
@@ -46,7 +46,8 @@ export function addRun(
   registers: readonly Reg[],
   address: AddressOperand,
 ): void {
-  const { bytes, red, vectors, half } = must(additions[dtype], "memory adds elements of D's dtype (problem)");
+  const added: Readonly<Partial<Record<DType, Addition>>> = additions;
+  const { bytes, red, vectors, half } = must(added[dtype], "memory adds elements of D's dtype (problem)");
   const mnemonic = `red.relaxed.gpu.global.add${half === undefined ? "" : ".noftz"}`;
   if (half !== undefined && count === 1) {
     const narrow = ctx.entry.reg("b16", "h");

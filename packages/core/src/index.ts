@@ -69,6 +69,7 @@ export { readProblem } from "./problem/define.ts";
 export { foldMap, isApproximateEpilogue, type MapLeaf, mapOf } from "./problem/epilogueExpression.ts";
 export { type EpilogueKind, epilogueKind } from "./problem/epilogueKind.ts";
 export {
+  type AddedDType,
   checkExpertRows,
   type ExpertOperandName,
   evenProblem,

@@ -215,7 +215,7 @@ function stated(
     return failWith(codes.conflict, at, message, { hint: `its sizes are ${own.join(", ")}` });
   }
   if (operation.problem.op === "attention") {
-    if ("latent" in operation.problem)
+    if (operation.problem.latent === true)
       return failWith(codes.conflict, `${at}.latent`, "launchers have no place for a V in the rows of K", {
         hint: "leave it out, for a V of its own; or compile --op attention: its manifest names all buffers, and runGemm launches it",
       });

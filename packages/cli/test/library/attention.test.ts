@@ -1,7 +1,16 @@
 /** Libraries of attention whose tensors say more than Q, K and V: sequences, pages, scales, gradients; on the emulator beside float64, and what C calls them. */
-import { readFileSync } from "node:fs";
+import { execFileSync, spawnSync } from "node:child_process";
+import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { bytesOfStorage, type DType, decodeArray, encodeArray, storageFromBytes } from "@tilewright/core";
+import {
+  bytesOfStorage,
+  callerTensors,
+  type DType,
+  decodeArray,
+  encodeArray,
+  readManifest,
+  storageFromBytes,
+} from "@tilewright/core";
 import { describe, expect, test } from "vitest";
 import { cli } from "../harness.ts";
 import { scratch } from "../scratch.ts";
@@ -65,6 +74,51 @@ const described = (folder: { readonly path: string }): readonly string[] =>
     ?.split("\n")
     .map((line) => line.replace(/^ \* */, "").trim())
     .filter((line) => line !== "") ?? [];
+
+const hasPython = spawnSync("python3", ["--version"]).status === 0;
+
+/** Of the Python launcher: the tensors of the only kernel as it names them, and which it takes to be written. */
+const inPython = (folder: { readonly path: string }) => {
+  const script = `
+import glob, importlib.util, json
+spec = importlib.util.spec_from_file_location("lib", "lib.py")
+lib = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(lib)
+with open(glob.glob("kernels/*.json")[0]) as file:
+    manifest = json.load(file)
+shapes = lib.shapes_of(manifest)
+print(json.dumps([[o.label, o.rows, o.dtype, o.out, shapes[o.name].shape, shapes[o.name].strides] for o in lib.tensors_of(manifest)]))`;
+  const cwd = join(folder.path, "out");
+  return JSON.parse(execFileSync("python3", ["-c", script], { cwd, encoding: "utf8" }));
+};
+
+/** The same by `callerTensors`; what is written is what the launch stores. */
+const inTypeScript = (folder: { readonly path: string }, written: readonly string[]) => {
+  const kernels = join(folder.path, "out", "kernels");
+  const [file = ""] = readdirSync(kernels).filter((name) => name.endsWith(".json"));
+  const manifest = readManifest(JSON.parse(readFileSync(join(kernels, file), "utf8")));
+  if (!manifest.ok) throw new Error("the manifest was just written");
+  return callerTensors(manifest.value.tensors ?? []).map(({ label, axes, dtype, shape, strides }) => [
+    ...[label, axes.join(", "), dtype, written.includes(label)],
+    ...[shape, strides],
+  ]);
+};
+
+test.skipIf(!hasPython).each([
+  [{ offsets: "both", lse: true }, ["out", "lse"]],
+  [{ offsets: "keys", alibi: true, layout: "bshd" }, ["out"]],
+  [{ pageSize: 8 }, ["out"]],
+  [{ kvDtype: "e4m3" }, ["out"]],
+  [{ kvDtype: "e4m3", kvScales: "sequence" }, ["out"]],
+  [{ bias: "hqs" }, ["out"]],
+  [{ backward: "q" }, ["delta", "dQ"]],
+  [{ backward: "kv", bias: "bhqs" }, ["dK", "dV"]],
+] as const)("Python names tensors as TypeScript does: %j", async (problem, written) => {
+  using folder = scratch();
+  const request = library(problem, { queries: 8, keys: 16 });
+  expect(await compiled(folder.path, request)).toMatchObject({ code: 0, stderr: "" });
+  expect(inPython(folder)).toEqual(inTypeScript(folder, written));
+});
 
 describe("attention of libraries", () => {
   test("sequences of different lengths by offsets, each beside float64", async () => {

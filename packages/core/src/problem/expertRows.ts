@@ -223,7 +223,7 @@ export function checkExperts(problem: Problem): readonly Diagnostic[] {
       "scales lie in the order of the experts, and D would not",
       "leave quantize, or scatter, out",
     );
-  if (addsToD(problem) && !addedDTypes.includes(problem.d.dtype))
+  if (addsToD(problem) && !addedDTypes.some((dtype) => dtype === problem.d.dtype))
     fault("d.dtype", `memory adds no ${problem.d.dtype}`, `use ${addedDTypes.join(", ")}`);
   if (problem.gated === "interleaved") fault("gated", "columns of experts lie side by side", "use halves");
   if (problem.blockScales?.a === "128x128")
@@ -238,7 +238,10 @@ export function checkExperts(problem: Problem): readonly Diagnostic[] {
 }
 
 /** What `red` of PTX adds in memory. */
-const addedDTypes: readonly DType[] = ["f32", "f64", "s32", "f16", "bf16"];
+const addedDTypes = ["f32", "f64", "s32", "f16", "bf16"] as const satisfies readonly DType[];
+
+/** A dtype of a D that rows are added to. */
+export type AddedDType = (typeof addedDTypes)[number];
 
 /** What sums over the rows of each expert do not have: parts that follow from a k that all experts have in common, and rows of A and D that an index names. */
 function sumFaults(problem: Problem): readonly (readonly [at: string, message: string, hint: string])[] {

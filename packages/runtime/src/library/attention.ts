@@ -17,7 +17,7 @@ export interface LibraryTensor {
   readonly strides?: readonly number[];
 }
 
-/** Arguments of an attention operation: tensors by their labels (`q`, `k`, `v`, `bias`, `slopes`, `out`). What is left out is what the first kernel was made for. */
+/** Arguments of an attention operation: tensors by the labels that `callerTensors` gives them. What is left out is what the first kernel was made for. */
 export interface AttentionArguments {
   readonly tensors?: Readonly<Record<string, LibraryTensor>>;
 }
