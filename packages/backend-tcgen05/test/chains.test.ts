@@ -6,15 +6,8 @@ import { tcgen05 } from "../src/index.ts";
 
 const stuck = /^H0(20|30)/;
 
-const edits: readonly HandEdit[] = [
-  {
-    what: "a factor is handed over behind no fence",
-    change: { kind: "drop", line: /fence async/ },
-    code: "TW3146",
-    line: /mma %tacc/,
-    ptx: /^-.*fence\.proxy\.async/,
-    emulator: /^H03/,
-  },
+/** Of a factor in either memory. */
+const inEither: readonly HandEdit[] = [
   {
     what: "lanes of a warp write a factor when one of them has arrived for all",
     change: { kind: "drop", line: /warp\.sync/, nth: 1 },
@@ -24,20 +17,32 @@ const edits: readonly HandEdit[] = [
     emulator: null,
   },
   {
-    what: "nobody is told of a factor",
-    change: { kind: "drop", line: /mbar\.arrive %factors_full/ },
-    code: "TW3145",
-    line: /mbar\.wait %(factors|products1)_full/,
-    ptx: /mbarrier\.arrive|mad\.lo|elect|^[+-]$/,
-    emulator: stuck,
-  },
-  {
     what: "a factor is multiplied before it is there",
     change: { kind: "drop", line: /mbar\.wait %factors_full/ },
     code: "TW3157",
     line: /mma %tacc/,
     ptx: /./,
     emulator: /^[HD]/,
+  },
+];
+
+const edits: readonly HandEdit[] = [
+  ...inEither,
+  {
+    what: "a factor is handed over behind no fence",
+    change: { kind: "drop", line: /fence async/ },
+    code: "TW3146",
+    line: /mma %tacc/,
+    ptx: /^-.*fence\.proxy\.async/,
+    emulator: /^H03/,
+  },
+  {
+    what: "nobody is told of a factor",
+    change: { kind: "drop", line: /mbar\.arrive %factors_full/ },
+    code: "TW3145",
+    line: /mbar\.wait %(factors|products1)_full/,
+    ptx: /mbarrier\.arrive|mad\.lo|elect|^[+-]$/,
+    emulator: stuck,
   },
   {
     what: "a factor is kept by the products",
@@ -70,6 +75,7 @@ handEditsOf(tcgen05, "a chain of two products", { ...request, schedule: schedule
 
 /** Of a factor in tensor memory. */
 const inTensor: readonly HandEdit[] = [
+  ...inEither,
   {
     what: "a factor is stored before products of the one before it are known to be done",
     change: { kind: "drop", line: /fence tensor-after/, nth: 2 },
@@ -86,22 +92,6 @@ const inTensor: readonly HandEdit[] = [
     line: /mbar\.arrive %factors_full/,
     ptx: /^-.*tcgen05\.fence::before/,
     emulator: /^H085/,
-  },
-  {
-    what: "lanes of a warp store a factor when one of them has arrived for all",
-    change: { kind: "drop", line: /warp\.sync/, nth: 1 },
-    code: "TW3153",
-    line: /mbar\.arrive %factors_full/,
-    ptx: /^-.*bar\.warp\.sync/,
-    emulator: null,
-  },
-  {
-    what: "a factor is multiplied before it is there",
-    change: { kind: "drop", line: /mbar\.wait %factors_full/ },
-    code: "TW3157",
-    line: /mma %tacc/,
-    ptx: /./,
-    emulator: /^[HD]/,
   },
 ];
 handEditsOf(

@@ -58,8 +58,7 @@ export function withHandOvers(program: TileProgram, sums: readonly string[], war
     rings.reduce<readonly Stmt[]>(
       (list, ring) => withEvents(list, ring, at),
       lateZeros(stmts, made).flatMap((stmt): readonly Stmt[] => {
-        if (stmt.kind !== "for") return [stmt];
-        if (multiplies(stmt)) return [stmt];
+        if (stmt.kind !== "for" || multiplies(stmt)) return [stmt];
         return [{ ...stmt, body: between(stmt.body, numbered(at, stmt)) }];
       }),
     );
