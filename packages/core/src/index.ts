@@ -43,6 +43,7 @@ export * from "./launch/evaluate.ts";
 export * from "./launch/groups.ts";
 export { operandNames } from "./launch/operandNames.ts";
 export * from "./launch/tensor-map.ts";
+export * from "./launch/tensor-map-recipe.ts";
 export * from "./launch/views.ts";
 export * from "./manifest.ts";
 export { didYouMean, editDistance, nearest } from "./nearest.ts";

@@ -1,12 +1,11 @@
 import { expect, test } from "vitest";
 import {
   checkTensorMap,
-  type TensorMapRecipe,
   type TensorMapSpec,
   tensorMapBoxBytes,
-  tensorMapOf,
   tensorMapTypes,
 } from "../../src/launch/tensor-map.ts";
+import { type TensorMapRecipe, tensorMapOf } from "../../src/launch/tensor-map-recipe.ts";
 import { findTarget } from "../../src/targets/find.ts";
 
 const good: TensorMapSpec = {
