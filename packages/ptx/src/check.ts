@@ -5,18 +5,15 @@
  * It checks modules of any origin; for parsed ones operands and registers were already checked by the parser.
  */
 import type { Diagnostic, SourceLocation } from "@tilewright/core";
+import { misaligned, paramAlign, sizeOf } from "./alignment.ts";
 import type {
-  AddressOperand,
   Initialiser,
   Instruction,
   Operand,
-  ParamDecl,
   PtxFunction,
   PtxModule,
   RegisterOperand,
-  ScalarType,
   Statement,
-  SymbolOperand,
   VariableDecl,
 } from "./ast.ts";
 import { directiveRow } from "./directives.ts";
@@ -29,7 +26,7 @@ import { resolveMnemonic } from "./resolve.ts";
 import { RegisterScope } from "./scope.ts";
 import { cheapest } from "./since.ts";
 import { specialRegisters } from "./special.ts";
-import { operandTypes, type Requirement } from "./table/row.ts";
+import type { Requirement } from "./table/row.ts";
 
 type Symbols = Map<string, SymbolInfo>;
 interface SymbolInfo {
@@ -363,43 +360,11 @@ class Checker {
     );
   }
 
-  /** A variable's address plus a constant must be a multiple of the access's size (PTX ISA §6.4.1). */
   private checkAlignment(instruction: Instruction, form: Form, symbols: Symbols, at: string): void {
-    const size = accessSize(form);
-    if (size === null) return;
-    const address = instruction.operands.find((o): o is AddressOperand => o.kind === "address");
-    if (!address) return;
-    const { base } = address;
-    if (base.kind === "register") return;
-    const offset = address.offset + (base.kind === "symbol" ? base.offset : base.value);
-    const known = base.kind === "symbol" ? (symbols.get(base.name)?.align ?? null) : null;
-    const name = base.kind === "symbol" ? (base satisfies SymbolOperand).name : "the address";
-    // A variable may happen to lie better than it is declared: only the part that its alignment decides is an error.
-    const sure = base.kind === "symbol" ? Math.min(known ?? 1, size) : size;
-    if (offset % BigInt(sure) === 0n) return;
-    this.report(
-      "TW4012",
-      at,
-      `${name}+${offset} is not aligned to the ${size} bytes that ${form.mnemonic} accesses`,
-      `use an offset that is a multiple of ${size}`,
-      instruction.location,
-    );
+    const fault = misaligned(instruction, form, (name) => symbols.get(name)?.align ?? null);
+    if (fault !== null) this.report("TW4012", at, fault.message, fault.hint, instruction.location);
   }
 }
-
-const MEMORY_OPCODES = new Set(["ld", "st", "atom", "red", "ldu"]);
-
-/** Bytes that a plain load, store or atomic accesses at once; null for others. */
-function accessSize(form: Form): number | null {
-  if (!MEMORY_OPCODES.has(form.opcode) || form.type === null) return null;
-  const vector = form.modifiers.find((m) => m === "v2" || m === "v4" || m === "v8");
-  return (operandTypes[form.type].bits / 8) * (vector === undefined ? 1 : Number(vector.slice(1)));
-}
-
-const sizeOf = (type: ScalarType): number => Math.max(1, operandTypes[type].bits / 8);
-
-const paramAlign = (param: ParamDecl): number =>
-  (param.pointer === null ? param.align : null) ?? sizeOf(param.type);
 
 /** The form of an instruction with its operands paired to the form's arguments. Throws RangeError if there is none. */
 export function bindInstruction(instruction: Instruction): ReturnType<typeof bindOperands> {
