@@ -4,7 +4,8 @@ import { findTarget, gpus } from "@tilewright/core";
 import { describe, expect, test } from "vitest";
 import { z } from "zod";
 import { compiler } from "../src/compiler.ts";
-import { planOf, predictFor } from "../src/plan/plan.ts";
+import { planOf } from "../src/plan/plan.ts";
+import { predictFor } from "../src/plan/prediction.ts";
 import { must, textOf } from "./attentionPrograms.ts";
 
 const row = z.looseObject({ kernel: z.string(), us: z.number(), schedule: z.string().optional() });

@@ -1,21 +1,19 @@
 /** `tilewright bench`: kernels beside their peers on a GPU, measured so that nobody is flattered. */
-import { type Checked, type Diagnostic, ok } from "@tilewright/core";
+
+import { type Diagnostic, ok } from "@tilewright/core";
 import { type Bench, evenRows, inputKinds, type Regime, regimes } from "@tilewright/runtime";
 import { z } from "zod";
 import { recordOf } from "../bench/assemble.ts";
 import { askProgram, type CommandTime } from "../bench/command-peer.ts";
-import { compareRecords } from "../bench/compare.ts";
 import { jobOf, keyOf, type Planned, planJobs, type Wishes } from "../bench/jobs.ts";
 import { measureOrder, type WorkOrder } from "../bench/measure.ts";
-import { renderPlot } from "../bench/plot.ts";
 import { type BenchPorts, type Peers, peersOf, withoutEmulator } from "../bench/ports.ts";
 import type { BenchRecord } from "../bench/record.ts";
-import { renderChanges, renderRecords, stateText } from "../bench/render.ts";
+import { renderRecords, stateText } from "../bench/render.ts";
+import { compareFiles, csvOf, draw, plotFile, rowsOf } from "../bench/result-files.ts";
 import { shapeText } from "../bench/shapes.ts";
-import { ResultStore, readRecords, recordLine } from "../bench/store.ts";
+import { ResultStore, recordLine } from "../bench/store.ts";
 import { codes, problemWith } from "../codes.ts";
-import type { Context } from "../context.ts";
-import { writeFiles } from "../files/atomic.ts";
 import { readJson } from "../files/json.ts";
 import { type Command, defineCommand, type Session } from "../kit/command.ts";
 import { exitCodeFor, exitCodes } from "../kit/exit.ts";
@@ -297,63 +295,6 @@ async function measureOne(
     records.push(recordOf(told, regime, { planned, wishes, key, date: ports.today(), commands }));
   }
   return { records, failed };
-}
-
-/** The plot of the first regime that the records have. */
-function draw(context: Context, records: readonly BenchRecord[], path: string): Checked<readonly string[]> {
-  const [first] = records;
-  const one = records.filter(({ regime }) => regime === first?.regime);
-  return writeFiles(context.cwd, [{ path, data: renderPlot(one) }]);
-}
-
-/** `--compare OLD NEW`. Exit code 6 when something became slower. */
-function compareFiles(session: Session, { first, second }: Args): number {
-  if (first === undefined || second === undefined)
-    return session.fail([
-      problemWith(codes.missing, "--compare", "--compare needs two results files", {
-        hint: "tilewright bench --compare old.jsonl new.jsonl",
-      }),
-    ]);
-  const old = readRecords(session.context, first);
-  const now = readRecords(session.context, second);
-  if (!old.ok || !now.ok) return session.fail([...(old.ok ? [] : old.error), ...(now.ok ? [] : now.error)]);
-  const changes = compareRecords(old.value, now.value);
-  const gpus = new Set([...old.value, ...now.value].map(({ gpu }) => gpu.name));
-  if (gpus.size > 1) session.note(`the files are of different GPUs: ${[...gpus].join(", ")}`);
-  session.result({ ok: true, changes }, () => {
-    const count = (verdict: string): number => changes.filter((change) => change.verdict === verdict).length;
-    const words = (["faster", "slower", "same", "new", "gone"] as const).map(
-      (verdict) => `${count(verdict)} ${verdict}`,
-    );
-    return `${renderChanges(changes, session.paint)}\n${words.join(", ")}\n`;
-  });
-  return changes.some(({ verdict }) => verdict === "slower") ? exitCodes.slower : exitCodes.ok;
-}
-
-/** Every kernel of every record, flat. */
-const rowsOf = (records: readonly BenchRecord[]): readonly object[] =>
-  records.flatMap(({ contenders, problem: { m, n, k }, gpu, regime, inputs, group, date }) =>
-    contenders.map((contender) => ({ m, n, k, group, regime, inputs, gpu: gpu.name, date, ...contender })),
-  );
-
-/** `FILE.jsonl --csv`, without measuring. */
-function csvOf(session: Session, path: string): number {
-  const records = readRecords(session.context, path);
-  if (!records.ok) return session.fail(records.error);
-  session.result({ ok: true, records: records.value }, () => toCsv(rowsOf(records.value)), "verbatim");
-  return exitCodes.ok;
-}
-
-/** `FILE.jsonl --plot out.svg`, without measuring. */
-function plotFile(session: Session, path: string, plot: string): number {
-  const records = readRecords(session.context, path);
-  if (!records.ok) return session.fail(records.error);
-  if (records.value.length === 0)
-    return session.fail([problemWith(codes.badJson, path, `${path} holds no results`)]);
-  const drawn = draw(session.context, records.value, plot);
-  if (!drawn.ok) return session.fail(drawn.error);
-  session.result({ ok: true, plot }, () => `wrote ${plot}\n`);
-  return exitCodes.ok;
 }
 
 /** Carry out one order in this process, where a debugger or a profiler can see it. */

@@ -16,7 +16,7 @@ import { type PlannedLadder, planLadders, usualLadderArch } from "../ladder/plan
 import { renderLadders } from "../ladder/render.ts";
 import type { LadderOutcome, LadderResult, StepOutcome } from "../ladder/result.ts";
 import { toCsv } from "../output/csv.ts";
-import { predictFor } from "../plan/plan.ts";
+import { predictFor } from "../plan/prediction.ts";
 import { compileFlags, problemFlags } from "../request/flags.ts";
 import { furtherFaults } from "../request/request.ts";
 import { openRunDevice } from "../run/device.ts";

@@ -1,16 +1,14 @@
 /** Why a schedule: everything that can be said of a kernel without a GPU. */
+
 import {
   type Checked,
   type Diagnostic,
-  dtypes,
   err,
   evaluateLaunchExpr,
   findTarget,
   type Gpu,
-  launchableRegisters,
   launchEnvironment,
   type Occupancy,
-  occupancy,
   ok,
   type Problem,
   type Roofline,
@@ -28,28 +26,20 @@ import {
   type Backend,
   bankConflicts,
   byteOffset,
-  type Cause,
   type Compiler,
-  type Plan as CompilerPlan,
-  causes,
   clusterUnits,
   constantsOf,
   eachStmt,
   elementBytes,
   footprint,
-  type Machine,
   machineOf,
   type Prediction,
   parseSchedule,
   predictionOf,
-  predictProgram,
-  printAxisProgram,
   printLayout,
   printRaster,
-  programPlans,
   type Remark,
   rasterSpan,
-  registersPerThread,
   type TileProgram,
   tileAccesses,
   type UsedConstant,
@@ -58,6 +48,8 @@ import { codes, failWith } from "../codes.ts";
 import { entryOf } from "../compile/artefacts.ts";
 import { choiceData } from "../tuned/choice.ts";
 import type { UserMachine } from "../tuned/gpus.ts";
+import { fitOf, predictionOfArtifact } from "./prediction.ts";
+import { type RunnerUp, runnersUp } from "./runnersUp.ts";
 
 /** Whether a backend serves a problem; every reason if not. */
 export interface BackendVerdict {
@@ -95,16 +87,6 @@ interface BankUse {
   readonly ideal: number;
   /** Worst n-way conflict. */
   readonly ways: number;
-}
-
-/** A schedule that was not taken. */
-interface RunnerUp {
-  readonly backend: string;
-  readonly schedule: string;
-  /** Null where the model has no numbers. */
-  readonly timeUs: number | null;
-  /** What it loses by. */
-  readonly why: string;
 }
 
 export interface Plan {
@@ -155,19 +137,6 @@ export interface Plan {
   readonly banks: readonly BankUse[];
 }
 
-/**
- * Registers beside tiles: pointers, addresses, predicates, counters. ptxas 13.0 takes 20 to 40 of them for kernels of this shape
- * (measured over the SIMT backend's conformance schedules); the upper end, so that occupancy is not promised too high.
- */
-const overheadRegisters = 40;
-
-function registersOf(program: TileProgram): number {
-  const tiles = program.buffers.map(({ own, slots, dtype }) =>
-    own === null ? 0 : Math.ceil((registersPerThread(own) * slots * dtypes[dtype].bits) / 32),
-  );
-  return tiles.reduce((sum, count) => sum + count, overheadRegisters);
-}
-
 const sharedTiles = (program: TileProgram): readonly SharedTile[] =>
   program.buffers.flatMap((buffer) => {
     const { name, space, dtype, shape, slots, layout } = buffer;
@@ -188,85 +157,6 @@ const bankUses = (program: TileProgram): readonly BankUse[] =>
       return { buffer: name, access: access.name, width, wavefronts, ideal, ways };
     });
   });
-
-/** How many further schedules to name. */
-const named = 4;
-
-/** What comes after the schedule taken: further ones of its backend, the first of each other. */
-function runnersUp(
-  compiler: Compiler,
-  artifact: Artifact,
-  { machine, deterministic }: { readonly machine: Machine; readonly deterministic: boolean },
-  taken: Prediction | null,
-): readonly RunnerUp[] {
-  const { problem, source, target, backend, schedule } = artifact;
-  const plans =
-    source === undefined
-      ? compiler.plan(problem, target, { count: named + 1, deterministic, machine })
-      : programPlans(compiler.backends, source, target, machine);
-  const others = (plans.ok ? plans.value : []).filter(({ text }) => text !== schedule);
-  // Of a program it shows in compiling which of its product's schedules its other statements go with.
-  const cut =
-    source === undefined
-      ? others.map((plan) => ({ plan, made: null }))
-      : programKernels(compiler, artifact, others, named);
-  const own = cut.filter(({ plan }) => plan.backend.id === backend).slice(0, named);
-  const seen = new Set([backend]);
-  const firsts = cut.filter(
-    ({
-      plan: {
-        backend: { id },
-      },
-    }) => !seen.has(id) && seen.add(id),
-  );
-  const all = [...own, ...firsts].map(({ plan, made }) => {
-    const prediction =
-      made === null
-        ? predictionOf(plan.backend, problem, plan.schedule, target, machine)
-        : predictionOfArtifact(made, machine);
-    const why =
-      prediction === null || taken === null
-        ? "ranked behind by its backend"
-        : made !== null && prediction.timeUs < taken.timeUs * SLOWER
-          ? `behind in the order of its backend, limited by ${prediction.bound}`
-          : `${lossOf(prediction, taken)}, limited by ${prediction.bound}`;
-    return { backend: plan.backend.id, schedule: plan.text, timeUs: prediction?.timeUs ?? null, why };
-  });
-  // Schedules of programs are tried in an order that predictions have no part in.
-  const time = ({ timeUs }: RunnerUp): number => timeUs ?? Number.POSITIVE_INFINITY;
-  return source === undefined ? all : all.toSorted((x, y) => time(x) - time(y));
-}
-
-/** Predicted time over that of the schedule taken, below which the model does not tell them apart. */
-const SLOWER = 1.02;
-
-/** What compiles of the plans of a program over axes, `most` of each backend. */
-export function programKernels(
-  compiler: Compiler,
-  { source, target }: Artifact,
-  plans: readonly CompilerPlan[],
-  most: number,
-): readonly { readonly plan: CompilerPlan; readonly made: Artifact }[] {
-  if (source === undefined) return [];
-  const from = printAxisProgram(source);
-  const counts = new Map<string, number>();
-  return plans.flatMap((plan) => {
-    const { backend, schedule } = plan;
-    const count = counts.get(backend.id) ?? 0;
-    if (count === most) return [];
-    const made = compiler.compile({ target, backend: backend.id, schedule, from, verify: "none" });
-    if (made.ok) counts.set(backend.id, count + 1);
-    return made.ok ? [{ plan, made: made.value }] : [];
-  });
-}
-
-/** The cause by which a schedule loses most to the one taken, with the microseconds of both. */
-export function lossOf(other: Prediction, taken: Prediction): string {
-  const lost = (cause: Cause): number => other.causes[cause] - taken.causes[cause];
-  const most = causes.reduce((worst, cause) => (lost(cause) > lost(worst) ? cause : worst));
-  if (lost(most) <= 0) return "no part of it is slower";
-  return `${most} ${other.causes[most].toFixed(1)} us for ${taken.causes[most].toFixed(1)}`;
-}
 
 /** The backend and schedule of an artefact; null for an edited program. */
 export function scheduleOf(
@@ -307,25 +197,6 @@ export function checkGpu(gpu: Gpu, target: Target): Checked<true> {
     hint: `--arch ${gpu.arch}, or another GPU: tilewright targets --gpus`,
   });
 }
-
-/** How the main kernel of an artefact fills an SM, and what for: registers are estimated from the program. */
-function fitOf({ target, program, kernels }: Artifact) {
-  const kernel = kernels.find(({ role }) => role === "main");
-  if (kernel === undefined) throw new TypeError("an artefact has a kernel");
-  const threads = kernel.launch.block.reduce((product, extent) => product * extent, 1);
-  const smem = kernel.launch.dynamicSmem + kernel.launch.staticSmem;
-  // No more than a block of so many threads launches with: ptxas is told the threads, and spills what is beyond.
-  const registers = Math.min(registersOf(program), launchableRegisters(Math.ceil(threads / 32), target));
-  return { kernel, registers, smem, fit: occupancy({ threads, registers, smem }, target) };
-}
-
-/** A prediction, not a measurement, of the program as it stands: docs/perf/model.md says how near it is. */
-const predictionOfArtifact = (artifact: Artifact, machine: Machine): Prediction | null =>
-  predictProgram(artifact.program, artifact.problem, machine, fitOf(artifact).fit.blocksPerSm);
-
-/** The time that the machine model predicts on a GPU; null where it has no numbers. */
-export const predictFor = (artifact: Artifact, gpu: Gpu): Prediction | null =>
-  predictionOfArtifact(artifact, machineOf(gpu));
 
 /** Rows and columns of tiles, and how many of them a wave of blocks touches; blocks that share a tile count once. */
 function rasterOf(program: TileProgram, perWave: number): Plan["raster"] {
