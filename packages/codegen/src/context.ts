@@ -17,7 +17,6 @@ import {
   type RunsDeclaration,
   substituteCond,
   substituteExpr,
-  type TileLoop,
   type TileProgram,
 } from "@tilewright/ir";
 import {
@@ -28,24 +27,15 @@ import {
   type OperandsOf,
   param,
 } from "@tilewright/ptx";
-import { CannotLower } from "./cannotLower.ts";
 import { Code, type Pred, type Reg } from "./code.ts";
 import { truthOf } from "./conditions.ts";
 import type { Engine } from "./engine.ts";
 import type { Pipeline } from "./pipelines.ts";
 import type { Reduction } from "./reduction.ts";
 import type { ThreadResult } from "./results.ts";
-import type { LoopState, PartialTileVars, TileSlice, TileVar } from "./scopes.ts";
+import type { ExpertPlace, LoopState, OpenTileLoop, PartialTileVars, TileSlice, TileVar } from "./scopes.ts";
 import type { SharedMap } from "./smem.ts";
 import { type RoleThreads, Values } from "./values.ts";
-
-export { CannotLower };
-
-/** The first row of a group among those of all experts, null where each has rows of its own, and how many it has. */
-export interface ExpertPlace {
-  readonly first: Reg<"u32"> | null;
-  readonly count: Reg<"u32">;
-}
 
 export class Context {
   readonly program: TileProgram;
@@ -96,19 +86,7 @@ export class Context {
   /** The reduction of a work tile being emitted. */
   reduction: Reduction | null = null;
   /** The loop over tiles being emitted, where responses say which tile follows; `following` is set where one is read. */
-  tileLoop: {
-    /** The register with the work tile's number. */
-    readonly number: Reg<"u32">;
-    following: {
-      readonly number: Reg<"u32">;
-      readonly more: Pred;
-      /** Its problem, where responses name one. */
-      readonly batch: Reg<"u32"> | null;
-    } | null;
-    readonly loop: TileLoop;
-    /** Numbers of work tiles that there are; null where the launch supplies them. */
-    readonly below: number | null;
-  } | null = null;
+  tileLoop: OpenTileLoop | null = null;
   /** Whether the epilogue stands in a loop, too: CTAs loop over tiles or parts of them, or roles wait in loops for accumulators that no register holds. */
   loopsOverTiles = false;
   /** Address of the first column of tensor memory, once it has been read. */

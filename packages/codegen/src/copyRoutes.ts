@@ -1,7 +1,8 @@
 /** Which lowering a copy takes: by the spaces of its ends and its transport. The backend's own routes come first. */
 import { bufferOf } from "@tilewright/ir";
 import { copyBulk } from "./bulkCopies.ts";
-import { CannotLower, type Context } from "./context.ts";
+import { CannotLower } from "./cannotLower.ts";
+import type { Context } from "./context.ts";
 import { copyAsync, copyDirect, loadStaged, storeStaged } from "./copy.ts";
 import type { Lowering, StmtOf } from "./engine.ts";
 

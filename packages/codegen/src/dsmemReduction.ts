@@ -1,8 +1,9 @@
 /** The DSMEM reduction: CTAs of a cluster that share a work tile send each other the slices of their accumulators, and each adds up its own. */
 import { must } from "@tilewright/ir";
 import { addr, imm, sym } from "@tilewright/ptx";
+import { CannotLower } from "./cannotLower.ts";
 import type { Reg } from "./code.ts";
-import { CannotLower, type Context } from "./context.ts";
+import type { Context } from "./context.ts";
 import type { RegisterType, StmtOf } from "./engine.ts";
 import { spin } from "./machine.ts";
 import { additions, bytesOf } from "./partialTiles.ts";

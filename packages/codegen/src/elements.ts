@@ -24,8 +24,9 @@ import {
 import { f32imm, imm } from "@tilewright/ptx";
 import { Arithmetic, type F32 } from "./arithmetic.ts";
 import { cachePolicy } from "./cachePolicy.ts";
+import { CannotLower } from "./cannotLower.ts";
 import type { Pred, Reg } from "./code.ts";
-import { CannotLower, type Context } from "./context.ts";
+import type { Context } from "./context.ts";
 import { loadedRun, storeResult } from "./elementPairs.ts";
 import type { StmtOf } from "./engine.ts";
 import { accumulator } from "./epilogue.ts";

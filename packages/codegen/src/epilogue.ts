@@ -20,8 +20,9 @@ import {
   storeLowering,
 } from "./bulkStores.ts";
 import { cachePolicy } from "./cachePolicy.ts";
+import { CannotLower } from "./cannotLower.ts";
 import type { Pred, Reg } from "./code.ts";
-import { CannotLower, type Context } from "./context.ts";
+import type { Context } from "./context.ts";
 import { type Kind, loadElements, roundedWords, storeElements, valueRegister, widened } from "./formats.ts";
 import { located } from "./located.ts";
 import { quantizedValues } from "./quantize.ts";

@@ -3,8 +3,9 @@ import { type DType, type EpilogueKind, hasFeature, sizeOf, type Target } from "
 import { f32imm, imm, type Operand } from "@tilewright/ptx";
 import { readByteFloat, writeByteFloat } from "./bytes.ts";
 import { asOthers, type CachePolicyUse } from "./cachePolicy.ts";
+import { CannotLower } from "./cannotLower.ts";
 import type { Pred, Reg } from "./code.ts";
-import { CannotLower, type Context } from "./context.ts";
+import type { Context } from "./context.ts";
 import { freshRun, loadRun, operandOf, packElements, sliceRun, storeRun, type Word } from "./words.ts";
 
 /** What the epilogue computes in. */

@@ -6,7 +6,8 @@ import { type ExpertRows, packedSize } from "@tilewright/core";
 import { GROUP_TABLE } from "@tilewright/ir";
 import { type AddressOperand, addr, imm, special } from "@tilewright/ptx";
 import type { Code, Pred, Reg } from "./code.ts";
-import type { Context, ExpertPlace } from "./context.ts";
+import type { Context } from "./context.ts";
+import type { ExpertPlace } from "./scopes.ts";
 
 /** Whether groups of a launch differ in size, by a table or by rows of experts. */
 export const isGrouped = ({ kernel }: Context): boolean =>

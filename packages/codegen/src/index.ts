@@ -1,9 +1,10 @@
 /** Public surface of `@tilewright/codegen`, from the whole to the parts. */
 export { lowerActivation } from "./activations.ts";
+export { CannotLower } from "./cannotLower.ts";
 export { blocksApart, clusterPlace, clusterRank } from "./clusters.ts";
 export { Code, type Pred, type Reg } from "./code.ts";
 export { comparisons } from "./conditions.ts";
-export { CannotLower, Context } from "./context.ts";
+export { Context } from "./context.ts";
 export * from "./copy.ts";
 export { lowerCopy, routeOf } from "./copyRoutes.ts";
 export type { Budget, Engine, Holding, Lowering, RegisterType, Statements, StmtOf } from "./engine.ts";

@@ -21,7 +21,8 @@ import {
   versionNeeded,
 } from "@tilewright/ptx";
 
-import { CannotLower, Context } from "./context.ts";
+import { CannotLower } from "./cannotLower.ts";
+import { Context } from "./context.ts";
 import { withWholeDefinitions } from "./definitions.ts";
 import type { Engine } from "./engine.ts";
 import { buildFurtherKernel } from "./furtherKernel.ts";

@@ -11,8 +11,9 @@ import {
   registersPerThread,
   vectorsPerThread,
 } from "@tilewright/ir";
+import { CannotLower } from "./cannotLower.ts";
 import type { Reg } from "./code.ts";
-import { CannotLower, type Context } from "./context.ts";
+import type { Context } from "./context.ts";
 import type { Holding, RegisterType } from "./engine.ts";
 import { runLength } from "./words.ts";
 

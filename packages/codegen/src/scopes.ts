@@ -1,6 +1,6 @@
 /** What is known while a loop, a work tile or a part of one is being emitted. */
-import type { Expr, StreamK } from "@tilewright/ir";
-import type { Code, Reg } from "./code.ts";
+import type { Expr, StreamK, TileLoop } from "@tilewright/ir";
+import type { Code, Pred, Reg } from "./code.ts";
 import type { Count } from "./sizes.ts";
 
 /** A dynamic loop being emitted. */
@@ -49,4 +49,25 @@ export interface TileSlice {
   readonly elements: ReadonlySet<number>;
   /** Rows and columns to go from there, computed where it is asked for; null for none. */
   offset(): { readonly row: Reg<"u32"> | null; readonly col: Reg<"u32"> | null };
+}
+
+/** A loop over work tiles where responses say which tile follows. */
+export interface OpenTileLoop {
+  /** The register with the work tile's number. */
+  readonly number: Reg<"u32">;
+  following: {
+    readonly number: Reg<"u32">;
+    readonly more: Pred;
+    /** Its problem, where responses name one. */
+    readonly batch: Reg<"u32"> | null;
+  } | null;
+  readonly loop: TileLoop;
+  /** Numbers of work tiles that there are; null where the launch supplies them. */
+  readonly below: number | null;
+}
+
+/** The first row of a group among those of all experts, null where each has rows of its own, and how many it has. */
+export interface ExpertPlace {
+  readonly first: Reg<"u32"> | null;
+  readonly count: Reg<"u32">;
 }

@@ -12,8 +12,9 @@ import {
   type View,
 } from "@tilewright/ir";
 import { type AddressOperand, addr, imm, sym } from "@tilewright/ptx";
+import { CannotLower } from "./cannotLower.ts";
 import type { Reg } from "./code.ts";
-import { CannotLower, type Context } from "./context.ts";
+import type { Context } from "./context.ts";
 import { ofSlot, pipelineOfView, placeOf, slotAddress } from "./pipelines.ts";
 import { SMEM } from "./smem.ts";
 import type { ThreadCoord, ThreadPosition } from "./threads.ts";

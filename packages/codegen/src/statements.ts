@@ -2,9 +2,10 @@
 import { type Expr, freeVars, holdsLoops, rangeOf, type Stmt } from "@tilewright/ir";
 import { imm, type Operand } from "@tilewright/ptx";
 import { isBranch, lowerBranch, lowerVote } from "./branches.ts";
+import { CannotLower } from "./cannotLower.ts";
 import { lowerNext, lowerTileRequest } from "./clcResponses.ts";
 import { Code, type Reg } from "./code.ts";
-import { CannotLower, type Context } from "./context.ts";
+import type { Context } from "./context.ts";
 import { lowerCopy } from "./copyRoutes.ts";
 import { lowerMap, lowerRowReduction } from "./elements.ts";
 import type { OwnKind, Statements, StmtOf } from "./engine.ts";
