@@ -31,16 +31,15 @@ export { addsAsTheyCome } from "./determinism.ts";
 export { servingGated } from "./gatedBackend.ts";
 export { type Ladder, type LadderStep, ladderSchedules, ladderSteps, ladderTo } from "./ladder.ts";
 export { launchExprOf } from "./launch/ofExpr.ts";
+export { stepAccessFault, tensorAccessFault } from "./launch/tensor-access.ts";
 export {
   boxedRun,
   boxesOf,
   hasOneMap,
   PATTERN_ROWS,
-  stepAccessFault,
   TENSOR_ALIGN,
   type TensorCut,
   type TensorRange,
-  tensorAccessFault,
   tensorCut,
   tensorMapFor,
   transactionBytes,

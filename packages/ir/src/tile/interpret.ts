@@ -2,37 +2,44 @@
  * The meaning of a tile program: runs any stage on the CPU with typed arrays. Layouts, ownership, distributions, vector
  * widths and raster do not matter here; slots, guards, asynchronous arrival and the ring protocol do.
  */
+
 import type { Checked } from "@tilewright/core";
 import {
   batchAxes,
   batchOffset,
   batchReach,
-  blockFactors,
   err,
   exchangedOf,
   fixedProblem,
   ok,
-  operandStrides,
   type Problem,
   rowInPage,
   runAt,
   runEnds,
   runsOf,
-  SCALE_FACTORS,
-  scaleMatrix,
-  sizeOf,
-  stepMatrix,
   stepOfBuffer,
 } from "@tilewright/core";
-import { cosize, linearOffset, makeLayout } from "../layout/layout.ts";
 import type { StepInput, StepOutputs } from "./interpret/epilogue.ts";
-import { InterpretFailure, interpretCodes } from "./interpret/failure.ts";
+import { failInput, InterpretFailure, interpretCodes } from "./interpret/failure.ts";
+import {
+  asDeclared,
+  copyOf,
+  copyStart,
+  inMemory,
+  numbersOf,
+  operandNames,
+  repeatedRows,
+  requiredLength,
+  spanOf,
+  startAt,
+  stepMemory,
+} from "./interpret/globals.ts";
 import { Machine, type Order } from "./interpret/machine.ts";
 import { type Memory, makeGlobal, makeTile, makeValues, type ValueArray } from "./interpret/memory.ts";
-import { CELL_BYTES, Workspace } from "./interpret/workspace.ts";
+import { Workspace } from "./interpret/workspace.ts";
 import { atRuns, namesRows, storedByRows } from "./runs.ts";
 import { programAt } from "./sizes.ts";
-import type { ArrayDeclaration, Buffer, TileProgram } from "./types.ts";
+import type { Buffer, TileProgram } from "./types.ts";
 
 /** Matrices as values (not codes) in their memory layout, as `operandStrides` and the batch strides say. */
 export interface InterpretInputs {
@@ -86,16 +93,6 @@ export function interpret(
   }
 }
 
-type OperandName = "a" | "b" | "c" | "d" | "sfa" | "sfb";
-const operandNames: Readonly<Record<string, OperandName>> = {
-  A: "a",
-  B: "b",
-  C: "c",
-  D: "d",
-  SFA: "sfa",
-  SFB: "sfb",
-};
-
 function runProgram(program: TileProgram, inputs: InterpretInputs, options: InterpretOptions): Interpreted {
   const { problem } = program;
   const batches = problem.batch.kind === "strided" ? problem.batch.count : 1;
@@ -123,7 +120,7 @@ function runProgram(program: TileProgram, inputs: InterpretInputs, options: Inte
     }
     const operand = operandNames[exchangedOf(buffer.name) ?? buffer.name];
     if (operand === undefined)
-      return fail(
+      return failInput(
         `%${buffer.name}`,
         "is no operand",
         "global buffers are %A, %B, %C, %D, %SFA, %SFB and what steps read, %E0 and so on",
@@ -138,7 +135,7 @@ function runProgram(program: TileProgram, inputs: InterpretInputs, options: Inte
       memories.set(buffer.name, makeGlobal(buffer, d, d));
     } else {
       if (data === undefined || data.length < length)
-        return fail(
+        return failInput(
           `inputs.${operand}`,
           `has ${data?.length ?? 0} values where the layout spans ${length}`,
           "pass the whole matrix in its memory layout",
@@ -149,7 +146,7 @@ function runProgram(program: TileProgram, inputs: InterpretInputs, options: Inte
       memories.set(buffer.name, copied ? copyOf(buffer, source, workspace) : source);
     }
   }
-  if (d === null) return fail("%D", "is missing", "declare the output as global %D");
+  if (d === null) return failInput("%D", "is missing", "declare the output as global %D");
   const outputs: StepOutputs[] = [];
   for (let batch = 0; batch < batches; batch++) {
     for (const memory of memories.values()) {
@@ -209,95 +206,6 @@ function runProgram(program: TileProgram, inputs: InterpretInputs, options: Inte
   return { d, outputs, results };
 }
 
-/** What a step reads as a matrix of its own; null for other buffers. */
-function stepMemory(problem: Problem, buffer: Buffer, { epilogue }: InterpretInputs): Memory | null {
-  const step = stepOfBuffer(exchangedOf(buffer.name) ?? buffer.name);
-  if (step === null || stepMatrix(problem, step) === null) return null;
-  const data = epilogue?.[step];
-  if (data === undefined || typeof data === "number")
-    return fail(`inputs.epilogue[${step}]`, "is missing", "pass the values that the step reads");
-  return makeGlobal(buffer, data, null);
-}
-
-/** Elements of a buffer before those of one problem of the batch. */
-function startOf(problem: Problem, { name, shape, layout }: Buffer, batch: number): number {
-  const own = exchangedOf(name) ?? name;
-  const step = stepOfBuffer(own);
-  const operand = step === null ? operandNames[own] : (`epilogue${step}` as const);
-  if (operand !== "sfa" && operand !== "sfb")
-    return operand === undefined ? 0 : batchOffset(batchAxes(problem, operand), batch);
-  const which = operand === "sfa" ? "a" : "b";
-  const stride = blockFactors(problem, which)?.stride;
-  const words = stride && layout?.interleaved !== undefined ? shape[0] * shape[1] : stride;
-  return batch * (words ?? (scaleMatrix(problem, which)?.stride ?? 0) / SCALE_FACTORS);
-}
-
-type Matrix = "a" | "b" | "c" | "d";
-
-/** What a kernel declares of an operand that it addresses: a matrix in the caller's memory. */
-function declaredArray(problem: Problem, { name }: Buffer, workspace: Workspace): ArrayDeclaration | null {
-  const operand = operandNames[name];
-  const which = (["a", "b", "c", "d"] satisfies Matrix[]).find((each) => each === operand);
-  const words = which === "b" && problem.weights !== undefined;
-  const array = which === undefined || words ? null : workspace.array(which);
-  return array?.region === true ? null : array;
-}
-
-/** Where the matrix of one problem begins: as its array says, where kernels declare one. */
-function startAt(problem: Problem, buffer: Buffer, batch: number, workspace: Workspace): number {
-  const array = declaredArray(problem, buffer, workspace);
-  if (array === null || problem.batch.kind !== "strided") return startOf(problem, buffer, batch);
-  if (array.axes !== undefined) return batchOffset(array.axes, batch);
-  return array.batch === undefined ? 0 : batch * workspace.distance(array.batch);
-}
-
-/** A matrix with the strides that kernels declare of it. */
-function asDeclared(buffer: Buffer, problem: Problem, workspace: Workspace): Buffer {
-  const { layout } = buffer;
-  const array = declaredArray(problem, buffer, workspace);
-  if (array === null || layout === null) return buffer;
-  const stride = array.strides.map((each) => workspace.distance(each));
-  return { ...buffer, layout: { ...layout, stride } };
-}
-
-/** A transposed copy in the workspace, undefined until its kernel has made it. */
-function copyOf(buffer: Buffer, source: Memory, workspace: Workspace): Memory {
-  const { values } = workspace;
-  const copy = makeGlobal(buffer, values, null);
-  const strides = workspace.array(copyName(buffer))?.strides.map((each) => workspace.distance(each));
-  const [rowStride = copy.rowStride, colStride = copy.colStride] = strides ?? [];
-  const cells = cellsOf(buffer);
-  return {
-    ...copy,
-    ...{ source, written: new Uint8Array(values.length) },
-    ...{ rowStride: rowStride * cells, colStride: colStride * cells },
-  };
-}
-
-const copyName = ({ name }: Buffer): "a" | "b" => (name === "A" ? "a" : "b");
-const cellsOf = ({ dtype }: Buffer): number => sizeOf(dtype) / CELL_BYTES;
-
-/** The cell at which the copy of one problem begins. */
-function copyStart({ buffer }: Memory, batch: number, workspace: Workspace): number {
-  const name = copyName(buffer);
-  const apart = workspace.array(name)?.batch;
-  const before = apart === undefined ? 0 : batch * workspace.distance(apart) * cellsOf(buffer);
-  return workspace.region(name, `%${buffer.name}`).at / CELL_BYTES + before;
-}
-
-/** The numbers of rows, or of pages, that a step tells of a problem, from its first one on. */
-function numbersOf(
-  problem: Problem,
-  step: number,
-  { epilogue }: InterpretInputs,
-  batch: number,
-): (at: number) => number {
-  const data = epilogue?.[step];
-  const start = batchOffset(batchAxes(problem, `epilogue${step}`), batch);
-  return (at) => (data === undefined || typeof data === "number" ? 0 : (data[start + at] ?? 0));
-}
-
-/** Rows of a matrix as an index names them. */
 const namedRow =
   ({ name, shape }: Buffer, index: (at: number) => number) =>
   (at: number): number => {
@@ -328,54 +236,6 @@ function stepInputAt(
   if (typeof input === "number" || start === 0) return input;
   return input && Array.prototype.slice.call(input, start);
 }
-
-function fail(at: string, message: string, hint: string): never {
-  throw new InterpretFailure(interpretCodes.input, at, message, hint);
-}
-
-/** A matrix as the launch has it: a transposed copy holds the same elements elsewhere. */
-function inMemory(buffer: Buffer, problem: Problem): Buffer {
-  if (buffer.transposed !== true) return buffer;
-  const operand = buffer.name === "A" ? problem.a : problem.b;
-  return { ...buffer, layout: { shape: buffer.shape, stride: operandStrides(operand), swizzle: null } };
-}
-
-/** Factors of which several rows are one and the same in memory, each in a place of its own; null for other operands. */
-function repeatedRows(
-  buffer: Buffer,
-  problem: Problem,
-  operand: OperandName,
-  data: ArrayLike<number>,
-): Memory | null {
-  const { layout, shape } = buffer;
-  if (layout?.interleaved === undefined || (operand !== "sfa" && operand !== "sfb")) return null;
-  const [rows, cols] = shape;
-  const count = problem.batch.kind === "strided" ? problem.batch.count : 1;
-  const every = startOf(problem, { ...buffer, layout: null }, 1);
-  const matrices = every === 0 ? 1 : count;
-  const values = new Float32Array(matrices * rows * cols);
-  for (let i = 0; i < values.length; i++) {
-    const at = [Math.floor(i / cols) % rows, i % cols];
-    values[i] = data[Math.floor(i / (rows * cols)) * every + linearOffset(layout, at)] ?? 0;
-  }
-  return makeGlobal({ ...buffer, layout: { ...layout, stride: [cols, 1] } }, values, null);
-}
-
-/** Elements from the first to the last of all matrices of the batch. */
-function requiredLength(buffer: Buffer, problem: Problem, operand: OperandName): number {
-  if (buffer.shape.includes(0)) return 0;
-  const one = spanOf(buffer);
-  const count = problem.batch.kind === "strided" ? problem.batch.count : 1;
-  return (
-    one +
-    (operand === "sfa" || operand === "sfb"
-      ? startOf(problem, { ...buffer, layout: null }, count - 1)
-      : batchReach(batchAxes(problem, operand)))
-  );
-}
-
-/** Elements from the first to the last of one matrix. */
-const spanOf = ({ shape, layout }: Buffer): number => cosize(layout ?? makeLayout(shape, [1, 1]));
 
 /** Every element of this matrix that the program stores must have been written. */
 function checkComplete({ buffer, written, base, rowStride, colStride, pages }: Memory, first: number): void {

@@ -22,3 +22,8 @@ export class InterpretFailure extends Error {
     this.diagnostic = { code, kind, at, message, hint };
   }
 }
+
+/** Ends the run: what was handed in is not what the program takes. */
+export function failInput(at: string, message: string, hint: string): never {
+  throw new InterpretFailure(interpretCodes.input, at, message, hint);
+}

@@ -2,7 +2,7 @@
 
 import type { Target } from "@tilewright/core";
 import { findWarpgroupAtom } from "../../../atoms/warpgroup.ts";
-import { tensorAccessFault } from "../../../launch/tensor-copies.ts";
+import { tensorAccessFault } from "../../../launch/tensor-access.ts";
 import { framed } from "../../frame.ts";
 import { childrenOf, eachStmt } from "../../rewrite.ts";
 import { extentMultiple } from "../../sizes.ts";
