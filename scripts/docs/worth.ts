@@ -1,5 +1,5 @@
 /** What docs/perf says of a schedule field: the rows of its tables that name it, so that a page of a field quotes and never retells. */
-import { readdirSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { root } from "../lib/files.ts";
 import { runOf } from "./tables.ts";
@@ -61,6 +61,8 @@ function measuredText(folder: string, page: string): string {
   const text = readFileSync(join(folder, page), "utf8");
   const backend = page.replace(".md", "");
   if (!text.includes("<!-- table ")) return text;
+  // Tables of another page's runs are quoted there.
+  if (!existsSync(join(folder, "runs", backend))) return text.replace(/^<!-- table .*\n(?:\|.*\n)*/gm, "");
   return readdirSync(join(folder, "runs", backend))
     .sort()
     .map((file) => sectionOf(`${backend}/${file.replace(".csv", "")}`))
