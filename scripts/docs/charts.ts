@@ -273,7 +273,7 @@ function prediction(): string {
     const of = (name: string): number => Number(cells[columns.indexOf(name)]);
     add(of("published"), of("predicted"));
     for (const cell of cells) {
-      const [, measured, predicted] = /^([\d.]+) \/ ([\d.]+) = /.exec(cell) ?? [];
+      const [, measured, predicted] = /^([\d.]+)\/([\d.]+)$/.exec(cell) ?? [];
       add(Number(measured), Number(predicted));
     }
   }
