@@ -9,6 +9,7 @@ import type { Arena } from "../memory/arena.ts";
 import type { Recorder } from "../trace/recorder.ts";
 import { tryComplete, tryCompleteCluster } from "./barriers.ts";
 import type { RunnableBlock } from "./compiled.ts";
+import { absorb, beginAt, goTo, readyLanes, split } from "./lane-groups.ts";
 import type { Polls } from "./polls.ts";
 import { type Group, hex, placeOf, popcount, registerWord, type Warp } from "./state.ts";
 
@@ -165,7 +166,7 @@ export class Stepper {
   #terminate(warp: Warp, group: Group, block: RunnableBlock): boolean {
     const { terminator, basic } = block;
     if (terminator === null) {
-      this.#goto(warp, group, basic.id + 1);
+      goTo(warp, group, basic.id + 1);
       return true;
     }
     const { operation, guard } = terminator;
@@ -182,7 +183,7 @@ export class Stepper {
             placeOf(warp),
             () => `taken by lanes ${hex(taken)} of ${hex(group.mask)}`,
           );
-        this.#split(warp, group, taken, block.target, basic.id + 1);
+        split(warp, group, taken, block.target, basic.id + 1);
         if (basic.polls && block.target <= basic.id && group.at === block.target) this.#again(group);
         return true;
       case "indexed-branch":
@@ -236,15 +237,6 @@ export class Stepper {
     return guard.negated ? mask & ~result : result;
   }
 
-  /** Lanes of `taken` go to one block, the group's others to another. */
-  #split(warp: Warp, group: Group, taken: number, to: number, other: number): void {
-    if (taken !== 0 && taken !== group.mask) {
-      warp.groups.push({ at: to, mask: taken, step: 0, atTerminator: false, sleep: null, wait: null });
-      group.mask &= ~taken;
-      this.#goto(warp, group, other);
-    } else this.#goto(warp, group, taken === 0 ? other : to);
-  }
-
   #indexed(
     warp: Warp,
     group: Group,
@@ -274,24 +266,24 @@ export class Stepper {
       for (let l = 0; l < 32; l++) if ((rest >>> l) & 1 && value(l) === chosen) same |= 1 << l;
       rest &= ~same;
       if (same === group.mask) {
-        this.#goto(warp, group, target);
+        goTo(warp, group, target);
         return;
       }
-      warp.groups.push({ at: target, mask: same, step: 0, atTerminator: false, sleep: null, wait: null });
+      beginAt(warp, target, same);
       group.mask &= ~same;
     }
-    this.#goto(warp, group, next);
+    goTo(warp, group, next);
   }
 
   #exit(warp: Warp, group: Group, taken: number, next: number): void {
     if (taken === 0) {
-      this.#goto(warp, group, next);
+      goTo(warp, group, next);
       return;
     }
     if (taken === group.mask) warp.groups.splice(warp.groups.indexOf(group), 1);
     else {
       group.mask &= ~taken;
-      this.#goto(warp, group, next);
+      goTo(warp, group, next);
     }
     const { block } = warp;
     if (warp.groups.length === 0) {
@@ -341,24 +333,17 @@ export class Stepper {
     const next = block.basic.id + 1;
     if (group.wait === null) {
       // Lanes that the guard excludes go on; lanes that have caught up at the same instruction join.
-      if (operation.members !== "none") this.#absorb(warp, group);
+      if (operation.members !== "none") absorb(warp, group);
       const held = guard === null ? group.mask : this.#holds(warp, instruction, guard, group.mask);
       if (held === 0) {
-        this.#goto(warp, group, next);
+        goTo(warp, group, next);
         return true;
       }
       if (held !== group.mask) {
-        warp.groups.push({
-          at: next,
-          mask: group.mask & ~held,
-          step: 0,
-          atTerminator: false,
-          sleep: null,
-          wait: null,
-        });
+        beginAt(warp, next, group.mask & ~held);
         group.mask = held;
       }
-      const ready = this.#ready(warp, group, operation.members);
+      const ready = readyLanes(warp, group, operation.members, this.#hooks.arena.words);
       if (ready === 0) return false;
       if (ready !== group.mask) {
         warp.groups.push({ ...group, mask: group.mask & ~ready });
@@ -377,54 +362,7 @@ export class Stepper {
     trace?.passed(warp, group, instruction);
     warp.block.race?.settle();
     this.#hooks.progress();
-    this.#goto(warp, group, next);
+    goTo(warp, group, next);
     return true;
-  }
-
-  #absorb(warp: Warp, group: Group): void {
-    const { groups } = warp;
-    for (let k = groups.length - 1; k >= 0; k--) {
-      const other = groups[k];
-      if (other === undefined || other === group || other.at !== group.at) continue;
-      if (!other.atTerminator || other.wait !== null) continue;
-      group.mask |= other.mask;
-      groups.splice(k, 1);
-    }
-  }
-
-  /** The lanes of a group that wait for no other: all live ones that they name are at the instruction. */
-  #ready(warp: Warp, group: Group, members: "warp" | "none" | Operand): number {
-    if (members === "none") return group.mask;
-    const absent = warp.live & ~group.mask;
-    const all = (named: number): number => ((named & absent) === 0 ? group.mask : 0);
-    if (members === "warp") return all(-1);
-    if (members.kind === "immediate") return all(Number(BigInt.asIntN(32, members.bits)));
-    if (members.kind !== "register" || absent === 0) return all(-1);
-    let ready = 0;
-    for (let l = 0; l < 32; l++) {
-      const named = this.#hooks.arena.words[registerWord(warp, members.register, l, 0)] ?? 0;
-      if (((group.mask >>> l) & 1) !== 0 && (named & absent) === 0) ready |= 1 << l;
-    }
-    return ready;
-  }
-
-  #goto(warp: Warp, group: Group, at: number): void {
-    group.at = at;
-    group.step = 0;
-    group.atTerminator = false;
-    group.sleep = null;
-    group.wait = null;
-    const { groups } = warp;
-    if (groups.length < 2) return;
-    groups.sort((a, b) => a.at - b.at);
-    for (let k = 0; k + 1 < groups.length; ) {
-      const a = groups[k];
-      const b = groups[k + 1];
-      if (a === undefined || b === undefined) return;
-      if (a.at === b.at && a.step + b.step === 0 && !a.atTerminator && !b.atTerminator) {
-        a.mask |= b.mask;
-        groups.splice(k + 1, 1);
-      } else k += 1;
-    }
   }
 }
