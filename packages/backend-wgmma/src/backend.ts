@@ -26,7 +26,7 @@ import { hints } from "./hints.ts";
 import { widensA, widensB, widthsOf } from "./instructions.ts";
 import { ladders } from "./ladders.ts";
 import { lower } from "./lower/lower.ts";
-import { pairedBytes, tileProblem } from "./nest.ts";
+import { tileProblem } from "./nest.ts";
 import { accumulateInTwoLevels } from "./passes/accumulateInTwoLevels.ts";
 import { alternateWeights } from "./passes/alternateWeights.ts";
 import { awaitProducts } from "./passes/awaitProducts.ts";
@@ -41,6 +41,7 @@ import { pipelineProducts } from "./passes/pipelineProducts.ts";
 import { prefetchL2 } from "./passes/prefetchL2.ts";
 import { splitTail } from "./passes/splitTail.ts";
 import { readSchedule, scheduleModel } from "./schedule.ts";
+import { pairedBytes } from "./sharedMemory.ts";
 
 const products: Backend = {
   id: "wgmma",

@@ -17,9 +17,10 @@ import {
   splitChunks,
   transposingBytes,
 } from "@tilewright/ir";
-import { factorType, widensB } from "./instructions.ts";
-import { alternates, blockBytes, chunkK, needsKMajor, storedBox } from "./nest.ts";
+import { chunkK, factorType, needsKMajor, widensB } from "./instructions.ts";
+import { alternates } from "./nest.ts";
 import { mathGroups, readSchedule, threadsOf, type WgmmaSchedule } from "./schedule.ts";
+import { blockBytes, storedBox } from "./sharedMemory.ts";
 import { bringsFactors, isTwoLevel } from "./twoLevel.ts";
 
 const SECTOR = 32;

@@ -20,7 +20,7 @@ import {
 } from "@tilewright/ir";
 import { isLegal } from "./check.ts";
 import { kernelOf } from "./cost.ts";
-import { isKMajor, needsKMajor } from "./nest.ts";
+import { isKMajor, needsKMajor } from "./instructions.ts";
 import { readSchedule, scheduleModel } from "./schedule.ts";
 import { type Attempts, attemptsBy, type Trial, trialsOf, waysOf, wholePanels } from "./space.ts";
 

@@ -1,4 +1,4 @@
-/** Which instructions multiply the operands of a problem. */
+/** Which instructions multiply the operands of a problem, and what they ask of these. */
 import { type DType, type Problem, sizeOf, widensTo } from "@tilewright/core";
 import { type WarpgroupAtom, warpgroupAtom, warpgroupWidths, widensIntoFragments } from "@tilewright/ir";
 
@@ -36,3 +36,14 @@ export function atomOf(problem: Problem, columns: number, swap = false): Warpgro
 
 /** Elements of k of one instruction: 32 bytes. */
 export const atomK = (problem: Problem): number => 32 / sizeOf(factorType(problem));
+
+/** A chunk longer than k would only multiply zeros. */
+export const chunkK = (problem: Problem, tileK: number): number =>
+  Math.min(tileK, Math.ceil(problem.k / atomK(problem)) * atomK(problem));
+
+/** Whether operands have to lie along k in shared memory, whatever they do in global memory: all but those of 16 bits (PTX ISA, wgmma). */
+export const needsKMajor = (problem: Problem): boolean => sizeOf(factorType(problem)) !== 2;
+
+/** Whether A and B are contiguous along k in global memory. */
+export const isKMajor = (problem: Problem): boolean =>
+  problem.a.layout === "row" && problem.b.layout === "col";

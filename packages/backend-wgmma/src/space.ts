@@ -16,8 +16,7 @@ import {
   transposingBytes,
 } from "@tilewright/ir";
 import { type Room, roomOf } from "./cost.ts";
-import { ATOM_ROWS, factorType, widensA, widensB, widthsOf } from "./instructions.ts";
-import { isKMajor, needsKMajor } from "./nest.ts";
+import { ATOM_ROWS, factorType, isKMajor, needsKMajor, widensA, widensB, widthsOf } from "./instructions.ts";
 import { copiesAsync } from "./rules/producers.ts";
 import { budgetFor } from "./rules/resources.ts";
 import { readSchedule, scheduleModel, type WgmmaSchedule } from "./schedule.ts";

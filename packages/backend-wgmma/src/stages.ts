@@ -1,7 +1,8 @@
 /** How many stages a schedule gets. */
 import { dtypes, type Problem, sizeOf } from "@tilewright/core";
-import { blockBytes, chunkK, stagedColumns } from "./nest.ts";
+import { chunkK } from "./instructions.ts";
 import type { WgmmaSchedule } from "./schedule.ts";
+import { blockBytes, stagedColumns } from "./sharedMemory.ts";
 import { isTwoLevel } from "./twoLevel.ts";
 
 /** Most stages: more of them than this were never faster. */

@@ -4,8 +4,8 @@ import { defineProblem, findTarget, formatDiagnostic } from "@tilewright/core";
 import { createCompiler, parseSchedule } from "@tilewright/ir";
 import { expect, test } from "vitest";
 import { wgmma } from "../src/backend.ts";
-import { blockBytes } from "../src/nest.ts";
 import { readSchedule } from "../src/schedule.ts";
+import { blockBytes } from "../src/sharedMemory.ts";
 
 const compiler = createCompiler({ backends: [wgmma] });
 const target = (() => {

@@ -1,8 +1,9 @@
 /** What tensor maps and clusters take of copies, stores and tiles. */
 import { sizeOf, stepBuffer } from "@tilewright/core";
 import { boxedRun, hasOneMap, nearestMultiple, stepAccessFault, tensorAccessFault } from "@tilewright/ir";
-import { chunkK, isKMajor, needsKMajor, sourceOperands } from "../nest.ts";
+import { chunkK, isKMajor, needsKMajor } from "../instructions.ts";
 import { hasProducer } from "../schedule.ts";
+import { sourceOperands } from "../sharedMemory.ts";
 import { copiesAsync, transposeHint } from "./producers.ts";
 import { type Found, mostBlocks, type Rule, rule } from "./rule.ts";
 

@@ -1,9 +1,9 @@
 /** What a producer has to be for what it is asked to do. */
 import { expertRowsOf, type Problem, rowIndexOf, sizeOf } from "@tilewright/core";
 import { asyncPolicyFault, asyncWidthFault, transposable } from "@tilewright/ir";
-import { widensA, widensB } from "../instructions.ts";
-import { chunkK, isKMajor, needsKMajor, SWIZZLE_BYTES, tailColumns } from "../nest.ts";
+import { chunkK, isKMajor, needsKMajor, widensA, widensB } from "../instructions.ts";
 import type { WgmmaSchedule } from "../schedule.ts";
+import { SWIZZLE_BYTES, tailColumns } from "../sharedMemory.ts";
 import { isTwoLevel } from "../twoLevel.ts";
 import { type Found, type Rule, rule } from "./rule.ts";
 

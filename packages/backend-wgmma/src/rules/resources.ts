@@ -1,8 +1,8 @@
 /** Threads, shared memory and registers of a block. */
 import { BLOCK_SCALE, dtypes, type Problem, type Target, WEIGHT_K } from "@tilewright/core";
 import { commonRows, nearestMultiple, sourceMatrices } from "@tilewright/ir";
-import { ATOM_ROWS, atomK, atomOf, widensA } from "../instructions.ts";
-import { alternates, blockBytes, chunkK } from "../nest.ts";
+import { ATOM_ROWS, atomK, atomOf, chunkK, widensA } from "../instructions.ts";
+import { alternates } from "../nest.ts";
 import { MOST_AHEAD } from "../passes/loadFactors.ts";
 import {
   hasProducer,
@@ -12,6 +12,7 @@ import {
   threadsOf,
   type WgmmaSchedule,
 } from "../schedule.ts";
+import { blockBytes } from "../sharedMemory.ts";
 import { bringsFactors, columnsApart, isTwoLevel } from "../twoLevel.ts";
 import { type Found, type Rule, rule } from "./rule.ts";
 

@@ -1,7 +1,7 @@
 /** Persistent CTAs, blocks that share a tile, and warpgroups that share work. */
 import { reductionFaults } from "@tilewright/ir";
-import { reducingBlocks } from "../nest.ts";
 import { mathGroups, sumSides } from "../schedule.ts";
+import { reducingBlocks } from "../sharedMemory.ts";
 import { type Found, mostBlocks, type Rule, rule } from "./rule.ts";
 
 export const splitKRules: readonly Rule[] = [

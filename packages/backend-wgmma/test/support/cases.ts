@@ -3,8 +3,7 @@ import { pick } from "@tilewright/conformance";
 import { type Problem, type Random, type Schedule, stepMatrix, type Target } from "@tilewright/core";
 import { defaultSchedule, transposable } from "@tilewright/ir";
 import { isLegal } from "../../src/check.ts";
-import { atomK, widthsOf } from "../../src/instructions.ts";
-import { needsKMajor } from "../../src/nest.ts";
+import { atomK, needsKMajor, widthsOf } from "../../src/instructions.ts";
 import { scheduleModel } from "../../src/schedule.ts";
 
 /** A legal schedule: any instruction width and number of warpgroups, each optimisation on or off by itself. */

@@ -1,7 +1,7 @@
 /** What this backend asks of the conformance suite. */
 import type { AttentionOptions, ConformanceOptions, DTypes } from "@tilewright/conformance";
-import { blockBytes } from "../../src/nest.ts";
 import { readSchedule } from "../../src/schedule.ts";
+import { blockBytes } from "../../src/sharedMemory.ts";
 import { randomSchedule } from "./cases.ts";
 
 /** Every family of instructions. */

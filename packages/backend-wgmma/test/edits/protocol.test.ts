@@ -1,0 +1,295 @@
+/** Edits of barriers, waits, groups of products and stages of a kernel with cooperative consumers: each is convicted by the proof with rule and line, compiles to just that with `unproven`, and is found by the emulator. */
+import { type HandEdit, handEdits, plainProblem, targetOf } from "@tilewright/conformance";
+import { createCompiler } from "@tilewright/ir";
+import { expect, test } from "vitest";
+import { wgmma } from "../../src/backend.ts";
+import { advance, stuck, wait } from "./marks.ts";
+
+const cooperative: readonly HandEdit[] = [
+  {
+    what: "a role goes on to a work tile more than there are",
+    change: { kind: "replace", line: /scheduler/, from: /below 4/, to: "below 5" },
+    code: "TW3163",
+    line: /tiles.*below 5/,
+    ptx: /setp\.lt\.u32/,
+    emulator: stuck,
+  },
+  {
+    what: "two CTAs take a number together, and there is no cluster",
+    change: { kind: "replace", line: /scheduler/, from: /unit 1/, to: "unit 2" },
+    code: "TW3163",
+    line: /tiles.*unit 2/,
+    ptx: /mov\.u32 %tile, %n?(clusterid|ctaid)\.x/,
+    emulator: null,
+  },
+  {
+    what: "engines may see barriers as they were",
+    change: { kind: "drop", line: /fence init/ },
+    code: "TW3145",
+    line: /mbar\.init/,
+    ptx: /^-.*fence\.mbarrier_init/,
+    emulator: /^H/,
+  },
+  {
+    what: "nothing initialises the empty barriers",
+    change: { kind: "drop", line: /mbar\.init %ring_empty/ },
+    code: "TW3145",
+    line: /mbar %ring_empty/,
+    ptx: /^-.*mbarrier\.init/,
+    emulator: /^H/,
+  },
+  {
+    what: "barriers are initialised twice",
+    change: { kind: "repeat", line: /mbar\.init %ring_full/ },
+    code: "TW3145",
+    line: /mbar\.init/,
+    ptx: /^\+.*mbarrier\.init/,
+    emulator: /^H/,
+  },
+  {
+    what: "roles begin before barriers are initialised",
+    change: { kind: "drop", line: /barrier 0 ahead/ },
+    code: "TW3145",
+    line: /mbar\.init/,
+    ptx: /not\.pred|setp|bar\./,
+    emulator: /^H/,
+  },
+  {
+    what: "the block leaves while its stores read",
+    change: { kind: "drop", line: /^ {2}bulk\.wait/ },
+    code: "TW3146",
+    line: /bulk\.commit/,
+    ptx: /^-.*wait_group\.read/,
+    emulator: /^H/,
+  },
+  {
+    what: "a grid waits where none may run before it",
+    change: { kind: "replace", line: /^ {2}bulk\.wait/, from: /$/, to: "\n  pdl.wait" },
+    code: "TW3160",
+    line: /pdl\.wait/,
+    ptx: /^\+.*griddepcontrol\.wait/,
+    emulator: null,
+  },
+  {
+    what: "products do not wait for their first chunk",
+    change: { kind: "drop", line: /mbar\.wait %ring_full/ },
+    code: "TW3157",
+    line: /mma %acc/,
+    ptx: wait,
+    emulator: /^H034/,
+  },
+  {
+    what: "copies do not wait for room",
+    change: { kind: "drop", line: /mbar\.wait %ring_empty/ },
+    code: "TW3157",
+    line: /copy %sA/,
+    ptx: wait,
+    emulator: /^H014/,
+  },
+  {
+    what: "products are not waited for",
+    change: { kind: "drop", line: /wgmma\.wait/, nth: 1 },
+    code: "TW3144",
+    line: /copy %sA/,
+    ptx: /^-.*wgmma\.wait_group/,
+    emulator: /^H035/,
+  },
+  {
+    what: "a group of products too many is pending",
+    change: { kind: "replace", line: /wgmma\.wait/, nth: 1, from: /0/, to: "1" },
+    code: "TW3144",
+    line: /copy %sA/,
+    ptx: /wgmma\.wait_group/,
+    emulator: /^H035/,
+  },
+  {
+    what: "registers are not fenced before the first products",
+    change: { kind: "drop", line: /wgmma\.fence/ },
+    code: "TW3157",
+    line: /mma %acc =/,
+    ptx: /^-.*wgmma\.fence/,
+    emulator: /^H/,
+  },
+  {
+    what: "a group of products does not begin with a fence",
+    change: { kind: "drop", line: /wgmma\.fence/, nth: 1 },
+    code: "TW3157",
+    line: /mma %acc \+=/,
+    ptx: /^-.*wgmma\.fence/,
+    emulator: null,
+  },
+  {
+    what: "a fence behind the products",
+    change: { kind: "move", line: /wgmma\.fence/, by: 1 },
+    code: "TW3157",
+    line: /mma %acc =/,
+    ptx: /wgmma\.fence|desc|%d[alh]|%st/,
+    emulator: /^H/,
+  },
+  {
+    what: "a group that is not closed",
+    change: { kind: "drop", line: /wgmma\.commit/, nth: 1 },
+    code: "TW3157",
+    line: /epilogue/,
+    ptx: /^-.*wgmma\.commit_group/,
+    emulator: /^H035/,
+  },
+  {
+    what: "a group that is closed behind the wait",
+    change: { kind: "move", line: /wgmma\.commit/, nth: 1, by: 1 },
+    code: "TW3157",
+    line: /epilogue/,
+    ptx: /wgmma\.commit_group/,
+    emulator: /^H035/,
+  },
+  {
+    what: "the first products add to the sums of the work tile before",
+    change: { kind: "replace", line: /mma %acc =/, from: /=/, to: "+=" },
+    code: "TW3158",
+    line: /mma %acc/,
+    ptx: /wgmma\.mma_async/,
+    // Each block of the emulated launch has one work tile.
+    emulator: null,
+  },
+  {
+    what: "later products overwrite the sums",
+    change: { kind: "replace", line: /mma %acc \+=/, from: /\+=/, to: "=" },
+    code: "TW3157",
+    line: /mma %acc =/,
+    ptx: /wgmma\.mma_async/,
+    emulator: /^D/,
+  },
+  {
+    what: "products are waited for behind the release",
+    change: { kind: "move", line: /wgmma\.wait/, nth: 1, by: 1 },
+    code: "TW3144",
+    line: /copy %sA/,
+    ptx: /wgmma\.wait_group/,
+    emulator: /^H035/,
+  },
+  {
+    what: "a stage is not given back",
+    change: { kind: "drop", line: /mbar\.arrive/, nth: 1 },
+    code: "TW3145",
+    line: /mbar\.wait %ring_empty/,
+    ptx: /^-.*mbarrier\.arrive/,
+    emulator: stuck,
+  },
+  {
+    what: "a stage is given back twice",
+    change: { kind: "repeat", line: /mbar\.arrive/, nth: 1 },
+    code: "TW3141",
+    line: /mbar\.arrive/,
+    ptx: /^\+.*mbarrier\.arrive/,
+    emulator: stuck,
+  },
+  {
+    what: "a stage is given back before it is read",
+    change: { kind: "move", line: /mbar\.arrive/, nth: 1, by: -4 },
+    code: "TW3157",
+    line: /mbar\.arrive/,
+    ptx: /mbarrier\.arrive/,
+    emulator: /^H035/,
+  },
+  {
+    what: "a warp arrives for its warpgroup",
+    change: { kind: "replace", line: /mbar\.arrive/, nth: 1, from: /by warpgroup/, to: "by warp" },
+    code: "TW3141",
+    line: /mbar\.arrive/,
+    ptx: /%place|setp\.eq/,
+    emulator: stuck,
+  },
+  {
+    what: "a consumer stays at a stage",
+    change: { kind: "drop", line: /advance %c/, nth: 1 },
+    code: "TW3157",
+    line: /mbar\.wait %ring_full/,
+    ptx: advance,
+    emulator: /^H035/,
+  },
+  {
+    what: "the producer skips a stage",
+    change: { kind: "repeat", line: /advance %p/ },
+    code: "TW3157",
+    line: /advance %p/,
+    ptx: advance,
+    emulator: stuck,
+  },
+  {
+    what: "the consumers begin in the other phase",
+    change: { kind: "replace", line: /pipeline %c/, from: /phase 0/, to: "phase 1" },
+    code: "TW3145",
+    line: /mbar\.wait %ring_full/,
+    ptx: /%parity/,
+    emulator: stuck,
+  },
+  {
+    what: "the producer begins in the other phase",
+    change: { kind: "replace", line: /pipeline %p/, from: /phase 1/, to: "phase 0" },
+    code: "TW3145",
+    line: /mbar\.wait %ring_empty/,
+    ptx: /%parity/,
+    emulator: stuck,
+  },
+  {
+    what: "bytes are not expected",
+    change: { kind: "drop", line: /mbar\.expect/ },
+    code: "TW3142",
+    line: /mbar\.wait %ring_full/,
+    ptx: /^-.*expect_tx/,
+    emulator: stuck,
+  },
+  {
+    what: "half of the bytes are expected",
+    change: { kind: "replace", line: /mbar\.expect/, from: /32768/, to: "16384" },
+    code: "TW3142",
+    line: /copy %s[AB]/,
+    ptx: /expect_tx/,
+    emulator: /^H034/,
+  },
+  {
+    what: "a stage is written before the one in it is read",
+    change: { kind: "move", line: /copy %sB/, by: 1 },
+    code: "TW3157",
+    line: /copy %sB/,
+    ptx: /cp\.async\.bulk|mad\.lo|add\.|%map|%at|p_tma|advance|setp|selp|xor|shl/,
+    emulator: /^H/,
+  },
+  {
+    what: "the producer ends a chunk early",
+    change: { kind: "replace", line: /for %kt = 0 \.\. 6/, from: /6/, to: "5" },
+    code: "TW3145",
+    line: /mbar\.wait %ring_full/,
+    ptx: /setp\.lt/,
+    emulator: stuck,
+  },
+  {
+    what: "the consumers want a chunk more",
+    change: { kind: "replace", line: /for %kt = 1 \.\. 6/, from: /6/, to: "7" },
+    code: "TW3145",
+    line: /mbar\.wait %ring_full/,
+    ptx: /setp\.lt/,
+    emulator: stuck,
+  },
+];
+
+handEdits(
+  wgmma,
+  "sm_90a",
+  "bf16",
+  [256, 256, 384],
+  "tile=128x128x64 warpgroups=2x1 stages=3 sched=persistent epi=tma",
+  cooperative,
+);
+
+test("products that overwrite their accumulator need no zeros before them", () => {
+  const compiler = createCompiler({ backends: [wgmma] });
+  const target = targetOf("sm_90a");
+  const schedule = "tile=128x128x64 warpgroups=2x1 stages=3 sched=persistent epi=tma";
+  const made = compiler.compile({ problem: plainProblem(256, 256, 384, "bf16"), target, schedule });
+  const text = made.ok ? made.value.textAt("machine") : null;
+  const without = text?.replace(/\n *fill %acc = 0 once/, "") ?? "";
+  expect(without).not.toBe(text);
+  const taken = compiler.compile({ from: without, target });
+  expect(taken.ok ? [] : taken.error).toEqual([]);
+});
