@@ -8,7 +8,6 @@ import {
   SCALE_WORDS,
   scaledTypes,
   stepOfBuffer,
-  upBuffer,
   WEIGHT_COLUMNS,
   weightWordsPerRow,
 } from "@tilewright/core";
@@ -28,6 +27,7 @@ import { viewsOf } from "../views.ts";
 import { codesOf } from "../weights.ts";
 import { skipsIterations } from "../within.ts";
 import { chunkLength, K_AXIS, type Operand } from "./chunkLength.ts";
+import { Origins } from "./origins.ts";
 import { MOST_ITERATIONS, type Subject } from "./verifier.ts";
 
 /** Where along their inner axis the factors of a product begin, and whether it is one behind that of A and B. */
@@ -60,9 +60,8 @@ export class Counting implements Hooks {
   readonly apart = new Map<Stmt, Apart>();
   /** Sums that factors of other elements of K scale, or of none, and at which first. */
   readonly scaled = new Map<Stmt, readonly [sums: number, factors: number]>();
-  /** From which row (axis 0) and column of its matrix the first element of each tile's slot is; where along K sums and their factors are. */
-  #from = new Map<string, number>();
   readonly #subject: Subject;
+  readonly #origins: Origins;
   /** Elements across K that were read at each position of K. */
   readonly #read: Readonly<Record<Operand, Float64Array>>;
   /** Operands of which tiles have copies. */
@@ -103,6 +102,7 @@ export class Counting implements Hooks {
       }
     this.#groups = rowGroups([...this.#ofOperands]);
     this.#chained = subject.sites.some(({ stmt }) => stmt.kind === "mma" && !this.#ofOperands.has(stmt));
+    this.#origins = new Origins(subject, this.#chained);
     this.#chunk = chunkLength(subject);
     const sums = new Set([...this.#ofOperands].map((stmt) => (stmt.kind === "mma" ? stmt.acc.buffer : "")));
     for (const { stmt, parents } of subject.sites)
@@ -177,7 +177,7 @@ export class Counting implements Hooks {
   }
 
   newBlock(): void {
-    this.#from = new Map();
+    this.#origins.clear();
   }
 
   combine(): () => readonly (() => void)[] {
@@ -202,9 +202,12 @@ export class Counting implements Hooks {
     const { columns } = stmt;
     // Further products go over rows of other matrices.
     if (!this.#ofOperands.has(stmt)) return this.#multiplies(stmt, table);
-    const sums = this.#takes(stmt.acc, [1], [stmt.b], table);
+    const sums = this.#origins.follows(stmt.acc, [1], [stmt.b], table);
     const width = stmt.a.extent[1] * (columns === undefined ? 1 : (columns.to - columns.from) / columns.of);
-    const [a, b] = [this.#place(stmt.a, K_AXIS.A, table), this.#place(stmt.b, K_AXIS.B, table)];
+    const [a, b] = [
+      this.#origins.place(stmt.a, K_AXIS.A, table),
+      this.#origins.place(stmt.b, K_AXIS.B, table),
+    ];
     // Sums that products overwrite begin anew.
     const factors = this.#scales(stmt, table);
     const keeps = typeof stmt.keep === "object" ? compileCond(stmt.keep, table) : () => stmt.keep !== false;
@@ -220,7 +223,7 @@ export class Counting implements Hooks {
         const of = at(thread);
         if (of !== from && !this.scaled.has(stmt)) this.scaled.set(stmt, [from, of]);
       }
-      this.#from.set(`${stmt.acc.buffer} along K`, from);
+      this.#origins.setAlongK(stmt.acc.buffer, from);
       sums?.(thread);
       reads?.(thread);
     };
@@ -233,12 +236,14 @@ export class Counting implements Hooks {
     table: CellTable,
     reads: ((thread: Thread) => void) | null,
   ): (thread: Thread) => void {
-    const [place, origin] = [this.#place(words, 1, table), compileExpr(dst.origin[0], table)];
+    const [place, origin] = [this.#origins.place(words, 1, table), compileExpr(dst.origin[0], table)];
     const slot = compileExpr(dst.slot, table);
     return (thread) => {
       reads?.(thread);
-      this.#from.set(
-        `${dst.buffer} ${slot(thread.cells)} 0`,
+      this.#origins.set(
+        dst.buffer,
+        slot(thread.cells),
+        0,
         place(thread) / this.#wordsPerRow - origin(thread.cells),
       );
     };
@@ -247,68 +252,27 @@ export class Counting implements Hooks {
   /** What is made of factors is of the elements along K that all of them are of. */
   #maps({ dst, value }: Extract<Stmt, { kind: "map" }>, table: CellTable): ((thread: Thread) => void) | null {
     const sources = elementSources(value);
-    const taken = this.#takes(dst, [0, 1], sources, table);
+    const taken = this.#origins.follows(dst, [0, 1], sources, table);
     const runs = sources.map(({ buffer, origin }) => ({ buffer, run: compileExpr(origin[1], table) }));
     return (thread) => {
       taken?.(thread);
       const of = runs.map(
-        ({ buffer, run }) =>
-          (this.#from.get(`${buffer} along K`) ?? Number.NaN) + BLOCK_SCALE * run(thread.cells),
+        ({ buffer, run }) => this.#origins.alongK(buffer) + BLOCK_SCALE * run(thread.cells),
       );
       const [first = Number.NaN] = of;
-      this.#from.set(`${dst.buffer} along K`, of.every((from) => from === first) ? first : Number.NaN);
+      this.#origins.setAlongK(dst.buffer, of.every((from) => from === first) ? first : Number.NaN);
     };
   }
 
   /** A product whose first factor is made of sums: their columns are the rows of its second, where both are known. */
   #multiplies(stmt: Extract<Stmt, { kind: "mma" }>, table: CellTable): (thread: Thread) => void {
     const inner = stmt.exchanged ? 1 : K_AXIS.B;
-    const [a, b] = [this.#place(stmt.a, K_AXIS.A, table), this.#place(stmt.b, inner, table)];
+    const [a, b] = [this.#origins.place(stmt.a, K_AXIS.A, table), this.#origins.place(stmt.b, inner, table)];
     return (thread) => {
       const [from, other] = [a(thread), b(thread)];
       if (Number.isNaN(from) || Number.isNaN(other) || from === other || this.apart.has(stmt)) return;
       this.apart.set(stmt, { from: [from, other], later: true });
     };
-  }
-
-  /** In a chain of products a tile's elements are from where those of the first source are that has one for each along an axis. */
-  #takes(
-    dst: View,
-    axes: readonly (0 | 1)[],
-    sources: readonly View[],
-    table: CellTable,
-  ): ((thread: Thread) => void) | null {
-    if (!this.#chained) return null;
-    const slot = compileExpr(dst.slot, table);
-    const places = axes.map((axis) => {
-      const source = sources.find(({ extent }) => extent[axis] === dst.extent[axis]);
-      const place = source === undefined ? () => Number.NaN : this.#place(source, axis, table);
-      return { axis, place, origin: compileExpr(dst.origin[axis], table) };
-    });
-    return (thread) => {
-      const at = `${dst.buffer} ${slot(thread.cells)}`;
-      for (const { axis, place, origin } of places)
-        this.#from.set(`${at} ${axis}`, place(thread) - origin(thread.cells));
-    };
-  }
-
-  /** Along an axis: of a view of a matrix where it begins, of their copies where that lies which they begin with; NaN of what nothing has been copied to. */
-  #place(view: View, axis: 0 | 1, table: CellTable): (thread: Thread) => number {
-    const origin = compileExpr(view.origin[axis], table);
-    if (view.buffer === "A") return ({ cells }) => origin(cells);
-    const { gated, b } = this.#subject.program.problem;
-    // Of interleaved columns those of the second factor lie behind the leading dimension (gatedLayout).
-    const second = gated === "interleaved" ? b.ld : Number.POSITIVE_INFINITY;
-    // The second factor may be a matrix of its own.
-    if (view.buffer === "B" || view.buffer === upBuffer(this.#subject.program.problem))
-      return ({ cells }) => {
-        const at = origin(cells);
-        return at >= second ? at - second : at;
-      };
-    if (this.#isGlobal(view.buffer)) return ({ cells }) => origin(cells);
-    const slot = compileExpr(view.slot, table);
-    return ({ cells }) =>
-      (this.#from.get(`${view.buffer} ${slot(cells)} ${axis}`) ?? Number.NaN) + origin(cells);
   }
 
   /** What a copy brings, and where in its matrix that is from. */
@@ -321,16 +285,16 @@ export class Counting implements Hooks {
     const role = words ? "B" : this.#roles.get(stmt.dst.buffer);
     if (role === undefined) return this.#factors(stmt, table) ?? reads;
     const axis = words ? 1 : K_AXIS[role];
-    const from = this.#place(stmt.src, axis, table);
+    const from = this.#origins.place(stmt.src, axis, table);
     const origin = compileExpr(stmt.dst.origin[axis], table);
     const slot = compileExpr(stmt.dst.slot, table);
     const when = stmt.when === null ? null : compileCond(stmt.when, table);
-    const across = this.#takes(stmt.dst, [axis === 0 ? 1 : 0], [stmt.src], table);
+    const across = this.#origins.follows(stmt.dst, [axis === 0 ? 1 : 0], [stmt.src], table);
     return (thread) => {
       const { cells } = thread;
       reads?.(thread);
       if (when !== null && !when(cells)) return;
-      this.#from.set(`${stmt.dst.buffer} ${slot(cells)} ${axis}`, from(thread) - origin(cells));
+      this.#origins.set(stmt.dst.buffer, slot(cells), axis, from(thread) - origin(cells));
       across?.(thread);
     };
   }
@@ -343,24 +307,16 @@ export class Counting implements Hooks {
     const { a } = this.#subject.program.problem;
     const each = isScaled(a.dtype) ? (scaledTypes[a.dtype].block * SCALE_FACTORS) / SCALE_WORDS : BLOCK_SCALE;
     const origin = compileExpr(src.origin[1], table);
-    const outside = this.#isGlobal(src.buffer);
-    const across = this.#takes(dst, [0, 1], [src], table);
+    const outside = this.#origins.isGlobal(src.buffer);
+    const across = this.#origins.follows(dst, [0, 1], [src], table);
     const when = stmt.when === null ? null : compileCond(stmt.when, table);
-    const [to, of] = [this.#alongK(dst, table), this.#alongK(src, table)];
+    const [to, of] = [this.#origins.slotAlongK(dst, table), this.#origins.slotAlongK(src, table)];
     return (thread) => {
       if (when !== null && !when(thread.cells)) return;
-      const from = outside ? 0 : (this.#from.get(of(thread)) ?? Number.NaN);
-      this.#from.set(to(thread), from + each * origin(thread.cells));
+      const from = outside ? 0 : this.#origins.alongK(of(thread));
+      this.#origins.setAlongK(to(thread), from + each * origin(thread.cells));
       across?.(thread);
     };
-  }
-
-  /** Under which name it is kept where along K factors are: in rings, and in registers of several slots, for each slot. */
-  #alongK({ buffer, slot }: View, table: CellTable): (thread: Thread) => string {
-    const number = compileExpr(slot, table);
-    const { space, slots = 1 } = this.#subject.buffers.get(buffer) ?? {};
-    const held = space === "shared" || slots > 1;
-    return ({ cells }) => `${buffer}${held ? ` ${number(cells)}` : ""} along K`;
   }
 
   /** Where along K the factors are by which a product's operands count, in registers. */
@@ -370,13 +326,9 @@ export class Counting implements Hooks {
   ): readonly ((thread: Thread) => number)[] {
     return [scales?.a, scales?.b].flatMap((view) => {
       if (view === undefined || this.#subject.buffers.get(view.buffer)?.space !== "register") return [];
-      const at = this.#alongK(view, table);
-      return [(thread: Thread) => this.#from.get(at(thread)) ?? Number.NaN];
+      const at = this.#origins.slotAlongK(view, table);
+      return [(thread: Thread) => this.#origins.alongK(at(thread))];
     });
-  }
-
-  #isGlobal(name: string): boolean {
-    return this.#subject.buffers.get(name)?.space === "global";
   }
 
   /** Sums and the factors that scale them are of the same elements along K. */
@@ -385,9 +337,9 @@ export class Counting implements Hooks {
       .slice(2)
       .map(({ buffer, origin }) => ({ buffer, run: compileExpr(origin[1], table) }));
     return ({ cells }) => {
-      const sums = this.#from.get(`${stmt.sum.buffer} along K`) ?? Number.NaN;
+      const sums = this.#origins.alongK(stmt.sum.buffer);
       for (const { buffer, run } of factors) {
-        const of = (this.#from.get(`${buffer} along K`) ?? Number.NaN) + BLOCK_SCALE * run(cells);
+        const of = this.#origins.alongK(buffer) + BLOCK_SCALE * run(cells);
         if (of !== sums && !this.scaled.has(stmt)) this.scaled.set(stmt, [sums, of]);
       }
     };
