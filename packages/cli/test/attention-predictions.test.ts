@@ -151,3 +151,36 @@ test("what is switched off costs what it hides, and says so", () => {
   expect(Object.values(causes ?? {}).reduce((sum, us) => sum + us, 0)).toBeCloseTo(taken, 3);
   expect(causes?.elements).toBeGreaterThan(0.1 * taken);
 });
+
+describe("two groups of rows in turn, B200", () => {
+  const b200 = must(
+    ((gpu) => (gpu === undefined ? { ok: false, error: "no B200" } : { ok: true, value: gpu }))(
+      gpus.find(({ name }) => name === "B200"),
+    ),
+  );
+  const tcgen05 = { arch: "sm_100a", backend: "tcgen05" } as const;
+  const chained =
+    "ctaGroup=1 stages=2 chainOperand=tensor pipelineProducts=on accumulators=1 sched=tiles storeStages=1";
+
+  test.each([
+    [{ headDim: 64 }, "tile=64x64x64 chainTile=128x64"],
+    [{ headDim: 64 }, "tile=128x64x64 chainTile=64x64"],
+    [{ headDim: 128, causal: true }, "tile=64x128x64 chainTile=128x64"],
+    [{ headDim: 64, backward: "q" }, "tile=64x64x64 chainTile=128x64"],
+  ])("%j: taken where tiles are many, and predicted faster than %s", (fields, one) => {
+    const request = { ...sizes, ...fields };
+    const taken = made({ ...tcgen05, request });
+    expect(taken.schedule).toContain("rowGroups=2");
+    const of = (artifact: typeof taken) => predictFor(artifact, b200)?.timeUs ?? Number.NaN;
+    expect(of(made({ ...tcgen05, request, schedule: `${one} ${chained}` }))).toBeGreaterThan(1.1 * of(taken));
+  });
+
+  test("of few tiles each SM has one of one group", () => {
+    const { schedule } = made({
+      ...tcgen05,
+      request: { ...{ queries: 128, keys: 1024, heads: 8, headDim: 128, dtype: "bf16" } },
+    });
+    expect(schedule).toContain("tile=64x128x64");
+    expect(schedule).toContain("rowGroups=1");
+  });
+});
