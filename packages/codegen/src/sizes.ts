@@ -1,5 +1,5 @@
 /** Sizes that the launch supplies, as registers: counts of tiles and chunks, and strides in bytes. */
-import { type BatchAxis, extentNames, type SizeName } from "@tilewright/core";
+import { type BatchAxis, extentNames, matrixOf, type SizeName } from "@tilewright/core";
 import { asLinear, type Expr, must, simplify, sizeDType } from "@tilewright/ir";
 import { type IntegerOperand, imm, param } from "@tilewright/ptx";
 import type { Reg } from "./code.ts";
@@ -38,10 +38,10 @@ export function extentOf(ctx: Context, buffer: string, axis: 0 | 1, shape: reado
   if (rows !== undefined) return ctx.values.sum(ctx.variable(rows.first), ctx.variable(rows.count));
   const paged = inPages(ctx, buffer);
   if (paged?.axis === axis) return ctx.variable(paged.count);
-  const which = buffer.toLowerCase();
   // A factor for each row of A.
-  if (which === "sfa" && axis === 0 && ctx.sizes.has("m")) return sizeRegister(ctx, "m");
-  if (which !== "a" && which !== "b" && which !== "c" && which !== "d") return shape[axis];
+  if (buffer === "SFA" && axis === 0 && ctx.sizes.has("m")) return sizeRegister(ctx, "m");
+  const which = matrixOf(buffer);
+  if (which === null) return shape[axis];
   const name = extentNames[which][axis];
   return ctx.sizes.has(name) ? sizeRegister(ctx, name) : shape[axis];
 }

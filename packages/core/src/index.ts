@@ -62,6 +62,7 @@ export {
   batchReach,
   operandElements,
 } from "./problem/batch.ts";
+export * from "./problem/buffers.ts";
 export { checkProblem, maxOperandBytes } from "./problem/check.ts";
 export { maxExtent } from "./problem/checkExtent.ts";
 export { invalid, problemCodes } from "./problem/codes.ts";

@@ -16,32 +16,10 @@ export interface StepMatrix {
   readonly across: 0 | 1 | null;
 }
 
-/** `E0`: the global buffer of what a step reads, by the step's position. */
-export const stepBuffer = (step: number): string => `E${step}`;
-
-/** The step whose input a global buffer is; null for others. */
-export function stepOfBuffer(name: string): number | null {
-  const digits = /^E(\d+)$/.exec(name)?.[1];
-  return digits === undefined ? null : Number(digits);
-}
-
 /** The operand in whose buffer another one lies, which is mostly its own. */
 export function storedIn({ epilogue }: Pick<Problem, "epilogue">, operand: string): string {
   const step = epilogue[Number(/^epilogue(\d+)$/.exec(operand)?.[1] ?? Number.NaN)];
   return (step?.kind === "factor" && step.of) || operand;
-}
-
-/** `AT`, `BT`, `E0T`: the same elements of memory as another global buffer has, with rows and columns exchanged. */
-export const exchangedBuffer = (name: string): string => `${name}T`;
-
-/** The buffer whose rows and columns a global buffer has exchanged; null for others. */
-export const exchangedOf = (name: string): string | null => /^([AB]|E\d+)T$/.exec(name)?.[1] ?? null;
-
-/** The name of the pointer that a global buffer of a program lies behind. */
-export function pointerOf(buffer: string): string {
-  const own = exchangedOf(buffer) ?? buffer;
-  const step = stepOfBuffer(own);
-  return step === null ? own.toLowerCase() : `epilogue${step}`;
 }
 
 /** Whether the launch supplies what a step reads, as a number. */

@@ -9,6 +9,7 @@ import {
   extentNames,
   groupStrides,
   leadingNames,
+  matrixOf,
   rowIndexOf,
   sizeMost,
   sizeMultiple,
@@ -17,7 +18,7 @@ import {
   strideNames,
 } from "@tilewright/core";
 import { matrixAlign } from "../tile/sizes.ts";
-import { letters, SPREAD_ALIGN, SPREAD_EXTENT, TENSOR_ALIGN } from "./tensor-copies.ts";
+import { SPREAD_ALIGN, SPREAD_EXTENT, TENSOR_ALIGN } from "./tensor-copies.ts";
 
 /** A matrix as bulk copies see it. */
 interface Access {
@@ -38,22 +39,23 @@ export function tensorAccessFault(
   name: "A" | "B" | "C" | "D",
   packed = false,
 ): { readonly message: string; readonly hint: string } | null {
-  const operand = problem[letters[name]];
-  if (operand === null) return null;
+  const which = matrixOf(name);
+  const operand = which === null ? null : problem[which];
+  if (which === null || operand === null) return null;
   const kind = name === "A" ? "gather" : "scatter";
   if ((name === "A" || name === "D") && rowIndexOf(problem, name === "A" ? "a" : "d") !== null)
     return {
       message: `an index names the rows of ${name}, and a bulk copy takes rows that follow each other`,
       hint: `leave ${kind} out`,
     };
-  const extents = extentNames[letters[name]];
+  const extents = extentNames[which];
   const [rows, cols] = operand.layout === "row" ? extents : ([extents[1], extents[0]] as const);
-  const align = matrixAlign(problem, letters[name]);
+  const align = matrixAlign(problem, which);
   if (expertRowsOf(problem) !== null && operand.align % TENSOR_ALIGN === 0 && align % TENSOR_ALIGN !== 0)
     return {
       message: `an expert's part of ${name} may begin at any multiple of ${align} bytes; bulk tensor copies need multiples of ${TENSOR_ALIGN}`,
       hint:
-        groupStrides(problem, letters[name]).row === 0
+        groupStrides(problem, which).row === 0
           ? `matrices of whole ${TENSOR_ALIGN} bytes`
           : `promise ${expertAxisOf(problem)}%${(TENSOR_ALIGN * 8) / dtypes[operand.dtype].bits} of every expert's rows`,
     };
@@ -64,8 +66,8 @@ export function tensorAccessFault(
     operand,
     across: sizeMost(problem, rows),
     along: sizeMultiple(problem, cols),
-    ld: sizeMultiple(problem, leadingNames[letters[name]]),
-    stride: batched ? sizeMultiple(problem, strideNames[letters[name]]) : null,
+    ld: sizeMultiple(problem, leadingNames[which]),
+    stride: batched ? sizeMultiple(problem, strideNames[which]) : null,
   };
   return accessFault(access, packed);
 }

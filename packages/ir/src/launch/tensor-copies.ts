@@ -12,17 +12,17 @@ import {
   type DType,
   dtypes,
   type ExpertOperandName,
-  exchangedOf,
   groupStrides,
   isPerExpert,
   isScaled,
   largestDivisor,
+  matrixOf,
+  operandOfBuffer,
   SCALE_FACTORS,
   type SizeName,
   scaledTypes,
   scaleMatrix,
   sizeExpr,
-  stepOfBuffer,
   strideNames,
 } from "@tilewright/core";
 import { contiguousIn, linearOffset } from "../layout/layout.ts";
@@ -144,21 +144,9 @@ export function boxedRun(elements: number, size: number): number | null {
   return null;
 }
 
-export const letters = { A: "a", B: "b", C: "c", D: "d", SFA: "sfa", SFB: "sfb" } as const;
-type Letter = keyof typeof letters;
-
-const isLetter = (name: string): name is Letter => Object.hasOwn(letters, name);
-
-/** The operand behind a global buffer; null for others. */
-function operandOf(global: string): ExpertOperandName | null {
-  const name = exchangedOf(global) ?? global;
-  const step = stepOfBuffer(name);
-  return isLetter(name) ? letters[name] : step === null ? null : `epilogue${step}`;
-}
-
 /** Whether bulk copies of all problems of a launch take a global buffer through one map, which the launch brings: of groups what each expert has all of, and factors. */
 export function hasOneMap(problem: Problem, global: string): boolean {
-  const operand = operandOf(global);
+  const operand = operandOfBuffer(global);
   if (problem.batch.kind !== "grouped" || operand === "sfa" || operand === "sfb") return true;
   return operand !== null && isPerExpert(problem, operand);
 }
@@ -202,7 +190,7 @@ export function tensorMapFor(
 ): TensorMapRecipe {
   const buffer = bufferOf(program, global);
   const { layout } = buffer;
-  const operand = operandOf(global);
+  const operand = operandOfBuffer(global);
   if (operand === null || layout === null) throw new RangeError(`%${global} is no operand`);
   const { problem } = program;
   const other = cut.contiguous === 0 ? 1 : 0;
@@ -228,8 +216,8 @@ export function tensorMapFor(
   const given = (which: SizeName, fixed: LaunchExpr): LaunchExpr =>
     problem.symbolic?.[which] === undefined ? fixed : which;
   // Scale factors have the strides that follow from fixed sizes.
-  const stride =
-    !isLetter(global) || global === "SFA" || global === "SFB" ? null : strideNames[letters[global]];
+  const matrix = matrixOf(global);
+  const stride = matrix === null ? null : strideNames[matrix];
   const between = (axis: BatchAxis): LaunchExpr =>
     stride !== null && problem.symbolic?.[stride] !== undefined
       ? ["mul", stride, size]

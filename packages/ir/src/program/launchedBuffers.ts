@@ -2,7 +2,9 @@
 import {
   batchAxes,
   batchGrain,
+  bufferOfOperand,
   exchangedBuffer,
+  matrixOf,
   operandShape,
   operandStrides,
   type Problem,
@@ -29,8 +31,8 @@ export function launchedBuffers(anchor: Anchor, { buffers }: TileProgram): reado
   const own = [
     ...buffers.flatMap((b) => {
       if (chain.length === 0 && (b.name === "A" || b.name === "B")) return [];
-      const which = ({ A: "a", B: "b", D: "d" } as const)[b.name];
-      return [which === undefined ? b : inPages(matrix(b, which), which)];
+      const which = matrixOf(b.name);
+      return [which === null || which === "c" ? b : inPages(matrix(b, which), which)];
     }),
     ...launched.epilogue.map((step, i) => {
       const input = stepInput(launched, i, "dtype" in step ? sizeOf(step.dtype) : 1);
@@ -39,7 +41,7 @@ export function launchedBuffers(anchor: Anchor, { buffers }: TileProgram): reado
   ];
   const turned = chain.flatMap(({ b, exchanged }) => {
     const operand = exchanged ? operands.get(b) : undefined;
-    const name = operand?.replace("epilogue", "E").toUpperCase();
+    const name = operand && bufferOfOperand(operand);
     return own.filter((buffer) => buffer.name === name);
   });
   return [...own, ...[...new Set(turned)].map((buffer) => exchanged(buffer, exchangedBuffer(buffer.name)))];

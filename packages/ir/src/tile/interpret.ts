@@ -11,6 +11,7 @@ import {
   err,
   exchangedOf,
   fixedProblem,
+  namedOperand,
   ok,
   type Problem,
   rowInPage,
@@ -27,7 +28,6 @@ import {
   copyStart,
   inMemory,
   numbersOf,
-  operandNames,
   repeatedRows,
   requiredLength,
   spanOf,
@@ -118,8 +118,8 @@ function runProgram(program: TileProgram, inputs: InterpretInputs, options: Inte
       memories.set(buffer.name, input);
       continue;
     }
-    const operand = operandNames[exchangedOf(buffer.name) ?? buffer.name];
-    if (operand === undefined)
+    const operand = namedOperand(exchangedOf(buffer.name) ?? buffer.name);
+    if (operand === null)
       return failInput(
         `%${buffer.name}`,
         "is no operand",

@@ -11,6 +11,8 @@ import {
   fixedProblem,
   groupStrides,
   leadingNames,
+  type MatrixName,
+  matrixOf,
   type Operand,
   operandShape,
   operandStrides,
@@ -92,14 +94,11 @@ export const countOf = (problem: Problem, name: Extent, divisor: number): Expr =
     ? lit(Math.ceil(problem[name] / divisor))
     : div(add(v(name), divisor - 1), divisor);
 
-type Which = keyof typeof extentNames;
-const letters: Readonly<Record<string, Which>> = { A: "a", B: "b", C: "c", D: "d" };
-
 /** The name of the extent of a global buffer along an axis, where the launch supplies it. */
 export function symbolicExtent(problem: Problem, buffer: string, axis: 0 | 1): Extent | null {
-  const which = letters[buffer];
+  const which = matrixOf(buffer);
   const name =
-    which !== undefined
+    which !== null
       ? extentNames[which][axis]
       : buffer === FACTORS_OF_ROWS
         ? (["m", null] as const)[axis]
@@ -123,8 +122,8 @@ function stepExtent(problem: Problem, buffer: string, axis: 0 | 1): Extent | nul
 
 /** The name of the leading dimension of a global buffer, where the launch supplies it. */
 export function symbolicLeading(problem: Problem, buffer: string): SizeName | null {
-  const which = letters[buffer];
-  const name = which === undefined ? leadingOfStep(problem, buffer) : leadingNames[which];
+  const which = matrixOf(buffer);
+  const name = which === null ? leadingOfStep(problem, buffer) : leadingNames[which];
   if (name === null) return null;
   return problem.symbolic?.[name] === undefined ? null : name;
 }
@@ -148,7 +147,7 @@ export function strideMultiple(problem: Problem, buffer: Buffer, axis: 0 | 1): n
 }
 
 /** The alignment of every matrix of an operand in bytes: its pointer's, as far as the strides of a batch, or of experts, keep it. */
-export function matrixAlign(problem: Problem, which: Which): number {
+export function matrixAlign(problem: Problem, which: MatrixName): number {
   const operand = problem[which];
   if (operand === null) return 1;
   const experts = expertRowsOf(problem) !== null;
@@ -192,7 +191,7 @@ export function programAt(program: TileProgram, problem: Problem): TileProgram {
     ...program,
     problem,
     buffers: program.buffers.map((buffer): Buffer => {
-      const which = letters[buffer.name];
+      const which = matrixOf(buffer.name);
       const step = stepOfBuffer(buffer.name);
       const input = step === null || buffer.space !== "global" ? null : stepMatrix(problem, step);
       if (input !== null)
@@ -206,10 +205,10 @@ export function programAt(program: TileProgram, problem: Problem): TileProgram {
         const shape = [scales.rows, scales.factors] as const;
         return { ...buffer, shape, layout: { shape, stride: scales.strides, swizzle: null } };
       }
-      const operand = which === undefined || buffer.space !== "global" ? null : problem[which];
+      const operand = which === null || buffer.space !== "global" ? null : problem[which];
       // Where weights lie follows from fixed sizes.
       const weights = which === "b" && problem.weights !== undefined;
-      if (which === undefined || operand === null || weights) return buffer;
+      if (which === null || operand === null || weights) return buffer;
       const shape = operandShape(problem, which);
       return { ...buffer, shape, layout: { shape, stride: operandStrides(operand), swizzle: null } };
     }),
@@ -310,7 +309,7 @@ function atExtents(problem: Problem, sizes: Readonly<Record<Extent, number>>): P
     const multiple = symbolic?.[name]?.multiple ?? 1;
     return { ...operand, ld: Math.max(operand.ld, Math.ceil(least / multiple) * multiple) };
   };
-  const longer = (which: Which) => {
+  const longer = (which: MatrixName) => {
     const operand = own[which];
     return operand === null ? null : lengthened(operand, extentNames[which], leadingNames[which]);
   };

@@ -13,6 +13,7 @@ import {
   packedStride,
   readLibraryIndex,
   readManifest,
+  strideNames,
   workspaceBytes,
 } from "@tilewright/core";
 import { archOf, type ComputeCapability, parseArch } from "../arch.ts";
@@ -276,8 +277,8 @@ export class KernelLibrary {
     const { batch } = request;
     if (batch.kind !== "none") env.batch = batch.count;
     if (batch.kind === "strided")
-      for (const [which, operand] of Object.entries({ A: "a", B: "b", C: "c", D: "d" } as const)) {
-        const name = `stride${which as "A" | "B" | "C" | "D"}` as const;
+      for (const operand of ["a", "b", "c", "d"] as const) {
+        const name = strideNames[operand];
         const original = request[operand];
         if (
           original !== null &&

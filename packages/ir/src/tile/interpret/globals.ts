@@ -5,6 +5,9 @@ import {
   batchReach,
   blockFactors,
   exchangedOf,
+  matrixOf,
+  type NamedOperand,
+  operandOfBuffer,
   operandStrides,
   type Problem,
   SCALE_FACTORS,
@@ -20,16 +23,6 @@ import { failInput } from "./failure.ts";
 import { type Memory, makeGlobal } from "./memory.ts";
 import { CELL_BYTES, type Workspace } from "./workspace.ts";
 
-type OperandName = "a" | "b" | "c" | "d" | "sfa" | "sfb";
-export const operandNames: Readonly<Record<string, OperandName>> = {
-  A: "a",
-  B: "b",
-  C: "c",
-  D: "d",
-  SFA: "sfa",
-  SFB: "sfb",
-};
-
 /** What a step reads as a matrix of its own; null for other buffers. */
 export function stepMemory(problem: Problem, buffer: Buffer, { epilogue }: InterpretInputs): Memory | null {
   const step = stepOfBuffer(exchangedOf(buffer.name) ?? buffer.name);
@@ -42,25 +35,20 @@ export function stepMemory(problem: Problem, buffer: Buffer, { epilogue }: Inter
 
 /** Elements of a buffer before those of one problem of the batch. */
 function startOf(problem: Problem, { name, shape, layout }: Buffer, batch: number): number {
-  const own = exchangedOf(name) ?? name;
-  const step = stepOfBuffer(own);
-  const operand = step === null ? operandNames[own] : (`epilogue${step}` as const);
+  const operand = operandOfBuffer(name);
   if (operand !== "sfa" && operand !== "sfb")
-    return operand === undefined ? 0 : batchOffset(batchAxes(problem, operand), batch);
+    return operand === null ? 0 : batchOffset(batchAxes(problem, operand), batch);
   const which = operand === "sfa" ? "a" : "b";
   const stride = blockFactors(problem, which)?.stride;
   const words = stride && layout?.interleaved !== undefined ? shape[0] * shape[1] : stride;
   return batch * (words ?? (scaleMatrix(problem, which)?.stride ?? 0) / SCALE_FACTORS);
 }
 
-type Matrix = "a" | "b" | "c" | "d";
-
 /** What a kernel declares of an operand that it addresses: a matrix in the caller's memory. */
 function declaredArray(problem: Problem, { name }: Buffer, workspace: Workspace): ArrayDeclaration | null {
-  const operand = operandNames[name];
-  const which = (["a", "b", "c", "d"] satisfies Matrix[]).find((each) => each === operand);
+  const which = matrixOf(name);
   const words = which === "b" && problem.weights !== undefined;
-  const array = which === undefined || words ? null : workspace.array(which);
+  const array = which === null || words ? null : workspace.array(which);
   return array?.region === true ? null : array;
 }
 
@@ -131,7 +119,7 @@ export function inMemory(buffer: Buffer, problem: Problem): Buffer {
 export function repeatedRows(
   buffer: Buffer,
   problem: Problem,
-  operand: OperandName,
+  operand: NamedOperand,
   data: ArrayLike<number>,
 ): Memory | null {
   const { layout, shape } = buffer;
@@ -149,7 +137,7 @@ export function repeatedRows(
 }
 
 /** Elements from the first to the last of all matrices of the batch. */
-export function requiredLength(buffer: Buffer, problem: Problem, operand: OperandName): number {
+export function requiredLength(buffer: Buffer, problem: Problem, operand: NamedOperand): number {
   if (buffer.shape.includes(0)) return 0;
   const one = spanOf(buffer);
   const count = problem.batch.kind === "strided" ? problem.batch.count : 1;

@@ -3,6 +3,9 @@ import type { DType } from "@tilewright/core";
 import {
   blockFactors,
   exchangedOf,
+  type MatrixName,
+  matrixOf,
+  namedBuffers,
   type Operand,
   operandShape,
   operandStrides,
@@ -23,10 +26,6 @@ import { TRANSPOSED_ALIGN, transposedStrides, transposeFault } from "../transpos
 import type { Buffer } from "../types.ts";
 import type { Fault, Verifier } from "./verifier.ts";
 
-const letters = { A: "a", B: "b", C: "c", D: "d" } as const;
-type Letter = keyof typeof letters;
-const isLetter = (name: string): name is Letter => Object.hasOwn(letters, name);
-
 export const operands: Verifier = {
   name: "operands",
   code: "TW3104",
@@ -38,17 +37,18 @@ export const operands: Verifier = {
     for (const declared of program.buffers) {
       if (declared.space !== "global") continue;
       const buffer = asDeclared(declared);
+      const which = matrixOf(buffer.name);
       if (isFactors(buffer.name)) yield* compareFactors(buffer, buffer.name, problem);
       else if (stepOfBuffer(buffer.name) !== null) yield* compareInput(buffer, problem);
-      else if (!isLetter(buffer.name))
+      else if (which === null)
         yield {
           at: declared,
           message: `global buffer %${declared.name} is no operand`,
           hint:
-            nearestHint(buffer.name, [...Object.keys(letters), ...Object.keys(factorOperands)], "%") ??
+            nearestHint(buffer.name, namedBuffers, "%") ??
             "operands are %A, %B, %C and %D, the factors %SFA and %SFB, and what steps read, %E0 and so on",
         };
-      else yield* compare(buffer, buffer.name, problem);
+      else yield* compare(buffer, which, problem);
     }
     // What multiplies names its operands; a program without a product has none.
     if (buffers.get("D")?.space !== "global")
@@ -69,8 +69,8 @@ function asDeclared(buffer: Buffer): Buffer {
   return name === null ? buffer : exchanged(buffer, name);
 }
 
-function* compare(buffer: Buffer, name: Letter, problem: Problem): Iterable<Fault> {
-  const operand: Operand | null = problem[letters[name]];
+function* compare(buffer: Buffer, which: MatrixName, problem: Problem): Iterable<Fault> {
+  const operand: Operand | null = problem[which];
   if (operand === null) {
     yield {
       at: buffer,
@@ -80,14 +80,14 @@ function* compare(buffer: Buffer, name: Letter, problem: Problem): Iterable<Faul
     return;
   }
   if (buffer.transposed === true) {
-    yield* compareCopy(buffer, name, problem);
+    yield* compareCopy(buffer, which, problem);
     return;
   }
-  const words = name === "B" ? weightMatrix(problem) : null;
+  const words = which === "b" ? weightMatrix(problem) : null;
   const { shape, stride } =
-    name === "B"
+    which === "b"
       ? gatedLayout(problem)
-      : { shape: operandShape(problem, letters[name]), stride: operandStrides(operand) };
+      : { shape: operandShape(problem, which), stride: operandStrides(operand) };
   if (words === null) yield* mismatches(buffer, operand.dtype, shape, stride);
   else yield* mismatches(buffer, "s32", words, [words[1], 1]);
   if (buffer.align > operand.align)
@@ -99,12 +99,11 @@ function* compare(buffer: Buffer, name: Letter, problem: Problem): Iterable<Faul
 }
 
 /** A transposed copy in the workspace, with its own strides and alignment. */
-function* compareCopy(buffer: Buffer, name: Letter, problem: Problem): Iterable<Fault> {
-  const which = letters[name];
+function* compareCopy(buffer: Buffer, which: MatrixName, problem: Problem): Iterable<Fault> {
   if (which !== "a" && which !== "b") {
     yield {
       at: buffer,
-      message: `%${name} has no copy in the workspace`,
+      message: `%${buffer.name} has no copy in the workspace`,
       hint: "copies are of %A and %B",
     };
     return;
