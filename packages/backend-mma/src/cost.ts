@@ -1,5 +1,13 @@
 /** A schedule as the cost model of `@tilewright/ir` sees it, and the blocks that an SM holds. */
-import { copyBytes, dtypes, type Problem, type Schedule, sizeOf, type Target } from "@tilewright/core";
+import {
+  copyBytes,
+  dtypes,
+  type Problem,
+  roundUp,
+  type Schedule,
+  sizeOf,
+  type Target,
+} from "@tilewright/core";
 import {
   epilogueLoadOf,
   type Machine,
@@ -27,7 +35,7 @@ function blocksPerSm(s: MmaSchedule, problem: Problem, target: Target): number {
   const threads = threadsOf(s);
   const atom = acceptedAtom(problem, target, s);
   // A warp beside those that multiply is dealt to a sub-partition of its own.
-  const dealt = s.copy === "tma" ? Math.ceil(threads / 128) * 128 : threads;
+  const dealt = s.copy === "tma" ? roundUp(threads, 128) : threads;
   const bytes = blockBytes(problem, s, atom, target) + limits.reservedSmemPerBlock;
   return Math.max(
     1,

@@ -3,6 +3,7 @@ import {
   hasFeature,
   type Problem,
   quantizeOf,
+  roundUp,
   type Schedule,
   sizeOf,
   symbolicSizes,
@@ -66,7 +67,7 @@ const ROW_STEP = 16;
 /** Candidates for a problem: with few rows those in which columns lie in lanes, too. */
 const shapesFor = (problem: Problem): readonly Shape[] => {
   if (problem.m > FEW_ROWS) return shapes;
-  const m = Math.ceil(problem.m / ROW_STEP) * ROW_STEP;
+  const m = roundUp(problem.m, ROW_STEP);
   return [...swapped.map((each): Shape => ({ ...each, m, swapAB: true })), ...shapes];
 };
 

@@ -1,4 +1,5 @@
 /** Addresses of shared memory: thread part in the prologue, ring slot as one running offset, everything else constant. */
+import { isPowerOfTwo } from "@tilewright/core";
 import {
   applySwizzle,
   type Buffer,
@@ -224,8 +225,6 @@ function threadOffset(ctx: Context, buffer: Buffer, layout: Layout, position: Th
   };
   return joined(part(position.row, 0), part(position.col, 1));
 }
-
-const isPowerOfTwo = (n: number): boolean => Number.isInteger(Math.log2(n));
 
 /**
  * Swizzled `thread + fixed`, which share no bits. A XOR swizzle is linear over the bits, so

@@ -1,5 +1,5 @@
 /** Requests for operands whose elements share bytes or scale factors: what the problem model asks of their sizes. */
-import { type DType, dtypes, isScaled, scaledTypes } from "@tilewright/core";
+import { type DType, dtypes, isScaled, roundUp, scaledTypes } from "@tilewright/core";
 
 /** A request for a problem, as far as it is looked at here. */
 interface Request {
@@ -21,8 +21,6 @@ interface Matrix {
 /** Whether elements share bytes, or factors: sizes are then known before the launch. */
 export const isNarrow = (dtype: DType): boolean => isScaled(dtype) || dtypes[dtype].bits < 8;
 
-const up = (value: number, unit: number): number => Math.ceil(value / unit) * unit;
-
 /** The fewest elements that fill whole bytes: 2 of 4 bits, 4 of 6 bits. */
 const wholeBytes = (dtype: DType): number =>
   dtypes[dtype].bits === 8 ? 1 : 8 / (dtypes[dtype].bits & -dtypes[dtype].bits);
@@ -32,7 +30,7 @@ export function inWholeBytes<T extends object>(request: T): T {
   const { a, b, batch, ...sizes } = request as T & Request;
   const [inA, inB] = [a?.dtype ?? "f32", b?.dtype ?? "f32"];
   if (!isNarrow(inA) && !isNarrow(inB)) return request;
-  const k = up(
+  const k = roundUp(
     sizes.k,
     Math.max(...[inA, inB].map((dtype) => (isScaled(dtype) ? scaledTypes[dtype].block : 1))),
   );
@@ -44,13 +42,13 @@ export function inWholeBytes<T extends object>(request: T): T {
       ...of,
       dtype,
       layout,
-      ld: up(Math.max(of?.ld ?? 1, least), wholeBytes(dtype)),
+      ld: roundUp(Math.max(of?.ld ?? 1, least), wholeBytes(dtype)),
       ...(align === undefined ? {} : { align: Math.max(1, align) }),
     };
   };
   const stride = (name: "strideA" | "strideB", dtype: DType): object => {
     const asked = batch?.[name];
-    return asked === undefined ? {} : { [name]: up(asked, wholeBytes(dtype)) };
+    return asked === undefined ? {} : { [name]: roundUp(asked, wholeBytes(dtype)) };
   };
   return {
     ...request,

@@ -8,3 +8,8 @@ export function largestDivisor(n: number, most: number): number {
   while (n % d !== 0) d--;
   return d;
 }
+
+/** The least multiple of `unit` that is no less than `value`. */
+export const roundUp = (value: number, unit: number): number => Math.ceil(value / unit) * unit;
+
+export const isPowerOfTwo = (n: number): boolean => Number.isInteger(Math.log2(n));

@@ -1,7 +1,7 @@
 /** Public surface of `@tilewright/core`: explicit re-exports, in the order of the files (README.md says what each folder owns). */
 
 export * from "./diagnostics.ts";
-export { commonDivisor, largestDivisor } from "./divisors.ts";
+export { commonDivisor, isPowerOfTwo, largestDivisor, roundUp } from "./divisors.ts";
 export {
   type DType,
   dtypeNames,

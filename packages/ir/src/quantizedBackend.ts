@@ -1,6 +1,6 @@
 /** A backend that serves quantised outputs: by schedules whose epilogues have whole groups of columns in the lanes of one warp. */
 import type { Diagnostic, Problem, Schedule, Target } from "@tilewright/core";
-import { dtypes, err, ok, quantizeOf } from "@tilewright/core";
+import { dtypes, err, ok, quantizeOf, roundUp } from "@tilewright/core";
 import type { Backend } from "./backend.ts";
 import { groupedColumns, registerRun } from "./tile/ownership.ts";
 import { eachStmt } from "./tile/rewrite.ts";
@@ -99,7 +99,7 @@ function* widerSchedules(schedules: Iterable<Schedule>, group: number): Iterable
     const { tile, warp } = schedule;
     if (!Array.isArray(tile)) continue;
     const [m = 0, n = 0, k = 0] = tile.map(Number);
-    const columns = Math.ceil(n / group) * group;
+    const columns = roundUp(n, group);
     const rows = Array.isArray(warp) ? Number(warp[0]) : 0;
     yield { ...schedule, tile: [m, columns, k], ...(rows > 0 ? { warp: [rows, group] } : {}) };
   }

@@ -1,5 +1,7 @@
 /** Grid, block, cluster and shared memory of a launch against a device's limits: all that does not fit, at once. */
+
 import type { Diagnostic } from "@tilewright/core";
+import { roundUp } from "@tilewright/core";
 import type { Dim3, LaunchRequest } from "./device.ts";
 import { diagnose } from "./diagnostics.ts";
 
@@ -65,7 +67,7 @@ export function checkLaunchShape(
       report(
         `cluster.${axis}`,
         `${extent} does not divide the grid's ${grid}`,
-        `round the grid up to ${Math.ceil(grid / extent) * extent}`,
+        `round the grid up to ${roundUp(grid, extent)}`,
       );
     }
   });

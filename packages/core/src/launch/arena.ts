@@ -1,4 +1,5 @@
 /** One run of memory for tensors that do not all live at the same time. */
+import { roundUp } from "../divisors.ts";
 
 /** Bytes of a tensor, and the first and last step that touches it. */
 export interface Lifetime {
@@ -27,7 +28,7 @@ export function planArena(
   tensors: readonly Lifetime[],
   align = 256,
 ): { readonly offsets: readonly number[]; readonly bytes: number } {
-  const aligned = (bytes: number): number => Math.ceil(bytes / align) * align;
+  const aligned = (bytes: number): number => roundUp(bytes, align);
   const placed: (Lifetime & { readonly at: number; readonly index: number })[] = [];
   for (const [index, tensor] of [...tensors.entries()].sort(([, x], [, y]) => y.bytes - x.bytes)) {
     let at = 0;

@@ -3,7 +3,9 @@
  * `cuTensorMapEncodeTiled` (CUDA 13.0), compared with an H200's driver on some 600 maps; the runtime asks the driver for the
  * 128 bytes, the emulator encodes its own.
  */
+
 import type { Diagnostic } from "../diagnostics.ts";
+import { roundUp } from "../divisors.ts";
 import { hasFeature, type Target } from "../target.ts";
 import { archsWith } from "../targets/table.ts";
 
@@ -209,7 +211,7 @@ export function checkTensorMap(spec: TensorMapSpec, target?: Target): readonly D
         "TW1313",
         "dims[0]",
         `${n} elements of ${spec.dtype} are no multiple of ${packed.dimension}`,
-        `pad to ${Math.ceil(n / packed.dimension) * packed.dimension}`,
+        `pad to ${roundUp(n, packed.dimension)}`,
       );
   });
   spec.strides.forEach((n, k) => {
@@ -221,7 +223,7 @@ export function checkTensorMap(spec: TensorMapSpec, target?: Target): readonly D
         "TW1314",
         at,
         `a stride of ${n} bytes${why} is no multiple of ${align}`,
-        `pad rows to ${Math.ceil(n / align) * align} bytes, or copy with cp.async`,
+        `pad rows to ${roundUp(n, align)} bytes, or copy with cp.async`,
       );
   });
   boxRules(spec, row, fault);

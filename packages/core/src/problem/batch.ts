@@ -1,9 +1,11 @@
 /** Where the matrices of a strided batch lie: in a row, or along several axes of which a matrix may lack some. */
+
 import { commonDivisor } from "../divisors.ts";
 import { type Batch, type BatchAxes, operandShape, type Problem } from "../problem.ts";
 import { outerRuns } from "./runs.ts";
 import { operandSpan, packedStride } from "./size.ts";
 import { stepExtents } from "./stepInputs.ts";
+import { strideNames } from "./symbolic.ts";
 
 export type BatchedOperand = "a" | "b" | "c" | "d" | `epilogue${number}`;
 
@@ -13,8 +15,6 @@ export interface BatchAxis {
   readonly below: number;
   readonly stride: number;
 }
-
-const strideNames = { a: "strideA", b: "strideB", c: "strideC", d: "strideD" } as const;
 
 /** The axes along which an operand's matrices lie, the innermost last; none where all problems share one. Neighbouring axes that one stride covers are one. */
 export function batchAxes(problem: Problem, operand: BatchedOperand): readonly BatchAxis[] {

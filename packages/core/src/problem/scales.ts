@@ -6,6 +6,7 @@
  * in a block factor j of row r is byte 16 (r % 32) + 4 (r / 32) + j. Blocks are whole: what stands behind the last row is never used, and what
  * stands behind the last factor along K meets zeros, so that it may be anything but NaN.
  */
+import { roundUp } from "../divisors.ts";
 import type { DType } from "../dtype.ts";
 import { isScaled, type ScaleFormat, scaledTypes } from "../numerics/scaled.ts";
 import type { BlockForm, Problem } from "../problem.ts";
@@ -78,7 +79,7 @@ export const scaleExtents = (
   const factors = Math.ceil(n / group);
   return dtype === "f32"
     ? [m, factors]
-    : [Math.ceil(m / SCALE_ROWS), Math.ceil(factors / SCALE_FACTORS) * SCALE_FACTORS * SCALE_WORDS];
+    : [Math.ceil(m / SCALE_ROWS), roundUp(factors, SCALE_FACTORS) * SCALE_WORDS];
 };
 
 /** Elements along K under one factor in f32, and rows (columns of B) of a square of them. */
@@ -115,7 +116,7 @@ export function blockFactors(problem: Problem, which: "a" | "b"): BlockFactors |
   const each = form === "1x128" ? 1 : BLOCK_SCALE;
   const rows = Math.ceil((which === "a" ? problem.m : problem.n) / each);
   const factors = Math.ceil(problem.k / BLOCK_SCALE);
-  const padded = Math.ceil(factors / SQUARES_PAD) * SQUARES_PAD;
+  const padded = roundUp(factors, SQUARES_PAD);
   const elements = form === "1x128" ? rows * factors : rows * padded;
   const { batch } = problem;
   const shared = batch.kind === "strided" && (which === "a" ? batch.strideA : batch.strideB) === 0;

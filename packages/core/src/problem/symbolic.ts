@@ -1,5 +1,7 @@
 /** Sizes that a launch supplies: their names, what is known of them, and the problem of one launch. */
+
 import type { Checked } from "../diagnostics.ts";
+import { roundUp } from "../divisors.ts";
 import { err, ok } from "../ids.ts";
 import type { LaunchExpr } from "../manifest.ts";
 import type { Batch, EpilogueStep, Operand, Problem } from "../problem.ts";
@@ -175,7 +177,7 @@ function withOwnLeading(problem: Problem): Problem {
     const range = problem.symbolic?.[name];
     if (range === undefined) return ld;
     const { multiple } = range;
-    return Math.max(multiple === 1 ? 2 : multiple, Math.ceil(ld / multiple) * multiple);
+    return Math.max(multiple === 1 ? 2 : multiple, roundUp(ld, multiple));
   };
   const of = (operand: Operand, name: LeadingName): Operand => ({ ...operand, ld: fit(name, operand.ld) });
   return {
@@ -223,7 +225,7 @@ export function problemAt(problem: Problem, sizes: LaunchSizes): Checked<Problem
   const extents = { m, n, k };
   const up = (least: number, name: SizeName): number => {
     const multiple = symbolic[name]?.multiple ?? 1;
-    return Math.ceil(least / multiple) * multiple;
+    return roundUp(least, multiple);
   };
   const operand = (given: Operand, name: LeadingName, names: readonly ["m" | "k", "k" | "n"]): Operand => {
     const extent = names[contiguous(given)];

@@ -13,7 +13,9 @@
  *
  * The scales are rows of n, one for each group along k, in A's dtype; behind them, in the same way, the zero points.
  */
+
 import type { Diagnostic } from "../diagnostics.ts";
+import { roundUp } from "../divisors.ts";
 import { type DType, dtypes, type WeightType, weightTypes } from "../dtype.ts";
 import { decode } from "../numerics/formats.ts";
 import {
@@ -287,13 +289,13 @@ export function checkWeights(problem: Problem): readonly Diagnostic[] {
     fault(
       "weights.group",
       `a k of ${k} is no whole number of groups of ${group}`,
-      `use a k of ${Math.ceil(k / group) * group}, with zeros in A behind its end${groupsOf(k)}`,
+      `use a k of ${roundUp(k, group)}, with zeros in A behind its end${groupsOf(k)}`,
     );
   if (n % WEIGHT_COLUMNS !== 0 || k % WEIGHT_K !== 0)
     fault(
       "weights",
       `${n} x ${k} weights are no whole blocks of ${WEIGHT_COLUMNS} x ${WEIGHT_K}`,
-      `use n of ${Math.ceil(n / WEIGHT_COLUMNS) * WEIGHT_COLUMNS} and k of ${Math.ceil(k / WEIGHT_K) * WEIGHT_K}`,
+      `use n of ${roundUp(n, WEIGHT_COLUMNS)} and k of ${roundUp(k, WEIGHT_K)}`,
     );
   if (b.layout !== "col" || b.ld !== k)
     fault(

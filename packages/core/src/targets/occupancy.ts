@@ -1,4 +1,5 @@
 /** How many blocks of a kernel fit on an SM, and what stops one more. */
+import { roundUp } from "../divisors.ts";
 import type { Target } from "../target.ts";
 
 export interface BlockUse {
@@ -25,8 +26,6 @@ export interface Occupancy {
 // Allocation units, from the CUDA occupancy calculator: registers in 256s per warp, dealt to four partitions of an SM.
 const registerUnit = 256;
 const partitions = 4;
-const roundUp = (value: number, unit: number): number => Math.ceil(value / unit) * unit;
-
 /**
  * Most registers of a thread with which a block of so many warps launches: the warps take the partitions of an SM in turn, so that nine of them are three
  * on one. ptxas shares out a block's registers evenly and does not know (on an H200 such a launch ends with error 701).

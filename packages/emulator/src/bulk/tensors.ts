@@ -1,5 +1,7 @@
 /** What the tensor forms move: boxes of a tensor map, with its swizzle, its padding and the fill outside the tensor. */
+
 import type { TensorMapSpec } from "@tilewright/core";
+import { roundUp } from "@tilewright/core";
 import type { Issuer, Machine, SharedPlace } from "../machine/state.ts";
 import { type Box, bytesOf, pieces, rowSwizzle, rowsOf, walkBox } from "./box.ts";
 import {
@@ -187,7 +189,7 @@ function checkInside(issuer: Issuer, source: SharedPlace, map: MapGeometry, box:
  */
 function tail(machine: Machine, row: number, to: number, rowBytes: number): number {
   let end = to;
-  const limit = Math.min(rowBytes, Math.ceil(to / 16) * 16);
+  const limit = Math.min(rowBytes, roundUp(to, 16));
   while (end < limit && machine.arena.isAllocated(row + end)) end += 1;
   return end;
 }

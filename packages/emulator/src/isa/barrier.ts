@@ -1,5 +1,6 @@
 /** Barriers of a block and of a warp: PTX ISA 9.0, chapters 9.7.13.1 to 9.7.13.3. */
 
+import { roundUp } from "@tilewright/core";
 import type { Operand, Operation, WaitOperation } from "../load/types.ts";
 import { barrierOf, describeBarrier, tryComplete } from "../machine/barriers.ts";
 import type { Execution, Group } from "../machine/state.ts";
@@ -92,7 +93,7 @@ function arrive(by: Execution, form: BarrierForm, group: Group, mask: number): b
   }
   const { block } = warp;
   const barrier = barrierOf(block, id);
-  const whole = Math.ceil(block.threads / 32) * 32;
+  const whole = roundUp(block.threads, 32);
   if (barrier.arrived.size > 0 && (barrier.count ?? whole) !== (count ?? whole)) {
     const [first, second] = [barrier.count ?? whole, count ?? whole];
     by.report("H018", () => `barrier ${id} was begun for ${first} threads, here it is for ${second}`);

@@ -1,9 +1,8 @@
 /** Sizes, alignments and offsets of variables and parameters. */
+import { roundUp } from "@tilewright/core";
 import type { ParamDecl, ScalarType, VariableDecl } from "@tilewright/ptx";
 import { bitsOf } from "../isa/row.ts";
 import type { Variable } from "./types.ts";
-
-export const alignUp = (value: number, align: number): number => Math.ceil(value / align) * align;
 
 const sizeOfType = (type: ScalarType): number => Math.max(1, bitsOf(type) / 8);
 
@@ -60,7 +59,7 @@ export function parameterLayout(params: readonly ParamDecl[]): {
   const variables = params.map((param): Variable => {
     const size = declaredSize(param);
     const align = param.align ?? sizeOfType(param.type);
-    const offset = alignUp(at, align);
+    const offset = roundUp(at, align);
     at = offset + size;
     return { name: param.name, space: "param", size, align, dynamic: false, offset };
   });
@@ -71,7 +70,7 @@ export function parameterLayout(params: readonly ParamDecl[]): {
 export function layOut(variables: readonly Variable[], start: number): number {
   let at = start;
   for (const variable of variables) {
-    variable.offset = alignUp(at, variable.align);
+    variable.offset = roundUp(at, variable.align);
     at = variable.offset + variable.size;
   }
   return at;

@@ -1,5 +1,5 @@
 /** A module ready to launch: kernels decoded, variables laid out. */
-import { type Checked, type Diagnostic, err, ok, type SourceLocation } from "@tilewright/core";
+import { type Checked, type Diagnostic, err, ok, roundUp, type SourceLocation } from "@tilewright/core";
 import { type ParamDecl, type PtxFunction, parseModule, type VariableDecl } from "@tilewright/ptx";
 import type { KernelInfo, LoadedModule } from "../api.ts";
 import { type Block, basicBlocks } from "../compile/blocks.ts";
@@ -9,7 +9,6 @@ import { contract, findConstants } from "./contract.ts";
 import { type DecodeContext, decodeInstruction } from "./decode.ts";
 import { flatten, type Report, type SourceFiles } from "./flatten.ts";
 import {
-  alignUp,
   declaredSize,
   layOut,
   parameterLayout,
@@ -177,9 +176,9 @@ function loadKernel(
     0,
   );
   const dynamic = named.filter((v) => v.dynamic);
-  const dynamicOffset = alignUp(staticEnd, Math.max(16, ...dynamic.map((v) => v.align)));
+  const dynamicOffset = roundUp(staticEnd, Math.max(16, ...dynamic.map((v) => v.align)));
   for (const variable of dynamic) variable.offset = dynamicOffset;
-  const localBytes = alignUp(layOut(body.local, 0), 16);
+  const localBytes = roundUp(layOut(body.local, 0), 16);
 
   const kernel: Kernel = {
     name: fn.name,

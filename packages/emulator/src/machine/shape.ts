@@ -1,11 +1,10 @@
 /** What a launch is: which blocks are there together, how much each of them takes, and where it lies. */
-import { type Checked, ok } from "@tilewright/core";
+import { type Checked, ok, roundUp } from "@tilewright/core";
 import type { LaunchConfig, MemoryRange, Order } from "../api.ts";
 import type { Range } from "../checkers/global-race.ts";
 import type { Block } from "../compile/blocks.ts";
 import type { Scratch } from "../compile/environment.ts";
 import { geometryIndex } from "../isa/special.ts";
-import { alignUp } from "../load/layout.ts";
 import type { KernelProgram } from "../load/module.ts";
 import type { Arena } from "../memory/arena.ts";
 import type { TensorArithmetic } from "../numerics/tensorcore.ts";
@@ -78,7 +77,7 @@ export function shapeOf(
   const dynamicShared = config.dynamicSmem ?? 0;
   const cluster = config.cluster ?? kernel.requiredCluster ?? [1, 1, 1];
   const sharedBytes =
-    dynamicShared > 0 || kernel.dynamicSharedOffset > alignUp(kernel.staticShared, 16)
+    dynamicShared > 0 || kernel.dynamicSharedOffset > roundUp(kernel.staticShared, 16)
       ? kernel.dynamicSharedOffset + dynamicShared
       : kernel.staticShared;
   const ranks = cluster[0] * cluster[1] * cluster[2];
@@ -120,7 +119,7 @@ const rangeOf = ({ pointer, bytes }: MemoryRange): Range => ({ at: Number(pointe
 function bytesPerBlock(program: KernelProgram, block: LaunchConfig["block"], sharedBytes: number): number {
   const threads = block[0] * block[1] * block[2];
   const warps = Math.ceil(threads / 32);
-  return warps * program.slots * 128 + alignUp(sharedBytes, 1024) + warps * 32 * program.kernel.localBytes;
+  return warps * program.slots * 128 + roundUp(sharedBytes, 1024) + warps * 32 * program.kernel.localBytes;
 }
 
 /** Lay the launch's memory out behind the heap. Error: the memory limit. */
@@ -132,11 +131,11 @@ export function placeLaunch(
   const { kernel, slots } = program;
   const warps = Math.ceil((shape.block[0] * shape.block[1] * shape.block[2]) / 32);
   const places = shape.resident * shape.cluster[0] * shape.cluster[1] * shape.cluster[2];
-  const parameters = alignUp(arena.heapTop, 1024);
-  const registers = alignUp(parameters + Math.max(16, kernel.parameterBytes), 1024);
+  const parameters = roundUp(arena.heapTop, 1024);
+  const registers = roundUp(parameters + Math.max(16, kernel.parameterBytes), 1024);
   const registerBytes = warps * slots * 32 * 4;
-  const shared = alignUp(registers + places * registerBytes, 1024);
-  const sharedStride = alignUp(Math.max(1, shape.sharedBytes), 1024);
+  const shared = roundUp(registers + places * registerBytes, 1024);
+  const sharedStride = roundUp(Math.max(1, shape.sharedBytes), 1024);
   const local = shared + places * sharedStride;
   const localBytes = warps * 32 * kernel.localBytes;
   const end = local + places * localBytes + 1024;

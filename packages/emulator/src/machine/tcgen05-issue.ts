@@ -2,7 +2,7 @@
  * The issue of tcgen05.mma: operands read, descriptors decoded, everything checked and the accesses noted. What comes out is
  * carried out when the tensor core comes to it (tcgen05-product.ts).
  */
-import { entryOf } from "@tilewright/core";
+import { entryOf, roundUp } from "@tilewright/core";
 import {
   accumulatorColumns,
   accumulatorLayout,
@@ -122,7 +122,7 @@ export function resolveProduct(
     major: descriptor.aMajor,
   };
   // A shift reads columns of B past the last one, in whole pieces.
-  const extra = columns === null ? 0 : Math.ceil(columns.shift / 16) * 16;
+  const extra = columns === null ? 0 : roundUp(columns.shift, 16);
   const bShape: OperandShape = {
     rows: n / blocks.length + extra,
     k: form.metadata === null ? row.k : 2 * row.k,

@@ -7,7 +7,7 @@
  * allocated. So one comparison of the shadow with all ones answers "allocated and initialised" for an access of 4, 8 or 16
  * bytes (through the 8-, 16- and 32-bit views of the shadow), and everything else takes the slow path that finds out why.
  */
-import { type Checked, err, ok } from "@tilewright/core";
+import { type Checked, err, ok, roundUp } from "@tilewright/core";
 import { createMemory, pageBytes, type WasmMemory } from "../compile/wasm.ts";
 
 /** High word of the address of every global byte; the low word is its offset in the arena. A truncated pointer faults. */
@@ -122,7 +122,7 @@ export class Arena {
    * 0xff, which is NaN as floating point and -1 as an integer.
    */
   allocate(size: number, align: number, name: string | null = null): Checked<number> {
-    const place = (from: number): number => Math.ceil(from / align) * align;
+    const place = (from: number): number => roundUp(from, align);
     let offset = place(this.heapTop);
     if (this.#freed > quarantineBytes || offset + size + guardBytes > this.#limit)
       offset = this.#reuse(size, align) ?? offset;
@@ -139,7 +139,7 @@ export class Arena {
   #reuse(size: number, align: number): number | null {
     for (const [index, entry] of this.allocations.entries()) {
       if (entry.live) continue;
-      const offset = Math.ceil(entry.offset / align) * align;
+      const offset = roundUp(entry.offset, align);
       if (offset + size > entry.offset + entry.size) continue;
       const rest = Math.ceil((offset + size + guardBytes) / 256) * 256;
       const left = entry.offset + entry.size - rest;

@@ -9,20 +9,18 @@ import {
   batchAxes,
   blockFactors,
   commonDivisor,
-  type DType,
   dtypes,
   type ExpertOperandName,
   groupStrides,
   isPerExpert,
-  isScaled,
   largestDivisor,
   matrixOf,
   operandOfBuffer,
   SCALE_FACTORS,
   type SizeName,
-  scaledTypes,
   scaleMatrix,
   sizeExpr,
+  storedType,
   strideNames,
 } from "@tilewright/core";
 import { contiguousIn, linearOffset } from "../layout/layout.ts";
@@ -175,9 +173,6 @@ const quotient = (value: LaunchExpr, by: number): LaunchExpr =>
 const product = (value: LaunchExpr, by: number): LaunchExpr =>
   typeof value === "number" ? value * by : ["mul", value, by];
 
-/** What a block-scaled dtype's elements are by themselves: as such they are spread. */
-const elementType = (dtype: DType): DType => (isScaled(dtype) ? scaledTypes[dtype].element : dtype);
-
 /**
  * The map of a global buffer for copies to or from a shared tile in boxes of `cut`. Dimensions: contiguous axis, the other one (of a tile whose
  * rows are interleaved: every so-many-th, then which of them), and in a strided batch the problem's number, or its parts by axis. `copy`: where a transposed buffer lies. Throws (a bug) for buffers that are no operand.
@@ -227,7 +222,7 @@ export function tensorMapFor(
   const ones = batch.map(() => 1);
   return {
     ...(copy === undefined ? { operand } : { operand: "workspace", at: Number(copy.at) }),
-    dtype: cut.spread ? elementType(buffer.dtype) : buffer.dtype,
+    dtype: cut.spread ? storedType(buffer.dtype) : buffer.dtype,
     dims: [
       extent(cut.contiguous),
       ...(interleaved ? [quotient(extent(other), cut.runs), cut.runs] : [extent(other)]),

@@ -1,6 +1,7 @@
 /** Give every shared tile its layout: the axis that fragments run along is contiguous, padded or swizzled as the bank oracle says. */
 
 import type { Target } from "@tilewright/core";
+import { isPowerOfTwo } from "@tilewright/core";
 import type { AccessWidth } from "../layout/banks.ts";
 import { chooseLayout, swizzleCandidates, type TileAccess } from "../layout/choose.ts";
 import { footprint, panelled, withPadding } from "../layout/layout.ts";
@@ -114,8 +115,6 @@ function stagedPanels(program: TileProgram, buffer: Buffer, contiguous: 0 | 1): 
       : [];
   });
 }
-
-const isPowerOfTwo = (n: number): boolean => Number.isInteger(Math.log2(n));
 
 /** The accesses of a shared tile in the oracle's terms, weighted by how often a thread runs them per K chunk. */
 export const tileAccesses = (program: TileProgram, buffer: string, bytes: number): readonly TileAccess[] =>

@@ -6,6 +6,7 @@ import {
   err,
   ok,
   type Problem,
+  roundUp,
   sizeOf,
 } from "@tilewright/core";
 import type { Paged } from "../tile/types.ts";
@@ -37,8 +38,6 @@ import {
 
 /** Columns that chunks of any schedule divide, or nearly all. */
 const INNER = 64;
-
-const up = (size: number, by: number): number => Math.ceil(size / by) * by;
 
 /** What is not expressed yet. */
 export const PROGRAM_SHAPE = "TW3170";
@@ -312,7 +311,7 @@ export function anchorOf(program: AxisProgram): Checked<Anchor> {
 
 /** Columns of a tile that holds so many: whole chunks, and where a loop has parts of an axis, for which few schedules are left, a power of two. */
 const columnsOf = (program: AxisProgram, least: number): number =>
-  partedAxes(program).size > 0 ? Math.max(INNER, 2 ** Math.ceil(Math.log2(least))) : up(least, INNER);
+  partedAxes(program).size > 0 ? Math.max(INNER, 2 ** Math.ceil(Math.log2(least))) : roundUp(least, INNER);
 
 /** The batch of what is launched: how its matrices lie along the program's axes of the batch. */
 function problemsOf(

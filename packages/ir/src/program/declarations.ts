@@ -1,5 +1,5 @@
 /** Declarations of programs over named axes: axes, and parameters and tiles along them. */
-import { type DType, dtypeNames, dtypes, LEAST_PAGE } from "@tilewright/core";
+import { type DType, dtypeNames, dtypes, LEAST_PAGE, roundUp } from "@tilewright/core";
 import { type Cursor, ParseFailure, parseCodes } from "../tile/text/cursor.ts";
 import { nearestHint } from "../tile/text/nearest.ts";
 import { type AxisDeclaration, memoryExtent, type Named, type Parameter, packedStrides } from "./types.ts";
@@ -36,11 +36,7 @@ export function readAxis(c: Cursor, declared: Map<string, AxisDeclaration>): rea
   const all = c.peek();
   const total = c.integer("the elements of all runs", 1, MOST);
   if (pages !== null && total % pages.size !== 0)
-    c.bad(
-      all,
-      `${total} elements are no whole pages of ${pages.size}`,
-      `${Math.ceil(total / pages.size) * pages.size}`,
-    );
+    c.bad(all, `${total} elements are no whole pages of ${pages.size}`, `${roundUp(total, pages.size)}`);
   declared.set(name, {
     name,
     extent,

@@ -1,5 +1,5 @@
 /** From a program over named axes to a tile program: its product is a matrix product's, with that one's nest and directives, and its other statements stand around it. */
-import { sizeOf } from "@tilewright/core";
+import { roundUp, sizeOf } from "@tilewright/core";
 import { asLinear } from "../tile/expr.ts";
 import { tierExtent, tileExtent } from "../tile/gemm.ts";
 import { withBody } from "../tile/rewrite.ts";
@@ -187,5 +187,3 @@ const growing = (body: readonly Stmt[], row: string): boolean =>
     const [first, end] = stmt.within.bounds;
     return slope(end) > slope(first);
   });
-
-const roundUp = (size: number, by: number): number => Math.ceil(size / by) * by;

@@ -1,4 +1,5 @@
 /** Where everything that a block has in shared memory lies: the one formula, for programs and for sizes before there is a program. */
+import { roundUp } from "@tilewright/core";
 import { footprint } from "../layout/layout.ts";
 import { swizzlePeriod } from "../layout/swizzle.ts";
 import { dsmemReductionBytes, reductionBytes } from "./dsmemReduction.ts";
@@ -46,8 +47,6 @@ export interface SharedPlaces {
   /** Bytes of all. */
   readonly bytes: number;
 }
-
-export const roundUp = (value: number, unit: number): number => Math.ceil(value / unit) * unit;
 
 /**
  * Places in the order of the list, each behind those before it. One slot stride serves all regions of a ring, so that one offset moves them together. Loops without lists of their own: the

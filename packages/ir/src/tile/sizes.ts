@@ -18,6 +18,7 @@ import {
   operandStrides,
   type Problem,
   packedSize,
+  roundUp,
   runsOf,
   type SizeName,
   sizeMost,
@@ -307,7 +308,7 @@ function atExtents(problem: Problem, sizes: Readonly<Record<Extent, number>>): P
   const lengthened = (operand: Operand, extents: readonly [Extent, Extent], name: SizeName): Operand => {
     const least = sizes[extents[operand.layout === "row" ? 1 : 0]];
     const multiple = symbolic?.[name]?.multiple ?? 1;
-    return { ...operand, ld: Math.max(operand.ld, Math.ceil(least / multiple) * multiple) };
+    return { ...operand, ld: Math.max(operand.ld, roundUp(least, multiple)) };
   };
   const longer = (which: MatrixName) => {
     const operand = own[which];

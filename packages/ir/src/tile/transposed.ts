@@ -1,5 +1,5 @@
 /** Copies of A and B in the workspace that lie along the other axis: `transposed` of a global buffer. */
-import { operandShape, type Problem, sizeOf, strideNames } from "@tilewright/core";
+import { operandShape, type Problem, roundUp, sizeOf, strideNames } from "@tilewright/core";
 import { matrixAlign } from "./sizes.ts";
 import type { Buffer, Stmt, TileProgram } from "./types.ts";
 
@@ -14,7 +14,7 @@ export function transposedStrides(problem: Problem, which: "a" | "b"): readonly 
   const { dtype, layout } = problem[which];
   const [rows, columns] = operandShape(problem, which);
   const line = TRANSPOSED_ALIGN / sizeOf(dtype);
-  const whole = (extent: number): number => Math.ceil(extent / line) * line;
+  const whole = (extent: number): number => roundUp(extent, line);
   return layout === "row" ? [1, whole(rows)] : [whole(columns), 1];
 }
 

@@ -3,7 +3,7 @@
  * The bytes are JavaScript's own and are registered with the driver, not allocated by it: a view that outlives `free` still reads plain
  * memory, and nothing a program does with it can touch memory that is gone.
  */
-import { type Checked, ok } from "@tilewright/core";
+import { type Checked, ok, roundUp } from "@tilewright/core";
 import { fail } from "../diagnostics.ts";
 import { checkSize } from "../ranges.ts";
 import type { CudaContext } from "./context.ts";
@@ -29,7 +29,7 @@ export class PinnedMemory extends CudaResource {
     const at = "device.pinned";
     const sized = checkSize(at, size);
     if (!sized.ok) return sized;
-    const whole = Math.ceil(size / pageBytes) * pageBytes;
+    const whole = roundUp(size, pageBytes);
     let buffer: ArrayBuffer;
     try {
       buffer = new ArrayBuffer(whole + pageBytes);

@@ -7,6 +7,7 @@ import {
   launchEnvironment,
   type Manifest,
   type ParamSpec,
+  strideNames,
 } from "@tilewright/core";
 import { imageDevice, imagePath, imagesInOrder } from "@tilewright/runtime";
 import type { OutputFile } from "../../files/atomic.ts";
@@ -240,7 +241,6 @@ ${selection(library, (i) => `return LIB_plan_${i}(lib, v, p);`, "return LIB_NO_K
 }
 
 const extent = (value: number | string): string => (typeof value === "number" ? `INT64_C(${value})` : value);
-const strideNames = { a: "strideA", b: "strideB", c: "strideC", d: "strideD" } as const;
 const fixedOr = (value: number | "runtime", otherwise: number): number =>
   value === "runtime" ? otherwise : value;
 

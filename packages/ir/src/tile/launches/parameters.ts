@@ -6,6 +6,7 @@ import {
   type GroupRow,
   isLaunchScalar,
   type ParamSpec,
+  roundUp,
   type SizeName,
   sizeExpr,
   sizeOf,
@@ -83,7 +84,7 @@ export function parameters(program: TileProgram, hasWorkspace: boolean): readonl
     if (name === "batch" || grouped) continue;
     const dtype = sizeDType(name);
     const size = dtype === "u64" ? 8 : 4;
-    offset = Math.ceil(offset / size) * size;
+    offset = roundUp(offset, size);
     out.push({ kind: "scalar", name, dtype, offset, size, value: sizeExpr(problem, name) });
     offset += size;
   }

@@ -1,5 +1,5 @@
 /** Copies that the blocks of a cluster share, and tiles of persistent CTAs. */
-import { largestDivisor } from "@tilewright/core";
+import { largestDivisor, roundUp } from "@tilewright/core";
 import { freeVars } from "../expr.ts";
 import { clusterUnits } from "../rewrite.ts";
 import type { Copy, TileLoop, Tiles } from "../types.ts";
@@ -51,7 +51,7 @@ function* shared(subject: Subject, site: Site, copy: Copy, axis: "m" | "n"): Ite
       yield {
         at: site,
         message: `${tiles.extents[i]} tiles along ${i === 0 ? "m" : "n"} do not divide among clusters of ${cluster[i]}, whose blocks wait for each other`,
-        hint: `write ${Math.ceil(tiles.extents[i] / cluster[i]) * cluster[i]}; tiles outside of D store nothing`,
+        hint: `write ${roundUp(tiles.extents[i], cluster[i])}; tiles outside of D store nothing`,
       };
 }
 

@@ -1,4 +1,5 @@
 /** What a program of stage `machine` declares of shared and tensor memory: all that it needs, where it can be used, and apart. */
+import { roundUp } from "@tilewright/core";
 import { barrierName, MBARRIER_BYTES, type Region, sharedRegions } from "../sharedMemory.ts";
 import { MOST_COLUMNS, slotColumns, widthOf } from "../tensor.ts";
 import type { Barrier, Buffer, Place, Ring, Scratch, TileProgram } from "../types.ts";
@@ -120,13 +121,13 @@ export const placement: Verifier = {
         yield {
           at,
           message: `${uneven} is no multiple of the ${align} bytes that it is used by`,
-          hint: `${Math.ceil(uneven / align) * align}`,
+          hint: `${roundUp(uneven, align)}`,
         };
       if (slots > 1 && place.every < bytes)
         yield {
           at,
           message: `slots of ${bytes} bytes every ${place.every}`,
-          hint: `every ${Math.ceil(bytes / align) * align} or more`,
+          hint: `every ${roundUp(bytes, align)} or more`,
         };
       const end = place.offset + (slots - 1) * place.every + bytes;
       if (end > limit)

@@ -1,9 +1,9 @@
 /** What the target can hold: shared memory, threads, cluster. */
-import { sizeOf } from "@tilewright/core";
+import { roundUp, sizeOf } from "@tilewright/core";
 import { printLayout } from "../../layout/text.ts";
 import { dsmemReduction } from "../dsmemReduction.ts";
 import { blockShape, eachStmt } from "../rewrite.ts";
-import { placeShared, roundUp, sharedRegions } from "../sharedMemory.ts";
+import { placeShared, sharedRegions } from "../sharedMemory.ts";
 import { MOST_COLUMNS, TENSOR_LANES, tensorColumns, tensorTileLayout } from "../tensor.ts";
 import type { Buffer, TileProgram } from "../types.ts";
 import type { Verifier } from "./verifier.ts";
