@@ -4,6 +4,7 @@
  */
 import type { DType, PtxVersion } from "@tilewright/core";
 import type { Stmt, StmtKind } from "@tilewright/ir";
+import { elementsPerRegister } from "@tilewright/ir";
 import type { Context } from "./context.ts";
 import type { Pipeline } from "./pipelines.ts";
 
@@ -42,6 +43,12 @@ export interface Holding {
   readonly type: RegisterType;
   readonly packed: number;
 }
+
+/** As matrix instructions take fragments: packed registers, and those of tf32, which no arithmetic takes, are untyped. */
+export const fragmentHolding = (dtype: DType): Holding => ({
+  type: dtype === "f32" || dtype === "f64" || dtype === "s32" ? dtype : "b32",
+  packed: elementsPerRegister(dtype),
+});
 
 /** What lowering may spend in the main loop. */
 export interface Budget {

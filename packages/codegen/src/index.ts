@@ -8,6 +8,7 @@ export { Context } from "./context.ts";
 export * from "./copy.ts";
 export { lowerCopy, routeOf } from "./copyRoutes.ts";
 export type { Budget, Engine, Holding, Lowering, RegisterType, Statements, StmtOf } from "./engine.ts";
+export { fragmentHolding } from "./engine.ts";
 export { lowerEpilogue } from "./epilogue.ts";
 export { fillOnce } from "./fills.ts";
 export {

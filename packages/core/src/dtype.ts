@@ -83,3 +83,6 @@ export const packedSize = (dtype: DType): number => dtypes[dtype].bits / 8;
 
 /** Bytes of one element; types under 8 bits count the byte that holds them. */
 export const sizeOf = (dtype: DType): Bytes => Math.ceil(dtypes[dtype].bits / 8) as Bytes;
+
+/** What memory holds of a dtype: tf32 is f32 there. */
+export const memoryType = (dtype: DType): DType => (dtype === "tf32" ? "f32" : dtype);

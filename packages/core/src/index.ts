@@ -7,6 +7,7 @@ export {
   dtypeNames,
   dtypes,
   isDType,
+  memoryType,
   mixable,
   mixes,
   packedSize,

@@ -1,5 +1,8 @@
 /** GPU targets as data: what an architecture can do. The table itself is in `targets/`. */
 
+/** Threads of a warp, on every target. */
+export const WARP = 32;
+
 /** PTX ISA version, e.g. [8, 0]. */
 export type PtxVersion = readonly [major: number, minor: number];
 

@@ -1,22 +1,17 @@
 /** What warp-level matrix instructions bring to lowering: packed fragments by ldmatrix, and `mma.sync`. */
 
-import { type Engine, lowerToModuleWith, lowerWith, type RegisterType } from "@tilewright/codegen";
-import type { DType, Target } from "@tilewright/core";
-import { type Backend, elementsPerRegister, type TileProgram } from "@tilewright/ir";
+import { type Engine, fragmentHolding, lowerToModuleWith, lowerWith } from "@tilewright/codegen";
+import type { Target } from "@tilewright/core";
+import type { Backend, TileProgram } from "@tilewright/ir";
 import { loadFactors } from "./factors.ts";
 import { loadElements, loadMatrices } from "./fragments.ts";
 import { lowerMultiply } from "./multiply.ts";
-
-/** Type of the registers that hold a tile of a dtype; packed ones and tf32, which no arithmetic takes, are untyped. */
-const registerType = (dtype: DType): RegisterType =>
-  dtype === "f32" || dtype === "f64" || dtype === "s32" ? dtype : "b32";
 
 /** What the backend brings to lowering. */
 const engine: Engine = {
   // m16n8k16 (PTX ISA, release notes).
   oldestPtx: [7, 0],
-  // As the matrix instructions want them.
-  holding: (dtype) => ({ type: registerType(dtype), packed: elementsPerRegister(dtype) }),
+  holding: fragmentHolding,
   // Half of what the fragments of a large warp tile leave.
   budget: { copyRegisters: 16, invariants: "recomputed" },
   statements: { mma: lowerMultiply },

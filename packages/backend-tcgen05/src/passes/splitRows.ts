@@ -1,5 +1,5 @@
 /** Groups of a tile's rows that take turns: each has sums, factors and threads of its own, and multiplies the same columns. */
-import { mapLeaves } from "@tilewright/core";
+import { mapLeaves, WARP } from "@tilewright/core";
 import {
   add,
   type Buffer,
@@ -17,9 +17,6 @@ import {
   withViews,
 } from "@tilewright/ir";
 import { EPILOGUE_WARPS } from "./specialiseEngines.ts";
-
-/** Threads of a warp. */
-const WARP = 32;
 
 /**
  * Directive `splitRows groups=G`: of products that follow each other every tile that threads compute with, or products add to, becomes G tiles, one for each group of as many rows, and

@@ -1,10 +1,9 @@
 /** Loads of tensor tiles into registers: how many columns they take, and who then holds what. */
 
+import { WARP } from "@tilewright/core";
 import type { Buffer, OwnershipMode, Stmt, TensorForm, TensorPlace, View } from "@tilewright/ir";
 import { registerBuffer, TENSOR_LANES } from "@tilewright/ir";
 
-/** Lanes of a warp, and warps whose lanes are all of tensor memory. */
-const WARP = 32;
 const WARPS = TENSOR_LANES / WARP;
 
 /** Columns of the narrowest load of half the lanes: 16x256b (PTX ISA, tcgen05.ld). */

@@ -1,21 +1,16 @@
 /** What warpgroup matrix instructions bring to lowering: products from descriptors, and waits for them where slots are given back. */
 
-import { type Engine, lowerWith, type RegisterType } from "@tilewright/codegen";
-import type { DType } from "@tilewright/core";
-import { type Backend, elementsPerRegister } from "@tilewright/ir";
+import { type Engine, fragmentHolding, lowerWith } from "@tilewright/codegen";
+import type { Backend } from "@tilewright/ir";
 import { imm } from "@tilewright/ptx";
 import { loadFactors, readFactors, takeFactors } from "./factors.ts";
 import { lowerAccumulate, lowerCommit, lowerFence, lowerProducts } from "./products.ts";
-
-const registerType = (dtype: DType): RegisterType =>
-  dtype === "f32" || dtype === "f64" || dtype === "s32" ? dtype : "b32";
 
 /** What the backend brings to lowering. */
 const engine: Engine = {
   // wgmma, mbarrier.try_wait and bulk tensor copies (PTX ISA, release notes).
   oldestPtx: [8, 0],
-  // As the matrix instructions want them.
-  holding: (dtype) => ({ type: registerType(dtype), packed: elementsPerRegister(dtype) }),
+  holding: fragmentHolding,
   budget: { copyRegisters: 16, invariants: "recomputed" },
   statements: {
     mma: lowerProducts,

@@ -2,7 +2,8 @@
 import { problemSchema } from "@tilewright/core";
 import { z } from "zod";
 
-const real = z.union([z.number(), z.enum(["Infinity", "NaN"])]);
+/** Schema of `realNumber`. */
+export const real = z.union([z.number(), z.enum(["Infinity", "NaN"])]);
 
 const counted = z.strictObject({
   warpInstructions: z.int().describe("executed by all warps"),

@@ -1,4 +1,5 @@
 /** What a run reports: the JSON result, its text, and D as a file. */
+
 import {
   batchAxes,
   batchOffset,
@@ -14,6 +15,7 @@ import { compilerOf } from "../compiler.ts";
 import { sha256 } from "../files/hash.ts";
 import { encodeNpy } from "../files/npy.ts";
 import type { Session } from "../kit/command.ts";
+import { realNumber } from "../ladder/result.ts";
 import { formatTime, trim } from "../output/format.ts";
 import { briefSchedule } from "../output/schedule.ts";
 import { renderPairs } from "../output/table.ts";
@@ -70,7 +72,7 @@ export function resultOf(
     error:
       check === null
         ? null
-        : { maxAbs: real(check.maxAbs), boundRatio: real(check.boundRatio), nan: check.nan },
+        : { maxAbs: realNumber(check.maxAbs), boundRatio: realNumber(check.boundRatio), nan: check.nan },
     hazards: hazards as RunResult["hazards"],
     timeMs,
     ptxSha256: sha256(artifact.ptx),
@@ -78,9 +80,6 @@ export function resultOf(
 }
 
 /** JSON has no infinities. */
-const real = (value: number): number | "Infinity" | "NaN" =>
-  Number.isFinite(value) ? value : Number.isNaN(value) ? "NaN" : "Infinity";
-
 /** What a terminal shows. */
 export function render(
   session: Session,

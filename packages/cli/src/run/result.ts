@@ -1,11 +1,11 @@
 /** What `run --json` prints. A contract: fields are added, never changed. */
+
 import { problemSchema } from "@tilewright/core";
 import { z } from "zod";
+import { real } from "../ladder/result.ts";
 import { choiceSchema } from "../tuned/choice.ts";
 
 /** JSON has no infinities: `Infinity` and `NaN` are written as text. */
-const real = z.union([z.number(), z.enum(["Infinity", "NaN"])]);
-
 export const runResultSchema = z
   .strictObject({
     ok: z.boolean().describe("numbers within their bounds and no hazards"),

@@ -3,7 +3,6 @@ import type { Checked, Diagnostic } from "../diagnostics.ts";
 import type { DType } from "../dtype.ts";
 import { err, ok } from "../ids.ts";
 import type { ParamSpec } from "../manifest.ts";
-import type { Target } from "../target.ts";
 import { evaluateLaunchExpr, type LaunchEnvironment } from "./evaluate.ts";
 import { checkTensorMap, type TensorMapSpec, type TensorMapType } from "./tensor-map.ts";
 
@@ -51,7 +50,6 @@ export function tensorMapOf(
   recipe: TensorMapRecipe,
   environment: LaunchEnvironment,
   address: bigint,
-  target?: Target,
 ): Checked<TensorMapSpec> {
   const faults: Diagnostic[] = [];
   const value = (expr: Parameters<typeof evaluateLaunchExpr>[0]): number => {
@@ -73,6 +71,6 @@ export function tensorMapOf(
     fill: recipe.oob,
   };
   if (faults.length > 0) return err(faults);
-  const broken = checkTensorMap(spec, target);
+  const broken = checkTensorMap(spec);
   return broken.length === 0 ? ok(spec) : err(broken);
 }

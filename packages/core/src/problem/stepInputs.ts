@@ -1,6 +1,7 @@
 /** What steps of the epilogue read, and tile programs store, of device memory: matrices of D's shape, vectors along m or n, as matrices of one column or row. */
 import type { DType } from "../dtype.ts";
 import { type EpilogueStep, type Operand, operandStrides, type Problem, upFactor } from "../problem.ts";
+import { stepBuffer } from "./buffers.ts";
 import { scaleExtents } from "./scales.ts";
 
 /** The matrix or vector that a step reads, or that statements in front of the epilogue store. */

@@ -26,11 +26,11 @@ export interface Tuned {
 const MOST_FAULTS = 10;
 
 /** An entry of a value that JSON had. Errors: TW1701, and those of the problem (TW10xx). */
-function readEntry(value: unknown, at: string, origin: TunedOrigin): Checked<Tuned> {
+function readEntry(value: unknown, origin: TunedOrigin): Checked<Tuned> {
   const parsed = tunedSchema.safeParse(value);
   if (!parsed.success) {
     const keys = () => Object.keys(tunedSchema.shape);
-    return err(diagnosticsOfIssues(parsed.error.issues, value, "TW1701", at, keys));
+    return err(diagnosticsOfIssues(parsed.error.issues, value, "TW1701", "entry", keys));
   }
   const problem = readProblemRequest(parsed.data.problem);
   return problem.ok ? ok({ entry: parsed.data, problem: problem.value, origin }) : problem;
@@ -54,7 +54,7 @@ export function readTuned(text: string, file: string): Checked<readonly Tuned[]>
   for (const [index, line] of text.split("\n").entries()) {
     if (line.trim() === "") continue;
     const json = parseJson(line);
-    const read = json === null ? null : readEntry(json.value, "entry", "tuned");
+    const read = json === null ? null : readEntry(json.value, "tuned");
     if (read?.ok) {
       entries.push(read.value);
       continue;
@@ -80,7 +80,7 @@ export function readTuned(text: string, file: string): Checked<readonly Tuned[]>
 export const printTuned = ({ entry }: Pick<Tuned, "entry">): string => `${JSON.stringify(entry)}\n`;
 
 const completed = (entry: TunedEntry): Tuned => {
-  const read = readEntry(entry, "entry", "shipped");
+  const read = readEntry(entry, "shipped");
   // They are read by a test.
   if (!read.ok) throw new TypeError(`a shipped entry is none: ${read.error[0]?.message}`);
   return read.value;

@@ -20,20 +20,16 @@ export interface OperandTable {
 
 const tables = new Map<string, OperandTable>();
 
-/**
- * The table of a format of at most 16 bits; made when first asked for.
- *
- * @param unpacked fp8 that arrives as f16: its subnormals are normal numbers there.
- */
-export function operandTable(format: Exclude<TensorKind, "tf32">, unpacked = false): OperandTable {
-  return entryOf(tables, `${format}/${unpacked}`, () => makeTable(format, unpacked));
+/** The table of a format of at most 16 bits; made when first asked for. */
+export function operandTable(format: Exclude<TensorKind, "tf32">): OperandTable {
+  return entryOf(tables, format, () => makeTable(format));
 }
 
-function makeTable(format: Exclude<TensorKind, "tf32">, unpacked: boolean): OperandTable {
+function makeTable(format: Exclude<TensorKind, "tf32">): OperandTable {
   const codes = 2 * formats[format].sign;
   const values = new Float64Array(codes);
   const exponents = new Int32Array(codes);
-  const { minExponent } = formats[unpacked ? "f16" : format];
+  const { minExponent } = formats[format];
   for (let code = 0; code < codes; code++) {
     const x = decodeFloat(format, code);
     values[code] = x;

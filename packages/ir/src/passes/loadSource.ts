@@ -1,5 +1,5 @@
 /** Bring C, and what steps of the epilogue read, into shared memory by bulk copies while the tile is multiplied. */
-import { stepMatrix, upFactor } from "@tilewright/core";
+import { stepMatrix, upFactor, WARP } from "@tilewright/core";
 import { lit, simplify, sub, substituteExpr } from "../tile/expr.ts";
 import { stepInput } from "../tile/gemm.ts";
 import { bufferOf, eachStmt, rewriteStmts, takeDirective, wholeView, withBody } from "../tile/rewrite.ts";
@@ -16,9 +16,6 @@ const LOADER = "loader";
 /** Bulk copies write shared memory at multiples of 128 bytes (PTX ISA, cp.async.bulk.tensor), and read global memory at multiples of 16. */
 const BULK_ALIGN = 128;
 const GLOBAL_ALIGN = 16;
-/** Lanes of a warp. */
-const WARP = 32;
-
 /**
  * Directive `epilogueLoad way=tma steps=0|1 in=ROLE`: a role of one warp copies C's tile into a ring of one slot, from which the epilogue reads it: the copy runs while the tile is multiplied, and
  * the slot is free again when the epilogue has read all of it. With `steps=1` the matrices and vectors that steps read come with it, each in a tile of its own. With `in` that

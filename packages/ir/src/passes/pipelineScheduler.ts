@@ -1,5 +1,6 @@
 /** Let a scheduler ask which tile follows, instead of counting on by the number of blocks. */
 
+import { WARP } from "@tilewright/core";
 import { isElected } from "../tile/elected.ts";
 import { v } from "../tile/expr.ts";
 import { takeDirective, withBody } from "../tile/rewrite.ts";
@@ -76,9 +77,6 @@ export const pipelineScheduler: Pass = {
     };
   },
 };
-
-/** Lanes of a warp. */
-const WARP = 32;
 
 /** Arrivals of a role on a response's slot: one of each of its warps, or of its one thread, in each of the blocks that run it. */
 function readers({ name, warps, leader, body }: Role, program: TileProgram): number {

@@ -1,4 +1,5 @@
 /** Give copying and multiplying to different warps: one role fills the ring, the other empties it. */
+import { WARP } from "@tilewright/core";
 import { childrenOf, eachStmt, takeDirective, withBody } from "../tile/rewrite.ts";
 import type { Edge, Ring, Stmt, TileProgram, Tiles, Transport } from "../tile/types.ts";
 import { bindEdges } from "./bindEdges.ts";
@@ -8,9 +9,6 @@ import type { Pass } from "./pass.ts";
 /** Names of the roles. */
 export const PRODUCER = "producer";
 export const MATH = "math";
-
-/** Threads of a warp. */
-const WARP = 32;
 
 /**
  * Directive `roles producer=W math=M registersP=R registersM=R release=W`: M warps multiply (they come first), W warps behind them copy; budgets of
@@ -82,19 +80,19 @@ function specialise(program: TileProgram, tiles: Tiles, roles: Roles): Tiles {
         0,
         roles.math,
         roles.registers.math,
-        part(tiles.body, (s) => !fills(s)),
+        partOf(tiles.body, (s) => !fills(s)),
       ),
-      role(PRODUCER, roles.math, roles.producer, roles.registers.producer, part(tiles.body, fills)),
+      role(PRODUCER, roles.math, roles.producer, roles.registers.producer, partOf(tiles.body, fills)),
     ],
   };
 }
 
 /** The statements that `keep` names, with the loops and conditions around them; what is left empty goes. */
-function part(stmts: readonly Stmt[], keep: (stmt: Stmt) => boolean): readonly Stmt[] {
+export function partOf(stmts: readonly Stmt[], keep: (stmt: Stmt) => boolean): readonly Stmt[] {
   return stmts.flatMap((stmt): readonly Stmt[] => {
     if (stmt.kind !== "for" && stmt.kind !== "if") return keep(stmt) ? [stmt] : [];
     // A combine belongs to those who multiply, with all that is in it.
-    const body = part(childrenOf(stmt), keep);
+    const body = partOf(childrenOf(stmt), keep);
     return body.length > 0 ? [{ ...stmt, body }] : [];
   });
 }

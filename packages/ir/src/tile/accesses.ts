@@ -3,7 +3,7 @@
  * One pattern per copy and per kind of instruction; the other registers of a thread repeat it at constant offsets.
  */
 
-import { exchangedOf, sizeOf, stepOfBuffer } from "@tilewright/core";
+import { exchangedOf, sizeOf, stepOfBuffer, WARP } from "@tilewright/core";
 import { findAtom } from "../atoms/atoms.ts";
 import { matrixLoad } from "../atoms/matrixLoad.ts";
 import { findTensorKind } from "../atoms/tensorKinds.ts";
@@ -21,9 +21,6 @@ import { bufferOf, eachStmt } from "./rewrite.ts";
 import { holdsScales, scaleWordPlace } from "./scaleTiles.ts";
 import { lanesOf, stagedOwner, storeOwners, storesInBulk } from "./staged.ts";
 import type { Buffer, Copy, Ownership, Stmt, TileProgram } from "./types.ts";
-
-/** Lanes of a warp. */
-export const WARP = 32;
 
 export interface SharedAccess {
   /** Which statement, for people: `%fA <- %sA`. */

@@ -2,14 +2,7 @@
 
 export { type DiffOptions, unifiedDiff } from "../passes/diff.ts";
 export { type RunPassesOptions, runPasses, type Verification } from "../passes/runPasses.ts";
-export {
-  contiguousAxis,
-  operandRole,
-  type SharedAccess,
-  sharedAccesses,
-  vectorAxis,
-  WARP,
-} from "./accesses.ts";
+export { contiguousAxis, operandRole, type SharedAccess, sharedAccesses, vectorAxis } from "./accesses.ts";
 export { columnRuns, takesColumn } from "./columns.ts";
 export {
   type CondOp,

@@ -2,14 +2,13 @@
  * Barriers of the stage machine at run time, as one block sees them: blocks of a cluster do the same, so that what a block tells others comes to it from
  * them. Copies land when the phase for which they count is waited for, or before.
  */
+import { WARP } from "@tilewright/core";
 import type { Arriver, BarrierRef, Launch, Reach, Ring, TileProgram } from "../types.ts";
 import { placesOf } from "../types.ts";
 import type { Cells, CellTable } from "./compileExpr.ts";
 import { InterpretFailure, interpretCodes } from "./failure.ts";
 import type { Flight } from "./rings.ts";
 import { land } from "./rings.ts";
-
-const WARP = 32;
 
 /** Threads of which one arrives. */
 const threadsOf: Readonly<Record<Arriver, number>> = {

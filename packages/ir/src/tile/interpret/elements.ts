@@ -6,6 +6,7 @@ import {
   foldExpression,
   functionNamed,
   mapLeaves,
+  memoryType,
   roundTo,
   WEIGHT_COLUMNS,
   type WeightType,
@@ -14,7 +15,7 @@ import {
 import { type ElementStmt, elementDomain } from "../elements.ts";
 import type { ElementLeaf } from "../types.ts";
 import { clip, markWritten, offsetOf, type Place, requireWritten } from "./memory.ts";
-import { memoryType, storeOf } from "./tileOps.ts";
+import { storeOf } from "./tileOps.ts";
 
 /** A leaf whose view is a place. */
 type Source =

@@ -1,5 +1,5 @@
 /** Partial tiles, counters and slots of bulk reductions, as the statements of a reduction use them. */
-import { roundTo } from "@tilewright/core";
+import { memoryType, roundTo } from "@tilewright/core";
 import { elementsPerRegister } from "../../atoms/atoms.ts";
 import { must } from "../../must.ts";
 import { mergeOf } from "../dsmemReduction.ts";
@@ -14,7 +14,6 @@ import { InterpretFailure, interpretCodes } from "./failure.ts";
 import { compileView, type Memory, makeValues, type Place, type ValueArray } from "./memory.ts";
 import { type Numbers, numbersOf } from "./partialTileNumbers.ts";
 import { putSum, takeOut } from "./splitReduction.ts";
-import { memoryType } from "./tileOps.ts";
 import type { Workspace } from "./workspace.ts";
 
 type Combine = Extract<Stmt, { kind: "reduce" }>;

@@ -4,6 +4,7 @@ import {
   BLOCK_SCALE,
   decodeScale,
   isScaled,
+  memoryType,
   roundTo,
   SCALE_FACTORS,
   SCALE_ROWS,
@@ -149,9 +150,6 @@ const intersect = (a: Clip, b: Clip): Clip => ({
   col0: Math.max(a.col0, b.col0),
   col1: Math.min(a.col1, b.col1),
 });
-
-/** tf32 is fp32 in memory. */
-export const memoryType = (d: DType): DType => (d === "tf32" ? "f32" : d);
 
 /** Rounding to the destination's dtype, or null where every source value fits. */
 function conversion(from: DType, to: DType): ((x: number) => number) | null {

@@ -7,6 +7,7 @@ import {
   type ParamSpec,
   type Problem,
   sizeMultiple,
+  WARP,
 } from "@tilewright/core";
 import { eachStmt } from "../rewrite.ts";
 import { declaredRuns } from "../runs.ts";
@@ -127,9 +128,6 @@ const transposeProgram = (program: TileProgram): TileProgram => ({
   rings: [],
   body: [],
 });
-
-/** Threads of a CTA that has one of the warps of a work tile. */
-const WARP = 32;
 
 /**
  * The second kernel of `reduce … by kernel`. One warp a CTA: no thread needs another's sum, and so a tile occupies as many SMs as its accumulators have warps. The grid has

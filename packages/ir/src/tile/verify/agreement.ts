@@ -1,7 +1,7 @@
 /** Lines that say the same thing say it alike: problem, nest, directives, tiles, accumulators and epilogues, by the facts that `gemmNest` makes them from. */
 
 import type { Problem } from "@tilewright/core";
-import { printEpilogue } from "@tilewright/core";
+import { printEpilogue, WARP } from "@tilewright/core";
 import { sameValue } from "../expr.ts";
 import { tierExtent, tileExtent } from "../gemm.ts";
 import type { Epilogue, Nest, OwnershipMode } from "../types.ts";
@@ -61,9 +61,6 @@ const epilogueFacts = (
   ["steps", printEpilogue(steps), printEpilogue(problem.epilogue)],
   ["gated", String(gated === true), String(problem.gated !== undefined)],
 ];
-
-/** Threads of a warp. */
-const WARP = 32;
 
 function* nestFaults({ program, sites }: Subject, nest: Nest): Iterable<Fault> {
   const tiles = sites.find(({ stmt }) => stmt.kind === "tiles")?.stmt;

@@ -1,12 +1,9 @@
 /** Element types agree where tiles meet. */
-import { type DType, dtypes, mixes, productDType } from "@tilewright/core";
+import { type DType, dtypes, memoryType, mixes, productDType } from "@tilewright/core";
 import { widensIntoFragments } from "../../atoms/atoms.ts";
 import { bufferAt, type Verifier } from "./verifier.ts";
 
-/** tf32 is fp32 in memory. */
-const inMemory = (dtype: DType): DType => (dtype === "tf32" ? "f32" : dtype);
-
-const multiplies = (a: DType, b: DType): boolean => mixes(inMemory(a), inMemory(b));
+const multiplies = (a: DType, b: DType): boolean => mixes(memoryType(a), memoryType(b));
 
 /** Accumulators of an operand dtype: its usual one, and f16 for the narrow floats (mma.f16 accumulates in f16 too). */
 const accumulates = (a: DType, acc: DType): boolean =>
@@ -29,7 +26,7 @@ export const dtypesAgree: Verifier = {
           (spaces.join() === "shared,register" ||
             (spaces.join() === "global,shared" && stmt.transport === "direct")) &&
           widensIntoFragments(src, dst);
-        if (inMemory(src) !== inMemory(dst) && !widens)
+        if (memoryType(src) !== memoryType(dst) && !widens)
           yield {
             at: site,
             message: `copies ${src} into ${dst}`,

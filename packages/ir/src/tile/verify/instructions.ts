@@ -1,5 +1,5 @@
 /** Products are of what their instructions take, and registers are those in which instructions read and leave elements. */
-import { type DType, entryOf, sizeOf, widensTo } from "@tilewright/core";
+import { type DType, entryOf, memoryType, sizeOf, widensTo } from "@tilewright/core";
 import { type Atom, findAtom } from "../../atoms/atoms.ts";
 import { findTensorKind, type TensorKind } from "../../atoms/tensorKinds.ts";
 import { findWarpgroupAtom, type WarpgroupAtom } from "../../atoms/warpgroup.ts";
@@ -52,8 +52,7 @@ function* faultsOf(subject: Subject, site: Site): Iterable<Fault> {
 }
 
 /** tf32 is f32 in memory. */
-const held = (dtype: DType): DType => (dtype === "tf32" ? "f32" : dtype);
-const isOf = ({ dtype }: Buffer, wanted: DType): boolean => held(dtype) === held(wanted);
+const isOf = ({ dtype }: Buffer, wanted: DType): boolean => memoryType(dtype) === memoryType(wanted);
 
 const hint = "the atom, and the owners, that --ir machine prints before the edit";
 
