@@ -1,5 +1,5 @@
 /** Where the names of a program over axes lie in the nest of its product: views of parameters, register tiles, positions of elements. */
-import { type DType, mapLeaves, runsOf, stepBuffer } from "@tilewright/core";
+import { bufferOfOperand, type DType, mapLeaves, runsOf } from "@tilewright/core";
 import { add, lit, mul, sub, v } from "../tile/expr.ts";
 import { registerBuffer } from "../tile/gemm.ts";
 import { bufferOf, eachStmt, wholeView } from "../tile/rewrite.ts";
@@ -122,8 +122,7 @@ export class Places {
   }
 
   global(name: string): string {
-    const operand = this.#anchor.operands.get(name) ?? name;
-    return operand.startsWith("epilogue") ? stepBuffer(Number(operand.slice(8))) : operand.toUpperCase();
+    return bufferOfOperand(this.#anchor.operands.get(name) ?? name);
   }
 
   isFactor(name: string): boolean {
