@@ -4,25 +4,15 @@ import { holdsResponses } from "../../tile/elected.ts";
 import { asLinear, lit, sub, substituteExpr, v } from "../../tile/expr.ts";
 import { feedsEpilogue, ownBytes } from "../../tile/operandRings.ts";
 import { eachStmt } from "../../tile/rewrite.ts";
-import type {
-  BarrierRef,
-  Expr,
-  For,
-  Ring,
-  Role,
-  Stmt,
-  TileLoop,
-  TileProgram,
-  Tiles,
-  View,
-} from "../../tile/types.ts";
+import type { BarrierRef, Expr, For, Ring, Role, Stmt, TileProgram, Tiles, View } from "../../tile/types.ts";
 import { withViews } from "../../tile/views.ts";
 import { readByEngines } from "./blockRings.ts";
 import { substituted, truthOf } from "./constants.ts";
-import { Cursor, type Side, type Within } from "./cursor.ts";
+import type { Cursor, Side, Within } from "./cursor.ts";
 import { arrivals, filled, requested } from "./edges.ts";
 import { pingPongBody } from "./pingPong.ts";
 import { delaysRelease, readByTensorCores, usesTensorMemory } from "./ringReaders.ts";
+import { type Led, RoleCursors } from "./roleCursors.ts";
 
 type RingEvent = Extract<Stmt, { kind: "acquire" | "commit" | "wait" | "release" | "request" | "next" }>;
 
@@ -34,32 +24,22 @@ const into = (loop: For, within: Within): Within => ({ ...within, scopes: [...wi
 
 const outside: Within = { loop: null, scopes: [], constants: new Map() };
 
-/** Chunks of a ring that were copied before the role begins. */
-interface Led {
-  readonly ring: string;
-  readonly chunks: number;
-}
-
 export class RoleRings {
   readonly #program: TileProgram;
   readonly #role: Role;
-  readonly #led: Led | null;
-  readonly #cursors = new Map<string, Cursor>();
-  readonly #loop: TileLoop | null;
+  readonly #cursors: RoleCursors;
   readonly #blocks: number;
   readonly #pair: boolean;
   readonly #ringOf: ReadonlyMap<string, Ring>;
   /** Whether accumulators whose chunks share columns are loaded here. */
   readonly #loadsOverlapped: boolean;
-  readonly #prefix: string;
   #holds = 0;
 
   /** `prefix`: of the names of pipelines. */
   constructor(program: TileProgram, role: Role, led: Led | null, prefix = "") {
-    this.#prefix = prefix;
     this.#program = program;
     this.#role = role;
-    this.#led = led;
+    this.#cursors = new RoleCursors(program, role, led, prefix);
     this.#blocks = program.launch.cluster[0] * program.launch.cluster[1];
     this.#pair = program.launch.pair === true;
     this.#ringOf = new Map(
@@ -68,7 +48,6 @@ export class RoleRings {
       ),
     );
     const stmts = eachStmt(role.body);
-    this.#loop = stmts.find((s): s is Tiles => s.kind === "tiles")?.loop ?? null;
     this.#loadsOverlapped = stmts.some(
       (s) => s.kind === "copy" && this.#ringOf.get(s.src.buffer)?.overlapped !== undefined,
     );
@@ -78,50 +57,12 @@ export class RoleRings {
     return this.#list(stmts, outside);
   }
 
-  /** Where the role begins in each of its rings. */
   pipelines(): readonly Stmt[] {
-    return [...this.#cursors.values()].map(({ name, ring, side }) => {
-      const before = this.#chunksBefore(ring, side);
-      const turned = Math.floor(before / ring.slots) % 2;
-      const phase = side === "producer" ? 1 - turned : turned;
-      return {
-        kind: "pipeline",
-        name,
-        of: ring.name,
-        stage: before % ring.slots,
-        phase: phase === 0 ? 0 : 1,
-      };
-    });
-  }
-
-  /** Chunks that go by before the role's own first one: those that lead, and those of the ping-pong role before. */
-  #chunksBefore(ring: Ring, side: Side): number {
-    if (side === "producer") return this.#led?.ring === ring.name ? this.#led.chunks : 0;
-    const loop = this.#loop;
-    return loop === null || loop.turn === 0 || loop.ring === ring.name
-      ? 0
-      : loop.turn * this.#chunksOfTile(ring, loop);
-  }
-
-  /** Chunks of a ring at each work tile: the factor of its ordinal in the number of a chunk. */
-  #chunksOfTile(ring: Ring, loop: TileLoop): number {
-    for (const stmt of eachStmt(this.#role.body))
-      if (stmt.kind === "wait" && stmt.ring === ring.name) {
-        const chunks = asLinear(stmt.at)?.terms.get(loop.var);
-        if (chunks !== undefined) return chunks;
-      }
-    throw new RangeError(`chunks of %${ring.name} are not numbered by work tiles`);
+    return this.#cursors.pipelines();
   }
 
   #cursor(ring: Ring, side: Side): Cursor {
-    const key = `${side} ${ring.name}`;
-    const known = this.#cursors.get(key);
-    if (known !== undefined) return known;
-    const letter = this.#prefix + { producer: "p", consumer: "c", giver: "g" }[side];
-    const name = this.#program.rings.length === 1 ? letter : `${letter}_${ring.name}`;
-    const made = new Cursor(name, ring, side);
-    this.#cursors.set(key, made);
-    return made;
+    return this.#cursors.of(ring, side);
   }
 
   #list(stmts: readonly Stmt[], within: Within): readonly Stmt[] {
@@ -182,8 +123,7 @@ export class RoleRings {
     const [first = []] = turns;
     const all = new Set(turns.map((turn) => JSON.stringify(turn)));
     if (all.size === 1) return [{ ...stmt, body: first }];
-    for (const cursor of this.#cursors.values())
-      if (cursor.scope === stmt) cursor.scope = within.scopes.at(-1) ?? null;
+    this.#cursors.leave(stmt, within.scopes.at(-1) ?? null);
     return turns.flatMap((turn, i) => {
       const value = new Map([[stmt.var, lit(from.value + i)]]);
       return turn.map((s) => substituted(s, value));
@@ -192,12 +132,7 @@ export class RoleRings {
 
   /** A loop without a turn, at this number of chunks: it leaves the role where it is. */
   #neverRun(stmt: For, within: Within): readonly Stmt[] {
-    const before = new Map([...this.#cursors].map(([key, cursor]) => [key, cursor.copy()]));
-    try {
-      return [{ ...stmt, body: this.#list(stmt.body, { ...within, loop: stmt }) }];
-    } finally {
-      for (const [key, cursor] of before) this.#cursors.set(key, cursor);
-    }
+    return this.#cursors.unmoved(() => [{ ...stmt, body: this.#list(stmt.body, { ...within, loop: stmt }) }]);
   }
 
   /** The body of a loop over work tiles: of ping-pong roles with their barriers, and past the chunks of the other role. */
@@ -208,7 +143,7 @@ export class RoleRings {
     const skips = this.#program.rings.flatMap((ring): readonly Stmt[] => {
       const waits = eachStmt(stmt.body).some((s) => s.kind === "wait" && s.ring === ring.name);
       if (!waits || ring.name === loop.ring) return [];
-      const by = (loop.of - 1) * this.#chunksOfTile(ring, loop);
+      const by = (loop.of - 1) * this.#cursors.chunksOfTile(ring, loop);
       const sides: readonly Side[] = delaysRelease(this.#program, ring)
         ? ["consumer", "giver"]
         : ["consumer"];

@@ -1,20 +1,17 @@
-/** Running a program on data: the hooks that move, multiply and store tiles. */
-import { type EpilogueStep, quantizeOf } from "@tilewright/core";
-import { columnRuns, type Run } from "../columns.ts";
+import { columnRuns } from "../columns.ts";
 import { dsmemReduction, mergeOf } from "../dsmemReduction.ts";
 import { type ElementStmt, elementOrigins, elementSources } from "../elements.ts";
 import { COUNTER_BYTES } from "../launches/partialTiles.ts";
 import { printHead } from "../print.ts";
 import { bufferOf, wholeView } from "../rewrite.ts";
-import { upOrigin } from "../stepViews.ts";
 import type { Buffer, Epilogue, Ring, Stmt, TileProgram, View } from "../types.ts";
 import { skipsIterations } from "../within.ts";
 import { type Cells, type CellTable, compileCond, compileExpr } from "./compileExpr.ts";
 import type { DataStmt, Hooks, ReductionStep, ResultStmt, StagingStmt, Thread } from "./control/threads.ts";
 import { Control } from "./control.ts";
 import { runElements } from "./elements.ts";
-import { EpilogueChain, runEpilogue, type StepInput, type StepOutputs } from "./epilogue.ts";
-import { InterpretFailure, interpretCodes } from "./failure.ts";
+import type { StepInput, StepOutputs } from "./epilogue.ts";
+import { columnsOf, Epilogues } from "./epilogues.ts";
 import { FurtherKernels } from "./furtherKernels.ts";
 import { compileView, exchangedView, type Memory, type Place, resetTile } from "./memory.ts";
 import { PartialTiles, type Shared } from "./partialTiles.ts";
@@ -40,19 +37,6 @@ export interface MachineOptions extends Shared {
 type Action = (thread: Thread) => void;
 type Combine = Extract<Stmt, { kind: "reduce" }>;
 
-/** The columns of a run of a place. */
-const columnsOf = (place: Place, { from, to }: Run): Place => ({
-  ...place,
-  col: place.col + from,
-  cols: to - from,
-});
-
-/** Columns of `dst` with those that share a group with them, as far as the tile has them. */
-const wholeGroups = ({ from, to }: Run, dst: Place, group: number): Run => ({
-  from: Math.max(0, from - ((dst.col + from) % group)),
-  to: Math.min(dst.cols, Math.ceil((dst.col + to) / group) * group - dst.col),
-});
-
 /** A program ready to run on its memories. */
 export class Machine implements Hooks {
   readonly turns: number;
@@ -63,11 +47,8 @@ export class Machine implements Hooks {
   readonly #buffers: ReadonlyMap<string, Buffer>;
   readonly #ringOfBuffer: ReadonlyMap<string, string>;
   readonly #scratch = new Scratch();
-  /** One chain for all epilogue statements with the same steps: they write parts of the same outputs. */
-  readonly #chains = new Map<string, EpilogueChain>();
   readonly #control: Control;
-  /** What has been put into slots of tiles, for stores. */
-  readonly #staged = new Map<string, { readonly key: string; readonly store: () => void }>();
+  readonly #epilogues: Epilogues;
   #partialTiles: PartialTiles | null = null;
   readonly #further: FurtherKernels;
   /** Tiles whose copies count at a barrier. */
@@ -84,6 +65,7 @@ export class Machine implements Hooks {
       program.rings.flatMap(({ full, buffers }) => (full?.kind === "mbarrier" ? buffers : [])),
     );
     this.#further = new FurtherKernels(program, memories, options);
+    this.#epilogues = new Epilogues(program, memories, options, this.#further, (...of) => this.#read(...of));
     this.#control = new Control(program, this);
   }
 
@@ -93,8 +75,7 @@ export class Machine implements Hooks {
 
   /** Additional results of the epilogue, by step: of those that lie in the workspace, what a kernel has stored. */
   get outputs(): StepOutputs {
-    const [chain] = this.#chains.values();
-    return (chain?.outputs ?? []).map((values, i) => this.#further.stored(i) ?? values);
+    return this.#epilogues.outputs.map((values, i) => this.#further.stored(i) ?? values);
   }
 
   at(stmt: Stmt): string {
@@ -274,30 +255,12 @@ export class Machine implements Hooks {
       case "reduce.row":
         return this.#elements(stmt, table, at);
       case "epilogue":
-        return this.#epilogue(stmt, table, at);
+        return this.#epilogues.run(stmt, table, at);
     }
   }
 
-  /** D's columns are as they are where a store takes them out of the slot in which they were put. */
   staged(epilogue: Epilogue, stmt: StagingStmt, table: CellTable, at: string): Action {
-    const { buffer } = stmt.via;
-    const slot = compileExpr(stmt.via.slot, table);
-    const key = JSON.stringify(stmt.columns);
-    const put =
-      stmt.kind === "stage" ? this.#epilogue({ ...epilogue, columns: stmt.columns }, table, at) : null;
-    return (thread) => {
-      const place = `${buffer} ${slot(thread.cells)}`;
-      const held = this.#staged.get(place);
-      if (put !== null) this.#staged.set(place, { key, store: () => put(thread) });
-      else if (held?.key !== key)
-        throw new InterpretFailure(
-          interpretCodes.protocol,
-          at,
-          `stores columns that nobody has put into slot ${slot(thread.cells)} of %${buffer}`,
-          "stage the same columns in front of it",
-        );
-      else held.store();
-    };
+    return this.#epilogues.staged(epilogue, stmt, table, at);
   }
 
   #elements(stmt: ElementStmt, table: CellTable, at: string): Action {
@@ -309,61 +272,6 @@ export class Machine implements Hooks {
       const origins = from.map((each) => each(thread.cells));
       runElements(stmt, this.#written(dst(thread.cells), at), places, origins, at);
     };
-  }
-
-  #epilogue(stmt: Epilogue, table: CellTable, at: string): Action {
-    const second = stmt.gated === true ? { ...stmt.acc, origin: upOrigin(stmt.acc) } : null;
-    const up = second === null ? null : compileView(second, this.#memories, table, at);
-    const [dst, acc] = [stmt.dst, stmt.acc].map((v) => compileView(v, this.#memories, table, at));
-    const c = stmt.c === null ? null : compileView(stmt.c, this.#memories, table, at);
-    if (dst === undefined || acc === undefined) throw new RangeError("two views give two places");
-    const alpha = stmt.alpha === "runtime" ? this.#options.alpha : stmt.alpha;
-    const beta = stmt.beta === "runtime" ? this.#options.beta : stmt.beta;
-    const chain = this.#chain(stmt.steps);
-    const group = quantizeOf({ epilogue: stmt.steps })?.step.group ?? 1;
-    const inputs = (stmt.inputs ?? []).map(({ step, view }) => ({
-      step,
-      place: compileView(view, this.#memories, table, at),
-    }));
-    return (thread) => {
-      const { cells } = thread;
-      const sum = this.#read(acc(cells), thread, at);
-      const second = up === null ? null : this.#read(up(cells), thread, at);
-      const given = inputs.map(({ step, place }) => ({ step, place: this.#read(place(cells), thread, at) }));
-      const [to, addend] = [dst(cells), c === null ? null : c(cells)];
-      for (const stored of columnRuns(stmt.columns, sum.cols)) {
-        // Columns that share a scale are made together, whatever part of them is stored.
-        const run = wholeGroups(stored, to, group);
-        const some = (place: Place): Place => columnsOf(place, run);
-        const places = {
-          dst: some(to),
-          acc: some(sum),
-          up: second && some(second),
-          c: addend && some(addend),
-          // A vector along m has one column for all.
-          inputs: given.map(({ step, place }) => ({
-            step,
-            place: place.cols === sum.cols ? some(place) : place,
-          })),
-        };
-        runEpilogue(
-          places,
-          { from: stored.from - run.from, to: stored.to - run.from },
-          ...([alpha, beta, chain, stmt, at] as const),
-        );
-      }
-    };
-  }
-
-  #chain(steps: readonly EpilogueStep[]): EpilogueChain {
-    const key = JSON.stringify(steps);
-    const chain =
-      this.#chains.get(key) ??
-      new EpilogueChain(this.#program.problem, steps, this.#options.epilogue, (step) =>
-        this.#further.places(step),
-      );
-    this.#chains.set(key, chain);
-    return chain;
   }
 
   /** Asynchronous copies into a ring fly until its wait; without a ring nothing could wait for them, so they land at once. */
