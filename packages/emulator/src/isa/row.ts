@@ -79,7 +79,7 @@ type Operands<N extends 1 | 2 | 3> = readonly [
 /** The result and the one, two or three operands behind it, all of one view. */
 export const unary = (d: Decoder, view: View = "int"): Operands<1> => [d.def(0, view), d.use(1, view)];
 export const binary = (d: Decoder, view: View = "int"): Operands<2> => [...unary(d, view), d.use(2, view)];
-export const ternary = (d: Decoder): Operands<3> => [...binary(d), d.use(3)];
+export const ternary = (d: Decoder): Operands<3> => [...binary(d), d.use(3, "int")];
 
 /** Types that hold integers or plain bits, by width. */
 export const bitsOf = (type: ScalarType | string): number => {
