@@ -1,7 +1,7 @@
 /** One role an engine: bulk copies fill the operand ring, matrix instructions empty it into an accumulator ring, four warps empty that. */
 
 import type { Edge, Pass, Ring, Stmt, TileProgram } from "@tilewright/ir";
-import { eachStmt, lit, partOf, takeDirective, viewsOf, withBody } from "@tilewright/ir";
+import { eachStmt, lit, onlyStmts, takeDirective, viewsOf, withBody } from "@tilewright/ir";
 import { accumulatesInTensor } from "./accumulateInTensor.ts";
 import { withHandOvers } from "./handOvers.ts";
 
@@ -88,7 +88,7 @@ function specialise(program: TileProgram, tiles: Tiles, sums: readonly string[],
     stmt.kind === "wait" || stmt.kind === "release" || isProduct(stmt, sums);
   const stores = (stmt: Stmt): boolean => !produces(stmt) && !multiplies(stmt);
   const event = (kind: "acquire" | "commit" | "release"): Stmt => ({ kind, ring: SUMS, at: lit(0) });
-  const epilogue = partOf(tiles.body, stores);
+  const epilogue = onlyStmts(tiles.body, stores);
   return {
     ...tiles,
     body: [
@@ -96,11 +96,11 @@ function specialise(program: TileProgram, tiles: Tiles, sums: readonly string[],
         { kind: "wait", ring: SUMS, at: lit(0), pending: 0 },
         ...(early ? withEarlyRelease(epilogue, sums, event("release")) : [...epilogue, event("release")]),
       ]),
-      role("producer", EPILOGUE_WARPS, 1, partOf(tiles.body, produces)),
+      role("producer", EPILOGUE_WARPS, 1, onlyStmts(tiles.body, produces)),
       {
         ...role("multiply", EPILOGUE_WARPS + 1, 1, [
           event("acquire"),
-          ...partOf(tiles.body, multiplies),
+          ...onlyStmts(tiles.body, multiplies),
           event("commit"),
         ]),
         ...(program.launch.pair ? { leader: "pair" as const } : {}),
@@ -140,7 +140,7 @@ function chained(input: TileProgram, sums: readonly string[]): TileProgram {
       name,
       first,
       warps,
-      partOf(body, (stmt) => roleOf(stmt) === name),
+      onlyStmts(body, (stmt) => roleOf(stmt) === name),
     );
   const groupOf = (stmt: Stmt): number => {
     const names = tilesOf(program, stmt);
@@ -155,7 +155,7 @@ function chained(input: TileProgram, sums: readonly string[]): TileProgram {
         group === 0 ? "epilogue" : `epilogue${group}`,
         group * EPILOGUE_WARPS,
         EPILOGUE_WARPS,
-        partOf(body, (stmt) => roleOf(stmt) === "epilogue" && groupOf(stmt) === group),
+        onlyStmts(body, (stmt) => roleOf(stmt) === "epilogue" && groupOf(stmt) === group),
       ),
     );
   const others = groups.length * EPILOGUE_WARPS;

@@ -29,7 +29,7 @@ export { reduceInCluster } from "./reduceInCluster.ts";
 export { rotateAll, rotateFragments } from "./rotateFragments.ts";
 export { scheduleTiles } from "./scheduleTiles.ts";
 export { skipEmpty } from "./skipEmpty.ts";
-export { MATH, PRODUCER, partOf, rolesOf, specialiseRoles } from "./specialiseRoles.ts";
+export { MATH, onlyStmts, PRODUCER, rolesOf, specialiseRoles } from "./specialiseRoles.ts";
 export { spreadCopies } from "./spreadCopies.ts";
 export { stageEpilogue } from "./stageEpilogue.ts";
 export { stageOperands } from "./stageOperands.ts";

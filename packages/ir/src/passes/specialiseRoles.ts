@@ -80,19 +80,19 @@ function specialise(program: TileProgram, tiles: Tiles, roles: Roles): Tiles {
         0,
         roles.math,
         roles.registers.math,
-        partOf(tiles.body, (s) => !fills(s)),
+        onlyStmts(tiles.body, (s) => !fills(s)),
       ),
-      role(PRODUCER, roles.math, roles.producer, roles.registers.producer, partOf(tiles.body, fills)),
+      role(PRODUCER, roles.math, roles.producer, roles.registers.producer, onlyStmts(tiles.body, fills)),
     ],
   };
 }
 
 /** The statements that `keep` names, with the loops and conditions around them; what is left empty goes. */
-export function partOf(stmts: readonly Stmt[], keep: (stmt: Stmt) => boolean): readonly Stmt[] {
+export function onlyStmts(stmts: readonly Stmt[], keep: (stmt: Stmt) => boolean): readonly Stmt[] {
   return stmts.flatMap((stmt): readonly Stmt[] => {
     if (stmt.kind !== "for" && stmt.kind !== "if") return keep(stmt) ? [stmt] : [];
     // A combine belongs to those who multiply, with all that is in it.
-    const body = partOf(childrenOf(stmt), keep);
+    const body = onlyStmts(childrenOf(stmt), keep);
     return body.length > 0 ? [{ ...stmt, body }] : [];
   });
 }

@@ -16,13 +16,13 @@ import type {
 import type { Anchor } from "./anchor.ts";
 import { isZero, iterationsSeen, maskedIterations } from "./hidden.ts";
 import { isColumnLoop, isParameter, type Product, products } from "./loops.ts";
-import { Places, type Sizes, type Turn } from "./places.ts";
+import { type Iteration, Places, type Sizes } from "./places.ts";
 import { type AxisProgram, type AxisStmt, axisOf, namedIn } from "./types.ts";
 
 /** What a column behind the extent of an axis counts as. */
 const NEUTRAL: Readonly<Record<RowReduction, number>> = { max: Number.NEGATIVE_INFINITY, sum: 0 };
 
-/** Columns of a parameter that a turn of a loop reads where nothing multiplies it. */
+/** Columns of a parameter that an iteration of a loop reads where nothing multiplies it. */
 const CHUNK = 32;
 
 /** The value in columns, counted from `from` on, before `end`, and another in those behind. A variable end is 0 of columns counted from there. */
@@ -70,15 +70,15 @@ export class Body {
     return this.#places.added;
   }
 
-  list(stmts: readonly AxisStmt[], turn: Turn | null): readonly Stmt[] {
+  list(stmts: readonly AxisStmt[], iteration: Iteration | null): readonly Stmt[] {
     const at = this.split > 1 ? stmts.findIndex(({ kind }) => kind === "merge") : -1;
     const merge = stmts[at];
     if (merge?.kind === "merge")
-      return [...this.list(stmts.slice(0, at), turn), this.#together(merge, stmts.slice(at + 1))];
-    return stmts.flatMap((stmt) => this.#stmt(stmt, turn));
+      return [...this.list(stmts.slice(0, at), iteration), this.#together(merge, stmts.slice(at + 1))];
+    return stmts.flatMap((stmt) => this.#stmt(stmt, iteration));
   }
 
-  #stmt(stmt: AxisStmt, turn: Turn | null): readonly Stmt[] {
+  #stmt(stmt: AxisStmt, iteration: Iteration | null): readonly Stmt[] {
     switch (stmt.kind) {
       case "fill":
         return [
@@ -87,23 +87,23 @@ export class Body {
       case "for": {
         if (isColumnLoop(stmt)) return [this.#parts(stmt)];
         const [product] = products(stmt.body);
-        return product === undefined ? this.#turns(stmt) : [this.#chunks(stmt.axis, product, turn)];
+        return product === undefined ? this.#turns(stmt) : [this.#chunks(stmt.axis, product, iteration)];
       }
       case "merge":
         return [];
       case "mma":
-        return turn === null ? [] : [this.#chunks(turn.axis, stmt, turn)];
+        return iteration === null ? [] : [this.#chunks(iteration.axis, stmt, iteration)];
       case "map":
-        return this.#map(stmt, turn);
+        return this.#map(stmt, iteration);
       case "reduce":
-        return this.#reduce(stmt, turn);
+        return this.#reduce(stmt, iteration);
       case "store": {
         if (stmt.param !== this.#anchor.stored.param)
           return [
             {
               kind: "map",
               dst: this.#places.view(stmt.param, null),
-              value: this.#places.value(stmt.value, turn),
+              value: this.#places.value(stmt.value, iteration),
             },
           ];
         const epilogue = eachStmt(this.#base.body).find((each) => each.kind === "epilogue");
@@ -118,7 +118,7 @@ export class Body {
         const [row, col] = epilogue.dst.origin;
         const steps = this.#anchor.launched.epilogue;
         return [
-          ...(plain ? [] : [{ kind: "map", dst, value: this.#places.value(value, turn) } as const]),
+          ...(plain ? [] : [{ kind: "map", dst, value: this.#places.value(value, iteration) } as const]),
           { ...epilogue, dst: { ...epilogue.dst, origin: [add(row, first), col] }, steps },
         ];
       }
@@ -135,19 +135,19 @@ export class Body {
   readonly #countOf = (axis: string): Expr => this.#places.run(axis).count;
 
   /** A mask is applied in parts that have masked elements. */
-  #map(stmt: Extract<AxisStmt, { kind: "map" }>, turn: Turn | null): readonly Stmt[] {
+  #map(stmt: Extract<AxisStmt, { kind: "map" }>, iteration: Iteration | null): readonly Stmt[] {
     const dst = wholeView(this.#places.held(stmt.tile));
-    const map: Stmt = { kind: "map", dst, value: this.#mapped(stmt, turn) };
+    const map: Stmt = { kind: "map", dst, value: this.#mapped(stmt, iteration) };
     const [rows] = this.#tile;
     const tile = { at: this.#places.origin[0], rows, width: this.#sizes.width };
     const masked =
-      turn?.tiles === true
-        ? maskedIterations(this.#program, turn.axis, stmt, tile, turn.at, this.#countOf)
+      iteration?.tiles === true
+        ? maskedIterations(this.#program, iteration.axis, stmt, tile, iteration.at, this.#countOf)
         : null;
     const maps =
       masked === null ? [map] : masked.map((when): Stmt => ({ kind: "if", cond: when, body: [map] }));
     const [, axis] = namedIn(this.#program, stmt.tile).axes;
-    const factor = turn?.tiles === true && turn.axis === axis && this.#places.isFactor(stmt.tile);
+    const factor = iteration?.tiles === true && iteration.axis === axis && this.#places.isFactor(stmt.tile);
     if (!factor) {
       this.#behind.delete(dst.buffer);
       return maps;
@@ -161,12 +161,12 @@ export class Body {
     if (isZero(value, cleared)) return maps;
     // What is multiplied may go to memory that other threads read: then the registers that it comes from are cleared.
     return copied === null
-      ? [...maps, ...this.#cleared(dst, turn, 0)]
-      : [...this.#cleared(wholeView(copied), turn, 0), ...maps];
+      ? [...maps, ...this.#cleared(dst, iteration, 0)]
+      : [...this.#cleared(wholeView(copied), iteration, 0), ...maps];
   }
 
   /** In iterations that have columns behind the axis's extent, those of a tile become the value: what they hold otherwise means nothing. */
-  #cleared(dst: View, { axis, at, width }: Turn, value: number): readonly Stmt[] {
+  #cleared(dst: View, { axis, at, width }: Iteration, value: number): readonly Stmt[] {
     const { count } = this.#places.run(axis);
     if (this.#parted(count, width)) return [];
     this.#behind.set(dst.buffer, value);
@@ -207,25 +207,25 @@ export class Body {
     const { axis, body } = loop;
     const [rows] = this.#tile;
     const { width } = this.#sizes;
-    const name = this.#turn(axis);
+    const name = this.#loopVariable(axis);
     const each = Math.ceil(axisOf(this.#program, axis).extent / width / this.split);
     const to = lit(each);
     const at = this.split === 1 ? v(name) : add(mul(v(CUT), each), v(name));
-    const turn = { axis, at: mul(at, width), width, tiles: true, below: null };
+    const iteration = { axis, at: mul(at, width), width, tiles: true, below: null };
     const tile = { at: this.#places.origin[0], rows, width };
     const bounds = this.split === 1 ? iterationsSeen(this.#program, loop, tile, this.#countOf) : null;
     const within = bounds && ({ bounds, take: "all" } as const);
     const stated = { kind: "for", var: name, from: lit(0), to, ...(within && { within }) } as const;
-    return { ...stated, unroll: false, body: this.list(body, turn) };
+    return { ...stated, unroll: false, body: this.list(body, iteration) };
   }
 
-  /** The loop of a product in chunks, as that of the matrix product has them; over an axis of which a turn has a part, over that. */
-  #chunks(axis: string, { acc, a, b, exchanged }: Product, turn: Turn | null): Stmt {
-    const part = turn?.axis === axis ? turn : null;
+  /** The loop of a product in chunks, as that of the matrix product has them; over an axis of which an iteration has a part, over that. */
+  #chunks(axis: string, { acc, a, b, exchanged }: Product, iteration: Iteration | null): Stmt {
+    const part = iteration?.axis === axis ? iteration : null;
     const extent = part?.width ?? axisOf(this.#program, axis).extent;
     const [rows, inner] = this.#product.a.extent;
     const each = part === null ? (this.#sizes.inner ?? inner) : this.#sizes.chunk;
-    const name = `${this.#turn(axis)}${part === null ? "" : "t"}`;
+    const name = `${this.#loopVariable(axis)}${part === null ? "" : "t"}`;
     const at = mul(v(name), each);
     const held = namedIn(this.#program, a);
     const left = isParameter(held)
@@ -237,7 +237,7 @@ export class Body {
       : { ...wholeView(this.#places.held(a)), origin: [lit(0), at] as const };
     const [column, columns] = this.#places.span(
       namedIn(this.#program, b).axes[exchanged ? 0 : 1] ?? "",
-      turn,
+      iteration,
     );
     const row = add(this.#places.run(axis).first, part === null ? at : add(part.at, at));
     const buffer = exchanged ? exchangedBuffer(this.#places.global(b)) : this.#places.global(b);
@@ -254,31 +254,31 @@ export class Body {
   }
 
   /** The variable of a loop over an axis. */
-  #turn(axis: string): string {
+  #loopVariable(axis: string): string {
     const [tiles] = this.#base.body;
     const name = `${axis}t`;
     return tiles?.kind === "tiles" && tiles.vars.includes(name) ? `${name}_` : name;
   }
 
   /** Columns of a factor behind the axis's extent are 0: whatever an expression makes there meets zeros of the other factor, of which infinities would make more. */
-  #mapped({ tile, value }: Extract<AxisStmt, { kind: "map" }>, turn: Turn | null): ElementExpr {
-    const made = this.#places.value(value, turn);
+  #mapped({ tile, value }: Extract<AxisStmt, { kind: "map" }>, iteration: Iteration | null): ElementExpr {
+    const made = this.#places.value(value, iteration);
     const [, axis = ""] = namedIn(this.#program, tile).axes;
-    if (turn?.tiles === true && turn.axis === axis) return made;
+    if (iteration?.tiles === true && iteration.axis === axis) return made;
     const extent = this.#places.isFactor(tile) ? axisOf(this.#program, axis).extent : this.#tile[1];
     if (extent >= this.#tile[1]) return made;
     return before(lit(0), lit(extent), made, 0);
   }
 
-  /** What columns of the turn's part have behind the axis's extent. */
-  #inside(value: ElementExpr, { axis, at, width }: Turn, neutral: number): ElementExpr {
+  /** What columns of the iteration's part have behind the axis's extent. */
+  #inside(value: ElementExpr, { axis, at, width }: Iteration, neutral: number): ElementExpr {
     const { count } = this.#places.run(axis);
     return this.#parted(count, width) ? value : before(at, count, value, neutral);
   }
 
-  /** What is left of the axis behind the loop has a turn of its own: outside a parameter reads give 0, of which an expression may make anything. */
+  /** What is left of the axis behind the loop has an iteration of its own: outside a parameter reads give 0, of which an expression may make anything. */
   #turns({ axis, body }: Extract<AxisStmt, { kind: "for" }>): readonly Stmt[] {
-    const name = this.#turn(axis);
+    const name = this.#loopVariable(axis);
     const { extent } = axisOf(this.#program, axis);
     const [turns, rest] = [Math.floor(extent / CHUNK), extent % CHUNK];
     const inside = this.list(body, {
@@ -298,12 +298,12 @@ export class Body {
   }
 
   /** Of parameters, whose elements nobody holds, a register tile first: its owner says who reads what. */
-  #reduce(stmt: Extract<AxisStmt, { kind: "reduce" }>, turn: Turn | null): readonly Stmt[] {
+  #reduce(stmt: Extract<AxisStmt, { kind: "reduce" }>, iteration: Iteration | null): readonly Stmt[] {
     const dst = wholeView(this.#places.held(stmt.tile));
     const { op, adds } = stmt;
-    const value = this.#places.value(stmt.value, turn);
+    const value = this.#places.value(stmt.value, iteration);
     const reduced = { kind: "reduce.row", dst, op, adds, via: null } as const;
-    if (turn?.tiles === true) {
+    if (iteration?.tiles === true) {
       const held =
         stmt.value.kind === "leaf" &&
         stmt.value.leaf.kind === "element" &&
@@ -311,18 +311,18 @@ export class Body {
           ? wholeView(this.#places.held(stmt.value.leaf.name))
           : null;
       return held === null
-        ? [{ ...reduced, value: this.#inside(value, turn, NEUTRAL[op]), below: null }]
-        : [...this.#cleared(held, turn, NEUTRAL[op]), { ...reduced, value, below: null }];
+        ? [{ ...reduced, value: this.#inside(value, iteration, NEUTRAL[op]), below: null }]
+        : [...this.#cleared(held, iteration, NEUTRAL[op]), { ...reduced, value, below: null }];
     }
-    if (turn === null) {
+    if (iteration === null) {
       const { extent } = axisOf(this.#program, stmt.along);
       return [{ ...reduced, value, below: extent < this.#tile[1] ? extent : null }];
     }
-    const part = this.#places.buffer(`${stmt.tile}_part`, "f32", [this.#tile[0], turn.width]);
+    const part = this.#places.buffer(`${stmt.tile}_part`, "f32", [this.#tile[0], iteration.width]);
     const leaf = { kind: "leaf", leaf: { kind: "view", view: wholeView(part) } } as const;
     return [
       { kind: "map", dst: wholeView(part), value },
-      { ...reduced, value: leaf, below: turn.below },
+      { ...reduced, value: leaf, below: iteration.below },
     ];
   }
 }

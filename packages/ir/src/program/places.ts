@@ -10,10 +10,10 @@ import { isColumnLoop, isParameter } from "./loops.ts";
 import { type AxisProgram, axisOf, type NamedExpr, namedIn } from "./types.ts";
 
 /**
- * A turn of a loop: the part of the axis that begins at `at` and has `width`. Of parts that `tiles` hold, elements behind the extent are neutral; else `below` says how
- * many columns of the turn count, null where it is all.
+ * A iteration of a loop: the part of the axis that begins at `at` and has `width`. Of parts that `tiles` hold, elements behind the extent are neutral; else `below` says how
+ * many columns of the iteration count, null where it is all.
  */
-export interface Turn {
+export interface Iteration {
   readonly axis: string;
   readonly at: Expr;
   readonly width: number;
@@ -68,28 +68,31 @@ export class Places {
     return { first: told.pages === undefined ? v(told.first) : lit(0), count: v(told.count) };
   }
 
-  value(e: NamedExpr, turn: Turn | null): ElementExpr {
+  value(e: NamedExpr, iteration: Iteration | null): ElementExpr {
     return mapLeaves(e, (leaf) =>
       leaf.kind === "position"
-        ? this.#position(leaf, turn)
-        : { kind: "view", view: this.view(leaf.name, turn) },
+        ? this.#position(leaf, iteration)
+        : { kind: "view", view: this.view(leaf.name, iteration) },
     );
   }
 
   /** The element's position along an axis, of the work tiles' and of loops' counted from where the tile, or the part, begins. */
-  #position({ axis, end }: { readonly axis: string; readonly end?: true }, turn: Turn | null): ElementLeaf {
+  #position(
+    { axis, end }: { readonly axis: string; readonly end?: true },
+    iteration: Iteration | null,
+  ): ElementLeaf {
     const counted = (kind: "row" | "col", at: Expr | null): ElementLeaf => {
       const from = end ? sub(at ?? lit(0), this.run(axis).count) : at;
       return from === null ? { kind } : { kind, from };
     };
-    if (turn?.axis === axis) return counted("col", turn.at);
+    if (iteration?.axis === axis) return counted("col", iteration.at);
     const [rows, columns] = this.#program.grid;
     if (axis === rows) return counted("row", this.origin[0]);
     return counted("col", axis === columns && !axisOf(this.#program, axis).whole ? this.origin[1] : null);
   }
 
-  /** The part of a parameter that the work tile, or the turn, has; or all of a tile. */
-  view(name: string, turn: Turn | null): View {
+  /** The part of a parameter that the work tile, or the iteration, has; or all of a tile. */
+  view(name: string, iteration: Iteration | null): View {
     const named = namedIn(this.#program, name);
     if (!isParameter(named)) return wholeView(this.held(name));
     const [first = "", second] = named.axes;
@@ -98,10 +101,10 @@ export class Places {
       named.axes.length === 0
         ? [alone, alone]
         : second !== undefined
-          ? [this.span(first, turn), this.span(second, turn)]
+          ? [this.span(first, iteration), this.span(second, iteration)]
           : first === this.#program.grid[0]
-            ? [this.span(first, turn), alone]
-            : [alone, this.span(first, turn)];
+            ? [this.span(first, iteration), alone]
+            : [alone, this.span(first, iteration)];
     return { buffer: this.global(name), slot: lit(0), origin: [row, col], extent: [rows, cols] };
   }
 
@@ -114,9 +117,9 @@ export class Places {
   }
 
   /** Where in memory the part of an axis begins, and its length. */
-  span(axis: string, turn: Turn | null): readonly [Expr, number] {
+  span(axis: string, iteration: Iteration | null): readonly [Expr, number] {
     const { first } = this.run(axis);
-    if (turn?.axis === axis) return [add(first, turn.at), turn.width];
+    if (iteration?.axis === axis) return [add(first, iteration.at), iteration.width];
     if (axis === this.#program.grid[0]) return [add(first, this.origin[0]), this.#tile[0]];
     return [axis === this.#program.grid[1] ? this.origin[1] : lit(0), this.#tile[1]];
   }
