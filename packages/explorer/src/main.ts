@@ -78,7 +78,7 @@ async function main(): Promise<void> {
   startTheme();
   if (matchMedia("(max-width: 1100px)").matches)
     document.querySelector("details.request")?.removeAttribute("open");
-  const session = await Session.open(await fromHash(location.hash));
+  const session = new Session(await fromHash(location.hash));
   drawActions(place("actions"), session);
   const panels = drawTabs(session);
   new RequestPanel(place("request"), session);
@@ -101,7 +101,7 @@ async function main(): Promise<void> {
   await session.compile();
   document.documentElement.dataset.ready = "yes";
   performance.mark("interactive");
-  session.runner.warm();
+  session.warm();
 }
 
 void main();

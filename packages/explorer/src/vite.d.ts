@@ -5,3 +5,8 @@ interface ImportMeta {
     options: { readonly query: string; readonly import: string; readonly eager: true },
   ): Readonly<Record<string, T>>;
 }
+
+/** What vite.config.ts makes when the page is built. */
+declare module "virtual:prepared" {
+  export const prepared: import("./worker/prepared.ts").Prepared;
+}

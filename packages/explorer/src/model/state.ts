@@ -32,7 +32,8 @@ export interface State {
   readonly unproven: "yes" | "no";
 }
 
-const initialState: State = {
+/** Of a page without a hash. */
+export const initialState: State = {
   arch: "sm_90a",
   gpu: "",
   backend: "",

@@ -57,7 +57,7 @@ export class ChoicesPanel {
     this.#shown = this.#key;
     if (this.#body.childElementCount === 0)
       fill(this.#body, h("p", { class: "hint" }, "pricing schedules …"));
-    const found = await this.#session.compiler.call("candidates", { gpu: this.#session.state.gpu, count });
+    const found = await this.#session.about("candidates", { gpu: this.#session.state.gpu, count });
     const sorted = found.toSorted(
       (a, b) => (a.timeUs ?? Number.POSITIVE_INFINITY) - (b.timeUs ?? Number.POSITIVE_INFINITY),
     );

@@ -97,6 +97,10 @@ export const short = (value: number): string =>
         ? Math.round(value).toLocaleString("en-US")
         : String(Number(value.toPrecision(3)));
 
+/** How long compiling took; `ms` is null of what the page came with. */
+export const spent = (ms: number | null): string =>
+  ms === null ? "when the page was built" : `in ${short(ms)} ms`;
+
 export const bytesText = (bytes: number): string =>
   bytes >= 2 ** 20
     ? `${short(bytes / 2 ** 20)} MiB`

@@ -40,7 +40,7 @@ export class PicturesPanel {
   async #draw(): Promise<void> {
     if (this.#session.kernel === null) return;
     this.#drawn = this.#key;
-    const pictures = await this.#session.compiler.call("pictures", { gpu: this.#session.state.gpu });
+    const pictures = await this.#session.about("pictures", { gpu: this.#session.state.gpu });
     if (pictures === null) return;
     fill(
       this.#body,

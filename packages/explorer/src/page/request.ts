@@ -1,7 +1,7 @@
 /** The request: an example or a problem, architecture, GPU and schedule text. */
 import type { CompletionContext, CompletionResult } from "@codemirror/autocomplete";
 import { showDiagnostics } from "./diagnostics.ts";
-import { fill, h, short } from "./dom.ts";
+import { fill, h, spent } from "./dom.ts";
 import { Editor } from "./editor.ts";
 import { examples } from "./examples.ts";
 import { labelled, ProblemForm } from "./problem.ts";
@@ -192,7 +192,7 @@ export class RequestPanel {
     if (kernel !== null)
       fill(
         this.#chosen,
-        h("p", {}, h("strong", {}, kernel.backend), ` made it in ${short(compiled?.ms ?? 0)} ms`),
+        h("p", {}, h("strong", {}, kernel.backend), ` made it ${spent(compiled?.ms ?? null)}`),
         kernel.schedule === null ? null : h("code", { class: "schedule" }, kernel.schedule),
       );
   }

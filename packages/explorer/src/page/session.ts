@@ -1,5 +1,7 @@
 /** The page's state and the kernel that it stands for: one place that compiles, and tells whoever draws. */
-import { type State, toHash } from "../model/state.ts";
+import { prepared } from "virtual:prepared";
+import { askOf } from "../model/ask.ts";
+import { initialState, type State, toHash } from "../model/state.ts";
 import type { CompileWorker } from "../worker/compile.ts";
 import type { Compiled, Kernel, World } from "../worker/compiling.ts";
 import { Remote } from "../worker/rpc.ts";
@@ -20,45 +22,34 @@ const failed = (failure: unknown): Compiled => ({
   ],
 });
 
-/** What a state's request, or its edited text, comes to. */
-function kernelFor(state: State, compiler: Remote<CompileWorker>): Promise<Compiled> {
-  const { arch, gpu, backend, schedule, problem, edit, unproven } = state;
-  const ask = { arch, gpu, backend, schedule, problem, edit, unproven: unproven === "yes" };
-  return compiler.call("compile", ask).catch(failed);
-}
+const asText = (state: State): string => JSON.stringify(askOf(state));
 
 type Listener = (session: Session, what: "state" | "compiled") => void;
 
 export class Session {
-  readonly compiler: Remote<CompileWorker>;
+  readonly compiler = new Remote<CompileWorker>(
+    () => new Worker(new URL("../worker/compile.ts", import.meta.url), { type: "module", name: "compile" }),
+  );
   readonly runner = new Remote<RunWorker>(
     () => new Worker(new URL("../worker/run.ts", import.meta.url), { type: "module", name: "run" }),
   );
-  readonly world: World;
+  readonly world: World = prepared.world;
   #state: State;
   #compiled: Compiled | null = null;
   /** The last kernel that there was: shown on while a request is not one. */
   #kernel: Kernel | null = null;
   readonly #listeners: Listener[] = [];
-  /** The first kernel, made while the page is drawn; null once it is taken. */
-  #first: Promise<Compiled> | null;
+  /** The first kernel: the page came with it, or it is made while the page is drawn; null once it is taken. */
+  #first: Compiled | Promise<Compiled> | null;
+  /** The worker has not made the kernel that is shown. */
+  #behind: boolean;
   #busy = false;
   #again = false;
 
-  constructor(state: State, world: World, compiler: Remote<CompileWorker>, first: Promise<Compiled>) {
+  constructor(state: State) {
     this.#state = state;
-    this.world = world;
-    this.compiler = compiler;
-    this.#first = first;
-  }
-
-  static async open(state: State): Promise<Session> {
-    const compiler = new Remote<CompileWorker>(
-      () => new Worker(new URL("../worker/compile.ts", import.meta.url), { type: "module", name: "compile" }),
-    );
-    const world = compiler.call("world", undefined);
-    const first = kernelFor(state, compiler);
-    return new Session(state, await world, compiler, first);
+    this.#behind = asText(state) === asText(initialState);
+    this.#first = this.#behind ? prepared.first : this.#ask();
   }
 
   get state(): State {
@@ -72,6 +63,24 @@ export class Session {
 
   get kernel(): Kernel | null {
     return this.#kernel;
+  }
+
+  /** What the request, or its edited text, comes to. */
+  #ask(): Promise<Compiled> {
+    this.#behind = false;
+    return this.compiler.call("compile", askOf(this.#state)).catch(failed);
+  }
+
+  /** Ask the worker about the kernel that it made last, which is made there first if the page came with it. */
+  about: Remote<CompileWorker>["call"] = (name, argument) => {
+    if (this.#behind) void this.#ask();
+    return this.compiler.call(name, argument);
+  };
+
+  /** Start the workers, so that the first call finds them loaded. */
+  warm(): void {
+    if (this.#behind) void this.#ask();
+    this.runner.warm();
   }
 
   listen(listener: Listener): void {
@@ -111,7 +120,7 @@ export class Session {
     this.#busy = true;
     do {
       this.#again = false;
-      const asked = this.#first ?? kernelFor(this.#state, this.compiler);
+      const asked = this.#first ?? this.#ask();
       this.#first = null;
       const compiled = await asked;
       this.#compiled = compiled;

@@ -3,7 +3,7 @@ import { type StatementCounts, statementCounts } from "../model/counts.ts";
 import { plants, without } from "../model/faults.ts";
 import type { Kernel, Step } from "../worker/compiling.ts";
 import { showDiagnostics } from "./diagnostics.ts";
-import { fill, h, short } from "./dom.ts";
+import { fill, h, spent } from "./dom.ts";
 import { Editor } from "./editor.ts";
 import { offersSass, SassColumn } from "./sass.ts";
 import type { Session } from "./session.ts";
@@ -305,15 +305,15 @@ export class StagesPanel {
     const found = compiled?.diagnostics ?? [];
     this.#text.fault(edited === null ? [] : found);
     showDiagnostics(this.#faults, edit === null ? [] : found, { goto: (line) => this.#text.goto(line) });
-    const time = `${short(compiled?.ms ?? 0)} ms`;
+    const time = spent(compiled?.ms ?? null);
     this.#status.textContent =
       edit === null
-        ? `compiled in ${time}`
+        ? `compiled ${time}`
         : compiled?.kernel === null
           ? "the edit does not compile: shown is the last kernel that did"
           : found.length > 0
-            ? `edited and compiled unproven in ${time}: the verifiers refuse it, the emulator can convict it`
-            : `edited and compiled in ${time}`;
+            ? `edited and compiled unproven ${time}: the verifiers refuse it, the emulator can convict it`
+            : `edited and compiled ${time}`;
     this.#status.dataset.state =
       edit === null ? "" : compiled?.kernel === null ? "bad" : found.length > 0 ? "unproven" : "good";
   }

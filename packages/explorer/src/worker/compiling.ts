@@ -52,7 +52,8 @@ export interface Kernel {
 }
 
 export interface Compiled {
-  readonly ms: number;
+  /** Null of a kernel that came with the page. */
+  readonly ms: number | null;
   /** Null where there is none; then diagnostics say why. */
   readonly kernel: Kernel | null;
   /** Reasons, or what the verifiers say of a kernel compiled without their leave. */

@@ -177,6 +177,18 @@ export async function page(suite: Suite, browser: Browser, url: string): Promise
     // All threads together: a single core has the page within 2 s, too.
     assert.ok(processor < 2000, said.join("; "));
   });
+  await suite.test("the kernel that the page comes with is the one that its worker makes", async () => {
+    // An address that says something else of the request than the front page, but nothing of its kernel.
+    const [came, made] = [await openPage(browser, url), await openPage(browser, `${url}#unproven=no`)];
+    for (const where of [".stages .rail", ".stages .text .cm-content", ".stages .ptx .cm-content"])
+      assert.equal(await text(came, where), await text(made, where));
+    assert.match(await text(came, status), /when the page was built/);
+    assert.match(await text(made, status), /in [\d.,]+ ms/);
+    // Asked at once about its kernel, the worker knows it.
+    await came.click("#tab-pictures");
+    await came.waitForSelector("#panel-pictures svg.chart");
+    for (const shown of [came, made]) await shown.close();
+  });
   await byKeys(suite, browser, url);
   await frontPicture(suite, browser, url);
   for (const view of views)
