@@ -82,10 +82,10 @@ module.exports = {
     },
     {
       name: "no-unresolvable",
-      comment: "An import that resolves to nothing here will resolve to nothing at the user's.",
+      comment: "An import that resolves to nothing here will resolve to nothing at the user's. `virtual:` is what a Vite plugin of the explorer makes.",
       severity: "error",
       from: { path: "^packages/" },
-      to: { couldNotResolve: true },
+      to: { couldNotResolve: true, pathNot: "^virtual:" },
     },
     {
       name: "no-undeclared-dependency",
