@@ -12,10 +12,12 @@ import {
   leadingNames,
   type Manifest,
   manifestSchemaId,
+  type ParamSpec,
   printProblem,
   sha256,
   sizeMost,
   stepExtentNames,
+  storedIn,
   strideNames,
   symbolicSizes,
   WORKSPACE_ALIGN,
@@ -74,7 +76,7 @@ export function makeManifest(parts: ManifestInput): Manifest {
     request: problem,
     plan: { schedule: plan.text, fields: plan.schedule },
     images: [{ format: "ptx", arch: target.arch, path: `${program.name}.ptx`, sha256: sha256(parts.ptx) }],
-    kernels: parts.kernels,
+    kernels: parts.kernels.map((kernel) => ({ ...kernel, params: kernel.params.map(inBuffers(problem)) })),
     workspace: { bytes, align: WORKSPACE_ALIGN, init: bytes === 0 ? "none" : parts.workspaceInit },
     constraints: constraintsOf(problem),
     numerics: {
@@ -88,6 +90,16 @@ export function makeManifest(parts: ManifestInput): Manifest {
     ...(parts.source === undefined ? {} : { tensors: tensorsOf(parts.source) }),
   };
 }
+
+/** A parameter by the buffer that a launch takes its address from: of an operand that lies in another one's, that one. */
+const inBuffers =
+  (problem: Problem) =>
+  (param: ParamSpec): ParamSpec => {
+    if (param.kind === "pointer") return { ...param, name: storedIn(problem, param.name) };
+    if (param.kind !== "tensorMap") return param;
+    const { tensorMap } = param;
+    return { ...param, tensorMap: { ...tensorMap, operand: storedIn(problem, tensorMap.operand) } };
+  };
 
 /** How weights lie; nothing of problems without. */
 function weightsOf(problem: Problem): Pick<Manifest, "weights"> {

@@ -64,16 +64,21 @@ class Shape:
         return all(extent == 1 or one == two for extent, one, two in zip(self.shape, self.strides, strides))
 
 
+def _taken(manifest):
+    """The tensors that a launch takes: all but a V in the rows of K."""
+    return [each for each in manifest["tensors"] if each["name"] != "V" or each["operand"] != "b"]
+
+
 def shapes_of(manifest):
     """The tensors of a kernel by operand."""
-    return {each.name: each for each in map(Shape, manifest["tensors"])}
+    return {each.name: each for each in map(Shape, _taken(manifest))}
 
 
 def tensors_of(manifest):
     """The operands of an attention operation, in the order of a call: Q, K, V, what tells sequences apart, scales, bias, slopes, and what is written."""
     found = []
     written = _written([each["name"] for each in manifest["tensors"]])
-    for tensor in sorted(manifest["tensors"], key=lambda each: list(_TENSORS).index(each["name"])):
+    for tensor in sorted(_taken(manifest), key=lambda each: list(_TENSORS).index(each["name"])):
         label, names = _TENSORS[tensor["name"]]
         rows = any(axis["name"] == "r" for axis in tensor["axes"])
         extents = ", ".join("rows" if rows and name == "qr" else _MEANS[name] for name in names)

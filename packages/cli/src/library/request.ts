@@ -215,10 +215,6 @@ function stated(
     return failWith(codes.conflict, at, message, { hint: `its sizes are ${own.join(", ")}` });
   }
   if (operation.problem.op === "attention") {
-    if (operation.problem.latent === true)
-      return failWith(codes.conflict, `${at}.latent`, "launchers have no place for a V in the rows of K", {
-        hint: "leave it out, for a V of its own; or compile --op attention: its manifest names all buffers, and runGemm launches it",
-      });
     const fields = { ...operation.problem, ...sizes.dims };
     // An operator finds heads and queries by their axes; gradients have all rows of a group of heads in one.
     const apart = fields.queries !== 1 && !("backward" in fields);

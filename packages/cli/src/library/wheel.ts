@@ -16,11 +16,12 @@ const modules = [
 ];
 
 /** What attention has that torch's operators have no argument for. */
-export const withoutWheel = ({ offsets, pageSize, kv, backward }: Attention): readonly string[] => [
+export const withoutWheel = ({ offsets, pageSize, kv, backward, latent }: Attention): readonly string[] => [
   ...(offsets === null ? [] : ["offsets of sequences"]),
   ...(pageSize === null ? [] : ["pages of keys"]),
   ...(kv === null ? [] : ["scales of K and V"]),
   ...(backward === null ? [] : ["gradients as operations"]),
+  ...(latent ? ["V in the rows of K"] : []),
 ];
 
 const hashOf = (data: string | Uint8Array): string =>

@@ -113,6 +113,7 @@ test.skipIf(!hasPython).each([
   [{ bias: "hqs" }, ["out"]],
   [{ backward: "q" }, ["delta", "dQ"]],
   [{ backward: "kv", bias: "bhqs" }, ["dK", "dV"]],
+  [{ latent: true, valueDim: 8, lse: true }, ["out", "lse"]],
 ] as const)("Python names tensors as TypeScript does: %j", async (problem, written) => {
   using folder = scratch();
   const request = library(problem, { queries: 8, keys: 16 });
@@ -245,7 +246,34 @@ describe("attention of libraries", () => {
     ]);
   });
 
-  test("a wheel has no place for them, and latent K no launcher: every reason at once", async () => {
+  test("V in the rows of K, which has no tensor of its own", async () => {
+    using folder = scratch();
+    const request = library({ latent: true, valueDim: 8 }, { queries: 4, keys: 16 });
+    expect(await compiled(folder.path, request)).toMatchObject({ code: 0, stderr: "" });
+    expect(described(folder)).toEqual([
+      "q: batch x heads x queries x head dim, f16",
+      "k: batch x heads x keys x head dim, f16",
+      "out: batch x heads x queries x value dim, f16",
+    ]);
+    // Both parameters of the kernel have K's address.
+    const header = readFileSync(join(folder.path, "out", "lib.h"), "utf8");
+    expect(header.split('lib_put_pointer(lib, p, l, "k", offsetof(lib_args, b)')).toHaveLength(3);
+    const [q, k] = [numbers(2 * heads * 4 * columns, 7), numbers(2 * 16 * columns, 8)];
+    const out = await launched(
+      folder,
+      { q: bytes("f16", q), k: bytes("f16", k), out: new Uint8Array(q.length) },
+      "out",
+    );
+    for (const head of [0, 1, 2, 3])
+      for (const row of [0, 1, 2, 3]) {
+        // Heads of one sequence share its keys.
+        const keys = Array.from({ length: 16 }, (_, s) => rowOf(k, 16, head >> 1, s));
+        const from = (head * 4 + row) * 8;
+        near(out.slice(from, from + 8), attend(rowOf(q, 4, head, row), keys, keys).slice(0, 8));
+      }
+  });
+
+  test("a wheel has no place for them: every reason at once", async () => {
     using folder = scratch();
     const request = library({ offsets: "keys", kvDtype: "e4m3" }, { queries: 4, keys: 16 });
     const wheel = await compiled(folder.path, request, ["--wheel"]);
@@ -254,8 +282,8 @@ describe("attention of libraries", () => {
       "attend has offsets of sequences and scales of K and V, and wheels have no place for them",
     );
     const latent = library({ latent: true, valueDim: 8 }, { queries: 4, keys: 16 });
-    expect((await compiled(folder.path, latent)).stderr).toContain(
-      "launchers have no place for a V in the rows of K",
+    expect((await compiled(folder.path, latent, ["--wheel"])).stderr).toContain(
+      "attend has V in the rows of K, and wheels have no place for them",
     );
     expect(folder.list()).toEqual([]);
   });

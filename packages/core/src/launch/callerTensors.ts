@@ -72,11 +72,14 @@ const axisTable: Readonly<
   p: { means: "pages", of: (tensor) => ({ extent: lyingOf(tensor, "b").stride, stride: 1 }) },
 };
 
-/** The tensors of attention's manifest in the order of a call: Q, K, V, offsets or pages, scales, bias, slopes, and what is written. Others than attention's are left out. */
+/**
+ * The tensors of attention's manifest in the order of a call: Q, K, V, offsets or pages, scales, bias, slopes, and what is written. Others than attention's are left out, and a V
+ * in the rows of K.
+ */
 export function callerTensors(found: readonly ManifestTensor[]): readonly CallerTensor[] {
   return Object.entries(tensors).flatMap(([name, [label, ...axes]]): readonly CallerTensor[] => {
     const tensor = found.find((each) => each.name === name);
-    if (tensor === undefined) return [];
+    if (tensor === undefined || (label === "v" && tensor.operand === "b")) return [];
     const { operand, dtype } = tensor;
     const lying = axes.map((axis) => axisTable[axis].of(tensor));
     const rows = tensor.axes.some((axis) => axis.name === "r");

@@ -18,7 +18,7 @@ export interface StepMatrix {
 }
 
 /** The operand in whose buffer another one lies, which is mostly its own. */
-export function storedIn({ epilogue }: Pick<Problem, "epilogue">, operand: string): string {
+export function storedIn<T extends string>({ epilogue }: Pick<Problem, "epilogue">, operand: T): T | "b" {
   const step = epilogue[Number(/^epilogue(\d+)$/.exec(operand)?.[1] ?? Number.NaN)];
   return (step?.kind === "factor" && step.of) || operand;
 }

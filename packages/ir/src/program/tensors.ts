@@ -1,5 +1,5 @@
 /** What a launch knows the parameters of a program over named axes as. */
-import type { ManifestTensor } from "@tilewright/core";
+import { type ManifestTensor, storedIn } from "@tilewright/core";
 import { anchorOf } from "./anchor.ts";
 import { type AxisProgram, axisOf, memoryExtent } from "./types.ts";
 
@@ -14,6 +14,7 @@ export function tensorsOf(program: AxisProgram): readonly ManifestTensor[] {
       extent: memoryExtent(axisOf(program, axis)),
       stride,
     }));
-    return operand === undefined ? [] : [{ name, operand, dtype, axes }];
+    if (operand === undefined) return [];
+    return [{ name, operand: storedIn(anchor.value.launched, operand), dtype, axes }];
   });
 }
