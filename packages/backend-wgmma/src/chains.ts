@@ -61,6 +61,10 @@ function problemsInTurn({ batch, k, b, epilogue }: Problem, l2Bytes: number): nu
   return largestDivisor(batch.count, Math.floor((IN_TURN * l2Bytes * shared) / Math.max(1, bytes)));
 }
 
+/** A number for each problem of a batch that maps read. */
+const isOfProblem = (step: Problem["epilogue"][number]): boolean =>
+  step.kind === "factor" && step.rows === 1 && step.columns === 1;
+
 /** Products whose second factor one before them has, too. */
 const readAgain = (products: readonly { readonly b: string }[]): number =>
   products.length - new Set(products.map(({ b }) => b)).size;
@@ -88,6 +92,7 @@ export function* chainSchedules(
     selects,
     masks,
     rounds,
+    caps,
     launched,
     products,
     paged,
@@ -104,7 +109,9 @@ export function* chainSchedules(
   // Of 8192 rows and columns of 128 vectors that are loaded ahead save 8 %, beside a mask 14 %, and without one tiles of several problems in turn 1 % (H200). Beside rounded positions 32 bytes are spilled.
   const several = products.length > 2 && n > NARROW;
   const vectors = launched.epilogue.some((step) => step.kind === "factor" && step.rows === 1);
-  const loadVectorsAhead = several && vectors && !rounds ? "on" : "off";
+  // Beside a number for each problem that maps read, of four products, so are 36 to 116; beside a soft cap, too, wide parts spill 88 with vectors ahead, and 180 without.
+  const crowded = several && products.length > 3 && launched.epilogue.some(isOfProblem);
+  const loadVectorsAhead = several && vectors && !rounds && (!crowded || caps) ? "on" : "off";
   const loads = widensB(problem);
   // A page for each row that a thread loads spills (ptxas 13.0: 28 to 172 bytes, whatever the budgets).
   if (loads && paged.size > 0) return;
@@ -126,16 +133,14 @@ export function* chainSchedules(
   });
   const legal = (schedule: Schedule): boolean => checkSchedule(problem, schedule, target).length === 0;
   // Two tiles of sums beside rows whose ends the launch says, or beside a number for each problem that maps read: 44 to 156 bytes are spilled in wide parts (ptxas 13.0).
-  const kept =
-    outerRuns(launched) !== null ||
-    launched.epilogue.some((step) => step.kind === "factor" && step.rows === 1 && step.columns === 1);
+  const kept = outerRuns(launched) !== null || launched.epilogue.some(isOfProblem);
   const part = products.length > 2 && kept ? NARROW : WIDE_PART;
   if (n <= NARROW)
     for (const arrangement of ordered)
       for (const pipelineProducts of ["on", "off"])
         yield* [{ ...formOf(arrangement, NARROW), chainTile: [part, part], pipelineProducts }].filter(legal);
   else if (products.length > 2)
-    for (const columns of NARROW_PARTS)
+    for (const columns of crowded && caps ? NARROW_PARTS.slice(-1) : NARROW_PARTS)
       for (const stages of readAgain(products) > 0 ? [inOneStage(products), {}] : [{}])
         for (const arrangement of ordered)
           yield* [

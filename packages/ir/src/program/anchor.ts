@@ -65,6 +65,8 @@ export interface Anchor {
   readonly masks: boolean;
   /** Whether it rounds positions, as where a row has a head and a query. */
   readonly rounds: boolean;
+  /** Whether it applies a soft cap. */
+  readonly caps: boolean;
   /** The extent of the axis that several CTAs may have parts of, which a `merge` puts together; null without one. */
   readonly merged: number | null;
   /** By parameter: the operand, as manifests call it. */
@@ -240,9 +242,10 @@ export function anchorOf(program: AxisProgram): Checked<Anchor> {
   const batch = problemsOf(program, product, d, steps);
   const parted = [...partedAxes(program)];
   const parts = parted.length > 0;
-  const chooses = (how: "rounds" | "selects" | "masks"): boolean =>
+  const chooses = (how: Parameters<typeof choosesElements>[1]): boolean =>
     program.body.some((stmt) => isColumnLoop(stmt) && choosesElements(stmt, how));
-  const [selects, masks, rounds] = [chooses("selects"), chooses("masks"), chooses("rounds")];
+  const [selects, masks] = [chooses("selects"), chooses("masks")];
+  const [rounds, caps] = [chooses("rounds"), chooses("caps")];
   const merge = program.body.findIndex(({ kind }) => kind === "merge");
   const loop = program.body[merge - 1];
   const [mine] = merge < 0 ? [] : parted;
@@ -275,6 +278,7 @@ export function anchorOf(program: AxisProgram): Checked<Anchor> {
     selects,
     masks,
     rounds,
+    caps,
     merged,
     operands,
     paged: inPages,

@@ -24,11 +24,11 @@ export const LEAST_COLUMNS = 32;
 export const isColumnLoop = (stmt: AxisStmt): boolean =>
   stmt.kind === "for" && stmt.body.some(({ kind }) => kind === "for");
 
-/** What an expression has in it: positions, positions that are rounded, selections, selections by position. */
-type Found = "position" | "rounds" | "selects" | "masks";
+/** What an expression has in it: positions, positions that are rounded, selections, selections by position, soft caps. */
+type Found = "position" | "rounds" | "selects" | "masks" | "caps";
 
-/** Whether a map in a statement selects, selects by position, or rounds positions. */
-export const choosesElements = (stmt: AxisStmt, how: "rounds" | "selects" | "masks"): boolean =>
+/** Whether a map in a statement selects, selects by position, rounds positions, or applies the function of a soft cap. */
+export const choosesElements = (stmt: AxisStmt, how: Exclude<Found, "position">): boolean =>
   "body" in stmt
     ? stmt.body.some((inner) => choosesElements(inner, how))
     : stmt.kind === "map" &&
@@ -38,6 +38,7 @@ export const choosesElements = (stmt: AxisStmt, how: "rounds" | "selects" | "mas
         apply: (fn, args) => {
           const found = new Set(args.flatMap((arg) => [...arg]));
           if (fn === "select") found.add("selects");
+          if (fn === "tanh") found.add("caps");
           if (fn === "floor" && found.has("position")) found.add("rounds");
           // The first two are compared.
           if (fn === "select" && args.slice(0, 2).some((arg) => arg.has("position"))) found.add("masks");
