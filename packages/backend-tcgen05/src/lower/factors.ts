@@ -12,7 +12,7 @@ import {
   type View,
 } from "@tilewright/ir";
 import { addr, encodeSharedDescriptor, imm, type Tcgen05ScaleVector } from "@tilewright/ptx";
-import { ADDRESS_MASK, UNIT } from "./descriptors.ts";
+import { sharedDescriptor, UNIT } from "./descriptors.ts";
 import { tensorTile } from "./frame.ts";
 
 import { moved, scratch } from "./scratch.ts";
@@ -35,12 +35,7 @@ export function copyFactors(ctx: Context, copy: StmtOf<"copy">): void {
     swizzle: "none",
   });
   const address = moved(ctx, slotAddress(ctx, copy.src));
-  const low = scratch(ctx, "desc");
-  ctx.body.emit(null, "and.b32", low, address, imm(ADDRESS_MASK));
-  ctx.body.emit(null, "shr.u32", low, low, imm(Math.log2(UNIT)));
-  ctx.body.emit(null, "or.b32", low, low, imm(word & 0xffffffffn));
-  const high = scratch(ctx, "desc");
-  ctx.body.emit(null, "mov.u32", high, imm(word >> 32n));
+  const { low, high } = sharedDescriptor(ctx, address, word);
   const to = factorTile(ctx, copy.dst.buffer);
   for (let block = 0; block < (rows * words) / SCALE_WORDS; block++) {
     const from = scratch(ctx, "desc");

@@ -43,7 +43,7 @@ import {
   type Tcgen05Accumulator,
   type Tcgen05Element,
 } from "@tilewright/ptx";
-import { ADDRESS_MASK, UNIT } from "./descriptors.ts";
+import { sharedDescriptor, UNIT } from "./descriptors.ts";
 import { type Factors, factorAddresses, factorPlace, factorsOf } from "./factors.ts";
 import { tensorTile } from "./frame.ts";
 import { moved, scratch } from "./scratch.ts";
@@ -186,12 +186,7 @@ function operand(ctx: Context, view: StmtOf<"mma">["a"], side: "a" | "b"): Opera
       : { leading: next, stride: pattern };
   const word = encodeSharedDescriptor({ address: 0, ...apart, baseOffset: 0, swizzle });
   const address = moved(ctx, slotAddress(ctx, view));
-  const low = scratch(ctx, "desc");
-  ctx.body.emit(null, "and.b32", low, address, imm(ADDRESS_MASK));
-  ctx.body.emit(null, "shr.u32", low, low, imm(Math.log2(UNIT)));
-  ctx.body.emit(null, "or.b32", low, low, imm(word & 0xffffffffn));
-  const high = scratch(ctx, "desc");
-  ctx.body.emit(null, "mov.u32", high, imm(word >> 32n));
+  const { low, high } = sharedDescriptor(ctx, address, word);
   const [down, right] = view.origin;
   return { buffer, side, major, low, high, origin: [ctx.constant(down, at), ctx.constant(right, at)] };
 }

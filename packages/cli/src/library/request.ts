@@ -23,8 +23,18 @@ import { attentionOf } from "../request/attention.ts";
 import { type ProgramRequest, programOf } from "../request/request.ts";
 import { gradientProblems } from "./gradients.ts";
 
+/** How a kernel is chosen. */
+interface Choice {
+  readonly backend: string | null;
+  readonly schedule: string | null;
+  readonly deterministic: boolean;
+  /** The GPU to choose for, and the user's schedule store. */
+  readonly machine?: Machine | undefined;
+  readonly store: readonly Tuned[];
+}
+
 /** One kernel to compile. */
-export interface KernelRequest {
+export interface KernelRequest extends Choice {
   readonly operation: string;
   /** Where the file asks for it, for messages. */
   readonly at: string;
@@ -33,11 +43,6 @@ export interface KernelRequest {
   /** Attention; absent: the problem itself is compiled. */
   readonly program?: ProgramRequest;
   readonly target: Target;
-  readonly backend: string | null;
-  readonly schedule: string | null;
-  readonly deterministic: boolean;
-  readonly machine?: Machine | undefined;
-  readonly store: readonly Tuned[];
 }
 
 /** Of a wheel whose library names none. */
@@ -51,16 +56,10 @@ export interface LibraryPlan {
 }
 
 /** What the flags say for all operations; it wins over the file. */
-export interface LibraryWishes {
+export interface LibraryWishes extends Choice {
   /** Most kernels that are made. */
   readonly most: number;
   readonly archs: readonly string[] | null;
-  readonly backend: string | null;
-  readonly schedule: string | null;
-  readonly deterministic: boolean;
-  /** The GPU to choose for, and the user's schedule store. */
-  readonly machine?: Machine | undefined;
-  readonly store: readonly Tuned[];
 }
 
 interface Sizes {
