@@ -300,4 +300,26 @@ ${wait}
       expect(out).toEqual(want);
     }
   });
+
+  // PTX ISA 9.0, 5.5.4 and 5.5.6: four rows, one behind the other; bits of an address say how its piece is swizzled, so that those of two instructions make up one tile.
+  test("two fill the halves of a swizzle's pattern", () => {
+    const gather = (at: string, rows: string): string =>
+      `@%p0 cp.async.bulk.tensor.2d.shared::cluster.global.tile::gather4.mbarrier::complete_tx::bytes [${at}], [%ma, {%r0, ${rows}}], [%bar];`;
+    const named = [9, 2, 31, 2, 40, 0, 17, -1];
+    const body = `@%p0 ${expectTx(1024)}
+${gather("%sm", named.slice(0, 4).join(", "))} ${gather("%sm+512", named.slice(4).join(", "))}
+${wait}
+shl.b32 %r1, %t, 5; add.s32 %r2, %sm, %r1; cvt.u64.u32 %d1, %r1; add.s64 %d1, %d1, %out;
+${Array.from({ length: 8 }, (_, k) => `ld.shared.b32 %r6, [%r2+${4 * k}]; st.global.b32 [%d1+${4 * k}], %r6;`).join("\n")}`;
+    for (const order of orders) {
+      const { report, data, out } = launch(body, order, 1, [64, 1], { swizzle: "128B" });
+      clean(report);
+      const want = new Uint16Array(512);
+      named.forEach((from, row) => {
+        for (let x = 0; x < columns; x++)
+          want[row * columns + (((x >> 3) ^ row) << 3) + (x & 7)] = data[from * columns + x] ?? 0;
+      });
+      expect([...out.slice(0, 512)]).toEqual([...want]);
+    }
+  });
 });

@@ -225,3 +225,20 @@ test("a row's requirement is checked: one version or target less is refused", ()
     }
   }
 });
+
+// PTX ISA 9.0, 9.7.9.27.1.2, and ptxas 13.0: into the shared memory of the own CTA from sm_100 on, into a cluster's on datacentre Blackwell alone.
+test.each([
+  ["shared::cta", "", "sm_120a", true],
+  ["shared::cta", "", "sm_100", true],
+  ["shared::cta", "", "sm_90a", false],
+  ["shared::cta", ".cta_group::2", "sm_100", false],
+  ["shared::cluster", "", "sm_100", false],
+  ["shared::cluster", "", "sm_120a", false],
+  ["shared::cluster", ".cta_group::2", "sm_100a", true],
+] as const)("rows are gathered into %s%s on %s: %s", (space, group, target, legal) => {
+  const copy = `.reg .b32 %g<4>; .reg .b64 %h<1>;
+cp.async.bulk.tensor.2d.${space}.global.tile::gather4.mbarrier::complete_tx::bytes${group} [%g0], [%h0, {%g1, %g2, %g2, %g3, %g3}], [%g3];`;
+  const module = parseModule(wrap(copy, target));
+  if (!module.ok) throw new Error(module.error.map(formatDiagnostic).join("\n"));
+  expect(checkModule(module.value).map(({ code }) => code)).toEqual(legal ? [] : ["TW4011"]);
+});

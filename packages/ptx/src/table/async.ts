@@ -23,8 +23,10 @@ const NEEDS = {
   "shared::cta": { since: [8, 6, 90] },
   "cta_group::1": { since: [8, 6, 100], only: BLACKWELL },
   "cta_group::2": { since: [8, 6, 100], only: BLACKWELL },
-  "tile::gather4": { since: [8, 6, 100], only: BLACKWELL },
-  "im2col::w": { since: [8, 6, 100], only: BLACKWELL },
+  // Into the own CTA's shared memory on every target from sm_100 on, consumer ones too.
+  "im2col::w": { since: [8, 6, 100] },
+  "shared::cluster.im2col::w": { since: [8, 6, 100], only: BLACKWELL },
+  "L2.im2col::w": { since: [8, 6, 100], only: BLACKWELL },
   "im2col::w::128": { since: [8, 6, 100], only: BLACKWELL },
   cp_mask: { since: [8, 6, 100] },
 } as const;
@@ -104,7 +106,7 @@ export const asyncRows = [
     [
       `${TENSOR} 2d shared::cluster global tile::gather4 ${BYTES} multicast::cluster? ${GROUP} ${HINT}`,
       `[shared] [tensor] [shared] u16@multicast::cluster ${POLICY}`,
-      { since: [8, 6, 100], needs: NEEDS },
+      { since: [8, 6, 100], only: BLACKWELL, needs: NEEDS },
     ],
     [
       `${TENSOR} 2d shared::cta global tile::gather4 ${BYTES} ${GROUP} ${HINT}`,
