@@ -119,7 +119,8 @@ function accepts(problem: Problem, target: Target): Verdict {
     reasons.push(...refuseTwoLevel(problem, "TW1842", "use --arch sm_90a --backend wgmma"));
     reasons.push(...refuseBatch(problem, "TW1834"));
     for (const name of ["A", "B"] as const) {
-      const fault = tensorAccessFault(problem, name, kindOf(problem)?.packed);
+      const gathers = hasFeature(target, "tma.gather4");
+      const fault = tensorAccessFault(problem, name, kindOf(problem)?.packed, gathers);
       if (fault !== null)
         refuse(
           "TW1835",

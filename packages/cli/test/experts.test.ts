@@ -77,7 +77,7 @@ async function launch(
 
 const base = { dtype: "bf16", d: { dtype: "bf16" }, b: { layout: "col" }, n: 16, k: 16 } as const;
 
-describe.each(["sm_80", "sm_90a"])("%s: int32 that no host has checked", (arch) => {
+describe.each(["sm_80", "sm_90a", "sm_100a"])("%s: int32 that no host has checked", (arch) => {
   test.each(["eager", "lazy", "random"] as const)("offsets beyond the rows, %s", async (order) => {
     const { row, rules, completed } = await launch(
       arch,

@@ -6,6 +6,8 @@ import {
   blocksOfTile,
   bufferOf,
   contiguousIn,
+  GATHERED_ROWS,
+  gathersRows,
   loadBoxes,
   must,
   type Ring,
@@ -17,11 +19,13 @@ import { clusterPlace, multicastMask, placeInPair } from "./clusters.ts";
 import type { Reg } from "./code.ts";
 import type { Context } from "./context.ts";
 import type { StmtOf } from "./engine.ts";
+import { gatheredBoxes } from "./gatheredRows.ts";
 import { batchCoordinates } from "./globalAddress.ts";
 import { firstRowInMap } from "./groups.ts";
 import { indexValue } from "./indexValue.ts";
 import { grainOf, inPages, type PageStart, pageStart, rowInPages } from "./pages.ts";
 import { barrierAt, slotAddress, smemBase } from "./pipelines.ts";
+import { indexOfRows } from "./rowIndex.ts";
 import { boxOf, declaredMap, mapAddress, runsOf } from "./tensorMaps.ts";
 import { tableEntries } from "./viewAddress.ts";
 
@@ -83,7 +87,9 @@ export function copyBulk(ctx: Context, copy: StmtOf<"copy">): void {
   const tile = bufferOf(program, copy.dst.buffer);
   const contiguous = contiguousIn(tile);
   const runs = runsOf(tile);
-  const boxes = loadBoxes(tile, copy.dst, boxOf(ctx, copy.src.buffer, tile));
+  const index = gathersRows(program, copy) ? indexOfRows(ctx, copy.src.buffer) : null;
+  const [width = 1, ...box] = boxOf(ctx, copy.src.buffer, tile);
+  const boxes = loadBoxes(tile, copy.dst, index === null ? [width, ...box] : [width, GATHERED_ROWS]);
   // What each block reads by itself comes to its own barrier.
   const ofEpilogue = copy.src.buffer === "C" || stepOfBuffer(copy.src.buffer) !== null;
   const paired = blocksOfTile(program) === 2 && !ofEpilogue;
@@ -114,9 +120,21 @@ export function copyBulk(ctx: Context, copy: StmtOf<"copy">): void {
   const [perRow, perCol] = contiguous === 1 ? [runs, 1] : [1, runs];
   const policy = cachePolicy(ctx, copy.src.buffer, "bulk");
   const shared = multicast === null ? "" : ".multicast::cluster";
-  const form = `cp.async.bulk.tensor.${dims}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes${shared}${paired ? ".cta_group::2" : ""}${policy.hint}`;
+  const tiled = index === null ? "tile" : `tile::gather${GATHERED_ROWS}`;
+  const form = `cp.async.bulk.tensor.${dims}d.shared::cluster.global.${tiled}.mbarrier::complete_tx::bytes${shared}${paired ? ".cta_group::2" : ""}${policy.hint}`;
   const kept = each <= KEPT_BOXES;
   const mask = multicast === null ? [] : [multicastMask(ctx, multicast)];
+  if (index !== null) {
+    const [row, col] = copy.src.origin;
+    const { copies, bytes } = gatheredBoxes(ctx, index, boxes.slice(0, each), row, further(0));
+    const to = offsetBy(ctx, target, ctx.values.lane(), bytes);
+    for (const { box, lanes, rows } of copies) {
+      const column = indexValue(ctx, col, box.col, further(1), 1, kept);
+      const from = tensorAddr(mapAddress(ctx, copy.src.buffer), column, ...rows);
+      ctx.emitAny(lanes, form, addr(to, offset + box.offset), from, barrier, ...mask, ...policy.operands);
+    }
+    return;
+  }
   const pages = inPages(ctx, copy.src.buffer);
   const starts = new Map<number, PageStart>();
   const rowsInMemory = new Map<number, U32>();
@@ -145,10 +163,10 @@ export function copyBulk(ctx: Context, copy: StmtOf<"copy">): void {
       return tensorAddr(mapAddress(ctx, copy.src.buffer), ...at);
     };
     const dst = addr(target, offset + piece.offset);
-    ctx.emitAny(null, form, dst, box(0, 0), barrier, ...mask, ...policy.operands);
+    ctx.emitAny(ctx.acting, form, dst, box(0, 0), barrier, ...mask, ...policy.operands);
     if (copy.l2Prefetch !== undefined)
       ctx.emitAny(
-        null,
+        ctx.acting,
         `cp.async.bulk.prefetch.tensor.${dims}d.L2.global.tile${policy.hint}`,
         box(...copy.l2Prefetch),
         ...policy.operands,

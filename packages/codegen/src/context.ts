@@ -91,8 +91,8 @@ export class Context {
   loopsOverTiles = false;
   /** Address of the first column of tensor memory, once it has been read. */
   tensor: Reg<"u32"> | null = null;
-  /** The role being emitted is run by one thread. */
-  solo = false;
+  /** Of a role that one thread runs, where other lanes of its warp gather rows: the thread that does all else that acts. Null: all that run it do. */
+  acting: Pred | null = null;
   /** Which problem of the batch the tile at hand belongs to, where something says so for every tile; null: the block's own. */
   batch: Reg<"u32"> | null = null;
   /** Which group of a grouped problem the tile at hand belongs to, where blocks go through a list of them; null: the grid's second axis says. */

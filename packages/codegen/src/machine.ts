@@ -78,7 +78,7 @@ const leaderOf = (ctx: Context) =>
 
 /** The blocks of the cluster that are told one by one, but for the own one in their midst; those of a lone block are itself. */
 function expect(ctx: Context, { barrier, bytes, to, leader }: Of<"mbar.expect">): void {
-  const guard = leader ? isLeader(ctx, "pair") : null;
+  const guard = ctx.both(ctx.acting, leader ? isLeader(ctx, "pair") : null);
   const own = "mbarrier.arrive.expect_tx.shared::cta.b64";
   ctx.body.emitAny(guard, own, [sink, barrierAt(ctx, barrier), imm(bytes)]);
   if (to === "own") return;
@@ -108,7 +108,7 @@ function arrive(ctx: Context, { barrier, by, to }: Of<"mbar.arrive">): void {
   const threads = groups[by];
   // Where the role stands comes before what follows from its threads.
   pipelineOf(ctx, barrier.pipeline).stage();
-  const one = (): Pred | null => (threads === 1 ? null : firstOf(ctx, threads));
+  const one = (): Pred | null => (threads === 1 ? ctx.acting : firstOf(ctx, threads));
   const there = "mbarrier.arrive.release.cluster.shared::cluster.b64";
   switch (to) {
     case "own":

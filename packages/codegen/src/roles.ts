@@ -21,7 +21,7 @@ const warpNumber = (ctx: Context): Reg<"u32"> =>
 
 /**
  * The role's warps run its code, the others go round it. What one thread can do is done by one thread: the first warp elects it, so that the others
- * of the role are done at once.
+ * of the role are done at once. Where it gathers rows the others of its warp go with it.
  */
 export function lowerRole(
   ctx: Context,
@@ -44,8 +44,7 @@ export function lowerRole(
     const way = stmt.registers < launched ? "dec" : "inc";
     ctx.emitAny(null, `setmaxnreg.${way}.sync.aligned.u32`, imm(stmt.registers));
   }
-  const solo = stmt.elected === true;
-  if (solo) {
+  if (stmt.elected === true) {
     if (stmt.warps > 1) {
       const idle = entry.reg("pred", "p");
       ctx.emit(null, "setp.ne.u32", idle, warp, imm(stmt.first));
@@ -53,12 +52,14 @@ export function lowerRole(
     }
     const [elected, rest] = [entry.reg("pred", "p"), entry.reg("pred", "p")];
     ctx.emitAny(null, "elect.sync", pair(sink, elected), imm(0xffffffff));
-    ctx.emit(null, "not.pred", rest, elected);
-    ctx.emit(rest, "bra", end);
+    if (stmt.gathers === true) ctx.acting = elected;
+    else {
+      ctx.emit(null, "not.pred", rest, elected);
+      ctx.emit(rest, "bra", end);
+    }
   }
-  ctx.solo = solo;
   ctx.roleScope({ first: stmt.first, warps: stmt.warps }, () => lower(stmt.body));
-  ctx.solo = false;
+  ctx.acting = null;
   ctx.body.label(end);
   // Tensor memory is given back behind the roles, by whole warps.
   if (ctx.tensor !== null) ctx.body.emit(null, "bar.warp.sync", imm(0xffffffff));

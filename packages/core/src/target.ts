@@ -22,6 +22,7 @@ export const features = [
   "mbarrier",
   "min.xorsign",
   "tma",
+  "tma.gather4",
   "cluster",
   "wgmma",
   "setmaxnreg",

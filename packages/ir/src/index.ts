@@ -35,6 +35,7 @@ export { stepAccessFault, tensorAccessFault } from "./launch/tensor-access.ts";
 export {
   boxedRun,
   boxesOf,
+  GATHERED_ROWS,
   hasOneMap,
   PATTERN_ROWS,
   TENSOR_ALIGN,

@@ -1,7 +1,7 @@
 /** Problems whose sizes come with the launch, one at a time or as a list of groups. */
 import { countedRules } from "@tilewright/codegen";
-import { symbolicSizes } from "@tilewright/core";
-import { hasOneMap } from "@tilewright/ir";
+import { rowIndexOf, symbolicSizes } from "@tilewright/core";
+import { GATHERED_ROWS, hasOneMap } from "@tilewright/ir";
 import { type Rule, rule } from "./rule.ts";
 
 export const launchRules: readonly Rule[] = [
@@ -23,6 +23,14 @@ export const launchRules: readonly Rule[] = [
       ? {
           message: "maps of groups are made for A, B and D; others show matrices that each expert has all of",
           hint: "nearest legal: epilogueLoad=direct",
+        }
+      : null,
+  ),
+  rule("TW2438", "swizzle", ({ s, problem }) =>
+    s.swizzle === "none" && rowIndexOf(problem, "a") !== null
+      ? {
+          message: `swizzle none: bulk copies gather ${GATHERED_ROWS} rows of A, here of 16 bytes, and write multiples of 128`,
+          hint: "nearest legal: swizzle=32B",
         }
       : null,
   ),

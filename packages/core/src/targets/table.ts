@@ -122,12 +122,18 @@ const rows = [
   row("sm_90", "Hopper", [7, 8], hopperPortable, datacentre),
   row("sm_90a", "Hopper", [8, 0], [...hopperShared, "wgmma"], datacentre),
   // Text of the family also runs on sm_103; it does without what only one of its members has.
-  row("sm_100f", "Blackwell", [8, 8], [...blackwell, "tcgen05"], { ...datacentre, tensorMemory: 512 }),
-  row("sm_100a", "Blackwell", [8, 6], [...blackwell, "tcgen05", "tcgen05.i8"], {
+  row("sm_100f", "Blackwell", [8, 8], [...blackwell, "tma.gather4", "tcgen05"], {
     ...datacentre,
     tensorMemory: 512,
   }),
-  row("sm_103a", "Blackwell", [8, 8], [...blackwell, "tcgen05"], { ...datacentre, tensorMemory: 512 }),
+  row("sm_100a", "Blackwell", [8, 6], [...blackwell, "tma.gather4", "tcgen05", "tcgen05.i8"], {
+    ...datacentre,
+    tensorMemory: 512,
+  }),
+  row("sm_103a", "Blackwell", [8, 8], [...blackwell, "tma.gather4", "tcgen05"], {
+    ...datacentre,
+    tensorMemory: 512,
+  }),
   row("sm_120a", "Blackwell", [8, 7], [...blackwell, "mma.blockScale"], { ...small, blocks: 24, cluster: 8 }),
 ];
 

@@ -33,6 +33,8 @@ const samples: Readonly<Record<Feature, string>> = {
   "mma.blockScale": `mma.sync.aligned.m16n8k32.row.col.kind::mxf8f6f4.block_scale.f32.e4m3.e4m3.f32.ue8m0 ${f4}, ${r4}, {%r0,%r1}, ${f4}, {%r0}, {0, 0}, {%r1}, {0, 0};`,
   mbarrier: "mbarrier.init.shared.b64 [%r0], 1;",
   tma: "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%r0], [%rd0, {%r1,%r2}], [%r3];",
+  "tma.gather4":
+    "cp.async.bulk.tensor.2d.shared::cluster.global.tile::gather4.mbarrier::complete_tx::bytes [%r0], [%rd0, {%r1,%r2,%r2,%r3,%r3}], [%r3];",
   cluster: "barrier.cluster.arrive.aligned;",
   wgmma: "wgmma.fence.sync.aligned;",
   setmaxnreg: "setmaxnreg.inc.sync.aligned.u32 232;",

@@ -33,17 +33,22 @@ interface Access {
   readonly stride: number | null;
 }
 
-/** Why bulk copies cannot take a matrix, with what could; null when they can. `packed`: elements under 8 bits stay as they are in global memory. */
+/**
+ * Why bulk copies cannot take a matrix, with what could; null when they can. `packed`: elements under 8 bits stay as they are in global memory; `gathers`: copies take the rows of A that an
+ * index names (feature `tma.gather4`).
+ */
 export function tensorAccessFault(
   problem: Problem,
   name: "A" | "B" | "C" | "D",
   packed = false,
+  gathers = false,
 ): { readonly message: string; readonly hint: string } | null {
   const which = matrixOf(name);
   const operand = which === null ? null : problem[which];
   if (which === null || operand === null) return null;
   const kind = name === "A" ? "gather" : "scatter";
-  if ((name === "A" || name === "D") && rowIndexOf(problem, name === "A" ? "a" : "d") !== null)
+  const index = name === "A" || name === "D" ? rowIndexOf(problem, name === "A" ? "a" : "d") : null;
+  if (index !== null && !(name === "A" && gathers))
     return {
       message: `an index names the rows of ${name}, and a bulk copy takes rows that follow each other`,
       hint: `leave ${kind} out`,
@@ -51,7 +56,12 @@ export function tensorAccessFault(
   const extents = extentNames[which];
   const [rows, cols] = operand.layout === "row" ? extents : ([extents[1], extents[0]] as const);
   const align = matrixAlign(problem, which);
-  if (expertRowsOf(problem) !== null && operand.align % TENSOR_ALIGN === 0 && align % TENSOR_ALIGN !== 0)
+  if (
+    index === null &&
+    expertRowsOf(problem) !== null &&
+    operand.align % TENSOR_ALIGN === 0 &&
+    align % TENSOR_ALIGN !== 0
+  )
     return {
       message: `an expert's part of ${name} may begin at any multiple of ${align} bytes; bulk tensor copies need multiples of ${TENSOR_ALIGN}`,
       hint:
@@ -64,7 +74,7 @@ export function tensorAccessFault(
     name,
     at: name.toLowerCase(),
     operand,
-    across: sizeMost(problem, rows),
+    across: index?.rows ?? sizeMost(problem, rows),
     along: sizeMultiple(problem, cols),
     ld: sizeMultiple(problem, leadingNames[which]),
     stride: batched ? sizeMultiple(problem, strideNames[which]) : null,

@@ -16,6 +16,7 @@ import {
   largestDivisor,
   matrixOf,
   operandOfBuffer,
+  rowIndexOf,
   SCALE_FACTORS,
   type SizeName,
   scaleMatrix,
@@ -49,6 +50,9 @@ const spreadSwizzles: ReadonlySet<TensorSwizzle> = new Set(["none", "128B"]);
 /** Rows after which every swizzle, and the core matrices without one, repeat (PTX ISA, canonical layouts of matrix descriptors): pieces begin at multiples of it, so that each has the pattern of a whole tile. */
 export const PATTERN_ROWS = 8;
 
+/** Rows of a matrix that one bulk copy gathers, each named by a coordinate of its own (PTX ISA, tile::gather4). */
+export const GATHERED_ROWS = 4;
+
 /** One box of a tile: where its first element stands in the tile, and where it lies from the slot's start. */
 export interface TensorRange {
   readonly row: number;
@@ -61,7 +65,7 @@ export interface TensorRange {
 export interface TensorCut {
   /** The axis that is contiguous in the tile, and so in the matrix. */
   readonly contiguous: 0 | 1;
-  /** Elements along the contiguous axis and along the other. */
+  /** Elements along the contiguous axis and along the other: 1 where copies gather rows, `GATHERED_ROWS` of which make a piece. */
   readonly box: readonly [inner: number, outer: number];
   /** Runs to which rows across are interleaved, each of `box[1]`: 1 where they follow each other. More make one more dimension of the map. */
   readonly runs: number;
@@ -77,10 +81,14 @@ const WRITE_ALIGN = 128;
 
 /**
  * The boxes of a shared tile. `parts`: cut evenly along the axis across, for the blocks of a cluster that share a copy or the warpgroups that share
- * a store. `page`: rows across of which a box has no more, and none of two. Null where bulk copies cannot make the layout: padded rows, a swizzle that TMA lacks, rows longer than a box, parts that cut the
+ * a store. `page`: rows across of which a box has no more, and none of two; `gathered`: an index names each of them. Null where bulk copies cannot make the layout: padded rows, a swizzle that TMA lacks, rows longer than a box, parts that cut the
  * swizzle's pattern.
  */
-export function tensorCut(buffer: Buffer, parts = 1, page: number | null = null): TensorCut | null {
+export function tensorCut(
+  buffer: Buffer,
+  parts = 1,
+  page: number | "gathered" | null = null,
+): TensorCut | null {
   const { layout } = buffer;
   if (layout === null) return null;
   const contiguous = contiguousIn(buffer);
@@ -101,21 +109,25 @@ export function tensorCut(buffer: Buffer, parts = 1, page: number | null = null)
     return null;
   if (runs > 1 && (parts > 1 || across / runs > MAX_BOX || (across / runs) % PATTERN_ROWS !== 0)) return null;
   if (runs > 1 && page !== null) return null;
-  const outer =
-    runs > 1
+  const gathers = page === "gathered";
+  if (gathers && (contiguous === 0 || (across / parts) % GATHERED_ROWS !== 0)) return null;
+  const outer = gathers
+    ? GATHERED_ROWS
+    : runs > 1
       ? across / runs
       : largestDivisor(page === null ? across / parts : commonDivisor(across / parts, page), MAX_BOX);
-  if (swizzle !== "none" && outer * runs < across && outer % PATTERN_ROWS !== 0) return null;
+  if (!gathers && swizzle !== "none" && outer * runs < across && outer % PATTERN_ROWS !== 0) return null;
   const size = elementBytes(buffer);
   const span = swizzle === "none" ? null : Number.parseInt(swizzle, 10);
   // Rows of a box lie as far apart as the swizzle reaches.
   if (span !== null && inner * size !== span) return null;
   const pieces = boxesOf(buffer, [inner, outer, runs]);
-  const aligned = span === null ? WRITE_ALIGN : PATTERN_ROWS * span;
+  // The bits of an address say how its piece is swizzled, so that rows may begin anywhere in the pattern.
+  const aligned = span === null || gathers ? WRITE_ALIGN : PATTERN_ROWS * span;
   if (pieces.some(({ offset }) => offset % aligned !== 0)) return null;
   const spread = dtypes[buffer.dtype].bits < 8 && buffer.packed !== true;
   if (spread && (inner !== SPREAD_EXTENT || !spreadSwizzles.has(swizzle))) return null;
-  return { contiguous, box: [inner, outer], runs, swizzle, spread, pieces };
+  return { contiguous, box: [inner, gathers ? 1 : outer], runs, swizzle, spread, pieces };
 }
 
 /** The boxes of a shared tile: elements along its contiguous axis, and across in so many runs. Those of one line across follow each other. */
@@ -146,6 +158,8 @@ export function boxedRun(elements: number, size: number): number | null {
 export function hasOneMap(problem: Problem, global: string): boolean {
   const operand = operandOfBuffer(global);
   if (problem.batch.kind !== "grouped" || operand === "sfa" || operand === "sfb") return true;
+  // Rows of any expert lie anywhere in it.
+  if (operand === "a" && rowIndexOf(problem, "a") !== null) return true;
   return operand !== null && isPerExpert(problem, operand);
 }
 
@@ -192,7 +206,9 @@ export function tensorMapFor(
   const size = elementBytes(buffer);
   const interleaved = cut.runs > 1;
   const [inner, outer] = [buffer.shape[cut.contiguous], buffer.shape[other]];
-  const extent = (axis: 0 | 1): LaunchExpr => symbolicExtent(problem, global, axis) ?? buffer.shape[axis];
+  const gathers = operand === "a" && rowIndexOf(problem, "a") !== null;
+  const extent = (axis: 0 | 1): LaunchExpr =>
+    (gathers && axis === 0 ? null : symbolicExtent(problem, global, axis)) ?? buffer.shape[axis];
   const leading = symbolicLeading(problem, global);
   const align = cut.spread ? SPREAD_ALIGN : TENSOR_ALIGN;
   // Of a single row the pitch is never used, and may be anything; the driver asks for a multiple all the same.

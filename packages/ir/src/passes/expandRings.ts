@@ -1,6 +1,7 @@
 /** Rings as what the machine has: barriers with phases, groups of copies, fences. */
+import { gathersRows } from "../tile/launches/tensorMaps.ts";
 import { behindPrologue, type PrologueChunk, prologueOf } from "../tile/prologue.ts";
-import { bufferOf, rewriteStmts } from "../tile/rewrite.ts";
+import { bufferOf, eachStmt, rewriteStmts } from "../tile/rewrite.ts";
 import type { Ring, Role, Stmt, TileProgram } from "../tile/types.ts";
 import { blockRingStmts, readByEngines } from "./expandRings/blockRings.ts";
 import { isOne } from "./expandRings/ringReaders.ts";
@@ -48,6 +49,9 @@ function expandRole(program: TileProgram, role: Role, lead: PrologueChunk | null
   return {
     ...role,
     ...(isOne(program, role) ? { elected: true } : {}),
+    ...(eachStmt(role.body).some((stmt) => stmt.kind === "copy" && gathersRows(program, stmt))
+      ? { gathers: true }
+      : {}),
     body: [...(leads ? [leading(program, lead)] : []), ...rings.pipelines(), ...body],
   };
 }

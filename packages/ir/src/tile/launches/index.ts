@@ -12,6 +12,7 @@ export {
 export { GROUP_TABLE, sizeDType, WORKSPACE } from "./parameters.ts";
 export { COUNTER_LINE, inOnePlace, registerTileBytes } from "./partialTiles.ts";
 export {
+  gathersRows,
   loadBoxes,
   MAP_BYTES,
   mapName,

@@ -11,6 +11,7 @@ import { linearOffset } from "../../layout/layout.ts";
 import { must } from "../../must.ts";
 import { elementBytes } from "../elementBytes.ts";
 import { blockShape, bufferOf, childrenOf, clusterUnits } from "../rewrite.ts";
+import { namesRows } from "../runs.ts";
 import { storesInBulk } from "../staged.ts";
 import type {
   Buffer,
@@ -60,8 +61,16 @@ export function loadCutOf(program: TileProgram, copy: Copy): TensorCut | null {
   const { dst } = copy;
   const tile = bufferOf(program, dst.buffer);
   const { paged } = bufferOf(program, copy.src.buffer);
-  const page = runsOf(program.problem).find(({ step }) => step === paged?.step)?.pages?.size ?? null;
+  const page = gathersRows(program, copy)
+    ? "gathered"
+    : (runsOf(program.problem).find(({ step }) => step === paged?.step)?.pages?.size ?? null);
   return tensorCut(filled(tile, dst), readersOf(program, copy), page);
+}
+
+/** Whether a bulk copy takes rows that an index names, some at a time. */
+export function gathersRows(program: TileProgram, { transport, src }: Copy): boolean {
+  const { paged } = bufferOf(program, src.buffer);
+  return transport === "tma" && paged !== undefined && namesRows(program, paged);
 }
 
 /** Groups of warps that store their part of an epilogue's tile by themselves: how many below each other, and side by side. */

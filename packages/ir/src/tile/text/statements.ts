@@ -211,6 +211,7 @@ export const statementSyntax: { readonly [K in StmtKind]: StatementSyntax<Of<K>>
       registers: { ...integerClause("registers", 1, 0, 256), default: null } as Clause<number | null>,
       leader: optional(wordClause<"pair" | "cluster">("leader", ["pair", "cluster"], undefined)),
       elected: optionalFlag("elected"),
+      gathers: optionalFlag("gathers"),
     },
     "braces",
   ),

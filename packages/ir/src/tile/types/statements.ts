@@ -110,6 +110,8 @@ export type Stmt =
       readonly leader?: "pair" | "cluster";
       /** One elected thread of the first warp runs it; set in the stage machine. */
       readonly elected?: true;
+      /** Beside the elected thread the other lanes of its warp run it: they wait alike, and share out the copies that gather rows. */
+      readonly gathers?: true;
       readonly body: readonly Stmt[];
     }
   /** Every element of dst (registers or shared memory) becomes the expression's value, rounded to its dtype. Views of global memory read 0 outside. */

@@ -1,6 +1,7 @@
 /** Statements stand in what gives them their values, and behind those whose values they take. */
 
 import { inOnePlace } from "../launches/partialTiles.ts";
+import { gathersRows } from "../launches/tensorMaps.ts";
 import { clusterUnits, eachStmt } from "../rewrite.ts";
 import { movesTensor } from "../tensor.ts";
 import type { Of, Stmt, StmtKind, TileProgram } from "../types.ts";
@@ -11,7 +12,7 @@ export const context: Verifier = {
   name: "context",
   code: "TW3169",
   property:
-    "statements of a reduction stand in one of their kind, those that leave it behind the count; copies of one thread and tensor memory in roles of one thread, loads and stores of it in others; kernels beside the main one have no shared memory; what waits for mbarriers stands in no condition on tiles",
+    "statements of a reduction stand in one of their kind, those that leave it behind the count; copies of one thread and tensor memory in roles of one thread, loads and stores of it in others, copies that gather rows in roles that do; kernels beside the main one have no shared memory; what waits for mbarriers stands in no condition on tiles",
   from: "machine",
   *check(subject) {
     for (const site of subject.sites) {
@@ -174,6 +175,12 @@ function* alone(subject: Subject, site: Site): Iterable<Fault> {
   const { stmt, parents } = site;
   const role = parents.find((p): p is Of<"role"> => p.kind === "role");
   const one = role?.elected === true;
+  if (stmt.kind === "copy" && gathersRows(subject.program, stmt) && (!one || role.gathers !== true))
+    yield {
+      at: site,
+      message: "gathers rows, which the lanes of a warp share out",
+      hint: "put it into a role with elected gathers",
+    };
   const by = byOne(subject, stmt);
   if (by === null || by === one) return;
   yield {

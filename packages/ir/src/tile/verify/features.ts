@@ -4,6 +4,7 @@ import { type Feature, features, hasFeature, type Target } from "@tilewright/cor
 import { findAtom } from "../../atoms/atoms.ts";
 import { findTensorKind } from "../../atoms/tensorKinds.ts";
 import { findWarpgroupAtom } from "../../atoms/warpgroup.ts";
+import { gathersRows } from "../launches/tensorMaps.ts";
 import { bufferOf } from "../rewrite.ts";
 import { storesInBulk } from "../staged.ts";
 import type { Edge, TileProgram, Transport } from "../types.ts";
@@ -106,6 +107,7 @@ function* needs(
     if (stmt.kind === "epilogue" && stmt.adds && bufferOf(program, stmt.dst.buffer).dtype === "bf16")
       yield { at: site, feature: "red.vector" };
     if (stmt.kind === "reduce" && stmt.by === "bulk") yield { at: site, feature: "tma" };
+    if (stmt.kind === "copy" && gathersRows(program, stmt)) yield { at: site, feature: "tma.gather4" };
     if (stmt.kind === "copy" && stmt.multicast !== null) yield { at: site, feature: "cluster" };
     if (stmt.kind === "role" && stmt.registers !== null) yield { at: site, feature: "setmaxnreg" };
   }

@@ -106,7 +106,8 @@ function* swizzles(program: TileProgram): Iterable<Finding> {
     const packed = program.buffers.some(({ name, packed }) => name === stmt.dst.buffer && packed === true);
     // A copy in the workspace has lines of its own.
     if (matrix?.transposed === true) continue;
-    const reason = tensorAccessFault(program.problem, buffer, packed);
+    // Whether the target gathers rows is asked of all that it has to have (features).
+    const reason = tensorAccessFault(program.problem, buffer, packed, true);
     if (reason !== null) yield fault(buffer, reason.message, reason.hint);
   }
 }
