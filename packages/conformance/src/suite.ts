@@ -97,8 +97,6 @@ export interface AttentionOptions {
   readonly scheduled?: readonly (readonly [schedule: string, ...requests: AttentionFields[]])[];
   /** Most columns of V that its tiles have; 256 unless given. */
   readonly widest?: number;
-  /** Rows of the table for which it has no schedule, and says so (TW3170). */
-  readonly unscheduled?: (fields: AttentionFields) => boolean;
 }
 
 type NamedCase = readonly [name: string, subject: () => ProgramCase];
@@ -109,9 +107,9 @@ const WIDEST = 256;
 function attentionCases(backend: Backend, options: AttentionOptions, all: boolean): readonly NamedCase[] {
   const target = targetOf(options.arch);
   const [first, of] = (!all && options.sample) || [0, 1];
-  const { widest = WIDEST, unscheduled = () => false } = options;
+  const { widest = WIDEST } = options;
   const rows = attentionTable
-    .filter((fields) => (fields.valueDim ?? fields.headDim) <= widest && !unscheduled(fields))
+    .filter((fields) => (fields.valueDim ?? fields.headDim) <= widest)
     .map(
       (fields, seed) => [JSON.stringify(fields), () => ({ text: programOf(fields), target, seed })] as const,
     )
@@ -136,13 +134,6 @@ export function attentionConformance(backend: Backend, options: AttentionOptions
     const devices = openDevices(options.arch, ["emulator"]);
     test.each(attentionCases(backend, options, everything))("%s", (_name, subject) => {
       expect(checkProgram(backend, subject(), { emulator: devices.get("emulator") })).toEqual([]);
-    });
-    const refused = attentionTable.filter((fields) => options.unscheduled?.(fields) ?? false);
-    test.each(refused)("no schedule yet: %j", (fields) => {
-      const made = createCompiler({ backends: [backend] }).compile({
-        ...{ from: programOf(fields), target: targetOf(options.arch) },
-      });
-      expect(made.ok ? [] : made.error.map(({ code }) => code)).toEqual(["TW3170"]);
     });
   });
 }

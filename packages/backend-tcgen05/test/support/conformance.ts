@@ -141,7 +141,13 @@ export const attentionOptions: AttentionOptions = {
       "tile=128x128x64 ctaGroup=1 stages=2 chainTile=64x64 chainOperand=shared rowGroups=2 accumulators=1 sched=tiles storeStages=1 epi=direct",
       { queries: 140, keys: 300, headDim: 128, dtype: "f16", window: 90, alibi: true, heads: 2 },
     ],
+    // Two sums of 128 columns, and a matrix that is added to what a part is made of.
+    [
+      "tile=64x128x64 ctaGroup=1 stages=2 chainTile=32x32 chainOperand=tensor pipelineProducts=on accumulators=1 sched=tiles storeStages=1",
+      {
+        ...{ queries: 33, keys: 70, headDim: 72, dtype: "bf16", heads: 2 },
+        ...{ alibi: true, bias: "qs", window: 8, backward: "kv" },
+      },
+    ],
   ],
-  // Sums of two products of more than 64 columns leave no registers for a bias of the scores.
-  unscheduled: ({ backward, headDim, bias }) => backward === "kv" && headDim > 64 && bias !== undefined,
 };

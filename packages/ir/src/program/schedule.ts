@@ -123,7 +123,8 @@ export function scheduleProgram(
   // Tensor engines read factors in memory, as they are made.
   const registersHold = !has("engines") && (threads.budgeted || has("pipelineProducts"));
   const factor = registersHold ? sizeOf(anchor.problem.a.dtype) / 4 : 0;
-  const read = readsMatrices(program) ? READ_VALUES : 0;
+  // Beside tensor memory elements of a matrix are read one behind the other, and need no registers of their own (ptxas 13.0, sm_100a).
+  const read = readsMatrices(program) && !has("engines") ? READ_VALUES : 0;
   const divides = program.body.every(
     (stmt) =>
       !isColumnLoop(stmt) ||
