@@ -38,15 +38,22 @@ export const scheduleModel = {
       off: "shared",
     }),
     coreFields.pipelineProducts,
-    intField({
-      name: "rowGroups",
-      summary:
-        "of products that follow each other: groups of a tile's rows, each with sums, an operand that threads make, and four warps of its own; with 2 the tensor core multiplies for one while the other works on its sums",
-      default: 1,
-      off: 1,
-      min: 1,
-      max: 2,
-    }),
+    {
+      ...intField({
+        name: "rowGroups",
+        summary:
+          "of products that follow each other: groups of a tile's rows, each with sums, an operand that threads make, and four warps of its own; with 2 the tensor core multiplies for one while the other works on its sums",
+        default: 1,
+        off: 1,
+        min: 1,
+        max: 2,
+      }),
+      // Groups have the rows of an instruction, and a tile those of all its groups.
+      without: ({ tile, rowGroups }) => {
+        const [rows = 0, ...others] = Array.isArray(tile) ? tile.map(Number) : [];
+        return { rowGroups: 1, tile: [rows / Number(rowGroups), ...others] };
+      },
+    },
     coreFields.swizzle,
     intField({
       name: "accumulators",

@@ -1,6 +1,7 @@
 /** What the machine model predicts of programs of several products, beside what an H200 took (docs/perf/runs): the schedule of a row as it stands there, or the compiler's. */
 import { readFileSync } from "node:fs";
 import { findTarget, gpus } from "@tilewright/core";
+import { ladderTo, parseSchedule } from "@tilewright/ir";
 import { describe, expect, test } from "vitest";
 import { z } from "zod";
 import { compiler } from "../src/compiler.ts";
@@ -173,6 +174,19 @@ describe("two groups of rows in turn, B200", () => {
     expect(taken.schedule).toContain("rowGroups=2");
     const of = (artifact: typeof taken) => predictFor(artifact, b200)?.timeUs ?? Number.NaN;
     expect(of(made({ ...tcgen05, request, schedule: `${one} ${chained}` }))).toBeGreaterThan(1.1 * of(taken));
+  });
+
+  test("a ladder switches the second group on, with the tile that has its rows", () => {
+    const { schedule: model } = must(
+      ((backend) =>
+        backend === undefined ? { ok: false, error: "no tcgen05" } : { ok: true, value: backend })(
+        compiler.backends.find(({ id }) => id === "tcgen05"),
+      ),
+    );
+    const best = must(parseSchedule(model, made({ ...tcgen05, request: sizes }).schedule ?? ""));
+    const steps = ladderTo(model, best, () => true);
+    expect(steps[0]?.change).toMatch(/tile=64x128x64 .*rowGroups=1/);
+    expect(steps.find(({ name }) => name === "rowGroups")?.change).toBe("tile=128x128x64 rowGroups=2");
   });
 
   test("of few tiles each SM has one of one group", () => {

@@ -21,6 +21,8 @@ export interface ScheduleField<N extends string = string, T extends FieldValue =
   readonly default: T;
   /** The value that switches this optimisation off, where the field is one. */
   readonly off: T | null;
+  /** What a schedule has without this optimisation, where other fields follow from it; else `off` alone. */
+  without?(schedule: Schedule): Schedule;
   /** Parse the text after `=`; null when it does not fit `syntax`. */
   parse(text: string): T | null;
   print(value: FieldValue): string;

@@ -71,14 +71,24 @@ export function ladderTo(
     },
     ...model.fields
       .filter((field) => off.includes(field))
-      .map((field) => ({ name: field.name, summary: field.summary, change: word(field, best) })),
+      .map((field) => ({
+        name: field.name,
+        summary: field.summary,
+        change: model.fields
+          .filter(({ name }) => name === field.name || name in (field.without?.(best) ?? {}))
+          .map((each) => word(each, best))
+          .join(" "),
+      })),
   ];
 }
 
 /** The schedule with these fields at their off values. */
 const without = (schedule: Schedule, fields: readonly ScheduleField[]): Schedule => ({
   ...schedule,
-  ...Object.fromEntries(fields.map((field) => [field.name, field.off ?? field.default])),
+  ...Object.assign(
+    {},
+    ...fields.map((field) => field.without?.(schedule) ?? { [field.name]: field.off ?? field.default }),
+  ),
 });
 
 /** The steps' schedules, in order. Errors are those of the codec: a ladder that its model does not know. */
