@@ -35,12 +35,12 @@ export class Bits {
   }
 }
 
-/** Registers an instruction reads and writes, the marks of written registers included. */
-function reads(instruction: Instruction): readonly Register[] {
-  return instruction.uses.flatMap((r) => (r.written === null ? [r] : [r, r.written]));
-}
-function writes(instruction: Instruction): readonly Register[] {
-  return instruction.defs.flatMap((r) => (r.written === null ? [r] : [r, r.written]));
+/** Calls for each register that is read or written, and for its mark where it has one. */
+function each(registers: readonly Register[], call: (id: number) => void): void {
+  for (const { id, written } of registers) {
+    call(id);
+    if (written !== null) call(written.id);
+  }
 }
 
 /** Those of a block in order, its terminator last. */
@@ -51,11 +51,11 @@ export const instructionsOf = (block: Block): readonly Instruction[] => [
 
 /** Step backwards over an instruction. A guarded write keeps the old value in the lanes it skips. */
 function before(live: Bits, instruction: Instruction): void {
-  if (instruction.guard === null) for (const r of writes(instruction)) live.remove(r.id);
-  for (const r of reads(instruction)) live.add(r.id);
+  if (instruction.guard === null) each(instruction.defs, (id) => live.remove(id));
+  each(instruction.uses, (id) => live.add(id));
 }
 
-/** For each piece of each block: whether a register is read after it. */
+/** For each region of each block: whether a register is read after it. */
 export function liveAfterPieces(
   kernel: Kernel,
   blocks: readonly Block[],
@@ -68,8 +68,10 @@ export function liveAfterPieces(
     const d = kill[k];
     if (g === undefined || d === undefined) return;
     for (const instruction of instructionsOf(block)) {
-      for (const r of reads(instruction)) if (!d.has(r.id)) g.add(r.id);
-      if (instruction.guard === null) for (const r of writes(instruction)) d.add(r.id);
+      each(instruction.uses, (id) => {
+        if (!d.has(id)) g.add(id);
+      });
+      if (instruction.guard === null) each(instruction.defs, (id) => d.add(id));
     }
   });
   const liveIn = gen.map((g) => g.copy());
@@ -102,11 +104,14 @@ export function liveAfterPieces(
   blocks.forEach((block, k) => {
     const live = liveOut[k]?.copy() ?? new Bits(size);
     if (block.terminator !== null) before(live, block.terminator);
-    for (const piece of [...block.pieces].reverse()) {
+    for (const piece of block.pieces.toReversed()) {
+      if (piece.kind === "warp") {
+        before(live, piece.instruction);
+        continue;
+      }
       const after = live.copy();
       result.set(piece, (r) => after.has(r.id));
-      const run = piece.kind === "region" ? piece.instructions : [piece.instruction];
-      for (const instruction of [...run].reverse()) before(live, instruction);
+      for (const instruction of piece.instructions.toReversed()) before(live, instruction);
     }
   });
   return result;
@@ -125,24 +130,25 @@ export function markUnwritten(kernel: Kernel, blocks: readonly Block[]): void {
     if (k !== 0) bits.words.fill(0xffffffff);
     return bits;
   });
-  const after = (block: Block, start: Bits): Bits => {
-    const bits = start.copy();
-    for (const instruction of instructionsOf(block))
-      if (instruction.guard === null) for (const r of instruction.defs) bits.add(r.id);
+  const surely = blocks.map((block) => {
+    const bits = new Bits(size);
+    for (const { guard, defs } of instructionsOf(block))
+      if (guard === null) for (const r of defs) bits.add(r.id);
     return bits;
-  };
+  });
   let changed = true;
   while (changed) {
     changed = false;
     for (const [k, block] of blocks.entries()) {
       const start = inn[k];
-      if (start === undefined) continue;
-      const out = after(block, start);
+      const own = surely[k];
+      if (start === undefined || own === undefined) continue;
       for (const s of block.successors) {
         const target = inn[s];
         if (target === undefined) continue;
         for (let i = 0; i < target.words.length; i++) {
-          const value = ((target.words[i] ?? 0) & (out.words[i] ?? 0)) >>> 0;
+          const out = (start.words[i] ?? 0) | (own.words[i] ?? 0);
+          const value = ((target.words[i] ?? 0) & out) >>> 0;
           if (value !== target.words[i]) {
             target.words[i] = value;
             changed = true;

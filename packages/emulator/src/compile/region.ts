@@ -43,7 +43,13 @@ function regionSource(
   options: CompileOptions,
   polls: boolean,
   liveAfter: (register: Register) => boolean,
-): { readonly source: string; readonly constants: string; readonly sampled: CompiledRegion["sampled"] } {
+): {
+  readonly source: string;
+  /** All names in it. */
+  readonly used: ReadonlySet<string>;
+  readonly constants: string;
+  readonly sampled: CompiledRegion["sampled"];
+} {
   const emitter = new LaneEmitter(options, polls, !instructions.some(mayWriteShared));
   let counters = "";
   let flush = "";
@@ -71,7 +77,7 @@ function regionSource(
   });
   const body = statements.join("\n");
   const { before, after } = emitter.frame(liveAfter);
-  const used = identifiers(body);
+  const used = identifiers(`${body}${before}${after}${flush}`);
   const fields = Object.entries(warpFields)
     .filter(([name]) => used.has(name))
     .map(([name, value]) => `const ${name}=${value};`)
@@ -81,7 +87,7 @@ function regionSource(
   const source =
     `(w,mask)=>{const rb=w.registers;${fields}${counters}${fma}` +
     `for(let l=0;l<32;l++){if(((mask>>>l)&1)===0)continue;const b=rb+l;${before}\n${body}\n${after}}${flush}}`;
-  return { source, constants, sampled: emitter.sampled };
+  return { source, used, constants, sampled: emitter.sampled };
 }
 
 function compileVectors(
@@ -128,7 +134,7 @@ export function compileRegions(
   );
   const constants = regions.map((r) => r.constants).join("");
   const body = `${constants}return [${regions.map((r) => r.source).join(",\n")}];`;
-  const imports = names.filter((name) => body.includes(name));
+  const imports = names.filter((name) => regions.some(({ used }) => used.has(name)));
   const factory = new Function("E", `"use strict";const {${imports.join(",")}}=E;${body}`) as (
     environment: Environment,
   ) => readonly RegionFunction[];
