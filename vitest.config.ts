@@ -22,6 +22,12 @@ process.env.TILEWRIGHT_TUNED = "none";
 // Tests run on the sources (export condition @tilewright/source), so none but project "dist" needs a build.
 const conditions = ["@tilewright/source", "node", "import", "default"];
 
+/**
+ * A kernel on the emulator is hundreds of generated functions, most of which run a few dozen times: V8's optimising compilers took longer over them, in threads of their own,
+ * than the tests themselves took. Each function runs ten times and three times as often as is usual before Maglev and TurboFan compile it.
+ */
+const seldomOptimised = ["--invocation-count-for-maglev=4000", "--invocation-count-for-turbofan=10000"];
+
 /** Tests that want Vite: they replace a module, or load one anew. */
 const replacing = [
   "packages/cli/test/run.test.ts",
@@ -60,10 +66,10 @@ export default defineConfig({
           exclude: [...unit.exclude, ...replacing],
           // Node takes the types away by itself, and reads an import as a variable, not by a getter: a tenth of the time less.
           experimental: { viteModuleRunner: false, nodeLoader: false },
-          execArgv: ["--conditions=@tilewright/source", "--no-warnings"],
+          execArgv: ["--conditions=@tilewright/source", "--no-warnings", ...seldomOptimised],
         },
       },
-      { extends: true, test: { ...unit, name: "replacing", include: replacing } },
+      { extends: true, test: { ...unit, name: "replacing", include: replacing, execArgv: seldomOptimised } },
       // The only tests of what is shipped: they need `npm run build` first.
       { extends: true, test: { name: "dist", include: ["scripts/shipped/*.test.ts"], testTimeout: 60_000 } },
       {
