@@ -67,6 +67,13 @@ const swapped: typeof arrangements = [
   { groups: [1, 1], pingPong: 1, rows: [64, 128, 256] },
 ];
 
+/**
+ * Four warpgroups hide each other's making of weights: 3 to 5 % at 1 and 16 rows by chunks of 128 (docs/weight-only.md). An instruction of more columns than 32 takes longer than its
+ * registers are read.
+ */
+const MAKING = { groups: 4, columns: 32, bytes: 256 } as const;
+const making: typeof arrangements = [{ groups: [1, MAKING.groups], pingPong: 1, rows: [256] }, ...swapped];
+
 /** Columns of a tile up to which they go by eights, and the steps beyond. */
 const FINE_COLUMNS = 64;
 const COARSE = 16;
@@ -81,9 +88,10 @@ function* formsOf(problem: Problem): Generator<Form> {
   const widths = widthsOf(problem)
     .filter((n) => n <= FINE_COLUMNS || n % COARSE === 0)
     .toReversed();
+  const exchanged = problem.weights === undefined ? swapped : making;
   const kinds = [
     ...(problem.weights === undefined ? [{ swapAB: false, of: arrangements, extent: problem.n }] : []),
-    ...(widensA(problem) || isTwoLevel(problem) ? [] : [{ swapAB: true, of: swapped, extent: problem.m }]),
+    ...(widensA(problem) || isTwoLevel(problem) ? [] : [{ swapAB: true, of: exchanged, extent: problem.m }]),
   ];
   for (const { swapAB, of, extent } of kinds)
     for (const { groups, pingPong, rows } of of)
@@ -99,6 +107,7 @@ function* formsOf(problem: Problem): Generator<Form> {
           // Several warpgroups of a few columns are no faster than one of fewer rows, unless there are no more.
           if ((height > ATOM_ROWS || groups[0] * groups[1] > 1) && isNarrow(columns) && columns < extent)
             continue;
+          if (groups[1] === MAKING.groups && (columns > MAKING.columns || columns < extent)) continue;
           yield { tile: swapAB ? [columns, height] : [height, columns], groups, pingPong, swapAB };
         }
 }
@@ -155,23 +164,29 @@ const clusters: readonly Spread[] = [
 
 function spreads(problem: Problem, { tile, groups, pingPong, swapAB }: Form, sms: number): readonly Spread[] {
   const apart = problem.batch.kind === "grouped" || problem.weights !== undefined;
-  const stay = apart ? [persistent] : [persistent, ...clusters];
-  if (pingPong > 1) return stay;
   const alone = single;
   const batch = problem.batch.kind === "none" ? 1 : problem.batch.count;
   const tiles = Math.ceil(problem.m / tile[0]) * Math.ceil(problem.n / tile[1]) * batch;
+  // Of weights CTAs that have one tile each need not stay for another.
+  const leaves = problem.weights !== undefined && problem.batch.kind !== "grouped" && tiles <= sms;
+  const stay = leaves ? [] : apart ? [persistent] : [persistent, ...clusters];
+  if (pingPong > 1) return stay;
   if (tiles > sms) return [...stay, alone];
   const tailed = groups[0] > 1 && !swapAB && tile[1] / groups[1] >= TAIL_COLUMNS;
   // Few tiles of a long K: blocks share them.
   const shared = splits.filter((split) => problem.k >= split * MIN_SPLIT_K);
+  // Of weights only clusters that share a tile were timed, which are ahead where there are few rows.
+  const apartOf = (split: number): readonly Spread[] => [
+    { ...alone, split },
+    // Blocks that are there at once need no second kernel.
+    { ...alone, split, reduction: tiles * split <= sms ? "slices" : "kernel", direct: true },
+  ];
   return [
     ...stay,
     alone,
     ...(tailed ? [{ ...alone, tail: TAIL }] : []),
     ...shared.flatMap((split): readonly Spread[] => [
-      { ...alone, split },
-      // Blocks that are there at once need no second kernel.
-      { ...alone, split, reduction: tiles * split <= sms ? "slices" : "kernel", direct: true },
+      ...(problem.weights === undefined ? apartOf(split) : []),
       { ...alone, split, reduction: "cluster" },
     ]),
   ];
@@ -179,11 +194,14 @@ function spreads(problem: Problem, { tile, groups, pingPong, swapAB }: Form, sms
 
 /**
  * Whether weights are made while products run: of chunks of two parts, 3 to 11 % at 64 and 128 rows; longer chunks have products enough (16 rows, chunks of 256: 4 to 10 %
- * slower with it).
+ * slower with it), and so do four warpgroups of a block (1 to 2 %).
  */
-const twoParts = ({ weights, k, batch }: Problem, tileK: number): boolean =>
+const twoParts = ({ weights, k, batch }: Problem, { groups }: Form, tileK: number): boolean =>
   // Lists of groups give slots back as they come (TW2343).
-  batch.kind !== "grouped" && weights !== undefined && Math.min(tileK, k) === 2 * WEIGHT_K;
+  batch.kind !== "grouped" &&
+  weights !== undefined &&
+  Math.min(tileK, k) === 2 * WEIGHT_K &&
+  groups[1] < MAKING.groups;
 
 /**
  * Whether bulk copies can bring the matrices that the epilogue reads: with beta 1 that takes 2 to 5 % off the first choices of five sizes. Vectors alone come no faster so
@@ -216,6 +234,10 @@ export function trialsOf(problem: Problem, { sms }: Pick<Machine, "sms">): reado
     const ways = [...plain, ...ahead.map((spread) => ({ ...spread, ahead: true }))];
     for (const { bytes, most } of chunks) {
       if (problem.weights !== undefined && bytes === 128 && tile[0] < LONG_COLUMNS) continue;
+      if (form.groups[1] === MAKING.groups && bytes !== MAKING.bytes) continue;
+      // Of chunks of 256 a warpgroup has fragments of 64 rows: of 128 rows, 16 columns, ptxas gives its threads 195 registers, and an SM holds one block (53 us for 44 at 16x16384x16384).
+      if (problem.weights !== undefined && bytes > MAKING.bytes && tile[1] > ATOM_ROWS * form.groups[1])
+        continue;
       const longer = isTwoLevel(problem) || problem.weights !== undefined;
       if (tile[0] * tile[1] > most && !(longer && bytes === 256)) continue;
       const tileK = bytes / size;
@@ -309,7 +331,8 @@ export function attemptsBy(way: Schedule, problem: Problem, target: Target): Att
   return {
     name: Object.values(way).join(" "),
     plain,
-    read({ form: { tile, groups, pingPong, swapAB }, tileK, spread }) {
+    read({ form, tileK, spread }) {
+      const { tile, groups, pingPong, swapAB } = form;
       const { sched, cluster, tail, split, reduction, direct, ahead } = spread;
       // Threads that load elements themselves share tiles of 32 rows and columns evenly; of others they load narrower vectors.
       if (defaults.copy === "direct" && tile.some((size) => size > 32 && size % 32 !== 0)) return null;
@@ -324,7 +347,7 @@ export function attemptsBy(way: Schedule, problem: Problem, target: Target): Att
         groupsM: groups[0],
         groupsN: groups[1],
         pingPong,
-        delayedRelease: (pingPong > 1 && delayed) || twoParts(problem, tileK),
+        delayedRelease: (pingPong > 1 && delayed) || twoParts(problem, form, tileK),
         swapAB,
         clusterM: cluster[0],
         clusterN: cluster[1],

@@ -67,6 +67,13 @@ function accumulators(s: WgmmaSchedule, problem: Problem): number {
   return held + (held * apart) / columns + near + (far <= MOST_AHEAD ? 2 : 1) * far;
 }
 
+/** Registers of a thread that makes weights: so many, and for each accumulator and register of fragments (ptxas 13.0, twelve kernels of 8 to 64 rows: within 9, but 72 for 95 of 16x256x128 by four warpgroups). */
+const MAKING = { least: 24, held: 1.125 } as const;
+
+/** Registers that ptxas gives a thread of a kernel that makes weights. */
+export const weightRegisters = (s: WgmmaSchedule, problem: Problem): number =>
+  Math.ceil(MAKING.least + MAKING.held * accumulators(s, problem));
+
 /** Factors that a thread holds of one side: of each of its own rows (columns), or of the parts of squares that its warpgroup's lie in. */
 function factorsHeld(problem: Problem, side: "a" | "b", size: number, own: number): number {
   const form = problem.blockScales?.[side];

@@ -16,7 +16,7 @@ import type { ModelKernel } from "./kernel.ts";
 import { type Engine, engineRow, integerEnergy, type Machine, narrowExponent } from "./machine.ts";
 import { norm } from "./norm.ts";
 import { askedByBoth } from "./traffic.ts";
-import { madeCycles, weightRatio } from "./weightRatio.ts";
+import { weightNorm, weightRatio, weightWork } from "./weights.ts";
 
 /** Cycles of an SM. */
 export interface ChunkCost {
@@ -32,8 +32,9 @@ export interface ChunkCost {
   readonly ring: number;
   /** What nothing hides within one block: its one role turns from loads to multiplications and back. */
   readonly exposed: number;
-  /** Instructions that make weights of their codes. */
+  /** Of weights in few bits, what their making takes of the units that products keep busy, and one warpgroup's own way through a chunk. 0 of elements. */
   readonly made: number;
+  readonly alone: number;
   /** Of that, waiting for copies that pass through registers. */
   readonly waited: number;
   /** Of each chunk whatever else it does: its loop, and sums that are added up elsewhere. */
@@ -151,18 +152,6 @@ const factorNs = {
   columns: { chunk: 29, wave: 110, column: 2.6, least: 76, block: 58, promoted: 1.9 },
 } as const;
 
-/**
- * Weights that warps make of their codes before they multiply, in cycles that an SM issues what makes them: what adds to products that run at the same time, which read registers, too; and
- * what nothing hides in one block, over the warpgroups that take turns at it. Then cycles of a product of few columns whose rows come from registers [fit, H200: 540 kernels at nine
- * problems, 1 to 4096 rows].
- */
-const weightsBeside = 0.7;
-const weightLatency = { ahead: 0.6, before: 1.8 } as const;
-const weightNarrow = 20;
-
-/** Bytes of k of a warpgroup's instruction. */
-const INSTRUCTION_BYTES = 32;
-
 /** Lanes of an SM that add in f32. */
 const ADDERS = 128;
 
@@ -193,10 +182,9 @@ export function chunkCost(
     (kernel.widened ? 1 : dtypeSpeed(machine, dtype, kernel.engine)) *
     filled *
     (machine.sustained[kernel.engine] ?? 1);
-  const made = asynchronous ? madeCycles(problem, share.rows * kernel.tile[2]) : 0;
-  const least =
-    made === 0 ? 0 : weightNarrow * (share.rows / kernel.instruction[0]) * (kBytes / INSTRUCTION_BYTES);
-  const multiply = Math.max((2 * share.rows * share.cols * kernel.tile[2]) / rate, least);
+  const products = (2 * share.rows * share.cols * kernel.tile[2]) / rate;
+  const weights = weightWork(problem, kernel, { rows: share.rows, kBytes, products, ghz });
+  const multiply = weights?.multiply ?? products;
   // Of the matrix whose rows the instruction has, and of that whose columns it has.
   const inPlace = <T>(a: T, b: T): readonly [rows: T, cols: T] => (kernel.swapped ? [b, a] : [a, b]);
   const ratios = inPlace(1, weightRatio(problem));
@@ -251,7 +239,10 @@ export function chunkCost(
     (ns) => ns * ghz,
   ) as [number, number, number];
   const round =
-    load + Math.max(intake, requests) + Math.max(multiply, shared) + (asynchronous ? handOver : barrier);
+    load * (weights?.loads ?? 1) +
+    Math.max(intake, requests) +
+    Math.max(weights?.held ?? multiply, shared) +
+    (asynchronous ? handOver : barrier);
   // One role that issues loads and multiplications waits for the one before it starts the other.
   const turn = kernel.specialised ? 0 : asynchronous ? handOver : barrier;
   // Nor does a thread multiply while it waits for what it copies.
@@ -263,7 +254,7 @@ export function chunkCost(
   const scales = kernel.factors === null ? null : factorNs[kernel.factors.by];
   const blocks = kernel.tile[2] / BLOCK_SCALE;
   const slotNs = kernel.through ? null : (issueEngine(kernel)?.slotNs ?? null);
-  const together = asynchronous && kernel.sets > 1 && !kernel.overlap && !kernel.through && made === 0;
+  const together = asynchronous && kernel.sets > 1 && !kernel.overlap && !kernel.through && weights === null;
   const waves = share.rows / (kernel.instruction[0] * (kernel.overlap ? 1 : kernel.sets));
   return {
     multiply,
@@ -274,8 +265,9 @@ export function chunkCost(
       slotNs === null
         ? (round + (clusterM * clusterN > 1 ? machine.clusterNs * ghz : 0)) / kernel.stages
         : slotNs * ghz * waitingShare(problem, kernel),
-    exposed: turn + waited + (weightLatency[kernel.madeAhead ? "ahead" : "before"] * made) / kernel.sets,
-    made,
+    exposed: turn + waited,
+    made: weights?.made ?? 0,
+    alone: weights?.alone ?? 0,
     waited,
     fixed:
       (overlooked(machine, kernel) +
@@ -343,15 +335,12 @@ export function chunkAt(
       ring: 0,
     };
   }
-  const busy = norm(
-    chunkNorm,
-    cost.multiply + weightsBeside * cost.made,
-    cost.shared,
-    cost.intake,
-    cost.requests,
-    cost.made,
-  );
-  const chain = norm(chunkNorm, Math.max(count * busy, busy + cost.exposed), cost.ring);
+  const busy = norm(chunkNorm, cost.multiply + cost.made, cost.shared, cost.intake, cost.requests);
+  const own =
+    cost.alone === 0
+      ? Math.max(count * busy, busy + cost.exposed)
+      : norm(weightNorm, count * busy, cost.alone);
+  const chain = norm(chunkNorm, own, cost.ring);
   return {
     cycles:
       Math.max(cost.least, chain + cost.meeting + cost.fixed) *

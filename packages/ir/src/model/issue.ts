@@ -7,7 +7,7 @@ import { dtypes, type Problem, packedSize } from "@tilewright/core";
 import type { ModelKernel } from "./kernel.ts";
 import type { Machine } from "./machine.ts";
 import { norm } from "./norm.ts";
-import { madeCycles, weightRatio } from "./weightRatio.ts";
+import { madeCycles, weightRatio } from "./weights.ts";
 
 /** Schedulers of an SM, each of which issues an instruction of 32 lanes a cycle. */
 const SCHEDULERS = 4;

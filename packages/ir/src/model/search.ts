@@ -180,7 +180,7 @@ function besideWarps(machine: Machine, kernel: ModelKernel, problem: Problem, co
     machine,
     kernel,
     problem,
-    { ...cost, ring: 0, exposed: 0, fixed: 0, least: 0 },
+    { ...cost, ring: 0, exposed: 0, alone: 0, fixed: 0, least: 0 },
     1,
   );
   return (tiles, chunks, alone) => ({ cycles: tiles * chunks * (alone ? own : cycles) });
