@@ -139,3 +139,41 @@ test("targets without the instruction are refused", () => {
   const schedule = "tile=16x32x128 warp=16x16 stages=2 frag=1 copy=direct";
   expect(refused(request, schedule, "sm_75")).toContain("TW1819");
 });
+
+/** Of a batch each problem has weights of its own, one behind the other, or all share them. */
+const batches = [
+  ["sm_80", { dtype: "s4", group: 32, zeros: true }, {}, {}, `tile=16x32x64 warp=16x16 stages=2 ${usual}`],
+  ["sm_80", { dtype: "s8", group: 64 }, {}, {}, "tile=16x32x64 warp=16x16 stages=2 frag=1 copy=direct"],
+  ["sm_80", { dtype: "e2m1", group: 32 }, { strideB: 0 }, {}, `tile=16x32x64 warp=16x16 stages=2 ${usual}`],
+  [
+    "sm_90",
+    { dtype: "s4", group: 32, zeros: true },
+    {},
+    { symbolic: { m: {} } },
+    "tile=16x32x64 warp=16x16 stages=3 frag=1 copy=tma sched=tiles",
+  ],
+  [
+    "sm_90",
+    { dtype: "s8", group: 32 },
+    {},
+    {},
+    "tile=16x32x64 warp=16x16 stages=3 frag=1 copy=tma sched=persistent",
+  ],
+  [
+    "sm_90",
+    { dtype: "e4m3", group: 64 },
+    { strideB: 0 },
+    {},
+    "tile=16x32x128 warp=16x16 stages=2 split=2 reduction=cluster frag=1 copy=tma",
+  ],
+] as const;
+
+test.each(batches)("%s, %o, a batch %o, %o, %s", async (arch, weights, strides, more, schedule) => {
+  const device = await openDevice({ kind: "emulator", arch });
+  if (!device.ok) throw new Error("no emulator");
+  const batch = { kind: "strided", count: 3, ...strides };
+  const problem = problemOf({ m: 20, n: 48, k: 256, dtype: "bf16", weights, batch, ...more });
+  const subject = { problem, schedule: scheduleOf(mma, schedule), target: targetOf(arch), seed: 5 };
+  expect(checkCase(mma, subject, { emulator: device.value })).toEqual([]);
+  device.value.close();
+});

@@ -85,6 +85,33 @@ test.each(cases)("%s, %o, %o, %s", async (dtype, [m, n, k], weights, schedule) =
   device.value.close();
 });
 
+/** Of a batch each problem has weights of its own, one behind the other, or all share them. */
+const batches = [
+  [{ dtype: "s4", group: 32, zeros: true }, {}, "tile=16x64x128 warpgroups=1x1 stages=3 delayedRelease=on"],
+  [{ dtype: "s8", group: 64 }, {}, "tile=16x64x64 warpgroups=1x1 stages=2 sched=tiles epi=direct"],
+  [
+    { dtype: "e2m1", group: 32 },
+    { strideB: 0 },
+    "tile=16x64x64 warpgroups=1x1 stages=3 split=2 reduction=cluster sched=tiles epi=direct",
+  ],
+  [{ dtype: "s4", group: 128 }, {}, "tile=16x256x128 warpgroups=1x4 stages=3 sched=tiles"],
+] as const;
+
+test.each(batches)("%o, a batch %o, %s", async (weights, strides, schedule) => {
+  const device = await openDevice({ kind: "emulator", arch: "sm_90a" });
+  if (!device.ok) throw new Error("no emulator");
+  const batch = { kind: "strided", count: 3, ...strides };
+  const problem = problemOf({ m: 20, n: 80, k: 256, dtype: "bf16", weights, batch });
+  const subject = {
+    problem,
+    schedule: scheduleOf(wgmma, `swapAB=on ${schedule}`),
+    target: targetOf("sm_90a"),
+    seed: 5,
+  };
+  expect(checkCase(wgmma, subject, { emulator: device.value })).toEqual([]);
+  device.value.close();
+});
+
 /** What a schedule, or a problem, is refused with. */
 const refused = (request: Parameters<typeof problemOf>[0], schedule: string) => {
   const given = {

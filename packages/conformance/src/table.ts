@@ -174,6 +174,12 @@ function addWeights(table: Table): void {
       { m: 70, n: 32, k: 128 },
       { ...usual, weights, symbolic: { m: {} } },
     );
+    const shared = zeros ? {} : { strideB: 0 };
+    table.add(
+      `${name}, ${zeros ? "each problem of a batch" : "one matrix for a batch"}`,
+      { m: 19, n: 32, k: 128 },
+      { ...usual, weights, batch: { kind: "strided", count: 3, ...shared } },
+    );
   }
 }
 

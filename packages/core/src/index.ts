@@ -136,6 +136,7 @@ export {
   weightMatrix,
   weightOrder,
   weightPlace,
+  weightStride,
   weightWordsPerRow,
   weightZero,
 } from "./problem/weights.ts";

@@ -65,7 +65,7 @@ export function deviceOperands(problem: Problem): readonly DeviceOperand[] {
     if (groups !== null)
       operands.push({
         name: "sfb",
-        bytes: groups.bytes,
+        bytes: groups.allBytes,
         shape: `${groups.shape.join(" x ")} ${groups.dtype}, scales${problem.weights?.zeros ? " and zero points" : ""} of groups of ${problem.weights?.group} along K`,
         direction: "in",
       });

@@ -115,9 +115,14 @@ export async function buildLibrary(
     const { a, blockScales, weights } = request.problem;
     const quantizes =
       quantizeOf(request.problem) !== null && (options.wheel || !storesPacked(request.problem));
-    const packed = weights !== undefined && options.wheel;
+    const apart = request.problem.batch.kind === "strided";
+    const packed = weights !== undefined && (options.wheel || apart);
     if (isScaled(a.dtype) || blockScales !== undefined || packed || quantizes) {
-      const what = packed ? "weights" : blockScales === undefined ? a.dtype : `${a.dtype} with factors`;
+      const what = packed
+        ? `weights${apart ? " of a batch" : ""}`
+        : blockScales === undefined
+          ? a.dtype
+          : `${a.dtype} with factors`;
       const does = quantizes ? "quantises D" : `multiplies ${what}`;
       const message = `${request.operation} ${does}, and ${options.wheel ? "wheels" : "launchers"} have no place for its scale factors`;
       const hint = "compile it by itself: its manifest says what to launch";

@@ -116,7 +116,7 @@ export const groups: Readonly<Record<string, readonly BadInput[]>> = {
       "--weights s4 --group 48",
       "--weights s4 --group 64x",
       "--weights s4 --zeros=2",
-      "--weights s4 --batch 3",
+      "--weights s4 --batch 3 --symbolic batch",
       "--weights s4 --experts 4 --expert-axis k",
       "--weights s4 --op ffn",
       "--weights s4 --ldb 256",

@@ -200,12 +200,17 @@ describe("refusals: all at once, and no file", () => {
       operations: [
         { name: "groups", problem: { dtype: "f16", m: 64, n: 64, k: 64, ...grouped } },
         { name: "factors", archs: ["sm_100a"], problem: { dtype: "nvf4", m: 128, n: 128, k: 64 } },
+        {
+          ...{ name: "weights" },
+          problem: { m: 16, n: 32, k: 128, weights: {}, batch: { kind: "strided", count: 2 } },
+        },
       ],
     });
     expect(stderr).toContain("TW7083 (unsupported) at operations[0]");
     expect(stderr).toContain("groups is grouped, and launchers have no place for a table of groups");
     expect(stderr).toContain("TW7082 (unsupported) at operations[1]");
     expect(stderr).toContain("factors multiplies nvf4");
+    expect(stderr).toContain("weights multiplies weights of a batch");
   });
 
   test.each([

@@ -134,11 +134,17 @@ export function blockFactors(problem: Problem, which: "a" | "b"): BlockFactors |
   };
 }
 
+/** Between the factors of neighbouring problems of a batch, in elements of the buffer that kernels see: words of four codes, or factors; 0 where they share them, or there are none. */
+export const factorStride = (problem: Problem, which: "a" | "b"): number =>
+  (which === "b" ? weightFactors(problem)?.stride : null) ??
+  blockFactors(problem, which)?.stride ??
+  (scaleMatrix(problem, which)?.stride ?? 0) / SCALE_FACTORS;
+
 /** Bytes of the factors of A or B for the whole batch, of either kind; 0 where it has none. */
 export const factorsSize = (problem: Problem, which: "a" | "b"): number =>
   scaleMatrix(problem, which)?.allBytes ??
   blockFactors(problem, which)?.allBytes ??
-  (which === "b" ? weightFactors(problem)?.bytes : null) ??
+  (which === "b" ? weightFactors(problem)?.allBytes : null) ??
   0;
 
 /** The word of a row's factors within its block. */

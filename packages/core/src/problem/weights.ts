@@ -107,8 +107,22 @@ export interface WeightFactors {
   readonly groups: number;
   /** Rows of scales, then of zero points, by n. */
   readonly shape: readonly [rows: number, columns: number];
+  /** Elements between those of neighbouring problems of a batch; 0 where they share the weights. */
+  readonly stride: number;
+  /** Bytes of one problem's factors, and of the whole batch. */
   readonly bytes: number;
+  readonly allBytes: number;
 }
+
+/** Matrices of weights of a problem whose experts are one: one behind the other for each problem of a batch, unless these share them. */
+const weightMatrices = ({ batch }: Pick<Problem, "batch">): number =>
+  batch.kind === "strided" && batch.strideB !== 0 ? batch.count : 1;
+
+/** Words between the codes of neighbouring problems of a batch; 0 where they share them. */
+export const weightStride = (problem: Pick<Problem, "n" | "k" | "b" | "weights" | "batch">): number => {
+  const [rows, words] = weightMatrix(problem) ?? [0, 0];
+  return weightMatrices(problem) === 1 ? 0 : rows * words;
+};
 
 /** The factors of the weights; null where B has elements. */
 export function weightFactors({
@@ -116,11 +130,21 @@ export function weightFactors({
   k,
   a,
   weights,
-}: Pick<Problem, "n" | "k" | "a" | "weights">): WeightFactors | null {
+  batch,
+}: Pick<Problem, "n" | "k" | "a" | "weights" | "batch">): WeightFactors | null {
   if (weights === undefined) return null;
   const groups = k / weights.group;
   const rows = weights.zeros ? 2 * groups : groups;
-  return { dtype: a.dtype, groups, shape: [rows, n], bytes: 2 * rows * n };
+  const matrices = weightMatrices({ batch });
+  const bytes = 2 * rows * n;
+  return {
+    dtype: a.dtype,
+    groups,
+    shape: [rows, n],
+    stride: matrices === 1 ? 0 : rows * n,
+    bytes,
+    allBytes: matrices * bytes,
+  };
 }
 
 /** Where the code at `k` of column `n` stands in the words of its 16 columns: the word, and its lowest bit there. */
@@ -221,7 +245,7 @@ export function packWeights(given: UnpackedWeights): {
   return { b: new Uint8Array(words.buffer), sfb: bytesOfStorage(encodeArray(dtype, factors)) };
 }
 
-/** What the codes of a problem's B stand for, column after column; null where B has elements, or is given as values. Throws where the factors are missing. */
+/** What the codes of a problem's B stand for, column after column, of a batch one matrix behind the other; null where B has elements, or is given as values. Throws where the factors are missing. */
 export function unpackWeights(
   problem: Problem,
   b: Storage | Float64Array,
@@ -237,17 +261,23 @@ export function unpackWeights(
   if (weights === undefined || factors === null || b instanceof Float64Array || !isWeightType(dtype))
     return null;
   if (sfb === null) throw new TypeError("the reference needs the scales of the weights");
-  const [rows, columns] = factors.shape;
-  const values = decodeArray(factors.dtype, storageFromBytes(factors.dtype, sfb, rows * columns));
+  const values = decodeArray(factors.dtype, storageFromBytes(factors.dtype, sfb, factors.allBytes / 2));
   const words = new Uint32Array(bytesOfStorage(b).slice().buffer);
-  const out = new Float64Array(n * k);
+  const matrices = weightMatrices(problem);
+  const out = new Float64Array(matrices * n * k);
   const [mask, zero] = [2 ** dtypes[dtype].bits - 1, weightZero(dtype) ?? 0];
-  eachPlace(dtype, [n, k], (column, along, word, bit) => {
-    const group = Math.floor(along / weights.group);
-    const point = weights.zeros ? (values[(factors.groups + group) * n + column] ?? 0) : zero;
-    const code = codeValue(dtype, ((words[word] ?? 0) >>> bit) & mask);
-    out[column * k + along] = roundTo(factors.dtype, (code - point) * (values[group * n + column] ?? 0));
-  });
+  for (let matrix = 0; matrix < matrices; matrix++) {
+    const [scales, codes] = [matrix * factors.stride, matrix * weightStride(problem)];
+    eachPlace(dtype, [n, k], (column, along, word, bit) => {
+      const group = Math.floor(along / weights.group);
+      const point = weights.zeros ? (values[scales + (factors.groups + group) * n + column] ?? 0) : zero;
+      const code = codeValue(dtype, ((words[codes + word] ?? 0) >>> bit) & mask);
+      out[(matrix * n + column) * k + along] = roundTo(
+        factors.dtype,
+        (code - point) * (values[scales + group * n + column] ?? 0),
+      );
+    });
+  }
   return out;
 }
 
@@ -259,6 +289,9 @@ function groupsOf(k: number): string {
 
 /** How weights are asked for where their dtype was given for a matrix. */
 export const weightsInstead = "use weights s4 (--weights s4), which are B's alone, with A bf16 or f16";
+
+/** Sizes that the launch of a kernel for weights may supply. */
+const launched: readonly string[] = ["m", "lda", "ldc", "ldd", "strideA", "strideC", "strideD"];
 
 /** What weights and the rest of a problem contradict each other in: TW1021. */
 export function checkWeights(problem: Problem): readonly Diagnostic[] {
@@ -306,14 +339,30 @@ export function checkWeights(problem: Problem): readonly Diagnostic[] {
   if (b.align % 16 !== 0)
     fault("b.align", `blocks of weights begin at multiples of 16 bytes, not of ${b.align}`, "use 16 or more");
   const experts = batch.kind === "grouped" && batch.rows !== undefined && batch.axis !== "k";
-  if (batch.kind !== "none" && !experts)
-    fault("batch", "weights are one matrix, or one for each expert", "leave batch, or expertAxis, out");
+  if (batch.kind === "grouped" && !experts)
+    fault(
+      "batch",
+      "weights are one matrix, or one for each problem of a strided batch, or for each expert",
+      "use a strided batch, or leave expertAxis out",
+    );
+  if (batch.kind === "strided" && batch.axes !== undefined)
+    fault("batch", "weights of a batch lie along one axis", "give the batch one count");
+  else if (batch.kind === "strided" && batch.strideB !== 0 && batch.strideB !== n * k)
+    fault(
+      "batch.strideB",
+      "weights of a batch lie one behind the other, or all problems share them",
+      `use a stride of ${n * k} codes, or 0`,
+    );
   if (gated !== undefined)
     fault("gated", "weights are of one product, not of a gated one", "multiply by each half apart");
-  const fixed = Object.keys(symbolic ?? {}).filter((name) => !["m", "lda", "ldc", "ldd"].includes(name));
+  const fixed = Object.keys(symbolic ?? {}).filter((name) => !launched.includes(name));
   // Leading dimensions follow from n and k.
   const own = fixed.filter((name) => name === "n" || name === "k");
   for (const name of own.length > 0 ? own : fixed)
-    fault(`symbolic.${name}`, "where weights lie follows from n and k", `fix ${name}; m may be symbolic`);
+    fault(
+      `symbolic.${name}`,
+      "where weights lie follows from n, k and the batch",
+      `fix ${name}; m may be symbolic`,
+    );
   return found;
 }

@@ -117,8 +117,9 @@ function randomGroups(
   random: Random,
 ): Uint8Array {
   const [rows, columns] = factors.shape;
-  const values = Array.from({ length: rows * columns }, (_, i) =>
-    i < factors.groups * columns
+  // Of a batch the factors of each matrix, one behind the other.
+  const values = Array.from({ length: factors.allBytes / 2 }, (_, i) =>
+    i % (rows * columns) < factors.groups * columns
       ? exact
         ? factorValue(exact, random.uniform())
         : (0.5 + random.uniform()) / 8

@@ -172,7 +172,17 @@ test("requests that contradict themselves are refused by name", () => {
   expect(refused({ ...usual, weights: { dtype: "e4m3", zeros: true } })).toEqual(["TW1021 weights.zeros"]);
   expect(refused({ ...usual, k: 96, weights: { dtype: "s8", group: 32 } })).toEqual(["TW1021 weights"]);
   expect(refused({ ...usual, weights: {}, b: { align: 8 } })).toEqual(["TW1021 b.align"]);
-  expect(refused({ ...usual, weights: {}, batch: { kind: "strided", count: 2 } })).toEqual(["TW1021 batch"]);
+  const batch = { kind: "strided", count: 2 } as const;
+  expect(refused({ ...usual, weights: {}, batch })).toEqual([]);
+  expect(refused({ ...usual, weights: {}, batch: { ...batch, strideB: 0 } })).toEqual([]);
+  expect(refused({ ...usual, weights: {}, batch: { ...batch, strideB: 8192 } })).toEqual([
+    "TW1021 batch.strideB",
+  ]);
+  expect(refused({ ...usual, weights: {}, batch, symbolic: { m: {} } })).toEqual([]);
+  expect(refused({ ...usual, weights: {}, batch, symbolic: { batch: {} } })).toEqual([
+    "TW1021 symbolic.batch",
+  ]);
+  expect(refused({ ...usual, weights: {}, batch: { kind: "grouped", count: 2 } })).toContain("TW1021 batch");
   expect(refused({ ...usual, weights: {}, op: "ffn" })).toContain("TW1021 gated");
   expect(refused({ ...usual, weights: {}, symbolic: { m: {} } })).toEqual([]);
   expect(refused({ ...usual, weights: { dtype: "e2m1", zeros: true } })).toEqual(["TW1021 weights.zeros"]);

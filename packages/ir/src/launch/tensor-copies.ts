@@ -7,22 +7,21 @@ import type { LaunchExpr, Problem, TensorMapRecipe } from "@tilewright/core";
 import {
   type BatchAxis,
   batchAxes,
-  blockFactors,
   commonDivisor,
   dtypes,
   type ExpertOperandName,
+  factorStride,
   groupStrides,
   isPerExpert,
   largestDivisor,
   matrixOf,
   operandOfBuffer,
   rowIndexOf,
-  SCALE_FACTORS,
   type SizeName,
-  scaleMatrix,
   sizeExpr,
   storedType,
   strideNames,
+  weightStride,
 } from "@tilewright/core";
 import { contiguousIn, linearOffset } from "../layout/layout.ts";
 import { type TensorSwizzle, tensorSwizzleName } from "../layout/swizzle.ts";
@@ -172,13 +171,17 @@ function batchDimensions(problem: Problem, operand: ExpertOperandName, size: num
   if (batch.kind === "grouped" && isPerExpert(problem, operand))
     return [{ extent: batch.count, below: 1, stride: groupStrides(problem, operand).group / size }];
   if (batch.kind !== "strided") return [];
-  if (operand !== "sfa" && operand !== "sfb") {
+  const words = operand === "b" && problem.weights !== undefined;
+  if (operand !== "sfa" && operand !== "sfb" && !words) {
     const found = batchAxes(problem, operand);
     if (found.length > 0 || batch.axes !== undefined) return found.toReversed();
   }
-  const words = (which: "a" | "b"): number =>
-    blockFactors(problem, which)?.stride ?? (scaleMatrix(problem, which)?.stride ?? 0) / SCALE_FACTORS;
-  const stride = operand === "sfa" ? words("a") : operand === "sfb" ? words("b") : 0;
+  const apart = { sfa: () => factorStride(problem, "a"), sfb: () => factorStride(problem, "b") };
+  const stride = words
+    ? weightStride(problem)
+    : operand === "sfa" || operand === "sfb"
+      ? apart[operand]()
+      : 0;
   return [{ extent: Math.max(1, batch.count), below: 1, stride }];
 }
 

@@ -9,6 +9,7 @@ import {
   createRandom,
   type EpilogueStep,
   expertAxisOf,
+  factorStride,
   groupStrides,
   isIndex,
   makeStorage,
@@ -107,8 +108,7 @@ export function membersOf(problem: Problem, counts: readonly number[]): readonly
       item,
       ...{ rows: m, depth: k },
       start: (which) => batchOffset(batchAxes(problem, which), item),
-      factors: (which) =>
-        item * (blockFactors(problem, which)?.stride ?? scaleMatrix(problem, which)?.stride ?? 0),
+      factors: (which) => item * (scaleMatrix(problem, which)?.stride ?? factorStride(problem, which)),
     }));
   let first = 0;
   const axis = expertAxisOf(problem);
@@ -119,7 +119,7 @@ export function membersOf(problem: Problem, counts: readonly number[]): readonly
     if (rows === 0) return [];
     const start = (which: OperandName): number => {
       const { row, group } = groupStrides(problem, which);
-      return Math.floor((before * row + item * group) / sizeOf(operandDType(problem, which)));
+      return Math.floor((before * row + item * group) / packedSize(operandDType(problem, which)));
     };
     return [{ item, rows, depth, start, factors: (which) => start(`sf${which}`) }];
   });
@@ -215,8 +215,8 @@ export function latticeInputs(
   if (weights !== undefined)
     for (const [i, column] of ofB.entries())
       for (const row of all) {
-        const factor = Math.floor(row / weights.group) * problem.n + column;
-        const code = buffers.valueOf(problem, "b", weightIndex(problem, row, column));
+        const factor = factors("b") + Math.floor(row / weights.group) * problem.n + column;
+        const code = buffers.valueOf(problem, "b", start("b") + weightIndex(problem, row, column));
         const value = code * buffers.valueOf(problem, "sfb", factor);
         b[row * ofB.length + i] = roundTo(problem.a.dtype, value);
       }

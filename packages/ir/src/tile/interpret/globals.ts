@@ -3,18 +3,17 @@ import {
   batchAxes,
   batchOffset,
   batchReach,
-  blockFactors,
   exchangedOf,
+  factorStride,
   matrixOf,
   type NamedOperand,
   operandOfBuffer,
   operandStrides,
   type Problem,
-  SCALE_FACTORS,
-  scaleMatrix,
   sizeOf,
   stepMatrix,
   stepOfBuffer,
+  weightStride,
 } from "@tilewright/core";
 import { cosize, linearOffset, makeLayout } from "../../layout/layout.ts";
 import type { InterpretInputs } from "../interpret.ts";
@@ -36,12 +35,11 @@ export function stepMemory(problem: Problem, buffer: Buffer, { epilogue }: Inter
 /** Elements of a buffer before those of one problem of the batch. */
 function startOf(problem: Problem, { name, shape, layout }: Buffer, batch: number): number {
   const operand = operandOfBuffer(name);
+  if (operand === "b" && problem.weights !== undefined) return batch * weightStride(problem);
   if (operand !== "sfa" && operand !== "sfb")
     return operand === null ? 0 : batchOffset(batchAxes(problem, operand), batch);
-  const which = operand === "sfa" ? "a" : "b";
-  const stride = blockFactors(problem, which)?.stride;
-  const words = stride && layout?.interleaved !== undefined ? shape[0] * shape[1] : stride;
-  return batch * (words ?? (scaleMatrix(problem, which)?.stride ?? 0) / SCALE_FACTORS);
+  const stride = factorStride(problem, operand === "sfa" ? "a" : "b");
+  return batch * (stride > 0 && layout?.interleaved !== undefined ? shape[0] * shape[1] : stride);
 }
 
 /** What a kernel declares of an operand that it addresses: a matrix in the caller's memory. */
@@ -143,7 +141,7 @@ export function requiredLength(buffer: Buffer, problem: Problem, operand: NamedO
   const count = problem.batch.kind === "strided" ? problem.batch.count : 1;
   return (
     one +
-    (operand === "sfa" || operand === "sfb"
+    (operand === "sfa" || operand === "sfb" || (operand === "b" && problem.weights !== undefined)
       ? startOf(problem, { ...buffer, layout: null }, count - 1)
       : batchReach(batchAxes(problem, operand)))
   );

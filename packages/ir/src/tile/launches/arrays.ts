@@ -2,9 +2,9 @@
 import {
   type BatchedOperand,
   batchAxes,
-  blockFactors,
   type DType,
   type ExpertOperandName,
+  factorStride,
   groupStrides,
   isIndex,
   leadingNames,
@@ -13,12 +13,12 @@ import {
   type Problem,
   packedSize,
   type SizeName,
-  scaleMatrix,
   sizeOf,
   stepExtentNames,
   stepExtents,
   stepMatrix,
   strideNames,
+  weightStride,
 } from "@tilewright/core";
 import { gatedLayout } from "../gated.ts";
 import { transposedStrides } from "../transposed.ts";
@@ -124,10 +124,7 @@ function declaredArray(
   { dtype, layout }: Buffer,
 ): ArrayDeclaration {
   const [row = 0, column = 0] = layout?.stride ?? [];
-  const side = name === "sfa" ? "a" : "b";
-  // In bytes of words of four factors, and in factors in f32.
-  const [words, factors] = [scaleMatrix(problem, side), blockFactors(problem, side)];
-  const apart = name === "b" ? 0 : (factors?.stride ?? (words?.stride ?? 0) / packedSize(dtype));
+  const apart = name === "b" ? weightStride(problem) : factorStride(problem, name === "sfa" ? "a" : "b");
   return {
     name,
     dtype,
